@@ -1,0 +1,161 @@
+package events
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/crc64"
+	"strconv"
+	"time"
+)
+
+// envelope is the JSON form of an event; AppendJSON writes it by hand.
+type envelope struct {
+	V       int             `json:"v"`
+	Kind    string          `json:"kind"`
+	ID      ID              `json:"id"`
+	Type    Type            `json:"type"`
+	At      time.Time       `json:"at"`
+	Tx      *txJSON         `json:"tx"`
+	Attempt Attempt         `json:"attempt"`
+	Worker  WorkerID        `json:"worker"`
+	Data    json.RawMessage `json:"data"`
+}
+
+type txJSON struct {
+	N  int `json:"n"`
+	Of int `json:"of"`
+}
+
+// AppendJSON appends the event's JSON to b. Fields that do not apply are left
+// out; times are RFC 3339 in UTC with nanoseconds.
+func (e *Event) AppendJSON(b []byte) ([]byte, error) {
+	b = append(b, `{"v":`...)
+	b = strconv.AppendInt(b, Version, 10)
+	b = append(b, `,"kind":"`...)
+	b = append(b, e.Kind.String()...)
+	b = append(b, '"')
+	if !e.ID.IsZero() {
+		b = append(b, `,"id":"`...)
+		b = append(b, e.ID.String()...)
+		b = append(b, '"')
+	}
+	if e.Type != "" {
+		b = append(b, `,"type":"`...)
+		b = append(b, e.Type...)
+		b = append(b, '"')
+	}
+	b = append(b, `,"at":"`...)
+	b = e.At.UTC().AppendFormat(b, time.RFC3339Nano)
+	b = append(b, '"')
+	if e.Tx.Of > 0 {
+		b = append(b, `,"tx":{"n":`...)
+		b = strconv.AppendInt(b, int64(e.Tx.N), 10)
+		b = append(b, `,"of":`...)
+		b = strconv.AppendInt(b, int64(e.Tx.Of), 10)
+		b = append(b, '}')
+	}
+	if e.Attempt > 0 {
+		b = append(b, `,"attempt":`...)
+		b = strconv.AppendInt(b, int64(e.Attempt), 10)
+	}
+	if e.Worker != "" {
+		b = append(b, `,"worker":"`...)
+		b = append(b, e.Worker...)
+		b = append(b, '"')
+	}
+	b, err := e.appendData(b)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s event of %s: %w", e.Kind, e.ID, err)
+	}
+	return append(b, '}'), nil
+}
+
+func (e *Event) appendData(b []byte) ([]byte, error) {
+	switch d := e.Body.(type) {
+	case nil:
+		return b, nil
+	case *Queued:
+		b = append(b, `,"data":{"reason":`...)
+		b = strconv.AppendQuote(b, d.Reason)
+		b = appendTime(b, `,"order_at":"`, d.OrderAt)
+		b = appendTime(b, `,"available_at":"`, d.AvailableAt)
+		return append(b, '}'), nil
+	case *Claimed:
+		b = append(b, `,"data":{"token":"`...)
+		b = append(b, d.Token.String()...)
+		b = append(b, '"')
+		b = appendTime(b, `,"start_by":"`, d.StartBy)
+		return append(b, '}'), nil
+	case *Running:
+		if d.Deadline.IsZero() {
+			return append(b, `,"data":{}`...), nil
+		}
+		return append(appendTime(b, `,"data":{"deadline":"`, d.Deadline), '}'), nil
+	}
+	data, err := json.Marshal(e.Body)
+	if err != nil {
+		return nil, err
+	}
+	b = append(b, `,"data":`...)
+	return append(b, data...), nil
+}
+
+func appendTime(b []byte, name string, t time.Time) []byte {
+	if t.IsZero() {
+		return b
+	}
+	b = append(b, name...)
+	b = t.UTC().AppendFormat(b, time.RFC3339Nano)
+	return append(b, '"')
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+
+// Data returns the JSON of the event's payload, nil for none.
+func (e *Event) Data() (json.RawMessage, error) {
+	if e.Body == nil {
+		return nil, nil
+	}
+	return json.Marshal(e.Body)
+}
+
+// DecodeEvent reads an event's JSON. Seq is left to the caller. Its errors
+// wrap [ErrCorrupt], except that of a newer envelope, which says so. A kind
+// that this package has no payload for keeps none.
+func DecodeEvent(data []byte) (Event, error) {
+	var env envelope
+	if err := json.Unmarshal(data, &env); err != nil {
+		return Event{}, fmt.Errorf("decode event: %w: %w", ErrCorrupt, err)
+	}
+	if env.V > Version {
+		return Event{}, fmt.Errorf("decode event: its version is %d, this program knows up to %d: use a newer program", env.V, Version)
+	}
+	kind, err := ParseKind(env.Kind)
+	if err != nil || env.V < 1 {
+		return Event{}, fmt.Errorf("decode event: %w: version %d, kind %q", ErrCorrupt, env.V, clip(env.Kind, 64))
+	}
+	e := Event{Kind: kind, ID: env.ID, Type: env.Type, At: env.At, Attempt: env.Attempt, Worker: env.Worker}
+	if env.Tx != nil {
+		e.Tx = Tx{N: env.Tx.N, Of: env.Tx.Of}
+		if e.Tx.N < 1 || e.Tx.N > e.Tx.Of || e.Tx.Of > MaxDecisionEvents {
+			return Event{}, fmt.Errorf("decode event: %w: tx %d of %d", ErrCorrupt, e.Tx.N, e.Tx.Of)
+		}
+	}
+	if e.Body = newBody(kind); e.Body == nil {
+		return e, nil
+	}
+	if len(env.Data) == 0 {
+		return Event{}, fmt.Errorf("decode event: %w: %s has no data", ErrCorrupt, kind)
+	}
+	if err := json.Unmarshal(env.Data, e.Body); err != nil {
+		return Event{}, fmt.Errorf("decode %s event: %w: %w", kind, ErrCorrupt, err)
+	}
+	return e, nil
+}
+
+var crcTable = crc64.MakeTable(crc64.ECMA)
+
+// Checksum is that of an event's stored bytes. The projection keeps that of
+// the last event it applied, to notice a log that has changed under it.
+func Checksum(data []byte) uint64 { return crc64.Checksum(data, crcTable) }

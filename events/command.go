@@ -1,0 +1,148 @@
+package events
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Command asks for a change. What is random or volatile comes in with it.
+type Command interface{ command() }
+
+// Submit asks for a new item.
+type Submit struct {
+	Type     Type
+	Params   json.RawMessage // any JSON document; empty means null
+	ID       ID              // chosen by the submitter; zero: NewID is used
+	NewID    ID              // fresh
+	Priority *Priority       // nil: PriorityDefault
+
+	DedupKey       string
+	IdempotencyKey string
+	AvailableAt    time.Time     // at most one of AvailableAt and Delay
+	Delay          time.Duration // from the time of the decision
+	MaxAttempts    Attempt       // 0: the type's
+	Timeout        time.Duration // 0: the type's
+	Capabilities   []string
+	Tenant         string
+	Labels         map[string]string
+	Provenance     Provenance
+	Trace          string
+	Intake         Intake // set when it came by the intake stream
+}
+
+// Reject records an intake message that can't become an item.
+type Reject struct {
+	Type Type // empty if not known
+	Rejected
+}
+
+// Claim asks to run an item. Dispatched is the token of the item's current
+// dispatch, from the dispatcher's volatile table, 0 if it is not dispatched.
+type Claim struct {
+	ID         ID
+	Token      Token
+	Attempt    Attempt // the attempt that the worker believes it is; 0: not said
+	Worker     WorkerID
+	Dispatched Token
+	Start      bool // and start at once
+}
+
+// Start says that a claimed item's handler starts.
+type Start struct{ Run }
+
+// Run names one run of an item in a worker's report.
+type Run struct {
+	ID      ID
+	Token   Token
+	Worker  WorkerID
+	Attempt Attempt // 0: not said
+}
+
+// Complete says that a run has succeeded.
+type Complete struct {
+	Run
+	Result json.RawMessage
+}
+
+// Fail says that a run has failed.
+type Fail struct {
+	Run
+	Error      string
+	Code       string // empty: FailError
+	Retryable  bool
+	RetryAfter time.Duration // 0: the type's backoff
+	Random     uint64        // for jitter
+}
+
+// Release hands a claimed or running item back, with no attempt used.
+type Release struct {
+	Run
+	Reason string // empty: "released"
+}
+
+// ExpireLease says that the lease of the dispatch Token has run out.
+type ExpireLease struct {
+	ID     ID
+	Token  Token
+	Random uint64
+}
+
+// Due says that the item's timer ([Item.TimerAt]) may have passed.
+type Due struct {
+	ID     ID
+	Random uint64
+}
+
+// Cancel asks that an item be not run, or no longer.
+type Cancel struct {
+	ID     ID
+	Reason string // empty: "cancelled"
+}
+
+// Reschedule changes the order of a queued item. Now makes it available at
+// once; otherwise AvailableAt or Delay, if set, says when.
+type Reschedule struct {
+	ID          ID
+	Priority    *Priority
+	AvailableAt time.Time
+	Delay       time.Duration
+	Now         bool
+}
+
+// Configure sets a type's settings. Changes only what differs.
+type Configure struct {
+	Type     Type
+	Source   string // file, api
+	Settings TypeSettings
+}
+
+// Own opens a new epoch (or, with Barrier, states the current one again).
+type Own struct {
+	Owner   string
+	Version string
+	Barrier bool
+}
+
+func (Submit) command()      {}
+func (Reject) command()      {}
+func (Claim) command()       {}
+func (Start) command()       {}
+func (Complete) command()    {}
+func (Fail) command()        {}
+func (Release) command()     {}
+func (ExpireLease) command() {}
+func (Due) command()         {}
+func (Cancel) command()      {}
+func (Reschedule) command()  {}
+func (Configure) command()   {}
+func (Own) command()         {}
+
+// Decision is what Decide answers: the events (none for a repeat of what is
+// already so), the item that the answer is about, and whether it is a repeat.
+type Decision struct {
+	Events []Event
+	ID     ID
+	Repeat bool
+	// WasRunning is set for a Cancel that found the item claimed or running.
+	WasRunning bool
+}

@@ -1,0 +1,82 @@
+package events
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Code is the stable name of an error, the same in Go, NATS replies, HTTP and
+// rejected events.
+type Code string
+
+// The codes of refused commands.
+const (
+	CodeBadRequest    Code = "bad_request"      // malformed in a way that no other code names
+	CodeBadParams     Code = "bad_params"       // params are no JSON
+	CodeTooLarge      Code = "too_large"        // a field past its bound
+	CodeBadType       Code = "bad_type"         // type name off the pattern
+	CodeBadPriority   Code = "bad_priority"     // outside 0 to 9
+	CodeBadID         Code = "bad_id"           // no ULID
+	CodeBadTime       Code = "bad_time"         // unreadable, or beyond ten years
+	CodeBadHeader     Code = "bad_header"       // unknown or unreadable Work- header
+	CodeIDConflict    Code = "id_conflict"      // the id is taken by other content
+	CodeDuplicate     Code = "duplicate"        // a repeat of what was accepted (in rejected events)
+	CodeNotFound      Code = "not_found"        // no such item, worker or type
+	CodeWrongState    Code = "wrong_state"      // the item's state does not allow it
+	CodeStaleToken    Code = "stale_token"      // not the item's current token: stop running it
+	CodeWrongAttempt  Code = "wrong_attempt"    // the attempt is not the current one
+	CodeWrongWorker   Code = "wrong_worker"     // the token belongs to another worker
+	CodeWorkerIDInUse Code = "worker_id_in_use" // the worker id is alive in another session
+	CodeUnknownWorker Code = "unknown_worker"   // the worker has not registered
+	CodeDraining      Code = "draining"         // the worker is draining: claim refused
+	CodeTooManyTypes  Code = "too_many_types"   // MaxTypes reached
+	CodeSetInFile     Code = "set_in_file"      // the setting is owned by engine.toml
+	CodeQueueFull     Code = "queue_full"
+	CodeUnavailable   Code = "unavailable" // not now: no owner, shutting down, storage full
+	CodeInternal      Code = "internal"
+	CodeTimeout       Code = "timeout"
+)
+
+// Failure codes that the engine itself records in failed events.
+const (
+	FailLeaseExpired = "lease_expired"
+	FailTimeout      = "timeout"
+	FailPanic        = "panic"
+	FailKilled       = "killed"
+	FailError        = "error"
+)
+
+// Error is a refused command. The message says what is wrong and what to do.
+type Error struct {
+	Code       Code          `json:"code"`
+	Message    string        `json:"message"`
+	RetryAfter time.Duration `json:"-"` // when it may be worth trying again; 0: not said
+}
+
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
+
+// Is matches errors of the same code, so errors.Is(err, &Error{Code: c}) works.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code && (t.Message == "" || t.Message == e.Message)
+}
+
+// Refuse makes an *Error.
+func Refuse(c Code, format string, args ...any) *Error {
+	return &Error{Code: c, Message: fmt.Sprintf(format, args...)}
+}
+
+// CodeOf returns the code of err: that of the *Error in its chain, else
+// CodeInternal.
+func CodeOf(err error) Code {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return CodeInternal
+}
+
+// ErrCorrupt is wrapped by every error of [State.Apply] and of decoding: the
+// log holds what can't have been decided. It stops the partition.
+var ErrCorrupt = errors.New("the event log is corrupt")

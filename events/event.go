@@ -1,0 +1,222 @@
+package events
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Version is that of the event envelope which this package writes. A reader
+// refuses a higher one and ignores fields that it does not know.
+const Version = 1
+
+// Event is one thing that has happened. Its place in the log is Seq, which
+// the stream gives and the JSON does not repeat.
+type Event struct {
+	Seq     Seq
+	Kind    Kind
+	ID      ID   // zero for events that belong to no item
+	Type    Type // empty for events of the partition
+	At      time.Time
+	Tx      Tx
+	Attempt Attempt  // where it applies, else 0
+	Worker  WorkerID // where it applies, else empty
+	Body    Body     // a pointer to the payload of the kind; nil for none
+}
+
+// Tx groups the events of one decision: the N-th (from 1) of Of. A decision of
+// one event has the zero Tx.
+type Tx struct {
+	N, Of int
+}
+
+// Last reports whether this is the last event of its decision.
+func (t Tx) Last() bool { return t.N == t.Of }
+
+// Body is the payload of an event: one of the structs below, by pointer.
+type Body interface{ kind() Kind }
+
+// Provenance says why an item exists.
+type Provenance struct {
+	Source  string `json:"source,omitempty"`
+	Trigger string `json:"trigger,omitempty"`
+}
+
+// Intake says which message of the intake stream an event answers, if any.
+type Intake struct {
+	Seq   uint64 `json:"intake_seq,omitempty"`
+	MsgID string `json:"msg_id,omitempty"`
+	// MsgIDUntil is when MsgID may be used anew.
+	MsgIDUntil time.Time `json:"msg_id_until,omitzero"`
+}
+
+// Created is the payload of created: all that the submitter said, with the
+// type's defaults filled in.
+type Created struct {
+	Params           json.RawMessage   `json:"params"`
+	Priority         Priority          `json:"priority"`
+	MaxAttempts      Attempt           `json:"max_attempts"`
+	TimeoutMS        int64             `json:"timeout_ms"`
+	DedupKey         string            `json:"dedup_key,omitempty"`
+	IdempotencyKey   string            `json:"idempotency_key,omitempty"`
+	IdempotencyUntil time.Time         `json:"idempotency_until,omitzero"`
+	AvailableAt      time.Time         `json:"available_at,omitzero"` // zero: at once
+	Capabilities     []string          `json:"capabilities,omitempty"`
+	Tenant           string            `json:"tenant,omitempty"`
+	Labels           map[string]string `json:"labels,omitempty"`
+	Provenance       Provenance        `json:"provenance,omitzero"`
+	Trace            string            `json:"traceparent,omitempty"`
+	Digest           string            `json:"digest,omitempty"` // of the submission, when the submitter chose the id
+	Intake
+}
+
+// Merged is the payload of merged: the event's item has become part of Into.
+type Merged struct {
+	Into   ID     `json:"into"`
+	Reason string `json:"reason"`
+}
+
+// Queued is the payload of queued. OrderAt is the item's place among those of
+// its type and priority; AvailableAt, if set, is when it may run at the
+// earliest.
+type Queued struct {
+	Reason      string    `json:"reason"` // submitted, retry
+	OrderAt     time.Time `json:"order_at"`
+	AvailableAt time.Time `json:"available_at,omitzero"`
+}
+
+// Claimed is the payload of claimed. The item goes back to the queue if it has
+// not started by StartBy.
+type Claimed struct {
+	Token   Token     `json:"token"`
+	StartBy time.Time `json:"start_by"`
+}
+
+// Running is the payload of running. Deadline is when the attempt times out.
+type Running struct {
+	Deadline time.Time `json:"deadline,omitzero"`
+}
+
+// Completed is the payload of completed.
+type Completed struct {
+	DurationMS int64           `json:"duration_ms"`
+	Result     json.RawMessage `json:"result,omitempty"`
+}
+
+// Failed is the payload of failed.
+type Failed struct {
+	Error      string `json:"error"`
+	Code       string `json:"code"`
+	Retryable  bool   `json:"retryable"`
+	DurationMS int64  `json:"duration_ms"`
+}
+
+// Dead is the payload of dead.
+type Dead struct {
+	Reason   string  `json:"reason"` // exhausted, not_retryable
+	Attempts Attempt `json:"attempts"`
+	Error    string  `json:"error,omitempty"`
+	Code     string  `json:"code,omitempty"`
+}
+
+// Cancelled is the payload of cancelled.
+type Cancelled struct {
+	Reason     string `json:"reason"`
+	WasRunning bool   `json:"was_running,omitempty"`
+}
+
+// Released is the payload of released: the item is back in the queue, in its
+// old place, with no attempt used.
+type Released struct {
+	Reason string `json:"reason"` // released, not_started, shutdown
+}
+
+// Rescheduled is the payload of rescheduled: what of a queued item's order has
+// changed, in full.
+type Rescheduled struct {
+	Priority    Priority  `json:"priority"`
+	OrderAt     time.Time `json:"order_at"`
+	AvailableAt time.Time `json:"available_at,omitzero"`
+}
+
+// Rejected is the payload of rejected: a submission that became no item.
+// Text holds the original bytes when they are valid UTF-8, Bytes otherwise.
+type Rejected struct {
+	Code      string              `json:"code"`
+	Message   string              `json:"message"`
+	Subject   string              `json:"subject,omitempty"`
+	Headers   map[string][]string `json:"headers,omitempty"`
+	Text      string              `json:"text,omitempty"`
+	Bytes     []byte              `json:"bytes,omitempty"`
+	Size      int                 `json:"size"`
+	Truncated bool                `json:"truncated,omitempty"`
+	Of        ID                  `json:"of,omitzero"` // the item that a duplicate repeats
+	Intake
+}
+
+// Owned is the payload of owned: from here on, only events of this epoch's
+// owner may follow, until the next owned.
+type Owned struct {
+	Epoch   Epoch  `json:"epoch"`
+	Owner   string `json:"owner"`
+	Version string `json:"version,omitempty"`
+	// Barrier is set when the same owner appends it to settle an append
+	// whose outcome it does not know.
+	Barrier bool `json:"barrier,omitempty"`
+}
+
+// TypeConfigured is the payload of type_configured: the settings of the
+// event's type from here on, in full.
+type TypeConfigured struct {
+	Source   string       `json:"source"` // file, api
+	Settings TypeSettings `json:"settings"`
+}
+
+func (*Created) kind() Kind        { return KindCreated }
+func (*Merged) kind() Kind         { return KindMerged }
+func (*Queued) kind() Kind         { return KindQueued }
+func (*Claimed) kind() Kind        { return KindClaimed }
+func (*Running) kind() Kind        { return KindRunning }
+func (*Completed) kind() Kind      { return KindCompleted }
+func (*Failed) kind() Kind         { return KindFailed }
+func (*Dead) kind() Kind           { return KindDead }
+func (*Cancelled) kind() Kind      { return KindCancelled }
+func (*Released) kind() Kind       { return KindReleased }
+func (*Rescheduled) kind() Kind    { return KindRescheduled }
+func (*Rejected) kind() Kind       { return KindRejected }
+func (*Owned) kind() Kind          { return KindOwned }
+func (*TypeConfigured) kind() Kind { return KindTypeConfigured }
+
+// newBody returns an empty payload for k, or nil for a kind without one.
+func newBody(k Kind) Body {
+	switch k {
+	case KindCreated:
+		return &Created{}
+	case KindMerged:
+		return &Merged{}
+	case KindQueued:
+		return &Queued{}
+	case KindClaimed:
+		return &Claimed{}
+	case KindRunning:
+		return &Running{}
+	case KindCompleted:
+		return &Completed{}
+	case KindFailed:
+		return &Failed{}
+	case KindDead:
+		return &Dead{}
+	case KindCancelled:
+		return &Cancelled{}
+	case KindReleased:
+		return &Released{}
+	case KindRescheduled:
+		return &Rescheduled{}
+	case KindRejected:
+		return &Rejected{}
+	case KindOwned:
+		return &Owned{}
+	case KindTypeConfigured:
+		return &TypeConfigured{}
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package events
+
+import (
+	"encoding/binary"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// ID names a work item: a ULID, chosen by the submitter or by the engine.
+// Its text form is 26 characters of Crockford base 32. The zero ID names
+// nothing.
+type ID [16]byte
+
+// ParseID reads a ULID's text form. Lower case is accepted.
+func ParseID(s string) (ID, error) {
+	u, err := ulid.ParseStrict(strings.ToUpper(s))
+	if err != nil {
+		return ID{}, fmt.Errorf("%q is no work id: a work id is a ULID, 26 characters such as 01JD3V6YB2M4C9W8ZK5T7QXRNE", clip(s, 64))
+	}
+	return ID(u), nil
+}
+
+// String returns the ULID's text form.
+func (id ID) String() string { return ulid.ULID(id).String() }
+
+// IsZero reports whether id names nothing.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// MarshalText implements encoding.TextMarshaler.
+func (id ID) MarshalText() ([]byte, error) { return ulid.ULID(id).MarshalText() }
+
+// UnmarshalText implements encoding.TextUnmarshaler; the empty text is the
+// zero ID.
+func (id *ID) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		*id = ID{}
+		return nil
+	}
+	v, err := ParseID(string(b))
+	*id = v
+	return err
+}
+
+// Seq is a position in a partition's event stream: monotonic, without gaps,
+// starting at 1. 0 is the position before the first event.
+type Seq uint64
+
+func (s Seq) String() string { return strconv.FormatUint(uint64(s), 10) }
+
+// ParseSeq reads a decimal position.
+func ParseSeq(s string) (Seq, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no position: use the decimal number that an earlier reply gave", clip(s, 64))
+	}
+	return Seq(n), nil
+}
+
+// Bytes is the position's big-endian form: byte order is numeric order.
+func (s Seq) Bytes() []byte { return binary.BigEndian.AppendUint64(nil, uint64(s)) }
+
+// Epoch counts the owners of a partition; each ownership has a higher one.
+type Epoch uint64
+
+// Attempt counts the runs of an item, from 1; 0 before the first.
+type Attempt int
+
+// Priority orders items of a type: 0 to 9, higher first.
+type Priority uint8
+
+// The priorities that the words low, medium and high stand for, and the bounds.
+const (
+	PriorityLow     Priority = 2
+	PriorityDefault Priority = 5
+	PriorityHigh    Priority = 8
+	MaxPriority     Priority = 9
+)
+
+// ParsePriority reads a digit or one of the words low, medium, high. The empty
+// text is the default.
+func ParsePriority(s string) (Priority, error) {
+	switch strings.ToLower(s) {
+	case "":
+		return PriorityDefault, nil
+	case "low":
+		return PriorityLow, nil
+	case "medium":
+		return PriorityDefault, nil
+	case "high":
+		return PriorityHigh, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > int(MaxPriority) {
+		return 0, fmt.Errorf("%q is no priority: use 0 to 9 (higher first), or low, medium, high", clip(s, 64))
+	}
+	return Priority(n), nil
+}
+
+// Token fences one dispatch of one item: a claim is granted only for the
+// item's current token, and later reports must carry the claim's. It is made
+// of the owner's epoch and a counter, so no two dispatches of a log share one.
+type Token uint64
+
+// NewToken makes the n-th token of an epoch. n must stay below 2^40.
+func NewToken(e Epoch, n uint64) Token { return Token(uint64(e)<<40 | n&(1<<40-1)) }
+
+// String is the token's form in headers and JSON.
+func (t Token) String() string { return strconv.FormatUint(uint64(t), 36) }
+
+// MarshalText implements encoding.TextMarshaler; the zero token is empty text.
+func (t Token) MarshalText() ([]byte, error) {
+	if t == 0 {
+		return nil, nil
+	}
+	return strconv.AppendUint(nil, uint64(t), 36), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (t *Token) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		*t = 0
+		return nil
+	}
+	n, err := strconv.ParseUint(string(b), 36, 64)
+	if err != nil {
+		return fmt.Errorf("%q is no token: send the Work-Token header of the dispatched message back unchanged", clip(string(b), 64))
+	}
+	*t = Token(n)
+	return nil
+}
+
+// Type names a kind of work, such as "email" or "resize-image".
+type Type string
+
+// WorkerID names a worker; it must be unique among those alive.
+type WorkerID string
+
+var (
+	typePattern   = regexp.MustCompile(`^[a-z0-9]+([_-][a-z0-9]+)*$`)
+	workerPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`)
+)
+
+// NoType stands in the subject of events that belong to the partition, not to
+// a type.
+const NoType Type = "_"
+
+// ParseType checks a type name: at most 63 characters of a-z and 0-9 with
+// single - or _ between them.
+func ParseType(s string) (Type, error) {
+	if len(s) > MaxTypeLen || !typePattern.MatchString(s) {
+		return "", fmt.Errorf("%q is no type name: use at most %d characters of a-z and 0-9, with single - or _ between them", clip(s, 80), MaxTypeLen)
+	}
+	return Type(s), nil
+}
+
+// ParseWorkerID checks a worker's name: 1 to 128 characters of A-Z a-z 0-9 and
+// inner - _ and dots.
+func ParseWorkerID(s string) (WorkerID, error) {
+	if len(s) > MaxWorkerIDLen || !workerPattern.MatchString(s) {
+		return "", fmt.Errorf("%q is no worker id: use 1 to %d letters and digits, with - _ . between them", clip(s, 140), MaxWorkerIDLen)
+	}
+	return WorkerID(s), nil
+}
+
+// clip shortens s for an error text.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "…"
+}

@@ -1,0 +1,197 @@
+package events
+
+import "fmt"
+
+// ItemState is where in its life an item is.
+type ItemState uint8
+
+// The item states. StateNone is that of an item that does not exist yet.
+const (
+	StateNone ItemState = iota
+	StateCreated
+	StateQueued
+	StateClaimed
+	StateRunning
+	StateWaiting
+	StateFailed
+	StateCompleted
+	StateDead
+	StateCancelled
+	StateMerged
+	NumStates = iota
+)
+
+var stateNames = [NumStates]string{"", "created", "queued", "claimed", "running", "waiting", "failed", "completed", "dead", "cancelled", "merged"}
+
+func (s ItemState) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state(%d)", uint8(s))
+}
+
+// ParseItemState reads a state's name.
+func ParseItemState(s string) (ItemState, error) {
+	for i, n := range stateNames {
+		if i > 0 && n == s {
+			return ItemState(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no state: use one of created, queued, claimed, running, waiting, failed, completed, dead, cancelled, merged", clip(s, 64))
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s ItemState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *ItemState) UnmarshalText(b []byte) error {
+	v, err := ParseItemState(string(b))
+	*s = v
+	return err
+}
+
+// Terminal reports whether an item in this state is done for good (an
+// operator may still replay a dead or cancelled one).
+func (s ItemState) Terminal() bool {
+	return s == StateCompleted || s == StateDead || s == StateCancelled || s == StateMerged
+}
+
+// Kind is what an event says has happened.
+type Kind uint8
+
+// The event kinds. Those up to KindRejected belong to an item (or to a
+// submission that became none), the others to the partition, a type, a
+// schedule, or the log itself.
+const (
+	KindNone Kind = iota
+	KindCreated
+	KindMerged
+	KindQueued
+	KindClaimed
+	KindRunning
+	KindCompleted
+	KindFailed
+	KindDead
+	KindCancelled
+	KindSpawned
+	KindWaiting
+	KindReleased
+	KindSnoozed
+	KindProgressed
+	KindCheckpointed
+	KindRescheduled
+	KindReplayed
+	KindRejected
+	KindOwned
+	KindSnapshot
+	KindTypeConfigured
+	KindPaused
+	KindResumed
+	KindCircuitOpened
+	KindCircuitHalfOpened
+	KindCircuitClosed
+	KindScheduleSet
+	KindScheduleRemoved
+	KindScheduleFired
+	KindCarried
+	KindPruned
+	NumKinds = iota
+)
+
+var kindNames = [NumKinds]string{"", "created", "merged", "queued", "claimed", "running", "completed", "failed", "dead", "cancelled", "spawned", "waiting", "released", "snoozed", "progressed", "checkpointed", "rescheduled", "replayed", "rejected", "owned", "snapshot", "type_configured", "paused", "resumed", "circuit_opened", "circuit_half_opened", "circuit_closed", "schedule_set", "schedule_removed", "schedule_fired", "carried", "pruned"}
+
+var kindsByName = func() map[string]Kind {
+	m := make(map[string]Kind, NumKinds)
+	for i := 1; i < NumKinds; i++ {
+		m[kindNames[i]] = Kind(i)
+	}
+	return m
+}()
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// ParseKind reads a kind's name.
+func ParseKind(s string) (Kind, error) {
+	if k, ok := kindsByName[s]; ok {
+		return k, nil
+	}
+	return 0, fmt.Errorf("%q is no event kind: see docs/EVENTS.md for the list", clip(s, 64))
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (k *Kind) UnmarshalText(b []byte) error {
+	v, err := ParseKind(string(b))
+	*k = v
+	return err
+}
+
+// transitions is the item's life: for each state, the state that each event
+// leads to. A cell that is absent is undefined: such an event is never
+// decided, and one found in the log is corruption. docs/LIFECYCLE.md is
+// rendered from this table.
+var transitions = [NumStates][NumKinds]ItemState{
+	StateNone: {
+		KindCreated: StateCreated,
+	},
+	StateCreated: {
+		KindQueued:  StateQueued,
+		KindWaiting: StateWaiting,
+		KindMerged:  StateMerged,
+	},
+	StateQueued: {
+		KindClaimed:     StateClaimed,
+		KindWaiting:     StateWaiting,
+		KindCancelled:   StateCancelled,
+		KindRescheduled: StateQueued,
+	},
+	StateClaimed: {
+		KindRunning:   StateRunning,
+		KindReleased:  StateQueued,
+		KindFailed:    StateFailed,
+		KindCancelled: StateCancelled,
+	},
+	StateRunning: {
+		KindCompleted:    StateCompleted,
+		KindFailed:       StateFailed,
+		KindSpawned:      StateWaiting,
+		KindReleased:     StateQueued,
+		KindSnoozed:      StateQueued,
+		KindCancelled:    StateCancelled,
+		KindProgressed:   StateRunning,
+		KindCheckpointed: StateRunning,
+	},
+	StateWaiting: {
+		KindQueued:    StateQueued,
+		KindCompleted: StateCompleted,
+		KindDead:      StateDead,
+		KindCancelled: StateCancelled,
+	},
+	StateFailed: {
+		KindQueued: StateQueued,
+		KindDead:   StateDead,
+	},
+	StateDead: {
+		KindReplayed: StateQueued,
+	},
+	StateCancelled: {
+		KindReplayed: StateQueued,
+	},
+}
+
+// Next returns the state that an event of kind k leads to from state s, and
+// whether the transition is defined.
+func Next(s ItemState, k Kind) (ItemState, bool) {
+	if int(s) >= NumStates || int(k) >= NumKinds {
+		return StateNone, false
+	}
+	n := transitions[s][k]
+	return n, n != StateNone
+}

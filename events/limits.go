@@ -1,0 +1,40 @@
+package events
+
+import "time"
+
+// Bounds on every field of every event, so that no event can outgrow what the
+// server takes in one message, and defaults for what a type does not set.
+const (
+	MaxTypeLen       = 63
+	MaxWorkerIDLen   = 128
+	MaxKeyLen        = 512  // dedup and idempotency keys, and Nats-Msg-Id, in bytes
+	MaxNameLen       = 256  // source, trigger, tenant, error code, reason, in bytes
+	MaxCapabilities  = 16   // per item
+	MaxCapabilityLen = 63   // bytes each
+	MaxLabels        = 32   // per item
+	MaxLabelLen      = 256  // bytes of a label's key, and of its value
+	MaxErrorText     = 8192 // bytes; longer text is cut
+	MaxTraceLen      = 256
+
+	MaxParamsBytes     = 256 << 10 // default bound of params; a setting
+	MaxParamsCeiling   = 1 << 20   // the highest that the setting may be
+	MaxResultBytes     = 256 << 10
+	MaxRejectedBytes   = 64 << 10 // of a rejected submission's original bytes
+	MaxDecisionEvents  = 1000     // events of one decision
+	MaxSubmitBatch     = 1000     // items of one submit request
+	MaxAttemptsCeiling = 1000
+	MaxCapacity        = 1000 // per type: what one consumer can have pending
+	MaxTypes           = 900  // what one dispatch stream has consumers for
+
+	DefaultMaxAttempts = 3
+	DefaultTimeout     = 300 * time.Second
+	DefaultLease       = 30 * time.Second
+	DefaultAgeStep     = 200 * time.Second
+	StartWithin        = 30 * time.Second // from claimed to running
+	IdempotencyWindow  = 24 * time.Hour
+	MsgIDWindow        = 2 * time.Minute // the intake stream's duplicate window
+	MaxDelay           = 10 * 365 * 24 * time.Hour
+	MinLease           = time.Second
+	MaxLease           = time.Hour
+	MaxTimeout         = 30 * 24 * time.Hour
+)

@@ -1,0 +1,131 @@
+package events
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Backoff is how long to wait before a retry: Initial × Factor^(attempt-1), at
+// most Max, lengthened by up to Jitter (a fraction of it).
+type Backoff struct {
+	InitialMS int64   `json:"initial_ms"`
+	Factor    float64 `json:"factor"`
+	MaxMS     int64   `json:"max_ms"`
+	Jitter    float64 `json:"jitter"`
+}
+
+// Delay returns the wait after the given attempt has failed. random is 64
+// random bits; the same bits give the same delay.
+func (b Backoff) Delay(after Attempt, random uint64) time.Duration {
+	d := float64(b.InitialMS) * math.Pow(b.Factor, float64(max(after, 1)-1))
+	d = min(d, float64(b.MaxMS))
+	d *= 1 + b.Jitter*float64(random>>11)/(1<<53)
+	return time.Duration(d * float64(time.Millisecond))
+}
+
+// TypeSettings are a type's settings, all filled in.
+type TypeSettings struct {
+	Capacity    int     `json:"capacity"` // items dispatched or running at most
+	LeaseMS     int64   `json:"lease_ms"`
+	TimeoutMS   int64   `json:"timeout_ms"`
+	MaxAttempts Attempt `json:"max_attempts"`
+	Backoff     Backoff `json:"backoff"`
+	AgeStepMS   int64   `json:"age_step_ms"` // waiting this long equals one priority
+	MaxParams   int     `json:"max_params_bytes"`
+	// PerPriority overrides some settings for items of a priority.
+	PerPriority map[Priority]PriorityOverride `json:"per_priority,omitempty"`
+}
+
+// PriorityOverride is what a priority may set differently. Nil fields follow
+// the type.
+type PriorityOverride struct {
+	TimeoutMS   *int64   `json:"timeout_ms,omitempty"`
+	MaxAttempts *Attempt `json:"max_attempts,omitempty"`
+	Backoff     *Backoff `json:"backoff,omitempty"`
+}
+
+// DefaultTypeSettings are those of a type that nobody has configured.
+func DefaultTypeSettings() TypeSettings {
+	return TypeSettings{
+		Capacity:    MaxCapacity,
+		LeaseMS:     DefaultLease.Milliseconds(),
+		TimeoutMS:   DefaultTimeout.Milliseconds(),
+		MaxAttempts: DefaultMaxAttempts,
+		Backoff:     Backoff{InitialMS: 1000, Factor: 2, MaxMS: 30_000, Jitter: 0.3},
+		AgeStepMS:   DefaultAgeStep.Milliseconds(),
+		MaxParams:   MaxParamsBytes,
+	}
+}
+
+// Lease is the type's lease: the ack-wait of its consumers.
+func (s TypeSettings) Lease() time.Duration { return time.Duration(s.LeaseMS) * time.Millisecond }
+
+// AgeStep is how long an item waits to outrank one of the next priority.
+func (s TypeSettings) AgeStep() time.Duration { return time.Duration(s.AgeStepMS) * time.Millisecond }
+
+// For returns the timeout, attempts and backoff of items of priority p.
+func (s TypeSettings) For(p Priority) (timeout time.Duration, attempts Attempt, b Backoff) {
+	ms, attempts, b := s.TimeoutMS, s.MaxAttempts, s.Backoff
+	if o, ok := s.PerPriority[p]; ok {
+		if o.TimeoutMS != nil {
+			ms = *o.TimeoutMS
+		}
+		if o.MaxAttempts != nil {
+			attempts = *o.MaxAttempts
+		}
+		if o.Backoff != nil {
+			b = *o.Backoff
+		}
+	}
+	return time.Duration(ms) * time.Millisecond, attempts, b
+}
+
+// Validate reports every setting that is out of bounds, joined.
+func (s TypeSettings) Validate() error {
+	var errs []error
+	check := func(name string, v, lo, hi int64) {
+		if v < lo || v > hi {
+			errs = append(errs, fmt.Errorf("%s is %d: it must be %d to %d", name, v, lo, hi))
+		}
+	}
+	check("capacity", int64(s.Capacity), 1, MaxCapacity)
+	check("lease_ms", s.LeaseMS, MinLease.Milliseconds(), MaxLease.Milliseconds())
+	check("timeout_ms", s.TimeoutMS, 1, MaxTimeout.Milliseconds())
+	check("max_attempts", int64(s.MaxAttempts), 1, MaxAttemptsCeiling)
+	check("age_step_ms", s.AgeStepMS, 1, MaxDelay.Milliseconds())
+	check("max_params_bytes", int64(s.MaxParams), 2, MaxParamsCeiling)
+	errs = append(errs, s.Backoff.validate("backoff")...)
+	for p, o := range s.PerPriority {
+		at := fmt.Sprintf("priority %d: ", p)
+		check(at+"priority", int64(p), 0, int64(MaxPriority))
+		if o.TimeoutMS != nil {
+			check(at+"timeout_ms", *o.TimeoutMS, 1, MaxTimeout.Milliseconds())
+		}
+		if o.MaxAttempts != nil {
+			check(at+"max_attempts", int64(*o.MaxAttempts), 1, MaxAttemptsCeiling)
+		}
+		if o.Backoff != nil {
+			errs = append(errs, o.Backoff.validate(at+"backoff")...)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (b Backoff) validate(name string) (errs []error) {
+	day := (24 * time.Hour).Milliseconds()
+	if b.InitialMS < 0 || b.InitialMS > day {
+		errs = append(errs, fmt.Errorf("%s.initial_ms is %d: it must be 0 to %d", name, b.InitialMS, day))
+	}
+	if b.MaxMS < b.InitialMS || b.MaxMS > day {
+		errs = append(errs, fmt.Errorf("%s.max_ms is %d: it must be initial_ms (%d) to %d", name, b.MaxMS, b.InitialMS, day))
+	}
+	if !(b.Factor >= 1 && b.Factor <= 100) {
+		errs = append(errs, fmt.Errorf("%s.factor is %g: it must be 1 to 100", name, b.Factor))
+	}
+	if !(b.Jitter >= 0 && b.Jitter <= 1) {
+		errs = append(errs, fmt.Errorf("%s.jitter is %g: it must be 0 to 1", name, b.Jitter))
+	}
+	return errs
+}

@@ -1,0 +1,288 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Position is an opaque mark in the log: what a reply has made visible. Later
+// queries that carry it as min_position see at least that much.
+type Position string
+
+// Submit is one item to be done.
+type Submit struct {
+	Type           string            `json:"type"`
+	Params         json.RawMessage   `json:"params,omitempty"`
+	ID             string            `json:"id,omitempty"`
+	Priority       *int              `json:"priority,omitempty"`
+	DedupKey       string            `json:"dedup_key,omitempty"`
+	IdempotencyKey string            `json:"idempotency_key,omitempty"`
+	AvailableAt    time.Time         `json:"available_at,omitzero"`
+	DelayMS        int64             `json:"delay_ms,omitempty"`
+	MaxAttempts    int               `json:"max_attempts,omitempty"`
+	TimeoutMS      int64             `json:"timeout_ms,omitempty"`
+	Capabilities   []string          `json:"capabilities,omitempty"`
+	Source         string            `json:"source,omitempty"`
+	Trigger        string            `json:"trigger,omitempty"`
+	Tenant         string            `json:"tenant,omitempty"`
+	Labels         map[string]string `json:"labels,omitempty"`
+	Trace          string            `json:"traceparent,omitempty"`
+}
+
+// Submitted answers a Submit. In the answer to an array, an element that was
+// refused has only Error.
+type Submitted struct {
+	ID         string           `json:"id,omitempty"`
+	State      events.ItemState `json:"state,omitempty"`
+	MergedInto string           `json:"merged_into,omitempty"`
+	Repeat     bool             `json:"repeat,omitempty"` // it was already there
+	Position   Position         `json:"position,omitempty"`
+	Error      *Error           `json:"error,omitempty"`
+}
+
+// Error is a refused request.
+type Error struct {
+	Code         events.Code `json:"code"`
+	Message      string      `json:"message"`
+	RetryAfterMS int64       `json:"retry_after_ms,omitempty"`
+}
+
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
+
+// Err turns the reply's error into an *events.Error; nil stays nil.
+func (e *Error) Err() error {
+	if e == nil {
+		return nil
+	}
+	return &events.Error{Code: e.Code, Message: e.Message, RetryAfter: time.Duration(e.RetryAfterMS) * time.Millisecond}
+}
+
+// ErrorReply is the body of a refused request.
+type ErrorReply struct {
+	Error *Error `json:"error"`
+}
+
+// Item is a work item as queries show it.
+type Item struct {
+	ID               string             `json:"id"`
+	Type             string             `json:"type"`
+	State            events.ItemState   `json:"state"`
+	Priority         int                `json:"priority"`
+	Params           json.RawMessage    `json:"params,omitempty"`
+	Attempt          int                `json:"attempt"`
+	MaxAttempts      int                `json:"max_attempts"`
+	TimeoutMS        int64              `json:"timeout_ms"`
+	Worker           string             `json:"worker,omitempty"`
+	DedupKey         string             `json:"dedup_key,omitempty"`
+	IdempotencyKey   string             `json:"idempotency_key,omitempty"`
+	Capabilities     []string           `json:"capabilities,omitempty"`
+	Tenant           string             `json:"tenant,omitempty"`
+	Labels           map[string]string  `json:"labels,omitempty"`
+	Provenance       events.Provenance  `json:"provenance,omitzero"`
+	MergedProvenance []MergedProvenance `json:"merged_provenance,omitempty"`
+	MergedCount      int                `json:"merged_count,omitempty"`
+	MergedInto       string             `json:"merged_into,omitempty"`
+	IntakeSeq        uint64             `json:"intake_seq,omitempty"`
+	AvailableAt      time.Time          `json:"available_at,omitzero"`
+	CreatedAt        time.Time          `json:"created_at"`
+	QueuedAt         time.Time          `json:"queued_at,omitzero"`
+	ClaimedAt        time.Time          `json:"claimed_at,omitzero"`
+	StartedAt        time.Time          `json:"started_at,omitzero"`
+	Deadline         time.Time          `json:"deadline,omitzero"`
+	FinishedAt       time.Time          `json:"finished_at,omitzero"`
+	Result           json.RawMessage    `json:"result,omitempty"`
+	Error            *ItemError         `json:"error,omitempty"`
+	Reason           string             `json:"reason,omitempty"`
+	Position         Position           `json:"position"` // of the last event that touched it
+}
+
+// MergedProvenance is one submission that was merged into an item.
+type MergedProvenance struct {
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
+	events.Provenance
+}
+
+// ItemError is an item's last failure.
+type ItemError struct {
+	Message   string `json:"message"`
+	Code      string `json:"code"`
+	Retryable bool   `json:"retryable"`
+}
+
+// Get asks for one item, by id or by the intake sequence that the JetStream
+// ack of a plain publish gave.
+type Get struct {
+	ID          string   `json:"id,omitempty"`
+	IntakeSeq   uint64   `json:"intake_seq,omitempty"`
+	MinPosition Position `json:"min_position,omitempty"`
+}
+
+// List asks for a page of items, newest state change first.
+type List struct {
+	State         string    `json:"state,omitempty"`
+	Type          string    `json:"type,omitempty"`
+	Tenant        string    `json:"tenant,omitempty"`
+	Label         string    `json:"label,omitempty"` // k=v
+	CreatedAfter  time.Time `json:"created_after,omitzero"`
+	CreatedBefore time.Time `json:"created_before,omitzero"`
+	Limit         int       `json:"limit,omitempty"` // default 50, at most 1,000
+	Cursor        string    `json:"cursor,omitempty"`
+	MinPosition   Position  `json:"min_position,omitempty"`
+}
+
+// Listed is a page. Items come without params and result. A page may be
+// shorter than the limit, even empty, and still have a NextCursor: a page
+// reads a bounded number of entries. No NextCursor: the end.
+type Listed struct {
+	Items      []Item `json:"items"`
+	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// History asks for the events of an item.
+type History struct {
+	ID          string   `json:"id"`
+	MinPosition Position `json:"min_position,omitempty"`
+}
+
+// HistoryReply is an item's events, oldest first.
+type HistoryReply struct {
+	Events []HistoryEvent `json:"events"`
+}
+
+// HistoryEvent is one event as queries and tails show it.
+type HistoryEvent struct {
+	Seq     events.Seq      `json:"seq"`
+	Kind    events.Kind     `json:"kind"`
+	ID      string          `json:"id,omitempty"`
+	Type    string          `json:"type,omitempty"`
+	At      time.Time       `json:"at"`
+	Attempt int             `json:"attempt,omitempty"`
+	Worker  string          `json:"worker,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Cancel asks that an item be not run, or no longer.
+type Cancel struct {
+	ID     string `json:"id"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Cancelled answers a Cancel.
+type Cancelled struct {
+	ID         string           `json:"id"`
+	State      events.ItemState `json:"state"`
+	WasRunning bool             `json:"was_running"`
+	Position   Position         `json:"position"`
+}
+
+// Reschedule changes a queued item's order.
+type Reschedule struct {
+	ID          string    `json:"id"`
+	Priority    *int      `json:"priority,omitempty"`
+	AvailableAt time.Time `json:"available_at,omitzero"`
+	DelayMS     int64     `json:"delay_ms,omitempty"`
+	Now         bool      `json:"now,omitempty"`
+}
+
+// Rescheduled answers a Reschedule.
+type Rescheduled struct {
+	ID       string           `json:"id"`
+	State    events.ItemState `json:"state"`
+	Position Position         `json:"position"`
+}
+
+// Wait asks for an item once it is terminal, or as it is after TimeoutMS (at
+// most 300,000; 0 means 30,000).
+type Wait struct {
+	ID        string `json:"id"`
+	TimeoutMS int64  `json:"timeout_ms,omitempty"`
+}
+
+// Logs asks for an item's log records, oldest first.
+type Logs struct {
+	ID    string `json:"id"`
+	Limit int    `json:"limit,omitempty"` // the last so many; default 1,000, at most 10,000
+}
+
+// LogsReply is an item's log.
+type LogsReply struct {
+	Records []LogRecord `json:"records"`
+}
+
+// LogRecord is one line of an item's log. It is also the body of a message on
+// the item's log subject.
+type LogRecord struct {
+	Seq     uint64    `json:"seq,omitempty"`
+	At      time.Time `json:"at"`
+	Level   string    `json:"level"` // debug, info, warn, error
+	Attempt int       `json:"attempt,omitempty"`
+	Worker  string    `json:"worker,omitempty"`
+	Message string    `json:"message"` // at most 8 KiB
+}
+
+// StatsReply is the engine at a glance.
+type StatsReply struct {
+	Types    []TypeStats `json:"types"`
+	Workers  int         `json:"workers"`
+	Rejected int64       `json:"rejected"`
+	Position Position    `json:"position"`
+}
+
+// TypeStats counts a type's items.
+type TypeStats struct {
+	Type     string           `json:"type"`
+	States   map[string]int64 `json:"states"` // by state, zeros left out
+	Queued   map[int]int64    `json:"queued_by_priority,omitempty"`
+	InFlight int              `json:"in_flight"` // dispatched or running
+	Capacity int              `json:"capacity"`
+	Workers  int              `json:"workers"`
+	OldestMS int64            `json:"oldest_queued_ms,omitempty"`
+}
+
+// TypesReply lists the types and their settings.
+type TypesReply struct {
+	Types []TypeReply `json:"types"`
+}
+
+// TypeReply is one type.
+type TypeReply struct {
+	Type     string              `json:"type"`
+	Source   string              `json:"source"` // of the settings: default, file, api
+	Settings events.TypeSettings `json:"settings"`
+}
+
+// Configure changes some of a type's settings.
+type Configure struct {
+	Type     string          `json:"type"`
+	Settings json.RawMessage `json:"settings"` // the fields of TypeSettings to change
+}
+
+// InfoReply describes the engine.
+type InfoReply struct {
+	Version    string    `json:"version"`
+	Owner      string    `json:"owner"`
+	Epoch      uint64    `json:"epoch"`
+	Durability string    `json:"durability"`
+	Position   Position  `json:"position"`
+	Projected  Position  `json:"projected"`
+	Now        time.Time `json:"now"`
+	DataDir    string    `json:"data_dir,omitempty"`
+	HTTP       string    `json:"http,omitempty"`
+}
+
+// ProveReply answers verify and rebuild. The engine streams progress replies
+// (Done false) before the last.
+type ProveReply struct {
+	Done      bool     `json:"done"`
+	Events    uint64   `json:"events"` // replayed so far
+	Total     uint64   `json:"total"`
+	Equal     bool     `json:"equal,omitempty"`
+	Digest    string   `json:"digest,omitempty"` // of the store rebuilt from the log
+	Live      string   `json:"live,omitempty"`   // of the live store
+	Position  Position `json:"position,omitempty"`
+	ElapsedMS int64    `json:"elapsed_ms"`
+	Diff      []string `json:"diff,omitempty"` // the first keys that differ
+}

@@ -1,0 +1,161 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Names spells the subjects and streams of one engine. Prefix is that of the
+// subjects; streams have it in capitals.
+type Names struct{ Prefix string }
+
+// Default are the names under the prefix "work".
+var Default = Names{Prefix: "work"}
+
+// WithPrefix returns the names under a prefix, "work" if it is empty.
+func WithPrefix(p string) Names {
+	if p == "" {
+		return Default
+	}
+	return Names{Prefix: p}
+}
+
+func (n Names) stream(s string) string {
+	return strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(n.Prefix)) + "_" + s
+}
+
+func (n Names) subject(parts ...string) string { return n.Prefix + "." + strings.Join(parts, ".") }
+
+// IntakeStream is the durable inbox of plain publishes.
+func (n Names) IntakeStream() string { return n.stream("INTAKE") }
+
+// EventStream is the log of partition p.
+func (n Names) EventStream(p int) string { return n.stream("EVENTS_" + strconv.Itoa(p)) }
+
+// DispatchStream holds what is dispatched and not yet let go.
+func (n Names) DispatchStream() string { return n.stream("DISPATCH") }
+
+// LeaseStream captures the server's advisories of expired leases.
+func (n Names) LeaseStream() string { return n.stream("LEASES") }
+
+// LogStream holds the items' logs.
+func (n Names) LogStream() string { return n.stream("LOGS") }
+
+// Submit is where a plain publish submits an item of type t.
+func (n Names) Submit(t events.Type) string { return n.subject("submit", string(t)) }
+
+// SubmitAll matches every Submit subject.
+func (n Names) SubmitAll() string { return n.subject("submit", "*") }
+
+// Intake is the stored form of a submission for partition p; t may be "*".
+func (n Names) Intake(p int, t string) string { return n.subject("intake", strconv.Itoa(p), t) }
+
+// Event is the subject of an event of partition p; an empty type is spelled _.
+func (n Names) Event(p int, t events.Type, k events.Kind) string {
+	if t == "" {
+		t = events.NoType
+	}
+	return n.subject("event", strconv.Itoa(p), string(t), k.String())
+}
+
+// EventFilter matches events; "*" for any.
+func (n Names) EventFilter(p, t, k string) string { return n.subject("event", p, t, k) }
+
+// Run is the subject to which items of a type and lane are dispatched.
+func (n Names) Run(t events.Type, lane string) string {
+	if lane == "" {
+		return n.subject("run", string(t))
+	}
+	return n.subject("run", string(t), lane)
+}
+
+// RunAll matches every Run subject.
+func (n Names) RunAll() string { return n.subject("run", ">") }
+
+// Consumer names the durable consumer of a type and lane.
+func Consumer(t events.Type, lane string) string {
+	if lane == "" {
+		return string(t)
+	}
+	return string(t) + "--" + lane
+}
+
+// Log is the subject of an item's log.
+func (n Names) Log(t events.Type, id events.ID) string {
+	return n.subject("log", string(t), id.String())
+}
+
+// LogAll matches every Log subject.
+func (n Names) LogAll() string { return n.subject("log", "*", "*") }
+
+// LogOf matches the log of an item whose type is not known.
+func (n Names) LogOf(id events.ID) string { return n.subject("log", "*", id.String()) }
+
+// Control is where a worker hears of cancels and drains.
+func (n Names) Control(w events.WorkerID) string { return n.subject("control", string(w)) }
+
+// API is the subject of a request, such as "submit".
+func (n Names) API(endpoint string) string { return n.subject("api", endpoint) }
+
+// LeaseAdvisories matches the advisories that LeaseStream captures.
+func (n Names) LeaseAdvisories() string {
+	return "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + n.DispatchStream() + ".*"
+}
+
+// Bucket names a KV bucket: dedup, workers or partitions.
+func (n Names) Bucket(s string) string {
+	return strings.NewReplacer(".", "_").Replace(n.Prefix) + "_" + s
+}
+
+// Service is the name of the NATS micro service.
+const Service = "streamwright"
+
+// The request endpoints.
+const (
+	APISubmit     = "submit"
+	APIGet        = "get"
+	APIList       = "list"
+	APIHistory    = "history"
+	APILogs       = "logs"
+	APICancel     = "cancel"
+	APIReschedule = "reschedule"
+	APIWait       = "wait"
+	APIStats      = "stats"
+	APITypes      = "types"
+	APIConfigure  = "configure"
+	APIWorkers    = "workers"
+	APIInfo       = "info"
+	APIVerify     = "verify"
+	APIRebuild    = "rebuild"
+	APIRegister   = "register"
+	APIHeartbeat  = "heartbeat"
+	APIUnregister = "unregister"
+	APIDrain      = "drain"
+	APIReport     = "report"
+)
+
+// The headers of submissions and dispatched messages.
+const (
+	HeaderID             = "Work-Id"
+	HeaderType           = "Work-Type"
+	HeaderPriority       = "Work-Priority"
+	HeaderDedupKey       = "Work-Dedup-Key"
+	HeaderIdempotencyKey = "Work-Idempotency-Key"
+	HeaderAvailableAt    = "Work-Available-At"
+	HeaderDelay          = "Work-Delay"
+	HeaderMaxAttempts    = "Work-Max-Attempts"
+	HeaderTimeout        = "Work-Timeout"
+	HeaderCapabilities   = "Work-Capabilities"
+	HeaderSource         = "Work-Source"
+	HeaderTrigger        = "Work-Trigger"
+	HeaderTenant         = "Work-Tenant"
+	HeaderLabels         = "Work-Labels"
+	HeaderTrace          = "traceparent"
+
+	HeaderAttempt  = "Work-Attempt"
+	HeaderToken    = "Work-Token"
+	HeaderLease    = "Work-Lease"    // Go duration
+	HeaderDeadline = "Work-Deadline" // Go duration that the attempt may take from its start
+)

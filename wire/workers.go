@@ -1,0 +1,135 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Register announces a worker.
+type Register struct {
+	Worker       string   `json:"worker"`
+	Types        []string `json:"types"`
+	Capabilities []string `json:"capabilities,omitempty"`
+	Slots        int      `json:"slots"`
+	Host         string   `json:"host,omitempty"`
+	Version      string   `json:"version,omitempty"`
+	// Session names this life of the worker. Empty: a new one. An id that is
+	// alive under another session is refused with worker_id_in_use.
+	Session string `json:"session,omitempty"`
+}
+
+// Registered answers a Register.
+type Registered struct {
+	Session     string              `json:"session"`
+	Stream      string              `json:"stream"`
+	Consumers   map[string][]string `json:"consumers"` // by type
+	HeartbeatMS int64               `json:"heartbeat_ms"`
+	LeaseMS     map[string]int64    `json:"lease_ms"` // by type
+}
+
+// Heartbeat keeps a worker registered, and the leases of what it runs if the
+// dispatched message is gone. It carries the registration, so that an engine
+// that has lost its registry learns it anew.
+type Heartbeat struct {
+	Register
+	InFlight []RunRef `json:"in_flight,omitempty"`
+	Health   string   `json:"health,omitempty"`
+}
+
+// RunRef names one run.
+type RunRef struct {
+	ID    string `json:"id"`
+	Token string `json:"token"`
+}
+
+// HeartbeatReply answers a Heartbeat.
+type HeartbeatReply struct {
+	ShouldDrain bool     `json:"should_drain"`
+	Cancel      []RunRef `json:"cancel,omitempty"` // runs that must stop
+}
+
+// Unregister takes a worker out.
+type Unregister struct {
+	Worker  string `json:"worker"`
+	Session string `json:"session"`
+}
+
+// Drain asks a worker to finish what it runs and take no more.
+type Drain struct {
+	Worker string `json:"worker"`
+}
+
+// OK answers a request that has nothing to say.
+type OK struct {
+	OK bool `json:"ok"`
+}
+
+// Control is the body of a message on a worker's control subject.
+type Control struct {
+	Cancel []RunRef `json:"cancel,omitempty"`
+	Drain  bool     `json:"drain,omitempty"`
+	// Register asks the worker to register again: the engine does not know it.
+	Register bool `json:"register,omitempty"`
+}
+
+// The events of a Report.
+const (
+	ReportClaim    = "claim"
+	ReportStart    = "start"
+	ReportComplete = "complete"
+	ReportFail     = "fail"
+	ReportRelease  = "release"
+)
+
+// Report is what a worker says of one run. Requests carry an array of them,
+// at most 1,000; they are decided in order, each on its own.
+type Report struct {
+	ID           string          `json:"id"`
+	Token        string          `json:"token"`
+	Worker       string          `json:"worker"`
+	Session      string          `json:"session,omitempty"`
+	Event        string          `json:"event"`
+	Attempt      int             `json:"attempt,omitempty"` // 0: not said
+	Start        bool            `json:"start,omitempty"`   // with claim: and start at once
+	Result       json.RawMessage `json:"result,omitempty"`
+	Error        string          `json:"error,omitempty"`
+	Code         string          `json:"code,omitempty"`
+	Retryable    *bool           `json:"retryable,omitempty"` // default true
+	RetryAfterMS int64           `json:"retry_after_ms,omitempty"`
+	Reason       string          `json:"reason,omitempty"`
+}
+
+// Reported answers a Report.
+type Reported struct {
+	OK       bool      `json:"ok"`
+	Attempt  int       `json:"attempt,omitempty"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	// TimeoutMS is how long the attempt may take from its start.
+	TimeoutMS int64            `json:"timeout_ms,omitempty"`
+	State     events.ItemState `json:"state,omitempty"`
+	Position  Position         `json:"position,omitempty"`
+	Error     *Error           `json:"error,omitempty"`
+}
+
+// WorkersReply lists the registered workers.
+type WorkersReply struct {
+	Workers []WorkerInfo `json:"workers"`
+}
+
+// WorkerInfo is a registered worker; also the value in the work_workers bucket.
+type WorkerInfo struct {
+	Worker       string    `json:"worker"`
+	Session      string    `json:"session"`
+	Types        []string  `json:"types"`
+	Capabilities []string  `json:"capabilities,omitempty"`
+	Slots        int       `json:"slots"`
+	InFlight     int       `json:"in_flight"`
+	Health       string    `json:"health,omitempty"`
+	Version      string    `json:"version,omitempty"`
+	Host         string    `json:"host,omitempty"`
+	Status       string    `json:"status"` // active, draining
+	RegisteredAt time.Time `json:"registered_at"`
+	LastSeen     time.Time `json:"last_seen"`
+}
