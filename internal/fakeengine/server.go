@@ -44,3 +44,8 @@ func Dial(t testing.TB, url string) *nats.Conn {
 	t.Cleanup(nc.Close)
 	return nc
 }
+
+// Respond answers every request with the same bytes.
+func Respond(data []byte) nats.MsgHandler {
+	return func(m *nats.Msg) { _ = m.Respond(data) }
+}
