@@ -26,6 +26,7 @@ const (
 	currentTmp     = "CURRENT.tmp"
 	currentMagic   = "streamwright-projection"
 	generationName = "gen-"
+	verifyName     = "verify" // the store that Verify makes, a folder of its own
 )
 
 // folder is a store's folder: a lock, the file CURRENT that names a generation
@@ -54,7 +55,7 @@ func openFolder(vf vfs.FS, dir string, ignoreFormat bool) (_ *folder, err error)
 		}
 	}()
 	version, err := f.readCurrent()
-	if err != nil {
+	if err != nil && !ignoreFormat {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	if version > FormatVersion && !ignoreFormat {
@@ -114,9 +115,15 @@ func (f *folder) makeCurrent(number int) error {
 	if err := f.fs.Rename(tmp, f.fs.PathJoin(f.dir, currentFile)); err != nil {
 		return err
 	}
+	if err := f.sync(); err != nil {
+		return err
+	}
 	f.number = number
-	return f.sync()
+	return nil
 }
+
+// remove removes a generation that nobody has open.
+func (f *folder) remove(number int) error { return f.fs.RemoveAll(f.path(number)) }
 
 func (f *folder) sync() error {
 	d, err := f.fs.OpenDir(f.dir)
@@ -133,7 +140,8 @@ func (f *folder) sweep() error {
 		return err
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, generationName) && f.fs.PathJoin(f.dir, name) != f.path(f.number) || name == currentTmp {
+		left := strings.HasPrefix(name, generationName) && f.fs.PathJoin(f.dir, name) != f.path(f.number)
+		if left || name == currentTmp || name == verifyName {
 			if err := f.fs.RemoveAll(f.fs.PathJoin(f.dir, name)); err != nil {
 				return err
 			}

@@ -132,11 +132,8 @@ func (l *listing) page(v view) (page wire.Listed, err error) {
 	if err := m.open(l); err != nil {
 		return page, err
 	}
-	for scanned := 0; m.Len() > 0; scanned++ {
+	for scanned := 1; m.Len() > 0; scanned++ {
 		place := m.ranges[0].buffer[0]
-		if scanned == MaxListScan {
-			break
-		}
 		item, err := v.item(place.id)
 		if err != nil {
 			return page, err
@@ -150,7 +147,7 @@ func (l *listing) page(v view) (page wire.Listed, err error) {
 		if err := m.pop(); err != nil {
 			return page, err
 		}
-		if m.Len() > 0 && (len(page.Items) == l.limit || scanned == MaxListScan-1) {
+		if m.Len() > 0 && (len(page.Items) == l.limit || scanned == MaxListScan) {
 			page.NextCursor = l.cursor(place)
 			break
 		}

@@ -32,6 +32,9 @@ type Options struct {
 	Logger *slog.Logger
 
 	fs vfs.FS // tests bring their own
+	// bulk is for a store that is being built and read little: compactions may
+	// lag.
+	bulk bool
 }
 
 // The bounds of what Pebble holds.
@@ -85,9 +88,8 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// pebble translates the options. bulk is for a store that is being built and
-// read little: compactions may lag.
-func (o Options) pebble(bulk bool) *pebble.Options {
+// pebble translates the options.
+func (o Options) pebble() *pebble.Options {
 	po := &pebble.Options{
 		FS:                          o.fs,
 		DisableWAL:                  true, // the log is the truth; see the package comment
@@ -105,7 +107,7 @@ func (o Options) pebble(bulk bool) *pebble.Options {
 		Logger:                     pebbleLogger{o.Logger},
 	}
 	po.TargetFileSizes[0] = 8 << 20
-	if bulk {
+	if o.bulk {
 		po.L0CompactionThreshold, po.L0StopWritesThreshold = 8, 64
 	}
 	for i := range po.Levels {

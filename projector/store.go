@@ -19,7 +19,7 @@ import (
 // goroutine at a time.
 type Store struct {
 	opts   Options
-	folder *folder
+	folder *folder // nil for one that is being made
 	pos    position
 	flush  flusher
 
@@ -30,6 +30,9 @@ type Store struct {
 	// commitMu is held by whoever writes, and while a generation is replaced.
 	commitMu sync.Mutex
 	writer   writer
+
+	// proof is held by a Rebuild or Verify.
+	proof sync.Mutex
 
 	flushed atomic.Uint64 // a position that has surely reached the disk
 }
@@ -75,7 +78,7 @@ func openIn(f *folder, opts Options) (*Store, error) {
 	if fresh {
 		f.number = 1
 	}
-	db, err := f.openGeneration(f.number, opts.pebble(false))
+	db, err := f.openGeneration(f.number, opts.pebble())
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +87,14 @@ func openIn(f *folder, opts Options) (*Store, error) {
 			return nil, errors.Join(fmt.Errorf("open store %s: %w", f.dir, err), db.Close())
 		}
 	}
+	return newStore(db, f, opts)
+}
+
+// newStore starts a Store on an open Pebble folder, or closes that.
+func newStore(db *pebble.DB, f *folder, opts Options) (*Store, error) {
 	s := &Store{opts: opts, folder: f, live: newGeneration(db)}
 	if err := s.load(db); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store %s: %w", f.dir, err), db.Close())
+		return nil, errors.Join(fmt.Errorf("open store: %w", err), db.Close())
 	}
 	s.flush.start(s)
 	return s, nil
@@ -105,10 +113,13 @@ func (s *Store) load(db *pebble.DB) error {
 	return err
 }
 
-// Close flushes and closes the store, after the queries that are under way.
-// It is idempotent. Everything else returns [ErrClosed] from then on.
+// Close flushes and closes the store, after the queries, and the Rebuild or
+// Verify, that are under way. It is idempotent. Everything else returns
+// [ErrClosed] from then on.
 func (s *Store) Close() error {
 	s.flush.stop()
+	s.proof.Lock()
+	defer s.proof.Unlock()
 	s.commitMu.Lock()
 	defer s.commitMu.Unlock()
 	s.mu.Lock()
@@ -120,7 +131,11 @@ func (s *Store) Close() error {
 	}
 	s.pos.close()
 	err := g.db.Flush()
-	return errors.Join(err, s.retire(g), s.folder.close())
+	err = errors.Join(err, s.retire(g))
+	if s.folder != nil {
+		err = errors.Join(err, s.folder.close())
+	}
+	return err
 }
 
 // retire closes a generation that has no new users, once it has none at all.
