@@ -3,6 +3,7 @@ package events
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -95,6 +96,32 @@ func (w *world) claim(id ID, tok Token) Run {
 	w.t.Helper()
 	w.do(Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w1", Start: true})
 	return Run{ID: id, Token: tok, Worker: "w1"}
+}
+
+// readBack replays the encoded log and compares the state that it gives.
+func (w *world) readBack() {
+	w.t.Helper()
+	s, err := NewState(Empty{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, ev := range w.log {
+		data, err := ev.AppendJSON(nil)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		back, err := DecodeEvent(data)
+		if err != nil {
+			w.t.Fatalf("read back %.200s: %v", data, err)
+		}
+		back.Seq = ev.Seq
+		if err := s.Apply(back); err != nil {
+			w.t.Fatalf("replay %.200s: %v", data, err)
+		}
+	}
+	if live, replayed := w.s.TakeChanges(), s.TakeChanges(); !reflect.DeepEqual(live, replayed) {
+		w.t.Fatalf("the replayed state differs:\nlive     %+v\nreplayed %+v", live, replayed)
+	}
 }
 
 func TestLifeOfAnItem(t *testing.T) {

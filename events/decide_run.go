@@ -1,6 +1,8 @@
 package events
 
 import (
+	"bytes"
+	"encoding/json"
 	"time"
 	"unicode/utf8"
 )
@@ -97,10 +99,10 @@ func (d *decider) complete(c Complete) (Decision, error) {
 	default:
 		return Decision{}, wrongState(it, "complete")
 	}
-	result := c.Result
-	if result != nil {
-		if result, err = params(result, MaxResultBytes); err != nil {
-			return Decision{}, Refuse(CodeOf(err), "the result of item %s: it must be JSON of at most %d bytes; fail the item, or store the result elsewhere and report a reference", it.ID, MaxResultBytes)
+	var result json.RawMessage
+	if len(bytes.TrimSpace(c.Result)) > 0 {
+		if result, err = document("the result of item "+it.ID.String(), c.Result, MaxResultBytes, "store it elsewhere and report a reference to it, or fail the item"); err != nil {
+			return Decision{}, err
 		}
 	}
 	ev := d.runEvent(it, &Completed{DurationMS: d.since(it.StartedAt), Result: result})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -126,7 +125,7 @@ func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
 		}
 	}
 	var err error
-	if cr.Params, err = params(c.Params, set.MaxParams); err != nil {
+	if cr.Params, err = document("the params document", c.Params, set.MaxParams, "store it elsewhere and submit a reference to it, or raise max_params_bytes"); err != nil {
 		return nil, err
 	}
 	if cr.AvailableAt, err = d.availableAt(c.AvailableAt, c.Delay); err != nil {
@@ -162,20 +161,6 @@ func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
 		cr.Intake.MsgIDUntil = d.now.Add(MsgIDWindow)
 	}
 	return cr, nil
-}
-
-func params(p json.RawMessage, limit int) (json.RawMessage, error) {
-	p = bytes.TrimSpace(p)
-	if len(p) == 0 {
-		return json.RawMessage("null"), nil
-	}
-	if len(p) > limit {
-		return nil, Refuse(CodeTooLarge, "params have %d bytes, the limit is %d: store the document elsewhere and submit a reference to it, or raise max_params_bytes", len(p), limit)
-	}
-	if !json.Valid(p) {
-		return nil, Refuse(CodeBadParams, "params are no JSON document: quote strings, and send null or nothing for none")
-	}
-	return p, nil
 }
 
 func (c *Submit) checkNames() error {
