@@ -129,7 +129,7 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 		it.MergedInto, it.Reason, it.FinishedAt = b.Into, b.Reason, ev.At
 		return s.foldMerged(it, b, ev)
 	case *Claimed:
-		it.Attempt, it.Worker, it.Token = ev.Attempt, ev.Worker, b.Token
+		it.Attempt, it.Worker, it.Token, it.Reason = ev.Attempt, ev.Worker, b.Token, ""
 		it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = ev.At, b.StartBy, time.Time{}, time.Time{}
 	case *Running:
 		it.StartedAt, it.Deadline = ev.At, b.Deadline

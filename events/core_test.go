@@ -165,6 +165,7 @@ func TestRetriesThenDead(t *testing.T) {
 	if d := w.do(Fail{Run: run, Error: "boom", Retryable: true}); len(d.Events) != 0 {
 		t.Fatal("a repeated fail made events")
 	}
+	w.now = it.AvailableAt
 	run = w.claim(id, 2)
 	w.do(Fail{Run: run, Error: "boom again", Retryable: true})
 	if it := w.item(id); it.State != StateDead || it.Reason != "exhausted" {
@@ -320,6 +321,7 @@ func TestReschedule(t *testing.T) {
 func TestCodecKeepsWhatWasSubmitted(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(Submit{Params: json.RawMessage(" {\"a\" : \"<&>\",\n \"b\":1.50}\n"), DedupKey: "é\u2028\"", Labels: map[string]string{"a": "b"}, Capabilities: []string{"gpu", "big-mem", "gpu"}, Delay: time.Second})
+	w.now = w.now.Add(time.Second)
 	w.do(Complete{Run: w.claim(id, 1), Result: json.RawMessage(`{ "x": "<>" }`)})
 	for _, ev := range w.log {
 		data, err := ev.AppendJSON(nil)
