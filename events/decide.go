@@ -13,9 +13,16 @@ import (
 // error is the base's and means that nothing could be decided. It changes
 // nothing (but for what the State keeps in memory of the base).
 //
-// The same state, command and time give the same decision.
+// The same state, command and time give the same decision. A time before
+// [Meta.LastAt] counts as that. What the command refers to (params, result)
+// becomes part of the events: it must not be written afterwards.
 func Decide(s *State, c Command, now time.Time) (Decision, error) {
 	d := decider{s: s, now: now.UTC().Round(0)}
+	if d.now.Before(s.meta.LastAt) {
+		// Keys expire by the time of events. Were it to go back, one that the
+		// projection has let go would be held again, or not, by what is cached.
+		d.now = s.meta.LastAt
+	}
 	dec, err := d.decide(c)
 	if err != nil {
 		return Decision{}, err

@@ -181,6 +181,9 @@ func (s *State) entry(id ID) (*entry, error) {
 	if it == nil {
 		return nil, nil
 	}
+	// Here too, since commands that are refused load items and make no events;
+	// and before the new one is in, which the caller is about to use.
+	s.evict()
 	e := &entry{cur: it, prev: it}
 	s.items[id] = e
 	s.touch(e, s.projected)
@@ -254,6 +257,7 @@ func (s *State) TakeChanges() *Changes {
 		k.dirty = false
 		s.keys[ref] = k
 	}
+	clear(s.dirtyItems) // or they would stay reachable
 	s.dirtyItems, s.dirtyTypes, s.dirtyKeys = s.dirtyItems[:0], s.dirtyTypes[:0], s.dirtyKeys[:0]
 	s.dirtyParams, s.dirtyResults, s.merged, s.history = nil, nil, nil, nil
 	s.changed = false
@@ -270,6 +274,13 @@ func (s *State) Projected(seq Seq) {
 			delete(s.keys, t.ref)
 		}
 	}
+	s.evict()
+}
+
+// evict takes the items that have rested longest out of memory, as far as the
+// base has them and the bounds ask for it. What is still to be projected, or
+// is being changed, stays.
+func (s *State) evict() {
 	for s.touched.len() > CacheItems || s.cacheBytes > CacheBytes {
 		t, ok := s.touched.peek()
 		if !ok || t.seq > s.projected {
