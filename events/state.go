@@ -39,6 +39,8 @@ type State struct {
 	touched    fifo[touch]
 	touchedKey fifo[keyTouch]
 	cacheBytes int
+	maxItems   int // CacheItems; smaller in tests
+	maxBytes   int // CacheBytes
 }
 
 // entry is an item in memory.
@@ -77,7 +79,7 @@ type keyTouch struct {
 // and starts an overlay over base. It errs only when base does.
 func NewState(base Base) (*State, error) {
 	s := &State{
-		base: base, defaults: DefaultTypeSettings(),
+		base: base, defaults: DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes,
 		types: map[Type]*typeEntry{}, items: map[ID]*entry{}, keys: map[KeyRef]keyEntry{},
 	}
 	var err error
@@ -281,7 +283,7 @@ func (s *State) Projected(seq Seq) {
 // base has them and the bounds ask for it. What is still to be projected, or
 // is being changed, stays.
 func (s *State) evict() {
-	for s.touched.len() > CacheItems || s.cacheBytes > CacheBytes {
+	for s.touched.len() > s.maxItems || s.cacheBytes > s.maxBytes {
 		t, ok := s.touched.peek()
 		if !ok || t.seq > s.projected {
 			return
