@@ -11,6 +11,7 @@ const (
 	MaxNameLen       = 256  // source, trigger, tenant, error code, reason, in bytes
 	MaxCapabilities  = 16   // per item
 	MaxCapabilityLen = 63   // bytes each
+	MaxLaneLen       = 180  // bytes of a lane's name: what a consumer's name has room for
 	MaxLabels        = 32   // per item
 	MaxLabelLen      = 256  // bytes of a label's key, and of its value
 	MaxErrorText     = 8192 // bytes; longer text is cut
@@ -19,7 +20,9 @@ const (
 	MaxParamsBytes     = 256 << 10 // default bound of params; a setting
 	MaxParamsCeiling   = 1 << 20   // the highest that the setting may be
 	MaxResultBytes     = 256 << 10
+	MaxJSONDepth       = 1000     // nesting of params and results; encoding/json reads no event deeper than 10,000
 	MaxRejectedBytes   = 64 << 10 // of a rejected submission's original bytes
+	MaxRejectedHeaders = 16 << 10 // bytes of its headers together
 	MaxDecisionEvents  = 1000     // events of one decision
 	MaxSubmitBatch     = 1000     // items of one submit request
 	MaxAttemptsCeiling = 1000
