@@ -141,7 +141,7 @@ func (e *Event) Data() (json.RawMessage, error) {
 }
 
 // DecodeEvent reads an event's JSON. Seq is left to the caller. Its errors
-// wrap [ErrCorrupt], except that of a newer envelope, which says so. A kind
+// wrap [ErrCorrupt], except that of a newer envelope, [ErrNewer]. A kind
 // that this package has no payload for keeps none.
 func DecodeEvent(data []byte) (Event, error) {
 	var env envelope
@@ -149,7 +149,7 @@ func DecodeEvent(data []byte) (Event, error) {
 		return Event{}, fmt.Errorf("decode event: %w: %w", ErrCorrupt, err)
 	}
 	if env.V > Version {
-		return Event{}, fmt.Errorf("decode event: its version is %d, this program knows up to %d: use a newer program", env.V, Version)
+		return Event{}, fmt.Errorf("decode event: %w: its version is %d, this program knows up to %d", ErrNewer, env.V, Version)
 	}
 	kind, err := ParseKind(env.Kind)
 	if err != nil || env.V < 1 {
