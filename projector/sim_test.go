@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,16 +41,16 @@ func (l *memLog) append(t testing.TB, evs ...events.Event) {
 	}
 }
 
-func (l *memLog) Read(ctx context.Context, from, to events.Seq, fn func(Group) error) error {
+func (l *memLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error {
 	per := l.perRead
 	if per == 0 {
 		per = 16
 	}
-	var g Group
+	var g eventlog.Group
 	decisions := 0
 	flush := func() error {
 		out := g
-		g, decisions = Group{}, 0
+		g, decisions = eventlog.Group{}, 0
 		if out.Through == 0 {
 			return nil
 		}
@@ -283,7 +284,7 @@ func (s *sim) run(n, every int) {
 func (s *sim) items() map[events.ID]*events.Item {
 	s.t.Helper()
 	all := newSim(s.t, 0, nil)
-	err := s.log.Read(context.Background(), 1, s.log.last(), func(g Group) error {
+	err := s.log.Read(context.Background(), 1, s.log.last(), func(g eventlog.Group) error {
 		for _, ev := range g.Events {
 			if err := all.state.Apply(ev); err != nil {
 				return err
