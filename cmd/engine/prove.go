@@ -41,7 +41,7 @@ func rebuildCommand(a *app) *cobra.Command {
 			if a.JSON {
 				return a.PrintJSON(p)
 			}
-			a.Printf("rebuilt from %s, digest %s\n", replayed(p), p.Digest)
+			a.Printf("rebuilt from %s; digest %s\n", replayed(p), p.Digest)
 			return nil
 		},
 	}
@@ -85,9 +85,9 @@ func (a *app) printVerified(p streamwright.Proof) error {
 			err = console.ErrTold
 		}
 	case p.Equal:
-		a.Printf("equal: %s give the live store, digest %s\n", replayed(p), p.Digest)
+		a.Printf("equal: %s, give the live store; digest %s\n", replayed(p), p.Digest)
 	default:
-		a.Printf("DIFFERENT: %s give digest %s, the live store has %s\n", replayed(p), p.Digest, p.Live)
+		a.Printf("DIFFERENT: %s, give digest %s, the live store has %s\n", replayed(p), p.Digest, p.Live)
 		for _, d := range p.Diff {
 			a.Printf("  %s\n", console.Clean(d))
 		}
@@ -98,5 +98,5 @@ func (a *app) printVerified(p streamwright.Proof) error {
 
 func replayed(p streamwright.Proof) string {
 	took := time.Duration(p.ElapsedMS) * time.Millisecond
-	return fmt.Sprintf("%s events, replayed in %s,", console.Count(p.Events), console.Span(took))
+	return fmt.Sprintf("%s events, replayed in %s", console.Count(p.Events), console.Span(took))
 }

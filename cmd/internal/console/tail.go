@@ -40,7 +40,11 @@ func TailCommand(a *App) *cobra.Command {
 				}
 				o.Since = at
 			}
-			return a.tail(cmd.Context(), o)
+			err := a.tail(cmd.Context(), o)
+			if errors.Is(cmd.Context().Err(), context.Canceled) {
+				return nil // interrupted, which is how a tail ends
+			}
+			return err
 		},
 	}
 	f := cmd.Flags()
@@ -71,17 +75,13 @@ func (a *App) tail(ctx context.Context, o streamwright.TailOptions) error {
 	}
 	defer c.Close()
 	style := StyleFor(a.Out)
-	err = c.Tail(ctx, o, func(ev streamwright.Event) error {
+	return c.Tail(ctx, o, func(ev streamwright.Event) error {
 		if a.JSON {
 			return a.PrintJSON(ev)
 		}
 		_, err := fmt.Fprintln(a.Out, EventLine(ev, style))
 		return err
 	})
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return nil // interrupted, which is how a tail ends
-	}
-	return err
 }
 
 // EventLine shows an event on one line, its fields under those of the lines
