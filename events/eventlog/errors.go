@@ -43,6 +43,9 @@ var (
 	ErrClosed = errors.New("the event log is closed")
 )
 
+// errUnsettled is why an Append fails between ErrAmbiguous and Reset.
+var errUnsettled = errors.New("an earlier append has not been settled")
+
 // FencedError is an ErrFenced.
 type FencedError struct {
 	Expected events.Seq // the position that the append was to follow

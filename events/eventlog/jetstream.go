@@ -103,7 +103,7 @@ func (l *JetStream) session() (*session, error) {
 	case l.closed:
 		return nil, ErrClosed
 	case l.sess == nil:
-		return nil, errors.New("an earlier append has not been settled")
+		return nil, errUnsettled
 	}
 	return l.sess, nil
 }

@@ -9,12 +9,22 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Bounds of the wait between two attempts to settle with a server that can't
-// be reached.
+// Bounds of the wait between two attempts at what may pass.
 const (
-	settleWaitMin = 10 * time.Millisecond
-	settleWaitMax = time.Second
+	retryMin = 5 * time.Millisecond
+	retryMax = time.Second
 )
+
+// pause waits, longer each time, or until ctx ends.
+func pause(ctx context.Context, wait *time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(*wait):
+		*wait = min(2**wait, retryMax)
+		return nil
+	}
+}
 
 // Settle makes the caller the log's only writer. It is used alike at start, at
 // takeover, and to recover from ErrAmbiguous: it resets the log's connection,
@@ -34,7 +44,7 @@ const (
 // to begin the next time.
 func Settle(ctx context.Context, log Log, from events.Seq, barrier func(after events.Seq) events.Event, apply func(Group) error) (events.Seq, error) {
 	s := settler{log: log, through: from, barrier: barrier, apply: apply}
-	wait := settleWaitMin
+	wait := retryMin
 	for reset := true; ; {
 		last, err := s.once(ctx, reset)
 		switch {
@@ -51,11 +61,7 @@ func Settle(ctx context.Context, log Log, from events.Seq, barrier func(after ev
 			return 0, err
 		}
 		reset = true
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-			wait = min(2*wait, settleWaitMax)
-		}
+		_ = pause(ctx, &wait) // its error shows in the next attempt
 	}
 }
 
