@@ -1,7 +1,5 @@
 package events
 
-import "time"
-
 // Base is what [State] stands on: the projection as of its last applied
 // batch. Lookups answer nil (or false) with no error for what is not there.
 // The items that it returns are the State's to keep, and never written.
@@ -12,17 +10,16 @@ type Base interface {
 	// Params returns an item's params, nil for an unknown item.
 	Params(ID) ([]byte, error)
 	Key(KeyRef) (HeldKey, bool, error)
-	// ExpiringKeys returns up to limit keys whose Until is set and not after
-	// t, in order of Until.
-	ExpiringKeys(t time.Time, limit int) ([]HeldKey, error)
-	// FirstExpiry is the earliest Until of all keys, the zero time for none.
-	FirstExpiry() (time.Time, error)
 }
 
 // Changes is what a run of whole decisions has changed: the difference
 // between two positions of the log, which the projection writes in one atomic
 // batch. It holds final values: applying the Changes of several runs one after
 // the other, or those of one longer run, leaves the same store.
+//
+// A key whose Until is set and not after Meta.LastAt has expired: the writer
+// leaves it out, and removes those that it holds, so that the keys which a
+// store holds depend on its position alone.
 type Changes struct {
 	Meta    Meta // as of Meta.Applied
 	Types   []TypeInfo
@@ -32,7 +29,8 @@ type Changes struct {
 	Keys    []KeyChange
 	Merged  []MergedEntry
 	History []Event // of items, in order; Seq set
-	// Checksum is that of the event at Meta.Applied, see [Checksum].
+	// Checksum is that of the event at Meta.Applied (see [Checksum]), filled in
+	// by whoever has the stored bytes.
 	Checksum uint64
 }
 
@@ -45,19 +43,17 @@ type Blob struct {
 	Data []byte
 }
 
-// KeyChange is a key before and after. Had and Has say which of the two exist.
+// KeyChange is a key's holder, or (Has false) that it is free.
 type KeyChange struct {
-	Old, New HeldKey
-	Had, Has bool
+	Key HeldKey
+	Has bool
 }
 
 // Empty is the Base of an empty log.
 type Empty struct{}
 
-func (Empty) Meta() (Meta, error)                            { return Meta{}, nil }
-func (Empty) Types() ([]TypeInfo, error)                     { return nil, nil }
-func (Empty) Item(ID) (*Item, error)                         { return nil, nil }
-func (Empty) Params(ID) ([]byte, error)                      { return nil, nil }
-func (Empty) Key(KeyRef) (HeldKey, bool, error)              { return HeldKey{}, false, nil }
-func (Empty) ExpiringKeys(time.Time, int) ([]HeldKey, error) { return nil, nil }
-func (Empty) FirstExpiry() (time.Time, error)                { return time.Time{}, nil }
+func (Empty) Meta() (Meta, error)               { return Meta{}, nil }
+func (Empty) Types() ([]TypeInfo, error)        { return nil, nil }
+func (Empty) Item(ID) (*Item, error)            { return nil, nil }
+func (Empty) Params(ID) ([]byte, error)         { return nil, nil }
+func (Empty) Key(KeyRef) (HeldKey, bool, error) { return HeldKey{}, false, nil }

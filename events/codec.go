@@ -76,7 +76,7 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 		return b, nil
 	case *Queued:
 		b = append(b, `,"data":{"reason":`...)
-		b = strconv.AppendQuote(b, d.Reason)
+		b = strconv.AppendQuote(b, d.Reason) // one of ours: plain ASCII
 		b = appendTime(b, `,"order_at":"`, d.OrderAt)
 		b = appendTime(b, `,"available_at":"`, d.AvailableAt)
 		return append(b, '}'), nil
@@ -92,12 +92,9 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 		}
 		return append(appendTime(b, `,"data":{"deadline":"`, d.Deadline), '}'), nil
 	}
-	data, err := json.Marshal(e.Body)
-	if err != nil {
-		return nil, err
-	}
 	b = append(b, `,"data":`...)
-	return append(b, data...), nil
+	data, err := e.Data()
+	return append(b, data...), err
 }
 
 func appendTime(b []byte, name string, t time.Time) []byte {
@@ -112,10 +109,33 @@ func appendTime(b []byte, name string, t time.Time) []byte {
 // MarshalJSON implements json.Marshaler.
 func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 
-// Data returns the JSON of the event's payload, nil for none.
+// Data returns the JSON of the event's payload, nil for none. Params and
+// results stand in it byte for byte as they were submitted: json.Marshal would
+// rewrite them, and a replay would not give the live state.
 func (e *Event) Data() (json.RawMessage, error) {
-	if e.Body == nil {
+	switch d := e.Body.(type) {
+	case nil:
 		return nil, nil
+	case *Created:
+		rest := *d
+		rest.Params = nil
+		data, err := json.Marshal(&rest)
+		if err != nil {
+			return nil, err
+		}
+		// data begins with {"params":null
+		const head = len(`{"params":null`)
+		b := make([]byte, 0, len(data)+len(d.Params))
+		b = append(b, `{"params":`...)
+		b = append(b, d.Params...)
+		return append(b, data[head:]...), nil
+	case *Completed:
+		b := strconv.AppendInt([]byte(`{"duration_ms":`), d.DurationMS, 10)
+		if d.Result != nil {
+			b = append(b, `,"result":`...)
+			b = append(b, d.Result...)
+		}
+		return append(b, '}'), nil
 	}
 	return json.Marshal(e.Body)
 }

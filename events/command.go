@@ -116,6 +116,9 @@ type Configure struct {
 	Settings TypeSettings
 }
 
+// Define makes a type known, with the default settings, if it is not.
+type Define struct{ Type Type }
+
 // Own opens a new epoch (or, with Barrier, states the current one again).
 type Own struct {
 	Owner   string
@@ -135,6 +138,7 @@ func (Due) command()         {}
 func (Cancel) command()      {}
 func (Reschedule) command()  {}
 func (Configure) command()   {}
+func (Define) command()      {}
 func (Own) command()         {}
 
 // Decision is what Decide answers: the events (none for a repeat of what is

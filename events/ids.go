@@ -140,8 +140,9 @@ type Type string
 type WorkerID string
 
 var (
-	typePattern   = regexp.MustCompile(`^[a-z0-9]+([_-][a-z0-9]+)*$`)
-	workerPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`)
+	typePattern       = regexp.MustCompile(`^[a-z0-9]+([_-][a-z0-9]+)*$`)
+	capabilityPattern = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	workerPattern     = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`)
 )
 
 // NoType stands in the subject of events that belong to the partition, not to

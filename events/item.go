@@ -55,7 +55,7 @@ func (it *Item) Lane() string { return LaneOf(it.Capabilities) }
 
 // HoldsDedup reports whether the item keeps its dedup key taken.
 func (it *Item) HoldsDedup() bool {
-	return it != nil && it.DedupKey != "" && !it.State.Terminal()
+	return it != nil && it.DedupKey != "" && it.State != StateCreated && !it.State.Terminal()
 }
 
 // TimerAt is the moment at which something is due for the item, the zero time
@@ -86,7 +86,7 @@ type KeyKind uint8
 
 // The kinds of keys.
 const (
-	KeyDedup       KeyKind = 'd' // held while its item is not terminal
+	KeyDedup       KeyKind = 'd' // held from queued until its item is terminal
 	KeyIdempotency KeyKind = 'i' // held for IdempotencyWindow
 	KeyMsgID       KeyKind = 'm' // held for MsgIDWindow; Type is empty
 )

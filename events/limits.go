@@ -11,6 +11,7 @@ const (
 	MaxNameLen       = 256  // source, trigger, tenant, error code, reason, in bytes
 	MaxCapabilities  = 16   // per item
 	MaxCapabilityLen = 63   // bytes each
+	MaxLaneLen       = 180  // bytes of a lane's name: what a consumer's name has room for
 	MaxLabels        = 32   // per item
 	MaxLabelLen      = 256  // bytes of a label's key, and of its value
 	MaxErrorText     = 8192 // bytes; longer text is cut

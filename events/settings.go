@@ -129,3 +129,27 @@ func (b Backoff) validate(name string) (errs []error) {
 	}
 	return errs
 }
+
+// flat is the settings' content without pointers, for comparison.
+func (s TypeSettings) flat() any {
+	type override struct {
+		priority Priority
+		timeout  time.Duration
+		attempts Attempt
+		backoff  Backoff
+		set      [3]bool
+	}
+	over := []override{}
+	for p := range MaxPriority + 1 {
+		if o, ok := s.PerPriority[p]; ok {
+			f := override{priority: p, set: [3]bool{o.TimeoutMS != nil, o.MaxAttempts != nil, o.Backoff != nil}}
+			f.timeout, f.attempts, f.backoff = s.For(p)
+			over = append(over, f)
+		}
+	}
+	s.PerPriority = nil
+	return struct {
+		TypeSettings
+		over []override
+	}{s, over}
+}

@@ -1,27 +1,287 @@
 package events
 
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// The bounds of what a State keeps in memory of what is already projected.
+// What is not projected yet comes on top; the sequencer bounds that.
+const (
+	CacheItems = 1 << 15
+	CacheBytes = 32 << 20 // of params
+)
+
 // State is the partition as of its last decided event: see the package
 // comment. Owned by one goroutine.
-type State struct{ base Base }
+type State struct {
+	base     Base
+	defaults TypeSettings
+
+	meta  Meta
+	types map[Type]*typeEntry
+	items map[ID]*entry
+	keys  map[KeyRef]keyEntry
+
+	// What has changed since the last TakeChanges.
+	changed      bool
+	dirtyItems   []*entry
+	dirtyTypes   []*typeEntry
+	dirtyParams  []Blob
+	dirtyResults []Blob
+	dirtyKeys    []KeyRef
+	merged       []MergedEntry
+	history      []Event
+
+	// What may leave memory, oldest touch first.
+	projected  Seq
+	touched    fifo[touch]
+	touchedKey fifo[keyTouch]
+	cacheBytes int
+}
+
+// entry is an item in memory.
+type entry struct {
+	cur    *Item
+	prev   *Item // at the last TakeChanges; nil: it did not exist
+	params []byte
+	fresh  bool // cur was made since the last TakeChanges: only the State has it
+	dirty  bool // in dirtyItems
+	seq    Seq  // of its newest touch
+}
+
+type typeEntry struct {
+	info  TypeInfo
+	dirty bool
+}
+
+type keyEntry struct {
+	held  HeldKey
+	has   bool
+	dirty bool
+	seq   Seq
+}
+
+type touch struct {
+	id  ID
+	seq Seq
+}
+
+type keyTouch struct {
+	ref KeyRef
+	seq Seq
+}
 
 // NewState loads what is always in memory (the partition's record, the types)
-// and starts an overlay over base.
-func NewState(base Base) (*State, error) { panic("being written") }
+// and starts an overlay over base. It errs only when base does.
+func NewState(base Base) (*State, error) {
+	s := &State{
+		base: base, defaults: DefaultTypeSettings(),
+		types: map[Type]*typeEntry{}, items: map[ID]*entry{}, keys: map[KeyRef]keyEntry{},
+	}
+	var err error
+	if s.meta, err = base.Meta(); err != nil {
+		return nil, fmt.Errorf("load state: %w", err)
+	}
+	s.projected = s.meta.Applied
+	types, err := base.Types()
+	if err != nil {
+		return nil, fmt.Errorf("load state: %w", err)
+	}
+	for _, t := range types {
+		s.types[t.Type] = &typeEntry{info: t}
+	}
+	return s, nil
+}
 
-// Apply folds one event in. Its Seq must be the next. Events of one decision
-// are applied together by the caller.
-func (s *State) Apply(ev Event) error { panic("being written") }
+// SetDefaults sets the settings that Decide records for a type when it is
+// first seen.
+func (s *State) SetDefaults(d TypeSettings) { s.defaults = d }
 
-// TakeChanges returns what has changed since the last call, or nil. The
-// caller must call Projected once it is written.
-func (s *State) TakeChanges() *Changes { panic("being written") }
+// Meta is the partition's record.
+func (s *State) Meta() Meta { return s.meta }
+
+// Settings are a type's settings, and whether the type is known; the defaults
+// if it is not.
+func (s *State) Settings(t Type) (TypeSettings, bool) {
+	if e := s.types[t]; e != nil {
+		return e.info.Settings, true
+	}
+	return s.defaults, false
+}
+
+// Type returns what is known of a type, false if nothing is.
+func (s *State) Type(t Type) (TypeInfo, bool) {
+	if e := s.types[t]; e != nil {
+		return e.info, true
+	}
+	return TypeInfo{}, false
+}
+
+// TypeNames lists the known types in order.
+func (s *State) TypeNames() []Type {
+	names := make([]Type, 0, len(s.types))
+	for t := range s.types {
+		names = append(names, t)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Item returns the item, nil if there is none. It is immutable once the
+// Changes that hold it have been taken.
+func (s *State) Item(id ID) (*Item, error) {
+	e, err := s.entry(id)
+	if e == nil || err != nil {
+		return nil, err
+	}
+	return e.cur, nil
+}
+
+// Params returns an item's params.
+func (s *State) Params(id ID) ([]byte, error) {
+	if e := s.items[id]; e != nil && e.params != nil {
+		return e.params, nil
+	}
+	p, err := s.base.Params(id)
+	if err != nil {
+		return nil, fmt.Errorf("read params of %s: %w", id, err)
+	}
+	return p, nil
+}
+
+// Key returns who holds a key at a time, and whether anyone does.
+func (s *State) Key(ref KeyRef, at time.Time) (HeldKey, bool, error) {
+	held, has := HeldKey{}, false
+	if k, ok := s.keys[ref]; ok {
+		held, has = k.held, k.has
+	} else {
+		var err error
+		if held, has, err = s.base.Key(ref); err != nil {
+			return HeldKey{}, false, fmt.Errorf("look up key: %w", err)
+		}
+	}
+	if has && !held.Until.IsZero() && !held.Until.After(at) {
+		return HeldKey{}, false, nil
+	}
+	return held, has, nil
+}
+
+// entry returns the item's entry, loading it from the base, nil if there is
+// no such item.
+func (s *State) entry(id ID) (*entry, error) {
+	if e := s.items[id]; e != nil {
+		return e, nil
+	}
+	it, err := s.base.Item(id)
+	if err != nil {
+		return nil, fmt.Errorf("read item %s: %w", id, err)
+	}
+	if it == nil {
+		return nil, nil
+	}
+	e := &entry{cur: it, prev: it}
+	s.items[id] = e
+	s.touch(e, s.projected)
+	return e, nil
+}
+
+// touch notes that e was used at seq, which delays its leaving memory.
+func (s *State) touch(e *entry, seq Seq) {
+	e.seq = max(e.seq, seq)
+	s.touched.push(touch{e.cur.ID, e.seq})
+}
+
+// writable returns the item for writing: a copy of its own until the next
+// TakeChanges.
+func (s *State) writable(e *entry) *Item {
+	if !e.fresh {
+		c := *e.cur
+		e.cur, e.fresh = &c, true
+	}
+	if !e.dirty {
+		e.dirty = true
+		s.dirtyItems = append(s.dirtyItems, e)
+	}
+	return e.cur
+}
+
+// typeOf returns the type's entry for writing, making it if need be.
+func (s *State) typeOf(t Type) *typeEntry {
+	e := s.types[t]
+	if e == nil {
+		e = &typeEntry{info: TypeInfo{Type: t, Settings: DefaultTypeSettings(), Source: SourceDefault}}
+		s.types[t] = e
+	}
+	if !e.dirty {
+		e.dirty = true
+		s.dirtyTypes = append(s.dirtyTypes, e)
+	}
+	return e
+}
+
+// setKey gives a key to a holder, or (has false) frees it.
+func (s *State) setKey(held HeldKey, has bool) {
+	k := s.keys[held.Ref]
+	if !k.dirty {
+		s.dirtyKeys = append(s.dirtyKeys, held.Ref)
+	}
+	s.keys[held.Ref] = keyEntry{held: held, has: has, dirty: true, seq: s.meta.Applied}
+	s.touchedKey.push(keyTouch{held.Ref, s.meta.Applied})
+}
+
+// TakeChanges returns what has changed since the last call, nil if nothing
+// has. It must be called only between decisions. The caller must call
+// [State.Projected] once the changes are written.
+func (s *State) TakeChanges() *Changes {
+	if !s.changed {
+		return nil
+	}
+	c := &Changes{Meta: s.meta, Params: s.dirtyParams, Results: s.dirtyResults, Merged: s.merged, History: s.history}
+	c.Items = make([]ItemChange, len(s.dirtyItems))
+	for i, e := range s.dirtyItems {
+		c.Items[i] = ItemChange{Old: e.prev, New: e.cur}
+		e.prev, e.fresh, e.dirty = e.cur, false, false
+	}
+	for _, t := range s.dirtyTypes {
+		c.Types = append(c.Types, t.info)
+		t.dirty = false
+	}
+	for _, ref := range s.dirtyKeys {
+		k := s.keys[ref]
+		c.Keys = append(c.Keys, KeyChange{Key: k.held, Has: k.has})
+		k.dirty = false
+		s.keys[ref] = k
+	}
+	s.dirtyItems, s.dirtyTypes, s.dirtyKeys = s.dirtyItems[:0], s.dirtyTypes[:0], s.dirtyKeys[:0]
+	s.dirtyParams, s.dirtyResults, s.merged, s.history = nil, nil, nil, nil
+	s.changed = false
+	return c
+}
 
 // Projected tells the State that its base has everything up to seq, so that
 // what no later event has touched may leave memory.
-func (s *State) Projected(seq Seq) { panic("being written") }
+func (s *State) Projected(seq Seq) {
+	s.projected = max(s.projected, seq)
+	for t, ok := s.touchedKey.peek(); ok && t.seq <= s.projected; t, ok = s.touchedKey.peek() {
+		s.touchedKey.pop()
+		if s.keys[t.ref].seq <= t.seq {
+			delete(s.keys, t.ref)
+		}
+	}
+	for s.touched.len() > CacheItems || s.cacheBytes > CacheBytes {
+		t, ok := s.touched.peek()
+		if !ok || t.seq > s.projected {
+			return
+		}
+		s.touched.pop()
+		if e := s.items[t.id]; e != nil && e.seq <= t.seq && !e.dirty {
+			s.cacheBytes -= len(e.params)
+			delete(s.items, t.id)
+		}
+	}
+}
 
-// Meta is the partition's record.
-func (s *State) Meta() Meta { panic("being written") }
-
-// Item returns the item, nil if there is none.
-func (s *State) Item(id ID) (*Item, error) { panic("being written") }
+// InMemory is how many items and bytes of params the State holds.
+func (s *State) InMemory() (items, bytes int) { return len(s.items), s.cacheBytes }

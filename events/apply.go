@@ -1,0 +1,192 @@
+package events
+
+import (
+	"fmt"
+	"time"
+)
+
+// The sources of a type's settings.
+const (
+	SourceDefault = "default"
+	SourceFile    = "file"
+	SourceAPI     = "api"
+)
+
+// Apply folds one event in. Its Seq must lie behind the last one applied (a
+// reader may have skipped messages that are no events of ours). It errs, with
+// an error that wraps [ErrCorrupt], when the event can't have been decided in
+// this state, and with the base's own error when that can't be read.
+//
+// It is the only way in which the state changes: live, at a restart, in a
+// follower, and in a rebuild.
+func (s *State) Apply(ev Event) error {
+	if ev.Seq <= s.meta.Applied {
+		return s.corrupt(ev, "it lies behind event %d", s.meta.Applied)
+	}
+	s.changed = true
+	s.meta.Applied = ev.Seq
+	if ev.At.After(s.meta.LastAt) {
+		s.meta.LastAt = ev.At
+	}
+	switch b := ev.Body.(type) {
+	case *Created:
+		return s.applyCreated(ev, b)
+	case *Rejected:
+		s.meta.Rejected++
+		return s.applyIntake(b.Intake, ID{})
+	case *Owned:
+		if b.Epoch < s.meta.Epoch {
+			return s.corrupt(ev, "epoch %d after %d", b.Epoch, s.meta.Epoch)
+		}
+		s.meta.Epoch, s.meta.Owner = b.Epoch, b.Owner
+		return nil
+	case *TypeConfigured:
+		t := s.typeOf(ev.Type)
+		t.info.Settings, t.info.Source = b.Settings, b.Source
+		return nil
+	case nil:
+		return s.corrupt(ev, "this program does not know its kind: use a newer one")
+	}
+	return s.applyToItem(ev)
+}
+
+func (s *State) corrupt(ev Event, format string, args ...any) error {
+	return fmt.Errorf("apply event %d (%s of %s): %w: %s", ev.Seq, ev.Kind, ev.ID, ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+func (s *State) applyCreated(ev Event, b *Created) error {
+	if e, err := s.entry(ev.ID); err != nil {
+		return err
+	} else if e != nil {
+		return s.corrupt(ev, "the item exists")
+	}
+	it := &Item{
+		ID: ev.ID, Type: ev.Type, State: StateCreated, Priority: b.Priority,
+		MaxAttempts: b.MaxAttempts, Timeout: time.Duration(b.TimeoutMS) * time.Millisecond,
+		DedupKey: b.DedupKey, IdempotencyKey: b.IdempotencyKey, Capabilities: b.Capabilities,
+		Tenant: b.Tenant, Labels: b.Labels, Provenance: b.Provenance, Trace: b.Trace, Digest: b.Digest,
+		IntakeSeq: b.Intake.Seq, AvailableAt: b.AvailableAt, CreatedAt: ev.At, CreatedSeq: ev.Seq, Seq: ev.Seq,
+	}
+	e := &entry{cur: it, params: b.Params, fresh: true, dirty: true}
+	s.items[ev.ID] = e
+	s.dirtyItems = append(s.dirtyItems, e)
+	s.dirtyParams = append(s.dirtyParams, Blob{ev.ID, b.Params})
+	s.cacheBytes += len(b.Params)
+	s.touch(e, ev.Seq)
+	s.history = append(s.history, ev)
+	s.count(it, +1)
+	if b.IdempotencyKey != "" {
+		s.setKey(HeldKey{Ref: KeyRef{KeyIdempotency, ev.Type, b.IdempotencyKey}, ID: ev.ID, Until: b.IdempotencyUntil}, true)
+	}
+	return s.applyIntake(b.Intake, ev.ID)
+}
+
+// applyIntake moves the intake position on, and holds the message's id.
+func (s *State) applyIntake(in Intake, id ID) error {
+	s.meta.IntakeSeq = max(s.meta.IntakeSeq, in.Seq)
+	if in.MsgID != "" && !id.IsZero() {
+		s.setKey(HeldKey{Ref: KeyRef{Kind: KeyMsgID, Key: in.MsgID}, ID: id, Until: in.MsgIDUntil}, true)
+	}
+	return nil
+}
+
+// applyToItem moves an item along the transition table.
+func (s *State) applyToItem(ev Event) error {
+	e, err := s.entry(ev.ID)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		return s.corrupt(ev, "there is no such item")
+	}
+	next, ok := Next(e.cur.State, ev.Kind)
+	if !ok {
+		return s.corrupt(ev, "the item is %s", e.cur.State)
+	}
+	it := s.writable(e)
+	held := it.HoldsDedup()
+	s.count(it, -1)
+	it.State, it.Seq = next, ev.Seq
+	if err := s.fold(e, it, ev); err != nil {
+		return err
+	}
+	s.count(it, +1)
+	if now := it.HoldsDedup(); now != held {
+		s.setKey(HeldKey{Ref: KeyRef{KeyDedup, it.Type, it.DedupKey}, ID: it.ID}, now)
+	}
+	s.history = append(s.history, ev)
+	s.touch(e, ev.Seq)
+	return nil
+}
+
+// fold writes the payload's part of a transition into the item.
+func (s *State) fold(e *entry, it *Item, ev Event) error {
+	switch b := ev.Body.(type) {
+	case *Queued:
+		it.QueuedAt, it.OrderAt, it.AvailableAt, it.Reason = ev.At, b.OrderAt, b.AvailableAt, ""
+		it.Worker = ""
+	case *Merged:
+		it.MergedInto, it.Reason, it.FinishedAt = b.Into, b.Reason, ev.At
+		return s.foldMerged(it, b, ev)
+	case *Claimed:
+		it.Attempt, it.Worker, it.Token = ev.Attempt, ev.Worker, b.Token
+		it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = ev.At, b.StartBy, time.Time{}, time.Time{}
+	case *Running:
+		it.StartedAt, it.Deadline = ev.At, b.Deadline
+	case *Completed:
+		it.FinishedAt, it.HasResult, it.Reason = ev.At, b.Result != nil, ""
+		if b.Result != nil {
+			s.dirtyResults = append(s.dirtyResults, Blob{it.ID, b.Result})
+		}
+		s.dropParams(e)
+	case *Failed:
+		it.Error, it.Code, it.Retryable = b.Error, b.Code, b.Retryable
+	case *Dead:
+		it.Reason, it.FinishedAt = b.Reason, ev.At
+		s.dropParams(e)
+	case *Cancelled:
+		it.Reason, it.FinishedAt = b.Reason, ev.At
+		s.dropParams(e)
+	case *Released:
+		it.Attempt, it.Worker, it.Reason = ev.Attempt-1, "", b.Reason
+		it.QueuedAt, it.AvailableAt = ev.At, time.Time{}
+		it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	case *Rescheduled:
+		it.Priority, it.OrderAt, it.AvailableAt = b.Priority, b.OrderAt, b.AvailableAt
+	default:
+		return s.corrupt(ev, "this program does not know its kind: use a newer one")
+	}
+	return nil
+}
+
+// foldMerged tells the canonical item of one that has become part of it.
+func (s *State) foldMerged(it *Item, b *Merged, ev Event) error {
+	into, err := s.entry(b.Into)
+	if err != nil {
+		return err
+	}
+	if into == nil {
+		return s.corrupt(ev, "it is merged into %s, which does not exist", b.Into)
+	}
+	s.writable(into).MergedCount++
+	into.cur.Seq = ev.Seq
+	s.touch(into, ev.Seq)
+	s.meta.Merges++
+	s.merged = append(s.merged, MergedEntry{Into: b.Into, Seq: ev.Seq, ID: it.ID, At: ev.At, Provenance: it.Provenance})
+	return nil
+}
+
+// dropParams lets go of what only a dispatch needs.
+func (s *State) dropParams(e *entry) {
+	s.cacheBytes -= len(e.params)
+	e.params = nil
+}
+
+// count keeps the type's counters.
+func (s *State) count(it *Item, by int64) {
+	t := s.typeOf(it.Type)
+	t.info.Counts[it.State] += by
+	if it.State == StateQueued {
+		t.info.Queued[it.Priority] += by
+	}
+}

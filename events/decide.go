@@ -1,0 +1,255 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Decide answers a command, given the state before it and the time. Its
+// Decision's events have no Seq yet; they are to be applied, all or none, with
+// the sequences that follow [Meta.Applied]. A refusal is an [*Error]; any other
+// error is the base's and means that nothing could be decided. It changes
+// nothing (but for what the State keeps in memory of the base).
+//
+// The same state, command and time give the same decision.
+func Decide(s *State, c Command, now time.Time) (Decision, error) {
+	d := decider{s: s, now: now.UTC().Round(0)}
+	dec, err := d.decide(c)
+	if err != nil {
+		return Decision{}, err
+	}
+	if n := len(dec.Events); n > 1 {
+		for i := range dec.Events {
+			dec.Events[i].Tx = Tx{N: i + 1, Of: n}
+		}
+	}
+	return dec, nil
+}
+
+type decider struct {
+	s   *State
+	now time.Time
+}
+
+func (d *decider) decide(c Command) (Decision, error) {
+	switch c := c.(type) {
+	case Submit:
+		return d.submit(&c)
+	case Reject:
+		return d.reject(c), nil
+	case Claim:
+		return d.claim(c)
+	case Start:
+		return d.start(c)
+	case Complete:
+		return d.complete(c)
+	case Fail:
+		return d.fail(c)
+	case Release:
+		return d.release(c)
+	case ExpireLease:
+		return d.expireLease(c)
+	case Due:
+		return d.due(c)
+	case Cancel:
+		return d.cancel(c)
+	case Reschedule:
+		return d.reschedule(c)
+	case Configure:
+		return d.configure(c)
+	case Define:
+		return d.define(c)
+	case Own:
+		return d.own(c), nil
+	}
+	return Decision{}, Refuse(CodeBadRequest, "the engine knows no command %T", c)
+}
+
+// event makes an event of an item.
+func (d *decider) event(it *Item, b Body) Event {
+	return Event{Kind: b.kind(), ID: it.ID, Type: it.Type, At: d.now, Body: b}
+}
+
+// runEvent makes an event of an item's current run.
+func (d *decider) runEvent(it *Item, b Body) Event {
+	e := d.event(it, b)
+	e.Attempt, e.Worker = it.Attempt, it.Worker
+	return e
+}
+
+func (d *decider) own(c Own) Decision {
+	epoch := d.s.meta.Epoch
+	if !c.Barrier {
+		epoch++
+	}
+	return Decision{Events: []Event{{Kind: KindOwned, At: d.now,
+		Body: &Owned{Epoch: epoch, Owner: c.Owner, Version: c.Version, Barrier: c.Barrier}}}}
+}
+
+func (d *decider) configure(c Configure) (Decision, error) {
+	if _, err := ParseType(string(c.Type)); err != nil {
+		return Decision{}, Refuse(CodeBadType, "%v", err)
+	}
+	if err := c.Settings.Validate(); err != nil {
+		return Decision{}, Refuse(CodeBadRequest, "settings of type %s: %v", c.Type, err)
+	}
+	t, known := d.s.Type(c.Type)
+	if !known && len(d.s.types) >= MaxTypes {
+		return Decision{}, tooManyTypes(c.Type)
+	}
+	if known && t.Source == c.Source && equalSettings(t.Settings, c.Settings) {
+		return Decision{Repeat: true}, nil
+	}
+	return Decision{Events: []Event{d.configured(c.Type, c.Source, c.Settings)}}, nil
+}
+
+func (d *decider) configured(t Type, source string, set TypeSettings) Event {
+	return Event{Kind: KindTypeConfigured, Type: t, At: d.now, Body: &TypeConfigured{Source: source, Settings: set}}
+}
+
+func (d *decider) define(c Define) (Decision, error) {
+	if _, known := d.s.Type(c.Type); known {
+		return Decision{Repeat: true}, nil
+	}
+	return d.configure(Configure{Type: c.Type, Source: SourceDefault, Settings: d.s.defaults})
+}
+
+func tooManyTypes(t Type) error {
+	return Refuse(CodeTooManyTypes, "type %s would be the %dth: an engine serves %d types; put variants of one kind of work into params or labels instead of the type", t, MaxTypes+1, MaxTypes)
+}
+
+func (d *decider) cancel(c Cancel) (Decision, error) {
+	it, err := d.known(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if it.State == StateCancelled {
+		return Decision{ID: it.ID, Repeat: true}, nil
+	}
+	if _, ok := Next(it.State, KindCancelled); !ok {
+		return Decision{}, Refuse(CodeWrongState, "item %s is %s: only one that is queued, waiting, claimed or running can be cancelled", it.ID, it.State)
+	}
+	reason, err := name("reason", c.Reason, MaxNameLen)
+	if err != nil {
+		return Decision{}, err
+	}
+	if reason == "" {
+		reason = "cancelled"
+	}
+	running := it.State == StateClaimed || it.State == StateRunning
+	ev := d.event(it, &Cancelled{Reason: reason, WasRunning: running})
+	if running {
+		ev = d.runEvent(it, ev.Body)
+	}
+	return Decision{ID: it.ID, WasRunning: running, Events: []Event{ev}}, nil
+}
+
+func (d *decider) reschedule(c Reschedule) (Decision, error) {
+	it, err := d.known(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if it.State != StateQueued {
+		return Decision{}, Refuse(CodeWrongState, "item %s is %s: only a queued item can be rescheduled", it.ID, it.State)
+	}
+	at, err := d.availableAt(c.AvailableAt, c.Delay)
+	if err != nil {
+		return Decision{}, err
+	}
+	if c.Now && !at.IsZero() {
+		return Decision{}, Refuse(CodeBadTime, "give a time or a delay, or ask to run now, not both")
+	}
+	r := Rescheduled{Priority: it.Priority, OrderAt: it.OrderAt, AvailableAt: it.AvailableAt}
+	if c.Priority != nil {
+		if *c.Priority > MaxPriority {
+			return Decision{}, badPriority(*c.Priority)
+		}
+		r.Priority = *c.Priority
+	}
+	switch {
+	case c.Now || (!c.AvailableAt.IsZero() && at.IsZero()):
+		r.AvailableAt = time.Time{}
+		r.OrderAt = earlier(it.OrderAt, it.QueuedAt)
+	case !at.IsZero():
+		r.AvailableAt, r.OrderAt = at, at
+	}
+	if r == (Rescheduled{Priority: it.Priority, OrderAt: it.OrderAt, AvailableAt: it.AvailableAt}) {
+		return Decision{ID: it.ID, Repeat: true}, nil
+	}
+	return Decision{ID: it.ID, Events: []Event{d.event(it, &r)}}, nil
+}
+
+// availableAt resolves a due time: the zero time for at once.
+func (d *decider) availableAt(at time.Time, delay time.Duration) (time.Time, error) {
+	if !at.IsZero() && delay != 0 {
+		return time.Time{}, Refuse(CodeBadTime, "give a time or a delay, not both")
+	}
+	if delay < 0 {
+		return time.Time{}, Refuse(CodeBadTime, "the delay %s is negative", delay)
+	}
+	if delay > 0 {
+		at = d.now.Add(delay)
+	}
+	if delay > MaxDelay || at.After(d.now.Add(MaxDelay)) {
+		return time.Time{}, Refuse(CodeBadTime, "the due time lies more than ten years ahead: the limit is %s", d.now.Add(MaxDelay).Format(time.RFC3339))
+	}
+	if !at.After(d.now) {
+		return time.Time{}, nil
+	}
+	return at.UTC().Round(0), nil
+}
+
+// known returns an item that must exist.
+func (d *decider) known(id ID) (*Item, error) {
+	it, err := d.s.Item(id)
+	if err != nil {
+		return nil, err
+	}
+	if it == nil {
+		return nil, Refuse(CodeNotFound, "there is no item %s", id)
+	}
+	return it, nil
+}
+
+// name checks a short text field.
+func name(field, v string, limit int) (string, error) {
+	if len(v) > limit {
+		return "", Refuse(CodeTooLarge, "%s has %d bytes: at most %d", field, len(v), limit)
+	}
+	if !utf8.ValidString(v) {
+		return "", Refuse(CodeBadRequest, "%s is no valid UTF-8", field)
+	}
+	return v, nil
+}
+
+// text cuts a long text to a bound, at a character.
+func text(v string, limit int) string {
+	v = strings.ToValidUTF8(v, "\uFFFD")
+	if len(v) <= limit {
+		return v
+	}
+	const mark = " … (cut)"
+	cut := limit - len(mark)
+	for cut > 0 && !utf8.RuneStart(v[cut]) {
+		cut--
+	}
+	return v[:cut] + mark
+}
+
+func badPriority(p Priority) error {
+	return Refuse(CodeBadPriority, "priority %d is outside 0 to %d", p, MaxPriority)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// equalSettings compares by content; the priorities' overrides hold pointers.
+func equalSettings(a, b TypeSettings) bool {
+	return fmt.Sprintf("%+v", a.flat()) == fmt.Sprintf("%+v", b.flat())
+}

@@ -1,0 +1,228 @@
+package events
+
+import (
+	"time"
+	"unicode/utf8"
+)
+
+// claim grants an item to a worker, for the item's current token only.
+func (d *decider) claim(c Claim) (Decision, error) {
+	it, err := d.known(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if c.Token == 0 {
+		return Decision{}, stale(it, c.Token)
+	}
+	if it.Token == c.Token && it.Worker == c.Worker && (it.State == StateClaimed || it.State == StateRunning) {
+		if c.Start && it.State == StateClaimed {
+			return Decision{ID: it.ID, Events: []Event{d.running(it)}}, nil
+		}
+		return Decision{ID: it.ID, Repeat: true}, nil
+	}
+	if c.Token != c.Dispatched || it.State != StateQueued {
+		return Decision{}, stale(it, c.Token)
+	}
+	if c.Attempt != 0 && c.Attempt != it.Attempt+1 {
+		return Decision{}, Refuse(CodeWrongAttempt, "item %s is about to begin attempt %d, not %d", it.ID, it.Attempt+1, c.Attempt)
+	}
+	if _, err := ParseWorkerID(string(c.Worker)); err != nil {
+		return Decision{}, Refuse(CodeBadRequest, "%v", err)
+	}
+	run := *it
+	run.Attempt, run.Worker = it.Attempt+1, c.Worker
+	dec := Decision{ID: it.ID, Events: make([]Event, 0, 2)}
+	dec.Events = append(dec.Events, d.runEvent(&run, &Claimed{Token: c.Token, StartBy: d.now.Add(StartWithin)}))
+	if c.Start {
+		dec.Events = append(dec.Events, d.running(&run))
+	}
+	return dec, nil
+}
+
+func (d *decider) running(it *Item) Event {
+	return d.runEvent(it, &Running{Deadline: d.now.Add(it.Timeout)})
+}
+
+// current returns the item of a run, if the run is the item's last.
+func (d *decider) current(r Run) (*Item, error) {
+	it, err := d.known(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if r.Token == 0 || it.Token != r.Token {
+		return nil, stale(it, r.Token)
+	}
+	if it.Worker != r.Worker && it.Worker != "" {
+		return nil, Refuse(CodeWrongWorker, "item %s was claimed by worker %s, not by %s", it.ID, it.Worker, r.Worker)
+	}
+	if r.Attempt != 0 && r.Attempt != it.Attempt {
+		return nil, Refuse(CodeWrongAttempt, "item %s is at attempt %d, not %d", it.ID, it.Attempt, r.Attempt)
+	}
+	return it, nil
+}
+
+func stale(it *Item, t Token) error {
+	return Refuse(CodeStaleToken, "token %q is not the current one of item %s, which is %s: stop running it", t, it.ID, it.State)
+}
+
+func wrongState(it *Item, report string) error {
+	return Refuse(CodeWrongState, "item %s is %s: %s can't be reported", it.ID, it.State, report)
+}
+
+func (d *decider) start(c Start) (Decision, error) {
+	it, err := d.current(c.Run)
+	if err != nil {
+		return Decision{}, err
+	}
+	switch it.State {
+	case StateRunning:
+		return Decision{ID: it.ID, Repeat: true}, nil
+	case StateClaimed:
+		return Decision{ID: it.ID, Events: []Event{d.running(it)}}, nil
+	}
+	return Decision{}, wrongState(it, "start")
+}
+
+func (d *decider) complete(c Complete) (Decision, error) {
+	it, err := d.current(c.Run)
+	if err != nil {
+		return Decision{}, err
+	}
+	switch it.State {
+	case StateCompleted:
+		return Decision{ID: it.ID, Repeat: true}, nil
+	case StateRunning:
+	case StateClaimed:
+		return Decision{}, Refuse(CodeWrongState, "item %s is claimed and has not started: report start before complete", it.ID)
+	default:
+		return Decision{}, wrongState(it, "complete")
+	}
+	result := c.Result
+	if result != nil {
+		if result, err = params(result, MaxResultBytes); err != nil {
+			return Decision{}, Refuse(CodeOf(err), "the result of item %s: it must be JSON of at most %d bytes; fail the item, or store the result elsewhere and report a reference", it.ID, MaxResultBytes)
+		}
+	}
+	ev := d.runEvent(it, &Completed{DurationMS: d.since(it.StartedAt), Result: result})
+	return Decision{ID: it.ID, Events: []Event{ev}}, nil
+}
+
+func (d *decider) since(t time.Time) int64 {
+	if t.IsZero() || d.now.Before(t) {
+		return 0
+	}
+	return d.now.Sub(t).Milliseconds()
+}
+
+func (d *decider) fail(c Fail) (Decision, error) {
+	it, err := d.current(c.Run)
+	if err != nil {
+		return Decision{}, err
+	}
+	switch it.State {
+	case StateClaimed, StateRunning:
+	case StateQueued, StateDead:
+		return Decision{ID: it.ID, Repeat: true}, nil
+	default:
+		return Decision{}, wrongState(it, "fail")
+	}
+	if c.Code == "" {
+		c.Code = FailError
+	}
+	if len(c.Code) > MaxNameLen || !utf8.ValidString(c.Code) {
+		return Decision{}, Refuse(CodeBadRequest, "the failure code must be valid UTF-8 of at most %d bytes", MaxNameLen)
+	}
+	if c.RetryAfter < 0 || c.RetryAfter > MaxDelay {
+		return Decision{}, Refuse(CodeBadTime, "retry_after %s is outside 0 to ten years", c.RetryAfter)
+	}
+	return d.failed(it, c), nil
+}
+
+// failed records a failure and what follows from it: a retry, or the end.
+func (d *decider) failed(it *Item, c Fail) Decision {
+	msg := text(c.Error, MaxErrorText)
+	evs := make([]Event, 0, 2)
+	evs = append(evs, d.runEvent(it, &Failed{Error: msg, Code: c.Code, Retryable: c.Retryable, DurationMS: d.since(it.StartedAt)}))
+	switch {
+	case !c.Retryable:
+		evs = append(evs, d.runEvent(it, &Dead{Reason: "not_retryable", Attempts: it.Attempt, Error: msg, Code: c.Code}))
+	case it.Attempt >= it.MaxAttempts:
+		evs = append(evs, d.runEvent(it, &Dead{Reason: "exhausted", Attempts: it.Attempt, Error: msg, Code: c.Code}))
+	default:
+		q := &Queued{Reason: "retry", OrderAt: it.OrderAt}
+		if wait := d.retryIn(it, c); wait > 0 {
+			q.AvailableAt = d.now.Add(wait)
+		}
+		evs = append(evs, d.event(it, q))
+	}
+	return Decision{ID: it.ID, Events: evs}
+}
+
+// retryIn is how long the next attempt waits. The first retry after a lost
+// lease is at once: the item is not known to be at fault.
+func (d *decider) retryIn(it *Item, c Fail) time.Duration {
+	if c.RetryAfter > 0 {
+		return c.RetryAfter
+	}
+	if c.Code == FailLeaseExpired && it.Attempt == 1 {
+		return 0
+	}
+	set, _ := d.s.Settings(it.Type)
+	_, _, backoff := set.For(it.Priority)
+	return backoff.Delay(it.Attempt, c.Random)
+}
+
+func (d *decider) release(c Release) (Decision, error) {
+	it, err := d.current(c.Run)
+	if err != nil {
+		return Decision{}, err
+	}
+	switch it.State {
+	case StateClaimed, StateRunning:
+	case StateQueued:
+		return Decision{ID: it.ID, Repeat: true}, nil
+	default:
+		return Decision{}, wrongState(it, "release")
+	}
+	reason, err := name("reason", c.Reason, MaxNameLen)
+	if err != nil {
+		return Decision{}, err
+	}
+	if reason == "" {
+		reason = "released"
+	}
+	return Decision{ID: it.ID, Events: []Event{d.runEvent(it, &Released{Reason: reason})}}, nil
+}
+
+// expireLease ends the run that a dispatch led to, if it is still the item's.
+func (d *decider) expireLease(c ExpireLease) (Decision, error) {
+	it, err := d.s.Item(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if it == nil || it.Token != c.Token || (it.State != StateClaimed && it.State != StateRunning) {
+		return Decision{ID: c.ID, Repeat: true}, nil
+	}
+	return d.failed(it, Fail{
+		Error: "the lease expired: worker " + string(it.Worker) + " neither renewed it nor reported", Code: FailLeaseExpired, Retryable: true, Random: c.Random,
+	}), nil
+}
+
+// due decides what a passed timer means.
+func (d *decider) due(c Due) (Decision, error) {
+	it, err := d.s.Item(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	nothing := Decision{ID: c.ID, Repeat: true}
+	if it == nil || it.TimerAt().IsZero() || it.TimerAt().After(d.now) {
+		return nothing, nil
+	}
+	switch it.State {
+	case StateClaimed:
+		return Decision{ID: it.ID, Events: []Event{d.runEvent(it, &Released{Reason: "not_started"})}}, nil
+	case StateRunning:
+		return d.failed(it, Fail{Error: "the attempt took longer than its timeout of " + it.Timeout.String(), Code: FailTimeout, Retryable: true, Random: c.Random}), nil
+	}
+	return nothing, nil
+}

@@ -1,0 +1,251 @@
+package events
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// submit decides a submission: a repeat of what is there, an item merged into
+// the one that holds its dedup key, or a queued item.
+func (d *decider) submit(c *Submit) (Decision, error) {
+	if dec, done, err := d.repeated(c); done || err != nil {
+		return dec, err
+	}
+	set, known := d.s.Settings(c.Type)
+	created, err := d.created(c, set)
+	if err != nil {
+		return Decision{}, err
+	}
+	id := c.ID
+	if id.IsZero() {
+		id = c.NewID
+	} else {
+		created.Digest = c.digest()
+	}
+	evs := make([]Event, 0, 3)
+	if !known {
+		if len(d.s.types) >= MaxTypes {
+			return Decision{}, tooManyTypes(c.Type)
+		}
+		evs = append(evs, d.configured(c.Type, SourceDefault, set))
+	}
+	it := &Item{ID: id, Type: c.Type}
+	evs = append(evs, d.event(it, created))
+	if c.DedupKey != "" {
+		holder, held, err := d.s.Key(KeyRef{KeyDedup, c.Type, c.DedupKey}, d.now)
+		if err != nil {
+			return Decision{}, err
+		}
+		if held {
+			evs = append(evs, d.event(it, &Merged{Into: holder.ID, Reason: "dedup_key"}))
+			return Decision{ID: id, Events: evs}, nil
+		}
+	}
+	q := &Queued{Reason: "submitted", OrderAt: d.now, AvailableAt: created.AvailableAt}
+	if !q.AvailableAt.IsZero() {
+		q.OrderAt = q.AvailableAt
+	}
+	return Decision{ID: id, Events: append(evs, d.event(it, q))}, nil
+}
+
+// repeated finds out whether the submission repeats one that was accepted: by
+// its message id, its work id, or its idempotency key.
+func (d *decider) repeated(c *Submit) (Decision, bool, error) {
+	if !c.ID.IsZero() {
+		it, err := d.s.Item(c.ID)
+		if err != nil {
+			return Decision{}, false, err
+		}
+		if it != nil && it.Digest != c.digest() {
+			return Decision{}, false, Refuse(CodeIDConflict, "the id %s belongs to an item with other content: choose a new id", c.ID)
+		}
+		if it != nil {
+			dec, err := d.repeat(c, it.ID)
+			return dec, true, err
+		}
+	}
+	refs := []KeyRef{}
+	if c.Intake.MsgID != "" {
+		refs = append(refs, KeyRef{Kind: KeyMsgID, Key: c.Intake.MsgID})
+	}
+	if c.IdempotencyKey != "" {
+		refs = append(refs, KeyRef{KeyIdempotency, c.Type, c.IdempotencyKey})
+	}
+	for _, ref := range refs {
+		held, has, err := d.s.Key(ref, d.now)
+		if err != nil {
+			return Decision{}, false, err
+		}
+		if has {
+			dec, err := d.repeat(c, held.ID)
+			return dec, true, err
+		}
+	}
+	return Decision{}, false, nil
+}
+
+// repeat answers a repeated submission. One that came by the intake stream
+// leaves an event, so that the log says which messages have been answered.
+func (d *decider) repeat(c *Submit, of ID) (Decision, error) {
+	dec := Decision{ID: of, Repeat: true}
+	if c.Intake.Seq != 0 {
+		dec.Events = d.reject(Reject{Type: c.Type, Rejected: Rejected{
+			Code: string(CodeDuplicate), Message: "repeats item " + of.String(), Of: of, Intake: c.Intake,
+		}}).Events
+	}
+	return dec, nil
+}
+
+func (d *decider) reject(c Reject) Decision {
+	r := c.Rejected
+	r.Message = text(r.Message, MaxErrorText)
+	r.Intake.MsgID, r.Intake.MsgIDUntil = "", time.Time{}
+	return Decision{ID: r.Of, Repeat: !r.Of.IsZero(), Events: []Event{{Kind: KindRejected, Type: c.Type, At: d.now, Body: &r}}}
+}
+
+// created checks a submission and fills in the type's defaults.
+func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
+	if _, err := ParseType(string(c.Type)); err != nil {
+		return nil, Refuse(CodeBadType, "%v", err)
+	}
+	if c.ID.IsZero() && c.NewID.IsZero() {
+		return nil, Refuse(CodeInternal, "the submission came with no fresh id")
+	}
+	cr := &Created{Priority: PriorityDefault, Intake: c.Intake, Provenance: c.Provenance, Tenant: c.Tenant,
+		DedupKey: c.DedupKey, IdempotencyKey: c.IdempotencyKey, Trace: c.Trace}
+	if c.Priority != nil {
+		if cr.Priority = *c.Priority; cr.Priority > MaxPriority {
+			return nil, badPriority(cr.Priority)
+		}
+	}
+	var err error
+	if cr.Params, err = params(c.Params, set.MaxParams); err != nil {
+		return nil, err
+	}
+	if cr.AvailableAt, err = d.availableAt(c.AvailableAt, c.Delay); err != nil {
+		return nil, err
+	}
+	if err := c.checkNames(); err != nil {
+		return nil, err
+	}
+	if cr.Capabilities, err = capabilities(c.Capabilities); err != nil {
+		return nil, err
+	}
+	if cr.Labels, err = labels(c.Labels); err != nil {
+		return nil, err
+	}
+	timeout, attempts, _ := set.For(cr.Priority)
+	if c.Timeout != 0 {
+		timeout = c.Timeout
+	}
+	if c.MaxAttempts != 0 {
+		attempts = c.MaxAttempts
+	}
+	if timeout < time.Millisecond || timeout > MaxTimeout {
+		return nil, Refuse(CodeBadRequest, "the timeout %s is outside 1ms to %s", timeout, MaxTimeout)
+	}
+	if attempts < 1 || attempts > MaxAttemptsCeiling {
+		return nil, Refuse(CodeBadRequest, "max attempts %d is outside 1 to %d", attempts, MaxAttemptsCeiling)
+	}
+	cr.TimeoutMS, cr.MaxAttempts = timeout.Milliseconds(), attempts
+	if c.IdempotencyKey != "" {
+		cr.IdempotencyUntil = d.now.Add(IdempotencyWindow)
+	}
+	if c.Intake.MsgID != "" {
+		cr.Intake.MsgIDUntil = d.now.Add(MsgIDWindow)
+	}
+	return cr, nil
+}
+
+func params(p json.RawMessage, limit int) (json.RawMessage, error) {
+	p = bytes.TrimSpace(p)
+	if len(p) == 0 {
+		return json.RawMessage("null"), nil
+	}
+	if len(p) > limit {
+		return nil, Refuse(CodeTooLarge, "params have %d bytes, the limit is %d: store the document elsewhere and submit a reference to it, or raise max_params_bytes", len(p), limit)
+	}
+	if !json.Valid(p) {
+		return nil, Refuse(CodeBadParams, "params are no JSON document: quote strings, and send null or nothing for none")
+	}
+	return p, nil
+}
+
+func (c *Submit) checkNames() error {
+	for _, f := range []struct {
+		field, v string
+		limit    int
+	}{
+		{"dedup key", c.DedupKey, MaxKeyLen}, {"idempotency key", c.IdempotencyKey, MaxKeyLen}, {"message id", c.Intake.MsgID, MaxKeyLen},
+		{"source", c.Provenance.Source, MaxNameLen}, {"trigger", c.Provenance.Trigger, MaxNameLen},
+		{"tenant", c.Tenant, MaxNameLen}, {"traceparent", c.Trace, MaxTraceLen},
+	} {
+		if _, err := name(f.field, f.v, f.limit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// capabilities returns them sorted, each once.
+func capabilities(in []string) ([]string, error) {
+	if len(in) == 0 {
+		return nil, nil
+	}
+	if len(in) > MaxCapabilities {
+		return nil, Refuse(CodeTooLarge, "the item asks for %d capabilities: at most %d", len(in), MaxCapabilities)
+	}
+	for _, c := range in {
+		if !capabilityPattern.MatchString(c) || len(c) > MaxCapabilityLen {
+			return nil, Refuse(CodeBadRequest, "%q is no capability: use at most %d characters of a-z and 0-9 with single - between them", clip(c, 80), MaxCapabilityLen)
+		}
+	}
+	out := slices.Clone(in)
+	slices.Sort(out)
+	out = slices.Compact(out)
+	if n := len(LaneOf(out)); n > MaxLaneLen {
+		return nil, Refuse(CodeTooLarge, "the item's capabilities have %d bytes together: at most %d", n, MaxLaneLen)
+	}
+	return out, nil
+}
+
+func labels(in map[string]string) (map[string]string, error) {
+	if len(in) > MaxLabels {
+		return nil, Refuse(CodeTooLarge, "the item has %d labels: at most %d", len(in), MaxLabels)
+	}
+	for k, v := range in {
+		if k == "" || strings.ContainsAny(k, "=,") {
+			return nil, Refuse(CodeBadRequest, "%q is no label name: it must not be empty nor have = or , in it", clip(k, 80))
+		}
+		if _, err := name("a label's name", k, MaxLabelLen); err != nil {
+			return nil, err
+		}
+		if _, err := name("label "+k, v, MaxLabelLen); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+// digest identifies the content of a submission, to tell a repeat from a
+// conflict. It covers what the submitter said, not what became of it.
+func (c *Submit) digest() string {
+	h := sha256.New()
+	prio := -1
+	if c.Priority != nil {
+		prio = int(*c.Priority)
+	}
+	fmt.Fprintf(h, "%q %q %d %q %q %d %d %d %d %q %q %q", c.Type, bytes.TrimSpace(c.Params), prio, c.DedupKey, c.IdempotencyKey,
+		c.AvailableAt.UnixNano(), c.Delay, c.MaxAttempts, c.Timeout, c.Capabilities, c.Tenant, c.Provenance)
+	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
+		fmt.Fprintf(h, " %q=%q", k, c.Labels[k])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
