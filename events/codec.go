@@ -76,7 +76,7 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 		return b, nil
 	case *Queued:
 		b = append(b, `,"data":{"reason":`...)
-		b = strconv.AppendQuote(b, d.Reason) // one of ours: plain ASCII
+		b = appendText(b, d.Reason)
 		b = appendTime(b, `,"order_at":"`, d.OrderAt)
 		b = appendTime(b, `,"available_at":"`, d.AvailableAt)
 		return append(b, '}'), nil
@@ -95,6 +95,15 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 	b = append(b, `,"data":`...)
 	data, err := e.Data()
 	return append(b, data...), err
+}
+
+// appendText appends s as a JSON string.
+func appendText(b []byte, s string) []byte {
+	if plain(s) {
+		return append(append(append(b, '"'), s...), '"')
+	}
+	q, _ := json.Marshal(s) // a string can't fail
+	return append(b, q...)
 }
 
 func appendTime(b []byte, name string, t time.Time) []byte {
@@ -127,6 +136,9 @@ func (e *Event) Data() (json.RawMessage, error) {
 		const head = len(`{"params":null`)
 		b := make([]byte, 0, len(data)+len(d.Params))
 		b = append(b, `{"params":`...)
+		if d.Params == nil {
+			b = append(b, "null"...)
+		}
 		b = append(b, d.Params...)
 		return append(b, data[head:]...), nil
 	case *Completed:
@@ -141,7 +153,7 @@ func (e *Event) Data() (json.RawMessage, error) {
 }
 
 // DecodeEvent reads an event's JSON. Seq is left to the caller. Its errors
-// wrap [ErrCorrupt], except that of a newer envelope, which says so. A kind
+// wrap [ErrCorrupt], except that of a newer envelope, [ErrNewer]. A kind
 // that this package has no payload for keeps none.
 func DecodeEvent(data []byte) (Event, error) {
 	var env envelope
@@ -149,11 +161,11 @@ func DecodeEvent(data []byte) (Event, error) {
 		return Event{}, fmt.Errorf("decode event: %w: %w", ErrCorrupt, err)
 	}
 	if env.V > Version {
-		return Event{}, fmt.Errorf("decode event: its version is %d, this program knows up to %d: use a newer program", env.V, Version)
+		return Event{}, fmt.Errorf("decode event: %w: its version is %d, this program knows up to %d", ErrNewer, env.V, Version)
 	}
 	kind, err := ParseKind(env.Kind)
 	if err != nil || env.V < 1 {
-		return Event{}, fmt.Errorf("decode event: %w: version %d, kind %q", ErrCorrupt, env.V, clip(env.Kind, 64))
+		return Event{}, fmt.Errorf("decode event: %w: version %d, kind %q: not written by this program, or by a newer one", ErrCorrupt, env.V, clip(env.Kind, 64))
 	}
 	e := Event{Kind: kind, ID: env.ID, Type: env.Type, At: env.At, Attempt: env.Attempt, Worker: env.Worker}
 	if env.Tx != nil {
@@ -162,13 +174,15 @@ func DecodeEvent(data []byte) (Event, error) {
 			return Event{}, fmt.Errorf("decode event: %w: tx %d of %d", ErrCorrupt, e.Tx.N, e.Tx.Of)
 		}
 	}
-	if e.Body = newBody(kind); e.Body == nil {
-		return e, nil
+	if e.Body = newBody(kind); e.Body != nil {
+		if len(env.Data) == 0 {
+			return Event{}, fmt.Errorf("decode %s event: %w: it has no data", kind, ErrCorrupt)
+		}
+		if err := json.Unmarshal(env.Data, e.Body); err != nil {
+			return Event{}, fmt.Errorf("decode %s event: %w: %w", kind, ErrCorrupt, err)
+		}
 	}
-	if len(env.Data) == 0 {
-		return Event{}, fmt.Errorf("decode event: %w: %s has no data", ErrCorrupt, kind)
-	}
-	if err := json.Unmarshal(env.Data, e.Body); err != nil {
+	if err := e.check(); err != nil {
 		return Event{}, fmt.Errorf("decode %s event: %w: %w", kind, ErrCorrupt, err)
 	}
 	return e, nil
