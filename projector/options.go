@@ -111,7 +111,8 @@ func (o Options) pebble() *pebble.Options {
 	}
 	po.TargetFileSizes[0] = 8 << 20
 	if o.bulk {
-		po.L0CompactionThreshold, po.L0StopWritesThreshold = 8, 64
+		po.L0CompactionThreshold, po.L0StopWritesThreshold = 16, 64
+		po.MemTableSize *= 2
 	}
 	for i := range po.Levels {
 		po.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBits)
