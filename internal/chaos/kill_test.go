@@ -218,12 +218,26 @@ func checkAll(ctx context.Context, t *testing.T, c *streamwright.Client, accepte
 			t.Fatalf("item %s is %s (%v): history %+v", id, it.State, err, h)
 		}
 	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := info.Position.Seq()
+	if err != nil {
+		t.Fatal(err)
+	}
 	completed := map[string]int{}
-	err := c.Tail(ctx, streamwright.TailOptions{FromSeq: 1, Kinds: []string{"completed"}, UntilNow: true}, func(ev streamwright.Event) error {
-		completed[ev.ID]++
+	end := errors.New("the end of the log")
+	err = c.Tail(ctx, streamwright.TailOptions{FromSeq: 1}, func(ev streamwright.Event) error {
+		if ev.Kind == events.KindCompleted {
+			completed[ev.ID]++
+		}
+		if ev.Seq >= last {
+			return end
+		}
 		return nil
 	})
-	if err != nil {
+	if !errors.Is(err, end) {
 		t.Fatalf("read the log: %v", err)
 	}
 	for id := range accepted {
