@@ -37,14 +37,21 @@ func startServer(t testing.TB, dir string, change func(*server.Options)) *server
 	if change != nil {
 		change(opts)
 	}
+	s := launchServer(t, opts)
+	if !s.ReadyForConnections(testTimeout) {
+		t.Fatal("the server does not start")
+	}
+	return s
+}
+
+// launchServer does not wait for the server to be ready.
+func launchServer(t testing.TB, opts *server.Options) *server.Server {
+	t.Helper()
 	s, err := server.NewServer(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(testTimeout) {
-		t.Fatal("the server does not start")
-	}
 	t.Cleanup(func() { stopServer(s) })
 	return s
 }
