@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
 )
@@ -69,9 +68,12 @@ func TestReplicated(t *testing.T) {
 	if !a.path(2) || a.path(1) || !b.path(1000) {
 		t.Fatal("several events on a replicated stream must be a batch")
 	}
-	last := mustAppend(t, a, 0, decision(2, "a"))
+	// Settling also waits until every server knows where the stream is.
+	last := settle(t, a)
+	last = mustAppend(t, a, last, decision(2, "a"))
 	last = mustAppend(t, a, last, singles(1, "a"))
 	last = mustAppend(t, a, last, decision(MaxAppend, "a"))
+	last = settle(t, b)
 	for _, n := range []int{1, 5} {
 		stale := last
 		last = mustAppend(t, b, last, decision(3, "b"))
@@ -81,7 +83,12 @@ func TestReplicated(t *testing.T) {
 	}
 
 	// A new leader, of the stream: what was in flight is unsettled.
-	resp, err := servers0(t, servers).Request("$JS.API.STREAM.LEADER.STEPDOWN.WORK_EVENTS_0", nil, testTimeout)
+	nc, err := inProcess(servers[0])()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	resp, err := nc.Request("$JS.API.STREAM.LEADER.STEPDOWN.WORK_EVENTS_0", nil, testTimeout)
 	if err != nil {
 		t.Fatal(err, resp)
 	}
@@ -89,10 +96,7 @@ func TestReplicated(t *testing.T) {
 	if err != nil && !errors.Is(err, ErrAmbiguous) {
 		t.Fatalf("append at a change of leader: %v", err)
 	}
-	settled, err := Settle(testContext(t), a, 0, ownedBarrier("me"), func(Group) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	settled := settle(t, a)
 	mustAppend(t, a, settled, decision(2, "after"))
 	c := readAll(t, b)
 	if slices.Contains(c.marks, "lost") || c.skipped != 0 || c.through != settled+2 || events.Seq(len(c.marks)) != c.through {
@@ -103,12 +107,11 @@ func TestReplicated(t *testing.T) {
 	}
 }
 
-func servers0(t *testing.T, servers []*server.Server) *nats.Conn {
+func settle(t *testing.T, l Log) events.Seq {
 	t.Helper()
-	nc, err := inProcess(servers[0])()
+	last, err := Settle(testContext(t), l, 0, ownedBarrier("me"), func(Group) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(nc.Close)
-	return nc
+	return last
 }
