@@ -181,7 +181,7 @@ func capabilities(in []string) ([]string, error) {
 		return nil, Refuse(CodeTooLarge, "the item asks for %d capabilities: at most %d", len(in), MaxCapabilities)
 	}
 	for _, c := range in {
-		if !capabilityPattern.MatchString(c) || len(c) > MaxCapabilityLen {
+		if !words(c, "-") || len(c) > MaxCapabilityLen {
 			return nil, Refuse(CodeBadRequest, "%q is no capability: use at most %d characters of a-z and 0-9 with single - between them", clip(c, 80), MaxCapabilityLen)
 		}
 	}

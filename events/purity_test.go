@@ -16,7 +16,7 @@ import (
 // unless it is asked to by a function that forbidden names.
 var allowedImports = []string{
 	"bytes", "crypto/sha256", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "hash/crc64",
-	"iter", "maps", "math", "math/bits", "regexp", "slices", "sort", "strconv", "strings", "time",
+	"iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time",
 	"unicode", "unicode/utf8", "github.com/oklog/ulid/v2",
 }
 
