@@ -102,7 +102,7 @@ func TestDecodeRefuses(t *testing.T) {
 }
 
 // Whatever decodes can be encoded again, and is then read as the same.
-func FuzzDecodeEvent(f *testing.F) {
+func FuzzRoundTrip(f *testing.F) {
 	log, err := os.ReadFile(goldenLog)
 	if err != nil {
 		f.Fatal(err)

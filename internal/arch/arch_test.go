@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"dispatcher", "workers/workertest"},
 	{"api"},
 	{"embedded"},
-	{"internal/bench", "internal/demo"},
+	{"internal/bench", "internal/chaos", "internal/demo"},
 	{"cmd"},
 }
 
