@@ -304,3 +304,13 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Dir is the data folder; empty in memory.
+func (e *Engine) Dir() string {
+	if e.dir == nil {
+		return ""
+	}
+	return e.dir.path
+}
+
+// Durability is what an acknowledged write has survived to.
+func (e *Engine) Durability() config.Durability { return e.cfg.Server.Durability }

@@ -18,9 +18,9 @@ type app struct{ console.App }
 
 // commands makes the commands, in the order in which the help lists them.
 var commands = []func(*app) *cobra.Command{
-	submitCommand, statusCommand, listCommand, showCommand, historyCommand, logsCommand, tailCommand,
+	demoCommand, serveCommand, submitCommand, statusCommand, listCommand, showCommand, historyCommand, logsCommand, tailCommand,
 	cancelCommand, rescheduleCommand, typesCommand, workersCommand, drainCommand,
-	verifyCommand, rebuildCommand,
+	verifyCommand, rebuildCommand, benchCommand,
 }
 
 func main() {
