@@ -76,10 +76,11 @@ func (c *Client) retry(ctx context.Context, op string, patience time.Duration, t
 	}
 }
 
-// telling prefers what was learnt from an earlier try over an error that is
-// only the context's.
+// telling prefers what was learnt from an earlier try over an error that may
+// only be the context's.
 func telling(earlier, now error) error {
-	if errors.Is(now, context.Canceled) || errors.Is(now, context.DeadlineExceeded) {
+	mute := errors.Is(now, context.Canceled) || events.CodeOf(now) == events.CodeTimeout
+	if mute && (earlier != nil || errors.Is(now, context.Canceled)) {
 		return earlier
 	}
 	return now
