@@ -173,7 +173,9 @@ func (w *Worker) onPullStatus(c *consumer, l *lane, status, text string) {
 	}
 	l.left = 0
 	switch {
-	case status == "408", status == "409" && text == "Leadership Change":
+	case status == "408": // nothing came in 30 s
+	case status == "409" && (text == "Leadership Change" || text == "Server Shutdown"):
+		c.pause = time.Now().Add(backoffMin)
 	case status == "503", status == "409" && text == "Consumer Deleted", status == "404":
 		if !c.broken {
 			w.log.Info("a consumer is gone: registering again", "consumer", c.name, "status", status, "description", text)
