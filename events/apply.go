@@ -17,11 +17,19 @@ const (
 // an error that wraps [ErrCorrupt], when the event can't have been decided in
 // this state, and with the base's own error when that can't be read.
 //
+// After an error the state is of no use any more: load it anew, or stop.
+//
 // It is the only way in which the state changes: live, at a restart, in a
 // follower, and in a rebuild.
 func (s *State) Apply(ev Event) error {
 	if ev.Seq <= s.meta.Applied {
 		return s.corrupt(ev, "it lies behind event %d", s.meta.Applied)
+	}
+	if ev.Body == nil {
+		return s.corrupt(ev, "this program does not know its kind: use a newer one")
+	}
+	if k := ev.Body.kind(); k != ev.Kind {
+		return s.corrupt(ev, "it has the payload of %s", k)
 	}
 	s.changed = true
 	s.meta.Applied = ev.Seq
@@ -35,7 +43,7 @@ func (s *State) Apply(ev Event) error {
 		s.meta.Rejected++
 		return s.applyIntake(b.Intake, ID{})
 	case *Owned:
-		if b.Epoch < s.meta.Epoch {
+		if b.Epoch < s.meta.Epoch || (b.Epoch == s.meta.Epoch && !b.Barrier) {
 			return s.corrupt(ev, "epoch %d after %d", b.Epoch, s.meta.Epoch)
 		}
 		s.meta.Epoch, s.meta.Owner = b.Epoch, b.Owner
@@ -44,8 +52,6 @@ func (s *State) Apply(ev Event) error {
 		t := s.typeOf(ev.Type)
 		t.info.Settings, t.info.Source = b.Settings, b.Source
 		return nil
-	case nil:
-		return s.corrupt(ev, "this program does not know its kind: use a newer one")
 	}
 	return s.applyToItem(ev)
 }
@@ -103,6 +109,9 @@ func (s *State) applyToItem(ev Event) error {
 	if !ok {
 		return s.corrupt(ev, "the item is %s", e.cur.State)
 	}
+	if ev.Type != e.cur.Type {
+		return s.corrupt(ev, "it is of type %q, the item of type %q", ev.Type, e.cur.Type)
+	}
 	it := s.writable(e)
 	held := it.HoldsDedup()
 	s.count(it, -1)
@@ -129,7 +138,7 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 		it.MergedInto, it.Reason, it.FinishedAt = b.Into, b.Reason, ev.At
 		return s.foldMerged(it, b, ev)
 	case *Claimed:
-		it.Attempt, it.Worker, it.Token = ev.Attempt, ev.Worker, b.Token
+		it.Attempt, it.Worker, it.Token, it.Reason = ev.Attempt, ev.Worker, b.Token, ""
 		it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = ev.At, b.StartBy, time.Time{}, time.Time{}
 	case *Running:
 		it.StartedAt, it.Deadline = ev.At, b.Deadline
@@ -165,8 +174,8 @@ func (s *State) foldMerged(it *Item, b *Merged, ev Event) error {
 	if err != nil {
 		return err
 	}
-	if into == nil {
-		return s.corrupt(ev, "it is merged into %s, which does not exist", b.Into)
+	if into == nil || b.Into == it.ID {
+		return s.corrupt(ev, "it is merged into %s, which is itself or does not exist", b.Into)
 	}
 	s.writable(into).MergedCount++
 	into.cur.Seq = ev.Seq
@@ -176,8 +185,11 @@ func (s *State) foldMerged(it *Item, b *Merged, ev Event) error {
 	return nil
 }
 
-// dropParams lets go of what only a dispatch needs.
+// dropParams lets go of what only a dispatch needs, if it can be had again.
 func (s *State) dropParams(e *entry) {
+	if e.cur.CreatedSeq > s.projected {
+		return
+	}
 	s.cacheBytes -= len(e.params)
 	e.params = nil
 }

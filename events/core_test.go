@@ -3,6 +3,7 @@ package events
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -97,6 +98,32 @@ func (w *world) claim(id ID, tok Token) Run {
 	return Run{ID: id, Token: tok, Worker: "w1"}
 }
 
+// readBack replays the encoded log and compares the state that it gives.
+func (w *world) readBack() {
+	w.t.Helper()
+	s, err := NewState(Empty{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, ev := range w.log {
+		data, err := ev.AppendJSON(nil)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		back, err := DecodeEvent(data)
+		if err != nil {
+			w.t.Fatalf("read back %.200s: %v", data, err)
+		}
+		back.Seq = ev.Seq
+		if err := s.Apply(back); err != nil {
+			w.t.Fatalf("replay %.200s: %v", data, err)
+		}
+	}
+	if live, replayed := w.s.TakeChanges(), s.TakeChanges(); !reflect.DeepEqual(live, replayed) {
+		w.t.Fatalf("the replayed state differs:\nlive     %+v\nreplayed %+v", live, replayed)
+	}
+}
+
 func TestLifeOfAnItem(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(Submit{Params: json.RawMessage(`{"to":"a <b> & c"}`)})
@@ -138,6 +165,7 @@ func TestRetriesThenDead(t *testing.T) {
 	if d := w.do(Fail{Run: run, Error: "boom", Retryable: true}); len(d.Events) != 0 {
 		t.Fatal("a repeated fail made events")
 	}
+	w.now = it.AvailableAt
 	run = w.claim(id, 2)
 	w.do(Fail{Run: run, Error: "boom again", Retryable: true})
 	if it := w.item(id); it.State != StateDead || it.Reason != "exhausted" {
@@ -293,6 +321,7 @@ func TestReschedule(t *testing.T) {
 func TestCodecKeepsWhatWasSubmitted(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(Submit{Params: json.RawMessage(" {\"a\" : \"<&>\",\n \"b\":1.50}\n"), DedupKey: "é\u2028\"", Labels: map[string]string{"a": "b"}, Capabilities: []string{"gpu", "big-mem", "gpu"}, Delay: time.Second})
+	w.now = w.now.Add(time.Second)
 	w.do(Complete{Run: w.claim(id, 1), Result: json.RawMessage(`{ "x": "<>" }`)})
 	for _, ev := range w.log {
 		data, err := ev.AppendJSON(nil)

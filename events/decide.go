@@ -13,9 +13,16 @@ import (
 // error is the base's and means that nothing could be decided. It changes
 // nothing (but for what the State keeps in memory of the base).
 //
-// The same state, command and time give the same decision.
+// The same state, command and time give the same decision. A time before
+// [Meta.LastAt] counts as that. What the command refers to (params, result)
+// becomes part of the events: it must not be written afterwards.
 func Decide(s *State, c Command, now time.Time) (Decision, error) {
 	d := decider{s: s, now: now.UTC().Round(0)}
+	if d.now.Before(s.meta.LastAt) {
+		// Keys expire by the time of events. Were it to go back, one that the
+		// projection has let go would be held again, or not, by what is cached.
+		d.now = s.meta.LastAt
+	}
 	dec, err := d.decide(c)
 	if err != nil {
 		return Decision{}, err
@@ -85,12 +92,15 @@ func (d *decider) own(c Own) Decision {
 		epoch++
 	}
 	return Decision{Events: []Event{{Kind: KindOwned, At: d.now,
-		Body: &Owned{Epoch: epoch, Owner: c.Owner, Version: c.Version, Barrier: c.Barrier}}}}
+		Body: &Owned{Epoch: epoch, Owner: text(c.Owner, MaxNameLen), Version: text(c.Version, MaxNameLen), Barrier: c.Barrier}}}}
 }
 
 func (d *decider) configure(c Configure) (Decision, error) {
 	if _, err := ParseType(string(c.Type)); err != nil {
 		return Decision{}, Refuse(CodeBadType, "%v", err)
+	}
+	if c.Source != SourceDefault && c.Source != SourceFile && c.Source != SourceAPI {
+		return Decision{}, Refuse(CodeBadRequest, "%q is no source of settings: use %s or %s", clip(c.Source, 64), SourceFile, SourceAPI)
 	}
 	if err := c.Settings.Validate(); err != nil {
 		return Decision{}, Refuse(CodeBadRequest, "settings of type %s: %v", c.Type, err)
@@ -99,13 +109,16 @@ func (d *decider) configure(c Configure) (Decision, error) {
 	if !known && len(d.s.types) >= MaxTypes {
 		return Decision{}, tooManyTypes(c.Type)
 	}
-	if known && t.Source == c.Source && equalSettings(t.Settings, c.Settings) {
+	if known && equalSettings(t.Settings, c.Settings) {
 		return Decision{Repeat: true}, nil
 	}
 	return Decision{Events: []Event{d.configured(c.Type, c.Source, c.Settings)}}, nil
 }
 
 func (d *decider) configured(t Type, source string, set TypeSettings) Event {
+	if len(set.PerPriority) == 0 {
+		set.PerPriority = nil // not an empty map, which the log doesn't tell from none
+	}
 	return Event{Kind: KindTypeConfigured, Type: t, At: d.now, Body: &TypeConfigured{Source: source, Settings: set}}
 }
 
@@ -231,11 +244,16 @@ func text(v string, limit int) string {
 		return v
 	}
 	const mark = " … (cut)"
-	cut := limit - len(mark)
-	for cut > 0 && !utf8.RuneStart(v[cut]) {
-		cut--
+	return cutText(v, limit-len(mark)) + mark
+}
+
+// cutText is the longest part of v, from its beginning, that has at most limit
+// bytes and ends with a whole character.
+func cutText(v string, limit int) string {
+	for limit > 0 && !utf8.RuneStart(v[limit]) {
+		limit--
 	}
-	return v[:cut] + mark
+	return v[:limit]
 }
 
 func badPriority(p Priority) error {

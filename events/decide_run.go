@@ -1,6 +1,8 @@
 package events
 
 import (
+	"bytes"
+	"encoding/json"
 	"time"
 	"unicode/utf8"
 )
@@ -15,16 +17,24 @@ func (d *decider) claim(c Claim) (Decision, error) {
 		return Decision{}, stale(it, c.Token)
 	}
 	if it.Token == c.Token && it.Worker == c.Worker && (it.State == StateClaimed || it.State == StateRunning) {
+		if c.Attempt != 0 && c.Attempt != it.Attempt {
+			return Decision{}, wrongAttempt(it, it.Attempt, c.Attempt)
+		}
 		if c.Start && it.State == StateClaimed {
 			return Decision{ID: it.ID, Events: []Event{d.running(it)}}, nil
 		}
 		return Decision{ID: it.ID, Repeat: true}, nil
 	}
-	if c.Token != c.Dispatched || it.State != StateQueued {
+	// A token that the item has run under is spent, even where the dispatcher
+	// has yet to hear that the run has ended.
+	if c.Token != c.Dispatched || c.Token == it.Token || it.State != StateQueued {
 		return Decision{}, stale(it, c.Token)
 	}
+	if it.AvailableAt.After(d.now) {
+		return Decision{}, Refuse(CodeStaleToken, "item %s has been put off until %s: don't run it, it will be dispatched again", it.ID, it.AvailableAt.Format(time.RFC3339))
+	}
 	if c.Attempt != 0 && c.Attempt != it.Attempt+1 {
-		return Decision{}, Refuse(CodeWrongAttempt, "item %s is about to begin attempt %d, not %d", it.ID, it.Attempt+1, c.Attempt)
+		return Decision{}, wrongAttempt(it, it.Attempt+1, c.Attempt)
 	}
 	if _, err := ParseWorkerID(string(c.Worker)); err != nil {
 		return Decision{}, Refuse(CodeBadRequest, "%v", err)
@@ -55,10 +65,22 @@ func (d *decider) current(r Run) (*Item, error) {
 	if it.Worker != r.Worker && it.Worker != "" {
 		return nil, Refuse(CodeWrongWorker, "item %s was claimed by worker %s, not by %s", it.ID, it.Worker, r.Worker)
 	}
-	if r.Attempt != 0 && r.Attempt != it.Attempt {
-		return nil, Refuse(CodeWrongAttempt, "item %s is at attempt %d, not %d", it.ID, it.Attempt, r.Attempt)
+	last := it.Attempt
+	if released(it) {
+		last++ // its run was begun and not counted
+	}
+	if r.Attempt != 0 && r.Attempt != last {
+		return nil, wrongAttempt(it, last, r.Attempt)
 	}
 	return it, nil
+}
+
+// released reports whether the item's last run was handed back: only then is
+// there a reason why a queued item that has a token is in its state.
+func released(it *Item) bool { return it.State == StateQueued && it.Reason != "" }
+
+func wrongAttempt(it *Item, last, said Attempt) error {
+	return Refuse(CodeWrongAttempt, "item %s is at attempt %d, not %d: send the Work-Attempt header of the dispatched message back unchanged", it.ID, last, said)
 }
 
 func stale(it *Item, t Token) error {
@@ -66,7 +88,7 @@ func stale(it *Item, t Token) error {
 }
 
 func wrongState(it *Item, report string) error {
-	return Refuse(CodeWrongState, "item %s is %s: %s can't be reported", it.ID, it.State, report)
+	return Refuse(CodeWrongState, "item %s is %s: %s can't be reported any more; stop running it", it.ID, it.State, report)
 }
 
 func (d *decider) start(c Start) (Decision, error) {
@@ -97,10 +119,10 @@ func (d *decider) complete(c Complete) (Decision, error) {
 	default:
 		return Decision{}, wrongState(it, "complete")
 	}
-	result := c.Result
-	if result != nil {
-		if result, err = params(result, MaxResultBytes); err != nil {
-			return Decision{}, Refuse(CodeOf(err), "the result of item %s: it must be JSON of at most %d bytes; fail the item, or store the result elsewhere and report a reference", it.ID, MaxResultBytes)
+	var result json.RawMessage
+	if len(bytes.TrimSpace(c.Result)) > 0 {
+		if result, err = document("the result of item "+it.ID.String(), c.Result, MaxResultBytes, "store it elsewhere and report a reference to it, or fail the item"); err != nil {
+			return Decision{}, err
 		}
 	}
 	ev := d.runEvent(it, &Completed{DurationMS: d.since(it.StartedAt), Result: result})
@@ -119,15 +141,18 @@ func (d *decider) fail(c Fail) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
+	if c.Code == "" {
+		c.Code = FailError
+	}
 	switch it.State {
 	case StateClaimed, StateRunning:
 	case StateQueued, StateDead:
+		if released(it) || it.Code != c.Code {
+			return Decision{}, wrongState(it, "fail") // its run ended otherwise: lease, timeout, release
+		}
 		return Decision{ID: it.ID, Repeat: true}, nil
 	default:
 		return Decision{}, wrongState(it, "fail")
-	}
-	if c.Code == "" {
-		c.Code = FailError
 	}
 	if len(c.Code) > MaxNameLen || !utf8.ValidString(c.Code) {
 		return Decision{}, Refuse(CodeBadRequest, "the failure code must be valid UTF-8 of at most %d bytes", MaxNameLen)
@@ -180,6 +205,9 @@ func (d *decider) release(c Release) (Decision, error) {
 	switch it.State {
 	case StateClaimed, StateRunning:
 	case StateQueued:
+		if !released(it) {
+			return Decision{}, wrongState(it, "release")
+		}
 		return Decision{ID: it.ID, Repeat: true}, nil
 	default:
 		return Decision{}, wrongState(it, "release")

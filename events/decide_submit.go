@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -103,13 +102,6 @@ func (d *decider) repeat(c *Submit, of ID) (Decision, error) {
 	return dec, nil
 }
 
-func (d *decider) reject(c Reject) Decision {
-	r := c.Rejected
-	r.Message = text(r.Message, MaxErrorText)
-	r.Intake.MsgID, r.Intake.MsgIDUntil = "", time.Time{}
-	return Decision{ID: r.Of, Repeat: !r.Of.IsZero(), Events: []Event{{Kind: KindRejected, Type: c.Type, At: d.now, Body: &r}}}
-}
-
 // created checks a submission and fills in the type's defaults.
 func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
 	if _, err := ParseType(string(c.Type)); err != nil {
@@ -126,7 +118,7 @@ func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
 		}
 	}
 	var err error
-	if cr.Params, err = params(c.Params, set.MaxParams); err != nil {
+	if cr.Params, err = document("the params document", c.Params, set.MaxParams, "store it elsewhere and submit a reference to it, or raise max_params_bytes"); err != nil {
 		return nil, err
 	}
 	if cr.AvailableAt, err = d.availableAt(c.AvailableAt, c.Delay); err != nil {
@@ -162,20 +154,6 @@ func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
 		cr.Intake.MsgIDUntil = d.now.Add(MsgIDWindow)
 	}
 	return cr, nil
-}
-
-func params(p json.RawMessage, limit int) (json.RawMessage, error) {
-	p = bytes.TrimSpace(p)
-	if len(p) == 0 {
-		return json.RawMessage("null"), nil
-	}
-	if len(p) > limit {
-		return nil, Refuse(CodeTooLarge, "params have %d bytes, the limit is %d: store the document elsewhere and submit a reference to it, or raise max_params_bytes", len(p), limit)
-	}
-	if !json.Valid(p) {
-		return nil, Refuse(CodeBadParams, "params are no JSON document: quote strings, and send null or nothing for none")
-	}
-	return p, nil
 }
 
 func (c *Submit) checkNames() error {
@@ -216,7 +194,11 @@ func capabilities(in []string) ([]string, error) {
 	return out, nil
 }
 
+// labels checks them and returns a copy: the submitter's map is not ours.
 func labels(in map[string]string) (map[string]string, error) {
+	if len(in) == 0 {
+		return nil, nil // not an empty map, which the log doesn't tell from none
+	}
 	if len(in) > MaxLabels {
 		return nil, Refuse(CodeTooLarge, "the item has %d labels: at most %d", len(in), MaxLabels)
 	}
@@ -231,19 +213,24 @@ func labels(in map[string]string) (map[string]string, error) {
 			return nil, err
 		}
 	}
-	return in, nil
+	return maps.Clone(in), nil
 }
 
 // digest identifies the content of a submission, to tell a repeat from a
 // conflict. It covers what the submitter said, not what became of it.
 func (c *Submit) digest() string {
 	h := sha256.New()
+	body := bytes.TrimSpace(c.Params)
+	if len(body) == 0 {
+		body = []byte("null")
+	}
+	caps := slices.Sorted(slices.Values(c.Capabilities))
 	prio := -1
 	if c.Priority != nil {
 		prio = int(*c.Priority)
 	}
-	fmt.Fprintf(h, "%q %q %d %q %q %d %d %d %d %q %q %q", c.Type, bytes.TrimSpace(c.Params), prio, c.DedupKey, c.IdempotencyKey,
-		c.AvailableAt.UnixNano(), c.Delay, c.MaxAttempts, c.Timeout, c.Capabilities, c.Tenant, c.Provenance)
+	fmt.Fprintf(h, "%q %q %d %q %q %d %d %d %d %q %q %q", c.Type, body, prio, c.DedupKey, c.IdempotencyKey,
+		c.AvailableAt.UnixNano(), c.Delay, c.MaxAttempts, c.Timeout, slices.Compact(caps), c.Tenant, c.Provenance)
 	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
 		fmt.Fprintf(h, " %q=%q", k, c.Labels[k])
 	}

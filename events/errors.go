@@ -80,3 +80,6 @@ func CodeOf(err error) Code {
 // ErrCorrupt is wrapped by every error of [State.Apply] and of decoding: the
 // log holds what can't have been decided. It stops the partition.
 var ErrCorrupt = errors.New("the event log is corrupt")
+
+// ErrNewer is wrapped by the decoding of an event that a newer program wrote.
+var ErrNewer = errors.New("the event is of a newer format: use a newer program")

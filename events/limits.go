@@ -20,7 +20,9 @@ const (
 	MaxParamsBytes     = 256 << 10 // default bound of params; a setting
 	MaxParamsCeiling   = 1 << 20   // the highest that the setting may be
 	MaxResultBytes     = 256 << 10
+	MaxJSONDepth       = 1000     // nesting of params and results; encoding/json reads no event deeper than 10,000
 	MaxRejectedBytes   = 64 << 10 // of a rejected submission's original bytes
+	MaxRejectedHeaders = 16 << 10 // bytes of its headers together
 	MaxDecisionEvents  = 1000     // events of one decision
 	MaxSubmitBatch     = 1000     // items of one submit request
 	MaxAttemptsCeiling = 1000

@@ -19,6 +19,9 @@ type Backoff struct {
 // Delay returns the wait after the given attempt has failed. random is 64
 // random bits; the same bits give the same delay.
 func (b Backoff) Delay(after Attempt, random uint64) time.Duration {
+	if b.InitialMS <= 0 {
+		return 0 // and not 0 times an infinite power, which is no number
+	}
 	d := float64(b.InitialMS) * math.Pow(b.Factor, float64(max(after, 1)-1))
 	d = min(d, float64(b.MaxMS))
 	d *= 1 + b.Jitter*float64(random>>11)/(1<<53)

@@ -39,6 +39,8 @@ type State struct {
 	touched    fifo[touch]
 	touchedKey fifo[keyTouch]
 	cacheBytes int
+	maxItems   int // CacheItems; smaller in tests
+	maxBytes   int // CacheBytes
 }
 
 // entry is an item in memory.
@@ -77,7 +79,7 @@ type keyTouch struct {
 // and starts an overlay over base. It errs only when base does.
 func NewState(base Base) (*State, error) {
 	s := &State{
-		base: base, defaults: DefaultTypeSettings(),
+		base: base, defaults: DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes,
 		types: map[Type]*typeEntry{}, items: map[ID]*entry{}, keys: map[KeyRef]keyEntry{},
 	}
 	var err error
@@ -181,6 +183,9 @@ func (s *State) entry(id ID) (*entry, error) {
 	if it == nil {
 		return nil, nil
 	}
+	// Here too, since commands that are refused load items and make no events;
+	// and before the new one is in, which the caller is about to use.
+	s.evict()
 	e := &entry{cur: it, prev: it}
 	s.items[id] = e
 	s.touch(e, s.projected)
@@ -254,6 +259,7 @@ func (s *State) TakeChanges() *Changes {
 		k.dirty = false
 		s.keys[ref] = k
 	}
+	clear(s.dirtyItems) // or they would stay reachable
 	s.dirtyItems, s.dirtyTypes, s.dirtyKeys = s.dirtyItems[:0], s.dirtyTypes[:0], s.dirtyKeys[:0]
 	s.dirtyParams, s.dirtyResults, s.merged, s.history = nil, nil, nil, nil
 	s.changed = false
@@ -270,7 +276,14 @@ func (s *State) Projected(seq Seq) {
 			delete(s.keys, t.ref)
 		}
 	}
-	for s.touched.len() > CacheItems || s.cacheBytes > CacheBytes {
+	s.evict()
+}
+
+// evict takes the items that have rested longest out of memory, as far as the
+// base has them and the bounds ask for it. What is still to be projected, or
+// is being changed, stays.
+func (s *State) evict() {
+	for s.touched.len() > s.maxItems || s.cacheBytes > s.maxBytes {
 		t, ok := s.touched.peek()
 		if !ok || t.seq > s.projected {
 			return

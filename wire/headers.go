@@ -280,3 +280,8 @@ func clip(s string) string {
 	}
 	return s[:most] + "…"
 }
+
+// LabelHeader is the value of a Work-Labels header, in a fixed order.
+func LabelHeader(labels map[string]string) []string {
+	return []string{strings.Join(labelList(labels), ",")}
+}

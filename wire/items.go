@@ -197,8 +197,15 @@ type Rescheduled struct {
 // Wait asks for an item once it is terminal, or as it is after TimeoutMS (at
 // most 300,000; 0 means 30,000).
 type Wait struct {
-	ID        string `json:"id"`
-	TimeoutMS int64  `json:"timeout_ms,omitempty"`
+	ID          string   `json:"id"`
+	TimeoutMS   int64    `json:"timeout_ms,omitempty"`
+	MinPosition Position `json:"min_position,omitempty"`
+}
+
+// See is the body of stats and types, which ask for nothing else. An empty
+// body will do too.
+type See struct {
+	MinPosition Position `json:"min_position,omitempty"`
 }
 
 // Logs asks for an item's log records, oldest first.

@@ -1,0 +1,150 @@
+package streamwright_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/fakeengine"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func mails(n int) []streamwright.Item {
+	items := make([]streamwright.Item, n)
+	for i := range items {
+		items[i] = streamwright.Item{Type: "email", Params: map[string]int{"n": i}}
+	}
+	return items
+}
+
+func TestSubmitManyKeepsOrderAndTellsErrorsApart(t *testing.T) {
+	e := fakeengine.Start(t)
+	c := connect(t, e, streamwright.WithTryTimeout(100*time.Millisecond))
+	items := mails(2500)
+	items[7].Type = "No Such"
+	items[1700].Params = func() {} // can't be sent at all
+	items[1800].Params = strings.Repeat("x", 1<<20)
+	// The first reply is lost; a later request is refused, then answered with
+	// something else.
+	e.Next(wire.APISubmit, fakeengine.Stumble{Lose: true}, fakeengine.Stumble{Refuse: events.Refuse(events.CodeUnavailable, "later")})
+	out, err := c.SubmitMany(testContext(t), items, streamwright.InFlight(3))
+	if err != nil || len(out) != len(items) {
+		t.Fatalf("%d answers, %v", len(out), err)
+	}
+	want := map[int]events.Code{7: events.CodeBadType, 1700: events.CodeBadParams, 1800: events.CodeTooLarge}
+	for i, s := range out {
+		if code, bad := want[i]; bad {
+			if s.Error == nil || s.Error.Code != code {
+				t.Errorf("%d: got %+v, want %s", i, s, code)
+			}
+			continue
+		}
+		it, err := c.Get(testContext(t), s.ID)
+		if s.Error != nil || err != nil || string(it.Params) != fmt.Sprintf(`{"n":%d}`, i) {
+			t.Fatalf("%d: got %+v, which is %s, %v", i, s, it.Params, err)
+		}
+	}
+	if e.Len() != len(items)-3 {
+		t.Errorf("%d items", e.Len())
+	}
+}
+
+// Elements refused as unavailable are sent again, alone.
+func TestSubmitManyRepeatsElements(t *testing.T) {
+	e := fakeengine.Start(t)
+	c := connect(t, e)
+	e.Next(wire.APISubmit, fakeengine.Stumble{Meddle: func() []byte {
+		return []byte(`[{"id":"A","state":"queued","position":"40"},{"error":{"code":"unavailable","message":"stopping"}},{"error":{"code":"queue_full","message":"full"}}]`)
+	}})
+	out, err := c.SubmitMany(testContext(t), mails(3))
+	if err != nil || out[0].ID != "A" || out[1].State != events.StateQueued || out[2].Error == nil || out[2].Error.Code != events.CodeQueueFull || out[2].ID == "" {
+		t.Errorf("got %+v, %v", out, err)
+	}
+	if e.Requests(wire.APISubmit) != 2 || e.Len() != 1 || c.Position() != "40" {
+		t.Errorf("%d requests, %d items, position %s", e.Requests(wire.APISubmit), e.Len(), c.Position())
+	}
+	e.Next(wire.APISubmit, fakeengine.Stumble{Meddle: func() []byte { return []byte(`[]`) }})
+	_, err = c.SubmitMany(testContext(t), mails(1))
+	wantCode(t, err, events.CodeInternal, "0 of 1")
+}
+
+// A request takes at most half of what the server does.
+func TestSubmitManyIsBoundInBytes(t *testing.T) {
+	e := fakeengine.Start(t)
+	c := connect(t, e)
+	items := make([]streamwright.Item, 20)
+	for i := range items {
+		items[i] = streamwright.Item{Type: "email", Params: strings.Repeat("x", 100_000)}
+	}
+	out, err := c.SubmitMany(testContext(t), items)
+	if err != nil || slices.ContainsFunc(out, func(s streamwright.Submitted) bool { return s.Error != nil }) {
+		t.Fatalf("got %v", err)
+	}
+	if n := e.Requests(wire.APISubmit); n != 4 { // five items of 100 kB make half a MiB
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestSubmitManyWithoutAnEngine(t *testing.T) {
+	c, err := streamwright.Connect(testContext(t), fakeengine.Server(t).ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	out, err := c.SubmitMany(ctx, mails(3000), streamwright.PerRequest(500))
+	wantCode(t, err, events.CodeTimeout, "no engine answers")
+	if len(out) != 3000 || out[2999].Error == nil {
+		t.Errorf("%d answers", len(out))
+	}
+}
+
+func TestSubmitSeqStopsWhenToldTo(t *testing.T) {
+	e := fakeengine.Start(t)
+	c := connect(t, e)
+	enough := errors.New("enough")
+	n := 0
+	err := c.SubmitSeq(testContext(t), slices.Values(mails(5000)), func(streamwright.Submitted) error {
+		if n++; n == 10 {
+			return enough
+		}
+		return nil
+	}, streamwright.PerRequest(100))
+	if !errors.Is(err, enough) || n != 10 {
+		t.Errorf("got %v after %d", err, n)
+	}
+}
+
+// What the client costs, with an engine that only counts.
+func BenchmarkSubmitMany(b *testing.B) {
+	url := fakeengine.Server(b).ClientURL()
+	nc := fakeengine.Dial(b, url)
+	reply := []byte("[" + strings.Repeat(`{"id":"01JD3V6YB2M4C9W8ZK5T7QXRNE","state":"queued","position":"123456"},`, 999) +
+		`{"id":"01JD3V6YB2M4C9W8ZK5T7QXRNE","state":"queued","position":"123456"}]`)
+	if _, err := nc.Subscribe("work.api.submit", fakeengine.Respond(reply)); err != nil {
+		b.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	c, err := streamwright.Connect(b.Context(), url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	items := mails(10_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.SubmitMany(b.Context(), items); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*float64(len(items))/b.Elapsed().Seconds(), "items/s")
+}

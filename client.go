@@ -1,0 +1,147 @@
+package streamwright
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Client talks to an engine. Make one with [Connect] or [New], and Close it.
+type Client struct {
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	set   settings
+	owned bool // Close closes nc
+	ids   idSource
+	seen  atomic.Uint64 // the highest position told
+}
+
+// Connect connects to NATS servers, given as one URL or several with commas
+// between them; empty is nats://127.0.0.1:4222. It waits for the connection
+// until ctx ends, at most DefaultConnectTimeout; later losses are repaired in
+// the background, for ever. It does not ask whether an engine is there: the
+// first request will tell.
+//
+// The error is an *events.Error that says what was tried and what to do.
+func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
+	if url == "" {
+		url = nats.DefaultURL
+	}
+	set := newSettings(opts)
+	if err := ctx.Err(); err != nil {
+		return nil, endOf("connect", err, nil)
+	}
+	dial := &dialer{connecting: ctx}
+	nopts := append([]nats.Option{
+		nats.Name(set.name), nats.Timeout(DefaultConnectTimeout), nats.SetCustomDialer(dial), nats.MaxReconnects(-1),
+		nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
+	}, set.nats...)
+	nc, err := nats.Connect(url, nopts...)
+	dial.connected()
+	if ctx.Err() != nil {
+		if nc != nil {
+			nc.Close()
+		}
+		return nil, endOf("connect", ctx.Err(), connectError(url, cmp.Or(err, ctx.Err())))
+	}
+	if err != nil {
+		return nil, connectError(url, err)
+	}
+	c, err := newClient(nc, set)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	c.owned = true
+	return c, nil
+}
+
+// New makes a client of a connection that the caller keeps and closes. Options
+// that concern connecting do nothing.
+func New(nc *nats.Conn, opts ...Option) (*Client, error) {
+	return newClient(nc, newSettings(opts))
+}
+
+func newClient(nc *nats.Conn, set settings) (*Client, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, events.Refuse(events.CodeInternal, "open JetStream: %v", err)
+	}
+	return &Client{nc: nc, js: js, set: set}, nil
+}
+
+// Close closes the connection, if Connect made it. Requests under way fail.
+// It may be called again.
+func (c *Client) Close() {
+	if c.owned {
+		c.nc.Close()
+	}
+}
+
+// Conn is the NATS connection.
+func (c *Client) Conn() *nats.Conn { return c.nc }
+
+// Position is the highest position that the engine has told this client:
+// everything up to it is visible to its queries.
+func (c *Client) Position() wire.Position { return wire.PositionOf(events.Seq(c.seen.Load())) }
+
+// Saw makes later queries see at least everything up to p, which another
+// client may have been told. What is no position is ignored.
+func (c *Client) Saw(p wire.Position) {
+	seq, err := p.Seq()
+	if err != nil {
+		return
+	}
+	for {
+		old := c.seen.Load()
+		if uint64(seq) <= old || c.seen.CompareAndSwap(old, uint64(seq)) {
+			return
+		}
+	}
+}
+
+// connectError says why there is no connection, and what to do about it.
+func connectError(servers string, err error) error {
+	where := Redact(servers)
+	switch {
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		return events.Refuse(events.CodeUnavailable, "the NATS server at %s refused the login (%v): give credentials that it knows", where, err)
+	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout), isDialError(err):
+		return events.Refuse(events.CodeUnavailable, "no NATS server answers at %s (%v): start one with `engine serve`, or give the URL of one that runs (NATS_URL)", where, err)
+	}
+	return events.Refuse(events.CodeUnavailable, "connect to NATS at %s: %v: check the URL, the credentials and the TLS files", where, err)
+}
+
+func isDialError(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) || strings.Contains(err.Error(), "connection refused")
+}
+
+// Redact takes the passwords and tokens out of server URLs, for error texts.
+func Redact(servers string) string {
+	parts := strings.Split(servers, ",")
+	for i, p := range parts {
+		p = strings.TrimSpace(p)
+		parts[i] = p
+		if !strings.Contains(p, "@") {
+			continue
+		}
+		if u, err := url.Parse(p); err == nil && u.Host != "" {
+			u.User = url.User("***")
+			parts[i] = strings.Replace(u.String(), "%2A%2A%2A", "***", 1)
+		} else {
+			parts[i] = "***" + p[strings.LastIndex(p, "@"):]
+		}
+	}
+	return strings.Join(parts, ",")
+}

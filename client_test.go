@@ -1,0 +1,351 @@
+package streamwright_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/fakeengine"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func connect(t *testing.T, e *fakeengine.Engine, opts ...streamwright.Option) *streamwright.Client {
+	t.Helper()
+	c, err := streamwright.Connect(testContext(t), e.URL, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func wantCode(t *testing.T, err error, code events.Code, says ...string) {
+	t.Helper()
+	var e *events.Error
+	if !errors.As(err, &e) || e.Code != code {
+		t.Fatalf("got %v, want code %s", err, code)
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("%q does not say %q", err, s)
+		}
+	}
+}
+
+func TestSubmitChoosesAnIDAndReadsItsOwnWrites(t *testing.T) {
+	e := fakeengine.Start(t)
+	c, ctx := connect(t, e), testContext(t)
+	var last streamwright.Submitted
+	for range 12 { // past position 9: positions are numbers, not text
+		s, err := c.Submit(ctx, streamwright.Item{Type: "email", Params: map[string]int{"to": 1}, Priority: streamwright.Priority(8), Delay: time.Microsecond})
+		if err != nil || s.State != events.StateQueued {
+			t.Fatalf("got %+v, %v", s, err)
+		}
+		if s.ID <= last.ID {
+			t.Errorf("id %s does not rise above %s", s.ID, last.ID)
+		}
+		last = s
+	}
+	it, err := c.Get(ctx, last.ID)
+	if err != nil || it.Priority != 8 || string(it.Params) != `{"to":1}` {
+		t.Fatalf("got %+v, %v", it, err)
+	}
+	if seen := e.Seen(); !slices.Equal(seen, []wire.Position{"12"}) || c.Position() != "12" {
+		t.Errorf("queries asked for %v, position is %q", seen, c.Position())
+	}
+	c.Saw("7")
+	c.Saw("nonsense")
+	if c.Position() != "12" {
+		t.Errorf("position went back to %q", c.Position())
+	}
+}
+
+func TestSubmitIsRepeatedWithTheSameID(t *testing.T) {
+	e := fakeengine.Start(t)
+	var retried []string
+	c := connect(t, e, streamwright.WithTryTimeout(50*time.Millisecond), streamwright.OnRetry(func(op string, err error) {
+		retried = append(retried, op+" "+string(events.CodeOf(err)))
+	}))
+	e.Next(wire.APISubmit, fakeengine.Stumble{Lose: true}, fakeengine.Stumble{Refuse: events.Refuse(events.CodeUnavailable, "no owner")})
+	s, err := c.Submit(testContext(t), streamwright.Item{Type: "email"})
+	if err != nil || !s.Repeat || e.Len() != 1 {
+		t.Fatalf("got %+v, %v, %d items", s, err, e.Len())
+	}
+	if !slices.Equal(retried, []string{"submit timeout", "submit unavailable"}) {
+		t.Errorf("retried: %q", retried)
+	}
+}
+
+func TestSubmitRefusals(t *testing.T) {
+	e := fakeengine.Start(t)
+	c, ctx := connect(t, e), testContext(t)
+	for name, tc := range map[string]struct {
+		item streamwright.Item
+		code events.Code
+	}{
+		"by the engine":    {streamwright.Item{Type: "E Mail"}, events.CodeBadType},
+		"priority":         {streamwright.Item{Type: "email", Priority: streamwright.Priority(12)}, events.CodeBadPriority},
+		"params":           {streamwright.Item{Type: "email", Params: func() {}}, events.CodeBadParams},
+		"raw params":       {streamwright.Item{Type: "email", Params: json.RawMessage("{")}, events.CodeBadParams},
+		"negative delay":   {streamwright.Item{Type: "email", Delay: -1}, events.CodeBadTime},
+		"too large":        {streamwright.Item{Type: "email", Params: strings.Repeat("x", 2<<20)}, events.CodeTooLarge},
+		"params too large": {streamwright.Item{Type: "email", Params: strings.Repeat("x", events.MaxParamsBytes)}, events.CodeTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.Submit(ctx, tc.item)
+			wantCode(t, err, tc.code)
+		})
+	}
+	e.Next(wire.APISubmit, fakeengine.Stumble{Meddle: func() []byte { return []byte("what?") }})
+	_, err := c.Submit(ctx, streamwright.Item{Type: "email"})
+	wantCode(t, err, events.CodeInternal, "another version")
+}
+
+func TestSubmitEndsWithItsContext(t *testing.T) {
+	url := fakeengine.Server(t).ClientURL() // a server, but no engine
+	c, err := streamwright.Connect(testContext(t), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+	defer cancel()
+	s, err := c.Submit(ctx, streamwright.Item{Type: "email"})
+	wantCode(t, err, events.CodeTimeout, "no engine answers on work.api.*", "engine serve", url)
+	if !errors.Is(err, context.DeadlineExceeded) || s.ID == "" {
+		t.Errorf("got %+v, %v", s, err)
+	}
+}
+
+func TestQueriesRunOutOfPatience(t *testing.T) {
+	c, err := streamwright.Connect(testContext(t), fakeengine.Server(t).ClientURL(), streamwright.WithPatience(10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.Stats(testContext(t))
+	wantCode(t, err, events.CodeUnavailable, "engine serve")
+	_, err = c.Verify(testContext(t), nil)
+	wantCode(t, err, events.CodeUnavailable, "engine serve")
+	err = c.Tail(testContext(t), streamwright.TailOptions{}, nil)
+	wantCode(t, err, events.CodeUnavailable, "WORK_EVENTS_0", "engine serve")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = c.Publish(ctx, streamwright.Item{Type: "email"})
+	wantCode(t, err, events.CodeTimeout, "work.submit.email")
+}
+
+func TestConnectSaysWhatToDo(t *testing.T) {
+	_, err := streamwright.Connect(testContext(t), "nats://bob:secret@127.0.0.1:1")
+	wantCode(t, err, events.CodeUnavailable, "nats://***@127.0.0.1:1", "engine serve")
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("the password is in %q", err)
+	}
+
+	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = streamwright.Connect(ctx, "nats://"+l.Addr().String())
+	wantCode(t, err, events.CodeTimeout, l.Addr().String())
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRedact(t *testing.T) {
+	for in, want := range map[string]string{
+		"nats://h:4222":                  "nats://h:4222",
+		"nats://u:p@h:4222, tls://t@g:1": "nats://***@h:4222,tls://***@g:1",
+		"u:p@h":                          "***@h",
+	} {
+		if got := streamwright.Redact(in); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestPublish(t *testing.T) {
+	e := fakeengine.Start(t)
+	c, ctx := connect(t, e), testContext(t)
+	p, err := c.Publish(ctx, streamwright.Item{Type: "email", Params: []int{1}, Labels: map[string]string{"k": "v"}})
+	if err != nil || p.IntakeSeq != 1 || p.Duplicate {
+		t.Fatalf("got %+v, %v", p, err)
+	}
+	s, err := e.JS.Stream(ctx, wire.Default.IntakeStream())
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := s.GetMsg(ctx, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := wire.ParseSubmission(msg.Subject, msg.Header, msg.Data, wire.Default)
+	if err != nil || got.ID != p.ID || got.Type != "email" || string(got.Params) != "[1]" || got.Labels["k"] != "v" {
+		t.Errorf("stored %+v, %v", got, err)
+	}
+	if again, err := c.Publish(ctx, streamwright.Item{Type: "email", ID: p.ID}); err != nil || !again.Duplicate {
+		t.Errorf("got %+v, %v", again, err)
+	}
+	_, err = c.Publish(ctx, streamwright.Item{Type: "a.b"})
+	wantCode(t, err, events.CodeBadType)
+	_, err = c.Publish(ctx, streamwright.Item{Type: "email", Source: "a\nb"})
+	wantCode(t, err, events.CodeBadHeader)
+}
+
+func TestWaitFollowsMergedItems(t *testing.T) {
+	e := fakeengine.Start(t)
+	c, ctx := connect(t, e), testContext(t)
+	first, err := c.Submit(ctx, streamwright.Item{Type: "email", DedupKey: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := c.Submit(ctx, streamwright.Item{Type: "email", DedupKey: "k"})
+	if err != nil || second.MergedInto != first.ID {
+		t.Fatalf("got %+v, %v", second, err)
+	}
+	got := make(chan streamwright.WorkItem, 1)
+	go func() {
+		it, err := c.Wait(ctx, second.ID)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- it
+	}()
+	waitUntil(t, func() bool { return e.Requests(wire.APIWait) >= 2 })
+	e.Set(first.ID, func(it *wire.Item) { it.State, it.Result = events.StateCompleted, json.RawMessage(`{"sent":3}`) })
+	it := <-got
+	res, err := streamwright.Result[struct{ Sent int }](it)
+	if it.ID != first.ID || err != nil || res.Sent != 3 {
+		t.Errorf("got %+v, %+v, %v", it, res, err)
+	}
+	_, err = streamwright.Result[[]int](it)
+	if err == nil || !strings.Contains(err.Error(), it.ID) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOutcomeErrors(t *testing.T) {
+	for _, c := range []struct {
+		item wire.Item
+		says string
+	}{
+		{wire.Item{ID: "X", State: events.StateDead, Attempt: 3, Error: &wire.ItemError{Message: "no route", Code: "error"}}, "item X is dead after 3 attempts: no route (error)"},
+		{wire.Item{ID: "X", State: events.StateCancelled, Reason: "superseded"}, "item X is cancelled: superseded"},
+		{wire.Item{ID: "X", State: events.StateQueued}, "item X is queued, not finished: wait for it first"},
+	} {
+		_, err := streamwright.Result[int](c.item)
+		var o *streamwright.OutcomeError
+		if !errors.As(err, &o) || err.Error() != c.says {
+			t.Errorf("got %v, want %s", err, c.says)
+		}
+	}
+}
+
+// A failed item has an "error" field of its own: it is no refusal.
+func TestAFailedItemIsNoRefusal(t *testing.T) {
+	e := fakeengine.Start(t)
+	c, ctx := connect(t, e), testContext(t)
+	s, _ := c.Submit(ctx, streamwright.Item{Type: "email"})
+	e.Set(s.ID, func(it *wire.Item) {
+		it.State, it.Error = events.StateDead, &wire.ItemError{Message: "boom", Code: "error"}
+	})
+	if it, err := c.Wait(ctx, s.ID); err != nil || it.Error == nil || it.Error.Message != "boom" {
+		t.Errorf("got %+v, %v", it, err)
+	}
+	_, err := c.Get(ctx, "01JD3V6YB2M4C9W8ZK5T7QXRNE")
+	wantCode(t, err, events.CodeNotFound)
+}
+
+func TestTheRestOfTheSurface(t *testing.T) {
+	e := fakeengine.Start(t)
+	c, ctx := connect(t, e), testContext(t)
+	var ids []string
+	for range 5 {
+		s, err := c.Submit(ctx, streamwright.Item{Type: "email"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, s.ID)
+	}
+	var listed []string
+	for it, err := range c.All(ctx, streamwright.Filter{State: "queued"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed = append(listed, it.ID)
+	}
+	if !slices.Equal(listed, ids) {
+		t.Errorf("listed %v, want %v", listed, ids)
+	}
+	if h, err := c.History(ctx, ids[0]); err != nil || len(h) != 2 || h[1].Kind != events.KindClaimed {
+		t.Errorf("history: %+v, %v", h, err)
+	}
+	if l, err := c.Logs(ctx, ids[0], 10); err != nil || len(l) != 1 {
+		t.Errorf("logs: %+v, %v", l, err)
+	}
+	if err := c.Reschedule(ctx, ids[0], streamwright.Order{Priority: streamwright.Priority(9), Now: true}); err != nil {
+		t.Error(err)
+	}
+	wantCode(t, c.Reschedule(ctx, ids[0], streamwright.Order{}), events.CodeBadRequest)
+	if st, was, err := c.Cancel(ctx, ids[0], "because"); err != nil || st != events.StateCancelled || was {
+		t.Errorf("cancel: %v %v %v", st, was, err)
+	}
+	if s, err := c.Stats(ctx); err != nil || len(s.Types) != 1 {
+		t.Errorf("stats: %+v, %v", s, err)
+	}
+	if s, err := c.Types(ctx); err != nil || len(s) != 1 {
+		t.Errorf("types: %+v, %v", s, err)
+	}
+	if s, err := c.Configure(ctx, "email", map[string]any{"capacity": 7}); err != nil || s.Settings.Capacity != 7 || s.Source != "api" {
+		t.Errorf("configure: %+v, %v", s, err)
+	}
+	if w, err := c.Workers(ctx); err != nil || len(w) != 1 {
+		t.Errorf("workers: %+v, %v", w, err)
+	}
+	if err := c.Drain(ctx, "w1"); err != nil || !slices.Equal(e.Drained(), []string{"w1"}) {
+		t.Errorf("drain: %v, %v", err, e.Drained())
+	}
+	if i, err := c.Info(ctx); err != nil || i.Owner != "fake" {
+		t.Errorf("info: %+v, %v", i, err)
+	}
+	for _, prove := range []func(context.Context, func(streamwright.Proof)) (streamwright.Proof, error){c.Verify, c.Rebuild} {
+		var steps []uint64
+		p, err := prove(ctx, func(p streamwright.Proof) { steps = append(steps, p.Events) })
+		if err != nil || !p.Equal || !slices.Equal(steps, []uint64{100, 200, 300}) {
+			t.Errorf("prove: %+v, %v, %v", p, err, steps)
+		}
+	}
+}
+
+// waitUntil polls for a condition that nothing signals, with a deadline.
+func waitUntil(t *testing.T, ok func() bool) {
+	t.Helper()
+	end := time.Now().Add(20 * time.Second)
+	for !ok() {
+		if time.Now().After(end) {
+			t.Fatal("it does not come about")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

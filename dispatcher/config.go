@@ -1,0 +1,143 @@
+package dispatcher
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds of the loop's queues.
+const (
+	MaxRequests    = 1024 // requests waiting to be decided
+	MaxUnprojected = 8    // batches appended and not yet projected
+	maxIntakeBatch = 256  // intake messages handed to the loop at once
+	maxReplies     = 64   // batches whose replies are not sent yet
+)
+
+// Defaults of Config.
+const (
+	DefaultMaxRunning = 10_000
+	DefaultHeartbeat  = 20 * time.Second
+	DefaultGone       = 60 * time.Second // without a heartbeat
+	DefaultSweep      = 60 * time.Second
+)
+
+// Config is what an Engine is made of.
+type Config struct {
+	// Log is the partition's event stream. The Engine is the only one to append
+	// to it through this value; it does not close it.
+	Log eventlog.Log
+	// Store is the projection of that log. The Engine is the only one to commit
+	// to it; it does not close it.
+	Store *projector.Store
+	// Conn is for everything but appends: intake, dispatch, advisories, control.
+	Conn *nats.Conn
+
+	Names     wire.Names
+	Partition int
+	Owner     string // this process, in owned events
+	Version   string
+	Replicas  int // of the streams that the Engine makes
+	// Alone says that no other engine can append to the log (the data folder is
+	// locked and the server embedded), so that an answer which appends nothing
+	// needs no confirmation from the stream's leader.
+	Alone bool
+	// MemoryOnly keeps the intake stream in memory too.
+	MemoryOnly bool
+	// IntakeMaxBytes bounds the intake stream; at the bound publishers get the
+	// server's error. 0: 1 GiB.
+	IntakeMaxBytes int64
+
+	// Defaults are the settings of types that are first seen.
+	Defaults events.TypeSettings
+	// FileTypes lay the settings that engine.toml names over those that the log
+	// has for a type (or Defaults); what differs is recorded at start.
+	FileTypes map[events.Type]func(events.TypeSettings) events.TypeSettings
+	// MaxParams is the largest params that any type takes, in bytes; it bounds
+	// the messages of the intake stream. 0: the default bound.
+	MaxParams int
+	// MaxRunning bounds the items dispatched or running, over all types.
+	MaxRunning int
+	Heartbeat  time.Duration // that workers are asked for, at most
+	Gone       time.Duration // a worker silent for so long is gone
+	Sweep      time.Duration // how often what a lost signal missed is looked for
+
+	Hooks  Hooks
+	Logger *slog.Logger
+}
+
+// Hooks are told what the engine does. All may be nil. They are called from
+// the engine's goroutines and must not hold them up.
+type Hooks struct {
+	// Appended is called for each durable batch.
+	Appended func(events int, bytes int, took time.Duration)
+	// Projected is called, in order, for each batch once queries see it.
+	Projected func(*events.Changes)
+	// Dispatched is called for each item pushed to a run subject.
+	Dispatched func(events.Type)
+	// Owned is called when the engine has become the partition's owner, and
+	// Lost when it no longer is (nil: it stops).
+	Owned func(events.Epoch)
+	Lost  func(error)
+	// LeaseExpired is called for each lease that ran out.
+	LeaseExpired func(events.Type)
+	// Workers is called when the registry has changed, with all of it.
+	Workers func([]wire.WorkerInfo)
+}
+
+// WithDefaults fills in what is not set.
+func (c Config) WithDefaults() Config {
+	if c.Names.Prefix == "" {
+		c.Names = wire.Default
+	}
+	if c.Owner == "" {
+		c.Owner = "engine"
+	}
+	if c.Replicas == 0 {
+		c.Replicas = 1
+	}
+	if c.IntakeMaxBytes == 0 {
+		c.IntakeMaxBytes = 1 << 30
+	}
+	if c.Defaults.Capacity == 0 {
+		c.Defaults = events.DefaultTypeSettings()
+	}
+	if c.MaxParams == 0 {
+		c.MaxParams = events.MaxParamsBytes
+	}
+	if c.MaxRunning == 0 {
+		c.MaxRunning = DefaultMaxRunning
+	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = DefaultHeartbeat
+	}
+	if c.Gone == 0 {
+		c.Gone = DefaultGone
+	}
+	if c.Sweep == 0 {
+		c.Sweep = DefaultSweep
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate reports everything that is wrong, joined.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Log == nil || c.Store == nil || c.Conn == nil {
+		errs = append(errs, errors.New("dispatcher: Log, Store and Conn must be set"))
+	}
+	if c.MaxRunning < 1 {
+		errs = append(errs, errors.New("dispatcher: max_running must be at least 1"))
+	}
+	return errors.Join(append(errs, c.Defaults.Validate())...)
+}

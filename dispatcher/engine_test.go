@@ -1,0 +1,178 @@
+package dispatcher
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func TestAnItemGoesAllTheWay(t *testing.T) {
+	h := newHarness(t, nil)
+	h.register("w1", 1, "email")
+	msg := nats.NewMsg("work.submit.email")
+	msg.Data = []byte(`{"to":"kelly"}`)
+	msg.Header.Set("Work-Labels", "a=b")
+	ack, err := h.js.PublishMsg(h.ctx(), msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := h.pull("email")
+	if string(m.Data()) != `{"to":"kelly"}` || m.Headers().Get(wire.HeaderAttempt) != "1" || m.Headers().Get(wire.HeaderLabels) != "a=b" {
+		t.Fatalf("dispatched: %s %v", m.Data(), m.Headers())
+	}
+	if r := h.claim(m, "w1"); !r.OK || r.Attempt != 1 {
+		t.Fatalf("claim: %+v", r)
+	}
+	done := reportOf(m, "w1", wire.ReportComplete)
+	done.Result = []byte(`"sent"`)
+	if r := h.report(done)[0]; !r.OK || r.State != events.StateCompleted {
+		t.Fatalf("complete: %+v", r)
+	}
+	_ = m.Ack()
+	id, err := events.ParseID(done.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if it := h.item(id); it.State != events.StateCompleted || it.IntakeSeq != ack.Sequence {
+		t.Fatalf("%+v", it)
+	}
+	if r := h.report(done)[0]; !r.OK {
+		t.Fatalf("a repeated report: %+v", r)
+	}
+}
+
+func TestItemsWaitForAWorker(t *testing.T) {
+	h := newHarness(t, nil)
+	id := h.submit("email")
+	h.register("w1", 1, "email")
+	if m := h.pull("email"); m.Headers().Get(wire.HeaderID) != id.String() {
+		t.Fatal("another item")
+	}
+}
+
+func TestExpiredLeaseGoesToAnother(t *testing.T) {
+	h := newHarness(t, nil)
+	set := events.DefaultTypeSettings()
+	set.LeaseMS = 1000
+	h.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	h.register("w1", 1, "email")
+	id := h.submit("email")
+	first := h.pull("email")
+	if r := h.claim(first, "w1"); !r.OK {
+		t.Fatalf("%+v", r)
+	}
+	second := h.pull("email")
+	if second.Headers().Get(wire.HeaderID) != id.String() || second.Headers().Get(wire.HeaderAttempt) != "2" {
+		t.Fatalf("%v", second.Headers())
+	}
+	late := h.report(reportOf(first, "w1", wire.ReportComplete))[0]
+	if late.Error == nil {
+		t.Fatalf("a late completion was taken: %+v", late)
+	}
+	if r := h.claim(second, "w1"); !r.OK || r.Attempt != 2 {
+		t.Fatalf("%+v", r)
+	}
+	if r := h.report(reportOf(second, "w1", wire.ReportComplete))[0]; !r.OK {
+		t.Fatalf("%+v", r)
+	}
+}
+
+func TestUnclaimedDispatchComesAgain(t *testing.T) {
+	h := newHarness(t, nil)
+	set := events.DefaultTypeSettings()
+	set.LeaseMS = 1000
+	h.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	h.register("w1", 1, "email")
+	h.submit("email")
+	first := h.pull("email")
+	second := h.pull("email")
+	if first.Headers().Get(wire.HeaderToken) == second.Headers().Get(wire.HeaderToken) {
+		t.Fatal("dispatched again under the same token")
+	}
+	if r := h.claim(first, "w1"); r.Error == nil || r.Error.Code != events.CodeStaleToken {
+		t.Fatalf("%+v", r)
+	}
+}
+
+func TestDelayedItemRunsWhenDue(t *testing.T) {
+	h := newHarness(t, nil)
+	h.register("w1", 5, "email")
+	o := h.do(events.Submit{Type: "email", NewID: h.eng.NewID(), Delay: 150 * time.Millisecond})
+	now := h.submit("email")
+	if m := h.pull("email"); m.Headers().Get(wire.HeaderID) != now.String() {
+		t.Fatal("the delayed item came first")
+	}
+	m := h.pull("email")
+	if m.Headers().Get(wire.HeaderID) != o.Decision.ID.String() || h.eng.Now().Before(o.Item.AvailableAt) {
+		t.Fatal("the delayed item came too early")
+	}
+}
+
+func TestRestartKeepsRunning(t *testing.T) {
+	h := newHarness(t, nil)
+	h.register("w1", 2, "email")
+	h.submit("email")
+	m := h.pull("email")
+	if r := h.claim(m, "w1"); !r.OK {
+		t.Fatalf("%+v", r)
+	}
+	waiting := h.submit("email")
+	h.stopEngine()
+	h.startEngine()
+	if r := h.report(reportOf(m, "w1", wire.ReportComplete))[0]; !r.OK {
+		t.Fatalf("a run did not survive the restart: %+v", r)
+	}
+	h.register("w1", 2, "email")
+	if m := h.pull("email"); m.Headers().Get(wire.HeaderID) != waiting.String() {
+		t.Fatal("another item")
+	}
+}
+
+func TestBadSubmissionsAreRejectedAndKept(t *testing.T) {
+	h := newHarness(t, nil)
+	for _, body := range []string{`{"not json`, `fine?`} {
+		if _, err := h.js.Publish(h.ctx(), "work.submit.email", []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.until("both are rejected", func() bool {
+		m, err := h.store.Meta()
+		return err == nil && m.Rejected == 2
+	})
+}
+
+func TestCancelTellsTheWorkerAndHoldsTheSlot(t *testing.T) {
+	h := newHarness(t, nil)
+	set := events.DefaultTypeSettings()
+	set.Capacity = 1
+	h.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	h.register("w1", 5, "email")
+	told, err := h.nc.SubscribeSync("work.control.w1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := h.submit("email")
+	next := h.submit("email")
+	m := h.pull("email")
+	h.claim(m, "w1")
+	if o := h.do(events.Cancel{ID: id}); !o.Decision.WasRunning {
+		t.Fatal("it was running")
+	}
+	if _, err := told.NextMsg(patience); err != nil {
+		t.Fatalf("the worker was not told: %v", err)
+	}
+	loads, err := h.eng.Loads(h.ctx())
+	if err != nil || loads["email"].InFlight != 1 {
+		t.Fatalf("the slot came back before the worker let go: %+v %v", loads, err)
+	}
+	if r := h.report(reportOf(m, "w1", wire.ReportFail))[0]; r.Error == nil {
+		t.Fatal("a cancelled run's report was taken")
+	}
+	if m := h.pull("email"); m.Headers().Get(wire.HeaderID) != next.String() {
+		t.Fatal("another item")
+	}
+}

@@ -1,0 +1,309 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
+)
+
+// maxDecision is the most events that one of our decisions makes, which must
+// find room in the batch.
+const maxDecision = 4
+
+// maxPendingJobs bounds the jobs that the loop has taken and not decided.
+const maxPendingJobs = 64
+
+// loop is the sequencer during one ownership of the partition: see the package
+// comment. Everything in it is owned by run, except the channels.
+type loop struct {
+	cfg      *Config
+	log      *slog.Logger
+	clock    *clock
+	durable  func(events.Seq) // told of each durable batch
+	state    *events.State
+	registry *registry
+	topology *topology
+	pusher   *pusher
+	table    *table
+	ready    *readyQueues
+	timers   *window[projector.TimerKey]
+	leases   map[events.Type]time.Duration // as the types' consumers have them
+	slots    map[laneKey]int               // memo of registry.slots; cleared when that changes
+	tokens   uint64                        // given out in this epoch
+	dirty    map[events.Type]bool
+
+	pending                      []job // taken and not yet decided in full
+	next                         int   // commands of pending[0] that are decided
+	building                     *batch
+	appending                    bool
+	appended                     events.Seq // last durable event
+	unprojected                  int
+	projected                    events.Seq
+	acks                         []pushAck // reused
+	durableIntake, intakeAtSweep uint64
+	nextWorker                   time.Time // when the next silent worker is gone
+	nextOrphan                   time.Time
+	nextSweep                    time.Time
+	closing                      bool
+
+	requests chan job // shared by all ownerships
+	intake   chan job // of this one: a message must not be taken out of turn
+	signals  *signals
+	toAppend chan *batch
+	results  chan appendResult
+	toCommit chan *batch
+	commits  chan commitResult
+	toReply  chan []job
+}
+
+// batch is a run of decisions that is appended as one.
+type batch struct {
+	after   events.Seq
+	events  []events.Event
+	changes *events.Changes
+	done    []job // whose last command is in here
+	confirm bool  // an answer depends on being the owner, and no event says so
+}
+
+type appendResult struct {
+	b    *batch
+	res  eventlog.Appended
+	took time.Duration
+	err  error
+}
+
+type commitResult struct {
+	seq events.Seq
+	err error
+}
+
+// run is the loop. It returns nil when it was asked to stop and everything
+// decided is durable and projected, else why the ownership has ended.
+func (l *loop) run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	stop := ctx.Done()
+	for {
+		var requests, intake chan job
+		if len(l.pending) < maxPendingJobs && !l.closing {
+			requests, intake = l.requests, l.intake
+		}
+		select {
+		case j := <-requests:
+			l.take(j)
+		case j := <-intake:
+			l.take(j)
+		case r := <-l.results:
+			if r.err != nil {
+				l.appending = false
+				l.building.done = append(r.b.done, l.building.done...)
+				return r.err
+			}
+			if err := l.effects(r); err != nil {
+				return err
+			}
+		case c := <-l.commits:
+			if c.err != nil {
+				return fmt.Errorf("project: %w", c.err)
+			}
+			l.unprojected--
+			l.projected = c.seq
+			l.state.Projected(c.seq)
+		case <-l.signals.wake:
+			if err := l.onSignals(); err != nil {
+				return err
+			}
+		case <-timer.C:
+		case <-stop:
+			l.closing, stop = true, nil
+		}
+		if err := l.step(); err != nil {
+			return err
+		}
+		if l.closing && l.idle() {
+			return nil
+		}
+		timer.Reset(l.nextWake())
+	}
+}
+
+// take takes a job, and those that wait behind it, as long as there is room.
+func (l *loop) take(j job) {
+	l.pending = append(l.pending, j)
+	for len(l.pending) < maxPendingJobs {
+		select {
+		case j := <-l.requests:
+			l.pending = append(l.pending, j)
+		case j := <-l.intake:
+			l.pending = append(l.pending, j)
+		default:
+			return
+		}
+	}
+}
+
+// step does all that can be done without waiting.
+func (l *loop) step() error {
+	if err := l.decidePending(); err != nil {
+		return err
+	}
+	if !l.closing {
+		if err := l.onTime(); err != nil {
+			return err
+		}
+	}
+	l.flush()
+	if l.closing {
+		return nil
+	}
+	return l.dispatch()
+}
+
+func (l *loop) idle() bool {
+	return !l.appending && l.unprojected == 0 && len(l.building.events) == 0 && len(l.building.done) == 0 && len(l.pending) == 0
+}
+
+// room reports whether another decision fits into the batch being built.
+func (l *loop) room() bool { return len(l.building.events)+maxDecision <= eventlog.MaxAppend }
+
+// decidePending decides what was taken, as far as the batch has room.
+func (l *loop) decidePending() error {
+	for len(l.pending) > 0 {
+		j := l.pending[0]
+		for l.next < j.len() {
+			if !l.room() {
+				return nil
+			}
+			if err := j.decide(l, l.next); err != nil {
+				return err
+			}
+			l.next++
+		}
+		l.building.done = append(l.building.done, j)
+		l.pending[0] = nil
+		l.pending, l.next = l.pending[1:], 0
+	}
+	return nil
+}
+
+// decide decides one command against everything decided before it, and adds
+// its events to the batch. A refusal is an *events.Error; any other error
+// stops the partition. The item is that of the decision, nil for none.
+func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
+	dec, err := events.Decide(l.state, c, l.clock.now())
+	if err != nil {
+		l.building.confirm = true
+		return dec, nil, err
+	}
+	if len(dec.Events) == 0 {
+		l.building.confirm = true
+	}
+	for i := range dec.Events {
+		ev := &dec.Events[i]
+		ev.Seq = l.state.Meta().Applied + 1
+		if err := l.state.Apply(*ev); err != nil {
+			return dec, nil, fmt.Errorf("apply what was just decided: %w", err)
+		}
+	}
+	l.building.events = append(l.building.events, dec.Events...)
+	dec.Events = nil
+	if dec.ID.IsZero() {
+		return dec, nil, nil
+	}
+	it, err := l.state.Item(dec.ID)
+	return dec, it, err
+}
+
+// flush sends the batch to the appender, unless it is busy or the projection
+// is too far behind.
+func (l *loop) flush() {
+	b := l.building
+	if l.appending || l.unprojected >= MaxUnprojected || (len(b.events) == 0 && len(b.done) == 0) {
+		return
+	}
+	if len(b.events) == 0 && (l.cfg.Alone || !b.confirm) {
+		l.toReply <- b.done
+		b.done, b.confirm = nil, false
+		return
+	}
+	b.changes = l.state.TakeChanges()
+	b.after = l.appended
+	l.appending = true
+	l.building = &batch{}
+	l.toAppend <- b
+}
+
+// effects is what follows from a batch that has become durable.
+func (l *loop) effects(r appendResult) error {
+	l.appending = false
+	b := r.b
+	if len(b.events) > 0 {
+		l.appended = r.res.Last
+		l.durable(l.appended)
+		b.changes.Checksum = r.res.Checksum
+		l.durableIntake = b.changes.Meta.IntakeSeq
+		l.noteAcks()
+		l.unprojected++
+		l.toCommit <- b
+		if h := l.cfg.Hooks.Appended; h != nil {
+			h(len(b.events), r.res.Bytes, r.took)
+		}
+		l.followLeases(b.changes.Types)
+		for _, c := range b.changes.Items {
+			if err := l.itemChanged(c.Old, c.New); err != nil {
+				return err
+			}
+		}
+	}
+	if len(b.done) > 0 {
+		l.toReply <- b.done
+	}
+	return nil
+}
+
+// followLeases brings the consumers' ack-wait to the types' leases. A shorter
+// one is applied only after a lease of the old length: it hits what is already
+// pending, and dispatched messages announce the lease that they came with.
+func (l *loop) followLeases(changed []events.TypeInfo) {
+	for _, t := range changed {
+		lease, old := t.Settings.Lease(), l.leases[t.Type]
+		if lease == old {
+			continue
+		}
+		l.leases[t.Type] = lease
+		if old == 0 {
+			continue // its consumers are made when a worker registers
+		}
+		typ, wait := t.Type, time.Duration(0)
+		if lease < old {
+			wait = old
+		}
+		time.AfterFunc(wait, func() { l.signals.consumersWanted(typ) })
+	}
+}
+
+// nextWake is how long the loop may sleep when nothing happens.
+func (l *loop) nextWake() time.Duration {
+	at := l.nextSweep
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan} {
+		if !t.IsZero() && t.Before(at) {
+			at = t
+		}
+	}
+	if k, ok := l.timers.min(); ok && k.At < at.UnixNano() && l.room() {
+		at = time.Unix(0, k.At)
+	}
+	if l.timers.wantsPage() && l.caughtUp() {
+		return 0
+	}
+	return l.clock.until(at)
+}
+
+// caughtUp reports whether the projection has everything whose effects the
+// loop has seen, so that its indexes may be paged in.
+func (l *loop) caughtUp() bool { return l.unprojected == 0 }

@@ -1,0 +1,105 @@
+package dispatcher
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+)
+
+// appendBatches is the appender goroutine. It ends when its channel is closed.
+func (l *loop) appendBatches(ctx context.Context) {
+	for b := range l.toAppend {
+		start := time.Now()
+		r := appendResult{b: b}
+		if len(b.events) == 0 {
+			r.err = l.confirmOwner(ctx, b)
+		} else {
+			r.res, r.err = l.cfg.Log.Append(context.WithoutCancel(ctx), b.after, b.events)
+		}
+		r.took = time.Since(start)
+		l.results <- r
+	}
+}
+
+// confirmOwner checks, at the stream's leader, that nobody has appended since:
+// an answer that appends nothing is only as good as the ownership behind it.
+func (l *loop) confirmOwner(ctx context.Context, b *batch) error {
+	tip, err := l.cfg.Log.Last(ctx)
+	if err != nil {
+		return err
+	}
+	if tip.Seq != b.after {
+		return eventlog.ErrFenced
+	}
+	return nil
+}
+
+// commitBatches is the projecting goroutine. After a failure it only empties
+// its channel.
+func (l *loop) commitBatches() {
+	var failed error
+	for b := range l.toCommit {
+		if failed == nil {
+			if failed = l.cfg.Store.Commit(b.changes); failed == nil && l.cfg.Hooks.Projected != nil {
+				l.cfg.Hooks.Projected(b.changes)
+			}
+		}
+		l.commits <- commitResult{seq: b.changes.Meta.Applied, err: failed}
+	}
+}
+
+// sendReplies is the replying goroutine: answers are encoded and sent while
+// the loop goes on.
+func (l *loop) sendReplies() {
+	for jobs := range l.toReply {
+		for _, j := range jobs {
+			j.finish()
+		}
+	}
+}
+
+// configure records the settings that engine.toml names, where they differ
+// from the log's.
+func (l *loop) configure() error {
+	for _, t := range slices.Sorted(maps.Keys(l.cfg.FileTypes)) {
+		for !l.room() {
+			l.flush()
+			if err := l.effects(<-l.results); err != nil {
+				return err
+			}
+		}
+		set, _ := l.state.Settings(t)
+		set = l.cfg.FileTypes[t](set)
+		if _, _, err := l.decide(events.Configure{Type: t, Source: events.SourceFile, Settings: set}); err != nil {
+			return err
+		}
+	}
+	l.building.confirm = false
+	return nil
+}
+
+// errUnknown answers what was under way when an ownership ended.
+var errUnknown = events.Refuse(events.CodeUnavailable, "the engine is recovering and does not know what became of this: ask again, with the same id")
+
+// abandon answers everything that was taken and can't be finished, and takes
+// what the stages still send.
+func (l *loop) abandon(err error) {
+	if err == nil {
+		return
+	}
+	if l.appending {
+		l.abandonAll((<-l.results).b.done)
+	}
+	l.abandonAll(l.building.done)
+	l.abandonAll(l.pending)
+}
+
+func (l *loop) abandonAll(jobs []job) {
+	for _, j := range jobs {
+		j.abandon(errUnknown)
+	}
+}

@@ -1,0 +1,96 @@
+package dispatcher
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// dispatched is one dispatch of one item: from the push of its message until
+// its worker has let go. It holds a slot of its type and lane all that time.
+type dispatched struct {
+	id      events.ID
+	token   events.Token
+	typ     events.Type
+	lane    string
+	at      time.Time
+	claimed bool
+	worker  events.WorkerID
+	// lingering: the item has moved on (it was cancelled), the worker has not
+	// yet let go.
+	lingering bool
+	// orphan: the message is gone, and the worker's heartbeats keep the lease.
+	orphan bool
+	heard  time.Time // last heartbeat that named the run
+	seq    uint64    // of the message in the dispatch stream; 0: not known
+}
+
+// laneKey names a consumer.
+type laneKey struct {
+	typ  events.Type
+	lane string
+}
+
+// table is what is dispatched. Owned by the loop.
+type table struct {
+	byID    map[events.ID]*dispatched // an item's current dispatch
+	byToken map[events.Token]*dispatched
+	byType  map[events.Type]int
+	byLane  map[laneKey]int
+	orphans map[events.Token]*dispatched
+}
+
+func newTable() *table {
+	return &table{
+		byID: map[events.ID]*dispatched{}, byToken: map[events.Token]*dispatched{},
+		byType: map[events.Type]int{}, byLane: map[laneKey]int{}, orphans: map[events.Token]*dispatched{},
+	}
+}
+
+func (t *table) total() int { return len(t.byToken) }
+
+func (t *table) add(d *dispatched) {
+	t.byID[d.id] = d
+	t.byToken[d.token] = d
+	t.byType[d.typ]++
+	t.byLane[laneKey{d.typ, d.lane}]++
+	if d.orphan {
+		t.orphans[d.token] = d
+	}
+}
+
+// remove frees the slot.
+func (t *table) remove(d *dispatched) {
+	if t.byToken[d.token] != d {
+		return
+	}
+	delete(t.byToken, d.token)
+	delete(t.orphans, d.token)
+	if t.byID[d.id] == d {
+		delete(t.byID, d.id)
+	}
+	t.byType[d.typ]--
+	t.byLane[laneKey{d.typ, d.lane}]--
+}
+
+// linger keeps the slot, and no longer stands for the item.
+func (t *table) linger(d *dispatched) {
+	d.lingering = true
+	if t.byID[d.id] == d {
+		delete(t.byID, d.id)
+	}
+}
+
+// current is the token under which the item may be claimed, 0 for none.
+func (t *table) current(id events.ID) events.Token {
+	if d := t.byID[id]; d != nil {
+		return d.token
+	}
+	return 0
+}
+
+// orphaned notes that the dispatch's message is gone.
+func (t *table) orphaned(d *dispatched, now time.Time) {
+	d.orphan, d.heard = true, now
+	t.orphans[d.token] = d
+}

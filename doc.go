@@ -1,0 +1,33 @@
+// Package streamwright is the Go client of the Streamwright work engine.
+//
+// A [Client] speaks the JSON of package wire over NATS. It needs nothing of
+// the engine but that one answers at the same NATS servers:
+//
+//	c, err := streamwright.Connect(ctx, "nats://127.0.0.1:4222")
+//	sub, err := c.Submit(ctx, streamwright.Item{Type: "email", Params: mail})
+//	item, err := c.Wait(ctx, sub.ID)
+//
+// # What holds
+//
+//   - An item is submitted once. The client chooses its id before the first
+//     try, so a try whose reply was lost is repeated without making a second
+//     item. Submit, SubmitMany and Wait go on trying while the engine restarts
+//     or moves, until their context ends.
+//   - A caller reads its own writes: the client remembers the highest position
+//     that it has been told, and queries wait until the engine's projection
+//     has reached it. Two clients share no such memory.
+//   - Refusals are [*events.Error] with a stable code; their text says what to
+//     do. So are the errors of an engine that does not answer
+//     (events.CodeUnavailable) and of a context that ended first
+//     (events.CodeTimeout, which also matches the context's error).
+//
+// # Bounds
+//
+// A try waits at most [DefaultTryTimeout] (see [WithTryTimeout]); requests
+// other than those above are tried again for at most [DefaultPatience] while
+// no engine answers. A bulk request carries at most 1,000 items and half of
+// the server's max_payload, and at most [DefaultInFlight] of them are
+// outstanding.
+//
+// All methods may be called from any goroutine.
+package streamwright

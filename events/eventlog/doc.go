@@ -1,0 +1,61 @@
+// Package eventlog is a partition's event stream as a log: appended to by one
+// writer at a time, read in order by anyone.
+//
+// # What it owns
+//
+// The stream's configuration, the form of its messages (subject, append id,
+// event JSON), and the rules by which an event counts: which message is an
+// event at all, and which events were decided. Everything else in the system
+// is derived from what [Log.Read] hands over.
+//
+// # Invariants
+//
+//   - An append is stored only directly behind the position that its caller
+//     names. What is stored of it is always a prefix; nothing of it can be
+//     stored behind somebody else's event. So the log has no hole and no fork,
+//     whoever writes.
+//   - At most one append of a writer is outstanding.
+//   - A decision counts once its last event is stored. A group of events that
+//     something else interrupts was never decided; [Grouper] skips it, and all
+//     readers use Grouper.
+//   - Every message of ours carries an append id (the header Nats-Msg-Id). A
+//     message without one, or whose subject is not that of its event, is
+//     foreign: it is skipped, counted and reported, and interrupts a group. A
+//     message with an append id that can't be decoded is corruption, which
+//     stops the reader.
+//
+// # How an append is fenced
+//
+// One event is a single publish with the expected last sequence. Several, on a
+// stream with one replica, are single publishes sent without waiting, where
+// each but the first carries the id of its predecessor as the expected last
+// message id, and the first the expected last sequence. On a replicated stream
+// (where a refused message id stops the stream), and where every write is
+// synced to disk, several are one atomic batch with the expected last sequence
+// on its first message. See append.go for what the server does with these.
+//
+// # When the outcome is not known
+//
+// A refusal is [ErrFenced] or [ErrFull]. Any other end of an append without
+// its acknowledgement is [ErrAmbiguous]: it may be stored, wholly or a prefix
+// of it, and what is still on its way may be stored later. From then on every
+// append fails until [Log.Reset]. The recovery is always the same, and the same
+// as at start and at takeover; [Settle] does it:
+//
+//  1. Reset: a new connection, so that no ack of old is mistaken for a new one.
+//  2. Ask the stream's leader for the last sequence, and replay up to it.
+//  3. Append a barrier (an owned event) directly behind what was read.
+//  4. Refused: something else came in between, perhaps our own late message.
+//     Go on from 2. Outcome unknown again: go on from 1.
+//  5. Stored: everything of ours that was in flight names a position or a
+//     predecessor which is no longer the last, so none of it can land any
+//     more. Read the barrier back too, and go on from there.
+//
+// Whether an event of ours landed is answered by the replay, the same way as
+// for the events of others.
+//
+// # Who wins
+//
+// The stream. A projection that is ahead of it ([ErrBehind]) was built from
+// another stream, or the stream has lost its tail: rebuild it.
+package eventlog

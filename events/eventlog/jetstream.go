@@ -1,0 +1,252 @@
+package eventlog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// JetStream is a Log on a JetStream stream.
+type JetStream struct {
+	cfg        Config
+	stream     string
+	replicated bool
+	path       func(n int) (atomic bool) // how n events are appended
+	stop       chan struct{}             // closed by Close
+
+	// appending serialises Append and Reset; it guards the fields behind it.
+	appending sync.Mutex
+	enc       *encoder
+
+	mu     sync.Mutex // guards the fields behind it
+	sess   *session   // nil: no Append until Reset
+	reader *nats.Conn // nil until used
+	closed bool
+}
+
+var _ Log = (*JetStream)(nil)
+
+// Open opens the log, and creates its stream if there is none. An existing
+// stream whose settings would lose events is refused.
+func Open(ctx context.Context, cfg Config) (*JetStream, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("open event log: %w", err)
+	}
+	cfg = cfg.WithDefaults()
+	l := &JetStream{cfg: cfg, stream: cfg.Names.EventStream(cfg.Partition), stop: make(chan struct{})}
+	if err := l.open(ctx); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *JetStream) open(ctx context.Context) error {
+	js, err := l.js()
+	if err != nil {
+		return err
+	}
+	replicas, err := ensureStream(ctx, js, l.cfg)
+	if err != nil {
+		return err
+	}
+	l.replicated = replicas > 1
+	l.path = l.atomic
+	l.enc = newEncoder(l.cfg.Names, l.cfg.Partition)
+	return l.Reset(ctx)
+}
+
+// Reset implements Log.
+func (l *JetStream) Reset(ctx context.Context) error {
+	l.abandon()
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s, err := newSession(l.cfg.Connect, l.stop)
+	if err != nil {
+		return fmt.Errorf("reset the append connection: %w: %w", ErrUnreachable, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		s.close()
+		return ErrClosed
+	}
+	l.sess = s
+	return nil
+}
+
+// abandon ends the session, so that every Append fails until Reset.
+func (l *JetStream) abandon() {
+	l.mu.Lock()
+	s := l.sess
+	l.sess = nil
+	l.mu.Unlock()
+	if s != nil {
+		s.close()
+	}
+}
+
+func (l *JetStream) session() (*session, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return nil, ErrClosed
+	case l.sess == nil:
+		return nil, errUnsettled
+	}
+	return l.sess, nil
+}
+
+// conn is the connection for everything but appends, dialled when needed.
+func (l *JetStream) conn() (*nats.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, ErrClosed
+	}
+	if l.reader != nil && !l.reader.IsClosed() {
+		return l.reader, nil
+	}
+	nc, err := l.cfg.Connect()
+	if err != nil {
+		return nil, fmt.Errorf("connect to read the event log: %w: %w", ErrUnreachable, err)
+	}
+	l.reader = nc
+	return nc, nil
+}
+
+func (l *JetStream) js() (jetstream.JetStream, error) {
+	nc, err := l.conn()
+	if err != nil {
+		return nil, err
+	}
+	return jetstream.New(nc)
+}
+
+// Last implements Log. Its answer comes from the stream's leader.
+func (l *JetStream) Last(ctx context.Context) (Tip, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.AckTimeout)
+	defer cancel()
+	var resp struct {
+		Error *apiError `json:"error"`
+		jetstream.StreamInfo
+	}
+	if err := l.request(ctx, "$JS.API.STREAM.INFO."+l.stream, nil, &resp); err != nil {
+		return Tip{}, fmt.Errorf("ask for the end of the event log: %w", err)
+	}
+	if resp.Error != nil {
+		return Tip{}, fmt.Errorf("ask for the end of the event log %s: %w", l.stream, resp.Error)
+	}
+	st := resp.State
+	tip := Tip{Seq: events.Seq(st.LastSeq), First: events.Seq(st.FirstSeq), Time: resp.TimeStamp, Bytes: st.Bytes, Created: resp.Created}
+	if st.Msgs == 0 { // FirstSeq is 0 for a stream that never had a message
+		tip.First = tip.Seq + 1
+	}
+	return tip, nil
+}
+
+// Checksum implements Log. Its answer comes from the stream's leader.
+func (l *JetStream) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
+	m, err := l.get(ctx, seq)
+	if err != nil {
+		return 0, err
+	}
+	return events.Checksum(m.data), nil
+}
+
+// codeNoMessage is the server's error for a sequence that it does not hold.
+const codeNoMessage = 10037
+
+// get fetches one message from the stream's leader. ErrTrimmed or ErrBehind:
+// it is not there.
+func (l *JetStream) get(ctx context.Context, seq events.Seq) (message, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.AckTimeout)
+	defer cancel()
+	var resp struct {
+		Error   *apiError `json:"error"`
+		Message struct {
+			Subject string `json:"subject"`
+			Header  []byte `json:"hdrs"`
+			Data    []byte `json:"data"`
+		} `json:"message"`
+	}
+	req := fmt.Appendf(nil, `{"seq":%d}`, uint64(seq))
+	if err := l.request(ctx, "$JS.API.STREAM.MSG.GET."+l.stream, req, &resp); err != nil {
+		return message{}, fmt.Errorf("read event %d: %w", seq, err)
+	}
+	if resp.Error != nil && resp.Error.Code == codeNoMessage {
+		tip, err := l.Last(ctx)
+		switch {
+		case err != nil:
+			return message{}, err
+		case seq > tip.Seq:
+			return message{}, &BehindError{Known: seq, Last: tip.Seq}
+		case seq < tip.First:
+			return message{}, &TrimmedError{Asked: seq, First: tip.First}
+		}
+		return message{}, &CorruptError{Seq: seq, Reason: "it has been deleted"}
+	}
+	if resp.Error != nil {
+		return message{}, fmt.Errorf("read event %d: %w", seq, resp.Error)
+	}
+	m := message{seq: seq, subject: resp.Message.Subject, data: resp.Message.Data}
+	if len(resp.Message.Header) > 0 {
+		h, err := nats.DecodeHeadersMsg(resp.Message.Header)
+		if err != nil {
+			return message{}, fmt.Errorf("read event %d: its header: %w", seq, err)
+		}
+		m.id = headerID(h)
+	}
+	return m, nil
+}
+
+// request asks the JetStream API.
+func (l *JetStream) request(ctx context.Context, subject string, req []byte, resp any) error {
+	nc, err := l.conn()
+	if err != nil {
+		return err
+	}
+	m, err := nc.RequestWithContext(ctx, subject, req)
+	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			return err
+		}
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	if err := json.Unmarshal(m.Data, resp); err != nil {
+		return fmt.Errorf("unreadable answer of the server on %s: %w", subject, err)
+	}
+	return nil
+}
+
+// Close implements Log.
+func (l *JetStream) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	close(l.stop)
+	s, r := l.sess, l.reader
+	l.sess, l.reader = nil, nil
+	l.mu.Unlock()
+	if s != nil {
+		s.close()
+	}
+	if r != nil {
+		r.Close()
+	}
+	return nil
+}

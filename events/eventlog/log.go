@@ -1,0 +1,79 @@
+package eventlog
+
+import (
+	"context"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// MaxAppend is the most events that one Append takes.
+const MaxAppend = events.MaxDecisionEvents
+
+// Log is a partition's event stream, as its owner uses it. Append, Reset and
+// Settle belong to one goroutine; the other methods may be called from any.
+type Log interface {
+	// Append stores evs, 1 to MaxAppend events that are whole decisions,
+	// directly behind the position after. When it returns nil they are durable,
+	// as durable as the server's sync policy makes an acknowledged message.
+	//
+	// It fails with ErrFenced, ErrFull, ErrAmbiguous or ErrCorrupt, whose
+	// comments say what may be stored then; any other error means that nothing
+	// was sent. It does not keep evs.
+	Append(ctx context.Context, after events.Seq, evs []events.Event) (Appended, error)
+
+	// Last asks the stream's leader for the end of the log and the time.
+	Last(ctx context.Context) (Tip, error)
+
+	// Read replays the positions from to to, both inclusive, to fn, in order and
+	// from the caller's goroutine. to must not be past Last. A group that is
+	// still undecided at to is not handed over, nor counted as skipped: read on
+	// from the last Group's Through+1, as Settle does. It ends early with fn's
+	// error, unwrapped; with ErrTrimmed; with one that wraps events.ErrCorrupt;
+	// or with the context's.
+	Read(ctx context.Context, from, to events.Seq, fn func(Group) error) error
+
+	// Reset abandons the append connection and everything in flight on it, and
+	// takes a new one. It makes Append possible again after ErrAmbiguous, but
+	// see Settle for what has to come before.
+	Reset(ctx context.Context) error
+
+	// Checksum is events.Checksum of the stored bytes of the event at seq, which
+	// a projection compares with its own. ErrTrimmed: it is no longer kept.
+	Checksum(ctx context.Context, seq events.Seq) (uint64, error)
+
+	// Close ends the log's connections. It may be called more than once, and at
+	// any time; a running Append then ends with ErrAmbiguous.
+	Close() error
+}
+
+// Appended is what an Append has stored.
+type Appended struct {
+	Last     events.Seq // of the last event
+	Checksum uint64     // events.Checksum of the last event's stored bytes
+	Bytes    int        // of all events' JSON
+}
+
+// Tip is the end of the log as its leader sees it.
+type Tip struct {
+	Seq     events.Seq // last stored; 0 for an empty log
+	First   events.Seq // first that is still kept; Seq+1 when none is
+	Time    time.Time  // the server's clock
+	Bytes   uint64     // stored, as the server counts against the limit
+	Created time.Time  // of the stream: its identity, since a new one has another
+}
+
+// Group is a run of whole decisions.
+type Group struct {
+	// Events are those of the decisions, in order, with Seq set. None, if all
+	// that was consumed was skipped.
+	Events []events.Event
+	// Through is the last position consumed. With events it is that of the last
+	// of them: what is skipped comes before the next event.
+	Through events.Seq
+	// Skipped counts the messages consumed that are no events of a decision:
+	// foreign ones and those of undecided groups.
+	Skipped int
+	// Checksum is events.Checksum of the message at Through.
+	Checksum uint64
+}

@@ -1,0 +1,194 @@
+package eventlog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// ackBuffer bounds the acks that can wait to be taken. An append asks for at
+// most two at a time; the rest is room for those of an append that was given
+// up. One that finds no room is lost, which is as if it had come too late.
+const ackBuffer = 64
+
+// session is one append connection. It belongs to the appending goroutine,
+// but for close. A session whose connection has broken once is never used
+// again, even if it comes back: what was in flight then is unsettled.
+type session struct {
+	nc    *nats.Conn
+	inbox string // of the acks, with a trailing dot
+	acks  chan *nats.Msg
+	down  chan nats.Status // something once the connection has broken
+	stop  <-chan struct{}  // closed when the log is
+	next  uint64           // token of the next ack
+}
+
+func newSession(connect func() (*nats.Conn, error), stop <-chan struct{}) (*session, error) {
+	nc, err := connect()
+	if err != nil {
+		return nil, err
+	}
+	s := &session{nc: nc, inbox: nc.NewInbox() + ".", acks: make(chan *nats.Msg, ackBuffer), stop: stop}
+	s.down = nc.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
+	if _, err = nc.ChanSubscribe(s.inbox+"*", s.acks); err == nil {
+		// The first append's ack must find the subscription, and a dial that came
+		// back with no connection yet (nats.RetryOnFailedConnect) is no session.
+		err = nc.Flush()
+	}
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *session) close() { s.nc.Close() }
+
+// token names the reply subject of the next ack wanted.
+func (s *session) token() string {
+	s.next++
+	return s.inbox + strconv.FormatUint(s.next, 36)
+}
+
+// The reasons for having no ack.
+var (
+	errConnectionLost = errors.New("the connection was lost")
+	errAckTimeout     = errors.New("the server did not acknowledge it in time")
+	errNoStream       = errors.New("no server holds the stream")
+)
+
+// ack is what the server answered to a publish.
+type ack struct {
+	Stream    string     `json:"stream"`
+	Seq       events.Seq `json:"seq"`
+	Duplicate bool       `json:"duplicate"`
+	Error     *apiError  `json:"error"`
+}
+
+// await waits for the ack on a reply subject. An error means that there is
+// none.
+func (s *session) await(ctx context.Context, token string, timeout time.Duration) (ack, error) {
+	m, err := s.awaitRaw(ctx, token, timeout)
+	if err != nil {
+		return ack{}, err
+	}
+	return parseAck(m)
+}
+
+// awaitRaw waits for the message on a reply subject; those on others are stale
+// and dropped.
+func (s *session) awaitRaw(ctx context.Context, token string, timeout time.Duration) (*nats.Msg, error) {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	for {
+		select {
+		case m := <-s.acks:
+			if m.Subject == token {
+				return m, nil
+			}
+		case <-s.down:
+			return nil, errConnectionLost
+		case <-s.stop:
+			return nil, ErrClosed
+		case <-timer.C:
+			return nil, errAckTimeout
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// broken reports whether the connection has ever been lost.
+func (s *session) broken() bool {
+	select {
+	case <-s.down:
+		return true
+	default:
+		return !s.nc.IsConnected()
+	}
+}
+
+func parseAck(m *nats.Msg) (ack, error) {
+	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
+		return ack{}, errNoStream
+	}
+	if seq, ok := plainAck(m.Data); ok {
+		return ack{Seq: seq}, nil
+	}
+	var a ack
+	if err := json.Unmarshal(m.Data, &a); err != nil {
+		return ack{}, fmt.Errorf("unreadable acknowledgement: %w", err)
+	}
+	return a, nil
+}
+
+// plainAck reads the acknowledgement that the server gives on its usual path,
+// {"stream":"NAME", "seq":N}, and nothing else.
+func plainAck(b []byte) (events.Seq, bool) {
+	const mark = `, "seq":`
+	i := bytes.Index(b, []byte(mark))
+	if i < 0 || !bytes.HasPrefix(b, []byte(`{"stream":"`)) || b[len(b)-1] != '}' {
+		return 0, false
+	}
+	digits := b[i+len(mark) : len(b)-1]
+	n, err := strconv.ParseUint(string(digits), 10, 64)
+	return events.Seq(n), err == nil
+}
+
+// apiError is an error of the JetStream API.
+type apiError struct {
+	Status      int    `json:"code"`
+	Code        int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+func (e *apiError) Error() string { return fmt.Sprintf("%s (%d)", e.Description, e.Code) }
+
+// The server's refusals that an append tells apart.
+const (
+	codeAccountResources = 10002
+	codeResources        = 10023
+	codeMemoryResources  = 10028
+	codeStorageResources = 10047
+	codeWrongLastMsgID   = 10070
+	codeWrongLastSeq     = 10071
+	codeStoreFailed      = 10077
+)
+
+func (e *apiError) fenced() bool {
+	return e.Code == codeWrongLastSeq || e.Code == codeWrongLastMsgID
+}
+
+// full covers the store's own refusals by limit ("maximum bytes exceeded"), but
+// not its others, such as that of a store which is being closed.
+func (e *apiError) full() bool {
+	switch e.Code {
+	case codeAccountResources, codeResources, codeMemoryResources, codeStorageResources:
+		return true
+	case codeStoreFailed:
+		return strings.HasPrefix(e.Description, "maximum")
+	}
+	return false
+}
+
+// found is the sequence that a refusal names, 0 for none.
+func (e *apiError) found() events.Seq {
+	if e.Code != codeWrongLastSeq {
+		return 0
+	}
+	_, s, _ := strings.Cut(e.Description, ": ")
+	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return events.Seq(n)
+}

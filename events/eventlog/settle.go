@@ -1,0 +1,114 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Bounds of the wait between two attempts at what may pass.
+const (
+	retryMin = 5 * time.Millisecond
+	retryMax = time.Second
+)
+
+// pause waits, longer each time, or until ctx ends.
+func pause(ctx context.Context, wait *time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(*wait):
+		*wait = min(2**wait, retryMax)
+		return nil
+	}
+}
+
+// Settle makes the caller the log's only writer. It is used alike at start, at
+// takeover, and to recover from ErrAmbiguous: it resets the log's connection,
+// replays what lies behind the position from to apply, and appends the event
+// that barrier makes for the position that it is to follow, again and again
+// until one barrier is stored. That barrier it replays too. It returns the
+// barrier's position, the log's last at that moment: Append goes on from there.
+//
+// What was in flight before, of this writer or of any other, can't be stored
+// any more once Settle has returned nil. What of it had been stored was given
+// to apply, if it was decided.
+//
+// While the server can't be reached it tries again, until ctx ends. It fails
+// with apply's error, unwrapped; with ErrFull, ErrBehind (from is past the
+// log's end), ErrTrimmed, one that wraps events.ErrCorrupt or
+// events.ErrNewer, ErrClosed, or the context's. Through the Groups that apply has accepted its caller knows where
+// to begin the next time.
+func Settle(ctx context.Context, log Log, from events.Seq, barrier func(after events.Seq) events.Event, apply func(Group) error) (events.Seq, error) {
+	s := settler{log: log, through: from, barrier: barrier, apply: apply}
+	wait := retryMin
+	for reset := true; ; {
+		last, err := s.once(ctx, reset)
+		switch {
+		case err == nil:
+			return last, nil
+		case errors.Is(err, ErrFenced):
+			reset = false
+			continue
+		case s.applyErr != nil:
+			return 0, s.applyErr
+		case ctx.Err() != nil:
+			return 0, fmt.Errorf("settle the log behind %d: %w (last: %w)", s.through, ctx.Err(), err)
+		case !errors.Is(err, ErrUnreachable) && (!errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrFull)):
+			return 0, err
+		}
+		reset = true
+		_ = pause(ctx, &wait) // its error shows in the next attempt
+	}
+}
+
+type settler struct {
+	log      Log
+	through  events.Seq // the last position consumed
+	barrier  func(events.Seq) events.Event
+	apply    func(Group) error
+	applyErr error
+}
+
+func (s *settler) once(ctx context.Context, reset bool) (events.Seq, error) {
+	if reset {
+		if err := s.log.Reset(ctx); err != nil {
+			return 0, err
+		}
+	}
+	tip, err := s.log.Last(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if tip.Seq < s.through {
+		return 0, &BehindError{Known: s.through, Last: tip.Seq}
+	}
+	if err := s.read(ctx, tip.Seq); err != nil {
+		return 0, err
+	}
+	done, err := s.log.Append(ctx, tip.Seq, []events.Event{s.barrier(tip.Seq)})
+	if err != nil {
+		return 0, err
+	}
+	if err := s.read(ctx, done.Last); err != nil {
+		return 0, err
+	}
+	return done.Last, nil
+}
+
+func (s *settler) read(ctx context.Context, to events.Seq) error {
+	if s.through >= to {
+		return nil
+	}
+	return s.log.Read(ctx, s.through+1, to, func(g Group) error {
+		if err := s.apply(g); err != nil {
+			s.applyErr = err
+			return err
+		}
+		s.through = g.Through
+		return nil
+	})
+}

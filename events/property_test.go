@@ -1,0 +1,157 @@
+package events
+
+import (
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Any sequence of commands, decided over a projection that lags, is evicted
+// and restarted, gives what a plain replay of the log gives, and keeps the
+// invariants of check.
+func TestAnySequenceOfCommands(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSim(t)
+		for range rapid.IntRange(1, 150).Draw(t, "steps") {
+			s.step()
+		}
+		s.settle()
+		want := s.base.dump()
+		for _, every := range []int{1, 7, 256} {
+			if got := s.replay(every, false); got != want {
+				t.Fatalf("replayed in batches of %d:\n%s\nlive:\n%s", every, got, want)
+			}
+		}
+		if got := s.replay(3, true); got != want {
+			t.Fatalf("replayed with restarts:\n%s\nlive:\n%s", got, want)
+		}
+	})
+}
+
+// replay folds the log into a new base, whole decisions at a time, so many
+// between two writes; with restarts, at random points. It returns the base's
+// content.
+func (s *sim) replay(every int, restarts bool) string {
+	base := newMapBase()
+	st := s.open(base)
+	groups := 0
+	for seq := Seq(1); seq <= Seq(len(s.log)); seq++ {
+		ev := s.decode(seq)
+		s.must(st.Apply(ev))
+		if !ev.Tx.Last() {
+			continue
+		}
+		if groups++; groups%every == 0 {
+			s.must(base.write(st.TakeChanges()))
+			st.Projected(seq)
+		}
+		if restarts && s.chance("restart replay", 10) {
+			st = s.open(base)
+			st.maxItems, st.maxBytes = 0, 0
+			seq = base.meta.Applied
+		}
+	}
+	s.must(base.write(st.TakeChanges()))
+	return base.dump()
+}
+
+// check holds after every decision.
+func (s *sim) check() {
+	o := s.oracle
+	counts := map[Type]*TypeInfo{}
+	holders := map[KeyRef]ID{}
+	running := map[Token]ID{}
+	for id, e := range o.items {
+		it := e.cur
+		info := counts[it.Type]
+		if info == nil {
+			info = &TypeInfo{}
+			counts[it.Type] = info
+		}
+		info.Counts[it.State]++
+		if it.State == StateQueued {
+			info.Queued[it.Priority]++
+		}
+		if it.HoldsDedup() {
+			ref := KeyRef{KeyDedup, it.Type, it.DedupKey}
+			if other, ok := holders[ref]; ok {
+				s.t.Fatalf("%s and %s both hold %+v", other, id, ref)
+			}
+			holders[ref] = id
+		}
+		if it.State == StateClaimed || it.State == StateRunning {
+			if other, ok := running[it.Token]; ok {
+				s.t.Fatalf("%s and %s run under one token", other, id)
+			}
+			running[it.Token] = id
+		}
+		s.checkItem(it)
+	}
+	for ref, k := range o.keys {
+		if ref.Kind == KeyDedup && k.has != (holders[ref] != ID{}) || k.has && ref.Kind == KeyDedup && k.held.ID != holders[ref] {
+			s.t.Fatalf("key %+v: %+v, held by %s", ref, k, holders[ref])
+		}
+	}
+	for name, e := range o.types {
+		want := counts[name]
+		if want == nil {
+			want = &TypeInfo{}
+		}
+		live, _ := s.live.Type(name)
+		if e.info.Counts != want.Counts || e.info.Queued != want.Queued || !reflect.DeepEqual(live, e.info) {
+			s.t.Fatalf("type %s: counted %v %v, there are %v %v; live %+v", name, e.info.Counts, e.info.Queued, want.Counts, want.Queued, live)
+		}
+	}
+	if len(counts) > len(o.types) || o.meta != s.live.meta || o.meta.IntakeSeq > s.intake {
+		s.t.Fatalf("meta %+v, live %+v", o.meta, s.live.meta)
+	}
+	s.checkMemory()
+}
+
+func (s *sim) checkItem(it *Item) {
+	bad := ""
+	switch {
+	case it.State == StateCreated || it.State == StateFailed || it.State == StateNone:
+		bad = "a decision left it between two states"
+	case int(it.Attempt) != s.runs[it.ID] || it.Attempt < 0 || it.Attempt > it.MaxAttempts:
+		bad = "its attempts are miscounted"
+	case it.MergedCount != s.merges[it.ID]:
+		bad = "its merges are miscounted"
+	case it.State.Terminal() == it.FinishedAt.IsZero():
+		bad = "it is terminal or it has not finished"
+	case (it.State == StateMerged) == it.MergedInto.IsZero():
+		bad = "it is merged or it has not been merged into any"
+	case it.State == StateRunning && !it.Deadline.After(it.StartedAt), it.State == StateClaimed && !it.StartBy.After(it.ClaimedAt):
+		bad = "it has no deadline"
+	case (it.State == StateClaimed || it.State == StateRunning) && (it.Worker == "" || it.Token == 0):
+		bad = "nobody runs it"
+	case it.State == StateQueued && (it.OrderAt.IsZero() || it.QueuedAt.IsZero()):
+		bad = "it has no place in the queue"
+	}
+	if bad != "" {
+		s.t.Fatalf("%s: %+v", bad, it)
+	}
+}
+
+// checkMemory compares the live state's books with what it holds, and its
+// items with the log's.
+func (s *sim) checkMemory() {
+	bytes := 0
+	for id, e := range s.live.items {
+		bytes += len(e.params)
+		if e.cur.ID != id || dumpItem(e.cur) != dumpItem(s.oracle.items[id].cur) {
+			s.t.Fatalf("live %+v\nlog  %+v", e.cur, s.oracle.items[id].cur)
+		}
+	}
+	if items, counted := s.live.InMemory(); counted != bytes || items != len(s.live.items) {
+		s.t.Fatalf("in memory %d items and %d bytes, counted %d and %d", len(s.live.items), bytes, items, counted)
+	}
+	for id, e := range s.oracle.items {
+		p, err := s.live.Params(id)
+		s.must(err)
+		if string(p) != string(s.base.params[id]) && s.base.params[id] != nil || p == nil {
+			s.t.Fatalf("params of %s, %s: %q", id, e.cur.State, p)
+		}
+	}
+}

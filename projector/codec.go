@@ -1,0 +1,93 @@
+package projector
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// What is written once a batch, not once an item, is JSON: encoding/json sorts
+// maps, so the same value always gives the same bytes, and a record gains a
+// field without a new version.
+
+func decodeJSON[T any](what string, data []byte) (v T, err error) {
+	if err := json.Unmarshal(data, &v); err != nil {
+		return v, fmt.Errorf("%s: %w: %w", what, errRecord, err)
+	}
+	return v, nil
+}
+
+// appendHeld appends the record of a held key; its Ref is left to the key.
+func appendHeld(b []byte, h events.HeldKey) []byte {
+	return appendTime(append(b, h.ID[:]...), h.Until)
+}
+
+func decodeHeld(ref events.KeyRef, data []byte) (events.HeldKey, error) {
+	if len(data) != 24 {
+		return events.HeldKey{}, fmt.Errorf("%s: %w", describeRef(ref), errRecord)
+	}
+	r := keyReader{b: data}
+	return events.HeldKey{Ref: ref, ID: r.id(), Until: fromNanos(r.nanos())}, nil
+}
+
+// expired reports whether a held key does not exist any more at a time.
+func expired(h events.HeldKey, at time.Time) bool {
+	return !h.Until.IsZero() && !h.Until.After(at)
+}
+
+// mergedRecord is what is kept of a merged submission beside its position.
+type mergedRecord struct {
+	ID         events.ID         `json:"id"`
+	At         time.Time         `json:"at"`
+	Provenance events.Provenance `json:"provenance,omitzero"`
+}
+
+// createdBrief and completedBrief are payloads without the documents that the
+// store keeps under keys of their own: the outer field hides the inner one.
+type createdBrief struct {
+	*events.Created
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+type completedBrief struct {
+	*events.Completed
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// appendHistory appends an event's record in its item's history: its JSON
+// without what the key, the item and the documents beside it already say.
+func appendHistory(b []byte, ev events.Event) ([]byte, error) {
+	ev.ID, ev.Type = events.ID{}, ""
+	switch body := ev.Body.(type) {
+	case *events.Created:
+		ev.Body = createdBrief{Created: body}
+	case *events.Completed:
+		ev.Body = completedBrief{Completed: body}
+	}
+	return ev.AppendJSON(b)
+}
+
+func decodeHistory(id events.ID, t events.Type, seq events.Seq, data []byte) (wire.HistoryEvent, error) {
+	what := fmt.Sprintf("event %d of item %s", seq, id)
+	h, err := decodeJSON[wire.HistoryEvent](what, data)
+	h.Seq, h.ID, h.Type = seq, id.String(), string(t)
+	return h, err
+}
+
+func decodeID(data []byte) (id events.ID, err error) {
+	if len(data) != len(id) {
+		return id, errRecord
+	}
+	return events.ID(data), nil
+}
+
+func decodeUint(data []byte) (uint64, error) {
+	if len(data) != 8 {
+		return 0, errRecord
+	}
+	return binary.BigEndian.Uint64(data), nil
+}

@@ -1,0 +1,273 @@
+package projector
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// PurgePerCommit is how many expired keys one Commit removes from disk at
+// most. They do not exist for anyone from the moment they expire.
+const PurgePerCommit = 1000
+
+// writer turns Changes into batches. Guarded by Store.commitMu.
+type writer struct {
+	// nextExpiry is not after the earliest Until on disk (noExpiry: none).
+	nextExpiry int64
+	unflushed  int // events committed since a flush last began
+
+	// Memory that is used again by the next Commit.
+	old, new indexSet
+	key, val []byte
+}
+
+const noExpiry = math.MaxInt64
+
+// Commit writes what a run of decisions has changed, and the position behind
+// it, in one atomic step, visible to every query that begins after it returns.
+// It does not wait for the disk, unless far too much waits for it already.
+//
+// The Changes must begin where the store ends: those of consecutive
+// [events.State.TakeChanges] of a State over this store, in order. After an
+// error nothing of them is written, and the State must be dropped.
+func (s *Store) Commit(c *events.Changes) error {
+	if c == nil {
+		return nil
+	}
+	s.commitMu.Lock()
+	defer s.commitMu.Unlock()
+	return s.commit(c)
+}
+
+// commit is Commit. REQUIRES: s.commitMu is held.
+func (s *Store) commit(c *events.Changes) error {
+	g, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer s.release(g)
+	if at := s.Applied(); c.Meta.Applied <= at {
+		return fmt.Errorf("project up to event %d: the store is at %d already", c.Meta.Applied, at)
+	}
+	s.raiseNewest(c.Items)
+	if err := s.writer.write(g.db, c); err != nil {
+		return fmt.Errorf("project up to event %d: %w", c.Meta.Applied, err)
+	}
+	s.noteUnflushed(len(c.History) + 1)
+	s.pos.advance(c.Meta.Applied)
+	return nil
+}
+
+// raiseNewest keeps s.newest. REQUIRES: s.commitMu is held.
+func (s *Store) raiseNewest(items []events.ItemChange) {
+	newest := *s.newest.Load()
+	for _, c := range items {
+		if c.Old == nil && bytes.Compare(c.New.ID[:], newest[:]) > 0 {
+			newest = c.New.ID
+		}
+	}
+	if newest != *s.newest.Load() {
+		s.newest.Store(&newest)
+	}
+}
+
+func (s *Store) noteUnflushed(n int) {
+	if s.writer.unflushed == 0 {
+		signal(s.flush.dirty)
+	}
+	if s.writer.unflushed += n; s.writer.unflushed >= s.opts.FlushEvents {
+		signal(s.flush.full)
+	}
+}
+
+// write makes one batch of the changes and applies it.
+func (w *writer) write(db *pebble.DB, c *events.Changes) error {
+	b := db.NewBatchWithSize(batchSize(c))
+	defer b.Close()
+	next := w.nextExpiry
+	err := errors.Join(
+		w.purge(b, db, c, &next),
+		w.keys(b, db, c, &next),
+		w.items(b, c.Items),
+		w.documents(b, prefixParams, c.Params),
+		w.documents(b, prefixResult, c.Results),
+		w.histories(b, c.History),
+		w.merged(b, c.Merged),
+		w.records(b, c),
+	)
+	if err != nil {
+		return err
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return err
+	}
+	w.nextExpiry = next
+	return nil
+}
+
+// batchSize estimates a batch's bytes, so that its buffer need not grow often.
+func batchSize(c *events.Changes) int {
+	n := 1024 + 512*len(c.Items) + 192*len(c.History) + 128*len(c.Keys)
+	for _, p := range c.Params {
+		n += len(p.Data) + 32
+	}
+	for _, r := range c.Results {
+		n += len(r.Data) + 32
+	}
+	return n
+}
+
+func (w *writer) items(b *pebble.Batch, items []events.ItemChange) error {
+	del := func(key []byte) error { return b.SingleDelete(key, nil) }
+	set := func(key, value []byte) error { return b.Set(key, value, nil) }
+	for _, c := range items {
+		w.old.fill(c.Old)
+		w.new.fill(c.New)
+		if err := diffIndexes(&w.old, &w.new, del, set); err != nil {
+			return err
+		}
+		w.key = appendIDKey(w.key[:0], prefixItem, c.New.ID)
+		w.val = appendItem(w.val[:0], c.New)
+		if err := b.Set(w.key, w.val, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) documents(b *pebble.Batch, prefix byte, docs []events.Blob) error {
+	for _, d := range docs {
+		w.key = appendIDKey(w.key[:0], prefix, d.ID)
+		var err error
+		if d.Data == nil {
+			err = b.Delete(w.key, nil)
+		} else {
+			err = b.Set(w.key, d.Data, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) histories(b *pebble.Batch, history []events.Event) (err error) {
+	for _, ev := range history {
+		if ev.ID.IsZero() {
+			continue // it belongs to no item
+		}
+		w.key = appendSeqKey(w.key[:0], prefixHistory, ev.ID, ev.Seq)
+		if w.val, err = appendHistory(w.val[:0], ev); err != nil {
+			return err
+		}
+		if err := b.Set(w.key, w.val, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) merged(b *pebble.Batch, merged []events.MergedEntry) error {
+	for _, m := range merged {
+		data, err := json.Marshal(mergedRecord{ID: m.ID, At: m.At, Provenance: m.Provenance})
+		if err != nil {
+			return err
+		}
+		w.key = appendSeqKey(w.key[:0], prefixMerged, m.Into, m.Seq)
+		if err := b.Set(w.key, data, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keys writes the held keys that have changed hands. One that has expired
+// already is not written.
+func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *int64) error {
+	for _, k := range c.Keys {
+		ref := k.Key.Ref
+		old, had, err := view{db}.heldKey(ref)
+		if err != nil {
+			return err
+		}
+		if had && !old.Until.IsZero() {
+			w.key = appendExpiryKey(w.key[:0], old.Until, ref)
+			if err := b.Delete(w.key, nil); err != nil {
+				return err
+			}
+		}
+		w.key = appendHeldKey(w.key[:0], ref)
+		if !k.Has || expired(k.Key, c.Meta.LastAt) {
+			if had {
+				if err := b.Delete(w.key, nil); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		w.val = appendHeld(w.val[:0], k.Key)
+		if err := b.Set(w.key, w.val, nil); err != nil {
+			return err
+		}
+		if k.Key.Until.IsZero() {
+			continue
+		}
+		*next = min(*next, nanos(k.Key.Until))
+		w.key = appendExpiryKey(w.key[:0], k.Key.Until, ref)
+		if err := b.Set(w.key, nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purge removes some of the keys that have expired. It comes before keys in a
+// batch: a name may be held anew.
+func (w *writer) purge(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *int64) error {
+	if now := nanos(c.Meta.LastAt); w.nextExpiry > now {
+		return nil
+	}
+	*next = noExpiry
+	left := PurgePerCommit
+	// What was purged before lies in front of nextExpiry; not to look there
+	// saves stepping over what it left behind.
+	from := appendNanos([]byte{prefixExpiry}, w.nextExpiry)
+	return view{db}.expiries(from, func(h events.HeldKey, entry []byte) (bool, error) {
+		if !expired(h, c.Meta.LastAt) || left == 0 {
+			*next = nanos(h.Until)
+			return false, nil
+		}
+		left--
+		if err := b.Delete(entry, nil); err != nil {
+			return false, err
+		}
+		w.key = appendHeldKey(w.key[:0], h.Ref)
+		return true, b.Delete(w.key, nil)
+	})
+}
+
+// records writes the types, the partition's record and the position.
+func (w *writer) records(b *pebble.Batch, c *events.Changes) error {
+	for _, t := range c.Types {
+		data, err := json.Marshal(t)
+		if err != nil {
+			return err
+		}
+		w.key = appendTypeKey(w.key[:0], t.Type)
+		if err := b.Set(w.key, data, nil); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(c.Meta)
+	if err != nil {
+		return err
+	}
+	w.val = appendUint(w.val[:0], c.Checksum)
+	return errors.Join(b.Set(metaKey(metaState), data, nil), b.Set(metaKey(metaChecksum), w.val, nil))
+}

@@ -1,0 +1,164 @@
+package projector
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// FormatVersion is that of the stores which this program writes: the layout
+// of keys.go and the records. A folder with a higher one is refused.
+const FormatVersion = 1
+
+// ErrInUse is wrapped by the error about a folder that another Store, in this
+// process or another, has open.
+var ErrInUse = errors.New("in use by another process")
+
+const (
+	lockFile       = "LOCK"
+	currentFile    = "CURRENT"
+	currentTmp     = "CURRENT.tmp"
+	currentMagic   = "streamwright-projection"
+	generationName = "gen-"
+	verifyName     = "verify" // the store that Verify makes, a folder of its own
+)
+
+// folder is a store's folder: a lock, the file CURRENT that names a generation
+// and the format version, and a Pebble folder for that generation. Another
+// generation is one being made, or one that a crash has left.
+type folder struct {
+	fs     vfs.FS
+	dir    string
+	lock   io.Closer
+	number int // of the current generation; 0: none yet
+}
+
+// openFolder locks the folder, makes it if need be, and removes what is not
+// current. ignoreFormat is for a rebuild, which replaces what it can't read.
+func openFolder(vf vfs.FS, dir string, ignoreFormat bool) (_ *folder, err error) {
+	if err := vf.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("open store %s: make the folder: %w", dir, err)
+	}
+	if err := syncDir(vf, vf.PathDir(dir)); err != nil {
+		return nil, fmt.Errorf("open store %s: make the folder: %w", dir, err)
+	}
+	f := &folder{fs: vf, dir: dir}
+	if f.lock, err = vf.Lock(vf.PathJoin(dir, lockFile)); err != nil {
+		return nil, fmt.Errorf("open store %s: %w: stop that one, or use another folder (%v)", dir, ErrInUse, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.close())
+		}
+	}()
+	version, err := f.readCurrent()
+	if err != nil && !ignoreFormat {
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	if version > FormatVersion && !ignoreFormat {
+		return nil, fmt.Errorf("open store %s: its format is %d, this program knows up to %d: %w: use that one, or rebuild the store from the log (engine rebuild)", dir, version, FormatVersion, ErrNewerFormat)
+	}
+	if err := f.sweep(); err != nil {
+		return nil, fmt.Errorf("open store %s: remove what a crash has left: %w", dir, err)
+	}
+	return f, nil
+}
+
+func (f *folder) close() error { return f.lock.Close() }
+
+func (f *folder) path(number int) string {
+	return f.fs.PathJoin(f.dir, fmt.Sprintf("%s%06d", generationName, number))
+}
+
+// readCurrent reads which generation is current, and its format.
+func (f *folder) readCurrent() (version int, err error) {
+	file, err := f.fs.Open(f.fs.PathJoin(f.dir, currentFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return FormatVersion, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, 256))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 3 || fields[0] != currentMagic {
+		return 0, fmt.Errorf("%s says %q, which names no generation: the folder is damaged, rebuild the store from the log (engine rebuild)", currentFile, text)
+	}
+	version, verr := strconv.Atoi(fields[1])
+	number, nerr := strconv.Atoi(strings.TrimPrefix(fields[2], generationName))
+	if verr != nil || nerr != nil || number < 1 {
+		return 0, fmt.Errorf("%s says %q, which names no generation: the folder is damaged, rebuild the store from the log (engine rebuild)", currentFile, text)
+	}
+	f.number = number
+	return version, nil
+}
+
+// makeCurrent makes a generation, whole and synced, the current one. The
+// rename is the moment.
+func (f *folder) makeCurrent(number int) error {
+	tmp := f.fs.PathJoin(f.dir, currentTmp)
+	file, err := f.fs.Create(tmp, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(file, "%s %d %s%06d\n", currentMagic, FormatVersion, generationName, number)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := f.fs.Rename(tmp, f.fs.PathJoin(f.dir, currentFile)); err != nil {
+		return err
+	}
+	if err := syncDir(f.fs, f.dir); err != nil {
+		return err
+	}
+	f.number = number
+	return nil
+}
+
+// remove removes a generation that nobody has open.
+func (f *folder) remove(number int) error { return f.fs.RemoveAll(f.path(number)) }
+
+// syncDir makes the names in a folder durable.
+func syncDir(vf vfs.FS, dir string) error {
+	d, err := vf.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// sweep removes every generation but the current one, and temporary files.
+func (f *folder) sweep() error {
+	names, err := f.fs.List(f.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		left := strings.HasPrefix(name, generationName) && f.fs.PathJoin(f.dir, name) != f.path(f.number)
+		if left || name == currentTmp || name == verifyName {
+			if err := f.fs.RemoveAll(f.fs.PathJoin(f.dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// openGeneration opens the Pebble folder of a generation.
+func (f *folder) openGeneration(number int, o *pebble.Options) (*pebble.DB, error) {
+	db, err := pebble.Open(f.path(number), o)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w (if it is damaged, rebuild it from the log: engine rebuild)", f.dir, err)
+	}
+	return db, nil
+}

@@ -1,0 +1,88 @@
+package projector
+
+import (
+	"bytes"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// indexSlots is how many indexes an item can be in; each has its own slot.
+const indexSlots = 5
+
+// indexEntry is one entry of an index; a nil key means none.
+type indexEntry struct{ key, value []byte }
+
+// indexSet is the entries of one item. Its memory is used again by the next
+// call of fill.
+type indexSet struct {
+	entries [indexSlots]indexEntry
+	buf     []byte
+}
+
+// fill computes the entries of an item; nil has none. The whole of what is
+// indexed, and when, is said here.
+func (s *indexSet) fill(it *events.Item) {
+	s.entries = [indexSlots]indexEntry{}
+	s.buf = s.buf[:0]
+	if it == nil {
+		return
+	}
+	s.put(0, appendListKey(s.buf, it), nil)
+	if it.State == events.StateQueued {
+		key := appendReadyKey(s.buf, it)
+		var value []byte
+		if !it.AvailableAt.IsZero() {
+			value = appendTime(nil, it.AvailableAt)
+		}
+		s.put(1, key, value)
+	}
+	state := stateValues[it.State : it.State+1]
+	if at := it.TimerAt(); !at.IsZero() {
+		s.put(2, appendTimerKey(s.buf, at, it.ID), state)
+	}
+	if held := it.State == events.StateClaimed || it.State == events.StateRunning; held && it.Worker != "" {
+		s.put(3, append(appendWorkerPrefix(s.buf, it.Worker), it.ID[:]...), state)
+	}
+	if it.IntakeSeq != 0 {
+		s.put(4, appendIntakeKey(s.buf, it.IntakeSeq), it.ID[:])
+	}
+}
+
+// stateValues are the states as values of one byte, to be sliced.
+var stateValues = func() (v [events.NumStates]byte) {
+	for i := range v {
+		v[i] = byte(i)
+	}
+	return v
+}()
+
+// put records the key that was appended to s.buf.
+func (s *indexSet) put(slot int, buf, value []byte) {
+	from := len(s.buf)
+	s.buf = buf
+	s.entries[slot] = indexEntry{key: buf[from:len(buf):len(buf)], value: value}
+}
+
+// diff calls del and set for what has to change in the store for an item to
+// become another version of itself. Where an entry only changes its value it
+// is deleted first: index entries are removed by single deletes, which allow a
+// key to be set only once in between.
+func diffIndexes(old, new *indexSet, del func(key []byte) error, set func(key, value []byte) error) error {
+	for i := range indexSlots {
+		o, n := old.entries[i], new.entries[i]
+		if bytes.Equal(o.key, n.key) && bytes.Equal(o.value, n.value) {
+			continue
+		}
+		if o.key != nil {
+			if err := del(o.key); err != nil {
+				return err
+			}
+		}
+		if n.key != nil {
+			if err := set(n.key, n.value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package projector
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// The key space. Numbers are big-endian, so that byte order is numeric order;
+// time is nanoseconds since 1970 with the sign bit flipped, all zeros for the
+// zero time; text is escaped and terminated (see appendText); id is 16 bytes.
+//
+//	'm' name(1)                                     the store's own records, see meta*
+//	'y' type…                                       types: TypeInfo as JSON
+//	'i' id                                          items: see record.go
+//	'p' id                                          params, as submitted
+//	'r' id                                          results, as reported
+//	'h' id seq                                      histories: the event's JSON without id, type, params, result
+//	'g' into seq                                    submissions merged into an item, as JSON
+//	'k' kind(1) type:text key…                      held keys: id, until time
+//	'e' until:time kind(1) type:text key…           those of them that expire, by expiry
+//
+// and the indexes, each entry a pure function of one item:
+//
+//	'l' state(1) type:text ^seq id                  items by state and type, last touched first
+//	'q' type:text lane:text priority(1) order:time id → available:time
+//	                                                what is queued, in order
+//	't' at:time id → state(1)                       what is due when (Item.TimerAt)
+//	'w' worker:text id → state(1)                   what a worker holds (claimed, running)
+//	'n' intake_seq → id                             the item that an intake message became
+const (
+	prefixItem    = 'i'
+	prefixParams  = 'p'
+	prefixResult  = 'r'
+	prefixHistory = 'h'
+	prefixMerged  = 'g'
+	prefixKey     = 'k'
+	prefixExpiry  = 'e'
+	prefixList    = 'l'
+	prefixReady   = 'q'
+	prefixTimer   = 't'
+	prefixWorker  = 'w'
+	prefixIntake  = 'n'
+	prefixType    = 'y'
+	prefixMeta    = 'm'
+)
+
+// The store's own records, by the byte behind prefixMeta.
+const (
+	metaState    = 'm' // events.Meta as JSON
+	metaChecksum = 'c' // of the event at Meta.Applied, 8 bytes
+	metaIdentity = 'i' // of the log, text; not derived from the log's content
+)
+
+func metaKey(name byte) []byte { return []byte{prefixMeta, name} }
+
+func idKey(prefix byte, id events.ID) []byte { return appendIDKey(nil, prefix, id) }
+
+func appendIDKey(b []byte, prefix byte, id events.ID) []byte {
+	return append(append(b, prefix), id[:]...)
+}
+
+// appendSeqKey is the key of what belongs to an item at a position: prefix
+// history or merged.
+func appendSeqKey(b []byte, prefix byte, id events.ID, seq events.Seq) []byte {
+	return appendUint(appendIDKey(b, prefix, id), uint64(seq))
+}
+
+func appendTypeKey(b []byte, t events.Type) []byte {
+	return append(append(b, prefixType), t...)
+}
+
+func appendHeldKey(b []byte, ref events.KeyRef) []byte {
+	return appendRef(append(b, prefixKey), ref)
+}
+
+func appendExpiryKey(b []byte, until time.Time, ref events.KeyRef) []byte {
+	return appendRef(appendTime(append(b, prefixExpiry), until), ref)
+}
+
+func appendRef(b []byte, ref events.KeyRef) []byte {
+	b = appendText(append(b, byte(ref.Kind)), string(ref.Type))
+	return append(b, ref.Key...)
+}
+
+// appendListPrefix is what the list entries of one state and type share.
+func appendListPrefix(b []byte, s events.ItemState, t events.Type) []byte {
+	return appendText(append(b, prefixList, byte(s)), string(t))
+}
+
+// listPlace is an item's place in a listing: the newest touch first.
+type listPlace struct {
+	seq events.Seq
+	id  events.ID
+}
+
+func (p listPlace) compare(q listPlace) int {
+	if c := cmp.Compare(q.seq, p.seq); c != 0 {
+		return c
+	}
+	return bytes.Compare(p.id[:], q.id[:])
+}
+
+func appendListPlace(b []byte, p listPlace) []byte {
+	return append(appendUint(b, ^uint64(p.seq)), p.id[:]...)
+}
+
+func appendListKey(b []byte, it *events.Item) []byte {
+	return appendListPlace(appendListPrefix(b, it.State, it.Type), listPlace{it.Seq, it.ID})
+}
+
+// appendReadyPrefix is what the entries of one ready queue share.
+func appendReadyPrefix(b []byte, q ReadyQueue) []byte {
+	b = appendText(append(b, prefixReady), string(q.Type))
+	return append(appendText(b, q.Lane), byte(q.Priority))
+}
+
+func appendReadyKey(b []byte, it *events.Item) []byte {
+	b = appendReadyPrefix(b, ReadyQueue{it.Type, it.Lane(), it.Priority})
+	return append(appendTime(b, it.OrderAt), it.ID[:]...)
+}
+
+func appendTimerKey(b []byte, at time.Time, id events.ID) []byte {
+	return append(appendTime(append(b, prefixTimer), at), id[:]...)
+}
+
+func appendWorkerPrefix(b []byte, w events.WorkerID) []byte {
+	return appendText(append(b, prefixWorker), string(w))
+}
+
+func appendIntakeKey(b []byte, seq uint64) []byte {
+	return appendUint(append(b, prefixIntake), seq)
+}
+
+func appendUint(b []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(b, n) }
+
+// appendNanos appends nanoseconds since 1970 so that byte order is time order.
+func appendNanos(b []byte, ns int64) []byte { return appendUint(b, uint64(ns)^(1<<63)) }
+
+// noTime is the form of the zero time: before any other.
+const noTime = math.MinInt64
+
+// nanos is t in nanoseconds since 1970, noTime for the zero time. Times of the
+// log lie well inside what 64 bits hold (the years 1678 to 2262): they are
+// clock readings, or at most events.MaxDelay past one.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return noTime
+	}
+	return t.UnixNano()
+}
+
+func fromNanos(ns int64) time.Time {
+	if ns == noTime {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}
+
+func appendTime(b []byte, t time.Time) []byte { return appendNanos(b, nanos(t)) }
+
+// appendText appends s so that it ends itself and keeps its order among other
+// texts: a zero byte becomes 00 FF, the end is 00 01.
+func appendText(b []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		b = append(b, s[i])
+		if s[i] == 0 {
+			b = append(b, 0xff)
+		}
+	}
+	return append(b, 0, 1)
+}
+
+// errKey says that a key is not of the layout above: the store is damaged.
+var errKey = errors.New("malformed key")
+
+// keyReader takes a key apart. The first failure sticks.
+type keyReader struct {
+	b   []byte
+	err error
+}
+
+func (r *keyReader) take(n int) []byte {
+	if r.err != nil || len(r.b) < n {
+		r.err = errKey
+		return make([]byte, n)
+	}
+	v := r.b[:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *keyReader) byte() byte      { return r.take(1)[0] }
+func (r *keyReader) uint() uint64    { return binary.BigEndian.Uint64(r.take(8)) }
+func (r *keyReader) seq() events.Seq { return events.Seq(r.uint()) }
+func (r *keyReader) nanos() int64    { return int64(r.uint() ^ (1 << 63)) }
+func (r *keyReader) id() events.ID   { return events.ID(r.take(16)) }
+
+func (r *keyReader) text() string {
+	var s []byte
+	for r.err == nil {
+		c := r.byte()
+		if c != 0 {
+			s = append(s, c)
+			continue
+		}
+		switch r.byte() {
+		case 1:
+			return string(s)
+		case 0xff:
+			s = append(s, 0)
+		default:
+			r.err = errKey
+		}
+	}
+	return ""
+}
+
+func (r *keyReader) rest() string {
+	s := string(r.b)
+	r.b = nil
+	return s
+}
+
+func (r *keyReader) ref() events.KeyRef {
+	return events.KeyRef{Kind: events.KeyKind(r.byte()), Type: events.Type(r.text()), Key: r.rest()}
+}
+
+func (r *keyReader) place() listPlace { return listPlace{events.Seq(^r.uint()), r.id()} }
+
+// after returns the first key behind all keys that begin with prefix, nil for
+// none. prefix is not written.
+func after(prefix []byte) []byte {
+	end := bytes.Clone(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i] < 0xff {
+			end[i]++
+			return end[:i+1]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package projector
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// MaxPage is the most entries that one call of Ready or Timers returns.
+const MaxPage = 100_000
+
+// ReadyQueue names one ordered set of queued items.
+type ReadyQueue struct {
+	Type     events.Type
+	Lane     string
+	Priority events.Priority
+}
+
+// ReadyKey is an item's place in its ready queue: first queued, first served.
+// The zero ReadyKey lies before any item of our time.
+type ReadyKey struct {
+	OrderAt int64 // Item.OrderAt, nanoseconds since 1970
+	ID      events.ID
+}
+
+// ReadyKeyOf is a queued item's place.
+func ReadyKeyOf(it *events.Item) ReadyKey { return ReadyKey{nanos(it.OrderAt), it.ID} }
+
+// Compare orders places: -1 if k comes first, +1 if o does, 0 if they are one.
+func (k ReadyKey) Compare(o ReadyKey) int {
+	if c := cmp.Compare(k.OrderAt, o.OrderAt); c != 0 {
+		return c
+	}
+	return bytes.Compare(k.ID[:], o.ID[:])
+}
+
+// Less reports whether k comes before o.
+func (k ReadyKey) Less(o ReadyKey) bool { return k.Compare(o) < 0 }
+
+// ReadyEntry is a queued item. It may run from AvailableAt on (zero: at once).
+type ReadyEntry struct {
+	ReadyKey
+	AvailableAt time.Time
+}
+
+// Ready returns up to limit entries of a ready queue behind a place (the zero
+// one: from the start), in order. Those that may not run yet are among them.
+func (s *Store) Ready(t events.Type, lane string, p events.Priority, behind ReadyKey, limit int) (page []ReadyEntry, err error) {
+	prefix := appendReadyPrefix(nil, ReadyQueue{t, lane, p})
+	from := prefix
+	if behind != (ReadyKey{}) {
+		from = append(appendNanos(bytes.Clone(prefix), behind.OrderAt), behind.ID[:]...)
+		from = append(from, 0) // the first key behind it
+	}
+	limit = min(limit, MaxPage)
+	err = s.lookup(func(v view) error {
+		return v.scan(prefix, from, func(key, value []byte) (bool, error) {
+			if len(page) >= limit {
+				return false, nil
+			}
+			e, err := decodeReady(key, key[len(prefix):], value)
+			page = append(page, e)
+			return true, err
+		})
+	})
+	return page, err
+}
+
+func decodeReady(key, place, value []byte) (e ReadyEntry, err error) {
+	r := keyReader{b: place}
+	e.OrderAt, e.ID = r.nanos(), r.id()
+	if len(value) > 0 {
+		v := keyReader{b: value}
+		e.AvailableAt = fromNanos(v.nanos())
+		r.err = errors.Join(r.err, v.err)
+	}
+	if r.err != nil {
+		return e, fmt.Errorf("%s: %w", describeKey(key), errRecord)
+	}
+	return e, nil
+}
+
+// ReadyQueues lists the ready queues that have any entries, in order of type,
+// lane and priority. It costs one seek for each.
+func (s *Store) ReadyQueues() (queues []ReadyQueue, err error) {
+	err = s.lookup(func(v view) error {
+		return v.skipReady([]byte{prefixReady}, func(q ReadyQueue, _ []byte) error {
+			queues = append(queues, q)
+			return nil
+		})
+	})
+	return queues, err
+}
+
+// OldestQueued is the earliest OrderAt of a type's queued items, the zero time
+// if none is queued.
+func (s *Store) OldestQueued(t events.Type) (oldest time.Time, err error) {
+	first := int64(math.MaxInt64)
+	err = s.lookup(func(v view) error {
+		return v.skipReady(appendText([]byte{prefixReady}, string(t)), func(_ ReadyQueue, place []byte) error {
+			r := keyReader{b: place}
+			first = min(first, r.nanos())
+			return r.err
+		})
+	})
+	if first == math.MaxInt64 {
+		return time.Time{}, err
+	}
+	return fromNanos(first), err
+}
+
+// skipReady calls fn with each ready queue under a prefix and the place of its
+// first entry, seeking from queue to queue.
+func (v view) skipReady(prefix []byte, fn func(q ReadyQueue, place []byte) error) error {
+	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok; {
+		key := it.Key()
+		r := keyReader{b: key[1:]}
+		q := ReadyQueue{Type: events.Type(r.text()), Lane: r.text(), Priority: events.Priority(r.byte())}
+		if r.err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", describeKey(key), errRecord), it.Close())
+		}
+		if err := fn(q, r.b); err != nil {
+			return errors.Join(err, it.Close())
+		}
+		ok = it.SeekGE(after(key[:len(key)-len(r.b)]))
+	}
+	return errors.Join(it.Error(), it.Close())
+}
+
+// TimerKey is the place of something due: at which moment, for which item. The
+// zero TimerKey lies before anything of our time.
+type TimerKey struct {
+	At int64 // Item.TimerAt, nanoseconds since 1970
+	ID events.ID
+}
+
+// TimerKeyOf is the place of what is due for an item, false if nothing is.
+func TimerKeyOf(it *events.Item) (TimerKey, bool) {
+	at := it.TimerAt()
+	return TimerKey{nanos(at), it.ID}, !at.IsZero()
+}
+
+// Compare orders places: -1 if k comes first, +1 if o does, 0 if they are one.
+func (k TimerKey) Compare(o TimerKey) int {
+	if c := cmp.Compare(k.At, o.At); c != 0 {
+		return c
+	}
+	return bytes.Compare(k.ID[:], o.ID[:])
+}
+
+// Less reports whether k comes before o.
+func (k TimerKey) Less(o TimerKey) bool { return k.Compare(o) < 0 }
+
+// TimerEntry is something due for an item in a state.
+type TimerEntry struct {
+	TimerKey
+	State events.ItemState
+}
+
+// Timers returns up to limit of what is due behind a place (the zero one: from
+// the start), in order of time, however far away.
+func (s *Store) Timers(behind TimerKey, limit int) (page []TimerEntry, err error) {
+	prefix := []byte{prefixTimer}
+	from := prefix
+	if behind != (TimerKey{}) {
+		from = append(appendNanos(bytes.Clone(prefix), behind.At), behind.ID[:]...)
+		from = append(from, 0)
+	}
+	limit = min(limit, MaxPage)
+	err = s.lookup(func(v view) error {
+		return v.scan(prefix, from, func(key, value []byte) (bool, error) {
+			if len(page) >= limit {
+				return false, nil
+			}
+			r := keyReader{b: key[1:]}
+			e := TimerEntry{TimerKey: TimerKey{r.nanos(), r.id()}}
+			if r.err != nil || len(value) != 1 {
+				return false, fmt.Errorf("%s: %w", describeKey(key), errRecord)
+			}
+			e.State = events.ItemState(value[0])
+			page = append(page, e)
+			return true, nil
+		})
+	})
+	return page, err
+}

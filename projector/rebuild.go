@@ -1,0 +1,203 @@
+package projector
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// ErrProving is returned by a second Rebuild or Verify of a store while one is
+// under way.
+var ErrProving = errors.New("a rebuild or verify of this store is under way already")
+
+// Rebuild makes a store from nothing but the log, as of the position through,
+// puts it in the place of the one in the folder (if any, and whatever shape it
+// is in: damaged, or of a newer format), and opens it. No Store may have the
+// folder open; for one that has, see [Store.Rebuild].
+//
+// The new store is made beside the old one, which stays as it was until the
+// new one is whole and safe on disk. A crash or an error on the way leaves the
+// old one in place. It needs the disk space of both.
+func Rebuild(ctx context.Context, log Log, dir string, opts Options, through events.Seq, progress Progress) (*Store, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	opts = opts.WithDefaults()
+	if opts.InMemory {
+		dir = "store"
+	}
+	f, err := openFolder(opts.fs, dir, true)
+	if err != nil {
+		return nil, err
+	}
+	s, err := rebuildIn(ctx, f, log, opts, through, progress)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("rebuild store %s: %w", dir, err), f.close())
+	}
+	return s, nil
+}
+
+func rebuildIn(ctx context.Context, f *folder, log Log, opts Options, through events.Seq, progress Progress) (*Store, error) {
+	number := f.number + 1
+	b, err := newBuild(f, number, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := fill(ctx, b, log, through, time.Time{}, progress); err != nil {
+		return nil, errors.Join(err, b.Close(), f.remove(number))
+	}
+	if err := b.Close(); err != nil {
+		return nil, errors.Join(err, f.remove(number))
+	}
+	if err := f.makeCurrent(number); err != nil {
+		return nil, err
+	}
+	if err := f.sweep(); err != nil {
+		return nil, err
+	}
+	return openIn(f, opts)
+}
+
+// newBuild opens a generation that is being made, as a store without a folder
+// of its own.
+func newBuild(f *folder, number int, opts Options) (*Store, error) {
+	if err := f.remove(number); err != nil {
+		return nil, err
+	}
+	opts.bulk = true
+	db, err := f.openGeneration(number, opts.pebble())
+	if err != nil {
+		return nil, err
+	}
+	return newStore(db, nil, opts)
+}
+
+// Rebuild makes the store anew from nothing but the log, while queries and
+// commits go on, and changes over to the new one in the end: commits wait for
+// the moment that it takes to replay what came meanwhile. The position is the
+// same before and after.
+//
+// A State over the store may hold what it read from the old one: its owner
+// should go on with a new State, taken when Rebuild has returned. Close waits
+// for a Rebuild that is under way: end its context first.
+func (s *Store) Rebuild(ctx context.Context, log Log, progress Progress) error {
+	if err := s.beginProof(); err != nil {
+		return err
+	}
+	defer s.proof.Unlock()
+	number := s.folder.number + 1
+	b, err := newBuild(s.folder, number, s.opts)
+	if err != nil {
+		return fmt.Errorf("rebuild store: %w", err)
+	}
+	err = s.chase(ctx, b, log, progress)
+	var old *generation
+	if err == nil {
+		old, err = s.changeOver(ctx, b, number, log)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("rebuild store: %w", err), b.Close(), s.folder.remove(number))
+	}
+	if err := errors.Join(s.retire(old), s.folder.remove(number-1)); err != nil {
+		return fmt.Errorf("the store is rebuilt, but the old one could not be removed: %w", err)
+	}
+	return nil
+}
+
+// beginProof takes s.proof, if the store is open and no rebuild or verify is
+// under way.
+func (s *Store) beginProof() error {
+	if !s.proof.TryLock() {
+		return ErrProving
+	}
+	g, err := s.acquire()
+	if err != nil {
+		s.proof.Unlock()
+		return err
+	}
+	s.release(g) // Close waits for s.proof
+	return nil
+}
+
+// closeEnough is how many events the new store may be behind when commits are
+// made to wait for the rest.
+const closeEnough = 2 * ReplayEvents
+
+// chase brings a new store close to the live one. It ends, as a replay is many
+// times faster than what appends and projects.
+func (s *Store) chase(ctx context.Context, b *Store, log Log, progress Progress) error {
+	for {
+		if err := fill(ctx, b, log, s.Applied(), time.Time{}, progress); err != nil {
+			return err
+		}
+		if s.Applied() <= b.Applied()+closeEnough {
+			return nil
+		}
+	}
+}
+
+// changeOver brings the new store level with the live one, with commits
+// waiting, and puts it in its place. It returns the old one.
+func (s *Store) changeOver(ctx context.Context, b *Store, number int, log Log) (*generation, error) {
+	s.commitMu.Lock()
+	defer s.commitMu.Unlock()
+	if err := fill(ctx, b, log, s.Applied(), time.Time{}, nil); err != nil {
+		return nil, err
+	}
+	if b.Applied() != s.Applied() {
+		return nil, fmt.Errorf("the log leads to event %d, the store is at %d: it is the store of another log, or the log has lost its end: stop the engine and rebuild", b.Applied(), s.Applied())
+	}
+	id, err := s.Identity()
+	if err != nil {
+		id = "" // the old store is damaged; the engine notes it anew at its start
+	}
+	if err := errors.Join(b.SetIdentity(id), b.Close()); err != nil {
+		return nil, err
+	}
+	db, err := s.folder.openGeneration(number, s.opts.pebble())
+	if err != nil {
+		return nil, err
+	}
+	first, err1 := view{db}.firstExpiry()
+	newest, err2 := view{db}.newestID()
+	if err = errors.Join(err1, err2); err == nil {
+		err = s.folder.makeCurrent(number)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := *s.newest.Load(); bytes.Compare(newest[:], old[:]) > 0 {
+		s.newest.Store(&newest) // the old store had lost it
+	}
+	old := s.live
+	s.live = newGeneration(db)
+	s.writer.nextExpiry = first
+	s.writer.unflushed = 0
+	raise(&s.flushed, uint64(b.Applied()))
+	return old, nil
+}
+
+// StateAt makes a store as of a moment of the past: the position through, or,
+// if until is set, the last event not after that time, whichever comes first.
+// It is an ordinary Store, to be queried, closed, and its folder removed by the
+// caller; with [Options.InMemory], dir is not used. The folder must be new.
+func StateAt(ctx context.Context, log Log, through events.Seq, until time.Time, dir string, opts Options, progress Progress) (*Store, error) {
+	opts.bulk = true
+	s, err := Open(dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	if at := s.Applied(); at != 0 {
+		return nil, errors.Join(fmt.Errorf("state at %d: the folder %s holds a store at %d already: use a new one", through, dir, at), s.Close())
+	}
+	if err := fill(ctx, s, log, through, until, progress); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}

@@ -1,0 +1,225 @@
+package projector
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// recordVersion is that of the item records which this program writes. It
+// reads this one and refuses a higher one.
+const recordVersion = 1
+
+// The flags of an item record.
+const (
+	flagRetryable = 1 << iota
+	flagHasResult
+	flagMergedInto
+)
+
+// itemTimes lists an item's times in the order in which a record holds them;
+// each is stored as its distance from CreatedAt.
+func itemTimes(it *events.Item) [8]*time.Time {
+	return [8]*time.Time{&it.QueuedAt, &it.OrderAt, &it.AvailableAt, &it.ClaimedAt, &it.StartBy, &it.StartedAt, &it.Deadline, &it.FinishedAt}
+}
+
+// appendItem appends the record of an item: a version, then the fields in a
+// fixed order, numbers as varints, text with its length, maps sorted by key.
+// The same item always gives the same bytes. The id is left to the key.
+func appendItem(b []byte, it *events.Item) []byte {
+	b = append(b, recordVersion, byte(it.State), byte(it.Priority), itemFlags(it))
+	b = appendString(b, string(it.Type))
+	b = binary.AppendUvarint(b, uint64(it.Attempt))
+	b = binary.AppendUvarint(b, uint64(it.MaxAttempts))
+	b = binary.AppendVarint(b, int64(it.Timeout))
+	b = appendString(b, string(it.Worker))
+	b = binary.AppendUvarint(b, uint64(it.Token))
+	b = appendString(b, it.DedupKey)
+	b = appendString(b, it.IdempotencyKey)
+	b = binary.AppendUvarint(b, uint64(len(it.Capabilities)))
+	for _, c := range it.Capabilities {
+		b = appendString(b, c)
+	}
+	b = appendString(b, it.Tenant)
+	b = appendLabels(b, it.Labels)
+	for _, s := range [...]string{it.Provenance.Source, it.Provenance.Trigger, it.Trace, it.Digest, it.Error, it.Code, it.Reason} {
+		b = appendString(b, s)
+	}
+	if !it.MergedInto.IsZero() {
+		b = append(b, it.MergedInto[:]...)
+	}
+	b = binary.AppendUvarint(b, uint64(it.MergedCount))
+	b = binary.AppendUvarint(b, it.IntakeSeq)
+	b = binary.AppendUvarint(b, uint64(it.CreatedSeq))
+	b = binary.AppendUvarint(b, uint64(it.Seq))
+	return appendTimes(b, it)
+}
+
+func itemFlags(it *events.Item) (f byte) {
+	if it.Retryable {
+		f |= flagRetryable
+	}
+	if it.HasResult {
+		f |= flagHasResult
+	}
+	if !it.MergedInto.IsZero() {
+		f |= flagMergedInto
+	}
+	return f
+}
+
+func appendTimes(b []byte, it *events.Item) []byte {
+	base := nanos(it.CreatedAt)
+	b = binary.AppendVarint(b, base)
+	mask := len(b)
+	b = append(b, 0)
+	for i, t := range itemTimes(it) {
+		if !t.IsZero() {
+			b[mask] |= 1 << i
+			b = binary.AppendVarint(b, t.UnixNano()-base)
+		}
+	}
+	return b
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendLabels(b []byte, labels map[string]string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(labels)))
+	if len(labels) == 0 {
+		return b
+	}
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		b = appendString(appendString(b, k), labels[k])
+	}
+	return b
+}
+
+// ErrNewerFormat is wrapped by the error about a store, or a record in one,
+// that a newer program wrote.
+var ErrNewerFormat = errors.New("written by a newer program")
+
+var errRecord = errors.New("malformed record: the store is damaged, rebuild it from the log (engine rebuild)")
+
+// decodeItem reads an item's record.
+func decodeItem(id events.ID, data []byte) (*events.Item, error) {
+	if len(data) > 0 && data[0] > recordVersion {
+		return nil, fmt.Errorf("item %s: its record has version %d, this program knows up to %d: %w: use that one, or rebuild the store (engine rebuild)", id, data[0], recordVersion, ErrNewerFormat)
+	}
+	if len(data) < 4 || data[0] != recordVersion {
+		return nil, fmt.Errorf("item %s: %w", id, errRecord)
+	}
+	it := &events.Item{ID: id, State: events.ItemState(data[1]), Priority: events.Priority(data[2])}
+	flags := data[3]
+	it.Retryable, it.HasResult = flags&flagRetryable != 0, flags&flagHasResult != 0
+	r := recordReader{s: string(data[4:])}
+	r.item(it, flags)
+	if r.bad || r.s != "" || it.State >= events.NumStates || it.Priority > events.MaxPriority {
+		return nil, fmt.Errorf("item %s: %w", id, errRecord)
+	}
+	return it, nil
+}
+
+// recordReader takes a record apart. The strings that it returns share one
+// allocation.
+type recordReader struct {
+	s   string
+	bad bool
+}
+
+func (r *recordReader) item(it *events.Item, flags byte) {
+	it.Type = events.Type(r.string())
+	it.Attempt = events.Attempt(r.uint())
+	it.MaxAttempts = events.Attempt(r.uint())
+	it.Timeout = time.Duration(r.int())
+	it.Worker = events.WorkerID(r.string())
+	it.Token = events.Token(r.uint())
+	it.DedupKey = r.string()
+	it.IdempotencyKey = r.string()
+	for range r.count() {
+		it.Capabilities = append(it.Capabilities, r.string())
+	}
+	it.Tenant = r.string()
+	if n := r.count(); n > 0 {
+		it.Labels = make(map[string]string, n)
+		for range n {
+			k := r.string()
+			it.Labels[k] = r.string()
+		}
+	}
+	for _, s := range [...]*string{&it.Provenance.Source, &it.Provenance.Trigger, &it.Trace, &it.Digest, &it.Error, &it.Code, &it.Reason} {
+		*s = r.string()
+	}
+	if flags&flagMergedInto != 0 {
+		copy(it.MergedInto[:], r.take(len(it.MergedInto)))
+	}
+	it.MergedCount = int(r.uint())
+	it.IntakeSeq = r.uint()
+	it.CreatedSeq = events.Seq(r.uint())
+	it.Seq = events.Seq(r.uint())
+	base := r.int()
+	it.CreatedAt = fromNanos(base)
+	mask := r.take(1)
+	for i, t := range itemTimes(it) {
+		if mask != "" && mask[0]&(1<<i) != 0 {
+			*t = time.Unix(0, base+r.int()).UTC()
+		}
+	}
+}
+
+func (r *recordReader) take(n int) string {
+	if r.bad || n < 0 || n > len(r.s) {
+		r.bad = true
+		return ""
+	}
+	v := r.s[:n]
+	r.s = r.s[n:]
+	return v
+}
+
+func (r *recordReader) uint() uint64 {
+	var n uint64
+	for shift := uint(0); shift < 64; shift += 7 {
+		c := r.take(1)
+		if c == "" {
+			return 0
+		}
+		n |= uint64(c[0]&0x7f) << shift
+		if c[0] < 0x80 {
+			return n
+		}
+	}
+	r.bad = true
+	return 0
+}
+
+func (r *recordReader) int() int64 {
+	n := r.uint()
+	return int64(n>>1) ^ -int64(n&1)
+}
+
+// count reads how many elements follow; each takes a byte at least.
+func (r *recordReader) count() int {
+	n := r.uint()
+	if n > uint64(len(r.s)) {
+		r.bad = true
+		return 0
+	}
+	return int(n)
+}
+
+func (r *recordReader) string() string {
+	n := r.uint()
+	if n > uint64(len(r.s)) {
+		r.bad = true
+		return ""
+	}
+	return r.take(int(n))
+}

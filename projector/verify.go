@@ -1,0 +1,126 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+)
+
+// MaxDifferences is how many differences Verify names.
+const MaxDifferences = 20
+
+// Verified is what a Verify has found.
+type Verified struct {
+	Equal    bool
+	Position events.Seq // as of which both stores were compared
+	Digest   string     // of the store rebuilt from the log
+	Live     string     // of the live store
+	Diff     []string   // the first differences, in words, if not Equal
+	Elapsed  time.Duration
+}
+
+// Verify replays the log into a second store, in a folder beside the live
+// one's generation, and compares the two as of the live store's position when
+// it was called. Queries and commits go on meanwhile. The second store is
+// removed in the end; it needs the disk space of the first. Close waits for a
+// Verify that is under way: end its context first.
+//
+// A difference is no error: see Verified. One Verify or Rebuild of a store can
+// be under way, another gets [ErrProving].
+func (s *Store) Verify(ctx context.Context, log Log, progress Progress) (res Verified, err error) {
+	if err := s.beginProof(); err != nil {
+		return res, err
+	}
+	defer s.proof.Unlock()
+	start := time.Now()
+	err = s.snapshot(func(live view) error {
+		m, err := live.meta()
+		if err != nil {
+			return err
+		}
+		res.Position = m.Applied
+		return s.verify(ctx, live, log, &res, progress)
+	})
+	if err != nil {
+		return res, fmt.Errorf("verify store: %w", err)
+	}
+	res.Elapsed = time.Since(start)
+	return res, nil
+}
+
+func (s *Store) verify(ctx context.Context, live view, log Log, res *Verified, progress Progress) (err error) {
+	opts, dir := s.opts, s.folder.fs.PathJoin(s.folder.dir, verifyName)
+	opts.InMemory = false // it shares the live store's file system, whatever that is
+	if err := s.folder.fs.RemoveAll(dir); err != nil {
+		return err
+	}
+	second, err := StateAt(ctx, log, res.Position, time.Time{}, dir, opts, progress)
+	if err != nil {
+		return errors.Join(err, s.folder.fs.RemoveAll(dir))
+	}
+	defer func() { err = errors.Join(err, second.Close(), s.folder.fs.RemoveAll(dir)) }()
+	return second.snapshot(func(rebuilt view) error {
+		if res.Live, err = live.digest(ctx); err != nil {
+			return err
+		}
+		if res.Digest, err = rebuilt.digest(ctx); err != nil {
+			return err
+		}
+		if res.Equal = res.Live == res.Digest; res.Equal {
+			return nil
+		}
+		res.Diff, err = diffViews(ctx, live, rebuilt, "the live store", "the rebuilt one", MaxDifferences)
+		return err
+	})
+}
+
+// ErrDiverged is wrapped by the errors of CheckLog about a store that is not
+// the projection of the log. It must be rebuilt.
+var ErrDiverged = errors.New("the store is not the projection of this log: rebuild it from the log (engine rebuild)")
+
+// CheckLog checks that the store is the projection of a log: that the log has
+// the identity noted by SetIdentity (if one was), and that the last event
+// folded in stands in it unchanged. It finds a log that was replaced, or that
+// has lost its end in a power loss and gone on differently. Errors about the
+// store wrap [ErrDiverged]; others are the log's own.
+func (s *Store) CheckLog(ctx context.Context, identity string, log Log) error {
+	var (
+		m     events.Meta
+		noted string
+		sum   uint64
+	)
+	err := s.snapshot(func(v view) (err error) {
+		if m, err = v.meta(); err != nil {
+			return err
+		}
+		if noted, err = v.identity(); err != nil {
+			return err
+		}
+		sum, err = v.checksum()
+		return err
+	})
+	if err != nil || m.Applied == 0 {
+		return err
+	}
+	if noted != "" && noted != identity {
+		return fmt.Errorf("check store: it was made from the log %q, this one is %q: %w", noted, identity, ErrDiverged)
+	}
+	found, err := log.Checksum(ctx, m.Applied)
+	var trimmed *eventlog.TrimmedError
+	switch {
+	case errors.As(err, &trimmed) && trimmed.First <= m.Applied+1:
+		return nil // cut right behind our position: what follows is there
+	case errors.Is(err, eventlog.ErrTrimmed), errors.Is(err, eventlog.ErrBehind):
+		return fmt.Errorf("check store: it is at event %d: %w: %w", m.Applied, err, ErrDiverged)
+	case err != nil:
+		return fmt.Errorf("check store: read event %d of the log: %w", m.Applied, err)
+	}
+	if found != sum {
+		return fmt.Errorf("check store: event %d of the log has checksum %016x, the store has folded one with %016x: %w", m.Applied, found, sum, ErrDiverged)
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package streamwright
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Get returns an item, with params and result. An unknown id is CodeNotFound.
+func (c *Client) Get(ctx context.Context, id string) (WorkItem, error) {
+	return c.get(ctx, wire.Get{ID: id})
+}
+
+// GetByIntake returns the item that a plain publish became, by the sequence
+// number in the publish's ack. Before the engine has taken it from the intake,
+// and for one that was rejected, it is CodeNotFound.
+func (c *Client) GetByIntake(ctx context.Context, seq uint64) (WorkItem, error) {
+	return c.get(ctx, wire.Get{IntakeSeq: seq})
+}
+
+func (c *Client) get(ctx context.Context, g wire.Get) (WorkItem, error) {
+	g.MinPosition = c.Position()
+	it, err := ask[WorkItem](ctx, c, wire.APIGet, g)
+	c.Saw(it.Position)
+	return it, err
+}
+
+// List returns a page of items, newest change first, without params and
+// results. A page may be short, even empty, and still have a NextCursor; go on
+// with that as the filter's Cursor until there is none, or use [Client.All].
+func (c *Client) List(ctx context.Context, f Filter) (Page, error) {
+	if f.MinPosition == "" {
+		f.MinPosition = c.Position()
+	}
+	return ask[Page](ctx, c, wire.APIList, f)
+}
+
+// All lists page after page. The filter's Limit is the size of a page. It ends
+// after the first error.
+func (c *Client) All(ctx context.Context, f Filter) iter.Seq2[WorkItem, error] {
+	return func(yield func(WorkItem, error) bool) {
+		for {
+			page, err := c.List(ctx, f)
+			if err != nil {
+				yield(WorkItem{}, err)
+				return
+			}
+			for _, it := range page.Items {
+				if !yield(it, nil) {
+					return
+				}
+			}
+			if f.Cursor = page.NextCursor; f.Cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// History returns an item's events, oldest first.
+func (c *Client) History(ctx context.Context, id string) ([]Event, error) {
+	r, err := ask[wire.HistoryReply](ctx, c, wire.APIHistory, wire.History{ID: id, MinPosition: c.Position()})
+	return r.Events, err
+}
+
+// Logs returns the last records of an item's log, oldest first: limit of them,
+// at most 10,000; 0 means 1,000.
+func (c *Client) Logs(ctx context.Context, id string, limit int) ([]LogRecord, error) {
+	r, err := ask[wire.LogsReply](ctx, c, wire.APILogs, wire.Logs{ID: id, Limit: limit})
+	return r.Records, err
+}
+
+// Stats returns the engine at a glance.
+func (c *Client) Stats(ctx context.Context) (Stats, error) {
+	return ask[Stats](ctx, c, wire.APIStats, wire.See{MinPosition: c.Position()})
+}
+
+// Types lists the types and their settings.
+func (c *Client) Types(ctx context.Context) ([]TypeInfo, error) {
+	r, err := ask[wire.TypesReply](ctx, c, wire.APITypes, wire.See{MinPosition: c.Position()})
+	return r.Types, err
+}
+
+// Workers lists the registered workers.
+func (c *Client) Workers(ctx context.Context) ([]WorkerInfo, error) {
+	r, err := ask[wire.WorkersReply](ctx, c, wire.APIWorkers, struct{}{})
+	return r.Workers, err
+}
+
+// Info describes the engine.
+func (c *Client) Info(ctx context.Context) (Info, error) {
+	return ask[Info](ctx, c, wire.APIInfo, struct{}{})
+}
+
+const (
+	// waitFor is how long the engine holds one wait request. Short enough that
+	// a wait survives an engine's restart soon, long enough to cost nothing.
+	waitFor = 15 * time.Second
+	// maxMergeHops bounds how far Wait follows merged items.
+	maxMergeHops = 16
+)
+
+// Wait returns an item once it is completed, dead or cancelled, trying until
+// ctx ends. Of an item that was merged into another it returns that other one.
+func (c *Client) Wait(ctx context.Context, id string) (WorkItem, error) {
+	for hops := 0; ; {
+		it, err := c.waitOnce(ctx, id)
+		switch {
+		case err != nil:
+			return it, err
+		case it.State == events.StateMerged && it.MergedInto != "":
+			if hops++; hops > maxMergeHops {
+				return it, events.Refuse(events.CodeInternal, "item %s was merged more than %d times over", id, maxMergeHops)
+			}
+			id = it.MergedInto
+		case it.State.Terminal():
+			return it, nil
+		}
+	}
+}
+
+// waitOnce asks once for an item, as it is when it ends or after waitFor.
+func (c *Client) waitOnce(ctx context.Context, id string) (WorkItem, error) {
+	hold := waitFor
+	if end, ok := ctx.Deadline(); ok {
+		hold = max(min(hold, time.Until(end)), time.Millisecond)
+	}
+	req := wire.Wait{ID: id, TimeoutMS: wire.Millis(hold), MinPosition: c.Position()}
+	it, err := askFor[WorkItem](ctx, c, wire.APIWait, req, hold+c.set.tryTimeout, forever)
+	c.Saw(it.Position)
+	return it, err
+}
+
+// Cancel asks that an item be not run, or no longer; reason may be empty.
+// wasRunning says that a worker had it: its handler is being told.
+func (c *Client) Cancel(ctx context.Context, id, reason string) (state events.ItemState, wasRunning bool, err error) {
+	r, err := ask[wire.Cancelled](ctx, c, wire.APICancel, wire.Cancel{ID: id, Reason: reason})
+	c.Saw(r.Position)
+	return r.State, r.WasRunning, err
+}
+
+// Order is what Reschedule changes of a queued item. What is not set stays.
+type Order struct {
+	Priority    *int
+	AvailableAt time.Time     // at most one of these three
+	Delay       time.Duration // from now
+	Now         bool          // whatever it waits for
+}
+
+// Reschedule changes when and in what order a queued item runs. An item in
+// another state is CodeWrongState.
+func (c *Client) Reschedule(ctx context.Context, id string, o Order) error {
+	r, err := ask[wire.Rescheduled](ctx, c, wire.APIReschedule, wire.Reschedule{
+		ID: id, Priority: o.Priority, AvailableAt: o.AvailableAt, DelayMS: wire.Millis(o.Delay), Now: o.Now,
+	})
+	c.Saw(r.Position)
+	return err
+}
+
+// Configure changes some of a type's settings: patch is an object with fields
+// of events.TypeSettings, as JSON or as what encodes to it. It returns the type
+// as it is then.
+func (c *Client) Configure(ctx context.Context, typ string, patch any) (TypeInfo, error) {
+	raw, err := json.Marshal(patch)
+	if err != nil {
+		return TypeInfo{}, events.Refuse(events.CodeBadRequest, "settings of %s can't be written as JSON: %v", typ, err)
+	}
+	return ask[TypeInfo](ctx, c, wire.APIConfigure, wire.Configure{Type: typ, Settings: raw})
+}
+
+// Drain asks a worker to finish what it runs and take no more.
+func (c *Client) Drain(ctx context.Context, worker string) error {
+	_, err := ask[wire.OK](ctx, c, wire.APIDrain, wire.Drain{Worker: worker})
+	return err
+}

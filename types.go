@@ -1,0 +1,146 @@
+package streamwright
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// What the engine answers, as it goes over the wire.
+type (
+	// WorkItem is a work item as queries show it.
+	WorkItem = wire.Item
+	// Submitted says what became of a submission. In the answers of
+	// SubmitMany, Error is set for an item that was refused.
+	Submitted = wire.Submitted
+	// Event is one event of an item's history, or of a tail.
+	Event = wire.HistoryEvent
+	// LogRecord is one line of an item's log.
+	LogRecord = wire.LogRecord
+	// Filter says which items to list, and in pages of what size.
+	Filter = wire.List
+	// Page is a page of items.
+	Page = wire.Listed
+	// Stats is the engine at a glance.
+	Stats = wire.StatsReply
+	// TypeInfo is a type and its settings.
+	TypeInfo = wire.TypeReply
+	// WorkerInfo is a registered worker.
+	WorkerInfo = wire.WorkerInfo
+	// Info describes the engine.
+	Info = wire.InfoReply
+	// Proof is the outcome, or the progress, of Verify and Rebuild.
+	Proof = wire.ProveReply
+)
+
+// Item is one piece of work to submit. Only Type must be set.
+type Item struct {
+	Type   string // a-z and 0-9 with single - or _ between them, at most 63 bytes
+	Params any    // what to do, as JSON; a json.RawMessage is sent as it is; nil is null
+	ID     string // a ULID; empty: the client chooses one
+	// Priority orders the items of a type, 0 to 9, higher first. Nil: 5. See [Priority].
+	Priority *int
+	// DedupKey merges the item into another of its type that has the same key
+	// and is not finished.
+	DedupKey string
+	// IdempotencyKey answers a repeat within 24 hours with the first item,
+	// finished or not.
+	IdempotencyKey string
+	Delay          time.Duration // available so long after it was decided; rounded up to ms
+	AvailableAt    time.Time     // available from then on, at most ten years ahead; not with Delay
+	MaxAttempts    int           // 0: the type's
+	Timeout        time.Duration // of one attempt; rounded up to ms; 0: the type's
+	Capabilities   []string      // that a worker must have
+	Source         string        // who asked
+	Trigger        string        // and why
+	Tenant         string
+	Labels         map[string]string
+	Trace          string // W3C traceparent
+}
+
+// Priority is for [Item].Priority: new(int) set to p.
+func Priority(p int) *int { return &p }
+
+// submission is the item as it goes over the wire. Its error is an
+// *events.Error.
+func (it *Item) submission() (wire.Submit, error) {
+	params, err := encodeParams(it.Params)
+	if err != nil {
+		return wire.Submit{}, err
+	}
+	if it.Delay < 0 || it.Timeout < 0 {
+		return wire.Submit{}, events.Refuse(events.CodeBadTime, "delay and timeout must not be negative (they are %v and %v)", it.Delay, it.Timeout)
+	}
+	return wire.Submit{
+		Type: it.Type, Params: params, ID: it.ID, Priority: it.Priority, DedupKey: it.DedupKey,
+		IdempotencyKey: it.IdempotencyKey, AvailableAt: it.AvailableAt, DelayMS: wire.Millis(it.Delay),
+		MaxAttempts: it.MaxAttempts, TimeoutMS: wire.Millis(it.Timeout), Capabilities: it.Capabilities,
+		Source: it.Source, Trigger: it.Trigger, Tenant: it.Tenant, Labels: it.Labels, Trace: it.Trace,
+	}, nil
+}
+
+func encodeParams(params any) (json.RawMessage, error) {
+	switch p := params.(type) {
+	case nil:
+		return nil, nil
+	case json.RawMessage:
+		if len(p) > 0 && !json.Valid(p) {
+			return nil, events.Refuse(events.CodeBadParams, "params are no JSON document: a text must be in double quotes")
+		}
+		return p, nil
+	}
+	b, err := json.Marshal(params)
+	if err != nil {
+		return nil, events.Refuse(events.CodeBadParams, "params can't be written as JSON: %v", err)
+	}
+	return b, nil
+}
+
+// Params reads an item's params into a T.
+func Params[T any](item WorkItem) (T, error) {
+	var v T
+	if len(item.Params) == 0 {
+		return v, nil
+	}
+	if err := json.Unmarshal(item.Params, &v); err != nil {
+		return v, fmt.Errorf("read the params of item %s: %w", item.ID, err)
+	}
+	return v, nil
+}
+
+// Result reads the result of a completed item into a T; an item that completed
+// without one gives the zero T. For any other item the error is an
+// [*OutcomeError].
+func Result[T any](item WorkItem) (T, error) {
+	var v T
+	if item.State != events.StateCompleted {
+		return v, &OutcomeError{Item: item}
+	}
+	if len(item.Result) == 0 {
+		return v, nil
+	}
+	if err := json.Unmarshal(item.Result, &v); err != nil {
+		return v, fmt.Errorf("read the result of item %s: %w", item.ID, err)
+	}
+	return v, nil
+}
+
+// OutcomeError says that an item has not completed: it is dead, cancelled, or
+// not finished.
+type OutcomeError struct{ Item WorkItem }
+
+func (e *OutcomeError) Error() string {
+	text := fmt.Sprintf("item %s is %s", e.Item.ID, e.Item.State)
+	switch {
+	case e.Item.Error != nil:
+		return fmt.Sprintf("%s after %d attempts: %s (%s)", text, e.Item.Attempt, e.Item.Error.Message, e.Item.Error.Code)
+	case e.Item.Reason != "":
+		return text + ": " + e.Item.Reason
+	case !e.Item.State.Terminal():
+		return text + ", not finished: wait for it first"
+	}
+	return text
+}
