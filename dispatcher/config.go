@@ -57,8 +57,12 @@ type Config struct {
 
 	// Defaults are the settings of types that are first seen.
 	Defaults events.TypeSettings
-	// FileTypes are the settings that engine.toml names, recorded at start.
-	FileTypes map[events.Type]events.TypeSettings
+	// FileTypes lay the settings that engine.toml names over those that the log
+	// has for a type (or Defaults); what differs is recorded at start.
+	FileTypes map[events.Type]func(events.TypeSettings) events.TypeSettings
+	// MaxParams is the largest params that any type takes, in bytes; it bounds
+	// the messages of the intake stream. 0: the default bound.
+	MaxParams int
 	// MaxRunning bounds the items dispatched or running, over all types.
 	MaxRunning int
 	Heartbeat  time.Duration // that workers are asked for, at most
@@ -104,6 +108,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Defaults.Capacity == 0 {
 		c.Defaults = events.DefaultTypeSettings()
+	}
+	if c.MaxParams == 0 {
+		c.MaxParams = events.MaxParamsBytes
 	}
 	if c.MaxRunning == 0 {
 		c.MaxRunning = DefaultMaxRunning

@@ -312,3 +312,6 @@ func (e *Engine) refuseAll() {
 		}
 	}
 }
+
+// Owner is this engine's name in owned events.
+func (e *Engine) Owner() string { return e.cfg.Owner }

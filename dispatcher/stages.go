@@ -2,6 +2,8 @@ package dispatcher
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -63,13 +65,15 @@ func (l *loop) sendReplies() {
 // configure records the settings that engine.toml names, where they differ
 // from the log's.
 func (l *loop) configure() error {
-	for t, set := range l.cfg.FileTypes {
+	for _, t := range slices.Sorted(maps.Keys(l.cfg.FileTypes)) {
 		for !l.room() {
 			l.flush()
 			if err := l.effects(<-l.results); err != nil {
 				return err
 			}
 		}
+		set, _ := l.state.Settings(t)
+		set = l.cfg.FileTypes[t](set)
 		if _, _, err := l.decide(events.Configure{Type: t, Source: events.SourceFile, Settings: set}); err != nil {
 			return err
 		}

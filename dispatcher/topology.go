@@ -59,11 +59,7 @@ func (t *topology) ensureStreams(ctx context.Context) error {
 
 // intakeMaxMsg bounds a submission: the largest params, and its headers.
 func intakeMaxMsg(c *Config) int {
-	largest := c.Defaults.MaxParams
-	for _, s := range c.FileTypes {
-		largest = max(largest, s.MaxParams)
-	}
-	return largest + 64<<10
+	return max(c.MaxParams, c.Defaults.MaxParams) + 64<<10
 }
 
 // ensureDispatch makes the dispatch stream if it is not there. Each life of it

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc64"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -91,6 +92,10 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 			return append(b, `,"data":{}`...), nil
 		}
 		return append(appendTime(b, `,"data":{"deadline":"`, d.Deadline), '}'), nil
+	case *Created:
+		return appendCreated(append(b, `,"data":`...), d)
+	case *Completed:
+		return appendCompleted(append(b, `,"data":`...), d), nil
 	}
 	b = append(b, `,"data":`...)
 	data, err := e.Data()
@@ -126,36 +131,91 @@ func (e *Event) Data() (json.RawMessage, error) {
 	case nil:
 		return nil, nil
 	case *Created:
-		rest := *d
-		rest.Params = nil
-		data, err := json.Marshal(&rest)
-		if err != nil {
-			return nil, err
-		}
-		// data begins with {"params":null
-		const head = len(`{"params":null`)
-		b := make([]byte, 0, len(data)+len(d.Params))
-		b = append(b, `{"params":`...)
-		if d.Params == nil {
-			b = append(b, "null"...)
-		}
-		b = append(b, d.Params...)
-		return append(b, data[head:]...), nil
+		return appendCreated(nil, d)
 	case *Completed:
-		b := strconv.AppendInt([]byte(`{"duration_ms":`), d.DurationMS, 10)
-		if d.Result != nil {
-			b = append(b, `,"result":`...)
-			b = append(b, d.Result...)
-		}
-		return append(b, '}'), nil
+		return appendCompleted(nil, d), nil
 	}
 	return json.Marshal(e.Body)
+}
+
+// appendCreated appends what json.Marshal gives for d, but for the params.
+func appendCreated(b []byte, d *Created) ([]byte, error) {
+	b = append(b, `{"params":`...)
+	if d.Params == nil {
+		b = append(b, "null"...)
+	}
+	b = append(b, d.Params...)
+	b = strconv.AppendInt(append(b, `,"priority":`...), int64(d.Priority), 10)
+	b = strconv.AppendInt(append(b, `,"max_attempts":`...), int64(d.MaxAttempts), 10)
+	b = strconv.AppendInt(append(b, `,"timeout_ms":`...), d.TimeoutMS, 10)
+	b = appendOptText(b, `,"dedup_key":`, d.DedupKey)
+	b = appendOptText(b, `,"idempotency_key":`, d.IdempotencyKey)
+	b = appendTime(b, `,"idempotency_until":"`, d.IdempotencyUntil)
+	b = appendTime(b, `,"available_at":"`, d.AvailableAt)
+	var err error
+	if len(d.Capabilities) > 0 {
+		if b, err = appendAny(b, `,"capabilities":`, d.Capabilities); err != nil {
+			return nil, err
+		}
+	}
+	b = appendOptText(b, `,"tenant":`, d.Tenant)
+	if len(d.Labels) > 0 {
+		if b, err = appendAny(b, `,"labels":`, d.Labels); err != nil {
+			return nil, err
+		}
+	}
+	if d.Provenance != (Provenance{}) {
+		if b, err = appendAny(b, `,"provenance":`, d.Provenance); err != nil {
+			return nil, err
+		}
+	}
+	b = appendOptText(b, `,"traceparent":`, d.Trace)
+	b = appendOptText(b, `,"digest":`, d.Digest)
+	if d.Intake.Seq > 0 {
+		b = strconv.AppendUint(append(b, `,"intake_seq":`...), d.Intake.Seq, 10)
+	}
+	b = appendOptText(b, `,"msg_id":`, d.MsgID)
+	b = appendTime(b, `,"msg_id_until":"`, d.MsgIDUntil)
+	return append(b, '}'), nil
+}
+
+func appendCompleted(b []byte, d *Completed) []byte {
+	b = strconv.AppendInt(append(b, `{"duration_ms":`...), d.DurationMS, 10)
+	if d.Result != nil {
+		b = append(append(b, `,"result":`...), d.Result...)
+	}
+	return append(b, '}')
+}
+
+func appendOptText(b []byte, name, s string) []byte {
+	if s == "" {
+		return b
+	}
+	b = append(b, name...)
+	if !strings.ContainsAny(s, "<>&") { // json.Marshal escapes these
+		return appendText(b, s)
+	}
+	q, _ := json.Marshal(s) // a string can't fail
+	return append(b, q...)
+}
+
+func appendAny(b []byte, name string, v any) ([]byte, error) {
+	data, err := json.Marshal(v)
+	return append(append(b, name...), data...), err
 }
 
 // DecodeEvent reads an event's JSON. Seq is left to the caller. Its errors
 // wrap [ErrCorrupt], except that of a newer envelope, [ErrNewer]. A kind
 // that this package has no payload for keeps none.
 func DecodeEvent(data []byte) (Event, error) {
+	if e, ok := decodeOwn(data); ok {
+		return e, nil
+	}
+	return decodeAny(data)
+}
+
+// decodeAny is DecodeEvent for any JSON that is an event's.
+func decodeAny(data []byte) (Event, error) {
 	var env envelope
 	if err := json.Unmarshal(data, &env); err != nil {
 		return Event{}, fmt.Errorf("decode event: %w: %w", ErrCorrupt, err)

@@ -109,7 +109,7 @@ func (d *decider) configure(c Configure) (Decision, error) {
 	if !known && len(d.s.types) >= MaxTypes {
 		return Decision{}, tooManyTypes(c.Type)
 	}
-	if known && t.Source == c.Source && equalSettings(t.Settings, c.Settings) {
+	if known && equalSettings(t.Settings, c.Settings) {
 		return Decision{Repeat: true}, nil
 	}
 	return Decision{Events: []Event{d.configured(c.Type, c.Source, c.Settings)}}, nil

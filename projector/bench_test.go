@@ -83,6 +83,7 @@ func BenchmarkRebuild(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StopTimer()
+				b.ReportMetric(float64(s.DiskBytes())/float64(l.last()), "disk-bytes/event")
 				s.Close()
 				b.StartTimer()
 			}

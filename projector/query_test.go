@@ -390,3 +390,41 @@ func TestOptions(t *testing.T) {
 		t.Error("bad options were accepted")
 	}
 }
+
+// An item is found from the moment that it is committed, whatever its id is,
+// also in a store that has been opened anew.
+func TestItemsWithAnyID(t *testing.T) {
+	dir := t.TempDir()
+	live, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSim(t, 1, live)
+	now := s.newID()
+	ids := []events.ID{now, {15: 1}, {0: 0x7f, 15: 1}, {0: 0x10}, {0: 0x7f, 15: 2}}
+	for i, id := range ids {
+		if it, err := live.Item(id); it != nil || err != nil {
+			t.Fatalf("%s is there already: %v", id, err)
+		}
+		s.submit(events.Submit{Type: "email", ID: id})
+		s.project()
+		if i == 2 {
+			if err := live.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if live, err = Open(dir, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			s.store = live
+			s.restate(live)
+		}
+		for _, id := range ids[:i+1] {
+			if it, err := live.Item(id); it == nil || err != nil {
+				t.Fatalf("%s is not there: %v", id, err)
+			}
+		}
+	}
+	if err := live.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -372,7 +372,11 @@ func TestRebuildLive(t *testing.T) {
 	s := newSim(t, 9, live)
 	s.run(3000, 100)
 	tamper(t, live, idKey(prefixParams, s.ids[0]), []byte("changed"))
+	last := s.submit(events.Submit{Type: "email", ID: events.ID{0: 0x7f}})
+	s.project()
 	at := live.Applied()
+	lost := events.ID{} // as if the store had been opened without that item
+	live.newest.Store(&lost)
 	if err := live.Rebuild(context.Background(), s.log, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -380,6 +384,9 @@ func TestRebuildLive(t *testing.T) {
 		t.Fatalf("the position moved from %d to %d", at, live.Applied())
 	}
 	same(t, live, replayed(t, s.log, s.log.last()))
+	if it, err := live.Item(last); it == nil || err != nil {
+		t.Fatalf("an item that the rebuild brought back: %v, %v", it, err)
+	}
 	if id, err := live.Identity(); id != "this one" || err != nil {
 		t.Fatalf("identity %q, %v", id, err)
 	}

@@ -1,0 +1,173 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// codecEvents are events of every kind that has a payload, empty and full.
+func codecEvents() []Event {
+	at := time.Date(2025, 1, 2, 3, 4, 5, 678900000, time.UTC)
+	id := ID{1, 2, 3, 15: 9}
+	until := at.Add(time.Hour)
+	bodies := []Body{
+		&Created{Params: json.RawMessage(`null`)},
+		&Created{Params: json.RawMessage(`{"a": [1, {"b":"}\"]"}], "c" : "ü<>&"}`), Priority: 9, MaxAttempts: 3, TimeoutMS: 300000,
+			DedupKey: "a<b>&c", IdempotencyKey: "i", IdempotencyUntil: until, AvailableAt: until,
+			Capabilities: []string{"gpu", "x,y]"}, Tenant: "té", Labels: map[string]string{"k": "v}", "a": "<"},
+			Provenance: Provenance{Source: "s", Trigger: "t\n"}, Trace: "00-1", Digest: "d", Intake: Intake{Seq: 7, MsgID: "m", MsgIDUntil: until}},
+		&Created{Params: json.RawMessage(`"text"`), Intake: Intake{Seq: 1 << 62}, Tenant: `quote " and \ `},
+		&Merged{Into: id, Reason: "dedup"},
+		&Queued{Reason: "submitted", OrderAt: at}, &Queued{Reason: "re\x00try", OrderAt: at, AvailableAt: until},
+		&Claimed{Token: NewToken(3, 99), StartBy: until},
+		&Running{}, &Running{Deadline: until},
+		&Completed{DurationMS: 12}, &Completed{DurationMS: -1, Result: json.RawMessage(`[true, {"x":1e9}]`)},
+		&Failed{Error: "line\nline", Code: "error", Retryable: true, DurationMS: 5},
+		&Dead{Reason: "exhausted", Attempts: 3, Error: "e", Code: "c"},
+		&Cancelled{Reason: "cancelled", WasRunning: true},
+		&Released{Reason: "released"},
+		&Rescheduled{Priority: 1, OrderAt: at, AvailableAt: until},
+		&Rejected{Code: "bad_params", Message: "m", Headers: map[string][]string{"A": {"b"}}, Bytes: []byte{0, 255}, Size: 2, Intake: Intake{Seq: 3}},
+		&Owned{Epoch: 4, Owner: "o", Version: "v", Barrier: true},
+		&TypeConfigured{Source: "file", Settings: DefaultTypeSettings()},
+	}
+	var evs []Event
+	for i, b := range bodies {
+		e := Event{Kind: b.kind(), ID: id, Type: "email-x", At: at, Body: b}
+		if i%2 == 0 {
+			e.Tx, e.Attempt, e.Worker, e.At = Tx{N: 2, Of: 3}, 2, "worker-1.a", at.Truncate(time.Second)
+		}
+		evs = append(evs, e)
+	}
+	return append(evs,
+		Event{Kind: KindOwned, At: at, Body: &Owned{Epoch: 1}},
+		Event{Kind: KindPruned, At: at},
+		Event{Kind: KindReplayed, ID: id, Type: "email", At: at})
+}
+
+// TestCreatedIsWhatMarshalGives holds the encoding by hand to encoding/json's.
+func TestCreatedIsWhatMarshalGives(t *testing.T) {
+	for _, e := range codecEvents() {
+		var want []byte
+		var err error
+		switch d := e.Body.(type) {
+		case *Created:
+			rest := *d
+			rest.Params = nil
+			want, err = json.Marshal(&rest)
+			want = bytes.Replace(want, []byte("null"), d.Params, 1)
+		case *Completed, nil: // results stand as they came
+			continue
+		default:
+			want, err = json.Marshal(e.Body)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := e.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var env envelope
+		if err := json.Unmarshal(data, &env); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(env.Data, want) {
+			t.Errorf("%s: the payload is\n%s, json.Marshal gives\n%s", e.Kind, env.Data, want)
+		}
+	}
+}
+
+// TestOwnFormIsDecodedTheQuickWay keeps the quick way from falling out of use
+// by a change of the encoding.
+func TestOwnFormIsDecodedTheQuickWay(t *testing.T) {
+	for _, e := range codecEvents() {
+		data, err := e.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		general, err := decodeAny(data)
+		if err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		if own, ok := decodeOwn(data); ok && !reflect.DeepEqual(own, general) {
+			t.Errorf("%s:\nquick   %+v\ngeneral %+v", data, own, general)
+		} else if !ok && e.Body != nil && !bytes.ContainsAny(data, "\\\xc3") {
+			t.Errorf("not decoded the quick way: %s", data)
+		}
+		again, err := general.AppendJSON(nil)
+		if err != nil || !bytes.Equal(again, data) {
+			t.Errorf("encoded again: %v\n%s\n%s", err, data, again)
+		}
+	}
+}
+
+// TestMutatedEventsDecodeAlike changes events at random: what the quick way
+// accepts, the general way reads the same.
+func TestMutatedEventsDecodeAlike(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	evs := codecEvents()
+	accepted := 0
+	for range 200_000 {
+		data, err := evs[r.IntN(len(evs))].AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 1 + r.IntN(2) {
+			mutate(r, &data)
+		}
+		if alike(t, data) {
+			accepted++
+		}
+	}
+	if accepted < 1000 {
+		t.Errorf("only %d mutations were accepted at all", accepted)
+	}
+}
+
+func mutate(r *rand.Rand, data *[]byte) {
+	const chars = `{}[]",:\ 0123456789-+.eEtfnulrsaZz` + "\x00\x7f\xff\n"
+	b := *data
+	i := r.IntN(len(b))
+	c := chars[r.IntN(len(chars))]
+	switch r.IntN(3) {
+	case 0:
+		b[i] = c
+	case 1:
+		b = append(b[:i], b[i+1:]...)
+	case 2:
+		b = append(b[:i], append([]byte{c}, b[i:]...)...)
+	}
+	*data = b
+}
+
+// alike fails if the quick way reads data otherwise than the general way.
+func alike(t *testing.T, data []byte) bool {
+	own, ok := decodeOwn(data)
+	if !ok {
+		return false
+	}
+	general, err := decodeAny(data)
+	if err != nil {
+		t.Fatalf("the quick way accepts %q, the general way: %v", data, err)
+	}
+	if !reflect.DeepEqual(own, general) {
+		t.Fatalf("%q:\nquick   %+v\ngeneral %+v", data, own, general)
+	}
+	return true
+}
+
+func FuzzDecodeEvent(f *testing.F) {
+	for _, e := range codecEvents() {
+		data, err := e.AppendJSON(nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { alike(t, data) })
+}
