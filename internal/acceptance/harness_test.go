@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -315,3 +316,17 @@ func (g *gate) run(ctx context.Context, it *workers.RawItem) (any, error) {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func contains(s, sub string) bool { return strings.Contains(s, sub) }
+
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	return must(json.Marshal(v))(t)
+}
+
+func fromJSON(t *testing.T, data []byte, v any) {
+	t.Helper()
+	if err := json.Unmarshal(data, v); err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+}
