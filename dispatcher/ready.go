@@ -11,6 +11,9 @@ import (
 // dispatched already or not due yet are passed over.
 const maxScan = 2048
 
+// maxPages bounds the pages that one call of best reads.
+const maxPages = 8
+
 const levels = int(events.MaxPriority) + 1
 
 // readyQueues are the queues of what may run, a window for each type, lane and
@@ -93,8 +96,9 @@ type head struct {
 // one: the highest of priority × ageStep + time waited, over the heads of the
 // queues. Within a queue all items age alike, so its head is its best, and the
 // cost does not depend on how many wait. stalled says that a queue's next page
-// can't be read until the projection has caught up.
+// is still to be read: at once, or when the projection has caught up.
 func (r *readyQueues) best(t events.Type, ageStep time.Duration, now time.Time, admits func(lane string) bool, caughtUp bool) (b head, ok, stalled bool, err error) {
+	pages := 0
 	for name, ln := range r.types[t] {
 		if !admits(name) {
 			continue
@@ -104,7 +108,7 @@ func (r *readyQueues) best(t events.Type, ageStep time.Duration, now time.Time, 
 				continue
 			}
 			for w.wantsPage() {
-				if !caughtUp {
+				if pages++; !caughtUp || pages > maxPages {
 					return head{}, false, true, nil
 				}
 				if err := r.page(projector.ReadyQueue{Type: t, Lane: name, Priority: events.Priority(p)}, w, now); err != nil {

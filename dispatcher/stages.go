@@ -60,29 +60,11 @@ func (l *loop) sendReplies() {
 	}
 }
 
-// configure records the settings that engine.toml names, where they differ
-// from the log's.
-func (l *loop) configure() error {
-	for t, set := range l.cfg.FileTypes {
-		for !l.room() {
-			l.flush()
-			if err := l.effects(<-l.results); err != nil {
-				return err
-			}
-		}
-		if _, _, err := l.decide(events.Configure{Type: t, Source: events.SourceFile, Settings: set}); err != nil {
-			return err
-		}
-	}
-	l.building.confirm = false
-	return nil
-}
-
 // errUnknown answers what was under way when an ownership ended.
 var errUnknown = events.Refuse(events.CodeUnavailable, "the engine is recovering and does not know what became of this: ask again, with the same id")
 
-// abandon answers everything that was taken and can't be finished, and takes
-// what the stages still send.
+// abandon answers everything that was taken and can't be finished, after an
+// error, and takes what the appender still sends.
 func (l *loop) abandon(err error) {
 	if err == nil {
 		return
