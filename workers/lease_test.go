@@ -125,6 +125,7 @@ func TestLeaseLostWithoutConnection(t *testing.T) {
 	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("cause %v", err)
 	}
+	poll(t, "the report under way", func() bool { return w.Stats().Settling == 1 })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w.nc.Close() // else Stop waits for an engine that may come back

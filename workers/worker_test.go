@@ -108,6 +108,7 @@ func TestRunsItems(t *testing.T) {
 
 func TestManyItemsAreBatched(t *testing.T) {
 	r := newRig(t)
+	r.putsBack = true // on a busy machine some may be held for too long
 	w := r.worker(Config{Concurrency: 50})
 	var mu sync.Mutex
 	seen := map[events.ID]int{}
@@ -141,7 +142,7 @@ func TestManyItemsAreBatched(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t.Logf("%d report requests for %d reports, the largest of %d", r.requests, 2*n, r.largest)
-	if len(seen) != n || r.requests > n || r.largest > MaxReports {
+	if len(seen) != n || r.requests > n+int(w.Stats().Released) || r.largest > MaxReports {
 		t.Errorf("%d items ran with %d requests, the largest of %d", len(seen), r.requests, r.largest)
 	}
 }
