@@ -118,7 +118,8 @@ func (s *Service) endpoints() map[string]func(*call) {
 	}
 }
 
-// Start begins to answer. The engine must be ready.
+// Start begins to answer, and returns once requests reach it. The engine must
+// be ready. Calling it again does nothing.
 func (s *Service) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,6 +143,10 @@ func (s *Service) Start() error {
 		if err != nil {
 			return errors.Join(fmt.Errorf("start api service: endpoint %s: %w", name, err), svc.Stop())
 		}
+	}
+	// The server has the subscriptions once it has answered this.
+	if err := s.Conn.FlushTimeout(controlTimeout); err != nil {
+		return errors.Join(fmt.Errorf("start api service: %w", err), svc.Stop())
 	}
 	s.micro = svc
 	return nil
