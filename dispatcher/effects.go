@@ -153,6 +153,9 @@ func (l *loop) pageTimers() error {
 // onSignals handles what other goroutines have left.
 func (l *loop) onSignals() error {
 	t := l.signals.take()
+	if t.reload {
+		return errReload
+	}
 	now := l.clock.now()
 	if t.registry {
 		l.registryChanged(now)

@@ -315,3 +315,15 @@ func (e *Engine) refuseAll() {
 
 // Owner is this engine's name in owned events.
 func (e *Engine) Owner() string { return e.cfg.Owner }
+
+// errReload ends an ownership that is asked to.
+var errReload = errors.New("asked to start again from the log")
+
+// Reload has the engine drop what it holds in memory and start again from the
+// projection and the log, as after a failed append: for when the projection has
+// been replaced.
+func (e *Engine) Reload() {
+	if s := e.signals.Load(); s != nil {
+		s.leave(func(s *signals) { s.reload = true })
+	}
+}

@@ -20,6 +20,7 @@ type signals struct {
 	registry bool       // the registry has changed
 	lost     bool       // the dispatch stream is another
 	sweep    bool
+	reload   bool           // start again from the log
 	failed   []events.Token // messages that could not be pushed
 	expired  []expiry
 	beats    []wire.Heartbeat
@@ -103,6 +104,7 @@ func bounded[T any](s *signals, list []T, v T) []T {
 // taken is what the loop takes at once.
 type taken struct {
 	registry, lost, sweep bool
+	reload                bool
 	failed                []events.Token
 	expired               []expiry
 	beats                 []wire.Heartbeat
@@ -112,8 +114,8 @@ type taken struct {
 func (s *signals) take() taken {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := taken{s.registry, s.lost, s.sweep, s.failed, s.expired, s.beats, s.types}
-	s.registry, s.lost, s.sweep = false, false, false
+	t := taken{s.registry, s.lost, s.sweep, s.reload, s.failed, s.expired, s.beats, s.types}
+	s.registry, s.lost, s.sweep, s.reload = false, false, false, false
 	s.failed, s.expired, s.beats, s.types = nil, nil, nil, nil
 	return t
 }

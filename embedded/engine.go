@@ -58,6 +58,7 @@ type Engine struct {
 	store      *projector.Store
 	dispatcher *dispatcher.Engine
 	service    *api.Service
+	metrics    *api.Metrics
 	http       *api.HTTP
 	mirror     *mirror
 	execs      []*execWorker
@@ -70,7 +71,7 @@ type Engine struct {
 // engines can run in one process, each with a folder of its own or in memory.
 // A failure undoes what has been started, and its error says what to do.
 func Start(ctx context.Context, o Options) (*Engine, error) {
-	e := &Engine{o: o, cfg: o.config(), log: o.Logger}
+	e := &Engine{o: o, cfg: o.config(), log: o.Logger, metrics: api.NewMetrics()}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -211,28 +212,71 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	if e.dispatcher, err = dispatcher.New(c); err != nil {
 		return err
 	}
-	if err := e.newFaces(); err != nil {
+	if err := e.newFaces(ctx); err != nil {
 		return err
 	}
-	return e.dispatcher.Start(ctx)
+	if err := e.dispatcher.Start(ctx); err != nil {
+		return err
+	}
+	return e.mirror.start()
 }
 
 // hooks tell the faces and the mirrors what happens.
 func (e *Engine) hooks() dispatcher.Hooks {
-	return dispatcher.Hooks{
+	return e.metrics.Hook(dispatcher.Hooks{
 		Projected: func(c *events.Changes) {
-			e.service.Notify(c)
+			e.service.Notify(c.Items)
 			e.mirror.projected(c)
 		},
 		Owned:   e.mirror.owned,
 		Workers: e.mirror.workersChanged,
-		Appended: func(n, bytes int, took time.Duration) {
-			e.http.Appended(n, bytes, took)
-		},
-		LeaseExpired: func(t events.Type) { e.http.LeaseExpired(t) },
-		Dispatched:   func(t events.Type) { e.http.Dispatched(t) },
-		Lost:         func(error) { e.http.Lost() },
+	})
+}
+
+// newFaces makes the API, which answers once it is started.
+func (e *Engine) newFaces(ctx context.Context) error {
+	logs, err := api.OpenLogs(ctx, api.LogsConfig{
+		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.cfg.Limits.LogMaxBytes,
+	})
+	if err != nil {
+		return err
 	}
+	e.service, err = api.New(api.Config{
+		Conn: e.nc, Names: e.names(), Core: e.dispatcher, Queries: e.store, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
+		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
+			return e.cfg.Types[t].Patch.Conflicts(wanted)
+		},
+		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir()},
+	})
+	return err
+}
+
+// startFaces begins to answer.
+func (e *Engine) startFaces(context.Context) (err error) {
+	if err := e.service.Start(); err != nil {
+		return err
+	}
+	if e.cfg.Server.HTTP != config.Off {
+		e.http, err = e.service.ListenHTTP(e.cfg.Server.HTTP)
+	}
+	return err
+}
+
+// prover replays the log for the API.
+type prover struct{ e *Engine }
+
+func (p prover) Verify(ctx context.Context, progress projector.Progress) (projector.Verified, error) {
+	return p.e.store.Verify(ctx, p.e.eventLog, progress)
+}
+
+// Rebuild replaces the store, and has the dispatcher start again from it: what
+// it holds in memory may have come from a store that was wrong.
+func (p prover) Rebuild(ctx context.Context, progress projector.Progress) error {
+	if err := p.e.store.Rebuild(ctx, p.e.eventLog, progress); err != nil {
+		return err
+	}
+	p.e.dispatcher.Reload()
+	return nil
 }
 
 // Connect opens an in-process connection (or one to the NATS that the engine
@@ -256,7 +300,12 @@ func (e *Engine) URL() string {
 }
 
 // HTTP is where /healthz and /metrics are; empty if nothing listens.
-func (e *Engine) HTTP() string { return e.http.Addr() }
+func (e *Engine) HTTP() string {
+	if e.http == nil {
+		return ""
+	}
+	return e.http.Addr()
+}
 
 // Traffic is how many messages the embedded server has taken in and sent.
 func (e *Engine) Traffic() (in, out int64) {

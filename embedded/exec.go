@@ -47,7 +47,7 @@ func (e *Engine) startExec(ctx context.Context, typ events.Type, x *config.Exec)
 		nc.Close()
 		return err
 	}
-	workers.HandleRaw(w, string(typ), process.Handler(x.Command, process.Options{Grace: x.Grace}))
+	workers.HandleRaw(w, string(typ), process.Handler(x.Command, process.Grace(x.Grace)))
 	e.execs = append(e.execs, &execWorker{nc: nc, w: w})
 	return w.Start(ctx)
 }

@@ -181,7 +181,7 @@ func capabilities(in []string) ([]string, error) {
 		return nil, Refuse(CodeTooLarge, "the item asks for %d capabilities: at most %d", len(in), MaxCapabilities)
 	}
 	for _, c := range in {
-		if !capabilityPattern.MatchString(c) || len(c) > MaxCapabilityLen {
+		if !words(c, "-") || len(c) > MaxCapabilityLen {
 			return nil, Refuse(CodeBadRequest, "%q is no capability: use at most %d characters of a-z and 0-9 with single - between them", clip(c, 80), MaxCapabilityLen)
 		}
 	}
@@ -202,7 +202,8 @@ func labels(in map[string]string) (map[string]string, error) {
 	if len(in) > MaxLabels {
 		return nil, Refuse(CodeTooLarge, "the item has %d labels: at most %d", len(in), MaxLabels)
 	}
-	for k, v := range in {
+	for _, k := range slices.Sorted(maps.Keys(in)) { // in order, so that the refusal is the same each time
+		v := in[k]
 		if k == "" || strings.ContainsAny(k, "=,") {
 			return nil, Refuse(CodeBadRequest, "%q is no label name: it must not be empty nor have = or , in it", clip(k, 80))
 		}

@@ -25,8 +25,8 @@ func (w *Worker) drainByEngine() {
 // noteDrained says so when a drain asked for by the engine is complete.
 // REQUIRES: mu.
 func (w *Worker) noteDrained() {
-	if w.phase == phaseDraining && !w.drainAsked && len(w.runs) == 0 && w.lanesClosed() {
-		w.drainAsked = true
+	if w.phase == phaseDraining && !w.drainDone && len(w.runs) == 0 && w.lanesClosed() {
+		w.drainDone = true
 		close(w.drained)
 	}
 }

@@ -64,21 +64,22 @@ type fakeEngine struct {
 	js    jetstream.JetStream
 	names wire.Names
 
-	mu       sync.Mutex
-	lease    time.Duration
-	timeout  time.Duration
-	beatMS   int64
-	window   int
-	items    map[string]*fakeItem
-	waiting  []*fakeItem // submitted while nothing may be dispatched
-	workers  map[string]string
-	tokens   uint64
-	requests int
-	largest  int
-	beats    []wire.Heartbeat
-	gone     []string // unregistered
-	logs     []wire.LogRecord
-	subs     []*nats.Subscription
+	mu        sync.Mutex
+	lease     time.Duration
+	timeout   time.Duration
+	beatMS    int64
+	window    int
+	items     map[string]*fakeItem
+	waiting   []*fakeItem // submitted while nothing may be dispatched
+	workers   map[string]string
+	tokens    uint64
+	completed int
+	requests  int
+	largest   int
+	beats     []wire.Heartbeat
+	gone      []string // unregistered
+	logs      []wire.LogRecord
+	subs      []*nats.Subscription
 	// refuse, if set, may answer a report before the table does.
 	refuse     func(r wire.Report) *wire.Error
 	beatReply  wire.HeartbeatReply
@@ -180,7 +181,8 @@ func (f *fakeEngine) register(m *nats.Msg) any {
 		reply.Session = ulid.Make().String()
 	}
 	for _, typ := range r.Types {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		// Short: a server that is shutting down never answers.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		_, err := f.js.CreateOrUpdateConsumer(ctx, f.names.DispatchStream(), jetstream.ConsumerConfig{
 			Durable: typ, FilterSubject: f.names.Run(events.Type(typ), ""), AckWait: f.lease, MaxDeliver: 1,
 			AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: f.window, MemoryStorage: true,
@@ -273,6 +275,7 @@ func (f *fakeEngine) decide(r wire.Report) wire.Reported {
 	switch r.Event {
 	case wire.ReportComplete:
 		it.state = events.StateCompleted
+		f.completed++
 	case wire.ReportFail:
 		it.state = events.StateFailed
 	case wire.ReportRelease:

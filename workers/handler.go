@@ -33,6 +33,10 @@ type registration struct {
 	handler Handler
 	limit   int
 	strict  bool
+
+	// Guarded by Worker.mu.
+	held    int // items of the type waiting for a slot
+	inSlots int // items of the type claiming or running
 }
 
 // Handle makes w run fn for items of a type, with their params decoded into a

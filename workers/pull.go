@@ -42,10 +42,25 @@ func (w *Worker) openConsumer(stream, name string, reg *registration, epoch int)
 			c.drop()
 			return nil, fmt.Errorf("subscribe to the inbox of consumer %s: %w", name, err)
 		}
+		// What may be pending is bounded by what is asked for.
+		if err := sub.SetPendingLimits(-1, -1); err != nil {
+			w.log.Debug("can't lift the pending limits of an inbox", "err", err)
+		}
 		l.sub = sub
 		c.lanes = append(c.lanes, l)
 	}
 	return c, nil
+}
+
+// mend makes a consumer that was gone usable again. REQUIRES: Worker.mu.
+func (c *consumer) mend() {
+	if !c.broken {
+		return
+	}
+	c.broken = false
+	for _, l := range c.lanes {
+		l.left = 0
+	}
 }
 
 // drop gives up the lanes at once. What the server has sent and this worker
@@ -94,7 +109,7 @@ func (w *Worker) free(c *consumer) int {
 	}
 	n += w.allowance() - len(w.held)
 	if limit := c.reg.limit; limit > 0 {
-		n = min(n, limit-w.occupied(c.reg))
+		n = min(n, limit-c.reg.inSlots-c.reg.held)
 	}
 	if n <= 0 {
 		return 0
@@ -173,7 +188,9 @@ func (w *Worker) onPullStatus(c *consumer, l *lane, status, text string) {
 	}
 	l.left = 0
 	switch {
-	case status == "408", status == "409" && text == "Leadership Change":
+	case status == "408": // nothing came in 30 s
+	case status == "409" && (text == "Leadership Change" || text == "Server Shutdown"):
+		c.pause = time.Now().Add(backoffMin)
 	case status == "503", status == "409" && text == "Consumer Deleted", status == "404":
 		if !c.broken {
 			w.log.Info("a consumer is gone: registering again", "consumer", c.name, "status", status, "description", text)

@@ -165,7 +165,11 @@ func (s *sender) send() {
 	}
 	err := s.ask()
 	if err != nil {
-		w.log.Debug("reports got no answer; asking again", "reports", len(s.batch), "err", err)
+		level := w.log.Debug
+		if !transient(err) {
+			level = w.log.Warn
+		}
+		level("reports got no answer; asking again", "reports", len(s.batch), "err", err)
 		s.q.addLater(s.batch)
 		return
 	}

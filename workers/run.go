@@ -22,7 +22,7 @@ const (
 	running            // holds a slot
 	settling           // outcome reported, not answered
 	returning          // handed back unclaimed, not answered
-	gone
+	gone               // not counted
 	numRunStates
 )
 
@@ -81,18 +81,37 @@ func parseRun(msg *nats.Msg, types map[events.Type]*registration, now time.Time)
 // lapsed reports whether the lease has run out if it was never renewed.
 func (r *run) lapsed(now time.Time) bool { return now.Sub(r.received) >= r.lease }
 
+// timeout is how long the attempt may take; 0 if nobody has said.
+func (r *run) timeout(reply *wire.Reported) time.Duration {
+	if reply.TimeoutMS > 0 {
+		return time.Duration(reply.TimeoutMS) * time.Millisecond
+	}
+	d, _ := time.ParseDuration(r.msg.Header.Get(wire.HeaderDeadline)) // absent: 0
+	return d
+}
+
 // holdUntil is when a held item is handed back.
 func (r *run) holdUntil() time.Time { return r.received.Add(min(HoldLimit, r.lease/4)) }
 
 // setState moves r and keeps the counts. REQUIRES: Worker.mu.
 func (w *Worker) setState(r *run, s runState) {
-	w.counts[r.state]--
-	w.counts[s]++
+	w.count(r, -1)
+	r.state = s
 	if s == gone {
 		delete(w.runs, r.token)
-		w.counts[gone] = 0
+		return
 	}
-	r.state = s
+	w.count(r, 1)
+}
+
+func (w *Worker) count(r *run, by int) {
+	w.counts[r.state] += by
+	switch r.state {
+	case held:
+		r.reg.held += by
+	case claiming, running:
+		r.reg.inSlots += by
+	}
 }
 
 // busy is the number of slots taken. REQUIRES: mu.
@@ -113,28 +132,6 @@ func (w *Worker) allowance() int {
 	return w.cfg.Prefetch
 }
 
-// occupied counts what a type with a limit has held or in a slot. REQUIRES: mu.
-func (w *Worker) occupied(reg *registration) int {
-	n := w.busyOf(reg)
-	for _, r := range w.held {
-		if r.reg == reg {
-			n++
-		}
-	}
-	return n
-}
-
-// busyOf counts the slots that a type holds. It is only asked for types with a
-// limit. REQUIRES: mu.
-func (w *Worker) busyOf(reg *registration) (n int) {
-	for _, r := range w.runs {
-		if r.reg == reg && (r.state == claiming || r.state == running) {
-			n++
-		}
-	}
-	return n
-}
-
 // arrive takes in a dispatched message. REQUIRES: mu.
 func (w *Worker) arrive(msg *nats.Msg) {
 	now := time.Now()
@@ -149,7 +146,7 @@ func (w *Worker) arrive(msg *nats.Msg) {
 		return
 	}
 	w.runs[r.token] = r
-	w.counts[held]++
+	w.count(r, 1)
 	if w.phase != phaseActive {
 		w.handBack(r, "shutdown")
 		return
@@ -177,7 +174,7 @@ func (w *Worker) admit() {
 			rest = append(rest, w.held[i:]...)
 			break
 		}
-		if r.reg.limit > 0 && w.busyOf(r.reg) >= r.reg.limit {
+		if r.reg.limit > 0 && r.reg.inSlots >= r.reg.limit {
 			rest = append(rest, r)
 			continue
 		}
@@ -237,10 +234,10 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 		ID: r.id, Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.attempt)),
 		Raw: json.RawMessage(r.msg.Data), Trace: r.msg.Header.Get(wire.HeaderTrace),
 	}
-	if reply.TimeoutMS > 0 {
+	if timeout := r.timeout(reply); timeout > 0 {
 		// Counted from when the claim was sent, so that this worker's own
 		// report of a timeout comes before the engine's timer.
-		item.Deadline = asked.Add(time.Duration(reply.TimeoutMS) * time.Millisecond)
+		item.Deadline = asked.Add(timeout)
 	}
 	ctx, cancel := context.WithCancelCause(w.base)
 	r.cancel = cancel

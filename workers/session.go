@@ -126,7 +126,7 @@ func (w *Worker) adopt(fresh map[string]*consumer, reply *wire.Registered, epoch
 	old := w.consumers
 	w.consumers = fresh
 	for _, c := range fresh {
-		c.broken = false
+		c.mend()
 	}
 	w.session = reply.Session
 	if reply.HeartbeatMS > 0 {
@@ -208,7 +208,9 @@ func (s *session) step() time.Duration {
 		if err = w.tryRegister(w.intake); err == nil {
 			s.registered()
 		}
-	case !time.Now().Before(s.beatAt):
+	case !registered || !time.Now().Before(s.beatAt):
+		// A worker that ends does not pull again, and a heartbeat is enough
+		// to make a new engine know it.
 		if err = w.beat(w.life); err == nil {
 			s.registered()
 		}
@@ -247,6 +249,7 @@ func (w *Worker) beat(ctx context.Context) error {
 		}
 		return err
 	}
+	w.registered = w.registered || w.phase != phaseActive
 	w.endRuns(reply.Cancel, ErrLeaseLost)
 	if reply.ShouldDrain {
 		w.drainByEngine()

@@ -66,7 +66,7 @@ type Worker struct {
 	registered bool
 	session    string
 	heartbeat  time.Duration
-	drainAsked bool
+	drainDone  bool
 	control    *nats.Subscription
 	consumers  map[string]*consumer // by name
 	runs       map[string]*run      // by token: everything pulled and not gone

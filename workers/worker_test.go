@@ -156,10 +156,12 @@ func TestFailures(t *testing.T) {
 		"later": func(context.Context, *Item[sum]) (any, error) {
 			return nil, WithCode(RetryAfter(boom, 1500*time.Millisecond), "busy")
 		},
-		"panic":   func(context.Context, *Item[sum]) (any, error) { panic(boom) },
-		"chan":    func(context.Context, *Item[sum]) (any, error) { return make(chan int), nil },
-		"large":   func(context.Context, *Item[sum]) (any, error) { return strings.Repeat("x", events.MaxResultBytes), nil },
-		"longest": func(context.Context, *Item[sum]) (any, error) { return nil, errors.New(strings.Repeat("é", events.MaxErrorText)) },
+		"panic": func(context.Context, *Item[sum]) (any, error) { panic(boom) },
+		"chan":  func(context.Context, *Item[sum]) (any, error) { return make(chan int), nil },
+		"large": func(context.Context, *Item[sum]) (any, error) { return strings.Repeat("x", events.MaxResultBytes), nil },
+		"longest": func(context.Context, *Item[sum]) (any, error) {
+			return nil, errors.New(strings.Repeat("é", events.MaxErrorText))
+		},
 	}
 	for typ, h := range handlers {
 		Handle(w, typ, h)

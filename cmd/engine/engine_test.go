@@ -81,6 +81,9 @@ func TestUsage(t *testing.T) {
 		"subcommand":       {[]string{"types", "sets"}, "sets"},
 		"since":            {[]string{"tail", "--since", "yesterday"}, "10m"},
 		"two begins":       {[]string{"tail", "--since", "1m", "--from-seq", "3"}, "one of them"},
+		"work, no command": {[]string{"work", "email"}, "-- COMMAND"},
+		"work, no dash":    {[]string{"work", "email", "cat"}, "-- COMMAND"},
+		"work, no type":    {[]string{"work", "--", "cat"}, "-- COMMAND"},
 		"half a pair":      {[]string{"status", "--tlscert", "x"}, "--tlskey"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,6 +253,14 @@ func TestControl(t *testing.T) {
 	engine(t, "", "types", "set", "email", "capacity=0").wants(t, 1, "capacity is 0")
 	engine(t, "", "status").wants(t, 0, "engine v0  owner fake (epoch 1)  durability always", "workers 1  rejected submissions 2", "email  12,345  1        0          2     0          0       3 of 10    1        1m30s")
 	engine(t, "", "status", "--json").wants(t, 0, `{"info":{"version":"v0"`, `"stats":{"types":[`)
+}
+
+func TestWorkChecksBeforeItWaits(t *testing.T) {
+	t.Setenv("NATS_URL", fakeengine.Server(t).ClientURL())
+	engine(t, "", "work", "E Mail", "--", "cat").wants(t, 1, "bad_type")
+	engine(t, "", "work", "email", "--", "no-such-program").wants(t, 1, "no-such-program", "give the path")
+	engine(t, "", "work", "email", "--id", "a b", "--", "cat").wants(t, 1, "no worker id")
+	engine(t, "", "work", "email", "--concurrency", "5000", "--", "cat").wants(t, 1, "1 to 1000")
 }
 
 func TestProve(t *testing.T) {

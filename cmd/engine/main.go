@@ -18,13 +18,14 @@ type app struct{ console.App }
 
 // commands makes the commands, in the order in which the help lists them.
 var commands = []func(*app) *cobra.Command{
-	demoCommand, serveCommand, submitCommand, statusCommand, listCommand, showCommand, historyCommand, logsCommand, tailCommand,
+	demoCommand, serveCommand, submitCommand, workCommand, statusCommand, listCommand, showCommand, historyCommand, logsCommand, tailCommand,
 	cancelCommand, rescheduleCommand, typesCommand, workersCommand, drainCommand,
 	verifyCommand, rebuildCommand, benchCommand,
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,7 @@ type Options struct {
 	LatencyFor   time.Duration
 	IdleFor      time.Duration
 	JSON         bool
+	CPUProfile   string // file
 }
 
 func (o Options) withDefaults() Options {
@@ -91,6 +93,17 @@ func Run(ctx context.Context, o Options) error {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return err
+	}
+	if o.CPUProfile != "" {
+		f, err := os.Create(o.CPUProfile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
 	}
 	t := newTable(o.Out, o.JSON)
 	t.machine()

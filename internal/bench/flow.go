@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,7 +20,7 @@ func (r *rig) worker(ctx context.Context, slots int, typ string, fn workers.Hand
 	if err != nil {
 		return nil, err
 	}
-	w, err := workers.New(nc, workers.Config{Concurrency: slots})
+	w, err := workers.New(nc, workers.Config{Concurrency: slots, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
