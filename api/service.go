@@ -88,6 +88,10 @@ func New(cfg Config) (*Service, error) {
 		Config: cfg, queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), proving: make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := cfg.Metrics.registry.Register(s.collector()); err != nil {
+		s.cancel()
+		return nil, fmt.Errorf("make api service: its Metrics are another's already: %w", err)
+	}
 	s.waits = newWaits(s)
 	return s, nil
 }

@@ -403,14 +403,14 @@ func TestMicroDiscovery(t *testing.T) {
 
 func TestHTTP(t *testing.T) {
 	r := newRig(t, nil)
-	if err := r.metrics.Register(r.svc.Collector()); err != nil {
-		t.Fatal(err)
-	}
 	r.submit(wire.Submit{Type: "email"})
 	r.run("email", wire.ReportComplete)
 	h, err := r.svc.ListenHTTP("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if info := ask[wire.InfoReply](r, wire.APIInfo, nil); info.HTTP != h.Addr() {
+		t.Errorf("info has %q", info.HTTP)
 	}
 	if _, err := r.svc.ListenHTTP(h.Addr()); err == nil || !strings.Contains(err.Error(), "choose another address") {
 		t.Errorf("an address in use: %v", err)
@@ -474,6 +474,10 @@ func scrape(t *testing.T, client *http.Client, addr string) map[string]bool {
 func TestConfigIsChecked(t *testing.T) {
 	if _, err := New(Config{}); err == nil {
 		t.Error("an empty Config was taken")
+	}
+	r := newRig(t, nil)
+	if _, err := New(r.svc.Config); err == nil {
+		t.Error("two services share their metrics")
 	}
 	for in, want := range map[string]string{"1.2.3": "1.2.3", "v1": "0.0.0", "dev": "0.0.0", "1.2.3-rc1": "1.2.3"} {
 		if got := semver(in); got != want {
