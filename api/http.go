@@ -25,7 +25,7 @@ const (
 
 // Health is the body of /healthz.
 type Health struct {
-	Status    string        `json:"status"` // ok, or what is wrong: not_owner, behind
+	Status    string        `json:"status"` // ok, or what is wrong: not_owner, behind, disk_low
 	Owner     string        `json:"owner"`
 	Epoch     uint64        `json:"epoch"`
 	Position  wire.Position `json:"position"`
@@ -42,6 +42,8 @@ func (s *Service) Health() Health {
 		h.Status = "not_owner"
 	case h.Lag > MaxLag:
 		h.Status = "behind"
+	case s.DiskLow():
+		h.Status = "disk_low"
 	}
 	return h
 }

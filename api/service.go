@@ -37,8 +37,7 @@ const (
 	controlTimeout = 10 * time.Second
 )
 
-// Config is what a Service is made of. All but Prover, Metrics, OwnedByFile
-// and Logger must be set.
+// Config is what a Service is made of. Conn, Core, Queries and Logs must be set.
 type Config struct {
 	Conn    *nats.Conn // the engine's own
 	Names   wire.Names
@@ -50,6 +49,8 @@ type Config struct {
 	// OwnedByFile lists those settings of a type that engine.toml names and that
 	// wanted would change.
 	OwnedByFile func(t events.Type, wanted events.TypeSettings) []string
+	// DiskLow says that submissions must be refused for want of disk space.
+	DiskLow func() bool
 	// Info is the part of the info reply that never changes.
 	Info   wire.InfoReply
 	Logger *slog.Logger
@@ -80,6 +81,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = NewMetrics()
+	}
+	if cfg.DiskLow == nil {
+		cfg.DiskLow = func() bool { return false }
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -209,6 +213,7 @@ func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
 
 var (
 	errClosing = &events.Error{Code: events.CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: time.Second}
+	errDiskLow = &events.Error{Code: events.CodeUnavailable, Message: "the engine's disk is nearly full: make room there (min_free_bytes), then ask again", RetryAfter: 5 * time.Second}
 	errBusy    = &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many requests of this kind under way as it takes: ask again", RetryAfter: 50 * time.Millisecond}
 )
 
