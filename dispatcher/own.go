@@ -58,7 +58,7 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time) (*events
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
 	}
 	clk := newClock(local, tip.Time, state.Meta().LastAt)
-	f := &follower{store: cfg.Store, state: state}
+	f := &follower{store: cfg.Store, state: state, projected: cfg.Hooks.Projected}
 	last, err := eventlog.Settle(ctx, cfg.Log, state.Meta().Applied, func(events.Seq) events.Event {
 		dec, _ := events.Decide(state, events.Own{Owner: cfg.Owner, Version: cfg.Version}, clk.now()) // it is never refused
 		return dec.Events[0]
@@ -78,6 +78,8 @@ type follower struct {
 	state *events.State
 	n     int
 	sum   uint64
+	// projected is the hook: what it feeds must miss nothing.
+	projected func(*events.Changes)
 }
 
 func (f *follower) apply(g eventlog.Group) error {
@@ -105,6 +107,9 @@ func (f *follower) commit() error {
 	c.Checksum = f.sum
 	if err := f.store.Commit(c); err != nil {
 		return err
+	}
+	if f.projected != nil {
+		f.projected(c)
 	}
 	f.state.Projected(c.Meta.Applied)
 	f.n = 0
