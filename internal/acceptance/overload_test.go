@@ -126,7 +126,10 @@ func TestFullStore(t *testing.T) {
 	b.fill(80 << 20)
 	r.worker(workers.Config{}, "job", done)
 	eventually(t, "the log says that the stream is full", func() bool { return contains(r.log.String(), "event stream is full") })
-	eventually(t, "the health says so", func() bool { code, status := r.health(); return code == http.StatusServiceUnavailable && status == "store_full" })
+	eventually(t, "the health says so", func() bool {
+		code, status := r.health()
+		return code == http.StatusServiceUnavailable && status == "store_full"
+	})
 	begin, before := time.Now(), bytes.Count([]byte(r.log.String()), []byte("full"))
 	eventually(t, "a while passes", func() bool { return time.Since(begin) > 500*time.Millisecond })
 	if n := bytes.Count([]byte(r.log.String()), []byte("full")) - before; n > 50 {
