@@ -159,7 +159,7 @@ func (a *App) exit(cmd *cobra.Command, err error) int {
 		if errors.As(err, &e) {
 			a.Notef("%s: %s (%s)", cmd.CommandPath(), Clean(e.Message), e.Code)
 		} else {
-			a.Notef("%s: %s", cmd.CommandPath(), Clean(err.Error()))
+			a.Notef("%s: %s", cmd.CommandPath(), CleanLines(err.Error()))
 		}
 	}
 	return ExitFailed
