@@ -243,7 +243,9 @@ func (w *Worker) answered(batch []*report, replies []wire.Reported, asked time.T
 			code = events.CodeInternal
 		}
 		switch {
-		case code == events.CodeUnknownWorker:
+		case code == events.CodeUnknownWorker, code == events.CodeWorkerIDInUse:
+			// Not the item's fault: without an ack, at worst its lease
+			// runs out and another worker gets it.
 			w.needRegister()
 			again = append(again, rep)
 		case transientCode(code):

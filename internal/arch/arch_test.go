@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"wire"},
 	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "."},
 	{"projector", "workers"},
-	{"dispatcher", "workers/workertest"},
+	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},
 	{"embedded"},
 	{"internal/bench", "internal/chaos", "internal/demo"},

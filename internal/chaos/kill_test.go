@@ -148,10 +148,19 @@ func killEngine(t *testing.T, durability string) {
 		sub.wg.Go(func() { sub.run(client) })
 	}
 	for i := range kills {
-		time.Sleep(time.Duration(100+rand.IntN(900)) * time.Millisecond)
+		// Only an engine that works again is worth killing: some submits are
+		// accepted and some handlers run, and then a random moment passes.
+		accepted, runs := sub.count(), ran.Load()
+		for sub.count() < accepted+50 || ran.Load() < runs+50 {
+			if ctx.Err() != nil {
+				t.Fatalf("nothing moves after kill %d: %d accepted, %d runs\n%s", i, sub.count(), ran.Load(), s.log)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
+		t.Logf("kill %d: %d accepted, %d runs", i+1, sub.count(), ran.Load())
 		s.kill()
 		s.start()
-		t.Logf("kill %d: %d accepted, %d runs", i+1, sub.count(), ran.Load())
 	}
 	close(sub.stop)
 	sub.wg.Wait()
