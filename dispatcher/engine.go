@@ -266,7 +266,11 @@ func (e *Engine) supervise(ctx context.Context, l *loop) {
 		if e.cfg.Hooks.Lost != nil {
 			e.cfg.Hooks.Lost(err)
 		}
-		e.cfg.Logger.Error("the ownership of the partition has ended: starting again from the log", "error", err)
+		if errors.Is(err, errReload) {
+			e.cfg.Logger.Info("the store was rebuilt: starting again from it")
+		} else {
+			e.cfg.Logger.Error("the ownership of the partition has ended: starting again from the log", "error", err)
+		}
 		if l = e.ownAgain(ctx); l == nil {
 			return
 		}
