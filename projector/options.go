@@ -53,7 +53,7 @@ func (o Options) WithDefaults() Options {
 		o.CacheBytes = 32 << 20
 	}
 	if o.MemTableBytes == 0 {
-		o.MemTableBytes = 16 << 20
+		o.MemTableBytes = 32 << 20
 	}
 	if o.FlushEvents == 0 {
 		o.FlushEvents = 500_000
@@ -100,9 +100,9 @@ func (o Options) pebble() *pebble.Options {
 		CacheSize:                   o.CacheBytes + maxMemTables*o.MemTableBytes,
 		MemTableSize:                uint64(o.MemTableBytes),
 		MemTableStopWritesThreshold: maxMemTables,
-		L0CompactionThreshold:       2,
+		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       maxL0Sublevel,
-		LBaseMaxBytes:               64 << 20,
+		LBaseMaxBytes:               256 << 20,
 		MaxOpenFiles:                maxOpenFiles,
 		// One compaction at a time leaves the machine to the engine; a second
 		// one helps when the first can't keep up.

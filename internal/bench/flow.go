@@ -50,7 +50,7 @@ func (r *rig) completed(ctx context.Context, typ string, n int) (time.Time, erro
 			}
 		}
 		select {
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
 			return time.Time{}, ctx.Err()
 		}
