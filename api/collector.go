@@ -34,13 +34,16 @@ var (
 	descWaits     = desc("waits", "Wait requests under way.")
 )
 
-// Collector reads the engine's gauges when it is scraped.
-func (s *Service) Collector() prometheus.Collector { return collector{s} }
+func (s *Service) collector() prometheus.Collector { return collector{s} }
 
+// collector reads the engine's gauges when it is scraped.
 type collector struct{ s *Service }
 
-// Describe sends nothing: which series there are depends on the types.
-func (c collector) Describe(chan<- *prometheus.Desc) {}
+func (c collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descItems, descQueued, descInFlight, descCapacity, descByWorkers, descWorkers, descLog, descProjected, descLag, descRejected, descMerges, descOwned, descEpoch, descWaits} {
+		out <- d
+	}
+}
 
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	s := c.s

@@ -10,6 +10,10 @@ import (
 
 // submit decides one item or an array of them.
 func (s *Service) submit(c *call) {
+	if s.DiskLow() {
+		c.reply(nil, errDiskLow)
+		return
+	}
 	subs, array, errs, err := decodeMany[wire.Submit](c.req.Data(), events.MaxSubmitBatch)
 	if err != nil {
 		c.reply(nil, err)

@@ -26,7 +26,7 @@ const (
 
 // Health is the body of /healthz.
 type Health struct {
-	Status    string        `json:"status"` // ok, or what is wrong: not_owner, behind
+	Status    string        `json:"status"` // ok, or what is wrong: not_owner, behind, disk_low
 	Owner     string        `json:"owner"`
 	Epoch     uint64        `json:"epoch"`
 	Position  wire.Position `json:"position"`
@@ -43,6 +43,8 @@ func (s *Service) Health() Health {
 		h.Status = "not_owner"
 	case h.Lag > MaxLag:
 		h.Status = "behind"
+	case s.DiskLow():
+		h.Status = "disk_low"
 	}
 	return h
 }
@@ -55,13 +57,17 @@ type HTTP struct {
 }
 
 // ListenHTTP opens the address (host:port; port 0 for any free one) and serves
-// the engine's health and metrics there until Stop.
+// the engine's health and metrics there until Stop. Call it before Start, so
+// that the info reply has the address.
 func (s *Service) ListenHTTP(addr string) (*HTTP, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, events.WithCode(events.CodeCannotListen, fmt.Errorf("serve HTTP: cannot listen on %s: %w: stop what uses it, or choose another address (http), or off for none", addr, err))
 	}
 	h := &HTTP{addr: l.Addr(), done: make(chan error, 1)}
+	s.mu.Lock()
+	s.Info.HTTP = h.Addr()
+	s.mu.Unlock()
 	h.srv = &http.Server{
 		Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,

@@ -16,7 +16,8 @@ const namespace = "streamwright"
 
 // Metrics counts what the engine does. Labels are types (at most
 // events.MaxTypes), states, priorities, endpoints and error codes, so the
-// number of series is bounded. It may be used by any goroutine.
+// number of series is bounded. It belongs to one Service and may be used by any
+// goroutine.
 type Metrics struct {
 	registry *prometheus.Registry
 	owned    atomic.Bool
@@ -107,6 +108,3 @@ func (m *Metrics) request(endpoint string, code events.Code, took time.Duration)
 	m.requests.WithLabelValues(endpoint, string(code)).Inc()
 	m.requestTime.WithLabelValues(endpoint).Observe(took.Seconds())
 }
-
-// Register adds a collector, such as [Service.Collector].
-func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }

@@ -218,7 +218,9 @@ func (s *Service) info(_ context.Context, c *call) (any, error) {
 	if _, err := decode[wire.See](c.req.Data()); err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
 	reply := s.Info
+	s.mu.Unlock()
 	reply.Epoch = uint64(s.Core.Epoch())
 	reply.Position = wire.PositionOf(s.Core.Position())
 	reply.Projected = wire.PositionOf(s.Queries.Applied())

@@ -37,8 +37,7 @@ const (
 	controlTimeout = 10 * time.Second
 )
 
-// Config is what a Service is made of. All but Prover, Metrics, OwnedByFile
-// and Logger must be set.
+// Config is what a Service is made of. Conn, Core, Queries and Logs must be set.
 type Config struct {
 	Conn    *nats.Conn // the engine's own
 	Names   wire.Names
@@ -50,6 +49,8 @@ type Config struct {
 	// OwnedByFile lists those settings of a type that engine.toml names and that
 	// wanted would change.
 	OwnedByFile func(t events.Type, wanted events.TypeSettings) []string
+	// DiskLow says that submissions must be refused for want of disk space.
+	DiskLow func() bool
 	// Info is the part of the info reply that never changes.
 	Info   wire.InfoReply
 	Logger *slog.Logger
@@ -81,6 +82,9 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Metrics == nil {
 		cfg.Metrics = NewMetrics()
 	}
+	if cfg.DiskLow == nil {
+		cfg.DiskLow = func() bool { return false }
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -88,6 +92,10 @@ func New(cfg Config) (*Service, error) {
 		Config: cfg, queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), proving: make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := cfg.Metrics.registry.Register(s.collector()); err != nil {
+		s.cancel()
+		return nil, fmt.Errorf("make api service: its Metrics are another's already: %w", err)
+	}
 	s.waits = newWaits(s)
 	return s, nil
 }
@@ -118,7 +126,8 @@ func (s *Service) endpoints() map[string]func(*call) {
 	}
 }
 
-// Start begins to answer. The engine must be ready.
+// Start begins to answer, and returns once requests reach it. The engine must
+// be ready. Calling it again does nothing.
 func (s *Service) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,6 +151,10 @@ func (s *Service) Start() error {
 		if err != nil {
 			return errors.Join(fmt.Errorf("start api service: endpoint %s: %w", name, err), svc.Stop())
 		}
+	}
+	// The server has the subscriptions once it has answered this.
+	if err := s.Conn.FlushTimeout(controlTimeout); err != nil {
+		return errors.Join(fmt.Errorf("start api service: %w", err), svc.Stop())
 	}
 	s.micro = svc
 	return nil
@@ -200,6 +213,7 @@ func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
 
 var (
 	errClosing = &events.Error{Code: events.CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: time.Second}
+	errDiskLow = &events.Error{Code: events.CodeUnavailable, Message: "the engine's disk is nearly full: make room there (min_free_bytes), then ask again", RetryAfter: 5 * time.Second}
 	errBusy    = &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many requests of this kind under way as it takes: ask again", RetryAfter: 50 * time.Millisecond}
 )
 

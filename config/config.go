@@ -29,6 +29,8 @@ type Server struct {
 	Prefix     string // of all subjects; streams have it in capitals
 	LogLevel   string // debug, info, warn, error
 	LogFormat  string // text, json
+	// NoDedupBucket leaves out the KV bucket of taken dedup keys.
+	NoDedupBucket bool
 }
 
 // Limits bound the engine as a whole.
@@ -36,7 +38,7 @@ type Limits struct {
 	MaxRunning     int   // items dispatched or running, over all types
 	MaxStoreBytes  int64 // of the embedded JetStream on disk; 0: what the disk allows
 	MaxMemoryBytes int64 // of the embedded JetStream's memory streams
-	MinFreeBytes   int64 // free disk space below which submissions are refused
+	MinFreeBytes   int64 // free disk space below which submit requests are refused
 	LogMaxAge      time.Duration
 	LogMaxBytes    int64 // of all items' logs together
 }

@@ -96,6 +96,7 @@ func TestBadInput(t *testing.T) {
 		{"priority has no lease", "[types.email.priority.3]\nlease = \"1s\"", "types.email.priority.3.lease is no setting"},
 		{"durability", "[server]\ndurability = \"never\"", `server.durability is "never": it must be "always" or "interval"`},
 		{"log level", "[server]\nlog_level = \"loud\"", `server.log_level is "loud": it must be "debug"`},
+		{"boolean", "[server]\ndedup_bucket = \"no\"", `server.dedup_bucket is "no": it must be true or false`},
 		{"log format", "[server]\nlog_format = 1", "server.log_format is 1: it must be"},
 		{"listen", "[server]\nnats_listen = \"4222\"", `server.nats_listen is "4222": it must be host:port`},
 		{"port", "[server]\nhttp = \"localhost:99999\"", "server.http is"},
@@ -217,6 +218,12 @@ func TestValidateWithoutFile(t *testing.T) {
 	errs := unjoin(c.Validate())
 	if len(errs) != 3 || errs[0].Error() != "limits.max_running is -1: it must be 1 to 900000" {
 		t.Fatalf("errors %v", errs)
+	}
+}
+
+func TestDedupBucketOff(t *testing.T) {
+	if !mustParse(t, "[server]\ndedup_bucket = false").Server.NoDedupBucket || mustParse(t, "[server]\ndedup_bucket = true").Server.NoDedupBucket {
+		t.Fatal("dedup_bucket is not read")
 	}
 }
 

@@ -27,6 +27,7 @@ func (s *Server) fields() []field {
 		choice("durability", &s.Durability, "always", "when an acknowledged write is on disk: `always` before the acknowledgement, `interval` within a second; `--durability`", Always, Interval),
 		text("nats_url", &s.NATSURL, "", "an existing NATS to use instead of embedding one; `--nats-url`"),
 		text("prefix", &s.Prefix, "work", "the first token of every subject; streams have it in capitals"),
+		boolean("dedup_bucket", &s.NoDedupBucket, "true", "keep the KV bucket of taken dedup keys, for others to read"),
 		choice("log_level", &s.LogLevel, "info", "the least level that is logged: `debug`, `info`, `warn`, `error`", "debug", "info", "warn", "error"),
 		choice("log_format", &s.LogFormat, "text", "`text` or `json`", "text", "json"),
 	}
@@ -37,7 +38,7 @@ func (l *Limits) fields() []field {
 		integer("max_running", &l.MaxRunning, strconv.Itoa(DefaultMaxRunning), "items dispatched or running at once, over all types"),
 		size("max_store_bytes", &l.MaxStoreBytes, "what the disk allows", "bound of the embedded JetStream on disk"),
 		size("max_memory_bytes", &l.MaxMemoryBytes, "1GiB", "bound of the embedded JetStream's memory streams"),
-		size("min_free_bytes", &l.MinFreeBytes, "256MiB", "free disk space below which submissions are refused"),
+		size("min_free_bytes", &l.MinFreeBytes, "256MiB", "free disk space below which `work.api.submit` is refused and `/healthz` says so"),
 		duration("log_max_age", &l.LogMaxAge, "168h", "items' log records older than this are dropped"),
 		size("log_max_bytes", &l.LogMaxBytes, "1GiB", "bound of all items' logs together; the oldest are dropped"),
 	}

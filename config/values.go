@@ -39,6 +39,18 @@ func oneOf[T ~string](of []T) string {
 	return strings.Join(q[:len(q)-1], ", ") + " or " + q[len(q)-1]
 }
 
+// boolean is a key whose false sets *unless.
+func boolean(key string, unless *bool, def, doc string) field {
+	return field{key: key, kind: "boolean", def: def, doc: doc, set: func(v any) error {
+		b, ok := v.(bool)
+		if !ok {
+			return fmt.Errorf("is %s: it must be true or false", show(v))
+		}
+		*unless = !b
+		return nil
+	}}
+}
+
 func integer[T ~int | ~int64](key string, dst *T, def, doc string) field {
 	return field{key: key, kind: "integer", def: def, doc: doc, set: func(v any) error {
 		n, ok := v.(int64)

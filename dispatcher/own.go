@@ -32,7 +32,7 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 		return nil, fmt.Errorf("take over: %w", err)
 	}
 	clk := newClock(tip.Time, state.Meta().LastAt)
-	f := &follower{store: e.cfg.Store, state: state}
+	f := &follower{store: e.cfg.Store, state: state, projected: e.cfg.Hooks.Projected}
 	last, err := eventlog.Settle(ctx, e.cfg.Log, state.Meta().Applied, func(after events.Seq) events.Event {
 		dec, _ := events.Decide(state, events.Own{Owner: e.cfg.Owner, Version: e.cfg.Version}, later(clk.now(), state.Meta().LastAt))
 		return dec.Events[0]
@@ -60,6 +60,8 @@ type follower struct {
 	state *events.State
 	n     int
 	sum   uint64
+	// projected is the hook: what it feeds must miss nothing.
+	projected func(*events.Changes)
 }
 
 func (f *follower) apply(g eventlog.Group) error {
@@ -84,6 +86,9 @@ func (f *follower) commit() error {
 	c.Checksum = f.sum
 	if err := f.store.Commit(c); err != nil {
 		return err
+	}
+	if f.projected != nil {
+		f.projected(c)
 	}
 	f.state.Projected(c.Meta.Applied)
 	f.n = 0
@@ -180,7 +185,8 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	}
 	var side, tail sync.WaitGroup
 	side.Go(func() { l.pusher.run(run) })
-	side.Go(func() { e.readIntake(run, l) })
+	after := l.state.Meta().IntakeSeq // now, while the state is nobody else's
+	side.Go(func() { e.readIntake(run, l, after) })
 	side.Go(func() { _ = (&leaseReader{cfg: &e.cfg, js: e.js, signals: l.signals}).read(run, e.topology) })
 	side.Go(func() {
 		select {
@@ -208,9 +214,9 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	return err
 }
 
-// readIntake follows the intake stream, and again when that was disturbed.
-func (e *Engine) readIntake(ctx context.Context, l *loop) {
-	after := l.state.Meta().IntakeSeq
+// readIntake follows the intake stream behind a position, and again when that
+// was disturbed: what comes twice is dropped where it is decided.
+func (e *Engine) readIntake(ctx context.Context, l *loop, after uint64) {
 	for ctx.Err() == nil {
 		r := &intakeReader{cfg: &e.cfg, newID: e.NewID, out: l.intake}
 		if err := r.read(ctx, e.js, after); err != nil && ctx.Err() == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/api"
@@ -52,6 +53,7 @@ type Engine struct {
 	log *slog.Logger
 
 	dir        *dataDir
+	space      *space // nil in memory
 	srv        *server
 	nc         *nats.Conn // the engine's own
 	eventLog   eventlog.Log
@@ -115,11 +117,14 @@ func (e *Engine) openDir(context.Context) (err error) {
 	if e.o.Memory {
 		return nil
 	}
-	e.dir, err = openDataDir(e.cfg.Server.Dir)
-	return err
+	if e.dir, err = openDataDir(e.cfg.Server.Dir); err != nil {
+		return err
+	}
+	e.space = watchSpace(e.dir.path, e.cfg.Limits.MinFreeBytes, e.log)
+	return nil
 }
 
-func (e *Engine) openServer(context.Context) (err error) {
+func (e *Engine) openServer(ctx context.Context) (err error) {
 	if e.cfg.Server.NATSURL == "" {
 		so := serverOptions{
 			Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: 1,
@@ -127,13 +132,35 @@ func (e *Engine) openServer(context.Context) (err error) {
 		}
 		if e.dir != nil {
 			so.Dir = e.dir.path
+		} else {
+			so.MaxMemory = 0 // everything is there: as much as the machine allows
 		}
 		if e.srv, err = startServer(so); err != nil {
 			return err
 		}
 	}
-	e.nc, err = e.connect(true, nats.Name("streamwright engine"), nats.MaxReconnects(-1))
-	return err
+	if e.nc, err = e.connect(true, nats.Name("streamwright engine"), nats.MaxReconnects(-1)); err != nil {
+		return err
+	}
+	return e.checkServer(ctx)
+}
+
+// minPayload is the least that a message may have: no event is larger.
+const minPayload = 2 << 20
+
+// checkServer refuses a server that can't carry the engine.
+func (e *Engine) checkServer(ctx context.Context) error {
+	if most := e.nc.MaxPayload(); most < minPayload {
+		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", e.URL(), most, minPayload)
+	}
+	js, err := jetstream.New(e.nc)
+	if err == nil {
+		_, err = js.AccountInfo(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("use NATS at %s: JetStream does not answer: %w: enable it there, for this account", e.URL(), err)
+	}
+	return nil
 }
 
 // connect opens a connection; with the engine's own rights if privileged.
@@ -167,6 +194,13 @@ func (e *Engine) openStore(ctx context.Context) error {
 		folder = filepath.Join(e.dir.path, "store")
 	}
 	store, err := projector.Open(folder, opts)
+	if err != nil && folder != "" {
+		e.log.Warn("the store can't be opened: making it anew from the log", "error", err)
+		if rerr := os.RemoveAll(folder); rerr != nil {
+			return errors.Join(err, rerr)
+		}
+		store, err = projector.Open(folder, opts)
+	}
 	if err != nil {
 		return err
 	}
@@ -206,6 +240,9 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		MaxParams: e.cfg.TypeDefaults().MaxParams,
 	}
 	for name, t := range e.cfg.Types {
+		if t.Patch.Empty() {
+			continue // just a command: the log owns the settings
+		}
 		c.FileTypes[name] = t.Patch.Apply
 		c.MaxParams = max(c.MaxParams, e.cfg.Settings(name).MaxParams)
 	}
@@ -215,10 +252,11 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	if err := e.newFaces(ctx); err != nil {
 		return err
 	}
-	if err := e.dispatcher.Start(ctx); err != nil {
+	// The feed begins where the store is now, and misses nothing from there on.
+	if err := e.mirror.start(); err != nil {
 		return err
 	}
-	return e.mirror.start()
+	return e.dispatcher.Start(ctx)
 }
 
 // hooks tell the faces and the mirrors what happens.
@@ -246,20 +284,27 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
 			return e.cfg.Types[t].Patch.Conflicts(wanted)
 		},
-		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir()},
+		DiskLow: func() bool { return e.space != nil && e.space.low.Load() },
+		Info:    wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir()},
 	})
 	return err
 }
 
-// startFaces begins to answer.
-func (e *Engine) startFaces(context.Context) (err error) {
-	if err := e.service.Start(); err != nil {
+// startFaces begins to answer, once what the engine does first (recording the
+// file's settings) is done and visible.
+func (e *Engine) startFaces(ctx context.Context) (err error) {
+	if _, err := e.dispatcher.Loads(ctx); err != nil {
+		return err
+	}
+	if err := e.dispatcher.Await(ctx, e.dispatcher.Position()); err != nil {
 		return err
 	}
 	if e.cfg.Server.HTTP != config.Off {
-		e.http, err = e.service.ListenHTTP(e.cfg.Server.HTTP)
+		if e.http, err = e.service.ListenHTTP(e.cfg.Server.HTTP); err != nil {
+			return err
+		}
 	}
-	return err
+	return e.service.Start()
 }
 
 // prover replays the log for the API.
@@ -349,6 +394,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	do(e.eventLog != nil, func() error { return e.eventLog.Close() })
 	do(e.nc != nil, func() error { e.nc.Close(); return nil })
 	do(e.srv != nil, func() error { return e.srv.Stop(ctx) })
+	do(e.space != nil, func() error { e.space.stop(); return nil })
 	do(e.dir != nil, func() error { return e.dir.Close() })
 	return errors.Join(errs...)
 }

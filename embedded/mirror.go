@@ -17,7 +17,7 @@ import (
 // the workers, the partition's owner. Nothing depends on them.
 type mirror struct {
 	e       *Engine
-	dedup   *kvstate.Dedup
+	dedup   *kvstate.Dedup // nil if switched off
 	workers *kvstate.Workers
 	owners  *kvstate.Partitions
 
@@ -40,16 +40,16 @@ func newMirror(e *Engine) (*mirror, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.dedup, err = kvstate.NewDedup(kvstate.DedupOptions{
-		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, Identity: identity, Snapshot: m.snapshot, Log: e.log,
-	})
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
 	m.wg.Go(func() { m.run(ctx) })
-	return m, nil
+	if e.cfg.Server.NoDedupBucket {
+		return m, nil
+	}
+	m.dedup, err = kvstate.NewDedup(kvstate.DedupOptions{
+		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, Identity: identity, Snapshot: m.snapshot, Log: e.log,
+	})
+	return m, err
 }
 
 // snapshot gives the mirror all keys that are taken.
@@ -60,9 +60,18 @@ func (m *mirror) snapshot(ctx context.Context, yield func(kvstate.DedupHeld) err
 }
 
 // start begins to mirror from the store's position on.
-func (m *mirror) start() error { return m.dedup.Start(m.e.store.Applied()) }
+func (m *mirror) start() error {
+	if m.dedup == nil {
+		return nil
+	}
+	return m.dedup.Start(m.e.store.Applied())
+}
 
-func (m *mirror) projected(c *events.Changes) { m.dedup.Feed(c) }
+func (m *mirror) projected(c *events.Changes) {
+	if m.dedup != nil {
+		m.dedup.Feed(c)
+	}
+}
 
 func (m *mirror) owned(e events.Epoch) {
 	m.mu.Lock()
@@ -139,5 +148,8 @@ func (m *mirror) note(ctx context.Context, err error) {
 func (m *mirror) stop(ctx context.Context) error {
 	m.cancel()
 	m.wg.Wait()
+	if m.dedup == nil {
+		return nil
+	}
 	return m.dedup.Stop(ctx)
 }

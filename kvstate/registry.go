@@ -20,7 +20,7 @@ import (
 // 20 s, so a worker's entry outlives two that are lost.
 const (
 	DefaultWorkerTTL    = 60 * time.Second
-	DefaultPartitionTTL = 15 * time.Second
+	DefaultPartitionTTL = 60 * time.Second
 )
 
 // Workers is the registry of workers that other programs read. Its methods may
