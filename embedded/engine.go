@@ -237,7 +237,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: fmt.Sprintf("%s-%d", host, os.Getpid()), Version: Version,
 		Alone: e.srv != nil, MemoryOnly: e.o.Memory, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, Logger: e.log, Hooks: e.hooks(),
-		MaxParams: e.cfg.TypeDefaults().MaxParams,
+		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.intakeBytes(),
 	}
 	for name, t := range e.cfg.Types {
 		if t.Patch.Empty() {
@@ -274,7 +274,7 @@ func (e *Engine) hooks() dispatcher.Hooks {
 // newFaces makes the API, which answers once it is started.
 func (e *Engine) newFaces(ctx context.Context) error {
 	logs, err := api.OpenLogs(ctx, api.LogsConfig{
-		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.cfg.Limits.LogMaxBytes,
+		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.logsBytes(),
 	})
 	if err != nil {
 		return err
