@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -264,26 +262,15 @@ func (c *Client) tryParcel(ctx context.Context, p *parcel, todo []int, first boo
 	return content(wire.APISubmit, msg)
 }
 
-// reconnectCheck is how often an awaited reply is given up for lost because
-// the connection, and with it perhaps the request, was.
-const reconnectCheck = 500 * time.Millisecond
-
 // await waits for a reply to what was just sent, for one try.
 func (c *Client) await(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.set.tryTimeout)
+	ctx, cancel := c.trying(ctx, c.set.tryTimeout)
 	defer cancel()
-	reconnects := c.nc.Stats().Reconnects
-	for {
-		slice, stop := context.WithTimeout(ctx, reconnectCheck)
-		msg, err := sub.NextMsgWithContext(slice)
-		stop()
-		switch {
-		case err == nil, ctx.Err() != nil, !errors.Is(err, context.DeadlineExceeded):
-			return msg, err
-		case c.nc.Stats().Reconnects != reconnects:
-			return nil, nats.ErrDisconnected
-		}
+	msg, err := sub.NextMsgWithContext(ctx)
+	if err != nil {
+		return nil, lostOr(ctx, err)
 	}
+	return msg, nil
 }
 
 // settle takes the answers in. It returns the items to send again, and why.

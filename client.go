@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,54 @@ type Client struct {
 	owned bool // Close closes nc
 	ids   idSource
 	seen  atomic.Uint64 // the highest position told
+
+	status chan nats.Status // of nc
+	done   chan struct{}    // closed when watch has ended
+	closed sync.Once
+	lost   atomic.Pointer[lostConn]
+}
+
+// lostConn is what becomes of one life of the connection.
+type lostConn struct{ ch chan struct{} } // closed when it is lost
+
+// watch notes each loss of the connection, so that no request waits for a
+// reply that went with it.
+func (c *Client) watch() {
+	defer close(c.done)
+	for s := range c.status {
+		old := c.lost.Swap(&lostConn{make(chan struct{})})
+		close(old.ch)
+		if s == nats.CLOSED {
+			return
+		}
+	}
+}
+
+// errLost ends a try whose request or reply may have gone with the connection.
+var errLost = errors.New("the connection was lost")
+
+// lostOr is errLost if that ended a try, else its error.
+func lostOr(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errLost) {
+		return errLost
+	}
+	return err
+}
+
+// trying is the context of one try: it ends after timeout, and when the
+// connection is lost.
+func (c *Client) trying(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, stop := context.WithTimeout(ctx, timeout)
+	lost := c.lost.Load().ch
+	go func() {
+		select {
+		case <-lost:
+			cancel(errLost)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { stop(); cancel(nil) }
 }
 
 // Connect connects to NATS servers, given as one URL or several with commas
@@ -77,15 +126,21 @@ func newClient(nc *nats.Conn, set settings) (*Client, error) {
 	if err != nil {
 		return nil, events.Refuse(events.CodeInternal, "open JetStream: %v", err)
 	}
-	return &Client{nc: nc, js: js, set: set}, nil
+	c := &Client{nc: nc, js: js, set: set, done: make(chan struct{}), status: nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)}
+	c.lost.Store(&lostConn{make(chan struct{})})
+	go c.watch()
+	return c, nil
 }
 
 // Close closes the connection, if Connect made it. Requests under way fail.
 // It may be called again.
 func (c *Client) Close() {
-	if c.owned {
-		c.nc.Close()
-	}
+	c.closed.Do(func() {
+		c.nc.RemoveStatusListener(c.status)
+		if c.owned {
+			c.nc.Close()
+		}
+	})
 }
 
 // Conn is the NATS connection.

@@ -76,10 +76,11 @@ func (c *Client) retry(ctx context.Context, op string, patience time.Duration, t
 	}
 }
 
-// telling prefers what was learnt from an earlier try over an error that is
-// only the context's.
+// telling prefers what was learnt from an earlier try over an error that may
+// only be the context's.
 func telling(earlier, now error) error {
-	if errors.Is(now, context.Canceled) || errors.Is(now, context.DeadlineExceeded) {
+	mute := errors.Is(now, context.Canceled) || events.CodeOf(now) == events.CodeTimeout
+	if mute && (earlier != nil || errors.Is(now, context.Canceled)) {
 		return earlier
 	}
 	return now
@@ -112,11 +113,11 @@ func (c *Client) once(ctx context.Context, op string, body []byte, timeout time.
 	if most := c.nc.MaxPayload(); most > 0 && int64(len(body)) > most {
 		return nil, events.Refuse(events.CodeTooLarge, "the %s request has %d bytes: the NATS server takes at most %d", op, len(body), most)
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := c.trying(ctx, timeout)
 	defer cancel()
 	msg, err := c.nc.RequestWithContext(ctx, c.set.names.API(op), body)
 	if err != nil {
-		return nil, c.failed(op, err)
+		return nil, c.failed(op, lostOr(ctx, err))
 	}
 	return content(op, msg)
 }

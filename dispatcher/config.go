@@ -62,8 +62,12 @@ type Config struct {
 
 	// Defaults are the settings of types that are first seen.
 	Defaults events.TypeSettings
-	// FileTypes are the settings that engine.toml names, recorded at start.
-	FileTypes map[events.Type]events.TypeSettings
+	// FileTypes lay the settings that engine.toml names over those that the log
+	// has for a type (or Defaults); what differs is recorded at start.
+	FileTypes map[events.Type]func(events.TypeSettings) events.TypeSettings
+	// MaxParams is the largest params that any type takes, in bytes; it bounds
+	// the messages of the intake stream. 0: the default bound.
+	MaxParams int
 	// MaxRunning bounds the items dispatched or running, over all types.
 	MaxRunning int
 	Heartbeat  time.Duration // that workers are asked for, at most
@@ -115,6 +119,9 @@ func (c Config) WithDefaults() Config {
 	if c.Defaults.Capacity == 0 {
 		c.Defaults = events.DefaultTypeSettings()
 	}
+	if c.MaxParams == 0 {
+		c.MaxParams = events.MaxParamsBytes
+	}
 	if c.MaxRunning == 0 {
 		c.MaxRunning = DefaultMaxRunning
 	}
@@ -158,7 +165,7 @@ func (c Config) Validate() error {
 		if _, err := events.ParseType(string(t)); err != nil {
 			errs = append(errs, fmt.Errorf("dispatcher: %w", err))
 		}
-		if err := c.FileTypes[t].Validate(); err != nil {
+		if err := c.FileTypes[t](c.Defaults).Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("dispatcher: settings of type %s: %w", t, err))
 		}
 	}

@@ -48,7 +48,7 @@ func (l *loop) dispatchType(t events.Type, now time.Time) (again bool, err error
 		if l.table.total() >= l.cfg.MaxRunning {
 			return true, nil
 		}
-		b, ok, stalled, err := l.ready.best(t, set.AgeStep(), now, admits, l.caughtUp())
+		b, ok, stalled, err := l.ready.best(t, set.AgeStep(), now, admits)
 		if err != nil || !ok {
 			l.stalled = l.stalled || stalled
 			return stalled, err

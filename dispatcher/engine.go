@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -32,11 +32,11 @@ type Engine struct {
 	registry *registry
 	topology *topology
 	signals  atomic.Pointer[signals] // of the present ownership
-	requests chan job
+	requests inbox
+	submits  inbox // of what begins with a Submit
 	position atomic.Uint64
 	answered atomic.Uint64 // intake position
 	epoch    atomic.Uint64
-	budget   *semaphore.Weighted // maxRequestBytes
 	clock    atomic.Pointer[clock]
 
 	idMu    sync.Mutex // guards entropy
@@ -62,7 +62,7 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
-	e := &Engine{cfg: cfg, js: js, requests: make(chan job, MaxRequests), ended: make(chan struct{}), entropy: newEntropy(), budget: semaphore.NewWeighted(maxRequestBytes)}
+	e := &Engine{cfg: cfg, js: js, requests: newInbox(), submits: newInbox(), ended: make(chan struct{}), entropy: newEntropy()}
 	e.drain, e.drainNow = context.WithCancel(context.Background())
 	e.topology = &topology{js: js, cfg: &e.cfg, log: e.cfg.Logger, answered: e.answered.Load, lost: e.whenOwner((*signals).dispatchLost)}
 	e.registry = newRegistry(cfg.Gone, e.whenOwner((*signals).registryChanged))
@@ -131,13 +131,18 @@ var errClosed = events.Refuse(events.CodeUnavailable, "the engine is shutting do
 // returns an error (an *events.Error with CodeUnavailable) done is not called.
 func (e *Engine) Do(ctx context.Context, cmds []events.Command, done func([]Outcome)) error {
 	j := &commandJob{cmds: cmds, outcomes: make([]Outcome, 0, len(cmds)), done: done}
-	return e.enqueue(ctx, j, j.bytes())
+	if len(cmds) > 0 {
+		if _, ok := cmds[0].(events.Submit); ok {
+			return e.enqueue(ctx, e.submits, j, j.bytes())
+		}
+	}
+	return e.enqueue(ctx, e.requests, j, j.bytes())
 }
 
 // Report decides workers' reports, in order, each on its own; done as in Do.
 func (e *Engine) Report(ctx context.Context, reports []wire.Report, done func([]wire.Reported)) error {
 	j := &reportJob{reports: reports, answers: make([]wire.Reported, 0, len(reports)), done: done}
-	return e.enqueue(ctx, j, j.bytes())
+	return e.enqueue(ctx, e.requests, j, j.bytes())
 }
 
 // errBusy is what an engine answers that can take no more for now.
@@ -145,19 +150,19 @@ var errBusy = events.Refuse(events.CodeUnavailable, "the engine has more request
 
 // enqueue hands a job to the loop, when its queue has room for it in number
 // and in bytes.
-func (e *Engine) enqueue(ctx context.Context, j job, bytes int) error {
-	w, err := weigh(ctx, e.budget, maxRequestBytes, j, bytes)
+func (e *Engine) enqueue(ctx context.Context, to inbox, j job, bytes int) error {
+	w, err := weigh(ctx, to.budget, maxRequestBytes, j, bytes)
 	if err != nil {
 		return errBusy
 	}
-	if err := e.queue(ctx, w); err != nil {
-		e.budget.Release(w.weight)
+	if err := e.queue(ctx, to.ch, w); err != nil {
+		to.budget.Release(w.weight)
 		return err
 	}
 	return nil
 }
 
-func (e *Engine) queue(ctx context.Context, j job) error {
+func (e *Engine) queue(ctx context.Context, to chan<- job, j job) error {
 	select {
 	case <-e.drain.Done():
 		return errClosed
@@ -166,7 +171,7 @@ func (e *Engine) queue(ctx context.Context, j job) error {
 	default:
 	}
 	select {
-	case e.requests <- j:
+	case to <- j:
 		select {
 		case <-e.ended: // nobody may be left to take it
 			e.refuseAll()
@@ -234,4 +239,19 @@ func (e *Engine) Epoch() events.Epoch { return events.Epoch(e.epoch.Load()) }
 // Await returns once the projection has reached seq, or with ctx's error.
 func (e *Engine) Await(ctx context.Context, seq events.Seq) error {
 	return e.cfg.Store.Await(ctx, seq)
+}
+
+// Owner is this engine's name in owned events.
+func (e *Engine) Owner() string { return e.cfg.Owner }
+
+// errReload ends an ownership that is asked to.
+var errReload = errors.New("asked to start again from the log")
+
+// Reload has the engine drop what it holds in memory and start again from the
+// projection and the log, as after a failed append: for when the projection has
+// been replaced.
+func (e *Engine) Reload() {
+	if s := e.signals.Load(); s != nil {
+		s.leave(func(t *taken) { t.reload = true })
+	}
 }

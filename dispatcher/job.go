@@ -132,3 +132,24 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 		State: it.State, Position: wire.PositionOf(l.state.Meta().Applied),
 	}, nil
 }
+
+// backlog is what the loop has taken and not yet decided in full.
+type backlog struct {
+	jobs []job
+	next int // commands of jobs[0] that are decided
+}
+
+func (q *backlog) room() bool { return len(q.jobs) < maxPendingJobs }
+
+// take takes a job, and those that wait behind it, as long as there is room.
+func (q *backlog) take(j job, more <-chan job) {
+	q.jobs = append(q.jobs, j)
+	for q.room() {
+		select {
+		case j := <-more:
+			q.jobs = append(q.jobs, j)
+		default:
+			return
+		}
+	}
+}

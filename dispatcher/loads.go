@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"time"
 
 	"github.com/streamwright/streamwright/events"
 )
@@ -11,12 +12,15 @@ type Load struct {
 	InFlight int // dispatched or running
 	Capacity int
 	Workers  int
+	// Oldest is the place of the first item that waits, as far as the loop has
+	// it in memory; zero if none waits.
+	Oldest time.Time
 }
 
 // Loads returns the load of each type that has any.
 func (e *Engine) Loads(ctx context.Context) (map[events.Type]Load, error) {
 	j := &loadsJob{out: make(chan loadsReply, 1)}
-	if err := e.enqueue(ctx, j, overhead); err != nil {
+	if err := e.enqueue(ctx, e.requests, j, overhead); err != nil {
 		return nil, err
 	}
 	select {
@@ -45,7 +49,7 @@ func (j *loadsJob) decide(l *loop, _ int) error {
 	for _, t := range l.state.TypeNames() {
 		set, _ := l.state.Settings(t)
 		_, workers := l.registry.slots(t, "")
-		j.loads[t] = Load{InFlight: l.table.byType[t], Capacity: set.Capacity, Workers: workers}
+		j.loads[t] = Load{InFlight: l.table.byType[t], Capacity: set.Capacity, Workers: workers, Oldest: l.ready.oldest(t)}
 	}
 	return nil
 }

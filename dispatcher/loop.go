@@ -36,14 +36,14 @@ type loop struct {
 	tokens   uint64                  // given out in this epoch
 	dirty    map[events.Type]bool    // whose ready items are to be looked at
 
-	pending     []job // taken and not yet decided in full
-	next        int   // commands of pending[0] that are decided
+	urgent      backlog // reports, and whatever else is small
+	bulk        backlog // submissions, of which there may be any number
 	building    *batch
 	appending   bool
 	appended    events.Seq // last durable event
-	unprojected int
-	acks        []pushAck // reused
-	late        []expiry  // expired leases that found no room in the batch
+	unprojected []*batch   // appended and not yet projected, oldest first
+	acks        []pushAck  // reused
+	late        []expiry   // expired leases that found no room in the batch
 
 	stalled  bool      // a ready queue's next page is still to be read
 	hold     time.Time // nothing is dispatched before, after a push has failed
@@ -60,7 +60,8 @@ type loop struct {
 	nextPurge  time.Time
 	nextSweep  time.Time
 
-	requests chan job // shared by all ownerships
+	requests chan job // shared by all ownerships, as is
+	submits  chan job
 	intake   chan job // of this one: a message must not be taken out of turn
 	signals  *signals
 	toAppend chan *batch
@@ -99,15 +100,20 @@ func (l *loop) run(ctx context.Context) error {
 	defer timer.Stop()
 	stop := ctx.Done()
 	for {
-		var requests, intake chan job
-		if len(l.pending) < maxPendingJobs && !l.closing {
-			requests, intake = l.requests, l.intake
+		var urgent, bulk, intake chan job
+		if !l.closing && l.urgent.room() {
+			urgent = l.requests
+		}
+		if !l.closing && l.bulk.room() {
+			bulk, intake = l.submits, l.intake
 		}
 		select {
-		case j := <-requests:
-			l.take(j)
+		case j := <-urgent:
+			l.urgent.take(j, l.requests)
+		case j := <-bulk:
+			l.bulk.take(j, l.submits)
 		case j := <-intake:
-			l.take(j)
+			l.bulk.take(j, l.intake)
 		case r := <-l.results:
 			if err := l.onAppended(r); err != nil {
 				return err
@@ -134,21 +140,6 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// take takes a job, and those that wait behind it, as long as there is room.
-func (l *loop) take(j job) {
-	l.pending = append(l.pending, j)
-	for len(l.pending) < maxPendingJobs {
-		select {
-		case j := <-l.requests:
-			l.pending = append(l.pending, j)
-		case j := <-l.intake:
-			l.pending = append(l.pending, j)
-		default:
-			return
-		}
-	}
-}
-
 // step does all that can be done without waiting.
 func (l *loop) step() error {
 	if err := l.decidePending(); err != nil {
@@ -167,30 +158,48 @@ func (l *loop) step() error {
 }
 
 func (l *loop) idle() bool {
-	return !l.appending && l.unprojected == 0 && len(l.building.events) == 0 && len(l.building.done) == 0 && len(l.pending) == 0
+	return !l.appending && len(l.unprojected) == 0 && len(l.building.events) == 0 && len(l.building.done) == 0 &&
+		len(l.urgent.jobs) == 0 && len(l.bulk.jobs) == 0
 }
 
 // room reports whether another decision fits into the batch being built.
-func (l *loop) room() bool {
-	return len(l.building.events)+maxDecision <= eventlog.MaxAppend && l.building.bytes < maxBatchBytes
+func (l *loop) room() bool { return l.roomBelow(eventlog.MaxAppend) }
+
+func (l *loop) roomBelow(most int) bool {
+	return len(l.building.events)+maxDecision <= most && l.building.bytes < maxBatchBytes
 }
 
-// decidePending decides what was taken, as far as the batch has room.
+// decidePending decides what was taken, as far as the batch has room. Reports
+// come first: they free the slots by which submissions get done, so a flood of
+// submissions must not delay them. They leave a quarter of each batch to the
+// submissions, so neither do they starve those.
 func (l *loop) decidePending() error {
-	for len(l.pending) > 0 {
-		j := l.pending[0]
-		for l.next < j.len() {
-			if !l.room() {
+	most := eventlog.MaxAppend
+	if len(l.bulk.jobs) > 0 {
+		most -= most / 4
+	}
+	if err := l.decideJobs(&l.urgent, most); err != nil {
+		return err
+	}
+	return l.decideJobs(&l.bulk, eventlog.MaxAppend)
+}
+
+// decideJobs decides jobs, in order, until the batch has most events.
+func (l *loop) decideJobs(q *backlog, most int) error {
+	for len(q.jobs) > 0 {
+		j := q.jobs[0]
+		for q.next < j.len() {
+			if !l.roomBelow(most) {
 				return nil
 			}
-			if err := j.decide(l, l.next); err != nil {
+			if err := j.decide(l, q.next); err != nil {
 				return err
 			}
-			l.next++
+			q.next++
 		}
 		l.building.done = append(l.building.done, j)
-		l.pending[0] = nil
-		l.pending, l.next = l.pending[1:], 0
+		q.jobs[0] = nil
+		q.jobs, q.next = q.jobs[1:], 0
 	}
 	return nil
 }
@@ -228,7 +237,7 @@ func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
 // is too far behind.
 func (l *loop) flush() {
 	b := l.building
-	if l.appending || l.unprojected >= MaxUnprojected || (len(b.events) == 0 && len(b.done) == 0) {
+	if l.appending || len(l.unprojected) >= MaxUnprojected || (len(b.events) == 0 && len(b.done) == 0) {
 		return
 	}
 	if len(b.events) == 0 && (l.cfg.Alone || !b.confirm) {
@@ -267,7 +276,8 @@ func (l *loop) onCommitted(c commitResult) error {
 	if c.err != nil {
 		return fmt.Errorf("project: %w", c.err)
 	}
-	l.unprojected--
+	l.unprojected[0] = nil
+	l.unprojected = l.unprojected[1:]
 	l.state.Projected(c.seq)
 	return nil
 }
@@ -278,7 +288,7 @@ func (l *loop) effects(r appendResult) error {
 	l.appended = r.res.Last
 	l.durable(l.appended, b.changes.Meta.IntakeSeq)
 	b.changes.Checksum = r.res.Checksum
-	l.unprojected++
+	l.unprojected = append(l.unprojected, b)
 	l.toCommit <- b
 	if h := l.cfg.Hooks.Appended; h != nil {
 		h(len(b.events), r.res.Bytes, r.took)
@@ -300,7 +310,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.closing {
 		return l.clock.until(at) // only the stages still have something to say
 	}
-	if l.caughtUp() && (l.stalled || l.timers.wantsPage()) {
+	if l.stalled || l.timers.wantsPage() {
 		return 0
 	}
 	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge} {
@@ -315,6 +325,14 @@ func (l *loop) nextWake() time.Duration {
 	return l.clock.until(at)
 }
 
-// caughtUp reports whether the projection has everything whose effects the
-// loop has seen, so that its indexes may be paged in.
-func (l *loop) caughtUp() bool { return l.unprojected == 0 }
+// eachUnprojected calls fn for the item changes that the projection may not
+// show yet, in order. What is paged in from its indexes is brought up to date
+// by them: to wait for the projection instead would starve the workers, since
+// under load it is always a batch behind.
+func (l *loop) eachUnprojected(fn func(before, after *events.Item)) {
+	for _, b := range l.unprojected {
+		for _, c := range b.changes.Items {
+			fn(c.Old, c.New)
+		}
+	}
+}

@@ -9,6 +9,9 @@ import (
 // onSignals handles what other goroutines have left.
 func (l *loop) onSignals() error {
 	t := l.signals.take()
+	if t.reload {
+		return errReload
+	}
 	now := l.clock.now()
 	if t.registry {
 		if err := l.registryChanged(now); err != nil {

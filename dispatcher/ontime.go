@@ -56,7 +56,7 @@ func passed(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 // dueTimers handles the item timers that have passed, up to maxDue of them.
 func (l *loop) dueTimers(now time.Time) error {
 	for range maxDue {
-		for l.timers.wantsPage() && l.caughtUp() {
+		for l.timers.wantsPage() {
 			if err := l.pageTimers(); err != nil {
 				return err
 			}
@@ -95,6 +95,14 @@ func (l *loop) pageTimers() error {
 		keys[i], last = e.TimerKey, e.TimerKey
 	}
 	l.timers.page(keys, last, len(keys) < windowPage)
+	l.eachUnprojected(func(before, after *events.Item) {
+		if k, ok := timerKey(before); ok {
+			l.timers.remove(k)
+		}
+		if k, ok := timerKey(after); ok {
+			l.timers.insert(k)
+		}
+	})
 	return nil
 }
 

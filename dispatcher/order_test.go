@@ -250,12 +250,12 @@ func (s *sim) heldKeys() (n int) {
 		for _, ln := range lanes {
 			for _, w := range ln.levels {
 				if w != nil {
-					n += w.len()
+					n += w.set.Len()
 				}
 			}
 		}
 	}
-	return n + s.l.timers.len()
+	return n + s.l.timers.set.Len()
 }
 
 func TestManyDelayedItemsDueAtOnce(t *testing.T) {
@@ -306,7 +306,7 @@ func TestLanesAndWorkersFindEachOther(t *testing.T) {
 	}
 	s.register("late", 1, []string{"fpga"}, "email")
 	j := &lanesJob{typ: "email", worker: &worker{info: wire.WorkerInfo{Capabilities: []string{"fpga"}}, lanes: map[string]bool{}}, out: make(chan lanesReply, 1)}
-	s.l.pending = append(s.l.pending, j)
+	s.l.urgent.jobs = append(s.l.urgent.jobs, j)
 	s.settle()
 	if r := <-j.out; !slices.Equal(r.lanes, []string{"", "fpga"}) {
 		t.Fatalf("%+v", r)
@@ -324,7 +324,7 @@ func TestCancelInTheBatchOfTheClaim(t *testing.T) {
 	id := s.submit(events.Submit{}).Decision.ID
 	m := s.world.pull(laneKey{"email", ""})
 	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
-	s.l.pending = append(s.l.pending,
+	s.l.urgent.jobs = append(s.l.urgent.jobs,
 		&reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}},
 		&commandJob{cmds: []events.Command{events.Cancel{ID: id}}, done: func([]Outcome) {}})
 	s.settle()
@@ -346,7 +346,7 @@ func TestRegistryChangesInTheBatchOfTheClaim(t *testing.T) {
 	m := s.world.pull(laneKey{"email", ""})
 	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	s.steps = func() int { return 1 }
-	s.l.pending = append(s.l.pending, &reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}})
+	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}})
 	s.ok(s.l.step()) // decided, and not appended yet
 	s.reg.remove("w", "")
 	s.ok(s.l.onSignals())

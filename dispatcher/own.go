@@ -37,7 +37,7 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.requests = e.requests
+	l.requests, l.submits = e.requests.ch, e.submits.ch
 	l.durable = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
 	if err := e.topology.ensureStreams(ctx); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time) (*events
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
 	}
 	clk := newClock(local, tip.Time, state.Meta().LastAt)
-	f := &follower{store: cfg.Store, state: state}
+	f := &follower{store: cfg.Store, state: state, projected: cfg.Hooks.Projected}
 	last, err := eventlog.Settle(ctx, cfg.Log, state.Meta().Applied, func(events.Seq) events.Event {
 		dec, _ := events.Decide(state, events.Own{Owner: cfg.Owner, Version: cfg.Version}, clk.now()) // it is never refused
 		return dec.Events[0]
@@ -78,6 +78,8 @@ type follower struct {
 	state *events.State
 	n     int
 	sum   uint64
+	// projected is the hook: what it feeds must miss nothing.
+	projected func(*events.Changes)
 }
 
 func (f *follower) apply(g eventlog.Group) error {
@@ -106,6 +108,9 @@ func (f *follower) commit() error {
 	if err := f.store.Commit(c); err != nil {
 		return err
 	}
+	if f.projected != nil {
+		f.projected(c)
+	}
 	f.state.Projected(c.Meta.Applied)
 	f.n = 0
 	return nil
@@ -132,20 +137,21 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 		l.leases[t] = ackWait{applied: set.Lease()}
 		l.dirty[t] = true
 	}
-	ready.newLane = l.newLane
+	ready.newLane, ready.unprojected = l.newLane, l.eachUnprojected
 	l.noteIntake(state.Meta().IntakeSeq)
-	if j := fileSettings(cfg); j.len() > 0 {
-		l.pending = append(l.pending, j)
+	if j := fileSettings(cfg, state); j.len() > 0 {
+		l.urgent.jobs = append(l.urgent.jobs, j)
 	}
 	return l, nil
 }
 
 // fileSettings records the settings that engine.toml names, where they differ
 // from the log's.
-func fileSettings(cfg *Config) *commandJob {
+func fileSettings(cfg *Config, state *events.State) *commandJob {
 	j := &commandJob{}
 	for _, t := range slices.Sorted(maps.Keys(cfg.FileTypes)) {
-		j.cmds = append(j.cmds, events.Configure{Type: t, Source: events.SourceFile, Settings: cfg.FileTypes[t]})
+		set, _ := state.Settings(t)
+		j.cmds = append(j.cmds, events.Configure{Type: t, Source: events.SourceFile, Settings: cfg.FileTypes[t](set)})
 	}
 	j.done = func(outcomes []Outcome) {
 		for i, o := range outcomes {

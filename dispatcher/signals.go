@@ -27,6 +27,7 @@ type taken struct {
 	registry bool // the registry has changed
 	lost     bool // the dispatch stream is another
 	sweep    bool
+	reload   bool           // start again from the log
 	failed   []events.Token // messages that could not be pushed
 	spent    []events.Token // unclaimed messages that will not be delivered any more
 	expired  []expiry

@@ -153,7 +153,7 @@ func (s *sim) settle() {
 func (s *sim) step() (moved bool, err error) {
 	l := s.l
 	if j := s.nextIntake(); j != nil {
-		l.pending = append(l.pending, j)
+		l.bulk.jobs = append(l.bulk.jobs, j)
 	}
 	select {
 	case <-l.signals.wake:
@@ -163,7 +163,7 @@ func (s *sim) step() (moved bool, err error) {
 		moved = true
 	default:
 	}
-	pending := len(l.pending)
+	pending := len(l.urgent.jobs) + len(l.bulk.jobs)
 	s.stage("decide")
 	if s.l != l {
 		return true, nil
@@ -171,7 +171,7 @@ func (s *sim) step() (moved bool, err error) {
 	if err := l.step(); err != nil {
 		return true, err
 	}
-	moved = moved || pending != len(l.pending)
+	moved = moved || pending != len(l.urgent.jobs)+len(l.bulk.jobs)
 	var stages []func() error
 	if len(l.toAppend) > 0 {
 		stages = append(stages, func() error { return s.append(<-l.toAppend) })
@@ -260,13 +260,13 @@ func (s *sim) tick(d time.Duration) {
 
 // ask has commands decided; done is called unless the process ends before.
 func (s *sim) ask(done func([]Outcome), cmds ...events.Command) {
-	s.l.pending = append(s.l.pending, &commandJob{cmds: cmds, done: done})
+	s.l.urgent.jobs = append(s.l.urgent.jobs, &commandJob{cmds: cmds, done: done})
 	s.settle()
 }
 
 // tell has reports decided, in the same way.
 func (s *sim) tell(done func([]wire.Reported), rs ...wire.Report) {
-	s.l.pending = append(s.l.pending, &reportJob{reports: rs, done: done})
+	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: rs, done: done})
 	s.settle()
 }
 
@@ -392,8 +392,8 @@ func (s *sim) consistent() error {
 // projectorLog is a log as the projector reads it.
 type projectorLog struct{ log eventlog.Log }
 
-func (p projectorLog) Read(ctx context.Context, from, to events.Seq, fn func(projector.Group) error) error {
-	return p.log.Read(ctx, from, to, func(g eventlog.Group) error { return fn(projector.Group(g)) })
+func (p projectorLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error {
+	return p.log.Read(ctx, from, to, func(g eventlog.Group) error { return fn(eventlog.Group(g)) })
 }
 
 func (p projectorLog) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {

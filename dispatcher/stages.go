@@ -73,7 +73,8 @@ func (l *loop) abandon(err error) {
 		l.abandonAll((<-l.results).b.done)
 	}
 	l.abandonAll(l.building.done)
-	l.abandonAll(l.pending)
+	l.abandonAll(l.urgent.jobs)
+	l.abandonAll(l.bulk.jobs)
 }
 
 func (l *loop) abandonAll(jobs []job) {

@@ -89,7 +89,9 @@ func final(err error) bool {
 func (e *Engine) refuseAll() {
 	for {
 		select {
-		case j := <-e.requests:
+		case j := <-e.requests.ch:
+			j.abandon(errClosed)
+		case j := <-e.submits.ch:
 			j.abandon(errClosed)
 		default:
 			return

@@ -12,7 +12,7 @@ import (
 // Bounds in bytes, since a number of messages says little about the memory
 // that they take.
 const (
-	maxRequestBytes = 64 << 20 // of requests accepted and not yet answered
+	maxRequestBytes = 64 << 20 // of requests accepted and not yet answered, in each inbox
 	maxIntakeBytes  = 32 << 20 // of intake messages read and not yet durable
 	maxPullBytes    = 16 << 20 // of intake messages on their way from the server
 	maxBatchBytes   = 8 << 20  // past which a batch takes no further decision
@@ -20,6 +20,17 @@ const (
 
 // overhead is what a command or an event costs beside its documents, roughly.
 const overhead = 512
+
+// inbox is where requests wait for the loop, bounded in number and in bytes.
+// There are two, so that a flood of submissions holds up nothing else.
+type inbox struct {
+	ch     chan job
+	budget *semaphore.Weighted
+}
+
+func newInbox() inbox {
+	return inbox{ch: make(chan job, MaxRequests), budget: semaphore.NewWeighted(maxRequestBytes)}
+}
 
 // weighed is a job that holds a part of a byte budget until it is answered.
 type weighed struct {

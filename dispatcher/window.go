@@ -61,7 +61,5 @@ func (w *window[K]) remove(k K) { w.set.Delete(k) }
 
 func (w *window[K]) min() (K, bool) { return w.set.Min() }
 
-func (w *window[K]) len() int { return w.set.Len() }
-
 // wantsPage reports whether the index must be read to know the first key.
 func (w *window[K]) wantsPage() bool { return !w.complete && w.set.Len() == 0 }

@@ -79,7 +79,7 @@ func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Register
 // lanes returns a type's lease, and the lanes of it that a worker serves.
 func (e *Engine) lanes(ctx context.Context, t events.Type, capabilities []string) (lanesReply, error) {
 	j := &lanesJob{typ: t, worker: &worker{info: wire.WorkerInfo{Capabilities: capabilities}, lanes: map[string]bool{}}, out: make(chan lanesReply, 1)}
-	if err := e.enqueue(ctx, j, overhead); err != nil {
+	if err := e.enqueue(ctx, e.requests, j, overhead); err != nil {
 		return lanesReply{}, err
 	}
 	select {

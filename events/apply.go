@@ -79,7 +79,7 @@ func (s *State) applyCreated(ev Event, b *Created) error {
 	s.dirtyParams = append(s.dirtyParams, Blob{ev.ID, b.Params})
 	s.cacheBytes += len(b.Params)
 	s.touch(e, ev.Seq)
-	s.history = append(s.history, ev)
+	s.record(ev)
 	s.count(it, +1)
 	if b.IdempotencyKey != "" {
 		s.setKey(HeldKey{Ref: KeyRef{KeyIdempotency, ev.Type, b.IdempotencyKey}, ID: ev.ID, Until: b.IdempotencyUntil}, true)
@@ -123,7 +123,7 @@ func (s *State) applyToItem(ev Event) error {
 	if now := it.HoldsDedup(); now != held {
 		s.setKey(HeldKey{Ref: KeyRef{KeyDedup, it.Type, it.DedupKey}, ID: it.ID}, now)
 	}
-	s.history = append(s.history, ev)
+	s.record(ev)
 	s.touch(e, ev.Seq)
 	return nil
 }

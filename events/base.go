@@ -19,7 +19,9 @@ type Base interface {
 //
 // A key whose Until is set and not after Meta.LastAt has expired: the writer
 // leaves it out, and removes those that it holds, so that the keys which a
-// store holds depend on its position alone.
+// store holds depend on its position alone. A key may be given to another
+// holder, with a later Until, before the writer has removed the expired one:
+// an expiry found in an index is only that of the key if its Until is the same.
 type Changes struct {
 	Meta    Meta // as of Meta.Applied
 	Types   []TypeInfo

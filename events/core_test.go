@@ -344,3 +344,25 @@ func TestCodecKeepsWhatWasSubmitted(t *testing.T) {
 		}
 	}
 }
+
+func TestAThousandSubmissionsOfOneKey(t *testing.T) {
+	w := newWorld(t)
+	sources := map[string]bool{}
+	for n := range 1000 {
+		w.submit(Submit{DedupKey: "k", Provenance: Provenance{Source: time.Duration(n).String()}})
+	}
+	info, _ := w.s.Type("email")
+	if info.Counts[StateQueued] != 1 || info.Counts[StateMerged] != 999 {
+		t.Fatalf("%v", info.Counts)
+	}
+	c := w.s.TakeChanges()
+	for _, m := range c.Merged {
+		sources[m.Provenance.Source] = true
+		if m.Into != w.log[1].ID {
+			t.Fatalf("%+v is merged into another", m)
+		}
+	}
+	if len(sources) != 999 || w.item(w.log[1].ID).MergedCount != 999 || c.Meta.Merges != 999 {
+		t.Fatalf("%d provenances are kept", len(sources))
+	}
+}

@@ -109,7 +109,7 @@ func (d *decider) configure(c Configure) (Decision, error) {
 	if !known && len(d.s.types) >= MaxTypes {
 		return Decision{}, tooManyTypes(c.Type)
 	}
-	if known && t.Source == c.Source && equalSettings(t.Settings, c.Settings) {
+	if known && equalSettings(t.Settings, c.Settings) {
 		return Decision{Repeat: true}, nil
 	}
 	return Decision{Events: []Event{d.configured(c.Type, c.Source, c.Settings)}}, nil
@@ -200,7 +200,7 @@ func (d *decider) availableAt(at time.Time, delay time.Duration) (time.Time, err
 		return time.Time{}, Refuse(CodeBadTime, "give a time or a delay, not both")
 	}
 	if delay < 0 {
-		return time.Time{}, Refuse(CodeBadTime, "the delay %s is negative", delay)
+		return time.Time{}, Refuse(CodeBadTime, "the delay %s is negative: give a positive one, or none", delay)
 	}
 	if delay > 0 {
 		at = d.now.Add(delay)
@@ -221,7 +221,7 @@ func (d *decider) known(id ID) (*Item, error) {
 		return nil, err
 	}
 	if it == nil {
-		return nil, Refuse(CodeNotFound, "there is no item %s", id)
+		return nil, Refuse(CodeNotFound, "there is no item %s: check the id", id)
 	}
 	return it, nil
 }
@@ -229,10 +229,10 @@ func (d *decider) known(id ID) (*Item, error) {
 // name checks a short text field.
 func name(field, v string, limit int) (string, error) {
 	if len(v) > limit {
-		return "", Refuse(CodeTooLarge, "%s has %d bytes: at most %d", field, len(v), limit)
+		return "", Refuse(CodeTooLarge, "%s has %d bytes: at most %d are allowed", field, len(v), limit)
 	}
 	if !utf8.ValidString(v) {
-		return "", Refuse(CodeBadRequest, "%s is no valid UTF-8", field)
+		return "", Refuse(CodeBadRequest, "%s is no valid UTF-8: encode it, for instance in base64", field)
 	}
 	return v, nil
 }

@@ -112,7 +112,7 @@ func TestMutatedEventsDecodeAlike(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	evs := codecEvents()
 	accepted := 0
-	for range 200_000 {
+	for range 40_000 {
 		data, err := evs[r.IntN(len(evs))].AppendJSON(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestMutatedEventsDecodeAlike(t *testing.T) {
 			accepted++
 		}
 	}
-	if accepted < 1000 {
+	if accepted < 200 {
 		t.Errorf("only %d mutations were accepted at all", accepted)
 	}
 }

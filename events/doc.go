@@ -22,5 +22,21 @@
 // A State has one owner goroutine; nothing here locks. The events, items and
 // [Changes] that leave it are never written again and may be read by anyone.
 //
+// What always holds, and is tested for any sequence of commands:
+//
+//   - The live state, whatever it has cached, projected or lost in a restart,
+//     is the one that a replay of the encoded log gives, and decides the same.
+//   - An item changes only along the transition table; no decision leaves it
+//     in created or failed.
+//   - A dedup key has one holder, which is not terminal.
+//   - A token is claimed once. An attempt counts unless its run was released.
+//   - Time does not go back from one event to the next.
+//   - Every event is below 2 MiB, and can be decoded again.
+//
+// A refusal ([*Error]) concerns its caller alone. An error of the base means
+// that nothing was decided. An error of Apply, or of decoding, means that the
+// State is of no use any more; if it wraps [ErrCorrupt], the log holds what
+// can't have been decided, and the partition stops.
+//
 // When the log and anything else disagree, the log wins.
 package events

@@ -3,7 +3,9 @@ package events
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -100,7 +102,8 @@ func (s TypeSettings) Validate() error {
 	check("age_step_ms", s.AgeStepMS, 1, MaxDelay.Milliseconds())
 	check("max_params_bytes", int64(s.MaxParams), 2, MaxParamsCeiling)
 	errs = append(errs, s.Backoff.validate("backoff")...)
-	for p, o := range s.PerPriority {
+	for _, p := range slices.Sorted(maps.Keys(s.PerPriority)) {
+		o := s.PerPriority[p]
 		at := fmt.Sprintf("priority %d: ", p)
 		check(at+"priority", int64(p), 0, int64(MaxPriority))
 		if o.TimeoutMS != nil {

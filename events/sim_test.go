@@ -79,7 +79,7 @@ func (s *sim) step() {
 	case 9:
 		s.do(s.signal())
 	case 10:
-		s.now = s.now.Add(pick(s, "pass", -time.Second, time.Millisecond, time.Second, 31*time.Second, 3*time.Minute, 6*time.Minute, 25*time.Hour))
+		s.now = s.now.Add(pick(s, "pass", -time.Second, time.Millisecond, time.Second, 31*time.Second, MsgIDWindow, 6*time.Minute, IdempotencyWindow))
 	case 11:
 		s.project()
 	case 12:

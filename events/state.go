@@ -11,6 +11,8 @@ import (
 const (
 	CacheItems = 1 << 15
 	CacheBytes = 32 << 20 // of params
+
+	maxHistorySize = 4096 // events that room is made for in advance
 )
 
 // State is the partition as of its last decided event: see the package
@@ -33,6 +35,7 @@ type State struct {
 	dirtyKeys    []KeyRef
 	merged       []MergedEntry
 	history      []Event
+	historySize  int // of the last one taken: the next will be like it
 
 	// What may leave memory, oldest touch first.
 	projected  Seq
@@ -236,6 +239,14 @@ func (s *State) setKey(held HeldKey, has bool) {
 	s.touchedKey.push(keyTouch{held.Ref, s.meta.Applied})
 }
 
+// record adds an event to the history of its item.
+func (s *State) record(ev Event) {
+	if s.history == nil {
+		s.history = make([]Event, 0, min(s.historySize, maxHistorySize))
+	}
+	s.history = append(s.history, ev)
+}
+
 // TakeChanges returns what has changed since the last call, nil if nothing
 // has. It must be called only between decisions. The caller must call
 // [State.Projected] once the changes are written.
@@ -261,6 +272,7 @@ func (s *State) TakeChanges() *Changes {
 	}
 	clear(s.dirtyItems) // or they would stay reachable
 	s.dirtyItems, s.dirtyTypes, s.dirtyKeys = s.dirtyItems[:0], s.dirtyTypes[:0], s.dirtyKeys[:0]
+	s.historySize = len(s.history)
 	s.dirtyParams, s.dirtyResults, s.merged, s.history = nil, nil, nil, nil
 	s.changed = false
 	return c

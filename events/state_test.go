@@ -119,3 +119,22 @@ func TestApplyRefusesWhatWasNeverDecided(t *testing.T) {
 		}
 	}
 }
+
+// A key that has changed since stays in memory when the older change is
+// projected: the base has the older holder.
+func TestAKeyChangedSinceStaysInMemory(t *testing.T) {
+	w := newWorld(t)
+	base := newMapBase()
+	w.s, _ = NewState(base)
+	first := w.submit(Submit{DedupKey: "k"})
+	taken := w.s.TakeChanges()
+	w.do(Cancel{ID: first})
+	second := w.submit(Submit{DedupKey: "k"})
+	if err := base.write(taken); err != nil {
+		t.Fatal(err)
+	}
+	w.s.Projected(taken.Meta.Applied)
+	if into := w.item(w.submit(Submit{DedupKey: "k"})).MergedInto; into != second {
+		t.Fatalf("merged into %s, want %s", into, second)
+	}
+}

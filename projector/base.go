@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -25,7 +26,13 @@ func (s *Store) Types() (types []events.TypeInfo, err error) {
 
 // Item implements [events.Base].
 func (s *Store) Item(id events.ID) (it *events.Item, err error) {
-	err = s.lookup(func(v view) error { it, err = v.item(id); return err })
+	err = s.lookup(func(v view) error {
+		if newest := s.newest.Load(); bytes.Compare(id[:], newest[:]) > 0 {
+			return nil
+		}
+		it, err = v.item(id)
+		return err
+	})
 	return it, err
 }
 

@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,12 +55,26 @@ func (s *Store) commit(c *events.Changes) error {
 	if at := s.Applied(); c.Meta.Applied <= at {
 		return fmt.Errorf("project up to event %d: the store is at %d already", c.Meta.Applied, at)
 	}
+	s.raiseNewest(c.Items)
 	if err := s.writer.write(g.db, c); err != nil {
 		return fmt.Errorf("project up to event %d: %w", c.Meta.Applied, err)
 	}
 	s.noteUnflushed(len(c.History) + 1)
 	s.pos.advance(c.Meta.Applied)
 	return nil
+}
+
+// raiseNewest keeps s.newest. REQUIRES: s.commitMu is held.
+func (s *Store) raiseNewest(items []events.ItemChange) {
+	newest := *s.newest.Load()
+	for _, c := range items {
+		if c.Old == nil && bytes.Compare(c.New.ID[:], newest[:]) > 0 {
+			newest = c.New.ID
+		}
+	}
+	if newest != *s.newest.Load() {
+		s.newest.Store(&newest)
+	}
 }
 
 func (s *Store) noteUnflushed(n int) {
@@ -116,14 +131,6 @@ func (w *writer) items(b *pebble.Batch, items []events.ItemChange) error {
 		w.new.fill(c.New)
 		if err := diffIndexes(&w.old, &w.new, del, set); err != nil {
 			return err
-		}
-		if c.New == nil {
-			if c.Old != nil {
-				if err := b.Delete(idKey(prefixItem, c.Old.ID), nil); err != nil {
-					return err
-				}
-			}
-			continue
 		}
 		w.key = appendIDKey(w.key[:0], prefixItem, c.New.ID)
 		w.val = appendItem(w.val[:0], c.New)

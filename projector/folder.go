@@ -45,6 +45,9 @@ func openFolder(vf vfs.FS, dir string, ignoreFormat bool) (_ *folder, err error)
 	if err := vf.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("open store %s: make the folder: %w", dir, err)
 	}
+	if err := syncDir(vf, vf.PathDir(dir)); err != nil {
+		return nil, fmt.Errorf("open store %s: make the folder: %w", dir, err)
+	}
 	f := &folder{fs: vf, dir: dir}
 	if f.lock, err = vf.Lock(vf.PathJoin(dir, lockFile)); err != nil {
 		return nil, fmt.Errorf("open store %s: %w: stop that one, or use another folder (%v)", dir, ErrInUse, err)
@@ -115,7 +118,7 @@ func (f *folder) makeCurrent(number int) error {
 	if err := f.fs.Rename(tmp, f.fs.PathJoin(f.dir, currentFile)); err != nil {
 		return err
 	}
-	if err := f.sync(); err != nil {
+	if err := syncDir(f.fs, f.dir); err != nil {
 		return err
 	}
 	f.number = number
@@ -125,8 +128,9 @@ func (f *folder) makeCurrent(number int) error {
 // remove removes a generation that nobody has open.
 func (f *folder) remove(number int) error { return f.fs.RemoveAll(f.path(number)) }
 
-func (f *folder) sync() error {
-	d, err := f.fs.OpenDir(f.dir)
+// syncDir makes the names in a folder durable.
+func syncDir(vf vfs.FS, dir string) error {
+	d, err := vf.OpenDir(dir)
 	if err != nil {
 		return err
 	}

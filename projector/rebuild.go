@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -161,8 +162,9 @@ func (s *Store) changeOver(ctx context.Context, b *Store, number int, log Log) (
 	if err != nil {
 		return nil, err
 	}
-	first, err := view{db}.firstExpiry()
-	if err == nil {
+	first, err1 := view{db}.firstExpiry()
+	newest, err2 := view{db}.newestID()
+	if err = errors.Join(err1, err2); err == nil {
 		err = s.folder.makeCurrent(number)
 	}
 	if err != nil {
@@ -170,6 +172,9 @@ func (s *Store) changeOver(ctx context.Context, b *Store, number int, log Log) (
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if old := *s.newest.Load(); bytes.Compare(newest[:], old[:]) > 0 {
+		s.newest.Store(&newest) // the old store had lost it
+	}
 	old := s.live
 	s.live = newGeneration(db)
 	s.writer.nextExpiry = first

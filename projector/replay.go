@@ -10,13 +10,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
 )
 
 // Log is what a replay needs of a partition's event log.
 type Log interface {
 	// Read replays the positions from to to, both inclusive, to fn, in order,
 	// from the caller's goroutine. It ends early with fn's error, unwrapped.
-	Read(ctx context.Context, from, to events.Seq, fn func(Group) error) error
+	Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error
 	// Checksum is events.Checksum of the stored bytes of the event at seq.
 	Checksum(ctx context.Context, seq events.Seq) (uint64, error)
 }
@@ -109,7 +110,7 @@ func (r *replay) commit(ctx context.Context) error {
 
 // read applies the groups and hands out the batches.
 func (r *replay) read(ctx context.Context) error {
-	err := r.log.Read(ctx, r.from, r.to, func(g Group) error {
+	err := r.log.Read(ctx, r.from, r.to, func(g eventlog.Group) error {
 		if err := r.apply(g); err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func (r *replay) read(ctx context.Context) error {
 	return r.handOut(ctx)
 }
 
-func (r *replay) apply(g Group) error {
+func (r *replay) apply(g eventlog.Group) error {
 	for _, ev := range g.Events {
 		if !r.until.IsZero() && ev.Tx.N <= 1 && ev.At.After(r.until) {
 			r.finished = true

@@ -35,6 +35,11 @@ type Store struct {
 	proof sync.Mutex
 
 	flushed atomic.Uint64 // a position that has surely reached the disk
+
+	// newest is not before the id of any item. Ids are ULIDs, and most new
+	// ones come after all others: that those are new needs no look at the disk.
+	// It is raised before an item can be seen.
+	newest atomic.Pointer[events.ID]
 }
 
 // generation is an open Pebble folder, closed when its last user is done.
@@ -107,6 +112,11 @@ func (s *Store) load(db *pebble.DB) error {
 	if err != nil {
 		return err
 	}
+	newest, err := v.newestID()
+	if err != nil {
+		return err
+	}
+	s.newest.Store(&newest)
 	s.writer.nextExpiry, err = v.firstExpiry()
 	s.pos.advance(m.Applied)
 	s.flushed.Store(uint64(m.Applied))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
 )
 
 // MaxDifferences is how many differences Verify names.
@@ -109,7 +110,13 @@ func (s *Store) CheckLog(ctx context.Context, identity string, log Log) error {
 		return fmt.Errorf("check store: it was made from the log %q, this one is %q: %w", noted, identity, ErrDiverged)
 	}
 	found, err := log.Checksum(ctx, m.Applied)
-	if err != nil {
+	var trimmed *eventlog.TrimmedError
+	switch {
+	case errors.As(err, &trimmed) && trimmed.First <= m.Applied+1:
+		return nil // cut right behind our position: what follows is there
+	case errors.Is(err, eventlog.ErrTrimmed), errors.Is(err, eventlog.ErrBehind):
+		return fmt.Errorf("check store: it is at event %d: %w: %w", m.Applied, err, ErrDiverged)
+	case err != nil:
 		return fmt.Errorf("check store: read event %d of the log: %w", m.Applied, err)
 	}
 	if found != sum {

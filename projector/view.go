@@ -98,6 +98,19 @@ func (v view) item(id events.ID) (it *events.Item, err error) {
 	return it, err
 }
 
+// newestID is the last id of all items, the zero id for none.
+func (v view) newestID() (id events.ID, err error) {
+	prefix := []byte{prefixItem}
+	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return id, err
+	}
+	if it.Last() {
+		id, err = decodeID(it.Key()[1:])
+	}
+	return id, errors.Join(err, it.Error(), it.Close())
+}
+
 // document returns an item's params or result, nil for none.
 func (v view) document(prefix byte, id events.ID) (doc []byte, err error) {
 	var buf [17]byte

@@ -42,10 +42,11 @@ import (
 // then again to the stream. With more replicas it is proposed to them as one.
 
 // atomicFrom is the number of events from which an append to a stream with one
-// replica, on a server that syncs every write, is an atomic batch. Below it
-// single messages, each synced, cost less than a batch's fixed price. Measured
-// with BenchmarkAppend/always: see docs in bench_test.go.
-const atomicFrom = 8
+// replica, on a server that syncs every write, is an atomic batch. Measured with
+// BenchmarkAppend (…/always/…) on a disk that syncs in 0.2 ms: singles cost
+// that much each, a batch about 2 ms and little more for each event, so that
+// they meet at 11 or 12 events. A slower disk moves both alike.
+const atomicFrom = 12
 
 // windowBytes bounds what is sent without waiting for an ack. The server drops
 // what exceeds 128 MiB in a stream's queue; a dropped message fences the rest.

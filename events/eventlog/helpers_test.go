@@ -37,14 +37,21 @@ func startServer(t testing.TB, dir string, change func(*server.Options)) *server
 	if change != nil {
 		change(opts)
 	}
+	s := launchServer(t, opts)
+	if !s.ReadyForConnections(testTimeout) {
+		t.Fatal("the server does not start")
+	}
+	return s
+}
+
+// launchServer does not wait for the server to be ready.
+func launchServer(t testing.TB, opts *server.Options) *server.Server {
+	t.Helper()
 	s, err := server.NewServer(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(testTimeout) {
-		t.Fatal("the server does not start")
-	}
 	t.Cleanup(func() { stopServer(s) })
 	return s
 }
@@ -56,15 +63,15 @@ func stopServer(s *server.Server) {
 
 // inProcess dials without a socket.
 func inProcess(s *server.Server) func() (*nats.Conn, error) {
-	return func() (*nats.Conn, error) {
-		return nats.Connect("", nats.InProcessServer(s), nats.ReconnectBufSize(-1), nats.MaxReconnects(2), nats.ReconnectWait(10*time.Millisecond))
-	}
+	return dialURL("", nats.InProcessServer(s))
 }
 
-func dialURL(url string) func() (*nats.Conn, error) {
-	return func() (*nats.Conn, error) {
-		return nats.Connect(url, nats.ReconnectBufSize(-1), nats.MaxReconnects(2), nats.ReconnectWait(10*time.Millisecond))
-	}
+func dialURL(url string, more ...nats.Option) func() (*nats.Conn, error) {
+	opts := append([]nats.Option{
+		nats.ReconnectBufSize(-1), nats.MaxReconnects(2), nats.ReconnectWait(10 * time.Millisecond),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // broken on purpose
+	}, more...)
+	return func() (*nats.Conn, error) { return nats.Connect(url, opts...) }
 }
 
 func openLog(t testing.TB, cfg Config) *JetStream {

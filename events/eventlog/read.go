@@ -199,13 +199,14 @@ func (f *fetcher) take(ctx context.Context, m *nats.Msg) error {
 	if seq != f.next {
 		return f.hole(ctx, seq)
 	}
-	f.stallAt.Reset(readStall)
 	f.cseq, f.next, f.open = cseq, f.next+1, f.open-1
 	f.chunk.add(message{seq: seq, subject: m.Subject, id: headerID(m.Header), data: m.Data})
+	var full error
 	if f.chunk.full() || f.next > f.to {
-		return f.flush(ctx)
+		full = f.flush(ctx) // waits for who applies the events: that is no stall
 	}
-	return nil
+	f.stallAt.Reset(readStall)
+	return full
 }
 
 // hole says why the log does not have the next position.

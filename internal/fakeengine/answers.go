@@ -103,9 +103,11 @@ func (e *Engine) one(s wire.Submit) (wire.Submitted, error) {
 	if s.Priority != nil {
 		it.Priority = *s.Priority
 	}
-	for _, other := range e.items {
-		if s.DedupKey != "" && other.DedupKey == s.DedupKey && !other.State.Terminal() {
-			it.State, it.MergedInto = events.StateMerged, other.ID
+	if s.DedupKey != "" {
+		for _, other := range e.items {
+			if other.DedupKey == s.DedupKey && !other.State.Terminal() {
+				it.State, it.MergedInto = events.StateMerged, other.ID
+			}
 		}
 	}
 	e.items[id] = it

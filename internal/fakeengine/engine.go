@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -25,6 +26,9 @@ type Engine struct {
 	JS  jetstream.JetStream
 	nc  *nats.Conn
 	t   testing.TB
+
+	server *natsserver.Server
+	dir    string // the server's data
 
 	mu       sync.Mutex
 	items    map[string]*wire.Item
@@ -50,14 +54,16 @@ type Stumble struct {
 // Start makes a fake engine with its streams on a server of its own.
 func Start(t testing.TB) *Engine {
 	t.Helper()
-	url := Server(t).ClientURL()
+	dir := t.TempDir()
+	server := start(t, dir, natsserver.RANDOM_PORT)
+	url := server.ClientURL()
 	nc := Dial(t, url)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := &Engine{
-		URL: url, JS: js, nc: nc, t: t, items: map[string]*wire.Item{}, requests: map[string]int{},
+		URL: url, JS: js, server: server, dir: dir, nc: nc, t: t, items: map[string]*wire.Item{}, requests: map[string]int{},
 		stumble: map[string][]Stumble{}, changed: make(chan struct{}), settings: map[string]events.TypeSettings{},
 		stop: make(chan struct{}),
 	}
@@ -147,14 +153,24 @@ func (e *Engine) Append(evs ...events.Event) {
 	e.t.Helper()
 	for _, ev := range evs {
 		data, err := ev.MarshalJSON()
-		if err == nil {
-			_, err = e.JS.PublishMsg(context.Background(), &nats.Msg{
-				Subject: wire.Default.Event(0, ev.Type, ev.Kind), Data: data,
-				Header: nats.Header{jetstream.MsgIDHeader: {nats.NewInbox()}},
-			})
-		}
 		if err != nil {
 			e.t.Fatal(err)
+		}
+		// Tried again under the same id: the server may just be restarting.
+		msg := &nats.Msg{
+			Subject: wire.Default.Event(0, ev.Type, ev.Kind), Data: data,
+			Header: nats.Header{jetstream.MsgIDHeader: {nats.NewInbox()}},
+		}
+		for tries := 0; ; tries++ {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			_, err := e.JS.PublishMsg(ctx, msg)
+			cancel()
+			if err == nil {
+				break
+			}
+			if tries == 10 {
+				e.t.Fatal(err)
+			}
 		}
 	}
 }

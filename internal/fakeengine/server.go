@@ -5,6 +5,7 @@
 package fakeengine
 
 import (
+	"net"
 	"testing"
 	"time"
 
@@ -16,28 +17,45 @@ import (
 // ends.
 func Server(t testing.TB) *natsserver.Server {
 	t.Helper()
+	return start(t, t.TempDir(), natsserver.RANDOM_PORT)
+}
+
+func start(t testing.TB, dir string, port int) *natsserver.Server {
+	t.Helper()
 	s, err := natsserver.NewServer(&natsserver.Options{
-		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
+		Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir,
 		NoSigs: true, NoLog: true, MaxPayload: 1 << 20,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
+	t.Cleanup(func() { stop(s) })
 	if !s.ReadyForConnections(10 * time.Second) {
 		t.Fatal("the NATS server does not become ready")
 	}
 	return s
 }
 
+func stop(s *natsserver.Server) {
+	s.Shutdown()
+	s.WaitForShutdown()
+}
+
+// RestartServer stops the engine's NATS server and starts it again, on the
+// same data and port.
+func (e *Engine) RestartServer() {
+	e.t.Helper()
+	port := e.server.Addr().(*net.TCPAddr).Port
+	dir := e.dir
+	stop(e.server)
+	e.server = start(e.t, dir, port)
+}
+
 // Dial connects to a server until the test ends.
 func Dial(t testing.TB, url string) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url)
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,221 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// call is one request and its reply.
+type call struct {
+	s        *Service
+	req      micro.Request
+	endpoint string
+	start    time.Time
+}
+
+// reply answers, and counts the call out.
+func (c *call) reply(v any, err error) {
+	defer c.s.pending.Done()
+	c.send(v, err)
+}
+
+func (c *call) send(v any, err error) {
+	var data []byte
+	if err == nil {
+		data, err = json.Marshal(v)
+	}
+	if limit := c.s.Conn.MaxPayload(); err == nil && int64(len(data)) > limit {
+		err = events.Refuse(events.CodeTooLarge, "the reply has %d bytes, the NATS server takes %d: ask for less at once", len(data), limit)
+	}
+	code := events.Code("ok")
+	if err == nil {
+		err = c.req.Respond(data)
+		c.undelivered(err)
+	} else {
+		code = c.refuse(err)
+	}
+	c.s.Metrics.request(c.endpoint, code, time.Since(c.start))
+}
+
+func (c *call) refuse(err error) events.Code {
+	e := wire.FromError(known(err))
+	if e.Code == events.CodeInternal {
+		c.s.Logger.Error("a request failed", "endpoint", c.endpoint, "error", err)
+	}
+	data, merr := json.Marshal(wire.ErrorReply{Error: e})
+	if merr != nil {
+		data = nil
+	}
+	c.undelivered(c.req.Error(string(e.Code), headerText(e.Message), data))
+	return e.Code
+}
+
+// undelivered notes a reply that could not be sent. The caller will ask again.
+func (c *call) undelivered(err error) {
+	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		c.s.Logger.Warn("a reply could not be sent", "endpoint", c.endpoint, "error", err)
+	}
+}
+
+// known gives errors of contexts their code.
+func known(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && events.CodeOf(err) == events.CodeInternal {
+		return events.Refuse(events.CodeTimeout, "the engine did not get to it in time (%v): ask again", err)
+	}
+	return err
+}
+
+// headerText makes a text fit for a header: one line.
+func headerText(s string) string {
+	if s == "" {
+		return "error"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// decode reads a request strictly into a T. An empty body is an empty T.
+func decode[T any](data []byte) (T, error) {
+	var v T
+	if len(bytes.TrimSpace(data)) == 0 {
+		return v, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil {
+		return v, malformed(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return v, events.Refuse(events.CodeBadRequest, "the request has something behind its JSON document: send one document")
+	}
+	return v, nil
+}
+
+// malformed says what is wrong with a request. An *events.Error in the chain
+// (of a field's own type) says it best itself.
+func malformed(err error) error {
+	var refused *events.Error
+	if errors.As(err, &refused) {
+		return refused
+	}
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		return events.Refuse(events.CodeBadRequest, "the request's %s is a JSON %s: it must be %s", fieldName(kind.Field), kind.Value, jsonKind(kind))
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		if n, uerr := strconv.Unquote(name); uerr == nil {
+			name = n
+		}
+		return events.Refuse(events.CodeBadRequest, "the request has the field %q, which the engine does not know: check its spelling", clip(name, 64))
+	}
+	return events.Refuse(events.CodeBadRequest, "the request can't be read as JSON of the expected form: %s", strings.TrimPrefix(err.Error(), "json: "))
+}
+
+func fieldName(f string) string {
+	if f == "" {
+		return "body"
+	}
+	return "field " + f
+}
+
+func jsonKind(e *json.UnmarshalTypeError) string {
+	switch e.Type.Kind().String() {
+	case "string":
+		return "a string"
+	case "bool":
+		return "true or false"
+	case "slice", "array":
+		return "a list"
+	case "struct", "map":
+		return "an object"
+	case "float32", "float64":
+		return "a number"
+	}
+	return "a whole number in its range"
+}
+
+// decodeMany reads one T, or an array of at most most. Elements that can't be
+// read are told in errs, which is nil if all could.
+func decodeMany[T any](data []byte, most int) (list []T, array bool, errs []error, err error) {
+	if !isArray(data) {
+		v, err := decode[T](data)
+		return []T{v}, false, nil, err
+	}
+	list, err = decode[[]T](data)
+	if err != nil {
+		list, errs, err = decodeEach[T](data)
+	}
+	if err == nil && len(list) > most {
+		err = events.Refuse(events.CodeTooLarge, "the request has %d elements: send at most %d at once", len(list), most)
+	}
+	return list, true, errs, err
+}
+
+// decodeEach reads an array of which some elements are wrong.
+func decodeEach[T any](data []byte) ([]T, []error, error) {
+	raws, err := decode[[]json.RawMessage](data)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, errs := make([]T, len(raws)), make([]error, len(raws))
+	for i, raw := range raws {
+		list[i], errs[i] = decode[T](raw)
+	}
+	return list, errs, nil
+}
+
+func isArray(data []byte) bool {
+	body := bytes.TrimLeft(data, " \t\r\n")
+	return len(body) > 0 && body[0] == '['
+}
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "…"
+}
+
+// await returns once the projection shows what min says.
+func (s *Service) await(ctx context.Context, min wire.Position) error {
+	seq, err := min.Seq()
+	if err != nil || seq <= s.Queries.Applied() {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
+	defer cancel()
+	if err := s.Core.Await(ctx, seq); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return events.Refuse(events.CodeTimeout, "the projection has not reached position %s within %s, it is at %s: ask again, or without min_position", min, awaitTimeout, s.Queries.Applied())
+		}
+		return fmt.Errorf("await position %s: %w", min, err)
+	}
+	return nil
+}
+
+// decodeInto is decode over a value that has its fields already.
+func decodeInto(data []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return malformed(err)
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package api
+
+import (
+	"context"
+
+	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// submit decides one item or an array of them.
+func (s *Service) submit(c *call) {
+	if s.DiskLow() {
+		c.reply(nil, errDiskLow)
+		return
+	}
+	subs, array, errs, err := decodeMany[wire.Submit](c.req.Data(), events.MaxSubmitBatch)
+	if err != nil {
+		c.reply(nil, err)
+		return
+	}
+	answers := make([]wire.Submitted, len(subs))
+	cmds := make([]events.Command, 0, len(subs))
+	at := make([]int, 0, len(subs)) // the element of each command
+	for i, sub := range subs {
+		cmd, err := s.submission(sub, errs, i)
+		if err != nil {
+			if !array {
+				c.reply(nil, err)
+				return
+			}
+			answers[i] = wire.Submitted{Error: wire.FromError(err)}
+			continue
+		}
+		cmds, at = append(cmds, cmd), append(at, i)
+	}
+	if len(cmds) == 0 {
+		c.reply(answers, nil)
+		return
+	}
+	c.do(cmds, func(outcomes []dispatcher.Outcome) {
+		for n, o := range outcomes {
+			answers[at[n]] = submitted(o)
+		}
+		if array {
+			c.reply(answers, nil)
+		} else {
+			c.reply(answers[0], outcomes[0].Err)
+		}
+	})
+}
+
+// submission makes the command of the i-th element, unless reading it failed.
+func (s *Service) submission(sub wire.Submit, errs []error, i int) (events.Submit, error) {
+	if errs != nil && errs[i] != nil {
+		return events.Submit{}, errs[i]
+	}
+	return sub.Command(s.Core.NewID(), events.MaxParamsCeiling)
+}
+
+func submitted(o dispatcher.Outcome) wire.Submitted {
+	if o.Err != nil {
+		return wire.Submitted{Error: wire.FromError(o.Err)}
+	}
+	a := wire.Submitted{ID: o.Decision.ID.String(), Repeat: o.Decision.Repeat, Position: wire.PositionOf(o.Position)}
+	if o.Item != nil {
+		a.State = o.Item.State
+		if !o.Item.MergedInto.IsZero() {
+			a.MergedInto = o.Item.MergedInto.String()
+		}
+	}
+	return a
+}
+
+// do hands commands to the engine. done must reply.
+func (c *call) do(cmds []events.Command, done func([]dispatcher.Outcome)) {
+	ctx, cancel := context.WithTimeout(c.s.ctx, enqueueTimeout)
+	defer cancel()
+	if err := c.s.Core.Do(ctx, cmds, done); err != nil {
+		c.reply(nil, err)
+	}
+}
+
+// report decides one report or an array of them.
+func (s *Service) report(c *call) {
+	reports, array, errs, err := decodeMany[wire.Report](c.req.Data(), MaxReports)
+	if err != nil {
+		c.reply(nil, err)
+		return
+	}
+	reports, place := sound(reports, errs)
+	finish := func(answers []wire.Reported) {
+		if !array {
+			c.replyReported(answers[0])
+			return
+		}
+		c.reply(place(answers), nil)
+	}
+	if len(reports) == 0 {
+		c.reply(place(nil), nil)
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, enqueueTimeout)
+	defer cancel()
+	if err := s.Core.Report(ctx, reports, finish); err != nil {
+		c.reply(nil, err)
+	}
+}
+
+// replyReported answers a report that came alone.
+func (c *call) replyReported(a wire.Reported) { c.reply(a, a.Error.Err()) }
+
+// sound leaves out the reports that could not be read, and returns how to put
+// the answers of the others into their places.
+func sound(reports []wire.Report, errs []error) ([]wire.Report, func([]wire.Reported) []wire.Reported) {
+	if errs == nil {
+		return reports, func(answers []wire.Reported) []wire.Reported {
+			if answers == nil {
+				return []wire.Reported{}
+			}
+			return answers
+		}
+	}
+	var good []wire.Report
+	for i, r := range reports {
+		if errs[i] == nil {
+			good = append(good, r)
+		}
+	}
+	return good, func(answers []wire.Reported) []wire.Reported {
+		all := make([]wire.Reported, len(errs))
+		for i, err := range errs {
+			if err != nil {
+				all[i].Error = wire.FromError(err)
+				continue
+			}
+			all[i], answers = answers[0], answers[1:]
+		}
+		return all
+	}
+}
+
+// cancelItem decides a cancel.
+func (s *Service) cancelItem(c *call) {
+	req, err := decode[wire.Cancel](c.req.Data())
+	if err != nil {
+		c.reply(nil, err)
+		return
+	}
+	cmd, err := req.Command()
+	if err != nil {
+		c.reply(nil, err)
+		return
+	}
+	c.do([]events.Command{cmd}, func(o []dispatcher.Outcome) {
+		a := wire.Cancelled{ID: o[0].Decision.ID.String(), WasRunning: o[0].Decision.WasRunning, Position: wire.PositionOf(o[0].Position)}
+		if o[0].Item != nil {
+			a.State = o[0].Item.State
+		}
+		c.reply(a, o[0].Err)
+	})
+}
+
+// reschedule decides a change of a queued item's order.
+func (s *Service) reschedule(c *call) {
+	req, err := decode[wire.Reschedule](c.req.Data())
+	if err != nil {
+		c.reply(nil, err)
+		return
+	}
+	cmd, err := req.Command(s.Core.Now())
+	if err != nil {
+		c.reply(nil, err)
+		return
+	}
+	c.do([]events.Command{cmd}, func(o []dispatcher.Outcome) {
+		a := wire.Rescheduled{ID: o[0].Decision.ID.String(), Position: wire.PositionOf(o[0].Position)}
+		if o[0].Item != nil {
+			a.State = o[0].Item.State
+		}
+		c.reply(a, o[0].Err)
+	})
+}

@@ -1,0 +1,122 @@
+package api
+
+import (
+	"context"
+	"strings"
+
+	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// configure changes some of a type's settings. The request names those to
+// change; a command carries all. One request at a time reads and writes, so
+// that none undoes another's change.
+func (s *Service) configure(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.Configure](c.req.Data())
+	if err != nil {
+		return nil, err
+	}
+	t, err := events.ParseType(req.Type)
+	if err != nil {
+		return nil, events.Refuse(events.CodeBadType, "%v", err)
+	}
+	s.typesMu.Lock()
+	defer s.typesMu.Unlock()
+	if err := s.await(ctx, wire.PositionOf(s.Core.Position())); err != nil {
+		return nil, err
+	}
+	info, err := s.typeInfo(t)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := overlay(info.Settings, req.Settings)
+	if err != nil {
+		return nil, err
+	}
+	if s.OwnedByFile != nil {
+		if owned := s.OwnedByFile(t, wanted); len(owned) > 0 {
+			return nil, events.Refuse(events.CodeSetInFile, "engine.toml sets %s of type %s: change it there and restart the engine", strings.Join(owned, ", "), t)
+		}
+	}
+	return s.applySettings(ctx, t, wanted)
+}
+
+// typeInfo is what is known of a type: an unknown one is defined first, so that
+// its settings are those of the engine's defaults.
+func (s *Service) typeInfo(t events.Type) (events.TypeInfo, error) {
+	for range 2 {
+		types, err := s.Queries.Types()
+		if err != nil {
+			return events.TypeInfo{}, err
+		}
+		for _, info := range types {
+			if info.Type == t {
+				return info, nil
+			}
+		}
+		if err := s.define(t); err != nil {
+			return events.TypeInfo{}, err
+		}
+	}
+	return events.TypeInfo{}, events.Refuse(events.CodeNotFound, "no type %s", t)
+}
+
+func (s *Service) define(t events.Type) error {
+	ctx, cancel := context.WithTimeout(s.ctx, controlTimeout)
+	defer cancel()
+	o, err := s.one(ctx, events.Define{Type: t})
+	if err != nil {
+		return err
+	}
+	return s.await(ctx, wire.PositionOf(o.Position))
+}
+
+// overlay lays the fields of a request over settings. Fields that are objects
+// are merged, as a backoff of which only the maximum is given.
+func overlay(settings events.TypeSettings, patch []byte) (events.TypeSettings, error) {
+	if len(patch) == 0 {
+		return settings, events.Refuse(events.CodeBadRequest, "nothing to change: give settings")
+	}
+	set := settings
+	set.PerPriority = nil
+	for p, o := range settings.PerPriority { // a copy: decoding writes into it
+		if set.PerPriority == nil {
+			set.PerPriority = map[events.Priority]events.PriorityOverride{}
+		}
+		set.PerPriority[p] = o
+	}
+	if err := decodeInto(patch, &set); err != nil {
+		return settings, err
+	}
+	return set, nil
+}
+
+func (s *Service) applySettings(ctx context.Context, t events.Type, set events.TypeSettings) (any, error) {
+	o, err := s.one(ctx, events.Configure{Type: t, Source: events.SourceAPI, Settings: set})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.await(ctx, wire.PositionOf(o.Position)); err != nil {
+		return nil, err
+	}
+	info, err := s.typeInfo(t)
+	if err != nil {
+		return nil, err
+	}
+	return wire.TypeReply{Type: string(t), Source: info.Source, Settings: info.Settings}, nil
+}
+
+// one decides one command and waits for the outcome.
+func (s *Service) one(ctx context.Context, cmd events.Command) (dispatcher.Outcome, error) {
+	out := make(chan dispatcher.Outcome, 1)
+	if err := s.Core.Do(ctx, []events.Command{cmd}, func(o []dispatcher.Outcome) { out <- o[0] }); err != nil {
+		return dispatcher.Outcome{}, err
+	}
+	select {
+	case o := <-out:
+		return o, o.Err
+	case <-ctx.Done():
+		return dispatcher.Outcome{}, ctx.Err()
+	}
+}

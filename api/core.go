@@ -1,0 +1,47 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Core is what the service needs of the engine; *dispatcher.Engine is it.
+type Core interface {
+	Do(ctx context.Context, cmds []events.Command, done func([]dispatcher.Outcome)) error
+	Report(ctx context.Context, reports []wire.Report, done func([]wire.Reported)) error
+	Register(ctx context.Context, r wire.Register) (wire.Registered, error)
+	Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error)
+	Unregister(ctx context.Context, u wire.Unregister) error
+	Drain(ctx context.Context, w events.WorkerID) error
+	Workers() []wire.WorkerInfo
+	Loads(ctx context.Context) (map[events.Type]dispatcher.Load, error)
+	Position() events.Seq
+	Epoch() events.Epoch
+	Now() time.Time
+	NewID() events.ID
+	Await(ctx context.Context, seq events.Seq) error
+}
+
+// Queries is what the service needs of the projection; *projector.Store is it.
+type Queries interface {
+	Meta() (events.Meta, error)
+	Types() ([]events.TypeInfo, error)
+	Item(events.ID) (*events.Item, error)
+	Full(events.ID) (wire.Item, bool, error)
+	ByIntake(seq uint64) (events.ID, bool, error)
+	List(wire.List) (wire.Listed, error)
+	History(events.ID) ([]wire.HistoryEvent, error)
+	OldestQueued(events.Type) (time.Time, error)
+	Applied() events.Seq
+}
+
+// Prover replays the log to prove or replace the projection.
+type Prover interface {
+	Verify(ctx context.Context, progress projector.Progress) (projector.Verified, error)
+	Rebuild(ctx context.Context, progress projector.Progress) error
+}

@@ -1,0 +1,219 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
+	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 20 * time.Second
+
+// rig is a service in front of a real server, log, store and engine.
+type rig struct {
+	t       testing.TB
+	srv     *natsserver.Server
+	nc      *nats.Conn // a client's
+	store   *projector.Store
+	eng     *dispatcher.Engine
+	svc     *Service
+	log     eventlog.Log
+	metrics *Metrics
+}
+
+// prover replays for verify and rebuild.
+type prover struct {
+	store *projector.Store
+	log   eventlog.Log
+}
+
+func (p prover) Verify(ctx context.Context, fn projector.Progress) (projector.Verified, error) {
+	return p.store.Verify(ctx, p.log, fn)
+}
+
+func (p prover) Rebuild(ctx context.Context, fn projector.Progress) error {
+	return p.store.Rebuild(ctx, p.log, fn)
+}
+
+func newRig(t testing.TB, edit func(*Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, metrics: NewMetrics()}
+	var err error
+	if r.srv, err = natsserver.NewServer(&natsserver.Options{JetStream: true, StoreDir: t.TempDir(), DontListen: true, NoSigs: true, NoLog: true, MaxPayload: 8 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	r.srv.Start()
+	r.nc = r.connect()
+	own := r.connect()
+	ctx := r.ctx()
+	if r.log, err = eventlog.Open(ctx, eventlog.Config{Connect: func() (*nats.Conn, error) {
+		return nats.Connect("", nats.InProcessServer(r.srv), nats.ReconnectBufSize(-1))
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if r.store, err = projector.Open(t.TempDir(), projector.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	hooks := r.metrics.Hook(dispatcher.Hooks{Projected: func(c *events.Changes) { r.svc.Notify(c.Items) }})
+	if r.eng, err = dispatcher.New(dispatcher.Config{Log: r.log, Store: r.store, Conn: own, Alone: true, Owner: "test", Hooks: hooks}); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := OpenLogs(ctx, LogsConfig{Conn: own, Names: wire.Default})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Conn: own, Names: wire.Default, Core: r.eng, Queries: r.store, Prover: prover{r.store, r.log}, Logs: logs, Metrics: r.metrics,
+		Info: wire.InfoReply{Version: "1.2.3", Owner: "test"}, Logger: slog.New(slog.DiscardHandler)}
+	if edit != nil {
+		edit(&cfg)
+	}
+	if r.svc, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.eng.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.svc.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.stop(own) })
+	return r
+}
+
+func (r *rig) stop(own *nats.Conn) {
+	for _, err := range []error{r.svc.Stop(r.ctx()), r.svc.Stop(r.ctx()), r.eng.Stop(r.ctx()), r.log.Close(), r.store.Close()} {
+		if err != nil {
+			r.t.Error(err)
+		}
+	}
+	own.Close()
+	r.nc.Close()
+	r.srv.Shutdown()
+	r.srv.WaitForShutdown()
+}
+
+func (r *rig) connect() *nats.Conn {
+	nc, err := nats.Connect("", nats.InProcessServer(r.srv))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return nc
+}
+
+// ctx ends with the rig's patience.
+func (r *rig) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	time.AfterFunc(patience, cancel)
+	return ctx
+}
+
+// raw sends a request and returns the reply.
+func (r *rig) raw(endpoint, body string) *nats.Msg {
+	r.t.Helper()
+	msg, err := r.nc.RequestWithContext(r.ctx(), wire.Default.API(endpoint), []byte(body))
+	if err != nil {
+		r.t.Fatalf("%s: %v", endpoint, err)
+	}
+	return msg
+}
+
+// ask sends a request that must succeed, and reads the reply into a T.
+func ask[T any](r *rig, endpoint string, req any) T {
+	r.t.Helper()
+	v, err := try[T](r, endpoint, req)
+	if err != nil {
+		r.t.Fatalf("%s: %v", endpoint, err)
+	}
+	return v
+}
+
+func try[T any](r *rig, endpoint string, req any) (T, error) {
+	r.t.Helper()
+	body, err := json.Marshal(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return read[T](r.t, r.raw(endpoint, string(body)))
+}
+
+func read[T any](t testing.TB, msg *nats.Msg) (T, error) {
+	t.Helper()
+	var v T
+	if msg.Header.Get("Nats-Service-Error-Code") != "" {
+		var e wire.ErrorReply
+		if err := json.Unmarshal(msg.Data, &e); err != nil {
+			t.Fatalf("refusal %q: %v", msg.Data, err)
+		}
+		if string(e.Error.Code) != msg.Header.Get("Nats-Service-Error-Code") || msg.Header.Get("Nats-Service-Error") == "" {
+			t.Errorf("headers %v do not fit %+v", msg.Header, e.Error)
+		}
+		return v, e.Error.Err()
+	}
+	if err := json.Unmarshal(msg.Data, &v); err != nil {
+		t.Fatalf("reply %q: %v", msg.Data, err)
+	}
+	return v, nil
+}
+
+func wantCode(t testing.TB, err error, code events.Code) {
+	t.Helper()
+	if !errors.Is(err, &events.Error{Code: code}) {
+		t.Errorf("error %v, want %s", err, code)
+	}
+}
+
+func (r *rig) submit(s wire.Submit) wire.Submitted {
+	r.t.Helper()
+	return ask[wire.Submitted](r, wire.APISubmit, s)
+}
+
+// run takes the type's next item through to its end by the worker protocol.
+func (r *rig) run(typ, event string) wire.Reported {
+	r.t.Helper()
+	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{typ}, Slots: 5})
+	msg := r.pull(reg.Stream, reg.Consumers[typ][0])
+	report := func(event string) wire.Report {
+		return wire.Report{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: event}
+	}
+	claim := report(wire.ReportClaim)
+	claim.Start = true
+	if got := ask[[]wire.Reported](r, wire.APIReport, []wire.Report{claim}); len(got) != 1 || !got[0].OK {
+		r.t.Fatalf("claim: %+v", got[0])
+	}
+	last := report(event)
+	last.Result, last.Error = json.RawMessage(`{"done":true}`), "it broke"
+	got := ask[wire.Reported](r, wire.APIReport, last)
+	_ = msg.Ack()
+	return got
+}
+
+func (r *rig) pull(stream, consumer string) *nats.Msg {
+	r.t.Helper()
+	sub, err := r.nc.SubscribeSync(r.nc.NewInbox())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	if err := r.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer, sub.Subject, []byte(`{"batch":1,"expires":10000000000}`)); err != nil {
+		r.t.Fatal(err)
+	}
+	msg, err := sub.NextMsgWithContext(r.ctx())
+	if err != nil || msg.Header.Get(wire.HeaderID) == "" {
+		r.t.Fatalf("pull: %v, %v", msg, err)
+	}
+	return msg
+}

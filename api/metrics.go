@@ -1,0 +1,110 @@
+package api
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/events"
+)
+
+// namespace begins every metric's name.
+const namespace = "streamwright"
+
+// Metrics counts what the engine does. Labels are types (at most
+// events.MaxTypes), states, priorities, endpoints and error codes, so the
+// number of series is bounded. It belongs to one Service and may be used by any
+// goroutine.
+type Metrics struct {
+	registry *prometheus.Registry
+	owned    atomic.Bool
+
+	appendSeconds prometheus.Histogram
+	appendEvents  prometheus.Histogram
+	appended      prometheus.Counter
+	appendedBytes prometheus.Counter
+	dispatched    *prometheus.CounterVec
+	leases        *prometheus.CounterVec
+	lost          prometheus.Counter
+	requests      *prometheus.CounterVec
+	requestTime   *prometheus.HistogramVec
+}
+
+// NewMetrics makes the engine's metrics, with those of the Go runtime and the
+// process, in a registry of their own.
+func NewMetrics() *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+	}
+	byType := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, []string{"type"})
+	}
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		appendSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "append_seconds",
+			Help: "Time from handing a batch to the log until it is durable.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 16)}),
+		appendEvents: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "append_events",
+			Help: "Events in one appended batch.", Buckets: prometheus.ExponentialBuckets(1, 2, 13)}),
+		appended:      counter("events_appended_total", "Events made durable by this process."),
+		appendedBytes: counter("event_bytes_appended_total", "Bytes of events made durable by this process."),
+		dispatched:    byType("dispatched_total", "Items sent to a run subject."),
+		leases:        byType("leases_expired_total", "Dispatched items whose worker was silent for a lease."),
+		lost:          counter("ownerships_lost_total", "Times that the ownership of the partition ended and the engine started again from the log."),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "requests_total",
+			Help: "Requests answered, by endpoint and by error code (ok for none)."}, []string{"endpoint", "code"}),
+		requestTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: "request_seconds",
+			Help: "Time from a request's arrival to its reply.", Buckets: prometheus.ExponentialBuckets(100e-6, 4, 10)}, []string{"endpoint"}),
+	}
+	m.registry.MustRegister(m.appendSeconds, m.appendEvents, m.appended, m.appendedBytes, m.dispatched, m.leases, m.lost, m.requests, m.requestTime,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Hook adds the metrics to an engine's hooks; what is set there already is
+// called as well.
+func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
+	appended, dispatched, expired, owned, lost := h.Appended, h.Dispatched, h.LeaseExpired, h.Owned, h.Lost
+	h.Appended = func(n, bytes int, took time.Duration) {
+		m.appendSeconds.Observe(took.Seconds())
+		m.appendEvents.Observe(float64(n))
+		m.appended.Add(float64(n))
+		m.appendedBytes.Add(float64(bytes))
+		if appended != nil {
+			appended(n, bytes, took)
+		}
+	}
+	h.Dispatched = func(t events.Type) {
+		m.dispatched.WithLabelValues(string(t)).Inc()
+		if dispatched != nil {
+			dispatched(t)
+		}
+	}
+	h.LeaseExpired = func(t events.Type) {
+		m.leases.WithLabelValues(string(t)).Inc()
+		if expired != nil {
+			expired(t)
+		}
+	}
+	h.Owned = func(e events.Epoch) {
+		m.owned.Store(true)
+		if owned != nil {
+			owned(e)
+		}
+	}
+	h.Lost = func(err error) {
+		m.owned.Store(false)
+		m.lost.Inc()
+		if lost != nil {
+			lost(err)
+		}
+	}
+	return h
+}
+
+func (m *Metrics) request(endpoint string, code events.Code, took time.Duration) {
+	m.requests.WithLabelValues(endpoint, string(code)).Inc()
+	m.requestTime.WithLabelValues(endpoint).Observe(took.Seconds())
+}

@@ -1,0 +1,133 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/wire"
+)
+
+const (
+	// proofEvery is how often progress is told while there is some, and
+	// proofAlive while there is none, so that the caller knows that we live.
+	proofEvery = 100 * time.Millisecond
+	proofAlive = 5 * time.Second
+)
+
+// errProving refuses a proof while one is under way.
+var errProving = &events.Error{Code: events.CodeUnavailable, Message: "a verify or rebuild is under way already: ask again when it is done", RetryAfter: 5 * time.Second}
+
+func (s *Service) verify(c *call) {
+	s.prove(c, func(ctx context.Context, p *proof) error {
+		v, err := s.Prover.Verify(ctx, p.told)
+		p.set(func(r *wire.ProveReply) {
+			r.Equal, r.Digest, r.Live, r.Diff, r.Position = v.Equal, v.Digest, v.Live, v.Diff, wire.PositionOf(v.Position)
+		})
+		return err
+	})
+}
+
+func (s *Service) rebuild(c *call) {
+	s.prove(c, func(ctx context.Context, p *proof) error {
+		err := s.Prover.Rebuild(ctx, p.told)
+		p.set(func(r *wire.ProveReply) { r.Equal, r.Position = err == nil, wire.PositionOf(s.Queries.Applied()) })
+		return err
+	})
+}
+
+// proof is a replay under way, as told to the caller.
+type proof struct {
+	c     *call
+	mu    sync.Mutex
+	reply wire.ProveReply // guarded by mu
+	sent  time.Time       // guarded by mu
+}
+
+func (p *proof) set(fn func(*wire.ProveReply)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fn(&p.reply)
+}
+
+// told passes progress on, now and then.
+func (p *proof) told(done, total uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reply.Events, p.reply.Total = done, total
+	p.tell(proofEvery)
+}
+
+// tell sends the progress if it was last sent so long ago. Callers hold mu.
+func (p *proof) tell(ago time.Duration) {
+	if time.Since(p.sent) < ago {
+		return
+	}
+	p.sent = time.Now()
+	p.reply.ElapsedMS = time.Since(p.c.start).Milliseconds()
+	data, err := json.Marshal(p.reply)
+	if err == nil {
+		err = p.c.s.Conn.Publish(p.c.req.Reply(), data)
+	}
+	p.c.undelivered(err)
+}
+
+// prove runs fn on a goroutine of its own, one at a time, and tells its
+// progress and outcome.
+func (s *Service) prove(c *call, fn func(context.Context, *proof) error) {
+	if _, err := decode[wire.See](c.req.Data()); err != nil {
+		c.reply(nil, err)
+		return
+	}
+	if s.Prover == nil {
+		c.reply(nil, events.Refuse(events.CodeUnavailable, "this engine can't replay its log"))
+		return
+	}
+	select {
+	case s.proving <- struct{}{}:
+	default:
+		c.reply(nil, errProving)
+		return
+	}
+	go func() {
+		defer func() { <-s.proving }()
+		p := &proof{c: c, sent: time.Now()}
+		stop := p.stayAlive()
+		err := fn(s.ctx, p)
+		stop()
+		switch {
+		case errors.Is(err, projector.ErrProving):
+			err = errProving
+		case err != nil && s.ctx.Err() != nil:
+			err = errClosing
+		}
+		p.reply.Done, p.reply.ElapsedMS = true, time.Since(c.start).Milliseconds()
+		c.reply(p.reply, err)
+	}()
+}
+
+// stayAlive repeats the progress while there is none, until the returned
+// function is called.
+func (p *proof) stayAlive() (stop func()) {
+	quit, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		t := time.NewTicker(proofAlive)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				p.mu.Lock()
+				p.tell(proofAlive)
+				p.mu.Unlock()
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() { close(quit); <-ended }
+}

@@ -1,0 +1,217 @@
+package api
+
+import (
+	"context"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func noItem(id events.ID) error {
+	return events.Refuse(events.CodeNotFound, "no item has the id %s", id)
+}
+
+func parseID(text string) (events.ID, error) {
+	id, err := events.ParseID(text)
+	if err != nil {
+		return id, events.Refuse(events.CodeBadID, "%v", err)
+	}
+	return id, nil
+}
+
+func (s *Service) get(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.Get](c.req.Data())
+	if err != nil {
+		return nil, err
+	}
+	if (req.ID == "") == (req.IntakeSeq == 0) {
+		return nil, events.Refuse(events.CodeBadRequest, "give either id or intake_seq")
+	}
+	if err := s.await(ctx, req.MinPosition); err != nil {
+		return nil, err
+	}
+	id, err := s.idOf(req)
+	if err != nil {
+		return nil, err
+	}
+	return s.full(id)
+}
+
+func (s *Service) idOf(req wire.Get) (events.ID, error) {
+	if req.ID != "" {
+		return parseID(req.ID)
+	}
+	id, found, err := s.Queries.ByIntake(req.IntakeSeq)
+	if err != nil || found {
+		return id, err
+	}
+	meta, err := s.Queries.Meta()
+	if err != nil {
+		return id, err
+	}
+	if req.IntakeSeq > meta.IntakeSeq {
+		return id, events.Refuse(events.CodeNotFound, "intake message %d is not decided yet (%d is the last): ask again", req.IntakeSeq, meta.IntakeSeq)
+	}
+	return id, events.Refuse(events.CodeNotFound, "no item came of intake message %d: it was rejected, repeated another, or its item is gone; its event says which (tail --kind rejected)", req.IntakeSeq)
+}
+
+func (s *Service) full(id events.ID) (any, error) {
+	it, found, err := s.Queries.Full(id)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, noItem(id)
+	}
+	return it, nil
+}
+
+func (s *Service) list(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.List](c.req.Data())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.await(ctx, req.MinPosition); err != nil {
+		return nil, err
+	}
+	page, err := s.Queries.List(req)
+	if page.Items == nil {
+		page.Items = []wire.Item{}
+	}
+	return page, err
+}
+
+func (s *Service) history(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.History](c.req.Data())
+	if err != nil {
+		return nil, err
+	}
+	id, err := parseID(req.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.await(ctx, req.MinPosition); err != nil {
+		return nil, err
+	}
+	list, err := s.Queries.History(id)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, noItem(id)
+	}
+	return wire.HistoryReply{Events: list}, nil
+}
+
+func (s *Service) logs(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.Logs](c.req.Data())
+	if err != nil {
+		return nil, err
+	}
+	id, err := parseID(req.ID)
+	if err != nil {
+		return nil, err
+	}
+	if req.Limit < 0 || req.Limit > MaxLogRecords {
+		return nil, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d, or left out for %d", req.Limit, MaxLogRecords, defaultLogRecords)
+	}
+	it, err := s.Queries.Item(id)
+	if err != nil {
+		return nil, err
+	}
+	if it == nil {
+		return nil, noItem(id)
+	}
+	records, err := s.Logs.Last(ctx, it.Type, id, req.Limit)
+	if err != nil {
+		return nil, err
+	}
+	return wire.LogsReply{Records: records}, nil
+}
+
+func (s *Service) see(ctx context.Context, c *call) error {
+	req, err := decode[wire.See](c.req.Data())
+	if err != nil {
+		return err
+	}
+	return s.await(ctx, req.MinPosition)
+}
+
+func (s *Service) types(ctx context.Context, c *call) (any, error) {
+	if err := s.see(ctx, c); err != nil {
+		return nil, err
+	}
+	types, err := s.Queries.Types()
+	if err != nil {
+		return nil, err
+	}
+	reply := wire.TypesReply{Types: make([]wire.TypeReply, len(types))}
+	for i, t := range types {
+		reply.Types[i] = wire.TypeReply{Type: string(t.Type), Source: t.Source, Settings: t.Settings}
+	}
+	return reply, nil
+}
+
+func (s *Service) stats(ctx context.Context, c *call) (any, error) {
+	if err := s.see(ctx, c); err != nil {
+		return nil, err
+	}
+	types, err := s.Queries.Types()
+	if err != nil {
+		return nil, err
+	}
+	meta, err := s.Queries.Meta()
+	if err != nil {
+		return nil, err
+	}
+	loads, err := s.Core.Loads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Core.Now()
+	reply := wire.StatsReply{Types: make([]wire.TypeStats, len(types)), Workers: len(s.Core.Workers()), Rejected: meta.Rejected, Position: wire.PositionOf(meta.Applied)}
+	for i, t := range types {
+		load := loads[t.Type]
+		st := wire.TypeStats{Type: string(t.Type), States: map[string]int64{}, Queued: map[int]int64{}, InFlight: load.InFlight, Capacity: t.Settings.Capacity, Workers: load.Workers}
+		if !load.Oldest.IsZero() {
+			st.OldestMS = max(now.Sub(load.Oldest).Milliseconds(), 0)
+		}
+		for state, n := range t.Counts {
+			if n != 0 {
+				st.States[events.ItemState(state).String()] = n
+			}
+		}
+		for p, n := range t.Queued {
+			if n != 0 {
+				st.Queued[p] = n
+			}
+		}
+		reply.Types[i] = st
+	}
+	return reply, nil
+}
+
+func (s *Service) workers(_ context.Context, c *call) (any, error) {
+	if _, err := decode[wire.See](c.req.Data()); err != nil {
+		return nil, err
+	}
+	list := s.Core.Workers()
+	if list == nil {
+		list = []wire.WorkerInfo{}
+	}
+	return wire.WorkersReply{Workers: list}, nil
+}
+
+func (s *Service) info(_ context.Context, c *call) (any, error) {
+	if _, err := decode[wire.See](c.req.Data()); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	reply := s.Info
+	s.mu.Unlock()
+	reply.Epoch = uint64(s.Core.Epoch())
+	reply.Position = wire.PositionOf(s.Core.Position())
+	reply.Projected = wire.PositionOf(s.Queries.Applied())
+	reply.Now = s.Core.Now()
+	return reply, nil
+}

@@ -1,0 +1,259 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds of what the service has under way.
+const (
+	// MaxQueries is how many queries run at once.
+	MaxQueries = 256
+	// MaxControl is how many of the workers' own requests run at once.
+	MaxControl = 256
+	// MaxPendingRequests and MaxPendingBytes bound what waits for one endpoint
+	// in this process; the NATS client drops what comes beyond, and the caller's
+	// request times out.
+	MaxPendingRequests = 65_536
+	MaxPendingBytes    = 256 << 20
+	// MaxReports is how many reports one request carries.
+	MaxReports = 1000
+
+	// enqueueTimeout is how long an endpoint waits for the engine's queue.
+	enqueueTimeout = 5 * time.Second
+	// awaitTimeout is how long a query waits for its min_position.
+	awaitTimeout = 10 * time.Second
+	// controlTimeout bounds a worker's own request.
+	controlTimeout = 10 * time.Second
+)
+
+// Config is what a Service is made of. Conn, Core, Queries and Logs must be set.
+type Config struct {
+	Conn    *nats.Conn // the engine's own
+	Names   wire.Names
+	Core    Core
+	Queries Queries
+	Prover  Prover
+	Logs    *Logs
+	Metrics *Metrics // nil: its own, which nobody reads
+	// OwnedByFile lists those settings of a type that engine.toml names and that
+	// wanted would change.
+	OwnedByFile func(t events.Type, wanted events.TypeSettings) []string
+	// DiskLow says that submissions must be refused for want of disk space.
+	DiskLow func() bool
+	// Info is the part of the info reply that never changes.
+	Info   wire.InfoReply
+	Logger *slog.Logger
+}
+
+// Service answers the engine's requests.
+type Service struct {
+	Config
+	waits   *waits
+	queries chan struct{} // a token for each query under way
+	control chan struct{} // a token for each worker's request under way
+	proving chan struct{} // one token
+	typesMu sync.Mutex    // held while a type is configured
+
+	ctx    context.Context // ends with Stop
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	micro   micro.Service // guarded by mu
+	closed  bool          // guarded by mu
+	pending sync.WaitGroup
+}
+
+// New makes a Service, which does nothing until Start.
+func New(cfg Config) (*Service, error) {
+	if cfg.Conn == nil || cfg.Core == nil || cfg.Queries == nil || cfg.Logs == nil {
+		return nil, errors.New("make api service: Conn, Core, Queries and Logs must be set")
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = NewMetrics()
+	}
+	if cfg.DiskLow == nil {
+		cfg.DiskLow = func() bool { return false }
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{
+		Config: cfg, queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), proving: make(chan struct{}, 1),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := cfg.Metrics.registry.Register(s.collector()); err != nil {
+		s.cancel()
+		return nil, fmt.Errorf("make api service: its Metrics are another's already: %w", err)
+	}
+	s.waits = newWaits(s)
+	return s, nil
+}
+
+// endpoints are what the service answers.
+func (s *Service) endpoints() map[string]func(*call) {
+	return map[string]func(*call){
+		wire.APISubmit:     s.submit,
+		wire.APIReport:     s.report,
+		wire.APICancel:     s.cancelItem,
+		wire.APIReschedule: s.reschedule,
+		wire.APIConfigure:  s.query(s.configure),
+		wire.APIGet:        s.query(s.get),
+		wire.APIList:       s.query(s.list),
+		wire.APIHistory:    s.query(s.history),
+		wire.APILogs:       s.query(s.logs),
+		wire.APIStats:      s.query(s.stats),
+		wire.APITypes:      s.query(s.types),
+		wire.APIWorkers:    s.query(s.workers),
+		wire.APIInfo:       s.query(s.info),
+		wire.APIWait:       s.wait,
+		wire.APIVerify:     s.verify,
+		wire.APIRebuild:    s.rebuild,
+		wire.APIRegister:   s.worker(s.register),
+		wire.APIHeartbeat:  s.worker(s.heartbeat),
+		wire.APIUnregister: s.worker(s.unregister),
+		wire.APIDrain:      s.worker(s.drain),
+	}
+}
+
+// Start begins to answer, and returns once requests reach it. The engine must
+// be ready. Calling it again does nothing.
+func (s *Service) Start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.New("start api service: it has been stopped")
+	}
+	if s.micro != nil {
+		return nil
+	}
+	svc, err := micro.AddService(s.Conn, micro.Config{
+		Name: wire.Service, Version: semver(s.Info.Version), Description: "event-sourced work engine",
+		ErrorHandler: func(_ micro.Service, e *micro.NATSError) {
+			s.Logger.Warn("a subscription of the api service has failed", "subject", e.Subject, "error", e.Description)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("start api service: %w", err)
+	}
+	for name, fn := range s.endpoints() {
+		err := svc.AddEndpoint(name, s.handler(name, fn), micro.WithEndpointSubject(s.Names.API(name)), micro.WithEndpointPendingLimits(MaxPendingRequests, MaxPendingBytes))
+		if err != nil {
+			return errors.Join(fmt.Errorf("start api service: endpoint %s: %w", name, err), svc.Stop())
+		}
+	}
+	// The server has the subscriptions once it has answered this.
+	if err := s.Conn.FlushTimeout(controlTimeout); err != nil {
+		return errors.Join(fmt.Errorf("start api service: %w", err), svc.Stop())
+	}
+	s.micro = svc
+	return nil
+}
+
+// Stop refuses what comes, answers what is under way and returns when that is
+// done, or with ctx's error. It may be called again, and without Start.
+func (s *Service) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	svc := s.micro
+	s.micro = nil
+	s.mu.Unlock()
+	var err error
+	if svc != nil {
+		err = svc.Stop()
+	}
+	s.cancel()
+	s.waits.close()
+	done := make(chan struct{})
+	go func() {
+		s.pending.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return err
+	case <-ctx.Done():
+		return errors.Join(err, fmt.Errorf("stop api service: requests are still under way: %w", ctx.Err()))
+	}
+}
+
+// begin counts a request in; false once the service is stopping.
+func (s *Service) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.pending.Add(1)
+	return true
+}
+
+// handler makes a micro handler of fn, which must see to it that the call is
+// answered exactly once.
+func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
+	return func(req micro.Request) {
+		c := &call{s: s, req: req, endpoint: name, start: time.Now()}
+		if !s.begin() {
+			c.send(nil, errClosing)
+			return
+		}
+		fn(c)
+	}
+}
+
+var (
+	errClosing = &events.Error{Code: events.CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: time.Second}
+	errDiskLow = &events.Error{Code: events.CodeUnavailable, Message: "the engine's disk is nearly full: make room there (min_free_bytes), then ask again", RetryAfter: 5 * time.Second}
+	errBusy    = &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many requests of this kind under way as it takes: ask again", RetryAfter: 50 * time.Millisecond}
+)
+
+// query runs fn on a goroutine of its own, if there is room.
+func (s *Service) query(fn func(context.Context, *call) (any, error)) func(*call) {
+	return s.async(s.queries, awaitTimeout+controlTimeout, fn)
+}
+
+// worker is query for what workers say of themselves, which must not wait
+// behind queries.
+func (s *Service) worker(fn func(context.Context, *call) (any, error)) func(*call) {
+	return s.async(s.control, controlTimeout, fn)
+}
+
+func (s *Service) async(room chan struct{}, timeout time.Duration, fn func(context.Context, *call) (any, error)) func(*call) {
+	return func(c *call) {
+		select {
+		case room <- struct{}{}:
+		default:
+			c.reply(nil, errBusy)
+			return
+		}
+		go func() {
+			defer func() { <-room }()
+			ctx, cancel := context.WithTimeout(s.ctx, timeout)
+			defer cancel()
+			v, err := fn(ctx, c)
+			if err != nil && s.ctx.Err() != nil {
+				err = errClosing
+			}
+			c.reply(v, err)
+		}()
+	}
+}
+
+// semver returns v if it can be the version of a micro service.
+func semver(v string) string {
+	var a, b, c int
+	if n, _ := fmt.Sscanf(v, "%d.%d.%d", &a, &b, &c); n == 3 {
+		return fmt.Sprintf("%d.%d.%d", a, b, c)
+	}
+	return "0.0.0"
+}

@@ -1,0 +1,291 @@
+package api
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds of waits.
+const (
+	// MaxWaits is how many waits are under way at once.
+	MaxWaits    = 10_000
+	MaxWait     = 300 * time.Second
+	DefaultWait = 30 * time.Second
+
+	// maxMergeHops bounds how far a wait follows merged items.
+	maxMergeHops = 16
+	// wakers is how many goroutines answer waits that have come to an end.
+	wakers = 2
+)
+
+// waits are the requests that wait for an item to end. None has a goroutine:
+// a commit of the projection or a timer takes the waiter out of the table and
+// hands it to one of the wakers.
+type waits struct {
+	s    *Service
+	done chan *waiter // taken out, to be answered; holds all there can be
+	stop chan struct{}
+	wg   sync.WaitGroup
+
+	mu     sync.Mutex
+	byItem map[events.ID]map[*waiter]struct{} // guarded by mu
+	n      int                                // waiters not answered yet; guarded by mu
+	closed bool                               // guarded by mu
+}
+
+// waiter is one request. It is in the table, in done, or with one goroutine.
+type waiter struct {
+	c     *call
+	id    events.ID // the item that it waits for now
+	timer *time.Timer
+	until time.Time
+	// reason it was taken out; written by whoever does so.
+	timedOut bool
+}
+
+func newWaits(s *Service) *waits {
+	w := &waits{s: s, done: make(chan *waiter, MaxWaits), stop: make(chan struct{}), byItem: map[events.ID]map[*waiter]struct{}{}}
+	for range wakers {
+		w.wg.Go(w.run)
+	}
+	return w
+}
+
+func (s *Service) wait(c *call) {
+	req, err := decode[wire.Wait](c.req.Data())
+	if err == nil && (req.TimeoutMS < 0 || req.TimeoutMS > MaxWait.Milliseconds()) {
+		err = events.Refuse(events.CodeBadTime, "timeout_ms is %d: it must be 1 to %d, or left out for %d", req.TimeoutMS, MaxWait.Milliseconds(), DefaultWait.Milliseconds())
+	}
+	var id events.ID
+	if err == nil {
+		id, err = parseID(req.ID)
+	}
+	if err == nil {
+		err = s.waits.enter()
+	}
+	if err != nil {
+		c.reply(nil, err)
+		return
+	}
+	d := DefaultWait
+	if req.TimeoutMS > 0 {
+		d = time.Duration(req.TimeoutMS) * time.Millisecond
+	}
+	w := &waiter{c: c, id: id, until: time.Now().Add(d)}
+	if seq, err := req.MinPosition.Seq(); err == nil && seq <= s.Queries.Applied() {
+		s.waits.look(w)
+		return
+	}
+	s.waits.awaitFirst(w, req.MinPosition)
+}
+
+// awaitFirst waits for the caller's position on a goroutine of the queries'.
+func (ws *waits) awaitFirst(w *waiter, min wire.Position) {
+	s := ws.s
+	select {
+	case s.queries <- struct{}{}:
+	default:
+		ws.answer(w, nil, errBusy)
+		return
+	}
+	go func() {
+		defer func() { <-s.queries }()
+		ctx, cancel := context.WithTimeout(s.ctx, awaitTimeout)
+		defer cancel()
+		if err := s.await(ctx, min); err != nil {
+			if s.ctx.Err() != nil {
+				err = errClosing
+			}
+			ws.answer(w, nil, err)
+			return
+		}
+		ws.look(w)
+	}()
+}
+
+// enter counts a waiter in.
+func (ws *waits) enter() error {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.closed {
+		return errClosing
+	}
+	if ws.n >= MaxWaits {
+		return &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many waits under way as it takes: ask for the item now and then instead", RetryAfter: time.Second}
+	}
+	ws.n++
+	return nil
+}
+
+// answer replies to a waiter that is in nobody else's hands.
+func (ws *waits) answer(w *waiter, v any, err error) {
+	ws.mu.Lock()
+	ws.n--
+	ws.mu.Unlock()
+	w.c.reply(v, err)
+}
+
+// look answers a waiter if its item has ended, and else puts it into the table.
+// It enters first and looks then, so that no end is missed.
+func (ws *waits) look(w *waiter) {
+	for range maxMergeHops {
+		if !ws.put(w) {
+			ws.answer(w, nil, errClosing)
+			return
+		}
+		it, err := ws.s.Queries.Item(w.id)
+		if err == nil && it != nil && !it.State.Terminal() {
+			return
+		}
+		if !ws.take(w) {
+			return // a commit or the timer has it already
+		}
+		switch {
+		case err != nil:
+			ws.answer(w, nil, err)
+			return
+		case it == nil:
+			ws.answer(w, nil, noItem(w.id))
+			return
+		case it.State == events.StateMerged && !it.MergedInto.IsZero():
+			w.id = it.MergedInto
+		default:
+			v, err := ws.s.full(w.id)
+			ws.answer(w, v, err)
+			return
+		}
+	}
+	ws.answer(w, nil, events.Refuse(events.CodeInternal, "item %s was merged more than %d times over", w.id, maxMergeHops))
+}
+
+func (ws *waits) put(w *waiter) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.closed {
+		return false
+	}
+	set := ws.byItem[w.id]
+	if set == nil {
+		set = map[*waiter]struct{}{}
+		ws.byItem[w.id] = set
+	}
+	set[w] = struct{}{}
+	w.timer = time.AfterFunc(time.Until(w.until), func() { ws.timeOut(w) })
+	return true
+}
+
+// take removes a waiter from the table; false if it is not there any more.
+func (ws *waits) take(w *waiter) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return ws.remove(w)
+}
+
+// remove is take for those who hold mu.
+func (ws *waits) remove(w *waiter) bool {
+	set := ws.byItem[w.id]
+	if _, ok := set[w]; !ok {
+		return false
+	}
+	delete(set, w)
+	if len(set) == 0 {
+		delete(ws.byItem, w.id)
+	}
+	w.timer.Stop()
+	return true
+}
+
+func (ws *waits) timeOut(w *waiter) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.remove(w) {
+		w.timedOut = true
+		ws.done <- w // never full: it has room for all waiters
+	}
+}
+
+// Notify tells the waits what a commit of the projection has changed. It must
+// be called after each commit; it never waits.
+func (s *Service) Notify(items []events.ItemChange) {
+	ws := s.waits
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if len(ws.byItem) == 0 {
+		return
+	}
+	for _, i := range items {
+		if i.New == nil || !i.New.State.Terminal() {
+			continue
+		}
+		for w := range ws.byItem[i.New.ID] {
+			ws.remove(w)
+			ws.done <- w
+		}
+	}
+}
+
+// run answers waiters that were taken out.
+func (ws *waits) run() {
+	for {
+		select {
+		case w := <-ws.done:
+			ws.finish(w)
+		case <-ws.stop:
+			return
+		}
+	}
+}
+
+func (ws *waits) finish(w *waiter) {
+	if !w.timedOut {
+		ws.look(w) // it may have been merged into another
+		return
+	}
+	v, err := ws.s.full(w.id)
+	ws.answer(w, v, err)
+}
+
+// close answers every waiter and ends the wakers.
+func (ws *waits) close() {
+	ws.mu.Lock()
+	if ws.closed {
+		ws.mu.Unlock()
+		return
+	}
+	ws.closed = true
+	var left []*waiter
+	for _, set := range ws.byItem {
+		for w := range set {
+			left = append(left, w)
+		}
+	}
+	for _, w := range left {
+		ws.remove(w)
+	}
+	ws.mu.Unlock()
+	close(ws.stop)
+	ws.wg.Wait()
+	for {
+		select {
+		case w := <-ws.done:
+			left = append(left, w)
+			continue
+		default:
+		}
+		break
+	}
+	for _, w := range left {
+		ws.answer(w, nil, errClosing)
+	}
+}
+
+// count is the number of waits under way.
+func (ws *waits) count() int {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return ws.n
+}

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"context"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func (s *Service) register(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.Register](c.req.Data())
+	if err != nil {
+		return nil, err
+	}
+	return s.Core.Register(ctx, req)
+}
+
+func (s *Service) heartbeat(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.Heartbeat](c.req.Data())
+	if err != nil {
+		return nil, err
+	}
+	return s.Core.Heartbeat(ctx, req)
+}
+
+func (s *Service) unregister(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.Unregister](c.req.Data())
+	if err != nil {
+		return nil, err
+	}
+	return wire.OK{OK: true}, s.Core.Unregister(ctx, req)
+}
+
+func (s *Service) drain(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.Drain](c.req.Data())
+	if err != nil {
+		return nil, err
+	}
+	id, err := events.ParseWorkerID(req.Worker)
+	if err != nil {
+		return nil, events.Refuse(events.CodeBadRequest, "%v", err)
+	}
+	return wire.OK{OK: true}, s.Core.Drain(ctx, id)
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func cancelCommand(a *app) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "cancel ID",
+		Short: "Cancel an item: it will not run, or no longer",
+		Args:  console.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, cancel := a.Within(cmd.Context())
+			defer cancel()
+			state, was, err := c.Cancel(ctx, args[0], reason)
+			if err != nil {
+				return err
+			}
+			if a.JSON {
+				return a.PrintJSON(wire.Cancelled{ID: args[0], State: state, WasRunning: was, Position: c.Position()})
+			}
+			a.Printf("%s  %s", args[0], state)
+			if was {
+				a.Printf(" (its worker is being told to stop)")
+			}
+			a.Printf("\n")
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
+	return cmd
+}
+
+func rescheduleCommand(a *app) *cobra.Command {
+	var o streamwright.Order
+	var priority, at string
+	cmd := &cobra.Command{
+		Use:     "reschedule ID",
+		Short:   "Change when, or in what order, a queued item runs",
+		Example: "  engine reschedule 01JD3V6YB2M4C9W8ZK5T7QXRNE --priority high --now",
+		Args:    console.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := parseOrder(&o, priority, at); err != nil {
+				return err
+			}
+			c, err := a.Connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, cancel := a.Within(cmd.Context())
+			defer cancel()
+			if err := c.Reschedule(ctx, args[0], o); err != nil {
+				return err
+			}
+			it, err := c.Get(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.printItems([]streamwright.WorkItem{it})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&priority, "priority", "", "0 to 9, higher first, or low, medium, high")
+	f.StringVar(&at, "at", "", "available from this `time` on (RFC 3339)")
+	f.DurationVar(&o.Delay, "delay", 0, "available so much later, such as 90s")
+	f.BoolVar(&o.Now, "now", false, "available at once, whatever it waits for")
+	return cmd
+}
+
+// parseOrder checks what needs no engine to be checked.
+func parseOrder(o *streamwright.Order, priority, at string) error {
+	if priority != "" {
+		p, err := events.ParsePriority(priority)
+		if err != nil {
+			return console.Usagef("--priority: %v", err)
+		}
+		o.Priority = streamwright.Priority(int(p))
+	}
+	when := 0
+	if at != "" {
+		t, err := parseTime("--at", at)
+		if err != nil {
+			return err
+		}
+		o.AvailableAt = t
+		when++
+	}
+	if o.Delay < 0 {
+		return console.Usagef("--delay %v is negative: use --now", o.Delay)
+	}
+	if o.Delay > 0 {
+		when++
+	}
+	if o.Now {
+		when++
+	}
+	switch {
+	case when > 1:
+		return console.Usagef("--at, --delay and --now all say when: give one of them")
+	case when == 0 && o.Priority == nil:
+		return console.Usagef("nothing to change: give --priority, --at, --delay or --now")
+	}
+	return nil
+}
+
+func drainCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "drain WORKER",
+		Short: "Have a worker finish what it runs and take no more",
+		Args:  console.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, cancel := a.Within(cmd.Context())
+			defer cancel()
+			if err := c.Drain(ctx, args[0]); err != nil {
+				return err
+			}
+			if a.JSON {
+				return a.PrintJSON(wire.OK{OK: true})
+			}
+			a.Printf("%s is draining\n", args[0])
+			return nil
+		},
+	}
+}

@@ -1,0 +1,315 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/fakeengine"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const anID = "01JD3V6YB2M4C9W8ZK5T7QXRNE"
+
+// ran is what a run of the program came to.
+type ran struct {
+	code      int
+	out, errs string
+}
+
+// engine runs the program as a user would.
+func engine(t *testing.T, stdin string, args ...string) ran {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var out, errs bytes.Buffer
+	code := run(ctx, args, strings.NewReader(stdin), &out, &errs)
+	return ran{code, out.String(), errs.String()}
+}
+
+// wants checks the exit code and that the streams say what they should.
+func (r ran) wants(t *testing.T, code int, says ...string) ran {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("exit code %d, want %d", r.code, code)
+	}
+	for _, s := range says {
+		if !strings.Contains(r.out+r.errs, s) {
+			t.Errorf("it does not say %q", s)
+		}
+	}
+	if t.Failed() {
+		t.Fatalf("out:\n%s\nerr:\n%s", r.out, r.errs)
+	}
+	return r
+}
+
+func lines(s string) []string { return strings.Split(strings.TrimSuffix(s, "\n"), "\n") }
+
+func TestUsage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		says string
+	}{
+		"unknown command":  {[]string{"stats"}, "did you mean status"},
+		"unknown flag":     {[]string{"list", "--colour"}, "--colour"},
+		"missing argument": {[]string{"show"}, "accepts 1 arg"},
+		"too many":         {[]string{"status", "now"}, "now"},
+		"no type":          {[]string{"submit"}, "TYPE"},
+		"priority":         {[]string{"submit", "email", "--priority", "urgent"}, "0 to 9"},
+		"time":             {[]string{"submit", "email", "--at", "noon"}, "2030-01-31T08:00:00Z"},
+		"two times":        {[]string{"submit", "email", "--at", "2030-01-31T08:00:00Z", "--delay", "5s"}, "one of them"},
+		"label":            {[]string{"submit", "email", "--label", "k"}, "key=value"},
+		"lines and params": {[]string{"submit", "email", "1", "--lines", "x"}, "leave"},
+		"lines and wait":   {[]string{"submit", "email", "--lines", "x", "--wait"}, "one item"},
+		"state":            {[]string{"list", "--state", "done"}, "completed"},
+		"list label":       {[]string{"list", "--label", "x"}, "key=value"},
+		"nothing to do":    {[]string{"reschedule", anID}, "nothing to change"},
+		"when twice":       {[]string{"reschedule", anID, "--now", "--delay", "5s"}, "one of them"},
+		"setting":          {[]string{"types", "set", "email", "speed=9"}, "backoff.factor"},
+		"setting's value":  {[]string{"types", "set", "email", "lease=9"}, "500ms"},
+		"subcommand":       {[]string{"types", "sets"}, "sets"},
+		"since":            {[]string{"tail", "--since", "yesterday"}, "10m"},
+		"two begins":       {[]string{"tail", "--since", "1m", "--from-seq", "3"}, "one of them"},
+		"work, no command": {[]string{"work", "email"}, "-- COMMAND"},
+		"work, no dash":    {[]string{"work", "email", "cat"}, "-- COMMAND"},
+		"work, no type":    {[]string{"work", "--", "cat"}, "-- COMMAND"},
+		"half a pair":      {[]string{"status", "--tlscert", "x"}, "--tlskey"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := engine(t, "", tc.args...).wants(t, 2, tc.says, "--help")
+			if r.out != "" {
+				t.Errorf("standard output has %q", r.out)
+			}
+		})
+	}
+	engine(t, "").wants(t, 0, "submit", "verify")
+}
+
+func TestNoServerAndNoEngine(t *testing.T) {
+	engine(t, "", "status", "--server", "nats://bob:secret@127.0.0.1:1").wants(t, 1, "no NATS server answers at nats://***@127.0.0.1:1", "engine serve")
+	url := fakeengine.Server(t).ClientURL()
+	engine(t, "", "submit", "email", "--server", url, "--request-timeout", "100ms").wants(t, 1, "no engine answers on work.api.* at "+url, "is `engine serve` running")
+	r := engine(t, "", "list", "--server", url, "--request-timeout", "100ms", "--json").wants(t, 1)
+	var e wire.ErrorReply
+	if err := json.Unmarshal([]byte(r.errs), &e); err != nil || e.Error.Code != events.CodeTimeout {
+		t.Errorf("got %q, %v", r.errs, err)
+	}
+}
+
+func TestSubmit(t *testing.T) {
+	e := fakeengine.Start(t)
+	t.Setenv("NATS_URL", e.URL)
+	file := filepath.Join(t.TempDir(), "params.json")
+	if err := os.WriteFile(file, []byte("{\"from\":\"a file\"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for params, want := range map[string]string{`{"to":1}`: `{"to":1}`, "-": `"stdin"`, "@" + file: `{"from":"a file"}`, "": ""} {
+		args := []string{"submit", "email", "--json", "--priority", "high", "--label", "k=v,w"}
+		if params != "" {
+			args = append(args, params)
+		}
+		var s wire.Submitted
+		if err := json.Unmarshal([]byte(engine(t, `"stdin"`, args...).wants(t, 0).out), &s); err != nil {
+			t.Fatal(err)
+		}
+		var it wire.Item
+		if err := json.Unmarshal([]byte(engine(t, "", "show", s.ID, "--json").wants(t, 0).out), &it); err != nil {
+			t.Fatal(err)
+		}
+		if string(it.Params) != want || it.Priority != 8 || it.Labels["k"] != "v,w" {
+			t.Errorf("%s: got %+v", params, it)
+		}
+	}
+	engine(t, "", "submit", "email", "--id", anID).wants(t, 0, anID+"  email  queued\n")
+	engine(t, "", "submit", "email", "--id", anID).wants(t, 0, "already there")
+	engine(t, "", "submit", "email", "--dedup-key", "k").wants(t, 0, "queued")
+	engine(t, "", "submit", "email", "--dedup-key", "k").wants(t, 0, "merged into")
+	engine(t, "", "submit", "E Mail").wants(t, 1, "bad_type")
+	engine(t, "", "submit", "email", "{to:1}").wants(t, 1, "bad_params", "single ones")
+	engine(t, "", "submit", "email", "@"+file+".not").wants(t, 1, "params.json.not")
+}
+
+func TestSubmitAndWait(t *testing.T) {
+	e := fakeengine.Start(t)
+	t.Setenv("NATS_URL", e.URL)
+	e.Set(anID, func(it *wire.Item) {
+		it.State, it.Result = events.StateCompleted, json.RawMessage(`{"sent":1}`)
+		it.FinishedAt = it.CreatedAt.Add(1500 * time.Millisecond)
+	})
+	r := engine(t, "", "submit", "email", "--id", anID, "--wait").wants(t, 0)
+	if r.out != "completed in 1.5s: {\"sent\":1}\n" {
+		t.Errorf("got %q", r.out)
+	}
+	e.Set(anID, func(it *wire.Item) {
+		it.State, it.Attempt, it.Error = events.StateDead, 3, &wire.ItemError{Message: "no\x1b[31m route", Code: "net"}
+	})
+	engine(t, "", "submit", "email", "--id", anID, "--wait").wants(t, 1, `dead after 3 attempts: no\x1b[31m route (net)`)
+	engine(t, "", "submit", "email", "--id", anID, "--wait", "--json").wants(t, 1, `"state":"dead"`)
+}
+
+func TestSubmitLines(t *testing.T) {
+	e := fakeengine.Start(t)
+	t.Setenv("NATS_URL", e.URL)
+	r := engine(t, "{\"n\":1}\n\nnot json\n{\"n\":2}", "submit", "email", "--lines", "-").wants(t, 1, "line 3: bad_params", "; 1 refused")
+	if !strings.HasPrefix(r.out, "2 submitted in ") || e.Len() != 2 {
+		t.Errorf("got %q, %d items", r.out, e.Len())
+	}
+	file := filepath.Join(t.TempDir(), "items.jsonl")
+	doc := `{"type":"email","params":1,"dedup_key":"a","priority":0}
+{"type":"email","params":2,"dedup_key":"a"}
+{"type":"sms","prams":3}
+{"params":4}
+{"type":"No"}
+{"type":"sms","params":5,"delay_ms":50}
+`
+	if err := os.WriteFile(file, []byte(doc), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = engine(t, "", "submit", "--lines", file, "--json", "--source", "import").wants(t, 1, `line 3: bad_request`, "prams", "line 4: bad_type", "line 5: bad_type", "3 submitted", "2 new, 1 merged", "3 refused")
+	if got := lines(r.out); len(got) != 4 || !strings.Contains(got[1], `"state":"merged"`) || !strings.Contains(got[2], `"error"`) {
+		t.Errorf("got %q", got)
+	}
+	many := strings.Repeat("{}\n", 2500)
+	engine(t, many, "submit", "bulk", "--lines", "-").wants(t, 0, "2,500 submitted in ")
+	engine(t, "", "submit", "bulk", "--lines", file+".not").wants(t, 1, "items.jsonl.not")
+}
+
+func TestListAndShow(t *testing.T) {
+	e := fakeengine.Start(t)
+	t.Setenv("NATS_URL", e.URL)
+	engine(t, "", "list").wants(t, 0, "no items")
+	ids := []string{"01JD3V6YB2M4C9W8ZK5T7QXRNA", "01JD3V6YB2M4C9W8ZK5T7QXRNB", "01JD3V6YB2M4C9W8ZK5T7QXRNC"}
+	created := time.Now().Add(-150 * time.Second)
+	for _, id := range ids {
+		e.Set(id, func(it *wire.Item) { it.CreatedAt, it.MaxAttempts = created, 3 })
+	}
+	e.Set(ids[1], func(it *wire.Item) {
+		it.State, it.Attempt, it.Error = events.StateDead, 3, &wire.ItemError{Message: "line one\nline two", Code: "error"}
+		it.Params, it.Labels = json.RawMessage(`{"a":"`+strings.Repeat("x", 90)+`"}`), map[string]string{"region": "eu"}
+	})
+	r := engine(t, "", "list").wants(t, 0, "--cursor "+ids[1])
+	got := lines(r.out)
+	if len(got) != 3 || !strings.HasPrefix(got[0], "ID                          TYPE   STATE   PRIO  ATTEMPT  CREATED    NOTE") ||
+		!strings.HasPrefix(got[2], ids[1]+"  email  dead    0     3/3      2m3") {
+		t.Errorf("got\n%s", r.out)
+	}
+	if !strings.Contains(got[2], `error: line one\nline two`) {
+		t.Errorf("got\n%s", r.out)
+	}
+	if got := lines(engine(t, "", "list", "--cursor", ids[1], "--json").wants(t, 0).out); len(got) != 1 || !strings.Contains(got[0], ids[2]) {
+		t.Errorf("got %q", got)
+	}
+	if got := lines(engine(t, "", "list", "--all", "--json", "--state", "queued").wants(t, 0).out); len(got) != 2 {
+		t.Errorf("got %q", got)
+	}
+	engine(t, "", "show", ids[1]).wants(t, 0, "state           dead\n", "attempt         3 of 3\n", `line one\nline two (error, not retryable)`, "label           region=eu\n", "params          \n  {\n    \"a\"")
+	engine(t, "", "show", anID).wants(t, 1, "not_found")
+}
+
+func TestHistoryAndLogs(t *testing.T) {
+	e := fakeengine.Start(t)
+	t.Setenv("NATS_URL", e.URL)
+	e.Set(anID, func(it *wire.Item) { it.State = events.StateCompleted })
+	r := engine(t, "", "history", anID).wants(t, 0, "created", "priority=5", "+1s", "w1")
+	if got := lines(r.out); len(got) != 3 || !strings.HasPrefix(got[0], "SEQ  AT") {
+		t.Errorf("got\n%s", r.out)
+	}
+	if got := lines(engine(t, "", "history", anID, "--json").wants(t, 0).out); len(got) != 2 || !strings.HasPrefix(got[0], `{"seq":1,"kind":"created"`) {
+		t.Errorf("got %q", got)
+	}
+	engine(t, "", "logs", anID).wants(t, 0, "  warn   #1  mind the gap\n")
+	e.Log("email", anID, "a line")
+	e.Log("email", anID, "another")
+	r = engine(t, "", "logs", anID, "--follow").wants(t, 0)
+	if got := lines(r.out); len(got) != 2 || !strings.HasSuffix(got[1], "  info   #1  another") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestControl(t *testing.T) {
+	e := fakeengine.Start(t)
+	t.Setenv("NATS_URL", e.URL)
+	e.Set(anID, func(*wire.Item) {})
+	engine(t, "", "reschedule", anID, "--priority", "9", "--at", "2030-01-31T08:00:00Z").wants(t, 0, "  9     0/0")
+	e.Set(anID, func(it *wire.Item) { it.State = events.StateRunning })
+	engine(t, "", "cancel", anID, "--reason", "mistake").wants(t, 0, anID+"  cancelled (its worker is being told to stop)\n")
+	engine(t, "", "cancel", anID, "--json").wants(t, 0, `"state":"cancelled","was_running":false`)
+	engine(t, "", "drain", "w1").wants(t, 0, "w1 is draining\n")
+	engine(t, "", "workers").wants(t, 0, "WORKER", "w1      email                1 of 4")
+	engine(t, "", "workers", "--json").wants(t, 0, `{"worker":"w1"`)
+	engine(t, "", "types").wants(t, 0, "email  1000      30s    5m       3         1s ×2 to 30s +30%  3m20s     262,144     default")
+	engine(t, "", "types", "set", "email", "capacity=7", "lease=1m", "backoff.initial=2s", "backoff.max=10s", `per_priority={"9":{"max_attempts":5}}`).wants(t, 0, "email  7         1m", "2s ×2 to 10s", "api")
+	engine(t, "", "types", "set", "email", "capacity=0").wants(t, 1, "capacity is 0")
+	engine(t, "", "status").wants(t, 0, "engine v0  owner fake (epoch 1)  durability always", "workers 1  rejected submissions 2", "email  12,345  1        0          2     0          0       3 of 10    1        1m30s")
+	engine(t, "", "status", "--json").wants(t, 0, `{"info":{"version":"v0"`, `"stats":{"types":[`)
+}
+
+func TestWorkChecksBeforeItWaits(t *testing.T) {
+	t.Setenv("NATS_URL", fakeengine.Server(t).ClientURL())
+	engine(t, "", "work", "E Mail", "--", "cat").wants(t, 1, "bad_type")
+	engine(t, "", "work", "email", "--", "no-such-program").wants(t, 1, "no-such-program", "give the path")
+	engine(t, "", "work", "email", "--id", "a b", "--", "cat").wants(t, 1, "no worker id")
+	engine(t, "", "work", "email", "--concurrency", "5000", "--", "cat").wants(t, 1, "1 to 1000")
+}
+
+func TestProve(t *testing.T) {
+	e := fakeengine.Start(t)
+	t.Setenv("NATS_URL", e.URL)
+	engine(t, "", "verify").wants(t, 0, "equal: 300 events, replayed in 12ms, give the live store; digest abc\n")
+	engine(t, "", "rebuild").wants(t, 0, "rebuilt from 300 events, replayed in 12ms; digest abc\n")
+	engine(t, "", "rebuild", "--json").wants(t, 0, `"done":true`)
+	different := func() []byte {
+		return []byte(`{"done":true,"events":5,"total":5,"digest":"a","live":"b","elapsed_ms":1,"diff":["item X"]}`)
+	}
+	e.Next(wire.APIVerify, fakeengine.Stumble{Meddle: different}, fakeengine.Stumble{Meddle: different})
+	engine(t, "", "verify").wants(t, 1, "DIFFERENT", "  item X\n", "engine rebuild")
+	engine(t, "", "verify", "--json").wants(t, 1, `"diff":["item X"]`)
+}
+
+func TestTail(t *testing.T) {
+	e := fakeengine.Start(t)
+	id, _ := events.ParseID(anID)
+	e.Append(events.Event{Kind: events.KindDead, ID: id, Type: "email", At: fakeengine.Now, Attempt: 3, Body: &events.Dead{Reason: "exhausted", Attempts: 3, Code: "error"}})
+	for flag, want := range map[string]string{"--json": `{"seq":1,"kind":"dead","id":"` + anID + `"`, "--json=false": "         1  email             dead          " + anID + "  #3  code=error reason=exhausted\n"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		out := &signalWriter{written: make(chan struct{}, 8)}
+		code := make(chan int, 1)
+		var errs bytes.Buffer
+		go func() {
+			code <- run(ctx, []string{"tail", "--server", e.URL, "--type", "email", "--from-seq", "1", flag}, nil, out, &errs)
+		}()
+		select {
+		case <-out.written:
+		case <-time.After(20 * time.Second):
+			t.Error("nothing is tailed")
+		}
+		cancel() // as Ctrl-C does
+		if c := <-code; c != 0 || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: exit code %d, got %q, want %q; %s", flag, c, out.String(), want, errs.String())
+		}
+	}
+}
+
+// signalWriter tells that something was written. It is read only after the
+// writer has ended.
+type signalWriter struct {
+	bytes.Buffer
+	written chan struct{}
+}
+
+func (w *signalWriter) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	w.written <- struct{}{}
+	return n, err
+}

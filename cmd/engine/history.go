@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/cmd/internal/console"
+)
+
+func historyCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "history ID",
+		Short: "Show the events of an item, oldest first",
+		Args:  console.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, cancel := a.Within(cmd.Context())
+			defer cancel()
+			evs, err := c.History(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.printHistory(evs)
+		},
+	}
+}
+
+func (a *app) printHistory(evs []streamwright.Event) error {
+	if a.JSON {
+		for _, ev := range evs {
+			if err := a.PrintJSON(ev); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	rows := [][]string{{"SEQ", "AT", "AFTER", "EVENT", "ATTEMPT", "WORKER", "DETAIL"}}
+	var before time.Time
+	for _, ev := range evs {
+		after, attempt := "", ""
+		if !before.IsZero() {
+			after = "+" + console.Span(ev.At.Sub(before))
+		}
+		if ev.Attempt > 0 {
+			attempt = strconv.Itoa(ev.Attempt)
+		}
+		before = ev.At
+		rows = append(rows, []string{
+			ev.Seq.String(), ev.At.Local().Format("2006-01-02 15:04:05.000"), after, ev.Kind.String(),
+			attempt, console.Clean(ev.Worker), console.Summary(ev),
+		})
+	}
+	console.Table(a.Out, console.StyleFor(a.Out), rows)
+	return nil
+}
+
+func logsCommand(a *app) *cobra.Command {
+	var follow bool
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "logs ID",
+		Short: "Show the log of an item",
+		Long:  "Shows what the handlers of an item have logged. With --follow it goes on until the item is finished.",
+		Args:  console.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if follow {
+				return c.FollowLogs(cmd.Context(), args[0], a.printRecord)
+			}
+			ctx, cancel := a.Within(cmd.Context())
+			defer cancel()
+			records, err := c.Logs(ctx, args[0], limit)
+			for _, r := range records {
+				if err := a.printRecord(r); err != nil {
+					return err
+				}
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new records until the item is finished")
+	cmd.Flags().IntVar(&limit, "limit", 1000, "the last so many records, at most 10000; not with --follow")
+	return cmd
+}
+
+func (a *app) printRecord(r streamwright.LogRecord) error {
+	if a.JSON {
+		return a.PrintJSON(r)
+	}
+	style := console.StyleFor(a.Out)
+	_, err := fmt.Fprintf(a.Out, "%s  %s  #%d  %s\n", style.Faint(r.At.Local().Format("15:04:05.000")), style.Level(r.Level), r.Attempt, console.Clean(r.Message))
+	return err
+}

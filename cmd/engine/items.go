@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/events"
+)
+
+func listCommand(a *app) *cobra.Command {
+	var f streamwright.Filter
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List work items, newest change first",
+		Example: "  engine list --state dead --type email\n  engine list --label region=eu --all --json",
+		Args:    console.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.State != "" {
+				if _, err := events.ParseItemState(f.State); err != nil {
+					return console.Usagef("--state: %v", err)
+				}
+			}
+			if f.Label != "" && !strings.Contains(f.Label, "=") {
+				return console.Usagef("--label %q is no label: write it as key=value", f.Label)
+			}
+			return a.list(cmd, f, all)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.State, "state", "", "only items in this `state`")
+	fs.StringVar(&f.Type, "type", "", "only items of this `type`")
+	fs.StringVar(&f.Label, "label", "", "only items with this label `k=v`")
+	fs.StringVar(&f.Tenant, "tenant", "", "only items of this `tenant`")
+	fs.IntVar(&f.Limit, "limit", 50, "items in a page, at most 1000")
+	fs.StringVar(&f.Cursor, "cursor", "", "go on from where a page has ended")
+	fs.BoolVar(&all, "all", false, "all pages")
+	return cmd
+}
+
+func (a *app) list(cmd *cobra.Command, f streamwright.Filter, all bool) error {
+	c, err := a.Connect(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	shown := 0
+	for {
+		ctx, cancel := a.Within(cmd.Context())
+		page, err := c.List(ctx, f)
+		cancel()
+		if err != nil {
+			return err
+		}
+		shown += len(page.Items)
+		if err := a.printItems(page.Items); err != nil {
+			return err
+		}
+		f.Cursor = page.NextCursor
+		// A page may be short of entries that match; what was asked for is a
+		// page, so go on until there is something to show.
+		if f.Cursor == "" || !all && shown > 0 {
+			break
+		}
+	}
+	switch {
+	case f.Cursor != "":
+		a.Notef("there is more: --cursor %s, or --all", f.Cursor)
+	case shown == 0 && !a.JSON:
+		a.Notef("no items")
+	}
+	return nil
+}
+
+func (a *app) printItems(items []streamwright.WorkItem) error {
+	if a.JSON {
+		for _, it := range items {
+			if err := a.PrintJSON(it); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	now, style := time.Now(), console.StyleFor(a.Out)
+	rows := [][]string{{"ID", "TYPE", "STATE", "PRIO", "ATTEMPT", "CREATED", "NOTE"}}
+	for _, it := range items {
+		rows = append(rows, []string{
+			it.ID, it.Type, style.State(it.State), strconv.Itoa(it.Priority),
+			fmt.Sprintf("%d/%d", it.Attempt, it.MaxAttempts), console.Ago(it.CreatedAt, now), note(it, now),
+		})
+	}
+	console.Table(a.Out, style, rows)
+	return nil
+}
+
+// note is what is worth knowing of an item beside its state.
+func note(it streamwright.WorkItem, now time.Time) string {
+	switch {
+	case it.MergedInto != "":
+		return "into " + it.MergedInto
+	case it.State == events.StateQueued && it.AvailableAt.After(now):
+		return "due " + console.Ago(it.AvailableAt, now)
+	case it.State == events.StateRunning || it.State == events.StateClaimed:
+		return "by " + console.Clean(it.Worker)
+	case it.Error != nil:
+		return console.Clip(it.Error.Code+": "+it.Error.Message, 60)
+	}
+	return console.Clip(it.Reason, 60)
+}
+
+func showCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ID",
+		Short: "Show all that is known of an item",
+		Args:  console.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, cancel := a.Within(cmd.Context())
+			defer cancel()
+			it, err := c.Get(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if a.JSON {
+				return a.PrintJSON(it)
+			}
+			a.printItem(it)
+			return nil
+		},
+	}
+}
+
+// printItem prints an item's fields, those that are set, one on a line.
+func (a *app) printItem(it streamwright.WorkItem) {
+	now, style := time.Now(), console.StyleFor(a.Out)
+	field := func(name, value string) {
+		if value != "" {
+			a.Printf("%s%s\n", style.Faint(fmt.Sprintf("%-16s", name)), value)
+		}
+	}
+	text := func(name, value string) { field(name, console.Clean(value)) }
+	at := func(name string, t time.Time) {
+		if !t.IsZero() {
+			field(name, fmt.Sprintf("%s  (%s)", t.Format(time.RFC3339Nano), console.Ago(t, now)))
+		}
+	}
+	field("id", it.ID)
+	field("type", it.Type)
+	field("state", style.State(it.State))
+	text("reason", it.Reason)
+	field("merged into", it.MergedInto)
+	field("priority", strconv.Itoa(it.Priority))
+	field("attempt", fmt.Sprintf("%d of %d", it.Attempt, it.MaxAttempts))
+	field("timeout", console.Span(time.Duration(it.TimeoutMS)*time.Millisecond))
+	text("worker", it.Worker)
+	if it.Error != nil {
+		retry := "not retryable"
+		if it.Error.Retryable {
+			retry = "retryable"
+		}
+		text("error", fmt.Sprintf("%s (%s, %s)", it.Error.Message, it.Error.Code, retry))
+	}
+	text("dedup key", it.DedupKey)
+	text("idempotency key", it.IdempotencyKey)
+	field("capabilities", strings.Join(it.Capabilities, ", "))
+	text("tenant", it.Tenant)
+	for _, k := range slices.Sorted(maps.Keys(it.Labels)) {
+		text("label", k+"="+it.Labels[k])
+	}
+	text("source", it.Provenance.Source)
+	text("trigger", it.Provenance.Trigger)
+	at("available", it.AvailableAt)
+	at("created", it.CreatedAt)
+	at("queued", it.QueuedAt)
+	at("claimed", it.ClaimedAt)
+	at("started", it.StartedAt)
+	at("deadline", it.Deadline)
+	at("finished", it.FinishedAt)
+	if it.IntakeSeq > 0 {
+		field("intake seq", strconv.FormatUint(it.IntakeSeq, 10))
+	}
+	field("position", string(it.Position))
+	for _, m := range it.MergedProvenance {
+		text("merged", fmt.Sprintf("%s  %s %s %s", m.ID, m.At.Format(time.RFC3339), m.Source, m.Trigger))
+	}
+	field("params", indent(it.Params))
+	field("result", indent(it.Result))
+}
+
+// indent lays a document out, under its field's name if it has several lines.
+func indent(doc json.RawMessage) string {
+	const short = 80
+	if len(doc) <= short {
+		return console.Clean(string(doc))
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, doc, "  ", "  "); err != nil {
+		return console.Clean(string(doc))
+	}
+	lines := strings.Split(b.String(), "\n")
+	for i, l := range lines {
+		lines[i] = console.Clean(l)
+	}
+	return "\n  " + strings.Join(lines, "\n")
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// lineJob submits one item per line of a file.
+type lineJob struct {
+	a    *app
+	base streamwright.Item // what the flags say of every item
+	in   *bufio.Scanner
+	bar  *progressbar.ProgressBar // nil: none
+	read int                      // lines
+
+	numbers []int // of the lines in flight, oldest first; bounded by the client's requests in flight
+
+	accepted, merged, repeated, refused int
+	err                                 error // of reading
+}
+
+func (a *app) submitLines(cmd *cobra.Command, f *submitFlags, args []string) error {
+	if len(args) > 1 {
+		return console.Usagef("with --lines the params come from the file: leave %q out", args[1])
+	}
+	if f.wait || f.item.ID != "" || f.item.IdempotencyKey != "" || f.item.DedupKey != "" {
+		return console.Usagef("--wait, --id, --dedup-key and --idempotency-key are for one item: with --lines, write the keys into the lines")
+	}
+	j := &lineJob{a: a, base: f.item}
+	if len(args) == 1 {
+		if _, err := events.ParseType(args[0]); err != nil {
+			return events.Refuse(events.CodeBadType, "%v", err)
+		}
+		j.base.Type = args[0]
+	}
+	source, size, err := a.openLines(f.lines)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	j.in = bufio.NewScanner(source)
+	j.in.Buffer(make([]byte, 64<<10), maxDocument)
+	if console.OnTerminal(a.Err) {
+		j.bar = progressbar.DefaultBytes(size, "submitting")
+		defer func() { _ = j.bar.Exit() }()
+	}
+	return j.run(cmd.Context())
+}
+
+// openLines opens the file of --lines. A size that is not known is -1.
+func (a *app) openLines(name string) (io.ReadCloser, int64, error) {
+	if name == "-" {
+		return io.NopCloser(a.In), -1, nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the lines: %w", err)
+	}
+	size := int64(-1)
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	return file, size, nil
+}
+
+func (j *lineJob) run(ctx context.Context) error {
+	c, err := j.a.connectPatiently(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	start := time.Now()
+	err = c.SubmitSeq(ctx, j.items(), j.done)
+	if err == nil {
+		err = j.err
+	}
+	j.summary(time.Since(start))
+	switch {
+	case err != nil:
+		return err
+	case j.refused > 0:
+		return console.ErrTold
+	}
+	return nil
+}
+
+// items are the items of the lines. Lines that are none are told and skipped.
+func (j *lineJob) items() iter.Seq[streamwright.Item] {
+	return func(yield func(streamwright.Item) bool) {
+		for j.in.Scan() {
+			j.read++
+			if j.bar != nil {
+				_ = j.bar.Add(len(j.in.Bytes()) + 1)
+			}
+			line := bytes.TrimSpace(j.in.Bytes())
+			if len(line) == 0 {
+				continue
+			}
+			item, err := j.item(bytes.Clone(line))
+			if err != nil {
+				j.refuse(j.read, err)
+				continue
+			}
+			j.numbers = append(j.numbers, j.read)
+			if !yield(item) {
+				return
+			}
+		}
+		if err := j.in.Err(); err != nil {
+			j.err = fmt.Errorf("read line %d: %w (a line may have %d bytes)", j.read+1, err, maxDocument)
+		}
+	}
+}
+
+func (j *lineJob) item(line []byte) (streamwright.Item, error) {
+	item := j.base
+	if item.Type != "" {
+		if !json.Valid(line) {
+			return item, events.Refuse(events.CodeBadParams, "it is no JSON document")
+		}
+		item.Params = json.RawMessage(line)
+		return item, nil
+	}
+	var s wire.Submit
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&s); err != nil {
+		return item, events.Refuse(events.CodeBadRequest, "it is no submission: %v", err)
+	}
+	if s.Type == "" {
+		return item, events.Refuse(events.CodeBadType, `it has no "type": write it into the line, or give TYPE on the command line`)
+	}
+	return overlay(item, s), nil
+}
+
+// overlay is what a line says of an item, above what the flags say of all.
+func overlay(item streamwright.Item, s wire.Submit) streamwright.Item {
+	item.Type, item.ID, item.DedupKey, item.IdempotencyKey = s.Type, s.ID, s.DedupKey, s.IdempotencyKey
+	if len(s.Params) > 0 {
+		item.Params = s.Params
+	}
+	if s.Priority != nil {
+		item.Priority = s.Priority
+	}
+	if s.DelayMS != 0 || !s.AvailableAt.IsZero() {
+		item.Delay, item.AvailableAt = time.Duration(s.DelayMS)*time.Millisecond, s.AvailableAt
+	}
+	set(&item.MaxAttempts, s.MaxAttempts)
+	set(&item.Timeout, time.Duration(s.TimeoutMS)*time.Millisecond)
+	set(&item.Source, s.Source)
+	set(&item.Trigger, s.Trigger)
+	set(&item.Tenant, s.Tenant)
+	set(&item.Trace, s.Trace)
+	if len(s.Capabilities) > 0 {
+		item.Capabilities = s.Capabilities
+	}
+	if len(s.Labels) > 0 {
+		item.Labels = s.Labels
+	}
+	return item
+}
+
+func set[T comparable](field *T, v T) {
+	var zero T
+	if v != zero {
+		*field = v
+	}
+}
+
+// done takes the outcome of the oldest line in flight.
+func (j *lineJob) done(s streamwright.Submitted) error {
+	n := j.numbers[0]
+	j.numbers = j.numbers[1:]
+	switch {
+	case s.Error != nil:
+		j.refuse(n, s.Error)
+	case s.MergedInto != "":
+		j.merged++
+	case s.Repeat:
+		j.repeated++
+	default:
+		j.accepted++
+	}
+	if j.a.JSON {
+		return j.a.PrintJSON(s)
+	}
+	return nil
+}
+
+func (j *lineJob) refuse(line int, err error) {
+	j.refused++
+	if j.bar != nil {
+		_ = j.bar.Clear()
+	}
+	j.a.Notef("line %d: %s", line, console.Clean(err.Error()))
+}
+
+func (j *lineJob) summary(took time.Duration) {
+	total := j.accepted + j.merged + j.repeated
+	rate := int(float64(total) / max(took.Seconds(), 0.001))
+	text := fmt.Sprintf("%s submitted in %s (%s/s)", console.Count(total), console.Span(took), console.Count(rate))
+	if j.merged+j.repeated > 0 {
+		text += fmt.Sprintf(": %s new, %s merged, %s repeats", console.Count(j.accepted), console.Count(j.merged), console.Count(j.repeated))
+	}
+	if j.refused > 0 {
+		text += fmt.Sprintf("; %s refused", console.Count(j.refused))
+	}
+	if j.bar != nil {
+		_ = j.bar.Clear()
+	}
+	if j.a.JSON {
+		j.a.Notef("%s", text)
+		return
+	}
+	j.a.Printf("%s\n", text)
+}

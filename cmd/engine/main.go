@@ -1,0 +1,66 @@
+// Command engine is the Streamwright daemon and the operator's command line.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/streamwright/streamwright/cmd/internal/console"
+)
+
+// app is what every command is made with.
+type app struct{ console.App }
+
+// commands makes the commands, in the order in which the help lists them.
+var commands = []func(*app) *cobra.Command{
+	demoCommand, serveCommand, submitCommand, workCommand, statusCommand, listCommand, showCommand, historyCommand, logsCommand, tailCommand,
+	cancelCommand, rescheduleCommand, typesCommand, workersCommand, drainCommand,
+	verifyCommand, rebuildCommand, benchCommand,
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the whole program: 0 done, 1 the operation failed, 2 usage.
+func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	a := &app{console.App{In: in, Out: out, Err: errs}}
+	return a.Run(ctx, rootCommand(a), args)
+}
+
+func rootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "engine",
+		Short: "The Streamwright work engine and its command line",
+		Long:  "Exit codes: 0 done, 1 the operation failed, 2 the command line is wrong.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			hint := ""
+			if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
+				hint = ": did you mean " + s[0] + "?"
+			}
+			return console.Usagef("there is no command %q%s", args[0], hint)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SuggestionsMinimumDistance = 2
+	cobra.EnableCommandSorting = false
+	a.Flags(root)
+	for _, make := range commands {
+		root.AddCommand(make(a))
+	}
+	return root
+}
+
+func tailCommand(a *app) *cobra.Command { return console.TailCommand(&a.App) }

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// maxDocument bounds what is read for one item, in bytes: more than any engine
+// accepts, less than would hurt.
+const maxDocument = 4 << 20
+
+// submitFlags are the flags of submit.
+type submitFlags struct {
+	item     streamwright.Item
+	priority string
+	at       string
+	labels   []string
+	wait     bool
+	lines    string
+}
+
+func submitCommand(a *app) *cobra.Command {
+	var f submitFlags
+	cmd := &cobra.Command{
+		Use:   "submit TYPE [JSON | - | @file]",
+		Short: "Submit a work item, or many",
+		Long: "Submits an item of TYPE whose params are the JSON argument, standard input (-) or a file (@file).\n\n" +
+			"With --lines FILE (- is standard input) it submits one item per line of JSON: the line is the params, or,\n" +
+			"without TYPE, the whole submission with its type: {\"type\":\"email\",\"params\":{…},\"priority\":8}.\n" +
+			"A line that is refused is told with its number, and the others go on.",
+		Example: "  engine submit email '{\"to\":\"ada@example.org\"}' --priority high --wait\n" +
+			"  engine submit email --lines mails.jsonl",
+		Args: console.Args(cobra.MaximumNArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.parse(); err != nil {
+				return err
+			}
+			if f.lines != "" {
+				return a.submitLines(cmd, &f, args)
+			}
+			return a.submitOne(cmd.Context(), &f, args)
+		},
+	}
+	f.define(cmd)
+	return cmd
+}
+
+func (f *submitFlags) define(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.item.ID, "id", "", "a ULID of your own, so that repeating the command makes no second item")
+	fs.StringVar(&f.priority, "priority", "", "0 to 9, higher first, or low, medium, high (default 5)")
+	fs.StringVar(&f.item.DedupKey, "dedup-key", "", "merge into an unfinished item of the type with this `key`")
+	fs.StringVar(&f.item.IdempotencyKey, "idempotency-key", "", "the same `key` within 24 hours gives the same item")
+	fs.DurationVar(&f.item.Delay, "delay", 0, "available so much later, such as 90s")
+	fs.StringVar(&f.at, "at", "", "available from this `time` on (RFC 3339)")
+	fs.IntVar(&f.item.MaxAttempts, "max-attempts", 0, "attempts before it is dead (default: the type's)")
+	fs.DurationVar(&f.item.Timeout, "timeout", 0, "how long an attempt may take (default: the type's)")
+	fs.StringSliceVar(&f.item.Capabilities, "capability", nil, "a `capability` that the worker must have (repeatable)")
+	fs.StringVar(&f.item.Source, "source", "", "who asks")
+	fs.StringVar(&f.item.Trigger, "trigger", "", "why")
+	fs.StringVar(&f.item.Tenant, "tenant", "", "for whom")
+	fs.StringArrayVar(&f.labels, "label", nil, "`k=v` (repeatable)")
+	fs.BoolVar(&f.wait, "wait", false, "wait for the outcome; exit 1 unless it is completed")
+	fs.StringVar(&f.lines, "lines", "", "submit one item per JSON line of `FILE`")
+}
+
+// parse checks what needs no engine to be checked.
+func (f *submitFlags) parse() error {
+	if f.priority != "" {
+		p, err := events.ParsePriority(f.priority)
+		if err != nil {
+			return console.Usagef("--priority: %v", err)
+		}
+		f.item.Priority = streamwright.Priority(int(p))
+	}
+	if f.at != "" {
+		t, err := parseTime("--at", f.at)
+		if err != nil {
+			return err
+		}
+		f.item.AvailableAt = t
+	}
+	if f.at != "" && f.item.Delay != 0 {
+		return console.Usagef("--at and --delay both say when: give one of them")
+	}
+	labels, err := parseLabels(f.labels)
+	f.item.Labels = labels
+	return err
+}
+
+func parseTime(flag, s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, console.Usagef("%s %q is no time: write it as 2030-01-31T08:00:00Z", flag, s)
+	}
+	return t, nil
+}
+
+// parseLabels reads labels given one a flag; their values may have commas.
+func parseLabels(flags []string) (map[string]string, error) {
+	var out map[string]string
+	for _, l := range flags {
+		k, v, ok := strings.Cut(l, "=")
+		if !ok || k == "" {
+			return nil, console.Usagef("--label %q is no label: write it as key=value", l)
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[k] = v
+	}
+	return out, nil
+}
+
+// params reads the item's params from where the argument says.
+func (a *app) params(arg string) (json.RawMessage, error) {
+	var data []byte
+	var err error
+	switch {
+	case arg == "-":
+		data, err = readAll(a.In, "standard input")
+	case strings.HasPrefix(arg, "@"):
+		var file *os.File
+		if file, err = os.Open(arg[1:]); err != nil {
+			return nil, fmt.Errorf("read the params: %w", err)
+		}
+		defer file.Close()
+		data, err = readAll(file, arg[1:])
+	default:
+		data = []byte(arg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !json.Valid(data) {
+		return nil, events.Refuse(events.CodeBadParams, "the params are no JSON document: a text must be in double quotes, and in a shell the whole in single ones: '{\"to\":\"ada\"}'")
+	}
+	return data, nil
+}
+
+func readAll(r io.Reader, name string) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxDocument+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the params from %s: %w", name, err)
+	}
+	if len(data) > maxDocument {
+		return nil, events.Refuse(events.CodeTooLarge, "the params in %s have more than %d bytes", name, maxDocument)
+	}
+	return data, nil
+}
+
+func (a *app) submitOne(ctx context.Context, f *submitFlags, args []string) error {
+	if len(args) == 0 {
+		return console.Usagef("give the TYPE of the item, or --lines")
+	}
+	item := f.item
+	item.Type = args[0]
+	if len(args) == 2 {
+		p, err := a.params(args[1])
+		if err != nil {
+			return err
+		}
+		item.Params = p
+	}
+	c, err := a.connectPatiently(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	within, cancel := a.Within(ctx)
+	sub, err := c.Submit(within, item)
+	cancel()
+	if err != nil {
+		return err
+	}
+	if !f.wait {
+		return a.printSubmitted(item.Type, sub)
+	}
+	if !a.JSON {
+		a.Notef("%s", submittedLine(item.Type, sub))
+	}
+	done, err := c.Wait(ctx, sub.ID)
+	if err != nil {
+		return err
+	}
+	return a.printOutcome(done)
+}
+
+// connectPatiently connects, and tells on standard error why a request is
+// taking its time.
+func (a *app) connectPatiently(ctx context.Context) (*streamwright.Client, error) {
+	told := false
+	return a.Connect(ctx, streamwright.OnRetry(func(_ string, err error) {
+		if !told {
+			told = true
+			a.Notef("%v; trying again for %v", console.Clean(wire.FromError(err).Message), a.Timeout)
+		}
+	}))
+}
+
+func (a *app) printSubmitted(typ string, s streamwright.Submitted) error {
+	if a.JSON {
+		return a.PrintJSON(s)
+	}
+	a.Printf("%s\n", submittedLine(typ, s))
+	return nil
+}
+
+func submittedLine(typ string, s streamwright.Submitted) string {
+	line := fmt.Sprintf("%s  %s  %s", s.ID, typ, s.State)
+	if s.MergedInto != "" {
+		line += " into " + s.MergedInto
+	}
+	if s.Repeat {
+		line += " (it was already there)"
+	}
+	return line
+}
+
+// printOutcome shows how an item has ended; it errs unless it is completed.
+func (a *app) printOutcome(it streamwright.WorkItem) error {
+	if a.JSON {
+		if err := a.PrintJSON(it); err != nil {
+			return err
+		}
+	} else if it.State == events.StateCompleted {
+		a.Printf("completed in %s", console.Span(it.FinishedAt.Sub(it.CreatedAt)))
+		if len(it.Result) > 0 {
+			a.Printf(": %s", console.Clean(string(it.Result)))
+		}
+		a.Printf("\n")
+	}
+	switch {
+	case it.State == events.StateCompleted:
+		return nil
+	case a.JSON:
+		return console.ErrTold
+	}
+	return &streamwright.OutcomeError{Item: it}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
+	"github.com/streamwright/streamwright/workers/process"
+)
+
+func workCommand(a *app) *cobra.Command {
+	cfg := workers.Config{}
+	var id string
+	grace := process.DefaultGrace
+	cmd := &cobra.Command{
+		Use:   "work TYPE [flags] -- COMMAND [ARG…]",
+		Short: "Be a worker: run a command for each item of a type",
+		Long: "Registers as a worker for TYPE and runs COMMAND for each item, until it is interrupted; then it lets\n" +
+			"what runs finish. A second interrupt ends it at once.\n\n" +
+			"The command gets the params on standard input, and WORK_ID, WORK_TYPE, WORK_ATTEMPT and\n" +
+			"WORK_CHECKPOINT in its environment. Standard output is the result: its last line if that is JSON,\n" +
+			"else the text. Standard error is the item's log. Exit 0: done; 75: retry later; 65: not retryable;\n" +
+			"any other: failed, retried.",
+		Example: "  engine work checksum -- sha256sum\n  engine work resize --concurrency 4 --capability gpu -- ./resize --quality 80",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if dash := cmd.ArgsLenAtDash(); dash != 1 || len(args) < 2 {
+				return console.Usagef("write it as: %s", cmd.UseLine())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg.ID = events.WorkerID(id)
+			return a.work(cmd.Context(), cfg, args[0], process.Handler(args[1:], process.Grace(grace)), args[1])
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&cfg.Concurrency, "concurrency", 0, "items at once (default: one a processor, at least 4)")
+	f.StringSliceVar(&cfg.Capabilities, "capability", nil, "a `capability` of this worker (repeatable)")
+	f.StringVar(&id, "id", "", "the worker's id, unique among those alive (default: host, process and a random part)")
+	f.DurationVar(&cfg.DrainTimeout, "drain-timeout", 30*time.Second, "how long an interrupt lets commands finish")
+	f.DurationVar(&grace, "grace", grace, "from SIGTERM to SIGKILL, for a command that has to stop")
+	return cmd
+}
+
+func (a *app) work(ctx context.Context, cfg workers.Config, typ string, handler workers.Handler, program string) error {
+	if _, err := events.ParseType(typ); err != nil {
+		return events.Refuse(events.CodeBadType, "%v", err)
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		return fmt.Errorf("%w: give the path of a program that can be run", err)
+	}
+	c, err := a.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	cfg.Names = wire.WithPrefix(a.Prefix)
+	cfg.Logger = slog.New(slog.NewTextHandler(a.Err, nil))
+	w, err := workers.New(c.Conn(), cfg)
+	if err != nil {
+		return err
+	}
+	r := runPrinter{a: a, style: console.StyleFor(a.Out)}
+	w.Use(r.middleware)
+	workers.HandleRaw(w, typ, handler)
+	a.Notef("worker %s waits for %s items; Ctrl-C lets what runs finish", w.ID(), typ)
+	return w.Run(ctx)
+}
+
+// runPrinter prints a line for each run that has ended. It is used by all
+// handlers at once.
+type runPrinter struct {
+	a     *app
+	style console.Style
+	mu    sync.Mutex // around printing
+}
+
+// ranItem is a run that has ended, for --json.
+type ranItem struct {
+	At         time.Time       `json:"at"`
+	ID         string          `json:"id"`
+	Type       string          `json:"type"`
+	Attempt    int             `json:"attempt"`
+	DurationMS int64           `json:"duration_ms"`
+	Result     json.RawMessage `json:"result,omitempty"`
+	Error      string          `json:"error,omitempty"`
+}
+
+func (p *runPrinter) middleware(next workers.Handler) workers.Handler {
+	return func(ctx context.Context, item *workers.RawItem) (any, error) {
+		start := time.Now()
+		result, err := next(ctx, item)
+		end := time.Now()
+		out := ranItem{At: end, ID: item.ID.String(), Type: string(item.Type), Attempt: int(item.Attempt), DurationMS: end.Sub(start).Milliseconds()}
+		if err != nil {
+			out.Error = err.Error()
+		} else if result != nil {
+			out.Result, _ = json.Marshal(result) // what can't be written fails the run, and is told there
+		}
+		p.print(out)
+		return result, err
+	}
+}
+
+func (p *runPrinter) print(r ranItem) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.a.JSON {
+		_ = p.a.PrintJSON(r) // a closed standard output must not stop the work
+		return
+	}
+	state, detail := p.style.State(events.StateCompleted), string(r.Result)
+	if r.Error != "" {
+		state, detail = p.style.State(events.StateFailed)+"   ", r.Error
+	}
+	line := fmt.Sprintf("%s  %s  #%d  %s  %6s  %s", p.style.Faint(r.At.Local().Format("15:04:05.000")), r.ID, r.Attempt,
+		state, console.Span(time.Duration(r.DurationMS)*time.Millisecond), console.Clip(detail, 100))
+	p.a.Printf("%s\n", strings.TrimRight(line, " "))
+}

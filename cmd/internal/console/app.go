@@ -1,0 +1,166 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// The exit codes.
+const (
+	ExitDone   = 0
+	ExitFailed = 1 // the operation failed
+	ExitUsage  = 2 // the command line is wrong
+)
+
+// App is one run of a program: its streams and the flags that all of its
+// commands have.
+type App struct {
+	In       io.Reader
+	Out, Err io.Writer
+
+	Server  string
+	Creds   string
+	TLSCA   string
+	TLSCert string
+	TLSKey  string
+	Prefix  string
+	JSON    bool
+	Timeout time.Duration // for each request to the engine, all its tries included
+}
+
+// defaultTimeout is how long a request may take.
+const defaultTimeout = 10 * time.Second
+
+// Flags adds the flags that all commands have.
+func (a *App) Flags(root *cobra.Command) {
+	f := root.PersistentFlags()
+	server := os.Getenv("NATS_URL")
+	if server == "" {
+		server = "nats://127.0.0.1:4222"
+	}
+	f.StringVar(&a.Server, "server", server, "NATS server, or several with commas (env NATS_URL)")
+	f.Lookup("server").DefValue = streamwright.Redact(server) // --help shows it
+	f.StringVar(&a.Creds, "creds", "", "NATS credentials `file`")
+	f.StringVar(&a.TLSCA, "tlscacert", "", "CA certificate `file` to trust")
+	f.StringVar(&a.TLSCert, "tlscert", "", "client certificate `file`")
+	f.StringVar(&a.TLSKey, "tlskey", "", "client key `file`")
+	f.StringVar(&a.Prefix, "prefix", "", `subject prefix of the engine (default "work")`)
+	f.BoolVar(&a.JSON, "json", false, "print JSON, one object a line")
+	f.DurationVar(&a.Timeout, "request-timeout", defaultTimeout, "how long a request may take, all its tries included")
+}
+
+// Connect connects to the server that the flags name.
+func (a *App) Connect(ctx context.Context, more ...streamwright.Option) (*streamwright.Client, error) {
+	if (a.TLSCert == "") != (a.TLSKey == "") {
+		return nil, Usagef("--tlscert and --tlskey belong together: give both or neither")
+	}
+	opts := []streamwright.Option{streamwright.WithName("streamwright command line"), streamwright.WithPrefix(a.Prefix)}
+	if a.Creds != "" {
+		opts = append(opts, streamwright.WithCredentials(a.Creds))
+	}
+	if a.TLSCA != "" || a.TLSCert != "" {
+		opts = append(opts, streamwright.WithTLS(a.TLSCA, a.TLSCert, a.TLSKey))
+	}
+	ctx, cancel := a.Within(ctx)
+	defer cancel()
+	return streamwright.Connect(ctx, a.Server, append(opts, more...)...)
+}
+
+// Within bounds a request by the flags' timeout.
+func (a *App) Within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.Timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, a.Timeout)
+}
+
+// PrintJSON prints v as one line.
+func (a *App) PrintJSON(v any) error {
+	enc := json.NewEncoder(a.Out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Printf prints to standard output.
+func (a *App) Printf(format string, args ...any) { fmt.Fprintf(a.Out, format, args...) }
+
+// Notef tells something beside the output, to people.
+func (a *App) Notef(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
+
+// OnTerminal reports whether a stream is one.
+func OnTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// usageError is a wrong command line.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// Usage makes err the error of a wrong command line; nil stays nil.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &usageError{err}
+}
+
+// Usagef makes the error of a wrong command line.
+func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
+
+// ErrTold fails a command that has already said why.
+var ErrTold = errors.New("failed")
+
+// Args makes a check of arguments one of the command line.
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error { return Usage(check(cmd, args)) }
+}
+
+// Run runs a tree of commands with the arguments and returns its exit code.
+func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	root.SetArgs(args)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	cmd, err := root.ExecuteContextC(ctx)
+	return a.exit(cmd, err)
+}
+
+// exit tells why a command failed, and with which code to exit.
+func (a *App) exit(cmd *cobra.Command, err error) int {
+	var usage *usageError
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.As(err, &usage):
+		a.Notef("%s: %v\nSee `%s --help`.", cmd.CommandPath(), err, cmd.CommandPath())
+		return ExitUsage
+	case errors.Is(err, ErrTold):
+	case a.JSON:
+		_ = json.NewEncoder(a.Err).Encode(wire.ErrorReply{Error: wire.FromError(err)})
+	default:
+		var e *events.Error
+		if errors.As(err, &e) {
+			a.Notef("%s: %s (%s)", cmd.CommandPath(), Clean(e.Message), e.Code)
+		} else {
+			a.Notef("%s: %s", cmd.CommandPath(), Clean(err.Error()))
+		}
+	}
+	return ExitFailed
+}

@@ -1,0 +1,207 @@
+package console
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Clean makes foreign text fit for a terminal: one line, no control
+// characters.
+func Clean(s string) string {
+	ok := true
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			ok = false
+			break
+		}
+	}
+	if ok {
+		return s
+	}
+	q := strconv.Quote(s)
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}
+
+// Clip cleans text and shortens it to n characters.
+func Clip(s string, n int) string {
+	s = Clean(s)
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+// Span shows a duration in at most two units.
+func Span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + Span(-d)
+	case d < time.Millisecond:
+		return "0s"
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < 10*time.Second:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + "s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return twoUnits(d, time.Minute, "m", time.Second, "s")
+	case d < 24*time.Hour:
+		return twoUnits(d, time.Hour, "h", time.Minute, "m")
+	}
+	return twoUnits(d, 24*time.Hour, "d", time.Hour, "h")
+}
+
+func twoUnits(d, big time.Duration, b string, small time.Duration, s string) string {
+	out := strconv.Itoa(int(d/big)) + b
+	if rest := int(d % big / small); rest > 0 {
+		out += strconv.Itoa(rest) + s
+	}
+	return out
+}
+
+// Ago shows how long ago, or ahead, a time is; the zero time is "-".
+func Ago(t, now time.Time) string {
+	switch d := now.Sub(t); {
+	case t.IsZero():
+		return "-"
+	case d < -time.Second:
+		return "in " + Span(-d)
+	case d < time.Second:
+		return "now"
+	default:
+		return Span(d.Truncate(time.Second)) + " ago"
+	}
+}
+
+// Count shows a number with commas between thousands.
+func Count[T ~int | ~int64 | ~uint64](n T) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Style colours text on a terminal; the zero Style leaves it as it is.
+type Style struct{ on bool }
+
+// StyleFor is the style for a stream: colours if it is a terminal and NO_COLOR
+// is not set.
+func StyleFor(w io.Writer) Style {
+	return Style{on: OnTerminal(w) && os.Getenv("NO_COLOR") == ""}
+}
+
+const (
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+	faint  = "2"
+)
+
+func (s Style) paint(code, text string) string {
+	if !s.on || text == "" || code == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// Faint is for what matters less.
+func (s Style) Faint(text string) string { return s.paint(faint, text) }
+
+// State shows an item's state.
+func (s Style) State(st events.ItemState) string {
+	switch st {
+	case events.StateCompleted:
+		return s.paint(green, st.String())
+	case events.StateDead, events.StateFailed:
+		return s.paint(red, st.String())
+	case events.StateRunning, events.StateClaimed:
+		return s.paint(cyan, st.String())
+	case events.StateCancelled:
+		return s.paint(yellow, st.String())
+	}
+	return st.String()
+}
+
+// kind colours the name of an event's kind.
+func (s Style) kind(k events.Kind, text string) string {
+	switch k {
+	case events.KindCompleted:
+		return s.paint(green, text)
+	case events.KindFailed, events.KindDead, events.KindRejected:
+		return s.paint(red, text)
+	case events.KindClaimed, events.KindRunning:
+		return s.paint(cyan, text)
+	case events.KindCancelled, events.KindReleased, events.KindOwned:
+		return s.paint(yellow, text)
+	}
+	return text
+}
+
+// Level shows a log level.
+func (s Style) Level(level string) string {
+	padded := fmt.Sprintf("%-5s", Clip(level, 5))
+	switch level {
+	case "error":
+		return s.paint(red, padded)
+	case "warn":
+		return s.paint(yellow, padded)
+	case "debug":
+		return s.paint(faint, padded)
+	}
+	return padded
+}
+
+// Table prints rows in aligned columns; the first row is the heading. Cells
+// may be coloured.
+func Table(w io.Writer, style Style, rows [][]string) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], visible(cell))
+		}
+	}
+	for n, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			if n == 0 {
+				b.WriteString(style.Faint(cell))
+			} else {
+				b.WriteString(cell)
+			}
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[i]-visible(cell)+2))
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+	}
+}
+
+// visible is the width of a cell on the screen.
+func visible(s string) int {
+	n, escape := 0, false
+	for _, r := range s {
+		switch {
+		case r == '\x1b':
+			escape = true
+		case escape:
+			escape = r != 'm'
+		default:
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,136 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/events"
+)
+
+// TailCommand is `tail`, as a program and as a command.
+func TailCommand(a *App) *cobra.Command {
+	var o streamwright.TailOptions
+	var since string
+	var from uint64
+	cmd := &cobra.Command{
+		Use:   "tail",
+		Short: "Show the engine's events, live",
+		Long: "Shows the events of the log as they are decided, until it is interrupted.\n" +
+			"--type, --kind and --id choose which; each may be given several times, except --id.\n" +
+			"--since and --from-seq show older ones first.",
+		Example: "  tail --type email --kind dead --since 1h\n  tail --id 01JD3V6YB2M4C9W8ZK5T7QXRNE --from-seq 1 --json",
+		Args:    Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("since") && cmd.Flags().Changed("from-seq") {
+				return Usagef("--since and --from-seq both say where to begin: give one of them")
+			}
+			o.FromSeq = events.Seq(from)
+			if since != "" {
+				at, err := parseSince(since, time.Now())
+				if err != nil {
+					return err
+				}
+				o.Since = at
+			}
+			err := a.tail(cmd.Context(), o)
+			if errors.Is(cmd.Context().Err(), context.Canceled) {
+				return nil // interrupted, which is how a tail ends
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.Types, "type", nil, "only events of this `type` (repeatable)")
+	f.StringSliceVar(&o.Kinds, "kind", nil, "only events of this `kind`, such as completed (repeatable)")
+	f.StringVar(&o.ID, "id", "", "only events of this item")
+	f.StringVar(&since, "since", "", "begin so long ago (`10m`), or at a time (RFC 3339)")
+	f.Uint64Var(&from, "from-seq", 0, "begin with this position of the log; 1 is the first")
+	return cmd
+}
+
+// parseSince reads a time, or a duration back from now.
+func parseSince(s string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, Usagef("--since %q is no time: write 10m, 2h or a time such as 2030-01-31T08:00:00Z", s)
+	}
+	return t, nil
+}
+
+func (a *App) tail(ctx context.Context, o streamwright.TailOptions) error {
+	c, err := a.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	style := StyleFor(a.Out)
+	return c.Tail(ctx, o, func(ev streamwright.Event) error {
+		if a.JSON {
+			return a.PrintJSON(ev)
+		}
+		_, err := fmt.Fprintln(a.Out, EventLine(ev, style))
+		return err
+	})
+}
+
+// EventLine shows an event on one line, its fields under those of the lines
+// above.
+func EventLine(ev streamwright.Event, style Style) string {
+	who := ""
+	if ev.Attempt > 0 {
+		who = fmt.Sprintf("#%d", ev.Attempt)
+	}
+	if ev.Worker != "" {
+		who = strings.TrimSpace(who + " " + Clean(ev.Worker))
+	}
+	line := fmt.Sprintf("%s  %8d  %-16s  %s  %-26s  %s", style.Faint(ev.At.Local().Format("15:04:05.000")), ev.Seq,
+		Clip(typeOrNone(ev.Type), 16), style.kind(ev.Kind, fmt.Sprintf("%-12s", ev.Kind)), ev.ID,
+		strings.TrimSpace(who+"  "+Summary(ev)))
+	return strings.TrimRight(line, " ")
+}
+
+func typeOrNone(t string) string {
+	if t == "" {
+		return string(events.NoType)
+	}
+	return t
+}
+
+// summaryFields are the payload's fields worth showing in one line, in order.
+var summaryFields = []string{
+	"error", "code", "message", "reason", "into", "of", "priority", "duration_ms", "available_at", "dedup_key",
+	"was_running", "epoch", "owner", "source", "size",
+}
+
+// Summary shows the telling part of an event's payload.
+func Summary(ev streamwright.Event) string {
+	var data map[string]any
+	if len(ev.Data) == 0 || json.Unmarshal(ev.Data, &data) != nil {
+		return ""
+	}
+	var parts []string
+	for _, name := range summaryFields {
+		switch v := data[name].(type) {
+		case string:
+			if v != "" {
+				parts = append(parts, name+"="+Clip(v, 80))
+			}
+		case float64:
+			parts = append(parts, name+"="+strconv.FormatFloat(v, 'f', -1, 64))
+		case bool:
+			parts = append(parts, fmt.Sprint(name, "=", v))
+		}
+	}
+	return strings.Join(parts, " ")
+}

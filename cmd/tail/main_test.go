@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/streamwright/streamwright/internal/fakeengine"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestTail(t *testing.T) {
+	e := fakeengine.Start(t)
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"help":      {[]string{"--help"}, 0, "--from-seq"},
+		"argument":  {[]string{"email"}, 2, "tail --help"},
+		"flag":      {[]string{"--types", "x"}, 2, "--types"},
+		"kind":      {[]string{"--kind", "done"}, 1, "docs/EVENTS.md"},
+		"no server": {[]string{"--server", "nats://127.0.0.1:1"}, 1, "engine serve"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			args := append([]string{"--server", e.URL}, tc.args...)
+			if code := run(t.Context(), args, nil, &out, &errs); code != tc.code || !strings.Contains(out.String()+errs.String(), tc.says) {
+				t.Errorf("exit code %d: %s%s", code, &out, &errs)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if code := run(ctx, []string{"--server", e.URL}, nil, new(bytes.Buffer), new(bytes.Buffer)); code != 0 {
+		t.Errorf("interrupted at once: exit code %d", code)
+	}
+}

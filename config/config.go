@@ -1,0 +1,142 @@
+package config
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Config is all that engine.toml can say.
+type Config struct {
+	Server Server
+	Limits Limits
+	// Defaults are laid over the built-in settings for every type.
+	Defaults Patch
+	Types    map[events.Type]Type
+}
+
+// Server is where and how the engine runs. Flags of the command line override
+// it.
+type Server struct {
+	Dir        string // the data folder
+	NATSListen string // host:port of the embedded server, or "off"
+	HTTP       string // host:port of /healthz and /metrics, or "off"
+	Durability Durability
+	NATSURL    string // an existing NATS to use instead of embedding one
+	Prefix     string // of all subjects; streams have it in capitals
+	LogLevel   string // debug, info, warn, error
+	LogFormat  string // text, json
+	// NoDedupBucket leaves out the KV bucket of taken dedup keys.
+	NoDedupBucket bool
+}
+
+// Limits bound the engine as a whole.
+type Limits struct {
+	MaxRunning     int   // items dispatched or running, over all types
+	MaxStoreBytes  int64 // of the embedded JetStream on disk; 0: what the disk allows
+	MaxMemoryBytes int64 // of the embedded JetStream's memory streams
+	MinFreeBytes   int64 // free disk space below which submit requests are refused
+	LogMaxAge      time.Duration
+	LogMaxBytes    int64 // of all items' logs together
+}
+
+// Type is what the file says of one type.
+type Type struct {
+	Patch Patch
+	Exec  *Exec // nil: no worker in the engine's own process
+}
+
+// Exec is a command that the engine itself runs for the items of a type.
+type Exec struct {
+	Command      []string // program and arguments
+	Concurrency  int      // children at once; 0: the type's capacity
+	Capabilities []string
+	Grace        time.Duration // between the request to stop and the kill
+}
+
+// Durability says when an acknowledged write is on disk.
+type Durability string
+
+// The durabilities: always syncs before each acknowledgement and survives a
+// power loss; interval syncs every second and survives a killed process.
+const (
+	Always   Durability = "always"
+	Interval Durability = "interval"
+)
+
+// Off is what NATSListen and HTTP say to be left out.
+const Off = "off"
+
+// Default bounds and values; those of types are in package events.
+const (
+	DefaultMaxRunning = 10_000
+	MaxMaxRunning     = events.MaxTypes * events.MaxCapacity
+	DefaultGrace      = 10 * time.Second
+	MaxGrace          = 10 * time.Minute
+	MaxExecArgs       = 256
+	MaxPrefixLen      = 32
+)
+
+// Default is the configuration of an empty file.
+func Default() Config { return Config{}.WithDefaults() }
+
+// WithDefaults returns c with every field that is zero set to its default.
+// Settings of types stay as they are: absence means something there.
+func (c Config) WithDefaults() Config {
+	or(&c.Server.Dir, "data")
+	or(&c.Server.NATSListen, "127.0.0.1:4222")
+	or(&c.Server.HTTP, "127.0.0.1:8484")
+	or(&c.Server.Durability, Always)
+	or(&c.Server.Prefix, "work")
+	or(&c.Server.LogLevel, "info")
+	or(&c.Server.LogFormat, "text")
+	or(&c.Limits.MaxRunning, DefaultMaxRunning)
+	or(&c.Limits.MaxMemoryBytes, 1<<30)
+	or(&c.Limits.MinFreeBytes, 256<<20)
+	or(&c.Limits.LogMaxAge, 7*24*time.Hour)
+	or(&c.Limits.LogMaxBytes, 1<<30)
+	types := make(map[events.Type]Type, len(c.Types))
+	for name, t := range c.Types {
+		if t.Exec != nil {
+			e := *t.Exec
+			or(&e.Grace, DefaultGrace)
+			t.Exec = &e
+		}
+		types[name] = t
+	}
+	c.Types = types
+	return c
+}
+
+func or[T comparable](p *T, def T) {
+	var zero T
+	if *p == zero {
+		*p = def
+	}
+}
+
+// TypeDefaults are the settings of a type that nobody has configured.
+func (c Config) TypeDefaults() events.TypeSettings {
+	return c.Defaults.Apply(events.DefaultTypeSettings())
+}
+
+// Settings are those of a type as far as the file says: what it names for the
+// type, over the defaults.
+func (c Config) Settings(t events.Type) events.TypeSettings {
+	return c.Types[t].Patch.Apply(c.TypeDefaults())
+}
+
+// TypeNames lists the types that the file names, sorted.
+func (c Config) TypeNames() []events.Type { return slices.Sorted(maps.Keys(c.Types)) }
+
+// Level is LogLevel as slog has it; info if it can't be read.
+func (s Server) Level() slog.Level {
+	var l slog.Level
+	if l.UnmarshalText([]byte(s.LogLevel)) != nil {
+		return slog.LevelInfo
+	}
+	return l
+}

@@ -1,0 +1,139 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// field is one key of a table: how it is read, and what the documentation
+// says of it. Exactly one of set and table is given.
+type field struct {
+	key   string
+	kind  string // of value, for people
+	def   string // default, for people
+	doc   string
+	set   func(v any) error
+	table func(key string) ([]field, error) // of the tables below, by their key
+	each  string                            // with table: the keys below are names of this
+}
+
+func (s *Server) fields() []field {
+	return []field{
+		text("dir", &s.Dir, "data", "the data folder; `--dir`"),
+		text("nats_listen", &s.NATSListen, "127.0.0.1:4222", "host and port of the embedded NATS server, or `off`; `--nats-listen`"),
+		text("http", &s.HTTP, "127.0.0.1:8484", "host and port of `/healthz` and `/metrics`, or `off`; `--http`"),
+		choice("durability", &s.Durability, "always", "when an acknowledged write is on disk: `always` before the acknowledgement, `interval` within a second; `--durability`", Always, Interval),
+		text("nats_url", &s.NATSURL, "", "an existing NATS to use instead of embedding one; `--nats-url`"),
+		text("prefix", &s.Prefix, "work", "the first token of every subject; streams have it in capitals"),
+		boolean("dedup_bucket", &s.NoDedupBucket, "true", "keep the KV bucket of taken dedup keys, for others to read"),
+		choice("log_level", &s.LogLevel, "info", "the least level that is logged: `debug`, `info`, `warn`, `error`", "debug", "info", "warn", "error"),
+		choice("log_format", &s.LogFormat, "text", "`text` or `json`", "text", "json"),
+	}
+}
+
+func (l *Limits) fields() []field {
+	return []field{
+		integer("max_running", &l.MaxRunning, strconv.Itoa(DefaultMaxRunning), "items dispatched or running at once, over all types"),
+		size("max_store_bytes", &l.MaxStoreBytes, "what the disk allows", "bound of the embedded JetStream on disk"),
+		size("max_memory_bytes", &l.MaxMemoryBytes, "1GiB", "bound of the embedded JetStream's memory streams"),
+		size("min_free_bytes", &l.MinFreeBytes, "256MiB", "free disk space below which `work.api.submit` is refused and `/healthz` says so"),
+		duration("log_max_age", &l.LogMaxAge, "168h", "items' log records older than this are dropped"),
+		size("log_max_bytes", &l.LogMaxBytes, "1GiB", "bound of all items' logs together; the oldest are dropped"),
+	}
+}
+
+func (p *Patch) fields() []field {
+	d := events.DefaultTypeSettings()
+	own := []field{
+		optional("capacity", integer[int], &p.Capacity, strconv.Itoa(d.Capacity), "items of the type dispatched or running at once"),
+		optional("lease", duration, &p.Lease, d.Lease().String(), "how long a worker may be silent before its item is given to another"),
+		optional("age_step", duration, &p.AgeStep, d.AgeStep().String(), "an item that has waited this long ranks as one of the next higher priority"),
+		optional("max_params_bytes", size, &p.MaxParams, fmt.Sprintf("%dKiB", d.MaxParams>>10), "bound of a submission's params"),
+	}
+	own = append(own, p.Run.fields()...)
+	return append(own, field{key: "priority", kind: "table", each: "priority",
+		doc: "what items of one priority have differently: `timeout`, `max_attempts`, `backoff`", table: p.priority})
+}
+
+func (p *Patch) priority(key string) ([]field, error) {
+	n, err := strconv.Atoi(key)
+	if err != nil || n < 0 || n > int(events.MaxPriority) {
+		return nil, fmt.Errorf("%q is no priority: use 0 to %d", key, events.MaxPriority)
+	}
+	if p.PerPriority == nil {
+		p.PerPriority = map[events.Priority]RunPatch{}
+	}
+	r := new(RunPatch)
+	prio := events.Priority(n)
+	fields := r.fields()
+	return after(fields, func() { p.PerPriority[prio] = *r }), nil
+}
+
+func (r *RunPatch) fields() []field {
+	d := events.DefaultTypeSettings()
+	b := &r.Backoff
+	backoff := []field{
+		optional("initial", duration, &b.Initial, "1s", "wait before the first retry"),
+		optional("factor", float, &b.Factor, "2", "by how much each further wait is longer"),
+		optional("max", duration, &b.Max, "30s", "the longest wait"),
+		optional("jitter", float, &b.Jitter, "0.3", "the part of a wait by which it is lengthened at random, 0 to 1"),
+	}
+	return []field{
+		optional("timeout", duration, &r.Timeout, "5m0s", "how long an attempt may run"),
+		optional("max_attempts", integer[int], &r.MaxAttempts, strconv.Itoa(int(d.MaxAttempts)), "attempts before an item is dead"),
+		{key: "backoff", kind: "table", doc: "the wait between attempts", table: func(string) ([]field, error) { return backoff, nil }},
+	}
+}
+
+func (e *Exec) fields() []field {
+	return []field{
+		texts("command", &e.Command, "", "program and arguments, run once for each attempt"),
+		integer("concurrency", &e.Concurrency, "the type's capacity", "children at once"),
+		texts("capabilities", &e.Capabilities, "", "what the children can do beyond the ordinary"),
+		duration("grace", &e.Grace, DefaultGrace.String(), "from the request to stop to the kill"),
+	}
+}
+
+// fields of a type: those of its patch, and exec, which may be the command
+// alone or a table.
+func (t *Type) fields() []field {
+	return append(t.Patch.fields(), field{key: "exec", kind: "strings or table",
+		doc: "a command that the engine runs for the items of this type: `exec = [\"cmd\", \"arg\"]`, or a table of the keys below",
+		set: func(v any) error {
+			t.Exec = &Exec{Grace: DefaultGrace}
+			return texts("command", &t.Exec.Command, "", "").set(v)
+		},
+		table: func(string) ([]field, error) {
+			t.Exec = &Exec{Grace: DefaultGrace}
+			return t.Exec.fields(), nil
+		}})
+}
+
+// fields are the file's tables.
+func (c *Config) fields() []field {
+	fixed := func(key, doc string, f []field) field {
+		return field{key: key, kind: "table", doc: doc, table: func(string) ([]field, error) { return f, nil }}
+	}
+	return []field{
+		fixed("server", "where and how the engine runs", c.Server.fields()),
+		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),
+		fixed("defaults", "settings of every type that has no own", c.Defaults.fields()),
+		{key: "types", kind: "table", each: "type", doc: "settings of one type", table: c.typeFields},
+	}
+}
+
+func (c *Config) typeFields(key string) ([]field, error) {
+	name, err := events.ParseType(key)
+	if err != nil {
+		return nil, err
+	}
+	t := new(Type)
+	return after(t.fields(), func() { c.Types[name] = *t }), nil
+}
+
+// after makes a table's fields end with storing what they have filled.
+func after(fields []field, store func()) []field {
+	return append(fields, field{set: func(any) error { store(); return nil }})
+}

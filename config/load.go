@@ -1,0 +1,283 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// MaxFileBytes bounds the configuration file.
+const MaxFileBytes = 1 << 20
+
+// Error is one thing that is wrong with a configuration.
+type Error struct {
+	File string // empty for a Config that came from no file
+	Line int    // from 1; 0 if not known
+	Key  string // dotted, such as types.email.lease
+	Msg  string
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.File != "" {
+		b.WriteString(e.File + ":")
+		if e.Line > 0 {
+			fmt.Fprintf(&b, "%d:", e.Line)
+		}
+		b.WriteByte(' ')
+	}
+	if e.Key != "" {
+		b.WriteString(e.Key + " ")
+	}
+	return b.String() + e.Msg
+}
+
+// Load reads, completes and validates a file. The error joins an [*Error] for
+// everything that is wrong with it.
+func Load(path string) (Config, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	if info.Size() > MaxFileBytes {
+		return Config{}, fmt.Errorf("read configuration: %s has %d bytes: at most %d are read", path, info.Size(), MaxFileBytes)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	return Parse(path, data)
+}
+
+// Parse is Load of a file's content; file is what errors call it.
+func Parse(file string, data []byte) (Config, error) {
+	var root map[string]any
+	if err := toml.Unmarshal(data, &root); err != nil {
+		return Config{}, syntaxError(file, err)
+	}
+	r := reader{file: file, lines: lines(data)}
+	// The defaults come first, so that a zero in the file is seen as one.
+	c := Default()
+	r.table(nil, root, c.fields())
+	if err := c.Validate(); err != nil {
+		r.locate(err)
+	}
+	if len(r.errs) == 0 {
+		return c, nil
+	}
+	slices.SortStableFunc(r.errs, func(a, b *Error) int { return a.Line - b.Line })
+	all := make([]error, len(r.errs))
+	for i, e := range r.errs {
+		all[i] = e
+	}
+	return Config{}, errors.Join(all...)
+}
+
+func syntaxError(file string, err error) error {
+	e := &Error{File: file, Msg: strings.TrimPrefix(err.Error(), "toml: ")}
+	var d *toml.DecodeError
+	if errors.As(err, &d) {
+		e.Line, _ = d.Position()
+		e.Key = strings.Join(d.Key(), ".")
+	}
+	return e
+}
+
+// reader walks the decoded file along the fields and collects what is wrong.
+type reader struct {
+	file  string
+	lines map[string]int // by dotted key
+	errs  []*Error
+}
+
+func (r *reader) fail(path []string, format string, args ...any) {
+	key := strings.Join(path, ".")
+	r.errs = append(r.errs, &Error{File: r.file, Line: r.line(key), Key: key, Msg: fmt.Sprintf(format, args...)})
+}
+
+// line is where key stands, or the nearest table above it.
+func (r *reader) line(key string) int {
+	for {
+		if n, ok := r.lines[key]; ok {
+			return n
+		}
+		i := strings.LastIndexByte(key, '.')
+		if i < 0 {
+			return 0
+		}
+		key = key[:i]
+	}
+}
+
+func (r *reader) table(path []string, t map[string]any, fields []field) {
+	known := make(map[string]field, len(fields))
+	for _, f := range fields {
+		if f.key != "" {
+			known[f.key] = f
+		}
+	}
+	for key, v := range t {
+		at := append(slices.Clone(path), key)
+		if f, ok := known[key]; ok {
+			r.field(at, f, v)
+			continue
+		}
+		r.fail(at, "is no setting: %s", suggest(key, fields))
+	}
+	for _, f := range fields {
+		if f.key == "" {
+			_ = f.set(nil)
+		}
+	}
+}
+
+func (r *reader) field(at []string, f field, v any) {
+	t, isTable := v.(map[string]any)
+	switch {
+	case f.table == nil || (f.set != nil && !isTable):
+		if err := f.set(v); err != nil {
+			r.fail(at, "%s", err)
+		}
+	case !isTable:
+		r.fail(at, "is %s: it must be a table", show(v))
+	case f.each == "":
+		fields, _ := f.table("")
+		r.table(at, t, fields)
+	default:
+		r.tables(at, f, t)
+	}
+}
+
+// tables reads the tables below one, such as [types.email] below types.
+func (r *reader) tables(at []string, f field, t map[string]any) {
+	for key, v := range t {
+		below := append(slices.Clone(at), key)
+		fields, err := f.table(key)
+		if err != nil {
+			r.fail(below, "%s", err)
+			continue
+		}
+		sub, ok := v.(map[string]any)
+		if !ok {
+			r.fail(below, "is %s: it must be a table, [%s]", show(v), strings.Join(below, "."))
+			continue
+		}
+		r.table(below, sub, fields)
+	}
+}
+
+// suggest says which keys there are, the nearest first if one is near.
+func suggest(key string, fields []field) string {
+	var names []string
+	best, near := 3, ""
+	for _, f := range fields {
+		if f.key == "" {
+			continue
+		}
+		names = append(names, f.key)
+		if d := distance(key, f.key); d < best {
+			best, near = d, f.key
+		}
+	}
+	if near != "" {
+		return fmt.Sprintf("did you mean %s?", near)
+	}
+	return "known here are " + strings.Join(names, ", ")
+}
+
+// distance is the number of edits (insert, delete, replace) from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diag, row[j+1] = row[j+1], min(diag+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// locate takes over the errors of Validate, with their lines, except where
+// reading has already complained of the key.
+func (r *reader) locate(err error) {
+	said := make(map[string]bool, len(r.errs))
+	for _, e := range r.errs {
+		said[e.Key] = true
+	}
+	for _, e := range unjoin(err) {
+		if said[e.Key] {
+			continue
+		}
+		r.errs = append(r.errs, &Error{File: r.file, Line: r.line(e.Key), Key: e.Key, Msg: e.Msg})
+	}
+}
+
+func unjoin(err error) []*Error {
+	var out []*Error
+	if j, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range j.Unwrap() {
+			out = append(out, unjoin(e)...)
+		}
+		return out
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		out = append(out, e)
+	}
+	return out
+}
+
+// lines finds the line of each key of a document that is known to be sound.
+func lines(data []byte) map[string]int {
+	at := map[string]int{}
+	var p unstable.Parser
+	p.Reset(data)
+	var table string
+	for p.NextExpression() {
+		n := p.Expression()
+		switch n.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			table = keyLines(&p, "", n.Key(), at)
+		case unstable.KeyValue:
+			valueLines(&p, table, n, at)
+		}
+	}
+	return at
+}
+
+// keyLines notes the line of each part of a dotted key and returns it whole.
+func keyLines(p *unstable.Parser, prefix string, it unstable.Iterator, at map[string]int) string {
+	for it.Next() {
+		n := it.Node()
+		if prefix != "" {
+			prefix += "."
+		}
+		prefix += string(n.Data)
+		if _, ok := at[prefix]; !ok {
+			at[prefix] = p.Shape(n.Raw).Start.Line
+		}
+	}
+	return prefix
+}
+
+func valueLines(p *unstable.Parser, prefix string, kv *unstable.Node, at map[string]int) {
+	key := keyLines(p, prefix, kv.Key(), at)
+	if v := kv.Value(); v.Kind == unstable.InlineTable {
+		for it := v.Children(); it.Next(); {
+			valueLines(p, key, it.Node(), at)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Patch is the settings of a type that the file names; nil fields are not
+// named.
+type Patch struct {
+	Capacity    *int
+	Lease       *time.Duration
+	AgeStep     *time.Duration
+	MaxParams   *int64 // bytes
+	Run         RunPatch
+	PerPriority map[events.Priority]RunPatch
+}
+
+// RunPatch is the part of a Patch that a priority may have of its own.
+type RunPatch struct {
+	Timeout     *time.Duration
+	MaxAttempts *int
+	Backoff     BackoffPatch
+}
+
+// BackoffPatch is the part of a backoff that the file names.
+type BackoffPatch struct {
+	Initial *time.Duration
+	Factor  *float64
+	Max     *time.Duration
+	Jitter  *float64
+}
+
+// Apply returns base with the patch's settings laid over it; base is left as
+// it is. A backoff named for a priority is completed from the type's.
+func (p Patch) Apply(base events.TypeSettings) events.TypeSettings {
+	s := base
+	put(&s.Capacity, p.Capacity)
+	putMS(&s.LeaseMS, p.Lease)
+	putMS(&s.AgeStepMS, p.AgeStep)
+	if p.MaxParams != nil {
+		s.MaxParams = int(*p.MaxParams)
+	}
+	putMS(&s.TimeoutMS, p.Run.Timeout)
+	if p.Run.MaxAttempts != nil {
+		s.MaxAttempts = events.Attempt(*p.Run.MaxAttempts)
+	}
+	s.Backoff = p.Run.Backoff.apply(s.Backoff)
+	if len(p.PerPriority) == 0 {
+		return s
+	}
+	s.PerPriority = maps.Clone(base.PerPriority)
+	if s.PerPriority == nil {
+		s.PerPriority = make(map[events.Priority]events.PriorityOverride, len(p.PerPriority))
+	}
+	for prio, r := range p.PerPriority {
+		s.PerPriority[prio] = r.override(s.PerPriority[prio], s.Backoff)
+	}
+	return s
+}
+
+func (r RunPatch) override(o events.PriorityOverride, typeBackoff events.Backoff) events.PriorityOverride {
+	if r.Timeout != nil {
+		ms := r.Timeout.Milliseconds()
+		o.TimeoutMS = &ms
+	}
+	if r.MaxAttempts != nil {
+		n := events.Attempt(*r.MaxAttempts)
+		o.MaxAttempts = &n
+	}
+	if r.Backoff != (BackoffPatch{}) {
+		base := typeBackoff
+		if o.Backoff != nil {
+			base = *o.Backoff
+		}
+		b := r.Backoff.apply(base)
+		o.Backoff = &b
+	}
+	return o
+}
+
+func (b BackoffPatch) apply(base events.Backoff) events.Backoff {
+	putMS(&base.InitialMS, b.Initial)
+	put(&base.Factor, b.Factor)
+	putMS(&base.MaxMS, b.Max)
+	put(&base.Jitter, b.Jitter)
+	return base
+}
+
+// Empty reports whether the patch names nothing.
+func (p Patch) Empty() bool { return len(p.Named()) == 0 }
+
+// Named lists the settings that the patch names, as the file spells them:
+// "capacity", "backoff.max", "priority.8.timeout".
+func (p Patch) Named() []string {
+	var names []string
+	add := func(name string, set bool) {
+		if set {
+			names = append(names, name)
+		}
+	}
+	add("capacity", p.Capacity != nil)
+	add("lease", p.Lease != nil)
+	add("age_step", p.AgeStep != nil)
+	add("max_params_bytes", p.MaxParams != nil)
+	p.Run.named("", add)
+	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
+		p.PerPriority[prio].named("priority."+strconv.Itoa(int(prio))+".", add)
+	}
+	return names
+}
+
+func (r RunPatch) named(at string, add func(string, bool)) {
+	add(at+"timeout", r.Timeout != nil)
+	add(at+"max_attempts", r.MaxAttempts != nil)
+	add(at+"backoff.initial", r.Backoff.Initial != nil)
+	add(at+"backoff.factor", r.Backoff.Factor != nil)
+	add(at+"backoff.max", r.Backoff.Max != nil)
+	add(at+"backoff.jitter", r.Backoff.Jitter != nil)
+}
+
+// Conflicts lists the settings that the file names and that wanted would set
+// to something else, as in Named. A request that conflicts is refused with
+// set_in_file.
+func (p Patch) Conflicts(wanted events.TypeSettings) []string {
+	var names []string
+	for _, one := range p.split() {
+		if !reflect.DeepEqual(one.Apply(wanted), wanted) {
+			names = append(names, one.Named()...)
+		}
+	}
+	return names
+}
+
+// split makes one patch of each setting. A backoff stays whole: its parts are
+// one setting of a type.
+func (p Patch) split() []Patch {
+	var out []Patch
+	add := func(q Patch) {
+		if !q.Empty() {
+			out = append(out, q)
+		}
+	}
+	add(Patch{Capacity: p.Capacity})
+	add(Patch{Lease: p.Lease})
+	add(Patch{AgeStep: p.AgeStep})
+	add(Patch{MaxParams: p.MaxParams})
+	for _, r := range p.Run.split() {
+		add(Patch{Run: r})
+	}
+	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
+		for _, r := range p.PerPriority[prio].split() {
+			add(Patch{PerPriority: map[events.Priority]RunPatch{prio: r}})
+		}
+	}
+	return out
+}
+
+func (r RunPatch) split() []RunPatch {
+	return []RunPatch{{Timeout: r.Timeout}, {MaxAttempts: r.MaxAttempts}, {Backoff: r.Backoff}}
+}
+
+func put[T any](dst, v *T) {
+	if v != nil {
+		*dst = *v
+	}
+}
+
+func putMS(dst *int64, v *time.Duration) {
+	if v != nil {
+		*dst = v.Milliseconds()
+	}
+}

@@ -1,0 +1,51 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Table renders every setting as Markdown tables, one for each part of the
+// file. docs/CONFIG.md holds it between two marks, and a test compares.
+func Table() string {
+	var b strings.Builder
+	var c Config
+	for _, f := range c.fields() {
+		if f.each == "" {
+			fields, _ := f.table("")
+			section(&b, "["+f.key+"]", f.doc, fields)
+		}
+	}
+	var t Type
+	section(&b, "[types.NAME]", "what `[defaults]` has, for one type, and", t.fields()[len(t.Patch.fields()):])
+	var e Exec
+	section(&b, "[types.NAME.exec]", "the long form of `exec`", e.fields())
+	return b.String()
+}
+
+func section(b *strings.Builder, name, doc string, fields []field) {
+	fmt.Fprintf(b, "### `%s`\n\n%s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", name, capital(doc)+":")
+	rows(b, "", fields)
+	b.WriteByte('\n')
+}
+
+func rows(b *strings.Builder, prefix string, fields []field) {
+	for _, f := range fields {
+		def := f.def
+		if def != "" && !strings.Contains(def, " ") {
+			def = "`" + def + "`"
+		}
+		switch {
+		case f.key == "":
+		case f.table != nil && f.set == nil && f.each == "":
+			below, _ := f.table("")
+			rows(b, prefix+f.key+".", below)
+		case f.each != "":
+			fmt.Fprintf(b, "| `%s` | table | | %s |\n", prefix+f.key+".N", f.doc)
+		default:
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", prefix+f.key, f.kind, def, f.doc)
+		}
+	}
+}
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -1,0 +1,25 @@
+// Package embedded runs everything in one process: a NATS server with
+// JetStream, the engine on it, and workers for the types that have a command.
+// It is what `engine serve` starts, and what tests of programs that use the
+// engine start in memory.
+//
+// It owns the data folder. One process has it at a time (the file LOCK, an
+// advisory lock that the system releases when the process dies), and its
+// format has a number (the file VERSION), so that an older program refuses a
+// newer folder in place of misreading it. Beside these two files the folder
+// holds jetstream/, where the server keeps the streams: the truth; and what the
+// engine derives from them.
+//
+// It owns the server, too. Clients connect without credentials, as they would
+// to any NATS, and may do what the protocol needs: submit, request, pull, ack,
+// log, read every stream and bucket. What only the engine may write (the event
+// stream, the intake's stored form, the dispatch subjects, worker control, the
+// buckets) is denied to them, and so is deleting or reconfiguring the streams
+// that hold what exists nowhere else. These rules keep accidents out; they are
+// no defence against someone who may create streams on the same account.
+// The engine itself connects in-process, with a key that is made anew at each
+// start.
+//
+// Start order: lock, version, server, engine. Stop order: the reverse. A
+// failure in between undoes what has been started.
+package embedded

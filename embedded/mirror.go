@@ -1,0 +1,155 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/kvstate"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// mirror keeps the KV buckets that other programs read: the taken dedup keys,
+// the workers, the partition's owner. Nothing depends on them.
+type mirror struct {
+	e       *Engine
+	dedup   *kvstate.Dedup // nil if switched off
+	workers *kvstate.Workers
+	owners  *kvstate.Partitions
+
+	wake   chan struct{}
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex // guards what follows
+	list  []wire.WorkerInfo
+	epoch events.Epoch
+}
+
+func newMirror(e *Engine) (*mirror, error) {
+	js, err := jetstream.New(e.nc)
+	if err != nil {
+		return nil, fmt.Errorf("start mirrors: %w", err)
+	}
+	m := &mirror{e: e, workers: kvstate.NewWorkers(js, e.names(), 0), owners: kvstate.NewPartitions(js, e.names(), 0), wake: make(chan struct{}, 1)}
+	identity, err := e.store.Identity()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m.cancel = cancel
+	m.wg.Go(func() { m.run(ctx) })
+	if e.cfg.Server.NoDedupBucket {
+		return m, nil
+	}
+	m.dedup, err = kvstate.NewDedup(kvstate.DedupOptions{
+		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, Identity: identity, Snapshot: m.snapshot, Log: e.log,
+	})
+	return m, err
+}
+
+// snapshot gives the mirror all keys that are taken.
+func (m *mirror) snapshot(ctx context.Context, yield func(kvstate.DedupHeld) error) (events.Seq, error) {
+	return m.e.store.DedupHeld(ctx, func(t events.Type, key string, id events.ID, state events.ItemState) error {
+		return yield(kvstate.DedupHeld{Type: t, Key: key, DedupEntry: kvstate.DedupEntry{ID: id, State: state}})
+	})
+}
+
+// start begins to mirror from the store's position on.
+func (m *mirror) start() error {
+	if m.dedup == nil {
+		return nil
+	}
+	return m.dedup.Start(m.e.store.Applied())
+}
+
+func (m *mirror) projected(c *events.Changes) {
+	if m.dedup != nil {
+		m.dedup.Feed(c)
+	}
+}
+
+func (m *mirror) owned(e events.Epoch) {
+	m.mu.Lock()
+	m.epoch = e
+	m.mu.Unlock()
+	m.poke()
+}
+
+func (m *mirror) workersChanged(list []wire.WorkerInfo) {
+	m.mu.Lock()
+	m.list = list
+	m.mu.Unlock()
+	m.poke()
+}
+
+func (m *mirror) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run writes the registry and the owner when they have changed, and again
+// before their entries expire.
+func (m *mirror) run(ctx context.Context) {
+	renew := time.NewTicker(kvstate.DefaultPartitionTTL / 3)
+	defer renew.Stop()
+	shown := map[string]wire.WorkerInfo{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.wake:
+		case <-renew.C:
+		}
+		c, cancel := context.WithTimeout(ctx, 5*time.Second)
+		m.write(c, shown)
+		cancel()
+	}
+}
+
+func (m *mirror) write(ctx context.Context, shown map[string]wire.WorkerInfo) {
+	m.mu.Lock()
+	list, epoch := m.list, m.epoch
+	m.mu.Unlock()
+	if epoch != 0 {
+		m.note(ctx, m.owners.Put(ctx, 0, kvstate.Owner{Owner: m.e.dispatcher.Owner(), Epoch: epoch, At: time.Now().UTC()}))
+	}
+	live := map[string]bool{}
+	for _, w := range list {
+		live[w.Worker] = true
+		old, ok := shown[w.Worker]
+		if ok && old.Session == w.Session && old.Status == w.Status && time.Since(old.LastSeen) < kvstate.DefaultWorkerTTL/3 {
+			continue
+		}
+		w.LastSeen = time.Now().UTC()
+		shown[w.Worker] = w
+		m.note(ctx, m.workers.Put(ctx, w))
+	}
+	for id := range shown {
+		if !live[id] {
+			delete(shown, id)
+			m.note(ctx, m.workers.Delete(ctx, events.WorkerID(id)))
+		}
+	}
+}
+
+func (m *mirror) note(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		m.e.log.Warn("a bucket could not be written: trying again later", "error", err)
+	}
+}
+
+func (m *mirror) stop(ctx context.Context) error {
+	m.cancel()
+	m.wg.Wait()
+	if m.dedup == nil {
+		return nil
+	}
+	return m.dedup.Stop(ctx)
+}

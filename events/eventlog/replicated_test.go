@@ -1,0 +1,117 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// startCluster runs three servers that hold JetStream together.
+func startCluster(t *testing.T) []*server.Server {
+	t.Helper()
+	var servers []*server.Server
+	var ports []int
+	var routes string
+	for range 3 { // a server of a cluster must know its routes from the start
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := ln.Addr().(*net.TCPAddr).Port
+		_ = ln.Close()
+		ports = append(ports, port)
+		routes += fmt.Sprintf(",nats://127.0.0.1:%d", port)
+	}
+	for i, port := range ports {
+		servers = append(servers, launchServer(t, &server.Options{
+			ServerName: fmt.Sprintf("s%d", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
+			JetStream: true, StoreDir: t.TempDir(), MaxPayload: 8 << 20,
+			Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port},
+			Routes:  server.RoutesFromStr(routes[1:]),
+		}))
+	}
+	for _, s := range servers {
+		if !s.ReadyForConnections(testTimeout) {
+			t.Fatal("a server does not start")
+		}
+	}
+	eventually(t, "a JetStream leader of three", func() bool {
+		return slices.ContainsFunc(servers, func(s *server.Server) bool {
+			return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3
+		})
+	})
+	return servers
+}
+
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(testTimeout); !cond(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// TestReplicated appends to a stream with three replicas, where several events
+// are always a batch, over rivals and a change of the leader.
+func TestReplicated(t *testing.T) {
+	servers := startCluster(t)
+	cfg := Config{Connect: dialURL(servers[1].ClientURL()), Replicas: 3}
+	a, b := openLog(t, cfg), openLog(t, Config{Connect: inProcess(servers[2])})
+	if !a.path(2) || a.path(1) || !b.path(1000) {
+		t.Fatal("several events on a replicated stream must be a batch")
+	}
+	// Settling also waits until every server knows where the stream is.
+	last := settle(t, a)
+	last = mustAppend(t, a, last, decision(2, "a"))
+	last = mustAppend(t, a, last, singles(1, "a"))
+	last = mustAppend(t, a, last, decision(MaxAppend, "a"))
+	last = settle(t, b)
+	for _, n := range []int{1, 5} {
+		stale := last
+		last = mustAppend(t, b, last, decision(3, "b"))
+		if _, err := a.Append(testContext(t), stale, decision(n, "lost")); !errors.Is(err, ErrFenced) {
+			t.Fatalf("append behind a rival: %v", err)
+		}
+	}
+
+	// A new leader, of the stream: what was in flight is unsettled.
+	nc, err := inProcess(servers[0])()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	resp, err := nc.Request("$JS.API.STREAM.LEADER.STEPDOWN.WORK_EVENTS_0", nil, testTimeout)
+	if err != nil {
+		t.Fatal(err, resp)
+	}
+	_, err = a.Append(testContext(t), last, decision(2, "maybe"))
+	if err != nil && !errors.Is(err, ErrAmbiguous) {
+		t.Fatalf("append at a change of leader: %v", err)
+	}
+	settled := settle(t, a)
+	mustAppend(t, a, settled, decision(2, "after"))
+	c := readAll(t, b)
+	if slices.Contains(c.marks, "lost") || c.skipped != 0 || c.through != settled+2 || events.Seq(len(c.marks)) != c.through {
+		t.Fatalf("read %d marks, %d skipped, through %d", len(c.marks), c.skipped, c.through)
+	}
+	if _, err := Open(testContext(t), Config{Connect: inProcess(servers[0]), Replicas: 1}); err == nil {
+		t.Fatal("opened with another number of replicas")
+	}
+}
+
+func settle(t *testing.T, l Log) events.Seq {
+	t.Helper()
+	last, err := Settle(testContext(t), l, 0, ownedBarrier("me"), func(Group) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return last
+}

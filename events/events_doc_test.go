@@ -1,0 +1,265 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// kindDoc says what a kind means. Fields are those of its payload, by their
+// JSON name; those within an object are written parent.child.
+type kindDoc struct {
+	means  string
+	fields map[string]string
+}
+
+var intakeFields = map[string]string{
+	"intake_seq":   "the message of the intake stream that this event answers; absent if it came otherwise",
+	"msg_id":       "that message's `Nats-Msg-Id`, which may not be used again until `msg_id_until`",
+	"msg_id_until": "RFC 3339; see `msg_id`",
+}
+
+// kindDocs has an entry for each kind that this program writes.
+var kindDocs = map[Kind]kindDoc{
+	KindCreated: {"An item was submitted. The event holds all that its submitter said, with the type's defaults filled in. `queued` or `merged` follows in the same decision.", map[string]string{
+		"params":            "the document that the handler gets: byte for byte what was submitted, without the blanks around it; at most `max_params_bytes`, nested at most 1,000 deep; `null` for none",
+		"priority":          "0 to 9, higher first",
+		"max_attempts":      "attempts until the item is dead, 1 to 1,000",
+		"timeout_ms":        "how long one attempt may run",
+		"dedup_key":         "while an item with this key and type is not terminal, another becomes part of it; at most 512 bytes",
+		"idempotency_key":   "a submission with this key and type gives this item, until `idempotency_until`; at most 512 bytes",
+		"idempotency_until": "RFC 3339; see `idempotency_key`",
+		"available_at":      "RFC 3339: may run from then on; absent: at once",
+		"capabilities":      "what a worker must have to run it, sorted, each once; at most 16",
+		"tenant":            "on whose behalf; at most 256 bytes",
+		"labels":            "free names and values, at most 32",
+		"provenance":        "why the item exists: `source` and `trigger`, at most 256 bytes each",
+		"traceparent":       "the W3C trace context of the submission",
+		"digest":            "of the submission's content, where the submitter chose the id: tells a repeat from a conflict",
+	}},
+	KindMerged: {"The item is a duplicate, and has become part of another. Its provenance counts as the other's, too. It is terminal.", map[string]string{
+		"into":   "the other item",
+		"reason": "`dedup_key`: both have the same type and dedup key",
+	}},
+	KindQueued: {"The item is to be run.", map[string]string{
+		"reason":       "`submitted`, or `retry` after a failed attempt",
+		"order_at":     "RFC 3339: its place among those of its type and priority; a retried item keeps its place",
+		"available_at": "RFC 3339: may run from then on (a delay, a backoff); absent: at once",
+	}},
+	KindClaimed: {"The item was granted to a worker, and an attempt has begun: the event's `attempt`, by its `worker`.", map[string]string{
+		"token":    "the fencing token of the dispatch that was claimed: every report of this run carries it, and it is never granted again",
+		"start_by": "RFC 3339: not started by then, the item goes back to the queue",
+	}},
+	KindRunning: {"The worker has started the handler.", map[string]string{
+		"deadline": "RFC 3339: not ended by then, the attempt has failed with code `timeout`",
+	}},
+	KindCompleted: {"The handler has succeeded. The item is terminal, and its dedup key is free.", map[string]string{
+		"duration_ms": "from the start of the handler",
+		"result":      "what it gave, byte for byte; absent for nothing; at most 256 KiB, nested at most 1,000 deep",
+	}},
+	KindFailed: {"The attempt has failed. `queued` (a retry) or `dead` follows in the same decision.", map[string]string{
+		"error":       "what went wrong, at most 8 KiB",
+		"code":        "the handler's own code, `error` if it gave none, or one of the engine's: `lease_expired`, `timeout`, `panic`, `killed`",
+		"retryable":   "whether another attempt makes sense",
+		"duration_ms": "from the start of the handler, 0 if it had not started",
+	}},
+	KindDead: {"The item has failed for good. It is terminal, and its dedup key is free.", map[string]string{
+		"reason":   "`exhausted` or `not_retryable`",
+		"attempts": "attempts made",
+		"error":    "of the last attempt",
+		"code":     "of the last attempt",
+	}},
+	KindCancelled: {"The item is not to be run, or no longer. It is terminal, and its dedup key is free; later reports of its run are refused.", map[string]string{
+		"reason":      "the operator's, else `cancelled`",
+		"was_running": "true if it was claimed or running; the event then has that run's `attempt` and `worker`",
+	}},
+	KindReleased: {"The run was handed back: the item is in the queue, in its old place, and the attempt does not count.", map[string]string{
+		"reason": "the worker's (`released`, `shutdown`), or `not_started`: it was claimed and not started in time",
+	}},
+	KindRescheduled: {"The order of a queued item was changed. The payload is what holds from now on, in full.", map[string]string{
+		"priority":     "0 to 9, higher first",
+		"order_at":     "RFC 3339: its place among those of its type and priority",
+		"available_at": "RFC 3339: may run from then on; absent: at once",
+	}},
+	KindRejected: {"A message of the intake stream became no item: it could not be read, or repeats one that was accepted. It belongs to no item; its type is `_` in the subject, and absent here, if it could not be read.", map[string]string{
+		"code":      "a stable code such as `bad_params`; `duplicate` for a repeat",
+		"message":   "what is wrong and what to do",
+		"subject":   "that it was published to",
+		"headers":   "its headers, at most 16 KiB together",
+		"text":      "its original body, if that is text: at most 64 KiB",
+		"bytes":     "its original body in base64, if it is not",
+		"size":      "bytes of the original body",
+		"truncated": "true if body or headers were cut",
+		"of":        "the item that a duplicate repeats",
+	}},
+	KindOwned: {"An engine has taken the partition over: from here on only events of this epoch's owner follow. An append by an older owner does not fit behind it.", map[string]string{
+		"epoch":   "counts the ownerships, from 1",
+		"owner":   "the engine's name",
+		"version": "the engine's version",
+		"barrier": "true if the same owner states its epoch again, to settle an append whose outcome it does not know",
+	}},
+	KindTypeConfigured: {"The settings of a type from here on, in full. The first of a type makes it known.", map[string]string{
+		"source":                    "`default`, `file` (engine.toml) or `api`",
+		"settings":                  "all settings, filled in:",
+		"settings.capacity":         "items dispatched or running at most",
+		"settings.lease_ms":         "how long a worker may be silent",
+		"settings.timeout_ms":       "how long one attempt may run, unless the submission says",
+		"settings.max_attempts":     "attempts until an item is dead, unless the submission says",
+		"settings.backoff":          "the wait before a retry: `initial_ms` × `factor`^(attempt−1), at most `max_ms`, lengthened by up to the fraction `jitter`",
+		"settings.age_step_ms":      "waiting this long equals one priority",
+		"settings.max_params_bytes": "the bound of params",
+		"settings.per_priority":     "`timeout_ms`, `max_attempts` and `backoff` for items of a priority",
+	}},
+}
+
+// jsonFields lists a struct's JSON names, those of embedded structs included,
+// and those of the settings within.
+func jsonFields(t reflect.Type, prefix string) (names []string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous:
+			names = append(names, jsonFields(f.Type, prefix)...)
+			continue
+		case tag == "":
+			tag = "(no name) " + f.Name
+		}
+		names = append(names, prefix+tag)
+		if f.Type == reflect.TypeFor[TypeSettings]() {
+			names = append(names, jsonFields(f.Type, tag+".")...)
+		}
+	}
+	return names
+}
+
+func (d kindDoc) field(name string) string {
+	if s, ok := d.fields[name]; ok {
+		return s
+	}
+	return intakeFields[name]
+}
+
+func TestEveryFieldIsDocumented(t *testing.T) {
+	for k := range Kind(NumKinds) {
+		doc, ok := kindDocs[k]
+		if ok != knownKind(k) {
+			t.Errorf("%s: documented %v, known %v", k, ok, knownKind(k))
+			continue
+		}
+		if !ok {
+			continue
+		}
+		names := jsonFields(reflect.TypeOf(newBody(k)).Elem(), "")
+		for _, n := range names {
+			if doc.field(n) == "" {
+				t.Errorf("%s.%s has no description", k, n)
+			}
+		}
+		for n := range doc.fields {
+			if !strings.Contains(" "+strings.Join(names, " ")+" ", " "+n+" ") {
+				t.Errorf("%s.%s is described and does not exist", k, n)
+			}
+		}
+	}
+}
+
+func TestEventsDoc(t *testing.T) {
+	golden(t, "../docs/EVENTS.md", []byte(eventsDoc(t)))
+}
+
+const eventsHead = `# Events
+
+*Rendered by ` + "`go test ./events -update`" + ` from the code and from really encoded events; a test fails when it is stale.*
+
+Every transition of every work item is one event in the stream of its
+partition, ` + "`WORK_EVENTS_<p>`" + `, and that stream is the only truth. An event's
+sequence is the stream's: monotonic, without gaps. Only the engine writes there.
+
+## Subjects
+
+` + "`work.event.<p>.<type>.<kind>`" + `: the partition (0 with one), the work type (` + "`_`" + ` for
+events of the partition, and where a rejected submission's type could not be
+read), the kind. So a plain NATS subscriber filters on the server:
+
+| subscribe to | for |
+|---|---|
+| ` + "`work.event.>`" + ` | everything |
+| ` + "`work.event.*.email.*`" + ` | all that happens to e-mails |
+| ` + "`work.event.*.email.dead`" + ` | e-mails that failed for good |
+| ` + "`work.event.*.*.rejected`" + ` | submissions that became no item |
+
+A tail of the stream from a sequence or a time on is a JetStream ordered
+consumer with the same subject as its filter.
+
+## Envelope
+
+A JSON object. Fields that do not apply are left out; fields that a reader does
+not know are to be ignored; times are RFC 3339 in UTC with nanoseconds.
+
+| field | meaning |
+|---|---|
+| ` + "`v`" + ` | version of the envelope, %d; a reader refuses a higher one |
+| ` + "`kind`" + ` | what has happened |
+| ` + "`id`" + ` | the item, a ULID |
+| ` + "`type`" + ` | the work type |
+| ` + "`at`" + ` | when, by the partition's clock; never earlier than the event before |
+| ` + "`tx`" + ` | ` + "`{n, of}`" + `: the n-th of the events of one decision. They count only together: a reader holds them back until the last, and skips a group that another event interrupts. Absent: a decision of one event. |
+| ` + "`attempt`" + ` | the item's attempt, from 1, in events of a run |
+| ` + "`worker`" + ` | the worker, in events of a run |
+| ` + "`data`" + ` | the payload of the kind |
+
+Every field has a bound, and no event exceeds 2 MiB.
+
+`
+
+func eventsDoc(t *testing.T) string {
+	var sb strings.Builder
+	fmt.Fprintf(&sb, eventsHead, Version)
+	examples := exampleEvents(t)
+	sb.WriteString("## Kinds\n")
+	for k := range Kind(NumKinds) {
+		doc, ok := kindDocs[k]
+		if !ok {
+			continue
+		}
+		fmt.Fprintf(&sb, "\n### %s\n\n%s\n\nSubject: `work.event.<p>.%s.%s`\n\n| field of `data` | meaning |\n|---|---|\n", k, doc.means, subjectType(k), k)
+		for _, n := range jsonFields(reflect.TypeOf(newBody(k)).Elem(), "") {
+			fmt.Fprintf(&sb, "| `%s` | %s |\n", n, doc.field(n))
+		}
+		var pretty bytes.Buffer
+		if err := json.Indent(&pretty, examples[k], "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&sb, "\n```json\n%s\n```\n", pretty.String())
+	}
+	sb.WriteString("\n## Reserved kinds\n\nTheir names are taken; this version neither writes nor reads them:\n")
+	for k := KindCreated; k < NumKinds; k++ {
+		if !knownKind(k) {
+			fmt.Fprintf(&sb, "`%s` ", k)
+		}
+	}
+	return strings.TrimRight(sb.String(), " ") + "\n"
+}
+
+func subjectType(k Kind) string {
+	if k == KindOwned {
+		return string(NoType)
+	}
+	return "<type>"
+}
+
+// exampleEvents has the fullest event of each kind in the golden log.
+func exampleEvents(t *testing.T) map[Kind][]byte {
+	w := goldenWorld(t)
+	examples := map[Kind][]byte{}
+	for i, data := range w.encoded() {
+		if k := w.log[i].Kind; len(data) > len(examples[k]) {
+			examples[k] = data
+		}
+	}
+	return examples
+}

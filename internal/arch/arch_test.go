@@ -1,0 +1,245 @@
+package arch
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/streamwright/streamwright"
+
+// maxLines bounds the files that are no tests: a longer one is asking to be two.
+const maxLines = 500
+
+// layers are the packages from the bottom up, "." being the root client. A
+// package may import packages of lower layers, and none of its own, but for
+// what stands below it in its own folder.
+var layers = [][]string{
+	{"events"},
+	{"wire"},
+	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "."},
+	{"projector", "workers"},
+	{"dispatcher", "workers/process", "workers/workertest"},
+	{"api"},
+	{"embedded"},
+	{"internal/bench", "internal/chaos", "internal/demo"},
+	{"cmd"},
+}
+
+// clients are what users build into their own programs, with what is below
+// them in their folders.
+var clients = []string{".", "workers"}
+
+// notForClients are what a client must never depend on, even indirectly.
+var notForClients = []string{
+	module + "/dispatcher", module + "/projector", module + "/embedded", module + "/api", module + "/config",
+	"github.com/cockroachdb/pebble", "github.com/nats-io/nats-server",
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+	Error      *struct{ Err string }
+}
+
+// name is the path within the module.
+func (p pkg) name() string { return within(p.ImportPath) }
+
+// within is a path within the module, empty for one outside.
+func within(path string) string {
+	if path == module {
+		return "."
+	}
+	rest, ok := strings.CutPrefix(path, module+"/")
+	if !ok {
+		return ""
+	}
+	return rest
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatalf("go list -m: %v: the architecture is read with the go command, which must be on the PATH", err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,Deps,Error", "./...")
+	cmd.Dir = root(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list ./...: %v", err)
+	}
+	var pkgs []pkg
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return pkgs
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+}
+
+// layerOf is the layer of a package (the folder that is listed, or one below
+// it), -1 for none.
+func layerOf(name string) int {
+	for dir := name; ; dir = filepath.ToSlash(filepath.Dir(dir)) {
+		for i, l := range layers {
+			if slices.Contains(l, dir) && (dir != "." || name == ".") {
+				return i
+			}
+		}
+		if dir == "." {
+			return -1
+		}
+	}
+}
+
+// allowed reports whether package from may import package to, both of the
+// module.
+func allowed(from, to string) bool {
+	a, b := layerOf(from), layerOf(to)
+	if a < 0 || b < 0 {
+		return false
+	}
+	top, _, _ := strings.Cut(from, "/")
+	topTo, _, _ := strings.Cut(to, "/")
+	return b < a || a == b && top == topTo && strings.HasPrefix(to, top+"/")
+}
+
+func TestImportsRunOneWay(t *testing.T) {
+	for _, p := range packages(t) {
+		name := p.name()
+		if name == "internal/arch" {
+			continue
+		}
+		if layerOf(name) < 0 {
+			t.Errorf("%s has no layer: give it one in internal/arch", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if to := within(imp); to != "" && !allowed(name, to) {
+				t.Errorf("%s must not import %s: it is in layer %d, and that is in %d", name, to, layerOf(name), layerOf(to))
+			}
+		}
+	}
+}
+
+func TestClientsStayLight(t *testing.T) {
+	for _, p := range packages(t) {
+		if !isClient(p.name()) {
+			continue
+		}
+		for _, dep := range p.Deps {
+			for _, no := range notForClients {
+				if dep == no || strings.HasPrefix(dep, no+"/") {
+					t.Errorf("%s depends on %s: clients must not", p.ImportPath, dep)
+				}
+			}
+		}
+	}
+}
+
+func isClient(name string) bool {
+	top, _, _ := strings.Cut(name, "/")
+	return slices.Contains(clients, top)
+}
+
+func TestTheCoreImportsNothingOfOurs(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.name() != "events" {
+			continue
+		}
+		for _, dep := range p.Deps {
+			if within(dep) != "" || dep == "net" || dep == "net/http" || strings.HasPrefix(dep, "github.com/nats-io/") || strings.HasPrefix(dep, "github.com/cockroachdb/") {
+				t.Errorf("package events depends on %s", dep)
+			}
+		}
+		return
+	}
+	t.Error("there is no package events")
+}
+
+func TestFilesStayShort(t *testing.T) {
+	dir := root(t)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if path != dir && strings.HasPrefix(d.Name(), ".") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		n, err := lines(path)
+		if n > maxLines {
+			t.Errorf("%s has %d lines: at most %d", path, n, maxLines)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lines(path string) (int, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	n, sc := 0, bufio.NewScanner(f)
+	for sc.Buffer(nil, 1<<20); sc.Scan(); {
+		n++
+	}
+	return n, sc.Err()
+}
+
+func TestAllowed(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"wire", "events", true},
+		{"events", "wire", false},
+		{"events/eventlog", "wire", true},
+		{"wire", "events/eventlog", false},
+		{"projector", "events/eventlog", true},
+		{"kvstate", "projector", false},
+		{"dispatcher", "projector", true},
+		{"projector", "dispatcher", false},
+		{"workers", "dispatcher", false},
+		{"workers", "projector", false},
+		{".", "workers", false},
+		{".", "wire", true},
+		{"cmd/engine", "embedded", true},
+		{"cmd/engine", "cmd/internal/console", true},
+		{"embedded", "cmd/engine", false},
+		{"cmd/engine", "unknown", false},
+		{"internal/unknown", "events", false},
+	} {
+		if got := allowed(c.from, c.to); got != c.want {
+			t.Errorf("may %s import %s: %v", c.from, c.to, got)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/workers"
+)
+
+// worker starts a worker on a connection of its own.
+func (r *rig) worker(ctx context.Context, slots int, typ string, fn workers.Handler) (stop func() error, err error) {
+	nc, err := r.eng.Connect(nats.Name("bench-worker"))
+	if err != nil {
+		return nil, err
+	}
+	w, err := workers.New(nc, workers.Config{Concurrency: slots, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	workers.HandleRaw(w, typ, fn)
+	if err := w.Start(ctx); err != nil {
+		return nil, err
+	}
+	return func() error {
+		defer nc.Close()
+		return w.Stop(ctx)
+	}, nil
+}
+
+func nothing(context.Context, *workers.RawItem) (any, error) { return nil, nil }
+
+// completed waits until n items of a type are completed, and returns when that
+// was.
+func (r *rig) completed(ctx context.Context, typ string, n int) (time.Time, error) {
+	for {
+		s, err := r.client.Stats(ctx)
+		if err != nil {
+			return time.Time{}, err
+		}
+		for _, t := range s.Types {
+			if t.Type == typ && t.States["completed"] >= int64(n) {
+				return time.Now(), nil
+			}
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return time.Time{}, ctx.Err()
+		}
+	}
+}
+
+// items yields n items of a type.
+func items(typ string, n int, edit func(i int, it *streamwright.Item)) iter.Seq[streamwright.Item] {
+	body := jsonBody()
+	return func(yield func(streamwright.Item) bool) {
+		for i := range n {
+			it := streamwright.Item{Type: typ, Params: body}
+			if edit != nil {
+				edit(i, &it)
+			}
+			if !yield(it) {
+				return
+			}
+		}
+	}
+}
+
+func (r *rig) submitAll(ctx context.Context, typ string, n int, edit func(int, *streamwright.Item)) error {
+	return r.client.SubmitSeq(ctx, items(typ, n, edit), func(s streamwright.Submitted) error {
+		if s.Error != nil {
+			return fmt.Errorf("submit: %w", s.Error.Err())
+		}
+		return nil
+	})
+}
+
+// measureFlow is (b): items go in while the worker runs, until all are
+// completed: five durable events each.
+func (r *rig) measureFlow(ctx context.Context) error {
+	js, err := jetstream.New(r.client.Conn(), jetstream.WithPublishAsyncMaxPending(4096))
+	if err != nil {
+		return err
+	}
+	for _, way := range []struct {
+		name, typ string
+		submit    func() error
+	}{
+		{"(b) end to end, plain publishes", "flow-publish", func() error { return publishAll(ctx, js, "work.submit.flow-publish", r.o.Items) }},
+		{"(b) end to end, work.api.submit", "flow-submit", func() error { return r.submitAll(ctx, "flow-submit", r.o.Items, nil) }},
+	} {
+		stop, err := r.worker(ctx, r.o.Slots, way.typ, nothing)
+		if err != nil {
+			return err
+		}
+		start := time.Now()
+		if err := way.submit(); err != nil {
+			return err
+		}
+		end, err := r.completed(ctx, way.typ, r.o.Items)
+		if err != nil {
+			return err
+		}
+		r.rate(way.name, r.o.Items, end.Sub(start))
+		if err := stop(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measureBurnDown is (c): the backlog is there before the worker.
+func (r *rig) measureBurnDown(ctx context.Context) error {
+	if err := r.submitAll(ctx, "burndown", r.o.Items, nil); err != nil {
+		return err
+	}
+	start := time.Now()
+	stop, err := r.worker(ctx, r.o.Slots, "burndown", nothing)
+	if err != nil {
+		return err
+	}
+	end, err := r.completed(ctx, "burndown", r.o.Items)
+	if err != nil {
+		return err
+	}
+	r.rate("(c) burn-down of a backlog", r.o.Items, end.Sub(start))
+	return stop()
+}
+
+// measureBulk is how fast items are accepted, durably.
+func (r *rig) measureBulk(ctx context.Context) error {
+	start := time.Now()
+	if err := r.submitAll(ctx, "bulk", r.o.Items, nil); err != nil {
+		return err
+	}
+	r.rate("bulk submit (arrays of up to 1,000)", r.o.Items, time.Since(start))
+	return nil
+}
+
+func (r *rig) rate(what string, n int, took time.Duration) {
+	rate, ratio := float64(n)/took.Seconds(), 0.0
+	if r.floor > 0 {
+		ratio = rate / r.floor
+	}
+	r.t.row(what, rate, "items/s", ratio)
+}
+
+// measureRebuild is (e): the store rebuilt from the log.
+func (r *rig) measureRebuild(ctx context.Context) error {
+	res, err := r.client.Verify(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if !res.Equal {
+		return fmt.Errorf("the rebuilt store differs from the live one: %v", res.Diff)
+	}
+	r.t.row(fmt.Sprintf("(e) rebuild and compare, %d events", res.Events), float64(res.Events)/(float64(res.ElapsedMS)/1000), "events/s", 0)
+	return nil
+}

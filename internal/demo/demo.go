@@ -1,0 +1,338 @@
+// Package demo is `engine demo`: the whole engine on real input. One work item
+// for each file of a folder, real workers that hash and count it, and then the
+// proofs: the results against a second computation, the log against itself,
+// the store against a rebuild from the log.
+package demo
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/workers"
+)
+
+// MaxFiles bounds how many files a demo looks at.
+const MaxFiles = 20_000
+
+const workType = "checksum"
+
+// Options say what to run on.
+type Options struct {
+	Dir      string
+	Out      io.Writer
+	Progress io.Writer // where the progress bar is drawn; nil: nowhere
+	Slots    int       // files hashed at once; default 8
+}
+
+// file is the params of an item.
+type file struct {
+	Path string `json:"path"`
+}
+
+// sum is the result of an item.
+type sum struct {
+	SHA256 string `json:"sha256"`
+	Bytes  int64  `json:"bytes"`
+	Lines  int64  `json:"lines"`
+}
+
+// Run runs the demo. Its error says what was not as it should be.
+func Run(ctx context.Context, o Options) (err error) {
+	if o.Slots == 0 {
+		o.Slots = 8
+	}
+	paths, more, err := files(o.Dir)
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		return fmt.Errorf("there is no readable file under %s: name a folder that has some", o.Dir)
+	}
+	data, err := os.MkdirTemp("", "streamwright-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
+	d := &demo{Options: o, paths: paths}
+	if err := d.start(ctx, data); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.stop()) }()
+	fmt.Fprintf(o.Out, "%d files under %s, one work item each", len(paths), o.Dir)
+	if more {
+		fmt.Fprintf(o.Out, " (the first %d)", MaxFiles)
+	}
+	fmt.Fprintln(o.Out)
+	return d.run(ctx)
+}
+
+// files lists regular files below dir, without version control's own.
+func files(dir string) (paths []string, more bool, err error) {
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil && path == dir:
+			return err
+		case err != nil:
+			return nil // what can't be read is no input
+		case e.IsDir() && e.Name() == ".git":
+			return fs.SkipDir
+		case !e.Type().IsRegular():
+			return nil
+		case len(paths) == MaxFiles:
+			more = true
+			return fs.SkipAll
+		}
+		paths = append(paths, path)
+		return nil
+	})
+	return paths, more, err
+}
+
+type demo struct {
+	Options
+	paths  []string
+	eng    *embedded.Engine
+	client *streamwright.Client
+	worker *workers.Worker
+}
+
+func (d *demo) start(ctx context.Context, data string) error {
+	quiet := slog.New(slog.DiscardHandler)
+	var err error
+	d.eng, err = embedded.Start(ctx, embedded.Options{Dir: data, Durability: config.Interval, NATSListen: config.Off, HTTP: config.Off, Logger: quiet})
+	if err != nil {
+		return err
+	}
+	nc, err := d.eng.Connect()
+	if err != nil {
+		return errors.Join(err, d.eng.Stop(ctx))
+	}
+	if d.client, err = streamwright.New(nc); err != nil {
+		return errors.Join(err, d.eng.Stop(ctx))
+	}
+	workerConn, err := d.eng.Connect()
+	if err != nil {
+		return errors.Join(err, d.eng.Stop(ctx))
+	}
+	d.worker, err = workers.New(workerConn, workers.Config{ID: "demo", Concurrency: d.Slots, Logger: quiet})
+	if err != nil {
+		return errors.Join(err, d.eng.Stop(ctx))
+	}
+	workers.Handle(d.worker, workType, checksum)
+	return d.worker.Start(ctx)
+}
+
+func (d *demo) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	return errors.Join(d.worker.Stop(ctx), d.eng.Stop(ctx))
+}
+
+// checksum is the handler.
+func checksum(ctx context.Context, it *workers.Item[file]) (any, error) {
+	f, err := os.Open(it.Params.Path)
+	if err != nil {
+		return nil, workers.Permanent(err)
+	}
+	defer f.Close()
+	h, lines := sha256.New(), &lineCounter{}
+	n, err := io.Copy(io.MultiWriter(h, lines), &untilDone{ctx, f})
+	if err != nil {
+		return nil, err
+	}
+	return sum{SHA256: hex.EncodeToString(h.Sum(nil)), Bytes: n, Lines: lines.n}, nil
+}
+
+type lineCounter struct{ n int64 }
+
+func (c *lineCounter) Write(b []byte) (int, error) {
+	for _, x := range b {
+		if x == '\n' {
+			c.n++
+		}
+	}
+	return len(b), nil
+}
+
+// untilDone reads until the context ends.
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u *untilDone) Read(b []byte) (int, error) {
+	if err := context.Cause(u.ctx); err != nil {
+		return 0, err
+	}
+	return u.r.Read(b)
+}
+
+func (d *demo) run(ctx context.Context) error {
+	start := time.Now()
+	ids, err := d.submit(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(d.Out, "submitted in %s: every item is in the event log, on disk\n", since(start))
+	if err := d.watch(ctx, len(ids)); err != nil {
+		return err
+	}
+	took := time.Since(start)
+	fmt.Fprintf(d.Out, "done in %s, %.0f items/s\n\nproofs\n", since(start), float64(len(ids))/took.Seconds())
+	for _, p := range []func(context.Context, []string) error{d.proveResults, d.proveOnce, d.proveRebuild} {
+		if err := p(ctx, ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func since(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }
+
+// submit submits one item for each file, and then all of them again: the
+// second time each is recognised by its dedup key or its id.
+func (d *demo) submit(ctx context.Context) ([]string, error) {
+	items := make([]streamwright.Item, len(d.paths))
+	for i, p := range d.paths {
+		items[i] = streamwright.Item{Type: workType, Params: file{Path: p}, IdempotencyKey: p, Source: "demo"}
+	}
+	ids := make([]string, len(items))
+	for round := range 2 {
+		answers, err := d.client.SubmitMany(ctx, items)
+		if err != nil {
+			return nil, err
+		}
+		for i, a := range answers {
+			switch {
+			case a.Error != nil:
+				return nil, fmt.Errorf("submit %s: %w", d.paths[i], a.Error.Err())
+			case round == 1 && a.ID != ids[i]:
+				return nil, fmt.Errorf("%s was submitted twice with one idempotency key and became two items", d.paths[i])
+			}
+			ids[i] = a.ID
+		}
+	}
+	return ids, nil
+}
+
+// watch draws progress until all items are terminal.
+func (d *demo) watch(ctx context.Context, n int) error {
+	out := d.Progress
+	if out == nil {
+		out = io.Discard
+	}
+	bar := progressbar.NewOptions(n, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription("hashing"), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
+	defer func() { _ = bar.Finish() }()
+	for {
+		s, err := d.client.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		done := 0
+		for _, t := range s.Types {
+			done += int(t.States["completed"] + t.States["dead"] + t.States["cancelled"])
+		}
+		_ = bar.Set(min(done, n))
+		if done >= n {
+			return nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// proveResults computes every result a second time, another way.
+func (d *demo) proveResults(ctx context.Context, ids []string) error {
+	var bytes, lines int64
+	changed := 0
+	for i, id := range ids {
+		it, err := d.client.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		var got sum
+		if it.Error == nil {
+			if err := json.Unmarshal(it.Result, &got); err != nil {
+				return fmt.Errorf("result of %s: %w", d.paths[i], err)
+			}
+		}
+		data, err := os.ReadFile(d.paths[i])
+		switch {
+		case err != nil && it.Error != nil:
+			changed++ // it could not be read then, nor can it now
+			continue
+		case err != nil:
+			changed++
+			continue
+		}
+		want := sha256.Sum256(data)
+		if got.SHA256 != hex.EncodeToString(want[:]) {
+			if info, err := os.Stat(d.paths[i]); err == nil && info.ModTime().After(it.CreatedAt) {
+				changed++
+				continue
+			}
+			return fmt.Errorf("%s: the worker found %s, a second computation %x", d.paths[i], got.SHA256, want)
+		}
+		bytes, lines = bytes+got.Bytes, lines+got.Lines
+	}
+	fmt.Fprintf(d.Out, "  results    %d of %d equal to a second computation (%d bytes, %d lines)", len(ids)-changed, len(ids), bytes, lines)
+	if changed > 0 {
+		fmt.Fprintf(d.Out, "; %d changed or could not be read meanwhile", changed)
+	}
+	fmt.Fprintln(d.Out)
+	return nil
+}
+
+// proveOnce reads every item's history: one completion, behind one claim.
+func (d *demo) proveOnce(ctx context.Context, ids []string) error {
+	events := 0
+	for _, id := range ids {
+		h, err := d.client.History(ctx, id)
+		if err != nil {
+			return err
+		}
+		ends := 0
+		for _, ev := range h {
+			events++
+			if k := ev.Kind.String(); k == "completed" || k == "dead" {
+				ends++
+			}
+		}
+		if ends != 1 {
+			return fmt.Errorf("item %s ended %d times", id, ends)
+		}
+	}
+	fmt.Fprintf(d.Out, "  once       %d items ended exactly once, in %d events; each was submitted twice\n", len(ids), events)
+	return nil
+}
+
+// proveRebuild replays the log into a second store and compares.
+func (d *demo) proveRebuild(ctx context.Context, _ []string) error {
+	res, err := d.client.Verify(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if !res.Equal {
+		return fmt.Errorf("the store is not what the log says: %v", res.Diff)
+	}
+	fmt.Fprintf(d.Out, "  rebuild    %d events replayed in %s give the live store, byte for byte\n             digest %s\n", res.Events, time.Duration(res.ElapsedMS)*time.Millisecond, res.Digest)
+	return nil
+}

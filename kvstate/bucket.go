@@ -1,0 +1,200 @@
+package kvstate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// bucket is a KV bucket that is made again when it is gone.
+type bucket struct {
+	js   jetstream.JetStream
+	name string
+	conf jetstream.StreamConfig
+
+	mu sync.Mutex
+	kv jetstream.KeyValue // guarded by mu; nil until opened, and when it is gone
+}
+
+// streamConfig is that of a KV bucket, as its clients expect it. The stream is
+// made directly since a bucket's configuration can't name the persist mode.
+func streamConfig(name, description string, ttl time.Duration) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              "KV_" + name,
+		Description:       description,
+		Subjects:          []string{"$KV." + name + ".>"},
+		MaxMsgsPerSubject: 1,
+		MaxAge:            ttl,
+		Discard:           jetstream.DiscardNew,
+		AllowRollup:       true,
+		DenyDelete:        true,
+		AllowDirect:       true,
+		AllowMsgTTL:       true,
+		Duplicates:        minDuplicates,
+	}
+}
+
+// requestTimeout bounds one request to the server.
+const requestTimeout = 5 * time.Second
+
+// minDuplicates is the least duplicate window that the server allows; the
+// buckets' writers use no message ids.
+const minDuplicates = 100 * time.Millisecond
+
+// open makes the bucket if it is not there.
+func (b *bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.kv != nil {
+		return b.kv, nil
+	}
+	if err := b.create(ctx); err != nil {
+		return nil, err
+	}
+	kv, err := b.js.KeyValue(ctx, b.name)
+	if err != nil {
+		return nil, fmt.Errorf("open bucket %s: %w", b.name, err)
+	}
+	b.kv = kv
+	return kv, nil
+}
+
+// create makes the stream or brings it to its configuration. One that can't be
+// brought there is deleted: a stream that is made while its predecessor is
+// still being deleted can lose its folder to that deletion, and refuses every
+// update from then on (seen with server 2.15.2). Nothing in a bucket is worth
+// keeping.
+func (b *bucket) create(ctx context.Context) error {
+	_, err := b.js.CreateOrUpdateStream(ctx, b.conf)
+	var api *jetstream.APIError
+	if err == nil || !errors.As(err, &api) {
+		return wrap(err, "make bucket %s", b.name)
+	}
+	if derr := b.js.DeleteStream(ctx, b.conf.Name); derr != nil {
+		return fmt.Errorf("make bucket %s: %w", b.name, errors.Join(err, derr))
+	}
+	_, err = b.js.CreateStream(ctx, b.conf)
+	return wrap(err, "make bucket %s anew", b.name)
+}
+
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}
+
+func (b *bucket) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kv = nil
+}
+
+// isGone reports whether err says that the bucket's stream is not there.
+func isGone(err error) bool {
+	// Watchers give package nats's errors, the rest those of jetstream.
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrStreamNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, jetstream.ErrBucketNotFound)
+}
+
+// do runs fn on the bucket, and once more if it was gone.
+func (b *bucket) do(ctx context.Context, fn func(jetstream.KeyValue) error) error {
+	for retried := false; ; retried = true {
+		kv, err := b.open(ctx)
+		if err != nil {
+			return err
+		}
+		if err = fn(kv); err == nil || retried || !isGone(err) {
+			return err
+		}
+		b.forget()
+	}
+}
+
+func (b *bucket) put(ctx context.Context, key string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode entry %s of bucket %s: %w", key, b.name, err)
+	}
+	err = b.do(ctx, func(kv jetstream.KeyValue) error {
+		_, err := kv.Put(ctx, key, data)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("put %s into bucket %s: %w", key, b.name, err)
+	}
+	return nil
+}
+
+func (b *bucket) delete(ctx context.Context, key string) error {
+	err := b.do(ctx, func(kv jetstream.KeyValue) error { return kv.Delete(ctx, key) })
+	if err != nil {
+		return fmt.Errorf("delete %s from bucket %s: %w", key, b.name, err)
+	}
+	return nil
+}
+
+// get decodes an entry into v and reports whether it is there.
+func (b *bucket) get(ctx context.Context, key string, v any) (bool, error) {
+	var entry jetstream.KeyValueEntry
+	err := b.do(ctx, func(kv jetstream.KeyValue) (err error) {
+		entry, err = kv.Get(ctx, key)
+		return err
+	})
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get %s from bucket %s: %w", key, b.name, err)
+	}
+	if err := json.Unmarshal(entry.Value(), v); err != nil {
+		return false, fmt.Errorf("decode entry %s of bucket %s: %w", key, b.name, err)
+	}
+	return true, nil
+}
+
+// each calls fn with every live entry, in the order of their last change.
+func (b *bucket) each(ctx context.Context, fn func(key string, value []byte) error) error {
+	return b.do(ctx, func(jetstream.KeyValue) error {
+		st, err := b.js.Stream(ctx, b.conf.Name)
+		if err != nil {
+			return fmt.Errorf("read bucket %s: %w", b.name, err)
+		}
+		return b.scan(ctx, st, st.CachedInfo().State.LastSeq+1, fn)
+	})
+}
+
+// scan calls fn with every live entry whose sequence is below end. It asks for
+// one message after the other. A watcher would be shorter, but it waits
+// forever when an entry that it counted expires before it is delivered.
+func (b *bucket) scan(ctx context.Context, st jetstream.Stream, end uint64, fn func(key string, value []byte) error) error {
+	prefix := "$KV." + b.name + "."
+	for seq := st.CachedInfo().State.FirstSeq; seq < end; {
+		msg, err := nextMsg(ctx, st, seq, prefix+">")
+		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && msg.Sequence >= end {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read bucket %s: %w", b.name, err)
+		}
+		seq = msg.Sequence + 1
+		if msg.Header.Get(jetstream.MarkerReasonHeader) != "" || msg.Header.Get("KV-Operation") != "" {
+			continue // deleted
+		}
+		if err := fn(msg.Subject[len(prefix):], msg.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func nextMsg(ctx context.Context, st jetstream.Stream, seq uint64, filter string) (*jetstream.RawStreamMsg, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return st.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(filter))
+}

@@ -1,0 +1,270 @@
+package kvstate
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// The bounds and times of the mirror.
+const (
+	// MaxDedupPending is how many changed keys wait to be written at most.
+	// Beyond it the mirror lets them go and writes itself afresh.
+	MaxDedupPending = 100_000
+	// DefaultDedupLag is how long changes are gathered before they are
+	// written. What comes and goes within it costs nothing.
+	DefaultDedupLag = 25 * time.Millisecond
+	// DedupMarkerTTL is how long a released key shows as deleted before it
+	// leaves no trace.
+	DedupMarkerTTL = time.Minute
+
+	// DefaultRecreateAfter is how long a deleted bucket is left alone before it
+	// is made again. The server announces a deletion before it has removed
+	// the files, and a stream made too early has crashed the whole process,
+	// the server being embedded (2.15.2, newFileStore: nil dereference).
+	DefaultRecreateAfter = time.Second
+
+	dedupWindow   = 1000 // writes in flight
+	minDedupRetry = 50 * time.Millisecond
+	maxDedupRetry = 10 * time.Second
+	// positionKey holds the mirror's position. No type has this name.
+	positionKey = "_.position"
+)
+
+// DedupKey is a dedup key's form in the bucket: the type, a dot, and the key
+// in unpadded base64url (RFC 4648 §5), since a dedup key may hold any byte and
+// a KV key may not. The shell's
+//
+//	printf %s KEY | base64 -w0 | tr '+/' '-_' | tr -d =
+//
+// gives the second part.
+func DedupKey(t events.Type, key string) string {
+	return string(t) + "." + base64.RawURLEncoding.EncodeToString([]byte(key))
+}
+
+// DedupEntry is the value in the bucket: who holds the key.
+type DedupEntry struct {
+	ID    events.ID        `json:"id"`
+	State events.ItemState `json:"state"`
+}
+
+// DedupHeld is a taken dedup key, as the snapshot of a projection gives it.
+type DedupHeld struct {
+	Type events.Type
+	Key  string
+	DedupEntry
+}
+
+// DedupSnapshot calls yield with every dedup key that is held, as of one
+// position of the log, which it returns. It ends with yield's error.
+type DedupSnapshot func(ctx context.Context, yield func(DedupHeld) error) (events.Seq, error)
+
+// DedupOptions are what a mirror needs. Zero fields have defaults where one is
+// given.
+type DedupOptions struct {
+	Conn   *nats.Conn // needs no connection of its own
+	Names  wire.Names
+	Memory bool // keep the bucket in memory
+	// Identity is that of the log: a position in another means nothing.
+	Identity string
+	Snapshot DedupSnapshot
+	Log      *slog.Logger
+	Lag      time.Duration // default DefaultDedupLag
+	// MaxPending is for tests; default MaxDedupPending.
+	MaxPending int
+	// RecreateAfter is how long a deleted bucket is left alone; default
+	// DefaultRecreateAfter.
+	RecreateAfter time.Duration
+}
+
+// Dedup mirrors the taken dedup keys into a bucket.
+type Dedup struct {
+	o       DedupOptions
+	js      jetstream.JetStream
+	b       bucket
+	prefix  string        // of the bucket's subjects
+	wake    chan struct{} // one token: there may be something to do
+	stopped chan struct{} // closed when run has ended
+	cancel  context.CancelFunc
+	once    sync.Once // Start
+
+	mu      sync.Mutex
+	pending map[string]pendingKey // guarded by mu
+	upto    events.Seq            // what pending brings the bucket to; guarded by mu
+	written events.Seq            // what the bucket shows, if shown; guarded by mu
+	shown   bool                  // the bucket is there and written; guarded by mu
+	stale   bool                  // the bucket must be written afresh; guarded by mu
+	// rewriting: keys that come now may be in the snapshot; guarded by mu.
+	rewriting bool
+	goneAt    time.Time     // when the bucket was last found gone; guarded by mu
+	from      events.Seq    // where the feed begins; set by Start
+	moved     chan struct{} // closed when written moves; guarded by mu
+}
+
+// pendingKey is the last change of a key.
+type pendingKey struct {
+	entry DedupEntry
+	held  bool
+	// fresh: the bucket does not have the key, so that letting go of it
+	// before it is written takes no write.
+	fresh bool
+}
+
+// NewDedup returns a mirror; Start starts it.
+func NewDedup(o DedupOptions) (*Dedup, error) {
+	o.Lag = cmp.Or(o.Lag, DefaultDedupLag)
+	o.MaxPending = cmp.Or(o.MaxPending, MaxDedupPending)
+	o.RecreateAfter = cmp.Or(o.RecreateAfter, DefaultRecreateAfter)
+	js, err := jetstream.New(o.Conn, jetstream.WithPublishAsyncMaxPending(dedupWindow), jetstream.WithPublishAsyncTimeout(requestTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("start dedup mirror: %w", err)
+	}
+	name := o.Names.Bucket("dedup")
+	conf := streamConfig(name, "taken dedup keys; derived, may be deleted", 0)
+	if o.Memory {
+		conf.Storage = jetstream.MemoryStorage
+	} else {
+		// Losing the last writes costs nothing: the position is lost with
+		// them. So this stream need not wait for the disk.
+		conf.PersistMode = jetstream.AsyncPersistMode
+	}
+	return &Dedup{
+		o: o, js: js, prefix: "$KV." + name + ".",
+		b:       bucket{js: js, name: name, conf: conf},
+		wake:    make(chan struct{}, 1),
+		stopped: make(chan struct{}),
+		pending: map[string]pendingKey{},
+		moved:   make(chan struct{}),
+	}, nil
+}
+
+// Start begins to mirror what is fed from behind position at on: the
+// projection's, when it starts. It returns at once, since nothing waits for
+// the mirror; the bucket is made, and written afresh if it is elsewhere, in the
+// background.
+func (d *Dedup) Start(at events.Seq) error {
+	err := errors.New("start dedup mirror: it was started before")
+	d.once.Do(func() {
+		var ctx context.Context
+		ctx, d.cancel = context.WithCancel(context.Background())
+		d.mu.Lock()
+		d.from, d.upto = at, max(d.upto, at)
+		d.mu.Unlock()
+		go d.run(ctx)
+		err = nil
+	})
+	return err
+}
+
+// Stop ends the mirror. What is not written by then is written afresh after
+// the next start. It may be called again, and without Start.
+func (d *Dedup) Stop(ctx context.Context) error {
+	d.once.Do(func() { d.cancel = func() {}; close(d.stopped) })
+	d.cancel()
+	select {
+	case <-d.stopped:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop dedup mirror: %w", ctx.Err())
+	}
+}
+
+// Feed tells the mirror what a commit of the projection has changed. It never
+// waits. Commits are fed in order, from one goroutine, each once it is
+// committed: a snapshot must hold what has been fed.
+func (d *Dedup) Feed(c *events.Changes) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.feed(c)
+}
+
+// feed is Feed for those who hold mu.
+func (d *Dedup) feed(c *events.Changes) {
+	if c.Meta.Applied <= d.upto {
+		return // a snapshot had it, or the bucket
+	}
+	d.upto = c.Meta.Applied
+	// First what is let go: one commit may hold both the old and the new
+	// holder of a key.
+	for _, i := range c.Items {
+		if i.Old.HoldsDedup() && !i.New.HoldsDedup() {
+			d.note(DedupKey(i.Old.Type, i.Old.DedupKey), pendingKey{}, false)
+		}
+	}
+	for _, i := range c.Items {
+		if i.New.HoldsDedup() {
+			d.note(DedupKey(i.New.Type, i.New.DedupKey), pendingKey{entry: DedupEntry{ID: i.New.ID, State: i.New.State}, held: true}, !i.Old.HoldsDedup())
+		}
+	}
+	if len(d.pending) > d.o.MaxPending {
+		d.stale = true
+		clear(d.pending)
+	}
+	d.poke()
+}
+
+// note merges a change into what is pending. Callers hold mu.
+func (d *Dedup) note(key string, p pendingKey, created bool) {
+	was, pending := d.pending[key]
+	switch {
+	case pending && was.fresh && !p.held:
+		delete(d.pending, key)
+		return
+	case pending:
+		p.fresh = was.fresh
+	default:
+		// A rewrite may be about to write the key.
+		p.fresh = created && !d.rewriting
+	}
+	d.pending[key] = p
+}
+
+func (d *Dedup) poke() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Written is the position that the bucket shows, 0 if it is not there.
+func (d *Dedup) Written() events.Seq {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.written
+}
+
+// Await returns once the bucket shows position seq, or with ctx's error.
+func (d *Dedup) Await(ctx context.Context, seq events.Seq) error {
+	for {
+		d.mu.Lock()
+		done, moved := d.shown && d.written >= seq, d.moved
+		d.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("await position %s of the dedup mirror: %w", seq, ctx.Err())
+		}
+	}
+}
+
+func (d *Dedup) setWritten(seq events.Seq) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.written, d.shown = seq, true
+	close(d.moved)
+	d.moved = make(chan struct{})
+}

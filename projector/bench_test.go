@@ -1,0 +1,268 @@
+package projector
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/wire"
+)
+
+var benchParams = json.RawMessage(`{"to":"someone@example.com","pad":"` + strings.Repeat("x", 200) + `"}`)
+
+// benchLog is a log of items with five events each, decoded or not.
+func benchLog(b *testing.B, items int) *memLog {
+	b.Helper()
+	s := newSim(b, 1, nil)
+	s.log.msgs = make([][]byte, 0, items*5+10)
+	const open = 100 // items in flight at once
+	for i := 0; i < items; i += open {
+		var ids []events.ID
+		for range min(open, items-i) {
+			ids = append(ids, s.submit(events.Submit{Type: "email", Params: benchParams}))
+		}
+		for _, id := range ids {
+			s.now = s.now.Add(50 * time.Microsecond)
+			tok := s.token()
+			s.do(events.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true})
+			s.do(events.Complete{Run: events.Run{ID: id, Token: tok, Worker: "worker-1"}, Result: json.RawMessage(`{"ok":true}`)})
+		}
+		s.state.TakeChanges()
+		if i%10_000 == 0 {
+			s.ids = s.ids[:0]
+		}
+	}
+	return s.log
+}
+
+// decodedLog hands out events that are decoded already: what a Log that
+// decodes in parallel costs the reader.
+type decodedLog struct {
+	*memLog
+	groups []eventlog.Group
+}
+
+func decoded(b *testing.B, l *memLog) decodedLog {
+	b.Helper()
+	d := decodedLog{memLog: l}
+	l.perRead = 100
+	err := l.Read(context.Background(), 1, l.last(), func(g eventlog.Group) error {
+		d.groups = append(d.groups, g)
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return d
+}
+
+func (l decodedLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error {
+	for _, g := range l.groups {
+		if g.Through >= from && g.Through <= to {
+			if err := fn(g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// BenchmarkRebuild replays 40,000 items, 200,000 events.
+func BenchmarkRebuild(b *testing.B) {
+	l := benchLog(b, 40_000)
+	for name, log := range map[string]Log{"decode": l, "decoded": decoded(b, l)} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				s, err := Rebuild(context.Background(), log, b.TempDir(), Options{}, l.last(), nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				b.ReportMetric(float64(s.DiskBytes())/float64(l.last()), "disk-bytes/event")
+				s.Close()
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(l.last())*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
+
+// BenchmarkCommit writes the changes of items' lives, a transition at a time,
+// in batches of n item changes.
+func BenchmarkCommit(b *testing.B) {
+	for _, n := range []int{1, 8, 64, 512} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			live, err := Open(b.TempDir(), Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer live.Close()
+			changes := benchChanges(b, n, 60_000)
+			b.ReportAllocs()
+			var items int
+			i := 0
+			for b.Loop() {
+				if i == len(changes) {
+					b.Skip("the prepared changes are used up")
+				}
+				items += len(changes[i].Items)
+				if err := live.Commit(changes[i]); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+			b.ReportMetric(float64(items)/b.Elapsed().Seconds(), "items/s")
+		})
+	}
+}
+
+// benchChanges prepares batches of about n item changes; each item is queued,
+// claimed and started, and completed in batches of their own.
+func benchChanges(b *testing.B, n, items int) (all []*events.Changes) {
+	b.Helper()
+	s := newSim(b, 1, nil)
+	take := func() {
+		all = append(all, s.state.TakeChanges())
+	}
+	for range items / n {
+		ids := make([]events.ID, n)
+		runs := make([]events.Run, n)
+		for i := range ids {
+			ids[i] = s.submit(events.Submit{Type: "email", Params: benchParams})
+		}
+		take()
+		for i, id := range ids {
+			tok := s.token()
+			s.do(events.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true})
+			runs[i] = events.Run{ID: id, Token: tok, Worker: "worker-1"}
+		}
+		take()
+		for _, r := range runs {
+			s.do(events.Complete{Run: r, Result: json.RawMessage(`{"ok":true}`)})
+		}
+		take()
+		s.now = s.now.Add(time.Millisecond)
+		s.log.msgs = s.log.msgs[:len(s.log.msgs)]
+	}
+	return all
+}
+
+// queued is a store with a backlog.
+func queued(b *testing.B, items int) (*Store, *sim) {
+	b.Helper()
+	live, err := Open(b.TempDir(), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { live.Close() })
+	s := newSim(b, 1, live)
+	for i := range items {
+		s.submit(events.Submit{Type: "email", Params: benchParams, Tenant: fmt.Sprint(i % 100)})
+		s.now = s.now.Add(time.Microsecond)
+		if i%1000 == 999 {
+			s.project()
+		}
+	}
+	s.project()
+	if err := live.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	return live, s
+}
+
+func BenchmarkReadyPage(b *testing.B) {
+	live, _ := queued(b, 100_000)
+	var behind ReadyKey
+	n := 0
+	for b.Loop() {
+		page, err := live.Ready("email", "", events.PriorityDefault, behind, 1000)
+		if err != nil {
+			b.Fatal(err)
+		}
+		n += len(page)
+		behind = ReadyKey{}
+		if len(page) > 0 {
+			behind = page[len(page)-1].ReadyKey
+		}
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "entries/s")
+}
+
+func BenchmarkList(b *testing.B) {
+	live, _ := queued(b, 100_000)
+	for name, q := range map[string]wire.List{
+		"all":    {},
+		"state":  {State: "queued"},
+		"both":   {State: "queued", Type: "email"},
+		"tenant": {Tenant: "7"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := live.List(q); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	live, s := queued(b, 100_000)
+	b.Run("item", func(b *testing.B) {
+		i := 0
+		for b.Loop() {
+			i = (i + 7919) % len(s.ids)
+			if _, err := live.Item(s.ids[i]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("absent", func(b *testing.B) {
+		id := s.newID()
+		for b.Loop() {
+			id[15]++
+			if _, err := live.Item(id); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkItemRecord(b *testing.B) {
+	it := sample(events.StateRunning)
+	data := appendItem(nil, it)
+	b.Run("encode", func(b *testing.B) {
+		b.ReportMetric(float64(len(data)), "bytes")
+		for b.Loop() {
+			data = appendItem(data[:0], it)
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := decodeItem(it.ID, data); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("json", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := json.Marshal(it); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkDigest(b *testing.B) {
+	live, _ := queued(b, 100_000)
+	for b.Loop() {
+		digestOf(b, live)
+	}
+	b.ReportMetric(100_000*float64(b.N)/b.Elapsed().Seconds(), "items/s")
+}

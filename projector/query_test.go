@@ -1,0 +1,430 @@
+package projector
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Every query answers as a look at all items would.
+func TestQueriesAgainstAllItems(t *testing.T) {
+	for _, seed := range []uint64{1, 2, 3, 4} {
+		live := openMem(t)
+		s := newSim(t, seed, live)
+		s.run(1500, 40)
+		all := s.items()
+		if err := live.Flush(); err != nil { // read tables, not memtables
+			t.Fatal(err)
+		}
+		checkItems(t, live, all)
+		checkReady(t, live, all)
+		checkTimers(t, live, all)
+		checkHolders(t, live, all)
+	}
+}
+
+func checkItems(t *testing.T, live *Store, all map[events.ID]*events.Item) {
+	t.Helper()
+	for id, want := range all {
+		got, err := live.Item(id)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("item (%v)\n%+v\nwant\n%+v", err, got, want)
+		}
+		if want.IntakeSeq > 0 {
+			if by, ok, err := live.ByIntake(want.IntakeSeq); by != id || !ok || err != nil {
+				t.Fatalf("intake %d: %s %v %v", want.IntakeSeq, by, ok, err)
+			}
+		}
+		full, ok, err := live.Full(id)
+		if !ok || err != nil || !json.Valid(full.Params) || (full.Result != nil) != want.HasResult || len(full.MergedProvenance) != want.MergedCount {
+			t.Fatalf("full: %+v, %v, %v", full, ok, err)
+		}
+		if want.HasResult && string(full.Result) != `{"ok":  true}` {
+			t.Fatalf("the result is %s", full.Result)
+		}
+		checkHistory(t, live, want)
+	}
+	if it, err := live.Item(events.ID{1}); it != nil || err != nil {
+		t.Fatalf("unknown item: %v, %v", it, err)
+	}
+	if _, ok, err := live.Full(events.ID{1}); ok || err != nil {
+		t.Fatalf("unknown item: %v, %v", ok, err)
+	}
+	if h, err := live.History(events.ID{1}); h != nil || err != nil {
+		t.Fatalf("unknown item: %v, %v", h, err)
+	}
+	if _, ok, err := live.ByIntake(1 << 40); ok || err != nil {
+		t.Fatalf("unknown message: %v, %v", ok, err)
+	}
+}
+
+// checkHistory walks an item's history along the transition table.
+func checkHistory(t *testing.T, live *Store, it *events.Item) {
+	t.Helper()
+	history, err := live.History(it.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state events.ItemState
+	var last events.Seq
+	for _, h := range history {
+		next, ok := events.Next(state, h.Kind)
+		if !ok || h.Seq <= last || h.ID != it.ID.String() || h.Type != string(it.Type) || h.At.IsZero() {
+			t.Fatalf("history of %s at %s: %+v", it.ID, state, h)
+		}
+		if bytes.Contains(h.Data, []byte(`"params"`)) || bytes.Contains(h.Data, []byte(`"result"`)) {
+			t.Fatalf("%s has a document in it: %s", h.Kind, h.Data)
+		}
+		state, last = next, h.Seq
+	}
+	if state != it.State || last > it.Seq {
+		t.Fatalf("the history of %s leads to %s, the item is %s", it.ID, state, it.State)
+	}
+}
+
+func checkReady(t *testing.T, live *Store, all map[events.ID]*events.Item) {
+	t.Helper()
+	want := map[ReadyQueue][]ReadyEntry{}
+	oldest := map[events.Type]time.Time{}
+	for _, it := range all {
+		if it.State == events.StateQueued {
+			q := ReadyQueue{it.Type, it.Lane(), it.Priority}
+			want[q] = append(want[q], ReadyEntry{ReadyKeyOf(it), it.AvailableAt})
+			if o := oldest[it.Type]; o.IsZero() || it.OrderAt.Before(o) {
+				oldest[it.Type] = it.OrderAt
+			}
+		}
+	}
+	queues, err := live.ReadyQueues()
+	if err != nil || len(queues) != len(want) {
+		t.Fatalf("%d queues, want %d (%v)", len(queues), len(want), err)
+	}
+	for _, q := range queues {
+		w := want[q]
+		slices.SortFunc(w, func(a, b ReadyEntry) int { return a.Compare(b.ReadyKey) })
+		var got []ReadyEntry
+		var behind ReadyKey
+		for {
+			page, err := live.Ready(q.Type, q.Lane, q.Priority, behind, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			got = append(got, page...)
+			behind = page[len(page)-1].ReadyKey
+		}
+		if !reflect.DeepEqual(got, w) {
+			t.Fatalf("queue %v:\n%v\nwant\n%v", q, got, w)
+		}
+	}
+	for _, typ := range append(simTypes, "unknown") {
+		if got, err := live.OldestQueued(typ); !got.Equal(oldest[typ]) || err != nil {
+			t.Fatalf("oldest %s: %v, %v, want %v", typ, got, err, oldest[typ])
+		}
+	}
+}
+
+func checkTimers(t *testing.T, live *Store, all map[events.ID]*events.Item) {
+	t.Helper()
+	var want, got []TimerEntry
+	for _, it := range all {
+		if k, ok := TimerKeyOf(it); ok {
+			want = append(want, TimerEntry{k, it.State})
+		}
+	}
+	slices.SortFunc(want, func(a, b TimerEntry) int { return a.Compare(b.TimerKey) })
+	var behind TimerKey
+	for {
+		page, err := live.Timers(behind, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		got = append(got, page...)
+		behind = page[len(page)-1].TimerKey
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("timers:\n%v\nwant\n%v", got, want)
+	}
+}
+
+func checkHolders(t *testing.T, live *Store, all map[events.ID]*events.Item) {
+	t.Helper()
+	for state := events.StateCreated; state < events.NumStates; state++ {
+		n := 0
+		err := live.InState(state, func(it *events.Item) error {
+			if n++; !reflect.DeepEqual(it, all[it.ID]) || it.State != state {
+				t.Fatalf("in state %s: %+v", state, it)
+			}
+			return nil
+		})
+		want := 0
+		for _, it := range all {
+			if it.State == state {
+				want++
+			}
+		}
+		if n != want || err != nil {
+			t.Fatalf("%d in state %s, want %d (%v)", n, state, want, err)
+		}
+	}
+	for _, w := range []events.WorkerID{"w0", "w1", "w2", "w3", "w"} {
+		got, err := live.HeldBy(w)
+		var want []*events.Item
+		for _, it := range all {
+			if it.Worker == w && (it.State == events.StateClaimed || it.State == events.StateRunning) {
+				want = append(want, it)
+			}
+		}
+		slices.SortFunc(want, func(a, b *events.Item) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("held by %s: %v (%v), want %v", w, got, err, want)
+		}
+	}
+}
+
+// Through the pages of a listing, an item that nobody touches comes exactly
+// once, and one that is touched at most once, in order.
+func TestListPagesWhileItemsMove(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		live, err := Open("", Options{InMemory: true})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer live.Close()
+		s := newSim(t, rapid.Uint64().Draw(rt, "seed"), live)
+		s.run(rapid.IntRange(10, 250).Draw(rt, "steps"), 10)
+		q := wire.List{
+			State: rapid.SampledFrom([]string{"", "queued", "completed", "running"}).Draw(rt, "state"),
+			Type:  rapid.SampledFrom([]string{"", "email", "email-bulk", "nosuch"}).Draw(rt, "type"),
+			Limit: rapid.IntRange(1, 9).Draw(rt, "limit"),
+		}
+		switch rapid.IntRange(0, 4).Draw(rt, "filter") {
+		case 0:
+			q.Tenant = "tenant-1"
+		case 1:
+			q.Label = "team=2"
+		case 2:
+			q.CreatedAfter = s.now.Add(-time.Minute)
+			q.CreatedBefore = s.now.Add(-time.Second)
+		}
+		before := s.items()
+		start := live.Applied()
+		var got []wire.Item
+		for {
+			page, err := live.List(q)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			got = append(got, page.Items...)
+			if page.NextCursor == "" {
+				break
+			}
+			q.Cursor = page.NextCursor
+			s.run(rapid.IntRange(0, 6).Draw(rt, "meanwhile"), 2)
+		}
+		checkListed(rt, q, got, before, s.items(), start)
+	})
+}
+
+func checkListed(t *rapid.T, q wire.List, got []wire.Item, before, now map[events.ID]*events.Item, start events.Seq) {
+	seen := map[string]bool{}
+	last := events.Seq(1 << 62)
+	for _, it := range got {
+		seq, err := events.ParseSeq(string(it.Position))
+		if err != nil || seq > last || seen[it.ID] {
+			t.Fatalf("%s comes at %s behind %d, seen before: %v", it.ID, it.Position, last, seen[it.ID])
+		}
+		last, seen[it.ID] = seq, true
+	}
+	l, err := newListing(wire.List{State: q.State, Type: q.Type, Tenant: q.Tenant, Label: q.Label, CreatedAfter: q.CreatedAfter, CreatedBefore: q.CreatedBefore})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, it := range before {
+		if now[id].Seq > start { // touched meanwhile
+			continue
+		}
+		want := (q.State == "" || it.State.String() == q.State) && (q.Type == "" || string(it.Type) == q.Type) && l.matches(it)
+		if seen[id.String()] != want {
+			t.Fatalf("%s (%s %s) is listed: %v, want %v", id, it.Type, it.State, seen[id.String()], want)
+		}
+	}
+}
+
+// A page that finds nothing in what it may read is empty and has a cursor.
+func TestListReadsABoundedNumber(t *testing.T) {
+	live := openMem(t)
+	s := newSim(t, 1, live)
+	const items = MaxListScan + 500
+	for i := range items {
+		tenant := ""
+		if i == 0 {
+			tenant = "rare"
+		}
+		s.submit(events.Submit{Type: simTypes[i%3], Tenant: tenant})
+		if i%1000 == 999 {
+			s.project()
+		}
+	}
+	s.project()
+	page, err := live.List(wire.List{Tenant: "rare"})
+	if err != nil || len(page.Items) != 0 || page.NextCursor == "" {
+		t.Fatalf("%d items, cursor %q, %v", len(page.Items), page.NextCursor, err)
+	}
+	page, err = live.List(wire.List{Tenant: "rare", Cursor: page.NextCursor})
+	if err != nil || len(page.Items) != 1 || page.NextCursor != "" {
+		t.Fatalf("%d items, cursor %q, %v", len(page.Items), page.NextCursor, err)
+	}
+	page, err = live.List(wire.List{Limit: MaxListLimit})
+	if err != nil || len(page.Items) != MaxListLimit || page.NextCursor == "" {
+		t.Fatalf("%d items, cursor %q, %v", len(page.Items), page.NextCursor, err)
+	}
+}
+
+func TestListRefuses(t *testing.T) {
+	live := openMem(t)
+	s := newSim(t, 1, live)
+	s.run(100, 10)
+	page, err := live.List(wire.List{Limit: 1})
+	if err != nil || page.NextCursor == "" {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	for name, q := range map[string]wire.List{
+		"state":         {State: "lost"},
+		"type":          {Type: "No Type"},
+		"label":         {Label: "novalue"},
+		"limit":         {Limit: MaxListLimit + 1},
+		"negative":      {Limit: -1},
+		"cursor":        {Cursor: "!!"},
+		"short cursor":  {Cursor: "AAAA"},
+		"other filters": {State: "queued", Cursor: page.NextCursor},
+	} {
+		_, err := live.List(q)
+		var refused *events.Error
+		if !errors.As(err, &refused) || cmp.Compare(len(refused.Message), 20) < 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A key exists until its time has come, for lookups and digests alike, and is
+// removed from disk some time later.
+func TestKeysExpire(t *testing.T) {
+	live := openMem(t)
+	s := newSim(t, 1, live)
+	id := s.submit(events.Submit{Type: "email", IdempotencyKey: "once", DedupKey: "one"})
+	s.project()
+	once := events.KeyRef{Kind: events.KeyIdempotency, Type: "email", Key: "once"}
+	one := events.KeyRef{Kind: events.KeyDedup, Type: "email", Key: "one"}
+	if h, has, err := live.Key(once); !has || h.ID != id || h.Ref != once || err != nil {
+		t.Fatalf("%+v %v %v", h, has, err)
+	}
+	const keys = PurgePerCommit + 100
+	for i := range keys {
+		s.submit(events.Submit{Type: "email", IdempotencyKey: "k" + strings.Repeat("x", i%7) + events.Seq(i).String()})
+	}
+	s.project()
+	s.now = s.now.Add(events.IdempotencyWindow)
+	later := s.submit(events.Submit{Type: "email"})
+	s.project()
+	if h, has, err := live.Key(once); has || err != nil {
+		t.Fatalf("expired, and still there: %+v, %v", h, err)
+	}
+	if h, has, err := live.Key(one); !has || h.ID != id || err != nil {
+		t.Fatalf("a key that does not expire: %+v %v %v", h, has, err)
+	}
+	if n := expiringOnDisk(t, live); n != keys+1-PurgePerCommit {
+		t.Fatalf("%d expired keys on disk", n)
+	}
+	same(t, live, replayed(t, s.log, s.log.last()))
+	s.submit(events.Submit{Type: "email", IdempotencyKey: "once"})
+	s.do(events.Cancel{ID: later})
+	s.project()
+	if n := expiringOnDisk(t, live); n != 1 {
+		t.Fatalf("%d expiring keys on disk", n)
+	}
+	if _, has, err := live.Key(once); !has || err != nil {
+		t.Fatalf("a key held anew: %v, %v", has, err)
+	}
+	same(t, live, replayed(t, s.log, s.log.last()))
+}
+
+func expiringOnDisk(t *testing.T, s *Store) (n int) {
+	t.Helper()
+	err := s.snapshot(func(v view) error {
+		return v.expiries([]byte{prefixExpiry}, func(events.HeldKey, []byte) (bool, error) {
+			n++
+			return true, nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestOptions(t *testing.T) {
+	err := Options{CacheBytes: 1, MemTableBytes: 5, FlushEvents: -1, FlushEvery: -1}.Validate()
+	for _, name := range []string{"CacheBytes", "MemTableBytes", "FlushEvents", "FlushEvery"} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not complained about: %v", name, err)
+		}
+	}
+	if _, err := Open(t.TempDir(), Options{FlushEvents: -1}); err == nil {
+		t.Error("bad options were accepted")
+	}
+}
+
+// An item is found from the moment that it is committed, whatever its id is,
+// also in a store that has been opened anew.
+func TestItemsWithAnyID(t *testing.T) {
+	dir := t.TempDir()
+	live, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSim(t, 1, live)
+	now := s.newID()
+	ids := []events.ID{now, {15: 1}, {0: 0x7f, 15: 1}, {0: 0x10}, {0: 0x7f, 15: 2}}
+	for i, id := range ids {
+		if it, err := live.Item(id); it != nil || err != nil {
+			t.Fatalf("%s is there already: %v", id, err)
+		}
+		s.submit(events.Submit{Type: "email", ID: id})
+		s.project()
+		if i == 2 {
+			if err := live.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if live, err = Open(dir, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			s.store = live
+			s.restate(live)
+		}
+		for _, id := range ids[:i+1] {
+			if it, err := live.Item(id); it == nil || err != nil {
+				t.Fatalf("%s is not there: %v", id, err)
+			}
+		}
+	}
+	if err := live.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,149 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+)
+
+var _ Log = eventlog.Log(nil)
+
+func TestVerifyFindsEqual(t *testing.T) {
+	for _, o := range []Options{{}, {InMemory: true}} {
+		live, err := Open(t.TempDir(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSim(t, 2, live)
+		s.run(2000, 50)
+		at := live.Applied()
+		res, err := live.Verify(context.Background(), s.log, func(done, total uint64) {
+			if done == total { // the live store moves on meanwhile
+				s.run(100, 10)
+			}
+		})
+		if err != nil || !res.Equal || res.Digest != res.Live || res.Position != at || res.Diff != nil {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		if live.Applied() == at {
+			t.Fatal("the live store did not move")
+		}
+		if names, err := live.folder.fs.List(live.folder.dir); len(names) != 3 || err != nil {
+			t.Fatalf("in the folder: %v, %v", names, err)
+		}
+		if err := live.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := live.Verify(context.Background(), s.log, nil); !errors.Is(err, ErrClosed) {
+			t.Fatalf("verify of a closed store: %v", err)
+		}
+	}
+}
+
+func TestVerifyNamesWhatDiffers(t *testing.T) {
+	live := openMem(t)
+	s := newSim(t, 2, live)
+	s.run(500, 50)
+	id := s.ids[3]
+	it, err := live.Item(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := *it
+	changed.Priority, changed.Reason = 9-it.Priority, "tampered"
+	ref := events.KeyRef{Kind: events.KeyDedup, Type: "email", Key: "from nowhere"}
+	tamper(t, live, idKey(prefixItem, id), appendItem(nil, &changed))
+	tamper(t, live, appendHeldKey(nil, ref), appendHeld(nil, events.HeldKey{ID: id}))
+	res, err := live.Verify(context.Background(), s.log, nil)
+	if err != nil || res.Equal || res.Digest == res.Live || len(res.Diff) != 2 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	for i, want := range []string{"item " + id.String() + " differs: Priority is ", `dedup key "from nowhere" of type email: only in the live store`} {
+		if !strings.Contains(res.Diff[i], want) {
+			t.Errorf("got %s, want %s", res.Diff[i], want)
+		}
+	}
+	if !strings.Contains(res.Diff[0], "Reason is tampered") {
+		t.Errorf("got %s", res.Diff[0])
+	}
+}
+
+func TestVerifyFails(t *testing.T) {
+	live := openMem(t)
+	s := newSim(t, 2, live)
+	s.run(500, 50)
+	s.log.failAt = 100
+	if _, err := live.Verify(context.Background(), s.log, nil); !errors.Is(err, errLog) {
+		t.Fatalf("a log that can't be read: %v", err)
+	}
+	if err := live.Rebuild(context.Background(), s.log, nil); !errors.Is(err, errLog) {
+		t.Fatalf("a log that can't be read: %v", err)
+	}
+	s.log.failAt = 0
+	half := len(s.log.msgs) / 2
+	short := &memLog{msgs: s.log.msgs[:half:half]}
+	short.msgs = append(short.msgs, make([][]byte, len(s.log.msgs)-len(short.msgs))...)
+	if err := live.Rebuild(context.Background(), short, nil); err == nil || !strings.Contains(err.Error(), "leads to event") {
+		t.Fatalf("another log: %v", err)
+	}
+	if names, err := live.folder.fs.List(live.folder.dir); len(names) != 3 || err != nil {
+		t.Fatalf("in the folder: %v, %v", names, err)
+	}
+	same(t, live, replayed(t, s.log, s.log.last()))
+	var inner error
+	_, err := live.Verify(context.Background(), s.log, func(done, total uint64) {
+		inner = live.Rebuild(context.Background(), s.log, nil)
+	})
+	if err != nil || !errors.Is(inner, ErrProving) {
+		t.Fatalf("two at once: %v, %v", err, inner)
+	}
+}
+
+// trimmedLog is a log that keeps nothing in front of a position.
+type trimmedLog struct {
+	*memLog
+	first events.Seq
+}
+
+func (l trimmedLog) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
+	if seq < l.first {
+		return 0, &eventlog.TrimmedError{Asked: seq, First: l.first}
+	}
+	if seq > l.last() {
+		return 0, &eventlog.BehindError{Known: seq, Last: l.last()}
+	}
+	return l.memLog.Checksum(ctx, seq)
+}
+
+func TestCheckLog(t *testing.T) {
+	live := openMem(t)
+	s := newSim(t, 2, live)
+	check := func(identity string, l Log, diverged bool) {
+		t.Helper()
+		err := live.CheckLog(context.Background(), identity, l)
+		if diverged != errors.Is(err, ErrDiverged) || !diverged && err != nil {
+			t.Errorf("%v, want diverged: %v", err, diverged)
+		}
+	}
+	check("any", s.log, false) // nothing is folded in yet
+	s.run(200, 20)
+	check("any", s.log, false) // no identity is noted
+	if err := live.SetIdentity("this"); err != nil {
+		t.Fatal(err)
+	}
+	at := live.Applied()
+	check("this", s.log, false)
+	check("that", s.log, true)
+	check("this", trimmedLog{s.log, at + 1}, false)
+	check("this", trimmedLog{s.log, at + 2}, true)
+	check("this", trimmedLog{&memLog{msgs: s.log.msgs[:at-1]}, 1}, true)
+	forked := &memLog{msgs: append(append([][]byte{}, s.log.msgs[:at-1]...), []byte(`{"other":1}`))}
+	check("this", forked, true)
+	if err := live.CheckLog(context.Background(), "this", &memLog{}); err == nil || errors.Is(err, ErrDiverged) {
+		t.Errorf("a log that can't be read: %v", err)
+	}
+}

@@ -1,0 +1,261 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func TestWorkerStartsBeforeTheEngine(t *testing.T) {
+	r := newRig(t)
+	r.away()
+	w := r.worker(Config{})
+	Handle(w, "add", add)
+	r.start(w)
+	if w.Stats().Registered {
+		t.Fatal("registered with nobody")
+	}
+	r.back()
+	r.until("the registration", func() bool { return len(r.workers) == 1 })
+	r.outcome(r.submit("add", `{}`), 1)
+}
+
+func TestOutcomeReachesAnEngineThatWasAway(t *testing.T) {
+	r := newRig(t)
+	b := newBlocker()
+	w := r.worker(Config{Concurrency: 2})
+	HandleRaw(w, "wait", b.run)
+	r.start(w)
+	id := r.submit("wait", `{}`)
+	recv(t, "the run", b.begun)
+	r.away()
+	close(b.release)
+	poll(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
+	late := r.submit("wait", `{}`) // its claim must wait as well
+	poll(t, "the claim under way", func() bool { return w.Stats().Running == 1 })
+	r.back()
+	for _, id := range []string{id, late} {
+		if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
+			t.Errorf("got %+v", got)
+		}
+	}
+	r.untilAcked()
+}
+
+func TestEngineForgotEverything(t *testing.T) {
+	r := newRig(t)
+	b := newBlocker()
+	w := r.worker(Config{Concurrency: 2})
+	HandleRaw(w, "wait", b.run)
+	r.start(w)
+	id := r.submit("wait", `{}`)
+	recv(t, "the run", b.begun)
+	r.mu.Lock()
+	clear(r.workers)
+	r.mu.Unlock()
+	r.makeStream() // consumers and messages are gone
+	r.until("the registration", func() bool { return len(r.workers) == 1 })
+	r.outcomeAfter(r.submit("wait", `{}`), b)
+	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// outcomeAfter waits for a run, releases all, and waits for the outcome.
+func (f *fakeEngine) outcomeAfter(id string, b *blocker) {
+	f.t.Helper()
+	recv(f.t, "the run", b.begun)
+	close(b.release)
+	f.outcome(id, 1)
+}
+
+func TestServerRestartsOnTheSamePort(t *testing.T) {
+	dir := t.TempDir()
+	s := startServer(t, dir, -1)
+	r := &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
+	b := newBlocker()
+	w := r.worker(Config{Concurrency: 2})
+	HandleRaw(w, "wait", b.run)
+	r.start(w)
+	id := r.submit("wait", `{}`)
+	recv(t, "the run", b.begun)
+	port := s.Addr().(*net.TCPAddr).Port
+	s.Shutdown()
+	s.WaitForShutdown()
+	close(b.release)
+	poll(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
+	startServer(t, dir, port)
+	poll(t, "the engine's connection", r.nc.IsConnected)
+	r.makeStream()
+	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
+		t.Errorf("got %+v", got)
+	}
+	r.outcome(r.submit("wait", `{}`), 1)
+	r.untilAcked()
+}
+
+func TestUnknownWorkerRegistersAgain(t *testing.T) {
+	for _, code := range []events.Code{events.CodeUnknownWorker, events.CodeWorkerIDInUse} {
+		t.Run(string(code), func(t *testing.T) { testRegistersAgain(t, code) })
+	}
+}
+
+func testRegistersAgain(t *testing.T, code events.Code) {
+	r := newRig(t)
+	var refused atomic.Bool
+	w := r.worker(Config{})
+	Handle(w, "add", add)
+	r.start(w)
+	r.mu.Lock()
+	clear(r.workers)
+	r.refuse = func(rep wire.Report) *wire.Error {
+		if r.workers[rep.Worker] == "" {
+			refused.Store(true)
+			return &wire.Error{Code: code}
+		}
+		return nil
+	}
+	r.mu.Unlock()
+	r.outcome(r.submit("add", `{}`), 1)
+	if !refused.Load() {
+		t.Error("nothing was refused")
+	}
+}
+
+func TestRegistersOnRequest(t *testing.T) {
+	r := newRig(t)
+	w := r.worker(Config{})
+	Handle(w, "add", add)
+	r.start(w)
+	r.mu.Lock()
+	clear(r.workers)
+	r.mu.Unlock()
+	r.control(w, wire.Control{Register: true})
+	r.until("the registration", func() bool { return len(r.workers) == 1 })
+	r.outcome(r.submit("add", `{}`), 1)
+}
+
+func TestUnavailableIsAskedAgain(t *testing.T) {
+	r := newRig(t)
+	w := r.worker(Config{})
+	Handle(w, "add", add)
+	refusals := 0
+	r.refuse = func(rep wire.Report) *wire.Error {
+		if refusals++; refusals <= 3 || rep.Event == wire.ReportComplete && refusals <= 6 {
+			return &wire.Error{Code: events.CodeUnavailable}
+		}
+		return nil
+	}
+	r.start(w)
+	if got := r.outcome(r.submit("add", `{}`), 1); got.Event != wire.ReportComplete {
+		t.Errorf("got %+v", got)
+	}
+	r.untilAcked()
+}
+
+func TestUnansweredClaimIsForgotten(t *testing.T) {
+	r := newRig(t)
+	r.lease = 200 * time.Millisecond
+	w := r.worker(Config{Concurrency: 1, NoPrefetch: true})
+	Handle(w, "add", add)
+	r.start(w)
+	r.away()
+	first := r.submit("add", `{}`)
+	poll(t, "the claim", func() bool { return w.Stats().Running == 1 })
+	poll(t, "the slot back", func() bool { return w.Stats().Running == 0 })
+	r.back()
+	r.redispatch(first)
+	r.outcome(first, 1)
+}
+
+func TestWorkerIDInUse(t *testing.T) {
+	r := newRig(t)
+	one, two := r.worker(Config{ID: "me"}), r.worker(Config{ID: "me"})
+	Handle(one, "add", add)
+	Handle(two, "add", add)
+	r.start(one)
+	err := two.Start(t.Context())
+	if !errors.Is(err, &events.Error{Code: events.CodeWorkerIDInUse}) {
+		t.Errorf("got %v", err)
+	}
+	if err := two.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := one.Start(t.Context()); !errors.Is(err, ErrNotNew) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A worker that ends while its engine is away still hands in its last outcome
+// when the engine is back in time, one that has lost its registry included.
+func TestStopWhileTheEngineIsAway(t *testing.T) {
+	r := newRig(t)
+	b := newBlocker()
+	w := r.worker(Config{})
+	HandleRaw(w, "wait", b.run)
+	r.start(w)
+	id := r.submit("wait", `{}`)
+	recv(t, "the run", b.begun)
+	r.away()
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Stop(context.Background()) }()
+	close(b.release)
+	poll(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
+	r.back()
+	if err := recv(t, "Stop", stopped); err != nil {
+		t.Error(err)
+	}
+	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A handler that does not heed its context is given up, and its item is left
+// to its lease.
+func TestHandlersThatDoNotEndAreAbandoned(t *testing.T) {
+	r := newRig(t)
+	begun, end := make(chan struct{}), make(chan struct{})
+	w := r.worker(Config{DrainTimeout: time.Millisecond})
+	w.abandonAfter = time.Millisecond
+	HandleRaw(w, "deaf", func(context.Context, *RawItem) (any, error) {
+		close(begun)
+		<-end
+		return nil, nil
+	})
+	r.start(w)
+	id := r.submit("deaf", `{}`)
+	recv(t, "the run", begun)
+	if err := w.Stop(context.Background()); !errors.Is(err, ErrAbandoned) {
+		t.Errorf("got %v", err)
+	}
+	close(end)
+	w.handlers.Wait()
+	if n := len(r.item(id).reports); n != 0 {
+		t.Errorf("%d reports of an abandoned run", n)
+	}
+}
+
+func TestConnectionClosedEndsRun(t *testing.T) {
+	r := newRig(t)
+	b := newBlocker()
+	w := r.worker(Config{})
+	HandleRaw(w, "wait", b.run)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(context.Background()) }()
+	r.until("the registration", func() bool { return len(r.workers) == 1 })
+	r.submit("wait", `{}`)
+	recv(t, "the run", b.begun)
+	w.nc.Close()
+	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("cause %v", err)
+	}
+	if err := recv(t, "Run's end", ended); !errors.Is(err, ErrConnectionClosed) {
+		t.Errorf("got %v", err)
+	}
+}

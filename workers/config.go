@@ -1,0 +1,161 @@
+package workers
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds of the runtime.
+const (
+	// MaxConcurrency is the highest Concurrency: what one consumer can have
+	// pending.
+	MaxConcurrency = events.MaxCapacity
+	// MaxReports is how many reports one request carries at most.
+	MaxReports = 1000
+	// MaxReportBytes is the size from which a request takes no further
+	// report. One alone may be larger: a result has up to 256 KiB.
+	MaxReportBytes = 256 << 10
+	// PrefetchBelow is the mean run time under which Prefetch applies.
+	PrefetchBelow = 20 * time.Millisecond
+	// HoldLimit is how long a prefetched item waits for a slot before it is
+	// handed back; less if its lease is short.
+	HoldLimit = 250 * time.Millisecond
+	// AbandonAfter is how long Stop waits for a handler whose context it has
+	// cancelled.
+	AbandonAfter = 10 * time.Second
+	// MaxLogText bounds the text of one log record, in bytes.
+	MaxLogText = 8 << 10
+	// MaxStackBytes bounds the stack in the error of a panic.
+	MaxStackBytes = 8 << 10
+)
+
+const (
+	reportSenders   = 2                // report requests outstanding at once
+	pullLanes       = 3                // pull requests outstanding per consumer
+	pullExpires     = 30 * time.Second // life of a pull request
+	pullGrace       = 5 * time.Second  // after that, an unanswered one is lost
+	requestTimeout  = 5 * time.Second
+	settleTimeout   = 5 * time.Second // for the last reports, once handlers are done
+	farewellTimeout = 2 * time.Second // for unregister
+	backoffMin      = 50 * time.Millisecond
+	backoffMax      = 2 * time.Second
+	minHeartbeat    = 100 * time.Millisecond
+)
+
+// Config says how a worker behaves. The zero Config is complete.
+type Config struct {
+	// ID names the worker; it must be unique among those alive. Default:
+	// host, process id and random digits.
+	ID events.WorkerID
+	// Concurrency is how many handlers run at once, 1 to MaxConcurrency.
+	// Default: GOMAXPROCS, but at least 4.
+	Concurrency int
+	// Capabilities are what this worker can do beyond its types; items that
+	// need others do not reach it.
+	Capabilities []string
+	// Names are those of the engine. Default: wire.Default.
+	Names wire.Names
+	// Prefetch is how many items may wait here for a slot, 0 to
+	// MaxConcurrency, while handlers are short. Default: Concurrency. NoPrefetch
+	// switches it off.
+	Prefetch   int
+	NoPrefetch bool
+	// DrainTimeout is how long Stop lets handlers finish. Default 30 s.
+	DrainTimeout time.Duration
+	// Logger gets what the operator should know. Default: slog.Default().
+	Logger *slog.Logger
+	// Version and Host are shown to operators. Host defaults to the machine's
+	// name.
+	Version string
+	Host    string
+	// Health, if set, is asked before each heartbeat; a text that is not empty
+	// says what is wrong with the worker. It must return at once.
+	Health func() string
+}
+
+// WithDefaults returns c with every unset field filled in.
+func (c Config) WithDefaults() Config {
+	if c.Host == "" {
+		c.Host, _ = os.Hostname()
+	}
+	if c.ID == "" {
+		c.ID = freshID(c.Host)
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = min(max(runtime.GOMAXPROCS(0), 4), MaxConcurrency)
+	}
+	if c.Names == (wire.Names{}) {
+		c.Names = wire.Default
+	}
+	if c.Prefetch == 0 {
+		c.Prefetch = c.Concurrency
+	}
+	if c.NoPrefetch {
+		c.Prefetch = 0
+	}
+	if c.DrainTimeout == 0 {
+		c.DrainTimeout = 30 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Health == nil {
+		c.Health = func() string { return "" }
+	}
+	return c
+}
+
+// Validate reports every field that is out of bounds, joined. It expects the
+// defaults to be filled in.
+func (c Config) Validate() error {
+	var errs []error
+	if _, err := events.ParseWorkerID(string(c.ID)); err != nil {
+		errs = append(errs, fmt.Errorf("ID: %w", err))
+	}
+	if c.Concurrency < 1 || c.Concurrency > MaxConcurrency {
+		errs = append(errs, fmt.Errorf("Concurrency is %d: it must be 1 to %d", c.Concurrency, MaxConcurrency))
+	}
+	if c.Prefetch < 0 || c.Prefetch > MaxConcurrency {
+		errs = append(errs, fmt.Errorf("Prefetch is %d: it must be 0 to %d", c.Prefetch, MaxConcurrency))
+	}
+	if c.DrainTimeout < 0 {
+		errs = append(errs, fmt.Errorf("DrainTimeout is %s: it must not be negative", c.DrainTimeout))
+	}
+	for _, capability := range c.Capabilities {
+		if err := wire.CheckCapability(capability); err != nil {
+			errs = append(errs, fmt.Errorf("Capabilities: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// freshID makes a worker id that no other worker has.
+func freshID(host string) events.WorkerID {
+	clean := strings.Trim(strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-':
+			return r
+		}
+		return '-'
+	}, host), "-")
+	if clean == "" {
+		clean = "worker"
+	}
+	if len(clean) > 64 {
+		clean = strings.Trim(clean[:64], "-")
+	}
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return events.WorkerID(clean + "-" + strconv.Itoa(os.Getpid()) + "-" + hex.EncodeToString(b[:]))
+}

@@ -1,0 +1,210 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/wire"
+)
+
+// drainByEngine stops taking work because the engine has asked for it.
+// REQUIRES: mu.
+func (w *Worker) drainByEngine() {
+	if w.phase != phaseActive {
+		return
+	}
+	w.log.Info("the engine has asked this worker to drain")
+	w.phase = phaseDraining
+	w.handBackHeld("draining")
+	w.kickSession() // closes the lanes
+	w.noteDrained()
+}
+
+// noteDrained says so when a drain asked for by the engine is complete.
+// REQUIRES: mu.
+func (w *Worker) noteDrained() {
+	if w.phase == phaseDraining && !w.drainDone && len(w.runs) == 0 && w.lanesClosed() {
+		w.drainDone = true
+		close(w.drained)
+	}
+}
+
+// lanesClosed reports whether nothing can arrive any more. REQUIRES: mu.
+func (w *Worker) lanesClosed() bool {
+	for _, c := range w.consumers {
+		if !c.closed {
+			return false
+		}
+	}
+	return true
+}
+
+// closeLanes ends all pulls, and waits for what the server has already sent.
+// REQUIRES: the phase is past phaseActive, so that nothing is opened again.
+func (w *Worker) closeLanes() {
+	w.registering.Lock()
+	defer w.registering.Unlock()
+	w.mu.Lock()
+	var open []*consumer
+	for _, c := range w.consumers {
+		if !c.closed {
+			c.closed = true
+			open = append(open, c)
+		}
+	}
+	up := w.connected
+	w.mu.Unlock()
+	limit := time.After(farewellTimeout)
+	for _, c := range open {
+		if up {
+			c.drain(limit)
+		} else {
+			c.drop()
+		}
+	}
+	w.mu.Lock()
+	defer w.unlock()
+	w.noteDrained()
+}
+
+// Stop drains and ends the worker: it stops pulling, hands back what is held,
+// lets handlers finish until ctx or Config.DrainTimeout ends, then cancels
+// them with ErrShutdown and hands their items back, waits (at most 5 s) for
+// the engine's answers to the last reports, and unregisters. It may be called
+// any number of times, at any time; every call returns once the worker has
+// ended. It returns an error when handlers had to be abandoned (ErrAbandoned)
+// or reports got no answer; the leases of those items run out by themselves.
+func (w *Worker) Stop(ctx context.Context) error {
+	w.stopOnce.Do(func() {
+		w.stopErr = w.shutDown(ctx)
+		close(w.stopped)
+	})
+	<-w.stopped
+	return w.stopErr
+}
+
+func (w *Worker) shutDown(ctx context.Context) error {
+	w.mu.Lock()
+	was := w.phase
+	w.phase = phaseStopping
+	w.handBackHeld("shutdown")
+	started := w.control != nil
+	w.unlock()
+	if was == phaseNew || !started {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.DrainTimeout)
+	defer cancel()
+	w.noIntake() // ends a registration that is under way
+	w.closeLanes()
+	err := w.finishHandlers(ctx)
+	if err == nil {
+		w.handlers.Wait()
+	}
+	err = errors.Join(err, w.finishReports())
+	w.unregister()
+
+	w.endLife()
+	w.reports.close()
+	_ = w.control.Unsubscribe() // fails only when the connection is closed
+	w.loops.Wait()
+	return err
+}
+
+// finishHandlers waits for the handlers, cancels them when ctx ends, and gives
+// up on those that do not return then.
+func (w *Worker) finishHandlers(ctx context.Context) error {
+	none := func() bool { return w.counts[running] == 0 && (w.counts[claiming] == 0 || !w.reportable()) }
+	if w.await(ctx, none) {
+		return nil
+	}
+	w.mu.Lock()
+	for _, r := range w.runs {
+		if r.state == running {
+			w.endRun(r, ErrShutdown, false)
+		}
+	}
+	w.unlock()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.abandonAfter)
+	defer cancel()
+	// A claim that is still unanswered is no reason to wait.
+	if w.await(last, func() bool { return w.counts[running] == 0 }) {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.unlock()
+	n := 0
+	for _, r := range w.runs {
+		if r.state == running {
+			r.gaveUp = true
+			n++
+			w.log.Error("a handler does not end: its item's lease will run out", "item", r.rawID, "type", string(r.reg.typ))
+		}
+	}
+	return fmt.Errorf("stop worker: %w: %d of them", ErrAbandoned, n)
+}
+
+// finishReports waits for the engine's answers to the last reports.
+func (w *Worker) finishReports() error {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	open := func() int { return len(w.runs) - w.counts[running] }
+	if w.await(ctx, func() bool { return open() == 0 || !w.reportable() }) && w.left(open) == 0 {
+		return nil
+	}
+	return fmt.Errorf("stop worker: %d reports got no answer from the engine; the leases of their items will run out", w.left(open))
+}
+
+func (w *Worker) left(open func() int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return open()
+}
+
+// reportable reports whether reports can still be answered. REQUIRES: mu.
+func (w *Worker) reportable() bool {
+	select {
+	case <-w.closed:
+		return false
+	default:
+		return true
+	}
+}
+
+// await waits until ok (asked with mu held) or ctx's end, and reports whether
+// it is ok.
+func (w *Worker) await(ctx context.Context, ok func() bool) bool {
+	wake := context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.changed.Broadcast()
+	})
+	defer wake()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting++
+	defer func() { w.waiting-- }()
+	for !ok() {
+		if ctx.Err() != nil {
+			return false
+		}
+		w.changed.Wait()
+	}
+	return true
+}
+
+// unregister takes the worker out at the engine, if it can be told.
+func (w *Worker) unregister() {
+	w.mu.Lock()
+	req, registered := wire.Unregister{Worker: string(w.cfg.ID), Session: w.session}, w.session != "" && w.connected
+	w.mu.Unlock()
+	if !registered {
+		return
+	}
+	var ok wire.OK
+	if err := w.call(context.Background(), wire.APIUnregister, req, &ok, farewellTimeout); err != nil {
+		w.log.Debug("could not unregister; the engine will notice by the missing heartbeats", "err", err)
+	}
+}

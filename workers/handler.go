@@ -1,0 +1,95 @@
+package workers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Handler runs one work item. The result is recorded as JSON (nil: none; a
+// json.RawMessage as it is), at most 256 KiB. An error makes the attempt
+// failed; it is retried unless marked by [Permanent].
+type Handler func(ctx context.Context, item *RawItem) (result any, err error)
+
+// Middleware wraps every handler of a worker.
+type Middleware func(next Handler) Handler
+
+// Option changes how one type is handled.
+type Option func(*registration)
+
+// Limit bounds how many items of the type run at once in this worker, below
+// its Concurrency.
+func Limit(n int) Option { return func(r *registration) { r.limit = n } }
+
+// Strict refuses params that have fields which the params type does not.
+func Strict() Option { return func(r *registration) { r.strict = true } }
+
+// registration is a type and its handler. limit is 0 for none.
+type registration struct {
+	typ     events.Type
+	handler Handler
+	limit   int
+	strict  bool
+
+	// Guarded by Worker.mu.
+	held    int // items of the type waiting for a slot
+	inSlots int // items of the type claiming or running
+}
+
+// Handle makes w run fn for items of a type, with their params decoded into a
+// T. Params that do not fit T fail the item for good, with code bad_params.
+// Mistakes (a bad or repeated type name, a call after Start) are reported by
+// Start.
+func Handle[T any](w *Worker, typ string, fn func(ctx context.Context, item *Item[T]) (result any, err error), opts ...Option) {
+	r := newRegistration(typ, opts)
+	if fn != nil {
+		r.handler = typed(fn, r.strict)
+	}
+	w.register(r)
+}
+
+// HandleRaw is Handle with the params left as they are.
+func HandleRaw(w *Worker, typ string, fn Handler, opts ...Option) {
+	r := newRegistration(typ, opts)
+	r.handler = fn
+	w.register(r)
+}
+
+func newRegistration(typ string, opts []Option) *registration {
+	r := &registration{typ: events.Type(typ)}
+	for _, o := range opts {
+		o(r)
+	}
+	return r
+}
+
+// Typed turns a handler with decoded params into a [Handler].
+func Typed[T any](fn func(ctx context.Context, item *Item[T]) (result any, err error)) Handler {
+	return typed(fn, false)
+}
+
+func typed[T any](fn func(context.Context, *Item[T]) (any, error), strict bool) Handler {
+	return func(ctx context.Context, raw *RawItem) (any, error) {
+		item := &Item[T]{RawItem: raw}
+		if err := decodeParams(raw.Raw, &item.Params, strict); err != nil {
+			err = fmt.Errorf("the params do not fit %T: %w", item.Params, err)
+			return nil, Permanent(WithCode(err, string(events.CodeBadParams)))
+		}
+		return fn(ctx, item)
+	}
+}
+
+func decodeParams(doc json.RawMessage, into any, strict bool) error {
+	if len(doc) == 0 {
+		doc = json.RawMessage("null")
+	}
+	if !strict {
+		return json.Unmarshal(doc, into)
+	}
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	dec.DisallowUnknownFields()
+	return dec.Decode(into)
+}

@@ -1,0 +1,67 @@
+package workers
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// RawItem is one work item as its handler sees it. It is safe for concurrent
+// use and must not be changed, apart from what middleware puts in its place.
+type RawItem struct {
+	ID       events.ID
+	Type     events.Type
+	Attempt  events.Attempt // this run's number, from 1
+	Raw      json.RawMessage
+	Labels   map[string]string
+	Deadline time.Time // when the context ends with ErrTimeout; zero: never
+	Trace    string    // the traceparent of its submission
+
+	// Sink takes the item's log records; nil drops them. The runtime sets it.
+	Sink func(at time.Time, level, message string)
+}
+
+// Item is a work item whose params have been decoded.
+type Item[T any] struct {
+	*RawItem
+	Params T
+}
+
+// The levels of log records.
+const (
+	LevelDebug = "debug"
+	LevelInfo  = "info"
+	LevelWarn  = "warn"
+	LevelError = "error"
+)
+
+// Log adds a record to the item's log, which anyone can follow. Level is one
+// of debug, info, warn, error (anything else becomes info); a message over
+// [MaxLogText] bytes is cut. Logging is best effort: it never fails or blocks
+// on the engine, and what is logged before the handler returns is sent before
+// its outcome.
+func (it *RawItem) Log(level, message string) {
+	if it.Sink == nil {
+		return
+	}
+	switch level {
+	case LevelDebug, LevelInfo, LevelWarn, LevelError:
+	default:
+		level = LevelInfo
+	}
+	it.Sink(time.Now(), level, cutText(message, MaxLogText))
+}
+
+// cutText shortens s to at most n bytes of valid UTF-8.
+func cutText(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 { // don't cut inside a character
+		n--
+	}
+	return s[:n]
+}

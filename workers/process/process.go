@@ -1,0 +1,201 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/workers"
+)
+
+// Bounds and defaults.
+const (
+	// MaxLogLines is how many lines of stderr become records of the item's log;
+	// further ones are dropped, and a last record says so.
+	MaxLogLines = 10_000
+	// DefaultGrace is the time from SIGTERM to SIGKILL.
+	DefaultGrace = 5 * time.Second
+	// DefaultPipeDelay is how long stdout and stderr may stay open after the
+	// child has exited and its group was killed.
+	DefaultPipeDelay = 2 * time.Second
+)
+
+// The exit codes with a meaning of their own (those of sysexits.h).
+const (
+	ExitRetryLater = 75 // EX_TEMPFAIL
+	ExitDataError  = 65 // EX_DATAERR
+)
+
+// The failure codes of child processes; see also events.FailKilled and
+// workers.FailBadResult.
+const (
+	FailRetryLater = "tempfail"
+	FailDataError  = "data_error"
+	FailExec       = "exec_failed"
+	failExitPrefix = "exit_"
+)
+
+type config struct {
+	argv      []string
+	dir       string
+	env       []string
+	grace     time.Duration
+	pipeDelay time.Duration
+}
+
+// Option changes how children are run.
+type Option func(*config)
+
+// Dir runs the children in a directory; by default that of the worker.
+func Dir(path string) Option { return func(c *config) { c.dir = path } }
+
+// Env adds variables (key=value) to the worker's own environment.
+func Env(kv ...string) Option { return func(c *config) { c.env = append(c.env, kv...) } }
+
+// Grace is the time from SIGTERM to SIGKILL; 0 kills at once.
+func Grace(d time.Duration) Option { return func(c *config) { c.grace = max(d, 0) } }
+
+// PipeDelay is how long a descendant that has left the process group may hold
+// the child's pipes open.
+func PipeDelay(d time.Duration) Option {
+	return func(c *config) { c.pipeDelay = max(d, time.Millisecond) }
+}
+
+// Handler runs cmd (the program and its arguments; no shell) for each item.
+// The program is looked up in PATH each time, so it may appear later.
+func Handler(cmd []string, opts ...Option) workers.Handler {
+	c := config{argv: append([]string(nil), cmd...), grace: DefaultGrace, pipeDelay: DefaultPipeDelay}
+	for _, o := range opts {
+		o(&c)
+	}
+	return c.handle
+}
+
+// handle runs one child to its end.
+func (c *config) handle(ctx context.Context, item *workers.RawItem) (any, error) {
+	if len(c.argv) == 0 || c.argv[0] == "" {
+		return nil, workers.Permanent(workers.WithCode(errors.New("no command is given to run"), FailExec))
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	out := &capture{max: events.MaxResultBytes}
+	log := &lineLogger{log: func(line string) { item.Log(workers.LevelInfo, line) }}
+	cmd := exec.Command(c.argv[0], c.argv[1:]...)
+	cmd.Dir = c.dir
+	cmd.Env = append(append(os.Environ(), c.env...), environment(item)...)
+	cmd.Stdin = bytes.NewReader(item.Raw) // a child that does not read it is no error
+	cmd.Stdout, cmd.Stderr = out, log
+	cmd.WaitDelay = c.pipeDelay
+	isolate(cmd)
+
+	err := c.run(ctx, cmd)
+	log.flush()
+	if cmd.Process == nil {
+		return nil, workers.WithCode(fmt.Errorf("start %s: %w", c.argv[0], err), FailExec)
+	}
+	return verdict(ctx, cmd.ProcessState, err, out, log.last)
+}
+
+func environment(item *workers.RawItem) []string {
+	return []string{
+		"WORK_ID=" + item.ID.String(),
+		"WORK_TYPE=" + string(item.Type),
+		"WORK_ATTEMPT=" + strconv.Itoa(int(item.Attempt)),
+		"WORK_CHECKPOINT=",
+	}
+}
+
+// run starts cmd, ends its group with ctx, and returns once it is reaped and
+// its pipes are closed.
+func (c *config) run(ctx context.Context, cmd *exec.Cmd) error {
+	// On Linux the child's parent-death signal is bound to the thread that
+	// started it; waiting for the child takes a thread anyway.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	exited, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		c.terminate(ctx, cmd, exited)
+	}()
+	if !awaitExit(cmd) {
+		err := cmd.Wait()
+		close(exited)
+		<-watched
+		return err
+	}
+	close(exited)
+	<-watched
+	killGroup(cmd)
+	return cmd.Wait()
+}
+
+// terminate ends the child's group when ctx does, unless the child exits
+// before.
+func (c *config) terminate(ctx context.Context, cmd *exec.Cmd, exited <-chan struct{}) {
+	select {
+	case <-exited:
+		return
+	case <-ctx.Done():
+	}
+	if c.grace > 0 {
+		terminateGroup(cmd)
+		grace := time.NewTimer(c.grace)
+		defer grace.Stop()
+		select {
+		case <-exited:
+			return
+		case <-grace.C:
+		}
+	}
+	killGroup(cmd)
+}
+
+// verdict says what an ended child means. waitErr is what Wait returned; only
+// the process's state counts, since a pipe that had to be closed is no failure.
+func verdict(ctx context.Context, state *os.ProcessState, waitErr error, out *capture, lastLine string) (any, error) {
+	if state == nil {
+		return nil, fmt.Errorf("wait for the child: %w", waitErr)
+	}
+	if state.Success() {
+		result, err := out.result()
+		if err != nil {
+			return nil, workers.Permanent(workers.WithCode(err, workers.FailBadResult))
+		}
+		return result, nil
+	}
+	err := errors.New(describe(state, lastLine))
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	switch code := state.ExitCode(); code {
+	case ExitRetryLater:
+		return nil, workers.WithCode(err, FailRetryLater)
+	case ExitDataError:
+		return nil, workers.Permanent(workers.WithCode(err, FailDataError))
+	case -1:
+		return nil, workers.WithCode(err, events.FailKilled)
+	default:
+		return nil, workers.WithCode(err, failExitPrefix+strconv.Itoa(code))
+	}
+}
+
+// describe is how the child ended, and the last thing that it said.
+func describe(state *os.ProcessState, lastLine string) string {
+	s := "the child ended with " + state.String()
+	if lastLine = strings.TrimSpace(lastLine); lastLine != "" {
+		s += ": " + lastLine
+	}
+	return s
+}

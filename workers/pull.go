@@ -1,0 +1,221 @@
+package workers
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// consumer is one consumer of the dispatch stream that this worker pulls from.
+type consumer struct {
+	name    string
+	subject string // of pull requests
+	reg     *registration
+	epoch   int // of the connection that its lanes belong to
+
+	// Guarded by Worker.mu.
+	lanes  []*lane
+	closed bool      // no more pulls
+	broken bool      // gone at the server: register again before pulling
+	pause  time.Time // no pulls before
+}
+
+// lane is an inbox that one pull request at a time is answered to, so that
+// what is still to come is known exactly.
+type lane struct {
+	inbox   string
+	sub     *nats.Subscription
+	left    int       // messages still to come; guarded by Worker.mu
+	expires time.Time // when they surely no longer come; guarded by Worker.mu
+}
+
+// openConsumer subscribes the lanes of a consumer. It talks to the network.
+func (w *Worker) openConsumer(stream, name string, reg *registration, epoch int) (*consumer, error) {
+	c := &consumer{name: name, reg: reg, epoch: epoch, subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + name}
+	for range pullLanes {
+		l := &lane{inbox: w.nc.NewInbox()}
+		sub, err := w.nc.Subscribe(l.inbox, func(m *nats.Msg) { w.onPulled(c, l, m) })
+		if err != nil {
+			c.drop()
+			return nil, fmt.Errorf("subscribe to the inbox of consumer %s: %w", name, err)
+		}
+		// What may be pending is bounded by what is asked for.
+		if err := sub.SetPendingLimits(-1, -1); err != nil {
+			w.log.Debug("can't lift the pending limits of an inbox", "err", err)
+		}
+		l.sub = sub
+		c.lanes = append(c.lanes, l)
+	}
+	return c, nil
+}
+
+// mend makes a consumer that was gone usable again. REQUIRES: Worker.mu.
+func (c *consumer) mend() {
+	if !c.broken {
+		return
+	}
+	c.broken = false
+	for _, l := range c.lanes {
+		l.left = 0
+	}
+}
+
+// drop gives up the lanes at once. What the server has sent and this worker
+// has not yet seen is lost to it; only its lease brings it back.
+func (c *consumer) drop() {
+	for _, l := range c.lanes {
+		_ = l.sub.Unsubscribe() // fails only when it is gone already
+	}
+}
+
+// drain gives up the lanes, having taken in everything that the server had
+// sent, and returns at the latest when limit is over.
+func (c *consumer) drain(limit <-chan time.Time) {
+	done := make(chan struct{}, len(c.lanes))
+	n := 0
+	for _, l := range c.lanes {
+		l.sub.SetClosedHandler(func(string) { done <- struct{}{} })
+		if err := l.sub.Drain(); err == nil {
+			n++
+		}
+	}
+	for ; n > 0; n-- {
+		select {
+		case <-done:
+		case <-limit:
+			c.drop()
+			return
+		}
+	}
+}
+
+// outstanding is how many messages are still to come. REQUIRES: Worker.mu.
+func (c *consumer) outstanding() (n int) {
+	for _, l := range c.lanes {
+		n += l.left
+	}
+	return n
+}
+
+// free is how many messages the worker wants from c. With several consumers
+// they share what is free, each getting at least one. REQUIRES: mu.
+func (w *Worker) free(c *consumer) int {
+	n := w.room()
+	if n <= 0 {
+		n = 0
+	}
+	n += w.allowance() - len(w.held)
+	if limit := c.reg.limit; limit > 0 {
+		n = min(n, limit-c.reg.inSlots-c.reg.held)
+	}
+	if n <= 0 {
+		return 0
+	}
+	k := len(w.consumers)
+	return (n + k - 1) / k
+}
+
+// refillAll asks every consumer for what there is room for. REQUIRES: mu.
+func (w *Worker) refillAll() {
+	if w.phase != phaseActive || !w.registered || !w.connected {
+		return
+	}
+	for _, c := range w.consumers {
+		w.refill(c)
+	}
+}
+
+// refill asks c for more once half of what was asked for has come. REQUIRES:
+// mu, and what refillAll checks.
+func (w *Worker) refill(c *consumer) {
+	if c.closed || c.broken {
+		return
+	}
+	want, coming := w.free(c), c.outstanding()
+	if want <= 0 || 2*coming > want {
+		return
+	}
+	now := time.Now()
+	if now.Before(c.pause) {
+		w.dueBy(c.pause)
+		return
+	}
+	for _, l := range c.lanes {
+		if l.left > 0 {
+			continue
+		}
+		l.left = want - coming
+		l.expires = now.Add(pullExpires + pullGrace)
+		w.dueBy(l.expires)
+		w.publish(c.subject, l.inbox, pullBody(l.left))
+		return
+	}
+}
+
+// pullBody is a request for n messages. It has no idle heartbeat: a lost
+// request shows by the clock.
+func pullBody(n int) []byte {
+	b := append(make([]byte, 0, 48), `{"batch":`...)
+	b = strconv.AppendInt(b, int64(n), 10)
+	b = append(b, `,"expires":`...)
+	b = strconv.AppendInt(b, int64(pullExpires), 10)
+	return append(b, '}')
+}
+
+// onPulled takes in one answer to a pull request: a dispatched message, or the
+// server's word that the request has ended.
+func (w *Worker) onPulled(c *consumer, l *lane, m *nats.Msg) {
+	w.mu.Lock()
+	defer w.unlock()
+	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
+		w.onPullStatus(c, l, status, m.Header.Get("Description"))
+		return
+	}
+	l.left = max(l.left-1, 0)
+	w.arrive(m)
+	if w.registered && w.connected && w.phase == phaseActive {
+		w.refill(c)
+	}
+}
+
+// onPullStatus ends a pull request. REQUIRES: mu.
+func (w *Worker) onPullStatus(c *consumer, l *lane, status, text string) {
+	if status == "100" {
+		return // an idle heartbeat; we ask for none
+	}
+	l.left = 0
+	switch {
+	case status == "408": // nothing came in 30 s
+	case status == "409" && (text == "Leadership Change" || text == "Server Shutdown"):
+		c.pause = time.Now().Add(backoffMin)
+	case status == "503", status == "409" && text == "Consumer Deleted", status == "404":
+		if !c.broken {
+			w.log.Info("a consumer is gone: registering again", "consumer", c.name, "status", status, "description", text)
+		}
+		c.broken = true
+		w.needRegister()
+	default:
+		w.log.Warn("a pull request was refused; trying again", "consumer", c.name, "status", status, "description", text)
+		c.pause = time.Now().Add(backoffMax)
+		w.needRegister()
+	}
+	w.refillAll()
+}
+
+// needRegister makes the session loop register. REQUIRES: mu.
+func (w *Worker) needRegister() {
+	w.registered = false
+	w.kickSession()
+}
+
+func (w *Worker) kickSession() {
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
+var errNoHandler = errors.New("the engine named a type that this worker did not register")

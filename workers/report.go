@@ -1,0 +1,312 @@
+package workers
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// report is one element of a report request. It has one owner at a time: the
+// queue, then the sender that took it.
+type report struct {
+	wire.Report
+	run   *run
+	tries int
+}
+
+// size is about how many bytes the report takes in a request.
+func (r *report) size() int { return 200 + len(r.Result) + len(r.Error) }
+
+// reporter is the queue of reports and its senders. The queue is bounded by
+// the worker's runs: each has at most one report.
+type reporter struct {
+	w *Worker
+
+	mu     sync.Mutex // taken after Worker.mu, never before it
+	some   *sync.Cond
+	queue  []*report
+	later  []*report // got no answer; come back when timer fires
+	timer  *time.Timer
+	up     bool // connected
+	closed bool
+}
+
+func newReporter(w *Worker) *reporter {
+	q := &reporter{w: w}
+	q.some = sync.NewCond(&q.mu)
+	return q
+}
+
+func (q *reporter) add(r *report) {
+	q.mu.Lock()
+	q.queue = append(q.queue, r)
+	q.mu.Unlock()
+	q.some.Signal()
+}
+
+// addLater puts reports back that got no answer, for another try after a
+// backoff with jitter.
+func (q *reporter) addLater(rs []*report) {
+	if len(rs) == 0 {
+		return
+	}
+	wait := backoffMax
+	for _, r := range rs {
+		wait = min(wait, backoff(r.tries))
+		r.tries++
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	q.later = append(q.later, rs...)
+	if q.timer == nil {
+		q.timer = time.AfterFunc(wait, q.retryNow)
+	}
+}
+
+// backoff is the wait before the next try, after so many.
+func backoff(tries int) time.Duration {
+	d := min(backoffMin<<min(tries, 10), backoffMax)
+	return d/2 + rand.N(d/2)
+}
+
+// retryNow makes everything that waits for another try due.
+func (q *reporter) retryNow() {
+	q.mu.Lock()
+	if q.timer != nil {
+		q.timer.Stop()
+		q.timer = nil
+	}
+	q.queue = append(q.queue, q.later...)
+	q.later = nil
+	q.mu.Unlock()
+	q.some.Broadcast()
+}
+
+func (q *reporter) setUp(up bool) {
+	q.mu.Lock()
+	q.up = up
+	q.mu.Unlock()
+	q.some.Broadcast()
+}
+
+func (q *reporter) close() {
+	q.mu.Lock()
+	q.closed = true
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	q.mu.Unlock()
+	q.some.Broadcast()
+}
+
+// take waits for reports and a connection, and takes what fits one request.
+// It returns nil once the reporter is closed.
+func (q *reporter) take(into []*report) []*report {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !q.closed && (len(q.queue) == 0 || !q.up) {
+		q.some.Wait()
+	}
+	if q.closed {
+		return nil
+	}
+	into = into[:0]
+	bytes := 0
+	for len(into) < min(len(q.queue), MaxReports) && bytes < MaxReportBytes {
+		r := q.queue[len(into)]
+		bytes += r.size()
+		into = append(into, r)
+	}
+	left := copy(q.queue, q.queue[len(into):])
+	clear(q.queue[left:])
+	q.queue = q.queue[:left]
+	return into
+}
+
+// run is one sender: one request outstanding at a time.
+func (q *reporter) run() {
+	defer q.w.loops.Done()
+	s := &sender{q: q}
+	for {
+		batch := q.take(s.batch)
+		if batch == nil {
+			return
+		}
+		s.batch = batch
+		s.send()
+	}
+}
+
+// sender keeps the buffers of one sender goroutine.
+type sender struct {
+	q       *reporter
+	batch   []*report
+	wire    []wire.Report
+	body    bytes.Buffer
+	replies []wire.Reported
+}
+
+// send asks the engine about the batch and passes the answers on.
+func (s *sender) send() {
+	w := s.q.w
+	asked := time.Now()
+	s.batch = w.dropLapsed(s.batch, asked)
+	if len(s.batch) == 0 {
+		return
+	}
+	err := s.ask()
+	if err != nil {
+		level := w.log.Debug
+		if !transient(err) {
+			level = w.log.Warn
+		}
+		level("reports got no answer; asking again", "reports", len(s.batch), "err", err)
+		s.q.addLater(s.batch)
+		return
+	}
+	s.q.addLater(w.answered(s.batch, s.replies, asked))
+}
+
+// ask sends the batch and reads the replies, one for each.
+func (s *sender) ask() error {
+	w := s.q.w
+	w.mu.Lock()
+	session := w.session
+	w.mu.Unlock()
+	s.wire = s.wire[:0]
+	for _, r := range s.batch {
+		r.Session = session
+		s.wire = append(s.wire, r.Report)
+	}
+	s.body.Reset()
+	enc := json.NewEncoder(&s.body)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s.wire); err != nil {
+		return fmt.Errorf("encode reports: %w", err)
+	}
+	reply, err := w.request(w.life, wire.APIReport, s.body.Bytes(), requestTimeout)
+	if err != nil {
+		return err
+	}
+	clear(s.replies)
+	s.replies = s.replies[:0]
+	if err := json.Unmarshal(reply, &s.replies); err != nil {
+		return fmt.Errorf("decode the engine's answer to reports: %w", err)
+	}
+	if len(s.replies) != len(s.batch) {
+		return fmt.Errorf("the engine answered %d of %d reports", len(s.replies), len(s.batch))
+	}
+	return nil
+}
+
+// dropLapsed forgets claims, and releases of what was never claimed, whose
+// lease is over: the engine has been told so by the server.
+func (w *Worker) dropLapsed(batch []*report, now time.Time) []*report {
+	w.mu.Lock()
+	defer w.unlock()
+	rest := batch[:0]
+	freed := false
+	for _, rep := range batch {
+		r := rep.run
+		if (r.state == claiming || r.state == returning) && r.lapsed(now) {
+			w.log.Warn("a pulled item's lease ran out before the engine answered", "item", r.rawID, "type", string(r.reg.typ))
+			w.setState(r, gone)
+			freed = true
+			continue
+		}
+		rest = append(rest, rep)
+	}
+	if freed {
+		w.moreWork()
+	}
+	return rest
+}
+
+// answered acts on the engine's answers and returns what must be asked again.
+func (w *Worker) answered(batch []*report, replies []wire.Reported, asked time.Time) (again []*report) {
+	w.mu.Lock()
+	defer w.unlock()
+	for i, rep := range batch {
+		var code events.Code
+		if e := replies[i].Error; e != nil {
+			code = e.Code
+		} else if !replies[i].OK {
+			code = events.CodeInternal
+		}
+		switch {
+		case code == events.CodeUnknownWorker, code == events.CodeWorkerIDInUse:
+			// Not the item's fault: without an ack, at worst its lease
+			// runs out and another worker gets it.
+			w.needRegister()
+			again = append(again, rep)
+		case transientCode(code):
+			again = append(again, rep)
+		case rep.Event == wire.ReportClaim:
+			w.claimAnswered(rep.run, &replies[i], code, asked)
+		default:
+			w.outcomeAnswered(rep, &replies[i], code)
+		}
+	}
+	w.moreWork()
+	return again
+}
+
+// claimAnswered acts on the definitive answer to a claim. REQUIRES: mu.
+func (w *Worker) claimAnswered(r *run, reply *wire.Reported, code events.Code, asked time.Time) {
+	if code == "" {
+		w.granted(r, reply, asked)
+		return
+	}
+	w.stats.Refused++
+	w.log.Debug("a claim was refused", "item", r.rawID, "type", string(r.reg.typ), "err", reply.Error)
+	w.finishRun(r)
+	if code == events.CodeDraining {
+		w.drainByEngine()
+	}
+}
+
+// outcomeAnswered acts on the definitive answer to anything else. REQUIRES: mu.
+func (w *Worker) outcomeAnswered(rep *report, reply *wire.Reported, code events.Code) {
+	r := rep.run
+	switch code {
+	case "":
+		switch rep.Event {
+		case wire.ReportComplete:
+			w.stats.Completed++
+		case wire.ReportFail:
+			w.stats.Failed++
+		case wire.ReportRelease:
+			w.stats.Released++
+		}
+	case events.CodeTooLarge, events.CodeBadRequest, events.CodeBadParams:
+		if rep.Event == wire.ReportComplete {
+			w.log.Warn("the engine refused a result; the item fails", "item", r.rawID, "type", string(r.reg.typ), "err", reply.Error)
+			w.reports.add(w.newReport(r, wire.Report{Event: wire.ReportFail, Error: reply.Error.Error(), Code: FailBadResult, Retryable: new(bool)}))
+			return
+		}
+		w.log.Error("the engine refused a report", "item", r.rawID, "event", rep.Event, "err", reply.Error)
+	default:
+		if r.state != returning {
+			w.log.Warn("an outcome came too late and was refused", "item", r.rawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
+		}
+	}
+	w.finishRun(r)
+}
+
+// transientCode reports whether a refusal may end by itself.
+func transientCode(c events.Code) bool {
+	switch c {
+	case events.CodeUnavailable, events.CodeInternal, events.CodeTimeout, events.CodeQueueFull:
+		return true
+	}
+	return false
+}

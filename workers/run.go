@@ -1,0 +1,343 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// runState is where a pulled message is in its life; see the package comment.
+type runState uint8
+
+const (
+	held      runState = iota
+	claiming           // holds a slot
+	running            // holds a slot
+	settling           // outcome reported, not answered
+	returning          // handed back unclaimed, not answered
+	gone               // not counted
+	numRunStates
+)
+
+// slowRun is the mean run time to begin with, and after an item had to wait:
+// long enough for nothing to be prefetched.
+const slowRun = time.Second
+
+// run is one dispatch of one item, from the pull to the ack.
+type run struct {
+	// Immutable.
+	id       events.ID
+	rawID    string // as in the header
+	token    string
+	attempt  int
+	reg      *registration
+	msg      *nats.Msg
+	lease    time.Duration
+	received time.Time
+
+	// Guarded by Worker.mu.
+	state   runState
+	renewAt time.Time               // next renewal of the lease
+	contact time.Time               // last renewal that may have arrived
+	cancel  context.CancelCauseFunc // set while running
+	stop    error                   // why its context was, or is to be, ended
+	letGo   bool                    // the engine no longer wants to hear of it
+	gaveUp  bool                    // Stop no longer waits for it
+}
+
+// parseRun reads a dispatched message. It finds the type's handler in types.
+func parseRun(msg *nats.Msg, types map[events.Type]*registration, now time.Time) (*run, error) {
+	r := &run{msg: msg, received: now, contact: now, rawID: msg.Header.Get(wire.HeaderID), token: msg.Header.Get(wire.HeaderToken)}
+	var err error
+	if r.id, err = events.ParseID(r.rawID); err != nil {
+		return nil, err
+	}
+	if _, err = wire.ParseToken(r.token); err != nil {
+		return nil, err
+	}
+	typ := msg.Header.Get(wire.HeaderType)
+	if r.reg = types[events.Type(typ)]; r.reg == nil {
+		return nil, fmt.Errorf("item %s is of type %q, which this worker has no handler for", r.id, typ)
+	}
+	if s := msg.Header.Get(wire.HeaderAttempt); s != "" {
+		if r.attempt, err = strconv.Atoi(s); err != nil {
+			return nil, fmt.Errorf("item %s has %q for an attempt", r.id, s)
+		}
+	}
+	r.lease = events.DefaultLease
+	if d, err := time.ParseDuration(msg.Header.Get(wire.HeaderLease)); err == nil && d > 0 {
+		r.lease = d
+	}
+	return r, nil
+}
+
+// lapsed reports whether the lease has run out if it was never renewed.
+func (r *run) lapsed(now time.Time) bool { return now.Sub(r.received) >= r.lease }
+
+// timeout is how long the attempt may take; 0 if nobody has said.
+func (r *run) timeout(reply *wire.Reported) time.Duration {
+	if reply.TimeoutMS > 0 {
+		return time.Duration(reply.TimeoutMS) * time.Millisecond
+	}
+	d, _ := time.ParseDuration(r.msg.Header.Get(wire.HeaderDeadline)) // absent: 0
+	return d
+}
+
+// holdUntil is when a held item is handed back.
+func (r *run) holdUntil() time.Time { return r.received.Add(min(HoldLimit, r.lease/4)) }
+
+// setState moves r and keeps the counts. REQUIRES: Worker.mu.
+func (w *Worker) setState(r *run, s runState) {
+	w.count(r, -1)
+	r.state = s
+	if s == gone {
+		delete(w.runs, r.token)
+		return
+	}
+	w.count(r, 1)
+}
+
+func (w *Worker) count(r *run, by int) {
+	w.counts[r.state] += by
+	switch r.state {
+	case held:
+		r.reg.held += by
+	case claiming, running:
+		r.reg.inSlots += by
+	}
+}
+
+// busy is the number of slots taken. REQUIRES: mu.
+func (w *Worker) busy() int { return w.counts[claiming] + w.counts[running] }
+
+// room is how many more items may be claimed. Outcomes under way do not hold a
+// slot, but no more of them than slots may pile up. REQUIRES: mu.
+func (w *Worker) room() int {
+	n := w.cfg.Concurrency
+	return min(n-w.busy(), 2*n-w.busy()-w.counts[settling])
+}
+
+// allowance is how many items may be held. REQUIRES: mu.
+func (w *Worker) allowance() int {
+	if w.meanRun >= PrefetchBelow {
+		return 0
+	}
+	return w.cfg.Prefetch
+}
+
+// arrive takes in a dispatched message. REQUIRES: mu.
+func (w *Worker) arrive(msg *nats.Msg) {
+	now := time.Now()
+	r, err := parseRun(msg, w.types, now)
+	if err != nil {
+		w.log.Error("a dispatched message can't be run and is dropped", "subject", msg.Subject, "err", err)
+		w.ack(msg)
+		return
+	}
+	if w.runs[r.token] != nil {
+		w.log.Warn("a dispatched message came twice; the second is ignored", "item", r.rawID)
+		return
+	}
+	w.runs[r.token] = r
+	w.count(r, 1)
+	if w.phase != phaseActive {
+		w.handBack(r, "shutdown")
+		return
+	}
+	w.held = append(w.held, r)
+	w.admit()
+	if r.state == held && len(w.held) > w.allowance() {
+		w.held = w.held[:len(w.held)-1] // r is the last
+		w.handBack(r, "no_slot")
+		return
+	}
+	if r.state == held {
+		w.dueBy(r.holdUntil())
+	}
+}
+
+// admit claims held items while there is room. REQUIRES: mu.
+func (w *Worker) admit() {
+	if len(w.held) == 0 {
+		return
+	}
+	rest := w.held[:0]
+	for i, r := range w.held {
+		if w.room() <= 0 {
+			rest = append(rest, w.held[i:]...)
+			break
+		}
+		if r.reg.limit > 0 && r.reg.inSlots >= r.reg.limit {
+			rest = append(rest, r)
+			continue
+		}
+		w.setState(r, claiming)
+		w.reports.add(w.newReport(r, wire.Report{Event: wire.ReportClaim, Start: true, Attempt: r.attempt}))
+	}
+	clear(w.held[len(rest):])
+	w.held = rest
+}
+
+// handBack returns a message that was never claimed. REQUIRES: mu; r is in no
+// list any more.
+func (w *Worker) handBack(r *run, reason string) {
+	w.setState(r, returning)
+	w.reports.add(w.newReport(r, wire.Report{Event: wire.ReportRelease, Reason: reason}))
+}
+
+// handBackHeld returns everything that waits for a slot. REQUIRES: mu.
+func (w *Worker) handBackHeld(reason string) {
+	for _, r := range w.held {
+		w.handBack(r, reason)
+	}
+	w.held = nil
+}
+
+func (w *Worker) newReport(r *run, rep wire.Report) *report {
+	rep.ID, rep.Token, rep.Worker = r.rawID, r.token, string(w.cfg.ID)
+	return &report{Report: rep, run: r}
+}
+
+// ack lets a message go. REQUIRES: mu.
+func (w *Worker) ack(msg *nats.Msg) { w.publish(msg.Reply, "", ackBody) }
+
+var (
+	ackBody   = []byte("+ACK")
+	renewBody = []byte("+WPI")
+)
+
+// finishRun drops a run and its message. REQUIRES: mu.
+func (w *Worker) finishRun(r *run) {
+	w.setState(r, gone)
+	w.ack(r.msg)
+}
+
+// granted starts a run whose claim was granted. REQUIRES: mu.
+func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
+	switch {
+	case r.letGo:
+		w.finishRun(r)
+		return
+	case w.phase != phaseActive:
+		w.setState(r, settling)
+		w.reports.add(w.newReport(r, wire.Report{Event: wire.ReportRelease, Reason: "shutdown"}))
+		return
+	}
+	item := &RawItem{
+		ID: r.id, Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.attempt)),
+		Raw: json.RawMessage(r.msg.Data), Trace: r.msg.Header.Get(wire.HeaderTrace),
+	}
+	if timeout := r.timeout(reply); timeout > 0 {
+		// Counted from when the claim was sent, so that this worker's own
+		// report of a timeout comes before the engine's timer.
+		item.Deadline = asked.Add(timeout)
+	}
+	ctx, cancel := context.WithCancelCause(w.base)
+	r.cancel = cancel
+	if r.stop != nil {
+		cancel(r.stop)
+	}
+	w.setState(r, running)
+	r.renewAt = r.received.Add(r.lease / 3)
+	w.dueBy(r.renewAt)
+	w.handlers.Add(1)
+	go w.execute(ctx, r, item)
+}
+
+// execute runs the handler and reports what came of it.
+func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
+	defer w.handlers.Done()
+	if s := r.msg.Header.Get(wire.HeaderLabels); s != "" {
+		item.Labels, _ = wire.ParseLabels(s) // written by the engine
+	}
+	item.Sink = w.logSink(item)
+	began := time.Now()
+	if !item.Deadline.IsZero() {
+		var done context.CancelFunc
+		ctx, done = context.WithDeadlineCause(ctx, item.Deadline, ErrTimeout)
+		defer done()
+	}
+	out := Invoke(ctx, r.reg.handler, item)
+	rep := outcomeReport(out, context.Cause(ctx))
+
+	w.mu.Lock()
+	defer w.unlock()
+	r.cancel(nil)
+	w.meanRun += (time.Since(began) - w.meanRun) / 8
+	switch {
+	case r.gaveUp:
+		w.setState(r, gone) // no ack: the lease decides
+	case r.letGo:
+		w.finishRun(r)
+	default:
+		w.setState(r, settling)
+		w.reports.add(w.newReport(r, rep))
+	}
+	w.moreWork()
+}
+
+// outcomeReport is the report of an outcome under the cause, if any, with
+// which the handler's context ended.
+func outcomeReport(out Outcome, cause error) wire.Report {
+	switch {
+	case out.Err == nil:
+		return wire.Report{Event: wire.ReportComplete, Result: out.Result}
+	case cause == ErrShutdown:
+		return wire.Report{Event: wire.ReportRelease, Reason: "shutdown"}
+	case cause == ErrLeaseLost:
+		return wire.Report{Event: wire.ReportRelease, Reason: "lease_lost"}
+	}
+	rep := wire.Report{
+		Event: wire.ReportFail, Error: cutText(out.Err.Error(), events.MaxErrorText),
+		Code: cutText(out.Code, events.MaxNameLen), RetryAfterMS: wire.Millis(min(out.RetryAfter, events.MaxDelay)),
+	}
+	if !out.Retryable {
+		rep.Retryable = new(bool)
+	}
+	return rep
+}
+
+// moreWork uses what a run has left. REQUIRES: mu.
+func (w *Worker) moreWork() {
+	w.admit()
+	w.refillAll()
+	w.noteDrained()
+}
+
+// endRun ends a run's context, now or as soon as it has one. letGo: the engine
+// does not want to hear of it again. REQUIRES: mu.
+func (w *Worker) endRun(r *run, cause error, letGo bool) {
+	r.letGo = r.letGo || letGo
+	if r.stop != nil {
+		return
+	}
+	r.stop = cause
+	if cause == ErrLeaseLost {
+		w.stats.LeasesLost++
+	}
+	if r.cancel != nil {
+		r.cancel(cause)
+	}
+}
+
+// logSink publishes an item's log records. They share the connection with the
+// reports, so a record is on its way before the outcome.
+func (w *Worker) logSink(item *RawItem) func(time.Time, string, string) {
+	subject := w.cfg.Names.Log(item.Type, item.ID)
+	return func(at time.Time, level, message string) {
+		body, err := json.Marshal(wire.LogRecord{At: at.UTC(), Level: level, Attempt: int(item.Attempt), Worker: string(w.cfg.ID), Message: message})
+		if err == nil {
+			err = w.nc.Publish(subject, body)
+		}
+		if err != nil {
+			w.log.Debug("a log record is lost", "item", item.ID.String(), "err", err)
+		}
+	}
+}

@@ -1,0 +1,301 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rig is a server, a fake engine, and what starts workers.
+type rig struct {
+	*fakeEngine
+	t   testing.TB
+	url string
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	s := startServer(t, t.TempDir(), -1)
+	return &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
+}
+
+// worker makes a worker on a connection of its own.
+func (r *rig) worker(cfg Config) *Worker {
+	r.t.Helper()
+	cfg.Logger = slog.New(slog.NewTextHandler(testWriter{r.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	w, err := New(connect(r.t, r.url), cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return w
+}
+
+func (r *rig) start(w *Worker) *Worker {
+	r.t.Helper()
+	if err := w.Start(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = w.Stop(ctx)
+	})
+	return w
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(b []byte) (int, error) {
+	if t, ok := w.t.(*testing.T); ok && t.Context().Err() == nil {
+		t.Log(strings.TrimSpace(string(b)))
+	}
+	return len(b), nil
+}
+
+type sum struct{ A, B int }
+
+func add(_ context.Context, it *Item[sum]) (any, error) { return it.Params.A + it.Params.B, nil }
+
+func TestRunsItems(t *testing.T) {
+	r := newRig(t)
+	w := r.worker(Config{})
+	Handle(w, "add", func(ctx context.Context, it *Item[sum]) (any, error) {
+		if it.Attempt != 1 || it.Type != "add" || it.Labels["k"] != "v <é>" || it.Trace != "00-x" || it.Deadline.IsZero() {
+			t.Errorf("the item is not what was dispatched: %+v", it.RawItem)
+		}
+		it.Log(LevelWarn, "adding")
+		it.Log("odd", strings.Repeat("é", MaxLogText))
+		return map[string]any{"sum <>": it.Params.A + it.Params.B}, nil
+	})
+	r.start(w)
+	id := r.submit("add", `{"A":1,"B":2}`, wire.HeaderLabels, "k=v <é>", wire.HeaderTrace, "00-x")
+	got := r.outcome(id, 1)
+	if got.Event != wire.ReportComplete || string(got.Result) != `{"sum <>":3}` {
+		t.Fatalf("got %+v", got)
+	}
+	r.untilAcked()
+	r.until("two log records", func() bool { return len(r.logs) == 2 })
+	if l := r.logs[0]; l.Level != "warn" || l.Message != "adding" || l.Attempt != 1 || l.Worker != string(w.ID()) {
+		t.Errorf("log record %+v", l)
+	}
+	if l := r.logs[1]; l.Level != "info" || len(l.Message) != MaxLogText {
+		t.Errorf("log record %s of %d bytes", l.Level, len(l.Message))
+	}
+	if err := w.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(r.gone, []string{string(w.ID())}) {
+		t.Errorf("unregistered: %v", r.gone)
+	}
+	if s := w.Stats(); s.Completed != 1 || s.Running+s.Held+s.Settling != 0 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+func TestManyItemsAreBatched(t *testing.T) {
+	r := newRig(t)
+	r.putsBack = true // on a busy machine some may be held for too long
+	w := r.worker(Config{Concurrency: 50})
+	var mu sync.Mutex
+	seen := map[events.ID]int{}
+	Handle(w, "add", func(_ context.Context, it *Item[sum]) (any, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[it.ID]++
+		return nil, nil
+	})
+	r.start(w)
+	const n = 3000
+	for range n {
+		r.submit("add", `{}`)
+	}
+	r.until("all completed", func() bool {
+		for _, it := range r.items {
+			if it.state != events.StateCompleted {
+				return false
+			}
+		}
+		return true
+	})
+	r.untilAcked()
+	mu.Lock()
+	defer mu.Unlock()
+	for id, k := range seen {
+		if k != 1 {
+			t.Fatalf("%s ran %d times", id, k)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.Logf("%d report requests for %d reports, the largest of %d", r.requests, 2*n, r.largest)
+	if len(seen) != n || r.requests > n+int(w.Stats().Released) || r.largest > MaxReports {
+		t.Errorf("%d items ran with %d requests, the largest of %d", len(seen), r.requests, r.largest)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	r := newRig(t)
+	boom := errors.New("boom")
+	w := r.worker(Config{})
+	handlers := map[string]func(context.Context, *Item[sum]) (any, error){
+		"plain":     func(context.Context, *Item[sum]) (any, error) { return nil, boom },
+		"permanent": func(context.Context, *Item[sum]) (any, error) { return nil, Permanent(WithCode(boom, "no_such_user")) },
+		"later": func(context.Context, *Item[sum]) (any, error) {
+			return nil, WithCode(RetryAfter(boom, 1500*time.Millisecond), "busy")
+		},
+		"panic": func(context.Context, *Item[sum]) (any, error) { panic(boom) },
+		"chan":  func(context.Context, *Item[sum]) (any, error) { return make(chan int), nil },
+		"large": func(context.Context, *Item[sum]) (any, error) { return strings.Repeat("x", events.MaxResultBytes), nil },
+		"longest": func(context.Context, *Item[sum]) (any, error) {
+			return nil, errors.New(strings.Repeat("é", events.MaxErrorText))
+		},
+	}
+	for typ, h := range handlers {
+		Handle(w, typ, h)
+	}
+	Handle(w, "strict", add, Strict())
+	r.start(w)
+	for _, c := range []struct {
+		typ, params string
+		code        string
+		retryable   bool
+		after       int64
+		text        string
+	}{
+		{"plain", `{}`, events.FailError, true, 0, "boom"},
+		{"permanent", `{}`, "no_such_user", false, 0, "boom"},
+		{"later", `{}`, "busy", true, 1500, "boom"},
+		{"panic", `{}`, events.FailPanic, true, 0, "worker_test.go"},
+		{"chan", `{}`, FailBadResult, false, 0, "written as JSON"},
+		{"large", `{}`, FailBadResult, false, 0, "at most"},
+		{"longest", `{}`, events.FailError, true, 0, "é"},
+		{"plain", `[1]`, "bad_params", false, 0, "do not fit"},
+		{"plain", `{"A":"x"}`, "bad_params", false, 0, "A"},
+		{"strict", `{"C":1}`, "bad_params", false, 0, "C"},
+	} {
+		got := r.outcome(r.submit(c.typ, c.params), 1)
+		retryable := got.Retryable == nil || *got.Retryable
+		if got.Event != wire.ReportFail || got.Code != c.code || retryable != c.retryable || got.RetryAfterMS != c.after ||
+			!strings.Contains(got.Error, c.text) || len(got.Error) > events.MaxErrorText {
+			t.Errorf("%s %s: got %+v", c.typ, c.params, got)
+		}
+	}
+	r.untilAcked()
+}
+
+func TestRefusedClaimDoesNotRun(t *testing.T) {
+	for _, code := range []events.Code{events.CodeStaleToken, events.CodeWrongState, events.CodeNotFound} {
+		t.Run(string(code), func(t *testing.T) {
+			r := newRig(t)
+			w := r.worker(Config{})
+			HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { t.Error("it ran"); return nil, nil })
+			r.refuse = func(wire.Report) *wire.Error { return &wire.Error{Code: code} }
+			r.start(w)
+			r.submit("x", `{}`)
+			poll(t, "the refusal", func() bool { return w.Stats().Refused == 1 })
+			r.untilAcked()
+		})
+	}
+}
+
+func TestRefusedResultFails(t *testing.T) {
+	r := newRig(t)
+	w := r.worker(Config{})
+	Handle(w, "add", add)
+	r.refuse = func(rep wire.Report) *wire.Error {
+		if rep.Event == wire.ReportComplete {
+			return &wire.Error{Code: events.CodeTooLarge, Message: "too much"}
+		}
+		return nil
+	}
+	r.start(w)
+	got := r.outcome(r.submit("add", `{}`), 1)
+	if got.Event != wire.ReportFail || got.Code != FailBadResult || got.Retryable == nil || *got.Retryable {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestMiddlewareOrder(t *testing.T) {
+	r := newRig(t)
+	w := r.worker(Config{})
+	var order []string
+	layer := func(name string) Middleware {
+		return func(next Handler) Handler {
+			return func(ctx context.Context, it *RawItem) (any, error) {
+				order = append(order, name)
+				return next(ctx, it)
+			}
+		}
+	}
+	w.Use(layer("outer"), layer("middle"))
+	Handle(w, "add", add)
+	w.Use(layer("inner"))
+	r.start(w)
+	r.outcome(r.submit("add", `{}`), 1)
+	if !slices.Equal(order, []string{"outer", "middle", "inner"}) {
+		t.Errorf("order %v", order)
+	}
+}
+
+func TestMistakesAreReportedTogether(t *testing.T) {
+	r := newRig(t)
+	w := r.worker(Config{})
+	Handle(w, "Bad Type", add)
+	Handle(w, "add", add)
+	Handle(w, "add", add)
+	Handle[sum](w, "nil", nil)
+	err := w.Start(t.Context())
+	for _, part := range []string{"Bad Type", "two handlers", "nil handler"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not mention %q: %v", part, err)
+		}
+	}
+	_, err = New(nil, Config{ID: "a b", Concurrency: -1, Capabilities: []string{"A"}})
+	for _, part := range []string{"ID", "Concurrency", "Capabilities", "connection"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not mention %q: %v", part, err)
+		}
+	}
+	if err := r.worker(Config{}).Start(t.Context()); err == nil {
+		t.Error("a worker without handlers started")
+	}
+}
+
+func TestForeignMessagesAreDropped(t *testing.T) {
+	r := newRig(t)
+	w := r.worker(Config{})
+	Handle(w, "add", add)
+	r.start(w)
+	for _, h := range []nats.Header{
+		{}, {wire.HeaderID: {"x"}}, {wire.HeaderID: {"01JD3V6YB2M4C9W8ZK5T7QXRNE"}, wire.HeaderToken: {"!"}},
+		{wire.HeaderID: {"01JD3V6YB2M4C9W8ZK5T7QXRNE"}, wire.HeaderToken: {"a"}, wire.HeaderType: {"other"}},
+	} {
+		if err := r.nc.PublishMsg(&nats.Msg{Subject: r.names.Run("add", ""), Header: h, Data: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.outcome(r.submit("add", `{}`), 1)
+	r.untilAcked()
+}
+
+func TestTypedDecodes(t *testing.T) {
+	h := Typed(add)
+	out := Invoke(t.Context(), h, &RawItem{Raw: json.RawMessage(`{"A":2,"B":3}`)})
+	if out.Err != nil || string(out.Result) != "5" {
+		t.Errorf("got %+v", out)
+	}
+}
