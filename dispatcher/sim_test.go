@@ -33,14 +33,20 @@ type sim struct {
 	handed uint64      // intake messages handed to the loop
 	ids    uint64
 	losses int // ownerships that have ended
-	// onAppend, if set, is asked before each append, and may end the process.
+	// onStage, if set, is told of each stage before it is run, and may end the
+	// process.
 	onStage func(stage string)
+	// choose says which of n stages goes next.
+	choose func(n int) int
+	// steps, if set, says how many steps settle takes before it leaves the rest
+	// for later, so that what comes next falls in between; negative: to rest.
+	steps func() int
 }
 
 var simStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newSim(t testing.TB, edit func(*Config)) *sim {
-	s := &sim{t: t, at: simStart, stream: eventlog.NewMemoryStream(0)}
+	s := &sim{t: t, at: simStart, stream: eventlog.NewMemoryStream(0), choose: func(int) int { return 0 }}
 	s.stream.Now = s.now
 	store, err := projector.Open("", projector.Options{InMemory: true})
 	if err != nil {
@@ -119,7 +125,11 @@ func (s *sim) stage(name string) {
 // settle runs everything to rest, at the present time.
 func (s *sim) settle() {
 	s.t.Helper()
-	for l := s.l; ; {
+	left := -1
+	if s.steps != nil {
+		left = s.steps()
+	}
+	for l := s.l; left != 0; left-- {
 		moved, err := s.step()
 		if s.l != l {
 			return // a hook has ended this one
@@ -153,7 +163,7 @@ func (s *sim) step() (moved bool, err error) {
 		moved = true
 	default:
 	}
-	pending := (len(l.urgent.jobs) + len(l.bulk.jobs))
+	pending := len(l.urgent.jobs) + len(l.bulk.jobs)
 	s.stage("decide")
 	if s.l != l {
 		return true, nil
@@ -161,18 +171,24 @@ func (s *sim) step() (moved bool, err error) {
 	if err := l.step(); err != nil {
 		return true, err
 	}
-	moved = moved || pending != (len(l.urgent.jobs)+len(l.bulk.jobs))
-	select {
-	case b := <-l.toAppend:
-		return true, s.append(b)
-	case b := <-l.toCommit:
-		return true, s.commit(b)
-	case jobs := <-l.toReply:
-		for _, j := range jobs {
-			j.finish()
-		}
-		return true, nil
-	default:
+	moved = moved || pending != len(l.urgent.jobs)+len(l.bulk.jobs)
+	var stages []func() error
+	if len(l.toAppend) > 0 {
+		stages = append(stages, func() error { return s.append(<-l.toAppend) })
+	}
+	if len(l.toCommit) > 0 {
+		stages = append(stages, func() error { return s.commit(<-l.toCommit) })
+	}
+	if len(l.toReply) > 0 {
+		stages = append(stages, func() error {
+			for _, j := range <-l.toReply {
+				j.finish()
+			}
+			return nil
+		})
+	}
+	if len(stages) > 0 {
+		return true, stages[s.choose(len(stages))]()
 	}
 	return moved || len(l.signals.wake) > 0 || l.nextWake() == 0, nil
 }
@@ -242,17 +258,27 @@ func (s *sim) tick(d time.Duration) {
 	s.settle()
 }
 
-// do decides commands and returns their outcomes: none, if the process or the
-// ownership ended before.
-func (s *sim) do(cmds ...events.Command) (out []Outcome) {
-	s.l.urgent.jobs = append(s.l.urgent.jobs, &commandJob{cmds: cmds, done: func(o []Outcome) { out = o }})
+// ask has commands decided; done is called unless the process ends before.
+func (s *sim) ask(done func([]Outcome), cmds ...events.Command) {
+	s.l.urgent.jobs = append(s.l.urgent.jobs, &commandJob{cmds: cmds, done: done})
 	s.settle()
+}
+
+// tell has reports decided, in the same way.
+func (s *sim) tell(done func([]wire.Reported), rs ...wire.Report) {
+	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: rs, done: done})
+	s.settle()
+}
+
+// do is ask to rest: no outcomes, if the process ended before.
+func (s *sim) do(cmds ...events.Command) (out []Outcome) {
+	s.ask(func(o []Outcome) { out = o }, cmds...)
 	return out
 }
 
+// report is tell to rest.
 func (s *sim) report(rs ...wire.Report) (out []wire.Reported) {
-	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: rs, done: func(a []wire.Reported) { out = a }})
-	s.settle()
+	s.tell(func(a []wire.Reported) { out = a }, rs...)
 	return out
 }
 
