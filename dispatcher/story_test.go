@@ -340,4 +340,3 @@ func (st *story) state() string {
 	fmt.Fprintf(&b, "  slots taken: %d, messages: %d", st.l.table.total(), len(st.world.msgs))
 	return b.String()
 }
-
