@@ -46,8 +46,17 @@ type sim struct {
 var simStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newSim(t testing.TB, edit func(*Config)) *sim {
-	s := &sim{t: t, at: simStart, stream: eventlog.NewMemoryStream(0), choose: func(int) int { return 0 }}
+	return newSimOn(t, eventlog.NewMemoryStream(0), nil, edit)
+}
+
+// newSimOn makes a sim on a log, and a dispatch stream, that another one may
+// have as well; nil: its own.
+func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*Config)) *sim {
+	s := &sim{t: t, at: simStart, stream: stream, choose: func(int) int { return 0 }}
 	s.stream.Now = s.now
+	if w == nil {
+		w = newWorld(s.now)
+	}
 	store, err := projector.Open("", projector.Options{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +66,7 @@ func newSim(t testing.TB, edit func(*Config)) *sim {
 			t.Error(err)
 		}
 	})
-	s.store, s.log, s.world = store, s.stream.Open(), newWorld(s.now)
+	s.store, s.log, s.world = store, s.stream.Open(), w
 	set := events.DefaultTypeSettings()
 	set.Backoff.Jitter = 0
 	s.cfg = Config{Log: s.log, Store: store, Alone: true, Owner: "sim", Defaults: set, Gone: 24 * time.Hour}
