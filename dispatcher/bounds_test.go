@@ -87,3 +87,25 @@ func TestIntakeSurvivesFailedAppends(t *testing.T) {
 	}
 	h.equalsLog()
 }
+
+// Answered intake messages are given free when the events that answer them are
+// surely on disk, and not before.
+func TestIntakeIsPurgedBehindWhatIsSynced(t *testing.T) {
+	c := &chaos{sim: newSim(t, nil), rng: newRand(1)}
+	for range 10 {
+		c.publish()
+	}
+	c.tick(AloneSyncWithin - time.Second)
+	if c.world.purged != 0 {
+		t.Fatalf("purged through %d already", c.world.purged)
+	}
+	c.publish()
+	c.tick(time.Second)
+	if through := c.world.purged; through == 0 || through > 10 {
+		t.Fatalf("purged through %d: the events of 10 messages are on disk", through)
+	}
+	c.tick(AloneSyncWithin)
+	if c.world.purged != 11 {
+		t.Fatalf("purged through %d of 11", c.world.purged)
+	}
+}

@@ -46,7 +46,7 @@ func newChaos(t testing.TB, seed uint64) *chaos {
 }
 
 func newChaosOn(t testing.TB, seed uint64, stream *eventlog.MemoryStream, w *world) *chaos {
-	c := &chaos{rng: rand.New(rand.NewPCG(seed, 1)), alive: map[string]int{"w0": 3}}
+	c := &chaos{rng: newRand(seed), alive: map[string]int{"w0": 3}}
 	c.sim = newSimOn(t, stream, w, func(cfg *Config) { cfg.MaxRunning = 12; cfg.Gone = 10 * time.Minute })
 	set := c.cfg.Defaults
 	set.MaxAttempts, set.Capacity = 50, 8
@@ -63,6 +63,8 @@ func newChaosOn(t testing.TB, seed uint64, stream *eventlog.MemoryStream, w *wor
 	}
 	return c
 }
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
 func (c *chaos) worker() string { return "w" + strconv.Itoa(c.rng.IntN(3)) }
 
