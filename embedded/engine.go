@@ -78,7 +78,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 		e.log = slog.New(slog.DiscardHandler)
 	}
 	if err := e.cfg.Validate(); err != nil {
-		return nil, err
+		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
 	for _, step := range []func(context.Context) error{e.openDir, e.openServer, e.openLog, e.openStore, e.startEngine, e.startFaces, e.startExecs} {
 		if err := step(ctx); err != nil {
@@ -170,7 +170,7 @@ func (e *Engine) connect(privileged bool, opts ...nats.Option) (*nats.Conn, erro
 	}
 	nc, err := nats.Connect(e.cfg.Server.NATSURL, append(append([]nats.Option{}, e.o.NATSOptions...), opts...)...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to NATS at %s: %w: start it, or correct nats_url", streamwright.Redact(e.cfg.Server.NATSURL), err)
+		return nil, events.WithCode(events.CodeUnavailable, fmt.Errorf("connect to NATS at %s: %w: start it, or correct nats_url", streamwright.Redact(e.cfg.Server.NATSURL), err))
 	}
 	return nc, nil
 }
@@ -237,7 +237,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: fmt.Sprintf("%s-%d", host, os.Getpid()), Version: Version,
 		Alone: e.srv != nil, MemoryOnly: e.o.Memory, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, Logger: e.log, Hooks: e.hooks(),
-		MaxParams: e.cfg.TypeDefaults().MaxParams,
+		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.intakeBytes(),
 	}
 	for name, t := range e.cfg.Types {
 		if t.Patch.Empty() {
@@ -274,7 +274,7 @@ func (e *Engine) hooks() dispatcher.Hooks {
 // newFaces makes the API, which answers once it is started.
 func (e *Engine) newFaces(ctx context.Context) error {
 	logs, err := api.OpenLogs(ctx, api.LogsConfig{
-		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.cfg.Limits.LogMaxBytes,
+		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.logsBytes(),
 	})
 	if err != nil {
 		return err

@@ -60,7 +60,8 @@ func TestCancelByControl(t *testing.T) {
 		t.Errorf("cause %v", err)
 	}
 	r.untilAcked()
-	if it := r.item(id); len(it.reports) != 0 {
+	// The engine is told that the run has let go, and of no outcome.
+	if it := r.item(id); len(it.reports) != 1 || it.reports[0].Event != wire.ReportRelease {
 		t.Errorf("a cancelled run was reported: %+v", it.reports)
 	}
 }

@@ -295,7 +295,7 @@ func (w *Worker) outcomeAnswered(rep *report, reply *wire.Reported, code events.
 		}
 		w.log.Error("the engine refused a report", "item", r.rawID, "event", rep.Event, "err", reply.Error)
 	default:
-		if r.state != returning {
+		if r.state != returning && !r.letGo {
 			w.log.Warn("an outcome came too late and was refused", "item", r.rawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
 		}
 	}
