@@ -93,10 +93,10 @@ func TestStreamsDeletedWhileItRuns(t *testing.T) {
 	}
 	h.finish(m, "w")
 	h.shortLease("sms") // leases are watched again, too
-	h.register("w", 4, "email", "sms")
+	h.register("v", 4, "sms")
 	h.submit("sms")
 	h.pull("sms")
-	h.finish(h.pull("sms"), "w")
+	h.finish(h.pull("sms"), "v")
 	h.equalsLog()
 }
 

@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -46,8 +45,17 @@ type sim struct {
 var simStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newSim(t testing.TB, edit func(*Config)) *sim {
-	s := &sim{t: t, at: simStart, stream: eventlog.NewMemoryStream(0), choose: func(int) int { return 0 }}
+	return newSimOn(t, eventlog.NewMemoryStream(0), nil, edit)
+}
+
+// newSimOn makes a sim on a log, and a dispatch stream, that another one may
+// have as well; nil: its own.
+func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*Config)) *sim {
+	s := &sim{t: t, at: simStart, stream: stream, choose: func(int) int { return 0 }}
 	s.stream.Now = s.now
+	if w == nil {
+		w = newWorld(s.now)
+	}
 	store, err := projector.Open("", projector.Options{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +65,7 @@ func newSim(t testing.TB, edit func(*Config)) *sim {
 			t.Error(err)
 		}
 	})
-	s.store, s.log, s.world = store, s.stream.Open(), newWorld(s.now)
+	s.store, s.log, s.world = store, s.stream.Open(), w
 	set := events.DefaultTypeSettings()
 	set.Backoff.Jitter = 0
 	s.cfg = Config{Log: s.log, Store: store, Alone: true, Owner: "sim", Defaults: set, Gone: 24 * time.Hour}
@@ -334,68 +342,4 @@ func (s *sim) run(m *simMsg, worker string) []wire.Reported {
 	done := claim
 	done.Event = wire.ReportComplete
 	return append(s.report(claim), s.report(done)...)
-}
-
-// check verifies what must hold at rest: the projection is what the log says,
-// and the loop's tables agree with it.
-func (s *sim) check() {
-	s.t.Helper()
-	ctx := context.Background()
-	rebuilt, err := projector.Rebuild(ctx, projectorLog{s.log}, "", projector.Options{InMemory: true}, s.l.appended, nil)
-	s.ok(err)
-	defer func() { s.ok(rebuilt.Close()) }()
-	want, err := rebuilt.Digest(ctx)
-	s.ok(err)
-	got, err := s.store.Digest(ctx)
-	s.ok(err)
-	if got != want {
-		s.t.Fatalf("the live store differs from one rebuilt from the log at %d", s.l.appended)
-	}
-	s.ok(s.consistent())
-}
-
-// consistent compares the loop's tables with the items.
-func (s *sim) consistent() error {
-	t := s.l.table
-	lanes, types := map[laneKey]int{}, map[events.Type]int{}
-	for tok, d := range t.byToken {
-		types[d.typ]++
-		lanes[laneKey{d.typ, d.lane}]++
-		if tok != d.token || (t.byID[d.id] != d && !d.lingering) {
-			return fmt.Errorf("dispatch %s of %s is in the table under another name", d.token, d.id)
-		}
-	}
-	for k, n := range t.byLane {
-		if n != lanes[k] {
-			return fmt.Errorf("lane %v counts %d, has %d", k, n, lanes[k])
-		}
-	}
-	for k, n := range t.byType {
-		if n != types[k] {
-			return fmt.Errorf("type %s counts %d, has %d", k, n, types[k])
-		}
-	}
-	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
-		err := s.store.InState(state, func(it *events.Item) error {
-			if d := t.byID[it.ID]; d == nil || d.token != it.Token || !d.claimed {
-				return fmt.Errorf("item %s is %s under %s and holds no slot", it.ID, it.State, it.Token)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// projectorLog is a log as the projector reads it.
-type projectorLog struct{ log eventlog.Log }
-
-func (p projectorLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error {
-	return p.log.Read(ctx, from, to, func(g eventlog.Group) error { return fn(eventlog.Group(g)) })
-}
-
-func (p projectorLog) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
-	return p.log.Checksum(ctx, seq)
 }
