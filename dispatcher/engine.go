@@ -37,6 +37,7 @@ type Engine struct {
 	position atomic.Uint64
 	answered atomic.Uint64 // intake position
 	epoch    atomic.Uint64
+	paused   atomic.Bool // the intake is not read
 	clock    atomic.Pointer[clock]
 
 	idMu    sync.Mutex // guards entropy

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -50,8 +51,9 @@ type loop struct {
 	hold     time.Time // nothing is dispatched before, after a push has failed
 	holdFor  time.Duration
 	closing  bool
-	answered uint64 // intake position that is durable
-	synced   uint64 // one that will be on disk at nextPurge
+	paused   *atomic.Bool // the intake is not read
+	answered uint64       // intake position that is durable
+	synced   uint64       // one that will be on disk at nextPurge
 	purged   uint64
 
 	nextWorker time.Time // when the next silent worker is gone; zero: never, here and below
@@ -106,7 +108,10 @@ func (l *loop) run(ctx context.Context) error {
 			urgent = l.requests
 		}
 		if !l.closing && l.bulk.room() {
-			bulk, intake = l.submits, l.intake
+			bulk = l.submits
+			if !l.paused.Load() {
+				intake = l.intake
+			}
 		}
 		select {
 		case j := <-urgent:

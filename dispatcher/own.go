@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -39,6 +40,7 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	}
 	l.requests, l.submits = e.requests.ch, e.submits.ch
 	l.durable = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
+	l.paused = &e.paused
 	if err := e.topology.ensureStreams(ctx); err != nil {
 		return nil, err
 	}
@@ -124,7 +126,7 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 		return nil, err
 	}
 	l := &loop{
-		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, durable: func(events.Seq, uint64) {},
+		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
 		table: t, ready: ready, timers: newWindow(projector.TimerKey.Less), slots: map[laneKey]int{}, dirty: map[events.Type]bool{},
 		building: &batch{}, appended: last, leases: map[events.Type]ackWait{},
 		nextSweep: clk.now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,

@@ -294,7 +294,7 @@ func TestEngineHTTP(t *testing.T) {
 			t.Errorf("metrics lack %s", want)
 		}
 	}
-	e.space.least = 1 << 62
+	e.space.least.Store(1 << 62)
 	e.space.look()
 	if code, body := read("/healthz"); code != 503 || !strings.Contains(body, "disk_low") {
 		t.Errorf("health on a full disk %d %s", code, body)

@@ -122,12 +122,14 @@ func inMemory(t *testing.T, toml string) *rig {
 	return newRig(t, embedded.Options{Memory: true, Config: parse(t, toml)})
 }
 
-// onDisk starts an engine with a data folder that nothing listens for.
+// onDisk starts an engine with a data folder; NATS is reached in-process alone.
 func onDisk(t *testing.T, toml string) *rig {
 	t.Helper()
-	return newRig(t, embedded.Options{
-		Dir: filepath.Join(t.TempDir(), "data"), NATSListen: config.Off, HTTP: config.Off, Durability: config.Interval, Config: parse(t, toml),
-	})
+	c := parse(t, toml)
+	if c.Server.HTTP == config.Default().Server.HTTP {
+		c.Server.HTTP = config.Off
+	}
+	return newRig(t, embedded.Options{Dir: filepath.Join(t.TempDir(), "data"), NATSListen: config.Off, Durability: config.Interval, Config: c})
 }
 
 func newRig(t *testing.T, o embedded.Options) *rig {

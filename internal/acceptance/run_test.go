@@ -392,3 +392,9 @@ func (p *protocolWorker) pull() pulled {
 	p.r.t.Fatal("nothing to pull")
 	return pulled{}
 }
+
+// claim claims what was pulled, and starts it.
+func (p *protocolWorker) claim(m pulled) wire.Reported {
+	p.r.t.Helper()
+	return p.report(wire.Report{ID: m.id, Token: m.token, Worker: p.id, Session: p.session, Event: wire.ReportClaim, Start: true})
+}
