@@ -168,7 +168,10 @@ func (c *Client) Saw(p wire.Position) {
 // connectError says why there is no connection, and what to do about it.
 func connectError(servers string, err error) error {
 	where := Redact(servers)
+	var malformed *url.Error
 	switch {
+	case errors.As(err, &malformed):
+		return events.Refuse(events.CodeBadRequest, "%s is no server URL (%v): write it as nats://host:port", where, malformed.Err)
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
 		return events.Refuse(events.CodeUnavailable, "the NATS server at %s refused the login (%v): give credentials that it knows", where, err)
 	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout), isDialError(err):

@@ -2,67 +2,136 @@ package streamwright_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/workers"
 )
 
-// Submit an item and wait for its outcome. It needs an engine, as `engine
-// serve` starts one, and a worker for the type.
-func Example() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	c, err := streamwright.Connect(ctx, "nats://127.0.0.1:4222")
+// submitGreeting is the README's client. The URL is that of `engine serve`:
+// nats://127.0.0.1:4222.
+func submitGreeting(ctx context.Context, url string) error {
+	c, err := streamwright.Connect(ctx, url)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer c.Close()
-	sub, err := c.Submit(ctx, streamwright.Item{Type: "email", Params: map[string]string{"to": "ada@example.org"}})
+	sub, err := c.Submit(ctx, streamwright.Item{Type: "greet", Params: map[string]string{"name": "Ada"}})
+	if err != nil {
+		return err
+	}
+	item, err := c.Wait(ctx, sub.ID)
+	fmt.Println(item.State, string(item.Result))
+	return err
+}
+
+// engineWithWorker is an engine in memory that other connections reach, with a
+// worker that greets.
+func engineWithWorker(ctx context.Context) (url string, stop func()) {
+	e, err := embedded.Start(ctx, embedded.Options{Memory: true, NATSListen: "127.0.0.1:0"})
 	if err != nil {
 		log.Fatal(err)
 	}
-	item, err := c.Wait(ctx, sub.ID)
-	fmt.Println(item.State, string(item.Result), err)
+	nc, err := e.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	w, err := workers.New(nc, workers.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	type person struct{ Name string }
+	workers.Handle(w, "greet", func(_ context.Context, it *workers.Item[person]) (any, error) {
+		return "hello " + it.Params.Name, nil
+	})
+	if err := w.Start(ctx); err != nil {
+		log.Fatal(err)
+	}
+	return e.URL(), func() {
+		err := w.Stop(ctx)
+		nc.Close()
+		if err := errors.Join(err, e.Stop(ctx)); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+// Submit an item and wait for its outcome.
+func Example() {
+	ctx := context.Background()
+	url, stop := engineWithWorker(ctx)
+	defer stop()
+	if err := submitGreeting(ctx, url); err != nil {
+		log.Fatal(err)
+	}
+	// Output: completed "hello Ada"
 }
 
 // Submit many items at once; each is accepted or refused on its own.
 func ExampleClient_SubmitMany() {
 	ctx := context.Background()
-	c, err := streamwright.Connect(ctx, "")
+	url, stop := engineWithWorker(ctx)
+	defer stop()
+	c, err := streamwright.Connect(ctx, url)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	items := make([]streamwright.Item, 10_000)
+	items := make([]streamwright.Item, 2_000)
 	for i := range items {
 		items[i] = streamwright.Item{Type: "thumbnail", Params: i, DedupKey: fmt.Sprint("picture-", i)}
 	}
+	items[7].Type = "Thumb Nail"
 	out, err := c.SubmitMany(ctx, items)
-	for i, s := range out {
-		if s.Error != nil {
-			log.Printf("item %d: %v", i, s.Error)
-		}
-	}
 	if err != nil {
 		log.Fatal(err)
 	}
+	accepted := 0
+	for i, s := range out {
+		if s.Error != nil {
+			fmt.Println("item", i, "is refused:", s.Error.Code)
+			continue
+		}
+		accepted++
+	}
+	fmt.Println(accepted, "accepted")
+	// Output:
+	// item 7 is refused: bad_type
+	// 1999 accepted
 }
 
-// Tail the events of dead e-mails, the last hour's first.
+// Follow the events of a type from the beginning of the log.
 func ExampleClient_Tail() {
 	ctx := context.Background()
-	c, err := streamwright.Connect(ctx, "")
+	url, stop := engineWithWorker(ctx)
+	defer stop()
+	c, err := streamwright.Connect(ctx, url)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	err = c.Tail(ctx, streamwright.TailOptions{
-		Types: []string{"email"}, Kinds: []string{"dead"}, Since: time.Now().Add(-time.Hour),
-	}, func(ev streamwright.Event) error {
-		fmt.Println(ev.At, ev.ID, string(ev.Data))
+	if _, err := c.Submit(ctx, streamwright.Item{Type: "greet", Params: map[string]string{"name": "Ada"}}); err != nil {
+		log.Fatal(err)
+	}
+	done := errors.New("seen enough")
+	err = c.Tail(ctx, streamwright.TailOptions{Types: []string{"greet"}, FromSeq: 1}, func(ev streamwright.Event) error {
+		fmt.Println(ev.Kind)
+		if ev.Kind.String() == "completed" {
+			return done
+		}
 		return nil
 	})
-	log.Fatal(err)
+	if !errors.Is(err, done) {
+		log.Fatal(err)
+	}
+	// Output:
+	// type_configured
+	// created
+	// queued
+	// claimed
+	// running
+	// completed
 }

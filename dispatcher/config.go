@@ -32,6 +32,7 @@ const (
 	DefaultGone       = 60 * time.Second // without a heartbeat
 	DefaultSweep      = 60 * time.Second
 	DefaultSyncWithin = 2 * time.Minute // a NATS server's sync_interval by default
+	AloneSyncWithin   = 5 * time.Second // of the embedded server, which syncs each second or each write
 )
 
 // Config is what an Engine is made of.
@@ -74,8 +75,8 @@ type Config struct {
 	Gone       time.Duration // a worker silent for so long is gone
 	Sweep      time.Duration // how often what a lost signal missed is looked for
 	// SyncWithin is how long after its acknowledgement an event is surely on
-	// disk: the server's sync interval, or, where it syncs every write, a second
-	// or so. Answered intake messages are purged no sooner, so the intake must
+	// disk: the server's sync interval, and a little. 0: AloneSyncWithin with
+	// Alone, else DefaultSyncWithin. Answered intake messages are purged no sooner, so the intake must
 	// have room for what is published in twice that time.
 	SyncWithin time.Duration
 
@@ -136,6 +137,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.SyncWithin == 0 {
 		c.SyncWithin = DefaultSyncWithin
+		if c.Alone {
+			c.SyncWithin = AloneSyncWithin
+		}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

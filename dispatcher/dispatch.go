@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
 )
 
 // prefetch is how many items a lane may have in flight for each slot of its
@@ -95,4 +96,14 @@ func (l *loop) laneSlots(key laneKey) int {
 		l.slots[key] = n
 	}
 	return n
+}
+
+// prefetch reads the items of a page in one go, in place of one by one as they
+// are dispatched.
+func (l *loop) prefetch(keys []projector.ReadyKey) error {
+	ids := make([]events.ID, len(keys))
+	for i, k := range keys {
+		ids[i] = k.ID
+	}
+	return l.state.Prefetch(ids)
 }

@@ -25,7 +25,7 @@ type intakeReader struct {
 
 	wake chan struct{}
 	mu   sync.Mutex // guards buf
-	buf  []intakeMsg
+	buf  []*intakeMsg
 }
 
 // readIntake follows the intake stream, and again when that was disturbed.
@@ -119,7 +119,7 @@ func (r *intakeReader) take(ctx context.Context, m jetstream.Msg) {
 }
 
 // grab takes the next batch that waits for the loop.
-func (r *intakeReader) grab() []intakeMsg {
+func (r *intakeReader) grab() []*intakeMsg {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := min(len(r.buf), maxIntakeBatch)

@@ -24,7 +24,7 @@ type intakeMsg struct {
 // intakeJob is a run of messages of the intake stream. When it is abandoned,
 // the next ownership reads them again: the log has not answered them.
 type intakeJob struct {
-	msgs   []intakeMsg
+	msgs   []*intakeMsg
 	budget *semaphore.Weighted
 }
 
@@ -33,7 +33,7 @@ func (j *intakeJob) len() int { return len(j.msgs) }
 // decide answers a message with events, whatever it is: those that refuse it
 // are as much of an answer.
 func (j *intakeJob) decide(l *loop, i int) error {
-	m := &j.msgs[i]
+	m := j.msgs[i]
 	if m.seq <= l.state.Meta().IntakeSeq {
 		return nil // read again after a disturbance
 	}
@@ -61,8 +61,8 @@ func (j *intakeJob) finish() {
 
 func (j *intakeJob) abandon(*events.Error) { j.finish() }
 
-func parseIntake(seq uint64, msg *nats.Msg, cfg *Config, newID events.ID) intakeMsg {
-	in := intakeMsg{seq: seq, msg: msg}
+func parseIntake(seq uint64, msg *nats.Msg, cfg *Config, newID events.ID) *intakeMsg {
+	in := &intakeMsg{seq: seq, msg: msg}
 	sub, err := wire.ParseSubmission(msg.Subject, msg.Header, msg.Data, cfg.Names)
 	if t, terr := events.ParseType(sub.Type); terr == nil {
 		in.typ = t

@@ -40,6 +40,7 @@ type loop struct {
 	urgent      backlog // reports, and whatever else is small
 	bulk        backlog // submissions, of which there may be any number
 	building    *batch
+	spare       []events.Event // room for the next batch's, used again
 	appending   bool
 	appended    events.Seq // last durable event
 	unprojected []*batch   // appended and not yet projected, oldest first
@@ -253,7 +254,8 @@ func (l *loop) flush() {
 	b.changes = l.state.TakeChanges()
 	b.after = l.appended
 	l.appending = true
-	l.building = &batch{}
+	l.building = &batch{events: l.spare}
+	l.spare = nil
 	l.toAppend <- b
 }
 
@@ -298,6 +300,8 @@ func (l *loop) effects(r appendResult) error {
 	if h := l.cfg.Hooks.Appended; h != nil {
 		h(len(b.events), r.res.Bytes, r.took)
 	}
+	clear(b.events) // what they refer to must not outlive them here
+	b.events, l.spare = nil, b.events[:0]
 	l.noteIntake(b.changes.Meta.IntakeSeq)
 	l.noteAcks()
 	l.typesChanged(b.changes.Types)

@@ -315,3 +315,68 @@ func TestLanesAndWorkersFindEachOther(t *testing.T) {
 		t.Fatalf("%+v", m)
 	}
 }
+
+// A claim and a cancel that become durable together: the slot is the worker's
+// until it lets go, and the worker is told.
+func TestCancelInTheBatchOfTheClaim(t *testing.T) {
+	s := newSim(t, nil)
+	s.register("w", 1, nil, "email")
+	id := s.submit(events.Submit{}).Decision.ID
+	m := s.world.pull(laneKey{"email", ""})
+	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
+	s.l.urgent.jobs = append(s.l.urgent.jobs,
+		&reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}},
+		&commandJob{cmds: []events.Command{events.Cancel{ID: id}}, done: func([]Outcome) {}})
+	s.settle()
+	if s.l.table.total() != 1 || fmt.Sprint(s.world.told) != "[w is told to cancel 1]" {
+		t.Fatalf("%d slots taken, told: %v", s.l.table.total(), s.world.told)
+	}
+	claim.Event = wire.ReportFail
+	s.report(claim)
+	if s.l.table.total() != 0 {
+		t.Fatal("the slot did not come back")
+	}
+}
+
+// What is taken back while a claim of it is being appended stays claimed.
+func TestRegistryChangesInTheBatchOfTheClaim(t *testing.T) {
+	s := newSim(t, nil)
+	s.register("w", 1, nil, "email")
+	id := s.submit(events.Submit{}).Decision.ID
+	m := s.world.pull(laneKey{"email", ""})
+	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
+	s.steps = func() int { return 1 }
+	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}})
+	s.ok(s.l.step()) // decided, and not appended yet
+	s.reg.remove("w", "")
+	s.ok(s.l.onSignals())
+	s.steps = nil
+	s.settle()
+	if s.world.msgs[m.seq] == nil || s.l.table.current(id) != m.token || s.item(id).State != events.StateRunning {
+		t.Fatal("the claimed run has lost its message or its slot")
+	}
+	s.ok(s.consistent())
+}
+
+// Pushes that fail are not tried again at once, and those that nobody answers
+// are found.
+func TestPushesThatFail(t *testing.T) {
+	s := newSim(t, nil)
+	s.register("w", 5, nil, "email")
+	s.world.down = true
+	for range 5 {
+		s.submit(events.Submit{})
+	}
+	s.tick(10 * time.Second)
+	if s.world.pushes > 200 {
+		t.Fatalf("%d pushes in 10 s", s.world.pushes)
+	}
+	s.world.down, s.world.silent = false, true
+	s.tick(3 * time.Second)
+	s.world.silent = false
+	s.tick(pushTimeout + maxHold)
+	if n := len(s.drain("email", "w")); n != 5 {
+		t.Fatalf("%d of 5 items came", n)
+	}
+	s.check()
+}

@@ -139,7 +139,7 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 		l.leases[t] = ackWait{applied: set.Lease()}
 		l.dirty[t] = true
 	}
-	ready.newLane, ready.unprojected = l.newLane, l.eachUnprojected
+	ready.newLane, ready.unprojected, ready.prefetch = l.newLane, l.eachUnprojected, l.prefetch
 	l.noteIntake(state.Meta().IntakeSeq)
 	if j := fileSettings(cfg, state); j.len() > 0 {
 		l.urgent.jobs = append(l.urgent.jobs, j)

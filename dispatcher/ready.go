@@ -27,6 +27,8 @@ type readyQueues struct {
 	// unprojected, if set, calls fn for the changes that the index may not show
 	// yet, in order.
 	unprojected func(fn func(before, after *events.Item))
+	// prefetch, if set, is told of keys whose items will be asked for soon.
+	prefetch func([]projector.ReadyKey) error
 }
 
 // readyIndex is the projection's ordered index of queued items.
@@ -156,6 +158,11 @@ func (r *readyQueues) page(q projector.ReadyQueue, w *window[projector.ReadyKey]
 		}
 	}
 	w.page(keys, last, end)
+	if r.prefetch != nil {
+		if err := r.prefetch(keys); err != nil {
+			return err
+		}
+	}
 	if r.unprojected != nil {
 		r.unprojected(func(before, after *events.Item) { r.amend(q, w, before, after, now) })
 	}

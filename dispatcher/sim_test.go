@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -33,15 +32,30 @@ type sim struct {
 	handed uint64      // intake messages handed to the loop
 	ids    uint64
 	losses int // ownerships that have ended
-	// onAppend, if set, is asked before each append, and may end the process.
+	// onStage, if set, is told of each stage before it is run, and may end the
+	// process.
 	onStage func(stage string)
+	// choose says which of n stages goes next.
+	choose func(n int) int
+	// steps, if set, says how many steps settle takes before it leaves the rest
+	// for later, so that what comes next falls in between; negative: to rest.
+	steps func() int
 }
 
 var simStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newSim(t testing.TB, edit func(*Config)) *sim {
-	s := &sim{t: t, at: simStart, stream: eventlog.NewMemoryStream(0)}
+	return newSimOn(t, eventlog.NewMemoryStream(0), nil, edit)
+}
+
+// newSimOn makes a sim on a log, and a dispatch stream, that another one may
+// have as well; nil: its own.
+func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*Config)) *sim {
+	s := &sim{t: t, at: simStart, stream: stream, choose: func(int) int { return 0 }}
 	s.stream.Now = s.now
+	if w == nil {
+		w = newWorld(s.now)
+	}
 	store, err := projector.Open("", projector.Options{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +65,7 @@ func newSim(t testing.TB, edit func(*Config)) *sim {
 			t.Error(err)
 		}
 	})
-	s.store, s.log, s.world = store, s.stream.Open(), newWorld(s.now)
+	s.store, s.log, s.world = store, s.stream.Open(), w
 	set := events.DefaultTypeSettings()
 	set.Backoff.Jitter = 0
 	s.cfg = Config{Log: s.log, Store: store, Alone: true, Owner: "sim", Defaults: set, Gone: 24 * time.Hour}
@@ -119,7 +133,11 @@ func (s *sim) stage(name string) {
 // settle runs everything to rest, at the present time.
 func (s *sim) settle() {
 	s.t.Helper()
-	for l := s.l; ; {
+	left := -1
+	if s.steps != nil {
+		left = s.steps()
+	}
+	for l := s.l; left != 0; left-- {
 		moved, err := s.step()
 		if s.l != l {
 			return // a hook has ended this one
@@ -153,7 +171,7 @@ func (s *sim) step() (moved bool, err error) {
 		moved = true
 	default:
 	}
-	pending := (len(l.urgent.jobs) + len(l.bulk.jobs))
+	pending := len(l.urgent.jobs) + len(l.bulk.jobs)
 	s.stage("decide")
 	if s.l != l {
 		return true, nil
@@ -161,18 +179,24 @@ func (s *sim) step() (moved bool, err error) {
 	if err := l.step(); err != nil {
 		return true, err
 	}
-	moved = moved || pending != (len(l.urgent.jobs)+len(l.bulk.jobs))
-	select {
-	case b := <-l.toAppend:
-		return true, s.append(b)
-	case b := <-l.toCommit:
-		return true, s.commit(b)
-	case jobs := <-l.toReply:
-		for _, j := range jobs {
-			j.finish()
-		}
-		return true, nil
-	default:
+	moved = moved || pending != len(l.urgent.jobs)+len(l.bulk.jobs)
+	var stages []func() error
+	if len(l.toAppend) > 0 {
+		stages = append(stages, func() error { return s.append(<-l.toAppend) })
+	}
+	if len(l.toCommit) > 0 {
+		stages = append(stages, func() error { return s.commit(<-l.toCommit) })
+	}
+	if len(l.toReply) > 0 {
+		stages = append(stages, func() error {
+			for _, j := range <-l.toReply {
+				j.finish()
+			}
+			return nil
+		})
+	}
+	if len(stages) > 0 {
+		return true, stages[s.choose(len(stages))]()
 	}
 	return moved || len(l.signals.wake) > 0 || l.nextWake() == 0, nil
 }
@@ -242,17 +266,27 @@ func (s *sim) tick(d time.Duration) {
 	s.settle()
 }
 
-// do decides commands and returns their outcomes: none, if the process or the
-// ownership ended before.
-func (s *sim) do(cmds ...events.Command) (out []Outcome) {
-	s.l.urgent.jobs = append(s.l.urgent.jobs, &commandJob{cmds: cmds, done: func(o []Outcome) { out = o }})
+// ask has commands decided; done is called unless the process ends before.
+func (s *sim) ask(done func([]Outcome), cmds ...events.Command) {
+	s.l.urgent.jobs = append(s.l.urgent.jobs, &commandJob{cmds: cmds, done: done})
 	s.settle()
+}
+
+// tell has reports decided, in the same way.
+func (s *sim) tell(done func([]wire.Reported), rs ...wire.Report) {
+	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: rs, done: done})
+	s.settle()
+}
+
+// do is ask to rest: no outcomes, if the process ended before.
+func (s *sim) do(cmds ...events.Command) (out []Outcome) {
+	s.ask(func(o []Outcome) { out = o }, cmds...)
 	return out
 }
 
+// report is tell to rest.
 func (s *sim) report(rs ...wire.Report) (out []wire.Reported) {
-	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: rs, done: func(a []wire.Reported) { out = a }})
-	s.settle()
+	s.tell(func(a []wire.Reported) { out = a }, rs...)
 	return out
 }
 
@@ -308,68 +342,4 @@ func (s *sim) run(m *simMsg, worker string) []wire.Reported {
 	done := claim
 	done.Event = wire.ReportComplete
 	return append(s.report(claim), s.report(done)...)
-}
-
-// check verifies what must hold at rest: the projection is what the log says,
-// and the loop's tables agree with it.
-func (s *sim) check() {
-	s.t.Helper()
-	ctx := context.Background()
-	rebuilt, err := projector.Rebuild(ctx, projectorLog{s.log}, "", projector.Options{InMemory: true}, s.l.appended, nil)
-	s.ok(err)
-	defer func() { s.ok(rebuilt.Close()) }()
-	want, err := rebuilt.Digest(ctx)
-	s.ok(err)
-	got, err := s.store.Digest(ctx)
-	s.ok(err)
-	if got != want {
-		s.t.Fatalf("the live store differs from one rebuilt from the log at %d", s.l.appended)
-	}
-	s.ok(s.consistent())
-}
-
-// consistent compares the loop's tables with the items.
-func (s *sim) consistent() error {
-	t := s.l.table
-	lanes, types := map[laneKey]int{}, map[events.Type]int{}
-	for tok, d := range t.byToken {
-		types[d.typ]++
-		lanes[laneKey{d.typ, d.lane}]++
-		if tok != d.token || (t.byID[d.id] != d && !d.lingering) {
-			return fmt.Errorf("dispatch %s of %s is in the table under another name", d.token, d.id)
-		}
-	}
-	for k, n := range t.byLane {
-		if n != lanes[k] {
-			return fmt.Errorf("lane %v counts %d, has %d", k, n, lanes[k])
-		}
-	}
-	for k, n := range t.byType {
-		if n != types[k] {
-			return fmt.Errorf("type %s counts %d, has %d", k, n, types[k])
-		}
-	}
-	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
-		err := s.store.InState(state, func(it *events.Item) error {
-			if d := t.byID[it.ID]; d == nil || d.token != it.Token || !d.claimed {
-				return fmt.Errorf("item %s is %s under %s and holds no slot", it.ID, it.State, it.Token)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// projectorLog is a log as the projector reads it.
-type projectorLog struct{ log eventlog.Log }
-
-func (p projectorLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error {
-	return p.log.Read(ctx, from, to, func(g eventlog.Group) error { return fn(eventlog.Group(g)) })
-}
-
-func (p projectorLog) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
-	return p.log.Checksum(ctx, seq)
 }

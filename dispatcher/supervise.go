@@ -38,7 +38,11 @@ func (e *Engine) supervise(ctx context.Context, l *loop) {
 		if errors.Is(err, eventlog.ErrFenced) {
 			wait = fencedRetake/2 + rand.N(fencedRetake)
 		}
-		e.cfg.Logger.Error("the ownership of the partition has ended: starting again from the log", "error", err, "in", wait)
+		if errors.Is(err, errReload) {
+			e.cfg.Logger.Info("the store was rebuilt: starting again from it")
+		} else {
+			e.cfg.Logger.Error("the ownership of the partition has ended: starting again from the log", "error", err, "in", wait)
+		}
 		if l = e.ownAgain(ctx, wait); l == nil {
 			return
 		}

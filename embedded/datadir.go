@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/streamwright/streamwright/events"
 )
 
 // FormatVersion is that of the data folder which this program writes and the
@@ -70,7 +72,7 @@ func lockDir(path string) (*os.File, error) {
 			return nil, fmt.Errorf("lock data folder %s: %w", path, err)
 		}
 		pid, _ := io.ReadAll(io.LimitReader(f, maxVersionBytes))
-		return nil, fmt.Errorf("lock data folder: %w: %s is in use by %s: stop that process, or choose another folder", ErrInUse, path, holder(string(pid)))
+		return nil, events.WithCode(events.CodeFolderInUse, fmt.Errorf("lock data folder: %w: %s is held by %s: stop that process, or choose another folder", ErrInUse, path, holder(string(pid))))
 	}
 	if err := writeWhole(f, strconv.Itoa(os.Getpid())+"\n"); err != nil {
 		f.Close()
@@ -114,7 +116,7 @@ func (d *dataDir) checkVersion() error {
 		return fmt.Errorf("read data folder's version: %s holds %q, not a number: this is no data folder of the engine, or it is damaged", file, text)
 	}
 	if n > FormatVersion {
-		return fmt.Errorf("open data folder: %w: %s has format %d, this program knows up to %d: use a newer program", ErrNewerFormat, d.path, n, FormatVersion)
+		return events.WithCode(events.CodeNewerFormat, fmt.Errorf("open data folder: %w: %s has format %d, this program knows up to %d: use a newer program", ErrNewerFormat, d.path, n, FormatVersion))
 	}
 	return nil
 }

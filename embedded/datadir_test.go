@@ -57,7 +57,7 @@ func TestDataDirOfOtherProcess(t *testing.T) {
 	for lines.Scan() && lines.Text() != "held" {
 	}
 	_, err = openDataDir(dir)
-	if want := fmt.Sprintf("is in use by process %d:", child.Process.Pid); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("is held by process %d:", child.Process.Pid); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), want) {
 		t.Errorf("while the child holds it: %v, want %q", err, want)
 	}
 	if err := child.Process.Kill(); err != nil {

@@ -78,7 +78,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 		e.log = slog.New(slog.DiscardHandler)
 	}
 	if err := e.cfg.Validate(); err != nil {
-		return nil, err
+		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
 	for _, step := range []func(context.Context) error{e.openDir, e.openServer, e.openLog, e.openStore, e.startEngine, e.startFaces, e.startExecs} {
 		if err := step(ctx); err != nil {
@@ -169,7 +169,7 @@ func (e *Engine) connect(privileged bool, opts ...nats.Option) (*nats.Conn, erro
 	}
 	nc, err := nats.Connect(e.cfg.Server.NATSURL, append(append([]nats.Option{}, e.o.NATSOptions...), opts...)...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to NATS at %s: %w: start it, or correct nats_url", streamwright.Redact(e.cfg.Server.NATSURL), err)
+		return nil, events.WithCode(events.CodeUnavailable, fmt.Errorf("connect to NATS at %s: %w: start it, or correct nats_url", streamwright.Redact(e.cfg.Server.NATSURL), err))
 	}
 	return nc, nil
 }

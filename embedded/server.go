@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -161,7 +162,7 @@ func startError(addr, fatal string) error {
 	if addr != config.Off {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			return fmt.Errorf("start NATS server: cannot listen on %s: %w: stop what uses it, or choose another address (nats_listen), or port 0 for any free one", addr, err)
+			return events.WithCode(events.CodeCannotListen, fmt.Errorf("start NATS server: cannot listen on %s: %w: stop what uses it, or choose another address (nats_listen), or port 0 for any free one", addr, err))
 		}
 		l.Close()
 	}

@@ -38,6 +38,14 @@ const (
 	CodeTimeout       Code = "timeout"
 )
 
+// The codes of an engine that does not start.
+const (
+	CodeBadConfig    Code = "bad_config"    // a setting that is unknown, unreadable or out of bounds
+	CodeCannotListen Code = "cannot_listen" // an address that is in use, or not this machine's
+	CodeFolderInUse  Code = "folder_in_use" // another process has the data folder
+	CodeNewerFormat  Code = "newer_format"  // a newer program has written the data folder
+)
+
 // Failure codes that the engine itself records in failed events.
 const (
 	FailLeaseExpired = "lease_expired"
@@ -66,6 +74,23 @@ func (e *Error) Is(target error) bool {
 func Refuse(c Code, format string, args ...any) *Error {
 	return &Error{Code: c, Message: fmt.Sprintf(format, args...)}
 }
+
+// WithCode gives an error a code. Its text, and what it wraps, stay as they
+// are; nil stays nil.
+func WithCode(c Code, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &coded{&Error{Code: c, Message: err.Error()}, err}
+}
+
+type coded struct {
+	code  *Error
+	cause error
+}
+
+func (e *coded) Error() string   { return e.cause.Error() }
+func (e *coded) Unwrap() []error { return []error{e.code, e.cause} }
 
 // CodeOf returns the code of err: that of the *Error in its chain, else
 // CodeInternal.

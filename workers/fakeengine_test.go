@@ -70,7 +70,6 @@ type fakeEngine struct {
 	beatMS    int64
 	window    int
 	items     map[string]*fakeItem
-	waiting   []*fakeItem // submitted while nothing may be dispatched
 	workers   map[string]string
 	tokens    uint64
 	completed int

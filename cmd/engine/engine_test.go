@@ -267,7 +267,7 @@ func TestProve(t *testing.T) {
 	e := fakeengine.Start(t)
 	t.Setenv("NATS_URL", e.URL)
 	engine(t, "", "verify").wants(t, 0, "equal: 300 events, replayed in 12ms, give the live store; digest abc\n")
-	engine(t, "", "rebuild").wants(t, 0, "rebuilt from 300 events, replayed in 12ms; digest abc\n")
+	engine(t, "", "rebuild").wants(t, 0, "rebuilt from 300 events, replayed in 12ms; `engine verify`")
 	engine(t, "", "rebuild", "--json").wants(t, 0, `"done":true`)
 	different := func() []byte {
 		return []byte(`{"done":true,"events":5,"total":5,"digest":"a","live":"b","elapsed_ms":1,"diff":["item X"]}`)

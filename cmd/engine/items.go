@@ -191,7 +191,9 @@ func (a *app) printItem(it streamwright.WorkItem) {
 	at("queued", it.QueuedAt)
 	at("claimed", it.ClaimedAt)
 	at("started", it.StartedAt)
-	at("deadline", it.Deadline)
+	if !it.State.Terminal() {
+		at("deadline", it.Deadline)
+	}
 	at("finished", it.FinishedAt)
 	if it.IntakeSeq > 0 {
 		field("intake seq", strconv.FormatUint(it.IntakeSeq, 10))

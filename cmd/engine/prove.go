@@ -41,7 +41,7 @@ func rebuildCommand(a *app) *cobra.Command {
 			if a.JSON {
 				return a.PrintJSON(p)
 			}
-			a.Printf("rebuilt from %s; digest %s\n", replayed(p), p.Digest)
+			a.Printf("rebuilt from %s; `engine verify` compares it with another replay\n", replayed(p))
 			return nil
 		},
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
 )
 
 // stopWithin bounds an orderly stop; after it the engine gives up in the
@@ -34,7 +35,7 @@ configuration file. Data is in one folder, which one process has at a time.`,
 			if file != "" {
 				c, err := config.Load(file)
 				if err != nil {
-					return err
+					return events.WithCode(events.CodeBadConfig, err)
 				}
 				o.Config = c
 			}

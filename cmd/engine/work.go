@@ -28,10 +28,9 @@ func workCommand(a *app) *cobra.Command {
 		Short: "Be a worker: run a command for each item of a type",
 		Long: "Registers as a worker for TYPE and runs COMMAND for each item, until it is interrupted; then it lets\n" +
 			"what runs finish. A second interrupt ends it at once.\n\n" +
-			"The command gets the params on standard input, and WORK_ID, WORK_TYPE, WORK_ATTEMPT and\n" +
-			"WORK_CHECKPOINT in its environment. Standard output is the result: its last line if that is JSON,\n" +
-			"else the text. Standard error is the item's log. Exit 0: done; 75: retry later; 65: not retryable;\n" +
-			"any other: failed, retried.",
+			"The command gets the params on standard input, and WORK_ID, WORK_TYPE and WORK_ATTEMPT in its\n" +
+			"environment. Standard output is the result: its last line if that is JSON, else the text. Standard\n" +
+			"error is the item's log. Exit 0: done; 75: retry later; 65: not retryable; any other: failed, retried.",
 		Example: "  engine work checksum -- sha256sum\n  engine work resize --concurrency 4 --capability gpu -- ./resize --quality 80",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash != 1 || len(args) < 2 {
@@ -66,7 +65,8 @@ func (a *app) work(ctx context.Context, cfg workers.Config, typ string, handler 
 	}
 	defer c.Close()
 	cfg.Names = wire.WithPrefix(a.Prefix)
-	cfg.Logger = slog.New(slog.NewTextHandler(a.Err, nil))
+	// What goes well is told by the lines below, not by the log.
+	cfg.Logger = slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w, err := workers.New(c.Conn(), cfg)
 	if err != nil {
 		return err

@@ -176,12 +176,12 @@ func TestServeDoesNotStart(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"NATS port":      {[]string{"--dir", data("a"), "--nats-listen", taken.Addr().String(), "--http", "off"}, []string{taken.Addr().String(), "in use", "nats_listen"}},
-		"HTTP port":      {[]string{"--dir", data("b"), "--nats-listen", "off", "--http", taken.Addr().String()}, []string{taken.Addr().String(), "in use", "http"}},
-		"data folder":    {[]string{"--dir", busy.dir, "--nats-listen", "off", "--http", "off"}, []string{busy.dir, fmt.Sprint("process ", busy.p.cmd.Process.Pid), "choose another folder"}},
-		"newer folder":   {[]string{"--dir", data("newer"), "--nats-listen", "off", "--http", "off"}, []string{"format 99", "newer program"}},
-		"no NATS":        {[]string{"--dir", data("c"), "--nats-url", "nats://bob:secret@127.0.0.1:1", "--http", "off"}, []string{"nats://***@127.0.0.1:1", "nats_url"}},
-		"typos":          {[]string{"--config", typos}, []string{typos + ":2: ", "max_runing", typos + ":5: ", "types.email.lease", typos + ":7: ", "EMail"}},
+		"NATS port":      {[]string{"--dir", data("a"), "--nats-listen", taken.Addr().String(), "--http", "off"}, []string{taken.Addr().String(), "in use", "nats_listen", "(cannot_listen)"}},
+		"HTTP port":      {[]string{"--dir", data("b"), "--nats-listen", "off", "--http", taken.Addr().String()}, []string{taken.Addr().String(), "in use", "http", "(cannot_listen)"}},
+		"data folder":    {[]string{"--dir", busy.dir, "--nats-listen", "off", "--http", "off"}, []string{busy.dir, fmt.Sprint("process ", busy.p.cmd.Process.Pid), "choose another folder", "(folder_in_use)"}},
+		"newer folder":   {[]string{"--dir", data("newer"), "--nats-listen", "off", "--http", "off"}, []string{"format 99", "newer program", "(newer_format)"}},
+		"no NATS":        {[]string{"--dir", data("c"), "--nats-url", "nats://bob:secret@127.0.0.1:1", "--http", "off"}, []string{"nats://***@127.0.0.1:1", "nats_url", "(unavailable)"}},
+		"typos":          {[]string{"--config", typos}, []string{typos + ":2: ", "max_runing", typos + ":5: ", "types.email.lease", typos + ":7: ", "EMail", "(bad_config)"}},
 		"no such config": {[]string{"--config", data("none.toml")}, []string{"none.toml"}},
 		"bad durability": {[]string{"--dir", data("d"), "--durability", "never"}, []string{"never", "always", "interval"}},
 	} {

@@ -58,7 +58,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	paths, more, err := files(o.Dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("read %s: %w: name a folder that is there", o.Dir, err)
 	}
 	if len(paths) == 0 {
 		return fmt.Errorf("there is no readable file under %s: name a folder that has some", o.Dir)
@@ -114,7 +114,7 @@ type demo struct {
 func (d *demo) start(ctx context.Context, data string) error {
 	quiet := slog.New(slog.DiscardHandler)
 	var err error
-	d.eng, err = embedded.Start(ctx, embedded.Options{Dir: data, Durability: config.Interval, NATSListen: config.Off, HTTP: config.Off, Logger: quiet})
+	d.eng, err = embedded.Start(ctx, embedded.Options{Dir: data, NATSListen: config.Off, HTTP: config.Off, Logger: quiet})
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (d *demo) run(ctx context.Context) error {
 func since(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }
 
 // submit submits one item for each file, and then all of them again: the
-// second time each is recognised by its dedup key or its id.
+// second time each is recognised by its idempotency key.
 func (d *demo) submit(ctx context.Context) ([]string, error) {
 	items := make([]streamwright.Item, len(d.paths))
 	for i, p := range d.paths {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -155,12 +156,27 @@ func (a *App) exit(cmd *cobra.Command, err error) int {
 	case a.JSON:
 		_ = json.NewEncoder(a.Err).Encode(wire.ErrorReply{Error: wire.FromError(err)})
 	default:
-		var e *events.Error
-		if errors.As(err, &e) {
-			a.Notef("%s: %s (%s)", cmd.CommandPath(), Clean(e.Message), e.Code)
-		} else {
-			a.Notef("%s: %s", cmd.CommandPath(), CleanLines(err.Error()))
-		}
+		a.Notef("%s: %s", cmd.CommandPath(), explain(err))
 	}
 	return ExitFailed
+}
+
+// explain is an error's text with its code. What is wrong with a configuration
+// is shown with one fault on a line.
+func explain(err error) string {
+	var e *events.Error
+	if !errors.As(err, &e) {
+		return Clean(err.Error())
+	}
+	faults := []string{e.Message}
+	if e.Code == events.CodeBadConfig {
+		faults = strings.Split(e.Message, "\n")
+	}
+	for i, f := range faults {
+		faults[i] = Clean(f)
+	}
+	if len(faults) == 1 {
+		return fmt.Sprintf("%s (%s)", faults[0], e.Code)
+	}
+	return fmt.Sprintf("%d things are wrong (%s)\n  %s", len(faults), e.Code, strings.Join(faults, "\n  "))
 }

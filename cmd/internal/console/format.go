@@ -30,16 +30,6 @@ func Clean(s string) string {
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
 }
 
-// CleanLines is Clean for each line of a text: several errors that are told
-// at once stand on lines of their own.
-func CleanLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		lines[i] = Clean(l)
-	}
-	return strings.Join(lines, "\n  ")
-}
-
 // Clip cleans text and shortens it to n characters.
 func Clip(s string, n int) string {
 	s = Clean(s)
