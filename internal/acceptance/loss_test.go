@@ -168,15 +168,21 @@ func TestDerivedStreamsDeletedUnderLoad(t *testing.T) {
 	held := r.submit(streamwright.Item{Type: "kept", DedupKey: "held"})
 	l := r.load("job")
 	for _, name := range []string{"WORK_DISPATCH", "WORK_LEASES", "KV_work_dedup", "KV_work_workers", "KV_work_partitions", "WORK_DISPATCH"} {
+		at := time.Now()
 		l.more(t, 200)
+		t.Logf("200 more items in %v, then delete %s", time.Since(at), name)
 		if err := r.js.DeleteStream(r.ctx, name); err != nil {
 			t.Fatalf("delete %s: %v", name, err)
 		}
 	}
 	l.more(t, 200)
 	ids := l.end(t)
+	begin := time.Now()
 	for _, id := range ids {
-		r.wait(id, events.StateCompleted)
+		if it := r.wait(id, events.StateCompleted); time.Since(begin) > time.Second {
+			t.Logf("item %s took until %v after the load: attempt %d, %v", id, time.Since(begin), it.Attempt, r.kinds(id))
+			begin = time.Now()
+		}
 	}
 	r.completedOnce(ids)
 	r.verify()
@@ -193,7 +199,9 @@ func TestDerivedStreamsDeletedUnderLoad(t *testing.T) {
 	}
 	// And after that leases still expire.
 	p := newProtocolWorker(r, "raw", "kept")
+	t.Logf("the buckets are back after %v", time.Since(begin))
 	m := p.pull()
+	t.Logf("pulled after %v", time.Since(begin))
 	if got := p.claim(m); !got.OK {
 		t.Fatalf("got %+v", got)
 	}

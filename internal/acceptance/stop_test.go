@@ -47,7 +47,7 @@ func TestWorkStopsInGoodOrder(t *testing.T) {
 			t.Errorf("got %+v", it)
 		}
 	}
-	if code := first.end(); code != 0 {
+	if code := first.ended(); code != 0 { // by itself, once drained
 		t.Errorf("exit code %d", code)
 	}
 
