@@ -10,8 +10,8 @@ import (
 
 // submit decides one item or an array of them.
 func (s *Service) submit(c *call) {
-	if s.DiskLow() {
-		c.reply(nil, errDiskLow)
+	if full := s.Full(); full != nil {
+		c.reply(nil, full.Why)
 		return
 	}
 	subs, array, errs, err := decodeMany[wire.Submit](c.req.Data(), events.MaxSubmitBatch)

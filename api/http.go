@@ -26,7 +26,7 @@ const (
 
 // Health is the body of /healthz.
 type Health struct {
-	Status    string        `json:"status"` // ok, or what is wrong: not_owner, behind, disk_low
+	Status    string        `json:"status"` // ok, or what is wrong: not_owner, behind, disk_low, store_full
 	Owner     string        `json:"owner"`
 	Epoch     uint64        `json:"epoch"`
 	Position  wire.Position `json:"position"`
@@ -38,13 +38,14 @@ type Health struct {
 func (s *Service) Health() Health {
 	pos, applied := s.Core.Position(), s.Queries.Applied()
 	h := Health{Status: "ok", Owner: s.Info.Owner, Epoch: uint64(s.Core.Epoch()), Position: wire.PositionOf(pos), Projected: wire.PositionOf(applied), Lag: lag(pos, applied)}
+	full := s.Full()
 	switch {
+	case full != nil:
+		h.Status = full.Status
 	case !s.Metrics.owned.Load():
 		h.Status = "not_owner"
 	case h.Lag > MaxLag:
 		h.Status = "behind"
-	case s.DiskLow():
-		h.Status = "disk_low"
 	}
 	return h
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"time"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -174,8 +173,8 @@ func (s *Service) stats(ctx context.Context, c *call) (any, error) {
 	for i, t := range types {
 		load := loads[t.Type]
 		st := wire.TypeStats{Type: string(t.Type), States: map[string]int64{}, Queued: map[int]int64{}, InFlight: load.InFlight, Capacity: t.Settings.Capacity, Workers: load.Workers}
-		if st.OldestMS, err = s.oldestMS(t, now); err != nil {
-			return nil, err
+		if !load.Oldest.IsZero() {
+			st.OldestMS = max(now.Sub(load.Oldest).Milliseconds(), 0)
 		}
 		for state, n := range t.Counts {
 			if n != 0 {
@@ -190,17 +189,6 @@ func (s *Service) stats(ctx context.Context, c *call) (any, error) {
 		reply.Types[i] = st
 	}
 	return reply, nil
-}
-
-func (s *Service) oldestMS(t events.TypeInfo, now time.Time) (int64, error) {
-	if t.Counts[events.StateQueued] == 0 {
-		return 0, nil
-	}
-	oldest, err := s.Queries.OldestQueued(t.Type)
-	if err != nil || oldest.IsZero() {
-		return 0, err
-	}
-	return max(now.Sub(oldest).Milliseconds(), 0), nil
 }
 
 func (s *Service) workers(_ context.Context, c *call) (any, error) {

@@ -49,11 +49,18 @@ type Config struct {
 	// OwnedByFile lists those settings of a type that engine.toml names and that
 	// wanted would change.
 	OwnedByFile func(t events.Type, wanted events.TypeSettings) []string
-	// DiskLow says that submissions must be refused for want of disk space.
-	DiskLow func() bool
+	// Full says why submissions must be refused for want of room; nil: they
+	// need not.
+	Full func() *Full
 	// Info is the part of the info reply that never changes.
 	Info   wire.InfoReply
 	Logger *slog.Logger
+}
+
+// Full is what stands in the way of new work.
+type Full struct {
+	Status string        // in the health reply
+	Why    *events.Error // to who submits
 }
 
 // Service answers the engine's requests.
@@ -82,8 +89,8 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Metrics == nil {
 		cfg.Metrics = NewMetrics()
 	}
-	if cfg.DiskLow == nil {
-		cfg.DiskLow = func() bool { return false }
+	if cfg.Full == nil {
+		cfg.Full = func() *Full { return nil }
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -213,7 +220,6 @@ func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
 
 var (
 	errClosing = &events.Error{Code: events.CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: time.Second}
-	errDiskLow = &events.Error{Code: events.CodeUnavailable, Message: "the engine's disk is nearly full: make room there (min_free_bytes), then ask again", RetryAfter: 5 * time.Second}
 	errBusy    = &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many requests of this kind under way as it takes: ask again", RetryAfter: 50 * time.Millisecond}
 )
 

@@ -38,7 +38,7 @@ func (l *Limits) fields() []field {
 		integer("max_running", &l.MaxRunning, strconv.Itoa(DefaultMaxRunning), "items dispatched or running at once, over all types"),
 		size("max_store_bytes", &l.MaxStoreBytes, "what the disk allows", "bound of the embedded JetStream on disk"),
 		size("max_memory_bytes", &l.MaxMemoryBytes, "1GiB", "bound of the embedded JetStream's memory streams"),
-		size("min_free_bytes", &l.MinFreeBytes, "256MiB", "free disk space below which `work.api.submit` is refused and `/healthz` says so"),
+		size("min_free_bytes", &l.MinFreeBytes, "256MiB", "free disk space below which new work is refused (`unavailable`; plain publishes wait in the intake) and `/healthz` says so"),
 		duration("log_max_age", &l.LogMaxAge, "168h", "items' log records older than this are dropped"),
 		size("log_max_bytes", &l.LogMaxBytes, "1GiB", "bound of all items' logs together; the oldest are dropped"),
 	}

@@ -9,6 +9,8 @@ import (
 // process's monotonic clock, and never before the last event's. It may be
 // read by anyone.
 type clock struct {
+	local func() time.Time // this process's; time.Now but in tests
+
 	mu    sync.Mutex
 	base  time.Time // partition time ...
 	since time.Time // ... at this local time (with its monotonic reading)
@@ -20,18 +22,16 @@ type clock struct {
 const maxSlew = 50 * time.Millisecond
 
 // newClock starts at the later of the server's time and the last event's.
-func newClock(server, lastEvent time.Time) *clock {
-	if lastEvent.After(server) {
-		server = lastEvent
-	}
-	return &clock{base: server.UTC(), since: time.Now(), last: server.UTC()}
+func newClock(local func() time.Time, server, lastEvent time.Time) *clock {
+	base := later(server, lastEvent).UTC().Round(0)
+	return &clock{local: local, base: base, since: local(), last: base}
 }
 
 // now is the time, never before one given out earlier.
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.base.Add(time.Since(c.since))
+	t := c.base.Add(c.local().Sub(c.since))
 	if t.Before(c.last) {
 		return c.last
 	}
@@ -47,7 +47,22 @@ func (c *clock) until(t time.Time) time.Duration { return max(t.Sub(c.now()), 0)
 func (c *clock) correct(server time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	diff := server.Sub(c.base.Add(time.Since(c.since)))
+	diff := server.Sub(c.base.Add(c.local().Sub(c.since)))
 	c.base = c.base.Add(min(max(diff, -maxSlew), maxSlew))
 	return diff
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// sooner is the earlier of two times, where the zero time means never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
 }

@@ -2,7 +2,10 @@ package dispatcher
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,6 +21,7 @@ const (
 	MaxRequests    = 1024 // requests waiting to be decided
 	MaxUnprojected = 8    // batches appended and not yet projected
 	maxIntakeBatch = 256  // intake messages handed to the loop at once
+	maxPulled      = 1000 // intake messages on their way from the server
 	maxReplies     = 64   // batches whose replies are not sent yet
 )
 
@@ -27,6 +31,8 @@ const (
 	DefaultHeartbeat  = 20 * time.Second
 	DefaultGone       = 60 * time.Second // without a heartbeat
 	DefaultSweep      = 60 * time.Second
+	DefaultSyncWithin = 2 * time.Minute // a NATS server's sync_interval by default
+	AloneSyncWithin   = 5 * time.Second // of the embedded server, which syncs each second or each write
 )
 
 // Config is what an Engine is made of.
@@ -68,6 +74,11 @@ type Config struct {
 	Heartbeat  time.Duration // that workers are asked for, at most
 	Gone       time.Duration // a worker silent for so long is gone
 	Sweep      time.Duration // how often what a lost signal missed is looked for
+	// SyncWithin is how long after its acknowledgement an event is surely on
+	// disk: the server's sync interval, and a little. 0: AloneSyncWithin with
+	// Alone, else DefaultSyncWithin. Answered intake messages are purged no sooner, so the intake must
+	// have room for what is published in twice that time.
+	SyncWithin time.Duration
 
 	Hooks  Hooks
 	Logger *slog.Logger
@@ -124,6 +135,12 @@ func (c Config) WithDefaults() Config {
 	if c.Sweep == 0 {
 		c.Sweep = DefaultSweep
 	}
+	if c.SyncWithin == 0 {
+		c.SyncWithin = DefaultSyncWithin
+		if c.Alone {
+			c.SyncWithin = AloneSyncWithin
+		}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -139,5 +156,22 @@ func (c Config) Validate() error {
 	if c.MaxRunning < 1 {
 		errs = append(errs, errors.New("dispatcher: max_running must be at least 1"))
 	}
-	return errors.Join(append(errs, c.Defaults.Validate())...)
+	if c.Heartbeat < 0 || c.Gone < 0 || c.Sweep < 0 || c.SyncWithin < 0 {
+		errs = append(errs, errors.New("dispatcher: Heartbeat, Gone, Sweep and SyncWithin must not be negative"))
+	}
+	if err := c.Defaults.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("dispatcher: default settings: %w", err))
+	}
+	if n := len(c.FileTypes); n > events.MaxTypes {
+		errs = append(errs, fmt.Errorf("dispatcher: the file sets %d types: at most %d", n, events.MaxTypes))
+	}
+	for _, t := range slices.Sorted(maps.Keys(c.FileTypes)) {
+		if _, err := events.ParseType(string(t)); err != nil {
+			errs = append(errs, fmt.Errorf("dispatcher: %w", err))
+		}
+		if err := c.FileTypes[t](c.Defaults).Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("dispatcher: settings of type %s: %w", t, err))
+		}
+	}
+	return errors.Join(errs...)
 }

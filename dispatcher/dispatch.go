@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
 )
 
 // prefetch is how many items a lane may have in flight for each slot of its
@@ -16,8 +17,16 @@ func random() uint64 { return rand.Uint64() }
 
 // dispatch sends what is ready to the lanes that have room, best first.
 func (l *loop) dispatch() error {
+	l.stalled = false
+	if len(l.dirty) == 0 {
+		return nil
+	}
+	now := l.clock.now()
+	if l.hold.After(now) {
+		return nil
+	}
 	for t := range l.dirty {
-		again, err := l.dispatchType(t)
+		again, err := l.dispatchType(t, now)
 		if err != nil {
 			return err
 		}
@@ -30,9 +39,8 @@ func (l *loop) dispatch() error {
 
 // dispatchType sends a type's ready items as long as there is room. again says
 // that it stopped for something that will pass by itself.
-func (l *loop) dispatchType(t events.Type) (again bool, err error) {
+func (l *loop) dispatchType(t events.Type, now time.Time) (again bool, err error) {
 	set, _ := l.state.Settings(t)
-	now := l.clock.now()
 	admits := func(lane string) bool {
 		key := laneKey{t, lane}
 		return l.table.byLane[key] < min(prefetch*l.laneSlots(key), maxPending)
@@ -41,8 +49,9 @@ func (l *loop) dispatchType(t events.Type) (again bool, err error) {
 		if l.table.total() >= l.cfg.MaxRunning {
 			return true, nil
 		}
-		b, ok, stalled, err := l.ready.best(t, set.AgeStep(), now, admits, l.caughtUp())
+		b, ok, stalled, err := l.ready.best(t, set.AgeStep(), now, admits)
 		if err != nil || !ok {
+			l.stalled = l.stalled || stalled
 			return stalled, err
 		}
 		b.win.remove(b.key)
@@ -69,7 +78,10 @@ func (l *loop) push(id events.ID, lane string, set events.TypeSettings, now time
 	l.tokens++
 	d := &dispatched{id: id, token: events.NewToken(l.state.Meta().Epoch, l.tokens), typ: it.Type, lane: lane, at: now}
 	l.table.add(d)
-	l.pusher.push(it, params, d.token, set.Lease(), lane)
+	l.out.push(it, params, d.token, set.Lease(), lane)
+	if l.nextAck.IsZero() {
+		l.nextAck = now.Add(pushTimeout)
+	}
 	if h := l.cfg.Hooks.Dispatched; h != nil {
 		h(it.Type)
 	}
@@ -84,4 +96,14 @@ func (l *loop) laneSlots(key laneKey) int {
 		l.slots[key] = n
 	}
 	return n
+}
+
+// prefetch reads the items of a page in one go, in place of one by one as they
+// are dispatched.
+func (l *loop) prefetch(keys []projector.ReadyKey) error {
+	ids := make([]events.ID, len(keys))
+	for i, k := range keys {
+		ids[i] = k.ID
+	}
+	return l.state.Prefetch(ids)
 }

@@ -31,11 +31,38 @@
 // workers' heartbeats. They decide whether something happens now, never what
 // an event means.
 //
+// A dispatch is taken back (its worker left, its message was lost, its order
+// has changed) only if no decided claim stands against it, whether durable
+// yet or not; its item then goes out again under another token. What asks the
+// server for anything is behind the interface outside, and never waited for:
+// the answer, or its absence, comes back as a signal, and the sweep looks for
+// what no signal has told. A push that fails holds all dispatching for a
+// while, longer each time, so that a server in trouble is not hammered.
+//
 // # Bounds
 //
-// Requests wait in a queue of MaxRequests; a batch holds at most
-// eventlog.MaxAppend events; at most MaxUnprojected batches may be appended
-// and not projected; a ready or timer window holds at most windowMax keys and
-// pages the rest in from the projection's index. At each bound the loop stops
-// taking in, and the pressure reaches the publishers.
+// Requests wait in two queues of MaxRequests and maxRequestBytes each, one for
+// submissions and one for all else; the intake is read ahead by maxIntakeBytes;
+// a batch holds at most eventlog.MaxAppend events and about maxBatchBytes; at
+// most MaxUnprojected batches may be appended and not projected; a ready or
+// timer window holds at most windowMax keys and pages the rest in from the
+// projection's index. At each bound the loop stops taking in, and the pressure
+// reaches the publishers. No single turn of the loop is long: maxDue timers,
+// maxPages pages.
+//
+// # The intake
+//
+// It needs no acks: the events say which of its messages are answered, and the
+// next ownership reads on from there, so what was read and not appended is
+// simply read again. Its messages are purged once the events that answer them
+// have surely reached the disk (Config.SyncWithin). When the stream was deleted
+// or has lost its end, it is numbered on behind what the log answers, or new
+// submissions would pass for old ones.
+//
+// # Testing
+//
+// A sim (sim_test.go) drives the real loop, one stage at a time, in one
+// goroutine and by a clock of its own; testdata holds stories of it, and
+// TestChaos interleaves random work with crashes at every stage. The other
+// tests run an Engine on an embedded server.
 package dispatcher

@@ -32,9 +32,12 @@ type Engine struct {
 	registry *registry
 	topology *topology
 	signals  atomic.Pointer[signals] // of the present ownership
-	requests chan job
+	requests inbox
+	submits  inbox // of what begins with a Submit
 	position atomic.Uint64
+	answered atomic.Uint64 // intake position
 	epoch    atomic.Uint64
+	paused   atomic.Bool // the intake is not read
 	clock    atomic.Pointer[clock]
 
 	idMu    sync.Mutex // guards entropy
@@ -43,10 +46,11 @@ type Engine struct {
 	lifecycle sync.Mutex // guards what follows
 	started   bool
 	cancel    context.CancelFunc
-	drain     chan struct{} // closed to stop in good order
-	stopping  sync.Once
 	ended     chan struct{}
 	err       error // why the engine has ended; set before ended is closed
+
+	drain    context.Context // ends to stop in good order
+	drainNow context.CancelFunc
 }
 
 // New makes an Engine, which does nothing until Start.
@@ -59,8 +63,9 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
-	e := &Engine{cfg: cfg, js: js, requests: make(chan job, MaxRequests), drain: make(chan struct{}), ended: make(chan struct{}), entropy: newEntropy()}
-	e.topology = &topology{js: js, cfg: &e.cfg, lost: e.whenOwner((*signals).dispatchLost)}
+	e := &Engine{cfg: cfg, js: js, requests: newInbox(), submits: newInbox(), ended: make(chan struct{}), entropy: newEntropy()}
+	e.drain, e.drainNow = context.WithCancel(context.Background())
+	e.topology = &topology{js: js, cfg: &e.cfg, log: e.cfg.Logger, answered: e.answered.Load, lost: e.whenOwner((*signals).dispatchLost)}
 	e.registry = newRegistry(cfg.Gone, e.whenOwner((*signals).registryChanged))
 	return e, nil
 }
@@ -84,9 +89,6 @@ func (e *Engine) Start(ctx context.Context) error {
 	if e.started {
 		return nil
 	}
-	if err := e.topology.ensureStreams(ctx); err != nil {
-		return err
-	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l, err := e.own(ctx)
 	if err != nil {
@@ -107,7 +109,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 	if !e.started {
 		return nil
 	}
-	e.stopping.Do(func() { close(e.drain) })
+	e.drainNow()
 	select {
 	case <-e.ended:
 	case <-ctx.Done():
@@ -129,24 +131,48 @@ var errClosed = events.Refuse(events.CodeUnavailable, "the engine is shutting do
 // blocks while the engine's bounded queue is full, until ctx ends; when it
 // returns an error (an *events.Error with CodeUnavailable) done is not called.
 func (e *Engine) Do(ctx context.Context, cmds []events.Command, done func([]Outcome)) error {
-	return e.enqueue(ctx, &commandJob{cmds: cmds, outcomes: make([]Outcome, 0, len(cmds)), done: done})
+	j := &commandJob{cmds: cmds, outcomes: make([]Outcome, 0, len(cmds)), done: done}
+	if len(cmds) > 0 {
+		if _, ok := cmds[0].(events.Submit); ok {
+			return e.enqueue(ctx, e.submits, j, j.bytes())
+		}
+	}
+	return e.enqueue(ctx, e.requests, j, j.bytes())
 }
 
 // Report decides workers' reports, in order, each on its own; done as in Do.
 func (e *Engine) Report(ctx context.Context, reports []wire.Report, done func([]wire.Reported)) error {
-	return e.enqueue(ctx, &reportJob{reports: reports, answers: make([]wire.Reported, 0, len(reports)), done: done})
+	j := &reportJob{reports: reports, answers: make([]wire.Reported, 0, len(reports)), done: done}
+	return e.enqueue(ctx, e.requests, j, j.bytes())
 }
 
-func (e *Engine) enqueue(ctx context.Context, j job) error {
+// errBusy is what an engine answers that can take no more for now.
+var errBusy = events.Refuse(events.CodeUnavailable, "the engine has more requests than it can take: ask again later")
+
+// enqueue hands a job to the loop, when its queue has room for it in number
+// and in bytes.
+func (e *Engine) enqueue(ctx context.Context, to inbox, j job, bytes int) error {
+	w, err := weigh(ctx, to.budget, maxRequestBytes, j, bytes)
+	if err != nil {
+		return errBusy
+	}
+	if err := e.queue(ctx, to.ch, w); err != nil {
+		to.budget.Release(w.weight)
+		return err
+	}
+	return nil
+}
+
+func (e *Engine) queue(ctx context.Context, to chan<- job, j job) error {
 	select {
-	case <-e.drain:
+	case <-e.drain.Done():
 		return errClosed
 	case <-e.ended:
 		return errClosed
 	default:
 	}
 	select {
-	case e.requests <- j:
+	case to <- j:
 		select {
 		case <-e.ended: // nobody may be left to take it
 			e.refuseAll()
@@ -156,21 +182,30 @@ func (e *Engine) enqueue(ctx context.Context, j job) error {
 	case <-e.ended:
 		return errClosed
 	case <-ctx.Done():
-		return events.Refuse(events.CodeUnavailable, "the engine has more requests than it can take: ask again later")
+		return errBusy
 	}
 }
 
 // one decides one command and waits for its outcome.
 func (e *Engine) one(ctx context.Context, c events.Command) (Outcome, error) {
-	out := make(chan Outcome, 1)
-	if err := e.Do(ctx, []events.Command{c}, func(o []Outcome) { out <- o[0] }); err != nil {
+	out, err := e.all(ctx, []events.Command{c})
+	if err != nil {
 		return Outcome{}, err
+	}
+	return out[0], out[0].Err
+}
+
+// all decides commands and waits for their outcomes.
+func (e *Engine) all(ctx context.Context, cmds []events.Command) ([]Outcome, error) {
+	out := make(chan []Outcome, 1)
+	if err := e.Do(ctx, cmds, func(o []Outcome) { out <- o }); err != nil {
+		return nil, err
 	}
 	select {
 	case o := <-out:
-		return o, o.Err
+		return o, nil
 	case <-ctx.Done():
-		return Outcome{}, ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
@@ -207,116 +242,6 @@ func (e *Engine) Await(ctx context.Context, seq events.Seq) error {
 	return e.cfg.Store.Await(ctx, seq)
 }
 
-// Load is what the engine holds in memory for a type.
-type Load struct {
-	InFlight int // dispatched or running
-	Capacity int
-	Workers  int
-}
-
-// Loads returns the load of each type that has any.
-func (e *Engine) Loads(ctx context.Context) (map[events.Type]Load, error) {
-	j := &loadsJob{out: make(chan loadsReply, 1)}
-	if err := e.enqueue(ctx, j); err != nil {
-		return nil, err
-	}
-	select {
-	case r := <-j.out:
-		return r.loads, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// loadsJob asks the loop for its loads.
-type loadsJob struct {
-	out   chan loadsReply
-	loads map[events.Type]Load
-}
-
-type loadsReply struct {
-	loads map[events.Type]Load
-	err   error
-}
-
-func (j *loadsJob) len() int { return 1 }
-
-func (j *loadsJob) decide(l *loop, _ int) error {
-	j.loads = map[events.Type]Load{}
-	for _, t := range l.state.TypeNames() {
-		set, _ := l.state.Settings(t)
-		_, workers := l.registry.slots(t, "")
-		j.loads[t] = Load{InFlight: l.table.byType[t], Capacity: set.Capacity, Workers: workers}
-	}
-	return nil
-}
-
-func (j *loadsJob) finish()                   { j.out <- loadsReply{loads: j.loads} }
-func (j *loadsJob) abandon(err *events.Error) { j.out <- loadsReply{err: err} }
-
-// supervise runs one ownership after the other.
-func (e *Engine) supervise(ctx context.Context, l *loop) {
-	defer e.refuseAll()
-	defer close(e.ended)
-	for {
-		err := e.serve(ctx, l)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		if e.cfg.Hooks.Lost != nil {
-			e.cfg.Hooks.Lost(err)
-		}
-		if errors.Is(err, errReload) {
-			e.cfg.Logger.Info("the store was rebuilt: starting again from it")
-		} else {
-			e.cfg.Logger.Error("the ownership of the partition has ended: starting again from the log", "error", err)
-		}
-		if l = e.ownAgain(ctx); l == nil {
-			return
-		}
-	}
-}
-
-// ownAgain tries to become the owner until it succeeds, is stopped (nil), or
-// finds that it can't (nil, with e.err set).
-func (e *Engine) ownAgain(ctx context.Context) *loop {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		c, cancel := context.WithTimeout(ctx, time.Minute)
-		l, err := e.own(c)
-		cancel()
-		if err == nil {
-			return l
-		}
-		if errors.Is(err, events.ErrCorrupt) {
-			e.err = err
-			e.cfg.Logger.Error("the partition can't be served", "error", err)
-			e.refuseAll()
-			return nil
-		}
-		e.cfg.Logger.Warn("the partition could not be taken over: trying again", "error", err, "in", wait)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return nil
-		case <-e.drain:
-			e.refuseAll()
-			return nil
-		}
-	}
-}
-
-// refuseAll answers what still waits.
-func (e *Engine) refuseAll() {
-	for {
-		select {
-		case j := <-e.requests:
-			j.abandon(errClosed)
-		default:
-			return
-		}
-	}
-}
-
 // Owner is this engine's name in owned events.
 func (e *Engine) Owner() string { return e.cfg.Owner }
 
@@ -328,6 +253,6 @@ var errReload = errors.New("asked to start again from the log")
 // been replaced.
 func (e *Engine) Reload() {
 	if s := e.signals.Load(); s != nil {
-		s.leave(func(s *signals) { s.reload = true })
+		s.leave(func(t *taken) { t.reload = true })
 	}
 }

@@ -22,7 +22,7 @@ const patience = 20 * time.Second
 
 // harness is a real server, log, store and engine.
 type harness struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	srv   *server.Server
 	nc    *nats.Conn
@@ -33,7 +33,7 @@ type harness struct {
 	edit  func(*Config)
 }
 
-func newHarness(t *testing.T, edit func(*Config)) *harness {
+func newHarness(t testing.TB, edit func(*Config)) *harness {
 	h := &harness{t: t, dir: t.TempDir(), edit: edit}
 	h.startServer()
 	h.startEngine()

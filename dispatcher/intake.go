@@ -3,95 +3,112 @@ package dispatcher
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
-
-// intakeMsg is a message of the intake stream: a submission, or why it is none.
-type intakeMsg struct {
-	seq    uint64
-	submit events.Submit
-	err    error // an *events.Error
-	typ    events.Type
-	msg    *nats.Msg
-}
 
 // intakeReader follows the intake stream from where the log left off. It needs
 // no acks: the events say which messages have been answered. It reads ahead by
-// a bounded number of messages; when the loop takes none, it stops.
+// a bounded number of bytes; when the loop takes none, it stops.
 type intakeReader struct {
-	cfg   *Config
-	newID func() events.ID
-	out   chan<- job
+	cfg    *Config
+	newID  func() events.ID
+	out    chan<- job
+	budget *semaphore.Weighted // maxIntakeBytes, for all readers of an ownership
+	after  uint64              // the last message handed to out
 
-	ctx  context.Context
-	mu   sync.Mutex
-	buf  []intakeMsg // waiting for the loop
 	wake chan struct{}
+	mu   sync.Mutex // guards buf
+	buf  []*intakeMsg
 }
 
-// read runs until ctx ends or the stream can't be read any more.
-func (r *intakeReader) read(ctx context.Context, js jetstream.JetStream, after uint64) error {
-	r.ctx, r.wake = ctx, make(chan struct{}, 1)
+// readIntake follows the intake stream, and again when that was disturbed.
+func (e *Engine) readIntake(ctx context.Context, l *loop, after uint64) {
+	budget := semaphore.NewWeighted(maxIntakeBytes)
+	for ctx.Err() == nil {
+		r := &intakeReader{cfg: &e.cfg, newID: e.NewID, out: l.intake, budget: budget, after: after, wake: make(chan struct{}, 1)}
+		err := r.read(ctx, e.js)
+		if after = r.after; err == nil || ctx.Err() != nil {
+			return
+		}
+		e.cfg.Logger.Warn("intake: starting again", "error", err)
+		pause(ctx, retryRead)
+		if err := e.topology.ensureStreams(ctx); err != nil && ctx.Err() == nil {
+			e.cfg.Logger.Warn("intake: the streams could not be made", "error", err)
+		}
+	}
+}
+
+// read runs until ctx ends (nil) or the stream can't be read any more.
+func (r *intakeReader) read(ctx context.Context, js jetstream.JetStream) error {
 	cons, err := js.OrderedConsumer(ctx, r.cfg.Names.IntakeStream(), jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{r.cfg.Names.Intake(r.cfg.Partition, "*")},
-		DeliverPolicy:  jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
+		DeliverPolicy:  jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.after + 1,
 	})
 	if err != nil {
 		return fmt.Errorf("read intake: %w", err)
 	}
-	room := make(chan struct{}, 4*maxIntakeBatch)
-	cc, err := cons.Consume(func(m jetstream.Msg) {
-		select {
-		case room <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		r.take(m)
-	}, jetstream.PullMaxMessages(1000), jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-		r.cfg.Logger.Warn("intake: reading was disturbed", "error", err)
-	}))
+	cc, err := cons.Consume(func(m jetstream.Msg) { r.take(ctx, m) },
+		jetstream.PullMaxMessagesWithBytesLimit(maxPulled, maxPullBytes),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+			r.cfg.Logger.Warn("intake: reading was disturbed", "error", err)
+		}))
 	if err != nil {
 		return fmt.Errorf("read intake: %w", err)
 	}
-	defer func() { cc.Stop(); <-cc.Closed() }()
+	err = r.handOver(ctx, cc.Closed())
+	cc.Stop()
+	<-cc.Closed()
+	for _, m := range r.buf { // no longer written: the consumer has ended
+		r.budget.Release(m.weight)
+	}
+	return err
+}
+
+// handOver gives the loop what was read, in batches.
+func (r *intakeReader) handOver(ctx context.Context, closed <-chan struct{}) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-cc.Closed():
+		case <-closed:
 			return fmt.Errorf("read intake: the consumer has ended")
 		case <-r.wake:
 		}
 		for batch := r.grab(); len(batch) > 0; batch = r.grab() {
+			j := &intakeJob{msgs: batch, budget: r.budget}
 			select {
-			case r.out <- &intakeJob{msgs: batch}:
+			case r.out <- j:
+				r.after = batch[len(batch)-1].seq
 			case <-ctx.Done():
+				j.abandon(nil)
 				return nil
-			}
-			for range batch {
-				<-room
 			}
 		}
 	}
 }
 
-// take parses a message, in the consumer's goroutine.
-func (r *intakeReader) take(m jetstream.Msg) {
+// take parses a message, in the consumer's goroutine. It waits for its part of
+// the budget, and the server with it.
+func (r *intakeReader) take(ctx context.Context, m jetstream.Msg) {
 	seq, ok := streamSeq(m.Reply())
 	if !ok {
+		r.cfg.Logger.Error("intake: a message without a sequence was skipped: is it this server's?", "reply", m.Reply())
+		return
+	}
+	weight := int64(overhead + len(m.Data()))
+	if r.budget.Acquire(ctx, weight) != nil {
 		return
 	}
 	msg := &nats.Msg{Subject: m.Subject(), Header: nats.Header(m.Headers()), Data: m.Data()}
 	in := parseIntake(seq, msg, r.cfg, r.newID())
+	in.weight = weight
 	r.mu.Lock()
 	r.buf = append(r.buf, in)
 	r.mu.Unlock()
@@ -102,7 +119,7 @@ func (r *intakeReader) take(m jetstream.Msg) {
 }
 
 // grab takes the next batch that waits for the loop.
-func (r *intakeReader) grab() []intakeMsg {
+func (r *intakeReader) grab() []*intakeMsg {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := min(len(r.buf), maxIntakeBatch)
@@ -117,83 +134,23 @@ func (r *intakeReader) grab() []intakeMsg {
 // $JS.ACK.<stream>.<consumer>.<delivered>.<sseq>.<cseq>.<time>.<pending>, or
 // the same with a domain and an account hash before the stream.
 func streamSeq(reply string) (uint64, bool) {
-	tokens := strings.Split(reply, ".")
 	at := 5
-	if len(tokens) > 9 {
+	if strings.Count(reply, ".") > 8 {
 		at = 7
 	}
-	if len(tokens) <= at {
-		return 0, false
-	}
-	n := uint64(0)
-	for _, c := range []byte(tokens[at]) {
-		if c < '0' || c > '9' {
-			return 0, false
+	i := 0
+	for token := range strings.SplitSeq(reply, ".") {
+		if i++; i <= at {
+			continue
 		}
-		n = n*10 + uint64(c-'0')
-	}
-	return n, true
-}
-
-func parseIntake(seq uint64, msg *nats.Msg, cfg *Config, newID events.ID) intakeMsg {
-	in := intakeMsg{seq: seq, msg: msg}
-	sub, err := wire.ParseSubmission(msg.Subject, msg.Header, msg.Data, cfg.Names)
-	if t, terr := events.ParseType(sub.Type); terr == nil {
-		in.typ = t
-	}
-	if err == nil {
-		// The bound of params is the type's: Decide knows it.
-		in.submit, err = sub.Command(newID, math.MaxInt)
-	}
-	if err != nil {
-		in.err = err
-		return in
-	}
-	in.submit.Intake = events.Intake{Seq: seq, MsgID: msg.Header.Get(nats.MsgIdHdr)}
-	return in
-}
-
-// reject is the command that records why the message became no item.
-func (m *intakeMsg) reject(why *events.Error) events.Reject {
-	r := events.Rejected{
-		Code: string(why.Code), Message: why.Message, Subject: clean(m.msg.Subject, 2*events.MaxNameLen),
-		Size: len(m.msg.Data), Intake: events.Intake{Seq: m.seq}, Headers: boundedHeaders(m.msg.Header),
-	}
-	body := m.msg.Data
-	if len(body) > events.MaxRejectedBytes {
-		body, r.Truncated = body[:events.MaxRejectedBytes], true
-	}
-	if utf8.Valid(body) {
-		r.Text = string(body)
-	} else {
-		r.Bytes = body
-	}
-	return events.Reject{Type: m.typ, Rejected: r}
-}
-
-// boundedHeaders keeps up to 64 headers, 16 KiB in all.
-func boundedHeaders(h nats.Header) map[string][]string {
-	const most, bytes = 64, 16 << 10
-	out := map[string][]string{}
-	size := 0
-	for k, vs := range h {
-		k = clean(k, events.MaxNameLen)
-		for _, v := range vs {
-			v = clean(v, events.MaxErrorText)
-			if size += len(k) + len(v); size > bytes || len(out) >= most {
-				return out
+		n := uint64(0)
+		for _, c := range []byte(token) {
+			if c < '0' || c > '9' {
+				return 0, false
 			}
-			out[k] = append(out[k], v)
+			n = n*10 + uint64(c-'0')
 		}
+		return n, token != ""
 	}
-	return out
-}
-
-// clean makes a text fit for an event: valid UTF-8 of bounded length.
-func clean(s string, most int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "")
-	}
-	return s
+	return 0, false
 }

@@ -94,15 +94,19 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	switch r.Event {
 	case wire.ReportClaim:
 		if err := l.registry.mayClaim(r.Worker, r.Session); err != nil {
-			if d != nil && !d.claimed && events.CodeOf(err) == events.CodeDraining {
-				l.putBack(d)
+			if d != nil && events.CodeOf(err) == events.CodeDraining {
+				if _, err := l.putBack(d); err != nil {
+					return wire.Reported{}, err
+				}
 			}
 			return wire.Reported{Error: wire.FromError(err)}, nil
 		}
 	case wire.ReportRelease:
-		if d != nil && !d.claimed && !d.lingering && l.isQueued(d) {
-			l.putBack(d)
-			return wire.Reported{OK: true, State: events.StateQueued}, nil
+		if d == nil || d.id.String() != r.ID {
+			break
+		}
+		if back, err := l.putBack(d); back || err != nil {
+			return wire.Reported{OK: true, State: events.StateQueued}, err
 		}
 	}
 	var current events.Token
@@ -113,7 +117,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
-	dec, it, err := l.decide(cmd)
+	_, it, err := l.decide(cmd)
 	if err := fatal(err); err != nil {
 		return wire.Reported{}, err
 	}
@@ -123,46 +127,29 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
-	_ = dec
 	return wire.Reported{
 		OK: true, Attempt: int(it.Attempt), Deadline: it.Deadline, TimeoutMS: it.Timeout.Milliseconds(),
 		State: it.State, Position: wire.PositionOf(l.state.Meta().Applied),
 	}, nil
 }
 
-// isQueued reports whether the dispatch's item has not been claimed, also in
-// the batch that is being built.
-func (l *loop) isQueued(d *dispatched) bool {
-	it, err := l.state.Item(d.id)
-	return err == nil && it != nil && it.State == events.StateQueued
+// backlog is what the loop has taken and not yet decided in full.
+type backlog struct {
+	jobs []job
+	next int // commands of jobs[0] that are decided
 }
 
-// intakeJob is a run of messages of the intake stream.
-type intakeJob struct {
-	msgs []intakeMsg
-}
+func (q *backlog) room() bool { return len(q.jobs) < maxPendingJobs }
 
-func (j *intakeJob) len() int { return len(j.msgs) }
-
-func (j *intakeJob) decide(l *loop, i int) error {
-	m := &j.msgs[i]
-	if m.seq <= l.state.Meta().IntakeSeq {
-		return nil
-	}
-	err := m.err
-	if err == nil {
-		if _, _, err = l.decide(m.submit); err == nil {
-			return nil
-		}
-		if err := fatal(err); err != nil {
-			return err
+// take takes a job, and those that wait behind it, as long as there is room.
+func (q *backlog) take(j job, more <-chan job) {
+	q.jobs = append(q.jobs, j)
+	for q.room() {
+		select {
+		case j := <-more:
+			q.jobs = append(q.jobs, j)
+		default:
+			return
 		}
 	}
-	var refused *events.Error
-	errors.As(err, &refused)
-	_, _, err = l.decide(m.reject(refused))
-	return err
 }
-
-func (j *intakeJob) finish()               {}
-func (j *intakeJob) abandon(*events.Error) {}

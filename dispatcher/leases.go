@@ -16,34 +16,51 @@ import (
 // leaseReader follows the server's advisories: with MaxDeliver 1, one comes
 // for each message that was neither acked nor renewed within its ack-wait.
 type leaseReader struct {
-	cfg     *Config
-	js      jetstream.JetStream
-	signals *signals
+	cfg      *Config
+	js       jetstream.JetStream
+	signals  *signals
+	topology *topology
+	since    time.Time // advisories of before concern nothing that is dispatched
 }
 
 // read runs until ctx ends. When the stream is deleted under it, it makes it
 // anew and goes on; the sweep finds what was missed.
-func (r *leaseReader) read(ctx context.Context, t *topology) error {
+func (r *leaseReader) read(ctx context.Context) {
 	for {
 		err := r.follow(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return
 		}
 		r.cfg.Logger.Warn("lease advisories: starting again", "error", err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(time.Second):
+		if !pause(ctx, retryRead) {
+			return
 		}
-		if err := t.ensureStreams(ctx); err != nil && ctx.Err() == nil {
+		if err := r.topology.ensureStreams(ctx); err != nil && ctx.Err() == nil {
 			r.cfg.Logger.Warn("lease advisories: the streams could not be made", "error", err)
 		}
 		r.signals.sweepNow()
 	}
 }
 
+// retryRead is the wait before a stream that could not be read is read again.
+const retryRead = 200 * time.Millisecond
+
+// pause waits, and reports false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
 func (r *leaseReader) follow(ctx context.Context) error {
-	cons, err := r.js.OrderedConsumer(ctx, r.cfg.Names.LeaseStream(), jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+	cons, err := r.js.OrderedConsumer(ctx, r.cfg.Names.LeaseStream(), jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &r.since,
+	})
 	if err != nil {
 		return fmt.Errorf("follow lease advisories: %w", err)
 	}
@@ -71,12 +88,7 @@ func (r *leaseReader) advisory(ctx context.Context, data []byte) {
 	}
 	c, cancel := context.WithTimeout(ctx, choreTimeout)
 	defer cancel()
-	s, err := r.js.Stream(c, r.cfg.Names.DispatchStream())
-	if err != nil {
-		r.signals.sweepNow()
-		return
-	}
-	m, err := s.GetMsg(c, adv.StreamSeq)
+	m, err := r.topology.dispatchStream().GetMsg(c, adv.StreamSeq)
 	if err != nil {
 		if !gone(err) {
 			r.signals.sweepNow()
@@ -98,12 +110,9 @@ func dispatchedBy(h nats.Header) (id events.ID, token events.Token, ok bool) {
 	return id, token, err == nil && token != 0
 }
 
-// scanDispatched calls fn for each message of the dispatch stream.
-func scanDispatched(ctx context.Context, js jetstream.JetStream, names wire.Names, fn func(seq uint64, id events.ID, token events.Token)) error {
-	s, err := js.Stream(ctx, names.DispatchStream())
-	if err != nil {
-		return fmt.Errorf("scan dispatched items: %w", err)
-	}
+// scanDispatched calls fn for each message of the dispatch stream, with the
+// zero token for one that is not ours.
+func scanDispatched(ctx context.Context, s jetstream.Stream, names wire.Names, fn func(seq uint64, id events.ID, token events.Token) error) error {
 	info, err := s.Info(ctx)
 	if err != nil {
 		return fmt.Errorf("scan dispatched items: %w", err)
@@ -117,7 +126,9 @@ func scanDispatched(ctx context.Context, js jetstream.JetStream, names wire.Name
 			return fmt.Errorf("scan dispatched items: %w", err)
 		}
 		id, token, _ := dispatchedBy(m.Header)
-		fn(m.Sequence, id, token)
+		if err := fn(m.Sequence, id, token); err != nil {
+			return fmt.Errorf("scan dispatched items: %w", err)
+		}
 		seq = m.Sequence + 1
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -24,34 +25,46 @@ type loop struct {
 	cfg      *Config
 	log      *slog.Logger
 	clock    *clock
-	durable  func(events.Seq) // told of each durable batch
+	durable  func(last events.Seq, intake uint64) // told of each durable batch
 	state    *events.State
 	registry *registry
-	topology *topology
-	pusher   *pusher
+	out      outside
 	table    *table
 	ready    *readyQueues
 	timers   *window[projector.TimerKey]
-	leases   map[events.Type]time.Duration // as the types' consumers have them
-	slots    map[laneKey]int               // memo of registry.slots; cleared when that changes
-	tokens   uint64                        // given out in this epoch
-	dirty    map[events.Type]bool
+	leases   map[events.Type]ackWait // of the types' consumers
+	slots    map[laneKey]int         // memo of registry.slots; cleared when that changes
+	tokens   uint64                  // given out in this epoch
+	dirty    map[events.Type]bool    // whose ready items are to be looked at
 
-	pending                      []job // taken and not yet decided in full
-	next                         int   // commands of pending[0] that are decided
-	building                     *batch
-	appending                    bool
-	appended                     events.Seq // last durable event
-	unprojected                  int
-	projected                    events.Seq
-	acks                         []pushAck // reused
-	durableIntake, intakeAtSweep uint64
-	nextWorker                   time.Time // when the next silent worker is gone
-	nextOrphan                   time.Time
-	nextSweep                    time.Time
-	closing                      bool
+	urgent      backlog // reports, and whatever else is small
+	bulk        backlog // submissions, of which there may be any number
+	building    *batch
+	spare       []events.Event // room for the next batch's, used again
+	appending   bool
+	appended    events.Seq // last durable event
+	unprojected []*batch   // appended and not yet projected, oldest first
+	acks        []pushAck  // reused
+	late        []expiry   // expired leases that found no room in the batch
 
-	requests chan job // shared by all ownerships
+	stalled  bool      // a ready queue's next page is still to be read
+	hold     time.Time // nothing is dispatched before, after a push has failed
+	holdFor  time.Duration
+	closing  bool
+	paused   *atomic.Bool // the intake is not read
+	answered uint64       // intake position that is durable
+	synced   uint64       // one that will be on disk at nextPurge
+	purged   uint64
+
+	nextWorker time.Time // when the next silent worker is gone; zero: never, here and below
+	nextOrphan time.Time
+	nextAck    time.Time // when the oldest push must have been answered
+	nextLease  time.Time // when a shortened lease is to be applied
+	nextPurge  time.Time
+	nextSweep  time.Time
+
+	requests chan job // shared by all ownerships, as is
+	submits  chan job
 	intake   chan job // of this one: a message must not be taken out of turn
 	signals  *signals
 	toAppend chan *batch
@@ -65,6 +78,7 @@ type loop struct {
 type batch struct {
 	after   events.Seq
 	events  []events.Event
+	bytes   int // of the events, roughly
 	changes *events.Changes
 	done    []job // whose last command is in here
 	confirm bool  // an answer depends on being the owner, and no event says so
@@ -89,31 +103,31 @@ func (l *loop) run(ctx context.Context) error {
 	defer timer.Stop()
 	stop := ctx.Done()
 	for {
-		var requests, intake chan job
-		if len(l.pending) < maxPendingJobs && !l.closing {
-			requests, intake = l.requests, l.intake
+		var urgent, bulk, intake chan job
+		if !l.closing && l.urgent.room() {
+			urgent = l.requests
+		}
+		if !l.closing && l.bulk.room() {
+			bulk = l.submits
+			if !l.paused.Load() {
+				intake = l.intake
+			}
 		}
 		select {
-		case j := <-requests:
-			l.take(j)
+		case j := <-urgent:
+			l.urgent.take(j, l.requests)
+		case j := <-bulk:
+			l.bulk.take(j, l.submits)
 		case j := <-intake:
-			l.take(j)
+			l.bulk.take(j, l.intake)
 		case r := <-l.results:
-			if r.err != nil {
-				l.appending = false
-				l.building.done = append(r.b.done, l.building.done...)
-				return r.err
-			}
-			if err := l.effects(r); err != nil {
+			if err := l.onAppended(r); err != nil {
 				return err
 			}
 		case c := <-l.commits:
-			if c.err != nil {
-				return fmt.Errorf("project: %w", c.err)
+			if err := l.onCommitted(c); err != nil {
+				return err
 			}
-			l.unprojected--
-			l.projected = c.seq
-			l.state.Projected(c.seq)
 		case <-l.signals.wake:
 			if err := l.onSignals(); err != nil {
 				return err
@@ -129,21 +143,6 @@ func (l *loop) run(ctx context.Context) error {
 			return nil
 		}
 		timer.Reset(l.nextWake())
-	}
-}
-
-// take takes a job, and those that wait behind it, as long as there is room.
-func (l *loop) take(j job) {
-	l.pending = append(l.pending, j)
-	for len(l.pending) < maxPendingJobs {
-		select {
-		case j := <-l.requests:
-			l.pending = append(l.pending, j)
-		case j := <-l.intake:
-			l.pending = append(l.pending, j)
-		default:
-			return
-		}
 	}
 }
 
@@ -165,28 +164,48 @@ func (l *loop) step() error {
 }
 
 func (l *loop) idle() bool {
-	return !l.appending && l.unprojected == 0 && len(l.building.events) == 0 && len(l.building.done) == 0 && len(l.pending) == 0
+	return !l.appending && len(l.unprojected) == 0 && len(l.building.events) == 0 && len(l.building.done) == 0 &&
+		len(l.urgent.jobs) == 0 && len(l.bulk.jobs) == 0
 }
 
 // room reports whether another decision fits into the batch being built.
-func (l *loop) room() bool { return len(l.building.events)+maxDecision <= eventlog.MaxAppend }
+func (l *loop) room() bool { return l.roomBelow(eventlog.MaxAppend) }
 
-// decidePending decides what was taken, as far as the batch has room.
+func (l *loop) roomBelow(most int) bool {
+	return len(l.building.events)+maxDecision <= most && l.building.bytes < maxBatchBytes
+}
+
+// decidePending decides what was taken, as far as the batch has room. Reports
+// come first: they free the slots by which submissions get done, so a flood of
+// submissions must not delay them. They leave a quarter of each batch to the
+// submissions, so neither do they starve those.
 func (l *loop) decidePending() error {
-	for len(l.pending) > 0 {
-		j := l.pending[0]
-		for l.next < j.len() {
-			if !l.room() {
+	most := eventlog.MaxAppend
+	if len(l.bulk.jobs) > 0 {
+		most -= most / 4
+	}
+	if err := l.decideJobs(&l.urgent, most); err != nil {
+		return err
+	}
+	return l.decideJobs(&l.bulk, eventlog.MaxAppend)
+}
+
+// decideJobs decides jobs, in order, until the batch has most events.
+func (l *loop) decideJobs(q *backlog, most int) error {
+	for len(q.jobs) > 0 {
+		j := q.jobs[0]
+		for q.next < j.len() {
+			if !l.roomBelow(most) {
 				return nil
 			}
-			if err := j.decide(l, l.next); err != nil {
+			if err := j.decide(l, q.next); err != nil {
 				return err
 			}
-			l.next++
+			q.next++
 		}
 		l.building.done = append(l.building.done, j)
-		l.pending[0] = nil
-		l.pending, l.next = l.pending[1:], 0
+		q.jobs[0] = nil
+		q.jobs, q.next = q.jobs[1:], 0
 	}
 	return nil
 }
@@ -209,6 +228,7 @@ func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
 		if err := l.state.Apply(*ev); err != nil {
 			return dec, nil, fmt.Errorf("apply what was just decided: %w", err)
 		}
+		l.building.bytes += eventBytes(ev)
 	}
 	l.building.events = append(l.building.events, dec.Events...)
 	dec.Events = nil
@@ -223,7 +243,7 @@ func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
 // is too far behind.
 func (l *loop) flush() {
 	b := l.building
-	if l.appending || l.unprojected >= MaxUnprojected || (len(b.events) == 0 && len(b.done) == 0) {
+	if l.appending || len(l.unprojected) >= MaxUnprojected || (len(b.events) == 0 && len(b.done) == 0) {
 		return
 	}
 	if len(b.events) == 0 && (l.cfg.Alone || !b.confirm) {
@@ -234,76 +254,94 @@ func (l *loop) flush() {
 	b.changes = l.state.TakeChanges()
 	b.after = l.appended
 	l.appending = true
-	l.building = &batch{}
+	l.building = &batch{events: l.spare}
+	l.spare = nil
 	l.toAppend <- b
 }
 
-// effects is what follows from a batch that has become durable.
-func (l *loop) effects(r appendResult) error {
+// onAppended is what follows from the end of an append. When it fails the
+// batch's jobs are left to abandon, or they have been answered.
+func (l *loop) onAppended(r appendResult) error {
 	l.appending = false
 	b := r.b
+	if r.err != nil {
+		l.building.done = append(b.done, l.building.done...)
+		return r.err
+	}
+	var err error
 	if len(b.events) > 0 {
-		l.appended = r.res.Last
-		l.durable(l.appended)
-		b.changes.Checksum = r.res.Checksum
-		l.durableIntake = b.changes.Meta.IntakeSeq
-		l.noteAcks()
-		l.unprojected++
-		l.toCommit <- b
-		if h := l.cfg.Hooks.Appended; h != nil {
-			h(len(b.events), r.res.Bytes, r.took)
-		}
-		l.followLeases(b.changes.Types)
-		for _, c := range b.changes.Items {
-			if err := l.itemChanged(c.Old, c.New); err != nil {
-				return err
-			}
-		}
+		err = l.effects(r)
 	}
 	if len(b.done) > 0 {
 		l.toReply <- b.done
 	}
+	return err
+}
+
+// onCommitted notes that the projection has come further.
+func (l *loop) onCommitted(c commitResult) error {
+	if c.err != nil {
+		return fmt.Errorf("project: %w", c.err)
+	}
+	l.unprojected[0] = nil
+	l.unprojected = l.unprojected[1:]
+	l.state.Projected(c.seq)
 	return nil
 }
 
-// followLeases brings the consumers' ack-wait to the types' leases. A shorter
-// one is applied only after a lease of the old length: it hits what is already
-// pending, and dispatched messages announce the lease that they came with.
-func (l *loop) followLeases(changed []events.TypeInfo) {
-	for _, t := range changed {
-		lease, old := t.Settings.Lease(), l.leases[t.Type]
-		if lease == old {
-			continue
-		}
-		l.leases[t.Type] = lease
-		if old == 0 {
-			continue // its consumers are made when a worker registers
-		}
-		typ, wait := t.Type, time.Duration(0)
-		if lease < old {
-			wait = old
-		}
-		time.AfterFunc(wait, func() { l.signals.consumersWanted(typ) })
+// effects is what follows from events that have become durable.
+func (l *loop) effects(r appendResult) error {
+	b := r.b
+	l.appended = r.res.Last
+	l.durable(l.appended, b.changes.Meta.IntakeSeq)
+	b.changes.Checksum = r.res.Checksum
+	l.unprojected = append(l.unprojected, b)
+	l.toCommit <- b
+	if h := l.cfg.Hooks.Appended; h != nil {
+		h(len(b.events), r.res.Bytes, r.took)
 	}
+	clear(b.events) // what they refer to must not outlive them here
+	b.events, l.spare = nil, b.events[:0]
+	l.noteIntake(b.changes.Meta.IntakeSeq)
+	l.noteAcks()
+	l.typesChanged(b.changes.Types)
+	for _, c := range b.changes.Items {
+		if err := l.itemChanged(c.Old, c.New); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nextWake is how long the loop may sleep when nothing happens.
 func (l *loop) nextWake() time.Duration {
 	at := l.nextSweep
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan} {
-		if !t.IsZero() && t.Before(at) {
-			at = t
-		}
+	if l.closing {
+		return l.clock.until(at) // only the stages still have something to say
+	}
+	if l.stalled || l.timers.wantsPage() {
+		return 0
+	}
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge} {
+		at = sooner(at, t)
+	}
+	if len(l.dirty) > 0 {
+		at = sooner(at, l.hold)
 	}
 	if k, ok := l.timers.min(); ok && k.At < at.UnixNano() && l.room() {
 		at = time.Unix(0, k.At)
 	}
-	if l.timers.wantsPage() && l.caughtUp() {
-		return 0
-	}
 	return l.clock.until(at)
 }
 
-// caughtUp reports whether the projection has everything whose effects the
-// loop has seen, so that its indexes may be paged in.
-func (l *loop) caughtUp() bool { return l.unprojected == 0 }
+// eachUnprojected calls fn for the item changes that the projection may not
+// show yet, in order. What is paged in from its indexes is brought up to date
+// by them: to wait for the projection instead would starve the workers, since
+// under load it is always a batch behind.
+func (l *loop) eachUnprojected(fn func(before, after *events.Item)) {
+	for _, b := range l.unprojected {
+		for _, c := range b.changes.Items {
+			fn(c.Old, c.New)
+		}
+	}
+}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -22,36 +25,53 @@ const catchUpEvents = 4096
 // own becomes the partition's owner: it reads the log to its end into the
 // projection, appends an owned event, and builds the loop from what it finds.
 func (e *Engine) own(ctx context.Context) (*loop, error) {
-	state, err := events.NewState(e.cfg.Store)
+	state, clk, last, err := takeOver(ctx, &e.cfg, time.Now)
 	if err != nil {
 		return nil, err
 	}
-	state.SetDefaults(e.cfg.Defaults)
-	tip, err := e.cfg.Log.Last(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("take over: %w", err)
-	}
-	clk := newClock(tip.Time, state.Meta().LastAt)
-	f := &follower{store: e.cfg.Store, state: state, projected: e.cfg.Hooks.Projected}
-	last, err := eventlog.Settle(ctx, e.cfg.Log, state.Meta().Applied, func(after events.Seq) events.Event {
-		dec, _ := events.Decide(state, events.Own{Owner: e.cfg.Owner, Version: e.cfg.Version}, later(clk.now(), state.Meta().LastAt))
-		return dec.Events[0]
-	}, f.apply)
-	if err != nil {
-		return nil, fmt.Errorf("take over: %w", err)
-	}
-	if err := f.commit(); err != nil {
-		return nil, err
-	}
-	clk = newClock(clk.now(), state.Meta().LastAt)
 	e.clock.Store(clk)
 	e.epoch.Store(uint64(state.Meta().Epoch))
 	e.position.Store(uint64(last))
-	l, err := e.newLoop(state, clk, last)
+	e.answered.Store(state.Meta().IntakeSeq)
+	sig := newSignals(e.cfg.MaxRunning)
+	l, err := newLoop(&e.cfg, state, clk, last, e.registry, newPusher(e, sig, clk), sig)
 	if err != nil {
 		return nil, err
 	}
+	l.requests, l.submits = e.requests.ch, e.submits.ch
+	l.durable = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
+	l.paused = &e.paused
+	if err := e.topology.ensureStreams(ctx); err != nil {
+		return nil, err
+	}
 	return l, e.adopt(ctx, l)
+}
+
+// takeOver reads the log to its end into the projection, and appends an owned
+// event. From then on nobody else can append.
+func takeOver(ctx context.Context, cfg *Config, local func() time.Time) (*events.State, *clock, events.Seq, error) {
+	state, err := events.NewState(cfg.Store)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	state.SetDefaults(cfg.Defaults)
+	tip, err := cfg.Log.Last(ctx)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("take over: %w", err)
+	}
+	clk := newClock(local, tip.Time, state.Meta().LastAt)
+	f := &follower{store: cfg.Store, state: state, projected: cfg.Hooks.Projected}
+	last, err := eventlog.Settle(ctx, cfg.Log, state.Meta().Applied, func(events.Seq) events.Event {
+		dec, _ := events.Decide(state, events.Own{Owner: cfg.Owner, Version: cfg.Version}, clk.now()) // it is never refused
+		return dec.Events[0]
+	}, f.apply)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("take over: %w", err)
+	}
+	if err := f.commit(); err != nil {
+		return nil, nil, 0, fmt.Errorf("take over: %w", err)
+	}
+	return state, newClock(local, clk.now(), state.Meta().LastAt), last, nil
 }
 
 // follower folds what it reads of the log into the projection.
@@ -69,6 +89,9 @@ func (f *follower) apply(g eventlog.Group) error {
 		if err := f.state.Apply(ev); err != nil {
 			return err
 		}
+	}
+	if len(g.Events) == 0 {
+		return nil // the checksum is that of a message which is no event
 	}
 	f.n += len(g.Events)
 	f.sum = g.Checksum
@@ -95,81 +118,105 @@ func (f *follower) commit() error {
 	return nil
 }
 
-func (e *Engine) newLoop(state *events.State, clk *clock, last events.Seq) (*loop, error) {
+// newLoop builds the loop of an ownership that begins behind last.
+func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg *registry, out outside, sig *signals) (*loop, error) {
 	t := newTable()
-	ready, err := newReadyQueues(e.cfg.Store, t)
-	if err != nil {
-		return nil, err
-	}
-	sig := newSignals()
-	p, err := newPusher(e, sig)
+	ready, err := newReadyQueues(cfg.Store, t)
 	if err != nil {
 		return nil, err
 	}
 	l := &loop{
-		cfg: &e.cfg, log: e.cfg.Logger, clock: clk, state: state, registry: e.registry, topology: e.topology, pusher: p,
+		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
 		table: t, ready: ready, timers: newWindow(projector.TimerKey.Less), slots: map[laneKey]int{}, dirty: map[events.Type]bool{},
-		building: &batch{}, appended: last, projected: last, durableIntake: state.Meta().IntakeSeq,
-		nextSweep: clk.now().Add(e.cfg.Sweep), requests: e.requests, intake: make(chan job, 4), signals: sig,
+		building: &batch{}, appended: last, leases: map[events.Type]ackWait{},
+		nextSweep: clk.now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
 		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
 		toCommit: make(chan *batch, MaxUnprojected), commits: make(chan commitResult, MaxUnprojected),
-		toReply: make(chan []job, maxReplies), leases: map[events.Type]time.Duration{},
-		durable: func(seq events.Seq) { e.position.Store(uint64(seq)) },
+		toReply: make(chan []job, maxReplies),
 	}
 	for _, t := range state.TypeNames() {
 		set, _ := state.Settings(t)
-		l.leases[t] = set.Lease()
+		l.leases[t] = ackWait{applied: set.Lease()}
+		l.dirty[t] = true
 	}
-	ready.newLane = l.newLane
+	ready.newLane, ready.unprojected, ready.prefetch = l.newLane, l.eachUnprojected, l.prefetch
+	l.noteIntake(state.Meta().IntakeSeq)
+	if j := fileSettings(cfg, state); j.len() > 0 {
+		l.urgent.jobs = append(l.urgent.jobs, j)
+	}
 	return l, nil
 }
 
-// adopt takes over what the last owner left in flight. A claimed or running
-// item whose message is in the dispatch stream keeps its lease there; one
-// without is kept by its worker's heartbeats. What was dispatched and not
-// claimed is taken out, and dispatched afresh: its one delivery may be spent.
-func (e *Engine) adopt(ctx context.Context, l *loop) error {
-	now := l.clock.now()
+// fileSettings records the settings that engine.toml names, where they differ
+// from the log's.
+func fileSettings(cfg *Config, state *events.State) *commandJob {
+	j := &commandJob{}
+	for _, t := range slices.Sorted(maps.Keys(cfg.FileTypes)) {
+		set, _ := state.Settings(t)
+		j.cmds = append(j.cmds, events.Configure{Type: t, Source: events.SourceFile, Settings: cfg.FileTypes[t](set)})
+	}
+	j.done = func(outcomes []Outcome) {
+		for i, o := range outcomes {
+			if o.Err != nil && events.CodeOf(o.Err) != events.CodeUnavailable {
+				cfg.Logger.Error("the settings of a type could not be recorded", "command", j.cmds[i], "error", o.Err)
+			}
+		}
+	}
+	return j
+}
+
+// adoptRuns notes what the last owner left claimed or running. Each counts as
+// an orphan, kept by its worker's heartbeats, until its message is found.
+func (l *loop) adoptRuns(now time.Time) error {
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
-		err := e.cfg.Store.InState(state, func(it *events.Item) error {
-			d := &dispatched{id: it.ID, token: it.Token, typ: it.Type, lane: it.Lane(), at: now, claimed: true, worker: it.Worker, orphan: true, heard: now}
-			l.table.add(d)
+		err := l.cfg.Store.InState(state, func(it *events.Item) error {
+			l.table.add(&dispatched{id: it.ID, token: it.Token, typ: it.Type, lane: it.Lane(), at: now, claimed: true, worker: it.Worker, orphan: true, heard: now})
 			return nil
 		})
 		if err != nil {
 			return err
 		}
 	}
-	if err := e.topology.ensureStreams(ctx); err != nil {
+	return nil
+}
+
+// found reports whether a message in the dispatch stream belongs to a run that
+// goes on, which keeps its lease then. All others are to be deleted: what was
+// dispatched and not claimed is dispatched afresh, as its one delivery may be
+// spent.
+func (l *loop) found(seq uint64, id events.ID, token events.Token) bool {
+	d := l.table.byToken[token]
+	if d == nil || d.id != id {
+		return false
+	}
+	d.orphan, d.seq = false, seq
+	delete(l.table.orphans, token)
+	return true
+}
+
+// adopt takes over what the last owner left in flight.
+func (e *Engine) adopt(ctx context.Context, l *loop) error {
+	now := l.clock.now()
+	if err := l.adoptRuns(now); err != nil {
 		return err
 	}
 	var drop []uint64
-	err := scanDispatched(ctx, e.js, e.cfg.Names, func(seq uint64, id events.ID, token events.Token) {
-		if d := l.table.byToken[token]; d != nil && d.id == id {
-			d.orphan, d.seq = false, seq
-			delete(l.table.orphans, token)
-			return
+	s := e.topology.dispatchStream()
+	err := scanDispatched(ctx, s, e.cfg.Names, func(seq uint64, id events.ID, token events.Token) error {
+		if !l.found(seq, id, token) {
+			drop = append(drop, seq)
 		}
-		drop = append(drop, seq)
+		return nil
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("take over: %w", err)
 	}
-	if len(drop) > 0 {
-		s, err := e.js.Stream(ctx, e.cfg.Names.DispatchStream())
-		if err != nil {
-			return fmt.Errorf("take over: %w", err)
-		}
-		for _, seq := range drop {
-			if err := s.DeleteMsg(ctx, seq); err != nil && !gone(err) {
-				return fmt.Errorf("take over: delete a spent message: %w", err)
-			}
+	for _, seq := range drop {
+		if err := s.DeleteMsg(ctx, seq); err != nil && !noSuchMessage(err) {
+			return fmt.Errorf("take over: delete a spent message: %w", err)
 		}
 	}
 	l.watchOrphans(now)
-	for _, t := range l.state.TypeNames() {
-		l.dirty[t] = true
-	}
 	return nil
 }
 
@@ -179,30 +226,30 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	defer cancel()
 	loopCtx, stopLoop := context.WithCancel(ctx)
 	defer stopLoop()
+	p := l.out.(*pusher)
+	stopListening, err := p.listen()
+	if err != nil {
+		l.abandon(err)
+		return err
+	}
+	defer stopListening()
 	e.signals.Store(l.signals)
+	l.signals.registryChanged() // it may have, since the loop was made
 	if h := e.cfg.Hooks.Owned; h != nil {
 		h(l.state.Meta().Epoch)
 	}
+	leases := &leaseReader{cfg: &e.cfg, js: e.js, signals: l.signals, topology: e.topology, since: l.clock.now().Add(-time.Second)}
+	after := l.state.Meta().IntakeSeq
 	var side, tail sync.WaitGroup
-	side.Go(func() { l.pusher.run(run) })
-	after := l.state.Meta().IntakeSeq // now, while the state is nobody else's
+	side.Go(func() { p.run(run) })
 	side.Go(func() { e.readIntake(run, l, after) })
-	side.Go(func() { _ = (&leaseReader{cfg: &e.cfg, js: e.js, signals: l.signals}).read(run, e.topology) })
-	side.Go(func() {
-		select {
-		case <-e.drain:
-			stopLoop()
-		case <-run.Done():
-		}
-	})
+	side.Go(func() { leases.read(run) })
+	defer context.AfterFunc(e.drain, stopLoop)()
 	tail.Go(func() { l.appendBatches(run) })
 	tail.Go(l.commitBatches)
 	tail.Go(l.sendReplies)
 
-	err := l.configure()
-	if err == nil {
-		err = l.run(loopCtx)
-	}
+	err = l.run(loopCtx)
 	e.signals.Store(nil)
 	cancel()
 	close(l.toAppend)
@@ -212,22 +259,4 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	close(l.toReply)
 	tail.Wait()
 	return err
-}
-
-// readIntake follows the intake stream behind a position, and again when that
-// was disturbed: what comes twice is dropped where it is decided.
-func (e *Engine) readIntake(ctx context.Context, l *loop, after uint64) {
-	for ctx.Err() == nil {
-		r := &intakeReader{cfg: &e.cfg, newID: e.NewID, out: l.intake}
-		if err := r.read(ctx, e.js, after); err != nil && ctx.Err() == nil {
-			e.cfg.Logger.Warn("intake: starting again", "error", err)
-			select {
-			case <-time.After(time.Second):
-			case <-ctx.Done():
-			}
-			if err := e.topology.ensureStreams(ctx); err != nil && ctx.Err() == nil {
-				e.cfg.Logger.Warn("intake: the streams could not be made", "error", err)
-			}
-		}
-	}
 }

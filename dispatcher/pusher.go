@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -25,38 +25,67 @@ const choreTimeout = 5 * time.Second
 
 // pusher sends the loop's messages: dispatched items, control messages, and
 // the rare requests to the server (chores), which it does in a goroutine of
-// its own so that the loop never waits for an answer.
+// its own so that the loop never waits for an answer. See outside.
 type pusher struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	cfg      *Config
 	log      *slog.Logger
+	clock    *clock
 	signals  *signals
 	topology *topology
 	registry *registry
 
 	inbox  string // acks of dispatched messages come to inbox.<token>
-	sub    *nats.Subscription
 	chores chan func(context.Context)
-	purged uint64 // intake position; owned by the loop
 }
 
-func newPusher(e *Engine, sig *signals) (*pusher, error) {
-	p := &pusher{
-		nc: e.cfg.Conn, js: e.js, cfg: &e.cfg, log: e.cfg.Logger, signals: sig, topology: e.topology, registry: e.registry,
+var _ outside = (*pusher)(nil)
+
+func newPusher(e *Engine, sig *signals, clk *clock) *pusher {
+	return &pusher{
+		nc: e.cfg.Conn, js: e.js, cfg: &e.cfg, log: e.cfg.Logger, clock: clk, signals: sig, topology: e.topology, registry: e.registry,
 		inbox: e.cfg.Conn.NewInbox() + ".", chores: make(chan func(context.Context), maxChores),
 	}
-	sub, err := p.nc.Subscribe(p.inbox+"*", p.acked)
-	if err != nil {
-		return nil, err
+}
+
+// maxAckBytes bounds the acks that wait to be heard; one that finds no room
+// counts as lost.
+const maxAckBytes = 64 << 20
+
+// listen subscribes to what run, the only other one to be called after it,
+// gives up again: the answers to pushes, and the server's word that somebody
+// has deleted a stream or a consumer.
+func (p *pusher) listen() (stop func(), err error) {
+	var subs []*nats.Subscription
+	stop = func() {
+		for _, s := range subs {
+			_ = s.Unsubscribe()
+		}
 	}
-	p.sub = sub
-	return p, sub.SetPendingLimits(-1, 64<<20)
+	deleted := func(*nats.Msg) { p.repair() }
+	for subject, fn := range map[string]nats.MsgHandler{
+		p.inbox + "*": p.acked,
+		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.DispatchStream():          deleted,
+		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.IntakeStream():            deleted,
+		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.LeaseStream():             deleted,
+		"$JS.EVENT.ADVISORY.CONSUMER.DELETED." + p.cfg.Names.DispatchStream() + ".*": deleted,
+	} {
+		s, err := p.nc.Subscribe(subject, fn)
+		if err == nil {
+			subs = append(subs, s)
+			err = s.SetPendingLimits(-1, maxAckBytes)
+		}
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("subscribe to %s: %w", subject, err)
+		}
+	}
+	return stop, nil
 }
 
 // run does the chores until ctx ends.
 func (p *pusher) run(ctx context.Context) {
-	defer func() { _ = p.sub.Unsubscribe() }()
 	for {
 		select {
 		case <-ctx.Done():
@@ -96,7 +125,7 @@ func (p *pusher) push(it *events.Item, params []byte, token events.Token, lease 
 	}
 	err := p.nc.PublishMsg(&nats.Msg{Subject: p.cfg.Names.Run(it.Type, lane), Reply: p.inbox + tok, Header: h, Data: params})
 	if err != nil {
-		p.log.Warn("an item could not be dispatched", "id", it.ID, "error", err)
+		p.log.Debug("an item could not be dispatched", "id", it.ID, "error", err)
 		p.signals.pushFailed(token)
 	}
 }
@@ -111,7 +140,7 @@ func (p *pusher) acked(m *nats.Msg) {
 		p.signals.pushed(token, seq)
 		return
 	}
-	p.log.Warn("the server refused a dispatched item", "token", token, "reply", string(m.Data), "status", m.Header.Get("Status"))
+	p.log.Debug("the server refused a dispatched item", "token", token, "reply", string(m.Data), "status", m.Header.Get("Status"))
 	p.signals.pushFailed(token)
 }
 
@@ -144,61 +173,4 @@ func (p *pusher) control(w events.WorkerID, c wire.Control) {
 	if err != nil {
 		p.log.Warn("a worker could not be told", "worker", w, "error", err)
 	}
-}
-
-// deleteMsg removes a dispatched message whose delivery is spent.
-func (p *pusher) deleteMsg(seq uint64) {
-	if seq == 0 {
-		return
-	}
-	p.chore(func(ctx context.Context) {
-		s, err := p.js.Stream(ctx, p.cfg.Names.DispatchStream())
-		if err == nil {
-			err = s.DeleteMsg(ctx, seq)
-		}
-		if err != nil && !gone(err) {
-			p.log.Warn("a spent message could not be deleted", "sequence", seq, "error", err)
-		}
-	})
-}
-
-// gone reports whether an error says that what was to be removed is not there.
-func gone(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "not found") || strings.Contains(err.Error(), "no message found"))
-}
-
-// repair makes the dispatch stream and the consumers of all registered workers
-// anew, where they are missing.
-func (p *pusher) repair() {
-	p.chore(func(ctx context.Context) {
-		if err := p.topology.ensureStreams(ctx); err != nil {
-			p.log.Warn("the streams could not be repaired", "error", err)
-			return
-		}
-		seen := map[string]bool{}
-		for _, w := range p.registry.list() {
-			for _, t := range w.Types {
-				if !seen[t] {
-					seen[t] = true
-					p.signals.consumersWanted(events.Type(t))
-				}
-			}
-		}
-	})
-}
-
-// ensureConsumer makes a lane's consumer, and asks the lane's workers to
-// register again, so that they hear of it.
-func (p *pusher) ensureConsumer(key laneKey, lease time.Duration, tell bool) {
-	p.chore(func(ctx context.Context) {
-		if _, err := p.topology.ensureConsumer(ctx, key.typ, key.lane, lease); err != nil {
-			p.log.Warn("a consumer could not be made", "type", key.typ, "lane", key.lane, "error", err)
-			return
-		}
-		if tell {
-			for _, w := range p.registry.able(key.typ, key.lane) {
-				p.control(w, wire.Control{Register: true})
-			}
-		}
-	})
 }

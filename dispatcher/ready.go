@@ -11,6 +11,9 @@ import (
 // dispatched already or not due yet are passed over.
 const maxScan = 2048
 
+// maxPages bounds the pages that one call of best reads.
+const maxPages = 8
+
 const levels = int(events.MaxPriority) + 1
 
 // readyQueues are the queues of what may run, a window for each type, lane and
@@ -21,6 +24,11 @@ type readyQueues struct {
 	table *table
 	// newLane, if set, is told of a lane with capabilities that is first used.
 	newLane func(events.Type, string)
+	// unprojected, if set, calls fn for the changes that the index may not show
+	// yet, in order.
+	unprojected func(fn func(before, after *events.Item))
+	// prefetch, if set, is told of keys whose items will be asked for soon.
+	prefetch func([]projector.ReadyKey) error
 }
 
 // readyIndex is the projection's ordered index of queued items.
@@ -93,8 +101,9 @@ type head struct {
 // one: the highest of priority × ageStep + time waited, over the heads of the
 // queues. Within a queue all items age alike, so its head is its best, and the
 // cost does not depend on how many wait. stalled says that a queue's next page
-// can't be read until the projection has caught up.
-func (r *readyQueues) best(t events.Type, ageStep time.Duration, now time.Time, admits func(lane string) bool, caughtUp bool) (b head, ok, stalled bool, err error) {
+// is still to be read.
+func (r *readyQueues) best(t events.Type, ageStep time.Duration, now time.Time, admits func(lane string) bool) (b head, ok, stalled bool, err error) {
+	pages := 0
 	for name, ln := range r.types[t] {
 		if !admits(name) {
 			continue
@@ -104,7 +113,7 @@ func (r *readyQueues) best(t events.Type, ageStep time.Duration, now time.Time, 
 				continue
 			}
 			for w.wantsPage() {
-				if !caughtUp {
+				if pages++; pages > maxPages {
 					return head{}, false, true, nil
 				}
 				if err := r.page(projector.ReadyQueue{Type: t, Lane: name, Priority: events.Priority(p)}, w, now); err != nil {
@@ -149,5 +158,46 @@ func (r *readyQueues) page(q projector.ReadyQueue, w *window[projector.ReadyKey]
 		}
 	}
 	w.page(keys, last, end)
+	if r.prefetch != nil {
+		if err := r.prefetch(keys); err != nil {
+			return err
+		}
+	}
+	if r.unprojected != nil {
+		r.unprojected(func(before, after *events.Item) { r.amend(q, w, before, after, now) })
+	}
 	return nil
+}
+
+// amend brings a page up to date by a change that the index may not show yet.
+func (r *readyQueues) amend(q projector.ReadyQueue, w *window[projector.ReadyKey], before, after *events.Item, now time.Time) {
+	if queueOf(before) == q {
+		w.remove(projector.ReadyKeyOf(before))
+	}
+	if queueOf(after) == q && !after.AvailableAt.After(now) && r.table.current(after.ID) == 0 {
+		w.insert(projector.ReadyKeyOf(after))
+	}
+}
+
+// queueOf is the queue that an item waits in, the zero one for none.
+func queueOf(it *events.Item) projector.ReadyQueue {
+	if it == nil || it.State != events.StateQueued {
+		return projector.ReadyQueue{}
+	}
+	return projector.ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: it.Priority}
+}
+
+// oldest is the first place among a type's items in memory, zero for none.
+func (r *readyQueues) oldest(t events.Type) (first time.Time) {
+	for _, ln := range r.types[t] {
+		for _, w := range ln.levels {
+			if w == nil {
+				continue
+			}
+			if k, ok := w.min(); ok && (first.IsZero() || k.OrderAt < first.UnixNano()) {
+				first = time.Unix(0, k.OrderAt).UTC()
+			}
+		}
+	}
+	return first
 }

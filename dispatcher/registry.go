@@ -84,6 +84,12 @@ func checkRegister(reg *wire.Register) (events.WorkerID, error) {
 	if len(reg.Types) == 0 {
 		return "", events.Refuse(events.CodeBadRequest, "worker %s names no types: name at least one that it handles", id)
 	}
+	if len(reg.Types) > events.MaxTypes {
+		return "", events.Refuse(events.CodeTooManyTypes, "worker %s names %d types: an engine serves %d", id, len(reg.Types), events.MaxTypes)
+	}
+	if n := max(len(reg.Session), len(reg.Host), len(reg.Version)); n > events.MaxNameLen {
+		return "", events.Refuse(events.CodeTooLarge, "the session, host or version of worker %s has %d bytes: at most %d", id, n, events.MaxNameLen)
+	}
 	for _, t := range reg.Types {
 		if _, err := events.ParseType(t); err != nil {
 			return "", events.Refuse(events.CodeBadType, "%v", err)
@@ -112,7 +118,7 @@ func (r *registry) beat(h *wire.Heartbeat) (drain bool) {
 	if w == nil {
 		return false
 	}
-	w.info.InFlight, w.info.Health = len(h.InFlight), h.Health
+	w.info.InFlight, w.info.Health = len(h.InFlight), strings.Clone(h.Health[:min(len(h.Health), events.MaxNameLen)])
 	return w.info.Status == workerDraining
 }
 

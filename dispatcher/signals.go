@@ -14,18 +14,25 @@ const maxSignals = 8192
 // signals is where other goroutines leave word for the loop. Leaving word
 // never blocks.
 type signals struct {
-	wake chan struct{}
+	wake    chan struct{}
+	maxAcks int // room for everything that can be dispatched, and as much again
 
-	mu       sync.Mutex // guards what follows
-	registry bool       // the registry has changed
-	lost     bool       // the dispatch stream is another
+	mu   sync.Mutex // guards what follows
+	left taken
+	acks []pushAck
+}
+
+// taken is what the loop takes at once.
+type taken struct {
+	registry bool // the registry has changed
+	lost     bool // the dispatch stream is another
 	sweep    bool
 	reload   bool           // start again from the log
 	failed   []events.Token // messages that could not be pushed
+	spent    []events.Token // unclaimed messages that will not be delivered any more
 	expired  []expiry
-	beats    []wire.Heartbeat
-	types    []events.Type // whose consumers are to be made anew
-	acks     []pushAck
+	beats    map[events.WorkerID]map[events.Token]bool // what each worker runs, as it last said
+	types    map[events.Type]bool                      // whose consumers are to be made anew
 }
 
 // pushAck says where in the dispatch stream a message went.
@@ -38,15 +45,17 @@ type pushAck struct {
 type expiry struct {
 	id    events.ID
 	token events.Token
-	seq   uint64 // of the dispatched message
+	seq   uint64 // of the dispatched message; 0: it is gone
 }
 
-func newSignals() *signals { return &signals{wake: make(chan struct{}, 1)} }
+func newSignals(maxRunning int) *signals {
+	return &signals{wake: make(chan struct{}, 1), maxAcks: maxSignals + 2*maxRunning}
+}
 
 // leave changes the signals by fn and wakes the loop.
-func (s *signals) leave(fn func(*signals)) {
+func (s *signals) leave(fn func(*taken)) {
 	s.mu.Lock()
-	fn(s)
+	fn(&s.left)
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -54,24 +63,46 @@ func (s *signals) leave(fn func(*signals)) {
 	}
 }
 
-func (s *signals) registryChanged() { s.leave(func(s *signals) { s.registry = true }) }
-func (s *signals) dispatchLost()    { s.leave(func(s *signals) { s.lost = true }) }
-func (s *signals) sweepNow()        { s.leave(func(s *signals) { s.sweep = true }) }
+func (s *signals) registryChanged() { s.leave(func(t *taken) { t.registry = true }) }
+func (s *signals) dispatchLost()    { s.leave(func(t *taken) { t.lost = true }) }
+func (s *signals) sweepNow()        { s.leave(func(t *taken) { t.sweep = true }) }
 
-func (s *signals) pushFailed(t events.Token) {
-	s.leave(func(s *signals) { s.failed = bounded(s, s.failed, t) })
+func (s *signals) pushFailed(token events.Token) {
+	s.leave(func(t *taken) { t.failed = bounded(t, t.failed, token) })
+}
+
+func (s *signals) messageSpent(token events.Token) {
+	s.leave(func(t *taken) { t.spent = bounded(t, t.spent, token) })
 }
 
 func (s *signals) leaseExpired(e expiry) {
-	s.leave(func(s *signals) { s.expired = bounded(s, s.expired, e) })
+	s.leave(func(t *taken) { t.expired = bounded(t, t.expired, e) })
 }
 
-func (s *signals) heartbeat(h wire.Heartbeat) {
-	s.leave(func(s *signals) { s.beats = bounded(s, s.beats, h) })
+// heartbeat keeps the last one of each worker, of which there are at most
+// MaxWorkers.
+func (s *signals) heartbeat(h *wire.Heartbeat) {
+	runs := make(map[events.Token]bool, len(h.InFlight))
+	for _, r := range h.InFlight {
+		if tok, err := wire.ParseToken(r.Token); err == nil {
+			runs[tok] = true
+		}
+	}
+	s.leave(func(t *taken) {
+		if t.beats == nil {
+			t.beats = map[events.WorkerID]map[events.Token]bool{}
+		}
+		t.beats[events.WorkerID(h.Worker)] = runs
+	})
 }
 
-func (s *signals) consumersWanted(t events.Type) {
-	s.leave(func(s *signals) { s.types = bounded(s, s.types, t) })
+func (s *signals) consumersWanted(typ events.Type) {
+	s.leave(func(t *taken) {
+		if t.types == nil {
+			t.types = map[events.Type]bool{}
+		}
+		t.types[typ] = true
+	})
 }
 
 // pushed notes a message's place. It wakes nobody: the loop reads it before it
@@ -79,7 +110,7 @@ func (s *signals) consumersWanted(t events.Type) {
 func (s *signals) pushed(t events.Token, seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.acks) < maxSignals {
+	if len(s.acks) < s.maxAcks {
 		s.acks = append(s.acks, pushAck{t, seq})
 	}
 }
@@ -93,29 +124,18 @@ func (s *signals) takeAcks(reuse []pushAck) []pushAck {
 	return acks
 }
 
-func bounded[T any](s *signals, list []T, v T) []T {
+func bounded[T any](t *taken, list []T, v T) []T {
 	if len(list) >= maxSignals {
-		s.sweep = true
+		t.sweep = true
 		return list
 	}
 	return append(list, v)
 }
 
-// taken is what the loop takes at once.
-type taken struct {
-	registry, lost, sweep bool
-	reload                bool
-	failed                []events.Token
-	expired               []expiry
-	beats                 []wire.Heartbeat
-	types                 []events.Type
-}
-
 func (s *signals) take() taken {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := taken{s.registry, s.lost, s.sweep, s.reload, s.failed, s.expired, s.beats, s.types}
-	s.registry, s.lost, s.sweep, s.reload = false, false, false, false
-	s.failed, s.expired, s.beats, s.types = nil, nil, nil, nil
+	t := s.left
+	s.left = taken{}
 	return t
 }

@@ -2,8 +2,6 @@ package dispatcher
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -62,31 +60,11 @@ func (l *loop) sendReplies() {
 	}
 }
 
-// configure records the settings that engine.toml names, where they differ
-// from the log's.
-func (l *loop) configure() error {
-	for _, t := range slices.Sorted(maps.Keys(l.cfg.FileTypes)) {
-		for !l.room() {
-			l.flush()
-			if err := l.effects(<-l.results); err != nil {
-				return err
-			}
-		}
-		set, _ := l.state.Settings(t)
-		set = l.cfg.FileTypes[t](set)
-		if _, _, err := l.decide(events.Configure{Type: t, Source: events.SourceFile, Settings: set}); err != nil {
-			return err
-		}
-	}
-	l.building.confirm = false
-	return nil
-}
-
 // errUnknown answers what was under way when an ownership ended.
 var errUnknown = events.Refuse(events.CodeUnavailable, "the engine is recovering and does not know what became of this: ask again, with the same id")
 
-// abandon answers everything that was taken and can't be finished, and takes
-// what the stages still send.
+// abandon answers everything that was taken and can't be finished, after an
+// error, and takes what the appender still sends.
 func (l *loop) abandon(err error) {
 	if err == nil {
 		return
@@ -95,7 +73,8 @@ func (l *loop) abandon(err error) {
 		l.abandonAll((<-l.results).b.done)
 	}
 	l.abandonAll(l.building.done)
-	l.abandonAll(l.pending)
+	l.abandonAll(l.urgent.jobs)
+	l.abandonAll(l.bulk.jobs)
 }
 
 func (l *loop) abandonAll(jobs []job) {

@@ -23,6 +23,7 @@ type dispatched struct {
 	orphan bool
 	heard  time.Time // last heartbeat that named the run
 	seq    uint64    // of the message in the dispatch stream; 0: not known
+	spent  time.Time // when the message was first seen delivered and not claimed
 }
 
 // laneKey names a consumer.
@@ -33,17 +34,19 @@ type laneKey struct {
 
 // table is what is dispatched. Owned by the loop.
 type table struct {
-	byID    map[events.ID]*dispatched // an item's current dispatch
-	byToken map[events.Token]*dispatched
-	byType  map[events.Type]int
-	byLane  map[laneKey]int
-	orphans map[events.Token]*dispatched
+	byID      map[events.ID]*dispatched // an item's current dispatch
+	byToken   map[events.Token]*dispatched
+	byType    map[events.Type]int
+	byLane    map[laneKey]int
+	orphans   map[events.Token]*dispatched
+	lingering map[events.Token]*dispatched
 }
 
 func newTable() *table {
 	return &table{
 		byID: map[events.ID]*dispatched{}, byToken: map[events.Token]*dispatched{},
-		byType: map[events.Type]int{}, byLane: map[laneKey]int{}, orphans: map[events.Token]*dispatched{},
+		byType: map[events.Type]int{}, byLane: map[laneKey]int{},
+		orphans: map[events.Token]*dispatched{}, lingering: map[events.Token]*dispatched{},
 	}
 }
 
@@ -66,6 +69,7 @@ func (t *table) remove(d *dispatched) {
 	}
 	delete(t.byToken, d.token)
 	delete(t.orphans, d.token)
+	delete(t.lingering, d.token)
 	if t.byID[d.id] == d {
 		delete(t.byID, d.id)
 	}
@@ -76,6 +80,7 @@ func (t *table) remove(d *dispatched) {
 // linger keeps the slot, and no longer stands for the item.
 func (t *table) linger(d *dispatched) {
 	d.lingering = true
+	t.lingering[d.token] = d
 	if t.byID[d.id] == d {
 		delete(t.byID, d.id)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -16,56 +17,101 @@ import (
 // topology makes the streams and consumers that are not the log's, and makes
 // them anew when somebody has deleted them.
 type topology struct {
-	js   jetstream.JetStream
-	cfg  *Config
-	mu   sync.Mutex
-	made time.Time // the dispatch stream's creation, as last seen
+	js  jetstream.JetStream
+	cfg *Config
+	log *slog.Logger
+	// answered is the intake position that the log answers.
+	answered func() uint64
 	// lost is called, without the lock, when the dispatch stream turned out to
 	// be another than the one last seen.
 	lost func()
+
+	making sync.Mutex // held while the dispatch stream is looked at
+	mu     sync.Mutex // guards dispatch
+	// dispatch is a handle of the dispatch stream as last seen. It goes by the
+	// name, so that it serves the next one too.
+	dispatch jetstream.Stream
 }
 
 // maxPending is a consumer's MaxAckPending: past 1,024 pending the server may
 // notice an expired lease 100 ms late.
 const maxPending = 1000
 
+// dispatchStream is nil before ensureStreams.
+func (t *topology) dispatchStream() jetstream.Stream {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.dispatch
+}
+
 // ensureStreams makes the intake, dispatch and lease streams if they are not
 // there.
 func (t *topology) ensureStreams(ctx context.Context) error {
+	if err := t.ensureIntake(ctx); err != nil {
+		return err
+	}
 	n := t.cfg.Names
-	intake := jetstream.StreamConfig{
+	leases := jetstream.StreamConfig{
+		Name: n.LeaseStream(), Subjects: []string{n.LeaseAdvisories()}, Replicas: t.cfg.Replicas,
+		Storage: jetstream.MemoryStorage, MaxAge: 10 * time.Minute, MaxMsgs: 100_000, Discard: jetstream.DiscardOld,
+	}
+	if _, err := t.js.CreateOrUpdateStream(ctx, leases); err != nil {
+		return fmt.Errorf("make stream %s: %w", leases.Name, err)
+	}
+	return t.ensureDispatch(ctx)
+}
+
+// maxIntakeMsg bounds a submission: the largest params that a type may allow,
+// and headers. What is over its type's bound is rejected on record.
+const maxIntakeMsg = events.MaxParamsCeiling + 64<<10
+
+// ensureIntake makes the intake stream if it is not there, and brings its
+// settings up to date. Its sequences must go on behind what the log answers: a
+// stream that is new, or has lost its end in a power loss, would number other
+// messages like those, and they would count as answered.
+func (t *topology) ensureIntake(ctx context.Context) error {
+	n := t.cfg.Names
+	cfg := jetstream.StreamConfig{
 		Name: n.IntakeStream(), Subjects: []string{n.SubmitAll()}, Replicas: t.cfg.Replicas,
 		SubjectTransform: &jetstream.SubjectTransformConfig{
 			Source: n.SubmitAll(), Destination: n.Intake(t.cfg.Partition, "{{wildcard(1)}}"),
 		},
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
-		MaxBytes: t.cfg.IntakeMaxBytes, MaxMsgSize: int32(intakeMaxMsg(t.cfg)), Duplicates: events.MsgIDWindow,
+		MaxBytes: t.cfg.IntakeMaxBytes, MaxMsgSize: maxIntakeMsg, Duplicates: events.MsgIDWindow,
 		AllowDirect: true,
 	}
-	leases := jetstream.StreamConfig{
-		Name: n.LeaseStream(), Subjects: []string{n.LeaseAdvisories()}, Replicas: t.cfg.Replicas,
-		Storage: jetstream.MemoryStorage, MaxAge: 10 * time.Minute, MaxMsgs: 100_000, Discard: jetstream.DiscardOld,
-	}
 	if t.cfg.MemoryOnly {
-		intake.Storage = jetstream.MemoryStorage
+		cfg.Storage = jetstream.MemoryStorage
 	}
-	for _, c := range []jetstream.StreamConfig{intake, leases} {
-		if _, err := t.js.CreateOrUpdateStream(ctx, c); err != nil {
-			return fmt.Errorf("make stream %s: %w", c.Name, err)
+	s, err := t.js.Stream(ctx, cfg.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		cfg.FirstSeq = t.answered() + 1
+		s, err = t.js.CreateStream(ctx, cfg)
+	} else if err == nil {
+		if have := s.CachedInfo().Config; have.MaxBytes != cfg.MaxBytes || have.MaxMsgSize != cfg.MaxMsgSize || have.Duplicates != cfg.Duplicates {
+			cfg.FirstSeq = have.FirstSeq
+			s, err = t.js.UpdateStream(ctx, cfg)
 		}
 	}
-	return t.ensureDispatch(ctx)
-}
-
-// intakeMaxMsg bounds a submission: the largest params, and its headers.
-func intakeMaxMsg(c *Config) int {
-	return max(c.MaxParams, c.Defaults.MaxParams) + 64<<10
+	if err != nil {
+		return fmt.Errorf("make stream %s: %w", cfg.Name, err)
+	}
+	state := s.CachedInfo().State
+	if answered := t.answered(); state.LastSeq < answered {
+		t.log.Warn("the intake ends before what the log has answered: moving it past that", "intake", state.LastSeq, "answered", answered)
+		if err := s.Purge(ctx, jetstream.WithPurgeSequence(answered+1)); err != nil {
+			return fmt.Errorf("move stream %s past message %d: %w", cfg.Name, answered, err)
+		}
+	}
+	return nil
 }
 
 // ensureDispatch makes the dispatch stream if it is not there. Each life of it
 // numbers its messages from another place, so that an ack from an earlier life
 // hits nothing.
 func (t *topology) ensureDispatch(ctx context.Context) error {
+	t.making.Lock()
+	defer t.making.Unlock()
 	name := t.cfg.Names.DispatchStream()
 	s, err := t.js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -78,12 +124,11 @@ func (t *topology) ensureDispatch(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make stream %s: %w", name, err)
 	}
-	created := s.CachedInfo().Created
 	t.mu.Lock()
-	another := !t.made.IsZero() && !t.made.Equal(created)
-	t.made = created
+	another := t.dispatch != nil && !t.dispatch.CachedInfo().Created.Equal(s.CachedInfo().Created)
+	t.dispatch = s
 	t.mu.Unlock()
-	if another && t.lost != nil {
+	if another {
 		t.lost()
 	}
 	return nil

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -14,47 +15,78 @@ func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered
 	if _, err := checkRegister(&r); err != nil {
 		return wire.Registered{}, err
 	}
-	for _, t := range r.Types {
-		if _, err := e.one(ctx, events.Define{Type: events.Type(t)}); err != nil {
-			return wire.Registered{}, err
-		}
+	if err := e.define(ctx, r.Types); err != nil {
+		return wire.Registered{}, err
 	}
-	out := wire.Registered{Stream: e.cfg.Names.DispatchStream(), Consumers: map[string][]string{}, LeaseMS: map[string]int64{}}
-	beat := e.cfg.Heartbeat
-	for _, t := range r.Types {
-		lease, lanes, err := e.lanes(ctx, events.Type(t), r.Capabilities)
-		if err != nil {
-			return wire.Registered{}, err
-		}
-		for _, lane := range lanes {
-			name, err := e.topology.ensureConsumer(ctx, events.Type(t), lane, lease)
-			if err != nil {
-				return wire.Registered{}, events.Refuse(events.CodeUnavailable, "%v", err)
-			}
-			out.Consumers[t] = append(out.Consumers[t], name)
-		}
-		out.LeaseMS[t] = lease.Milliseconds()
-		beat = min(beat, lease/3)
-	}
-	session, _, err := e.registry.put(r, e.Now())
+	// First the registry, then the lanes: one that is made in between tells the
+	// worker, or is among those found.
+	session, fresh, err := e.registry.put(r, e.Now())
 	if err != nil {
 		return wire.Registered{}, err
 	}
-	out.Session, out.HeartbeatMS = session, beat.Milliseconds()
+	out, err := e.consumers(ctx, &r)
+	if err != nil {
+		if fresh { // the caller does not know its session
+			e.registry.remove(events.WorkerID(r.Worker), session)
+		}
+		return wire.Registered{}, err
+	}
+	out.Session = session
+	return out, nil
+}
+
+// define makes types known.
+func (e *Engine) define(ctx context.Context, types []string) error {
+	cmds := make([]events.Command, len(types))
+	for i, t := range types {
+		cmds[i] = events.Define{Type: events.Type(t)}
+	}
+	outcomes, err := e.all(ctx, cmds)
+	if err != nil {
+		return err
+	}
+	for _, o := range outcomes {
+		if o.Err != nil {
+			return o.Err
+		}
+	}
+	return nil
+}
+
+// consumers makes the consumers that a worker is to pull from.
+func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Registered, error) {
+	out := wire.Registered{Stream: e.cfg.Names.DispatchStream(), Consumers: map[string][]string{}, LeaseMS: map[string]int64{}}
+	beat := e.cfg.Heartbeat
+	for _, t := range r.Types {
+		reply, err := e.lanes(ctx, events.Type(t), r.Capabilities)
+		if err != nil {
+			return out, err
+		}
+		for _, lane := range reply.lanes {
+			name, err := e.topology.ensureConsumer(ctx, events.Type(t), lane, reply.ackWait)
+			if err != nil {
+				return out, events.Refuse(events.CodeUnavailable, "%v", err)
+			}
+			out.Consumers[t] = append(out.Consumers[t], name)
+		}
+		out.LeaseMS[t] = reply.lease.Milliseconds()
+		beat = min(beat, reply.lease/3)
+	}
+	out.HeartbeatMS = beat.Milliseconds()
 	return out, nil
 }
 
 // lanes returns a type's lease, and the lanes of it that a worker serves.
-func (e *Engine) lanes(ctx context.Context, t events.Type, capabilities []string) (time.Duration, []string, error) {
+func (e *Engine) lanes(ctx context.Context, t events.Type, capabilities []string) (lanesReply, error) {
 	j := &lanesJob{typ: t, worker: &worker{info: wire.WorkerInfo{Capabilities: capabilities}, lanes: map[string]bool{}}, out: make(chan lanesReply, 1)}
-	if err := e.enqueue(ctx, j); err != nil {
-		return 0, nil, err
+	if err := e.enqueue(ctx, e.requests, j, overhead); err != nil {
+		return lanesReply{}, err
 	}
 	select {
 	case r := <-j.out:
-		return r.lease, r.lanes, r.err
+		return r, r.err
 	case <-ctx.Done():
-		return 0, nil, ctx.Err()
+		return lanesReply{}, events.Refuse(events.CodeUnavailable, "the engine did not answer in time: register again")
 	}
 }
 
@@ -67,16 +99,17 @@ type lanesJob struct {
 }
 
 type lanesReply struct {
-	lease time.Duration
-	lanes []string
-	err   error
+	lease   time.Duration // of what is dispatched from now on
+	ackWait time.Duration // that the consumers are to have now
+	lanes   []string
+	err     error
 }
 
 func (j *lanesJob) len() int { return 1 }
 
 func (j *lanesJob) decide(l *loop, _ int) error {
 	set, _ := l.state.Settings(j.typ)
-	j.reply = lanesReply{lease: set.Lease(), lanes: []string{""}}
+	j.reply = lanesReply{lease: set.Lease(), ackWait: l.ackWait(j.typ), lanes: []string{""}}
 	for name := range l.ready.types[j.typ] {
 		if name != "" && j.worker.serves(name) {
 			j.reply.lanes = append(j.reply.lanes, name)
@@ -88,29 +121,48 @@ func (j *lanesJob) decide(l *loop, _ int) error {
 func (j *lanesJob) finish()                   { j.out <- j.reply }
 func (j *lanesJob) abandon(err *events.Error) { j.out <- lanesReply{err: err} }
 
+// maxInFlight bounds the runs that one heartbeat names.
+const maxInFlight = 2 * maxPending
+
 // Heartbeat keeps a worker registered, registering it if it is not known.
 func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error) {
+	if len(h.InFlight) > maxInFlight {
+		return wire.HeartbeatReply{}, events.Refuse(events.CodeTooLarge, "the heartbeat names %d runs: at most %d", len(h.InFlight), maxInFlight)
+	}
 	if !e.registry.knows(events.WorkerID(h.Worker)) {
 		if _, err := e.Register(ctx, h.Register); err != nil {
 			return wire.HeartbeatReply{}, err
 		}
+		// It may not know of lanes that were made while nobody knew of it.
+		e.tell(events.WorkerID(h.Worker), wire.Control{Register: true})
 	} else if _, _, err := e.registry.put(h.Register, e.Now()); err != nil {
 		return wire.HeartbeatReply{}, err
 	}
 	reply := wire.HeartbeatReply{ShouldDrain: e.registry.beat(&h)}
 	if s := e.signals.Load(); s != nil {
-		s.heartbeat(h)
+		s.heartbeat(&h)
 	}
 	for _, r := range h.InFlight {
-		if e.ended1(r) {
+		if e.runEnded(r) {
 			reply.Cancel = append(reply.Cancel, r)
 		}
 	}
 	return reply, nil
 }
 
-// ended1 reports whether a run is no longer its item's.
-func (e *Engine) ended1(r wire.RunRef) bool {
+// tell sends a worker a control message. It is a hint.
+func (e *Engine) tell(w events.WorkerID, c wire.Control) {
+	data, err := json.Marshal(c)
+	if err == nil {
+		err = e.cfg.Conn.Publish(e.cfg.Names.Control(w), data)
+	}
+	if err != nil {
+		e.cfg.Logger.Warn("a worker could not be told: its next heartbeat will", "worker", w, "error", err)
+	}
+}
+
+// runEnded reports whether a run is no longer its item's.
+func (e *Engine) runEnded(r wire.RunRef) bool {
 	id, err := events.ParseID(r.ID)
 	if err != nil {
 		return true
@@ -138,10 +190,7 @@ func (e *Engine) Drain(_ context.Context, w events.WorkerID) error {
 	if err := e.registry.drain(w); err != nil {
 		return err
 	}
-	data := []byte(`{"drain":true}`)
-	if err := e.cfg.Conn.Publish(e.cfg.Names.Control(w), data); err != nil {
-		e.cfg.Logger.Warn("a worker could not be told to drain: its next heartbeat will", "worker", w, "error", err)
-	}
+	e.tell(w, wire.Control{Drain: true})
 	return nil
 }
 

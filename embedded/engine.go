@@ -53,7 +53,7 @@ type Engine struct {
 	log *slog.Logger
 
 	dir        *dataDir
-	space      *space // nil in memory
+	space      *space
 	srv        *server
 	nc         *nats.Conn // the engine's own
 	eventLog   eventlog.Log
@@ -120,7 +120,6 @@ func (e *Engine) openDir(context.Context) (err error) {
 	if e.dir, err = openDataDir(e.cfg.Server.Dir); err != nil {
 		return err
 	}
-	e.space = watchSpace(e.dir.path, e.cfg.Limits.MinFreeBytes, e.log)
 	return nil
 }
 
@@ -237,7 +236,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: fmt.Sprintf("%s-%d", host, os.Getpid()), Version: Version,
 		Alone: e.srv != nil, MemoryOnly: e.o.Memory, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, Logger: e.log, Hooks: e.hooks(),
-		MaxParams: e.cfg.TypeDefaults().MaxParams,
+		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.intakeBytes(),
 	}
 	for name, t := range e.cfg.Types {
 		if t.Patch.Empty() {
@@ -249,6 +248,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	if e.dispatcher, err = dispatcher.New(c); err != nil {
 		return err
 	}
+	e.watchSpace()
 	if err := e.newFaces(ctx); err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (e *Engine) hooks() dispatcher.Hooks {
 // newFaces makes the API, which answers once it is started.
 func (e *Engine) newFaces(ctx context.Context) error {
 	logs, err := api.OpenLogs(ctx, api.LogsConfig{
-		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.cfg.Limits.LogMaxBytes,
+		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.logsBytes(),
 	})
 	if err != nil {
 		return err
@@ -284,8 +284,8 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
 			return e.cfg.Types[t].Patch.Conflicts(wanted)
 		},
-		DiskLow: func() bool { return e.space != nil && e.space.low.Load() },
-		Info:    wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir()},
+		Full: e.isFull,
+		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir()},
 	})
 	return err
 }
@@ -386,6 +386,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	for _, x := range e.execs {
 		errs = append(errs, x.stop(ctx))
 	}
+	do(e.space != nil, func() error { e.space.stop(); return nil })
 	do(e.http != nil, func() error { return e.http.Stop(ctx) })
 	do(e.service != nil, func() error { return e.service.Stop(ctx) })
 	do(e.dispatcher != nil, func() error { return e.dispatcher.Stop(ctx) })
@@ -394,7 +395,6 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	do(e.eventLog != nil, func() error { return e.eventLog.Close() })
 	do(e.nc != nil, func() error { e.nc.Close(); return nil })
 	do(e.srv != nil, func() error { return e.srv.Stop(ctx) })
-	do(e.space != nil, func() error { e.space.stop(); return nil })
 	do(e.dir != nil, func() error { return e.dir.Close() })
 	return errors.Join(errs...)
 }

@@ -220,7 +220,7 @@ func TestEngineDoesNotStart(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{"folder in use", quiet(dir), "in use by process"},
+		{"folder in use", quiet(dir), "held by process"},
 		{"newer folder", quiet(newer), "use a newer program"},
 		{"NATS port in use", Options{Dir: t.TempDir(), NATSListen: strings.TrimPrefix(first.URL(), "nats://"), HTTP: config.Off}, "choose another address (nats_listen)"},
 		{"HTTP port in use", Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: first.HTTP()}, "choose another address (http)"},
@@ -294,7 +294,7 @@ func TestEngineHTTP(t *testing.T) {
 			t.Errorf("metrics lack %s", want)
 		}
 	}
-	e.space.least = 1 << 62
+	e.space.least.Store(1 << 62)
 	e.space.look()
 	if code, body := read("/healthz"); code != 503 || !strings.Contains(body, "disk_low") {
 		t.Errorf("health on a full disk %d %s", code, body)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
@@ -28,6 +29,7 @@ type mirror struct {
 	mu    sync.Mutex // guards what follows
 	list  []wire.WorkerInfo
 	epoch events.Epoch
+	gone  bool // a bucket was deleted: show everything again
 }
 
 func newMirror(e *Engine) (*mirror, error) {
@@ -87,6 +89,13 @@ func (m *mirror) workersChanged(list []wire.WorkerInfo) {
 	m.poke()
 }
 
+func (m *mirror) bucketGone() {
+	m.mu.Lock()
+	m.gone = true
+	m.mu.Unlock()
+	m.poke()
+}
+
 func (m *mirror) poke() {
 	select {
 	case m.wake <- struct{}{}:
@@ -97,6 +106,15 @@ func (m *mirror) poke() {
 // run writes the registry and the owner when they have changed, and again
 // before their entries expire.
 func (m *mirror) run(ctx context.Context) {
+	// The server tells of a deleted bucket, so nothing polls for it.
+	for _, bucket := range []string{"workers", "partitions"} {
+		sub, err := m.e.nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.DELETED.KV_"+m.e.names().Bucket(bucket), func(*nats.Msg) { m.bucketGone() })
+		if err != nil {
+			m.e.log.Warn("a deleted bucket will come back only with the next renewal", "error", err)
+			continue
+		}
+		defer func() { _ = sub.Unsubscribe() }()
+	}
 	renew := time.NewTicker(kvstate.DefaultPartitionTTL / 3)
 	defer renew.Stop()
 	shown := map[string]wire.WorkerInfo{}
@@ -115,8 +133,12 @@ func (m *mirror) run(ctx context.Context) {
 
 func (m *mirror) write(ctx context.Context, shown map[string]wire.WorkerInfo) {
 	m.mu.Lock()
-	list, epoch := m.list, m.epoch
+	list, epoch, gone := m.list, m.epoch, m.gone
+	m.gone = false
 	m.mu.Unlock()
+	if gone {
+		clear(shown)
+	}
 	if epoch != 0 {
 		m.note(ctx, m.owners.Put(ctx, 0, kvstate.Owner{Owner: m.e.dispatcher.Owner(), Epoch: epoch, At: time.Now().UTC()}))
 	}

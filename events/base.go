@@ -12,6 +12,13 @@ type Base interface {
 	Key(KeyRef) (HeldKey, bool, error)
 }
 
+// Loader is a Base that reads many items at once more cheaply than one by one.
+type Loader interface {
+	// Load calls fn with each of the items that exists, and its params. ids are
+	// in ascending order.
+	Load(ids []ID, fn func(*Item, []byte)) error
+}
+
 // Changes is what a run of whole decisions has changed: the difference
 // between two positions of the log, which the projection writes in one atomic
 // batch. It holds final values: applying the Changes of several runs one after

@@ -3,8 +3,8 @@ package events
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -220,20 +220,45 @@ func labels(in map[string]string) (map[string]string, error) {
 // digest identifies the content of a submission, to tell a repeat from a
 // conflict. It covers what the submitter said, not what became of it.
 func (c *Submit) digest() string {
-	h := sha256.New()
 	body := bytes.TrimSpace(c.Params)
 	if len(body) == 0 {
 		body = []byte("null")
 	}
-	caps := slices.Sorted(slices.Values(c.Capabilities))
-	prio := -1
+	prio := int64(-1)
 	if c.Priority != nil {
-		prio = int(*c.Priority)
+		prio = int64(*c.Priority)
 	}
-	fmt.Fprintf(h, "%q %q %d %q %q %d %d %d %d %q %q %q", c.Type, body, prio, c.DedupKey, c.IdempotencyKey,
-		c.AvailableAt.UnixNano(), c.Delay, c.MaxAttempts, c.Timeout, slices.Compact(caps), c.Tenant, c.Provenance)
+	b := make([]byte, 0, 512+len(body))
+	b = appendPart(b, string(c.Type))
+	b = append(appendNumber(b, int64(len(body))), body...)
+	for _, n := range [...]int64{prio, unixNano(c.AvailableAt), int64(c.Delay), int64(c.MaxAttempts), int64(c.Timeout)} {
+		b = appendNumber(b, n)
+	}
+	for _, part := range [...]string{c.DedupKey, c.IdempotencyKey, c.Tenant, c.Provenance.Source, c.Provenance.Trigger} {
+		b = appendPart(b, part)
+	}
+	caps := slices.Compact(slices.Sorted(slices.Values(c.Capabilities)))
+	b = appendNumber(b, int64(len(caps)))
+	for _, name := range caps {
+		b = appendPart(b, name)
+	}
 	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
-		fmt.Fprintf(h, " %q=%q", k, c.Labels[k])
+		b = appendPart(appendPart(b, k), c.Labels[k])
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// appendPart appends a text with its length in front, so that no two lists of
+// texts look alike.
+func appendPart(b []byte, s string) []byte { return append(appendNumber(b, int64(len(s))), s...) }
+
+func appendNumber(b []byte, n int64) []byte { return binary.AppendVarint(b, n) }
+
+// unixNano is 0 for the zero time.
+func unixNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
 }

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -193,6 +194,33 @@ func (s *State) entry(id ID) (*entry, error) {
 	s.items[id] = e
 	s.touch(e, s.projected)
 	return e, nil
+}
+
+// Prefetch reads items and params that will be asked for soon, if the base is a
+// [Loader]. At most CacheItems/2 ids.
+func (s *State) Prefetch(ids []ID) error {
+	loader, ok := s.base.(Loader)
+	if !ok {
+		return nil
+	}
+	missing := make([]ID, 0, len(ids))
+	for _, id := range ids {
+		if s.items[id] == nil {
+			missing = append(missing, id)
+		}
+	}
+	slices.SortFunc(missing, func(a, b ID) int { return bytes.Compare(a[:], b[:]) })
+	s.evict()
+	err := loader.Load(missing, func(it *Item, params []byte) {
+		e := &entry{cur: it, prev: it, params: params}
+		s.items[it.ID] = e
+		s.cacheBytes += len(params)
+		s.touch(e, s.projected)
+	})
+	if err != nil {
+		return fmt.Errorf("read %d items: %w", len(missing), err)
+	}
+	return nil
 }
 
 // touch notes that e was used at seq, which delays its leaving memory.

@@ -186,18 +186,25 @@ func (d *Dedup) Stop(ctx context.Context) error {
 func (d *Dedup) Feed(c *events.Changes) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.feed(c)
+}
+
+// feed is Feed for those who hold mu.
+func (d *Dedup) feed(c *events.Changes) {
 	if c.Meta.Applied <= d.upto {
 		return // a snapshot had it, or the bucket
 	}
 	d.upto = c.Meta.Applied
+	// First what is let go: one commit may hold both the old and the new
+	// holder of a key.
+	for _, i := range c.Items {
+		if i.Old.HoldsDedup() && !i.New.HoldsDedup() {
+			d.note(DedupKey(i.Old.Type, i.Old.DedupKey), pendingKey{}, false)
+		}
+	}
 	for _, i := range c.Items {
 		if i.New.HoldsDedup() {
 			d.note(DedupKey(i.New.Type, i.New.DedupKey), pendingKey{entry: DedupEntry{ID: i.New.ID, State: i.New.State}, held: true}, !i.Old.HoldsDedup())
-		}
-	}
-	for _, k := range c.Keys {
-		if ref := k.Key.Ref; !k.Has && ref.Kind == events.KeyDedup {
-			d.note(DedupKey(ref.Type, ref.Key), pendingKey{}, false)
 		}
 	}
 	if len(d.pending) > d.o.MaxPending {

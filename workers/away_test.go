@@ -101,6 +101,12 @@ func TestServerRestartsOnTheSamePort(t *testing.T) {
 }
 
 func TestUnknownWorkerRegistersAgain(t *testing.T) {
+	for _, code := range []events.Code{events.CodeUnknownWorker, events.CodeWorkerIDInUse} {
+		t.Run(string(code), func(t *testing.T) { testRegistersAgain(t, code) })
+	}
+}
+
+func testRegistersAgain(t *testing.T, code events.Code) {
 	r := newRig(t)
 	var refused atomic.Bool
 	w := r.worker(Config{})
@@ -111,7 +117,7 @@ func TestUnknownWorkerRegistersAgain(t *testing.T) {
 	r.refuse = func(rep wire.Report) *wire.Error {
 		if r.workers[rep.Worker] == "" {
 			refused.Store(true)
-			return &wire.Error{Code: events.CodeUnknownWorker}
+			return &wire.Error{Code: code}
 		}
 		return nil
 	}
@@ -183,6 +189,55 @@ func TestWorkerIDInUse(t *testing.T) {
 	}
 	if err := one.Start(t.Context()); !errors.Is(err, ErrNotNew) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A worker that ends while its engine is away still hands in its last outcome
+// when the engine is back in time, one that has lost its registry included.
+func TestStopWhileTheEngineIsAway(t *testing.T) {
+	r := newRig(t)
+	b := newBlocker()
+	w := r.worker(Config{})
+	HandleRaw(w, "wait", b.run)
+	r.start(w)
+	id := r.submit("wait", `{}`)
+	recv(t, "the run", b.begun)
+	r.away()
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Stop(context.Background()) }()
+	close(b.release)
+	poll(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
+	r.back()
+	if err := recv(t, "Stop", stopped); err != nil {
+		t.Error(err)
+	}
+	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A handler that does not heed its context is given up, and its item is left
+// to its lease.
+func TestHandlersThatDoNotEndAreAbandoned(t *testing.T) {
+	r := newRig(t)
+	begun, end := make(chan struct{}), make(chan struct{})
+	w := r.worker(Config{DrainTimeout: time.Millisecond})
+	w.abandonAfter = time.Millisecond
+	HandleRaw(w, "deaf", func(context.Context, *RawItem) (any, error) {
+		close(begun)
+		<-end
+		return nil, nil
+	})
+	r.start(w)
+	id := r.submit("deaf", `{}`)
+	recv(t, "the run", begun)
+	if err := w.Stop(context.Background()); !errors.Is(err, ErrAbandoned) {
+		t.Errorf("got %v", err)
+	}
+	close(end)
+	w.handlers.Wait()
+	if n := len(r.item(id).reports); n != 0 {
+		t.Errorf("%d reports of an abandoned run", n)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // completed and acked.
 func BenchmarkNoop(b *testing.B) {
 	r := newRig(b)
-	r.quiet = true
+	r.quiet, r.putsBack = true, true
 	r.window = 1000
 	w := r.worker(Config{Concurrency: 200})
 	HandleRaw(w, "noop", func(context.Context, *RawItem) (any, error) { return nil, nil })

@@ -121,20 +121,20 @@ func (c Config) WithDefaults() Config {
 func (c Config) Validate() error {
 	var errs []error
 	if _, err := events.ParseWorkerID(string(c.ID)); err != nil {
-		errs = append(errs, fmt.Errorf("ID: %w", err))
+		errs = append(errs, fmt.Errorf("worker config: ID: %w", err))
 	}
 	if c.Concurrency < 1 || c.Concurrency > MaxConcurrency {
-		errs = append(errs, fmt.Errorf("Concurrency is %d: it must be 1 to %d", c.Concurrency, MaxConcurrency))
+		errs = append(errs, fmt.Errorf("worker config: Concurrency is %d: it must be 1 to %d", c.Concurrency, MaxConcurrency))
 	}
 	if c.Prefetch < 0 || c.Prefetch > MaxConcurrency {
-		errs = append(errs, fmt.Errorf("Prefetch is %d: it must be 0 to %d", c.Prefetch, MaxConcurrency))
+		errs = append(errs, fmt.Errorf("worker config: Prefetch is %d: it must be 0 to %d", c.Prefetch, MaxConcurrency))
 	}
 	if c.DrainTimeout < 0 {
-		errs = append(errs, fmt.Errorf("DrainTimeout is %s: it must not be negative", c.DrainTimeout))
+		errs = append(errs, fmt.Errorf("worker config: DrainTimeout is %s: it must not be negative", c.DrainTimeout))
 	}
 	for _, capability := range c.Capabilities {
 		if err := wire.CheckCapability(capability); err != nil {
-			errs = append(errs, fmt.Errorf("Capabilities: %w", err))
+			errs = append(errs, fmt.Errorf("worker config: Capabilities: %w", err))
 		}
 	}
 	return errors.Join(errs...)

@@ -127,7 +127,7 @@ func (w *Worker) finishHandlers(ctx context.Context) error {
 		}
 	}
 	w.unlock()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), AbandonAfter)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.abandonAfter)
 	defer cancel()
 	// A claim that is still unanswered is no reason to wait.
 	if w.await(last, func() bool { return w.counts[running] == 0 }) {

@@ -70,7 +70,6 @@ type fakeEngine struct {
 	beatMS    int64
 	window    int
 	items     map[string]*fakeItem
-	waiting   []*fakeItem // submitted while nothing may be dispatched
 	workers   map[string]string
 	tokens    uint64
 	completed int
@@ -86,6 +85,7 @@ type fakeEngine struct {
 	onRegister func(r wire.Register) *wire.Error
 	changed    chan struct{} // closed and replaced at every change
 	quiet      bool          // keep no reports (benchmarks)
+	putsBack   bool          // dispatch again what is handed back unclaimed
 }
 
 func newFakeEngine(t testing.TB, url string) *fakeEngine {
@@ -270,6 +270,9 @@ func (f *fakeEngine) decide(r wire.Report) wire.Reported {
 		it.reports = append(it.reports, r)
 	}
 	if it.state != events.StateRunning {
+		if r.Event == wire.ReportRelease && f.putsBack {
+			f.dispatchLocked(it)
+		}
 		return wire.Reported{OK: true}
 	}
 	switch r.Event {
@@ -300,8 +303,13 @@ func (f *fakeEngine) submit(typ, params string, headers ...string) string {
 
 // dispatch publishes an item with a fresh token.
 func (f *fakeEngine) dispatch(it *fakeItem) {
-	f.t.Helper()
 	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dispatchLocked(it)
+}
+
+func (f *fakeEngine) dispatchLocked(it *fakeItem) {
+	f.t.Helper()
 	f.tokens++
 	it.token = strconv.FormatUint(f.tokens, 36)
 	m := nats.NewMsg(f.names.Run(events.Type(it.typ), ""))
@@ -311,7 +319,6 @@ func (f *fakeEngine) dispatch(it *fakeItem) {
 	for k, v := range it.headers {
 		m.Header.Set(k, v)
 	}
-	f.mu.Unlock()
 	if _, err := f.js.PublishMsgAsync(m); err != nil {
 		f.t.Error(err)
 	}

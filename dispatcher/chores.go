@@ -1,0 +1,155 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// gone reports whether an error says that what was asked for is not there.
+func gone(err error) bool {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return api.Code == 404
+	}
+	return errors.Is(err, jetstream.ErrMsgNotFound)
+}
+
+// deleteMsg removes a dispatched message that nobody is to get any more.
+func (p *pusher) deleteMsg(seq uint64) {
+	if seq == 0 {
+		return
+	}
+	p.chore(func(ctx context.Context) {
+		if err := p.topology.dispatchStream().DeleteMsg(ctx, seq); err != nil && !noSuchMessage(err) {
+			p.log.Warn("a spent message could not be deleted", "sequence", seq, "error", err)
+		}
+	})
+}
+
+// noSuchMessage reports whether a delete failed since there was nothing to
+// delete, for which the server has no code of its own.
+func noSuchMessage(err error) bool {
+	return gone(err) || strings.Contains(err.Error(), "not found") || strings.Contains(err.Error(), "no message found")
+}
+
+// repair makes the streams, and the consumers of all registered workers, anew
+// where they are missing.
+func (p *pusher) repair() {
+	p.chore(func(ctx context.Context) {
+		if err := p.topology.ensureStreams(ctx); err != nil {
+			p.log.Warn("the streams could not be repaired", "error", err)
+			return
+		}
+		for _, w := range p.registry.list() {
+			for _, t := range w.Types {
+				p.signals.consumersWanted(events.Type(t))
+			}
+		}
+	})
+}
+
+// ensureConsumer makes a lane's consumer.
+func (p *pusher) ensureConsumer(key laneKey, lease time.Duration, tell bool) {
+	p.chore(func(ctx context.Context) {
+		if _, err := p.topology.ensureConsumer(ctx, key.typ, key.lane, lease); err != nil {
+			p.log.Warn("a consumer could not be made", "type", key.typ, "lane", key.lane, "error", err)
+			return
+		}
+		if tell {
+			for _, w := range p.registry.able(key.typ, key.lane) {
+				p.control(w, wire.Control{Register: true})
+			}
+		}
+	})
+}
+
+// purgeIntake gives free what lies at or before an intake position.
+func (p *pusher) purgeIntake(through uint64) {
+	p.chore(func(ctx context.Context) {
+		s, err := p.js.Stream(ctx, p.cfg.Names.IntakeStream())
+		if err == nil {
+			err = s.Purge(ctx, jetstream.WithPurgeSequence(through+1))
+		}
+		if err != nil {
+			p.log.Warn("the answered part of the intake could not be purged", "through", through, "error", err)
+		}
+	})
+}
+
+// maxStrays is how many messages more than dispatched items the dispatch stream
+// may hold before they are looked for: some are always on their way out.
+const maxStrays = 100
+
+// lookAround sees to it that the streams are there, corrects the clock, and
+// removes what is left over in the dispatch stream.
+func (p *pusher) lookAround(live map[events.Token]bool, newest events.Token) {
+	p.chore(func(ctx context.Context) {
+		if err := p.topology.ensureStreams(ctx); err != nil {
+			p.log.Warn("sweep: the streams could not be looked at", "error", err)
+			return
+		}
+		if tip, err := p.cfg.Log.Last(ctx); err == nil {
+			if d := p.clock.correct(tip.Time); d > time.Second || d < -time.Second {
+				p.log.Warn("sweep: the server's clock differs from the partition's: slewing towards it", "difference", d)
+			}
+		}
+		s := p.topology.dispatchStream()
+		info, err := s.Info(ctx)
+		if err != nil || info.State.Msgs <= uint64(len(live)+maxStrays) {
+			return
+		}
+		strays := 0
+		err = scanDispatched(ctx, s, p.cfg.Names, func(seq uint64, _ events.ID, token events.Token) error {
+			if token > newest || live[token] {
+				return nil
+			}
+			strays++
+			if err := s.DeleteMsg(ctx, seq); err != nil && !noSuchMessage(err) {
+				return err
+			}
+			return nil
+		})
+		p.log.Info("sweep: removed left-over messages from the dispatch stream", "messages", strays, "error", err)
+	})
+}
+
+// inspect finds out which of a lane's unclaimed messages have had their one
+// delivery, or are gone, and leaves word of them.
+func (p *pusher) inspect(key laneKey, waiting []pushAck) {
+	p.chore(func(ctx context.Context) {
+		s := p.topology.dispatchStream()
+		cons, err := s.Consumer(ctx, wire.Consumer(key.typ, key.lane))
+		if err != nil {
+			if gone(err) {
+				p.signals.consumersWanted(key.typ)
+			}
+			return
+		}
+		info := cons.CachedInfo()
+		undelivered := waiting[:0:0]
+		for _, w := range waiting {
+			if w.seq <= info.Delivered.Stream {
+				p.signals.messageSpent(w.token)
+			} else {
+				undelivered = append(undelivered, w)
+			}
+		}
+		if info.NumPending >= uint64(len(undelivered)) {
+			return // they wait for a worker to pull them
+		}
+		for _, w := range undelivered {
+			if _, err := s.GetMsg(ctx, w.seq); gone(err) {
+				p.signals.pushFailed(w.token)
+			} else if err != nil {
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,232 @@
+package dispatcher
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// onSignals handles what other goroutines have left.
+func (l *loop) onSignals() error {
+	t := l.signals.take()
+	if t.reload {
+		return errReload
+	}
+	now := l.clock.now()
+	if t.registry {
+		if err := l.registryChanged(now); err != nil {
+			return err
+		}
+	}
+	if t.lost {
+		if err := l.dispatchLost(now); err != nil {
+			return err
+		}
+	}
+	if len(t.failed) > 0 {
+		l.log.Warn("items could not be dispatched: trying again", "items", len(t.failed))
+		l.pushFailed(now)
+	}
+	for _, tok := range t.failed {
+		if d := l.table.byToken[tok]; d != nil {
+			if _, err := l.putBack(d); err != nil {
+				return err
+			}
+		}
+	}
+	if err := l.spent(t.spent, now); err != nil {
+		return err
+	}
+	l.late = append(l.late, t.expired...)
+	if err := l.lateExpiries(); err != nil {
+		return err
+	}
+	for w, runs := range t.beats {
+		l.heard(w, runs, now)
+	}
+	for typ := range t.types {
+		l.makeConsumers(typ)
+	}
+	if t.sweep {
+		l.nextSweep = now
+	}
+	return nil
+}
+
+// registryChanged looks at the lanes anew: those whose last worker has gone
+// get back what nobody has pulled.
+func (l *loop) registryChanged(now time.Time) error {
+	clear(l.slots)
+	l.nextWorker = l.registry.expire(now)
+	for key, n := range l.table.byLane {
+		if n > 0 && l.laneSlots(key) == 0 {
+			if err := l.withdraw(key); err != nil {
+				return err
+			}
+		}
+	}
+	for t := range l.ready.types {
+		l.dirty[t] = true
+	}
+	if h := l.cfg.Hooks.Workers; h != nil {
+		h(l.registry.list())
+	}
+	return nil
+}
+
+// withdraw takes back what was dispatched to a lane that has no worker.
+func (l *loop) withdraw(key laneKey) error {
+	l.noteAcks()
+	for _, d := range l.table.byToken {
+		if (laneKey{d.typ, d.lane}) != key {
+			continue
+		}
+		back, err := l.putBack(d)
+		if err != nil {
+			return err
+		}
+		if back {
+			l.out.deleteMsg(d.seq)
+		}
+	}
+	return nil
+}
+
+// noteAcks notes where the messages pushed since the last call went.
+func (l *loop) noteAcks() {
+	l.acks = l.signals.takeAcks(l.acks)
+	if len(l.acks) > 0 {
+		l.holdFor = 0
+	}
+	for _, a := range l.acks {
+		if d := l.table.byToken[a.token]; d != nil {
+			d.seq = a.seq
+		} else {
+			l.out.deleteMsg(a.seq) // it was taken back meanwhile
+		}
+	}
+}
+
+// The wait before anything is dispatched again after a push has failed.
+const (
+	minHold = 10 * time.Millisecond
+	maxHold = 2 * time.Second
+)
+
+// pushFailed holds what is to be dispatched, longer each time until a push
+// succeeds, and has the stream looked at.
+func (l *loop) pushFailed(now time.Time) {
+	l.holdFor = min(max(2*l.holdFor, minHold), maxHold)
+	l.hold = now.Add(l.holdFor)
+	l.out.repair()
+}
+
+// dispatchLost: the dispatch stream is gone with all its messages.
+func (l *loop) dispatchLost(now time.Time) error {
+	l.log.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", l.table.total())
+	l.noteAcks()
+	for _, d := range l.table.byToken {
+		d.seq = 0
+		back, err := l.putBack(d)
+		if err != nil {
+			return err
+		}
+		if !back && !d.orphan {
+			l.table.orphaned(d, now)
+		}
+	}
+	l.watchOrphans(now)
+	l.out.repair()
+	return nil
+}
+
+// lateExpiries handles expired leases as far as the batch has room.
+func (l *loop) lateExpiries() error {
+	for len(l.late) > 0 && l.room() {
+		e := l.late[0]
+		if l.late = l.late[1:]; len(l.late) == 0 {
+			l.late = nil
+		}
+		if err := l.leaseExpired(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaseExpired handles the server's word that a dispatch was neither acked nor
+// renewed in time.
+func (l *loop) leaseExpired(e expiry) error {
+	l.out.deleteMsg(e.seq)
+	if d := l.table.byToken[e.token]; d != nil && d.id == e.id {
+		if d.lingering {
+			l.letGo(d)
+			return nil
+		}
+		if back, err := l.putBack(d); back || err != nil {
+			return err
+		}
+	}
+	return l.expire(e.id, e.token)
+}
+
+// expire ends the run under a token, whose lease has run out. REQUIRES: room.
+func (l *loop) expire(id events.ID, token events.Token) error {
+	dec, it, err := l.decide(events.ExpireLease{ID: id, Token: token, Random: random()})
+	if fatal(err) != nil {
+		return err
+	}
+	if it != nil && !dec.Repeat {
+		l.log.Warn("a lease expired", "id", id, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
+		if h := l.cfg.Hooks.LeaseExpired; h != nil {
+			h(it.Type)
+		}
+	}
+	return nil
+}
+
+// heard notes what a worker says that it runs: it keeps the leases whose
+// message is gone, and shows which cancelled runs it has let go.
+func (l *loop) heard(w events.WorkerID, runs map[events.Token]bool, now time.Time) {
+	for tok := range runs {
+		if d := l.table.byToken[tok]; d != nil && d.worker == w {
+			d.heard = now
+		}
+	}
+	for _, d := range l.table.lingering {
+		if d.worker == w && !runs[d.token] {
+			l.letGo(d)
+		}
+	}
+}
+
+// watchOrphans sees to it that orphans are looked at in time.
+func (l *loop) watchOrphans(now time.Time) {
+	l.nextOrphan = time.Time{}
+	for _, d := range l.table.orphans {
+		l.nextOrphan = sooner(l.nextOrphan, later(d.heard.Add(l.ackWait(d.typ)), now.Add(time.Millisecond)))
+	}
+}
+
+// expireOrphans ends the runs whose message is gone and whose worker has been
+// silent for a lease.
+func (l *loop) expireOrphans(now time.Time) error {
+	for _, d := range l.table.orphans {
+		if d.heard.Add(l.ackWait(d.typ)).After(now) {
+			continue
+		}
+		if d.lingering {
+			l.letGo(d)
+			continue
+		}
+		if !l.room() {
+			break
+		}
+		if err := l.expire(d.id, d.token); err != nil {
+			return err
+		}
+		d.heard = now // until the decision is durable and frees it
+	}
+	l.watchOrphans(now)
+	return nil
+}

@@ -1,0 +1,152 @@
+package dispatcher
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
+)
+
+// maxDue is how many timers are handled before the loop looks at what else
+// there is to do.
+const maxDue = 1024
+
+// pushTimeout is how long a push may go without an answer before it counts as
+// lost.
+const pushTimeout = 5 * time.Second
+
+// onTime does what is due: timers, expired leases that had to wait, silent
+// workers and orphans, pushes without an answer, the sweep.
+func (l *loop) onTime() error {
+	now := l.clock.now()
+	if err := l.dueTimers(now); err != nil {
+		return err
+	}
+	if err := l.lateExpiries(); err != nil {
+		return err
+	}
+	if passed(l.nextWorker, now) {
+		l.nextWorker = l.registry.expire(now)
+	}
+	if passed(l.nextLease, now) {
+		l.shortenLeases(now)
+	}
+	if passed(l.nextPurge, now) {
+		l.purgeIntake(now)
+	}
+	if passed(l.nextAck, now) {
+		if err := l.lostPushes(now); err != nil {
+			return err
+		}
+	}
+	if passed(l.nextOrphan, now) {
+		if err := l.expireOrphans(now); err != nil {
+			return err
+		}
+	}
+	if passed(l.nextSweep, now) {
+		return l.sweep(now)
+	}
+	return nil
+}
+
+// passed reports whether a time, if it is set, has come.
+func passed(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
+
+// dueTimers handles the item timers that have passed, up to maxDue of them.
+func (l *loop) dueTimers(now time.Time) error {
+	for range maxDue {
+		for l.timers.wantsPage() {
+			if err := l.pageTimers(); err != nil {
+				return err
+			}
+		}
+		k, ok := l.timers.min()
+		if !ok || k.At > now.UnixNano() || !l.room() {
+			return nil
+		}
+		l.timers.remove(k)
+		it, err := l.state.Item(k.ID)
+		if err != nil {
+			return err
+		}
+		if it == nil {
+			continue
+		}
+		if it.State == events.StateQueued {
+			l.readyIfDue(it, now)
+			continue
+		}
+		if _, _, err := l.decide(events.Due{ID: it.ID, Random: random()}); fatal(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pageTimers takes in the next part of the timer index.
+func (l *loop) pageTimers() error {
+	entries, err := l.cfg.Store.Timers(l.timers.horizon, windowPage)
+	if err != nil {
+		return err
+	}
+	keys, last := make([]projector.TimerKey, len(entries)), l.timers.horizon
+	for i, e := range entries {
+		keys[i], last = e.TimerKey, e.TimerKey
+	}
+	l.timers.page(keys, last, len(keys) < windowPage)
+	l.eachUnprojected(func(before, after *events.Item) {
+		if k, ok := timerKey(before); ok {
+			l.timers.remove(k)
+		}
+		if k, ok := timerKey(after); ok {
+			l.timers.insert(k)
+		}
+	})
+	return nil
+}
+
+// noteIntake notes that the log answers the intake up to a position, and has it
+// purged once that has surely been written to disk.
+func (l *loop) noteIntake(through uint64) {
+	l.answered = through
+	if l.nextPurge.IsZero() && through > l.purged {
+		l.synced, l.nextPurge = through, l.clock.now().Add(l.cfg.SyncWithin)
+	}
+}
+
+func (l *loop) purgeIntake(now time.Time) {
+	l.nextPurge = time.Time{}
+	l.out.purgeIntake(l.synced)
+	l.purged = l.synced
+	l.noteIntake(l.answered)
+}
+
+// lostPushes puts back what was pushed long ago with no answer. If it did
+// arrive, its token is stale by then, and it is deleted when that turns out.
+func (l *loop) lostPushes(now time.Time) error {
+	l.noteAcks()
+	l.nextAck = time.Time{}
+	lost := 0
+	for _, d := range l.table.byToken {
+		if d.seq != 0 || d.claimed || d.orphan {
+			continue
+		}
+		if d.at.Add(pushTimeout).After(now) {
+			l.nextAck = sooner(l.nextAck, d.at.Add(pushTimeout))
+			continue
+		}
+		back, err := l.putBack(d)
+		if err != nil {
+			return err
+		}
+		if back {
+			lost++
+		}
+	}
+	if lost > 0 {
+		l.log.Warn("dispatched items were not acknowledged in time: dispatching them anew", "items", lost, "after", pushTimeout)
+		l.pushFailed(now)
+	}
+	return nil
+}

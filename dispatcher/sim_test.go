@@ -1,0 +1,345 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// sim runs the real loop, log rules and projection in one goroutine, by a clock
+// of its own: each stage goes one step when it is told to, so that everything
+// can be made to happen between any two of them.
+type sim struct {
+	t      testing.TB
+	at     time.Time
+	stream *eventlog.MemoryStream
+	log    *eventlog.Memory
+	store  *projector.Store
+	cfg    Config
+	reg    *registry
+	world  *world
+	l      *loop
+	intake []*nats.Msg // the intake stream; its sequences begin at 1
+	handed uint64      // intake messages handed to the loop
+	ids    uint64
+	losses int // ownerships that have ended
+	// onStage, if set, is told of each stage before it is run, and may end the
+	// process.
+	onStage func(stage string)
+	// choose says which of n stages goes next.
+	choose func(n int) int
+	// steps, if set, says how many steps settle takes before it leaves the rest
+	// for later, so that what comes next falls in between; negative: to rest.
+	steps func() int
+}
+
+var simStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newSim(t testing.TB, edit func(*Config)) *sim {
+	return newSimOn(t, eventlog.NewMemoryStream(0), nil, edit)
+}
+
+// newSimOn makes a sim on a log, and a dispatch stream, that another one may
+// have as well; nil: its own.
+func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*Config)) *sim {
+	s := &sim{t: t, at: simStart, stream: stream, choose: func(int) int { return 0 }}
+	s.stream.Now = s.now
+	if w == nil {
+		w = newWorld(s.now)
+	}
+	store, err := projector.Open("", projector.Options{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.store, s.log, s.world = store, s.stream.Open(), w
+	set := events.DefaultTypeSettings()
+	set.Backoff.Jitter = 0
+	s.cfg = Config{Log: s.log, Store: store, Alone: true, Owner: "sim", Defaults: set, Gone: 24 * time.Hour}
+	if edit != nil {
+		edit(&s.cfg)
+	}
+	s.cfg = s.cfg.WithDefaults()
+	s.newRegistry()
+	s.start()
+	return s
+}
+
+func (s *sim) now() time.Time { return s.at }
+
+func (s *sim) ok(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *sim) newRegistry() {
+	s.reg = newRegistry(s.cfg.Gone, func() {
+		if s.l != nil {
+			s.l.signals.registryChanged()
+		}
+	})
+}
+
+// start takes the partition over, as an Engine does.
+func (s *sim) start() {
+	ctx := context.Background()
+	state, clk, last, err := takeOver(ctx, &s.cfg, s.now)
+	s.ok(err)
+	sig := newSignals(s.cfg.MaxRunning)
+	s.world.signals = sig
+	s.l, err = newLoop(&s.cfg, state, clk, last, s.reg, s.world, sig)
+	s.ok(err)
+	s.ok(s.l.adoptRuns(clk.now()))
+	for seq, m := range s.world.msgs {
+		if !s.l.found(seq, m.id, m.token) {
+			delete(s.world.msgs, seq)
+		}
+	}
+	s.l.watchOrphans(clk.now())
+	sig.registryChanged()
+	s.handed = state.Meta().IntakeSeq
+	s.settle()
+}
+
+// crash is the end of the process, with whatever was under way.
+func (s *sim) crash() {
+	s.losses++
+	s.newRegistry()
+	s.start()
+}
+
+// stage tells a test where the loop is.
+func (s *sim) stage(name string) {
+	if s.onStage != nil {
+		s.onStage(name)
+	}
+}
+
+// settle runs everything to rest, at the present time.
+func (s *sim) settle() {
+	s.t.Helper()
+	left := -1
+	if s.steps != nil {
+		left = s.steps()
+	}
+	for l := s.l; left != 0; left-- {
+		moved, err := s.step()
+		if s.l != l {
+			return // a hook has ended this one
+		}
+		if err != nil {
+			s.l.abandon(err)
+			if !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, eventlog.ErrFenced) {
+				s.t.Fatalf("the ownership ended: %v", err)
+			}
+			s.losses++
+			s.start()
+			return
+		}
+		if !moved {
+			return
+		}
+	}
+}
+
+// step lets one stage do one thing, and reports whether there was any.
+func (s *sim) step() (moved bool, err error) {
+	l := s.l
+	if j := s.nextIntake(); j != nil {
+		l.bulk.jobs = append(l.bulk.jobs, j)
+	}
+	select {
+	case <-l.signals.wake:
+		if err := l.onSignals(); err != nil {
+			return true, err
+		}
+		moved = true
+	default:
+	}
+	pending := len(l.urgent.jobs) + len(l.bulk.jobs)
+	s.stage("decide")
+	if s.l != l {
+		return true, nil
+	}
+	if err := l.step(); err != nil {
+		return true, err
+	}
+	moved = moved || pending != len(l.urgent.jobs)+len(l.bulk.jobs)
+	var stages []func() error
+	if len(l.toAppend) > 0 {
+		stages = append(stages, func() error { return s.append(<-l.toAppend) })
+	}
+	if len(l.toCommit) > 0 {
+		stages = append(stages, func() error { return s.commit(<-l.toCommit) })
+	}
+	if len(l.toReply) > 0 {
+		stages = append(stages, func() error {
+			for _, j := range <-l.toReply {
+				j.finish()
+			}
+			return nil
+		})
+	}
+	if len(stages) > 0 {
+		return true, stages[s.choose(len(stages))]()
+	}
+	return moved || len(l.signals.wake) > 0 || l.nextWake() == 0, nil
+}
+
+func (s *sim) append(b *batch) error {
+	l := s.l
+	if s.stage("append"); s.l != l {
+		return nil
+	}
+	r := appendResult{b: b}
+	r.res, r.err = s.cfg.Log.Append(context.Background(), b.after, b.events)
+	if s.stage("appended"); s.l != l {
+		return nil
+	}
+	return l.onAppended(r)
+}
+
+func (s *sim) commit(b *batch) error {
+	l := s.l
+	if s.stage("project"); s.l != l {
+		return nil
+	}
+	err := s.store.Commit(b.changes)
+	if s.stage("projected"); s.l != l {
+		return nil
+	}
+	return l.onCommitted(commitResult{seq: b.changes.Meta.Applied, err: err})
+}
+
+// nextIntake hands over what was published, as the reader does.
+func (s *sim) nextIntake() job {
+	j := &intakeJob{budget: semaphore.NewWeighted(1 << 40)}
+	_ = j.budget.Acquire(context.Background(), 1<<40)
+	for int(s.handed) < len(s.intake) && len(j.msgs) < maxIntakeBatch {
+		j.msgs = append(j.msgs, parseIntake(s.handed+1, s.intake[s.handed], &s.cfg, s.newID()))
+		s.handed++
+	}
+	if len(j.msgs) == 0 {
+		return nil
+	}
+	return j
+}
+
+func (s *sim) newID() (id events.ID) {
+	s.ids++
+	id[0] = 1
+	for i := range 8 {
+		id[15-i] = byte(s.ids >> (8 * i))
+	}
+	return id
+}
+
+// tick lets time pass, and everything happen that is due on the way.
+func (s *sim) tick(d time.Duration) {
+	s.t.Helper()
+	end := s.at.Add(d)
+	for {
+		next := sooner(s.at.Add(max(s.l.nextWake(), time.Microsecond)), s.world.nextExpiry())
+		if next.After(end) {
+			break
+		}
+		s.at = later(next, s.at)
+		s.world.expire()
+		s.settle()
+	}
+	s.at = end
+	s.settle()
+}
+
+// ask has commands decided; done is called unless the process ends before.
+func (s *sim) ask(done func([]Outcome), cmds ...events.Command) {
+	s.l.urgent.jobs = append(s.l.urgent.jobs, &commandJob{cmds: cmds, done: done})
+	s.settle()
+}
+
+// tell has reports decided, in the same way.
+func (s *sim) tell(done func([]wire.Reported), rs ...wire.Report) {
+	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: rs, done: done})
+	s.settle()
+}
+
+// do is ask to rest: no outcomes, if the process ended before.
+func (s *sim) do(cmds ...events.Command) (out []Outcome) {
+	s.ask(func(o []Outcome) { out = o }, cmds...)
+	return out
+}
+
+// report is tell to rest.
+func (s *sim) report(rs ...wire.Report) (out []wire.Reported) {
+	s.tell(func(a []wire.Reported) { out = a }, rs...)
+	return out
+}
+
+// register registers a worker; a slot is a run at a time.
+func (s *sim) register(w string, slots int, capabilities []string, types ...string) {
+	s.t.Helper()
+	_, _, err := s.reg.put(wire.Register{Worker: w, Session: "s-" + w, Types: types, Slots: slots, Capabilities: capabilities}, s.at)
+	s.ok(err)
+	s.settle()
+}
+
+func (s *sim) submit(c events.Submit) Outcome {
+	s.t.Helper()
+	c.NewID = s.newID()
+	if c.Type == "" {
+		c.Type = "email"
+	}
+	o := s.do(c)
+	if len(o) != 1 || o[0].Err != nil {
+		s.t.Fatalf("submit: %+v", o)
+	}
+	return o[0]
+}
+
+func (s *sim) item(id events.ID) *events.Item {
+	s.t.Helper()
+	it, err := s.l.state.Item(id)
+	s.ok(err)
+	if it == nil {
+		s.t.Fatalf("there is no item %s", id)
+	}
+	return it
+}
+
+// drain pulls, claims and completes everything of a type's lane, one by one,
+// and returns the items in the order in which they came.
+func (s *sim) drain(typ events.Type, worker string) (order []events.ID) {
+	s.t.Helper()
+	for m := s.world.pull(laneKey{typ, ""}); m != nil; m = s.world.pull(laneKey{typ, ""}) {
+		for _, r := range s.run(m, worker) {
+			if !r.OK {
+				s.t.Fatalf("%s: %+v", m.id, r.Error)
+			}
+		}
+		delete(s.world.msgs, m.seq)
+		order = append(order, m.id)
+	}
+	return order
+}
+
+func (s *sim) run(m *simMsg, worker string) []wire.Reported {
+	claim := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: worker, Event: wire.ReportClaim, Start: true}
+	done := claim
+	done.Event = wire.ReportComplete
+	return append(s.report(claim), s.report(done)...)
+}

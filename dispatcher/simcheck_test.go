@@ -1,0 +1,74 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
+)
+
+// check verifies what must hold at rest: the projection is what the log says,
+// and the loop's tables agree with it.
+func (s *sim) check() {
+	s.t.Helper()
+	ctx := context.Background()
+	rebuilt, err := projector.Rebuild(ctx, projectorLog{s.log}, "", projector.Options{InMemory: true}, s.l.appended, nil)
+	s.ok(err)
+	defer func() { s.ok(rebuilt.Close()) }()
+	want, err := rebuilt.Digest(ctx)
+	s.ok(err)
+	got, err := s.store.Digest(ctx)
+	s.ok(err)
+	if got != want {
+		s.t.Fatalf("the live store differs from one rebuilt from the log at %d", s.l.appended)
+	}
+	s.ok(s.consistent())
+}
+
+// consistent compares the loop's tables with the items.
+func (s *sim) consistent() error {
+	t := s.l.table
+	lanes, types := map[laneKey]int{}, map[events.Type]int{}
+	for tok, d := range t.byToken {
+		types[d.typ]++
+		lanes[laneKey{d.typ, d.lane}]++
+		if tok != d.token || (t.byID[d.id] != d && !d.lingering) {
+			return fmt.Errorf("dispatch %s of %s is in the table under another name", d.token, d.id)
+		}
+	}
+	for k, n := range t.byLane {
+		if n != lanes[k] {
+			return fmt.Errorf("lane %v counts %d, has %d", k, n, lanes[k])
+		}
+	}
+	for k, n := range t.byType {
+		if n != types[k] {
+			return fmt.Errorf("type %s counts %d, has %d", k, n, types[k])
+		}
+	}
+	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
+		err := s.store.InState(state, func(it *events.Item) error {
+			if d := t.byID[it.ID]; d == nil || d.token != it.Token || !d.claimed {
+				return fmt.Errorf("item %s is %s under %s and holds no slot", it.ID, it.State, it.Token)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// projectorLog is a log as the projector reads it.
+type projectorLog struct{ log eventlog.Log }
+
+func (p projectorLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog.Group) error) error {
+	return p.log.Read(ctx, from, to, func(g eventlog.Group) error { return fn(eventlog.Group(g)) })
+}
+
+func (p projectorLog) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
+	return p.log.Checksum(ctx, seq)
+}

@@ -1,0 +1,342 @@
+package dispatcher
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// story runs the commands of a file in testdata over a sim. Items have the
+// names that the file gives them.
+type story struct {
+	*sim
+	t     *testing.T
+	names map[events.ID]string
+	ids   map[string]events.ID
+	held  map[string]*simMsg // by item, the message that a worker has pulled
+	crash string
+}
+
+func TestStories(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		st := &story{sim: newSim(t, nil), t: t, names: map[events.ID]string{}, ids: map[string]events.ID{}, held: map[string]*simMsg{}}
+		datadriven.RunTest(t, path, st.command)
+		st.check()
+	})
+}
+
+func (st *story) command(t *testing.T, td *datadriven.TestData) string {
+	st.t, st.sim.t = t, t
+	st.world.told = nil
+	from := st.l.appended
+	line := ""
+	switch td.Cmd {
+	case "submit":
+		line = st.submit(td)
+	case "publish":
+		line = st.publish(td)
+	case "worker":
+		line = st.worker(td)
+	case "pull":
+		line = st.pull(td)
+	case "claim", "start", "complete", "fail", "release":
+		line = st.runReport(td)
+	case "ack":
+		delete(st.world.msgs, st.held[td.CmdArgs[0].Key].seq)
+	case "heartbeat":
+		line = st.heartbeat(td)
+	case "cancel", "reschedule":
+		line = st.change(td)
+	case "configure":
+		st.configure(td)
+	case "tick":
+		d, err := time.ParseDuration(td.CmdArgs[0].Key)
+		st.ok(err)
+		st.tick(d)
+	case "fault":
+		line = st.fault(td)
+	case "crash":
+		line = st.crashNow(td)
+	case "state":
+		return st.state()
+	default:
+		t.Fatalf("unknown command %s", td.Cmd)
+	}
+	return line + strings.Join(append(st.news(from), ""), "\n")
+}
+
+// news are the events that have become durable, and what workers were told.
+func (st *story) news(from events.Seq) (lines []string) {
+	if st.l.appended > from {
+		err := st.log.Read(st.t.Context(), from+1, st.l.appended, func(g eventlog.Group) error {
+			if g.Skipped > 0 {
+				lines = append(lines, fmt.Sprintf("  (%d messages in the log are skipped: they were never decided)", g.Skipped))
+			}
+			for _, ev := range g.Events {
+				lines = append(lines, fmt.Sprintf("  %d %s%s", ev.Seq, ev.Kind, st.describe(&ev)))
+			}
+			return nil
+		})
+		st.ok(err)
+	}
+	for _, told := range st.world.told {
+		lines = append(lines, "  "+told)
+	}
+	return lines
+}
+
+func (st *story) describe(ev *events.Event) string {
+	who := " " + st.name(ev.ID)
+	switch b := ev.Body.(type) {
+	case *events.Owned:
+		return fmt.Sprintf(" epoch %d by %s", b.Epoch, b.Owner)
+	case *events.TypeConfigured:
+		return fmt.Sprintf(" %s (%s)", ev.Type, b.Source)
+	case *events.Rejected:
+		return fmt.Sprintf(" intake message %d: %s", b.Intake.Seq, b.Code)
+	case *events.Merged:
+		return who + " into " + st.name(b.Into)
+	case *events.Queued:
+		return who + st.in(b.AvailableAt)
+	case *events.Claimed:
+		return fmt.Sprintf("%s by %s, attempt %d", who, ev.Worker, ev.Attempt)
+	case *events.Failed:
+		return fmt.Sprintf("%s: %s", who, b.Code)
+	case *events.Dead:
+		return who + ": " + b.Reason
+	case *events.Released:
+		return who + ": " + b.Reason
+	case *events.Rescheduled:
+		return fmt.Sprintf("%s to priority %d%s", who, b.Priority, st.in(b.AvailableAt))
+	}
+	return who
+}
+
+func (st *story) in(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(", due at %s", at.Sub(simStart))
+}
+
+func (st *story) name(id events.ID) string {
+	if n := st.names[id]; n != "" {
+		return n
+	}
+	return "an item"
+}
+
+func (st *story) call(name string, id events.ID) {
+	st.names[id], st.ids[name] = name, id
+}
+
+func (st *story) submit(td *datadriven.TestData) string {
+	name, typ, prio, delay := td.CmdArgs[0].Key, "email", 5, ""
+	c := events.Submit{NewID: st.newID()}
+	td.MaybeScanArgs(st.t, "type", &typ)
+	td.MaybeScanArgs(st.t, "priority", &prio)
+	td.MaybeScanArgs(st.t, "delay", &delay)
+	td.MaybeScanArgs(st.t, "dedup", &c.DedupKey)
+	p := events.Priority(prio)
+	c.Type, c.Priority = events.Type(typ), &p
+	if delay != "" {
+		d, err := time.ParseDuration(delay)
+		st.ok(err)
+		c.Delay = d
+	}
+	st.call(name, c.NewID)
+	return st.outcome(st.do(c))
+}
+
+func (st *story) outcome(out []Outcome) string {
+	switch {
+	case len(out) == 0:
+		return "no answer\n"
+	case out[0].Err != nil:
+		return "refused: " + string(events.CodeOf(out[0].Err)) + "\n"
+	case out[0].Decision.Repeat:
+		return "nothing to do\n"
+	}
+	return "ok\n"
+}
+
+func (st *story) publish(td *datadriven.TestData) string {
+	m := &nats.Msg{Subject: "work.intake.0." + td.CmdArgs[0].Key, Data: []byte(strings.TrimSpace(td.Input)), Header: nats.Header{}}
+	for _, a := range td.CmdArgs[1:] {
+		m.Header.Set(a.Key, a.Vals[0])
+	}
+	st.intake = append(st.intake, m)
+	st.settle()
+	return ""
+}
+
+func (st *story) worker(td *datadriven.TestData) string {
+	name, types, slots, caps := td.CmdArgs[0].Key, "email", 1, ""
+	td.MaybeScanArgs(st.t, "types", &types)
+	td.MaybeScanArgs(st.t, "slots", &slots)
+	td.MaybeScanArgs(st.t, "capabilities", &caps)
+	switch {
+	case td.HasArg("gone"):
+		st.reg.remove(events.WorkerID(name), "")
+		st.settle()
+	case td.HasArg("drain"):
+		st.ok(st.reg.drain(events.WorkerID(name)))
+		st.settle()
+	default:
+		var list []string
+		if caps != "" {
+			list = strings.Split(caps, "+")
+		}
+		st.register(name, slots, list, strings.Split(types, "+")...)
+	}
+	return ""
+}
+
+func (st *story) pull(td *datadriven.TestData) string {
+	typ, lane := "email", ""
+	td.MaybeScanArgs(st.t, "type", &typ)
+	td.MaybeScanArgs(st.t, "lane", &lane)
+	m := st.world.pull(laneKey{events.Type(typ), lane})
+	if m == nil {
+		return "nothing to pull\n"
+	}
+	st.held[st.name(m.id)] = m
+	return fmt.Sprintf("%s, attempt %d\n", st.name(m.id), m.attempt)
+}
+
+func (st *story) runReport(td *datadriven.TestData) string {
+	item, w := td.CmdArgs[0].Key, "w"
+	td.MaybeScanArgs(st.t, "by", &w)
+	m := st.held[item]
+	r := wire.Report{ID: st.ids[item].String(), Token: m.token.String(), Worker: w, Event: td.Cmd, Start: td.HasArg("start")}
+	td.MaybeScanArgs(st.t, "code", &r.Code)
+	if td.HasArg("for-good") {
+		no := false
+		r.Retryable = &no
+	}
+	a := st.report(r)
+	switch {
+	case len(a) == 0:
+		return "no answer\n"
+	case !a[0].OK:
+		return "refused: " + string(a[0].Error.Code) + "\n"
+	}
+	return fmt.Sprintf("ok, %s\n", a[0].State)
+}
+
+func (st *story) heartbeat(td *datadriven.TestData) string {
+	h := wire.Heartbeat{Register: wire.Register{Worker: td.CmdArgs[0].Key}}
+	for _, a := range td.CmdArgs[1:] {
+		m := st.held[a.Key]
+		h.InFlight = append(h.InFlight, wire.RunRef{ID: m.id.String(), Token: m.token.String()})
+	}
+	st.l.signals.heartbeat(&h)
+	st.settle()
+	return ""
+}
+
+func (st *story) change(td *datadriven.TestData) string {
+	id, prio, delay := st.ids[td.CmdArgs[0].Key], -1, "0s"
+	if td.Cmd == "cancel" {
+		return st.outcome(st.do(events.Cancel{ID: id}))
+	}
+	td.MaybeScanArgs(st.t, "priority", &prio)
+	td.MaybeScanArgs(st.t, "delay", &delay)
+	d, err := time.ParseDuration(delay)
+	st.ok(err)
+	c := events.Reschedule{ID: id, Now: td.HasArg("now"), Delay: d}
+	if prio >= 0 {
+		p := events.Priority(prio)
+		c.Priority = &p
+	}
+	return st.outcome(st.do(c))
+}
+
+func (st *story) configure(td *datadriven.TestData) {
+	set, _ := st.l.state.Settings(events.Type(td.CmdArgs[0].Key))
+	for _, a := range td.CmdArgs[1:] {
+		var n int
+		a.Scan(st.t, 0, &n)
+		switch a.Key {
+		case "capacity":
+			set.Capacity = n
+		case "lease_ms":
+			set.LeaseMS = int64(n)
+		case "max_attempts":
+			set.MaxAttempts = events.Attempt(n)
+		default:
+			st.t.Fatalf("unknown setting %s", a.Key)
+		}
+	}
+	st.do(events.Configure{Type: events.Type(td.CmdArgs[0].Key), Source: events.SourceAPI, Settings: set})
+}
+
+var faultNames = map[string]eventlog.FaultKind{
+	"lost": eventlog.FaultLost, "ack-lost": eventlog.FaultAckLost, "prefix": eventlog.FaultPrefix, "late": eventlog.FaultLate, "rival": eventlog.FaultConflict,
+}
+
+func (st *story) fault(td *datadriven.TestData) string {
+	f := eventlog.Fault{Kind: faultNames[td.CmdArgs[0].Key], Land: eventlog.LandAfterLast}
+	td.MaybeScanArgs(st.t, "after", &f.N)
+	if f.Kind == eventlog.FaultConflict {
+		f.Rival = []events.Event{{Kind: events.KindOwned, At: st.at, Body: &events.Owned{Epoch: st.l.state.Meta().Epoch + 1, Owner: "rival"}}}
+	}
+	st.log.Script(f)
+	return ""
+}
+
+// crashNow ends the process, now or when the loop next comes to a stage.
+func (st *story) crashNow(td *datadriven.TestData) string {
+	if !td.HasArg("at") {
+		st.sim.crash()
+		return ""
+	}
+	td.ScanArgs(st.t, "at", &st.crash)
+	st.onStage = func(stage string) {
+		if stage == st.crash {
+			st.crash, st.onStage = "", nil
+			st.sim.crash()
+		}
+	}
+	return ""
+}
+
+// state tells where everything is.
+func (st *story) state() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "at %s, epoch %d\n", st.at.Sub(simStart), st.l.state.Meta().Epoch)
+	for _, name := range slices.Sorted(maps.Keys(st.ids)) {
+		it, err := st.l.state.Item(st.ids[name])
+		st.ok(err)
+		if it == nil {
+			fmt.Fprintf(&b, "  %s: not there\n", name)
+			continue
+		}
+		fmt.Fprintf(&b, "  %s: %s", name, it.State)
+		if it.Attempt > 0 {
+			fmt.Fprintf(&b, ", attempt %d by %s", it.Attempt, it.Worker)
+		}
+		if it.State == events.StateQueued {
+			b.WriteString(st.in(it.AvailableAt))
+		}
+		if d := st.l.table.byID[it.ID]; d != nil {
+			b.WriteString(", dispatched")
+			if d.orphan {
+				b.WriteString(", its message is gone")
+			}
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "  slots taken: %d, messages: %d", st.l.table.total(), len(st.world.msgs))
+	return b.String()
+}

@@ -1,0 +1,104 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+)
+
+// The waits before the partition is taken over again: after an error, and
+// after another engine has taken it, which is given time to show that it works.
+const (
+	minRetake    = 10 * time.Millisecond
+	maxRetake    = 2 * time.Second
+	fencedRetake = time.Second
+)
+
+// takeOverWithin bounds one try to take over. What it has read of the log until
+// then is projected, and the next goes on from there.
+const takeOverWithin = time.Minute
+
+// supervise runs one ownership after the other.
+func (e *Engine) supervise(ctx context.Context, l *loop) {
+	defer e.refuseAll()
+	defer close(e.ended)
+	for {
+		err := e.serve(ctx, l)
+		if h := e.cfg.Hooks.Lost; h != nil {
+			h(err)
+		}
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		wait := time.Duration(0)
+		if errors.Is(err, eventlog.ErrFenced) {
+			wait = fencedRetake/2 + rand.N(fencedRetake)
+		}
+		if errors.Is(err, errReload) {
+			e.cfg.Logger.Info("the store was rebuilt: starting again from it")
+		} else {
+			e.cfg.Logger.Error("the ownership of the partition has ended: starting again from the log", "error", err, "in", wait)
+		}
+		if l = e.ownAgain(ctx, wait); l == nil {
+			return
+		}
+	}
+}
+
+// ownAgain tries to become the owner until it succeeds, is stopped (nil), or
+// finds that it can't (nil, with e.err set).
+func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.drain, cancel)()
+	for {
+		if !pause(ctx, wait) {
+			return nil
+		}
+		wait = min(max(2*wait, minRetake), maxRetake)
+		try, done := context.WithTimeout(ctx, takeOverWithin)
+		l, err := e.own(try)
+		done()
+		if err == nil {
+			return l
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if final(err) {
+			e.err = err
+			e.cfg.Logger.Error("the partition can't be served", "error", err)
+			return nil
+		}
+		e.cfg.Logger.Warn("the partition could not be taken over: trying again", "error", err, "in", wait)
+	}
+}
+
+// final reports whether an error will not go away by itself: the log and the
+// projection don't belong together, or can't be read.
+func final(err error) bool {
+	for _, e := range []error{events.ErrCorrupt, events.ErrNewer, eventlog.ErrBehind, eventlog.ErrTrimmed, eventlog.ErrClosed} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// refuseAll answers what still waits.
+func (e *Engine) refuseAll() {
+	for {
+		select {
+		case j := <-e.requests.ch:
+			j.abandon(errClosed)
+		case j := <-e.submits.ch:
+			j.abandon(errClosed)
+		default:
+			return
+		}
+	}
+}

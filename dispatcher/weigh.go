@@ -1,0 +1,94 @@
+package dispatcher
+
+import (
+	"context"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds in bytes, since a number of messages says little about the memory
+// that they take.
+const (
+	maxRequestBytes = 64 << 20 // of requests accepted and not yet answered, in each inbox
+	maxIntakeBytes  = 32 << 20 // of intake messages read and not yet durable
+	maxPullBytes    = 16 << 20 // of intake messages on their way from the server
+	maxBatchBytes   = 8 << 20  // past which a batch takes no further decision
+)
+
+// overhead is what a command or an event costs beside its documents, roughly.
+const overhead = 512
+
+// inbox is where requests wait for the loop, bounded in number and in bytes.
+// There are two, so that a flood of submissions holds up nothing else.
+type inbox struct {
+	ch     chan job
+	budget *semaphore.Weighted
+}
+
+func newInbox() inbox {
+	return inbox{ch: make(chan job, MaxRequests), budget: semaphore.NewWeighted(maxRequestBytes)}
+}
+
+// weighed is a job that holds a part of a byte budget until it is answered.
+type weighed struct {
+	job
+	budget *semaphore.Weighted
+	weight int64
+}
+
+// weigh waits for a job's part of a budget of so many bytes. One that is larger
+// than all of it waits until it has it alone.
+func weigh(ctx context.Context, budget *semaphore.Weighted, most int, j job, bytes int) (*weighed, error) {
+	w := &weighed{job: j, budget: budget, weight: int64(min(bytes, most))}
+	return w, budget.Acquire(ctx, w.weight)
+}
+
+func (w *weighed) finish() {
+	w.job.finish()
+	w.budget.Release(w.weight)
+}
+
+func (w *weighed) abandon(err *events.Error) {
+	w.job.abandon(err)
+	w.budget.Release(w.weight)
+}
+
+func (j *commandJob) bytes() (n int) {
+	for _, c := range j.cmds {
+		n += overhead
+		switch c := c.(type) {
+		case events.Submit:
+			n += len(c.Params)
+		case events.Complete:
+			n += len(c.Result)
+		}
+	}
+	return n
+}
+
+func (j *reportJob) bytes() (n int) {
+	for i := range j.reports {
+		n += reportBytes(&j.reports[i])
+	}
+	return n
+}
+
+func reportBytes(r *wire.Report) int { return overhead + len(r.Result) + len(r.Error) }
+
+// eventBytes is about how long an event's JSON is.
+func eventBytes(ev *events.Event) int {
+	switch b := ev.Body.(type) {
+	case *events.Created:
+		return overhead + len(b.Params)
+	case *events.Completed:
+		return overhead + len(b.Result)
+	case *events.Failed:
+		return overhead + len(b.Error)
+	case *events.Rejected:
+		return overhead + len(b.Text) + 4*len(b.Bytes)/3
+	}
+	return overhead
+}

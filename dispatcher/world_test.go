@@ -1,0 +1,132 @@
+package dispatcher
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// world is the server's side of dispatching, without a server: the dispatch
+// stream with its consumers and leases, by the clock of a sim.
+type world struct {
+	now     func() time.Time
+	signals *signals // of the present ownership
+	msgs    map[uint64]*simMsg
+	nextSeq uint64
+	down    bool // pushes fail
+	silent  bool // pushes are not answered, and lost
+	told    []string
+	pushes  int
+	purged  uint64
+	// deaf: expired leases are not told.
+	deaf bool
+}
+
+// simMsg is a message of the dispatch stream.
+type simMsg struct {
+	seq       uint64
+	id        events.ID
+	token     events.Token
+	key       laneKey
+	attempt   int
+	priority  events.Priority
+	lease     time.Duration
+	delivered bool
+	expires   time.Time
+	expired   bool
+}
+
+func newWorld(now func() time.Time) *world {
+	return &world{now: now, msgs: map[uint64]*simMsg{}, nextSeq: 1}
+}
+
+func (w *world) push(it *events.Item, _ []byte, token events.Token, lease time.Duration, lane string) {
+	w.pushes++
+	switch {
+	case w.down:
+		w.signals.pushFailed(token)
+		return
+	case w.silent:
+		return
+	}
+	w.msgs[w.nextSeq] = &simMsg{seq: w.nextSeq, id: it.ID, token: token, key: laneKey{it.Type, lane}, attempt: int(it.Attempt) + 1, priority: it.Priority, lease: lease}
+	w.signals.pushed(token, w.nextSeq)
+	w.nextSeq++
+}
+
+func (w *world) control(id events.WorkerID, c wire.Control) {
+	switch {
+	case len(c.Cancel) > 0:
+		w.told = append(w.told, fmt.Sprintf("%s is told to cancel %d", id, len(c.Cancel)))
+	case c.Register:
+		w.told = append(w.told, fmt.Sprintf("%s is told to register again", id))
+	}
+}
+
+func (w *world) deleteMsg(seq uint64) { delete(w.msgs, seq) }
+
+func (w *world) ensureConsumer(key laneKey, lease time.Duration, tell bool) {
+	if tell {
+		w.told = append(w.told, fmt.Sprintf("lane %q of %s is made: its workers are told to register again", key.lane, key.typ))
+	}
+}
+
+func (w *world) repair() {}
+
+func (w *world) purgeIntake(through uint64) { w.purged = through }
+
+func (w *world) lookAround(live map[events.Token]bool, newest events.Token) {
+	for seq, m := range w.msgs {
+		if m.token <= newest && !live[m.token] {
+			delete(w.msgs, seq)
+		}
+	}
+}
+
+func (w *world) inspect(_ laneKey, waiting []pushAck) {
+	for _, a := range waiting {
+		if m := w.msgs[a.seq]; m == nil {
+			w.signals.pushFailed(a.token)
+		} else if m.delivered {
+			w.signals.messageSpent(a.token)
+		}
+	}
+}
+
+// pull is a worker's pull: the delivery starts the lease.
+func (w *world) pull(key laneKey) *simMsg {
+	for _, seq := range slices.Sorted(maps.Keys(w.msgs)) {
+		if m := w.msgs[seq]; m.key == key && !m.delivered {
+			m.delivered, m.expires = true, w.now().Add(m.lease)
+			return m
+		}
+	}
+	return nil
+}
+
+// nextExpiry is when the next lease runs out, the zero time for never.
+func (w *world) nextExpiry() (next time.Time) {
+	for _, m := range w.msgs {
+		if m.delivered && !m.expired {
+			next = sooner(next, m.expires)
+		}
+	}
+	return next
+}
+
+// expire tells of the leases that have run out.
+func (w *world) expire() {
+	now := w.now()
+	for _, seq := range slices.Sorted(maps.Keys(w.msgs)) {
+		if m := w.msgs[seq]; m.delivered && !m.expired && !m.expires.After(now) {
+			m.expired = true
+			if !w.deaf {
+				w.signals.leaseExpired(expiry{id: m.id, token: m.token, seq: m.seq})
+			}
+		}
+	}
+}

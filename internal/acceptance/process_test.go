@@ -1,0 +1,201 @@
+package acceptance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright"
+)
+
+// binary is the program, built once.
+var binary struct {
+	once sync.Once
+	dir  string
+	path string
+	err  error
+}
+
+func removeBinary() {
+	if binary.dir != "" {
+		_ = os.RemoveAll(binary.dir)
+	}
+}
+
+// program builds the engine, once, and returns its path.
+func program(t *testing.T) string {
+	t.Helper()
+	binary.once.Do(func() {
+		if binary.dir, binary.err = os.MkdirTemp("", "streamwright-acceptance-"); binary.err != nil {
+			return
+		}
+		binary.path = filepath.Join(binary.dir, "engine")
+		out, err := exec.Command("go", "build", "-o", binary.path, "github.com/streamwright/streamwright/cmd/engine").CombinedOutput()
+		if err != nil {
+			binary.err = fmt.Errorf("build the engine: %w\n%s", err, out)
+		}
+	})
+	if binary.err != nil {
+		t.Fatal(binary.err)
+	}
+	return binary.path
+}
+
+// ran is what a run of the program came to.
+type ran struct {
+	code      int
+	out, errs string
+}
+
+// cli runs the program to its end, as a user would.
+func cli(t *testing.T, url string, args ...string) ran {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program(t), args...)
+	cmd.Env = append(os.Environ(), "NATS_URL="+url)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("run %v: %v", args, err)
+	}
+	return ran{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// wants checks the exit code and what was said.
+func (r ran) wants(t *testing.T, code int, says ...string) ran {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("exit code %d, want %d\nout: %s\nerr: %s", r.code, code, r.out, r.errs)
+	}
+	for _, s := range says {
+		if !strings.Contains(r.out+r.errs, s) {
+			t.Errorf("it does not say %q\nout: %s\nerr: %s", s, r.out, r.errs)
+		}
+	}
+	return r
+}
+
+// proc is a program that runs until it is stopped.
+type proc struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	log  *logBook
+	done chan struct{} // closed when it has ended
+}
+
+// begin starts the program; it is killed at the test's end.
+func begin(t *testing.T, url string, args ...string) *proc {
+	t.Helper()
+	p := &proc{t: t, cmd: exec.Command(program(t), args...), log: &logBook{}, done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), "NATS_URL="+url)
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("%v said:\n%s", args, tailOf(p.log.String(), 4000))
+		}
+	})
+	return p
+}
+
+// kill is kill -9.
+func (p *proc) kill() {
+	_ = p.cmd.Process.Signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// end asks it to stop, and returns its exit code.
+func (p *proc) end() int {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+	return p.ended()
+}
+
+// ended waits for its end by itself, and returns its exit code.
+func (p *proc) ended() int {
+	p.t.Helper()
+	recv(p.t, "the end of the program", p.done)
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// served is an `engine serve`, with a client.
+type served struct {
+	rig
+	dir    string
+	listen string
+	toml   string
+	p      *proc
+}
+
+// serve starts `engine serve` with this configuration.
+func serve(t *testing.T, toml string) *served {
+	t.Helper()
+	s := &served{rig: rig{t: t, ctx: testContext(t), log: &logBook{}}, dir: filepath.Join(t.TempDir(), "data"), listen: freeAddr(t)}
+	s.toml = filepath.Join(t.TempDir(), "engine.toml")
+	if err := os.WriteFile(s.toml, []byte("[server]\ndurability = \"interval\"\nhttp = \"off\"\n"+toml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.begin()
+	s.connect()
+	return s
+}
+
+func (s *served) url() string { return "nats://" + s.listen }
+
+func (s *served) begin() {
+	s.t.Helper()
+	s.p = begin(s.t, s.url(), "serve", "--dir", s.dir, "--config", s.toml, "--nats-listen", s.listen)
+}
+
+// connect gives the rig its client once the engine is there.
+func (s *served) connect() {
+	s.t.Helper()
+	soon := []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0)}
+	eventually(s.t, "the engine is ready", func() bool {
+		select {
+		case <-s.p.done:
+			s.t.Fatalf("the engine has ended:\n%s", s.p.log)
+		default:
+		}
+		return strings.Contains(s.p.log.String(), "engine ready")
+	})
+	s.nc = must(nats.Connect(s.url(), soon...))(s.t)
+	s.js = must(jetstream.New(s.nc))(s.t)
+	s.c = must(streamwright.New(s.nc))(s.t)
+	s.t.Cleanup(func() { s.c.Close(); s.nc.Close() })
+}
