@@ -199,3 +199,10 @@ func (s *served) connect() {
 	s.c = must(streamwright.New(s.nc))(s.t)
 	s.t.Cleanup(func() { s.c.Close(); s.nc.Close() })
 }
+
+func touch(t *testing.T, file string) {
+	t.Helper()
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
