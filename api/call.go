@@ -42,8 +42,7 @@ func (c *call) send(v any, err error) {
 	}
 	code := events.Code("ok")
 	if err == nil {
-		err = c.req.Respond(data)
-		c.undelivered(err)
+		c.publish(data, nil)
 	} else {
 		code = c.refuse(err)
 	}
@@ -59,8 +58,16 @@ func (c *call) refuse(err error) events.Code {
 	if merr != nil {
 		data = nil
 	}
-	c.undelivered(c.req.Error(string(e.Code), headerText(e.Message), data))
+	c.publish(data, nats.Header{micro.ErrorHeader: {headerText(e.Message)}, micro.ErrorCodeHeader: {string(e.Code)}})
 	return e.Code
+}
+
+// publish sends a reply, if one is wanted. It goes past micro.Request, whose
+// methods are for the time before its handler returns.
+func (c *call) publish(data []byte, header nats.Header) {
+	if to := c.req.Reply(); to != "" {
+		c.undelivered(c.s.Conn.PublishMsg(&nats.Msg{Subject: to, Header: header, Data: data}))
+	}
 }
 
 // undelivered notes a reply that could not be sent. The caller will ask again.

@@ -70,10 +70,11 @@ func (p *proof) tell(ago time.Duration) {
 	p.sent = time.Now()
 	p.reply.ElapsedMS = time.Since(p.c.start).Milliseconds()
 	data, err := json.Marshal(p.reply)
-	if err == nil {
-		err = p.c.s.Conn.Publish(p.c.req.Reply(), data)
+	if err != nil {
+		p.c.undelivered(err)
+		return
 	}
-	p.c.undelivered(err)
+	p.c.publish(data, nil)
 }
 
 // prove runs fn on a goroutine of its own, one at a time, and tells its
@@ -94,7 +95,6 @@ func (s *Service) prove(c *call, fn func(context.Context, *proof) error) {
 		return
 	}
 	go func() {
-		defer func() { <-s.proving }()
 		p := &proof{c: c, sent: time.Now()}
 		stop := p.stayAlive()
 		err := fn(s.ctx, p)
@@ -105,6 +105,7 @@ func (s *Service) prove(c *call, fn func(context.Context, *proof) error) {
 		case err != nil && s.ctx.Err() != nil:
 			err = errClosing
 		}
+		<-s.proving // before the reply, so that the caller can ask for the next
 		p.reply.Done, p.reply.ElapsedMS = true, time.Since(c.start).Milliseconds()
 		c.reply(p.reply, err)
 	}()

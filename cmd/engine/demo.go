@@ -28,7 +28,14 @@ one completion for each item in the log, and the store against a rebuild.`,
 			if console.OnTerminal(a.Err) {
 				o.Progress = a.Err
 			}
-			return demo.Run(cmd.Context(), o)
+			if !a.JSON {
+				return demo.Run(cmd.Context(), o)
+			}
+			o.Out, o.Report = a.Err, new(demo.Report)
+			if err := demo.Run(cmd.Context(), o); err != nil {
+				return err
+			}
+			return a.PrintJSON(o.Report)
 		},
 	}
 }

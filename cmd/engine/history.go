@@ -87,6 +87,9 @@ func logsCommand(a *app) *cobra.Command {
 					return err
 				}
 			}
+			if err == nil && len(records) == 0 && !a.JSON {
+				a.Notef("its handlers have logged nothing")
+			}
 			return err
 		},
 	}

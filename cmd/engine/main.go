@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/embedded"
 )
 
 // app is what every command is made with.
@@ -39,9 +40,15 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 
 func rootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "engine",
-		Short: "The Streamwright work engine and its command line",
-		Long:  "Exit codes: 0 done, 1 the operation failed, 2 the command line is wrong.",
+		Use:     "engine",
+		Version: embedded.Version,
+		Short:   "The Streamwright work engine and its command line",
+		Long: `The Streamwright work engine and its command line.
+
+Begin with: engine demo; or engine serve, and in other terminals
+engine work checksum -- sha256sum, engine tail, engine submit checksum '{"n":1}'.
+
+Exit codes: 0 done, 1 the operation failed, 2 the command line is wrong.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil

@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},
 	{"embedded"},
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo"},
+	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/docs"},
 	{"cmd"},
 }
 

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/streamwright/streamwright"
@@ -37,6 +38,19 @@ type Options struct {
 	Out      io.Writer
 	Progress io.Writer // where the progress bar is drawn; nil: nowhere
 	Slots    int       // files hashed at once; default 8
+	Report   *Report   // is filled in, unless it is nil
+}
+
+// Report is what a demo has found, for programs.
+type Report struct {
+	Files     int    `json:"files"`
+	ElapsedMS int64  `json:"elapsed_ms"` // from the first submission to the last completion
+	Equal     int    `json:"equal"`      // results equal to a second computation
+	Bytes     int64  `json:"bytes"`
+	Lines     int64  `json:"lines"`
+	Events    int    `json:"events"` // of the items
+	Replayed  uint64 `json:"replayed"`
+	Digest    string `json:"digest"` // of the rebuilt store, and of the live one
 }
 
 // file is the params of an item.
@@ -55,6 +69,9 @@ type sum struct {
 func Run(ctx context.Context, o Options) (err error) {
 	if o.Slots == 0 {
 		o.Slots = 8
+	}
+	if o.Report == nil {
+		o.Report = new(Report)
 	}
 	paths, more, err := files(o.Dir)
 	if err != nil {
@@ -109,6 +126,7 @@ type demo struct {
 	eng    *embedded.Engine
 	client *streamwright.Client
 	worker *workers.Worker
+	conns  [2]*nats.Conn // of the client and of the worker
 }
 
 func (d *demo) start(ctx context.Context, data string) error {
@@ -118,29 +136,46 @@ func (d *demo) start(ctx context.Context, data string) error {
 	if err != nil {
 		return err
 	}
-	nc, err := d.eng.Connect()
-	if err != nil {
-		return errors.Join(err, d.eng.Stop(ctx))
-	}
-	if d.client, err = streamwright.New(nc); err != nil {
-		return errors.Join(err, d.eng.Stop(ctx))
-	}
-	workerConn, err := d.eng.Connect()
-	if err != nil {
-		return errors.Join(err, d.eng.Stop(ctx))
-	}
-	d.worker, err = workers.New(workerConn, workers.Config{ID: "demo", Concurrency: d.Slots, Logger: quiet})
-	if err != nil {
-		return errors.Join(err, d.eng.Stop(ctx))
+	if err := d.connect(quiet); err != nil {
+		return errors.Join(err, d.stop())
 	}
 	workers.Handle(d.worker, workType, checksum)
-	return d.worker.Start(ctx)
+	if err := d.worker.Start(ctx); err != nil {
+		return errors.Join(err, d.stop())
+	}
+	return nil
+}
+
+// connect makes the client and the worker, each with a connection of its own.
+func (d *demo) connect(log *slog.Logger) (err error) {
+	for i := range d.conns {
+		if d.conns[i], err = d.eng.Connect(); err != nil {
+			return err
+		}
+	}
+	if d.client, err = streamwright.New(d.conns[0]); err != nil {
+		return err
+	}
+	d.worker, err = workers.New(d.conns[1], workers.Config{ID: "demo", Concurrency: d.Slots, Logger: log})
+	return err
 }
 
 func (d *demo) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	return errors.Join(d.worker.Stop(ctx), d.eng.Stop(ctx))
+	var err error
+	if d.worker != nil {
+		err = d.worker.Stop(ctx)
+	}
+	if d.client != nil {
+		d.client.Close()
+	}
+	for _, nc := range d.conns {
+		if nc != nil {
+			nc.Close()
+		}
+	}
+	return errors.Join(err, d.eng.Stop(ctx))
 }
 
 // checksum is the handler.
@@ -193,6 +228,7 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(start)
+	d.Report.Files, d.Report.ElapsedMS = len(ids), took.Milliseconds()
 	fmt.Fprintf(d.Out, "done in %s, %.0f items/s\n\nproofs\n", since(start), float64(len(ids))/took.Seconds())
 	for _, p := range []func(context.Context, []string) error{d.proveResults, d.proveOnce, d.proveRebuild} {
 		if err := p(ctx, ids); err != nil {
@@ -293,6 +329,7 @@ func (d *demo) proveResults(ctx context.Context, ids []string) error {
 		}
 		bytes, lines = bytes+got.Bytes, lines+got.Lines
 	}
+	d.Report.Equal, d.Report.Bytes, d.Report.Lines = len(ids)-changed, bytes, lines
 	fmt.Fprintf(d.Out, "  results    %d of %d equal to a second computation (%d bytes, %d lines)", len(ids)-changed, len(ids), bytes, lines)
 	if changed > 0 {
 		fmt.Fprintf(d.Out, "; %d changed or could not be read meanwhile", changed)
@@ -320,6 +357,7 @@ func (d *demo) proveOnce(ctx context.Context, ids []string) error {
 			return fmt.Errorf("item %s ended %d times", id, ends)
 		}
 	}
+	d.Report.Events = events
 	fmt.Fprintf(d.Out, "  once       %d items ended exactly once, in %d events; each was submitted twice\n", len(ids), events)
 	return nil
 }
@@ -333,6 +371,7 @@ func (d *demo) proveRebuild(ctx context.Context, _ []string) error {
 	if !res.Equal {
 		return fmt.Errorf("the store is not what the log says: %v", res.Diff)
 	}
+	d.Report.Replayed, d.Report.Digest = res.Events, res.Digest
 	fmt.Fprintf(d.Out, "  rebuild    %d events replayed in %s give the live store, byte for byte\n             digest %s\n", res.Events, time.Duration(res.ElapsedMS)*time.Millisecond, res.Digest)
 	return nil
 }

@@ -24,7 +24,7 @@ func TailCommand(a *App) *cobra.Command {
 		Use:   "tail",
 		Short: "Show the engine's events, live",
 		Long: "Shows the events of the log as they are decided, until it is interrupted.\n" +
-			"--type, --kind and --id choose which; each may be given several times, except --id.\n" +
+			"--type and --kind (each may be given several times) and --id choose which.\n" +
 			"--since and --from-seq show older ones first.",
 		Example: "  tail --type email --kind dead --since 1h\n  tail --id 01JD3V6YB2M4C9W8ZK5T7QXRNE --from-seq 1 --json",
 		Args:    Args(cobra.NoArgs),

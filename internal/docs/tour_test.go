@@ -1,0 +1,205 @@
+package docs
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const patience = 30 * time.Second
+
+// output collects what a process prints.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// shown is a command of README's tour, and what README says that it prints.
+type shown struct {
+	command string
+	prints  string
+}
+
+var console = regexp.MustCompile("(?s)```console\n(.*?)```")
+
+// tour reads the commands out of README, in their order.
+func tour(t *testing.T) (cmds []shown, tail string) {
+	t.Helper()
+	_, text, ok := strings.Cut(read(t, "README.md"), "## The tour")
+	if !ok {
+		t.Fatal("README.md has no tour")
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	for _, block := range console.FindAllStringSubmatch(text, -1) {
+		for _, c := range strings.Split("\n"+block[1], "\n$ ")[1:] {
+			command, prints, _ := strings.Cut(c, "\n")
+			cmds = append(cmds, shown{command, prints})
+		}
+	}
+	_, tail, _ = strings.Cut(text, "Its first lines:\n\n```\n")
+	tail, _, _ = strings.Cut(tail, "```")
+	return cmds, tail
+}
+
+// What differs from run to run, and what stands for it.
+var varies = []struct {
+	what *regexp.Regexp
+	as   string
+}{
+	{regexp.MustCompile(`\b01[0-9A-Z]{24}\b`), "ID"},
+	{regexp.MustCompile(`[\w.-]+-\d+-[0-9a-f]{8}\b`), "WORKER"},
+	{regexp.MustCompile(`owner \S+`), "owner OWNER"},
+	{regexp.MustCompile(`digest [0-9a-f]+`), "digest DIGEST"},
+	{regexp.MustCompile(`(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{3}`), "TIME"},
+	{regexp.MustCompile(`\d+ events|position \d+`), "EVENTS"},
+	{regexp.MustCompile(`duration_ms=\d+`), "duration_ms=N"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?m?s\b`), "SPAN"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
+	{regexp.MustCompile(`\S+/data\b`), "FOLDER"},
+	{regexp.MustCompile(`[ \t]+`), " "},
+}
+
+// alike reduces what a command prints to what is the same in each run.
+func alike(s string) string {
+	for _, v := range varies {
+		s = v.what.ReplaceAllString(s, v.as)
+	}
+	return strings.TrimSpace(s)
+}
+
+// terminals runs the tour's commands with real processes.
+type terminals struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+func (s *terminals) command(ctx context.Context, line string, out *output) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+line)
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), s.env...)
+	cmd.Stdout, cmd.Stderr = out, out
+	return cmd
+}
+
+// start runs a command until the test has ended, when it is interrupted and
+// must end well.
+func (s *terminals) start(line string) *output {
+	s.t.Helper()
+	out := new(output)
+	cmd := s.command(context.Background(), line, out)
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		kill := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		defer kill.Stop()
+		if err := cmd.Wait(); err != nil {
+			s.t.Errorf("%s: %v, with the output\n%s", line, err, out)
+		}
+	})
+	return out
+}
+
+// until waits until got is as it should be.
+func (s *terminals) until(what string, got func() string, ok func(string) bool) string {
+	s.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		g := got()
+		if ok(g) {
+			return g
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s: it prints\n%s", what, g)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// run runs a command to its end.
+func (s *terminals) run(line string) string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	out := new(output)
+	if err := s.command(ctx, line, out).Run(); err != nil {
+		s.t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+	return out.String()
+}
+
+var (
+	natsURL = regexp.MustCompile(`nats://\S+`)
+	ulid    = regexp.MustCompile(`\b01[0-9A-Z]{24}\b`)
+)
+
+// TestTour follows README's tour as a newcomer would, on free ports, and
+// compares what the programs print with what README shows.
+func TestTour(t *testing.T) {
+	for _, program := range []string{"sh", "sha256sum"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the tour needs %s, which is not here", program)
+		}
+	}
+	cmds, tail := tour(t)
+	s := &terminals{t: t, dir: t.TempDir()}
+	build := exec.Command("go", "build", "-o", filepath.Join(s.dir, "bin")+string(filepath.Separator), "./cmd/...")
+	build.Dir = top
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	// The tail begins with the first event that README shows, since nothing
+	// tells when it has begun to listen.
+	from := strings.Fields(tail)[1]
+	var tailed *output
+	first := "" // the id of the first item
+	for _, c := range cmds {
+		want := alike(c.prints)
+		as := func(g string) bool { return alike(g) == want }
+		line := ulid.ReplaceAllLiteralString(c.command, first)
+		name := strings.Join(append(strings.Fields(line), "")[:2], " ")
+		switch name {
+		case "bin/engine serve":
+			out := s.start(line + " --nats-listen 127.0.0.1:0 --http 127.0.0.1:0")
+			s.env = []string{"NATS_URL=" + natsURL.FindString(s.until(line, out.String, as))}
+		case "bin/engine work":
+			s.until(line, s.start(line).String, as)
+			s.until("the worker is registered", func() string { return s.run("bin/engine workers") },
+				func(g string) bool { return strings.Contains(g, "active") })
+		case "bin/tail ":
+			tailed = s.start(line + " --from-seq " + from)
+		case "bin/engine submit":
+			got := s.run(line)
+			if first == "" {
+				first = ulid.FindString(got)
+			}
+			if !as(got) {
+				t.Errorf("%s prints\n%s, README shows\n%s", line, got, c.prints)
+			}
+		default: // what shows a state that is still being reached
+			s.until(line, func() string { return s.run(line) }, as)
+		}
+	}
+	s.until("tail", tailed.String, func(g string) bool { return strings.HasPrefix(alike(g), alike(tail)) })
+}
