@@ -105,5 +105,5 @@ func (l *loop) prefetch(keys []projector.ReadyKey) error {
 	for i, k := range keys {
 		ids[i] = k.ID
 	}
-	return l.state.Prefetch(ids)
+	return l.state.Prefetch(ids, true)
 }

@@ -14,9 +14,9 @@ type Base interface {
 
 // Loader is a Base that reads many items at once more cheaply than one by one.
 type Loader interface {
-	// Load calls fn with each of the items that exists, and its params. ids are
-	// in ascending order.
-	Load(ids []ID, fn func(*Item, []byte)) error
+	// Load calls fn with each of the items that exists, and its params if they
+	// are asked for. ids are in ascending order.
+	Load(ids []ID, withParams bool, fn func(*Item, []byte)) error
 }
 
 // Changes is what a run of whole decisions has changed: the difference

@@ -196,9 +196,9 @@ func (s *State) entry(id ID) (*entry, error) {
 	return e, nil
 }
 
-// Prefetch reads items and params that will be asked for soon, if the base is a
-// [Loader]. At most CacheItems/2 ids.
-func (s *State) Prefetch(ids []ID) error {
+// Prefetch reads items that will be asked for soon, and their params if those
+// will be, if the base is a [Loader]. At most CacheItems/2 ids are of use.
+func (s *State) Prefetch(ids []ID, withParams bool) error {
 	loader, ok := s.base.(Loader)
 	if !ok {
 		return nil
@@ -210,8 +210,9 @@ func (s *State) Prefetch(ids []ID) error {
 		}
 	}
 	slices.SortFunc(missing, func(a, b ID) int { return bytes.Compare(a[:], b[:]) })
+	missing = slices.Compact(missing)
 	s.evict()
-	err := loader.Load(missing, func(it *Item, params []byte) {
+	err := loader.Load(missing, withParams, func(it *Item, params []byte) {
 		e := &entry{cur: it, prev: it, params: params}
 		s.items[it.ID] = e
 		s.cacheBytes += len(params)

@@ -13,7 +13,7 @@ var _ events.Loader = (*Store)(nil)
 
 // Load implements [events.Loader]: two passes over neighbouring keys in place
 // of two lookups for each item.
-func (s *Store) Load(ids []events.ID, fn func(*events.Item, []byte)) error {
+func (s *Store) Load(ids []events.ID, withParams bool, fn func(*events.Item, []byte)) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -27,12 +27,14 @@ func (s *Store) Load(ids []events.ID, fn func(*events.Item, []byte)) error {
 			return err
 		}
 		params := make([][]byte, len(ids))
-		err = v.seekEach(prefixParams, ids, func(i int, data []byte) error {
-			params[i] = bytes.Clone(data)
-			return nil
-		})
-		if err != nil {
-			return err
+		if withParams {
+			err = v.seekEach(prefixParams, ids, func(i int, data []byte) error {
+				params[i] = bytes.Clone(data)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
 		}
 		for i, it := range items {
 			if it != nil {

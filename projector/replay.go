@@ -58,6 +58,8 @@ type replay struct {
 	until    time.Time // if set, events after it are left out
 	progress Progress
 
+	ids []events.ID // reused by prefetch
+
 	batches   chan *events.Changes
 	committed atomic.Uint64
 
@@ -129,7 +131,28 @@ func (r *replay) read(ctx context.Context) error {
 	return r.handOut(ctx)
 }
 
+// prefetch reads the items that a group's events touch in one go. Those that it
+// creates are not in the store.
+func (r *replay) prefetch(g eventlog.Group) error {
+	r.ids = r.ids[:0]
+	fresh := make(map[events.ID]bool, len(g.Events)/4)
+	for i := range g.Events {
+		ev := &g.Events[i]
+		switch {
+		case ev.ID.IsZero():
+		case ev.Kind == events.KindCreated:
+			fresh[ev.ID] = true
+		case !fresh[ev.ID]:
+			r.ids = append(r.ids, ev.ID)
+		}
+	}
+	return r.state.Prefetch(r.ids, false)
+}
+
 func (r *replay) apply(g eventlog.Group) error {
+	if err := r.prefetch(g); err != nil {
+		return err
+	}
 	for _, ev := range g.Events {
 		if !r.until.IsZero() && ev.Tx.N <= 1 && ev.At.After(r.until) {
 			r.finished = true
