@@ -14,7 +14,19 @@ import (
 // bodyBytes is the size of the params.
 const bodyBytes = 256
 
-const floorStream = "BENCH_FLOOR"
+const (
+	floorStream  = "BENCH_FLOOR"
+	floorSubject = "bench.floor"
+)
+
+// floorConsumer makes the raw work queue.
+func floorConsumer(ctx context.Context, js jetstream.JetStream) (jetstream.Consumer, error) {
+	_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: floorStream, Subjects: []string{floorSubject}, Storage: jetstream.MemoryStorage, Retention: jetstream.WorkQueuePolicy})
+	if err != nil {
+		return nil, err
+	}
+	return js.CreateConsumer(ctx, floorStream, jetstream.ConsumerConfig{Durable: "floor", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1000})
+}
 
 // measureFloor is what the server does with nothing of ours: a memory work
 // queue, asynchronous publishes, one pulling consumer with acks.
@@ -40,15 +52,11 @@ func (r *rig) measureFloor(ctx context.Context) error {
 }
 
 func floorOnce(ctx context.Context, js jetstream.JetStream, items int) (float64, error) {
-	_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: floorStream, Subjects: []string{"bench.floor"}, Storage: jetstream.MemoryStorage, Retention: jetstream.WorkQueuePolicy})
+	cons, err := floorConsumer(ctx, js)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = js.DeleteStream(ctx, floorStream) }()
-	cons, err := js.CreateConsumer(ctx, floorStream, jetstream.ConsumerConfig{Durable: "floor", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 1000})
-	if err != nil {
-		return 0, err
-	}
 	var got atomic.Int64
 	done := make(chan struct{})
 	start := time.Now()
@@ -62,7 +70,7 @@ func floorOnce(ctx context.Context, js jetstream.JetStream, items int) (float64,
 		return 0, err
 	}
 	defer cc.Stop()
-	if err := publishAll(ctx, js, "bench.floor", items); err != nil {
+	if err := publishAll(ctx, js, floorSubject, items); err != nil {
 		return 0, err
 	}
 	select {

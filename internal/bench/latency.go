@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/workers"
@@ -49,9 +50,13 @@ func sentAt(base time.Time, params []byte) (time.Time, error) {
 	return base.Add(v.Sent), err
 }
 
-// measureLatency is (d): publishes at a fixed rate, whatever comes back.
+// measureLatency is (d): publishes at a fixed rate, whatever comes back. Its
+// floor is a raw memory work queue at the same rate, from publish to callback.
 func (r *rig) measureLatency(ctx context.Context) error {
 	for _, rate := range []int{300, 3000} {
+		if err := r.latencyFloor(ctx, rate); err != nil {
+			return err
+		}
 		n := rate * int(r.o.LatencyFor/time.Second)
 		p, base := newProbe(n), time.Now()
 		typ := fmt.Sprintf("latency-%d", rate)
@@ -80,6 +85,46 @@ func (r *rig) measureLatency(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// latencyFloor is what one publish and one delivery take.
+func (r *rig) latencyFloor(ctx context.Context, rate int) error {
+	nc, err := r.eng.Connect(nats.Name("bench-floor"))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	cons, err := floorConsumer(ctx, js)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = js.DeleteStream(ctx, floorStream) }()
+	n := rate * int(r.o.LatencyFor/time.Second)
+	p, base := newProbe(n), time.Now()
+	cc, err := cons.Consume(func(m jetstream.Msg) {
+		if sent, err := sentAt(base, m.Data()); err == nil {
+			p.saw(sent)
+		}
+		_ = m.Ack()
+	})
+	if err != nil {
+		return err
+	}
+	defer cc.Stop()
+	if err := openLoop(ctx, r.client.Conn(), floorSubject, base, rate, n); err != nil {
+		return err
+	}
+	select {
+	case <-p.all:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.t.quantiles(fmt.Sprintf("(d) floor: raw work queue at %d/s", rate), p.got)
 	return nil
 }
 
