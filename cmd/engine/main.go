@@ -28,7 +28,7 @@ var commands = []func(*app) *cobra.Command{
 // gcPercent trades memory for time: an engine allocates much and keeps little.
 // With it, a backlog of a million items still fits the memory that
 // docs/PERFORMANCE.md states. The environment's GOGC wins.
-const gcPercent = 300
+const gcPercent = 200
 
 func main() {
 	if os.Getenv("GOGC") == "" {
