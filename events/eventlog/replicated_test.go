@@ -72,7 +72,7 @@ func TestReplicated(t *testing.T) {
 	last := settle(t, a)
 	last = mustAppend(t, a, last, decision(2, "a"))
 	last = mustAppend(t, a, last, singles(1, "a"))
-	last = mustAppend(t, a, last, decision(MaxAppend, "a"))
+	mustAppend(t, a, last, decision(MaxAppend, "a"))
 	last = settle(t, b)
 	for _, n := range []int{1, 5} {
 		stale := last

@@ -123,7 +123,7 @@ grace = "100ms"
 	eventually(t, "what the killed child has left is dead", func() bool { return !alive(child) })
 
 	// Stopping the engine hands back what runs, children and all.
-	id = s.submit(streamwright.Item{Type: "hang", Params: "last"})
+	s.submit(streamwright.Item{Type: "hang", Params: "last"})
 	child = pidIn(t, filepath.Join(dir, "last.child"))
 	s.verify()
 	s.p.kill()
