@@ -69,7 +69,7 @@ Ratios are to the floor of the same run.`,
 	f.IntVar(&o.Items, "items", 0, "items of each throughput part (default 100000; a third of it with durability always)")
 	f.IntVar(&o.Backlog, "backlog", 0, "items of the memory part (default 1000000)")
 	f.BoolVar(&o.DedupKeys, "dedup-keys", false, "give each item of the backlog a dedup key")
-	f.IntVar(&o.Slots, "slots", 0, "slots of the worker (default 200)")
+	f.IntVar(&o.Slots, "slots", 0, "slots of the worker (default 200; 500 with durability always)")
 	f.DurationVar(&o.LatencyFor, "latency-for", 0, "how long to publish at each rate (default 10s)")
 	f.DurationVar(&o.IdleFor, "idle-for", 0, "how long to watch the idle engine (default 1m)")
 	f.StringVar(&o.CPUProfile, "cpuprofile", "", "write a CPU profile to `file`")

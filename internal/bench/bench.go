@@ -44,7 +44,7 @@ type Options struct {
 	Items        int      // per throughput part; default 100,000 (always: a third of it)
 	Backlog      int      // of the memory part; default 1,000,000
 	DedupKeys    bool     // give each item of the backlog a dedup key
-	Slots        int      // of the worker; default 200
+	Slots        int      // of the worker; default 200 (always: 500)
 	LatencyFor   time.Duration
 	IdleFor      time.Duration
 	JSON         bool
@@ -64,9 +64,6 @@ func (o Options) withDefaults() Options {
 	if o.Backlog == 0 {
 		o.Backlog = 1_000_000
 	}
-	if o.Slots == 0 {
-		o.Slots = 200
-	}
 	if o.LatencyFor == 0 {
 		o.LatencyFor = 10 * time.Second
 	}
@@ -82,7 +79,7 @@ func (o Options) validate() error {
 			return fmt.Errorf("there is no part %q: use some of %s", p, strings.Join(Parts, ", "))
 		}
 	}
-	if o.Items < 1000 || o.Backlog < 1000 || o.Slots < 1 || o.Slots > 1000 {
+	if o.Items < 1000 || o.Backlog < 1000 || o.Slots < 0 || o.Slots > 1000 {
 		return errors.New("items and backlog must be at least 1,000, and slots 1 to 1,000")
 	}
 	return nil
@@ -126,8 +123,13 @@ type rig struct {
 }
 
 func measure(ctx context.Context, o Options, d config.Durability, t *table) (err error) {
+	slots := 200
 	if d == config.Always {
 		o.Items /= 3
+		slots = 500 // what is in flight shares one sync
+	}
+	if o.Slots == 0 {
+		o.Slots = slots
 	}
 	dir, err := os.MkdirTemp(o.Dir, "bench-")
 	if err != nil {
