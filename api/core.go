@@ -36,7 +36,6 @@ type Queries interface {
 	ByIntake(seq uint64) (events.ID, bool, error)
 	List(wire.List) (wire.Listed, error)
 	History(events.ID) ([]wire.HistoryEvent, error)
-	OldestQueued(events.Type) (time.Time, error)
 	Applied() events.Seq
 }
 

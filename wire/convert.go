@@ -11,10 +11,6 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// MaxLaneLen bounds an item's capabilities joined, in bytes: a consumer is
-// named <type>--<lane>, and the server takes names of up to 255 bytes.
-const MaxLaneLen = 255 - events.MaxTypeLen - len("--")
-
 // PositionOf is the position of a reply that has made everything up to seq
 // visible. Before the first event it is empty.
 func PositionOf(seq events.Seq) Position {
@@ -213,8 +209,8 @@ func checkCapabilities(caps []string) error {
 		}
 		total += len(c) + 1
 	}
-	if total-1 > MaxLaneLen {
-		return events.Refuse(events.CodeTooLarge, "the capabilities have %d bytes together: at most %d are allowed", total-1, MaxLaneLen)
+	if total-1 > events.MaxLaneLen {
+		return events.Refuse(events.CodeTooLarge, "the capabilities have %d bytes together: at most %d are allowed", total-1, events.MaxLaneLen)
 	}
 	return nil
 }
