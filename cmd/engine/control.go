@@ -16,13 +16,11 @@ func cancelCommand(a *app) *cobra.Command {
 		Short: "Cancel an item: it will not run, or no longer",
 		Args:  console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.Connect(cmd.Context())
+			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			ctx, cancel := a.Within(cmd.Context())
-			defer cancel()
+			defer done()
 			state, was, err := c.Cancel(ctx, args[0], reason)
 			if err != nil {
 				return err
@@ -54,13 +52,11 @@ func rescheduleCommand(a *app) *cobra.Command {
 			if err := parseOrder(&o, priority, at); err != nil {
 				return err
 			}
-			c, err := a.Connect(cmd.Context())
+			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			ctx, cancel := a.Within(cmd.Context())
-			defer cancel()
+			defer done()
 			if err := c.Reschedule(ctx, args[0], o); err != nil {
 				return err
 			}
@@ -121,13 +117,11 @@ func drainCommand(a *app) *cobra.Command {
 		Short: "Have a worker finish what it runs and take no more",
 		Args:  console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.Connect(cmd.Context())
+			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			ctx, cancel := a.Within(cmd.Context())
-			defer cancel()
+			defer done()
 			if err := c.Drain(ctx, args[0]); err != nil {
 				return err
 			}

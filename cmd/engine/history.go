@@ -17,13 +17,11 @@ func historyCommand(a *app) *cobra.Command {
 		Short: "Show the events of an item, oldest first",
 		Args:  console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.Connect(cmd.Context())
+			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			ctx, cancel := a.Within(cmd.Context())
-			defer cancel()
+			defer done()
 			evs, err := c.History(ctx, args[0])
 			if err != nil {
 				return err

@@ -127,13 +127,11 @@ func showCommand(a *app) *cobra.Command {
 		Short: "Show all that is known of an item",
 		Args:  console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.Connect(cmd.Context())
+			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			ctx, cancel := a.Within(cmd.Context())
-			defer cancel()
+			defer done()
 			it, err := c.Get(ctx, args[0])
 			if err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/embedded"
 )
@@ -23,6 +24,16 @@ var commands = []func(*app) *cobra.Command{
 	demoCommand, serveCommand, submitCommand, workCommand, statusCommand, listCommand, showCommand, historyCommand, logsCommand, tailCommand,
 	cancelCommand, rescheduleCommand, typesCommand, workersCommand, drainCommand,
 	verifyCommand, rebuildCommand, benchCommand,
+}
+
+// client connects, and bounds the requests of a command by the flags' timeout.
+// The caller calls done when it has made them.
+func (a *app) client(ctx context.Context) (c *streamwright.Client, within context.Context, done func(), err error) {
+	if c, err = a.Connect(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	within, cancel := a.Within(ctx)
+	return c, within, func() { cancel(); c.Close() }, nil
 }
 
 // gcPercent trades memory for time: an engine allocates much and keeps little.

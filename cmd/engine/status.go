@@ -18,13 +18,11 @@ func statusCommand(a *app) *cobra.Command {
 		Short: "Show the engine at a glance",
 		Args:  console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.Connect(cmd.Context())
+			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			ctx, cancel := a.Within(cmd.Context())
-			defer cancel()
+			defer done()
 			info, err := c.Info(ctx)
 			if err != nil {
 				return err
@@ -91,13 +89,11 @@ func workersCommand(a *app) *cobra.Command {
 		Short: "List the registered workers",
 		Args:  console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.Connect(cmd.Context())
+			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			ctx, cancel := a.Within(cmd.Context())
-			defer cancel()
+			defer done()
 			workers, err := c.Workers(ctx)
 			if err != nil {
 				return err

@@ -22,13 +22,11 @@ func typesCommand(a *app) *cobra.Command {
 		Short: "List the types and their settings, or change them",
 		Args:  console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.Connect(cmd.Context())
+			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			ctx, cancel := a.Within(cmd.Context())
-			defer cancel()
+			defer done()
 			types, err := c.Types(ctx)
 			if err != nil {
 				return err
@@ -81,13 +79,11 @@ func typesSetCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, err := a.Connect(cmd.Context())
+			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			ctx, cancel := a.Within(cmd.Context())
-			defer cancel()
+			defer done()
 			t, err := c.Configure(ctx, args[0], patch)
 			if err != nil {
 				return err
