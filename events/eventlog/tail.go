@@ -358,7 +358,8 @@ func (t *tail) get(ctx context.Context, seq events.Seq) (message, error) {
 	raw, err := t.log.GetMsg(ctx, uint64(seq))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		info, ierr := t.log.Info(ctx)
-		if ierr == nil && seq <= events.Seq(info.State.LastSeq) {
+		// Not "up to the last": it may have been written since it was asked for.
+		if ierr == nil && seq < events.Seq(info.State.FirstSeq) {
 			return message{}, &TrimmedError{Asked: seq, First: events.Seq(info.State.FirstSeq)}
 		}
 	}
