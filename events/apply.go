@@ -52,6 +52,14 @@ func (s *State) Apply(ev Event) error {
 		t := s.typeOf(ev.Type)
 		t.info.Settings, t.info.Source = b.Settings, b.Source
 		return nil
+	case *Paused, *Resumed, *CircuitOpened, *CircuitHalfOpened, *CircuitClosed:
+		return s.applyCircuit(ev)
+	case *ScheduleSet, *ScheduleRemoved, *ScheduleFired:
+		return s.applySchedule(ev)
+	case *CauseNoted:
+		return s.applyCause(ev, b)
+	case *Snapshot, *Carried, *Pruned:
+		return s.applyRetention(ev)
 	}
 	return s.applyToItem(ev)
 }
@@ -71,12 +79,13 @@ func (s *State) applyCreated(ev Event, b *Created) error {
 		MaxAttempts: b.MaxAttempts, Timeout: time.Duration(b.TimeoutMS) * time.Millisecond,
 		DedupKey: b.DedupKey, IdempotencyKey: b.IdempotencyKey, Capabilities: b.Capabilities,
 		Tenant: b.Tenant, Labels: b.Labels, Provenance: b.Provenance, Trace: b.Trace, Digest: b.Digest,
-		IntakeSeq: b.Intake.Seq, AvailableAt: b.AvailableAt, CreatedAt: ev.At, CreatedSeq: ev.Seq, Seq: ev.Seq,
+		IntakeSeq: b.Intake.Seq, AvailableAt: b.AvailableAt, CreatedAt: ev.At, CreatedSeq: ev.Seq, BaseSeq: ev.Seq, Seq: ev.Seq,
 	}
+	it.takeTerms(b.Terms)
 	e := &entry{cur: it, params: b.Params, fresh: true, dirty: true}
 	s.items[ev.ID] = e
 	s.dirtyItems = append(s.dirtyItems, e)
-	s.dirtyParams = append(s.dirtyParams, Blob{ev.ID, b.Params})
+	s.setDocument(DocParams, ev.ID, b.Params)
 	s.cacheBytes += len(b.Params)
 	s.touch(e, ev.Seq)
 	s.record(ev)
@@ -145,7 +154,7 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 	case *Completed:
 		it.FinishedAt, it.HasResult, it.Reason = ev.At, b.Result != nil, ""
 		if b.Result != nil {
-			s.dirtyResults = append(s.dirtyResults, Blob{it.ID, b.Result})
+			s.setDocument(DocResult, it.ID, b.Result)
 		}
 		s.dropParams(e)
 	case *Failed:
@@ -163,7 +172,7 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 	case *Rescheduled:
 		it.Priority, it.OrderAt, it.AvailableAt = b.Priority, b.OrderAt, b.AvailableAt
 	default:
-		return s.corrupt(ev, "this program does not know its kind: use a newer one")
+		return s.foldFlow(e, it, ev)
 	}
 	return nil
 }

@@ -176,6 +176,15 @@ func appendCreated(b []byte, d *Created) ([]byte, error) {
 	}
 	b = appendOptText(b, `,"msg_id":`, d.MsgID)
 	b = appendTime(b, `,"msg_id_until":"`, d.MsgIDUntil)
+	if d.Terms != nil {
+		terms, err := json.Marshal(d.Terms)
+		if err != nil {
+			return nil, err
+		}
+		if len(terms) > len(`{}`) {
+			b = append(append(b, ','), terms[1:len(terms)-1]...)
+		}
+	}
 	return append(b, '}'), nil
 }
 

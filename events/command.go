@@ -28,6 +28,14 @@ type Submit struct {
 	Provenance     Provenance
 	Trace          string
 	Intake         Intake // set when it came by the intake stream
+
+	After       []ID // items that must end first
+	AfterPolicy AfterPolicy
+	DedupPolicy DedupPolicy    // empty: the type's
+	DedupWindow *time.Duration // nil: the type's
+	ExpiresAt   time.Time
+	Score       *time.Duration // the host's: how far ahead of its time of submission its place is; nil: the built-in order
+	Verdict     *Verdict       // the host's dedup hook's
 }
 
 // Reject records an intake message that can't become an item.
@@ -72,6 +80,100 @@ type Fail struct {
 	Retryable  bool
 	RetryAfter time.Duration // 0: the type's backoff
 	Random     uint64        // for jitter
+}
+
+// Spawn says that a run has ended in children. When all of them have ended, the
+// item is queued again for its continuation, or completes if there is none.
+type Spawn struct {
+	Run
+	Children     []Submit // their NewID set, those of the batch in ascending order
+	Continues    bool     // there is a continuation
+	Continuation string   // its name, for the handler; may be empty
+	Policy       ChildPolicy
+}
+
+// Snooze puts a running item off, with no attempt used.
+type Snooze struct {
+	Run
+	Delay  time.Duration
+	Reason string
+}
+
+// ReportProgress says how far a run has come.
+type ReportProgress struct {
+	Run
+	Percent int
+	Message string
+}
+
+// SaveCheckpoint keeps what the item's next attempt is to begin from.
+type SaveCheckpoint struct {
+	Run
+	Checkpoint json.RawMessage
+}
+
+// FollowUp decides what follows from what has become of an item, for those
+// that it concerns, a bounded number at a time: to be repeated until the
+// Decision is a Repeat. See [Item.NeedsFollowUp].
+type FollowUp struct{ ID ID }
+
+// Replay queues a dead or cancelled item again.
+type Replay struct {
+	ID          ID
+	Params      json.RawMessage // nil: as they were
+	Priority    *Priority       // nil: as it was
+	MaxAttempts Attempt         // further ones; 0: the type's
+	Reason      string
+}
+
+// Purge forgets a terminal item now.
+type Purge struct {
+	ID     ID
+	Reason string // empty: "purged"
+}
+
+// PauseType holds the items of a type back until ResumeType.
+type PauseType struct {
+	Type   Type
+	Reason string
+	By     string
+}
+
+// ResumeType ends a pause.
+type ResumeType struct {
+	Type Type
+	By   string
+}
+
+// DueCircuit says that a circuit's time may have come: a type's, or a worker's.
+type DueCircuit struct {
+	Type   Type
+	Worker WorkerID
+}
+
+// ResetCircuit closes a circuit.
+type ResetCircuit struct {
+	Type   Type
+	Worker WorkerID
+}
+
+// SetSchedule makes or replaces a schedule. Schedule.Next is the first tick.
+type SetSchedule struct{ Schedule Schedule }
+
+// RemoveSchedule ends a schedule.
+type RemoveSchedule struct {
+	Name   string
+	Source string // file, api
+}
+
+// Fire answers a schedule's tick, if it is the one that is due next.
+type Fire struct {
+	Name    string
+	Tick    time.Time // the tick that makes an item; Schedule.Next, or a later missed one
+	Next    time.Time // the one after; zero: none
+	Skip    bool      // make no item
+	Skipped int       // ticks that are passed over
+	NewID   ID
 }
 
 // Release hands a claimed or running item back, with no attempt used.
@@ -140,6 +242,21 @@ func (Reschedule) command()  {}
 func (Configure) command()   {}
 func (Define) command()      {}
 func (Own) command()         {}
+
+func (Spawn) command()          {}
+func (Snooze) command()         {}
+func (ReportProgress) command() {}
+func (SaveCheckpoint) command() {}
+func (FollowUp) command()       {}
+func (Replay) command()         {}
+func (Purge) command()          {}
+func (PauseType) command()      {}
+func (ResumeType) command()     {}
+func (DueCircuit) command()     {}
+func (ResetCircuit) command()   {}
+func (SetSchedule) command()    {}
+func (RemoveSchedule) command() {}
+func (Fire) command()           {}
 
 // Decision is what Decide answers: the events (none for a repeat of what is
 // already so), the item that the answer is about, and whether it is a repeat.

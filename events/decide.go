@@ -71,6 +71,41 @@ func (d *decider) decide(c Command) (Decision, error) {
 	case Own:
 		return d.own(c), nil
 	}
+	return d.decideMore(c)
+}
+
+// decideMore is decide for what happens less often.
+func (d *decider) decideMore(c Command) (Decision, error) {
+	switch c := c.(type) {
+	case Spawn:
+		return d.spawn(c)
+	case Snooze:
+		return d.snooze(c)
+	case ReportProgress:
+		return d.progress(c)
+	case SaveCheckpoint:
+		return d.checkpoint(c)
+	case FollowUp:
+		return d.followUp(c)
+	case Replay:
+		return d.replay(c)
+	case Purge:
+		return d.purge(c)
+	case PauseType:
+		return d.pauseType(c)
+	case ResumeType:
+		return d.resumeType(c)
+	case DueCircuit:
+		return d.dueCircuit(c)
+	case ResetCircuit:
+		return d.resetCircuit(c)
+	case SetSchedule:
+		return d.setSchedule(c)
+	case RemoveSchedule:
+		return d.removeSchedule(c)
+	case Fire:
+		return d.fire(c)
+	}
 	return Decision{}, Refuse(CodeBadRequest, "the engine knows no command %T", c)
 }
 

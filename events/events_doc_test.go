@@ -39,6 +39,18 @@ var kindDocs = map[Kind]kindDoc{
 		"provenance":        "why the item exists: `source` and `trigger`, at most 256 bytes each",
 		"traceparent":       "the W3C trace context of the submission",
 		"digest":            "of the submission's content, where the submitter chose the id: tells a repeat from a conflict",
+		"after":             "the items that must have ended before it runs, at most 1,000",
+		"after_policy":      "what a dead or cancelled one of them does: `cancel` (the default), `dead`, or `run` all the same",
+		"dedup_policy":      "what became of a taken dedup key: `merge`, `distinct`, `supersede`, `defer`; absent: `merge`",
+		"dedup_window_ms":   "how long the dedup key stays taken once the item has completed",
+		"expires_at":        "RFC 3339: not started by then, the item is cancelled",
+		"own_attempts":      "true if the submitter, not the type, set `max_attempts`",
+		"group":             "what fairness and the limits per key go by: the tenant, or a label's value; see `group_by`",
+		"parent":            "the item that spawned it",
+		"spawn":             "in which of the parent's spawns, from 1",
+		"score_ms":          "the host's score: how far ahead of its time of submission its place in the queue is",
+		"verdict":           "what the host's dedup hook said: `policy`, the `canonical` item, its `source` (`hook`, or `fallback` when it did not answer) and `reason`",
+		"rates":             "the rate limits that it counted against: each `key` and its theoretical arrival time `tat` from here on",
 	}},
 	KindMerged: {"The item is a duplicate, and has become part of another. Its provenance counts as the other's, too. It is terminal.", map[string]string{
 		"into":   "the other item",
@@ -112,6 +124,19 @@ var kindDocs = map[Kind]kindDoc{
 		"settings.age_step_ms":      "waiting this long equals one priority",
 		"settings.max_params_bytes": "the bound of params",
 		"settings.per_priority":     "`timeout_ms`, `max_attempts` and `backoff` for items of a priority",
+		"settings.dedup_policy":     "what becomes of a submission whose dedup key is taken, unless it says: `merge` (the default), `distinct`, `supersede`, `defer`",
+		"settings.dedup_window_ms":  "how long a dedup key stays taken after completion, unless the submission says; absent: not at all",
+		"settings.codes":            "how failures with a code are retried: `no_retry`, `max_attempts`, `delay_factor`, `timeout_factor`, `timeout_max_ms`; laid over the built-in ones",
+		"settings.poison_after":     "lost leases until an item is dead as `poisoned`; absent: 3",
+		"settings.circuit":          "when the circuit opens (`consecutive` failures; `ratio` of failures in `window_ms` once it has `min_runs`), for how long (`cooldown_ms`, doubled up to `max_cooldown_ms`), and how many `probes` try it then; absent: no circuit",
+		"settings.max_queued":       "items queued or waiting beyond which submissions are refused; absent: no limit",
+		"settings.queue_steps":      "beyond `over` items, what is still accepted: `min_priority` and above, or from one of `sources`",
+		"settings.rates":            "rate limits: `n` per `interval_ms` with a `burst`, `per` type, tenant or label:NAME, `at` submit or dispatch",
+		"settings.pool":             "the pool whose slots its runs take as well",
+		"settings.pool_weight":      "its share of that pool when it is contended; absent: 1",
+		"settings.group_by":         "what makes a group: `tenant` (the default), `label:NAME`, `none`",
+		"settings.group_capacity":   "items of one group that run at once; absent: no limit",
+		"settings.retain":           "how long ended items are kept: `completed_ms`, `dead_ms`, `cancelled_ms`, `merged_ms`; absent: 24 h, 30 days for dead ones",
 	}},
 }
 
@@ -123,7 +148,11 @@ func jsonFields(t reflect.Type, prefix string) (names []string) {
 		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous:
-			names = append(names, jsonFields(f.Type, prefix)...)
+			embedded := f.Type
+			if embedded.Kind() == reflect.Pointer {
+				embedded = embedded.Elem()
+			}
+			names = append(names, jsonFields(embedded, prefix)...)
 			continue
 		case tag == "":
 			tag = "(no name) " + f.Name

@@ -197,9 +197,10 @@ func readable(b *mapBase) string {
 	ids := slices.SortedFunc(maps.Keys(b.items), func(x, y ID) int { return strings.Compare(x.String(), y.String()) })
 	for _, id := range ids {
 		section("item "+id.String(), *b.items[id])
-		fmt.Fprintf(&sb, "  params   %s\n", b.params[id])
-		if r := b.results[id]; r != nil {
-			fmt.Fprintf(&sb, "  result   %s\n", r)
+		for i, name := range []string{"params", "result", "checkpoint", "outcomes"} {
+			if doc := b.docs[docRef{DocKinds[i], id}]; doc != nil {
+				fmt.Fprintf(&sb, "  %-8s %s\n", name, doc)
+			}
 		}
 		sb.WriteString("  history ")
 		for _, ev := range b.history[id] {
@@ -212,6 +213,11 @@ func readable(b *mapBase) string {
 		keys = append(keys, "key "+dumpKey(k))
 	}
 	slices.Sort(keys)
+	for _, kind := range slices.Sorted(maps.Keys(b.records)) {
+		for _, key := range slices.Sorted(maps.Keys(b.records[kind])) {
+			fmt.Fprintf(&sb, "record %c %s %s\n", kind, key, b.records[kind][key].Data)
+		}
+	}
 	sb.WriteString(strings.Join(keys, "\n") + "\n")
 	for _, m := range b.merged {
 		fmt.Fprintf(&sb, "merged %s into %s at %s by event %d from %+v\n", m.ID, m.Into, m.At.Format(time.RFC3339Nano), m.Seq, m.Provenance)
@@ -235,6 +241,10 @@ func fields(sb *strings.Builder, v reflect.Value) {
 				data = []byte(err.Error())
 			}
 			value = string(data)
+		case *Relations:
+			value = fmt.Sprintf("%+v", *x)
+		case *Pause:
+			value = fmt.Sprintf("%+v", *x)
 		}
 		fmt.Fprintf(sb, "  %-14s %v\n", v.Type().Field(i).Name, value)
 	}

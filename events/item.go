@@ -45,8 +45,29 @@ type Item struct {
 	Reason    string // why it is in this state, where that needs saying
 	HasResult bool
 
+	Group       string        // what fairness and limits per key go by; see [TypeSettings.GroupBy]
+	DedupWindow time.Duration // how long its dedup key stays taken once it has completed
+	HoldsKey    bool          // it is the holder of its dedup key
+	ExpiresAt   time.Time     // not started by then, it is cancelled; zero: never
+	OwnAttempts bool          // the submission said how many attempts, not the type
+	LeasesLost  int           // runs that ended with a lost lease
+	Probe       bool          // its run is one of those that try a half-open circuit
+	// HasCheckpoint says that a run has saved one; see [DocCheckpoint].
+	HasCheckpoint bool
+	Progress      Progress // of the current or last run
+	Cause         string   // of its death: see [CauseOf]; empty unless dead
+	Relations     *Relations
+
 	CreatedSeq Seq
+	BaseSeq    Seq // of its created, or of the last carried that re-states it
 	Seq        Seq // of the last event that touched it
+}
+
+// Progress is how far a run says it has come.
+type Progress struct {
+	Percent int       `json:"percent"` // 0 to 100
+	Message string    `json:"message,omitempty"`
+	At      time.Time `json:"at,omitzero"` // zero: none was reported
 }
 
 // Lane is the consumer lane that serves the item: the shared lane ("") for an
@@ -56,6 +77,14 @@ func (it *Item) Lane() string { return LaneOf(it.Capabilities) }
 // HoldsDedup reports whether the item keeps its dedup key taken.
 func (it *Item) HoldsDedup() bool {
 	return it != nil && it.DedupKey != "" && it.State != StateCreated && !it.State.Terminal()
+}
+
+// relations returns a copy of the item's relations, the zero value for none.
+func (it *Item) relations() Relations {
+	if it.Relations == nil {
+		return Relations{}
+	}
+	return *it.Relations
 }
 
 // TimerAt is the moment at which something is due for the item, the zero time
@@ -73,12 +102,22 @@ func (it *Item) TimerAt() time.Time {
 	return time.Time{}
 }
 
+// ExpiryAt is the moment at which an item that has not started expires, the zero
+// time for none. It is a timer beside [Item.TimerAt].
+func (it *Item) ExpiryAt() time.Time {
+	if it.State == StateQueued || it.State == StateWaiting {
+		return it.ExpiresAt
+	}
+	return time.Time{}
+}
+
 // HeldKey is a name that leads to an item until some time, or (zero Until) for
 // as long as the item holds it.
 type HeldKey struct {
 	Ref   KeyRef
-	ID    ID
+	ID    ID // zero for kinds that lead to no item
 	Until time.Time
+	N     int64 // for kinds that count
 }
 
 // KeyKind says what a [HeldKey] is for.
@@ -89,6 +128,8 @@ const (
 	KeyDedup       KeyKind = 'd' // held from queued until its item is terminal
 	KeyIdempotency KeyKind = 'i' // held for IdempotencyWindow
 	KeyMsgID       KeyKind = 'm' // held for MsgIDWindow; Type is empty
+	KeyRate        KeyKind = 'r' // a rate limit's theoretical arrival time, in Until
+	KeyGroup       KeyKind = 'c' // how many of a group run, in N
 )
 
 // KeyRef names a key.
@@ -105,6 +146,8 @@ type TypeInfo struct {
 	Source   string                 // of the settings: default, file, api
 	Counts   [NumStates]int64       // items by state
 	Queued   [MaxPriority + 1]int64 // queued items by priority
+	Paused   *Pause                 // nil: it is not
+	Circuit  Circuit
 }
 
 // Meta is the partition's own record.

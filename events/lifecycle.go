@@ -95,10 +95,11 @@ const (
 	KindScheduleFired
 	KindCarried
 	KindPruned
+	KindCauseNoted
 	NumKinds = iota
 )
 
-var kindNames = [NumKinds]string{"", "created", "merged", "queued", "claimed", "running", "completed", "failed", "dead", "cancelled", "spawned", "waiting", "released", "snoozed", "progressed", "checkpointed", "rescheduled", "replayed", "rejected", "owned", "snapshot", "type_configured", "paused", "resumed", "circuit_opened", "circuit_half_opened", "circuit_closed", "schedule_set", "schedule_removed", "schedule_fired", "carried", "pruned"}
+var kindNames = [NumKinds]string{"", "created", "merged", "queued", "claimed", "running", "completed", "failed", "dead", "cancelled", "spawned", "waiting", "released", "snoozed", "progressed", "checkpointed", "rescheduled", "replayed", "rejected", "owned", "snapshot", "type_configured", "paused", "resumed", "circuit_opened", "circuit_half_opened", "circuit_closed", "schedule_set", "schedule_removed", "schedule_fired", "carried", "pruned", "cause_noted"}
 
 var kindsByName = func() map[string]Kind {
 	m := make(map[string]Kind, NumKinds)
@@ -169,6 +170,7 @@ var transitions = [NumStates][NumKinds]ItemState{
 		KindCheckpointed: StateRunning,
 	},
 	StateWaiting: {
+		KindWaiting:   StateWaiting,
 		KindQueued:    StateQueued,
 		KindCompleted: StateCompleted,
 		KindDead:      StateDead,

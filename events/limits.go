@@ -29,6 +29,20 @@ const (
 	MaxCapacity        = 1000 // per type: what one consumer can have pending
 	MaxTypes           = 900  // what one dispatch stream has consumers for
 
+	MaxAfter          = 1000      // items that one waits for
+	MaxChildren       = 300       // of one spawn
+	MaxCheckpoint     = 64 << 10  // bytes
+	MaxOutcomesBytes  = 256 << 10 // of the children's results that a continuation gets; beyond, it gets their ids
+	MaxProgressText   = 1024      // bytes
+	MaxSchedules      = 1000
+	MaxCauses         = 5000 // distinct causes of death that are told apart
+	MaxWorkerCircuits = 1000
+	MaxCodes          = 64 // of a type's own code policies
+	MaxRates          = 16 // of a type
+	MaxQueueSteps     = 8
+	MaxPools          = 100
+
+	DefaultPoisonAfter = 3
 	DefaultMaxAttempts = 3
 	DefaultTimeout     = 300 * time.Second
 	DefaultLease       = 30 * time.Second

@@ -13,16 +13,16 @@ type mapBase struct {
 	meta    Meta
 	types   map[Type]TypeInfo
 	items   map[ID]*Item
-	params  map[ID][]byte
-	results map[ID][]byte
+	docs    map[docRef][]byte
+	records map[RecordKind]map[string]Record
 	keys    map[KeyRef]HeldKey
 	merged  []MergedEntry
 	history map[ID][]Event
 }
 
 func newMapBase() *mapBase {
-	return &mapBase{types: map[Type]TypeInfo{}, items: map[ID]*Item{}, params: map[ID][]byte{},
-		results: map[ID][]byte{}, keys: map[KeyRef]HeldKey{}, history: map[ID][]Event{}}
+	return &mapBase{types: map[Type]TypeInfo{}, items: map[ID]*Item{}, docs: map[docRef][]byte{},
+		records: map[RecordKind]map[string]Record{}, keys: map[KeyRef]HeldKey{}, history: map[ID][]Event{}}
 }
 
 func (b *mapBase) Meta() (Meta, error) { return b.meta, nil }
@@ -31,7 +31,21 @@ func (b *mapBase) Types() ([]TypeInfo, error) { return slices.Collect(maps.Value
 
 func (b *mapBase) Item(id ID) (*Item, error) { return b.items[id], nil }
 
-func (b *mapBase) Params(id ID) ([]byte, error) { return b.params[id], nil }
+func (b *mapBase) Document(k DocKind, id ID) ([]byte, error) { return b.docs[docRef{k, id}], nil }
+
+func (b *mapBase) Records(k RecordKind) ([]Record, error) {
+	return slices.SortedFunc(maps.Values(b.records[k]), func(x, y Record) int { return strings.Compare(x.Key, y.Key) }), nil
+}
+
+func (b *mapBase) Waiters(of, behind ID, limit int) (ids []ID, err error) {
+	for id, it := range b.items {
+		if it.Relations != nil && slices.Contains(it.Relations.Waits, of) && compareIDs(id, behind) > 0 {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, compareIDs)
+	return ids[:min(len(ids), limit)], nil
+}
 
 func (b *mapBase) Key(r KeyRef) (HeldKey, bool, error) {
 	k, ok := b.keys[r]
@@ -43,6 +57,10 @@ func (b *mapBase) write(c *Changes) error {
 		return nil
 	}
 	for _, ch := range c.Items {
+		if ch.New == nil {
+			b.forget(ch.Old.ID)
+			continue
+		}
 		if had := b.items[ch.New.ID]; (had == nil) != (ch.Old == nil) || had != nil && dumpItem(had) != dumpItem(ch.Old) {
 			return fmt.Errorf("a change of %s begins with %+v, the base has %+v", ch.New.ID, ch.Old, had)
 		}
@@ -51,8 +69,19 @@ func (b *mapBase) write(c *Changes) error {
 	for _, t := range c.Types {
 		b.types[t.Type] = t
 	}
-	writeBlobs(b.params, c.Params)
-	writeBlobs(b.results, c.Results)
+	for _, d := range c.Documents {
+		if b.docs[docRef{d.Kind, d.ID}] = d.Data; d.Data == nil {
+			delete(b.docs, docRef{d.Kind, d.ID})
+		}
+	}
+	for _, r := range c.Records {
+		if b.records[r.Kind] == nil {
+			b.records[r.Kind] = map[string]Record{}
+		}
+		if b.records[r.Kind][r.Key] = r; r.Data == nil {
+			delete(b.records[r.Kind], r.Key)
+		}
+	}
 	for _, k := range c.Keys {
 		if delete(b.keys, k.Key.Ref); k.Has {
 			b.keys[k.Key.Ref] = k.Key
@@ -67,12 +96,14 @@ func (b *mapBase) write(c *Changes) error {
 	return nil
 }
 
-func writeBlobs(m map[ID][]byte, blobs []Blob) {
-	for _, blob := range blobs {
-		if m[blob.ID] = blob.Data; blob.Data == nil {
-			delete(m, blob.ID)
-		}
+// forget drops an item and all that is kept of it.
+func (b *mapBase) forget(id ID) {
+	delete(b.items, id)
+	delete(b.history, id)
+	for _, k := range DocKinds {
+		delete(b.docs, docRef{k, id})
 	}
+	b.merged = slices.DeleteFunc(b.merged, func(m MergedEntry) bool { return m.Into == id })
 }
 
 // dump is everything in the base, readable, in order.
@@ -85,9 +116,10 @@ func (b *mapBase) dump() string {
 	ids := slices.SortedFunc(maps.Keys(b.items), func(x, y ID) int { return strings.Compare(x.String(), y.String()) })
 	for _, id := range ids {
 		fmt.Fprintf(&sb, "item %s\n", dumpItem(b.items[id]))
-		fmt.Fprintf(&sb, "  params %s\n", b.params[id])
-		if r, ok := b.results[id]; ok {
-			fmt.Fprintf(&sb, "  result %s\n", r)
+		for _, k := range DocKinds {
+			if doc, ok := b.docs[docRef{k, id}]; ok {
+				fmt.Fprintf(&sb, "  document %c %s\n", k, doc)
+			}
 		}
 		for _, ev := range b.history[id] {
 			fmt.Fprintf(&sb, "  %d %s\n", ev.Seq, ev.Kind)
@@ -97,6 +129,11 @@ func (b *mapBase) dump() string {
 	for _, k := range keys {
 		fmt.Fprintf(&sb, "key %s\n", dumpKey(k))
 	}
+	for _, kind := range slices.Sorted(maps.Keys(b.records)) {
+		for _, key := range slices.Sorted(maps.Keys(b.records[kind])) {
+			fmt.Fprintf(&sb, "record %c %s %s\n", kind, key, b.records[kind][key].Data)
+		}
+	}
 	for _, m := range b.merged {
 		fmt.Fprintf(&sb, "merged %+v\n", m)
 	}
@@ -104,13 +141,17 @@ func (b *mapBase) dump() string {
 }
 
 func dumpKey(k HeldKey) string {
-	return fmt.Sprintf("%c %q %q -> %s until %s", k.Ref.Kind, k.Ref.Type, k.Ref.Key, k.ID, k.Until)
+	return fmt.Sprintf("%c %q %q -> %s until %s, %d", k.Ref.Kind, k.Ref.Type, k.Ref.Key, k.ID, k.Until, k.N)
 }
 
 // dumpItem and dumpType tell apart whatever a projection might: nil and empty
 // as well.
-func dumpItem(it *Item) string { return fmt.Sprintf("%#v", *it) }
+func dumpItem(it *Item) string {
+	plain := *it
+	plain.Relations = nil
+	return fmt.Sprintf("%#v %#v", plain, it.relations())
+}
 
 func dumpType(t TypeInfo) string {
-	return fmt.Sprintf("%s from %s: %+v %#v counts %v queued %v", t.Type, t.Source, t.Settings.flat(), t.Settings.PerPriority == nil, t.Counts, t.Queued)
+	return fmt.Sprintf("%s from %s: %+v %#v counts %v queued %v paused %+v circuit %+v", t.Type, t.Source, t.Settings.flat(), t.Settings.PerPriority == nil, t.Counts, t.Queued, t.Paused, t.Circuit)
 }

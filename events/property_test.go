@@ -150,7 +150,7 @@ func (s *sim) checkMemory() {
 	for id, e := range s.oracle.items {
 		p, err := s.live.Params(id)
 		s.must(err)
-		if string(p) != string(s.base.params[id]) && s.base.params[id] != nil || p == nil {
+		if had := s.base.docs[docRef{DocParams, id}]; string(p) != string(had) && had != nil || p == nil {
 			s.t.Fatalf("params of %s, %s: %q", id, e.cur.State, p)
 		}
 	}

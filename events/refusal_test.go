@@ -157,7 +157,7 @@ type brokenBase struct {
 
 func (b *brokenBase) Meta() (Meta, error)                       { return Meta{}, b.err }
 func (b *brokenBase) Item(ID) (*Item, error)                    { return nil, b.err }
-func (b *brokenBase) Params(ID) ([]byte, error)                 { return nil, b.err }
+func (b *brokenBase) Document(DocKind, ID) ([]byte, error)      { return nil, b.err }
 func (b *brokenBase) Key(r KeyRef) (h HeldKey, _ bool, _ error) { return h, false, b.err }
 
 func TestFifoIsAQueue(t *testing.T) {

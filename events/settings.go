@@ -41,6 +41,23 @@ type TypeSettings struct {
 	MaxParams   int     `json:"max_params_bytes"`
 	// PerPriority overrides some settings for items of a priority.
 	PerPriority map[Priority]PriorityOverride `json:"per_priority,omitempty"`
+
+	// Of what follows, the zero value is the default.
+	DedupPolicy   DedupPolicy           `json:"dedup_policy,omitempty"`
+	DedupWindowMS int64                 `json:"dedup_window_ms,omitempty"` // a key stays taken so long after completion
+	Codes         map[string]CodePolicy `json:"codes,omitempty"`           // laid over the built-in ones
+	PoisonAfter   int                   `json:"poison_after,omitempty"`    // lost leases until an item is dead; 0: DefaultPoisonAfter
+	Circuit       CircuitSettings       `json:"circuit,omitzero"`
+	MaxQueued     int                   `json:"max_queued,omitempty"` // items queued or waiting; 0: no limit
+	QueueSteps    []QueueStep           `json:"queue_steps,omitempty"`
+	Rates         []RateLimit           `json:"rates,omitempty"`
+	Pool          string                `json:"pool,omitempty"`        // whose slots the type's runs take as well
+	PoolWeight    int                   `json:"pool_weight,omitempty"` // its share of the pool when it is contended; 0: 1
+	// GroupBy says what makes a group, among which the items of a priority take
+	// turns: tenant (the default), label:NAME, or none.
+	GroupBy       string    `json:"group_by,omitempty"`
+	GroupCapacity int       `json:"group_capacity,omitempty"` // items of one group that run at once; 0: no limit
+	Retain        Retention `json:"retain,omitzero"`
 }
 
 // PriorityOverride is what a priority may set differently. Nil fields follow

@@ -2,6 +2,7 @@ package events
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,6 +22,7 @@ const (
 type State struct {
 	base     Base
 	defaults TypeSettings
+	limits   Limits
 
 	meta  Meta
 	types map[Type]*typeEntry
@@ -28,15 +30,26 @@ type State struct {
 	keys  map[KeyRef]keyEntry
 
 	// What has changed since the last TakeChanges.
-	changed      bool
-	dirtyItems   []*entry
-	dirtyTypes   []*typeEntry
-	dirtyParams  []Blob
-	dirtyResults []Blob
-	dirtyKeys    []KeyRef
-	merged       []MergedEntry
-	history      []Event
-	historySize  int // of the last one taken: the next will be like it
+	changed     bool
+	dirtyItems  []*entry
+	dirtyTypes  []*typeEntry
+	dirtyDocs   []Document
+	dirtyKeys   []KeyRef
+	merged      []MergedEntry
+	history     []Event
+	historySize int // of the last one taken: the next will be like it
+
+	// What changed and the base may not have yet: documents other than params,
+	// and who waits for whom.
+	docs    overlay[docRef, []byte]
+	waiters overlay[waitRef, bool]
+	waitsOf map[ID]map[ID]bool // the waiters overlay, by what is waited for
+
+	schedules records[Schedule]
+	workers   records[Circuit] // of workers that fail, by id
+	causes    records[Cause]
+
+	follow []ID // items that may need a follow-up; see TakeFollowUps
 
 	// What may leave memory, oldest touch first.
 	projected  Seq
@@ -85,6 +98,8 @@ func NewState(base Base) (*State, error) {
 	s := &State{
 		base: base, defaults: DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes,
 		types: map[Type]*typeEntry{}, items: map[ID]*entry{}, keys: map[KeyRef]keyEntry{},
+		docs: newOverlay[docRef, []byte](), waiters: newOverlay[waitRef, bool](), waitsOf: map[ID]map[ID]bool{},
+		schedules: newRecords[Schedule](RecordSchedule), workers: newRecords[Circuit](RecordWorker), causes: newRecords[Cause](RecordCause),
 	}
 	var err error
 	if s.meta, err = base.Meta(); err != nil {
@@ -97,6 +112,9 @@ func NewState(base Base) (*State, error) {
 	}
 	for _, t := range types {
 		s.types[t.Type] = &typeEntry{info: t}
+	}
+	if err := errors.Join(s.schedules.load(base), s.workers.load(base), s.causes.load(base)); err != nil {
+		return nil, fmt.Errorf("load state: %w", err)
 	}
 	return s, nil
 }
@@ -150,7 +168,7 @@ func (s *State) Params(id ID) ([]byte, error) {
 	if e := s.items[id]; e != nil && e.params != nil {
 		return e.params, nil
 	}
-	p, err := s.base.Params(id)
+	p, err := s.base.Document(DocParams, id)
 	if err != nil {
 		return nil, fmt.Errorf("read params of %s: %w", id, err)
 	}
@@ -283,7 +301,7 @@ func (s *State) TakeChanges() *Changes {
 	if !s.changed {
 		return nil
 	}
-	c := &Changes{Meta: s.meta, Params: s.dirtyParams, Results: s.dirtyResults, Merged: s.merged, History: s.history}
+	c := &Changes{Meta: s.meta, Documents: s.dirtyDocs, Merged: s.merged, History: s.history}
 	c.Items = make([]ItemChange, len(s.dirtyItems))
 	for i, e := range s.dirtyItems {
 		c.Items[i] = ItemChange{Old: e.prev, New: e.cur}
@@ -299,10 +317,11 @@ func (s *State) TakeChanges() *Changes {
 		k.dirty = false
 		s.keys[ref] = k
 	}
+	c.Records = s.causes.take(s.workers.take(s.schedules.take(nil)))
 	clear(s.dirtyItems) // or they would stay reachable
 	s.dirtyItems, s.dirtyTypes, s.dirtyKeys = s.dirtyItems[:0], s.dirtyTypes[:0], s.dirtyKeys[:0]
 	s.historySize = len(s.history)
-	s.dirtyParams, s.dirtyResults, s.merged, s.history = nil, nil, nil, nil
+	s.dirtyDocs, s.merged, s.history = nil, nil, nil
 	s.changed = false
 	return c
 }
@@ -317,6 +336,8 @@ func (s *State) Projected(seq Seq) {
 			delete(s.keys, t.ref)
 		}
 	}
+	s.docs.settle(s.projected, nil)
+	s.waiters.settle(s.projected, s.forgetWaiter)
 	s.evict()
 }
 

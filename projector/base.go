@@ -36,10 +36,53 @@ func (s *Store) Item(id events.ID) (it *events.Item, err error) {
 	return it, err
 }
 
-// Params implements [events.Base].
-func (s *Store) Params(id events.ID) (doc []byte, err error) {
-	err = s.lookup(func(v view) error { doc, err = v.document(prefixParams, id); return err })
+// Document implements [events.Base].
+func (s *Store) Document(kind events.DocKind, id events.ID) (doc []byte, err error) {
+	err = s.lookup(func(v view) error { doc, err = v.document(docPrefix(kind), id); return err })
 	return doc, err
+}
+
+// Records implements [events.Base].
+func (s *Store) Records(kind events.RecordKind) (recs []events.Record, err error) {
+	err = s.lookup(func(v view) error { recs, err = v.records(kind); return err })
+	return recs, err
+}
+
+// Waiters implements [events.Base].
+func (s *Store) Waiters(of, behind events.ID, limit int) (ids []events.ID, err error) {
+	err = s.lookup(func(v view) error {
+		ids, err = v.related(prefixWaiter, of, behind, limit)
+		return err
+	})
+	return ids, err
+}
+
+// Children returns the items that an item has spawned, in ascending order of
+// their ids, those behind one, at most limit of them.
+func (s *Store) Children(of, behind events.ID, limit int) (ids []events.ID, err error) {
+	err = s.lookup(func(v view) error {
+		ids, err = v.related(prefixChild, of, behind, limit)
+		return err
+	})
+	return ids, err
+}
+
+// FollowUps returns the items that need a follow-up (see
+// [events.Item.NeedsFollowUp]), in ascending order, those behind one, at most
+// limit of them.
+func (s *Store) FollowUps(behind events.ID, limit int) (ids []events.ID, err error) {
+	err = s.lookup(func(v view) error {
+		prefix := []byte{prefixFollowUp}
+		return v.scan(prefix, append(idKey(prefixFollowUp, behind), 0), func(key, _ []byte) (bool, error) {
+			id, err := decodeID(key[1:])
+			if err != nil {
+				return false, err
+			}
+			ids = append(ids, id)
+			return len(ids) < limit, nil
+		})
+	})
+	return ids, err
 }
 
 // Key implements [events.Base]. A key that had expired by the time of the last

@@ -23,15 +23,15 @@ func decodeJSON[T any](what string, data []byte) (v T, err error) {
 
 // appendHeld appends the record of a held key; its Ref is left to the key.
 func appendHeld(b []byte, h events.HeldKey) []byte {
-	return appendTime(append(b, h.ID[:]...), h.Until)
+	return appendUint(appendTime(append(b, h.ID[:]...), h.Until), uint64(h.N))
 }
 
 func decodeHeld(ref events.KeyRef, data []byte) (events.HeldKey, error) {
-	if len(data) != 24 {
+	if len(data) != 32 {
 		return events.HeldKey{}, fmt.Errorf("%s: %w", describeRef(ref), errRecord)
 	}
 	r := keyReader{b: data}
-	return events.HeldKey{Ref: ref, ID: r.id(), Until: fromNanos(r.nanos())}, nil
+	return events.HeldKey{Ref: ref, ID: r.id(), Until: fromNanos(r.nanos()), N: int64(r.uint())}, nil
 }
 
 // expired reports whether a held key does not exist any more at a time.

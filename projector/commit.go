@@ -68,7 +68,7 @@ func (s *Store) commit(c *events.Changes) error {
 func (s *Store) raiseNewest(items []events.ItemChange) {
 	newest := *s.newest.Load()
 	for _, c := range items {
-		if c.Old == nil && bytes.Compare(c.New.ID[:], newest[:]) > 0 {
+		if c.Old == nil && c.New != nil && bytes.Compare(c.New.ID[:], newest[:]) > 0 {
 			newest = c.New.ID
 		}
 	}
@@ -95,8 +95,7 @@ func (w *writer) write(db *pebble.DB, c *events.Changes) error {
 		w.purge(b, db, c, &next),
 		w.keys(b, db, c, &next),
 		w.items(b, c.Items),
-		w.documents(b, prefixParams, c.Params),
-		w.documents(b, prefixResult, c.Results),
+		w.documents(b, c.Documents),
 		w.histories(b, c.History),
 		w.merged(b, c.Merged),
 		w.records(b, c),
@@ -114,11 +113,11 @@ func (w *writer) write(db *pebble.DB, c *events.Changes) error {
 // batchSize estimates a batch's bytes, so that its buffer need not grow often.
 func batchSize(c *events.Changes) int {
 	n := 1024 + 512*len(c.Items) + 192*len(c.History) + 128*len(c.Keys)
-	for _, p := range c.Params {
-		n += len(p.Data) + 32
+	for _, d := range c.Documents {
+		n += len(d.Data) + 32
 	}
-	for _, r := range c.Results {
-		n += len(r.Data) + 32
+	for _, r := range c.Records {
+		n += len(r.Data) + 128
 	}
 	return n
 }
@@ -132,6 +131,9 @@ func (w *writer) items(b *pebble.Batch, items []events.ItemChange) error {
 		if err := diffIndexes(&w.old, &w.new, del, set); err != nil {
 			return err
 		}
+		if c.New == nil {
+			continue // what else there is of it goes with forget
+		}
 		w.key = appendIDKey(w.key[:0], prefixItem, c.New.ID)
 		w.val = appendItem(w.val[:0], c.New)
 		if err := b.Set(w.key, w.val, nil); err != nil {
@@ -141,9 +143,9 @@ func (w *writer) items(b *pebble.Batch, items []events.ItemChange) error {
 	return nil
 }
 
-func (w *writer) documents(b *pebble.Batch, prefix byte, docs []events.Blob) error {
+func (w *writer) documents(b *pebble.Batch, docs []events.Document) error {
 	for _, d := range docs {
-		w.key = appendIDKey(w.key[:0], prefix, d.ID)
+		w.key = appendIDKey(w.key[:0], docPrefix(d.Kind), d.ID)
 		var err error
 		if d.Data == nil {
 			err = b.Delete(w.key, nil)
@@ -252,8 +254,18 @@ func (w *writer) purge(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *
 	})
 }
 
-// records writes the types, the partition's record and the position.
+// records writes the records, the types, the partition's own and the position.
 func (w *writer) records(b *pebble.Batch, c *events.Changes) error {
+	for _, r := range c.Records {
+		w.key = appendRecordKey(w.key[:0], r)
+		write := func() error { return b.Set(w.key, r.Data, nil) }
+		if r.Data == nil {
+			write = func() error { return b.Delete(w.key, nil) }
+		}
+		if err := write(); err != nil {
+			return err
+		}
+	}
 	for _, t := range c.Types {
 		data, err := json.Marshal(t)
 		if err != nil {

@@ -34,6 +34,12 @@ func describeRest(prefix byte, r *keyReader) string {
 		return "params of item " + r.id().String()
 	case prefixResult:
 		return "result of item " + r.id().String()
+	case prefixCheckpoint:
+		return "checkpoint of item " + r.id().String()
+	case prefixOutcomes:
+		return "how the children of item " + r.id().String() + " ended"
+	case prefixRecord:
+		return fmt.Sprintf("record of kind %c: %s", r.byte(), r.rest())
 	case prefixHistory:
 		id := r.id()
 		return fmt.Sprintf("event %d in the history of item %s", r.seq(), id)
@@ -79,6 +85,14 @@ func describeIndex(prefix byte, r *keyReader) string {
 		return fmt.Sprintf("item %s among those that worker %s holds", r.id(), w)
 	case prefixIntake:
 		return fmt.Sprintf("intake message %d", r.uint())
+	case prefixWaiter:
+		of := r.id()
+		return fmt.Sprintf("item %s among those that wait for item %s", r.id(), of)
+	case prefixChild:
+		of := r.id()
+		return fmt.Sprintf("item %s among the children of item %s", r.id(), of)
+	case prefixFollowUp:
+		return "item " + r.id().String() + " among those that need a follow-up"
 	}
 	return ""
 }
@@ -89,6 +103,10 @@ func describeRef(ref events.KeyRef) string {
 		return fmt.Sprintf("dedup key %q of type %s", ref.Key, ref.Type)
 	case events.KeyIdempotency:
 		return fmt.Sprintf("idempotency key %q of type %s", ref.Key, ref.Type)
+	case events.KeyRate:
+		return fmt.Sprintf("rate limit %q of type %s", ref.Key, ref.Type)
+	case events.KeyGroup:
+		return fmt.Sprintf("runs of group %q of type %s", ref.Key, ref.Type)
 	case events.KeyMsgID:
 		return fmt.Sprintf("message id %q", ref.Key)
 	}

@@ -14,7 +14,7 @@ import (
 
 // FormatVersion is that of the stores which this program writes: the layout
 // of keys.go and the records. A folder with a higher one is refused.
-const FormatVersion = 1
+const FormatVersion = 2
 
 // ErrInUse is wrapped by the error about a folder that another Store, in this
 // process or another, has open.
@@ -63,6 +63,9 @@ func openFolder(vf vfs.FS, dir string, ignoreFormat bool) (_ *folder, err error)
 	}
 	if version > FormatVersion && !ignoreFormat {
 		return nil, fmt.Errorf("open store %s: its format is %d, this program knows up to %d: %w: use that one, or rebuild the store from the log (engine rebuild)", dir, version, FormatVersion, ErrNewerFormat)
+	}
+	if version < FormatVersion {
+		f.number = 0 // the log is the truth: an empty store reads it anew
 	}
 	if err := f.sweep(); err != nil {
 		return nil, fmt.Errorf("open store %s: remove what a crash has left: %w", dir, err)

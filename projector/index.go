@@ -2,12 +2,13 @@ package projector
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/streamwright/streamwright/events"
 )
 
 // indexSlots is how many indexes an item can be in; each has its own slot.
-const indexSlots = 5
+const indexSlots = 8
 
 // indexEntry is one entry of an index; a nil key means none.
 type indexEntry struct{ key, value []byte }
@@ -16,6 +17,8 @@ type indexEntry struct{ key, value []byte }
 // call of fill.
 type indexSet struct {
 	entries [indexSlots]indexEntry
+	waits   []events.ID // what it waits for, an entry each
+	id      events.ID
 	buf     []byte
 }
 
@@ -23,10 +26,11 @@ type indexSet struct {
 // indexed, and when, is said here.
 func (s *indexSet) fill(it *events.Item) {
 	s.entries = [indexSlots]indexEntry{}
-	s.buf = s.buf[:0]
+	s.waits, s.buf = nil, s.buf[:0]
 	if it == nil {
 		return
 	}
+	s.id = it.ID
 	s.put(0, appendListKey(s.buf, it), nil)
 	if it.State == events.StateQueued {
 		key := appendReadyKey(s.buf, it)
@@ -45,6 +49,18 @@ func (s *indexSet) fill(it *events.Item) {
 	}
 	if it.IntakeSeq != 0 {
 		s.put(4, appendIntakeKey(s.buf, it.IntakeSeq), it.ID[:])
+	}
+	if at := it.ExpiryAt(); !at.IsZero() && !at.Equal(it.TimerAt()) {
+		s.put(5, appendTimerKey(s.buf, at, it.ID), state)
+	}
+	if r := it.Relations; r != nil {
+		s.waits = r.Waits
+		if !r.Parent.IsZero() {
+			s.put(6, append(appendIDKey(s.buf, prefixChild, r.Parent), it.ID[:]...), nil)
+		}
+	}
+	if it.NeedsFollowUp() {
+		s.put(7, appendIDKey(s.buf, prefixFollowUp, it.ID), nil)
 	}
 }
 
@@ -82,6 +98,36 @@ func diffIndexes(old, new *indexSet, del func(key []byte) error, set func(key, v
 			if err := set(n.key, n.value); err != nil {
 				return err
 			}
+		}
+	}
+	return diffWaits(old, new, del, set)
+}
+
+// diffWaits is diffIndexes for the index with an entry for each item waited for.
+func diffWaits(old, new *indexSet, del func(key []byte) error, set func(key, value []byte) error) error {
+	if slices.Equal(old.waits, new.waits) {
+		return nil
+	}
+	key := func(of events.ID) []byte { return append(idKey(prefixWaiter, of), new.id[:]...) }
+	had := make(map[events.ID]bool, len(old.waits))
+	for _, of := range old.waits {
+		had[of] = true
+	}
+	for _, of := range new.waits {
+		if had[of] {
+			delete(had, of)
+			continue
+		}
+		if err := set(key(of), nil); err != nil {
+			return err
+		}
+	}
+	for _, of := range old.waits {
+		if !had[of] {
+			continue
+		}
+		if err := del(key(of)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -22,6 +22,9 @@ import (
 //	'r' id                                          results, as reported
 //	'h' id seq                                      histories: the event's JSON without id, type, params, result
 //	'g' into seq                                    submissions merged into an item, as JSON
+//	'x' id                                          checkpoints
+//	'o' id                                          how the children of the last spawn ended, as JSON
+//	'v' kind(1) key…                                records of the partition as a whole, as JSON
 //	'k' kind(1) type:text key…                      held keys: id, until time
 //	'e' until:time kind(1) type:text key…           those of them that expire, by expiry
 //
@@ -30,9 +33,12 @@ import (
 //	'l' state(1) type:text ^seq id                  items by state and type, last touched first
 //	'q' type:text lane:text priority(1) order:time id → available:time
 //	                                                what is queued, in order
-//	't' at:time id → state(1)                       what is due when (Item.TimerAt)
+//	't' at:time id → state(1)                       what is due when (Item.TimerAt, Item.ExpiryAt)
 //	'w' worker:text id → state(1)                   what a worker holds (claimed, running)
 //	'n' intake_seq → id                             the item that an intake message became
+//	'd' of id                                       who waits for an item (Relations.Waits)
+//	'c' parent id                                   what an item has spawned
+//	'u' id                                          what needs a follow-up
 const (
 	prefixItem    = 'i'
 	prefixParams  = 'p'
@@ -48,7 +54,27 @@ const (
 	prefixIntake  = 'n'
 	prefixType    = 'y'
 	prefixMeta    = 'm'
+
+	prefixCheckpoint = 'x'
+	prefixOutcomes   = 'o'
+	prefixRecord     = 'v'
+	prefixWaiter     = 'd'
+	prefixChild      = 'c'
+	prefixFollowUp   = 'u'
 )
+
+// docPrefix is where documents of a kind are.
+func docPrefix(k events.DocKind) byte {
+	switch k {
+	case events.DocResult:
+		return prefixResult
+	case events.DocCheckpoint:
+		return prefixCheckpoint
+	case events.DocOutcomes:
+		return prefixOutcomes
+	}
+	return prefixParams
+}
 
 // The store's own records, by the byte behind prefixMeta.
 const (
@@ -135,6 +161,10 @@ func appendWorkerPrefix(b []byte, w events.WorkerID) []byte {
 
 func appendIntakeKey(b []byte, seq uint64) []byte {
 	return appendUint(append(b, prefixIntake), seq)
+}
+
+func appendRecordKey(b []byte, r events.Record) []byte {
+	return append(append(b, prefixRecord, byte(r.Kind)), r.Key...)
 }
 
 func appendUint(b []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(b, n) }

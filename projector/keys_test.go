@@ -67,7 +67,10 @@ func sample(state events.ItemState) *events.Item {
 		MergedInto: events.ID{9}, MergedCount: 4, IntakeSeq: 12,
 		CreatedAt: at(0), QueuedAt: at(1), OrderAt: at(2), AvailableAt: at(3), ClaimedAt: at(4), StartBy: at(5),
 		StartedAt: at(6), Deadline: at(7), FinishedAt: at(8),
-		Error: "e", Code: "c", Retryable: true, Reason: "r", HasResult: true, CreatedSeq: 5, Seq: 6,
+		Error: "e", Code: "c", Retryable: true, Reason: "r", HasResult: true, CreatedSeq: 5, BaseSeq: 7, Seq: 8,
+		Group: "g", DedupWindow: time.Hour, HoldsKey: true, ExpiresAt: at(9), OwnAttempts: true, LeasesLost: 1, Probe: true, HasCheckpoint: true,
+		Progress: events.Progress{Percent: 40, Message: "half", At: at(10)}, Cause: "abc",
+		Relations: &events.Relations{Parent: events.ID{7}, Spawn: 1, Waits: []events.ID{{8}, {9}}, Policy: events.AfterRun, Awaited: 2},
 	}
 }
 
@@ -117,12 +120,17 @@ func TestDamagedRecords(t *testing.T) {
 
 // Each index has an item exactly when it should.
 func TestIndexesOfEachState(t *testing.T) {
-	const list, ready, timer, worker, intake = 'l', 'q', 't', 'w', 'n'
-	base := []byte{list, intake}
+	const list, ready, timer, worker, intake, child, follow = 'l', 'q', 't', 'w', 'n', 'c', 'u'
+	base := []byte{list, intake, child}
 	want := map[events.ItemState][]byte{
-		events.StateQueued:  {list, ready, timer, intake},
-		events.StateClaimed: {list, timer, worker, intake},
-		events.StateRunning: {list, timer, worker, intake},
+		events.StateQueued:    {list, ready, timer, intake, timer, child},
+		events.StateClaimed:   {list, timer, worker, intake, child},
+		events.StateRunning:   {list, timer, worker, intake, child},
+		events.StateWaiting:   {list, intake, timer, child},
+		events.StateCompleted: {list, intake, child, follow},
+		events.StateDead:      {list, intake, child, follow},
+		events.StateCancelled: {list, intake, child, follow},
+		events.StateMerged:    {list, intake, child, follow},
 	}
 	var set indexSet
 	for s := events.StateCreated; s < events.NumStates; s++ {
@@ -180,6 +188,10 @@ func TestIndexDifferences(t *testing.T) {
 			it.Seq = events.Seq(i/2 + 1) // now and then the same
 			it.Priority = events.Priority(rapid.IntRange(0, 1).Draw(t, "priority"))
 			it.Worker = events.WorkerID(rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "worker"))
+			it.Relations = &events.Relations{}
+			for _, of := range rapid.SliceOfNDistinct(rapid.ByteRange(1, 4), 0, 3, rapid.ID[byte]).Draw(t, "waits") {
+				it.Relations.Waits = append(it.Relations.Waits, events.ID{of})
+			}
 			it.AvailableAt = rapid.SampledFrom([]time.Time{{}, it.AvailableAt, it.QueuedAt}).Draw(t, "available")
 			old.fill(prev)
 			now.fill(it)
@@ -191,6 +203,9 @@ func TestIndexDifferences(t *testing.T) {
 				if e.key != nil {
 					want[string(e.key)] = string(e.value)
 				}
+			}
+			for _, of := range now.waits {
+				want[string(append(idKey(prefixWaiter, of), it.ID[:]...))] = ""
 			}
 			if !reflect.DeepEqual(store, want) {
 				t.Fatalf("have %q, want %q", store, want)

@@ -13,7 +13,7 @@ import (
 
 // recordVersion is that of the item records which this program writes. It
 // reads this one and refuses a higher one.
-const recordVersion = 1
+const recordVersion = 2
 
 // The flags of an item record.
 const (
@@ -57,7 +57,8 @@ func appendItem(b []byte, it *events.Item) []byte {
 	b = binary.AppendUvarint(b, it.IntakeSeq)
 	b = binary.AppendUvarint(b, uint64(it.CreatedSeq))
 	b = binary.AppendUvarint(b, uint64(it.Seq))
-	return appendTimes(b, it)
+	b = appendTimes(b, it)
+	return appendRest(b, it)
 }
 
 func itemFlags(it *events.Item) (f byte) {
@@ -172,6 +173,7 @@ func (r *recordReader) item(it *events.Item, flags byte) {
 			*t = time.Unix(0, base+r.int()).UTC()
 		}
 	}
+	r.rest(it)
 }
 
 func (r *recordReader) take(n int) string {

@@ -121,6 +121,30 @@ func (v view) document(prefix byte, id events.ID) (doc []byte, err error) {
 	return doc, err
 }
 
+// related returns the second ids of the keys of a prefix that begin with an id.
+func (v view) related(prefix byte, of, behind events.ID, limit int) (ids []events.ID, err error) {
+	all := idKey(prefix, of)
+	from := append(append(idKey(prefix, of), behind[:]...), 0)
+	err = v.scan(all, from, func(key, _ []byte) (bool, error) {
+		id, err := decodeID(key[len(all):])
+		if err != nil {
+			return false, err
+		}
+		ids = append(ids, id)
+		return len(ids) < limit, nil
+	})
+	return ids, err
+}
+
+func (v view) records(kind events.RecordKind) (recs []events.Record, err error) {
+	prefix := []byte{prefixRecord, byte(kind)}
+	err = v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
+		recs = append(recs, events.Record{Kind: kind, Key: string(key[len(prefix):]), Data: bytes.Clone(value)})
+		return true, nil
+	})
+	return recs, err
+}
+
 // heldKey reads a key as it is on disk, expired or not.
 func (v view) heldKey(ref events.KeyRef) (h events.HeldKey, has bool, err error) {
 	has, err = v.get(appendHeldKey(nil, ref), func(data []byte) error {

@@ -223,7 +223,7 @@ func TestLateCompletion(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	refused()
-	if it := s.get(id); string(it.Result) != `"in time"` {
+	if it := s.wait(id, events.StateCompleted); string(it.Result) != `"in time"` {
 		t.Errorf("got %+v", it)
 	}
 	s.completedOnce([]string{id})

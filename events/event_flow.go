@@ -1,0 +1,117 @@
+package events
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Terms is what a submission may say beyond the plain; most leave it out.
+type Terms struct {
+	After         []ID        `json:"after,omitempty"`
+	AfterPolicy   AfterPolicy `json:"after_policy,omitempty"`
+	DedupPolicy   DedupPolicy `json:"dedup_policy,omitempty"`
+	DedupWindowMS int64       `json:"dedup_window_ms,omitempty"`
+	ExpiresAt     time.Time   `json:"expires_at,omitzero"`
+	OwnAttempts   bool        `json:"own_attempts,omitempty"`
+	Group         string      `json:"group,omitempty"`
+	Parent        ID          `json:"parent,omitzero"`
+	Spawn         int         `json:"spawn,omitempty"`
+	ScoreMS       *int64      `json:"score_ms,omitempty"`
+	Verdict       *Verdict    `json:"verdict,omitempty"`
+	Rates         []RateTaken `json:"rates,omitempty"`
+}
+
+// DedupPolicy says what becomes of a submission whose dedup key is taken.
+type DedupPolicy string
+
+// The dedup policies, which are also the verdicts of a host's dedup hook; the
+// empty one means the type's, and by default DedupMerge.
+const (
+	DedupMerge     DedupPolicy = "merge"     // it becomes part of the holder
+	DedupDistinct  DedupPolicy = "distinct"  // both run
+	DedupSupersede DedupPolicy = "supersede" // it replaces the holder, or runs after it if that runs already
+	DedupDefer     DedupPolicy = "defer"     // it waits for the holder's end, then runs
+)
+
+// Verdict is what the host's dedup hook has said of a submission.
+type Verdict struct {
+	Policy    DedupPolicy `json:"policy"`
+	Canonical ID          `json:"canonical,omitzero"` // the item that it is the same as
+	Source    string      `json:"source,omitempty"`   // who said so: hook, fallback
+	Reason    string      `json:"reason,omitempty"`
+}
+
+// RateTaken is one step of a rate limit: the key's theoretical arrival time
+// moves to TAT (GCRA, ITU-T I.371).
+type RateTaken struct {
+	Key string    `json:"key"`
+	TAT time.Time `json:"tat"`
+}
+
+// Waiting is the payload of waiting: the item waits for others. Of what it
+// waits for, Ended has just come to its end (absent at first), and Left remain.
+type Waiting struct {
+	Reason string `json:"reason"`        // after, defer, supersede
+	For    []ID   `json:"for,omitempty"` // at first: what it waits for
+	Ended  ID     `json:"ended,omitzero"`
+	Left   int    `json:"left"`
+}
+
+// Spawned is the payload of spawned: the run has ended in children. Their
+// created events follow in the same decision.
+type Spawned struct {
+	Spawn        int         `json:"spawn"` // which of the item's spawns, from 1
+	Children     []ID        `json:"children"`
+	Continues    bool        `json:"continues,omitempty"`
+	Continuation string      `json:"continuation,omitempty"`
+	ChildPolicy  ChildPolicy `json:"child_policy,omitempty"`
+	DurationMS   int64       `json:"duration_ms"`
+}
+
+// Snoozed is the payload of snoozed: the run has put the item off, with no
+// attempt used.
+type Snoozed struct {
+	AvailableAt time.Time `json:"available_at"`
+	Reason      string    `json:"reason,omitempty"`
+	DurationMS  int64     `json:"duration_ms"`
+}
+
+// Progressed is the payload of progressed.
+type Progressed struct {
+	Percent int    `json:"percent"`
+	Message string `json:"message,omitempty"`
+}
+
+// Checkpointed is the payload of checkpointed: what the next attempt gets.
+type Checkpointed struct {
+	Checkpoint json.RawMessage `json:"checkpoint"`
+}
+
+// Replayed is the payload of replayed: a dead or cancelled item is queued
+// again. Params, if set, replace the item's.
+type Replayed struct {
+	Priority    Priority        `json:"priority"`
+	MaxAttempts Attempt         `json:"max_attempts"` // counting those made before
+	OrderAt     time.Time       `json:"order_at"`
+	Params      json.RawMessage `json:"params,omitempty"`
+	Reason      string          `json:"reason,omitempty"`
+}
+
+// Outcome is how one child ended, as its parent's continuation gets it.
+type Outcome struct {
+	ID      ID              `json:"id"`
+	Type    Type            `json:"type"`
+	State   ItemState       `json:"state"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Omitted bool            `json:"result_omitted,omitempty"` // the results together pass MaxOutcomesBytes: get it by id
+	Error   string          `json:"error,omitempty"`
+	Code    string          `json:"code,omitempty"`
+	Reason  string          `json:"reason,omitempty"`
+}
+
+func (*Waiting) kind() Kind      { return KindWaiting }
+func (*Spawned) kind() Kind      { return KindSpawned }
+func (*Snoozed) kind() Kind      { return KindSnoozed }
+func (*Progressed) kind() Kind   { return KindProgressed }
+func (*Checkpointed) kind() Kind { return KindCheckpointed }
+func (*Replayed) kind() Kind     { return KindReplayed }

@@ -1,0 +1,148 @@
+package events
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Paused is the payload of paused: items of the type are not run.
+type Paused struct {
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"`
+}
+
+// Resumed is the payload of resumed.
+type Resumed struct {
+	By string `json:"by,omitempty"`
+}
+
+// Pause is that a type is paused.
+type Pause struct {
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"`
+	By     string    `json:"by,omitempty"`
+}
+
+// CircuitOpened is the payload of circuit_opened, of the event's type, or of
+// its worker if it has one.
+type CircuitOpened struct {
+	Reason string    `json:"reason"` // consecutive, ratio, probe
+	Until  time.Time `json:"until"`
+	Opens  int       `json:"opens"` // in a row, with no success between
+	Failed int       `json:"failed"`
+	Of     int       `json:"of"`
+}
+
+// CircuitHalfOpened is the payload of circuit_half_opened: some runs may try.
+type CircuitHalfOpened struct {
+	Probes int `json:"probes"`
+}
+
+// CircuitClosed is the payload of circuit_closed.
+type CircuitClosed struct {
+	Reason string `json:"reason"` // probes, reset
+}
+
+// ScheduleSet is the payload of schedule_set: the schedule from here on.
+type ScheduleSet struct {
+	Schedule Schedule `json:"schedule"`
+}
+
+// ScheduleRemoved is the payload of schedule_removed.
+type ScheduleRemoved struct {
+	Name   string `json:"name"`
+	Source string `json:"source"`
+}
+
+// ScheduleFired is the payload of schedule_fired: a tick has been answered. The
+// events of the item that it makes, if any, follow in the same decision.
+type ScheduleFired struct {
+	Name    string    `json:"name"`
+	Tick    time.Time `json:"tick"`
+	Next    time.Time `json:"next,omitzero"`
+	Item    ID        `json:"item,omitzero"`     // zero: the tick was skipped
+	Skipped int       `json:"skipped,omitempty"` // ticks that were missed and are not made up for
+}
+
+// Schedule is periodic work.
+type Schedule struct {
+	Name        string            `json:"name"`
+	Type        Type              `json:"type"`
+	Cron        string            `json:"cron,omitempty"`     // five fields, or @hourly and the like
+	EveryMS     int64             `json:"every_ms,omitempty"` // instead of Cron
+	Zone        string            `json:"zone,omitempty"`     // IANA; empty: UTC
+	Missed      string            `json:"missed"`             // skip, one, all
+	Overlap     DedupPolicy       `json:"overlap"`            // what becomes of a tick whose previous item has not ended; distinct: both run
+	Params      json.RawMessage   `json:"params,omitempty"`
+	Priority    *Priority         `json:"priority,omitempty"`
+	Tenant      string            `json:"tenant,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	MaxAttempts Attempt           `json:"max_attempts,omitempty"`
+	TimeoutMS   int64             `json:"timeout_ms,omitempty"`
+	Source      string            `json:"source"` // file, api
+	Paused      bool              `json:"paused,omitempty"`
+	Next        time.Time         `json:"next,omitzero"` // the tick that is due next
+	LastTick    time.Time         `json:"last_tick,omitzero"`
+	LastItem    ID                `json:"last_item,omitzero"`
+}
+
+// CauseNoted is the payload of cause_noted: items die of something new, or of
+// something that grows fast.
+type CauseNoted struct {
+	Cause   string `json:"cause"`            // see [CauseOf]
+	Why     string `json:"why"`              // new, growing
+	Count   int64  `json:"count"`            // deaths of it, in all
+	Window  int64  `json:"window,omitempty"` // and in the window
+	Reason  string `json:"reason"`
+	Code    string `json:"code,omitempty"`
+	Error   string `json:"error,omitempty"`
+	Example ID     `json:"example"`
+}
+
+// Snapshot is the payload of snapshot: a part of what is known of the
+// partition as a whole, re-stated so that older log can be cut. See
+// [Carried].
+type Snapshot struct {
+	Round   uint64     `json:"round"`
+	Mark    string     `json:"mark"` // begin, part, end
+	Cut     Seq        `json:"cut,omitempty"`
+	Meta    *Meta      `json:"meta,omitempty"`
+	Types   []TypeInfo `json:"types,omitempty"`
+	Records []Record   `json:"records,omitempty"`
+	Keys    []HeldKey  `json:"keys,omitempty"`
+}
+
+// Carried is the payload of carried: all that is known of an item, or a part
+// of it if that is much.
+type Carried struct {
+	Part      int               `json:"part"`
+	Parts     int               `json:"parts"`
+	Item      *Item             `json:"item,omitempty"`
+	Documents []CarriedDocument `json:"documents,omitempty"`
+	Merged    []MergedEntry     `json:"merged,omitempty"`
+	History   []json.RawMessage `json:"history,omitempty"`
+}
+
+// CarriedDocument is a document of a carried item.
+type CarriedDocument struct {
+	Kind DocKind         `json:"kind"`
+	Data json.RawMessage `json:"data"`
+}
+
+// Pruned is the payload of pruned: the item is forgotten.
+type Pruned struct {
+	Reason string `json:"reason"` // retention, purged
+}
+
+func (*Paused) kind() Kind            { return KindPaused }
+func (*Resumed) kind() Kind           { return KindResumed }
+func (*CircuitOpened) kind() Kind     { return KindCircuitOpened }
+func (*CircuitHalfOpened) kind() Kind { return KindCircuitHalfOpened }
+func (*CircuitClosed) kind() Kind     { return KindCircuitClosed }
+func (*ScheduleSet) kind() Kind       { return KindScheduleSet }
+func (*ScheduleRemoved) kind() Kind   { return KindScheduleRemoved }
+func (*ScheduleFired) kind() Kind     { return KindScheduleFired }
+func (*CauseNoted) kind() Kind        { return KindCauseNoted }
+func (*Snapshot) kind() Kind          { return KindSnapshot }
+func (*Carried) kind() Kind           { return KindCarried }
+func (*Pruned) kind() Kind            { return KindPruned }

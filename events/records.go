@@ -1,0 +1,76 @@
+package events
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// records are the Records of one kind in memory, decoded. Values are never
+// written once they are in: set puts a new one in their place.
+type records[T any] struct {
+	kind  RecordKind
+	m     map[string]*T
+	dirty map[string]bool
+}
+
+func newRecords[T any](kind RecordKind) records[T] {
+	return records[T]{kind: kind, m: map[string]*T{}, dirty: map[string]bool{}}
+}
+
+func (r *records[T]) load(base Base) error {
+	recs, err := base.Records(r.kind)
+	if err != nil {
+		return err
+	}
+	for _, rec := range recs {
+		v := new(T)
+		if err := json.Unmarshal(rec.Data, v); err != nil {
+			return fmt.Errorf("record %c %q: %w", rec.Kind, rec.Key, err)
+		}
+		r.m[rec.Key] = v
+	}
+	return nil
+}
+
+// get returns a value that must not be written, nil for none.
+func (r *records[T]) get(key string) *T { return r.m[key] }
+
+func (r *records[T]) len() int { return len(r.m) }
+
+// keys lists them in order.
+func (r *records[T]) keys() []string { return slices.Sorted(maps.Keys(r.m)) }
+
+func (r *records[T]) set(key string, v T) {
+	r.m[key] = &v
+	r.dirty[key] = true
+}
+
+func (r *records[T]) remove(key string) {
+	delete(r.m, key)
+	r.dirty[key] = true
+}
+
+// take appends what has changed since the last call.
+func (r *records[T]) take(to []Record) []Record {
+	for _, key := range slices.Sorted(maps.Keys(r.dirty)) {
+		to = append(to, r.record(key))
+	}
+	clear(r.dirty)
+	return to
+}
+
+// record is the value of a key in the form that is kept; with no Data if there
+// is none.
+func (r *records[T]) record(key string) Record {
+	rec := Record{Kind: r.kind, Key: key}
+	if v := r.m[key]; v != nil {
+		data, err := json.Marshal(v)
+		if err != nil {
+			panic(fmt.Sprintf("a record that can't be written as JSON: %T: %v", v, err)) // all fields are plain
+		}
+		rec.Data = data
+	}
+	return rec
+}

@@ -1,0 +1,65 @@
+package events
+
+// Relations are an item's ties to others. Values are copied on write; the
+// slices in them are never written.
+type Relations struct {
+	// Parent spawned the item, in its spawn number Spawn.
+	Parent ID  `json:"parent,omitzero"`
+	Spawn  int `json:"spawn,omitempty"`
+
+	// Waits are the items that a waiting one waits for and that have not ended
+	// yet. Policy says what a bad end of one does.
+	Waits  []ID        `json:"waits,omitempty"`
+	Policy AfterPolicy `json:"after_policy,omitempty"`
+	// Awaited counts the items that wait for this one.
+	Awaited int `json:"awaited,omitempty"`
+
+	// Spawns counts how often the item has spawned; Children are those of the
+	// last time, Live and Failed how many of them have not ended, and have ended
+	// dead or cancelled. Spawned says that the item waits for them.
+	Spawns       int         `json:"spawns,omitempty"`
+	Children     []ID        `json:"children,omitempty"`
+	Live         int         `json:"live,omitempty"`
+	Failed       int         `json:"failed,omitempty"`
+	Spawned      bool        `json:"spawned,omitempty"`
+	ChildPolicy  ChildPolicy `json:"child_policy,omitempty"`
+	Continues    bool        `json:"continues,omitempty"`    // there is a continuation, or its run has come
+	Continuation string      `json:"continuation,omitempty"` // its name
+	HasChildren  bool        `json:"has_outcomes,omitempty"` // [DocOutcomes] holds how they ended
+}
+
+// AfterPolicy says what becomes of an item that waits for one which ends dead
+// or cancelled.
+type AfterPolicy string
+
+// The policies for what an item waits for; the empty one means AfterCancel.
+const (
+	AfterCancel AfterPolicy = "cancel" // it is cancelled
+	AfterDead   AfterPolicy = "dead"   // it is dead
+	AfterRun    AfterPolicy = "run"    // it runs all the same
+)
+
+// ChildPolicy says what a dead or cancelled child does to its parent.
+type ChildPolicy string
+
+// The policies for children; the empty one means ChildFail.
+const (
+	ChildFail     ChildPolicy = "fail"     // the parent is dead at once, its other children are cancelled
+	ChildContinue ChildPolicy = "continue" // the continuation hears of it
+)
+
+// NeedsFollowUp reports whether something is still to be decided that follows
+// from what has become of the item: [FollowUp] decides it. It is a function of
+// the item alone, so that a restart finds again what a crash left undone.
+func (it *Item) NeedsFollowUp() bool {
+	r := it.Relations
+	switch {
+	case r == nil:
+		return false
+	case it.State == StateWaiting && r.Spawned:
+		return r.Live == 0 || r.Failed > 0 && r.ChildPolicy != ChildContinue
+	case it.State.Terminal():
+		return r.Awaited > 0 || r.Live > 0
+	}
+	return false
+}

@@ -1,0 +1,69 @@
+package events
+
+// QueueStep narrows what is accepted as a queue grows: once more than Over
+// items wait, only those of MinPriority and above, or from one of Sources
+// ([Provenance].Source), are.
+type QueueStep struct {
+	Over        int      `json:"over"`
+	MinPriority Priority `json:"min_priority,omitempty"`
+	Sources     []string `json:"sources,omitempty"`
+}
+
+// CodePolicy is how failures with one code are retried. Zero fields follow the
+// type.
+type CodePolicy struct {
+	NoRetry       bool    `json:"no_retry,omitempty"`
+	MaxAttempts   Attempt `json:"max_attempts,omitempty"`
+	DelayFactor   float64 `json:"delay_factor,omitempty"`   // of the backoff
+	TimeoutFactor float64 `json:"timeout_factor,omitempty"` // by which the item's timeout grows
+	TimeoutMaxMS  int64   `json:"timeout_max_ms,omitempty"` // up to this
+}
+
+// CircuitSettings say when a circuit opens and how it closes again. Zero
+// fields have the defaults of [CircuitSettings.WithDefaults]; with neither
+// Consecutive nor Ratio there is no circuit.
+type CircuitSettings struct {
+	Consecutive   int     `json:"consecutive,omitempty"` // failures in a row that open it
+	Ratio         float64 `json:"ratio,omitempty"`       // share of failures in the window that opens it
+	WindowMS      int64   `json:"window_ms,omitempty"`
+	MinRuns       int     `json:"min_runs,omitempty"`        // in the window, before the ratio counts
+	CooldownMS    int64   `json:"cooldown_ms,omitempty"`     // open for so long, doubled each time in a row
+	MaxCooldownMS int64   `json:"max_cooldown_ms,omitempty"` // up to this
+	Probes        int     `json:"probes,omitempty"`          // runs at once that try a half-open one, and successes that close it
+}
+
+// RateLimit lets N through per interval, and up to Burst at once.
+type RateLimit struct {
+	Per        string `json:"per"` // type, tenant, or label:NAME
+	At         string `json:"at"`  // submit, dispatch
+	N          int    `json:"n"`
+	IntervalMS int64  `json:"interval_ms"`
+	Burst      int    `json:"burst,omitempty"` // 0: N
+}
+
+// Retention is how long items are kept once they have ended. Zero fields have
+// the defaults.
+type Retention struct {
+	CompletedMS int64 `json:"completed_ms,omitempty"`
+	DeadMS      int64 `json:"dead_ms,omitempty"`
+	CancelledMS int64 `json:"cancelled_ms,omitempty"`
+	MergedMS    int64 `json:"merged_ms,omitempty"`
+}
+
+// Pool is slots that types share.
+type Pool struct {
+	Slots int `json:"slots"`
+}
+
+// Limits are the settings of the engine as a whole that decisions look at. They
+// come from its configuration, not from the log: what they make of a command is
+// recorded.
+type Limits struct {
+	MaxQueued     int         // items queued or waiting, over all types; 0: no limit
+	QueueSteps    []QueueStep // of them
+	Pools         map[string]Pool
+	WorkerCircuit CircuitSettings
+}
+
+// SetLimits sets the engine's own settings.
+func (s *State) SetLimits(l Limits) { s.limits = l }
