@@ -19,3 +19,9 @@ type Cause struct {
 	Window   int64     `json:"window,omitempty"`
 	Noted    int64     `json:"noted,omitempty"` // the window's count when that was last noted
 }
+
+// dead is the end of an item that has failed for good, and what that says of
+// its cause.
+func (d *decider) dead(it *Item, b *Dead) []Event {
+	return []Event{d.runEvent(it, b)}
+}

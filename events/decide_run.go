@@ -170,9 +170,9 @@ func (d *decider) failed(it *Item, c Fail) Decision {
 	evs = append(evs, d.runEvent(it, &Failed{Error: msg, Code: c.Code, Retryable: c.Retryable, DurationMS: d.since(it.StartedAt)}))
 	switch {
 	case !c.Retryable:
-		evs = append(evs, d.runEvent(it, &Dead{Reason: "not_retryable", Attempts: it.Attempt, Error: msg, Code: c.Code}))
+		evs = append(evs, d.dead(it, &Dead{Reason: "not_retryable", Attempts: it.Attempt, Error: msg, Code: c.Code})...)
 	case it.Attempt >= it.MaxAttempts:
-		evs = append(evs, d.runEvent(it, &Dead{Reason: "exhausted", Attempts: it.Attempt, Error: msg, Code: c.Code}))
+		evs = append(evs, d.dead(it, &Dead{Reason: "exhausted", Attempts: it.Attempt, Error: msg, Code: c.Code})...)
 	default:
 		q := &Queued{Reason: "retry", OrderAt: it.OrderAt}
 		if wait := d.retryIn(it, c); wait > 0 {

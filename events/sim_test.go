@@ -67,7 +67,7 @@ func pick[T any](s *sim, label string, from ...T) T { return rapid.SampledFrom(f
 
 // step draws one thing to happen.
 func (s *sim) step() {
-	switch rapid.IntRange(0, 12).Draw(s.t, "step") {
+	switch rapid.IntRange(0, 18).Draw(s.t, "step") {
 	case 0, 1, 2, 3:
 		s.do(s.submit())
 	case 4, 5:
@@ -86,6 +86,18 @@ func (s *sim) step() {
 		if s.chance("restart", 30) {
 			s.restart()
 		}
+	case 13:
+		s.do(s.flowCommand())
+	case 14:
+		s.do(s.circuitCommand())
+	case 15:
+		s.do(s.limitsCommand())
+	case 16:
+		s.do(s.scheduleCommand())
+	case 17:
+		s.do(s.replayCommand())
+	case 18:
+		s.retentionStep()
 	}
 }
 

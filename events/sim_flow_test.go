@@ -1,0 +1,3 @@
+package events
+
+func (s *sim) flowCommand() Command { return Due{ID: s.anID()} }

@@ -1,0 +1,3 @@
+package events
+
+func (s *sim) replayCommand() Command { return Due{ID: s.anID()} }

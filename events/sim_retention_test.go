@@ -1,0 +1,3 @@
+package events
+
+func (s *sim) retentionStep() { s.do(Due{ID: s.anID()}) }
