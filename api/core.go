@@ -19,6 +19,7 @@ type Core interface {
 	Unregister(ctx context.Context, u wire.Unregister) error
 	Drain(ctx context.Context, w events.WorkerID) error
 	Workers() []wire.WorkerInfo
+	Why(ctx context.Context, id events.ID) (wire.WhyReply, error)
 	Loads(ctx context.Context) (map[events.Type]dispatcher.Load, error)
 	Position() events.Seq
 	Epoch() events.Epoch

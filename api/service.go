@@ -123,6 +123,7 @@ func (s *Service) endpoints() map[string]func(*call) {
 		wire.APITypes:      s.query(s.types),
 		wire.APIWorkers:    s.query(s.workers),
 		wire.APIInfo:       s.query(s.info),
+		wire.APIWhy:        s.query(s.why),
 		wire.APIWait:       s.wait,
 		wire.APIVerify:     s.verify,
 		wire.APIRebuild:    s.rebuild,

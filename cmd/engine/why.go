@@ -1,0 +1,61 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/events"
+)
+
+func whyCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "why ID",
+		Short: "Say why an item is not running now",
+		Long: `Say why an item is not running now: all reasons at once, each with its code and,
+where it passes by itself, until when.`,
+		Args: console.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, ctx, done, err := a.client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer done()
+			w, err := c.Why(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if a.JSON {
+				return a.PrintJSON(w)
+			}
+			a.printWhy(w)
+			return nil
+		},
+	}
+}
+
+func (a *app) printWhy(w streamwright.Explanation) {
+	style := console.StyleFor(a.Out)
+	a.Printf("%s  %s  %s\n", w.ID, w.Type, style.State(w.State))
+	now := time.Now()
+	rows := [][]string{{"REASON", "", "UNTIL", "ITEMS"}}
+	for _, r := range w.Reasons {
+		until := ""
+		if !r.Until.IsZero() {
+			until = console.Ago(r.Until, now)
+		}
+		rows = append(rows, []string{r.Code, console.Clean(r.Message), until, items(r.Items)})
+	}
+	console.Table(a.Out, style, rows)
+}
+
+func items(ids []events.ID) string {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = id.String()
+	}
+	return strings.Join(names, " ")
+}

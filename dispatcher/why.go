@@ -1,0 +1,160 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// maxAhead bounds how many of the items in front of another are counted.
+const maxAhead = 10_000
+
+// Why says why an item is not running now.
+func (e *Engine) Why(ctx context.Context, id events.ID) (wire.WhyReply, error) {
+	j := &whyJob{id: id, out: make(chan whyAnswer, 1)}
+	if err := e.enqueue(ctx, e.requests, j, overhead); err != nil {
+		return wire.WhyReply{}, err
+	}
+	var a whyAnswer
+	select {
+	case a = <-j.out:
+	case <-ctx.Done():
+		return wire.WhyReply{}, ctx.Err()
+	}
+	if a.err != nil || !a.queued {
+		return a.reply, a.err
+	}
+	// Outside of the loop: it reads as many index entries as lie in front.
+	ahead, err := e.ahead(a.item, a.ageStep, a.reply.At)
+	if err != nil || ahead == 0 {
+		return a.reply, err
+	}
+	msg := fmt.Sprintf("%d items of its type go first", ahead)
+	if ahead == 1 {
+		msg = "1 item of its type goes first"
+	}
+	if ahead >= maxAhead {
+		msg = fmt.Sprintf("%d items of its type, or more, go first", maxAhead)
+	}
+	a.reply.Reasons = append(a.reply.Reasons, events.Obstacle{Code: events.WhyBehind, Message: msg, Ahead: ahead})
+	return a.reply, nil
+}
+
+// ahead counts the queued items that go before one, by the projection.
+func (e *Engine) ahead(it *events.Item, ageStep time.Duration, now time.Time) (n int, err error) {
+	for p := range events.MaxPriority + 1 {
+		// One of priority p goes first if it has a place before this.
+		before := it.OrderAt.Add((time.Duration(p) - time.Duration(it.Priority)) * ageStep)
+		q := projector.ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: p}
+		k, err := e.cfg.Store.CountReady(q, before, now, maxAhead-n)
+		if n += k; err != nil || n >= maxAhead {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// whyJob asks the loop what keeps an item from running.
+type whyJob struct {
+	id  events.ID
+	out chan whyAnswer
+	a   whyAnswer
+}
+
+type whyAnswer struct {
+	reply   wire.WhyReply
+	item    *events.Item
+	ageStep time.Duration
+	queued  bool // it may run, and waits for its turn
+	err     error
+}
+
+func (j *whyJob) len() int                  { return 1 }
+func (j *whyJob) finish()                   { j.out <- j.a }
+func (j *whyJob) abandon(err *events.Error) { j.out <- whyAnswer{err: err} }
+
+func (j *whyJob) decide(l *loop, _ int) error {
+	it, err := l.state.Item(j.id)
+	if err != nil {
+		return err
+	}
+	if it == nil {
+		j.a.err = events.Refuse(events.CodeNotFound, "there is no item %s: check the id; ended items are forgotten after their retention", j.id)
+		return nil
+	}
+	now := l.clock.now()
+	copied := *it // the state may still change it
+	j.a.item = &copied
+	j.a.reply = wire.WhyReply{ID: it.ID.String(), Type: string(it.Type), State: it.State, At: now, Position: wire.PositionOf(l.state.Meta().Applied)}
+	reasons := events.Explain(l.state, it, now)
+	if it.State == events.StateQueued {
+		set, _ := l.state.Settings(it.Type)
+		j.a.ageStep = set.AgeStep()
+		d := l.table.byID[it.ID]
+		j.a.queued = d == nil && !it.AvailableAt.After(now)
+		reasons = append(reasons, l.explainDispatch(it, d, set, now)...)
+	}
+	if len(reasons) == 0 {
+		reasons = []events.Obstacle{{Code: events.WhyReady, Message: "nothing stands in its way: it is about to go"}}
+	}
+	j.a.reply.Reasons = reasons
+	return nil
+}
+
+// explainDispatch says what of the dispatcher's own keeps a queued item.
+func (l *loop) explainDispatch(it *events.Item, d *dispatched, set events.TypeSettings, now time.Time) []events.Obstacle {
+	workers := l.explainWorkers(it)
+	if d != nil {
+		o := events.Obstacle{Code: events.WhyOnItsWay, Message: fmt.Sprintf("it was sent to the workers of its type %s ago, and none has claimed it yet", now.Sub(d.at).Round(time.Millisecond))}
+		return append([]events.Obstacle{o}, workers...)
+	}
+	out := workers
+	add := func(code, format string, args ...any) {
+		out = append(out, events.Obstacle{Code: code, Message: fmt.Sprintf(format, args...)})
+	}
+	if n := l.table.byType[it.Type]; n >= set.Capacity {
+		add(events.WhyTypeFull, "%d items of type %s are dispatched or running: its capacity is %d", n, it.Type, set.Capacity)
+	}
+	if n := l.table.total(); n >= l.cfg.MaxRunning {
+		add(events.WhyEngineFull, "%d items are dispatched or running: the engine's max_running is %d", n, l.cfg.MaxRunning)
+	}
+	if l.hold.After(now) {
+		out = append(out, events.Obstacle{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: l.hold})
+	}
+	return out
+}
+
+// explainWorkers says whether anyone is there to run an item.
+func (l *loop) explainWorkers(it *events.Item) []events.Obstacle {
+	one := func(code, format string, args ...any) []events.Obstacle {
+		return []events.Obstacle{{Code: code, Message: fmt.Sprintf(format, args...)}}
+	}
+	lane := it.Lane()
+	key := laneKey{it.Type, lane}
+	slots := l.laneSlots(key)
+	if slots > 0 {
+		if n := l.table.byLane[key]; n >= min(prefetch*slots, maxPending) {
+			return one(events.WhyBusy, "the workers have %s for it, and all are taken: %d items are dispatched or running", count(slots, "slot"), n)
+		}
+		return nil
+	}
+	switch able, of := l.registry.able(it.Type, lane), l.registry.able(it.Type, ""); {
+	case len(able) > 0:
+		return one(events.WhyUnfit, "%s could run it, and none takes work now (draining, unhealthy, or its circuit is open): see `engine workers`", count(len(able), "worker"))
+	case len(of) > 0:
+		return one(events.WhyNoCapable, "none of the %s of type %s has all of its capabilities: %s", count(len(of), "worker"), it.Type, strings.Join(it.Capabilities, ", "))
+	}
+	return one(events.WhyNoWorker, "no worker of type %s is registered: start one, for instance with `engine work %s -- CMD`", it.Type, it.Type)
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

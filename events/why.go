@@ -1,0 +1,109 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Obstacle is one reason why an item is not running now, in words and as a
+// stable code.
+type Obstacle struct {
+	Code    string    `json:"code"`
+	Message string    `json:"message"`
+	Until   time.Time `json:"until,omitzero"`  // when it passes by itself, where that is known
+	Items   []ID      `json:"items,omitempty"` // the others that it is about, at most maxObstacleItems
+	Ahead   int       `json:"ahead,omitempty"` // items in front of it, for WhyBehind
+}
+
+// The codes of obstacles. Those that no item is to blame for (capacity,
+// workers, position) are the dispatcher's to find.
+const (
+	WhyEnded       = "ended"        // it is terminal
+	WhyRunning     = "running"      // it is claimed or running
+	WhyNotDue      = "not_due"      // delayed, or rescheduled
+	WhyBackingOff  = "backing_off"  // after a failed attempt
+	WhySnoozed     = "snoozed"      // its handler has put it off
+	WhyWaiting     = "waiting_for"  // items that must end first
+	WhyChildren    = "children"     // what it has spawned
+	WhyPaused      = "paused"       // its type
+	WhyCircuit     = "circuit_open" // of its type
+	WhyRateLimited = "rate_limited"
+	WhyGroupFull   = "group_at_capacity"
+	WhyPoolFull    = "pool_at_capacity"
+	WhyTypeFull    = "type_at_capacity"
+	WhyEngineFull  = "engine_at_capacity"
+	WhyNoWorker    = "no_worker"
+	WhyNoCapable   = "no_capable_worker"
+	WhyUnfit       = "workers_not_taking" // draining, unhealthy, or their circuit is open
+	WhyBusy        = "workers_busy"
+	WhyOnItsWay    = "dispatched" // on its way to a worker
+	WhyBehind      = "behind"     // others go first
+	WhyHeld        = "dispatch_held"
+	WhyReady       = "ready" // nothing stands in its way: it is about to go
+)
+
+const maxObstacleItems = 10
+
+// Explain says what of the partition's state keeps an item from running at a
+// time: the most telling reason first, none if it is only a matter of its turn.
+func Explain(s *State, it *Item, now time.Time) []Obstacle {
+	switch it.State {
+	case StateClaimed, StateRunning:
+		return []Obstacle{{Code: WhyRunning, Message: fmt.Sprintf("it is %s, attempt %d, by worker %s", it.State, it.Attempt, it.Worker)}}
+	case StateWaiting:
+		return []Obstacle{explainWaiting(s, it)}
+	case StateQueued:
+		return explainDue(it, now)
+	}
+	o := Obstacle{Code: WhyEnded, Message: fmt.Sprintf("it is %s since %s", it.State, it.FinishedAt.Format(time.RFC3339))}
+	switch {
+	case it.State == StateMerged:
+		o.Message, o.Items = "it was merged into another item, which runs in its place", []ID{it.MergedInto}
+	case it.State == StateDead:
+		o.Message += fmt.Sprintf(": %s, after %d attempts; its last error was %s: %s", it.Reason, it.Attempt, it.Code, clip(it.Error, 200))
+	case it.Reason != "":
+		o.Message += ": " + it.Reason
+	}
+	return []Obstacle{o}
+}
+
+func explainWaiting(s *State, it *Item) Obstacle {
+	r := it.relations()
+	if !r.Spawned {
+		return Obstacle{Code: WhyWaiting, Message: fmt.Sprintf("it waits for %s to end", plural(len(r.Waits), "item")), Items: r.Waits[:min(len(r.Waits), maxObstacleItems)]}
+	}
+	o := Obstacle{Code: WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, plural(len(r.Children), "child"))}
+	for _, id := range r.Children {
+		child, err := s.Item(id)
+		if err == nil && child != nil && !child.State.Terminal() && len(o.Items) < maxObstacleItems {
+			o.Items = append(o.Items, id)
+		}
+	}
+	return o
+}
+
+func explainDue(it *Item, now time.Time) []Obstacle {
+	if !it.AvailableAt.After(now) {
+		return nil
+	}
+	o := Obstacle{Code: WhyNotDue, Message: "it is due later", Until: it.AvailableAt}
+	switch {
+	case it.Reason == "snoozed":
+		o.Code, o.Message = WhySnoozed, "its handler has put it off"
+	case it.Attempt > 0 && it.Code != "" && it.Reason == "":
+		o.Code, o.Message = WhyBackingOff, fmt.Sprintf("attempt %d of %d has failed (%s: %s): it is tried again", it.Attempt, it.MaxAttempts, it.Code, clip(it.Error, 200))
+	}
+	return []Obstacle{o}
+}
+
+// plural is a number with a noun.
+func plural(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "child"):
+		return fmt.Sprintf("%d %sren", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
