@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,6 +17,14 @@ type consumer struct {
 	subject string // of pull requests
 	reg     *registration
 	epoch   int // of the connection that its lanes belong to
+
+	// All lanes are answered into one channel, so that what the server has sent
+	// is taken in its order: first in, first out would not hold otherwise.
+	in      chan *nats.Msg
+	ending  chan struct{} // closed when nothing more is sent
+	ended   chan struct{} // closed by take
+	once    sync.Once     // closes ending
+	dropped atomic.Bool   // what is in the channel counts no more
 
 	// Guarded by Worker.mu.
 	lanes  []*lane
@@ -34,22 +44,65 @@ type lane struct {
 
 // openConsumer subscribes the lanes of a consumer. It talks to the network.
 func (w *Worker) openConsumer(stream, name string, reg *registration, epoch int) (*consumer, error) {
-	c := &consumer{name: name, reg: reg, epoch: epoch, subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + name}
+	c := &consumer{
+		name: name, reg: reg, epoch: epoch, subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + name,
+		in: make(chan *nats.Msg, w.maxPulled()), ending: make(chan struct{}), ended: make(chan struct{}),
+	}
 	for range pullLanes {
 		l := &lane{inbox: w.nc.NewInbox()}
-		sub, err := w.nc.Subscribe(l.inbox, func(m *nats.Msg) { w.onPulled(c, l, m) })
+		sub, err := w.nc.ChanSubscribe(l.inbox, c.in)
 		if err != nil {
 			c.drop()
 			return nil, fmt.Errorf("subscribe to the inbox of consumer %s: %w", name, err)
 		}
-		// What may be pending is bounded by what is asked for.
-		if err := sub.SetPendingLimits(-1, -1); err != nil {
-			w.log.Debug("can't lift the pending limits of an inbox", "err", err)
-		}
 		l.sub = sub
 		c.lanes = append(c.lanes, l)
 	}
+	w.loops.Add(1) // the caller is one of the loops, or the first to begin them
+	go w.takePulled(c)
 	return c, nil
+}
+
+// maxPulled bounds what may wait to be taken in: what is asked for at most, by
+// requests that have run out as well as by those that followed them, and the
+// server's own words about each.
+func (w *Worker) maxPulled() int {
+	return pullLanes * (w.cfg.Concurrency + w.cfg.Prefetch + 8)
+}
+
+// takePulled takes in what the server sends to a consumer's lanes, until it is
+// dropped or drained.
+func (w *Worker) takePulled(c *consumer) {
+	defer w.loops.Done()
+	defer close(c.ended)
+	for {
+		select {
+		case m := <-c.in:
+			w.onPulled(c, m)
+			continue
+		case <-c.ending:
+		}
+		for !c.dropped.Load() {
+			select {
+			case m := <-c.in:
+				w.onPulled(c, m)
+				continue
+			default:
+			}
+			return
+		}
+		return
+	}
+}
+
+// lane returns the one that a message came to.
+func (c *consumer) lane(sub *nats.Subscription) *lane {
+	for _, l := range c.lanes {
+		if l.sub == sub {
+			return l
+		}
+	}
+	return nil // not of ours: nothing else feeds the channel
 }
 
 // mend makes a consumer that was gone usable again. REQUIRES: Worker.mu.
@@ -66,9 +119,11 @@ func (c *consumer) mend() {
 // drop gives up the lanes at once. What the server has sent and this worker
 // has not yet seen is lost to it; only its lease brings it back.
 func (c *consumer) drop() {
+	c.dropped.Store(true)
 	for _, l := range c.lanes {
 		_ = l.sub.Unsubscribe() // fails only when it is gone already
 	}
+	c.once.Do(func() { close(c.ending) })
 }
 
 // drain gives up the lanes, having taken in everything that the server had
@@ -90,6 +145,8 @@ func (c *consumer) drain(limit <-chan time.Time) {
 			return
 		}
 	}
+	c.once.Do(func() { close(c.ending) })
+	<-c.ended
 }
 
 // outstanding is how many messages are still to come. REQUIRES: Worker.mu.
@@ -167,7 +224,11 @@ func pullBody(n int) []byte {
 
 // onPulled takes in one answer to a pull request: a dispatched message, or the
 // server's word that the request has ended.
-func (w *Worker) onPulled(c *consumer, l *lane, m *nats.Msg) {
+func (w *Worker) onPulled(c *consumer, m *nats.Msg) {
+	l := c.lane(m.Sub)
+	if l == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.unlock()
 	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {

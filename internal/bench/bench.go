@@ -22,18 +22,19 @@ import (
 
 // The parts of a run, in order.
 const (
-	PartFloor    = "floor"
-	PartFlow     = "flow"
-	PartBurnDown = "burndown"
-	PartBulk     = "bulk"
-	PartLatency  = "latency"
-	PartRebuild  = "rebuild"
-	PartMemory   = "memory"
-	PartIdle     = "idle"
+	PartFloor     = "floor"
+	PartFlow      = "flow"
+	PartBurnDown  = "burndown"
+	PartBulk      = "bulk"
+	PartLatency   = "latency"
+	PartRebuild   = "rebuild"
+	PartMemory    = "memory"
+	PartIdle      = "idle"
+	PartDiscovery = "discovery"
 )
 
 // Parts lists all parts.
-var Parts = []string{PartFloor, PartFlow, PartBurnDown, PartBulk, PartLatency, PartRebuild, PartMemory, PartIdle}
+var Parts = []string{PartFloor, PartFlow, PartBurnDown, PartBulk, PartLatency, PartRebuild, PartMemory, PartIdle, PartDiscovery}
 
 // Options say what to measure.
 type Options struct {
@@ -147,7 +148,7 @@ func measure(ctx context.Context, o Options, d config.Durability, t *table) (err
 		run  func(context.Context) error
 	}{
 		{PartFloor, r.measureFloor}, {PartFlow, r.measureFlow}, {PartBurnDown, r.measureBurnDown}, {PartBulk, r.measureBulk},
-		{PartLatency, r.measureLatency}, {PartRebuild, r.measureRebuild}, {PartIdle, r.measureIdle}, {PartMemory, r.measureMemory},
+		{PartLatency, r.measureLatency}, {PartRebuild, r.measureRebuild}, {PartIdle, r.measureIdle}, {PartMemory, r.measureMemory}, {PartDiscovery, r.measureDiscovery},
 	} {
 		if !slices.Contains(o.Only, p.name) {
 			continue
