@@ -85,7 +85,42 @@ func (r *rig) measureLatency(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return r.measureDue(ctx)
+}
+
+// measureDue is how late items start that were submitted for a later time,
+// spread over a few seconds.
+func (r *rig) measureDue(ctx context.Context) error {
+	const n, spread = 1000, 5 * time.Second
+	p, base := newProbe(n), time.Now()
+	stop, err := r.worker(ctx, 64, "due", func(_ context.Context, it *workers.RawItem) (any, error) {
+		due, err := sentAt(base, it.Raw)
+		if err == nil {
+			p.saw(due)
+		}
+		return nil, err
+	})
+	if err != nil {
+		return err
+	}
+	first := time.Now().Add(2 * time.Second)
+	err = r.submitAll(ctx, "due", n, func(i int, it *streamwright.Item) {
+		at := first.Add(spread * time.Duration(i) / n)
+		it.AvailableAt = at
+		it.Params = json.RawMessage(fmt.Sprintf(`{"sent":%d}`, at.Sub(base)))
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.all:
+	case <-time.After(time.Minute):
+		return fmt.Errorf("%d of %d due items reached a handler", len(p.got), n)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.t.quantiles("(d) due time to handler start, 200/s", p.got)
+	return stop()
 }
 
 // latencyFloor is what one publish and one delivery take.
