@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -319,4 +320,24 @@ func TestProbesUnderWayAreBounded(t *testing.T) {
 	if again, _ := r.dueProbes(r.now, time.Second, 10); len(again) != 1 || again[0] != first[0] {
 		t.Fatalf("%v", again)
 	}
+}
+
+// consistent compares the counts with the table.
+func (h *held) consistent(t *table) error {
+	want := newHeld()
+	want.active = h.active
+	for _, d := range t.byToken {
+		if d.claimed {
+			want.count(d, 1)
+		}
+	}
+	if !maps.Equal(h.by, want.by) {
+		return fmt.Errorf("workers hold %v, should be %v", h.by, want.by)
+	}
+	for k, n := range h.away {
+		if n != want.away[k] {
+			return fmt.Errorf("lane %v has %d away, should be %d", k, n, want.away[k])
+		}
+	}
+	return nil
 }
