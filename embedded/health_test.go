@@ -106,8 +106,13 @@ func TestFailingCheckAndRecovery(t *testing.T) {
 		t.Fatalf("%s has run it", who)
 	}
 	down.Store(true)
+	// The probe and the heartbeat both tell; the worker's own word is shown.
+	both := testContext(t)
 	info := shown(t, e, "sick", wire.WorkerUnhealthy, "db: connection refused")
-	if info.Health == nil || info.Health.MemoryBytes == 0 || info.ProbedAt.IsZero() {
+	for both.Err() == nil && (info.Reason != "db: connection refused" || info.ProbedAt.IsZero()) {
+		info = shown(t, e, "sick", wire.WorkerUnhealthy, "")
+	}
+	if info.Health.Reason() != info.Reason || info.Health.MemoryBytes == 0 || info.ProbedAt.IsZero() {
 		t.Errorf("%+v", info)
 	}
 	js, err := jetstream.New(workerConn(t, e))
