@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // loadsTimeout bounds what a scrape waits for the engine's loop.
@@ -23,7 +24,7 @@ var (
 	descInFlight  = desc("in_flight", "Items dispatched or running.", "type")
 	descCapacity  = desc("capacity", "Items of the type dispatched or running at most.", "type")
 	descByWorkers = desc("type_workers", "Registered workers that serve the type.", "type")
-	descWorkers   = desc("workers", "Registered workers.", "status")
+	descWorkers   = desc("workers", "Workers by state; the dead are those of the last ten minutes.", "state")
 	descLog       = desc("log_position", "Last durable event.")
 	descProjected = desc("projected_position", "Last event that queries see.")
 	descLag       = desc("projection_lag_events", "Durable events that queries don't see yet.")
@@ -61,12 +62,12 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(descRejected, prometheus.CounterValue, float64(meta.Rejected))
 		out <- prometheus.MustNewConstMetric(descMerges, prometheus.CounterValue, float64(meta.Merges))
 	}
-	byStatus := map[string]int{"active": 0, "draining": 0}
+	byStatus := map[wire.WorkerStatus]int{}
 	for _, w := range s.Core.Workers() {
 		byStatus[w.Status]++
 	}
-	for status, n := range byStatus {
-		gauge(descWorkers, float64(n), status)
+	for _, status := range wire.WorkerStatuses {
+		gauge(descWorkers, float64(byStatus[status]), string(status))
 	}
 	c.types(gauge)
 }

@@ -169,7 +169,7 @@ func (s *Service) stats(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	now := s.Core.Now()
-	reply := wire.StatsReply{Types: make([]wire.TypeStats, len(types)), Workers: len(s.Core.Workers()), Rejected: meta.Rejected, Position: wire.PositionOf(meta.Applied)}
+	reply := wire.StatsReply{Types: make([]wire.TypeStats, len(types)), Workers: alive(s.Core.Workers()), Rejected: meta.Rejected, Position: wire.PositionOf(meta.Applied)}
 	for i, t := range types {
 		load := loads[t.Type]
 		st := wire.TypeStats{Type: string(t.Type), States: map[string]int64{}, Queued: map[int]int64{}, InFlight: load.InFlight, Capacity: t.Settings.Capacity, Workers: load.Workers}
@@ -189,6 +189,16 @@ func (s *Service) stats(ctx context.Context, c *call) (any, error) {
 		reply.Types[i] = st
 	}
 	return reply, nil
+}
+
+// alive is how many workers are not dead.
+func alive(list []wire.WorkerInfo) (n int) {
+	for _, w := range list {
+		if w.Status != wire.WorkerDead {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *Service) workers(_ context.Context, c *call) (any, error) {

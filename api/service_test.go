@@ -429,7 +429,7 @@ func TestHTTP(t *testing.T) {
 		got := scrape(t, client, h.Addr())
 		for _, want := range []string{
 			`streamwright_items{state="completed",type="email"} 1`, `streamwright_queued{priority="5",type="email"} 0`, `streamwright_in_flight{type="email"} 0`, `streamwright_capacity{type="email"} 1000`,
-			`streamwright_workers{status="active"} 1`, `streamwright_type_workers{type="email"} 1`, `streamwright_projection_lag_events 0`, `streamwright_partition_owned 1`, `streamwright_partition_epoch 1`,
+			`streamwright_workers{state="active"} 1`, `streamwright_workers{state="draining"} 0`, `streamwright_workers{state="unhealthy"} 0`, `streamwright_workers{state="dead"} 0`, `streamwright_type_workers{type="email"} 1`, `streamwright_projection_lag_events 0`, `streamwright_partition_owned 1`, `streamwright_partition_epoch 1`,
 			`streamwright_dispatched_total{type="email"} 1`, `streamwright_requests_total{code="ok",endpoint="submit"} 1`, `streamwright_rejected_total 0`, `streamwright_ownerships_lost_total 0`,
 		} {
 			if !got[want] {

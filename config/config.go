@@ -11,8 +11,9 @@ import (
 
 // Config is all that engine.toml can say.
 type Config struct {
-	Server Server
-	Limits Limits
+	Server  Server
+	Limits  Limits
+	Workers Workers
 	// Defaults are laid over the built-in settings for every type.
 	Defaults Patch
 	Types    map[events.Type]Type
@@ -41,6 +42,13 @@ type Limits struct {
 	MinFreeBytes   int64 // free disk space below which submit requests are refused
 	LogMaxAge      time.Duration
 	LogMaxBytes    int64 // of all items' logs together
+}
+
+// Workers is how the engine looks after workers that offer a probe.
+type Workers struct {
+	ProbeInterval time.Duration // between two probes of a worker
+	ProbeTimeout  time.Duration // to answer one; less than the interval
+	ProbeFailures int           // in a row, that make a worker unhealthy
 }
 
 // Type is what the file says of one type.
@@ -78,6 +86,14 @@ const (
 	MaxGrace          = 10 * time.Minute
 	MaxExecArgs       = 256
 	MaxPrefixLen      = 32
+
+	DefaultProbeInterval = time.Minute
+	MinProbeInterval     = 100 * time.Millisecond
+	MaxProbeInterval     = time.Hour
+	DefaultProbeTimeout  = 5 * time.Second
+	MinProbeTimeout      = 10 * time.Millisecond
+	DefaultProbeFailures = 2
+	MaxProbeFailures     = 100
 )
 
 // Default is the configuration of an empty file.
@@ -98,6 +114,9 @@ func (c Config) WithDefaults() Config {
 	or(&c.Limits.MinFreeBytes, 256<<20)
 	or(&c.Limits.LogMaxAge, 7*24*time.Hour)
 	or(&c.Limits.LogMaxBytes, 1<<30)
+	or(&c.Workers.ProbeInterval, DefaultProbeInterval)
+	or(&c.Workers.ProbeTimeout, DefaultProbeTimeout)
+	or(&c.Workers.ProbeFailures, DefaultProbeFailures)
 	types := make(map[events.Type]Type, len(c.Types))
 	for name, t := range c.Types {
 		if t.Exec != nil {

@@ -44,6 +44,14 @@ func (l *Limits) fields() []field {
 	}
 }
 
+func (w *Workers) fields() []field {
+	return []field{
+		duration("probe_interval", &w.ProbeInterval, DefaultProbeInterval.String(), "how often a worker that offers a probe is asked whether it is well; 100ms to 1h"),
+		duration("probe_timeout", &w.ProbeTimeout, DefaultProbeTimeout.String(), "how long it may take to answer; 10ms up to, and less than, `probe_interval`"),
+		integer("probe_failures", &w.ProbeFailures, strconv.Itoa(DefaultProbeFailures), "failed probes in a row that make a worker unhealthy, until the next good answer; 1 to 100"),
+	}
+}
+
 func (p *Patch) fields() []field {
 	d := events.DefaultTypeSettings()
 	own := []field{
@@ -119,6 +127,7 @@ func (c *Config) fields() []field {
 	return []field{
 		fixed("server", "where and how the engine runs", c.Server.fields()),
 		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),
+		fixed("workers", "how the engine looks after workers; see [WORKERS.md](WORKERS.md)", c.Workers.fields()),
 		fixed("defaults", "settings of every type that has no own", c.Defaults.fields()),
 		{key: "types", kind: "table", each: "type", doc: "settings of one type", table: c.typeFields},
 	}

@@ -44,6 +44,7 @@ func (c Config) Validate() error {
 	var ch checker
 	c.Server.check(&ch)
 	c.Limits.check(&ch)
+	c.Workers.check(&ch)
 	c.checkDefaults(&ch)
 	ch.in("types", int64(len(c.Types)), 0, events.MaxTypes)
 	for _, name := range c.TypeNames() {
@@ -97,6 +98,15 @@ func (l Limits) check(c *checker) {
 	c.in("limits.min_free_bytes", l.MinFreeBytes, 1<<20, 1<<50)
 	c.span("limits.log_max_age", &l.LogMaxAge, time.Minute, events.MaxDelay)
 	c.in("limits.log_max_bytes", l.LogMaxBytes, 1<<20, 1<<50)
+}
+
+func (w Workers) check(c *checker) {
+	c.span("workers.probe_interval", &w.ProbeInterval, MinProbeInterval, MaxProbeInterval)
+	c.span("workers.probe_timeout", &w.ProbeTimeout, MinProbeTimeout, MaxProbeInterval)
+	if w.ProbeTimeout >= w.ProbeInterval {
+		c.failf("workers.probe_timeout", "is %s: it must be less than probe_interval, which is %s", w.ProbeTimeout, w.ProbeInterval)
+	}
+	c.in("workers.probe_failures", int64(w.ProbeFailures), 1, MaxProbeFailures)
 }
 
 func (p Patch) check(c *checker, at string) {

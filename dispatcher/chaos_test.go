@@ -229,6 +229,7 @@ func (c *chaos) faultNext() {
 func (c *chaos) heartbeats() {
 	for _, w := range slices.Sorted(maps.Keys(c.alive)) {
 		c.register(w, c.alive[w], nil, "email")
+		c.reg.beat(&wire.Heartbeat{Register: wire.Register{Worker: w}, Health: c.someHealth()})
 	}
 	runs := map[string][]wire.RunRef{}
 	for _, h := range c.granted {
@@ -241,6 +242,14 @@ func (c *chaos) heartbeats() {
 		c.l.signals.heartbeat(&wire.Heartbeat{Register: wire.Register{Worker: w}, InFlight: in})
 	}
 	c.settle()
+}
+
+// someHealth is now and then a bad one.
+func (c *chaos) someHealth() *wire.Health {
+	if c.rng.IntN(5) > 0 {
+		return nil
+	}
+	return &wire.Health{Failing: []wire.FailingCheck{dbDown}}
 }
 
 // finish lets everything heal and all work be done.

@@ -33,6 +33,10 @@ const (
 	DefaultSweep      = 60 * time.Second
 	DefaultSyncWithin = 2 * time.Minute // a NATS server's sync_interval by default
 	AloneSyncWithin   = 5 * time.Second // of the embedded server, which syncs each second or each write
+
+	DefaultProbeInterval = 60 * time.Second
+	DefaultProbeTimeout  = 5 * time.Second
+	DefaultProbeFailures = 2
 )
 
 // Config is what an Engine is made of.
@@ -74,6 +78,12 @@ type Config struct {
 	Heartbeat  time.Duration // that workers are asked for, at most
 	Gone       time.Duration // a worker silent for so long is gone
 	Sweep      time.Duration // how often what a lost signal missed is looked for
+	// Workers that offer a probe are asked each ProbeInterval and have
+	// ProbeTimeout, which must be shorter, to answer. One that fails
+	// ProbeFailures times in a row is unhealthy until it answers well.
+	ProbeInterval time.Duration
+	ProbeTimeout  time.Duration
+	ProbeFailures int
 	// SyncWithin is how long after its acknowledgement an event is surely on
 	// disk: the server's sync interval, and a little. 0: AloneSyncWithin with
 	// Alone, else DefaultSyncWithin. Answered intake messages are purged no sooner, so the intake must
@@ -135,6 +145,7 @@ func (c Config) WithDefaults() Config {
 	if c.Sweep == 0 {
 		c.Sweep = DefaultSweep
 	}
+	c = c.withProbes()
 	if c.SyncWithin == 0 {
 		c.SyncWithin = DefaultSyncWithin
 		if c.Alone {
@@ -158,6 +169,9 @@ func (c Config) Validate() error {
 	}
 	if c.Heartbeat < 0 || c.Gone < 0 || c.Sweep < 0 || c.SyncWithin < 0 {
 		errs = append(errs, errors.New("dispatcher: Heartbeat, Gone, Sweep and SyncWithin must not be negative"))
+	}
+	if c.ProbeInterval < 0 || c.ProbeTimeout < 0 || c.ProbeTimeout >= c.ProbeInterval || c.ProbeFailures < 1 {
+		errs = append(errs, errors.New("dispatcher: ProbeTimeout must be shorter than ProbeInterval, and ProbeFailures at least 1"))
 	}
 	if err := c.Defaults.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("dispatcher: default settings: %w", err))

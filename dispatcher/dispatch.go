@@ -43,7 +43,7 @@ func (l *loop) dispatchType(t events.Type, now time.Time) (again bool, err error
 	set, _ := l.state.Settings(t)
 	admits := func(lane string) bool {
 		key := laneKey{t, lane}
-		return l.table.byLane[key] < min(prefetch*l.laneSlots(key), maxPending)
+		return l.table.byLane[key] < min(l.table.held.away[key]+prefetch*l.laneSlots(key), maxPending)
 	}
 	for l.table.byType[t] < set.Capacity {
 		if l.table.total() >= l.cfg.MaxRunning {

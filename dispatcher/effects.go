@@ -52,11 +52,13 @@ func (l *loop) tableFollows(before, after *events.Item) {
 	switch {
 	case run && (after.State == events.StateClaimed || after.State == events.StateRunning):
 		if !d.claimed {
-			d.claimed, d.worker, d.heard = true, after.Worker, l.clock.now()
+			l.table.claim(d, after.Worker)
+			d.heard = l.clock.now()
 		}
 	case run && after.State == events.StateCancelled:
 		// The slot is the worker's until it lets go.
-		d.claimed, d.worker, d.heard = true, after.Worker, l.clock.now()
+		l.table.claim(d, after.Worker)
+		d.heard = l.clock.now()
 		l.table.linger(d)
 		l.out.control(d.worker, wire.Control{Cancel: []wire.RunRef{{ID: d.id.String(), Token: d.token.String()}}})
 	case !run && after.State == events.StateQueued && !moved(before, after):

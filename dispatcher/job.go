@@ -94,12 +94,13 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	switch r.Event {
 	case wire.ReportClaim:
 		if err := l.registry.mayClaim(r.Worker, r.Session); err != nil {
-			if d != nil && events.CodeOf(err) == events.CodeDraining {
-				if _, err := l.putBack(d); err != nil {
-					return wire.Reported{}, err
-				}
+			granted, fault := l.keptFrom(d, r, events.CodeOf(err))
+			if fault != nil {
+				return wire.Reported{}, fault
 			}
-			return wire.Reported{Error: wire.FromError(err)}, nil
+			if !granted {
+				return wire.Reported{Error: wire.FromError(err)}, nil
+			}
 		}
 	case wire.ReportRelease:
 		if d == nil || d.id.String() != r.ID {

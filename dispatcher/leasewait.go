@@ -67,7 +67,7 @@ func (l *loop) ackWait(t events.Type) time.Duration {
 // makeConsumers makes the consumers of all lanes of a type that have workers.
 func (l *loop) makeConsumers(t events.Type) {
 	for name := range l.ready.types[t] {
-		if name != "" && l.laneSlots(laneKey{t, name}) > 0 {
+		if name != "" && len(l.registry.able(t, name)) > 0 {
 			l.out.ensureConsumer(laneKey{t, name}, l.ackWait(t), false)
 		}
 	}
@@ -78,7 +78,7 @@ func (l *loop) makeConsumers(t events.Type) {
 // used, to register again and hear of it. If there is none its consumer is not
 // made either: a stream has room for a bounded number of them.
 func (l *loop) newLane(t events.Type, lane string) {
-	if l.laneSlots(laneKey{t, lane}) > 0 {
+	if len(l.registry.able(t, lane)) > 0 { // also those that are unhealthy: they will be back
 		l.out.ensureConsumer(laneKey{t, lane}, l.ackWait(t), true)
 	}
 }

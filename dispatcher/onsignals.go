@@ -58,6 +58,7 @@ func (l *loop) onSignals() error {
 func (l *loop) registryChanged(now time.Time) error {
 	clear(l.slots)
 	l.nextWorker = l.registry.expire(now)
+	l.table.held.setActive(l.registry.active())
 	for key, n := range l.table.byLane {
 		if n > 0 && l.laneSlots(key) == 0 {
 			if err := l.withdraw(key); err != nil {

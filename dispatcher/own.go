@@ -244,6 +244,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	side.Go(func() { p.run(run) })
 	side.Go(func() { e.readIntake(run, l, after) })
 	side.Go(func() { leases.read(run) })
+	side.Go(func() { newProber(e).run(run) })
 	defer context.AfterFunc(e.drain, stopLoop)()
 	tail.Go(func() { l.appendBatches(run) })
 	tail.Go(l.commitBatches)

@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"crypto/rand"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,12 +11,6 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// The states of a worker.
-const (
-	workerActive   = "active"
-	workerDraining = "draining"
-)
-
 // MaxWorkers bounds the registry.
 const MaxWorkers = 10_000
 
@@ -25,19 +18,25 @@ const MaxWorkers = 10_000
 // does not know is asked to register again.
 type registry struct {
 	gone    time.Duration
-	changed func() // called without the lock after any change
+	changed func()        // called without the lock after any change but one of load
+	offered chan struct{} // a worker with a probe has come; room for one
 
-	mu      sync.Mutex // guards workers
-	workers map[events.WorkerID]*worker
+	mu      sync.Mutex                  // guards what follows
+	workers map[events.WorkerID]*worker // those that are alive
+	dead    map[events.WorkerID]wire.WorkerInfo
 }
 
 type worker struct {
 	info  wire.WorkerInfo
 	lanes map[string]bool // memo: whether it serves a lane
+	condition
 }
 
 func newRegistry(gone time.Duration, changed func()) *registry {
-	return &registry{gone: gone, changed: changed, workers: map[events.WorkerID]*worker{}}
+	return &registry{
+		gone: gone, changed: changed, offered: make(chan struct{}, 1),
+		workers: map[events.WorkerID]*worker{}, dead: map[events.WorkerID]wire.WorkerInfo{},
+	}
 }
 
 // put registers a worker, or renews its registration, and returns its session.
@@ -59,19 +58,22 @@ func (r *registry) put(reg wire.Register, now time.Time) (session string, fresh 
 	if reg.Session == "" {
 		reg.Session = rand.Text()
 	}
-	info := wire.WorkerInfo{
+	next := &worker{lanes: map[string]bool{}, info: wire.WorkerInfo{
 		Worker: reg.Worker, Session: reg.Session, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
-		Version: reg.Version, Host: reg.Host, Status: workerActive, RegisteredAt: now, LastSeen: now,
-	}
+		Version: reg.Version, Host: reg.Host, Probe: reg.Probe, RegisteredAt: now, LastSeen: now,
+	}}
 	fresh = w == nil || w.info.Session != reg.Session || !slices.Equal(w.info.Types, reg.Types) ||
-		!slices.Equal(w.info.Capabilities, reg.Capabilities) || w.info.Slots != reg.Slots
+		!slices.Equal(w.info.Capabilities, reg.Capabilities) || w.info.Slots != reg.Slots || w.info.Probe != reg.Probe
 	if w != nil && w.info.Session == reg.Session {
-		info.RegisteredAt, info.Status, info.InFlight, info.Health = w.info.RegisteredAt, w.info.Status, w.info.InFlight, w.info.Health
+		next.carryOn(w)
 	}
-	r.workers[id] = &worker{info: info, lanes: map[string]bool{}}
+	next.settle()
+	r.workers[id] = next
+	delete(r.dead, id)
 	r.mu.Unlock()
 	if fresh {
 		r.changed()
+		r.probesOffered(reg.Probe)
 	}
 	return reg.Session, fresh, nil
 }
@@ -110,18 +112,6 @@ func checkRegister(reg *wire.Register) (events.WorkerID, error) {
 	return id, nil
 }
 
-// beat notes a worker's heartbeat.
-func (r *registry) beat(h *wire.Heartbeat) (drain bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	w := r.workers[events.WorkerID(h.Worker)]
-	if w == nil {
-		return false
-	}
-	w.info.InFlight, w.info.Health = len(h.InFlight), strings.Clone(h.Health[:min(len(h.Health), events.MaxNameLen)])
-	return w.info.Status == workerDraining
-}
-
 // remove takes a worker out, if the session is its own.
 func (r *registry) remove(id events.WorkerID, session string) {
 	r.mu.Lock()
@@ -129,6 +119,10 @@ func (r *registry) remove(id events.WorkerID, session string) {
 	found := w != nil && (session == "" || w.info.Session == session)
 	if found {
 		delete(r.workers, id)
+	}
+	if d, ok := r.dead[id]; ok && (session == "" || d.Session == session) {
+		delete(r.dead, id)
+		found = true
 	}
 	r.mu.Unlock()
 	if found {
@@ -141,9 +135,14 @@ func (r *registry) drain(id events.WorkerID) error {
 	r.mu.Lock()
 	w := r.workers[id]
 	if w != nil {
-		w.info.Status = workerDraining
+		w.draining = true
+		w.settle()
 	}
+	d, died := r.dead[id]
 	r.mu.Unlock()
+	if died {
+		return events.Refuse(events.CodeNotFound, "worker %s is dead: it was last heard of at %s, and what it had is taken from it", id, d.LastSeen.Format(time.RFC3339))
+	}
 	if w == nil {
 		return events.Refuse(events.CodeNotFound, "no worker %s is registered: `engine workers` lists those that are", id)
 	}
@@ -161,8 +160,10 @@ func (r *registry) mayClaim(id, session string) error {
 		return events.Refuse(events.CodeUnknownWorker, "worker %s is not registered: register, then claim", id)
 	case session != "" && session != w.info.Session:
 		return events.Refuse(events.CodeWorkerIDInUse, "worker id %s belongs to another session: choose another id", id)
-	case w.info.Status == workerDraining:
+	case w.info.Status == wire.WorkerDraining:
 		return events.Refuse(events.CodeDraining, "worker %s is draining: it takes no new work", id)
+	case w.info.Status == wire.WorkerUnhealthy:
+		return events.Refuse(events.CodeUnhealthy, "worker %s is unhealthy (%s): it takes no new work until it is well again", id, w.info.Reason)
 	}
 	return nil
 }
@@ -188,7 +189,7 @@ func (r *registry) slots(t events.Type, lane string) (slots, workers int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, w := range r.workers {
-		if w.info.Status == workerActive && slices.Contains(w.info.Types, string(t)) && w.serves(lane) {
+		if w.info.Status == wire.WorkerActive && slices.Contains(w.info.Types, string(t)) && w.serves(lane) {
 			slots += w.info.Slots
 			workers++
 		}
@@ -196,7 +197,8 @@ func (r *registry) slots(t events.Type, lane string) (slots, workers int) {
 	return slots, workers
 }
 
-// able lists the workers that serve a lane of a type.
+// able lists the workers that serve a lane of a type, those included that take
+// no work just now.
 func (r *registry) able(t events.Type, lane string) (ids []events.WorkerID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,36 +215,4 @@ func (r *registry) knows(id events.WorkerID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.workers[id] != nil
-}
-
-// expire takes out the workers that have been silent for too long, and
-// returns when the next would be.
-func (r *registry) expire(now time.Time) (next time.Time) {
-	r.mu.Lock()
-	n := len(r.workers)
-	for id, w := range r.workers {
-		end := w.info.LastSeen.Add(r.gone)
-		if !end.After(now) {
-			delete(r.workers, id)
-		} else if next.IsZero() || end.Before(next) {
-			next = end
-		}
-	}
-	changed := len(r.workers) != n
-	r.mu.Unlock()
-	if changed {
-		r.changed()
-	}
-	return next
-}
-
-// list returns the workers by id.
-func (r *registry) list() []wire.WorkerInfo {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := make([]wire.WorkerInfo, 0, len(r.workers))
-	for _, id := range slices.Sorted(maps.Keys(r.workers)) {
-		out = append(out, r.workers[id].info)
-	}
-	return out
 }

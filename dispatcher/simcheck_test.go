@@ -48,6 +48,9 @@ func (s *sim) consistent() error {
 			return fmt.Errorf("type %s counts %d, has %d", k, n, types[k])
 		}
 	}
+	if err := t.held.consistent(t); err != nil {
+		return err
+	}
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
 		err := s.store.InState(state, func(it *events.Item) error {
 			if d := t.byID[it.ID]; d == nil || d.token != it.Token || !d.claimed {

@@ -55,6 +55,10 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 		delete(st.world.msgs, st.held[td.CmdArgs[0].Key].seq)
 	case "heartbeat":
 		line = st.heartbeat(td)
+	case "health":
+		line = st.health(td)
+	case "workers":
+		return st.workers()
 	case "cancel", "reschedule":
 		line = st.change(td)
 	case "configure":

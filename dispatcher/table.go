@@ -40,13 +40,14 @@ type table struct {
 	byLane    map[laneKey]int
 	orphans   map[events.Token]*dispatched
 	lingering map[events.Token]*dispatched
+	held      held
 }
 
 func newTable() *table {
 	return &table{
 		byID: map[events.ID]*dispatched{}, byToken: map[events.Token]*dispatched{},
 		byType: map[events.Type]int{}, byLane: map[laneKey]int{},
-		orphans: map[events.Token]*dispatched{}, lingering: map[events.Token]*dispatched{},
+		orphans: map[events.Token]*dispatched{}, lingering: map[events.Token]*dispatched{}, held: newHeld(),
 	}
 }
 
@@ -57,6 +58,9 @@ func (t *table) add(d *dispatched) {
 	t.byToken[d.token] = d
 	t.byType[d.typ]++
 	t.byLane[laneKey{d.typ, d.lane}]++
+	if d.claimed {
+		t.held.count(d, 1)
+	}
 	if d.orphan {
 		t.orphans[d.token] = d
 	}
@@ -75,6 +79,9 @@ func (t *table) remove(d *dispatched) {
 	}
 	t.byType[d.typ]--
 	t.byLane[laneKey{d.typ, d.lane}]--
+	if d.claimed {
+		t.held.count(d, -1)
+	}
 }
 
 // linger keeps the slot, and no longer stands for the item.

@@ -138,7 +138,9 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 	} else if _, _, err := e.registry.put(h.Register, e.Now()); err != nil {
 		return wire.HeartbeatReply{}, err
 	}
-	reply := wire.HeartbeatReply{ShouldDrain: e.registry.beat(&h)}
+	var reply wire.HeartbeatReply
+	reply.Status, reply.Reason = e.registry.beat(&h)
+	reply.ShouldDrain = reply.Status == wire.WorkerDraining
 	if s := e.signals.Load(); s != nil {
 		s.heartbeat(&h)
 	}
@@ -194,5 +196,6 @@ func (e *Engine) Drain(_ context.Context, w events.WorkerID) error {
 	return nil
 }
 
-// Workers lists the registered workers, by id.
+// Workers lists the registered workers, by id, and those that died within the
+// last ten minutes.
 func (e *Engine) Workers() []wire.WorkerInfo { return e.registry.list() }

@@ -237,6 +237,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		Alone: e.srv != nil, MemoryOnly: e.o.Memory, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, Logger: e.log, Hooks: e.hooks(),
 		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.intakeBytes(),
+		ProbeInterval: e.cfg.Workers.ProbeInterval, ProbeTimeout: e.cfg.Workers.ProbeTimeout, ProbeFailures: e.cfg.Workers.ProbeFailures,
 	}
 	for name, t := range e.cfg.Types {
 		if t.Patch.Empty() {

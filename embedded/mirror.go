@@ -27,7 +27,7 @@ type mirror struct {
 	wg     sync.WaitGroup
 
 	mu    sync.Mutex // guards what follows
-	list  []wire.WorkerInfo
+	began bool       // there has been a worker
 	epoch events.Epoch
 	gone  bool // a bucket was deleted: show everything again
 }
@@ -82,9 +82,9 @@ func (m *mirror) owned(e events.Epoch) {
 	m.poke()
 }
 
-func (m *mirror) workersChanged(list []wire.WorkerInfo) {
+func (m *mirror) workersChanged([]wire.WorkerInfo) {
 	m.mu.Lock()
-	m.list = list
+	m.began = true
 	m.mu.Unlock()
 	m.poke()
 }
@@ -117,7 +117,7 @@ func (m *mirror) run(ctx context.Context) {
 	}
 	renew := time.NewTicker(kvstate.DefaultPartitionTTL / 3)
 	defer renew.Stop()
-	shown := map[string]wire.WorkerInfo{}
+	shown := map[string]shownWorker{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -131,11 +131,28 @@ func (m *mirror) run(ctx context.Context) {
 	}
 }
 
-func (m *mirror) write(ctx context.Context, shown map[string]wire.WorkerInfo) {
+// shownWorker is what the bucket has of a worker, and when it was written.
+type shownWorker struct {
+	info wire.WorkerInfo
+	at   time.Time
+}
+
+// current reports whether the bucket shows what is to be seen of a worker. Its
+// load, and when it was last seen, need be no newer than the entry has to be.
+func (s shownWorker) current(w wire.WorkerInfo) bool {
+	return s.info.Session == w.Session && s.info.Status == w.Status && s.info.Reason == w.Reason &&
+		time.Since(s.at) < kvstate.DefaultWorkerTTL/3
+}
+
+func (m *mirror) write(ctx context.Context, shown map[string]shownWorker) {
 	m.mu.Lock()
-	list, epoch, gone := m.list, m.epoch, m.gone
+	began, epoch, gone := m.began, m.epoch, m.gone
 	m.gone = false
 	m.mu.Unlock()
+	var list []wire.WorkerInfo
+	if began { // the dispatcher is there since
+		list = m.e.dispatcher.Workers()
+	}
 	if gone {
 		clear(shown)
 	}
@@ -145,12 +162,10 @@ func (m *mirror) write(ctx context.Context, shown map[string]wire.WorkerInfo) {
 	live := map[string]bool{}
 	for _, w := range list {
 		live[w.Worker] = true
-		old, ok := shown[w.Worker]
-		if ok && old.Session == w.Session && old.Status == w.Status && time.Since(old.LastSeen) < kvstate.DefaultWorkerTTL/3 {
+		if s, ok := shown[w.Worker]; ok && s.current(w) {
 			continue
 		}
-		w.LastSeen = time.Now().UTC()
-		shown[w.Worker] = w
+		shown[w.Worker] = shownWorker{w, time.Now()}
 		m.note(ctx, m.workers.Put(ctx, w))
 	}
 	for id := range shown {

@@ -30,6 +30,7 @@ const (
 	CodeWorkerIDInUse Code = "worker_id_in_use" // the worker id is alive in another session
 	CodeUnknownWorker Code = "unknown_worker"   // the worker has not registered
 	CodeDraining      Code = "draining"         // the worker is draining: claim refused
+	CodeUnhealthy     Code = "unhealthy"        // the worker is unhealthy: claim refused
 	CodeTooManyTypes  Code = "too_many_types"   // MaxTypes reached
 	CodeSetInFile     Code = "set_in_file"      // the setting is owned by engine.toml
 	CodeQueueFull     Code = "queue_full"

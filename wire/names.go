@@ -96,6 +96,9 @@ func (n Names) LogOf(id events.ID) string { return n.subject("log", "*", id.Stri
 // Control is where a worker hears of cancels and drains.
 func (n Names) Control(w events.WorkerID) string { return n.subject("control", string(w)) }
 
+// Probe is where a worker that says so answers the engine's probes.
+func (n Names) Probe(w events.WorkerID) string { return n.subject("probe", string(w)) }
+
 // API is the subject of a request, such as "submit".
 func (n Names) API(endpoint string) string { return n.subject("api", endpoint) }
 
@@ -111,6 +114,10 @@ func (n Names) Bucket(s string) string {
 
 // Service is the name of the NATS micro service.
 const Service = "streamwright"
+
+// WorkerService is the name of the NATS micro service that workers with a probe
+// are.
+const WorkerService = "streamwright-worker"
 
 // The request endpoints.
 const (

@@ -18,6 +18,8 @@ type Register struct {
 	// Session names this life of the worker. Empty: a new one. An id that is
 	// alive under another session is refused with worker_id_in_use.
 	Session string `json:"session,omitempty"`
+	// Probe says that the worker answers on the subject Names.Probe.
+	Probe bool `json:"probe,omitempty"`
 }
 
 // Registered answers a Register.
@@ -35,7 +37,7 @@ type Registered struct {
 type Heartbeat struct {
 	Register
 	InFlight []RunRef `json:"in_flight,omitempty"`
-	Health   string   `json:"health,omitempty"`
+	Health   *Health  `json:"health,omitempty"`
 }
 
 // RunRef names one run.
@@ -48,6 +50,10 @@ type RunRef struct {
 type HeartbeatReply struct {
 	ShouldDrain bool     `json:"should_drain"`
 	Cancel      []RunRef `json:"cancel,omitempty"` // runs that must stop
+	// Status is what the engine takes the worker for, and Reason why, if it is
+	// not active. An unhealthy worker should not pull: its claims are refused.
+	Status WorkerStatus `json:"status,omitempty"`
+	Reason string       `json:"reason,omitempty"`
 }
 
 // Unregister takes a worker out.
@@ -72,6 +78,10 @@ type Control struct {
 	Drain  bool     `json:"drain,omitempty"`
 	// Register asks the worker to register again: the engine does not know it.
 	Register bool `json:"register,omitempty"`
+	// Status tells of a change that the worker's own heartbeats did not bring
+	// about; see HeartbeatReply.
+	Status WorkerStatus `json:"status,omitempty"`
+	Reason string       `json:"reason,omitempty"`
 }
 
 // The events of a Report.
@@ -113,23 +123,27 @@ type Reported struct {
 	Error     *Error           `json:"error,omitempty"`
 }
 
-// WorkersReply lists the registered workers.
+// WorkersReply lists the registered workers, and those that died of late.
 type WorkersReply struct {
 	Workers []WorkerInfo `json:"workers"`
 }
 
 // WorkerInfo is a registered worker; also the value in the work_workers bucket.
 type WorkerInfo struct {
-	Worker       string    `json:"worker"`
-	Session      string    `json:"session"`
-	Types        []string  `json:"types"`
-	Capabilities []string  `json:"capabilities,omitempty"`
-	Slots        int       `json:"slots"`
-	InFlight     int       `json:"in_flight"`
-	Health       string    `json:"health,omitempty"`
-	Version      string    `json:"version,omitempty"`
-	Host         string    `json:"host,omitempty"`
-	Status       string    `json:"status"` // active, draining
-	RegisteredAt time.Time `json:"registered_at"`
-	LastSeen     time.Time `json:"last_seen"`
+	Worker       string       `json:"worker"`
+	Session      string       `json:"session"`
+	Types        []string     `json:"types"`
+	Capabilities []string     `json:"capabilities,omitempty"`
+	Slots        int          `json:"slots"`
+	InFlight     int          `json:"in_flight"`
+	Status       WorkerStatus `json:"status"`
+	Reason       string       `json:"reason,omitempty"` // why it is unhealthy
+	Health       *Health      `json:"health,omitempty"` // as it last said itself
+	Probe        bool         `json:"probe,omitempty"`  // whether it answers probes
+	ProbedAt     time.Time    `json:"probed_at,omitzero"`
+	Version      string       `json:"version,omitempty"`
+	Host         string       `json:"host,omitempty"`
+	RegisteredAt time.Time    `json:"registered_at"`
+	LastSeen     time.Time    `json:"last_seen"`
+	DiedAt       time.Time    `json:"died_at,omitzero"` // when it had been silent for too long
 }

@@ -79,9 +79,18 @@ type Config struct {
 	// name.
 	Version string
 	Host    string
-	// Health, if set, is asked before each heartbeat; a text that is not empty
-	// says what is wrong with the worker. It must return at once.
-	Health func() string
+	// Checks are the host's own checks of its health, by name: at most
+	// MaxChecks, of names up to wire.MaxCheckName bytes. They run before each
+	// heartbeat and for each probe, all at once; while any fails the worker is
+	// unhealthy: it takes no new work, and what runs goes on. See [Check].
+	Checks map[string]Check
+	// CheckTimeout is how long the checks may take, up to MaxCheckTimeout; one
+	// that takes longer counts as failing. Default 2 s.
+	CheckTimeout time.Duration
+	// Probe has the worker answer the engine's probes, as the NATS micro service
+	// wire.WorkerService: so one that hangs, or can't be reached, is found out
+	// while its heartbeats go on. It costs a message and its answer a minute.
+	Probe bool
 }
 
 // WithDefaults returns c with every unset field filled in.
@@ -110,8 +119,8 @@ func (c Config) WithDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	if c.Health == nil {
-		c.Health = func() string { return "" }
+	if c.CheckTimeout == 0 {
+		c.CheckTimeout = DefaultCheckTimeout
 	}
 	return c
 }
@@ -132,6 +141,7 @@ func (c Config) Validate() error {
 	if c.DrainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("worker config: DrainTimeout is %s: it must not be negative", c.DrainTimeout))
 	}
+	errs = append(errs, c.validateChecks()...)
 	for _, capability := range c.Capabilities {
 		if err := wire.CheckCapability(capability); err != nil {
 			errs = append(errs, fmt.Errorf("worker config: Capabilities: %w", err))

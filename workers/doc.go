@@ -71,6 +71,17 @@
 // are worse than work done twice. What such a run returns is still reported,
 // and the log decides.
 //
+// # Health
+//
+// The checks of Config.Checks run before each heartbeat. While one fails, or
+// the engine takes the worker for unhealthy (it says so in the reply to a
+// heartbeat, by a control message, or by refusing a claim), the worker closes
+// its lanes, so that no pull request of it is left at the server, and hands
+// back what it holds unclaimed. Running handlers go on. When both are content
+// again it registers anew and pulls. With Config.Probe it also answers the
+// engine's probes, in a goroutine of the connection and with the worker's lock,
+// so a worker that hangs does not.
+//
 // # Stopping
 //
 // Stop ends the pulls (waiting for what the server has already sent), hands

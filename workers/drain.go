@@ -42,7 +42,7 @@ func (w *Worker) lanesClosed() bool {
 }
 
 // closeLanes ends all pulls, and waits for what the server has already sent.
-// REQUIRES: the phase is past phaseActive, so that nothing is opened again.
+// REQUIRES: the worker does not pull, nor will it before it registers again.
 func (w *Worker) closeLanes() {
 	w.registering.Lock()
 	defer w.registering.Unlock()
@@ -107,10 +107,11 @@ func (w *Worker) shutDown(ctx context.Context) error {
 	w.unregister()
 
 	w.endLife()
+	w.withdrawProbe()
 	w.reports.close()
 	_ = w.control.Unsubscribe() // fails only when the connection is closed
 	w.loops.Wait()
-	return err
+	return errors.Join(err, w.checks.stop())
 }
 
 // finishHandlers waits for the handlers, cancels them when ctx ends, and gives

@@ -175,9 +175,14 @@ func (w *Worker) free(c *consumer) int {
 	return (n + k - 1) / k
 }
 
+// pulling reports whether the worker takes work now. REQUIRES: mu.
+func (w *Worker) pulling() bool {
+	return w.phase == phaseActive && w.registered && w.connected && !w.unfit()
+}
+
 // refillAll asks every consumer for what there is room for. REQUIRES: mu.
 func (w *Worker) refillAll() {
-	if w.phase != phaseActive || !w.registered || !w.connected {
+	if !w.pulling() {
 		return
 	}
 	for _, c := range w.consumers {
@@ -237,7 +242,7 @@ func (w *Worker) onPulled(c *consumer, m *nats.Msg) {
 	}
 	l.left = max(l.left-1, 0)
 	w.arrive(m)
-	if w.registered && w.connected && w.phase == phaseActive {
+	if w.pulling() {
 		w.refill(c)
 	}
 }

@@ -151,6 +151,10 @@ func (w *Worker) arrive(msg *nats.Msg) {
 		w.handBack(r, "shutdown")
 		return
 	}
+	if w.unfit() {
+		w.handBack(r, "unhealthy")
+		return
+	}
 	w.held = append(w.held, r)
 	w.admit()
 	if r.state == held && len(w.held) > w.allowance() {

@@ -101,7 +101,7 @@ func (w *Worker) openConsumers(known map[string]*consumer, reply *wire.Registere
 			return nil, fmt.Errorf("%w: %q", errNoHandler, typ)
 		}
 		for _, name := range names {
-			if c := known[name]; c != nil && c.epoch == epoch && c.reg == reg {
+			if c := known[name]; c != nil && c.epoch == epoch && c.reg == reg && !c.closed {
 				all[name] = c
 				continue
 			}
@@ -155,8 +155,8 @@ func (w *Worker) runSession() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	s := session{w: w}
-	if w.Stats().Registered {
-		s.registered()
+	if st := w.Stats(); st.Registered {
+		s.registered(st.Unhealthy == "")
 	}
 	for {
 		timer.Reset(s.step())
@@ -180,7 +180,14 @@ type session struct {
 	beatAt time.Time // when the next heartbeat is due
 }
 
-func (s *session) registered() { s.beatAt = time.Now().Add(s.interval()) }
+// registered notes that the engine has just heard of the worker, and whether
+// all that it should know.
+func (s *session) registered(all bool) {
+	s.beatAt = time.Now()
+	if all {
+		s.beatAt = s.beatAt.Add(s.interval())
+	}
+}
 
 func (s *session) interval() time.Duration {
 	s.w.mu.Lock()
@@ -193,26 +200,27 @@ func (s *session) interval() time.Duration {
 func (s *session) step() time.Duration {
 	w := s.w
 	w.mu.Lock()
-	p, up, registered := w.phase, w.connected, w.registered
+	p, up, registered, unfit, confirm := w.phase, w.connected, w.registered, w.unfit(), w.confirm
+	w.confirm = false
 	w.mu.Unlock()
 	if !up {
 		s.tries = 0
 		return s.interval()
 	}
-	if p != phaseActive {
+	if p != phaseActive || unfit {
 		w.closeLanes()
 	}
 	var err error
 	switch {
 	case p == phaseActive && !registered:
 		if err = w.tryRegister(w.intake); err == nil {
-			s.registered()
+			s.registered(!unfit) // a registration does not say so
 		}
-	case !registered || !time.Now().Before(s.beatAt):
+	case !registered || confirm || !time.Now().Before(s.beatAt):
 		// A worker that ends does not pull again, and a heartbeat is enough
 		// to make a new engine know it.
 		if err = w.beat(w.life); err == nil {
-			s.registered()
+			s.registered(true)
 		}
 	}
 	if err == nil {
@@ -230,15 +238,15 @@ func (s *session) step() time.Duration {
 
 // beat sends a heartbeat.
 func (w *Worker) beat(ctx context.Context) error {
+	health := w.checkUp(ctx)
 	w.mu.Lock()
-	hb := wire.Heartbeat{Register: w.registerRequest()}
+	hb := wire.Heartbeat{Register: w.registerRequest(), Health: health}
 	for _, r := range w.runs {
 		if r.state == running || r.state == settling {
 			hb.InFlight = append(hb.InFlight, wire.RunRef{ID: r.rawID, Token: r.token})
 		}
 	}
 	w.mu.Unlock()
-	hb.Health = w.cfg.Health()
 	var reply wire.HeartbeatReply
 	err := w.call(ctx, wire.APIHeartbeat, hb, &reply, requestTimeout)
 	w.mu.Lock()
@@ -254,6 +262,7 @@ func (w *Worker) beat(ctx context.Context) error {
 	if reply.ShouldDrain {
 		w.drainByEngine()
 	}
+	w.takenFor(reply.Status, reply.Reason)
 	return nil
 }
 
@@ -279,6 +288,7 @@ func (w *Worker) onControl(m *nats.Msg) {
 	if c.Drain {
 		w.drainByEngine()
 	}
+	w.takenFor(c.Status, c.Reason)
 	if c.Register {
 		w.needRegister()
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -39,6 +40,8 @@ type Worker struct {
 	middleware   []Middleware
 	base         context.Context // values for handlers' contexts; never ends
 
+	checks   *checker
+	meter    meter // used by the session loop
 	reports  *reporter
 	kick     chan struct{}   // wakes the session loop; room for one
 	wake     chan struct{}   // wakes the clock; room for one
@@ -74,6 +77,10 @@ type Worker struct {
 	held       []*run               // waiting for a slot, oldest first
 	counts     [numRunStates]int
 	meanRun    time.Duration // moving average of handlers' run times
+	ailing     string        // why this worker takes itself for unhealthy; empty: it doesn't
+	shunned    string        // why the engine does
+	confirm    bool          // a heartbeat is to be sent at once
+	probe      micro.Service // nil: none
 	nextTick   time.Time     // when the clock is due; zero: not at all
 	outbox     []outMsg      // to be published once mu is released
 	stats      Stats
@@ -88,9 +95,10 @@ type outMsg struct {
 // Stats counts what a worker has and has had.
 type Stats struct {
 	Registered bool
-	Held       int // pulled, waiting for a slot
-	Running    int // claiming or running
-	Settling   int // outcome not yet answered
+	Unhealthy  string // why it takes no new work; empty: it is well
+	Held       int    // pulled, waiting for a slot
+	Running    int    // claiming or running
+	Settling   int    // outcome not yet answered
 
 	Completed  uint64 // recorded by the engine
 	Failed     uint64
@@ -123,6 +131,7 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	w.conn, w.connLost = context.WithCancelCause(context.Background())
 	w.changed = sync.NewCond(&w.mu)
 	w.reports = newReporter(w)
+	w.checks = newChecker(cfg.Checks, cfg.CheckTimeout)
 	return w, nil
 }
 
@@ -210,8 +219,12 @@ func (w *Worker) begin(ctx context.Context) error {
 	w.mu.Lock()
 	w.control = sub
 	w.mu.Unlock()
+	if err := w.offerProbe(); err != nil {
+		return err
+	}
 	status := w.nc.StatusChanged()
 	w.setConnected(w.nc.IsConnected())
+	w.checkUp(ctx)
 	w.loops.Add(2 + reportSenders)
 	go w.watchConnection(status)
 	go w.runClock()
@@ -254,7 +267,7 @@ func (w *Worker) Stats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.stats
-	s.Registered = w.registered
+	s.Registered, s.Unhealthy = w.registered, w.whyUnfit()
 	s.Held, s.Running, s.Settling = w.counts[held], w.busy(), w.counts[settling]
 	return s
 }
@@ -294,7 +307,7 @@ func (w *Worker) publish(subject, reply string, data []byte) {
 func (w *Worker) registerRequest() wire.Register {
 	r := wire.Register{
 		Worker: string(w.cfg.ID), Capabilities: w.cfg.Capabilities, Slots: w.cfg.Concurrency,
-		Host: w.cfg.Host, Version: w.cfg.Version, Session: w.session,
+		Host: w.cfg.Host, Version: w.cfg.Version, Session: w.session, Probe: w.probe != nil,
 	}
 	for t := range w.types {
 		r.Types = append(r.Types, string(t))

@@ -10,6 +10,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 func statusCommand(a *app) *cobra.Command {
@@ -86,7 +87,7 @@ func orZero(s string) string {
 func workersCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "workers",
-		Short: "List the registered workers",
+		Short: "List the workers, how they are, and those that died within the last ten minutes",
 		Args:  console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, ctx, done, err := a.client(cmd.Context())
@@ -105,7 +106,7 @@ func workersCommand(a *app) *cobra.Command {
 
 func (a *app) printWorkers(workers []streamwright.WorkerInfo) error {
 	now, style := time.Now(), console.StyleFor(a.Out)
-	rows := [][]string{{"WORKER", "TYPES", "CAPABILITIES", "BUSY", "STATUS", "HOST", "VERSION", "SINCE", "SEEN"}}
+	rows := [][]string{{"WORKER", "TYPES", "CAPABILITIES", "BUSY", "STATUS", "CPU", "MEMORY", "HOST", "VERSION", "SINCE", "SEEN", "REASON"}}
 	for _, w := range workers {
 		if a.JSON {
 			if err := a.PrintJSON(w); err != nil {
@@ -113,13 +114,11 @@ func (a *app) printWorkers(workers []streamwright.WorkerInfo) error {
 			}
 			continue
 		}
-		status := w.Status
-		if w.Health != "" && w.Health != "ok" {
-			status += ", " + w.Health
-		}
+		cpu, memory := usage(w.Health)
 		rows = append(rows, []string{
 			console.Clean(w.Worker), strings.Join(w.Types, ","), strings.Join(w.Capabilities, ","), fmt.Sprintf("%d of %d", w.InFlight, w.Slots),
-			console.Clean(status), console.Clean(w.Host), console.Clean(w.Version), console.Ago(w.RegisteredAt, now), console.Ago(w.LastSeen, now),
+			string(w.Status), cpu, memory, console.Clean(w.Host), console.Clean(w.Version), console.Ago(w.RegisteredAt, now), console.Ago(w.LastSeen, now),
+			console.Clip(console.Clean(w.Reason), 100),
 		})
 	}
 	switch {
@@ -130,4 +129,19 @@ func (a *app) printWorkers(workers []streamwright.WorkerInfo) error {
 		console.Table(a.Out, style, rows)
 	}
 	return nil
+}
+
+// usage is what a worker says that it uses; - for what it does not say.
+func usage(h *wire.Health) (cpu, memory string) {
+	cpu, memory = "-", "-"
+	if h == nil {
+		return cpu, memory
+	}
+	if h.CPU > 0 {
+		cpu = fmt.Sprintf("%.0f%%", 100*h.CPU)
+	}
+	if h.MemoryBytes > 0 {
+		memory = fmt.Sprintf("%.0f MiB", float64(h.MemoryBytes)/(1<<20))
+	}
+	return cpu, memory
 }

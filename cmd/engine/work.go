@@ -48,6 +48,7 @@ func workCommand(a *app) *cobra.Command {
 	f.StringSliceVar(&cfg.Capabilities, "capability", nil, "a `capability` of this worker (repeatable)")
 	f.StringVar(&id, "id", "", "the worker's id, unique among those alive (default: host, process and a random part)")
 	f.DurationVar(&cfg.DrainTimeout, "drain-timeout", 30*time.Second, "how long an interrupt lets commands finish")
+	f.BoolVar(&cfg.Probe, "probe", false, "answer the engine's probes, so that it notices when this worker hangs")
 	f.DurationVar(&grace, "grace", grace, "from SIGTERM to SIGKILL, for a command that has to stop")
 	return cmd
 }

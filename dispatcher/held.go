@@ -1,0 +1,67 @@
+package dispatcher
+
+import (
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// holder is a worker that runs items of a lane.
+type holder struct {
+	lane   laneKey
+	worker events.WorkerID
+}
+
+// held counts what workers run, by lane. What is run by one that takes no new
+// work (it drains, is unhealthy, dead, or not known yet) is away: it must not
+// count against the window of its lane, which follows the others' slots, or the
+// others would idle until it is done. Owned by the loop.
+type held struct {
+	by     map[holder]int
+	away   map[laneKey]int
+	active map[events.WorkerID]bool
+}
+
+func newHeld() held { return held{by: map[holder]int{}, away: map[laneKey]int{}} }
+
+// claim notes who runs a dispatch.
+func (t *table) claim(d *dispatched, w events.WorkerID) {
+	if d.claimed {
+		return
+	}
+	d.claimed, d.worker = true, w
+	t.held.count(d, 1)
+}
+
+func (h *held) count(d *dispatched, by int) {
+	k := holder{laneKey{d.typ, d.lane}, d.worker}
+	if h.by[k] += by; h.by[k] == 0 {
+		delete(h.by, k)
+	}
+	if !h.active[d.worker] {
+		h.away[k.lane] += by
+	}
+}
+
+// setActive says who takes new work now.
+func (h *held) setActive(active map[events.WorkerID]bool) {
+	h.active = active
+	clear(h.away)
+	for k, n := range h.by {
+		if !active[k.worker] {
+			h.away[k.lane] += n
+		}
+	}
+}
+
+// active is the set of the workers that take new work.
+func (r *registry) active() map[events.WorkerID]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	set := make(map[events.WorkerID]bool, len(r.workers))
+	for id, w := range r.workers {
+		if w.info.Status == wire.WorkerActive {
+			set[id] = true
+		}
+	}
+	return set
+}

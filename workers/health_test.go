@@ -1,0 +1,276 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// switched is a check that can be made to fail.
+type switched struct{ fault atomic.Pointer[error] }
+
+func (s *switched) check(context.Context) error {
+	if p := s.fault.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func (s *switched) set(err error) {
+	if err == nil {
+		s.fault.Store(nil)
+		return
+	}
+	s.fault.Store(&err)
+}
+
+// lastBeat is what the engine has heard last. REQUIRES: the table locked.
+func (r *rig) lastBeat() *wire.Health {
+	if len(r.beats) == 0 {
+		return &wire.Health{}
+	}
+	return r.beats[len(r.beats)-1].Health
+}
+
+func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
+	r := newRig(t)
+	r.beatMS = minHeartbeat.Milliseconds()
+	var db switched
+	b := newBlocker()
+	w := r.worker(Config{Concurrency: 4, Checks: map[string]Check{"db": db.check}})
+	HandleRaw(w, "wait", b.run)
+	HandleRaw(w, "quick", func(context.Context, *RawItem) (any, error) { return nil, nil })
+	r.start(w)
+	running := r.submit("wait", `{}`)
+	recv(t, "the run", b.begun)
+	db.set(errors.New("connection refused"))
+	r.until("the engine is told", func() bool {
+		h := r.lastBeat()
+		return h.Reason() == "db: connection refused" && h.Load == 0.25 && h.MemoryBytes > 1<<20
+	})
+	if why := w.Stats().Unhealthy; why != "db: connection refused" {
+		t.Errorf("the worker says %q of itself", why)
+	}
+	poll(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.lanesClosed() })
+	// Nothing is pulled, so nothing is refused: no request but heartbeats.
+	r.mu.Lock()
+	before, beats := r.requests, len(r.beats)
+	r.mu.Unlock()
+	waiting := r.submit("quick", `{}`)
+	r.until("some heartbeats", func() bool { return len(r.beats) >= beats+3 })
+	if it := r.item(waiting); it.state != events.StateQueued {
+		t.Errorf("it was pulled and is %s", it.state)
+	}
+	r.mu.Lock()
+	if r.requests != before {
+		t.Errorf("%d report requests meanwhile", r.requests-before)
+	}
+	r.mu.Unlock()
+	// What runs is left alone, and its outcome counts.
+	if len(b.cause) > 0 {
+		t.Error("the running handler was stopped")
+	}
+	close(b.release)
+	if got := r.outcome(running, 1); got.Event != wire.ReportComplete {
+		t.Errorf("got %+v", got)
+	}
+	db.set(nil)
+	if got := r.outcome(waiting, 1); got.Event != wire.ReportComplete {
+		t.Errorf("got %+v", got)
+	}
+	if why := w.Stats().Unhealthy; why != "" {
+		t.Errorf("the worker still says %q", why)
+	}
+	r.untilAcked()
+}
+
+// The engine's word counts as the worker's own, however it comes.
+func TestEngineSaysUnhealthy(t *testing.T) {
+	for name, say := range map[string]func(*rig, *Worker){
+		"refusal": func(r *rig, w *Worker) { r.submit("x", `{}`) },
+		"control": func(r *rig, w *Worker) {
+			r.control(w, wire.Control{Status: wire.WorkerUnhealthy, Reason: "2 probes failed"})
+		},
+		"heartbeat": func(*rig, *Worker) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			var well atomic.Bool
+			var claims atomic.Int32
+			r.beatMS = minHeartbeat.Milliseconds()
+			if name != "heartbeat" {
+				r.beatMS = 20_000
+			}
+			r.beatReply = wire.HeartbeatReply{Status: wire.WorkerUnhealthy, Reason: "2 probes failed"}
+			r.refuse = func(rep wire.Report) *wire.Error {
+				if rep.Event != wire.ReportClaim || well.Load() {
+					return nil
+				}
+				claims.Add(1)
+				return &wire.Error{Code: events.CodeUnhealthy, Message: "2 probes failed"}
+			}
+			w := r.worker(Config{Concurrency: 3})
+			HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { return nil, nil })
+			r.start(w)
+			say(r, w)
+			poll(t, "the worker knows", func() bool { return w.Stats().Unhealthy == "2 probes failed" })
+			if name == "refusal" {
+				r.until("it asks whether that is so", func() bool { return len(r.beats) > 0 })
+			}
+			poll(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.lanesClosed() })
+			id := r.submit("x", `{}`)
+			if n := claims.Load(); n > 1 {
+				t.Errorf("%d claims were tried", n)
+			}
+			well.Store(true)
+			r.mu.Lock()
+			r.beatReply = wire.HeartbeatReply{Status: wire.WorkerActive}
+			r.mu.Unlock()
+			r.control(w, wire.Control{Status: wire.WorkerActive})
+			if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestBornUnhealthy(t *testing.T) {
+	r := newRig(t)
+	var db switched
+	db.set(errors.New("down"))
+	w := r.worker(Config{Checks: map[string]Check{"db": db.check}})
+	HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { t.Error("it ran"); return nil, nil })
+	r.submit("x", `{}`)
+	r.start(w)
+	// A registration does not say so, hence the heartbeat before its time.
+	r.until("the engine is told", func() bool { return r.lastBeat().Reason() == "db: down" })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.requests != 0 {
+		t.Errorf("%d report requests", r.requests)
+	}
+}
+
+func TestUnhealthyWorkerDrains(t *testing.T) {
+	r := newRig(t)
+	var db switched
+	db.set(errors.New("down"))
+	w := r.worker(Config{Checks: map[string]Check{"db": db.check}})
+	HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { return nil, nil })
+	done := make(chan error, 1)
+	go func() { done <- w.Run(t.Context()) }()
+	r.until("the engine is told", func() bool { return r.lastBeat().Reason() == "db: down" })
+	r.control(w, wire.Control{Drain: true})
+	if err := recv(t, "the end", done); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(r.gone, []string{string(w.ID())}) {
+		t.Errorf("unregistered: %v", r.gone)
+	}
+}
+
+func TestChecks(t *testing.T) {
+	release := make(chan struct{})
+	var hanging atomic.Int32
+	c := newChecker(map[string]Check{
+		"a good":  func(context.Context) error { return nil },
+		"b bad":   func(context.Context) error { return errors.New("bad") },
+		"c panic": func(context.Context) error { panic("oh") },
+		"d hangs": func(context.Context) error { hanging.Add(1); <-release; return nil },
+		"e slow":  func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	}, 50*time.Millisecond)
+	for range 3 {
+		got := c.run(t.Context())
+		if len(got) != 4 || got[0] != (wire.FailingCheck{Check: "b bad", Error: "bad"}) || got[1].Error != "the check panicked: oh" ||
+			got[2] != (wire.FailingCheck{Check: "d hangs", Error: "no result within 50ms"}) || got[3].Check != "e slow" {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	if n := hanging.Load(); n != 1 {
+		t.Errorf("the check that hangs was begun %d times", n)
+	}
+	if err := c.stop(); err != errCheckHangs {
+		t.Errorf("stop: %v", err)
+	}
+	close(release)
+	if err := c.stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if got := c.run(t.Context()); got != nil {
+		t.Errorf("a stopped checker says %+v", got)
+	}
+}
+
+func TestCheckConfig(t *testing.T) {
+	good := func(context.Context) error { return nil }
+	many := map[string]Check{}
+	for i := range MaxChecks + 1 {
+		many[strings.Repeat("x", i+1)] = good
+	}
+	for want, cfg := range map[string]Config{
+		"at most 16":    {Checks: many},
+		"1 to 64":       {Checks: map[string]Check{"": good}},
+		"\"db\" is nil": {Checks: map[string]Check{"db": nil}},
+		"up to 10s":     {CheckTimeout: time.Minute},
+	} {
+		if err := cfg.WithDefaults().Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+func TestProbeIsAnswered(t *testing.T) {
+	r := newRig(t)
+	var db switched
+	var announced atomic.Bool
+	r.onRegister = func(reg wire.Register) *wire.Error { announced.Store(reg.Probe); return nil }
+	w := r.worker(Config{ID: "w1", Probe: true, Checks: map[string]Check{"db": db.check}})
+	HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { return nil, nil })
+	r.start(w)
+	if !announced.Load() {
+		t.Error("the engine is not told of the probe")
+	}
+	ask := func() (reply wire.ProbeReply) {
+		t.Helper()
+		m, err := r.nc.Request("work.probe.w1", nil, 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(m.Data, &reply); err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	if got := ask(); got.Worker != "w1" || got.Session == "" || len(got.Failing) != 0 {
+		t.Errorf("got %+v", got)
+	}
+	db.set(errors.New("down"))
+	if got := ask(); len(got.Failing) != 1 || got.Failing[0] != (wire.FailingCheck{Check: "db", Error: "down"}) {
+		t.Errorf("got %+v", got)
+	}
+	if _, err := r.nc.Request("$SRV.PING."+wire.WorkerService, nil, 5*time.Second); err != nil {
+		t.Errorf("it is no micro service: %v", err)
+	}
+	// One that hangs does not answer.
+	w.mu.Lock()
+	_, err := r.nc.Request("work.probe.w1", nil, 100*time.Millisecond)
+	w.mu.Unlock()
+	if err == nil {
+		t.Error("a worker that hangs answers its probe")
+	}
+	if err := w.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "nobody listens", func() bool {
+		_, err := r.nc.Request("work.probe.w1", nil, 5*time.Second)
+		return err != nil
+	})
+}
