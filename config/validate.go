@@ -44,6 +44,7 @@ func (c Config) Validate() error {
 	var ch checker
 	c.Server.check(&ch)
 	c.Limits.check(&ch)
+	c.checkWorkerCircuit(&ch)
 	c.checkDefaults(&ch)
 	ch.in("types", int64(len(c.Types)), 0, events.MaxTypes)
 	for _, name := range c.TypeNames() {
@@ -109,6 +110,7 @@ func (p Patch) check(c *checker, at string) {
 		c.in(at+".max_params_bytes", *p.MaxParams, 2, events.MaxParamsCeiling)
 	}
 	p.Run.check(c, at)
+	p.checkProtection(c, at)
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
 		p.PerPriority[prio].check(c, at+".priority."+strconv.Itoa(int(prio)))
 	}
