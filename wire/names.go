@@ -133,7 +133,11 @@ const (
 	APIHeartbeat  = "heartbeat"
 	APIUnregister = "unregister"
 	APIDrain      = "drain"
-	APIReport     = "report"
+	APIPause      = "pause"
+	APIResume     = "resume"
+	// APICircuitReset closes a circuit.
+	APICircuitReset = "circuit_reset"
+	APIReport       = "report"
 )
 
 // The headers of submissions and dispatched messages.

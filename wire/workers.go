@@ -132,4 +132,5 @@ type WorkerInfo struct {
 	Status       string    `json:"status"` // active, draining
 	RegisteredAt time.Time `json:"registered_at"`
 	LastSeen     time.Time `json:"last_seen"`
+	Circuit      *Circuit  `json:"circuit,omitempty"` // nil: it is closed; in replies only
 }
