@@ -54,7 +54,7 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 		a.Printf("no types yet: the first submission of a type makes it\n")
 		return
 	}
-	rows := [][]string{{"TYPE", "QUEUED", "RUNNING", "COMPLETED", "DEAD", "CANCELLED", "MERGED", "IN FLIGHT", "WORKERS", "OLDEST QUEUED", "HELD BACK"}}
+	rows := [][]string{{"TYPE", "QUEUED", "RUNNING", "COMPLETED", "DEAD", "CANCELLED", "MERGED", "IN FLIGHT", "WORKERS", "OLDEST QUEUED"}}
 	for _, t := range stats.Types {
 		n := func(states ...events.ItemState) string {
 			var sum int64
@@ -70,10 +70,15 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 		rows = append(rows, []string{
 			t.Type, n(events.StateQueued, events.StateCreated, events.StateWaiting, events.StateFailed), n(events.StateClaimed, events.StateRunning),
 			n(events.StateCompleted), n(events.StateDead), n(events.StateCancelled), n(events.StateMerged),
-			fmt.Sprintf("%d of %d", t.InFlight, t.Capacity), fmt.Sprint(t.Workers), oldest, heldBack(t.Paused, t.Circuit, time.Now()),
+			fmt.Sprintf("%d of %d", t.InFlight, t.Capacity), fmt.Sprint(t.Workers), oldest,
 		})
 	}
 	console.Table(a.Out, style, rows)
+	for _, t := range stats.Types {
+		if why := heldBack(t.Paused, t.Circuit, time.Now()); why != "-" {
+			a.Printf("%s: %s\n", t.Type, why)
+		}
+	}
 	for _, c := range stats.Circuits {
 		a.Printf("worker %s: %s\n", console.Clean(c.Worker), circuitText(&c, time.Now()))
 	}
