@@ -14,6 +14,8 @@ type Config struct {
 	Server  Server
 	Limits  Limits
 	Workers Workers
+	// WorkerCircuit is laid over the built-in circuit of workers.
+	WorkerCircuit CircuitPatch
 	// Defaults are laid over the built-in settings for every type.
 	Defaults Patch
 	Types    map[events.Type]Type

@@ -17,6 +17,7 @@ type field struct {
 	set   func(v any) error
 	table func(key string) ([]field, error) // of the tables below, by their key
 	each  string                            // with table: the keys below are names of this
+	name  string                            // with each: what stands for one in the documentation; empty: N
 }
 
 func (s *Server) fields() []field {
@@ -61,6 +62,7 @@ func (p *Patch) fields() []field {
 		optional("max_params_bytes", size, &p.MaxParams, fmt.Sprintf("%dKiB", d.MaxParams>>10), "bound of a submission's params"),
 	}
 	own = append(own, p.Run.fields()...)
+	own = append(own, p.protectionFields()...)
 	return append(own, field{key: "priority", kind: "table", each: "priority",
 		doc: "what items of one priority have differently: `timeout`, `max_attempts`, `backoff`", table: p.priority})
 }
@@ -128,6 +130,7 @@ func (c *Config) fields() []field {
 		fixed("server", "where and how the engine runs", c.Server.fields()),
 		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),
 		fixed("workers", "how the engine looks after workers; see [WORKERS.md](WORKERS.md)", c.Workers.fields()),
+		fixed("worker_circuit", "when a worker that fails everything is left out for a while", c.WorkerCircuit.workerFields()),
 		fixed("defaults", "settings of every type that has no own", c.Defaults.fields()),
 		{key: "types", kind: "table", each: "type", doc: "settings of one type", table: c.typeFields},
 	}

@@ -17,6 +17,9 @@ type Patch struct {
 	Lease       *time.Duration
 	AgeStep     *time.Duration
 	MaxParams   *int64 // bytes
+	PoisonAfter *int
+	Circuit     CircuitPatch
+	Codes       map[string]CodePatch // by failure code
 	Run         RunPatch
 	PerPriority map[events.Priority]RunPatch
 }
@@ -51,6 +54,7 @@ func (p Patch) Apply(base events.TypeSettings) events.TypeSettings {
 		s.MaxAttempts = events.Attempt(*p.Run.MaxAttempts)
 	}
 	s.Backoff = p.Run.Backoff.apply(s.Backoff)
+	p.applyProtection(&s)
 	if len(p.PerPriority) == 0 {
 		return s
 	}
@@ -109,6 +113,7 @@ func (p Patch) Named() []string {
 	add("age_step", p.AgeStep != nil)
 	add("max_params_bytes", p.MaxParams != nil)
 	p.Run.named("", add)
+	p.namedProtection(add)
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
 		p.PerPriority[prio].named("priority."+strconv.Itoa(int(prio))+".", add)
 	}
@@ -153,6 +158,7 @@ func (p Patch) split() []Patch {
 	for _, r := range p.Run.split() {
 		add(Patch{Run: r})
 	}
+	p.splitProtection(add)
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
 		for _, r := range p.PerPriority[prio].split() {
 			add(Patch{PerPriority: map[events.Priority]RunPatch{prio: r}})

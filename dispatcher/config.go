@@ -70,6 +70,8 @@ type Config struct {
 	// FileTypes lay the settings that engine.toml names over those that the log
 	// has for a type (or Defaults); what differs is recorded at start.
 	FileTypes map[events.Type]func(events.TypeSettings) events.TypeSettings
+	// Limits are the settings of the engine as a whole that decisions look at.
+	Limits events.Limits
 	// MaxParams is the largest params that any type takes, in bytes; it bounds
 	// the messages of the intake stream. 0: the default bound.
 	MaxParams int
@@ -175,6 +177,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.Defaults.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("dispatcher: default settings: %w", err))
+	}
+	if err := c.Limits.WorkerCircuit.ValidateWorker(); err != nil {
+		errs = append(errs, fmt.Errorf("dispatcher: circuit of workers: %w", err))
 	}
 	if n := len(c.FileTypes); n > events.MaxTypes {
 		errs = append(errs, fmt.Errorf("dispatcher: the file sets %d types: at most %d", n, events.MaxTypes))

@@ -126,7 +126,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 		l.letGo(d)
 	}
 	if err != nil {
-		return wire.Reported{Error: wire.FromError(err)}, nil
+		return wire.Reported{Error: wire.FromError(err)}, l.heldBack(d, r, err)
 	}
 	return wire.Reported{
 		OK: true, Attempt: int(it.Attempt), Deadline: it.Deadline, TimeoutMS: it.Timeout.Milliseconds(),

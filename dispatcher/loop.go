@@ -14,7 +14,7 @@ import (
 
 // maxDecision is the most events that one of our decisions makes, which must
 // find room in the batch.
-const maxDecision = 4
+const maxDecision = 6
 
 // maxPendingJobs bounds the jobs that the loop has taken and not decided.
 const maxPendingJobs = 64
@@ -36,6 +36,8 @@ type loop struct {
 	slots    map[laneKey]int         // memo of registry.slots; cleared when that changes
 	tokens   uint64                  // given out in this epoch
 	dirty    map[events.Type]bool    // whose ready items are to be looked at
+	stopped  map[events.Type]bool    // paused, or their circuit open
+	circuits uint64                  // State.CircuitVersion that the registry has heard of
 
 	urgent      backlog // reports, and whatever else is small
 	bulk        backlog // submissions, of which there may be any number
@@ -305,6 +307,9 @@ func (l *loop) effects(r appendResult) error {
 	l.noteIntake(b.changes.Meta.IntakeSeq)
 	l.noteAcks()
 	l.typesChanged(b.changes.Types)
+	if err := l.followGates(b.changes.Types); err != nil {
+		return err
+	}
 	for _, c := range b.changes.Items {
 		if err := l.itemChanged(c.Old, c.New); err != nil {
 			return err
@@ -322,7 +327,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.stalled || l.timers.wantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge} {
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.nextCircuit()} {
 		at = sooner(at, t)
 	}
 	if len(l.dirty) > 0 {

@@ -50,6 +50,9 @@ func (s *State) Apply(ev Event) error {
 		return nil
 	case *TypeConfigured:
 		t := s.typeOf(ev.Type)
+		if t.info.Settings.Circuit != b.Settings.Circuit && t.info.Circuit.State == CircuitShut {
+			t.info.Circuit = t.info.Circuit.cleared() // what was counted by the old ones is of no use
+		}
 		t.info.Settings, t.info.Source = b.Settings, b.Source
 		return nil
 	case *Paused, *Resumed, *CircuitOpened, *CircuitHalfOpened, *CircuitClosed:
@@ -123,12 +126,14 @@ func (s *State) applyToItem(ev Event) error {
 	}
 	it := s.writable(e)
 	held := it.HoldsDedup()
+	run := runOf(it)
 	s.count(it, -1)
 	it.State, it.Seq = next, ev.Seq
 	if err := s.fold(e, it, ev); err != nil {
 		return err
 	}
 	s.count(it, +1)
+	s.followRun(run, it, ev)
 	if now := it.HoldsDedup(); now != held {
 		s.setKey(HeldKey{Ref: KeyRef{KeyDedup, it.Type, it.DedupKey}, ID: it.ID}, now)
 	}
@@ -143,6 +148,9 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 	case *Queued:
 		it.QueuedAt, it.OrderAt, it.AvailableAt, it.Reason = ev.At, b.OrderAt, b.AvailableAt, ""
 		it.Worker = ""
+		if b.TimeoutMS > 0 {
+			it.Timeout = time.Duration(b.TimeoutMS) * time.Millisecond
+		}
 	case *Merged:
 		it.MergedInto, it.Reason, it.FinishedAt = b.Into, b.Reason, ev.At
 		return s.foldMerged(it, b, ev)
