@@ -281,6 +281,9 @@ func (s *sim) do(c Command) {
 		}
 		return
 	}
+	if n := len(dec.Events); n > MaxEvents(c) {
+		s.t.Fatalf("%T made %d events, at most %d were said", c, n, MaxEvents(c))
+	}
 	for _, ev := range dec.Events {
 		s.apply(ev)
 	}
