@@ -16,6 +16,8 @@ type Config struct {
 	// Defaults are laid over the built-in settings for every type.
 	Defaults Patch
 	Types    map[events.Type]Type
+	// DedupHook is asked about submissions, if it has a subject.
+	DedupHook DedupHook
 }
 
 // Server is where and how the engine runs. Flags of the command line override
@@ -98,6 +100,7 @@ func (c Config) WithDefaults() Config {
 	or(&c.Limits.MinFreeBytes, 256<<20)
 	or(&c.Limits.LogMaxAge, 7*24*time.Hour)
 	or(&c.Limits.LogMaxBytes, 1<<30)
+	c.DedupHook.withDefaults()
 	types := make(map[events.Type]Type, len(c.Types))
 	for name, t := range c.Types {
 		if t.Exec != nil {

@@ -51,6 +51,8 @@ func (p *Patch) fields() []field {
 		optional("lease", duration, &p.Lease, d.Lease().String(), "how long a worker may be silent before its item is given to another"),
 		optional("age_step", duration, &p.AgeStep, d.AgeStep().String(), "an item that has waited this long ranks as one of the next higher priority"),
 		optional("max_params_bytes", size, &p.MaxParams, fmt.Sprintf("%dKiB", d.MaxParams>>10), "bound of a submission's params"),
+		optional("dedup_policy", dedupPolicy, &p.DedupPolicy, string(events.DedupMerge), "what becomes of a submission whose dedup key is taken: `merge`, `distinct`, `supersede`, `defer`"),
+		optional("dedup_window", duration, &p.DedupWindow, "0s", "how long a dedup key stays taken after completion; at most 30 days"),
 	}
 	own = append(own, p.Run.fields()...)
 	return append(own, field{key: "priority", kind: "table", each: "priority",
@@ -119,6 +121,7 @@ func (c *Config) fields() []field {
 	return []field{
 		fixed("server", "where and how the engine runs", c.Server.fields()),
 		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),
+		fixed("dedup_hook", "whom to ask, over NATS, whether a submission is the same as another (docs/IDENTITY.md)", c.DedupHook.fields()),
 		fixed("defaults", "settings of every type that has no own", c.Defaults.fields()),
 		{key: "types", kind: "table", each: "type", doc: "settings of one type", table: c.typeFields},
 	}

@@ -17,6 +17,8 @@ type Patch struct {
 	Lease       *time.Duration
 	AgeStep     *time.Duration
 	MaxParams   *int64 // bytes
+	DedupPolicy *events.DedupPolicy
+	DedupWindow *time.Duration
 	Run         RunPatch
 	PerPriority map[events.Priority]RunPatch
 }
@@ -46,6 +48,8 @@ func (p Patch) Apply(base events.TypeSettings) events.TypeSettings {
 	if p.MaxParams != nil {
 		s.MaxParams = int(*p.MaxParams)
 	}
+	put(&s.DedupPolicy, p.DedupPolicy)
+	putMS(&s.DedupWindowMS, p.DedupWindow)
 	putMS(&s.TimeoutMS, p.Run.Timeout)
 	if p.Run.MaxAttempts != nil {
 		s.MaxAttempts = events.Attempt(*p.Run.MaxAttempts)
@@ -108,6 +112,8 @@ func (p Patch) Named() []string {
 	add("lease", p.Lease != nil)
 	add("age_step", p.AgeStep != nil)
 	add("max_params_bytes", p.MaxParams != nil)
+	add("dedup_policy", p.DedupPolicy != nil)
+	add("dedup_window", p.DedupWindow != nil)
 	p.Run.named("", add)
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
 		p.PerPriority[prio].named("priority."+strconv.Itoa(int(prio))+".", add)
@@ -150,6 +156,8 @@ func (p Patch) split() []Patch {
 	add(Patch{Lease: p.Lease})
 	add(Patch{AgeStep: p.AgeStep})
 	add(Patch{MaxParams: p.MaxParams})
+	add(Patch{DedupPolicy: p.DedupPolicy})
+	add(Patch{DedupWindow: p.DedupWindow})
 	for _, r := range p.Run.split() {
 		add(Patch{Run: r})
 	}

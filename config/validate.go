@@ -44,6 +44,7 @@ func (c Config) Validate() error {
 	var ch checker
 	c.Server.check(&ch)
 	c.Limits.check(&ch)
+	c.DedupHook.check(&ch)
 	c.checkDefaults(&ch)
 	ch.in("types", int64(len(c.Types)), 0, events.MaxTypes)
 	for _, name := range c.TypeNames() {
