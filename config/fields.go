@@ -60,6 +60,8 @@ func (p *Patch) fields() []field {
 		optional("lease", duration, &p.Lease, d.Lease().String(), "how long a worker may be silent before its item is given to another"),
 		optional("age_step", duration, &p.AgeStep, d.AgeStep().String(), "an item that has waited this long ranks as one of the next higher priority"),
 		optional("max_params_bytes", size, &p.MaxParams, fmt.Sprintf("%dKiB", d.MaxParams>>10), "bound of a submission's params"),
+		optional("dedup_policy", dedupPolicy, &p.DedupPolicy, string(events.DedupMerge), "what becomes of a submission whose dedup key is taken: `merge`, `distinct`, `supersede`, `defer`"),
+		optional("dedup_window", duration, &p.DedupWindow, "0s", "how long a dedup key stays taken after completion; at most 30 days"),
 	}
 	own = append(own, p.Run.fields()...)
 	own = append(own, p.protectionFields()...)
@@ -131,6 +133,7 @@ func (c *Config) fields() []field {
 		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),
 		fixed("workers", "how the engine looks after workers; see [WORKERS.md](WORKERS.md)", c.Workers.fields()),
 		fixed("worker_circuit", "when a worker that fails everything is left out for a while", c.WorkerCircuit.workerFields()),
+		fixed("dedup_hook", "whom to ask, over NATS, whether a submission is the same as another (docs/IDENTITY.md)", c.DedupHook.fields()),
 		fixed("defaults", "settings of every type that has no own", c.Defaults.fields()),
 		{key: "types", kind: "table", each: "type", doc: "settings of one type", table: c.typeFields},
 	}

@@ -20,6 +20,8 @@ type Patch struct {
 	PoisonAfter *int
 	Circuit     CircuitPatch
 	Codes       map[string]CodePatch // by failure code
+	DedupPolicy *events.DedupPolicy
+	DedupWindow *time.Duration
 	Run         RunPatch
 	PerPriority map[events.Priority]RunPatch
 }
@@ -49,6 +51,8 @@ func (p Patch) Apply(base events.TypeSettings) events.TypeSettings {
 	if p.MaxParams != nil {
 		s.MaxParams = int(*p.MaxParams)
 	}
+	put(&s.DedupPolicy, p.DedupPolicy)
+	putMS(&s.DedupWindowMS, p.DedupWindow)
 	putMS(&s.TimeoutMS, p.Run.Timeout)
 	if p.Run.MaxAttempts != nil {
 		s.MaxAttempts = events.Attempt(*p.Run.MaxAttempts)
@@ -112,6 +116,8 @@ func (p Patch) Named() []string {
 	add("lease", p.Lease != nil)
 	add("age_step", p.AgeStep != nil)
 	add("max_params_bytes", p.MaxParams != nil)
+	add("dedup_policy", p.DedupPolicy != nil)
+	add("dedup_window", p.DedupWindow != nil)
 	p.Run.named("", add)
 	p.namedProtection(add)
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
@@ -155,6 +161,8 @@ func (p Patch) split() []Patch {
 	add(Patch{Lease: p.Lease})
 	add(Patch{AgeStep: p.AgeStep})
 	add(Patch{MaxParams: p.MaxParams})
+	add(Patch{DedupPolicy: p.DedupPolicy})
+	add(Patch{DedupWindow: p.DedupWindow})
 	for _, r := range p.Run.split() {
 		add(Patch{Run: r})
 	}

@@ -46,6 +46,7 @@ func (c Config) Validate() error {
 	c.Limits.check(&ch)
 	c.Workers.check(&ch)
 	c.checkWorkerCircuit(&ch)
+	c.DedupHook.check(&ch)
 	c.checkDefaults(&ch)
 	ch.in("types", int64(len(c.Types)), 0, events.MaxTypes)
 	for _, name := range c.TypeNames() {

@@ -54,7 +54,11 @@ func (l *loop) dispatchType(t events.Type, now time.Time) (again bool, err error
 		if l.table.total() >= l.cfg.MaxRunning {
 			return true, nil
 		}
-		b, ok, stalled, err := l.ready.best(t, set.AgeStep(), now, admits)
+		step := set.AgeStep()
+		if l.cfg.scores(t) {
+			step = 0 // the score has said all
+		}
+		b, ok, stalled, err := l.ready.best(t, step, now, admits)
 		if err != nil || !ok {
 			l.stalled = l.stalled || stalled
 			return stalled, err

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // What holds work back (a pause, an open circuit) is decided and recorded; see
@@ -78,9 +77,10 @@ func (l *loop) withdrawIf(match func(*dispatched) bool) error {
 }
 
 // heldBack puts back a dispatch whose claim was refused by a pause or a circuit.
-func (l *loop) heldBack(d *dispatched, r *wire.Report, refusal error) error {
+func (l *loop) heldBack(d *dispatched, cmd events.Command, refusal error) error {
+	claim, is := cmd.(events.Claim)
 	code := events.CodeOf(refusal)
-	if d == nil || r.Event != wire.ReportClaim || d.id.String() != r.ID || code != events.CodePaused && code != events.CodeCircuitOpen {
+	if d == nil || !is || d.id != claim.ID || code != events.CodePaused && code != events.CodeCircuitOpen {
 		return nil
 	}
 	_, err := l.putBack(d)

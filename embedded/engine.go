@@ -42,6 +42,14 @@ type Options struct {
 	// are set, nothing listens: connect with [Engine.Connect].
 	Memory bool
 
+	// DedupHook, if set, is asked about submissions, in place of the subject of
+	// the configuration's [dedup_hook]; the rest of that holds for it too. Score,
+	// if set, orders the items of ScoreTypes (none: all) in place of their
+	// priority and age: see [dispatcher.Config].
+	DedupHook  dispatcher.DedupHook
+	Score      func(events.Submit) time.Duration
+	ScoreTypes []events.Type
+
 	NATSOptions []nats.Option // for NATSURL
 	Logger      *slog.Logger  // nil: none
 }
@@ -239,6 +247,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, Logger: e.log, Hooks: e.hooks(),
 		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.intakeBytes(),
 		ProbeInterval: e.cfg.Workers.ProbeInterval, ProbeTimeout: e.cfg.Workers.ProbeTimeout, ProbeFailures: e.cfg.Workers.ProbeFailures,
+		Dedup: e.dedupHook(), Score: e.o.Score, ScoreTypes: e.o.ScoreTypes,
 	}
 	for name, t := range e.cfg.Types {
 		if t.Patch.Empty() {

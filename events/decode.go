@@ -69,6 +69,9 @@ func (s *scanner) body(k Kind) Body {
 		if s.opt(`,"timeout_ms":`) {
 			d.TimeoutMS = s.int()
 		}
+		if s.opt(`,"outcomes":`) {
+			d.Outcomes = s.raw()
+		}
 		s.lit(`}`)
 		return d
 	case KindClaimed:

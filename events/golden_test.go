@@ -82,6 +82,7 @@ func goldenWorld(t *testing.T) *world {
 	w.do(Own{Owner: "engine-2", Version: "1.0.1"})
 	w.submit(Submit{DedupKey: "waits", Delay: 24 * time.Hour, Intake: Intake{Seq: 5, MsgID: "msg-1"}})
 	goldenProtection(w)
+	w.goldenFlow()
 	return w
 }
 

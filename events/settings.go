@@ -134,6 +134,7 @@ func (s TypeSettings) Validate() error {
 		}
 	}
 	errs = append(errs, s.validateProtection()...)
+	errs = append(errs, s.validateDedup()...)
 	return errors.Join(errs...)
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// DedupHeld calls fn with each dedup key that is taken, its holder and the
-// holder's state, as of one position, which it returns. It ends with fn's
-// error or ctx's.
+// DedupHeld calls fn with each dedup key that a live item holds, that item and
+// its state, as of one position, which it returns. A key that a completed item
+// keeps for its window is not among them. It ends with fn's error or ctx's.
 func (s *Store) DedupHeld(ctx context.Context, fn func(t events.Type, key string, id events.ID, state events.ItemState) error) (at events.Seq, err error) {
 	prefix := []byte{prefixKey, byte(events.KeyDedup)}
 	err = s.snapshot(func(v view) error {
@@ -31,6 +31,9 @@ func (s *Store) DedupHeld(ctx context.Context, fn func(t events.Type, key string
 			if err != nil {
 				return false, err
 			}
+			if !held.Until.IsZero() {
+				return true, nil
+			}
 			it, err := v.item(held.ID)
 			if err != nil {
 				return false, err
@@ -42,4 +45,24 @@ func (s *Store) DedupHeld(ctx context.Context, fn func(t events.Type, key string
 		})
 	})
 	return at, err
+}
+
+// DedupHolders returns the live items of a type that hold a dedup key with a
+// prefix, in order of their keys, at most limit of them.
+func (s *Store) DedupHolders(t events.Type, prefix string, limit int) (ids []events.ID, err error) {
+	from := appendHeldKey(nil, events.KeyRef{Kind: events.KeyDedup, Type: t, Key: prefix})
+	err = s.lookup(func(v view) error {
+		return v.scan(from, from, func(key, value []byte) (bool, error) {
+			if len(ids) >= limit {
+				return false, nil
+			}
+			r := keyReader{b: key[1:]}
+			held, err := decodeHeld(r.ref(), value)
+			if err == nil && held.Until.IsZero() {
+				ids = append(ids, held.ID)
+			}
+			return true, err
+		})
+	})
+	return ids, err
 }
