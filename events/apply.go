@@ -93,6 +93,9 @@ func (s *State) applyCreated(ev Event, b *Created) error {
 	if b.IdempotencyKey != "" {
 		s.setKey(HeldKey{Ref: KeyRef{KeyIdempotency, ev.Type, b.IdempotencyKey}, ID: ev.ID, Until: b.IdempotencyUntil}, true)
 	}
+	if b.Terms != nil {
+		s.applyRates(ev.Type, b.Rates)
+	}
 	return s.applyIntake(b.Intake, ev.ID)
 }
 
@@ -122,13 +125,16 @@ func (s *State) applyToItem(ev Event) error {
 		return s.corrupt(ev, "it is of type %q, the item of type %q", ev.Type, e.cur.Type)
 	}
 	it := s.writable(e)
-	held := it.HoldsDedup()
+	held, ran := it.HoldsDedup(), it.runs()
 	s.count(it, -1)
 	it.State, it.Seq = next, ev.Seq
 	if err := s.fold(e, it, ev); err != nil {
 		return err
 	}
 	s.count(it, +1)
+	if err := s.countRuns(it, ran); err != nil {
+		return err
+	}
 	if now := it.HoldsDedup(); now != held {
 		s.setKey(HeldKey{Ref: KeyRef{KeyDedup, it.Type, it.DedupKey}, ID: it.ID}, now)
 	}
@@ -147,6 +153,7 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 		it.MergedInto, it.Reason, it.FinishedAt = b.Into, b.Reason, ev.At
 		return s.foldMerged(it, b, ev)
 	case *Claimed:
+		s.applyRates(it.Type, b.Rates)
 		it.Attempt, it.Worker, it.Token, it.Reason = ev.Attempt, ev.Worker, b.Token, ""
 		it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = ev.At, b.StartBy, time.Time{}, time.Time{}
 	case *Running:

@@ -140,6 +140,9 @@ func (d *decider) configure(c Configure) (Decision, error) {
 	if err := c.Settings.Validate(); err != nil {
 		return Decision{}, Refuse(CodeBadRequest, "settings of type %s: %v", c.Type, err)
 	}
+	if err := d.checkPool(c.Type, c.Settings); err != nil {
+		return Decision{}, err
+	}
 	t, known := d.s.Type(c.Type)
 	if !known && len(d.s.types) >= MaxTypes {
 		return Decision{}, tooManyTypes(c.Type)
@@ -154,6 +157,7 @@ func (d *decider) configured(t Type, source string, set TypeSettings) Event {
 	if len(set.PerPriority) == 0 {
 		set.PerPriority = nil // not an empty map, which the log doesn't tell from none
 	}
+	set.plainLimits()
 	return Event{Kind: KindTypeConfigured, Type: t, At: d.now, Body: &TypeConfigured{Source: source, Settings: set}}
 }
 

@@ -39,10 +39,14 @@ func (d *decider) claim(c Claim) (Decision, error) {
 	if _, err := ParseWorkerID(string(c.Worker)); err != nil {
 		return Decision{}, Refuse(CodeBadRequest, "%v", err)
 	}
+	rates, err := d.mayRun(it)
+	if err != nil {
+		return Decision{}, err
+	}
 	run := *it
 	run.Attempt, run.Worker = it.Attempt+1, c.Worker
 	dec := Decision{ID: it.ID, Events: make([]Event, 0, 2)}
-	dec.Events = append(dec.Events, d.runEvent(&run, &Claimed{Token: c.Token, StartBy: d.now.Add(StartWithin)}))
+	dec.Events = append(dec.Events, d.runEvent(&run, &Claimed{Token: c.Token, StartBy: d.now.Add(StartWithin), Rates: rates}))
 	if c.Start {
 		dec.Events = append(dec.Events, d.running(&run))
 	}

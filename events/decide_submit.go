@@ -47,6 +47,9 @@ func (d *decider) submit(c *Submit) (Decision, error) {
 			return Decision{ID: id, Events: evs}, nil
 		}
 	}
+	if err := d.admit(c.Type, created, set); err != nil {
+		return Decision{}, err
+	}
 	q := &Queued{Reason: "submitted", OrderAt: d.now, AvailableAt: created.AvailableAt}
 	if !q.AvailableAt.IsZero() {
 		q.OrderAt = q.AvailableAt
@@ -153,6 +156,7 @@ func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
 	if c.Intake.MsgID != "" {
 		cr.Intake.MsgIDUntil = d.now.Add(MsgIDWindow)
 	}
+	cr.group(set)
 	return cr, nil
 }
 

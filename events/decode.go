@@ -71,6 +71,9 @@ func (s *scanner) body(k Kind) Body {
 		s.ok(d.Token.UnmarshalText(s.word()) == nil)
 		s.lit(`"`)
 		s.optTime(`,"start_by":`, &d.StartBy)
+		if s.opt(`,"rates":`) {
+			s.into(&d.Rates)
+		}
 		s.lit(`}`)
 		return d
 	case KindRunning:
@@ -133,6 +136,9 @@ func (s *scanner) created() Body {
 	}
 	s.optText(`,"msg_id":`, &d.MsgID)
 	s.optTime(`,"msg_id_until":`, &d.MsgIDUntil)
+	if s.opt(`,"group":`) { // with other terms: the general way
+		d.Terms = &Terms{Group: s.text()}
+	}
 	s.lit(`}`)
 	return d
 }

@@ -32,8 +32,10 @@ const (
 	CodeDraining      Code = "draining"         // the worker is draining: claim refused
 	CodeTooManyTypes  Code = "too_many_types"   // MaxTypes reached
 	CodeSetInFile     Code = "set_in_file"      // the setting is owned by engine.toml
-	CodeQueueFull     Code = "queue_full"
-	CodeUnavailable   Code = "unavailable" // not now: no owner, shutting down, storage full
+	CodeQueueFull     Code = "queue_full"       // too many items wait
+	CodeRateLimited   Code = "rate_limited"     // a rate limit is reached
+	CodeAtCapacity    Code = "at_capacity"      // a group or a pool has no room: claim refused
+	CodeUnavailable   Code = "unavailable"      // not now: no owner, shutting down, storage full
 	CodeInternal      Code = "internal"
 	CodeTimeout       Code = "timeout"
 )

@@ -90,6 +90,8 @@ type Queued struct {
 type Claimed struct {
 	Token   Token     `json:"token"`
 	StartBy time.Time `json:"start_by"`
+	// Rates are the limits at dispatch that the run counts against.
+	Rates []RateTaken `json:"rates,omitempty"`
 }
 
 // Running is the payload of running. Deadline is when the attempt times out.

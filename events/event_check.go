@@ -28,11 +28,12 @@ func (e *Event) check() error {
 		if b.Params == nil {
 			return fmt.Errorf("it has no params")
 		}
-		ok = b.Priority <= MaxPriority && writable(b.AvailableAt, b.IdempotencyUntil, b.MsgIDUntil)
+		ok = b.Priority <= MaxPriority && writable(b.AvailableAt, b.IdempotencyUntil, b.MsgIDUntil) &&
+			(b.Terms == nil || writableRates(b.Rates))
 	case *Queued:
 		ok = writable(b.OrderAt, b.AvailableAt)
 	case *Claimed:
-		ok = writable(b.StartBy)
+		ok = writable(b.StartBy) && writableRates(b.Rates)
 	case *Running:
 		ok = writable(b.Deadline)
 	case *Rescheduled:

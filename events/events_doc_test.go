@@ -64,6 +64,7 @@ var kindDocs = map[Kind]kindDoc{
 	KindClaimed: {"The item was granted to a worker, and an attempt has begun: the event's `attempt`, by its `worker`.", map[string]string{
 		"token":    "the fencing token of the dispatch that was claimed: every report of this run carries it, and it is never granted again",
 		"start_by": "RFC 3339: not started by then, the item goes back to the queue",
+		"rates":    "the rate limits at dispatch that the run counts against: each `key` and its theoretical arrival time `tat` from here on",
 	}},
 	KindRunning: {"The worker has started the handler.", map[string]string{
 		"deadline": "RFC 3339: not ended by then, the attempt has failed with code `timeout`",

@@ -56,6 +56,7 @@ func (s *sim) must(err error) {
 func (s *sim) open(b Base) *State {
 	st, err := NewState(b)
 	s.must(err)
+	st.SetLimits(simLimits)
 	return st
 }
 
@@ -273,9 +274,12 @@ func (s *sim) do(c Command) {
 		}
 		return
 	}
+	runs := s.limitsNow()
 	for _, ev := range dec.Events {
 		s.apply(ev)
 	}
+	s.limited(runs, dec)
+	s.checkLimits()
 	s.check()
 }
 
