@@ -63,6 +63,8 @@ type Config struct {
 
 	// Defaults are the settings of types that are first seen.
 	Defaults events.TypeSettings
+	// Limits are the engine's own: of all queues together, and the pools.
+	Limits events.Limits
 	// FileTypes lay the settings that engine.toml names over those that the log
 	// has for a type (or Defaults); what differs is recorded at start.
 	FileTypes map[events.Type]func(events.TypeSettings) events.TypeSettings
@@ -161,6 +163,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.Defaults.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("dispatcher: default settings: %w", err))
+	}
+	if err := c.Limits.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("dispatcher: limits: %w", err))
 	}
 	if n := len(c.FileTypes); n > events.MaxTypes {
 		errs = append(errs, fmt.Errorf("dispatcher: the file sets %d types: at most %d", n, events.MaxTypes))

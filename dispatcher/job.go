@@ -125,7 +125,11 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 		l.letGo(d)
 	}
 	if err != nil {
-		return wire.Reported{Error: wire.FromError(err)}, nil
+		answer := wire.Reported{Error: wire.FromError(err)}
+		if r.Event == wire.ReportClaim && d != nil && noRoom(err) {
+			return answer, l.takeBack(d)
+		}
+		return answer, nil
 	}
 	return wire.Reported{
 		OK: true, Attempt: int(it.Attempt), Deadline: it.Deadline, TimeoutMS: it.Timeout.Milliseconds(),
@@ -137,6 +141,8 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 type backlog struct {
 	jobs []job
 	next int // commands of jobs[0] that are decided
+	// held, if set, says that no further command may be decided for now.
+	held func() bool
 }
 
 func (q *backlog) room() bool { return len(q.jobs) < maxPendingJobs }

@@ -30,6 +30,9 @@ type loop struct {
 	registry *registry
 	out      outside
 	table    *table
+	holds    *holds
+	pools    pools
+	marks    map[events.Type]string // of each type's limits, to see them change
 	ready    *readyQueues
 	timers   *window[projector.TimerKey]
 	leases   map[events.Type]ackWait // of the types' consumers
@@ -39,6 +42,7 @@ type loop struct {
 
 	urgent      backlog // reports, and whatever else is small
 	bulk        backlog // submissions, of which there may be any number
+	inflow      backlog // those of the intake stream, which wait while the engine's queue is full
 	building    *batch
 	spare       []events.Event // room for the next batch's, used again
 	appending   bool
@@ -109,9 +113,9 @@ func (l *loop) run(ctx context.Context) error {
 		}
 		if !l.closing && l.bulk.room() {
 			bulk = l.submits
-			if !l.paused.Load() {
-				intake = l.intake
-			}
+		}
+		if !l.closing && l.inflow.room() && !l.paused.Load() && !l.state.QueueFull() {
+			intake = l.intake
 		}
 		select {
 		case j := <-urgent:
@@ -119,7 +123,7 @@ func (l *loop) run(ctx context.Context) error {
 		case j := <-bulk:
 			l.bulk.take(j, l.submits)
 		case j := <-intake:
-			l.bulk.take(j, l.intake)
+			l.inflow.take(j, l.intake)
 		case r := <-l.results:
 			if err := l.onAppended(r); err != nil {
 				return err
@@ -165,7 +169,7 @@ func (l *loop) step() error {
 
 func (l *loop) idle() bool {
 	return !l.appending && len(l.unprojected) == 0 && len(l.building.events) == 0 && len(l.building.done) == 0 &&
-		len(l.urgent.jobs) == 0 && len(l.bulk.jobs) == 0
+		len(l.urgent.jobs) == 0 && len(l.bulk.jobs) == 0 && (len(l.inflow.jobs) == 0 || l.state.QueueFull())
 }
 
 // room reports whether another decision fits into the batch being built.
@@ -181,13 +185,19 @@ func (l *loop) roomBelow(most int) bool {
 // submissions, so neither do they starve those.
 func (l *loop) decidePending() error {
 	most := eventlog.MaxAppend
-	if len(l.bulk.jobs) > 0 {
+	if len(l.bulk.jobs) > 0 || len(l.inflow.jobs) > 0 {
 		most -= most / 4
 	}
 	if err := l.decideJobs(&l.urgent, most); err != nil {
 		return err
 	}
-	return l.decideJobs(&l.bulk, eventlog.MaxAppend)
+	if most = eventlog.MaxAppend; len(l.inflow.jobs) > 0 {
+		most -= most / 8 // requests and the intake don't starve each other either
+	}
+	if err := l.decideJobs(&l.bulk, most); err != nil {
+		return err
+	}
+	return l.decideJobs(&l.inflow, eventlog.MaxAppend)
 }
 
 // decideJobs decides jobs, in order, until the batch has most events.
@@ -195,7 +205,7 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 	for len(q.jobs) > 0 {
 		j := q.jobs[0]
 		for q.next < j.len() {
-			if !l.roomBelow(most) {
+			if !l.roomBelow(most) || (q.held != nil && q.held()) {
 				return nil
 			}
 			if err := j.decide(l, q.next); err != nil {
@@ -322,7 +332,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.stalled || l.timers.wantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge} {
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.holds.next()} {
 		at = sooner(at, t)
 	}
 	if len(l.dirty) > 0 {
