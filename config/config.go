@@ -16,6 +16,7 @@ type Config struct {
 	// Defaults are laid over the built-in settings for every type.
 	Defaults Patch
 	Types    map[events.Type]Type
+	Pools    map[string]Pool
 }
 
 // Server is where and how the engine runs. Flags of the command line override
@@ -41,6 +42,8 @@ type Limits struct {
 	MinFreeBytes   int64 // free disk space below which submit requests are refused
 	LogMaxAge      time.Duration
 	LogMaxBytes    int64 // of all items' logs together
+	MaxQueued      int   // items queued or waiting, over all types; 0: no limit
+	QueueSteps     []events.QueueStep
 }
 
 // Type is what the file says of one type.

@@ -41,6 +41,8 @@ func (l *Limits) fields() []field {
 		size("min_free_bytes", &l.MinFreeBytes, "256MiB", "free disk space below which new work is refused (`unavailable`; plain publishes wait in the intake) and `/healthz` says so"),
 		duration("log_max_age", &l.LogMaxAge, "168h", "items' log records older than this are dropped"),
 		size("log_max_bytes", &l.LogMaxBytes, "1GiB", "bound of all items' logs together; the oldest are dropped"),
+		integer("max_queued", &l.MaxQueued, "no limit", "items queued or waiting, over all types, beyond which submissions are refused (`queue_full`); plain publishes wait in the intake"),
+		steps("queue_steps", &l.QueueSteps, "none", stepsDoc),
 	}
 }
 
@@ -53,6 +55,7 @@ func (p *Patch) fields() []field {
 		optional("max_params_bytes", size, &p.MaxParams, fmt.Sprintf("%dKiB", d.MaxParams>>10), "bound of a submission's params"),
 	}
 	own = append(own, p.Run.fields()...)
+	own = append(own, p.Limits.fields()...)
 	return append(own, field{key: "priority", kind: "table", each: "priority",
 		doc: "what items of one priority have differently: `timeout`, `max_attempts`, `backoff`", table: p.priority})
 }
@@ -120,6 +123,7 @@ func (c *Config) fields() []field {
 		fixed("server", "where and how the engine runs", c.Server.fields()),
 		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),
 		fixed("defaults", "settings of every type that has no own", c.Defaults.fields()),
+		{key: "pools", kind: "table", each: "pool", doc: "slots that types share", table: c.poolFields},
 		{key: "types", kind: "table", each: "type", doc: "settings of one type", table: c.typeFields},
 	}
 }

@@ -18,6 +18,7 @@ type Patch struct {
 	AgeStep     *time.Duration
 	MaxParams   *int64 // bytes
 	Run         RunPatch
+	Limits      LimitsPatch
 	PerPriority map[events.Priority]RunPatch
 }
 
@@ -51,6 +52,7 @@ func (p Patch) Apply(base events.TypeSettings) events.TypeSettings {
 		s.MaxAttempts = events.Attempt(*p.Run.MaxAttempts)
 	}
 	s.Backoff = p.Run.Backoff.apply(s.Backoff)
+	p.Limits.apply(&s)
 	if len(p.PerPriority) == 0 {
 		return s
 	}
@@ -109,6 +111,7 @@ func (p Patch) Named() []string {
 	add("age_step", p.AgeStep != nil)
 	add("max_params_bytes", p.MaxParams != nil)
 	p.Run.named("", add)
+	p.Limits.named(add)
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
 		p.PerPriority[prio].named("priority."+strconv.Itoa(int(prio))+".", add)
 	}
@@ -152,6 +155,9 @@ func (p Patch) split() []Patch {
 	add(Patch{MaxParams: p.MaxParams})
 	for _, r := range p.Run.split() {
 		add(Patch{Run: r})
+	}
+	for _, l := range p.Limits.split() {
+		add(Patch{Limits: l})
 	}
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
 		for _, r := range p.PerPriority[prio].split() {

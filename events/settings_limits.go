@@ -169,6 +169,9 @@ func (s TypeSettings) validateRates() (errs []error) {
 	return errs
 }
 
+// Validate reports everything about the limit that is out of bounds, joined.
+func (r RateLimit) Validate() error { return errors.Join(r.validate()...) }
+
 func (r RateLimit) validate() (errs []error) {
 	if r.Per != PerType {
 		if err := checkKey(r.Per); err != nil {
