@@ -24,6 +24,7 @@ type readyQueues struct {
 	index readyIndex
 	table *table
 	holds *holds
+	most  int // groups of a ring in memory
 	// newLane, if set, is told of a lane with capabilities that is first used.
 	newLane func(events.Type, string)
 	// unprojected, if set, calls fn for the changes that the index may not show
@@ -56,7 +57,7 @@ type level struct {
 
 // newReadyQueues finds out which queues the index has.
 func newReadyQueues(index readyIndex, t *table, h *holds) (*readyQueues, error) {
-	r := &readyQueues{types: map[events.Type]map[string]*lane{}, index: index, table: t, holds: h}
+	r := &readyQueues{types: map[events.Type]map[string]*lane{}, index: index, table: t, holds: h, most: maxGroups}
 	queues, err := index.ReadyQueues()
 	if err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func newReadyQueues(index readyIndex, t *table, h *holds) (*readyQueues, error) 
 			return nil, err
 		}
 		if lv.plain.complete = false; len(named) > 0 {
-			lv.plain, lv.ring = nil, newRing()
+			lv.plain, lv.ring = nil, newRing(r.most)
 		}
 	}
 	return r, nil
@@ -106,7 +107,7 @@ func (r *readyQueues) insert(it *events.Item) {
 			lv.plain.insert(projector.ReadyKeyOf(it))
 			return
 		}
-		lv.toRing()
+		lv.toRing(r.most)
 	}
 	lv.ring.insert(it.Group, projector.ReadyKeyOf(it), r.holds.keeps(it.Type, it.Group, lv.ring))
 }

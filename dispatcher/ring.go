@@ -7,13 +7,13 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// The bounds of a ring: groups in memory at once, and keys of each.
+// The bounds of a ring: groups in memory at once (half as many are looked for
+// in the index at a time), and keys of each.
 const (
-	maxGroups  = 256
-	groupsPage = maxGroups / 2 // groups found in the index at once
-	maxKeys    = 128
-	groupPage  = 64
-	groupScan  = 4 * groupPage // index entries that a page of a group reads
+	maxGroups = 256
+	maxKeys   = 128
+	groupPage = 64
+	groupScan = 4 * groupPage // index entries that a page of a group reads
 )
 
 // ring is a queue whose items belong to groups that take turns, in order of
@@ -35,6 +35,7 @@ type ring struct {
 	last    string // whose turn was last
 	started bool   // last is set
 	held    int    // holds that keep a group of this ring
+	most    int    // groups in memory: maxGroups; fewer in tests
 }
 
 type group struct {
@@ -43,14 +44,14 @@ type group struct {
 }
 
 // newRing returns a ring that knows nothing yet: it pages its groups in.
-func newRing() *ring {
+func newRing(most int) *ring {
 	byName := func(a, b *group) bool { return a.name < b.name }
-	return &ring{groups: btree.NewBTreeGOptions(byName, btree.Options{NoLocks: true, Degree: 16}), open: true, none: true}
+	return &ring{groups: btree.NewBTreeGOptions(byName, btree.Options{NoLocks: true, Degree: 16}), open: true, none: true, most: most}
 }
 
 // toRing makes a ring of a level whose items had no groups so far.
-func (lv *level) toRing() {
-	rg := newRing()
+func (lv *level) toRing(most int) {
+	rg := newRing(most)
 	rg.none, rg.toEnd = false, true
 	w := lv.plain
 	w.most = maxKeys
@@ -103,7 +104,7 @@ func (rg *ring) add(name string, complete bool) *group {
 	w.complete, w.most = complete, maxKeys
 	g := &group{name, w}
 	rg.groups.Set(g)
-	if rg.groups.Len() > maxGroups {
+	if rg.groups.Len() > rg.most {
 		rg.cut()
 	}
 	return g
@@ -111,7 +112,7 @@ func (rg *ring) add(name string, complete bool) *group {
 
 // cut leaves the last groups to the index.
 func (rg *ring) cut() {
-	for rg.groups.Len() > maxGroups/2 {
+	for rg.groups.Len() > rg.most/2 {
 		rg.groups.PopMax()
 	}
 	g, _ := rg.groups.Max()
@@ -248,17 +249,17 @@ func (r *readyQueues) mayGo(lv *level, g *group, pick *picking) (bool, error) {
 // pageGroups takes the next groups from the index. Those in memory are left to
 // it when they are many; they have had their turn.
 func (r *readyQueues) pageGroups(lv *level, pick *picking) error {
-	rg := lv.ring
-	if rg.groups.Len() > maxGroups-groupsPage {
+	rg, page := lv.ring, lv.ring.most/2
+	if rg.groups.Len() > rg.most-page {
 		rg.groups.Clear()
 		rg.behind, rg.open = rg.through, false
 	}
 	from, fromStart := rg.through, rg.none
-	names, err := r.index.ReadyGroups(lv.q, from, fromStart, groupsPage)
+	names, err := r.index.ReadyGroups(lv.q, from, fromStart, page)
 	if err != nil {
 		return err
 	}
-	if rg.toEnd = len(names) < groupsPage; len(names) > 0 {
+	if rg.toEnd = len(names) < page; len(names) > 0 {
 		rg.through, rg.none = names[len(names)-1], false
 	}
 	for _, name := range names {
