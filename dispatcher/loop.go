@@ -51,6 +51,7 @@ type loop struct {
 	acks        []pushAck  // reused
 	late        []expiry   // expired leases that found no room in the batch
 
+	drain    drain
 	stalled  bool      // a ready queue's next page is still to be read
 	hold     time.Time // nothing is dispatched before, after a push has failed
 	holdFor  time.Duration
@@ -227,6 +228,7 @@ func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
 	dec, err := events.Decide(l.state, c, l.clock.now())
 	if err != nil {
 		l.building.confirm = true
+		l.drain.retryAfter(err, l.clock.now())
 		return dec, nil, err
 	}
 	if len(dec.Events) == 0 {
@@ -239,6 +241,9 @@ func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
 			return dec, nil, fmt.Errorf("apply what was just decided: %w", err)
 		}
 		l.building.bytes += eventBytes(ev)
+		if ev.Kind == events.KindClaimed {
+			l.drain.left(1, ev.At)
+		}
 	}
 	l.building.events = append(l.building.events, dec.Events...)
 	dec.Events = nil

@@ -235,7 +235,9 @@ type StatsReply struct {
 	Types    []TypeStats `json:"types"`
 	Workers  int         `json:"workers"`
 	Rejected int64       `json:"rejected"`
-	Position Position    `json:"position"`
+	// MaxQueued bounds the items queued or waiting over all types; 0: no limit.
+	MaxQueued int      `json:"max_queued,omitempty"`
+	Position  Position `json:"position"`
 }
 
 // TypeStats counts a type's items.
@@ -247,6 +249,8 @@ type TypeStats struct {
 	Capacity int              `json:"capacity"`
 	Workers  int              `json:"workers"`
 	OldestMS int64            `json:"oldest_queued_ms,omitempty"`
+	// MaxQueued bounds the type's items queued or waiting; 0: no limit.
+	MaxQueued int `json:"max_queued,omitempty"`
 }
 
 // TypesReply lists the types and their settings.

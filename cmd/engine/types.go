@@ -39,7 +39,7 @@ func typesCommand(a *app) *cobra.Command {
 }
 
 func (a *app) printTypes(types []streamwright.TypeInfo) error {
-	rows := [][]string{{"TYPE", "CAPACITY", "LEASE", "TIMEOUT", "ATTEMPTS", "BACKOFF", "AGE STEP", "MAX PARAMS", "SET BY"}}
+	rows := [][]string{{"TYPE", "CAPACITY", "LEASE", "TIMEOUT", "ATTEMPTS", "BACKOFF", "AGE STEP", "MAX PARAMS", "LIMITS", "SET BY"}}
 	ms := func(n int64) string { return console.Span(time.Duration(n) * time.Millisecond) }
 	for _, t := range types {
 		if a.JSON {
@@ -52,7 +52,7 @@ func (a *app) printTypes(types []streamwright.TypeInfo) error {
 		b := s.Backoff
 		rows = append(rows, []string{
 			t.Type, strconv.Itoa(s.Capacity), ms(s.LeaseMS), ms(s.TimeoutMS), strconv.Itoa(int(s.MaxAttempts)),
-			fmt.Sprintf("%s ×%g to %s +%g%%", ms(b.InitialMS), b.Factor, ms(b.MaxMS), b.Jitter*100), ms(s.AgeStepMS), console.Count(s.MaxParams), t.Source,
+			fmt.Sprintf("%s ×%g to %s +%g%%", ms(b.InitialMS), b.Factor, ms(b.MaxMS), b.Jitter*100), ms(s.AgeStepMS), console.Count(s.MaxParams), limitsOf(s), t.Source,
 		})
 	}
 	switch {
@@ -71,7 +71,8 @@ func typesSetCommand(a *app) *cobra.Command {
 		Short: "Change settings of a type",
 		Long: "Changes settings of a type; the others stay. Settings that engine.toml names can't be changed here.\n\n" +
 			"Keys: " + strings.Join(slices.Sorted(maps.Keys(settingKinds)), ", ") + ".\n" +
-			"Durations are written as 90s or 5m, per_priority as JSON: '{\"9\":{\"max_attempts\":5}}'.",
+			"Durations are written as 90s or 5m, per_priority as JSON: '{\"9\":{\"max_attempts\":5}}', rates and queue_steps as JSON arrays\n" +
+			"(see docs/LIMITS.md), which replace those of before.",
 		Example: "  engine types set email capacity=20 timeout=2m backoff.initial=5s",
 		Args:    console.Args(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -101,6 +102,8 @@ const (
 	duration
 	fraction
 	document
+	words
+	list
 )
 
 // settingKinds are the keys of `types set`; a dot is a level of the JSON of
@@ -109,6 +112,7 @@ var settingKinds = map[string]settingKind{
 	"capacity": number, "lease": duration, "timeout": duration, "max_attempts": number, "age_step": duration,
 	"max_params_bytes": number, "backoff.initial": duration, "backoff.max": duration, "backoff.factor": fraction,
 	"backoff.jitter": fraction, "per_priority": document,
+	"max_queued": number, "queue_steps": list, "rates": list, "pool": words, "pool_weight": number, "group_by": words, "group_capacity": number,
 }
 
 // settingsPatch is the JSON object that KEY=VALUE arguments stand for.
@@ -154,6 +158,8 @@ func (k settingKind) parse(text string) (any, error) {
 			return nil, fmt.Errorf("%q is no number", text)
 		}
 		return f, nil
+	case words, list:
+		return k.parseLimit(text)
 	case document:
 		var overrides map[events.Priority]events.PriorityOverride
 		if err := json.Unmarshal([]byte(text), &overrides); err != nil {
