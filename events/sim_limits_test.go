@@ -87,7 +87,59 @@ func (s *sim) limited(before limitsBefore, dec Decision) {
 			}
 		case KindClaimed:
 			s.claimAllowed(before, ev)
+			it := s.oracle.items[ev.ID].cur
+			s.ratesKept(ev, AtDispatch, ev.Body.(*Claimed).Rates, func(per string) string {
+				if per == PerType {
+					return ""
+				}
+				return it.Group
+			})
+		case KindCreated:
+			cr := ev.Body.(*Created)
+			var taken []RateTaken
+			if cr.Terms != nil {
+				taken = cr.Rates
+			}
+			if s.oracle.items[ev.ID].cur.State != StateMerged {
+				s.ratesKept(ev, AtSubmit, taken, func(per string) string { return valueOf(per, cr.Tenant, cr.Labels) })
+			} else if len(taken) > 0 {
+				s.t.Fatalf("a merged item counts: %v", taken)
+			}
+		case KindTypeConfigured:
+			delete(s.rates, ev.Type)
 		}
+	}
+}
+
+// ratesKept holds what an event has taken of rate limits against the limits
+// that apply to it, and against a model of each key.
+func (s *sim) ratesKept(ev Event, at string, taken []RateTaken, value func(per string) string) {
+	set, _ := s.oracle.Settings(ev.Type)
+	n := 0
+	for _, r := range set.Rates {
+		v := value(r.Per)
+		if r.At != at || r.Per != PerType && v == "" {
+			continue
+		}
+		if n >= len(taken) || taken[n].Key != r.Key(v) {
+			s.t.Fatalf("%s took %v of %+v", ev.Kind, taken, set.Rates)
+		}
+		n++
+		if s.rates == nil {
+			s.rates = map[Type]map[string]*rateModel{}
+		}
+		if s.rates[ev.Type] == nil {
+			s.rates[ev.Type] = map[string]*rateModel{}
+		}
+		m := s.rates[ev.Type][r.Key(v)]
+		if m == nil {
+			m = &rateModel{}
+			s.rates[ev.Type][r.Key(v)] = m
+		}
+		s.must(m.allowed(r, ev.At))
+	}
+	if n != len(taken) {
+		s.t.Fatalf("%s took %v of %+v", ev.Kind, taken, set.Rates)
 	}
 }
 

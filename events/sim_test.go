@@ -33,6 +33,7 @@ type sim struct {
 	merges   map[ID]int
 	intake   uint64
 	newIDs   int
+	rates    map[Type]map[string]*rateModel // since the type was last configured
 }
 
 const tinyCache = 2
