@@ -43,10 +43,10 @@ func shrink(l *loop) {
 	}
 }
 
-func (c *chaos) submitTenants() {
+func (c *chaos) submitTenants(of int) {
 	cmds := make([]events.Command, 1+c.rng.IntN(6))
 	for i := range cmds {
-		cmds[i] = events.Submit{Type: "email", NewID: c.newID(), Tenant: "t" + strconv.Itoa(c.rng.IntN(12)), Priority: prio(events.Priority(4 + c.rng.IntN(2)))}
+		cmds[i] = events.Submit{Type: "email", NewID: c.newID(), Tenant: "t" + strconv.Itoa(c.rng.IntN(of)), Priority: prio(events.Priority(4 + c.rng.IntN(2)))}
 	}
 	c.ask(func(out []Outcome) {
 		for _, o := range out {
@@ -76,7 +76,7 @@ func TestChaosWithLimits(t *testing.T) {
 			for range 250 {
 				shrink(c.l)
 				if c.rng.IntN(4) == 0 {
-					c.submitTenants()
+					c.submitTenants(1 + int(seed%13)) // few: limits are reached; many: rings page
 				}
 				c.one()
 				c.rest()
