@@ -171,11 +171,11 @@ func (s *Service) stats(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	now := s.Core.Now()
-	reply := wire.StatsReply{Types: make([]wire.TypeStats, len(types)), Workers: alive(s.Core.Workers()), Rejected: meta.Rejected, Position: wire.PositionOf(meta.Applied)}
+	reply := wire.StatsReply{Types: make([]wire.TypeStats, len(types)), Workers: alive(s.Core.Workers()), Rejected: meta.Rejected, MaxQueued: s.MaxQueued, Position: wire.PositionOf(meta.Applied)}
 	for i, t := range types {
 		load := loads[t.Type]
 		st := wire.TypeStats{Type: string(t.Type), States: map[string]int64{}, Queued: map[int]int64{}, InFlight: load.InFlight, Capacity: t.Settings.Capacity, Workers: load.Workers,
-			Paused: t.Paused, Circuit: wire.FromCircuit("", t.Circuit)}
+			MaxQueued: t.Settings.MaxQueued, Paused: t.Paused, Circuit: wire.FromCircuit("", t.Circuit)}
 		if !load.Oldest.IsZero() {
 			st.OldestMS = max(now.Sub(load.Oldest).Milliseconds(), 0)
 		}

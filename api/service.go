@@ -49,6 +49,8 @@ type Config struct {
 	// OwnedByFile lists those settings of a type that engine.toml names and that
 	// wanted would change.
 	OwnedByFile func(t events.Type, wanted events.TypeSettings) []string
+	// MaxQueued is the engine's own limit of queued items, 0 for none.
+	MaxQueued int
 	// Full says why submissions must be refused for want of room; nil: they
 	// need not.
 	Full func() *Full

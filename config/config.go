@@ -21,6 +21,7 @@ type Config struct {
 	Types    map[events.Type]Type
 	// DedupHook is asked about submissions, if it has a subject.
 	DedupHook DedupHook
+	Pools     map[string]Pool
 }
 
 // Server is where and how the engine runs. Flags of the command line override
@@ -46,6 +47,8 @@ type Limits struct {
 	MinFreeBytes   int64 // free disk space below which submit requests are refused
 	LogMaxAge      time.Duration
 	LogMaxBytes    int64 // of all items' logs together
+	MaxQueued      int   // items queued or waiting, over all types; 0: no limit
+	QueueSteps     []events.QueueStep
 }
 
 // Workers is how the engine looks after workers that offer a probe.

@@ -49,7 +49,7 @@ func TestExampleFile(t *testing.T) {
 	if got := c.TypeDefaults(); !reflect.DeepEqual(got, events.DefaultTypeSettings()) {
 		t.Errorf("[defaults] gives %+v", got)
 	}
-	if got := c.TypeNames(); !slices.Equal(got, []events.Type{"checksum", "email", "resize-image"}) {
+	if got := c.TypeNames(); !slices.Equal(got, []events.Type{"checksum", "email", "resize-image", "summarise"}) {
 		t.Errorf("types %v", got)
 	}
 	email := c.Settings("email")

@@ -42,6 +42,8 @@ func (l *Limits) fields() []field {
 		size("min_free_bytes", &l.MinFreeBytes, "256MiB", "free disk space below which new work is refused (`unavailable`; plain publishes wait in the intake) and `/healthz` says so"),
 		duration("log_max_age", &l.LogMaxAge, "168h", "items' log records older than this are dropped"),
 		size("log_max_bytes", &l.LogMaxBytes, "1GiB", "bound of all items' logs together; the oldest are dropped"),
+		integer("max_queued", &l.MaxQueued, "no limit", "items queued or waiting, over all types, beyond which submissions are refused (`queue_full`); plain publishes wait in the intake"),
+		steps("queue_steps", &l.QueueSteps, "none", stepsDoc),
 	}
 }
 
@@ -65,6 +67,7 @@ func (p *Patch) fields() []field {
 	}
 	own = append(own, p.Run.fields()...)
 	own = append(own, p.protectionFields()...)
+	own = append(own, p.Limits.fields()...)
 	return append(own, field{key: "priority", kind: "table", each: "priority",
 		doc: "what items of one priority have differently: `timeout`, `max_attempts`, `backoff`", table: p.priority})
 }
@@ -135,6 +138,7 @@ func (c *Config) fields() []field {
 		fixed("worker_circuit", "when a worker that fails everything is left out for a while", c.WorkerCircuit.workerFields()),
 		fixed("dedup_hook", "whom to ask, over NATS, whether a submission is the same as another (docs/IDENTITY.md)", c.DedupHook.fields()),
 		fixed("defaults", "settings of every type that has no own", c.Defaults.fields()),
+		{key: "pools", kind: "table", each: "pool", doc: "slots that types share", table: c.poolFields},
 		{key: "types", kind: "table", each: "type", doc: "settings of one type", table: c.typeFields},
 	}
 }

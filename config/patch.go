@@ -23,6 +23,7 @@ type Patch struct {
 	DedupPolicy *events.DedupPolicy
 	DedupWindow *time.Duration
 	Run         RunPatch
+	Limits      LimitsPatch
 	PerPriority map[events.Priority]RunPatch
 }
 
@@ -59,6 +60,7 @@ func (p Patch) Apply(base events.TypeSettings) events.TypeSettings {
 	}
 	s.Backoff = p.Run.Backoff.apply(s.Backoff)
 	p.applyProtection(&s)
+	p.Limits.apply(&s)
 	if len(p.PerPriority) == 0 {
 		return s
 	}
@@ -120,6 +122,7 @@ func (p Patch) Named() []string {
 	add("dedup_window", p.DedupWindow != nil)
 	p.Run.named("", add)
 	p.namedProtection(add)
+	p.Limits.named(add)
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
 		p.PerPriority[prio].named("priority."+strconv.Itoa(int(prio))+".", add)
 	}
@@ -167,6 +170,9 @@ func (p Patch) split() []Patch {
 		add(Patch{Run: r})
 	}
 	p.splitProtection(add)
+	for _, l := range p.Limits.split() {
+		add(Patch{Limits: l})
+	}
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
 		for _, r := range p.PerPriority[prio].split() {
 			add(Patch{PerPriority: map[events.Priority]RunPatch{prio: r}})

@@ -16,6 +16,8 @@ func Table() string {
 			section(&b, "["+f.key+"]", f.doc, fields)
 		}
 	}
+	pool, _ := c.poolFields("")
+	section(&b, "[pools.NAME]", "slots that the types which name the pool share", pool)
 	var t Type
 	section(&b, "[types.NAME]", "what `[defaults]` has, for one type, and", t.fields()[len(t.Patch.fields()):])
 	var e Exec

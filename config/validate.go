@@ -47,6 +47,7 @@ func (c Config) Validate() error {
 	c.Workers.check(&ch)
 	c.checkWorkerCircuit(&ch)
 	c.DedupHook.check(&ch)
+	c.checkLimits(&ch)
 	c.checkDefaults(&ch)
 	ch.in("types", int64(len(c.Types)), 0, events.MaxTypes)
 	for _, name := range c.TypeNames() {
@@ -115,6 +116,7 @@ func (p Patch) check(c *checker, at string) {
 	if p.Capacity != nil {
 		c.in(at+".capacity", int64(*p.Capacity), 1, events.MaxCapacity)
 	}
+	p.Limits.check(c, at)
 	c.span(at+".lease", p.Lease, events.MinLease, events.MaxLease)
 	c.span(at+".age_step", p.AgeStep, time.Millisecond, events.MaxDelay)
 	if p.MaxParams != nil {

@@ -263,8 +263,8 @@ func (c *chaos) finish() {
 	c.log.Script()
 	c.granted, c.steps = nil, nil
 	c.settle()
-	c.register("w9", 4, nil, "email")
 	for range 400 {
+		c.register("w9", 4, nil, "email") // again and again, or it would be gone
 		c.tick(30 * time.Second)
 		for m := c.world.pull(laneKey{"email", ""}); m != nil; m = c.world.pull(laneKey{"email", ""}) {
 			c.run(m, "w9")

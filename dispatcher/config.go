@@ -67,11 +67,12 @@ type Config struct {
 
 	// Defaults are the settings of types that are first seen.
 	Defaults events.TypeSettings
+	// Limits are the engine's own: of all queues together, the pools, the circuit
+	// of workers.
+	Limits events.Limits
 	// FileTypes lay the settings that engine.toml names over those that the log
 	// has for a type (or Defaults); what differs is recorded at start.
 	FileTypes map[events.Type]func(events.TypeSettings) events.TypeSettings
-	// Limits are the settings of the engine as a whole that decisions look at.
-	Limits events.Limits
 	// MaxParams is the largest params that any type takes, in bytes; it bounds
 	// the messages of the intake stream. 0: the default bound.
 	MaxParams int
@@ -195,8 +196,8 @@ func (c Config) Validate() error {
 	if err := c.Defaults.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("dispatcher: default settings: %w", err))
 	}
-	if err := c.Limits.WorkerCircuit.ValidateWorker(); err != nil {
-		errs = append(errs, fmt.Errorf("dispatcher: circuit of workers: %w", err))
+	if err := errors.Join(c.Limits.WorkerCircuit.ValidateWorker(), c.Limits.Validate()); err != nil {
+		errs = append(errs, fmt.Errorf("dispatcher: limits: %w", err))
 	}
 	if n := len(c.FileTypes); n > events.MaxTypes {
 		errs = append(errs, fmt.Errorf("dispatcher: the file sets %d types: at most %d", n, events.MaxTypes))

@@ -26,6 +26,9 @@ func (l *loop) dispatch() error {
 		return nil
 	}
 	for t := range l.dirty {
+		if l.pools.of(t) != nil {
+			continue
+		}
 		again, err := l.dispatchType(t, now)
 		if err != nil {
 			return err
@@ -34,41 +37,66 @@ func (l *loop) dispatch() error {
 			delete(l.dirty, t)
 		}
 	}
-	return nil
+	return l.dispatchPools(now)
+}
+
+// typeDispatch is the dispatching of a type's ready items at one moment.
+type typeDispatch struct {
+	typ  events.Type
+	set  events.TypeSettings
+	pick picking
+}
+
+func (l *loop) dispatchOf(t events.Type, now time.Time) *typeDispatch {
+	td := &typeDispatch{typ: t, pick: picking{typ: t, now: now}}
+	td.set, _ = l.state.Settings(t)
+	if !l.cfg.scores(t) { // else the score has said all
+		td.pick.ageStep = td.set.AgeStep()
+	}
+	ahead := prefetch
+	if l.pools.of(t) != nil {
+		ahead = 1 // what waits for a busy worker would keep a slot from others
+	}
+	td.pick.admits = func(lane string) bool {
+		key := laneKey{t, lane}
+		return l.table.byLane[key] < min(l.table.held.away[key]+ahead*l.laneSlots(key), maxPending)
+	}
+	td.pick.blocked = l.groupBlocked(t, &td.set, now)
+	return td
 }
 
 // dispatchType sends a type's ready items as long as there is room. again says
 // that it stopped for something that will pass by itself.
 func (l *loop) dispatchType(t events.Type, now time.Time) (again bool, err error) {
-	set, _ := l.state.Settings(t)
-	admits := func(lane string) bool {
-		key := laneKey{t, lane}
-		return l.table.byLane[key] < min(l.table.held.away[key]+prefetch*l.laneSlots(key), maxPending)
+	td := l.dispatchOf(t, now)
+	for sent := true; sent && err == nil; {
+		sent, again, err = l.dispatchOne(td)
 	}
-	left, limited, err := l.admitted(t)
-	if err != nil {
-		return false, err
+	return again, err
+}
+
+// dispatchOne sends the item of a type that goes next, if there is one and
+// room for it.
+func (l *loop) dispatchOne(td *typeDispatch) (sent, again bool, err error) {
+	if l.table.byType[td.typ] >= td.set.Capacity {
+		return false, false, nil
 	}
-	for l.table.byType[t] < set.Capacity && (!limited || left > 0) {
-		left--
-		if l.table.total() >= l.cfg.MaxRunning {
-			return true, nil
-		}
-		step := set.AgeStep()
-		if l.cfg.scores(t) {
-			step = 0 // the score has said all
-		}
-		b, ok, stalled, err := l.ready.best(t, step, now, admits)
-		if err != nil || !ok {
-			l.stalled = l.stalled || stalled
-			return stalled, err
-		}
-		b.win.remove(b.key)
-		if err := l.push(b.key.ID, b.lane, set, now); err != nil {
-			return false, err
-		}
+	if l.table.total() >= l.cfg.MaxRunning {
+		return false, true, nil
 	}
-	return false, nil
+	if left, limited, err := l.admitted(td.typ); err != nil || limited && left <= 0 {
+		return false, false, err
+	}
+	if blocked, err := l.typeBlocked(td.typ, &td.set, td.pick.now); blocked || err != nil {
+		return false, false, err
+	}
+	b, ok, stalled, err := l.ready.best(td.pick)
+	if err != nil || !ok {
+		l.stalled = l.stalled || stalled
+		return false, stalled, err
+	}
+	b.take()
+	return true, false, l.push(b.key.ID, b.lane, td.set, td.pick.now)
 }
 
 // push sends one item to its lane under a fresh token.
@@ -85,7 +113,7 @@ func (l *loop) push(id events.ID, lane string, set events.TypeSettings, now time
 		return err
 	}
 	l.tokens++
-	d := &dispatched{id: id, token: events.NewToken(l.state.Meta().Epoch, l.tokens), typ: it.Type, lane: lane, at: now}
+	d := &dispatched{id: id, token: events.NewToken(l.state.Meta().Epoch, l.tokens), typ: it.Type, lane: lane, group: it.Group, at: now}
 	l.table.add(d)
 	l.out.push(it, params, d.token, set.Lease(), lane)
 	if l.nextAck.IsZero() {

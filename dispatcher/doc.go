@@ -54,7 +54,9 @@
 // a batch holds at most eventlog.MaxAppend events and about maxBatchBytes; at
 // most MaxUnprojected batches may be appended and not projected; a ready or
 // timer window holds at most windowMax keys and pages the rest in from the
-// projection's index. At each bound the loop stops taking in, and the pressure
+// projection's index; a queue with groups holds maxGroups of them with maxKeys
+// each, and at most maxHolds groups are remembered as held by a limit. While the
+// engine's own queue limit is reached the intake is not read. At each bound the loop stops taking in, and the pressure
 // reaches the publishers. No single turn of the loop is long: maxDue timers,
 // maxPages pages.
 //

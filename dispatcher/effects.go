@@ -64,13 +64,12 @@ func (l *loop) tableFollows(before, after *events.Item) {
 	switch {
 	case run && (after.State == events.StateClaimed || after.State == events.StateRunning):
 		if !d.claimed {
-			l.table.claim(d, after.Worker)
-			d.heard = l.clock.now()
+			l.table.claim(d, after.Worker, l.clock.now())
+			l.roomChanged(d.typ, d.group)
 		}
 	case run && after.State == events.StateCancelled:
 		// The slot is the worker's until it lets go.
-		l.table.claim(d, after.Worker)
-		d.heard = l.clock.now()
+		l.table.claim(d, after.Worker, l.clock.now())
 		l.table.linger(d)
 		l.out.control(d.worker, wire.Control{Cancel: []wire.RunRef{{ID: d.id.String(), Token: d.token.String()}}})
 	case !run && after.State == events.StateQueued && !moved(before, after):
@@ -94,6 +93,7 @@ func moved(before, after *events.Item) bool {
 func (l *loop) letGo(d *dispatched) {
 	l.table.remove(d)
 	l.dirty[d.typ] = true
+	l.roomChanged(d.typ, d.group)
 }
 
 // unclaimed reports whether a dispatch can still be claimed. A claim counts

@@ -76,15 +76,18 @@ func (l *loop) withdrawIf(match func(*dispatched) bool) error {
 	return nil
 }
 
-// heldBack puts back a dispatch whose claim was refused by a pause or a circuit.
+// heldBack takes back a dispatch whose claim was refused by a pause, a circuit,
+// or for want of room. It goes out again once the checks at dispatch let it.
 func (l *loop) heldBack(d *dispatched, cmd events.Command, refusal error) error {
 	claim, is := cmd.(events.Claim)
-	code := events.CodeOf(refusal)
-	if d == nil || !is || d.id != claim.ID || code != events.CodePaused && code != events.CodeCircuitOpen {
+	if d == nil || !is || d.id != claim.ID {
 		return nil
 	}
-	_, err := l.putBack(d)
-	return err
+	switch events.CodeOf(refusal) {
+	case events.CodePaused, events.CodeCircuitOpen, events.CodeRateLimited, events.CodeAtCapacity:
+		return l.takeBack(d)
+	}
+	return nil
 }
 
 // dueCircuits half opens the circuits whose time has come, as far as the batch

@@ -23,15 +23,6 @@ type held struct {
 
 func newHeld() held { return held{by: map[holder]int{}, away: map[laneKey]int{}} }
 
-// claim notes who runs a dispatch.
-func (t *table) claim(d *dispatched, w events.WorkerID) {
-	if d.claimed {
-		return
-	}
-	d.claimed, d.worker = true, w
-	t.held.count(d, 1)
-}
-
 func (h *held) count(d *dispatched, by int) {
 	k := holder{laneKey{d.typ, d.lane}, d.worker}
 	if h.by[k] += by; h.by[k] == 0 {

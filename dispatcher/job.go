@@ -125,6 +125,8 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 type backlog struct {
 	jobs []job
 	next int // commands of jobs[0] that are decided
+	// held, if set, says that no further command may be decided for now.
+	held func() bool
 }
 
 func (q *backlog) room() bool { return len(q.jobs) < maxPendingJobs }

@@ -20,6 +20,7 @@ type ackWait struct {
 func (l *loop) typesChanged(changed []events.TypeInfo) {
 	for _, t := range changed {
 		l.dirty[t.Type] = true // its capacity may be another
+		l.limitsMayHaveChanged(t)
 		lease := t.Settings.Lease()
 		w, known := l.leases[t.Type]
 		switch {

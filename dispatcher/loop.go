@@ -30,6 +30,9 @@ type loop struct {
 	registry *registry
 	out      outside
 	table    *table
+	holds    *holds
+	pools    pools
+	marks    map[events.Type]string // of each type's limits, to see them change
 	ready    *readyQueues
 	timers   *window[projector.TimerKey]
 	leases   map[events.Type]ackWait // of the types' consumers
@@ -44,6 +47,7 @@ type loop struct {
 
 	urgent      backlog // reports, and whatever else is small
 	bulk        backlog // submissions, of which there may be any number
+	inflow      backlog // those of the intake stream, which wait while the engine's queue is full
 	building    *batch
 	spare       []events.Event // room for the next batch's, used again
 	appending   bool
@@ -52,6 +56,7 @@ type loop struct {
 	acks        []pushAck  // reused
 	late        []expiry   // expired leases that found no room in the batch
 
+	drain    drain
 	stalled  bool      // a ready queue's next page is still to be read
 	hold     time.Time // nothing is dispatched before, after a push has failed
 	holdFor  time.Duration
@@ -114,9 +119,9 @@ func (l *loop) run(ctx context.Context) error {
 		}
 		if !l.closing && l.bulk.room() {
 			bulk = l.submits
-			if !l.paused.Load() {
-				intake = l.intake
-			}
+		}
+		if !l.closing && l.inflow.room() && !l.paused.Load() && !l.state.QueueFull() {
+			intake = l.intake
 		}
 		select {
 		case j := <-urgent:
@@ -124,7 +129,7 @@ func (l *loop) run(ctx context.Context) error {
 		case j := <-bulk:
 			l.bulk.take(j, l.submits)
 		case j := <-intake:
-			l.bulk.take(j, l.intake)
+			l.inflow.take(j, l.intake)
 		case r := <-l.results:
 			if err := l.onAppended(r); err != nil {
 				return err
@@ -181,7 +186,7 @@ func (l *loop) moreFollowUps() error {
 
 func (l *loop) idle() bool {
 	return !l.appending && len(l.unprojected) == 0 && len(l.building.events) == 0 && len(l.building.done) == 0 &&
-		len(l.urgent.jobs) == 0 && len(l.bulk.jobs) == 0
+		len(l.urgent.jobs) == 0 && len(l.bulk.jobs) == 0 && (len(l.inflow.jobs) == 0 || l.state.QueueFull())
 }
 
 // room reports whether another decision fits into the batch being built.
@@ -202,13 +207,19 @@ func (l *loop) roomFor(need, most int) bool {
 // submissions, so neither do they starve those.
 func (l *loop) decidePending() error {
 	most := eventlog.MaxAppend
-	if len(l.bulk.jobs) > 0 {
+	if len(l.bulk.jobs) > 0 || len(l.inflow.jobs) > 0 {
 		most -= most / 4
 	}
 	if err := l.decideJobs(&l.urgent, most); err != nil {
 		return err
 	}
-	return l.decideJobs(&l.bulk, eventlog.MaxAppend)
+	if most = eventlog.MaxAppend; len(l.inflow.jobs) > 0 {
+		most -= most / 8 // requests and the intake don't starve each other either
+	}
+	if err := l.decideJobs(&l.bulk, most); err != nil {
+		return err
+	}
+	return l.decideJobs(&l.inflow, eventlog.MaxAppend)
 }
 
 // decideJobs decides jobs, in order, until the batch has most events.
@@ -221,7 +232,7 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 					return err
 				}
 			}
-			if !l.roomFor(need(j, q.next), most) {
+			if !l.roomFor(need(j, q.next), most) || (q.held != nil && q.held()) {
 				return nil
 			}
 			if err := j.decide(l, q.next); err != nil {
@@ -243,6 +254,7 @@ func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
 	dec, err := events.Decide(l.state, c, l.clock.now())
 	if err != nil {
 		l.building.confirm = true
+		l.drain.retryAfter(err, l.clock.now())
 		return dec, nil, err
 	}
 	if len(dec.Events) == 0 {
@@ -264,6 +276,9 @@ func (l *loop) apply(dec *events.Decision) error {
 			return fmt.Errorf("apply what was just decided: %w", err)
 		}
 		l.building.bytes += eventBytes(ev)
+		if ev.Kind == events.KindClaimed {
+			l.drain.left(1, ev.At)
+		}
 	}
 	l.building.events = append(l.building.events, dec.Events...)
 	dec.Events = nil
@@ -357,7 +372,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.stalled || l.timers.wantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.nextCircuit()} {
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.nextCircuit(), l.holds.next()} {
 		at = sooner(at, t)
 	}
 	if len(l.dirty) > 0 {

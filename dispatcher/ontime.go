@@ -28,6 +28,7 @@ func (l *loop) onTime() error {
 	if err := l.lateExpiries(); err != nil {
 		return err
 	}
+	l.endHolds(now)
 	if passed(l.nextWorker, now) {
 		l.nextWorker = l.registry.expire(now)
 	}

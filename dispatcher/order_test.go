@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -250,7 +251,7 @@ func (s *sim) heldKeys() (n int) {
 		for _, ln := range lanes {
 			for _, w := range ln.levels {
 				if w != nil {
-					n += w.set.Len()
+					w.eachWindow(func(w *window[projector.ReadyKey]) { n += w.set.Len() })
 				}
 			}
 		}

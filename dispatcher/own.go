@@ -121,14 +121,15 @@ func (f *follower) commit() error {
 
 // newLoop builds the loop of an ownership that begins behind last.
 func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg *registry, out outside, sig *signals) (*loop, error) {
-	t := newTable()
-	ready, err := newReadyQueues(cfg.Store, t)
+	t, h := newTable(), newHolds()
+	ready, err := newReadyQueues(cfg.Store, t, h)
 	if err != nil {
 		return nil, err
 	}
 	l := &loop{
 		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
-		table: t, ready: ready, timers: newWindow(projector.TimerKey.Less), slots: map[laneKey]int{}, dirty: map[events.Type]bool{}, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
+		table: t, holds: h, ready: ready, timers: newWindow(projector.TimerKey.Less), slots: map[laneKey]int{}, dirty: map[events.Type]bool{},
+		marks: map[events.Type]string{}, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
 		building: &batch{}, appended: last, leases: map[events.Type]ackWait{},
 		nextSweep: clk.now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
 		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
@@ -144,8 +145,11 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 		if state.Gate(t).Stopped {
 			l.stopped[t] = true
 		}
+		l.marks[t] = limitsMark(set)
 	}
 	reg.bench(state.Benched())
+	l.inflow.held = state.QueueFull
+	l.findPools()
 	ready.newLane, ready.unprojected, ready.prefetch = l.newLane, l.eachUnprojected, l.prefetch
 	l.noteIntake(state.Meta().IntakeSeq)
 	if j := fileSettings(cfg, state); j.len() > 0 {
@@ -177,7 +181,7 @@ func fileSettings(cfg *Config, state *events.State) *commandJob {
 func (l *loop) adoptRuns(now time.Time) error {
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
 		err := l.cfg.Store.InState(state, func(it *events.Item) error {
-			l.table.add(&dispatched{id: it.ID, token: it.Token, typ: it.Type, lane: it.Lane(), at: now, claimed: true, worker: it.Worker, orphan: true, heard: now})
+			l.table.add(&dispatched{id: it.ID, token: it.Token, typ: it.Type, lane: it.Lane(), group: it.Group, at: now, claimed: true, worker: it.Worker, orphan: true, heard: now})
 			return nil
 		})
 		if err != nil {

@@ -16,12 +16,15 @@ const maxPages = 8
 
 const levels = int(events.MaxPriority) + 1
 
-// readyQueues are the queues of what may run, a window for each type, lane and
-// priority. Owned by the loop.
+// readyQueues are the queues of what may run, one for each type, lane and
+// priority: a window as long as its items have no groups, else a ring of
+// groups. Owned by the loop.
 type readyQueues struct {
 	types map[events.Type]map[string]*lane
 	index readyIndex
 	table *table
+	holds *holds
+	most  int // groups of a ring in memory
 	// newLane, if set, is told of a lane with capabilities that is first used.
 	newLane func(events.Type, string)
 	// unprojected, if set, calls fn for the changes that the index may not show
@@ -33,32 +36,48 @@ type readyQueues struct {
 
 // readyIndex is the projection's ordered index of queued items.
 type readyIndex interface {
-	Ready(t events.Type, lane string, p events.Priority, behind projector.ReadyKey, limit int) ([]projector.ReadyEntry, error)
+	Ready(t events.Type, lane string, p events.Priority, group string, behind projector.ReadyKey, limit int) ([]projector.ReadyEntry, error)
+	ReadyGroups(q projector.ReadyQueue, behind string, fromStart bool, limit int) ([]string, error)
 	ReadyQueues() ([]projector.ReadyQueue, error)
 }
 
 // lane holds the levels of a type's lane. A level is nil until something has
 // been queued at its priority.
 type lane struct {
-	levels [levels]*window[projector.ReadyKey]
+	levels [levels]*level
+}
+
+// level is one queue. It has a window while all its items are of the empty
+// group, which costs nothing beyond the order itself; else a ring.
+type level struct {
+	q     projector.ReadyQueue
+	plain *window[projector.ReadyKey] // nil: ring
+	ring  *ring                       // nil: plain
 }
 
 // newReadyQueues finds out which queues the index has.
-func newReadyQueues(index readyIndex, t *table) (*readyQueues, error) {
-	r := &readyQueues{types: map[events.Type]map[string]*lane{}, index: index, table: t}
+func newReadyQueues(index readyIndex, t *table, h *holds) (*readyQueues, error) {
+	r := &readyQueues{types: map[events.Type]map[string]*lane{}, index: index, table: t, holds: h, most: maxGroups}
 	queues, err := index.ReadyQueues()
 	if err != nil {
 		return nil, err
 	}
 	for _, q := range queues {
-		r.window(q.Type, q.Lane, q.Priority).complete = false
+		lv := r.level(q.Type, q.Lane, q.Priority)
+		named, err := index.ReadyGroups(q, "", false, 1)
+		if err != nil {
+			return nil, err
+		}
+		if lv.plain.complete = false; len(named) > 0 {
+			lv.plain, lv.ring = nil, newRing(r.most)
+		}
 	}
 	return r, nil
 }
 
-// window returns a queue's window. One that is new is complete: the index has
-// nothing that it does not know.
-func (r *readyQueues) window(t events.Type, laneName string, p events.Priority) *window[projector.ReadyKey] {
+// level returns a queue. One that is new is complete: the index has nothing
+// that it does not know.
+func (r *readyQueues) level(t events.Type, laneName string, p events.Priority) *level {
 	lanes := r.types[t]
 	if lanes == nil {
 		lanes = map[string]*lane{}
@@ -72,76 +91,147 @@ func (r *readyQueues) window(t events.Type, laneName string, p events.Priority) 
 			r.newLane(t, laneName)
 		}
 	}
-	w := ln.levels[p]
-	if w == nil {
-		w = newWindow(projector.ReadyKey.Less)
-		w.complete = true
-		ln.levels[p] = w
+	lv := ln.levels[p]
+	if lv == nil {
+		lv = &level{q: projector.ReadyQueue{Type: t, Lane: laneName, Priority: p}, plain: newWindow(projector.ReadyKey.Less)}
+		lv.plain.complete = true
+		ln.levels[p] = lv
 	}
-	return w
+	return lv
 }
 
 func (r *readyQueues) insert(it *events.Item) {
-	r.window(it.Type, it.Lane(), it.Priority).insert(projector.ReadyKeyOf(it))
+	lv := r.level(it.Type, it.Lane(), it.Priority)
+	if lv.ring == nil {
+		if it.Group == "" {
+			lv.plain.insert(projector.ReadyKeyOf(it))
+			return
+		}
+		lv.toRing(r.most)
+	}
+	lv.ring.insert(it.Group, projector.ReadyKeyOf(it), r.holds.keeps(it.Type, it.Group, lv.ring))
 }
 
 func (r *readyQueues) remove(it *events.Item) {
-	r.window(it.Type, it.Lane(), it.Priority).remove(projector.ReadyKeyOf(it))
+	lv := r.level(it.Type, it.Lane(), it.Priority)
+	switch {
+	case lv.ring != nil:
+		lv.ring.remove(it.Group, projector.ReadyKeyOf(it))
+	case it.Group == "":
+		lv.plain.remove(projector.ReadyKeyOf(it))
+	}
 }
 
 // head is the first item of one queue.
 type head struct {
 	key   projector.ReadyKey
 	win   *window[projector.ReadyKey]
+	lv    *level
+	group string
 	score time.Duration
 	lane  string
 }
 
+// take takes the item out of its queue. Its group has had its turn.
+func (b *head) take() {
+	b.win.remove(b.key)
+	if b.lv.ring != nil {
+		b.lv.ring.served(b.group)
+	}
+}
+
+// picking is what the choice of a type's next item goes by.
+type picking struct {
+	typ     events.Type
+	ageStep time.Duration
+	now     time.Time
+	// admits says which lanes have room.
+	admits func(lane string) bool
+	// blocked, if set, says of a group of a ring whether it must be passed over,
+	// and remembers it then.
+	blocked func(rg *ring, group string) (bool, error)
+	pages   int // read so far
+}
+
+// more counts a page, and reports whether it may still be read.
+func (p *picking) more() bool {
+	p.pages++
+	return p.pages <= maxPages
+}
+
 // best returns the item of a type that goes next, among the lanes that admit
 // one: the highest of priority × ageStep + time waited, over the heads of the
-// queues. Within a queue all items age alike, so its head is its best, and the
-// cost does not depend on how many wait. stalled says that a queue's next page
-// is still to be read.
-func (r *readyQueues) best(t events.Type, ageStep time.Duration, now time.Time, admits func(lane string) bool) (b head, ok, stalled bool, err error) {
-	pages := 0
-	for name, ln := range r.types[t] {
-		if !admits(name) {
+// queues. Within a queue all items age alike, so its head (that of the group
+// whose turn it is) is its best, and the cost does not depend on how many wait.
+// stalled says that a queue's next page is still to be read.
+func (r *readyQueues) best(pick picking) (b head, ok, stalled bool, err error) {
+	for name, ln := range r.types[pick.typ] {
+		if !pick.admits(name) {
 			continue
 		}
-		for p, w := range ln.levels {
-			if w == nil {
+		for p, lv := range ln.levels {
+			if lv == nil {
 				continue
 			}
-			for w.wantsPage() {
-				if pages++; pages > maxPages {
-					return head{}, false, true, nil
-				}
-				if err := r.page(projector.ReadyQueue{Type: t, Lane: name, Priority: events.Priority(p)}, w, now); err != nil {
-					return head{}, false, false, err
-				}
+			win, group, err := r.turn(lv, &pick)
+			if err != nil {
+				return head{}, false, false, err
 			}
-			k, has := w.min()
+			if pick.pages > maxPages {
+				return head{}, false, true, nil
+			}
+			if win == nil {
+				continue
+			}
+			k, has := win.min()
 			if !has {
 				continue
 			}
-			score := time.Duration(p)*ageStep + time.Duration(now.UnixNano()-k.OrderAt)
+			score := time.Duration(p)*pick.ageStep + time.Duration(pick.now.UnixNano()-k.OrderAt)
 			if !ok || score > b.score {
-				b, ok = head{key: k, win: w, score: score, lane: name}, true
+				b, ok = head{key: k, win: win, lv: lv, group: group, score: score, lane: name}, true
 			}
 		}
 	}
 	return b, ok, false, nil
 }
 
-// page takes the next part of a queue from the index. REQUIRES: the projection
-// has all whose effects the loop has seen.
-func (r *readyQueues) page(q projector.ReadyQueue, w *window[projector.ReadyKey], now time.Time) error {
-	entries, err := r.index.Ready(q.Type, q.Lane, q.Priority, w.horizon, maxScan)
+// turn is the window that a level's next item is in, and its group; nil if none
+// has any, or the pages have run out.
+func (r *readyQueues) turn(lv *level, pick *picking) (*window[projector.ReadyKey], string, error) {
+	if lv.ring != nil {
+		g, err := r.nextGroup(lv, pick)
+		if g != nil || err != nil || lv.ring != nil {
+			if g == nil {
+				return nil, "", err
+			}
+			return g.win, g.name, nil
+		}
+	}
+	for lv.plain.wantsPage() {
+		if !pick.more() {
+			return nil, "", nil
+		}
+		if err := r.page(lv.q, "", lv.plain, pick.now); err != nil {
+			return nil, "", err
+		}
+	}
+	return lv.plain, "", nil
+}
+
+// page takes the next part of a group of a queue from the index. REQUIRES: the
+// projection has all whose effects the loop has seen.
+func (r *readyQueues) page(q projector.ReadyQueue, group string, w *window[projector.ReadyKey], now time.Time) error {
+	scan, size := maxScan, windowPage
+	if w.most < windowMax {
+		scan, size = groupScan, groupPage
+	}
+	entries, err := r.index.Ready(q.Type, q.Lane, q.Priority, group, w.horizon, scan)
 	if err != nil {
 		return err
 	}
 	var keys []projector.ReadyKey
-	last, end := w.horizon, len(entries) < maxScan
+	last, end := w.horizon, len(entries) < scan
 	for _, e := range entries {
 		if e.OrderAt > now.UnixNano() {
 			// All behind it are for later too: their timers bring them in.
@@ -152,7 +242,7 @@ func (r *readyQueues) page(q projector.ReadyQueue, w *window[projector.ReadyKey]
 		if e.AvailableAt.After(now) || r.table.current(e.ID) != 0 {
 			continue
 		}
-		if keys = append(keys, e.ReadyKey); len(keys) == windowPage {
+		if keys = append(keys, e.ReadyKey); len(keys) == size {
 			end = false
 			break
 		}
@@ -164,17 +254,17 @@ func (r *readyQueues) page(q projector.ReadyQueue, w *window[projector.ReadyKey]
 		}
 	}
 	if r.unprojected != nil {
-		r.unprojected(func(before, after *events.Item) { r.amend(q, w, before, after, now) })
+		r.unprojected(func(before, after *events.Item) { r.amend(q, group, w, before, after, now) })
 	}
 	return nil
 }
 
 // amend brings a page up to date by a change that the index may not show yet.
-func (r *readyQueues) amend(q projector.ReadyQueue, w *window[projector.ReadyKey], before, after *events.Item, now time.Time) {
-	if queueOf(before) == q {
+func (r *readyQueues) amend(q projector.ReadyQueue, group string, w *window[projector.ReadyKey], before, after *events.Item, now time.Time) {
+	if queueOf(before) == q && before.Group == group {
 		w.remove(projector.ReadyKeyOf(before))
 	}
-	if queueOf(after) == q && !after.AvailableAt.After(now) && r.table.current(after.ID) == 0 {
+	if queueOf(after) == q && after.Group == group && !after.AvailableAt.After(now) && r.table.current(after.ID) == 0 {
 		w.insert(projector.ReadyKeyOf(after))
 	}
 }
@@ -190,14 +280,25 @@ func queueOf(it *events.Item) projector.ReadyQueue {
 // oldest is the first place among a type's items in memory, zero for none.
 func (r *readyQueues) oldest(t events.Type) (first time.Time) {
 	for _, ln := range r.types[t] {
-		for _, w := range ln.levels {
-			if w == nil {
+		for _, lv := range ln.levels {
+			if lv == nil {
 				continue
 			}
-			if k, ok := w.min(); ok && (first.IsZero() || k.OrderAt < first.UnixNano()) {
-				first = time.Unix(0, k.OrderAt).UTC()
-			}
+			lv.eachWindow(func(w *window[projector.ReadyKey]) {
+				if k, ok := w.min(); ok && (first.IsZero() || k.OrderAt < first.UnixNano()) {
+					first = time.Unix(0, k.OrderAt).UTC()
+				}
+			})
 		}
 	}
 	return first
+}
+
+// eachWindow calls fn with the windows of a level.
+func (lv *level) eachWindow(fn func(*window[projector.ReadyKey])) {
+	if lv.ring == nil {
+		fn(lv.plain)
+		return
+	}
+	lv.ring.groups.Scan(func(g *group) bool { fn(g.win); return true })
 }

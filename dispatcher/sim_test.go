@@ -162,7 +162,7 @@ func (s *sim) settle() {
 func (s *sim) step() (moved bool, err error) {
 	l := s.l
 	if j := s.nextIntake(); j != nil {
-		l.bulk.jobs = append(l.bulk.jobs, j)
+		l.inflow.jobs = append(l.inflow.jobs, j)
 	}
 	select {
 	case <-l.signals.wake:
@@ -172,7 +172,7 @@ func (s *sim) step() (moved bool, err error) {
 		moved = true
 	default:
 	}
-	pending := len(l.urgent.jobs) + len(l.bulk.jobs)
+	pending := len(l.urgent.jobs) + len(l.bulk.jobs) + len(l.inflow.jobs)
 	s.stage("decide")
 	if s.l != l {
 		return true, nil
@@ -180,7 +180,7 @@ func (s *sim) step() (moved bool, err error) {
 	if err := l.step(); err != nil {
 		return true, err
 	}
-	moved = moved || pending != len(l.urgent.jobs)+len(l.bulk.jobs)
+	moved = moved || pending != len(l.urgent.jobs)+len(l.bulk.jobs)+len(l.inflow.jobs)
 	var stages []func() error
 	if len(l.toAppend) > 0 {
 		stages = append(stages, func() error { return s.append(<-l.toAppend) })

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -41,6 +42,26 @@ func (s *sim) consistent() error {
 		lanes[laneKey{d.typ, d.lane}]++
 		if tok != d.token || (t.byID[d.id] != d && !d.lingering) {
 			return fmt.Errorf("dispatch %s of %s is in the table under another name", d.token, d.id)
+		}
+	}
+	groups, unclaimed := map[groupKey]groupLoad{}, map[events.Type]int{}
+	for _, d := range t.byToken {
+		load := groups[groupKey{d.typ, d.group}]
+		load.all++
+		if !d.claimed {
+			load.unclaimed++
+			unclaimed[d.typ]++
+		}
+		if d.group != "" {
+			groups[groupKey{d.typ, d.group}] = load
+		}
+	}
+	if !maps.Equal(t.byGroup, groups) {
+		return fmt.Errorf("groups count %v, have %v", t.byGroup, groups)
+	}
+	for typ, n := range t.unclaimed {
+		if n != unclaimed[typ] {
+			return fmt.Errorf("type %s counts %d unclaimed, has %d", typ, n, unclaimed[typ])
 		}
 	}
 	for k, n := range t.byLane {

@@ -66,6 +66,7 @@ var errUnknown = events.Refuse(events.CodeUnavailable, "the engine is recovering
 // abandon answers everything that was taken and can't be finished, after an
 // error, and takes what the appender still sends.
 func (l *loop) abandon(err error) {
+	l.abandonAll(l.inflow.jobs) // answered by nobody: the next ownership reads them again
 	if err == nil {
 		return
 	}

@@ -25,6 +25,7 @@ type story struct {
 	ids   map[string]events.ID
 	held  map[string]*simMsg // by item, the message that a worker has pulled
 	crash string
+	quiet bool // the command has said all that there is to say
 }
 
 func TestStories(t *testing.T) {
@@ -73,11 +74,17 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 		line = st.crashNow(td)
 	case "state":
 		return st.state()
+	case "limit", "engine", "flood", "grab", "work", "held":
+		line = st.limits(td)
 	default:
 		var known bool
 		if line, known = st.protect(td); !known {
 			line = st.flowCommand(td)
 		}
+	}
+	if st.quiet {
+		st.quiet = false
+		return line
 	}
 	return line + strings.Join(append(st.news(from), ""), "\n")
 }

@@ -13,6 +13,7 @@ import (
 func (l *loop) sweep(now time.Time) error {
 	l.nextSweep = now.Add(l.cfg.Sweep)
 	l.noteAcks()
+	l.endOpenHolds()
 	waiting := map[laneKey][]pushAck{}
 	live := make(map[events.Token]bool, l.table.total())
 	for tok, d := range l.table.byToken {

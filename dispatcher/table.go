@@ -13,6 +13,7 @@ type dispatched struct {
 	token   events.Token
 	typ     events.Type
 	lane    string
+	group   string // empty: none
 	at      time.Time
 	claimed bool
 	worker  events.WorkerID
@@ -32,12 +33,23 @@ type laneKey struct {
 	lane string
 }
 
+// groupKey names a group of a type's items.
+type groupKey struct {
+	typ   events.Type
+	group string
+}
+
+// groupLoad is how much of a group is dispatched.
+type groupLoad struct{ all, unclaimed int }
+
 // table is what is dispatched. Owned by the loop.
 type table struct {
 	byID      map[events.ID]*dispatched // an item's current dispatch
 	byToken   map[events.Token]*dispatched
 	byType    map[events.Type]int
 	byLane    map[laneKey]int
+	byGroup   map[groupKey]groupLoad // of groups that are not empty
+	unclaimed map[events.Type]int
 	orphans   map[events.Token]*dispatched
 	lingering map[events.Token]*dispatched
 	held      held
@@ -46,7 +58,7 @@ type table struct {
 func newTable() *table {
 	return &table{
 		byID: map[events.ID]*dispatched{}, byToken: map[events.Token]*dispatched{},
-		byType: map[events.Type]int{}, byLane: map[laneKey]int{},
+		byType: map[events.Type]int{}, byLane: map[laneKey]int{}, byGroup: map[groupKey]groupLoad{}, unclaimed: map[events.Type]int{},
 		orphans: map[events.Token]*dispatched{}, lingering: map[events.Token]*dispatched{}, held: newHeld(),
 	}
 }
@@ -61,6 +73,7 @@ func (t *table) add(d *dispatched) {
 	if d.claimed {
 		t.held.count(d, 1)
 	}
+	t.count(d, 1, !d.claimed)
 	if d.orphan {
 		t.orphans[d.token] = d
 	}
@@ -82,6 +95,40 @@ func (t *table) remove(d *dispatched) {
 	if d.claimed {
 		t.held.count(d, -1)
 	}
+	t.count(d, -1, !d.claimed)
+}
+
+// count keeps what limits go by.
+func (t *table) count(d *dispatched, by int, unclaimed bool) {
+	n := 0
+	if unclaimed {
+		n = by
+		t.unclaimed[d.typ] += n
+	}
+	if d.group == "" {
+		return
+	}
+	key := groupKey{d.typ, d.group}
+	load := t.byGroup[key]
+	load.all += by
+	load.unclaimed += n
+	if t.byGroup[key] = load; load == (groupLoad{}) {
+		delete(t.byGroup, key)
+	}
+}
+
+// claim notes that a worker runs the dispatch.
+func (t *table) claim(d *dispatched, w events.WorkerID, now time.Time) {
+	if !d.claimed {
+		t.unclaimed[d.typ]--
+		if load, ok := t.byGroup[groupKey{d.typ, d.group}]; ok {
+			load.unclaimed--
+			t.byGroup[groupKey{d.typ, d.group}] = load
+		}
+		d.claimed, d.worker = true, w
+		t.held.count(d, 1)
+	}
+	d.heard = now
 }
 
 // linger keeps the slot, and no longer stands for the item.

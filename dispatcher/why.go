@@ -51,7 +51,7 @@ func (e *Engine) ahead(it *events.Item, ageStep time.Duration, now time.Time) (n
 		// One of priority p goes first if it has a place before this.
 		before := it.OrderAt.Add((time.Duration(p) - time.Duration(it.Priority)) * ageStep)
 		q := projector.ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: p}
-		k, err := e.cfg.Store.CountReady(q, before, now, maxAhead-n)
+		k, err := e.cfg.Store.CountAhead(q, it, before, now, maxAhead-n)
 		if n += k; err != nil || n >= maxAhead {
 			return n, err
 		}

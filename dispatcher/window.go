@@ -18,12 +18,13 @@ type window[K any] struct {
 	set      *btree.BTreeG[K]
 	horizon  K
 	complete bool
+	most     int // keys in memory: windowMax, or less
 }
 
 // newWindow returns a window that knows nothing yet: its first use pages the
 // index in from the zero key.
 func newWindow[K any](less func(a, b K) bool) *window[K] {
-	return &window[K]{less: less, set: btree.NewBTreeGOptions(less, btree.Options{NoLocks: true, Degree: 16})}
+	return &window[K]{less: less, set: btree.NewBTreeGOptions(less, btree.Options{NoLocks: true, Degree: 16}), most: windowMax}
 }
 
 // insert adds a key that the index has (or is about to have). One behind the
@@ -33,14 +34,14 @@ func (w *window[K]) insert(k K) {
 		return
 	}
 	w.set.Set(k)
-	if w.set.Len() > windowMax {
+	if w.set.Len() > w.most {
 		w.cut()
 	}
 }
 
 // cut drops the last keys and moves the horizon back to what is left.
 func (w *window[K]) cut() {
-	for w.set.Len() > windowMax/2 {
+	for w.set.Len() > w.most/2 {
 		w.set.PopMax()
 	}
 	w.horizon, _ = w.set.Max()

@@ -97,6 +97,9 @@ func (s *State) applyCreated(ev Event, b *Created) error {
 	if b.IdempotencyKey != "" {
 		s.setKey(HeldKey{Ref: KeyRef{KeyIdempotency, ev.Type, b.IdempotencyKey}, ID: ev.ID, Until: b.IdempotencyUntil}, true)
 	}
+	if b.Terms != nil {
+		s.applyRates(ev.Type, b.Rates)
+	}
 	return s.applyIntake(b.Intake, ev.ID)
 }
 
@@ -126,7 +129,7 @@ func (s *State) applyToItem(ev Event) error {
 		return s.corrupt(ev, "it is of type %q, the item of type %q", ev.Type, e.cur.Type)
 	}
 	it := s.writable(e)
-	was := tiesOf(it)
+	was, ran := tiesOf(it), it.runs()
 	run := runOf(it)
 	s.count(it, -1)
 	it.State, it.Seq = next, ev.Seq
@@ -135,6 +138,9 @@ func (s *State) applyToItem(ev Event) error {
 	}
 	s.count(it, +1)
 	s.followRun(run, it, ev)
+	if err := s.countRuns(it, ran); err != nil {
+		return err
+	}
 	s.record(ev)
 	s.touch(e, ev.Seq)
 	return s.retie(it, was, ev.At)
@@ -156,6 +162,7 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 		it.MergedInto, it.Reason, it.FinishedAt = b.Into, b.Reason, ev.At
 		return s.foldMerged(it, b, ev)
 	case *Claimed:
+		s.applyRates(it.Type, b.Rates)
 		it.Attempt, it.Worker, it.Token, it.Reason, it.Progress = ev.Attempt, ev.Worker, b.Token, "", Progress{}
 		it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = ev.At, b.StartBy, time.Time{}, time.Time{}
 	case *Running:

@@ -97,6 +97,12 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 		if d.WorkerProbe {
 			b = append(b, `,"worker_probe":true`...)
 		}
+		if len(d.Rates) > 0 {
+			var err error
+			if b, err = appendAny(b, `,"rates":`, d.Rates); err != nil {
+				return nil, err
+			}
+		}
 		return append(b, '}'), nil
 	case *Running:
 		if d.Deadline.IsZero() {
@@ -191,7 +197,9 @@ func appendCreated(b []byte, d *Created) ([]byte, error) {
 	}
 	b = appendOptText(b, `,"msg_id":`, d.MsgID)
 	b = appendTime(b, `,"msg_id_until":"`, d.MsgIDUntil)
-	if d.Terms != nil {
+	if d.Terms != nil && d.onlyGroup() {
+		b = appendOptText(b, `,"group":`, d.Group)
+	} else if d.Terms != nil {
 		terms, err := json.Marshal(d.Terms)
 		if err != nil {
 			return nil, err

@@ -143,6 +143,9 @@ func (d *decider) configure(c Configure) (Decision, error) {
 	if err := c.Settings.Validate(); err != nil {
 		return Decision{}, Refuse(CodeBadRequest, "settings of type %s: %v", c.Type, err)
 	}
+	if err := d.checkPool(c.Type, c.Settings); err != nil {
+		return Decision{}, err
+	}
 	t, known := d.s.Type(c.Type)
 	if !known && len(d.s.types) >= MaxTypes {
 		return Decision{}, tooManyTypes(c.Type)
@@ -160,6 +163,7 @@ func (d *decider) configured(t Type, source string, set TypeSettings) Event {
 	if len(set.Codes) == 0 {
 		set.Codes = nil
 	}
+	set.plainLimits()
 	return Event{Kind: KindTypeConfigured, Type: t, At: d.now, Body: &TypeConfigured{Source: source, Settings: set}}
 }
 

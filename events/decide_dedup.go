@@ -113,6 +113,9 @@ func (d *decider) placed(c *Submit, it *Item, set TypeSettings, cr *Created, evs
 		evs = append(evs, d.event(it, &Merged{Into: dup.of.ID, Reason: dup.reason}))
 		return Decision{ID: it.ID, Events: evs}, nil
 	}
+	if err := d.admit(it.Type, cr, set); err != nil {
+		return Decision{}, err
+	}
 	if dup.of != nil || dup.policy == DedupDistinct {
 		cr.change(func(t *Terms) { t.DedupPolicy = dup.policy })
 	}

@@ -50,6 +50,9 @@ func (d *decider) claim(c Claim) (Decision, error) {
 	if claimed.Probe, claimed.WorkerProbe, err = d.lets(it, c.Worker); err != nil {
 		return Decision{}, err
 	}
+	if claimed.Rates, err = d.mayRun(it); err != nil {
+		return Decision{}, err
+	}
 	run := *it
 	run.Attempt, run.Worker = it.Attempt+1, c.Worker
 	dec := Decision{ID: it.ID, Events: make([]Event, 0, 2)}

@@ -38,6 +38,9 @@ func (d *decider) submit(c *Submit) (Decision, error) {
 	it := &Item{ID: id, Type: c.Type}
 	evs = append(evs, d.event(it, created))
 	if c.DedupKey == "" && created.Terms == nil {
+		if err := d.admit(c.Type, created, set); err != nil {
+			return Decision{}, err
+		}
 		return Decision{ID: id, Events: append(evs, d.event(it, d.queued(created)))}, nil
 	}
 	return d.placed(c, it, set, created, evs)
@@ -161,6 +164,7 @@ func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
 	if c.Intake.MsgID != "" {
 		cr.Intake.MsgIDUntil = d.now.Add(MsgIDWindow)
 	}
+	cr.group(set)
 	return cr, nil
 }
 

@@ -82,6 +82,9 @@ func (s *scanner) body(k Kind) Body {
 		s.optTime(`,"start_by":`, &d.StartBy)
 		d.Probe = s.opt(`,"probe":true`)
 		d.WorkerProbe = s.opt(`,"worker_probe":true`)
+		if s.opt(`,"rates":`) {
+			s.into(&d.Rates)
+		}
 		s.lit(`}`)
 		return d
 	case KindRunning:
@@ -144,8 +147,13 @@ func (s *scanner) created() Body {
 	}
 	s.optText(`,"msg_id":`, &d.MsgID)
 	s.optTime(`,"msg_id_until":`, &d.MsgIDUntil)
-	if s.opt(`,"own_attempts":true`) {
-		d.Terms = &Terms{OwnAttempts: true}
+	own := s.opt(`,"own_attempts":true`)
+	group := ""
+	if s.opt(`,"group":`) { // with other terms: the general way
+		group = s.text()
+	}
+	if own || group != "" {
+		d.Terms = &Terms{OwnAttempts: own, Group: group}
 	}
 	s.lit(`}`)
 	return d

@@ -35,8 +35,10 @@ const (
 	CodeSetInFile     Code = "set_in_file"      // the setting is owned by engine.toml
 	CodePaused        Code = "paused"           // the type is paused: claim refused
 	CodeCircuitOpen   Code = "circuit_open"     // the circuit of the type or of the worker is open: claim refused
-	CodeQueueFull     Code = "queue_full"
-	CodeUnavailable   Code = "unavailable" // not now: no owner, shutting down, storage full
+	CodeQueueFull     Code = "queue_full"       // too many items wait
+	CodeRateLimited   Code = "rate_limited"     // a rate limit is reached
+	CodeAtCapacity    Code = "at_capacity"      // a group or a pool has no room: claim refused
+	CodeUnavailable   Code = "unavailable"      // not now: no owner, shutting down, storage full
 	CodeInternal      Code = "internal"
 	CodeTimeout       Code = "timeout"
 )

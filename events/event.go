@@ -99,6 +99,8 @@ type Claimed struct {
 	// WorkerProbe that of its worker.
 	Probe       bool `json:"probe,omitempty"`
 	WorkerProbe bool `json:"worker_probe,omitempty"`
+	// Rates are the limits at dispatch that the run counts against.
+	Rates []RateTaken `json:"rates,omitempty"`
 }
 
 // Running is the payload of running. Deadline is when the attempt times out.

@@ -30,16 +30,14 @@ func (e *Event) check() error {
 		if b.Params == nil {
 			return fmt.Errorf("it has no params")
 		}
-		ok = b.Priority <= MaxPriority && writable(b.AvailableAt, b.IdempotencyUntil, b.MsgIDUntil)
-		if b.Terms != nil {
-			ok = ok && writable(b.ExpiresAt)
-		}
+		ok = b.Priority <= MaxPriority && writable(b.AvailableAt, b.IdempotencyUntil, b.MsgIDUntil) &&
+			(b.Terms == nil || writable(b.ExpiresAt) && writableRates(b.Rates))
 	case *Queued:
 		ok = writable(b.OrderAt, b.AvailableAt) && b.JitterMS >= 0 && b.TimeoutMS >= 0
 	case *CircuitOpened:
 		ok = writable(b.Until)
 	case *Claimed:
-		ok = writable(b.StartBy)
+		ok = writable(b.StartBy) && writableRates(b.Rates)
 	case *Running:
 		ok = writable(b.Deadline)
 	case *Snoozed:

@@ -70,6 +70,7 @@ var kindDocs = map[Kind]kindDoc{
 		"start_by":     "RFC 3339: not started by then, the item goes back to the queue",
 		"probe":        "true if the run tries the half-open circuit of its type",
 		"worker_probe": "true if the run tries the half-open circuit of its worker",
+		"rates":        "the rate limits at dispatch that the run counts against: each `key` and its theoretical arrival time `tat` from here on",
 	}},
 	KindRunning: {"The worker has started the handler.", map[string]string{
 		"deadline": "RFC 3339: not ended by then, the attempt has failed with code `timeout`",

@@ -135,6 +135,7 @@ func (s TypeSettings) Validate() error {
 	}
 	errs = append(errs, s.validateProtection()...)
 	errs = append(errs, s.validateDedup()...)
+	errs = append(errs, s.validateLimits()...)
 	return errors.Join(errs...)
 }
 

@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-// simLimits are the engine's own settings in the sim: small, so that they are
-// met.
-var simLimits = Limits{WorkerCircuit: CircuitSettings{Consecutive: 2, CooldownMS: 1000, MaxCooldownMS: 60_000, Probes: 1}}
-
 func (s *sim) circuitCommand() Command {
 	typ := pick(s, "type", Type("email"), "email", "call", "sms", "")
 	worker := pick(s, "worker", WorkerID(""), "", "w1", "w2")

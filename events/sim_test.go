@@ -34,6 +34,7 @@ type sim struct {
 	follow   []ID // items that the live state has said may need a follow-up
 	intake   uint64
 	newIDs   int
+	rates    map[Type]map[string]*rateModel // since the type was last configured
 }
 
 const tinyCache = 2
@@ -285,9 +286,12 @@ func (s *sim) do(c Command) {
 	if n := len(dec.Events); n > MaxEvents(c) {
 		s.t.Fatalf("%T made %d events, at most %d were said", c, n, MaxEvents(c))
 	}
+	runs := s.limitsNow()
 	for _, ev := range dec.Events {
 		s.apply(ev)
 	}
+	s.limited(runs, dec)
+	s.checkLimits()
 	s.noteFollowUps()
 	s.check()
 	s.someFollowUps(c)

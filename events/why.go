@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -54,7 +55,7 @@ func Explain(s *State, it *Item, now time.Time) []Obstacle {
 	case StateWaiting:
 		return []Obstacle{explainWaiting(s, it)}
 	case StateQueued:
-		return append(explainDue(it, now), explainType(s, it)...)
+		return append(append(explainDue(it, now), explainType(s, it)...), explainLimits(s, it, now)...)
 	}
 	o := Obstacle{Code: WhyEnded, Message: fmt.Sprintf("it is %s since %s", it.State, it.FinishedAt.Format(time.RFC3339))}
 	switch {
@@ -118,6 +119,34 @@ func explainType(s *State, it *Item) (out []Obstacle) {
 		if n := t.Settings.Circuit.WithDefaults().Probes; c.Probing >= n {
 			out = append(out, Obstacle{Code: WhyCircuit, Message: fmt.Sprintf("the circuit of type %s is half open: %s try it, the others wait for what comes of that", it.Type, plural(c.Probing, "run"))})
 		}
+	}
+	return out
+}
+
+// explainLimits says which limits have no room for the item. A limit that can't
+// be read is left out: it is only said, not decided.
+func explainLimits(s *State, it *Item, now time.Time) (out []Obstacle) {
+	set, _ := s.Settings(it.Type)
+	if most := set.GroupCapacity; most > 0 && it.Group != "" {
+		if n, err := s.GroupRuns(it.Type, it.Group); err == nil && n >= int64(most) {
+			out = append(out, Obstacle{Code: WhyGroupFull, Message: fmt.Sprintf("%d items of %s %q run: group_capacity is %d", n, set.GroupKey(), clip(it.Group, 80), most)})
+		}
+	}
+	if slots, limited := s.PoolSlots(set); limited {
+		if n := s.PoolRuns(set.Pool); n >= int64(slots) {
+			out = append(out, Obstacle{Code: WhyPoolFull, Message: fmt.Sprintf("%d items run in pool %s: it has %d slots", n, set.Pool, slots)})
+		}
+	}
+	for _, group := range slices.Compact([]string{"", it.Group}) {
+		open, at, err := s.RatesOpen(it.Type, group, 0, now)
+		if err != nil || open {
+			continue
+		}
+		whose := "type " + string(it.Type)
+		if group != "" {
+			whose = fmt.Sprintf("%s %q", set.GroupKey(), clip(group, 80))
+		}
+		out = append(out, Obstacle{Code: WhyRateLimited, Message: "a rate limit of " + whose + " is reached", Until: at})
 	}
 	return out
 }

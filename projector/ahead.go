@@ -2,15 +2,40 @@ package projector
 
 import (
 	"time"
+
+	"github.com/streamwright/streamwright/events"
 )
 
-// CountReady counts the items of a ready queue that have a place before a time
-// and may run at now, up to limit. It reads each of their index entries.
-func (s *Store) CountReady(q ReadyQueue, before, now time.Time, limit int) (n int, err error) {
+// maxAheadGroups bounds the groups of a queue that CountAhead looks at.
+const maxAheadGroups = 1000
+
+// CountAhead counts the items of a ready queue that go before the item it, up
+// to limit: those that may run at now and have a place before a time. Groups
+// take turns, so of another group no more count than of the item's own, and
+// one. It reads an index entry for each, of at most maxAheadGroups groups.
+func (s *Store) CountAhead(q ReadyQueue, it *events.Item, before, now time.Time, limit int) (int, error) {
+	own, err := s.countReady(q, it.Group, before, now, limit)
+	if err != nil || own >= limit {
+		return own, err
+	}
+	groups, err := s.ReadyGroups(q, "", true, maxAheadGroups)
+	n := own
+	for _, g := range groups {
+		if g == it.Group || err != nil || n >= limit {
+			continue
+		}
+		var k int
+		k, err = s.countReady(q, g, before, now, min(own+1, limit-n))
+		n += k
+	}
+	return n, err
+}
+
+func (s *Store) countReady(q ReadyQueue, group string, before, now time.Time, limit int) (n int, err error) {
 	if limit <= 0 {
 		return 0, nil
 	}
-	prefix := appendReadyPrefix(nil, q)
+	prefix := appendText(appendReadyPrefix(nil, q), group)
 	err = s.lookup(func(v view) error {
 		return v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
 			e, err := decodeReady(key, key[len(prefix):], value)

@@ -74,9 +74,9 @@ func describeIndex(prefix byte, r *keyReader) string {
 		p := r.place()
 		return fmt.Sprintf("list entry of item %s: %s, type %s, event %d", p.id, state, t, p.seq)
 	case prefixReady:
-		t, lane, prio := r.text(), r.text(), r.byte()
+		t, lane, prio, group := r.text(), r.text(), r.byte(), r.text()
 		order := fromNanos(r.nanos())
-		return fmt.Sprintf("ready entry of item %s: type %s, lane %q, priority %d, order %s", r.id(), t, lane, prio, showTime(order))
+		return fmt.Sprintf("ready entry of item %s: type %s, lane %q, priority %d, group %q, order %s", r.id(), t, lane, prio, group, showTime(order))
 	case prefixTimer:
 		at := fromNanos(r.nanos())
 		return fmt.Sprintf("timer of item %s at %s", r.id(), showTime(at))

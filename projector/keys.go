@@ -31,8 +31,8 @@ import (
 // and the indexes, each entry a pure function of one item:
 //
 //	'l' state(1) type:text ^seq id                  items by state and type, last touched first
-//	'q' type:text lane:text priority(1) order:time id → available:time
-//	                                                what is queued, in order
+//	'q' type:text lane:text priority(1) group:text order:time id → available:time
+//	                                                what is queued, in order within each group
 //	't' at:time id → state(1)                       what is due when (Item.TimerAt, Item.ExpiryAt)
 //	'w' worker:text id → state(1)                   what a worker holds (claimed, running)
 //	'n' intake_seq → id                             the item that an intake message became
@@ -147,7 +147,7 @@ func appendReadyPrefix(b []byte, q ReadyQueue) []byte {
 }
 
 func appendReadyKey(b []byte, it *events.Item) []byte {
-	b = appendReadyPrefix(b, ReadyQueue{it.Type, it.Lane(), it.Priority})
+	b = appendText(appendReadyPrefix(b, ReadyQueue{it.Type, it.Lane(), it.Priority}), it.Group)
 	return append(appendTime(b, it.OrderAt), it.ID[:]...)
 }
 

@@ -95,28 +95,42 @@ func checkHistory(t *testing.T, live *Store, it *events.Item) {
 
 func checkReady(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 	t.Helper()
-	want := map[ReadyQueue][]ReadyEntry{}
+	type groupOf struct {
+		q     ReadyQueue
+		group string
+	}
+	want, queued := map[groupOf][]ReadyEntry{}, map[ReadyQueue]bool{}
 	oldest := map[events.Type]time.Time{}
 	for _, it := range all {
 		if it.State == events.StateQueued {
 			q := ReadyQueue{it.Type, it.Lane(), it.Priority}
-			want[q] = append(want[q], ReadyEntry{ReadyKeyOf(it), it.AvailableAt})
+			queued[q] = true
+			want[groupOf{q, it.Group}] = append(want[groupOf{q, it.Group}], ReadyEntry{ReadyKeyOf(it), it.AvailableAt})
 			if o := oldest[it.Type]; o.IsZero() || it.OrderAt.Before(o) {
 				oldest[it.Type] = it.OrderAt
 			}
 		}
 	}
 	queues, err := live.ReadyQueues()
-	if err != nil || len(queues) != len(want) {
-		t.Fatalf("%d queues, want %d (%v)", len(queues), len(want), err)
+	if err != nil || len(queues) != len(queued) {
+		t.Fatalf("%d queues, want %d (%v)", len(queues), len(queued), err)
 	}
+	groups := []groupOf{}
 	for _, q := range queues {
-		w := want[q]
+		for _, name := range readyGroups(t, live, q) {
+			groups = append(groups, groupOf{q, name})
+		}
+	}
+	if len(groups) != len(want) {
+		t.Fatalf("%d groups, want %d", len(groups), len(want))
+	}
+	for _, g := range groups {
+		q, w := g.q, want[g]
 		slices.SortFunc(w, func(a, b ReadyEntry) int { return a.Compare(b.ReadyKey) })
 		var got []ReadyEntry
 		var behind ReadyKey
 		for {
-			page, err := live.Ready(q.Type, q.Lane, q.Priority, behind, 3)
+			page, err := live.Ready(q.Type, q.Lane, q.Priority, g.group, behind, 3)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -50,10 +50,11 @@ type ReadyEntry struct {
 	AvailableAt time.Time
 }
 
-// Ready returns up to limit entries of a ready queue behind a place (the zero
-// one: from the start), in order. Those that may not run yet are among them.
-func (s *Store) Ready(t events.Type, lane string, p events.Priority, behind ReadyKey, limit int) (page []ReadyEntry, err error) {
-	prefix := appendReadyPrefix(nil, ReadyQueue{t, lane, p})
+// Ready returns up to limit entries of one group of a ready queue behind a
+// place (the zero one: from the start), in order. Those that may not run yet
+// are among them.
+func (s *Store) Ready(t events.Type, lane string, p events.Priority, group string, behind ReadyKey, limit int) (page []ReadyEntry, err error) {
+	prefix := appendText(appendReadyPrefix(nil, ReadyQueue{t, lane, p}), group)
 	from := prefix
 	if behind != (ReadyKey{}) {
 		from = append(appendNanos(bytes.Clone(prefix), behind.OrderAt), behind.ID[:]...)
@@ -73,6 +74,28 @@ func (s *Store) Ready(t events.Type, lane string, p events.Priority, behind Read
 	return page, err
 }
 
+// ReadyGroups lists up to limit groups of a ready queue that have any entries,
+// in order of name: those behind a name, or (fromStart) all. It costs one seek
+// for each, whatever the groups hold.
+func (s *Store) ReadyGroups(q ReadyQueue, behind string, fromStart bool, limit int) (groups []string, err error) {
+	prefix := appendReadyPrefix(nil, q)
+	from := prefix
+	if !fromStart {
+		from = after(appendText(bytes.Clone(prefix), behind))
+	}
+	limit = min(limit, MaxPage)
+	err = s.lookup(func(v view) error {
+		return v.skipReady(prefix, from, true, func(_ ReadyQueue, group string, _ []byte) (bool, error) {
+			if len(groups) >= limit {
+				return false, nil
+			}
+			groups = append(groups, group)
+			return true, nil
+		})
+	})
+	return groups, err
+}
+
 func decodeReady(key, place, value []byte) (e ReadyEntry, err error) {
 	r := keyReader{b: place}
 	e.OrderAt, e.ID = r.nanos(), r.id()
@@ -90,24 +113,26 @@ func decodeReady(key, place, value []byte) (e ReadyEntry, err error) {
 // ReadyQueues lists the ready queues that have any entries, in order of type,
 // lane and priority. It costs one seek for each.
 func (s *Store) ReadyQueues() (queues []ReadyQueue, err error) {
+	all := []byte{prefixReady}
 	err = s.lookup(func(v view) error {
-		return v.skipReady([]byte{prefixReady}, func(q ReadyQueue, _ []byte) error {
+		return v.skipReady(all, all, false, func(q ReadyQueue, _ string, _ []byte) (bool, error) {
 			queues = append(queues, q)
-			return nil
+			return true, nil
 		})
 	})
 	return queues, err
 }
 
 // OldestQueued is the earliest OrderAt of a type's queued items, the zero time
-// if none is queued.
+// if none is queued. It costs one seek for each group of each queue.
 func (s *Store) OldestQueued(t events.Type) (oldest time.Time, err error) {
 	first := int64(math.MaxInt64)
+	prefix := appendText([]byte{prefixReady}, string(t))
 	err = s.lookup(func(v view) error {
-		return v.skipReady(appendText([]byte{prefixReady}, string(t)), func(_ ReadyQueue, place []byte) error {
+		return v.skipReady(prefix, prefix, true, func(_ ReadyQueue, _ string, place []byte) (bool, error) {
 			r := keyReader{b: place}
 			first = min(first, r.nanos())
-			return r.err
+			return true, r.err
 		})
 	})
 	if first == math.MaxInt64 {
@@ -116,10 +141,11 @@ func (s *Store) OldestQueued(t events.Type) (oldest time.Time, err error) {
 	return fromNanos(first), err
 }
 
-// skipReady calls fn with each ready queue under a prefix and the place of its
-// first entry, seeking from queue to queue.
-func (v view) skipReady(prefix []byte, fn func(q ReadyQueue, place []byte) error) error {
-	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+// skipReady calls fn with each ready queue (or, groups, with each group of
+// each) under a prefix, from a key on, and the place of its first entry, until
+// fn says no more. It seeks from one to the next.
+func (v view) skipReady(prefix, from []byte, groups bool, fn func(q ReadyQueue, group string, place []byte) (more bool, err error)) error {
+	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: after(prefix)})
 	if err != nil {
 		return err
 	}
@@ -127,13 +153,19 @@ func (v view) skipReady(prefix []byte, fn func(q ReadyQueue, place []byte) error
 		key := it.Key()
 		r := keyReader{b: key[1:]}
 		q := ReadyQueue{Type: events.Type(r.text()), Lane: r.text(), Priority: events.Priority(r.byte())}
+		share := len(key) - len(r.b)
+		group := r.text()
+		if groups {
+			share = len(key) - len(r.b)
+		}
 		if r.err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", describeKey(key), errRecord), it.Close())
 		}
-		if err := fn(q, r.b); err != nil {
+		more, err := fn(q, group, r.b)
+		if err != nil || !more {
 			return errors.Join(err, it.Close())
 		}
-		ok = it.SeekGE(after(key[:len(key)-len(r.b)]))
+		ok = it.SeekGE(after(key[:share]))
 	}
 	return errors.Join(it.Error(), it.Close())
 }

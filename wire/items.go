@@ -238,6 +238,8 @@ type StatsReply struct {
 	Position Position    `json:"position"`
 	// Circuits are those of workers that are not closed, by worker.
 	Circuits []Circuit `json:"worker_circuits,omitempty"`
+	// MaxQueued bounds the items queued or waiting over all types; 0: no limit.
+	MaxQueued int `json:"max_queued,omitempty"`
 }
 
 // TypeStats counts a type's items.
@@ -251,6 +253,8 @@ type TypeStats struct {
 	OldestMS int64            `json:"oldest_queued_ms,omitempty"`
 	Paused   *events.Pause    `json:"paused,omitempty"`  // nil: it is not
 	Circuit  *Circuit         `json:"circuit,omitempty"` // nil: it is closed, or there is none
+	// MaxQueued bounds the type's items queued or waiting; 0: no limit.
+	MaxQueued int `json:"max_queued,omitempty"`
 }
 
 // TypesReply lists the types and their settings.

@@ -248,7 +248,7 @@ func TestControl(t *testing.T) {
 	engine(t, "", "drain", "w1").wants(t, 0, "w1 is draining\n")
 	engine(t, "", "workers").wants(t, 0, "WORKER", "w1      email                1 of 4")
 	engine(t, "", "workers", "--json").wants(t, 0, `{"worker":"w1"`)
-	engine(t, "", "types").wants(t, 0, "email  1000      30s    5m       3         1s ×2 to 30s +30%  3m20s     262,144     default")
+	engine(t, "", "types").wants(t, 0, "email  1000      30s    5m       3         1s ×2 to 30s +30%  3m20s     262,144     -       default")
 	engine(t, "", "types", "set", "email", "capacity=7", "lease=1m", "backoff.initial=2s", "backoff.max=10s", `per_priority={"9":{"max_attempts":5}}`).wants(t, 0, "email  7         1m", "2s ×2 to 10s", "api")
 	engine(t, "", "types", "set", "email", "capacity=0").wants(t, 1, "capacity is 0")
 	engine(t, "", "status").wants(t, 0, "engine v0  owner fake (epoch 1)  durability always", "workers 1  rejected submissions 2", "email  12,345  1        0          2     0          0       3 of 10    1        1m30s")

@@ -50,7 +50,11 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 	if info.Projected != info.Position && info.Projected != "" {
 		a.Printf("projected up to %s\n", info.Projected)
 	}
-	a.Printf("workers %d  rejected submissions %s\n\n", stats.Workers, console.Count(stats.Rejected))
+	a.Printf("workers %d  rejected submissions %s", stats.Workers, console.Count(stats.Rejected))
+	if stats.MaxQueued > 0 {
+		a.Printf("  queue limit %s", console.Count(stats.MaxQueued))
+	}
+	a.Printf("\n\n")
 	if len(stats.Types) == 0 {
 		a.Printf("no types yet: the first submission of a type makes it\n")
 		return
@@ -69,7 +73,7 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 			oldest = console.Span(time.Duration(t.OldestMS) * time.Millisecond)
 		}
 		rows = append(rows, []string{
-			t.Type, n(events.StateQueued, events.StateCreated, events.StateWaiting, events.StateFailed), n(events.StateClaimed, events.StateRunning),
+			t.Type, ofMost(n(events.StateQueued, events.StateCreated, events.StateWaiting, events.StateFailed), t.MaxQueued), n(events.StateClaimed, events.StateRunning),
 			n(events.StateCompleted), n(events.StateDead), n(events.StateCancelled), n(events.StateMerged),
 			fmt.Sprintf("%d of %d", t.InFlight, t.Capacity), fmt.Sprint(t.Workers), oldest,
 		})

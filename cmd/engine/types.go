@@ -39,7 +39,7 @@ func typesCommand(a *app) *cobra.Command {
 }
 
 func (a *app) printTypes(types []streamwright.TypeInfo) error {
-	rows := [][]string{{"TYPE", "CAPACITY", "LEASE", "TIMEOUT", "ATTEMPTS", "BACKOFF", "AGE STEP", "MAX PARAMS", "SET BY", "HELD BACK"}}
+	rows := [][]string{{"TYPE", "CAPACITY", "LEASE", "TIMEOUT", "ATTEMPTS", "BACKOFF", "AGE STEP", "MAX PARAMS", "LIMITS", "SET BY", "HELD BACK"}}
 	now := time.Now()
 	ms := func(n int64) string { return console.Span(time.Duration(n) * time.Millisecond) }
 	for _, t := range types {
@@ -53,7 +53,7 @@ func (a *app) printTypes(types []streamwright.TypeInfo) error {
 		b := s.Backoff
 		rows = append(rows, []string{
 			t.Type, strconv.Itoa(s.Capacity), ms(s.LeaseMS), ms(s.TimeoutMS), strconv.Itoa(int(s.MaxAttempts)),
-			fmt.Sprintf("%s ×%g to %s +%g%%", ms(b.InitialMS), b.Factor, ms(b.MaxMS), b.Jitter*100), ms(s.AgeStepMS), console.Count(s.MaxParams), t.Source, heldBack(t.Paused, t.Circuit, now),
+			fmt.Sprintf("%s ×%g to %s +%g%%", ms(b.InitialMS), b.Factor, ms(b.MaxMS), b.Jitter*100), ms(s.AgeStepMS), console.Count(s.MaxParams), limitsOf(s), t.Source, heldBack(t.Paused, t.Circuit, now),
 		})
 	}
 	switch {
@@ -72,7 +72,8 @@ func typesSetCommand(a *app) *cobra.Command {
 		Short: "Change settings of a type",
 		Long: "Changes settings of a type; the others stay. Settings that engine.toml names can't be changed here.\n\n" +
 			"Keys: " + strings.Join(slices.Sorted(maps.Keys(settingKinds)), ", ") + ".\n" +
-			"Durations are written as 90s or 5m, per_priority and codes as JSON: '{\"9\":{\"max_attempts\":5}}', '{\"busy\":{\"delay_factor\":4}}'.",
+			"Durations are written as 90s or 5m, per_priority and codes as JSON: '{\"9\":{\"max_attempts\":5}}', '{\"busy\":{\"delay_factor\":4}}';\n" +
+			"rates and queue_steps as JSON arrays (see docs/LIMITS.md), which replace those of before.",
 		Example: "  engine types set email capacity=20 timeout=2m backoff.initial=5s",
 		Args:    console.Args(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -104,6 +105,8 @@ const (
 	document
 	codeDocument
 	truth
+	words
+	list
 )
 
 // settingKinds are the keys of `types set`; a dot is a level of the JSON of
@@ -114,6 +117,7 @@ var settingKinds = map[string]settingKind{
 	"backoff.jitter": fraction, "per_priority": document,
 	"poison_after": number, "codes": codeDocument, "circuit.consecutive": number, "circuit.ratio": fraction, "circuit.window": duration,
 	"circuit.min_runs": number, "circuit.cooldown": duration, "circuit.max_cooldown": duration, "circuit.probes": number, "circuit.count_no_retry": truth,
+	"max_queued": number, "queue_steps": list, "rates": list, "pool": words, "pool_weight": number, "group_by": words, "group_capacity": number,
 }
 
 // settingsPatch is the JSON object that KEY=VALUE arguments stand for.
@@ -159,6 +163,8 @@ func (k settingKind) parse(text string) (any, error) {
 			return nil, fmt.Errorf("%q is no number", text)
 		}
 		return f, nil
+	case words, list:
+		return k.parseLimit(text)
 	case document:
 		var overrides map[events.Priority]events.PriorityOverride
 		if err := json.Unmarshal([]byte(text), &overrides); err != nil {

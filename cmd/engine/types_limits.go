@@ -1,0 +1,58 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/events"
+)
+
+// parseLimit reads the value of a kind that only limits have.
+func (k settingKind) parseLimit(text string) (any, error) {
+	if k == words {
+		return text, nil
+	}
+	var v []any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return nil, fmt.Errorf("it is no JSON array: %v", err)
+	}
+	return json.RawMessage(text), nil
+}
+
+// limitsOf says in a few words what limits a type has beyond its capacity.
+func limitsOf(s events.TypeSettings) string {
+	var parts []string
+	if s.MaxQueued > 0 {
+		parts = append(parts, "queue "+console.Count(s.MaxQueued))
+	}
+	if n := len(s.QueueSteps); n > 0 {
+		parts = append(parts, fmt.Sprintf("queue steps %d", n))
+	}
+	for _, r := range s.Rates {
+		parts = append(parts, fmt.Sprintf("%d in %s per %s at %s", r.N, console.Span(time.Duration(r.IntervalMS)*time.Millisecond), console.Clean(r.Per), r.At))
+	}
+	if s.GroupBy != "" && s.GroupBy != events.PerTenant {
+		parts = append(parts, "turns by "+console.Clean(s.GroupBy))
+	}
+	if s.GroupCapacity > 0 {
+		parts = append(parts, fmt.Sprintf("%d per %s", s.GroupCapacity, console.Clean(s.GroupKey())))
+	}
+	if s.Pool != "" {
+		parts = append(parts, fmt.Sprintf("pool %s (weight %d)", s.Pool, s.Weight()))
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ofMost is a count, and what bounds it, if anything does.
+func ofMost(n string, most int) string {
+	if most == 0 {
+		return n
+	}
+	return n + " of " + console.Count(most)
+}

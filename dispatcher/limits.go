@@ -1,0 +1,109 @@
+package dispatcher
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// perGroup reports whether a type has limits that hold for each group.
+func perGroup(set *events.TypeSettings) bool {
+	if set.GroupCapacity > 0 {
+		return true
+	}
+	for _, r := range set.Rates {
+		if r.At == events.AtDispatch && r.Per != events.PerType {
+			return true
+		}
+	}
+	return false
+}
+
+// groupBlocked makes the check of a type's groups, nil if it has no limits per
+// group. A place is reserved from the dispatch on, by the table; the claim
+// checks again, and records.
+func (l *loop) groupBlocked(t events.Type, set *events.TypeSettings, now time.Time) func(*ring, string) (bool, error) {
+	if !perGroup(set) {
+		return nil
+	}
+	return func(rg *ring, group string) (bool, error) {
+		key := holdKey{typ: t, group: group}
+		if held := l.holds.byKey[key]; held != nil {
+			held.join(rg)
+			return true, nil
+		}
+		open, at, err := l.groupOpen(t, group, set, now)
+		if open || err != nil {
+			return false, err
+		}
+		l.holds.put(key, at, now, rg)
+		return true, nil
+	}
+}
+
+// groupOpen reports whether one more item of a group may be dispatched; if not,
+// from when on (zero: once one of those on their way or running has moved on).
+func (l *loop) groupOpen(t events.Type, group string, set *events.TypeSettings, now time.Time) (bool, time.Time, error) {
+	load := l.table.byGroup[groupKey{t, group}]
+	if set.GroupCapacity > 0 {
+		runs, err := l.state.GroupRuns(t, group)
+		if err != nil || max(int64(load.all), runs) >= int64(set.GroupCapacity) {
+			return false, time.Time{}, err
+		}
+	}
+	return l.state.RatesOpen(t, group, load.unclaimed, now)
+}
+
+// typeBlocked reports whether a type's own rate limits hold it.
+func (l *loop) typeBlocked(t events.Type, set *events.TypeSettings, now time.Time) (bool, error) {
+	if len(set.Rates) == 0 {
+		return false, nil
+	}
+	key := holdKey{typ: t, whole: true}
+	if l.holds.byKey[key] != nil {
+		return true, nil
+	}
+	open, at, err := l.state.RatesOpen(t, "", l.table.unclaimed[t], now)
+	if open || err != nil {
+		return false, err
+	}
+	l.holds.put(key, at, now, nil)
+	return true, nil
+}
+
+// takeBack takes back a dispatch whose claim found no room. It goes out again
+// once the checks at dispatch, which are as strict as the claim's, let it.
+func (l *loop) takeBack(d *dispatched) error {
+	back, err := l.putBack(d)
+	if back {
+		l.noteAcks()
+		l.out.deleteMsg(d.seq)
+	}
+	return err
+}
+
+// limitsMayHaveChanged follows a type's change: when its settings are others,
+// what is held for it, and who shares a pool, is looked at anew.
+func (l *loop) limitsMayHaveChanged(t events.TypeInfo) {
+	mark := limitsMark(t.Settings)
+	if was, known := l.marks[t.Type]; known && was == mark {
+		return
+	}
+	l.marks[t.Type] = mark
+	l.endTypesHolds(t.Type)
+	l.findPools()
+	for _, p := range l.pools.byName {
+		for _, member := range p.types {
+			l.dirty[member] = true
+		}
+	}
+}
+
+// limitsMark tells settings apart by what they say of limits.
+func limitsMark(s events.TypeSettings) string {
+	if s.Pool == "" && s.GroupCapacity == 0 && len(s.Rates) == 0 {
+		return ""
+	}
+	return fmt.Sprint(s.Pool, s.Weight(), s.GroupCapacity, s.Rates)
+}

@@ -1,0 +1,124 @@
+package dispatcher
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// pool is a named number of slots that types share. Volatile, but for what the
+// claims check.
+type pool struct {
+	name   string
+	slots  int
+	types  []events.Type // sorted
+	weight map[events.Type]int
+	// turn is each type's virtual time (stride scheduling): a run costs it
+	// 1/weight. It decides between types that have as much of the pool.
+	turn map[events.Type]float64
+	now  float64 // of the last run
+}
+
+// pools are those that any type is in. Owned by the loop.
+type pools struct {
+	byType map[events.Type]*pool
+	byName map[string]*pool
+}
+
+func (p *pools) of(t events.Type) *pool {
+	if len(p.byType) == 0 {
+		return nil
+	}
+	return p.byType[t]
+}
+
+// findPools sets up the pools by the types' settings.
+func (l *loop) findPools() {
+	old := l.pools.byName
+	l.pools = pools{byType: map[events.Type]*pool{}, byName: map[string]*pool{}}
+	for _, t := range l.state.TypeNames() {
+		set, _ := l.state.Settings(t)
+		slots, limited := l.state.PoolSlots(set)
+		if !limited {
+			continue
+		}
+		p := l.pools.byName[set.Pool]
+		if p == nil {
+			p = &pool{name: set.Pool, slots: slots, weight: map[events.Type]int{}, turn: map[events.Type]float64{}}
+			if was := old[set.Pool]; was != nil {
+				p.turn, p.now = was.turn, was.now
+			}
+			l.pools.byName[set.Pool] = p
+		}
+		p.types = append(p.types, t)
+		p.weight[t] = set.Weight()
+		l.pools.byType[t] = p
+	}
+}
+
+// poolFull reports whether all slots of a pool are taken, counting what is on
+// its way.
+func (l *loop) poolFull(p *pool) bool {
+	n := 0
+	for _, t := range p.types {
+		n += l.table.byType[t]
+	}
+	return max(int64(n), l.state.PoolRuns(p.name)) >= int64(p.slots)
+}
+
+// dispatchPools sends what is ready of the types that share pools.
+func (l *loop) dispatchPools(now time.Time) error {
+	for _, name := range slices.Sorted(maps.Keys(l.pools.byName)) {
+		if err := l.dispatchPool(l.pools.byName[name], now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dispatchPool gives a pool's free slots to its types, one by one: the next to
+// the type that has least of the pool for its weight, among those that have
+// something to run. A slot that one leaves is another's; no type with something
+// to run is passed over for long, since each slot given raises the taker's place.
+func (l *loop) dispatchPool(p *pool, now time.Time) error {
+	var ready []*typeDispatch
+	for _, t := range p.types {
+		if l.dirty[t] {
+			ready = append(ready, l.dispatchOf(t, now))
+		}
+	}
+	for len(ready) > 0 && !l.poolFull(p) {
+		td := slices.MinFunc(ready, func(a, b *typeDispatch) int { return l.compareShares(p, a.typ, b.typ) })
+		sent, again, err := l.dispatchOne(td)
+		if err != nil {
+			return err
+		}
+		if sent {
+			p.charge(td.typ)
+			continue
+		}
+		if !again {
+			delete(l.dirty, td.typ)
+		}
+		ready = slices.DeleteFunc(ready, func(o *typeDispatch) bool { return o == td })
+	}
+	for _, td := range ready {
+		delete(l.dirty, td.typ) // the pool is full: a slot that comes back makes it dirty
+	}
+	return nil
+}
+
+func (l *loop) compareShares(p *pool, a, b events.Type) int {
+	if c := cmp.Compare(l.table.byType[a]*p.weight[b], l.table.byType[b]*p.weight[a]); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(max(p.turn[a], p.now), max(p.turn[b], p.now)), cmp.Compare(a, b))
+}
+
+func (p *pool) charge(t events.Type) {
+	p.now = max(p.turn[t], p.now)
+	p.turn[t] = p.now + 1/float64(p.weight[t])
+}

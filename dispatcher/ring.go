@@ -1,0 +1,282 @@
+package dispatcher
+
+import (
+	"github.com/tidwall/btree"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
+)
+
+// The bounds of a ring: groups in memory at once (half as many are looked for
+// in the index at a time), and keys of each.
+const (
+	maxGroups = 256
+	maxKeys   = 128
+	groupPage = 64
+	groupScan = 4 * groupPage // index entries that a page of a group reads
+)
+
+// ring is a queue whose items belong to groups that take turns, in order of
+// name. It holds a stretch of them in memory, each with a window of its own;
+// all others are left to the index, and paged in when it is their turn.
+//
+// What holds: a group of the stretch that has items to run is in memory, or is
+// held and will be restored (see holds). So when the stretch is everything and
+// nothing is in memory, nothing can run, and nothing is looked for until
+// something is inserted.
+type ring struct {
+	groups *btree.BTreeG[*group] // by name
+
+	// The stretch: names behind (open: from the first on) up to and with
+	// through (toEnd: to the last). With none, it is empty.
+	behind, through   string
+	open, none, toEnd bool
+
+	last    string // whose turn was last
+	started bool   // last is set
+	held    int    // holds that keep a group of this ring
+	most    int    // groups in memory: maxGroups; fewer in tests
+}
+
+type group struct {
+	name string
+	win  *window[projector.ReadyKey]
+}
+
+// newRing returns a ring that knows nothing yet: it pages its groups in.
+func newRing(most int) *ring {
+	byName := func(a, b *group) bool { return a.name < b.name }
+	return &ring{groups: btree.NewBTreeGOptions(byName, btree.Options{NoLocks: true, Degree: 16}), open: true, none: true, most: most}
+}
+
+// toRing makes a ring of a level whose items had no groups so far.
+func (lv *level) toRing(most int) {
+	rg := newRing(most)
+	rg.none, rg.toEnd = false, true
+	w := lv.plain
+	w.most = maxKeys
+	if w.set.Len() > w.most {
+		w.cut()
+	}
+	if w.set.Len() > 0 || !w.complete {
+		rg.groups.Set(&group{"", w})
+	}
+	lv.plain, lv.ring = nil, rg
+}
+
+// toPlain makes a plain level again of a ring that has, and can have, none but
+// the empty group. It reports whether it did.
+func (lv *level) toPlain() bool {
+	rg := lv.ring
+	if !rg.whole() || rg.held > 0 || rg.groups.Len() > 1 {
+		return false
+	}
+	w := newWindow(projector.ReadyKey.Less)
+	w.complete = true
+	if g, ok := rg.groups.Min(); ok {
+		if g.name != "" {
+			return false
+		}
+		w = g.win
+		w.most = windowMax
+	}
+	lv.plain, lv.ring = w, nil
+	return true
+}
+
+// whole reports whether the stretch is everything.
+func (rg *ring) whole() bool { return rg.open && rg.toEnd }
+
+// has reports whether a name is in the stretch.
+func (rg *ring) has(name string) bool {
+	return (rg.open || name > rg.behind) && (rg.toEnd || !rg.none && name <= rg.through)
+}
+
+func (rg *ring) get(name string) *group {
+	g, _ := rg.groups.Get(&group{name: name})
+	return g
+}
+
+// add takes a group into memory. Complete says that the index has nothing of
+// it to run.
+func (rg *ring) add(name string, complete bool) *group {
+	w := newWindow(projector.ReadyKey.Less)
+	w.complete, w.most = complete, maxKeys
+	g := &group{name, w}
+	rg.groups.Set(g)
+	if rg.groups.Len() > rg.most {
+		rg.cut()
+	}
+	return g
+}
+
+// cut leaves the last groups to the index.
+func (rg *ring) cut() {
+	for rg.groups.Len() > rg.most/2 {
+		rg.groups.PopMax()
+	}
+	g, _ := rg.groups.Max()
+	rg.through, rg.none, rg.toEnd = g.name, false, false
+}
+
+func (rg *ring) drop(name string) { rg.groups.Delete(&group{name: name}) }
+
+// insert adds a key that the index has or is about to have; held says that its
+// group will be restored from there.
+func (rg *ring) insert(name string, k projector.ReadyKey, held bool) {
+	if !rg.has(name) {
+		return
+	}
+	g := rg.get(name)
+	if g == nil {
+		if held {
+			return
+		}
+		g = rg.add(name, true)
+	}
+	g.win.insert(k)
+}
+
+func (rg *ring) remove(name string, k projector.ReadyKey) {
+	if g := rg.get(name); g != nil {
+		g.win.remove(k)
+		rg.dropEmpty(g)
+	}
+}
+
+// dropEmpty drops a group that has nothing to run.
+func (rg *ring) dropEmpty(g *group) {
+	if g.win.complete && g.win.set.Len() == 0 {
+		rg.drop(g.name)
+	}
+}
+
+// served notes that a group has had its turn.
+func (rg *ring) served(name string) {
+	rg.last, rg.started = name, true
+	if g := rg.get(name); g != nil {
+		rg.dropEmpty(g)
+	}
+}
+
+// next is the group in memory whose turn it is, nil if the stretch has none
+// behind the last.
+func (rg *ring) next() (next *group) {
+	if !rg.started {
+		g, _ := rg.groups.Min()
+		return g
+	}
+	rg.groups.Ascend(&group{name: rg.last}, func(g *group) bool {
+		if g.name == rg.last {
+			return true
+		}
+		next = g
+		return false
+	})
+	return next
+}
+
+// forget drops everything in memory: the ring begins again with the first
+// group of the index.
+func (rg *ring) forget() {
+	rg.groups.Clear()
+	rg.open, rg.none, rg.toEnd, rg.started = true, true, false, false
+	rg.behind, rg.through, rg.last = "", "", ""
+}
+
+// restore takes back a group that is held no more.
+func (rg *ring) restore(name string) {
+	if rg.has(name) && rg.get(name) == nil {
+		rg.add(name, false)
+	}
+}
+
+// nextGroup is the group of a level whose turn it is, with a key in its window;
+// nil if none can run, or the pages have run out. A ring that has but the empty
+// group left becomes plain again.
+func (r *readyQueues) nextGroup(lv *level, pick *picking) (*group, error) {
+	rg := lv.ring
+	for {
+		g := rg.next()
+		switch {
+		case g != nil:
+			ok, err := r.mayGo(lv, g, pick)
+			if err != nil || pick.pages > maxPages {
+				return nil, err
+			}
+			if ok {
+				return g, nil
+			}
+			rg.drop(g.name)
+		case !rg.toEnd:
+			if !pick.more() {
+				return nil, nil
+			}
+			if err := r.pageGroups(lv, pick); err != nil {
+				return nil, err
+			}
+		case !rg.open:
+			rg.forget()
+		case lv.toPlain():
+			return nil, nil
+		case rg.groups.Len() == 0:
+			return nil, nil
+		default:
+			rg.started = false // round again
+		}
+	}
+}
+
+// mayGo reports whether a group is not blocked and has a key, which it pages in
+// if need be.
+func (r *readyQueues) mayGo(lv *level, g *group, pick *picking) (bool, error) {
+	if pick.blocked != nil && g.name != "" {
+		if blocked, err := pick.blocked(lv.ring, g.name); blocked || err != nil {
+			return false, err
+		}
+	}
+	for g.win.wantsPage() {
+		if !pick.more() {
+			return false, nil
+		}
+		if err := r.page(lv.q, g.name, g.win, pick.now); err != nil {
+			return false, err
+		}
+	}
+	return g.win.set.Len() > 0, nil
+}
+
+// pageGroups takes the next groups from the index. Those in memory are left to
+// it when they are many; they have had their turn.
+func (r *readyQueues) pageGroups(lv *level, pick *picking) error {
+	rg, page := lv.ring, lv.ring.most/2
+	if rg.groups.Len() > rg.most-page {
+		rg.groups.Clear()
+		rg.behind, rg.open = rg.through, false
+	}
+	from, fromStart := rg.through, rg.none
+	names, err := r.index.ReadyGroups(lv.q, from, fromStart, page)
+	if err != nil {
+		return err
+	}
+	if rg.toEnd = len(names) < page; len(names) > 0 {
+		rg.through, rg.none = names[len(names)-1], false
+	}
+	for _, name := range names {
+		if !r.holds.keeps(lv.q.Type, name, rg) {
+			rg.add(name, false)
+		}
+	}
+	if r.unprojected == nil {
+		return nil
+	}
+	r.unprojected(func(_, after *events.Item) {
+		if queueOf(after) != lv.q || after.AvailableAt.After(pick.now) || r.table.current(after.ID) != 0 {
+			return
+		}
+		if name := after.Group; (fromStart || name > from) && rg.has(name) && rg.get(name) == nil && !r.holds.keeps(lv.q.Type, name, rg) {
+			rg.add(name, false)
+		}
+	})
+	return nil
+}

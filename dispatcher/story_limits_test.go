@@ -1,0 +1,119 @@
+package dispatcher
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// limits runs the commands about limits:
+//
+//	limit TYPE           with settings as JSON, laid over the type's
+//	engine               with the engine's own limits as JSON; starts it anew
+//	flood NAME n=N       submits NAME1 to NAMEN; type, tenant, team, priority, source
+//	grab [n=N] [by=W]    pulls and claims what there is, and says what came of it
+//	work [n=N] [by=W]    the same, and completes each before the next is pulled
+//	held                 what is held, until when
+func (st *story) limits(td *datadriven.TestData) string {
+	switch td.Cmd {
+	case "limit":
+		typ := events.Type(td.CmdArgs[0].Key)
+		set, _ := st.l.state.Settings(typ)
+		st.ok(json.Unmarshal([]byte(td.Input), &set))
+		return st.outcome(st.do(events.Configure{Type: typ, Source: events.SourceAPI, Settings: set}))
+	case "engine":
+		st.cfg.Limits = events.Limits{}
+		st.ok(json.Unmarshal([]byte(td.Input), &st.cfg.Limits))
+		st.sim.crash()
+		return ""
+	case "flood":
+		return st.flood(td)
+	case "grab", "work":
+		return st.grab(td)
+	}
+	return st.holding()
+}
+
+func (st *story) flood(td *datadriven.TestData) string {
+	n, typ, prio, tenant, team, source := 1, "email", 5, "", "", ""
+	td.MaybeScanArgs(st.t, "n", &n)
+	td.MaybeScanArgs(st.t, "type", &typ)
+	td.MaybeScanArgs(st.t, "priority", &prio)
+	td.MaybeScanArgs(st.t, "tenant", &tenant)
+	td.MaybeScanArgs(st.t, "team", &team)
+	td.MaybeScanArgs(st.t, "source", &source)
+	p := events.Priority(prio)
+	var said []string
+	for i := range n {
+		c := events.Submit{Type: events.Type(typ), NewID: st.newID(), Priority: &p, Tenant: tenant, Provenance: events.Provenance{Source: source}}
+		if team != "" {
+			c.Labels = map[string]string{"team": team}
+		}
+		name := fmt.Sprint(td.CmdArgs[0].Key, i+1)
+		st.call(name, c.NewID)
+		out := st.do(c)
+		answer := strings.TrimSpace(st.outcome(out))
+		if len(out) > 0 {
+			if e, ok := out[0].Err.(*events.Error); ok {
+				answer += fmt.Sprintf(", again in %s", e.RetryAfter)
+			}
+		}
+		said = append(said, name+" "+answer)
+	}
+	st.quiet = true
+	return strings.Join(said, "\n") + "\n"
+}
+
+func (st *story) grab(td *datadriven.TestData) string {
+	n, typ, by := 1000, "email", "w"
+	td.MaybeScanArgs(st.t, "n", &n)
+	td.MaybeScanArgs(st.t, "type", &typ)
+	td.MaybeScanArgs(st.t, "by", &by)
+	var said []string
+	for range n {
+		m := st.world.pull(laneKey{events.Type(typ), ""})
+		if m == nil {
+			break
+		}
+		name := st.name(m.id)
+		st.held[name] = m
+		r := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: by, Event: wire.ReportClaim, Start: true}
+		if a := st.report(r); len(a) == 0 {
+			name += " (no answer)"
+		} else if !a[0].OK {
+			name += " refused: " + string(a[0].Error.Code)
+		} else if td.Cmd == "work" {
+			r.Event = wire.ReportComplete
+			st.report(r)
+			delete(st.world.msgs, m.seq)
+		}
+		said = append(said, name)
+	}
+	st.quiet = true
+	return strings.Join(append([]string{td.Cmd + ":"}, said...), " ") + "\n"
+}
+
+func (st *story) holding() string {
+	var said []string
+	for _, key := range slices.SortedFunc(maps.Keys(st.l.holds.byKey), func(a, b holdKey) int {
+		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
+	}) {
+		what := fmt.Sprintf("group %q of %s", key.group, key.typ)
+		if key.whole {
+			what = "type " + string(key.typ)
+		}
+		until := "one of its runs moves on"
+		if at := st.l.holds.byKey[key].until; !at.IsZero() {
+			until = at.Sub(simStart).String()
+		}
+		said = append(said, what+" is held until "+until)
+	}
+	return strings.Join(append(said, fmt.Sprintf("%d holds", len(said))), "\n") + "\n"
+}

@@ -1,0 +1,197 @@
+package events
+
+import (
+	"slices"
+	"time"
+)
+
+// QueueFullRetryAfter is when a submission refused with queue_full may be worth
+// trying again, where nothing better is known.
+const QueueFullRetryAfter = 5 * time.Second
+
+// Waiting is how many of a type's items are queued or waiting.
+func (t TypeInfo) Waiting() int64 { return t.Counts[StateQueued] + t.Counts[StateWaiting] }
+
+// Runs is how many of a type's items are claimed or running.
+func (t TypeInfo) Runs() int64 { return t.Counts[StateClaimed] + t.Counts[StateRunning] }
+
+// Waiting is how many items are queued or waiting, over all types.
+func (s *State) Waiting() (n int64) {
+	for _, t := range s.types {
+		n += t.info.Waiting()
+	}
+	return n
+}
+
+// QueueFull reports whether the engine's own max_queued is reached.
+func (s *State) QueueFull() bool {
+	return s.limits.MaxQueued > 0 && s.Waiting() >= int64(s.limits.MaxQueued)
+}
+
+// PoolRuns is how many items of the types that share a pool are claimed or
+// running.
+func (s *State) PoolRuns(pool string) (n int64) {
+	for _, t := range s.types {
+		if t.info.Settings.Pool == pool {
+			n += t.info.Runs()
+		}
+	}
+	return n
+}
+
+// PoolSlots is how many slots a type's pool has; false when the type is in no
+// pool, or in one that the engine's configuration no longer has, which then
+// limits nothing.
+func (s *State) PoolSlots(set TypeSettings) (slots int, limited bool) {
+	if set.Pool == "" {
+		return 0, false
+	}
+	p, ok := s.limits.Pools[set.Pool]
+	return p.Slots, ok
+}
+
+// GroupRuns is how many items of a group are claimed or running. The empty
+// group is not counted.
+func (s *State) GroupRuns(t Type, group string) (int64, error) {
+	held, _, err := s.Key(KeyRef{KeyGroup, t, group}, s.meta.LastAt)
+	return held.N, err
+}
+
+// group records what group the submission belongs to.
+func (cr *Created) group(set TypeSettings) {
+	if g := valueOf(set.GroupKey(), cr.Tenant, cr.Labels); g != "" {
+		cr.terms().Group = g
+	}
+}
+
+// terms returns the payload's terms, for writing.
+func (cr *Created) terms() *Terms {
+	if cr.Terms == nil {
+		cr.Terms = &Terms{}
+	}
+	return cr.Terms
+}
+
+// admit refuses a submission that makes a new item when a queue has no room
+// for it or a rate limit is reached, else counts it against those. Repeats and
+// merges make no new item and don't come here.
+func (d *decider) admit(t Type, cr *Created, set TypeSettings) error {
+	info, _ := d.s.Type(t)
+	if err := full("type "+string(t), info.Waiting(), set.MaxQueued, set.QueueSteps, cr); err != nil {
+		return err
+	}
+	if l := d.s.limits; l.MaxQueued > 0 || len(l.QueueSteps) > 0 {
+		if err := full("the engine", d.s.Waiting(), l.MaxQueued, l.QueueSteps, cr); err != nil {
+			return err
+		}
+	}
+	if len(set.Rates) == 0 {
+		return nil
+	}
+	taken, err := d.takeRates(t, set, AtSubmit, func(per string) string { return valueOf(per, cr.Tenant, cr.Labels) })
+	if len(taken) > 0 {
+		cr.terms().Rates = taken
+	}
+	return err
+}
+
+// full refuses one more item when so many wait already. Of the steps, the last
+// that is exceeded counts.
+func full(whose string, waiting int64, most int, steps []QueueStep, cr *Created) error {
+	if most > 0 && waiting >= int64(most) {
+		return queueFull("%s has %d items waiting, of at most %d: submit it again later", whose, waiting, most)
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
+		st := steps[i]
+		if waiting < int64(st.Over) {
+			continue
+		}
+		if st.MinPriority > 0 && cr.Priority >= st.MinPriority || slices.Contains(st.Sources, cr.Provenance.Source) {
+			return nil
+		}
+		if st.MinPriority == 0 {
+			return queueFull("%s has %d items waiting: beyond %d only some sources may submit, and %q is none of them", whose, waiting, st.Over, cr.Provenance.Source)
+		}
+		return queueFull("%s has %d items waiting: beyond %d it takes only priority %d and above", whose, waiting, st.Over, st.MinPriority)
+	}
+	return nil
+}
+
+func queueFull(format string, args ...any) error {
+	e := Refuse(CodeQueueFull, format, args...)
+	e.RetryAfter = QueueFullRetryAfter
+	return e
+}
+
+// mayRun refuses a claim that a group's capacity, a pool or a rate limit has no
+// room for, else says what it counts against.
+func (d *decider) mayRun(it *Item) ([]RateTaken, error) {
+	set, _ := d.s.Settings(it.Type)
+	if set.GroupCapacity > 0 && it.Group != "" {
+		n, err := d.s.GroupRuns(it.Type, it.Group)
+		if err != nil {
+			return nil, err
+		}
+		if n >= int64(set.GroupCapacity) {
+			return nil, Refuse(CodeAtCapacity, "%d items of group %q of type %s run, of at most %d: don't run item %s, it will be dispatched again", n, clip(it.Group, 80), it.Type, set.GroupCapacity, it.ID)
+		}
+	}
+	if slots, limited := d.s.PoolSlots(set); limited {
+		if n := d.s.PoolRuns(set.Pool); n >= int64(slots) {
+			return nil, Refuse(CodeAtCapacity, "%d items run in pool %s, which has %d slots: don't run item %s, it will be dispatched again", n, set.Pool, slots, it.ID)
+		}
+	}
+	if len(set.Rates) == 0 {
+		return nil, nil
+	}
+	return d.takeRates(it.Type, set, AtDispatch, func(per string) string {
+		if per == PerType {
+			return ""
+		}
+		return it.Group
+	})
+}
+
+// runs reports whether the item takes a place among its group's runs.
+func (it *Item) runs() bool { return it.State == StateClaimed || it.State == StateRunning }
+
+// countRuns keeps the number of a group's runs.
+func (s *State) countRuns(it *Item, before bool) error {
+	if it.Group == "" || it.runs() == before {
+		return nil
+	}
+	n, err := s.GroupRuns(it.Type, it.Group)
+	if err != nil {
+		return err
+	}
+	if n--; !before {
+		n += 2
+	}
+	s.setKey(HeldKey{Ref: KeyRef{KeyGroup, it.Type, it.Group}, N: n}, n > 0)
+	return nil
+}
+
+// checkPool refuses settings that name a pool which the engine has not.
+func (d *decider) checkPool(t Type, set TypeSettings) error {
+	if _, ok := d.s.limits.Pools[set.Pool]; set.Pool != "" && !ok {
+		return Refuse(CodeBadRequest, "settings of type %s: there is no pool %q: make it in engine.toml, as [pools.%s] with slots", t, set.Pool, set.Pool)
+	}
+	return nil
+}
+
+// onlyGroup reports whether a payload's terms say nothing but the group, as
+// those of most submissions with a tenant.
+func (cr *Created) onlyGroup() bool {
+	t := *cr.Terms
+	return t.Group != "" && len(t.After) == 0 && t.AfterPolicy == "" && t.DedupPolicy == "" && t.DedupWindowMS == 0 && t.ExpiresAt.IsZero() &&
+		!t.OwnAttempts && t.Parent.IsZero() && t.Spawn == 0 && t.ScoreMS == nil && t.Verdict == nil && len(t.Rates) == 0
+}
+
+func writableRates(taken []RateTaken) bool {
+	for _, r := range taken {
+		if !writable(r.TAT) {
+			return false
+		}
+	}
+	return true
+}

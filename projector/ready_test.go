@@ -1,0 +1,78 @@
+package projector
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// readyGroups pages through a queue's groups, two at a time.
+func readyGroups(t *testing.T, live *Store, q ReadyQueue) (names []string) {
+	t.Helper()
+	behind, fromStart := "", true
+	for {
+		page, err := live.ReadyGroups(q, behind, fromStart, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			return names
+		}
+		names = append(names, page...)
+		behind, fromStart = page[len(page)-1], false
+	}
+}
+
+// Groups come in order of name, whatever bytes are in it, each once, and its
+// items in their own order; other queues and groups are not among them.
+func TestReadyGroups(t *testing.T) {
+	s, err := Open("", Options{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	names := []string{"", "a", "a\x00", "a\x00\xff", "a\x01", "ab", "b", "\xff"}
+	c := &events.Changes{Meta: events.Meta{Applied: 1}}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	n := 0
+	add := func(group string, prio events.Priority, caps ...string) {
+		n++
+		it := &events.Item{ID: events.ID{byte(n >> 8), byte(n)}, Type: "email", State: events.StateQueued, Priority: prio, Group: group, Capabilities: caps,
+			CreatedAt: at, QueuedAt: at, OrderAt: at.Add(-time.Duration(n) * time.Second)}
+		c.Items = append(c.Items, events.ItemChange{New: it})
+	}
+	for range 3 {
+		for _, g := range names {
+			add(g, 5)
+		}
+		add("other", 6)
+		add("other", 5, "gpu")
+	}
+	if err := s.Commit(c); err != nil {
+		t.Fatal(err)
+	}
+	q := ReadyQueue{"email", "", 5}
+	if got := readyGroups(t, s, q); !slices.Equal(got, names) {
+		t.Fatalf("%q, want %q", got, names)
+	}
+	for _, g := range names {
+		page, err := s.Ready("email", "", 5, g, ReadyKey{}, 10)
+		if err != nil || len(page) != 3 || !page[0].Less(page[1].ReadyKey) || !page[1].Less(page[2].ReadyKey) {
+			t.Fatalf("group %q: %v %v", g, page, err)
+		}
+	}
+	queues, err := s.ReadyQueues()
+	if err != nil || fmt.Sprint(queues) != "[{email  5} {email  6} {email gpu 5}]" {
+		t.Fatalf("%v %v", queues, err)
+	}
+	if oldest, err := s.OldestQueued("email"); err != nil || !oldest.Equal(at.Add(-time.Duration(n)*time.Second)) {
+		t.Fatalf("%s %v", oldest, err)
+	}
+}
