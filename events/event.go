@@ -218,6 +218,12 @@ func newBody(k Kind) Body {
 		return &Owned{}
 	case KindTypeConfigured:
 		return &TypeConfigured{}
+	case KindScheduleSet:
+		return &ScheduleSet{}
+	case KindScheduleRemoved:
+		return &ScheduleRemoved{}
+	case KindScheduleFired:
+		return &ScheduleFired{}
 	}
 	return nil
 }

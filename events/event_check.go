@@ -35,6 +35,8 @@ func (e *Event) check() error {
 		ok = writable(b.StartBy)
 	case *Running:
 		ok = writable(b.Deadline)
+	case *ScheduleSet, *ScheduleRemoved, *ScheduleFired:
+		return checkSchedule(b)
 	case *Rescheduled:
 		ok = b.Priority <= MaxPriority && writable(b.OrderAt, b.AvailableAt)
 	}

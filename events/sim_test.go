@@ -33,6 +33,7 @@ type sim struct {
 	merges   map[ID]int
 	intake   uint64
 	newIDs   int
+	ticks    map[string]Schedule // as its events say
 }
 
 const tinyCache = 2
@@ -306,6 +307,8 @@ func (s *sim) apply(ev Event) {
 		s.runs[ev.ID]--
 	case *Merged:
 		s.merges[b.Into]++
+	case *ScheduleSet, *ScheduleRemoved, *ScheduleFired:
+		s.scheduleChanged(b)
 	}
 }
 
