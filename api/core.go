@@ -36,6 +36,7 @@ type Queries interface {
 	ByIntake(seq uint64) (events.ID, bool, error)
 	List(wire.List) (wire.Listed, error)
 	History(events.ID) ([]wire.HistoryEvent, error)
+	Records(events.RecordKind) ([]events.Record, error)
 	Applied() events.Seq
 }
 

@@ -124,6 +124,14 @@ func (s *Service) endpoints() map[string]func(*call) {
 		wire.APIWorkers:    s.query(s.workers),
 		wire.APIInfo:       s.query(s.info),
 		wire.APIWait:       s.wait,
+
+		wire.APISchedules:      s.query(s.schedules),
+		wire.APIScheduleSet:    s.query(s.scheduleSet),
+		wire.APIScheduleRemove: s.query(s.scheduleRemove),
+		wire.APISchedulePause:  s.query(s.schedulePause(true)),
+		wire.APIScheduleResume: s.query(s.schedulePause(false)),
+		wire.APIScheduleFire:   s.scheduleFire,
+
 		wire.APIVerify:     s.verify,
 		wire.APIRebuild:    s.rebuild,
 		wire.APIRegister:   s.worker(s.register),

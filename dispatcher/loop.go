@@ -46,6 +46,7 @@ type loop struct {
 	unprojected []*batch   // appended and not yet projected, oldest first
 	acks        []pushAck  // reused
 	late        []expiry   // expired leases that found no room in the batch
+	schedules   schedules
 
 	stalled  bool      // a ready queue's next page is still to be read
 	hold     time.Time // nothing is dispatched before, after a push has failed
@@ -148,6 +149,12 @@ func (l *loop) run(ctx context.Context) error {
 
 // step does all that can be done without waiting.
 func (l *loop) step() error {
+	if !l.closing {
+		// First, and few at a time: a flood of work must not delay the ticks.
+		if err := l.tick(); err != nil {
+			return err
+		}
+	}
 	if err := l.decidePending(); err != nil {
 		return err
 	}
@@ -229,6 +236,9 @@ func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
 			return dec, nil, fmt.Errorf("apply what was just decided: %w", err)
 		}
 		l.building.bytes += eventBytes(ev)
+		if ev.Kind >= events.KindScheduleSet && ev.Kind <= events.KindScheduleFired {
+			l.schedules.stale = true
+		}
 	}
 	l.building.events = append(l.building.events, dec.Events...)
 	dec.Events = nil
@@ -327,6 +337,9 @@ func (l *loop) nextWake() time.Duration {
 	}
 	if len(l.dirty) > 0 {
 		at = sooner(at, l.hold)
+	}
+	if !l.schedules.held && l.tickRoom() {
+		at = sooner(at, l.nextTick())
 	}
 	if k, ok := l.timers.min(); ok && k.At < at.UnixNano() && l.room() {
 		at = time.Unix(0, k.At)

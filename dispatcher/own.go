@@ -38,6 +38,7 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.schedules.newID = e.NewID
 	l.requests, l.submits = e.requests.ch, e.submits.ch
 	l.durable = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
 	l.paused = &e.paused
@@ -144,6 +145,7 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 	if j := fileSettings(cfg, state); j.len() > 0 {
 		l.urgent.jobs = append(l.urgent.jobs, j)
 	}
+	l.holdSchedules()
 	return l, nil
 }
 

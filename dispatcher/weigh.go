@@ -64,6 +64,8 @@ func (j *commandJob) bytes() (n int) {
 			n += len(c.Params)
 		case events.Complete:
 			n += len(c.Result)
+		case events.SetSchedule:
+			n += len(c.Schedule.Params)
 		}
 	}
 	return n
@@ -85,6 +87,8 @@ func eventBytes(ev *events.Event) int {
 		return overhead + len(b.Params)
 	case *events.Completed:
 		return overhead + len(b.Result)
+	case *events.ScheduleSet:
+		return overhead + len(b.Schedule.Params)
 	case *events.Failed:
 		return overhead + len(b.Error)
 	case *events.Rejected:

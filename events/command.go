@@ -182,7 +182,8 @@ type Fire struct {
 	Next    time.Time // the one after; zero: none
 	Skip    bool      // make no item
 	Skipped int       // ticks that are passed over
-	NewID   ID
+	NewID   ID        // fresh
+	ID      ID        // with the zero Tick: chosen by the caller, so that it may ask again
 }
 
 // Release hands a claimed or running item back, with no attempt used.

@@ -27,16 +27,17 @@ func (d *decider) setSchedule(c SetSchedule) (Decision, error) {
 	case next.EveryMS != 0 && next.Anchor.IsZero():
 		return Decision{}, Refuse(CodeBadRequest, "schedule %s: the interval has no anchor", next.Name)
 	}
+	keeps := cur != nil && next.SameTiming(cur) && !cur.Next.IsZero()
+	if keeps {
+		next.Next = cur.Next
+	}
 	if cur != nil {
-		if next.SameTiming(cur) {
-			next.Next = cur.Next
-		}
 		next.LastTick, next.LastItem, next.LastCode, next.LastError = cur.LastTick, cur.LastItem, cur.LastCode, cur.LastError
 		if next.equal(cur) {
 			return Decision{Repeat: true}, nil
 		}
 	}
-	if cur == nil || !next.SameTiming(cur) {
+	if !keeps {
 		if next.Next.IsZero() {
 			return Decision{}, Refuse(CodeBadRequest, "schedule %s never comes: no moment in the next ten years matches %q", next.Name, next.Cron)
 		}
@@ -103,7 +104,9 @@ func (d *decider) fire(c Fire) (Decision, error) {
 		return Decision{}, err
 	}
 	if c.Tick.IsZero() {
-		return d.submit(cur.item(time.Time{}, c.NewID))
+		item := cur.item(time.Time{}, c.NewID)
+		item.ID = c.ID
+		return d.submit(item)
 	}
 	switch {
 	case cur.Paused:

@@ -263,3 +263,15 @@ func TestCorruptScheduleEvents(t *testing.T) {
 		})
 	}
 }
+
+func TestFiringByHandMayBeRepeated(t *testing.T) {
+	w := newWorld(t)
+	minutely(w, nil)
+	c := Fire{Name: "sweep", ID: w.newID(), NewID: w.newID()}
+	if d := w.do(c); d.ID != c.ID || d.Repeat {
+		t.Fatalf("%+v", d)
+	}
+	if d := w.do(c); d.ID != c.ID || !d.Repeat {
+		t.Fatalf("%+v", d)
+	}
+}
