@@ -16,6 +16,8 @@ type Config struct {
 	// Defaults are laid over the built-in settings for every type.
 	Defaults Patch
 	Types    map[events.Type]Type
+	// Schedules are those that the file owns, by name.
+	Schedules map[string]Schedule
 }
 
 // Server is where and how the engine runs. Flags of the command line override
@@ -108,6 +110,9 @@ func (c Config) WithDefaults() Config {
 		types[name] = t
 	}
 	c.Types = types
+	if c.Schedules == nil {
+		c.Schedules = map[string]Schedule{}
+	}
 	return c
 }
 

@@ -121,6 +121,7 @@ func (c *Config) fields() []field {
 		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),
 		fixed("defaults", "settings of every type that has no own", c.Defaults.fields()),
 		{key: "types", kind: "table", each: "type", doc: "settings of one type", table: c.typeFields},
+		{key: "schedules", kind: "table", each: "schedule", doc: "periodic work", table: c.scheduleFields},
 	}
 }
 

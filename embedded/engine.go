@@ -235,7 +235,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	c := dispatcher.Config{
 		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: fmt.Sprintf("%s-%d", host, os.Getpid()), Version: Version,
 		Alone: e.srv != nil, MemoryOnly: e.o.Memory, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
-		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, Logger: e.log, Hooks: e.hooks(),
+		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: e.cfg.FileSchedules(), Logger: e.log, Hooks: e.hooks(),
 		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.intakeBytes(),
 	}
 	for name, t := range e.cfg.Types {
