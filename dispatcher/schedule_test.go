@@ -1,0 +1,154 @@
+package dispatcher
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/internal/cron"
+)
+
+func (s *sim) setSchedule(c events.Schedule) {
+	s.t.Helper()
+	c.Source = events.SourceAPI
+	if c.Type == "" {
+		c.Type = "clean"
+	}
+	if o := s.do(events.SetSchedule{Schedule: c}); len(o) != 1 || o[0].Err != nil {
+		s.t.Fatalf("set %+v: %+v", c, o)
+	}
+}
+
+// events reads the log.
+func (s *sim) events() (all []events.Event) {
+	s.t.Helper()
+	s.ok(s.log.Read(s.t.Context(), 1, s.l.appended, func(g eventlog.Group) error {
+		all = append(all, g.Events...)
+		return nil
+	}))
+	return all
+}
+
+// fired are the ticks that the log says were answered, with an item and without,
+// by schedule. It fails when one was answered twice.
+func (s *sim) fired() (made map[string][]time.Time, skipped map[string]int) {
+	s.t.Helper()
+	made, skipped = map[string][]time.Time{}, map[string]int{}
+	last := map[string]time.Time{}
+	for _, ev := range s.events() {
+		b, ok := ev.Body.(*events.ScheduleFired)
+		if !ok {
+			continue
+		}
+		if !b.Tick.After(last[b.Name]) {
+			s.t.Fatalf("%s: tick %s after %s", b.Name, b.Tick, last[b.Name])
+		}
+		last[b.Name] = b.Tick
+		skipped[b.Name] += b.Skipped
+		if !b.Item.IsZero() {
+			made[b.Name] = append(made[b.Name], b.Tick)
+		}
+	}
+	return made, skipped
+}
+
+// Many missed ticks are made up for up to a bound, oldest first, and the rest
+// counted; no turn of the loop is long.
+func TestCatchingUpIsBounded(t *testing.T) {
+	s := newSim(t, nil)
+	s.setSchedule(events.Schedule{Name: "all", Cron: "* * * * *", Missed: events.MissedAll})
+	s.setSchedule(events.Schedule{Name: "one", EveryMS: 1000})
+	s.setSchedule(events.Schedule{Name: "skip", EveryMS: 7000, Missed: events.MissedSkip})
+	s.at = s.at.Add(100*time.Hour + 8*time.Second)
+	s.crash()
+	made, skipped := s.fired()
+	if n := len(made["all"]); n != maxCatchUp || skipped["all"] != 6000-maxCatchUp {
+		t.Errorf("all: %d items, %d skipped", n, skipped["all"])
+	}
+	for i, tick := range made["all"] {
+		if want := simStart.Add(time.Duration(6000-maxCatchUp+1+i) * time.Minute); !tick.Equal(want) {
+			t.Fatalf("tick %d is %s, want %s", i, tick, want)
+		}
+	}
+	if len(made["one"]) != 1 || skipped["one"] != 360_007 || len(made["skip"]) != 0 || skipped["skip"] != 51429 {
+		t.Errorf("one: %v, %d; skip: %v, %d", made["one"], skipped["one"], made["skip"], skipped["skip"])
+	}
+}
+
+// A turn answers at most maxTicks, so that what else there is to do gets its
+// turn: a request that comes meanwhile is decided before all ticks are answered.
+func TestTicksLeaveRoomForOthers(t *testing.T) {
+	s := newSim(t, nil)
+	for i := range events.MaxSchedules {
+		s.setSchedule(events.Schedule{Name: fmt.Sprintf("s%d", i), EveryMS: 3_600_000})
+	}
+	s.at = s.at.Add(time.Hour)
+	before := s.l.state.Meta().Applied
+	s.ok(s.l.tick())
+	if n := s.l.state.Meta().Applied - before; n == 0 || n > maxTicks*maxDecision {
+		t.Errorf("one turn has made %d events", n)
+	}
+	s.settle()
+	if made, _ := s.fired(); len(made) != events.MaxSchedules {
+		t.Errorf("%d of %d schedules have ticked", len(made), events.MaxSchedules)
+	}
+	if got := s.l.nextTick(); !got.Equal(simStart.Add(2 * time.Hour)) {
+		t.Errorf("the loop wakes at %s", got)
+	}
+}
+
+// The ticks of a daily schedule over both clock changes of a year, with a restart
+// in each hour that matters.
+func TestTicksOverClockChanges(t *testing.T) {
+	s := newSim(t, nil)
+	s.setSchedule(events.Schedule{Name: "wall", Cron: "30 2 * * *", Zone: "Europe/Berlin"})
+	s.setSchedule(events.Schedule{Name: "real", Cron: "30 * * * *", Zone: "Europe/Berlin"})
+	for _, day := range []time.Time{time.Date(2030, 3, 30, 12, 0, 0, 0, time.UTC), time.Date(2030, 10, 26, 12, 0, 0, 0, time.UTC)} {
+		s.at = day
+		s.crash()
+		from, _ := s.fired()
+		for range 24 * 3 {
+			s.tick(20 * time.Minute)
+			s.crash()
+		}
+		made, _ := s.fired()
+		if n := len(made["wall"]) - len(from["wall"]); n != 1 {
+			t.Errorf("%s: %d ticks at 02:30", day, n)
+		}
+		if n := len(made["real"]) - len(from["real"]); n != 24 {
+			t.Errorf("%s: %d hourly ticks in 24 hours", day, n)
+		}
+	}
+}
+
+// What this program can't compute does not stop the others, and its ticks are
+// missed ones for a program that can.
+func TestABrokenScheduleRests(t *testing.T) {
+	s := newSim(t, nil)
+	s.setSchedule(events.Schedule{Name: "good", EveryMS: 60_000})
+	s.setSchedule(events.Schedule{Name: "odd", Cron: "* * * * *"})
+	s.l.breakOff("odd", fmt.Errorf("no such zone here"))
+	s.tick(3 * time.Minute)
+	if made, _ := s.fired(); len(made["good"]) != 3 || len(made["odd"]) != 0 {
+		t.Errorf("%v", made)
+	}
+	s.crash()
+	if made, skipped := s.fired(); len(made["odd"]) != 1 || skipped["odd"] != 2 {
+		t.Errorf("%v %v", made, skipped)
+	}
+}
+
+func TestGrace(t *testing.T) {
+	tick := simStart
+	for every, want := range map[time.Duration]time.Duration{time.Second: time.Second / 2, time.Minute: 30 * time.Second, time.Hour: time.Minute} {
+		e, err := cron.Every(every, tick)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := grace(e, tick); got != want {
+			t.Errorf("every %s: %s, want %s", every, got, want)
+		}
+	}
+}
