@@ -140,6 +140,9 @@ func scheduleSetCommand(a *app) *cobra.Command {
 		Example: "  engine schedule set nightly --type report --cron '0 3 * * *' --zone Europe/Berlin '{\"full\":true}'",
 		Args:    console.Args(cobra.RangeArgs(1, 2)),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if s.Type == "" {
+				return console.Usagef("give the --type of the items")
+			}
 			if s.Anchor, err = t.check(); err != nil {
 				return err
 			}
@@ -181,6 +184,5 @@ func scheduleSetCommand(a *app) *cobra.Command {
 	fs.IntVar(&s.MaxAttempts, "max-attempts", 0, "attempts before an item is dead (default: the type's)")
 	fs.DurationVar(&s.Timeout, "timeout", 0, "how long an attempt may take (default: the type's)")
 	fs.BoolVar(&s.Paused, "paused", false, "it does not tick until it is resumed")
-	_ = cmd.MarkFlagRequired("type")
 	return cmd
 }
