@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/internal/cron"
@@ -151,4 +153,71 @@ func TestGrace(t *testing.T) {
 			t.Errorf("every %s: %s, want %s", every, got, want)
 		}
 	}
+}
+
+// Whatever happens to two engines on one log, each tick has exactly one item:
+// they lose appends, crash at any stage, take over from each other, and have
+// clocks that disagree.
+func TestEachTickHasOneItem(t *testing.T) {
+	stages := []string{"decide", "append", "appended", "project", "projected"}
+	faults := []eventlog.FaultKind{eventlog.FaultLost, eventlog.FaultAckLost, eventlog.FaultPrefix, eventlog.FaultLate}
+	rapid.Check(t, func(rt *rapid.T) {
+		stream := eventlog.NewMemoryStream(0)
+		a := newSimOn(t, stream, nil, nil)
+		a.setSchedule(events.Schedule{Name: "wall", Cron: "*/3 * * * *", Zone: "Europe/Berlin", Missed: events.MissedAll})
+		a.setSchedule(events.Schedule{Name: "every", EveryMS: 45_000, Missed: events.MissedAll, Overlap: events.DedupMerge})
+		b := newSimOn(t, stream, nil, nil)
+		b.ids = 1 << 32
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			s := rapid.SampledFrom([]*sim{a, b}).Draw(rt, "engine")
+			stream.Now = s.now
+			switch rapid.IntRange(0, 5).Draw(rt, "what") {
+			case 0:
+				s.crash()
+			case 1:
+				s.log.Script(eventlog.Fault{Kind: rapid.SampledFrom(faults).Draw(rt, "fault"), N: rapid.IntRange(0, 3).Draw(rt, "after"), Land: eventlog.LandAfterLast})
+			case 2:
+				at := rapid.SampledFrom(stages).Draw(rt, "stage")
+				s.onStage = func(stage string) {
+					if stage == at {
+						s.onStage = nil
+						s.crash()
+					}
+				}
+			case 3:
+				s.at = s.at.Add(time.Duration(rapid.IntRange(-600, 600).Draw(rt, "jump")) * time.Second)
+			default:
+				s.tick(time.Duration(rapid.IntRange(1, 400).Draw(rt, "seconds")) * time.Second)
+			}
+		}
+		a.onStage, b.onStage = nil, nil
+		a.at = later(a.at, b.at)
+		stream.Now = a.now
+		a.crash()
+		a.tick(10 * time.Minute)
+		made, skipped := a.fired()
+		for name, period := range map[string]time.Duration{"wall": 3 * time.Minute, "every": 45 * time.Second} {
+			for i, tick := range made[name] {
+				if want := simStart.Add(time.Duration(i+1) * period); !tick.Equal(want) {
+					rt.Fatalf("%s: tick %d is %s, want %s", name, i, tick, want)
+				}
+			}
+			if len(made[name]) < int(10*time.Minute/period) || skipped[name] != 0 {
+				rt.Fatalf("%s: %d ticks, %d skipped", name, len(made[name]), skipped[name])
+			}
+			if n := a.itemsOf(name); n != len(made[name]) {
+				rt.Fatalf("%s: %d ticks have made %d items", name, len(made[name]), n)
+			}
+		}
+	})
+}
+
+// itemsOf counts the items that the log has of a schedule.
+func (s *sim) itemsOf(name string) (n int) {
+	for _, ev := range s.events() {
+		if b, ok := ev.Body.(*events.Created); ok && b.Provenance.Trigger == name {
+			n++
+		}
+	}
+	return n
 }
