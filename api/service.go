@@ -136,6 +136,13 @@ func (s *Service) endpoints() map[string]func(*call) {
 		wire.APIPause:        s.query(s.pause),
 		wire.APIResume:       s.query(s.resume),
 		wire.APICircuitReset: s.query(s.resetCircuit),
+
+		wire.APISchedules:      s.query(s.schedules),
+		wire.APIScheduleSet:    s.query(s.scheduleSet),
+		wire.APIScheduleRemove: s.query(s.scheduleRemove),
+		wire.APISchedulePause:  s.query(s.schedulePause(true)),
+		wire.APIScheduleResume: s.query(s.schedulePause(false)),
+		wire.APIScheduleFire:   s.scheduleFire,
 	}
 }
 

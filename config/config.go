@@ -22,6 +22,8 @@ type Config struct {
 	// DedupHook is asked about submissions, if it has a subject.
 	DedupHook DedupHook
 	Pools     map[string]Pool
+	// Schedules are those that the file owns, by name.
+	Schedules map[string]Schedule
 }
 
 // Server is where and how the engine runs. Flags of the command line override
@@ -135,6 +137,9 @@ func (c Config) WithDefaults() Config {
 		types[name] = t
 	}
 	c.Types = types
+	if c.Schedules == nil {
+		c.Schedules = map[string]Schedule{}
+	}
 	return c
 }
 

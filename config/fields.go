@@ -140,6 +140,7 @@ func (c *Config) fields() []field {
 		fixed("defaults", "settings of every type that has no own", c.Defaults.fields()),
 		{key: "pools", kind: "table", each: "pool", doc: "slots that types share", table: c.poolFields},
 		{key: "types", kind: "table", each: "type", doc: "settings of one type", table: c.typeFields},
+		{key: "schedules", kind: "table", each: "schedule", doc: "periodic work", table: c.scheduleFields},
 	}
 }
 

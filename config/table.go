@@ -22,6 +22,8 @@ func Table() string {
 	section(&b, "[types.NAME]", "what `[defaults]` has, for one type, and", t.fields()[len(t.Patch.fields()):])
 	var e Exec
 	section(&b, "[types.NAME.exec]", "the long form of `exec`", e.fields())
+	var s Schedule
+	section(&b, "[schedules.NAME]", "periodic work, which makes an item at each of its ticks (see [SCHEDULES.md](SCHEDULES.md))", s.fields())
 	return b.String()
 }
 

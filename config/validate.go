@@ -53,6 +53,7 @@ func (c Config) Validate() error {
 	for _, name := range c.TypeNames() {
 		c.checkType(&ch, name)
 	}
+	c.checkSchedules(&ch)
 	return errors.Join(ch.errs...)
 }
 

@@ -73,6 +73,9 @@ type Config struct {
 	// FileTypes lay the settings that engine.toml names over those that the log
 	// has for a type (or Defaults); what differs is recorded at start.
 	FileTypes map[events.Type]func(events.TypeSettings) events.TypeSettings
+	// FileSchedules are those of engine.toml: what differs from the log is
+	// recorded at start, and those that the file had and has no more are removed.
+	FileSchedules []events.Schedule
 	// MaxParams is the largest params that any type takes, in bytes; it bounds
 	// the messages of the intake stream. 0: the default bound.
 	MaxParams int
@@ -210,5 +213,5 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("dispatcher: settings of type %s: %w", t, err))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.checkSchedules()...)...)
 }

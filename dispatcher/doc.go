@@ -69,6 +69,17 @@
 // or has lost its end, it is numbered on behind what the log answers, or new
 // submissions would pass for old ones.
 //
+// # Schedules
+//
+// The next tick of each schedule is in the state; the loop's timer is set for
+// the earliest of all. A turn begins with the ticks that have come, at most
+// maxTicks of them, so that no flood of requests delays them and they delay
+// nothing else. Which ticks come is computed here (internal/cron), right before
+// the decision that records it; the log alone says which have been answered.
+// After a takeover nothing ticks until the schedules of the file are those of
+// the log. A schedule that this program can't compute rests, its ticks are
+// missed ones for a program that can.
+//
 // # Testing
 //
 // A sim (sim_test.go) drives the real loop, one stage at a time, in one

@@ -31,7 +31,12 @@ type commandJob struct {
 func (j *commandJob) len() int { return len(j.cmds) }
 
 func (j *commandJob) decide(l *loop, i int) error {
-	dec, it, err := l.decide(j.cmds[i])
+	cmd, err := l.plan(j.cmds[i])
+	var dec events.Decision
+	var it *events.Item
+	if err == nil {
+		dec, it, err = l.decide(cmd)
+	}
 	if err := fatal(err); err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ type loop struct {
 	unprojected []*batch   // appended and not yet projected, oldest first
 	acks        []pushAck  // reused
 	late        []expiry   // expired leases that found no room in the batch
+	schedules   schedules
 
 	drain    drain
 	stalled  bool      // a ready queue's next page is still to be read
@@ -158,6 +159,12 @@ func (l *loop) run(ctx context.Context) error {
 
 // step does all that can be done without waiting.
 func (l *loop) step() error {
+	if !l.closing {
+		// First, and few at a time: a flood of work must not delay the ticks.
+		if err := l.tick(); err != nil {
+			return err
+		}
+	}
 	if err := l.decidePending(); err != nil {
 		return err
 	}
@@ -279,6 +286,9 @@ func (l *loop) apply(dec *events.Decision) error {
 		if ev.Kind == events.KindClaimed {
 			l.drain.left(1, ev.At)
 		}
+		if ev.Kind >= events.KindScheduleSet && ev.Kind <= events.KindScheduleFired {
+			l.schedules.stale = true
+		}
 	}
 	l.building.events = append(l.building.events, dec.Events...)
 	dec.Events = nil
@@ -377,6 +387,9 @@ func (l *loop) nextWake() time.Duration {
 	}
 	if len(l.dirty) > 0 {
 		at = sooner(at, l.hold)
+	}
+	if !l.schedules.held && l.tickRoom() {
+		at = sooner(at, l.nextTick())
 	}
 	if k, ok := l.timers.min(); ok && k.At < at.UnixNano() && l.room() {
 		at = time.Unix(0, k.At)

@@ -155,6 +155,7 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 	if j := fileSettings(cfg, state); j.len() > 0 {
 		l.urgent.jobs = append(l.urgent.jobs, j)
 	}
+	l.holdSchedules()
 	return l, nil
 }
 

@@ -64,6 +64,8 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 		line = st.change(td)
 	case "configure":
 		st.configure(td)
+	case "schedule", "unschedule", "hold", "go-on", "fire", "down", "jump", "file", "schedules":
+		line = st.scheduleVerb(td)
 	case "tick":
 		d, err := time.ParseDuration(td.CmdArgs[0].Key)
 		st.ok(err)
@@ -140,6 +142,8 @@ func (st *story) describe(ev *events.Event) string {
 		return who + ": " + b.Reason + st.because(b.By)
 	case *events.Released:
 		return who + ": " + b.Reason
+	case *events.ScheduleSet, *events.ScheduleRemoved, *events.ScheduleFired:
+		return st.describeSchedule(b)
 	case *events.Rescheduled:
 		return fmt.Sprintf("%s to priority %d%s", who, b.Priority, st.in(b.AvailableAt))
 	}

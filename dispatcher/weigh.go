@@ -73,6 +73,8 @@ func (j *commandJob) bytes() (n int) {
 			for i := range c.Children {
 				n += overhead + len(c.Children[i].Params)
 			}
+		case events.SetSchedule:
+			n += len(c.Schedule.Params)
 		}
 	}
 	return n
@@ -94,6 +96,8 @@ func eventBytes(ev *events.Event) int {
 		return overhead + len(b.Params)
 	case *events.Completed:
 		return overhead + len(b.Result)
+	case *events.ScheduleSet:
+		return overhead + len(b.Schedule.Params)
 	case *events.Failed:
 		return overhead + len(b.Error)
 	case *events.Queued:

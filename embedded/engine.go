@@ -244,7 +244,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: fmt.Sprintf("%s-%d", host, os.Getpid()), Version: Version,
 		Alone: e.srv != nil, MemoryOnly: e.o.Memory, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
 		Limits:    e.cfg.EngineLimits(),
-		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, Logger: e.log, Hooks: e.hooks(),
+		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: e.cfg.FileSchedules(), Logger: e.log, Hooks: e.hooks(),
 		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.intakeBytes(),
 		ProbeInterval: e.cfg.Workers.ProbeInterval, ProbeTimeout: e.cfg.Workers.ProbeTimeout, ProbeFailures: e.cfg.Workers.ProbeFailures,
 		Dedup: e.dedupHook(), Score: e.o.Score, ScoreTypes: e.o.ScoreTypes,

@@ -56,6 +56,7 @@ func TestTheLargestEventsFitInAMessage(t *testing.T) {
 		Headers: map[string][]string{long(8 << 10): {long(8 << 9), long(8 << 20)}}, Text: long(1 << 20), Intake: Intake{Seq: 1 << 63}}})
 	w.holdBack(typ, worker, long(MaxNameLen))
 	w.largestFlow(typ, long)
+	largestSchedule(w, typ, long)
 	seen := map[Kind]int{}
 	for i, data := range w.encoded() {
 		seen[w.log[i].Kind] = max(seen[w.log[i].Kind], len(data))

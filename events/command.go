@@ -157,8 +157,16 @@ type ResetCircuit struct {
 	Worker WorkerID
 }
 
-// SetSchedule makes or replaces a schedule. Schedule.Next is the first tick.
+// SetSchedule makes or replaces a schedule. Schedule.Next is the first tick, and
+// its Last fields are not looked at. A schedule whose timing stays the same
+// keeps its place among its ticks.
 type SetSchedule struct{ Schedule Schedule }
+
+// PauseSchedule stops a schedule's ticks, or lets them come again.
+type PauseSchedule struct {
+	Name   string
+	Paused bool
+}
 
 // RemoveSchedule ends a schedule.
 type RemoveSchedule struct {
@@ -166,14 +174,16 @@ type RemoveSchedule struct {
 	Source string // file, api
 }
 
-// Fire answers a schedule's tick, if it is the one that is due next.
+// Fire answers a schedule's tick, and all before it. One that has been answered
+// already is answered by a Repeat.
 type Fire struct {
 	Name    string
-	Tick    time.Time // the tick that makes an item; Schedule.Next, or a later missed one
+	Tick    time.Time // the tick that makes an item; Schedule.Next, or a later missed one; zero: none, but an item beside the ticks
 	Next    time.Time // the one after; zero: none
 	Skip    bool      // make no item
 	Skipped int       // ticks that are passed over
-	NewID   ID
+	NewID   ID        // fresh
+	ID      ID        // with the zero Tick: chosen by the caller, so that it may ask again
 }
 
 // Release hands a claimed or running item back, with no attempt used.
@@ -255,6 +265,7 @@ func (ResumeType) command()     {}
 func (DueCircuit) command()     {}
 func (ResetCircuit) command()   {}
 func (SetSchedule) command()    {}
+func (PauseSchedule) command()  {}
 func (RemoveSchedule) command() {}
 func (Fire) command()           {}
 

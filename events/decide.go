@@ -104,6 +104,8 @@ func (d *decider) decideMore(c Command) (Decision, error) {
 		return d.resetCircuit(c)
 	case SetSchedule:
 		return d.setSchedule(c)
+	case PauseSchedule:
+		return d.pauseSchedule(c)
 	case RemoveSchedule:
 		return d.removeSchedule(c)
 	case Fire:

@@ -31,6 +31,7 @@
 //   - A dedup key has one holder, which is not terminal.
 //   - A token is claimed once. An attempt counts unless its run was released.
 //   - Time does not go back from one event to the next.
+//   - A tick of a schedule is answered once, and not before its time.
 //   - Every event is below 2 MiB, and can be decoded again.
 //
 // A refusal ([*Error]) concerns its caller alone. An error of the base means

@@ -243,6 +243,12 @@ func newBody(k Kind) Body {
 		return &CircuitHalfOpened{}
 	case KindCircuitClosed:
 		return &CircuitClosed{}
+	case KindScheduleSet:
+		return &ScheduleSet{}
+	case KindScheduleRemoved:
+		return &ScheduleRemoved{}
+	case KindScheduleFired:
+		return &ScheduleFired{}
 	}
 	return newFlowBody(k)
 }

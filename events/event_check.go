@@ -46,6 +46,8 @@ func (e *Event) check() error {
 		if b.Checkpoint == nil {
 			return fmt.Errorf("it has no checkpoint")
 		}
+	case *ScheduleSet, *ScheduleRemoved, *ScheduleFired:
+		return checkSchedule(b)
 	case *Rescheduled:
 		ok = b.Priority <= MaxPriority && writable(b.OrderAt, b.AvailableAt)
 	}

@@ -60,8 +60,10 @@ type ScheduleFired struct {
 	Name    string    `json:"name"`
 	Tick    time.Time `json:"tick"`
 	Next    time.Time `json:"next,omitzero"`
-	Item    ID        `json:"item,omitzero"`     // zero: the tick was skipped
+	Item    ID        `json:"item,omitzero"`     // zero: the tick was skipped, or its submission refused
 	Skipped int       `json:"skipped,omitempty"` // ticks that were missed and are not made up for
+	Code    Code      `json:"code,omitempty"`    // why the submission was refused
+	Error   string    `json:"error,omitempty"`
 }
 
 // Schedule is periodic work.
@@ -70,9 +72,10 @@ type Schedule struct {
 	Type        Type              `json:"type"`
 	Cron        string            `json:"cron,omitempty"`     // five fields, or @hourly and the like
 	EveryMS     int64             `json:"every_ms,omitempty"` // instead of Cron
+	Anchor      time.Time         `json:"anchor,omitzero"`    // with EveryMS: a tick, from which the others are counted
 	Zone        string            `json:"zone,omitempty"`     // IANA; empty: UTC
-	Missed      string            `json:"missed"`             // skip, one, all
-	Overlap     DedupPolicy       `json:"overlap"`            // what becomes of a tick whose previous item has not ended; distinct: both run
+	Missed      MissedPolicy      `json:"missed"`
+	Overlap     DedupPolicy       `json:"overlap"` // what becomes of a tick whose previous item has not ended; distinct: both run
 	Params      json.RawMessage   `json:"params,omitempty"`
 	Priority    *Priority         `json:"priority,omitempty"`
 	Tenant      string            `json:"tenant,omitempty"`
@@ -81,9 +84,11 @@ type Schedule struct {
 	TimeoutMS   int64             `json:"timeout_ms,omitempty"`
 	Source      string            `json:"source"` // file, api
 	Paused      bool              `json:"paused,omitempty"`
-	Next        time.Time         `json:"next,omitzero"` // the tick that is due next
+	Next        time.Time         `json:"next,omitzero"` // the tick that is due next; zero: none
 	LastTick    time.Time         `json:"last_tick,omitzero"`
 	LastItem    ID                `json:"last_item,omitzero"`
+	LastCode    Code              `json:"last_code,omitempty"` // why the last tick has no item, if its submission was refused
+	LastError   string            `json:"last_error,omitempty"`
 }
 
 // CauseNoted is the payload of cause_noted: items die of something new, or of

@@ -176,6 +176,22 @@ var kindDocs = map[Kind]kindDoc{
 		"settings.group_capacity":   "items of one group that run at once; absent: no limit",
 		"settings.retain":           "how long ended items are kept: `completed_ms`, `dead_ms`, `cancelled_ms`, `merged_ms`; absent: 24 h, 30 days for dead ones",
 	}},
+	KindScheduleSet: {"A schedule was made, or replaced. The event's type is that of its items.", map[string]string{
+		"schedule": "the schedule from here on, in full: `name`, `type`, `cron` and its `zone` or `every_ms` and its `anchor` (a tick, from which the others are counted), `missed` (`skip`, `one`, `all`), `overlap` (`distinct`, `merge`, `defer`, `supersede`), what its items are made of (`params`, `priority`, `tenant`, `labels`, `max_attempts`, `timeout_ms`), `source` (`file`, `api`), `paused`, and where it is among its ticks: `next`, `last_tick`, `last_item`, `last_code` and `last_error`",
+	}},
+	KindScheduleRemoved: {"A schedule has ended. Items that it made stay.", map[string]string{
+		"name":   "the schedule",
+		"source": "`api`, or `file`: engine.toml no longer has it",
+	}},
+	KindScheduleFired: {"A schedule's tick was answered, and all before it. The events of the item that it makes, if any, follow in the same decision.", map[string]string{
+		"name":    "the schedule",
+		"tick":    "RFC 3339: when it was due; the item has it as its label `schedule_tick`",
+		"next":    "RFC 3339: the tick that is due next; absent: none",
+		"item":    "the item; absent: the tick was skipped, or its submission refused",
+		"skipped": "ticks up to this one that were missed and get no item",
+		"code":    "why the submission was refused",
+		"error":   "and in words",
+	}},
 }
 
 // protectionDocs are those of the kinds that hold work back.

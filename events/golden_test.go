@@ -83,6 +83,7 @@ func goldenWorld(t *testing.T) *world {
 	w.submit(Submit{DedupKey: "waits", Delay: 24 * time.Hour, Intake: Intake{Seq: 5, MsgID: "msg-1"}})
 	goldenProtection(w)
 	w.goldenFlow()
+	goldenSchedules(w)
 	return w
 }
 

@@ -35,6 +35,7 @@ type sim struct {
 	intake   uint64
 	newIDs   int
 	rates    map[Type]map[string]*rateModel // since the type was last configured
+	ticks    map[string]Schedule            // as its events say
 }
 
 const tinyCache = 2
@@ -325,6 +326,8 @@ func (s *sim) apply(ev Event) {
 		s.runs[ev.ID]--
 	case *Merged:
 		s.merges[b.Into]++
+	case *ScheduleSet, *ScheduleRemoved, *ScheduleFired:
+		s.scheduleChanged(b)
 	}
 }
 

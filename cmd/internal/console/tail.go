@@ -109,7 +109,7 @@ func typeOrNone(t string) string {
 
 // summaryFields are the payload's fields worth showing in one line, in order.
 var summaryFields = []string{
-	"error", "code", "message", "reason", "into", "of", "priority", "duration_ms", "available_at", "dedup_key",
+	"name", "tick", "skipped", "error", "code", "message", "reason", "into", "of", "priority", "duration_ms", "available_at", "dedup_key",
 	"was_running", "epoch", "owner", "source", "size",
 }
 
@@ -118,6 +118,9 @@ func Summary(ev streamwright.Event) string {
 	var data map[string]any
 	if len(ev.Data) == 0 || json.Unmarshal(ev.Data, &data) != nil {
 		return ""
+	}
+	if s, ok := data["schedule"].(map[string]any); ok {
+		data = s
 	}
 	var parts []string
 	for _, name := range summaryFields {

@@ -1,0 +1,281 @@
+package dispatcher
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/internal/cron"
+)
+
+// Bounds of what schedules do.
+const (
+	maxTicks   = 64   // answered before the loop looks at what else there is to do
+	maxCatchUp = 1000 // items made for the missed ticks of one schedule, under the policy all
+	maxGrace   = time.Minute
+)
+
+// schedules is the loop's knowledge of when what ticks. All of it follows from
+// the state; which ticks have been answered is the state's alone.
+type schedules struct {
+	timings map[string]timing
+	broken  map[string]bool // what can't be followed, until it is set anew
+	next    time.Time       // the earliest tick of all; zero: none
+	stale   bool            // next is to be found anew
+	held    bool            // what the file says is not decided yet
+}
+
+// timing is a schedule's, kept as long as it is that of of.
+type timing struct {
+	of events.Schedule
+	t  cron.Timing
+}
+
+// timingOf computes from what a schedule says when it ticks.
+func timingOf(s *events.Schedule) (cron.Timing, error) {
+	if s.EveryMS != 0 {
+		return cron.Every(s.Every(), s.Anchor)
+	}
+	return cron.New(s.Cron, s.Zone)
+}
+
+func (l *loop) timing(s *events.Schedule) (cron.Timing, error) {
+	if t, ok := l.schedules.timings[s.Name]; ok && t.of.SameTiming(s) {
+		return t.t, nil
+	}
+	t, err := timingOf(s)
+	if err == nil {
+		l.schedules.timings[s.Name] = timing{of: *s, t: t}
+	}
+	return t, err
+}
+
+// plan completes a command that sets a schedule with what needs the time zones
+// and the present time: the anchor of an interval, and the first tick. It is
+// done right before the decision, so that no tick comes between the two.
+func (l *loop) plan(c events.Command) (events.Command, error) {
+	set, ok := c.(events.SetSchedule)
+	if !ok {
+		return c, nil
+	}
+	s := set.Schedule
+	now := l.clock.now()
+	every, isEvery, err := cron.ParseEvery(s.Cron)
+	switch {
+	case err != nil:
+		return nil, badTiming(&s, err)
+	case isEvery && s.EveryMS == 0 && every%time.Millisecond == 0:
+		s.Cron, s.EveryMS = "", every.Milliseconds()
+	case isEvery:
+		return nil, events.Refuse(events.CodeBadRequest, "schedule %s: %q and every_ms %d: give one interval, in whole milliseconds", s.Name, s.Cron, s.EveryMS)
+	}
+	if s.EveryMS != 0 && s.Anchor.IsZero() {
+		s.Anchor = now.Truncate(time.Second)
+		if cur, has := l.state.Schedule(s.Name); has && cur.EveryMS == s.EveryMS {
+			s.Anchor = cur.Anchor
+		}
+	}
+	s.Next = time.Time{}
+	if (s.Cron == "") != (s.EveryMS == 0) { // else Decide says what is wrong
+		t, err := timingOf(&s)
+		if err != nil {
+			return nil, badTiming(&s, err)
+		}
+		s.Next = t.Next(now)
+	}
+	delete(l.schedules.broken, s.Name)
+	return events.SetSchedule{Schedule: s}, nil
+}
+
+func badTiming(s *events.Schedule, err error) error {
+	return events.Refuse(events.CodeBadRequest, "schedule %s: %v", s.Name, err)
+}
+
+// nextTick is when the next tick of any schedule is due, the zero time for
+// never.
+func (l *loop) nextTick() time.Time {
+	if l.schedules.stale {
+		l.schedules.stale, l.schedules.next = false, time.Time{}
+		l.state.DueSchedules(func(name string, next time.Time) {
+			if !l.schedules.broken[name] {
+				l.schedules.next = sooner(l.schedules.next, next)
+			}
+		})
+	}
+	return l.schedules.next
+}
+
+// tickRoom reports whether the batch has room for a tick: for what a submission
+// makes, and one event more.
+func (l *loop) tickRoom() bool { return l.roomBelow(eventlog.MaxAppend - 1) }
+
+// tick answers the ticks that have come, the longest due first, up to maxTicks
+// of them. What is left makes the loop come back at once.
+func (l *loop) tick() error {
+	now := l.clock.now()
+	if l.schedules.held || !passed(l.nextTick(), now) {
+		return nil
+	}
+	type due struct {
+		name string
+		at   time.Time
+	}
+	var list []due
+	l.state.DueSchedules(func(name string, next time.Time) {
+		if !next.After(now) && !l.schedules.broken[name] {
+			list = append(list, due{name, next})
+		}
+	})
+	slices.SortFunc(list, func(a, b due) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.name, b.name)) })
+	left := maxTicks
+	for _, d := range list {
+		if err := l.answer(d.name, now, &left); err != nil {
+			return err
+		}
+		if left == 0 || !l.tickRoom() {
+			break
+		}
+	}
+	return nil
+}
+
+// answer answers a schedule's passed ticks, by its policy for those that were
+// missed.
+func (l *loop) answer(name string, now time.Time, left *int) error {
+	s, ok := l.state.Schedule(name)
+	if !ok {
+		return nil
+	}
+	t, err := l.timing(&s)
+	if err != nil {
+		l.breakOff(name, err)
+		return nil
+	}
+	p := t.Passed(s.Next, now, maxCatchUp)
+	for _, f := range fires(&s, t, p, now) {
+		if *left == 0 || !l.tickRoom() {
+			return nil
+		}
+		*left--
+		if err := l.fire(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// breakOff has a schedule rest that can't be followed, as when its zone is not
+// in the time zone database here. Its ticks are missed ones, should an engine
+// come that can.
+func (l *loop) breakOff(name string, err error) {
+	l.log.Error("a schedule can't be followed: set it anew", "schedule", name, "error", err)
+	l.schedules.broken[name], l.schedules.stale = true, true
+}
+
+// fires are the commands that answer the ticks which have passed.
+func fires(s *events.Schedule, t cron.Timing, p cron.Passed, now time.Time) []events.Fire {
+	last := p.Last[len(p.Last)-1]
+	switch {
+	case s.Missed == events.MissedAll:
+		all := make([]events.Fire, len(p.Last))
+		for i, tick := range p.Last {
+			all[i] = events.Fire{Name: s.Name, Tick: tick, Next: p.Next}
+			if i > 0 {
+				all[i-1].Next = tick
+			}
+		}
+		all[0].Skipped = p.N - len(p.Last)
+		return all
+	case s.Missed == events.MissedSkip && now.Sub(last) > grace(t, last):
+		return []events.Fire{{Name: s.Name, Tick: last, Next: p.Next, Skip: true, Skipped: p.N}}
+	}
+	return []events.Fire{{Name: s.Name, Tick: last, Next: p.Next, Skipped: p.N - 1}}
+}
+
+// grace is how late a tick may be answered and does not count as missed.
+func grace(t cron.Timing, tick time.Time) time.Duration {
+	if next := t.Next(tick); !next.IsZero() {
+		return min(maxGrace, next.Sub(tick)/2)
+	}
+	return maxGrace
+}
+
+// fire decides the answer to a tick.
+func (l *loop) fire(f events.Fire) error {
+	f.NewID = l.newID()
+	dec, _, err := l.decide(f)
+	if fatal(err) != nil {
+		return err
+	}
+	s, _ := l.state.Schedule(f.Name)
+	switch {
+	case err != nil:
+		l.breakOff(f.Name, err)
+	case s.LastCode != "":
+		l.log.Error("a schedule's item was refused: it is left out", "schedule", f.Name, "tick", f.Tick, "code", s.LastCode, "error", s.LastError)
+	case f.Skipped > 0:
+		l.log.Warn("a schedule has missed ticks", "schedule", f.Name, "tick", f.Tick, "missed", f.Skipped, "policy", s.Missed, "item", dec.ID)
+	}
+	return nil
+}
+
+// holdSchedules has nothing tick until the file's schedules are those of the
+// log: one that is no longer in it must not tick again.
+func (l *loop) holdSchedules() {
+	l.schedules = schedules{timings: map[string]timing{}, broken: map[string]bool{}, stale: true}
+	j := fileSchedules(l.cfg, l.state)
+	if len(j.cmds) > 0 {
+		l.schedules.held = true
+		l.urgent.jobs = append(l.urgent.jobs, j)
+	}
+}
+
+// fileSchedulesJob records what engine.toml says of schedules, where it differs
+// from the log.
+type fileSchedulesJob struct{ commandJob }
+
+func (j *fileSchedulesJob) decide(l *loop, i int) error {
+	l.schedules.held = i < len(j.cmds)-1
+	return j.commandJob.decide(l, i)
+}
+
+func fileSchedules(cfg *Config, state *events.State) *fileSchedulesJob {
+	j, named := &fileSchedulesJob{}, map[string]bool{}
+	for _, s := range cfg.FileSchedules {
+		s.Source = events.SourceFile
+		named[s.Name] = true
+		j.cmds = append(j.cmds, events.SetSchedule{Schedule: s})
+	}
+	var gone []events.Command
+	for _, name := range state.ScheduleNames() {
+		if s, _ := state.Schedule(name); s.Source == events.SourceFile && !named[name] {
+			gone = append(gone, events.RemoveSchedule{Name: name, Source: events.SourceFile})
+		}
+	}
+	j.cmds = append(gone, j.cmds...) // first, or there may be too many
+	j.done = func(outcomes []Outcome) {
+		for i, o := range outcomes {
+			if o.Err != nil && events.CodeOf(o.Err) != events.CodeUnavailable {
+				cfg.Logger.Error("a schedule of the file could not be recorded", "command", j.cmds[i], "error", o.Err)
+			}
+		}
+	}
+	return j
+}
+
+// checkSchedules reports what is wrong with the file's.
+func (c *Config) checkSchedules() (errs []error) {
+	if n := len(c.FileSchedules); n > events.MaxSchedules {
+		errs = append(errs, fmt.Errorf("dispatcher: the file sets %d schedules: at most %d", n, events.MaxSchedules))
+	}
+	for _, s := range c.FileSchedules {
+		s.Source = events.SourceFile
+		if err := s.WithDefaults().Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("dispatcher: %w", err))
+		}
+	}
+	return errs
+}

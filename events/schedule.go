@@ -1,0 +1,223 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// Bounds of a schedule.
+const (
+	MaxScheduleText   = 256      // bytes of a cron expression, and of a zone's name
+	MaxScheduleParams = 64 << 10 // bytes: all schedules are in memory
+	MinEvery          = time.Second
+)
+
+// Where the items of schedules come from: their provenance's source (its
+// trigger is the schedule's name), and the label that has the tick.
+const (
+	SourceSchedule = "schedule"
+	LabelTick      = "schedule_tick"
+)
+
+// MissedPolicy says what becomes of ticks that nobody could answer in time.
+type MissedPolicy string
+
+// The policies for missed ticks; the empty one means MissedOne.
+const (
+	MissedSkip MissedPolicy = "skip" // they are left out, but for one that is only just past
+	MissedOne  MissedPolicy = "one"  // one item for all of them
+	MissedAll  MissedPolicy = "all"  // an item for each, up to a bound
+)
+
+// ParseScheduleName checks a schedule's name, which follows the rules of a
+// type's.
+func ParseScheduleName(s string) (string, error) {
+	if len(s) > MaxTypeLen || !words(s, "_-") {
+		return "", fmt.Errorf("%q is no name of a schedule: use at most %d characters of a-z and 0-9, with single - or _ between them", clip(s, 80), MaxTypeLen)
+	}
+	return s, nil
+}
+
+// SchedulesKey is the dedup key of a schedule's items, unless its overlap is
+// distinct.
+func SchedulesKey(name string) string { return SourceSchedule + ":" + name }
+
+// Every is the interval, 0 for a schedule with a cron expression.
+func (s *Schedule) Every() time.Duration { return time.Duration(s.EveryMS) * time.Millisecond }
+
+// SameTiming reports whether two schedules have the same ticks.
+func (s *Schedule) SameTiming(o *Schedule) bool {
+	return s.Cron == o.Cron && s.EveryMS == o.EveryMS && s.Zone == o.Zone && s.Anchor.Equal(o.Anchor)
+}
+
+// WithDefaults fills in what is not set.
+func (s Schedule) WithDefaults() Schedule {
+	if s.Missed == "" {
+		s.Missed = MissedOne
+	}
+	if s.Overlap == "" {
+		s.Overlap = DedupDistinct
+	}
+	return s
+}
+
+// Validate checks all that needs no time zone: that the expression and the zone
+// can be read is for whoever computes the ticks. It expects the defaults to be
+// filled in. Its errors are of type [*Error].
+func (s Schedule) Validate() error {
+	if _, err := ParseScheduleName(s.Name); err != nil {
+		return Refuse(CodeBadRequest, "%v", err)
+	}
+	if _, err := ParseType(string(s.Type)); err != nil {
+		return Refuse(CodeBadType, "schedule %s: %v", s.Name, err)
+	}
+	if err := s.checkTiming(); err != nil {
+		return err
+	}
+	switch s.Missed {
+	case MissedSkip, MissedOne, MissedAll:
+	default:
+		return s.bad("missed is %q: it must be skip, one or all", clip(string(s.Missed), 64))
+	}
+	switch s.Overlap {
+	case DedupDistinct, DedupMerge, DedupDefer, DedupSupersede:
+	default:
+		return s.bad("overlap is %q: it must be distinct, merge, defer or supersede", clip(string(s.Overlap), 64))
+	}
+	if s.Source != SourceFile && s.Source != SourceAPI {
+		return s.bad("%q is no source: use %s or %s", clip(s.Source, 64), SourceFile, SourceAPI)
+	}
+	return s.checkItem()
+}
+
+func (s *Schedule) bad(format string, args ...any) error {
+	return Refuse(CodeBadRequest, "schedule %s: %s", s.Name, fmt.Sprintf(format, args...))
+}
+
+func (s *Schedule) checkTiming() error {
+	switch {
+	case (s.Cron == "") == (s.EveryMS == 0):
+		return s.bad("give either cron or every")
+	case len(s.Cron) > MaxScheduleText || len(s.Zone) > MaxScheduleText || !plain(s.Zone):
+		return s.bad("cron and zone must have at most %d bytes each", MaxScheduleText)
+	case s.EveryMS != 0 && (s.EveryMS < MinEvery.Milliseconds() || s.EveryMS > MaxDelay.Milliseconds()):
+		return s.bad("every is %d ms: it must be %s to %s", s.EveryMS, MinEvery, MaxDelay)
+	case s.EveryMS != 0 && s.Zone != "":
+		return s.bad("an interval goes by real time: leave the zone out")
+	case s.EveryMS == 0 && !s.Anchor.IsZero():
+		return s.bad("an anchor is for an interval: leave it out")
+	case !s.Anchor.IsZero() && (s.Anchor.Year() < 1970 || s.Anchor.Year() > 2200):
+		return s.bad("the anchor %s is out of range: choose a year from 1970 to 2200", s.Anchor.UTC().Format(time.RFC3339))
+	}
+	_, err := name("cron", s.Cron, MaxScheduleText)
+	return err
+}
+
+// checkItem checks what the items are made of, as far as it can be known before.
+func (s *Schedule) checkItem() error {
+	if s.Priority != nil && *s.Priority > MaxPriority {
+		return badPriority(*s.Priority)
+	}
+	if s.MaxAttempts < 0 || s.MaxAttempts > MaxAttemptsCeiling {
+		return s.bad("max_attempts is %d: it must be 1 to %d, or left out", s.MaxAttempts, MaxAttemptsCeiling)
+	}
+	if s.TimeoutMS < 0 || s.TimeoutMS > MaxTimeout.Milliseconds() {
+		return s.bad("the timeout is %d ms: it must be 1 ms to %s, or left out", s.TimeoutMS, MaxTimeout)
+	}
+	if _, err := name("tenant", s.Tenant, MaxNameLen); err != nil {
+		return err
+	}
+	if _, has := s.Labels[LabelTick]; has {
+		return s.bad("the label %s is the engine's: choose another name", LabelTick)
+	}
+	if len(s.Labels) >= MaxLabels {
+		return Refuse(CodeTooLarge, "schedule %s has %d labels: at most %d", s.Name, len(s.Labels), MaxLabels-1)
+	}
+	if _, err := labels(s.Labels); err != nil {
+		return err
+	}
+	_, err := document("the params document", s.Params, MaxScheduleParams, "store it elsewhere and have the schedule submit a reference to it")
+	return err
+}
+
+// canonical is the schedule in the one form that its JSON gives back, so that
+// the live state is that of a replay. REQUIRES: it is valid.
+func (s Schedule) canonical() (Schedule, error) {
+	s.Params = bytes.TrimSpace(s.Params)
+	switch {
+	case len(s.Params) == 0 || string(s.Params) == "null":
+		s.Params = nil
+	default:
+		compact, err := json.Marshal(s.Params)
+		if err != nil {
+			return s, Refuse(CodeBadParams, "schedule %s: the params are no JSON document: %v", s.Name, err)
+		}
+		s.Params = compact
+	}
+	if s.Labels = maps.Clone(s.Labels); len(s.Labels) == 0 {
+		s.Labels = nil
+	}
+	if s.Priority != nil {
+		p := *s.Priority
+		s.Priority = &p
+	}
+	for _, t := range []*time.Time{&s.Anchor, &s.Next, &s.LastTick} {
+		*t = t.UTC().Round(0)
+	}
+	return s, nil
+}
+
+// equal compares by content. REQUIRES: both are canonical.
+func (s *Schedule) equal(o *Schedule) bool {
+	a, errA := json.Marshal(s)
+	b, errB := json.Marshal(o)
+	return errA == nil && errB == nil && bytes.Equal(a, b)
+}
+
+// Schedule returns a schedule, false if there is none of that name.
+func (s *State) Schedule(name string) (Schedule, bool) {
+	if v := s.schedules.get(name); v != nil {
+		return *v, true
+	}
+	return Schedule{}, false
+}
+
+// ScheduleNames lists the schedules in order.
+func (s *State) ScheduleNames() []string { return s.schedules.keys() }
+
+// DueSchedules calls fn, in no order, with each schedule that is to tick: its
+// name and next tick.
+func (s *State) DueSchedules(fn func(name string, next time.Time)) {
+	for name, v := range s.schedules.m {
+		if !v.Paused && !v.Next.IsZero() {
+			fn(name, v.Next)
+		}
+	}
+}
+
+// checkSchedule is [Event.check] of the events of schedules.
+func checkSchedule(b Body) error {
+	ok := true
+	name := ""
+	switch b := b.(type) {
+	case *ScheduleSet:
+		s := &b.Schedule
+		name = s.Name
+		ok = writable(s.Anchor, s.Next, s.LastTick) && (s.Priority == nil || *s.Priority <= MaxPriority)
+	case *ScheduleRemoved:
+		name = b.Name
+	case *ScheduleFired:
+		name = b.Name
+		ok = writable(b.Tick, b.Next) && !b.Tick.IsZero()
+	}
+	if _, err := ParseScheduleName(name); err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("a time or a priority is out of range")
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// The request endpoints of schedules.
+const (
+	APISchedules      = "schedules"
+	APIScheduleSet    = "schedule_set"
+	APIScheduleRemove = "schedule_remove"
+	APISchedulePause  = "schedule_pause"
+	APIScheduleResume = "schedule_resume"
+	APIScheduleFire   = "schedule_fire"
+)
+
+// Schedule is periodic work, as a request sets it.
+type Schedule struct {
+	Name        string            `json:"name"`
+	Type        string            `json:"type"`
+	Cron        string            `json:"cron,omitempty"`     // five fields, or @hourly and the like
+	EveryMS     int64             `json:"every_ms,omitempty"` // instead of Cron
+	Anchor      time.Time         `json:"anchor,omitzero"`    // of an interval: one of its ticks; left out: now, or as it was
+	Zone        string            `json:"zone,omitempty"`     // IANA name; left out: UTC
+	Missed      string            `json:"missed,omitempty"`   // skip, one (left out), all
+	Overlap     string            `json:"overlap,omitempty"`  // distinct (left out), merge, defer, supersede
+	Params      json.RawMessage   `json:"params,omitempty"`
+	Priority    *int              `json:"priority,omitempty"`
+	Tenant      string            `json:"tenant,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	MaxAttempts int               `json:"max_attempts,omitempty"`
+	TimeoutMS   int64             `json:"timeout_ms,omitempty"`
+	Paused      bool              `json:"paused,omitempty"`
+}
+
+// ScheduleInfo is a schedule and where it is among its ticks.
+type ScheduleInfo struct {
+	Schedule
+	Source    string           `json:"source"`        // file, api
+	Next      time.Time        `json:"next,omitzero"` // left out: no tick will come
+	LastTick  time.Time        `json:"last_tick,omitzero"`
+	LastItem  string           `json:"last_item,omitempty"`
+	LastState events.ItemState `json:"last_state,omitempty"` // of LastItem, while the engine keeps it
+	LastError *Error           `json:"last_error,omitempty"` // why the last tick's item was refused
+}
+
+// ScheduleName names the schedule that a request is about.
+type ScheduleName struct {
+	Name string `json:"name"`
+}
+
+// ScheduleFire asks for an item beside the ticks, answered with a Submitted. ID,
+// if given, is the item's: the same request again then gives the same item.
+type ScheduleFire struct {
+	Name string `json:"name"`
+	ID   string `json:"id,omitempty"`
+}
+
+// Command makes the command of it. The error is an *events.Error.
+func (f ScheduleFire) Command(newID events.ID) (events.Fire, error) {
+	c := events.Fire{Name: f.Name, NewID: newID}
+	if f.ID == "" {
+		return c, nil
+	}
+	var err error
+	c.ID, err = parseID(f.ID)
+	return c, err
+}
+
+// ScheduleReply answers a change of a schedule; Schedule is left out of the
+// answer to a removal.
+type ScheduleReply struct {
+	Schedule *ScheduleInfo `json:"schedule,omitempty"`
+	Repeat   bool          `json:"repeat,omitempty"` // it was so already
+	Position Position      `json:"position,omitempty"`
+}
+
+// SchedulesReply lists the schedules, by name.
+type SchedulesReply struct {
+	Schedules []ScheduleInfo `json:"schedules"`
+	Position  Position       `json:"position,omitempty"`
+}
+
+// Command makes the command of it. What it says is checked when it is decided.
+// The error is an *events.Error.
+func (s Schedule) Command(source string) (events.SetSchedule, error) {
+	priority, err := checkPriority(s.Priority)
+	if err != nil {
+		return events.SetSchedule{}, err
+	}
+	out := events.Schedule{
+		Name: s.Name, Type: events.Type(s.Type), Cron: s.Cron, EveryMS: s.EveryMS, Anchor: s.Anchor, Zone: s.Zone,
+		Missed: events.MissedPolicy(s.Missed), Overlap: events.DedupPolicy(s.Overlap), Params: s.Params, Priority: priority,
+		Tenant: s.Tenant, Labels: s.Labels, MaxAttempts: events.Attempt(s.MaxAttempts), TimeoutMS: s.TimeoutMS,
+		Source: source, Paused: s.Paused,
+	}
+	return events.SetSchedule{Schedule: out}, nil
+}
+
+// FromSchedule is a schedule as queries show it, but for the state of its last
+// item.
+func FromSchedule(s *events.Schedule) ScheduleInfo {
+	out := ScheduleInfo{
+		Schedule: Schedule{
+			Name: s.Name, Type: string(s.Type), Cron: s.Cron, EveryMS: s.EveryMS, Anchor: s.Anchor, Zone: s.Zone,
+			Missed: string(s.Missed), Overlap: string(s.Overlap), Params: s.Params, Tenant: s.Tenant, Labels: s.Labels,
+			MaxAttempts: int(s.MaxAttempts), TimeoutMS: s.TimeoutMS, Paused: s.Paused,
+		},
+		Source: s.Source, Next: s.Next, LastTick: s.LastTick,
+	}
+	if s.Priority != nil {
+		p := int(*s.Priority)
+		out.Priority = &p
+	}
+	if !s.LastItem.IsZero() {
+		out.LastItem = s.LastItem.String()
+	}
+	if s.LastCode != "" {
+		out.LastError = &Error{Code: s.LastCode, Message: s.LastError}
+	}
+	return out
+}
