@@ -10,7 +10,7 @@ import (
 
 // MaxSpawnBytes bounds the params of a spawn's children together: a spawn is
 // one request and one decision.
-const MaxSpawnBytes = 2 << 20
+const MaxSpawnBytes = 1 << 20
 
 // ReportFlow is what reports of progress, checkpoints, snoozes and spawns say.
 type ReportFlow struct {
@@ -45,6 +45,14 @@ func (r *Report) Prepare(newID func() events.ID, maxParams int) error {
 	}
 	if len(r.Children) > events.MaxChildren {
 		return events.Refuse(events.CodeTooLarge, "the spawn has %d children: at most %d are allowed; spawn items that spawn the rest", len(r.Children), events.MaxChildren)
+	}
+	if err := checkChildPolicy(r.ChildPolicy); err != nil {
+		return err
+	}
+	if r.Continuation != nil {
+		if err := checkText("the continuation's name", r.Continuation.Name, events.MaxNameLen); err != nil {
+			return err
+		}
 	}
 	r.children = make([]events.Submit, len(r.Children))
 	total := 0
@@ -86,17 +94,11 @@ func (r *Report) flow(run events.Run) (events.Command, error) {
 }
 
 func (r *Report) spawn(run events.Run) (events.Command, error) {
-	if err := checkChildPolicy(r.ChildPolicy); err != nil {
-		return nil, err
-	}
 	if len(r.children) != len(r.Children) || len(r.children) == 0 {
 		return nil, events.Refuse(events.CodeBadRequest, "the spawn has no children that were checked: report complete instead, or give it some")
 	}
 	c := events.Spawn{Run: run, Children: r.children, Policy: r.ChildPolicy}
 	if r.Continuation != nil {
-		if err := checkText("the continuation's name", r.Continuation.Name, events.MaxNameLen); err != nil {
-			return nil, err
-		}
 		c.Continues, c.Continuation = true, r.Continuation.Name
 	}
 	return c, nil
