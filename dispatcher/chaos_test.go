@@ -145,6 +145,7 @@ func (c *chaos) submitSome() {
 		if c.rng.IntN(4) == 0 {
 			s.Delay = time.Duration(c.rng.IntN(60)) * time.Second
 		}
+		c.flowTerms(&s)
 		cmds[i] = s
 	}
 	c.ask(func(out []Outcome) {
@@ -184,6 +185,10 @@ func (c *chaos) finishOne() {
 		return
 	}
 	h := c.granted[c.rng.IntN(len(c.granted))]
+	if c.rng.IntN(4) == 0 {
+		c.sayOne(h)
+		return
+	}
 	r := wire.Report{ID: h.m.id.String(), Token: h.m.token.String(), Worker: h.worker}
 	r.Event = []string{wire.ReportComplete, wire.ReportComplete, wire.ReportFail, wire.ReportRelease}[c.rng.IntN(4)]
 	c.tell(func(a []wire.Reported) {
@@ -308,7 +313,7 @@ func (c *chaos) verify() error {
 			case *events.Completed:
 				completed[ev.ID]++
 				running[ev.ID] = 0
-			case *events.Failed, *events.Released, *events.Cancelled:
+			case *events.Failed, *events.Released, *events.Cancelled, *events.Spawned, *events.Snoozed:
 				running[ev.ID] = 0
 			}
 		}

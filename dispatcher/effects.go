@@ -8,24 +8,36 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-func timerKey(it *events.Item) (projector.TimerKey, bool) {
-	if it == nil {
-		return projector.TimerKey{}, false
+// timerKeys are an item's places in the timers; the zero key is none.
+func timerKeys(it *events.Item) (keys [2]projector.TimerKey) {
+	if it != nil {
+		keys = projector.TimerKeysOf(it)
 	}
-	return projector.TimerKeyOf(it)
+	return keys
+}
+
+// retime follows an item's change in the timers.
+func (l *loop) retime(before, after *events.Item) {
+	was, now := timerKeys(before), timerKeys(after)
+	if was == now {
+		return
+	}
+	for _, k := range was {
+		if k != (projector.TimerKey{}) && k != now[0] && k != now[1] {
+			l.timers.remove(k)
+		}
+	}
+	for _, k := range now {
+		if k != (projector.TimerKey{}) && k != was[0] && k != was[1] {
+			l.timers.insert(k)
+		}
+	}
 }
 
 // itemChanged follows an item's durable change in all that is volatile: the
 // timers, the dispatch table, the ready windows.
 func (l *loop) itemChanged(before, after *events.Item) error {
-	oldKey, had := timerKey(before)
-	newKey, has := timerKey(after)
-	if had && oldKey != newKey {
-		l.timers.remove(oldKey)
-	}
-	if has && oldKey != newKey {
-		l.timers.insert(newKey)
-	}
+	l.retime(before, after)
 	if before != nil && before.State == events.StateQueued {
 		l.ready.remove(before)
 	}

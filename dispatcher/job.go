@@ -118,20 +118,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
-	_, it, err := l.decide(cmd)
-	if err := fatal(err); err != nil {
-		return wire.Reported{}, err
-	}
-	if d != nil && d.lingering && r.Event != wire.ReportClaim && r.Event != wire.ReportStart {
-		l.letGo(d)
-	}
-	if err != nil {
-		return wire.Reported{Error: wire.FromError(err)}, nil
-	}
-	return wire.Reported{
-		OK: true, Attempt: int(it.Attempt), Deadline: it.Deadline, TimeoutMS: it.Timeout.Milliseconds(),
-		State: it.State, Position: wire.PositionOf(l.state.Meta().Applied),
-	}, nil
+	return l.runCommand(cmd, d)
 }
 
 // backlog is what the loop has taken and not yet decided in full.

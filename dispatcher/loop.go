@@ -12,9 +12,9 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// maxDecision is the most events that one of our decisions makes, which must
-// find room in the batch.
-const maxDecision = 4
+// maxDecision is the most events that one decision makes, but for those that
+// say that they need more (see sizer), which must find room in the batch.
+const maxDecision = 8
 
 // maxPendingJobs bounds the jobs that the loop has taken and not decided.
 const maxPendingJobs = 64
@@ -36,6 +36,9 @@ type loop struct {
 	slots    map[laneKey]int         // memo of registry.slots; cleared when that changes
 	tokens   uint64                  // given out in this epoch
 	dirty    map[events.Type]bool    // whose ready items are to be looked at
+
+	newID  func() events.ID // for what is spawned
+	follow followUps
 
 	urgent      backlog // reports, and whatever else is small
 	bulk        backlog // submissions, of which there may be any number
@@ -155,12 +158,23 @@ func (l *loop) step() error {
 		if err := l.onTime(); err != nil {
 			return err
 		}
+		if err := l.moreFollowUps(); err != nil {
+			return err
+		}
 	}
 	l.flush()
 	if l.closing {
 		return nil
 	}
 	return l.dispatch()
+}
+
+// moreFollowUps decides what follows from what is due, in the same batch.
+func (l *loop) moreFollowUps() error {
+	if l.follow.waits() {
+		return l.decideFollowUps()
+	}
+	return nil
 }
 
 func (l *loop) idle() bool {
@@ -171,8 +185,13 @@ func (l *loop) idle() bool {
 // room reports whether another decision fits into the batch being built.
 func (l *loop) room() bool { return l.roomBelow(eventlog.MaxAppend) }
 
-func (l *loop) roomBelow(most int) bool {
-	return len(l.building.events)+maxDecision <= most && l.building.bytes < maxBatchBytes
+func (l *loop) roomBelow(most int) bool { return l.roomFor(maxDecision, most) }
+
+// roomFor reports whether a decision of so many events fits into the batch. One
+// that needs more than most gets a batch of its own.
+func (l *loop) roomFor(need, most int) bool {
+	have := len(l.building.events)
+	return (have+need <= most || have == 0) && l.building.bytes < maxBatchBytes
 }
 
 // decidePending decides what was taken, as far as the batch has room. Reports
@@ -195,7 +214,12 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 	for len(q.jobs) > 0 {
 		j := q.jobs[0]
 		for q.next < j.len() {
-			if !l.roomBelow(most) {
+			if l.follow.waits() {
+				if err := l.decideFollowUps(); err != nil {
+					return err
+				}
+			}
+			if !l.roomFor(need(j, q.next), most) {
 				return nil
 			}
 			if err := j.decide(l, q.next); err != nil {
@@ -222,21 +246,27 @@ func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
 	if len(dec.Events) == 0 {
 		l.building.confirm = true
 	}
+	if err := l.apply(&dec); err != nil || dec.ID.IsZero() {
+		return dec, nil, err
+	}
+	it, err := l.state.Item(dec.ID)
+	return dec, it, err
+}
+
+// apply adds what was decided to the batch, and notes what is to follow.
+func (l *loop) apply(dec *events.Decision) error {
 	for i := range dec.Events {
 		ev := &dec.Events[i]
 		ev.Seq = l.state.Meta().Applied + 1
 		if err := l.state.Apply(*ev); err != nil {
-			return dec, nil, fmt.Errorf("apply what was just decided: %w", err)
+			return fmt.Errorf("apply what was just decided: %w", err)
 		}
 		l.building.bytes += eventBytes(ev)
 	}
 	l.building.events = append(l.building.events, dec.Events...)
 	dec.Events = nil
-	if dec.ID.IsZero() {
-		return dec, nil, nil
-	}
-	it, err := l.state.Item(dec.ID)
-	return dec, it, err
+	l.follow.add(l.state.TakeFollowUps(), l.state.Meta().Applied)
+	return nil
 }
 
 // flush sends the batch to the appender, unless it is busy or the projection

@@ -73,7 +73,7 @@ func (l *loop) dueTimers(now time.Time) error {
 		if it == nil {
 			continue
 		}
-		if it.State == events.StateQueued {
+		if it.State == events.StateQueued && !passed(it.ExpiryAt(), now) {
 			l.readyIfDue(it, now)
 			continue
 		}
@@ -96,11 +96,15 @@ func (l *loop) pageTimers() error {
 	}
 	l.timers.page(keys, last, len(keys) < windowPage)
 	l.eachUnprojected(func(before, after *events.Item) {
-		if k, ok := timerKey(before); ok {
-			l.timers.remove(k)
+		for _, k := range timerKeys(before) {
+			if k != (projector.TimerKey{}) {
+				l.timers.remove(k)
+			}
 		}
-		if k, ok := timerKey(after); ok {
-			l.timers.insert(k)
+		for _, k := range timerKeys(after) {
+			if k != (projector.TimerKey{}) {
+				l.timers.insert(k)
+			}
 		}
 	})
 	return nil

@@ -38,7 +38,7 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.requests, l.submits = e.requests.ch, e.submits.ch
+	l.requests, l.submits, l.newID = e.requests.ch, e.submits.ch, e.NewID
 	l.durable = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
 	l.paused = &e.paused
 	if err := e.topology.ensureStreams(ctx); err != nil {
@@ -134,6 +134,8 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 		toCommit: make(chan *batch, MaxUnprojected), commits: make(chan commitResult, MaxUnprojected),
 		toReply: make(chan []job, maxReplies),
 	}
+	state.TakeFollowUps() // the projection's index has them
+	l.follow.lookFrom(state.Meta().Applied)
 	for _, t := range state.TypeNames() {
 		set, _ := state.Settings(t)
 		l.leases[t] = ackWait{applied: set.Lease()}

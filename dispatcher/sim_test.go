@@ -104,6 +104,7 @@ func (s *sim) start() {
 	s.world.signals = sig
 	s.l, err = newLoop(&s.cfg, state, clk, last, s.reg, s.world, sig)
 	s.ok(err)
+	s.l.newID = s.newID
 	s.ok(s.l.adoptRuns(clk.now()))
 	for seq, m := range s.world.msgs {
 		if !s.l.found(seq, m.id, m.token) {

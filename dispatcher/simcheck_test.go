@@ -25,6 +25,11 @@ func (s *sim) check() {
 		s.t.Fatalf("the live store differs from one rebuilt from the log at %d", s.l.appended)
 	}
 	s.ok(s.consistent())
+	left, err := s.store.FollowUps(events.ID{}, 1)
+	s.ok(err)
+	if len(left) > 0 {
+		s.t.Fatalf("%+v still needs a follow-up", s.item(left[0]))
+	}
 }
 
 // consistent compares the loop's tables with the items.

@@ -74,7 +74,7 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 	case "state":
 		return st.state()
 	default:
-		t.Fatalf("unknown command %s", td.Cmd)
+		line = st.flowCommand(td)
 	}
 	return line + strings.Join(append(st.news(from), ""), "\n")
 }
@@ -117,13 +117,13 @@ func (st *story) describe(ev *events.Event) string {
 	case *events.Failed:
 		return fmt.Sprintf("%s: %s", who, b.Code)
 	case *events.Dead:
-		return who + ": " + b.Reason
+		return who + ": " + b.Reason + st.because(b.By)
 	case *events.Released:
 		return who + ": " + b.Reason
 	case *events.Rescheduled:
 		return fmt.Sprintf("%s to priority %d%s", who, b.Priority, st.in(b.AvailableAt))
 	}
-	return who
+	return who + st.describeFlow(ev)
 }
 
 func (st *story) in(at time.Time) string {
@@ -158,6 +158,7 @@ func (st *story) submit(td *datadriven.TestData) string {
 		st.ok(err)
 		c.Delay = d
 	}
+	st.flowTerms(td, &c)
 	st.call(name, c.NewID)
 	return st.outcome(st.do(c))
 }
@@ -235,7 +236,7 @@ func (st *story) runReport(td *datadriven.TestData) string {
 	case !a[0].OK:
 		return "refused: " + string(a[0].Error.Code) + "\n"
 	}
-	return fmt.Sprintf("ok, %s\n", a[0].State)
+	return fmt.Sprintf("ok, %s%s\n", a[0].State, st.broughtAlong(&a[0]))
 }
 
 func (st *story) heartbeat(td *datadriven.TestData) string {
@@ -276,6 +277,8 @@ func (st *story) configure(td *datadriven.TestData) {
 			set.Capacity = n
 		case "lease_ms":
 			set.LeaseMS = int64(n)
+		case "dedup_window_ms":
+			set.DedupWindowMS = int64(n)
 		case "max_attempts":
 			set.MaxAttempts = events.Attempt(n)
 		default:

@@ -21,6 +21,9 @@ const (
 // overhead is what a command or an event costs beside its documents, roughly.
 const overhead = 512
 
+// idBytes is what an id takes in an event's JSON.
+const idBytes = 29
+
 // inbox is where requests wait for the loop, bounded in number and in bytes.
 // There are two, so that a flood of submissions holds up nothing else.
 type inbox struct {
@@ -64,6 +67,12 @@ func (j *commandJob) bytes() (n int) {
 			n += len(c.Params)
 		case events.Complete:
 			n += len(c.Result)
+		case events.SaveCheckpoint:
+			n += len(c.Checkpoint)
+		case events.Spawn:
+			for i := range c.Children {
+				n += overhead + len(c.Children[i].Params)
+			}
 		}
 	}
 	return n
@@ -87,6 +96,14 @@ func eventBytes(ev *events.Event) int {
 		return overhead + len(b.Result)
 	case *events.Failed:
 		return overhead + len(b.Error)
+	case *events.Queued:
+		return overhead + len(b.Outcomes)
+	case *events.Checkpointed:
+		return overhead + len(b.Checkpoint)
+	case *events.Waiting:
+		return overhead + idBytes*len(b.For)
+	case *events.Spawned:
+		return overhead + idBytes*len(b.Children)
 	case *events.Rejected:
 		return overhead + len(b.Text) + 4*len(b.Bytes)/3
 	}

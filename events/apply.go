@@ -90,6 +90,7 @@ func (s *State) applyCreated(ev Event, b *Created) error {
 	s.touch(e, ev.Seq)
 	s.record(ev)
 	s.count(it, +1)
+	it.HoldsKey = b.DedupKey != "" && b.Terms.takesKey() // once it is queued or waits
 	if b.IdempotencyKey != "" {
 		s.setKey(HeldKey{Ref: KeyRef{KeyIdempotency, ev.Type, b.IdempotencyKey}, ID: ev.ID, Until: b.IdempotencyUntil}, true)
 	}
@@ -122,19 +123,16 @@ func (s *State) applyToItem(ev Event) error {
 		return s.corrupt(ev, "it is of type %q, the item of type %q", ev.Type, e.cur.Type)
 	}
 	it := s.writable(e)
-	held := it.HoldsDedup()
+	was := tiesOf(it)
 	s.count(it, -1)
 	it.State, it.Seq = next, ev.Seq
 	if err := s.fold(e, it, ev); err != nil {
 		return err
 	}
 	s.count(it, +1)
-	if now := it.HoldsDedup(); now != held {
-		s.setKey(HeldKey{Ref: KeyRef{KeyDedup, it.Type, it.DedupKey}, ID: it.ID}, now)
-	}
 	s.record(ev)
 	s.touch(e, ev.Seq)
-	return nil
+	return s.retie(it, was, ev.At)
 }
 
 // fold writes the payload's part of a transition into the item.
@@ -143,16 +141,20 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 	case *Queued:
 		it.QueuedAt, it.OrderAt, it.AvailableAt, it.Reason = ev.At, b.OrderAt, b.AvailableAt, ""
 		it.Worker = ""
+		if b.Reason == reasonContinuation {
+			s.foldContinuation(it, b)
+		}
 	case *Merged:
 		it.MergedInto, it.Reason, it.FinishedAt = b.Into, b.Reason, ev.At
 		return s.foldMerged(it, b, ev)
 	case *Claimed:
-		it.Attempt, it.Worker, it.Token, it.Reason = ev.Attempt, ev.Worker, b.Token, ""
+		it.Attempt, it.Worker, it.Token, it.Reason, it.Progress = ev.Attempt, ev.Worker, b.Token, "", Progress{}
 		it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = ev.At, b.StartBy, time.Time{}, time.Time{}
 	case *Running:
 		it.StartedAt, it.Deadline = ev.At, b.Deadline
 	case *Completed:
 		it.FinishedAt, it.HasResult, it.Reason = ev.At, b.Result != nil, ""
+		s.foldCompleted(it)
 		if b.Result != nil {
 			s.setDocument(DocResult, it.ID, b.Result)
 		}
@@ -161,9 +163,14 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 		it.Error, it.Code, it.Retryable = b.Error, b.Code, b.Retryable
 	case *Dead:
 		it.Reason, it.FinishedAt = b.Reason, ev.At
+		if b.Error != "" || b.Code != "" {
+			it.Error, it.Code = b.Error, b.Code
+		}
+		it.endedBy(b.By)
 		s.dropParams(e)
 	case *Cancelled:
 		it.Reason, it.FinishedAt = b.Reason, ev.At
+		it.endedBy(b.By)
 		s.dropParams(e)
 	case *Released:
 		it.Attempt, it.Worker, it.Reason = ev.Attempt-1, "", b.Reason

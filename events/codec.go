@@ -80,6 +80,9 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 		b = appendText(b, d.Reason)
 		b = appendTime(b, `,"order_at":"`, d.OrderAt)
 		b = appendTime(b, `,"available_at":"`, d.AvailableAt)
+		if d.Outcomes != nil {
+			b = append(append(b, `,"outcomes":`...), d.Outcomes...)
+		}
 		return append(b, '}'), nil
 	case *Claimed:
 		b = append(b, `,"data":{"token":"`...)
@@ -96,6 +99,8 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 		return appendCreated(append(b, `,"data":`...), d)
 	case *Completed:
 		return appendCompleted(append(b, `,"data":`...), d), nil
+	case *Checkpointed:
+		return appendCheckpointed(append(b, `,"data":`...), d), nil
 	}
 	b = append(b, `,"data":`...)
 	data, err := e.Data()
@@ -134,6 +139,8 @@ func (e *Event) Data() (json.RawMessage, error) {
 		return appendCreated(nil, d)
 	case *Completed:
 		return appendCompleted(nil, d), nil
+	case *Checkpointed:
+		return appendCheckpointed(nil, d), nil
 	}
 	return json.Marshal(e.Body)
 }
@@ -194,6 +201,15 @@ func appendCompleted(b []byte, d *Completed) []byte {
 		b = append(append(b, `,"result":`...), d.Result...)
 	}
 	return append(b, '}')
+}
+
+// appendCheckpointed keeps the checkpoint as it came, too. One that the store
+// keeps elsewhere is left out of a history.
+func appendCheckpointed(b []byte, d *Checkpointed) []byte {
+	if d.Checkpoint == nil {
+		return append(b, `{}`...)
+	}
+	return append(append(append(b, `{"checkpoint":`...), d.Checkpoint...), '}')
 }
 
 func appendOptText(b []byte, name, s string) []byte {

@@ -38,6 +38,9 @@ func Decide(s *State, c Command, now time.Time) (Decision, error) {
 type decider struct {
 	s   *State
 	now time.Time
+	// parent spawns what is submitted, in its spawn number spawn; nil: none does.
+	parent *Item
+	spawn  int
 }
 
 func (d *decider) decide(c Command) (Decision, error) {
@@ -78,7 +81,7 @@ func (d *decider) decide(c Command) (Decision, error) {
 func (d *decider) decideMore(c Command) (Decision, error) {
 	switch c := c.(type) {
 	case Spawn:
-		return d.spawn(c)
+		return d.spawned(c)
 	case Snooze:
 		return d.snooze(c)
 	case ReportProgress:
@@ -186,12 +189,19 @@ func (d *decider) cancel(c Cancel) (Decision, error) {
 	if reason == "" {
 		reason = "cancelled"
 	}
+	ev := d.cancelled(it, reason, ID{})
+	return Decision{ID: it.ID, WasRunning: ev.Body.(*Cancelled).WasRunning, Events: []Event{ev}}, nil
+}
+
+// cancelled is the end of an item that is not to be run, because of another if
+// that is given.
+func (d *decider) cancelled(it *Item, reason string, by ID) Event {
 	running := it.State == StateClaimed || it.State == StateRunning
-	ev := d.event(it, &Cancelled{Reason: reason, WasRunning: running})
+	body := &Cancelled{Reason: reason, WasRunning: running, By: by}
 	if running {
-		ev = d.runEvent(it, ev.Body)
+		return d.runEvent(it, body)
 	}
-	return Decision{ID: it.ID, WasRunning: running, Events: []Event{ev}}, nil
+	return d.event(it, body)
 }
 
 func (d *decider) reschedule(c Reschedule) (Decision, error) {

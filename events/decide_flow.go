@@ -1,21 +1,87 @@
 package events
 
-func (d *decider) spawn(c Spawn) (Decision, error) {
-	return Decision{}, Refuse(CodeBadRequest, "the engine knows no command %T", c)
+import (
+	"bytes"
+	"time"
+)
+
+// ProgressEvery is how much time there is at least between two progressed
+// events of a run; the one that reaches 100 percent does not wait.
+const ProgressEvery = time.Second
+
+// runsOn returns the item of a report about a run that goes on.
+func (d *decider) runsOn(r Run, report string) (*Item, error) {
+	it, err := d.current(r)
+	switch {
+	case err != nil:
+		return nil, err
+	case it.State == StateClaimed:
+		return nil, notStarted(it, report)
+	case it.State != StateRunning:
+		return nil, wrongState(it, report)
+	}
+	return it, nil
 }
 
+// snooze puts a running item off.
 func (d *decider) snooze(c Snooze) (Decision, error) {
-	return Decision{}, Refuse(CodeBadRequest, "the engine knows no command %T", c)
+	it, err := d.current(c.Run)
+	if err != nil {
+		return Decision{}, err
+	}
+	if snoozed(it) {
+		return Decision{ID: it.ID, Repeat: true}, nil
+	}
+	if it, err = d.runsOn(c.Run, "snooze"); err != nil {
+		return Decision{}, err
+	}
+	if c.Delay <= 0 || c.Delay > MaxDelay {
+		return Decision{}, Refuse(CodeBadTime, "the delay of a snooze is %s: it must be positive and at most ten years", c.Delay)
+	}
+	reason, err := name("reason", c.Reason, MaxNameLen)
+	if err != nil {
+		return Decision{}, err
+	}
+	ev := d.runEvent(it, &Snoozed{AvailableAt: d.now.Add(c.Delay), Reason: reason, DurationMS: d.since(it.StartedAt)})
+	return Decision{ID: it.ID, Events: []Event{ev}}, nil
 }
 
+// progress records how far a run has come, not too often.
 func (d *decider) progress(c ReportProgress) (Decision, error) {
-	return Decision{}, Refuse(CodeBadRequest, "the engine knows no command %T", c)
+	it, err := d.runsOn(c.Run, "progress")
+	if err != nil {
+		return Decision{}, err
+	}
+	if c.Percent < 0 || c.Percent > 100 {
+		return Decision{}, Refuse(CodeBadRequest, "the progress is %d percent: it must be 0 to 100", c.Percent)
+	}
+	msg := text(c.Message, MaxProgressText)
+	was := it.Progress
+	done := c.Percent == 100 && was.Percent != 100
+	if !was.At.IsZero() && (!done && d.now.Before(was.At.Add(ProgressEvery)) || was.Percent == c.Percent && was.Message == msg) {
+		return Decision{ID: it.ID, Repeat: true}, nil
+	}
+	return Decision{ID: it.ID, Events: []Event{d.runEvent(it, &Progressed{Percent: c.Percent, Message: msg})}}, nil
 }
 
+// checkpoint keeps what the next attempt is to begin from.
 func (d *decider) checkpoint(c SaveCheckpoint) (Decision, error) {
-	return Decision{}, Refuse(CodeBadRequest, "the engine knows no command %T", c)
-}
-
-func (d *decider) followUp(c FollowUp) (Decision, error) {
-	return Decision{}, Refuse(CodeBadRequest, "the engine knows no command %T", c)
+	it, err := d.runsOn(c.Run, "checkpoint")
+	if err != nil {
+		return Decision{}, err
+	}
+	data, err := document("the checkpoint of item "+it.ID.String(), c.Checkpoint, MaxCheckpoint, "store it elsewhere and save a reference to it")
+	if err != nil {
+		return Decision{}, err
+	}
+	if it.HasCheckpoint {
+		had, err := d.s.Document(DocCheckpoint, it.ID)
+		if err != nil {
+			return Decision{}, err
+		}
+		if bytes.Equal(had, data) {
+			return Decision{ID: it.ID, Repeat: true}, nil
+		}
+	}
+	return Decision{ID: it.ID, Events: []Event{d.runEvent(it, &Checkpointed{Checkpoint: data})}}, nil
 }

@@ -3,6 +3,7 @@ package events
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -21,6 +22,9 @@ func (d *decider) claim(c Claim) (Decision, error) {
 			return Decision{}, wrongAttempt(it, it.Attempt, c.Attempt)
 		}
 		if c.Start && it.State == StateClaimed {
+			if d.expired(it) {
+				return Decision{}, expiredRun(it)
+			}
 			return Decision{ID: it.ID, Events: []Event{d.running(it)}}, nil
 		}
 		return Decision{ID: it.ID, Repeat: true}, nil
@@ -32,6 +36,9 @@ func (d *decider) claim(c Claim) (Decision, error) {
 	}
 	if it.AvailableAt.After(d.now) {
 		return Decision{}, Refuse(CodeStaleToken, "item %s has been put off until %s: don't run it, it will be dispatched again", it.ID, it.AvailableAt.Format(time.RFC3339))
+	}
+	if d.expired(it) {
+		return Decision{}, expiredRun(it)
 	}
 	if c.Attempt != 0 && c.Attempt != it.Attempt+1 {
 		return Decision{}, wrongAttempt(it, it.Attempt+1, c.Attempt)
@@ -66,7 +73,7 @@ func (d *decider) current(r Run) (*Item, error) {
 		return nil, Refuse(CodeWrongWorker, "item %s was claimed by worker %s, not by %s", it.ID, it.Worker, r.Worker)
 	}
 	last := it.Attempt
-	if released(it) {
+	if uncounted(it) {
 		last++ // its run was begun and not counted
 	}
 	if r.Attempt != 0 && r.Attempt != last {
@@ -75,9 +82,36 @@ func (d *decider) current(r Run) (*Item, error) {
 	return it, nil
 }
 
-// released reports whether the item's last run was handed back: only then is
-// there a reason why a queued item that has a token is in its state.
-func released(it *Item) bool { return it.State == StateQueued && it.Reason != "" }
+// uncounted reports whether the item's last run used no attempt: it was handed
+// back (only then is there a reason why a queued item that has a token is in
+// its state), or it ended in children.
+func uncounted(it *Item) bool { return it.State == StateQueued && it.Reason != "" || inChildren(it) }
+
+// inChildren reports whether the item's last run ended in children.
+func inChildren(it *Item) bool {
+	switch it.State {
+	case StateQueued:
+		return it.Reason == reasonContinuation
+	case StateWaiting:
+		return it.Relations != nil && it.Relations.Spawned
+	case StateCompleted:
+		return it.Reason == reasonChildren
+	case StateDead:
+		return it.Reason == reasonChildDead
+	}
+	return false
+}
+
+func snoozed(it *Item) bool { return it.State == StateQueued && isSnoozed(it.Reason) }
+
+func isSnoozed(reason string) bool {
+	return reason == reasonSnoozed || strings.HasPrefix(reason, reasonSnoozed+": ")
+}
+
+// released reports whether the item's last run was released.
+func released(it *Item) bool {
+	return it.State == StateQueued && it.Reason != "" && it.Reason != reasonContinuation && !isSnoozed(it.Reason)
+}
 
 func wrongAttempt(it *Item, last, said Attempt) error {
 	return Refuse(CodeWrongAttempt, "item %s is at attempt %d, not %d: send the Work-Attempt header of the dispatched message back unchanged", it.ID, last, said)
@@ -100,6 +134,9 @@ func (d *decider) start(c Start) (Decision, error) {
 	case StateRunning:
 		return Decision{ID: it.ID, Repeat: true}, nil
 	case StateClaimed:
+		if d.expired(it) {
+			return Decision{}, expiredRun(it)
+		}
 		return Decision{ID: it.ID, Events: []Event{d.running(it)}}, nil
 	}
 	return Decision{}, wrongState(it, "start")
@@ -112,10 +149,13 @@ func (d *decider) complete(c Complete) (Decision, error) {
 	}
 	switch it.State {
 	case StateCompleted:
+		if inChildren(it) {
+			return Decision{}, wrongState(it, "complete")
+		}
 		return Decision{ID: it.ID, Repeat: true}, nil
 	case StateRunning:
 	case StateClaimed:
-		return Decision{}, Refuse(CodeWrongState, "item %s is claimed and has not started: report start before complete", it.ID)
+		return Decision{}, notStarted(it, "complete")
 	default:
 		return Decision{}, wrongState(it, "complete")
 	}
@@ -127,6 +167,20 @@ func (d *decider) complete(c Complete) (Decision, error) {
 	}
 	ev := d.runEvent(it, &Completed{DurationMS: d.since(it.StartedAt), Result: result})
 	return Decision{ID: it.ID, Events: []Event{ev}}, nil
+}
+
+func notStarted(it *Item, report string) error {
+	return Refuse(CodeWrongState, "item %s is claimed and has not started: report start before %s", it.ID, report)
+}
+
+// expired reports whether the item has not started in time.
+func (d *decider) expired(it *Item) bool {
+	at := it.ExpiryAt()
+	return !at.IsZero() && !at.After(d.now)
+}
+
+func expiredRun(it *Item) error {
+	return Refuse(CodeStaleToken, "item %s has expired at %s: don't run it", it.ID, it.ExpiresAt.Format(time.RFC3339))
 }
 
 func (d *decider) since(t time.Time) int64 {
@@ -147,7 +201,7 @@ func (d *decider) fail(c Fail) (Decision, error) {
 	switch it.State {
 	case StateClaimed, StateRunning:
 	case StateQueued, StateDead:
-		if released(it) || it.Code != c.Code {
+		if uncounted(it) || it.Code != c.Code {
 			return Decision{}, wrongState(it, "fail") // its run ended otherwise: lease, timeout, release
 		}
 		return Decision{ID: it.ID, Repeat: true}, nil
@@ -216,8 +270,8 @@ func (d *decider) release(c Release) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	if reason == "" {
-		reason = "released"
+	if reason == "" || reason == reasonContinuation || isSnoozed(reason) {
+		reason = "released" // the others are the engine's own
 	}
 	return Decision{ID: it.ID, Events: []Event{d.runEvent(it, &Released{Reason: reason})}}, nil
 }
@@ -243,6 +297,9 @@ func (d *decider) due(c Due) (Decision, error) {
 		return Decision{}, err
 	}
 	nothing := Decision{ID: c.ID, Repeat: true}
+	if it != nil && d.expired(it) {
+		return Decision{ID: it.ID, Events: []Event{d.cancelled(it, "expired", ID{})}}, nil
+	}
 	if it == nil || it.TimerAt().IsZero() || it.TimerAt().After(d.now) {
 		return nothing, nil
 	}

@@ -37,21 +37,22 @@ func (d *decider) submit(c *Submit) (Decision, error) {
 	}
 	it := &Item{ID: id, Type: c.Type}
 	evs = append(evs, d.event(it, created))
-	if c.DedupKey != "" {
-		holder, held, err := d.s.Key(KeyRef{KeyDedup, c.Type, c.DedupKey}, d.now)
-		if err != nil {
-			return Decision{}, err
-		}
-		if held {
-			evs = append(evs, d.event(it, &Merged{Into: holder.ID, Reason: "dedup_key"}))
-			return Decision{ID: id, Events: evs}, nil
-		}
+	if c.DedupKey == "" && created.Terms == nil {
+		return Decision{ID: id, Events: append(evs, d.event(it, d.queued(created)))}, nil
 	}
-	q := &Queued{Reason: "submitted", OrderAt: d.now, AvailableAt: created.AvailableAt}
+	return d.placed(c, it, set, created, evs)
+}
+
+// queued is how a submission that waits for nothing goes on.
+func (d *decider) queued(cr *Created) *Queued {
+	q := &Queued{Reason: "submitted", OrderAt: d.now, AvailableAt: cr.AvailableAt}
 	if !q.AvailableAt.IsZero() {
 		q.OrderAt = q.AvailableAt
 	}
-	return Decision{ID: id, Events: append(evs, d.event(it, q))}, nil
+	if cr.Terms != nil && cr.ScoreMS != nil {
+		q.OrderAt = d.now.Add(-time.Duration(*cr.ScoreMS) * time.Millisecond)
+	}
+	return q
 }
 
 // repeated finds out whether the submission repeats one that was accepted: by
@@ -147,6 +148,9 @@ func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
 		return nil, Refuse(CodeBadRequest, "max attempts %d is outside 1 to %d", attempts, MaxAttemptsCeiling)
 	}
 	cr.TimeoutMS, cr.MaxAttempts = timeout.Milliseconds(), attempts
+	if err := d.terms(c, set, cr); err != nil {
+		return nil, err
+	}
 	if c.IdempotencyKey != "" {
 		cr.IdempotencyUntil = d.now.Add(IdempotencyWindow)
 	}
@@ -245,6 +249,7 @@ func (c *Submit) digest() string {
 	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
 		b = appendPart(appendPart(b, k), c.Labels[k])
 	}
+	b = c.digestFlow(b)
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
 }

@@ -63,6 +63,9 @@ func (s *scanner) body(k Kind) Body {
 		d.Reason = s.text()
 		s.optTime(`,"order_at":`, &d.OrderAt)
 		s.optTime(`,"available_at":`, &d.AvailableAt)
+		if s.opt(`,"outcomes":`) {
+			d.Outcomes = s.raw()
+		}
 		s.lit(`}`)
 		return d
 	case KindClaimed:

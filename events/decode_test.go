@@ -34,6 +34,12 @@ func codecEvents() []Event {
 		&Rejected{Code: "bad_params", Message: "m", Headers: map[string][]string{"A": {"b"}}, Bytes: []byte{0, 255}, Size: 2, Intake: Intake{Seq: 3}},
 		&Owned{Epoch: 4, Owner: "o", Version: "v", Barrier: true},
 		&TypeConfigured{Source: "file", Settings: DefaultTypeSettings()},
+		&Queued{Reason: "continuation", OrderAt: at, Outcomes: json.RawMessage(`[{"id":"x","result":{"a":[1]}}]`)},
+		&Waiting{Reason: "defer", For: []ID{id}, Behind: id, Left: 1}, &Waiting{Reason: "after", Ended: id},
+		&Spawned{Spawn: 1, Children: []ID{id, id}, Existing: []ID{id}, Continues: true, Continuation: "gather", ChildPolicy: ChildContinue, DurationMS: 9},
+		&Snoozed{AvailableAt: until, Reason: "later"}, &Progressed{Percent: 50, Message: "half"},
+		&Checkpointed{Checkpoint: json.RawMessage(`{"at":1}`)},
+		&Cancelled{Reason: "superseded", By: id}, &Dead{Reason: "child_dead", By: id},
 	}
 	var evs []Event
 	for i, b := range bodies {

@@ -80,9 +80,12 @@ type Merged struct {
 // its type and priority; AvailableAt, if set, is when it may run at the
 // earliest.
 type Queued struct {
-	Reason      string    `json:"reason"` // submitted, retry
+	Reason      string    `json:"reason"` // submitted, retry, after, continuation
 	OrderAt     time.Time `json:"order_at"`
 	AvailableAt time.Time `json:"available_at,omitzero"`
+	// Outcomes are how its children ended, for the continuation: an array of
+	// [Outcome].
+	Outcomes json.RawMessage `json:"outcomes,omitempty"`
 }
 
 // Claimed is the payload of claimed. The item goes back to the queue if it has
@@ -113,16 +116,18 @@ type Failed struct {
 
 // Dead is the payload of dead.
 type Dead struct {
-	Reason   string  `json:"reason"` // exhausted, not_retryable
+	Reason   string  `json:"reason"` // exhausted, not_retryable, child_dead, upstream_dead
 	Attempts Attempt `json:"attempts"`
 	Error    string  `json:"error,omitempty"`
 	Code     string  `json:"code,omitempty"`
+	By       ID      `json:"by,omitzero"` // the child or the item waited for that it is dead of
 }
 
 // Cancelled is the payload of cancelled.
 type Cancelled struct {
 	Reason     string `json:"reason"`
 	WasRunning bool   `json:"was_running,omitempty"`
+	By         ID     `json:"by,omitzero"` // the item because of which, if any
 }
 
 // Released is the payload of released: the item is back in the queue, in its
@@ -219,5 +224,5 @@ func newBody(k Kind) Body {
 	case KindTypeConfigured:
 		return &TypeConfigured{}
 	}
-	return nil
+	return newFlowBody(k)
 }

@@ -29,12 +29,21 @@ func (e *Event) check() error {
 			return fmt.Errorf("it has no params")
 		}
 		ok = b.Priority <= MaxPriority && writable(b.AvailableAt, b.IdempotencyUntil, b.MsgIDUntil)
+		if b.Terms != nil {
+			ok = ok && writable(b.ExpiresAt)
+		}
 	case *Queued:
 		ok = writable(b.OrderAt, b.AvailableAt)
 	case *Claimed:
 		ok = writable(b.StartBy)
 	case *Running:
 		ok = writable(b.Deadline)
+	case *Snoozed:
+		ok = writable(b.AvailableAt)
+	case *Checkpointed:
+		if b.Checkpoint == nil {
+			return fmt.Errorf("it has no checkpoint")
+		}
 	case *Rescheduled:
 		ok = b.Priority <= MaxPriority && writable(b.OrderAt, b.AvailableAt)
 	}

@@ -51,8 +51,9 @@ type RateTaken struct {
 // Waiting is the payload of waiting: the item waits for others. Of what it
 // waits for, Ended has just come to its end (absent at first), and Left remain.
 type Waiting struct {
-	Reason string `json:"reason"`        // after, defer, supersede
-	For    []ID   `json:"for,omitempty"` // at first: what it waits for
+	Reason string `json:"reason"`          // after, defer, supersede, children
+	For    []ID   `json:"for,omitempty"`   // at first: what it waits for
+	Behind ID     `json:"behind,omitzero"` // that of them whose end counts as good whatever it is
 	Ended  ID     `json:"ended,omitzero"`
 	Left   int    `json:"left"`
 }
@@ -62,6 +63,7 @@ type Waiting struct {
 type Spawned struct {
 	Spawn        int         `json:"spawn"` // which of the item's spawns, from 1
 	Children     []ID        `json:"children"`
+	Existing     []ID        `json:"existing,omitempty"` // those of them that were there before, and have no created event here
 	Continues    bool        `json:"continues,omitempty"`
 	Continuation string      `json:"continuation,omitempty"`
 	ChildPolicy  ChildPolicy `json:"child_policy,omitempty"`
@@ -101,12 +103,29 @@ type Replayed struct {
 type Outcome struct {
 	ID      ID              `json:"id"`
 	Type    Type            `json:"type"`
-	State   ItemState       `json:"state"`
+	State   ItemState       `json:"state,omitzero"` // absent: it has been forgotten
 	Result  json.RawMessage `json:"result,omitempty"`
 	Omitted bool            `json:"result_omitted,omitempty"` // the results together pass MaxOutcomesBytes: get it by id
 	Error   string          `json:"error,omitempty"`
 	Code    string          `json:"code,omitempty"`
 	Reason  string          `json:"reason,omitempty"`
+}
+
+// newFlowBody is newBody for the kinds of waiting, spawning and long runs.
+func newFlowBody(k Kind) Body {
+	switch k {
+	case KindWaiting:
+		return &Waiting{}
+	case KindSpawned:
+		return &Spawned{}
+	case KindSnoozed:
+		return &Snoozed{}
+	case KindProgressed:
+		return &Progressed{}
+	case KindCheckpointed:
+		return &Checkpointed{}
+	}
+	return nil
 }
 
 func (*Waiting) kind() Kind      { return KindWaiting }

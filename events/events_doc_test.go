@@ -54,12 +54,13 @@ var kindDocs = map[Kind]kindDoc{
 	}},
 	KindMerged: {"The item is a duplicate, and has become part of another. Its provenance counts as the other's, too. It is terminal.", map[string]string{
 		"into":   "the other item",
-		"reason": "`dedup_key`: both have the same type and dedup key",
+		"reason": "`dedup_key`: both have the same type and dedup key; `verdict`: the host's dedup hook said so",
 	}},
 	KindQueued: {"The item is to be run.", map[string]string{
-		"reason":       "`submitted`, or `retry` after a failed attempt",
+		"reason":       "`submitted`; `retry` after a failed attempt; `after` once what it waited for has ended; `continuation` once its children have",
 		"order_at":     "RFC 3339: its place among those of its type and priority; a retried item keeps its place",
 		"available_at": "RFC 3339: may run from then on (a delay, a backoff); absent: at once",
+		"outcomes":     "with `continuation`: how the children ended, in their order: of each `id`, `type`, `state`, `result`, `error`, `code`, `reason`; results that together pass 256 KiB are left out, and say `result_omitted`",
 	}},
 	KindClaimed: {"The item was granted to a worker, and an attempt has begun: the event's `attempt`, by its `worker`.", map[string]string{
 		"token":    "the fencing token of the dispatch that was claimed: every report of this run carries it, and it is never granted again",
@@ -79,14 +80,44 @@ var kindDocs = map[Kind]kindDoc{
 		"duration_ms": "from the start of the handler, 0 if it had not started",
 	}},
 	KindDead: {"The item has failed for good. It is terminal, and its dedup key is free.", map[string]string{
-		"reason":   "`exhausted` or `not_retryable`",
+		"reason":   "`exhausted`, `not_retryable`; `child_dead`: a child is dead or cancelled; `upstream_dead`, `upstream_cancelled`: an item that it came after is",
+		"by":       "the child, or the item that it came after",
 		"attempts": "attempts made",
 		"error":    "of the last attempt",
 		"code":     "of the last attempt",
 	}},
 	KindCancelled: {"The item is not to be run, or no longer. It is terminal, and its dedup key is free; later reports of its run are refused.", map[string]string{
-		"reason":      "the operator's, else `cancelled`",
+		"reason":      "the operator's, else `cancelled`; `superseded`; `expired`; `upstream_dead`, `upstream_cancelled`: an item that it came after is; `parent_dead`, `parent_cancelled`: the item that spawned it is",
+		"by":          "the item because of which: what superseded it, what it came after, its parent",
 		"was_running": "true if it was claimed or running; the event then has that run's `attempt` and `worker`",
+	}},
+	KindWaiting: {"The item waits for others, or, with `ended`, for one less. `queued` follows when none is left; or `cancelled` or `dead`, when one has ended badly.", map[string]string{
+		"reason": "`after`: as submitted; `defer`, `supersede`: for the holder of its dedup key; `children`: for items that its children were merged into",
+		"for":    "at first: the items, at most 1,000",
+		"behind": "that one of them which it waits for because of its dedup key: any end of it will do",
+		"ended":  "the one that has just ended; absent at first",
+		"left":   "how many remain",
+	}},
+	KindSpawned: {"The run has ended in children, and used no attempt: the item waits for them. Their own events follow in the same decision.", map[string]string{
+		"spawn":        "which of the item's spawns this is, from 1",
+		"children":     "the items, at most 300, in the order given",
+		"existing":     "those of them that were there before (a repeated id or idempotency key)",
+		"continues":    "true: once all have ended, the item runs again; else it completes",
+		"continuation": "the name of what it then does, for its handler",
+		"child_policy": "what a dead or cancelled child does: `fail` (the default: the item is dead, its other children are cancelled), or `continue`",
+		"duration_ms":  "from the start of the handler",
+	}},
+	KindSnoozed: {"The run has put the item off: it is in the queue, in its old place, and the attempt does not count.", map[string]string{
+		"available_at": "RFC 3339: may run from then on",
+		"reason":       "the worker's, at most 256 bytes",
+		"duration_ms":  "from the start of the handler",
+	}},
+	KindProgressed: {"How far the run says it has come. At most one a second, but for the one that reaches 100 percent.", map[string]string{
+		"percent": "0 to 100",
+		"message": "at most 1 KiB",
+	}},
+	KindCheckpointed: {"The run has saved what the item's next attempt is to begin from. It is kept until the item is terminal.", map[string]string{
+		"checkpoint": "a JSON document of at most 64 KiB, byte for byte",
 	}},
 	KindReleased: {"The run was handed back: the item is in the queue, in its old place, and the attempt does not count.", map[string]string{
 		"reason": "the worker's (`released`, `shutdown`), or `not_started`: it was claimed and not started in time",

@@ -81,6 +81,7 @@ func goldenWorld(t *testing.T) *world {
 	tick(25 * time.Hour) // keys have expired
 	w.do(Own{Owner: "engine-2", Version: "1.0.1"})
 	w.submit(Submit{DedupKey: "waits", Delay: 24 * time.Hour, Intake: Intake{Seq: 5, MsgID: "msg-1"}})
+	w.goldenFlow()
 	return w
 }
 

@@ -76,7 +76,7 @@ func (it *Item) Lane() string { return LaneOf(it.Capabilities) }
 
 // HoldsDedup reports whether the item keeps its dedup key taken.
 func (it *Item) HoldsDedup() bool {
-	return it != nil && it.DedupKey != "" && it.State != StateCreated && !it.State.Terminal()
+	return it != nil && it.HoldsKey && it.DedupKey != "" && it.State != StateCreated && !it.State.Terminal()
 }
 
 // relations returns a copy of the item's relations, the zero value for none.
@@ -103,10 +103,21 @@ func (it *Item) TimerAt() time.Time {
 }
 
 // ExpiryAt is the moment at which an item that has not started expires, the zero
-// time for none. It is a timer beside [Item.TimerAt].
+// time for none. It is a timer beside [Item.TimerAt]. An item that has used an
+// attempt, or has spawned, has started; one that was handed back has not.
 func (it *Item) ExpiryAt() time.Time {
-	if it.State == StateQueued || it.State == StateWaiting {
-		return it.ExpiresAt
+	if r := it.Relations; r != nil && r.Spawns > 0 {
+		return time.Time{}
+	}
+	switch it.State {
+	case StateQueued, StateWaiting:
+		if it.Attempt == 0 {
+			return it.ExpiresAt
+		}
+	case StateClaimed:
+		if it.Attempt == 1 {
+			return it.ExpiresAt
+		}
 	}
 	return time.Time{}
 }
@@ -125,7 +136,7 @@ type KeyKind uint8
 
 // The kinds of keys.
 const (
-	KeyDedup       KeyKind = 'd' // held from queued until its item is terminal
+	KeyDedup       KeyKind = 'd' // held while its item is live, and for its dedup window once that has completed
 	KeyIdempotency KeyKind = 'i' // held for IdempotencyWindow
 	KeyMsgID       KeyKind = 'm' // held for MsgIDWindow; Type is empty
 	KeyRate        KeyKind = 'r' // a rate limit's theoretical arrival time, in Until

@@ -29,7 +29,8 @@ const (
 	MaxCapacity        = 1000 // per type: what one consumer can have pending
 	MaxTypes           = 900  // what one dispatch stream has consumers for
 
-	MaxAfter          = 1000      // items that one waits for
+	MaxAfter          = 1000 // items that one waits for
+	MaxDedupWindow    = 30 * 24 * time.Hour
 	MaxChildren       = 300       // of one spawn
 	MaxCheckpoint     = 64 << 10  // bytes
 	MaxOutcomesBytes  = 256 << 10 // of the children's results that a continuation gets; beyond, it gets their ids

@@ -119,9 +119,17 @@ func (s *State) Waiters(of, behind ID, limit int) ([]ID, error) {
 func compareIDs(a, b ID) int { return bytes.Compare(a[:], b[:]) }
 
 // TakeFollowUps returns the items that, by what was applied since the last
-// call, may need a [FollowUp], each once.
+// call, may need a [FollowUp], each once. What has not been taken when
+// [State.TakeChanges] is called is left to the projection, whose index has it.
 func (s *State) TakeFollowUps() []ID {
 	ids := s.follow
 	s.follow = nil
 	return ids
+}
+
+// noteFollowUp notes an item that may need a follow-up.
+func (s *State) noteFollowUp(it *Item) {
+	if it.NeedsFollowUp() && !slices.Contains(s.follow, it.ID) {
+		s.follow = append(s.follow, it.ID)
+	}
 }

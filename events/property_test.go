@@ -16,6 +16,8 @@ func TestAnySequenceOfCommands(t *testing.T) {
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
 			s.step()
 		}
+		s.doFollowUps()
+		s.checkNobodyIsStuck()
 		s.settle()
 		want := s.base.dump()
 		for _, every := range []int{1, 7, 256} {
@@ -89,7 +91,12 @@ func (s *sim) check() {
 		s.checkItem(it)
 	}
 	for ref, k := range o.keys {
-		if ref.Kind == KeyDedup && k.has != (holders[ref] != ID{}) || k.has && ref.Kind == KeyDedup && k.held.ID != holders[ref] {
+		if ref.Kind != KeyDedup {
+			continue
+		}
+		if window := k.has && !k.held.Until.IsZero(); window && (holders[ref] != ID{} || o.items[k.held.ID].cur.State != StateCompleted) {
+			s.t.Fatalf("key %+v: %+v is held for a window, and by %s", ref, k, holders[ref])
+		} else if !window && (k.has != (holders[ref] != ID{}) || k.has && k.held.ID != holders[ref]) {
 			s.t.Fatalf("key %+v: %+v, held by %s", ref, k, holders[ref])
 		}
 	}
@@ -106,6 +113,7 @@ func (s *sim) check() {
 	if len(counts) > len(o.types) || o.meta != s.live.meta || o.meta.IntakeSeq > s.intake {
 		s.t.Fatalf("meta %+v, live %+v", o.meta, s.live.meta)
 	}
+	s.checkRelations()
 	s.checkMemory()
 }
 

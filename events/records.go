@@ -74,3 +74,6 @@ func (r *records[T]) record(key string) Record {
 	}
 	return rec
 }
+
+// share takes over the values of others, which stay as they are.
+func (r *records[T]) share(of records[T]) { r.m = maps.Clone(of.m) }

@@ -11,6 +11,9 @@ type Relations struct {
 	// yet. Policy says what a bad end of one does.
 	Waits  []ID        `json:"waits,omitempty"`
 	Policy AfterPolicy `json:"after_policy,omitempty"`
+	// Behind is that one of Waits which it waits for because of its dedup key:
+	// however that ends, it goes on.
+	Behind ID `json:"behind,omitzero"`
 	// Awaited counts the items that wait for this one.
 	Awaited int `json:"awaited,omitempty"`
 
@@ -21,11 +24,15 @@ type Relations struct {
 	Children     []ID        `json:"children,omitempty"`
 	Live         int         `json:"live,omitempty"`
 	Failed       int         `json:"failed,omitempty"`
-	Spawned      bool        `json:"spawned,omitempty"`
+	Spawned      bool        `json:"spawned,omitempty"` // Waits are then the items that children were merged into
 	ChildPolicy  ChildPolicy `json:"child_policy,omitempty"`
 	Continues    bool        `json:"continues,omitempty"`    // there is a continuation, or its run has come
 	Continuation string      `json:"continuation,omitempty"` // its name
 	HasChildren  bool        `json:"has_outcomes,omitempty"` // [DocOutcomes] holds how they ended
+
+	// By is the item because of which it has ended: the one that superseded it,
+	// that it waited for, or that it was a child of.
+	By ID `json:"by,omitzero"`
 }
 
 // AfterPolicy says what becomes of an item that waits for one which ends dead
@@ -57,7 +64,7 @@ func (it *Item) NeedsFollowUp() bool {
 	case r == nil:
 		return false
 	case it.State == StateWaiting && r.Spawned:
-		return r.Live == 0 || r.Failed > 0 && r.ChildPolicy != ChildContinue
+		return r.Live == 0 && len(r.Waits) == 0 || r.Failed > 0 && r.ChildPolicy != ChildContinue
 	case it.State.Terminal():
 		return r.Awaited > 0 || r.Live > 0
 	}

@@ -1,5 +1,29 @@
 package events
 
+import (
+	"fmt"
+	"time"
+)
+
+// valid reports whether it is one of the policies; the empty one is.
+func (p DedupPolicy) valid() bool {
+	switch p {
+	case "", DedupMerge, DedupDistinct, DedupSupersede, DedupDefer:
+		return true
+	}
+	return false
+}
+
+func (s TypeSettings) validateDedup() (errs []error) {
+	if !s.DedupPolicy.valid() {
+		errs = append(errs, fmt.Errorf("dedup_policy is %q: it must be %s, %s, %s or %s", clip(string(s.DedupPolicy), 64), DedupMerge, DedupDistinct, DedupSupersede, DedupDefer))
+	}
+	if most := MaxDedupWindow.Milliseconds(); s.DedupWindowMS < 0 || s.DedupWindowMS > most {
+		errs = append(errs, fmt.Errorf("dedup_window_ms is %d: it must be 0 to %d (%s)", s.DedupWindowMS, most, time.Duration(MaxDedupWindow)))
+	}
+	return errs
+}
+
 // QueueStep narrows what is accepted as a queue grows: once more than Over
 // items wait, only those of MinPriority and above, or from one of Sources
 // ([Provenance].Source), are.

@@ -31,6 +31,7 @@ type sim struct {
 	claimed  map[Token]ID
 	runs     map[ID]int // claimed less released
 	merges   map[ID]int
+	follow   []ID // items that the live state has said may need a follow-up
 	intake   uint64
 	newIDs   int
 }
@@ -102,6 +103,19 @@ func (s *sim) step() {
 }
 
 func (s *sim) submit() Command {
+	c := s.draft()
+	if s.chance("by intake", 40) {
+		s.intake++
+		c.Intake = Intake{Seq: s.intake, MsgID: pick(s, "msg id", "", "m", "n")}
+		if s.chance("unreadable", 15) {
+			return Reject{Type: c.Type, Rejected: Rejected{Code: "bad_params", Message: "no", Text: pick(s, "text", "", "hello", "\xff"), Intake: c.Intake}}
+		}
+	}
+	return c
+}
+
+// draft is a submission, to be sent or spawned.
+func (s *sim) draft() Submit {
 	c := Submit{
 		Type:           pick(s, "type", Type("email"), "call", "Bad Type"),
 		Params:         json.RawMessage(pick(s, "params", "", "null", ` {"a" : "<&>"} `, "[1,2", "\"\u2028\"")),
@@ -131,13 +145,7 @@ func (s *sim) submit() Command {
 	case 5:
 		c.AvailableAt = s.now.Add(pick(s, "at", -time.Hour, time.Minute, 11*365*24*time.Hour))
 	}
-	if s.chance("by intake", 40) {
-		s.intake++
-		c.Intake = Intake{Seq: s.intake, MsgID: pick(s, "msg id", "", "m", "n")}
-		if s.chance("unreadable", 15) {
-			return Reject{Type: c.Type, Rejected: Rejected{Code: "bad_params", Message: "no", Text: pick(s, "text", "", "hello", "\xff"), Intake: c.Intake}}
-		}
-	}
+	s.flowTerms(&c)
 	return c
 }
 
@@ -273,10 +281,15 @@ func (s *sim) do(c Command) {
 		}
 		return
 	}
+	if n := len(dec.Events); n > MaxEvents(c) {
+		s.t.Fatalf("%T made %d events, at most %d were said", c, n, MaxEvents(c))
+	}
 	for _, ev := range dec.Events {
 		s.apply(ev)
 	}
+	s.noteFollowUps()
 	s.check()
+	s.someFollowUps(c)
 }
 
 // observe shows what a Decide must leave as it is.
@@ -302,7 +315,7 @@ func (s *sim) apply(ev Event) {
 		s.claimed[b.Token] = ev.ID
 		s.spent = append(s.spent, Run{ID: ev.ID, Token: b.Token, Worker: ev.Worker})
 		s.runs[ev.ID]++
-	case *Released:
+	case *Released, *Snoozed, *Spawned:
 		s.runs[ev.ID]--
 	case *Merged:
 		s.merges[b.Into]++
@@ -336,6 +349,7 @@ func (s *sim) restart() {
 	for seq := s.base.meta.Applied + 1; seq <= Seq(len(s.log)); seq++ {
 		s.must(s.live.Apply(s.decode(seq)))
 	}
+	s.findFollowUps()
 }
 
 // settle projects everything.

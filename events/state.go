@@ -322,6 +322,7 @@ func (s *State) TakeChanges() *Changes {
 	s.dirtyItems, s.dirtyTypes, s.dirtyKeys = s.dirtyItems[:0], s.dirtyTypes[:0], s.dirtyKeys[:0]
 	s.historySize = len(s.history)
 	s.dirtyDocs, s.merged, s.history = nil, nil, nil
+	s.follow = nil // those that nobody has taken are in the projection's index
 	s.changed = false
 	return c
 }

@@ -67,6 +67,14 @@ func appendHistory(b []byte, ev events.Event) ([]byte, error) {
 		ev.Body = createdBrief{Created: body}
 	case *events.Completed:
 		ev.Body = completedBrief{Completed: body}
+	case *events.Queued:
+		if body.Outcomes != nil {
+			brief := *body
+			brief.Outcomes = nil
+			ev.Body = &brief
+		}
+	case *events.Checkpointed:
+		ev.Body = &events.Checkpointed{}
 	}
 	return ev.AppendJSON(b)
 }

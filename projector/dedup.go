@@ -7,9 +7,9 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// DedupHeld calls fn with each dedup key that is taken, its holder and the
-// holder's state, as of one position, which it returns. It ends with fn's
-// error or ctx's.
+// DedupHeld calls fn with each dedup key that a live item holds, that item and
+// its state, as of one position, which it returns. A key that a completed item
+// keeps for its window is not among them. It ends with fn's error or ctx's.
 func (s *Store) DedupHeld(ctx context.Context, fn func(t events.Type, key string, id events.ID, state events.ItemState) error) (at events.Seq, err error) {
 	prefix := []byte{prefixKey, byte(events.KeyDedup)}
 	err = s.snapshot(func(v view) error {
@@ -30,6 +30,9 @@ func (s *Store) DedupHeld(ctx context.Context, fn func(t events.Type, key string
 			held, err := decodeHeld(ref, value)
 			if err != nil {
 				return false, err
+			}
+			if !held.Until.IsZero() {
+				return true, nil
 			}
 			it, err := v.item(held.ID)
 			if err != nil {

@@ -20,7 +20,7 @@ import (
 //	'i' id                                          items: see record.go
 //	'p' id                                          params, as submitted
 //	'r' id                                          results, as reported
-//	'h' id seq                                      histories: the event's JSON without id, type, params, result
+//	'h' id seq                                      histories: the event's JSON without id, type and documents
 //	'g' into seq                                    submissions merged into an item, as JSON
 //	'x' id                                          checkpoints
 //	'o' id                                          how the children of the last spawn ended, as JSON

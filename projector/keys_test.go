@@ -124,7 +124,7 @@ func TestIndexesOfEachState(t *testing.T) {
 	base := []byte{list, intake, child}
 	want := map[events.ItemState][]byte{
 		events.StateQueued:    {list, ready, timer, intake, timer, child},
-		events.StateClaimed:   {list, timer, worker, intake, child},
+		events.StateClaimed:   {list, timer, worker, intake, timer, child},
 		events.StateRunning:   {list, timer, worker, intake, child},
 		events.StateWaiting:   {list, intake, timer, child},
 		events.StateCompleted: {list, intake, child, follow},
@@ -134,7 +134,14 @@ func TestIndexesOfEachState(t *testing.T) {
 	}
 	var set indexSet
 	for s := events.StateCreated; s < events.NumStates; s++ {
-		set.fill(sample(s))
+		it := sample(s)
+		if it.Attempt = 0; s == events.StateClaimed {
+			it.Attempt = 1 // not started yet, so that it can expire
+		}
+		r := *it.Relations
+		r.Spawns = 0
+		it.Relations = &r
+		set.fill(it)
 		var got []byte
 		for _, e := range set.entries {
 			if e.key != nil {

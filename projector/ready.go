@@ -141,14 +141,22 @@ func (v view) skipReady(prefix []byte, fn func(q ReadyQueue, place []byte) error
 // TimerKey is the place of something due: at which moment, for which item. The
 // zero TimerKey lies before anything of our time.
 type TimerKey struct {
-	At int64 // Item.TimerAt, nanoseconds since 1970
+	At int64 // Item.TimerAt or Item.ExpiryAt, nanoseconds since 1970
 	ID events.ID
 }
 
-// TimerKeyOf is the place of what is due for an item, false if nothing is.
-func TimerKeyOf(it *events.Item) (TimerKey, bool) {
-	at := it.TimerAt()
-	return TimerKey{nanos(at), it.ID}, !at.IsZero()
+// TimerKeysOf are the places of what is due for an item: of its timer and of its
+// expiry, the zero key for none. When both are for one moment, the first stands
+// for both.
+func TimerKeysOf(it *events.Item) (keys [2]TimerKey) {
+	due, expiry := it.TimerAt(), it.ExpiryAt()
+	if !due.IsZero() {
+		keys[0] = TimerKey{nanos(due), it.ID}
+	}
+	if !expiry.IsZero() && !expiry.Equal(due) {
+		keys[1] = TimerKey{nanos(expiry), it.ID}
+	}
+	return keys
 }
 
 // Compare orders places: -1 if k comes first, +1 if o does, 0 if they are one.

@@ -195,6 +195,7 @@ func (s *sim) step() {
 	case r < 11:
 		s.now = s.now.Add(time.Duration(s.rng.IntN(30)) * time.Hour)
 	}
+	defer s.followUps()
 	if len(s.ids) == 0 || s.rng.IntN(100) < 35 {
 		s.submit(s.randomSubmit())
 		return
@@ -205,6 +206,7 @@ func (s *sim) step() {
 		s.t.Fatalf("item %s: %v, %v", id, it, err)
 	}
 	s.do(s.randomCommand(it))
+	s.noteChildren(id)
 }
 
 func (s *sim) randomSubmit() events.Submit {
@@ -227,6 +229,7 @@ func (s *sim) randomSubmit() events.Submit {
 		c.Labels = map[string]string{"team": fmt.Sprint(s.rng.IntN(3)), "b": "x", "a": "y"}
 		c.Tenant = fmt.Sprintf("tenant-%d", s.rng.IntN(3))
 	}
+	s.randomTerms(&c)
 	if s.rng.IntN(4) == 0 {
 		s.seq++
 		c.Intake = events.Intake{Seq: s.seq}
@@ -255,7 +258,15 @@ func (s *sim) randomCommand(it *events.Item) events.Command {
 	case events.StateClaimed:
 		return []events.Command{events.Start{Run: run}, events.Start{Run: run}, events.Release{Run: run}, events.Due{ID: it.ID}, events.Cancel{ID: it.ID}}[s.rng.IntN(5)]
 	case events.StateRunning:
-		switch s.rng.IntN(8) {
+		switch s.rng.IntN(14) {
+		case 3, 4:
+			return s.randomSpawn(run)
+		case 5:
+			return events.Snooze{Run: run, Delay: time.Duration(1+s.rng.IntN(5000)) * time.Millisecond}
+		case 6:
+			return events.ReportProgress{Run: run, Percent: s.rng.IntN(101), Message: "on the way"}
+		case 7:
+			return events.SaveCheckpoint{Run: run, Checkpoint: json.RawMessage(fmt.Sprintf(`{"at": %d}`, s.rng.IntN(100)))}
 		case 0:
 			return events.Fail{Run: run, Error: "broken", Retryable: s.rng.IntN(4) > 0, Random: s.rng.Uint64()}
 		case 1:
@@ -264,6 +275,12 @@ func (s *sim) randomCommand(it *events.Item) events.Command {
 			return events.Release{Run: run, Reason: "shutdown"}
 		}
 		return events.Complete{Run: run, Result: json.RawMessage(`{"ok":  true}`)}
+	}
+	if it.State == events.StateWaiting && s.rng.IntN(8) == 0 {
+		return events.Cancel{ID: it.ID}
+	}
+	if !it.ExpiryAt().IsZero() {
+		return events.Due{ID: it.ID}
 	}
 	return events.Own{Owner: "me", Version: "test"}
 }

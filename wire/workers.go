@@ -127,6 +127,17 @@ type Reported struct {
 	State     events.ItemState `json:"state,omitempty"`
 	Position  Position         `json:"position,omitempty"`
 	Error     *Error           `json:"error,omitempty"`
+	// With a claim or a start: what an earlier run of the item has saved, and,
+	// if the item has spawned, what the run is to continue.
+	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
+	Continuation *Continuation   `json:"continuation,omitempty"`
+}
+
+// Continuation is what a run continues once the children of an earlier one have
+// ended.
+type Continuation struct {
+	Name     string          `json:"name,omitempty"` // as the spawn said
+	Children json.RawMessage `json:"children"`       // how they ended, in order: an array of [events.Outcome]
 }
 
 // WorkersReply lists the registered workers, and those that died of late.

@@ -1,0 +1,60 @@
+package dispatcher
+
+import (
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// flowTerms adds what a submission may say of others.
+func (c *chaos) flowTerms(s *events.Submit) {
+	s.DedupPolicy = []events.DedupPolicy{"", events.DedupDistinct, events.DedupSupersede, events.DedupDefer}[c.rng.IntN(4)]
+	switch c.rng.IntN(6) {
+	case 0:
+		window := time.Duration(c.rng.IntN(60)) * time.Second
+		s.DedupWindow = &window
+	case 1:
+		s.ExpiresAt = c.at.Add(time.Duration(60+c.rng.IntN(60)) * time.Second)
+	case 2:
+		for range min(len(c.accepted), 2) {
+			s.After = append(s.After, c.accepted[c.rng.IntN(len(c.accepted))])
+		}
+		s.AfterPolicy = []events.AfterPolicy{"", events.AfterRun}[c.rng.IntN(2)]
+	}
+}
+
+// sayOne has a run spawn, snooze, or tell how far it is. Runs that have ended so
+// are forgotten, once that was answered.
+func (c *chaos) sayOne(h *heldRun) {
+	run := events.Run{ID: h.m.id, Token: h.m.token, Worker: events.WorkerID(h.worker)}
+	var cmd events.Command
+	switch c.rng.IntN(4) {
+	case 0, 1:
+		sp := events.Spawn{Run: run, Continues: c.rng.IntN(2) == 0, Policy: []events.ChildPolicy{"", events.ChildContinue}[c.rng.IntN(2)]}
+		if it := c.item(run.ID); it.Relations != nil && (!it.Relations.Parent.IsZero() || it.Relations.Spawns > 0) && c.rng.IntN(3) > 0 {
+			return // or trees would grow for ever
+		}
+		for range 1 + c.rng.IntN(3) {
+			kid := events.Submit{Type: "email", NewID: c.newID()}
+			if c.rng.IntN(3) == 0 {
+				kid.DedupKey = "1"
+			}
+			sp.Children = append(sp.Children, kid)
+		}
+		cmd = sp
+	case 2:
+		cmd = events.Snooze{Run: run, Delay: time.Duration(1+c.rng.IntN(20)) * time.Second}
+	case 3:
+		if c.rng.IntN(2) == 0 {
+			cmd = events.SaveCheckpoint{Run: run, Checkpoint: []byte(`{"at":1}`)}
+		} else {
+			cmd = events.ReportProgress{Run: run, Percent: c.rng.IntN(101)}
+		}
+	}
+	if out := c.say(cmd, run.Token); out == nil || !endsRun(cmd) {
+		return
+	}
+	c.granted = slices.DeleteFunc(c.granted, func(g *heldRun) bool { return g == h })
+	delete(c.world.msgs, h.m.seq)
+}

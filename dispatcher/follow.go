@@ -1,0 +1,98 @@
+package dispatcher
+
+import (
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+)
+
+// Bounds of the follow-ups in memory. Beyond maxFollowUps they are left to the
+// projection's index, and paged in from there when those in memory are done.
+const (
+	maxFollowUps = 1 << 16
+	followPage   = 256
+)
+
+// followShare is how many events of a batch follow-ups may fill, so that what
+// a large tree entails leaves room for reports and submissions.
+const followShare = eventlog.MaxAppend / 2
+
+// followUps are the items that a follow-up is to be decided for. Owned by the
+// loop.
+type followUps struct {
+	ids     []events.ID
+	looking bool      // the index is still to be read
+	behind  events.ID // from there on
+	from    events.Seq
+}
+
+// add takes in what an applied event has made necessary.
+func (f *followUps) add(ids []events.ID, applied events.Seq) {
+	if len(ids) > 0 && len(f.ids)+len(ids) > maxFollowUps {
+		f.lookFrom(applied)
+		return
+	}
+	f.ids = append(f.ids, ids...)
+}
+
+// lookFrom has the index read from its beginning, once it shows so much.
+func (f *followUps) lookFrom(applied events.Seq) {
+	f.looking, f.behind, f.from = true, events.ID{}, applied
+}
+
+func (f *followUps) waits() bool { return len(f.ids) > 0 || f.looking }
+
+func (f *followUps) pop() {
+	if f.ids = f.ids[1:]; len(f.ids) == 0 {
+		f.ids = nil
+	}
+}
+
+// decideFollowUps decides what follows from what has become of items, as far as
+// the batch has room for it: normally in the batch of its cause. Each is
+// repeated until there is nothing more to do.
+func (l *loop) decideFollowUps() error {
+	if l.closing {
+		return nil // the next owner finds them
+	}
+	for {
+		if len(l.follow.ids) == 0 {
+			if more, err := l.pageFollowUps(); err != nil || !more {
+				return err
+			}
+			continue
+		}
+		c := events.FollowUp{ID: l.follow.ids[0]}
+		if !l.roomFor(events.MaxEvents(c), followShare) {
+			return nil
+		}
+		dec, err := events.Decide(l.state, c, l.clock.now())
+		if err != nil {
+			return err // it is never refused
+		}
+		if len(dec.Events) == 0 {
+			l.follow.pop()
+			continue
+		}
+		if err := l.apply(&dec); err != nil {
+			return err
+		}
+	}
+}
+
+// pageFollowUps takes in the next part of the index, and reports whether there
+// may be more.
+func (l *loop) pageFollowUps() (more bool, err error) {
+	f := &l.follow
+	if !f.looking || l.cfg.Store.Applied() < f.from {
+		return false, nil
+	}
+	ids, err := l.cfg.Store.FollowUps(f.behind, followPage)
+	if err != nil {
+		return false, err
+	}
+	if f.looking = len(ids) == followPage; len(ids) > 0 {
+		f.behind = ids[len(ids)-1]
+	}
+	f.ids = append(f.ids, ids...)
+	return len(ids) > 0, nil
+}

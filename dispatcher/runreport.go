@@ -1,0 +1,103 @@
+package dispatcher
+
+import (
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// sizer is a job with commands whose decisions may be larger than others.
+type sizer interface {
+	// need is the most events that the decision of the i-th command makes.
+	need(i int) int
+}
+
+// need is how much room the decision of a job's i-th command takes in a batch.
+func need(j job, i int) int {
+	if s, ok := j.(sizer); ok {
+		return max(s.need(i), maxDecision)
+	}
+	return maxDecision
+}
+
+func (w *weighed) need(i int) int { return need(w.job, i) }
+
+func (j *commandJob) need(i int) int { return events.MaxEvents(j.cmds[i]) }
+
+func (j *reportJob) need(i int) int {
+	r := &j.reports[i]
+	switch r.Event {
+	case wire.ReportClaim, wire.ReportStart, wire.ReportComplete, wire.ReportFail, wire.ReportRelease:
+		return maxDecision
+	}
+	cmd, err := r.Command(0, 0)
+	if err != nil {
+		return maxDecision // it will be refused
+	}
+	return events.MaxEvents(cmd)
+}
+
+// runCommand decides what a worker reports of a run, and answers it. d is the
+// dispatch under whose token it came, nil for none.
+func (l *loop) runCommand(cmd events.Command, d *dispatched) (wire.Reported, error) {
+	if c, ok := cmd.(events.Spawn); ok {
+		l.nameChildren(&c)
+		cmd = c
+	}
+	_, it, err := l.decide(cmd)
+	if err := fatal(err); err != nil {
+		return wire.Reported{}, err
+	}
+	if d != nil && d.lingering && endsRun(cmd) {
+		l.letGo(d)
+	}
+	if err != nil {
+		return wire.Reported{Error: wire.FromError(err)}, nil
+	}
+	answer := wire.Reported{
+		OK: true, Attempt: int(it.Attempt), Deadline: it.Deadline, TimeoutMS: it.Timeout.Milliseconds(),
+		State: it.State, Position: wire.PositionOf(l.state.Meta().Applied),
+	}
+	switch cmd.(type) {
+	case events.Claim, events.Start:
+		err = l.bringAlong(&answer, it)
+	}
+	return answer, err
+}
+
+// nameChildren gives the children of a spawn fresh ids.
+func (l *loop) nameChildren(c *events.Spawn) {
+	for i := range c.Children {
+		if c.Children[i].NewID.IsZero() {
+			c.Children[i].NewID = l.newID()
+		}
+	}
+}
+
+// endsRun reports whether a worker that says so has let go of the run.
+func endsRun(c events.Command) bool {
+	switch c.(type) {
+	case events.Complete, events.Fail, events.Release, events.Snooze, events.Spawn:
+		return true
+	}
+	return false
+}
+
+// bringAlong adds to the answer of a claim what earlier runs of the item have
+// left for this one.
+func (l *loop) bringAlong(answer *wire.Reported, it *events.Item) error {
+	if it.HasCheckpoint {
+		doc, err := l.state.Document(events.DocCheckpoint, it.ID)
+		if err != nil {
+			return err
+		}
+		answer.Checkpoint = doc
+	}
+	if r := it.Relations; r != nil && r.HasChildren {
+		doc, err := l.state.Document(events.DocOutcomes, it.ID)
+		if err != nil {
+			return err
+		}
+		answer.Continuation = &wire.Continuation{Name: r.Continuation, Children: doc}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package events
+
+import "slices"
+
+// duplicate is what a submission is the same as, and what follows from that.
+type duplicate struct {
+	of     *Item // nil: nothing
+	policy DedupPolicy
+	reason string // dedup_key, verdict
+}
+
+// duplicateOf finds the item that a submission is a duplicate of: the one that
+// the host's verdict names, else the holder of its dedup key.
+func (d *decider) duplicateOf(c *Submit, id ID, set TypeSettings) (duplicate, error) {
+	if c.Verdict != nil {
+		return d.byVerdict(c, id)
+	}
+	if c.DedupKey == "" {
+		return duplicate{}, nil
+	}
+	dup := duplicate{policy: firstOf(c.DedupPolicy, set.DedupPolicy, DedupMerge), reason: "dedup_key"}
+	held, has, err := d.s.Key(KeyRef{KeyDedup, c.Type, c.DedupKey}, d.now)
+	if err != nil || !has {
+		return duplicate{}, err
+	}
+	it, err := d.s.Item(held.ID)
+	if it == nil || err != nil {
+		return duplicate{}, err
+	}
+	return d.settleOn(dup, it)
+}
+
+// byVerdict is duplicateOf for a submission that the host's hook has judged.
+func (d *decider) byVerdict(c *Submit, id ID) (duplicate, error) {
+	none := duplicate{policy: DedupDistinct}
+	dup := duplicate{policy: firstOf(c.Verdict.Policy, DedupMerge), reason: "verdict"}
+	if dup.policy == DedupDistinct || c.Verdict.Canonical == id {
+		return none, nil
+	}
+	it, err := d.canonical(c.Verdict.Canonical)
+	if it == nil || err != nil || it.Type != c.Type {
+		return none, err // it is gone by now, or never was
+	}
+	if dup, err = d.settleOn(dup, it); err != nil || dup.of == nil {
+		return none, err
+	}
+	return dup, nil
+}
+
+// settleOn makes of what a submission is the same as what can be: an item that
+// has ended counts only for its dedup window, and only to be merged into; and
+// nobody waits for, or replaces, one that waits for him.
+func (d *decider) settleOn(dup duplicate, it *Item) (duplicate, error) {
+	if !it.State.live() {
+		inWindow, err := d.inWindow(it)
+		if err != nil || dup.policy != DedupMerge || !inWindow {
+			return duplicate{}, err
+		}
+		dup.of = it
+		return dup, nil
+	}
+	if dup.policy == DedupSupersede || dup.policy == DedupDefer {
+		blocked, err := d.waitsForParent(it.ID)
+		if err != nil {
+			return duplicate{}, err
+		}
+		if blocked {
+			dup.policy = DedupDistinct
+		}
+	}
+	dup.of = it
+	return dup, nil
+}
+
+// inWindow reports whether a completed item still has its dedup key.
+func (d *decider) inWindow(it *Item) (bool, error) {
+	if it.DedupKey == "" || it.State != StateCompleted {
+		return false, nil
+	}
+	held, has, err := d.s.Key(KeyRef{KeyDedup, it.Type, it.DedupKey}, d.now)
+	return has && held.ID == it.ID, err
+}
+
+// canonical returns an item, or the one that it was merged into, nil for none.
+func (d *decider) canonical(id ID) (*Item, error) {
+	for range MaxAfter { // a chain of merges; each is into an older item
+		it, err := d.s.Item(id)
+		if it == nil || err != nil || it.State != StateMerged {
+			return it, err
+		}
+		id = it.MergedInto
+	}
+	return nil, nil
+}
+
+func firstOf(policies ...DedupPolicy) DedupPolicy {
+	for _, p := range policies {
+		if p != "" {
+			return p
+		}
+	}
+	return ""
+}
+
+// placed decides where a submission goes that may be a duplicate, or may have
+// to wait. evs end with its created, whose terms are filled in here.
+func (d *decider) placed(c *Submit, it *Item, set TypeSettings, cr *Created, evs []Event) (Decision, error) {
+	dup, err := d.duplicateOf(c, it.ID, set)
+	if err != nil {
+		return Decision{}, err
+	}
+	if dup.of != nil && dup.policy == DedupMerge {
+		evs = append(evs, d.event(it, &Merged{Into: dup.of.ID, Reason: dup.reason}))
+		return Decision{ID: it.ID, Events: evs}, nil
+	}
+	if dup.of != nil || dup.policy == DedupDistinct {
+		cr.change(func(t *Terms) { t.DedupPolicy = dup.policy })
+	}
+	up, err := d.upstream(c)
+	if err != nil {
+		return Decision{}, err
+	}
+	w := &Waiting{Reason: "after", For: up.waits}
+	q := d.queued(cr)
+	if dup.of != nil && dup.policy != DedupDistinct {
+		evs = d.inPlaceOf(dup, it, cr, w, q, evs)
+	}
+	w.Left = len(w.For)
+	switch {
+	case up.bad != nil && cr.afterPolicy() != AfterRun:
+		w.Behind = ID{}
+		evs = append(append(evs, d.event(it, w)), d.badEnd(it, up.bad, cr.afterPolicy())...)
+		return Decision{ID: it.ID, Events: evs}, nil
+	case len(w.For) > 0:
+		return Decision{ID: it.ID, Events: append(evs, d.event(it, w))}, nil
+	}
+	return Decision{ID: it.ID, Events: append(evs, d.event(it, q))}, nil
+}
+
+// inPlaceOf has a submission replace the holder of its key, or wait for it.
+func (d *decider) inPlaceOf(dup duplicate, it *Item, cr *Created, w *Waiting, q *Queued, evs []Event) []Event {
+	of := dup.of
+	begun := of.State != StateQueued && (of.State != StateWaiting || of.relations().Spawned)
+	if dup.policy == DedupDefer || begun {
+		w.Reason, w.Behind = string(dup.policy), of.ID
+		w.For = appendOnce(slices.Clone(w.For), of.ID)
+		return evs
+	}
+	evs = append(evs, d.cancelled(of, "superseded", it.ID))
+	if of.State == StateWaiting {
+		r := of.relations()
+		w.Reason, w.Behind = string(dup.policy), r.Behind
+		for _, id := range r.Waits {
+			w.For = appendOnce(w.For, id)
+		}
+		if len(cr.after()) == 0 && r.Policy != "" {
+			cr.change(func(t *Terms) { t.AfterPolicy = r.Policy })
+		}
+	} else if of.Priority == cr.Priority && cr.AvailableAt.IsZero() && of.AvailableAt.IsZero() && (cr.Terms == nil || cr.ScoreMS == nil) {
+		q.OrderAt = of.OrderAt
+	}
+	return evs
+}
+
+func appendOnce(ids []ID, id ID) []ID {
+	if slices.Contains(ids, id) {
+		return ids
+	}
+	return append(ids, id)
+}
+
+// change writes the terms of a created event that is still being made.
+func (cr *Created) change(fn func(*Terms)) {
+	t := Terms{}
+	if cr.Terms != nil {
+		t = *cr.Terms
+	}
+	fn(&t)
+	cr.Terms = &t
+}
+
+func (cr *Created) after() []ID {
+	if cr.Terms == nil {
+		return nil
+	}
+	return cr.After
+}
+
+func (cr *Created) afterPolicy() AfterPolicy {
+	if cr.Terms == nil || cr.AfterPolicy == "" {
+		return AfterCancel
+	}
+	return cr.AfterPolicy
+}

@@ -1,0 +1,168 @@
+package events
+
+import "slices"
+
+// followUpPage is how many items one FollowUp decides about, at most.
+const followUpPage = 100
+
+// followUp decides what follows from what has become of an item: for its
+// parent's sake, for those that wait for it, for its children.
+func (d *decider) followUp(c FollowUp) (Decision, error) {
+	nothing := Decision{ID: c.ID, Repeat: true}
+	it, err := d.s.Item(c.ID)
+	if err != nil || it == nil || !it.NeedsFollowUp() {
+		return nothing, err
+	}
+	var evs []Event
+	switch r := it.relations(); {
+	case it.State == StateWaiting:
+		evs, err = d.childrenEnded(it)
+	case r.Awaited > 0:
+		evs, err = d.tellWaiters(it)
+	default:
+		evs, err = d.cancelChildren(it)
+	}
+	if err != nil || len(evs) == 0 {
+		return nothing, err
+	}
+	return Decision{ID: it.ID, Events: evs}, nil
+}
+
+// tellWaiters tells items that wait for one that it has ended.
+func (d *decider) tellWaiters(up *Item) ([]Event, error) {
+	ids, err := d.s.Waiters(up.ID, ID{}, followUpPage)
+	if err != nil {
+		return nil, err
+	}
+	p, err := d.plan()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		it, err := p.s.Item(id)
+		if err != nil {
+			return nil, err
+		}
+		if it == nil || it.State != StateWaiting || !slices.Contains(it.relations().Waits, up.ID) {
+			continue
+		}
+		if err := p.add(p.upstreamEnded(it, up)...); err != nil {
+			return nil, err
+		}
+	}
+	return p.events, nil
+}
+
+// upstreamEnded is what the end of one that it waits for means to an item.
+func (d *decider) upstreamEnded(it, up *Item) []Event {
+	r := it.relations()
+	bad := up.State != StateCompleted && r.Behind != up.ID
+	left := len(r.Waits) - 1
+	ended := d.event(it, &Waiting{Reason: it.Reason, Ended: up.ID, Left: left})
+	switch {
+	case r.Spawned && bad && r.ChildPolicy != ChildContinue:
+		return d.childDead(it, up)
+	case r.Spawned:
+		return []Event{ended}
+	case bad && r.Policy != AfterRun:
+		return d.badEnd(it, up, firstAfter(r.Policy))
+	case left > 0:
+		return []Event{ended}
+	}
+	return []Event{d.event(it, d.freed(it, "after"))}
+}
+
+// freed queues an item that has waited: behind those that are queued already,
+// unless its place was settled before.
+func (d *decider) freed(it *Item, reason string) *Queued {
+	q := &Queued{Reason: reason, OrderAt: d.now}
+	if it.AvailableAt.After(d.now) {
+		q.AvailableAt, q.OrderAt = it.AvailableAt, it.AvailableAt
+	}
+	if !it.OrderAt.IsZero() {
+		q.OrderAt = it.OrderAt
+	}
+	return q
+}
+
+// childDead is the end of a parent that does not outlive a child.
+func (d *decider) childDead(it, child *Item) []Event {
+	msg := "child " + child.ID.String() + " (" + string(child.Type) + ") is " + child.State.String()
+	if child.Reason != "" {
+		msg += ": " + child.Reason
+	}
+	if child.State == StateDead && child.Error != "" {
+		msg += ": " + child.Error
+	}
+	return d.dead(it, &Dead{Reason: reasonChildDead, Attempts: it.Attempt, Error: text(msg, MaxErrorText), Code: reasonChildDead, By: child.ID})
+}
+
+// childrenEnded decides how a parent goes on whose children have ended, or one
+// of whose children has ended badly.
+func (d *decider) childrenEnded(it *Item) ([]Event, error) {
+	kids, err := d.children(it)
+	if err != nil {
+		return nil, err
+	}
+	r := it.relations()
+	if r.ChildPolicy != ChildContinue {
+		for _, k := range kids {
+			if k != nil && (k.State == StateDead || k.State == StateCancelled) {
+				return d.childDead(it, k), nil
+			}
+		}
+		if r.Failed > 0 { // of one that has been forgotten
+			return d.dead(it, &Dead{Reason: reasonChildDead, Attempts: it.Attempt, Error: "a child has failed", Code: reasonChildDead}), nil
+		}
+	}
+	out, err := d.outcomes(r.Children, kids)
+	if err != nil {
+		return nil, err
+	}
+	if !r.Continues {
+		return []Event{d.event(it, &Completed{Result: out.result()})}, nil
+	}
+	q := d.freed(it, reasonContinuation)
+	q.AvailableAt, q.Outcomes = it.AvailableAt, out.all(true)
+	return []Event{d.event(it, q)}, nil
+}
+
+// children are what an item's children have become, in order; merged ones are
+// what they were merged into; nil for one that is not there any more.
+func (d *decider) children(it *Item) ([]*Item, error) {
+	r := it.relations()
+	kids := make([]*Item, len(r.Children))
+	for i, id := range r.Children {
+		var err error
+		if kids[i], err = d.canonical(id); err != nil {
+			return nil, err
+		}
+	}
+	return kids, nil
+}
+
+// cancelChildren cancels children of an item that has ended before them.
+func (d *decider) cancelChildren(it *Item) ([]Event, error) {
+	p, err := d.plan()
+	if err != nil {
+		return nil, err
+	}
+	r, n := it.relations(), 0
+	for _, id := range r.Children {
+		if n == followUpPage {
+			break
+		}
+		kid, err := p.s.Item(id)
+		if err != nil {
+			return nil, err
+		}
+		if kid == nil || !kid.State.live() || kid.relations().Parent != it.ID || kid.relations().Spawn != r.Spawns {
+			continue
+		}
+		n++
+		if err := p.add(p.cancelled(kid, "parent_"+it.State.String(), it.ID)); err != nil {
+			return nil, err
+		}
+	}
+	return p.events, nil
+}

@@ -1,0 +1,132 @@
+package events
+
+import (
+	"errors"
+	"slices"
+)
+
+// MaxEvents is the most events that a decision of a command makes.
+func MaxEvents(c Command) int {
+	switch c := c.(type) {
+	case Spawn:
+		// Each child: its type's settings, created, the cancelled one that it
+		// supersedes, and queued, waiting or merged; then waiting and a bad end.
+		return min(MaxDecisionEvents, 2+6*len(c.Children))
+	case FollowUp:
+		return 2 + 2*followUpPage
+	}
+	return maxOtherEvents
+}
+
+// maxOtherEvents is MaxEvents of all other commands: a submission makes the
+// most, as a child does, and a death may be noted with its cause.
+const maxOtherEvents = 8
+
+// spawned ends a run in children: the parent waits for them, and all of it is
+// one decision.
+func (d *decider) spawned(c Spawn) (Decision, error) {
+	it, err := d.current(c.Run)
+	if err != nil {
+		return Decision{}, err
+	}
+	switch {
+	case inChildren(it):
+		return Decision{ID: it.ID, Repeat: true}, nil
+	case it.State == StateClaimed:
+		return Decision{}, notStarted(it, "spawn")
+	case it.State != StateRunning:
+		return Decision{}, wrongState(it, "spawn")
+	}
+	if err := c.check(); err != nil {
+		return Decision{}, err
+	}
+	p, err := d.plan()
+	if err != nil {
+		return Decision{}, err
+	}
+	p.parent, p.spawn = it, it.relations().Spawns+1
+	sp := &Spawned{Spawn: p.spawn, Continues: c.Continues, Continuation: c.Continuation, ChildPolicy: c.Policy, DurationMS: d.since(it.StartedAt)}
+	var waits []ID
+	for i := range c.Children {
+		if waits, err = p.child(&c.Children[i], sp, waits); err != nil {
+			return Decision{}, ofChild(i, err)
+		}
+	}
+	evs := make([]Event, 0, len(p.events)+2)
+	evs = append(append(evs, d.runEvent(it, sp)), p.events...)
+	if len(waits) > 0 {
+		evs = append(evs, d.event(it, &Waiting{Reason: reasonChildren, For: waits, Left: len(waits)}))
+	}
+	if len(evs) > MaxDecisionEvents {
+		return Decision{}, Refuse(CodeTooLarge, "the spawn would make %d events: at most %d; spawn fewer children, and the rest from one of them", len(evs), MaxDecisionEvents)
+	}
+	return Decision{ID: it.ID, Events: evs}, nil
+}
+
+func (c *Spawn) check() error {
+	switch n := len(c.Children); {
+	case n == 0:
+		return Refuse(CodeBadRequest, "the spawn has no children: report complete, or give it some")
+	case n > MaxChildren:
+		return Refuse(CodeTooLarge, "the spawn has %d children: at most %d; spawn fewer, and the rest from one of them", n, MaxChildren)
+	}
+	if c.Policy != "" && c.Policy != ChildFail && c.Policy != ChildContinue {
+		return Refuse(CodeBadRequest, "%q is no policy for children: use %s or %s", clip(string(c.Policy), 64), ChildFail, ChildContinue)
+	}
+	if c.Continuation != "" && !c.Continues {
+		return Refuse(CodeBadRequest, "the spawn names a continuation and says that there is none")
+	}
+	_, err := name("the continuation's name", c.Continuation, MaxNameLen)
+	return err
+}
+
+// child decides one child, and adds to the items that the parent has to wait
+// for beside its own children: what the child turned out to be the same as.
+func (p *plan) child(c *Submit, sp *Spawned, waits []ID) ([]ID, error) {
+	sub := *c
+	if sub.Intake = (Intake{}); sub.Trace == "" {
+		sub.Trace = p.parent.Trace
+	}
+	if sub.Tenant == "" {
+		sub.Tenant = p.parent.Tenant
+	}
+	if sub.Priority == nil {
+		prio := p.parent.Priority
+		sub.Priority = &prio
+	}
+	dec, err := p.submit(&sub)
+	if err != nil {
+		return waits, err
+	}
+	if err := p.add(dec.Events...); err != nil {
+		return waits, err
+	}
+	if slices.Contains(sp.Children, dec.ID) {
+		return waits, nil // it repeats one before it
+	}
+	sp.Children = append(sp.Children, dec.ID)
+	if dec.Repeat {
+		sp.Existing = append(sp.Existing, dec.ID)
+	}
+	same, err := p.canonical(dec.ID)
+	if same == nil || err != nil || !same.State.live() || !dec.Repeat && same.ID == dec.ID {
+		return waits, err
+	}
+	if r := same.relations(); r.Parent == p.parent.ID && r.Spawn == p.spawn {
+		return waits, nil // merged into one of its siblings, which is waited for
+	}
+	blocked, err := p.waitsForParent(same.ID)
+	if blocked || err != nil {
+		return waits, err // it is merged, and nobody waits for himself
+	}
+	return appendOnce(waits, same.ID), nil
+}
+
+// ofChild says which child was refused.
+func ofChild(i int, err error) error {
+	var refused *Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	return &Error{Code: refused.Code, Message: Refuse(refused.Code, "child %d: %s", i, refused.Message).Message, RetryAfter: refused.RetryAfter}
+}

@@ -1,0 +1,509 @@
+package events
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// followUps decides what follows, as the sequencer does.
+func (w *world) followUps() {
+	w.t.Helper()
+	for ids := w.s.TakeFollowUps(); len(ids) > 0; {
+		if d := w.do(FollowUp{ID: ids[0]}); d.Repeat {
+			ids = ids[1:]
+		}
+		for _, id := range w.s.TakeFollowUps() {
+			ids = appendOnce(ids, id)
+		}
+	}
+}
+
+// run claims and starts an item under a token of its own.
+func (w *world) run(id ID) Run {
+	w.t.Helper()
+	return w.claim(id, NewToken(9, w.ids<<8+uint64(len(w.log))))
+}
+
+// spawn ends an item's run in children.
+func (w *world) spawn(c Spawn) []ID {
+	w.t.Helper()
+	for i := range c.Children {
+		if c.Children[i].NewID = w.newID(); c.Children[i].Type == "" {
+			c.Children[i].Type = "email"
+		}
+	}
+	w.do(c)
+	return w.item(c.ID).Relations.Children
+}
+
+// goldenFlow lives through the kinds of waiting, spawning and long runs.
+func (w *world) goldenFlow() {
+	tick := func(d time.Duration) { w.now = w.now.Add(d) }
+	report := w.submit(Submit{Type: "report", Params: json.RawMessage(`{"month": "2026-01"}`), Tenant: "acme"})
+	run := w.run(report)
+	w.do(ReportProgress{Run: run, Percent: 40, Message: "pages read"})
+	w.do(SaveCheckpoint{Run: run, Checkpoint: json.RawMessage(`{"page": 40, "note": "<half>"}`)})
+	tick(2 * time.Second)
+	w.do(Snooze{Run: run, Delay: time.Minute, Reason: "rate limited"})
+	tick(time.Minute)
+	run = w.run(report)
+	tick(time.Second)
+	kids := w.spawn(Spawn{Run: run, Continues: true, Continuation: "gather", Policy: ChildContinue, Children: []Submit{
+		{Type: "email", Params: json.RawMessage(`1`)}, {Type: "email", Params: json.RawMessage(`2`)}, {Type: "email", DedupKey: "waits"}}})
+	after := w.submit(Submit{Type: "report", After: []ID{report}, ExpiresAt: w.now.Add(time.Hour)})
+	w.do(Complete{Run: w.run(kids[0]), Result: json.RawMessage(`{"sent": true}`)})
+	w.do(Fail{Run: w.run(kids[1]), Error: "no such mailbox", Code: "bounce"})
+	w.followUps()
+	newer := w.submit(Submit{DedupKey: "waits", DedupPolicy: DedupSupersede})
+	w.followUps() // what the third child was merged into has ended: the report goes on
+	w.do(Fail{Run: w.run(report), Error: "no template", Code: "logic"})
+	w.followUps() // and what comes after it is cancelled
+	w.state(after, StateCancelled)
+	w.submit(Submit{DedupKey: "waits", DedupPolicy: DedupDefer, Verdict: &Verdict{Policy: DedupDefer, Canonical: newer, Source: "hook", Reason: "the same person"}})
+	w.do(Complete{Run: w.run(newer)})
+	w.followUps()
+	late := w.submit(Submit{Type: "report", ExpiresAt: w.now.Add(time.Minute)})
+	tick(time.Minute)
+	w.do(Due{ID: late})
+	parent := w.submit(Submit{Type: "report"})
+	w.spawn(Spawn{Run: w.run(parent), Children: []Submit{{}, {}}})
+	w.do(Cancel{ID: parent})
+	w.followUps()
+}
+
+// largestFlow makes the largest events of those kinds.
+func (w *world) largestFlow(typ Type, long func(int) string) {
+	parent := w.submit(Submit{Type: typ})
+	run := w.run(parent)
+	w.do(ReportProgress{Run: run, Percent: 1, Message: long(1 << 20)})
+	w.do(SaveCheckpoint{Run: run, Checkpoint: json.RawMessage(`"` + strings.Repeat("x", MaxCheckpoint-2) + `"`)})
+	w.do(Snooze{Run: run, Delay: time.Second, Reason: long(MaxNameLen)})
+	w.now = w.now.Add(time.Second)
+	c := Spawn{Run: w.run(parent), Continues: true, Continuation: long(MaxNameLen), Policy: ChildContinue, Children: make([]Submit, MaxChildren)}
+	for i := range c.Children {
+		c.Children[i].Type = typ
+	}
+	for i, id := range w.spawn(c) {
+		if i%2 == 0 {
+			w.do(Complete{Run: w.run(id), Result: json.RawMessage(`"` + strings.Repeat("<", 5000) + `"`)})
+			continue
+		}
+		w.do(Fail{Run: w.run(id), Error: long(MaxErrorText), Code: long(MaxNameLen)})
+	}
+	w.followUps()
+	w.state(parent, StateQueued)
+	many := make([]ID, MaxAfter)
+	for i := range many {
+		many[i] = w.submit(Submit{Type: typ})
+	}
+	w.submit(Submit{Type: typ, After: many})
+}
+
+func TestSpawnAndContinuation(t *testing.T) {
+	w := newWorld(t)
+	parent := w.submit(Submit{Type: "crawl", Tenant: "acme"})
+	run := w.run(parent)
+	kids := w.spawn(Spawn{Run: run, Continues: true, Continuation: "gather", Children: []Submit{{Params: json.RawMessage(`1`)}, {}, {}}})
+	if it := w.item(parent); it.State != StateWaiting || it.Attempt != 0 || it.Relations.Live != 3 {
+		t.Fatalf("%+v %+v", it, it.Relations)
+	}
+	if kid := w.item(kids[0]); kid.Tenant != "acme" || kid.Relations.Parent != parent || kid.Relations.Spawn != 1 {
+		t.Fatalf("%+v", kid)
+	}
+	if d := w.do(Spawn{Run: run, Children: []Submit{{}}}); !d.Repeat || len(d.Events) > 0 {
+		t.Fatalf("a repeated spawn: %+v", d)
+	}
+	for i, id := range kids {
+		w.do(Complete{Run: w.run(id), Result: json.RawMessage(fmt.Sprintf(`{ "n": %d}`, i))})
+		w.followUps()
+	}
+	w.state(parent, StateQueued)
+	run.Attempt = 1
+	if d := w.do(Spawn{Run: run, Children: []Submit{{}}}); !d.Repeat {
+		t.Fatalf("a spawn repeated when the continuation is queued: %+v", d)
+	}
+	w.refused(CodeWrongState, Complete{Run: run})
+	w.refused(CodeWrongState, Release{Run: run})
+	doc, err := w.s.Document(DocOutcomes, parent)
+	var out []Outcome
+	if err != nil || json.Unmarshal(doc, &out) != nil || len(out) != 3 || out[1].ID != kids[1] || string(out[1].Result) != `{"n":1}` || out[2].State != StateCompleted {
+		t.Fatalf("%s, %v", doc, err)
+	}
+	again := w.run(parent)
+	if it := w.item(parent); it.Attempt != 1 || !it.Relations.HasChildren || it.Relations.Continuation != "gather" {
+		t.Fatalf("%+v %+v", it, it.Relations)
+	}
+	w.do(Complete{Run: again})
+	if doc, _ := w.s.Document(DocOutcomes, parent); doc != nil {
+		t.Fatalf("the outcomes are still there: %s", doc)
+	}
+	w.refused(CodeWrongState, Spawn{Run: again, Children: []Submit{{}}})
+	w.readBack()
+}
+
+func TestSpawnWithNoContinuationCompletes(t *testing.T) {
+	w := newWorld(t)
+	parent := w.submit(Submit{})
+	run := w.run(parent)
+	kids := w.spawn(Spawn{Run: run, Children: []Submit{{}}})
+	w.do(Complete{Run: w.run(kids[0]), Result: json.RawMessage(`7`)})
+	w.followUps()
+	w.state(parent, StateCompleted)
+	if doc, _ := w.s.Document(DocResult, parent); !strings.Contains(string(doc), `"result":7`) {
+		t.Fatalf("%s", doc)
+	}
+	if d := w.do(Spawn{Run: run, Children: []Submit{{}}}); !d.Repeat {
+		t.Fatalf("%+v", d)
+	}
+	w.refused(CodeWrongState, Complete{Run: run})
+}
+
+// A leaf of a tree of three levels fails: what is above it is dead, what is
+// beside it is cancelled.
+func TestAFailingLeafEndsItsTree(t *testing.T) {
+	w := newWorld(t)
+	root := w.submit(Submit{Type: "root"})
+	mid := w.spawn(Spawn{Run: w.run(root), Children: []Submit{{Type: "mid"}, {Type: "mid"}}})
+	leaves := w.spawn(Spawn{Run: w.run(mid[0]), Continues: true, Children: []Submit{{Type: "leaf"}, {Type: "leaf"}}})
+	others := w.spawn(Spawn{Run: w.run(mid[1]), Continues: true, Children: []Submit{{Type: "leaf"}}})
+	w.run(leaves[1])
+	w.do(Fail{Run: w.run(leaves[0]), Error: "boom", Code: "logic"})
+	w.followUps()
+	w.state(leaves[0], StateDead)
+	w.state(leaves[1], StateCancelled)
+	w.state(mid[0], StateDead)
+	w.state(mid[1], StateCancelled)
+	w.state(others[0], StateCancelled)
+	w.state(root, StateDead)
+	if it := w.item(root); it.Reason != "child_dead" || it.Relations.By != mid[0] || !strings.Contains(it.Error, mid[0].String()) {
+		t.Fatalf("%+v %+v", it, it.Relations)
+	}
+	if it := w.item(others[0]); it.Reason != "parent_cancelled" || it.Relations.By != mid[1] {
+		t.Fatalf("%+v", it)
+	}
+	w.readBack()
+}
+
+func TestChildrenThatAreOthers(t *testing.T) {
+	w := newWorld(t)
+	there := w.submit(Submit{DedupKey: "k"})
+	once := w.submit(Submit{IdempotencyKey: "once"})
+	parent := w.submit(Submit{Type: "crawl", DedupKey: "self"})
+	kids := w.spawn(Spawn{Run: w.run(parent), Children: []Submit{
+		{DedupKey: "k"}, {IdempotencyKey: "once"}, {Type: "crawl", DedupKey: "self"}, {DedupKey: "new"}, {DedupKey: "new"}, {Type: "crawl", DedupKey: "self", DedupPolicy: DedupDefer}}})
+	w.state(kids[0], StateMerged)
+	w.state(kids[2], StateMerged)
+	w.state(kids[4], StateMerged)
+	w.state(kids[5], StateQueued) // it can't wait for its own parent
+	if r := w.item(parent).Relations; len(r.Waits) != 2 || r.Waits[0] != there || r.Waits[1] != once || kids[1] != once || r.Live != 2 {
+		t.Fatalf("%+v", r)
+	}
+	for _, id := range []ID{kids[3], kids[5], there} {
+		w.do(Complete{Run: w.run(id)})
+		w.followUps()
+		w.state(parent, StateWaiting)
+	}
+	w.do(Complete{Run: w.run(once)})
+	w.followUps()
+	w.state(parent, StateCompleted)
+	w.readBack()
+}
+
+func TestRefusedSpawns(t *testing.T) {
+	w := newWorld(t)
+	parent := w.submit(Submit{})
+	later := w.submit(Submit{After: []ID{parent}})
+	run := w.run(parent)
+	for name, c := range map[string]struct {
+		code Code
+		cmd  Spawn
+	}{
+		"no children":         {CodeBadRequest, Spawn{}},
+		"too many":            {CodeTooLarge, Spawn{Children: make([]Submit, MaxChildren+1)}},
+		"policy":              {CodeBadRequest, Spawn{Policy: "x", Children: make([]Submit, 1)}},
+		"no continuation":     {CodeBadRequest, Spawn{Continuation: "x", Children: make([]Submit, 1)}},
+		"a long continuation": {CodeTooLarge, Spawn{Continues: true, Continuation: strings.Repeat("x", MaxNameLen+1), Children: make([]Submit, 1)}},
+		"a bad child":         {CodeBadType, Spawn{Children: []Submit{{Type: "email", NewID: w.newID()}, {Type: "E", NewID: w.newID()}}}},
+		"a ring":              {CodeBadRequest, Spawn{Children: []Submit{{Type: "email", NewID: w.newID(), After: []ID{later}}}}},
+	} {
+		c.cmd.Run = run
+		before := len(w.log)
+		w.refused(c.code, c.cmd)
+		if len(w.log) != before {
+			t.Errorf("%s left events", name)
+		}
+	}
+	_, err := w.try(Spawn{Run: run, Children: []Submit{{Type: "email", NewID: w.newID()}, {Type: "E", NewID: w.newID()}}})
+	if err == nil || !strings.Contains(err.Error(), "child 1") {
+		t.Fatalf("%v", err)
+	}
+}
+
+// More items wait for one than a follow-up decides about, and some of them for
+// another as well.
+func TestManyWaiters(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.submit(Submit{}), w.submit(Submit{})
+	var one, both []ID
+	for range followUpPage + 20 {
+		one = append(one, w.submit(Submit{After: []ID{first}}))
+		both = append(both, w.submit(Submit{After: []ID{first, second}, AfterPolicy: AfterRun}))
+	}
+	callback := w.submit(Submit{After: both})
+	w.do(Complete{Run: w.run(first)})
+	before := len(w.log)
+	w.followUps()
+	if n := len(w.log) - before; n != 2*(followUpPage+20) {
+		t.Fatalf("%d events", n)
+	}
+	for i := range one {
+		w.state(one[i], StateQueued)
+		w.state(both[i], StateWaiting)
+	}
+	w.do(Cancel{ID: second})
+	w.followUps()
+	for _, id := range both {
+		w.state(id, StateQueued)
+		w.do(Complete{Run: w.run(id)})
+		w.followUps()
+	}
+	w.state(callback, StateQueued)
+	w.readBack()
+}
+
+func TestAfterWhatHasEnded(t *testing.T) {
+	w := newWorld(t)
+	done, gone := w.submit(Submit{}), w.submit(Submit{})
+	w.do(Complete{Run: w.run(done)})
+	w.do(Cancel{ID: gone})
+	w.refused(CodeNotFound, Submit{Type: "email", NewID: w.newID(), After: []ID{crowdID(1 << 20)}})
+	w.state(w.submit(Submit{After: []ID{done}}), StateQueued)
+	w.state(w.submit(Submit{After: []ID{done, gone}, AfterPolicy: AfterRun}), StateQueued)
+	w.state(w.submit(Submit{After: []ID{gone}, AfterPolicy: AfterDead}), StateDead)
+	id := w.submit(Submit{After: []ID{done, gone}})
+	w.state(id, StateCancelled)
+	if it := w.item(id); it.Reason != "upstream_cancelled" || it.Relations.By != gone {
+		t.Fatalf("%+v %+v", it, it.Relations)
+	}
+	holder := w.submit(Submit{DedupKey: "k"})
+	merged := w.submit(Submit{DedupKey: "k"})
+	waits := w.submit(Submit{After: []ID{merged, holder}})
+	if r := w.item(waits).Relations; len(r.Waits) != 1 || r.Waits[0] != holder {
+		t.Fatalf("%+v", r)
+	}
+	w.readBack()
+}
+
+func TestDedupPolicies(t *testing.T) {
+	w := newWorld(t)
+	first := w.submit(Submit{DedupKey: "k"})
+	w.now = w.now.Add(time.Second)
+	apart := w.submit(Submit{DedupKey: "k", DedupPolicy: DedupDistinct})
+	w.state(apart, StateQueued)
+	second := w.submit(Submit{DedupKey: "k", DedupPolicy: DedupSupersede})
+	w.state(first, StateCancelled)
+	if a, b := w.item(first), w.item(second); a.Reason != "superseded" || a.Relations.By != second || !b.OrderAt.Equal(a.OrderAt) {
+		t.Fatalf("%+v %+v", a, b)
+	}
+	run := w.run(second)
+	third := w.submit(Submit{DedupKey: "k", DedupPolicy: DedupSupersede}) // that runs: it waits
+	w.state(third, StateWaiting)
+	fourth := w.submit(Submit{DedupKey: "k", DedupPolicy: DedupSupersede}) // takes its place
+	w.state(third, StateCancelled)
+	w.state(fourth, StateWaiting)
+	fifth := w.submit(Submit{DedupKey: "k", DedupPolicy: DedupDefer})
+	if into := w.item(w.submit(Submit{DedupKey: "k"})).MergedInto; into != fifth {
+		t.Fatalf("merged into %s, not the newest, %s", into, fifth)
+	}
+	w.do(Fail{Run: run, Error: "e", Code: "logic"}) // which is no reason not to run
+	w.followUps()
+	w.state(fourth, StateQueued)
+	w.state(fifth, StateWaiting)
+	w.do(Complete{Run: w.run(fourth)})
+	w.followUps()
+	w.state(fifth, StateQueued)
+	w.do(Complete{Run: w.run(apart)})
+	if _, held, _ := w.s.Key(KeyRef{KeyDedup, "email", "k"}, w.now); !held {
+		t.Fatal("the end of one that does not hold the key has freed it")
+	}
+	w.do(Complete{Run: w.run(fifth)})
+	w.state(w.submit(Submit{DedupKey: "k"}), StateQueued)
+	w.readBack()
+}
+
+func TestDedupWindow(t *testing.T) {
+	w := newWorld(t)
+	hour := time.Hour
+	done := w.submit(Submit{DedupKey: "k", DedupWindow: &hour})
+	w.do(Complete{Run: w.run(done)})
+	if into := w.item(w.submit(Submit{DedupKey: "k"})).MergedInto; into != done {
+		t.Fatalf("merged into %s", into)
+	}
+	w.state(w.submit(Submit{DedupKey: "k", DedupPolicy: DedupDistinct}), StateQueued)
+	w.now = w.now.Add(2 * hour)
+	again := w.submit(Submit{DedupKey: "k", DedupWindow: &hour})
+	if it := w.item(again); it.State != StateMerged {
+		t.Fatalf("the one that runs has the key now: %+v", it)
+	}
+	w = newWorld(t)
+	set := DefaultTypeSettings()
+	set.DedupWindowMS, set.DedupPolicy = hour.Milliseconds(), DedupSupersede
+	w.do(Configure{Type: "email", Source: SourceAPI, Settings: set})
+	done = w.submit(Submit{DedupKey: "k"})
+	w.do(Complete{Run: w.run(done)})
+	if it := w.item(w.submit(Submit{DedupKey: "k", DedupPolicy: DedupMerge})); it.MergedInto != done {
+		t.Fatalf("%+v", it)
+	}
+	w.now = w.now.Add(hour)
+	w.state(w.submit(Submit{DedupKey: "k", DedupPolicy: DedupMerge}), StateQueued)
+	failed := w.submit(Submit{DedupKey: "f"})
+	w.do(Cancel{ID: failed})
+	w.state(w.submit(Submit{DedupKey: "f", DedupPolicy: DedupMerge}), StateQueued) // no window: it did not complete
+	w.readBack()
+}
+
+func TestVerdicts(t *testing.T) {
+	w := newWorld(t)
+	live, done := w.submit(Submit{}), w.submit(Submit{DedupKey: "done"})
+	w.do(Complete{Run: w.run(done)})
+	keyed := w.submit(Submit{DedupKey: "k"})
+	for _, c := range []struct {
+		verdict Verdict
+		state   ItemState
+	}{
+		{Verdict{Policy: DedupMerge, Canonical: live}, StateMerged},
+		{Verdict{Policy: DedupMerge, Canonical: done}, StateQueued},
+		{Verdict{Policy: DedupDistinct}, StateQueued},
+		{Verdict{Policy: DedupDefer, Canonical: live}, StateWaiting},
+		{Verdict{Policy: DedupDefer, Canonical: crowdID(1 << 20)}, StateQueued},
+		{Verdict{Policy: DedupSupersede, Canonical: live}, StateQueued},
+	} {
+		v := c.verdict
+		id := w.submit(Submit{Verdict: &v, DedupKey: "k"})
+		w.followUps()
+		w.state(id, c.state)
+	}
+	w.state(live, StateCancelled)
+	w.state(keyed, StateQueued)
+	w.readBack()
+}
+
+func TestSnooze(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit(Submit{})
+	order := w.item(id).OrderAt
+	run := w.run(id)
+	run.Attempt = 1
+	w.refused(CodeBadTime, Snooze{Run: run})
+	snooze := Snooze{Run: run, Delay: time.Minute, Reason: "later"}
+	w.do(snooze)
+	if it := w.item(id); it.State != StateQueued || it.Attempt != 0 || !it.OrderAt.Equal(order) || it.AvailableAt.Sub(w.now) != time.Minute || it.Reason != "snoozed: later" {
+		t.Fatalf("%+v", it)
+	}
+	if d := w.do(snooze); !d.Repeat {
+		t.Fatalf("%+v", d)
+	}
+	w.refused(CodeWrongState, Complete{Run: run})
+	w.refused(CodeWrongState, Release{Run: run})
+	w.refused(CodeWrongState, Fail{Run: run})
+	w.now = w.now.Add(time.Minute)
+	run = w.run(id)
+	w.do(Release{Run: run, Reason: "snoozed"})
+	w.refused(CodeWrongState, Snooze{Run: run, Delay: time.Minute})
+	w.readBack()
+}
+
+func TestProgressIsThrottled(t *testing.T) {
+	w := newWorld(t)
+	run := w.run(w.submit(Submit{}))
+	said := func(percent int, want bool) {
+		t.Helper()
+		if d := w.do(ReportProgress{Run: run, Percent: percent}); d.Repeat == want {
+			t.Fatalf("%d percent: %+v", percent, d)
+		}
+	}
+	w.refused(CodeBadRequest, ReportProgress{Run: run, Percent: 101})
+	said(1, true)
+	said(2, false)
+	w.now = w.now.Add(ProgressEvery)
+	said(3, true)
+	said(100, true)
+	w.now = w.now.Add(ProgressEvery)
+	said(100, false)
+	w.do(Release{Run: run})
+	w.refused(CodeWrongState, ReportProgress{Run: run, Percent: 4})
+	w.run(run.ID)
+	if p := w.item(run.ID).Progress; p != (Progress{}) {
+		t.Fatalf("a new run begins with %+v", p)
+	}
+}
+
+func TestCheckpointIsForTheNextAttempt(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit(Submit{})
+	run := w.run(id)
+	w.refused(CodeTooLarge, SaveCheckpoint{Run: run, Checkpoint: json.RawMessage(`"` + strings.Repeat("x", MaxCheckpoint) + `"`)})
+	w.refused(CodeBadParams, SaveCheckpoint{Run: run, Checkpoint: json.RawMessage(`{`)})
+	save := SaveCheckpoint{Run: run, Checkpoint: json.RawMessage(`{"page": "<4>"}`)}
+	w.do(save)
+	if d := w.do(save); !d.Repeat {
+		t.Fatalf("%+v", d)
+	}
+	w.do(Fail{Run: run, Retryable: true})
+	w.now = w.now.Add(time.Hour)
+	run = w.run(id)
+	if doc, err := w.s.Document(DocCheckpoint, id); err != nil || string(doc) != `{"page": "<4>"}` || !w.item(id).HasCheckpoint {
+		t.Fatalf("%s, %v", doc, err)
+	}
+	w.do(Complete{Run: run})
+	if doc, _ := w.s.Document(DocCheckpoint, id); doc != nil || w.item(id).HasCheckpoint {
+		t.Fatalf("%s", doc)
+	}
+	w.readBack()
+}
+
+func TestExpiry(t *testing.T) {
+	w := newWorld(t)
+	soon := w.now.Add(time.Minute)
+	w.refused(CodeBadTime, Submit{Type: "email", NewID: w.newID(), Delay: time.Hour, ExpiresAt: soon})
+	queued, waiting := w.submit(Submit{ExpiresAt: soon}), ID{}
+	waiting = w.submit(Submit{ExpiresAt: soon, After: []ID{queued}, AfterPolicy: AfterRun})
+	claimed, failed := w.submit(Submit{ExpiresAt: soon}), w.submit(Submit{ExpiresAt: soon})
+	w.do(Claim{ID: claimed, Token: 77, Dispatched: 77, Worker: "w1"})
+	w.do(Fail{Run: w.run(failed), Retryable: true})
+	w.do(Due{ID: queued})
+	w.state(queued, StateQueued)
+	w.now = soon
+	w.refused(CodeStaleToken, Claim{ID: queued, Token: 78, Dispatched: 78, Worker: "w1"})
+	w.refused(CodeStaleToken, Start{Run: Run{ID: claimed, Token: 77, Worker: "w1"}})
+	for _, id := range []ID{waiting, queued, claimed, failed} {
+		w.do(Due{ID: id})
+	}
+	for _, id := range []ID{waiting, queued, claimed} {
+		if it := w.item(id); it.State != StateCancelled || it.Reason != "expired" {
+			t.Fatalf("%+v", it)
+		}
+	}
+	w.state(failed, StateQueued) // it had started in time
+	w.readBack()
+}
+
+// An item that the host has scored keeps the place that the score gave it.
+func TestScore(t *testing.T) {
+	w := newWorld(t)
+	hour := time.Hour
+	up := w.submit(Submit{})
+	a, b := w.submit(Submit{Score: &hour}), w.submit(Submit{Score: &hour, After: []ID{up}})
+	want := w.now.Add(-hour)
+	w.now = w.now.Add(time.Minute)
+	w.do(Complete{Run: w.run(up)})
+	w.followUps()
+	for _, id := range []ID{a, b} {
+		if it := w.item(id); it.State != StateQueued || !it.OrderAt.Equal(want) {
+			t.Fatalf("%+v", it)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// maxOutcomeError bounds the error text of one outcome, in bytes.
+const maxOutcomeError = 512
+
+// outcomes are how the children of a spawn ended, as JSON. Results that, with
+// those before them, pass MaxOutcomesBytes are left out, and so are the texts
+// of errors beyond as many bytes again: it becomes part of one event.
+type outcomes struct{ list []Outcome }
+
+// outcomes collects how children ended. kids are what they have become, nil
+// for one that is not there any more.
+func (d *decider) outcomes(ids []ID, kids []*Item) (*outcomes, error) {
+	o := &outcomes{list: make([]Outcome, len(ids))}
+	results, texts := MaxOutcomesBytes, MaxOutcomesBytes
+	for i, k := range kids {
+		out := &o.list[i]
+		out.ID = ids[i]
+		if k == nil {
+			out.Omitted = true
+			continue
+		}
+		out.Type, out.State, out.Reason = k.Type, k.State, k.Reason
+		if k.State == StateDead {
+			out.Code = k.Code
+			if msg := text(k.Error, maxOutcomeError); jsonLen(msg) <= texts {
+				out.Error = msg
+				texts -= jsonLen(msg)
+			}
+		}
+		if !k.HasResult {
+			continue
+		}
+		doc, err := d.s.Document(DocResult, k.ID)
+		if err != nil {
+			return nil, err
+		}
+		var n int
+		if out.Result, n = compactJSON(doc); n > results || depth(doc) > MaxJSONDepth-2 {
+			out.Result, out.Omitted = nil, true
+			continue
+		}
+		results -= n
+	}
+	return o, nil
+}
+
+// compactJSON is a document as json.Marshal writes it within another, so that
+// nothing rewrites it later, and its length.
+func compactJSON(doc []byte) (json.RawMessage, int) {
+	var b, escaped bytes.Buffer
+	if json.Compact(&b, doc) != nil {
+		return nil, MaxOutcomesBytes + 1 // never: it was checked when it was reported
+	}
+	json.HTMLEscape(&escaped, b.Bytes())
+	return escaped.Bytes(), escaped.Len()
+}
+
+func jsonLen(s string) int {
+	b, _ := json.Marshal(s) // a string can't fail
+	return len(b)
+}
+
+// all is the whole as JSON, with or without the results.
+func (o *outcomes) all(results bool) json.RawMessage {
+	list := o.list
+	if !results {
+		list = make([]Outcome, len(o.list))
+		for i, out := range o.list {
+			out.Omitted, out.Result, out.Error = out.Omitted || out.Result != nil, nil, ""
+			list[i] = out
+		}
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		panic("outcomes that can't be written as JSON: " + err.Error()) // the results were checked
+	}
+	return data
+}
+
+// result is the whole as the result of an item: without the children's if they
+// are too much, nil if it is too much even so.
+func (o *outcomes) result() json.RawMessage {
+	for _, with := range []bool{true, false} {
+		if doc := o.all(with); len(doc) <= MaxResultBytes {
+			return doc
+		}
+	}
+	return nil
+}
