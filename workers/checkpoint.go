@@ -73,5 +73,17 @@ func (it *RawItem) LoadCheckpoint(v any) (found bool, err error) {
 }
 
 // takeFlow gives an item what the engine's grant says beyond the plain.
-func takeFlow(item *RawItem, reply *wire.Reported) {
+func takeFlow(item *RawItem, reply *wire.Reported) error {
+	item.Checkpoint = reply.Checkpoint
+	if reply.Continuation == nil {
+		return nil
+	}
+	item.Continuation = &Continuation{Name: reply.Continuation.Name}
+	if len(reply.Continuation.Children) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(reply.Continuation.Children, &item.Continuation.Children); err != nil {
+		return fmt.Errorf("read how the children have ended: %w", err)
+	}
+	return nil
 }

@@ -137,7 +137,9 @@ type Continuation struct {
 }
 
 // ChildOutcome is how a child has ended.
-type ChildOutcome struct{ events.Outcome }
+type ChildOutcome struct {
+	events.Outcome
+}
 
 // Decode reads the result of a completed child into v; one without a result
 // leaves v as it is. For a child that is dead or cancelled the error is a

@@ -252,7 +252,9 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 		ID: r.id, Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.attempt)),
 		Raw: json.RawMessage(r.msg.Data), Trace: r.msg.Header.Get(wire.HeaderTrace),
 	}
-	takeFlow(item, reply)
+	if err := takeFlow(item, reply); err != nil {
+		w.log.Error("a grant can't be read in full", "item", r.rawID, "type", string(r.reg.typ), "err", err)
+	}
 	if timeout := r.timeout(reply); timeout > 0 {
 		// Counted from when the claim was sent, so that this worker's own
 		// report of a timeout comes before the engine's timer.
