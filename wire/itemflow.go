@@ -27,7 +27,10 @@ type ItemFlow struct {
 	HasCheckpoint bool   `json:"has_checkpoint,omitempty"`
 	DedupWindowMS int64  `json:"dedup_window_ms,omitempty"`
 	Group         string `json:"group,omitempty"`
-	LeasesLost    int    `json:"leases_lost,omitempty"`
+	// By is the item because of which it has ended: the one that superseded it,
+	// that it waited for, or that it was a child of.
+	By         string `json:"by,omitempty"`
+	LeasesLost int    `json:"leases_lost,omitempty"`
 }
 
 // ChildCounts counts what an item has spawned the last time.
@@ -57,6 +60,9 @@ func itemFlow(it *events.Item) ItemFlow {
 	}
 	if !r.Parent.IsZero() {
 		f.Parent = r.Parent.String()
+	}
+	if !r.By.IsZero() {
+		f.By = r.By.String()
 	}
 	f.WaitsLeft, f.Awaited = len(r.Waits), r.Awaited
 	for _, id := range r.Waits[:min(len(r.Waits), MaxShownWaits)] {

@@ -166,6 +166,8 @@ func (e *ChildError) Error() string {
 	o := e.Outcome
 	text := fmt.Sprintf("child %s (%s) is %s", o.ID, o.Type, o.State)
 	switch {
+	case o.State == events.StateNone:
+		return fmt.Sprintf("child %s has been forgotten: it had ended long before", o.ID)
 	case o.Error != "":
 		return text + ": " + o.Error
 	case o.Reason != "":
