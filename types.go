@@ -38,6 +38,10 @@ type (
 	WorkerInfo = wire.WorkerInfo
 	// Info describes the engine.
 	Info = wire.InfoReply
+	// Pause says that a type is paused, since when and why.
+	Pause = events.Pause
+	// Circuit is a circuit that is not closed.
+	Circuit = wire.Circuit
 	// Proof is the outcome, or the progress, of Verify and Rebuild.
 	Proof = wire.ProveReply
 )

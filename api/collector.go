@@ -41,7 +41,7 @@ func (s *Service) collector() prometheus.Collector { return collector{s} }
 type collector struct{ s *Service }
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descItems, descQueued, descInFlight, descCapacity, descByWorkers, descWorkers, descLog, descProjected, descLag, descRejected, descMerges, descOwned, descEpoch, descWaits} {
+	for _, d := range []*prometheus.Desc{descItems, descQueued, descInFlight, descCapacity, descByWorkers, descWorkers, descLog, descProjected, descLag, descRejected, descMerges, descOwned, descEpoch, descWaits, descPaused, descCircuit, descBenched} {
 		out <- d
 	}
 }
@@ -88,7 +88,9 @@ func (c collector) types(gauge func(*prometheus.Desc, float64, ...string)) {
 			gauge(descQueued, float64(n), string(t.Type), strconv.Itoa(p))
 		}
 		gauge(descCapacity, float64(t.Settings.Capacity), string(t.Type))
+		c.protection(gauge, &t)
 	}
+	c.benched(gauge)
 	ctx, cancel := context.WithTimeout(c.s.ctx, loadsTimeout)
 	defer cancel()
 	loads, err := c.s.Core.Loads(ctx)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"maps"
 	"strings"
 
 	"github.com/streamwright/streamwright/dispatcher"
@@ -86,6 +87,7 @@ func overlay(settings events.TypeSettings, patch []byte) (events.TypeSettings, e
 		}
 		set.PerPriority[p] = o
 	}
+	set.Codes = maps.Clone(settings.Codes)
 	if err := decodeInto(patch, &set); err != nil {
 		return settings, err
 	}
@@ -104,7 +106,7 @@ func (s *Service) applySettings(ctx context.Context, t events.Type, set events.T
 	if err != nil {
 		return nil, err
 	}
-	return wire.TypeReply{Type: string(t), Source: info.Source, Settings: info.Settings}, nil
+	return wire.FromType(info), nil
 }
 
 // one decides one command and waits for the outcome.

@@ -32,6 +32,7 @@ type Core interface {
 type Queries interface {
 	Meta() (events.Meta, error)
 	Types() ([]events.TypeInfo, error)
+	Records(events.RecordKind) ([]events.Record, error)
 	Item(events.ID) (*events.Item, error)
 	Full(events.ID) (wire.Item, bool, error)
 	ByIntake(seq uint64) (events.ID, bool, error)

@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -147,7 +149,7 @@ func (s *Service) types(ctx context.Context, c *call) (any, error) {
 	}
 	reply := wire.TypesReply{Types: make([]wire.TypeReply, len(types))}
 	for i, t := range types {
-		reply.Types[i] = wire.TypeReply{Type: string(t.Type), Source: t.Source, Settings: t.Settings}
+		reply.Types[i] = wire.FromType(t)
 	}
 	return reply, nil
 }
@@ -172,7 +174,8 @@ func (s *Service) stats(ctx context.Context, c *call) (any, error) {
 	reply := wire.StatsReply{Types: make([]wire.TypeStats, len(types)), Workers: alive(s.Core.Workers()), Rejected: meta.Rejected, Position: wire.PositionOf(meta.Applied)}
 	for i, t := range types {
 		load := loads[t.Type]
-		st := wire.TypeStats{Type: string(t.Type), States: map[string]int64{}, Queued: map[int]int64{}, InFlight: load.InFlight, Capacity: t.Settings.Capacity, Workers: load.Workers}
+		st := wire.TypeStats{Type: string(t.Type), States: map[string]int64{}, Queued: map[int]int64{}, InFlight: load.InFlight, Capacity: t.Settings.Capacity, Workers: load.Workers,
+			Paused: t.Paused, Circuit: wire.FromCircuit("", t.Circuit)}
 		if !load.Oldest.IsZero() {
 			st.OldestMS = max(now.Sub(load.Oldest).Milliseconds(), 0)
 		}
@@ -188,7 +191,11 @@ func (s *Service) stats(ctx context.Context, c *call) (any, error) {
 		}
 		reply.Types[i] = st
 	}
-	return reply, nil
+	circuits, err := s.workerCircuits()
+	for _, w := range slices.Sorted(maps.Keys(circuits)) {
+		reply.Circuits = append(reply.Circuits, *circuits[w])
+	}
+	return reply, err
 }
 
 // alive is how many workers are not dead.
@@ -208,6 +215,13 @@ func (s *Service) workers(_ context.Context, c *call) (any, error) {
 	list := s.Core.Workers()
 	if list == nil {
 		list = []wire.WorkerInfo{}
+	}
+	circuits, err := s.workerCircuits()
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		list[i].Circuit = circuits[list[i].Worker]
 	}
 	return wire.WorkersReply{Workers: list}, nil
 }

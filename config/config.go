@@ -14,9 +14,13 @@ type Config struct {
 	Server  Server
 	Limits  Limits
 	Workers Workers
+	// WorkerCircuit is laid over the built-in circuit of workers.
+	WorkerCircuit CircuitPatch
 	// Defaults are laid over the built-in settings for every type.
 	Defaults Patch
 	Types    map[events.Type]Type
+	// DedupHook is asked about submissions, if it has a subject.
+	DedupHook DedupHook
 }
 
 // Server is where and how the engine runs. Flags of the command line override
@@ -117,6 +121,7 @@ func (c Config) WithDefaults() Config {
 	or(&c.Workers.ProbeInterval, DefaultProbeInterval)
 	or(&c.Workers.ProbeTimeout, DefaultProbeTimeout)
 	or(&c.Workers.ProbeFailures, DefaultProbeFailures)
+	c.DedupHook.withDefaults()
 	types := make(map[events.Type]Type, len(c.Types))
 	for name, t := range c.Types {
 		if t.Exec != nil {

@@ -17,6 +17,7 @@ type field struct {
 	set   func(v any) error
 	table func(key string) ([]field, error) // of the tables below, by their key
 	each  string                            // with table: the keys below are names of this
+	name  string                            // with each: what stands for one in the documentation; empty: N
 }
 
 func (s *Server) fields() []field {
@@ -59,8 +60,11 @@ func (p *Patch) fields() []field {
 		optional("lease", duration, &p.Lease, d.Lease().String(), "how long a worker may be silent before its item is given to another"),
 		optional("age_step", duration, &p.AgeStep, d.AgeStep().String(), "an item that has waited this long ranks as one of the next higher priority"),
 		optional("max_params_bytes", size, &p.MaxParams, fmt.Sprintf("%dKiB", d.MaxParams>>10), "bound of a submission's params"),
+		optional("dedup_policy", dedupPolicy, &p.DedupPolicy, string(events.DedupMerge), "what becomes of a submission whose dedup key is taken: `merge`, `distinct`, `supersede`, `defer`"),
+		optional("dedup_window", duration, &p.DedupWindow, "0s", "how long a dedup key stays taken after completion; at most 30 days"),
 	}
 	own = append(own, p.Run.fields()...)
+	own = append(own, p.protectionFields()...)
 	return append(own, field{key: "priority", kind: "table", each: "priority",
 		doc: "what items of one priority have differently: `timeout`, `max_attempts`, `backoff`", table: p.priority})
 }
@@ -128,6 +132,8 @@ func (c *Config) fields() []field {
 		fixed("server", "where and how the engine runs", c.Server.fields()),
 		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),
 		fixed("workers", "how the engine looks after workers; see [WORKERS.md](WORKERS.md)", c.Workers.fields()),
+		fixed("worker_circuit", "when a worker that fails everything is left out for a while", c.WorkerCircuit.workerFields()),
+		fixed("dedup_hook", "whom to ask, over NATS, whether a submission is the same as another (docs/IDENTITY.md)", c.DedupHook.fields()),
 		fixed("defaults", "settings of every type that has no own", c.Defaults.fields()),
 		{key: "types", kind: "table", each: "type", doc: "settings of one type", table: c.typeFields},
 	}

@@ -17,6 +17,11 @@ type Patch struct {
 	Lease       *time.Duration
 	AgeStep     *time.Duration
 	MaxParams   *int64 // bytes
+	PoisonAfter *int
+	Circuit     CircuitPatch
+	Codes       map[string]CodePatch // by failure code
+	DedupPolicy *events.DedupPolicy
+	DedupWindow *time.Duration
 	Run         RunPatch
 	PerPriority map[events.Priority]RunPatch
 }
@@ -46,11 +51,14 @@ func (p Patch) Apply(base events.TypeSettings) events.TypeSettings {
 	if p.MaxParams != nil {
 		s.MaxParams = int(*p.MaxParams)
 	}
+	put(&s.DedupPolicy, p.DedupPolicy)
+	putMS(&s.DedupWindowMS, p.DedupWindow)
 	putMS(&s.TimeoutMS, p.Run.Timeout)
 	if p.Run.MaxAttempts != nil {
 		s.MaxAttempts = events.Attempt(*p.Run.MaxAttempts)
 	}
 	s.Backoff = p.Run.Backoff.apply(s.Backoff)
+	p.applyProtection(&s)
 	if len(p.PerPriority) == 0 {
 		return s
 	}
@@ -108,7 +116,10 @@ func (p Patch) Named() []string {
 	add("lease", p.Lease != nil)
 	add("age_step", p.AgeStep != nil)
 	add("max_params_bytes", p.MaxParams != nil)
+	add("dedup_policy", p.DedupPolicy != nil)
+	add("dedup_window", p.DedupWindow != nil)
 	p.Run.named("", add)
+	p.namedProtection(add)
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
 		p.PerPriority[prio].named("priority."+strconv.Itoa(int(prio))+".", add)
 	}
@@ -150,9 +161,12 @@ func (p Patch) split() []Patch {
 	add(Patch{Lease: p.Lease})
 	add(Patch{AgeStep: p.AgeStep})
 	add(Patch{MaxParams: p.MaxParams})
+	add(Patch{DedupPolicy: p.DedupPolicy})
+	add(Patch{DedupWindow: p.DedupWindow})
 	for _, r := range p.Run.split() {
 		add(Patch{Run: r})
 	}
+	p.splitProtection(add)
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
 		for _, r := range p.PerPriority[prio].split() {
 			add(Patch{PerPriority: map[events.Priority]RunPatch{prio: r}})

@@ -41,7 +41,11 @@ func rows(b *strings.Builder, prefix string, fields []field) {
 			below, _ := f.table("")
 			rows(b, prefix+f.key+".", below)
 		case f.each != "":
-			fmt.Fprintf(b, "| `%s` | table | | %s |\n", prefix+f.key+".N", f.doc)
+			n := f.name
+			if n == "" {
+				n = "N"
+			}
+			fmt.Fprintf(b, "| `%s` | table | | %s |\n", prefix+f.key+"."+n, f.doc)
 		default:
 			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", prefix+f.key, f.kind, def, f.doc)
 		}

@@ -45,6 +45,8 @@ func (c Config) Validate() error {
 	c.Server.check(&ch)
 	c.Limits.check(&ch)
 	c.Workers.check(&ch)
+	c.checkWorkerCircuit(&ch)
+	c.DedupHook.check(&ch)
 	c.checkDefaults(&ch)
 	ch.in("types", int64(len(c.Types)), 0, events.MaxTypes)
 	for _, name := range c.TypeNames() {
@@ -119,6 +121,7 @@ func (p Patch) check(c *checker, at string) {
 		c.in(at+".max_params_bytes", *p.MaxParams, 2, events.MaxParamsCeiling)
 	}
 	p.Run.check(c, at)
+	p.checkProtection(c, at)
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
 		p.PerPriority[prio].check(c, at+".priority."+strconv.Itoa(int(prio)))
 	}

@@ -70,6 +70,8 @@ type Config struct {
 	// FileTypes lay the settings that engine.toml names over those that the log
 	// has for a type (or Defaults); what differs is recorded at start.
 	FileTypes map[events.Type]func(events.TypeSettings) events.TypeSettings
+	// Limits are the settings of the engine as a whole that decisions look at.
+	Limits events.Limits
 	// MaxParams is the largest params that any type takes, in bytes; it bounds
 	// the messages of the intake stream. 0: the default bound.
 	MaxParams int
@@ -90,8 +92,23 @@ type Config struct {
 	// have room for what is published in twice that time.
 	SyncWithin time.Duration
 
+	// Dedup says when a host's dedup hook is asked.
+	Dedup DedupConfig
+	// Score, if set, replaces the built-in order for the types of ScoreTypes
+	// (none: all): how far ahead of its time of submission an item's place is,
+	// whatever its priority. It is called by several goroutines, before the
+	// submission reaches the loop, and must be quick. Spawned items have no
+	// score: their place is that of their creation.
+	Score      func(events.Submit) time.Duration
+	ScoreTypes []events.Type
+
 	Hooks  Hooks
 	Logger *slog.Logger
+}
+
+// scores reports whether the host orders the items of a type.
+func (c *Config) scores(t events.Type) bool {
+	return c.Score != nil && (len(c.ScoreTypes) == 0 || slices.Contains(c.ScoreTypes, t))
 }
 
 // Hooks are told what the engine does. All may be nil. They are called from
@@ -152,6 +169,7 @@ func (c Config) WithDefaults() Config {
 			c.SyncWithin = AloneSyncWithin
 		}
 	}
+	c.Dedup = c.Dedup.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -173,8 +191,12 @@ func (c Config) Validate() error {
 	if c.ProbeInterval < 0 || c.ProbeTimeout < 0 || c.ProbeTimeout >= c.ProbeInterval || c.ProbeFailures < 1 {
 		errs = append(errs, errors.New("dispatcher: ProbeTimeout must be shorter than ProbeInterval, and ProbeFailures at least 1"))
 	}
+	errs = append(errs, c.Dedup.validate()...)
 	if err := c.Defaults.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("dispatcher: default settings: %w", err))
+	}
+	if err := c.Limits.WorkerCircuit.ValidateWorker(); err != nil {
+		errs = append(errs, fmt.Errorf("dispatcher: circuit of workers: %w", err))
 	}
 	if n := len(c.FileTypes); n > events.MaxTypes {
 		errs = append(errs, fmt.Errorf("dispatcher: the file sets %d types: at most %d", n, events.MaxTypes))

@@ -45,11 +45,20 @@ func (l *loop) dispatchType(t events.Type, now time.Time) (again bool, err error
 		key := laneKey{t, lane}
 		return l.table.byLane[key] < min(l.table.held.away[key]+prefetch*l.laneSlots(key), maxPending)
 	}
-	for l.table.byType[t] < set.Capacity {
+	left, limited, err := l.admitted(t)
+	if err != nil {
+		return false, err
+	}
+	for l.table.byType[t] < set.Capacity && (!limited || left > 0) {
+		left--
 		if l.table.total() >= l.cfg.MaxRunning {
 			return true, nil
 		}
-		b, ok, stalled, err := l.ready.best(t, set.AgeStep(), now, admits)
+		step := set.AgeStep()
+		if l.cfg.scores(t) {
+			step = 0 // the score has said all
+		}
+		b, ok, stalled, err := l.ready.best(t, step, now, admits)
 		if err != nil || !ok {
 			l.stalled = l.stalled || stalled
 			return stalled, err

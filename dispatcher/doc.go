@@ -39,6 +39,14 @@
 // what no signal has told. A push that fails holds all dispatching for a
 // while, longer each time, so that a server in trouble is not hammered.
 //
+// # What holds work back
+//
+// Pauses and circuits are decided and recorded (package events), a run that
+// tries a half-open circuit at its claim. The loop follows them: nothing is
+// dispatched that could not be claimed, what is on its way is taken back, and a
+// claim that was refused puts its item back. One time, that of the circuit which
+// half opens first, is among those that wake the loop; nothing polls.
+//
 // # Bounds
 //
 // Requests wait in two queues of MaxRequests and maxRequestBytes each, one for

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -39,6 +40,8 @@ type Engine struct {
 	epoch    atomic.Uint64
 	paused   atomic.Bool // the intake is not read
 	clock    atomic.Pointer[clock]
+	judge    *judge
+	judging  judging
 
 	idMu    sync.Mutex // guards entropy
 	entropy *ulid.MonotonicEntropy
@@ -64,6 +67,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e := &Engine{cfg: cfg, js: js, requests: newInbox(), submits: newInbox(), ended: make(chan struct{}), entropy: newEntropy()}
+	e.judge, e.judging.room = newJudge(&e.cfg), semaphore.NewWeighted(maxJudging)
 	e.drain, e.drainNow = context.WithCancel(context.Background())
 	e.topology = &topology{js: js, cfg: &e.cfg, log: e.cfg.Logger, answered: e.answered.Load, lost: e.whenOwner((*signals).dispatchLost)}
 	e.registry = newRegistry(cfg.Gone, e.whenOwner((*signals).registryChanged))
@@ -110,6 +114,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		return nil
 	}
 	e.drainNow()
+	defer e.judging.stop()
 	select {
 	case <-e.ended:
 	case <-ctx.Done():
@@ -134,6 +139,9 @@ func (e *Engine) Do(ctx context.Context, cmds []events.Command, done func([]Outc
 	j := &commandJob{cmds: cmds, outcomes: make([]Outcome, 0, len(cmds)), done: done}
 	if len(cmds) > 0 {
 		if _, ok := cmds[0].(events.Submit); ok {
+			if taken, err := e.judged(ctx, j); taken || err != nil {
+				return err
+			}
 			return e.enqueue(ctx, e.submits, j, j.bytes())
 		}
 	}

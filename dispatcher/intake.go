@@ -21,6 +21,7 @@ type intakeReader struct {
 	newID  func() events.ID
 	out    chan<- job
 	budget *semaphore.Weighted // maxIntakeBytes, for all readers of an ownership
+	judge  *judge              // nil: nobody is asked
 	after  uint64              // the last message handed to out
 
 	wake chan struct{}
@@ -32,7 +33,7 @@ type intakeReader struct {
 func (e *Engine) readIntake(ctx context.Context, l *loop, after uint64) {
 	budget := semaphore.NewWeighted(maxIntakeBytes)
 	for ctx.Err() == nil {
-		r := &intakeReader{cfg: &e.cfg, newID: e.NewID, out: l.intake, budget: budget, after: after, wake: make(chan struct{}, 1)}
+		r := &intakeReader{cfg: &e.cfg, newID: e.NewID, out: l.intake, budget: budget, judge: e.judge, after: after, wake: make(chan struct{}, 1)}
 		err := r.read(ctx, e.js)
 		if after = r.after; err == nil || ctx.Err() != nil {
 			return
@@ -82,7 +83,12 @@ func (r *intakeReader) handOver(ctx context.Context, closed <-chan struct{}) err
 		case <-r.wake:
 		}
 		for batch := r.grab(); len(batch) > 0; batch = r.grab() {
+			r.judgeAll(ctx, batch)
 			j := &intakeJob{msgs: batch, budget: r.budget}
+			if ctx.Err() != nil { // it may have been judged in a hurry
+				j.abandon(nil)
+				return nil
+			}
 			select {
 			case r.out <- j:
 				r.after = batch[len(batch)-1].seq

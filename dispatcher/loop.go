@@ -14,7 +14,7 @@ import (
 
 // maxDecision is the most events that one decision makes, but for those that
 // say that they need more (see sizer), which must find room in the batch.
-const maxDecision = 8
+const maxDecision = 12
 
 // maxPendingJobs bounds the jobs that the loop has taken and not decided.
 const maxPendingJobs = 64
@@ -36,6 +36,8 @@ type loop struct {
 	slots    map[laneKey]int         // memo of registry.slots; cleared when that changes
 	tokens   uint64                  // given out in this epoch
 	dirty    map[events.Type]bool    // whose ready items are to be looked at
+	stopped  map[events.Type]bool    // paused, or their circuit open
+	circuits uint64                  // State.CircuitVersion that the registry has heard of
 
 	newID  func() events.ID // for what is spawned
 	follow followUps
@@ -335,6 +337,9 @@ func (l *loop) effects(r appendResult) error {
 	l.noteIntake(b.changes.Meta.IntakeSeq)
 	l.noteAcks()
 	l.typesChanged(b.changes.Types)
+	if err := l.followGates(b.changes.Types); err != nil {
+		return err
+	}
 	for _, c := range b.changes.Items {
 		if err := l.itemChanged(c.Old, c.New); err != nil {
 			return err
@@ -352,7 +357,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.stalled || l.timers.wantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge} {
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.nextCircuit()} {
 		at = sooner(at, t)
 	}
 	if len(l.dirty) > 0 {

@@ -77,20 +77,7 @@ func (l *loop) registryChanged(now time.Time) error {
 
 // withdraw takes back what was dispatched to a lane that has no worker.
 func (l *loop) withdraw(key laneKey) error {
-	l.noteAcks()
-	for _, d := range l.table.byToken {
-		if (laneKey{d.typ, d.lane}) != key {
-			continue
-		}
-		back, err := l.putBack(d)
-		if err != nil {
-			return err
-		}
-		if back {
-			l.out.deleteMsg(d.seq)
-		}
-	}
-	return nil
+	return l.withdrawIf(func(d *dispatched) bool { return laneKey{d.typ, d.lane} == key })
 }
 
 // noteAcks notes where the messages pushed since the last call went.

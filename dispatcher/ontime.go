@@ -22,6 +22,9 @@ func (l *loop) onTime() error {
 	if err := l.dueTimers(now); err != nil {
 		return err
 	}
+	if err := l.dueCircuits(now); err != nil {
+		return err
+	}
 	if err := l.lateExpiries(); err != nil {
 		return err
 	}

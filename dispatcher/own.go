@@ -55,6 +55,7 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time) (*events
 		return nil, nil, 0, err
 	}
 	state.SetDefaults(cfg.Defaults)
+	state.SetLimits(cfg.Limits)
 	tip, err := cfg.Log.Last(ctx)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
@@ -127,7 +128,7 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 	}
 	l := &loop{
 		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
-		table: t, ready: ready, timers: newWindow(projector.TimerKey.Less), slots: map[laneKey]int{}, dirty: map[events.Type]bool{},
+		table: t, ready: ready, timers: newWindow(projector.TimerKey.Less), slots: map[laneKey]int{}, dirty: map[events.Type]bool{}, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
 		building: &batch{}, appended: last, leases: map[events.Type]ackWait{},
 		nextSweep: clk.now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
 		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
@@ -140,7 +141,11 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 		set, _ := state.Settings(t)
 		l.leases[t] = ackWait{applied: set.Lease()}
 		l.dirty[t] = true
+		if state.Gate(t).Stopped {
+			l.stopped[t] = true
+		}
 	}
+	reg.bench(state.Benched())
 	ready.newLane, ready.unprojected, ready.prefetch = l.newLane, l.eachUnprojected, l.prefetch
 	l.noteIntake(state.Meta().IntakeSeq)
 	if j := fileSettings(cfg, state); j.len() > 0 {

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"crypto/rand"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,9 @@ type registry struct {
 	mu      sync.Mutex                  // guards what follows
 	workers map[events.WorkerID]*worker // those that are alive
 	dead    map[events.WorkerID]wire.WorkerInfo
+	// benched are those whose circuit is not closed, and the runs that each may
+	// have under way. The claim decides; here they only count for less.
+	benched map[events.WorkerID]int
 }
 
 type worker struct {
@@ -188,13 +192,32 @@ func (w *worker) serves(lane string) bool {
 func (r *registry) slots(t events.Type, lane string) (slots, workers int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, w := range r.workers {
+	for id, w := range r.workers {
 		if w.info.Status == wire.WorkerActive && slices.Contains(w.info.Types, string(t)) && w.serves(lane) {
-			slots += w.info.Slots
+			slots += r.slotsOf(id, w)
 			workers++
 		}
 	}
 	return slots, workers
+}
+
+// slotsOf is how many slots of a worker count. REQUIRES: mu.
+func (r *registry) slotsOf(id events.WorkerID, w *worker) int {
+	if most, benched := r.benched[id]; benched {
+		return min(most, w.info.Slots)
+	}
+	return w.info.Slots
+}
+
+// bench says whose circuit is not closed.
+func (r *registry) bench(benched map[events.WorkerID]int) {
+	r.mu.Lock()
+	changed := !maps.Equal(r.benched, benched)
+	r.benched = benched
+	r.mu.Unlock()
+	if changed {
+		r.changed()
+	}
 }
 
 // able lists the workers that serve a lane of a type, those included that take

@@ -51,7 +51,7 @@ func (l *loop) runCommand(cmd events.Command, d *dispatched) (wire.Reported, err
 		l.letGo(d)
 	}
 	if err != nil {
-		return wire.Reported{Error: wire.FromError(err)}, nil
+		return wire.Reported{Error: wire.FromError(err)}, l.heldBack(d, cmd, err)
 	}
 	answer := wire.Reported{
 		OK: true, Attempt: int(it.Attempt), Deadline: it.Deadline, TimeoutMS: it.Timeout.Milliseconds(),

@@ -74,7 +74,10 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 	case "state":
 		return st.state()
 	default:
-		line = st.flowCommand(td)
+		var known bool
+		if line, known = st.protect(td); !known {
+			line = st.flowCommand(td)
+		}
 	}
 	return line + strings.Join(append(st.news(from), ""), "\n")
 }
@@ -100,6 +103,9 @@ func (st *story) news(from events.Seq) (lines []string) {
 }
 
 func (st *story) describe(ev *events.Event) string {
+	if protected(ev.Kind) {
+		return st.describeProtection(ev)
+	}
 	who := " " + st.name(ev.ID)
 	switch b := ev.Body.(type) {
 	case *events.Owned:
@@ -111,9 +117,16 @@ func (st *story) describe(ev *events.Event) string {
 	case *events.Merged:
 		return who + " into " + st.name(b.Into)
 	case *events.Queued:
+		if b.TimeoutMS > 0 {
+			who += fmt.Sprintf(", may take %s now", time.Duration(b.TimeoutMS)*time.Millisecond)
+		}
 		return who + st.in(b.AvailableAt)
 	case *events.Claimed:
-		return fmt.Sprintf("%s by %s, attempt %d", who, ev.Worker, ev.Attempt)
+		tries := ""
+		if b.Probe || b.WorkerProbe {
+			tries = ", which tries the circuit"
+		}
+		return fmt.Sprintf("%s by %s, attempt %d%s", who, ev.Worker, ev.Attempt, tries)
 	case *events.Failed:
 		return fmt.Sprintf("%s: %s", who, b.Code)
 	case *events.Dead:
@@ -223,6 +236,9 @@ func (st *story) runReport(td *datadriven.TestData) string {
 	item, w := td.CmdArgs[0].Key, "w"
 	td.MaybeScanArgs(st.t, "by", &w)
 	m := st.held[item]
+	if m == nil {
+		return "no worker has it\n"
+	}
 	r := wire.Report{ID: st.ids[item].String(), Token: m.token.String(), Worker: w, Event: td.Cmd, Start: td.HasArg("start")}
 	td.MaybeScanArgs(st.t, "code", &r.Code)
 	if td.HasArg("for-good") {

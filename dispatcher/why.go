@@ -147,7 +147,7 @@ func (l *loop) explainWorkers(it *events.Item) []events.Obstacle {
 	case len(able) > 0:
 		return one(events.WhyUnfit, "%s could run it, and none takes work now (draining, unhealthy, or its circuit is open): see `engine workers`", count(len(able), "worker"))
 	case len(of) > 0:
-		return one(events.WhyNoCapable, "none of the %s of type %s has all of its capabilities: %s", count(len(of), "worker"), it.Type, strings.Join(it.Capabilities, ", "))
+		return one(events.WhyNoCapable, "it needs %s, and of the %s of type %s none has all of that: start one with --capability", strings.Join(it.Capabilities, ", "), count(len(of), "worker"), it.Type)
 	}
 	return one(events.WhyNoWorker, "no worker of type %s is registered: start one, for instance with `engine work %s -- CMD`", it.Type, it.Type)
 }

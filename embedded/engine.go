@@ -42,6 +42,14 @@ type Options struct {
 	// are set, nothing listens: connect with [Engine.Connect].
 	Memory bool
 
+	// DedupHook, if set, is asked about submissions, in place of the subject of
+	// the configuration's [dedup_hook]; the rest of that holds for it too. Score,
+	// if set, orders the items of ScoreTypes (none: all) in place of their
+	// priority and age: see [dispatcher.Config].
+	DedupHook  dispatcher.DedupHook
+	Score      func(events.Submit) time.Duration
+	ScoreTypes []events.Type
+
 	NATSOptions []nats.Option // for NATSURL
 	Logger      *slog.Logger  // nil: none
 }
@@ -235,9 +243,11 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	c := dispatcher.Config{
 		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: fmt.Sprintf("%s-%d", host, os.Getpid()), Version: Version,
 		Alone: e.srv != nil, MemoryOnly: e.o.Memory, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
+		Limits:    events.Limits{WorkerCircuit: e.cfg.WorkerCircuitSettings()},
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, Logger: e.log, Hooks: e.hooks(),
 		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.intakeBytes(),
 		ProbeInterval: e.cfg.Workers.ProbeInterval, ProbeTimeout: e.cfg.Workers.ProbeTimeout, ProbeFailures: e.cfg.Workers.ProbeFailures,
+		Dedup: e.dedupHook(), Score: e.o.Score, ScoreTypes: e.o.ScoreTypes,
 	}
 	for name, t := range e.cfg.Types {
 		if t.Patch.Empty() {

@@ -50,6 +50,9 @@ func (s *State) Apply(ev Event) error {
 		return nil
 	case *TypeConfigured:
 		t := s.typeOf(ev.Type)
+		if t.info.Settings.Circuit != b.Settings.Circuit && t.info.Circuit.State == CircuitShut {
+			t.info.Circuit = t.info.Circuit.cleared() // what was counted by the old ones is of no use
+		}
 		t.info.Settings, t.info.Source = b.Settings, b.Source
 		return nil
 	case *Paused, *Resumed, *CircuitOpened, *CircuitHalfOpened, *CircuitClosed:
@@ -124,12 +127,14 @@ func (s *State) applyToItem(ev Event) error {
 	}
 	it := s.writable(e)
 	was := tiesOf(it)
+	run := runOf(it)
 	s.count(it, -1)
 	it.State, it.Seq = next, ev.Seq
 	if err := s.fold(e, it, ev); err != nil {
 		return err
 	}
 	s.count(it, +1)
+	s.followRun(run, it, ev)
 	s.record(ev)
 	s.touch(e, ev.Seq)
 	return s.retie(it, was, ev.At)
@@ -141,6 +146,9 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 	case *Queued:
 		it.QueuedAt, it.OrderAt, it.AvailableAt, it.Reason = ev.At, b.OrderAt, b.AvailableAt, ""
 		it.Worker = ""
+		if b.TimeoutMS > 0 {
+			it.Timeout = time.Duration(b.TimeoutMS) * time.Millisecond
+		}
 		if b.Reason == reasonContinuation {
 			s.foldContinuation(it, b)
 		}

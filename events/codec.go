@@ -80,6 +80,8 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 		b = appendText(b, d.Reason)
 		b = appendTime(b, `,"order_at":"`, d.OrderAt)
 		b = appendTime(b, `,"available_at":"`, d.AvailableAt)
+		b = appendOptInt(b, `,"jitter_ms":`, d.JitterMS)
+		b = appendOptInt(b, `,"timeout_ms":`, d.TimeoutMS)
 		if d.Outcomes != nil {
 			b = append(append(b, `,"outcomes":`...), d.Outcomes...)
 		}
@@ -89,6 +91,12 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 		b = append(b, d.Token.String()...)
 		b = append(b, '"')
 		b = appendTime(b, `,"start_by":"`, d.StartBy)
+		if d.Probe {
+			b = append(b, `,"probe":true`...)
+		}
+		if d.WorkerProbe {
+			b = append(b, `,"worker_probe":true`...)
+		}
 		return append(b, '}'), nil
 	case *Running:
 		if d.Deadline.IsZero() {
@@ -222,6 +230,14 @@ func appendOptText(b []byte, name, s string) []byte {
 	}
 	q, _ := json.Marshal(s) // a string can't fail
 	return append(b, q...)
+}
+
+// appendOptInt appends a number unless it is 0.
+func appendOptInt(b []byte, name string, n int64) []byte {
+	if n == 0 {
+		return b
+	}
+	return strconv.AppendInt(append(b, name...), n, 10)
 }
 
 func appendAny(b []byte, name string, v any) ([]byte, error) {

@@ -54,6 +54,7 @@ func TestTheLargestEventsFitInAMessage(t *testing.T) {
 	w.do(Cancel{ID: w.submit(Submit{Type: typ}), Reason: long(MaxNameLen)})
 	w.do(Reject{Type: typ, Rejected: Rejected{Code: long(1 << 20), Message: long(1 << 20), Subject: long(1 << 20),
 		Headers: map[string][]string{long(8 << 10): {long(8 << 9), long(8 << 20)}}, Text: long(1 << 20), Intake: Intake{Seq: 1 << 63}}})
+	w.holdBack(typ, worker, long(MaxNameLen))
 	w.largestFlow(typ, long)
 	seen := map[Kind]int{}
 	for i, data := range w.encoded() {

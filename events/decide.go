@@ -150,12 +150,15 @@ func (d *decider) configure(c Configure) (Decision, error) {
 	if known && equalSettings(t.Settings, c.Settings) {
 		return Decision{Repeat: true}, nil
 	}
-	return Decision{Events: []Event{d.configured(c.Type, c.Source, c.Settings)}}, nil
+	return Decision{Events: append([]Event{d.configured(c.Type, c.Source, c.Settings)}, d.switchedOff(t, c.Settings)...)}, nil
 }
 
 func (d *decider) configured(t Type, source string, set TypeSettings) Event {
 	if len(set.PerPriority) == 0 {
 		set.PerPriority = nil // not an empty map, which the log doesn't tell from none
+	}
+	if len(set.Codes) == 0 {
+		set.Codes = nil
 	}
 	return Event{Kind: KindTypeConfigured, Type: t, At: d.now, Body: &TypeConfigured{Source: source, Settings: set}}
 }

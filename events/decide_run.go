@@ -46,10 +46,14 @@ func (d *decider) claim(c Claim) (Decision, error) {
 	if _, err := ParseWorkerID(string(c.Worker)); err != nil {
 		return Decision{}, Refuse(CodeBadRequest, "%v", err)
 	}
+	claimed := &Claimed{Token: c.Token, StartBy: d.now.Add(StartWithin)}
+	if claimed.Probe, claimed.WorkerProbe, err = d.lets(it, c.Worker); err != nil {
+		return Decision{}, err
+	}
 	run := *it
 	run.Attempt, run.Worker = it.Attempt+1, c.Worker
 	dec := Decision{ID: it.ID, Events: make([]Event, 0, 2)}
-	dec.Events = append(dec.Events, d.runEvent(&run, &Claimed{Token: c.Token, StartBy: d.now.Add(StartWithin)}))
+	dec.Events = append(dec.Events, d.runEvent(&run, claimed))
 	if c.Start {
 		dec.Events = append(dec.Events, d.running(&run))
 	}
@@ -166,7 +170,7 @@ func (d *decider) complete(c Complete) (Decision, error) {
 		}
 	}
 	ev := d.runEvent(it, &Completed{DurationMS: d.since(it.StartedAt), Result: result})
-	return Decision{ID: it.ID, Events: []Event{ev}}, nil
+	return Decision{ID: it.ID, Events: d.succeeded(it, ev)}, nil
 }
 
 func notStarted(it *Item, report string) error {
@@ -215,40 +219,6 @@ func (d *decider) fail(c Fail) (Decision, error) {
 		return Decision{}, Refuse(CodeBadTime, "retry_after %s is outside 0 to ten years", c.RetryAfter)
 	}
 	return d.failed(it, c), nil
-}
-
-// failed records a failure and what follows from it: a retry, or the end.
-func (d *decider) failed(it *Item, c Fail) Decision {
-	msg := text(c.Error, MaxErrorText)
-	evs := make([]Event, 0, 2)
-	evs = append(evs, d.runEvent(it, &Failed{Error: msg, Code: c.Code, Retryable: c.Retryable, DurationMS: d.since(it.StartedAt)}))
-	switch {
-	case !c.Retryable:
-		evs = append(evs, d.dead(it, &Dead{Reason: "not_retryable", Attempts: it.Attempt, Error: msg, Code: c.Code})...)
-	case it.Attempt >= it.MaxAttempts:
-		evs = append(evs, d.dead(it, &Dead{Reason: "exhausted", Attempts: it.Attempt, Error: msg, Code: c.Code})...)
-	default:
-		q := &Queued{Reason: "retry", OrderAt: it.OrderAt}
-		if wait := d.retryIn(it, c); wait > 0 {
-			q.AvailableAt = d.now.Add(wait)
-		}
-		evs = append(evs, d.event(it, q))
-	}
-	return Decision{ID: it.ID, Events: evs}
-}
-
-// retryIn is how long the next attempt waits. The first retry after a lost
-// lease is at once: the item is not known to be at fault.
-func (d *decider) retryIn(it *Item, c Fail) time.Duration {
-	if c.RetryAfter > 0 {
-		return c.RetryAfter
-	}
-	if c.Code == FailLeaseExpired && it.Attempt == 1 {
-		return 0
-	}
-	set, _ := d.s.Settings(it.Type)
-	_, _, backoff := set.For(it.Priority)
-	return backoff.Delay(it.Attempt, c.Random)
 }
 
 func (d *decider) release(c Release) (Decision, error) {

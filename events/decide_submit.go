@@ -140,6 +140,10 @@ func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
 	}
 	if c.MaxAttempts != 0 {
 		attempts = c.MaxAttempts
+		if cr.Terms == nil {
+			cr.Terms = new(Terms)
+		}
+		cr.OwnAttempts = true
 	}
 	if timeout < time.Millisecond || timeout > MaxTimeout {
 		return nil, Refuse(CodeBadRequest, "the timeout %s is outside 1ms to %s", timeout, MaxTimeout)

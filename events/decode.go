@@ -63,6 +63,12 @@ func (s *scanner) body(k Kind) Body {
 		d.Reason = s.text()
 		s.optTime(`,"order_at":`, &d.OrderAt)
 		s.optTime(`,"available_at":`, &d.AvailableAt)
+		if s.opt(`,"jitter_ms":`) {
+			d.JitterMS = s.int()
+		}
+		if s.opt(`,"timeout_ms":`) {
+			d.TimeoutMS = s.int()
+		}
 		if s.opt(`,"outcomes":`) {
 			d.Outcomes = s.raw()
 		}
@@ -74,6 +80,8 @@ func (s *scanner) body(k Kind) Body {
 		s.ok(d.Token.UnmarshalText(s.word()) == nil)
 		s.lit(`"`)
 		s.optTime(`,"start_by":`, &d.StartBy)
+		d.Probe = s.opt(`,"probe":true`)
+		d.WorkerProbe = s.opt(`,"worker_probe":true`)
 		s.lit(`}`)
 		return d
 	case KindRunning:
@@ -136,6 +144,9 @@ func (s *scanner) created() Body {
 	}
 	s.optText(`,"msg_id":`, &d.MsgID)
 	s.optTime(`,"msg_id_until":`, &d.MsgIDUntil)
+	if s.opt(`,"own_attempts":true`) {
+		d.Terms = &Terms{OwnAttempts: true}
+	}
 	s.lit(`}`)
 	return d
 }

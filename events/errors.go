@@ -33,6 +33,8 @@ const (
 	CodeUnhealthy     Code = "unhealthy"        // the worker is unhealthy: claim refused
 	CodeTooManyTypes  Code = "too_many_types"   // MaxTypes reached
 	CodeSetInFile     Code = "set_in_file"      // the setting is owned by engine.toml
+	CodePaused        Code = "paused"           // the type is paused: claim refused
+	CodeCircuitOpen   Code = "circuit_open"     // the circuit of the type or of the worker is open: claim refused
 	CodeQueueFull     Code = "queue_full"
 	CodeUnavailable   Code = "unavailable" // not now: no owner, shutting down, storage full
 	CodeInternal      Code = "internal"

@@ -83,6 +83,8 @@ type Queued struct {
 	Reason      string    `json:"reason"` // submitted, retry, after, continuation
 	OrderAt     time.Time `json:"order_at"`
 	AvailableAt time.Time `json:"available_at,omitzero"`
+	JitterMS    int64     `json:"jitter_ms,omitempty"`  // the part of the wait that was drawn at random
+	TimeoutMS   int64     `json:"timeout_ms,omitempty"` // of the attempts from here on; 0: as it was
 	// Outcomes are how its children ended, for the continuation: an array of
 	// [Outcome].
 	Outcomes json.RawMessage `json:"outcomes,omitempty"`
@@ -93,6 +95,10 @@ type Queued struct {
 type Claimed struct {
 	Token   Token     `json:"token"`
 	StartBy time.Time `json:"start_by"`
+	// Probe says that the run tries the half-open circuit of its type,
+	// WorkerProbe that of its worker.
+	Probe       bool `json:"probe,omitempty"`
+	WorkerProbe bool `json:"worker_probe,omitempty"`
 }
 
 // Running is the payload of running. Deadline is when the attempt times out.
@@ -110,13 +116,15 @@ type Completed struct {
 type Failed struct {
 	Error      string `json:"error"`
 	Code       string `json:"code"`
-	Retryable  bool   `json:"retryable"`
+	Retryable  bool   `json:"retryable"` // another attempt makes sense, by the report and by the code's policy
 	DurationMS int64  `json:"duration_ms"`
+	// MaxAttempts is what the code's policy allows, where that is not the item's.
+	MaxAttempts Attempt `json:"max_attempts,omitempty"`
 }
 
 // Dead is the payload of dead.
 type Dead struct {
-	Reason   string  `json:"reason"` // exhausted, not_retryable, child_dead, upstream_dead
+	Reason   string  `json:"reason"` // exhausted, not_retryable, poisoned, child_dead, upstream_dead
 	Attempts Attempt `json:"attempts"`
 	Error    string  `json:"error,omitempty"`
 	Code     string  `json:"code,omitempty"`
@@ -223,6 +231,16 @@ func newBody(k Kind) Body {
 		return &Owned{}
 	case KindTypeConfigured:
 		return &TypeConfigured{}
+	case KindPaused:
+		return &Paused{}
+	case KindResumed:
+		return &Resumed{}
+	case KindCircuitOpened:
+		return &CircuitOpened{}
+	case KindCircuitHalfOpened:
+		return &CircuitHalfOpened{}
+	case KindCircuitClosed:
+		return &CircuitClosed{}
 	}
 	return newFlowBody(k)
 }

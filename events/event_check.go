@@ -13,6 +13,8 @@ func (e *Event) check() error {
 		return fmt.Errorf("it has no id")
 	case (e.Kind <= KindReplayed || e.Kind == KindTypeConfigured) && e.Type == "":
 		return fmt.Errorf("it has no type")
+	case (e.Kind == KindPaused || e.Kind == KindResumed) && e.Type == "", e.ofCircuit() && (e.Type == "") == (e.Worker == ""):
+		return fmt.Errorf("it names no type, or not one of a type and a worker")
 	case len(e.Type) > MaxTypeLen || !plain(string(e.Type)):
 		return fmt.Errorf("%q is no type", clip(string(e.Type), 80))
 	case len(e.Worker) > MaxWorkerIDLen || !plain(string(e.Worker)):
@@ -33,7 +35,9 @@ func (e *Event) check() error {
 			ok = ok && writable(b.ExpiresAt)
 		}
 	case *Queued:
-		ok = writable(b.OrderAt, b.AvailableAt)
+		ok = writable(b.OrderAt, b.AvailableAt) && b.JitterMS >= 0 && b.TimeoutMS >= 0
+	case *CircuitOpened:
+		ok = writable(b.Until)
 	case *Claimed:
 		ok = writable(b.StartBy)
 	case *Running:
@@ -51,6 +55,11 @@ func (e *Event) check() error {
 		return fmt.Errorf("a time or a priority is out of range")
 	}
 	return nil
+}
+
+// ofCircuit reports whether the event is of a circuit.
+func (e *Event) ofCircuit() bool {
+	return e.Kind == KindCircuitOpened || e.Kind == KindCircuitHalfOpened || e.Kind == KindCircuitClosed
 }
 
 // plain reports whether s stands in JSON as it is, between quotes.

@@ -40,7 +40,7 @@ type CircuitHalfOpened struct {
 
 // CircuitClosed is the payload of circuit_closed.
 type CircuitClosed struct {
-	Reason string `json:"reason"` // probes, reset
+	Reason string `json:"reason"` // probes, reset, configured
 }
 
 // ScheduleSet is the payload of schedule_set: the schedule from here on.

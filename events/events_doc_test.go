@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -60,11 +61,15 @@ var kindDocs = map[Kind]kindDoc{
 		"reason":       "`submitted`; `retry` after a failed attempt; `after` once what it waited for has ended; `continuation` once its children have",
 		"order_at":     "RFC 3339: its place among those of its type and priority; a retried item keeps its place",
 		"available_at": "RFC 3339: may run from then on (a delay, a backoff); absent: at once",
+		"jitter_ms":    "the part of a backoff that was drawn at random; absent: none",
+		"timeout_ms":   "how long an attempt may run from here on: the code's policy has lengthened it; absent: as it was",
 		"outcomes":     "with `continuation`: how the children ended, in their order: of each `id`, `type`, `state`, `result`, `error`, `code`, `reason`; results that together pass 256 KiB are left out, and say `result_omitted`",
 	}},
 	KindClaimed: {"The item was granted to a worker, and an attempt has begun: the event's `attempt`, by its `worker`.", map[string]string{
-		"token":    "the fencing token of the dispatch that was claimed: every report of this run carries it, and it is never granted again",
-		"start_by": "RFC 3339: not started by then, the item goes back to the queue",
+		"token":        "the fencing token of the dispatch that was claimed: every report of this run carries it, and it is never granted again",
+		"start_by":     "RFC 3339: not started by then, the item goes back to the queue",
+		"probe":        "true if the run tries the half-open circuit of its type",
+		"worker_probe": "true if the run tries the half-open circuit of its worker",
 	}},
 	KindRunning: {"The worker has started the handler.", map[string]string{
 		"deadline": "RFC 3339: not ended by then, the attempt has failed with code `timeout`",
@@ -74,13 +79,14 @@ var kindDocs = map[Kind]kindDoc{
 		"result":      "what it gave, byte for byte; absent for nothing; at most 256 KiB, nested at most 1,000 deep",
 	}},
 	KindFailed: {"The attempt has failed. `queued` (a retry) or `dead` follows in the same decision.", map[string]string{
-		"error":       "what went wrong, at most 8 KiB",
-		"code":        "the handler's own code, `error` if it gave none, or one of the engine's: `lease_expired`, `timeout`, `panic`, `killed`",
-		"retryable":   "whether another attempt makes sense",
-		"duration_ms": "from the start of the handler, 0 if it had not started",
+		"error":        "what went wrong, at most 8 KiB",
+		"code":         "the handler's own code, `error` if it gave none, or one of the engine's: `lease_expired`, `timeout`, `panic`, `killed`; see PROTECTION.md for those that have a policy",
+		"retryable":    "whether another attempt makes sense, by the report and by the policy of the code",
+		"duration_ms":  "from the start of the handler, 0 if it had not started",
+		"max_attempts": "the attempts that the policy of the code allows, where they are not the item's `max_attempts`",
 	}},
 	KindDead: {"The item has failed for good. It is terminal, and its dedup key is free.", map[string]string{
-		"reason":   "`exhausted`, `not_retryable`; `child_dead`: a child is dead or cancelled; `upstream_dead`, `upstream_cancelled`: an item that it came after is",
+		"reason":   "`exhausted`, `not_retryable`; `poisoned`: its runs have lost so many leases (`poison_after`); `child_dead`: a child is dead or cancelled; `upstream_dead`, `upstream_cancelled`: an item that it came after is",
 		"by":       "the child, or the item that it came after",
 		"attempts": "attempts made",
 		"error":    "of the last attempt",
@@ -159,7 +165,7 @@ var kindDocs = map[Kind]kindDoc{
 		"settings.dedup_window_ms":  "how long a dedup key stays taken after completion, unless the submission says; absent: not at all",
 		"settings.codes":            "how failures with a code are retried: `no_retry`, `max_attempts`, `delay_factor`, `timeout_factor`, `timeout_max_ms`; laid over the built-in ones",
 		"settings.poison_after":     "lost leases until an item is dead as `poisoned`; absent: 3",
-		"settings.circuit":          "when the circuit opens (`consecutive` failures; `ratio` of failures in `window_ms` once it has `min_runs`), for how long (`cooldown_ms`, doubled up to `max_cooldown_ms`), and how many `probes` try it then; absent: no circuit",
+		"settings.circuit":          "when the circuit opens (`consecutive` failures; `ratio` of failures in `window_ms` once it has `min_runs`), for how long (`cooldown_ms`, doubled up to `max_cooldown_ms`), how many `probes` try it then, and whether failures that are not retried count (`count_no_retry`); absent: no circuit",
 		"settings.max_queued":       "items queued or waiting beyond which submissions are refused; absent: no limit",
 		"settings.queue_steps":      "beyond `over` items, what is still accepted: `min_priority` and above, or from one of `sources`",
 		"settings.rates":            "rate limits: `n` per `interval_ms` with a `burst`, `per` type, tenant or label:NAME, `at` submit or dispatch",
@@ -170,6 +176,32 @@ var kindDocs = map[Kind]kindDoc{
 		"settings.retain":           "how long ended items are kept: `completed_ms`, `dead_ms`, `cancelled_ms`, `merged_ms`; absent: 24 h, 30 days for dead ones",
 	}},
 }
+
+// protectionDocs are those of the kinds that hold work back.
+var protectionDocs = map[Kind]kindDoc{
+	KindPaused: {"The type is paused: its items wait, and claims are refused with `paused`. What runs goes on.", map[string]string{
+		"reason": "why, at most 256 bytes",
+		"by":     "who, at most 256 bytes",
+	}},
+	KindResumed: {"The type is no longer paused.", map[string]string{
+		"by": "who, at most 256 bytes",
+	}},
+	KindCircuitOpened: {"The circuit of the event's `type`, or of its `worker`, has opened, in the decision that ended a run: claims are refused with `circuit_open`, and the items wait, or go to other workers.", map[string]string{
+		"reason": "`consecutive`, `ratio`, or `probe`: a run that tried it has failed",
+		"until":  "RFC 3339: when it becomes half open",
+		"opens":  "how often it has opened in a row, with no close between",
+		"failed": "the failures that opened it",
+		"of":     "and of how many ended runs",
+	}},
+	KindCircuitHalfOpened: {"The circuit of the event's `type`, or of its `worker`, lets some runs through, which try it.", map[string]string{
+		"probes": "how many at once; so many successes close it, one failure opens it again",
+	}},
+	KindCircuitClosed: {"The circuit of the event's `type`, or of its `worker`, is closed: work goes through.", map[string]string{
+		"reason": "`probes`: enough have succeeded; `reset`: by an operator; `configured`: it was switched off",
+	}},
+}
+
+func init() { maps.Copy(kindDocs, protectionDocs) }
 
 // jsonFields lists a struct's JSON names, those of embedded structs included,
 // and those of the settings within.

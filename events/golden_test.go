@@ -81,6 +81,7 @@ func goldenWorld(t *testing.T) *world {
 	tick(25 * time.Hour) // keys have expired
 	w.do(Own{Owner: "engine-2", Version: "1.0.1"})
 	w.submit(Submit{DedupKey: "waits", Delay: 24 * time.Hour, Intake: Intake{Seq: 5, MsgID: "msg-1"}})
+	goldenProtection(w)
 	w.goldenFlow()
 	return w
 }
@@ -241,6 +242,9 @@ func fields(sb *strings.Builder, v reflect.Value) {
 			if err != nil {
 				data = []byte(err.Error())
 			}
+			value = string(data)
+		case Circuit:
+			data, _ := json.Marshal(x) // all fields are plain
 			value = string(data)
 		case *Relations:
 			value = fmt.Sprintf("%+v", *x)

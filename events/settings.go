@@ -133,6 +133,7 @@ func (s TypeSettings) Validate() error {
 			errs = append(errs, o.Backoff.validate(at+"backoff")...)
 		}
 	}
+	errs = append(errs, s.validateProtection()...)
 	errs = append(errs, s.validateDedup()...)
 	return errors.Join(errs...)
 }

@@ -54,6 +54,7 @@ type CircuitSettings struct {
 	CooldownMS    int64   `json:"cooldown_ms,omitempty"`     // open for so long, doubled each time in a row
 	MaxCooldownMS int64   `json:"max_cooldown_ms,omitempty"` // up to this
 	Probes        int     `json:"probes,omitempty"`          // runs at once that try a half-open one, and successes that close it
+	CountNoRetry  bool    `json:"count_no_retry,omitempty"`  // failures that are not retried count too
 }
 
 // RateLimit lets N through per interval, and up to Burst at once.

@@ -57,6 +57,7 @@ func (s *sim) must(err error) {
 func (s *sim) open(b Base) *State {
 	st, err := NewState(b)
 	s.must(err)
+	st.SetLimits(simLimits)
 	return st
 }
 
@@ -216,7 +217,7 @@ func (s *sim) report() Command {
 	case 1, 2:
 		return Complete{Run: r, Result: json.RawMessage(pick(s, "result", "", "null", `{ "x": "<" }`, "no"))}
 	case 3, 4:
-		return Fail{Run: r, Error: pick(s, "error", "", "boom \xff"), Code: pick(s, "code", "", "logic"), Retryable: s.chance("retryable", 80),
+		return Fail{Run: r, Error: pick(s, "error", "", "boom \xff"), Code: pick(s, "code", "", "logic", "network", FailTimeout), Retryable: s.chance("retryable", 80),
 			RetryAfter: pick(s, "retry after", 0, 0, time.Minute, -1), Random: rapid.Uint64().Draw(s.t, "random")}
 	}
 	return Release{Run: r, Reason: pick(s, "reason", "", "shutdown")}
@@ -309,6 +310,7 @@ func (s *sim) apply(ev Event) {
 	case *Created:
 		s.ids = append(s.ids, ev.ID)
 	case *Claimed:
+		s.checkClaim(ev, b)
 		if of, ok := s.claimed[b.Token]; ok {
 			s.t.Fatalf("token %s was granted for %s and for %s", b.Token, of, ev.ID)
 		}

@@ -48,6 +48,7 @@ type State struct {
 	schedules records[Schedule]
 	workers   records[Circuit] // of workers that fail, by id
 	causes    records[Cause]
+	circuits  circuits
 
 	follow []ID // items that may need a follow-up; see TakeFollowUps
 
@@ -116,6 +117,7 @@ func NewState(base Base) (*State, error) {
 	if err := errors.Join(s.schedules.load(base), s.workers.load(base), s.causes.load(base)); err != nil {
 		return nil, fmt.Errorf("load state: %w", err)
 	}
+	s.loadCircuits()
 	return s, nil
 }
 

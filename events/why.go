@@ -54,7 +54,7 @@ func Explain(s *State, it *Item, now time.Time) []Obstacle {
 	case StateWaiting:
 		return []Obstacle{explainWaiting(s, it)}
 	case StateQueued:
-		return explainDue(it, now)
+		return append(explainDue(it, now), explainType(s, it)...)
 	}
 	o := Obstacle{Code: WhyEnded, Message: fmt.Sprintf("it is %s since %s", it.State, it.FinishedAt.Format(time.RFC3339))}
 	switch {
@@ -95,6 +95,31 @@ func explainDue(it *Item, now time.Time) []Obstacle {
 		o.Code, o.Message = WhyBackingOff, fmt.Sprintf("attempt %d of %d has failed (%s: %s): it is tried again", it.Attempt, it.MaxAttempts, it.Code, clip(it.Error, 200))
 	}
 	return []Obstacle{o}
+}
+
+// explainType says what holds all items of the type back.
+func explainType(s *State, it *Item) (out []Obstacle) {
+	t, _ := s.Type(it.Type)
+	if p := t.Paused; p != nil {
+		msg := fmt.Sprintf("type %s is paused since %s", it.Type, p.At.Format(time.RFC3339))
+		if p.By != "" {
+			msg += " by " + p.By
+		}
+		if p.Reason != "" {
+			msg += ": " + p.Reason
+		}
+		out = append(out, Obstacle{Code: WhyPaused, Message: msg + " (`engine resume` lets it go)"})
+	}
+	switch c := t.Circuit; c.State {
+	case CircuitOpen:
+		out = append(out, Obstacle{Code: WhyCircuit, Until: c.Until,
+			Message: fmt.Sprintf("the circuit of type %s is open after %s; then some runs may try", it.Type, plural(c.Consecutive, "failure")+" in a row")})
+	case CircuitHalfOpen:
+		if n := t.Settings.Circuit.WithDefaults().Probes; c.Probing >= n {
+			out = append(out, Obstacle{Code: WhyCircuit, Message: fmt.Sprintf("the circuit of type %s is half open: %s try it, the others wait for what comes of that", it.Type, plural(c.Probing, "run"))})
+		}
+	}
+	return out
 }
 
 // plural is a number with a noun.

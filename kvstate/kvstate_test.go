@@ -98,7 +98,7 @@ func (p *projection) commit(t events.Type, key string, e DedupEntry) *events.Cha
 	was, had := p.held[ref]
 	c := &events.Changes{Meta: events.Meta{Applied: p.at}}
 	item := func(e DedupEntry) *events.Item {
-		return &events.Item{ID: e.ID, Type: t, DedupKey: key, State: e.State}
+		return &events.Item{ID: e.ID, Type: t, DedupKey: key, HoldsKey: true, State: e.State}
 	}
 	if had && was.ID != e.ID {
 		c.Items = append(c.Items, events.ItemChange{Old: item(was), New: item(DedupEntry{ID: was.ID, State: events.StateCompleted})})

@@ -46,3 +46,23 @@ func (s *Store) DedupHeld(ctx context.Context, fn func(t events.Type, key string
 	})
 	return at, err
 }
+
+// DedupHolders returns the live items of a type that hold a dedup key with a
+// prefix, in order of their keys, at most limit of them.
+func (s *Store) DedupHolders(t events.Type, prefix string, limit int) (ids []events.ID, err error) {
+	from := appendHeldKey(nil, events.KeyRef{Kind: events.KeyDedup, Type: t, Key: prefix})
+	err = s.lookup(func(v view) error {
+		return v.scan(from, from, func(key, value []byte) (bool, error) {
+			if len(ids) >= limit {
+				return false, nil
+			}
+			r := keyReader{b: key[1:]}
+			held, err := decodeHeld(r.ref(), value)
+			if err == nil && held.Until.IsZero() {
+				ids = append(ids, held.ID)
+			}
+			return true, err
+		})
+	})
+	return ids, err
+}

@@ -238,6 +238,8 @@ type StatsReply struct {
 	Workers  int         `json:"workers"`
 	Rejected int64       `json:"rejected"`
 	Position Position    `json:"position"`
+	// Circuits are those of workers that are not closed, by worker.
+	Circuits []Circuit `json:"worker_circuits,omitempty"`
 }
 
 // TypeStats counts a type's items.
@@ -249,6 +251,8 @@ type TypeStats struct {
 	Capacity int              `json:"capacity"`
 	Workers  int              `json:"workers"`
 	OldestMS int64            `json:"oldest_queued_ms,omitempty"`
+	Paused   *events.Pause    `json:"paused,omitempty"`  // nil: it is not
+	Circuit  *Circuit         `json:"circuit,omitempty"` // nil: it is closed, or there is none
 }
 
 // TypesReply lists the types and their settings.
@@ -261,6 +265,13 @@ type TypeReply struct {
 	Type     string              `json:"type"`
 	Source   string              `json:"source"` // of the settings: default, file, api
 	Settings events.TypeSettings `json:"settings"`
+	Paused   *events.Pause       `json:"paused,omitempty"`  // nil: it is not
+	Circuit  *Circuit            `json:"circuit,omitempty"` // nil: it is closed, or there is none
+}
+
+// FromType is a type as queries show it.
+func FromType(t events.TypeInfo) TypeReply {
+	return TypeReply{Type: string(t.Type), Source: t.Source, Settings: t.Settings, Paused: t.Paused, Circuit: FromCircuit("", t.Circuit)}
 }
 
 // Configure changes some of a type's settings.

@@ -143,6 +143,10 @@ const (
 	APIDrain      = "drain"
 	APIReport     = "report"
 	APIWhy        = "why"
+	APIPause      = "pause"
+	APIResume     = "resume"
+	// APICircuitReset closes a circuit.
+	APICircuitReset = "circuit_reset"
 )
 
 // The headers of submissions and dispatched messages.

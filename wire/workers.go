@@ -162,5 +162,6 @@ type WorkerInfo struct {
 	Host         string       `json:"host,omitempty"`
 	RegisteredAt time.Time    `json:"registered_at"`
 	LastSeen     time.Time    `json:"last_seen"`
-	DiedAt       time.Time    `json:"died_at,omitzero"` // when it had been silent for too long
+	DiedAt       time.Time    `json:"died_at,omitzero"`  // when it had been silent for too long
+	Circuit      *Circuit     `json:"circuit,omitempty"` // nil: it is closed; in replies only
 }

@@ -217,6 +217,21 @@ func (w *Worker) refill(c *consumer) {
 	}
 }
 
+// benchedAtMost is how long the worker pulls nothing, at most, before it asks
+// again whether its circuit lets it: an operator may have reset it meanwhile.
+const benchedAtMost = 5 * time.Second
+
+// benched has the worker pull nothing for a while, since the engine has opened
+// its circuit, and leaves what it holds to others. REQUIRES: mu.
+func (w *Worker) benched(wait time.Duration) {
+	until := time.Now().Add(min(wait, benchedAtMost))
+	w.log.Warn("the engine lets this worker run nothing for now: it has failed what others complete", "pulls_again", until)
+	for _, c := range w.consumers {
+		c.pause = until
+	}
+	w.handBackHeld("circuit_open")
+}
+
 // pullBody is a request for n messages. It has no idle heartbeat: a lost
 // request shows by the clock.
 func pullBody(n int) []byte {

@@ -281,11 +281,13 @@ func (w *Worker) claimAnswered(r *run, reply *wire.Reported, code events.Code, a
 	w.stats.Refused++
 	w.log.Debug("a claim was refused", "item", r.rawID, "type", string(r.reg.typ), "err", reply.Error)
 	w.finishRun(r)
-	switch code {
-	case events.CodeDraining:
+	switch {
+	case code == events.CodeDraining:
 		w.drainByEngine()
-	case events.CodeUnhealthy:
+	case code == events.CodeUnhealthy:
 		w.refusedAsUnhealthy(reply.Error.Message)
+	case code == events.CodeCircuitOpen && reply.Error.RetryAfterMS > 0:
+		w.benched(time.Duration(reply.Error.RetryAfterMS) * time.Millisecond)
 	}
 }
 

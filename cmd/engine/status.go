@@ -75,6 +75,14 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 		})
 	}
 	console.Table(a.Out, style, rows)
+	for _, t := range stats.Types {
+		if why := heldBack(t.Paused, t.Circuit, time.Now()); why != "-" {
+			a.Printf("%s: %s\n", t.Type, why)
+		}
+	}
+	for _, c := range stats.Circuits {
+		a.Printf("worker %s: %s\n", console.Clean(c.Worker), circuitText(&c, time.Now()))
+	}
 }
 
 func orZero(s string) string {
@@ -115,9 +123,13 @@ func (a *app) printWorkers(workers []streamwright.WorkerInfo) error {
 			continue
 		}
 		cpu, memory := usage(w.Health)
+		status := string(w.Status)
+		if w.Circuit != nil {
+			status += ", " + circuitText(w.Circuit, now)
+		}
 		rows = append(rows, []string{
 			console.Clean(w.Worker), strings.Join(w.Types, ","), strings.Join(w.Capabilities, ","), fmt.Sprintf("%d of %d", w.InFlight, w.Slots),
-			string(w.Status), cpu, memory, console.Clean(w.Host), console.Clean(w.Version), console.Ago(w.RegisteredAt, now), console.Ago(w.LastSeen, now),
+			status, cpu, memory, console.Clean(w.Host), console.Clean(w.Version), console.Ago(w.RegisteredAt, now), console.Ago(w.LastSeen, now),
 			console.Clip(console.Clean(w.Reason), 100),
 		})
 	}

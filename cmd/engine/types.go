@@ -39,7 +39,8 @@ func typesCommand(a *app) *cobra.Command {
 }
 
 func (a *app) printTypes(types []streamwright.TypeInfo) error {
-	rows := [][]string{{"TYPE", "CAPACITY", "LEASE", "TIMEOUT", "ATTEMPTS", "BACKOFF", "AGE STEP", "MAX PARAMS", "SET BY"}}
+	rows := [][]string{{"TYPE", "CAPACITY", "LEASE", "TIMEOUT", "ATTEMPTS", "BACKOFF", "AGE STEP", "MAX PARAMS", "SET BY", "HELD BACK"}}
+	now := time.Now()
 	ms := func(n int64) string { return console.Span(time.Duration(n) * time.Millisecond) }
 	for _, t := range types {
 		if a.JSON {
@@ -52,7 +53,7 @@ func (a *app) printTypes(types []streamwright.TypeInfo) error {
 		b := s.Backoff
 		rows = append(rows, []string{
 			t.Type, strconv.Itoa(s.Capacity), ms(s.LeaseMS), ms(s.TimeoutMS), strconv.Itoa(int(s.MaxAttempts)),
-			fmt.Sprintf("%s ×%g to %s +%g%%", ms(b.InitialMS), b.Factor, ms(b.MaxMS), b.Jitter*100), ms(s.AgeStepMS), console.Count(s.MaxParams), t.Source,
+			fmt.Sprintf("%s ×%g to %s +%g%%", ms(b.InitialMS), b.Factor, ms(b.MaxMS), b.Jitter*100), ms(s.AgeStepMS), console.Count(s.MaxParams), t.Source, heldBack(t.Paused, t.Circuit, now),
 		})
 	}
 	switch {
@@ -71,7 +72,7 @@ func typesSetCommand(a *app) *cobra.Command {
 		Short: "Change settings of a type",
 		Long: "Changes settings of a type; the others stay. Settings that engine.toml names can't be changed here.\n\n" +
 			"Keys: " + strings.Join(slices.Sorted(maps.Keys(settingKinds)), ", ") + ".\n" +
-			"Durations are written as 90s or 5m, per_priority as JSON: '{\"9\":{\"max_attempts\":5}}'.",
+			"Durations are written as 90s or 5m, per_priority and codes as JSON: '{\"9\":{\"max_attempts\":5}}', '{\"busy\":{\"delay_factor\":4}}'.",
 		Example: "  engine types set email capacity=20 timeout=2m backoff.initial=5s",
 		Args:    console.Args(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -101,6 +102,8 @@ const (
 	duration
 	fraction
 	document
+	codeDocument
+	truth
 )
 
 // settingKinds are the keys of `types set`; a dot is a level of the JSON of
@@ -109,6 +112,8 @@ var settingKinds = map[string]settingKind{
 	"capacity": number, "lease": duration, "timeout": duration, "max_attempts": number, "age_step": duration,
 	"max_params_bytes": number, "backoff.initial": duration, "backoff.max": duration, "backoff.factor": fraction,
 	"backoff.jitter": fraction, "per_priority": document,
+	"poison_after": number, "codes": codeDocument, "circuit.consecutive": number, "circuit.ratio": fraction, "circuit.window": duration,
+	"circuit.min_runs": number, "circuit.cooldown": duration, "circuit.max_cooldown": duration, "circuit.probes": number, "circuit.count_no_retry": truth,
 }
 
 // settingsPatch is the JSON object that KEY=VALUE arguments stand for.
@@ -160,6 +165,18 @@ func (k settingKind) parse(text string) (any, error) {
 			return nil, fmt.Errorf("it is no JSON object by priority: %v", err)
 		}
 		return json.RawMessage(text), nil
+	case codeDocument:
+		var codes map[string]events.CodePolicy
+		if err := json.Unmarshal([]byte(text), &codes); err != nil {
+			return nil, fmt.Errorf("it is no JSON object by failure code: %v", err)
+		}
+		return json.RawMessage(text), nil
+	case truth:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither true nor false", text)
+		}
+		return b, nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {

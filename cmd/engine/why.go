@@ -1,14 +1,12 @@
 package main
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
-	"github.com/streamwright/streamwright/events"
 )
 
 func whyCommand(a *app) *cobra.Command {
@@ -41,21 +39,14 @@ func (a *app) printWhy(w streamwright.Explanation) {
 	style := console.StyleFor(a.Out)
 	a.Printf("%s  %s  %s\n", w.ID, w.Type, style.State(w.State))
 	now := time.Now()
-	rows := [][]string{{"REASON", "", "UNTIL", "ITEMS"}}
 	for _, r := range w.Reasons {
 		until := ""
 		if !r.Until.IsZero() {
-			until = console.Ago(r.Until, now)
+			until = ", passes " + console.Ago(r.Until, now)
 		}
-		rows = append(rows, []string{r.Code, console.Clean(r.Message), until, items(r.Items)})
+		a.Printf("  %s%s: %s\n", r.Code, until, console.Clean(r.Message))
+		for _, id := range r.Items {
+			a.Printf("    %s\n", id)
+		}
 	}
-	console.Table(a.Out, style, rows)
-}
-
-func items(ids []events.ID) string {
-	names := make([]string, len(ids))
-	for i, id := range ids {
-		names[i] = id.String()
-	}
-	return strings.Join(names, " ")
 }

@@ -93,3 +93,22 @@ func TestWhy(t *testing.T) {
 		t.Errorf("of an unknown item: %v", err)
 	}
 }
+
+// Of a type that is held back as a whole, why says by what.
+func TestWhyHeldBack(t *testing.T) {
+	r := inMemory(t, "[types.job]\nmax_attempts = 9\nbackoff = { initial = \"0s\" }\ncircuit = { consecutive = 2, cooldown = \"1h\", max_cooldown = \"2h\" }\n")
+	if _, err := r.c.Pause(r.ctx, "job", streamwright.PauseOptions{Reason: "rest"}); err != nil {
+		t.Fatal(err)
+	}
+	id := r.submit(streamwright.Item{Type: "job"})
+	r.because(id, events.WhyPaused, events.WhyNoWorker)
+	r.worker(workers.Config{}, "job", func(context.Context, *workers.RawItem) (any, error) { return nil, errors.New("no such luck") })
+	r.because(id, events.WhyPaused)
+	if _, err := r.c.Resume(r.ctx, "job"); err != nil {
+		t.Fatal(err)
+	}
+	if w := r.because(id, events.WhyCircuit); time.Until(w.Reasons[0].Until) < 50*time.Minute {
+		t.Errorf("%+v", w)
+	}
+	r.verify()
+}

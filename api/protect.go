@@ -1,0 +1,101 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// pause, resume and resetCircuit answer once queries see the change.
+
+func (s *Service) pause(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.Pause](c.req.Data())
+	if err != nil {
+		return nil, err
+	}
+	return s.change(ctx, events.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: req.By})
+}
+
+func (s *Service) resume(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.Resume](c.req.Data())
+	if err != nil {
+		return nil, err
+	}
+	return s.change(ctx, events.ResumeType{Type: events.Type(req.Type), By: req.By})
+}
+
+func (s *Service) resetCircuit(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.CircuitReset](c.req.Data())
+	if err != nil {
+		return nil, err
+	}
+	return s.change(ctx, events.ResetCircuit{Type: events.Type(req.Type), Worker: events.WorkerID(req.Worker)})
+}
+
+func (s *Service) change(ctx context.Context, cmd events.Command) (any, error) {
+	o, err := s.one(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	pos := wire.PositionOf(o.Position)
+	return wire.Changed{Changed: !o.Decision.Repeat, Position: pos}, s.await(ctx, pos)
+}
+
+// workerCircuits are the circuits of workers that are not closed, by worker.
+func (s *Service) workerCircuits() (map[string]*wire.Circuit, error) {
+	recs, err := s.Queries.Records(events.RecordWorker)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*wire.Circuit{}
+	for _, r := range recs {
+		var c events.Circuit
+		if err := json.Unmarshal(r.Data, &c); err != nil {
+			return nil, fmt.Errorf("read the circuit of worker %s: %w", r.Key, err)
+		}
+		if w := wire.FromCircuit(r.Key, c); w != nil {
+			out[r.Key] = w
+		}
+	}
+	return out, nil
+}
+
+var (
+	descPaused  = desc("paused", "1 if the type is paused.", "type")
+	descCircuit = desc("circuit", "1 for the state that the type's circuit is in; none for a type without a circuit.", "type", "state")
+	descBenched = desc("worker_circuits", "Workers whose circuit is not closed, by its state.", "state")
+)
+
+type gauge func(d *prometheus.Desc, v float64, labels ...string)
+
+// protection shows the pauses and circuits of types.
+func (c collector) protection(out gauge, t *events.TypeInfo) {
+	out(descPaused, boolean(t.Paused != nil), string(t.Type))
+	if !t.Settings.Circuit.On() && t.Circuit.State == events.CircuitShut {
+		return
+	}
+	for _, state := range []events.CircuitState{events.CircuitShut, events.CircuitOpen, events.CircuitHalfOpen} {
+		out(descCircuit, boolean(t.Circuit.State == state), string(t.Type), state.String())
+	}
+}
+
+// benched shows how many workers are left out.
+func (c collector) benched(out gauge) {
+	circuits, err := c.s.workerCircuits()
+	if err != nil {
+		c.s.Logger.Warn("metrics lack the circuits of workers", "error", err)
+		return
+	}
+	n := map[string]int{events.CircuitOpen.String(): 0, events.CircuitHalfOpen.String(): 0}
+	for _, w := range circuits {
+		n[w.State]++
+	}
+	for state, n := range n {
+		out(descBenched, float64(n), state)
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/user"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func pauseCommand(a *app) *cobra.Command {
+	var o streamwright.PauseOptions
+	cmd := &cobra.Command{
+		Use:   "pause TYPE",
+		Short: "Hold the items of a type back until it is resumed",
+		Long: "Holds the items of a type back: none is begun, those that run go on, and submissions are\n" +
+			"accepted. It holds until engine resume, also over a restart of the engine.",
+		Example: "  engine pause email --reason 'the provider is down'",
+		Args:    console.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.change(cmd.Context(), args[0]+" is paused", args[0]+" was paused already", func(ctx context.Context, c *streamwright.Client) (bool, error) {
+				return c.Pause(ctx, args[0], o)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&o.Reason, "reason", "", "why, for the history and for engine types")
+	cmd.Flags().StringVar(&o.By, "by", userName(), "who")
+	return cmd
+}
+
+// userName is the login name, if there is one.
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+func resumeCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume TYPE",
+		Short: "End the pause of a type",
+		Args:  console.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.change(cmd.Context(), args[0]+" goes on", args[0]+" was not paused", func(ctx context.Context, c *streamwright.Client) (bool, error) {
+				return c.Resume(ctx, args[0])
+			})
+		},
+	}
+}
+
+func circuitCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "circuit",
+		Short: "Close a circuit that has opened",
+		Args:  console.Args(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var worker string
+	reset := &cobra.Command{
+		Use:     "reset {TYPE | --worker WORKER}",
+		Short:   "Close the circuit of a type or of a worker now",
+		Example: "  engine circuit reset email\n  engine circuit reset --worker host-7",
+		Args:    console.Args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 0) == (worker == "") {
+				return console.Usagef("give a type, or --worker with a worker's id")
+			}
+			whose := "worker " + worker
+			if worker == "" {
+				whose = args[0]
+			}
+			return a.change(cmd.Context(), "the circuit of "+whose+" is closed", "the circuit of "+whose+" was closed already", func(ctx context.Context, c *streamwright.Client) (bool, error) {
+				if worker != "" {
+					return c.ResetWorkerCircuit(ctx, worker)
+				}
+				return c.ResetCircuit(ctx, args[0])
+			})
+		},
+	}
+	reset.Flags().StringVar(&worker, "worker", "", "the `id` of a worker, in place of a type")
+	cmd.AddCommand(reset)
+	return cmd
+}
+
+// change has something changed, and says whether it was.
+func (a *app) change(ctx context.Context, yes, no string, do func(context.Context, *streamwright.Client) (bool, error)) error {
+	c, within, done, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	changed, err := do(within, c)
+	switch {
+	case err != nil:
+		return err
+	case a.JSON:
+		return a.PrintJSON(wire.Changed{Changed: changed, Position: c.Position()})
+	case changed:
+		a.Printf("%s\n", console.Clean(yes))
+	default:
+		a.Printf("%s\n", console.Clean(no))
+	}
+	return nil
+}
+
+// heldBack says in a few words what holds a type back, - for nothing.
+func heldBack(p *streamwright.Pause, c *streamwright.Circuit, now time.Time) string {
+	switch {
+	case p != nil:
+		text := "paused " + console.Ago(p.At, now)
+		if p.By != "" {
+			text += " by " + p.By
+		}
+		if p.Reason != "" {
+			text += ": " + p.Reason
+		}
+		return console.Clean(text)
+	case c != nil:
+		return circuitText(c, now)
+	}
+	return "-"
+}
+
+func circuitText(c *streamwright.Circuit, now time.Time) string {
+	text := fmt.Sprintf("circuit open since %s (%s)", console.Ago(c.Since, now), c.Reason)
+	if c.Until.IsZero() {
+		return fmt.Sprintf("circuit half open, %d try it", c.Probing)
+	}
+	if wait := c.Until.Sub(now); wait > 0 {
+		text += ", tried in " + console.Span(wait)
+	}
+	return text
+}

@@ -1,0 +1,113 @@
+package dispatcher
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// What holds work back (a pause, an open circuit) is decided and recorded; see
+// package events. Here it is only followed: nothing is dispatched that could not
+// be claimed, and what is on its way and unclaimed is taken back.
+
+// followGates follows the pauses and circuits of the types that have changed,
+// and the circuits of workers.
+func (l *loop) followGates(changed []events.TypeInfo) error {
+	for i := range changed {
+		t := changed[i].Type
+		stopped := l.state.Gate(t).Stopped
+		if stopped == l.stopped[t] {
+			continue
+		}
+		if !stopped {
+			delete(l.stopped, t)
+			continue
+		}
+		l.stopped[t] = true
+		if err := l.withdrawIf(func(d *dispatched) bool { return d.typ == t }); err != nil {
+			return err
+		}
+	}
+	if v := l.state.CircuitVersion(); v != l.circuits {
+		l.circuits = v
+		l.registry.bench(l.state.Benched())
+	}
+	return nil
+}
+
+// admitted is how many more items of a type may be dispatched because of its
+// gate; limited is false if there is no such bound.
+func (l *loop) admitted(t events.Type) (n int, limited bool, err error) {
+	g := l.state.Gate(t)
+	if g.Stopped || !g.Limited {
+		return 0, g.Stopped, nil
+	}
+	n = g.Probes
+	for _, d := range l.table.byToken { // rare: only while a circuit is half open
+		if d.typ != t {
+			continue
+		}
+		free, err := l.unclaimed(d)
+		if err != nil {
+			return 0, true, err
+		}
+		if free {
+			n--
+		}
+	}
+	return n, true, nil
+}
+
+// withdrawIf takes back those of the unclaimed dispatches that match.
+func (l *loop) withdrawIf(match func(*dispatched) bool) error {
+	l.noteAcks()
+	for _, d := range l.table.byToken {
+		if !match(d) {
+			continue
+		}
+		back, err := l.putBack(d)
+		if err != nil {
+			return err
+		}
+		if back {
+			l.out.deleteMsg(d.seq)
+		}
+	}
+	return nil
+}
+
+// heldBack puts back a dispatch whose claim was refused by a pause or a circuit.
+func (l *loop) heldBack(d *dispatched, cmd events.Command, refusal error) error {
+	claim, is := cmd.(events.Claim)
+	code := events.CodeOf(refusal)
+	if d == nil || !is || d.id != claim.ID || code != events.CodePaused && code != events.CodeCircuitOpen {
+		return nil
+	}
+	_, err := l.putBack(d)
+	return err
+}
+
+// dueCircuits half opens the circuits whose time has come, as far as the batch
+// has room.
+func (l *loop) dueCircuits(now time.Time) error {
+	for l.room() {
+		ref, at := l.state.NextCircuit()
+		if !passed(at, now) {
+			return nil
+		}
+		if _, _, err := l.decide(events.DueCircuit(ref)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextCircuit is when the next circuit half opens, zero for never, or not before
+// there is room.
+func (l *loop) nextCircuit() time.Time {
+	if !l.room() {
+		return time.Time{}
+	}
+	_, at := l.state.NextCircuit()
+	return at
+}

@@ -1,0 +1,320 @@
+package events
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// protect makes a world with a type and its settings.
+func protect(t *testing.T, edit func(*TypeSettings)) *world {
+	w := newWorld(t)
+	set := DefaultTypeSettings()
+	set.Backoff.Jitter = 0
+	edit(&set)
+	w.do(Configure{Type: "email", Source: SourceAPI, Settings: set})
+	return w
+}
+
+// attempt runs an item once, by a worker, to a failure with a code, "" for none.
+func (w *world) attempt(id ID, worker WorkerID, code string) {
+	w.t.Helper()
+	if it := w.item(id); it.AvailableAt.After(w.now) {
+		w.now = it.AvailableAt
+	}
+	run := w.begin(id, worker)
+	switch code {
+	case "":
+		w.do(Complete{Run: run})
+	case FailLeaseExpired:
+		w.do(ExpireLease{ID: id, Token: run.Token})
+	default:
+		w.do(Fail{Run: run, Code: code, Retryable: true, Random: 1 << 63})
+	}
+}
+
+func (w *world) begin(id ID, worker WorkerID) Run {
+	w.t.Helper()
+	tok := NewToken(9, uint64(len(w.log)))
+	w.do(Claim{ID: id, Token: tok, Dispatched: tok, Worker: worker, Start: true})
+	return Run{ID: id, Token: tok, Worker: worker}
+}
+
+func (w *world) circuit(want CircuitState) Circuit {
+	w.t.Helper()
+	info, _ := w.s.Type("email")
+	if info.Circuit.State != want {
+		w.t.Fatalf("the circuit is %s, not %s: %+v", info.Circuit.State, want, info.Circuit)
+	}
+	return info.Circuit
+}
+
+// The table of docs/PROTECTION.md: how often an item is tried that always fails
+// with one code, how long its second wait is, and what its timeout becomes.
+func TestBuiltInCodes(t *testing.T) {
+	for code, want := range map[string]struct {
+		attempts Attempt
+		wait     time.Duration // after the second attempt
+		timeout  time.Duration // of the third
+		reason   string
+	}{
+		FailTransient: {5, 2 * time.Second, 300 * time.Second, "exhausted"}, FailNetwork: {5, 2 * time.Second, 300 * time.Second, "exhausted"},
+		FailUnavailable: {5, 2 * time.Second, 300 * time.Second, "exhausted"}, FailRateLimited: {5, 4 * time.Second, 300 * time.Second, "exhausted"},
+		FailResource: {3, 2 * time.Second, 675 * time.Second, "exhausted"}, FailOutOfMemory: {3, 2 * time.Second, 675 * time.Second, "exhausted"},
+		FailTimeout: {3, 2 * time.Second, 675 * time.Second, "exhausted"}, FailKilled: {3, 2 * time.Second, 675 * time.Second, "exhausted"},
+		FailLeaseExpired: {3, 2 * time.Second, 300 * time.Second, "poisoned"},
+		FailLogic:        {1, 0, 0, "not_retryable"}, FailInvalidInput: {1, 0, 0, "not_retryable"},
+		FailError: {4, 2 * time.Second, 300 * time.Second, "exhausted"}, "of_the_handler": {4, 2 * time.Second, 300 * time.Second, "exhausted"},
+	} {
+		t.Run(code, func(t *testing.T) {
+			w := protect(t, func(set *TypeSettings) { set.MaxAttempts = 4 })
+			id := w.submit(Submit{})
+			for n := 1; !w.item(id).State.Terminal(); n++ {
+				before := w.now
+				w.attempt(id, "w", code)
+				if it := w.item(id); n == 2 && (it.AvailableAt.Sub(w.now) != want.wait || it.Timeout != want.timeout) {
+					t.Errorf("after two attempts it waits %s and may take %s, at %s", it.AvailableAt.Sub(w.now), it.Timeout, before)
+				}
+			}
+			if it := w.item(id); it.Attempt != want.attempts || it.Reason != want.reason {
+				t.Errorf("dead after %d attempts: %s", it.Attempt, it.Reason)
+			}
+			w.readBack()
+		})
+	}
+}
+
+// What a submission says is a limit that a policy can only lower.
+func TestAttemptsOfASubmission(t *testing.T) {
+	for _, c := range []struct{ own, policy, want Attempt }{{2, 5, 2}, {9, 5, 5}, {9, 0, 9}, {0, 5, 5}, {0, 0, 3}} {
+		w := protect(t, func(set *TypeSettings) { set.Codes = map[string]CodePolicy{"x": {MaxAttempts: c.policy}} })
+		id := w.submit(Submit{MaxAttempts: c.own})
+		for !w.item(id).State.Terminal() {
+			w.attempt(id, "w", "x")
+		}
+		if got := w.item(id).Attempt; got != c.want {
+			t.Errorf("own %d, policy %d: %d attempts, want %d", c.own, c.policy, got, c.want)
+		}
+	}
+}
+
+func TestRetryAfterWinsAndJitterIsRecorded(t *testing.T) {
+	w := protect(t, func(set *TypeSettings) { set.Backoff.Jitter = 0.5 })
+	id := w.submit(Submit{})
+	w.do(Fail{Run: w.begin(id, "w"), Code: FailRateLimited, Retryable: true, RetryAfter: 7 * time.Second, Random: 1 << 63})
+	if q := w.log[len(w.log)-1].Body.(*Queued); q.AvailableAt.Sub(w.now) != 7*time.Second || q.JitterMS != 0 {
+		t.Errorf("queued %+v", q)
+	}
+	w.now = w.now.Add(7 * time.Second)
+	w.do(Fail{Run: w.begin(id, "w"), Code: FailRateLimited, Retryable: true, Random: 1 << 63})
+	// 2 s, twice that, and a quarter of it (half of the jitter's half) more.
+	if q := w.log[len(w.log)-1].Body.(*Queued); q.AvailableAt.Sub(w.now) != 5*time.Second || q.JitterMS != 1000 {
+		t.Errorf("queued %+v", q)
+	}
+	w.readBack()
+}
+
+func TestATimeoutGrowsUpToItsBound(t *testing.T) {
+	p := CodePolicy{TimeoutFactor: 1.5}
+	for now, want := range map[time.Duration]time.Duration{time.Minute: 90 * time.Second, 50 * time.Minute: time.Hour, 2 * time.Hour: 2 * time.Hour, time.Millisecond: time.Millisecond} {
+		if got := p.timeout(now); got != want {
+			t.Errorf("%s grows to %s, want %s", now, got, want)
+		}
+	}
+}
+
+func TestTheRatioOpensACircuit(t *testing.T) {
+	w := protect(t, func(set *TypeSettings) {
+		set.Circuit = CircuitSettings{Ratio: 0.5, WindowMS: 10_000, MinRuns: 4}
+	})
+	run := func(code string) { w.attempt(w.submit(Submit{}), "w", code) }
+	run("x")
+	run("x")
+	run("x") // fewer than min_runs have ended
+	w.circuit(CircuitShut)
+	w.now = w.now.Add(10 * time.Second) // out of the window
+	run("x")
+	run("")
+	run("")
+	w.circuit(CircuitShut)
+	w.now = w.now.Add(5 * time.Second) // the older half
+	run("x")
+	c := w.circuit(CircuitOpen)
+	if b := w.log[len(w.log)-1].Body.(*CircuitOpened); b.Reason != ReasonRatio || b.Failed != 2 || b.Of != 4 || !c.Until.Equal(w.now.Add(DefaultCooldown)) {
+		t.Errorf("%+v", b)
+	}
+	w.readBack()
+}
+
+// What is not retried speaks of the item, not of the type, unless it is asked
+// for; what did not end says nothing.
+func TestWhatCountsForACircuit(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		w := protect(t, func(set *TypeSettings) { set.Circuit = CircuitSettings{Consecutive: 2, CountNoRetry: all} })
+		a, b, c := w.submit(Submit{}), w.submit(Submit{}), w.submit(Submit{})
+		w.attempt(a, "w", "x")
+		w.do(Cancel{ID: w.begin(b, "w").ID})
+		w.do(Release{Run: w.begin(c, "w")})
+		w.circuit(CircuitShut)
+		w.attempt(c, "w", FailLogic)
+		want := CircuitShut
+		if all {
+			want = CircuitOpen
+		}
+		w.circuit(want)
+		if !all { // nor does it end the row
+			w.attempt(a, "w", FailLeaseExpired)
+			w.circuit(CircuitOpen)
+		}
+	}
+}
+
+func TestATrialFreesItsPlace(t *testing.T) {
+	w := protect(t, func(set *TypeSettings) {
+		set.Circuit = CircuitSettings{Consecutive: 1, Probes: 2, CooldownMS: 1000, MaxCooldownMS: 3000}
+	})
+	ids := []ID{}
+	for range 5 {
+		ids = append(ids, w.submit(Submit{}))
+	}
+	old := w.begin(ids[4], "w") // begun before it opens
+	w.attempt(ids[0], "w", "x")
+	refused := func(id ID, code Code) {
+		t.Helper()
+		w.refused(code, Claim{ID: id, Token: 77, Dispatched: 77, Worker: "w"})
+	}
+	refused(ids[1], CodeCircuitOpen)
+	w.do(Complete{Run: old}) // says nothing of now
+	w.circuit(CircuitOpen)
+	w.now = w.now.Add(time.Second)
+	if w.do(DueCircuit{Type: "email"}); w.circuit(CircuitHalfOpen).Probing != 0 {
+		t.Fatal("something tries it already")
+	}
+	first, second := w.begin(ids[1], "w"), w.begin(ids[2], "w")
+	refused(ids[3], CodeCircuitOpen)
+	w.do(Release{Run: first})
+	first = w.begin(ids[1], "w")
+	w.do(Complete{Run: second})
+	w.circuit(CircuitHalfOpen)
+	w.do(Fail{Run: first, Code: "x", Retryable: true})
+	if c := w.circuit(CircuitOpen); c.Opens != 2 || !c.Until.Equal(w.now.Add(2*time.Second)) {
+		t.Errorf("opened again: %+v", c)
+	}
+	w.now = w.now.Add(2 * time.Second)
+	w.do(DueCircuit{Type: "email"})
+	w.attempt(ids[1], "w", "")
+	w.attempt(ids[3], "w", "")
+	w.circuit(CircuitShut)
+	w.readBack()
+}
+
+// A worker is left out when it fails what others complete, and only then.
+func TestTheCircuitOfAWorker(t *testing.T) {
+	w := protect(t, func(set *TypeSettings) { set.MaxAttempts = 100 })
+	w.s.SetLimits(Limits{WorkerCircuit: CircuitSettings{Consecutive: 3, Probes: 1, CooldownMS: 1000}})
+	a, b, c, d := w.submit(Submit{}), w.submit(Submit{}), w.submit(Submit{}), w.submit(Submit{})
+	state := func(want CircuitState) {
+		t.Helper()
+		if got := w.s.WorkerCircuit("bad"); got.State != want {
+			t.Fatalf("the worker's circuit is %s, not %s: %+v", got.State, want, got)
+		}
+	}
+	for range 5 {
+		w.attempt(a, "bad", "x") // one item, whose fault it may be
+	}
+	w.attempt(b, "bad", FailLogic) // counts too; the item is dead
+	w.attempt(c, "bad", "x")
+	state(CircuitShut) // nobody has completed anything
+	w.attempt(d, "good", "")
+	state(CircuitShut)
+	w.attempt(a, "bad", "x")
+	state(CircuitOpen)
+	e := w.submit(Submit{})
+	_, err := w.try(Claim{ID: e, Token: 7, Dispatched: 7, Worker: "bad"})
+	if refusal := (*Error)(nil); !errors.As(err, &refusal) || refusal.Code != CodeCircuitOpen || refusal.RetryAfter != time.Second {
+		t.Errorf("its claim: %+v", err)
+	}
+	w.attempt(e, "good", "")
+	w.attempt(a, "good", "")
+	w.now = w.s.WorkerCircuit("bad").Until
+	w.do(DueCircuit{Worker: "bad"})
+	w.attempt(c, "bad", "")
+	if w.s.workers.len() != 0 {
+		t.Errorf("after a success these are remembered: %v", w.s.workers.keys())
+	}
+	w.readBack()
+}
+
+// Beyond the bound the worker that has failed longest ago is forgotten.
+func TestTheCircuitsOfWorkersAreBounded(t *testing.T) {
+	w := protect(t, func(set *TypeSettings) { set.MaxAttempts = 1 })
+	for n := range MaxWorkerCircuits + 2 {
+		w.attempt(w.submit(Submit{}), WorkerID(fmt.Sprintf("w%04d", n)), "x")
+		w.now = w.now.Add(time.Millisecond)
+	}
+	if n := w.s.workers.len(); n != MaxWorkerCircuits || w.s.workers.get("w0001") != nil || w.s.workers.get("w0002") == nil {
+		t.Errorf("%d workers are remembered, from %s on", n, w.s.workers.keys()[0])
+	}
+}
+
+func TestPauses(t *testing.T) {
+	w := newWorld(t)
+	w.do(PauseType{Type: "email", Reason: "maintenance"}) // makes the type known
+	if !w.do(PauseType{Type: "email", Reason: "other"}).Repeat {
+		t.Error("a second pause is no repeat")
+	}
+	id := w.submit(Submit{})
+	w.refused(CodePaused, Claim{ID: id, Token: 7, Dispatched: 7, Worker: "w"})
+	w.refused(CodeNotFound, ResumeType{Type: "sms"})
+	w.refused(CodeBadType, PauseType{Type: "Bad Type"})
+	w.refused(CodeBadRequest, ResetCircuit{})
+	w.refused(CodeBadRequest, DueCircuit{Type: "email", Worker: "w"})
+	w.do(ResumeType{Type: "email"})
+	if !w.do(ResumeType{Type: "email"}).Repeat {
+		t.Error("a second resume is no repeat")
+	}
+	w.attempt(id, "w", "")
+	w.readBack()
+}
+
+func TestPoison(t *testing.T) {
+	w := protect(t, func(set *TypeSettings) { set.MaxAttempts, set.PoisonAfter = 10, 2 })
+	id := w.submit(Submit{MaxAttempts: 10})
+	w.attempt(id, "w", "x")
+	w.attempt(id, "w", FailLeaseExpired)
+	w.attempt(id, "w", "x") // other ends do not end the count
+	w.state(id, StateQueued)
+	w.attempt(id, "w", FailLeaseExpired)
+	if it := w.item(id); it.State != StateDead || it.Reason != "poisoned" || it.LeasesLost != 2 {
+		t.Errorf("%s %s after %d lost leases", it.State, it.Reason, it.LeasesLost)
+	}
+}
+
+func TestProtectionSettingsAreChecked(t *testing.T) {
+	for name, edit := range map[string]func(*TypeSettings){
+		"poison":         func(s *TypeSettings) { s.PoisonAfter = -1 },
+		"code's name":    func(s *TypeSettings) { s.Codes = map[string]CodePolicy{"": {}} },
+		"attempts":       func(s *TypeSettings) { s.Codes = map[string]CodePolicy{"x": {MaxAttempts: 1001}} },
+		"delay factor":   func(s *TypeSettings) { s.Codes = map[string]CodePolicy{"x": {DelayFactor: 101}} },
+		"timeout factor": func(s *TypeSettings) { s.Codes = map[string]CodePolicy{"x": {TimeoutFactor: 0.5}} },
+		"timeout max":    func(s *TypeSettings) { s.Codes = map[string]CodePolicy{"x": {TimeoutMaxMS: -1}} },
+		"ratio":          func(s *TypeSettings) { s.Circuit.Ratio = 1.1 },
+		"consecutive":    func(s *TypeSettings) { s.Circuit.Consecutive = -1 },
+		"probes":         func(s *TypeSettings) { s.Circuit.Probes = MaxCircuitProbes + 1 },
+		"cool-downs":     func(s *TypeSettings) { s.Circuit.CooldownMS, s.Circuit.MaxCooldownMS = 10, 5 },
+	} {
+		set := DefaultTypeSettings()
+		if edit(&set); set.Validate() == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	for _, c := range []CircuitSettings{{Consecutive: 1}, {Consecutive: MaxWorkerFailures + 1}, {Consecutive: 5, Ratio: 0.5}} {
+		if c.ValidateWorker() == nil {
+			t.Errorf("%+v: accepted for workers", c)
+		}
+	}
+	if err := DefaultWorkerCircuit().ValidateWorker(); err != nil {
+		t.Error(err)
+	}
+}

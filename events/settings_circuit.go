@@ -1,0 +1,229 @@
+package events
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Bounds and defaults of the settings for retries and circuits.
+const (
+	MaxDelayFactor    = 100.0
+	MaxTimeoutFactor  = 100.0
+	MaxPoisonAfter    = 1000
+	MaxCircuitRuns    = 10_000 // of consecutive and min_runs
+	MaxCircuitProbes  = 100
+	MaxCircuitWindow  = 24 * time.Hour
+	MaxWorkerFailures = 100 // items in a row that a worker's circuit tells apart
+
+	DefaultTimeoutMax     = time.Hour // that a growing timeout grows to
+	DefaultCircuitWindow  = time.Minute
+	DefaultCircuitMinRuns = 10
+	DefaultCooldown       = 30 * time.Second
+	DefaultMaxCooldown    = 10 * time.Minute
+	DefaultProbes         = 3
+)
+
+// The failure codes that have a retry policy unless a type has its own for
+// them, beside those that the engine itself records.
+const (
+	FailTransient    = "transient"
+	FailNetwork      = "network"
+	FailUnavailable  = "unavailable"
+	FailRateLimited  = "rate_limited"
+	FailResource     = "resource"
+	FailOutOfMemory  = "out_of_memory"
+	FailLogic        = "logic"
+	FailInvalidInput = "invalid_input"
+)
+
+// BuiltinCodes are the retry policies of codes that a type sets nothing for. A
+// type's own policy for a code takes the place of the whole built-in one.
+func BuiltinCodes() map[string]CodePolicy {
+	passing := CodePolicy{MaxAttempts: 5}
+	starved := CodePolicy{MaxAttempts: 3, TimeoutFactor: 1.5, TimeoutMaxMS: DefaultTimeoutMax.Milliseconds()}
+	hopeless := CodePolicy{NoRetry: true}
+	return map[string]CodePolicy{
+		FailTransient: passing, FailNetwork: passing, FailUnavailable: passing,
+		FailRateLimited: {MaxAttempts: 5, DelayFactor: 2},
+		FailResource:    starved, FailOutOfMemory: starved, FailTimeout: starved, FailKilled: starved,
+		FailLogic: hopeless, FailInvalidInput: hopeless,
+		FailLeaseExpired: {MaxAttempts: 3},
+	}
+}
+
+var builtinCodes = BuiltinCodes()
+
+// CodePolicy returns how failures with a code are retried.
+func (s TypeSettings) CodePolicy(code string) CodePolicy {
+	if p, ok := s.Codes[code]; ok {
+		return p
+	}
+	return builtinCodes[code]
+}
+
+// attempts is how many attempts an item may make that fails by a policy.
+func (p CodePolicy) attempts(it *Item) Attempt {
+	switch {
+	case p.MaxAttempts == 0:
+		return it.MaxAttempts
+	case it.OwnAttempts:
+		return min(p.MaxAttempts, it.MaxAttempts)
+	}
+	return p.MaxAttempts
+}
+
+// delay is the wait after an attempt, and how much of it is jitter.
+func (p CodePolicy) delay(b Backoff, after Attempt, random uint64) (wait, jitter time.Duration) {
+	factor := p.DelayFactor
+	if factor == 0 {
+		factor = 1
+	}
+	wait = time.Duration(float64(b.Delay(after, random)) * factor)
+	b.Jitter = 0
+	return wait, wait - time.Duration(float64(b.Delay(after, random))*factor)
+}
+
+// timeout is that of the next attempt.
+func (p CodePolicy) timeout(now time.Duration) time.Duration {
+	if p.TimeoutFactor == 0 {
+		return now
+	}
+	most := time.Duration(p.TimeoutMaxMS) * time.Millisecond
+	if most == 0 {
+		most = DefaultTimeoutMax
+	}
+	grown := time.Duration(min(float64(now)*p.TimeoutFactor, float64(most)))
+	return max(grown.Truncate(time.Millisecond), now)
+}
+
+func (p CodePolicy) validate(at string) (errs []error) {
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(at+format, args...)) }
+	if p.MaxAttempts < 0 || p.MaxAttempts > MaxAttemptsCeiling {
+		fail("max_attempts is %d: it must be 1 to %d, or 0 for the type's", p.MaxAttempts, MaxAttemptsCeiling)
+	}
+	if p.DelayFactor != 0 && !(p.DelayFactor >= 0.01 && p.DelayFactor <= MaxDelayFactor) {
+		fail("delay_factor is %g: it must be 0.01 to %g", p.DelayFactor, MaxDelayFactor)
+	}
+	if p.TimeoutFactor != 0 && !(p.TimeoutFactor >= 1 && p.TimeoutFactor <= MaxTimeoutFactor) {
+		fail("timeout_factor is %g: it must be 1 to %g", p.TimeoutFactor, MaxTimeoutFactor)
+	}
+	if p.TimeoutMaxMS < 0 || p.TimeoutMaxMS > MaxTimeout.Milliseconds() {
+		fail("timeout_max_ms is %d: it must be 1 to %d, or 0 for an hour", p.TimeoutMaxMS, MaxTimeout.Milliseconds())
+	}
+	return errs
+}
+
+// poisonAfter is how many lost leases an item may have.
+func (s TypeSettings) poisonAfter() int {
+	if s.PoisonAfter == 0 {
+		return DefaultPoisonAfter
+	}
+	return s.PoisonAfter
+}
+
+// On reports whether there is a circuit.
+func (c CircuitSettings) On() bool { return c.Consecutive > 0 || c.Ratio > 0 }
+
+// WithDefaults fills in what is not set.
+func (c CircuitSettings) WithDefaults() CircuitSettings {
+	or := func(p *int64, d time.Duration) {
+		if *p == 0 {
+			*p = d.Milliseconds()
+		}
+	}
+	or(&c.WindowMS, DefaultCircuitWindow)
+	or(&c.CooldownMS, DefaultCooldown)
+	or(&c.MaxCooldownMS, max(DefaultMaxCooldown, time.Duration(c.CooldownMS)*time.Millisecond))
+	if c.MinRuns == 0 {
+		c.MinRuns = DefaultCircuitMinRuns
+	}
+	if c.Probes == 0 {
+		c.Probes = DefaultProbes
+	}
+	return c
+}
+
+// DefaultWorkerCircuit is that of an engine that sets none.
+func DefaultWorkerCircuit() CircuitSettings {
+	return CircuitSettings{Consecutive: 10, CooldownMS: DefaultCooldown.Milliseconds(), MaxCooldownMS: DefaultMaxCooldown.Milliseconds(), Probes: 1}
+}
+
+// cooldown is how long the circuit stays open the n-th time in a row.
+func (c CircuitSettings) cooldown(opens int) time.Duration {
+	c = c.WithDefaults()
+	ms := c.CooldownMS
+	for n := 1; n < opens && ms < c.MaxCooldownMS; n++ {
+		ms *= 2
+	}
+	return time.Duration(min(ms, c.MaxCooldownMS)) * time.Millisecond
+}
+
+// Validate reports every setting of a type's circuit that is out of bounds,
+// joined.
+func (c CircuitSettings) Validate() error { return errors.Join(c.validate("")...) }
+
+// ValidateWorker is Validate for the circuit of workers, which knows failures in
+// a row alone.
+func (c CircuitSettings) ValidateWorker() error {
+	errs := c.validate("")
+	if c.Ratio != 0 || c.WindowMS != 0 || c.MinRuns != 0 || c.CountNoRetry {
+		errs = append(errs, errors.New("the circuit of workers goes by consecutive failures alone: leave ratio, window, min_runs and count_no_retry out"))
+	}
+	if c.Consecutive != 0 && (c.Consecutive < 2 || c.Consecutive > MaxWorkerFailures) {
+		errs = append(errs, fmt.Errorf("consecutive is %d: it must be 2 to %d, or 0 for no circuit", c.Consecutive, MaxWorkerFailures))
+	}
+	return errors.Join(errs...)
+}
+
+func (c CircuitSettings) validate(at string) (errs []error) {
+	check := func(name string, v, lo, hi int64) {
+		if v != 0 && (v < lo || v > hi) {
+			errs = append(errs, fmt.Errorf("%s%s is %d: it must be %d to %d", at, name, v, lo, hi))
+		}
+	}
+	check("consecutive", int64(c.Consecutive), 1, MaxCircuitRuns)
+	check("window_ms", c.WindowMS, 2, MaxCircuitWindow.Milliseconds())
+	check("min_runs", int64(c.MinRuns), 1, MaxCircuitRuns)
+	day := (24 * time.Hour).Milliseconds()
+	check("cooldown_ms", c.CooldownMS, 1, day)
+	check("max_cooldown_ms", c.MaxCooldownMS, 1, day)
+	check("probes", int64(c.Probes), 1, MaxCircuitProbes)
+	if c.Ratio != 0 && !(c.Ratio > 0 && c.Ratio <= 1) {
+		errs = append(errs, fmt.Errorf("%sratio is %g: it must be above 0 and at most 1", at, c.Ratio))
+	}
+	if full := c.WithDefaults(); full.MaxCooldownMS < full.CooldownMS {
+		errs = append(errs, fmt.Errorf("%smax_cooldown_ms is %d: it must be cooldown_ms (%d) or more", at, full.MaxCooldownMS, full.CooldownMS))
+	}
+	return errs
+}
+
+// validateProtection is the part of Validate that concerns codes, poison and
+// the circuit.
+func (s TypeSettings) validateProtection() (errs []error) {
+	if len(s.Codes) > MaxCodes {
+		errs = append(errs, fmt.Errorf("codes has %d entries: at most %d", len(s.Codes), MaxCodes))
+	}
+	for _, code := range slices.Sorted(maps.Keys(s.Codes)) {
+		if err := CheckFailureCode(code); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, s.Codes[code].validate("codes."+code+".")...)
+	}
+	if s.PoisonAfter < 0 || s.PoisonAfter > MaxPoisonAfter {
+		errs = append(errs, fmt.Errorf("poison_after is %d: it must be 1 to %d, or 0 for %d", s.PoisonAfter, MaxPoisonAfter, DefaultPoisonAfter))
+	}
+	return append(errs, s.Circuit.validate("circuit.")...)
+}
+
+// CheckFailureCode says what is wrong with the name of a failure code that a
+// type has a policy for.
+func CheckFailureCode(code string) error {
+	if code == "" || len(code) > MaxNameLen || !plain(code) {
+		return fmt.Errorf("%q is no failure code: use 1 to %d plain characters", clip(code, 64), MaxNameLen)
+	}
+	return nil
+}

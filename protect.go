@@ -1,0 +1,44 @@
+package streamwright
+
+import (
+	"context"
+
+	"github.com/streamwright/streamwright/wire"
+)
+
+// PauseOptions say why a type is paused, and who has done it.
+type PauseOptions struct {
+	Reason string // at most 256 bytes
+	By     string // at most 256 bytes
+}
+
+// Pause holds the items of a type back until [Client.Resume]: none is begun,
+// those that run go on, and submissions are accepted. It outlives the engine's
+// restart. It reports whether the type was not paused before; one that is
+// paused keeps its reason.
+func (c *Client) Pause(ctx context.Context, typ string, o PauseOptions) (changed bool, err error) {
+	return c.changed(ctx, wire.APIPause, wire.Pause{Type: typ, Reason: o.Reason, By: o.By})
+}
+
+// Resume ends a pause, and reports whether there was one. A type that nobody has
+// used is CodeNotFound.
+func (c *Client) Resume(ctx context.Context, typ string) (changed bool, err error) {
+	return c.changed(ctx, wire.APIResume, wire.Resume{Type: typ})
+}
+
+// ResetCircuit closes the circuit of a type at once, and reports whether it was
+// not closed.
+func (c *Client) ResetCircuit(ctx context.Context, typ string) (changed bool, err error) {
+	return c.changed(ctx, wire.APICircuitReset, wire.CircuitReset{Type: typ})
+}
+
+// ResetWorkerCircuit is ResetCircuit for that of a worker.
+func (c *Client) ResetWorkerCircuit(ctx context.Context, worker string) (changed bool, err error) {
+	return c.changed(ctx, wire.APICircuitReset, wire.CircuitReset{Worker: worker})
+}
+
+func (c *Client) changed(ctx context.Context, endpoint string, req any) (bool, error) {
+	r, err := ask[wire.Changed](ctx, c, endpoint, req)
+	c.Saw(r.Position)
+	return r.Changed, err
+}

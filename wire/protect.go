@@ -1,0 +1,53 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Pause holds the items of a type back until it is resumed.
+type Pause struct {
+	Type   string `json:"type"`
+	Reason string `json:"reason,omitempty"` // at most 256 bytes
+	By     string `json:"by,omitempty"`     // at most 256 bytes
+}
+
+// Resume ends a pause.
+type Resume struct {
+	Type string `json:"type"`
+	By   string `json:"by,omitempty"`
+}
+
+// CircuitReset closes the circuit of a type, or of a worker: exactly one of them
+// is given.
+type CircuitReset struct {
+	Type   string `json:"type,omitempty"`
+	Worker string `json:"worker,omitempty"`
+}
+
+// Changed answers a Pause, a Resume or a CircuitReset. Changed is false if it was
+// so already.
+type Changed struct {
+	Changed  bool     `json:"changed"`
+	Position Position `json:"position,omitempty"`
+}
+
+// Circuit is a circuit that is not closed, as queries show it.
+type Circuit struct {
+	Worker  string    `json:"worker,omitempty"` // whose it is; empty: the type's
+	State   string    `json:"state"`            // open, half_open
+	Since   time.Time `json:"since"`
+	Reason  string    `json:"reason"`            // why it opened: consecutive, ratio, probe
+	Until   time.Time `json:"until,omitzero"`    // open: when it becomes half open
+	Opens   int       `json:"opens"`             // in a row
+	Probing int       `json:"probing,omitempty"` // runs that try it
+}
+
+// FromCircuit is the circuit as queries show it, nil for one that is closed.
+func FromCircuit(worker string, c events.Circuit) *Circuit {
+	if c.State == events.CircuitShut {
+		return nil
+	}
+	return &Circuit{Worker: worker, State: c.State.String(), Since: c.At, Reason: c.Reason, Until: c.Until, Opens: c.Opens, Probing: c.Probing}
+}
