@@ -10,8 +10,9 @@ import (
 
 func TestTreeRequests(t *testing.T) {
 	r := newRig(t, nil)
-	id := r.submit(wire.Submit{Type: "email"}).ID
-	got := ask[wire.TreeReply](r, wire.APITree, wire.Tree{ID: id})
+	sub := r.submit(wire.Submit{Type: "email"})
+	id := sub.ID
+	got := ask[wire.TreeReply](r, wire.APITree, wire.Tree{ID: id, MinPosition: sub.Position})
 	if got.Root.ID != id || got.Root.State != events.StateQueued || got.Nodes != 0 || len(got.Path) != 0 || got.Root.Truncated {
 		t.Errorf("a tree of one: %+v", got)
 	}

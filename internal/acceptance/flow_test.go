@@ -214,7 +214,9 @@ func TestProgressIsSeenLive(t *testing.T) {
 	if ev := recv(t, "progress", seen); ev.ID != id || !contains(string(ev.Data), `"percent":25`) {
 		t.Errorf("the first is %s", ev.Data)
 	}
-	if p := r.get(id).Progress; p == nil || p.Percent != 25 || p.Message != "a quarter" {
+	// The tail is ahead of what queries see.
+	eventually(t, "the item shows its progress", func() bool { return r.get(id).Progress != nil })
+	if p := r.get(id).Progress; p.Percent != 25 || p.Message != "a quarter" {
 		t.Errorf("the item's progress is %+v", p)
 	}
 	close(said)
