@@ -18,6 +18,12 @@ type (
 	Submitted = wire.Submitted
 	// Event is one event of an item's history, or of a tail.
 	Event = wire.HistoryEvent
+	// Tree is an item's place among those that were spawned.
+	Tree = wire.TreeReply
+	// TreeNode is an item in a Tree.
+	TreeNode = wire.TreeNode
+	// Progress is how far a run says it has come.
+	Progress = wire.Progress
 	// LogRecord is one line of an item's log.
 	LogRecord = wire.LogRecord
 	// Filter says which items to list, and in pages of what size.
@@ -63,6 +69,19 @@ type Item struct {
 	Tenant         string
 	Labels         map[string]string
 	Trace          string // W3C traceparent
+
+	// After are the ids of items that must have ended first, at most 1,000; the
+	// item is waiting until then. AfterPolicy says what becomes of it if one of
+	// them ends dead or cancelled; empty: events.AfterCancel.
+	After       []string
+	AfterPolicy events.AfterPolicy
+	// DedupPolicy says what becomes of it if its DedupKey is taken, and
+	// DedupWindow how long the key stays taken once it has completed (0 to 30
+	// days, rounded up to ms). Empty and nil: the type's, which by default are
+	// events.DedupMerge and none.
+	DedupPolicy events.DedupPolicy
+	DedupWindow *time.Duration
+	ExpiresAt   time.Time // cancelled, as expired, if it has not started by then
 }
 
 // Priority is for [Item].Priority: new(int) set to p.
@@ -78,12 +97,25 @@ func (it *Item) submission() (wire.Submit, error) {
 	if it.Delay < 0 || it.Timeout < 0 {
 		return wire.Submit{}, events.Refuse(events.CodeBadTime, "delay and timeout must not be negative (they are %v and %v)", it.Delay, it.Timeout)
 	}
+	terms, err := it.terms()
 	return wire.Submit{
 		Type: it.Type, Params: params, ID: it.ID, Priority: it.Priority, DedupKey: it.DedupKey,
 		IdempotencyKey: it.IdempotencyKey, AvailableAt: it.AvailableAt, DelayMS: wire.Millis(it.Delay),
 		MaxAttempts: it.MaxAttempts, TimeoutMS: wire.Millis(it.Timeout), Capabilities: it.Capabilities,
-		Source: it.Source, Trigger: it.Trigger, Tenant: it.Tenant, Labels: it.Labels, Trace: it.Trace,
-	}, nil
+		Source: it.Source, Trigger: it.Trigger, Tenant: it.Tenant, Labels: it.Labels, Trace: it.Trace, Terms: terms,
+	}, err
+}
+
+func (it *Item) terms() (wire.Terms, error) {
+	t := wire.Terms{After: it.After, AfterPolicy: it.AfterPolicy, DedupPolicy: it.DedupPolicy, ExpiresAt: it.ExpiresAt}
+	if w := it.DedupWindow; w != nil {
+		if *w < 0 {
+			return t, events.Refuse(events.CodeBadTime, "the dedup window must not be negative (it is %v)", *w)
+		}
+		ms := wire.Millis(*w)
+		t.DedupWindowMS = &ms
+	}
+	return t, nil
 }
 
 func encodeParams(params any) (json.RawMessage, error) {

@@ -88,6 +88,10 @@ func (s *Service) report(c *call) {
 		c.reply(nil, err)
 		return
 	}
+	if errs = s.prepare(reports, errs); !array && errs != nil {
+		c.reply(nil, errs[0])
+		return
+	}
 	reports, place := sound(reports, errs)
 	finish := func(answers []wire.Reported) {
 		if !array {

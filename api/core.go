@@ -37,6 +37,7 @@ type Queries interface {
 	Full(events.ID) (wire.Item, bool, error)
 	ByIntake(seq uint64) (events.ID, bool, error)
 	List(wire.List) (wire.Listed, error)
+	Children(of, behind events.ID, limit int) ([]events.ID, error)
 	History(events.ID) ([]wire.HistoryEvent, error)
 	Applied() events.Seq
 }

@@ -118,6 +118,7 @@ func (s *Service) endpoints() map[string]func(*call) {
 		wire.APIReschedule:   s.reschedule,
 		wire.APIConfigure:    s.query(s.configure),
 		wire.APIGet:          s.query(s.get),
+		wire.APITree:         s.query(s.tree),
 		wire.APIList:         s.query(s.list),
 		wire.APIHistory:      s.query(s.history),
 		wire.APILogs:         s.query(s.logs),

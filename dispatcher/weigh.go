@@ -87,7 +87,7 @@ func (j *reportJob) bytes() (n int) {
 	return n
 }
 
-func reportBytes(r *wire.Report) int { return overhead + len(r.Result) + len(r.Error) }
+func reportBytes(r *wire.Report) int { return overhead + r.Size() }
 
 // eventBytes is about how long an event's JSON is.
 func eventBytes(ev *events.Event) int {

@@ -88,6 +88,9 @@ func (s Submit) Command(newID events.ID, maxParams int) (events.Submit, error) {
 	if err := s.checkTexts(); err != nil {
 		return events.Submit{}, err
 	}
+	if err := s.Terms.into(&c, idTime(newID)); err != nil {
+		return events.Submit{}, err
+	}
 	return c, nil
 }
 

@@ -17,6 +17,7 @@ var submitHeaders = []string{
 	HeaderID, HeaderPriority, HeaderDedupKey, HeaderIdempotencyKey,
 	HeaderAvailableAt, HeaderDelay, HeaderMaxAttempts, HeaderTimeout,
 	HeaderCapabilities, HeaderSource, HeaderTrigger, HeaderTenant, HeaderLabels,
+	HeaderAfter, HeaderAfterPolicy, HeaderDedupPolicy, HeaderDedupWindow, HeaderExpiresAt,
 }
 
 const workPrefix = "Work-"
@@ -76,6 +77,11 @@ func (s *Submit) readHeader(name string, values []string) error {
 	case HeaderCapabilities:
 		for _, v := range values {
 			s.Capabilities = append(s.Capabilities, splitList(v)...)
+		}
+		return nil
+	case HeaderAfter:
+		for _, v := range values {
+			s.After = append(s.After, splitList(v)...)
 		}
 		return nil
 	case HeaderLabels:
@@ -142,6 +148,8 @@ func (s *Submit) readValue(name, v string) (err error) {
 		s.Tenant = v
 	case HeaderTrace:
 		s.Trace = v
+	case HeaderAfterPolicy, HeaderDedupPolicy, HeaderDedupWindow, HeaderExpiresAt:
+		return s.Terms.readValue(name, v)
 	default:
 		return events.Refuse(events.CodeBadHeader, "header %q is unknown: the known ones are %s and %s; drop it or correct its name", clip(name), strings.Join(submitHeaders, ", "), HeaderTrace)
 	}
@@ -255,6 +263,8 @@ func (s Submit) Headers() (map[string][]string, error) {
 	set(HeaderTenant, s.Tenant)
 	list(HeaderLabels, labelList(s.Labels))
 	set(HeaderTrace, s.Trace)
+	list(HeaderAfter, s.After)
+	s.Terms.setHeaders(set)
 	return h, bad
 }
 

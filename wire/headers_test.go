@@ -59,7 +59,7 @@ func TestParseSubmissionRefuses(t *testing.T) {
 		{"prefix run on", "works.submit.email", nil, events.CodeBadType, ""},
 		{"intake without type", "work.intake.0", nil, events.CodeBadType, ""},
 		{"unknown header", "work.submit.email", one("Work-Prioritty", "1"), events.CodeBadHeader, "Work-Priority"},
-		{"header of a later version", "work.submit.email", one("Work-Expires-At", "x"), events.CodeBadHeader, `"Work-Expires-At" is unknown`},
+		{"header of a later version", "work.submit.email", one("Work-Verify-By", "x"), events.CodeBadHeader, `"Work-Verify-By" is unknown`},
 		{"dispatch header", "work.submit.email", one("Work-Token", "x"), events.CodeBadHeader, "unknown"},
 		{"twice", "work.submit.email", map[string][]string{"Work-Source": {"a", "b"}}, events.CodeBadHeader, "once"},
 		{"priority", "work.submit.email", one("Work-Priority", "10"), events.CodeBadPriority, "0 to 9"},

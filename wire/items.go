@@ -29,6 +29,7 @@ type Submit struct {
 	Tenant         string            `json:"tenant,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
 	Trace          string            `json:"traceparent,omitempty"`
+	Terms
 }
 
 // Submitted answers a Submit. In the answer to an array, an element that was
@@ -96,6 +97,7 @@ type Item struct {
 	Error            *ItemError         `json:"error,omitempty"`
 	Reason           string             `json:"reason,omitempty"`
 	Position         Position           `json:"position"` // of the last event that touched it
+	ItemFlow
 }
 
 // MergedProvenance is one submission that was merged into an item.

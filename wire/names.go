@@ -129,6 +129,7 @@ const (
 	APICancel     = "cancel"
 	APIReschedule = "reschedule"
 	APIWait       = "wait"
+	APITree       = "tree"
 	APIStats      = "stats"
 	APITypes      = "types"
 	APIConfigure  = "configure"
@@ -165,6 +166,11 @@ const (
 	HeaderTenant         = "Work-Tenant"
 	HeaderLabels         = "Work-Labels"
 	HeaderTrace          = "traceparent"
+	HeaderAfter          = "Work-After" // ids, with commas between them
+	HeaderAfterPolicy    = "Work-After-Policy"
+	HeaderDedupPolicy    = "Work-Dedup-Policy"
+	HeaderDedupWindow    = "Work-Dedup-Window" // Go duration
+	HeaderExpiresAt      = "Work-Expires-At"   // RFC 3339
 
 	HeaderAttempt  = "Work-Attempt"
 	HeaderToken    = "Work-Token"

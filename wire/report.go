@@ -34,7 +34,12 @@ func (r Report) Command(dispatched events.Token, random uint64) (events.Command,
 	case ReportRelease:
 		return events.Release{Run: run, Reason: cut(r.Reason, events.MaxNameLen)}, nil
 	}
-	return nil, events.Refuse(events.CodeBadRequest, "%q is no report: use %s, %s, %s, %s or %s", clip(r.Event), ReportClaim, ReportStart, ReportComplete, ReportFail, ReportRelease)
+	c, err := r.flow(run)
+	if c == nil && err == nil {
+		err = events.Refuse(events.CodeBadRequest, "%q is no report: use %s, %s, %s, %s, %s, %s, %s, %s or %s", clip(r.Event),
+			ReportClaim, ReportStart, ReportComplete, ReportFail, ReportRelease, ReportSnooze, ReportSpawn, ReportProgress, ReportCheckpoint)
+	}
+	return c, err
 }
 
 // run reads which run the report is about.

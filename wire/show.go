@@ -26,6 +26,7 @@ func FromItem(it *events.Item, params, result []byte, merged []events.MergedEntr
 	if it.Error != "" || it.Code != "" {
 		out.Error = &ItemError{Message: it.Error, Code: it.Code, Retryable: it.Retryable}
 	}
+	out.ItemFlow = itemFlow(it)
 	if len(merged) > 0 {
 		out.MergedProvenance = make([]MergedProvenance, len(merged))
 		for i, m := range merged {

@@ -91,6 +91,11 @@ const (
 	ReportComplete = "complete"
 	ReportFail     = "fail"
 	ReportRelease  = "release"
+
+	ReportSnooze     = "snooze"
+	ReportSpawn      = "spawn"
+	ReportProgress   = "progress"
+	ReportCheckpoint = "checkpoint"
 )
 
 // Report is what a worker says of one run. Requests carry an array of them,
@@ -109,6 +114,7 @@ type Report struct {
 	Retryable    *bool           `json:"retryable,omitempty"` // default true
 	RetryAfterMS int64           `json:"retry_after_ms,omitempty"`
 	Reason       string          `json:"reason,omitempty"`
+	ReportFlow
 }
 
 // Reported answers a Report.

@@ -54,6 +54,7 @@ func (w *Worker) tick(now time.Time) {
 			w.renew(r, now)
 		}
 		w.dueBy(r.renewAt)
+		w.tellProgress(r, now)
 	}
 	for _, c := range w.consumers {
 		for _, l := range c.lanes {

@@ -55,6 +55,9 @@ type fakeItem struct {
 	attempt int
 	reports []wire.Report // granted ones, claims left out
 	headers map[string]string
+
+	checkpoint   json.RawMessage
+	continuation *wire.Continuation
 }
 
 // fakeEngine answers the worker protocol from a table in memory.
@@ -264,7 +267,7 @@ func (f *fakeEngine) decide(r wire.Report) wire.Reported {
 		if it.state != events.StateRunning || it.worker != r.Worker {
 			return no(events.CodeWrongState)
 		}
-		return wire.Reported{OK: true, Attempt: it.attempt, TimeoutMS: f.timeout.Milliseconds()}
+		return wire.Reported{OK: true, Attempt: it.attempt, TimeoutMS: f.timeout.Milliseconds(), Checkpoint: it.checkpoint, Continuation: it.continuation}
 	}
 	if !f.quiet {
 		it.reports = append(it.reports, r)
@@ -281,8 +284,12 @@ func (f *fakeEngine) decide(r wire.Report) wire.Reported {
 		f.completed++
 	case wire.ReportFail:
 		it.state = events.StateFailed
-	case wire.ReportRelease:
+	case wire.ReportRelease, wire.ReportSnooze:
 		it.state = events.StateQueued
+	case wire.ReportSpawn:
+		it.state = events.StateWaiting
+	case wire.ReportCheckpoint:
+		it.checkpoint = r.Checkpoint
 	}
 	return wire.Reported{OK: true}
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // Handler runs one work item. The result is recorded as JSON (nil: none; a
-// json.RawMessage as it is), at most 256 KiB. An error makes the attempt
+// json.RawMessage as it is), at most 256 KiB; a [Spawn] or a [Snooze] in its
+// place ends the run otherwise. An error makes the attempt
 // failed; it is retried unless marked by [Permanent].
 type Handler func(ctx context.Context, item *RawItem) (result any, err error)
 

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // FailBadResult is the code of a run whose result can't be recorded.
@@ -23,17 +24,22 @@ type Outcome struct {
 	Code       string          // of a failure
 	Retryable  bool            // of a failure
 	RetryAfter time.Duration   // of a failure; 0: the type's backoff
+	Spawn      *Spawn          // of a run that ends in children
+	Snooze     *Snoozed        // of a run that puts its item off
+
+	report *wire.Report // of a spawn or a snooze
 }
 
 // Invoke calls h once and says what came of it: a panic, a result that is no
 // JSON or too large, and an error after the context's timeout are failures
-// with a code of their own.
+// with a code of their own. A [Spawn] and a [Snoozed] are no results but ends of
+// their own.
 func Invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
-	result, err := call(ctx, h, item)
+	result, err := call(context.WithValue(ctx, itemKey{}, item), h, item)
 	if err == nil {
-		var doc json.RawMessage
-		if doc, err = encodeResult(result); err == nil {
-			return Outcome{Result: doc}
+		var out Outcome
+		if out, err = success(result); err == nil {
+			return out
 		}
 	} else if errors.Is(context.Cause(ctx), ErrTimeout) {
 		return Outcome{Err: fmt.Errorf("%w; the handler returned: %w", ErrTimeout, err), Code: events.FailTimeout, Retryable: true}
@@ -44,6 +50,22 @@ func Invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
 		out.Code = events.FailError
 	}
 	return out
+}
+
+// success is the outcome of a handler that returned no error.
+func success(result any) (Outcome, error) {
+	switch end := result.(type) {
+	case Spawn:
+		return end.outcome()
+	case *Spawn:
+		return end.outcome()
+	case Snoozed:
+		return end.outcome()
+	case *Snoozed:
+		return end.outcome()
+	}
+	doc, err := encodeResult(result)
+	return Outcome{Result: doc}, err
 }
 
 // call runs the handler; a panic, or a goroutine that it ends, becomes an
@@ -74,13 +96,10 @@ func encodeResult(result any) (json.RawMessage, error) {
 	if result == nil {
 		return nil, nil
 	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(result); err != nil {
-		return nil, badResult("the result can't be written as JSON: %w", err)
+	doc, err := encodeDocument("result", result)
+	if err != nil {
+		return nil, badResult("%w", err)
 	}
-	doc := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	if len(doc) > events.MaxResultBytes {
 		return nil, badResult("the result has %d bytes: at most %d can be recorded; store it elsewhere and return a reference", len(doc), events.MaxResultBytes)
 	}
@@ -88,6 +107,17 @@ func encodeResult(result any) (json.RawMessage, error) {
 		return nil, badResult("the result has bytes that are no UTF-8: encode them, for instance in base64")
 	}
 	return doc, nil
+}
+
+// encodeDocument writes v as JSON; what names it in the error.
+func encodeDocument(what string, v any) (json.RawMessage, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("the %s can't be written as JSON: %w", what, err)
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
 func badResult(format string, args ...any) error {

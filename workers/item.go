@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"time"
@@ -18,6 +19,17 @@ type RawItem struct {
 	Labels   map[string]string
 	Deadline time.Time // when the context ends with ErrTimeout; zero: never
 	Trace    string    // the traceparent of its submission
+
+	// Checkpoint is what an earlier attempt has saved last, nil for nothing; see
+	// LoadCheckpoint.
+	Checkpoint json.RawMessage
+	// Continuation is set if the item has spawned children, which have ended.
+	Continuation *Continuation
+
+	// OnProgress and OnCheckpoint take what the handler reports by Progress and
+	// Checkpoint; nil drops it. The runtime sets them.
+	OnProgress   func(percent int, message string)
+	OnCheckpoint func(ctx context.Context, doc json.RawMessage) error
 
 	// Sink takes the item's log records; nil drops them. The runtime sets it.
 	Sink func(at time.Time, level, message string)

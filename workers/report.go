@@ -18,13 +18,19 @@ type report struct {
 	wire.Report
 	run   *run
 	tries int
+
+	// Of reports from the middle of a run; see midrun.go.
+	saved chan error // gets the answer to a checkpoint; room for one
+	given bool       // nobody waits for saved any more; guarded by Worker.mu
+	last  bool       // progress that goes ahead of the outcome
 }
 
 // size is about how many bytes the report takes in a request.
-func (r *report) size() int { return 200 + len(r.Result) + len(r.Error) }
+func (r *report) size() int { return 200 + r.Report.Size() }
 
 // reporter is the queue of reports and its senders. The queue is bounded by
-// the worker's runs: each has at most one report.
+// the worker's runs: each has at most one claim or outcome, one report of
+// progress (two at its end) and one checkpoint.
 type reporter struct {
 	w *Worker
 
@@ -43,9 +49,10 @@ func newReporter(w *Worker) *reporter {
 	return q
 }
 
-func (q *reporter) add(r *report) {
+// add takes reports that are to be sent in this order.
+func (q *reporter) add(rs ...*report) {
 	q.mu.Lock()
-	q.queue = append(q.queue, r)
+	q.queue = append(q.queue, rs...)
 	q.mu.Unlock()
 	q.some.Signal()
 }
@@ -217,6 +224,9 @@ func (w *Worker) dropLapsed(batch []*report, now time.Time) []*report {
 	freed := false
 	for _, rep := range batch {
 		r := rep.run
+		if w.dropMidRun(rep) {
+			continue
+		}
 		if (r.state == claiming || r.state == returning) && r.lapsed(now) {
 			w.log.Warn("a pulled item's lease ran out before the engine answered", "item", r.rawID, "type", string(r.reg.typ))
 			w.setState(r, gone)
@@ -250,6 +260,8 @@ func (w *Worker) answered(batch []*report, replies []wire.Reported, asked time.T
 			again = append(again, rep)
 		case transientCode(code):
 			again = append(again, rep)
+		case rep.midRun():
+			w.midRunAnswered(rep, &replies[i], code)
 		case rep.Event == wire.ReportClaim:
 			w.claimAnswered(rep.run, &replies[i], code, asked)
 		default:
@@ -282,6 +294,9 @@ func (w *Worker) claimAnswered(r *run, reply *wire.Reported, code events.Code, a
 // outcomeAnswered acts on the definitive answer to anything else. REQUIRES: mu.
 func (w *Worker) outcomeAnswered(rep *report, reply *wire.Reported, code events.Code) {
 	r := rep.run
+	if code != "" && w.failInstead(rep, reply, code) {
+		return
+	}
 	switch code {
 	case "":
 		switch rep.Event {
@@ -291,13 +306,12 @@ func (w *Worker) outcomeAnswered(rep *report, reply *wire.Reported, code events.
 			w.stats.Failed++
 		case wire.ReportRelease:
 			w.stats.Released++
+		case wire.ReportSpawn:
+			w.stats.Spawned++
+		case wire.ReportSnooze:
+			w.stats.Snoozed++
 		}
 	case events.CodeTooLarge, events.CodeBadRequest, events.CodeBadParams:
-		if rep.Event == wire.ReportComplete {
-			w.log.Warn("the engine refused a result; the item fails", "item", r.rawID, "type", string(r.reg.typ), "err", reply.Error)
-			w.reports.add(w.newReport(r, wire.Report{Event: wire.ReportFail, Error: reply.Error.Error(), Code: FailBadResult, Retryable: new(bool)}))
-			return
-		}
 		w.log.Error("the engine refused a report", "item", r.rawID, "event", rep.Event, "err", reply.Error)
 	default:
 		if r.state != returning && !r.letGo {

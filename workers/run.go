@@ -49,6 +49,8 @@ type run struct {
 	cancel  context.CancelCauseFunc // set while running
 	stop    error                   // why its context was, or is to be, ended
 	letGo   bool                    // the engine no longer wants to hear of it
+	refused bool                    // it said so in answer to a report from the middle of the run
+	line    line                    // progress and checkpoints
 	gaveUp  bool                    // Stop no longer waits for it
 }
 
@@ -227,7 +229,7 @@ func (w *Worker) finishRun(r *run) {
 // a cancelled one until it hears that the handler is done, so it is told, and
 // its refusal is all that is expected. REQUIRES: mu.
 func (w *Worker) letGo(r *run) {
-	if r.stop != ErrCancelled {
+	if r.stop != ErrCancelled && !r.refused {
 		w.finishRun(r)
 		return
 	}
@@ -249,6 +251,9 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 	item := &RawItem{
 		ID: r.id, Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.attempt)),
 		Raw: json.RawMessage(r.msg.Data), Trace: r.msg.Header.Get(wire.HeaderTrace),
+	}
+	if err := takeFlow(item, reply); err != nil {
+		w.log.Error("a grant can't be read in full", "item", r.rawID, "type", string(r.reg.typ), "err", err)
 	}
 	if timeout := r.timeout(reply); timeout > 0 {
 		// Counted from when the claim was sent, so that this worker's own
@@ -280,6 +285,7 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 		ctx, done = context.WithDeadlineCause(ctx, item.Deadline, ErrTimeout)
 		defer done()
 	}
+	w.connectLine(ctx, r, item)
 	out := Invoke(ctx, r.reg.handler, item)
 	rep := outcomeReport(out, context.Cause(ctx))
 
@@ -294,7 +300,7 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 		w.letGo(r)
 	default:
 		w.setState(r, settling)
-		w.reports.add(w.newReport(r, rep))
+		w.reports.add(w.lastWords(r, w.newReport(r, rep))...)
 	}
 	w.moreWork()
 }
@@ -303,6 +309,8 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 // which the handler's context ended.
 func outcomeReport(out Outcome, cause error) wire.Report {
 	switch {
+	case out.Err == nil && out.report != nil:
+		return *out.report
 	case out.Err == nil:
 		return wire.Report{Event: wire.ReportComplete, Result: out.Result}
 	case cause == ErrShutdown:

@@ -103,6 +103,8 @@ type Stats struct {
 	Completed  uint64 // recorded by the engine
 	Failed     uint64
 	Released   uint64 // handed back
+	Spawned    uint64 // ended in children
+	Snoozed    uint64 // put off by their handlers
 	Refused    uint64 // claims
 	LeasesLost uint64
 }

@@ -111,6 +111,10 @@ func note(it streamwright.WorkItem, now time.Time) string {
 	switch {
 	case it.MergedInto != "":
 		return "into " + it.MergedInto
+	case it.State == events.StateWaiting:
+		return waitNote(it)
+	case it.State == events.StateRunning && it.Progress != nil:
+		return progressText(it.Progress, 40) + " by " + console.Clean(it.Worker)
 	case it.State == events.StateQueued && it.AvailableAt.After(now):
 		return "due " + console.Ago(it.AvailableAt, now)
 	case it.State == events.StateRunning || it.State == events.StateClaimed:
@@ -125,7 +129,9 @@ func showCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID",
 		Short: "Show all that is known of an item",
-		Args:  console.Args(cobra.ExactArgs(1)),
+		Long: "Shows all that is known of an item, and, if it has spawned others or was spawned itself, its place in\n" +
+			"their tree: what is above it, and what is below it, each with its state.",
+		Args: console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
@@ -140,7 +146,7 @@ func showCommand(a *app) *cobra.Command {
 				return a.PrintJSON(it)
 			}
 			a.printItem(it)
-			return nil
+			return a.printTree(ctx, c, it)
 		},
 	}
 }
@@ -168,6 +174,7 @@ func (a *app) printItem(it streamwright.WorkItem) {
 	field("attempt", fmt.Sprintf("%d of %d", it.Attempt, it.MaxAttempts))
 	field("timeout", console.Span(time.Duration(it.TimeoutMS)*time.Millisecond))
 	text("worker", it.Worker)
+	a.printFlow(it, now)
 	if it.Error != nil {
 		retry := "not retryable"
 		if it.Error.Retryable {

@@ -27,6 +27,7 @@ type submitFlags struct {
 	priority string
 	at       string
 	labels   []string
+	flow     flowFlags
 	wait     bool
 	lines    string
 }
@@ -61,7 +62,7 @@ func (f *submitFlags) define(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.item.ID, "id", "", "a ULID of your own, so that repeating the command makes no second item")
 	fs.StringVar(&f.priority, "priority", "", "0 to 9, higher first, or low, medium, high (default 5)")
-	fs.StringVar(&f.item.DedupKey, "dedup-key", "", "merge into an unfinished item of the type with this `key`")
+	fs.StringVar(&f.item.DedupKey, "dedup-key", "", "what an unfinished item of the type with the same `key` means is said by --dedup-policy")
 	fs.StringVar(&f.item.IdempotencyKey, "idempotency-key", "", "the same `key` within 24 hours gives the same item")
 	fs.DurationVar(&f.item.Delay, "delay", 0, "available so much later, such as 90s")
 	fs.StringVar(&f.at, "at", "", "available from this `time` on (RFC 3339)")
@@ -72,6 +73,7 @@ func (f *submitFlags) define(cmd *cobra.Command) {
 	fs.StringVar(&f.item.Trigger, "trigger", "", "why")
 	fs.StringVar(&f.item.Tenant, "tenant", "", "for whom")
 	fs.StringArrayVar(&f.labels, "label", nil, "`k=v` (repeatable)")
+	f.flow.define(fs)
 	fs.BoolVar(&f.wait, "wait", false, "wait for the outcome; exit 1 unless it is completed")
 	fs.StringVar(&f.lines, "lines", "", "submit one item per JSON line of `FILE`")
 }
@@ -96,8 +98,10 @@ func (f *submitFlags) parse() error {
 		return console.Usagef("--at and --delay both say when: give one of them")
 	}
 	labels, err := parseLabels(f.labels)
-	f.item.Labels = labels
-	return err
+	if f.item.Labels = labels; err != nil {
+		return err
+	}
+	return f.flow.into(&f.item)
 }
 
 func parseTime(flag, s string) (time.Time, error) {

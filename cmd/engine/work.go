@@ -30,7 +30,11 @@ func workCommand(a *app) *cobra.Command {
 			"what runs finish. A second interrupt ends it at once.\n\n" +
 			"The command gets the params on standard input, and WORK_ID, WORK_TYPE and WORK_ATTEMPT in its\n" +
 			"environment. Standard output is the result: its last line if that is JSON, else the text. Standard\n" +
-			"error is the item's log. Exit 0: done; 75: retry later; 65: not retryable; any other: failed, retried.",
+			"error is the item's log. Exit 0: done; 75: retry later; 65: not retryable; any other: failed, retried.\n\n" +
+			"On descriptor 3 the command may write lines of JSON: {\"progress\":40,\"message\":\"…\"}, {\"checkpoint\":{…}} (the next\n" +
+			"attempt has it in WORK_CHECKPOINT), and, for what exit 0 is to mean, {\"snooze\":\"30s\"}, {\"retry_after\":\"10s\"} or\n" +
+			"{\"spawn\":{\"children\":[…],\"continuation\":\"name\"}}: when the children have ended it runs again with WORK_CONTINUATION\n" +
+			"and, in the file WORK_CHILDREN, how they ended.",
 		Example: "  engine work checksum -- sha256sum\n  engine work resize --concurrency 4 --capability gpu -- ./resize --quality 80",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash != 1 || len(args) < 2 {
@@ -96,21 +100,30 @@ type ranItem struct {
 	DurationMS int64           `json:"duration_ms"`
 	Result     json.RawMessage `json:"result,omitempty"`
 	Error      string          `json:"error,omitempty"`
+	Spawned    int             `json:"spawned,omitempty"` // children
+	SnoozedMS  int64           `json:"snoozed_ms,omitempty"`
 }
 
 func (p *runPrinter) middleware(next workers.Handler) workers.Handler {
 	return func(ctx context.Context, item *workers.RawItem) (any, error) {
 		start := time.Now()
-		result, err := next(ctx, item)
+		returned, err := next(ctx, item)
+		result := returned
 		end := time.Now()
 		out := ranItem{At: end, ID: item.ID.String(), Type: string(item.Type), Attempt: int(item.Attempt), DurationMS: end.Sub(start).Milliseconds()}
+		switch end := result.(type) {
+		case workers.Spawn:
+			out.Spawned, result = len(end.Children), nil
+		case workers.Snoozed:
+			out.SnoozedMS, result = wire.Millis(end.Delay), nil
+		}
 		if err != nil {
 			out.Error = err.Error()
 		} else if result != nil {
 			out.Result, _ = json.Marshal(result) // what can't be written fails the run, and is told there
 		}
 		p.print(out)
-		return result, err
+		return returned, err
 	}
 }
 
@@ -122,7 +135,12 @@ func (p *runPrinter) print(r ranItem) {
 		return
 	}
 	state, detail := p.style.State(events.StateCompleted), string(r.Result)
-	if r.Error != "" {
+	switch {
+	case r.Spawned > 0:
+		state, detail = events.StateWaiting.String()+"  ", fmt.Sprintf("for %d children", r.Spawned)
+	case r.SnoozedMS > 0:
+		state, detail = "snoozed  ", "for "+console.Span(time.Duration(r.SnoozedMS)*time.Millisecond)
+	case r.Error != "":
 		state, detail = p.style.State(events.StateFailed)+"   ", r.Error
 	}
 	line := fmt.Sprintf("%s  %s  #%d  %s  %6s  %s", p.style.Faint(r.At.Local().Format("15:04:05.000")), r.ID, r.Attempt,

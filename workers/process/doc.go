@@ -4,6 +4,11 @@
 //
 //	WORK_ID, WORK_TYPE, WORK_ATTEMPT   the item
 //	WORK_CHECKPOINT                    always set; empty without a checkpoint
+//	WORK_REPORT_FD                     3, the descriptor for reports; see below
+//	WORK_CONTINUATION                  set when the item's children have ended:
+//	                                   the continuation's name, which may be empty
+//	WORK_CHILDREN                      set with it: a file with how they ended, a
+//	                                   JSON array, removed when the run has ended
 //
 //	exit 0    done; the result is stdout's last line if that is JSON, else all
 //	          of stdout as a JSON string; nothing on stdout: no result
@@ -12,6 +17,22 @@
 //	exit n    failed with code exit_n, retried
 //	killed by a signal from outside: failed with code killed, retried
 //	could not be started: failed with code exec_failed, retried
+//
+// On the descriptor 3 the child may write lines of JSON while it runs:
+//
+//	{"progress":40,"message":"page 12 of 30"}
+//	{"checkpoint":{"page":12}}             for WORK_CHECKPOINT of the next attempt
+//	{"snooze":"30s","reason":"…"}          put off, with no attempt used
+//	{"retry_after":"10s"}                  failed with code tempfail, retried then
+//	{"spawn":{"children":[{"type":"page","params":{}}],"continuation":"bind","child_policy":"continue"}}
+//
+// The first two take effect at once; a checkpoint is not acknowledged. The
+// other three say what an exit with 0 means, in place of the result; the last
+// of them counts. An exit with 75 heeds a retry_after, and with any other code
+// they count for nothing. A child is as spawned by [workers.Spawn], with the
+// fields of a submission; "continuation" is a name, or true. A line that is none
+// of these is logged as an error; if it has asked for an end, an exit with 0
+// fails the item for good, with code bad_report. Windows has no such descriptor.
 //
 // The child leads a process group of its own. When the item's context ends
 // (cancel, timeout, lost lease, shutdown) the group gets SIGTERM and, after a
@@ -23,5 +44,6 @@
 //
 // Bounds: a result of 256 KiB (more fails the item for good,
 // with code bad_result), log lines of
-// 8 KiB (longer ones are split), [MaxLogLines] of them in a run.
+// 8 KiB (longer ones are split), [MaxLogLines] of them in a run; report lines
+// of [MaxReportLine] (longer ones are not read).
 package process

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,18 +92,40 @@ func (c *config) handle(ctx context.Context, item *workers.RawItem) (any, error)
 	log := &lineLogger{log: func(line string) { item.Log(workers.LevelInfo, line) }}
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
 	cmd.Dir = c.dir
-	cmd.Env = append(append(os.Environ(), c.env...), environment(item)...)
+	cmd.Env = append(append(inherited(), c.env...), environment(item)...)
 	cmd.Stdin = bytes.NewReader(item.Raw) // a child that does not read it is no error
 	cmd.Stdout, cmd.Stderr = out, log
 	cmd.WaitDelay = c.pipeDelay
 	isolate(cmd)
+	if item.Continuation != nil {
+		path, err := childrenFile(item.Continuation)
+		if err != nil {
+			return nil, workers.WithCode(err, FailExec)
+		}
+		defer os.Remove(path)
+		cmd.Env = append(cmd.Env, "WORK_CONTINUATION="+item.Continuation.Name, "WORK_CHILDREN="+path)
+	}
+	pipe, err := openReport(ctx, cmd, item)
+	if err != nil {
+		return nil, workers.WithCode(err, FailExec)
+	}
 
-	err := c.run(ctx, cmd)
+	err = c.run(ctx, cmd, pipe.started)
+	pipe.finish(c.pipeDelay)
 	log.flush()
 	if cmd.Process == nil {
 		return nil, workers.WithCode(fmt.Errorf("start %s: %w", c.argv[0], err), FailExec)
 	}
-	return verdict(ctx, cmd.ProcessState, err, out, log.last)
+	return verdict(ctx, cmd.ProcessState, err, out, log.last, pipe.r)
+}
+
+// inherited is the worker's own environment, without what it has if it is
+// itself the child of a work item.
+func inherited() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return name == "WORK_REPORT_FD" || name == "WORK_CONTINUATION" || name == "WORK_CHILDREN"
+	})
 }
 
 func environment(item *workers.RawItem) []string {
@@ -110,13 +133,13 @@ func environment(item *workers.RawItem) []string {
 		"WORK_ID=" + item.ID.String(),
 		"WORK_TYPE=" + string(item.Type),
 		"WORK_ATTEMPT=" + strconv.Itoa(int(item.Attempt)),
-		"WORK_CHECKPOINT=",
+		"WORK_CHECKPOINT=" + string(item.Checkpoint),
 	}
 }
 
 // run starts cmd, ends its group with ctx, and returns once it is reaped and
-// its pipes are closed.
-func (c *config) run(ctx context.Context, cmd *exec.Cmd) error {
+// its pipes are closed. It calls started once the child runs.
+func (c *config) run(ctx context.Context, cmd *exec.Cmd, started func()) error {
 	// On Linux the child's parent-death signal is bound to the thread that
 	// started it; waiting for the child takes a thread anyway.
 	runtime.LockOSThread()
@@ -124,6 +147,7 @@ func (c *config) run(ctx context.Context, cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	started()
 	exited, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -164,11 +188,14 @@ func (c *config) terminate(ctx context.Context, cmd *exec.Cmd, exited <-chan str
 
 // verdict says what an ended child means. waitErr is what Wait returned; only
 // the process's state counts, since a pipe that had to be closed is no failure.
-func verdict(ctx context.Context, state *os.ProcessState, waitErr error, out *capture, lastLine string) (any, error) {
+func verdict(ctx context.Context, state *os.ProcessState, waitErr error, out *capture, lastLine string, said *reporter) (any, error) {
 	if state == nil {
 		return nil, fmt.Errorf("wait for the child: %w", waitErr)
 	}
 	if state.Success() {
+		if result, err, asked := said.outcome(false, nil); asked {
+			return result, err
+		}
 		result, err := out.result()
 		if err != nil {
 			return nil, workers.Permanent(workers.WithCode(err, workers.FailBadResult))
@@ -181,6 +208,9 @@ func verdict(ctx context.Context, state *os.ProcessState, waitErr error, out *ca
 	}
 	switch code := state.ExitCode(); code {
 	case ExitRetryLater:
+		if _, err, asked := said.outcome(true, err); asked {
+			return nil, err
+		}
 		return nil, workers.WithCode(err, FailRetryLater)
 	case ExitDataError:
 		return nil, workers.Permanent(workers.WithCode(err, FailDataError))

@@ -1,8 +1,12 @@
 package workertest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +25,17 @@ type Result struct {
 	Retryable  bool            // of a failure
 	RetryAfter time.Duration   // of a failure; 0: the type's backoff
 	Logs       []Record        // what was logged, in order
+
+	Spawn       *workers.Spawn    // of a run that ended in children
+	Snooze      *workers.Snoozed  // of a run that put its item off
+	Progress    []Progress        // what was said, in order; a worker tells one a second
+	Checkpoints []json.RawMessage // what was saved, in order
+}
+
+// Progress is what a handler has said of how far it has come.
+type Progress struct {
+	Percent int
+	Message string
 }
 
 // Record is one record of the item's log.
@@ -45,6 +60,8 @@ type config struct {
 	ctx     context.Context
 	timeout time.Duration
 	item    workers.RawItem
+	saveErr error
+	errs    []error // of the options
 }
 
 // Option changes the item or its run.
@@ -69,6 +86,38 @@ func ID(id events.ID) Option { return func(c *config) { c.item.ID = id } }
 // Labels are the item's labels.
 func Labels(l map[string]string) Option { return func(c *config) { c.item.Labels = l } }
 
+// Checkpoint is what an earlier attempt has saved, as JSON; a json.RawMessage is
+// taken as it is.
+func Checkpoint(v any) Option {
+	return func(c *config) {
+		doc, err := json.Marshal(v)
+		c.errs = append(c.errs, err)
+		c.item.Checkpoint = doc
+	}
+}
+
+// Continuation makes the run that of a continuation: the children have ended.
+func Continuation(name string, children ...workers.ChildOutcome) Option {
+	return func(c *config) { c.item.Continuation = &workers.Continuation{Name: name, Children: children} }
+}
+
+// Child is a child that has completed with a result.
+func Child(typ events.Type, result any) workers.ChildOutcome {
+	doc, err := json.Marshal(result)
+	if err != nil {
+		panic(fmt.Sprintf("workertest: encode the result of a child: %v", err))
+	}
+	return workers.ChildOutcome{Outcome: events.Outcome{ID: events.ID(ulid.Make()), Type: typ, State: events.StateCompleted, Result: doc}}
+}
+
+// DeadChild is a child that is dead.
+func DeadChild(typ events.Type, code, message string) workers.ChildOutcome {
+	return workers.ChildOutcome{Outcome: events.Outcome{ID: events.ID(ulid.Make()), Type: typ, State: events.StateDead, Code: code, Error: message, Reason: "exhausted"}}
+}
+
+// CheckpointFails makes every checkpoint fail with err, as when a lease is lost.
+func CheckpointFails(err error) Option { return func(c *config) { c.saveErr = err } }
+
 // Run runs a typed handler, as given to workers.Handle, on params (encoded as
 // JSON; a json.RawMessage is taken as it is).
 func Run[T any](t testing.TB, h func(context.Context, *workers.Item[T]) (any, error), params any, opts ...Option) Result {
@@ -88,6 +137,9 @@ func RunRaw(t testing.TB, h workers.Handler, params any, opts ...Option) Result 
 	for _, o := range opts {
 		o(&c)
 	}
+	if err := errors.Join(c.errs...); err != nil {
+		t.Fatalf("encode the checkpoint: %v", err)
+	}
 	if c.timeout > 0 {
 		c.item.Deadline = time.Now().Add(c.timeout)
 		ctx, cancel := context.WithDeadlineCause(c.ctx, c.item.Deadline, workers.ErrTimeout)
@@ -96,24 +148,50 @@ func RunRaw(t testing.TB, h workers.Handler, params any, opts ...Option) Result 
 	}
 	var log sink
 	c.item.Sink = log.add
+	c.item.OnProgress = log.progressed
+	c.item.OnCheckpoint = func(ctx context.Context, doc json.RawMessage) error {
+		if err := cmp.Or(c.saveErr, context.Cause(ctx)); err != nil {
+			return err
+		}
+		log.saved(doc)
+		return nil
+	}
 	out := workers.Invoke(c.ctx, h, &c.item)
-	return Result{out.Result, out.Err, out.Code, out.Retryable, out.RetryAfter, log.all()}
+	r := log.all()
+	r.Result, r.Err, r.Code, r.Retryable, r.RetryAfter = out.Result, out.Err, out.Code, out.Retryable, out.RetryAfter
+	r.Spawn, r.Snooze = out.Spawn, out.Snooze
+	return r
 }
 
-// sink keeps log records; handlers may log from several goroutines.
+// sink keeps what a run tells; handlers may do so from several goroutines.
 type sink struct {
-	mu      sync.Mutex
-	records []Record
+	mu  sync.Mutex
+	got Result
 }
 
 func (s *sink) add(at time.Time, level, message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.records = append(s.records, Record{at, level, message})
+	s.got.Logs = append(s.got.Logs, Record{at, level, message})
 }
 
-func (s *sink) all() []Record {
+func (s *sink) progressed(percent int, message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Record(nil), s.records...)
+	s.got.Progress = append(s.got.Progress, Progress{percent, message})
+}
+
+func (s *sink) saved(doc json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got.Checkpoints = append(s.got.Checkpoints, doc)
+}
+
+// all is what was told so far.
+func (s *sink) all() Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.got
+	r.Logs, r.Progress, r.Checkpoints = slices.Clone(r.Logs), slices.Clone(r.Progress), slices.Clone(r.Checkpoints)
+	return r
 }

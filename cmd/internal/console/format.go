@@ -142,7 +142,7 @@ func (s Style) kind(k events.Kind, text string) string {
 		return s.paint(red, text)
 	case events.KindClaimed, events.KindRunning:
 		return s.paint(cyan, text)
-	case events.KindCancelled, events.KindReleased, events.KindOwned:
+	case events.KindCancelled, events.KindReleased, events.KindOwned, events.KindSnoozed:
 		return s.paint(yellow, text)
 	}
 	return text

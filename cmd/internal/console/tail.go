@@ -110,7 +110,35 @@ func typeOrNone(t string) string {
 // summaryFields are the payload's fields worth showing in one line, in order.
 var summaryFields = []string{
 	"name", "tick", "skipped", "error", "code", "message", "reason", "into", "of", "priority", "duration_ms", "available_at", "dedup_key",
+	"percent", "children", "existing", "continues", "continuation", "child_policy", "after", "after_policy", "for", "ended", "left", "behind", "by",
+	"dedup_policy", "dedup_window_ms", "parent", "expires_at",
 	"was_running", "epoch", "owner", "source", "size",
+}
+
+// list shows the ids of an event: a few, and how many more there are.
+func list(v []any) string {
+	const most = 2
+	var texts []string
+	for _, e := range v[:min(len(v), most)] {
+		s, ok := e.(string)
+		if !ok {
+			return strconv.Itoa(len(v))
+		}
+		texts = append(texts, Clip(s, 40))
+	}
+	if more := len(v) - most; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return "[" + strings.Join(texts, " ") + "]"
+}
+
+// document shows a document on one line, cut.
+func document(v any) string {
+	doc, err := json.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	return Clip(string(doc), 80)
 }
 
 // Summary shows the telling part of an event's payload.
@@ -133,7 +161,12 @@ func Summary(ev streamwright.Event) string {
 			parts = append(parts, name+"="+strconv.FormatFloat(v, 'f', -1, 64))
 		case bool:
 			parts = append(parts, fmt.Sprint(name, "=", v))
+		case []any:
+			parts = append(parts, name+"="+list(v))
 		}
+	}
+	if doc, ok := data["checkpoint"]; ok {
+		parts = append(parts, "checkpoint="+document(doc))
 	}
 	return strings.Join(parts, " ")
 }

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// flowFlags are those flags of submit that say what an item has to do with
+// others, and when it is no longer wanted.
+type flowFlags struct {
+	after       []string
+	afterPolicy string
+	dedupPolicy string
+	dedupWindow string
+	expiresAt   string
+}
+
+func (f *flowFlags) define(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&f.after, "after", nil, "run after the item with this `id` has ended (repeatable)")
+	fs.StringVar(&f.afterPolicy, "after-policy", "", "if one of those ends dead or cancelled: cancel (the default), dead, or run all the same")
+	fs.StringVar(&f.dedupPolicy, "dedup-policy", "", "if the dedup key is taken: merge (the default), distinct, supersede or defer")
+	fs.StringVar(&f.dedupWindow, "dedup-window", "", "how long the dedup key stays taken after completion, such as 1h (default: the type's)")
+	fs.StringVar(&f.expiresAt, "expires-at", "", "cancel it if it has not started by this `time` (RFC 3339)")
+}
+
+// into checks the flags and puts them into the item.
+func (f *flowFlags) into(item *streamwright.Item) error {
+	item.After = f.after
+	for _, id := range f.after {
+		if _, err := events.ParseID(id); err != nil {
+			return console.Usagef("--after: %v", err)
+		}
+	}
+	item.AfterPolicy, item.DedupPolicy = events.AfterPolicy(f.afterPolicy), events.DedupPolicy(f.dedupPolicy)
+	switch item.AfterPolicy {
+	case "", events.AfterCancel, events.AfterDead, events.AfterRun:
+	default:
+		return console.Usagef("--after-policy %q: use cancel, dead or run", f.afterPolicy)
+	}
+	switch item.DedupPolicy {
+	case "", events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer:
+	default:
+		return console.Usagef("--dedup-policy %q: use merge, distinct, supersede or defer", f.dedupPolicy)
+	}
+	if f.dedupWindow != "" {
+		d, err := time.ParseDuration(f.dedupWindow)
+		if err != nil || d < 0 {
+			return console.Usagef("--dedup-window %q is no duration: write it as 90s, 5m or 1h30m", f.dedupWindow)
+		}
+		item.DedupWindow = &d
+	}
+	if f.expiresAt != "" {
+		t, err := parseTime("--expires-at", f.expiresAt)
+		if err != nil {
+			return err
+		}
+		item.ExpiresAt = t
+	}
+	return nil
+}
+
+// overlayTerms is overlay for what a line says of other items.
+func overlayTerms(item *streamwright.Item, t wire.Terms) {
+	if len(t.After) > 0 {
+		item.After = t.After
+	}
+	set(&item.AfterPolicy, t.AfterPolicy)
+	set(&item.DedupPolicy, t.DedupPolicy)
+	set(&item.ExpiresAt, t.ExpiresAt)
+	if t.DedupWindowMS != nil {
+		d := time.Duration(*t.DedupWindowMS) * time.Millisecond
+		item.DedupWindow = &d
+	}
+}
+
+// waitNote is what a waiting item waits for, in a list.
+func waitNote(it streamwright.WorkItem) string {
+	switch {
+	case it.WaitsLeft > 0:
+		return fmt.Sprintf("for %d to end (%s)", it.WaitsLeft, console.Clip(it.Reason, 30))
+	case it.Children != nil:
+		return fmt.Sprintf("for %d of %d children", it.Children.Live, it.Children.Total)
+	}
+	return console.Clip(it.Reason, 60)
+}
+
+func progressText(p *streamwright.Progress, n int) string {
+	text := fmt.Sprintf("%d %%", p.Percent)
+	if p.Message != "" {
+		text += "  " + console.Clip(p.Message, n)
+	}
+	return text
+}
+
+// printFlow prints the fields of an item's flow, those that are set.
+func (a *app) printFlow(it streamwright.WorkItem, now time.Time) {
+	style := console.StyleFor(a.Out)
+	field := func(name, value string) {
+		if value != "" {
+			a.Printf("%s%s\n", style.Faint(fmt.Sprintf("%-16s", name)), value)
+		}
+	}
+	if p := it.Progress; p != nil {
+		field("progress", fmt.Sprintf("%s  (%s)", progressText(p, 200), console.Ago(p.At, now)))
+	}
+	if it.HasCheckpoint {
+		field("checkpoint", "saved: the next attempt gets it")
+	}
+	if it.Continues {
+		field("continuation", strings.TrimSpace(console.Clean(it.Continuation)+" "+continues(it)))
+	}
+	for _, id := range it.Waits {
+		field("waits for", id)
+	}
+	if more := it.WaitsLeft - len(it.Waits); more > 0 {
+		field("waits for", fmt.Sprintf("and %d more", more))
+	}
+	if it.Awaited > 0 {
+		field("awaited by", fmt.Sprintf("%d items", it.Awaited))
+	}
+	field("because of", it.By)
+	if !it.ExpiresAt.IsZero() {
+		field("expires", fmt.Sprintf("%s  (%s)", it.ExpiresAt.Format(time.RFC3339Nano), console.Ago(it.ExpiresAt, now)))
+	}
+	if it.DedupWindowMS > 0 {
+		field("dedup window", console.Span(time.Duration(it.DedupWindowMS)*time.Millisecond))
+	}
+	if it.LeasesLost > 0 {
+		field("leases lost", fmt.Sprint(it.LeasesLost))
+	}
+	field("group", console.Clean(it.Group))
+}
+
+func continues(it streamwright.WorkItem) string {
+	if it.State == events.StateWaiting {
+		return "(when the children have ended)"
+	}
+	return "(the children have ended)"
+}
+
+// printTree draws what is above and below an item.
+func (a *app) printTree(ctx context.Context, c *streamwright.Client, it streamwright.WorkItem) error {
+	if it.Parent == "" && it.Children == nil {
+		return nil
+	}
+	tree, err := c.Tree(ctx, it.ID)
+	if err != nil {
+		return err
+	}
+	style := console.StyleFor(a.Out)
+	a.Printf("\n%s\n", style.Faint("tree"))
+	depth := 0
+	for i := range tree.Path {
+		a.Printf("%s%s\n", lead(depth), nodeLine(&tree.Path[i], style))
+		depth++
+	}
+	a.Printf("%s%s%s\n", lead(depth), nodeLine(&tree.Root, style), style.Faint("  ← this"))
+	indent := ""
+	if depth > 0 {
+		indent = strings.Repeat("   ", depth)
+	}
+	a.drawBelow(&tree.Root, indent, style)
+	return nil
+}
+
+// lead stands before an item of the path.
+func lead(depth int) string {
+	if depth == 0 {
+		return ""
+	}
+	return strings.Repeat("   ", depth-1) + "└─ "
+}
+
+// drawBelow draws a node's children.
+func (a *app) drawBelow(n *streamwright.TreeNode, indent string, style console.Style) {
+	for i := range n.Children {
+		branch, deeper := "├─ ", "│  "
+		if i == len(n.Children)-1 && !n.Truncated {
+			branch, deeper = "└─ ", "   "
+		}
+		a.Printf("%s%s%s\n", indent, branch, nodeLine(&n.Children[i], style))
+		a.drawBelow(&n.Children[i], indent+deeper, style)
+	}
+	if n.Truncated {
+		a.Printf("%s└─ %s\n", indent, style.Faint("… and more, not shown: show one of these"))
+	}
+}
+
+// nodeLine is an item of a tree on one line.
+func nodeLine(n *streamwright.TreeNode, style console.Style) string {
+	parts := []string{n.ID, n.Type, style.State(n.State)}
+	if n.Progress != nil && n.State == events.StateRunning {
+		parts = append(parts, progressText(n.Progress, 60))
+	}
+	if n.Attempt > 1 {
+		parts = append(parts, fmt.Sprintf("#%d", n.Attempt))
+	}
+	if n.Reason != "" && (n.State == events.StateDead || n.State == events.StateCancelled || n.State == events.StateWaiting) {
+		parts = append(parts, console.Clip(n.Reason, 60))
+	}
+	if n.Code != "" && n.State == events.StateDead {
+		parts = append(parts, "("+console.Clip(n.Code, 40)+")")
+	}
+	return strings.Join(parts, "  ")
+}

@@ -1,0 +1,178 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func TestTermsGoThroughHeaders(t *testing.T) {
+	zero, hour := int64(0), int64(3_600_000)
+	for _, terms := range []wire.Terms{
+		{},
+		{After: []string{anID, anID}, AfterPolicy: events.AfterRun},
+		{DedupPolicy: events.DedupSupersede, DedupWindowMS: &hour},
+		{DedupWindowMS: &zero}, // none, whatever the type says
+		{ExpiresAt: time.Date(2030, 1, 31, 8, 0, 0, 123e6, time.UTC)},
+	} {
+		in := wire.Submit{Type: "email", Params: json.RawMessage("1"), Terms: terms}
+		header, err := in.Headers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := wire.ParseSubmission("work.submit.email", header, []byte("1"), wire.Default)
+		if err != nil || !reflect.DeepEqual(got, in) {
+			t.Errorf("got %+v, %v\nwant %+v", got, err, in)
+		}
+	}
+	got, err := wire.ParseSubmission("work.submit.email", map[string][]string{"Work-After": {"a, b", "c"}}, nil, wire.Default)
+	if err != nil || !slices.Equal(got.After, []string{"a", "b", "c"}) {
+		t.Errorf("got %v, %v", got.After, err)
+	}
+	for name, code := range map[string]events.Code{"Work-Dedup-Window": events.CodeBadTime, "Work-Expires-At": events.CodeBadTime} {
+		_, err := wire.ParseSubmission("work.submit.email", map[string][]string{name: {"soon"}}, nil, wire.Default)
+		if events.CodeOf(err) != code || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTermsBounds(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	most := int64(math.MaxInt64)
+	ms := func(d time.Duration) *int64 { n := d.Milliseconds(); return &n }
+	for name, c := range map[string]struct {
+		terms wire.Terms
+		code  events.Code
+	}{
+		"id":               {wire.Terms{After: []string{"x"}}, events.CodeBadID},
+		"too many":         {wire.Terms{After: slices.Repeat([]string{anID}, events.MaxAfter+1)}, events.CodeTooLarge},
+		"after policy":     {wire.Terms{After: []string{anID}, AfterPolicy: "maybe"}, events.CodeBadRequest},
+		"policy alone":     {wire.Terms{AfterPolicy: events.AfterRun}, events.CodeBadRequest},
+		"dedup policy":     {wire.Terms{DedupPolicy: "twice"}, events.CodeBadRequest},
+		"window":           {wire.Terms{DedupWindowMS: ms(events.MaxDedupWindow + time.Millisecond)}, events.CodeBadTime},
+		"negative window":  {wire.Terms{DedupWindowMS: ms(-time.Millisecond)}, events.CodeBadTime},
+		"overflowing":      {wire.Terms{DedupWindowMS: &most}, events.CodeBadTime},
+		"expires too late": {wire.Terms{ExpiresAt: now.AddDate(11, 0, 0)}, events.CodeBadTime},
+		"fine":             {wire.Terms{After: []string{anID}, AfterPolicy: events.AfterDead, DedupPolicy: events.DedupDefer, DedupWindowMS: ms(0), ExpiresAt: now.Add(time.Hour)}, ""},
+	} {
+		_, err := wire.Submit{Type: "email", Terms: c.terms}.Command(freshID(now), 1000)
+		if got := events.CodeOf(err); err != nil && got != c.code || err == nil && c.code != "" {
+			t.Errorf("%s: got %v, want %q", name, err, c.code)
+		}
+	}
+}
+
+func flowReport(event string) wire.Report {
+	return wire.Report{ID: anID, Token: "1z", Worker: "w1", Event: event}
+}
+
+func TestFlowReportsBecomeCommands(t *testing.T) {
+	snooze := flowReport(wire.ReportSnooze)
+	snooze.DelayMS, snooze.Reason = 1500, "later"
+	cmd, err := snooze.Command(0, 0)
+	if c, ok := cmd.(events.Snooze); err != nil || !ok || c.Delay != 1500*time.Millisecond || c.Reason != "later" || c.Worker != "w1" {
+		t.Errorf("snooze: %+v, %v", cmd, err)
+	}
+	progress := flowReport(wire.ReportProgress)
+	progress.Percent, progress.Message = 40, strings.Repeat("é", events.MaxProgressText)
+	cmd, err = progress.Command(0, 0)
+	if c, ok := cmd.(events.ReportProgress); err != nil || !ok || c.Percent != 40 || len(c.Message) != events.MaxProgressText {
+		t.Errorf("progress: %+v, %v", cmd, err)
+	}
+	save := flowReport(wire.ReportCheckpoint)
+	save.Checkpoint = json.RawMessage(`{"page":7}`)
+	cmd, err = save.Command(0, 0)
+	if c, ok := cmd.(events.SaveCheckpoint); err != nil || !ok || string(c.Checkpoint) != `{"page":7}` {
+		t.Errorf("checkpoint: %+v, %v", cmd, err)
+	}
+}
+
+func TestSpawnReport(t *testing.T) {
+	spawn := flowReport(wire.ReportSpawn)
+	err := json.Unmarshal([]byte(`{"children":[{"type":"page","params":1},{"type":"page","after":["`+anID+`"]}],"continuation":{"name":"bind"},"child_policy":"continue"}`), &spawn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := spawn.Command(0, 0); events.CodeOf(err) != events.CodeBadRequest {
+		t.Errorf("a spawn that was not prepared: %v", err)
+	}
+	var made []events.ID
+	if err := spawn.Prepare(func() events.ID { made = append(made, freshID(time.Now())); return made[len(made)-1] }, 1000); err != nil {
+		t.Fatal(err)
+	}
+	cmd, err := spawn.Command(0, 0)
+	c, ok := cmd.(events.Spawn)
+	if err != nil || !ok || len(c.Children) != 2 || !c.Continues || c.Continuation != "bind" || c.Policy != events.ChildContinue {
+		t.Fatalf("%+v, %v", cmd, err)
+	}
+	if c.Children[0].NewID != made[0] || c.Children[1].NewID != made[1] || len(c.Children[1].After) != 1 {
+		t.Errorf("children %+v, ids %v", c.Children, made)
+	}
+}
+
+func TestFlowReportBounds(t *testing.T) {
+	child := wire.Submit{Type: "page"}
+	large := wire.Submit{Type: "page", Params: json.RawMessage(`"` + strings.Repeat("x", wire.MaxSpawnBytes/2) + `"`)}
+	for name, c := range map[string]struct {
+		event string
+		flow  wire.ReportFlow
+		code  events.Code
+		says  string
+	}{
+		"no delay":        {wire.ReportSnooze, wire.ReportFlow{}, events.CodeBadTime, "1 to"},
+		"long delay":      {wire.ReportSnooze, wire.ReportFlow{DelayMS: 1<<63 - 1}, events.CodeBadTime, "delay_ms"},
+		"percent":         {wire.ReportProgress, wire.ReportFlow{Percent: 101}, events.CodeBadRequest, "0 to 100"},
+		"no checkpoint":   {wire.ReportCheckpoint, wire.ReportFlow{}, events.CodeBadRequest, "no checkpoint"},
+		"bad checkpoint":  {wire.ReportCheckpoint, wire.ReportFlow{Checkpoint: json.RawMessage("{x")}, events.CodeBadRequest, "byte 2"},
+		"big checkpoint":  {wire.ReportCheckpoint, wire.ReportFlow{Checkpoint: json.RawMessage(`"` + strings.Repeat("x", events.MaxCheckpoint) + `"`)}, events.CodeTooLarge, "65538 bytes"},
+		"no children":     {wire.ReportSpawn, wire.ReportFlow{}, events.CodeBadRequest, "no children"},
+		"many children":   {wire.ReportSpawn, wire.ReportFlow{Children: slices.Repeat([]wire.Submit{child}, events.MaxChildren+1)}, events.CodeTooLarge, "at most 300"},
+		"large children":  {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{large, large}}, events.CodeTooLarge, "together"},
+		"a bad child":     {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{child, {Type: "A B"}}}, events.CodeBadType, "child 2"},
+		"child policy":    {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{child}, ChildPolicy: "ignore"}, events.CodeBadRequest, "child_policy"},
+		"continuation":    {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{child}, Continuation: &wire.Continue{Name: strings.Repeat("x", 257)}}, events.CodeTooLarge, "continuation"},
+		"unknown report":  {"dance", wire.ReportFlow{}, events.CodeBadRequest, "checkpoint"},
+		"nothing amiss":   {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{child}}, "", ""},
+		"negative amount": {wire.ReportProgress, wire.ReportFlow{Percent: -1}, events.CodeBadRequest, "0 to 100"},
+	} {
+		r := flowReport(c.event)
+		r.ReportFlow = c.flow
+		err := r.Prepare(func() events.ID { return freshID(time.Now()) }, 1<<20)
+		if err == nil {
+			_, err = r.Command(0, 0)
+		}
+		if c.code == "" && err == nil {
+			continue
+		}
+		if events.CodeOf(err) != c.code || !strings.Contains(fmt.Sprint(err), c.says) {
+			t.Errorf("%s: got %v, want %s saying %q", name, err, c.code, c.says)
+		}
+	}
+}
+
+func TestItemShowsItsFlow(t *testing.T) {
+	id := freshID(time.Now())
+	it := &events.Item{ID: id, Type: "t", State: events.StateWaiting, HasCheckpoint: true, LeasesLost: 2, Group: "acme",
+		DedupWindow: time.Minute, Progress: events.Progress{Percent: 30, Message: "on it", At: time.Now()},
+		Relations: &events.Relations{Parent: id, Waits: slices.Repeat([]events.ID{id}, wire.MaxShownWaits+5), Awaited: 3, By: id,
+			Spawns: 2, Children: []events.ID{id, id}, Live: 1, Failed: 1, Continues: true, Continuation: "bind"}}
+	got := wire.FromItem(it, nil, nil, nil)
+	if got.Parent != id.String() || got.WaitsLeft != 105 || len(got.Waits) != 100 || got.Awaited != 3 || got.By != id.String() ||
+		*got.Children != (wire.ChildCounts{Total: 2, Live: 1, Failed: 1, Spawns: 2}) || !got.Continues || got.Continuation != "bind" ||
+		got.Progress.Percent != 30 || !got.HasCheckpoint || got.LeasesLost != 2 || got.DedupWindowMS != 60_000 || got.Group != "acme" {
+		t.Errorf("got %+v", got.ItemFlow)
+	}
+	plain, err := json.Marshal(wire.FromItem(&events.Item{ID: id, Type: "t", State: events.StateQueued}, nil, nil, nil))
+	if err != nil || strings.Contains(string(plain), "waits") || strings.Contains(string(plain), "progress") {
+		t.Errorf("a plain item shows %s, %v", plain, err)
+	}
+}

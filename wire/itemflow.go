@@ -1,0 +1,123 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// MaxShownWaits is how many of the items that one waits for a query shows.
+const MaxShownWaits = 100
+
+// ItemFlow is what an item has to do with others, and how far it has come.
+type ItemFlow struct {
+	Parent string `json:"parent,omitempty"` // the item that spawned it
+	// Waits are the items that it waits for and that have not ended, at most
+	// MaxShownWaits of them; WaitsLeft counts them all.
+	Waits     []string     `json:"waits,omitempty"`
+	WaitsLeft int          `json:"waits_left,omitempty"`
+	Awaited   int          `json:"awaited,omitempty"` // items that wait for this one
+	Children  *ChildCounts `json:"children,omitempty"`
+	Progress  *Progress    `json:"progress,omitempty"`
+	ExpiresAt time.Time    `json:"expires_at,omitzero"`
+	// Continues says that a run for the continuation has come, or comes once
+	// the children have ended; Continuation is its name.
+	Continues     bool   `json:"continues,omitempty"`
+	Continuation  string `json:"continuation,omitempty"`
+	HasCheckpoint bool   `json:"has_checkpoint,omitempty"`
+	DedupWindowMS int64  `json:"dedup_window_ms,omitempty"`
+	Group         string `json:"group,omitempty"`
+	// By is the item because of which it has ended: the one that superseded it,
+	// that it waited for, or that it was a child of.
+	By         string `json:"by,omitempty"`
+	LeasesLost int    `json:"leases_lost,omitempty"`
+}
+
+// ChildCounts counts what an item has spawned the last time.
+type ChildCounts struct {
+	Total  int `json:"total"`
+	Live   int `json:"live"`   // have not ended
+	Failed int `json:"failed"` // have ended dead or cancelled
+	Spawns int `json:"spawns"` // how often it has spawned
+}
+
+// Progress is how far a run says it has come.
+type Progress struct {
+	Percent int       `json:"percent"` // 0 to 100
+	Message string    `json:"message,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+func itemFlow(it *events.Item) ItemFlow {
+	f := ItemFlow{
+		ExpiresAt: it.ExpiresAt, DedupWindowMS: it.DedupWindow.Milliseconds(),
+		Group: it.Group, LeasesLost: it.LeasesLost, HasCheckpoint: it.HasCheckpoint,
+		Progress: fromProgress(it.Progress),
+	}
+	r := it.Relations
+	if r == nil {
+		return f
+	}
+	if !r.Parent.IsZero() {
+		f.Parent = r.Parent.String()
+	}
+	if !r.By.IsZero() {
+		f.By = r.By.String()
+	}
+	f.WaitsLeft, f.Awaited = len(r.Waits), r.Awaited
+	for _, id := range r.Waits[:min(len(r.Waits), MaxShownWaits)] {
+		f.Waits = append(f.Waits, id.String())
+	}
+	if r.Spawns > 0 {
+		f.Children = &ChildCounts{Total: len(r.Children), Live: r.Live, Failed: r.Failed, Spawns: r.Spawns}
+		f.Continues, f.Continuation = r.Continues, r.Continuation
+	}
+	return f
+}
+
+func fromProgress(p events.Progress) *Progress {
+	if p.At.IsZero() {
+		return nil
+	}
+	return &Progress{Percent: p.Percent, Message: p.Message, At: p.At}
+}
+
+// Tree asks for an item with what it has spawned, and with what has spawned it.
+type Tree struct {
+	ID          string   `json:"id"`
+	Depth       int      `json:"depth,omitempty"` // levels below the item; default 10, at most 100
+	Limit       int      `json:"limit,omitempty"` // items below it; default 200, at most 10,000
+	MinPosition Position `json:"min_position,omitempty"`
+}
+
+// TreeReply is an item's place among those that were spawned.
+type TreeReply struct {
+	// Path are the items above: the item that spawned it is the last.
+	Path []TreeNode `json:"path,omitempty"`
+	Root TreeNode   `json:"root"` // the item
+	// Nodes counts the items below the root that are shown.
+	Nodes int `json:"nodes"`
+}
+
+// TreeNode is an item in a tree.
+type TreeNode struct {
+	ID       string           `json:"id"`
+	Type     string           `json:"type"`
+	State    events.ItemState `json:"state"`
+	Attempt  int              `json:"attempt,omitempty"`
+	Progress *Progress        `json:"progress,omitempty"`
+	Reason   string           `json:"reason,omitempty"`
+	Code     string           `json:"code,omitempty"` // of its last failure
+	Children []TreeNode       `json:"children,omitempty"`
+	// Truncated says that it has further children, which are not shown for
+	// want of depth or because of the limit.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// NodeOf is an item as a tree shows it, without its children.
+func NodeOf(it *events.Item) TreeNode {
+	return TreeNode{
+		ID: it.ID.String(), Type: string(it.Type), State: it.State, Attempt: int(it.Attempt),
+		Progress: fromProgress(it.Progress), Reason: it.Reason, Code: it.Code,
+	}
+}

@@ -1,0 +1,124 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Terms is what a submission may say of other items and of its own end.
+type Terms struct {
+	// After are the items that must have ended first, at most
+	// events.MaxAfter; AfterPolicy says what a bad end of one does.
+	After       []string           `json:"after,omitempty"`
+	AfterPolicy events.AfterPolicy `json:"after_policy,omitempty"`
+	// DedupPolicy says what becomes of it if its dedup key is taken, and
+	// DedupWindowMS how long the key stays taken once it has completed. Left
+	// out, they are the type's.
+	DedupPolicy   events.DedupPolicy `json:"dedup_policy,omitempty"`
+	DedupWindowMS *int64             `json:"dedup_window_ms,omitempty"`
+	// ExpiresAt is when it is cancelled if it has not started.
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+}
+
+// into checks the terms and puts them into the command. A zero now leaves the
+// distance of ExpiresAt unchecked.
+func (t *Terms) into(c *events.Submit, now time.Time) error {
+	if err := t.check(now); err != nil {
+		return err
+	}
+	for _, text := range t.After {
+		id, err := parseID(text)
+		if err != nil {
+			return events.Refuse(events.CodeBadID, "after: %v", err)
+		}
+		c.After = append(c.After, id)
+	}
+	if t.DedupWindowMS != nil {
+		d := time.Duration(*t.DedupWindowMS) * time.Millisecond
+		c.DedupWindow = &d
+	}
+	c.AfterPolicy, c.DedupPolicy, c.ExpiresAt = t.AfterPolicy, t.DedupPolicy, t.ExpiresAt
+	return nil
+}
+
+func (t *Terms) check(now time.Time) error {
+	if len(t.After) > events.MaxAfter {
+		return events.Refuse(events.CodeTooLarge, "the item comes after %d others: at most %d are allowed; let a few items wait for them, and this one for those", len(t.After), events.MaxAfter)
+	}
+	if err := checkAfterPolicy(t.AfterPolicy); err != nil {
+		return err
+	}
+	if err := checkDedupPolicy(t.DedupPolicy); err != nil {
+		return err
+	}
+	if t.AfterPolicy != "" && len(t.After) == 0 {
+		return events.Refuse(events.CodeBadRequest, "after_policy is %q, but the item comes after nothing: give the ids in after, or leave the policy out", t.AfterPolicy)
+	}
+	most := time.Duration(events.MaxDedupWindow)
+	if w := t.DedupWindowMS; w != nil && (*w < 0 || *w > most.Milliseconds()) {
+		return events.Refuse(events.CodeBadTime, "the dedup window is %d ms: it must be 0 to %v, or left out", *w, most)
+	}
+	if at := t.ExpiresAt; !now.IsZero() && at.After(now.Add(events.MaxDelay)) || at.Year() > 9999 {
+		return events.Refuse(events.CodeBadTime, "expires_at is beyond ten years: choose an earlier time, or leave it out")
+	}
+	return nil
+}
+
+func checkAfterPolicy(p events.AfterPolicy) error {
+	switch p {
+	case "", events.AfterCancel, events.AfterDead, events.AfterRun:
+		return nil
+	}
+	return events.Refuse(events.CodeBadRequest, "%q is no after_policy: use %s, %s or %s", clip(string(p)), events.AfterCancel, events.AfterDead, events.AfterRun)
+}
+
+func checkDedupPolicy(p events.DedupPolicy) error {
+	switch p {
+	case "", events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer:
+		return nil
+	}
+	return events.Refuse(events.CodeBadRequest, "%q is no dedup_policy: use %s, %s, %s or %s", clip(string(p)), events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer)
+}
+
+// checkChildPolicy checks what a dead or cancelled child is to do.
+func checkChildPolicy(p events.ChildPolicy) error {
+	switch p {
+	case "", events.ChildFail, events.ChildContinue:
+		return nil
+	}
+	return events.Refuse(events.CodeBadRequest, "%q is no child_policy: use %s or %s", clip(string(p)), events.ChildFail, events.ChildContinue)
+}
+
+// readValue takes the value of one header.
+func (t *Terms) readValue(name, v string) (err error) {
+	switch name {
+	case HeaderAfterPolicy:
+		t.AfterPolicy = events.AfterPolicy(v)
+	case HeaderDedupPolicy:
+		t.DedupPolicy = events.DedupPolicy(v)
+	case HeaderDedupWindow:
+		ms, err := parseMillis(name, v)
+		if err != nil {
+			return err
+		}
+		t.DedupWindowMS = &ms
+	case HeaderExpiresAt:
+		if t.ExpiresAt, err = time.Parse(time.RFC3339, v); err != nil {
+			return events.Refuse(events.CodeBadTime, "header %s: %q is no time: write it in RFC 3339, as 2030-01-31T08:00:00Z", name, clip(v))
+		}
+	}
+	return nil
+}
+
+// setHeaders tells set the headers that say the same, but for After.
+func (t *Terms) setHeaders(set func(name, value string)) {
+	set(HeaderAfterPolicy, string(t.AfterPolicy))
+	set(HeaderDedupPolicy, string(t.DedupPolicy))
+	if t.DedupWindowMS != nil {
+		set(HeaderDedupWindow, (time.Duration(*t.DedupWindowMS) * time.Millisecond).String())
+	}
+	if !t.ExpiresAt.IsZero() {
+		set(HeaderExpiresAt, t.ExpiresAt.UTC().Format(time.RFC3339Nano))
+	}
+}

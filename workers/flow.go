@@ -1,0 +1,204 @@
+package workers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// FailBadSpawn is the code of a run whose children, or whose snooze, can't be
+// recorded.
+const FailBadSpawn = "bad_spawn"
+
+// Spawn, returned as a handler's result, ends the run in children: items that
+// are made together with the end of the run, or not at all. The item waits for
+// them. When the last has ended, it runs again for its continuation (see
+// [RawItem].Continuation), or, without one, completes.
+//
+//	return workers.Spawn{Children: pages, Continuation: "bind"}, nil
+type Spawn struct {
+	// Children are 1 to events.MaxChildren items, with at most
+	// wire.MaxSpawnBytes of JSON together. Those that set no priority, tenant or
+	// trace have their parent's.
+	Children []Child
+	// Continuation names what the item is to do once they have ended. Continue
+	// asks for a run with no name; a name alone is enough.
+	Continuation string
+	Continue     bool
+	// Policy says what a dead or cancelled child does: events.ChildFail (the
+	// default) makes the item dead at once and cancels its other children,
+	// events.ChildContinue leaves it to the continuation.
+	Policy events.ChildPolicy
+}
+
+// Child is an item to spawn.
+type Child struct {
+	Type   string
+	Params any // as JSON; a json.RawMessage as it is; nil is null
+	// With is everything else that a submission may say, such as a priority
+	// or a dedup key; its Type and Params are not used.
+	With wire.Submit
+}
+
+// Snoozed, returned as a handler's result, puts the item off; see [Snooze].
+type Snoozed struct {
+	Delay  time.Duration
+	Reason string // at most 256 bytes
+}
+
+// Snooze, returned as a handler's result, puts the item back into the queue
+// until d has passed (1 ms to ten years), with no attempt used: not yet, but
+// nothing has failed.
+//
+//	return workers.Snooze(time.Minute).Because("the upload has not ended"), nil
+func Snooze(d time.Duration) Snoozed { return Snoozed{Delay: max(d, time.Millisecond)} }
+
+// Because gives the reason, which is shown with the item.
+func (s Snoozed) Because(reason string) Snoozed {
+	s.Reason = reason
+	return s
+}
+
+func (s *Snoozed) outcome() (Outcome, error) {
+	if s == nil {
+		return Outcome{}, errors.New("the handler returned a nil *Snoozed")
+	}
+	if s.Delay <= 0 || s.Delay > events.MaxDelay {
+		return Outcome{}, badSpawn("the snooze of %v is outside 1 ms to ten years", s.Delay)
+	}
+	return Outcome{Snooze: s, report: &wire.Report{
+		Event: wire.ReportSnooze, Reason: cutText(s.Reason, events.MaxNameLen),
+		ReportFlow: wire.ReportFlow{DelayMS: wire.Millis(s.Delay)},
+	}}, nil
+}
+
+func (s *Spawn) outcome() (Outcome, error) {
+	if s == nil {
+		return Outcome{}, errors.New("the handler returned a nil *Spawn")
+	}
+	rep := &wire.Report{Event: wire.ReportSpawn, ReportFlow: wire.ReportFlow{Children: make([]wire.Submit, len(s.Children)), ChildPolicy: s.Policy}}
+	if s.Continue || s.Continuation != "" {
+		rep.Continuation = &wire.Continue{Name: s.Continuation}
+	}
+	for i, child := range s.Children {
+		sub, err := child.submission()
+		if err != nil {
+			return Outcome{}, badSpawn("child %d of the spawn: %w", i+1, err)
+		}
+		rep.Children[i] = sub
+	}
+	if err := checkSpawn(rep); err != nil {
+		return Outcome{}, badSpawn("%w", err)
+	}
+	return Outcome{Spawn: s, report: rep}, nil
+}
+
+// submission is the child as it goes over the wire.
+func (c *Child) submission() (wire.Submit, error) {
+	sub := c.With
+	sub.Type, sub.Params = c.Type, nil
+	if c.Params == nil {
+		return sub, nil
+	}
+	doc, err := encodeDocument("params", c.Params)
+	sub.Params = doc
+	return sub, err
+}
+
+// checkSpawn checks what the engine would refuse, and what a request can't
+// carry.
+func checkSpawn(rep *wire.Report) error {
+	checked := *rep
+	if err := checked.Prepare(func() events.ID { return events.ID{} }, events.MaxParamsCeiling); err != nil {
+		return err
+	}
+	doc, err := json.Marshal(rep.Children)
+	if err != nil {
+		return err
+	}
+	if len(doc) > wire.MaxSpawnBytes {
+		return fmt.Errorf("the children have %d bytes of JSON together: at most %d; store what is large elsewhere and give them references", len(doc), wire.MaxSpawnBytes)
+	}
+	return nil
+}
+
+func badSpawn(format string, args ...any) error {
+	return Permanent(WithCode(fmt.Errorf(format, args...), FailBadSpawn))
+}
+
+// Continuation is why an item runs again: its children have ended.
+type Continuation struct {
+	Name     string         // as the spawn named it
+	Children []ChildOutcome // in the order of the spawn
+}
+
+// ChildOutcome is how a child has ended.
+type ChildOutcome struct {
+	events.Outcome
+}
+
+// Decode reads the result of a completed child into v; one without a result
+// leaves v as it is. For a child that is dead or cancelled the error is a
+// [*ChildError].
+func (o ChildOutcome) Decode(v any) error {
+	switch {
+	case o.State != events.StateCompleted:
+		return &ChildError{o}
+	case o.Omitted:
+		return fmt.Errorf("the result of child %s was left out, since the results together are over %d bytes: get the item by its id", o.ID, events.MaxOutcomesBytes)
+	case len(o.Result) == 0:
+		return nil
+	}
+	if err := json.Unmarshal(o.Result, v); err != nil {
+		return fmt.Errorf("read the result of child %s: %w", o.ID, err)
+	}
+	return nil
+}
+
+// ChildError says that a child has not completed.
+type ChildError struct{ Outcome ChildOutcome }
+
+func (e *ChildError) Error() string {
+	o := e.Outcome
+	text := fmt.Sprintf("child %s (%s) is %s", o.ID, o.Type, o.State)
+	switch {
+	case o.State == events.StateNone:
+		return fmt.Sprintf("child %s has been forgotten: it had ended long before", o.ID)
+	case o.Error != "":
+		return text + ": " + o.Error
+	case o.Reason != "":
+		return text + ": " + o.Reason
+	}
+	return text
+}
+
+// Results decodes the results of all children, in their order. Its error joins
+// those of the children that have none to decode, whose places hold the zero T.
+func Results[T any](c *Continuation) ([]T, error) {
+	if c == nil {
+		return nil, errors.New("the run is no continuation: there are no children to read")
+	}
+	out := make([]T, len(c.Children))
+	var errs []error
+	for i, child := range c.Children {
+		if err := child.Decode(&out[i]); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// Failed are the children that have not completed.
+func (c *Continuation) Failed() []ChildOutcome {
+	var out []ChildOutcome
+	for _, child := range c.Children {
+		if child.State != events.StateCompleted {
+			out = append(out, child)
+		}
+	}
+	return out
+}

@@ -1,0 +1,257 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
+)
+
+// MaxReportLine bounds a line on the report descriptor, in bytes: a spawn's
+// children and what is around them.
+const MaxReportLine = wire.MaxSpawnBytes + 64<<10
+
+// FailBadReport is the code of a run whose child has asked for an end (a spawn,
+// a snooze, a retry) in a line that can't be read.
+const FailBadReport = "bad_report"
+
+// said is one line of the report descriptor. Exactly one field, besides Message
+// and Reason, is set.
+type said struct {
+	Progress   *int            `json:"progress"`
+	Message    string          `json:"message"` // of Progress
+	Checkpoint json.RawMessage `json:"checkpoint"`
+	Snooze     string          `json:"snooze"` // Go duration
+	Reason     string          `json:"reason"` // of Snooze
+	RetryAfter string          `json:"retry_after"`
+	Spawn      *struct {
+		Children     []wire.Submit      `json:"children"`
+		Continuation json.RawMessage    `json:"continuation"` // a name, or true
+		ChildPolicy  events.ChildPolicy `json:"child_policy"`
+	} `json:"spawn"`
+}
+
+// ending is the end that a child has asked for. At most one field is set.
+type ending struct {
+	result     any // a workers.Spawn or workers.Snoozed
+	retryAfter time.Duration
+	err        error // it could not be read
+}
+
+// reporter reads what a child says of its run. It belongs to the goroutine
+// that reads, until that has ended.
+type reporter struct {
+	ctx  context.Context
+	item *workers.RawItem
+	end  *ending // the last one; nil for none
+	part []byte
+	long bool // the line being read is too long
+}
+
+// read takes in lines until the descriptor's end; before asks whether to read
+// on, after so many bytes.
+func (r *reporter) read(from io.Reader, before func(got int) bool) {
+	buf := make([]byte, 32<<10)
+	for got := 0; before(got); {
+		n, err := from.Read(buf)
+		r.take(buf[:n])
+		if got = n; err != nil {
+			break
+		}
+	}
+	r.line() // one without an end
+}
+
+func (r *reporter) take(b []byte) {
+	for len(b) > 0 {
+		end := bytes.IndexByte(b, '\n')
+		part := b
+		if end >= 0 {
+			part = b[:end]
+		}
+		if len(r.part)+len(part) > MaxReportLine {
+			r.long = true
+		} else if !r.long {
+			r.part = append(r.part, part...)
+		}
+		if end < 0 {
+			return
+		}
+		r.line()
+		b = b[end+1:]
+	}
+}
+
+// line acts on the line that has been read.
+func (r *reporter) line() {
+	line, long := bytes.TrimSpace(r.part), r.long
+	defer func() { r.part, r.long = r.part[:0], false }()
+	switch {
+	case long:
+		// It can only have been a spawn.
+		r.bad(fmt.Errorf("it has more than %d bytes", MaxReportLine), true)
+		return
+	case len(line) == 0:
+		return
+	}
+	var s said
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	err := d.Decode(&s)
+	if err == nil && d.More() {
+		err = errors.New("there is something behind its JSON document")
+	}
+	if err == nil {
+		err = s.check()
+	}
+	if err == nil {
+		err = r.obey(&s)
+	}
+	if err != nil {
+		r.bad(fmt.Errorf("%w: %s", err, clip(line)), asksForEnd(line))
+	}
+}
+
+// bad logs a line that can't be used. One that has asked for an end must not
+// be taken for an end as usual.
+func (r *reporter) bad(err error, asked bool) {
+	err = fmt.Errorf("a line on the report descriptor counts for nothing: %w", err)
+	if r.ctx.Err() == nil {
+		r.item.Log(workers.LevelError, err.Error())
+	}
+	if asked {
+		r.end = &ending{err: err}
+	}
+}
+
+// asksForEnd reports whether a line that can't be used has asked for an end.
+func asksForEnd(line []byte) bool {
+	return bytes.Contains(line, []byte(`"spawn"`)) || bytes.Contains(line, []byte(`"snooze"`)) || bytes.Contains(line, []byte(`"retry_after"`))
+}
+
+func clip(line []byte) string {
+	const most = 200
+	if len(line) <= most {
+		return string(line)
+	}
+	return string(bytes.ToValidUTF8(line[:most], nil)) + "…"
+}
+
+func (s *said) check() error {
+	n := 0
+	for _, set := range [...]bool{s.Progress != nil, s.Checkpoint != nil, s.Snooze != "", s.RetryAfter != "", s.Spawn != nil} {
+		if set {
+			n++
+		}
+	}
+	if n != 1 {
+		return errors.New("write one of progress, checkpoint, snooze, spawn and retry_after in a line")
+	}
+	if s.Progress != nil && (*s.Progress < 0 || *s.Progress > 100) {
+		return fmt.Errorf("progress is %d: it must be 0 to 100", *s.Progress)
+	}
+	return nil
+}
+
+// obey does what a line says, or notes the end that it asks for.
+func (r *reporter) obey(s *said) error {
+	switch {
+	case s.Progress != nil:
+		workers.Progress(r.ctx, *s.Progress, s.Message)
+	case s.Checkpoint != nil:
+		return workers.Checkpoint(r.ctx, s.Checkpoint)
+	case s.Snooze != "":
+		d, err := duration("snooze", s.Snooze)
+		if err != nil {
+			return err
+		}
+		r.end = &ending{result: workers.Snooze(d).Because(s.Reason)}
+	case s.RetryAfter != "":
+		d, err := duration("retry_after", s.RetryAfter)
+		if err != nil {
+			return err
+		}
+		r.end = &ending{retryAfter: d}
+	case s.Spawn != nil:
+		return r.spawn(s)
+	}
+	return nil
+}
+
+func duration(name, text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%s %q is no duration: write it as 90s, 5m or 1h30m", name, text)
+	}
+	return d, nil
+}
+
+func (r *reporter) spawn(s *said) error {
+	end := workers.Spawn{Policy: s.Spawn.ChildPolicy}
+	switch c := s.Spawn.Continuation; {
+	case len(c) == 0, bytes.Equal(c, []byte("null")), bytes.Equal(c, []byte("false")):
+	case bytes.Equal(c, []byte("true")):
+		end.Continue = true
+	default:
+		if err := json.Unmarshal(c, &end.Continuation); err != nil {
+			return errors.New("the continuation of a spawn must be its name, or true")
+		}
+		end.Continue = true
+	}
+	for _, sub := range s.Spawn.Children {
+		child := workers.Child{Type: sub.Type, With: sub}
+		if len(sub.Params) > 0 {
+			child.Params = sub.Params
+		}
+		end.Children = append(end.Children, child)
+	}
+	r.end = &ending{result: end}
+	return nil
+}
+
+// outcome is what the end that a child has asked for means, once it has exited
+// with 0, or (retry) with ExitRetryLater. It reports whether there is one.
+func (r *reporter) outcome(retry bool, err error) (any, error, bool) {
+	e := r.end
+	switch {
+	case e == nil, retry && e.retryAfter == 0:
+		return nil, nil, false
+	case e.err != nil:
+		return nil, workers.Permanent(workers.WithCode(e.err, FailBadReport)), true
+	case e.retryAfter > 0:
+		if err == nil {
+			err = fmt.Errorf("the child asked for another try after %v", e.retryAfter)
+		}
+		return nil, workers.RetryAfter(workers.WithCode(err, FailRetryLater), e.retryAfter), true
+	}
+	return e.result, nil, true
+}
+
+// childrenFile writes how the children of a continuation have ended to a file,
+// since an environment is bounded. The caller removes it.
+func childrenFile(c *workers.Continuation) (path string, err error) {
+	doc, err := json.Marshal(c.Children)
+	if err != nil {
+		return "", fmt.Errorf("write how the children have ended: %w", err)
+	}
+	if c.Children == nil {
+		doc = []byte("[]")
+	}
+	f, err := os.CreateTemp("", "work-children-*.json")
+	if err != nil {
+		return "", fmt.Errorf("write how the children have ended: %w", err)
+	}
+	_, err = f.Write(doc)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(fmt.Errorf("write how the children have ended: %w", err), os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
