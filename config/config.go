@@ -42,6 +42,7 @@ type Limits struct {
 	MinFreeBytes   int64 // free disk space below which submit requests are refused
 	LogMaxAge      time.Duration
 	LogMaxBytes    int64 // of all items' logs together
+	BlobMaxBytes   int64 // of the object store of large params and results
 }
 
 // Workers is how the engine looks after workers that offer a probe.
@@ -114,6 +115,7 @@ func (c Config) WithDefaults() Config {
 	or(&c.Limits.MinFreeBytes, 256<<20)
 	or(&c.Limits.LogMaxAge, 7*24*time.Hour)
 	or(&c.Limits.LogMaxBytes, 1<<30)
+	or(&c.Limits.BlobMaxBytes, 4<<30)
 	or(&c.Workers.ProbeInterval, DefaultProbeInterval)
 	or(&c.Workers.ProbeTimeout, DefaultProbeTimeout)
 	or(&c.Workers.ProbeFailures, DefaultProbeFailures)

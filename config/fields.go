@@ -41,6 +41,7 @@ func (l *Limits) fields() []field {
 		size("min_free_bytes", &l.MinFreeBytes, "256MiB", "free disk space below which new work is refused (`unavailable`; plain publishes wait in the intake) and `/healthz` says so"),
 		duration("log_max_age", &l.LogMaxAge, "168h", "items' log records older than this are dropped"),
 		size("log_max_bytes", &l.LogMaxBytes, "1GiB", "bound of all items' logs together; the oldest are dropped"),
+		size("blob_max_bytes", &l.BlobMaxBytes, "4GiB", "bound of the object store of large params and results ([BLOBS.md](BLOBS.md)); at it they are refused (`unavailable`); at most an eighth of the embedded JetStream's storage"),
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 )
 
 // Handler runs one work item. The result is recorded as JSON (nil: none; a
-// json.RawMessage as it is), at most 256 KiB. An error makes the attempt
+// json.RawMessage as it is), at most Config.MaxDocument; beyond 256 KiB it goes
+// to the object store and the item keeps a reference. An error makes the attempt
 // failed; it is retried unless marked by [Permanent].
 type Handler func(ctx context.Context, item *RawItem) (result any, err error)
 

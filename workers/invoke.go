@@ -32,7 +32,7 @@ func Invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
 	result, err := call(ctx, h, item)
 	if err == nil {
 		var doc json.RawMessage
-		if doc, err = encodeResult(result); err == nil {
+		if doc, err = encodeResult(result, item.maxResult()); err == nil {
 			return Outcome{Result: doc}
 		}
 	} else if errors.Is(context.Cause(ctx), ErrTimeout) {
@@ -70,7 +70,7 @@ func call(ctx context.Context, h Handler, item *RawItem) (result any, err error)
 
 // encodeResult is a result's JSON. It does not escape <, > and &, which would
 // make them six times as long.
-func encodeResult(result any) (json.RawMessage, error) {
+func encodeResult(result any, most int) (json.RawMessage, error) {
 	if result == nil {
 		return nil, nil
 	}
@@ -81,8 +81,8 @@ func encodeResult(result any) (json.RawMessage, error) {
 		return nil, badResult("the result can't be written as JSON: %w", err)
 	}
 	doc := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
-	if len(doc) > events.MaxResultBytes {
-		return nil, badResult("the result has %d bytes: at most %d can be recorded; store it elsewhere and return a reference", len(doc), events.MaxResultBytes)
+	if len(doc) > most {
+		return nil, badResult("the result has %d bytes: at most %d can be recorded; store it elsewhere and return a reference", len(doc), most)
 	}
 	if !utf8.Valid(doc) {
 		return nil, badResult("the result has bytes that are no UTF-8: encode them, for instance in base64")

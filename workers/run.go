@@ -248,7 +248,7 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 	}
 	item := &RawItem{
 		ID: r.id, Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.attempt)),
-		Raw: json.RawMessage(r.msg.Data), Trace: r.msg.Header.Get(wire.HeaderTrace),
+		Raw: json.RawMessage(r.msg.Data), Trace: r.msg.Header.Get(wire.HeaderTrace), MaxResult: int(w.cfg.MaxDocument),
 	}
 	if timeout := r.timeout(reply); timeout > 0 {
 		// Counted from when the claim was sent, so that this worker's own
@@ -280,7 +280,7 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 		ctx, done = context.WithDeadlineCause(ctx, item.Deadline, ErrTimeout)
 		defer done()
 	}
-	out := Invoke(ctx, r.reg.handler, item)
+	out := w.invoke(ctx, r.reg.handler, item)
 	rep := outcomeReport(out, context.Cause(ctx))
 
 	w.mu.Lock()
