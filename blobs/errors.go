@@ -46,7 +46,7 @@ const (
 	natsNoStorage    = 10047
 	natsStoreFailed  = 10077 // also: maximum bytes reached
 	natsMsgTooLarge  = 10054
-	natsInsufficient = 10120 // more reserved than there is
+	natsInsufficient = 10122 // more than one stream of the account may have
 )
 
 // failed says what a request to the bucket met. ctx is the caller's: its own
