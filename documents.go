@@ -68,13 +68,21 @@ func (c *Client) offload(ctx context.Context, s wire.Submit) (wire.Submit, error
 	var ref blobs.Ref
 	err = c.retry(ctx, "put params", forever, func(ctx context.Context) (err error) {
 		ref, err = c.blobs.PutBytes(ctx, id, blobs.Params, s.Params)
-		return err
+		return c.ofStore("put params", err)
 	})
 	if err != nil {
 		return s, err
 	}
 	s.Params = ref.Document()
 	return s, nil
+}
+
+// ofStore turns the end of a context into what retry takes for one.
+func (c *Client) ofStore(op string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return c.failed(op, err)
+	}
+	return err
 }
 
 // Params is an item's params, from the object store if they are there. They
@@ -101,7 +109,7 @@ func (c *Client) document(ctx context.Context, op string, doc json.RawMessage) (
 	}
 	err = c.retry(ctx, op, c.set.patience, func(ctx context.Context) (err error) {
 		doc, err = c.blobs.Get(ctx, ref)
-		return err
+		return c.ofStore(op, err)
 	})
 	if err != nil {
 		return nil, err

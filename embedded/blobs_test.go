@@ -342,9 +342,15 @@ func TestObjectStoreBound(t *testing.T) {
 	o := quiet(t.TempDir())
 	o.Config.Limits.BlobMaxBytes = 2 << 20
 	e := mustStart(t, o)
-	c := mustClient(t, e)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
+	nc, _ := clientConn(t, e)
+	// It goes on trying until its context ends, which the first refusal does here.
+	c, err := streamwright.New(nc, streamwright.OnRetry(func(string, error) { cancel() }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
 	if _, err := c.Submit(ctx, streamwright.Item{Type: "full", Params: largeDoc(4 << 20)}); events.CodeOf(err) != events.CodeTimeout || !strings.Contains(err.Error(), "blob_max_bytes") {
 		t.Errorf("%v", err)
 	}
