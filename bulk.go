@@ -33,7 +33,8 @@ func InFlight(n int) BulkOption {
 // order too, as long as no request has to be repeated. The error is that of a
 // context that ended, or of a connection that was closed; items without an
 // answer by then have it as their Error, and the id under which to submit them
-// again.
+// again. Large params are put into the object store as for Submit, one after the
+// other.
 func (c *Client) SubmitMany(ctx context.Context, items []Item, opts ...BulkOption) ([]Submitted, error) {
 	out := make([]Submitted, 0, len(items))
 	err := c.SubmitSeq(ctx, slices.Values(items), func(s Submitted) error {
@@ -129,6 +130,9 @@ func (b *bulk) encode(it *Item) (id string, doc []byte, err error) {
 	s, err := b.c.prepare(it)
 	if err != nil {
 		return it.ID, nil, err
+	}
+	if s, err = b.c.offload(b.ctx, s); err != nil {
+		return s.ID, nil, err
 	}
 	if doc, err = json.Marshal(s); err != nil {
 		return s.ID, nil, events.Refuse(events.CodeBadParams, "the item can't be written as JSON: %v", err)

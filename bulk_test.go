@@ -25,7 +25,7 @@ func mails(n int) []streamwright.Item {
 
 func TestSubmitManyKeepsOrderAndTellsErrorsApart(t *testing.T) {
 	e := fakeengine.Start(t)
-	c := connect(t, e, streamwright.WithTryTimeout(100*time.Millisecond))
+	c := connect(t, e, streamwright.WithTryTimeout(100*time.Millisecond), streamwright.WithMaxDocument(1<<19))
 	items := mails(2500)
 	items[7].Type = "No Such"
 	items[1700].Params = func() {} // can't be sent at all

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -21,6 +22,7 @@ import (
 type Client struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
+	blobs *blobs.Store
 	set   settings
 	owned bool // Close closes nc
 	ids   idSource
@@ -126,7 +128,11 @@ func newClient(nc *nats.Conn, set settings) (*Client, error) {
 	if err != nil {
 		return nil, events.Refuse(events.CodeInternal, "open JetStream: %v", err)
 	}
-	c := &Client{nc: nc, js: js, set: set, done: make(chan struct{}), status: nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)}
+	store, err := blobs.New(nc, set.names, set.maxBlob)
+	if err != nil {
+		return nil, events.Refuse(events.CodeInternal, "%v", err)
+	}
+	c := &Client{nc: nc, js: js, blobs: store, set: set, done: make(chan struct{}), status: nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)}
 	c.lost.Store(&lostConn{make(chan struct{})})
 	go c.watch()
 	return c, nil

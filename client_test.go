@@ -95,7 +95,7 @@ func TestSubmitIsRepeatedWithTheSameID(t *testing.T) {
 
 func TestSubmitRefusals(t *testing.T) {
 	e := fakeengine.Start(t)
-	c, ctx := connect(t, e), testContext(t)
+	c, ctx := connect(t, e, streamwright.WithInlineParams(1<<20), streamwright.WithMaxDocument(1<<20)), testContext(t)
 	for name, tc := range map[string]struct {
 		item streamwright.Item
 		code events.Code

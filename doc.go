@@ -21,6 +21,14 @@
 //     (events.CodeUnavailable) and of a context that ended first
 //     (events.CodeTimeout, which also matches the context's error).
 //
+// # Large documents
+//
+// Params and results past 256 KiB are kept in a JetStream object store, and the
+// item has a reference in their place, so that items stay cheap to list and to
+// wait for. Submit puts large params there by itself; [Client.Params],
+// [Client.Result] and their streaming forms give back the document, wherever it
+// is. See package blobs.
+//
 // # Bounds
 //
 // A try waits at most [DefaultTryTimeout] (see [WithTryTimeout]); requests

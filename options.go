@@ -5,6 +5,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/blobs"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -30,10 +32,12 @@ type settings struct {
 	patience   time.Duration
 	onRetry    func(op string, err error)
 	nats       []nats.Option
+	inline     int   // bytes of params that go with the submission
+	maxBlob    int64 // bytes of a document in the object store
 }
 
 func newSettings(opts []Option) settings {
-	s := settings{names: wire.Default, name: "streamwright client", tryTimeout: DefaultTryTimeout, patience: DefaultPatience}
+	s := settings{names: wire.Default, name: "streamwright client", tryTimeout: DefaultTryTimeout, patience: DefaultPatience, inline: events.MaxParamsBytes, maxBlob: blobs.DefaultMaxBytes}
 	for _, o := range opts {
 		o(&s)
 	}

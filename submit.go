@@ -19,12 +19,15 @@ import (
 // timeouts and restarts of the engine, and still makes one item. When ctx ends
 // first, the item may or may not have been accepted: submit it again with the
 // id that the returned Submitted holds even then.
+//
+// Params larger than events.MaxParamsBytes (see [WithInlineParams]) are put into
+// the object store first, and submitted by reference; a repeat finds them there.
 func (c *Client) Submit(ctx context.Context, item Item) (Submitted, error) {
 	s, err := c.prepare(&item)
 	if err != nil {
 		return Submitted{}, err
 	}
-	out, err := askFor[Submitted](ctx, c, wire.APISubmit, s, c.set.tryTimeout, forever)
+	out, err := c.submit(ctx, s)
 	if err == nil {
 		err = out.Error.Err()
 	}
@@ -64,6 +67,9 @@ func (c *Client) Publish(ctx context.Context, item Item) (Published, error) {
 	typ, err := events.ParseType(s.Type) // it becomes part of the subject
 	if err != nil {
 		return Published{}, events.Refuse(events.CodeBadType, "%v", err)
+	}
+	if s, err = c.offload(ctx, s); err != nil {
+		return Published{ID: s.ID}, err
 	}
 	header, err := s.Headers()
 	if err != nil {

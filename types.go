@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -135,11 +136,15 @@ func encodeParams(params any) (json.RawMessage, error) {
 	return b, nil
 }
 
-// Params reads an item's params into a T.
+// Params reads an item's params into a T. For params in the object store see
+// [Client.Params].
 func Params[T any](item WorkItem) (T, error) {
 	var v T
 	if len(item.Params) == 0 {
 		return v, nil
+	}
+	if blobs.IsRef(item.Params) {
+		return v, fmt.Errorf("the params of item %s are in the object store: get them with Client.Params", item.ID)
 	}
 	if err := json.Unmarshal(item.Params, &v); err != nil {
 		return v, fmt.Errorf("read the params of item %s: %w", item.ID, err)
@@ -157,6 +162,9 @@ func Result[T any](item WorkItem) (T, error) {
 	}
 	if len(item.Result) == 0 {
 		return v, nil
+	}
+	if blobs.IsRef(item.Result) {
+		return v, fmt.Errorf("the result of item %s is in the object store: get it with Client.Result", item.ID)
 	}
 	if err := json.Unmarshal(item.Result, &v); err != nil {
 		return v, fmt.Errorf("read the result of item %s: %w", item.ID, err)

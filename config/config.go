@@ -51,6 +51,7 @@ type Limits struct {
 	LogMaxBytes    int64 // of all items' logs together
 	MaxQueued      int   // items queued or waiting, over all types; 0: no limit
 	QueueSteps     []events.QueueStep
+	BlobMaxBytes   int64 // of the object store of large params and results
 }
 
 // Workers is how the engine looks after workers that offer a probe.
@@ -123,6 +124,7 @@ func (c Config) WithDefaults() Config {
 	or(&c.Limits.MinFreeBytes, 256<<20)
 	or(&c.Limits.LogMaxAge, 7*24*time.Hour)
 	or(&c.Limits.LogMaxBytes, 1<<30)
+	or(&c.Limits.BlobMaxBytes, 4<<30)
 	or(&c.Workers.ProbeInterval, DefaultProbeInterval)
 	or(&c.Workers.ProbeTimeout, DefaultProbeTimeout)
 	or(&c.Workers.ProbeFailures, DefaultProbeFailures)

@@ -44,6 +44,7 @@ func (l *Limits) fields() []field {
 		size("log_max_bytes", &l.LogMaxBytes, "1GiB", "bound of all items' logs together; the oldest are dropped"),
 		integer("max_queued", &l.MaxQueued, "no limit", "items queued or waiting, over all types, beyond which submissions are refused (`queue_full`); plain publishes wait in the intake"),
 		steps("queue_steps", &l.QueueSteps, "none", stepsDoc),
+		size("blob_max_bytes", &l.BlobMaxBytes, "4GiB", "bound of the object store of large params and results ([BLOBS.md](BLOBS.md)); at it they are refused (`unavailable`); at most an eighth of the embedded JetStream's storage"),
 	}
 }
 

@@ -102,6 +102,7 @@ func (l Limits) check(c *checker) {
 	c.in("limits.min_free_bytes", l.MinFreeBytes, 1<<20, 1<<50)
 	c.span("limits.log_max_age", &l.LogMaxAge, time.Minute, events.MaxDelay)
 	c.in("limits.log_max_bytes", l.LogMaxBytes, 1<<20, 1<<50)
+	c.in("limits.blob_max_bytes", l.BlobMaxBytes, 1<<20, 1<<50)
 }
 
 func (w Workers) check(c *checker) {

@@ -15,7 +15,8 @@
 // log, read every stream and bucket. What only the engine may write (the event
 // stream, the intake's stored form, the dispatch subjects, worker control, the
 // buckets) is denied to them, and so is deleting or reconfiguring the streams
-// that hold what exists nowhere else. These rules keep accidents out; they are
+// that hold what exists nowhere else, the object store of large documents
+// among them (clients put objects; only the engine removes any). These rules keep accidents out; they are
 // no defence against someone who may create streams on the same account.
 // The engine itself connects in-process, with a key that is made anew at each
 // start.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
@@ -71,6 +72,7 @@ type Engine struct {
 	metrics    *api.Metrics
 	http       *api.HTTP
 	mirror     *mirror
+	janitor    *blobs.Janitor
 	execs      []*execWorker
 
 	stop sync.Once
@@ -239,6 +241,9 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	if e.mirror, err = newMirror(e); err != nil {
 		return err
 	}
+	if err := e.openBlobs(ctx); err != nil {
+		return err
+	}
 	host, _ := os.Hostname()
 	c := dispatcher.Config{
 		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: fmt.Sprintf("%s-%d", host, os.Getpid()), Version: Version,
@@ -276,6 +281,7 @@ func (e *Engine) hooks() dispatcher.Hooks {
 		Projected: func(c *events.Changes) {
 			e.service.Notify(c.Items)
 			e.mirror.projected(c)
+			e.janitor.Projected(c.Items)
 		},
 		Owned:   e.mirror.owned,
 		Workers: e.mirror.workersChanged,
@@ -400,6 +406,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	do(e.space != nil, func() error { e.space.stop(); return nil })
 	do(e.http != nil, func() error { return e.http.Stop(ctx) })
 	do(e.service != nil, func() error { return e.service.Stop(ctx) })
+	do(e.janitor != nil, func() error { e.janitor.Stop(); return nil })
 	do(e.dispatcher != nil, func() error { return e.dispatcher.Stop(ctx) })
 	do(e.mirror != nil, func() error { return e.mirror.stop(ctx) })
 	do(e.store != nil, func() error { return e.store.Close() })

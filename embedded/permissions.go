@@ -5,6 +5,7 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
+	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -37,7 +38,7 @@ func deniedPublishes(n wire.Names, partitions int) []string {
 
 // primaryStreams hold what exists nowhere else.
 func primaryStreams(n wire.Names, partitions int) []string {
-	streams := []string{n.IntakeStream(), n.LogStream()}
+	streams := []string{n.IntakeStream(), n.LogStream(), blobs.Stream(n)}
 	for p := range partitions {
 		streams = append(streams, n.EventStream(p))
 	}

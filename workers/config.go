@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -38,6 +39,8 @@ const (
 	MaxLogText = 8 << 10
 	// MaxStackBytes bounds the stack in the error of a panic.
 	MaxStackBytes = 8 << 10
+	// MaxMaxDocument is the highest MaxDocument.
+	MaxMaxDocument = 1 << 30
 )
 
 const (
@@ -91,6 +94,12 @@ type Config struct {
 	// wire.WorkerService: so one that hangs, or can't be reached, is found out
 	// while its heartbeats go on. It costs a message and its answer a minute.
 	Probe bool
+	// MaxDocument bounds the params and the result of one item, in bytes, up to
+	// MaxMaxDocument. Default blobs.DefaultMaxBytes. What is larger than an event
+	// takes goes through the object store, and is in memory while its handler
+	// runs: so Concurrency times the two bounds what documents take, and a child
+	// process's output up to three times as much.
+	MaxDocument int64
 }
 
 // WithDefaults returns c with every unset field filled in.
@@ -122,6 +131,9 @@ func (c Config) WithDefaults() Config {
 	if c.CheckTimeout == 0 {
 		c.CheckTimeout = DefaultCheckTimeout
 	}
+	if c.MaxDocument == 0 {
+		c.MaxDocument = blobs.DefaultMaxBytes
+	}
 	return c
 }
 
@@ -140,6 +152,9 @@ func (c Config) Validate() error {
 	}
 	if c.DrainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("worker config: DrainTimeout is %s: it must not be negative", c.DrainTimeout))
+	}
+	if c.MaxDocument < events.MaxResultBytes || c.MaxDocument > MaxMaxDocument {
+		errs = append(errs, fmt.Errorf("worker config: MaxDocument is %d: it must be %d to %d", c.MaxDocument, events.MaxResultBytes, MaxMaxDocument))
 	}
 	errs = append(errs, c.validateChecks()...)
 	for _, capability := range c.Capabilities {

@@ -61,6 +61,15 @@
 // below [PrefetchBelow]), and what is held longer than [HoldLimit] is handed
 // back for another worker.
 //
+// # Large documents
+//
+// Params that are a reference to the object store are fetched before the
+// handler (and its middleware) sees the item, within the attempt's time and
+// lease: a handler always has the document. A result past 256 KiB is put there
+// and reported by reference. A store that can't be reached fails the attempt
+// with blob_unavailable, which is retried; a document that is gone or damaged
+// (blob_gone, blob_damaged) is not. Memory: see Config.MaxDocument.
+//
 // # Reports
 //
 // Claims, outcomes and releases go into one queue. Two senders take from it

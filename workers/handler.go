@@ -10,8 +10,9 @@ import (
 )
 
 // Handler runs one work item. The result is recorded as JSON (nil: none; a
-// json.RawMessage as it is), at most 256 KiB; a [Spawn] or a [Snooze] in its
-// place ends the run otherwise. An error makes the attempt
+// json.RawMessage as it is), at most Config.MaxDocument; beyond 256 KiB it goes
+// to the object store and the item keeps a reference; a [Spawn] or a [Snooze] in
+// its place ends the run otherwise. An error makes the attempt
 // failed; it is retried unless marked by [Permanent].
 type Handler func(ctx context.Context, item *RawItem) (result any, err error)
 

@@ -38,7 +38,7 @@ func Invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
 	result, err := call(context.WithValue(ctx, itemKey{}, item), h, item)
 	if err == nil {
 		var out Outcome
-		if out, err = success(result); err == nil {
+		if out, err = success(result, item.maxResult()); err == nil {
 			return out
 		}
 	} else if errors.Is(context.Cause(ctx), ErrTimeout) {
@@ -52,8 +52,9 @@ func Invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
 	return out
 }
 
-// success is the outcome of a handler that returned no error.
-func success(result any) (Outcome, error) {
+// success is the outcome of a handler that returned no error; most bounds its
+// result, in bytes.
+func success(result any, most int) (Outcome, error) {
 	switch end := result.(type) {
 	case Spawn:
 		return end.outcome()
@@ -64,7 +65,7 @@ func success(result any) (Outcome, error) {
 	case *Snoozed:
 		return end.outcome()
 	}
-	doc, err := encodeResult(result)
+	doc, err := encodeResult(result, most)
 	return Outcome{Result: doc}, err
 }
 
@@ -92,7 +93,7 @@ func call(ctx context.Context, h Handler, item *RawItem) (result any, err error)
 
 // encodeResult is a result's JSON. It does not escape <, > and &, which would
 // make them six times as long.
-func encodeResult(result any) (json.RawMessage, error) {
+func encodeResult(result any, most int) (json.RawMessage, error) {
 	if result == nil {
 		return nil, nil
 	}
@@ -100,8 +101,8 @@ func encodeResult(result any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, badResult("%w", err)
 	}
-	if len(doc) > events.MaxResultBytes {
-		return nil, badResult("the result has %d bytes: at most %d can be recorded; store it elsewhere and return a reference", len(doc), events.MaxResultBytes)
+	if len(doc) > most {
+		return nil, badResult("the result has %d bytes: at most %d can be recorded; store it elsewhere and return a reference", len(doc), most)
 	}
 	if !utf8.Valid(doc) {
 		return nil, badResult("the result has bytes that are no UTF-8: encode them, for instance in base64")

@@ -19,6 +19,9 @@ type RawItem struct {
 	Labels   map[string]string
 	Deadline time.Time // when the context ends with ErrTimeout; zero: never
 	Trace    string    // the traceparent of its submission
+	// MaxResult bounds the result's JSON, in bytes; 0: events.MaxResultBytes. A
+	// larger one than that goes to the object store. The runtime sets it.
+	MaxResult int
 
 	// Checkpoint is what an earlier attempt has saved last, nil for nothing; see
 	// LoadCheckpoint.
@@ -33,6 +36,13 @@ type RawItem struct {
 
 	// Sink takes the item's log records; nil drops them. The runtime sets it.
 	Sink func(at time.Time, level, message string)
+}
+
+func (it *RawItem) maxResult() int {
+	if it.MaxResult <= 0 {
+		return events.MaxResultBytes
+	}
+	return it.MaxResult
 }
 
 // Item is a work item whose params have been decoded.

@@ -250,7 +250,7 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 	}
 	item := &RawItem{
 		ID: r.id, Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.attempt)),
-		Raw: json.RawMessage(r.msg.Data), Trace: r.msg.Header.Get(wire.HeaderTrace),
+		Raw: json.RawMessage(r.msg.Data), Trace: r.msg.Header.Get(wire.HeaderTrace), MaxResult: int(w.cfg.MaxDocument),
 	}
 	if err := takeFlow(item, reply); err != nil {
 		w.log.Error("a grant can't be read in full", "item", r.rawID, "type", string(r.reg.typ), "err", err)
@@ -286,7 +286,7 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 		defer done()
 	}
 	w.connectLine(ctx, r, item)
-	out := Invoke(ctx, r.reg.handler, item)
+	out := w.invoke(ctx, r.reg.handler, item)
 	rep := outcomeReport(out, context.Cause(ctx))
 
 	w.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -40,6 +41,7 @@ type Worker struct {
 	middleware   []Middleware
 	base         context.Context // values for handlers' contexts; never ends
 
+	blobs    *blobs.Store // documents too large for an event
 	checks   *checker
 	meter    meter // used by the session loop
 	reports  *reporter
@@ -120,8 +122,12 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker config: %w", err)
 	}
+	store, err := blobs.New(nc, cfg.Names, cfg.MaxDocument)
+	if err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
 	w := &Worker{
-		cfg: cfg, nc: nc, log: cfg.Logger.With("worker", string(cfg.ID)),
+		cfg: cfg, nc: nc, blobs: store, log: cfg.Logger.With("worker", string(cfg.ID)),
 		types: map[events.Type]*registration{},
 		kick:  make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		drained: make(chan struct{}), closed: make(chan struct{}), stopped: make(chan struct{}),

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
+	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -150,7 +151,7 @@ func TestManyItemsAreBatched(t *testing.T) {
 func TestFailures(t *testing.T) {
 	r := newRig(t)
 	boom := errors.New("boom")
-	w := r.worker(Config{})
+	w := r.worker(Config{MaxDocument: events.MaxResultBytes})
 	handlers := map[string]func(context.Context, *Item[sum]) (any, error){
 		"plain":     func(context.Context, *Item[sum]) (any, error) { return nil, boom },
 		"permanent": func(context.Context, *Item[sum]) (any, error) { return nil, Permanent(WithCode(boom, "no_such_user")) },
@@ -182,6 +183,8 @@ func TestFailures(t *testing.T) {
 		{"panic", `{}`, events.FailPanic, true, 0, "worker_test.go"},
 		{"chan", `{}`, FailBadResult, false, 0, "written as JSON"},
 		{"large", `{}`, FailBadResult, false, 0, "at most"},
+		{"plain", `{"$blob":{"name":1}}`, "bad_params", false, 0, "reference"},
+		{"plain", `{"$blob":{"name":"01JD3V6YB2M4C9W8ZK5T7QXRNE.params","size":0,"digest":"SHA-256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU="}}`, blobs.FailUnavailable, true, 0, "work_blobs"},
 		{"longest", `{}`, events.FailError, true, 0, "é"},
 		{"plain", `[1]`, "bad_params", false, 0, "do not fit"},
 		{"plain", `{"A":"x"}`, "bad_params", false, 0, "A"},

@@ -126,13 +126,19 @@ func note(it streamwright.WorkItem, now time.Time) string {
 }
 
 func showCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var docs documentFlags
+	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show all that is known of an item",
 		Long: "Shows all that is known of an item, and, if it has spawned others or was spawned itself, its place in\n" +
-			"their tree: what is above it, and what is below it, each with its state.",
-		Args: console.Args(cobra.ExactArgs(1)),
+			"their tree: what is above it, and what is below it, each with its state. With --params or --result it\n" +
+			"writes that document instead, just as it is stored, also one that is in the object store for its size.",
+		Example: "  engine show 01JD3V6YB2M4C9W8ZK5T7QXRNE --result result.json",
+		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := docs.check(); err != nil {
+				return err
+			}
 			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
 				return err
@@ -142,6 +148,10 @@ func showCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if docs.wanted() {
+				// A large document may take longer than a request.
+				return a.writeDocuments(cmd.Context(), c, it, docs)
+			}
 			if a.JSON {
 				return a.PrintJSON(it)
 			}
@@ -149,6 +159,9 @@ func showCommand(a *app) *cobra.Command {
 			return a.printTree(ctx, c, it)
 		},
 	}
+	cmd.Flags().StringVar(&docs.params, "params", "", "write the params to this `file`, - is standard output")
+	cmd.Flags().StringVar(&docs.result, "result", "", "write the result to this `file`, - is standard output")
+	return cmd
 }
 
 // printItem prints an item's fields, those that are set, one on a line.
@@ -207,8 +220,8 @@ func (a *app) printItem(it streamwright.WorkItem) {
 	for _, m := range it.MergedProvenance {
 		text("merged", fmt.Sprintf("%s  %s %s %s", m.ID, m.At.Format(time.RFC3339), m.Source, m.Trigger))
 	}
-	field("params", indent(it.Params))
-	field("result", indent(it.Result))
+	field("params", shownDocument(it.Params, "--params"))
+	field("result", shownDocument(it.Result, "--result"))
 }
 
 // indent lays a document out, under its field's name if it has several lines.

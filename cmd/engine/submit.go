@@ -12,14 +12,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// maxDocument bounds what is read for one item, in bytes: more than any engine
-// accepts, less than would hurt.
+// maxDocument bounds one line of --lines, in bytes: more than goes without the
+// object store, less than would hurt.
 const maxDocument = 4 << 20
+
+// maxParams bounds what is read for the params of one item, in bytes: what the
+// object store takes.
+const maxParams = int(blobs.DefaultMaxBytes)
 
 // submitFlags are the flags of submit.
 type submitFlags struct {
@@ -155,12 +160,12 @@ func (a *app) params(arg string) (json.RawMessage, error) {
 }
 
 func readAll(r io.Reader, name string) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxDocument+1))
+	data, err := io.ReadAll(io.LimitReader(r, int64(maxParams)+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the params from %s: %w", name, err)
 	}
-	if len(data) > maxDocument {
-		return nil, events.Refuse(events.CodeTooLarge, "the params in %s have more than %d bytes", name, maxDocument)
+	if len(data) > maxParams {
+		return nil, events.Refuse(events.CodeTooLarge, "the params in %s have more than %d bytes: keep them elsewhere and submit a reference to them", name, maxParams)
 	}
 	return data, nil
 }

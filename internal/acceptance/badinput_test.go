@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -55,7 +56,8 @@ func TestBadSubmissions(t *testing.T) {
 	r := newRig(t, embedded.Options{Memory: true, NATSListen: "127.0.0.1:0"})
 	r.submit(streamwright.Item{Type: "email", ID: takenID, Params: "first"})
 	large := filepath.Join(t.TempDir(), "large.json")
-	if err := os.WriteFile(large, []byte(`"`+strings.Repeat("x", tooLarge)+`"`), 0o600); err != nil {
+	// The command line has an object store for what the engine itself refuses.
+	if err := os.WriteFile(large, bytes.Repeat([]byte("1"), int(blobs.DefaultMaxBytes)+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range badSubmissions {

@@ -26,6 +26,7 @@ const maxLines = 500
 var layers = [][]string{
 	{"events", "internal/cron"},
 	{"wire"},
+	{"blobs"},
 	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "."},
 	{"projector", "workers"},
 	{"dispatcher", "workers/process", "workers/workertest"},

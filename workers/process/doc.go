@@ -42,8 +42,9 @@
 // it holds the pipes, they are closed after a delay. On Linux the child is also
 // killed when the worker itself is.
 //
-// Bounds: a result of 256 KiB (more fails the item for good,
-// with code bad_result), log lines of
-// 8 KiB (longer ones are split), [MaxLogLines] of them in a run; report lines
-// of [MaxReportLine] (longer ones are not read).
+// Bounds: a result of the worker's Config.MaxDocument, 64 MiB (more fails the
+// item for good, with code bad_result; memory is up to three times that for each
+// child that writes so much), log lines of 8 KiB (longer ones are split),
+// [MaxLogLines] of them in a run; report lines of [MaxReportLine] (longer ones
+// are not read).
 package process

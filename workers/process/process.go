@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,7 +89,7 @@ func (c *config) handle(ctx context.Context, item *workers.RawItem) (any, error)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	out := &capture{max: events.MaxResultBytes}
+	out := &capture{max: cmp.Or(max(item.MaxResult, 0), events.MaxResultBytes)}
 	log := &lineLogger{log: func(line string) { item.Log(workers.LevelInfo, line) }}
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
 	cmd.Dir = c.dir

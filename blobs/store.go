@@ -1,0 +1,243 @@
+package blobs
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds of what goes to and fro.
+const (
+	// DefaultMaxBytes bounds one object.
+	DefaultMaxBytes int64 = 64 << 20
+
+	chunkBytes = 128 << 10 // as every object store client cuts by default
+	putWindow  = 8         // chunks of one Put that are not acknowledged
+	// asyncPending bounds the chunks of all Puts of one Store together, far
+	// beyond what putWindow lets come together.
+	asyncPending = 1 << 20
+	// requestTimeout bounds one request to the server, within the caller's
+	// context.
+	requestTimeout = 10 * time.Second
+	// freshFor is how long an object that is there already spares a Put: less
+	// than the janitor's grace, so that it is not about to be swept. An older one
+	// is put anew.
+	freshFor = 15 * time.Minute
+)
+
+// Bucket is the name of the object store, for `nats object` and its like.
+func Bucket(n wire.Names) string { return n.Bucket("blobs") }
+
+// Stream is the name of the bucket's stream.
+func Stream(n wire.Names) string { return "OBJ_" + Bucket(n) }
+
+// Store puts and gets objects. All methods may be called from any goroutine.
+// The bucket is the engine's to make.
+type Store struct {
+	js     jetstream.JetStream
+	bucket string
+	stream string
+	max    int64
+
+	mu     sync.Mutex
+	handle jetstream.Stream // guarded by mu; nil until the first use
+}
+
+// New makes a Store of objects up to max bytes (0: DefaultMaxBytes). It sends
+// nothing.
+func New(nc *nats.Conn, names wire.Names, max int64) (*Store, error) {
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(asyncPending), jetstream.WithPublishAsyncTimeout(requestTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("open the object store: %w", err)
+	}
+	if max <= 0 {
+		max = DefaultMaxBytes
+	}
+	return &Store{js: js, bucket: Bucket(names), stream: Stream(names), max: max}, nil
+}
+
+// MaxBytes bounds one object of this Store.
+func (s *Store) MaxBytes() int64 { return s.max }
+
+func (s *Store) chunkSubject(nuid string) string { return "$O." + s.bucket + ".C." + nuid }
+
+func (s *Store) metaSubject(name string) string {
+	return "$O." + s.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+}
+
+// use is a handle of the stream. It goes by the name, so it serves a bucket
+// that was made anew as well.
+func (s *Store) use(ctx context.Context) (jetstream.Stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.handle != nil {
+		return s.handle, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	h, err := s.js.Stream(ctx, s.stream)
+	if err != nil {
+		return nil, err
+	}
+	s.handle = h
+	return h, nil
+}
+
+// info is the last that the bucket knows under a name, also that it was
+// deleted, and when it was written. Nil: nothing.
+func (s *Store) info(ctx context.Context, name string) (*jetstream.ObjectInfo, error) {
+	h, err := s.use(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	msg, err := h.GetLastMsgForSubject(ctx, s.metaSubject(name))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var info jetstream.ObjectInfo
+	if err := json.Unmarshal(msg.Data, &info); err != nil {
+		return nil, events.Refuse(CodeDamaged, "the description of the object %s can't be read (%v)", name, err)
+	}
+	info.ModTime = msg.Time
+	return &info, nil
+}
+
+// Put stores a document of an item and returns its reference, once the server
+// has acknowledged all of it. The document is read twice, to name it by its
+// digest and to send it, from its beginning. A document that is there already is
+// not sent again, so a Put may be repeated. The error is an *events.Error
+// (CodeTooLarge, or CodeUnavailable, which is worth another try) or that of ctx.
+func (s *Store) Put(ctx context.Context, id events.ID, kind Kind, doc io.ReadSeeker) (Ref, error) {
+	what := fmt.Sprintf("put the %s of item %s", kind, id)
+	start := func() error {
+		_, err := doc.Seek(0, io.SeekStart)
+		return err
+	}
+	if err := start(); err != nil {
+		return Ref{}, fmt.Errorf("%s: %w", what, err)
+	}
+	ref, err := RefOf(id, kind, doc, s.max)
+	if err != nil {
+		return Ref{}, err
+	}
+	old, err := s.info(ctx, ref.Name)
+	if err != nil && !errors.Is(err, ErrDamaged) {
+		return Ref{}, s.failed(ctx, what, err)
+	}
+	if old != nil && matches(old, ref) && time.Since(old.ModTime).Abs() < freshFor {
+		return ref, nil
+	}
+	if err := start(); err != nil {
+		return Ref{}, fmt.Errorf("%s: %w", what, err)
+	}
+	return ref, s.failed(ctx, what, s.send(ctx, ref, doc))
+}
+
+// PutBytes is Put for a document in memory.
+func (s *Store) PutBytes(ctx context.Context, id events.ID, kind Kind, doc []byte) (Ref, error) {
+	return s.Put(ctx, id, kind, bytes.NewReader(doc))
+}
+
+func matches(info *jetstream.ObjectInfo, r Ref) bool {
+	return !info.Deleted && info.Size == uint64(r.Size) && info.Digest == r.Digest
+}
+
+// send stores the chunks and then the description. nats.go's own Put has up to
+// 4,000 chunks outstanding, and cleans up after itself by a purge, which clients
+// may not do here: what a Put leaves behind that did not come to its end is the
+// janitor's.
+func (s *Store) send(ctx context.Context, ref Ref, doc io.Reader) error {
+	info := jetstream.ObjectInfo{
+		ObjectMeta: jetstream.ObjectMeta{Name: ref.Name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkBytes}},
+		Bucket:     s.bucket, NUID: rand.Text(), Size: uint64(ref.Size), Digest: ref.Digest,
+	}
+	chunks, err := s.sendChunks(ctx, s.chunkSubject(info.NUID), ref, doc)
+	if err != nil {
+		return err
+	}
+	info.Chunks = chunks
+	msg := nats.NewMsg(s.metaSubject(ref.Name))
+	msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	if msg.Data, err = json.Marshal(info); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err = s.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+	return err
+}
+
+func (s *Store) sendChunks(ctx context.Context, subject string, ref Ref, doc io.Reader) (chunks uint32, err error) {
+	var flying []jetstream.PubAckFuture
+	h, total := sha256.New(), int64(0)
+	for {
+		if len(flying) == putWindow {
+			if err := landed(ctx, flying[0]); err != nil {
+				return 0, err
+			}
+			flying = flying[1:]
+		}
+		chunk := make([]byte, min(chunkBytes, ref.Size-total+1)) // the client keeps it until it is acknowledged
+		n, err := io.ReadFull(doc, chunk)
+		if n > 0 {
+			h.Write(chunk[:n])
+			total += int64(n)
+			f, err := s.js.PublishMsgAsync(&nats.Msg{Subject: subject, Data: chunk[:n]}, jetstream.WithRetryAttempts(0))
+			if err != nil {
+				return 0, err
+			}
+			flying = append(flying, f)
+			chunks++
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read the document: %w", err)
+		}
+		if total > ref.Size {
+			break
+		}
+	}
+	if total != ref.Size || digestOf(h.Sum(nil)) != ref.Digest {
+		return 0, events.Refuse(events.CodeBadRequest, "the document of %s changed while it was read", ref.Name)
+	}
+	for _, f := range flying {
+		if err := landed(ctx, f); err != nil {
+			return 0, err
+		}
+	}
+	return chunks, nil
+}
+
+// landed awaits an acknowledgement; the future itself gives up after
+// requestTimeout.
+func landed(ctx context.Context, f jetstream.PubAckFuture) error {
+	select {
+	case <-f.Ok():
+		return nil
+	case err := <-f.Err():
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

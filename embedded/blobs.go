@@ -1,0 +1,70 @@
+package embedded
+
+import (
+	"context"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/blobs"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/events"
+)
+
+// openBlobs makes the object store of large documents, and has it looked after.
+func (e *Engine) openBlobs(ctx context.Context) (err error) {
+	e.janitor, err = blobs.NewJanitor(blobs.JanitorConfig{
+		Conn: e.nc, Names: e.names(), Bucket: blobs.BucketConfig{Memory: e.o.Memory, MaxBytes: e.blobBytes()},
+		Exists: func(_ context.Context, id events.ID) (bool, error) {
+			it, err := e.store.Item(id)
+			return it != nil, err
+		},
+		Undecided: e.undecided, Logger: e.log,
+	})
+	if err != nil {
+		return err
+	}
+	return e.janitor.Start(ctx)
+}
+
+// blobBytes bounds the object store: by the setting, and by the share of the
+// storage that whatever is beside the log may reserve.
+func (e *Engine) blobBytes() int64 {
+	total, wanted := e.storage(), e.cfg.Limits.BlobMaxBytes
+	if total <= 0 {
+		return wanted
+	}
+	kept := min(wanted, max(total/sideShare, 1))
+	if kept < wanted && wanted != config.Default().Limits.BlobMaxBytes {
+		e.log.Warn("blob_max_bytes is more than its share of the storage: less is kept", "blob_max_bytes", wanted, "kept", kept)
+	}
+	return kept
+}
+
+// undecided is since when the oldest submission has waited in the intake; zero
+// if none does. Before it looks it sees to it that the store is up with the
+// log: its own position may be old if another engine has taken over, so the
+// log's end counts.
+func (e *Engine) undecided(ctx context.Context) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	js, err := jetstream.New(e.nc)
+	if err != nil {
+		return time.Time{}, err
+	}
+	s, err := js.Stream(ctx, e.names().IntakeStream())
+	if err != nil {
+		return time.Time{}, err
+	}
+	tip, err := e.eventLog.Last(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if err := e.dispatcher.Await(ctx, tip.Seq); err != nil {
+		return time.Time{}, err
+	}
+	if state := s.CachedInfo().State; state.Msgs > 0 {
+		return state.FirstTime, nil
+	}
+	return time.Time{}, nil
+}
