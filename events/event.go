@@ -218,6 +218,12 @@ func newBody(k Kind) Body {
 		return &Owned{}
 	case KindTypeConfigured:
 		return &TypeConfigured{}
+	case KindSnapshot:
+		return &Snapshot{}
+	case KindCarried:
+		return &Carried{}
+	case KindPruned:
+		return &Pruned{}
 	}
 	return nil
 }

@@ -81,6 +81,7 @@ func goldenWorld(t *testing.T) *world {
 	tick(25 * time.Hour) // keys have expired
 	w.do(Own{Owner: "engine-2", Version: "1.0.1"})
 	w.submit(Submit{DedupKey: "waits", Delay: 24 * time.Hour, Intake: Intake{Seq: 5, MsgID: "msg-1"}})
+	goldenRetention(w)
 	return w
 }
 
@@ -204,7 +205,7 @@ func readable(b *mapBase) string {
 		}
 		sb.WriteString("  history ")
 		for _, ev := range b.history[id] {
-			fmt.Fprintf(&sb, " %d:%s", ev.Seq, ev.Kind)
+			fmt.Fprintf(&sb, " %d:%s", ev.Seq, ev.kind())
 		}
 		sb.WriteString("\n\n")
 	}
