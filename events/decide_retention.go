@@ -1,7 +1,6 @@
 package events
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -316,7 +315,13 @@ func (d *decider) looseKeys(base []HeldKey) []HeldKey {
 		}
 	}
 	slices.SortFunc(keys, func(a, b HeldKey) int {
-		return cmp.Or(cmp.Compare(a.Ref.Kind, b.Ref.Kind), cmp.Compare(a.Ref.Type, b.Ref.Type), strings.Compare(a.Ref.Key, b.Ref.Key))
+		if a.Ref.Kind != b.Ref.Kind {
+			return int(a.Ref.Kind) - int(b.Ref.Kind)
+		}
+		if a.Ref.Type != b.Ref.Type {
+			return strings.Compare(string(a.Ref.Type), string(b.Ref.Type))
+		}
+		return strings.Compare(a.Ref.Key, b.Ref.Key)
 	})
 	return keys
 }
