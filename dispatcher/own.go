@@ -74,6 +74,9 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time) (*events
 	if err := f.commit(); err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
 	}
+	if state.Meta().Partial {
+		return nil, nil, 0, fmt.Errorf("take over: %w: the log has been cut, and the round of snapshots at its head does not end", events.ErrCorrupt)
+	}
 	return state, newClock(local, clk.now(), state.Meta().LastAt), last, nil
 }
 

@@ -134,6 +134,7 @@ const (
 	APIUnregister = "unregister"
 	APIDrain      = "drain"
 	APIReport     = "report"
+	APICut        = "cut"
 )
 
 // The headers of submissions and dispatched messages.
