@@ -144,6 +144,7 @@ func (s *Service) endpoints() map[string]func(*call) {
 		wire.APISchedulePause:  s.query(s.schedulePause(true)),
 		wire.APIScheduleResume: s.query(s.schedulePause(false)),
 		wire.APIScheduleFire:   s.scheduleFire,
+		wire.APICut:            s.query(s.cut),
 	}
 }
 

@@ -11,9 +11,10 @@ import (
 
 // Config is all that engine.toml can say.
 type Config struct {
-	Server  Server
-	Limits  Limits
-	Workers Workers
+	Server    Server
+	Limits    Limits
+	Retention Retention
+	Workers   Workers
 	// WorkerCircuit is laid over the built-in circuit of workers.
 	WorkerCircuit CircuitPatch
 	// Defaults are laid over the built-in settings for every type.
@@ -61,6 +62,11 @@ type Workers struct {
 	ProbeFailures int           // in a row, that make a worker unhealthy
 }
 
+// Retention is how long the log grows before it is cut.
+type Retention struct {
+	CutEvents int // that it holds at least before it is cut
+}
+
 // Type is what the file says of one type.
 type Type struct {
 	Patch Patch
@@ -92,6 +98,9 @@ const Off = "off"
 const (
 	DefaultMaxRunning = 10_000
 	MaxMaxRunning     = events.MaxTypes * events.MaxCapacity
+	DefaultCutEvents  = 1_000_000
+	MinCutEvents      = 1000
+	MaxCutEvents      = 1_000_000_000
 	DefaultGrace      = 10 * time.Second
 	MaxGrace          = 10 * time.Minute
 	MaxExecArgs       = 256
@@ -129,6 +138,7 @@ func (c Config) WithDefaults() Config {
 	or(&c.Workers.ProbeTimeout, DefaultProbeTimeout)
 	or(&c.Workers.ProbeFailures, DefaultProbeFailures)
 	c.DedupHook.withDefaults()
+	or(&c.Retention.CutEvents, DefaultCutEvents)
 	types := make(map[events.Type]Type, len(c.Types))
 	for name, t := range c.Types {
 		if t.Exec != nil {

@@ -22,9 +22,18 @@ type Patch struct {
 	Codes       map[string]CodePatch // by failure code
 	DedupPolicy *events.DedupPolicy
 	DedupWindow *time.Duration
+	Retain      RetainPatch
 	Run         RunPatch
 	Limits      LimitsPatch
 	PerPriority map[events.Priority]RunPatch
+}
+
+// RetainPatch is the part of a Patch that says how long ended items are kept.
+type RetainPatch struct {
+	Completed *time.Duration
+	Dead      *time.Duration
+	Cancelled *time.Duration
+	Merged    *time.Duration
 }
 
 // RunPatch is the part of a Patch that a priority may have of its own.
@@ -54,6 +63,10 @@ func (p Patch) Apply(base events.TypeSettings) events.TypeSettings {
 	}
 	put(&s.DedupPolicy, p.DedupPolicy)
 	putMS(&s.DedupWindowMS, p.DedupWindow)
+	putMS(&s.Retain.CompletedMS, p.Retain.Completed)
+	putMS(&s.Retain.DeadMS, p.Retain.Dead)
+	putMS(&s.Retain.CancelledMS, p.Retain.Cancelled)
+	putMS(&s.Retain.MergedMS, p.Retain.Merged)
 	putMS(&s.TimeoutMS, p.Run.Timeout)
 	if p.Run.MaxAttempts != nil {
 		s.MaxAttempts = events.Attempt(*p.Run.MaxAttempts)
@@ -120,6 +133,10 @@ func (p Patch) Named() []string {
 	add("max_params_bytes", p.MaxParams != nil)
 	add("dedup_policy", p.DedupPolicy != nil)
 	add("dedup_window", p.DedupWindow != nil)
+	add("retain.completed", p.Retain.Completed != nil)
+	add("retain.dead", p.Retain.Dead != nil)
+	add("retain.cancelled", p.Retain.Cancelled != nil)
+	add("retain.merged", p.Retain.Merged != nil)
 	p.Run.named("", add)
 	p.namedProtection(add)
 	p.Limits.named(add)
@@ -166,6 +183,10 @@ func (p Patch) split() []Patch {
 	add(Patch{MaxParams: p.MaxParams})
 	add(Patch{DedupPolicy: p.DedupPolicy})
 	add(Patch{DedupWindow: p.DedupWindow})
+	add(Patch{Retain: RetainPatch{Completed: p.Retain.Completed}})
+	add(Patch{Retain: RetainPatch{Dead: p.Retain.Dead}})
+	add(Patch{Retain: RetainPatch{Cancelled: p.Retain.Cancelled}})
+	add(Patch{Retain: RetainPatch{Merged: p.Retain.Merged}})
 	for _, r := range p.Run.split() {
 		add(Patch{Run: r})
 	}

@@ -105,6 +105,9 @@ type Config struct {
 	// score: their place is that of their creation.
 	Score      func(events.Submit) time.Duration
 	ScoreTypes []events.Type
+	// CutEvents is how many events the log holds at least before it is cut; it
+	// is also let grow to four for each retained item. 0: DefaultCutEvents.
+	CutEvents int
 
 	Hooks  Hooks
 	Logger *slog.Logger
@@ -128,6 +131,9 @@ type Hooks struct {
 	// Lost when it no longer is (nil: it stops).
 	Owned func(events.Epoch)
 	Lost  func(error)
+	// Renewed is called when the projection was made anew, since the log had been
+	// cut in front of it: what Projected tells has a gap there.
+	Renewed func(events.Seq)
 	// LeaseExpired is called for each lease that ran out.
 	LeaseExpired func(events.Type)
 	// Workers is called when the registry has changed, with all of it.
@@ -174,6 +180,9 @@ func (c Config) WithDefaults() Config {
 		}
 	}
 	c.Dedup = c.Dedup.withDefaults()
+	if c.CutEvents == 0 {
+		c.CutEvents = DefaultCutEvents
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -196,6 +205,9 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("dispatcher: ProbeTimeout must be shorter than ProbeInterval, and ProbeFailures at least 1"))
 	}
 	errs = append(errs, c.Dedup.validate()...)
+	if c.CutEvents < 1 {
+		errs = append(errs, errors.New("dispatcher: CutEvents must be at least 1"))
+	}
 	if err := c.Defaults.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("dispatcher: default settings: %w", err))
 	}

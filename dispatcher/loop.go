@@ -73,6 +73,7 @@ type loop struct {
 	nextLease  time.Time // when a shortened lease is to be applied
 	nextPurge  time.Time
 	nextSweep  time.Time
+	keep       keeper
 
 	requests chan job // shared by all ownerships, as is
 	submits  chan job
@@ -213,6 +214,9 @@ func (l *loop) roomFor(need, most int) bool {
 // submissions must not delay them. They leave a quarter of each batch to the
 // submissions, so neither do they starve those.
 func (l *loop) decidePending() error {
+	if l.keep.quiet {
+		return nil
+	}
 	most := eventlog.MaxAppend
 	if len(l.bulk.jobs) > 0 || len(l.inflow.jobs) > 0 {
 		most -= most / 4
@@ -276,8 +280,18 @@ func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
 
 // apply adds what was decided to the batch, and notes what is to follow.
 func (l *loop) apply(dec *events.Decision) error {
-	for i := range dec.Events {
-		ev := &dec.Events[i]
+	if err := l.add(dec.Events); err != nil {
+		return err
+	}
+	dec.Events = nil
+	l.follow.add(l.state.TakeFollowUps(), l.state.Meta().Applied)
+	return nil
+}
+
+// add applies what was just decided, and adds it to the batch.
+func (l *loop) add(evs []events.Event) error {
+	for i := range evs {
+		ev := &evs[i]
 		ev.Seq = l.state.Meta().Applied + 1
 		if err := l.state.Apply(*ev); err != nil {
 			return fmt.Errorf("apply what was just decided: %w", err)
@@ -290,9 +304,7 @@ func (l *loop) apply(dec *events.Decision) error {
 			l.schedules.stale = true
 		}
 	}
-	l.building.events = append(l.building.events, dec.Events...)
-	dec.Events = nil
-	l.follow.add(l.state.TakeFollowUps(), l.state.Meta().Applied)
+	l.building.events = append(l.building.events, evs...)
 	return nil
 }
 
@@ -382,7 +394,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.stalled || l.timers.wantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.nextCircuit(), l.holds.next()} {
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.nextCircuit(), l.holds.next(), l.keep.wake(l)} {
 		at = sooner(at, t)
 	}
 	if len(l.dirty) > 0 {

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -163,4 +164,8 @@ func (st *story) because(by events.ID) string {
 		return ""
 	}
 	return ", because of " + st.name(by)
+}
+
+func isFlow(cmd string) bool {
+	return slices.Contains([]string{"spawn", "snooze", "progress", "checkpoint", "finish"}, cmd)
 }

@@ -81,7 +81,11 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 	default:
 		var known bool
 		if line, known = st.protect(td); !known {
-			line = st.flowCommand(td)
+			if isFlow(td.Cmd) {
+				line = st.flowCommand(td)
+			} else {
+				line = st.retentionCommand(td)
+			}
 		}
 	}
 	if st.quiet {
@@ -144,6 +148,8 @@ func (st *story) describe(ev *events.Event) string {
 		return who + ": " + b.Reason
 	case *events.ScheduleSet, *events.ScheduleRemoved, *events.ScheduleFired:
 		return st.describeSchedule(b)
+	case *events.Snapshot, *events.Carried, *events.Pruned:
+		return st.describeRetention(ev, who)
 	case *events.Rescheduled:
 		return fmt.Sprintf("%s to priority %d%s", who, b.Priority, st.in(b.AvailableAt))
 	}

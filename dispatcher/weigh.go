@@ -108,6 +108,8 @@ func eventBytes(ev *events.Event) int {
 		return overhead + idBytes*len(b.For)
 	case *events.Spawned:
 		return overhead + idBytes*len(b.Children)
+	case *events.Carried:
+		return carriedBytes(b)
 	case *events.Rejected:
 		return overhead + len(b.Text) + 4*len(b.Bytes)/3
 	}

@@ -253,6 +253,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.intakeBytes(),
 		ProbeInterval: e.cfg.Workers.ProbeInterval, ProbeTimeout: e.cfg.Workers.ProbeTimeout, ProbeFailures: e.cfg.Workers.ProbeFailures,
 		Dedup: e.dedupHook(), Score: e.o.Score, ScoreTypes: e.o.ScoreTypes,
+		CutEvents: e.cfg.Retention.CutEvents,
 	}
 	for name, t := range e.cfg.Types {
 		if t.Patch.Empty() {
@@ -283,6 +284,7 @@ func (e *Engine) hooks() dispatcher.Hooks {
 			e.mirror.projected(c)
 			e.janitor.Projected(c.Items)
 		},
+		Renewed: e.mirror.renewed,
 		Owned:   e.mirror.owned,
 		Workers: e.mirror.workersChanged,
 	})

@@ -192,6 +192,13 @@ func (s *State) rekey(it *Item, was bool, at time.Time) error {
 	case now && !was:
 		return s.takeKey(it, ref, at)
 	case was && !now && it.HoldsKey:
+		if s.meta.Partial { // it may only look like the holder: see leans
+			held, has, err := s.Key(ref, at)
+			if err != nil || has && held.ID != it.ID {
+				it.HoldsKey = it.HoldsKey && !it.State.Terminal()
+				return err
+			}
+		}
 		held := HeldKey{Ref: ref, ID: it.ID}
 		if it.State == StateCompleted && it.DedupWindow > 0 {
 			held.Until = at.Add(it.DedupWindow)
@@ -213,7 +220,7 @@ func (s *State) takeKey(it *Item, ref KeyRef, at time.Time) error {
 	}
 	taken := has && held.Until.IsZero() && held.ID != it.ID
 	if taken && !it.HoldsKey {
-		return nil
+		return s.leans(it, held.ID)
 	}
 	if taken {
 		other, err := s.other(held.ID)

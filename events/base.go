@@ -45,6 +45,11 @@ type Changes struct {
 	Records   []Record // one for each that has changed
 	Merged    []MergedEntry
 	History   []Event // of items, in order; Seq set
+	// Restated are histories as a carried event tells them, and Folds what is
+	// to go of a history that has become too long. An item is in one of them at
+	// most.
+	Restated []Restated
+	Folds    []Fold
 	// Checksum is that of the event at Meta.Applied (see [Checksum]), filled in
 	// by whoever has the stored bytes.
 	Checksum uint64

@@ -115,6 +115,8 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 		return appendCompleted(append(b, `,"data":`...), d), nil
 	case *Checkpointed:
 		return appendCheckpointed(append(b, `,"data":`...), d), nil
+	case *Carried:
+		return appendCarried(append(b, `,"data":`...), d)
 	}
 	b = append(b, `,"data":`...)
 	data, err := e.Data()
@@ -155,6 +157,8 @@ func (e *Event) Data() (json.RawMessage, error) {
 		return appendCompleted(nil, d), nil
 	case *Checkpointed:
 		return appendCheckpointed(nil, d), nil
+	case *Carried:
+		return appendCarried(nil, d)
 	}
 	return json.Marshal(e.Body)
 }

@@ -57,6 +57,8 @@ func TestTheLargestEventsFitInAMessage(t *testing.T) {
 	w.holdBack(typ, worker, long(MaxNameLen))
 	w.largestFlow(typ, long)
 	largestSchedule(w, typ, long)
+	w.now = w.now.Add(DefaultRetain) // the dead item stays, and is carried
+	goldenRetention(w)
 	seen := map[Kind]int{}
 	for i, data := range w.encoded() {
 		seen[w.log[i].Kind] = max(seen[w.log[i].Kind], len(data))

@@ -51,7 +51,7 @@ func codecEvents() []Event {
 	}
 	return append(evs,
 		Event{Kind: KindOwned, At: at, Body: &Owned{Epoch: 1}},
-		Event{Kind: KindPruned, At: at},
+		Event{Kind: KindPruned, ID: id, Type: "email", At: at, Body: &Pruned{Reason: "retention"}},
 		Event{Kind: KindReplayed, ID: id, Type: "email", At: at})
 }
 

@@ -249,6 +249,12 @@ func newBody(k Kind) Body {
 		return &ScheduleRemoved{}
 	case KindScheduleFired:
 		return &ScheduleFired{}
+	case KindSnapshot:
+		return &Snapshot{}
+	case KindCarried:
+		return &Carried{}
+	case KindPruned:
+		return &Pruned{}
 	}
 	return newFlowBody(k)
 }

@@ -15,6 +15,8 @@ func (e *Event) check() error {
 		return fmt.Errorf("it has no type")
 	case (e.Kind == KindPaused || e.Kind == KindResumed) && e.Type == "", e.ofCircuit() && (e.Type == "") == (e.Worker == ""):
 		return fmt.Errorf("it names no type, or not one of a type and a worker")
+	case (e.Kind == KindCarried || e.Kind == KindPruned) && (e.ID.IsZero() || e.Type == ""):
+		return fmt.Errorf("it has no id or no type")
 	case len(e.Type) > MaxTypeLen || !plain(string(e.Type)):
 		return fmt.Errorf("%q is no type", clip(string(e.Type), 80))
 	case len(e.Worker) > MaxWorkerIDLen || !plain(string(e.Worker)):
@@ -48,6 +50,8 @@ func (e *Event) check() error {
 		}
 	case *ScheduleSet, *ScheduleRemoved, *ScheduleFired:
 		return checkSchedule(b)
+	case *Carried:
+		return b.check(e.ID, e.Type)
 	case *Rescheduled:
 		ok = b.Priority <= MaxPriority && writable(b.OrderAt, b.AvailableAt)
 	}

@@ -84,6 +84,7 @@ func goldenWorld(t *testing.T) *world {
 	goldenProtection(w)
 	w.goldenFlow()
 	goldenSchedules(w)
+	goldenRetention(w)
 	return w
 }
 
@@ -207,7 +208,7 @@ func readable(b *mapBase) string {
 		}
 		sb.WriteString("  history ")
 		for _, ev := range b.history[id] {
-			fmt.Fprintf(&sb, " %d:%s", ev.Seq, ev.Kind)
+			fmt.Fprintf(&sb, " %d:%s", ev.Seq, ev.kind())
 		}
 		sb.WriteString("\n\n")
 	}

@@ -77,7 +77,7 @@ func (s *sim) checkCircuits() {
 			trying[id] = WorkerID(w)
 		}
 	}
-	for id, e := range o.items {
+	for id, e := range present(o) {
 		it := e.cur
 		running := it.State == StateClaimed || it.State == StateRunning
 		if it.Probe {

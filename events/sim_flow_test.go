@@ -75,7 +75,7 @@ func (s *sim) noteFollowUps() {
 	for _, id := range s.live.TakeFollowUps() {
 		s.follow = appendOnce(s.follow, id)
 	}
-	for id, e := range s.oracle.items {
+	for id, e := range present(s.oracle) {
 		if e.cur.NeedsFollowUp() && !slices.Contains(s.follow, id) {
 			s.t.Fatalf("nobody was told that %+v %+v needs a follow-up", e.cur, e.cur.relations())
 		}
@@ -86,7 +86,7 @@ func (s *sim) noteFollowUps() {
 func (s *sim) findFollowUps() {
 	s.live.TakeFollowUps()
 	s.follow = nil
-	for id, e := range s.oracle.items {
+	for id, e := range present(s.oracle) {
 		if e.cur.NeedsFollowUp() {
 			s.follow = append(s.follow, id)
 		}
@@ -108,7 +108,7 @@ func (s *sim) doFollowUps() {
 		s.do(FollowUp{ID: id})
 		if len(s.log) == before {
 			s.follow = s.follow[1:]
-			if it := s.oracle.items[id].cur; it.NeedsFollowUp() {
+			if it := s.oracle.items[id].cur; it != nil && it.NeedsFollowUp() {
 				s.t.Fatalf("a follow-up does nothing for %+v %+v", it, it.relations())
 			}
 		}
@@ -123,7 +123,7 @@ func (s *sim) checkRelations() {
 	waiters := map[ID][]ID{}
 	type count struct{ live, failed int }
 	kids := map[ID]count{}
-	for id, e := range s.oracle.items {
+	for id, e := range present(s.oracle) {
 		it, r := e.cur, e.cur.relations()
 		for _, of := range r.Waits {
 			waiters[of] = append(waiters[of], id)
@@ -144,7 +144,7 @@ func (s *sim) checkRelations() {
 			kids[r.Parent] = n
 		}
 	}
-	for id, e := range s.oracle.items {
+	for id, e := range present(s.oracle) {
 		r := e.cur.relations()
 		want := waiters[id]
 		slices.SortFunc(want, compareIDs)
@@ -199,7 +199,7 @@ func (s *sim) checkNobodyIsStuck() {
 		seen[id] = done
 		return ""
 	}
-	for id, e := range s.oracle.items {
+	for id, e := range present(s.oracle) {
 		if e.cur.NeedsFollowUp() {
 			s.t.Fatalf("%+v %+v needs a follow-up", e.cur, e.cur.relations())
 		}

@@ -54,8 +54,8 @@ func (s *sim) limitedSettings() TypeSettings {
 // checkLimits verifies what limits promise, from the log alone.
 func (s *sim) checkLimits() {
 	groups := map[KeyRef]int64{}
-	for _, e := range s.oracle.items {
-		if it := e.cur; it.Group != "" && (it.State == StateClaimed || it.State == StateRunning) {
+	for _, e := range present(s.oracle) {
+		if it := e.cur; it != nil && it.Group != "" && (it.State == StateClaimed || it.State == StateRunning) {
 			groups[KeyRef{KeyGroup, it.Type, it.Group}]++
 		}
 	}
@@ -154,7 +154,7 @@ type limitsBefore struct {
 
 func (s *sim) limitsNow() limitsBefore {
 	b := limitsBefore{groups: map[string]int{}}
-	for _, e := range s.oracle.items {
+	for _, e := range present(s.oracle) {
 		it := e.cur
 		if it.State != StateClaimed && it.State != StateRunning {
 			continue

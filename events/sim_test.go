@@ -314,6 +314,7 @@ func (s *sim) apply(ev Event) {
 	switch b := ev.Body.(type) {
 	case *Created:
 		s.ids = append(s.ids, ev.ID)
+		s.runs[ev.ID], s.merges[ev.ID] = 0, 0 // a pruned item's id may be used again
 	case *Claimed:
 		s.checkClaim(ev, b)
 		if of, ok := s.claimed[b.Token]; ok {

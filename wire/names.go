@@ -147,6 +147,7 @@ const (
 	APIResume     = "resume"
 	// APICircuitReset closes a circuit.
 	APICircuitReset = "circuit_reset"
+	APICut          = "cut"
 )
 
 // The headers of submissions and dispatched messages.

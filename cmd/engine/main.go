@@ -22,7 +22,7 @@ type app struct{ console.App }
 // commands makes the commands, in the order in which the help lists them.
 var commands = []func(*app) *cobra.Command{
 	demoCommand, serveCommand, submitCommand, workCommand, statusCommand, listCommand, showCommand, historyCommand, logsCommand, tailCommand, whyCommand,
-	schedulesCommand, scheduleCommand, cancelCommand, rescheduleCommand, typesCommand, pauseCommand, resumeCommand, circuitCommand, workersCommand, drainCommand,
+	schedulesCommand, scheduleCommand, cancelCommand, rescheduleCommand, typesCommand, pauseCommand, resumeCommand, circuitCommand, workersCommand, drainCommand, cutCommand,
 	verifyCommand, rebuildCommand, benchCommand,
 }
 

@@ -54,7 +54,9 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 	if stats.MaxQueued > 0 {
 		a.Printf("  queue limit %s", console.Count(stats.MaxQueued))
 	}
-	a.Printf("\n\n")
+	a.Printf("\n")
+	a.printRetention(info.Retention)
+	a.Printf("\n")
 	if len(stats.Types) == 0 {
 		a.Printf("no types yet: the first submission of a type makes it\n")
 		return
