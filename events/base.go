@@ -44,7 +44,9 @@ type Changes struct {
 	Keys      []KeyChange
 	Records   []Record // one for each that has changed
 	Merged    []MergedEntry
-	History   []Event // of items, in order; Seq set
+	History   []Event          // of items, in order; Seq set
+	Noted     []Event          // of causes, for whoever wants to be told
+	Rejected  []RejectedChange // in order
 	// Checksum is that of the event at Meta.Applied (see [Checksum]), filled in
 	// by whoever has the stored bytes.
 	Checksum uint64

@@ -96,6 +96,8 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 		return appendCreated(append(b, `,"data":`...), d)
 	case *Completed:
 		return appendCompleted(append(b, `,"data":`...), d), nil
+	case *Replayed:
+		return appendReplayed(append(b, `,"data":`...), d)
 	}
 	b = append(b, `,"data":`...)
 	data, err := e.Data()
@@ -134,6 +136,8 @@ func (e *Event) Data() (json.RawMessage, error) {
 		return appendCreated(nil, d)
 	case *Completed:
 		return appendCompleted(nil, d), nil
+	case *Replayed:
+		return appendReplayed(nil, d)
 	}
 	return json.Marshal(e.Body)
 }

@@ -36,8 +36,9 @@ func Decide(s *State, c Command, now time.Time) (Decision, error) {
 }
 
 type decider struct {
-	s   *State
-	now time.Time
+	s      *State
+	now    time.Time
+	causes map[string]Cause // as the deaths of this decision leave them
 }
 
 func (d *decider) decide(c Command) (Decision, error) {
@@ -91,6 +92,8 @@ func (d *decider) decideMore(c Command) (Decision, error) {
 		return d.replay(c)
 	case Purge:
 		return d.purge(c)
+	case PurgeRejected:
+		return d.purgeRejected(c)
 	case PauseType:
 		return d.pauseType(c)
 	case ResumeType:

@@ -113,7 +113,8 @@ type Failed struct {
 
 // Dead is the payload of dead.
 type Dead struct {
-	Reason   string  `json:"reason"` // exhausted, not_retryable
+	Reason   string  `json:"reason"`          // exhausted, not_retryable
+	Cause    string  `json:"cause,omitempty"` // see [CauseOf]
 	Attempts Attempt `json:"attempts"`
 	Error    string  `json:"error,omitempty"`
 	Code     string  `json:"code,omitempty"`
@@ -218,6 +219,12 @@ func newBody(k Kind) Body {
 		return &Owned{}
 	case KindTypeConfigured:
 		return &TypeConfigured{}
+	case KindReplayed:
+		return &Replayed{}
+	case KindCauseNoted:
+		return &CauseNoted{}
+	case KindRejectedPurged:
+		return &RejectedPurged{}
 	}
 	return nil
 }

@@ -35,6 +35,8 @@ func (e *Event) check() error {
 		ok = writable(b.StartBy)
 	case *Running:
 		ok = writable(b.Deadline)
+	case *Replayed:
+		ok = b.Priority <= MaxPriority && writable(b.OrderAt)
 	case *Rescheduled:
 		ok = b.Priority <= MaxPriority && writable(b.OrderAt, b.AvailableAt)
 	}

@@ -10,19 +10,20 @@ import (
 // mapBase is a projection in maps: the contract of [Base] and [Changes], and
 // nothing else. It checks that each change begins where the last one ended.
 type mapBase struct {
-	meta    Meta
-	types   map[Type]TypeInfo
-	items   map[ID]*Item
-	docs    map[docRef][]byte
-	records map[RecordKind]map[string]Record
-	keys    map[KeyRef]HeldKey
-	merged  []MergedEntry
-	history map[ID][]Event
+	meta     Meta
+	types    map[Type]TypeInfo
+	items    map[ID]*Item
+	docs     map[docRef][]byte
+	records  map[RecordKind]map[string]Record
+	keys     map[KeyRef]HeldKey
+	merged   []MergedEntry
+	rejected map[Seq]RejectedChange
+	history  map[ID][]Event
 }
 
 func newMapBase() *mapBase {
 	return &mapBase{types: map[Type]TypeInfo{}, items: map[ID]*Item{}, docs: map[docRef][]byte{},
-		records: map[RecordKind]map[string]Record{}, keys: map[KeyRef]HeldKey{}, history: map[ID][]Event{}}
+		records: map[RecordKind]map[string]Record{}, keys: map[KeyRef]HeldKey{}, rejected: map[Seq]RejectedChange{}, history: map[ID][]Event{}}
 }
 
 func (b *mapBase) Meta() (Meta, error) { return b.meta, nil }
@@ -89,6 +90,11 @@ func (b *mapBase) write(c *Changes) error {
 	}
 	maps.DeleteFunc(b.keys, func(_ KeyRef, k HeldKey) bool { return !k.Until.IsZero() && !k.Until.After(c.Meta.LastAt) })
 	b.merged = append(b.merged, c.Merged...)
+	for _, r := range c.Rejected {
+		if b.rejected[r.Seq] = r; r.Body == nil {
+			delete(b.rejected, r.Seq)
+		}
+	}
 	for _, ev := range c.History {
 		b.history[ev.ID] = append(b.history[ev.ID], ev)
 	}
@@ -136,6 +142,10 @@ func (b *mapBase) dump() string {
 	}
 	for _, m := range b.merged {
 		fmt.Fprintf(&sb, "merged %+v\n", m)
+	}
+	for _, seq := range slices.Sorted(maps.Keys(b.rejected)) {
+		r := b.rejected[seq]
+		fmt.Fprintf(&sb, "rejected %d %s %s %v %+v\n", seq, r.Type, r.At, r.Answer, *r.Body)
 	}
 	return sb.String()
 }

@@ -106,6 +106,7 @@ func (s *sim) check() {
 	if len(counts) > len(o.types) || o.meta != s.live.meta || o.meta.IntakeSeq > s.intake {
 		s.t.Fatalf("meta %+v, live %+v", o.meta, s.live.meta)
 	}
+	s.checkCauses()
 	s.checkMemory()
 }
 
@@ -150,8 +151,10 @@ func (s *sim) checkMemory() {
 	for id, e := range s.oracle.items {
 		p, err := s.live.Params(id)
 		s.must(err)
-		if had := s.base.docs[docRef{DocParams, id}]; string(p) != string(had) && had != nil || p == nil {
-			s.t.Fatalf("params of %s, %s: %q", id, e.cur.State, p)
+		want, err := s.oracle.Params(id)
+		s.must(err)
+		if string(p) != string(want) || p == nil {
+			s.t.Fatalf("params of %s, %s: %q, the log's are %q", id, e.cur.State, p, want)
 		}
 	}
 }

@@ -56,6 +56,7 @@ func (s *sim) must(err error) {
 func (s *sim) open(b Base) *State {
 	st, err := NewState(b)
 	s.must(err)
+	st.maxCauses = fewCauses
 	return st
 }
 

@@ -36,6 +36,8 @@ type State struct {
 	dirtyDocs   []Document
 	dirtyKeys   []KeyRef
 	merged      []MergedEntry
+	noted       []Event // of causes
+	rejected    []RejectedChange
 	history     []Event
 	historySize int // of the last one taken: the next will be like it
 
@@ -45,9 +47,10 @@ type State struct {
 	waiters overlay[waitRef, bool]
 	waitsOf map[ID]map[ID]bool // the waiters overlay, by what is waited for
 
-	schedules records[Schedule]
-	workers   records[Circuit] // of workers that fail, by id
-	causes    records[Cause]
+	schedules  records[Schedule]
+	workers    records[Circuit] // of workers that fail, by id
+	causes     records[Cause]
+	idleCauses int // of which nothing is dead now
 
 	follow []ID // items that may need a follow-up; see TakeFollowUps
 
@@ -58,16 +61,18 @@ type State struct {
 	cacheBytes int
 	maxItems   int // CacheItems; smaller in tests
 	maxBytes   int // CacheBytes
+	maxCauses  int // MaxCauses; smaller in tests
 }
 
 // entry is an item in memory.
 type entry struct {
-	cur    *Item
-	prev   *Item // at the last TakeChanges; nil: it did not exist
-	params []byte
-	fresh  bool // cur was made since the last TakeChanges: only the State has it
-	dirty  bool // in dirtyItems
-	seq    Seq  // of its newest touch
+	cur      *Item
+	prev     *Item // at the last TakeChanges; nil: it did not exist
+	params   []byte
+	paramsAt Seq  // of the replayed event that gave them; 0: they are the submission's
+	fresh    bool // cur was made since the last TakeChanges: only the State has it
+	dirty    bool // in dirtyItems
+	seq      Seq  // of its newest touch
 }
 
 type typeEntry struct {
@@ -96,7 +101,7 @@ type keyTouch struct {
 // and starts an overlay over base. It errs only when base does.
 func NewState(base Base) (*State, error) {
 	s := &State{
-		base: base, defaults: DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes,
+		base: base, defaults: DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes, maxCauses: MaxCauses,
 		types: map[Type]*typeEntry{}, items: map[ID]*entry{}, keys: map[KeyRef]keyEntry{},
 		docs: newOverlay[docRef, []byte](), waiters: newOverlay[waitRef, bool](), waitsOf: map[ID]map[ID]bool{},
 		schedules: newRecords[Schedule](RecordSchedule), workers: newRecords[Circuit](RecordWorker), causes: newRecords[Cause](RecordCause),
@@ -116,6 +121,7 @@ func NewState(base Base) (*State, error) {
 	if err := errors.Join(s.schedules.load(base), s.workers.load(base), s.causes.load(base)); err != nil {
 		return nil, fmt.Errorf("load state: %w", err)
 	}
+	s.countIdleCauses()
 	return s, nil
 }
 
@@ -301,7 +307,7 @@ func (s *State) TakeChanges() *Changes {
 	if !s.changed {
 		return nil
 	}
-	c := &Changes{Meta: s.meta, Documents: s.dirtyDocs, Merged: s.merged, History: s.history}
+	c := &Changes{Meta: s.meta, Documents: s.dirtyDocs, Merged: s.merged, History: s.history, Noted: s.noted, Rejected: s.rejected}
 	c.Items = make([]ItemChange, len(s.dirtyItems))
 	for i, e := range s.dirtyItems {
 		c.Items[i] = ItemChange{Old: e.prev, New: e.cur}
@@ -322,6 +328,7 @@ func (s *State) TakeChanges() *Changes {
 	s.dirtyItems, s.dirtyTypes, s.dirtyKeys = s.dirtyItems[:0], s.dirtyTypes[:0], s.dirtyKeys[:0]
 	s.historySize = len(s.history)
 	s.dirtyDocs, s.merged, s.history = nil, nil, nil
+	s.noted, s.rejected = nil, nil
 	s.changed = false
 	return c
 }
