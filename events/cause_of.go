@@ -32,12 +32,13 @@ func otherCause(t Type) string { return "other-" + string(t) }
 //
 //	quoted texts ("…", '…', `…`)           "…"
 //	UUIDs, ULIDs                           <id>
-//	hexadecimal: 0x…, or 8 digits and more <hex>
+//	hexadecimal: 0x…, or 8 or more          <hex>
 //	numbers                                <n>
 //	paths, and those of URLs               <path>
 //	runs of blanks                         one blank
 //
-// A number in a word is replaced too: worker-17 becomes worker-<n>.
+// A number in a word is replaced too: worker-17 becomes worker-<n>. A run of
+// letters only is a word, though they may be hexadecimal digits.
 func CauseText(text string) string {
 	if len(text) > maxCauseText {
 		text = cutText(text, maxCauseText)
@@ -71,6 +72,11 @@ func (c *causeScanner) next() {
 		from := c.i
 		for c.i < len(c.s) && inWord(c.s[c.i]) {
 			c.i++
+		}
+		if strings.Contains(c.s[from:c.i], "://") { // a query has more than words
+			for c.i < len(c.s) && c.s[c.i] > ' ' && strings.IndexByte("\"'`<>(),;]}", c.s[c.i]) < 0 {
+				c.i++
+			}
 		}
 		word := c.s[from:c.i]
 		end := strings.TrimRight(word, ".:") // ends a sentence, or a part of one

@@ -113,11 +113,11 @@ type Failed struct {
 
 // Dead is the payload of dead.
 type Dead struct {
-	Reason   string  `json:"reason"`          // exhausted, not_retryable
-	Cause    string  `json:"cause,omitempty"` // see [CauseOf]
+	Reason   string  `json:"reason"` // exhausted, not_retryable
 	Attempts Attempt `json:"attempts"`
 	Error    string  `json:"error,omitempty"`
 	Code     string  `json:"code,omitempty"`
+	Cause    string  `json:"cause,omitempty"` // see [CauseOf]
 }
 
 // Cancelled is the payload of cancelled.

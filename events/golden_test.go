@@ -81,6 +81,7 @@ func goldenWorld(t *testing.T) *world {
 	tick(25 * time.Hour) // keys have expired
 	w.do(Own{Owner: "engine-2", Version: "1.0.1"})
 	w.submit(Submit{DedupKey: "waits", Delay: 24 * time.Hour, Intake: Intake{Seq: 5, MsgID: "msg-1"}})
+	goldenReplay(w)
 	return w
 }
 
@@ -219,6 +220,10 @@ func readable(b *mapBase) string {
 		}
 	}
 	sb.WriteString(strings.Join(keys, "\n") + "\n")
+	for _, seq := range slices.Sorted(maps.Keys(b.rejected)) {
+		r := b.rejected[seq]
+		fmt.Fprintf(&sb, "rejected %d: intake message %d of type %q: %s\n", seq, r.Body.Intake.Seq, r.Type, r.Body.Code)
+	}
 	for _, m := range b.merged {
 		fmt.Fprintf(&sb, "merged %s into %s at %s by event %d from %+v\n", m.ID, m.Into, m.At.Format(time.RFC3339Nano), m.Seq, m.Provenance)
 	}
