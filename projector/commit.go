@@ -24,6 +24,7 @@ type writer struct {
 
 	// Memory that is used again by the next Commit.
 	old, new indexSet
+	limits   rejectedLimits
 	key, val []byte
 }
 
@@ -98,6 +99,7 @@ func (w *writer) write(db *pebble.DB, c *events.Changes) error {
 		w.documents(b, c.Documents),
 		w.histories(b, c.History),
 		w.merged(b, c.Merged),
+		w.rejected(b, db, c),
 		w.records(b, c),
 	)
 	if err != nil {

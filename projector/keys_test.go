@@ -120,7 +120,7 @@ func TestDamagedRecords(t *testing.T) {
 
 // Each index has an item exactly when it should.
 func TestIndexesOfEachState(t *testing.T) {
-	const list, ready, timer, worker, intake, child, follow = 'l', 'q', 't', 'w', 'n', 'c', 'u'
+	const list, ready, timer, worker, intake, child, follow, dead = 'l', 'q', 't', 'w', 'n', 'c', 'u', 'z'
 	base := []byte{list, intake, child}
 	want := map[events.ItemState][]byte{
 		events.StateQueued:    {list, ready, timer, intake, timer, child},
@@ -128,7 +128,7 @@ func TestIndexesOfEachState(t *testing.T) {
 		events.StateRunning:   {list, timer, worker, intake, child},
 		events.StateWaiting:   {list, intake, timer, child},
 		events.StateCompleted: {list, intake, child, follow},
-		events.StateDead:      {list, intake, child, follow},
+		events.StateDead:      {list, intake, child, follow, dead},
 		events.StateCancelled: {list, intake, child, follow},
 		events.StateMerged:    {list, intake, child, follow},
 	}
@@ -231,6 +231,10 @@ func TestEveryKeyHasADescription(t *testing.T) {
 		`dedup key "k\x00" of type email`:                                   appendHeldKey(nil, ref),
 		`expiry at 1970-01-01T00:00:01Z of dedup key "k\x00" of type email`: appendExpiryKey(nil, time.Unix(1, 0), ref),
 		"intake message 9":                                                  appendIntakeKey(nil, 9),
+		"rejected submission of event 9":                                    appendRejectedKey(nil, 9),
+		"what intake message 9 became":                                      appendAnswerKey(nil, 9),
+		"the book of rejected submissions":                                  metaKey(metaRejected),
+		"item " + id.String() + ` among those that are dead of cause "c"`:   appendDeadKey(nil, &events.Item{ID: id, Cause: "c"}),
 	}
 	for want, key := range keys {
 		if got := describeKey(key); got != want {

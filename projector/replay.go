@@ -168,6 +168,8 @@ func (r *replay) apply(g eventlog.Group) error {
 			r.bytes += len(b.Params)
 		case *events.Completed:
 			r.bytes += len(b.Result)
+		case *events.Replayed:
+			r.bytes += len(b.Params)
 		}
 	}
 	if len(g.Events) > 0 {

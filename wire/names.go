@@ -134,6 +134,17 @@ const (
 	APIUnregister = "unregister"
 	APIDrain      = "drain"
 	APIReport     = "report"
+
+	APIDead           = "dead"
+	APICauses         = "causes"
+	APIReplay         = "replay"
+	APIPurge          = "purge"
+	APIBulk           = "bulk"
+	APIRejected       = "rejected"
+	APIShowRejected   = "show_rejected"
+	APIReplayRejected = "replay_rejected"
+	APIPurgeRejected  = "purge_rejected"
+	APIState          = "state"
 )
 
 // The headers of submissions and dispatched messages.
