@@ -70,6 +70,7 @@ type Service struct {
 	queries chan struct{} // a token for each query under way
 	control chan struct{} // a token for each worker's request under way
 	proving chan struct{} // one token
+	bulks   chan struct{} // a token for each bulk request under way
 	typesMu sync.Mutex    // held while a type is configured
 
 	ctx    context.Context // ends with Stop
@@ -96,7 +97,7 @@ func New(cfg Config) (*Service, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		Config: cfg, queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), proving: make(chan struct{}, 1),
+		Config: cfg, queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), proving: make(chan struct{}, 1), bulks: make(chan struct{}, MaxBulks),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := cfg.Metrics.registry.Register(s.collector()); err != nil {
@@ -110,26 +111,36 @@ func New(cfg Config) (*Service, error) {
 // endpoints are what the service answers.
 func (s *Service) endpoints() map[string]func(*call) {
 	return map[string]func(*call){
-		wire.APISubmit:     s.submit,
-		wire.APIReport:     s.report,
-		wire.APICancel:     s.cancelItem,
-		wire.APIReschedule: s.reschedule,
-		wire.APIConfigure:  s.query(s.configure),
-		wire.APIGet:        s.query(s.get),
-		wire.APIList:       s.query(s.list),
-		wire.APIHistory:    s.query(s.history),
-		wire.APILogs:       s.query(s.logs),
-		wire.APIStats:      s.query(s.stats),
-		wire.APITypes:      s.query(s.types),
-		wire.APIWorkers:    s.query(s.workers),
-		wire.APIInfo:       s.query(s.info),
-		wire.APIWait:       s.wait,
-		wire.APIVerify:     s.verify,
-		wire.APIRebuild:    s.rebuild,
-		wire.APIRegister:   s.worker(s.register),
-		wire.APIHeartbeat:  s.worker(s.heartbeat),
-		wire.APIUnregister: s.worker(s.unregister),
-		wire.APIDrain:      s.worker(s.drain),
+		wire.APISubmit:         s.submit,
+		wire.APIReport:         s.report,
+		wire.APICancel:         s.cancelItem,
+		wire.APIReschedule:     s.reschedule,
+		wire.APIConfigure:      s.query(s.configure),
+		wire.APIGet:            s.query(s.get),
+		wire.APIList:           s.query(s.list),
+		wire.APIHistory:        s.query(s.history),
+		wire.APILogs:           s.query(s.logs),
+		wire.APIStats:          s.query(s.stats),
+		wire.APITypes:          s.query(s.types),
+		wire.APIWorkers:        s.query(s.workers),
+		wire.APIInfo:           s.query(s.info),
+		wire.APIWait:           s.wait,
+		wire.APIDead:           s.query(s.dead),
+		wire.APICauses:         s.query(s.causes),
+		wire.APIReplay:         s.replay,
+		wire.APIPurge:          s.purge,
+		wire.APIBulk:           s.async(s.bulks, bulkTimeout, s.bulk),
+		wire.APIRejected:       s.query(s.rejected),
+		wire.APIShowRejected:   s.query(s.showRejected),
+		wire.APIReplayRejected: s.replayRejected,
+		wire.APIPurgeRejected:  s.purgeRejected,
+		wire.APIState:          s.stateAt,
+		wire.APIVerify:         s.verify,
+		wire.APIRebuild:        s.rebuild,
+		wire.APIRegister:       s.worker(s.register),
+		wire.APIHeartbeat:      s.worker(s.heartbeat),
+		wire.APIUnregister:     s.worker(s.unregister),
+		wire.APIDrain:          s.worker(s.drain),
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -122,17 +123,28 @@ func note(it streamwright.WorkItem, now time.Time) string {
 }
 
 func showCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var at string
+	var intake uint64
+	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show all that is known of an item",
-		Args:  console.Args(cobra.ExactArgs(1)),
+		Short: "Show all that is known of an item, now or as it was",
+		Long: "Shows an item; with --at as it was at a position of the log (1042), at a time (RFC 3339) or so long ago (10m);\n" +
+			"with --intake what became of a plain publish, by the sequence in its ack.",
+		Example: "  engine show 01JD3V6YB2M4C9W8ZK5T7QXRNE --at 10m\n  engine show --intake 17",
+		Args:    console.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 0) == (intake == 0) {
+				return console.Usagef("give an ID, or --intake")
+			}
+			if intake != 0 && at != "" {
+				return console.Usagef("--at is for an ID")
+			}
 			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer done()
-			it, err := c.Get(ctx, args[0])
+			it, err := getItem(ctx, c, args, at, intake)
 			if err != nil {
 				return err
 			}
@@ -143,6 +155,23 @@ func showCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&at, "at", "", "as it was at a `moment`: a position, a time, or how long ago")
+	cmd.Flags().Uint64Var(&intake, "intake", 0, "what became of this `message` of the intake")
+	return cmd
+}
+
+func getItem(ctx context.Context, c *streamwright.Client, args []string, at string, intake uint64) (it streamwright.WorkItem, err error) {
+	switch {
+	case intake != 0:
+		return c.GetByIntake(ctx, intake)
+	case at == "":
+		return c.Get(ctx, args[0])
+	}
+	m, err := parseAt(at, time.Now())
+	if err != nil {
+		return it, err
+	}
+	return c.GetAt(ctx, args[0], m)
 }
 
 // printItem prints an item's fields, those that are set, one on a line.
@@ -158,6 +187,17 @@ func (a *app) printItem(it streamwright.WorkItem) {
 		if !t.IsZero() {
 			field(name, fmt.Sprintf("%s  (%s)", t.Format(time.RFC3339Nano), console.Ago(t, now)))
 		}
+	}
+	if it.AsOf != nil {
+		since := "it has changed since"
+		if it.AsOf.Latest {
+			since = "nothing has happened to it since"
+		}
+		at("as of", it.AsOf.At)
+		field("", "position "+string(it.AsOf.Position)+"; "+since)
+	}
+	for _, n := range it.Notes {
+		text("note", n)
 	}
 	field("id", it.ID)
 	field("type", it.Type)
@@ -175,6 +215,7 @@ func (a *app) printItem(it streamwright.WorkItem) {
 		}
 		text("error", fmt.Sprintf("%s (%s, %s)", it.Error.Message, it.Error.Code, retry))
 	}
+	field("cause", it.Cause)
 	text("dedup key", it.DedupKey)
 	text("idempotency key", it.IdempotencyKey)
 	field("capabilities", strings.Join(it.Capabilities, ", "))

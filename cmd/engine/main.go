@@ -22,6 +22,7 @@ type app struct{ console.App }
 // commands makes the commands, in the order in which the help lists them.
 var commands = []func(*app) *cobra.Command{
 	demoCommand, serveCommand, submitCommand, workCommand, statusCommand, listCommand, showCommand, historyCommand, logsCommand, tailCommand,
+	deadCommand, rejectedCommand, replayCommand, purgeCommand, stateCommand,
 	cancelCommand, rescheduleCommand, typesCommand, workersCommand, drainCommand,
 	verifyCommand, rebuildCommand, benchCommand,
 }
