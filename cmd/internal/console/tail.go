@@ -110,7 +110,7 @@ func typeOrNone(t string) string {
 // summaryFields are the payload's fields worth showing in one line, in order.
 var summaryFields = []string{
 	"error", "code", "message", "reason", "into", "of", "priority", "duration_ms", "available_at", "dedup_key",
-	"was_running", "epoch", "owner", "source", "size",
+	"was_running", "epoch", "owner", "source", "size", "why", "count", "cause", "max_attempts", "params_replaced",
 }
 
 // Summary shows the telling part of an event's payload.
