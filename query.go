@@ -96,6 +96,15 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 	return ask[Info](ctx, c, wire.APIInfo, struct{}{})
 }
 
+// Retention is what the engine keeps of the log and of ended items.
+type Retention = wire.Retention
+
+// Cut has the engine re-state everything, and cut the log in front of that, now.
+// It returns at once; [Client.Info] tells how far it has come.
+func (c *Client) Cut(ctx context.Context) (Retention, error) {
+	return ask[Retention](ctx, c, wire.APICut, struct{}{})
+}
+
 const (
 	// waitFor is how long the engine holds one wait request. Short enough that
 	// a wait survives an engine's restart soon, long enough to cost nothing.

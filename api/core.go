@@ -25,6 +25,8 @@ type Core interface {
 	Now() time.Time
 	NewID() events.ID
 	Await(ctx context.Context, seq events.Seq) error
+	Retention(ctx context.Context) (dispatcher.RetentionStatus, error)
+	Cut(ctx context.Context) (dispatcher.RetentionStatus, error)
 }
 
 // Queries is what the service needs of the projection; *projector.Store is it.

@@ -211,7 +211,7 @@ func (s *Service) workers(_ context.Context, c *call) (any, error) {
 	return wire.WorkersReply{Workers: list}, nil
 }
 
-func (s *Service) info(_ context.Context, c *call) (any, error) {
+func (s *Service) info(ctx context.Context, c *call) (any, error) {
 	if _, err := decode[wire.See](c.req.Data()); err != nil {
 		return nil, err
 	}
@@ -222,5 +222,6 @@ func (s *Service) info(_ context.Context, c *call) (any, error) {
 	reply.Position = wire.PositionOf(s.Core.Position())
 	reply.Projected = wire.PositionOf(s.Queries.Applied())
 	reply.Now = s.Core.Now()
+	reply.Retention = s.retention(ctx)
 	return reply, nil
 }

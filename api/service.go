@@ -141,6 +141,7 @@ func (s *Service) endpoints() map[string]func(*call) {
 		wire.APIHeartbeat:      s.worker(s.heartbeat),
 		wire.APIUnregister:     s.worker(s.unregister),
 		wire.APIDrain:          s.worker(s.drain),
+		wire.APICut:            s.query(s.cut),
 	}
 }
 

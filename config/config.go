@@ -11,8 +11,9 @@ import (
 
 // Config is all that engine.toml can say.
 type Config struct {
-	Server Server
-	Limits Limits
+	Server    Server
+	Limits    Limits
+	Retention Retention
 	// Defaults are laid over the built-in settings for every type.
 	Defaults Patch
 	Types    map[events.Type]Type
@@ -41,6 +42,11 @@ type Limits struct {
 	MinFreeBytes   int64 // free disk space below which submit requests are refused
 	LogMaxAge      time.Duration
 	LogMaxBytes    int64 // of all items' logs together
+}
+
+// Retention is how long the log grows before it is cut.
+type Retention struct {
+	CutEvents int // that it holds at least before it is cut
 }
 
 // Type is what the file says of one type.
@@ -74,6 +80,9 @@ const Off = "off"
 const (
 	DefaultMaxRunning = 10_000
 	MaxMaxRunning     = events.MaxTypes * events.MaxCapacity
+	DefaultCutEvents  = 1_000_000
+	MinCutEvents      = 1000
+	MaxCutEvents      = 1_000_000_000
 	DefaultGrace      = 10 * time.Second
 	MaxGrace          = 10 * time.Minute
 	MaxExecArgs       = 256
@@ -98,6 +107,7 @@ func (c Config) WithDefaults() Config {
 	or(&c.Limits.MinFreeBytes, 256<<20)
 	or(&c.Limits.LogMaxAge, 7*24*time.Hour)
 	or(&c.Limits.LogMaxBytes, 1<<30)
+	or(&c.Retention.CutEvents, DefaultCutEvents)
 	types := make(map[events.Type]Type, len(c.Types))
 	for name, t := range c.Types {
 		if t.Exec != nil {

@@ -44,6 +44,21 @@ func (l *Limits) fields() []field {
 	}
 }
 
+// fields of [retention]: how long ended items are kept, for every type that
+// has no own, and when the log is cut.
+func (r *Retention) fields(p *RetainPatch) []field {
+	return append(p.fields(), integer("cut_events", &r.CutEvents, strconv.Itoa(DefaultCutEvents), "events that the log holds at least before it is cut; it also grows to four for each item that is kept"))
+}
+
+func (r *RetainPatch) fields() []field {
+	return []field{
+		optional("completed", duration, &r.Completed, "24h", "how long an item is kept once it has completed"),
+		optional("dead", duration, &r.Dead, "720h", "once it is dead"),
+		optional("cancelled", duration, &r.Cancelled, "24h", "once it is cancelled"),
+		optional("merged", duration, &r.Merged, "24h", "once it was merged into another"),
+	}
+}
+
 func (p *Patch) fields() []field {
 	d := events.DefaultTypeSettings()
 	own := []field{
@@ -99,7 +114,9 @@ func (e *Exec) fields() []field {
 // fields of a type: those of its patch, and exec, which may be the command
 // alone or a table.
 func (t *Type) fields() []field {
-	return append(t.Patch.fields(), field{key: "exec", kind: "strings or table",
+	retain := t.Patch.Retain.fields()
+	return append(t.Patch.fields(), field{key: "retain", kind: "table", doc: "how long ended items are kept",
+		table: func(string) ([]field, error) { return retain, nil }}, field{key: "exec", kind: "strings or table",
 		doc: "a command that the engine runs for the items of this type: `exec = [\"cmd\", \"arg\"]`, or a table of the keys below",
 		set: func(v any) error {
 			t.Exec = &Exec{Grace: DefaultGrace}
@@ -119,6 +136,7 @@ func (c *Config) fields() []field {
 	return []field{
 		fixed("server", "where and how the engine runs", c.Server.fields()),
 		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),
+		fixed("retention", "how long ended items are kept, and when the log is cut", c.Retention.fields(&c.Defaults.Retain)),
 		fixed("defaults", "settings of every type that has no own", c.Defaults.fields()),
 		{key: "types", kind: "table", each: "type", doc: "settings of one type", table: c.typeFields},
 	}

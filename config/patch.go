@@ -17,8 +17,17 @@ type Patch struct {
 	Lease       *time.Duration
 	AgeStep     *time.Duration
 	MaxParams   *int64 // bytes
+	Retain      RetainPatch
 	Run         RunPatch
 	PerPriority map[events.Priority]RunPatch
+}
+
+// RetainPatch is the part of a Patch that says how long ended items are kept.
+type RetainPatch struct {
+	Completed *time.Duration
+	Dead      *time.Duration
+	Cancelled *time.Duration
+	Merged    *time.Duration
 }
 
 // RunPatch is the part of a Patch that a priority may have of its own.
@@ -46,6 +55,10 @@ func (p Patch) Apply(base events.TypeSettings) events.TypeSettings {
 	if p.MaxParams != nil {
 		s.MaxParams = int(*p.MaxParams)
 	}
+	putMS(&s.Retain.CompletedMS, p.Retain.Completed)
+	putMS(&s.Retain.DeadMS, p.Retain.Dead)
+	putMS(&s.Retain.CancelledMS, p.Retain.Cancelled)
+	putMS(&s.Retain.MergedMS, p.Retain.Merged)
 	putMS(&s.TimeoutMS, p.Run.Timeout)
 	if p.Run.MaxAttempts != nil {
 		s.MaxAttempts = events.Attempt(*p.Run.MaxAttempts)
@@ -108,6 +121,10 @@ func (p Patch) Named() []string {
 	add("lease", p.Lease != nil)
 	add("age_step", p.AgeStep != nil)
 	add("max_params_bytes", p.MaxParams != nil)
+	add("retain.completed", p.Retain.Completed != nil)
+	add("retain.dead", p.Retain.Dead != nil)
+	add("retain.cancelled", p.Retain.Cancelled != nil)
+	add("retain.merged", p.Retain.Merged != nil)
 	p.Run.named("", add)
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
 		p.PerPriority[prio].named("priority."+strconv.Itoa(int(prio))+".", add)
@@ -150,6 +167,10 @@ func (p Patch) split() []Patch {
 	add(Patch{Lease: p.Lease})
 	add(Patch{AgeStep: p.AgeStep})
 	add(Patch{MaxParams: p.MaxParams})
+	add(Patch{Retain: RetainPatch{Completed: p.Retain.Completed}})
+	add(Patch{Retain: RetainPatch{Dead: p.Retain.Dead}})
+	add(Patch{Retain: RetainPatch{Cancelled: p.Retain.Cancelled}})
+	add(Patch{Retain: RetainPatch{Merged: p.Retain.Merged}})
 	for _, r := range p.Run.split() {
 		add(Patch{Run: r})
 	}

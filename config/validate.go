@@ -44,6 +44,8 @@ func (c Config) Validate() error {
 	var ch checker
 	c.Server.check(&ch)
 	c.Limits.check(&ch)
+	ch.in("retention.cut_events", int64(c.Retention.CutEvents), MinCutEvents, MaxCutEvents)
+	c.Defaults.Retain.check(&ch, "retention")
 	c.checkDefaults(&ch)
 	ch.in("types", int64(len(c.Types)), 0, events.MaxTypes)
 	for _, name := range c.TypeNames() {
@@ -114,6 +116,13 @@ func (p Patch) check(c *checker, at string) {
 	}
 }
 
+func (r RetainPatch) check(c *checker, at string) {
+	c.span(at+".completed", r.Completed, time.Millisecond, events.MaxDelay)
+	c.span(at+".dead", r.Dead, time.Millisecond, events.MaxDelay)
+	c.span(at+".cancelled", r.Cancelled, time.Millisecond, events.MaxDelay)
+	c.span(at+".merged", r.Merged, time.Millisecond, events.MaxDelay)
+}
+
 func (r RunPatch) check(c *checker, at string) {
 	c.span(at+".timeout", r.Timeout, time.Millisecond, events.MaxTimeout)
 	if r.MaxAttempts != nil {
@@ -149,6 +158,7 @@ func (c Config) checkType(ch *checker, name events.Type) {
 	}
 	before := len(ch.errs)
 	t.Patch.check(ch, at)
+	t.Patch.Retain.check(ch, at+".retain")
 	if len(ch.errs) == before && !hasKey(ch.errs, "defaults") {
 		if err := c.Settings(name).Validate(); err != nil {
 			ch.failf(at, "doesn't hold together with the defaults: %v", err)

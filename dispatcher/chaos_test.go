@@ -1,7 +1,6 @@
 package dispatcher
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -283,8 +282,8 @@ func (c *chaos) verify() error {
 	completed := map[events.ID]int{}
 	answered := map[uint64]int{}
 	known := map[events.ID]bool{}
-	err := c.log.Read(context.Background(), 1, c.l.appended, func(g eventlog.Group) error {
-		for _, ev := range g.Events {
+	err := c.readAll(func(evs []events.Event) error {
+		for _, ev := range evs {
 			switch b := ev.Body.(type) {
 			case *events.Created:
 				known[ev.ID] = true

@@ -80,6 +80,10 @@ type Config struct {
 	// have room for what is published in twice that time.
 	SyncWithin time.Duration
 
+	// CutEvents is how many events the log holds at least before it is cut; it
+	// is also let grow to four for each retained item. 0: DefaultCutEvents.
+	CutEvents int
+
 	Hooks  Hooks
 	Logger *slog.Logger
 }
@@ -97,6 +101,9 @@ type Hooks struct {
 	// Lost when it no longer is (nil: it stops).
 	Owned func(events.Epoch)
 	Lost  func(error)
+	// Renewed is called when the projection was made anew, since the log had been
+	// cut in front of it: what Projected tells has a gap there.
+	Renewed func(events.Seq)
 	// LeaseExpired is called for each lease that ran out.
 	LeaseExpired func(events.Type)
 	// Workers is called when the registry has changed, with all of it.
@@ -141,6 +148,9 @@ func (c Config) WithDefaults() Config {
 			c.SyncWithin = AloneSyncWithin
 		}
 	}
+	if c.CutEvents == 0 {
+		c.CutEvents = DefaultCutEvents
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -158,6 +168,9 @@ func (c Config) Validate() error {
 	}
 	if c.Heartbeat < 0 || c.Gone < 0 || c.Sweep < 0 || c.SyncWithin < 0 {
 		errs = append(errs, errors.New("dispatcher: Heartbeat, Gone, Sweep and SyncWithin must not be negative"))
+	}
+	if c.CutEvents < 1 {
+		errs = append(errs, errors.New("dispatcher: CutEvents must be at least 1"))
 	}
 	if err := c.Defaults.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("dispatcher: default settings: %w", err))

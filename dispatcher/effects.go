@@ -29,6 +29,9 @@ func (l *loop) itemChanged(before, after *events.Item) error {
 	if before != nil && before.State == events.StateQueued {
 		l.ready.remove(before)
 	}
+	if after == nil {
+		return nil // it has been pruned: nothing of it is volatile but a slot that its worker still holds
+	}
 	l.tableFollows(before, after)
 	l.readyIfDue(after, l.clock.now())
 	return nil

@@ -62,6 +62,7 @@ type loop struct {
 	nextLease  time.Time // when a shortened lease is to be applied
 	nextPurge  time.Time
 	nextSweep  time.Time
+	keep       keeper
 
 	requests chan job // shared by all ownerships, as is
 	submits  chan job
@@ -180,6 +181,9 @@ func (l *loop) roomBelow(most int) bool {
 // submissions must not delay them. They leave a quarter of each batch to the
 // submissions, so neither do they starve those.
 func (l *loop) decidePending() error {
+	if l.keep.quiet {
+		return nil
+	}
 	most := eventlog.MaxAppend
 	if len(l.bulk.jobs) > 0 {
 		most -= most / 4
@@ -222,21 +226,29 @@ func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
 	if len(dec.Events) == 0 {
 		l.building.confirm = true
 	}
-	for i := range dec.Events {
-		ev := &dec.Events[i]
-		ev.Seq = l.state.Meta().Applied + 1
-		if err := l.state.Apply(*ev); err != nil {
-			return dec, nil, fmt.Errorf("apply what was just decided: %w", err)
-		}
-		l.building.bytes += eventBytes(ev)
+	if err := l.add(dec.Events); err != nil {
+		return dec, nil, err
 	}
-	l.building.events = append(l.building.events, dec.Events...)
 	dec.Events = nil
 	if dec.ID.IsZero() {
 		return dec, nil, nil
 	}
 	it, err := l.state.Item(dec.ID)
 	return dec, it, err
+}
+
+// add applies what was just decided, and adds it to the batch.
+func (l *loop) add(evs []events.Event) error {
+	for i := range evs {
+		ev := &evs[i]
+		ev.Seq = l.state.Meta().Applied + 1
+		if err := l.state.Apply(*ev); err != nil {
+			return fmt.Errorf("apply what was just decided: %w", err)
+		}
+		l.building.bytes += eventBytes(ev)
+	}
+	l.building.events = append(l.building.events, evs...)
+	return nil
 }
 
 // flush sends the batch to the appender, unless it is busy or the projection
@@ -322,7 +334,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.stalled || l.timers.wantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge} {
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.keep.wake(l)} {
 		at = sooner(at, t)
 	}
 	if len(l.dirty) > 0 {

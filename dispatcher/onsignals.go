@@ -47,6 +47,9 @@ func (l *loop) onSignals() error {
 	for typ := range t.types {
 		l.makeConsumers(typ)
 	}
+	if t.cut > 0 {
+		l.keep.cutDone(t.cut)
+	}
 	if t.sweep {
 		l.nextSweep = now
 	}

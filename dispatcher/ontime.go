@@ -45,9 +45,11 @@ func (l *loop) onTime() error {
 		}
 	}
 	if passed(l.nextSweep, now) {
-		return l.sweep(now)
+		if err := l.sweep(now); err != nil {
+			return err
+		}
 	}
-	return nil
+	return l.retain(now)
 }
 
 // passed reports whether a time, if it is set, has come.

@@ -25,6 +25,9 @@ type outside interface {
 	repair()
 	// purgeIntake gives free what lies at or before an intake position.
 	purgeIntake(through uint64)
+	// cutLog has the projection flushed, and then the log cut below a position.
+	// What becomes of it is told by a signal.
+	cutLog(below events.Seq)
 	// lookAround looks at the streams, the clock, and what is left over in the
 	// dispatch stream: messages whose token is at most newest and not in live.
 	lookAround(live map[events.Token]bool, newest events.Token)

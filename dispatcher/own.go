@@ -50,15 +50,18 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 // takeOver reads the log to its end into the projection, and appends an owned
 // event. From then on nobody else can append.
 func takeOver(ctx context.Context, cfg *Config, local func() time.Time) (*events.State, *clock, events.Seq, error) {
+	tip, err := cfg.Log.Last(ctx)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("take over: %w", err)
+	}
+	if err := renewIfCut(ctx, cfg, tip); err != nil {
+		return nil, nil, 0, fmt.Errorf("take over: %w", err)
+	}
 	state, err := events.NewState(cfg.Store)
 	if err != nil {
 		return nil, nil, 0, err
 	}
 	state.SetDefaults(cfg.Defaults)
-	tip, err := cfg.Log.Last(ctx)
-	if err != nil {
-		return nil, nil, 0, fmt.Errorf("take over: %w", err)
-	}
 	clk := newClock(local, tip.Time, state.Meta().LastAt)
 	f := &follower{store: cfg.Store, state: state, projected: cfg.Hooks.Projected}
 	last, err := eventlog.Settle(ctx, cfg.Log, state.Meta().Applied, func(events.Seq) events.Event {
@@ -70,6 +73,9 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time) (*events
 	}
 	if err := f.commit(); err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
+	}
+	if state.Meta().Partial {
+		return nil, nil, 0, fmt.Errorf("take over: %w: the log has been cut, and the round of snapshots at its head does not end", events.ErrCorrupt)
 	}
 	return state, newClock(local, clk.now(), state.Meta().LastAt), last, nil
 }
@@ -141,6 +147,7 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 	}
 	ready.newLane, ready.unprojected, ready.prefetch = l.newLane, l.eachUnprojected, l.prefetch
 	l.noteIntake(state.Meta().IntakeSeq)
+	l.keep.begin(l)
 	if j := fileSettings(cfg, state); j.len() > 0 {
 		l.urgent.jobs = append(l.urgent.jobs, j)
 	}
@@ -242,6 +249,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	after := l.state.Meta().IntakeSeq
 	var side, tail sync.WaitGroup
 	side.Go(func() { p.run(run) })
+	side.Go(func() { p.runCuts(run) })
 	side.Go(func() { e.readIntake(run, l, after) })
 	side.Go(func() { leases.read(run) })
 	defer context.AfterFunc(e.drain, stopLoop)()

@@ -38,6 +38,7 @@ type pusher struct {
 
 	inbox  string // acks of dispatched messages come to inbox.<token>
 	chores chan func(context.Context)
+	cuts   chan events.Seq
 }
 
 var _ outside = (*pusher)(nil)
@@ -46,6 +47,7 @@ func newPusher(e *Engine, sig *signals, clk *clock) *pusher {
 	return &pusher{
 		nc: e.cfg.Conn, js: e.js, cfg: &e.cfg, log: e.cfg.Logger, clock: clk, signals: sig, topology: e.topology, registry: e.registry,
 		inbox: e.cfg.Conn.NewInbox() + ".", chores: make(chan func(context.Context), maxChores),
+		cuts: make(chan events.Seq, 1),
 	}
 }
 

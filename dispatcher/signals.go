@@ -28,6 +28,7 @@ type taken struct {
 	lost     bool // the dispatch stream is another
 	sweep    bool
 	reload   bool           // start again from the log
+	cut      events.Seq     // the log has been cut below it
 	failed   []events.Token // messages that could not be pushed
 	spent    []events.Token // unclaimed messages that will not be delivered any more
 	expired  []expiry
@@ -66,6 +67,11 @@ func (s *signals) leave(fn func(*taken)) {
 func (s *signals) registryChanged() { s.leave(func(t *taken) { t.registry = true }) }
 func (s *signals) dispatchLost()    { s.leave(func(t *taken) { t.lost = true }) }
 func (s *signals) sweepNow()        { s.leave(func(t *taken) { t.sweep = true }) }
+
+// logCut says that the log has been cut below a position.
+func (s *signals) logCut(below events.Seq) {
+	s.leave(func(t *taken) { t.cut = max(t.cut, below) })
+}
 
 func (s *signals) pushFailed(token events.Token) {
 	s.leave(func(t *taken) { t.failed = bounded(t, t.failed, token) })

@@ -31,7 +31,10 @@ type sim struct {
 	intake []*nats.Msg // the intake stream; its sequences begin at 1
 	handed uint64      // intake messages handed to the loop
 	ids    uint64
-	losses int // ownerships that have ended
+	losses int            // ownerships that have ended
+	gone   []events.Event // that the log has been cut of; kept of them were cut for sure
+	kept   int
+	stores []*projector.Store // that took the first one's place
 	// onStage, if set, is told of each stage before it is run, and may end the
 	// process.
 	onStage func(stage string)
@@ -61,11 +64,14 @@ func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
+		for _, store := range append(s.stores, store) {
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	s.store, s.log, s.world = store, s.stream.Open(), w
+	w.purge = s.purgeLog
 	set := events.DefaultTypeSettings()
 	set.Backoff.Jitter = 0
 	s.cfg = Config{Log: s.log, Store: store, Alone: true, Owner: "sim", Defaults: set, Gone: 24 * time.Hour}

@@ -70,7 +70,7 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 	case "state":
 		return st.state()
 	default:
-		t.Fatalf("unknown command %s", td.Cmd)
+		line = st.retentionCommand(td)
 	}
 	return line + strings.Join(append(st.news(from), ""), "\n")
 }
@@ -116,6 +116,8 @@ func (st *story) describe(ev *events.Event) string {
 		return who + ": " + b.Reason
 	case *events.Released:
 		return who + ": " + b.Reason
+	case *events.Snapshot, *events.Carried, *events.Pruned:
+		return st.describeRetention(ev, who)
 	case *events.Rescheduled:
 		return fmt.Sprintf("%s to priority %d%s", who, b.Priority, st.in(b.AvailableAt))
 	}

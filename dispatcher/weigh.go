@@ -87,6 +87,8 @@ func eventBytes(ev *events.Event) int {
 		return overhead + len(b.Result)
 	case *events.Failed:
 		return overhead + len(b.Error)
+	case *events.Carried:
+		return carriedBytes(b)
 	case *events.Rejected:
 		return overhead + len(b.Text) + 4*len(b.Bytes)/3
 	}

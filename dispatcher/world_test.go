@@ -22,6 +22,7 @@ type world struct {
 	told    []string
 	pushes  int
 	purged  uint64
+	purge   func(below events.Seq) error // cuts the log
 	// deaf: expired leases are not told.
 	deaf bool
 }

@@ -237,6 +237,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		Alone: e.srv != nil, MemoryOnly: e.o.Memory, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, Logger: e.log, Hooks: e.hooks(),
 		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.intakeBytes(),
+		CutEvents: e.cfg.Retention.CutEvents,
 	}
 	for name, t := range e.cfg.Types {
 		if t.Patch.Empty() {
@@ -266,6 +267,7 @@ func (e *Engine) hooks() dispatcher.Hooks {
 			e.service.Notify(c.Items)
 			e.mirror.projected(c)
 		},
+		Renewed: e.mirror.renewed,
 		Owned:   e.mirror.owned,
 		Workers: e.mirror.workersChanged,
 	})

@@ -75,6 +75,13 @@ func (m *mirror) projected(c *events.Changes) {
 	}
 }
 
+// renewed: the projection was made anew, and what it fed has a gap.
+func (m *mirror) renewed(at events.Seq) {
+	if m.dedup != nil {
+		m.dedup.Skip(at)
+	}
+}
+
 func (m *mirror) owned(e events.Epoch) {
 	m.mu.Lock()
 	m.epoch = e

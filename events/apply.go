@@ -36,6 +36,12 @@ func (s *State) Apply(ev Event) error {
 	if ev.At.After(s.meta.LastAt) {
 		s.meta.LastAt = ev.At
 	}
+	s.actor, s.actorBase = ev.ID, ev.Seq
+	if s.meta.Partial {
+		if done, err := s.applyPartial(ev); done || err != nil {
+			return err
+		}
+	}
 	switch b := ev.Body.(type) {
 	case *Created:
 		return s.applyCreated(ev, b)
@@ -48,6 +54,9 @@ func (s *State) Apply(ev Event) error {
 			return s.corrupt(ev, "epoch %d after %d", b.Epoch, s.meta.Epoch)
 		}
 		s.meta.Epoch, s.meta.Owner = b.Epoch, b.Owner
+		if !b.Barrier {
+			s.meta.RoundAt = 0 // the round of another owner is never ended
+		}
 		return nil
 	case *TypeConfigured:
 		t := s.typeOf(ev.Type)
@@ -83,12 +92,8 @@ func (s *State) applyCreated(ev Event, b *Created) error {
 		IntakeSeq: b.Intake.Seq, AvailableAt: b.AvailableAt, CreatedAt: ev.At, CreatedSeq: ev.Seq, BaseSeq: ev.Seq, Seq: ev.Seq,
 	}
 	it.takeTerms(b.Terms)
-	e := &entry{cur: it, params: b.Params, fresh: true, dirty: true}
-	s.items[ev.ID] = e
-	s.dirtyItems = append(s.dirtyItems, e)
+	s.insert(it, b.Params)
 	s.setDocument(DocParams, ev.ID, b.Params)
-	s.cacheBytes += len(b.Params)
-	s.touch(e, ev.Seq)
 	s.record(ev)
 	s.count(it, +1)
 	if b.IdempotencyKey != "" {
@@ -122,6 +127,7 @@ func (s *State) applyToItem(ev Event) error {
 	if ev.Type != e.cur.Type {
 		return s.corrupt(ev, "it is of type %q, the item of type %q", ev.Type, e.cur.Type)
 	}
+	s.actorBase = e.cur.BaseSeq
 	it := s.writable(e)
 	held := it.HoldsDedup()
 	s.count(it, -1)
@@ -190,6 +196,9 @@ func (s *State) foldMerged(it *Item, b *Merged, ev Event) error {
 	if err != nil {
 		return err
 	}
+	if into == nil && s.meta.Partial {
+		return nil // it is carried later
+	}
 	if into == nil || b.Into == it.ID {
 		return s.corrupt(ev, "it is merged into %s, which is itself or does not exist", b.Into)
 	}
@@ -203,7 +212,7 @@ func (s *State) foldMerged(it *Item, b *Merged, ev Event) error {
 
 // dropParams lets go of what only a dispatch needs, if it can be had again.
 func (s *State) dropParams(e *entry) {
-	if max(e.cur.CreatedSeq, e.paramsAt) > s.projected {
+	if max(e.cur.CreatedSeq, e.cur.BaseSeq, e.paramsAt) > s.projected {
 		return
 	}
 	s.cacheBytes -= len(e.params)

@@ -1,5 +1,280 @@
 package events
 
+import "slices"
+
+// Loose reports whether a key's kind follows from no item: what holds is
+// restated by the end of a round, and by nothing else.
+func (k KeyKind) Loose() bool { return k != KeyDedup && k != KeyIdempotency && k != KeyMsgID }
+
+// applyRetention folds the events of the log's own life.
 func (s *State) applyRetention(ev Event) error {
-	return s.corrupt(ev, "this program does not know its kind: use a newer one")
+	switch b := ev.Body.(type) {
+	case *Snapshot:
+		return s.applySnapshot(ev, b)
+	case *Carried:
+		return s.applyCarried(ev, b)
+	case *Pruned:
+		return s.applyPruned(ev)
+	}
+	return s.corrupt(ev, "it is none of the log's own life")
+}
+
+// applyPartial handles what can't be folded while not everything is known, in
+// the round at the head of a log that has been cut: an event of an item that is
+// not known yet, since its carried, which comes later, says what has become of
+// it; and what the end of the round states in full.
+func (s *State) applyPartial(ev Event) (done bool, err error) {
+	switch b := ev.Body.(type) {
+	case *Paused, *Resumed, *CircuitOpened, *CircuitHalfOpened, *CircuitClosed, *ScheduleSet, *ScheduleRemoved, *ScheduleFired, *CauseNoted:
+		return true, nil
+	case *Owned:
+		if !b.Barrier {
+			return true, s.corrupt(ev, "the log has been cut and begins with a round of snapshots that does not end")
+		}
+		return true, nil
+	case *Snapshot, *Created:
+		return false, nil
+	case *Carried:
+		if b.Part > 1 {
+			return false, nil
+		}
+	}
+	if ev.ID.IsZero() {
+		return false, nil
+	}
+	e, err := s.entry(ev.ID)
+	return e == nil && ev.Kind != KindCarried, err
+}
+
+// outdate notes that an item which the round under way has carried is changed
+// by the event of one that it has not: who begins to read with this round does
+// not know the event's item yet and can't tell, so the item is carried again.
+func (s *State) outdate(e *entry) {
+	if s.actorBase < s.meta.RoundAt && e.id != s.actor && e.cur.BaseSeq >= s.meta.RoundAt {
+		e.cur.BaseSeq = 0
+		s.again = append(s.again, e.id)
+	}
+}
+
+// TakeCarryAgain returns the items that were carried in the round under way and
+// must be so once more, by what was applied since the last call.
+func (s *State) TakeCarryAgain() []ID {
+	ids := s.again
+	s.again = nil
+	return ids
+}
+
+func (s *State) applySnapshot(ev Event, b *Snapshot) error {
+	switch {
+	case b.Mark == MarkBegin:
+		if s.meta.Partial {
+			return s.corrupt(ev, "the log has been cut and begins with a round of snapshots that does not end")
+		}
+		// A log begins with an ownership, unless it has been cut.
+		s.meta.Partial = s.meta.Epoch == 0
+		s.meta.Round, s.meta.RoundAt = b.Round, ev.Seq
+		s.again = nil
+		return nil
+	case b.Round != s.meta.Round || s.meta.RoundAt == 0:
+		return s.corrupt(ev, "it is of round %d, which is not under way", b.Round)
+	}
+	if s.meta.Partial {
+		if err := s.restate(ev, b); err != nil {
+			return err
+		}
+	}
+	if b.Mark == MarkEnd {
+		s.rejected = append(s.rejected, RejectedChange{Cut: s.meta.RoundAt})
+		s.meta.CutAt, s.meta.CutEnd, s.meta.CutTime, s.meta.RoundAt = s.meta.RoundAt, ev.Seq, ev.At, 0
+		s.again = nil
+	}
+	return nil
+}
+
+// restate takes over what the end of a round says, in place of whatever the
+// events since its begin have left.
+func (s *State) restate(ev Event, b *Snapshot) error {
+	all := []recordSet{&s.schedules, &s.workers, &s.causes}
+	if ev.Tx.N <= 1 {
+		for _, r := range all {
+			r.removeAll()
+		}
+	}
+	for _, rec := range b.Records {
+		i := slices.IndexFunc(all, func(r recordSet) bool { return r.of() == rec.Kind })
+		if i < 0 {
+			return s.corrupt(ev, "this program does not know records of kind %c: use a newer one", rec.Kind)
+		}
+		if err := all[i].restore(rec); err != nil {
+			return s.corrupt(ev, "%v", err)
+		}
+	}
+	for _, t := range b.Types {
+		to := s.typeOf(t.Type)
+		t.Counts, t.Queued = to.info.Counts, to.info.Queued
+		to.info = t
+	}
+	for _, k := range b.Keys {
+		s.putKey(k, true)
+	}
+	if b.Mark != MarkEnd {
+		return nil
+	}
+	s.countIdleCauses()
+	if b.Meta == nil {
+		return s.corrupt(ev, "it does not say how the partition is")
+	}
+	applied, at := s.meta.Applied, s.meta.LastAt
+	s.meta = *b.Meta
+	s.meta.Applied, s.meta.LastAt, s.meta.Partial = applied, at, false
+	return nil
+}
+
+func (s *State) applyCarried(ev Event, b *Carried) error {
+	e, err := s.entry(ev.ID)
+	if err != nil {
+		return err
+	}
+	if s.meta.Partial && b.Part == 1 {
+		if e != nil {
+			s.forget(e)
+		}
+		it := *b.Item
+		e = s.insert(&it, nil)
+		s.count(&it, +1)
+		for _, of := range it.relations().Waits {
+			s.setWait(of, it.ID, true)
+		}
+		for _, k := range b.Keys {
+			s.putKey(k, true)
+		}
+	}
+	if e == nil || s.meta.RoundAt == 0 {
+		return s.corrupt(ev, "there is no such item, or no round is under way")
+	}
+	if s.meta.Partial {
+		s.restateItem(e, b)
+	} else if b.Fold != nil {
+		fold := *b.Fold
+		fold.ID = ev.ID
+		s.folds = append(s.folds, fold)
+	}
+	if b.Part == b.Parts {
+		s.writable(e).BaseSeq = ev.Seq
+	}
+	s.touch(e, ev.Seq)
+	return nil
+}
+
+// restateItem keeps what a carried says of what stands beside an item.
+func (s *State) restateItem(e *entry, b *Carried) {
+	for _, d := range b.Documents {
+		s.setDocument(d.Kind, e.id, d.Data)
+		if d.Kind == DocParams {
+			e.params = d.Data
+			s.cacheBytes += len(d.Data)
+		}
+	}
+	s.merged = append(s.merged, b.Merged...)
+	if len(b.History) > 0 {
+		s.restated = append(s.restated, Restated{ID: e.id, History: b.History})
+	}
+}
+
+func (s *State) applyPruned(ev Event) error {
+	e, err := s.entry(ev.ID)
+	if err != nil {
+		return err
+	}
+	if e == nil || !e.cur.State.Terminal() {
+		return s.corrupt(ev, "there is no such item, or it has not ended")
+	}
+	for _, ref := range e.cur.keyRefs("") {
+		held, has, err := s.Key(ref, s.meta.LastAt)
+		if err != nil {
+			return err
+		}
+		if has && held.ID == ev.ID {
+			s.setKey(HeldKey{Ref: ref, ID: ev.ID}, false)
+		}
+	}
+	if e.cur.Cause != "" {
+		s.leftDead(s.writable(e), ev.At)
+	}
+	s.forget(e)
+	s.touch(e, ev.Seq)
+	s.meta.Pruned++
+	return nil
+}
+
+// keyRefs are the keys that can lead to the item by what it says of itself,
+// and by the message id that it came with.
+func (it *Item) keyRefs(msgID string) (refs []KeyRef) {
+	if it.DedupKey != "" {
+		refs = append(refs, KeyRef{KeyDedup, it.Type, it.DedupKey})
+	}
+	if it.IdempotencyKey != "" {
+		refs = append(refs, KeyRef{KeyIdempotency, it.Type, it.IdempotencyKey})
+	}
+	if msgID != "" {
+		refs = append(refs, KeyRef{Kind: KeyMsgID, Key: msgID})
+	}
+	return refs
+}
+
+// insert adds an item that does not exist.
+func (s *State) insert(it *Item, params []byte) *entry {
+	e := s.items[it.ID]
+	if e == nil {
+		e = &entry{id: it.ID}
+		s.items[it.ID] = e
+	}
+	e.cur, e.params, e.fresh, e.reborn = it, params, true, e.prev != nil
+	s.markDirty(e)
+	s.cacheBytes += len(params)
+	s.touch(e, s.meta.Applied)
+	return e
+}
+
+// forget lets go of an item and of all that stands beside it, but for its keys.
+func (s *State) forget(e *entry) {
+	s.count(e.cur, -1)
+	if e.dirty {
+		// What was to be written of it must not come back behind its end.
+		s.dirtyDocs = slices.DeleteFunc(s.dirtyDocs, func(d Document) bool { return d.ID == e.id })
+		s.history = slices.DeleteFunc(s.history, func(ev Event) bool { return ev.ID == e.id })
+		s.merged = slices.DeleteFunc(s.merged, func(m MergedEntry) bool { return m.Into == e.id })
+		s.restated = slices.DeleteFunc(s.restated, func(r Restated) bool { return r.ID == e.id })
+		s.folds = slices.DeleteFunc(s.folds, func(f Fold) bool { return f.ID == e.id })
+	}
+	for _, k := range DocKinds {
+		if k != DocParams {
+			s.docs.set(docRef{k, e.id}, nil, s.meta.Applied)
+		}
+	}
+	for _, of := range e.cur.relations().Waits {
+		s.setWait(of, e.id, false)
+	}
+	s.cacheBytes -= len(e.params)
+	e.cur, e.params, e.fresh = nil, nil, false
+	s.markDirty(e)
+}
+
+// appendChanges appends what has become of the item since the last call.
+func (e *entry) appendChanges(to []ItemChange) []ItemChange {
+	switch {
+	case e.cur == nil && e.prev == nil:
+		return to
+	case e.reborn && e.prev != nil:
+		return append(to, ItemChange{Old: e.prev}, ItemChange{New: e.cur})
+	}
+	return append(to, ItemChange{Old: e.prev, New: e.cur})
+}
+
+// Settled reports whether the base will have all that has become of an item
+// once it has come to the position that State has been told of by
+// [State.Projected]: only then is what it holds beside the item complete.
+func (s *State) Settled(id ID) bool {
+	e := s.items[id]
+	return e == nil || !e.dirty && e.seq <= s.projected && (e.cur == nil || e.cur.Seq <= s.projected)
 }

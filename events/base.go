@@ -47,6 +47,11 @@ type Changes struct {
 	History   []Event          // of items, in order; Seq set
 	Noted     []Event          // of causes, for whoever wants to be told
 	Rejected  []RejectedChange // in order
+	// Restated are histories as a carried event tells them, and Folds what is
+	// to go of a history that has become too long. An item is in one of them at
+	// most.
+	Restated []Restated
+	Folds    []Fold
 	// Checksum is that of the event at Meta.Applied (see [Checksum]), filled in
 	// by whoever has the stored bytes.
 	Checksum uint64

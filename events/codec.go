@@ -98,6 +98,8 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 		return appendCompleted(append(b, `,"data":`...), d), nil
 	case *Replayed:
 		return appendReplayed(append(b, `,"data":`...), d)
+	case *Carried:
+		return appendCarried(append(b, `,"data":`...), d)
 	}
 	b = append(b, `,"data":`...)
 	data, err := e.Data()
@@ -138,6 +140,8 @@ func (e *Event) Data() (json.RawMessage, error) {
 		return appendCompleted(nil, d), nil
 	case *Replayed:
 		return appendReplayed(nil, d)
+	case *Carried:
+		return appendCarried(nil, d)
 	}
 	return json.Marshal(e.Body)
 }

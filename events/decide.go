@@ -108,6 +108,14 @@ func (d *decider) decideMore(c Command) (Decision, error) {
 		return d.removeSchedule(c)
 	case Fire:
 		return d.fire(c)
+	case Prune:
+		return d.pruneDue(c)
+	case BeginCut:
+		return d.beginCut()
+	case Carry:
+		return d.carry(c)
+	case EndCut:
+		return d.endCut(c)
 	}
 	return Decision{}, Refuse(CodeBadRequest, "the engine knows no command %T", c)
 }

@@ -89,8 +89,20 @@ func (it *Item) clearRun() {
 	it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
+// purge forgets an item that has ended.
 func (d *decider) purge(c Purge) (Decision, error) {
-	return Decision{}, Refuse(CodeBadRequest, "the engine knows no command %T", c)
+	it, err := d.known(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	reason, err := name("reason", c.Reason, MaxNameLen)
+	if err != nil {
+		return Decision{}, err
+	}
+	if reason == "" {
+		reason = "purged"
+	}
+	return d.prune(it, reason)
 }
 
 // purgeRejected forgets a rejected submission.

@@ -48,8 +48,7 @@ func codecEvents() []Event {
 	}
 	return append(evs,
 		Event{Kind: KindOwned, At: at, Body: &Owned{Epoch: 1}},
-		Event{Kind: KindPruned, At: at},
-		Event{Kind: KindCarried, ID: id, Type: "email", At: at})
+		Event{Kind: KindPruned, ID: id, Type: "email", At: at, Body: &Pruned{Reason: "retention"}})
 }
 
 // TestCreatedIsWhatMarshalGives holds the encoding by hand to encoding/json's.

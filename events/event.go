@@ -225,6 +225,12 @@ func newBody(k Kind) Body {
 		return &CauseNoted{}
 	case KindRejectedPurged:
 		return &RejectedPurged{}
+	case KindSnapshot:
+		return &Snapshot{}
+	case KindCarried:
+		return &Carried{}
+	case KindPruned:
+		return &Pruned{}
 	}
 	return nil
 }

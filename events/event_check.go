@@ -13,6 +13,8 @@ func (e *Event) check() error {
 		return fmt.Errorf("it has no id")
 	case (e.Kind <= KindReplayed || e.Kind == KindTypeConfigured) && e.Type == "":
 		return fmt.Errorf("it has no type")
+	case (e.Kind == KindCarried || e.Kind == KindPruned) && (e.ID.IsZero() || e.Type == ""):
+		return fmt.Errorf("it has no id or no type")
 	case len(e.Type) > MaxTypeLen || !plain(string(e.Type)):
 		return fmt.Errorf("%q is no type", clip(string(e.Type), 80))
 	case len(e.Worker) > MaxWorkerIDLen || !plain(string(e.Worker)):
@@ -37,6 +39,8 @@ func (e *Event) check() error {
 		ok = writable(b.Deadline)
 	case *Replayed:
 		ok = b.Priority <= MaxPriority && writable(b.OrderAt)
+	case *Carried:
+		return b.check(e.ID, e.Type)
 	case *Rescheduled:
 		ok = b.Priority <= MaxPriority && writable(b.OrderAt, b.AvailableAt)
 	}

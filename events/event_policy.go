@@ -99,41 +99,6 @@ type CauseNoted struct {
 	Example ID     `json:"example"`
 }
 
-// Snapshot is the payload of snapshot: a part of what is known of the
-// partition as a whole, re-stated so that older log can be cut. See
-// [Carried].
-type Snapshot struct {
-	Round   uint64     `json:"round"`
-	Mark    string     `json:"mark"` // begin, part, end
-	Cut     Seq        `json:"cut,omitempty"`
-	Meta    *Meta      `json:"meta,omitempty"`
-	Types   []TypeInfo `json:"types,omitempty"`
-	Records []Record   `json:"records,omitempty"`
-	Keys    []HeldKey  `json:"keys,omitempty"`
-}
-
-// Carried is the payload of carried: all that is known of an item, or a part
-// of it if that is much.
-type Carried struct {
-	Part      int               `json:"part"`
-	Parts     int               `json:"parts"`
-	Item      *Item             `json:"item,omitempty"`
-	Documents []CarriedDocument `json:"documents,omitempty"`
-	Merged    []MergedEntry     `json:"merged,omitempty"`
-	History   []json.RawMessage `json:"history,omitempty"`
-}
-
-// CarriedDocument is a document of a carried item.
-type CarriedDocument struct {
-	Kind DocKind         `json:"kind"`
-	Data json.RawMessage `json:"data"`
-}
-
-// Pruned is the payload of pruned: the item is forgotten.
-type Pruned struct {
-	Reason string `json:"reason"` // retention, purged
-}
-
 func (*Paused) kind() Kind            { return KindPaused }
 func (*Resumed) kind() Kind           { return KindResumed }
 func (*CircuitOpened) kind() Kind     { return KindCircuitOpened }
@@ -143,6 +108,3 @@ func (*ScheduleSet) kind() Kind       { return KindScheduleSet }
 func (*ScheduleRemoved) kind() Kind   { return KindScheduleRemoved }
 func (*ScheduleFired) kind() Kind     { return KindScheduleFired }
 func (*CauseNoted) kind() Kind        { return KindCauseNoted }
-func (*Snapshot) kind() Kind          { return KindSnapshot }
-func (*Carried) kind() Kind           { return KindCarried }
-func (*Pruned) kind() Kind            { return KindPruned }

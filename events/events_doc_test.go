@@ -297,7 +297,7 @@ func eventsDoc(t *testing.T) string {
 }
 
 func subjectType(k Kind) string {
-	if k == KindOwned {
+	if k == KindOwned || k == KindSnapshot {
 		return string(NoType)
 	}
 	return "<type>"

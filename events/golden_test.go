@@ -82,6 +82,7 @@ func goldenWorld(t *testing.T) *world {
 	w.do(Own{Owner: "engine-2", Version: "1.0.1"})
 	w.submit(Submit{DedupKey: "waits", Delay: 24 * time.Hour, Intake: Intake{Seq: 5, MsgID: "msg-1"}})
 	goldenReplay(w)
+	goldenRetention(w)
 	return w
 }
 
@@ -205,7 +206,7 @@ func readable(b *mapBase) string {
 		}
 		sb.WriteString("  history ")
 		for _, ev := range b.history[id] {
-			fmt.Fprintf(&sb, " %d:%s", ev.Seq, ev.Kind)
+			fmt.Fprintf(&sb, " %d:%s", ev.Seq, ev.kind())
 		}
 		sb.WriteString("\n\n")
 	}

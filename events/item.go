@@ -8,59 +8,59 @@ import "time"
 //
 // An Item that has left [State] is immutable.
 type Item struct {
-	ID             ID
-	Type           Type
-	State          ItemState
-	Priority       Priority
-	Attempt        Attempt // runs begun
-	MaxAttempts    Attempt
-	Timeout        time.Duration
-	Worker         WorkerID // of the current or last claim
-	Token          Token    // of the current or last claim
-	DedupKey       string
-	IdempotencyKey string
-	Capabilities   []string
-	Tenant         string
-	Labels         map[string]string
-	Provenance     Provenance
-	Trace          string
-	Digest         string
-	MergedInto     ID
-	MergedCount    int // items merged into this one
-	IntakeSeq      uint64
+	ID             ID                `json:"id"`
+	Type           Type              `json:"type"`
+	State          ItemState         `json:"state"`
+	Priority       Priority          `json:"priority"`
+	Attempt        Attempt           `json:"attempt,omitzero"` // runs begun
+	MaxAttempts    Attempt           `json:"max_attempts,omitzero"`
+	Timeout        time.Duration     `json:"timeout_ns,omitzero"`
+	Worker         WorkerID          `json:"worker,omitzero"` // of the current or last claim
+	Token          Token             `json:"token,omitzero"`  // of the current or last claim
+	DedupKey       string            `json:"dedup_key,omitzero"`
+	IdempotencyKey string            `json:"idempotency_key,omitzero"`
+	Capabilities   []string          `json:"capabilities,omitzero"`
+	Tenant         string            `json:"tenant,omitzero"`
+	Labels         map[string]string `json:"labels,omitzero"`
+	Provenance     Provenance        `json:"provenance,omitzero"`
+	Trace          string            `json:"trace,omitzero"`
+	Digest         string            `json:"digest,omitzero"`
+	MergedInto     ID                `json:"merged_into,omitzero"`
+	MergedCount    int               `json:"merged_count,omitzero"` // items merged into this one
+	IntakeSeq      uint64            `json:"intake_seq,omitzero"`
 
-	CreatedAt   time.Time
-	QueuedAt    time.Time // last queued
-	OrderAt     time.Time // its place among those of its type and priority
-	AvailableAt time.Time // may run at the earliest; zero: at once
-	ClaimedAt   time.Time
-	StartBy     time.Time
-	StartedAt   time.Time
-	Deadline    time.Time
-	FinishedAt  time.Time
+	CreatedAt   time.Time `json:"created_at,omitzero"`
+	QueuedAt    time.Time `json:"queued_at,omitzero"`    // last queued
+	OrderAt     time.Time `json:"order_at,omitzero"`     // its place among those of its type and priority
+	AvailableAt time.Time `json:"available_at,omitzero"` // may run at the earliest; zero: at once
+	ClaimedAt   time.Time `json:"claimed_at,omitzero"`
+	StartBy     time.Time `json:"start_by,omitzero"`
+	StartedAt   time.Time `json:"started_at,omitzero"`
+	Deadline    time.Time `json:"deadline,omitzero"`
+	FinishedAt  time.Time `json:"finished_at,omitzero"`
 
-	Error     string // of the last failure
-	Code      string
-	Retryable bool
-	Reason    string // why it is in this state, where that needs saying
-	HasResult bool
+	Error     string `json:"error,omitzero"` // of the last failure
+	Code      string `json:"code,omitzero"`
+	Retryable bool   `json:"retryable,omitzero"`
+	Reason    string `json:"reason,omitzero"` // why it is in this state, where that needs saying
+	HasResult bool   `json:"has_result,omitzero"`
 
-	Group       string        // what fairness and limits per key go by; see [TypeSettings.GroupBy]
-	DedupWindow time.Duration // how long its dedup key stays taken once it has completed
-	HoldsKey    bool          // it is the holder of its dedup key
-	ExpiresAt   time.Time     // not started by then, it is cancelled; zero: never
-	OwnAttempts bool          // the submission said how many attempts, not the type
-	LeasesLost  int           // runs that ended with a lost lease
-	Probe       bool          // its run is one of those that try a half-open circuit
+	Group       string        `json:"group,omitzero"`           // what fairness and limits per key go by; see [TypeSettings.GroupBy]
+	DedupWindow time.Duration `json:"dedup_window_ns,omitzero"` // how long its dedup key stays taken once it has completed
+	HoldsKey    bool          `json:"holds_key,omitzero"`       // it is the holder of its dedup key
+	ExpiresAt   time.Time     `json:"expires_at,omitzero"`      // not started by then, it is cancelled; zero: never
+	OwnAttempts bool          `json:"own_attempts,omitzero"`    // the submission said how many attempts, not the type
+	LeasesLost  int           `json:"leases_lost,omitzero"`     // runs that ended with a lost lease
+	Probe       bool          `json:"probe,omitzero"`           // its run is one of those that try a half-open circuit
 	// HasCheckpoint says that a run has saved one; see [DocCheckpoint].
-	HasCheckpoint bool
-	Progress      Progress // of the current or last run
-	Cause         string   // of its death: see [CauseOf]; empty unless dead
-	Relations     *Relations
+	HasCheckpoint bool       `json:"has_checkpoint,omitzero"`
+	Progress      Progress   `json:"progress,omitzero"` // of the current or last run
+	Cause         string     `json:"cause,omitzero"`    // of its death: see [CauseOf]; empty unless dead
+	Relations     *Relations `json:"relations,omitzero"`
 
-	CreatedSeq Seq
-	BaseSeq    Seq // of its created, or of the last carried that re-states it
-	Seq        Seq // of the last event that touched it
+	CreatedSeq Seq `json:"created_seq,omitzero"`
+	BaseSeq    Seq `json:"base_seq,omitzero"` // of its created, or of the last carried that re-states it
+	Seq        Seq `json:"seq,omitzero"`      // of the last event that touched it
 }
 
 // Progress is how far a run says it has come.
@@ -114,10 +114,10 @@ func (it *Item) ExpiryAt() time.Time {
 // HeldKey is a name that leads to an item until some time, or (zero Until) for
 // as long as the item holds it.
 type HeldKey struct {
-	Ref   KeyRef
-	ID    ID // zero for kinds that lead to no item
-	Until time.Time
-	N     int64 // for kinds that count
+	Ref   KeyRef    `json:"ref"`
+	ID    ID        `json:"id,omitzero"` // zero for kinds that lead to no item
+	Until time.Time `json:"until,omitzero"`
+	N     int64     `json:"n,omitzero"` // for kinds that count
 }
 
 // KeyKind says what a [HeldKey] is for.
@@ -134,38 +134,49 @@ const (
 
 // KeyRef names a key.
 type KeyRef struct {
-	Kind KeyKind
-	Type Type
-	Key  string
+	Kind KeyKind `json:"kind"`
+	Type Type    `json:"type,omitzero"`
+	Key  string  `json:"key"`
 }
 
 // TypeInfo is what is known of a type.
 type TypeInfo struct {
-	Type     Type
-	Settings TypeSettings
-	Source   string                 // of the settings: default, file, api
-	Counts   [NumStates]int64       // items by state
-	Queued   [MaxPriority + 1]int64 // queued items by priority
-	Paused   *Pause                 // nil: it is not
-	Circuit  Circuit
+	Type     Type                   `json:"type"`
+	Settings TypeSettings           `json:"settings"`
+	Source   string                 `json:"source,omitzero"` // of the settings: default, file, api
+	Counts   [NumStates]int64       `json:"counts,omitzero"` // items by state
+	Queued   [MaxPriority + 1]int64 `json:"queued,omitzero"` // queued items by priority
+	Paused   *Pause                 `json:"paused,omitzero"` // nil: it is not
+	Circuit  Circuit                `json:"circuit,omitzero"`
 }
 
 // Meta is the partition's own record.
 type Meta struct {
-	Applied   Seq       // last event folded in
-	LastAt    time.Time // its time
-	Epoch     Epoch
-	Owner     string
-	IntakeSeq uint64 // last intake message answered
-	Rejected  int64  // rejected submissions, counted
-	Merges    int64
+	Applied   Seq       `json:"applied"`          // last event folded in
+	LastAt    time.Time `json:"last_at,omitzero"` // its time
+	Epoch     Epoch     `json:"epoch,omitzero"`
+	Owner     string    `json:"owner,omitzero"`
+	IntakeSeq uint64    `json:"intake_seq,omitzero"` // last intake message answered
+	Rejected  int64     `json:"rejected,omitzero"`   // rejected submissions, counted
+	Merges    int64     `json:"merges,omitzero"`
+	Pruned    int64     `json:"pruned,omitzero"`
+
+	// The log's own life: see [Snapshot].
+	Round   uint64    `json:"round,omitzero"`    // the last that has begun
+	RoundAt Seq       `json:"round_at,omitzero"` // where the one under way began; 0: none is
+	CutAt   Seq       `json:"cut_at,omitzero"`   // where the last complete one began: the log may be cut below
+	CutEnd  Seq       `json:"cut_end,omitzero"`  // and where it ended
+	CutTime time.Time `json:"cut_time,omitzero"`
+	// Partial is set while a log that has been cut is read up to the end of the
+	// round at its head: not everything that exists is known yet.
+	Partial bool `json:"partial,omitzero"`
 }
 
 // MergedEntry is one submission that was merged into an item.
 type MergedEntry struct {
-	Into       ID
-	Seq        Seq // of the merged event
-	ID         ID
-	At         time.Time
-	Provenance Provenance
+	Into       ID         `json:"into,omitzero"`
+	Seq        Seq        `json:"seq"` // of the merged event
+	ID         ID         `json:"id"`
+	At         time.Time  `json:"at,omitzero"`
+	Provenance Provenance `json:"provenance,omitzero"`
 }

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,13 +18,13 @@ type mapBase struct {
 	records  map[RecordKind]map[string]Record
 	keys     map[KeyRef]HeldKey
 	merged   []MergedEntry
+	history  map[ID][]StoredEvent
 	rejected map[Seq]RejectedChange
-	history  map[ID][]Event
 }
 
 func newMapBase() *mapBase {
 	return &mapBase{types: map[Type]TypeInfo{}, items: map[ID]*Item{}, docs: map[docRef][]byte{},
-		records: map[RecordKind]map[string]Record{}, keys: map[KeyRef]HeldKey{}, rejected: map[Seq]RejectedChange{}, history: map[ID][]Event{}}
+		records: map[RecordKind]map[string]Record{}, keys: map[KeyRef]HeldKey{}, rejected: map[Seq]RejectedChange{}, history: map[ID][]StoredEvent{}}
 }
 
 func (b *mapBase) Meta() (Meta, error) { return b.meta, nil }
@@ -91,12 +92,16 @@ func (b *mapBase) write(c *Changes) error {
 	maps.DeleteFunc(b.keys, func(_ KeyRef, k HeldKey) bool { return !k.Until.IsZero() && !k.Until.After(c.Meta.LastAt) })
 	b.merged = append(b.merged, c.Merged...)
 	for _, r := range c.Rejected {
+		maps.DeleteFunc(b.rejected, func(seq Seq, _ RejectedChange) bool { return seq < r.Cut })
+		if r.Cut > 0 {
+			continue
+		}
 		if b.rejected[r.Seq] = r; r.Body == nil {
 			delete(b.rejected, r.Seq)
 		}
 	}
-	for _, ev := range c.History {
-		b.history[ev.ID] = append(b.history[ev.ID], ev)
+	if err := b.writeHistory(c); err != nil {
+		return err
 	}
 	b.meta = c.Meta
 	return nil
@@ -128,7 +133,7 @@ func (b *mapBase) dump() string {
 			}
 		}
 		for _, ev := range b.history[id] {
-			fmt.Fprintf(&sb, "  %d %s\n", ev.Seq, ev.Kind)
+			fmt.Fprintf(&sb, "  %d %s\n", ev.Seq, ev.Data)
 		}
 	}
 	keys := slices.SortedFunc(maps.Values(b.keys), func(x, y HeldKey) int { return strings.Compare(dumpKey(x), dumpKey(y)) })
@@ -140,7 +145,7 @@ func (b *mapBase) dump() string {
 			fmt.Fprintf(&sb, "record %c %s %s\n", kind, key, b.records[kind][key].Data)
 		}
 	}
-	for _, m := range b.merged {
+	for _, m := range slices.SortedFunc(slices.Values(b.merged), func(x, y MergedEntry) int { return cmp.Compare(x.Seq, y.Seq) }) {
 		fmt.Fprintf(&sb, "merged %+v\n", m)
 	}
 	for _, seq := range slices.Sorted(maps.Keys(b.rejected)) {

@@ -26,17 +26,27 @@ func TestAnySequenceOfCommands(t *testing.T) {
 		if got := s.replay(3, true); got != want {
 			t.Fatalf("replayed with restarts:\n%s\nlive:\n%s", got, want)
 		}
+		for _, from := range s.cutAt() {
+			for _, every := range []int{1, 7, 256} {
+				if got := s.replayFrom(from, every, every == 7); got != want {
+					t.Fatalf("replayed from the cut at %d, in batches of %d:\n%s\nlive:\n%s", from, every, got, want)
+				}
+			}
+		}
 	})
 }
 
 // replay folds the log into a new base, whole decisions at a time, so many
 // between two writes; with restarts, at random points. It returns the base's
 // content.
-func (s *sim) replay(every int, restarts bool) string {
+func (s *sim) replay(every int, restarts bool) string { return s.replayFrom(1, every, restarts) }
+
+// replayFrom is replay of a log that begins at a position.
+func (s *sim) replayFrom(from Seq, every int, restarts bool) string {
 	base := newMapBase()
 	st := s.open(base)
 	groups := 0
-	for seq := Seq(1); seq <= Seq(len(s.log)); seq++ {
+	for seq := from; seq <= Seq(len(s.log)); seq++ {
 		ev := s.decode(seq)
 		s.must(st.Apply(ev))
 		if !ev.Tx.Last() {
@@ -49,7 +59,7 @@ func (s *sim) replay(every int, restarts bool) string {
 		if restarts && s.chance("restart replay", 10) {
 			st = s.open(base)
 			st.maxItems, st.maxBytes = 0, 0
-			seq = base.meta.Applied
+			seq = max(base.meta.Applied, from-1)
 		}
 	}
 	s.must(base.write(st.TakeChanges()))
@@ -64,6 +74,9 @@ func (s *sim) check() {
 	running := map[Token]ID{}
 	for id, e := range o.items {
 		it := e.cur
+		if it == nil {
+			continue
+		}
 		info := counts[it.Type]
 		if info == nil {
 			info = &TypeInfo{}
@@ -141,6 +154,12 @@ func (s *sim) checkMemory() {
 	bytes := 0
 	for id, e := range s.live.items {
 		bytes += len(e.params)
+		if e.cur == nil {
+			if o := s.oracle.items[id]; o == nil || o.cur != nil {
+				s.t.Fatalf("live has forgotten %s, the log has not", id)
+			}
+			continue
+		}
 		if e.cur.ID != id || dumpItem(e.cur) != dumpItem(s.oracle.items[id].cur) {
 			s.t.Fatalf("live %+v\nlog  %+v", e.cur, s.oracle.items[id].cur)
 		}
@@ -151,6 +170,15 @@ func (s *sim) checkMemory() {
 	for id, e := range s.oracle.items {
 		p, err := s.live.Params(id)
 		s.must(err)
+		if e.cur == nil {
+			if p != nil {
+				s.t.Fatalf("%s is pruned and has params %q", id, p)
+			}
+			continue
+		}
+		if it := s.base.items[id]; it != nil && it.CreatedSeq != e.cur.CreatedSeq {
+			continue // the base has an earlier item of this id
+		}
 		want, err := s.oracle.Params(id)
 		s.must(err)
 		if string(p) != string(want) || p == nil {

@@ -25,13 +25,46 @@ func (r *records[T]) load(base Base) error {
 		return err
 	}
 	for _, rec := range recs {
-		v := new(T)
-		if err := json.Unmarshal(rec.Data, v); err != nil {
-			return fmt.Errorf("record %c %q: %w", rec.Kind, rec.Key, err)
+		if err := r.restore(rec); err != nil {
+			return err
 		}
-		r.m[rec.Key] = v
 	}
+	clear(r.dirty)
 	return nil
+}
+
+// recordSet is records of any kind.
+type recordSet interface {
+	of() RecordKind
+	restore(Record) error
+	removeAll()
+	all() []Record
+}
+
+func (r *records[T]) of() RecordKind { return r.kind }
+
+// restore sets a value from the form that is kept.
+func (r *records[T]) restore(rec Record) error {
+	var v T
+	if err := json.Unmarshal(rec.Data, &v); err != nil {
+		return fmt.Errorf("record %c %q: %w", rec.Kind, rec.Key, err)
+	}
+	r.set(rec.Key, v)
+	return nil
+}
+
+func (r *records[T]) removeAll() {
+	for key := range r.m {
+		r.remove(key)
+	}
+}
+
+// all lists the values in the form that is kept, in the order of their keys.
+func (r *records[T]) all() (recs []Record) {
+	for _, key := range r.keys() {
+		recs = append(recs, r.record(key))
+	}
+	return recs
 }
 
 // get returns a value that must not be written, nil for none.

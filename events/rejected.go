@@ -30,8 +30,10 @@ type PurgeRejected struct {
 func (PurgeRejected) command() {}
 
 // RejectedChange is a submission that became no item, to be kept; or, without
-// Body, one to be kept no longer.
+// Body, one to be kept no longer; or, with Cut, that all before that position go
+// with the log.
 type RejectedChange struct {
+	Cut    Seq
 	Seq    Seq // of its rejected event
 	Type   Type
 	At     time.Time

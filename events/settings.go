@@ -119,6 +119,7 @@ func (s TypeSettings) Validate() error {
 	check("age_step_ms", s.AgeStepMS, 1, MaxDelay.Milliseconds())
 	check("max_params_bytes", int64(s.MaxParams), 2, MaxParamsCeiling)
 	errs = append(errs, s.Backoff.validate("backoff")...)
+	errs = append(errs, s.Retain.validate()...)
 	for _, p := range slices.Sorted(maps.Keys(s.PerPriority)) {
 		o := s.PerPriority[p]
 		at := fmt.Sprintf("priority %d: ", p)

@@ -46,6 +46,9 @@ func (s *sim) ended() ID {
 func (s *sim) checkCauses() {
 	dead := map[string]int64{}
 	for _, e := range s.oracle.items {
+		if e.cur == nil {
+			continue // pruned
+		}
 		if (e.cur.State == StateDead) != (e.cur.Cause != "") {
 			s.t.Fatalf("%s is %s, of cause %q", e.cur.ID, e.cur.State, e.cur.Cause)
 		}

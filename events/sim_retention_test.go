@@ -1,3 +1,135 @@
 package events
 
-func (s *sim) retentionStep() { s.do(Due{ID: s.anID()}) }
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// retentionStep draws a step of the log's own life: an item pruned, a part of a
+// round, or time for retention to pass.
+func (s *sim) retentionStep() {
+	switch rapidInt(s, "retention", 9) {
+	case 0:
+		s.do(BeginCut{})
+	case 1, 2:
+		s.do(Prune{ID: s.anID()})
+	case 3:
+		s.now = s.now.Add(pick(s, "age", time.Hour, DefaultRetain, DefaultRetainDead))
+	case 4, 5:
+		for range rapidInt(s, "carried", 5) {
+			s.carryOne()
+		}
+	case 6:
+		s.do(Own{Owner: "o", Version: "v"})
+	default:
+		s.wholeRound()
+	}
+}
+
+// uncarried are the items that a round must still carry, in order.
+func (s *sim) uncarried() (ids []ID) {
+	for id, e := range s.oracle.items {
+		if e.cur != nil && e.cur.BaseSeq < s.oracle.meta.RoundAt {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, compareIDs)
+	return ids
+}
+
+func (s *sim) carryOne() {
+	if ids := s.uncarried(); len(ids) > 0 {
+		s.carry(pick(s, "carry", ids...))
+	}
+}
+
+// carry carries an item with what the projection holds of it, which must have
+// caught up with the item.
+func (s *sim) carry(id ID) {
+	if !s.live.Settled(id) {
+		s.settle()
+	}
+	if !s.live.Settled(id) {
+		s.t.Fatalf("%s does not settle", id)
+	}
+	s.do(Carry{ID: id, History: slices.Clone(s.base.history[id]), Merged: s.base.mergedInto(id)})
+}
+
+// wholeRound ends the round under way, or one that it begins, with other steps
+// between its own.
+func (s *sim) wholeRound() {
+	if s.oracle.meta.Epoch == 0 {
+		s.do(Own{Owner: "o", Version: "v"})
+	}
+	if s.oracle.meta.RoundAt == 0 {
+		s.do(BeginCut{})
+	}
+	for i := 0; i < 1000; i++ {
+		ids := s.uncarried()
+		if len(ids) == 0 {
+			break
+		}
+		s.carry(pick(s, "carry", ids...))
+		if i < 20 && s.chance("meanwhile", 40) {
+			s.meanwhile()
+		}
+		if s.oracle.meta.RoundAt == 0 {
+			return // another owner has come
+		}
+	}
+	loose := slices.DeleteFunc(slices.Collect(maps.Values(s.base.keys)), func(k HeldKey) bool { return !k.Ref.Kind.Loose() })
+	slices.SortFunc(loose, func(a, b HeldKey) int { return slices.Compare([]byte(dumpKey(a)), []byte(dumpKey(b))) })
+	s.do(EndCut{Keys: loose})
+}
+
+// meanwhile is a step in the midst of a round.
+func (s *sim) meanwhile() {
+	switch rapidInt(s, "meanwhile step", 9) {
+	case 0, 1:
+		s.do(s.submit())
+	case 2:
+		s.do(s.claim())
+	case 3:
+		s.do(s.report())
+	case 4:
+		s.do(s.operator())
+	case 5:
+		s.project()
+	case 6:
+		s.restart()
+	case 7:
+		s.do(Prune{ID: s.anID()})
+	case 8:
+		s.do(s.flowCommand())
+	case 9:
+		s.now = s.now.Add(pick(s, "pass", time.Second, MsgIDWindow, DefaultRetain))
+	}
+}
+
+// cutAt are the positions at which the log may begin: those of the begins of
+// the rounds that have ended.
+func (s *sim) cutAt() (cuts []Seq) {
+	begun := Seq(0)
+	for seq := Seq(1); seq <= Seq(len(s.log)); seq++ {
+		ev := s.decode(seq)
+		switch b := ev.Body.(type) {
+		case *Owned:
+			if !b.Barrier {
+				begun = 0
+			}
+		case *Snapshot:
+			switch b.Mark {
+			case MarkBegin:
+				begun = seq
+			case MarkEnd:
+				cuts = append(cuts, begun)
+			}
+		}
+	}
+	return cuts
+}
+
+func rapidInt(s *sim, label string, most int) int { return rapid.IntRange(0, most).Draw(s.t, label) }

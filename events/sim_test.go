@@ -296,6 +296,7 @@ func (s *sim) apply(ev Event) {
 	switch b := ev.Body.(type) {
 	case *Created:
 		s.ids = append(s.ids, ev.ID)
+		s.runs[ev.ID], s.merges[ev.ID] = 0, 0 // a pruned item's id may be used again
 	case *Claimed:
 		if of, ok := s.claimed[b.Token]; ok {
 			s.t.Fatalf("token %s was granted for %s and for %s", b.Token, of, ev.ID)

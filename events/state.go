@@ -39,6 +39,8 @@ type State struct {
 	noted       []Event // of causes
 	rejected    []RejectedChange
 	history     []Event
+	restated    []Restated
+	folds       []Fold
 	historySize int // of the last one taken: the next will be like it
 
 	// What changed and the base may not have yet: documents other than params,
@@ -54,6 +56,11 @@ type State struct {
 
 	follow []ID // items that may need a follow-up; see TakeFollowUps
 
+	// Of the event that is being applied: its item, and that one's BaseSeq.
+	actor     ID
+	actorBase Seq
+	again     []ID // carried items that must be carried once more; see TakeCarryAgain
+
 	// What may leave memory, oldest touch first.
 	projected  Seq
 	touched    fifo[touch]
@@ -66,10 +73,12 @@ type State struct {
 
 // entry is an item in memory.
 type entry struct {
-	cur      *Item
+	id       ID
+	cur      *Item // nil: it does not exist any more, which the base may not know yet
 	prev     *Item // at the last TakeChanges; nil: it did not exist
+	reborn   bool  // it has been forgotten since, and exists anew
 	params   []byte
-	paramsAt Seq  // of the replayed event that gave them; 0: they are the submission's
+	paramsAt Seq  // of the replayed event that gave them; 0: they are those of its base
 	fresh    bool // cur was made since the last TakeChanges: only the State has it
 	dirty    bool // in dirtyItems
 	seq      Seq  // of its newest touch
@@ -171,7 +180,7 @@ func (s *State) Item(id ID) (*Item, error) {
 
 // Params returns an item's params.
 func (s *State) Params(id ID) ([]byte, error) {
-	if e := s.items[id]; e != nil && e.params != nil {
+	if e := s.items[id]; e != nil && (e.params != nil || e.cur == nil) {
 		return e.params, nil
 	}
 	p, err := s.base.Document(DocParams, id)
@@ -202,6 +211,9 @@ func (s *State) Key(ref KeyRef, at time.Time) (HeldKey, bool, error) {
 // no such item.
 func (s *State) entry(id ID) (*entry, error) {
 	if e := s.items[id]; e != nil {
+		if e.cur == nil {
+			return nil, nil
+		}
 		return e, nil
 	}
 	it, err := s.base.Item(id)
@@ -214,7 +226,7 @@ func (s *State) entry(id ID) (*entry, error) {
 	// Here too, since commands that are refused load items and make no events;
 	// and before the new one is in, which the caller is about to use.
 	s.evict()
-	e := &entry{cur: it, prev: it}
+	e := &entry{id: id, cur: it, prev: it}
 	s.items[id] = e
 	s.touch(e, s.projected)
 	return e, nil
@@ -237,7 +249,7 @@ func (s *State) Prefetch(ids []ID, withParams bool) error {
 	missing = slices.Compact(missing)
 	s.evict()
 	err := loader.Load(missing, withParams, func(it *Item, params []byte) {
-		e := &entry{cur: it, prev: it, params: params}
+		e := &entry{id: it.ID, cur: it, prev: it, params: params}
 		s.items[it.ID] = e
 		s.cacheBytes += len(params)
 		s.touch(e, s.projected)
@@ -251,7 +263,7 @@ func (s *State) Prefetch(ids []ID, withParams bool) error {
 // touch notes that e was used at seq, which delays its leaving memory.
 func (s *State) touch(e *entry, seq Seq) {
 	e.seq = max(e.seq, seq)
-	s.touched.push(touch{e.cur.ID, e.seq})
+	s.touched.push(touch{e.id, e.seq})
 }
 
 // writable returns the item for writing: a copy of its own until the next
@@ -261,11 +273,18 @@ func (s *State) writable(e *entry) *Item {
 		c := *e.cur
 		e.cur, e.fresh = &c, true
 	}
+	if s.meta.RoundAt != 0 {
+		s.outdate(e)
+	}
+	s.markDirty(e)
+	return e.cur
+}
+
+func (s *State) markDirty(e *entry) {
 	if !e.dirty {
 		e.dirty = true
 		s.dirtyItems = append(s.dirtyItems, e)
 	}
-	return e.cur
 }
 
 // typeOf returns the type's entry for writing, making it if need be.
@@ -284,6 +303,13 @@ func (s *State) typeOf(t Type) *typeEntry {
 
 // setKey gives a key to a holder, or (has false) frees it.
 func (s *State) setKey(held HeldKey, has bool) {
+	if s.meta.Partial && held.Ref.Kind.Loose() {
+		return // what it was before is not known; the end of the round says what it is
+	}
+	s.putKey(held, has)
+}
+
+func (s *State) putKey(held HeldKey, has bool) {
 	k := s.keys[held.Ref]
 	if !k.dirty {
 		s.dirtyKeys = append(s.dirtyKeys, held.Ref)
@@ -307,11 +333,11 @@ func (s *State) TakeChanges() *Changes {
 	if !s.changed {
 		return nil
 	}
-	c := &Changes{Meta: s.meta, Documents: s.dirtyDocs, Merged: s.merged, History: s.history, Noted: s.noted, Rejected: s.rejected}
-	c.Items = make([]ItemChange, len(s.dirtyItems))
-	for i, e := range s.dirtyItems {
-		c.Items[i] = ItemChange{Old: e.prev, New: e.cur}
-		e.prev, e.fresh, e.dirty = e.cur, false, false
+	c := &Changes{Meta: s.meta, Documents: s.dirtyDocs, Merged: s.merged, History: s.history, Restated: s.restated, Folds: s.folds, Noted: s.noted, Rejected: s.rejected}
+	c.Items = make([]ItemChange, 0, len(s.dirtyItems))
+	for _, e := range s.dirtyItems {
+		c.Items = e.appendChanges(c.Items)
+		e.prev, e.fresh, e.dirty, e.reborn = e.cur, false, false, false
 	}
 	for _, t := range s.dirtyTypes {
 		c.Types = append(c.Types, t.info)
@@ -327,7 +353,7 @@ func (s *State) TakeChanges() *Changes {
 	clear(s.dirtyItems) // or they would stay reachable
 	s.dirtyItems, s.dirtyTypes, s.dirtyKeys = s.dirtyItems[:0], s.dirtyTypes[:0], s.dirtyKeys[:0]
 	s.historySize = len(s.history)
-	s.dirtyDocs, s.merged, s.history = nil, nil, nil
+	s.dirtyDocs, s.merged, s.history, s.restated, s.folds = nil, nil, nil, nil, nil
 	s.noted, s.rejected = nil, nil
 	s.changed = false
 	return c

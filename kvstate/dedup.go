@@ -214,6 +214,17 @@ func (d *Dedup) feed(c *events.Changes) {
 	d.poke()
 }
 
+// Skip tells the mirror that the projection has come to a position in a way
+// that was not fed: the bucket is written afresh.
+func (d *Dedup) Skip(at events.Seq) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.upto = max(d.upto, at)
+	d.stale = true
+	clear(d.pending)
+	d.poke()
+}
+
 // note merges a change into what is pending. Callers hold mu.
 func (d *Dedup) note(key string, p pendingKey, created bool) {
 	was, pending := d.pending[key]

@@ -23,9 +23,10 @@ type writer struct {
 	unflushed  int // events committed since a flush last began
 
 	// Memory that is used again by the next Commit.
-	old, new indexSet
-	limits   rejectedLimits
-	key, val []byte
+	old, new      indexSet
+	limits        rejectedLimits
+	rejectedStart rejectedStart
+	key, val      []byte
 }
 
 const noExpiry = math.MaxInt64
@@ -95,11 +96,12 @@ func (w *writer) write(db *pebble.DB, c *events.Changes) error {
 	err := errors.Join(
 		w.purge(b, db, c, &next),
 		w.keys(b, db, c, &next),
-		w.items(b, c.Items),
+		w.items(b, db, c.Items),
 		w.documents(b, c.Documents),
 		w.histories(b, c.History),
 		w.merged(b, c.Merged),
 		w.rejected(b, db, c),
+		w.restated(b, c),
 		w.records(b, c),
 	)
 	if err != nil {
@@ -124,7 +126,7 @@ func batchSize(c *events.Changes) int {
 	return n
 }
 
-func (w *writer) items(b *pebble.Batch, items []events.ItemChange) error {
+func (w *writer) items(b *pebble.Batch, db *pebble.DB, items []events.ItemChange) error {
 	del := func(key []byte) error { return b.SingleDelete(key, nil) }
 	set := func(key, value []byte) error { return b.Set(key, value, nil) }
 	for _, c := range items {
@@ -134,7 +136,10 @@ func (w *writer) items(b *pebble.Batch, items []events.ItemChange) error {
 			return err
 		}
 		if c.New == nil {
-			continue // what else there is of it goes with forget
+			if err := w.forget(b, db, c.Old); err != nil {
+				return err
+			}
+			continue
 		}
 		w.key = appendIDKey(w.key[:0], prefixItem, c.New.ID)
 		w.val = appendItem(w.val[:0], c.New)

@@ -67,6 +67,9 @@ func (v view) ownEvents(now *events.Item, through events.Seq, until time.Time) (
 		if len(evs) == MaxFold {
 			return false, events.Refuse(events.CodeTooLarge, "item %s has more than %d events: ask for its history instead", now.ID, MaxFold)
 		}
+		if h.Kind == events.KindCarried {
+			return false, events.Refuse(events.CodeTooLarge, "the history of item %s was so long that a part of it, up to event %d, is only counted: ask for a moment before that part", now.ID, seq)
+		}
 		body, err := events.DecodeBody(h.Kind, h.Data)
 		evs = append(evs, events.Event{Seq: seq, Kind: h.Kind, ID: now.ID, Type: now.Type, At: h.At,
 			Attempt: events.Attempt(h.Attempt), Worker: events.WorkerID(h.Worker), Body: body})
@@ -148,8 +151,14 @@ func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until tim
 		return fmt.Errorf("state as of %d: %w", through, err)
 	}
 	defer func() { err = errors.Join(err, then.Close()) }()
-	if then.Applied() == 0 {
+	meta, err := then.Meta()
+	switch {
+	case err != nil:
+		return err
+	case meta.Applied == 0:
 		return beforeLog(1)
+	case meta.Partial:
+		return events.Refuse(events.CodeNotFound, "that is before the log's first whole state: the log has been cut; ask for a later position or time")
 	}
 	return fn(then)
 }

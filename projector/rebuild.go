@@ -89,6 +89,10 @@ func (s *Store) Rebuild(ctx context.Context, log Log, progress Progress) error {
 		return err
 	}
 	defer s.proof.Unlock()
+	return untilUncut(func() error { return s.rebuild(ctx, log, progress) })
+}
+
+func (s *Store) rebuild(ctx context.Context, log Log, progress Progress) error {
 	number := s.folder.number + 1
 	b, err := newBuild(s.folder, number, s.opts)
 	if err != nil {
@@ -151,6 +155,12 @@ func (s *Store) changeOver(ctx context.Context, b *Store, number int, log Log) (
 	if b.Applied() != s.Applied() {
 		return nil, fmt.Errorf("the log leads to event %d, the store is at %d: it is the store of another log, or the log has lost its end: stop the engine and rebuild", b.Applied(), s.Applied())
 	}
+	return s.replace(b, number)
+}
+
+// replace puts a new store in the place of the live one, which it returns.
+// REQUIRES: s.commitMu is held.
+func (s *Store) replace(b *Store, number int) (*generation, error) {
 	id, err := s.Identity()
 	if err != nil {
 		id = "" // the old store is damaged; the engine notes it anew at its start

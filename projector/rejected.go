@@ -29,14 +29,18 @@ type answerRecord struct {
 	Of  events.ID  `json:"of,omitzero"` // a duplicate: the item that it repeats
 }
 
-// rejectedBook counts what is kept of both. From and AnswersFrom are where it
-// begins: all before has gone.
+// rejectedBook counts what is kept of both.
 type rejectedBook struct {
-	Count       int64      `json:"count"`
-	Bytes       int64      `json:"bytes"`
-	From        events.Seq `json:"from"`
-	Answers     int64      `json:"answers"`
-	AnswersFrom uint64     `json:"answers_from"`
+	Count   int64 `json:"count"`
+	Bytes   int64 `json:"bytes"`
+	Answers int64 `json:"answers"`
+}
+
+// rejectedStart is where what is kept begins: all before has gone, and not to
+// look there saves stepping over what it left behind. Zero is right, too.
+type rejectedStart struct {
+	seq    events.Seq
+	intake uint64
 }
 
 func (v view) rejectedBook() (b rejectedBook, err error) {
@@ -53,9 +57,16 @@ type rejectedWrite struct {
 	v     view
 	book  rejectedBook
 	limit rejectedLimits
+	start rejectedStart
+	cut   events.Seq                    // all before go
 	fresh map[events.Seq]rejectedRecord // in the batch, not in the store
 	order []events.Seq                  // of fresh
-	asked []uint64                      // intake messages whose answers are in the batch
+	asked []asked                       // intake messages whose answers are in the batch
+}
+
+type asked struct {
+	intake uint64
+	seq    events.Seq // of the answer
 }
 
 // rejectedLimits are the bounds of what is kept; smaller in tests.
@@ -74,7 +85,7 @@ func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *events.Changes) err
 	if err != nil {
 		return err
 	}
-	r := rejectedWrite{b: b, v: view{db}, book: book, limit: w.limits, fresh: map[events.Seq]rejectedRecord{}}
+	r := rejectedWrite{b: b, v: view{db}, book: book, limit: w.limits, start: w.rejectedStart, fresh: map[events.Seq]rejectedRecord{}}
 	for i := range c.Rejected {
 		if err := r.add(&c.Rejected[i]); err != nil {
 			return err
@@ -83,6 +94,7 @@ func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *events.Changes) err
 	if err := errors.Join(r.trim(), r.trimAnswers()); err != nil {
 		return err
 	}
+	w.rejectedStart = r.start
 	data, err := json.Marshal(r.book)
 	if err != nil {
 		return err
@@ -91,7 +103,11 @@ func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *events.Changes) err
 }
 
 func (r *rejectedWrite) add(c *events.RejectedChange) error {
-	if c.Body == nil {
+	switch {
+	case c.Cut > 0:
+		r.cut = max(r.cut, c.Cut)
+		return nil
+	case c.Body == nil:
 		return r.purge(c.Seq)
 	}
 	if c.Answer {
@@ -103,7 +119,7 @@ func (r *rejectedWrite) add(c *events.RejectedChange) error {
 			return err
 		}
 		r.book.Answers++
-		r.asked = append(r.asked, c.Body.Intake.Seq)
+		r.asked = append(r.asked, asked{c.Body.Intake.Seq, c.Seq})
 	}
 	if !c.Body.Of.IsZero() {
 		return nil // it is answered by its item
@@ -139,61 +155,60 @@ func (r *rejectedWrite) purge(seq events.Seq) error {
 	return r.set(seq, rec)
 }
 
-func (r *rejectedWrite) over() bool {
-	return r.book.Count > r.limit.count || r.book.Bytes > r.limit.bytes
+// goes reports whether the oldest has to go: it lies before the cut, or there
+// is too much.
+func (r *rejectedWrite) goes(seq events.Seq) bool {
+	return seq < r.cut || r.book.Count > r.limit.count || r.book.Bytes > r.limit.bytes
 }
 
-// trim lets the oldest go while there are too many: those of the store, then
-// those of this batch.
+// trim lets the oldest go: those of the store, then those of this batch.
 func (r *rejectedWrite) trim() error {
-	if !r.over() {
+	if !r.goes(r.cut) && r.cut == 0 {
 		return nil
 	}
 	drop := func(seq events.Seq, size int64) error {
 		r.book.Count--
 		r.book.Bytes -= size
-		r.book.From = seq + 1
+		r.start.seq = seq + 1
 		return r.b.Delete(appendRejectedKey(nil, seq), nil)
 	}
-	err := r.v.scan([]byte{prefixRejected}, appendRejectedKey(nil, r.book.From), func(key, value []byte) (bool, error) {
-		if !r.over() {
-			return false, nil
-		}
+	err := r.v.scan([]byte{prefixRejected}, appendRejectedKey(nil, r.start.seq), func(key, value []byte) (bool, error) {
 		seq, rec, err := decodeRejected(key, value)
-		if err != nil {
+		if err != nil || !r.goes(seq) {
 			return false, err
 		}
 		return true, drop(seq, rec.Size)
 	})
-	for ; err == nil && r.over() && len(r.order) > 0; r.order = r.order[1:] {
+	for ; err == nil && len(r.order) > 0 && r.goes(r.order[0]); r.order = r.order[1:] {
 		err = drop(r.order[0], r.fresh[r.order[0]].Size)
 	}
 	return err
 }
 
 func (r *rejectedWrite) trimAnswers() error {
-	over := func() bool { return r.book.Answers > r.limit.answers }
-	if !over() {
+	goes := func(seq events.Seq) bool { return seq < r.cut || r.book.Answers > r.limit.answers }
+	if !goes(r.cut) && r.cut == 0 {
 		return nil
 	}
 	drop := func(intake uint64) error {
 		r.book.Answers--
-		r.book.AnswersFrom = intake + 1
+		r.start.intake = intake + 1
 		return r.b.Delete(appendAnswerKey(nil, intake), nil)
 	}
-	err := r.v.scan([]byte{prefixAnswer}, appendAnswerKey(nil, r.book.AnswersFrom), func(key, _ []byte) (bool, error) {
-		if !over() {
-			return false, nil
-		}
+	err := r.v.scan([]byte{prefixAnswer}, appendAnswerKey(nil, r.start.intake), func(key, value []byte) (bool, error) {
 		k := keyReader{b: key[1:]}
 		intake := k.uint()
 		if k.err != nil {
 			return false, fmt.Errorf("%s: %w", describeKey(key), errRecord)
 		}
+		a, err := decodeJSON[answerRecord](describeKey(key), value)
+		if err != nil || !goes(a.Seq) {
+			return false, err
+		}
 		return true, drop(intake)
 	})
-	for ; err == nil && over() && len(r.asked) > 0; r.asked = r.asked[1:] {
-		err = drop(r.asked[0])
+	for ; err == nil && len(r.asked) > 0 && goes(r.asked[0].seq); r.asked = r.asked[1:] {
+		err = drop(r.asked[0].intake)
 	}
 	return err
 }

@@ -64,7 +64,7 @@ type replay struct {
 	committed atomic.Uint64
 
 	// Owned by the goroutine that reads.
-	from     events.Seq
+	from     events.Seq // 0: the first that the log keeps
 	last     events.Seq // the last event applied
 	lastSum  uint64     // its checksum, if lastHas
 	lastHas  bool
@@ -80,6 +80,9 @@ func (r *replay) run(ctx context.Context) error {
 	r.from = r.state.Meta().Applied + 1
 	if r.from > r.to {
 		return nil
+	}
+	if r.from == 1 {
+		r.from = 0 // the first that the log keeps
 	}
 	r.batches = make(chan *events.Changes, replayAhead)
 	g, ctx := errgroup.WithContext(ctx)
@@ -170,6 +173,8 @@ func (r *replay) apply(g eventlog.Group) error {
 			r.bytes += len(b.Result)
 		case *events.Replayed:
 			r.bytes += len(b.Params)
+		case *events.Carried:
+			r.bytes += carriedSize(b)
 		}
 	}
 	if len(g.Events) > 0 {
@@ -206,7 +211,8 @@ func (r *replay) handOut(ctx context.Context) error {
 
 func (r *replay) report(at events.Seq) {
 	if r.progress != nil {
-		r.progress(uint64(at-r.from+1), uint64(r.to-r.from+1))
+		from := max(r.from, 1)
+		r.progress(uint64(at-from+1), uint64(r.to-from+1))
 	}
 }
 
@@ -217,5 +223,8 @@ func fill(ctx context.Context, store *Store, log Log, to events.Seq, until time.
 		return err
 	}
 	r := replay{store: store, state: state, log: log, to: to, until: until, progress: progress}
-	return r.run(ctx)
+	if err := r.run(ctx); err != nil {
+		return err
+	}
+	return whole(state)
 }

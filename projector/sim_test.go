@@ -24,6 +24,7 @@ type memLog struct {
 	msgs    [][]byte // at position i+1; nil: a foreign message
 	perRead int      // decisions in a group, at most; 0: 16
 	failAt  events.Seq
+	first   events.Seq // what is kept begins here; 0: at 1
 }
 
 var errLog = errors.New("the log can't be read")
@@ -55,6 +56,12 @@ func (l *memLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog
 			return nil
 		}
 		return fn(out)
+	}
+	if from == 0 {
+		from = max(l.first, 1)
+	}
+	if from < l.first {
+		return &eventlog.TrimmedError{Asked: from, First: l.first}
 	}
 	for seq := from; seq <= to; seq++ {
 		if err := ctx.Err(); err != nil {
@@ -201,8 +208,11 @@ func (s *sim) step() {
 	}
 	id := s.ids[len(s.ids)-1-s.rng.IntN(min(len(s.ids), 40))]
 	it, err := s.state.Item(id)
-	if err != nil || it == nil {
+	if err != nil {
 		s.t.Fatalf("item %s: %v, %v", id, it, err)
+	}
+	if it == nil {
+		return // it has been pruned
 	}
 	s.do(s.randomCommand(it))
 }
@@ -274,7 +284,7 @@ func (s *sim) randomCommand(it *events.Item) events.Command {
 		}
 		return s.rejected()
 	}
-	return events.Own{Owner: "me", Version: "test"}
+	return events.Own{Owner: "me", Version: "test", Barrier: s.state.Meta().RoundAt != 0} // a new epoch would end a round
 }
 
 // rejected is a submission that becomes no item, or the end of what is kept of

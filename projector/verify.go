@@ -37,13 +37,15 @@ func (s *Store) Verify(ctx context.Context, log Log, progress Progress) (res Ver
 	}
 	defer s.proof.Unlock()
 	start := time.Now()
-	err = s.snapshot(func(live view) error {
-		m, err := live.meta()
-		if err != nil {
-			return err
-		}
-		res.Position = m.Applied
-		return s.verify(ctx, live, log, &res, progress)
+	err = untilUncut(func() error {
+		return s.snapshot(func(live view) error {
+			m, err := live.meta()
+			if err != nil {
+				return err
+			}
+			res = Verified{Position: m.Applied}
+			return s.verify(ctx, live, log, &res, progress)
+		})
 	})
 	if err != nil {
 		return res, fmt.Errorf("verify store: %w", err)

@@ -289,6 +289,8 @@ type InfoReply struct {
 	Now        time.Time `json:"now"`
 	DataDir    string    `json:"data_dir,omitempty"`
 	HTTP       string    `json:"http,omitempty"`
+	// Retention is left out while the engine is not the partition's owner.
+	Retention *Retention `json:"retention,omitempty"`
 }
 
 // ProveReply answers verify and rebuild. The engine streams progress replies

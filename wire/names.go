@@ -134,6 +134,7 @@ const (
 	APIUnregister = "unregister"
 	APIDrain      = "drain"
 	APIReport     = "report"
+	APICut        = "cut"
 
 	APIDead           = "dead"
 	APICauses         = "causes"

@@ -23,7 +23,7 @@ type app struct{ console.App }
 var commands = []func(*app) *cobra.Command{
 	demoCommand, serveCommand, submitCommand, workCommand, statusCommand, listCommand, showCommand, historyCommand, logsCommand, tailCommand,
 	deadCommand, rejectedCommand, replayCommand, purgeCommand, stateCommand,
-	cancelCommand, rescheduleCommand, typesCommand, workersCommand, drainCommand,
+	cancelCommand, rescheduleCommand, typesCommand, workersCommand, drainCommand, cutCommand,
 	verifyCommand, rebuildCommand, benchCommand,
 }
 

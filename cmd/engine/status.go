@@ -49,7 +49,9 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 	if info.Projected != info.Position && info.Projected != "" {
 		a.Printf("projected up to %s\n", info.Projected)
 	}
-	a.Printf("workers %d  rejected submissions %s\n\n", stats.Workers, console.Count(stats.Rejected))
+	a.Printf("workers %d  rejected submissions %s\n", stats.Workers, console.Count(stats.Rejected))
+	a.printRetention(info.Retention)
+	a.Printf("\n")
 	if len(stats.Types) == 0 {
 		a.Printf("no types yet: the first submission of a type makes it\n")
 		return

@@ -26,12 +26,18 @@ type Log interface {
 	Last(ctx context.Context) (Tip, error)
 
 	// Read replays the positions from to to, both inclusive, to fn, in order and
-	// from the caller's goroutine. to must not be past Last. A group that is
+	// from the caller's goroutine; from 0 means the first that is kept. to must not be past Last. A group that is
 	// still undecided at to is not handed over, nor counted as skipped: read on
 	// from the last Group's Through+1, as Settle does. It ends early with fn's
 	// error, unwrapped; with ErrTrimmed; with one that wraps events.ErrCorrupt;
 	// or with the context's.
 	Read(ctx context.Context, from, to events.Seq, fn func(Group) error) error
+
+	// Purge drops all positions below one for good. That the rest can stand
+	// alone is for the caller to know (see [events.Snapshot]). After an error
+	// other than ErrClosed it may have been done all the same. It may be done
+	// again, and by anyone.
+	Purge(ctx context.Context, below events.Seq) error
 
 	// Reset abandons the append connection and everything in flight on it, and
 	// takes a new one. It makes Append possible again after ErrAmbiguous, but

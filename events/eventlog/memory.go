@@ -148,6 +148,7 @@ type Memory struct {
 	mu     sync.Mutex // guards the fields behind it
 	enc    *encoder
 	script []Fault
+	purges []PurgeFault
 	open   bool // false: unsettled
 	closed bool
 }
@@ -241,7 +242,9 @@ func (m *Memory) Read(ctx context.Context, from, to events.Seq, fn func(Group) e
 	}
 	s := m.stream
 	s.mu.Lock()
-	from = max(from, 1)
+	if from == 0 {
+		from = s.first
+	}
 	err := checkRange(Tip{Seq: s.last(), First: s.first}, from, to)
 	var msgs []message
 	if err == nil {

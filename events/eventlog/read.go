@@ -35,10 +35,10 @@ func (l *JetStream) Read(ctx context.Context, from, to events.Seq, fn func(Group
 	if from > to {
 		return nil
 	}
-	if from == 0 {
-		from = 1
-	}
 	tip, err := l.Last(ctx)
+	if from == 0 {
+		from = tip.First
+	}
 	if err == nil {
 		err = checkRange(tip, from, to)
 	}

@@ -33,6 +33,8 @@ func pause(ctx context.Context, wait *time.Duration) error {
 // until one barrier is stored. That barrier it replays too. It returns the
 // barrier's position, the log's last at that moment: Append goes on from there.
 //
+// With from 0 it begins with the first position that the log keeps.
+//
 // What was in flight before, of this writer or of any other, can't be stored
 // any more once Settle has returned nil. What of it had been stored was given
 // to apply, if it was decided.
@@ -85,6 +87,9 @@ func (s *settler) once(ctx context.Context, reset bool) (events.Seq, error) {
 	}
 	if tip.Seq < s.through {
 		return 0, &BehindError{Known: s.through, Last: tip.Seq}
+	}
+	if s.through == 0 && tip.First > 1 {
+		s.through = tip.First - 1 // nothing is known yet: the log that is left says it all
 	}
 	if err := s.read(ctx, tip.Seq); err != nil {
 		return 0, err

@@ -1,0 +1,125 @@
+package dispatcher
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// As TestChaos, with items that are kept for seconds, and a log that is cut all
+// the time: crashes, lost appends and rivals fall into every stage of a round.
+// What is left of the log still gives the live store.
+func TestChaosWithCuts(t *testing.T) {
+	cuts, pruned := 0, int64(0)
+	for seed := range uint64(30) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			c := newChaos(t, seed)
+			c.cfg.CutEvents = 40
+			set, _ := c.l.state.Settings("email")
+			set.Retain = events.Retention{CompletedMS: 20_000, DeadMS: 40_000, CancelledMS: 1, MergedMS: 1}
+			c.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+			for range 400 {
+				c.one()
+				switch c.rng.IntN(30) {
+				case 0:
+					c.l.urgent.jobs = append(c.l.urgent.jobs, &retentionJob{cut: true, out: make(chan retentionReply, 1)})
+					c.settle()
+				case 1:
+					c.log.ScriptPurges(eventlog.PurgeFault(c.rng.IntN(3)))
+				case 2:
+					if c.rng.IntN(3) == 0 {
+						c.dropStore()
+					}
+				}
+				c.rest()
+			}
+			c.log.ScriptPurges()
+			c.finish()
+			c.check()
+			c.ok(c.verify())
+			if c.gone != nil {
+				cuts++
+			}
+			pruned += c.l.state.Meta().Pruned
+			c.tick(time.Hour)
+			if n := c.l.retained(); n != 0 {
+				t.Fatalf("%d items are kept for good", n)
+			}
+			if held := c.l.appended - c.l.keep.first; held > 400 {
+				t.Fatalf("the log holds %d events, of no item", held)
+			}
+			c.check()
+		})
+	}
+	if cuts < 10 || pruned == 0 {
+		t.Fatalf("%d logs were cut, %d items pruned", cuts, pruned)
+	}
+}
+
+// An item that is touched all the time does not keep a round from its end: what
+// has to wait for the projection for too long stops everything else for a
+// moment.
+func TestHotItemIsCarried(t *testing.T) {
+	s := newSim(t, func(c *Config) { c.CutEvents = 1 << 30 })
+	hot := s.submit(events.Submit{DedupKey: "hot"}).Decision.ID
+	s.l.urgent.jobs = append(s.l.urgent.jobs, &retentionJob{cut: true, out: make(chan retentionReply, 1)})
+	for i := 0; s.l.state.Meta().CutAt == 0; i++ {
+		if i > 2000 {
+			t.Fatalf("the round does not end: %+v", s.l.keep)
+		}
+		// Something of the hot item is always on its way to the projection.
+		p := events.Priority(i % 2)
+		s.l.urgent.jobs = append(s.l.urgent.jobs, &commandJob{cmds: []events.Command{events.Reschedule{ID: hot, Priority: &p}}, done: func([]Outcome) {}})
+		if _, err := s.step(); err != nil {
+			t.Fatal(err)
+		}
+		s.at = s.at.Add(20 * time.Millisecond)
+	}
+	s.settle()
+	s.check()
+}
+
+// A log of a million items that come and go stays as short as what is retained:
+// here with fewer.
+func TestLogAndStoreStayBounded(t *testing.T) {
+	const items, cutEvents, bound = 20_000, 2000, 75_000
+	s := newSim(t, func(c *Config) {
+		c.CutEvents = cutEvents
+		c.Defaults.Retain = events.Retention{CompletedMS: 5000}
+	})
+	s.register("w", 1000, nil, "email")
+	most := events.Seq(0)
+	for n := 0; n < items; n += 1000 {
+		cmds := make([]events.Command, 1000)
+		for i := range cmds {
+			cmds[i] = events.Submit{Type: "email", NewID: s.newID()}
+		}
+		s.do(cmds...)
+		for m := s.world.pull(laneKey{"email", ""}); m != nil; m = s.world.pull(laneKey{"email", ""}) {
+			claim := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
+			done := claim
+			done.Event = wire.ReportComplete
+			s.report(claim, done)
+			delete(s.world.msgs, m.seq)
+		}
+		s.tick(time.Second)
+		tip, err := s.log.Last(t.Context())
+		s.ok(err)
+		most = max(most, tip.Seq-tip.First+1)
+	}
+	s.tick(2 * time.Minute)
+	tip, err := s.log.Last(t.Context())
+	s.ok(err)
+	left := tip.Seq - tip.First + 1
+	t.Logf("%d events in all, at most %d in the log, %d in the end; %d items left, store %d bytes", tip.Seq, most, left, s.l.retained(), s.store.DiskBytes())
+	// While it runs: what comes in the 5 s of retention, and while a round is
+	// carried and synced, whatever has come before; in the end, next to nothing.
+	if most > bound || tip.Seq < 130_000 || left > cutEvents+100 || s.l.retained() != 0 {
+		t.Fatalf("the log held %d events, and %d are left", most, left)
+	}
+	s.check()
+}

@@ -1,0 +1,224 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
+)
+
+// cut goes on with the round under way, or begins one.
+func (l *loop) cut(now time.Time) error {
+	k := &l.keep
+	switch k.phase {
+	case cutIdle:
+		if !k.asked || !l.mayRetain() {
+			return nil
+		}
+		if _, _, err := l.decide(events.BeginCut{}); err != nil {
+			return err // it is never refused to an owner
+		}
+		*k = keeper{lists: k.lists, place: k.place, nextPass: k.nextPass, soonest: k.soonest, held: k.held, heldLast: k.heldLast, first: k.first,
+			phase: cutBegun, began: l.state.Meta().RoundAt}
+	case cutBegun:
+		// What was created before the round must be found in the projection.
+		if l.cfg.Store.Applied() >= k.began {
+			k.phase = cutCarries
+			return l.carry(now)
+		}
+	case cutCarries:
+		return l.carry(now)
+	case cutSyncs:
+		if l.appended < k.end {
+			return nil
+		}
+		if k.nextCut.IsZero() {
+			k.nextCut = now.Add(l.cfg.SyncWithin)
+		}
+		if passed(k.nextCut, now) {
+			k.phase, k.nextCut = cutCuts, now.Add(cutTimeout+recutAfter)
+			l.out.cutLog(k.began)
+		}
+	case cutCuts:
+		if passed(k.nextCut, now) {
+			k.nextCut = now.Add(cutTimeout + recutAfter)
+			l.out.cutLog(k.began)
+		}
+	}
+	return nil
+}
+
+// cutDone notes that the log has been cut.
+func (k *keeper) cutDone(below events.Seq) {
+	k.first = max(k.first, below)
+	if k.phase == cutCuts && below >= k.began {
+		k.phase, k.nextCut = cutIdle, time.Time{}
+	}
+}
+
+// carry carries items of the round, and ends it when all are.
+func (l *loop) carry(now time.Time) error {
+	k := &l.keep
+	k.later = append(k.later, l.state.TakeCarryAgain()...)
+	if !k.scanned && len(k.later) < maxLater && l.mayRetain() {
+		ids, at, more, err := l.cfg.Store.Uncarried(k.began, k.scan, retainPage)
+		if err != nil {
+			return err
+		}
+		k.later, k.scan, k.scanned = append(k.later, ids...), at, !more
+	}
+	moved := false
+	var wait []events.ID
+	for i, id := range k.later {
+		if !l.mayRetain() {
+			wait = append(wait, k.later[i:]...)
+			moved = true // as far as it may
+			break
+		}
+		done, err := l.carryOne(id)
+		if err != nil {
+			return err
+		}
+		if !done {
+			wait = append(wait, id)
+		}
+		moved = moved || done
+	}
+	k.later = wait
+	switch {
+	case len(k.later) == 0 || moved:
+		k.waiting, k.quiet = time.Time{}, false
+	case k.waiting.IsZero():
+		k.waiting = now
+	case !now.Before(k.waiting.Add(carryPatience)):
+		k.quiet = true
+	}
+	if !k.scanned || len(k.later) > 0 {
+		return nil
+	}
+	return l.endRound()
+}
+
+// carryOne carries an item, unless the projection does not have all of it yet,
+// or the batch has no room for it.
+func (l *loop) carryOne(id events.ID) (bool, error) {
+	if !l.state.Settled(id) {
+		return false, nil
+	}
+	it, err := l.state.Item(id)
+	if err != nil || it == nil || it.BaseSeq >= l.keep.began {
+		return err == nil, err
+	}
+	history, merged, err := l.cfg.Store.Kept(id)
+	if err != nil {
+		return false, err
+	}
+	return l.decideLarge(events.Carry{ID: id, History: history, Merged: merged})
+}
+
+// endRound ends the round, if the batch has room for its end.
+func (l *loop) endRound() error {
+	k := &l.keep
+	if again := l.state.TakeCarryAgain(); len(again) > 0 {
+		k.later = again
+		return nil
+	}
+	keys, err := l.cfg.Store.LooseKeys()
+	if err != nil {
+		return err
+	}
+	done, err := l.decideLarge(events.EndCut{Keys: keys})
+	if err != nil || !done {
+		return err
+	}
+	k.phase, k.end = cutSyncs, l.state.Meta().CutEnd
+	return nil
+}
+
+// decideLarge decides what may make more events than a batch has room for; it
+// is put off then. When it is refused the round is given up.
+func (l *loop) decideLarge(c events.Command) (done bool, err error) {
+	dec, err := events.Decide(l.state, c, l.clock.now())
+	if fatal(err) != nil {
+		return false, err
+	}
+	if err != nil {
+		l.log.Error("the log can't be cut now: trying again when it has grown further", "error", err)
+		k := &l.keep
+		k.phase, k.asked, k.later, k.quiet, k.scanned = cutIdle, false, nil, false, false
+		return false, nil
+	}
+	if len(l.building.events)+len(dec.Events) > eventlog.MaxAppend {
+		return false, nil
+	}
+	return true, l.add(dec.Events)
+}
+
+func carriedBytes(c *events.Carried) int {
+	n := overhead
+	for _, d := range c.Documents {
+		n += len(d.Data)
+	}
+	for _, h := range c.History {
+		n += len(h.Data)
+	}
+	return n + 256*len(c.Merged)
+}
+
+// cutLog hands a cut to the goroutine that waits for it. One that is under way
+// is tried again by the loop.
+func (p *pusher) cutLog(below events.Seq) {
+	select {
+	case p.cuts <- below:
+	default:
+	}
+}
+
+// runCuts cuts the log, until ctx ends. First the projection is flushed: after
+// a crash it would else have to be made anew from what the log has left.
+func (p *pusher) runCuts(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case below := <-p.cuts:
+			if err := p.cutBelow(ctx, below); err != nil {
+				p.log.Warn("the log could not be cut: trying again", "below", below, "error", err)
+				continue
+			}
+			p.log.Info("the log has been cut", "below", below)
+			p.signals.logCut(below)
+		}
+	}
+}
+
+func (p *pusher) cutBelow(ctx context.Context, below events.Seq) error {
+	ctx, cancel := context.WithTimeout(ctx, cutTimeout)
+	defer cancel()
+	if err := p.cfg.Store.Flush(); err != nil {
+		return err
+	}
+	return p.cfg.Log.Purge(ctx, below)
+}
+
+// renewIfCut makes the projection anew if the log has been cut in front of its
+// position: it lacks what came in between.
+func renewIfCut(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
+	at := cfg.Store.Applied()
+	if at == 0 || tip.First <= at+1 {
+		return nil
+	}
+	cfg.Logger.Warn("the log has been cut in front of the projection: making it anew", "position", at, "first", tip.First)
+	err := cfg.Store.Renew(ctx, cfg.Log, tip.Seq, nil)
+	if errors.Is(err, projector.ErrBeforeCut) {
+		err = fmt.Errorf("the round of snapshots at the head of the log does not end: %w: %w", events.ErrCorrupt, err)
+	}
+	if err == nil && cfg.Hooks.Renewed != nil {
+		cfg.Hooks.Renewed(cfg.Store.Applied())
+	}
+	return err
+}

@@ -1,0 +1,230 @@
+package dispatcher
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
+)
+
+// DefaultCutEvents is how many events the log holds at least before it is cut.
+const DefaultCutEvents = 1_000_000
+
+// The bounds of what retention does.
+const (
+	// eventsPerRetained: the log may hold so many events for each item that is
+	// retained, so that re-stating them all is a small part of what is written.
+	eventsPerRetained = 4
+	// retainEvents and retainBytes are how much of a batch is retention's at
+	// most: what is to be done for callers has the rest.
+	retainEvents = 64
+	retainBytes  = 1 << 20
+	retainPage   = 256 // items looked at in one turn
+	// A pass over what has ended begins when the first of it is due, but not
+	// sooner than this after the last one, and not later than the sweep.
+	minPass = time.Second
+	// maxLater bounds the items that wait for the projection to be carried.
+	maxLater = 1024
+	// carryPatience is how long one of them may wait. Then nothing is decided until
+	// the projection has caught up: an item that is touched all the time would
+	// keep the round from its end.
+	carryPatience = time.Second
+	recutAfter    = 30 * time.Second // a cut that was not answered is tried again
+	cutTimeout    = 2 * time.Minute  // of one
+)
+
+// endedStates are those that items are pruned from.
+var endedStates = [...]events.ItemState{events.StateCompleted, events.StateDead, events.StateCancelled, events.StateMerged}
+
+// keeper is what the loop knows of retention: the pass over what has ended, and
+// the round of snapshots that lets the log be cut. All of it can be lost: a
+// pass begins anew, and so does a round, but for the cut behind one that has
+// ended, which the partition's record tells.
+type keeper struct {
+	// The pass: the lists still to look at, and the place in the first.
+	lists    []endedList
+	place    projector.EndedPlace
+	nextPass time.Time
+	soonest  time.Time // the first that becomes due behind this pass
+	held     int       // past their time in this pass, and not prunable
+	heldLast int       // in the last one
+
+	phase   cutPhase
+	asked   bool
+	began   events.Seq // of the round
+	scan    events.ID  // the projection's items are looked at up to here
+	scanned bool
+	later   []events.ID // to be carried
+	waiting time.Time   // since when nothing of them could be
+	quiet   bool        // nothing else is decided until it could
+	end     events.Seq  // of the round
+	nextCut time.Time
+	first   events.Seq // that the log keeps, as far as the loop knows
+}
+
+type endedList struct {
+	typ   events.Type
+	state events.ItemState
+}
+
+// cutPhase is how far a round has come.
+type cutPhase int
+
+const (
+	cutIdle    cutPhase = iota
+	cutBegun            // its begin is to be projected
+	cutCarries          // items are carried
+	cutSyncs            // its end is to be durable, and then synced
+	cutCuts             // the log is being cut
+)
+
+var phaseNames = [...]string{"", "begun", "carrying", "syncing", "cutting"}
+
+// begin is what follows from the log that was taken over.
+func (k *keeper) begin(l *loop) {
+	now, m := l.clock.now(), l.state.Meta()
+	k.first, k.nextPass = max(m.CutAt, 1), now.Add(minPass)
+	if m.CutAt > 0 {
+		// Whether the log has been cut behind that round is not known: it does
+		// no harm to do it again. Its end is as old as what was read at least.
+		k.phase, k.began, k.end, k.nextCut = cutSyncs, m.CutAt, m.CutEnd, now.Add(l.cfg.SyncWithin)
+	}
+}
+
+// retain does a bounded part of what there is to do.
+func (l *loop) retain(now time.Time) error {
+	if l.state.Meta().Partial {
+		return nil
+	}
+	if err := l.prune(now); err != nil {
+		return err
+	}
+	return l.cut(now)
+}
+
+// mayRetain reports whether the batch being built has room for retention.
+func (l *loop) mayRetain() bool {
+	return len(l.building.events) < retainEvents && l.building.bytes < retainBytes
+}
+
+// wake is when there is something to do, the zero time for never.
+func (k *keeper) wake(l *loop) time.Time {
+	now, at := l.clock.now(), k.nextPass
+	if len(k.lists) > 0 {
+		at = time.Time{}
+		if l.mayRetain() {
+			return now
+		}
+	}
+	switch k.phase {
+	case cutIdle:
+		if k.asked && l.mayRetain() {
+			return now
+		}
+	case cutBegun:
+		if l.cfg.Store.Applied() >= k.began {
+			return now
+		}
+	case cutCarries:
+		if l.mayRetain() && (!k.scanned && len(k.later) < maxLater || len(k.later) == 0 || l.state.Settled(k.later[0])) {
+			return now
+		}
+		if !k.quiet && !k.waiting.IsZero() {
+			return sooner(at, k.waiting.Add(carryPatience))
+		}
+	case cutSyncs, cutCuts:
+		return sooner(at, k.nextCut)
+	}
+	return at
+}
+
+// prune goes on with a pass over the items that have ended, or begins one.
+func (l *loop) prune(now time.Time) error {
+	k := &l.keep
+	if len(k.lists) == 0 {
+		if !passed(k.nextPass, now) {
+			return nil
+		}
+		k.lists, k.place, k.soonest, k.held = l.endedLists(), projector.EndedPlace{}, now.Add(l.cfg.Sweep), 0
+	}
+	for len(k.lists) > 0 && l.mayRetain() {
+		if err := l.pruneFrom(k.lists[0], now); err != nil {
+			return err
+		}
+	}
+	if len(k.lists) > 0 {
+		return nil
+	}
+	k.heldLast = k.held
+	k.nextPass = later(k.soonest, now.Add(minPass))
+	if k.phase == cutIdle && l.cutIsDue() {
+		k.asked = true
+	}
+	return nil
+}
+
+func (l *loop) endedLists() (lists []endedList) {
+	for _, t := range l.state.TypeNames() {
+		info, _ := l.state.Type(t)
+		for _, state := range endedStates {
+			if info.Counts[state] > 0 {
+				lists = append(lists, endedList{t, state})
+			}
+		}
+	}
+	return lists
+}
+
+// pruneFrom looks at the next page of a list, those that ended first. The list
+// is left when its end, or an item that is to be kept for longer, is reached.
+func (l *loop) pruneFrom(list endedList, now time.Time) error {
+	k := &l.keep
+	page, last, err := l.cfg.Store.Ended(list.state, list.typ, k.place, retainPage)
+	if err != nil {
+		return err
+	}
+	set, _ := l.state.Settings(list.typ)
+	k.place = last
+	for _, shown := range page {
+		it, err := l.state.Item(shown.ID)
+		if err != nil {
+			return err
+		}
+		if it == nil || it.State != list.state {
+			continue // the projection lags behind
+		}
+		if due := it.FinishedAt.Add(set.Retain.For(it.State)); due.After(now) {
+			k.soonest = sooner(k.soonest, due)
+			page = nil
+			break
+		}
+		_, _, err = l.decide(events.Prune{ID: it.ID})
+		if err := fatal(err); err != nil {
+			return err
+		}
+		if err != nil {
+			k.held++ // a key or another item hangs on it: the next pass looks again
+		}
+	}
+	if len(page) < retainPage {
+		k.lists, k.place = k.lists[1:], projector.EndedPlace{}
+	}
+	return nil
+}
+
+// cutIsDue reports whether the log has grown so far that it is worth a round.
+func (l *loop) cutIsDue() bool {
+	held := int64(l.appended) - int64(l.keep.first) + 1
+	return held >= max(int64(l.cfg.CutEvents), eventsPerRetained*l.retained())
+}
+
+// retained is how many items there are.
+func (l *loop) retained() (n int64) {
+	for _, t := range l.state.TypeNames() {
+		info, _ := l.state.Type(t)
+		for _, c := range info.Counts {
+			n += c
+		}
+	}
+	return n
+}

@@ -1,0 +1,117 @@
+package dispatcher
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
+)
+
+func (w *world) cutLog(below events.Seq) {
+	if w.purge(below) == nil {
+		w.signals.logCut(below)
+	}
+}
+
+// purgeLog cuts the log, keeping aside what a test wants to read later.
+func (s *sim) purgeLog(below events.Seq) error {
+	ctx := context.Background()
+	if tip, err := s.log.Last(ctx); err == nil && tip.First < below {
+		err := s.log.Read(ctx, tip.First, below-1, func(g eventlog.Group) error {
+			s.gone = append(s.gone, g.Events...)
+			return nil
+		})
+		s.ok(err)
+	}
+	err := s.log.Purge(ctx, below)
+	if tip, e := s.log.Last(ctx); e == nil && tip.First < below {
+		s.gone = s.gone[:s.kept]
+	}
+	s.kept = len(s.gone)
+	return err
+}
+
+// readAll gives every event that there ever was.
+func (s *sim) readAll(fn func([]events.Event) error) error {
+	if err := fn(s.gone); err != nil {
+		return err
+	}
+	return s.log.Read(context.Background(), 0, s.l.appended, func(g eventlog.Group) error { return fn(g.Events) })
+}
+
+// retentionCommand runs the commands of stories about retention:
+//
+//	retain TYPE completed=1h dead=48h   sets how long ended items are kept
+//	cut                                 begins a round now
+//	purge-fault lost|ack-lost           strikes the next cut of the log
+//	log                                 tells where the log begins
+//	drop-store                          deletes the projection, as of a crash
+//	history ITEM                        tells what is kept of an item's life
+func (st *story) retentionCommand(td *datadriven.TestData) string {
+	switch td.Cmd {
+	case "retain":
+		typ := events.Type(td.CmdArgs[0].Key)
+		set, _ := st.l.state.Settings(typ)
+		for name, ms := range map[string]*int64{"completed": &set.Retain.CompletedMS, "dead": &set.Retain.DeadMS, "cancelled": &set.Retain.CancelledMS, "merged": &set.Retain.MergedMS} {
+			text := ""
+			if td.MaybeScanArgs(st.t, name, &text); text != "" {
+				d, err := time.ParseDuration(text)
+				st.ok(err)
+				*ms = d.Milliseconds()
+			}
+		}
+		st.do(events.Configure{Type: typ, Source: events.SourceAPI, Settings: set})
+	case "cut":
+		j := &retentionJob{cut: true, out: make(chan retentionReply, 1)}
+		st.l.urgent.jobs = append(st.l.urgent.jobs, j)
+		st.settle()
+	case "purge-fault":
+		st.log.ScriptPurges(map[string]eventlog.PurgeFault{"lost": eventlog.PurgeLost, "ack-lost": eventlog.PurgeAckLost}[td.CmdArgs[0].Key])
+	case "log":
+		tip, err := st.log.Last(context.Background())
+		st.ok(err)
+		return fmt.Sprintf("the log holds %d to %d, %d items are retained\n", tip.First, tip.Seq, st.l.retained())
+	case "drop-store":
+		st.dropStore()
+	case "history":
+		history, _, err := st.store.Kept(st.ids[td.CmdArgs[0].Key])
+		st.ok(err)
+		line := fmt.Sprintf("%d events:", len(history))
+		for _, h := range history {
+			var e struct{ Kind string }
+			st.ok(json.Unmarshal(h.Data, &e))
+			line += fmt.Sprintf(" %d %s", h.Seq, e.Kind)
+		}
+		return line + "\n"
+	default:
+		st.t.Fatalf("unknown command %s", td.Cmd)
+	}
+	return ""
+}
+
+// dropStore loses the projection and the process.
+func (s *sim) dropStore() {
+	store, err := projector.Open("", projector.Options{InMemory: true})
+	s.ok(err)
+	s.stores = append(s.stores, store)
+	s.store, s.cfg.Store = store, store
+	s.crash()
+}
+
+func (st *story) describeRetention(ev *events.Event, who string) string {
+	switch b := ev.Body.(type) {
+	case *events.Snapshot:
+		return fmt.Sprintf(" round %d, %s", b.Round, b.Mark)
+	case *events.Carried:
+		return fmt.Sprintf("%s, %s, %d events", who, b.Item.State, len(b.History))
+	case *events.Pruned:
+		return who + ": " + b.Reason
+	}
+	return who
+}

@@ -1,0 +1,327 @@
+package events
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The bounds of what a round re-states.
+const (
+	// MaxCarriedHistory is how many entries of an item's history are carried. Of
+	// a longer one the first carriedFirst stay, and the newest; those between
+	// become one that counts them.
+	MaxCarriedHistory = 1000
+	carriedFirst      = 10
+	// MaxCarriedMerged is how many of the submissions merged into an item are
+	// carried, the newest; the others are counted only.
+	MaxCarriedMerged = 10_000
+	// carriedBytes is about where one part of a carried item, or of a round's
+	// end, is full. A document that is larger alone has a part of its own.
+	carriedBytes = 256 << 10
+	// MaxEndEvents bounds the decision that ends a round: 50 MiB, or about
+	// 300,000 keys of rate limits and groups. Beyond it the round is given up,
+	// and another tried later: such keys expire by themselves.
+	MaxEndEvents = 200
+)
+
+// Prunable reports why an item can't be forgotten yet, empty if it can: it is
+// to be kept for longer, leads a key that has not expired, or others hang on
+// it. due is when it is to be looked at again, the zero time if that can't be
+// told.
+func (s *State) Prunable(it *Item, now time.Time) (why string, due time.Time, err error) {
+	if !it.State.Terminal() {
+		return "it is " + it.State.String(), time.Time{}, nil
+	}
+	set, _ := s.Settings(it.Type)
+	if due = it.FinishedAt.Add(set.Retain.For(it.State)); due.After(now) {
+		return "it is to be kept until " + due.Format(time.RFC3339), due, nil
+	}
+	if until := it.CreatedAt.Add(MsgIDWindow); it.IntakeSeq != 0 && until.After(now) {
+		return "its message id may not be used again yet", until, nil
+	}
+	for _, ref := range it.keyRefs("") {
+		held, has, err := s.Key(ref, now)
+		if err != nil {
+			return "", time.Time{}, err
+		}
+		if has && held.ID == it.ID {
+			return "it keeps a key taken", held.Until, nil
+		}
+	}
+	r := it.relations()
+	if r.Awaited > 0 || r.Live > 0 || it.NeedsFollowUp() {
+		return "others wait for it, or belong to it", time.Time{}, nil
+	}
+	if !r.Parent.IsZero() {
+		parent, err := s.Item(r.Parent)
+		if err != nil {
+			return "", time.Time{}, err
+		}
+		if parent != nil && !parent.State.Terminal() {
+			return "its parent has not ended", time.Time{}, nil
+		}
+	}
+	return "", time.Time{}, nil
+}
+
+func (d *decider) pruneDue(c Prune) (Decision, error) {
+	it, err := d.known(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	why, _, err := d.s.Prunable(it, d.now)
+	if err != nil {
+		return Decision{}, err
+	}
+	if why != "" {
+		return Decision{}, Refuse(CodeWrongState, "item %s can't be pruned: %s", it.ID, why)
+	}
+	return d.prune(it, "retention")
+}
+
+// prune forgets a terminal item, for the reason given: its retention is over,
+// or an operator has asked for it. The item's keys go with it.
+func (d *decider) prune(it *Item, reason string) (Decision, error) {
+	r := it.relations()
+	switch {
+	case !it.State.Terminal():
+		return Decision{}, Refuse(CodeWrongState, "item %s is %s: only one that has ended can be purged; cancel it first", it.ID, it.State)
+	case r.Awaited > 0 || r.Live > 0 || it.NeedsFollowUp():
+		return Decision{}, Refuse(CodeWrongState, "item %s has others that wait for it or belong to it: purge it when they have ended", it.ID)
+	case it.IntakeSeq != 0 && it.CreatedAt.Add(MsgIDWindow).After(d.now):
+		e := Refuse(CodeWrongState, "item %s was published less than %s ago, for which its message id stays taken: purge it later", it.ID, MsgIDWindow)
+		e.RetryAfter = it.CreatedAt.Add(MsgIDWindow).Sub(d.now)
+		return Decision{}, e
+	}
+	return Decision{ID: it.ID, Events: []Event{d.event(it, &Pruned{Reason: reason})}}, nil
+}
+
+func (d *decider) beginCut() (Decision, error) {
+	if d.s.meta.Epoch == 0 { // a log that has not been cut begins with an ownership
+		return Decision{}, Refuse(CodeWrongState, "nobody owns the partition yet")
+	}
+	return Decision{Events: []Event{{Kind: KindSnapshot, At: d.now, Body: &Snapshot{Round: d.s.meta.Round + 1, Mark: MarkBegin}}}}, nil
+}
+
+// carry re-states an item.
+func (d *decider) carry(c Carry) (Decision, error) {
+	if d.s.meta.RoundAt == 0 {
+		return Decision{}, Refuse(CodeWrongState, "no round of snapshots is under way")
+	}
+	it, err := d.s.Item(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if it == nil || it.BaseSeq >= d.s.meta.RoundAt {
+		return Decision{ID: c.ID, Repeat: true}, nil
+	}
+	fold := &Fold{}
+	history := foldHistory(c.History, fold)
+	merged := foldMergedEntries(c.Merged, fold)
+	p := parts{d: d, it: it}
+	as := *it // the event's own: the state may go on to write its item
+	first := &Carried{Item: &as}
+	if fold.To != 0 || fold.MergedTo != 0 {
+		first.Fold = fold
+	}
+	if first.Keys, err = d.keysOf(it, c.History); err != nil {
+		return Decision{}, err
+	}
+	p.begin(first, jsonSize(it)+jsonSize(first.Keys))
+	for _, k := range DocKinds {
+		doc, err := d.s.Document(k, it.ID)
+		if err != nil {
+			return Decision{}, err
+		}
+		if doc != nil {
+			p.room(len(doc)).Documents = append(p.last().Documents, CarriedDocument{Kind: k, Data: doc})
+		}
+	}
+	for _, m := range merged {
+		p.room(jsonSize(m)).Merged = append(p.last().Merged, m)
+	}
+	for _, h := range history {
+		p.room(len(h.Data) + 32).History = append(p.last().History, h)
+	}
+	return p.decision()
+}
+
+// keysOf are the keys that lead to an item now.
+func (d *decider) keysOf(it *Item, history []StoredEvent) (keys []HeldKey, err error) {
+	msgID := ""
+	if it.IntakeSeq != 0 && it.CreatedAt.Add(MsgIDWindow).After(d.now) && len(history) > 0 {
+		var created struct {
+			Data struct {
+				MsgID string `json:"msg_id"`
+			} `json:"data"`
+		}
+		if err := json.Unmarshal(history[0].Data, &created); err != nil {
+			return nil, fmt.Errorf("the history of %s begins with what is no event: %w", it.ID, err)
+		}
+		msgID = created.Data.MsgID
+	}
+	for _, ref := range it.keyRefs(msgID) {
+		held, has, err := d.s.Key(ref, d.now)
+		if err != nil {
+			return nil, err
+		}
+		if has && held.ID == it.ID {
+			keys = append(keys, held)
+		}
+	}
+	return keys, nil
+}
+
+// parts splits a carried item.
+type parts struct {
+	d    *decider
+	it   *Item
+	list []*Carried
+	size int // of the last
+}
+
+func (p *parts) begin(c *Carried, size int) { p.list, p.size = append(p.list, c), size }
+
+func (p *parts) last() *Carried { return p.list[len(p.list)-1] }
+
+// room is the part that has room for so many bytes more.
+func (p *parts) room(bytes int) *Carried {
+	if p.size > 0 && p.size+bytes > carriedBytes {
+		p.begin(&Carried{}, 0)
+	}
+	p.size += bytes
+	return p.last()
+}
+
+func (p *parts) decision() (Decision, error) {
+	if len(p.list) > MaxDecisionEvents {
+		return Decision{}, Refuse(CodeTooLarge, "item %s is too large to be carried: %d parts", p.it.ID, len(p.list))
+	}
+	dec := Decision{ID: p.it.ID}
+	for i, c := range p.list {
+		c.Part, c.Parts = i+1, len(p.list)
+		dec.Events = append(dec.Events, p.d.event(p.it, c))
+	}
+	return dec, nil
+}
+
+// foldHistory shortens a history that is too long.
+func foldHistory(h []StoredEvent, fold *Fold) []StoredEvent {
+	if len(h) <= MaxCarriedHistory {
+		return h
+	}
+	newest := len(h) - (MaxCarriedHistory - carriedFirst - 1)
+	gone := h[carriedFirst:newest]
+	var last struct {
+		At time.Time `json:"at"`
+	}
+	n := 0
+	for _, e := range gone {
+		n += foldedCount(e.Data)
+	}
+	_ = json.Unmarshal(gone[len(gone)-1].Data, &last) // without a time it says only how many
+	fold.From, fold.To = gone[0].Seq, gone[len(gone)-1].Seq
+	fold.Marker = fmt.Appendf(nil, `{"v":%d,"kind":%q,"at":%q,"data":{"folded":%d}}`, Version, KindCarried.String(), last.At.UTC().Format(time.RFC3339Nano), n)
+	out := append(slices.Clone(h[:carriedFirst]), StoredEvent{Seq: fold.To, Data: fold.Marker})
+	return append(out, h[newest:]...)
+}
+
+// foldedCount is how many events an entry of a history stands for.
+func foldedCount(entry []byte) int {
+	var e struct {
+		Kind string `json:"kind"`
+		Data struct {
+			Folded int `json:"folded"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(entry, &e) == nil && e.Kind == KindCarried.String() && e.Data.Folded > 0 {
+		return e.Data.Folded
+	}
+	return 1
+}
+
+func foldMergedEntries(m []MergedEntry, fold *Fold) []MergedEntry {
+	n := len(m) - MaxCarriedMerged
+	if n <= 0 {
+		return m
+	}
+	fold.MergedTo = m[n-1].Seq
+	return m[n:]
+}
+
+// endCut states what belongs to no item.
+func (d *decider) endCut(c EndCut) (Decision, error) {
+	if d.s.meta.RoundAt == 0 {
+		return Decision{}, Refuse(CodeWrongState, "no round of snapshots is under way")
+	}
+	round := d.s.meta.Round
+	list, size := []*Snapshot{{Round: round, Mark: MarkPart}}, 0
+	room := func(bytes int) *Snapshot {
+		if size > 0 && size+bytes > carriedBytes {
+			list, size = append(list, &Snapshot{Round: round, Mark: MarkPart}), 0
+		}
+		size += bytes
+		return list[len(list)-1]
+	}
+	for _, name := range d.s.TypeNames() {
+		t, _ := d.s.Type(name)
+		t.Counts, t.Queued = [NumStates]int64{}, [MaxPriority + 1]int64{}
+		s := room(jsonSize(t))
+		s.Types = append(s.Types, t)
+	}
+	for _, rs := range []recordSet{&d.s.schedules, &d.s.workers, &d.s.causes} {
+		for _, rec := range rs.all() {
+			s := room(len(rec.Data) + len(rec.Key) + 64)
+			s.Records = append(s.Records, rec)
+		}
+	}
+	for _, k := range d.looseKeys(c.Keys) {
+		s := room(jsonSize(k))
+		s.Keys = append(s.Keys, k)
+	}
+	last, meta := list[len(list)-1], d.s.meta
+	last.Mark, last.Meta = MarkEnd, &meta
+	if len(list) > MaxEndEvents {
+		return Decision{}, Refuse(CodeTooLarge, "the round's end would have %d events, at most %d are allowed: there are too many keys of rate limits", len(list), MaxEndEvents)
+	}
+	dec := Decision{}
+	for _, s := range list {
+		dec.Events = append(dec.Events, Event{Kind: KindSnapshot, At: d.now, Body: s})
+	}
+	return dec, nil
+}
+
+// looseKeys lays what has changed over the keys that the projection has.
+func (d *decider) looseKeys(base []HeldKey) []HeldKey {
+	all := make(map[KeyRef]HeldKey, len(base))
+	for _, k := range base {
+		all[k.Ref] = k
+	}
+	for ref, k := range d.s.keys {
+		if !ref.Kind.Loose() {
+			continue
+		}
+		if delete(all, ref); k.has {
+			all[ref] = k.held
+		}
+	}
+	keys := make([]HeldKey, 0, len(all))
+	for _, k := range all {
+		if k.Until.IsZero() || k.Until.After(d.now) {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b HeldKey) int {
+		if a.Ref.Kind != b.Ref.Kind {
+			return int(a.Ref.Kind) - int(b.Ref.Kind)
+		}
+		if a.Ref.Type != b.Ref.Type {
+			return strings.Compare(string(a.Ref.Type), string(b.Ref.Type))
+		}
+		return strings.Compare(a.Ref.Key, b.Ref.Key)
+	})
+	return keys
+}

@@ -1,0 +1,25 @@
+package events
+
+func init() {
+	kindDocs[KindSnapshot] = kindDoc{"A part of a round, which re-states everything so that the log in front of it can be cut: first one with mark `begin`, then a `carried` for each item whose base lies in front of that, and at last, in one decision, those that say what belongs to no item. A round without its end means nothing; of a log that has been cut, the first event is a `begin` whose round is complete.", map[string]string{
+		"round":   "counts the rounds, from 1",
+		"mark":    "`begin`, `part`, `end`",
+		"meta":    "in `end`: the partition's own record (position, epoch, intake position, counters)",
+		"types":   "all types with settings, pause and circuit; the counters follow from the items",
+		"records": "what else there is of the partition, by `kind` and `key`: schedules, workers' circuits, causes of death",
+		"keys":    "the held keys that follow from no item: rate limits and groups",
+	}}
+	kindDocs[KindCarried] = kindDoc{"All that is known of an item, or a part of it if that is much. Who knows the item learns nothing from it; who begins to read here learns everything. Documents and history are byte for byte what was stored.", map[string]string{
+		"part":      "from 1; the parts are one decision",
+		"parts":     "how many there are",
+		"item":      "in part 1: the item; durations end in `_ns`, in nanoseconds",
+		"keys":      "in part 1: the keys that lead to it: `ref` with `kind`, `type`, `key`; `until`",
+		"documents": "`kind` (`params`, `result`, `checkpoint`, `outcomes`) and `data`",
+		"merged":    "the submissions merged into it, the newest 10,000 at most",
+		"history":   "its events so far: `seq` and `event`, without what stands beside it; at most 1,000, of which one may be a marker `{\"kind\":\"carried\",\"data\":{\"folded\":n}}` in place of n older ones",
+		"fold":      "what was folded or dropped now: the history's entries `from` to `to` into `marker`, the merged submissions up to `merged_to`; the projection does the same",
+	}}
+	kindDocs[KindPruned] = kindDoc{"The item is forgotten, with all that is kept of it. Its id may be used again.", map[string]string{
+		"reason": "`retention`, or an operator's: `purged`",
+	}}
+}

@@ -1,0 +1,147 @@
+package events
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Snapshot is the payload of snapshot. A round of it re-states all that is
+// known, so that the log in front of the round can be cut: a snapshot "begin",
+// then a carried for each item whose base lies in front of that, and at last,
+// in one decision, snapshots "part" and one "end" with what belongs to no item.
+// A round without its end means nothing.
+type Snapshot struct {
+	Round   uint64     `json:"round"`
+	Mark    string     `json:"mark"` // begin, part, end
+	Meta    *Meta      `json:"meta,omitempty"`
+	Types   []TypeInfo `json:"types,omitempty"` // without the counters, which follow from the items
+	Records []Record   `json:"records,omitempty"`
+	Keys    []HeldKey  `json:"keys,omitempty"`
+}
+
+// The marks of a [Snapshot].
+const (
+	MarkBegin = "begin"
+	MarkPart  = "part"
+	MarkEnd   = "end"
+)
+
+// Carried is the payload of carried: all that is known of an item, or a part
+// of it if that is much. The parts are one decision; the first has the item.
+type Carried struct {
+	Part      int               `json:"part"`
+	Parts     int               `json:"parts"`
+	Item      *Item             `json:"item,omitempty"`
+	Keys      []HeldKey         `json:"keys,omitempty"` // that lead to it
+	Documents []CarriedDocument `json:"documents,omitempty"`
+	Merged    []MergedEntry     `json:"merged,omitempty"`
+	History   []StoredEvent     `json:"history,omitempty"`
+	Fold      *Fold             `json:"fold,omitempty"`
+}
+
+// CarriedDocument is a document of a carried item.
+type CarriedDocument struct {
+	Kind DocKind         `json:"kind"`
+	Data json.RawMessage `json:"data"`
+}
+
+// StoredEvent is an entry of an item's history, in the projection's form: an
+// event's JSON without what stands beside it.
+type StoredEvent struct {
+	Seq  Seq             `json:"seq"`
+	Data json.RawMessage `json:"event"`
+}
+
+// Restated are entries of an item's history in the form that is kept.
+type Restated struct {
+	ID      ID
+	History []StoredEvent
+}
+
+// Fold shortens what is kept of an item: the history's entries From to To
+// become one, at To, that says how many they were; the submissions merged into
+// it up to MergedTo are counted only.
+type Fold struct {
+	ID       ID              `json:"-"`
+	From     Seq             `json:"from,omitempty"` // 0: none
+	To       Seq             `json:"to,omitempty"`
+	Marker   json.RawMessage `json:"marker,omitempty"`
+	MergedTo Seq             `json:"merged_to,omitempty"` // 0: none
+}
+
+// Pruned is the payload of pruned: the item is forgotten, and its id may be
+// used again.
+type Pruned struct {
+	Reason string `json:"reason"` // retention, purged
+}
+
+func (*Snapshot) kind() Kind { return KindSnapshot }
+func (*Carried) kind() Kind  { return KindCarried }
+func (*Pruned) kind() Kind   { return KindPruned }
+
+// check reports what can't have been carried.
+func (b *Carried) check(id ID, t Type) error {
+	if b.Part < 1 || b.Part > b.Parts || (b.Part == 1) != (b.Item != nil) {
+		return fmt.Errorf("it is part %d of %d", b.Part, b.Parts)
+	}
+	if b.Item != nil && (b.Item.ID != id || b.Item.Type != t) {
+		return fmt.Errorf("it carries another item, %s", b.Item.ID)
+	}
+	return nil
+}
+
+// names are the forms in JSON of kinds that are single letters in the store;
+// a letter without a name stands for itself.
+type names map[byte]string
+
+func (n names) text(k byte) ([]byte, error) {
+	if s := n[k]; s != "" {
+		return []byte(s), nil
+	}
+	return []byte{k}, nil
+}
+
+func (n names) parse(what string, b []byte) (byte, error) {
+	for k, s := range n {
+		if s == string(b) {
+			return k, nil
+		}
+	}
+	if len(b) != 1 {
+		return 0, fmt.Errorf("%q is no kind of %s", clip(string(b), 64), what)
+	}
+	return b[0], nil
+}
+
+var (
+	docNames    = names{byte(DocParams): "params", byte(DocResult): "result", byte(DocCheckpoint): "checkpoint", byte(DocOutcomes): "outcomes"}
+	recordNames = names{byte(RecordSchedule): "schedule", byte(RecordWorker): "worker", byte(RecordCause): "cause"}
+	keyNames    = names{byte(KeyDedup): "dedup", byte(KeyIdempotency): "idempotency", byte(KeyMsgID): "msg_id", byte(KeyRate): "rate", byte(KeyGroup): "group"}
+)
+
+// MarshalText implements encoding.TextMarshaler.
+func (k DocKind) MarshalText() ([]byte, error) { return docNames.text(byte(k)) }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (k *DocKind) UnmarshalText(b []byte) (err error) {
+	*(*byte)(k), err = docNames.parse("document", b)
+	return err
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (k RecordKind) MarshalText() ([]byte, error) { return recordNames.text(byte(k)) }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (k *RecordKind) UnmarshalText(b []byte) (err error) {
+	*(*byte)(k), err = recordNames.parse("record", b)
+	return err
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (k KeyKind) MarshalText() ([]byte, error) { return keyNames.text(byte(k)) }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (k *KeyKind) UnmarshalText(b []byte) (err error) {
+	*(*byte)(k), err = keyNames.parse("key", b)
+	return err
+}

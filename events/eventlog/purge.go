@@ -1,0 +1,67 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Purge implements Log. The stream's leader does it; what is dropped is gone
+// from the files too, once the blocks that hold nothing else are removed.
+func (l *JetStream) Purge(ctx context.Context, below events.Seq) error {
+	var resp struct {
+		Error   *apiError `json:"error"`
+		Success bool      `json:"success"`
+	}
+	req := fmt.Appendf(nil, `{"seq":%d}`, uint64(below))
+	if err := l.request(ctx, "$JS.API.STREAM.PURGE."+l.stream, req, &resp); err != nil {
+		return fmt.Errorf("cut the event log below %d: %w", below, err)
+	}
+	if resp.Error != nil {
+		return fmt.Errorf("cut the event log below %d: %w", below, resp.Error)
+	}
+	if !resp.Success {
+		return fmt.Errorf("cut the event log below %d: the server has not done it", below)
+	}
+	return nil
+}
+
+// PurgeFault is what goes wrong with one Purge of a Memory.
+type PurgeFault uint8
+
+// The faults of a Purge: nothing; there is no answer, and it was not done; or
+// it was.
+const (
+	PurgeOK PurgeFault = iota
+	PurgeLost
+	PurgeAckLost
+)
+
+// ScriptPurges sets the faults of the coming purges, one for each.
+func (m *Memory) ScriptPurges(faults ...PurgeFault) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.purges = append(m.purges[:0:0], faults...)
+}
+
+// Purge implements Log.
+func (m *Memory) Purge(ctx context.Context, below events.Seq) error {
+	if err := m.usable(ctx); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	fault := PurgeOK
+	if len(m.purges) > 0 {
+		fault, m.purges = m.purges[0], m.purges[1:]
+	}
+	m.mu.Unlock()
+	if fault != PurgeLost {
+		m.stream.Trim(below)
+	}
+	if fault != PurgeOK {
+		return fmt.Errorf("cut the event log below %d: %w", below, errors.Join(ErrUnreachable, errInjected))
+	}
+	return nil
+}

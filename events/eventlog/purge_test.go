@@ -1,0 +1,71 @@
+package eventlog
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// A log that has been cut is read from its first position by who knows nothing,
+// and appends go on behind its end.
+func TestPurge(t *testing.T) {
+	each(t, func(t *testing.T, f fixture) {
+		ctx := testContext(t)
+		l := f.open(t, false, nil)
+		last := mustAppend(t, l, 0, singles(9, "a"))
+		for range 2 { // it may be repeated
+			if err := l.Purge(ctx, 6); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tip, err := l.Last(ctx)
+		if err != nil || tip.First != 6 || tip.Seq != last {
+			t.Fatalf("%+v %v", tip, err)
+		}
+		first := events.Seq(0)
+		read := func(g Group) error {
+			if first == 0 {
+				first = g.Events[0].Seq
+			}
+			return nil
+		}
+		if err := l.Read(ctx, 0, last, read); err != nil || first != 6 {
+			t.Fatalf("begins at %d: %v", first, err)
+		}
+		first = 0
+		if _, err := Settle(ctx, l, 0, ownedBarrier("o"), read); err != nil || first != 6 {
+			t.Fatalf("settled from %d: %v", first, err)
+		}
+		if err := l.Read(ctx, 5, last, read); !isTrimmed(err, 6) {
+			t.Fatalf("read below the cut: %v", err)
+		}
+	})
+}
+
+// A purge without an answer may have been done or not; another settles it.
+func TestPurgeFaults(t *testing.T) {
+	s := NewMemoryStream(0)
+	l := s.Open()
+	if err := l.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, 0, singles(9, "a"))
+	l.ScriptPurges(PurgeLost, PurgeAckLost)
+	for _, first := range []events.Seq{1, 4} {
+		if err := l.Purge(t.Context(), 4); err == nil {
+			t.Fatal("no error")
+		}
+		if tip, err := l.Last(t.Context()); err != nil || tip.First != first {
+			t.Fatalf("%+v %v", tip, err)
+		}
+	}
+	if err := l.Purge(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isTrimmed(err error, first events.Seq) bool {
+	var e *TrimmedError
+	return errors.As(err, &e) && e.First == first
+}

@@ -1,0 +1,256 @@
+package projector
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+)
+
+// forget removes what is kept of an item beside its index entries.
+func (w *writer) forget(b *pebble.Batch, db *pebble.DB, it *events.Item) error {
+	drop := func(key []byte) error { return b.Delete(key, nil) }
+	if err := drop(idKey(prefixItem, it.ID)); err != nil {
+		return err
+	}
+	for _, k := range events.DocKinds {
+		if err := drop(idKey(docPrefix(k), it.ID)); err != nil {
+			return err
+		}
+	}
+	// One by one: a range tombstone for each pruned item would burden every
+	// read near it for longer.
+	v := view{db}
+	each := func(key, _ []byte) (bool, error) { return true, drop(key) }
+	history := idKey(prefixHistory, it.ID)
+	if err := v.scan(history, history, each); err != nil || it.MergedCount == 0 {
+		return err
+	}
+	merged := idKey(prefixMerged, it.ID)
+	return v.scan(merged, merged, each)
+}
+
+// restated writes histories as a carried event tells them, and folds those
+// that have become too long.
+func (w *writer) restated(b *pebble.Batch, c *events.Changes) error {
+	for _, r := range c.Restated {
+		for _, e := range r.History {
+			w.key = appendSeqKey(w.key[:0], prefixHistory, r.ID, e.Seq)
+			if err := b.Set(w.key, e.Data, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for _, f := range c.Folds {
+		if f.To > 0 {
+			from, to := appendSeqKey(nil, prefixHistory, f.ID, f.From), appendSeqKey(nil, prefixHistory, f.ID, f.To)
+			if err := errors.Join(b.DeleteRange(from, to, nil), b.Set(to, f.Marker, nil)); err != nil {
+				return err
+			}
+		}
+		if f.MergedTo > 0 {
+			from, to := idKey(prefixMerged, f.ID), appendSeqKey(nil, prefixMerged, f.ID, f.MergedTo+1)
+			if err := b.DeleteRange(from, to, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func carriedSize(c *events.Carried) (n int) {
+	for _, d := range c.Documents {
+		n += len(d.Data)
+	}
+	for _, h := range c.History {
+		n += len(h.Data)
+	}
+	return n
+}
+
+// Uncarried returns items whose base lies below a position, in ascending order,
+// those behind an id, of the next scan items; and the last id that it has
+// looked at, with more false when that was the last of all.
+func (s *Store) Uncarried(below events.Seq, behind events.ID, scan int) (ids []events.ID, at events.ID, more bool, err error) {
+	at = behind
+	err = s.lookup(func(v view) error {
+		n := 0
+		return v.scan([]byte{prefixItem}, append(idKey(prefixItem, behind), 0), func(key, value []byte) (bool, error) {
+			if n++; n > scan {
+				more = true
+				return false, nil
+			}
+			id, err := decodeID(key[1:])
+			if err != nil {
+				return false, err
+			}
+			it, err := decodeItem(id, value)
+			if err != nil {
+				return false, err
+			}
+			if at = id; it.BaseSeq < below {
+				ids = append(ids, id)
+			}
+			return true, nil
+		})
+	})
+	return ids, at, more, err
+}
+
+// Kept returns what is kept beside an item, its documents apart: its history
+// and the submissions merged into it, in order.
+func (s *Store) Kept(id events.ID) (history []events.StoredEvent, merged []events.MergedEntry, err error) {
+	err = s.snapshot(func(v view) error {
+		prefix := idKey(prefixHistory, id)
+		err := v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
+			seq, err := decodeUint(key[len(prefix):])
+			history = append(history, events.StoredEvent{Seq: events.Seq(seq), Data: bytes.Clone(value)})
+			return true, err
+		})
+		if err != nil {
+			return err
+		}
+		prefix = idKey(prefixMerged, id)
+		return v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
+			seq, err := decodeUint(key[len(prefix):])
+			if err != nil {
+				return false, err
+			}
+			m, err := decodeJSON[mergedRecord](describeKey(key), value)
+			merged = append(merged, events.MergedEntry{Into: id, Seq: events.Seq(seq), ID: m.ID, At: m.At, Provenance: m.Provenance})
+			return true, err
+		})
+	})
+	return history, merged, err
+}
+
+// LooseKeys returns the held keys that follow from no item (see
+// [events.KeyKind.Loose]), expired ones among them, in order.
+func (s *Store) LooseKeys() (keys []events.HeldKey, err error) {
+	err = s.snapshot(func(v view) error {
+		for kind := range 256 {
+			if !events.KeyKind(kind).Loose() {
+				continue
+			}
+			prefix := []byte{prefixKey, byte(kind)}
+			err := v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
+				r := keyReader{b: key[1:]}
+				ref := r.ref()
+				if r.err != nil {
+					return false, fmt.Errorf("%s: %w", describeKey(key), r.err)
+				}
+				held, err := decodeHeld(ref, value)
+				keys = append(keys, held)
+				return true, err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return keys, err
+}
+
+// EndedPlace is a place among the items of a state and type; the zero one is
+// in front of all.
+type EndedPlace struct {
+	seq events.Seq
+	id  events.ID
+}
+
+// Ended returns items of a state and type, those touched longest ago first,
+// behind a place, at most limit of them, and the place of the last.
+func (s *Store) Ended(state events.ItemState, t events.Type, behind EndedPlace, limit int) (items []*events.Item, last EndedPlace, err error) {
+	last = behind
+	err = s.snapshot(func(v view) error {
+		prefix := appendListPrefix(nil, state, t)
+		upper := after(prefix)
+		if behind != (EndedPlace{}) {
+			upper = appendListPlace(bytes.Clone(prefix), listPlace{behind.seq, behind.id})
+		}
+		it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper})
+		if err != nil {
+			return err
+		}
+		for ok := it.Last(); ok && len(items) < limit && err == nil; ok = it.Prev() {
+			r := keyReader{b: it.Key()[len(prefix):]}
+			last = EndedPlace{seq: events.Seq(^r.uint()), id: r.id()}
+			if r.err != nil {
+				err = fmt.Errorf("%s: %w", describeKey(it.Key()), r.err)
+				break
+			}
+			var item *events.Item
+			if item, err = v.item(last.id); err == nil && item != nil {
+				items = append(items, item)
+			}
+		}
+		return errors.Join(err, it.Error(), it.Close())
+	})
+	return items, last, err
+}
+
+// ErrBeforeCut is wrapped by the error about a position of the past that can't
+// be told any more, since the log has been cut behind it.
+var ErrBeforeCut = errors.New("the log has been cut behind this position")
+
+// whole reports whether a replay has come past the round at the head of a log
+// that has been cut: before its end not everything is known.
+func whole(state *events.State) error {
+	if m := state.Meta(); m.Partial {
+		return fmt.Errorf("position %d: %w: it reaches back to the end of the round of snapshots that begins at %d: ask for a later position", m.Applied, ErrBeforeCut, m.RoundAt)
+	}
+	return nil
+}
+
+// cutRetries is how often a proof begins anew because the log was cut under it.
+const cutRetries = 5
+
+// untilUncut calls fn again when the log was cut while it read: the live store
+// is past the cut by then.
+func untilUncut(fn func() error) (err error) {
+	for range cutRetries {
+		err = fn()
+		if !errors.Is(err, eventlog.ErrTrimmed) && !errors.Is(err, ErrBeforeCut) {
+			return err
+		}
+	}
+	return err
+}
+
+// Renew makes the store anew from the log as it is now, up to through, for when
+// the log has been cut in front of the store's position: what came in between
+// is not to be had any more, but the log says what has become of it. Nobody may
+// commit meanwhile; what State there was over the store must be dropped.
+func (s *Store) Renew(ctx context.Context, log Log, through events.Seq, progress Progress) error {
+	if err := s.beginProof(); err != nil {
+		return err
+	}
+	defer s.proof.Unlock()
+	number := s.folder.number + 1
+	b, err := newBuild(s.folder, number, s.opts)
+	if err != nil {
+		return fmt.Errorf("renew store: %w", err)
+	}
+	err = fill(ctx, b, log, through, time.Time{}, progress)
+	var old *generation
+	if err == nil {
+		s.commitMu.Lock()
+		old, err = s.replace(b, number)
+		s.commitMu.Unlock()
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("renew store: %w", err), b.Close(), s.folder.remove(number))
+	}
+	s.pos.advance(b.Applied())
+	if err := errors.Join(s.retire(old), s.folder.remove(number-1)); err != nil {
+		return fmt.Errorf("the store is renewed, but the old one could not be removed: %w", err)
+	}
+	return nil
+}

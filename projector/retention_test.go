@@ -1,0 +1,206 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+)
+
+// round has everything carried, with other steps in between, and returns where
+// the round began and ended.
+func (s *sim) round(meanwhile int) (begin, end events.Seq) {
+	s.t.Helper()
+	s.do(events.BeginCut{})
+	begin = s.state.Meta().RoundAt
+	s.project()
+	for at, more := (events.ID{}), true; more; {
+		var ids []events.ID
+		var err error
+		if ids, at, more, err = s.store.Uncarried(begin, at, 7); err != nil {
+			s.t.Fatal(err)
+		}
+		for _, id := range ids {
+			if !s.state.Settled(id) {
+				s.project()
+			}
+			history, merged, err := s.store.Kept(id)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			s.do(events.Carry{ID: id, History: history, Merged: merged})
+			for range s.rng.IntN(meanwhile + 1) {
+				s.step()
+			}
+			if s.state.Meta().RoundAt == 0 {
+				return 0, 0 // another owner
+			}
+		}
+	}
+	keys, err := s.store.LooseKeys()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.do(events.EndCut{Keys: keys})
+	s.project()
+	return begin, s.state.Meta().CutEnd
+}
+
+// pruneSome prunes what may go.
+func (s *sim) pruneSome() (n int) {
+	for _, id := range s.ids {
+		if d := s.do(events.Prune{ID: id}); len(d.Events) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// After any number of rounds and cuts the log that is left gives the live
+// store, byte for byte, however it is read.
+func TestCutLogGivesTheLiveStore(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			s := newSim(t, seed, openMem(t))
+			s.do(events.Own{Owner: "me"})
+			cuts, pruned := 0, 0
+			for range 4 {
+				s.run(150, 1+s.rng.IntN(40))
+				s.now = s.now.Add(time.Duration(s.rng.IntN(60)) * time.Hour)
+				pruned += s.pruneSome()
+				begin, end := s.round(3)
+				s.run(s.rng.IntN(60), 10)
+				if begin == 0 {
+					continue
+				}
+				cuts++
+				s.log.first = begin
+				for _, per := range []int{1, 16, 1000} {
+					s.log.perRead = per
+					same(t, s.store, replayed(t, s.log, s.log.last()))
+				}
+				_, err := StateAt(t.Context(), s.log, end-1, time.Time{}, "", Options{InMemory: true}, nil)
+				if !errors.Is(err, ErrBeforeCut) {
+					t.Fatalf("a state before the round's end: %v", err)
+				}
+				same(t, replayed(t, s.log, end), replayed(t, s.log, end))
+			}
+			res, err := s.store.Verify(t.Context(), s.log, nil)
+			if err != nil || !res.Equal {
+				t.Fatalf("%+v %v", res, err)
+			}
+			if err := s.store.Rebuild(t.Context(), s.log, nil); err != nil {
+				t.Fatal(err)
+			}
+			if cuts == 0 || pruned == 0 {
+				t.Fatalf("%d cuts, %d pruned", cuts, pruned)
+			}
+		})
+	}
+}
+
+// A store that ended in front of the cut is made anew.
+func TestRenew(t *testing.T) {
+	s := newSim(t, 7, openMem(t))
+	s.do(events.Own{Owner: "me"})
+	s.run(100, 10)
+	behind := openMem(t)
+	state, err := events.NewState(behind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := CatchUp(t.Context(), behind, state, s.log, 50, nil); err != nil {
+		t.Fatal(err)
+	}
+	begin, _ := s.round(0)
+	s.log.first = begin
+	if err := CatchUp(t.Context(), behind, state, s.log, s.log.last(), nil); !errors.Is(err, eventlog.ErrTrimmed) {
+		t.Fatalf("caught up over the cut: %v", err)
+	}
+	if err := behind.Renew(t.Context(), s.log, s.log.last(), nil); err != nil {
+		t.Fatal(err)
+	}
+	same(t, s.store, behind)
+	if behind.Applied() != s.store.Applied() {
+		t.Fatalf("at %d", behind.Applied())
+	}
+}
+
+// What a pruned item was leaves nothing behind, and its id begins anew.
+func TestPrunedLeavesNothing(t *testing.T) {
+	s := newSim(t, 1, openMem(t))
+	s.do(events.Own{Owner: "me"})
+	s.do(events.Define{Type: "email"})
+	s.project()
+	id := s.newID()
+	for range 2 {
+		d := s.do(events.Submit{Type: "email", ID: id, NewID: id, Params: []byte(`{"a":1}`), DedupKey: "k"})
+		if len(d.Events) == 0 {
+			t.Fatal("not taken")
+		}
+		s.submit(events.Submit{Type: "email", DedupKey: "k"})
+		s.project()
+		it, _ := s.state.Item(id)
+		tok := s.token()
+		s.do(events.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w", Start: true})
+		s.do(events.Complete{Run: events.Run{ID: id, Token: tok, Worker: "w"}, Result: []byte(`1`)})
+		s.now = s.now.Add(events.DefaultRetain + time.Second)
+		if s.do(events.Prune{ID: id}); s.state.Meta().Pruned == 0 {
+			t.Fatalf("%+v is not pruned", it)
+		}
+		if it, err := s.state.Item(id); it != nil || err != nil {
+			t.Fatal("it is still there")
+		}
+	}
+	for _, i := range s.ids {
+		s.do(events.Prune{ID: i})
+	}
+	s.project()
+	err := s.store.snapshot(func(v view) error {
+		c, err := v.content(context.Background())
+		if err != nil {
+			return err
+		}
+		for c.next() {
+			if c.key[0] != prefixMeta && c.key[0] != prefixType {
+				t.Errorf("left: %s", describeKey(c.key))
+			}
+		}
+		return c.close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A long history is folded alike in the live store and in one that is rebuilt.
+func TestLongHistoriesAreFolded(t *testing.T) {
+	s := newSim(t, 1, openMem(t))
+	s.do(events.Own{Owner: "me"})
+	id := s.submit(events.Submit{Type: "email"})
+	for range 2 {
+		for i := range events.MaxCarriedHistory + 200 {
+			p := events.Priority(i % 2)
+			s.do(events.Reschedule{ID: id, Priority: &p})
+		}
+		s.project()
+		begin, _ := s.round(0)
+		same(t, s.store, replayed(t, s.log, s.log.last())) // the whole log
+		s.log.first = begin
+		same(t, s.store, replayed(t, s.log, s.log.last()))
+	}
+	history, _, err := s.store.Kept(id)
+	if err != nil || len(history) != events.MaxCarriedHistory {
+		t.Fatalf("%d entries, %v", len(history), err)
+	}
+	marker := string(history[10].Data)
+	want := fmt.Sprintf(`"folded":%d`, 2+2*(events.MaxCarriedHistory+200)-(events.MaxCarriedHistory-1))
+	if !strings.Contains(marker, want) {
+		t.Fatalf("the marker is %s, want %s", marker, want)
+	}
+}
