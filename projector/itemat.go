@@ -15,7 +15,8 @@ import (
 // MaxFold is how many events of one item ItemAt folds.
 const MaxFold = 100_000
 
-// ItemAt returns an item as it was at a moment: the position through (0: any),
+// ItemAt returns an item as it was at a moment: the position through (0: any;
+// one within a decision means the whole of it),
 // or, if until is set, the last of its events not after that time, whichever
 // comes first. It is folded from the item's own history, and exact in what that
 // holds; Notes say what it does not hold. found is false for an unknown item,
@@ -59,7 +60,7 @@ func (v view) ownEvents(now *events.Item, through events.Seq, until time.Time) (
 		if err != nil || r.err != nil {
 			return false, errors.Join(err, r.err)
 		}
-		if through > 0 && decidedBy(seq, value) > through || !until.IsZero() && h.At.After(until) {
+		if through > 0 && decidedFrom(seq, value) > through || !until.IsZero() && h.At.After(until) {
 			later.any = true
 			later.params = later.params || h.Kind == events.KindReplayed && replacesParams(h.Data)
 			return true, nil
@@ -78,16 +79,16 @@ func (v view) ownEvents(now *events.Item, through events.Seq, until time.Time) (
 	return evs, later, err
 }
 
-// decidedBy is the position at which the decision of an event was whole: until
-// then it had not happened.
-func decidedBy(seq events.Seq, record []byte) events.Seq {
+// decidedFrom is the position of the first event of an event's decision: from
+// there on it counts, as a decision is whole or not at all.
+func decidedFrom(seq events.Seq, record []byte) events.Seq {
 	var e struct {
-		Tx struct{ N, Of events.Seq }
+		Tx struct{ N events.Seq }
 	}
-	if json.Unmarshal(record, &e) != nil || e.Tx.Of < e.Tx.N {
+	if json.Unmarshal(record, &e) != nil || e.Tx.N == 0 {
 		return seq
 	}
-	return seq + e.Tx.Of - e.Tx.N
+	return seq - (e.Tx.N - 1)
 }
 
 // asOf shows a folded item with what is kept beside it, as of then.
@@ -126,8 +127,8 @@ func (v view) asOf(it *events.Item, at events.Event, later laterChanges, through
 	return full, nil
 }
 
-// AsOf calls fn with a store as of a moment of the past (see [StateAt]), which
-// is made beside this one and removed in the end. Queries and commits go on
+// AsOf calls fn with a store as of a moment of the past (see [StateAt]; a
+// position within a decision means the whole of it), which is made beside this one and removed in the end. Queries and commits go on
 // meanwhile. It needs the disk space of both; one AsOf, Verify or Rebuild of a
 // store can be under way, another gets [ErrProving]. A moment before the log's
 // first event is refused.
@@ -151,6 +152,15 @@ func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until tim
 		return fmt.Errorf("state as of %d: %w", through, err)
 	}
 	defer func() { err = errors.Join(err, then.Close()) }()
+	if at := then.Applied(); until.IsZero() && at < through {
+		end, err := decisionEnd(ctx, log, at+1, through, s.Applied())
+		if err == nil && end > 0 {
+			err = fill(ctx, then, log, end, time.Time{}, progress)
+		}
+		if err != nil {
+			return fmt.Errorf("state as of %d: %w", through, err)
+		}
+	}
 	meta, err := then.Meta()
 	switch {
 	case err != nil:
@@ -161,6 +171,27 @@ func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until tim
 		return events.Refuse(events.CodeNotFound, "that is before the log's first whole state: the log has been cut; ask for a later position or time")
 	}
 	return fn(then)
+}
+
+// decisionEnd is the position of the last event of the decision that a position
+// lies within; 0 if it lies within none.
+func decisionEnd(ctx context.Context, log Log, from, through, last events.Seq) (end events.Seq, err error) {
+	err = log.Read(ctx, from, min(last, through+events.MaxDecisionEvents), func(g eventlog.Group) error {
+		for _, ev := range g.Events {
+			switch {
+			case ev.Seq < through || !ev.Tx.Last():
+				continue
+			case ev.Tx.Of > 0 && ev.Seq-events.Seq(ev.Tx.N-1) <= through:
+				end = ev.Seq
+			}
+			return errReached
+		}
+		return nil
+	})
+	if errors.Is(err, errReached) {
+		err = nil
+	}
+	return end, err
 }
 
 func beforeLog(first events.Seq) error {
