@@ -69,6 +69,8 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 		line = st.crashNow(td)
 	case "state":
 		return st.state()
+	case "replay", "purge", "dead", "causes", "rejected", "purge-rejected":
+		line = st.replayCommand(td)
 	default:
 		line = st.retentionCommand(td)
 	}
@@ -106,6 +108,8 @@ func (st *story) describe(ev *events.Event) string {
 		return fmt.Sprintf(" intake message %d: %s", b.Intake.Seq, b.Code)
 	case *events.Merged:
 		return who + " into " + st.name(b.Into)
+	case *events.CauseNoted, *events.Replayed, *events.RejectedPurged:
+		return st.describeReplay(ev)
 	case *events.Queued:
 		return who + st.in(b.AvailableAt)
 	case *events.Claimed:

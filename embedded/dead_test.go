@@ -108,7 +108,7 @@ func TestADeadLetterIsReplayedWithCorrectedParams(t *testing.T) {
 // Five thousand of one cause are replayed in pages, each with params that work.
 func TestBulkReplayByCause(t *testing.T) {
 	const n = 5000
-	e := mustStart(t, quiet(t.TempDir()))
+	e := mustStart(t, Options{Memory: true}) // what is tested is not the disk
 	c := mustClient(t, e)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
