@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -86,7 +87,11 @@ func TestHotItemIsCarried(t *testing.T) {
 // A log of a million items that come and go stays as short as what is retained:
 // here with fewer.
 func TestLogAndStoreStayBounded(t *testing.T) {
-	const items, cutEvents, bound = 20_000, 2000, 75_000
+	const cutEvents, bound = 2000, 75_000
+	items := 20_000
+	if v, err := strconv.Atoi(os.Getenv("RETENTION_ITEMS")); err == nil {
+		items = v
+	}
 	s := newSim(t, func(c *Config) {
 		c.CutEvents = cutEvents
 		c.Defaults.Retain = events.Retention{CompletedMS: 5000}

@@ -173,7 +173,7 @@ func (s *Store) Ended(state events.ItemState, t events.Type, behind EndedPlace, 
 		prefix := appendListPrefix(nil, state, t)
 		upper := after(prefix)
 		if behind != (EndedPlace{}) {
-			upper = appendListPlace(bytes.Clone(prefix), listPlace{behind.seq, behind.id})
+			upper = appendListPlace(bytes.Clone(prefix), listPlace(behind))
 		}
 		it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper})
 		if err != nil {

@@ -71,7 +71,7 @@ var varies = []struct {
 	{regexp.MustCompile(`owner \S+`), "owner OWNER"},
 	{regexp.MustCompile(`digest [0-9a-f]+`), "digest DIGEST"},
 	{regexp.MustCompile(`(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{3}`), "TIME"},
-	{regexp.MustCompile(`\d+ events|position \d+`), "EVENTS"},
+	{regexp.MustCompile(`\d+ events|position \d+|log 1 to \d+`), "EVENTS"},
 	{regexp.MustCompile(`duration_ms=\d+`), "duration_ms=N"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?m?s\b`), "SPAN"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
