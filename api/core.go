@@ -41,6 +41,13 @@ type Queries interface {
 	List(wire.List) (wire.Listed, error)
 	Children(of, behind events.ID, limit int) ([]events.ID, error)
 	History(events.ID) ([]wire.HistoryEvent, error)
+	ItemAt(id events.ID, through events.Seq, until time.Time) (wire.Item, bool, error)
+	Dead(wire.Selection) (wire.Listed, error)
+	Select(wire.Selection, ...events.ItemState) (wire.Listed, error)
+	Causes(wire.CausesQuery) (wire.CausesReply, error)
+	Rejected(wire.ListRejected) (wire.RejectedListed, error)
+	RejectedOf(events.Seq) (wire.Rejected, bool, error)
+	Answer(intake uint64) (events.Seq, events.ID, bool, error)
 	Applied() events.Seq
 }
 
@@ -48,4 +55,6 @@ type Queries interface {
 type Prover interface {
 	Verify(ctx context.Context, progress projector.Progress) (projector.Verified, error)
 	Rebuild(ctx context.Context, progress projector.Progress) error
+	// AsOf calls fn with the projection as of a moment; see [projector.Store.AsOf].
+	AsOf(ctx context.Context, through events.Seq, until time.Time, progress projector.Progress, fn func(*projector.Store) error) error
 }

@@ -49,6 +49,10 @@ func (p prover) Rebuild(ctx context.Context, fn projector.Progress) error {
 	return p.store.Rebuild(ctx, p.log, fn)
 }
 
+func (p prover) AsOf(ctx context.Context, through events.Seq, until time.Time, fn projector.Progress, use func(*projector.Store) error) error {
+	return p.store.AsOf(ctx, p.log, through, until, fn, use)
+}
+
 func newRig(t testing.TB, edit func(*Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, metrics: NewMetrics()}

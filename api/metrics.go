@@ -29,6 +29,8 @@ type Metrics struct {
 	dispatched    *prometheus.CounterVec
 	leases        *prometheus.CounterVec
 	lost          prometheus.Counter
+	dead          *prometheus.CounterVec
+	causes        *prometheus.CounterVec
 	requests      *prometheus.CounterVec
 	requestTime   *prometheus.HistogramVec
 }
@@ -53,12 +55,16 @@ func NewMetrics() *Metrics {
 		dispatched:    byType("dispatched_total", "Items sent to a run subject."),
 		leases:        byType("leases_expired_total", "Dispatched items whose worker was silent for a lease."),
 		lost:          counter("ownerships_lost_total", "Times that the ownership of the partition ended and the engine started again from the log."),
+		dead: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "dead_total",
+			Help: "Items that died, by reason."}, []string{"reason"}),
+		causes: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "causes_noted_total",
+			Help: "Causes of death that were new, or grew fast."}, []string{"why"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "requests_total",
 			Help: "Requests answered, by endpoint and by error code (ok for none)."}, []string{"endpoint", "code"}),
 		requestTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: "request_seconds",
 			Help: "Time from a request's arrival to its reply.", Buckets: prometheus.ExponentialBuckets(100e-6, 4, 10)}, []string{"endpoint"}),
 	}
-	m.registry.MustRegister(m.appendSeconds, m.appendEvents, m.appended, m.appendedBytes, m.dispatched, m.leases, m.lost, m.requests, m.requestTime,
+	m.registry.MustRegister(m.appendSeconds, m.appendEvents, m.appended, m.appendedBytes, m.dispatched, m.leases, m.lost, m.dead, m.causes, m.requests, m.requestTime,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -66,7 +72,13 @@ func NewMetrics() *Metrics {
 // Hook adds the metrics to an engine's hooks; what is set there already is
 // called as well.
 func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
-	appended, dispatched, expired, owned, lost := h.Appended, h.Dispatched, h.LeaseExpired, h.Owned, h.Lost
+	appended, dispatched, expired, owned, lost, projected := h.Appended, h.Dispatched, h.LeaseExpired, h.Owned, h.Lost, h.Projected
+	h.Projected = func(c *events.Changes) {
+		m.deaths(c)
+		if projected != nil {
+			projected(c)
+		}
+	}
 	h.Appended = func(n, bytes int, took time.Duration) {
 		m.appendSeconds.Observe(took.Seconds())
 		m.appendEvents.Observe(float64(n))
@@ -107,4 +119,19 @@ func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
 func (m *Metrics) request(endpoint string, code events.Code, took time.Duration) {
 	m.requests.WithLabelValues(endpoint, string(code)).Inc()
 	m.requestTime.WithLabelValues(endpoint).Observe(took.Seconds())
+}
+
+// deaths counts what has died, and what that says of its causes. The reasons
+// are the engine's own, a handful.
+func (m *Metrics) deaths(c *events.Changes) {
+	for i := range c.History {
+		if b, ok := c.History[i].Body.(*events.Dead); ok {
+			m.dead.WithLabelValues(b.Reason).Inc()
+		}
+	}
+	for i := range c.Noted {
+		if b, ok := c.Noted[i].Body.(*events.CauseNoted); ok {
+			m.causes.WithLabelValues(b.Why).Inc()
+		}
+	}
 }

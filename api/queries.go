@@ -36,6 +36,9 @@ func (s *Service) get(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if req.AtPosition != "" || !req.AtTime.IsZero() {
+		return s.past(id, req)
+	}
 	return s.full(id)
 }
 
@@ -47,6 +50,11 @@ func (s *Service) idOf(req wire.Get) (events.ID, error) {
 	if err != nil || found {
 		return id, err
 	}
+	if seq, of, found, err := s.Queries.Answer(req.IntakeSeq); err != nil || !of.IsZero() {
+		return of, err // a duplicate: what it repeats
+	} else if found {
+		return id, events.Refuse(events.CodeNotFound, "intake message %d was rejected, by event %d: see why (engine rejected show %d), correct and replay it", req.IntakeSeq, seq, seq)
+	}
 	meta, err := s.Queries.Meta()
 	if err != nil {
 		return id, err
@@ -54,7 +62,7 @@ func (s *Service) idOf(req wire.Get) (events.ID, error) {
 	if req.IntakeSeq > meta.IntakeSeq {
 		return id, events.Refuse(events.CodeNotFound, "intake message %d is not decided yet (%d is the last): ask again", req.IntakeSeq, meta.IntakeSeq)
 	}
-	return id, events.Refuse(events.CodeNotFound, "no item came of intake message %d: it was rejected, repeated another, or its item is gone; its event says which (tail --kind rejected)", req.IntakeSeq)
+	return id, events.Refuse(events.CodeNotFound, "no item came of intake message %d that is still known: its item is gone, or it was answered too long ago; its event says which (tail --kind rejected)", req.IntakeSeq)
 }
 
 func (s *Service) full(id events.ID) (any, error) {
@@ -102,7 +110,8 @@ func (s *Service) history(ctx context.Context, c *call) (any, error) {
 	if len(list) == 0 {
 		return nil, noItem(id)
 	}
-	return wire.HistoryReply{Events: list}, nil
+	totals := wire.Measure(list)
+	return wire.HistoryReply{Events: list, Totals: totals}, nil
 }
 
 func (s *Service) logs(ctx context.Context, c *call) (any, error) {

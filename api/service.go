@@ -72,6 +72,7 @@ type Service struct {
 	queries chan struct{} // a token for each query under way
 	control chan struct{} // a token for each worker's request under way
 	proving chan struct{} // one token
+	bulks   chan struct{} // a token for each bulk request under way
 	typesMu sync.Mutex    // held while a type is configured
 
 	ctx    context.Context // ends with Stop
@@ -98,7 +99,7 @@ func New(cfg Config) (*Service, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		Config: cfg, queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), proving: make(chan struct{}, 1),
+		Config: cfg, queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), proving: make(chan struct{}, 1), bulks: make(chan struct{}, MaxBulks),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := cfg.Metrics.registry.Register(s.collector()); err != nil {
@@ -144,6 +145,16 @@ func (s *Service) endpoints() map[string]func(*call) {
 		wire.APISchedulePause:  s.query(s.schedulePause(true)),
 		wire.APIScheduleResume: s.query(s.schedulePause(false)),
 		wire.APIScheduleFire:   s.scheduleFire,
+		wire.APIDead:           s.query(s.dead),
+		wire.APICauses:         s.query(s.causes),
+		wire.APIReplay:         s.replay,
+		wire.APIPurge:          s.purge,
+		wire.APIBulk:           s.async(s.bulks, bulkTimeout, s.bulk),
+		wire.APIRejected:       s.query(s.rejected),
+		wire.APIShowRejected:   s.query(s.showRejected),
+		wire.APIReplayRejected: s.replayRejected,
+		wire.APIPurgeRejected:  s.purgeRejected,
+		wire.APIState:          s.stateAt,
 		wire.APICut:            s.query(s.cut),
 	}
 }

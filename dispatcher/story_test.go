@@ -78,6 +78,8 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 		return st.state()
 	case "limit", "engine", "flood", "grab", "work", "held":
 		line = st.limits(td)
+	case "replay", "purge", "dead", "causes", "rejected", "purge-rejected":
+		line = st.replayCommand(td)
 	default:
 		var known bool
 		if line, known = st.protect(td); !known {
@@ -129,6 +131,8 @@ func (st *story) describe(ev *events.Event) string {
 		return fmt.Sprintf(" intake message %d: %s", b.Intake.Seq, b.Code)
 	case *events.Merged:
 		return who + " into " + st.name(b.Into)
+	case *events.CauseNoted, *events.Replayed, *events.RejectedPurged:
+		return st.describeReplay(ev)
 	case *events.Queued:
 		if b.TimeoutMS > 0 {
 			who += fmt.Sprintf(", may take %s now", time.Duration(b.TimeoutMS)*time.Millisecond)

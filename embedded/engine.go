@@ -343,6 +343,10 @@ func (p prover) Rebuild(ctx context.Context, progress projector.Progress) error 
 	return nil
 }
 
+func (p prover) AsOf(ctx context.Context, through events.Seq, until time.Time, progress projector.Progress, fn func(*projector.Store) error) error {
+	return p.e.store.AsOf(ctx, p.e.eventLog, through, until, progress, fn)
+}
+
 // Connect opens an in-process connection (or one to the NATS that the engine
 // uses), with a client's rights. The caller closes it.
 func (e *Engine) Connect(opts ...nats.Option) (*nats.Conn, error) { return e.connect(false, opts...) }

@@ -46,8 +46,9 @@ func (s *State) Apply(ev Event) error {
 	case *Created:
 		return s.applyCreated(ev, b)
 	case *Rejected:
-		s.meta.Rejected++
-		return s.applyIntake(b.Intake, ID{})
+		return s.applyRejected(ev, b)
+	case *RejectedPurged:
+		return s.applyRejectedPurged(ev, b)
 	case *Owned:
 		if b.Epoch < s.meta.Epoch || (b.Epoch == s.meta.Epoch && !b.Barrier) {
 			return s.corrupt(ev, "epoch %d after %d", b.Epoch, s.meta.Epoch)
@@ -188,6 +189,7 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 			it.Error, it.Code = b.Error, b.Code
 		}
 		it.endedBy(b.By)
+		s.died(it, b, ev.At)
 		s.dropParams(e)
 	case *Cancelled:
 		it.Reason, it.FinishedAt = b.Reason, ev.At
@@ -199,6 +201,11 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 		it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	case *Rescheduled:
 		it.Priority, it.OrderAt, it.AvailableAt = b.Priority, b.OrderAt, b.AvailableAt
+	case *Replayed:
+		if it.Cause != "" {
+			s.leftDead(it, ev.At)
+		}
+		s.foldReplayed(e, it, b, ev)
 	default:
 		return s.foldFlow(e, it, ev)
 	}
@@ -227,7 +234,7 @@ func (s *State) foldMerged(it *Item, b *Merged, ev Event) error {
 
 // dropParams lets go of what only a dispatch needs, if it can be had again.
 func (s *State) dropParams(e *entry) {
-	if max(e.cur.CreatedSeq, e.cur.BaseSeq) > s.projected {
+	if max(e.cur.CreatedSeq, e.cur.BaseSeq, e.paramsAt) > s.projected {
 		return
 	}
 	s.cacheBytes -= len(e.params)

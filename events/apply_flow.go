@@ -304,6 +304,11 @@ func (s *State) tellParent(it *Item, was ItemState) error {
 		return nil
 	}
 	ended := it.State.Terminal()
+	if !ended {
+		if err := s.leans(it, p.id); err != nil {
+			return err
+		}
+	}
 	if !ended && !(p.cur.State == StateWaiting && pr.Spawned) {
 		r := it.relations()
 		r.Spawn = 0

@@ -99,6 +99,7 @@ func (s *State) applySnapshot(ev Event, b *Snapshot) error {
 		}
 	}
 	if b.Mark == MarkEnd {
+		s.rejected = append(s.rejected, RejectedChange{Cut: s.meta.RoundAt})
 		s.meta.CutAt, s.meta.CutEnd, s.meta.CutTime, s.meta.RoundAt = s.meta.RoundAt, ev.Seq, ev.At, 0
 		s.again = nil
 	}
@@ -134,6 +135,7 @@ func (s *State) restate(ev Event, b *Snapshot) error {
 	if b.Mark != MarkEnd {
 		return nil
 	}
+	s.countIdleCauses()
 	if b.Meta == nil {
 		return s.corrupt(ev, "it does not say how the partition is")
 	}
@@ -207,6 +209,9 @@ func (s *State) applyPruned(ev Event) error {
 	}
 	if err := s.loseKeys(e.cur); err != nil {
 		return err
+	}
+	if e.cur.Cause != "" {
+		s.leftDead(s.writable(e), ev.At)
 	}
 	s.forget(e)
 	s.touch(e, ev.Seq)

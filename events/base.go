@@ -44,7 +44,9 @@ type Changes struct {
 	Keys      []KeyChange
 	Records   []Record // one for each that has changed
 	Merged    []MergedEntry
-	History   []Event // of items, in order; Seq set
+	History   []Event          // of items, in order; Seq set
+	Noted     []Event          // of causes, for whoever wants to be told
+	Rejected  []RejectedChange // in order
 	// Restated are histories as a carried event tells them, and Folds what is
 	// to go of a history that has become too long. An item is in one of them at
 	// most.

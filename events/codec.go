@@ -115,6 +115,8 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 		return appendCompleted(append(b, `,"data":`...), d), nil
 	case *Checkpointed:
 		return appendCheckpointed(append(b, `,"data":`...), d), nil
+	case *Replayed:
+		return appendReplayed(append(b, `,"data":`...), d)
 	case *Carried:
 		return appendCarried(append(b, `,"data":`...), d)
 	}
@@ -157,6 +159,8 @@ func (e *Event) Data() (json.RawMessage, error) {
 		return appendCompleted(nil, d), nil
 	case *Checkpointed:
 		return appendCheckpointed(nil, d), nil
+	case *Replayed:
+		return appendReplayed(nil, d)
 	case *Carried:
 		return appendCarried(nil, d)
 	}

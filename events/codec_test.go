@@ -51,12 +51,15 @@ func TestTheLargestEventsFitInAMessage(t *testing.T) {
 	other := w.submit(Submit{Type: typ})
 	w.do(Claim{ID: other, Token: 4, Dispatched: 4, Worker: worker, Start: true})
 	w.do(Complete{Run: Run{ID: other, Token: 4, Worker: worker}, Result: json.RawMessage(`"` + strings.Repeat("x", MaxResultBytes-2) + `"`)})
-	w.do(Cancel{ID: w.submit(Submit{Type: typ}), Reason: long(MaxNameLen)})
+	cancelled := w.submit(Submit{Type: typ})
+	w.do(Cancel{ID: cancelled, Reason: long(MaxNameLen)})
+	w.do(Replay{ID: cancelled, Reason: long(MaxNameLen), Params: submit.Params})
 	w.do(Reject{Type: typ, Rejected: Rejected{Code: long(1 << 20), Message: long(1 << 20), Subject: long(1 << 20),
 		Headers: map[string][]string{long(8 << 10): {long(8 << 9), long(8 << 20)}}, Text: long(1 << 20), Intake: Intake{Seq: 1 << 63}}})
 	w.holdBack(typ, worker, long(MaxNameLen))
 	w.largestFlow(typ, long)
 	largestSchedule(w, typ, long)
+	w.do(PurgeRejected{Seq: 1, Type: typ, Reason: long(MaxNameLen)})
 	w.now = w.now.Add(DefaultRetain) // the dead item stays, and is carried
 	goldenRetention(w)
 	seen := map[Kind]int{}

@@ -41,6 +41,7 @@ type decider struct {
 	// parent spawns what is submitted, in its spawn number spawn; nil: none does.
 	parent *Item
 	spawn  int
+	causes map[string]Cause // as the deaths of this decision leave them
 }
 
 func (d *decider) decide(c Command) (Decision, error) {
@@ -94,6 +95,8 @@ func (d *decider) decideMore(c Command) (Decision, error) {
 		return d.replay(c)
 	case Purge:
 		return d.purge(c)
+	case PurgeRejected:
+		return d.purgeRejected(c)
 	case PauseType:
 		return d.pauseType(c)
 	case ResumeType:

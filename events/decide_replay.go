@@ -1,9 +1,133 @@
 package events
 
+import (
+	"encoding/json"
+	"time"
+)
+
+// replay queues a dead or cancelled item again, as the last among those that
+// wait.
 func (d *decider) replay(c Replay) (Decision, error) {
-	return Decision{}, Refuse(CodeBadRequest, "the engine knows no command %T", c)
+	it, err := d.known(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if _, ok := Next(it.State, KindReplayed); !ok {
+		return Decision{}, Refuse(CodeWrongState, "item %s is %s: only one that is dead or cancelled can be replayed", it.ID, it.State)
+	}
+	r := &Replayed{Priority: it.Priority, OrderAt: d.now}
+	if c.Priority != nil {
+		if r.Priority = *c.Priority; r.Priority > MaxPriority {
+			return Decision{}, badPriority(r.Priority)
+		}
+	}
+	set, _ := d.s.Settings(it.Type)
+	if r.MaxAttempts, err = d.furtherAttempts(it, r.Priority, set, c.MaxAttempts); err != nil {
+		return Decision{}, err
+	}
+	if c.Params != nil {
+		if r.Params, err = document("the params document", c.Params, set.MaxParams, "store it elsewhere and replay with a reference to it, or raise max_params_bytes"); err != nil {
+			return Decision{}, err
+		}
+	}
+	if r.Reason, err = name("reason", c.Reason, MaxNameLen); err != nil {
+		return Decision{}, err
+	}
+	if err := d.keyIsFree(it); err != nil {
+		return Decision{}, err
+	}
+	return Decision{ID: it.ID, Events: []Event{d.event(it, r)}}, nil
 }
 
+// furtherAttempts is how many attempts an item may have made in the end, with
+// those that a replay gives it.
+func (d *decider) furtherAttempts(it *Item, p Priority, set TypeSettings, further Attempt) (Attempt, error) {
+	if further < 0 || further > MaxAttemptsCeiling {
+		return 0, Refuse(CodeBadRequest, "max attempts %d is outside 1 to %d", further, MaxAttemptsCeiling)
+	}
+	if further == 0 {
+		_, further, _ = set.For(p)
+	}
+	return it.Attempt + further, nil
+}
+
+// keyIsFree refuses to bring an item back while another, live one has its dedup
+// key. One that has completed gives the key up, even within its window.
+func (d *decider) keyIsFree(it *Item) error {
+	if it.DedupKey == "" {
+		return nil
+	}
+	held, has, err := d.s.Key(KeyRef{KeyDedup, it.Type, it.DedupKey}, d.now)
+	if err != nil || !has || held.ID == it.ID {
+		return err
+	}
+	holder, err := d.s.Item(held.ID)
+	if err != nil || holder == nil || holder.State.Terminal() {
+		return err
+	}
+	return Refuse(CodeWrongState, "item %s can't be replayed: its dedup key %q is held by item %s, which is %s: wait for that one, or cancel it", it.ID, clip(it.DedupKey, 80), holder.ID, holder.State)
+}
+
+// foldReplayed begins an item's life anew, where it has left off: what its
+// attempts have made so far stays, the last error until the next one.
+func (s *State) foldReplayed(e *entry, it *Item, b *Replayed, ev Event) {
+	it.clearRun()
+	it.Priority, it.MaxAttempts, it.OrderAt, it.QueuedAt = b.Priority, b.MaxAttempts, b.OrderAt, ev.At
+	it.Reason, it.LeasesLost, it.AttemptsBefore = "", 0, it.Attempt
+	if b.Params == nil {
+		return
+	}
+	it.Digest = "" // the content is not the submitter's any more
+	s.cacheBytes += len(b.Params) - len(e.params)
+	e.params, e.paramsAt = b.Params, ev.Seq
+	s.setDocument(DocParams, it.ID, b.Params)
+}
+
+// clearRun forgets the times of a life that has ended.
+func (it *Item) clearRun() {
+	it.Worker, it.FinishedAt, it.ExpiresAt, it.AvailableAt = "", time.Time{}, time.Time{}, time.Time{}
+	it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+}
+
+// purge forgets an item that has ended.
 func (d *decider) purge(c Purge) (Decision, error) {
-	return Decision{}, Refuse(CodeBadRequest, "the engine knows no command %T", c)
+	it, err := d.known(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	reason, err := name("reason", c.Reason, MaxNameLen)
+	if err != nil {
+		return Decision{}, err
+	}
+	if reason == "" {
+		reason = "purged"
+	}
+	return d.prune(it, reason)
+}
+
+// purgeRejected forgets a rejected submission.
+func (d *decider) purgeRejected(c PurgeRejected) (Decision, error) {
+	if c.Seq == 0 || c.Seq > d.s.meta.Applied {
+		return Decision{}, Refuse(CodeNotFound, "there is no event %d: the log ends at %d", c.Seq, d.s.meta.Applied)
+	}
+	reason, err := name("reason", c.Reason, MaxNameLen)
+	if err != nil {
+		return Decision{}, err
+	}
+	if reason == "" {
+		reason = "purged"
+	}
+	return Decision{Events: []Event{{Kind: KindRejectedPurged, Type: c.Type, At: d.now, Body: &RejectedPurged{Seq: c.Seq, Reason: reason}}}}, nil
+}
+
+// appendReplayed keeps the params as they came.
+func appendReplayed(b []byte, d *Replayed) ([]byte, error) {
+	brief := *d
+	brief.Params = nil
+	data, err := json.Marshal(&brief)
+	if err != nil || d.Params == nil {
+		return append(b, data...), err
+	}
+	b = append(append(b, data[:len(data)-1]...), `,"params":`...)
+	return append(append(b, d.Params...), '}'), nil
 }

@@ -31,6 +31,9 @@ func codecEvents() []Event {
 		&Cancelled{Reason: "cancelled", WasRunning: true},
 		&Released{Reason: "released"},
 		&Rescheduled{Priority: 1, OrderAt: at, AvailableAt: until},
+		&Replayed{Priority: 7, MaxAttempts: 5, OrderAt: at, Reason: "r"}, &Replayed{OrderAt: at, Params: json.RawMessage(`{"a":1}`)},
+		&CauseNoted{Cause: "abc", Why: CauseNew, Count: 1, Window: 1, Reason: "exhausted", Error: "e", Example: id},
+		&RejectedPurged{Seq: 7, Reason: "purged"},
 		&Rejected{Code: "bad_params", Message: "m", Headers: map[string][]string{"A": {"b"}}, Bytes: []byte{0, 255}, Size: 2, Intake: Intake{Seq: 3}},
 		&Owned{Epoch: 4, Owner: "o", Version: "v", Barrier: true},
 		&TypeConfigured{Source: "file", Settings: DefaultTypeSettings()},
@@ -51,8 +54,7 @@ func codecEvents() []Event {
 	}
 	return append(evs,
 		Event{Kind: KindOwned, At: at, Body: &Owned{Epoch: 1}},
-		Event{Kind: KindPruned, ID: id, Type: "email", At: at, Body: &Pruned{Reason: "retention"}},
-		Event{Kind: KindReplayed, ID: id, Type: "email", At: at})
+		Event{Kind: KindPruned, ID: id, Type: "email", At: at, Body: &Pruned{Reason: "retention"}})
 }
 
 // TestCreatedIsWhatMarshalGives holds the encoding by hand to encoding/json's.

@@ -130,7 +130,8 @@ type Dead struct {
 	Attempts Attempt `json:"attempts"`
 	Error    string  `json:"error,omitempty"`
 	Code     string  `json:"code,omitempty"`
-	By       ID      `json:"by,omitzero"` // the child or the item waited for that it is dead of
+	By       ID      `json:"by,omitzero"`     // the child or the item waited for that it is dead of
+	Cause    string  `json:"cause,omitempty"` // see [CauseOf]
 }
 
 // Cancelled is the payload of cancelled.
@@ -249,6 +250,12 @@ func newBody(k Kind) Body {
 		return &ScheduleRemoved{}
 	case KindScheduleFired:
 		return &ScheduleFired{}
+	case KindReplayed:
+		return &Replayed{}
+	case KindCauseNoted:
+		return &CauseNoted{}
+	case KindRejectedPurged:
+		return &RejectedPurged{}
 	case KindSnapshot:
 		return &Snapshot{}
 	case KindCarried:

@@ -50,6 +50,8 @@ func (e *Event) check() error {
 		}
 	case *ScheduleSet, *ScheduleRemoved, *ScheduleFired:
 		return checkSchedule(b)
+	case *Replayed:
+		ok = b.Priority <= MaxPriority && writable(b.OrderAt)
 	case *Carried:
 		return b.check(e.ID, e.Type)
 	case *Rescheduled:

@@ -92,6 +92,7 @@ var kindDocs = map[Kind]kindDoc{
 		"attempts": "attempts made",
 		"error":    "of the last attempt",
 		"code":     "of the last attempt",
+		"cause":    "the fingerprint of its type, `reason`, `code` and `error`, the last without its numbers, ids and quoted texts; `other-<type>` where causes are too many to be told apart",
 	}},
 	KindCancelled: {"The item is not to be run, or no longer. It is terminal, and its dedup key is free; later reports of its run are refused.", map[string]string{
 		"reason":      "the operator's, else `cancelled`; `superseded`; `expired`; `upstream_dead`, `upstream_cancelled`: an item that it came after is; `parent_dead`, `parent_cancelled`: the item that spawned it is",
@@ -150,6 +151,27 @@ var kindDocs = map[Kind]kindDoc{
 		"owner":   "the engine's name",
 		"version": "the engine's version",
 		"barrier": "true if the same owner states its epoch again, to settle an append whose outcome it does not know",
+	}},
+	KindReplayed: {"An operator has had a dead or cancelled item queued again, in last place. What its attempts have made so far stays.", map[string]string{
+		"priority":     "0 to 9, higher first",
+		"max_attempts": "attempts until the item is dead, those made before included",
+		"order_at":     "RFC 3339: its place among those of its type and priority",
+		"params":       "the document that the handler gets from now on, byte for byte; absent: as it was",
+		"reason":       "the operator's",
+	}},
+	KindCauseNoted: {"Items of the event's type have begun to die of something new, or die of it in great number. It follows the `dead` that made it so, in the same decision.", map[string]string{
+		"cause":   "see `dead`",
+		"why":     "`new`: the first of it; `growing`: the 10th, 100th, 1,000th … within 5 minutes",
+		"count":   "items that have died of it",
+		"window":  "and how many in this window of 5 minutes",
+		"reason":  "of the example",
+		"code":    "of the example",
+		"error":   "of the example, at most 512 bytes",
+		"example": "the item that has just died of it",
+	}},
+	KindRejectedPurged: {"An operator has had a rejected submission forgotten.", map[string]string{
+		"seq":    "of its `rejected` event",
+		"reason": "`purged`, or the operator's",
 	}},
 	KindTypeConfigured: {"The settings of a type from here on, in full. The first of a type makes it known.", map[string]string{
 		"source":                    "`default`, `file` (engine.toml) or `api`",

@@ -84,6 +84,7 @@ func goldenWorld(t *testing.T) *world {
 	goldenProtection(w)
 	w.goldenFlow()
 	goldenSchedules(w)
+	goldenReplay(w)
 	goldenRetention(w)
 	return w
 }
@@ -223,6 +224,10 @@ func readable(b *mapBase) string {
 		}
 	}
 	sb.WriteString(strings.Join(keys, "\n") + "\n")
+	for _, seq := range slices.Sorted(maps.Keys(b.rejected)) {
+		r := b.rejected[seq]
+		fmt.Fprintf(&sb, "rejected %d: intake message %d of type %q: %s\n", seq, r.Body.Intake.Seq, r.Type, r.Body.Code)
+	}
 	for _, m := range b.merged {
 		fmt.Fprintf(&sb, "merged %s into %s at %s by event %d from %+v\n", m.ID, m.Into, m.At.Format(time.RFC3339Nano), m.Seq, m.Provenance)
 	}

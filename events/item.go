@@ -45,13 +45,14 @@ type Item struct {
 	Reason    string `json:"reason,omitzero"` // why it is in this state, where that needs saying
 	HasResult bool   `json:"has_result,omitzero"`
 
-	Group       string        `json:"group,omitzero"`           // what fairness and limits per key go by; see [TypeSettings.GroupBy]
-	DedupWindow time.Duration `json:"dedup_window_ns,omitzero"` // how long its dedup key stays taken once it has completed
-	HoldsKey    bool          `json:"holds_key,omitzero"`       // it is the holder of its dedup key
-	ExpiresAt   time.Time     `json:"expires_at,omitzero"`      // not started by then, it is cancelled; zero: never
-	OwnAttempts bool          `json:"own_attempts,omitzero"`    // the submission said how many attempts, not the type
-	LeasesLost  int           `json:"leases_lost,omitzero"`     // runs that ended with a lost lease
-	Probe       bool          `json:"probe,omitzero"`           // its run is one of those that try a half-open circuit
+	Group          string        `json:"group,omitzero"`            // what fairness and limits per key go by; see [TypeSettings.GroupBy]
+	DedupWindow    time.Duration `json:"dedup_window_ns,omitzero"`  // how long its dedup key stays taken once it has completed
+	HoldsKey       bool          `json:"holds_key,omitzero"`        // it is the holder of its dedup key
+	ExpiresAt      time.Time     `json:"expires_at,omitzero"`       // not started by then, it is cancelled; zero: never
+	OwnAttempts    bool          `json:"own_attempts,omitzero"`     // the submission said how many attempts, not the type
+	AttemptsBefore Attempt       `json:"attempts_before,omitempty"` // those made before it was last replayed
+	LeasesLost     int           `json:"leases_lost,omitzero"`      // runs that ended with a lost lease
+	Probe          bool          `json:"probe,omitzero"`            // its run is one of those that try a half-open circuit
 	// HasCheckpoint says that a run has saved one; see [DocCheckpoint].
 	HasCheckpoint bool       `json:"has_checkpoint,omitzero"`
 	Progress      Progress   `json:"progress,omitzero"` // of the current or last run

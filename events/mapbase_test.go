@@ -11,19 +11,20 @@ import (
 // mapBase is a projection in maps: the contract of [Base] and [Changes], and
 // nothing else. It checks that each change begins where the last one ended.
 type mapBase struct {
-	meta    Meta
-	types   map[Type]TypeInfo
-	items   map[ID]*Item
-	docs    map[docRef][]byte
-	records map[RecordKind]map[string]Record
-	keys    map[KeyRef]HeldKey
-	merged  []MergedEntry
-	history map[ID][]StoredEvent
+	meta     Meta
+	types    map[Type]TypeInfo
+	items    map[ID]*Item
+	docs     map[docRef][]byte
+	records  map[RecordKind]map[string]Record
+	keys     map[KeyRef]HeldKey
+	merged   []MergedEntry
+	history  map[ID][]StoredEvent
+	rejected map[Seq]RejectedChange
 }
 
 func newMapBase() *mapBase {
 	return &mapBase{types: map[Type]TypeInfo{}, items: map[ID]*Item{}, docs: map[docRef][]byte{},
-		records: map[RecordKind]map[string]Record{}, keys: map[KeyRef]HeldKey{}, history: map[ID][]StoredEvent{}}
+		records: map[RecordKind]map[string]Record{}, keys: map[KeyRef]HeldKey{}, rejected: map[Seq]RejectedChange{}, history: map[ID][]StoredEvent{}}
 }
 
 func (b *mapBase) Meta() (Meta, error) { return b.meta, nil }
@@ -90,6 +91,15 @@ func (b *mapBase) write(c *Changes) error {
 	}
 	maps.DeleteFunc(b.keys, func(_ KeyRef, k HeldKey) bool { return !k.Until.IsZero() && !k.Until.After(c.Meta.LastAt) })
 	b.merged = append(b.merged, c.Merged...)
+	for _, r := range c.Rejected {
+		maps.DeleteFunc(b.rejected, func(seq Seq, _ RejectedChange) bool { return seq < r.Cut })
+		if r.Cut > 0 {
+			continue
+		}
+		if b.rejected[r.Seq] = r; r.Body == nil {
+			delete(b.rejected, r.Seq)
+		}
+	}
 	if err := b.writeHistory(c); err != nil {
 		return err
 	}
@@ -137,6 +147,10 @@ func (b *mapBase) dump() string {
 	}
 	for _, m := range slices.SortedFunc(slices.Values(b.merged), func(x, y MergedEntry) int { return cmp.Compare(x.Seq, y.Seq) }) {
 		fmt.Fprintf(&sb, "merged %+v\n", m)
+	}
+	for _, seq := range slices.Sorted(maps.Keys(b.rejected)) {
+		r := b.rejected[seq]
+		fmt.Fprintf(&sb, "rejected %d %s %s %v %+v\n", seq, r.Type, r.At, r.Answer, *r.Body)
 	}
 	return sb.String()
 }

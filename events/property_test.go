@@ -128,6 +128,7 @@ func (s *sim) check() {
 	}
 	s.checkCircuits()
 	s.checkRelations()
+	s.checkCauses()
 	s.checkMemory()
 }
 
@@ -187,8 +188,10 @@ func (s *sim) checkMemory() {
 		if it := s.base.items[id]; it != nil && it.CreatedSeq != e.cur.CreatedSeq {
 			continue // the base has an earlier item of this id
 		}
-		if had := s.base.docs[docRef{DocParams, id}]; string(p) != string(had) && had != nil || p == nil {
-			s.t.Fatalf("params of %s, %s: %q", id, e.cur.State, p)
+		want, err := s.oracle.Params(id)
+		s.must(err)
+		if string(p) != string(want) || p == nil {
+			s.t.Fatalf("params of %s, %s: %q, the log's are %q", id, e.cur.State, p, want)
 		}
 	}
 }

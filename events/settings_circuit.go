@@ -70,9 +70,9 @@ func (p CodePolicy) attempts(it *Item) Attempt {
 	case p.MaxAttempts == 0:
 		return it.MaxAttempts
 	case it.OwnAttempts:
-		return min(p.MaxAttempts, it.MaxAttempts)
+		return min(it.AttemptsBefore+p.MaxAttempts, it.MaxAttempts)
 	}
-	return p.MaxAttempts
+	return it.AttemptsBefore + p.MaxAttempts
 }
 
 // delay is the wait after an attempt, and how much of it is jitter.

@@ -25,7 +25,7 @@ func (s *sim) limitsCommand() Command {
 	}
 	id := s.anID()
 	for _, known := range s.ids { // the first that waits, so that limits are reached
-		if it, err := s.oracle.Item(known); err == nil && it.State == StateQueued && !it.AvailableAt.After(s.now) {
+		if it, err := s.oracle.Item(known); err == nil && it != nil && it.State == StateQueued && !it.AvailableAt.After(s.now) {
 			id = known
 			break
 		}

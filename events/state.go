@@ -36,6 +36,8 @@ type State struct {
 	dirtyDocs   []Document
 	dirtyKeys   []KeyRef
 	merged      []MergedEntry
+	noted       []Event // of causes
+	rejected    []RejectedChange
 	history     []Event
 	restated    []Restated
 	folds       []Fold
@@ -47,10 +49,11 @@ type State struct {
 	waiters overlay[waitRef, bool]
 	waitsOf map[ID]map[ID]bool // the waiters overlay, by what is waited for
 
-	schedules records[Schedule]
-	workers   records[Circuit] // of workers that fail, by id
-	causes    records[Cause]
-	circuits  circuits
+	schedules  records[Schedule]
+	workers    records[Circuit] // of workers that fail, by id
+	causes     records[Cause]
+	idleCauses int // of which nothing is dead now
+	circuits   circuits
 
 	follow []ID // items that may need a follow-up; see TakeFollowUps
 
@@ -66,18 +69,20 @@ type State struct {
 	cacheBytes int
 	maxItems   int // CacheItems; smaller in tests
 	maxBytes   int // CacheBytes
+	maxCauses  int // MaxCauses; smaller in tests
 }
 
 // entry is an item in memory.
 type entry struct {
-	id     ID
-	cur    *Item // nil: it does not exist any more, which the base may not know yet
-	prev   *Item // at the last TakeChanges; nil: it did not exist
-	reborn bool  // it has been forgotten since, and exists anew
-	params []byte
-	fresh  bool // cur was made since the last TakeChanges: only the State has it
-	dirty  bool // in dirtyItems
-	seq    Seq  // of its newest touch
+	id       ID
+	cur      *Item // nil: it does not exist any more, which the base may not know yet
+	prev     *Item // at the last TakeChanges; nil: it did not exist
+	reborn   bool  // it has been forgotten since, and exists anew
+	params   []byte
+	paramsAt Seq  // of the replayed event that gave them; 0: they are those of its base
+	fresh    bool // cur was made since the last TakeChanges: only the State has it
+	dirty    bool // in dirtyItems
+	seq      Seq  // of its newest touch
 }
 
 type typeEntry struct {
@@ -106,7 +111,7 @@ type keyTouch struct {
 // and starts an overlay over base. It errs only when base does.
 func NewState(base Base) (*State, error) {
 	s := &State{
-		base: base, defaults: DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes,
+		base: base, defaults: DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes, maxCauses: MaxCauses,
 		types: map[Type]*typeEntry{}, items: map[ID]*entry{}, keys: map[KeyRef]keyEntry{},
 		docs: newOverlay[docRef, []byte](), waiters: newOverlay[waitRef, bool](), waitsOf: map[ID]map[ID]bool{},
 		schedules: newRecords[Schedule](RecordSchedule), workers: newRecords[Circuit](RecordWorker), causes: newRecords[Cause](RecordCause),
@@ -127,6 +132,7 @@ func NewState(base Base) (*State, error) {
 		return nil, fmt.Errorf("load state: %w", err)
 	}
 	s.loadCircuits()
+	s.countIdleCauses()
 	return s, nil
 }
 
@@ -329,7 +335,7 @@ func (s *State) TakeChanges() *Changes {
 	if !s.changed {
 		return nil
 	}
-	c := &Changes{Meta: s.meta, Documents: s.dirtyDocs, Merged: s.merged, History: s.history, Restated: s.restated, Folds: s.folds}
+	c := &Changes{Meta: s.meta, Documents: s.dirtyDocs, Merged: s.merged, History: s.history, Restated: s.restated, Folds: s.folds, Noted: s.noted, Rejected: s.rejected}
 	c.Items = make([]ItemChange, 0, len(s.dirtyItems))
 	for _, e := range s.dirtyItems {
 		c.Items = e.appendChanges(c.Items)
@@ -351,6 +357,7 @@ func (s *State) TakeChanges() *Changes {
 	s.historySize = len(s.history)
 	s.dirtyDocs, s.merged, s.history, s.restated, s.folds = nil, nil, nil, nil, nil
 	s.follow = nil // those that nobody has taken are in the projection's index
+	s.noted, s.rejected = nil, nil
 	s.changed = false
 	return c
 }

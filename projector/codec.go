@@ -58,6 +58,18 @@ type completedBrief struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
+// replayedBrief says of a replay's params only whether there were any.
+type replayedBrief struct {
+	*events.Replayed
+	Params   json.RawMessage `json:"params,omitempty"`
+	Replaced bool            `json:"params_replaced,omitempty"`
+}
+
+func replacesParams(data []byte) bool {
+	var b replayedBrief
+	return json.Unmarshal(data, &b) == nil && b.Replaced
+}
+
 // appendHistory appends an event's record in its item's history: its JSON
 // without what the key, the item and the documents beside it already say.
 func appendHistory(b []byte, ev events.Event) ([]byte, error) {
@@ -75,6 +87,8 @@ func appendHistory(b []byte, ev events.Event) ([]byte, error) {
 		}
 	case *events.Checkpointed:
 		ev.Body = &events.Checkpointed{}
+	case *events.Replayed:
+		ev.Body = replayedBrief{Replayed: body, Replaced: body.Params != nil}
 	}
 	return ev.AppendJSON(b)
 }

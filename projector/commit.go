@@ -23,8 +23,10 @@ type writer struct {
 	unflushed  int // events committed since a flush last began
 
 	// Memory that is used again by the next Commit.
-	old, new indexSet
-	key, val []byte
+	old, new      indexSet
+	limits        rejectedLimits
+	rejectedStart rejectedStart
+	key, val      []byte
 }
 
 const noExpiry = math.MaxInt64
@@ -98,6 +100,7 @@ func (w *writer) write(db *pebble.DB, c *events.Changes) error {
 		w.documents(b, c.Documents),
 		w.histories(b, c.History),
 		w.merged(b, c.Merged),
+		w.rejected(b, db, c),
 		w.restated(b, c),
 		w.records(b, c),
 	)

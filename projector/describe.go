@@ -63,6 +63,8 @@ func describeMeta(name byte) string {
 		return "the last event's checksum"
 	case metaIdentity:
 		return "the log's identity"
+	case metaRejected:
+		return "the book of rejected submissions"
 	}
 	return ""
 }
@@ -91,6 +93,14 @@ func describeIndex(prefix byte, r *keyReader) string {
 	case prefixChild:
 		of := r.id()
 		return fmt.Sprintf("item %s among the children of item %s", r.id(), of)
+	case prefixDead:
+		cause := r.text()
+		p := r.place()
+		return fmt.Sprintf("item %s among those that are dead of cause %q", p.id, cause)
+	case prefixRejected:
+		return fmt.Sprintf("rejected submission of event %d", r.seq())
+	case prefixAnswer:
+		return fmt.Sprintf("what intake message %d became", r.uint())
 	case prefixFollowUp:
 		return "item " + r.id().String() + " among those that need a follow-up"
 	}

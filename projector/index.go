@@ -8,7 +8,7 @@ import (
 )
 
 // indexSlots is how many indexes an item can be in; each has its own slot.
-const indexSlots = 8
+const indexSlots = 9
 
 // indexEntry is one entry of an index; a nil key means none.
 type indexEntry struct{ key, value []byte }
@@ -58,6 +58,9 @@ func (s *indexSet) fill(it *events.Item) {
 		if !r.Parent.IsZero() {
 			s.put(6, append(appendIDKey(s.buf, prefixChild, r.Parent), it.ID[:]...), nil)
 		}
+	}
+	if it.State == events.StateDead {
+		s.put(8, appendDeadKey(s.buf, it), nil)
 	}
 	if it.NeedsFollowUp() {
 		s.put(7, appendIDKey(s.buf, prefixFollowUp, it.ID), nil)

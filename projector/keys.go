@@ -27,6 +27,8 @@ import (
 //	'v' kind(1) key…                                records of the partition as a whole, as JSON
 //	'k' kind(1) type:text key…                      held keys: id, until time
 //	'e' until:time kind(1) type:text key…           those of them that expire, by expiry
+//	'j' seq                                         rejected submissions, by the sequence of their event, as JSON
+//	'a' intake_seq                                  intake messages that became no item, as JSON
 //
 // and the indexes, each entry a pure function of one item:
 //
@@ -39,6 +41,7 @@ import (
 //	'd' of id                                       who waits for an item (Relations.Waits)
 //	'c' parent id                                   what an item has spawned
 //	'u' id                                          what needs a follow-up
+//	'z' cause:text ^finished:time id                what is dead, by cause, the last first
 const (
 	prefixItem    = 'i'
 	prefixParams  = 'p'
@@ -61,6 +64,9 @@ const (
 	prefixWaiter     = 'd'
 	prefixChild      = 'c'
 	prefixFollowUp   = 'u'
+	prefixDead       = 'z'
+	prefixRejected   = 'j'
+	prefixAnswer     = 'a'
 )
 
 // docPrefix is where documents of a kind are.
@@ -81,6 +87,7 @@ const (
 	metaState    = 'm' // events.Meta as JSON
 	metaChecksum = 'c' // of the event at Meta.Applied, 8 bytes
 	metaIdentity = 'i' // of the log, text; not derived from the log's content
+	metaRejected = 'r' // how much is kept of what was rejected: rejectedBook as JSON
 )
 
 func metaKey(name byte) []byte { return []byte{prefixMeta, name} }
@@ -161,6 +168,14 @@ func appendWorkerPrefix(b []byte, w events.WorkerID) []byte {
 
 func appendIntakeKey(b []byte, seq uint64) []byte {
 	return appendUint(append(b, prefixIntake), seq)
+}
+
+func appendRejectedKey(b []byte, seq events.Seq) []byte {
+	return appendUint(append(b, prefixRejected), uint64(seq))
+}
+
+func appendAnswerKey(b []byte, intake uint64) []byte {
+	return appendUint(append(b, prefixAnswer), intake)
 }
 
 func appendRecordKey(b []byte, r events.Record) []byte {

@@ -68,7 +68,7 @@ func sample(state events.ItemState) *events.Item {
 		CreatedAt: at(0), QueuedAt: at(1), OrderAt: at(2), AvailableAt: at(3), ClaimedAt: at(4), StartBy: at(5),
 		StartedAt: at(6), Deadline: at(7), FinishedAt: at(8),
 		Error: "e", Code: "c", Retryable: true, Reason: "r", HasResult: true, CreatedSeq: 5, BaseSeq: 7, Seq: 8,
-		Group: "g", DedupWindow: time.Hour, HoldsKey: true, ExpiresAt: at(9), OwnAttempts: true, LeasesLost: 1, Probe: true, HasCheckpoint: true,
+		Group: "g", DedupWindow: time.Hour, HoldsKey: true, ExpiresAt: at(9), OwnAttempts: true, AttemptsBefore: 1, LeasesLost: 1, Probe: true, HasCheckpoint: true,
 		Progress: events.Progress{Percent: 40, Message: "half", At: at(10)}, Cause: "abc",
 		Relations: &events.Relations{Parent: events.ID{7}, Spawn: 1, Waits: []events.ID{{8}, {9}}, Policy: events.AfterRun, Awaited: 2},
 	}
@@ -120,7 +120,7 @@ func TestDamagedRecords(t *testing.T) {
 
 // Each index has an item exactly when it should.
 func TestIndexesOfEachState(t *testing.T) {
-	const list, ready, timer, worker, intake, child, follow = 'l', 'q', 't', 'w', 'n', 'c', 'u'
+	const list, ready, timer, worker, intake, child, follow, dead = 'l', 'q', 't', 'w', 'n', 'c', 'u', 'z'
 	base := []byte{list, intake, child}
 	want := map[events.ItemState][]byte{
 		events.StateQueued:    {list, ready, timer, intake, timer, child},
@@ -128,7 +128,7 @@ func TestIndexesOfEachState(t *testing.T) {
 		events.StateRunning:   {list, timer, worker, intake, child},
 		events.StateWaiting:   {list, intake, timer, child},
 		events.StateCompleted: {list, intake, child, follow},
-		events.StateDead:      {list, intake, child, follow},
+		events.StateDead:      {list, intake, child, follow, dead},
 		events.StateCancelled: {list, intake, child, follow},
 		events.StateMerged:    {list, intake, child, follow},
 	}
@@ -238,6 +238,10 @@ func TestEveryKeyHasADescription(t *testing.T) {
 		`dedup key "k\x00" of type email`:                                   appendHeldKey(nil, ref),
 		`expiry at 1970-01-01T00:00:01Z of dedup key "k\x00" of type email`: appendExpiryKey(nil, time.Unix(1, 0), ref),
 		"intake message 9":                                                  appendIntakeKey(nil, 9),
+		"rejected submission of event 9":                                    appendRejectedKey(nil, 9),
+		"what intake message 9 became":                                      appendAnswerKey(nil, 9),
+		"the book of rejected submissions":                                  metaKey(metaRejected),
+		"item " + id.String() + ` among those that are dead of cause "c"`:   appendDeadKey(nil, &events.Item{ID: id, Cause: "c"}),
 	}
 	for want, key := range keys {
 		if got := describeKey(key); got != want {

@@ -48,6 +48,11 @@ type listing struct {
 	labelKey   string
 	labelValue string
 	hasLabel   bool
+	reason     string
+	code       string
+	states     uint16    // bits of those wanted; 0: any
+	since      time.Time // finished, both ends included
+	until      time.Time
 	after      time.Time // created
 	before     time.Time
 	limit      int
@@ -56,7 +61,7 @@ type listing struct {
 }
 
 func newListing(q wire.List) (l listing, err error) {
-	l = listing{tenant: q.Tenant, after: q.CreatedAfter, before: q.CreatedBefore, limit: q.Limit}
+	l = listing{tenant: q.Tenant, reason: q.Reason, code: q.Code, after: q.CreatedAfter, before: q.CreatedBefore, limit: q.Limit}
 	if q.State != "" {
 		if l.state, err = events.ParseItemState(q.State); err != nil {
 			return l, events.Refuse(events.CodeBadRequest, "%v", err)
@@ -79,7 +84,7 @@ func newListing(q wire.List) (l listing, err error) {
 		return l, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d; follow next_cursor for more", l.limit, MaxListLimit)
 	}
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%q %q %q %q %d %d", q.State, q.Type, q.Tenant, q.Label, nanos(q.CreatedAfter), nanos(q.CreatedBefore))
+	fmt.Fprintf(h, "%q %q %q %q %q %q %d %d", q.State, q.Type, q.Tenant, q.Label, q.Reason, q.Code, nanos(q.CreatedAfter), nanos(q.CreatedBefore))
 	h.Sum(l.mark[:0])
 	return l, l.readCursor(q.Cursor)
 }
@@ -115,6 +120,12 @@ func (l *listing) matches(it *events.Item) bool {
 		if v, ok := it.Labels[l.labelKey]; !ok || v != l.labelValue {
 			return false
 		}
+	}
+	if l.reason != "" && it.Reason != l.reason || l.code != "" && it.Code != l.code {
+		return false
+	}
+	if !l.since.IsZero() && it.FinishedAt.Before(l.since) || !l.until.IsZero() && (it.FinishedAt.IsZero() || it.FinishedAt.After(l.until)) {
+		return false
 	}
 	return (l.after.IsZero() || it.CreatedAt.After(l.after)) && (l.before.IsZero() || it.CreatedAt.Before(l.before))
 }
@@ -219,6 +230,8 @@ func (m *listMerge) prefixes(l *listing) (prefixes [][]byte, err error) {
 		}
 		prefix := appendListPrefix(nil, state, t)
 		switch {
+		case l.states != 0 && l.states&(1<<state) == 0:
+			from = []byte{prefixList, byte(state) + 1}
 		case l.typ == "" || t == l.typ:
 			prefixes = append(prefixes, prefix)
 			from = after(prefix)

@@ -36,7 +36,8 @@ type Options struct {
 	fs vfs.FS // tests bring their own
 	// bulk is for a store that is being built and read little: compactions may
 	// lag.
-	bulk bool
+	bulk     bool
+	rejected rejectedLimits // zero: the constants of events
 }
 
 // The bounds of what Pebble holds.
@@ -63,6 +64,9 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.rejected == (rejectedLimits{}) {
+		o.rejected = defaultRejectedLimits
 	}
 	if o.fs == nil {
 		o.fs = vfs.Default

@@ -23,6 +23,7 @@ const (
 	restCause
 	restRelations
 	restBase // its base is not its created event
+	restBefore
 	restEnd
 )
 
@@ -63,6 +64,9 @@ func appendRest(b []byte, it *events.Item) []byte {
 	if bits&restBase != 0 {
 		b = binary.AppendUvarint(b, uint64(it.BaseSeq))
 	}
+	if bits&restBefore != 0 {
+		b = binary.AppendUvarint(b, uint64(it.AttemptsBefore))
+	}
 	return b
 }
 
@@ -74,6 +78,7 @@ func restBits(it *events.Item) (bits uint64) {
 		{restGroup, it.Group != ""}, {restWindow, it.DedupWindow != 0}, {restHoldsKey, it.HoldsKey}, {restExpires, !it.ExpiresAt.IsZero()},
 		{restOwnAttempts, it.OwnAttempts}, {restLeasesLost, it.LeasesLost != 0}, {restProbe, it.Probe}, {restCheckpoint, it.HasCheckpoint},
 		{restProgress, !it.Progress.At.IsZero()}, {restCause, it.Cause != ""}, {restRelations, it.Relations != nil}, {restBase, it.BaseSeq != it.CreatedSeq},
+		{restBefore, it.AttemptsBefore != 0},
 	} {
 		if f.set {
 			bits |= f.bit
@@ -117,5 +122,8 @@ func (r *recordReader) rest(it *events.Item) {
 	}
 	if bits&restBase != 0 {
 		it.BaseSeq = events.Seq(r.uint())
+	}
+	if bits&restBefore != 0 {
+		it.AttemptsBefore = events.Attempt(r.uint())
 	}
 }

@@ -171,6 +171,8 @@ func (r *replay) apply(g eventlog.Group) error {
 			r.bytes += len(b.Params)
 		case *events.Completed:
 			r.bytes += len(b.Result)
+		case *events.Replayed:
+			r.bytes += len(b.Params)
 		case *events.Carried:
 			r.bytes += carriedSize(b)
 		}

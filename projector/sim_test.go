@@ -285,6 +285,15 @@ func (s *sim) randomCommand(it *events.Item) events.Command {
 			return events.Release{Run: run, Reason: "shutdown"}
 		}
 		return events.Complete{Run: run, Result: json.RawMessage(`{"ok":  true}`)}
+	case events.StateDead, events.StateCancelled:
+		if s.rng.IntN(2) == 0 {
+			c := events.Replay{ID: it.ID}
+			if s.rng.IntN(2) == 0 {
+				c.Params = json.RawMessage(`{"corrected":  true}`)
+			}
+			return c
+		}
+		return s.rejected()
 	}
 	if it.State == events.StateWaiting && s.rng.IntN(8) == 0 {
 		return events.Cancel{ID: it.ID}
@@ -293,6 +302,20 @@ func (s *sim) randomCommand(it *events.Item) events.Command {
 		return events.Due{ID: it.ID}
 	}
 	return events.Own{Owner: "me", Version: "test", Barrier: s.state.Meta().RoundAt != 0} // a new epoch would end a round
+}
+
+// rejected is a submission that becomes no item, or the end of what is kept of
+// an earlier one.
+func (s *sim) rejected() events.Command {
+	if s.rng.IntN(4) == 0 {
+		return events.PurgeRejected{Seq: s.log.last() - events.Seq(s.rng.IntN(40))}
+	}
+	s.seq++
+	r := events.Rejected{Code: "bad_params", Message: "no", Text: string(make([]byte, s.rng.IntN(300))), Intake: events.Intake{Seq: s.seq}}
+	if s.rng.IntN(3) == 0 {
+		r.Code, r.Of = "duplicate", s.ids[0]
+	}
+	return events.Reject{Type: "email", Rejected: r}
 }
 
 // run decides n steps, projecting every so often.

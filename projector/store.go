@@ -98,6 +98,7 @@ func openIn(f *folder, opts Options) (*Store, error) {
 // newStore starts a Store on an open Pebble folder, or closes that.
 func newStore(db *pebble.DB, f *folder, opts Options) (*Store, error) {
 	s := &Store{opts: opts, folder: f, live: newGeneration(db)}
+	s.writer.limits = opts.rejected
 	if err := s.load(db); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), db.Close())
 	}

@@ -96,7 +96,10 @@ type Item struct {
 	Result           json.RawMessage    `json:"result,omitempty"`
 	Error            *ItemError         `json:"error,omitempty"`
 	Reason           string             `json:"reason,omitempty"`
-	Position         Position           `json:"position"` // of the last event that touched it
+	Cause            string             `json:"cause,omitempty"` // of a dead one: see Cause
+	Position         Position           `json:"position"`        // of the last event that touched it
+	AsOf             *AsOf              `json:"as_of,omitempty"` // shown as it was then
+	Notes            []string           `json:"notes,omitempty"` // what can't be shown, and why
 	ItemFlow
 }
 
@@ -117,9 +120,12 @@ type ItemError struct {
 // Get asks for one item, by id or by the intake sequence that the JetStream
 // ack of a plain publish gave.
 type Get struct {
-	ID          string   `json:"id,omitempty"`
-	IntakeSeq   uint64   `json:"intake_seq,omitempty"`
-	MinPosition Position `json:"min_position,omitempty"`
+	ID        string `json:"id,omitempty"`
+	IntakeSeq uint64 `json:"intake_seq,omitempty"`
+	// As it was at a position, or at a time; from its own history.
+	AtPosition  Position  `json:"at_position,omitempty"`
+	AtTime      time.Time `json:"at_time,omitzero"`
+	MinPosition Position  `json:"min_position,omitempty"`
 }
 
 // List asks for a page of items, newest state change first.
@@ -127,7 +133,9 @@ type List struct {
 	State         string    `json:"state,omitempty"`
 	Type          string    `json:"type,omitempty"`
 	Tenant        string    `json:"tenant,omitempty"`
-	Label         string    `json:"label,omitempty"` // k=v
+	Label         string    `json:"label,omitempty"`  // k=v
+	Reason        string    `json:"reason,omitempty"` // why it is in its state
+	Code          string    `json:"code,omitempty"`   // of its last failure
 	CreatedAfter  time.Time `json:"created_after,omitzero"`
 	CreatedBefore time.Time `json:"created_before,omitzero"`
 	Limit         int       `json:"limit,omitempty"` // default 50, at most 1,000
@@ -152,6 +160,7 @@ type History struct {
 // HistoryReply is an item's events, oldest first.
 type HistoryReply struct {
 	Events []HistoryEvent `json:"events"`
+	Totals Spans          `json:"totals"`
 }
 
 // HistoryEvent is one event as queries and tails show it.
@@ -164,6 +173,8 @@ type HistoryEvent struct {
 	Attempt int             `json:"attempt,omitempty"`
 	Worker  string          `json:"worker,omitempty"`
 	Data    json.RawMessage `json:"data,omitempty"`
+	// What the state that it ends has taken, in histories.
+	*Spans
 }
 
 // Cancel asks that an item be not run, or no longer.

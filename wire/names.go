@@ -148,6 +148,17 @@ const (
 	// APICircuitReset closes a circuit.
 	APICircuitReset = "circuit_reset"
 	APICut          = "cut"
+
+	APIDead           = "dead"
+	APICauses         = "causes"
+	APIReplay         = "replay"
+	APIPurge          = "purge"
+	APIBulk           = "bulk"
+	APIRejected       = "rejected"
+	APIShowRejected   = "show_rejected"
+	APIReplayRejected = "replay_rejected"
+	APIPurgeRejected  = "purge_rejected"
+	APIState          = "state"
 )
 
 // The headers of submissions and dispatched messages.

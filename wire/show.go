@@ -18,7 +18,7 @@ func FromItem(it *events.Item, params, result []byte, merged []events.MergedEntr
 		Provenance: it.Provenance, MergedCount: it.MergedCount, IntakeSeq: it.IntakeSeq,
 		AvailableAt: it.AvailableAt, CreatedAt: it.CreatedAt, QueuedAt: it.QueuedAt,
 		ClaimedAt: it.ClaimedAt, StartedAt: it.StartedAt, Deadline: it.Deadline,
-		FinishedAt: it.FinishedAt, Result: result, Reason: it.Reason, Position: PositionOf(it.Seq),
+		FinishedAt: it.FinishedAt, Result: result, Reason: it.Reason, Cause: it.Cause, Position: PositionOf(it.Seq),
 	}
 	if !it.MergedInto.IsZero() {
 		out.MergedInto = it.MergedInto.String()

@@ -10,69 +10,88 @@ import (
 )
 
 func cancelCommand(a *app) *cobra.Command {
-	var reason string
+	var note string
+	var f bulkFlags
 	cmd := &cobra.Command{
-		Use:   "cancel ID",
-		Short: "Cancel an item: it will not run, or no longer",
-		Args:  console.Args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			state, was, err := c.Cancel(ctx, args[0], reason)
-			if err != nil {
-				return err
-			}
-			if a.JSON {
-				return a.PrintJSON(wire.Cancelled{ID: args[0], State: state, WasRunning: was, Position: c.Position()})
-			}
-			a.Printf("%s  %s", args[0], state)
-			if was {
-				a.Printf(" (its worker is being told to stop)")
-			}
-			a.Printf("\n")
-			return nil
-		},
+		Use:     "cancel ID | FILTERS",
+		Short:   "Cancel an item, or all that filters mean: it will not run, or no longer",
+		Example: "  engine cancel 01JD3V6YB2M4C9W8ZK5T7QXRNE\n  engine cancel --type email --tenant acme --dry-run",
+		RunE: oneOrMany(&f, func(cmd *cobra.Command, id string) error {
+			return a.cancelOne(cmd, id, note)
+		}, func(cmd *cobra.Command) error {
+			return a.bulk(cmd.Context(), &f, streamwright.Bulk{Action: wire.BulkCancel, Reason: note}, "cancelled")
+		}),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
+	cmd.Flags().StringVar(&note, "reason", "", "why, for the history")
+	f.define(cmd.Flags())
 	return cmd
+}
+
+func (a *app) cancelOne(cmd *cobra.Command, id, note string) error {
+	c, ctx, done, err := a.client(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+	state, was, err := c.Cancel(ctx, id, note)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.PrintJSON(wire.Cancelled{ID: id, State: state, WasRunning: was, Position: c.Position()})
+	}
+	a.Printf("%s  %s", id, state)
+	if was {
+		a.Printf(" (its worker is being told to stop)")
+	}
+	a.Printf("\n")
+	return nil
 }
 
 func rescheduleCommand(a *app) *cobra.Command {
 	var o streamwright.Order
 	var priority, at string
+	var f bulkFlags
 	cmd := &cobra.Command{
-		Use:     "reschedule ID",
-		Short:   "Change when, or in what order, a queued item runs",
-		Example: "  engine reschedule 01JD3V6YB2M4C9W8ZK5T7QXRNE --priority high --now",
-		Args:    console.Args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Use:     "reschedule ID | FILTERS",
+		Short:   "Change when, or in what order, queued items run",
+		Example: "  engine reschedule 01JD3V6YB2M4C9W8ZK5T7QXRNE --priority high --now\n  engine reschedule --tenant acme --priority low",
+		RunE: oneOrMany(&f, func(cmd *cobra.Command, id string) error {
 			if err := parseOrder(&o, priority, at); err != nil {
 				return err
 			}
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
+			return a.rescheduleOne(cmd, id, o)
+		}, func(cmd *cobra.Command) error {
+			if err := parseOrder(&o, priority, at); err != nil {
 				return err
 			}
-			defer done()
-			if err := c.Reschedule(ctx, args[0], o); err != nil {
-				return err
-			}
-			it, err := c.Get(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return a.printItems([]streamwright.WorkItem{it})
-		},
+			return a.bulk(cmd.Context(), &f, streamwright.Bulk{Action: wire.BulkReschedule, Priority: o.Priority, Now: o.Now,
+				DelayMS: wire.Millis(o.Delay), AvailableAt: o.AvailableAt}, "rescheduled")
+		}),
 	}
-	f := cmd.Flags()
-	f.StringVar(&priority, "priority", "", "0 to 9, higher first, or low, medium, high")
-	f.StringVar(&at, "at", "", "available from this `time` on (RFC 3339)")
-	f.DurationVar(&o.Delay, "delay", 0, "available so much later, such as 90s")
-	f.BoolVar(&o.Now, "now", false, "available at once, whatever it waits for")
+	fs := cmd.Flags()
+	fs.StringVar(&priority, "priority", "", "0 to 9, higher first, or low, medium, high")
+	fs.StringVar(&at, "at", "", "available from this `time` on (RFC 3339)")
+	fs.DurationVar(&o.Delay, "delay", 0, "available so much later, such as 90s")
+	fs.BoolVar(&o.Now, "now", false, "available at once, whatever it waits for")
+	f.define(fs)
 	return cmd
+}
+
+func (a *app) rescheduleOne(cmd *cobra.Command, id string, o streamwright.Order) error {
+	c, ctx, done, err := a.client(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := c.Reschedule(ctx, id, o); err != nil {
+		return err
+	}
+	it, err := c.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.printItems([]streamwright.WorkItem{it})
 }
 
 // parseOrder checks what needs no engine to be checked.

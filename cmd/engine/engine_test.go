@@ -61,31 +61,36 @@ func TestUsage(t *testing.T) {
 		args []string
 		says string
 	}{
-		"unknown command":  {[]string{"stats"}, "did you mean status"},
-		"unknown flag":     {[]string{"list", "--colour"}, "--colour"},
-		"missing argument": {[]string{"show"}, "accepts 1 arg"},
-		"too many":         {[]string{"status", "now"}, "now"},
-		"no type":          {[]string{"submit"}, "TYPE"},
-		"priority":         {[]string{"submit", "email", "--priority", "urgent"}, "0 to 9"},
-		"time":             {[]string{"submit", "email", "--at", "noon"}, "2030-01-31T08:00:00Z"},
-		"two times":        {[]string{"submit", "email", "--at", "2030-01-31T08:00:00Z", "--delay", "5s"}, "one of them"},
-		"label":            {[]string{"submit", "email", "--label", "k"}, "key=value"},
-		"lines and params": {[]string{"submit", "email", "1", "--lines", "x"}, "leave"},
-		"lines and wait":   {[]string{"submit", "email", "--lines", "x", "--wait"}, "one item"},
-		"state":            {[]string{"list", "--state", "done"}, "completed"},
-		"list label":       {[]string{"list", "--label", "x"}, "key=value"},
-		"nothing to do":    {[]string{"reschedule", anID}, "nothing to change"},
-		"when twice":       {[]string{"reschedule", anID, "--now", "--delay", "5s"}, "one of them"},
-		"setting":          {[]string{"types", "set", "email", "speed=9"}, "backoff.factor"},
-		"setting's value":  {[]string{"types", "set", "email", "lease=9"}, "500ms"},
-		"subcommand":       {[]string{"types", "sets"}, "sets"},
-		"since":            {[]string{"tail", "--since", "yesterday"}, "10m"},
-		"two begins":       {[]string{"tail", "--since", "1m", "--from-seq", "3"}, "one of them"},
-		"work, no command": {[]string{"work", "email"}, "-- COMMAND"},
-		"work, no dash":    {[]string{"work", "email", "cat"}, "-- COMMAND"},
-		"work, no type":    {[]string{"work", "--", "cat"}, "-- COMMAND"},
-		"two documents":    {[]string{"show", anID, "--params", "-", "--result", "-"}, "name a file"},
-		"half a pair":      {[]string{"status", "--tlscert", "x"}, "--tlskey"},
+		"unknown command":       {[]string{"stats"}, "did you mean status"},
+		"unknown flag":          {[]string{"list", "--colour"}, "--colour"},
+		"missing argument":      {[]string{"history"}, "accepts 1 arg"},
+		"no selection":          {[]string{"replay"}, "give an ID, or filters"},
+		"a state is not enough": {[]string{"replay", "--dead"}, "--all"},
+		"ids and filters":       {[]string{"purge", anID, "--type", "email"}, "give one of them"},
+		"no moment":             {[]string{"state", "--at", "soon"}, "is no moment"},
+		"no header":             {[]string{"rejected", "replay", "7", "--header", "x"}, "NAME=VALUE"},
+		"too many":              {[]string{"status", "now"}, "now"},
+		"no type":               {[]string{"submit"}, "TYPE"},
+		"priority":              {[]string{"submit", "email", "--priority", "urgent"}, "0 to 9"},
+		"time":                  {[]string{"submit", "email", "--at", "noon"}, "2030-01-31T08:00:00Z"},
+		"two times":             {[]string{"submit", "email", "--at", "2030-01-31T08:00:00Z", "--delay", "5s"}, "one of them"},
+		"label":                 {[]string{"submit", "email", "--label", "k"}, "key=value"},
+		"lines and params":      {[]string{"submit", "email", "1", "--lines", "x"}, "leave"},
+		"lines and wait":        {[]string{"submit", "email", "--lines", "x", "--wait"}, "one item"},
+		"state":                 {[]string{"list", "--state", "done"}, "completed"},
+		"list label":            {[]string{"list", "--label", "x"}, "key=value"},
+		"nothing to do":         {[]string{"reschedule", anID}, "nothing to change"},
+		"when twice":            {[]string{"reschedule", anID, "--now", "--delay", "5s"}, "one of them"},
+		"setting":               {[]string{"types", "set", "email", "speed=9"}, "backoff.factor"},
+		"setting's value":       {[]string{"types", "set", "email", "lease=9"}, "500ms"},
+		"subcommand":            {[]string{"types", "sets"}, "sets"},
+		"since":                 {[]string{"tail", "--since", "yesterday"}, "10m"},
+		"two begins":            {[]string{"tail", "--since", "1m", "--from-seq", "3"}, "one of them"},
+		"work, no command":      {[]string{"work", "email"}, "-- COMMAND"},
+		"work, no dash":         {[]string{"work", "email", "cat"}, "-- COMMAND"},
+		"work, no type":         {[]string{"work", "--", "cat"}, "-- COMMAND"},
+		"two documents":         {[]string{"show", anID, "--params", "-", "--result", "-"}, "name a file"},
+		"half a pair":           {[]string{"status", "--tlscert", "x"}, "--tlskey"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := engine(t, "", tc.args...).wants(t, 2, tc.says, "--help")
@@ -226,7 +231,7 @@ func TestHistoryAndLogs(t *testing.T) {
 	if got := lines(r.out); len(got) != 3 || !strings.HasPrefix(got[0], "SEQ  AT") {
 		t.Errorf("got\n%s", r.out)
 	}
-	if got := lines(engine(t, "", "history", anID, "--json").wants(t, 0).out); len(got) != 2 || !strings.HasPrefix(got[0], `{"seq":1,"kind":"created"`) {
+	if got := lines(engine(t, "", "history", anID, "--json").wants(t, 0).out); len(got) != 3 || !strings.HasPrefix(got[0], `{"seq":1,"kind":"created"`) || got[2] != `{"totals":{}}` {
 		t.Errorf("got %q", got)
 	}
 	engine(t, "", "logs", anID).wants(t, 0, "  warn   #1  mind the gap\n")

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ import (
 func historyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "history ID",
-		Short: "Show the events of an item, oldest first",
+		Short: "Show the events of an item, oldest first, with its waits and run times",
 		Args:  console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, ctx, done, err := a.client(cmd.Context())
@@ -22,25 +23,25 @@ func historyCommand(a *app) *cobra.Command {
 				return err
 			}
 			defer done()
-			evs, err := c.History(ctx, args[0])
+			evs, sum, err := c.Account(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return a.printHistory(evs)
+			return a.printHistory(evs, sum)
 		},
 	}
 }
 
-func (a *app) printHistory(evs []streamwright.Event) error {
+func (a *app) printHistory(evs []streamwright.Event, sum streamwright.Spans) error {
 	if a.JSON {
 		for _, ev := range evs {
 			if err := a.PrintJSON(ev); err != nil {
 				return err
 			}
 		}
-		return nil
+		return a.PrintJSON(map[string]streamwright.Spans{"totals": sum})
 	}
-	rows := [][]string{{"SEQ", "AT", "AFTER", "EVENT", "ATTEMPT", "WORKER", "DETAIL"}}
+	rows := [][]string{{"SEQ", "AT", "AFTER", "EVENT", "ATTEMPT", "WORKER", "TOOK", "DETAIL"}}
 	var before time.Time
 	for _, ev := range evs {
 		after, attempt := "", ""
@@ -53,11 +54,31 @@ func (a *app) printHistory(evs []streamwright.Event) error {
 		before = ev.At
 		rows = append(rows, []string{
 			ev.Seq.String(), ev.At.Local().Format("2006-01-02 15:04:05.000"), after, ev.Kind.String(),
-			attempt, console.Clean(ev.Worker), console.Summary(ev),
+			attempt, console.Clean(ev.Worker), took(ev.Spans), console.Summary(ev),
 		})
 	}
 	console.Table(a.Out, console.StyleFor(a.Out), rows)
+	if text := took(&sum); text != "" {
+		a.Printf("in all: %s\n", text)
+	}
 	return nil
+}
+
+// took says what a state has taken.
+func took(s *streamwright.Spans) string {
+	if s == nil {
+		return ""
+	}
+	var parts []string
+	for _, p := range []struct {
+		what string
+		ms   int64
+	}{{"queued", s.WaitedMS}, {"backed off", s.BackedOffMS}, {"held", s.HeldMS}, {"starting", s.StartingMS}, {"ran", s.RanMS}} {
+		if p.ms > 0 {
+			parts = append(parts, p.what+" "+console.Span(time.Duration(p.ms)*time.Millisecond))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func logsCommand(a *app) *cobra.Command {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -127,15 +128,26 @@ func note(it streamwright.WorkItem, now time.Time) string {
 
 func showCommand(a *app) *cobra.Command {
 	var docs documentFlags
+	var at string
+	var intake uint64
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show all that is known of an item",
+		Short: "Show all that is known of an item, now or as it was",
 		Long: "Shows all that is known of an item, and, if it has spawned others or was spawned itself, its place in\n" +
-			"their tree: what is above it, and what is below it, each with its state. With --params or --result it\n" +
-			"writes that document instead, just as it is stored, also one that is in the object store for its size.",
-		Example: "  engine show 01JD3V6YB2M4C9W8ZK5T7QXRNE --result result.json",
-		Args:    console.Args(cobra.ExactArgs(1)),
+			"their tree: what is above it, and what is below it, each with its state. With --at it shows the item as it\n" +
+			"was at a position of the log (1042), at a time (RFC 3339) or so long ago (10m); with --intake what became of a\n" +
+			"plain publish, by the sequence in its ack. With --params or --result it writes that document instead, just as\n" +
+			"it is stored, also one that is in the object store for its size.",
+		Example: "  engine show 01JD3V6YB2M4C9W8ZK5T7QXRNE --at 10m\n  engine show --intake 17\n" +
+			"  engine show 01JD3V6YB2M4C9W8ZK5T7QXRNE --result result.json",
+		Args: console.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 0) == (intake == 0) {
+				return console.Usagef("give an ID, or --intake")
+			}
+			if intake != 0 && at != "" {
+				return console.Usagef("--at is for an ID")
+			}
 			if err := docs.check(); err != nil {
 				return err
 			}
@@ -144,7 +156,7 @@ func showCommand(a *app) *cobra.Command {
 				return err
 			}
 			defer done()
-			it, err := c.Get(ctx, args[0])
+			it, err := getItem(ctx, c, args, at, intake)
 			if err != nil {
 				return err
 			}
@@ -156,12 +168,31 @@ func showCommand(a *app) *cobra.Command {
 				return a.PrintJSON(it)
 			}
 			a.printItem(it)
+			if at != "" {
+				return nil // the tree is that of now
+			}
 			return a.printTree(ctx, c, it)
 		},
 	}
 	cmd.Flags().StringVar(&docs.params, "params", "", "write the params to this `file`, - is standard output")
 	cmd.Flags().StringVar(&docs.result, "result", "", "write the result to this `file`, - is standard output")
+	cmd.Flags().StringVar(&at, "at", "", "as it was at a `moment`: a position, a time, or how long ago")
+	cmd.Flags().Uint64Var(&intake, "intake", 0, "what became of this `message` of the intake")
 	return cmd
+}
+
+func getItem(ctx context.Context, c *streamwright.Client, args []string, at string, intake uint64) (it streamwright.WorkItem, err error) {
+	switch {
+	case intake != 0:
+		return c.GetByIntake(ctx, intake)
+	case at == "":
+		return c.Get(ctx, args[0])
+	}
+	m, err := parseAt(at, time.Now())
+	if err != nil {
+		return it, err
+	}
+	return c.GetAt(ctx, args[0], m)
 }
 
 // printItem prints an item's fields, those that are set, one on a line.
@@ -177,6 +208,17 @@ func (a *app) printItem(it streamwright.WorkItem) {
 		if !t.IsZero() {
 			field(name, fmt.Sprintf("%s  (%s)", t.Format(time.RFC3339Nano), console.Ago(t, now)))
 		}
+	}
+	if it.AsOf != nil {
+		since := "it has changed since"
+		if it.AsOf.Latest {
+			since = "nothing has happened to it since"
+		}
+		at("as of", it.AsOf.At)
+		field("", "position "+string(it.AsOf.Position)+"; "+since)
+	}
+	for _, n := range it.Notes {
+		text("note", n)
 	}
 	field("id", it.ID)
 	field("type", it.Type)
@@ -195,6 +237,7 @@ func (a *app) printItem(it streamwright.WorkItem) {
 		}
 		text("error", fmt.Sprintf("%s (%s, %s)", it.Error.Message, it.Error.Code, retry))
 	}
+	field("cause", it.Cause)
 	text("dedup key", it.DedupKey)
 	text("idempotency key", it.IdempotencyKey)
 	field("capabilities", strings.Join(it.Capabilities, ", "))

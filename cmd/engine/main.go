@@ -22,7 +22,8 @@ type app struct{ console.App }
 // commands makes the commands, in the order in which the help lists them.
 var commands = []func(*app) *cobra.Command{
 	demoCommand, serveCommand, submitCommand, workCommand, statusCommand, listCommand, showCommand, historyCommand, logsCommand, tailCommand, whyCommand,
-	schedulesCommand, scheduleCommand, cancelCommand, rescheduleCommand, typesCommand, pauseCommand, resumeCommand, circuitCommand, workersCommand, drainCommand, cutCommand,
+	deadCommand, rejectedCommand, replayCommand, purgeCommand, stateCommand, schedulesCommand, scheduleCommand,
+	cancelCommand, rescheduleCommand, typesCommand, pauseCommand, resumeCommand, circuitCommand, workersCommand, drainCommand, cutCommand,
 	verifyCommand, rebuildCommand, benchCommand,
 }
 

@@ -1,0 +1,167 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// moment is the past that a request asks for: a position, or a time, or both.
+func (s *Service) moment(at wire.Position, when time.Time) (through events.Seq, until time.Time, err error) {
+	if through, err = at.Seq(); err != nil {
+		return 0, when, err
+	}
+	if applied := s.Queries.Applied(); through > applied {
+		return 0, when, events.Refuse(events.CodeBadRequest, "position %s is not reached yet: the engine is at %s", at, applied)
+	}
+	return through, when, nil
+}
+
+// past answers a get of an item as it was.
+func (s *Service) past(id events.ID, req wire.Get) (any, error) {
+	through, until, err := s.moment(req.AtPosition, req.AtTime)
+	if err != nil {
+		return nil, err
+	}
+	it, found, err := s.Queries.ItemAt(id, through, until)
+	if err != nil || found {
+		return it, err
+	}
+	now, err := s.Queries.Item(id)
+	if err != nil {
+		return nil, err
+	}
+	if now == nil {
+		return nil, noItem(id)
+	}
+	return nil, events.Refuse(events.CodeNotFound, "item %s was not there yet: it was created at %s, by event %d", id, now.CreatedAt.Format(time.RFC3339Nano), now.CreatedSeq)
+}
+
+// stateAt tells what the engine was like at a moment, by replaying its log up
+// to there. One replay is under way at a time.
+func (s *Service) stateAt(c *call) {
+	req, err := decode[wire.StateAt](c.req.Data())
+	if err == nil && req.AtPosition == "" && req.AtTime.IsZero() {
+		err = events.Refuse(events.CodeBadRequest, "give at_position or at_time")
+	}
+	if err == nil && s.Prover == nil {
+		err = events.Refuse(events.CodeUnavailable, "this engine can't replay its log")
+	}
+	if err != nil {
+		c.reply(nil, err)
+		return
+	}
+	through, until, err := s.moment(req.AtPosition, req.AtTime)
+	if err != nil {
+		c.reply(nil, err)
+		return
+	}
+	if through == 0 {
+		through = s.Queries.Applied()
+	}
+	select {
+	case s.proving <- struct{}{}:
+	default:
+		c.reply(nil, errProving)
+		return
+	}
+	go s.replayTo(c, through, until)
+}
+
+// replayTo replays on a goroutine of its own, and tells progress and outcome.
+func (s *Service) replayTo(c *call, through events.Seq, until time.Time) {
+	p := &pastProgress{c: c, sent: time.Now()}
+	var reply wire.StateReply
+	err := s.Prover.AsOf(s.ctx, through, until, p.told, func(then *projector.Store) error {
+		st, err := stateOf(then)
+		reply.State = &st
+		return err
+	})
+	switch {
+	case errors.Is(err, projector.ErrProving):
+		err = errProving
+	case err != nil && s.ctx.Err() != nil:
+		err = errClosing
+	}
+	<-s.proving // before the reply, so that the caller can ask for the next
+	reply.Done, reply.ElapsedMS = true, time.Since(c.start).Milliseconds()
+	reply.Events, reply.Total = p.done, p.total
+	c.reply(reply, err)
+}
+
+// pastProgress tells the caller how far a replay is, now and then.
+type pastProgress struct {
+	c           *call
+	mu          sync.Mutex
+	done, total uint64
+	sent        time.Time
+}
+
+func (p *pastProgress) told(done, total uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done, p.total = done, total
+	if time.Since(p.sent) < proofEvery {
+		return
+	}
+	p.sent = time.Now()
+	data, err := json.Marshal(wire.StateReply{Events: done, Total: total, ElapsedMS: time.Since(p.c.start).Milliseconds()})
+	if err != nil {
+		p.c.undelivered(err)
+		return
+	}
+	p.c.publish(data, nil)
+}
+
+// stateOf is the whole of a store at a glance.
+func stateOf(then *projector.Store) (st wire.State, err error) {
+	meta, err := then.Meta()
+	if err != nil {
+		return st, err
+	}
+	st = wire.State{Position: wire.PositionOf(meta.Applied), At: meta.LastAt, Epoch: uint64(meta.Epoch), Owner: meta.Owner,
+		Types: []wire.TypeState{}, Schedules: []events.Schedule{}, Rejected: meta.Rejected}
+	types, err := then.Types()
+	if err != nil {
+		return st, err
+	}
+	for _, t := range types {
+		st.Types = append(st.Types, wire.FromTypeInfo(t))
+	}
+	causes, err := then.Causes(wire.CausesQuery{})
+	if err != nil {
+		return st, err
+	}
+	st.Causes = causes.Total
+	if err := eachRecord(then, events.RecordSchedule, func(_ string, sc events.Schedule) { st.Schedules = append(st.Schedules, sc) }); err != nil {
+		return st, err
+	}
+	return st, eachRecord(then, events.RecordWorker, func(worker string, c events.Circuit) {
+		if now := wire.FromCircuit("", c); now != nil {
+			if st.Workers == nil {
+				st.Workers = map[string]wire.Circuit{}
+			}
+			st.Workers[worker] = *now
+		}
+	})
+}
+
+func eachRecord[T any](s *projector.Store, kind events.RecordKind, fn func(key string, v T)) error {
+	recs, err := s.Records(kind)
+	if err != nil {
+		return err
+	}
+	for _, rec := range recs {
+		var v T
+		if err := json.Unmarshal(rec.Data, &v); err != nil {
+			return err
+		}
+		fn(rec.Key, v)
+	}
+	return nil
+}

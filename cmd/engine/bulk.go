@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// selectFlags are the flags that say which items are meant.
+type selectFlags struct {
+	sel           streamwright.Selection
+	since, until  string
+	after, before string
+}
+
+func (f *selectFlags) define(fs *pflag.FlagSet) {
+	fs.StringVar(&f.sel.Type, "type", "", "only items of this `type`")
+	fs.StringVar(&f.sel.Code, "code", "", "only items whose last failure has this `code`")
+	fs.StringVar(&f.sel.Cause, "cause", "", "only what is dead of this `cause`; see dead --causes")
+	fs.StringVar(&f.sel.Tenant, "tenant", "", "only items of this `tenant`")
+	fs.StringVar(&f.sel.Label, "label", "", "only items with this label `k=v`")
+	fs.StringVar(&f.since, "since", "", "only what has ended since then: a `time` (RFC 3339), or so long ago, such as 10m")
+	fs.StringVar(&f.until, "until", "", "only what had ended by then, a `time`")
+	fs.StringVar(&f.after, "created-after", "", "only items created after a `time`")
+	fs.StringVar(&f.before, "created-before", "", "only items created before a `time`")
+}
+
+// defineReason adds the filter that is of use for what has ended.
+func (f *selectFlags) defineReason(fs *pflag.FlagSet) {
+	fs.StringVar(&f.sel.Reason, "reason", "", "only what has ended for this `reason`, such as exhausted")
+}
+
+// selection reads the flags.
+func (f *selectFlags) selection(now time.Time) (streamwright.Selection, error) {
+	sel := f.sel
+	for _, t := range []struct {
+		flag, text string
+		to         *time.Time
+	}{
+		{"--since", f.since, &sel.Since}, {"--until", f.until, &sel.Until},
+		{"--created-after", f.after, &sel.CreatedAfter}, {"--created-before", f.before, &sel.CreatedBefore},
+	} {
+		if t.text == "" {
+			continue
+		}
+		at, err := parseMoment(t.flag, t.text, now)
+		if err != nil {
+			return sel, err
+		}
+		*t.to = at
+	}
+	return sel, nil
+}
+
+// parseMoment reads a time, or how long ago it was.
+func parseMoment(flag, s string, now time.Time) (time.Time, error) {
+	if ago, err := time.ParseDuration(s); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, console.Usagef("%s %q is no time: write 10m (ago), 2h or a time such as 2030-01-31T08:00:00Z", flag, s)
+	}
+	return t, nil
+}
+
+// bulkFlags are those of a command that does something to one item, or to all
+// that a selection means.
+type bulkFlags struct {
+	selectFlags
+	all, dryRun bool
+}
+
+func (f *bulkFlags) define(fs *pflag.FlagSet) {
+	f.selectFlags.define(fs)
+	fs.StringVar(&f.sel.State, "state", "", "only items in this `state`")
+	fs.BoolVar(&f.all, "all", false, "all items, where nothing else narrows them")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "only say how many items are meant")
+}
+
+// names says whether the flags mean any items: a selection, or all.
+func (f *bulkFlags) names() bool { return f.all || f.sel.State != "" || f.narrow() }
+
+func (f *bulkFlags) narrow() bool {
+	return f.sel.Narrow() || f.since+f.until+f.after+f.before != ""
+}
+
+// check makes sure that either ids or a selection is given.
+func (f *bulkFlags) check(args []string) error {
+	switch {
+	case len(args) > 0 && f.names():
+		return console.Usagef("ids and filters are given: give one of them")
+	case len(args) > 0 && f.dryRun:
+		return console.Usagef("--dry-run is for filters")
+	case len(args) == 0 && !f.names():
+		return console.Usagef("give an ID, or filters such as --type (or --all)")
+	case len(args) == 0 && !f.all && !f.narrow():
+		return console.Usagef("nothing but a state narrows the items: add filters, or --all for all of them")
+	}
+	return nil
+}
+
+// bulk does something to all that the flags mean, under a progress bar.
+func (a *app) bulk(ctx context.Context, f *bulkFlags, b streamwright.Bulk, did string) error {
+	sel, err := f.selection(time.Now())
+	if err != nil {
+		return err
+	}
+	b.Select, b.All, b.DryRun = sel, f.all, f.dryRun
+	c, err := a.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var bar *progressbar.ProgressBar
+	if console.OnTerminal(a.Err) && !a.JSON {
+		bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(a.Err), progressbar.OptionSetDescription(did), progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(), progressbar.OptionSetItsString("items"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	}
+	sum, err := c.Bulk(ctx, b, func(r streamwright.BulkResult) {
+		if bar != nil {
+			_ = bar.Set(r.Matched)
+		}
+	})
+	if bar != nil {
+		_ = bar.Clear()
+		_ = bar.Exit()
+	}
+	return a.printBulk(sum, b.DryRun, did, err)
+}
+
+func (a *app) printBulk(sum streamwright.BulkResult, dry bool, did string, err error) error {
+	switch {
+	case a.JSON:
+		if perr := a.PrintJSON(sum); perr != nil {
+			return perr
+		}
+	case dry:
+		a.Printf("%s items would be %s\n", console.Count(sum.Matched), did)
+	default:
+		a.Printf("%s items %s", console.Count(sum.Changed), did)
+		if rest := sum.Matched - sum.Changed - sum.Failed; rest > 0 {
+			a.Printf(", %s were so already", console.Count(rest))
+		}
+		if sum.Failed > 0 {
+			a.Printf(", %s were refused", console.Count(sum.Failed))
+		}
+		a.Printf("\n")
+		for _, e := range sum.Errors {
+			a.Notef("  %s: %s (%s)", e.ID, console.Clean(e.Error.Message), e.Error.Code)
+		}
+	}
+	if err == nil && sum.Failed > 0 {
+		return console.ErrTold
+	}
+	return err
+}
+
+// each does something to each of the ids, tells what became of it, and fails if
+// any of it did.
+func (a *app) each(ctx context.Context, ids []string, do func(context.Context, *streamwright.Client, string) (events.ItemState, error), did string) error {
+	c, err := a.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var failed error
+	for _, id := range ids {
+		within, cancel := a.Within(ctx)
+		state, err := do(within, c, id)
+		cancel()
+		switch {
+		case err != nil && len(ids) == 1:
+			return err
+		case err != nil:
+			failed = console.ErrTold
+			a.Notef("%s: %s", id, console.Clean(err.Error()))
+		case a.JSON:
+			if err := a.PrintJSON(wire.ReplayReply{ID: id, State: state, Position: c.Position()}); err != nil {
+				return err
+			}
+		default:
+			a.Printf("%s  %s\n", id, did)
+		}
+	}
+	return failed
+}
+
+// replayFlags are those of replay.
+type replayFlags struct {
+	bulkFlags
+	dead     bool
+	params   string
+	priority string
+	again    streamwright.Again
+}
+
+func replayCommand(a *app) *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay ID… | --dead FILTERS",
+		Short: "Queue dead or cancelled items again, with changed params if need be",
+		Example: "  engine replay 01JD3V6YB2M4C9W8ZK5T7QXRNE --params '{\"to\":\"ada@example.org\"}'\n" +
+			"  engine replay --dead --type email --cause 3f1c9a52b7d04e88 --dry-run\n" +
+			"  engine replay --dead --type email --since 1h --priority high --max-attempts 5",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.parse(a, args); err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				return a.each(cmd.Context(), args, func(ctx context.Context, c *streamwright.Client, id string) (events.ItemState, error) {
+					return c.Replay(ctx, id, f.again)
+				}, "queued again")
+			}
+			b := streamwright.Bulk{Action: wire.BulkReplay, Params: f.again.Params, Priority: f.again.Priority, MaxAttempts: f.again.MaxAttempts, Reason: f.again.Reason}
+			return a.bulk(cmd.Context(), &f.bulkFlags, b, "queued again")
+		},
+	}
+	fs := cmd.Flags()
+	f.define(fs)
+	f.defineReason(fs)
+	fs.BoolVar(&f.dead, "dead", false, "dead items (the default for filters)")
+	fs.StringVar(&f.params, "params", "", "replace the params by `JSON`, by a file's (@file), or by standard input (-)")
+	fs.StringVar(&f.priority, "priority", "", "0 to 9, higher first, or low, medium, high")
+	fs.IntVar(&f.again.MaxAttempts, "max-attempts", 0, "further attempts (default: the type's)")
+	fs.StringVar(&f.again.Reason, "note", "", "why, for the history")
+	return cmd
+}
+
+func (f *replayFlags) parse(a *app, args []string) error {
+	if f.dead {
+		if f.sel.State != "" && f.sel.State != "dead" {
+			return console.Usagef("--dead and --state %s: give one of them", f.sel.State)
+		}
+		f.sel.State = "dead"
+	}
+	if err := f.check(args); err != nil {
+		return err
+	}
+	if f.priority != "" {
+		p, err := events.ParsePriority(f.priority)
+		if err != nil {
+			return console.Usagef("--priority: %v", err)
+		}
+		f.again.Priority = streamwright.Priority(int(p))
+	}
+	if f.again.MaxAttempts < 0 {
+		return console.Usagef("--max-attempts %d is negative", f.again.MaxAttempts)
+	}
+	if f.params == "" {
+		return nil
+	}
+	params, err := a.params(f.params)
+	if err == nil && !json.Valid(params) {
+		err = console.Usagef("--params is no JSON document")
+	}
+	f.again.Params = params
+	return err
+}
+
+func purgeCommand(a *app) *cobra.Command {
+	var f bulkFlags
+	var note string
+	cmd := &cobra.Command{
+		Use:     "purge ID… | FILTERS",
+		Short:   "Forget items that have ended, now",
+		Example: "  engine purge 01JD3V6YB2M4C9W8ZK5T7QXRNE\n  engine purge --state dead --type email --until 720h --dry-run",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(args); err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				return a.each(cmd.Context(), args, func(ctx context.Context, c *streamwright.Client, id string) (events.ItemState, error) {
+					return events.StateNone, c.Purge(ctx, id, note)
+				}, "purged")
+			}
+			return a.bulk(cmd.Context(), &f, streamwright.Bulk{Action: wire.BulkPurge, Reason: note}, "purged")
+		},
+	}
+	f.define(cmd.Flags())
+	f.defineReason(cmd.Flags())
+	cmd.Flags().StringVar(&note, "note", "", "why, for the log")
+	return cmd
+}
+
+// oneOrMany lets a command that took one ID take filters instead.
+func oneOrMany(f *bulkFlags, one func(*cobra.Command, string) error, many func(*cobra.Command) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return console.Usage(errors.New("give one ID, or filters"))
+		}
+		if err := f.check(args); err != nil {
+			return err
+		}
+		if len(args) == 1 {
+			return one(cmd, args[0])
+		}
+		return many(cmd)
+	}
+}

@@ -1,0 +1,206 @@
+package events
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCauseText(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"connection refused", "connection refused"},
+		{"  two \n\t lines  ", "two lines"},
+		{"dial tcp 10.0.0.7:5432: connect: connection refused", "dial tcp <n>: connect: connection refused"},
+		{"took 1.5s, limit 300 ms", "took <n>s, limit <n> ms"},
+		{"HTTP 503.", "HTTP <n>."},
+		{"worker-17 is gone", "worker-<n> is gone"},
+		{"user 018f2f2e-7c3b-7d7a-9c5e-0a1b2c3d4e5f not found", "user <id> not found"},
+		{"item 01JD3V6YB2M4C9W8ZK5T7QXRNE is gone", "item <id> is gone"},
+		{"order=018f2f2e-7c3b-7d7a-9c5e-0a1b2c3d4e5f;", "order=<id>;"},
+		{"nil pointer at 0xc000123abc", "nil pointer at <hex>"},
+		{"commit 9fceb02d0ae598e95dc970b74767f19372d61af8", "commit <hex>"},
+		{"deadbeef is a word of hex", "deadbeef is a word of hex"},
+		{`no mailbox "kelly@example.com" here`, `no mailbox "…" here`},
+		{`it said "a \"quoted\" word" twice`, `it said "…" twice`},
+		{"can't open 'my file'", `can't open "…"`},
+		{"an open \" quote", "an open \" quote"},
+		{"open /var/lib/x/17.db: no such file", "open <path>: no such file"},
+		{`open C:\temp\17.db: denied`, "open <path>: denied"},
+		{"Get https://api.example.com/users/17?page=2: EOF", "Get https://api.example.com/<path>: EOF"},
+		{"and/or", "and/or"},
+		{"at 2026-01-02T03:04:05Z", "at <n>-<n>-<n>T<n>Z"},
+		{"h264 has failed", "h<n> has failed"},
+		{"größe 7 zu groß", "größe <n> zu groß"},
+		{"", ""},
+	} {
+		if got := CauseText(c.in); got != c.want {
+			t.Errorf("%q\n gives %q\n wants %q", c.in, got, c.want)
+		}
+	}
+}
+
+// The fingerprint is kept in events: it must not change.
+func TestCauseOfIsStable(t *testing.T) {
+	if got := CauseOf("email", "exhausted", "smtp", "mailbox 17 is full"); got != "4398e0e112ef00f4" {
+		t.Errorf("the fingerprint has become %s", got)
+	}
+}
+
+func TestCauseOfTellsApart(t *testing.T) {
+	same := CauseOf("email", "exhausted", "smtp", "mailbox 17 is full")
+	if other := CauseOf("email", "exhausted", "smtp", "mailbox 18 is full"); other != same {
+		t.Errorf("a number makes another cause")
+	}
+	tail := strings.Repeat("x ", maxCauseText)
+	if CauseOf("email", "a", "b", tail+"1") != CauseOf("email", "a", "b", tail+"y") {
+		t.Error("what is past the bound counts")
+	}
+	for _, other := range []string{
+		CauseOf("call", "exhausted", "smtp", "mailbox 17 is full"), CauseOf("email", "poisoned", "smtp", "mailbox 17 is full"),
+		CauseOf("email", "exhausted", "dns", "mailbox 17 is full"), CauseOf("email", "exhausted", "smtp", "mailbox 17 is empty"),
+		CauseOf("email", "exhausteds", "mtp", "mailbox 17 is full"),
+	} {
+		if other == same {
+			t.Errorf("two causes have the fingerprint %s", other)
+		}
+	}
+}
+
+// noted are the cause_noted events of a run of deaths.
+func (w *world) die(typ Type, text string) []CauseNoted {
+	w.t.Helper()
+	id := w.submit(Submit{Type: typ, MaxAttempts: 1})
+	w.ids++
+	run := w.claim(id, NewToken(7, w.ids))
+	var noted []CauseNoted
+	for _, ev := range w.do(Fail{Run: run, Error: text, Code: "c"}).Events {
+		if b, ok := ev.Body.(*CauseNoted); ok {
+			noted = append(noted, *b)
+		}
+	}
+	return noted
+}
+
+func TestCausesAreNotedWhenNewAndWhenTheyGrow(t *testing.T) {
+	w := newWorld(t)
+	says := map[int]string{}
+	for i := 1; i <= 120; i++ {
+		w.now = w.now.Add(time.Second)
+		for _, n := range w.die("email", fmt.Sprintf("attempt %d failed", i)) {
+			says[i] += n.Why
+			if n.Count != int64(i) || n.Window != int64(i) {
+				t.Errorf("death %d says %+v", i, n)
+			}
+		}
+	}
+	if fmt.Sprint(says) != "map[1:new 10:growing 100:growing]" {
+		t.Errorf("noted: %v", says)
+	}
+	w.now = w.now.Add(CauseWindow) // another window
+	for i := 1; i <= 10; i++ {
+		if n := w.die("email", "attempt 1 failed"); len(n) != i/10 {
+			t.Errorf("death %d of the second window: %+v", i, n)
+		}
+	}
+	c, known := w.s.Cause(CauseOf("email", "not_retryable", "c", "attempt 1 failed"))
+	if !known || c.Count != 130 || c.Dead != 130 || c.Window != 10 {
+		t.Errorf("%v %+v", known, c)
+	}
+}
+
+func TestCausesAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.s.maxCauses = 2
+	keys := map[string]bool{}
+	word := func(i int) string { return strings.Repeat("x", i) }
+	for i := 1; i <= 4; i++ { // the third and the fourth share a place
+		w.die("email", word(i))
+	}
+	w.die("call", word(1))
+	for _, k := range w.s.causes.keys() {
+		keys[k] = true
+	}
+	if len(keys) != 4 || !keys["other-email"] || !keys["other-call"] {
+		t.Fatalf("causes: %v", keys)
+	}
+	if c, _ := w.s.Cause("other-email"); c.Count != 2 || c.Dead != 2 {
+		t.Errorf("the type's other cause: %+v", c)
+	}
+	first := CauseOf("email", "not_retryable", "c", word(1))
+	it := w.dead(first)
+	w.do(Replay{ID: it})
+	if c, _ := w.s.Cause(first); c.Dead != 0 || c.Count != 1 {
+		t.Fatalf("after its replay: %+v", c)
+	}
+	w.die("email", word(9)) // takes the place of the one that nothing is dead of
+	if _, known := w.s.Cause(first); known {
+		t.Error("a cause that nothing is dead of has kept its place")
+	}
+	if c, known := w.s.Cause(CauseOf("email", "not_retryable", "c", word(9))); !known || c.Dead != 1 {
+		t.Errorf("%v %+v", known, c)
+	}
+}
+
+// dead is an item that is dead of a cause.
+func (w *world) dead(cause string) ID {
+	w.t.Helper()
+	for id, e := range w.s.items {
+		if e.cur.Cause == cause {
+			return id
+		}
+	}
+	w.t.Fatalf("nothing is dead of %s", cause)
+	return ID{}
+}
+
+func TestOldCausesAreForgotten(t *testing.T) {
+	w := newWorld(t)
+	w.die("email", "a")
+	key := CauseOf("email", "not_retryable", "c", "a")
+	w.now = w.now.Add(CauseKeep)
+	if _, known := w.s.Cause(key); !known {
+		t.Fatal("a cause that something is dead of was forgotten")
+	}
+	w.do(Replay{ID: w.dead(key)})
+	if _, known := w.s.Cause(key); known {
+		t.Error("an old cause that nothing is dead of is still known")
+	}
+	if n := w.die("email", "a"); len(n) != 1 || n[0].Why != CauseNew {
+		t.Errorf("it has come back, and %+v is noted", n)
+	}
+}
+
+// A log in which the dead have no cause yet is read as before.
+func TestALogWithoutCausesStillReplays(t *testing.T) {
+	data, err := os.ReadFile("testdata/golden_before_causes.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewState(Empty{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := 0
+	for i, line := range bytes.Split(bytes.TrimSpace(data), []byte("\n")) {
+		ev, err := DecodeEvent(line)
+		if err != nil {
+			t.Fatalf("line %d: %v", i+1, err)
+		}
+		ev.Seq = Seq(i + 1)
+		if err := s.Apply(ev); err != nil {
+			t.Fatalf("line %d: %v", i+1, err)
+		}
+		if ev.Kind == KindDead {
+			dead++
+			if _, err := Decide(s, Replay{ID: ev.ID}, ev.At); err != nil {
+				t.Errorf("replay %s: %v", ev.ID, err)
+			}
+		}
+	}
+	if dead == 0 || s.causes.len() != 0 {
+		t.Errorf("%d dead, of causes %v", dead, s.causes.keys())
+	}
+}

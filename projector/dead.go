@@ -1,0 +1,231 @@
+package projector
+
+import (
+	"bytes"
+	"cmp"
+	"container/heap"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// MaxCausesShown is how many causes one query returns.
+const MaxCausesShown = 10_000
+
+// Dead returns a page of dead items, those that died last first. A page costs
+// the same however deep it lies: the index is by cause and time, and the causes
+// that the filters leave are merged. All of a page is as of one moment; an item
+// that dies, or is replayed, meanwhile is not among what follows.
+func (s *Store) Dead(q wire.Selection) (page wire.Listed, err error) {
+	l, err := newSelection(q)
+	if err != nil {
+		return page, err
+	}
+	if l.state != events.StateNone && l.state != events.StateDead {
+		return page, events.Refuse(events.CodeBadRequest, "state is %s: dead items are asked for; leave it out", l.state)
+	}
+	err = s.snapshot(func(v view) error { page, err = l.deadPage(v); return err })
+	return page, err
+}
+
+// Select returns a page of the items that a selection is about: dead ones as
+// Dead does, others as List does.
+func (s *Store) Select(q wire.Selection, states ...events.ItemState) (page wire.Listed, err error) {
+	l, err := newSelection(q)
+	if err != nil {
+		return page, err
+	}
+	if l.state == events.StateDead {
+		return s.Dead(q)
+	}
+	if l.cause != "" {
+		return page, events.Refuse(events.CodeBadRequest, "cause is that of a death: give it with state dead, or none")
+	}
+	for _, st := range states {
+		l.states |= 1 << st
+	}
+	err = s.snapshot(func(v view) error { page, err = l.page(v); return err })
+	return page, err
+}
+
+// selection is a checked wire.Selection.
+type selection struct {
+	listing
+	cause string
+}
+
+func newSelection(q wire.Selection) (*selection, error) {
+	l, err := newListing(q.List)
+	if err != nil {
+		return nil, err
+	}
+	if len(q.Cause) > events.MaxNameLen {
+		return nil, events.Refuse(events.CodeTooLarge, "cause has %d bytes: use one that engine dead --causes shows", len(q.Cause))
+	}
+	l.since, l.until = q.Since, q.Until
+	return &selection{listing: l, cause: q.Cause}, nil
+}
+
+// A dead item's place is that of its death, in the form of a list's place: the
+// last first.
+func deadPlace(it *events.Item) listPlace { return listPlace{placeOfTime(it.FinishedAt), it.ID} }
+
+func placeOfTime(t time.Time) events.Seq { return events.Seq(uint64(nanos(t)) ^ (1 << 63)) }
+
+func appendDeadPrefix(b []byte, cause string) []byte {
+	return appendText(append(b, prefixDead), cause)
+}
+
+func appendDeadKey(b []byte, it *events.Item) []byte {
+	return appendListPlace(appendDeadPrefix(b, it.Cause), deadPlace(it))
+}
+
+// deadPage merges the causes that the filters leave, by time of death.
+func (l *selection) deadPage(v view) (page wire.Listed, err error) {
+	page.Items = []wire.Item{}
+	prefixes, err := l.causes(v)
+	if err != nil {
+		return page, err
+	}
+	prefix := []byte{prefixDead}
+	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return page, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	m := &listMerge{iter: it, chunk: min(max(l.limit/max(len(prefixes), 1)+1, minListChunk), maxListChunk)}
+	if err := m.openAt(prefixes, l.from()); err != nil {
+		return page, err
+	}
+	first := events.Seq(0)
+	if !l.since.IsZero() {
+		first = placeOfTime(l.since)
+	}
+	for scanned := 1; m.Len() > 0; scanned++ {
+		place := m.ranges[0].buffer[0]
+		if place.seq < first {
+			break // all that follows died before
+		}
+		item, err := v.item(place.id)
+		if err != nil {
+			return page, err
+		}
+		if item == nil {
+			return page, fmt.Errorf("item %s is among the dead, but not there: %w", place.id, errRecord)
+		}
+		if l.matches(item) && (l.typ == "" || item.Type == l.typ) {
+			page.Items = append(page.Items, wire.FromItem(item, nil, nil, nil))
+		}
+		if err := m.pop(); err != nil {
+			return page, err
+		}
+		if m.Len() > 0 && (len(page.Items) == l.limit || scanned == MaxListScan) {
+			page.NextCursor = l.cursor(place)
+			break
+		}
+	}
+	return page, nil
+}
+
+// from is the place behind which the page begins, nil for the front.
+func (l *selection) from() *listPlace {
+	if l.start != nil || l.until.IsZero() {
+		return l.start
+	}
+	return &listPlace{seq: placeOfTime(l.until)} // those of that moment, and before
+}
+
+// causes lists the ranges of the index that may hold what is asked for.
+func (l *selection) causes(v view) (prefixes [][]byte, err error) {
+	if l.cause != "" {
+		return [][]byte{appendDeadPrefix(nil, l.cause)}, nil
+	}
+	recs, err := v.records(events.RecordCause)
+	if err != nil {
+		return nil, err
+	}
+	prefixes = append(prefixes, appendDeadPrefix(nil, "")) // of a time before there were causes
+	for _, rec := range recs {
+		c, err := decodeJSON[events.Cause]("cause "+rec.Key, rec.Data)
+		if err != nil {
+			return nil, err
+		}
+		mixed := strings.HasPrefix(rec.Key, "other-")
+		if c.Dead > 0 && (l.typ == "" || c.Type == l.typ) && (mixed || (l.reason == "" || c.Reason == l.reason) && (l.code == "" || c.Code == l.code)) {
+			prefixes = append(prefixes, appendDeadPrefix(nil, rec.Key))
+		}
+	}
+	return prefixes, nil
+}
+
+// openAt reads the start of each range, from a place on.
+func (m *listMerge) openAt(prefixes [][]byte, start *listPlace) error {
+	for _, prefix := range prefixes {
+		r := &listRange{prefix: prefix}
+		from := prefix
+		if start != nil {
+			from = append(appendListPlace(bytes.Clone(prefix), *start), 0)
+		}
+		if err := m.read(r, from); err != nil {
+			return err
+		}
+		if len(r.buffer) > 0 {
+			m.ranges = append(m.ranges, r)
+		}
+	}
+	heap.Init(m)
+	return nil
+}
+
+// Causes returns what items have died of, as asked for: those that have dead
+// items, or all that are known.
+func (s *Store) Causes(q wire.CausesQuery) (reply wire.CausesReply, err error) {
+	less := map[string]func(a, b wire.Cause) int{
+		"":      func(a, b wire.Cause) int { return b.Last.Compare(a.Last) },
+		"last":  func(a, b wire.Cause) int { return b.Last.Compare(a.Last) },
+		"first": func(a, b wire.Cause) int { return b.First.Compare(a.First) },
+		"count": func(a, b wire.Cause) int { return cmp.Compare(b.Count, a.Count) },
+		"dead":  func(a, b wire.Cause) int { return cmp.Compare(b.Dead, a.Dead) },
+	}[q.Sort]
+	if less == nil {
+		return reply, events.Refuse(events.CodeBadRequest, "sort is %q: use last, first, count or dead", clipText(q.Sort, 64))
+	}
+	if q.Limit < 0 || q.Limit > MaxCausesShown {
+		return reply, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d, or left out for all", q.Limit, MaxCausesShown)
+	}
+	recs, err := s.Records(events.RecordCause)
+	if err != nil {
+		return reply, err
+	}
+	reply.Causes = []wire.Cause{}
+	for _, rec := range recs {
+		var c events.Cause
+		if err := json.Unmarshal(rec.Data, &c); err != nil {
+			return reply, fmt.Errorf("cause %s: %w: %w", rec.Key, errRecord, err)
+		}
+		if (q.All || c.Dead > 0) && (q.Type == "" || string(c.Type) == q.Type) && (q.Reason == "" || c.Reason == q.Reason) && (q.Code == "" || c.Code == q.Code) {
+			reply.Causes = append(reply.Causes, wire.FromCause(rec.Key, c))
+		}
+	}
+	slices.SortFunc(reply.Causes, func(a, b wire.Cause) int { return cmp.Or(less(a, b), cmp.Compare(a.Cause, b.Cause)) })
+	reply.Total = len(reply.Causes)
+	if q.Limit > 0 && reply.Total > q.Limit {
+		reply.Causes = reply.Causes[:q.Limit]
+	}
+	return reply, nil
+}
+
+func clipText(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "…"
+	}
+	return s
+}

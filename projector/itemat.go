@@ -1,0 +1,204 @@
+package projector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// MaxFold is how many events of one item ItemAt folds.
+const MaxFold = 100_000
+
+// ItemAt returns an item as it was at a moment: the position through (0: any;
+// one within a decision means the whole of it),
+// or, if until is set, the last of its events not after that time, whichever
+// comes first. It is folded from the item's own history, and exact in what that
+// holds; Notes say what it does not hold. found is false for an unknown item,
+// and for one that was not there yet.
+func (s *Store) ItemAt(id events.ID, through events.Seq, until time.Time) (full wire.Item, found bool, err error) {
+	err = s.snapshot(func(v view) error {
+		now, err := v.item(id)
+		if now == nil || err != nil {
+			return err
+		}
+		evs, later, err := v.ownEvents(now, through, until)
+		if len(evs) == 0 || err != nil {
+			return err
+		}
+		it, err := events.FoldItem(evs)
+		if err != nil {
+			return fmt.Errorf("fold the history of item %s: %w", id, err)
+		}
+		it.HasResult = it.State == events.StateCompleted && now.HasResult // which ends its life
+		at := evs[len(evs)-1]
+		full, err = v.asOf(it, at, later, through, until)
+		found = err == nil
+		return err
+	})
+	return full, found && err == nil, err
+}
+
+// laterChanges is what a history says of the events behind a moment.
+type laterChanges struct {
+	any, params bool
+}
+
+// ownEvents are an item's events up to a moment, without the documents that the
+// store keeps elsewhere.
+func (v view) ownEvents(now *events.Item, through events.Seq, until time.Time) (evs []events.Event, later laterChanges, err error) {
+	prefix := idKey(prefixHistory, now.ID)
+	err = v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
+		r := keyReader{b: key[len(prefix):]}
+		seq := r.seq()
+		h, err := decodeHistory(now.ID, now.Type, seq, value)
+		if err != nil || r.err != nil {
+			return false, errors.Join(err, r.err)
+		}
+		if through > 0 && decidedFrom(seq, value) > through || !until.IsZero() && h.At.After(until) {
+			later.any = true
+			later.params = later.params || h.Kind == events.KindReplayed && replacesParams(h.Data)
+			return true, nil
+		}
+		if len(evs) == MaxFold {
+			return false, events.Refuse(events.CodeTooLarge, "item %s has more than %d events: ask for its history instead", now.ID, MaxFold)
+		}
+		if h.Kind == events.KindCarried {
+			return false, events.Refuse(events.CodeTooLarge, "the history of item %s was so long that a part of it, up to event %d, is only counted: ask for a moment before that part", now.ID, seq)
+		}
+		body, err := events.DecodeBody(h.Kind, h.Data)
+		evs = append(evs, events.Event{Seq: seq, Kind: h.Kind, ID: now.ID, Type: now.Type, At: h.At,
+			Attempt: events.Attempt(h.Attempt), Worker: events.WorkerID(h.Worker), Body: body})
+		return true, err
+	})
+	return evs, later, err
+}
+
+// decidedFrom is the position of the first event of an event's decision: from
+// there on it counts, as a decision is whole or not at all.
+func decidedFrom(seq events.Seq, record []byte) events.Seq {
+	var e struct {
+		Tx struct{ N events.Seq }
+	}
+	if json.Unmarshal(record, &e) != nil || e.Tx.N == 0 {
+		return seq
+	}
+	return seq - (e.Tx.N - 1)
+}
+
+// asOf shows a folded item with what is kept beside it, as of then.
+func (v view) asOf(it *events.Item, at events.Event, later laterChanges, through events.Seq, until time.Time) (full wire.Item, err error) {
+	var params, result []byte
+	if !later.params {
+		if params, err = v.document(prefixParams, it.ID); err != nil {
+			return full, err
+		}
+	}
+	if it.HasResult {
+		if result, err = v.document(prefixResult, it.ID); err != nil {
+			return full, err
+		}
+	}
+	it.MergedCount = MaxMergedShown // that there may be some
+	merged, err := v.mergedInto(it)
+	if err != nil {
+		return full, err
+	}
+	upTo := 0
+	for _, m := range merged {
+		if (through == 0 || m.Seq <= through) && (until.IsZero() || !m.At.After(until)) {
+			upTo++
+		}
+	}
+	it.MergedCount = upTo
+	full = wire.FromItem(it, params, result, merged[:upTo])
+	full.AsOf = &wire.AsOf{Position: wire.PositionOf(at.Seq), At: at.At, Latest: !later.any}
+	full.Awaited = 0
+	if c := full.Children; c != nil {
+		c.Live, c.Failed = 0, 0
+		full.Notes = append(full.Notes, "children: how many of them had ended stands in their histories, not in this item's")
+	}
+	if later.params {
+		full.Notes = append(full.Notes, "params: they were replaced by a later replay; those of then stand in the created or replayed event of the log")
+	}
+	if upTo == MaxMergedShown {
+		full.Notes = append(full.Notes, fmt.Sprintf("merged_count: %d or more", MaxMergedShown))
+	}
+	return full, nil
+}
+
+// AsOf calls fn with a store as of a moment of the past (see [StateAt]; a
+// position within a decision means the whole of it), which is made beside this one and removed in the end. Queries and commits go on
+// meanwhile. It needs the disk space of both; one AsOf, Verify or Rebuild of a
+// store can be under way, another gets [ErrProving]. A moment before the log's
+// first event is refused.
+func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until time.Time, progress Progress, fn func(*Store) error) (err error) {
+	if err := s.beginProof(); err != nil {
+		return err
+	}
+	defer s.proof.Unlock()
+	opts, dir := s.opts, s.folder.fs.PathJoin(s.folder.dir, verifyName)
+	opts.InMemory = false // it shares the live store's file system, whatever that is
+	if err := s.folder.fs.RemoveAll(dir); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.folder.fs.RemoveAll(dir)) }()
+	then, err := StateAt(ctx, log, through, until, dir, opts, progress)
+	var trimmed *eventlog.TrimmedError
+	switch {
+	case errors.As(err, &trimmed) && trimmed.First > through:
+		return beforeLog(trimmed.First)
+	case err != nil:
+		return fmt.Errorf("state as of %d: %w", through, err)
+	}
+	defer func() { err = errors.Join(err, then.Close()) }()
+	if at := then.Applied(); until.IsZero() && at < through {
+		end, err := decisionEnd(ctx, log, at+1, through, s.Applied())
+		if err == nil && end > 0 {
+			err = fill(ctx, then, log, end, time.Time{}, progress)
+		}
+		if err != nil {
+			return fmt.Errorf("state as of %d: %w", through, err)
+		}
+	}
+	meta, err := then.Meta()
+	switch {
+	case err != nil:
+		return err
+	case meta.Applied == 0:
+		return beforeLog(1)
+	case meta.Partial:
+		return events.Refuse(events.CodeNotFound, "that is before the log's first whole state: the log has been cut; ask for a later position or time")
+	}
+	return fn(then)
+}
+
+// decisionEnd is the position of the last event of the decision that a position
+// lies within; 0 if it lies within none.
+func decisionEnd(ctx context.Context, log Log, from, through, last events.Seq) (end events.Seq, err error) {
+	err = log.Read(ctx, from, min(last, through+events.MaxDecisionEvents), func(g eventlog.Group) error {
+		for _, ev := range g.Events {
+			switch {
+			case ev.Seq < through || !ev.Tx.Last():
+				continue
+			case ev.Tx.Of > 0 && ev.Seq-events.Seq(ev.Tx.N-1) <= through:
+				end = ev.Seq
+			}
+			return errReached
+		}
+		return nil
+	})
+	if errors.Is(err, errReached) {
+		err = nil
+	}
+	return end, err
+}
+
+func beforeLog(first events.Seq) error {
+	return events.Refuse(events.CodeNotFound, "that is before the log's first event: it begins with event %d; ask for a later position or time", first)
+}

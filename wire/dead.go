@@ -1,0 +1,242 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Selection says which items are meant, and which page of them. Since and Until
+// are about when they ended, both ends included. Cause is of dead items alone;
+// see [Cause].
+type Selection struct {
+	List
+	Cause string    `json:"cause,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+}
+
+// Narrow reports whether a selection says more than a state.
+func (s *Selection) Narrow() bool {
+	return s.Type != "" || s.Tenant != "" || s.Label != "" || s.Reason != "" || s.Code != "" || s.Cause != "" ||
+		!s.CreatedAfter.IsZero() || !s.CreatedBefore.IsZero() || !s.Since.IsZero() || !s.Until.IsZero()
+}
+
+// CausesQuery asks what items have died of.
+type CausesQuery struct {
+	Type        string   `json:"type,omitempty"`
+	Reason      string   `json:"reason,omitempty"`
+	Code        string   `json:"code,omitempty"`
+	Sort        string   `json:"sort,omitempty"` // last (the default), first, count, dead; the highest first
+	All         bool     `json:"all,omitempty"`  // also those of which nothing is dead now
+	Limit       int      `json:"limit,omitempty"`
+	MinPosition Position `json:"min_position,omitempty"`
+}
+
+// CausesReply lists causes. Total is how many there are without the limit.
+type CausesReply struct {
+	Causes []Cause `json:"causes"`
+	Total  int     `json:"total"`
+}
+
+// Cause is what items have died of: those of one type, reason and code whose
+// error's text differs in nothing but numbers, ids, paths and quoted texts.
+// "other-<type>" gathers what is too various to be told apart.
+type Cause struct {
+	Cause   string    `json:"cause"`
+	Type    string    `json:"type"`
+	Reason  string    `json:"reason"`
+	Code    string    `json:"code,omitempty"`
+	Error   string    `json:"error,omitempty"` // of the example, at most 512 bytes
+	Count   int64     `json:"count"`           // deaths, in all
+	Dead    int64     `json:"dead"`            // items that are dead of it now
+	First   time.Time `json:"first"`
+	Last    time.Time `json:"last"`
+	Example string    `json:"example"` // the item that died of it last
+}
+
+// FromCause is a cause as queries show it.
+func FromCause(key string, c events.Cause) Cause {
+	return Cause{Cause: key, Type: string(c.Type), Reason: c.Reason, Code: c.Code, Error: c.Error, Count: c.Count, Dead: c.Dead,
+		First: c.First, Last: c.Last, Example: c.Example.String()}
+}
+
+// Replay queues a dead or cancelled item again. What is left out stays as it
+// was; MaxAttempts is how many further ones it gets, by default the type's.
+type Replay struct {
+	ID          string          `json:"id"`
+	Params      json.RawMessage `json:"params,omitempty"`
+	Priority    *int            `json:"priority,omitempty"`
+	MaxAttempts int             `json:"max_attempts,omitempty"`
+	Reason      string          `json:"reason,omitempty"`
+}
+
+// ReplayReply answers a Replay, and a Purge, which leaves no state.
+type ReplayReply struct {
+	ID       string           `json:"id"`
+	State    events.ItemState `json:"state,omitempty"`
+	Position Position         `json:"position"`
+}
+
+// Purge forgets an item that has ended.
+type Purge struct {
+	ID     string `json:"id"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// The actions of a Bulk.
+const (
+	BulkReplay     = "replay"
+	BulkPurge      = "purge"
+	BulkCancel     = "cancel"
+	BulkReschedule = "reschedule"
+)
+
+// Bulk does one thing to the items of a selection, a page of them: at most
+// Limit of the selection, 1,000 by default and at most. What the action can't
+// be done to by its state is passed over. Go on with the answer's NextCursor.
+type Bulk struct {
+	Action string    `json:"action"`
+	Select Selection `json:"select"`
+	All    bool      `json:"all,omitempty"`     // the selection may name nothing but a state
+	DryRun bool      `json:"dry_run,omitempty"` // only count
+
+	Params      json.RawMessage `json:"params,omitempty"`       // replay
+	MaxAttempts int             `json:"max_attempts,omitempty"` // replay
+	Priority    *int            `json:"priority,omitempty"`     // replay, reschedule
+	Now         bool            `json:"now,omitempty"`          // reschedule
+	DelayMS     int64           `json:"delay_ms,omitempty"`     // reschedule
+	AvailableAt time.Time       `json:"available_at,omitzero"`  // reschedule
+	Reason      string          `json:"reason,omitempty"`       // replay, purge, cancel
+}
+
+// BulkReply says what became of a page. Errors are of the first few items that
+// failed.
+type BulkReply struct {
+	Matched    int         `json:"matched"`
+	Changed    int         `json:"changed"`
+	Failed     int         `json:"failed"`
+	Errors     []BulkError `json:"errors,omitempty"`
+	NextCursor string      `json:"next_cursor,omitempty"`
+	Position   Position    `json:"position,omitempty"`
+}
+
+// BulkError is an item to which a bulk's action could not be done.
+type BulkError struct {
+	ID    string `json:"id"`
+	Error *Error `json:"error"`
+}
+
+// Command makes the command of a Replay. The error is an *events.Error.
+func (r Replay) Command() (events.Replay, error) {
+	id, err := parseID(r.ID)
+	if err != nil {
+		return events.Replay{}, err
+	}
+	c := events.Replay{ID: id, Reason: r.Reason}
+	if c.Priority, err = checkPriority(r.Priority); err != nil {
+		return events.Replay{}, err
+	}
+	if r.MaxAttempts < 0 || r.MaxAttempts > events.MaxAttemptsCeiling {
+		return events.Replay{}, events.Refuse(events.CodeBadRequest, "max_attempts is %d: it must be 1 to %d, or left out", r.MaxAttempts, events.MaxAttemptsCeiling)
+	}
+	c.MaxAttempts = events.Attempt(r.MaxAttempts)
+	if len(r.Params) > 0 {
+		if err := checkParams(r.Params, events.MaxParamsCeiling); err != nil {
+			return events.Replay{}, err
+		}
+		c.Params = r.Params
+	}
+	return c, checkText("reason", r.Reason, events.MaxNameLen)
+}
+
+// Command makes the command of a Purge. The error is an *events.Error.
+func (p Purge) Command() (events.Purge, error) {
+	id, err := parseID(p.ID)
+	if err != nil {
+		return events.Purge{}, err
+	}
+	return events.Purge{ID: id, Reason: p.Reason}, checkText("reason", p.Reason, events.MaxNameLen)
+}
+
+// Command makes the command for one item of a Bulk; now is the time against
+// which AvailableAt is checked. The error is an *events.Error.
+func (b *Bulk) Command(id string, now time.Time) (events.Command, error) {
+	switch b.Action {
+	case BulkReplay:
+		return Replay{ID: id, Params: b.Params, Priority: b.Priority, MaxAttempts: b.MaxAttempts, Reason: b.Reason}.Command()
+	case BulkPurge:
+		return Purge{ID: id, Reason: b.Reason}.Command()
+	case BulkCancel:
+		return Cancel{ID: id, Reason: b.Reason}.Command()
+	case BulkReschedule:
+		return Reschedule{ID: id, Priority: b.Priority, AvailableAt: b.AvailableAt, DelayMS: b.DelayMS, Now: b.Now}.Command(now)
+	}
+	return nil, events.Refuse(events.CodeBadRequest, "%q is no action: use replay, purge, cancel or reschedule", clip(b.Action))
+}
+
+// ListRejected asks for a page of rejected submissions, newest first.
+type ListRejected struct {
+	Type        string   `json:"type,omitempty"`
+	Code        string   `json:"code,omitempty"`
+	Limit       int      `json:"limit,omitempty"` // default 50, at most 1,000
+	Cursor      string   `json:"cursor,omitempty"`
+	MinPosition Position `json:"min_position,omitempty"`
+}
+
+// RejectedListed is a page of rejected submissions, without their originals.
+type RejectedListed struct {
+	Rejected   []Rejected `json:"rejected"`
+	NextCursor string     `json:"next_cursor,omitempty"`
+}
+
+// Rejected is a submission that became no item. Text has its original body, or
+// Bytes, if that is no text.
+type Rejected struct {
+	Seq       events.Seq          `json:"seq"` // of its rejected event
+	At        time.Time           `json:"at"`
+	Type      string              `json:"type,omitempty"` // empty if it could not be read
+	Code      string              `json:"code"`
+	Message   string              `json:"message"`
+	Subject   string              `json:"subject,omitempty"`
+	IntakeSeq uint64              `json:"intake_seq,omitempty"`
+	Size      int                 `json:"size"` // of the body, in bytes
+	Truncated bool                `json:"truncated,omitempty"`
+	Headers   map[string][]string `json:"headers,omitempty"`
+	Text      string              `json:"text,omitempty"`
+	Bytes     []byte              `json:"bytes,omitempty"`
+}
+
+// GetRejected asks for one rejected submission, with its original: by the
+// sequence of its event, or by that of its message in the intake stream.
+type GetRejected struct {
+	Seq         events.Seq `json:"seq,omitempty"`
+	IntakeSeq   uint64     `json:"intake_seq,omitempty"`
+	MinPosition Position   `json:"min_position,omitempty"`
+}
+
+// ReplayRejected submits a rejected submission anew, with corrections: Params,
+// if given, replace its body, Type its type; of Headers each replaces the one
+// of its name, and an empty one drops it. The new item's trigger is
+// "rejected:SEQ". ID is the new item's, so that a repeated request makes one
+// item; empty: a fresh one.
+type ReplayRejected struct {
+	Seq     events.Seq        `json:"seq"`
+	ID      string            `json:"id,omitempty"`
+	Type    string            `json:"type,omitempty"`
+	Params  json.RawMessage   `json:"params,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+}
+
+// PurgeRejected forgets a rejected submission.
+type PurgeRejected struct {
+	Seq    events.Seq `json:"seq"`
+	Reason string     `json:"reason,omitempty"`
+}
+
+// PurgedRejected answers a PurgeRejected.
+type PurgedRejected struct {
+	Seq      events.Seq `json:"seq"`
+	Position Position   `json:"position"`
+}

@@ -1,0 +1,100 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Spans is how long an item has been what, up to its last event, in
+// milliseconds. Together they are the time from its created event to its last
+// one, but for what it has spent ended before a replay.
+type Spans struct {
+	WaitedMS    int64 `json:"waited_ms,omitempty"`     // queued and due, until it was claimed
+	BackedOffMS int64 `json:"backed_off_ms,omitempty"` // queued and not due: a delay, a backoff, a snooze
+	HeldMS      int64 `json:"held_ms,omitempty"`       // waiting for other items
+	StartingMS  int64 `json:"starting_ms,omitempty"`   // claimed, until it started
+	RanMS       int64 `json:"ran_ms,omitempty"`        // running
+}
+
+// Measure computes an item's waits and run times from its events, oldest first.
+// It sets those of each event that ends one, and returns the sums.
+func Measure(evs []HistoryEvent) Spans {
+	var m measure
+	for i := range evs {
+		m.step(&evs[i])
+	}
+	return m.sum
+}
+
+type measure struct {
+	state events.ItemState
+	since time.Time // when the state began, or was last accounted for
+	due   time.Time // queued: not before
+	now   Spans     // in this state
+	sum   Spans
+}
+
+// step takes one event.
+func (m *measure) step(ev *HistoryEvent) {
+	next, ok := events.Next(m.state, ev.Kind)
+	if !ok {
+		return // it does not change the item
+	}
+	m.account(ev.At)
+	if next != m.state || ev.Kind == events.KindQueued {
+		m.settle(ev)
+	}
+	switch ev.Kind {
+	case events.KindQueued, events.KindRescheduled, events.KindSnoozed:
+		m.due = dueOf(ev.Data)
+	case events.KindReleased, events.KindReplayed:
+		m.due = time.Time{}
+	}
+	m.state, m.since = next, ev.At
+}
+
+// account adds the time since the last event to what the item was meanwhile.
+func (m *measure) account(at time.Time) {
+	ms := func(d time.Duration) int64 { return max(d, 0).Milliseconds() }
+	switch m.state {
+	case events.StateQueued:
+		off := time.Duration(0)
+		if m.due.After(m.since) {
+			off = min(m.due.Sub(m.since), at.Sub(m.since))
+		}
+		m.now.BackedOffMS += ms(off)
+		m.now.WaitedMS += ms(at.Sub(m.since) - off)
+	case events.StateClaimed:
+		m.now.StartingMS += ms(at.Sub(m.since))
+	case events.StateRunning:
+		m.now.RanMS += ms(at.Sub(m.since))
+	case events.StateWaiting:
+		m.now.HeldMS += ms(at.Sub(m.since))
+	}
+}
+
+// settle tells what the state that ends here has taken.
+func (m *measure) settle(ev *HistoryEvent) {
+	if m.now != (Spans{}) {
+		spans := m.now
+		ev.Spans = &spans
+	}
+	m.sum.WaitedMS += m.now.WaitedMS
+	m.sum.BackedOffMS += m.now.BackedOffMS
+	m.sum.HeldMS += m.now.HeldMS
+	m.sum.StartingMS += m.now.StartingMS
+	m.sum.RanMS += m.now.RanMS
+	m.now = Spans{}
+}
+
+func dueOf(data json.RawMessage) time.Time {
+	var d struct {
+		AvailableAt time.Time `json:"available_at"`
+	}
+	if json.Unmarshal(data, &d) != nil {
+		return time.Time{}
+	}
+	return d.AvailableAt
+}
