@@ -51,20 +51,25 @@ func (s *State) Prunable(it *Item, now time.Time) (why string, due time.Time, er
 			return "it keeps a key taken", held.Until, nil
 		}
 	}
+	why, err = s.hangsOn(it)
+	return why, time.Time{}, err
+}
+
+// hangsOn reports why an ended item can't be forgotten because of others, empty
+// if it can.
+func (s *State) hangsOn(it *Item) (why string, err error) {
 	r := it.relations()
 	if r.Awaited > 0 || r.Live > 0 || it.NeedsFollowUp() {
-		return "others wait for it, or belong to it", time.Time{}, nil
+		return "others wait for it or belong to it", nil
 	}
-	if !r.Parent.IsZero() {
-		parent, err := s.Item(r.Parent)
-		if err != nil {
-			return "", time.Time{}, err
-		}
-		if parent != nil && !parent.State.Terminal() {
-			return "its parent has not ended", time.Time{}, nil
-		}
+	if r.Parent.IsZero() {
+		return "", nil
 	}
-	return "", time.Time{}, nil
+	parent, err := s.Item(r.Parent)
+	if err == nil && parent != nil && !parent.State.Terminal() {
+		why = "the item that spawned it has not ended"
+	}
+	return why, err
 }
 
 func (d *decider) pruneDue(c Prune) (Decision, error) {
@@ -85,12 +90,14 @@ func (d *decider) pruneDue(c Prune) (Decision, error) {
 // prune forgets a terminal item, for the reason given: its retention is over,
 // or an operator has asked for it. The item's keys go with it.
 func (d *decider) prune(it *Item, reason string) (Decision, error) {
-	r := it.relations()
+	hangs, err := d.s.hangsOn(it)
 	switch {
+	case err != nil:
+		return Decision{}, err
 	case !it.State.Terminal():
 		return Decision{}, Refuse(CodeWrongState, "item %s is %s: only one that has ended can be purged; cancel it first", it.ID, it.State)
-	case r.Awaited > 0 || r.Live > 0 || it.NeedsFollowUp():
-		return Decision{}, Refuse(CodeWrongState, "item %s has others that wait for it or belong to it: purge it when they have ended", it.ID)
+	case hangs != "":
+		return Decision{}, Refuse(CodeWrongState, "item %s can't be purged yet: %s", it.ID, hangs)
 	case it.IntakeSeq != 0 && it.CreatedAt.Add(MsgIDWindow).After(d.now):
 		e := Refuse(CodeWrongState, "item %s was published less than %s ago, for which its message id stays taken: purge it later", it.ID, MsgIDWindow)
 		e.RetryAfter = it.CreatedAt.Add(MsgIDWindow).Sub(d.now)

@@ -107,9 +107,10 @@ func (s *sim) check() {
 		if ref.Kind != KeyDedup {
 			continue
 		}
-		if window := k.has && !k.held.Until.IsZero(); window && (holders[ref] != ID{} || o.items[k.held.ID].cur.State != StateCompleted) {
+		has := k.has && (k.held.Until.IsZero() || k.held.Until.After(o.meta.LastAt))
+		if window := has && !k.held.Until.IsZero(); window && (holders[ref] != ID{} || o.items[k.held.ID].cur.State != StateCompleted) {
 			s.t.Fatalf("key %+v: %+v is held for a window, and by %s", ref, k, holders[ref])
-		} else if !window && (k.has != (holders[ref] != ID{}) || k.has && k.held.ID != holders[ref]) {
+		} else if !window && (has != (holders[ref] != ID{}) || has && k.held.ID != holders[ref]) {
 			s.t.Fatalf("key %+v: %+v, held by %s", ref, k, holders[ref])
 		}
 	}
@@ -169,7 +170,7 @@ func (s *sim) checkMemory() {
 			}
 			continue
 		}
-		if e.cur.ID != id || dumpItem(e.cur) != dumpItem(s.oracle.items[id].cur) {
+		if o := s.oracle.items[id].cur; e.cur.ID != id || !reflect.DeepEqual(e.cur, o) && dumpItem(e.cur) != dumpItem(o) {
 			s.t.Fatalf("live %+v\nlog  %+v", e.cur, s.oracle.items[id].cur)
 		}
 	}
