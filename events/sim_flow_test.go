@@ -181,16 +181,25 @@ func (s *sim) checkNobodyIsStuck() {
 			return ""
 		}
 		if seen[id] == under {
-			return fmt.Sprintf("%s waits for itself", id)
+			ring := fmt.Sprintf("%s waits for itself:", id)
+			for of, st := range seen {
+				if st == under {
+					it := s.oracle.items[of].cur
+					ring += fmt.Sprintf("\n%s %s since %d: %+v", of, it.State, it.Seq, it.relations())
+				}
+			}
+			return ring
 		}
 		seen[id] = under
 		r := it.relations()
 		if len(r.Waits) == 0 && r.Live == 0 {
 			return fmt.Sprintf("%s waits for nothing", id)
 		}
-		next := r.Waits
-		if r.Spawned {
-			next = slices.Concat(next, r.Children)
+		next := slices.Clone(r.Waits)
+		for _, child := range r.Children { // those that were there before are among Waits, if they can be waited for
+			if c := s.oracle.items[child]; r.Spawned && c != nil && c.cur != nil && c.cur.relations().Parent == id {
+				next = append(next, child)
+			}
 		}
 		for _, n := range next {
 			if bad := visit(n); bad != "" {
