@@ -114,7 +114,7 @@ func explainType(s *State, it *Item) (out []Obstacle) {
 	switch c := t.Circuit; c.State {
 	case CircuitOpen:
 		out = append(out, Obstacle{Code: WhyCircuit, Until: c.Until,
-			Message: fmt.Sprintf("the circuit of type %s is open after %s; then some runs may try", it.Type, plural(c.Consecutive, "failure")+" in a row")})
+			Message: fmt.Sprintf("the circuit of type %s is open since %s (%s); then some runs may try", it.Type, c.At.Format(time.RFC3339), c.Reason)})
 	case CircuitHalfOpen:
 		if n := t.Settings.Circuit.WithDefaults().Probes; c.Probing >= n {
 			out = append(out, Obstacle{Code: WhyCircuit, Message: fmt.Sprintf("the circuit of type %s is half open: %s try it, the others wait for what comes of that", it.Type, plural(c.Probing, "run"))})
