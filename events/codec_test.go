@@ -56,12 +56,12 @@ func TestTheLargestEventsFitInAMessage(t *testing.T) {
 	w.do(Replay{ID: cancelled, Reason: long(MaxNameLen), Params: submit.Params})
 	w.do(Reject{Type: typ, Rejected: Rejected{Code: long(1 << 20), Message: long(1 << 20), Subject: long(1 << 20),
 		Headers: map[string][]string{long(8 << 10): {long(8 << 9), long(8 << 20)}}, Text: long(1 << 20), Intake: Intake{Seq: 1 << 63}}})
+	w.now = w.now.Add(DefaultRetain) // the dead item stays, and is carried
+	goldenRetention(w)
 	w.holdBack(typ, worker, long(MaxNameLen))
 	w.largestFlow(typ, long)
 	largestSchedule(w, typ, long)
 	w.do(PurgeRejected{Seq: 1, Type: typ, Reason: long(MaxNameLen)})
-	w.now = w.now.Add(DefaultRetain) // the dead item stays, and is carried
-	goldenRetention(w)
 	seen := map[Kind]int{}
 	for i, data := range w.encoded() {
 		seen[w.log[i].Kind] = max(seen[w.log[i].Kind], len(data))
