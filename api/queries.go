@@ -36,10 +36,24 @@ func (s *Service) get(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.known(ctx, id); err != nil {
+		return nil, err
+	}
 	if req.AtPosition != "" || !req.AtTime.IsZero() {
 		return s.past(id, req)
 	}
 	return s.full(id)
+}
+
+// known gives the projection time to have an item that another client has just
+// submitted: one that is not there is looked for again once all that is durable
+// by now is projected.
+func (s *Service) known(ctx context.Context, id events.ID) error {
+	it, err := s.Queries.Item(id)
+	if err != nil || it != nil {
+		return err
+	}
+	return s.await(ctx, wire.PositionOf(s.Core.Position()))
 }
 
 func (s *Service) idOf(req wire.Get) (events.ID, error) {
@@ -101,6 +115,9 @@ func (s *Service) history(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	if err := s.await(ctx, req.MinPosition); err != nil {
+		return nil, err
+	}
+	if err := s.known(ctx, id); err != nil {
 		return nil, err
 	}
 	list, err := s.Queries.History(id)

@@ -75,17 +75,23 @@ func (s *sim) checkLimits() {
 
 // limited checks a decision against the limits as they were before it.
 func (s *sim) limited(before limitsBefore, dec Decision) {
+	parents := int64(0) // that begin to wait in this decision: no limit is for them
+	for _, ev := range dec.Events {
+		if ev.Kind == KindSpawned {
+			parents++
+		}
+	}
 	for _, ev := range dec.Events {
 		switch ev.Kind {
 		case KindQueued:
 			if q := ev.Body.(*Queued); q.Reason != "submitted" {
 				continue
 			}
-			if s.oracle.Waiting() > int64(simLimits.MaxQueued) {
+			if s.oracle.Waiting() > int64(simLimits.MaxQueued)+parents {
 				s.t.Fatalf("%d items wait: at most %d", s.oracle.Waiting(), simLimits.MaxQueued)
 			}
 			t, _ := s.oracle.Type(ev.Type)
-			if m := t.Settings.MaxQueued; m > 0 && t.Waiting() > int64(m) {
+			if m := t.Settings.MaxQueued; m > 0 && t.Waiting() > int64(m)+parents {
 				s.t.Fatalf("%d items of %s wait: at most %d", t.Waiting(), ev.Type, m)
 			}
 		case KindClaimed:
