@@ -51,6 +51,9 @@ func Checkpoint(ctx context.Context, v any) error {
 	if err == nil {
 		err = wire.CheckCheckpoint(doc)
 	}
+	if err == nil {
+		err = context.Cause(ctx) // what can't be waited for is not sent
+	}
 	if err == nil && item.OnCheckpoint != nil {
 		err = item.OnCheckpoint(ctx, doc)
 	}

@@ -244,7 +244,7 @@ func TestCheckpointErrors(t *testing.T) {
 	})
 	r.start(w)
 	id := r.submit("steps", `{}`)
-	r.outcome(id, 1)
+	r.until("the end", func() bool { return r.items[id].state == events.StateCompleted })
 	for _, says := range []string{"at most 65536", "can't be written as JSON", "enough"} {
 		if err := recv(t, "an error", errs); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want %q", err, says)
