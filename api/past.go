@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"sync"
@@ -23,21 +24,18 @@ func (s *Service) moment(at wire.Position, when time.Time) (through events.Seq, 
 }
 
 // past answers a get of an item as it was.
-func (s *Service) past(id events.ID, req wire.Get) (any, error) {
+func (s *Service) past(ctx context.Context, id events.ID, req wire.Get) (any, error) {
 	through, until, err := s.moment(req.AtPosition, req.AtTime)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.item(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	it, found, err := s.Queries.ItemAt(id, through, until)
 	if err != nil || found {
 		return it, err
-	}
-	now, err := s.Queries.Item(id)
-	if err != nil {
-		return nil, err
-	}
-	if now == nil {
-		return nil, noItem(id)
 	}
 	return nil, events.Refuse(events.CodeNotFound, "item %s was not there yet: it was created at %s, by event %d", id, now.CreatedAt.Format(time.RFC3339Nano), now.CreatedSeq)
 }

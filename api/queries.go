@@ -36,24 +36,34 @@ func (s *Service) get(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.known(ctx, id); err != nil {
-		return nil, err
-	}
 	if req.AtPosition != "" || !req.AtTime.IsZero() {
-		return s.past(id, req)
+		return s.past(ctx, id, req)
 	}
-	return s.full(id)
+	return lookup(ctx, s, id, func() (wire.Item, bool, error) { return s.Queries.Full(id) })
 }
 
-// known gives the projection time to have an item that another client has just
-// submitted: one that is not there is looked for again once all that is durable
-// by now is projected.
-func (s *Service) known(ctx context.Context, id events.ID) error {
-	it, err := s.Queries.Item(id)
-	if err != nil || it != nil {
-		return err
+// lookup finds something of an item. What is not there is looked for once more
+// when all that is durable by now is projected: another client may have just
+// submitted the item. An item that is not there then is refused.
+func lookup[T any](ctx context.Context, s *Service, id events.ID, find func() (T, bool, error)) (T, error) {
+	v, found, err := find()
+	if err == nil && !found {
+		if err = s.await(ctx, wire.PositionOf(s.Core.Position())); err == nil {
+			v, found, err = find()
+		}
 	}
-	return s.await(ctx, wire.PositionOf(s.Core.Position()))
+	if err == nil && !found {
+		err = noItem(id)
+	}
+	return v, err
+}
+
+// item is the lookup of an item alone.
+func (s *Service) item(ctx context.Context, id events.ID) (*events.Item, error) {
+	return lookup(ctx, s, id, func() (*events.Item, bool, error) {
+		it, err := s.Queries.Item(id)
+		return it, it != nil, err
+	})
 }
 
 func (s *Service) idOf(req wire.Get) (events.ID, error) {
@@ -117,15 +127,12 @@ func (s *Service) history(ctx context.Context, c *call) (any, error) {
 	if err := s.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	if err := s.known(ctx, id); err != nil {
-		return nil, err
-	}
-	list, err := s.Queries.History(id)
+	list, err := lookup(ctx, s, id, func() ([]wire.HistoryEvent, bool, error) {
+		list, err := s.Queries.History(id)
+		return list, len(list) > 0, err
+	})
 	if err != nil {
 		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, noItem(id)
 	}
 	totals := wire.Measure(list)
 	return wire.HistoryReply{Events: list, Totals: totals}, nil
@@ -143,12 +150,9 @@ func (s *Service) logs(ctx context.Context, c *call) (any, error) {
 	if req.Limit < 0 || req.Limit > MaxLogRecords {
 		return nil, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d, or left out for %d", req.Limit, MaxLogRecords, defaultLogRecords)
 	}
-	it, err := s.Queries.Item(id)
+	it, err := s.item(ctx, id)
 	if err != nil {
 		return nil, err
-	}
-	if it == nil {
-		return nil, noItem(id)
 	}
 	records, err := s.Logs.Last(ctx, it.Type, id, req.Limit)
 	if err != nil {

@@ -39,12 +39,9 @@ func (s *Service) tree(ctx context.Context, c *call) (any, error) {
 	if err := s.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	it, err := s.Queries.Item(id)
+	it, err := s.item(ctx, id)
 	if err != nil {
 		return nil, err
-	}
-	if it == nil {
-		return nil, noItem(id)
 	}
 	b := treeBuilder{ctx: ctx, q: s.Queries, left: DefaultTreeNodes, depth: DefaultTreeDepth}
 	if req.Limit > 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -48,34 +49,11 @@ func deadCommand(a *app) *cobra.Command {
 }
 
 func (a *app) dead(cmd *cobra.Command, sel streamwright.Selection, all bool) error {
-	c, err := a.Connect(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	shown := 0
-	for {
-		ctx, cancel := a.Within(cmd.Context())
+	return a.pages(cmd, all, "nothing is dead", a.printDead, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
 		page, err := c.Dead(ctx, sel)
-		cancel()
-		if err != nil {
-			return err
-		}
-		shown += len(page.Items)
-		if err := a.printDead(page.Items); err != nil {
-			return err
-		}
-		if sel.Cursor = page.NextCursor; sel.Cursor == "" || !all && shown > 0 {
-			break
-		}
-	}
-	switch {
-	case sel.Cursor != "":
-		a.Notef("there is more: --cursor %s, or --all", sel.Cursor)
-	case shown == 0 && !a.JSON:
-		a.Notef("nothing is dead")
-	}
-	return nil
+		sel.Cursor = page.NextCursor
+		return page, err
+	})
 }
 
 func (a *app) printDead(items []streamwright.WorkItem) error {

@@ -50,35 +50,44 @@ func listCommand(a *app) *cobra.Command {
 }
 
 func (a *app) list(cmd *cobra.Command, f streamwright.Filter, all bool) error {
+	return a.pages(cmd, all, "no items", a.printItems, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
+		page, err := c.List(ctx, f)
+		f.Cursor = page.NextCursor
+		return page, err
+	})
+}
+
+// pages prints a page of items, or all of them, as next gives them. none is said
+// when there are none.
+func (a *app) pages(cmd *cobra.Command, all bool, none string, print func([]streamwright.WorkItem) error, next func(context.Context, *streamwright.Client) (streamwright.Page, error)) error {
 	c, err := a.Connect(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	shown := 0
+	shown, cursor := 0, ""
 	for {
 		ctx, cancel := a.Within(cmd.Context())
-		page, err := c.List(ctx, f)
+		page, err := next(ctx, c)
 		cancel()
 		if err != nil {
 			return err
 		}
 		shown += len(page.Items)
-		if err := a.printItems(page.Items); err != nil {
+		if err := print(page.Items); err != nil {
 			return err
 		}
-		f.Cursor = page.NextCursor
 		// A page may be short of entries that match; what was asked for is a
 		// page, so go on until there is something to show.
-		if f.Cursor == "" || !all && shown > 0 {
+		if cursor = page.NextCursor; cursor == "" || !all && shown > 0 {
 			break
 		}
 	}
 	switch {
-	case f.Cursor != "":
-		a.Notef("there is more: --cursor %s, or --all", f.Cursor)
+	case cursor != "":
+		a.Notef("there is more: --cursor %s, or --all", cursor)
 	case shown == 0 && !a.JSON:
-		a.Notef("no items")
+		a.Notef("%s", none)
 	}
 	return nil
 }
