@@ -12,16 +12,19 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// call is one request and its reply.
+// call is one request and its reply, by whichever way it came.
 type call struct {
 	s        *Service
-	req      micro.Request
+	ctx      context.Context // nil, or ends when the caller has gone
+	data     []byte
+	respond  func(data []byte, err *wire.Error) // for progress, and once for the reply; err excludes progress
+	replied  func()                             // nil, or called behind the reply
+	limit    int64                              // bytes of a reply
 	endpoint string
 	start    time.Time
 }
@@ -30,6 +33,9 @@ type call struct {
 func (c *call) reply(v any, err error) {
 	defer c.s.pending.Done()
 	c.send(v, err)
+	if c.replied != nil {
+		c.replied()
+	}
 }
 
 func (c *call) send(v any, err error) {
@@ -37,12 +43,12 @@ func (c *call) send(v any, err error) {
 	if err == nil {
 		data, err = json.Marshal(v)
 	}
-	if limit := c.s.Conn.MaxPayload(); err == nil && int64(len(data)) > limit {
-		err = events.Refuse(events.CodeTooLarge, "the reply has %d bytes, the NATS server takes %d: ask for less at once", len(data), limit)
+	if err == nil && int64(len(data)) > c.limit {
+		err = events.Refuse(events.CodeTooLarge, "the reply has %d bytes, at most %d can be sent: ask for less at once", len(data), c.limit)
 	}
 	code := events.Code("ok")
 	if err == nil {
-		c.publish(data, nil)
+		c.respond(data, nil)
 	} else {
 		code = c.refuse(err)
 	}
@@ -54,20 +60,18 @@ func (c *call) refuse(err error) events.Code {
 	if e.Code == events.CodeInternal {
 		c.s.Logger.Error("a request failed", "endpoint", c.endpoint, "error", err)
 	}
-	data, merr := json.Marshal(wire.ErrorReply{Error: e})
-	if merr != nil {
-		data = nil
-	}
-	c.publish(data, nats.Header{micro.ErrorHeader: {headerText(e.Message)}, micro.ErrorCodeHeader: {string(e.Code)}})
+	c.respond(nil, e)
 	return e.Code
 }
 
-// publish sends a reply, if one is wanted. It goes past micro.Request, whose
-// methods are for the time before its handler returns.
-func (c *call) publish(data []byte, header nats.Header) {
-	if to := c.req.Reply(); to != "" {
-		c.undelivered(c.s.Conn.PublishMsg(&nats.Msg{Subject: to, Header: header, Data: data}))
+// progress tells the caller how far its request is.
+func (c *call) progress(v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		c.undelivered(err)
+		return
 	}
+	c.respond(data, nil)
 }
 
 // undelivered notes a reply that could not be sent. The caller will ask again.
@@ -83,19 +87,6 @@ func known(err error) error {
 		return events.Refuse(events.CodeTimeout, "the engine did not get to it in time (%v): ask again", err)
 	}
 	return err
-}
-
-// headerText makes a text fit for a header: one line.
-func headerText(s string) string {
-	if s == "" {
-		return "error"
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' {
-			return ' '
-		}
-		return r
-	}, s)
 }
 
 // decode reads a request strictly into a T. An empty body is an empty T.

@@ -14,7 +14,7 @@ func (s *Service) submit(c *call) {
 		c.reply(nil, full.Why)
 		return
 	}
-	subs, array, errs, err := decodeMany[wire.Submit](c.req.Data(), events.MaxSubmitBatch)
+	subs, array, errs, err := decodeMany[wire.Submit](c.data, events.MaxSubmitBatch)
 	if err != nil {
 		c.reply(nil, err)
 		return
@@ -83,7 +83,7 @@ func (c *call) do(cmds []events.Command, done func([]dispatcher.Outcome)) {
 
 // report decides one report or an array of them.
 func (s *Service) report(c *call) {
-	reports, array, errs, err := decodeMany[wire.Report](c.req.Data(), MaxReports)
+	reports, array, errs, err := decodeMany[wire.Report](c.data, MaxReports)
 	if err != nil {
 		c.reply(nil, err)
 		return
@@ -146,7 +146,7 @@ func sound(reports []wire.Report, errs []error) ([]wire.Report, func([]wire.Repo
 
 // cancelItem decides a cancel.
 func (s *Service) cancelItem(c *call) {
-	req, err := decode[wire.Cancel](c.req.Data())
+	req, err := decode[wire.Cancel](c.data)
 	if err != nil {
 		c.reply(nil, err)
 		return
@@ -167,7 +167,7 @@ func (s *Service) cancelItem(c *call) {
 
 // reschedule decides a change of a queued item's order.
 func (s *Service) reschedule(c *call) {
-	req, err := decode[wire.Reschedule](c.req.Data())
+	req, err := decode[wire.Reschedule](c.data)
 	if err != nil {
 		c.reply(nil, err)
 		return

@@ -14,7 +14,7 @@ import (
 // change; a command carries all. One request at a time reads and writes, so
 // that none undoes another's change.
 func (s *Service) configure(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Configure](c.req.Data())
+	req, err := decode[wire.Configure](c.data)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func (s *Service) dead(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Selection](c.req.Data())
+	req, err := decode[wire.Selection](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +22,7 @@ func (s *Service) dead(ctx context.Context, c *call) (any, error) {
 }
 
 func (s *Service) causes(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.CausesQuery](c.req.Data())
+	req, err := decode[wire.CausesQuery](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *Service) causes(ctx context.Context, c *call) (any, error) {
 
 // replay decides the replay of one item.
 func (s *Service) replay(c *call) {
-	req, err := decode[wire.Replay](c.req.Data())
+	req, err := decode[wire.Replay](c.data)
 	if err != nil {
 		c.reply(nil, err)
 		return
@@ -46,7 +46,7 @@ func (s *Service) replay(c *call) {
 
 // purge decides the end of one item.
 func (s *Service) purge(c *call) {
-	req, err := decode[wire.Purge](c.req.Data())
+	req, err := decode[wire.Purge](c.data)
 	if err != nil {
 		c.reply(nil, err)
 		return
@@ -108,7 +108,7 @@ var bulkStates = map[string][]events.ItemState{
 // bulk does one thing to a page of items: it reads them from the projection,
 // and has each changed by a command of its own.
 func (s *Service) bulk(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Bulk](c.req.Data())
+	req, err := decode[wire.Bulk](c.data)
 	if err != nil {
 		return nil, err
 	}

@@ -1,18 +1,13 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -50,62 +45,21 @@ func (s *Service) Health() Health {
 	return h
 }
 
-// HTTP serves /healthz and /metrics.
-type HTTP struct {
-	srv  *http.Server
-	addr net.Addr
-	done chan error
-}
-
-// ListenHTTP opens the address (host:port; port 0 for any free one) and serves
-// the engine's health and metrics there until Stop. Call it before Start, so
-// that the info reply has the address.
-func (s *Service) ListenHTTP(addr string) (*HTTP, error) {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, events.WithCode(events.CodeCannotListen, fmt.Errorf("serve HTTP: cannot listen on %s: %w: stop what uses it, or choose another address (http), or off for none", addr, err))
-	}
-	h := &HTTP{addr: l.Addr(), done: make(chan error, 1)}
+// ServesHTTP tells where the engine's HTTP server listens, for the info reply.
+func (s *Service) ServesHTTP(addr string) {
 	s.mu.Lock()
-	s.Info.HTTP = h.Addr()
+	s.Info.HTTP = addr
 	s.mu.Unlock()
-	h.srv = &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(s.Logger.Handler(), slog.LevelWarn),
-	}
-	go func() {
-		err := h.srv.Serve(l)
-		if errors.Is(err, http.ErrServerClosed) {
-			err = nil
-		} else {
-			s.Logger.Error("HTTP has ended", "error", err)
-		}
-		h.done <- err
-	}()
-	return h, nil
 }
 
-// Addr is where it listens.
-func (h *HTTP) Addr() string { return h.addr.String() }
+// HealthHandler answers /healthz.
+func (s *Service) HealthHandler() http.Handler { return http.HandlerFunc(s.healthz) }
 
-// Stop lets requests end, until ctx ends, and closes. It is called once.
-func (h *HTTP) Stop(ctx context.Context) error {
-	err := h.srv.Shutdown(ctx)
-	if err != nil {
-		err = errors.Join(fmt.Errorf("stop HTTP: %w", err), h.srv.Close())
-	}
-	return errors.Join(err, <-h.done)
-}
-
-// Handler answers the HTTP requests.
-func (s *Service) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", s.healthz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics.registry, promhttp.HandlerOpts{
+// MetricsHandler answers /metrics.
+func (s *Service) MetricsHandler() http.Handler {
+	return promhttp.HandlerFor(s.Metrics.registry, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, Timeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(s.Logger.Handler(), slog.LevelWarn),
-	}))
-	return mux
+	})
 }
 
 func (s *Service) healthz(w http.ResponseWriter, _ *http.Request) {

@@ -43,7 +43,7 @@ func (s *Service) past(ctx context.Context, id events.ID, req wire.Get) (any, er
 // stateAt tells what the engine was like at a moment, by replaying its log up
 // to there. One replay is under way at a time.
 func (s *Service) stateAt(c *call) {
-	req, err := decode[wire.StateAt](c.req.Data())
+	req, err := decode[wire.StateAt](c.data)
 	if err == nil && req.AtPosition == "" && req.AtTime.IsZero() {
 		err = events.Refuse(events.CodeBadRequest, "give at_position or at_time")
 	}
@@ -108,12 +108,7 @@ func (p *pastProgress) told(done, total uint64) {
 		return
 	}
 	p.sent = time.Now()
-	data, err := json.Marshal(wire.StateReply{Events: done, Total: total, ElapsedMS: time.Since(p.c.start).Milliseconds()})
-	if err != nil {
-		p.c.undelivered(err)
-		return
-	}
-	p.c.publish(data, nil)
+	p.c.progress(wire.StateReply{Events: done, Total: total, ElapsedMS: time.Since(p.c.start).Milliseconds()})
 }
 
 // stateOf is the whole of a store at a glance.

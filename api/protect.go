@@ -14,7 +14,7 @@ import (
 // pause, resume and resetCircuit answer once queries see the change.
 
 func (s *Service) pause(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Pause](c.req.Data())
+	req, err := decode[wire.Pause](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +22,7 @@ func (s *Service) pause(ctx context.Context, c *call) (any, error) {
 }
 
 func (s *Service) resume(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Resume](c.req.Data())
+	req, err := decode[wire.Resume](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (s *Service) resume(ctx context.Context, c *call) (any, error) {
 }
 
 func (s *Service) resetCircuit(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.CircuitReset](c.req.Data())
+	req, err := decode[wire.CircuitReset](c.data)
 	if err != nil {
 		return nil, err
 	}

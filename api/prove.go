@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -69,18 +68,13 @@ func (p *proof) tell(ago time.Duration) {
 	}
 	p.sent = time.Now()
 	p.reply.ElapsedMS = time.Since(p.c.start).Milliseconds()
-	data, err := json.Marshal(p.reply)
-	if err != nil {
-		p.c.undelivered(err)
-		return
-	}
-	p.c.publish(data, nil)
+	p.c.progress(p.reply)
 }
 
 // prove runs fn on a goroutine of its own, one at a time, and tells its
 // progress and outcome.
 func (s *Service) prove(c *call, fn func(context.Context, *proof) error) {
-	if _, err := decode[wire.See](c.req.Data()); err != nil {
+	if _, err := decode[wire.See](c.data); err != nil {
 		c.reply(nil, err)
 		return
 	}

@@ -22,7 +22,7 @@ func parseID(text string) (events.ID, error) {
 }
 
 func (s *Service) get(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Get](c.req.Data())
+	req, err := decode[wire.Get](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (s *Service) full(id events.ID) (any, error) {
 }
 
 func (s *Service) list(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.List](c.req.Data())
+	req, err := decode[wire.List](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (s *Service) list(ctx context.Context, c *call) (any, error) {
 }
 
 func (s *Service) history(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.History](c.req.Data())
+	req, err := decode[wire.History](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (s *Service) history(ctx context.Context, c *call) (any, error) {
 }
 
 func (s *Service) logs(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Logs](c.req.Data())
+	req, err := decode[wire.Logs](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (s *Service) logs(ctx context.Context, c *call) (any, error) {
 }
 
 func (s *Service) see(ctx context.Context, c *call) error {
-	req, err := decode[wire.See](c.req.Data())
+	req, err := decode[wire.See](c.data)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func alive(list []wire.WorkerInfo) (n int) {
 }
 
 func (s *Service) workers(_ context.Context, c *call) (any, error) {
-	if _, err := decode[wire.See](c.req.Data()); err != nil {
+	if _, err := decode[wire.See](c.data); err != nil {
 		return nil, err
 	}
 	list := s.Core.Workers()
@@ -257,7 +257,7 @@ func (s *Service) workers(_ context.Context, c *call) (any, error) {
 }
 
 func (s *Service) info(ctx context.Context, c *call) (any, error) {
-	if _, err := decode[wire.See](c.req.Data()); err != nil {
+	if _, err := decode[wire.See](c.data); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()

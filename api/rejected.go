@@ -11,7 +11,7 @@ import (
 )
 
 func (s *Service) rejected(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.ListRejected](c.req.Data())
+	req, err := decode[wire.ListRejected](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (s *Service) rejected(ctx context.Context, c *call) (any, error) {
 }
 
 func (s *Service) showRejected(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.GetRejected](c.req.Data())
+	req, err := decode[wire.GetRejected](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (s *Service) replayRejected(c *call) {
 
 // corrected is the submission that a replay of a rejected one makes.
 func (s *Service) corrected(c *call) (cmd events.Submit, err error) {
-	req, err := decode[wire.ReplayRejected](c.req.Data())
+	req, err := decode[wire.ReplayRejected](c.data)
 	if err != nil {
 		return cmd, err
 	}
@@ -129,7 +129,7 @@ func correctedHeaders(had map[string][]string, corrections map[string]string) ma
 
 // purgeRejected forgets a rejected submission.
 func (s *Service) purgeRejected(c *call) {
-	req, err := decode[wire.PurgeRejected](c.req.Data())
+	req, err := decode[wire.PurgeRejected](c.data)
 	if err != nil {
 		c.reply(nil, err)
 		return

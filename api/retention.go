@@ -14,7 +14,7 @@ const retentionTimeout = time.Second
 
 // cut has the log cut now, however short it is.
 func (s *Service) cut(ctx context.Context, c *call) (any, error) {
-	if _, err := decode[wire.See](c.req.Data()); err != nil {
+	if _, err := decode[wire.See](c.data); err != nil {
 		return nil, err
 	}
 	st, err := s.Core.Cut(ctx)

@@ -47,7 +47,7 @@ func (s *Service) scheduleInfo(v *events.Schedule) (wire.ScheduleInfo, error) {
 }
 
 func (s *Service) scheduleSet(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Schedule](c.req.Data())
+	req, err := decode[wire.Schedule](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Service) scheduleSet(ctx context.Context, c *call) (any, error) {
 }
 
 func (s *Service) scheduleRemove(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.ScheduleName](c.req.Data())
+	req, err := decode[wire.ScheduleName](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (s *Service) scheduleRemove(ctx context.Context, c *call) (any, error) {
 // schedulePause makes the handler of schedule_pause, or of schedule_resume.
 func (s *Service) schedulePause(paused bool) func(context.Context, *call) (any, error) {
 	return func(ctx context.Context, c *call) (any, error) {
-		req, err := decode[wire.ScheduleName](c.req.Data())
+		req, err := decode[wire.ScheduleName](c.data)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ func (s *Service) changeSchedule(ctx context.Context, name string, cmd events.Co
 
 // scheduleFire makes an item beside the ticks.
 func (s *Service) scheduleFire(c *call) {
-	req, err := decode[wire.ScheduleFire](c.req.Data())
+	req, err := decode[wire.ScheduleFire](c.data)
 	if err != nil {
 		c.reply(nil, err)
 		return

@@ -69,11 +69,12 @@ type Full struct {
 type Service struct {
 	Config
 	waits   *waits
-	queries chan struct{} // a token for each query under way
-	control chan struct{} // a token for each worker's request under way
-	proving chan struct{} // one token
-	bulks   chan struct{} // a token for each bulk request under way
-	typesMu sync.Mutex    // held while a type is configured
+	direct  map[string]func(*call) // the endpoints, for Call
+	queries chan struct{}          // a token for each query under way
+	control chan struct{}          // a token for each worker's request under way
+	proving chan struct{}          // one token
+	bulks   chan struct{}          // a token for each bulk request under way
+	typesMu sync.Mutex             // held while a type is configured
 
 	ctx    context.Context // ends with Stop
 	cancel context.CancelFunc
@@ -107,6 +108,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("make api service: its Metrics are another's already: %w", err)
 	}
 	s.waits = newWaits(s)
+	s.direct = s.endpoints()
 	return s, nil
 }
 
@@ -179,7 +181,7 @@ func (s *Service) Start() error {
 	if err != nil {
 		return fmt.Errorf("start api service: %w", err)
 	}
-	for name, fn := range s.endpoints() {
+	for name, fn := range s.direct {
 		err := svc.AddEndpoint(name, s.handler(name, fn), micro.WithEndpointSubject(s.Names.API(name)), micro.WithEndpointPendingLimits(MaxPendingRequests, MaxPendingBytes))
 		if err != nil {
 			return errors.Join(fmt.Errorf("start api service: endpoint %s: %w", name, err), svc.Stop())
@@ -231,19 +233,6 @@ func (s *Service) begin() bool {
 	return true
 }
 
-// handler makes a micro handler of fn, which must see to it that the call is
-// answered exactly once.
-func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
-	return func(req micro.Request) {
-		c := &call{s: s, req: req, endpoint: name, start: time.Now()}
-		if !s.begin() {
-			c.send(nil, errClosing)
-			return
-		}
-		fn(c)
-	}
-}
-
 var (
 	errClosing = &events.Error{Code: events.CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: time.Second}
 	errBusy    = &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many requests of this kind under way as it takes: ask again", RetryAfter: 50 * time.Millisecond}
@@ -272,6 +261,9 @@ func (s *Service) async(room chan struct{}, timeout time.Duration, fn func(conte
 			defer func() { <-room }()
 			ctx, cancel := context.WithTimeout(s.ctx, timeout)
 			defer cancel()
+			if c.ctx != nil {
+				defer context.AfterFunc(c.ctx, cancel)()
+			}
 			v, err := fn(ctx, c)
 			if err != nil && s.ctx.Err() != nil {
 				err = errClosing

@@ -22,7 +22,7 @@ const (
 
 // tree answers with an item, what spawned it, and what it has spawned.
 func (s *Service) tree(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Tree](c.req.Data())
+	req, err := decode[wire.Tree](c.data)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func newWaits(s *Service) *waits {
 }
 
 func (s *Service) wait(c *call) {
-	req, err := decode[wire.Wait](c.req.Data())
+	req, err := decode[wire.Wait](c.data)
 	if err == nil && (req.TimeoutMS < 0 || req.TimeoutMS > MaxWait.Milliseconds()) {
 		err = events.Refuse(events.CodeBadTime, "timeout_ms is %d: it must be 1 to %d, or left out for %d", req.TimeoutMS, MaxWait.Milliseconds(), DefaultWait.Milliseconds())
 	}

@@ -8,7 +8,7 @@ import (
 
 // why says why an item is not running.
 func (s *Service) why(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Why](c.req.Data())
+	req, err := decode[wire.Why](c.data)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func (s *Service) register(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Register](c.req.Data())
+	req, err := decode[wire.Register](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -16,7 +16,7 @@ func (s *Service) register(ctx context.Context, c *call) (any, error) {
 }
 
 func (s *Service) heartbeat(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Heartbeat](c.req.Data())
+	req, err := decode[wire.Heartbeat](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (s *Service) heartbeat(ctx context.Context, c *call) (any, error) {
 }
 
 func (s *Service) unregister(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Unregister](c.req.Data())
+	req, err := decode[wire.Unregister](c.data)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (s *Service) unregister(ctx context.Context, c *call) (any, error) {
 }
 
 func (s *Service) drain(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Drain](c.req.Data())
+	req, err := decode[wire.Drain](c.data)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/dispatcher"
@@ -70,7 +71,7 @@ type Engine struct {
 	dispatcher *dispatcher.Engine
 	service    *api.Service
 	metrics    *api.Metrics
-	http       *api.HTTP
+	http       *rest.Server
 	mirror     *mirror
 	janitor    *blobs.Janitor
 	execs      []*execWorker
@@ -319,7 +320,7 @@ func (e *Engine) startFaces(ctx context.Context) (err error) {
 		return err
 	}
 	if e.cfg.Server.HTTP != config.Off {
-		if e.http, err = e.service.ListenHTTP(e.cfg.Server.HTTP); err != nil {
+		if err := e.serveHTTP(); err != nil {
 			return err
 		}
 	}
@@ -367,7 +368,7 @@ func (e *Engine) URL() string {
 	return e.srv.URL()
 }
 
-// HTTP is where /healthz and /metrics are; empty if nothing listens.
+// HTTP is where the HTTP API, the web page, health and metrics are; empty if nothing listens.
 func (e *Engine) HTTP() string {
 	if e.http == nil {
 		return ""

@@ -12,35 +12,37 @@ type Code string
 
 // The codes of refused commands.
 const (
-	CodeBadRequest    Code = "bad_request"      // malformed in a way that no other code names
-	CodeBadParams     Code = "bad_params"       // params are no JSON
-	CodeTooLarge      Code = "too_large"        // a field past its bound
-	CodeBadType       Code = "bad_type"         // type name off the pattern
-	CodeBadPriority   Code = "bad_priority"     // outside 0 to 9
-	CodeBadID         Code = "bad_id"           // no ULID
-	CodeBadTime       Code = "bad_time"         // unreadable, or beyond ten years
-	CodeBadHeader     Code = "bad_header"       // unknown or unreadable Work- header
-	CodeIDConflict    Code = "id_conflict"      // the id is taken by other content
-	CodeDuplicate     Code = "duplicate"        // a repeat of what was accepted (in rejected events)
-	CodeNotFound      Code = "not_found"        // no such item, worker or type
-	CodeWrongState    Code = "wrong_state"      // the item's state does not allow it
-	CodeStaleToken    Code = "stale_token"      // not the item's current token: stop running it
-	CodeWrongAttempt  Code = "wrong_attempt"    // the attempt is not the current one
-	CodeWrongWorker   Code = "wrong_worker"     // the token belongs to another worker
-	CodeWorkerIDInUse Code = "worker_id_in_use" // the worker id is alive in another session
-	CodeUnknownWorker Code = "unknown_worker"   // the worker has not registered
-	CodeDraining      Code = "draining"         // the worker is draining: claim refused
-	CodeUnhealthy     Code = "unhealthy"        // the worker is unhealthy: claim refused
-	CodeTooManyTypes  Code = "too_many_types"   // MaxTypes reached
-	CodeSetInFile     Code = "set_in_file"      // the setting is owned by engine.toml
-	CodePaused        Code = "paused"           // the type is paused: claim refused
-	CodeCircuitOpen   Code = "circuit_open"     // the circuit of the type or of the worker is open: claim refused
-	CodeQueueFull     Code = "queue_full"       // too many items wait
-	CodeRateLimited   Code = "rate_limited"     // a rate limit is reached
-	CodeAtCapacity    Code = "at_capacity"      // a group or a pool has no room: claim refused
-	CodeUnavailable   Code = "unavailable"      // not now: no owner, shutting down, storage full
-	CodeInternal      Code = "internal"
-	CodeTimeout       Code = "timeout"
+	CodeBadRequest      Code = "bad_request"      // malformed in a way that no other code names
+	CodeBadParams       Code = "bad_params"       // params are no JSON
+	CodeTooLarge        Code = "too_large"        // a field past its bound
+	CodeBadType         Code = "bad_type"         // type name off the pattern
+	CodeBadPriority     Code = "bad_priority"     // outside 0 to 9
+	CodeBadID           Code = "bad_id"           // no ULID
+	CodeBadTime         Code = "bad_time"         // unreadable, or beyond ten years
+	CodeBadHeader       Code = "bad_header"       // unknown or unreadable Work- header
+	CodeIDConflict      Code = "id_conflict"      // the id is taken by other content
+	CodeDuplicate       Code = "duplicate"        // a repeat of what was accepted (in rejected events)
+	CodeNotFound        Code = "not_found"        // no such item, worker or type
+	CodeWrongState      Code = "wrong_state"      // the item's state does not allow it
+	CodeStaleToken      Code = "stale_token"      // not the item's current token: stop running it
+	CodeWrongAttempt    Code = "wrong_attempt"    // the attempt is not the current one
+	CodeWrongWorker     Code = "wrong_worker"     // the token belongs to another worker
+	CodeWorkerIDInUse   Code = "worker_id_in_use" // the worker id is alive in another session
+	CodeUnknownWorker   Code = "unknown_worker"   // the worker has not registered
+	CodeDraining        Code = "draining"         // the worker is draining: claim refused
+	CodeUnhealthy       Code = "unhealthy"        // the worker is unhealthy: claim refused
+	CodeTooManyTypes    Code = "too_many_types"   // MaxTypes reached
+	CodeSetInFile       Code = "set_in_file"      // the setting is owned by engine.toml
+	CodePaused          Code = "paused"           // the type is paused: claim refused
+	CodeCircuitOpen     Code = "circuit_open"     // the circuit of the type or of the worker is open: claim refused
+	CodeQueueFull       Code = "queue_full"       // too many items wait
+	CodeRateLimited     Code = "rate_limited"     // a rate limit is reached
+	CodeAtCapacity      Code = "at_capacity"      // a group or a pool has no room: claim refused
+	CodeUnavailable     Code = "unavailable"      // not now: no owner, shutting down, storage full
+	CodeUnauthenticated Code = "unauthenticated"  // no proof of who asks, or one that is not known
+	CodeForbidden       Code = "forbidden"        // who asks may not do that
+	CodeInternal        Code = "internal"
+	CodeTimeout         Code = "timeout"
 )
 
 // The codes of an engine that does not start.

@@ -26,7 +26,7 @@ const maxLines = 500
 var layers = [][]string{
 	{"events", "internal/cron"},
 	{"wire"},
-	{"blobs"},
+	{"access", "blobs"},
 	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "."},
 	{"projector", "workers"},
 	{"dispatcher", "workers/process", "workers/workertest"},
