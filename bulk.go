@@ -51,8 +51,11 @@ func (c *Client) SubmitMany(ctx context.Context, items []Item, opts ...BulkOptio
 
 // SubmitSeq is SubmitMany for any number of items: it takes them as it goes,
 // and tells done what became of each, in order, from the calling goroutine.
-// An error of done ends it. Memory is bounded by the requests in flight.
-func (c *Client) SubmitSeq(ctx context.Context, items iter.Seq[Item], done func(Submitted) error, opts ...BulkOption) error {
+// An error of done ends it. Memory is bounded by the requests in flight. All go on
+// in one trace, that of ctx or a new one, unless they name another.
+func (c *Client) SubmitSeq(ctx context.Context, items iter.Seq[Item], done func(Submitted) error, opts ...BulkOption) (err error) {
+	ctx, span := startSubmit(ctx, "submit many")
+	defer func() { endSubmit(span, "", err) }()
 	set := bulkSettings{items: events.MaxSubmitBatch, inFlight: DefaultInFlight}
 	for _, o := range opts {
 		o(&set)
@@ -127,7 +130,7 @@ func (b *bulk) add(it *Item) error {
 
 // encode writes an item; one that can't be sent has no document.
 func (b *bulk) encode(it *Item) (id string, doc []byte, err error) {
-	s, err := b.c.prepare(it)
+	s, err := b.c.prepare(b.ctx, it)
 	if err != nil {
 		return it.ID, nil, err
 	}

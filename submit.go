@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -22,12 +23,16 @@ import (
 //
 // Params larger than events.MaxParamsBytes (see [WithInlineParams]) are put into
 // the object store first, and submitted by reference; a repeat finds them there.
-func (c *Client) Submit(ctx context.Context, item Item) (Submitted, error) {
-	s, err := c.prepare(&item)
+//
+// The item goes on in the trace of ctx (OpenTelemetry), unless it names one.
+func (c *Client) Submit(ctx context.Context, item Item) (out Submitted, err error) {
+	ctx, span := startSubmit(ctx, "submit "+item.Type)
+	defer func() { endSubmit(span, out.ID, err) }()
+	s, err := c.prepare(ctx, &item)
 	if err != nil {
 		return Submitted{}, err
 	}
-	out, err := c.submit(ctx, s)
+	out, err = c.submit(ctx, s)
 	if err == nil {
 		err = out.Error.Err()
 	}
@@ -39,8 +44,11 @@ func (c *Client) Submit(ctx context.Context, item Item) (Submitted, error) {
 }
 
 // prepare makes an item ready to be sent, with an id.
-func (c *Client) prepare(item *Item) (wire.Submit, error) {
+func (c *Client) prepare(ctx context.Context, item *Item) (wire.Submit, error) {
 	s, err := item.submission()
+	if s.Trace == "" {
+		s.Trace = tracing.From(ctx)
+	}
 	if err == nil && s.ID == "" {
 		s.ID, err = c.ids.next()
 	}
@@ -59,8 +67,10 @@ type Published struct {
 // takes it, also if none runs now. What can't become an item is not refused
 // here but becomes a rejected event; Submit tells at once. It tries until ctx
 // ends, under one message id.
-func (c *Client) Publish(ctx context.Context, item Item) (Published, error) {
-	s, err := c.prepare(&item)
+func (c *Client) Publish(ctx context.Context, item Item) (out Published, err error) {
+	ctx, span := startSubmit(ctx, "publish "+item.Type)
+	defer func() { endSubmit(span, out.ID, err) }()
+	s, err := c.prepare(ctx, &item)
 	if err != nil {
 		return Published{}, err
 	}

@@ -109,8 +109,11 @@ type Config struct {
 	// is also let grow to four for each retained item. 0: DefaultCutEvents.
 	CutEvents int
 
-	Hooks  Hooks
-	Logger *slog.Logger
+	Hooks Hooks
+	// Traceparent is what a dispatch carries in place of the traceparent of its
+	// submission; nil, or empty: that. It is called from the loop and must not block.
+	Traceparent func(*events.Item, events.Token) string
+	Logger      *slog.Logger
 }
 
 // scores reports whether the host orders the items of a type.

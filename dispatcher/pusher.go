@@ -122,8 +122,14 @@ func (p *pusher) push(it *events.Item, params []byte, token events.Token, lease 
 	if len(it.Labels) > 0 {
 		h[wire.HeaderLabels] = wire.LabelHeader(it.Labels)
 	}
-	if it.Trace != "" {
-		h[wire.HeaderTrace] = []string{it.Trace}
+	trace := it.Trace
+	if p.cfg.Traceparent != nil {
+		if t := p.cfg.Traceparent(it, token); t != "" {
+			trace = t
+		}
+	}
+	if trace != "" {
+		h[wire.HeaderTrace] = []string{trace}
 	}
 	err := p.nc.PublishMsg(&nats.Msg{Subject: p.cfg.Names.Run(it.Type, lane), Reply: p.inbox + tok, Header: h, Data: params})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/api"
@@ -22,6 +23,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/tracing/itemspans"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -52,6 +54,10 @@ type Options struct {
 	Score      func(events.Submit) time.Duration
 	ScoreTypes []events.Type
 
+	// Tracing makes spans of what happens to items; nil: none. It must have been
+	// made with the ids of package tracing/itemspans, and the caller shuts it down.
+	Tracing trace.TracerProvider
+
 	NATSOptions []nats.Option // for NATSURL
 	Logger      *slog.Logger  // nil: none
 }
@@ -75,6 +81,7 @@ type Engine struct {
 	mirror     *mirror
 	janitor    *blobs.Janitor
 	execs      []*execWorker
+	spans      *itemspans.Recorder // nil: nothing is traced
 
 	stop sync.Once
 	err  error // of Stop
@@ -245,6 +252,11 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	if err := e.openBlobs(ctx); err != nil {
 		return err
 	}
+	if e.o.Tracing != nil {
+		if e.spans, err = itemspans.New(e.o.Tracing, e.store.History); err != nil {
+			return err
+		}
+	}
 	host, _ := os.Hostname()
 	c := dispatcher.Config{
 		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: fmt.Sprintf("%s-%d", host, os.Getpid()), Version: Version,
@@ -255,6 +267,9 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		ProbeInterval: e.cfg.Workers.ProbeInterval, ProbeTimeout: e.cfg.Workers.ProbeTimeout, ProbeFailures: e.cfg.Workers.ProbeFailures,
 		Dedup: e.dedupHook(), Score: e.o.Score, ScoreTypes: e.o.ScoreTypes,
 		CutEvents: e.cfg.Retention.CutEvents,
+	}
+	if e.spans != nil {
+		c.Traceparent = e.spans.Traceparent
 	}
 	for name, t := range e.cfg.Types {
 		if t.Patch.Empty() {
@@ -284,6 +299,9 @@ func (e *Engine) hooks() dispatcher.Hooks {
 			e.service.Notify(c.Items)
 			e.mirror.projected(c)
 			e.janitor.Projected(c.Items)
+			if e.spans != nil {
+				e.spans.Projected(c)
+			}
 		},
 		Renewed: e.mirror.renewed,
 		Owned:   e.mirror.owned,

@@ -18,7 +18,7 @@ type RawItem struct {
 	Raw      json.RawMessage
 	Labels   map[string]string
 	Deadline time.Time // when the context ends with ErrTimeout; zero: never
-	Trace    string    // the traceparent of its submission
+	Trace    string    // the traceparent of its attempt, or of its submission; see package tracing
 	// MaxResult bounds the result's JSON, in bytes; 0: events.MaxResultBytes. A
 	// larger one than that goes to the object store. The runtime sets it.
 	MaxResult int

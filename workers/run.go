@@ -286,7 +286,7 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 		defer done()
 	}
 	w.connectLine(ctx, r, item)
-	out := w.invoke(ctx, r.reg.handler, item)
+	out := w.traced(ctx, r, item)
 	rep := outcomeReport(out, context.Cause(ctx))
 
 	w.mu.Lock()

@@ -24,7 +24,7 @@ func TestFlowUsage(t *testing.T) {
 
 func TestTreeIsDrawn(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{console.App{Out: &out}}
+	a := &app{App: console.App{Out: &out}}
 	root := streamwright.TreeNode{ID: "R", Type: "t", State: events.StateWaiting, Children: []streamwright.TreeNode{
 		{ID: "A", Type: "t", State: events.StateRunning, Progress: &streamwright.Progress{Percent: 40, Message: "on it"}, Children: []streamwright.TreeNode{
 			{ID: "C", Type: "t", State: events.StateDead, Attempt: 3, Reason: "exhausted", Code: "timeout"},

@@ -10,14 +10,19 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
 )
 
 // app is what every command is made with.
-type app struct{ console.App }
+type app struct {
+	console.App
+	tracing trace.TracerProvider // nil: no traces are asked for
+}
 
 // commands makes the commands, in the order in which the help lists them.
 var commands = []func(*app) *cobra.Command{
@@ -55,7 +60,13 @@ func main() {
 
 // run is the whole program: 0 done, 1 the operation failed, 2 usage.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	a := &app{console.App{In: in, Out: out, Err: errs}}
+	a := &app{App: console.App{In: in, Out: out, Err: errs}}
+	flush, err := a.trace(ctx)
+	if err != nil {
+		a.Notef("%v (%s)", err, events.CodeOf(err))
+		return console.ExitFailed
+	}
+	defer flush()
 	return a.Run(ctx, rootCommand(a), args)
 }
 

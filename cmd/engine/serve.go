@@ -54,6 +54,7 @@ configuration file. Data is in one folder, which one process has at a time.`,
 }
 
 func (a *app) serve(ctx context.Context, o embedded.Options) error {
+	o.Tracing = a.tracing
 	o.Logger = logger(a.Err, o.Config.WithDefaults().Server)
 	if a.Creds != "" {
 		o.NATSOptions = append(o.NATSOptions, nats.UserCredentials(a.Creds))

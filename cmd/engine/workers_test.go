@@ -19,7 +19,7 @@ func TestWorkersAreShownWithTheirHealth(t *testing.T) {
 		{Worker: "b", Types: []string{"email"}, Slots: 1, Status: wire.WorkerDead, Reason: "nothing was heard of it for 1m0s", RegisteredAt: now.Add(-time.Hour), LastSeen: now.Add(-2 * time.Minute), DiedAt: now.Add(-time.Minute)},
 	}
 	var out bytes.Buffer
-	a := &app{console.App{Out: &out}}
+	a := &app{App: console.App{Out: &out}}
 	if err := a.printWorkers(list); err != nil {
 		t.Fatal(err)
 	}

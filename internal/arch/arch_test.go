@@ -26,8 +26,8 @@ const maxLines = 500
 var layers = [][]string{
 	{"events", "internal/cron", "internal/need"},
 	{"wire"},
-	{"access", "blobs"},
-	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "."},
+	{"access", "blobs", "tracing"},
+	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "internal/telemetry", "."},
 	{"projector", "workers"},
 	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -93,7 +94,7 @@ func (c *config) handle(ctx context.Context, item *workers.RawItem) (any, error)
 	log := &lineLogger{log: func(line string) { item.Log(workers.LevelInfo, line) }}
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
 	cmd.Dir = c.dir
-	cmd.Env = append(append(inherited(), c.env...), environment(item)...)
+	cmd.Env = append(append(inherited(), c.env...), environment(ctx, item)...)
 	cmd.Stdin = bytes.NewReader(item.Raw) // a child that does not read it is no error
 	cmd.Stdout, cmd.Stderr = out, log
 	cmd.WaitDelay = c.pipeDelay
@@ -125,17 +126,21 @@ func (c *config) handle(ctx context.Context, item *workers.RawItem) (any, error)
 func inherited() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return name == "WORK_REPORT_FD" || name == "WORK_CONTINUATION" || name == "WORK_CHILDREN"
+		return name == "WORK_REPORT_FD" || name == "WORK_CONTINUATION" || name == "WORK_CHILDREN" || name == "TRACEPARENT"
 	})
 }
 
-func environment(item *workers.RawItem) []string {
-	return []string{
+func environment(ctx context.Context, item *workers.RawItem) []string {
+	env := []string{
 		"WORK_ID=" + item.ID.String(),
 		"WORK_TYPE=" + string(item.Type),
 		"WORK_ATTEMPT=" + strconv.Itoa(int(item.Attempt)),
 		"WORK_CHECKPOINT=" + string(item.Checkpoint),
 	}
+	if t := tracing.From(ctx); t != "" {
+		env = append(env, "TRACEPARENT="+t)
+	}
+	return env
 }
 
 // run starts cmd, ends its group with ctx, and returns once it is reaped and
