@@ -88,6 +88,12 @@ type Item struct {
 // Priority is for [Item].Priority: new(int) set to p.
 func Priority(p int) *int { return &p }
 
+// Submission is the item as it goes over the wire, for those who carry it
+// there by other ways than a [Client]. It has been encoded, not checked against
+// the engine's bounds: see wire.Submit.Command for that. The error is an
+// *events.Error.
+func (it *Item) Submission() (wire.Submit, error) { return it.submission() }
+
 // submission is the item as it goes over the wire. Its error is an
 // *events.Error.
 func (it *Item) submission() (wire.Submit, error) {
