@@ -7,15 +7,19 @@ import (
 	"testing"
 )
 
-// The module outbox is not among ./... of this one, since it is a module of its
-// own; its tests are part of ours all the same.
-func TestOutbox(t *testing.T) {
-	cmd := exec.Command("go", "test", "-v", "./...")
-	cmd.Dir = filepath.Join("..", "..", "outbox")
-	cmd.Env = append(os.Environ(), "GOFLAGS=")
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Error(err)
+// The modules outbox and deploy/check are not among ./... of this one; their
+// tests are part of ours all the same.
+func TestModules(t *testing.T) {
+	for _, folder := range []string{"outbox", "deploy/check"} {
+		t.Run(folder, func(t *testing.T) {
+			cmd := exec.Command("go", "test", "-v", "./...")
+			cmd.Dir = filepath.Join("..", "..", filepath.FromSlash(folder))
+			cmd.Env = append(os.Environ(), "GOFLAGS=")
+			out, err := cmd.CombinedOutput()
+			t.Logf("%s", out)
+			if err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

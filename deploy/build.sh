@@ -1,0 +1,21 @@
+#!/bin/sh
+# Builds the programs for one platform (GOOS and GOARCH, this machine's if they
+# are not set), with the version stamped in and nothing of this machine.
+#
+#   deploy/build.sh VERSION FOLDER
+set -eu
+if [ $# -ne 2 ]; then
+  echo "usage: deploy/build.sh VERSION FOLDER" >&2
+  exit 2
+fi
+version=$1
+mkdir -p "$2"
+out=$(cd "$2" && pwd)
+cd "$(dirname "$0")/.."
+
+suffix=""
+[ "$(go env GOOS)" = windows ] && suffix=.exe
+stamp="-s -w -X github.com/streamwright/streamwright/embedded.Version=$version"
+for program in engine tail; do
+  CGO_ENABLED=0 go build -trimpath -ldflags "$stamp" -o "$out/$program$suffix" "./cmd/$program"
+done
