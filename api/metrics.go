@@ -7,8 +7,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/streamwright/streamwright/api/figures"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // namespace begins every metric's name.
@@ -21,6 +23,10 @@ const namespace = "streamwright"
 type Metrics struct {
 	registry *prometheus.Registry
 	owned    atomic.Bool
+	waits    *figures.Waits
+	flow     *figures.Flow
+	repaired recoveries
+	again    chan struct{} // what waits must be counted again; room for one
 
 	appendSeconds prometheus.Histogram
 	appendEvents  prometheus.Histogram
@@ -45,7 +51,7 @@ func NewMetrics() *Metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, []string{"type"})
 	}
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
+		registry: prometheus.NewRegistry(), waits: figures.NewWaits(), flow: figures.NewFlow(), again: make(chan struct{}, 1),
 		appendSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "append_seconds",
 			Help: "Time from handing a batch to the log until it is durable.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 16)}),
 		appendEvents: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "append_events",
@@ -74,7 +80,7 @@ func NewMetrics() *Metrics {
 func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
 	appended, dispatched, expired, owned, lost, projected := h.Appended, h.Dispatched, h.LeaseExpired, h.Owned, h.Lost, h.Projected
 	h.Projected = func(c *events.Changes) {
-		m.deaths(c)
+		m.projected(c)
 		if projected != nil {
 			projected(c)
 		}
@@ -100,6 +106,19 @@ func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
 			expired(t)
 		}
 	}
+	returned, renewed := h.Returned, h.Renewed
+	h.Returned = func(t events.Type, why string) {
+		m.repaired.add(why)
+		if returned != nil {
+			returned(t, why)
+		}
+	}
+	h.Renewed = func(at events.Seq) {
+		m.recount()
+		if renewed != nil {
+			renewed(at)
+		}
+	}
 	h.Owned = func(e events.Epoch) {
 		m.owned.Store(true)
 		if owned != nil {
@@ -108,7 +127,10 @@ func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
 	}
 	h.Lost = func(err error) {
 		m.owned.Store(false)
-		m.lost.Inc()
+		if err != nil {
+			m.lost.Inc()
+			m.repaired.add(wire.RecoveryOwnership)
+		}
 		if lost != nil {
 			lost(err)
 		}
@@ -119,6 +141,28 @@ func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
 func (m *Metrics) request(endpoint string, code events.Code, took time.Duration) {
 	m.requests.WithLabelValues(endpoint, string(code)).Inc()
 	m.requestTime.WithLabelValues(endpoint).Observe(took.Seconds())
+}
+
+// recount has what waits counted again: the projection was made anew.
+func (m *Metrics) recount() {
+	select {
+	case m.again <- struct{}{}:
+	default: // it will be
+	}
+}
+
+func (m *Metrics) recovered() map[string]int64 { return m.repaired.all() }
+
+// projected takes what has become visible.
+func (m *Metrics) projected(c *events.Changes) {
+	m.waits.Feed(c)
+	m.flow.Feed(c)
+	for i := range c.History {
+		if cause := recoveryOf(&c.History[i]); cause != "" {
+			m.repaired.add(cause)
+		}
+	}
+	m.deaths(c)
 }
 
 // deaths counts what has died, and what that says of its causes. The reasons

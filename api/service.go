@@ -51,6 +51,9 @@ type Config struct {
 	OwnedByFile func(t events.Type, wanted events.TypeSettings) []string
 	// MaxQueued is the engine's own limit of queued items, 0 for none.
 	MaxQueued int
+	// MaxRunning is the engine's own limit of items dispatched or running; 0:
+	// there is none beside those of the types.
+	MaxRunning int
 	// Full says why submissions must be refused for want of room; nil: they
 	// need not.
 	Full func() *Full
@@ -192,6 +195,7 @@ func (s *Service) Start() error {
 		return errors.Join(fmt.Errorf("start api service: %w", err), svc.Stop())
 	}
 	s.micro = svc
+	s.pending.Go(s.countWaits)
 	return nil
 }
 

@@ -136,6 +136,9 @@ type Hooks struct {
 	Renewed func(events.Seq)
 	// LeaseExpired is called for each lease that ran out.
 	LeaseExpired func(events.Type)
+	// Returned is called for each dispatch that nobody has claimed and that is
+	// taken back to be dispatched again; why is one of wire.Recoveries.
+	Returned func(t events.Type, why string)
 	// Workers is called when the registry has changed, with all of it.
 	Workers func([]wire.WorkerInfo)
 }

@@ -304,7 +304,7 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
 			return e.cfg.Types[t].Patch.Conflicts(wanted)
 		},
-		Full: e.isFull, MaxQueued: e.cfg.Limits.MaxQueued,
+		Full: e.isFull, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
 		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir()},
 	})
 	return err
