@@ -57,6 +57,8 @@ type Config struct {
 	// Full says why submissions must be refused for want of room; nil: they
 	// need not.
 	Full func() *Full
+	// Storage says how much room there is; nil: nothing is known.
+	Storage func() Storage
 	// Info is the part of the info reply that never changes.
 	Info   wire.InfoReply
 	Logger *slog.Logger
@@ -78,6 +80,10 @@ type Service struct {
 	proving chan struct{}          // one token
 	bulks   chan struct{}          // a token for each bulk request under way
 	typesMu sync.Mutex             // held while a type is configured
+
+	asked   sync.Mutex // held while JetStream is asked
+	askedAt time.Time  // guarded by asked
+	answer  error      // guarded by asked: what it then said
 
 	ctx    context.Context // ends with Stop
 	cancel context.CancelFunc

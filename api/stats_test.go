@@ -32,7 +32,9 @@ func TestStatsSayHowLongItemsWait(t *testing.T) {
 	r.submit(wire.Submit{Type: "email", DelayMS: 3_600_000})
 	last := r.submit(wire.Submit{Type: "report", DelayMS: 7_200_000})
 	ask[wire.StatsReply](r, wire.APIStats, wire.See{MinPosition: last.Position})
-	got := statsWhen(r, func(s wire.StatsReply) bool { return s.Scheduled == 2 && len(s.Types) == 2 && s.Types[0].AgesByPriority[low].OldestMS > 0 })
+	got := statsWhen(r, func(s wire.StatsReply) bool {
+		return s.Scheduled == 2 && len(s.Types) == 2 && s.Types[0].AgesByPriority[low].OldestMS > 0
+	})
 	if got.States["queued"] != 7 || got.PerSecond.Submitted <= 0 || got.PerSecond.Completed != 0 {
 		t.Errorf("in all: %+v", got)
 	}
