@@ -18,6 +18,7 @@ func fetch(t *testing.T, url string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Close = true // no connection is left behind
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatalf("GET %s: %v", url, err)
@@ -67,7 +68,7 @@ func TestProfilesAreOnAnAddressOfTheirOwn(t *testing.T) {
 }
 
 func TestProfilesAreOffAndForThisMachineAlone(t *testing.T) {
-	e := start(t, Options{Memory: true})
+	e := mustStart(t, Options{Memory: true})
 	if e.PProf() != "" {
 		t.Errorf("unasked, there are profiles at %s", e.PProf())
 	}
