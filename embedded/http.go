@@ -12,6 +12,7 @@ func (e *Engine) serveHTTP() error {
 		return err
 	}
 	s.Mount("GET /healthz", 0, e.service.HealthHandler())
+	s.Mount("GET /readyz", 0, e.service.ReadyHandler())
 	s.Mount("GET /metrics", access.RolesOf(access.Read), e.service.MetricsHandler())
 	if err := s.Listen(e.cfg.Server.HTTP); err != nil {
 		return err
