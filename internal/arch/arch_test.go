@@ -32,11 +32,7 @@ var layers = [][]string{
 	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},
 	{"embedded"},
-<<<<<<< HEAD
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/docs", "internal/modules"},
-=======
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs"},
->>>>>>> metrics
+	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/docs", "internal/modules", "internal/deploy"},
 	{"cmd"},
 }
 
