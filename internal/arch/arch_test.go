@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"events", "internal/cron", "internal/need"},
 	{"wire"},
 	{"access", "blobs"},
-	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "."},
+	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "internal/schemas", "."},
 	{"projector", "workers"},
 	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},
