@@ -19,7 +19,6 @@ lease = "1s"
 
 [types.brief]
 timeout = "400ms"
-max_attempts = 1
 
 [types.retried]
 max_attempts = 3

@@ -6,6 +6,7 @@ import type { Link } from "../link.js";
 import type { Names } from "../names.js";
 import { maxTimer } from "../text.js";
 import type * as wire from "../wire.gen.js";
+import { Clock } from "./clock.js";
 import { execute } from "./execute.js";
 import { benchedMs, now, prefetchBelowMs, slowRunMs } from "./limits.js";
 import type { Line } from "./line.js";
@@ -59,8 +60,7 @@ export class Core {
   #held: Run[] = []; // waiting for a slot, oldest first
   #counts: Record<RunState, number> = { held: 0, claiming: 0, running: 0, settling: 0, returning: 0, gone: 0 };
   #meanRunMs = slowRunMs;
-  #nextTick = Infinity;
-  #timer: NodeJS.Timeout | undefined;
+  readonly clock: Clock;
   readonly #waiters = new Set<() => void>();
 
   constructor(private readonly made: Made) {
@@ -72,6 +72,7 @@ export class Core {
     this.log = made.log;
     this.types = made.types;
     this.inboxPrefix = made.inboxPrefix;
+    this.clock = new Clock(this);
     this.reports = new Reports(this);
     this.sessions = new Session(this);
   }
@@ -400,56 +401,15 @@ export class Core {
 
   /** Has the clock look at things no later than that. */
   dueBy(at: number): void {
-    if (at >= this.#nextTick || this.phase === "stopped") return;
-    this.#nextTick = at;
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#tick(), Math.min(Math.max(at - now(), 0), maxTimer));
-  }
-
-  #tick(): void {
-    this.#nextTick = Infinity;
-    const at = now();
-    this.#tickHeld(at);
-    for (const run of this.runs.values()) {
-      if (run.state !== "running" && run.state !== "settling") continue;
-      if (at >= run.renewAt) this.#renew(run, at);
-      this.dueBy(run.renewAt);
-      this.lines.get(run)?.tell(at);
-    }
-    for (const c of this.consumers.values()) c.tick(at);
-    this.refillAll();
+    this.clock.dueBy(at);
   }
 
   /** Hands back what has waited too long: handlers are no longer short. */
-  #tickHeld(at: number): void {
+  tickHeld(at: number): void {
     const late = this.#held.filter((r) => at >= r.holdUntil);
     this.#held = this.#held.filter((r) => at < r.holdUntil);
     for (const run of this.#held) this.dueBy(run.holdUntil);
     if (late.length > 0) this.#meanRunMs = slowRunMs;
     for (const run of late) this.#handBack(run, "no_slot");
   }
-
-  /** Extends a run's lease or, after a whole lease without a connection, takes it for lost. */
-  #renew(run: Run, at: number): void {
-    run.renewAt = at + run.leaseMs / 3;
-    if (run.gaveUp || (run.letGo && run.stop !== "cancelled")) return;
-    if (this.link.connected) {
-      run.contactAt = at;
-      if (run.msg.reply) this.link.nc.publish(run.msg.reply, "+WPI");
-      return;
-    }
-    const lost = run.contactAt + run.leaseMs;
-    if (at < lost) {
-      run.renewAt = Math.min(run.renewAt, lost);
-    } else if (run.state === "running" && run.stop === undefined) {
-      this.log.warn(`no connection for a whole lease: the run of item ${run.id} is stopped`);
-      this.endRun(run, "lease_lost", false);
-    }
-  }
-
-  stopClock(): void {
-    clearTimeout(this.#timer);
-    this.#nextTick = -Infinity;
-  }
 }
-

@@ -168,7 +168,7 @@ export class Worker {
     core.reports.close();
     await within(farewellMs, core.sessions.end());
     core.phase = "stopped";
-    core.stopClock();
+    core.clock.stop();
     this.#unlisten();
     for (const s of this.#subscriptions) s.unsubscribe();
     for (const c of core.consumers.values()) if (!c.closed) c.drop();
