@@ -223,11 +223,14 @@ func refs(v any) (names []string) {
 	return slices.Compact(names)
 }
 
-// close forbids other fields in what only requests have.
+// close forbids other fields in what only requests have, and in an error reply.
 func (b *book) close(requests, others map[string]bool) {
 	for name, def := range b.defs {
 		if requests[name] && !others[name] && def["properties"] != nil {
 			def["additionalProperties"] = false
 		}
 	}
+	// That it has nothing else tells it from an item, which may have a field of
+	// that name, too.
+	b.defs["ErrorReply"]["additionalProperties"] = false
 }

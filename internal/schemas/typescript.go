@@ -2,24 +2,25 @@ package schemas
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 const tsHead = `// Rendered from the Go types of the protocol: do not edit.
 // UPDATE_DOCS=1 go test ./internal/schemas writes it anew.
-
-/** Any JSON document. */
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json | undefined };
 `
+
+// tsState is the name of the type of an item's state.
+const tsState = "ItemState"
 
 // typeScript renders a book as interfaces.
 func typeScript(types *book) []byte {
 	var out bytes.Buffer
 	out.WriteString(tsHead)
+	fmt.Fprintf(&out, "\n/** Where an item is in its life. */\nexport type %s = %s;\n", tsState, union(states()))
 	for _, name := range slices.Sorted(maps.Keys(types.defs)) {
 		writeInterface(&out, name, types.defs[name])
 	}
@@ -71,12 +72,10 @@ func tsType(s schema) string {
 		return strings.TrimPrefix(ref, refPrefix)
 	}
 	if names, ok := s["enum"].([]string); ok {
-		quoted := make([]string, len(names))
-		for i, n := range names {
-			b, _ := json.Marshal(n) // a string
-			quoted[i] = string(b)
+		if slices.Equal(names, states()) {
+			return tsState
 		}
-		return strings.Join(quoted, " | ")
+		return union(names)
 	}
 	switch s["type"] {
 	case "string":
@@ -97,4 +96,13 @@ func tsType(s schema) string {
 		return "{ [key: string]: " + tsType(values) + " }"
 	}
 	return "unknown"
+}
+
+// union is the type of some strings.
+func union(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = strconv.Quote(n)
+	}
+	return strings.Join(quoted, " | ")
 }

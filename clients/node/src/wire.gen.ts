@@ -1,8 +1,8 @@
 // Rendered from the Go types of the protocol: do not edit.
 // UPDATE_DOCS=1 go test ./internal/schemas writes it anew.
 
-/** Any JSON document. */
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json | undefined };
+/** Where an item is in its life. */
+export type ItemState = "created" | "queued" | "claimed" | "running" | "waiting" | "failed" | "completed" | "dead" | "cancelled" | "merged";
 
 /** AsOf says as of which event an item of the past is shown. */
 export interface AsOf {
@@ -70,7 +70,7 @@ export interface Cancel {
 export interface Cancelled {
   id: string;
   position: string;
-  state: "created" | "queued" | "claimed" | "running" | "waiting" | "failed" | "completed" | "dead" | "cancelled" | "merged";
+  state: ItemState;
   was_running: boolean;
 }
 
@@ -391,7 +391,7 @@ export interface Item {
   reason?: string;
   result?: unknown;
   started_at?: string;
-  state: "created" | "queued" | "claimed" | "running" | "waiting" | "failed" | "completed" | "dead" | "cancelled" | "merged";
+  state: ItemState;
   tenant?: string;
   timeout_ms: number;
   type: string;
@@ -502,7 +502,7 @@ export interface Outcome {
   /** the results together pass MaxOutcomesBytes: get it by id */
   result_omitted?: boolean;
   /** absent: it has been forgotten */
-  state?: "created" | "queued" | "claimed" | "running" | "waiting" | "failed" | "completed" | "dead" | "cancelled" | "merged";
+  state?: ItemState;
   type: string;
 }
 
@@ -676,7 +676,7 @@ export interface ReplayRejected {
 export interface ReplayReply {
   id: string;
   position: string;
-  state?: "created" | "queued" | "claimed" | "running" | "waiting" | "failed" | "completed" | "dead" | "cancelled" | "merged";
+  state?: ItemState;
 }
 
 /** Report is what a worker says of one run. Requests carry an array of them, at most 1,000; they are decided in order, each on its own. */
@@ -721,7 +721,7 @@ export interface Reported {
   error?: Error;
   ok: boolean;
   position?: string;
-  state?: "created" | "queued" | "claimed" | "running" | "waiting" | "failed" | "completed" | "dead" | "cancelled" | "merged";
+  state?: ItemState;
   /** TimeoutMS is how long the attempt may take from its start. */
   timeout_ms?: number;
 }
@@ -739,7 +739,7 @@ export interface Reschedule {
 export interface Rescheduled {
   id: string;
   position: string;
-  state: "created" | "queued" | "claimed" | "running" | "waiting" | "failed" | "completed" | "dead" | "cancelled" | "merged";
+  state: ItemState;
 }
 
 /** Resume ends a pause. */
@@ -823,7 +823,7 @@ export interface ScheduleInfo {
   last_error?: Error;
   last_item?: string;
   /** of LastItem, while the engine keeps it */
-  last_state?: "created" | "queued" | "claimed" | "running" | "waiting" | "failed" | "completed" | "dead" | "cancelled" | "merged";
+  last_state?: ItemState;
   last_tick?: string;
   max_attempts?: number;
   /** skip, one (left out), all */
@@ -1018,7 +1018,7 @@ export interface Submitted {
   position?: string;
   /** it was already there */
   repeat?: boolean;
-  state?: "created" | "queued" | "claimed" | "running" | "waiting" | "failed" | "completed" | "dead" | "cancelled" | "merged";
+  state?: ItemState;
 }
 
 /** Tree asks for an item with what it has spawned, and with what has spawned it. */
@@ -1040,7 +1040,7 @@ export interface TreeNode {
   id: string;
   progress?: Progress;
   reason?: string;
-  state: "created" | "queued" | "claimed" | "running" | "waiting" | "failed" | "completed" | "dead" | "cancelled" | "merged";
+  state: ItemState;
   /** Truncated says that it has further children, which are not shown for want of depth or because of the limit. */
   truncated?: boolean;
   type: string;
@@ -1168,7 +1168,7 @@ export interface WhyReply {
   id: string;
   position?: string;
   reasons: Obstacle[];
-  state: "created" | "queued" | "claimed" | "running" | "waiting" | "failed" | "completed" | "dead" | "cancelled" | "merged";
+  state: ItemState;
   type: string;
 }
 
