@@ -7,7 +7,7 @@ import { Engine } from "./harness.js";
 
 const refused = (code: string) => (err: unknown) => err instanceof StreamwrightError && err.code === code;
 
-describe("client", () => {
+describe("client", { timeout: 120_000 }, () => {
   let engine: Engine;
   let client: Client;
   before(async () => {
@@ -74,6 +74,15 @@ describe("client", () => {
     assert.deepEqual(await client.logs(id!), []);
   });
 
+  it("waits for the item that another was merged into", async () => {
+    const first = await client.submit({ type: "merging", dedup_key: "k" });
+    const second = await client.submit({ type: "merging", dedup_key: "k" });
+    assert.equal(second.merged_into, first.id);
+    const waiting = client.wait(second.id!);
+    await client.cancel(first.id!);
+    assert.equal((await waiting).id, first.id);
+  });
+
   it("ends a wait by its signal", async () => {
     const { id } = await client.submit({ type: "never" });
     await assert.rejects(client.wait(id!, { signal: AbortSignal.timeout(50) }), refused("timeout"));
@@ -131,7 +140,7 @@ describe("client", () => {
   });
 });
 
-describe("client without an engine", () => {
+describe("client without an engine", { timeout: 120_000 }, () => {
   it("tries a submission until an engine answers, and makes one item", async () => {
     const engine = await Engine.start();
     try {
@@ -173,7 +182,7 @@ describe("client without an engine", () => {
   });
 });
 
-describe("ids", () => {
+describe("ids", { timeout: 120_000 }, () => {
   it("rise, within a millisecond and when the clock goes back", () => {
     const ids = new IdSource();
     const made = [ids.next(5), ids.next(5), ids.next(4), ids.next(6)];

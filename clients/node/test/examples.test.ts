@@ -10,7 +10,7 @@ import { Engine, repository } from "./harness.js";
 
 const folder = join(repository, "clients/node");
 
-describe("the README", () => {
+describe("the README", { timeout: 120_000 }, () => {
   it("shows the examples as they are", () => {
     const readme = readFileSync(join(folder, "README.md"), "utf8");
     for (const name of ["worker.mjs", "producer.mjs"]) {

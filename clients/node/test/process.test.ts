@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 
-import { Worker, type Client, type Item } from "../src/index.js";
-import { ChildWorker, deferred, Engine } from "./harness.js";
+import { Worker, type Client, type Item, type RunStopped } from "../src/index.js";
+import { aborted, ChildWorker, deferred, Engine } from "./harness.js";
 
-describe("worker processes", () => {
+describe("worker processes", { timeout: 120_000 }, () => {
   let engine: Engine;
   let client: Client;
   let dir: string;
@@ -58,7 +58,7 @@ describe("worker processes", () => {
   });
 });
 
-describe("worker and an engine's restart", () => {
+describe("worker and an engine's restart", { timeout: 120_000 }, () => {
   it("goes on: what runs is completed once, and new items are taken", async () => {
     for (const signal of ["SIGTERM", "SIGKILL"] as const) {
       const engine = await Engine.start();
@@ -95,6 +95,40 @@ describe("worker and an engine's restart", () => {
       } finally {
         await engine.close();
       }
+    }
+  });
+
+  it("takes its runs for lost after a whole lease without a connection", async () => {
+    const engine = await Engine.start();
+    try {
+      const client = await engine.client();
+      const started = deferred();
+      const reason = deferred<unknown>();
+      let runs = 0;
+      const worker = new Worker(client, {
+        logger: { debug() {}, info() {}, warn() {}, error() {} },
+        types: {
+          short: async (item: Item, ctx) => {
+            if (++runs > 1) return item.attempt; // it was handed back: no attempt is used
+            started.resolve();
+            reason.resolve(await aborted(ctx.signal));
+            throw ctx.signal.reason;
+          },
+        },
+      });
+      await worker.start();
+      const id = (await client.submit({ type: "short" })).id!;
+      await started.promise;
+      await engine.stop("SIGKILL");
+      assert.equal((await reason.promise as RunStopped).code, "lease_lost");
+      assert.equal(worker.stats().leasesLost, 1);
+      await engine.start();
+      const item = await client.wait(id);
+      assert.equal(item.state, "completed");
+      assert.equal(runs, 2);
+      await worker.stop();
+    } finally {
+      await engine.close();
     }
   });
 });

@@ -8,7 +8,7 @@ import { aborted, deferred, Engine } from "./harness.js";
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 const code = (wanted: string) => (err: unknown) => (err instanceof StreamwrightError || err instanceof RunStopped) && err.code === wanted;
 
-describe("worker", () => {
+describe("worker", { timeout: 120_000 }, () => {
   let engine: Engine;
   let client: Client;
   const running: Worker[] = [];
