@@ -33,3 +33,30 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 
 /** The longest time that a timer of Node takes, in milliseconds. */
 export const maxTimer = 2 ** 31 - 1;
+
+/** Those who wait for something to become so. */
+export class Waiters {
+  readonly #looks = new Set<() => void>();
+
+  /** Resolves with true once ok, with false after so long; what is longer than a timer takes is for ever. */
+  until(ok: () => boolean, ms: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const done = (is: boolean): void => {
+        clearTimeout(timer);
+        this.#looks.delete(look);
+        resolve(is);
+      };
+      const look = (): void => {
+        if (ok()) done(true);
+      };
+      const timer = ms > maxTimer ? undefined : setTimeout(() => done(ok()), ms);
+      this.#looks.add(look);
+      look();
+    });
+  }
+
+  /** Has everyone look again. */
+  look(): void {
+    for (const fn of [...this.#looks]) fn();
+  }
+}

@@ -4,7 +4,7 @@ import type { Client } from "../client.js";
 import type { StopCode } from "../errors.js";
 import type { Link } from "../link.js";
 import type { Names } from "../names.js";
-import { maxTimer } from "../text.js";
+import { Waiters } from "../text.js";
 import type * as wire from "../wire.gen.js";
 import { Clock } from "./clock.js";
 import { execute } from "./execute.js";
@@ -61,7 +61,7 @@ export class Core {
   #counts: Record<RunState, number> = { held: 0, claiming: 0, running: 0, settling: 0, returning: 0, gone: 0 };
   #meanRunMs = slowRunMs;
   readonly clock: Clock;
-  readonly #waiters = new Set<() => void>();
+  readonly #waiters = new Waiters();
 
   constructor(private readonly made: Made) {
     this.client = made.client;
@@ -103,7 +103,7 @@ export class Core {
       this.runs.delete(run.token);
       this.lines.delete(run);
     } else this.#count(run, 1);
-    for (const fn of [...this.#waiters]) fn();
+    this.changed();
   }
 
   #count(run: Run, by: number): void {
@@ -115,24 +115,12 @@ export class Core {
 
   /** Resolves with true once ok, with false after so long. It is asked whenever a run moves or the phase changes. */
   until(ok: () => boolean, ms: number): Promise<boolean> {
-    return new Promise((resolve) => {
-      const done = (is: boolean): void => {
-        clearTimeout(timer);
-        this.#waiters.delete(look);
-        resolve(is);
-      };
-      const look = (): void => {
-        if (ok()) done(true);
-      };
-      const timer = setTimeout(() => done(ok()), Math.min(ms, maxTimer));
-      this.#waiters.add(look);
-      look();
-    });
+    return this.#waiters.until(ok, ms);
   }
 
   /** Has those who wait look again. */
   changed(): void {
-    for (const fn of [...this.#waiters]) fn();
+    this.#waiters.look();
   }
 
   // Pulls.
