@@ -27,12 +27,12 @@ var layers = [][]string{
 	{"events", "internal/cron", "internal/need"},
 	{"wire"},
 	{"access", "blobs", "tracing"},
-	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "tracing/itemspans", "."},
+	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "internal/schemas", "access/httpauth", "tracing/itemspans", "."},
 	{"projector", "workers", "internal/telemetry"},
 	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},
 	{"embedded"},
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/docs", "internal/modules", "internal/deploy"},
+	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/modules", "internal/nodeclient", "internal/pagetest"},
 	{"cmd"},
 }
 

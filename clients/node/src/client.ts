@@ -1,0 +1,323 @@
+import { readFile } from "node:fs/promises";
+
+import type { NatsConnection } from "@nats-io/nats-core";
+import { connect as dial, credsAuthenticator, type NodeConnectionOptions } from "@nats-io/transport-node";
+
+import { blobRef, defaultMaxDocument, Documents, maxInlineBytes } from "./documents.js";
+import { StreamwrightError, textOf } from "./errors.js";
+import { readEvents, type EventsOptions } from "./feed.js";
+import { IdSource } from "./ids.js";
+import { Link, toError } from "./link.js";
+import { Names } from "./names.js";
+import { isTransient, retry, type Patience } from "./retry.js";
+import { toJson } from "./text.js";
+import type * as wire from "./wire.gen.js";
+
+/** How a client behaves. */
+export interface ClientOptions {
+  /** The engine's subject prefix. Default "work". */
+  prefix?: string;
+  /** How long one try waits for its reply. Default 10,000. */
+  tryTimeoutMs?: number;
+  /** How long a query is tried again while no engine answers. Default 2,000. */
+  patienceMs?: number;
+  /** How long a submission is tried. Default 60,000; Infinity: until its signal. */
+  submitPatienceMs?: number;
+  /** Is told why a request is about to be tried again. */
+  onRetry?: (request: string, error: StreamwrightError) => void;
+  /** Params larger than this go to the object store, in bytes. Default 256 KiB. */
+  inlineBytes?: number;
+  /** The bound of one document in the object store, in bytes. Default 64 MiB. */
+  maxDocument?: number;
+}
+
+/**
+ * How to connect: all options of the NATS client (servers, tls, user, pass,
+ * token, authenticator, inboxPrefix, ...), and the client's own.
+ */
+export interface ConnectOptions extends ClientOptions, NodeConnectionOptions {
+  /** A NATS credentials file (JWT and seed). */
+  credsFile?: string;
+}
+
+/** An item to submit. An id that is left out is chosen by the client. */
+export type Submission = wire.Submit;
+
+/** What became of one of many submissions. */
+export type SubmitResult = (wire.Submitted & { error?: undefined }) | { id: string; error: StreamwrightError };
+
+/** Ends a request before it has its answer. */
+export interface RequestOptions {
+  signal?: AbortSignal;
+}
+
+const maxBatch = 1_000; // items of one request
+const maxBatchBytes = 1024 * 1024;
+const waitMs = 15_000; // how long the engine holds one wait request
+const maxMergeHops = 16;
+const terminal = new Set<string>(["completed", "dead", "cancelled", "merged"]);
+
+/**
+ * Connects to NATS, by default at nats://127.0.0.1:4222. Later losses of the
+ * connection are repaired in the background, for ever. It does not ask whether an
+ * engine is there: the first request will tell.
+ */
+export async function connect(options: ConnectOptions = {}): Promise<Client> {
+  const { credsFile, prefix, tryTimeoutMs, patienceMs, submitPatienceMs, onRetry, inlineBytes, maxDocument, ...nats } = options;
+  const own: ClientOptions = { prefix, tryTimeoutMs, patienceMs, submitPatienceMs, onRetry, inlineBytes, maxDocument } as ClientOptions;
+  new Names(prefix); // a wrong one is told before anything is opened
+  if (credsFile !== undefined) nats.authenticator = credsAuthenticator(await readFile(credsFile));
+  let nc: NatsConnection;
+  try {
+    nc = await dial({ name: "streamwright client", maxReconnectAttempts: -1, reconnectTimeWait: 250, timeout: 5_000, ...nats });
+  } catch (err) {
+    throw new StreamwrightError("unavailable", `connect to NATS: ${textOf(err)}: check the address, the credentials and the TLS files, or start an engine with \`engine serve\``, { cause: err });
+  }
+  return new Client(nc, own, true);
+}
+
+/** Talks to an engine. Items and events have the names of the protocol's JSON. */
+export class Client {
+  /** The NATS connection. */
+  readonly connection: NatsConnection;
+  /** @internal */
+  readonly link: Link;
+  /** @internal */
+  readonly names: Names;
+  /** @internal */
+  readonly documents: Documents;
+  readonly #set: Required<Omit<ClientOptions, "onRetry" | "prefix">> & Pick<ClientOptions, "onRetry">;
+  readonly #ids = new IdSource();
+  #seen = 0n;
+
+  /** Makes a client of a connection; it closes it only if owned. */
+  constructor(nc: NatsConnection, options: ClientOptions = {}, private readonly owned = false) {
+    this.connection = nc;
+    this.names = new Names(options.prefix);
+    this.link = new Link(nc);
+    this.documents = new Documents(this.link, this.names, options.maxDocument ?? defaultMaxDocument);
+    this.#set = {
+      tryTimeoutMs: options.tryTimeoutMs ?? 10_000,
+      patienceMs: options.patienceMs ?? 2_000,
+      submitPatienceMs: options.submitPatienceMs ?? 60_000,
+      inlineBytes: options.inlineBytes ?? maxInlineBytes,
+      maxDocument: options.maxDocument ?? defaultMaxDocument,
+      onRetry: options.onRetry,
+    };
+  }
+
+  /** The highest position that the engine has told: later queries see it all. */
+  get position(): string {
+    return this.#seen === 0n ? "" : this.#seen.toString();
+  }
+
+  /** Makes later queries see at least everything up to a position, which another client may have been told. */
+  saw(position: string | undefined): void {
+    if (!position || !/^[0-9]{1,20}$/.test(position)) return;
+    const seq = BigInt(position);
+    if (seq > this.#seen) this.#seen = seq;
+  }
+
+  /**
+   * Submits an item and returns once it is durable, or is refused. Ids are chosen
+   * before the first try, so it is tried through timeouts and restarts of the
+   * engine and still makes one item. An error with code "timeout" or
+   * "unavailable" leaves open whether it was accepted: submit it again with the
+   * same id.
+   */
+  submit(item: Submission, options?: RequestOptions): Promise<wire.Submitted>;
+  /**
+   * Submits items in their order, each on its own: one that is refused has an
+   * error in its place.
+   */
+  submit(items: readonly Submission[], options?: RequestOptions): Promise<SubmitResult[]>;
+  async submit(items: Submission | readonly Submission[], options: RequestOptions = {}): Promise<wire.Submitted | SubmitResult[]> {
+    if (Array.isArray(items)) return this.#submitMany(items as readonly Submission[], options);
+    const item = await this.#prepare(items as Submission, options);
+    const out = await this.#ask<wire.Submitted>("submit", item, { forMs: this.#set.submitPatienceMs, signal: options.signal });
+    this.saw(out.position);
+    return out;
+  }
+
+  /** Gives an item its id, and puts large params into the object store. */
+  async #prepare(item: Submission, options: RequestOptions): Promise<Submission & { id: string }> {
+    const ready = { ...item, id: item.id ?? this.#ids.next() };
+    const params = toJson(item.params);
+    if (params === undefined || Buffer.byteLength(params) <= this.#set.inlineBytes) return ready;
+    const put = (): Promise<unknown> => this.documents.put(ready.id, "params", Buffer.from(params));
+    const ref = await retry("put params", { forMs: this.#set.submitPatienceMs, signal: options.signal, onRetry: this.#set.onRetry }, put);
+    return { ...ready, params: ref };
+  }
+
+  async #submitMany(items: readonly Submission[], options: RequestOptions): Promise<SubmitResult[]> {
+    const results: SubmitResult[] = [];
+    let batch: (Submission & { id: string })[] = [];
+    let bytes = 0;
+    const flush = async (): Promise<void> => {
+      if (batch.length > 0) results.push(...(await this.#submitBatch(batch, options)));
+      batch = [];
+      bytes = 0;
+    };
+    for (const item of items) {
+      const ready = await this.#prepare(item, options);
+      const size = Buffer.byteLength(toJson(ready) ?? "");
+      if (batch.length === maxBatch || (batch.length > 0 && bytes + size > maxBatchBytes)) await flush();
+      batch.push(ready);
+      bytes += size;
+    }
+    await flush();
+    return results;
+  }
+
+  /** Submits what fits one request, and again what the engine could not take just then. */
+  async #submitBatch(batch: (Submission & { id: string })[], options: RequestOptions): Promise<SubmitResult[]> {
+    const results = new Map<string, SubmitResult>();
+    let left = batch.map((item, i) => ({ item, key: String(i) }));
+    const attempt = async (): Promise<void> => {
+      const request = left.map((l) => l.item);
+      const replies = await this.#once<wire.Submitted[]>("submit", request, options.signal);
+      const again: typeof left = [];
+      let transient: StreamwrightError | undefined;
+      left.forEach((l, i) => {
+        const reply = replies[i] ?? { error: { code: "internal", message: "the engine's reply has no element for the item" } };
+        const error = reply.error ? toError(reply.error) : undefined;
+        this.saw(reply.position);
+        results.set(l.key, error ? { id: l.item.id, error } : ({ ...reply } as SubmitResult));
+        if (isTransient(error)) {
+          again.push(l);
+          transient = error;
+        }
+      });
+      left = again;
+      if (transient) throw transient;
+    };
+    try {
+      await retry("submit", { forMs: this.#set.submitPatienceMs, signal: options.signal, onRetry: this.#set.onRetry }, attempt);
+    } catch (err) {
+      // What was answered is told; what was not has the error of the last try.
+      const error = err instanceof StreamwrightError ? err : new StreamwrightError("internal", textOf(err), { cause: err });
+      for (const l of left) results.set(l.key, { id: l.item.id, error });
+    }
+    return batch.map((_, i) => results.get(String(i))!);
+  }
+
+  /** An item, with params and result. An unknown id is "not_found". */
+  async get(id: string, options: RequestOptions = {}): Promise<wire.Item> {
+    return this.#item(await this.#query<wire.Item>("get", { id }, options));
+  }
+
+  /**
+   * A page of items, newest change first, without params and results. A page may
+   * be short, even empty, and still have a next_cursor; see all().
+   */
+  list(filter: wire.List = {}, options: RequestOptions = {}): Promise<wire.Listed> {
+    return this.#query<wire.Listed>("list", filter, options);
+  }
+
+  /** All items of a filter, page after page. */
+  async *all(filter: wire.List = {}, options: RequestOptions = {}): AsyncGenerator<wire.Item, void, void> {
+    for (let cursor = filter.cursor; ; ) {
+      const page = await this.list({ ...filter, cursor }, options);
+      yield* page.items;
+      cursor = page.next_cursor;
+      if (!cursor) return;
+    }
+  }
+
+  /**
+   * An item once it is completed, dead or cancelled. It waits through restarts of
+   * the engine until the signal is aborted. Of an item that was merged into
+   * another it returns that other one.
+   */
+  async wait(id: string, options: RequestOptions = {}): Promise<wire.Item> {
+    for (let hops = 0; ; ) {
+      const request = { id, timeout_ms: waitMs, min_position: this.position || undefined };
+      const patience = { forMs: Infinity, signal: options.signal };
+      const item = this.#item(await this.#ask<wire.Item>("wait", request, patience, waitMs + this.#set.tryTimeoutMs));
+      if (item.state === "merged" && item.merged_into) {
+        if (++hops > maxMergeHops) throw new StreamwrightError("internal", `item ${id} was merged more than ${maxMergeHops} times over`);
+        id = item.merged_into;
+      } else if (terminal.has(item.state)) {
+        return item;
+      }
+    }
+  }
+
+  /** Asks that an item be not run, or no longer. was_running: its handler is being told. */
+  async cancel(id: string, reason?: string, options: RequestOptions = {}): Promise<wire.Cancelled> {
+    const out = await this.#ask<wire.Cancelled>("cancel", { id, reason }, this.#patience(options));
+    this.saw(out.position);
+    return out;
+  }
+
+  /** An item's events, oldest first. */
+  async history(id: string, options: RequestOptions = {}): Promise<wire.HistoryEvent[]> {
+    return (await this.#query<wire.HistoryReply>("history", { id }, options)).events;
+  }
+
+  /** The last records of an item's log, oldest first: at most 10,000, by default 1,000. */
+  async logs(id: string, options: RequestOptions & { limit?: number } = {}): Promise<wire.LogRecord[]> {
+    const request: wire.Logs = { id };
+    if (options.limit !== undefined) request.limit = options.limit;
+    return (await this.#ask<wire.LogsReply>("logs", request, this.#patience(options))).records ?? [];
+  }
+
+  /**
+   * The events of the log, live and in order, from now on or from a position or a
+   * time. Nothing is skipped while the connection is repaired.
+   */
+  events(options: EventsOptions = {}): AsyncGenerator<wire.HistoryEvent, void, void> {
+    return readEvents(this.link, this.names, options);
+  }
+
+  /** Any other request of the protocol (docs/PROTOCOL.md), such as "stats" or "pause". */
+  request<T>(endpoint: string, body: unknown = {}, options: RequestOptions = {}): Promise<T> {
+    return this.#ask<T>(endpoint, body, this.#patience(options));
+  }
+
+  /** An item's params, from the object store if they are there. */
+  params(item: wire.Item, options: RequestOptions = {}): Promise<unknown> {
+    return this.#document(item.params, options);
+  }
+
+  /** A completed item's result, from the object store if it is there. */
+  result(item: wire.Item, options: RequestOptions = {}): Promise<unknown> {
+    return this.#document(item.result, options);
+  }
+
+  async #document(doc: unknown, options: RequestOptions): Promise<unknown> {
+    const ref = blobRef(doc);
+    if (!ref) return doc;
+    const bytes = await retry(`get ${ref.name}`, this.#patience(options), () => this.documents.get(ref, options.signal));
+    return JSON.parse(Buffer.from(bytes).toString("utf8"));
+  }
+
+  /** Closes the connection, if connect made it. Requests under way fail. */
+  async close(): Promise<void> {
+    if (this.owned && !this.connection.isClosed()) await this.connection.close();
+  }
+
+  #item(item: wire.Item): wire.Item {
+    this.saw(item.position);
+    return item;
+  }
+
+  #patience(options: RequestOptions): Patience {
+    return { forMs: this.#set.patienceMs, signal: options.signal };
+  }
+
+  /** A query that sees at least what this client has been told. */
+  #query<T>(endpoint: string, body: object, options: RequestOptions): Promise<T> {
+    return this.#ask<T>(endpoint, { min_position: this.position || undefined, ...body }, this.#patience(options));
+  }
+
+  #ask<T>(endpoint: string, body: unknown, patience: Patience, tryMs: number = this.#set.tryTimeoutMs): Promise<T> {
+    return retry(endpoint, { onRetry: this.#set.onRetry, ...patience }, () => this.#once<T>(endpoint, body, patience.signal, tryMs));
+  }
+
+  async #once<T>(endpoint: string, body: unknown, signal?: AbortSignal, tryMs: number = this.#set.tryTimeoutMs): Promise<T> {
+    const text = toJson(body);
+    if (text === undefined) throw new StreamwrightError("bad_request", `the ${endpoint} request has no form in JSON`);
+    return JSON.parse(await this.link.request(this.names.api(endpoint), text, tryMs, signal)) as T;
+  }
+}

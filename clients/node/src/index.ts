@@ -1,0 +1,11 @@
+export { Client, connect } from "./client.js";
+export type { ClientOptions, ConnectOptions, RequestOptions, Submission, SubmitResult } from "./client.js";
+export { RunStopped, StreamwrightError, WorkError } from "./errors.js";
+export type { StopCode, WorkErrorOptions } from "./errors.js";
+export type { EventsOptions } from "./feed.js";
+export type * as wire from "./wire.gen.js";
+export type { HistoryEvent as WorkEvent, Item as WorkItem, LogRecord } from "./wire.gen.js";
+export { Worker } from "./worker/worker.js";
+export type { RunOptions } from "./worker/worker.js";
+export { Ended } from "./worker/types.js";
+export type { Child, Context, Handler, Item, Logger, LogLevel, SpawnOptions, TypeOptions, WorkerOptions, WorkerStats } from "./worker/types.js";

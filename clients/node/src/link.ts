@@ -1,0 +1,145 @@
+import {
+  AuthorizationError,
+  ClosedConnectionError,
+  DrainingConnectionError,
+  NoRespondersError,
+  PermissionViolationError,
+  RequestError,
+  TimeoutError,
+  type Msg,
+  type NatsConnection,
+} from "@nats-io/nats-core";
+
+import { StreamwrightError, textOf } from "./errors.js";
+
+/**
+ * A NATS connection and what has become of it. Requests end with the connection
+ * that they were sent on, for their replies would not come any more.
+ */
+export class Link {
+  /** Counts connections: what belongs to an earlier one is void. */
+  epoch = 0;
+  connected = true;
+  closed = false;
+  #lost = new AbortController();
+  readonly #listeners = new Set<() => void>();
+
+  constructor(readonly nc: NatsConnection) {
+    this.closed = nc.isClosed();
+    this.connected = !this.closed;
+    void this.#watch();
+  }
+
+  /** Calls fn after each change of connected and closed; returns how to stop that. */
+  onChange(fn: () => void): () => void {
+    this.#listeners.add(fn);
+    return () => this.#listeners.delete(fn);
+  }
+
+  async #watch(): Promise<void> {
+    for await (const s of this.nc.status()) {
+      if (s.type === "disconnect") this.#set(false, false);
+      else if (s.type === "reconnect") this.#set(true, false);
+      else if (s.type === "close") break;
+    }
+    this.#set(false, true);
+  }
+
+  #set(connected: boolean, closed: boolean): void {
+    if (connected === this.connected && closed === this.closed) return;
+    if (this.connected && !connected) this.epoch++;
+    this.connected = connected;
+    this.closed = closed;
+    if (connected) this.#lost = new AbortController();
+    else this.#lost.abort();
+    for (const fn of [...this.#listeners]) fn();
+  }
+
+  /** Names the server for an error's text, without what is secret in a URL. */
+  where(): string {
+    return this.connected ? this.nc.getServer() : "the NATS server (connection lost)";
+  }
+
+  /**
+   * Sends one request and returns the body of a reply that is no refusal. A
+   * refusal, like everything else that goes wrong, is a StreamwrightError.
+   */
+  async request(subject: string, body: string, timeoutMs: number, signal?: AbortSignal): Promise<string> {
+    if (this.closed) throw new StreamwrightError("internal", "the connection is closed: connect anew");
+    if (!this.connected) throw new StreamwrightError("unavailable", `${subject}: the connection to NATS is lost and is being repaired`);
+    const most = this.nc.info?.max_payload ?? 0;
+    const size = Buffer.byteLength(body);
+    if (most > 0 && size > most) {
+      throw new StreamwrightError("too_large", `the request to ${subject} has ${size} bytes: the NATS server takes at most ${most}`);
+    }
+    const reply = await this.#raced(subject, this.nc.request(subject, body, { timeout: timeoutMs }), signal);
+    const refused = refusal(reply);
+    if (refused) throw refused;
+    if (reply.data.length === 0) throw new StreamwrightError("internal", `the engine's reply to ${subject} is empty`);
+    return reply.string();
+  }
+
+  /** Waits for a reply, the loss of the connection, or the signal. */
+  async #raced(subject: string, reply: Promise<Msg>, signal?: AbortSignal): Promise<Msg> {
+    const lost = this.#lost.signal;
+    let stop: () => void = () => {};
+    const ended = new Promise<never>((_, reject) => {
+      const onLost = (): void => reject(new StreamwrightError("unavailable", `${subject}: the connection to NATS was lost`));
+      const onAbort = (): void => reject(signal!.reason);
+      lost.addEventListener("abort", onLost, { once: true });
+      signal?.addEventListener("abort", onAbort, { once: true });
+      stop = (): void => {
+        lost.removeEventListener("abort", onLost);
+        signal?.removeEventListener("abort", onAbort);
+      };
+      if (signal?.aborted) onAbort();
+    });
+    reply.catch(() => {}); // it may come to its end unheard
+    ended.catch(() => {});
+    try {
+      return await Promise.race([reply, ended]);
+    } catch (err) {
+      throw signal?.aborted ? signal.reason : this.failed(subject, err);
+    } finally {
+      stop();
+    }
+  }
+
+  /** What the NATS client says of one try, with a code. */
+  failed(what: string, err: unknown): unknown {
+    if (err instanceof StreamwrightError) return err;
+    const refuse = (code: string, text: string): StreamwrightError => new StreamwrightError(code, text, { cause: err });
+    if (err instanceof NoRespondersError || (err instanceof RequestError && err.isNoResponders())) {
+      return refuse("unavailable", `no engine answers ${what} at ${this.where()}: is \`engine serve\` running there?`);
+    }
+    const cause = err instanceof RequestError ? err.cause : err;
+    if (cause instanceof TimeoutError) return refuse("timeout", `no reply to ${what} from ${this.where()} in time`);
+    if (cause instanceof ClosedConnectionError || cause instanceof DrainingConnectionError) {
+      return refuse("internal", "the connection is closed: connect anew");
+    }
+    if (cause instanceof PermissionViolationError || cause instanceof AuthorizationError) {
+      return refuse("forbidden", `${what}: the NATS user may not do that (${textOf(cause)})`);
+    }
+    return refuse("unavailable", `${what} at ${this.where()}: ${textOf(err)}`);
+  }
+}
+
+/**
+ * The error that a reply carries. An error reply is an object with nothing but
+ * "error": an item has a field of that name, too.
+ */
+export function refusal(reply: Msg): StreamwrightError | undefined {
+  const body = reply.string();
+  if (/^\s*\{"error"/.test(body)) {
+    const all = JSON.parse(body) as { error?: { code?: string; message?: string; retry_after_ms?: number } };
+    const e = all.error;
+    if (Object.keys(all).length === 1 && e?.code) return toError({ code: e.code, message: e.message ?? "", retry_after_ms: e.retry_after_ms });
+  }
+  const text = reply.headers?.get("Nats-Service-Error");
+  return text ? new StreamwrightError("internal", `the engine answered: ${text}`) : undefined;
+}
+
+/** The error of a reply's JSON. */
+export function toError(e: { code: string; message: string; retry_after_ms?: number | undefined }): StreamwrightError {
+  return new StreamwrightError(e.code, e.message, { retryAfterMs: e.retry_after_ms });
+}

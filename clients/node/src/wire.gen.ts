@@ -1,0 +1,1255 @@
+// Rendered from the Go types of the protocol: do not edit.
+// UPDATE_DOCS=1 go test ./internal/schemas writes it anew.
+
+/** Where an item is in its life. */
+export type ItemState = "created" | "queued" | "claimed" | "running" | "waiting" | "failed" | "completed" | "dead" | "cancelled" | "merged";
+
+/** Ages say how long the queued items that may run have been waiting, in milliseconds: from when they were first queued, or have become due since. The oldest is exact, as long as it does not take more than projector.MaxWaitingReads index entries to find; else it, like the others, is right to 67 ms or 1/32 of itself (of the delay, for an item that was delayed), whichever is more. All zero: nothing waits. */
+export interface Ages {
+  oldest_ms: number;
+  p50_ms: number;
+  p95_ms: number;
+}
+
+/** AsOf says as of which event an item of the past is shown. */
+export interface AsOf {
+  at: string;
+  /** nothing has happened to it since */
+  latest: boolean;
+  position: string;
+}
+
+/** Backoff is how long to wait before a retry: Initial × Factor^(attempt-1), at most Max, lengthened by up to Jitter (a fraction of it). */
+export interface Backoff {
+  factor: number;
+  initial_ms: number;
+  jitter: number;
+  max_ms: number;
+}
+
+/** Bulk does one thing to the items of a selection, a page of them: at most Limit of the selection, 1,000 by default and at most. What the action can't be done to by its state is passed over. Go on with the answer's NextCursor. */
+export interface Bulk {
+  action: string;
+  /** the selection may name nothing but a state */
+  all?: boolean;
+  /** reschedule */
+  available_at?: string;
+  /** reschedule */
+  delay_ms?: number;
+  /** only count */
+  dry_run?: boolean;
+  /** replay */
+  max_attempts?: number;
+  /** reschedule */
+  now?: boolean;
+  /** replay */
+  params?: unknown;
+  /** replay, reschedule */
+  priority?: number;
+  /** replay, purge, cancel */
+  reason?: string;
+  select: Selection;
+}
+
+/** BulkError is an item to which a bulk's action could not be done. */
+export interface BulkError {
+  error: Error;
+  id: string;
+}
+
+/** BulkReply says what became of a page. Errors are of the first few items that failed. */
+export interface BulkReply {
+  changed: number;
+  errors?: BulkError[];
+  failed: number;
+  matched: number;
+  next_cursor?: string;
+  position?: string;
+}
+
+/** Cancel asks that an item be not run, or no longer. */
+export interface Cancel {
+  id: string;
+  reason?: string;
+}
+
+/** Cancelled answers a Cancel. */
+export interface Cancelled {
+  id: string;
+  position: string;
+  state: ItemState;
+  was_running: boolean;
+}
+
+/** Cause is what items have died of: those of one type, reason and code whose error's text differs in nothing but numbers, ids, paths and quoted texts. "other-<type>" gathers what is too various to be told apart. */
+export interface Cause {
+  cause: string;
+  code?: string;
+  /** deaths, in all */
+  count: number;
+  /** items that are dead of it now */
+  dead: number;
+  /** of the example, at most 512 bytes */
+  error?: string;
+  /** the item that died of it last */
+  example: string;
+  first: string;
+  last: string;
+  reason: string;
+  type: string;
+}
+
+/** CausesQuery asks what items have died of. */
+export interface CausesQuery {
+  /** also those of which nothing is dead now */
+  all?: boolean;
+  code?: string;
+  limit?: number;
+  min_position?: string;
+  reason?: string;
+  /** last (the default), first, count, dead; the highest first */
+  sort?: string;
+  type?: string;
+}
+
+/** CausesReply lists causes. Total is how many there are without the limit. */
+export interface CausesReply {
+  causes: Cause[];
+  total: number;
+}
+
+/** Changed answers a Pause, a Resume or a CircuitReset. Changed is false if it was so already. */
+export interface Changed {
+  changed: boolean;
+  position?: string;
+}
+
+/** ChildCounts counts what an item has spawned the last time. */
+export interface ChildCounts {
+  /** have ended dead or cancelled */
+  failed: number;
+  /** have not ended */
+  live: number;
+  /** how often it has spawned */
+  spawns: number;
+  total: number;
+}
+
+/** Circuit is a circuit that is not closed, as queries show it. */
+export interface Circuit {
+  /** in a row */
+  opens: number;
+  /** runs that try it */
+  probing?: number;
+  /** why it opened: consecutive, ratio, probe */
+  reason: string;
+  since: string;
+  /** open, half_open */
+  state: string;
+  /** open: when it becomes half open */
+  until?: string;
+  /** whose it is; empty: the type's */
+  worker?: string;
+}
+
+/** CircuitReset closes the circuit of a type, or of a worker: exactly one of them is given. */
+export interface CircuitReset {
+  type?: string;
+  worker?: string;
+}
+
+/** CircuitSettings say when a circuit opens and how it closes again. Zero fields have the defaults of [CircuitSettings.WithDefaults]; with neither Consecutive nor Ratio there is no circuit. */
+export interface CircuitSettings {
+  /** failures in a row that open it */
+  consecutive?: number;
+  /** open for so long, doubled each time in a row */
+  cooldown_ms?: number;
+  /** failures that are not retried count too */
+  count_no_retry?: boolean;
+  /** up to this */
+  max_cooldown_ms?: number;
+  /** in the window, before the ratio counts */
+  min_runs?: number;
+  /** runs at once that try a half-open one, and successes that close it */
+  probes?: number;
+  /** share of failures in the window that opens it */
+  ratio?: number;
+  window_ms?: number;
+}
+
+/** CodePolicy is how failures with one code are retried. Zero fields follow the type. */
+export interface CodePolicy {
+  /** of the backoff */
+  delay_factor?: number;
+  max_attempts?: number;
+  no_retry?: boolean;
+  /** by which the item's timeout grows */
+  timeout_factor?: number;
+  /** up to this */
+  timeout_max_ms?: number;
+}
+
+/** Configure changes some of a type's settings. */
+export interface Configure {
+  /** the fields of TypeSettings to change */
+  settings: unknown;
+  type: string;
+}
+
+/** Continuation is what a run continues once the children of an earlier one have ended. */
+export interface Continuation {
+  /** how they ended, in order: an array of [events.Outcome] */
+  children: unknown;
+  /** as the spawn said */
+  name?: string;
+}
+
+/** Continue says that an item runs again when its children have ended. */
+export interface Continue {
+  /** for the handler */
+  name?: string;
+}
+
+/** Control is the body of a message on a worker's control subject. */
+export interface Control {
+  cancel?: RunRef[];
+  drain?: boolean;
+  reason?: string;
+  /** Register asks the worker to register again: the engine does not know it. */
+  register?: boolean;
+  /** Status tells of a change that the worker's own heartbeats did not bring about; see HeartbeatReply. */
+  status?: "active" | "draining" | "unhealthy" | "dead";
+}
+
+/** Drain asks a worker to finish what it runs and take no more. */
+export interface Drain {
+  worker: string;
+}
+
+/** Error is a refused request. */
+export interface Error {
+  code: string;
+  message: string;
+  retry_after_ms?: number;
+}
+
+/** ErrorReply is the body of a refused request. */
+export interface ErrorReply {
+  error: Error;
+}
+
+/** FailingCheck is a check that does not pass. */
+export interface FailingCheck {
+  check: string;
+  error: string;
+}
+
+/** Get asks for one item, by id or by the intake sequence that the JetStream ack of a plain publish gave. */
+export interface Get {
+  /** As it was at a position, or at a time; from its own history. */
+  at_position?: string;
+  at_time?: string;
+  id?: string;
+  intake_seq?: number;
+  min_position?: string;
+}
+
+/** GetRejected asks for one rejected submission, with its original: by the sequence of its event, or by that of its message in the intake stream. */
+export interface GetRejected {
+  intake_seq?: number;
+  min_position?: string;
+  seq?: number;
+}
+
+/** Health is what a worker says of itself. */
+export interface Health {
+  /** CPU is the part of all its processors that the process has used since the last heartbeat, 0 to 1. */
+  cpu?: number;
+  /** Failing are the worker's own checks that fail; with any it is unhealthy. */
+  failing?: FailingCheck[];
+  /** Load is the part of its slots that are taken, 0 to 1. */
+  load?: number;
+  /** MemoryBytes is what the process holds of the system's memory. */
+  memory_bytes?: number;
+}
+
+/** Heartbeat keeps a worker registered, and the leases of what it runs if the dispatched message is gone. It carries the registration, so that an engine that has lost its registry learns it anew. */
+export interface Heartbeat {
+  capabilities?: string[];
+  health?: Health;
+  host?: string;
+  in_flight?: RunRef[];
+  /** Probe says that the worker answers on the subject Names.Probe. */
+  probe?: boolean;
+  /** Session names this life of the worker. Empty: a new one. An id that is alive under another session is refused with worker_id_in_use. */
+  session?: string;
+  slots: number;
+  types: string[];
+  version?: string;
+  worker: string;
+}
+
+/** HeartbeatReply answers a Heartbeat. */
+export interface HeartbeatReply {
+  /** runs that must stop */
+  cancel?: RunRef[];
+  reason?: string;
+  should_drain: boolean;
+  /** Status is what the engine takes the worker for, and Reason why, if it is not active. An unhealthy worker should not pull: its claims are refused. */
+  status?: "active" | "draining" | "unhealthy" | "dead";
+}
+
+/** History asks for the events of an item. */
+export interface History {
+  id: string;
+  min_position?: string;
+}
+
+/** HistoryEvent is one event as queries and tails show it. */
+export interface HistoryEvent {
+  at: string;
+  attempt?: number;
+  /** queued and not due: a delay, a backoff, a snooze */
+  backed_off_ms?: number;
+  data?: unknown;
+  /** waiting for other items */
+  held_ms?: number;
+  id?: string;
+  kind: string;
+  /** running */
+  ran_ms?: number;
+  seq: number;
+  /** claimed, until it started */
+  starting_ms?: number;
+  type?: string;
+  /** queued and due, until it was claimed */
+  waited_ms?: number;
+  worker?: string;
+}
+
+/** HistoryReply is an item's events, oldest first. */
+export interface HistoryReply {
+  events: HistoryEvent[];
+  totals: Spans;
+}
+
+/** InfoReply describes the engine. */
+export interface InfoReply {
+  data_dir?: string;
+  durability: string;
+  epoch: number;
+  http?: string;
+  now: string;
+  owner: string;
+  position: string;
+  projected: string;
+  /** Retention is left out while the engine is not the partition's owner. */
+  retention?: Retention;
+  version: string;
+}
+
+/** Item is a work item as queries show it. */
+export interface Item {
+  /** shown as it was then */
+  as_of?: AsOf;
+  attempt: number;
+  available_at?: string;
+  /** items that wait for this one */
+  awaited?: number;
+  /** By is the item because of which it has ended: the one that superseded it, that it waited for, or that it was a child of. */
+  by?: string;
+  capabilities?: string[];
+  /** of a dead one: see Cause */
+  cause?: string;
+  children?: ChildCounts;
+  claimed_at?: string;
+  continuation?: string;
+  /** Continues says that a run for the continuation has come, or comes once the children have ended; Continuation is its name. */
+  continues?: boolean;
+  created_at: string;
+  deadline?: string;
+  dedup_key?: string;
+  dedup_window_ms?: number;
+  error?: ItemError;
+  expires_at?: string;
+  finished_at?: string;
+  group?: string;
+  has_checkpoint?: boolean;
+  id: string;
+  idempotency_key?: string;
+  intake_seq?: number;
+  labels?: { [key: string]: string };
+  leases_lost?: number;
+  max_attempts: number;
+  merged_count?: number;
+  merged_into?: string;
+  merged_provenance?: MergedProvenance[];
+  /** what can't be shown, and why */
+  notes?: string[];
+  params?: unknown;
+  /** the item that spawned it */
+  parent?: string;
+  /** of the last event that touched it */
+  position: string;
+  priority: number;
+  progress?: Progress;
+  provenance?: Provenance;
+  queued_at?: string;
+  reason?: string;
+  result?: unknown;
+  started_at?: string;
+  state: ItemState;
+  tenant?: string;
+  timeout_ms: number;
+  type: string;
+  /** Waits are the items that it waits for and that have not ended, at most MaxShownWaits of them; WaitsLeft counts them all. */
+  waits?: string[];
+  waits_left?: number;
+  worker?: string;
+}
+
+/** ItemError is an item's last failure. */
+export interface ItemError {
+  code: string;
+  message: string;
+  retryable: boolean;
+}
+
+/** List asks for a page of items, newest state change first. */
+export interface List {
+  /** of its last failure */
+  code?: string;
+  created_after?: string;
+  created_before?: string;
+  cursor?: string;
+  /** k=v */
+  label?: string;
+  /** default 50, at most 1,000 */
+  limit?: number;
+  min_position?: string;
+  /** why it is in its state */
+  reason?: string;
+  state?: string;
+  tenant?: string;
+  type?: string;
+}
+
+/** ListRejected asks for a page of rejected submissions, newest first. */
+export interface ListRejected {
+  code?: string;
+  cursor?: string;
+  /** default 50, at most 1,000 */
+  limit?: number;
+  min_position?: string;
+  type?: string;
+}
+
+/** Listed is a page. Items come without params and result. A page may be shorter than the limit, even empty, and still have a NextCursor: a page reads a bounded number of entries. No NextCursor: the end. */
+export interface Listed {
+  items: Item[];
+  next_cursor?: string;
+}
+
+/** LogRecord is one line of an item's log. It is also the body of a message on the item's log subject. */
+export interface LogRecord {
+  at: string;
+  attempt?: number;
+  /** debug, info, warn, error */
+  level: string;
+  /** at most 8 KiB */
+  message: string;
+  seq?: number;
+  worker?: string;
+}
+
+/** Logs asks for an item's log records, oldest first. */
+export interface Logs {
+  id: string;
+  /** the last so many; default 1,000, at most 10,000 */
+  limit?: number;
+}
+
+/** LogsReply is an item's log. */
+export interface LogsReply {
+  records: LogRecord[];
+}
+
+/** MergedProvenance is one submission that was merged into an item. */
+export interface MergedProvenance {
+  at: string;
+  id: string;
+  source?: string;
+  trigger?: string;
+}
+
+/** OK answers a request that has nothing to say. */
+export interface OK {
+  ok: boolean;
+}
+
+/** Obstacle is one reason why an item is not running now, in words and as a stable code. */
+export interface Obstacle {
+  /** items in front of it, for WhyBehind */
+  ahead?: number;
+  code: string;
+  /** the others that it is about, at most maxObstacleItems */
+  items?: string[];
+  message: string;
+  /** when it passes by itself, where that is known */
+  until?: string;
+}
+
+/** Outcome is how one child ended, as its parent's continuation gets it. */
+export interface Outcome {
+  code?: string;
+  error?: string;
+  id: string;
+  reason?: string;
+  result?: unknown;
+  /** the results together pass MaxOutcomesBytes: get it by id */
+  result_omitted?: boolean;
+  /** absent: it has been forgotten */
+  state?: ItemState;
+  type: string;
+}
+
+/** Pause holds the items of a type back until it is resumed. */
+export interface Pause {
+  /** at most 256 bytes */
+  by?: string;
+  /** at most 256 bytes */
+  reason?: string;
+  type: string;
+}
+
+/** Pause is that a type is paused. */
+export interface PauseInfo {
+  at: string;
+  by?: string;
+  reason?: string;
+}
+
+/** PerSecond are means over the last minute, or over the time since the engine has started if that is less. */
+export interface PerSecond {
+  completed: number;
+  dead: number;
+  /** attempts */
+  failed: number;
+  /** created items, merged ones among them */
+  submitted: number;
+}
+
+/** PriorityOverride is what a priority may set differently. Nil fields follow the type. */
+export interface PriorityOverride {
+  backoff?: Backoff;
+  max_attempts?: number;
+  timeout_ms?: number;
+}
+
+/** ProbeReply answers a probe. One without failing checks is a good answer; so is an empty one that is no error. */
+export interface ProbeReply {
+  failing?: FailingCheck[];
+  session?: string;
+  worker?: string;
+}
+
+/** Progress is how far a run says it has come. */
+export interface Progress {
+  at: string;
+  message?: string;
+  /** 0 to 100 */
+  percent: number;
+}
+
+/** ProveReply answers verify and rebuild. The engine streams progress replies (Done false) before the last. */
+export interface ProveReply {
+  /** the first keys that differ */
+  diff?: string[];
+  /** of the store rebuilt from the log */
+  digest?: string;
+  done: boolean;
+  elapsed_ms: number;
+  equal?: boolean;
+  /** replayed so far */
+  events: number;
+  /** of the live store */
+  live?: string;
+  position?: string;
+  total: number;
+}
+
+/** Provenance says why an item exists. */
+export interface Provenance {
+  source?: string;
+  trigger?: string;
+}
+
+/** Purge forgets an item that has ended. */
+export interface Purge {
+  id: string;
+  reason?: string;
+}
+
+/** PurgeRejected forgets a rejected submission. */
+export interface PurgeRejected {
+  reason?: string;
+  seq: number;
+}
+
+/** PurgedRejected answers a PurgeRejected. */
+export interface PurgedRejected {
+  position: string;
+  seq: number;
+}
+
+/** QueueStep narrows what is accepted as a queue grows: where more than Over items would wait, only those of MinPriority and above (0: of none), or from one of Sources ([Provenance].Source), are. Of several steps, the last that is exceeded counts. */
+export interface QueueStep {
+  min_priority?: number;
+  over: number;
+  sources?: string[];
+}
+
+/** RateLimit lets N through per interval, and up to Burst at once. */
+export interface RateLimit {
+  /** submit, dispatch */
+  at: string;
+  /** 0: N */
+  burst?: number;
+  interval_ms: number;
+  n: number;
+  /** type, tenant, or label:NAME */
+  per: string;
+}
+
+/** Register announces a worker. */
+export interface Register {
+  capabilities?: string[];
+  host?: string;
+  /** Probe says that the worker answers on the subject Names.Probe. */
+  probe?: boolean;
+  /** Session names this life of the worker. Empty: a new one. An id that is alive under another session is refused with worker_id_in_use. */
+  session?: string;
+  slots: number;
+  types: string[];
+  version?: string;
+  worker: string;
+}
+
+/** Registered answers a Register. */
+export interface Registered {
+  /** by type */
+  consumers: { [key: string]: string[] };
+  heartbeat_ms: number;
+  /** by type */
+  lease_ms: { [key: string]: number };
+  session: string;
+  stream: string;
+}
+
+/** Rejected is a submission that became no item. Text has its original body, or Bytes, if that is no text. */
+export interface Rejected {
+  at: string;
+  bytes?: string;
+  code: string;
+  headers?: { [key: string]: string[] };
+  intake_seq?: number;
+  message: string;
+  /** of its rejected event */
+  seq: number;
+  /** of the body, in bytes */
+  size: number;
+  subject?: string;
+  text?: string;
+  truncated?: boolean;
+  /** empty if it could not be read */
+  type?: string;
+}
+
+/** RejectedListed is a page of rejected submissions, without their originals. */
+export interface RejectedListed {
+  next_cursor?: string;
+  rejected: Rejected[];
+}
+
+/** Replay queues a dead or cancelled item again. What is left out stays as it was; MaxAttempts is how many further ones it gets, by default the type's. */
+export interface Replay {
+  id: string;
+  max_attempts?: number;
+  params?: unknown;
+  priority?: number;
+  reason?: string;
+}
+
+/** ReplayRejected submits a rejected submission anew, with corrections: Params, if given, replace its body, Type its type; of Headers each replaces the one of its name, and an empty one drops it. The new item's trigger is "rejected:SEQ". ID is the new item's, so that a repeated request makes one item; empty: a fresh one. */
+export interface ReplayRejected {
+  headers?: { [key: string]: string };
+  id?: string;
+  params?: unknown;
+  seq: number;
+  type?: string;
+}
+
+/** ReplayReply answers a Replay, and a Purge, which leaves no state. */
+export interface ReplayReply {
+  id: string;
+  position: string;
+  state?: ItemState;
+}
+
+/** Report is what a worker says of one run. Requests carry an array of them, at most 1,000; they are decided in order, each on its own. */
+export interface Report {
+  /** 0: not said */
+  attempt?: number;
+  /** of checkpoint */
+  checkpoint?: unknown;
+  child_policy?: "fail" | "continue";
+  /** Of spawn. No Continuation: the item completes when its children have. */
+  children?: Submit[];
+  code?: string;
+  continuation?: Continue;
+  /** of snooze */
+  delay_ms?: number;
+  error?: string;
+  event: string;
+  id: string;
+  /** of progress */
+  message?: string;
+  /** of progress: 0 to 100 */
+  percent?: number;
+  reason?: string;
+  result?: unknown;
+  retry_after_ms?: number;
+  /** default true */
+  retryable?: boolean;
+  session?: string;
+  /** with claim: and start at once */
+  start?: boolean;
+  token: string;
+  worker: string;
+}
+
+/** Reported answers a Report. */
+export interface Reported {
+  attempt?: number;
+  /** With a claim or a start: what an earlier run of the item has saved, and, if the item has spawned, what the run is to continue. */
+  checkpoint?: unknown;
+  continuation?: Continuation;
+  deadline?: string;
+  error?: Error;
+  ok: boolean;
+  position?: string;
+  state?: ItemState;
+  /** TimeoutMS is how long the attempt may take from its start. */
+  timeout_ms?: number;
+}
+
+/** Reschedule changes a queued item's order. */
+export interface Reschedule {
+  available_at?: string;
+  delay_ms?: number;
+  id: string;
+  now?: boolean;
+  priority?: number;
+}
+
+/** Rescheduled answers a Reschedule. */
+export interface Rescheduled {
+  id: string;
+  position: string;
+  state: ItemState;
+}
+
+/** Resume ends a pause. */
+export interface Resume {
+  by?: string;
+  type: string;
+}
+
+/** Retention is how long items are kept once they have ended. Zero fields have the defaults. */
+export interface Retain {
+  cancelled_ms?: number;
+  completed_ms?: number;
+  dead_ms?: number;
+  merged_ms?: number;
+}
+
+/** Retention is what the engine keeps, in the info reply and in that to cut. */
+export interface Retention {
+  /** of them, past their time, but with a key or an item that refers to them */
+  held?: number;
+  /** when the last round of snapshots ended */
+  last_cut?: string;
+  /** the first event that the log holds */
+  log_first: string;
+  log_last: string;
+  /** in all */
+  pruned: number;
+  /** items */
+  retained: number;
+  /** how far the one under way has come: begun, carrying, syncing, cutting */
+  round?: string;
+}
+
+/** RunRef names one run. */
+export interface RunRef {
+  id: string;
+  token: string;
+}
+
+/** Schedule is periodic work, as a request sets it. */
+export interface Schedule {
+  /** of an interval: one of its ticks; left out: now, or as it was */
+  anchor?: string;
+  /** five fields, or @hourly and the like */
+  cron?: string;
+  /** instead of Cron */
+  every_ms?: number;
+  labels?: { [key: string]: string };
+  max_attempts?: number;
+  /** skip, one (left out), all */
+  missed?: string;
+  name: string;
+  /** distinct (left out), merge, defer, supersede */
+  overlap?: string;
+  params?: unknown;
+  paused?: boolean;
+  priority?: number;
+  tenant?: string;
+  timeout_ms?: number;
+  type: string;
+  /** IANA name; left out: UTC */
+  zone?: string;
+}
+
+/** ScheduleFire asks for an item beside the ticks, answered with a Submitted. ID, if given, is the item's: the same request again then gives the same item. */
+export interface ScheduleFire {
+  id?: string;
+  name: string;
+}
+
+/** ScheduleInfo is a schedule and where it is among its ticks. */
+export interface ScheduleInfo {
+  /** of an interval: one of its ticks; left out: now, or as it was */
+  anchor?: string;
+  /** five fields, or @hourly and the like */
+  cron?: string;
+  /** instead of Cron */
+  every_ms?: number;
+  labels?: { [key: string]: string };
+  /** why the last tick's item was refused */
+  last_error?: Error;
+  last_item?: string;
+  /** of LastItem, while the engine keeps it */
+  last_state?: ItemState;
+  last_tick?: string;
+  max_attempts?: number;
+  /** skip, one (left out), all */
+  missed?: string;
+  name: string;
+  /** left out: no tick will come */
+  next?: string;
+  /** distinct (left out), merge, defer, supersede */
+  overlap?: string;
+  params?: unknown;
+  paused?: boolean;
+  priority?: number;
+  /** file, api */
+  source: string;
+  tenant?: string;
+  timeout_ms?: number;
+  type: string;
+  /** IANA name; left out: UTC */
+  zone?: string;
+}
+
+/** ScheduleName names the schedule that a request is about. */
+export interface ScheduleName {
+  name: string;
+}
+
+/** Schedule is periodic work. */
+export interface ScheduleRecord {
+  /** with EveryMS: a tick, from which the others are counted */
+  anchor?: string;
+  /** five fields, or @hourly and the like */
+  cron?: string;
+  /** instead of Cron */
+  every_ms?: number;
+  labels?: { [key: string]: string };
+  /** why the last tick has no item, if its submission was refused */
+  last_code?: string;
+  last_error?: string;
+  last_item?: string;
+  last_tick?: string;
+  max_attempts?: number;
+  missed: string;
+  name: string;
+  /** the tick that is due next; zero: none */
+  next?: string;
+  /** what becomes of a tick whose previous item has not ended; distinct: both run */
+  overlap: "merge" | "distinct" | "supersede" | "defer";
+  params?: unknown;
+  paused?: boolean;
+  priority?: number;
+  /** file, api */
+  source: string;
+  tenant?: string;
+  timeout_ms?: number;
+  type: string;
+  /** IANA; empty: UTC */
+  zone?: string;
+}
+
+/** ScheduleReply answers a change of a schedule; Schedule is left out of the answer to a removal. */
+export interface ScheduleReply {
+  position?: string;
+  /** it was so already */
+  repeat?: boolean;
+  schedule?: ScheduleInfo;
+}
+
+/** SchedulesReply lists the schedules, by name. */
+export interface SchedulesReply {
+  position?: string;
+  schedules: ScheduleInfo[];
+}
+
+/** See is the body of stats and types, which ask for nothing else. An empty body will do too. */
+export interface See {
+  min_position?: string;
+}
+
+/** Selection says which items are meant, and which page of them. Since and Until are about when they ended, both ends included. Cause is of dead items alone; see [Cause]. */
+export interface Selection {
+  cause?: string;
+  /** of its last failure */
+  code?: string;
+  created_after?: string;
+  created_before?: string;
+  cursor?: string;
+  /** k=v */
+  label?: string;
+  /** default 50, at most 1,000 */
+  limit?: number;
+  min_position?: string;
+  /** why it is in its state */
+  reason?: string;
+  since?: string;
+  state?: string;
+  tenant?: string;
+  type?: string;
+  until?: string;
+}
+
+/** Spans is how long an item has been what, up to its last event, in milliseconds. Together they are the time from its created event to its last one, but for what it has spent ended before a replay. */
+export interface Spans {
+  /** queued and not due: a delay, a backoff, a snooze */
+  backed_off_ms?: number;
+  /** waiting for other items */
+  held_ms?: number;
+  /** running */
+  ran_ms?: number;
+  /** claimed, until it started */
+  starting_ms?: number;
+  /** queued and due, until it was claimed */
+  waited_ms?: number;
+}
+
+/** State is the engine as of a moment. */
+export interface State {
+  /** of the last event */
+  at: string;
+  /** of death, with dead items */
+  causes: number;
+  epoch: number;
+  owner?: string;
+  position: string;
+  rejected: number;
+  schedules: ScheduleRecord[];
+  types: TypeState[];
+  /** those that are not closed */
+  worker_circuits?: { [key: string]: Circuit };
+}
+
+/** StateAt asks for the engine's state as of a position, or a time; at least one of them. The engine streams progress replies before the last. */
+export interface StateAt {
+  at_position?: string;
+  at_time?: string;
+}
+
+/** StateReply answers a StateAt. The engine streams progress replies (Done false) before the last, which alone has State. */
+export interface StateReply {
+  done: boolean;
+  elapsed_ms: number;
+  /** replayed so far */
+  events: number;
+  state?: State;
+  total: number;
+}
+
+/** StatsReply is the engine at a glance. Counts are exact as of Position; rates, means and recoveries are this process's own, since it has started. */
+export interface StatsReply {
+  ages: Ages;
+  /** Capacity bounds InFlight: the sum of the types' capacities, at most the engine's own max_running. */
+  capacity: number;
+  /** dispatched or running, of all types */
+  in_flight: number;
+  /** MaxQueued bounds the items queued or waiting over all types; 0: no limit. */
+  max_queued?: number;
+  mean_run_ms: number;
+  /** PerSecond, MeanRunMS, Ages and Scheduled: as of a type, over all. */
+  per_second: PerSecond;
+  position: string;
+  /** Recoveries counts what the engine has repaired since it started, by cause (see [Recoveries]); zeros are left out. */
+  recoveries: { [key: string]: number };
+  rejected: number;
+  scheduled: number;
+  /** Slots are those of the workers that take work (active), Load what they run. */
+  slots: number;
+  /** of all types, by state, zeros left out */
+  states: { [key: string]: number };
+  types: TypeStats[];
+  /** Circuits are those of workers that are not closed, by worker. */
+  worker_circuits?: Circuit[];
+  /** that are not dead */
+  workers: number;
+  /** WorkersByStatus counts active, draining, unhealthy and dead workers; the dead are those of the last ten minutes. All four are always there. */
+  workers_by_status: { [key: string]: number };
+}
+
+/** Submit is one item to be done. */
+export interface Submit {
+  /** After are the items that must have ended first, at most events.MaxAfter; AfterPolicy says what a bad end of one does. */
+  after?: string[];
+  after_policy?: "cancel" | "dead" | "run";
+  available_at?: string;
+  capabilities?: string[];
+  dedup_key?: string;
+  /** DedupPolicy says what becomes of it if its dedup key is taken, and DedupWindowMS how long the key stays taken once it has completed. Left out, they are the type's. */
+  dedup_policy?: "merge" | "distinct" | "supersede" | "defer";
+  dedup_window_ms?: number;
+  delay_ms?: number;
+  /** ExpiresAt is when it is cancelled if it has not started. */
+  expires_at?: string;
+  id?: string;
+  idempotency_key?: string;
+  labels?: { [key: string]: string };
+  max_attempts?: number;
+  params?: unknown;
+  priority?: number;
+  source?: string;
+  tenant?: string;
+  timeout_ms?: number;
+  traceparent?: string;
+  trigger?: string;
+  type: string;
+}
+
+/** Submitted answers a Submit. In the answer to an array, an element that was refused has only Error. */
+export interface Submitted {
+  error?: Error;
+  id?: string;
+  merged_into?: string;
+  position?: string;
+  /** it was already there */
+  repeat?: boolean;
+  state?: ItemState;
+}
+
+/** Tree asks for an item with what it has spawned, and with what has spawned it. */
+export interface Tree {
+  /** levels below the item; default 10, at most 100 */
+  depth?: number;
+  id: string;
+  /** items below it; default 200, at most 10,000 */
+  limit?: number;
+  min_position?: string;
+}
+
+/** TreeNode is an item in a tree. */
+export interface TreeNode {
+  attempt?: number;
+  children?: TreeNode[];
+  /** of its last failure */
+  code?: string;
+  id: string;
+  progress?: Progress;
+  reason?: string;
+  state: ItemState;
+  /** Truncated says that it has further children, which are not shown for want of depth or because of the limit. */
+  truncated?: boolean;
+  type: string;
+}
+
+/** TreeReply is an item's place among those that were spawned. */
+export interface TreeReply {
+  /** Nodes counts the items below the root that are shown. */
+  nodes: number;
+  /** Path are the items above: the item that spawned it is the last. */
+  path?: TreeNode[];
+  /** the item */
+  root: TreeNode;
+}
+
+/** TypeReply is one type. */
+export interface TypeReply {
+  /** nil: it is closed, or there is none */
+  circuit?: Circuit;
+  /** nil: it is not */
+  paused?: PauseInfo;
+  settings: TypeSettings;
+  /** of the settings: default, file, api */
+  source: string;
+  type: string;
+}
+
+/** TypeSettings are a type's settings, all filled in. */
+export interface TypeSettings {
+  /** waiting this long equals one priority */
+  age_step_ms: number;
+  backoff: Backoff;
+  /** items dispatched or running at most */
+  capacity: number;
+  circuit?: CircuitSettings;
+  /** laid over the built-in ones */
+  codes?: { [key: string]: CodePolicy };
+  /** Of what follows, the zero value is the default. */
+  dedup_policy?: "merge" | "distinct" | "supersede" | "defer";
+  /** a key stays taken so long after completion */
+  dedup_window_ms?: number;
+  /** GroupBy says what makes a group, among which the items of a priority take turns: tenant (the default), label:NAME, or none. */
+  group_by?: string;
+  /** items of one group that run at once; 0: no limit */
+  group_capacity?: number;
+  lease_ms: number;
+  max_attempts: number;
+  max_params_bytes: number;
+  /** items queued or waiting; 0: no limit */
+  max_queued?: number;
+  /** PerPriority overrides some settings for items of a priority. */
+  per_priority?: { [key: string]: PriorityOverride };
+  /** lost leases until an item is dead; 0: DefaultPoisonAfter */
+  poison_after?: number;
+  /** whose slots the type's runs take as well */
+  pool?: string;
+  /** its share of the pool when it is contended; 0: 1 */
+  pool_weight?: number;
+  queue_steps?: QueueStep[];
+  rates?: RateLimit[];
+  retain?: Retain;
+  timeout_ms: number;
+}
+
+/** TypeState is a type as of a moment. */
+export interface TypeState {
+  capacity: number;
+  /** nil: closed */
+  circuit?: Circuit;
+  paused?: PauseInfo;
+  /** zeros left out */
+  queued_by_priority?: { [key: string]: number };
+  /** items by state, zeros left out */
+  states: { [key: string]: number };
+  type: string;
+}
+
+/** TypeStats counts a type's items. */
+export interface TypeStats {
+  ages: Ages;
+  /** AgesByPriority has the priorities at which something waits. */
+  ages_by_priority?: { [key: string]: Ages };
+  capacity: number;
+  /** nil: it is closed, or there is none */
+  circuit?: Circuit;
+  /** DesiredWorkers is how many workers the type needs: see docs/METRICS.md#desired_workers. */
+  desired_workers: number;
+  /** dispatched or running */
+  in_flight: number;
+  /** MaxQueued bounds the type's items queued or waiting; 0: no limit. */
+  max_queued?: number;
+  /** of the last minute's completed runs; 0 if there were none */
+  mean_run_ms: number;
+  /** Ages.OldestMS */
+  oldest_queued_ms?: number;
+  /** nil: it is not */
+  paused?: PauseInfo;
+  per_second: PerSecond;
+  queued_by_priority?: { [key: string]: number };
+  /** Scheduled items are queued but not due yet: delayed, or in a backoff. */
+  scheduled: number;
+  /** of those workers, shared with their other types */
+  slots: number;
+  /** Starving items wait for more than 80 % of the time after which nothing that is newly submitted can overtake them: (9 - priority) × age_step. Items of priority 9 can't be overtaken. */
+  starving: number;
+  /** by state, zeros left out */
+  states: { [key: string]: number };
+  type: string;
+  /** that serve the type and take work */
+  workers: number;
+}
+
+/** TypesReply lists the types and their settings. */
+export interface TypesReply {
+  types: TypeReply[];
+}
+
+/** Unregister takes a worker out. */
+export interface Unregister {
+  session: string;
+  worker: string;
+}
+
+/** Wait asks for an item once it is terminal, or as it is after TimeoutMS (at most 300,000; 0 means 30,000). */
+export interface Wait {
+  id: string;
+  min_position?: string;
+  timeout_ms?: number;
+}
+
+/** Why asks why an item is not running now. */
+export interface Why {
+  id: string;
+  min_position?: string;
+}
+
+/** WhyReply answers a Why. Reasons come with the most telling one first; an item may have several at once. */
+export interface WhyReply {
+  /** when this was so */
+  at: string;
+  id: string;
+  position?: string;
+  reasons: Obstacle[];
+  state: ItemState;
+  type: string;
+}
+
+/** WorkerInfo is a registered worker; also the value in the work_workers bucket. */
+export interface WorkerInfo {
+  capabilities?: string[];
+  /** nil: it is closed; in replies only */
+  circuit?: Circuit;
+  /** when it had been silent for too long */
+  died_at?: string;
+  /** as it last said itself */
+  health?: Health;
+  host?: string;
+  in_flight: number;
+  last_seen: string;
+  /** whether it answers probes */
+  probe?: boolean;
+  probed_at?: string;
+  /** why it is unhealthy */
+  reason?: string;
+  registered_at: string;
+  session: string;
+  slots: number;
+  status: "active" | "draining" | "unhealthy" | "dead";
+  types: string[];
+  version?: string;
+  worker: string;
+}
+
+/** WorkersReply lists the registered workers, and those that died of late. */
+export interface WorkersReply {
+  workers: WorkerInfo[];
+}

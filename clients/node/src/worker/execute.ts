@@ -1,0 +1,114 @@
+import { blobRef, maxInlineBytes } from "../documents.js";
+import { RunStopped, StreamwrightError, WorkError } from "../errors.js";
+import { cut, maxTimer, toJson } from "../text.js";
+import type { Outcome, Reported } from "../wire.gen.js";
+import type { Core } from "./core.js";
+import { maxLogBytes, now } from "./limits.js";
+import { Line } from "./line.js";
+import { blobFailure, failure, resultText, snoozed, spawned, type Said } from "./outcome.js";
+import { parseLabels, type Run } from "./run.js";
+import { Ended, type Context, type Item, type LogLevel } from "./types.js";
+
+/** Runs the handler of a granted run and reports what came of it. It never rejects. */
+export async function execute(core: Core, run: Run, reply: Reported, asked: number): Promise<void> {
+  const abort = new AbortController();
+  run.abort = abort;
+  if (run.stop !== undefined) run.end(run.stop);
+  const line = new Line(core, run);
+  core.lines.set(run, line);
+  // Counted from when the claim was sent, so that this worker's own report of a
+  // timeout comes before the engine's timer.
+  const timeout = run.timeoutMs(reply.timeout_ms);
+  const disarm = timeout > 0 ? arm(abort, asked + timeout) : () => {};
+  const began = now();
+  let outcome: Said;
+  try {
+    outcome = await outcomeOf(core, run, line, reply, abort.signal, timeout > 0 ? new Date(Date.now() + asked + timeout - began) : undefined);
+  } catch (thrown) {
+    outcome = failure(thrown, abort.signal);
+  }
+  disarm();
+  core.ended(run, outcome, now() - began);
+}
+
+/** Aborts with "timeout" at a time, which may be farther off than a timer takes. */
+function arm(abort: AbortController, at: number): () => void {
+  let timer: NodeJS.Timeout;
+  const set = (): void => {
+    const left = at - now();
+    timer = left > maxTimer ? setTimeout(set, maxTimer) : setTimeout(() => abort.abort(new RunStopped("timeout")), Math.max(left, 0));
+  };
+  set();
+  return () => clearTimeout(timer);
+}
+
+async function outcomeOf(core: Core, run: Run, line: Line, reply: Reported, signal: AbortSignal, deadline: Date | undefined): Promise<Said> {
+  const item = await itemOf(core, run, reply, signal, deadline);
+  const result = await run.registration.handler(item, contextOf(core, run, line, item, signal));
+  if (result instanceof Ended) return result.report;
+  const text = resultText(result);
+  if (text === undefined) return { event: "complete" };
+  const bytes = Buffer.from(text);
+  if (bytes.length <= maxInlineBytes) return { event: "complete", result };
+  try {
+    return { event: "complete", result: await core.client.documents.put(run.id, "result", bytes) };
+  } catch (err) {
+    throw blobFailure(`the result has ${bytes.length} bytes and could not be stored`, err);
+  }
+}
+
+/** The item as its handler sees it, with its params, wherever they are. */
+async function itemOf(core: Core, run: Run, reply: Reported, signal: AbortSignal, deadline: Date | undefined): Promise<Item> {
+  let text = run.msg.string();
+  let params: unknown = JSON.parse(text);
+  try {
+    const ref = blobRef(params);
+    if (ref) {
+      text = Buffer.from(await core.client.documents.get(ref, signal)).toString("utf8");
+      params = asJson(ref.name, text);
+    }
+  } catch (err) {
+    if (signal.aborted || err instanceof WorkError) throw err;
+    throw blobFailure("the params could not be had", err instanceof StreamwrightError && err.code === "too_large" ? new StreamwrightError("bad_params", err.message) : err);
+  }
+  const header = (name: string): string => run.msg.headers?.get(name) ?? "";
+  const continuation = reply.continuation;
+  return {
+    id: run.id,
+    type: run.registration.type,
+    attempt: Math.max(reply.attempt ?? 0, run.attempt),
+    params,
+    text,
+    labels: parseLabels(header("Work-Labels")),
+    deadline,
+    trace: header("traceparent") || undefined,
+    checkpoint: reply.checkpoint,
+    continuation: continuation && { name: continuation.name ?? "", children: (continuation.children ?? []) as Outcome[] },
+  };
+}
+
+function asJson(name: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new WorkError(`the object ${name} is no JSON document: put the params as JSON`, { code: "bad_params", retryable: false, cause });
+  }
+}
+
+const levels = new Set<string>(["debug", "info", "warn", "error"]);
+
+function contextOf(core: Core, run: Run, line: Line, item: Item, signal: AbortSignal): Context {
+  const subject = core.names.log(item.type, run.id);
+  return {
+    signal,
+    log(message: string, level: LogLevel = "info"): void {
+      if (core.link.closed) return;
+      const record = { at: new Date().toISOString(), level: levels.has(level) ? level : "info", attempt: item.attempt, worker: core.id, message: cut(String(message), maxLogBytes) };
+      core.link.nc.publish(subject, toJson(record)!);
+    },
+    progress: (percent, message) => line.progress(percent, message),
+    checkpoint: (document) => line.checkpoint(document),
+    snooze: snoozed,
+    spawn: spawned,
+  };
+}

@@ -1,0 +1,35 @@
+/** Bounds and times of a worker; those of the Go worker. */
+export const maxConcurrency = 1_000; // what one consumer can have pending
+export const maxReports = 1_000; // of one request
+export const maxReportBytes = 256 * 1024; // from which a request takes no further report
+export const reportSenders = 2; // requests on their way at once
+export const pullLanes = 3; // pull requests on their way per consumer
+export const pullExpiresMs = 30_000; // life of a pull request
+export const pullGraceMs = 5_000; // after that, an unanswered one is lost
+export const requestMs = 5_000;
+export const farewellMs = 2_000;
+export const settleMs = 5_000; // for the last reports, once handlers are done
+export const abandonMs = 10_000; // how long stop waits for a handler whose signal it has aborted
+export const backoffMinMs = 50;
+export const backoffMaxMs = 2_000;
+export const minHeartbeatMs = 100;
+export const defaultHeartbeatMs = 20_000;
+export const defaultLeaseMs = 30_000;
+export const prefetchBelowMs = 20; // the mean run time under which items are pulled ahead
+export const holdMs = 250; // how long a pulled item waits for a slot
+export const slowRunMs = 1_000; // the mean run time to begin with
+export const benchedMs = 5_000; // how long a worker whose circuit is open pulls nothing
+export const progressEveryMs = 1_000;
+export const maxDelayMs = 10 * 365 * 24 * 3_600_000;
+export const maxErrorBytes = 8_192;
+export const maxNameBytes = 256;
+export const maxLogBytes = 8_192;
+export const maxProgressBytes = 1_024;
+export const maxCheckpointBytes = 64 * 1024;
+export const maxChildren = 300;
+export const maxSpawnBytes = 1024 * 1024;
+
+/** A clock that does not jump, in milliseconds. */
+export function now(): number {
+  return performance.now();
+}

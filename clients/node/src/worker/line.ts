@@ -1,0 +1,122 @@
+import { RunStopped, StreamwrightError, textOf, WorkError } from "../errors.js";
+import { cut, toJson } from "../text.js";
+import type { Core } from "./core.js";
+import { maxCheckpointBytes, maxProgressBytes, now, progressEveryMs } from "./limits.js";
+import type { Said } from "./outcome.js";
+import type { Pending } from "./reports.js";
+import type { Run } from "./run.js";
+
+interface Progress {
+  percent: number;
+  message: string;
+}
+
+/** Codes that say that the run does not count any more. */
+const over = new Set(["stale_token", "wrong_state", "wrong_attempt", "wrong_worker", "not_found"]);
+
+/** What a run has to tell before its end. */
+export class Line {
+  #latest: Progress | undefined; // not told yet
+  #told: Progress = { percent: 0, message: "" };
+  #telling = false;
+  #tellAt = 0; // the earliest time for the next
+  #saving: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    private readonly core: Core,
+    private readonly run: Run,
+  ) {}
+
+  progress(percent: number, message = ""): void {
+    if (this.run.state !== "running" || this.run.letGo) return;
+    const whole = Number.isFinite(percent) ? Math.trunc(percent) : 0;
+    this.#latest = { percent: Math.min(Math.max(whole, 0), 100), message: cut(message, maxProgressBytes) };
+    this.tell(now());
+  }
+
+  /** Reports the latest progress if it is time. */
+  tell(at: number): void {
+    const latest = this.#latest;
+    if (!latest || this.#telling || this.run.state !== "running") return;
+    if (latest.percent === this.#told.percent && latest.message === this.#told.message) {
+      this.#latest = undefined;
+      return;
+    }
+    if (at < this.#tellAt && (latest.percent < 100 || this.#told.percent === 100)) return this.core.dueBy(this.#tellAt);
+    this.#telling = true;
+    this.#tellAt = at + progressEveryMs;
+    const settled = (error?: StreamwrightError): void => {
+      this.#telling = false;
+      this.#answered(error);
+      this.tell(now());
+    };
+    this.core.reports.add(this.run, this.core.reports.pending(this.run, this.#report(latest), { midRun: settled }));
+  }
+
+  #report(p: Progress): Said {
+    this.#latest = undefined;
+    this.#told = p;
+    return { event: "progress", percent: p.percent, message: p.message };
+  }
+
+  /** What to report at the run's end: its outcome, and before it the progress that was held back. */
+  lastWords(outcome: Said): (Said | Pending)[] {
+    const latest = this.#latest;
+    const told = latest && latest.percent === this.#told.percent && latest.message === this.#told.message;
+    if (!latest || told || outcome.event === "complete") return [outcome];
+    return [this.core.reports.pending(this.run, this.#report(latest), { midRun: () => {}, last: true }), outcome];
+  }
+
+  /** Saves a checkpoint. One at a time: a later one must not be overtaken by an earlier one that is asked again. */
+  checkpoint(document: unknown): Promise<void> {
+    const saved = this.#saving.then(() => this.#save(document));
+    this.#saving = saved.catch(() => {});
+    return saved;
+  }
+
+  async #save(document: unknown): Promise<void> {
+    let text: string | undefined;
+    try {
+      text = toJson(document);
+    } catch (err) {
+      throw new WorkError(`the checkpoint can't be written as JSON: ${textOf(err)}`, { code: "bad_checkpoint", retryable: false, cause: err });
+    }
+    const bytes = Buffer.byteLength(text ?? "");
+    if (text === undefined || bytes > maxCheckpointBytes) {
+      throw new WorkError(`the checkpoint has ${bytes} bytes of JSON: 1 to ${maxCheckpointBytes} can be saved`, { code: "bad_checkpoint", retryable: false });
+    }
+    const signal = this.run.abort?.signal;
+    if (!signal || signal.aborted) throw signal?.reason ?? new RunStopped("lease_lost");
+    let given = false;
+    let stop = (): void => {};
+    try {
+      await new Promise<void>((resolve, reject) => {
+        stop = () => reject(signal.reason);
+        signal.addEventListener("abort", stop, { once: true });
+        const answered = (error?: StreamwrightError): void => {
+          this.#answered(error);
+          if (error) reject(signal.aborted ? signal.reason : error);
+          else resolve();
+        };
+        const said: Said = { event: "checkpoint", checkpoint: document };
+        this.core.reports.add(this.run, this.core.reports.pending(this.run, said, { midRun: answered, given: () => given }));
+      });
+    } finally {
+      given = true;
+      signal.removeEventListener("abort", stop);
+    }
+  }
+
+  /** Acts on the answer to a report from the middle of the run. */
+  #answered(error: StreamwrightError | undefined): void {
+    if (!error) return;
+    if (!over.has(error.code)) {
+      this.core.log.warn(`the engine refused a report from the middle of the run of item ${this.run.id}: ${error.message}`);
+    } else if (this.run.state === "running" && this.run.stop === undefined) {
+      // It was cancelled, has timed out, or another has its item; the engine may
+      // still count its slot.
+      this.run.refused = true;
+      this.core.endRun(this.run, "lease_lost", true);
+    }
+  }
+}

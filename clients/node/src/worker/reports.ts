@@ -1,0 +1,157 @@
+import { StreamwrightError } from "../errors.js";
+import { backoff } from "../retry.js";
+import { toJson } from "../text.js";
+import type { Reported } from "../wire.gen.js";
+import type { Core } from "./core.js";
+import { backoffMaxMs, backoffMinMs, maxReportBytes, maxReports, now, reportSenders, requestMs } from "./limits.js";
+import type { Said } from "./outcome.js";
+import type { Run } from "./run.js";
+
+/** One element of a report request. */
+export interface Pending {
+  readonly run: Run;
+  readonly said: Said;
+  readonly bytes: number;
+  tries: number;
+  /** Of reports from the middle of a run: gets the answer, or that nobody wants it. */
+  readonly midRun?: (error: StreamwrightError | undefined) => void;
+  /** Progress that goes ahead of the outcome. */
+  readonly last?: boolean;
+  /** Nobody waits for the answer any more. */
+  readonly given?: () => boolean;
+}
+
+/** Codes of refusals that may end by themselves. */
+const transient = new Set(["unavailable", "internal", "timeout", "queue_full"]);
+/** Codes that say that the engine does not know this worker: not the item's fault. */
+const unknown = new Set(["unknown_worker", "worker_id_in_use"]);
+
+/**
+ * The queue of reports. Up to two requests are on their way at once, each with
+ * whatever was there, so a lone claim leaves at once and a busy worker batches
+ * by itself. What got no answer is asked again, with backoff: reports are
+ * idempotent. It is bounded by the worker's runs.
+ */
+export class Reports {
+  #queue: Pending[] = [];
+  #later: Pending[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #senders = 0;
+  #pumping = false;
+  #closed = false;
+
+  constructor(private readonly core: Core) {}
+
+  /** Takes reports that are to be sent in this order. */
+  add(run: Run, ...said: (Said | Pending)[]): void {
+    for (const s of said) this.#queue.push("said" in s ? s : this.pending(run, s));
+    this.#pumpSoon();
+  }
+
+  pending(run: Run, said: Said, extra: Partial<Pending> = {}): Pending {
+    return { run, said, bytes: 200 + Buffer.byteLength(toJson(said) ?? ""), tries: 0, ...extra };
+  }
+
+  /** Makes everything that waits for another try due. */
+  retryNow(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#queue.push(...this.#later);
+    this.#later = [];
+    this.#pumpSoon();
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    this.#queue = [];
+    this.#later = [];
+  }
+
+  /** Sends after what is running now has run, so that what comes together goes together. */
+  #pumpSoon(): void {
+    if (this.#pumping) return;
+    this.#pumping = true;
+    setImmediate(() => {
+      this.#pumping = false;
+      while (!this.#closed && this.core.link.connected && this.#senders < reportSenders && this.#queue.length > 0) {
+        this.#senders++;
+        void this.#send(this.#take()).finally(() => {
+          this.#senders--;
+          if (this.#queue.length > 0) this.#pumpSoon();
+        });
+      }
+    });
+  }
+
+  #take(): Pending[] {
+    let n = 0;
+    for (let bytes = 0; n < this.#queue.length && n < maxReports && bytes < maxReportBytes; n++) bytes += this.#queue[n]!.bytes;
+    return this.#queue.splice(0, n);
+  }
+
+  async #send(taken: Pending[]): Promise<void> {
+    const asked = now();
+    const batch = taken.filter((p) => !this.#dropped(p, asked));
+    if (batch.length === 0) return this.core.moreWork();
+    const again = await this.#ask(batch, asked);
+    if (again.length > 0 && !this.#closed) this.#addLater(again);
+  }
+
+  /** Sends a batch and acts on the answers; returns what must be asked again. */
+  async #ask(batch: Pending[], asked: number): Promise<Pending[]> {
+    const { core } = this;
+    const body = batch.map((p) => ({ id: p.run.id, token: p.run.token, worker: core.id, session: core.session, ...p.said }));
+    let replies: Reported[];
+    try {
+      replies = JSON.parse(await core.link.request(core.names.api("report"), toJson(body)!, requestMs)) as Reported[];
+      if (!Array.isArray(replies) || replies.length !== batch.length) throw new Error(`the engine did not answer each of ${batch.length} reports`);
+    } catch (err) {
+      core.log.debug(`reports got no answer; asking again: ${String(err)}`);
+      return batch;
+    }
+    if (this.#closed) return [];
+    const again = batch.filter((p, i) => !this.#answered(p, replies[i]!, asked));
+    core.moreWork();
+    return again;
+  }
+
+  #addLater(batch: Pending[]): void {
+    const wait = Math.min(...batch.map((p) => backoff(p.tries++, backoffMinMs, backoffMaxMs)));
+    this.#later.push(...batch);
+    this.#timer ??= setTimeout(() => this.retryNow(), wait);
+  }
+
+  /**
+   * Forgets claims, and releases of what was never claimed, whose lease is over
+   * (the engine has been told so by the server), and what nobody waits for.
+   */
+  #dropped(p: Pending, at: number): boolean {
+    const { run } = p;
+    if (p.midRun) {
+      const wanted = !p.given?.() && (run.state === "running" || (p.last === true && run.state === "settling"));
+      if (!wanted) p.midRun(new StreamwrightError("stale_token", "the run has ended"));
+      return !wanted;
+    }
+    if ((run.state !== "claiming" && run.state !== "returning") || !run.lapsed(at)) return false;
+    this.core.log.warn(`the lease of item ${run.id} ran out before the engine answered`);
+    this.core.setState(run, "gone");
+    return true;
+  }
+
+  /** Acts on one answer; false: it must be asked again. */
+  #answered(p: Pending, reply: Reported, asked: number): boolean {
+    const { core } = this;
+    const error = reply.error;
+    const code = error?.code ?? (reply.ok ? "" : "internal");
+    if (unknown.has(code)) {
+      core.needRegister();
+      return false;
+    }
+    if (transient.has(code)) return false;
+    if (p.midRun) p.midRun(code === "" ? undefined : new StreamwrightError(code, error!.message));
+    else if (p.said.event === "claim") core.claimAnswered(p.run, reply, code, asked);
+    else core.outcomeAnswered(p, reply, code);
+    return true;
+  }
+}

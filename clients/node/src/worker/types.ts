@@ -1,0 +1,124 @@
+import type { Outcome, Submit } from "../wire.gen.js";
+
+/** One work item as its handler sees it. */
+export interface Item<P = any> {
+  readonly id: string;
+  readonly type: string;
+  /** This run's number, from 1. */
+  readonly attempt: number;
+  readonly params: P;
+  /** The params as they were submitted, for what JavaScript's numbers can't hold. */
+  readonly text: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** When the signal is aborted with "timeout"; undefined: never. */
+  readonly deadline: Date | undefined;
+  /** The traceparent of the submission. */
+  readonly trace: string | undefined;
+  /** What an earlier attempt has saved last. */
+  readonly checkpoint: unknown;
+  /** Set if the item has spawned children, which have ended. */
+  readonly continuation: { readonly name: string; readonly children: readonly Outcome[] } | undefined;
+}
+
+export type LogLevel = "debug" | "info" | "warn" | "error";
+
+/** A child to spawn: a submission, whose id may be left out. */
+export type Child = Submit;
+
+export interface SpawnOptions {
+  /**
+   * The item runs again once its children have ended, with this name in
+   * item.continuation; true: with no name. Left out: it completes then.
+   */
+  continuation?: string | true;
+  /** What a dead or cancelled child does. Default "fail": the item is dead, its other children are cancelled. */
+  childPolicy?: "fail" | "continue";
+}
+
+/** What a handler returns to end its run without completing the item. */
+export class Ended {
+  /** @internal */
+  constructor(readonly report: { event: "snooze" | "spawn"; [field: string]: unknown }) {}
+}
+
+/** What a handler may do beside its work. */
+export interface Context {
+  /**
+   * Aborted when the run must stop; its reason is a RunStopped whose code says
+   * why: cancelled, lease_lost, timeout, shutdown.
+   */
+  readonly signal: AbortSignal;
+  /** Adds a record to the item's log; at most 8 KiB, best effort. */
+  log(message: string, level?: LogLevel): void;
+  /** Says how far the run has come; told at most once a second, the latest counts. */
+  progress(percent: number, message?: string): void;
+  /**
+   * Saves a JSON document of at most 64 KiB for the item's next attempt, and
+   * resolves once the engine has it durably. It rejects when the run must stop.
+   */
+  checkpoint(document: unknown): Promise<void>;
+  /** `return ctx.snooze(ms)` puts the item off, with no attempt used. */
+  snooze(delayMs: number, reason?: string): Ended;
+  /** `return ctx.spawn(children)` ends the run in children, made together with its end or not at all. */
+  spawn(children: readonly Child[], options?: SpawnOptions): Ended;
+}
+
+/**
+ * Runs one item. What it returns is recorded as the result; what it throws fails
+ * the attempt, which is retried unless it is a WorkError that says otherwise. It
+ * may run again elsewhere after a lost lease, so its side effects should be
+ * idempotent. It must not block the event loop for a third of the lease.
+ */
+export type Handler<P = any> = (item: Item<P>, context: Context) => unknown;
+
+/** A handler, and how many of its items run at once in this worker. */
+export interface TypeOptions {
+  handler: Handler;
+  limit?: number;
+}
+
+export interface Logger {
+  debug(text: string): void;
+  info(text: string): void;
+  warn(text: string): void;
+  error(text: string): void;
+}
+
+/** How a worker behaves. */
+export interface WorkerOptions {
+  /** The handlers, by type. */
+  types: Record<string, Handler | TypeOptions>;
+  /** The worker's name, unique among those alive. Default: host, process and random digits. */
+  id?: string;
+  /** How many handlers run at once, 1 to 1,000. Default 4. */
+  concurrency?: number;
+  /** What this worker can do beyond its types. */
+  capabilities?: readonly string[];
+  /** How many items may wait here for a slot while handlers are short. Default: the concurrency; 0 switches it off. */
+  prefetch?: number;
+  /** How long stop lets handlers finish. Default 30,000. */
+  drainTimeoutMs?: number;
+  /** Shown to operators. */
+  version?: string;
+  /** Shown to operators. Default: the machine's name. */
+  host?: string;
+  /** Answers the engine's probes, so that a worker that hangs is found out. */
+  probe?: boolean;
+  /** Gets what the operator should know. Default: warnings and errors to the console. */
+  logger?: Logger;
+}
+
+/** Counts what a worker has and has had. */
+export interface WorkerStats {
+  registered: boolean;
+  held: number;
+  running: number;
+  settling: number;
+  completed: number;
+  failed: number;
+  released: number;
+  spawned: number;
+  snoozed: number;
+  refused: number;
+  leasesLost: number;
+}

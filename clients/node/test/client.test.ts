@@ -1,0 +1,193 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+
+import { Client, connect, StreamwrightError, type WorkEvent } from "../src/index.js";
+import { IdSource, isId } from "../src/ids.js";
+import { Engine } from "./harness.js";
+
+const refused = (code: string) => (err: unknown) => err instanceof StreamwrightError && err.code === code;
+
+describe("client", { timeout: 120_000 }, () => {
+  let engine: Engine;
+  let client: Client;
+  before(async () => {
+    engine = await Engine.start();
+    client = await engine.client();
+  });
+  after(() => engine.close());
+
+  it("submits an item and reads its own write", async () => {
+    const out = await client.submit({ type: "plain", params: { to: "ann" }, labels: { team: "a" }, priority: 8 });
+    assert.equal(out.state, "queued");
+    const item = await client.get(out.id!);
+    assert.deepEqual(item.params, { to: "ann" });
+    assert.equal(item.priority, 8);
+    assert.deepEqual(item.labels, { team: "a" });
+    const page = await client.list({ type: "plain" });
+    assert.deepEqual(page.items.map((i) => i.id), [out.id]);
+  });
+
+  it("lets another client see what this one was told", async () => {
+    const other = await engine.client();
+    const out = await client.submit({ type: "seen" });
+    other.saw(out.position);
+    assert.equal((await other.get(out.id!)).id, out.id);
+    assert.equal(other.position, client.position);
+  });
+
+  it("submits the same id once", async () => {
+    const item = { type: "plain", id: new IdSource().next(), params: 1 };
+    const first = await client.submit(item);
+    const second = await client.submit(item);
+    assert.equal(first.repeat, undefined);
+    assert.equal(second.repeat, true);
+    await assert.rejects(client.submit({ ...item, params: 2 }), refused("id_conflict"));
+  });
+
+  it("submits many, each on its own", async () => {
+    const out = await client.submit([{ type: "many", params: 1 }, { type: "No Type" }, ...Array.from({ length: 1_500 }, (_, n) => ({ type: "many", params: n }))]);
+    assert.equal(out.length, 1_502);
+    assert.equal(out[0]!.error, undefined);
+    assert.equal(out[1]!.error?.code, "bad_type");
+    let n = 0;
+    for await (const item of client.all({ type: "many", limit: 500 })) if (item.state === "queued") n++;
+    assert.equal(n, 1_501);
+  });
+
+  it("tells refusals by their code", async () => {
+    await assert.rejects(client.submit({ type: "plain", priority: 99 }), refused("bad_priority"));
+    await assert.rejects(client.get(new IdSource().next()), refused("not_found"));
+    await assert.rejects(client.request("submit", { type: "plain", nonsense: 1 }), refused("bad_request"));
+  });
+
+  it("cancels, and waits for the end", async () => {
+    const { id } = await client.submit({ type: "never" });
+    const waiting = client.wait(id!);
+    const out = await client.cancel(id!, "not needed");
+    assert.equal(out.state, "cancelled");
+    assert.equal(out.was_running, false);
+    const item = await waiting;
+    assert.equal(item.state, "cancelled");
+    assert.equal(item.reason, "not needed");
+    const history = await client.history(id!);
+    assert.deepEqual(history.map((e) => e.kind), ["created", "queued", "cancelled"]);
+    assert.deepEqual(await client.logs(id!), []);
+  });
+
+  it("waits for the item that another was merged into", async () => {
+    const first = await client.submit({ type: "merging", dedup_key: "k" });
+    const second = await client.submit({ type: "merging", dedup_key: "k" });
+    assert.equal(second.merged_into, first.id);
+    const waiting = client.wait(second.id!);
+    await client.cancel(first.id!);
+    assert.equal((await waiting).id, first.id);
+  });
+
+  it("ends a wait by its signal", async () => {
+    const { id } = await client.submit({ type: "never" });
+    await assert.rejects(client.wait(id!, { signal: AbortSignal.timeout(50) }), refused("timeout"));
+  });
+
+  it("puts large params into the object store and gets them back", async () => {
+    const params = { text: "ü".repeat(300_000) };
+    const { id } = await client.submit({ type: "large", params });
+    const item = await client.get(id!);
+    assert.ok((item.params as { $blob: { size: number } }).$blob.size > 600_000);
+    assert.deepEqual(await client.params(item), params);
+    const small = await engine.client({ maxDocument: 1_000 });
+    await assert.rejects(small.submit({ type: "large", params }), refused("too_large"));
+    await assert.rejects(small.params(item), refused("too_large"));
+  });
+
+  it("tells the events of an item, live, and all again from a position", async () => {
+    const stop = new AbortController();
+    const { id } = await client.submit({ type: "watched" });
+    const first = (await client.history(id!))[0]!;
+    const seen: WorkEvent[] = [];
+    for await (const e of client.events({ id: id!, fromSeq: first.seq, signal: stop.signal })) {
+      seen.push(e);
+      if (e.kind === "queued") void client.cancel(id!);
+      if (e.kind === "cancelled") break;
+    }
+    assert.deepEqual(seen.map((e) => e.kind), ["created", "queued", "cancelled"]);
+    assert.deepEqual(seen.map((e) => e.seq), (await client.history(id!)).map((e) => e.seq));
+
+    const live = client.events({ types: ["watched"], kinds: ["created", "queued"], signal: stop.signal });
+    const next = live.next();
+    const other = await client.submit({ type: "other" });
+    const again = await client.submit({ type: "watched" });
+    assert.notEqual(other.id, again.id);
+    // Whether the feed stood before the submission is its own affair: submit until it tells.
+    const timer = setInterval(() => void client.submit({ type: "watched" }), 200);
+    const told = await next;
+    clearInterval(timer);
+    assert.equal(told.value?.type, "watched");
+    stop.abort();
+    assert.equal((await live.next()).done, true);
+  });
+
+  it("refuses what it can't ask for", async () => {
+    await assert.rejects(client.events({ types: ["No Type"] }).next(), refused("bad_type"));
+    await assert.rejects(client.events({ id: "1" }).next(), refused("bad_id"));
+    await assert.rejects(client.events({ fromSeq: 1, since: new Date() }).next(), refused("bad_request"));
+  });
+
+  it("says what is wrong when it can't connect", async () => {
+    await assert.rejects(connect({ servers: "127.0.0.1:1", timeout: 500 }), refused("unavailable"));
+    await assert.rejects(connect({ servers: engine.url, credsFile: "/nonexistent.creds" }), /ENOENT/);
+    await assert.rejects(connect({ servers: engine.url, tls: {} }), refused("unavailable"));
+    await assert.rejects(connect({ servers: engine.url, prefix: "a..b" }), RangeError);
+  });
+});
+
+describe("client without an engine", { timeout: 120_000 }, () => {
+  it("tries a submission until an engine answers, and makes one item", async () => {
+    const engine = await Engine.start();
+    try {
+      let tries = 0;
+      const client = await engine.client({ onRetry: () => tries++ });
+      await engine.stop();
+      const submitted = client.submit({ type: "patient", params: 1 });
+      const many = client.submit([{ type: "patient", params: 2 }, { type: "patient", params: 3 }]);
+      await assert.rejects(client.list(), refused("unavailable"));
+      await engine.start();
+      const { id } = await submitted;
+      assert.ok((await many).every((r) => !r.error));
+      assert.ok(tries > 0, "no try failed");
+      const page = await client.list({ type: "patient" });
+      assert.equal(page.items.length, 3);
+      assert.ok(page.items.some((i) => i.id === id));
+    } finally {
+      await engine.close();
+    }
+  });
+
+  it("feeds on after an engine's restart, with nothing left out", async () => {
+    const engine = await Engine.start();
+    try {
+      const client = await engine.client();
+      const seen: WorkEvent[] = [];
+      const feed = client.events({ types: ["kept"], kinds: ["created"], fromSeq: 1 });
+      await client.submit({ type: "kept", params: 1 });
+      seen.push((await feed.next()).value!);
+      await engine.stop("SIGKILL");
+      await engine.start();
+      await client.submit({ type: "kept", params: 2 });
+      seen.push((await feed.next()).value!);
+      assert.deepEqual(seen.map((e) => (e.data as { params: number }).params), [1, 2]);
+      await feed.return();
+    } finally {
+      await engine.close();
+    }
+  });
+});
+
+describe("ids", { timeout: 120_000 }, () => {
+  it("rise, within a millisecond and when the clock goes back", () => {
+    const ids = new IdSource();
+    const made = [ids.next(5), ids.next(5), ids.next(4), ids.next(6)];
+    assert.deepEqual([...made].sort(), made);
+    assert.ok(made.every(isId));
+    assert.equal(new Set(made).size, 4);
+  });
+});

@@ -1,0 +1,136 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+import { connect, type Client, type ConnectOptions } from "../src/index.js";
+
+const here = fileURLToPath(new URL(".", import.meta.url)); // build/test
+export const repository = resolve(here, "../../../..");
+export const builtEngine = resolve(here, "../engine");
+const enginePath = process.env["STREAMWRIGHT_ENGINE"] ?? builtEngine;
+
+const config = `
+[types.short]
+lease = "1s"
+
+[types.brief]
+timeout = "400ms"
+
+[types.retried]
+max_attempts = 3
+  [types.retried.backoff]
+  initial = "10ms"
+  jitter = 0.0
+`;
+
+/** A real `engine serve` with a folder and a port of its own. */
+export class Engine {
+  #process: ChildProcess | undefined;
+  #listen = "127.0.0.1:0";
+  url = "";
+  readonly #dir = mkdtempSync(join(tmpdir(), "streamwright-node-"));
+  readonly #clients: Client[] = [];
+
+  static async start(): Promise<Engine> {
+    const e = new Engine();
+    writeFileSync(join(e.#dir, "engine.toml"), config);
+    await e.start();
+    return e;
+  }
+
+  async start(): Promise<void> {
+    const args = ["serve", "--json", "--config", join(this.#dir, "engine.toml"), "--dir", join(this.#dir, "data"), "--nats-listen", this.#listen, "--http", "off", "--durability", "interval"];
+    const child = spawn(enginePath, args, { stdio: ["ignore", "pipe", "pipe"] });
+    this.#process = child;
+    let errors = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (errors = (errors + text).slice(-4_000)));
+    const lines = createInterface({ input: child.stdout });
+    const ready = once(lines, "line") as Promise<[string]>;
+    const ended = once(child, "exit").then(([code]) => {
+      throw new Error(`engine serve has ended with ${code}: ${errors}`);
+    });
+    ended.catch(() => {});
+    const [line] = await Promise.race([ready, ended]);
+    this.url = (JSON.parse(line) as { nats: string }).nats;
+    this.#listen = this.url.replace(/^.*:\/\//, "");
+  }
+
+  /** Ends the process and waits for its end. */
+  async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
+    const child = this.#process;
+    this.#process = undefined;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const exit = once(child, "exit");
+    child.kill(signal);
+    await exit;
+  }
+
+  async client(options: ConnectOptions = {}): Promise<Client> {
+    const c = await connect({ servers: this.url, ...options });
+    this.#clients.push(c);
+    return c;
+  }
+
+  /** Ends everything. */
+  async close(): Promise<void> {
+    for (const c of this.#clients) await c.close();
+    await this.stop();
+    rmSync(this.#dir, { recursive: true, force: true });
+  }
+}
+
+/** A worker in a process of its own; see child.ts. */
+export class ChildWorker {
+  readonly #process: ChildProcess;
+  readonly #lines: string[] = [];
+  #wake: () => void = () => {};
+  readonly exit: Promise<[number | null, NodeJS.Signals | null]>;
+
+  constructor(url: string, id: string) {
+    this.#process = spawn(process.execPath, [join(here, "child.js")], { env: { ...process.env, NATS_URL: url, WORKER_ID: id }, stdio: ["ignore", "pipe", "inherit"] });
+    this.exit = once(this.#process, "exit") as Promise<[number | null, NodeJS.Signals | null]>;
+    createInterface({ input: this.#process.stdout! }).on("line", (line) => {
+      this.#lines.push(line);
+      this.#wake();
+    });
+    this.#process.on("exit", () => this.#wake());
+  }
+
+  /** Waits for a line of its output. */
+  async line(text: string): Promise<void> {
+    while (!this.#lines.includes(text)) {
+      if (this.#process.exitCode !== null) throw new Error(`the worker has ended without saying "${text}": ${this.#lines.join("; ")}`);
+      await new Promise<void>((resolve) => (this.#wake = resolve));
+    }
+  }
+
+  get lines(): readonly string[] {
+    return this.#lines;
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#process.kill(signal);
+  }
+}
+
+/** A promise, and how it is resolved. */
+export interface Deferred<T> {
+  promise: Promise<T>;
+  resolve: (value: T) => void;
+}
+
+export function deferred<T = void>(): Deferred<T> {
+  let resolve!: (value: T) => void;
+  const promise = new Promise<T>((r) => (resolve = r));
+  return { promise, resolve };
+}
+
+/** Resolves when a signal is aborted, with its reason. */
+export function aborted(signal: AbortSignal): Promise<unknown> {
+  if (signal.aborted) return Promise.resolve(signal.reason);
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(signal.reason), { once: true }));
+}

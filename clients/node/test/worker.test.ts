@@ -1,0 +1,353 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { RunStopped, StreamwrightError, Worker, WorkError, type Client, type Item, type WorkerOptions } from "../src/index.js";
+import { aborted, deferred, Engine } from "./harness.js";
+
+const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+const code = (wanted: string) => (err: unknown) => (err instanceof StreamwrightError || err instanceof RunStopped) && err.code === wanted;
+
+describe("worker", { timeout: 120_000 }, () => {
+  let engine: Engine;
+  let client: Client;
+  const running: Worker[] = [];
+  before(async () => {
+    engine = await Engine.start();
+    client = await engine.client();
+  });
+  afterEach(async () => {
+    await Promise.all(running.splice(0).map((w) => w.stop()));
+  });
+  after(() => engine.close());
+
+  async function work(options: WorkerOptions): Promise<Worker> {
+    const w = new Worker(client, { logger: quiet, ...options });
+    running.push(w);
+    await w.start();
+    return w;
+  }
+
+  const submit = async (type: string, params?: unknown, more: object = {}): Promise<string> => (await client.submit({ type, params, ...more })).id!;
+
+  it("claims, runs and completes", async () => {
+    const seen = deferred<Item>();
+    const w = await work({
+      types: {
+        email: async (item: Item, ctx) => {
+          seen.resolve(item);
+          ctx.log("sending");
+          ctx.log("slow server", "warn");
+          ctx.progress(50, "half");
+          await ctx.checkpoint({ connected: true }); // so that the progress is told before the end
+          return { sent: item.params.to };
+        },
+      },
+    });
+    const id = await submit("email", { to: "ann" }, { labels: { a: "1" }, traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" });
+    const item = await client.wait(id);
+    assert.equal(item.state, "completed");
+    assert.deepEqual(item.result, { sent: "ann" });
+    assert.equal(item.worker, w.id);
+    const got = await seen.promise;
+    assert.equal(got.attempt, 1);
+    assert.deepEqual(got.labels, { a: "1" });
+    assert.match(got.trace!, /^00-4bf9/);
+    assert.equal(got.text, '{"to":"ann"}');
+    assert.ok(got.deadline!.getTime() > Date.now());
+    const logs = await client.logs(id);
+    assert.deepEqual(logs.map((l) => [l.level, l.message, l.attempt, l.worker]), [["info", "sending", 1, w.id], ["warn", "slow server", 1, w.id]]);
+    assert.ok((await client.history(id)).some((e) => e.kind === "progressed"));
+  });
+
+  it("runs no more than its concurrency, and gets through many", async () => {
+    let now = 0;
+    let most = 0;
+    const w = await work({
+      concurrency: 5,
+      types: {
+        many: async () => {
+          most = Math.max(most, ++now);
+          await new Promise((r) => setImmediate(r));
+          now--;
+        },
+      },
+    });
+    const out = await client.submit(Array.from({ length: 500 }, (_, n) => ({ type: "many", params: n })));
+    for (const o of out) assert.equal((await client.wait(o.id!)).state, "completed");
+    assert.ok(most >= 2 && most <= 5, `${most} at once`);
+    assert.equal(w.stats().completed, 500);
+  });
+
+  it("keeps the lease over several of its lengths", async () => {
+    await work({ types: { short: () => sleep(4_500, "done") } });
+    const id = await submit("short");
+    const item = await client.wait(id);
+    assert.equal(item.state, "completed");
+    assert.equal(item.attempt, 1);
+    assert.equal(item.leases_lost, undefined);
+  });
+
+  it("is retried after a failure, by the handler's word and with its wait", async () => {
+    await work({
+      types: {
+        retried: (item: Item) => {
+          if (item.attempt === 1) throw new Error("first");
+          if (item.attempt === 2) throw new WorkError("second", { code: "busy", retryAfterMs: 20 });
+          return item.attempt;
+        },
+      },
+    });
+    const id = await submit("retried");
+    const item = await client.wait(id);
+    assert.equal(item.state, "completed");
+    assert.equal(item.result, 3);
+    const failed = (await client.history(id)).filter((e) => e.kind === "failed").map((e) => e.data as { code: string; error: string });
+    assert.deepEqual(failed.map((f) => [f.code, f.error]), [["error", "first"], ["busy", "second"]]);
+  });
+
+  it("is dead at once after a failure that is not retryable", async () => {
+    await work({
+      types: {
+        fatal: () => {
+          throw new WorkError("no such account", { code: "no_account", retryable: false });
+        },
+        cyclic: () => {
+          const loop: { self?: unknown } = {};
+          loop.self = loop;
+          return loop;
+        },
+      },
+    });
+    const item = await client.wait(await submit("fatal"));
+    assert.equal(item.state, "dead");
+    assert.deepEqual(item.error, { message: "no such account", code: "no_account", retryable: false });
+    assert.equal((await client.wait(await submit("cyclic"))).error?.code, "bad_result");
+  });
+
+  it("aborts the handler of an item that is cancelled", async () => {
+    const started = deferred();
+    const reason = deferred<unknown>();
+    const w = await work({
+      types: {
+        long: async (_item, ctx) => {
+          started.resolve();
+          reason.resolve(await aborted(ctx.signal));
+          throw ctx.signal.reason;
+        },
+      },
+    });
+    const id = await submit("long");
+    await started.promise;
+    const out = await client.cancel(id);
+    assert.equal(out.was_running, true);
+    assert.ok(code("cancelled")(await reason.promise));
+    assert.equal((await client.get(id)).state, "cancelled");
+    await w.stop();
+    assert.equal(w.stats().running + w.stats().settling, 0);
+  });
+
+  it("aborts the handler when the attempt's time is over", async () => {
+    await work({
+      types: {
+        brief: async (item: Item, ctx) => {
+          if (item.attempt > 1) return "in time";
+          throw await aborted(ctx.signal);
+        },
+      },
+    });
+    const id = await submit("brief");
+    assert.equal((await client.wait(id)).result, "in time");
+    const failed = (await client.history(id)).filter((e) => e.kind === "failed");
+    assert.deepEqual(failed.map((e) => (e.data as { code: string }).code), ["timeout"]);
+  });
+
+  it("does not record what a run reports under a stale token", async () => {
+    // The engine takes the item away while the handler runs, for it is cancelled
+    // and run anew; the control message does not reach this worker's run.
+    const started = deferred<Item>();
+    const go = deferred();
+    const answer = deferred<unknown>();
+    await work({
+      types: {
+        stale: async (item: Item, ctx) => {
+          if (item.attempt > 1) return "second";
+          started.resolve(item);
+          await go.promise;
+          answer.resolve(await ctx.checkpoint({ at: 1 }).catch((err: unknown) => err));
+          await aborted(ctx.signal);
+          return "first";
+        },
+      },
+      concurrency: 2,
+    });
+    const id = await submit("stale");
+    await started.promise;
+    await client.cancel(id);
+    await client.request("replay", { id });
+    go.resolve();
+    const item = await client.wait(id);
+    assert.ok(["cancelled", "lease_lost"].includes((await answer.promise as RunStopped).code));
+    assert.equal(item.state, "completed");
+    assert.equal(item.result, "second");
+  });
+
+  it("aborts a run whose lease was lost, and does not record its result", async () => {
+    // The lease runs out because the event loop is blocked for longer.
+    const reason = deferred<unknown>();
+    const other = await engine.client();
+    await work({
+      types: {
+        short: async (item: Item, ctx) => {
+          if (item.attempt > 1) return "second";
+          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500);
+          reason.resolve(await aborted(ctx.signal));
+          return "first";
+        },
+      },
+      concurrency: 2,
+    });
+    const item = await other.wait(await submit("short"));
+    assert.ok(["cancelled", "lease_lost"].includes((await reason.promise as RunStopped).code));
+    assert.equal(item.result, "second");
+    assert.equal(item.attempt, 2);
+    assert.equal(item.leases_lost, 1);
+  });
+
+  it("resumes from a checkpoint", async () => {
+    await work({
+      types: {
+        retried: async (item: Item, ctx) => {
+          const from = (item.checkpoint as { page: number } | undefined)?.page ?? 0;
+          if (from === 0) {
+            await ctx.checkpoint({ page: 1 });
+            await ctx.checkpoint({ page: 2 });
+            throw new Error("in the midst");
+          }
+          return from;
+        },
+      },
+    });
+    assert.equal((await client.wait(await submit("retried"))).result, 2);
+  });
+
+  it("snoozes, with no attempt used", async () => {
+    let runs = 0;
+    await work({ types: { sleepy: (item: Item, ctx) => (++runs === 1 ? ctx.snooze(20, "not yet") : item.attempt) } });
+    const item = await client.wait(await submit("sleepy"));
+    assert.equal(item.result, 1);
+    assert.equal(runs, 2);
+  });
+
+  it("spawns children and continues when they have ended", async () => {
+    await work({
+      types: {
+        book: (item: Item, ctx) => {
+          if (item.continuation?.name === "bind") return item.continuation.children.map((c) => c.result);
+          return ctx.spawn([1, 2, 3].map((page) => ({ type: "page", params: { page } })), { continuation: "bind" });
+        },
+        page: (item: Item) => item.params.page * 10,
+        none: (_item, ctx) => ctx.spawn([]),
+      },
+    });
+    const item = await client.wait(await submit("book"));
+    assert.equal(item.state, "completed");
+    assert.deepEqual(item.result, [10, 20, 30]);
+    assert.equal((await client.wait(await submit("none"))).error?.code, "bad_spawn");
+  });
+
+  it("takes large params and gives a large result", async () => {
+    await work({ types: { large: (item: Item) => ({ echo: item.params.text }) } });
+    const text = "x".repeat(400_000);
+    const item = await client.wait(await submit("large", { text }));
+    assert.equal(item.state, "completed");
+    assert.deepEqual(await client.result(item), { echo: text });
+  });
+
+  it("refuses a second worker of the same id", async () => {
+    await work({ id: "twin", types: { a: () => 1 } });
+    const other = await engine.client();
+    const twin = new Worker(other, { id: "twin", types: { a: () => 1 }, logger: quiet });
+    await assert.rejects(twin.start(), code("worker_id_in_use"));
+  });
+
+  it("ends when the engine drains it, after what it runs", async () => {
+    const started = deferred();
+    const go = deferred();
+    const w = new Worker(client, {
+      id: "drained",
+      logger: quiet,
+      concurrency: 1,
+      types: {
+        drained: async () => {
+          started.resolve();
+          await go.promise;
+          return 1;
+        },
+      },
+    });
+    const ran = w.run();
+    const first = await submit("drained");
+    await started.promise;
+    const second = await submit("drained");
+    await client.request("drain", { worker: "drained" });
+    go.resolve();
+    await ran;
+    assert.equal((await client.wait(first)).state, "completed");
+    assert.equal((await client.get(second)).state, "queued");
+    const { workers } = await client.request<{ workers: { worker: string }[] }>("workers");
+    assert.ok(!workers.some((x) => x.worker === "drained"));
+  });
+
+  it("aborts what does not end within the drain, and hands it back", async () => {
+    const started = deferred();
+    const reason = deferred<unknown>();
+    const w = await work({
+      drainTimeoutMs: 50,
+      types: {
+        slow: async (_item, ctx) => {
+          started.resolve();
+          reason.resolve(await aborted(ctx.signal));
+          throw ctx.signal.reason;
+        },
+      },
+    });
+    const id = await submit("slow");
+    await started.promise;
+    await w.stop();
+    assert.ok(code("shutdown")(await reason.promise));
+    const item = await client.get(id);
+    assert.equal(item.state, "queued");
+    assert.equal(item.attempt, 0);
+  });
+
+  it("runs only what its capabilities allow, from lanes that come later", async () => {
+    await work({ types: { picture: () => "done" }, capabilities: ["gpu"] });
+    const id = await submit("picture", null, { capabilities: ["gpu"] });
+    const other = await submit("picture", null, { capabilities: ["tape"] });
+    assert.equal((await client.wait(id)).state, "completed");
+    assert.equal((await client.get(other)).state, "queued");
+  });
+
+  it("bounds one type below the others", async () => {
+    let now = 0;
+    let most = 0;
+    const handler = async (): Promise<void> => {
+      most = Math.max(most, ++now);
+      await sleep(5);
+      now--;
+    };
+    await work({ concurrency: 10, types: { limited: { handler, limit: 2 }, other: () => 1 } });
+    const out = await client.submit(Array.from({ length: 30 }, () => ({ type: "limited" })));
+    for (const o of out) await client.wait(o.id!);
+    assert.equal(most, 2);
+  });
+
+  it("says what is wrong with its options", () => {
+    const make = (o: Partial<WorkerOptions>): Worker => new Worker(client, { types: { a: () => 1 }, ...o });
+    const wrong: Partial<WorkerOptions>[] = [{ types: {} }, { types: { "No Type": () => 1 } }, { concurrency: 0 }, { concurrency: 1_001 }, { id: "a b" }, { types: { a: { handler: () => 1, limit: 0 } } }];
+    for (const o of wrong) {
+      assert.throws(() => make(o), RangeError);
+    }
+  });
+});

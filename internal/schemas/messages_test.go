@@ -1,0 +1,151 @@
+package schemas
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// compiler reads the schemas as they are committed.
+func compiler(t *testing.T) *jsonschema.Compiler {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	for _, name := range []string{"types.json", "events.json", "headers.json"} {
+		c2 := load(t, name)
+		if err := c.AddResource(name, c2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+func load(t *testing.T, name string) any {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, "schemas", Version, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return doc
+}
+
+func check(s *jsonschema.Schema, doc string) error {
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(doc))
+	if err != nil {
+		return err
+	}
+	return s.Validate(v)
+}
+
+// The events of the golden logs are valid, and so none of them has a field that
+// its schema does not describe.
+func TestGoldenEventsAreValid(t *testing.T) {
+	s, err := compiler(t).Compile("events.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"golden.jsonl", "golden_before_causes.jsonl"} {
+		f, err := os.Open(filepath.Join(root, "events", "testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		lines := bufio.NewScanner(f)
+		lines.Buffer(nil, 16<<20)
+		n := 0
+		for lines.Scan() {
+			n++
+			if err := check(s, lines.Text()); err != nil {
+				t.Errorf("%s line %d: %v", name, n, err)
+			}
+			describedIn(t, name, lines.Bytes())
+		}
+		if lines.Err() != nil || n < 10 {
+			t.Errorf("%s: %d lines, %v", name, n, lines.Err())
+		}
+	}
+}
+
+// describedIn checks that the fields of an event's payload are in its schema.
+func describedIn(t *testing.T, name string, line []byte) {
+	t.Helper()
+	var ev struct {
+		Kind string                     `json:"kind"`
+		Data map[string]json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(line, &ev); err != nil {
+		t.Fatal(err)
+	}
+	for k, typ := range payloads {
+		if k.String() != ev.Kind {
+			continue
+		}
+		known := map[string]bool{}
+		for _, f := range fields(typ) {
+			known[jsonName(f.StructField)] = true
+		}
+		for field := range ev.Data {
+			if !known[field] {
+				t.Errorf("%s: %s has the field %s, which no schema describes", name, ev.Kind, field)
+			}
+		}
+	}
+}
+
+// What is not an event is refused: the schemas say something.
+func TestSchemasRefuse(t *testing.T) {
+	c := compiler(t)
+	for ref, docs := range map[string][]string{
+		"events.json": {
+			`{"kind":"created","at":"2026-01-02T03:04:05Z"}`,
+			`{"v":2,"kind":"owned","at":"2026-01-02T03:04:05Z"}`,
+			`{"v":1,"kind":"failed","at":"2026-01-02T03:04:05Z","data":{"error":1,"code":"x","retryable":true,"duration_ms":1}}`,
+			`{"v":1,"kind":"completed","at":"yesterday","data":{"duration_ms":1}}`,
+		},
+		"types.json#/$defs/Submit":       {`{}`, `{"type":"a","nonsense":1}`, `{"type":"a","priority":"5"}`, `{"type":"a","dedup_policy":"maybe"}`},
+		"types.json#/$defs/Item":         {`{"id":"x"}`},
+		"types.json#/$defs/Reported":     {`{}`, `{"ok":"yes"}`},
+		"headers.json#/$defs/Submission": {`{"Work-Nonsense":"1"}`, `{"Work-Delay":"soon"}`, `{"Work-Id":"1"}`},
+		"headers.json#/$defs/Dispatched": {`{"Work-Id":"01KDYAK43G0000000000000001"}`},
+	} {
+		s, err := c.Compile(ref)
+		if err != nil {
+			t.Fatalf("%s: %v", ref, err)
+		}
+		for _, doc := range docs {
+			if check(s, doc) == nil {
+				t.Errorf("%s takes %s", ref, doc)
+			}
+		}
+	}
+}
+
+// Replies are open for what later engines say, requests are not.
+func TestOnlyRequestsAreClosed(t *testing.T) {
+	c := compiler(t)
+	for ref, doc := range map[string]string{
+		"types.json#/$defs/Reported":       `{"ok":true,"later":1}`,
+		"types.json#/$defs/HeartbeatReply": `{"should_drain":false,"later":{}}`,
+		"types.json#/$defs/Control":        `{"later":1}`,
+		"events.json":                      `{"v":1,"kind":"later","at":"2026-01-02T03:04:05Z","later":1,"data":{"x":1}}`,
+		"headers.json#/$defs/Submission":   `{"X-Mine":"1","Work-Delay":"1h30m"}`,
+	} {
+		s, err := c.Compile(ref)
+		if err != nil {
+			t.Fatalf("%s: %v", ref, err)
+		}
+		if err := check(s, doc); err != nil {
+			t.Errorf("%s refuses %s: %v", ref, doc, err)
+		}
+	}
+}

@@ -1,0 +1,363 @@
+package schemas
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/wire"
+)
+
+const patience = 20 * time.Second
+
+// talk asks an engine, and holds every message against its schema.
+type talk struct {
+	t        *testing.T
+	nc       *nats.Conn
+	endpoint map[string]struct{ request, reply *jsonschema.Schema }
+	asked    map[string]bool
+	failed   *jsonschema.Schema // of an error reply
+}
+
+func newTalk(t *testing.T) *talk {
+	t.Helper()
+	e, err := embedded.Start(t.Context(), embedded.Options{Memory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Stop(context.Background()) })
+	nc, err := e.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	k := &talk{t: t, nc: nc, endpoint: map[string]struct{ request, reply *jsonschema.Schema }{}, asked: map[string]bool{}}
+	c := compiler(t)
+	index := load(t, "endpoints.json")
+	if err := c.AddResource("endpoints.json", index); err != nil {
+		t.Fatal(err)
+	}
+	compile := func(ref string) *jsonschema.Schema {
+		s, err := c.Compile(ref)
+		if err != nil {
+			t.Fatalf("%s: %v", ref, err)
+		}
+		return s
+	}
+	for _, e := range Endpoints() {
+		k.endpoint[e.Name] = struct{ request, reply *jsonschema.Schema }{
+			compile("endpoints.json#/endpoints/" + e.Name + "/request"), compile("endpoints.json#/endpoints/" + e.Name + "/reply"),
+		}
+	}
+	k.failed = compile("types.json#/$defs/ErrorReply")
+	return k
+}
+
+// ask sends a request that must be granted and returns its reply, decoded into
+// a T.
+func ask[T any](k *talk, endpoint, body string) T {
+	k.t.Helper()
+	data := k.exchange(endpoint, body)
+	if k.failed.Validate(k.value(data)) == nil {
+		k.t.Fatalf("%s %s was refused: %s", endpoint, body, data)
+	}
+	var v T
+	if err := json.Unmarshal(data, &v); err != nil {
+		k.t.Fatal(err)
+	}
+	return v
+}
+
+func (k *talk) exchange(endpoint, body string) []byte {
+	k.t.Helper()
+	k.asked[endpoint] = true
+	if err := check(k.endpoint[endpoint].request, body); err != nil {
+		k.t.Errorf("the request %s %s: %v", endpoint, body, err)
+	}
+	m, err := k.nc.Request(wire.Default.API(endpoint), []byte(body), patience)
+	if err != nil {
+		k.t.Fatalf("%s: %v", endpoint, err)
+	}
+	if err := k.endpoint[endpoint].reply.Validate(k.value(m.Data)); err != nil {
+		k.t.Errorf("the reply to %s %s: %v\n%s", endpoint, body, err, m.Data)
+	}
+	return m.Data
+}
+
+func (k *talk) value(data []byte) any {
+	k.t.Helper()
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(string(data)))
+	if err != nil {
+		k.t.Fatalf("%v\n%s", err, data)
+	}
+	return v
+}
+
+// refused sends a request that must be refused with a code.
+func (k *talk) refused(endpoint, body, code string) {
+	k.t.Helper()
+	data := k.exchange(endpoint, body)
+	var e wire.ErrorReply
+	if json.Unmarshal(data, &e) != nil || e.Error == nil || string(e.Error.Code) != code {
+		k.t.Errorf("%s %s was not refused with %s: %s", endpoint, body, code, data)
+	}
+}
+
+// pull takes the next dispatched message of a consumer, which it holds against
+// the schema of its headers.
+func (k *talk) pull(stream, consumer string) *nats.Msg {
+	k.t.Helper()
+	m, err := k.nc.Request("$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer, fmt.Appendf(nil, `{"batch":1,"expires":%d}`, patience), patience)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	s, err := compiler(k.t).Compile("headers.json#/$defs/Dispatched")
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	doc := map[string]any{}
+	for name := range m.Header {
+		doc[name] = m.Header.Get(name)
+	}
+	if err := s.Validate(doc); err != nil {
+		k.t.Errorf("the headers of a dispatched message: %v\n%v", err, m.Header)
+	}
+	return m
+}
+
+// report sends one report of the run of a message.
+func (k *talk) report(m *nats.Msg, session, more string) wire.Reported {
+	k.t.Helper()
+	body := fmt.Sprintf(`[{"id":%q,"token":%q,"worker":"talker","session":%q,%s}]`, m.Header.Get(wire.HeaderID), m.Header.Get(wire.HeaderToken), session, more)
+	r := ask[[]wire.Reported](k, wire.APIReport, body)
+	if len(r) != 1 || !r[0].OK {
+		k.t.Fatalf("the report %s was refused: %+v", more, r)
+	}
+	return r[0]
+}
+
+// Requests, replies, headers and events of a living engine are valid: of an
+// item's whole life by the worker protocol, spoken by hand, and of every
+// endpoint.
+func TestMessagesOfAnEngineAreValid(t *testing.T) {
+	k := newTalk(t)
+	reg := ask[wire.Registered](k, wire.APIRegister, `{"worker":"talker","types":["talk","child"],"slots":2,"capabilities":["eu"]}`)
+	item := ask[wire.Submitted](k, wire.APISubmit, `{"type":"talk","params":{"n":1},"labels":{"a":"b"},"priority":8,"tenant":"t","max_attempts":2,"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`)
+	consumer := reg.Consumers["talk"][0]
+	m := k.pull(reg.Stream, consumer)
+	if claim := k.report(m, reg.Session, `"event":"claim","start":true`); claim.Attempt != 1 {
+		t.Errorf("the claim gave attempt %d", claim.Attempt)
+	}
+	ask[wire.HeartbeatReply](k, wire.APIHeartbeat, fmt.Sprintf(`{"worker":"talker","types":["talk","child"],"slots":2,"capabilities":["eu"],"session":%q,"in_flight":[{"id":%q,"token":%q}],"health":{"load":0.5}}`, reg.Session, item.ID, m.Header.Get(wire.HeaderToken)))
+	k.report(m, reg.Session, `"event":"progress","percent":50,"message":"half"`)
+	k.report(m, reg.Session, `"event":"checkpoint","checkpoint":{"at":1}`)
+	k.queries(item.ID)
+	k.report(m, reg.Session, `"event":"spawn","children":[{"type":"child","params":1}],"continuation":{"name":"on"}`)
+	k.ack(m)
+	child := k.pull(reg.Stream, reg.Consumers["child"][0])
+	k.report(child, reg.Session, `"event":"claim","start":true`)
+	k.report(child, reg.Session, `"event":"complete","result":{"r":1}`)
+	k.ack(child)
+	again := k.pull(reg.Stream, consumer)
+	if claim := k.report(again, reg.Session, `"event":"claim","start":true`); claim.Continuation == nil || len(claim.Checkpoint) == 0 {
+		t.Errorf("the claim brought no continuation or no checkpoint: %+v", claim)
+	}
+	k.report(again, reg.Session, `"event":"fail","error":"no","code":"c","retryable":false`)
+	k.ack(again)
+	if got := ask[wire.Item](k, wire.APIWait, fmt.Sprintf(`{"id":%q}`, item.ID)); got.State.String() != "dead" {
+		t.Errorf("the item is %s", got.State)
+	}
+	k.queries(item.ID)
+	k.operate(item.ID)
+	ask[wire.OK](k, wire.APIUnregister, fmt.Sprintf(`{"worker":"talker","session":%q}`, reg.Session))
+	k.events()
+	for _, e := range Endpoints() {
+		if !k.asked[e.Name] {
+			t.Errorf("no message of %s was held against its schema", e.Name)
+		}
+	}
+}
+
+func (k *talk) ack(m *nats.Msg) {
+	if err := k.nc.Publish(m.Reply, []byte("+ACK")); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// queries asks all that can be asked of an item and of the engine.
+func (k *talk) queries(id string) {
+	k.t.Helper()
+	one := fmt.Sprintf(`{"id":%q}`, id)
+	ask[wire.Item](k, wire.APIGet, one)
+	ask[wire.HistoryReply](k, wire.APIHistory, one)
+	ask[wire.LogsReply](k, wire.APILogs, one)
+	ask[wire.TreeReply](k, wire.APITree, one)
+	ask[wire.WhyReply](k, wire.APIWhy, one)
+	ask[wire.Listed](k, wire.APIList, `{"type":"talk","limit":10}`)
+	ask[wire.Listed](k, wire.APIList, `{"type":"nobody"}`)
+	ask[wire.StatsReply](k, wire.APIStats, `{}`)
+	ask[wire.TypesReply](k, wire.APITypes, `{}`)
+	ask[wire.WorkersReply](k, wire.APIWorkers, `{}`)
+	ask[wire.InfoReply](k, wire.APIInfo, `{}`)
+	ask[wire.Listed](k, wire.APIDead, `{"type":"talk"}`)
+	ask[wire.CausesReply](k, wire.APICauses, `{"all":true}`)
+	ask[wire.RejectedListed](k, wire.APIRejected, `{}`)
+	ask[wire.SchedulesReply](k, wire.APISchedules, `{}`)
+}
+
+// operate asks what operators ask.
+func (k *talk) operate(id string) {
+	k.t.Helper()
+	ask[wire.Changed](k, wire.APIPause, `{"type":"talk","reason":"r","by":"b"}`)
+	ask[wire.StatsReply](k, wire.APIStats, `{}`)
+	ask[wire.Changed](k, wire.APIResume, `{"type":"talk"}`)
+	ask[wire.Changed](k, wire.APICircuitReset, `{"type":"talk"}`)
+	ask[wire.TypeReply](k, wire.APIConfigure, `{"type":"talk","settings":{"capacity":5}}`)
+	late := ask[[]wire.Submitted](k, wire.APISubmit, `[{"type":"later","delay_ms":3600000},{"type":"Bad Type"}]`)
+	ask[wire.Rescheduled](k, wire.APIReschedule, fmt.Sprintf(`{"id":%q,"priority":9}`, late[0].ID))
+	ask[wire.Cancelled](k, wire.APICancel, fmt.Sprintf(`{"id":%q,"reason":"r"}`, late[0].ID))
+	ask[wire.ReplayReply](k, wire.APIReplay, fmt.Sprintf(`{"id":%q,"reason":"r"}`, late[0].ID))
+	ask[wire.BulkReply](k, wire.APIBulk, `{"action":"cancel","select":{"state":"queued","type":"later"}}`)
+	ask[wire.Cancelled](k, wire.APICancel, fmt.Sprintf(`{"id":%q}`, late[0].ID)) // the bulk saw what was projected
+	gone := ask[wire.ReplayReply](k, wire.APIPurge, fmt.Sprintf(`{"id":%q}`, late[0].ID))
+	k.refused(wire.APIGet, fmt.Sprintf(`{"id":%q,"min_position":%q}`, late[0].ID, gone.Position), "not_found")
+	ask[wire.OK](k, wire.APIDrain, `{"worker":"talker"}`)
+	k.schedules()
+	k.rejections()
+	ask[wire.Retention](k, wire.APICut, `{}`)
+	for _, endpoint := range []string{wire.APIVerify, wire.APIRebuild} {
+		k.stream(endpoint, `{}`)
+	}
+	item := ask[wire.Item](k, wire.APIGet, fmt.Sprintf(`{"id":%q}`, id))
+	k.stream(wire.APIState, fmt.Sprintf(`{"at_position":%q}`, item.Position))
+}
+
+func (k *talk) schedules() {
+	k.t.Helper()
+	ask[wire.ScheduleReply](k, wire.APIScheduleSet, `{"name":"nightly","type":"later","cron":"0 3 * * *","params":{"a":1}}`)
+	ask[wire.SchedulesReply](k, wire.APISchedules, `{}`)
+	ask[wire.Submitted](k, wire.APIScheduleFire, `{"name":"nightly"}`)
+	for _, endpoint := range []string{wire.APISchedulePause, wire.APIScheduleResume, wire.APIScheduleRemove} {
+		ask[wire.ScheduleReply](k, endpoint, `{"name":"nightly"}`)
+	}
+}
+
+// rejections makes a rejected submission and does all to it that can be done.
+func (k *talk) rejections() {
+	k.t.Helper()
+	for range 2 {
+		if err := k.nc.PublishMsg(&nats.Msg{Subject: "work.submit.talk", Data: []byte("no json")}); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	var list wire.RejectedListed
+	for end := time.Now().Add(patience); len(list.Rejected) < 2; {
+		if time.Now().After(end) {
+			k.t.Fatal("the submission was not rejected")
+		}
+		list = ask[wire.RejectedListed](k, wire.APIRejected, `{"type":"talk"}`)
+	}
+	seq := fmt.Sprintf(`{"seq":%d`, list.Rejected[0].Seq)
+	ask[wire.Rejected](k, wire.APIShowRejected, seq+`}`)
+	ask[wire.Submitted](k, wire.APIReplayRejected, seq+`,"params":{"ok":true}}`)
+	ask[wire.PurgedRejected](k, wire.APIPurgeRejected, fmt.Sprintf(`{"seq":%d}`, list.Rejected[1].Seq))
+}
+
+// stream asks for what is answered by several replies, the last of which is
+// done.
+func (k *talk) stream(endpoint, body string) {
+	k.t.Helper()
+	k.asked[endpoint] = true
+	if err := check(k.endpoint[endpoint].request, body); err != nil {
+		k.t.Errorf("the request %s %s: %v", endpoint, body, err)
+	}
+	inbox := k.nc.NewInbox()
+	sub, err := k.nc.SubscribeSync(inbox)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	if err := k.nc.PublishRequest(wire.Default.API(endpoint), inbox, []byte(body)); err != nil {
+		k.t.Fatal(err)
+	}
+	for {
+		m, err := sub.NextMsg(patience)
+		if err != nil {
+			k.t.Fatalf("%s: %v", endpoint, err)
+		}
+		if err := k.endpoint[endpoint].reply.Validate(k.value(m.Data)); err != nil {
+			k.t.Errorf("the reply to %s: %v\n%s", endpoint, err, m.Data)
+		}
+		var r struct {
+			Done  bool        `json:"done"`
+			Error *wire.Error `json:"error"`
+		}
+		if err := json.Unmarshal(m.Data, &r); err != nil || r.Error != nil {
+			k.t.Fatalf("%s: %v %v", endpoint, err, r.Error)
+		}
+		if r.Done {
+			return
+		}
+	}
+}
+
+// events holds the whole log against its schema.
+func (k *talk) events() {
+	k.t.Helper()
+	s, err := compiler(k.t).Compile("events.json")
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	js, err := k.nc.JetStream()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	sub, err := js.SubscribeSync("work.event.>", nats.OrderedConsumer(), nats.DeliverAll())
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	n := 0
+	for {
+		m, err := sub.NextMsg(patience)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		n++
+		if err := s.Validate(k.value(m.Data)); err != nil {
+			k.t.Errorf("an event on %s: %v\n%s", m.Subject, err, m.Data)
+		}
+		if meta, err := m.Metadata(); err != nil || meta.NumPending == 0 {
+			break
+		}
+	}
+	if n < 10 {
+		k.t.Errorf("there were %d events", n)
+	}
+}
+
+// The folder of schemas holds nothing but what is rendered.
+func TestSchemaFolderHoldsNothingElse(t *testing.T) {
+	files, err := Files(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(filepath.Join(root, "schemas", Version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if files["schemas/"+Version+"/"+e.Name()] == nil {
+			t.Errorf("schemas/%s/%s is not rendered by this package", Version, e.Name())
+		}
+	}
+}
