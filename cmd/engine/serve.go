@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -40,6 +43,7 @@ configuration file. Data is in one folder, which one process has at a time.`,
 				o.Config = c
 			}
 			o.Durability = config.Durability(durability)
+			o.HTTPTokens = os.Getenv("WORK_TOKENS")
 			return a.serve(cmd.Context(), o)
 		},
 	}
@@ -48,6 +52,7 @@ configuration file. Data is in one folder, which one process has at a time.`,
 	f.StringVar(&o.Dir, "dir", "", `data folder (default "data")`)
 	f.StringVar(&o.NATSListen, "nats-listen", "", `address of the NATS server, or off (default "127.0.0.1:4222")`)
 	f.StringVar(&o.HTTP, "http", "", `address of /healthz and /metrics, or off (default "127.0.0.1:8484")`)
+	f.StringVar(&o.HTTPTokensFile, "http-tokens", "", "`file` of bearer tokens for HTTP, name token role[,role…] on a line (env WORK_TOKENS: more of them, with ; between)")
 	f.StringVar(&durability, "durability", "", `always: every acknowledged write is on disk; interval: synced every second (default "always")`)
 	f.StringVar(&o.NATSURL, "nats-url", "", "an existing NATS server with JetStream to use instead of an embedded one")
 	return cmd
@@ -63,18 +68,33 @@ func (a *app) serve(ctx context.Context, o embedded.Options) error {
 		return err
 	}
 	a.printServing(e)
-	select {
-	case <-ctx.Done():
-		a.Notef("stopping: finishing what was taken")
-	case <-e.Done():
-		a.Notef("the engine has ended by itself")
-	}
+	a.attend(ctx, e)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	if err := e.Stop(stop); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("stop: %w", err)
 	}
 	return nil
+}
+
+// attend returns when the engine is to stop or has ended; until then SIGHUP
+// reads the tokens again.
+func (a *app) attend(ctx context.Context, e *embedded.Engine) {
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
+	for {
+		select {
+		case <-ctx.Done():
+			a.Notef("stopping: finishing what was taken")
+			return
+		case <-e.Done():
+			a.Notef("the engine has ended by itself")
+			return
+		case <-reload:
+			_ = e.ReloadAccess() // the log says why not
+		}
+	}
 }
 
 func (a *app) printServing(e *embedded.Engine) {
@@ -84,7 +104,7 @@ func (a *app) printServing(e *embedded.Engine) {
 	}
 	a.Printf("engine ready\n  NATS        %s\n", orNone(e.URL()))
 	if e.HTTP() != "" {
-		a.Printf("  health      http://%s/healthz\n  metrics     http://%s/metrics\n", e.HTTP(), e.HTTP())
+		a.Printf("  health      %s/healthz\n  metrics     %s/metrics\n", e.HTTPURL(), e.HTTPURL())
 	}
 	a.Printf("  data        %s (durability %s)\n", orNone(e.Dir()), e.Durability())
 }

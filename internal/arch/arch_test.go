@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"events", "internal/cron", "internal/need"},
 	{"wire"},
 	{"access", "blobs"},
-	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "."},
+	{"access/httpauth", "config", "events/eventlog", "kvstate", "internal/fakeengine", "."},
 	{"projector", "workers"},
 	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},
