@@ -60,7 +60,7 @@ func ParseTokens(from string, text []byte) (Tokens, error) {
 	var list Tokens
 	var errs []error
 	lines := bufio.NewScanner(bytes.NewReader(text))
-	for n := 1; lines.Scan(); n++ {
+	for n := 1; len(list) <= MaxTokens && lines.Scan(); n++ {
 		t, err := parseToken(lines.Text())
 		if err == nil && t != nil {
 			t.line = n
@@ -77,7 +77,7 @@ func ParseTokens(from string, text []byte) (Tokens, error) {
 		errs = append(errs, fmt.Errorf("%s: %w", from, err))
 	}
 	if len(list) > MaxTokens {
-		errs = append(errs, fmt.Errorf("%s: there are %d tokens: at most %d are allowed", from, len(list), MaxTokens))
+		errs = append(errs, fmt.Errorf("%s: there are more than %d tokens: use fewer, or a proxy that knows its users", from, MaxTokens))
 	}
 	return list, errors.Join(errs...)
 }
