@@ -31,7 +31,7 @@ func serveCommand(a *app) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the engine",
 		Long: `Runs the engine with a NATS server of its own, or on an existing one
-(--nats-url), until it is interrupted. Flags override the [server] part of the
+(--nats-url), until it is interrupted. SIGHUP reads the tokens file again. Flags override the [server] part of the
 configuration file. Data is in one folder, which one process has at a time.`,
 		Args: console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,12 +63,15 @@ func (a *app) serve(ctx context.Context, o embedded.Options) error {
 	if a.Creds != "" {
 		o.NATSOptions = append(o.NATSOptions, nats.UserCredentials(a.Creds))
 	}
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
 	e, err := embedded.Start(ctx, o)
 	if err != nil {
 		return err
 	}
 	a.printServing(e)
-	a.attend(ctx, e)
+	a.attend(ctx, e, reload)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	if err := e.Stop(stop); err != nil && !errors.Is(err, context.Canceled) {
@@ -77,12 +80,9 @@ func (a *app) serve(ctx context.Context, o embedded.Options) error {
 	return nil
 }
 
-// attend returns when the engine is to stop or has ended; until then SIGHUP
-// reads the tokens again.
-func (a *app) attend(ctx context.Context, e *embedded.Engine) {
-	reload := make(chan os.Signal, 1)
-	signal.Notify(reload, syscall.SIGHUP)
-	defer signal.Stop(reload)
+// attend returns when the engine is to stop or has ended; until then it reads
+// the tokens again whenever it is told to.
+func (a *app) attend(ctx context.Context, e *embedded.Engine, reload <-chan os.Signal) {
 	for {
 		select {
 		case <-ctx.Done():
