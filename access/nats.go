@@ -93,10 +93,10 @@ func (g Grant) work(p *Permissions) {
 	g.documents(p, true)
 }
 
-// read has no consumers on the stream of the logs: a consumer may be made to
-// deliver to any subject, and what is in that stream was written, headers
-// included, by workers. The server itself refuses those that would deliver a
-// log of events to itself. What else is here only the engine writes.
+// read has consumers on the logs of events alone. A consumer may be made to
+// deliver what is in its stream to any subject, and a get answered there. An
+// event that is put anywhere is refused or known by its headers, and so is what
+// was got; what else consumers would deliver is not.
 func (g Grant) read(p *Permissions) {
 	for n := range max(g.Partitions, 1) {
 		p.publish(getMessages(g.Names.EventStream(n))...)
@@ -104,7 +104,6 @@ func (g Grant) read(p *Permissions) {
 	}
 	for _, bucket := range []string{"dedup", "workers", "partitions"} {
 		p.publish(getMessages("KV_" + g.Names.Bucket(bucket))...)
-		p.publish(consume("KV_" + g.Names.Bucket(bucket))...)
 	}
 	p.publish(getMessages(g.Names.LogStream())...)
 	p.subscribe(g.Names.LogAll())

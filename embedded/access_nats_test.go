@@ -239,7 +239,7 @@ func readEverything(t *testing.T, c *streamwright.Client, id, big string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := kv.Keys(ctx); err != nil && !errors.Is(err, jetstream.ErrNoKeysFound) {
+		if _, err := kv.Get(ctx, "nobody"); !errors.Is(err, jetstream.ErrKeyNotFound) {
 			t.Fatalf("bucket %s: %v", name, err)
 		}
 	}
@@ -292,7 +292,7 @@ func TestRolesAreNoMoreOnNATS(t *testing.T) {
 	forbid(true, []string{
 		n.Event(0, "email", events.KindCompleted), n.Intake(0, "email"), n.Run("email", ""), n.Control("w1"), n.Probe("w1"), "$KV.work_workers.w1", "$KV.work_dedup.x",
 		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK_DISPATCH.email", "$JS.API.STREAM.CREATE.MINE", "$JS.API.STREAM.LIST", "$SRV.PING", "_INBOX.x", "_INBOX_read.x", "mine.subject",
-		"$JS.API.CONSUMER.CREATE.WORK_DISPATCH.x", "$JS.API.CONSUMER.CREATE.WORK_LOGS.x", "$JS.API.CONSUMER.CREATE.WORK_INTAKE.x", "$JS.API.CONSUMER.CREATE.OBJ_work_blobs.x",
+		"$JS.API.CONSUMER.CREATE.WORK_DISPATCH.x", "$JS.API.CONSUMER.CREATE.WORK_LOGS.x", "$JS.API.CONSUMER.CREATE.WORK_INTAKE.x", "$JS.API.CONSUMER.CREATE.OBJ_work_blobs.x", "$JS.API.CONSUMER.CREATE.KV_work_workers.x",
 	}, everyone...)
 	for _, s := range []string{n.EventStream(0), n.IntakeStream(), n.LogStream(), n.DispatchStream(), "OBJ_work_blobs", "KV_work_workers"} {
 		for _, op := range []string{"CREATE", "UPDATE", "DELETE", "PURGE", "MSG.DELETE"} {
@@ -414,6 +414,98 @@ func TestAServersAnswerInTheLogIsNoEvent(t *testing.T) {
 		t.Errorf("verify: %+v, %v", p, err)
 	}
 }
+
+// A server's answer, or a stored message that a user has it deliver, is neither
+// an event nor a submission, whatever the user wrote into it.
+func TestDeliveriesByTheServerAreRefused(t *testing.T) {
+	e := guarded(t, func(c *config.Config) {
+		c.NATS.Users = append(c.NATS.Users, config.NATSUser{Name: "both", Password: testPassword, Roles: access.RolesOf(access.Work, access.Read)})
+	})
+	ctx, n := testContext(t), wire.Default
+	sub := submit(t, e, wire.Submit{Type: "email"})
+	id, err := events.ParseID(sub.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, refused := as(t, e, "both")
+	js, err := jetstream.New(user.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	event, submission := n.Event(0, "email", events.KindCancelled), n.Submit("email")
+	// A forged event, complete with an id, in a stream that a worker may write.
+	forged := nats.NewMsg(n.Log("email", id))
+	forged.Header.Set(jetstream.MsgIDHeader, "ABCDEFGHIJKL.1.1")
+	forged.Data = fmt.Appendf(nil, `{"v":1,"kind":"cancelled","id":%q,"type":"email","at":%q,"tx":{"n":1,"of":1},"data":{"reason":"forged"}}`, sub.ID, time.Now().UTC().Format(time.RFC3339Nano))
+	ack, err := js.PublishMsg(ctx, forged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	make := fmt.Sprintf(`{"stream_name":%q,"config":{"name":"x","ack_policy":"none","deliver_policy":"all","mem_storage":true}}`, n.EventStream(0))
+	if _, err := user.Conn().RequestWithContext(ctx, "$JS.API.CONSUMER.CREATE."+n.EventStream(0)+".x", []byte(make)); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{event, submission} {
+		for subject, body := range map[string]string{
+			"$JS.API.DIRECT.GET." + n.LogStream():                        fmt.Sprintf(`{"seq":%d}`, ack.Sequence),
+			"$JS.API.STREAM.MSG.GET." + n.LogStream():                    fmt.Sprintf(`{"seq":%d}`, ack.Sequence),
+			"$JS.API.DIRECT.GET." + n.EventStream(0):                     `{"seq":2}`,
+			"$JS.API.STREAM.INFO." + n.EventStream(0):                    "",
+			"$JS.API.CONSUMER.MSG.NEXT." + n.EventStream(0) + ".x":       `{"batch":2,"no_wait":true}`,
+			"$JS.API.CONSUMER.MSG.NEXT." + n.DispatchStream() + ".email": `{"batch":1,"no_wait":true}`,
+			n.Log("email", id):                                           "{}",
+		} {
+			if err := user.Conn().PublishRequest(subject, to, []byte(body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	noneRefused(t, user, refused)
+	// The server answers such requests in turn.
+	if _, err := user.Conn().RequestWithContext(ctx, "$JS.API.STREAM.INFO."+n.EventStream(0), nil); err != nil {
+		t.Fatal(err)
+	}
+	// What comes behind them through the inbox is decided behind them.
+	marker, _ := as(t, e, "submit")
+	mjs, err := jetstream.New(marker.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := mjs.Publish(ctx, submission, []byte(`{"marker":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, _ := as(t, e, "read")
+	var created, rejected int
+	err = reader.Tail(ctx, streamwright.TailOptions{FromSeq: 1}, func(ev streamwright.Event) error {
+		switch {
+		case ev.Kind == events.KindCancelled:
+			t.Errorf("a forged event counts: %+v", ev)
+		case ev.Kind == events.KindRejected:
+			rejected++
+		case ev.Kind == events.KindCreated:
+			if created++; strings.Contains(string(ev.Data), `marker`) {
+				return errEnough
+			}
+		}
+		return nil
+	})
+	if !errors.Is(err, errEnough) {
+		t.Fatal(err)
+	}
+	// The first item and the marker; all else was turned away.
+	if created != 2 || rejected == 0 {
+		t.Errorf("%d items created, %d submissions rejected, the marker is %d", created, rejected, last.Sequence)
+	}
+	if it, err := reader.Get(ctx, sub.ID); err != nil || it.State != events.StateQueued {
+		t.Errorf("the item is %+v, %v", it, err)
+	}
+	if p, err := reader.Verify(ctx, nil); err != nil || !p.Equal {
+		t.Errorf("verify: %+v, %v", p, err)
+	}
+}
+
+var errEnough = errors.New("enough")
 
 // Nobody comes in without a login, and users come in by each kind of it.
 func TestLogins(t *testing.T) {
