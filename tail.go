@@ -199,6 +199,7 @@ func (t *tailer) lookUp(ctx context.Context, end events.Seq, of int) (bool, erro
 	for wait := minBackoff; ; wait = min(2*wait, maxBackoff) {
 		msg, err := t.get(ctx, end)
 		if err == nil {
+			wire.Got(msg.Header)
 			ev, ok, err := t.c.decode(end, msg.Subject, msg.Header, msg.Data)
 			return ok && ev.Tx.Of == of && ev.Tx.Last(), err
 		}
@@ -236,7 +237,7 @@ func (t *tailer) tell(ev events.Event) error {
 
 // decode reads a message of the event stream. Not ok: no engine wrote it.
 func (c *Client) decode(seq events.Seq, subject string, h nats.Header, data []byte) (ev events.Event, ok bool, err error) {
-	if h.Get(jetstream.MsgIDHeader) == "" {
+	if h.Get(jetstream.MsgIDHeader) == "" || wire.Fetched(h) {
 		return ev, false, nil
 	}
 	if ev, err = events.DecodeEvent(data); err != nil {

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/access/httpauth"
 	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
@@ -47,6 +48,12 @@ type Options struct {
 	// are set, nothing listens: connect with [Engine.Connect].
 	Memory bool
 
+	// HTTPTokens are tokens for HTTP beside those of the configuration's
+	// tokens_file, one on a line or with ; between them; HTTPTokensFile overrides
+	// that.
+	HTTPTokens     string
+	HTTPTokensFile string
+
 	// DedupHook, if set, is asked about submissions, in place of the subject of
 	// the configuration's [dedup_hook]; the rest of that holds for it too. Score,
 	// if set, orders the items of ScoreTypes (none: all) in place of their
@@ -72,6 +79,7 @@ type Engine struct {
 	dir        *dataDir
 	space      *space
 	dataSize   dataSize
+	auth       *httpauth.Authenticator
 	srv        *server
 	nc         *nats.Conn // the engine's own
 	eventLog   eventlog.Log
@@ -101,6 +109,9 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	if err := e.cfg.Validate(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
+	if err := e.openAccess(); err != nil {
+		return nil, events.WithCode(events.CodeBadConfig, err)
+	}
 	for _, step := range []func(context.Context) error{e.openDir, e.startPProf, e.openServer, e.openLog, e.openStore, e.startEngine, e.startFaces, e.startExecs} {
 		if err := step(ctx); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
@@ -127,6 +138,7 @@ func (o Options) config() config.Config {
 	set(&c.Server.HTTP, o.HTTP)
 	set(&c.Server.PProf, o.PProf)
 	set(&c.Server.NATSURL, o.NATSURL)
+	set(&c.HTTP.TokensFile, o.HTTPTokensFile)
 	if o.Durability != "" {
 		c.Server.Durability = o.Durability
 	}
@@ -148,7 +160,7 @@ func (e *Engine) openDir(context.Context) (err error) {
 func (e *Engine) openServer(ctx context.Context) (err error) {
 	if e.cfg.Server.NATSURL == "" {
 		so := serverOptions{
-			Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: 1,
+			Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: 1, Access: e.cfg.NATS,
 			MaxMemory: e.cfg.Limits.MaxMemoryBytes, MaxStore: e.cfg.Limits.MaxStoreBytes, Log: e.log,
 		}
 		if e.dir != nil {
@@ -380,7 +392,11 @@ func (e *Engine) Client(ctx context.Context) (*streamwright.Client, error) {
 	if e.srv == nil {
 		return streamwright.Connect(ctx, e.cfg.Server.NATSURL, streamwright.WithPrefix(e.cfg.Server.Prefix))
 	}
-	return streamwright.Connect(ctx, "", streamwright.WithPrefix(e.cfg.Server.Prefix), streamwright.WithNATS(nats.InProcessServer(e.srv.ns)))
+	login, err := e.srv.inProcess(e.srv.client)
+	if err != nil {
+		return nil, err
+	}
+	return streamwright.Connect(ctx, "", streamwright.WithPrefix(e.cfg.Server.Prefix), streamwright.WithNATS(login...))
 }
 
 // URL is where other processes connect to NATS; empty if nothing listens.
@@ -397,6 +413,17 @@ func (e *Engine) HTTP() string {
 		return ""
 	}
 	return e.http.Addr()
+}
+
+// HTTPURL is HTTP as the beginning of a URL; empty if nothing listens.
+func (e *Engine) HTTPURL() string {
+	switch {
+	case e.http == nil:
+		return ""
+	case e.cfg.HTTP.TLSCert != "":
+		return "https://" + e.http.Addr()
+	}
+	return "http://" + e.http.Addr()
 }
 
 // Traffic is how many messages the embedded server has taken in and sent.
