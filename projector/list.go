@@ -65,6 +65,7 @@ type listing struct {
 	limit      int
 	start      *listPlace // behind this place; nil: from the front
 	mark       [4]byte    // of the filters, in cursors
+	steps      int        // that the last page took
 }
 
 func newListing(q wire.List) (l listing, err error) {
@@ -183,7 +184,7 @@ func (l *listing) page(v view) (page wire.Listed, err error) {
 		return l.single(v)
 	}
 	s := &scan{v: v, start: l.start, budget: MaxListScan}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { l.steps, err = MaxListScan-s.budget, errors.Join(err, s.close()) }()
 	src, err := l.plan(s)
 	if err != nil {
 		return page, err

@@ -263,3 +263,45 @@ func TestWordsThatStandForTooMany(t *testing.T) {
 		}
 	}
 }
+
+// What a page looks at follows from what it shows, not from how many items there
+// are beside.
+func TestThePriceOfAPage(t *testing.T) {
+	steps := func(items int) (all []int) {
+		live := openMem(t)
+		s := newSim(t, 1, live)
+		for i := range items {
+			c := events.Submit{Type: "email", Tenant: fmt.Sprint(i % 2), Labels: map[string]string{"region": "eu"}}
+			if i%(items/100) == 0 {
+				c.Labels["customer"] = "rare"
+			}
+			s.submit(c)
+			if s.now = s.now.Add(time.Millisecond); i%1000 == 999 {
+				s.project()
+			}
+		}
+		s.project()
+		for _, q := range []wire.List{
+			{Label: "customer=rare"}, {Label: "customer=rare", Tenant: "0", State: "queued", Type: "email"}, {Q: "rare", State: "queued"},
+			{Label: "region=eu", State: "queued", Tenant: "1"},
+		} {
+			l, err := newListing(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var page wire.Listed
+			if err := live.snapshot(func(v view) error { page, err = l.page(v); return err }); err != nil || len(page.Items) < 50 {
+				t.Fatalf("%+v: %d items, %v", q, len(page.Items), err)
+			}
+			all = append(all, l.steps)
+		}
+		return all
+	}
+	few, many := steps(2_000), steps(20_000)
+	t.Logf("steps of a page: %v of 2,000 items, %v of 20,000", few, many)
+	for i := range few {
+		if many[i] > 2*few[i] || many[i] > 10*DefaultListLimit {
+			t.Errorf("listing %d: %d steps of 2,000 items, %d of 20,000", i, few[i], many[i])
+		}
+	}
+}
