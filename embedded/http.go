@@ -18,6 +18,9 @@ func (e *Engine) serveHTTP() error {
 	s.Mount("GET /healthz", 0, e.service.HealthHandler())
 	s.Mount("GET /readyz", 0, e.service.ReadyHandler())
 	s.Mount("GET /metrics", access.RolesOf(access.Read), e.service.MetricsHandler())
+	s.Mount("GET /api/v1/live", access.RolesOf(access.Read), e.live.LiveHandler())
+	s.Mount("GET /api/v1/trends", access.RolesOf(access.Read), e.live.TrendsHandler())
+	e.live.Start()
 	if err := s.Listen(e.cfg.Server.HTTP); err != nil {
 		return err
 	}

@@ -415,18 +415,28 @@ export interface ItemError {
   retryable: boolean;
 }
 
-/** List asks for a page of items, newest state change first. */
+/**
+ * List asks for a page of items, newest state change first: those that are all of what is asked for.
+ *
+ * Error finds items by the words of their last failure's message and code; all of them must occur, in any order, and the last may be the beginning of a word. A word is a run of letters and digits of 2 bytes or more, in upper or lower case; of longer ones the first 40 bytes count. The first 24 different words of an item are known, those of its code first; of a question the first 8 count.
+ *
+ * Q finds what a person types. If it is an item's id, it finds that item. Else it finds the items of which it is the type, the tenant, the dedup key or a label's value, exactly, and those whose error it finds as Error would.
+ */
 export interface List {
   /** of its last failure */
   code?: string;
   created_after?: string;
   created_before?: string;
   cursor?: string;
+  /** words of its last failure */
+  error?: string;
   /** k=v */
   label?: string;
   /** default 50, at most 1,000 */
   limit?: number;
   min_position?: string;
+  /** an id, a name, or words */
+  q?: string;
   /** why it is in its state */
   reason?: string;
   state?: string;
@@ -927,11 +937,15 @@ export interface Selection {
   created_after?: string;
   created_before?: string;
   cursor?: string;
+  /** words of its last failure */
+  error?: string;
   /** k=v */
   label?: string;
   /** default 50, at most 1,000 */
   limit?: number;
   min_position?: string;
+  /** an id, a name, or words */
+  q?: string;
   /** why it is in its state */
   reason?: string;
   since?: string;
