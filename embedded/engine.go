@@ -15,6 +15,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/api/bridge"
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
@@ -72,6 +73,7 @@ type Engine struct {
 	service    *api.Service
 	metrics    *api.Metrics
 	http       *rest.Server
+	bridge     *bridge.Bridge
 	mirror     *mirror
 	janitor    *blobs.Janitor
 	execs      []*execWorker
@@ -411,6 +413,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 		errs = append(errs, x.stop(ctx))
 	}
 	do(e.space != nil, func() error { e.space.stop(); return nil })
+	do(e.bridge != nil, func() error { return e.bridge.Stop(ctx) })
 	do(e.http != nil, func() error { return e.http.Stop(ctx) })
 	do(e.service != nil, func() error { return e.service.Stop(ctx) })
 	do(e.janitor != nil, func() error { e.janitor.Stop(); return nil })

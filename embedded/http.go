@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/api/bridge"
 	"github.com/streamwright/streamwright/api/rest"
 )
 
@@ -12,6 +13,10 @@ func (e *Engine) serveHTTP() error {
 		return err
 	}
 	s.Mount("GET /healthz", 0, e.service.HealthHandler())
+	if e.bridge, err = e.startBridge(); err != nil {
+		return err
+	}
+	s.RegisterWorkers(e.bridge)
 	s.Mount("GET /metrics", access.RolesOf(access.Read), e.service.MetricsHandler())
 	if err := s.Listen(e.cfg.Server.HTTP); err != nil {
 		return err
@@ -19,4 +24,13 @@ func (e *Engine) serveHTTP() error {
 	e.http = s
 	e.service.ServesHTTP(s.Addr())
 	return nil
+}
+
+// startBridge lets workers speak HTTP.
+func (e *Engine) startBridge() (*bridge.Bridge, error) {
+	b, err := bridge.New(bridge.Config{Conn: e.nc, Engine: e.service, Names: e.names(), Logger: e.log.With("part", "bridge")})
+	if err != nil {
+		return nil, err
+	}
+	return b, b.Start()
 }
