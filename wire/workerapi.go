@@ -41,7 +41,8 @@ type Polled struct {
 	Reason      string       `json:"reason,omitempty"` // why
 }
 
-// PolledItem is a dispatched item. What stands below Trace comes of a claim.
+// PolledItem is a dispatched item. Deadline, Checkpoint and
+// Continuation come of a claim.
 type PolledItem struct {
 	ID        string            `json:"id"`
 	Type      string            `json:"type"`
@@ -49,13 +50,14 @@ type PolledItem struct {
 	Token     string            `json:"token"`
 	LeaseMS   int64             `json:"lease_ms"`
 	TimeoutMS int64             `json:"timeout_ms,omitempty"`
-	Params    json.RawMessage   `json:"params"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Trace     string            `json:"traceparent,omitempty"`
 
 	Deadline     time.Time       `json:"deadline,omitzero"`
 	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
 	Continuation *Continuation   `json:"continuation,omitempty"`
+
+	Params json.RawMessage `json:"params"` // last, for readers that are no JSON parsers
 }
 
 // WorkerHeartbeat renews the leases of the runs that it names.

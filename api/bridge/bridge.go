@@ -258,3 +258,10 @@ func (b *Bridge) call(ctx context.Context, endpoint string, req, reply any) erro
 	}
 	return nil
 }
+
+// Sessions is how many HTTP workers there are.
+func (b *Bridge) Sessions() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.sessions)
+}

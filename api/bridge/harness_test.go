@@ -132,7 +132,7 @@ func (e *engine) kinds(t testing.TB, id string) (kinds []string) {
 		t.Fatal(err)
 	}
 	for _, ev := range h {
-		kinds = append(kinds, string(ev.Kind))
+		kinds = append(kinds, ev.Kind.String())
 	}
 	return kinds
 }

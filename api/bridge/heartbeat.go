@@ -20,7 +20,7 @@ func (b *Bridge) Heartbeat(ctx context.Context, worker string, req wire.WorkerHe
 		return wire.WorkerOrders{}, err
 	}
 	defer b.leave(s)
-	named, lost := b.renewRuns(s, req.InFlight)
+	named, lost, unknown := b.renewRuns(s, req.InFlight)
 	asked := time.Now()
 	var reply wire.HeartbeatReply
 	if err := b.call(ctx, wire.APIHeartbeat, wire.Heartbeat{Register: s.reg, InFlight: named, Health: req.Health}, &reply); err != nil {
@@ -39,9 +39,9 @@ func (b *Bridge) Heartbeat(ctx context.Context, worker string, req wire.WorkerHe
 		r := s.runs[ref.Token]
 		over := slices.Contains(reply.Cancel, ref)
 		switch {
-		case r == nil && over:
+		case r == nil && (over || slices.Contains(s.gone, ref.Token)):
 			out.Lost = append(out.Lost, ref)
-		case r == nil && !s.closed && s.reg.Slots > len(s.runs):
+		case r == nil && unknown[ref.Token] && !s.closed && s.free() > 0:
 			// It was claimed before the engine's restart; this keeps it.
 			s.runs[ref.Token] = &run{id: ref.ID, token: ref.Token, lease: s.longest, renewed: asked, claimed: true}
 		case r != nil && (over || r.cancelled):
@@ -54,8 +54,9 @@ func (b *Bridge) Heartbeat(ctx context.Context, worker string, req wire.WorkerHe
 }
 
 // renewRuns renews the leases of the runs that are named. It returns those that
-// may be the worker's, and those that are lost to it.
-func (b *Bridge) renewRuns(s *session, refs []wire.RunRef) (named, lost []wire.RunRef) {
+// may be the worker's, those that are lost to it, and which of the first this
+// bridge has never seen.
+func (b *Bridge) renewRuns(s *session, refs []wire.RunRef) (named, lost []wire.RunRef, unknown map[string]bool) {
 	now := time.Now()
 	b.mu.Lock()
 	defer b.unlock()
@@ -74,6 +75,11 @@ func (b *Bridge) renewRuns(s *session, refs []wire.RunRef) (named, lost []wire.R
 		case r != nil, !s.resumed, slices.Contains(s.gone, ref.Token):
 			lost = append(lost, ref)
 			continue
+		default:
+			if unknown == nil {
+				unknown = map[string]bool{}
+			}
+			unknown[ref.Token] = true
 		}
 		said[ref.Token] = true
 		named = append(named, ref)
@@ -83,5 +89,5 @@ func (b *Bridge) renewRuns(s *session, refs []wire.RunRef) (named, lost []wire.R
 			b.finish(s, r) // the worker has stopped it
 		}
 	}
-	return named, lost
+	return named, lost, unknown
 }

@@ -102,7 +102,7 @@ func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token st
 			Worker: reg.Worker, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
 			Host: reg.Host, Version: reg.Version, Session: engineSession(token),
 		},
-		runs: map[string]*run{}, lanes: map[string]*lane{}, longest: events.DefaultLease,
+		runs: map[string]*run{}, lanes: map[string]*lane{},
 	}
 	if err := b.roomFor(s.id); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ var (
 // not shared yet.
 func (s *session) take(r *wire.Registered, now time.Time) {
 	s.registered, s.told = true, now
-	s.stream, s.leases, s.consumers = r.Stream, r.LeaseMS, nil
+	s.stream, s.leases, s.consumers, s.longest = r.Stream, r.LeaseMS, nil, 0
 	s.heartbeat = time.Duration(r.HeartbeatMS) * time.Millisecond
 	for _, names := range r.Consumers {
 		s.consumers = append(s.consumers, names...)
