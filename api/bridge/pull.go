@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -88,8 +87,9 @@ func (b *Bridge) ask(l *lane, n int, wait time.Duration, now time.Time) *pull {
 	p := &pull{left: n, until: now.Add(sweepLimit)}
 	// With no_wait the server ends the request when there is nothing more, so
 	// that nothing of it is left when its poll has returned.
-	body := append(strconv.AppendInt([]byte(`{"no_wait":true,"batch":`), int64(n), 10), `,"max_bytes":`...)
-	body = strconv.AppendInt(body, MaxPollBytes, 10)
+	// Nothing is said of bytes: with max_bytes the server sends a status behind
+	// the last message too, which would be taken for that of the next request.
+	body := strconv.AppendInt([]byte(`{"no_wait":true,"batch":`), int64(n), 10)
 	if wait > 0 {
 		p.until = now.Add(wait + pullGrace)
 		body = strconv.AppendInt(append(body, `,"expires":`...), int64(wait), 10)
@@ -177,7 +177,7 @@ func (b *Bridge) pullEnded(l *lane, status, text string, now time.Time) {
 	case status == "408" && text == "Requests Pending":
 		// Others are to get what there is; it will have been taken in a moment.
 		s.benched = later(s.benched, now.Add(shortPause))
-	case status == "408", status == "404" && text == "No Messages", strings.Contains(text, "MaxBytes"):
+	case status == "408", status == "404" && text == "No Messages":
 	case status == "409" && (text == "Leadership Change" || text == "Server Shutdown"):
 		s.benched = later(s.benched, now.Add(shortPause))
 	case status == "503", status == "404", status == "409" && text == "Consumer Deleted":

@@ -41,8 +41,8 @@ report() {
 	post "/$worker/report" <"$tmp/report"
 }
 
-heartbeats() { # renews the lease until it is killed, and stops a run that is not ours any more
-	while sleep "$every"; do
+heartbeats() { # renews the lease while the run's file is there, and stops a run that is not ours any more
+	while sleep "$every" && [ -e "$tmp/run-$token" ]; do
 		case $(printf '{"session":"%s","in_flight":[{"id":"%s","token":"%s"}]}' "$session" "$id" "$token" | post "/$worker/heartbeat") in
 		*'"cancel":['* | *'"lost":['*) kill "$child" ;;
 		esac
@@ -90,16 +90,15 @@ while [ -z "$ending" ]; do
 
 	"$@" <"$tmp/params" >"$tmp/result" 2>"$tmp/errors" &
 	child=$!
+	: >"$tmp/run-$token"
 	heartbeats &
-	beats=$!
 	wait "$child"
 	status=$?
 	while kill -0 "$child" 2>/dev/null; do # a signal has ended the wait, not the command
 		wait "$child"
 		status=$?
 	done
-	kill "$beats" 2>/dev/null
-	wait "$beats" 2>/dev/null
+	rm -f "$tmp/run-$token"
 
 	retryable=true
 	case $status in
