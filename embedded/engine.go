@@ -17,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/access/httpauth"
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/api/bridge"
 	"github.com/streamwright/streamwright/api/live"
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
@@ -91,6 +92,7 @@ type Engine struct {
 	http       *rest.Server
 	profiler   *profiler
 	live       *live.Hub // nil without HTTP
+	bridge     *bridge.Bridge
 	mirror     *mirror
 	janitor    *blobs.Janitor
 	execs      []*execWorker
@@ -471,6 +473,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	}
 	do(e.space != nil, func() error { e.space.stop(); return nil })
 	do(e.live != nil, func() error { e.live.Stop(); return nil })
+	do(e.bridge != nil, func() error { return e.bridge.Stop(ctx) })
 	do(e.http != nil, func() error { return e.http.Stop(ctx) })
 	do(e.service != nil, func() error { return e.service.Stop(ctx) })
 	do(e.janitor != nil, func() error { e.janitor.Stop(); return nil })

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/api/bridge"
 	"github.com/streamwright/streamwright/api/rest"
 )
 
@@ -17,6 +18,10 @@ func (e *Engine) serveHTTP() error {
 	}
 	s.Mount("GET /healthz", 0, e.service.HealthHandler())
 	s.Mount("GET /readyz", 0, e.service.ReadyHandler())
+	if e.bridge, err = e.startBridge(); err != nil {
+		return err
+	}
+	s.RegisterWorkers(e.bridge)
 	s.Mount("GET /metrics", access.RolesOf(access.Read), e.service.MetricsHandler())
 	s.Mount("GET /api/v1/live", access.RolesOf(access.Read), e.live.LiveHandler())
 	s.Mount("GET /api/v1/trends", access.RolesOf(access.Read), e.live.TrendsHandler())
@@ -27,4 +32,13 @@ func (e *Engine) serveHTTP() error {
 	e.http = s
 	e.service.ServesHTTP(s.Addr())
 	return nil
+}
+
+// startBridge lets workers speak HTTP.
+func (e *Engine) startBridge() (*bridge.Bridge, error) {
+	b, err := bridge.New(bridge.Config{Conn: e.nc, Engine: e.service, Names: e.names(), Logger: e.log.With("part", "bridge")})
+	if err != nil {
+		return nil, err
+	}
+	return b, b.Start()
 }

@@ -1,0 +1,267 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds of the bridge.
+const (
+	// MaxWorkers is how many HTTP workers one engine process serves; more are
+	// refused with "unavailable".
+	MaxWorkers = 1000
+	// MaxItems is how many items a poll returns.
+	MaxItems = 100
+	// MaxPollBytes bounds the params of a poll's items together.
+	MaxPollBytes = 8 << 20
+	// MaxWait is how long a poll waits at most, DefaultWait if it does not say.
+	MaxWait     = 60 * time.Second
+	DefaultWait = 30 * time.Second
+	// MaxReports is how many reports one request carries.
+	MaxReports = 1000
+	// MaxInFlight is how many runs one heartbeat names.
+	MaxInFlight = 2000
+	// DefaultGone is how long a worker may be silent before its session is
+	// dropped: as long as the engine waits for a heartbeat.
+	DefaultGone = 60 * time.Second
+)
+
+const (
+	callTimeout = 10 * time.Second // of a request to the engine that no client waits for
+	maxArriving = 64 << 10         // messages that wait to be taken in; what comes beyond is dropped, and its lease brings it back
+	drainLimit  = 5 * time.Second  // for the last releases
+)
+
+// Caller answers the engine's requests; *api.Service is it.
+type Caller interface {
+	Call(ctx context.Context, endpoint string, body []byte) ([]byte, error)
+}
+
+// Config is what a Bridge is made of. Conn and Engine must be set.
+type Config struct {
+	Conn   *nats.Conn // the engine's own
+	Engine Caller
+	Names  wire.Names
+	Gone   time.Duration // 0: DefaultGone
+	Logger *slog.Logger  // nil: none
+}
+
+// Bridge holds the sessions of HTTP workers. Its methods may be used by any
+// number of goroutines.
+type Bridge struct {
+	cfg      Config
+	log      *slog.Logger
+	arriving chan *nats.Msg // what is sent to the lanes
+
+	ctx      context.Context // ends with Stop
+	cancel   context.CancelFunc
+	control  *nats.Subscription
+	loops    sync.WaitGroup
+	polls    sync.WaitGroup
+	kick     chan struct{} // wakes the expiry loop; room for one
+	releases releases
+
+	mu       sync.Mutex // guards what follows, and all sessions
+	stopping bool
+	sessions map[string]*session // by worker
+	lanes    map[*nats.Subscription]*lane
+	idle     []*lane // to be closed
+	outbox   []outMsg
+}
+
+// outMsg is a message to be published without the lock.
+type outMsg struct {
+	subject, reply string
+	data           []byte
+}
+
+// New makes a Bridge, which works once it is started.
+func New(cfg Config) (*Bridge, error) {
+	if cfg.Conn == nil || cfg.Engine == nil {
+		return nil, errors.New("make worker bridge: Conn and Engine must be set")
+	}
+	if cfg.Names == (wire.Names{}) {
+		cfg.Names = wire.Default
+	}
+	if cfg.Gone == 0 {
+		cfg.Gone = DefaultGone
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	b := &Bridge{
+		cfg: cfg, log: cfg.Logger, arriving: make(chan *nats.Msg, maxArriving), kick: make(chan struct{}, 1),
+		sessions: map[string]*session{}, lanes: map[*nats.Subscription]*lane{},
+	}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.releases.wake = make(chan struct{}, 1)
+	return b, nil
+}
+
+// Start subscribes to what comes for the sessions. It is called once.
+func (b *Bridge) Start() (err error) {
+	if b.control, err = b.cfg.Conn.Subscribe(b.cfg.Names.Control(">"), b.onControl); err != nil {
+		return fmt.Errorf("start worker bridge: subscribe to control messages: %w", err)
+	}
+	connected := b.cfg.Conn.StatusChanged(nats.CONNECTED)
+	b.loops.Go(func() { b.watch(connected) })
+	b.loops.Go(b.takeArriving)
+	b.loops.Go(b.sendReleases)
+	return nil
+}
+
+// Stop ends the open polls, hands back what has been pulled and not handed out,
+// and returns when that is done or ctx ends. Nothing is registered or polled
+// from then on; reports and heartbeats go through as long as the engine answers,
+// and what the workers run stays theirs. It is called once, after Start.
+func (b *Bridge) Stop(ctx context.Context) error {
+	b.mu.Lock()
+	b.stopping = true
+	for _, s := range b.sessions {
+		s.poke()
+	}
+	b.mu.Unlock()
+	b.polls.Wait() // each ends at once: nothing that it waits for outlasts this
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	err := b.waitReleased(ctx)
+	b.cancel()
+	b.loops.Wait()
+	b.closeAll()
+	if err != nil {
+		return fmt.Errorf("stop worker bridge: what was pulled could not be handed back, its leases will run out: %w", err)
+	}
+	return nil
+}
+
+// closeAll gives up the subscriptions.
+func (b *Bridge) closeAll() {
+	if b.control != nil {
+		_ = b.control.Unsubscribe() // fails only when the connection is closed
+	}
+	b.mu.Lock()
+	defer b.unlock()
+	for _, l := range b.lanes {
+		b.closeLane(l)
+	}
+}
+
+// unlock releases mu, and then publishes what has collected and closes what is
+// idle.
+func (b *Bridge) unlock() {
+	out := b.outbox
+	idle := b.idle
+	b.outbox, b.idle = nil, nil
+	b.mu.Unlock()
+	closeLanes(idle)
+	for _, m := range out {
+		var err error
+		if m.reply == "" {
+			err = b.cfg.Conn.Publish(m.subject, m.data)
+		} else {
+			err = b.cfg.Conn.PublishRequest(m.subject, m.reply, m.data)
+		}
+		if err != nil {
+			b.log.Debug("publish failed", "subject", m.subject, "error", err)
+		}
+	}
+}
+
+// publish puts a message in the outbox. REQUIRES: mu, released by unlock.
+func (b *Bridge) publish(subject, reply string, data []byte) {
+	b.outbox = append(b.outbox, outMsg{subject, reply, data})
+}
+
+// watch drops the sessions of workers that have been silent for too long, and
+// has pulls sent again when the connection was lost.
+func (b *Bridge) watch(connected chan nats.Status) {
+	defer b.cfg.Conn.RemoveStatusListener(connected)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Reset(b.expire(time.Now()))
+		select {
+		case <-b.ctx.Done():
+			return
+		case <-timer.C:
+		case <-b.kick:
+		case _, ok := <-connected:
+			if !ok {
+				connected = nil // the connection is closed for good
+				continue
+			}
+			b.reconnected()
+		}
+	}
+}
+
+// expire drops what has had its time, and returns when to look again.
+func (b *Bridge) expire(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.unlock()
+	next := time.Hour
+	for _, s := range b.sessions {
+		if s.calls > 0 {
+			next = min(next, b.cfg.Gone/4)
+			continue
+		}
+		if left := s.seen.Add(b.cfg.Gone).Sub(now); left > 0 {
+			next = min(next, left)
+			continue
+		}
+		b.log.Warn("an HTTP worker is gone: nothing was heard of it", "worker", s.id, "runs", len(s.runs))
+		b.drop(s)
+	}
+	for _, l := range b.lanes {
+		if l.pull == nil {
+			continue
+		}
+		if left := l.pull.until.Sub(now); left > 0 {
+			next = min(next, left)
+			continue
+		}
+		b.endPull(l)
+	}
+	return next
+}
+
+// lookAgain wakes the expiry loop.
+func (b *Bridge) lookAgain() {
+	select {
+	case b.kick <- struct{}{}:
+	default:
+	}
+}
+
+// call makes a request of the engine.
+func (b *Bridge) call(ctx context.Context, endpoint string, req, reply any) error {
+	body, err := json.Marshal(req)
+	if err != nil {
+		return events.Refuse(events.CodeBadRequest, "%v", err)
+	}
+	data, err := b.cfg.Engine.Call(ctx, endpoint, body)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, reply); err != nil {
+		return fmt.Errorf("read the engine's answer to %s: %w", endpoint, err)
+	}
+	return nil
+}
+
+// Sessions is how many HTTP workers there are.
+func (b *Bridge) Sessions() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.sessions)
+}

@@ -1,0 +1,238 @@
+package bridge_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func TestWorkOverHTTP(t *testing.T) {
+	e := startEngine(t, embedded.Options{})
+	w := e.worker(t, wire.WorkerRegistration{Types: []string{"email"}, Slots: 2, Host: "here", Version: "1"})
+	if w.id == "" || w.session == "" || w.reg.HeartbeatMS < 1000 || w.reg.LeaseMS["email"] != 30_000 {
+		t.Errorf("registered: %+v", w.reg)
+	}
+	id := e.submitItem(t, wire.Submit{Type: "email", Params: json.RawMessage(`{"to":"you"}`), Labels: map[string]string{"k": "v"}})
+	got := w.poll(wire.Poll{})
+	if len(got.Items) != 1 || got.ShouldDrain {
+		t.Fatalf("polled %+v", got)
+	}
+	it := got.Items[0]
+	if it.ID != id || it.Type != "email" || it.Attempt != 1 || it.Token == "" || it.LeaseMS != 30_000 || it.TimeoutMS != 300_000 || string(it.Params) != `{"to":"you"}` || it.Labels["k"] != "v" {
+		t.Errorf("polled %+v", it)
+	}
+	if n := e.pending(t, "email"); n != 1 {
+		t.Errorf("%d messages are pending, not 1", n)
+	}
+	claim := wire.Report{ID: id, Token: it.Token, Event: wire.ReportClaim, Start: true}
+	first := w.ok(claim)[0]
+	if again := w.ok(claim)[0]; again.Attempt != 1 || !again.Deadline.Equal(first.Deadline) {
+		t.Errorf("a repeated claim got %+v, not %+v", again, first)
+	}
+	w.ok(wire.Report{ID: id, Token: it.Token, Event: wire.ReportProgress, ReportFlow: wire.ReportFlow{Percent: 50, Message: "half"}},
+		wire.Report{ID: id, Token: it.Token, Event: wire.ReportCheckpoint, ReportFlow: wire.ReportFlow{Checkpoint: json.RawMessage(`{"page":3}`)}})
+	if orders := w.beat(it); orders.ShouldDrain || len(orders.Cancel)+len(orders.Lost) > 0 {
+		t.Errorf("orders: %+v", orders)
+	}
+	w.ok(complete(it, `{"sent":true}`))
+	w.ok(complete(it, `{"sent":true}`)) // a repeat gets the same answer
+	if n := e.pending(t, "email"); n != 0 {
+		t.Errorf("%d messages are pending behind the end", n)
+	}
+	if got := e.item(t, id); got.State != events.StateCompleted || string(got.Result) != `{"sent":true}` || got.Worker != w.id {
+		t.Errorf("the item is %+v", got)
+	}
+	if kinds := e.kinds(t, id); slices.Contains(kinds, "released") || !slices.Contains(kinds, "checkpointed") {
+		t.Errorf("history: %v", kinds)
+	}
+	status, p, err := e.ask(testContext(t), http.MethodDelete, "/api/v1/workers/"+w.id+"?session="+w.session, nil, nil)
+	if err != nil || status != http.StatusOK {
+		t.Errorf("unregister: %d %v %v", status, p, err)
+	}
+	if list := e.workers(t); len(list) != 0 {
+		t.Errorf("workers are left: %+v", list)
+	}
+}
+
+func (e *engine) workers(t testing.TB) []wire.WorkerInfo {
+	t.Helper()
+	var out wire.WorkersReply
+	e.request(t, wire.APIWorkers, struct{}{}, &out)
+	return out.Workers
+}
+
+func TestEndsOfARun(t *testing.T) {
+	e := startEngine(t, embedded.Options{})
+	w := e.worker(t, wire.WorkerRegistration{Worker: "w1", Types: []string{"step"}, Slots: 1})
+	no := false
+	for _, c := range []struct {
+		name string
+		end  wire.Report
+		want events.ItemState
+	}{
+		{"fail for good", wire.Report{Event: wire.ReportFail, Error: "broken", Code: "x", Retryable: &no}, events.StateDead},
+		{"fail", wire.Report{Event: wire.ReportFail, Error: "broken", RetryAfterMS: 3_600_000}, events.StateQueued},
+		{"snooze", wire.Report{Event: wire.ReportSnooze, ReportFlow: wire.ReportFlow{DelayMS: 3_600_000}}, events.StateQueued},
+		{"spawn", wire.Report{Event: wire.ReportSpawn, ReportFlow: wire.ReportFlow{Children: []wire.Submit{{Type: "other", Params: json.RawMessage(`1`)}}}}, events.StateWaiting},
+	} {
+		id := e.submit(t, "step", `{}`)
+		it := w.one()
+		if it.ID != id || it.Deadline.IsZero() {
+			t.Fatalf("%s: polled %+v", c.name, it)
+		}
+		c.end.ID, c.end.Token = it.ID, it.Token
+		w.ok(c.end)
+		if got := e.item(t, id); got.State != c.want {
+			t.Errorf("%s: the item is %s, not %s", c.name, got.State, c.want)
+		}
+		if n := e.pending(t, "step"); n != 0 {
+			t.Errorf("%s: %d messages are pending", c.name, n)
+		}
+	}
+}
+
+func TestReleaseBringsTheItemBackAtOnce(t *testing.T) {
+	e := startEngine(t, embedded.Options{})
+	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
+	id := e.submit(t, "step", `{}`)
+	first := w.one()
+	w.ok(wire.Report{ID: id, Token: first.Token, Event: wire.ReportRelease, Reason: "later"})
+	second := w.one()
+	if second.ID != id || second.Token == first.Token || second.Attempt != 1 {
+		t.Errorf("polled %+v behind %+v", second, first)
+	}
+	if r := w.report(complete(first, `1`))[0]; r.OK || r.Error.Code != events.CodeStaleToken {
+		t.Errorf("a stale token got %+v", r)
+	}
+	w.ok(complete(second, `2`))
+}
+
+// A checkpoint of an earlier attempt comes with the claim, also one of a poll.
+func TestCheckpointComesWithTheClaim(t *testing.T) {
+	e := startEngine(t, embedded.Options{})
+	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
+	id := e.submit(t, "step", `{}`)
+	it := w.one()
+	w.ok(wire.Report{ID: id, Token: it.Token, Event: wire.ReportCheckpoint, ReportFlow: wire.ReportFlow{Checkpoint: json.RawMessage(`[7]`)}},
+		wire.Report{ID: id, Token: it.Token, Event: wire.ReportFail, Error: "x", RetryAfterMS: 1})
+	if it = w.one(); it.Attempt != 2 || string(it.Checkpoint) != `[7]` {
+		t.Errorf("polled %+v", it)
+	}
+	w.ok(complete(it, `1`))
+}
+
+func TestABadResultLeavesTheRunToItsWorker(t *testing.T) {
+	e := startEngine(t, embedded.Options{})
+	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
+	id := e.submit(t, "step", `{}`)
+	it := w.one()
+	big, _ := json.Marshal(string(make([]byte, events.MaxResultBytes)))
+	if r := w.report(complete(it, string(big)))[0]; r.OK || r.Error.Code != events.CodeTooLarge {
+		t.Fatalf("a result that is too large got %+v", r)
+	}
+	if orders := w.beat(it); len(orders.Lost)+len(orders.Cancel) > 0 {
+		t.Errorf("orders: %+v", orders)
+	}
+	w.ok(complete(it, `"small"`))
+	if got := e.item(t, id); got.State != events.StateCompleted {
+		t.Errorf("the item is %s", got.State)
+	}
+}
+
+func TestSlotsBoundWhatIsHandedOut(t *testing.T) {
+	e := startEngine(t, embedded.Options{})
+	for range 10 {
+		e.submit(t, "step", `{}`)
+	}
+	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 3})
+	var have []wire.PolledItem
+	for len(have) < 3 {
+		got := w.poll(wire.Poll{Claim: true})
+		if len(got.Items) == 0 {
+			t.Fatal("a poll came back empty")
+		}
+		have = append(have, got.Items...)
+	}
+	if len(have) != 3 {
+		t.Fatalf("%d items for 3 slots", len(have))
+	}
+	if got := w.poll(wire.Poll{WaitMS: ms(200 * time.Millisecond)}); len(got.Items) != 0 {
+		t.Fatalf("%d more items", len(got.Items))
+	}
+	w.ok(complete(have[0], `1`))
+	if got := w.poll(wire.Poll{}); len(got.Items) != 1 {
+		t.Errorf("%d items for a free slot", len(got.Items))
+	}
+}
+
+// One poll takes what there is of several types, no more than is wanted, and
+// hands nothing back for it.
+func TestSeveralTypesInOnePoll(t *testing.T) {
+	e := startEngine(t, embedded.Options{})
+	w := e.worker(t, wire.WorkerRegistration{Types: []string{"a", "b", "c"}, Slots: 4})
+	var ids []string
+	for _, typ := range []string{"a", "b", "b", "c", "c", "a"} {
+		ids = append(ids, e.submit(t, typ, `{}`))
+	}
+	seen := map[string]bool{}
+	for len(seen) < len(ids) {
+		got := w.poll(wire.Poll{Claim: true})
+		if len(got.Items) == 0 || len(got.Items) > 4 {
+			t.Fatalf("polled %d items", len(got.Items))
+		}
+		for _, it := range got.Items {
+			if seen[it.ID] || it.Attempt != 1 {
+				t.Errorf("item %s came again", it.ID)
+			}
+			seen[it.ID] = true
+			w.ok(complete(it, `1`))
+		}
+	}
+	for _, id := range ids {
+		if kinds := e.kinds(t, id); slices.Contains(kinds, "released") {
+			t.Errorf("item %s: %v", id, kinds)
+		}
+	}
+}
+
+// A lane of capabilities that appears while a poll is open reaches it.
+func TestANewLaneReachesAnOpenPoll(t *testing.T) {
+	e := startEngine(t, embedded.Options{})
+	w := e.worker(t, wire.WorkerRegistration{Types: []string{"render"}, Slots: 1, Capabilities: []string{"gpu"}})
+	got := make(chan wire.Polled, 1)
+	go func() { got <- w.poll(wire.Poll{Claim: true}) }()
+	eventually(t, "the poll is open", func() bool { return e.waiting(t, "render") == 1 })
+	id := e.submitItem(t, wire.Submit{Type: "render", Params: json.RawMessage(`{}`), Capabilities: []string{"gpu"}})
+	polled := <-got
+	if len(polled.Items) != 1 || polled.Items[0].ID != id {
+		t.Fatalf("polled %+v", polled)
+	}
+	w.ok(complete(polled.Items[0], `1`))
+}
+
+// waiting is how many pull requests wait for messages of a type.
+func (e *engine) waiting(t testing.TB, consumer string) int {
+	t.Helper()
+	nc, err := e.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	m, err := nc.Request("$JS.API.CONSUMER.INFO."+wire.Default.DispatchStream()+"."+consumer, nil, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info struct {
+		Waiting int `json:"num_waiting"`
+	}
+	if err := json.Unmarshal(m.Data, &info); err != nil {
+		t.Fatal(err)
+	}
+	return info.Waiting
+}

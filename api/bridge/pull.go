@@ -1,0 +1,217 @@
+package bridge
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+const (
+	pullExpires = 30 * time.Second // the longest life of a pull request
+	pullGrace   = 5 * time.Second  // after that, an unanswered one is lost
+	sweepLimit  = 2 * time.Second  // for a request that does not wait
+	shortPause  = 50 * time.Millisecond
+	longPause   = time.Second
+)
+
+// lane is the inbox that the pull requests of one session to one consumer are
+// answered to, one request at a time. A delivered message says nothing of the
+// request that it answers, but its subscription does. Guarded by Bridge.mu.
+type lane struct {
+	s        *session
+	consumer string
+	inbox    string
+	sub      *nats.Subscription
+	pull     *pull // nil: none is outstanding
+}
+
+// pull is a pull request, until the server has answered it in full. It may
+// outlive its poll, even its session: a request can't be taken back without
+// risk for what the server is just sending. Guarded by Bridge.mu.
+type pull struct {
+	left  int // messages that may still come
+	got   int
+	until time.Time // when it surely is over
+}
+
+// openLanes subscribes an inbox for each consumer that has none. It is called
+// without mu, and not twice at once for one session.
+func (b *Bridge) openLanes(s *session, consumers map[string][]string) ([]*lane, error) {
+	var fresh []*lane
+	for _, names := range consumers {
+		for _, name := range names {
+			b.mu.Lock()
+			have := s.lanes[name] != nil
+			b.mu.Unlock()
+			if have {
+				continue
+			}
+			l := &lane{s: s, consumer: name, inbox: b.cfg.Conn.NewInbox()}
+			var err error
+			if l.sub, err = b.cfg.Conn.ChanSubscribe(l.inbox, b.arriving); err != nil {
+				closeLanes(fresh)
+				return nil, events.Refuse(events.CodeUnavailable, "subscribe to an inbox for consumer %s: %v", name, err)
+			}
+			fresh = append(fresh, l)
+		}
+	}
+	return fresh, nil
+}
+
+func closeLanes(lanes []*lane) {
+	for _, l := range lanes {
+		_ = l.sub.Unsubscribe() // fails only when the connection is closed
+	}
+}
+
+// addLanes takes lanes into use. REQUIRES: mu.
+func (b *Bridge) addLanes(s *session, fresh []*lane) {
+	for _, l := range fresh {
+		s.lanes[l.consumer] = l
+		b.lanes[l.sub] = l
+	}
+}
+
+// closeLane has a lane closed that nothing comes to any more. REQUIRES: mu.
+func (b *Bridge) closeLane(l *lane) {
+	delete(b.lanes, l.sub)
+	b.idle = append(b.idle, l)
+}
+
+// ask sends a pull request for n messages: for what is there, or, for that long,
+// for what comes first. REQUIRES: mu; the lane has none outstanding.
+func (b *Bridge) ask(l *lane, n int, wait time.Duration, now time.Time) *pull {
+	p := &pull{left: n, until: now.Add(sweepLimit)}
+	// With no_wait the server ends the request when there is nothing more, so
+	// that nothing of it is left when its poll has returned.
+	// Nothing is said of bytes: with max_bytes the server sends a status behind
+	// the last message too, which would be taken for that of the next request.
+	body := strconv.AppendInt([]byte(`{"no_wait":true,"batch":`), int64(n), 10)
+	if wait > 0 {
+		p.until = now.Add(wait + pullGrace)
+		body = strconv.AppendInt(append(body, `,"expires":`...), int64(wait), 10)
+	}
+	l.pull = p
+	b.publish("$JS.API.CONSUMER.MSG.NEXT."+l.s.stream+"."+l.consumer, l.inbox, append(body, '}'))
+	return p
+}
+
+// endPull forgets a lane's pull request, which is over. REQUIRES: mu.
+func (b *Bridge) endPull(l *lane) {
+	l.pull.left = 0
+	l.pull = nil
+	if l.s.closed {
+		b.closeLane(l)
+	}
+	l.s.poke()
+}
+
+// giveUpPulls gives up the pull requests of a session that the server should have
+// answered long ago. What comes of them after all is taken in. REQUIRES: mu.
+func (b *Bridge) giveUpPulls(s *session, now time.Time) {
+	for _, l := range s.lanes {
+		if l.pull != nil && !now.Before(l.pull.until) {
+			b.endPull(l)
+		}
+	}
+}
+
+// takeArriving takes in what the server sends to the lanes, until Stop.
+func (b *Bridge) takeArriving() {
+	for {
+		select {
+		case <-b.ctx.Done():
+			return
+		case m := <-b.arriving:
+			b.arrived(m)
+		}
+	}
+}
+
+// arrived takes in one answer to a pull request: a dispatched message, or the
+// server's word that the request has ended.
+func (b *Bridge) arrived(m *nats.Msg) {
+	now := time.Now()
+	b.mu.Lock()
+	defer b.unlock()
+	l := b.lanes[m.Sub]
+	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
+		if l != nil && l.pull != nil && status != "100" {
+			b.endPull(l)
+			b.pullEnded(l, status, m.Header.Get("Description"), now)
+		}
+		return
+	}
+	r, err := readRun(m, now)
+	if err != nil {
+		b.log.Error("a dispatched message can't be read and is dropped", "subject", m.Subject, "error", err)
+		b.publish(m.Reply, "", ackBody)
+		return
+	}
+	if l == nil { // it was closed, and the server has sent something after all
+		b.release(&session{id: "http"}, r, "late")
+		return
+	}
+	s := l.s
+	if s.closed || s.poll == nil || s.draining || b.stopping {
+		b.release(s, r, "no_poll")
+	} else {
+		s.inbox = append(s.inbox, r)
+		s.poke()
+	}
+	if p := l.pull; p != nil {
+		p.got++
+		if p.left--; p.left <= 0 {
+			b.endPull(l)
+		}
+	}
+}
+
+// pullEnded acts on why a pull request has ended. REQUIRES: mu.
+func (b *Bridge) pullEnded(l *lane, status, text string, now time.Time) {
+	s := l.s
+	switch {
+	case status == "408" && text == "Requests Pending":
+		// Others are to get what there is; it will have been taken in a moment.
+		s.benched = later(s.benched, now.Add(shortPause))
+	case status == "408", status == "404" && text == "No Messages":
+	case status == "409" && (text == "Leadership Change" || text == "Server Shutdown"):
+		s.benched = later(s.benched, now.Add(shortPause))
+	case status == "503", status == "404", status == "409" && text == "Consumer Deleted":
+		s.registered = false
+		s.benched = later(s.benched, now.Add(shortPause))
+	default:
+		b.log.Warn("a pull request was refused; trying again", "worker", s.id, "consumer", l.consumer, "status", status, "description", text)
+		s.registered = false
+		s.benched = later(s.benched, now.Add(longPause))
+	}
+}
+
+// reconnected: what the server knew of this connection's pull requests is gone.
+func (b *Bridge) reconnected() {
+	b.mu.Lock()
+	defer b.unlock()
+	for _, l := range b.lanes {
+		if l.pull != nil {
+			b.endPull(l)
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// sooner is the earlier of two times of which the zero one stands for never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

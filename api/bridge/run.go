@@ -1,0 +1,123 @@
+package bridge
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// run is one dispatch of one item, from its arrival until its end is answered.
+type run struct {
+	// Immutable.
+	id    string
+	token string
+	reply string        // what the message is acked and renewed by; empty: there is none any more
+	lease time.Duration // as announced
+
+	// Guarded by Bridge.mu.
+	item      *wire.PolledItem // until it is handed out
+	renewed   time.Time        // arrival, or the last renewal
+	claimed   bool
+	cancelled bool // the worker is to stop it
+}
+
+// readRun reads a dispatched message.
+func readRun(m *nats.Msg, now time.Time) (*run, error) {
+	r := &run{id: m.Header.Get(wire.HeaderID), token: m.Header.Get(wire.HeaderToken), reply: m.Reply, renewed: now, lease: events.DefaultLease}
+	if _, err := events.ParseID(r.id); err != nil {
+		return nil, err
+	}
+	if _, err := wire.ParseToken(r.token); err != nil {
+		return nil, err
+	}
+	if d, err := time.ParseDuration(m.Header.Get(wire.HeaderLease)); err == nil && d > 0 {
+		r.lease = d
+	}
+	r.item = &wire.PolledItem{
+		ID: r.id, Type: m.Header.Get(wire.HeaderType), Token: r.token, LeaseMS: r.lease.Milliseconds(),
+		Params: json.RawMessage(m.Data), Trace: m.Header.Get(wire.HeaderTrace),
+	}
+	if len(m.Data) == 0 {
+		r.item.Params = json.RawMessage("null")
+	}
+	var err error
+	if r.item.Attempt, err = strconv.Atoi(m.Header.Get(wire.HeaderAttempt)); err != nil {
+		return nil, fmt.Errorf("item %s has %q for an attempt", r.id, m.Header.Get(wire.HeaderAttempt))
+	}
+	if d, err := time.ParseDuration(m.Header.Get(wire.HeaderDeadline)); err == nil {
+		r.item.TimeoutMS = d.Milliseconds()
+	}
+	if text := m.Header.Get(wire.HeaderLabels); text != "" {
+		r.item.Labels, _ = wire.ParseLabels(text) // written by the engine
+	}
+	return r, nil
+}
+
+// over is when the lease ends if it is not renewed.
+func (r *run) over() time.Time { return r.renewed.Add(r.lease) }
+
+var (
+	ackBody   = []byte("+ACK")
+	renewBody = []byte("+WPI")
+)
+
+// ack lets a run's message go. REQUIRES: mu.
+func (b *Bridge) ack(r *run) {
+	if r.reply != "" {
+		b.publish(r.reply, "", ackBody)
+	}
+}
+
+// finish ends a run whose end the engine has answered. REQUIRES: mu.
+func (b *Bridge) finish(s *session, r *run) {
+	if s.runs[r.token] != r {
+		return
+	}
+	delete(s.runs, r.token)
+	s.forget(r.token)
+	b.ack(r)
+	s.poke() // a slot is free
+}
+
+// lapse forgets the runs whose lease is over: the server has told the engine. It
+// returns when the next one will be. REQUIRES: mu.
+func (s *session) lapse(now time.Time) (next time.Time) {
+	for token, r := range s.runs {
+		if end := r.over(); end.After(now) {
+			if next.IsZero() || end.Before(next) {
+				next = end
+			}
+			continue
+		}
+		delete(s.runs, token)
+		s.forget(token)
+	}
+	return next
+}
+
+// forget remembers that a run is not the worker's any more. Beyond the bound it
+// is the engine that says so. REQUIRES: mu.
+func (s *session) forget(token string) {
+	s.gone = append(s.gone, token)
+	if excess := len(s.gone) - max(2*s.reg.Slots, 16); excess > 0 {
+		s.gone = slices.Delete(s.gone, 0, excess)
+	}
+}
+
+// free is how many more items the worker may be given. REQUIRES: mu.
+func (s *session) free() int { return s.reg.Slots - len(s.runs) }
+
+// giveBack releases what has arrived and was not handed out. REQUIRES: mu.
+func (b *Bridge) giveBack(s *session, reason string) {
+	for _, r := range s.inbox {
+		b.release(s, r, reason)
+	}
+	s.inbox = nil
+}

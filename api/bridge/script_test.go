@@ -1,0 +1,92 @@
+package bridge_test
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// output is what a program prints while it runs.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// The worker of examples/httpworker, a shell script with curl, does real work:
+// it completes, fails, keeps a lease that is shorter than a run, stops what is
+// cancelled, and leaves when it is drained.
+func TestShellWorker(t *testing.T) {
+	sh := need.Program(t, "sh")
+	need.Program(t, "curl")
+	const lease = 1500 * time.Millisecond
+	e := startEngine(t, embedded.Options{Config: leases(lease, "shout")})
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, sh, "../../examples/httpworker/worker.sh", "http://"+e.HTTP(), "shout", sh, "-c",
+		`p=$(cat); case $p in *bad*) exit 65 ;; *slow*) sleep 4 ;; *forever*) exec sleep 600 ;; esac; printf '{"heard":%s}' "$p"`)
+	var out output
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, 10*time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("the script said:\n%s", out.String())
+		}
+	}()
+	ends := func(id string, want events.ItemState) wire.Item {
+		t.Helper()
+		var it wire.Item
+		eventually(t, "item "+id+" is "+string(want.String()), func() bool { it = e.item(t, id); return it.State == want })
+		return it
+	}
+	good := e.submitItem(t, wire.Submit{Type: "shout", Params: []byte(`{"say":"a \"params\": b","token":"x"}`), Labels: map[string]string{"k": "v"}})
+	if it := ends(good, events.StateCompleted); string(it.Result) != `{"heard":{"say":"a \"params\": b","token":"x"}}` {
+		t.Errorf("the result is %s", it.Result)
+	}
+	if it := ends(e.submit(t, "shout", `"bad"`), events.StateDead); it.Error == nil || it.Error.Code != "exit_65" {
+		t.Errorf("the failed item is %+v", it)
+	}
+	slow := e.submit(t, "shout", `"slow"`)
+	if it := ends(slow, events.StateCompleted); it.Attempt != 1 {
+		t.Errorf("the slow item took %d attempts: %v", it.Attempt, e.kinds(t, slow))
+	}
+	if kinds := strings.Join(e.kinds(t, slow), " "); !strings.Contains(kinds, "progressed checkpointed completed") {
+		t.Errorf("history: %s", kinds)
+	}
+	cancelled := e.submit(t, "shout", `"forever"`)
+	ends(cancelled, events.StateRunning)
+	if _, _, err := e.client.Cancel(testContext(t), cancelled, "not needed"); err != nil {
+		t.Fatal(err)
+	}
+	ends(e.submit(t, "shout", `"next"`), events.StateCompleted) // its slot is free again
+	var ok wire.OK
+	e.request(t, wire.APIDrain, wire.Drain{Worker: e.workers(t)[0].Worker}, &ok)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the script ended with %v", err)
+	}
+	if list := e.workers(t); len(list) != 0 {
+		t.Errorf("workers: %+v", list)
+	}
+}

@@ -1,0 +1,325 @@
+package bridge
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// session is one HTTP worker. What is not marked is guarded by Bridge.mu.
+type session struct {
+	// Immutable.
+	id      string
+	token   string
+	reg     wire.Register // as the engine hears it
+	resumed bool          // it was known to an earlier bridge, or to this one before it was silent
+
+	registering chan struct{} // holds a token while a registration is under way
+
+	registered bool      // the engine knows the worker, and consumers are current
+	told       time.Time // when the engine last heard of the worker
+	seen       time.Time // when this worker last asked for something
+	calls      int       // its requests under way
+	closed     bool
+
+	stream    string
+	consumers []string
+	turn      int // which consumer is asked first
+	leases    map[string]int64
+	longest   time.Duration // lease of its types
+	heartbeat time.Duration
+
+	draining bool
+	status   wire.WorkerStatus
+	reason   string
+	benched  time.Time // nothing is pulled before
+
+	poll  *poll
+	inbox []*run           // arrived, not handed out
+	runs  map[string]*run  // handed out and not ended, by token
+	gone  []string         // tokens of runs that ended or whose lease is over, the last ones, oldest first
+	lanes map[string]*lane // by consumer
+}
+
+// poke has the open poll look again. REQUIRES: mu.
+func (s *session) poke() {
+	if s.poll != nil {
+		select {
+		case s.poll.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Register makes a session for a worker.
+func (b *Bridge) Register(ctx context.Context, reg wire.WorkerRegistration) (wire.WorkerSession, error) {
+	if reg.Worker == "" {
+		reg.Worker = "http-" + freshName()
+	}
+	if _, err := events.ParseWorkerID(reg.Worker); err != nil {
+		return wire.WorkerSession{}, events.Refuse(events.CodeBadRequest, "%v", err)
+	}
+	token, err := newToken(reg)
+	if err != nil {
+		return wire.WorkerSession{}, err
+	}
+	s, err := b.open(ctx, reg, token, false)
+	if err != nil {
+		return wire.WorkerSession{}, err
+	}
+	defer b.leave(s)
+	b.mu.Lock()
+	defer b.unlock()
+	return wire.WorkerSession{Worker: s.id, Session: s.token, HeartbeatMS: s.heartbeat.Milliseconds(), LeaseMS: s.leases}, nil
+}
+
+// freshName is a part of an id that no other worker has.
+func freshName() string {
+	const digits = "0123456789abcdefghjkmnpqrstvwxyz"
+	var out [12]byte
+	for i := range out {
+		out[i] = digits[rand.IntN(len(digits))]
+	}
+	return string(out[:])
+}
+
+// open registers a worker with the engine and makes its session, with a request
+// under way.
+func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token string, resumed bool) (*session, error) {
+	now := time.Now()
+	s := &session{
+		id: reg.Worker, token: token, resumed: resumed, registering: make(chan struct{}, 1), seen: now, calls: 1,
+		reg: wire.Register{
+			Worker: reg.Worker, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
+			Host: reg.Host, Version: reg.Version, Session: engineSession(token),
+		},
+		runs: map[string]*run{}, lanes: map[string]*lane{},
+	}
+	if err := b.roomFor(s.id); err != nil {
+		return nil, err
+	}
+	var reply wire.Registered
+	if err := b.call(ctx, wire.APIRegister, s.reg, &reply); err != nil {
+		return nil, err
+	}
+	fresh, err := b.openLanes(s, reply.Consumers)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.unlock()
+	known := b.sessions[s.id]
+	switch {
+	case known != nil && resumed && sameToken(known.token, token): // another of its requests was quicker
+		b.idle = append(b.idle, fresh...)
+		known.calls++
+		return known, nil
+	case known != nil:
+		b.drop(known) // the engine holds it for dead
+	case b.stopping, len(b.sessions) >= MaxWorkers:
+		b.idle = append(b.idle, fresh...)
+		return nil, errFull
+	}
+	s.take(&reply, now)
+	b.addLanes(s, fresh)
+	b.sessions[s.id] = s
+	b.lookAgain()
+	b.log.Info("an HTTP worker has registered", "worker", s.id, "types", s.reg.Types, "slots", s.reg.Slots, "again", resumed)
+	return s, nil
+}
+
+// roomFor refuses one worker too many.
+func (b *Bridge) roomFor(id string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.stopping:
+		return errStopping
+	case b.sessions[id] == nil && len(b.sessions) >= MaxWorkers:
+		return errFull
+	}
+	return nil
+}
+
+var (
+	errStopping = &events.Error{Code: events.CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: time.Second}
+	errFull     = &events.Error{Code: events.CodeUnavailable, Message: "this engine has as many HTTP workers as it takes: give each more slots, or let some of them speak NATS", RetryAfter: 10 * time.Second}
+)
+
+// take takes over what the engine says to a registration. REQUIRES: mu, or s is
+// not shared yet.
+func (s *session) take(r *wire.Registered, now time.Time) {
+	s.registered, s.told = true, now
+	s.stream, s.leases, s.consumers, s.longest = r.Stream, r.LeaseMS, nil, 0
+	s.heartbeat = time.Duration(r.HeartbeatMS) * time.Millisecond
+	for _, names := range r.Consumers {
+		s.consumers = append(s.consumers, names...)
+	}
+	slices.Sort(s.consumers)
+	for _, ms := range r.LeaseMS {
+		s.longest = max(s.longest, time.Duration(ms)*time.Millisecond)
+	}
+}
+
+func sameToken(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// enter finds the session of a request, and makes it anew if this bridge does
+// not know it. The caller ends the request with leave.
+func (b *Bridge) enter(ctx context.Context, worker, token string) (*session, error) {
+	b.mu.Lock()
+	s := b.sessions[worker]
+	if s != nil && sameToken(s.token, token) {
+		s.calls++
+		s.seen = time.Now()
+		b.mu.Unlock()
+		return s, nil
+	}
+	b.mu.Unlock()
+	if s != nil {
+		return nil, errNotYours(worker)
+	}
+	reg, err := readToken(worker, token)
+	if err != nil {
+		return nil, err
+	}
+	return b.open(ctx, reg, token, true)
+}
+
+// leave ends a request of a session.
+func (b *Bridge) leave(s *session) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.calls--
+	s.seen = time.Now()
+}
+
+// renew registers a worker again: the engine is to hear that it lives, or has
+// lanes that the session does not know of.
+func (b *Bridge) renew(ctx context.Context, s *session) error {
+	select {
+	case s.registering <- struct{}{}:
+		defer func() { <-s.registering }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	b.mu.Lock()
+	fresh := s.fresh(time.Now())
+	b.mu.Unlock()
+	if fresh {
+		return nil // somebody else has just done it
+	}
+	asked := time.Now()
+	var reply wire.Registered
+	if err := b.call(ctx, wire.APIRegister, s.reg, &reply); err != nil {
+		return err
+	}
+	lanes, err := b.openLanes(s, reply.Consumers)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.unlock()
+	if s.closed {
+		b.idle = append(b.idle, lanes...)
+		return nil
+	}
+	s.take(&reply, asked)
+	b.addLanes(s, lanes)
+	return nil
+}
+
+// fresh reports whether the engine has heard of the worker of late and knows it.
+// REQUIRES: mu.
+func (s *session) fresh(now time.Time) bool {
+	return s.registered && now.Before(s.renewAt())
+}
+
+// renewAt is when the engine is to hear again of a worker that waits. REQUIRES:
+// mu.
+func (s *session) renewAt() time.Time { return s.told.Add(max(s.heartbeat, 100*time.Millisecond)) }
+
+// drop forgets a session. What it runs is left to its leases; what was not
+// handed out goes back. REQUIRES: mu.
+func (b *Bridge) drop(s *session) {
+	if s.closed {
+		return
+	}
+	s.closed = true
+	if b.sessions[s.id] == s {
+		delete(b.sessions, s.id)
+	}
+	b.giveBack(s, "worker_gone")
+	for _, l := range s.lanes {
+		if l.pull == nil {
+			b.closeLane(l)
+		}
+	}
+	s.poke()
+	clear(s.runs)
+	s.gone = nil
+}
+
+// Unregister ends a session. Items that were handed out and not claimed go
+// back at once.
+func (b *Bridge) Unregister(ctx context.Context, worker, token string) error {
+	b.mu.Lock()
+	s := b.sessions[worker]
+	b.mu.Unlock()
+	if s == nil {
+		if _, err := readToken(worker, token); err != nil {
+			return err
+		}
+	} else if !sameToken(s.token, token) {
+		return errNotYours(worker)
+	}
+	if s != nil {
+		b.mu.Lock()
+		for _, r := range s.runs {
+			if !r.claimed {
+				b.release(s, r, "unregistered")
+			}
+		}
+		b.drop(s)
+		b.unlock()
+	}
+	var ok wire.OK
+	return b.call(ctx, wire.APIUnregister, wire.Unregister{Worker: worker, Session: engineSession(token)}, &ok)
+}
+
+// onControl hears what the engine says to workers at once.
+func (b *Bridge) onControl(m *nats.Msg) {
+	worker := strings.TrimPrefix(m.Subject, b.cfg.Names.Control(""))
+	var c wire.Control
+	b.mu.Lock()
+	defer b.unlock()
+	s := b.sessions[worker]
+	if s == nil {
+		return // it speaks NATS
+	}
+	if err := json.Unmarshal(m.Data, &c); err != nil {
+		b.log.Warn("a control message can't be read", "error", err)
+		return
+	}
+	for _, ref := range c.Cancel {
+		if r := s.runs[ref.Token]; r != nil && r.id == ref.ID {
+			r.cancelled = true
+		}
+	}
+	s.draining = s.draining || c.Drain
+	if c.Status != "" {
+		s.status, s.reason = c.Status, c.Reason
+	}
+	if c.Register {
+		s.registered = false
+	}
+	s.poke()
+}

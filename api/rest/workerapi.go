@@ -1,0 +1,175 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// WorkerBridge is what the worker API stands on; *bridge.Bridge is it. The
+// errors are *events.Errors.
+type WorkerBridge interface {
+	Register(ctx context.Context, reg wire.WorkerRegistration) (wire.WorkerSession, error)
+	Poll(ctx context.Context, worker string, req wire.Poll) (wire.Polled, error)
+	Report(ctx context.Context, worker, session string, reports []wire.Report) ([]wire.Reported, error)
+	Heartbeat(ctx context.Context, worker string, req wire.WorkerHeartbeat) (wire.WorkerOrders, error)
+	Unregister(ctx context.Context, worker, session string) error
+}
+
+// maxControlBody bounds the bodies of registrations, polls and heartbeats.
+const maxControlBody = 512 << 10
+
+// patient is part of the input of operations that may take long. The read
+// deadline of the request's body would end its context.
+type patient struct{}
+
+// Resolve implements huma.Resolver: the body has been read by then.
+func (patient) Resolve(ctx huma.Context) []error {
+	_ = ctx.SetReadDeadline(time.Time{}) // a connection without deadlines needs none lifted
+	return nil
+}
+
+// RegisterWorkers adds the worker API. It is called before Listen.
+func (s *Server) RegisterWorkers(b WorkerBridge) {
+	s.registerWorker(b)
+	s.pollWork(b)
+	s.reportWork(b)
+	s.workerHeartbeat(b)
+	s.unregisterWorker(b)
+}
+
+// answer makes an operation's output of a reply.
+func answer[T any](reply T, err error) (*struct{ Body T }, error) {
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	return &struct{ Body T }{reply}, nil
+}
+
+func workerOperation(id, method, path, endpoint, summary, text string) huma.Operation {
+	return huma.Operation{
+		OperationID: id, Method: method, Path: path, Summary: summary, Description: text, Tags: []string{"Workers over HTTP"},
+		Metadata: needs(endpoint), MaxBodyBytes: maxControlBody,
+		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable},
+	}
+}
+
+func (s *Server) registerWorker(b WorkerBridge) {
+	op := workerOperation("register-worker", http.MethodPost, "/api/v1/workers", wire.APIRegister, "Register a worker",
+		"The session of the reply is the worker's secret, and goes with each of its requests. A worker id that is alive under another session is refused with worker_id_in_use.")
+	op.DefaultStatus = http.StatusCreated
+	huma.Register(s.api, op, func(ctx context.Context, in *struct {
+		patient
+		Body wire.WorkerRegistration
+	}) (*struct{ Body wire.WorkerSession }, error) {
+		return answer(b.Register(ctx, in.Body))
+	})
+}
+
+func (s *Server) pollWork(b WorkerBridge) {
+	huma.Register(s.api, workerOperation("poll-work", http.MethodPost, "/api/v1/workers/{id}/poll", wire.APIRegister, "Wait for work",
+		"Returns when there is work, when wait_ms is over (0 to 60,000; 30,000 if left out), or when the worker is to drain. With claim, what is returned is claimed and started. A worker has one poll open at a time: a second one takes over from the first, which is refused with worker_id_in_use.",
+	), func(ctx context.Context, in *struct {
+		patient
+		ID   string `path:"id" maxLength:"128" doc:"The worker's id."`
+		Body wire.Poll
+	}) (*struct{ Body wire.Polled }, error) {
+		return answer(b.Poll(ctx, in.ID, in.Body))
+	})
+}
+
+func (s *Server) workerHeartbeat(b WorkerBridge) {
+	huma.Register(s.api, workerOperation("worker-heartbeat", http.MethodPost, "/api/v1/workers/{id}/heartbeat", wire.APIHeartbeat, "Keep a worker alive, and what it runs",
+		"Renews the leases of the runs that in_flight names, and of no others. Runs in cancel and lost must stop.",
+	), func(ctx context.Context, in *struct {
+		patient
+		ID   string `path:"id" maxLength:"128" doc:"The worker's id."`
+		Body wire.WorkerHeartbeat
+	}) (*struct{ Body wire.WorkerOrders }, error) {
+		return answer(b.Heartbeat(ctx, in.ID, in.Body))
+	})
+}
+
+func (s *Server) unregisterWorker(b WorkerBridge) {
+	op := workerOperation("unregister-worker", http.MethodDelete, "/api/v1/workers/{id}", wire.APIUnregister, "Unregister a worker",
+		"What it was given and has not claimed goes to others at once; what it runs goes when its leases are over.")
+	op.DefaultStatus = http.StatusOK
+	huma.Register(s.api, op, func(ctx context.Context, in *struct {
+		patient
+		ID      string `path:"id" maxLength:"128" doc:"The worker's id."`
+		Session string `query:"session" required:"true"`
+	}) (*struct{ Body wire.OK }, error) {
+		err := b.Unregister(ctx, in.ID, in.Session)
+		return answer(wire.OK{OK: true}, err)
+	})
+}
+
+// workReport is a wire.Report, less what the session says.
+type workReport struct {
+	ID      string `json:"id"`
+	Token   string `json:"token"`
+	Event   string `json:"event" doc:"One of claim, start, progress, checkpoint, complete, fail, release, snooze, spawn."`
+	Worker  string `json:"worker,omitempty" doc:"If it is there it must be the worker of the path."`
+	Attempt int    `json:"attempt,omitempty"`
+	Start   bool   `json:"start,omitempty" doc:"With claim: start at once."`
+
+	Result       json.RawMessage `json:"result,omitempty" doc:"Of complete: any JSON of up to 256 KiB."`
+	Error        string          `json:"error,omitempty" doc:"Of fail."`
+	Code         string          `json:"code,omitempty" doc:"Of fail: the worker's own code of the failure."`
+	Retryable    *bool           `json:"retryable,omitempty" doc:"Of fail; true if left out."`
+	RetryAfterMS int64           `json:"retry_after_ms,omitempty" doc:"Of fail."`
+	Reason       string          `json:"reason,omitempty" doc:"Of release and snooze."`
+
+	Percent    int             `json:"percent,omitempty" doc:"Of progress: 0 to 100."`
+	Message    string          `json:"message,omitempty" doc:"Of progress."`
+	Checkpoint json.RawMessage `json:"checkpoint,omitempty" doc:"Of checkpoint: any JSON of up to 64 KiB."`
+	DelayMS    int64           `json:"delay_ms,omitempty" doc:"Of snooze."`
+
+	Children     []wire.Submit      `json:"children,omitempty" doc:"Of spawn: submissions."`
+	Continuation *wire.Continue     `json:"continuation,omitempty" doc:"Of spawn: the item runs again when its children have ended."`
+	ChildPolicy  events.ChildPolicy `json:"child_policy,omitempty" doc:"Of spawn."`
+}
+
+func (r *workReport) wire() wire.Report {
+	return wire.Report{
+		ID: r.ID, Token: r.Token, Event: r.Event, Worker: r.Worker, Attempt: r.Attempt, Start: r.Start,
+		Result: r.Result, Error: r.Error, Code: r.Code, Retryable: r.Retryable, RetryAfterMS: r.RetryAfterMS, Reason: r.Reason,
+		ReportFlow: wire.ReportFlow{
+			Percent: r.Percent, Message: r.Message, Checkpoint: r.Checkpoint, DelayMS: r.DelayMS,
+			Children: r.Children, Continuation: r.Continuation, ChildPolicy: r.ChildPolicy,
+		},
+	}
+}
+
+type workReports struct {
+	Session string       `json:"session"`
+	Reports []workReport `json:"reports"`
+}
+
+type workReported struct {
+	Reports []wire.Reported `json:"reports"`
+}
+
+func (s *Server) reportWork(b WorkerBridge) {
+	op := workerOperation("report-work", http.MethodPost, "/api/v1/workers/{id}/report", wire.APIReport, "Report on runs",
+		"At most 1,000 reports, which are decided in order and answered each on its own; the status is 200 then. A report that got no answer, or unavailable, is to be sent again: a repeat gets the same answer and changes nothing.")
+	op.MaxBodyBytes = MaxBodyBytes
+	huma.Register(s.api, op, func(ctx context.Context, in *struct {
+		patient
+		ID   string `path:"id" maxLength:"128" doc:"The worker's id."`
+		Body workReports
+	}) (*struct{ Body workReported }, error) {
+		reports := make([]wire.Report, len(in.Body.Reports))
+		for i := range reports {
+			reports[i] = in.Body.Reports[i].wire()
+		}
+		replies, err := b.Report(ctx, in.ID, in.Body.Session, reports)
+		return answer(workReported{replies}, err)
+	})
+}

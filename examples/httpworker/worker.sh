@@ -1,0 +1,112 @@
+#!/bin/sh
+# A worker for Streamwright that needs nothing but curl.
+#
+#   worker.sh URL TYPE COMMAND [ARG...]
+#   worker.sh http://127.0.0.1:8484 resize ./resize.sh
+#
+# For each item it runs COMMAND with the params on standard input. What COMMAND
+# prints must be a JSON document: the result. Any exit status but 0 fails the
+# item, 65 for good. With STREAMWRIGHT_TOKEN set, requests carry that token.
+# It ends when the engine asks it to drain, and on SIGTERM behind the item that
+# it runs.
+set -u
+url=$1 type=$2
+shift 2
+tmp=$(mktemp -d) || exit 1
+worker='' session='' child='' ending=''
+
+# post PATH < JSON: a request, again as long as the engine is not there (up to a
+# minute or so). A repeated request changes nothing.
+post() {
+	curl -sS --retry 8 --retry-connrefused --max-time 90 -H 'Content-Type: application/json' \
+		${STREAMWRIGHT_TOKEN:+-H "Authorization: Bearer $STREAMWRIGHT_TOKEN"} --data-binary @- "$url/api/v1/workers$1"
+}
+
+# member NAME < JSON: the text behind the first member of that name.
+member() {
+	sed -e "s/\"$1\":/\\
+/" | sed -n 2p
+}
+text() { member "$1" | sed 's/^"\([^"]*\)".*/\1/'; }
+number() { member "$1" | sed 's/^\([0-9]*\).*/\1/'; }
+
+# report EVENT [,MEMBERS] ...: reports on the item, in one request.
+report() {
+	list=''
+	while [ $# -gt 0 ]; do
+		list="$list${list:+,}{\"id\":\"$id\",\"token\":\"$token\",\"event\":\"$1\"$2}"
+		shift 2
+	done
+	printf '%s' "{\"session\":\"$session\",\"reports\":[$list]}" >"$tmp/report"
+	post "/$worker/report" <"$tmp/report"
+}
+
+heartbeats() { # renews the lease while the run's file is there, and stops a run that is not ours any more
+	while sleep "$every" && [ -e "$tmp/run-$token" ]; do
+		case $(printf '{"session":"%s","in_flight":[{"id":"%s","token":"%s"}]}' "$session" "$id" "$token" | post "/$worker/heartbeat") in
+		*'"cancel":['* | *'"lost":['*) kill "$child" ;;
+		esac
+	done
+}
+
+leave() {
+	[ -z "$session" ] || curl -sS -X DELETE ${STREAMWRIGHT_TOKEN:+-H "Authorization: Bearer $STREAMWRIGHT_TOKEN"} "$url/api/v1/workers/$worker?session=$session" >/dev/null
+	rm -rf "$tmp"
+}
+trap leave EXIT
+trap 'ending=1' TERM INT
+
+reply=$(printf '{"types":["%s"],"slots":1,"host":"%s"}' "$type" "$(uname -n)" | post '') || exit 1
+worker=$(printf '%s\n' "$reply" | text worker)
+session=$(printf '%s\n' "$reply" | text session)
+ms=$(printf '%s\n' "$reply" | number heartbeat_ms)
+if [ -z "$session" ]; then
+	printf '%s\n' "$reply" >&2
+	exit 1
+fi
+every=$((ms / 1000)).$(printf %03d $((ms % 1000)))
+echo "registered as $worker" >&2
+
+while [ -z "$ending" ]; do
+	reply=$(printf '{"session":"%s","max":1,"wait_ms":30000}' "$session" | post "/$worker/poll") || { sleep 1; continue; }
+	case $reply in
+	'{"items":[],"should_drain":true'*) exit 0 ;;
+	'{"items":[],'*) continue ;;
+	'{"items":['*) ;;
+	*) printf '%s\n' "$reply" >&2; sleep 1; continue ;;
+	esac
+	id=$(printf '%s\n' "$reply" | text id)
+	token=$(printf '%s\n' "$reply" | text token)
+	printf '%s\n' "$reply" | member params | sed 's/}\],"should_drain":.*$//' >"$tmp/params"
+	claim=$(report claim ',"start":true')
+	case $claim in
+	*'"ok":true'*) ;;
+	*) # it is somebody else's by now, or this worker must rest
+		echo "$id: $claim" >&2
+		continue
+		;;
+	esac
+	report progress ',"message":"started"' checkpoint ",\"checkpoint\":{\"begun_by\":\"$worker\"}" >/dev/null
+
+	"$@" <"$tmp/params" >"$tmp/result" 2>"$tmp/errors" &
+	child=$!
+	: >"$tmp/run-$token"
+	heartbeats &
+	wait "$child"
+	status=$?
+	while kill -0 "$child" 2>/dev/null; do # a signal has ended the wait, not the command
+		wait "$child"
+		status=$?
+	done
+	rm -f "$tmp/run-$token"
+
+	retryable=true
+	case $status in
+	0) outcome=$(report complete ",\"result\":$(cat "$tmp/result")") ;;
+	*)
+		[ "$status" -ne 65 ] || retryable=false
+		outcome=$(report fail ",\"error\":\"exit status $status\",\"code\":\"exit_$status\",\"retryable\":$retryable")
+		;;
+	esac
+	echo "$id: status $status: $outcome" >&2
+done

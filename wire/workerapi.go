@@ -1,0 +1,78 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// What a worker that speaks HTTP says and hears. Its reports are [Report]s.
+
+// WorkerRegistration announces a worker over HTTP.
+type WorkerRegistration struct {
+	Worker       string   `json:"worker,omitempty"` // empty: the server names it
+	Types        []string `json:"types"`
+	Capabilities []string `json:"capabilities,omitempty"`
+	Slots        int      `json:"slots"`
+	Host         string   `json:"host,omitempty"`
+	Version      string   `json:"version,omitempty"`
+}
+
+// WorkerSession answers a WorkerRegistration.
+type WorkerSession struct {
+	Worker      string           `json:"worker"`
+	Session     string           `json:"session"` // a secret of the worker's
+	HeartbeatMS int64            `json:"heartbeat_ms"`
+	LeaseMS     map[string]int64 `json:"lease_ms"` // by type
+}
+
+// Poll asks for work.
+type Poll struct {
+	Session string `json:"session"`
+	Max     int    `json:"max,omitempty"`     // items; 0: as many as there are slots free
+	WaitMS  *int64 `json:"wait_ms,omitempty"` // nil: the default
+	Claim   bool   `json:"claim,omitempty"`   // claim what is returned, and start it
+}
+
+// Polled answers a Poll.
+type Polled struct {
+	Items       []PolledItem `json:"items"`
+	ShouldDrain bool         `json:"should_drain"`
+	Status      WorkerStatus `json:"status,omitempty"` // if it is not active
+	Reason      string       `json:"reason,omitempty"` // why
+}
+
+// PolledItem is a dispatched item. Deadline, Checkpoint and
+// Continuation come of a claim.
+type PolledItem struct {
+	ID        string            `json:"id"`
+	Type      string            `json:"type"`
+	Attempt   int               `json:"attempt"`
+	Token     string            `json:"token"`
+	LeaseMS   int64             `json:"lease_ms"`
+	TimeoutMS int64             `json:"timeout_ms,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Trace     string            `json:"traceparent,omitempty"`
+
+	Deadline     time.Time       `json:"deadline,omitzero"`
+	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
+	Continuation *Continuation   `json:"continuation,omitempty"`
+
+	Params json.RawMessage `json:"params"` // last, for readers that are no JSON parsers
+}
+
+// WorkerHeartbeat renews the leases of the runs that it names.
+type WorkerHeartbeat struct {
+	Session  string   `json:"session"`
+	InFlight []RunRef `json:"in_flight,omitempty"`
+	Health   *Health  `json:"health,omitempty"`
+}
+
+// WorkerOrders answers a WorkerHeartbeat. A run that is in neither list goes on,
+// its lease renewed.
+type WorkerOrders struct {
+	ShouldDrain bool         `json:"should_drain"`
+	Cancel      []RunRef     `json:"cancel,omitempty"` // runs that must stop: the item was cancelled, or has moved on
+	Lost        []RunRef     `json:"lost,omitempty"`   // runs that are not the worker's any more, or never were
+	Status      WorkerStatus `json:"status,omitempty"`
+	Reason      string       `json:"reason,omitempty"`
+}
