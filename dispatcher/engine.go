@@ -25,7 +25,7 @@ type Outcome struct {
 	// WorkerTold is set for a cancel of a run of which a registered worker is
 	// told at once; others hear of it with their next heartbeat or report.
 	WorkerTold bool
-	Err      error           // an *events.Error when the command was refused
+	Err        error // an *events.Error when the command was refused
 }
 
 // Engine owns a partition and dispatches its work. Its methods may be called
