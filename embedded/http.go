@@ -23,6 +23,11 @@ func (e *Engine) serveHTTP() error {
 	s.Describe("GET /readyz", rest.Doc{Summary: "Whether the engine takes requests", Description: "200 if it does, 503 if not; the body says why.", Content: "application/json"})
 	s.Mount("GET /metrics", access.RolesOf(access.Read), e.service.MetricsHandler())
 	s.Describe("GET /metrics", rest.Doc{Summary: "Metrics for Prometheus", Description: "In Prometheus' text format.", Content: "text/plain"})
+	s.Mount("GET /api/v1/live", access.RolesOf(access.Read), e.live.LiveHandler())
+	s.Mount("GET /api/v1/trends", access.RolesOf(access.Read), e.live.TrendsHandler())
+	s.Describe("GET /api/v1/live", rest.Doc{Summary: "The engine at a glance, live", Description: "Server-sent events for a page: stats at once and after changes, at most once a second; a sample of the events. See docs/LIVE.md.", Content: "text/event-stream"})
+	s.Describe("GET /api/v1/trends", rest.Doc{Summary: "The last hour in figures", Description: "By type, a figure every ten seconds. See docs/LIVE.md.", Content: "application/json"})
+	e.live.Start()
 	if err := s.Listen(e.cfg.Server.HTTP); err != nil {
 		return err
 	}
