@@ -54,7 +54,7 @@ func (s *Server) registerDead() {
 	handle(s, operation{
 		id: "dead", method: http.MethodGet, path: "/api/v1/dead", tag: tagDead, endpoint: wire.APIDead,
 		summary: "Dead items", about: "A page of what has failed for good, or with group=cause what it has died of.", reply: typeOf[deadReply](),
-	}, func(ctx context.Context, in *deadQuery) (*answer, error) {
+	}, func(ctx context.Context, in *deadQuery) (*output, error) {
 		sel, err := in.selection()
 		switch {
 		case err != nil:

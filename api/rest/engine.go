@@ -25,7 +25,7 @@ func (s *Server) registerEngine() {
 		id: "state", method: http.MethodGet, path: "/api/v1/state", tag: tagEngine, endpoint: wire.APIState, pace: waiting,
 		summary: "The engine as it was", about: "The state as of a position or a time, by replaying the log up to there: it takes as long as that takes, and one is made at a time.",
 		reply: typeOf[wire.State](),
-	}, func(ctx context.Context, in *AtQuery) (*answer, error) {
+	}, func(ctx context.Context, in *AtQuery) (*output, error) {
 		pos, when, err := in.moment()
 		if err == nil && in.At == "" {
 			err = events.Refuse(events.CodeBadRequest, "at is missing: give a position, or a time")
@@ -37,7 +37,7 @@ func (s *Server) registerEngine() {
 		if err != nil {
 			return nil, problemOf(err)
 		}
-		return &answer{Status: http.StatusOK, Body: reply.State}, nil
+		return &output{Status: http.StatusOK, Body: reply.State}, nil
 	})
 }
 

@@ -54,7 +54,7 @@ func (s *Server) registerSeeing() {
 		History bool `query:"history" doc:"Its events as well."`
 		AtQuery
 		After
-	}) (*answer, error) {
+	}) (*output, error) {
 		pos, when, err := in.moment()
 		if err != nil {
 			return nil, problemOf(err)
@@ -73,7 +73,7 @@ func (s *Server) registerSeeing() {
 		ItemPath
 		Timeout string `query:"timeout" doc:"How long: a number of seconds, or as 1m30s. At most 300 seconds, 30 if left out."`
 		After
-	}) (*answer, error) {
+	}) (*output, error) {
 		ms, err := waitTime(in.Timeout)
 		if err != nil {
 			return nil, problemOf(err)
@@ -120,7 +120,7 @@ func (s *Server) registerSeeing() {
 }
 
 // withHistory adds an item's events to the item.
-func (s *Server) withHistory(ctx context.Context, id string, item *answer) (*answer, error) {
+func (s *Server) withHistory(ctx context.Context, id string, item *output) (*output, error) {
 	history, err := s.ask(ctx, wire.APIHistory, wire.History{ID: id})
 	if err != nil {
 		return nil, problemOf(err)

@@ -26,7 +26,8 @@ const paceKey = "pace"
 // them.
 type pace int
 
-// The paces. What says none is ordinary.
+// The paces. An operation that is registered with huma itself and says none is
+// taken for one that waits.
 const (
 	ordinary pace = iota // at most RequestTime; Stop lets it end
 	waiting              // at most LongTime; Stop ends it
@@ -40,7 +41,10 @@ func (s *Server) limit(hc huma.Context, next func(huma.Context)) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	speed, _ := hc.Operation().Metadata[paceKey].(pace)
+	speed, said := hc.Operation().Metadata[paceKey].(pace)
+	if !said {
+		speed = waiting
+	}
 	ctx, cancel := hc.Context(), context.CancelFunc(func() {})
 	switch speed {
 	case ordinary:

@@ -25,10 +25,9 @@ func describe(version string) huma.Config {
 	c.CreateHooks = nil // no $schema links in replies
 	c.DocsPath, c.OpenAPIPath, c.SchemasPath = "", "", ""
 	c.RejectUnknownQueryParameters = true
-	c.AllowAdditionalPropertiesByDefault = true // replies may grow
 	c.Info.Description = about
 	c.Info.License = nil
-	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	c.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"bearer":    {Type: "http", Scheme: "bearer", Description: "A token of the engine's configuration: Authorization: Bearer TOKEN."},
 		"mutualTLS": {Type: "mutualTLS", Description: "A client certificate that the engine's configuration knows."},
@@ -38,6 +37,8 @@ func describe(version string) huma.Config {
 	}
 	return c
 }
+
+const schemaPrefix = "#/components/schemas/"
 
 // The tags of operations.
 const (
@@ -221,7 +222,11 @@ func pathParameters(path string) (names []string) {
 // OpenAPI is the document, made when it is first asked for: Mount comes before.
 func (s *Server) OpenAPI() []byte {
 	s.document.Do(func() {
+		s.complete()
 		data, err := json.Marshal(s.api.OpenAPI())
+		if err == nil {
+			data, err = openReplies(data)
+		}
 		if err != nil {
 			s.cfg.Logger.Error("the OpenAPI document can't be made", "error", err)
 		}

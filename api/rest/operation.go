@@ -40,10 +40,16 @@ type JSONBody struct {
 	RawBody []byte `contentType:"application/json"`
 }
 
-// answer is what an operation replies: the engine's JSON as it is.
-type answer struct {
+// output is what an operation replies: the engine's JSON as it is.
+type output struct {
 	Status int
 	Body   []byte
+}
+
+// needs is the metadata of an operation that stands for an endpoint, and is
+// registered with huma itself.
+func needs(endpoint string) map[string]any {
+	return map[string]any{needsKey: access.Needs(endpoint)}
 }
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
@@ -51,7 +57,7 @@ func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 // register adds an operation whose handler makes one request of the engine:
 // what make returns, to o's endpoint.
 func register[In any](s *Server, o operation, request func(in *In) (any, error)) {
-	handle(s, o, func(ctx context.Context, in *In) (*answer, error) {
+	handle(s, o, func(ctx context.Context, in *In) (*output, error) {
 		req, err := request(in)
 		if err != nil {
 			return nil, problemOf(err)
@@ -61,19 +67,19 @@ func register[In any](s *Server, o operation, request func(in *In) (any, error))
 }
 
 // handle adds an operation.
-func handle[In any](s *Server, o operation, handler func(context.Context, *In) (*answer, error)) {
+func handle[In any](s *Server, o operation, handler func(context.Context, *In) (*output, error)) {
 	op := s.documented(o)
 	huma.Register(s.api, op, handler)
 	s.patch(o)
 }
 
 // reply makes a request of the engine and replies with its answer.
-func (s *Server) reply(ctx context.Context, endpoint string, request any) (*answer, error) {
+func (s *Server) reply(ctx context.Context, endpoint string, request any) (*output, error) {
 	data, err := s.ask(ctx, endpoint, request)
 	if err != nil {
 		return nil, problemOf(err)
 	}
-	return &answer{Status: http.StatusOK, Body: data}, nil
+	return &output{Status: http.StatusOK, Body: data}, nil
 }
 
 // errStopping is told to those who wait when the server stops.

@@ -26,7 +26,7 @@ func (s *Server) registerSchedules() {
 	}, func(ctx context.Context, in *struct {
 		SchedulePath
 		After
-	}) (*answer, error) {
+	}) (*output, error) {
 		list, err := call[struct{ Schedules []json.RawMessage }](ctx, s, wire.APISchedules, wire.See{MinPosition: in.MinPosition})
 		if err != nil {
 			return nil, problemOf(err)
@@ -34,7 +34,7 @@ func (s *Server) registerSchedules() {
 		for _, raw := range list.Schedules {
 			var v struct{ Name string }
 			if err := json.Unmarshal(raw, &v); err == nil && v.Name == in.Name {
-				return &answer{Status: http.StatusOK, Body: raw}, nil
+				return &output{Status: http.StatusOK, Body: raw}, nil
 			}
 		}
 		return nil, problemOf(events.Refuse(events.CodeNotFound, "no schedule has the name %s", clip(in.Name, 64)))

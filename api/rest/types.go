@@ -38,7 +38,7 @@ func (s *Server) registerTypes() {
 	}, func(ctx context.Context, in *struct {
 		TypePath
 		After
-	}) (*answer, error) {
+	}) (*output, error) {
 		return s.oneType(ctx, in.Type, in.MinPosition)
 	})
 	handle(s, operation{
@@ -48,7 +48,7 @@ func (s *Server) registerTypes() {
 	}, func(ctx context.Context, in *struct {
 		TypePath
 		JSONBody
-	}) (*answer, error) {
+	}) (*output, error) {
 		out, err := s.patchType(ctx, in.Type, in.RawBody)
 		if err != nil {
 			return nil, problemOf(err)
@@ -85,7 +85,7 @@ func (s *Server) registerPauses() {
 	}, func(in *TypePath) (any, error) { return wire.CircuitReset{Type: in.Type}, nil })
 }
 
-func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*answer, error) {
+func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*output, error) {
 	types, err := call[struct{ Types []json.RawMessage }](ctx, s, wire.APITypes, wire.See{MinPosition: min})
 	if err != nil {
 		return nil, problemOf(err)
@@ -96,14 +96,14 @@ func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*
 			return nil, problemOf(err)
 		}
 		if t.Type == name {
-			return &answer{Status: http.StatusOK, Body: raw}, nil
+			return &output{Status: http.StatusOK, Body: raw}, nil
 		}
 	}
 	return nil, problemOf(events.Refuse(events.CodeNotFound, "no type %s: it comes to be with its first item, its first worker, or its first setting", clip(name, 64)))
 }
 
 // patchType changes settings first, and pauses or resumes behind that.
-func (s *Server) patchType(ctx context.Context, name string, body []byte) (*answer, error) {
+func (s *Server) patchType(ctx context.Context, name string, body []byte) (*output, error) {
 	m, err := members(body)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func (s *Server) registerWork() {
 			"ahead and estimated_wait_ms are a snapshot: of the first 100 items, as far as they can be counted in a tenth of a second.",
 		body: typeOf[submission](), reply: typeOf[submissionReply](), created: true,
 		refusals: []int{http.StatusConflict, http.StatusTooManyRequests},
-	}, func(ctx context.Context, in *JSONBody) (*answer, error) { return s.submit(ctx, in.RawBody) })
+	}, func(ctx context.Context, in *JSONBody) (*output, error) { return s.submit(ctx, in.RawBody) })
 
 	register(s, operation{
 		id: "list-work", method: http.MethodGet, path: "/api/v1/work", tag: tagWork, endpoint: wire.APIList,
@@ -49,7 +49,7 @@ type PlacedItem struct {
 	EstimatedWaitMS *int64 `json:"estimated_wait_ms,omitempty" doc:"Until it is likely to run: by the mean run time of its type and the slots of its workers. Left out where nothing is known of either."`
 }
 
-func (s *Server) submit(ctx context.Context, body []byte) (*answer, error) {
+func (s *Server) submit(ctx context.Context, body []byte) (*output, error) {
 	list, many, err := itemsOf(body)
 	if err != nil {
 		return nil, problemOf(err)
@@ -69,7 +69,7 @@ func (s *Server) submit(ctx context.Context, body []byte) (*answer, error) {
 		return nil, problemOf(err)
 	}
 	s.place(ctx, replies)
-	out := &answer{Status: http.StatusOK}
+	out := &output{Status: http.StatusOK}
 	for i := range replies {
 		if r := &replies[i]; r.Error == nil && !r.Repeat && r.MergedInto == "" {
 			out.Status = http.StatusCreated

@@ -85,6 +85,7 @@ func (a *app) printServing(e *embedded.Engine) {
 	}
 	a.Printf("engine ready\n  NATS        %s\n", orNone(e.URL()))
 	if e.HTTP() != "" {
+		a.Printf("  HTTP API    http://%s/api/v1, described at http://%s/docs\n", e.HTTP(), e.HTTP())
 		a.Printf("  health      http://%s/healthz\n  metrics     http://%s/metrics\n", e.HTTP(), e.HTTP())
 	}
 	if e.PProf() != "" {
