@@ -91,9 +91,11 @@ func (s *Server) documented(o operation) huma.Operation {
 		o.roles = access.Needs(o.endpoint)
 	}
 	registry := s.api.OpenAPI().Components.Schemas
+	meta := needs(o.endpoint)
+	meta[needsKey], meta[paceKey] = o.roles, o.pace
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: o.about, Tags: []string{o.tag},
-		Metadata:  map[string]any{needsKey: o.roles, paceKey: o.pace},
+		Metadata:  meta,
 		Security:  []map[string][]string{{"bearer": {}}, {"mutualTLS": {}}},
 		Responses: map[string]*huma.Response{}, SkipValidateBody: true,
 		Extensions: map[string]any{"x-role": strings.Split(o.roles.String(), ",")},

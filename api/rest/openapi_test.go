@@ -176,7 +176,11 @@ func checkOperation(t *testing.T, what, path string, o *op, tags map[string]bool
 			t.Errorf("%s: status %s is no problem document: %v", what, status, reply.Content)
 		}
 	}
-	for _, status := range []string{"200", "400", "401", "403", "503"} {
+	_, ok := o.Responses["200"]
+	if _, created := o.Responses["201"]; !ok && !created {
+		t.Errorf("%s does not say what it answers when all is well", what)
+	}
+	for _, status := range []string{"400", "401", "403", "503"} {
 		if _, ok := o.Responses[status]; !ok {
 			t.Errorf("%s does not say that it may answer %s", what, status)
 		}

@@ -49,13 +49,14 @@ func TestDeadLetters(t *testing.T) {
 	}
 	r.refused(400, "bad_request", "narrow", "POST", "/api/v1/dead/replay", `{"select":{}}`)
 	r.refused(400, "bad_request", `"action", which the path says`, "POST", "/api/v1/dead/purge", `{"action":"cancel","select":{"type":"doomed"}}`)
-	want[wire.ReplayReply](r, http.StatusOK, "DELETE", "/api/v1/dead/"+ids[0]+"?reason=enough", "")
-	r.refused(404, "not_found", "", "GET", "/api/v1/work/"+ids[0], "")
-	if got := want[wire.BulkReply](r, http.StatusOK, "POST", "/api/v1/dead/replay", `{"select":{"type":"doomed","limit":2}}`); got.Changed != 2 || got.NextCursor == "" {
-		t.Errorf("replayed: %+v", got)
+	gone := want[wire.ReplayReply](r, http.StatusOK, "DELETE", "/api/v1/dead/"+ids[0]+"?reason=enough", "")
+	r.refused(404, "not_found", "", "GET", "/api/v1/work/"+ids[0]+"?min_position="+string(gone.Position), "")
+	replayed := want[wire.BulkReply](r, http.StatusOK, "POST", "/api/v1/dead/replay", `{"select":{"type":"doomed","limit":2}}`)
+	if replayed.Changed != 2 || replayed.NextCursor == "" {
+		t.Errorf("replayed: %+v", replayed)
 	}
 	r.eventually("the replayed ones have died again", func() bool {
-		return len(want[wire.Listed](r, http.StatusOK, "GET", "/api/v1/dead", "").Items) == 3
+		return len(want[wire.Listed](r, http.StatusOK, "GET", "/api/v1/dead?min_position="+string(replayed.Position), "").Items) == 3
 	})
 	if got := want[wire.BulkReply](r, http.StatusOK, "POST", "/api/v1/dead/purge", `{"select":{"type":"doomed"}}`); got.Changed != 3 {
 		t.Errorf("purged: %+v", got)
