@@ -139,6 +139,7 @@ func (s *Service) endpoints() map[string]func(*call) {
 		wire.APIWorkers:      s.query(s.workers),
 		wire.APIInfo:         s.query(s.info),
 		wire.APIWhy:          s.query(s.why),
+		wire.APIPlace:        s.query(s.place),
 		wire.APIWait:         s.wait,
 		wire.APIVerify:       s.verify,
 		wire.APIRebuild:      s.rebuild,

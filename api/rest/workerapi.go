@@ -54,7 +54,7 @@ func answer[T any](reply T, err error) (*struct{ Body T }, error) {
 
 func workerOperation(id, method, path, endpoint, summary, text string) huma.Operation {
 	return huma.Operation{
-		OperationID: id, Method: method, Path: path, Summary: summary, Description: text, Tags: []string{"Workers over HTTP"},
+		OperationID: id, Method: method, Path: path, Summary: summary, Description: text, Tags: []string{tagWorkerAPI},
 		Metadata: needs(endpoint), MaxBodyBytes: maxControlBody,
 		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable},
 	}
@@ -103,7 +103,7 @@ func (s *Server) unregisterWorker(b WorkerBridge) {
 	huma.Register(s.api, op, func(ctx context.Context, in *struct {
 		patient
 		ID      string `path:"id" maxLength:"128" doc:"The worker's id."`
-		Session string `query:"session" required:"true"`
+		Session string `query:"session" required:"true" doc:"The session that the worker was given when it registered."`
 	}) (*struct{ Body wire.OK }, error) {
 		err := b.Unregister(ctx, in.ID, in.Session)
 		return answer(wire.OK{OK: true}, err)

@@ -188,14 +188,14 @@ func TestFaultsAreFound(t *testing.T) {
 	all := api.Catalogue()
 	for expr, bad := range map[string]bool{
 		`sum by (type) (rate(streamwright_run_seconds_bucket{type="a",outcome="x"}[5m]))`: false,
-		`sum by (le) (rate(streamwright_run_seconds_bucket[5m]))`:                        false,
-		`streamwright_run_seconds > 1`:                      true,
-		`streamwright_nothing > 1`:                          true,
-		`streamwright_in_flight{priority="5"}`:              true,
-		`sum by (priority) (streamwright_in_flight)`:        true,
-		`streamwright_queued_bucket`:                        true,
-		`label_values(streamwright_items{job="$job"}, type)`: false,
-		`label_values(streamwright_items{job="$job"}, code)`: true,
+		`sum by (le) (rate(streamwright_run_seconds_bucket[5m]))`:                         false,
+		`streamwright_run_seconds > 1`:                                                    true,
+		`streamwright_nothing > 1`:                                                        true,
+		`streamwright_in_flight{priority="5"}`:                                            true,
+		`sum by (priority) (streamwright_in_flight)`:                                      true,
+		`streamwright_queued_bucket`:                                                      true,
+		`label_values(streamwright_items{job="$job"}, type)`:                              false,
+		`label_values(streamwright_items{job="$job"}, code)`:                              true,
 	} {
 		if got := faults(all, expr); (len(got) > 0) != bad {
 			t.Errorf("%s: %v", expr, got)

@@ -73,12 +73,13 @@ export interface Cancel {
   reason?: string;
 }
 
-/** Cancelled answers a Cancel. */
+/** Cancelled answers a Cancel. WorkerTold says that a registered worker was running it and was sent the cancel at once; a worker that missed it hears of it with its next heartbeat or report. */
 export interface Cancelled {
   id: string;
   position: string;
   state: ItemState;
   was_running: boolean;
+  worker_told: boolean;
 }
 
 /** Cause is what items have died of: those of one type, reason and code whose error's text differs in nothing but numbers, ids, paths and quoted texts. "other-<type>" gathers what is too various to be told apart. */
