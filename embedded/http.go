@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/api/page"
 	"github.com/streamwright/streamwright/api/rest"
 )
 
@@ -13,6 +14,8 @@ func (e *Engine) serveHTTP() error {
 	}
 	s.Mount("GET /healthz", 0, e.service.HealthHandler())
 	s.Mount("GET /metrics", access.RolesOf(access.Read), e.service.MetricsHandler())
+	s.Mount("GET /{$}", 0, page.Handler())
+	s.Mount("GET /assets/", 0, page.Handler())
 	if err := s.Listen(e.cfg.Server.HTTP); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ var layers = [][]string{
 	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},
 	{"embedded"},
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/docs"},
+	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/docs", "internal/pagetest"},
 	{"cmd"},
 }
 
