@@ -15,6 +15,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/api/live"
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
@@ -72,6 +73,7 @@ type Engine struct {
 	service    *api.Service
 	metrics    *api.Metrics
 	http       *rest.Server
+	live       *live.Hub // nil without HTTP
 	mirror     *mirror
 	janitor    *blobs.Janitor
 	execs      []*execWorker
@@ -284,10 +286,14 @@ func (e *Engine) hooks() dispatcher.Hooks {
 			e.service.Notify(c.Items)
 			e.mirror.projected(c)
 			e.janitor.Projected(c.Items)
+			e.liveProjected(c)
 		},
 		Renewed: e.mirror.renewed,
 		Owned:   e.mirror.owned,
-		Workers: e.mirror.workersChanged,
+		Workers: func(list []wire.WorkerInfo) {
+			e.mirror.workersChanged(list)
+			e.liveTouched()
+		},
 	})
 }
 
@@ -307,7 +313,10 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		Full: e.isFull, MaxQueued: e.cfg.Limits.MaxQueued,
 		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir()},
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return e.newLive()
 }
 
 // startFaces begins to answer, once what the engine does first (recording the
@@ -411,6 +420,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 		errs = append(errs, x.stop(ctx))
 	}
 	do(e.space != nil, func() error { e.space.stop(); return nil })
+	do(e.live != nil, func() error { e.live.Stop(); return nil })
 	do(e.http != nil, func() error { return e.http.Stop(ctx) })
 	do(e.service != nil, func() error { return e.service.Stop(ctx) })
 	do(e.janitor != nil, func() error { e.janitor.Stop(); return nil })

@@ -16,6 +16,9 @@ func (e *Engine) serveHTTP() error {
 	s.Mount("GET /metrics", access.RolesOf(access.Read), e.service.MetricsHandler())
 	s.Mount("GET /{$}", 0, page.Handler())
 	s.Mount("GET /assets/", 0, page.Handler())
+	s.Mount("GET /api/v1/live", access.RolesOf(access.Read), e.live.LiveHandler())
+	s.Mount("GET /api/v1/trends", access.RolesOf(access.Read), e.live.TrendsHandler())
+	e.live.Start()
 	if err := s.Listen(e.cfg.Server.HTTP); err != nil {
 		return err
 	}
