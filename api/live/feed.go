@@ -23,6 +23,8 @@ const (
 	maxBacklog = 8
 	// maxFilterTypes is how many types one feed names.
 	maxFilterTypes = 64
+	// stopGrace is how long a stop waits for what is being written.
+	stopGrace = time.Second
 	// retryAfter is when a client that there is no room for should come again.
 	retryAfter = 5 * time.Second
 )
@@ -76,7 +78,7 @@ func (c *client) putEvents(f frame) {
 	signal(c.wake)
 }
 
-// end breaks off what the client's handler writes.
+// end breaks off what the client's handler writes, in a moment.
 func (c *client) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +122,7 @@ func (h *Hub) live(w http.ResponseWriter, r *http.Request) {
 	defer h.clients.Add(-1)
 	ctl := http.NewResponseController(w)
 	c := &client{types: types, key: filterKey(types), wake: make(chan struct{}, 1)}
-	c.expire = func() { _ = ctl.SetWriteDeadline(time.Now()) } // best effort: else the write ends by itself
+	c.expire = func() { _ = ctl.SetWriteDeadline(time.Now().Add(stopGrace)) } // best effort: else the write ends by itself
 	defer func() {
 		c.mu.Lock()
 		c.expire = nil
@@ -189,7 +191,7 @@ func (h *Hub) write(ctl *http.ResponseController, w http.ResponseWriter, data []
 		return err
 	}
 	select {
-	case <-h.quit: // its deadline is in the past, and was just moved
+	case <-h.quit: // a stop's deadline was just moved
 		return errStopping
 	default:
 	}
