@@ -20,6 +20,7 @@ type Core interface {
 	Drain(ctx context.Context, w events.WorkerID) error
 	Workers() []wire.WorkerInfo
 	Why(ctx context.Context, id events.ID) (wire.WhyReply, error)
+	Places(ctx context.Context, ids []events.ID) ([]dispatcher.Place, error)
 	Loads(ctx context.Context) (map[events.Type]dispatcher.Load, error)
 	Position() events.Seq
 	Epoch() events.Epoch

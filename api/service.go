@@ -69,6 +69,7 @@ type Full struct {
 type Service struct {
 	Config
 	waits   *waits
+	runs    runTimes
 	direct  map[string]func(*call) // the endpoints, for Call
 	queries chan struct{}          // a token for each query under way
 	control chan struct{}          // a token for each worker's request under way
@@ -108,6 +109,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("make api service: its Metrics are another's already: %w", err)
 	}
 	s.waits = newWaits(s)
+	s.runs.means = map[events.Type]float64{}
 	s.direct = s.endpoints()
 	return s, nil
 }
@@ -130,6 +132,7 @@ func (s *Service) endpoints() map[string]func(*call) {
 		wire.APIWorkers:      s.query(s.workers),
 		wire.APIInfo:         s.query(s.info),
 		wire.APIWhy:          s.query(s.why),
+		wire.APIPlace:        s.query(s.place),
 		wire.APIWait:         s.wait,
 		wire.APIVerify:       s.verify,
 		wire.APIRebuild:      s.rebuild,

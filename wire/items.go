@@ -183,11 +183,14 @@ type Cancel struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Cancelled answers a Cancel.
+// Cancelled answers a Cancel. WorkerTold says that a registered worker was
+// running it and was sent the cancel at once; a worker that missed it hears of
+// it with its next heartbeat or report.
 type Cancelled struct {
 	ID         string           `json:"id"`
 	State      events.ItemState `json:"state"`
 	WasRunning bool             `json:"was_running"`
+	WorkerTold bool             `json:"worker_told"`
 	Position   Position         `json:"position"`
 }
 
