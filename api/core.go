@@ -50,6 +50,8 @@ type Queries interface {
 	RejectedOf(events.Seq) (wire.Rejected, bool, error)
 	Answer(intake uint64) (events.Seq, events.ID, bool, error)
 	Applied() events.Seq
+	EachQueued(begin func(events.Seq), count func(t events.Type, p events.Priority, place int64) error) error
+	OldestWaiting(t events.Type, now time.Time) (oldest [int(events.MaxPriority) + 1]time.Time, exact bool, err error)
 }
 
 // Prover replays the log to prove or replace the projection.

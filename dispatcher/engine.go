@@ -74,6 +74,9 @@ func New(cfg Config) (*Engine, error) {
 	e.drain, e.drainNow = context.WithCancel(context.Background())
 	e.topology = &topology{js: js, cfg: &e.cfg, log: e.cfg.Logger, answered: e.answered.Load, lost: e.whenOwner((*signals).dispatchLost)}
 	e.registry = newRegistry(cfg.Gone, e.whenOwner((*signals).registryChanged))
+	if h := cfg.Hooks.WorkerFailed; h != nil {
+		e.registry.silent = func() { h(WorkerSilent) }
+	}
 	return e, nil
 }
 

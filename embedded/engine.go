@@ -65,6 +65,7 @@ type Engine struct {
 
 	dir        *dataDir
 	space      *space
+	dataSize   dataSize
 	srv        *server
 	nc         *nats.Conn // the engine's own
 	eventLog   eventlog.Log
@@ -221,6 +222,7 @@ func (e *Engine) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	e.metrics.CountFrom(tip.Seq)
 	identity := tip.Created.UTC().Format(time.RFC3339Nano)
 	err = store.CheckLog(ctx, identity, e.eventLog)
 	if errors.Is(err, projector.ErrDiverged) {
@@ -310,7 +312,7 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
 			return e.cfg.Types[t].Patch.Conflicts(wanted)
 		},
-		Full: e.isFull, MaxQueued: e.cfg.Limits.MaxQueued,
+		Full: e.isFull, Storage: e.storageNow, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
 		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir()},
 	})
 	if err != nil {

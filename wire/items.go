@@ -246,33 +246,6 @@ type LogRecord struct {
 	Message string    `json:"message"` // at most 8 KiB
 }
 
-// StatsReply is the engine at a glance.
-type StatsReply struct {
-	Types    []TypeStats `json:"types"`
-	Workers  int         `json:"workers"`
-	Rejected int64       `json:"rejected"`
-	Position Position    `json:"position"`
-	// Circuits are those of workers that are not closed, by worker.
-	Circuits []Circuit `json:"worker_circuits,omitempty"`
-	// MaxQueued bounds the items queued or waiting over all types; 0: no limit.
-	MaxQueued int `json:"max_queued,omitempty"`
-}
-
-// TypeStats counts a type's items.
-type TypeStats struct {
-	Type     string           `json:"type"`
-	States   map[string]int64 `json:"states"` // by state, zeros left out
-	Queued   map[int]int64    `json:"queued_by_priority,omitempty"`
-	InFlight int              `json:"in_flight"` // dispatched or running
-	Capacity int              `json:"capacity"`
-	Workers  int              `json:"workers"`
-	OldestMS int64            `json:"oldest_queued_ms,omitempty"`
-	Paused   *events.Pause    `json:"paused,omitempty"`  // nil: it is not
-	Circuit  *Circuit         `json:"circuit,omitempty"` // nil: it is closed, or there is none
-	// MaxQueued bounds the type's items queued or waiting; 0: no limit.
-	MaxQueued int `json:"max_queued,omitempty"`
-}
-
 // TypesReply lists the types and their settings.
 type TypesReply struct {
 	Types []TypeReply `json:"types"`
