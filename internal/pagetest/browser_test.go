@@ -322,11 +322,11 @@ func (p *tab) hash() (hash string) {
 	return hash
 }
 
-// shot writes what is seen to a file; whole: the page to its end.
-func (p *tab) shot(file string, whole bool) {
+// shot writes what is seen to a file.
+func (p *tab) shot(file string) {
 	p.t.Helper()
 	p.eval(`document.fonts.ready.then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true)))))`, nil)
-	png := call(p, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole}).Data
+	png := call(p, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		p.t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func TestScreens(t *testing.T) {
 			p.until(`document.documentElement.dataset.phase === 'live'`)
 			p.see(c.selector, c.text)
 			file := filepath.Join(folder, c.name+".png")
-			p.shot(file, c.view.width == phone.width)
+			p.shot(file)
 			info, err := os.Stat(file)
 			if err != nil || info.Size() > maxScreen || info.Size() < 5000 {
 				t.Errorf("screenshot %s: %v, %d bytes", file, err, info.Size())

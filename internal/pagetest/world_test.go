@@ -13,6 +13,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -133,7 +134,8 @@ func (w *world) awaitThat(id, what string, ok func(streamwright.WorkItem) bool) 
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
 	done := errors.New("it is so")
-	err := w.client.Tail(ctx, streamwright.TailOptions{ID: id, FromSeq: 1}, func(streamwright.Event) error {
+	err := w.client.Tail(ctx, streamwright.TailOptions{ID: id, FromSeq: 1}, func(ev streamwright.Event) error {
+		w.client.Saw(wire.PositionOf(ev.Seq)) // what is read next has it
 		if ok(w.item(id)) {
 			return done
 		}
@@ -238,3 +240,6 @@ func pick(all map[string]workers.Handler, names ...string) map[string]workers.Ha
 	}
 	return out
 }
+
+// itemOf is an item of a type, with nothing else said.
+func itemOf(typ string) streamwright.Item { return streamwright.Item{Type: typ} }

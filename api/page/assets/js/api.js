@@ -85,9 +85,10 @@ function note(reply) {
 }
 
 // get reads JSON. With exact, numbers that JavaScript can't hold as they were
-// written stay as they were written (objects of JSON.rawJSON).
-export async function get(path, { exact = false, query, ...rest } = {}) {
-  const q = position ? { ...query, min_position: position } : query;
+// written stay as they were written (objects of JSON.rawJSON). The reply has in it what
+// this page has changed before; not so with plain, for what is not of the projection (logs, trends).
+export async function get(path, { exact = false, plain = false, query, ...rest } = {}) {
+  const q = position && !plain ? { ...query, min_position: position } : query;
   const res = await request('GET', path, { ...rest, query: q });
   return exact ? parseExact(await res.text()) : res.json();
 }
@@ -109,11 +110,12 @@ export function parseExact(doc) {
   return JSON.parse(doc, (_, v, at) => (typeof v === 'number' && at?.source && String(v) !== at.source ? JSON.rawJSON(at.source) : v));
 }
 
-// stream reads server-sent events until the connection ends (it then returns) or
-// breaks (it throws). on has: open(), event({event, data, id}), bytes().
+// stream reads server-sent events until the connection ends (it then returns, 'nothing
+// left' if there is nothing to tell for good) or breaks (it throws). on has: open(), event({event, data, id}), bytes().
 export async function stream(path, { query, signal, lastEventID, on }) {
   const headers = lastEventID ? { 'Last-Event-ID': lastEventID } : undefined;
   const res = await request('GET', path, { query, signal, accept: 'text/event-stream', headers });
+  if (res.status === 204) return 'nothing left';
   on.open?.();
   const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
@@ -121,7 +123,7 @@ export async function stream(path, { query, signal, lastEventID, on }) {
   try {
     for (;;) {
       const { value, done } = await reader.read();
-      if (done) return;
+      if (done) return '';
       on.bytes?.();
       const lines = (rest + value).split('\n');
       rest = lines.pop();

@@ -2,7 +2,7 @@
 // each time; what has more points than MAX_POINTS is thinned, keeping each
 // stretch's highest value, so that a peak can't get lost.
 
-import { attr, h, put, s, text } from './dom.js';
+import { attr, h, put, s, show, text } from './dom.js';
 import { clock } from './format.js';
 
 export const MAX_POINTS = 180;
@@ -75,12 +75,13 @@ export function lineChart(title, series) {
     grid, plots.map((p) => [p.area !== false && p.fill, p.line]), cursor);
   const topLabel = h('span', { class: 'chart-top' });
   const midLabel = h('span', { class: 'chart-mid' });
+  const none = h('span', { class: 'chart-none' }, 'The first sample comes within ten seconds.');
   const values = plots.map((p) => h('span', { class: 'chart-value' }, '–'));
   const legend = h('ul', { class: 'chart-legend' }, plots.map((p, i) => h('li', { class: `st-${p.tone}` },
     s('svg', { class: 'chart-key', viewBox: '0 0 12 8', width: 12, height: 8, 'aria-hidden': 'true' }, s('path', { class: `chart-line st-${p.tone}`, d: 'M0 4h12' })),
     `${p.name} `, values[i])));
   const times = h('div', { class: 'chart-times', 'aria-hidden': 'true' });
-  const box = h('div', { class: 'chart-box', tabindex: 0, role: 'group', 'aria-label': `${title}: arrow keys read the values` }, svg, topLabel, midLabel);
+  const box = h('div', { class: 'chart-box', tabindex: 0, role: 'group', 'aria-label': `${title}: arrow keys read the values` }, svg, topLabel, midLabel, none);
   const el = h('figure', { class: 'chart' }, h('figcaption', null, h('span', { class: 'chart-title' }, title), legend), box, times);
 
   let data = { at: [], lists: [], format: String };
@@ -119,8 +120,9 @@ export function lineChart(title, series) {
       attr(p.fill, 'd', path(thinned[i], top, W, H, true));
       attr(p.line, 'd', path(thinned[i], top, W, H, false));
     });
-    text(topLabel, format(top));
-    text(midLabel, format(top / 2));
+    show(none, at.length === 0);
+    text(topLabel, at.length ? format(top) : '');
+    text(midLabel, at.length ? format(top / 2) : '');
     if (times.children.length === 0) put(times, h('span'), h('span', { class: 'chart-picked' }), h('span'));
     text(times.children[0], at.length ? clock(at[0]) : '');
     text(times.children[2], at.length ? 'now' : '');

@@ -10,6 +10,7 @@ const shapes = {
   claimed: 'M8 2.5a5.5 5.5 0 1 0 0 11v-11Z',
   running: 'M4.5 2.8v10.4L13 8z',
   backing_off: 'M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2Zm0 1.7a4.3 4.3 0 1 1 0 8.6 4.3 4.3 0 0 1 0-8.6Zm-.8 1.5v3.2l2.6 1.7.8-1.3-1.9-1.2V5.2z',
+  delayed: 'M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2Zm0 1.7a4.3 4.3 0 1 1 0 8.6 4.3 4.3 0 0 1 0-8.6Zm-.8 1.5v3.2l2.6 1.7.8-1.3-1.9-1.2V5.2z',
   completed: 'M6.4 12.6 2.2 8.4l1.6-1.6 2.6 2.6 5.8-5.8 1.6 1.6z',
   failed: 'M8 1.8 15 14H1L8 1.8Zm-.8 4.4v3.9h1.6V6.2H7.2Zm0 4.8v1.6h1.6V11H7.2Z',
   dead: 'M3.9 2.5 8 6.6l4.1-4.1 1.4 1.4L9.4 8l4.1 4.1-1.4 1.4L8 9.4l-4.1 4.1-1.4-1.4L6.6 8 2.5 3.9z',
@@ -39,7 +40,8 @@ export function badge(state) {
 }
 
 // shownState is the state of an item as it is shown: one that is queued and not
-// due yet is backing off, or put off.
+// due yet is backing off after an attempt, or delayed.
 export function shownState(item, now) {
-  return item.state === 'queued' && item.available_at && Date.parse(item.available_at) > now ? 'backing_off' : item.state;
+  if (item.state !== 'queued' || !(Date.parse(item.available_at ?? '') > now)) return item.state;
+  return item.attempt > 0 && item.error ? 'backing_off' : 'delayed';
 }

@@ -43,7 +43,7 @@ export function spans(events, now) {
     close(Math.max(now, goes.from));
     out.at(-1).live = true;
   }
-  return out.filter((x) => x.kind !== 'ended' || x.to > x.from);
+  return out.filter((x) => x.to > x.from || x.kind === 'running' || x.live || out.length === 1);
 }
 
 const due = (ev) => Date.parse(ev.data?.available_at ?? '') || 0;

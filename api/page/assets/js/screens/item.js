@@ -117,7 +117,7 @@ class ItemView {
   drawDocs(it) {
     const doc = (el, value, none) => once(el.lastChild, [value === undefined, value], () => put(el.lastChild, value === undefined ? h('p', { class: 'muted' }, none) : json(value, { label: el.querySelector('h2').textContent.toLowerCase() })));
     doc(this.docs.params, it.params, 'None.');
-    doc(this.docs.result, it.result, it.state === 'completed' ? 'The handler gave nothing.' : 'None yet.');
+    doc(this.docs.result, it.result, it.state === 'completed' ? 'The handler gave nothing.' : 'None: it has not completed.');
     show(this.docs.result, it.result !== undefined || TERMINAL.has(it.state));
     show(this.error, Boolean(it.error));
     if (it.error) once(this.error.lastChild, it.error, () => put(this.error.lastChild, h('p', null, h('span', { class: 'tag tag-bad' }, it.error.code), ' ', h('span', { class: 'muted' }, it.error.retryable ? 'may be retried' : 'not retryable')), h('pre', { class: 'error-text', tabindex: 0, 'aria-label': 'Error text' }, it.error.message)));

@@ -1,7 +1,7 @@
 // An item's history: the picture of its timeline, and the table of its events.
 
 import { h, keyed, put, show, text } from '../dom.js';
-import { ago, clockExact, count, now, span, when } from '../format.js';
+import { ago, clockExact, count, now, plural, span, when } from '../format.js';
 import { href } from '../router.js';
 import { panel } from '../ui.js';
 import { describe, draw, fits, spans, tell } from '../timeline.js';
@@ -44,7 +44,7 @@ export function history(view) {
     const axis = h('div', { class: 'timeline-axis', 'aria-hidden': 'true' }, ticks.map((t, i) => h('span', { class: i === 0 ? 'at-start' : t.x > 850 ? 'at-end' : null }, oneDay ? clockExact(t.at) : when(t.at))));
     axis.childNodes.forEach((el, i) => { el.style.left = `${ticks[i].x / 10}%`; });
     put(plot, labels, h('div', { class: 'timeline-main' }, svg, axis));
-    words.dataset.rest = `${left > 0 ? `The last attempts; ${count(left)} earlier ones are in the table. ` : ''}${scaled ? '' : 'Not to scale: longer is wider, but not in proportion. '}Now: ${tell(list.at(-1)).replace(/^\S+ /, '')}.`;
+    words.dataset.rest = `${left > 0 ? `The last attempts; ${count(left)} earlier ones are in the table. ` : ''}${scaled ? '' : 'Not to scale: longer is wider, but not in proportion. '}${list.at(-1).live ? 'Now' : 'Last'}: ${tell(list.at(-1)).replace(/^\S+ /, '')}.`;
     if (!plot.matches(':hover')) text(words, words.dataset.rest);
     const used = new Set(list.map((x) => (x.kind === 'running' ? x.outcome ?? 'running' : x.kind)));
     if (legend.dataset.used !== [...used].join()) {
@@ -77,14 +77,18 @@ function row(view, ev, all) {
     h('td', { class: 'nowrap' }, ev.kind, ev.attempt && h('span', { class: 'muted' }, ` ${ev.attempt}`)), h('td', { class: 'history-detail' }, detail(ev)));
 }
 
-const skip = new Set(['params', 'token', 'digest', 'order_at', 'traceparent', 'v']);
+const skip = new Set(['params', 'result', 'checkpoint', 'token', 'digest', 'order_at', 'traceparent', 'start_by', 'cause', 'outcomes', 'rates', 'provenance']);
+const repeated = new Set(['error', 'code']); // of a dead event: the failed one in front of it has them
+const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/;
 
 // detail is what an event says beyond its kind, in short.
 function detail(ev) {
   const parts = [ev.worker && h('span', null, ev.worker)];
   for (const [k, v] of Object.entries(ev.data ?? {})) {
-    if (skip.has(k) || v === null || v === undefined) continue;
-    if (k === 'available_at' || k === 'deadline') parts.push([`${k.replace('_', ' ')} `, ago(v)]);
+    if (skip.has(k) || v === null || v === undefined || (ev.kind === 'dead' && repeated.has(k))) continue;
+    if (k === 'children') parts.push(plural(v.length, 'child', 'children'));
+    else if (k === 'labels') parts.push(Object.entries(v).map(([n, l]) => `${n}=${l}`).join(', '));
+    else if (typeof v === 'string' && moment.test(v)) parts.push([`${k.replace('_', ' ')} `, ago(v)]);
     else if (k.endsWith('_ms')) parts.push(`${k.slice(0, -3).replaceAll('_', ' ')} ${span(Number(v))}`);
     else parts.push(clip(k === 'error' || k === 'reason' || k === 'message' ? String(v) : `${k.replaceAll('_', ' ')} ${typeof v === 'string' ? v : JSON.stringify(v)}`));
   }

@@ -12,7 +12,7 @@ const AGAIN = 2000; // ms until a broken follow is tried again
 // logs makes the log of a view with id, item and signal.
 export function logs(view) {
   const lines = h('ol', { class: 'log-lines', tabindex: 0, 'aria-label': 'Log records' });
-  const none = h('p', { class: 'panel-body muted' }, 'No records yet. What the handler logs, or a command writes to stderr, shows up here.');
+  const none = h('p', { class: 'panel-body muted' }, 'No records. What the handler logs, or a command writes to stderr, shows up here.');
   const mode = h('span', { role: 'status' });
   const el = panel('Log', { tools: mode, name: 'log' }, none, lines);
   let last = 0; // the sequence of the last record that is shown
@@ -42,36 +42,39 @@ export function logs(view) {
 
   async function load() {
     try {
-      const reply = await get(`api/v1/work/${view.id}/logs`, { query: { limit: MAX_LINES }, signal: view.signal });
+      const reply = await get(`api/v1/work/${view.id}/logs`, { query: { limit: MAX_LINES }, plain: true, signal: view.signal });
       (reply.records ?? []).forEach(take);
     } catch (err) {
       if (!isAbort(err)) text(mode, err.message);
     }
   }
 
-  // follow reads records as they come, for as long as the item has not ended.
+  // follow reads the last records, and then each as it comes, until the item has
+  // ended.
   async function follow() {
     if (following) return;
     following = true;
     const stop = new AbortController();
     view.signal.addEventListener('abort', () => stop.abort());
-    ended = () => stop.abort();
-    while (!view.signal.aborted && !TERMINAL.has(view.item?.state)) {
+    await load();
+    let over = false;
+    while (!view.signal.aborted && !over) {
       try {
         text(mode, 'live');
-        await stream(`api/v1/work/${view.id}/logs`, { query: { follow: true, limit: MAX_LINES }, signal: stop.signal, on: {
-          event: ({ event, data }) => { if (event !== 'error') take(JSON.parse(data)); },
-        } });
+        const event = ({ event: name, data }) => {
+          if (name === 'log') take(JSON.parse(data));
+          else if (name === 'end') over = true;
+        };
+        over = await stream(`api/v1/work/${view.id}/logs`, { query: { follow: true }, signal: stop.signal, lastEventID: last ? String(last) : '', on: { event } }) === 'nothing left' || over;
       } catch (err) {
         if (isAbort(err)) break;
+        text(mode, 'reconnecting');
       }
-      await new Promise((done) => { setTimeout(done, AGAIN); });
+      if (!over) await new Promise((done) => { setTimeout(done, AGAIN); });
     }
     following = false;
-    text(mode, lines.children.length ? plural(lines.children.length, 'record') : '');
-    if (!view.signal.aborted) await load(); // what came between the last record and the end
+    frame(() => text(mode, lines.children.length ? plural(lines.children.length, 'record') : ''));
   }
-  let ended = () => {};
 
   return {
     el,
@@ -81,8 +84,7 @@ export function logs(view) {
       looked = key;
       if (view.at) load();
       else if (TERMINAL.has(key)) {
-        if (following) ended();
-        else load();
+        if (!following) load(); // else the stream tells the rest, and ends by itself
       } else follow();
     },
   };

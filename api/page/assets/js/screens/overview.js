@@ -21,8 +21,8 @@ export default {
   mount(el, { signal }) {
     const view = { trends: null, tiles: tiles(), charts: charts(), needs: needs(), types: types(), workers: workersPanel() };
     const welcome = h('div', { hidden: true });
-    el.append(h('h1', null, 'Overview'), welcome, view.tiles.el, view.charts.el,
-      h('div', { class: 'overview-grid live-part' }, view.needs.el, view.workers.el), view.types.el);
+    el.append(h('h1', null, 'Overview'), welcome, view.tiles.el,
+      h('div', { class: 'overview-grid live-part' }, view.needs.el, view.workers.el), view.charts.el, view.types.el);
     const draw = () => {
       if (signal.aborted || !live.stats) return;
       const stats = live.stats;
@@ -34,7 +34,7 @@ export default {
     };
     const load = async () => {
       try {
-        view.trends = await get('api/v1/trends', { query: { minutes: 60 }, signal });
+        view.trends = await get('api/v1/trends', { query: { minutes: 60 }, plain: true, signal });
         frame(draw);
       } catch (err) {
         if (!isAbort(err)) text(view.charts.note, err.message);
@@ -65,7 +65,7 @@ const perSecond = (stats, what) => stats.per_second?.[what] ?? 0;
 // tiles are the figures on top, each a link to what it counts.
 function tiles() {
   const list = [
-    ['Queued', 'queued', { state: 'queued' }, (st) => [short(sum(st, 'queued')), `oldest ${span(Math.max(0, ...(st.types ?? []).map((t) => t.oldest_queued_ms ?? 0)))}`]],
+    ['Queued', 'queued', { state: 'queued' }, (st) => [short(sum(st, 'queued')), aged(st)]],
     ['Waiting', 'waiting', { state: 'waiting' }, (st) => [short(sum(st, 'waiting')), 'for other items']],
     ['Running', 'running', { state: 'running' }, (st) => [short(sum(st, 'running') + sum(st, 'claimed')), capacity(st)]],
     ['Completed', 'completed', { state: 'completed' }, (st) => [`${rate(perSecond(st, 'completed'))}/s`, `${short(sum(st, 'completed'))} kept`]],
@@ -88,6 +88,11 @@ function tiles() {
       }
     },
   };
+}
+
+function aged(st) {
+  const oldest = st.ages?.oldest_ms ?? Math.max(0, ...(st.types ?? []).map((t) => t.oldest_queued_ms ?? 0));
+  return `${oldest ? `oldest ${span(oldest)}` : 'none waits'}${st.scheduled ? ` · ${short(st.scheduled)} not due` : ''}`;
 }
 
 function capacity(st) {

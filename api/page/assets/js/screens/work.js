@@ -34,7 +34,7 @@ class WorkList {
     this.hint = h('p', { class: 'hint', role: 'status', 'aria-live': 'polite' });
     this.refresh = button('Refresh', () => this.reload(), { key: 'r' });
     this.body = h('tbody');
-    this.table = h('table', { class: 'work-table' }, h('thead', null, h('tr', null, ['State', 'Type', 'Item', 'What is to say', 'Priority', 'Attempt', 'Changed'].map((c) => h('th', { scope: 'col', class: c === 'Priority' || c === 'Attempt' ? 'num' : null }, c)))), this.body);
+    this.table = h('table', { class: 'work-table' }, h('thead', null, h('tr', null, ['State', 'Type', 'Item', 'Details', 'Priority', 'Attempt', 'Changed'].map((c) => h('th', { scope: 'col', class: c === 'Priority' || c === 'Attempt' ? 'num' : null }, c)))), this.body);
     this.none = h('div');
     this.first = button('Newest', () => this.page('', [], 1), { key: '0' });
     this.newer = button('Newer', () => this.back(), { key: '[' });
