@@ -128,7 +128,18 @@ type Get struct {
 	MinPosition Position  `json:"min_position,omitempty"`
 }
 
-// List asks for a page of items, newest state change first.
+// List asks for a page of items, newest state change first: those that are all of
+// what is asked for.
+//
+// Error finds items by the words of their last failure's message and code; all of
+// them must occur, in any order, and the last may be the beginning of a word. A
+// word is a run of letters and digits of 2 bytes or more, in upper or lower case;
+// of longer ones the first 40 bytes count. The first 24 different words of an item
+// are known, those of its code first; of a question the first 8 count.
+//
+// Q finds what a person types. If it is an item's id, it finds that item. Else it
+// finds the items of which it is the type, the tenant, the dedup key or a label's
+// value, exactly, and those whose error it finds as Error would.
 type List struct {
 	State         string    `json:"state,omitempty"`
 	Type          string    `json:"type,omitempty"`
@@ -136,6 +147,8 @@ type List struct {
 	Label         string    `json:"label,omitempty"`  // k=v
 	Reason        string    `json:"reason,omitempty"` // why it is in its state
 	Code          string    `json:"code,omitempty"`   // of its last failure
+	Error         string    `json:"error,omitempty"`  // words of its last failure
+	Q             string    `json:"q,omitempty"`      // an id, a name, or words
 	CreatedAfter  time.Time `json:"created_after,omitzero"`
 	CreatedBefore time.Time `json:"created_before,omitzero"`
 	Limit         int       `json:"limit,omitempty"` // default 50, at most 1,000
