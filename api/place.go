@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher"
@@ -32,9 +31,10 @@ func (s *Service) place(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	now := s.Core.Now()
 	reply := wire.PlaceReply{Places: make([]wire.Placed, len(places))}
 	for i, p := range places {
-		reply.Places[i] = placed(p, s.runs.mean(p.Type))
+		reply.Places[i] = placed(p, s.Metrics.flow.MeanRun(p.Type, now))
 	}
 	return reply, nil
 }
@@ -75,42 +75,4 @@ func estimateWait(ahead, inFlight, parallel int, meanRun time.Duration) (time.Du
 		return 0, false
 	}
 	return time.Duration(float64(ahead+1-free) * float64(meanRun) / float64(parallel)), true
-}
-
-// runTimes are the mean run times of the types' completed items, the later ones
-// weighing more. It holds an entry for each type, at most events.MaxTypes.
-type runTimes struct {
-	mu    sync.Mutex
-	means map[events.Type]float64 // nanoseconds; guarded by mu
-}
-
-// runWeight is the weight of the latest run.
-const runWeight = 0.1
-
-// took notes the items of a commit that have completed.
-func (r *runTimes) took(items []events.ItemChange) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range items {
-		it := c.New
-		if it == nil || it.State != events.StateCompleted || it.StartedAt.IsZero() || c.Old != nil && c.Old.State == events.StateCompleted {
-			continue
-		}
-		run := float64(max(it.FinishedAt.Sub(it.StartedAt), time.Microsecond))
-		was, known := r.means[it.Type]
-		switch {
-		case known:
-			run = was + runWeight*(run-was)
-		case len(r.means) >= events.MaxTypes:
-			continue
-		}
-		r.means[it.Type] = run
-	}
-}
-
-// mean of a type's runs; 0 if none has completed since the start.
-func (r *runTimes) mean(t events.Type) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Duration(r.means[t])
 }

@@ -74,7 +74,6 @@ type Full struct {
 type Service struct {
 	Config
 	waits   *waits
-	runs    runTimes
 	direct  map[string]func(*call) // the endpoints, for Call
 	queries chan struct{}          // a token for each query under way
 	control chan struct{}          // a token for each worker's request under way
@@ -118,7 +117,6 @@ func New(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("make api service: its Metrics are another's already: %w", err)
 	}
 	s.waits = newWaits(s)
-	s.runs.means = map[events.Type]float64{}
 	s.direct = s.endpoints()
 	return s, nil
 }

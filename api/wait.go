@@ -238,7 +238,6 @@ func (ws *waits) leave(w *waiter) {
 // Notify tells the waits what a commit of the projection has changed. It must
 // be called after each commit; it never waits.
 func (s *Service) Notify(items []events.ItemChange) {
-	s.runs.took(items)
 	ws := s.waits
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -38,6 +38,7 @@ type Options struct {
 	Dir        string
 	NATSListen string // host:port, or config.Off
 	HTTP       string // host:port, or config.Off
+	PProf      string // host:port of this machine, or config.Off
 	Durability config.Durability
 	NATSURL    string // an existing NATS, in place of an embedded one
 
@@ -75,6 +76,7 @@ type Engine struct {
 	metrics    *api.Metrics
 	http       *rest.Server
 	live       *live.Hub // nil without HTTP
+	profiler   *profiler
 	mirror     *mirror
 	janitor    *blobs.Janitor
 	execs      []*execWorker
@@ -94,7 +96,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	if err := e.cfg.Validate(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
-	for _, step := range []func(context.Context) error{e.openDir, e.openServer, e.openLog, e.openStore, e.startEngine, e.startFaces, e.startExecs} {
+	for _, step := range []func(context.Context) error{e.openDir, e.startPProf, e.openServer, e.openLog, e.openStore, e.startEngine, e.startFaces, e.startExecs} {
 		if err := step(ctx); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 			defer cancel()
@@ -113,11 +115,12 @@ func (o Options) config() config.Config {
 		}
 	}
 	if o.Memory {
-		c.Server.NATSListen, c.Server.HTTP = config.Off, config.Off
+		c.Server.NATSListen, c.Server.HTTP, c.Server.PProf = config.Off, config.Off, config.Off
 	}
 	set(&c.Server.Dir, o.Dir)
 	set(&c.Server.NATSListen, o.NATSListen)
 	set(&c.Server.HTTP, o.HTTP)
+	set(&c.Server.PProf, o.PProf)
 	set(&c.Server.NATSURL, o.NATSURL)
 	if o.Durability != "" {
 		c.Server.Durability = o.Durability
@@ -433,6 +436,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	do(e.nc != nil, func() error { e.nc.Close(); return nil })
 	do(e.srv != nil, func() error { return e.srv.Stop(ctx) })
 	do(e.dir != nil, func() error { return e.dir.Close() })
+	do(e.profiler != nil, func() error { return e.profiler.stop(ctx) })
 	return errors.Join(errs...)
 }
 

@@ -21,6 +21,7 @@ func (e *Engine) serveHTTP() error {
 	s.Mount("GET /healthz", 0, e.service.HealthHandler())
 	s.Describe("GET /healthz", rest.Doc{Summary: "Whether the engine is well", Description: "200 if it is, 503 if not; the body says what is wrong.", Content: "application/json"})
 	s.Mount("GET /readyz", 0, e.service.ReadyHandler())
+	s.Describe("GET /readyz", rest.Doc{Summary: "Whether the engine takes requests", Description: "200 if it does, 503 if not; the body says why.", Content: "application/json"})
 	s.Mount("GET /metrics", access.RolesOf(access.Read), e.service.MetricsHandler())
 	s.Describe("GET /metrics", rest.Doc{Summary: "Metrics for Prometheus", Description: "In Prometheus' text format.", Content: "text/plain"})
 	s.Mount("GET /api/v1/live", access.RolesOf(access.Read), e.live.LiveHandler())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -69,11 +70,12 @@ func (s *Server) registerEvents() {
 
 // serveStream streams until its end.
 func (s *Server) serveStream(hc huma.Context, what string, from source) {
-	st, err := openStream(hc)
+	st, err := s.openStream(hc)
 	if err == nil {
 		err = st.pump(hc.Context(), from)
 	}
-	if err != nil && hc.Context().Err() == nil {
+	// A write that fails ends the request's context as well.
+	if stalled := errors.Is(err, os.ErrDeadlineExceeded); stalled || err != nil && hc.Context().Err() == nil {
 		s.cfg.Logger.Info("a feed has ended", "feed", what, "client", hc.RemoteAddr(), "error", err)
 	}
 }

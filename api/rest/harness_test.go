@@ -17,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -201,3 +202,9 @@ func (b *book) String() string {
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
+
+type item = workers.Item[any]
+
+func itemOf(typ string) streamwright.Item { return streamwright.Item{Type: typ} }
+
+func tailFrom(seq events.Seq) streamwright.TailOptions { return streamwright.TailOptions{FromSeq: seq} }

@@ -68,6 +68,8 @@ type Server struct {
 	stop     context.CancelFunc
 	streams  chan struct{} // holds one for each feed that is open
 
+	readTime, writeTime, heartbeat time.Duration
+
 	mounted  []string // patterns, in order
 	document sync.Once
 	openapi  []byte // the document, once it was asked for
@@ -86,7 +88,8 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), done: make(chan error, 1)}
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), done: make(chan error, 1),
+		readTime: readTimeout, writeTime: WriteTime, heartbeat: Heartbeat}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.api = humago.New(s.mux, describe(cfg.Version))
 	s.api.UseMiddleware(s.authorize, s.limit)
@@ -194,7 +197,7 @@ func (s *Server) Listen(addr string) error {
 		l = tls.NewListener(l, s.cfg.TLS)
 	}
 	s.srv = &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+		Handler: s.Handler(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: s.readTime, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return s.stopping },
 	}

@@ -58,15 +58,17 @@ type record struct {
 
 // stream writes records to a client; it belongs to the request's goroutine.
 type stream struct {
-	w  http.ResponseWriter
-	rc *http.ResponseController
-	b  strings.Builder
+	w         http.ResponseWriter
+	rc        *http.ResponseController
+	b         strings.Builder
+	writeTime time.Duration
+	heartbeat time.Duration
 }
 
 // openStream begins the reply.
-func openStream(hc huma.Context) (*stream, error) {
+func (srv *Server) openStream(hc huma.Context) (*stream, error) {
 	_, w := humago.Unwrap(hc)
-	s := &stream{w: w, rc: http.NewResponseController(w)}
+	s := &stream{w: w, rc: http.NewResponseController(w), writeTime: srv.writeTime, heartbeat: srv.heartbeat}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies must pass it on at once
 	w.WriteHeader(http.StatusOK)
@@ -91,7 +93,7 @@ func (s *stream) add(r record) error {
 // up, and so is its connection.
 func (s *stream) flush() error {
 	// Without a deadline (a test's recorder) nobody can stall.
-	_ = s.rc.SetWriteDeadline(time.Now().Add(WriteTime))
+	_ = s.rc.SetWriteDeadline(time.Now().Add(s.writeTime))
 	_, err := s.w.Write([]byte(s.b.String()))
 	s.b.Reset()
 	if err != nil {
@@ -134,7 +136,7 @@ func (s *stream) pump(ctx context.Context, from source) error {
 
 // send writes records until there are no more.
 func (s *stream) send(records <-chan record) error {
-	idle := time.NewTicker(Heartbeat)
+	idle := time.NewTicker(s.heartbeat)
 	defer idle.Stop()
 	for {
 		select {
@@ -142,7 +144,7 @@ func (s *stream) send(records <-chan record) error {
 			if !more {
 				return nil
 			}
-			idle.Reset(Heartbeat)
+			idle.Reset(s.heartbeat)
 			if err := s.sendBatch(r, records); err != nil {
 				return err
 			}

@@ -32,7 +32,7 @@ var layers = [][]string{
 	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},
 	{"embedded"},
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/docs", "internal/pagetest"},
+	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/pagetest"},
 	{"cmd"},
 }
 

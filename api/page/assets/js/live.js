@@ -132,7 +132,7 @@ function take({ event, data }) {
   if (lost) {
     const away = lost;
     lost = null;
-    tell('back', { awayMS: Date.now() - away.at, before: away.stats, after: doc.stats });
+    tell('back', { awayMS: Date.now() - away.at, before: away.stats });
   }
 }
 

@@ -8,7 +8,7 @@ import { go, href, startRouter } from './router.js';
 import { keys, startKeys, help } from './keys.js';
 import { dialog, field, iconButton, toast, toastRegion } from './ui.js';
 import { live } from './live.js';
-import { hasToken, onUnauthenticated, setToken } from './api.js';
+import { get, hasToken, onUnauthenticated, setToken } from './api.js';
 
 // startShell builds the frame, and shows the screens in it.
 export function startShell(screens) {
@@ -98,8 +98,15 @@ function connection() {
   return el;
 }
 
-// welcomeBack says what has happened while there was no connection.
-function welcomeBack({ awayMS, before, after }) {
+// welcomeBack says what has happened while there was no connection. It asks: the
+// feed's first figures may be a second old.
+async function welcomeBack({ awayMS, before }) {
+  let after;
+  try {
+    after = await get('api/v1/stats');
+  } catch {
+    return; // it has gone again
+  }
   const sum = (stats, state) => (stats?.types ?? []).reduce((n, t) => n + (t.states?.[state] ?? 0), 0);
   const changes = ['completed', 'dead', 'cancelled', 'queued'].map((st) => [st, sum(after, st) - sum(before, st)]).filter(([, d]) => d !== 0)
     .map(([st, d]) => `${d > 0 ? '+' : '−'}${count(Math.abs(d))} ${st}`);
