@@ -65,10 +65,26 @@ func TestStatsSayWhatWasRunAndRepaired(t *testing.T) {
 		t.Errorf("recoveries %v", got.Recoveries)
 	}
 	r.submit(wire.Submit{Type: "email", TimeoutMS: 1})
-	r.run("email", wire.ReportProgress) // and no word any more
+	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
+	msg := r.pull(reg.Stream, reg.Consumers["email"][0])
+	ask[[]wire.Reported](r, wire.APIReport, []wire.Report{{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: wire.ReportClaim, Start: true}})
+	// and no word any more
 	got = statsWhen(r, func(s wire.StatsReply) bool { return s.Recoveries[wire.RecoveryTimeout] == 1 })
 	if got.PerSecond.Failed <= 0 {
 		t.Errorf("%+v", got.PerSecond)
+	}
+}
+
+// What was dispatched to a worker that goes, and not claimed, counts as repaired.
+func TestStatsCountWhatIsTakenBack(t *testing.T) {
+	r := newRig(t, nil)
+	ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
+	r.submit(wire.Submit{Type: "email"})
+	statsWhen(r, func(s wire.StatsReply) bool { return s.InFlight == 1 })
+	ask[wire.OK](r, wire.APIUnregister, wire.Unregister{Worker: "w1", Session: "s1"})
+	got := statsWhen(r, func(s wire.StatsReply) bool { return s.InFlight == 0 })
+	if got.Recoveries[wire.RecoveryWorkerGone] != 1 || got.States["queued"] != 1 {
+		t.Errorf("%+v", got)
 	}
 }
 

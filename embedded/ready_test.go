@@ -3,9 +3,11 @@ package embedded
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // readiness asks an engine whether it is ready, and for each check.
@@ -48,5 +50,17 @@ func TestEngineThatIsNotReady(t *testing.T) {
 	e.nc.Close()
 	if status, r, failing := readiness(t, e); status != http.StatusServiceUnavailable || r.Ready || failing[len(failing)-1] != "jetstream" {
 		t.Errorf("without JetStream: %d %+v", status, r)
+	}
+}
+
+func TestFailedProbesAreCounted(t *testing.T) {
+	e := mustStart(t, Options{Memory: true, HTTP: "127.0.0.1:0", Config: configOf(t, quickHealth)})
+	// A worker that offers probes, and does not listen for them.
+	request[wire.Registered](t, e, wire.APIRegister, wire.Register{Worker: "w1", Session: "s", Types: []string{"email"}, Slots: 1, Probe: true})
+	shown(t, e, "w1", wire.WorkerUnhealthy, "nobody listens")
+	_, page := fetch(t, "http://"+e.HTTP()+"/metrics")
+	if strings.Contains(page, `streamwright_worker_failures_total{reason="probe"} 0`) || !strings.Contains(page, `streamwright_worker_failures_total{reason="probe"}`) ||
+		!strings.Contains(page, `streamwright_worker_failures_total{reason="heartbeat"} 0`) {
+		t.Errorf("%s", page)
 	}
 }
