@@ -183,6 +183,7 @@ func TestRescheduleAnItem(t *testing.T) {
 	if it.Priority != 9 || time.Until(it.AvailableAt) > 91*time.Minute || time.Until(it.AvailableAt) < 88*time.Minute {
 		t.Errorf("it has priority %d, and is available in %v", it.Priority, time.Until(it.AvailableAt))
 	}
+	p.until(`document.querySelectorAll('dialog').length === 0`)
 	p.press("m")
 	p.choose("dialog .field:nth-of-type(1) select", "now")
 	p.click("dialog", "Reschedule")

@@ -43,7 +43,7 @@ async function cancel(view) {
     async act() {
       const r = await send('DELETE', path(view), undefined, { query: { reason: reason.value.trim() } });
       toast(r.was_running ? `Cancelled. It was running${r.worker_told ? ', and its worker has been told' : '; its worker could not be told and will learn it by its next report'}.` : 'Cancelled.');
-      await view.load();
+      view.load();
     },
   });
 }
@@ -52,7 +52,7 @@ async function replay(view) {
   await confirm('Replay this item?', 'It is queued again, as it is, in last place. What its attempts have made so far stays in its history.', 'Replay', async () => {
     await send('POST', `${path(view)}/replay`, {});
     toast('Queued again.');
-    await view.load();
+    view.load();
   }, 'primary');
 }
 
@@ -82,7 +82,7 @@ async function edit(view) {
       const rest = JSON.stringify(more).slice(1, -1);
       await send('POST', `${path(view)}/replay`, `{"params":${doc.value}${rest ? `,${rest}` : ''}}`);
       toast('Queued again, with other params.');
-      await view.load();
+      view.load();
       return true;
     },
   });
@@ -127,7 +127,7 @@ async function reschedule(view) {
       if (Object.keys(change).length === 0) throw new Error('Nothing is changed: choose a time or a priority.');
       await send('PATCH', path(view), change);
       toast('Rescheduled.');
-      await view.load();
+      view.load();
     },
   });
 }
