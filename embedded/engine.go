@@ -75,8 +75,8 @@ type Engine struct {
 	service    *api.Service
 	metrics    *api.Metrics
 	http       *rest.Server
-	live       *live.Hub // nil without HTTP
 	profiler   *profiler
+	live       *live.Hub // nil without HTTP
 	mirror     *mirror
 	janitor    *blobs.Janitor
 	execs      []*execWorker

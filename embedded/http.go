@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/streamwright/streamwright/access"
-	"github.com/streamwright/streamwright/api/page"
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -18,6 +17,7 @@ func (e *Engine) serveHTTP() error {
 	if err != nil {
 		return err
 	}
+	mountPage(s)
 	s.Mount("GET /healthz", 0, e.service.HealthHandler())
 	s.Describe("GET /healthz", rest.Doc{Summary: "Whether the engine is well", Description: "200 if it is, 503 if not; the body says what is wrong.", Content: "application/json"})
 	s.Mount("GET /readyz", 0, e.service.ReadyHandler())
@@ -26,9 +26,9 @@ func (e *Engine) serveHTTP() error {
 	s.Describe("GET /metrics", rest.Doc{Summary: "Metrics for Prometheus", Description: "In Prometheus' text format.", Content: "text/plain"})
 	s.Mount("GET /api/v1/live", access.RolesOf(access.Read), e.live.LiveHandler())
 	s.Mount("GET /api/v1/trends", access.RolesOf(access.Read), e.live.TrendsHandler())
+	s.Describe("GET /api/v1/live", rest.Doc{Summary: "The engine at a glance, live", Description: "Server-sent events for a page: stats at once and after changes, at most once a second; a sample of the events. See docs/LIVE.md.", Content: "text/event-stream"})
+	s.Describe("GET /api/v1/trends", rest.Doc{Summary: "The last hour in figures", Description: "By type, a figure every ten seconds. See docs/LIVE.md.", Content: "application/json"})
 	e.live.Start()
-	s.Mount("GET /{$}", 0, page.Handler())
-	s.Mount("GET /assets/", 0, page.Handler())
 	if err := s.Listen(e.cfg.Server.HTTP); err != nil {
 		return err
 	}

@@ -327,7 +327,9 @@ func TestStopEndsFeedsAndWaits(t *testing.T) {
 	for range 3 {
 		go func() { waits <- r.send("GET", "/api/v1/work/"+id+"/wait?timeout=300", "") }()
 	}
-	r.eventually("the waits are under way", func() bool { return strings.Contains(string(r.send("GET", "/metrics", "").body), "streamwright_waits 4\n") })
+	r.eventually("the waits are under way", func() bool {
+		return strings.Contains(string(r.send("GET", "/metrics", "").body), "streamwright_waits 4\n")
+	})
 	began := time.Now()
 	r.stop()
 	if took := time.Since(began); took > patience/2 {

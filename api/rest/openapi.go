@@ -198,20 +198,15 @@ func (s *Server) documentMounted(pattern string, needed access.Roles) {
 	if !ok || strings.HasSuffix(path, "/") || strings.Contains(path, "...}") || strings.Contains(path, "{$}") || needed == 0 && !strings.HasSuffix(path, "z") {
 		return
 	}
-	op := &huma.Operation{
-		OperationID: strings.ToLower(method) + strings.NewReplacer("/", "-", "{", "", "}", "").Replace(path), Method: method, Path: path,
-		Summary: path, Description: "See docs/HTTP.md.", Tags: []string{tagOther},
-		Responses:  map[string]*huma.Response{"200": {Description: "What was asked for."}},
-		Extensions: map[string]any{"x-role": []string{"none"}},
-	}
+	id := strings.ToLower(method) + strings.NewReplacer("/", "-", "{", "", "}", "").Replace(path)
+	op := s.documented(operation{id: id, method: method, path: path, tag: tagOther, summary: path, about: "See docs/HTTP.md.", roles: needed, reply: typeOf[any]()})
 	for _, name := range pathParameters(path) {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
+		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Description: "See docs/HTTP.md.", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
 	}
-	if needed != 0 {
-		op.Extensions["x-role"] = strings.Split(needed.String(), ",")
-		op.Security = []map[string][]string{{"bearer": {}}, {"mutualTLS": {}}}
+	if needed == 0 {
+		op.Extensions["x-role"], op.Security = []string{"none"}, nil
 	}
-	s.api.OpenAPI().AddOperation(op)
+	s.api.OpenAPI().AddOperation(&op)
 }
 
 func pathParameters(path string) (names []string) {

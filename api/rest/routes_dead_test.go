@@ -37,6 +37,11 @@ func TestDeadLetters(t *testing.T) {
 	if page := want[wire.Listed](r, http.StatusOK, "GET", "/api/v1/dead?cause="+causes.Causes[0].Cause, ""); len(page.Items) != 4 {
 		t.Errorf("dead of the cause: %+v", page)
 	}
+	for _, query := range []string{"error=went+wrong", "q=doomed", "q=wro"} {
+		if page := want[wire.Listed](r, http.StatusOK, "GET", "/api/v1/work?state=dead&"+query, ""); len(page.Items) != 4 {
+			t.Errorf("%s finds %d of 4", query, len(page.Items))
+		}
+	}
 	r.refused(400, "bad_request", "group", "GET", "/api/v1/dead?group=type", "")
 	dry := want[wire.BulkReply](r, http.StatusOK, "POST", "/api/v1/dead/replay", `{"select":{"type":"doomed"},"dry_run":true}`)
 	if dry.Matched != 4 || dry.Changed != 0 {

@@ -149,6 +149,8 @@ type SelectQuery struct {
 	Label         string    `query:"label" doc:"Only with this label: name=value."`
 	Reason        string    `query:"reason" doc:"Only those that are in their state for this reason."`
 	Code          string    `query:"code" doc:"Only those whose last failure has this code."`
+	Error         string    `query:"error" doc:"Only those whose last failure has all these words, in any order; the last may be the beginning of one."`
+	Q             string    `query:"q" doc:"An item's id; else only those of this type, tenant, dedup key or label's value, or with these words in their last failure."`
 	CreatedAfter  time.Time `query:"created_after" doc:"Only those created at this time or later."`
 	CreatedBefore time.Time `query:"created_before" doc:"Only those created before this time."`
 	Limit         string    `query:"limit" doc:"How many at most: 1 to 1,000, 50 if left out."`
@@ -165,7 +167,7 @@ type listQuery struct {
 func (q *SelectQuery) list() (wire.List, error) {
 	limit, err := number("limit", q.Limit)
 	return wire.List{
-		Type: q.Type, Tenant: q.Tenant, Label: q.Label, Reason: q.Reason, Code: q.Code,
+		Type: q.Type, Tenant: q.Tenant, Label: q.Label, Reason: q.Reason, Code: q.Code, Error: q.Error, Q: q.Q,
 		CreatedAfter: q.CreatedAfter, CreatedBefore: q.CreatedBefore, Limit: limit, Cursor: q.Cursor,
 	}, err
 }
