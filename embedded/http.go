@@ -22,6 +22,7 @@ func (e *Engine) serveHTTP() error {
 	if err != nil {
 		return err
 	}
+	mountPage(s)
 	s.Mount("GET /healthz", 0, e.service.HealthHandler())
 	s.Describe("GET /healthz", rest.Doc{Summary: "Whether the engine is well", Description: "200 if it is, 503 if not; the body says what is wrong.", Content: "application/json"})
 	s.Mount("GET /readyz", 0, e.service.ReadyHandler())

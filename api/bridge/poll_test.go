@@ -242,7 +242,7 @@ func TestABrokenConnectionEndsThePoll(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := `{"session":"` + w.session + `","wait_ms":20000}`
-	_, err = conn.Write([]byte("POST " + w.path("poll") + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " + itoa(len(body)) + "\r\n\r\n" + body))
+	_, err = conn.Write([]byte("POST " + w.path("poll") + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " + itoa(len(body)) + "\r\n\r\n" + body))
 	if err != nil {
 		t.Fatal(err)
 	}
