@@ -101,6 +101,9 @@ type Claimed struct {
 	WorkerProbe bool `json:"worker_probe,omitempty"`
 	// Rates are the limits at dispatch that the run counts against.
 	Rates []RateTaken `json:"rates,omitempty"`
+	// DeliveredAt is when a native worker was given it, if the server has said
+	// so: the claim itself is recorded when the run is first known of.
+	DeliveredAt time.Time `json:"delivered_at,omitzero"`
 }
 
 // Running is the payload of running. Deadline is when the attempt times out.

@@ -40,6 +40,29 @@ func (n Names) DispatchStream() string { return n.stream("DISPATCH") }
 // LeaseStream captures the server's advisories of expired leases.
 func (n Names) LeaseStream() string { return n.stream("LEASES") }
 
+// NativeStream holds what is dispatched to native workers and not yet recorded.
+func (n Names) NativeStream() string { return n.stream("NATIVE") }
+
+// NativeAckStream captures what native workers have answered: their acks, and
+// the server's word on each.
+func (n Names) NativeAckStream() string { return n.stream("NATIVE_ACKS") }
+
+// Native is the subject to which items of a type are dispatched whose protocol
+// is ack; t may be "*".
+func (n Names) Native(t events.Type) string { return n.subject("native", string(t)) }
+
+// NativeAcks are the subjects that NativeAckStream captures.
+func (n Names) NativeAcks() []string {
+	s := n.NativeStream()
+	return []string{
+		"$JS.ACK." + s + ".>",
+		"$JS.EVENT.METRIC.CONSUMER.ACK." + s + ".*",
+		"$JS.EVENT.ADVISORY.CONSUMER.MSG_NAKED." + s + ".*",
+		"$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED." + s + ".*",
+		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + s + ".*",
+	}
+}
+
 // LogStream holds the items' logs.
 func (n Names) LogStream() string { return n.stream("LOGS") }
 
