@@ -41,6 +41,9 @@ func (l *loop) onSignals() error {
 	if err := l.lateExpiries(); err != nil {
 		return err
 	}
+	if err := l.nativeSignals(&t, now); err != nil {
+		return err
+	}
 	for w, runs := range t.beats {
 		l.heard(w, runs, now)
 	}
@@ -80,7 +83,7 @@ func (l *loop) registryChanged(now time.Time) error {
 
 // withdraw takes back what was dispatched to a lane that has no worker.
 func (l *loop) withdraw(key laneKey) error {
-	return l.withdrawIf(func(d *dispatched) bool { return laneKey{d.typ, d.lane} == key })
+	return l.withdrawIf(func(d *dispatched) bool { return !d.native && laneKey{d.typ, d.lane} == key })
 }
 
 // noteAcks notes where the messages pushed since the last call went.
@@ -90,8 +93,12 @@ func (l *loop) noteAcks() {
 		l.holdFor = 0
 	}
 	for _, a := range l.acks {
-		if d := l.table.byToken[a.token]; d != nil {
+		if d := l.table.byToken[a.token]; d != nil && a.native {
+			l.nativeStored(d, a.seq)
+		} else if d != nil {
 			d.seq = a.seq
+		} else if a.native {
+			l.nativeStray(a.seq)
 		} else {
 			l.out.deleteMsg(a.seq) // it was taken back meanwhile
 		}
@@ -117,6 +124,9 @@ func (l *loop) dispatchLost(now time.Time) error {
 	l.log.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", l.table.total())
 	l.noteAcks()
 	for _, d := range l.table.byToken {
+		if d.native {
+			continue
+		}
 		d.seq = 0
 		back, err := l.putBack(d)
 		if err != nil {
