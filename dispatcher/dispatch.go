@@ -60,7 +60,7 @@ func (l *loop) dispatchOf(t events.Type, now time.Time) *typeDispatch {
 	td.pick.admits = func(lane string) bool {
 		key := laneKey{t, lane}
 		if td.set.Native() { // nobody registers, so nobody is known to have a capability
-			return lane == "" && l.table.byLane[key] < nativeWindow(&td.set)
+			return lane == "" && l.native.ready[t] && l.table.byLane[key] < nativeWindow(&td.set)
 		}
 		return l.table.byLane[key] < min(l.table.held.away[key]+ahead*l.laneSlots(key), maxPending)
 	}

@@ -42,6 +42,7 @@ type nativeOutside interface {
 // nativeConsumer is a type's consumer, as it is to be.
 type nativeConsumer struct {
 	typ    events.Type
+	native bool // the type has the protocol, still
 	lease  time.Duration
 	window int // messages delivered and not answered, at most
 	paused bool
@@ -63,6 +64,7 @@ type nativeWord struct {
 // nativeState is what the loop holds of native dispatching beyond the table.
 type nativeState struct {
 	on       map[events.Type]nativeConsumer // types with the protocol, and their consumers as asked for
+	ready    map[events.Type]bool           // whose consumers are there
 	words    []nativeWord                   // heard, and not decided for want of room
 	top      uint64                         // highest sequence that a push is known to have got
 	ended    []uint64                       // messages whose outcome is recorded, to be removed
@@ -83,7 +85,7 @@ type heldNak struct {
 const nakWait = 250 * time.Millisecond
 
 func newNativeState() nativeState {
-	return nativeState{on: map[events.Type]nativeConsumer{}}
+	return nativeState{on: map[events.Type]nativeConsumer{}, ready: map[events.Type]bool{}}
 }
 
 // recent remembers the last sequences that were put in: most of what is heard

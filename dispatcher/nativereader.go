@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,19 +15,40 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// nativeReader follows the stream that captures what native workers answer and
-// what the server makes of it. It begins early enough for everything that is
+// nativeReader follows one of the streams that capture what native workers
+// answer and what the server makes of it. It begins early enough for everything that is
 // dispatched, so that what was said while no engine was there is heard as well.
 type nativeReader struct {
 	cfg      *Config
 	js       jetstream.JetStream
 	signals  *signals
 	topology *topology
+	stream   string
 	since    time.Time
+	behind   bool // it counts in nativeTopology.behind
 }
 
-func newNativeReader(e *Engine, l *loop) *nativeReader {
-	return &nativeReader{cfg: &e.cfg, js: e.js, signals: l.signals, topology: e.topology, since: l.native.since}
+// newNativeReaders makes the readers of an ownership.
+func newNativeReaders(e *Engine, l *loop) []*nativeReader {
+	var rs []*nativeReader
+	e.topology.native.behind.Store(0)
+	for _, stream := range []string{e.cfg.Names.NativeAckStream(), e.cfg.Names.NativeSignalStream()} {
+		r := &nativeReader{cfg: &e.cfg, js: e.js, signals: l.signals, topology: e.topology, stream: stream, since: l.native.since}
+		r.setBehind(true)
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+func (r *nativeReader) setBehind(behind bool) {
+	if behind == r.behind {
+		return
+	}
+	if r.behind = behind; behind {
+		r.topology.native.behind.Add(1)
+	} else {
+		r.topology.native.behind.Add(-1)
+	}
 }
 
 // read runs until ctx ends. It sleeps until there is a type with the protocol.
@@ -43,52 +63,61 @@ func (r *nativeReader) read(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		r.cfg.Logger.Warn("acks of native workers: starting again", "error", err)
+		r.cfg.Logger.Warn("words of native workers: starting again", "stream", r.stream, "error", err)
 		if !pause(ctx, retryRead) {
 			return
 		}
 		if _, err := r.topology.ensureNativeStreams(ctx); err != nil && ctx.Err() == nil {
-			r.cfg.Logger.Warn("acks of native workers: the streams could not be made", "error", err)
+			r.cfg.Logger.Warn("words of native workers: the streams could not be made", "error", err)
 		}
 		r.signals.sweepNow()
 	}
 }
 
 func (r *nativeReader) follow(ctx context.Context) error {
-	name := r.cfg.Names.NativeAckStream()
 	gone := make(chan struct{}, 1)
-	sub, err := r.js.Conn().Subscribe("$JS.EVENT.ADVISORY.STREAM.DELETED."+name, func(*nats.Msg) {
+	sub, err := r.js.Conn().Subscribe("$JS.EVENT.ADVISORY.STREAM.DELETED."+r.stream, func(*nats.Msg) {
 		select {
 		case gone <- struct{}{}:
 		default:
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("follow acks of native workers: %w", err)
+		return fmt.Errorf("follow %s: %w", r.stream, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	cons, err := r.js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &r.since})
+	cons, err := r.js.OrderedConsumer(ctx, r.stream, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &r.since})
 	if err != nil {
-		return fmt.Errorf("follow acks of native workers: %w", err)
+		return fmt.Errorf("follow %s: %w", r.stream, err)
 	}
+	info, err := cons.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", r.stream, err)
+	}
+	r.setBehind(info.NumPending > 0) // before Consume, whose callback goes on with it
 	cc, err := cons.Consume(func(m jetstream.Msg) { r.hear(ctx, m) })
 	if err != nil {
-		return fmt.Errorf("follow acks of native workers: %w", err)
+		return fmt.Errorf("follow %s: %w", r.stream, err)
 	}
 	defer func() { cc.Stop(); <-cc.Closed() }()
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-gone:
-		return errors.New("follow acks of native workers: the stream was deleted")
+		return fmt.Errorf("follow %s: it was deleted", r.stream)
 	case <-cc.Closed():
-		return errors.New("follow acks of native workers: the consumer has ended")
+		return fmt.Errorf("follow %s: the consumer has ended", r.stream)
 	}
 }
 
 // hear leaves a word for the loop, once there is room for it: none may be
 // dropped, so this waits and the stream holds the rest.
 func (r *nativeReader) hear(ctx context.Context, m jetstream.Msg) {
+	defer func() {
+		if md, err := m.Metadata(); r.behind && err == nil && md.NumPending == 0 {
+			r.setBehind(false)
+		}
+	}()
 	w, ok := nativeWordOf(m.Subject(), m.Data(), r.cfg.Names.NativeStream())
 	if !ok {
 		return

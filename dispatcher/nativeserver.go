@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,12 +16,13 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Bounds of the stream that captures the acks. What it drops is found by the
-// sweep.
+// Bounds of each of the streams that capture what is said of native runs. They
+// need to hold what is not recorded yet: while an engine is there, next to
+// nothing.
 const (
-	nativeAckMsgs  = 500_000
-	nativeAckBytes = 256 << 20
-	nativeAckAge   = 72 * time.Hour
+	nativeWordMsgs  = 500_000
+	nativeWordBytes = 256 << 20
+	nativeWordAge   = 72 * time.Hour
 )
 
 // atRest is when a consumer that is paused would go on by itself.
@@ -31,6 +33,9 @@ var atRest = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 type nativeTopology struct {
 	ready chan struct{} // closed once they are there
 	once  sync.Once
+	// behind counts the readers of the streams that capture which have not yet
+	// read what was there when they began.
+	behind atomic.Int32
 	// lost is called when the native stream turned out to be another than the
 	// one last seen.
 	lost func()
@@ -39,19 +44,21 @@ type nativeTopology struct {
 	created time.Time  // of the stream last seen
 }
 
-// ensureNativeStreams makes the native streams if they are not there. The one
-// that captures acks comes first: the server says nothing that nobody hears.
+// ensureNativeStreams makes the native streams if they are not there. Those
+// that capture come first: the server says nothing that nobody hears.
 func (t *topology) ensureNativeStreams(ctx context.Context) (jetstream.Stream, error) {
 	n, storage := t.cfg.Names, jetstream.FileStorage
 	if t.cfg.MemoryOnly {
 		storage = jetstream.MemoryStorage
 	}
-	acks := jetstream.StreamConfig{
-		Name: n.NativeAckStream(), Subjects: n.NativeAcks(), NoAck: true, Replicas: t.cfg.Replicas, Storage: storage, Discard: jetstream.DiscardOld,
-		MaxAge: nativeAckAge, MaxMsgs: nativeAckMsgs, MaxBytes: nativeAckBytes,
-	}
-	if _, err := t.js.CreateOrUpdateStream(ctx, acks); err != nil {
-		return nil, fmt.Errorf("make stream %s: %w", acks.Name, err)
+	for name, subjects := range map[string][]string{n.NativeAckStream(): {n.NativeAcks()}, n.NativeSignalStream(): n.NativeSignals()} {
+		cfg := jetstream.StreamConfig{
+			Name: name, Subjects: subjects, NoAck: true, Replicas: t.cfg.Replicas, Storage: storage, Discard: jetstream.DiscardOld,
+			MaxAge: nativeWordAge, MaxMsgs: nativeWordMsgs, MaxBytes: nativeWordBytes,
+		}
+		if _, err := t.js.CreateOrUpdateStream(ctx, cfg); err != nil {
+			return nil, fmt.Errorf("make stream %s: %w", name, err)
+		}
 	}
 	t.making.Lock()
 	defer t.making.Unlock()
@@ -245,7 +252,9 @@ func (p *pusher) ensureNative(c nativeConsumer) {
 	p.chore(func(ctx context.Context) {
 		if err := p.topology.ensureNative(ctx, c); err != nil {
 			p.log.Warn("a native consumer could not be made", "type", c.typ, "error", err)
+			return
 		}
+		p.signals.nativeMade(c.typ)
 	})
 }
 
@@ -290,10 +299,7 @@ func (p *pusher) inspectNative(typ events.Type, waiting []pushAck) {
 			return
 		}
 		info := cons.CachedInfo()
-		over := nativeAcked
-		if info.NumRedelivered > 0 {
-			over = nativeOver
-		}
+		behind := p.topology.native.behind.Load() > 0 // what has been said may only not be heard yet
 		var looks []nativeLook
 		for _, w := range waiting {
 			switch found, err := p.stillNative(ctx, s, w); {
@@ -304,8 +310,8 @@ func (p *pusher) inspectNative(typ events.Type, waiting []pushAck) {
 			case w.seq > info.Delivered.Stream:
 			case w.seq > info.AckFloor.Stream:
 				looks = append(looks, nativeLook{w.token, nativeDelivered})
-			default:
-				looks = append(looks, nativeLook{w.token, over})
+			case !behind:
+				looks = append(looks, nativeLook{w.token, nativeOver})
 			}
 		}
 		p.signals.nativeLooks(looks)

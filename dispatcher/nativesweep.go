@@ -6,13 +6,14 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// What is heard of native runs can be lost: the stream that captures it may be
-// deleted or full, the server may stop between an ack and its metric. The sweep
-// asks the consumer how far it is. A message at or below its ack floor, and
-// still in the stream, is over: acked or terminated, or delivered and not
-// answered within the lease; of the latter the consumer says how many there
-// are. Where that leaves a doubt the run counts as one whose lease was lost, so
-// that it is made again rather than taken for done.
+// What is heard of native runs is captured twice, as the workers send it and as
+// the server takes it, so that either can be lost. The sweep looks for runs of
+// which neither was heard, or only the worker's part. A message at or below its
+// consumer's ack floor is over; but the floor passes one whose lease has ended
+// as it does one that was acked, and the server tells neither from the other
+// afterwards (it reports no redelivered messages where one delivery is allowed).
+// So what is over and unheard counts as a lost lease: it runs again, rather than
+// being taken for done.
 
 // A sweep's finding counts when it is the same again this much later: what is
 // heard in the ordinary way may only be late.
@@ -20,7 +21,7 @@ const nativeAgain = time.Second
 
 // nativeGrace is how long a worker's answer waits for the server's word on it
 // before it is taken as it is.
-const nativeGrace = 5 * time.Second
+const nativeGrace = 2 * time.Second
 
 // nativeLook is what an inspection has found about a dispatch.
 type nativeLook struct {
@@ -32,8 +33,7 @@ type nativeFinding uint8
 
 const (
 	nativeDelivered nativeFinding = iota + 1 // and, as far as is known, not answered
-	nativeAcked                              // over, and not by a lease's end
-	nativeOver                               // over, one way or the other
+	nativeOver                               // answered, or its lease has ended
 	nativeGone                               // not in the stream
 	nativeTakenBack                          // removed before it was delivered
 )
@@ -55,6 +55,11 @@ func (l *loop) sweepNatives(now time.Time) error {
 			}
 		default:
 			waiting[d.typ] = append(waiting[d.typ], pushAck{token: tok, seq: d.seq})
+		}
+	}
+	for t, c := range l.native.on {
+		if c.native && !l.native.ready[t] {
+			l.makeNative(t) // it could not be made
 		}
 	}
 	for typ, list := range waiting {
@@ -107,11 +112,8 @@ func (l *loop) nativeLooked(d *dispatched, found nativeFinding, now time.Time) e
 	}
 	w := d.word
 	if w == nil {
-		w = &nativeWord{kind: events.NativeAck}
-		if found == nativeOver {
-			w.kind = events.NativeExpired
-		}
-		l.log.Warn("what a native worker answered was not heard: going by its consumer", "id", d.id, "type", d.typ, "acked", found == nativeAcked)
+		w = &nativeWord{kind: events.NativeExpired}
+		l.log.Warn("what became of a native run was not heard: it counts as lost", "id", d.id, "type", d.typ)
 	}
 	return l.decideNative(d, w)
 }
@@ -139,6 +141,7 @@ func (l *loop) nativeLost(now time.Time) error {
 		}
 	}
 	l.native.top = 0
+	clear(l.native.ready)
 	l.watchOrphans(now)
 	l.makeNatives()
 	return nil
@@ -148,7 +151,7 @@ func (l *loop) nativeLost(now time.Time) error {
 // type is held back, and once its protocol is another.
 func (l *loop) nativeWants(t events.Type) nativeConsumer {
 	set, _ := l.state.Settings(t)
-	return nativeConsumer{typ: t, lease: l.ackWait(t), window: nativeWindow(&set), paused: l.stopped[t] || !set.Native()}
+	return nativeConsumer{typ: t, native: set.Native(), lease: l.ackWait(t), window: nativeWindow(&set), paused: l.stopped[t] || !set.Native()}
 }
 
 // nativeWindow is how many native items of a type may be on their way or
@@ -191,6 +194,9 @@ func (l *loop) nativeSignals(t *taken, now time.Time) error {
 	if t.native {
 		l.makeNatives()
 	}
+	for _, typ := range t.made {
+		l.native.ready[typ], l.dirty[typ] = true, true
+	}
 	if t.cleaned {
 		l.native.cleaning = false
 		l.cleanNatives()
@@ -209,9 +215,11 @@ func (l *loop) nativeChanged(t events.TypeInfo) error {
 	if !on && !t.Settings.Native() {
 		return nil
 	}
-	if !on {
-		l.native.on[t.Type] = nativeConsumer{paused: true}
-		was = l.native.on[t.Type]
+	if native := t.Settings.Native(); native && !was.native {
+		if !on {
+			was.paused = true // as one that is not there
+			l.native.on[t.Type] = was
+		}
 		if err := l.withdrawIf(func(d *dispatched) bool { return d.typ == t.Type && !d.native }); err != nil {
 			return err
 		}

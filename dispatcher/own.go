@@ -267,8 +267,9 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	side.Go(func() { p.runCuts(run) })
 	side.Go(func() { e.readIntake(run, l, after) })
 	side.Go(func() { leases.read(run) })
-	natives := newNativeReader(e, l)
-	side.Go(func() { natives.read(run) })
+	for _, r := range newNativeReaders(e, l) {
+		side.Go(func() { r.read(run) })
+	}
 	side.Go(func() { newProber(e).run(run) })
 	defer context.AfterFunc(e.drain, stopLoop)()
 	tail.Go(func() { l.appendBatches(run) })

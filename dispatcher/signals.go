@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/streamwright/streamwright/events"
@@ -39,9 +40,10 @@ type taken struct {
 
 	words   []nativeWord // bounded by their reader: see nativeReader
 	looks   []nativeLook
-	native  bool // the native stream, or a consumer of it, is to be made anew
-	another bool // the native stream is another
-	cleaned bool // what was asked to be removed from it has been
+	made    []events.Type // native types whose consumers are there; bounded by MaxTypes
+	native  bool          // the native stream, or a consumer of it, is to be made anew
+	another bool          // the native stream is another
+	cleaned bool          // what was asked to be removed from it has been
 }
 
 // pushAck says where in the dispatch stream a message went.
@@ -147,6 +149,14 @@ func (s *signals) nativeWord(w nativeWord) {
 // nativeLooks leaves what an inspection of native dispatches has found.
 func (s *signals) nativeLooks(looks []nativeLook) {
 	s.leave(func(t *taken) { t.looks = append(t.looks, looks[:min(len(looks), max(0, s.maxAcks-len(t.looks)))]...) })
+}
+
+func (s *signals) nativeMade(typ events.Type) {
+	s.leave(func(t *taken) {
+		if !slices.Contains(t.made, typ) {
+			t.made = append(t.made, typ)
+		}
+	})
 }
 
 func (s *signals) nativeLost()    { s.leave(func(t *taken) { t.another = true }) }

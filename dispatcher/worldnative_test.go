@@ -27,7 +27,6 @@ type nativeSimMsg struct {
 	delivered bool
 	expires   time.Time
 	over      bool // answered, or its lease has ended
-	lost      bool // that
 }
 
 func (w *world) pushNative(it *events.Item, _ []byte, token events.Token, lease time.Duration) {
@@ -69,6 +68,7 @@ func (w *world) ensureNative(c nativeConsumer) {
 		w.native.paused = map[events.Type]bool{}
 	}
 	w.native.paused[c.typ] = c.paused
+	w.signals.nativeMade(c.typ)
 }
 
 func (w *world) withdrawNative(c nativeConsumer, waiting []pushAck) {
@@ -83,20 +83,14 @@ func (w *world) withdrawNative(c nativeConsumer, waiting []pushAck) {
 	w.signals.nativeLooks(looks)
 }
 
-func (w *world) inspectNative(typ events.Type, waiting []pushAck) {
-	over := nativeAcked
-	for _, m := range w.native.msgs {
-		if m.typ == typ && m.lost {
-			over = nativeOver
-		}
-	}
+func (w *world) inspectNative(_ events.Type, waiting []pushAck) {
 	var looks []nativeLook
 	for _, a := range waiting {
 		switch m := w.native.msgs[a.seq]; {
 		case m == nil:
 			looks = append(looks, nativeLook{a.token, nativeGone})
 		case m.over:
-			looks = append(looks, nativeLook{a.token, over})
+			looks = append(looks, nativeLook{a.token, nativeOver})
 		case m.delivered:
 			looks = append(looks, nativeLook{a.token, nativeDelivered})
 		}
@@ -144,7 +138,7 @@ func (w *world) expireNatives() {
 	now := w.now()
 	for _, seq := range slices.Sorted(maps.Keys(w.native.msgs)) {
 		if m := w.native.msgs[seq]; m.delivered && !m.over && !m.expires.After(now) {
-			m.over, m.lost = true, true
+			m.over = true
 			if !w.native.deaf {
 				w.signals.nativeWord(nativeWord{seq: seq, typ: m.typ, kind: events.NativeExpired})
 			}
