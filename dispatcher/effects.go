@@ -75,8 +75,7 @@ func (l *loop) tableFollows(before, after *events.Item) {
 		l.table.claim(d, after.Worker, l.clock.now())
 		l.table.linger(d)
 		if d.native {
-			l.out.deleteNative(d.seq) // it is not told; its answer frees the slot, or the lease's end
-			break
+			break // it is not told: its answer frees the slot, or the lease's end
 		}
 		l.out.control(d.worker, wire.Control{Cancel: []wire.RunRef{{ID: d.id.String(), Token: d.token.String()}}})
 	case !run && after.State == events.StateQueued && !moved(before, after):

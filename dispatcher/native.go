@@ -134,7 +134,7 @@ func (l *loop) pushNativeAgain(d *dispatched, now time.Time) error {
 		return err
 	}
 	set, _ := l.state.Settings(d.typ)
-	d.at = now
+	d.at, d.again = now, true
 	l.nextAck = sooner(l.nextAck, now.Add(pushTimeout))
 	l.out.pushNative(it, params, d.token, set.Lease())
 	return nil

@@ -28,7 +28,7 @@ func (l *loop) onSignals() error {
 		l.pushFailed(now)
 	}
 	for _, tok := range t.failed {
-		if d := l.table.byToken[tok]; d != nil {
+		if d := l.table.byToken[tok]; d != nil && !d.again { // the first of two may have arrived
 			if _, err := l.putBack(d); err != nil {
 				return err
 			}

@@ -30,6 +30,7 @@ type dispatched struct {
 	word     *nativeWord // what its native worker has sent
 	answered bool        // its native worker has nothing more to do with the message
 	after    uint64      // a native message's sequence lies behind it
+	again    bool        // it was sent to the native stream more than once
 }
 
 // laneKey names a consumer.

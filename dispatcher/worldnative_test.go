@@ -14,8 +14,9 @@ type nativeWorld struct {
 	msgs   map[uint64]*nativeSimMsg
 	next   uint64
 	paused map[events.Type]bool
-	deaf   bool // nothing that workers say is heard
-	quiet  bool // pushes are stored, and not answered
+	said   []nativeWord // captured, for the next owner to hear again
+	deaf   bool         // nothing that workers say is heard
+	quiet  bool         // pushes are stored, and not answered
 }
 
 type nativeSimMsg struct {
@@ -124,13 +125,50 @@ func (w *world) nativeAnswer(seq uint64, kind events.NativeWord, delay time.Dura
 		return
 	}
 	m.over = kind != events.NativeSeen
+	w.say(nativeWord{seq: seq, typ: m.typ, kind: kind, raw: true, delay: delay})
+	if kind != events.NativeSeen {
+		w.say(nativeWord{seq: seq, typ: m.typ, kind: kind})
+	} else {
+		m.expires = w.now().Add(m.lease)
+	}
+}
+
+// say has a word captured, and heard.
+func (w *world) say(word nativeWord) {
 	if w.native.deaf {
 		return
 	}
-	w.signals.nativeWord(nativeWord{seq: seq, typ: m.typ, kind: kind, raw: true, delay: delay})
-	if kind != events.NativeSeen {
-		w.signals.nativeWord(nativeWord{seq: seq, typ: m.typ, kind: kind})
+	w.native.said = append(w.native.said, word)
+	w.signals.nativeWord(word)
+}
+
+// adoptNatives is what a new owner finds, and hears.
+func (w *world) adoptNatives(l *loop) error {
+	for _, t := range l.state.TypeNames() {
+		if set, _ := l.state.Settings(t); set.Native() {
+			l.native.on[t] = nativeConsumer{}
+		}
 	}
+	var msgs []nativeMsg
+	for _, seq := range slices.Sorted(maps.Keys(w.native.msgs)) {
+		m := w.native.msgs[seq]
+		msgs = append(msgs, nativeMsg{seq: seq, at: m.at, id: m.id, token: m.token})
+	}
+	for _, word := range w.native.said {
+		w.signals.nativeWord(word)
+	}
+	return l.adoptNativeMsgs(msgs, w.native.next)
+}
+
+// nextNativeExpiry is when the next lease of a native worker runs out, the zero
+// time for never.
+func (w *world) nextNativeExpiry() (next time.Time) {
+	for _, m := range w.native.msgs {
+		if m.delivered && !m.over {
+			next = sooner(next, m.expires)
+		}
+	}
+	return next
 }
 
 // expireNatives ends the leases that have run out.
@@ -139,9 +177,7 @@ func (w *world) expireNatives() {
 	for _, seq := range slices.Sorted(maps.Keys(w.native.msgs)) {
 		if m := w.native.msgs[seq]; m.delivered && !m.over && !m.expires.After(now) {
 			m.over = true
-			if !w.native.deaf {
-				w.signals.nativeWord(nativeWord{seq: seq, typ: m.typ, kind: events.NativeExpired})
-			}
+			w.say(nativeWord{seq: seq, typ: m.typ, kind: events.NativeExpired})
 		}
 	}
 }
