@@ -18,11 +18,11 @@ import (
 
 // Bounds of each of the streams that capture what is said of native runs. They
 // need to hold what is not recorded yet: while an engine is there, next to
-// nothing.
+// nothing. There is no bound in bytes, which the server would set aside.
 const (
-	nativeWordMsgs  = 500_000
-	nativeWordBytes = 256 << 20
-	nativeWordAge   = 72 * time.Hour
+	nativeWordMsgs = 200_000
+	nativeWordSize = 128 << 10 // of one, in bytes: the reason of a +TERM is all that can be long
+	nativeWordAge  = 72 * time.Hour
 )
 
 // atRest is when a consumer that is paused would go on by itself.
@@ -54,7 +54,7 @@ func (t *topology) ensureNativeStreams(ctx context.Context) (jetstream.Stream, e
 	for name, subjects := range map[string][]string{n.NativeAckStream(): {n.NativeAcks()}, n.NativeSignalStream(): n.NativeSignals()} {
 		cfg := jetstream.StreamConfig{
 			Name: name, Subjects: subjects, NoAck: true, Replicas: t.cfg.Replicas, Storage: storage, Discard: jetstream.DiscardOld,
-			MaxAge: nativeWordAge, MaxMsgs: nativeWordMsgs, MaxBytes: nativeWordBytes,
+			MaxAge: nativeWordAge, MaxMsgs: nativeWordMsgs, MaxMsgSize: nativeWordSize,
 		}
 		if _, err := t.js.CreateOrUpdateStream(ctx, cfg); err != nil {
 			return nil, fmt.Errorf("make stream %s: %w", name, err)
