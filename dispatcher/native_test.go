@@ -141,20 +141,24 @@ func want(it *events.Item, ok bool) error {
 func TestANativeWorkerNeedsNoLibrary(t *testing.T) {
 	h := nativeHarness(t, nil)
 	h.nativeConsumer("thumb")
+	// A connection of its own: a message comes under its own subject, and a client
+	// with several requests under way could not tell whose answer it is.
+	nc := h.connect()
+	defer nc.Close()
 	id := h.submit("thumb")
-	m, err := h.nc.Request("$JS.API.CONSUMER.MSG.NEXT.WORK_NATIVE.thumb", []byte(`{"batch":1,"expires":10000000000}`), patience)
+	m, err := nc.Request("$JS.API.CONSUMER.MSG.NEXT.WORK_NATIVE.thumb", []byte(`{"batch":1,"expires":10000000000}`), patience)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.nc.Publish(m.Reply, nil); err != nil { // an empty answer is an ack
+	if err := nc.Publish(m.Reply, nil); err != nil { // an empty answer is an ack
 		t.Fatal(err)
 	}
 	h.becomes(id, events.StateCompleted)
 	id = h.submit("thumb")
-	if m, err = h.nc.Request("$JS.API.CONSUMER.MSG.NEXT.WORK_NATIVE.thumb", nil, patience); err != nil {
+	if m, err = nc.Request("$JS.API.CONSUMER.MSG.NEXT.WORK_NATIVE.thumb", nil, patience); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.nc.Publish(m.Reply, []byte("-NAK 2h")); err != nil {
+	if err := nc.Publish(m.Reply, []byte("-NAK 2h")); err != nil {
 		t.Fatal(err)
 	}
 	if it := h.retries(id, 1); it.AvailableAt.Sub(it.QueuedAt) != 2*time.Hour {
