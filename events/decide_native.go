@@ -14,10 +14,6 @@ const (
 	NativeExpired                       // neither answered nor renewed within the lease
 )
 
-// FailTerminated is the code of a failure that a native worker has told by
-// +TERM.
-const FailTerminated = "terminated"
-
 // Native says how far a native worker has come with what was dispatched to it.
 // One outcome may be told any number of times, by whatever has seen it: only
 // the first counts, the others are answered by a Repeat, and so is what
