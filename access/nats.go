@@ -81,10 +81,12 @@ func (g Grant) submit(p *Permissions) {
 }
 
 func (g Grant) work(p *Permissions) {
-	dispatch := g.Names.DispatchStream()
-	p.publish("$JS.API.CONSUMER.MSG.NEXT."+dispatch+".*", "$JS.API.CONSUMER.INFO."+dispatch+".*",
-		// The server's two forms: the second has a domain and an account hash.
-		"$JS.ACK."+dispatch+".>", "$JS.ACK.*.*."+dispatch+".>", g.Names.LogAll())
+	for _, stream := range []string{g.Names.DispatchStream(), g.Names.NativeStream()} {
+		p.publish("$JS.API.CONSUMER.MSG.NEXT."+stream+".*", "$JS.API.CONSUMER.INFO."+stream+".*",
+			// The server's two forms: the second has a domain and an account hash.
+			"$JS.ACK."+stream+".>", "$JS.ACK.*.*."+stream+".>")
+	}
+	p.publish(g.Names.LogAll())
 	p.subscribe(g.Names.Control("*"), g.Names.Probe("*"))
 	for _, verb := range []string{"PING", "INFO", "STATS"} { // a probe is a NATS micro service
 		p.subscribe("$SRV."+verb, "$SRV."+verb+"."+wire.WorkerService, "$SRV."+verb+"."+wire.WorkerService+".*")

@@ -81,6 +81,7 @@ func (p *Patch) fields() []field {
 		optional("max_params_bytes", size, &p.MaxParams, fmt.Sprintf("%dKiB", d.MaxParams>>10), "bound of a submission's params"),
 		optional("dedup_policy", dedupPolicy, &p.DedupPolicy, string(events.DedupMerge), "what becomes of a submission whose dedup key is taken: `merge`, `distinct`, `supersede`, `defer`"),
 		optional("dedup_window", duration, &p.DedupWindow, "0s", "how long a dedup key stays taken after completion; at most 30 days"),
+		optional("protocol", protocol, &p.Protocol, string(events.ProtocolClaim), "how items reach their workers: `claim`, or `ack` for any JetStream consumer ([NATIVE.md](NATIVE.md))"),
 	}
 	own = append(own, p.Run.fields()...)
 	own = append(own, p.protectionFields()...)

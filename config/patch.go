@@ -21,6 +21,7 @@ type Patch struct {
 	Circuit     CircuitPatch
 	Codes       map[string]CodePatch // by failure code
 	DedupPolicy *events.DedupPolicy
+	Protocol    *events.Protocol
 	DedupWindow *time.Duration
 	Retain      RetainPatch
 	Run         RunPatch
@@ -62,6 +63,7 @@ func (p Patch) Apply(base events.TypeSettings) events.TypeSettings {
 		s.MaxParams = int(*p.MaxParams)
 	}
 	put(&s.DedupPolicy, p.DedupPolicy)
+	put(&s.Protocol, p.Protocol)
 	putMS(&s.DedupWindowMS, p.DedupWindow)
 	putMS(&s.Retain.CompletedMS, p.Retain.Completed)
 	putMS(&s.Retain.DeadMS, p.Retain.Dead)
@@ -133,6 +135,7 @@ func (p Patch) Named() []string {
 	add("max_params_bytes", p.MaxParams != nil)
 	add("dedup_policy", p.DedupPolicy != nil)
 	add("dedup_window", p.DedupWindow != nil)
+	add("protocol", p.Protocol != nil)
 	add("retain.completed", p.Retain.Completed != nil)
 	add("retain.dead", p.Retain.Dead != nil)
 	add("retain.cancelled", p.Retain.Cancelled != nil)
@@ -183,6 +186,7 @@ func (p Patch) split() []Patch {
 	add(Patch{MaxParams: p.MaxParams})
 	add(Patch{DedupPolicy: p.DedupPolicy})
 	add(Patch{DedupWindow: p.DedupWindow})
+	add(Patch{Protocol: p.Protocol})
 	add(Patch{Retain: RetainPatch{Completed: p.Retain.Completed}})
 	add(Patch{Retain: RetainPatch{Dead: p.Retain.Dead}})
 	add(Patch{Retain: RetainPatch{Cancelled: p.Retain.Cancelled}})

@@ -59,6 +59,9 @@ func (l *loop) dispatchOf(t events.Type, now time.Time) *typeDispatch {
 	}
 	td.pick.admits = func(lane string) bool {
 		key := laneKey{t, lane}
+		if td.set.Native() { // nobody registers, so nobody is known to have a capability
+			return lane == "" && l.native.ready[t] && l.table.byLane[key] < nativeWindow(&td.set)
+		}
 		return l.table.byLane[key] < min(l.table.held.away[key]+ahead*l.laneSlots(key), maxPending)
 	}
 	td.pick.blocked = l.groupBlocked(t, &td.set, now)
@@ -113,9 +116,13 @@ func (l *loop) push(id events.ID, lane string, set events.TypeSettings, now time
 		return err
 	}
 	l.tokens++
-	d := &dispatched{id: id, token: events.NewToken(l.state.Meta().Epoch, l.tokens), typ: it.Type, lane: lane, group: it.Group, at: now}
+	d := &dispatched{id: id, token: events.NewToken(l.state.Meta().Epoch, l.tokens), typ: it.Type, lane: lane, group: it.Group, at: now, native: set.Native()}
 	l.table.add(d)
-	l.out.push(it, params, d.token, set.Lease(), lane)
+	if d.native {
+		l.pushNative(d, it, params, set.Lease())
+	} else {
+		l.out.push(it, params, d.token, set.Lease(), lane)
+	}
 	if l.nextAck.IsZero() {
 		l.nextAck = now.Add(pushTimeout)
 	}

@@ -39,6 +39,16 @@
 // what no signal has told. A push that fails holds all dispatching for a
 // while, longer each time, so that a server in trouble is not hammered.
 //
+// # Native workers
+//
+// Types with protocol ack have no claims and no reports (docs/NATIVE.md). What
+// is heard of their runs comes as words: what the worker sent, what the server
+// made of it, what the sweep found. The loop decides each as an events.Native,
+// of which the first that ends a run counts. The native stream keeps a message
+// until that is durable, so at a takeover the messages that are there are the
+// table, and words are read again from the oldest of them on. Words are never
+// dropped: the readers wait for room (maxSignals), and the streams hold the rest.
+//
 // # What holds work back
 //
 // Pauses and circuits are decided and recorded (package events), a run that

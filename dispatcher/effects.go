@@ -74,12 +74,15 @@ func (l *loop) tableFollows(before, after *events.Item) {
 		// The slot is the worker's until it lets go.
 		l.table.claim(d, after.Worker, l.clock.now())
 		l.table.linger(d)
+		if d.native {
+			break // it is not told: its answer frees the slot, or the lease's end
+		}
 		l.out.control(d.worker, wire.Control{Cancel: []wire.RunRef{{ID: d.id.String(), Token: d.token.String()}}})
 	case !run && after.State == events.StateQueued && !moved(before, after):
 		// On its way, and still to be claimed.
 	default:
 		l.letGo(d)
-		if !run {
+		if !run && !d.native {
 			l.out.deleteMsg(d.seq) // nobody may claim it any more
 		}
 	}
@@ -95,6 +98,9 @@ func moved(before, after *events.Item) bool {
 // letGo frees a dispatch's slot.
 func (l *loop) letGo(d *dispatched) {
 	l.table.remove(d)
+	if d.native {
+		l.nativeLetGo(d)
+	}
 	l.dirty[d.typ] = true
 	l.roomChanged(d.typ, d.group)
 }

@@ -73,6 +73,7 @@ func New(cfg Config) (*Engine, error) {
 	e.judge, e.judging.room = newJudge(&e.cfg), semaphore.NewWeighted(maxJudging)
 	e.drain, e.drainNow = context.WithCancel(context.Background())
 	e.topology = &topology{js: js, cfg: &e.cfg, log: e.cfg.Logger, answered: e.answered.Load, lost: e.whenOwner((*signals).dispatchLost)}
+	e.topology.native.ready, e.topology.native.lost = make(chan struct{}), e.whenOwner((*signals).nativeLost)
 	e.registry = newRegistry(cfg.Gone, e.whenOwner((*signals).registryChanged))
 	if h := cfg.Hooks.WorkerFailed; h != nil {
 		e.registry.silent = func() { h(WorkerSilent) }

@@ -106,6 +106,9 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
 	d := l.table.byToken[tok]
+	if d != nil && d.native {
+		d = nil // it is nobody's to claim, or to report of
+	}
 	switch r.Event {
 	case wire.ReportClaim:
 		if err := l.registry.mayClaim(r.Worker, r.Session); err != nil {

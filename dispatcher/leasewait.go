@@ -67,6 +67,7 @@ func (l *loop) ackWait(t events.Type) time.Duration {
 
 // makeConsumers makes the consumers of all lanes of a type that have workers.
 func (l *loop) makeConsumers(t events.Type) {
+	l.makeNative(t)
 	for name := range l.ready.types[t] {
 		if name != "" && len(l.registry.able(t, name)) > 0 {
 			l.out.ensureConsumer(laneKey{t, name}, l.ackWait(t), false)

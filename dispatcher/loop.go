@@ -56,6 +56,7 @@ type loop struct {
 	acks        []pushAck  // reused
 	late        []expiry   // expired leases that found no room in the batch
 	schedules   schedules
+	native      nativeState
 
 	drain    drain
 	stalled  bool      // a ready queue's next page is still to be read
@@ -374,6 +375,9 @@ func (l *loop) effects(r appendResult) error {
 	l.noteIntake(b.changes.Meta.IntakeSeq)
 	l.noteAcks()
 	l.typesChanged(b.changes.Types)
+	if err := l.nativesChanged(b.changes.Types); err != nil {
+		return err
+	}
 	if err := l.followGates(b.changes.Types); err != nil {
 		return err
 	}
@@ -382,6 +386,7 @@ func (l *loop) effects(r appendResult) error {
 			return err
 		}
 	}
+	l.cleanNatives()
 	return nil
 }
 
@@ -394,7 +399,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.stalled || l.timers.wantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.nextCircuit(), l.holds.next(), l.keep.wake(l)} {
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.nextCircuit(), l.nextNak(), l.holds.next(), l.keep.wake(l)} {
 		at = sooner(at, t)
 	}
 	if len(l.dirty) > 0 {

@@ -29,7 +29,7 @@ func (l *loop) onSignals() error {
 		l.pushFailed(now)
 	}
 	for _, tok := range t.failed {
-		if d := l.table.byToken[tok]; d != nil {
+		if d := l.table.byToken[tok]; d != nil && !d.again { // the first of two may have arrived
 			back, err := l.putBack(d)
 			if err != nil {
 				return err
@@ -44,6 +44,9 @@ func (l *loop) onSignals() error {
 	}
 	l.late = append(l.late, t.expired...)
 	if err := l.lateExpiries(); err != nil {
+		return err
+	}
+	if err := l.nativeSignals(&t, now); err != nil {
 		return err
 	}
 	for w, runs := range t.beats {
@@ -86,7 +89,7 @@ func (l *loop) registryChanged(now time.Time) error {
 // withdraw takes back what was dispatched to a lane that has no worker.
 func (l *loop) withdraw(key laneKey) error {
 	had := l.table.byLane[key]
-	err := l.withdrawIf(func(d *dispatched) bool { return laneKey{d.typ, d.lane} == key })
+	err := l.withdrawIf(func(d *dispatched) bool { return !d.native && laneKey{d.typ, d.lane} == key })
 	l.returned(key.typ, wire.RecoveryWorkerGone, had-l.table.byLane[key])
 	return err
 }
@@ -107,8 +110,12 @@ func (l *loop) noteAcks() {
 		l.holdFor = 0
 	}
 	for _, a := range l.acks {
-		if d := l.table.byToken[a.token]; d != nil {
+		if d := l.table.byToken[a.token]; d != nil && a.native {
+			l.nativeStored(d, a.seq)
+		} else if d != nil {
 			d.seq = a.seq
+		} else if a.native {
+			l.nativeStray(a.seq)
 		} else {
 			l.out.deleteMsg(a.seq) // it was taken back meanwhile
 		}
@@ -134,6 +141,9 @@ func (l *loop) dispatchLost(now time.Time) error {
 	l.log.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", l.table.total())
 	l.noteAcks()
 	for _, d := range l.table.byToken {
+		if d.native {
+			continue
+		}
 		d.seq = 0
 		back, err := l.putBack(d)
 		if err != nil {

@@ -29,6 +29,12 @@ func (l *loop) onTime() error {
 	if err := l.lateExpiries(); err != nil {
 		return err
 	}
+	if err := l.hearNatives(); err != nil {
+		return err
+	}
+	if err := l.heldNaks(now); err != nil {
+		return err
+	}
 	l.endHolds(now)
 	if passed(l.nextWorker, now) {
 		l.nextWorker = l.registry.expire(now)
@@ -145,6 +151,12 @@ func (l *loop) lostPushes(now time.Time) error {
 		}
 		if d.at.Add(pushTimeout).After(now) {
 			l.nextAck = sooner(l.nextAck, d.at.Add(pushTimeout))
+			continue
+		}
+		if d.native {
+			if err := l.pushNativeAgain(d, now); err != nil {
+				return err
+			}
 			continue
 		}
 		back, err := l.putBack(d)

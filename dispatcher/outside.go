@@ -12,6 +12,7 @@ import (
 // and a request may be lost, which the sweep makes up for. The pusher is the
 // real one; tests have one without a server.
 type outside interface {
+	nativeOutside
 	// push sends an item to its lane.
 	push(it *events.Item, params []byte, token events.Token, lease time.Duration, lane string)
 	// control tells a worker something.

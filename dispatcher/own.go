@@ -133,7 +133,7 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 		return nil, err
 	}
 	l := &loop{
-		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
+		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, native: newNativeState(), durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
 		table: t, holds: h, ready: ready, timers: newWindow(projector.TimerKey.Less), slots: map[laneKey]int{}, dirty: map[events.Type]bool{},
 		marks: map[events.Type]string{}, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
 		building: &batch{}, appended: last, leases: map[events.Type]ackWait{},
@@ -189,7 +189,7 @@ func fileSettings(cfg *Config, state *events.State) *commandJob {
 func (l *loop) adoptRuns(now time.Time) error {
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
 		err := l.cfg.Store.InState(state, func(it *events.Item) error {
-			l.table.add(&dispatched{id: it.ID, token: it.Token, typ: it.Type, lane: it.Lane(), group: it.Group, at: now, claimed: true, worker: it.Worker, orphan: true, heard: now})
+			l.table.add(&dispatched{id: it.ID, token: it.Token, typ: it.Type, lane: it.Lane(), group: it.Group, at: now, claimed: true, worker: it.Worker, orphan: true, heard: now, native: it.Worker.Native()})
 			return nil
 		})
 		if err != nil {
@@ -235,6 +235,9 @@ func (e *Engine) adopt(ctx context.Context, l *loop) error {
 			return fmt.Errorf("take over: delete a spent message: %w", err)
 		}
 	}
+	if err := e.adoptNatives(ctx, l); err != nil {
+		return err
+	}
 	l.watchOrphans(now)
 	return nil
 }
@@ -264,6 +267,9 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	side.Go(func() { p.runCuts(run) })
 	side.Go(func() { e.readIntake(run, l, after) })
 	side.Go(func() { leases.read(run) })
+	for _, r := range newNativeReaders(e, l) {
+		side.Go(func() { r.read(run) })
+	}
 	side.Go(func() { newProber(e).run(run) })
 	defer context.AfterFunc(e.drain, stopLoop)()
 	tail.Go(func() { l.appendBatches(run) })

@@ -36,9 +36,12 @@ type pusher struct {
 	topology *topology
 	registry *registry
 
-	inbox  string // acks of dispatched messages come to inbox.<token>
-	chores chan func(context.Context)
-	cuts   chan events.Seq
+	inbox string // acks of dispatched messages come to inbox.<token>
+	// nativeInbox is the same of those in the native stream.
+	nativeInbox string
+	native      jetstream.Stream // see nativeStream
+	chores      chan func(context.Context)
+	cuts        chan events.Seq
 }
 
 var _ outside = (*pusher)(nil)
@@ -46,7 +49,7 @@ var _ outside = (*pusher)(nil)
 func newPusher(e *Engine, sig *signals, clk *clock) *pusher {
 	return &pusher{
 		nc: e.cfg.Conn, js: e.js, cfg: &e.cfg, log: e.cfg.Logger, clock: clk, signals: sig, topology: e.topology, registry: e.registry,
-		inbox: e.cfg.Conn.NewInbox() + ".", chores: make(chan func(context.Context), maxChores),
+		inbox: e.cfg.Conn.NewInbox() + ".", nativeInbox: e.cfg.Conn.NewInbox() + ".", chores: make(chan func(context.Context), maxChores),
 		cuts: make(chan events.Seq, 1),
 	}
 }
@@ -66,12 +69,16 @@ func (p *pusher) listen() (stop func(), err error) {
 		}
 	}
 	deleted := func(*nats.Msg) { p.repair() }
+	native := func(*nats.Msg) { p.repairNative() }
 	for subject, fn := range map[string]nats.MsgHandler{
 		p.inbox + "*": p.acked,
 		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.DispatchStream():          deleted,
 		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.IntakeStream():            deleted,
 		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.LeaseStream():             deleted,
 		"$JS.EVENT.ADVISORY.CONSUMER.DELETED." + p.cfg.Names.DispatchStream() + ".*": deleted,
+		p.nativeInbox + "*": p.nativeStored,
+		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.NativeStream():          native,
+		"$JS.EVENT.ADVISORY.CONSUMER.DELETED." + p.cfg.Names.NativeStream() + ".*": native,
 	} {
 		s, err := p.nc.Subscribe(subject, fn)
 		if err == nil {
@@ -111,11 +118,21 @@ func (p *pusher) chore(fn func(context.Context)) {
 // push sends an item to its lane. Whether it arrived is told by signals.
 func (p *pusher) push(it *events.Item, params []byte, token events.Token, lease time.Duration, lane string) {
 	tok := token.String()
+	h := p.header(it, token, lease)
+	err := p.nc.PublishMsg(&nats.Msg{Subject: p.cfg.Names.Run(it.Type, lane), Reply: p.inbox + tok, Header: h, Data: params})
+	if err != nil {
+		p.log.Debug("an item could not be dispatched", "id", it.ID, "error", err)
+		p.signals.pushFailed(token)
+	}
+}
+
+// header is the header of a dispatched message.
+func (p *pusher) header(it *events.Item, token events.Token, lease time.Duration) nats.Header {
 	h := nats.Header{
 		wire.HeaderID:       {it.ID.String()},
 		wire.HeaderType:     {string(it.Type)},
 		wire.HeaderAttempt:  {strconv.Itoa(int(it.Attempt) + 1)},
-		wire.HeaderToken:    {tok},
+		wire.HeaderToken:    {token.String()},
 		wire.HeaderLease:    {lease.String()},
 		wire.HeaderDeadline: {it.Timeout.String()},
 	}
@@ -131,11 +148,7 @@ func (p *pusher) push(it *events.Item, params []byte, token events.Token, lease 
 	if trace != "" {
 		h[wire.HeaderTrace] = []string{trace}
 	}
-	err := p.nc.PublishMsg(&nats.Msg{Subject: p.cfg.Names.Run(it.Type, lane), Reply: p.inbox + tok, Header: h, Data: params})
-	if err != nil {
-		p.log.Debug("an item could not be dispatched", "id", it.ID, "error", err)
-		p.signals.pushFailed(token)
-	}
+	return h
 }
 
 // acked hears what became of a push.

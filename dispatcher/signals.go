@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/streamwright/streamwright/events"
@@ -14,8 +15,10 @@ const maxSignals = 8192
 // signals is where other goroutines leave word for the loop. Leaving word
 // never blocks.
 type signals struct {
-	wake    chan struct{}
-	maxAcks int // room for everything that can be dispatched, and as much again
+	wake chan struct{}
+	// wordRoom has an element for each word of a native run that is not heard yet.
+	wordRoom chan struct{}
+	maxAcks  int // room for everything that can be dispatched, and as much again
 
 	mu   sync.Mutex // guards what follows
 	left taken
@@ -34,12 +37,20 @@ type taken struct {
 	expired  []expiry
 	beats    map[events.WorkerID]map[events.Token]bool // what each worker runs, as it last said
 	types    map[events.Type]bool                      // whose consumers are to be made anew
+
+	words   []nativeWord // bounded by their reader: see nativeReader
+	looks   []nativeLook
+	made    []events.Type // native types whose consumers are there; bounded by MaxTypes
+	native  bool          // the native stream, or a consumer of it, is to be made anew
+	another bool          // the native stream is another
+	cleaned bool          // what was asked to be removed from it has been
 }
 
 // pushAck says where in the dispatch stream a message went.
 type pushAck struct {
-	token events.Token
-	seq   uint64
+	token  events.Token
+	seq    uint64
+	native bool
 }
 
 // expiry is the end of a dispatch's lease, as the server told it.
@@ -50,7 +61,7 @@ type expiry struct {
 }
 
 func newSignals(maxRunning int) *signals {
-	return &signals{wake: make(chan struct{}, 1), maxAcks: maxSignals + 2*maxRunning}
+	return &signals{wake: make(chan struct{}, 1), wordRoom: make(chan struct{}, maxSignals), maxAcks: maxSignals + 2*maxRunning}
 }
 
 // leave changes the signals by fn and wakes the loop.
@@ -117,9 +128,40 @@ func (s *signals) pushed(t events.Token, seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.acks) < s.maxAcks {
-		s.acks = append(s.acks, pushAck{t, seq})
+		s.acks = append(s.acks, pushAck{token: t, seq: seq})
 	}
 }
+
+// pushedNative notes where in the native stream a message went.
+func (s *signals) pushedNative(t events.Token, seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.acks) < s.maxAcks {
+		s.acks = append(s.acks, pushAck{token: t, seq: seq, native: true})
+	}
+}
+
+// nativeWord leaves what was heard of a native dispatch.
+func (s *signals) nativeWord(w nativeWord) {
+	s.leave(func(t *taken) { t.words = append(t.words, w) })
+}
+
+// nativeLooks leaves what an inspection of native dispatches has found.
+func (s *signals) nativeLooks(looks []nativeLook) {
+	s.leave(func(t *taken) { t.looks = append(t.looks, looks[:min(len(looks), max(0, s.maxAcks-len(t.looks)))]...) })
+}
+
+func (s *signals) nativeMade(typ events.Type) {
+	s.leave(func(t *taken) {
+		if !slices.Contains(t.made, typ) {
+			t.made = append(t.made, typ)
+		}
+	})
+}
+
+func (s *signals) nativeLost()    { s.leave(func(t *taken) { t.another = true }) }
+func (s *signals) nativeMissing() { s.leave(func(t *taken) { t.native = true }) }
+func (s *signals) nativeCleaned() { s.leave(func(t *taken) { t.cleaned = true }) }
 
 // takeAcks returns the places noted since the last call.
 func (s *signals) takeAcks(reuse []pushAck) []pushAck {

@@ -117,6 +117,7 @@ func (s *sim) start() {
 			delete(s.world.msgs, seq)
 		}
 	}
+	s.ok(s.world.adoptNatives(s.l))
 	s.l.watchOrphans(clk.now())
 	sig.registryChanged()
 	s.handed = state.Meta().IntakeSeq
@@ -261,12 +262,13 @@ func (s *sim) tick(d time.Duration) {
 	s.t.Helper()
 	end := s.at.Add(d)
 	for {
-		next := sooner(s.at.Add(max(s.l.nextWake(), time.Microsecond)), s.world.nextExpiry())
+		next := sooner(sooner(s.at.Add(max(s.l.nextWake(), time.Microsecond)), s.world.nextExpiry()), s.world.nextNativeExpiry())
 		if next.After(end) {
 			break
 		}
 		s.at = later(next, s.at)
 		s.world.expire()
+		s.world.expireNatives()
 		s.settle()
 	}
 	s.at = end

@@ -22,10 +22,11 @@ func (l *loop) sweep(now time.Time) error {
 		lease := l.ackWait(d.typ)
 		switch {
 		case d.orphan: // expireOrphans has its own time
+		case d.native && !d.lingering: // see sweepNatives
 		case !d.claimed:
 			if d.seq != 0 && now.Sub(d.at) > 2*lease {
 				key := laneKey{d.typ, d.lane}
-				waiting[key] = append(waiting[key], pushAck{tok, d.seq})
+				waiting[key] = append(waiting[key], pushAck{token: tok, seq: d.seq})
 			}
 		case now.Sub(later(d.heard, d.at)) <= lease+l.cfg.Gone:
 		case d.lingering:
@@ -39,7 +40,7 @@ func (l *loop) sweep(now time.Time) error {
 	for key, list := range waiting {
 		l.out.inspect(key, list)
 	}
-	return nil
+	return l.sweepNatives(now)
 }
 
 // spent handles unclaimed dispatches whose message has had its one delivery, or

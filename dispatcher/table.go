@@ -25,6 +25,12 @@ type dispatched struct {
 	heard  time.Time // last heartbeat that named the run
 	seq    uint64    // of the message in the dispatch stream; 0: not known
 	spent  time.Time // when the message was first seen delivered and not claimed
+
+	native   bool        // it went to the native stream
+	word     *nativeWord // what its native worker has sent
+	answered bool        // its native worker has nothing more to do with the message
+	after    uint64      // a native message's sequence lies behind it
+	again    bool        // it was sent to the native stream more than once
 }
 
 // laneKey names a consumer.
@@ -53,6 +59,8 @@ type table struct {
 	orphans   map[events.Token]*dispatched
 	lingering map[events.Token]*dispatched
 	held      held
+	natives   map[events.Token]*dispatched
+	bySeq     map[uint64]*dispatched // natives, by where their message is
 }
 
 func newTable() *table {
@@ -60,6 +68,7 @@ func newTable() *table {
 		byID: map[events.ID]*dispatched{}, byToken: map[events.Token]*dispatched{},
 		byType: map[events.Type]int{}, byLane: map[laneKey]int{}, byGroup: map[groupKey]groupLoad{}, unclaimed: map[events.Type]int{},
 		orphans: map[events.Token]*dispatched{}, lingering: map[events.Token]*dispatched{}, held: newHeld(),
+		natives: map[events.Token]*dispatched{}, bySeq: map[uint64]*dispatched{},
 	}
 }
 
@@ -70,6 +79,9 @@ func (t *table) add(d *dispatched) {
 	t.byToken[d.token] = d
 	t.byType[d.typ]++
 	t.byLane[laneKey{d.typ, d.lane}]++
+	if d.native {
+		t.natives[d.token] = d
+	}
 	if d.claimed {
 		t.held.count(d, 1)
 	}
@@ -87,6 +99,10 @@ func (t *table) remove(d *dispatched) {
 	delete(t.byToken, d.token)
 	delete(t.orphans, d.token)
 	delete(t.lingering, d.token)
+	delete(t.natives, d.token)
+	if t.bySeq[d.seq] == d {
+		delete(t.bySeq, d.seq)
+	}
 	if t.byID[d.id] == d {
 		delete(t.byID, d.id)
 	}

@@ -26,6 +26,8 @@ type topology struct {
 	// be another than the one last seen.
 	lost func()
 
+	native nativeTopology
+
 	making sync.Mutex // held while the dispatch stream is looked at
 	mu     sync.Mutex // guards dispatch
 	// dispatch is a handle of the dispatch stream as last seen. It goes by the

@@ -108,6 +108,9 @@ func (j *whyJob) decide(l *loop, _ int) error {
 
 // explainDispatch says what of the dispatcher's own keeps a queued item.
 func (l *loop) explainDispatch(it *events.Item, d *dispatched, set events.TypeSettings, now time.Time) []events.Obstacle {
+	if set.Native() || d != nil && d.native {
+		return l.explainNative(it, d, &set, now)
+	}
 	workers := l.explainWorkers(it)
 	if d != nil {
 		o := events.Obstacle{Code: events.WhyOnItsWay, Message: fmt.Sprintf("it was sent to the workers of its type %s ago, and none has claimed it yet", now.Sub(d.at).Round(time.Millisecond))}

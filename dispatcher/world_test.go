@@ -24,7 +24,8 @@ type world struct {
 	purged  uint64
 	purge   func(below events.Seq) error // cuts the log
 	// deaf: expired leases are not told.
-	deaf bool
+	deaf   bool
+	native nativeWorld
 }
 
 // simMsg is a message of the dispatch stream.

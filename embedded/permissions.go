@@ -23,6 +23,7 @@ func deniedPublishes(n wire.Names, partitions int) []string {
 		n.EventFilter("*", "*", ">"),
 		n.Prefix + ".intake.>",
 		n.RunAll(),
+		n.Native("*"),
 		n.Prefix + ".control.>",
 		// Forged advisories would end leases.
 		"$JS.EVENT.>",
@@ -33,12 +34,20 @@ func deniedPublishes(n wire.Names, partitions int) []string {
 	for _, stream := range primaryStreams(n, partitions) {
 		deny = append(deny, streamAdministration(stream)...)
 	}
-	return append(deny, consumerAdministration(n.DispatchStream())...)
+	// A native worker's consumer is there: made by another it would lack what the
+	// engine hears of its acks by.
+	return slices.Concat(deny, consumerAdministration(n.DispatchStream()), consumerAdministration(n.NativeStream()))
+}
+
+// nativeStreams hold what native workers run, and what they have answered.
+func nativeStreams(n wire.Names) []string {
+	return []string{n.NativeStream(), n.NativeAckStream(), n.NativeSignalStream()}
 }
 
 // primaryStreams hold what exists nowhere else.
 func primaryStreams(n wire.Names, partitions int) []string {
 	streams := []string{n.IntakeStream(), n.LogStream(), blobs.Stream(n)}
+	streams = append(streams, nativeStreams(n)...)
 	for p := range partitions {
 		streams = append(streams, n.EventStream(p))
 	}

@@ -182,6 +182,8 @@ func TestClientPermissions(t *testing.T) {
 		"$JS.API.STREAM.DELETE.WORK_EVENTS_0", "$JS.API.STREAM.PURGE.WORK_EVENTS_0", "$JS.API.STREAM.MSG.DELETE.WORK_EVENTS_0", "$JS.API.STREAM.UPDATE.WORK_EVENTS_0", "$JS.API.STREAM.CREATE.WORK_EVENTS_0",
 		"$JS.API.STREAM.PURGE.WORK_INTAKE", "$JS.API.STREAM.DELETE.WORK_LOGS",
 		"$JS.API.CONSUMER.CREATE.WORK_DISPATCH", "$JS.API.CONSUMER.CREATE.WORK_DISPATCH.x.work.run.email", "$JS.API.CONSUMER.DURABLE.CREATE.WORK_DISPATCH.x", "$JS.API.CONSUMER.DELETE.WORK_DISPATCH.email",
+		n.Native("email"), "$JS.EVENT.METRIC.CONSUMER.ACK.WORK_NATIVE.email", "$JS.API.STREAM.MSG.DELETE.WORK_NATIVE", "$JS.API.STREAM.DELETE.WORK_NATIVE_ACKS", "$JS.API.STREAM.PURGE.WORK_NATIVE_SIGNALS",
+		"$JS.API.CONSUMER.CREATE.WORK_NATIVE.email.work.native.email", "$JS.API.CONSUMER.PAUSE.WORK_NATIVE.email",
 	}
 	for _, subject := range refused {
 		if err := nc.Publish(subject, nil); err != nil {
@@ -196,7 +198,8 @@ func TestClientPermissions(t *testing.T) {
 	defer sub.Unsubscribe()
 	expect(t, denied, "Permissions Violation for Subscription to \"work.api.submit\"")
 
-	for _, subject := range []string{n.Submit("email"), n.API("submit"), n.Log("email", id), "$JS.API.CONSUMER.MSG.NEXT.WORK_DISPATCH.email", "$JS.ACK.WORK_DISPATCH.email.1.1.1.1.0", "$JS.API.CONSUMER.INFO.WORK_DISPATCH.email", "$JS.API.STREAM.CREATE.MINE", "mine.subject"} {
+	for _, subject := range []string{n.Submit("email"), n.API("submit"), n.Log("email", id), "$JS.API.CONSUMER.MSG.NEXT.WORK_DISPATCH.email", "$JS.ACK.WORK_DISPATCH.email.1.1.1.1.0", "$JS.API.CONSUMER.INFO.WORK_DISPATCH.email", "$JS.API.STREAM.CREATE.MINE", "mine.subject",
+		"$JS.API.CONSUMER.MSG.NEXT.WORK_NATIVE.email", "$JS.ACK.WORK_NATIVE.email.1.1.1.1.0", "$JS.API.CONSUMER.INFO.WORK_NATIVE.email"} {
 		if err := nc.Publish(subject, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -172,8 +172,14 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 		s.applyRates(it.Type, b.Rates)
 		it.Attempt, it.Worker, it.Token, it.Reason, it.Progress = ev.Attempt, ev.Worker, b.Token, "", Progress{}
 		it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = ev.At, b.StartBy, time.Time{}, time.Time{}
+		if !b.DeliveredAt.IsZero() {
+			it.ClaimedAt = b.DeliveredAt
+		}
 	case *Running:
 		it.StartedAt, it.Deadline = ev.At, b.Deadline
+		if it.Worker.Native() {
+			it.StartedAt = it.ClaimedAt
+		}
 	case *Completed:
 		it.FinishedAt, it.HasResult, it.Reason = ev.At, b.Result != nil, ""
 		s.foldCompleted(it)

@@ -102,7 +102,7 @@ func (s *State) workerSucceeded(w WorkerID, ev Event, tried bool) {
 // count: who is dead takes no work.
 func (s *State) workerFailed(w WorkerID, b *Failed, ev Event) {
 	c := s.WorkerCircuit(w)
-	if w == "" || c.State != CircuitShut || b.Code == FailLeaseExpired {
+	if w == "" || w.Native() || c.State != CircuitShut || b.Code == FailLeaseExpired {
 		return
 	}
 	s.setWorkerCircuit(w, c.workerFailed(ev.ID, ev.Seq, ev.At))

@@ -103,6 +103,7 @@ func (e *Event) appendData(b []byte) ([]byte, error) {
 				return nil, err
 			}
 		}
+		b = appendTime(b, `,"delivered_at":"`, d.DeliveredAt)
 		return append(b, '}'), nil
 	case *Running:
 		if d.Deadline.IsZero() {

@@ -113,6 +113,8 @@ func (d *decider) decideMore(c Command) (Decision, error) {
 		return d.removeSchedule(c)
 	case Fire:
 		return d.fire(c)
+	case Native:
+		return d.native(c)
 	case Prune:
 		return d.pruneDue(c)
 	case BeginCut:
@@ -153,6 +155,7 @@ func (d *decider) configure(c Configure) (Decision, error) {
 	if c.Source != SourceDefault && c.Source != SourceFile && c.Source != SourceAPI {
 		return Decision{}, Refuse(CodeBadRequest, "%q is no source of settings: use %s or %s", clip(c.Source, 64), SourceFile, SourceAPI)
 	}
+	c.Settings.Protocol = c.Settings.Protocol.plain()
 	if err := c.Settings.Validate(); err != nil {
 		return Decision{}, Refuse(CodeBadRequest, "settings of type %s: %v", c.Type, err)
 	}

@@ -201,7 +201,7 @@ func (d *decider) circuitsAfter(it *Item, f *Failed) (evs []Event) {
 // blamed for it.
 func (d *decider) workerAfter(it *Item, t *TypeInfo, f *Failed) []Event {
 	set := d.s.limits.WorkerCircuit
-	if !set.On() || it.Worker == "" {
+	if !set.On() || it.Worker == "" || it.Worker.Native() {
 		return nil
 	}
 	ref := CircuitRef{Worker: it.Worker}

@@ -85,6 +85,7 @@ func (s *scanner) body(k Kind) Body {
 		if s.opt(`,"rates":`) {
 			s.into(&d.Rates)
 		}
+		s.optTime(`,"delivered_at":`, &d.DeliveredAt)
 		s.lit(`}`)
 		return d
 	case KindRunning:

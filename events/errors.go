@@ -56,6 +56,7 @@ const (
 // Failure codes that the engine itself records in failed events.
 const (
 	FailLeaseExpired = "lease_expired"
+	FailTerminated   = "terminated" // a native worker's +TERM
 	FailTimeout      = "timeout"
 	FailPanic        = "panic"
 	FailKilled       = "killed"

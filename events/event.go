@@ -94,13 +94,16 @@ type Queued struct {
 // not started by StartBy.
 type Claimed struct {
 	Token   Token     `json:"token"`
-	StartBy time.Time `json:"start_by"`
+	StartBy time.Time `json:"start_by,omitzero"`
 	// Probe says that the run tries the half-open circuit of its type,
 	// WorkerProbe that of its worker.
 	Probe       bool `json:"probe,omitempty"`
 	WorkerProbe bool `json:"worker_probe,omitempty"`
 	// Rates are the limits at dispatch that the run counts against.
 	Rates []RateTaken `json:"rates,omitempty"`
+	// DeliveredAt is when a native worker was given it, if the server has said
+	// so: the claim itself is recorded when the run is first known of.
+	DeliveredAt time.Time `json:"delivered_at,omitzero"`
 }
 
 // Running is the payload of running. Deadline is when the attempt times out.

@@ -39,7 +39,7 @@ func (e *Event) check() error {
 	case *CircuitOpened:
 		ok = writable(b.Until)
 	case *Claimed:
-		ok = writable(b.StartBy) && writableRates(b.Rates)
+		ok = writable(b.StartBy, b.DeliveredAt) && writableRates(b.Rates)
 	case *Running:
 		ok = writable(b.Deadline)
 	case *Snoozed:

@@ -70,6 +70,7 @@ var kindDocs = map[Kind]kindDoc{
 		"start_by":     "RFC 3339: not started by then, the item goes back to the queue",
 		"probe":        "true if the run tries the half-open circuit of its type",
 		"worker_probe": "true if the run tries the half-open circuit of its worker",
+		"delivered_at": "RFC 3339: when a native worker ([NATIVE.md](NATIVE.md)) was given it, if the server has said so; the claim is recorded once the run is known of",
 		"rates":        "the rate limits at dispatch that the run counts against: each `key` and its theoretical arrival time `tat` from here on",
 	}},
 	KindRunning: {"The worker has started the handler.", map[string]string{
@@ -196,6 +197,7 @@ var kindDocs = map[Kind]kindDoc{
 		"settings.pool_weight":      "its share of that pool when it is contended; absent: 1",
 		"settings.group_by":         "what makes a group: `tenant` (the default), `label:NAME`, `none`",
 		"settings.group_capacity":   "items of one group that run at once; absent: no limit",
+		"settings.protocol":         "how items reach their workers: `ack` ([NATIVE.md](NATIVE.md)); absent: by claims",
 		"settings.retain":           "how long ended items are kept: `completed_ms`, `dead_ms`, `cancelled_ms`, `merged_ms`; absent: 24 h, 30 days for dead ones",
 	}},
 	KindScheduleSet: {"A schedule was made, or replaced. The event's type is that of its items.", map[string]string{

@@ -86,6 +86,7 @@ func goldenWorld(t *testing.T) *world {
 	goldenSchedules(w)
 	goldenReplay(w)
 	goldenRetention(w)
+	goldenNative(w)
 	return w
 }
 

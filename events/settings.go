@@ -58,6 +58,7 @@ type TypeSettings struct {
 	GroupBy       string    `json:"group_by,omitempty"`
 	GroupCapacity int       `json:"group_capacity,omitempty"` // items of one group that run at once; 0: no limit
 	Retain        Retention `json:"retain,omitzero"`
+	Protocol      Protocol  `json:"protocol,omitempty"` // how items reach their workers: claim (the default) or ack
 }
 
 // PriorityOverride is what a priority may set differently. Nil fields follow
@@ -137,6 +138,7 @@ func (s TypeSettings) Validate() error {
 	errs = append(errs, s.validateProtection()...)
 	errs = append(errs, s.validateDedup()...)
 	errs = append(errs, s.validateLimits()...)
+	errs = append(errs, s.validateProtocol()...)
 	return errors.Join(errs...)
 }
 

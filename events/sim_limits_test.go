@@ -95,7 +95,12 @@ func (s *sim) limited(before limitsBefore, dec Decision) {
 				s.t.Fatalf("%d items of %s wait: at most %d", t.Waiting(), ev.Type, m)
 			}
 		case KindClaimed:
-			s.claimAllowed(before, ev)
+			if ev.Worker.Native() && len(ev.Body.(*Claimed).Rates) == 0 {
+				continue // nothing could refuse it any more
+			}
+			if !ev.Worker.Native() {
+				s.claimAllowed(before, ev)
+			}
 			it := s.oracle.items[ev.ID].cur
 			s.ratesKept(ev, AtDispatch, ev.Body.(*Claimed).Rates, func(per string) string {
 				if per == PerType {

@@ -72,7 +72,7 @@ func pick[T any](s *sim, label string, from ...T) T { return rapid.SampledFrom(f
 
 // step draws one thing to happen.
 func (s *sim) step() {
-	switch rapid.IntRange(0, 18).Draw(s.t, "step") {
+	switch rapid.IntRange(0, 20).Draw(s.t, "step") {
 	case 0, 1, 2, 3:
 		s.do(s.submit())
 	case 4, 5:
@@ -103,6 +103,8 @@ func (s *sim) step() {
 		s.do(s.replayCommand())
 	case 18:
 		s.retentionStep()
+	case 19, 20:
+		s.nativeStep()
 	}
 }
 
@@ -317,7 +319,9 @@ func (s *sim) apply(ev Event) {
 		s.ids = append(s.ids, ev.ID)
 		s.runs[ev.ID], s.merges[ev.ID] = 0, 0 // a pruned item's id may be used again
 	case *Claimed:
-		s.checkClaim(ev, b)
+		if !ev.Worker.Native() {
+			s.checkClaim(ev, b)
+		}
 		if of, ok := s.claimed[b.Token]; ok {
 			s.t.Fatalf("token %s was granted for %s and for %s", b.Token, of, ev.ID)
 		}

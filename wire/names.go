@@ -40,6 +40,34 @@ func (n Names) DispatchStream() string { return n.stream("DISPATCH") }
 // LeaseStream captures the server's advisories of expired leases.
 func (n Names) LeaseStream() string { return n.stream("LEASES") }
 
+// NativeStream holds what is dispatched to native workers and not yet recorded.
+func (n Names) NativeStream() string { return n.stream("NATIVE") }
+
+// NativeAckStream captures what native workers answer, as they have sent it.
+func (n Names) NativeAckStream() string { return n.stream("NATIVE_ACKS") }
+
+// NativeSignalStream captures the server's word on each of those answers, and
+// on those that did not come in time.
+func (n Names) NativeSignalStream() string { return n.stream("NATIVE_SIGNALS") }
+
+// Native is the subject to which items of a type are dispatched whose protocol
+// is ack; t may be "*".
+func (n Names) Native(t events.Type) string { return n.subject("native", string(t)) }
+
+// NativeAcks matches what NativeAckStream captures.
+func (n Names) NativeAcks() string { return "$JS.ACK." + n.NativeStream() + ".>" }
+
+// NativeSignals are the subjects that NativeSignalStream captures.
+func (n Names) NativeSignals() []string {
+	s := n.NativeStream()
+	return []string{
+		"$JS.EVENT.METRIC.CONSUMER.ACK." + s + ".*",
+		"$JS.EVENT.ADVISORY.CONSUMER.MSG_NAKED." + s + ".*",
+		"$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED." + s + ".*",
+		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + s + ".*",
+	}
+}
+
 // LogStream holds the items' logs.
 func (n Names) LogStream() string { return n.stream("LOGS") }
 

@@ -117,7 +117,7 @@ var settingKinds = map[string]settingKind{
 	"backoff.jitter": fraction, "per_priority": document,
 	"poison_after": number, "codes": codeDocument, "circuit.consecutive": number, "circuit.ratio": fraction, "circuit.window": duration,
 	"circuit.min_runs": number, "circuit.cooldown": duration, "circuit.max_cooldown": duration, "circuit.probes": number, "circuit.count_no_retry": truth,
-	"max_queued": number, "queue_steps": list, "rates": list, "pool": words, "pool_weight": number, "group_by": words, "group_capacity": number,
+	"max_queued": number, "queue_steps": list, "rates": list, "pool": words, "pool_weight": number, "group_by": words, "group_capacity": number, "protocol": words,
 }
 
 // settingsPatch is the JSON object that KEY=VALUE arguments stand for.

@@ -22,9 +22,13 @@ func (k settingKind) parseLimit(text string) (any, error) {
 	return json.RawMessage(text), nil
 }
 
-// limitsOf says in a few words what limits a type has beyond its capacity.
+// limitsOf says in a few words what limits a type has beyond its capacity, and
+// the protocol if it is another than that of most.
 func limitsOf(s events.TypeSettings) string {
 	var parts []string
+	if s.Native() {
+		parts = append(parts, "protocol "+string(s.Protocol))
+	}
 	if s.MaxQueued > 0 {
 		parts = append(parts, "queue "+console.Count(s.MaxQueued))
 	}

@@ -1149,6 +1149,8 @@ export interface TypeSettings {
   pool?: string;
   /** its share of the pool when it is contended; 0: 1 */
   pool_weight?: number;
+  /** how items reach their workers: claim (the default) or ack */
+  protocol?: string;
   queue_steps?: QueueStep[];
   rates?: RateLimit[];
   retain?: Retain;

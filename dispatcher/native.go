@@ -1,0 +1,347 @@
+package dispatcher
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Items of a type whose protocol is ack go to a stream of their own, from which
+// any JetStream consumer is a worker: see docs/NATIVE.md. Nobody claims and
+// nobody reports. What is heard of a run comes from the stream that captures
+// the acks (nativereader.go), and from what the sweep finds the consumer to be
+// at (nativesweep.go); all of it meets here, becomes an events.Native, and the
+// first word that ends a run is the one that counts.
+//
+// The stream keeps a message until its outcome is in the log: so what is on its
+// way outlives the engine, a message that is gone is never taken for one that
+// was acked, and each word's sequence can be looked up.
+
+// nativeOutside is the part of outside that native dispatching asks for.
+type nativeOutside interface {
+	// pushNative sends an item to the native stream. Sent again under the same
+	// token it is stored once.
+	pushNative(it *events.Item, params []byte, token events.Token, lease time.Duration)
+	// deleteNative removes a message that is not to be run, or no longer; 0 does
+	// nothing.
+	deleteNative(seq uint64)
+	// cleanNative removes messages whose outcome is recorded: all below floor, and
+	// those of ended. It ends with a signal.
+	cleanNative(floor uint64, ended []uint64)
+	// ensureNative makes a type's consumer.
+	ensureNative(c nativeConsumer)
+	// withdrawNative stops a type's consumer, and takes back those messages that
+	// it has not delivered.
+	withdrawNative(c nativeConsumer, waiting []pushAck)
+	// inspectNative finds out how far a type's consumer is with messages.
+	inspectNative(typ events.Type, waiting []pushAck)
+	// lookUpNative finds out which dispatch a word is about.
+	lookUpNative(w nativeWord)
+}
+
+// nativeConsumer is a type's consumer, as it is to be.
+type nativeConsumer struct {
+	typ    events.Type
+	native bool // the type has the protocol, still
+	lease  time.Duration
+	window int // messages delivered and not answered, at most
+	paused bool
+}
+
+// nativeWord is something heard about a native dispatch.
+type nativeWord struct {
+	seq    uint64      // of the message
+	typ    events.Type // by the name of the consumer
+	kind   events.NativeWord
+	raw    bool // as its worker sent it; else the server's word that it has taken it
+	at     time.Time
+	took   time.Duration // since the delivery, where the server says so
+	delay  time.Duration
+	reason string
+	token  events.Token // once it has been looked up
+}
+
+// nativeState is what the loop holds of native dispatching beyond the table.
+type nativeState struct {
+	on       map[events.Type]nativeConsumer // types with the protocol, and their consumers as asked for
+	ready    map[events.Type]bool           // whose consumers are there
+	words    []nativeWord                   // heard, and not decided for want of room
+	top      uint64                         // highest sequence that a push is known to have got
+	ended    []uint64                       // messages whose outcome is recorded, to be removed
+	cleaning bool
+	naks     []heldNak
+	since    time.Time // words of before concern nothing that is dispatched
+	done     recent
+}
+
+// heldNak is a refusal whose delay is not known yet: the worker's own message,
+// which says it, and the server's word come in either order.
+type heldNak struct {
+	token events.Token
+	due   time.Time
+}
+
+// nakWait is how long a refusal waits for its delay.
+const nakWait = 250 * time.Millisecond
+
+func newNativeState() nativeState {
+	return nativeState{on: map[events.Type]nativeConsumer{}, ready: map[events.Type]bool{}}
+}
+
+// recent remembers the last sequences that were put in: most of what is heard
+// of a run is heard twice.
+type recent struct {
+	has  map[uint64]bool
+	ring []uint64
+	next int
+}
+
+// maxRecent bounds recent.
+const maxRecent = 16384
+
+func (r *recent) put(seq uint64) {
+	switch {
+	case r.has == nil:
+		r.has = map[uint64]bool{}
+	case r.has[seq]:
+		return
+	}
+	if len(r.ring) < maxRecent {
+		r.ring = append(r.ring, seq)
+	} else {
+		delete(r.has, r.ring[r.next])
+		r.ring[r.next] = seq
+		r.next = (r.next + 1) % maxRecent
+	}
+	r.has[seq] = true
+}
+
+// pushNative sends a dispatch, or sends it again.
+func (l *loop) pushNative(d *dispatched, it *events.Item, params []byte, lease time.Duration) {
+	d.after = l.native.top
+	l.out.pushNative(it, params, d.token, lease)
+}
+
+// pushNativeAgain sends what was pushed and not answered: it may have arrived
+// and be running, so that it can't be taken back, and is stored only once.
+func (l *loop) pushNativeAgain(d *dispatched, now time.Time) error {
+	it, err := l.state.Item(d.id)
+	if err != nil || it == nil || it.State != events.StateQueued {
+		return err
+	}
+	params, err := l.state.Params(d.id)
+	if err != nil {
+		return err
+	}
+	set, _ := l.state.Settings(d.typ)
+	d.at, d.again = now, true
+	l.nextAck = sooner(l.nextAck, now.Add(pushTimeout))
+	l.out.pushNative(it, params, d.token, set.Lease())
+	return nil
+}
+
+// nativeStored notes where a dispatch's message is.
+func (l *loop) nativeStored(d *dispatched, seq uint64) {
+	d.seq = seq
+	l.table.bySeq[seq] = d
+	l.native.top = max(l.native.top, seq)
+}
+
+// nativeStray has a message removed whose dispatch was given up before it was
+// known where it is.
+func (l *loop) nativeStray(seq uint64) {
+	l.native.top = max(l.native.top, seq)
+	l.native.done.put(seq)
+	l.out.deleteNative(seq)
+}
+
+// hearNatives decides what was heard, as far as the batch has room.
+func (l *loop) hearNatives() error {
+	for len(l.native.words) > 0 && l.room() {
+		w := l.native.words[0]
+		if l.native.words = l.native.words[1:]; len(l.native.words) == 0 {
+			l.native.words = nil
+		}
+		if w.token == 0 { // else its room was given back before it was looked up
+			select {
+			case <-l.signals.wordRoom:
+			default:
+			}
+		}
+		if err := l.hearNative(&w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hearNative follows one word. What concerns no dispatch of this ownership's,
+// or has been answered by one heard before, is passed over.
+func (l *loop) hearNative(w *nativeWord) error {
+	d := l.table.bySeq[w.seq]
+	if d == nil {
+		l.noteAcks()
+		d = l.table.bySeq[w.seq]
+	}
+	if d == nil && w.token != 0 {
+		if d = l.table.byToken[w.token]; d != nil && d.native && d.seq == 0 {
+			l.nativeStored(d, w.seq)
+		}
+	}
+	if d == nil {
+		if w.token == 0 && !l.native.done.has[w.seq] {
+			l.out.lookUpNative(*w)
+		}
+		return nil
+	}
+	switch {
+	case !d.native || w.typ != d.typ: // a consumer that is not ours
+		return nil
+	case d.lingering:
+		if w.kind != events.NativeSeen {
+			l.letGo(d) // its worker has let go
+		}
+		return nil
+	case w.kind == events.NativeSeen:
+		return l.nativeSeen(d)
+	case w.raw:
+		return l.nativeSaid(d, w)
+	}
+	return l.nativeTold(d, w)
+}
+
+// nativeSeen notes that a worker has the message.
+func (l *loop) nativeSeen(d *dispatched) error {
+	d.heard, d.spent = l.clock.now(), time.Time{}
+	if d.claimed {
+		return nil
+	}
+	return l.decideNative(d, &nativeWord{kind: events.NativeSeen})
+}
+
+// nativeSaid notes what a worker has sent. It counts once the server has said
+// that it has taken it; when that does not come, the sweep makes do with this.
+func (l *loop) nativeSaid(d *dispatched, w *nativeWord) error {
+	if d.word != nil {
+		return nil // the first one counts, as it does for the server
+	}
+	said := *w
+	said.at = l.clock.now()
+	d.word = &said
+	for i, h := range l.native.naks {
+		if h.token == d.token {
+			l.native.naks = append(l.native.naks[:i], l.native.naks[i+1:]...)
+			return l.decideNative(d, &said)
+		}
+	}
+	return nil
+}
+
+// nativeTold follows the server's word on a message.
+func (l *loop) nativeTold(d *dispatched, w *nativeWord) error {
+	switch {
+	case w.kind == events.NativeExpired && d.word != nil:
+		return l.decideNative(d, d.word) // it had answered, if too late for the server
+	case w.kind == events.NativeNak && d.word == nil:
+		l.native.naks = append(l.native.naks, heldNak{d.token, l.clock.now().Add(nakWait)})
+		return nil
+	case w.kind == events.NativeNak && d.word.kind == events.NativeNak:
+		return l.decideNative(d, d.word)
+	}
+	return l.decideNative(d, w)
+}
+
+// heldNaks decides the refusals whose delay has not come.
+func (l *loop) heldNaks(now time.Time) error {
+	for len(l.native.naks) > 0 && !l.native.naks[0].due.After(now) && l.room() {
+		h := l.native.naks[0]
+		if l.native.naks = l.native.naks[1:]; len(l.native.naks) == 0 {
+			l.native.naks = nil
+		}
+		if d := l.table.byToken[h.token]; d != nil && !d.lingering {
+			if err := l.decideNative(d, &nativeWord{kind: events.NativeNak}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// nextNak is when the next held refusal is due; zero: none is.
+func (l *loop) nextNak() time.Time {
+	if len(l.native.naks) == 0 || !l.room() {
+		return time.Time{}
+	}
+	return l.native.naks[0].due
+}
+
+// decideNative records a word. REQUIRES: room.
+func (l *loop) decideNative(d *dispatched, w *nativeWord) error {
+	now := l.clock.now()
+	dec, it, err := l.decide(events.Native{
+		ID: d.id, Token: d.token, Dispatched: d.token, Word: w.kind, Took: min(max(w.took, 0), max(now.Sub(d.at), 0)),
+		Delay: w.delay, Reason: w.reason, Random: random(),
+	})
+	if fatal(err) != nil {
+		return err
+	}
+	if w.kind != events.NativeSeen {
+		d.answered = d.answered || w.kind != events.NativeNak // a message that was refused with a delay is still pending
+	}
+	if it != nil && !dec.Repeat && w.kind == events.NativeExpired {
+		l.log.Warn("a native worker's lease expired", "id", it.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
+		if h := l.cfg.Hooks.LeaseExpired; h != nil {
+			h(it.Type)
+		}
+	}
+	return nil
+}
+
+// nativeLetGo has the message of a dispatch that is over removed: soon, with
+// others, if its worker has answered it; else at once, so that it is not
+// delivered, or counts no longer as being worked on.
+func (l *loop) nativeLetGo(d *dispatched) {
+	if d.seq == 0 {
+		return // noteAcks removes it once it is known where it is
+	}
+	l.native.done.put(d.seq)
+	if d.answered && len(l.native.ended) < maxEnded {
+		l.native.ended = append(l.native.ended, d.seq)
+		return
+	}
+	l.out.deleteNative(d.seq)
+}
+
+// Bounds of the removal of messages.
+const (
+	maxEnded = 8192 // that wait to be removed; beyond, each is removed by itself
+	maxClean = 256  // removed one by one in one go
+)
+
+// cleanNatives removes messages whose outcome is recorded: all below the first
+// that is still on its way with one request, those above it one by one.
+func (l *loop) cleanNatives() {
+	if l.native.cleaning || len(l.native.ended) == 0 {
+		return
+	}
+	floor := l.native.top + 1
+	for _, d := range l.table.natives {
+		if at := d.after + 1; d.seq == 0 {
+			floor = min(floor, at)
+		} else {
+			floor = min(floor, d.seq)
+		}
+	}
+	var now, later []uint64
+	for _, seq := range l.native.ended {
+		switch {
+		case seq < floor:
+		case len(now) < maxClean:
+			now = append(now, seq)
+		default:
+			later = append(later, seq)
+		}
+	}
+	l.native.ended, l.native.cleaning = later, true
+	l.out.cleanNative(floor, now)
+}

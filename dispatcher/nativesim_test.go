@@ -1,0 +1,189 @@
+package dispatcher
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// TestNativeChaos has native workers do everything that they may, while what
+// they say is lost, pushes fail, types pause, the protocol changes, and the
+// process ends at any stage. Every item must come to its end, none may complete
+// that no worker has acked, and none twice.
+func TestNativeChaos(t *testing.T) {
+	for seed := range uint64(150) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { nativeChaos(t, rand.New(rand.NewPCG(seed, 4))) })
+	}
+}
+
+type nativeRun struct {
+	*sim
+	rnd   *rand.Rand
+	ids   []events.ID
+	acked map[events.ID]bool
+	held  []uint64 // delivered
+	most  int
+}
+
+func nativeChaos(t *testing.T, rnd *rand.Rand) {
+	r := &nativeRun{rnd: rnd, acked: map[events.ID]bool{}, most: 1 + rnd.IntN(4)}
+	r.sim = newSim(t, func(c *Config) { c.Sweep, c.Gone = 10*time.Second, time.Minute })
+	r.choose = rnd.IntN
+	r.steps = func() int { return rnd.IntN(12) - 1 }
+	r.configure(events.ProtocolAck)
+	for range 150 {
+		r.act()
+		r.check()
+	}
+	// At last all is well, and what is left gets done.
+	r.steps = nil
+	r.world.down, r.world.native.deaf, r.world.native.quiet = false, false, false
+	r.do(events.ResumeType{Type: "thumb"})
+	r.configure(events.ProtocolAck)
+	for range 400 {
+		r.tick(7 * time.Second)
+		for seq, _ := r.world.nativePull("thumb"); seq != 0; seq, _ = r.world.nativePull("thumb") {
+			r.held = append(r.held, seq)
+		}
+		for _, seq := range r.held {
+			r.answer(seq, events.NativeAck, 0)
+		}
+		r.held = nil
+		r.settle()
+		r.check()
+		if r.done() {
+			break
+		}
+	}
+	for _, id := range r.ids {
+		if it := r.known(id); it != nil && !it.State.Terminal() {
+			t.Fatalf("%s never came to an end: %+v, dispatched %+v", id, it, r.l.table.byID[id])
+		}
+	}
+	r.tick(3 * time.Minute)
+	if len(r.world.native.msgs) > 0 || len(r.l.table.natives) > 0 || len(r.l.table.bySeq) > 0 {
+		for _, m := range r.world.native.msgs {
+			t.Errorf("left over: message %+v of %+v", m, r.known(m.id))
+		}
+		for _, d := range r.l.table.natives {
+			t.Errorf("left over: dispatch %+v", d)
+		}
+		t.FailNow()
+	}
+	r.completions()
+	r.sim.check()
+}
+
+func (r *nativeRun) configure(p events.Protocol) {
+	set := r.cfg.Defaults
+	set.Protocol, set.Capacity, set.MaxAttempts, set.PoisonAfter, set.LeaseMS = p, r.most, 50, 50, 20_000
+	r.do(events.Configure{Type: "thumb", Source: events.SourceAPI, Settings: set})
+}
+
+// known is an item, nil if its submission was lost with a process.
+func (r *nativeRun) known(id events.ID) *events.Item {
+	it, err := r.l.state.Item(id)
+	r.ok(err)
+	return it
+}
+
+func (r *nativeRun) done() bool {
+	for _, id := range r.ids {
+		if it := r.known(id); it != nil && !it.State.Terminal() {
+			return false
+		}
+	}
+	return true
+}
+
+// answer has a worker say something of a message.
+func (r *nativeRun) answer(seq uint64, kind events.NativeWord, delay time.Duration) {
+	if m := r.world.native.msgs[seq]; m != nil && !m.over && kind == events.NativeAck {
+		r.acked[m.id] = true
+	}
+	r.world.nativeAnswer(seq, kind, delay)
+}
+
+func (r *nativeRun) act() {
+	n := &r.world.native
+	switch r.rnd.IntN(17) {
+	case 0, 1, 2:
+		id := r.newID()
+		r.do(events.Submit{Type: "thumb", NewID: id})
+		r.ids = append(r.ids, id)
+	case 3, 4, 5:
+		if seq, _ := r.world.nativePull("thumb"); seq != 0 {
+			r.held = append(r.held, seq)
+		}
+	case 6, 7, 8, 9:
+		if len(r.held) > 0 {
+			i := r.rnd.IntN(len(r.held))
+			kind := []events.NativeWord{events.NativeSeen, events.NativeAck, events.NativeAck, events.NativeNak, events.NativeTerm}[r.rnd.IntN(5)]
+			r.answer(r.held[i], kind, time.Duration(r.rnd.IntN(3))*time.Second)
+			if kind != events.NativeSeen {
+				r.held = slices.Delete(r.held, i, i+1)
+			}
+			r.settle()
+		}
+	case 10, 11:
+		r.tick(time.Duration(r.rnd.IntN(15)) * time.Second)
+	case 12:
+		n.deaf = !n.deaf && r.rnd.IntN(3) == 0
+	case 13:
+		r.world.down = !r.world.down && r.rnd.IntN(3) == 0
+		n.quiet = !n.quiet && r.rnd.IntN(3) == 0
+	case 14:
+		if r.rnd.IntN(2) == 0 {
+			r.do(events.PauseType{Type: "thumb"})
+		} else {
+			r.do(events.ResumeType{Type: "thumb"})
+		}
+	case 15:
+		switch r.rnd.IntN(4) {
+		case 0:
+			r.configure(events.ProtocolClaim)
+		case 1:
+			if len(r.ids) > 0 {
+				r.do(events.Cancel{ID: r.ids[r.rnd.IntN(len(r.ids))]})
+			}
+		default:
+			r.configure(events.ProtocolAck)
+		}
+	case 16:
+		r.crash()
+	}
+}
+
+// check holds at all times: no more are with workers than may be, and what has
+// completed was acked.
+func (r *nativeRun) check() {
+	r.t.Helper()
+	if n := r.l.table.byType["thumb"]; n > r.most {
+		r.t.Fatalf("%d are on their way, of at most %d", n, r.most)
+	}
+	for _, id := range r.ids {
+		if it := r.known(id); it != nil && it.State == events.StateCompleted && !r.acked[id] {
+			r.t.Fatalf("%s has completed, and no worker has acked it", id)
+		}
+	}
+}
+
+// completions holds what the log has at the end.
+func (r *nativeRun) completions() {
+	r.t.Helper()
+	n := map[events.ID]int{}
+	for _, ev := range r.events() {
+		if ev.Kind == events.KindCompleted {
+			n[ev.ID]++
+		}
+	}
+	for id, k := range n {
+		if k != 1 {
+			r.t.Fatalf("%s has completed %d times", id, k)
+		}
+	}
+}

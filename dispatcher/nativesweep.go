@@ -1,0 +1,254 @@
+package dispatcher
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// What is heard of native runs is captured twice, as the workers send it and as
+// the server takes it, so that either can be lost. The sweep looks for runs of
+// which neither was heard, or only the worker's part. A message at or below its
+// consumer's ack floor is over; but the floor passes one whose lease has ended
+// as it does one that was acked, and the server tells neither from the other
+// afterwards (it reports no redelivered messages where one delivery is allowed).
+// So what is over and unheard counts as a lost lease: it runs again, rather than
+// being taken for done.
+
+// A sweep's finding counts when it is the same again this much later: what is
+// heard in the ordinary way may only be late.
+const nativeAgain = time.Second
+
+// nativeGrace is how long a worker's answer waits for the server's word on it
+// before it is taken as it is.
+const nativeGrace = 2 * time.Second
+
+// nativeLook is what an inspection has found about a dispatch.
+type nativeLook struct {
+	token   events.Token
+	finding nativeFinding
+}
+
+type nativeFinding uint8
+
+const (
+	nativeDelivered nativeFinding = iota + 1 // and, as far as is known, not answered
+	nativeOver                               // answered, or its lease has ended
+	nativeGone                               // not in the stream
+	nativeTakenBack                          // removed before it was delivered
+)
+
+// sweepNatives looks for what was not heard.
+func (l *loop) sweepNatives(now time.Time) error {
+	l.native.cleaning = false
+	waiting := map[events.Type][]pushAck{}
+	for tok, d := range l.table.natives {
+		switch {
+		case d.seq == 0 || d.orphan || d.lingering:
+		case d.word != nil && now.Sub(d.word.at) >= nativeGrace:
+			if !l.room() {
+				l.nextSweep = sooner(l.nextSweep, now.Add(nativeAgain))
+				continue
+			}
+			if err := l.decideNative(d, d.word); err != nil {
+				return err
+			}
+		default:
+			waiting[d.typ] = append(waiting[d.typ], pushAck{token: tok, seq: d.seq})
+		}
+	}
+	for t, c := range l.native.on {
+		if c.native && !l.native.ready[t] {
+			l.makeNative(t) // it could not be made
+		}
+	}
+	for typ, list := range waiting {
+		l.out.inspectNative(typ, list)
+	}
+	l.cleanNatives()
+	return nil
+}
+
+// nativeLooks follows what inspections have found.
+func (l *loop) nativeLooks(looks []nativeLook, now time.Time) error {
+	for _, look := range looks {
+		d := l.table.byToken[look.token]
+		if d == nil || !d.native || d.lingering {
+			continue
+		}
+		if err := l.nativeLooked(d, look.finding, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *loop) nativeLooked(d *dispatched, found nativeFinding, now time.Time) error {
+	switch found {
+	case nativeTakenBack:
+		_, err := l.putBack(d)
+		return err
+	case nativeGone:
+		back, err := l.putBack(d)
+		if !back && err == nil && !d.orphan {
+			l.table.orphaned(d, now)
+			l.watchOrphans(now)
+		}
+		return err
+	}
+	if !l.room() {
+		l.nextSweep = sooner(l.nextSweep, now.Add(nativeAgain))
+		return nil
+	}
+	if found == nativeDelivered {
+		return l.nativeSeen(d)
+	}
+	if d.spent.IsZero() || now.Sub(d.spent) < nativeAgain {
+		if d.spent.IsZero() {
+			d.spent = now
+		}
+		l.nextSweep = sooner(l.nextSweep, later(d.spent.Add(nativeAgain), now.Add(time.Millisecond)))
+		return nil
+	}
+	w := d.word
+	if w == nil {
+		w = &nativeWord{kind: events.NativeExpired}
+		l.log.Warn("what became of a native run was not heard: it counts as lost", "id", d.id, "type", d.typ)
+	}
+	return l.decideNative(d, w)
+}
+
+// nativeLost: the native stream is gone with all its messages. What a worker may
+// be at is dispatched again all the same, but for runs that have been seen: those
+// count as lost with their lease.
+func (l *loop) nativeLost(now time.Time) error {
+	l.log.Warn("the stream of native workers was deleted: dispatching anew", "dispatched", len(l.table.natives))
+	l.noteAcks()
+	l.native.ended, l.native.cleaning = nil, false
+	for _, d := range l.table.natives {
+		delete(l.table.bySeq, d.seq)
+		d.seq, d.after, d.word = 0, 0, nil
+		if d.lingering {
+			l.letGo(d)
+			continue
+		}
+		back, err := l.putBack(d)
+		if err != nil {
+			return err
+		}
+		if !back && !d.orphan {
+			l.table.orphaned(d, now)
+		}
+	}
+	l.native.top = 0
+	clear(l.native.ready)
+	l.watchOrphans(now)
+	l.makeNatives()
+	return nil
+}
+
+// nativeWants is a type's consumer as it is to be now. It is at rest while the
+// type is held back, and once its protocol is another.
+func (l *loop) nativeWants(t events.Type) nativeConsumer {
+	set, _ := l.state.Settings(t)
+	return nativeConsumer{typ: t, native: set.Native(), lease: l.ackWait(t), window: nativeWindow(&set), paused: l.stopped[t] || !set.Native()}
+}
+
+// nativeWindow is how many native items of a type may be on their way or
+// running.
+func nativeWindow(set *events.TypeSettings) int { return min(set.Capacity, maxPending) }
+
+// makeNative makes a type's consumer, or brings it up to date, if it has one.
+func (l *loop) makeNative(t events.Type) {
+	if _, on := l.native.on[t]; !on {
+		return
+	}
+	c := l.nativeWants(t)
+	l.native.on[t] = c
+	l.out.ensureNative(c)
+}
+
+func (l *loop) makeNatives() {
+	for t := range l.native.on {
+		l.makeNative(t)
+	}
+}
+
+// nativesChanged follows what has changed about types.
+func (l *loop) nativesChanged(changed []events.TypeInfo) error {
+	for _, t := range changed {
+		if err := l.nativeChanged(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nativeSignals handles what other goroutines have left about native dispatches.
+func (l *loop) nativeSignals(t *taken, now time.Time) error {
+	if t.another {
+		if err := l.nativeLost(now); err != nil {
+			return err
+		}
+	}
+	if t.native {
+		l.makeNatives()
+	}
+	for _, typ := range t.made {
+		l.native.ready[typ], l.dirty[typ] = true, true
+	}
+	if t.cleaned {
+		l.native.cleaning = false
+		l.cleanNatives()
+	}
+	l.native.words = append(l.native.words, t.words...)
+	if err := l.hearNatives(); err != nil {
+		return err
+	}
+	return l.nativeLooks(t.looks, now)
+}
+
+// nativeChanged follows a type's settings: what was dispatched by another
+// protocol and is not running is taken back, and what runs goes on to its end.
+func (l *loop) nativeChanged(t events.TypeInfo) error {
+	was, on := l.native.on[t.Type]
+	if !on && !t.Settings.Native() {
+		return nil
+	}
+	if native := t.Settings.Native(); native && !was.native {
+		if !on {
+			was.paused = true // as one that is not there
+			l.native.on[t.Type] = was
+		}
+		if err := l.withdrawIf(func(d *dispatched) bool { return d.typ == t.Type && !d.native }); err != nil {
+			return err
+		}
+	}
+	wants := l.nativeWants(t.Type)
+	if wants == was {
+		return nil
+	}
+	if wants.paused && !was.paused {
+		l.withdrawNatives(t.Type)
+		return nil
+	}
+	l.makeNative(t.Type)
+	return nil
+}
+
+// withdrawNatives takes back what a type's native workers have not been given.
+func (l *loop) withdrawNatives(t events.Type) {
+	if _, on := l.native.on[t]; !on {
+		return
+	}
+	l.noteAcks()
+	c := l.nativeWants(t)
+	l.native.on[t] = c
+	var waiting []pushAck
+	for tok, d := range l.table.natives {
+		if d.typ == t && d.seq != 0 && !d.claimed && !d.lingering {
+			waiting = append(waiting, pushAck{token: tok, seq: d.seq})
+		}
+	}
+	l.out.withdrawNative(c, waiting)
+}

@@ -1,0 +1,183 @@
+package dispatcher
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// nativeWorld is the server's side of native dispatching in a sim: a stream and
+// the consumers' state.
+type nativeWorld struct {
+	msgs   map[uint64]*nativeSimMsg
+	next   uint64
+	paused map[events.Type]bool
+	said   []nativeWord // captured, for the next owner to hear again
+	deaf   bool         // nothing that workers say is heard
+	quiet  bool         // pushes are stored, and not answered
+}
+
+type nativeSimMsg struct {
+	id        events.ID
+	token     events.Token
+	typ       events.Type
+	at        time.Time
+	lease     time.Duration
+	delivered bool
+	expires   time.Time
+	over      bool // answered, or its lease has ended
+}
+
+func (w *world) pushNative(it *events.Item, _ []byte, token events.Token, lease time.Duration) {
+	w.pushes++
+	if w.down {
+		w.signals.pushFailed(token)
+		return
+	}
+	n := &w.native
+	if n.msgs == nil {
+		n.msgs, n.paused, n.next = map[uint64]*nativeSimMsg{}, map[events.Type]bool{}, 100
+	}
+	for seq, m := range n.msgs {
+		if m.token == token {
+			w.signals.pushedNative(token, seq)
+			return
+		}
+	}
+	n.next++
+	n.msgs[n.next] = &nativeSimMsg{id: it.ID, token: token, typ: it.Type, at: w.now(), lease: lease}
+	if !n.quiet {
+		w.signals.pushedNative(token, n.next)
+	}
+}
+
+func (w *world) deleteNative(seq uint64) { delete(w.native.msgs, seq) }
+
+func (w *world) cleanNative(floor uint64, ended []uint64) {
+	for seq := range w.native.msgs {
+		if seq < floor || slices.Contains(ended, seq) {
+			delete(w.native.msgs, seq)
+		}
+	}
+	w.signals.nativeCleaned()
+}
+
+func (w *world) ensureNative(c nativeConsumer) {
+	if w.native.paused == nil {
+		w.native.paused = map[events.Type]bool{}
+	}
+	w.native.paused[c.typ] = c.paused
+	w.signals.nativeMade(c.typ)
+}
+
+func (w *world) withdrawNative(c nativeConsumer, waiting []pushAck) {
+	w.ensureNative(c)
+	var looks []nativeLook
+	for _, a := range waiting {
+		if m := w.native.msgs[a.seq]; m != nil && !m.delivered {
+			delete(w.native.msgs, a.seq)
+			looks = append(looks, nativeLook{a.token, nativeTakenBack})
+		}
+	}
+	w.signals.nativeLooks(looks)
+}
+
+func (w *world) inspectNative(_ events.Type, waiting []pushAck) {
+	var looks []nativeLook
+	for _, a := range waiting {
+		switch m := w.native.msgs[a.seq]; {
+		case m == nil:
+			looks = append(looks, nativeLook{a.token, nativeGone})
+		case m.over:
+			looks = append(looks, nativeLook{a.token, nativeOver})
+		case m.delivered:
+			looks = append(looks, nativeLook{a.token, nativeDelivered})
+		}
+	}
+	w.signals.nativeLooks(looks)
+}
+
+func (w *world) lookUpNative(word nativeWord) {
+	if m := w.native.msgs[word.seq]; m != nil {
+		word.token = m.token
+		w.signals.nativeWord(word)
+	}
+}
+
+// nativePull is a native worker's pull: the delivery starts the lease.
+func (w *world) nativePull(typ events.Type) (uint64, *nativeSimMsg) {
+	for _, seq := range slices.Sorted(maps.Keys(w.native.msgs)) {
+		if m := w.native.msgs[seq]; m.typ == typ && !m.delivered && !w.native.paused[typ] {
+			m.delivered, m.expires = true, w.now().Add(m.lease)
+			return seq, m
+		}
+	}
+	return 0, nil
+}
+
+// nativeAnswer is what a native worker sends for a message, and the server's
+// word on it.
+func (w *world) nativeAnswer(seq uint64, kind events.NativeWord, delay time.Duration) {
+	m := w.native.msgs[seq]
+	if m == nil || m.over {
+		return
+	}
+	m.over = kind != events.NativeSeen
+	w.say(nativeWord{seq: seq, typ: m.typ, kind: kind, raw: true, delay: delay})
+	if kind != events.NativeSeen {
+		w.say(nativeWord{seq: seq, typ: m.typ, kind: kind})
+	} else {
+		m.expires = w.now().Add(m.lease)
+	}
+}
+
+// say has a word captured, and heard.
+func (w *world) say(word nativeWord) {
+	if w.native.deaf {
+		return
+	}
+	w.native.said = append(w.native.said, word)
+	w.signals.nativeWord(word)
+}
+
+// adoptNatives is what a new owner finds, and hears.
+func (w *world) adoptNatives(l *loop) error {
+	for _, t := range l.state.TypeNames() {
+		if set, _ := l.state.Settings(t); set.Native() {
+			l.native.on[t] = nativeConsumer{}
+		}
+	}
+	var msgs []nativeMsg
+	for _, seq := range slices.Sorted(maps.Keys(w.native.msgs)) {
+		m := w.native.msgs[seq]
+		msgs = append(msgs, nativeMsg{seq: seq, at: m.at, id: m.id, token: m.token})
+	}
+	for _, word := range w.native.said {
+		w.signals.nativeWord(word)
+	}
+	return l.adoptNativeMsgs(msgs, w.native.next)
+}
+
+// nextNativeExpiry is when the next lease of a native worker runs out, the zero
+// time for never.
+func (w *world) nextNativeExpiry() (next time.Time) {
+	for _, m := range w.native.msgs {
+		if m.delivered && !m.over {
+			next = sooner(next, m.expires)
+		}
+	}
+	return next
+}
+
+// expireNatives ends the leases that have run out.
+func (w *world) expireNatives() {
+	now := w.now()
+	for _, seq := range slices.Sorted(maps.Keys(w.native.msgs)) {
+		if m := w.native.msgs[seq]; m.delivered && !m.over && !m.expires.After(now) {
+			m.over = true
+			w.say(nativeWord{seq: seq, typ: m.typ, kind: events.NativeExpired})
+		}
+	}
+}
