@@ -87,9 +87,12 @@ var errStopping = &events.Error{Code: events.CodeUnavailable, Message: "the engi
 
 // ask makes a request of the engine.
 func (s *Server) ask(ctx context.Context, endpoint string, request any) ([]byte, error) {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return nil, events.Refuse(events.CodeBadRequest, "%v", err)
+	body, raw := request.(json.RawMessage) // goes as it came
+	if !raw {
+		var err error
+		if body, err = json.Marshal(request); err != nil {
+			return nil, events.Refuse(events.CodeBadRequest, "%v", err)
+		}
 	}
 	data, err := s.cfg.Engine.Call(ctx, endpoint, body)
 	if err != nil && ctx.Err() != nil && s.stopping.Err() != nil {

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -306,4 +307,44 @@ func TestEngineTypesAndWorkers(t *testing.T) {
 		return len(ws) == 0 || ws[0].Status != wire.WorkerActive
 	})
 	r.refused(404, "not_found", "", "POST", "/api/v1/workers/nobody/drain", "")
+}
+
+// A request's trace is that of the items in it, but for those that name another;
+// params go on as they were written.
+func TestSubmissionsGoOnInTheTraceOfTheirRequest(t *testing.T) {
+	const mine, other = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-5bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	r := start(t, "")
+	for name, c := range map[string]struct {
+		body, header string
+		want         []string
+	}{
+		"one":        {`{"type":"t","params":{"a": "<b>"}}`, mine, []string{mine}},
+		"many":       {`{"items":[{"type":"t"},{"type":"t","traceparent":"` + other + `"}]}`, mine, []string{mine, other}},
+		"unreadable": {`{"type":"t"}`, "what", []string{""}},
+		"none":       {`{"type":"t"}`, "", []string{""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res := r.send("POST", "/api/v1/work", c.body, "traceparent", c.header)
+			var reply struct {
+				wire.Submitted
+				Items []wire.Submitted
+			}
+			if err := json.Unmarshal(res.body, &reply); err != nil {
+				t.Fatal(err, string(res.body))
+			}
+			if reply.ID != "" {
+				reply.Items = append(reply.Items, reply.Submitted)
+			}
+			for i, sub := range reply.Items {
+				history := want[wire.HistoryReply](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"/history", "")
+				var created struct {
+					Traceparent string
+					Params      json.RawMessage
+				}
+				if err := json.Unmarshal(history.Events[0].Data, &created); err != nil || created.Traceparent != c.want[i] {
+					t.Errorf("item %d has the trace %q, %v", i, created.Traceparent, err)
+				}
+			}
+		})
+	}
 }

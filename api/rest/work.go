@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -21,13 +22,19 @@ func (s *Server) registerWork() {
 			"ahead and estimated_wait_ms are a snapshot: of the first 100 items, as far as they can be counted in a tenth of a second.",
 		body: typeOf[submission](), reply: typeOf[submissionReply](), created: true,
 		refusals: []int{http.StatusConflict, http.StatusTooManyRequests},
-	}, func(ctx context.Context, in *JSONBody) (*output, error) { return s.submit(ctx, in.RawBody) })
+	}, func(ctx context.Context, in *submitInput) (*output, error) { return s.submit(ctx, in) })
 
 	register(s, operation{
 		id: "list-work", method: http.MethodGet, path: "/api/v1/work", tag: tagWork, endpoint: wire.APIList,
 		summary: "List items", about: "A page of items, the latest change of state first, without params and result. A page may be shorter than the limit, even empty, and still have a next_cursor; without one it is the last.",
 		reply: typeOf[wire.Listed](),
 	}, func(in *listQuery) (any, error) { return in.list() })
+}
+
+// submitInput is what a submission is made of.
+type submitInput struct {
+	JSONBody
+	Traceparent string `header:"traceparent" doc:"The trace (W3C Trace Context) that the items go on in, unless they name one."`
 }
 
 // submission is the body of POST /api/v1/work, for the document.
@@ -49,8 +56,11 @@ type PlacedItem struct {
 	EstimatedWaitMS *int64 `json:"estimated_wait_ms,omitempty" doc:"Until it is likely to run: by the mean run time of its type and the slots of its workers. Left out where nothing is known of either."`
 }
 
-func (s *Server) submit(ctx context.Context, body []byte) (*output, error) {
-	list, many, err := itemsOf(body)
+func (s *Server) submit(ctx context.Context, in *submitInput) (*output, error) {
+	list, many, err := itemsOf(in.RawBody)
+	if err == nil {
+		list, err = traced(list, many, in.Traceparent)
+	}
 	if err != nil {
 		return nil, problemOf(err)
 	}
@@ -84,6 +94,36 @@ func (s *Server) submit(ctx context.Context, body []byte) (*output, error) {
 	}
 	out.Body, err = json.Marshal(reply)
 	return out, err
+}
+
+// traced gives the items the trace of their request, but for those that name one.
+// A traceparent that can't be read is none, as the standard has it.
+func traced(list json.RawMessage, many bool, traceparent string) (json.RawMessage, error) {
+	if !tracing.Parse(traceparent).IsValid() {
+		return list, nil
+	}
+	var raws []json.RawMessage
+	if !many {
+		raws = []json.RawMessage{list}
+	} else if err := json.Unmarshal(list, &raws); err != nil {
+		return list, nil // the engine says what is wrong
+	}
+	for i, raw := range raws {
+		m, err := members(raw)
+		if err != nil {
+			continue // as above
+		}
+		if _, has := m[wire.HeaderTrace]; !has {
+			m[wire.HeaderTrace], _ = json.Marshal(traceparent) // a string can always be written
+			if raws[i], err = json.Marshal(m); err != nil {
+				return nil, events.Refuse(events.CodeInternal, "%v", err)
+			}
+		}
+	}
+	if !many {
+		return raws[0], nil
+	}
+	return json.Marshal(raws)
 }
 
 // itemsOf is what the engine is to be sent: the body, or the items in it.
