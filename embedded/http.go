@@ -6,6 +6,7 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/api/bridge"
 	"github.com/streamwright/streamwright/api/rest"
+	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 )
@@ -16,8 +17,13 @@ func (e *Engine) serveHTTP() error {
 	if err != nil {
 		return err
 	}
+	documents, err := blobs.New(e.nc, e.names(), blobs.DefaultMaxBytes)
+	if err != nil {
+		return err
+	}
 	s, err := rest.New(rest.Config{
-		Engine: e.service, Events: eventFeed{e}, Logs: e.service.Logs, Auth: e.auth, TLS: secure, Version: Version, Logger: e.log.With("part", "http"),
+		Documents: documents,
+		Engine:    e.service, Events: eventFeed{e}, Logs: e.service.Logs, Auth: e.auth, TLS: secure, Version: Version, Logger: e.log.With("part", "http"),
 	})
 	if err != nil {
 		return err

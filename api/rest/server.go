@@ -45,13 +45,14 @@ type Authenticator interface {
 
 // Config is what a Server is made of. Engine must be set.
 type Config struct {
-	Engine  Caller
-	Events  Events        // nil: the engine has no feed of events
-	Logs    Logs          // nil: the items' logs can't be followed
-	Auth    Authenticator // nil: everyone may do everything
-	TLS     *tls.Config   // nil: plain HTTP
-	Version string        // of the engine
-	Logger  *slog.Logger  // nil: none
+	Engine    Caller
+	Events    Events        // nil: the engine has no feed of events
+	Logs      Logs          // nil: the items' logs can't be followed
+	Documents Documents     // the object store; nil: there is none
+	Auth      Authenticator // nil: everyone may do everything
+	TLS       *tls.Config   // nil: plain HTTP
+	Version   string        // of the engine
+	Logger    *slog.Logger  // nil: none
 }
 
 // Server is the HTTP server. Mount and API are for before Listen; all else may
@@ -107,6 +108,7 @@ func (open) Authenticate(*http.Request) (access.Identity, error) { return access
 func (s *Server) register() {
 	s.registerWork()
 	s.registerItem()
+	s.mountDocuments()
 	s.registerEvents()
 	s.registerEngine()
 	s.registerTypes()
@@ -114,6 +116,7 @@ func (s *Server) register() {
 	s.registerDead()
 	s.registerRejected()
 	s.registerSchedules()
+	s.describeSchemas()
 }
 
 // API is for operations that other packages add.

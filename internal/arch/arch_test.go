@@ -25,7 +25,7 @@ const maxLines = 500
 // what stands below it in its own folder.
 var layers = [][]string{
 	{"events", "internal/cron", "internal/need"},
-	{"wire"},
+	{"wire", "schemas"},
 	{"access", "blobs", "tracing"},
 	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "internal/schemas", "access/httpauth", "tracing/itemspans", "."},
 	{"projector", "workers", "internal/telemetry"},

@@ -1,0 +1,98 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/blobs"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Documents reads what is in the object store; *blobs.Store is it.
+type Documents interface {
+	Open(ctx context.Context, ref blobs.Ref) (io.ReadCloser, error)
+}
+
+// mountDocuments serves an item's params and result as such, also those that
+// are so large that the item has but a reference to them.
+func (s *Server) mountDocuments() {
+	needed := access.RolesOf(access.Read, access.Work)
+	for _, d := range []struct {
+		name, summary string
+		of            func(*wire.Item) json.RawMessage
+	}{
+		{"params", "An item's params", func(it *wire.Item) json.RawMessage { return it.Params }},
+		{"result", "An item's result", func(it *wire.Item) json.RawMessage { return it.Result }},
+	} {
+		pattern := "GET /api/v1/work/{id}/" + d.name
+		s.Mount(pattern, needed, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := s.serveDocument(w, r, d.name, d.of); err != nil {
+				writeProblem(w, err)
+			}
+		}))
+		s.Describe(pattern, Doc{Summary: d.summary, Description: "The JSON document alone. One that is kept in the object store is fetched from there.", Content: "application/json"})
+	}
+}
+
+// serveDocument replies with a document of an item; an error means that nothing has
+// been written.
+func (s *Server) serveDocument(w http.ResponseWriter, r *http.Request, name string, of func(*wire.Item) json.RawMessage) error {
+	ctx, cancel := context.WithTimeout(r.Context(), RequestTime)
+	defer cancel()
+	it, err := call[wire.Item](ctx, s, wire.APIGet, wire.Get{ID: r.PathValue("id")})
+	if err != nil {
+		return err
+	}
+	doc := of(&it)
+	if len(doc) == 0 {
+		return events.Refuse(events.CodeNotFound, "item %s has no %s: it is %s", it.ID, name, it.State)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if s.cfg.Documents == nil || !blobs.IsRef(doc) {
+		_, _ = w.Write(doc) // the caller has gone: nobody to tell
+		return nil
+	}
+	ref, err := blobs.Parse(doc)
+	if err != nil {
+		return err
+	}
+	body, err := s.cfg.Documents.Open(r.Context(), ref)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	w.Header().Set("Content-Length", strconv.FormatInt(ref.Size, 10))
+	if err := copySlowly(w, body); err != nil {
+		s.cfg.Logger.Debug("a document was not sent to its end", "item", it.ID, "error", err)
+		panic(http.ErrAbortHandler) // so that the caller sees that it is cut
+	}
+	return nil
+}
+
+// documentPart is how much of a document is under way at once, and partTime how
+// long a caller may take to receive it.
+const (
+	documentPart = 256 << 10
+	partTime     = 10 * time.Second
+)
+
+// copySlowly sends a document, for as long as its receiver takes some of it.
+func copySlowly(w http.ResponseWriter, body io.Reader) error {
+	out := http.NewResponseController(w)
+	for {
+		_ = out.SetWriteDeadline(time.Now().Add(partTime)) // not of a connection: a test's recorder
+		if _, err := io.CopyN(w, body, documentPart); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
