@@ -106,6 +106,7 @@ func (a *app) printServing(e *embedded.Engine) {
 	}
 	a.Printf("engine ready\n  NATS        %s\n", orNone(e.URL()))
 	if e.HTTP() != "" {
+		a.Printf("  page        %s/\n", e.HTTPURL())
 		a.Printf("  HTTP API    %s/api/v1, described at %s/docs\n", e.HTTPURL(), e.HTTPURL())
 		a.Printf("  health      %s/healthz\n  metrics     %s/metrics\n", e.HTTPURL(), e.HTTPURL())
 	}
