@@ -97,6 +97,7 @@ func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
 		nats.Name(set.name), nats.Timeout(DefaultConnectTimeout), nats.SetCustomDialer(dial), nats.MaxReconnects(-1),
 		nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
 	}, set.nats...)
+	nopts = append(nopts, inbox(url, set.nats)...)
 	nc, err := nats.Connect(url, nopts...)
 	dial.connected()
 	if ctx.Err() != nil {

@@ -31,9 +31,7 @@ func (c *Client) FollowLogs(ctx context.Context, id string, fn func(LogRecord) e
 	subject := c.set.names.Log(events.Type(item.Type), workID)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	feed, err := c.openFeed(ctx, c.set.names.LogStream(), jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{subject}, DeliverPolicy: jetstream.DeliverAllPolicy,
-	})
+	feed, err := c.openLogFeed(ctx, subject)
 	if err != nil {
 		return err
 	}
@@ -76,7 +74,7 @@ func (c *Client) logEnd(ctx context.Context, id, subject string) logEnd {
 
 // followTo tells fn the records of a feed up to the end of the log, once that
 // is known.
-func followTo(ctx context.Context, f *feed, ended <-chan logEnd, fn func(LogRecord) error) error {
+func followTo(ctx context.Context, f *logFeed, ended <-chan logEnd, fn func(LogRecord) error) error {
 	var told uint64 // the last record
 	end := logEnd{}
 	known := false
@@ -91,11 +89,8 @@ func followTo(ctx context.Context, f *feed, ended <-chan logEnd, fn func(LogReco
 			if m.err != nil {
 				return fmt.Errorf("follow the log: %w", m.err)
 			}
-			rec, seq, err := readRecord(m.msg)
-			if err != nil {
-				return err
-			}
-			told = seq
+			rec := readRecord(m.msg)
+			told = rec.Seq
 			if err := fn(rec); err != nil {
 				return err
 			}
@@ -108,18 +103,14 @@ func followTo(ctx context.Context, f *feed, ended <-chan logEnd, fn func(LogReco
 
 // readRecord reads one message of an item's log. One that is no record, such
 // as a line published by hand, is told as its text.
-func readRecord(msg jetstream.Msg) (LogRecord, uint64, error) {
-	meta, err := msg.Metadata()
-	if err != nil {
-		return LogRecord{}, 0, fmt.Errorf("follow the log: %w", err)
-	}
+func readRecord(msg *jetstream.RawStreamMsg) LogRecord {
 	var rec LogRecord
-	if err := json.Unmarshal(msg.Data(), &rec); err != nil {
-		rec = wire.LogRecord{At: meta.Timestamp, Level: "info", Message: string(msg.Data())}
+	if err := json.Unmarshal(msg.Data, &rec); err != nil {
+		rec = wire.LogRecord{At: msg.Time, Level: "info", Message: string(msg.Data)}
 	}
-	rec.Seq = meta.Sequence.Stream
+	rec.Seq = msg.Sequence
 	if rec.At.IsZero() {
-		rec.At = meta.Timestamp.Round(time.Microsecond)
+		rec.At = msg.Time.Round(time.Microsecond)
 	}
-	return rec, rec.Seq, nil
+	return rec
 }

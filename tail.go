@@ -236,7 +236,7 @@ func (t *tailer) tell(ev events.Event) error {
 
 // decode reads a message of the event stream. Not ok: no engine wrote it.
 func (c *Client) decode(seq events.Seq, subject string, h nats.Header, data []byte) (ev events.Event, ok bool, err error) {
-	if h.Get(jetstream.MsgIDHeader) == "" {
+	if h.Get(jetstream.MsgIDHeader) == "" || wire.Fetched(h) {
 		return ev, false, nil
 	}
 	if ev, err = events.DecodeEvent(data); err != nil {

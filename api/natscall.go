@@ -28,7 +28,7 @@ func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
 // publish sends a reply, if one is wanted. It goes past micro.Request, whose
 // methods are for the time before its handler returns.
 func (c *call) publish(to string, data []byte, e *wire.Error) {
-	if to == "" {
+	if to == "" || !c.s.mayAnswer(to) {
 		return
 	}
 	m := &nats.Msg{Subject: to, Data: data}
@@ -39,6 +39,17 @@ func (c *call) publish(to string, data []byte, e *wire.Error) {
 		}
 	}
 	c.undelivered(c.s.Conn.PublishMsg(m))
+}
+
+// mayAnswer refuses reply subjects that mean something to the engine or the
+// server. Who asks names the subject, and a server does not check whether he
+// may publish there; the engine may, and would do it for him.
+func (s *Service) mayAnswer(to string) bool {
+	if !strings.HasPrefix(to, "$") && !strings.HasPrefix(to, s.Names.Prefix+".") {
+		return true
+	}
+	s.Logger.Warn("a request is not answered: its reply subject is the engine's or the server's own", "subject", to)
+	return false
 }
 
 // headerText makes a text fit for a header: one line.

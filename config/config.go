@@ -12,6 +12,8 @@ import (
 // Config is all that engine.toml can say.
 type Config struct {
 	Server    Server
+	HTTP      HTTP
+	NATS      NATS
 	Limits    Limits
 	Retention Retention
 	Workers   Workers

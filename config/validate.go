@@ -43,6 +43,8 @@ func (c *checker) span(key string, d *time.Duration, lo, hi time.Duration) {
 func (c Config) Validate() error {
 	var ch checker
 	c.Server.check(&ch)
+	c.HTTP.check(&ch)
+	c.NATS.check(&ch)
 	c.Limits.check(&ch)
 	c.Workers.check(&ch)
 	c.checkWorkerCircuit(&ch)

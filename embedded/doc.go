@@ -10,7 +10,9 @@
 // holds jetstream/, where the server keeps the streams: the truth; and what the
 // engine derives from them.
 //
-// It owns the server, too. Clients connect without credentials, as they would
+// It owns the server, too. With users in the configuration each has the
+// permissions of its roles, by package access, and nobody else comes in. With
+// none, clients connect without credentials, as they would
 // to any NATS, and may do what the protocol needs: submit, request, pull, ack,
 // log, read every stream and bucket. What only the engine may write (the event
 // stream, the intake's stored form, the dispatch subjects, worker control, the
@@ -19,7 +21,8 @@
 // among them (clients put objects; only the engine removes any). These rules keep accidents out; they are
 // no defence against someone who may create streams on the same account.
 // The engine itself connects in-process, with a key that is made anew at each
-// start.
+// start. It does not start where others than this machine would reach it and
+// everyone could do everything: see docs/SECURITY.md.
 //
 // Start order: lock, version, server, engine. Stop order: the reverse. A
 // failure in between undoes what has been started.

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/access/httpauth"
 	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
@@ -46,6 +47,12 @@ type Options struct {
 	// are set, nothing listens: connect with [Engine.Connect].
 	Memory bool
 
+	// HTTPTokens are tokens for HTTP beside those of the configuration's
+	// tokens_file, one on a line or with ; between them; HTTPTokensFile overrides
+	// that.
+	HTTPTokens     string
+	HTTPTokensFile string
+
 	// DedupHook, if set, is asked about submissions, in place of the subject of
 	// the configuration's [dedup_hook]; the rest of that holds for it too. Score,
 	// if set, orders the items of ScoreTypes (none: all) in place of their
@@ -70,6 +77,7 @@ type Engine struct {
 
 	dir        *dataDir
 	space      *space
+	auth       *httpauth.Authenticator
 	srv        *server
 	nc         *nats.Conn // the engine's own
 	eventLog   eventlog.Log
@@ -98,6 +106,9 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	if err := e.cfg.Validate(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
+	if err := e.openAccess(); err != nil {
+		return nil, events.WithCode(events.CodeBadConfig, err)
+	}
 	for _, step := range []func(context.Context) error{e.openDir, e.openServer, e.openLog, e.openStore, e.startEngine, e.startFaces, e.startExecs} {
 		if err := step(ctx); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
@@ -123,6 +134,7 @@ func (o Options) config() config.Config {
 	set(&c.Server.NATSListen, o.NATSListen)
 	set(&c.Server.HTTP, o.HTTP)
 	set(&c.Server.NATSURL, o.NATSURL)
+	set(&c.HTTP.TokensFile, o.HTTPTokensFile)
 	if o.Durability != "" {
 		c.Server.Durability = o.Durability
 	}
@@ -144,7 +156,7 @@ func (e *Engine) openDir(context.Context) (err error) {
 func (e *Engine) openServer(ctx context.Context) (err error) {
 	if e.cfg.Server.NATSURL == "" {
 		so := serverOptions{
-			Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: 1,
+			Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: 1, Access: e.cfg.NATS,
 			MaxMemory: e.cfg.Limits.MaxMemoryBytes, MaxStore: e.cfg.Limits.MaxStoreBytes, Log: e.log,
 		}
 		if e.dir != nil {
@@ -375,7 +387,11 @@ func (e *Engine) Client(ctx context.Context) (*streamwright.Client, error) {
 	if e.srv == nil {
 		return streamwright.Connect(ctx, e.cfg.Server.NATSURL, streamwright.WithPrefix(e.cfg.Server.Prefix))
 	}
-	return streamwright.Connect(ctx, "", streamwright.WithPrefix(e.cfg.Server.Prefix), streamwright.WithNATS(nats.InProcessServer(e.srv.ns)))
+	login, err := e.srv.inProcess(e.srv.client)
+	if err != nil {
+		return nil, err
+	}
+	return streamwright.Connect(ctx, "", streamwright.WithPrefix(e.cfg.Server.Prefix), streamwright.WithNATS(login...))
 }
 
 // URL is where other processes connect to NATS; empty if nothing listens.
@@ -392,6 +408,17 @@ func (e *Engine) HTTP() string {
 		return ""
 	}
 	return e.http.Addr()
+}
+
+// HTTPURL is HTTP as the beginning of a URL; empty if nothing listens.
+func (e *Engine) HTTPURL() string {
+	switch {
+	case e.http == nil:
+		return ""
+	case e.cfg.HTTP.TLSCert != "":
+		return "https://" + e.http.Addr()
+	}
+	return "http://" + e.http.Addr()
 }
 
 // Traffic is how many messages the embedded server has taken in and sent.

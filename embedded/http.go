@@ -7,7 +7,11 @@ import (
 
 // serveHTTP puts the faces that are for HTTP on one server, and opens it.
 func (e *Engine) serveHTTP() error {
-	s, err := rest.New(rest.Config{Engine: e.service, Version: Version, Logger: e.log.With("part", "http")})
+	secure, err := e.tls()
+	if err != nil {
+		return err
+	}
+	s, err := rest.New(rest.Config{Engine: e.service, Auth: e.auth, TLS: secure, Version: Version, Logger: e.log.With("part", "http")})
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,9 @@ func ParseSubmission(subject string, header map[string][]string, body []byte, na
 		return s, events.Refuse(events.CodeBadType, "subject %q names no type: publish to %s with one token for the type", clip(subject), names.SubmitAll())
 	}
 	s.Type = typ
+	if names.answered(header, body) {
+		return s, events.Refuse(events.CodeBadRequest, "this is no submission but what a NATS server answered, or a message of one of the engine's own streams: somebody named %s as the subject of a reply", clip(subject))
+	}
 	var first error
 	for name, values := range header {
 		// All headers are read, so that one bad header does not hide the others

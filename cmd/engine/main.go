@@ -29,7 +29,7 @@ var commands = []func(*app) *cobra.Command{
 	demoCommand, serveCommand, submitCommand, workCommand, statusCommand, listCommand, showCommand, historyCommand, logsCommand, tailCommand, whyCommand,
 	deadCommand, rejectedCommand, replayCommand, purgeCommand, stateCommand, schedulesCommand, scheduleCommand,
 	cancelCommand, rescheduleCommand, typesCommand, pauseCommand, resumeCommand, circuitCommand, workersCommand, drainCommand, cutCommand,
-	verifyCommand, rebuildCommand, benchCommand,
+	verifyCommand, rebuildCommand, permissionsCommand, benchCommand,
 }
 
 // client connects, and bounds the requests of a command by the flags' timeout.

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,7 +31,7 @@ func serveCommand(a *app) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the engine",
 		Long: `Runs the engine with a NATS server of its own, or on an existing one
-(--nats-url), until it is interrupted. Flags override the [server] part of the
+(--nats-url), until it is interrupted. SIGHUP reads the tokens file again. Flags override the [server] part of the
 configuration file. Data is in one folder, which one process has at a time.`,
 		Args: console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,6 +43,7 @@ configuration file. Data is in one folder, which one process has at a time.`,
 				o.Config = c
 			}
 			o.Durability = config.Durability(durability)
+			o.HTTPTokens = os.Getenv("WORK_TOKENS")
 			return a.serve(cmd.Context(), o)
 		},
 	}
@@ -48,6 +52,7 @@ configuration file. Data is in one folder, which one process has at a time.`,
 	f.StringVar(&o.Dir, "dir", "", `data folder (default "data")`)
 	f.StringVar(&o.NATSListen, "nats-listen", "", `address of the NATS server, or off (default "127.0.0.1:4222")`)
 	f.StringVar(&o.HTTP, "http", "", `address of /healthz and /metrics, or off (default "127.0.0.1:8484")`)
+	f.StringVar(&o.HTTPTokensFile, "http-tokens", "", "`file` of bearer tokens for HTTP, name token role[,role…] on a line (env WORK_TOKENS: more of them, with ; between)")
 	f.StringVar(&durability, "durability", "", `always: every acknowledged write is on disk; interval: synced every second (default "always")`)
 	f.StringVar(&o.NATSURL, "nats-url", "", "an existing NATS server with JetStream to use instead of an embedded one")
 	return cmd
@@ -59,23 +64,38 @@ func (a *app) serve(ctx context.Context, o embedded.Options) error {
 	if a.Creds != "" {
 		o.NATSOptions = append(o.NATSOptions, nats.UserCredentials(a.Creds))
 	}
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
 	e, err := embedded.Start(ctx, o)
 	if err != nil {
 		return err
 	}
 	a.printServing(e)
-	select {
-	case <-ctx.Done():
-		a.Notef("stopping: finishing what was taken")
-	case <-e.Done():
-		a.Notef("the engine has ended by itself")
-	}
+	a.attend(ctx, e, reload)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	if err := e.Stop(stop); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("stop: %w", err)
 	}
 	return nil
+}
+
+// attend returns when the engine is to stop or has ended; until then it reads
+// the tokens again whenever it is told to.
+func (a *app) attend(ctx context.Context, e *embedded.Engine, reload <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			a.Notef("stopping: finishing what was taken")
+			return
+		case <-e.Done():
+			a.Notef("the engine has ended by itself")
+			return
+		case <-reload:
+			_ = e.ReloadAccess() // the log says why not
+		}
+	}
 }
 
 func (a *app) printServing(e *embedded.Engine) {
@@ -85,7 +105,7 @@ func (a *app) printServing(e *embedded.Engine) {
 	}
 	a.Printf("engine ready\n  NATS        %s\n", orNone(e.URL()))
 	if e.HTTP() != "" {
-		a.Printf("  health      http://%s/healthz\n  metrics     http://%s/metrics\n", e.HTTP(), e.HTTP())
+		a.Printf("  health      %s/healthz\n  metrics     %s/metrics\n", e.HTTPURL(), e.HTTPURL())
 	}
 	a.Printf("  data        %s (durability %s)\n", orNone(e.Dir()), e.Durability())
 }

@@ -136,8 +136,12 @@ func (d *decoder) decode(m message) decoded {
 	return out
 }
 
-// headerID is the Nats-Msg-Id of a header.
+// headerID is the Nats-Msg-Id of a header, empty for a message that a server
+// fetched for somebody and put where he said: it may have any id.
 func headerID(h nats.Header) string {
+	if wire.Fetched(h) {
+		return ""
+	}
 	if v := h[nats.MsgIdHdr]; len(v) > 0 {
 		return v[0]
 	}

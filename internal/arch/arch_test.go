@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"events", "internal/cron", "internal/need"},
 	{"wire"},
 	{"access", "blobs", "tracing"},
-	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "tracing/itemspans", "."},
+	{"access/httpauth", "config", "events/eventlog", "kvstate", "internal/fakeengine", "tracing/itemspans", "."},
 	{"projector", "workers", "internal/telemetry"},
 	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},

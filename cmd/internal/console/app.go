@@ -37,6 +37,7 @@ type App struct {
 	TLSCert string
 	TLSKey  string
 	Prefix  string
+	Inbox   string
 	JSON    bool
 	Timeout time.Duration // for each request to the engine, all its tries included
 }
@@ -58,6 +59,7 @@ func (a *App) Flags(root *cobra.Command) {
 	f.StringVar(&a.TLSCert, "tlscert", "", "client certificate `file`")
 	f.StringVar(&a.TLSKey, "tlskey", "", "client key `file`")
 	f.StringVar(&a.Prefix, "prefix", "", `subject prefix of the engine (default "work")`)
+	f.StringVar(&a.Inbox, "inbox-prefix", "", "what reply subjects begin with (default _INBOX_USER with a user's name in --server, else _INBOX)")
 	f.BoolVar(&a.JSON, "json", false, "print JSON, one object a line")
 	f.DurationVar(&a.Timeout, "request-timeout", defaultTimeout, "how long a request may take, all its tries included")
 }
@@ -67,7 +69,7 @@ func (a *App) Connect(ctx context.Context, more ...streamwright.Option) (*stream
 	if (a.TLSCert == "") != (a.TLSKey == "") {
 		return nil, Usagef("--tlscert and --tlskey belong together: give both or neither")
 	}
-	opts := []streamwright.Option{streamwright.WithName("streamwright command line"), streamwright.WithPrefix(a.Prefix)}
+	opts := []streamwright.Option{streamwright.WithName("streamwright command line"), streamwright.WithPrefix(a.Prefix), streamwright.WithInboxPrefix(a.Inbox)}
 	if a.Creds != "" {
 		opts = append(opts, streamwright.WithCredentials(a.Creds))
 	}

@@ -1,0 +1,550 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
+)
+
+const (
+	testPassword   = "correct horse battery"
+	testPasswordBC = "$2a$04$v7W05M.1F5a9EbCvC.A2RuEUtiGLojUIbnTUK7hysgwMQXbvUWEhq" // its bcrypt hash
+)
+
+// guarded starts an engine with a user of each role, named like it.
+func guarded(t *testing.T, change ...func(*config.Config)) *Engine {
+	t.Helper()
+	c := config.Default()
+	for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate} {
+		c.NATS.Users = append(c.NATS.Users, config.NATSUser{Name: r.String(), Password: testPassword, Roles: access.RolesOf(r)})
+	}
+	c.Workers.ProbeInterval, c.Workers.ProbeTimeout = 200*time.Millisecond, 100*time.Millisecond
+	for _, fn := range change {
+		fn(&c)
+	}
+	return mustStart(t, Options{Config: c, Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off})
+}
+
+// as connects as a user, and tells what the server refuses it.
+func as(t *testing.T, e *Engine, user string, opts ...nats.Option) (*streamwright.Client, chan string) {
+	t.Helper()
+	refused := make(chan string, 1000)
+	opts = append([]nats.Option{nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err.Error() })}, opts...)
+	if user != "" {
+		opts = append(opts, nats.UserInfo(user, testPassword))
+	}
+	c, err := streamwright.Connect(testContext(t), e.URL(), streamwright.WithNATS(opts...), streamwright.WithTryTimeout(2*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c, refused
+}
+
+// noneRefused fails the test if the server has refused anything.
+func noneRefused(t *testing.T, c *streamwright.Client, refused <-chan string) {
+	t.Helper()
+	if err := c.Conn().FlushTimeout(testTimeout); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		select {
+		case e := <-refused:
+			t.Errorf("the server refused what the role needs: %s", e)
+		default:
+			return
+		}
+	}
+}
+
+// Each role does what it is for, and is refused nothing that it takes.
+func TestRolesSufficeOnNATS(t *testing.T) {
+	e := guarded(t)
+	ctx := testContext(t)
+	submitter, refusedSubmit := as(t, e, "submit")
+	worker, refusedWork := as(t, e, "work")
+	reader, refusedRead := as(t, e, "read")
+	operator, refusedOperate := as(t, e, "operate")
+
+	// Before the work begins, a reader tails and follows.
+	tailed := make(chan streamwright.Event, 1000)
+	tailCtx, stopTail := context.WithCancel(ctx)
+	tailEnded := make(chan error, 1)
+	go func() {
+		tailEnded <- reader.Tail(tailCtx, streamwright.TailOptions{FromSeq: 1}, func(ev streamwright.Event) error { tailed <- ev; return nil })
+	}()
+	runWorkerAs(t, worker)
+
+	sub, err := submitter.Submit(ctx, streamwright.Item{Type: "email", Params: map[string]string{"to": "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	many, err := submitter.SubmitMany(ctx, []streamwright.Item{{Type: "email"}, {Type: "email"}})
+	if err != nil || len(many) != 2 {
+		t.Fatalf("submit many: %+v, %v", many, err)
+	}
+	large := map[string]string{"text": strings.Repeat("x", 3*events.MaxParamsBytes)}
+	big, err := submitter.Submit(ctx, streamwright.Item{Type: "email", Params: large})
+	if err != nil {
+		t.Fatalf("submit a large document: %v", err)
+	}
+	js, err := jetstream.New(submitter.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ack, err := js.Publish(ctx, wire.Default.Submit("email"), []byte(`{}`)); err != nil || ack.Stream != wire.Default.IntakeStream() {
+		t.Fatalf("plain publish: %+v, %v", ack, err)
+	}
+	for _, id := range []string{sub.ID, big.ID} {
+		if item, err := submitter.Wait(ctx, id); err != nil || item.State != events.StateCompleted {
+			t.Fatalf("wait: %+v, %v", item, err)
+		}
+	}
+	later, err := submitter.Submit(ctx, streamwright.Item{Type: "email", Delay: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state, _, err := submitter.Cancel(ctx, later.ID, "changed my mind"); err != nil || state != events.StateCancelled {
+		t.Fatalf("cancel: %s, %v", state, err)
+	}
+	readEverything(t, reader, sub.ID, big.ID)
+	waitTail(t, tailed, sub.ID)
+	stopTail()
+	if err := <-tailEnded; !errors.Is(err, context.Canceled) {
+		t.Errorf("tail: %v", err)
+	}
+	if changed, err := operator.Pause(ctx, "email", streamwright.PauseOptions{}); err != nil || !changed {
+		t.Fatalf("pause: %v, %v", changed, err)
+	}
+	if changed, err := operator.Resume(ctx, "email"); err != nil || !changed {
+		t.Fatalf("resume: %v, %v", changed, err)
+	}
+	probed(t, e, reader)
+	noneRefused(t, submitter, refusedSubmit)
+	noneRefused(t, worker, refusedWork)
+	noneRefused(t, reader, refusedRead)
+	noneRefused(t, operator, refusedOperate)
+}
+
+// probed returns once the engine has asked its one worker three times how it
+// is, and finds it well.
+func probed(t *testing.T, e *Engine, c *streamwright.Client) {
+	t.Helper()
+	nc, err := e.connect(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	asked, err := nc.SubscribeSync(wire.Default.Probe("w1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := asked.NextMsg(testTimeout); err != nil {
+			t.Fatalf("the worker is not probed: %v", err)
+		}
+	}
+	list, err := c.Workers(testContext(t))
+	if err != nil || len(list) != 1 || list[0].Status != wire.WorkerActive {
+		t.Errorf("the probed worker: %+v, %v", list, err)
+	}
+}
+
+// runWorkerAs runs a worker on a client's connection, with a probe.
+func runWorkerAs(t *testing.T, c *streamwright.Client) {
+	t.Helper()
+	w, err := workers.New(c.Conn(), workers.Config{ID: "w1", Probe: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	workers.HandleRaw(w, "email", func(ctx context.Context, it *workers.RawItem) (any, error) {
+		it.Log("info", "working")
+		workers.Progress(ctx, 50, "half")
+		if bytes.Contains(it.Raw, []byte("xxx")) {
+			return map[string]string{"answer": strings.Repeat("y", 600<<10)}, nil
+		}
+		return "done", nil
+	})
+	if err := w.Start(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Stop(testContext(t)); err != nil {
+			t.Errorf("stop worker: %v", err)
+		}
+	})
+}
+
+// readEverything uses each way of reading.
+func readEverything(t *testing.T, c *streamwright.Client, id, big string) {
+	t.Helper()
+	ctx := testContext(t)
+	item, err := c.Wait(ctx, id)
+	if err != nil || item.State != events.StateCompleted {
+		t.Fatalf("wait: %+v, %v", item, err)
+	}
+	if item, err = c.Get(ctx, big); err != nil {
+		t.Fatal(err)
+	}
+	if doc, err := c.Params(ctx, item); err != nil || len(doc) < events.MaxParamsBytes {
+		t.Fatalf("large params: %d bytes, %v", len(doc), err)
+	}
+	if doc, err := c.Result(ctx, item); err != nil || len(doc) < 600<<10 {
+		t.Fatalf("large result: %d bytes, %v", len(doc), err)
+	}
+	var lines []string
+	if err := c.FollowLogs(ctx, id, func(r streamwright.LogRecord) error { lines = append(lines, r.Message); return nil }); err != nil || !slices.Equal(lines, []string{"working"}) {
+		t.Fatalf("follow logs: %q, %v", lines, err)
+	}
+	if _, err := c.History(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := c.List(ctx, streamwright.Filter{}); err != nil || len(p.Items) == 0 {
+		t.Fatalf("list: %+v, %v", p, err)
+	}
+	if _, err := c.Verify(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	// By types and kinds, each event's decision is looked up.
+	enough := errors.New("enough")
+	if err := c.Tail(ctx, streamwright.TailOptions{Kinds: []string{"completed"}, Types: []string{"email"}, FromSeq: 1}, func(streamwright.Event) error { return enough }); !errors.Is(err, enough) {
+		t.Fatalf("tail by kind: %v", err)
+	}
+	js, err := jetstream.New(c.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"dedup", "workers"} {
+		kv, err := js.KeyValue(ctx, wire.Default.Bucket(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := kv.Get(ctx, "nobody"); !errors.Is(err, jetstream.ErrKeyNotFound) {
+			t.Fatalf("bucket %s: %v", name, err)
+		}
+	}
+}
+
+func waitTail(t *testing.T, tailed <-chan streamwright.Event, id string) {
+	t.Helper()
+	for {
+		select {
+		case ev := <-tailed:
+			if ev.ID == id && ev.Kind == events.KindCompleted {
+				return
+			}
+		case <-time.After(testTimeout):
+			t.Fatal("the tail did not come to the item's end")
+		}
+	}
+}
+
+// attempt is what a user tries and must not be able to do.
+type attempt struct {
+	user    string
+	publish string // or
+	listen  string
+}
+
+// Each role is refused what is another's. Nothing changes by its trying.
+func TestRolesAreNoMoreOnNATS(t *testing.T) {
+	e := guarded(t)
+	n := wire.Default
+	sub := submit(t, e, wire.Submit{Type: "email"})
+	id, err := events.ParseID(sub.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []attempt
+	forbid := func(publish bool, subjects []string, users ...string) {
+		for _, s := range subjects {
+			for _, u := range users {
+				if publish {
+					all = append(all, attempt{user: u, publish: s})
+				} else {
+					all = append(all, attempt{user: u, listen: s})
+				}
+			}
+		}
+	}
+	// Nobody but the engine.
+	everyone := []string{"submit", "work", "read", "operate"}
+	forbid(true, []string{
+		n.Event(0, "email", events.KindCompleted), n.Intake(0, "email"), n.Run("email", ""), n.Control("w1"), n.Probe("w1"), "$KV.work_workers.w1", "$KV.work_dedup.x",
+		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.WORK_DISPATCH.email", "$JS.API.STREAM.CREATE.MINE", "$JS.API.STREAM.LIST", "$SRV.PING", "_INBOX.x", "_INBOX_read.x", "mine.subject",
+		"$JS.API.CONSUMER.CREATE.WORK_DISPATCH.x", "$JS.API.CONSUMER.CREATE.WORK_LOGS.x", "$JS.API.CONSUMER.CREATE.WORK_INTAKE.x", "$JS.API.CONSUMER.CREATE.OBJ_work_blobs.x", "$JS.API.CONSUMER.CREATE.KV_work_workers.x",
+	}, everyone...)
+	for _, s := range []string{n.EventStream(0), n.IntakeStream(), n.LogStream(), n.DispatchStream(), "OBJ_work_blobs", "KV_work_workers"} {
+		for _, op := range []string{"CREATE", "UPDATE", "DELETE", "PURGE", "MSG.DELETE"} {
+			forbid(true, []string{"$JS.API.STREAM." + op + "." + s}, everyone...)
+		}
+	}
+	for _, u := range everyone {
+		for _, other := range []string{"_INBOX.>", "_INBOX_submit.>", "_INBOX_read.abc", "_INBOX_*.>", ">", n.API("submit"), n.API(">"), n.SubmitAll(), n.EventFilter("*", "*", "*"), n.RunAll()} {
+			if !strings.HasPrefix(other, access.InboxPrefix(u)+".") {
+				forbid(false, []string{other}, u)
+			}
+		}
+	}
+	forbid(false, []string{n.Control("w1"), n.Probe("w1")}, "submit", "read", "operate")
+	forbid(false, []string{n.LogAll()}, "submit", "work", "operate")
+	// Others' roles.
+	forbid(true, []string{n.Submit("email"), "$O.work_blobs.M.x"}, "read", "operate")
+	forbid(true, []string{n.Submit("email")}, "work")
+	forbid(true, []string{n.Log("email", id), "$JS.API.CONSUMER.MSG.NEXT.WORK_DISPATCH.email", "$JS.ACK.WORK_DISPATCH.email.1.1.1.1.0"}, "submit", "read", "operate")
+	forbid(true, []string{"$JS.API.STREAM.MSG.GET.WORK_EVENTS_0", "$JS.API.DIRECT.GET.WORK_EVENTS_0", "$JS.API.CONSUMER.CREATE.WORK_EVENTS_0.x", "$JS.API.DIRECT.GET.WORK_LOGS"}, "submit", "work", "operate")
+	for _, endpoint := range access.Endpoints() {
+		for _, u := range everyone {
+			if r, _ := access.ParseRole(u); !access.Needs(endpoint).Has(access.RolesOf(r)) {
+				forbid(true, []string{n.API(endpoint)}, u)
+			}
+		}
+	}
+
+	before := request[wire.StatsReply](t, e, wire.APIStats, wire.See{})
+	last, err := e.eventLog.Last(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients, refused := map[string]*streamwright.Client{}, map[string]chan string{}
+	for _, u := range everyone {
+		clients[u], refused[u] = as(t, e, u)
+	}
+	for _, a := range all {
+		nc := clients[a.user].Conn()
+		if a.publish != "" {
+			if err := nc.Publish(a.publish, []byte(`{"type":"email"}`)); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, refused[a.user], fmt.Sprintf("Permissions Violation for Publish to %q", a.publish))
+			continue
+		}
+		s, err := nc.SubscribeSync(a.listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, refused[a.user], fmt.Sprintf("Permissions Violation for Subscription to %q", a.listen))
+		_ = s.Unsubscribe()
+	}
+	if now, err := e.eventLog.Last(testContext(t)); err != nil || now.Seq != last.Seq {
+		t.Errorf("the log has grown from %d to %d, %v", last.Seq, now.Seq, err)
+	}
+	if after := request[wire.StatsReply](t, e, wire.APIStats, wire.See{}); len(after.Types) != len(before.Types) || !maps.Equal(after.Types[0].States, before.Types[0].States) || after.Types[0].Capacity != before.Types[0].Capacity {
+		t.Errorf("the state has changed from %+v to %+v", before.Types, after.Types)
+	}
+	t.Logf("%d attempts refused", len(all))
+}
+
+// A reader's consumer can't be made to deliver the log to itself, and neither
+// the engine nor a consumer writes events on a user's behalf.
+func TestNobodyElseIsMadeToWriteEvents(t *testing.T) {
+	e := guarded(t)
+	ctx := testContext(t)
+	sub := submit(t, e, wire.Submit{Type: "email"})
+	last, err := e.eventLog.Last(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := wire.Default.Event(0, "email", events.KindCompleted)
+	reader, _ := as(t, e, "read")
+	for _, reply := range []string{target, wire.Default.Control("w1"), "$JS.API.STREAM.PURGE.WORK_EVENTS_0"} {
+		if err := reader.Conn().PublishRequest(wire.Default.API(wire.APIInfo), reply, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	msg, err := reader.Conn().RequestWithContext(ctx, "$JS.API.CONSUMER.CREATE.WORK_EVENTS_0.push",
+		[]byte(`{"stream_name":"WORK_EVENTS_0","config":{"name":"push","deliver_subject":"`+target+`","ack_policy":"none","deliver_policy":"all"}}`))
+	if err != nil || !strings.Contains(string(msg.Data), "cycle") {
+		t.Fatalf("a consumer that delivers the log to itself: %s, %v", msg.Data, err)
+	}
+	// The next request of the same user is answered after those.
+	if _, err := reader.Info(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := e.eventLog.Last(ctx); err != nil || now.Seq != last.Seq {
+		t.Errorf("the log has grown from %d to %d, %v", last.Seq, now.Seq, err)
+	}
+	if it, err := reader.Get(ctx, sub.ID); err != nil || it.State != events.StateQueued {
+		t.Errorf("the item is %+v, %v", it, err)
+	}
+}
+
+// What the server itself answers goes where the asker says, past every
+// permission. Such a message in the log is nobody's event: it changes nothing.
+func TestAServersAnswerInTheLogIsNoEvent(t *testing.T) {
+	e := guarded(t)
+	ctx := testContext(t)
+	sub := submit(t, e, wire.Submit{Type: "email"})
+	submitter, _ := as(t, e, "submit")
+	if err := submitter.Conn().PublishRequest(wire.Default.Submit("email"), wire.Default.Event(0, "email", events.KindCompleted), []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	// The engine goes on: what is submitted after it is accepted and visible.
+	next, err := submitter.Submit(ctx, streamwright.Item{Type: "email"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, _ := as(t, e, "read")
+	for _, id := range []string{sub.ID, next.ID} {
+		if it, err := reader.Get(ctx, id); err != nil || it.State != events.StateQueued {
+			t.Errorf("the item is %+v, %v", it, err)
+		}
+	}
+	if p, err := reader.Verify(ctx, nil); err != nil || !p.Equal {
+		t.Errorf("verify: %+v, %v", p, err)
+	}
+}
+
+// A server's answer, or a stored message that a user has it deliver, is neither
+// an event nor a submission, whatever the user wrote into it.
+func TestDeliveriesByTheServerAreRefused(t *testing.T) {
+	e := guarded(t, func(c *config.Config) {
+		c.NATS.Users = append(c.NATS.Users, config.NATSUser{Name: "both", Password: testPassword, Roles: access.RolesOf(access.Work, access.Read)})
+	})
+	ctx, n := testContext(t), wire.Default
+	sub := submit(t, e, wire.Submit{Type: "email"})
+	id, err := events.ParseID(sub.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, refused := as(t, e, "both")
+	js, err := jetstream.New(user.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	event, submission := n.Event(0, "email", events.KindCancelled), n.Submit("email")
+	// A forged event, complete with an id, in a stream that a worker may write.
+	forged := nats.NewMsg(n.Log("email", id))
+	forged.Header.Set(jetstream.MsgIDHeader, "ABCDEFGHIJKL.1.1")
+	forged.Data = fmt.Appendf(nil, `{"v":1,"kind":"cancelled","id":%q,"type":"email","at":%q,"tx":{"n":1,"of":1},"data":{"reason":"forged"}}`, sub.ID, time.Now().UTC().Format(time.RFC3339Nano))
+	ack, err := js.PublishMsg(ctx, forged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	make := fmt.Sprintf(`{"stream_name":%q,"config":{"name":"x","ack_policy":"none","deliver_policy":"all","mem_storage":true}}`, n.EventStream(0))
+	if _, err := user.Conn().RequestWithContext(ctx, "$JS.API.CONSUMER.CREATE."+n.EventStream(0)+".x", []byte(make)); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{event, submission} {
+		for subject, body := range map[string]string{
+			"$JS.API.DIRECT.GET." + n.LogStream():                        fmt.Sprintf(`{"seq":%d}`, ack.Sequence),
+			"$JS.API.STREAM.MSG.GET." + n.LogStream():                    fmt.Sprintf(`{"seq":%d}`, ack.Sequence),
+			"$JS.API.DIRECT.GET." + n.EventStream(0):                     `{"seq":2}`,
+			"$JS.API.STREAM.INFO." + n.EventStream(0):                    "",
+			"$JS.API.CONSUMER.MSG.NEXT." + n.EventStream(0) + ".x":       `{"batch":2,"no_wait":true}`,
+			"$JS.API.CONSUMER.MSG.NEXT." + n.DispatchStream() + ".email": `{"batch":1,"no_wait":true}`,
+			n.Log("email", id):                                           "{}",
+		} {
+			if err := user.Conn().PublishRequest(subject, to, []byte(body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	noneRefused(t, user, refused)
+	// The server answers such requests in turn.
+	if _, err := user.Conn().RequestWithContext(ctx, "$JS.API.STREAM.INFO."+n.EventStream(0), nil); err != nil {
+		t.Fatal(err)
+	}
+	// What comes behind them through the inbox is decided behind them.
+	marker, _ := as(t, e, "submit")
+	mjs, err := jetstream.New(marker.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := mjs.Publish(ctx, submission, []byte(`{"marker":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, _ := as(t, e, "read")
+	var created, rejected int
+	err = reader.Tail(ctx, streamwright.TailOptions{FromSeq: 1}, func(ev streamwright.Event) error {
+		switch {
+		case ev.Kind == events.KindCancelled:
+			t.Errorf("a forged event counts: %+v", ev)
+		case ev.Kind == events.KindRejected:
+			rejected++
+		case ev.Kind == events.KindCreated:
+			if created++; strings.Contains(string(ev.Data), `marker`) {
+				return errEnough
+			}
+		}
+		return nil
+	})
+	if !errors.Is(err, errEnough) {
+		t.Fatal(err)
+	}
+	// The first item and the marker; all else was turned away.
+	if created != 2 || rejected == 0 {
+		t.Errorf("%d items created, %d submissions rejected, the marker is %d", created, rejected, last.Sequence)
+	}
+	if it, err := reader.Get(ctx, sub.ID); err != nil || it.State != events.StateQueued {
+		t.Errorf("the item is %+v, %v", it, err)
+	}
+	if p, err := reader.Verify(ctx, nil); err != nil || !p.Equal {
+		t.Errorf("verify: %+v, %v", p, err)
+	}
+}
+
+var errEnough = errors.New("enough")
+
+// Nobody comes in without a login, and users come in by each kind of it.
+func TestLogins(t *testing.T) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, _ := pair.PublicKey()
+	e := guarded(t, func(c *config.Config) {
+		c.NATS.Users = append(c.NATS.Users,
+			config.NATSUser{Name: "keyed", Nkey: public, Roles: access.RolesOf(access.Read)},
+			config.NATSUser{Name: "hashed", Password: testPasswordBC, Roles: access.RolesOf(access.Read)},
+			config.NATSUser{Name: "filed", PasswordFile: writeFile(t, "password", testPassword+"\n"), Roles: access.RolesOf(access.Read)},
+		)
+	})
+	ctx := testContext(t)
+	for _, opts := range [][]nats.Option{nil, {nats.UserInfo("read", "wrong password")}, {nats.UserInfo("engine", "")}} {
+		if _, err := streamwright.Connect(ctx, e.URL(), streamwright.WithNATS(opts...)); err == nil || !strings.Contains(err.Error(), "refused the login") {
+			t.Errorf("a stranger: %v", err)
+		}
+	}
+	for user, opts := range map[string][]nats.Option{"hashed": nil, "filed": nil, "": {nats.Nkey(public, pair.Sign), nats.CustomInboxPrefix(access.InboxPrefix("keyed"))}} {
+		c, refused := as(t, e, user, opts...)
+		if _, err := c.Stats(ctx); err != nil {
+			t.Errorf("%s: %v", user, err)
+		}
+		noneRefused(t, c, refused)
+	}
+	// The process itself needs none.
+	if _, err := mustClient(t, e).Stats(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,57 @@
+package wire
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Whoever asks a NATS server for something names the subject of the answer, and
+// the server does not check whether he may publish there. So an answer, or a
+// stored message that was asked for, can come where only a submission or an
+// event should. What follows tells it by what the server puts into it, which
+// the asker can't take out.
+
+// headerStream is in what a direct get answers.
+const headerStream = "Nats-Stream"
+
+// appendHeaders make a publish depend on what its stream has. The engine's
+// events have one or the other; in a submission they make no sense, since the
+// inbox is everybody's.
+var appendHeaders = []string{"Nats-Expected-Last-Sequence", "Nats-Expected-Last-Msg-Id", "Nats-Batch-Id"}
+
+// Fetched reports whether a message is the answer to a direct get.
+func Fetched(header map[string][]string) bool { return len(header[headerStream]) > 0 }
+
+// answered reports whether a submission is a server's answer, or a message of
+// one of the engine's own streams.
+func (n Names) answered(header map[string][]string, body []byte) bool {
+	for _, s := range header[headerStream] {
+		if n.owns(s) {
+			return true
+		}
+	}
+	for _, h := range appendHeaders {
+		if len(header[h]) > 0 {
+			return true
+		}
+	}
+	if len(body) == 0 && len(header["Status"]) > 0 || bytes.HasPrefix(body, []byte(`{"type":"io.nats.jetstream.api.`)) {
+		return true
+	}
+	// The acknowledgement of a publish.
+	if rest, ok := bytes.CutPrefix(body, []byte(`{"stream":"`)); ok {
+		stream, rest, _ := bytes.Cut(rest, []byte{'"'})
+		return n.owns(string(stream)) && bytes.HasPrefix(bytes.TrimLeft(rest, ", "), []byte(`"seq":`))
+	}
+	return false
+}
+
+// owns reports whether a stream's name is that of one of the engine's.
+func (n Names) owns(stream string) bool {
+	for _, prefix := range []string{n.stream(""), "KV_" + n.Bucket(""), "OBJ_" + n.Bucket("")} {
+		if strings.HasPrefix(stream, prefix) {
+			return true
+		}
+	}
+	return false
+}
