@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright"
@@ -20,6 +19,7 @@ import (
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -42,6 +42,9 @@ type Options struct {
 	HTTP       string // host:port, or config.Off
 	Durability config.Durability
 	NATSURL    string // an existing NATS, in place of an embedded one
+	// Connect says how that is reached; it counts before [connect], and its URL
+	// for nothing. With a context, NATSURL may be left out.
+	Connect connect.Settings
 
 	// Memory keeps everything in memory, gone at Stop; for tests. Unless they
 	// are set, nothing listens: connect with [Engine.Connect].
@@ -80,6 +83,7 @@ type Engine struct {
 	auth       *httpauth.Authenticator
 	srv        *server
 	nc         *nats.Conn // the engine's own
+	denied     denied
 	eventLog   eventlog.Log
 	store      *projector.Store
 	dispatcher *dispatcher.Engine
@@ -106,6 +110,9 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	if err := e.cfg.Validate(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
+	if err := e.resolveConnection(); err != nil {
+		return nil, events.WithCode(events.CodeBadConfig, err)
+	}
 	if err := e.openAccess(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
@@ -113,7 +120,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 		if err := step(ctx); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 			defer cancel()
-			return nil, errors.Join(err, e.Stop(undo))
+			return nil, errors.Join(e.denied.explain(err), e.Stop(undo))
 		}
 	}
 	return e, nil
@@ -135,13 +142,16 @@ func (o Options) config() config.Config {
 	set(&c.Server.HTTP, o.HTTP)
 	set(&c.Server.NATSURL, o.NATSURL)
 	set(&c.HTTP.TokensFile, o.HTTPTokensFile)
+	c.Connect = o.connection(c.Connect)
 	if o.Durability != "" {
 		c.Server.Durability = o.Durability
 	}
 	return c.WithDefaults()
 }
 
-func (e *Engine) names() wire.Names { return wire.WithPrefix(e.cfg.Server.Prefix) }
+func (e *Engine) names() wire.Names {
+	return wire.WithPrefix(e.cfg.Server.Prefix).In(e.cfg.Connect.Domain)
+}
 
 func (e *Engine) openDir(context.Context) (err error) {
 	if e.o.Memory {
@@ -182,7 +192,7 @@ func (e *Engine) checkServer(ctx context.Context) error {
 	if most := e.nc.MaxPayload(); most < minPayload {
 		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", e.URL(), most, minPayload)
 	}
-	js, err := jetstream.New(e.nc)
+	js, err := connect.JetStream(e.nc, e.names())
 	if err == nil {
 		_, err = js.AccountInfo(ctx)
 	}
@@ -197,11 +207,7 @@ func (e *Engine) connect(privileged bool, opts ...nats.Option) (*nats.Conn, erro
 	if e.srv != nil {
 		return e.srv.connect(privileged, opts...)
 	}
-	nc, err := nats.Connect(e.cfg.Server.NATSURL, append(append([]nats.Option{}, e.o.NATSOptions...), opts...)...)
-	if err != nil {
-		return nil, events.WithCode(events.CodeUnavailable, fmt.Errorf("connect to NATS at %s: %w: start it, or correct nats_url", streamwright.Redact(e.cfg.Server.NATSURL), err))
-	}
-	return nc, nil
+	return e.connectOutside(opts)
 }
 
 func (e *Engine) openLog(ctx context.Context) (err error) {
@@ -385,7 +391,7 @@ func (e *Engine) Connect(opts ...nats.Option) (*nats.Conn, error) { return e.con
 // Client opens a client on a connection of its own, which Close closes.
 func (e *Engine) Client(ctx context.Context) (*streamwright.Client, error) {
 	if e.srv == nil {
-		return streamwright.Connect(ctx, e.cfg.Server.NATSURL, streamwright.WithPrefix(e.cfg.Server.Prefix))
+		return streamwright.Connect(ctx, e.cfg.Server.NATSURL, streamwright.WithPrefix(e.cfg.Server.Prefix), streamwright.WithConnection(e.cfg.Connect), streamwright.WithNATS(e.o.NATSOptions...))
 	}
 	login, err := e.srv.inProcess(e.srv.client)
 	if err != nil {

@@ -26,7 +26,9 @@ const maxLines = 500
 var layers = [][]string{
 	{"events", "internal/cron", "internal/need"},
 	{"wire"},
-	{"access", "blobs", "tracing"},
+	{"access", "tracing"},
+	{"connect"},
+	{"blobs"},
 	{"access/httpauth", "config", "events/eventlog", "kvstate", "internal/fakeengine", "tracing/itemspans", "."},
 	{"projector", "workers", "internal/telemetry"},
 	{"dispatcher", "workers/process", "workers/workertest"},

@@ -1,0 +1,20 @@
+package connect
+
+// Env is a setting's name in the environment, which is the nats program's.
+var Env = struct {
+	URL, Context, Creds, Nkey, User, Password, PasswordFile, Token, CA, Cert, Key, TLSFirst, Domain, InboxPrefix string
+}{
+	"NATS_URL", "NATS_CONTEXT", "NATS_CREDS", "NATS_NKEY", "NATS_USER", "NATS_PASSWORD", "NATS_PASSWORD_FILE", "NATS_TOKEN",
+	"NATS_CA", "NATS_CERT", "NATS_KEY", "NATS_TLS_FIRST", "NATS_JS_DOMAIN", "NATS_INBOX_PREFIX",
+}
+
+// FromEnv reads the settings that the environment has; getenv is os.Getenv.
+func FromEnv(getenv func(string) string) Settings {
+	first := getenv(Env.TLSFirst)
+	return Settings{
+		URL: getenv(Env.URL), Context: getenv(Env.Context), Creds: getenv(Env.Creds), Nkey: getenv(Env.Nkey),
+		User: getenv(Env.User), Password: getenv(Env.Password), PasswordFile: getenv(Env.PasswordFile), Token: getenv(Env.Token),
+		CA: getenv(Env.CA), Cert: getenv(Env.Cert), Key: getenv(Env.Key), TLSFirst: first == "1" || first == "true",
+		Domain: getenv(Env.Domain), InboxPrefix: getenv(Env.InboxPrefix),
+	}
+}
