@@ -34,7 +34,7 @@ var layers = [][]string{
 	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},
 	{"embedded"},
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/docs", "internal/modules"},
+	{"internal/acceptance", "internal/secured", "internal/bench", "internal/chaos", "internal/demo", "internal/docs", "internal/modules"},
 	{"cmd"},
 }
 
