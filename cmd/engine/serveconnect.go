@@ -6,6 +6,7 @@ import (
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
 )
 
 // serveConnection is how an existing NATS is reached, as far as the command
@@ -34,7 +35,7 @@ func (a *app) serveConnection(o embedded.Options) (connect.Settings, error) {
 	}
 	named, err := flags.Resolve()
 	if err != nil {
-		return connect.Settings{}, err
+		return connect.Settings{}, events.WithCode(events.CodeBadConfig, err)
 	}
 	return connect.Merge(named, env), nil
 }

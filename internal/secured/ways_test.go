@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
@@ -108,8 +109,9 @@ func describe(t *testing.T, pair nkeys.KeyPair) (public, seed string) {
 	return public, string(secret)
 }
 
-// An operator, an account with JetStream, and users whose JWTs have the
-// permissions.
+// An operator, an account with JetStream, and a signing key of it for each kind
+// of user, whose scope has the permissions. (In a user's own JWT they can be too
+// long for the server's max_control_line.)
 func TestCredentials(t *testing.T) {
 	op := newOperator(t)
 	dir := t.TempDir()
@@ -127,14 +129,15 @@ func TestCredentials(t *testing.T) {
 		if err := json.Unmarshal([]byte(login{}.run(t, args...).wants(t, 0).out), &p); err != nil {
 			t.Fatal(err)
 		}
-		write(t, creds(u), op.user(t, u, func(c *jwt.UserClaims) {
-			c.Pub.Allow, c.Sub.Allow = p.Publish, p.Subscribe
-			if p.Responses {
-				c.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: jwt.NoLimit}
-			}
-		}))
+		var limits jwt.UserPermissionLimits
+		limits.Limits.NatsLimits = jwt.NatsLimits{Subs: jwt.NoLimit, Data: jwt.NoLimit, Payload: jwt.NoLimit}
+		limits.Pub.Allow, limits.Sub.Allow = p.Publish, p.Subscribe
+		if p.Responses {
+			limits.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: 2 * time.Minute}
+		}
+		write(t, creds(u), op.user(t, u, op.scope(t, u, limits)))
 	}
-	url := natsServer(t, op.config()).ClientURL()
+	url := natsServer(t, op.config(t)).ClientURL()
 	tour(t, way{url: url,
 		login: func(user string) login {
 			if user == "operate" {
@@ -146,70 +149,4 @@ func TestCredentials(t *testing.T) {
 			return connect.Settings{Creds: creds(user), InboxPrefix: "_INBOX_" + user}
 		},
 	})
-}
-
-// operator is one with an account.
-type operator struct {
-	jwt, account, accountJWT, system, systemJWT string
-	pair                                        nkeys.KeyPair // the account's
-}
-
-func newOperator(t *testing.T) *operator {
-	t.Helper()
-	must := func(s string, err error) string {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	root, err := nkeys.CreateOperator()
-	if err != nil {
-		t.Fatal(err)
-	}
-	account := func(name string, jetstream bool) (nkeys.KeyPair, string, string) {
-		pair, err := nkeys.CreateAccount()
-		if err != nil {
-			t.Fatal(err)
-		}
-		public := must(pair.PublicKey())
-		c := jwt.NewAccountClaims(public)
-		c.Name = name
-		if jetstream {
-			c.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
-		}
-		return pair, public, must(c.Encode(root))
-	}
-	o := new(operator)
-	o.pair, o.account, o.accountJWT = account("work", true)
-	_, o.system, o.systemJWT = account("system", false)
-	c := jwt.NewOperatorClaims(must(root.PublicKey()))
-	c.Name, c.SystemAccount = "operator", o.system
-	o.jwt = must(c.Encode(root))
-	return o
-}
-
-func (o *operator) config() string {
-	return "jetstream { store_dir: STORE }\noperator: " + o.jwt + "\nsystem_account: " + o.system + "\nresolver: MEMORY\nresolver_preload {\n" +
-		o.account + ": " + o.accountJWT + "\n" + o.system + ": " + o.systemJWT + "\n}\n"
-}
-
-// user is the text of a credentials file.
-func (o *operator) user(t *testing.T, name string, set func(*jwt.UserClaims)) string {
-	t.Helper()
-	public, seed := newUser(t)
-	c := jwt.NewUserClaims(public)
-	c.Name = name
-	if set != nil {
-		set(c)
-	}
-	text, err := c.Encode(o.pair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := jwt.FormatUserConfig(text, []byte(seed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(file)
 }

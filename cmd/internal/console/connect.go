@@ -10,6 +10,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/events"
 )
 
 // connectFlags adds the flags that say how NATS is reached. They have the nats
@@ -60,7 +61,7 @@ func usageIfConflict(err error) error {
 	if errors.Is(err, connect.ErrConflict) {
 		return Usage(err)
 	}
-	return err
+	return events.WithCode(events.CodeBadConfig, err)
 }
 
 // Connect connects to the server that the flags and the environment name.
