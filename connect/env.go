@@ -1,5 +1,7 @@
 package connect
 
+import "errors"
+
 // Env is a setting's name in the environment, which is the nats program's.
 var Env = struct {
 	URL, Context, Creds, Nkey, User, Password, PasswordFile, Token, CA, Cert, Key, TLSFirst, Domain, InboxPrefix string
@@ -17,4 +19,23 @@ func FromEnv(getenv func(string) string) Settings {
 		CA: getenv(Env.CA), Cert: getenv(Env.Cert), Key: getenv(Env.Key), TLSFirst: first == "1" || first == "true",
 		Domain: getenv(Env.Domain), InboxPrefix: getenv(Env.InboxPrefix),
 	}
+}
+
+// FromPlaces are the settings of a program: what its flags say, then the
+// context that they name, then the environment, then the context that that
+// names. The error matches ErrConflict if flags or environment contradict
+// themselves.
+func FromPlaces(flags Settings, getenv func(string) string) (Settings, error) {
+	env := FromEnv(getenv)
+	if err := errors.Join(flags.Check("the command line"), env.Check("the environment")); err != nil {
+		return Settings{}, err
+	}
+	if flags.Context != "" {
+		named, err := flags.Resolve()
+		if err != nil {
+			return Settings{}, err
+		}
+		named.Context, env.Context, flags = "", "", named
+	}
+	return Merge(flags, env).Resolve()
 }

@@ -33,6 +33,9 @@ func (s Settings) Options() ([]nats.Option, error) {
 	if s.InboxPrefix != "" {
 		opts = append(opts, nats.CustomInboxPrefix(s.InboxPrefix))
 	}
+	// A login that is refused at a reconnect may be one that is just being
+	// exchanged: by default the client closes the connection for good.
+	opts = append(opts, nats.IgnoreAuthErrorAbort())
 	return append(opts, Inbox(s.User, s.URL, opts)...), nil
 }
 

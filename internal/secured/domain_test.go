@@ -2,11 +2,14 @@ package secured
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
 )
@@ -51,16 +54,16 @@ func inDomain(url string) way {
 	}
 }
 
-// domainUsers are users with the permissions for a domain.
-func domainUsers(t *testing.T) string {
+// domainUsers are users with the permissions that these flags give.
+func domainUsers(t *testing.T, more ...string) string {
 	file := write(t, t.TempDir()+"/password", password)
-	return "authorization {\n" + permissions(t, func(string) []string { return []string{"--password-file", file, "--js-domain", "hub"} }) + "}\n"
+	return "authorization {\n" + permissions(t, func(string) []string { return append([]string{"--password-file", file}, more...) }) + "}\n"
 }
 
 // The engine is in the domain, its users at a leaf node outside, with exactly
 // what they need there.
 func TestDomainFromOutside(t *testing.T) {
-	hub, edge := leaf(t, everybody("leaf", "engine"), domainUsers(t))
+	hub, edge := leaf(t, everybody("leaf", "engine"), domainUsers(t, "--js-domain", "hub"))
 	server := login{[]string{"--user", "engine"}, []string{"NATS_PASSWORD=engine"}}.begin(t, "engine", "serve", "--nats-url", hub, "--http", "off", "--dir", t.TempDir())
 	server.says("engine ready")
 	visit(t, inDomain(edge))
@@ -69,18 +72,21 @@ func TestDomainFromOutside(t *testing.T) {
 
 // The engine itself is outside, too, and so are its users.
 func TestDomainOfTheEngine(t *testing.T) {
-	_, edge := leaf(t, everybody("leaf"), domainUsers(t))
+	_, edge := leaf(t, everybody("leaf"), domainUsers(t, "--js-domain", "hub"))
 	tour(t, inDomain(edge))
 }
 
-// Users in the domain may name it as well.
+// Users in the domain may name it as well. The server takes the name away
+// before it looks at their permissions, which are those without a domain.
 func TestDomainFromWithin(t *testing.T) {
 	s := natsServer(t, "jetstream { store_dir: STORE, domain: hub }\n"+domainUsers(t))
 	tour(t, inDomain(s.ClientURL()))
 }
 
 // An engine outside of the domain learns of an expired lease from the server's
-// advisory, which the domain's own stream captures.
+// advisory, which the domain's own stream captures. (The sweep, which would find
+// it too, comes later than this test waits.) It writes its buckets there, and
+// hears at the leaf node that somebody has deleted a stream.
 func TestDomainLeases(t *testing.T) {
 	_, edge := leaf(t, everybody("leaf"), everybody("all"))
 	as := login{[]string{"--user", "all", "--js-domain", "hub", "--server", edge}, []string{"NATS_PASSWORD=all"}}
@@ -96,5 +102,33 @@ func TestDomainLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	tail.says("lease_expired")
+	as.run(t, "submit", "later", "{}", "--dedup-key", "k").wants(t, 0)
+	nc, err := nats.Connect(edge, nats.UserInfo("all", "all"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.NewWithDomain(nc, "hub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), "work_dedup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the bucket has the dedup key", func() bool {
+		keys, err := kv.Keys(t.Context())
+		return err == nil && slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, "later.") })
+	})
+	deleted, err := nc.SubscribeSync("$JS.EVENT.ADVISORY.STREAM.DELETED.KV_work_dedup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteKeyValue(t.Context(), "work_dedup"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := deleted.NextMsg(patience); err != nil {
+		t.Errorf("the advisory of a deletion in the domain: %v", err)
+	}
 	server.end()
 }

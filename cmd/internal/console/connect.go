@@ -41,19 +41,7 @@ func (a *App) connectFlags(root *cobra.Command) {
 // Connection is how NATS is reached: by the flags, then the context that they
 // name, then the environment, then the context that that names.
 func (a *App) Connection() (connect.Settings, error) {
-	flags, env := a.Flagged, connect.FromEnv(os.Getenv)
-	if err := errors.Join(flags.Check("the command line"), env.Check("the environment")); err != nil {
-		return connect.Settings{}, Usage(err)
-	}
-	if flags.Context != "" {
-		named, err := flags.Resolve()
-		if err != nil {
-			return connect.Settings{}, usageIfConflict(err)
-		}
-		env.Context, flags = "", named
-		flags.Context = ""
-	}
-	s, err := connect.Merge(flags, env).Resolve()
+	s, err := connect.FromPlaces(a.Flagged, os.Getenv)
 	return s, usageIfConflict(err)
 }
 
