@@ -35,7 +35,8 @@ func FromPlaces(flags Settings, getenv func(string) string) (Settings, error) {
 		if err != nil {
 			return Settings{}, err
 		}
-		named.Context, env.Context, flags = "", "", named
+		flags = named
+		flags.Context, env.Context = "", ""
 	}
 	return Merge(flags, env).Resolve()
 }
