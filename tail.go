@@ -199,6 +199,7 @@ func (t *tailer) lookUp(ctx context.Context, end events.Seq, of int) (bool, erro
 	for wait := minBackoff; ; wait = min(2*wait, maxBackoff) {
 		msg, err := t.get(ctx, end)
 		if err == nil {
+			wire.Got(msg.Header)
 			ev, ok, err := t.c.decode(end, msg.Subject, msg.Header, msg.Data)
 			return ok && ev.Tx.Of == of && ev.Tx.Last(), err
 		}

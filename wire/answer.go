@@ -22,6 +22,14 @@ var appendHeaders = []string{"Nats-Expected-Last-Sequence", "Nats-Expected-Last-
 // Fetched reports whether a message is the answer to a direct get.
 func Fetched(header map[string][]string) bool { return len(header[headerStream]) > 0 }
 
+// Got takes out of the header of a message that the caller itself got what that
+// get has added, so that Fetched tells how the message came to where it was.
+func Got(header map[string][]string) {
+	if v := header[headerStream]; len(v) > 0 {
+		header[headerStream] = v[:len(v)-1]
+	}
+}
+
 // answered reports whether a submission is a server's answer, or a message of
 // one of the engine's own streams.
 func (n Names) answered(header map[string][]string, body []byte) bool {

@@ -367,5 +367,6 @@ func (t *tail) get(ctx context.Context, seq events.Seq) (message, error) {
 	if err != nil {
 		return message{}, fmt.Errorf("read event %d: %w: %w", seq, ErrUnreachable, err)
 	}
+	wire.Got(raw.Header)
 	return message{seq: seq, subject: raw.Subject, id: headerID(raw.Header), data: raw.Data}, nil
 }
