@@ -82,7 +82,7 @@ func TestPermissionsOnAnExternalServer(t *testing.T) {
 	if _, err := c.Stats(t.Context()); err != nil {
 		t.Error(err)
 	}
-	engine(t, "", "--server", url("read"), "--inbox-prefix", "_INBOX_other", "--request-timeout", "500ms", "list").wants(t, 1, string(events.CodeTimeout))
+	engine(t, "", "--server", url("read"), "--inbox-prefix", "_INBOX_other", "--request-timeout", "500ms", "list").wants(t, 1, string(events.CodeForbidden))
 }
 
 func TestPermissionsRefuses(t *testing.T) {
