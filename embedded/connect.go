@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -46,13 +47,17 @@ func (e *Engine) resolveConnection() error {
 	return nil
 }
 
+// outsideTimeout bounds a connection to an existing NATS. A server that is busy
+// takes its time with the hash of a password.
+const outsideTimeout = 10 * time.Second
+
 // connectOutside opens a connection to the existing NATS.
 func (e *Engine) connectOutside(opts []nats.Option) (*nats.Conn, error) {
 	all, err := e.cfg.Connect.Options()
 	if err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, fmt.Errorf("connect to NATS: %w", err))
 	}
-	all = append(all, nats.ErrorHandler(e.natsError))
+	all = append(all, nats.ErrorHandler(e.natsError), nats.Timeout(outsideTimeout))
 	all = append(all, e.o.NATSOptions...)
 	all = append(all, connect.Inbox(e.cfg.Connect.User, e.cfg.Server.NATSURL, all)...)
 	where := streamwright.Redact(e.cfg.Server.NATSURL)

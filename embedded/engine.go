@@ -210,14 +210,18 @@ func (e *Engine) connect(privileged bool, opts ...nats.Option) (*nats.Conn, erro
 	return e.connectOutside(opts)
 }
 
-func (e *Engine) openLog(ctx context.Context) (err error) {
-	e.eventLog, err = eventlog.Open(ctx, eventlog.Config{
+func (e *Engine) openLog(ctx context.Context) error {
+	l, err := eventlog.Open(ctx, eventlog.Config{
 		Connect: func() (*nats.Conn, error) {
 			return e.connect(true, nats.Name("streamwright log"), nats.ReconnectBufSize(-1))
 		},
 		Names: e.names(), SyncAlways: e.cfg.Server.Durability == config.Always && !e.o.Memory, Memory: e.o.Memory, Logger: e.log,
 	})
-	return err
+	if err != nil {
+		return err // and no log, not even a nil one, for Stop to close
+	}
+	e.eventLog = l
+	return nil
 }
 
 // openStore opens the projection and sees to it that it is that of the log. A

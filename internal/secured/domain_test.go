@@ -56,7 +56,7 @@ func inDomain(url string) way {
 
 // domainUsers are users with the permissions that these flags give.
 func domainUsers(t *testing.T, more ...string) string {
-	file := write(t, t.TempDir()+"/password", password)
+	file := hashed(t)
 	return "authorization {\n" + permissions(t, func(string) []string { return append([]string{"--password-file", file}, more...) }) + "}\n"
 }
 

@@ -81,3 +81,15 @@ func TestRefusals(t *testing.T) {
 	}
 	server.end()
 }
+
+// An engine that may ask for JetStream and for nothing else says what it lacks,
+// and ends in good order.
+func TestEngineWithTooLittle(t *testing.T) {
+	url := natsServer(t, `jetstream { store_dir: STORE }
+authorization { users = [ { user: part, password: part, permissions: { publish: ["$JS.API.INFO"], subscribe: ["_INBOX_part.>"] } } ] }`).ClientURL()
+	r := login{[]string{"--user", "part"}, []string{"NATS_PASSWORD=part"}}.run(t, "serve", "--nats-url", url, "--http", "off", "--dir", t.TempDir())
+	r.wants(t, 1, "$JS.API.STREAM.INFO.WORK_EVENTS_0", "--role engine", "forbidden")
+	if strings.Contains(r.errs, "panic") {
+		t.Errorf("it panics: %s", r.errs)
+	}
+}

@@ -24,10 +24,7 @@ func natsServer(t *testing.T, text string) *natsserver.Server {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "nats.conf")
-	if !strings.Contains(text, "listen:") {
-		text = "listen: 127.0.0.1:-1\n" + text
-	}
-	text = "max_payload: 8MB\n" + strings.ReplaceAll(text, "STORE", `"`+dir+`"`)
+	text = "listen: 127.0.0.1:-1\nmax_payload: 8MB\n" + strings.ReplaceAll(text, "STORE", `"`+dir+`"`)
 	write(t, path, text)
 	opts, err := natsserver.ProcessConfigFile(path)
 	if err != nil {

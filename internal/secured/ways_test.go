@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
+	"golang.org/x/crypto/bcrypt"
 
 	"github.com/streamwright/streamwright/connect"
 )
@@ -19,8 +20,20 @@ const password = "correct horse battery"
 // need.
 func passwords(t *testing.T) (url, file string) {
 	file = write(t, filepath.Join(t.TempDir(), "password"), password+"\n")
-	auth := permissions(t, func(string) []string { return []string{"--password-file", file} })
+	hash := hashed(t)
+	auth := permissions(t, func(string) []string { return []string{"--password-file", hash} })
 	return natsServer(t, "jetstream { store_dir: STORE }\nauthorization {\n"+auth+"}\n").ClientURL(), file
+}
+
+// hashed is a file with the password's hash, of the least cost: with the race
+// detector the usual one takes seconds at each connection.
+func hashed(t *testing.T) string {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write(t, filepath.Join(t.TempDir(), "hash"), string(hash)+"\n")
 }
 
 func TestPasswords(t *testing.T) {
