@@ -107,11 +107,12 @@ type bulk struct {
 
 // parcel is the items of one request.
 type parcel struct {
-	docs  [][]byte    // the items' JSON; nil for one that is not sent
-	out   []Submitted // what became of each
-	size  int         // bytes of docs, with commas
-	ready chan struct{}
-	err   error // set before ready: no answer, and out is not complete
+	docs    [][]byte    // the items' JSON; nil for one that is not sent
+	out     []Submitted // what became of each
+	size    int         // bytes of docs, with commas
+	refused *denial     // of the connection, to come next when it was sent
+	ready   chan struct{}
+	err     error // set before ready: no answer, and out is not complete
 }
 
 // add puts an item into the parcel, sending the parcel first when it is full.
@@ -161,6 +162,7 @@ func (b *bulk) send() error {
 	}
 	p.ready = make(chan struct{})
 	b.flying = append(b.flying, &p)
+	p.refused = b.c.denials.next()
 	sub, err := b.c.sendAsync(wire.APISubmit, p.body(p.pending()))
 	go func() {
 		defer close(p.ready)
@@ -262,7 +264,7 @@ func (c *Client) tryParcel(ctx context.Context, p *parcel, todo []int, first boo
 	if sent != nil {
 		return nil, sent
 	}
-	msg, err := c.await(ctx, sub)
+	msg, err := c.await(ctx, p, sub)
 	if err != nil {
 		return nil, c.failed(wire.APISubmit, err)
 	}
@@ -270,8 +272,8 @@ func (c *Client) tryParcel(ctx context.Context, p *parcel, todo []int, first boo
 }
 
 // await waits for a reply to what was just sent, for one try.
-func (c *Client) await(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
-	ctx, cancel := c.trying(ctx, c.set.tryTimeout)
+func (c *Client) await(ctx context.Context, p *parcel, sub *nats.Subscription) (*nats.Msg, error) {
+	ctx, cancel := c.tryingSince(ctx, p.refused, c.set.names.API(wire.APISubmit), c.set.tryTimeout)
 	defer cancel()
 	msg, err := sub.NextMsgWithContext(ctx)
 	if err != nil {

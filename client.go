@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/blobs"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -27,6 +28,8 @@ type Client struct {
 	owned bool // Close closes nc
 	ids   idSource
 	seen  atomic.Uint64 // the highest position told
+
+	denials *denials // nil: the connection is the caller's
 
 	status chan nats.Status // of nc
 	done   chan struct{}    // closed when watch has ended
@@ -50,45 +53,19 @@ func (c *Client) watch() {
 	}
 }
 
-// errLost ends a try whose request or reply may have gone with the connection.
-var errLost = errors.New("the connection was lost")
-
-// lostOr is errLost if that ended a try, else its error.
-func lostOr(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), errLost) {
-		return errLost
-	}
-	return err
-}
-
-// trying is the context of one try: it ends after timeout, and when the
-// connection is lost.
-func (c *Client) trying(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	ctx, stop := context.WithTimeout(ctx, timeout)
-	lost := c.lost.Load().ch
-	go func() {
-		select {
-		case <-lost:
-			cancel(errLost)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { stop(); cancel(nil) }
-}
-
 // Connect connects to NATS servers, given as one URL or several with commas
-// between them; empty is nats://127.0.0.1:4222. It waits for the connection
+// between them; empty is that of [WithContext], or nats://127.0.0.1:4222. It waits for the connection
 // until ctx ends, at most DefaultConnectTimeout; later losses are repaired in
 // the background, for ever. It does not ask whether an engine is there: the
 // first request will tell.
 //
 // The error is an *events.Error that says what was tried and what to do.
 func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
-	if url == "" {
-		url = nats.DefaultURL
-	}
 	set := newSettings(opts)
+	login, err := set.resolve(&url)
+	if err != nil {
+		return nil, err
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, endOf("connect", err, nil)
 	}
@@ -96,8 +73,11 @@ func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
 	nopts := append([]nats.Option{
 		nats.Name(set.name), nats.Timeout(DefaultConnectTimeout), nats.SetCustomDialer(dial), nats.MaxReconnects(-1),
 		nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
-	}, set.nats...)
-	nopts = append(nopts, inbox(url, set.nats)...)
+	}, login...)
+	nopts = append(nopts, set.nats...)
+	nopts = append(nopts, connect.Inbox("", url, nopts)...)
+	watched := watchDenials(nopts)
+	nopts = append(nopts, nats.ErrorHandler(watched.handle))
 	nc, err := nats.Connect(url, nopts...)
 	dial.connected()
 	if ctx.Err() != nil {
@@ -115,6 +95,7 @@ func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
 		return nil, err
 	}
 	c.owned = true
+	c.denials = watched
 	return c, nil
 }
 
@@ -125,7 +106,7 @@ func New(nc *nats.Conn, opts ...Option) (*Client, error) {
 }
 
 func newClient(nc *nats.Conn, set settings) (*Client, error) {
-	js, err := jetstream.New(nc)
+	js, err := connect.JetStream(nc, set.names)
 	if err != nil {
 		return nil, events.Refuse(events.CodeInternal, "open JetStream: %v", err)
 	}

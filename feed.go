@@ -27,10 +27,10 @@ type fed struct {
 func (c *Client) openFeed(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig) (*feed, error) {
 	var cons jetstream.Consumer
 	err := c.retry(ctx, "read "+stream, c.set.patience, func(ctx context.Context) (err error) {
-		ctx, cancel := context.WithTimeout(ctx, c.set.tryTimeout)
+		ctx, cancel := c.trying(ctx, "", c.set.tryTimeout)
 		defer cancel()
 		cons, err = c.js.OrderedConsumer(ctx, stream, cfg)
-		return c.feedFailed(stream, err)
+		return c.feedFailed(stream, lostOr(ctx, err))
 	})
 	if err != nil {
 		return nil, err

@@ -36,10 +36,10 @@ const logLook = time.Second
 func (c *Client) openLogFeed(ctx context.Context, subject string) (*logFeed, error) {
 	f := &logFeed{c: c, stream: c.set.names.LogStream(), subject: subject, wake: make(chan struct{}, 1), next: make(chan logged), done: make(chan struct{})}
 	err := c.retry(ctx, "read "+f.stream, c.set.patience, func(ctx context.Context) (err error) {
-		ctx, cancel := context.WithTimeout(ctx, c.set.tryTimeout)
+		ctx, cancel := c.trying(ctx, "", c.set.tryTimeout)
 		defer cancel()
 		f.handle, err = c.js.Stream(ctx, f.stream)
-		return c.feedFailed(f.stream, err)
+		return c.feedFailed(f.stream, lostOr(ctx, err))
 	})
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (f *logFeed) run(ctx context.Context) {
 func (f *logFeed) get(ctx context.Context, seq uint64) (msg *jetstream.RawStreamMsg, err error) {
 	missing := false
 	err = f.c.retry(ctx, "read "+f.stream, forever, func(ctx context.Context) error {
-		ctx, cancel := f.c.trying(ctx, f.c.set.tryTimeout)
+		ctx, cancel := f.c.trying(ctx, "", f.c.set.tryTimeout)
 		defer cancel()
 		m, err := f.handle.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(f.subject))
 		if missing = errors.Is(err, jetstream.ErrMsgNotFound); missing {

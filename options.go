@@ -6,6 +6,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/blobs"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -31,6 +32,7 @@ type settings struct {
 	tryTimeout time.Duration
 	patience   time.Duration
 	onRetry    func(op string, err error)
+	connect    connect.Settings
 	nats       []nats.Option
 	inline     int   // bytes of params that go with the submission
 	maxBlob    int64 // bytes of a document in the object store
@@ -41,6 +43,7 @@ func newSettings(opts []Option) settings {
 	for _, o := range opts {
 		o(&s)
 	}
+	s.names = s.names.In(s.connect.Domain)
 	return s
 }
 
@@ -52,22 +55,11 @@ func WithPrefix(prefix string) Option {
 // WithName names the connection in the server's monitoring.
 func WithName(name string) Option { return func(s *settings) { s.name = name } }
 
-// WithCredentials authenticates with a NATS credentials file (JWT and seed).
-func WithCredentials(file string) Option {
-	return WithNATS(nats.UserCredentials(file))
-}
-
 // WithTLS verifies the server against a CA file and, if cert and key are
 // given, presents a client certificate. An empty ca is the system's.
 func WithTLS(ca, cert, key string) Option {
 	return func(s *settings) {
-		s.nats = append(s.nats, nats.Secure())
-		if ca != "" {
-			s.nats = append(s.nats, nats.RootCAs(ca))
-		}
-		if cert != "" || key != "" {
-			s.nats = append(s.nats, nats.ClientCert(cert, key))
-		}
+		s.connect.TLS, s.connect.CA, s.connect.Cert, s.connect.Key = true, ca, cert, key
 	}
 }
 

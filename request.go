@@ -113,7 +113,7 @@ func (c *Client) once(ctx context.Context, op string, body []byte, timeout time.
 	if most := c.nc.MaxPayload(); most > 0 && int64(len(body)) > most {
 		return nil, events.Refuse(events.CodeTooLarge, "the %s request has %d bytes: the NATS server takes at most %d", op, len(body), most)
 	}
-	ctx, cancel := c.trying(ctx, timeout)
+	ctx, cancel := c.trying(ctx, c.set.names.API(op), timeout)
 	defer cancel()
 	msg, err := c.nc.RequestWithContext(ctx, c.set.names.API(op), body)
 	if err != nil {
@@ -151,7 +151,10 @@ func refusal(msg *nats.Msg) error {
 
 // failed turns what the NATS client says of one try into an *events.Error.
 func (c *Client) failed(op string, err error) error {
+	var refused *events.Error
 	switch {
+	case errors.As(err, &refused):
+		return err
 	case errors.Is(err, nats.ErrNoResponders):
 		return events.Refuse(events.CodeUnavailable, "no engine answers on %s at %s: is `engine serve` running there?", c.set.names.API("*"), c.where())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):

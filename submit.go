@@ -92,10 +92,10 @@ func (c *Client) Publish(ctx context.Context, item Item) (out Published, err err
 	msg := &nats.Msg{Subject: c.set.names.Submit(typ), Header: header, Data: s.Params}
 	var ack *jetstream.PubAck
 	err = c.retry(ctx, "publish", forever, func(ctx context.Context) (err error) {
-		ctx, cancel := context.WithTimeout(ctx, c.set.tryTimeout)
+		ctx, cancel := c.trying(ctx, msg.Subject, c.set.tryTimeout)
 		defer cancel()
 		ack, err = c.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
-		return c.publishFailed(msg.Subject, err)
+		return c.publishFailed(msg.Subject, lostOr(ctx, err))
 	})
 	if err != nil {
 		return Published{ID: s.ID}, err

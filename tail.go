@@ -216,16 +216,17 @@ func (t *tailer) lookUp(ctx context.Context, end events.Seq, of int) (bool, erro
 }
 
 func (t *tailer) get(ctx context.Context, seq events.Seq) (*jetstream.RawStreamMsg, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.c.set.tryTimeout)
+	ctx, cancel := t.c.trying(ctx, "", t.c.set.tryTimeout)
 	defer cancel()
 	if t.handle == nil {
 		s, err := t.c.js.Stream(ctx, t.stream)
 		if err != nil {
-			return nil, err
+			return nil, lostOr(ctx, err)
 		}
 		t.handle = s
 	}
-	return t.handle.GetMsg(ctx, uint64(seq))
+	msg, err := t.handle.GetMsg(ctx, uint64(seq))
+	return msg, lostOr(ctx, err)
 }
 
 func (t *tailer) tell(ev events.Event) error {

@@ -61,9 +61,20 @@ func endpointTable() string {
 
 func permissionLists() string {
 	var b strings.Builder
+	type list struct {
+		name string
+		p    Permissions
+	}
+	g := Grant{Names: wire.Default, Partitions: 1, User: "NAME"}
+	var lists []list
 	for _, n := range names {
-		p := Grant{Names: wire.Default, Partitions: 1, User: "NAME", Roles: Roles(n.role)}.Permissions()
-		fmt.Fprintf(&b, "`%s`:\n\n```\npublish\n  %s\nsubscribe\n  %s\n", n.name, strings.Join(p.Publish, "\n  "), strings.Join(p.Subscribe, "\n  "))
+		g.Roles = Roles(n.role)
+		lists = append(lists, list{n.name, g.Permissions()})
+	}
+	lists = append(lists, list{"publish", g.PublishPermissions()}, list{"engine", EngineGrant{Grant: g, Answered: []string{"ANSWERED"}}.Permissions()})
+	for _, l := range lists {
+		p := l.p
+		fmt.Fprintf(&b, "`%s`:\n\n```\npublish\n  %s\nsubscribe\n  %s\n", l.name, strings.Join(p.Publish, "\n  "), strings.Join(p.Subscribe, "\n  "))
 		if p.Responses {
 			b.WriteString("allow_responses (one answer to what it was asked)\n")
 		}

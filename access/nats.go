@@ -65,10 +65,21 @@ func (g Grant) Permissions() Permissions {
 	if g.Roles.Has(Roles(Read)) {
 		g.read(p)
 	}
+	return p.sorted()
+}
+
+func (p *Permissions) sorted() Permissions {
 	slices.Sort(p.Publish)
 	slices.Sort(p.Subscribe)
 	p.Publish, p.Subscribe = slices.Compact(p.Publish), slices.Compact(p.Subscribe)
 	return *p
+}
+
+// serve is what being a NATS micro service takes.
+func (p *Permissions) serve(name string) {
+	for _, verb := range []string{"PING", "INFO", "STATS"} {
+		p.subscribe("$SRV."+verb, "$SRV."+verb+"."+name, "$SRV."+verb+"."+name+".*")
+	}
 }
 
 func (p *Permissions) publish(subjects ...string) { p.Publish = append(p.Publish, subjects...) }
@@ -82,15 +93,13 @@ func (g Grant) submit(p *Permissions) {
 
 func (g Grant) work(p *Permissions) {
 	for _, stream := range []string{g.Names.DispatchStream(), g.Names.NativeStream()} {
-		p.publish("$JS.API.CONSUMER.MSG.NEXT."+stream+".*", "$JS.API.CONSUMER.INFO."+stream+".*",
+		p.publish(g.Names.JetStream("CONSUMER.MSG.NEXT."+stream+".*"), g.Names.JetStream("CONSUMER.INFO."+stream+".*"),
 			// The server's two forms: the second has a domain and an account hash.
 			"$JS.ACK."+stream+".>", "$JS.ACK.*.*."+stream+".>")
 	}
 	p.publish(g.Names.LogAll())
 	p.subscribe(g.Names.Control("*"), g.Names.Probe("*"))
-	for _, verb := range []string{"PING", "INFO", "STATS"} { // a probe is a NATS micro service
-		p.subscribe("$SRV."+verb, "$SRV."+verb+"."+wire.WorkerService, "$SRV."+verb+"."+wire.WorkerService+".*")
-	}
+	p.serve(wire.WorkerService) // with a probe
 	p.Responses = true
 	g.documents(p, true)
 }
@@ -101,26 +110,27 @@ func (g Grant) work(p *Permissions) {
 // was got; what else consumers would deliver is not.
 func (g Grant) read(p *Permissions) {
 	for n := range max(g.Partitions, 1) {
-		p.publish(getMessages(g.Names.EventStream(n))...)
-		p.publish(consume(g.Names.EventStream(n))...)
+		p.publish(g.getMessages(g.Names.EventStream(n))...)
+		p.publish(g.consume(g.Names.EventStream(n))...)
 	}
 	for _, bucket := range []string{"dedup", "workers", "partitions"} {
-		p.publish(getMessages("KV_" + g.Names.Bucket(bucket))...)
+		p.publish(g.getMessages("KV_" + g.Names.Bucket(bucket))...)
 	}
-	p.publish(getMessages(g.Names.LogStream())...)
+	p.publish(g.getMessages(g.Names.LogStream())...)
 	p.subscribe(g.Names.LogAll())
 	g.documents(p, false)
 }
 
 // getMessages is what reading single messages of a stream takes.
-func getMessages(stream string) []string {
-	return []string{"$JS.API.STREAM.INFO." + stream, "$JS.API.STREAM.MSG.GET." + stream, "$JS.API.DIRECT.GET." + stream, "$JS.API.DIRECT.GET." + stream + ".>"}
+func (g Grant) getMessages(stream string) []string {
+	api := g.Names.JetStream("")
+	return []string{api + "STREAM.INFO." + stream, api + "STREAM.MSG.GET." + stream, api + "DIRECT.GET." + stream, api + "DIRECT.GET." + stream + ".>"}
 }
 
 // consume is what following a stream by consumers takes. They have random
 // names that can't be listed, so nobody can take another's away.
-func consume(stream string) []string {
-	api := "$JS.API.CONSUMER."
+func (g Grant) consume(stream string) []string {
+	api := g.Names.JetStream("CONSUMER.")
 	return []string{
 		api + "CREATE." + stream, api + "CREATE." + stream + ".>", api + "INFO." + stream + ".*", api + "MSG.NEXT." + stream + ".*", api + "DELETE." + stream + ".*",
 		"$JS.FC." + stream + ".>",
@@ -133,7 +143,7 @@ func (g Grant) documents(p *Permissions, write bool) {
 		return
 	}
 	bucket := g.Names.Bucket("blobs")
-	p.publish("$JS.API.STREAM.INFO.OBJ_"+bucket, "$JS.API.STREAM.MSG.GET.OBJ_"+bucket)
+	p.publish(g.Names.JetStream("STREAM.INFO.OBJ_"+bucket), g.Names.JetStream("STREAM.MSG.GET.OBJ_"+bucket))
 	if write {
 		p.publish("$O."+bucket+".C.*", "$O."+bucket+".M.*")
 	}

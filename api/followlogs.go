@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -24,7 +25,7 @@ const (
 // already there first, until ctx ends or fn errs: that is the error it returns.
 // It outlives reconnects.
 func (l *Logs) Follow(ctx context.Context, t events.Type, id events.ID, behind uint64, fn func(wire.LogRecord) error) error {
-	js, err := jetstream.New(l.nc)
+	js, err := connect.JetStream(l.nc, l.names)
 	if err != nil {
 		return fmt.Errorf("follow the log of item %s: %w", id, err)
 	}
@@ -98,7 +99,7 @@ func readRecord(data []byte) (r wire.LogRecord) {
 
 // Tip is the sequence of the last record of an item's log; 0 for none.
 func (l *Logs) Tip(ctx context.Context, t events.Type, id events.ID) (uint64, error) {
-	js, err := jetstream.New(l.nc)
+	js, err := connect.JetStream(l.nc, l.names)
 	if err != nil {
 		return 0, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -49,7 +50,7 @@ type Logs struct {
 // OpenLogs makes the stream, or brings it to this configuration. At its bounds
 // the oldest records go.
 func OpenLogs(ctx context.Context, c LogsConfig) (*Logs, error) {
-	js, err := jetstream.New(c.Conn)
+	js, err := connect.JetStream(c.Conn, c.Names)
 	if err != nil {
 		return nil, fmt.Errorf("open items' logs: %w", err)
 	}
@@ -109,7 +110,7 @@ func (l *Logs) batch(ctx context.Context, subject string, from uint64) (records 
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	req := fmt.Sprintf(`{"seq":%d,"next_by_subj":%q,"batch":%d}`, from, subject, logBatch)
-	if err := l.nc.PublishRequest("$JS.API.DIRECT.GET."+l.names.LogStream(), inbox, []byte(req)); err != nil {
+	if err := l.nc.PublishRequest(l.names.JetStream("DIRECT.GET."+l.names.LogStream()), inbox, []byte(req)); err != nil {
 		return nil, 0, err
 	}
 	for {

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/streamwright/streamwright/connect"
 )
 
 const (
@@ -70,7 +70,7 @@ func (s *Service) jetStreamAnswers(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	js, err := jetstream.New(s.Conn)
+	js, err := connect.JetStream(s.Conn, s.Names)
 	if err == nil {
 		_, err = js.AccountInfo(ctx)
 	}

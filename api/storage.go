@@ -3,8 +3,9 @@ package api
 import (
 	"context"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/streamwright/streamwright/connect"
 )
 
 var (
@@ -32,7 +33,7 @@ type Storage struct {
 // streams shows the streams' sizes. One request for each, to the server.
 func (c collector) streams(ctx context.Context, out gauge) {
 	n := c.s.Names
-	js, err := jetstream.New(c.s.Conn)
+	js, err := connect.JetStream(c.s.Conn, c.s.Names)
 	if err != nil {
 		c.s.Logger.Warn("metrics lack the streams", "error", err)
 		return

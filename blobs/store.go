@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -60,7 +61,7 @@ type Store struct {
 // New makes a Store of objects up to max bytes (0: DefaultMaxBytes). It sends
 // nothing.
 func New(nc *nats.Conn, names wire.Names, max int64) (*Store, error) {
-	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(asyncPending), jetstream.WithPublishAsyncTimeout(requestTimeout))
+	js, err := connect.JetStream(nc, names, jetstream.WithPublishAsyncMaxPending(asyncPending), jetstream.WithPublishAsyncTimeout(requestTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("open the object store: %w", err)
 	}

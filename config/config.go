@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -14,6 +15,7 @@ type Config struct {
 	Server    Server
 	HTTP      HTTP
 	NATS      NATS
+	Connect   connect.Settings // how the NATS of Server.NATSURL is reached
 	Limits    Limits
 	Retention Retention
 	Workers   Workers

@@ -45,6 +45,7 @@ func (c Config) Validate() error {
 	c.Server.check(&ch)
 	c.HTTP.check(&ch)
 	c.NATS.check(&ch)
+	c.checkConnect(&ch)
 	c.Limits.check(&ch)
 	c.Workers.check(&ch)
 	c.checkWorkerCircuit(&ch)

@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -65,7 +66,7 @@ func New(cfg Config) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(cfg.Conn)
+	js, err := connect.JetStream(cfg.Conn, cfg.Names)
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}

@@ -4,10 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -48,7 +47,7 @@ func (e *Engine) blobBytes() int64 {
 func (e *Engine) undecided(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	js, err := jetstream.New(e.nc)
+	js, err := connect.JetStream(e.nc, e.names())
 	if err != nil {
 		return time.Time{}, err
 	}

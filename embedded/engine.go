@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright"
@@ -22,6 +21,7 @@ import (
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -45,6 +45,9 @@ type Options struct {
 	PProf      string // host:port of this machine, or config.Off
 	Durability config.Durability
 	NATSURL    string // an existing NATS, in place of an embedded one
+	// Connect says how that is reached; it counts before [connect], and its URL
+	// for nothing. With a context, NATSURL may be left out.
+	Connect connect.Settings
 
 	// Memory keeps everything in memory, gone at Stop; for tests. Unless they
 	// are set, nothing listens: connect with [Engine.Connect].
@@ -84,6 +87,7 @@ type Engine struct {
 	auth       *httpauth.Authenticator
 	srv        *server
 	nc         *nats.Conn // the engine's own
+	denied     denied
 	eventLog   eventlog.Log
 	store      *projector.Store
 	dispatcher *dispatcher.Engine
@@ -113,6 +117,9 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	if err := e.cfg.Validate(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
+	if err := e.resolveConnection(); err != nil {
+		return nil, events.WithCode(events.CodeBadConfig, err)
+	}
 	if err := e.openAccess(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
@@ -120,7 +127,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 		if err := step(ctx); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 			defer cancel()
-			return nil, errors.Join(err, e.Stop(undo))
+			return nil, errors.Join(e.denied.explain(err), e.Stop(undo))
 		}
 	}
 	return e, nil
@@ -143,13 +150,16 @@ func (o Options) config() config.Config {
 	set(&c.Server.PProf, o.PProf)
 	set(&c.Server.NATSURL, o.NATSURL)
 	set(&c.HTTP.TokensFile, o.HTTPTokensFile)
+	c.Connect = o.connection(c.Connect)
 	if o.Durability != "" {
 		c.Server.Durability = o.Durability
 	}
 	return c.WithDefaults()
 }
 
-func (e *Engine) names() wire.Names { return wire.WithPrefix(e.cfg.Server.Prefix) }
+func (e *Engine) names() wire.Names {
+	return wire.WithPrefix(e.cfg.Server.Prefix).In(e.cfg.Connect.Domain)
+}
 
 func (e *Engine) openDir(context.Context) (err error) {
 	if e.o.Memory {
@@ -190,7 +200,7 @@ func (e *Engine) checkServer(ctx context.Context) error {
 	if most := e.nc.MaxPayload(); most < minPayload {
 		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", e.URL(), most, minPayload)
 	}
-	js, err := jetstream.New(e.nc)
+	js, err := connect.JetStream(e.nc, e.names())
 	if err == nil {
 		_, err = js.AccountInfo(ctx)
 	}
@@ -205,21 +215,21 @@ func (e *Engine) connect(privileged bool, opts ...nats.Option) (*nats.Conn, erro
 	if e.srv != nil {
 		return e.srv.connect(privileged, opts...)
 	}
-	nc, err := nats.Connect(e.cfg.Server.NATSURL, append(append([]nats.Option{}, e.o.NATSOptions...), opts...)...)
-	if err != nil {
-		return nil, events.WithCode(events.CodeUnavailable, fmt.Errorf("connect to NATS at %s: %w: start it, or correct nats_url", streamwright.Redact(e.cfg.Server.NATSURL), err))
-	}
-	return nc, nil
+	return e.connectOutside(opts)
 }
 
-func (e *Engine) openLog(ctx context.Context) (err error) {
-	e.eventLog, err = eventlog.Open(ctx, eventlog.Config{
+func (e *Engine) openLog(ctx context.Context) error {
+	l, err := eventlog.Open(ctx, eventlog.Config{
 		Connect: func() (*nats.Conn, error) {
 			return e.connect(true, nats.Name("streamwright log"), nats.ReconnectBufSize(-1))
 		},
 		Names: e.names(), SyncAlways: e.cfg.Server.Durability == config.Always && !e.o.Memory, Memory: e.o.Memory, Logger: e.log,
 	})
-	return err
+	if err != nil {
+		return err // and no log, not even a nil one, for Stop to close
+	}
+	e.eventLog = l
+	return nil
 }
 
 // openStore opens the projection and sees to it that it is that of the log. A
@@ -313,87 +323,6 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	return e.dispatcher.Start(ctx)
 }
 
-// hooks tell the faces and the mirrors what happens.
-func (e *Engine) hooks() dispatcher.Hooks {
-	return e.metrics.Hook(dispatcher.Hooks{
-		Projected: func(c *events.Changes) {
-			e.service.Notify(c.Items)
-			e.mirror.projected(c)
-			e.janitor.Projected(c.Items)
-			if e.spans != nil {
-				e.spans.Projected(c)
-			}
-			e.liveProjected(c)
-		},
-		Renewed: e.mirror.renewed,
-		Owned:   e.mirror.owned,
-		Workers: func(list []wire.WorkerInfo) {
-			e.mirror.workersChanged(list)
-			e.liveTouched()
-		},
-	})
-}
-
-// newFaces makes the API, which answers once it is started.
-func (e *Engine) newFaces(ctx context.Context) error {
-	logs, err := api.OpenLogs(ctx, api.LogsConfig{
-		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.logsBytes(),
-	})
-	if err != nil {
-		return err
-	}
-	e.service, err = api.New(api.Config{
-		Conn: e.nc, Names: e.names(), Core: e.dispatcher, Queries: e.store, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
-		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
-			return e.cfg.Types[t].Patch.Conflicts(wanted)
-		},
-		Full: e.isFull, Storage: e.storageNow, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
-		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir()},
-	})
-	if err != nil {
-		return err
-	}
-	return e.newLive()
-}
-
-// startFaces begins to answer, once what the engine does first (recording the
-// file's settings) is done and visible.
-func (e *Engine) startFaces(ctx context.Context) (err error) {
-	if _, err := e.dispatcher.Loads(ctx); err != nil {
-		return err
-	}
-	if err := e.dispatcher.Await(ctx, e.dispatcher.Position()); err != nil {
-		return err
-	}
-	if e.cfg.Server.HTTP != config.Off {
-		if err := e.serveHTTP(); err != nil {
-			return err
-		}
-	}
-	return e.service.Start()
-}
-
-// prover replays the log for the API.
-type prover struct{ e *Engine }
-
-func (p prover) Verify(ctx context.Context, progress projector.Progress) (projector.Verified, error) {
-	return p.e.store.Verify(ctx, p.e.eventLog, progress)
-}
-
-// Rebuild replaces the store, and has the dispatcher start again from it: what
-// it holds in memory may have come from a store that was wrong.
-func (p prover) Rebuild(ctx context.Context, progress projector.Progress) error {
-	if err := p.e.store.Rebuild(ctx, p.e.eventLog, progress); err != nil {
-		return err
-	}
-	p.e.dispatcher.Reload()
-	return nil
-}
-
-func (p prover) AsOf(ctx context.Context, through events.Seq, until time.Time, progress projector.Progress, fn func(*projector.Store) error) error {
-	return p.e.store.AsOf(ctx, p.e.eventLog, through, until, progress, fn)
-}
-
 // Connect opens an in-process connection (or one to the NATS that the engine
 // uses), with a client's rights. The caller closes it.
 func (e *Engine) Connect(opts ...nats.Option) (*nats.Conn, error) { return e.connect(false, opts...) }
@@ -401,7 +330,7 @@ func (e *Engine) Connect(opts ...nats.Option) (*nats.Conn, error) { return e.con
 // Client opens a client on a connection of its own, which Close closes.
 func (e *Engine) Client(ctx context.Context) (*streamwright.Client, error) {
 	if e.srv == nil {
-		return streamwright.Connect(ctx, e.cfg.Server.NATSURL, streamwright.WithPrefix(e.cfg.Server.Prefix))
+		return streamwright.Connect(ctx, e.cfg.Server.NATSURL, streamwright.WithPrefix(e.cfg.Server.Prefix), streamwright.WithConnection(e.cfg.Connect), streamwright.WithNATS(e.o.NATSOptions...))
 	}
 	login, err := e.srv.inProcess(e.srv.client)
 	if err != nil {

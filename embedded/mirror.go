@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/kvstate"
 	"github.com/streamwright/streamwright/wire"
@@ -33,7 +33,7 @@ type mirror struct {
 }
 
 func newMirror(e *Engine) (*mirror, error) {
-	js, err := jetstream.New(e.nc)
+	js, err := connect.JetStream(e.nc, e.names())
 	if err != nil {
 		return nil, fmt.Errorf("start mirrors: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -126,7 +127,7 @@ func NewDedup(o DedupOptions) (*Dedup, error) {
 	o.Lag = cmp.Or(o.Lag, DefaultDedupLag)
 	o.MaxPending = cmp.Or(o.MaxPending, MaxDedupPending)
 	o.RecreateAfter = cmp.Or(o.RecreateAfter, DefaultRecreateAfter)
-	js, err := jetstream.New(o.Conn, jetstream.WithPublishAsyncMaxPending(dedupWindow), jetstream.WithPublishAsyncTimeout(requestTimeout))
+	js, err := connect.JetStream(o.Conn, o.Names, jetstream.WithPublishAsyncMaxPending(dedupWindow), jetstream.WithPublishAsyncTimeout(requestTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("start dedup mirror: %w", err)
 	}
@@ -140,7 +141,7 @@ func NewDedup(o DedupOptions) (*Dedup, error) {
 		conf.PersistMode = jetstream.AsyncPersistMode
 	}
 	return &Dedup{
-		o: o, js: js, prefix: "$KV." + name + ".",
+		o: o, js: js, prefix: o.Names.Entries("dedup"),
 		b:       bucket{js: js, name: name, conf: conf},
 		wake:    make(chan struct{}, 1),
 		stopped: make(chan struct{}),

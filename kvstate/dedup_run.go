@@ -123,7 +123,7 @@ func (d *Dedup) begin(ctx context.Context) error {
 		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
 			return fmt.Errorf("read bucket %s: %w", d.b.name, err)
 		}
-		sound = err == nil && msg.Subject == d.prefix+positionKey && string(msg.Data) == string(d.position(d.from))
+		sound = err == nil && msg.Subject == "$KV."+d.b.name+"."+positionKey && string(msg.Data) == string(d.position(d.from))
 	}
 	if sound {
 		d.setWritten(d.from)

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -37,6 +38,7 @@ type Config struct {
 	DB     *pgxpool.Pool // the relay takes one connection of it, and opens another to LISTEN
 	NATS   *nats.Conn    // whose user may publish to work.submit.>
 	Prefix string        // of the engine's subjects; empty: work
+	Domain string        // the JetStream domain that has the engine's streams; empty: that of the server
 	// Batch is how many items are published in one transaction, 1 to MaxBatch;
 	// 0: DefaultBatch.
 	Batch int
@@ -84,11 +86,12 @@ func NewRelay(cfg Config) (*Relay, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	js, err := jetstream.New(cfg.NATS, jetstream.WithPublishAsyncMaxPending(cfg.Batch), jetstream.WithPublishAsyncTimeout(ackTimeout))
+	names := wire.WithPrefix(cfg.Prefix).In(cfg.Domain)
+	js, err := connect.JetStream(cfg.NATS, names, jetstream.WithPublishAsyncMaxPending(cfg.Batch), jetstream.WithPublishAsyncTimeout(ackTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("make outbox relay: %w", err)
 	}
-	return &Relay{cfg: cfg, table: table, js: js, names: wire.WithPrefix(cfg.Prefix), wake: make(chan struct{}, 1), heard: make(chan bool, 1)}, nil
+	return &Relay{cfg: cfg, table: table, js: js, names: names, wake: make(chan struct{}, 1), heard: make(chan bool, 1)}, nil
 }
 
 // Run publishes until ctx ends, and returns nil then. It lives through losses of

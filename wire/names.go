@@ -8,8 +8,10 @@ import (
 )
 
 // Names spells the subjects and streams of one engine. Prefix is that of the
-// subjects; streams have it in capitals.
-type Names struct{ Prefix string }
+// subjects; streams have it in capitals. Domain is the JetStream domain that
+// has the streams, where it is not the one of the server that is connected to;
+// empty for that.
+type Names struct{ Prefix, Domain string }
 
 // Default are the names under the prefix "work".
 var Default = Names{Prefix: "work"}
@@ -20,6 +22,31 @@ func WithPrefix(p string) Names {
 		return Default
 	}
 	return Names{Prefix: p}
+}
+
+// In returns the names with the streams in a JetStream domain.
+func (n Names) In(domain string) Names {
+	n.Domain = domain
+	return n
+}
+
+// JetStream is the subject of a request to the JetStream that has the streams,
+// such as "STREAM.INFO.WORK_LOGS".
+func (n Names) JetStream(request string) string {
+	if n.Domain == "" {
+		return "$JS.API." + request
+	}
+	return "$JS." + n.Domain + ".API." + request
+}
+
+// Entries is what the subjects begin with to which a bucket's entries are
+// published. The server moves the domain's to those of the bucket's stream.
+func (n Names) Entries(bucket string) string {
+	entries := "$KV." + n.Bucket(bucket) + "."
+	if n.Domain == "" {
+		return entries
+	}
+	return n.JetStream(entries)
 }
 
 func (n Names) stream(s string) string {

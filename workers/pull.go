@@ -45,7 +45,7 @@ type lane struct {
 // openConsumer subscribes the lanes of a consumer. It talks to the network.
 func (w *Worker) openConsumer(stream, name string, reg *registration, epoch int) (*consumer, error) {
 	c := &consumer{
-		name: name, reg: reg, epoch: epoch, subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + name,
+		name: name, reg: reg, epoch: epoch, subject: w.cfg.Names.JetStream("CONSUMER.MSG.NEXT." + stream + "." + name),
 		in: make(chan *nats.Msg, w.maxPulled()), ending: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for range pullLanes {

@@ -95,7 +95,7 @@ func (b *Bridge) ask(l *lane, n int, wait time.Duration, now time.Time) *pull {
 		body = strconv.AppendInt(append(body, `,"expires":`...), int64(wait), 10)
 	}
 	l.pull = p
-	b.publish("$JS.API.CONSUMER.MSG.NEXT."+l.s.stream+"."+l.consumer, l.inbox, append(body, '}'))
+	b.publish(b.cfg.Names.JetStream("CONSUMER.MSG.NEXT."+l.s.stream+"."+l.consumer), l.inbox, append(body, '}'))
 	return p
 }
 

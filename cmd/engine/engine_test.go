@@ -90,7 +90,7 @@ func TestUsage(t *testing.T) {
 		"work, no dash":         {[]string{"work", "email", "cat"}, "-- COMMAND"},
 		"work, no type":         {[]string{"work", "--", "cat"}, "-- COMMAND"},
 		"two documents":         {[]string{"show", anID, "--params", "-", "--result", "-"}, "name a file"},
-		"half a pair":           {[]string{"status", "--tlscert", "x"}, "--tlskey"},
+		"half a pair":           {[]string{"status", "--tlscert", "x"}, "tlskey"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := engine(t, "", tc.args...).wants(t, 2, tc.says, "--help")

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright/cmd/internal/console"
@@ -55,16 +54,18 @@ configuration file. Data is in one folder, which one process has at a time.`,
 	f.StringVar(&o.PProf, "pprof", "", `address of Go's profiler, of this machine alone, or off (default "off")`)
 	f.StringVar(&o.HTTPTokensFile, "http-tokens", "", "`file` of bearer tokens for HTTP, name token role[,role…] on a line (env WORK_TOKENS: more of them, with ; between)")
 	f.StringVar(&durability, "durability", "", `always: every acknowledged write is on disk; interval: synced every second (default "always")`)
-	f.StringVar(&o.NATSURL, "nats-url", "", "an existing NATS server with JetStream to use instead of an embedded one")
+	f.StringVar(&o.NATSURL, "nats-url", "", "an existing NATS server with JetStream to use instead of an embedded one; so is that of --context")
 	return cmd
 }
 
 func (a *app) serve(ctx context.Context, o embedded.Options) error {
 	o.Tracing = a.tracing
 	o.Logger = logger(a.Err, o.Config.WithDefaults().Server)
-	if a.Creds != "" {
-		o.NATSOptions = append(o.NATSOptions, nats.UserCredentials(a.Creds))
+	conn, err := a.serveConnection(o)
+	if err != nil {
+		return err
 	}
+	o.Connect = conn
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)

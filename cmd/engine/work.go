@@ -64,12 +64,13 @@ func (a *app) work(ctx context.Context, cfg workers.Config, typ string, handler 
 	if _, err := exec.LookPath(program); err != nil {
 		return fmt.Errorf("%w: give the path of a program that can be run", err)
 	}
+	a.TellRefusals = true
 	c, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	cfg.Names = wire.WithPrefix(a.Prefix)
+	cfg.Names = c.Names()
 	// What goes well is told by the lines below, not by the log.
 	cfg.Logger = slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w, err := workers.New(c.Conn(), cfg)

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -131,7 +132,7 @@ func (l *JetStream) js() (jetstream.JetStream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jetstream.New(nc)
+	return connect.JetStream(nc, l.cfg.Names)
 }
 
 // Last implements Log. Its answer comes from the stream's leader.
@@ -142,7 +143,7 @@ func (l *JetStream) Last(ctx context.Context) (Tip, error) {
 		Error *apiError `json:"error"`
 		jetstream.StreamInfo
 	}
-	if err := l.request(ctx, "$JS.API.STREAM.INFO."+l.stream, nil, &resp); err != nil {
+	if err := l.request(ctx, l.cfg.Names.JetStream("STREAM.INFO."+l.stream), nil, &resp); err != nil {
 		return Tip{}, fmt.Errorf("ask for the end of the event log: %w", err)
 	}
 	if resp.Error != nil {
@@ -182,7 +183,7 @@ func (l *JetStream) get(ctx context.Context, seq events.Seq) (message, error) {
 		} `json:"message"`
 	}
 	req := fmt.Appendf(nil, `{"seq":%d}`, uint64(seq))
-	if err := l.request(ctx, "$JS.API.STREAM.MSG.GET."+l.stream, req, &resp); err != nil {
+	if err := l.request(ctx, l.cfg.Names.JetStream("STREAM.MSG.GET."+l.stream), req, &resp); err != nil {
 		return message{}, fmt.Errorf("read event %d: %w", seq, err)
 	}
 	if resp.Error != nil && resp.Error.Code == codeNoMessage {

@@ -16,7 +16,7 @@ func (l *JetStream) Purge(ctx context.Context, below events.Seq) error {
 		Success bool      `json:"success"`
 	}
 	req := fmt.Appendf(nil, `{"seq":%d}`, uint64(below))
-	if err := l.request(ctx, "$JS.API.STREAM.PURGE."+l.stream, req, &resp); err != nil {
+	if err := l.request(ctx, l.cfg.Names.JetStream("STREAM.PURGE."+l.stream), req, &resp); err != nil {
 		return fmt.Errorf("cut the event log below %d: %w", below, err)
 	}
 	if resp.Error != nil {

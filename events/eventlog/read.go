@@ -107,7 +107,7 @@ func (f *fetcher) consume(ctx context.Context) error {
 	defer func() {
 		_ = sub.Unsubscribe()
 		// Unanswered: the server forgets it anyhow after consumerIdle.
-		_ = f.nc.Publish("$JS.API.CONSUMER.DELETE."+f.log.stream+"."+f.consumer, nil)
+		_ = f.nc.Publish(f.log.cfg.Names.JetStream("CONSUMER.DELETE."+f.log.stream+"."+f.consumer), nil)
 	}()
 	f.stallAt = time.NewTimer(readStall)
 	defer f.stallAt.Stop()
@@ -157,7 +157,7 @@ func (f *fetcher) subscribe(ctx context.Context) (*nats.Subscription, error) {
 	}
 	f.nc = js.Conn()
 	f.consumer = c.CachedInfo().Name
-	f.pull = "$JS.API.CONSUMER.MSG.NEXT." + f.log.stream + "." + f.consumer
+	f.pull = f.log.cfg.Names.JetStream("CONSUMER.MSG.NEXT." + f.log.stream + "." + f.consumer)
 	f.inbox = f.nc.NewInbox()
 	// Room for all that can be requested, and the ends of the requests.
 	f.msgs = make(chan *nats.Msg, 2*pullMessages+16)

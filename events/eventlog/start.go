@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -25,7 +25,7 @@ type Kept struct {
 // it, so he begins at Start and passes over what he has. names may be zero.
 func Around(ctx context.Context, nc *nats.Conn, names wire.Names, seq events.Seq) (Kept, error) {
 	cfg := TailConfig{Names: names}.WithDefaults()
-	js, err := jetstream.New(nc)
+	js, err := connect.JetStream(nc, cfg.Names)
 	if err != nil {
 		return Kept{}, fmt.Errorf("look at the event log: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -84,7 +85,7 @@ func Tail(ctx context.Context, nc *nats.Conn, cfg TailConfig, fn func(events.Eve
 		return fmt.Errorf("tail the event log: %w", err)
 	}
 	cfg = cfg.WithDefaults()
-	js, err := jetstream.New(nc)
+	js, err := connect.JetStream(nc, cfg.Names)
 	if err != nil {
 		return fmt.Errorf("tail the event log: %w", err)
 	}

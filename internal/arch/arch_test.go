@@ -26,13 +26,15 @@ const maxLines = 500
 var layers = [][]string{
 	{"events", "internal/cron", "internal/need"},
 	{"wire", "schemas"},
-	{"access", "blobs", "tracing"},
+	{"access", "tracing"},
+	{"connect"},
+	{"blobs"},
 	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "internal/schemas", "access/httpauth", "tracing/itemspans", "."},
 	{"projector", "workers", "internal/telemetry"},
 	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},
 	{"embedded"},
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/modules", "internal/nodeclient", "internal/pagetest"},
+	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/modules", "internal/nodeclient", "internal/pagetest", "internal/secured"},
 	{"cmd"},
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -31,15 +31,12 @@ type App struct {
 	In       io.Reader
 	Out, Err io.Writer
 
-	Server  string
-	Creds   string
-	TLSCA   string
-	TLSCert string
-	TLSKey  string
+	Flagged connect.Settings // what the command line says of the connection
 	Prefix  string
-	Inbox   string
 	JSON    bool
 	Timeout time.Duration // for each request to the engine, all its tries included
+
+	TellRefusals bool // by the NATS server, that concern no request
 }
 
 // defaultTimeout is how long a request may take.
@@ -48,37 +45,10 @@ const defaultTimeout = 10 * time.Second
 // Flags adds the flags that all commands have.
 func (a *App) Flags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	server := os.Getenv("NATS_URL")
-	if server == "" {
-		server = "nats://127.0.0.1:4222"
-	}
-	f.StringVar(&a.Server, "server", server, "NATS server, or several with commas (env NATS_URL)")
-	f.Lookup("server").DefValue = streamwright.Redact(server) // --help shows it
-	f.StringVar(&a.Creds, "creds", "", "NATS credentials `file`")
-	f.StringVar(&a.TLSCA, "tlscacert", "", "CA certificate `file` to trust")
-	f.StringVar(&a.TLSCert, "tlscert", "", "client certificate `file`")
-	f.StringVar(&a.TLSKey, "tlskey", "", "client key `file`")
+	a.connectFlags(root)
 	f.StringVar(&a.Prefix, "prefix", "", `subject prefix of the engine (default "work")`)
-	f.StringVar(&a.Inbox, "inbox-prefix", "", "what reply subjects begin with (default _INBOX_USER with a user's name in --server, else _INBOX)")
 	f.BoolVar(&a.JSON, "json", false, "print JSON, one object a line")
 	f.DurationVar(&a.Timeout, "request-timeout", defaultTimeout, "how long a request may take, all its tries included")
-}
-
-// Connect connects to the server that the flags name.
-func (a *App) Connect(ctx context.Context, more ...streamwright.Option) (*streamwright.Client, error) {
-	if (a.TLSCert == "") != (a.TLSKey == "") {
-		return nil, Usagef("--tlscert and --tlskey belong together: give both or neither")
-	}
-	opts := []streamwright.Option{streamwright.WithName("streamwright command line"), streamwright.WithPrefix(a.Prefix), streamwright.WithInboxPrefix(a.Inbox)}
-	if a.Creds != "" {
-		opts = append(opts, streamwright.WithCredentials(a.Creds))
-	}
-	if a.TLSCA != "" || a.TLSCert != "" {
-		opts = append(opts, streamwright.WithTLS(a.TLSCA, a.TLSCert, a.TLSKey))
-	}
-	ctx, cancel := a.Within(ctx)
-	defer cancel()
-	return streamwright.Connect(ctx, a.Server, append(opts, more...)...)
 }
 
 // Within bounds a request by the flags' timeout.

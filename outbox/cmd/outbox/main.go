@@ -15,8 +15,8 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/outbox"
 )
 
@@ -42,9 +42,10 @@ func main() {
 
 // flags are what the command line sets.
 type flags struct {
-	db, nats, creds, prefix string
-	box                     outbox.Outbox
-	batch                   int
+	db, prefix string
+	nats       connect.Settings
+	box        outbox.Outbox
+	batch      int
 }
 
 // run is the whole program: 0 done, 1 the operation failed, 2 usage.
@@ -53,8 +54,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	set := flag.NewFlagSet("outbox", flag.ContinueOnError)
 	set.SetOutput(errs)
 	set.StringVar(&f.db, "database-url", os.Getenv("DATABASE_URL"), "the database, as a `URL`; by default DATABASE_URL, else the PG variables")
-	set.StringVar(&f.nats, "server", envOr("NATS_URL", nats.DefaultURL), "NATS `URL`s; by default NATS_URL")
-	set.StringVar(&f.creds, "creds", "", "NATS credentials `file`")
+	connectFlags(set, &f.nats)
 	set.StringVar(&f.prefix, "prefix", "work", "the engine's subject `prefix`")
 	set.StringVar(&f.box.Table, "table", outbox.DefaultTable, "the table's `name`")
 	set.IntVar(&f.batch, "batch", outbox.DefaultBatch, "items published in one `transaction`")
@@ -75,13 +75,6 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		return 1
 	}
 	return 0
-}
-
-func envOr(name, or string) string {
-	if v := os.Getenv(name); v != "" {
-		return v
-	}
-	return or
 }
 
 func (f flags) open(ctx context.Context) (*pgxpool.Pool, error) {
@@ -120,16 +113,12 @@ func relay(ctx context.Context, f flags, _ []string, out, errs io.Writer) error 
 		return err
 	}
 	defer db.Close()
-	opts := []nats.Option{nats.Name("streamwright outbox"), nats.MaxReconnects(-1)}
-	if f.creds != "" {
-		opts = append(opts, nats.UserCredentials(f.creds))
-	}
-	nc, err := nats.Connect(f.nats, opts...)
+	nc, domain, err := f.connect(errs)
 	if err != nil {
-		return fmt.Errorf("connect to NATS at %s: %w: check --server (NATS_URL)", f.nats, err)
+		return err
 	}
 	defer nc.Close()
-	r, err := outbox.NewRelay(outbox.Config{Outbox: f.box, DB: db, NATS: nc, Prefix: f.prefix, Batch: f.batch, Logger: slog.New(slog.NewTextHandler(errs, nil))})
+	r, err := outbox.NewRelay(outbox.Config{Outbox: f.box, DB: db, NATS: nc, Prefix: f.prefix, Domain: domain, Batch: f.batch, Logger: slog.New(slog.NewTextHandler(errs, nil))})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,125 @@
+package embedded
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/events"
+)
+
+// connection lays the options' connection over the configuration's.
+func (o Options) connection(file connect.Settings) connect.Settings {
+	own := o.Connect
+	own.URL = ""
+	return connect.Merge(own, file)
+}
+
+// resolveConnection reads the context that is named, and tells the server's URL.
+func (e *Engine) resolveConnection() error {
+	if !e.cfg.External() || e.o.Memory && e.cfg.Server.NATSURL == "" {
+		return nil
+	}
+	c := e.cfg.Connect
+	if e.cfg.Server.NATSURL != "" {
+		c.URL = e.cfg.Server.NATSURL
+		if err := c.Check("the configuration"); err != nil {
+			return fmt.Errorf("connect to NATS: %w", err)
+		}
+	}
+	c, err := c.Resolve()
+	if err != nil {
+		return fmt.Errorf("connect to NATS: %w", err)
+	}
+	if _, err := c.Options(); err != nil {
+		return fmt.Errorf("connect to NATS: %w", err)
+	}
+	e.cfg.Server.NATSURL = cmp.Or(c.URL, connect.DefaultURL)
+	c.Context, c.URL = "", ""
+	e.cfg.Connect = c
+	return nil
+}
+
+// outsideTimeout bounds a connection to an existing NATS. A server that is busy
+// takes its time with the hash of a password.
+const outsideTimeout = 10 * time.Second
+
+// connectOutside opens a connection to the existing NATS.
+func (e *Engine) connectOutside(opts []nats.Option) (*nats.Conn, error) {
+	all, err := e.cfg.Connect.Options()
+	if err != nil {
+		return nil, events.WithCode(events.CodeBadConfig, fmt.Errorf("connect to NATS: %w", err))
+	}
+	all = append(all, nats.ErrorHandler(e.natsError), nats.Timeout(outsideTimeout))
+	all = append(all, e.o.NATSOptions...)
+	all = append(all, connect.Inbox(e.cfg.Connect.User, e.cfg.Server.NATSURL, all)...)
+	where := streamwright.Redact(e.cfg.Server.NATSURL)
+	nc, err := nats.Connect(e.cfg.Server.NATSURL, append(all, opts...)...)
+	switch {
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		return nil, events.WithCode(events.CodeUnavailable, fmt.Errorf("connect to NATS at %s: it refused the login (%w): give credentials that it knows ([connect], or --creds, --nkey, --user, --tlscert)", where, err))
+	case err != nil:
+		return nil, events.WithCode(events.CodeUnavailable, fmt.Errorf("connect to NATS at %s: %w: start it, or correct nats_url", where, err))
+	}
+	return nc, nil
+}
+
+// natsError is the error handler of the connections to an existing NATS.
+func (e *Engine) natsError(_ *nats.Conn, sub *nats.Subscription, err error) {
+	if m := violation.FindStringSubmatch(err.Error()); m != nil {
+		if e.denied.note(m[1] + " to " + m[2]) {
+			e.log.Error("the NATS server refuses the engine what it needs: give its user the permissions that `engine permissions --role engine` prints", "refused", m[1]+" to "+m[2])
+		}
+		return
+	}
+	subject := ""
+	if sub != nil {
+		subject = sub.Subject
+	}
+	e.log.Warn("NATS", "error", err, "subscription", subject)
+}
+
+var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to ("[^"]+")`)
+
+// maxDenied bounds the refusals that are told.
+const maxDenied = 16
+
+// denied are the subjects that a NATS server has refused to the engine.
+type denied struct {
+	mu  sync.Mutex
+	all []string // guarded by mu; the first maxDenied
+}
+
+// note reports whether what was refused is worth telling.
+func (d *denied) note(what string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.all {
+		if s == what {
+			return false
+		}
+	}
+	if len(d.all) == maxDenied {
+		return false
+	}
+	d.all = append(d.all, what)
+	return true
+}
+
+// explain gives an error what was refused, which is most likely its cause: the
+// request that was refused just had no reply.
+func (d *denied) explain(err error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.all) == 0 {
+		return err
+	}
+	return events.WithCode(events.CodeForbidden, fmt.Errorf("%w: the NATS server does not let the engine %s: give its user the permissions that `engine permissions --role engine` prints", err, d.all[0]))
+}

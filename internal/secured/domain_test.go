@@ -1,0 +1,134 @@
+package secured
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/connect"
+)
+
+// leaf is a hub with a JetStream domain, and a leaf node with a JetStream of
+// its own, in another.
+func leaf(t *testing.T, hubUsers, leafUsers string) (hub, edge string) {
+	t.Helper()
+	h := natsServer(t, "server_name: hub\njetstream { store_dir: STORE, domain: hub }\nleafnodes { listen: 127.0.0.1:-1 }\n"+hubUsers)
+	info := h.Addr().String()
+	port := leafPort(t, h)
+	e := natsServer(t, "server_name: edge\njetstream { store_dir: STORE, domain: edge }\nleafnodes { remotes = [ { url: \"nats-leaf://leaf:leaf@127.0.0.1:"+fmt.Sprint(port)+"\" } ] }\n"+leafUsers)
+	eventually(t, "the leaf node is connected ("+info+")", func() bool { return h.NumLeafNodes() == 1 && e.NumLeafNodes() == 1 })
+	return h.ClientURL(), e.ClientURL()
+}
+
+func leafPort(t *testing.T, s *natsserver.Server) int {
+	t.Helper()
+	v, err := s.Varz(nil)
+	return must(t, v, err).LeafNode.Port
+}
+
+// everybody is a list of users who may do everything.
+func everybody(names ...string) string {
+	var b strings.Builder
+	b.WriteString("authorization { users = [\n")
+	for _, n := range names {
+		fmt.Fprintf(&b, "  { user: %q, password: %q }\n", n, n)
+	}
+	return b.String() + "] }\n"
+}
+
+// inDomain logs in at the edge, for the streams of the hub.
+func inDomain(url string) way {
+	return way{url: url,
+		login: func(user string) login {
+			return login{[]string{"--user", user, "--js-domain", "hub"}, []string{"NATS_PASSWORD=" + password}}
+		},
+		conn: func(user string) connect.Settings {
+			return connect.Settings{User: user, Password: password, Domain: "hub"}
+		},
+	}
+}
+
+// domainUsers are users with the permissions that these flags give.
+func domainUsers(t *testing.T, more ...string) string {
+	file := hashed(t)
+	return "authorization {\n" + permissions(t, func(string) []string { return append([]string{"--password-file", file}, more...) }) + "}\n"
+}
+
+// The engine is in the domain, its users at a leaf node outside, with exactly
+// what they need there.
+func TestDomainFromOutside(t *testing.T) {
+	hub, edge := leaf(t, everybody("leaf", "engine"), domainUsers(t, "--js-domain", "hub"))
+	server := login{[]string{"--user", "engine"}, []string{"NATS_PASSWORD=engine"}}.begin(t, "engine", "serve", "--nats-url", hub, "--http", "off", "--dir", t.TempDir())
+	server.says("engine ready")
+	visit(t, inDomain(edge))
+	server.end()
+}
+
+// The engine itself is outside, too, and so are its users.
+func TestDomainOfTheEngine(t *testing.T) {
+	_, edge := leaf(t, everybody("leaf"), domainUsers(t, "--js-domain", "hub"))
+	tour(t, inDomain(edge))
+}
+
+// Users in the domain may name it as well. The server takes the name away
+// before it looks at their permissions, which are those without a domain.
+func TestDomainFromWithin(t *testing.T) {
+	s := natsServer(t, "jetstream { store_dir: STORE, domain: hub }\n"+domainUsers(t))
+	tour(t, inDomain(s.ClientURL()))
+}
+
+// An engine outside of the domain learns of an expired lease from the server's
+// advisory, which the domain's own stream captures. (The sweep, which would find
+// it too, comes later than this test waits.) It writes its buckets there, and
+// hears at the leaf node that somebody has deleted a stream.
+func TestDomainLeases(t *testing.T) {
+	_, edge := leaf(t, everybody("leaf"), everybody("all"))
+	as := login{[]string{"--user", "all", "--js-domain", "hub", "--server", edge}, []string{"NATS_PASSWORD=all"}}
+	config := write(t, t.TempDir()+"/engine.toml", "[server]\nhttp = \"off\"\nnats_url = \""+edge+"\"\n[connect]\nuser = \"all\"\njs_domain = \"hub\"\n[defaults]\nlease = \"1s\"\nbackoff = {initial = \"10ms\", max = \"20ms\"}\n")
+	server := login{nil, as.env}.begin(t, "engine", "serve", "--config", config, "--dir", t.TempDir())
+	server.says("engine ready")
+	lost := as.begin(t, "engine", "work", "hang", "--", "sh", "-c", "echo begun >&2; exec sleep 1000")
+	lost.says("waits for")
+	tail := as.begin(t, "engine", "tail", "--json")
+	id := itemID.FindString(as.run(t, "submit", "hang", "{}").wants(t, 0).out)
+	eventually(t, "it runs", func() bool { return strings.Contains(as.run(t, "show", id).out, "running") })
+	if err := lost.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	tail.says("lease_expired")
+	as.run(t, "submit", "later", "{}", "--dedup-key", "k").wants(t, 0)
+	nc, err := nats.Connect(edge, nats.UserInfo("all", "all"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.NewWithDomain(nc, "hub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), "work_dedup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the bucket has the dedup key", func() bool {
+		keys, err := kv.Keys(t.Context())
+		return err == nil && slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, "later.") })
+	})
+	deleted, err := nc.SubscribeSync("$JS.EVENT.ADVISORY.STREAM.DELETED.KV_work_dedup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteKeyValue(t.Context(), "work_dedup"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := deleted.NextMsg(patience); err != nil {
+		t.Errorf("the advisory of a deletion in the domain: %v", err)
+	}
+	server.end()
+}

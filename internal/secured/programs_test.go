@@ -1,0 +1,199 @@
+package secured
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// patience bounds every wait of a test.
+const patience = 40 * time.Second
+
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+	if code == 0 {
+		if err := goleak.Find(goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// program builds the programs, once, and returns the path of one.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "streamwright-secured-"); built.err != nil {
+			return
+		}
+		out, err := exec.Command("go", "build", "-o", built.dir, "github.com/streamwright/streamwright/cmd/engine", "github.com/streamwright/streamwright/cmd/tail").CombinedOutput()
+		if err != nil {
+			built.err = fmt.Errorf("build the programs: %w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return filepath.Join(built.dir, name)
+}
+
+// environ is this process's without what concerns NATS, and with more.
+func environ(more ...string) (env []string) {
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "NATS_") && !strings.HasPrefix(e, "XDG_CONFIG_HOME=") {
+			env = append(env, e)
+		}
+	}
+	return append(env, more...)
+}
+
+type ran struct {
+	code      int
+	out, errs string
+}
+
+// login is what a program is given to connect: arguments and environment.
+type login struct{ args, env []string }
+
+func (l login) with(args ...string) login {
+	return login{append(append([]string{}, l.args...), args...), l.env}
+}
+
+// run runs the engine program to its end.
+func (l login) run(t *testing.T, args ...string) ran {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	// The flags come first: behind a -- they would be the child's.
+	cmd := exec.CommandContext(ctx, program(t, "engine"), append(append([]string{}, l.args...), args...)...)
+	cmd.Env = environ(l.env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatalf("run %v: %v", args, err)
+	}
+	return ran{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+func (r ran) wants(t *testing.T, code int, says ...string) ran {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("exit code %d, want %d\nout: %s\nerr: %s", r.code, code, r.out, r.errs)
+	}
+	for _, s := range says {
+		if !strings.Contains(r.out+r.errs, s) {
+			t.Errorf("it does not say %q\nout: %s\nerr: %s", s, r.out, r.errs)
+		}
+	}
+	return r
+}
+
+// proc is a program that runs until it is stopped.
+type proc struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+
+	mu   sync.Mutex
+	said bytes.Buffer  // guarded by mu
+	more chan struct{} // closed when it has said more; guarded by mu
+}
+
+func (p *proc) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.more)
+	p.more = make(chan struct{})
+	return p.said.Write(b)
+}
+
+func (p *proc) log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said.String()
+}
+
+// begin starts a program; it is killed at the test's end.
+func (l login) begin(t *testing.T, name string, args ...string) *proc {
+	t.Helper()
+	p := &proc{t: t, done: make(chan struct{}), more: make(chan struct{})}
+	p.cmd = exec.Command(program(t, name), append(append([]string{}, l.args...), args...)...)
+	p.cmd.Env = environ(l.env...)
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Signal(syscall.SIGKILL)
+		<-p.done
+		if t.Failed() {
+			t.Logf("%s %v said:\n%s", name, args, p.log())
+		}
+	})
+	return p
+}
+
+// says waits until the program has said something.
+func (p *proc) says(what string) {
+	p.t.Helper()
+	late := time.After(patience)
+	for {
+		p.mu.Lock()
+		there, more := strings.Contains(p.said.String(), what), p.more
+		p.mu.Unlock()
+		if there {
+			return
+		}
+		select {
+		case <-more:
+		case <-p.done:
+			if !strings.Contains(p.log(), what) {
+				p.t.Fatalf("it has ended and not said %q", what)
+			}
+		case <-late:
+			p.t.Fatalf("it has not said %q", what)
+		}
+	}
+}
+
+// end asks it to stop, and wants exit code 0.
+func (p *proc) end() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		p.t.Fatal("it does not stop")
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		p.t.Errorf("exit code %d", code)
+	}
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/outbox"
+	"github.com/streamwright/streamwright/outbox/internal/pgtest"
+	"github.com/streamwright/streamwright/wire"
+)
+
+const patience = 60 * time.Second
+
+// said is what a program prints.
+type said struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(b)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
+}
+
+// secured is a NATS server with a user for the engine, and one who may publish
+// submissions and nothing else.
+func secured(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	p := access.Grant{Names: wire.Default, User: "outbox"}.PublishPermissions()
+	block := p.Config(`user: outbox, password: "the relay's password"`)
+	users := strings.TrimPrefix(block, "users = [")
+	path := write(t, filepath.Join(dir, "nats.conf"), fmt.Sprintf("listen: 127.0.0.1:-1\nmax_payload: 8MB\njetstream { store_dir: %q }\nauthorization { users = [ { user: engine, password: \"the engine's password\" }\n%s }\n", dir, users))
+	opts, err := natsserver.ProcessConfigFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.NoSigs, opts.NoLog = true, true
+	s, err := natsserver.NewServer(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the NATS server does not start")
+	}
+	return s.ClientURL()
+}
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// The relay logs in like the engine's programs, and needs no more than to
+// publish.
+func TestRelayLogsIn(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	db := pgtest.Start(t).URL()
+	url := secured(t)
+	e, err := embedded.Start(ctx, embedded.Options{Dir: t.TempDir(), HTTP: config.Off, NATSURL: url, Connect: connect.Settings{User: "engine", Password: "the engine's password"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Stop(context.Background()) }()
+
+	file := write(t, filepath.Join(t.TempDir(), "password"), "the relay's password\n")
+	var out, errs said
+	if code := run(ctx, []string{"--database-url", db, "create"}, &out, &errs); code != 0 {
+		t.Fatalf("create: %s", errs.String())
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(running, []string{"--database-url", db, "--server", url, "--user", "outbox", "--password-file", file, "relay"}, &out, &errs)
+	}()
+	defer func() {
+		stop()
+		if code := <-ended; code != 0 || strings.Contains(errs.String(), "NATS:") {
+			t.Errorf("exit code %d: %s", code, errs.String())
+		}
+	}()
+	pool, err := pgxpool.New(ctx, db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	id, err := outbox.Outbox{}.Insert(ctx, pool, streamwright.Item{Type: "email"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := e.Client(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for {
+		if _, err := c.Get(ctx, id); err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("the item does not arrive: %s", errs.String())
+		case <-time.After(20 * time.Millisecond): // between two looks
+		}
+	}
+}
+
+func TestRelayIsRefused(t *testing.T) {
+	db, url := pgtest.Start(t).URL(), secured(t)
+	for want, args := range map[string][]string{
+		"refused the login":  {"--server", url},
+		"has no password":    {"--server", url, "--user", "outbox"},
+		"creds and nkey":     {"--creds", "a", "--nkey", "b"},
+		"there is no file":   {"--context", "nobody"},
+		"read the password:": {"--user", "outbox", "--password-file", "/nonexistent"},
+	} {
+		var out, errs said
+		if code := run(t.Context(), append(append([]string{"--database-url", db}, args...), "relay"), &out, &errs); code != 1 || !strings.Contains(errs.String(), want) {
+			t.Errorf("%v: exit code %d, %s", args, code, errs.String())
+		}
+	}
+}
