@@ -99,7 +99,7 @@ var needs = map[string]Roles{
 
 	wire.APIGet: Roles(Read), wire.APIList: Roles(Read), wire.APIHistory: Roles(Read), wire.APILogs: Roles(Read),
 	wire.APITree: Roles(Read), wire.APIStats: Roles(Read), wire.APITypes: Roles(Read), wire.APIWorkers: Roles(Read),
-	wire.APIInfo: Roles(Submit | Work | Read | Operate), wire.APIWhy: Roles(Read), wire.APIDead: Roles(Read), wire.APICauses: Roles(Read),
+	wire.APIInfo: Roles(Submit | Work | Read | Operate), wire.APIWhy: Roles(Read), wire.APIPlace: Roles(Submit | Read), wire.APIDead: Roles(Read), wire.APICauses: Roles(Read),
 	wire.APIRejected: Roles(Read), wire.APIShowRejected: Roles(Read), wire.APIState: Roles(Read), wire.APISchedules: Roles(Read),
 	wire.APIVerify: Roles(Read),
 }

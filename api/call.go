@@ -81,8 +81,17 @@ func (c *call) undelivered(err error) {
 	}
 }
 
+// gone reports whether the caller has left: nobody hears the answer.
+func (c *call) gone() bool { return c.ctx != nil && c.ctx.Err() != nil }
+
+// errLeft answers a caller who has left before.
+var errLeft = events.Refuse(events.CodeTimeout, "the request was ended by its caller before the engine had answered it")
+
 // known gives errors of contexts their code.
 func known(err error) error {
+	if errors.Is(err, context.Canceled) && events.CodeOf(err) == events.CodeInternal {
+		return errLeft
+	}
 	if errors.Is(err, context.DeadlineExceeded) && events.CodeOf(err) == events.CodeInternal {
 		return events.Refuse(events.CodeTimeout, "the engine did not get to it in time (%v): ask again", err)
 	}

@@ -11,28 +11,51 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// loadsTimeout bounds what a scrape waits for the engine's loop.
+// loadsTimeout bounds what a scrape waits for the engine's loop, and for NATS.
 const loadsTimeout = 2 * time.Second
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
-}
+const priorities = int(events.MaxPriority) + 1
+
+// itemStates are the names of all states.
+var itemStates = func() (names []string) {
+	for s := events.StateNone + 1; int(s) < events.NumStates; s++ {
+		names = append(names, s.String())
+	}
+	return names
+}()
 
 var (
 	descItems     = desc("items", "Items by type and state.", "type", "state")
-	descQueued    = desc("queued", "Queued items by type and priority.", "type", "priority")
+	descQueued    = desc("queued", "Queued items by type and priority, scheduled ones among them.", "type", "priority")
+	descScheduled = desc("scheduled", "Queued items that are not due yet: delayed, or in a backoff.", "type")
+	descAgeOldest = desc("queue_age_oldest_seconds", "How long the first of the items that may run has been waiting; none waits: 0.", "type", "priority")
+	descAgeP50    = desc("queue_age_p50_seconds", "How long half of the items that may run have been waiting at most.", "type", "priority")
+	descAgeP95    = desc("queue_age_p95_seconds", "How long 95 % of the items that may run have been waiting at most.", "type", "priority")
+	descStarving  = desc("starving", "Items that wait for more than 80 % of the time after which nothing newer can overtake them.", "type")
+	descMaxQueued = desc("max_queued", "Items of the type queued or waiting at most; none for a type without a limit.", "type")
 	descInFlight  = desc("in_flight", "Items dispatched or running.", "type")
 	descCapacity  = desc("capacity", "Items of the type dispatched or running at most.", "type")
-	descByWorkers = desc("type_workers", "Registered workers that serve the type.", "type")
+	descUsed      = desc("capacity_used_ratio", "Part of the type's capacity that is dispatched or running, 0 to 1.", "type")
+	descByWorkers = desc("type_workers", "Registered workers that serve the type and take work.", "type")
+	descTypeSlots = desc("type_slots", "Slots of the workers that serve the type and take work, shared with their other types.", "type")
+	descDesired   = desc("desired_workers", "Workers that the type needs: (arrivals per second + waiting items / 60 s) × mean run time / slots per worker.", "type")
 	descWorkers   = desc("workers", "Workers by state; the dead are those of the last ten minutes.", "state")
+	descIdle      = desc("workers_idle", "Active workers that run nothing.")
+	descSlots     = desc("worker_slots", "Slots of the active workers.")
+	descSlotsUsed = desc("worker_slots_used_ratio", "Part of the active workers' slots that run something, 0 to 1.")
 	descLog       = desc("log_position", "Last durable event.")
 	descProjected = desc("projected_position", "Last event that queries see.")
 	descLag       = desc("projection_lag_events", "Durable events that queries don't see yet.")
-	descRejected  = desc("rejected_total", "Submissions that became no item, over the life of the log.")
-	descMerges    = desc("merges_total", "Submissions merged into another item, over the life of the log.")
+	descLagTime   = desc("projection_lag_seconds", "How long the projection has made no step although there are events to project; 0: there are none.")
+	descIntake    = desc("intake_answered", "Last message of the intake that the log has an answer to.")
+	descRejected  = counterDesc("rejected_total", "Submissions that became no item, over the life of the log.")
+	descMerges    = counterDesc("merges_total", "Submissions merged into another item, over the life of the log.")
 	descOwned     = desc("partition_owned", "1 if this process owns the partition.")
 	descEpoch     = desc("partition_epoch", "Ownerships of the partition so far.")
 	descWaits     = desc("waits", "Wait requests under way.")
+	descReady     = desc("ready", "1 if the engine is ready, as /readyz says.")
+	descAccepting = desc("accepting", "1 unless new work is refused for want of room.")
+	descInfo      = desc("build_info", "1, with the engine's version.", "version")
 )
 
 func (s *Service) collector() prometheus.Collector { return collector{s} }
@@ -41,71 +64,125 @@ func (s *Service) collector() prometheus.Collector { return collector{s} }
 type collector struct{ s *Service }
 
 func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descItems, descQueued, descInFlight, descCapacity, descByWorkers, descWorkers, descLog, descProjected, descLag, descRejected, descMerges, descOwned, descEpoch, descWaits, descPaused, descCircuit, descBenched} {
+	for _, d := range scrapedDescs {
 		out <- d
 	}
 }
 
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	s := c.s
+	ctx, cancel := context.WithTimeout(s.ctx, loadsTimeout)
+	defer cancel()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	pos, applied := s.Core.Position(), s.Queries.Applied()
+	applied := s.Queries.Applied() // first, for it goes on
+	pos := s.Core.Position()
+	behind := lag(pos, applied)
 	gauge(descLog, float64(pos))
 	gauge(descProjected, float64(applied))
-	gauge(descLag, float64(lag(pos, applied)))
+	gauge(descLag, float64(behind))
+	gauge(descLagTime, seconds(time.Duration(boolean(behind > 0))*s.Metrics.behind.since(time.Now())))
 	gauge(descEpoch, float64(s.Core.Epoch()))
 	gauge(descOwned, boolean(s.Metrics.owned.Load()))
 	gauge(descWaits, float64(s.waits.count()))
+	gauge(descReady, boolean(s.Ready(ctx).Ready))
+	gauge(descAccepting, boolean(s.Full() == nil))
+	gauge(descInfo, 1, s.Info.Version)
 	if meta, err := s.Queries.Meta(); err == nil {
+		gauge(descIntake, float64(meta.IntakeSeq))
 		out <- prometheus.MustNewConstMetric(descRejected, prometheus.CounterValue, float64(meta.Rejected))
 		out <- prometheus.MustNewConstMetric(descMerges, prometheus.CounterValue, float64(meta.Merges))
 	}
-	byStatus := map[wire.WorkerStatus]int{}
-	for _, w := range s.Core.Workers() {
-		byStatus[w.Status]++
-	}
-	for _, status := range wire.WorkerStatuses {
-		gauge(descWorkers, float64(byStatus[status]), string(status))
-	}
-	c.types(gauge)
+	c.workers(gauge)
+	c.types(ctx, gauge)
+	c.benched(gauge)
+	c.streams(ctx, gauge)
+	c.storage(gauge)
 }
 
-func (c collector) types(gauge func(*prometheus.Desc, float64, ...string)) {
+func (c collector) workers(out gauge) {
+	byStatus := map[wire.WorkerStatus]int{}
+	idle, slots, used := 0, 0, 0
+	for _, w := range c.s.Core.Workers() {
+		byStatus[w.Status]++
+		if w.Status != wire.WorkerActive {
+			continue
+		}
+		slots += w.Slots
+		used += w.InFlight
+		if w.InFlight == 0 {
+			idle++
+		}
+	}
+	for _, status := range wire.WorkerStatuses {
+		out(descWorkers, float64(byStatus[status]), string(status))
+	}
+	out(descIdle, float64(idle))
+	out(descSlots, float64(slots))
+	out(descSlotsUsed, ratio(used, slots))
+}
+
+func (c collector) types(ctx context.Context, out gauge) {
+	stats, err := c.s.Stats(ctx)
+	if err != nil {
+		c.s.Logger.Warn("metrics lack the types", "error", err)
+		return
+	}
 	types, err := c.s.Queries.Types()
 	if err != nil {
 		c.s.Logger.Warn("metrics lack the types", "error", err)
 		return
 	}
-	for _, t := range types {
-		for state, n := range t.Counts {
-			if state != int(events.StateNone) {
-				gauge(descItems, float64(n), string(t.Type), events.ItemState(state).String())
-			}
-		}
-		for p, n := range t.Queued {
-			gauge(descQueued, float64(n), string(t.Type), strconv.Itoa(p))
-		}
-		gauge(descCapacity, float64(t.Settings.Capacity), string(t.Type))
-		c.protection(gauge, &t)
+	for i := range stats.Types {
+		typeGauges(out, &stats.Types[i])
 	}
-	c.benched(gauge)
-	ctx, cancel := context.WithTimeout(c.s.ctx, loadsTimeout)
-	defer cancel()
-	loads, err := c.s.Core.Loads(ctx)
-	if err != nil {
-		c.s.Logger.Warn("metrics lack the loads", "error", err)
-		return
-	}
-	for t, l := range loads {
-		gauge(descInFlight, float64(l.InFlight), string(t))
-		gauge(descByWorkers, float64(l.Workers), string(t))
+	for i := range types {
+		c.protection(out, &types[i])
 	}
 }
 
-// lag is how far the projection is behind the log.
-func lag(pos, applied events.Seq) uint64 {
+// typeGauges shows a type's figures: all states and priorities, zeros too, so that
+// no series ends in the midst.
+func typeGauges(out gauge, st *wire.TypeStats) {
+	t := st.Type
+	for _, state := range itemStates {
+		out(descItems, float64(st.States[state]), t, state)
+	}
+	for p := range priorities {
+		label := strconv.Itoa(p)
+		out(descQueued, float64(st.Queued[p]), t, label)
+		a := st.AgesByPriority[p]
+		out(descAgeOldest, milliseconds(a.OldestMS), t, label)
+		out(descAgeP50, milliseconds(a.P50MS), t, label)
+		out(descAgeP95, milliseconds(a.P95MS), t, label)
+	}
+	out(descScheduled, float64(st.Scheduled), t)
+	out(descStarving, float64(st.Starving), t)
+	if st.MaxQueued > 0 {
+		out(descMaxQueued, float64(st.MaxQueued), t)
+	}
+	out(descInFlight, float64(st.InFlight), t)
+	out(descCapacity, float64(st.Capacity), t)
+	out(descUsed, ratio(st.InFlight, st.Capacity), t)
+	out(descByWorkers, float64(st.Workers), t)
+	out(descTypeSlots, float64(st.Slots), t)
+	out(descDesired, float64(st.DesiredWorkers), t)
+}
+
+func ratio(part, of int) float64 {
+	if of == 0 {
+		return 0
+	}
+	return float64(part) / float64(of)
+}
+
+func seconds(d time.Duration) float64 { return d.Seconds() }
+
+func milliseconds(ms int64) float64 { return float64(ms) / 1000 }
+
+// lag is how far a position is ahead of another.
+func lag[P ~uint64](pos, applied P) uint64 {
 	if applied >= pos {
 		return 0
 	}

@@ -157,7 +157,7 @@ func (s *Service) cancelItem(c *call) {
 		return
 	}
 	c.do([]events.Command{cmd}, func(o []dispatcher.Outcome) {
-		a := wire.Cancelled{ID: o[0].Decision.ID.String(), WasRunning: o[0].Decision.WasRunning, Position: wire.PositionOf(o[0].Position)}
+		a := wire.Cancelled{ID: o[0].Decision.ID.String(), WasRunning: o[0].Decision.WasRunning, WorkerTold: o[0].WorkerTold, Position: wire.PositionOf(o[0].Position)}
 		if o[0].Item != nil {
 			a.State = o[0].Item.State
 		}

@@ -20,6 +20,7 @@ type Core interface {
 	Drain(ctx context.Context, w events.WorkerID) error
 	Workers() []wire.WorkerInfo
 	Why(ctx context.Context, id events.ID) (wire.WhyReply, error)
+	Places(ctx context.Context, ids []events.ID) ([]dispatcher.Place, error)
 	Loads(ctx context.Context) (map[events.Type]dispatcher.Load, error)
 	Position() events.Seq
 	Epoch() events.Epoch
@@ -49,6 +50,8 @@ type Queries interface {
 	RejectedOf(events.Seq) (wire.Rejected, bool, error)
 	Answer(intake uint64) (events.Seq, events.ID, bool, error)
 	Applied() events.Seq
+	EachQueued(begin func(events.Seq), count func(t events.Type, p events.Priority, place int64) error) error
+	OldestWaiting(t events.Type, now time.Time) (oldest [int(events.MaxPriority) + 1]time.Time, exact bool, err error)
 }
 
 // Prover replays the log to prove or replace the projection.

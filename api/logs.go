@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -145,10 +144,7 @@ func (l *Logs) nextMsg(ctx context.Context, sub *nats.Subscription) (*nats.Msg, 
 }
 
 func recordOf(msg *nats.Msg) wire.LogRecord {
-	var r wire.LogRecord
-	if err := json.Unmarshal(msg.Data, &r); err != nil {
-		r = wire.LogRecord{Level: "info", Message: string(msg.Data)}
-	}
+	r := readRecord(msg.Data)
 	r.Seq, _ = strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
 	if r.At.IsZero() {
 		r.At, _ = time.Parse(time.RFC3339Nano, msg.Header.Get("Nats-Time-Stamp"))

@@ -1,36 +1,47 @@
 package api
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/streamwright/streamwright/api/figures"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/wire"
 )
 
-// namespace begins every metric's name.
-const namespace = "streamwright"
-
 // Metrics counts what the engine does. Labels are types (at most
-// events.MaxTypes), states, priorities, endpoints and error codes, so the
-// number of series is bounded. It belongs to one Service and may be used by any
-// goroutine.
+// events.MaxTypes), states, priorities, endpoints and error codes of the
+// engine's own, so the number of series is bounded. Counters begin at 0 with the
+// process: what it reads of the log's past is not counted. It belongs to one
+// Service and may be used by any goroutine.
 type Metrics struct {
 	registry *prometheus.Registry
+	catalogue
 	owned    atomic.Bool
+	waits    *figures.Waits
+	flow     *figures.Flow
+	observer *observer
+	repaired recoveries
+	again    chan struct{} // what waits must be counted again; room for one
+	behind   behind
 
-	appendSeconds prometheus.Histogram
-	appendEvents  prometheus.Histogram
+	appendSeconds prometheus.Observer
+	appendEvents  prometheus.Observer
 	appended      prometheus.Counter
 	appendedBytes prometheus.Counter
 	dispatched    *prometheus.CounterVec
 	leases        *prometheus.CounterVec
 	lost          prometheus.Counter
-	dead          *prometheus.CounterVec
+	fenced        prometheus.Counter
 	causes        *prometheus.CounterVec
+	recoveries    *prometheus.CounterVec
+	workersFailed *prometheus.CounterVec
 	requests      *prometheus.CounterVec
 	requestTime   *prometheus.HistogramVec
 }
@@ -38,82 +49,99 @@ type Metrics struct {
 // NewMetrics makes the engine's metrics, with those of the Go runtime and the
 // process, in a registry of their own.
 func NewMetrics() *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), waits: figures.NewWaits(), flow: figures.NewFlow(), again: make(chan struct{}, 1)}
+	c := &m.catalogue
+	register := func(list ...prometheus.Collector) { m.registry.MustRegister(list...) }
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+		v := c.counter(name, help)
+		register(v)
+		return v.WithLabelValues()
 	}
-	byType := func(name, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, []string{"type"})
+	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := c.counter(name, help, labels...)
+		register(v)
+		return v
 	}
-	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		appendSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "append_seconds",
-			Help: "Time from handing a batch to the log until it is durable.", Buckets: prometheus.ExponentialBuckets(50e-6, 2, 16)}),
-		appendEvents: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "append_events",
-			Help: "Events in one appended batch.", Buckets: prometheus.ExponentialBuckets(1, 2, 13)}),
-		appended:      counter("events_appended_total", "Events made durable by this process."),
-		appendedBytes: counter("event_bytes_appended_total", "Bytes of events made durable by this process."),
-		dispatched:    byType("dispatched_total", "Items sent to a run subject."),
-		leases:        byType("leases_expired_total", "Dispatched items whose worker was silent for a lease."),
-		lost:          counter("ownerships_lost_total", "Times that the ownership of the partition ended and the engine started again from the log."),
-		dead: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "dead_total",
-			Help: "Items that died, by reason."}, []string{"reason"}),
-		causes: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "causes_noted_total",
-			Help: "Causes of death that were new, or grew fast."}, []string{"why"}),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "requests_total",
-			Help: "Requests answered, by endpoint and by error code (ok for none)."}, []string{"endpoint", "code"}),
-		requestTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: "request_seconds",
-			Help: "Time from a request's arrival to its reply.", Buckets: prometheus.ExponentialBuckets(100e-6, 4, 10)}, []string{"endpoint"}),
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		v := c.histogram(name, help, buckets, labels...)
+		register(v)
+		return v
 	}
-	m.registry.MustRegister(m.appendSeconds, m.appendEvents, m.appended, m.appendedBytes, m.dispatched, m.leases, m.lost, m.dead, m.causes, m.requests, m.requestTime,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.appendSeconds = histogram("append_seconds", "Time from handing a batch to the log until it is durable.", prometheus.ExponentialBuckets(50e-6, 2, 16)).WithLabelValues()
+	m.appendEvents = histogram("append_events", "Events in one appended batch.", prometheus.ExponentialBuckets(1, 2, 13)).WithLabelValues()
+	m.appended = counter("events_appended_total", "Events made durable by this process.")
+	m.appendedBytes = counter("event_bytes_appended_total", "Bytes of events made durable by this process.")
+	m.dispatched = vec("dispatched_total", "Items sent to a run subject.", "type")
+	m.leases = vec("leases_expired_total", "Runs whose worker was silent for a lease.", "type")
+	m.lost = counter("ownerships_lost_total", "Times that the ownership of the partition ended and the engine started again from the log.")
+	m.fenced = counter("fences_total", "Appends that the log refused, since another process had appended: part of ownerships_lost_total.")
+	m.causes = vec("causes_noted_total", "Causes of death that were new, or grew fast (why: new, growing).", "why")
+	m.recoveries = vec("recoveries_total", "What the engine has repaired, by cause: lease_expired, timeout, not_started, unclaimed, worker_gone, dispatch_lost.", "type", "cause")
+	m.workersFailed = vec("worker_failures_total", "Signs that a worker is not well: heartbeat (silent for so long that it counts as dead), probe (a probe had no good answer).", "reason")
+	for _, reason := range []string{dispatcher.WorkerSilent, dispatcher.WorkerProbe} {
+		m.workersFailed.WithLabelValues(reason)
+	}
+	m.requests = vec("requests_total", "Requests answered, by endpoint and by error code (ok for none).", "endpoint", "code")
+	m.requestTime = histogram("request_seconds", "Time from a request's arrival to its reply.", prometheus.ExponentialBuckets(100e-6, 4, 10), "endpoint")
+	m.observer = newObserver(vec, histogram)
+	register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
+// CountFrom says that the log's events up to a position happened before this
+// process: they are not counted. It is called before the engine starts.
+func (m *Metrics) CountFrom(seq events.Seq) { m.observer.from = seq }
+
 // Hook adds the metrics to an engine's hooks; what is set there already is
-// called as well.
+// called as well, afterwards.
 func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
-	appended, dispatched, expired, owned, lost, projected := h.Appended, h.Dispatched, h.LeaseExpired, h.Owned, h.Lost, h.Projected
-	h.Projected = func(c *events.Changes) {
-		m.deaths(c)
-		if projected != nil {
-			projected(c)
-		}
-	}
+	o := h
+	h.Projected = func(c *events.Changes) { m.projected(c); tellOf(o.Projected, c) }
 	h.Appended = func(n, bytes int, took time.Duration) {
+		m.behind.appended(time.Now())
 		m.appendSeconds.Observe(took.Seconds())
 		m.appendEvents.Observe(float64(n))
 		m.appended.Add(float64(n))
 		m.appendedBytes.Add(float64(bytes))
-		if appended != nil {
-			appended(n, bytes, took)
+		if o.Appended != nil {
+			o.Appended(n, bytes, took)
 		}
 	}
-	h.Dispatched = func(t events.Type) {
-		m.dispatched.WithLabelValues(string(t)).Inc()
-		if dispatched != nil {
-			dispatched(t)
+	h.Dispatched = func(t events.Type) { m.dispatched.WithLabelValues(string(t)).Inc(); tellOf(o.Dispatched, t) }
+	h.LeaseExpired = func(t events.Type) { m.leases.WithLabelValues(string(t)).Inc(); tellOf(o.LeaseExpired, t) }
+	h.Returned = func(t events.Type, why string) {
+		m.repair(t, why)
+		if o.Returned != nil {
+			o.Returned(t, why)
 		}
 	}
-	h.LeaseExpired = func(t events.Type) {
-		m.leases.WithLabelValues(string(t)).Inc()
-		if expired != nil {
-			expired(t)
-		}
+	h.WorkerFailed = func(reason string) {
+		m.workersFailed.WithLabelValues(reason).Inc()
+		tellOf(o.WorkerFailed, reason)
 	}
-	h.Owned = func(e events.Epoch) {
-		m.owned.Store(true)
-		if owned != nil {
-			owned(e)
-		}
-	}
-	h.Lost = func(err error) {
-		m.owned.Store(false)
-		m.lost.Inc()
-		if lost != nil {
-			lost(err)
-		}
-	}
+	h.Renewed = func(at events.Seq) { m.recount(); tellOf(o.Renewed, at) }
+	h.Owned = func(e events.Epoch) { m.owned.Store(true); tellOf(o.Owned, e) }
+	h.Lost = func(err error) { m.ownershipLost(err); tellOf(o.Lost, err) }
 	return h
+}
+
+func tellOf[T any](fn func(T), v T) {
+	if fn != nil {
+		fn(v)
+	}
+}
+
+// ownershipLost counts an ownership that did not end by a stop.
+func (m *Metrics) ownershipLost(err error) {
+	m.owned.Store(false)
+	if err == nil {
+		return
+	}
+	m.lost.Inc()
+	m.repaired.add(wire.RecoveryOwnership)
+	if errors.Is(err, eventlog.ErrFenced) {
+		m.fenced.Inc()
+	}
 }
 
 func (m *Metrics) request(endpoint string, code events.Code, took time.Duration) {
@@ -121,17 +149,60 @@ func (m *Metrics) request(endpoint string, code events.Code, took time.Duration)
 	m.requestTime.WithLabelValues(endpoint).Observe(took.Seconds())
 }
 
-// deaths counts what has died, and what that says of its causes. The reasons
-// are the engine's own, a handful.
-func (m *Metrics) deaths(c *events.Changes) {
+// recount has what waits counted again: the projection was made anew.
+func (m *Metrics) recount() {
+	select {
+	case m.again <- struct{}{}:
+	default: // it will be
+	}
+}
+
+func (m *Metrics) recovered() map[string]int64 { return m.repaired.all() }
+
+func (m *Metrics) repair(t events.Type, cause string) {
+	m.repaired.add(cause)
+	m.recoveries.WithLabelValues(string(t), cause).Inc()
+}
+
+// projected takes what has become visible. It is called by one goroutine at a
+// time.
+func (m *Metrics) projected(c *events.Changes) {
+	m.behind.projected(time.Now())
+	m.waits.Feed(c)
+	m.flow.Feed(c)
+	m.observer.feed(c)
 	for i := range c.History {
-		if b, ok := c.History[i].Body.(*events.Dead); ok {
-			m.dead.WithLabelValues(b.Reason).Inc()
+		if ev := &c.History[i]; ev.Seq > m.observer.from {
+			if cause := recoveryOf(ev); cause != "" {
+				m.repair(ev.Type, cause)
+			}
 		}
 	}
 	for i := range c.Noted {
-		if b, ok := c.Noted[i].Body.(*events.CauseNoted); ok {
+		if b, ok := c.Noted[i].Body.(*events.CauseNoted); ok && c.Noted[i].Seq > m.observer.from {
 			m.causes.WithLabelValues(b.Why).Inc()
 		}
 	}
+}
+
+// behind says since when durable events wait for the projection.
+type behind struct {
+	first, progress atomic.Int64 // nanoseconds since 1970: the first append since the projection's last step, and that step
+}
+
+func (b *behind) appended(now time.Time) {
+	if b.first.Load() <= b.progress.Load() {
+		b.first.Store(now.UnixNano())
+	}
+}
+
+func (b *behind) projected(now time.Time) { b.progress.Store(now.UnixNano()) }
+
+// since is how long the projection has made no step although there is one to make.
+func (b *behind) since(now time.Time) time.Duration {
+	at := max(b.first.Load(), b.progress.Load())
+	if at == 0 {
+		return 0
+	}
+	return max(now.Sub(time.Unix(0, at)), 0)
 }

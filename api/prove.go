@@ -34,6 +34,7 @@ func (s *Service) verify(c *call) {
 func (s *Service) rebuild(c *call) {
 	s.prove(c, func(ctx context.Context, p *proof) error {
 		err := s.Prover.Rebuild(ctx, p.told)
+		s.Metrics.recount()
 		p.set(func(r *wire.ProveReply) { r.Equal, r.Position = err == nil, wire.PositionOf(s.Queries.Applied()) })
 		return err
 	})

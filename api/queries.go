@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -182,60 +180,6 @@ func (s *Service) types(ctx context.Context, c *call) (any, error) {
 		reply.Types[i] = wire.FromType(t)
 	}
 	return reply, nil
-}
-
-func (s *Service) stats(ctx context.Context, c *call) (any, error) {
-	if err := s.see(ctx, c); err != nil {
-		return nil, err
-	}
-	types, err := s.Queries.Types()
-	if err != nil {
-		return nil, err
-	}
-	meta, err := s.Queries.Meta()
-	if err != nil {
-		return nil, err
-	}
-	loads, err := s.Core.Loads(ctx)
-	if err != nil {
-		return nil, err
-	}
-	now := s.Core.Now()
-	reply := wire.StatsReply{Types: make([]wire.TypeStats, len(types)), Workers: alive(s.Core.Workers()), Rejected: meta.Rejected, MaxQueued: s.MaxQueued, Position: wire.PositionOf(meta.Applied)}
-	for i, t := range types {
-		load := loads[t.Type]
-		st := wire.TypeStats{Type: string(t.Type), States: map[string]int64{}, Queued: map[int]int64{}, InFlight: load.InFlight, Capacity: t.Settings.Capacity, Workers: load.Workers,
-			MaxQueued: t.Settings.MaxQueued, Paused: t.Paused, Circuit: wire.FromCircuit("", t.Circuit)}
-		if !load.Oldest.IsZero() {
-			st.OldestMS = max(now.Sub(load.Oldest).Milliseconds(), 0)
-		}
-		for state, n := range t.Counts {
-			if n != 0 {
-				st.States[events.ItemState(state).String()] = n
-			}
-		}
-		for p, n := range t.Queued {
-			if n != 0 {
-				st.Queued[p] = n
-			}
-		}
-		reply.Types[i] = st
-	}
-	circuits, err := s.workerCircuits()
-	for _, w := range slices.Sorted(maps.Keys(circuits)) {
-		reply.Circuits = append(reply.Circuits, *circuits[w])
-	}
-	return reply, err
-}
-
-// alive is how many workers are not dead.
-func alive(list []wire.WorkerInfo) (n int) {
-	for _, w := range list {
-		if w.Status != wire.WorkerDead {
-			n++
-		}
-	}
-	return n
 }
 
 func (s *Service) workers(_ context.Context, c *call) (any, error) {

@@ -51,9 +51,14 @@ type Config struct {
 	OwnedByFile func(t events.Type, wanted events.TypeSettings) []string
 	// MaxQueued is the engine's own limit of queued items, 0 for none.
 	MaxQueued int
+	// MaxRunning is the engine's own limit of items dispatched or running; 0:
+	// there is none beside those of the types.
+	MaxRunning int
 	// Full says why submissions must be refused for want of room; nil: they
 	// need not.
 	Full func() *Full
+	// Storage says how much room there is; nil: nothing is known.
+	Storage func() Storage
 	// Info is the part of the info reply that never changes.
 	Info   wire.InfoReply
 	Logger *slog.Logger
@@ -75,6 +80,10 @@ type Service struct {
 	proving chan struct{}          // one token
 	bulks   chan struct{}          // a token for each bulk request under way
 	typesMu sync.Mutex             // held while a type is configured
+
+	asked   sync.Mutex // held while JetStream is asked
+	askedAt time.Time  // guarded by asked
+	answer  error      // guarded by asked: what it then said
 
 	ctx    context.Context // ends with Stop
 	cancel context.CancelFunc
@@ -130,6 +139,7 @@ func (s *Service) endpoints() map[string]func(*call) {
 		wire.APIWorkers:      s.query(s.workers),
 		wire.APIInfo:         s.query(s.info),
 		wire.APIWhy:          s.query(s.why),
+		wire.APIPlace:        s.query(s.place),
 		wire.APIWait:         s.wait,
 		wire.APIVerify:       s.verify,
 		wire.APIRebuild:      s.rebuild,
@@ -192,6 +202,7 @@ func (s *Service) Start() error {
 		return errors.Join(fmt.Errorf("start api service: %w", err), svc.Stop())
 	}
 	s.micro = svc
+	s.pending.Go(s.countWaits)
 	return nil
 }
 

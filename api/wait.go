@@ -45,6 +45,9 @@ type waiter struct {
 	until time.Time
 	// reason it was taken out; written by whoever does so.
 	timedOut bool
+	left     bool
+	// forget ends the watch over the caller; nil if he can't leave.
+	forget func() bool
 }
 
 func newWaits(s *Service) *waits {
@@ -76,6 +79,9 @@ func (s *Service) wait(c *call) {
 		d = time.Duration(req.TimeoutMS) * time.Millisecond
 	}
 	w := &waiter{c: c, id: id, until: time.Now().Add(d)}
+	if c.ctx != nil {
+		w.forget = context.AfterFunc(c.ctx, func() { s.waits.leave(w) })
+	}
 	if seq, err := req.MinPosition.Seq(); err == nil && seq <= s.Queries.Applied() {
 		s.waits.look(w)
 		return
@@ -126,6 +132,9 @@ func (ws *waits) answer(w *waiter, v any, err error) {
 	ws.mu.Lock()
 	ws.n--
 	ws.mu.Unlock()
+	if w.forget != nil {
+		w.forget()
+	}
 	w.c.reply(v, err)
 }
 
@@ -135,6 +144,12 @@ func (ws *waits) look(w *waiter) {
 	for range maxMergeHops {
 		if !ws.put(w) {
 			ws.answer(w, nil, errClosing)
+			return
+		}
+		if w.c.gone() {
+			if ws.take(w) {
+				ws.answer(w, nil, errLeft)
+			}
 			return
 		}
 		it, err := ws.s.Queries.Item(w.id)
@@ -208,6 +223,18 @@ func (ws *waits) timeOut(w *waiter) {
 	}
 }
 
+// leave takes out a waiter whose caller has gone. One that is in somebody's
+// hands is not in the table: look sees that the caller has gone when it would
+// put it back.
+func (ws *waits) leave(w *waiter) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.remove(w) {
+		w.left = true
+		ws.done <- w // never full: it has room for all waiters
+	}
+}
+
 // Notify tells the waits what a commit of the projection has changed. It must
 // be called after each commit; it never waits.
 func (s *Service) Notify(items []events.ItemChange) {
@@ -241,6 +268,10 @@ func (ws *waits) run() {
 }
 
 func (ws *waits) finish(w *waiter) {
+	if w.left {
+		ws.answer(w, nil, errLeft)
+		return
+	}
 	if !w.timedOut {
 		ws.look(w) // it may have been merged into another
 		return

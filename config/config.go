@@ -32,7 +32,8 @@ type Config struct {
 type Server struct {
 	Dir        string // the data folder
 	NATSListen string // host:port of the embedded server, or "off"
-	HTTP       string // host:port of /healthz and /metrics, or "off"
+	HTTP       string // host:port of the HTTP API, /healthz, /readyz and /metrics, or "off"
+	PProf      string // host:port of the profiler, on this machine alone, or "off"
 	Durability Durability
 	NATSURL    string // an existing NATS to use instead of embedding one
 	Prefix     string // of all subjects; streams have it in capitals
@@ -124,6 +125,7 @@ func (c Config) WithDefaults() Config {
 	or(&c.Server.Dir, "data")
 	or(&c.Server.NATSListen, "127.0.0.1:4222")
 	or(&c.Server.HTTP, "127.0.0.1:8484")
+	or(&c.Server.PProf, Off)
 	or(&c.Server.Durability, Always)
 	or(&c.Server.Prefix, "work")
 	or(&c.Server.LogLevel, "info")

@@ -24,7 +24,8 @@ func (s *Server) fields() []field {
 	return []field{
 		text("dir", &s.Dir, "data", "the data folder; `--dir`"),
 		text("nats_listen", &s.NATSListen, "127.0.0.1:4222", "host and port of the embedded NATS server, or `off`; `--nats-listen`"),
-		text("http", &s.HTTP, "127.0.0.1:8484", "host and port of `/healthz` and `/metrics`, or `off`; `--http`"),
+		text("http", &s.HTTP, "127.0.0.1:8484", "host and port of the HTTP API, `/healthz`, `/readyz` and `/metrics`, or `off`; `--http`"),
+		text("pprof", &s.PProf, "off", "host and port of Go's profiler, which must be of this machine (127.0.0.1:6060), or `off`; `--pprof`"),
 		choice("durability", &s.Durability, "always", "when an acknowledged write is on disk: `always` before the acknowledgement, `interval` within a second; `--durability`", Always, Interval),
 		text("nats_url", &s.NATSURL, "", "an existing NATS to use instead of embedding one; `--nats-url`"),
 		text("prefix", &s.Prefix, "work", "the first token of every subject; streams have it in capitals"),

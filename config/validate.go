@@ -65,6 +65,9 @@ func (s Server) check(c *checker) {
 	}
 	c.address("server.nats_listen", s.NATSListen)
 	c.address("server.http", s.HTTP)
+	if c.address("server.pprof", s.PProf); s.PProf != Off && !loopback(s.PProf) {
+		c.failf("server.pprof", "is %q: profiles show what the engine has in memory, so only an address of this machine will do, such as 127.0.0.1:6060", s.PProf)
+	}
 	if s.Durability != Always && s.Durability != Interval {
 		c.failf("server.durability", "is %q: it must be %q or %q", s.Durability, Always, Interval)
 	}
@@ -93,6 +96,16 @@ func (c *checker) address(key, addr string) {
 	if err != nil || perr != nil || n < 0 || n > 65535 {
 		c.failf(key, "is %q: it must be host:port such as 127.0.0.1:4222 (port 0: any free one), or off", addr)
 	}
+}
+
+// loopback reports whether an address is of this machine alone.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (l Limits) check(c *checker) {

@@ -78,7 +78,7 @@ func (r *registry) beat(h *wire.Heartbeat) (status wire.WorkerStatus, reason str
 // that have been dead for long, and returns when there will be more to do.
 func (r *registry) expire(now time.Time) (next time.Time) {
 	r.mu.Lock()
-	died, forgotten := false, false
+	died, forgotten := 0, false
 	for id, w := range r.workers {
 		end := w.info.LastSeen.Add(r.gone)
 		if end.After(now) {
@@ -89,7 +89,7 @@ func (r *registry) expire(now time.Time) (next time.Time) {
 		w.info.Status, w.info.DiedAt = wire.WorkerDead, now
 		w.info.Reason = fmt.Sprintf("nothing was heard of it for %s", r.gone)
 		r.dead[id] = w.info
-		died = true
+		died++
 	}
 	for id, d := range r.dead {
 		if end := d.DiedAt.Add(deadShown); end.After(now) {
@@ -101,7 +101,12 @@ func (r *registry) expire(now time.Time) (next time.Time) {
 	}
 	r.boundDead()
 	r.mu.Unlock()
-	if died || forgotten {
+	for range died {
+		if r.silent != nil {
+			r.silent()
+		}
+	}
+	if died > 0 || forgotten {
 		r.changed()
 	}
 	return next

@@ -121,6 +121,12 @@ func (c *Config) scores(t events.Type) bool {
 	return c.Score != nil && (len(c.ScoreTypes) == 0 || slices.Contains(c.ScoreTypes, t))
 }
 
+// Why Hooks.WorkerFailed is called.
+const (
+	WorkerSilent = "heartbeat"
+	WorkerProbe  = "probe"
+)
+
 // Hooks are told what the engine does. All may be nil. They are called from
 // the engine's goroutines and must not hold them up.
 type Hooks struct {
@@ -139,6 +145,12 @@ type Hooks struct {
 	Renewed func(events.Seq)
 	// LeaseExpired is called for each lease that ran out.
 	LeaseExpired func(events.Type)
+	// Returned is called for each dispatch that nobody has claimed and that is
+	// taken back to be dispatched again; why is one of wire.Recoveries.
+	Returned func(t events.Type, why string)
+	// WorkerFailed is called for each worker that has been silent for too long
+	// (WorkerSilent), and each probe without a good answer (WorkerProbe).
+	WorkerFailed func(reason string)
 	// Workers is called when the registry has changed, with all of it.
 	Workers func([]wire.WorkerInfo)
 }

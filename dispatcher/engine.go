@@ -22,7 +22,10 @@ type Outcome struct {
 	Decision events.Decision // Events is left out
 	Item     *events.Item    // the item of Decision.ID after the decision; nil for none
 	Position events.Seq      // what a query must have seen to see this
-	Err      error           // an *events.Error when the command was refused
+	// WorkerTold is set for a cancel of a run of which a registered worker is
+	// told at once; others hear of it with their next heartbeat or report.
+	WorkerTold bool
+	Err        error // an *events.Error when the command was refused
 }
 
 // Engine owns a partition and dispatches its work. Its methods may be called
@@ -71,6 +74,9 @@ func New(cfg Config) (*Engine, error) {
 	e.drain, e.drainNow = context.WithCancel(context.Background())
 	e.topology = &topology{js: js, cfg: &e.cfg, log: e.cfg.Logger, answered: e.answered.Load, lost: e.whenOwner((*signals).dispatchLost)}
 	e.registry = newRegistry(cfg.Gone, e.whenOwner((*signals).registryChanged))
+	if h := cfg.Hooks.WorkerFailed; h != nil {
+		e.registry.silent = func() { h(WorkerSilent) }
+	}
 	return e, nil
 }
 

@@ -40,8 +40,18 @@ func (j *commandJob) decide(l *loop, i int) error {
 	if err := fatal(err); err != nil {
 		return err
 	}
-	j.outcomes = append(j.outcomes, Outcome{Decision: dec, Item: it, Position: l.state.Meta().Applied, Err: err})
+	j.outcomes = append(j.outcomes, Outcome{Decision: dec, Item: it, Position: l.state.Meta().Applied, Err: err, WorkerTold: l.tells(&dec, it)})
 	return nil
+}
+
+// tells reports whether the effects of a decision tell a registered worker to
+// stop its run: see tableFollows.
+func (l *loop) tells(dec *events.Decision, it *events.Item) bool {
+	if !dec.WasRunning || it == nil {
+		return false
+	}
+	d := l.table.byID[dec.ID]
+	return d != nil && d.token == it.Token && l.registry.knows(it.Worker)
 }
 
 func (j *commandJob) finish() { j.done(j.outcomes) }

@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"context"
-	"time"
 
 	"github.com/streamwright/streamwright/events"
 )
@@ -11,10 +10,8 @@ import (
 type Load struct {
 	InFlight int // dispatched or running
 	Capacity int
-	Workers  int
-	// Oldest is the place of the first item that waits, as far as the loop has
-	// it in memory; zero if none waits.
-	Oldest time.Time
+	Workers  int // that serve the type and take work
+	Slots    int // of those workers
 }
 
 // Loads returns the load of each type that has any.
@@ -48,8 +45,8 @@ func (j *loadsJob) decide(l *loop, _ int) error {
 	j.loads = map[events.Type]Load{}
 	for _, t := range l.state.TypeNames() {
 		set, _ := l.state.Settings(t)
-		_, workers := l.registry.slots(t, "")
-		j.loads[t] = Load{InFlight: l.table.byType[t], Capacity: set.Capacity, Workers: workers, Oldest: l.ready.oldest(t)}
+		slots, workers := l.registry.slots(t, "")
+		j.loads[t] = Load{InFlight: l.table.byType[t], Capacity: set.Capacity, Workers: workers, Slots: slots}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // onSignals handles what other goroutines have left.
@@ -29,8 +30,12 @@ func (l *loop) onSignals() error {
 	}
 	for _, tok := range t.failed {
 		if d := l.table.byToken[tok]; d != nil {
-			if _, err := l.putBack(d); err != nil {
+			back, err := l.putBack(d)
+			if err != nil {
 				return err
+			}
+			if back {
+				l.returned(d.typ, wire.RecoveryDispatchLost, 1)
 			}
 		}
 	}
@@ -80,7 +85,19 @@ func (l *loop) registryChanged(now time.Time) error {
 
 // withdraw takes back what was dispatched to a lane that has no worker.
 func (l *loop) withdraw(key laneKey) error {
-	return l.withdrawIf(func(d *dispatched) bool { return laneKey{d.typ, d.lane} == key })
+	had := l.table.byLane[key]
+	err := l.withdrawIf(func(d *dispatched) bool { return laneKey{d.typ, d.lane} == key })
+	l.returned(key.typ, wire.RecoveryWorkerGone, had-l.table.byLane[key])
+	return err
+}
+
+// returned tells of dispatches that are taken back.
+func (l *loop) returned(t events.Type, why string, n int) {
+	if h := l.cfg.Hooks.Returned; h != nil {
+		for range n {
+			h(t, why)
+		}
+	}
 }
 
 // noteAcks notes where the messages pushed since the last call went.
@@ -122,7 +139,9 @@ func (l *loop) dispatchLost(now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if !back && !d.orphan {
+		if back {
+			l.returned(d.typ, wire.RecoveryDispatchLost, 1)
+		} else if !d.orphan {
 			l.table.orphaned(d, now)
 		}
 	}
@@ -154,7 +173,11 @@ func (l *loop) leaseExpired(e expiry) error {
 			l.letGo(d)
 			return nil
 		}
-		if back, err := l.putBack(d); back || err != nil {
+		back, err := l.putBack(d)
+		if back {
+			l.returned(d.typ, wire.RecoveryUnclaimed, 1)
+		}
+		if back || err != nil {
 			return err
 		}
 	}

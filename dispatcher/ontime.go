@@ -5,6 +5,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // maxDue is how many timers are handled before the loop looks at what else
@@ -151,6 +152,7 @@ func (l *loop) lostPushes(now time.Time) error {
 			return err
 		}
 		if back {
+			l.returned(d.typ, wire.RecoveryDispatchLost, 1)
 			lost++
 		}
 	}

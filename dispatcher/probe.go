@@ -168,6 +168,9 @@ func (p *prober) probe(ctx context.Context, t probeTarget) {
 		p.e.registry.abandonProbe(t)
 		return
 	}
+	if h := p.e.cfg.Hooks.WorkerFailed; h != nil && fault != nil {
+		h(WorkerProbe)
+	}
 	info, changed := p.e.registry.probed(t, fault, p.e.cfg.ProbeFailures, p.e.Now())
 	if !changed {
 		return

@@ -277,23 +277,6 @@ func queueOf(it *events.Item) projector.ReadyQueue {
 	return projector.ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: it.Priority}
 }
 
-// oldest is the first place among a type's items in memory, zero for none.
-func (r *readyQueues) oldest(t events.Type) (first time.Time) {
-	for _, ln := range r.types[t] {
-		for _, lv := range ln.levels {
-			if lv == nil {
-				continue
-			}
-			lv.eachWindow(func(w *window[projector.ReadyKey]) {
-				if k, ok := w.min(); ok && (first.IsZero() || k.OrderAt < first.UnixNano()) {
-					first = time.Unix(0, k.OrderAt).UTC()
-				}
-			})
-		}
-	}
-	return first
-}
-
 // eachWindow calls fn with the windows of a level.
 func (lv *level) eachWindow(fn func(*window[projector.ReadyKey])) {
 	if lv.ring == nil {

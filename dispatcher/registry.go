@@ -20,6 +20,7 @@ const MaxWorkers = 10_000
 type registry struct {
 	gone    time.Duration
 	changed func()        // called without the lock after any change but one of load
+	silent  func()        // if set, called for each worker that has died
 	offered chan struct{} // a worker with a probe has come; room for one
 
 	mu      sync.Mutex                  // guards what follows

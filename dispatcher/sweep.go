@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // sweep looks for what a lost signal missed: streams that are gone, messages
@@ -62,6 +63,7 @@ func (l *loop) spent(tokens []events.Token, now time.Time) error {
 			return err
 		}
 		if back {
+			l.returned(d.typ, wire.RecoveryUnclaimed, 1)
 			l.out.deleteMsg(d.seq)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/api/live"
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
@@ -39,6 +40,7 @@ type Options struct {
 	Dir        string
 	NATSListen string // host:port, or config.Off
 	HTTP       string // host:port, or config.Off
+	PProf      string // host:port of this machine, or config.Off
 	Durability config.Durability
 	NATSURL    string // an existing NATS, in place of an embedded one
 
@@ -70,6 +72,7 @@ type Engine struct {
 
 	dir        *dataDir
 	space      *space
+	dataSize   dataSize
 	srv        *server
 	nc         *nats.Conn // the engine's own
 	eventLog   eventlog.Log
@@ -78,6 +81,8 @@ type Engine struct {
 	service    *api.Service
 	metrics    *api.Metrics
 	http       *rest.Server
+	profiler   *profiler
+	live       *live.Hub // nil without HTTP
 	mirror     *mirror
 	janitor    *blobs.Janitor
 	execs      []*execWorker
@@ -98,7 +103,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	if err := e.cfg.Validate(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
-	for _, step := range []func(context.Context) error{e.openDir, e.openServer, e.openLog, e.openStore, e.startEngine, e.startFaces, e.startExecs} {
+	for _, step := range []func(context.Context) error{e.openDir, e.startPProf, e.openServer, e.openLog, e.openStore, e.startEngine, e.startFaces, e.startExecs} {
 		if err := step(ctx); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 			defer cancel()
@@ -117,11 +122,12 @@ func (o Options) config() config.Config {
 		}
 	}
 	if o.Memory {
-		c.Server.NATSListen, c.Server.HTTP = config.Off, config.Off
+		c.Server.NATSListen, c.Server.HTTP, c.Server.PProf = config.Off, config.Off, config.Off
 	}
 	set(&c.Server.Dir, o.Dir)
 	set(&c.Server.NATSListen, o.NATSListen)
 	set(&c.Server.HTTP, o.HTTP)
+	set(&c.Server.PProf, o.PProf)
 	set(&c.Server.NATSURL, o.NATSURL)
 	if o.Durability != "" {
 		c.Server.Durability = o.Durability
@@ -226,6 +232,7 @@ func (e *Engine) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	e.metrics.CountFrom(tip.Seq)
 	identity := tip.Created.UTC().Format(time.RFC3339Nano)
 	err = store.CheckLog(ctx, identity, e.eventLog)
 	if errors.Is(err, projector.ErrDiverged) {
@@ -299,13 +306,20 @@ func (e *Engine) hooks() dispatcher.Hooks {
 			e.service.Notify(c.Items)
 			e.mirror.projected(c)
 			e.janitor.Projected(c.Items)
+<<<<<<< HEAD
 			if e.spans != nil {
 				e.spans.Projected(c)
 			}
+=======
+			e.liveProjected(c)
+>>>>>>> page
 		},
 		Renewed: e.mirror.renewed,
 		Owned:   e.mirror.owned,
-		Workers: e.mirror.workersChanged,
+		Workers: func(list []wire.WorkerInfo) {
+			e.mirror.workersChanged(list)
+			e.liveTouched()
+		},
 	})
 }
 
@@ -322,10 +336,13 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
 			return e.cfg.Types[t].Patch.Conflicts(wanted)
 		},
-		Full: e.isFull, MaxQueued: e.cfg.Limits.MaxQueued,
+		Full: e.isFull, Storage: e.storageNow, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
 		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir()},
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return e.newLive()
 }
 
 // startFaces begins to answer, once what the engine does first (recording the
@@ -429,6 +446,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 		errs = append(errs, x.stop(ctx))
 	}
 	do(e.space != nil, func() error { e.space.stop(); return nil })
+	do(e.live != nil, func() error { e.live.Stop(); return nil })
 	do(e.http != nil, func() error { return e.http.Stop(ctx) })
 	do(e.service != nil, func() error { return e.service.Stop(ctx) })
 	do(e.janitor != nil, func() error { e.janitor.Stop(); return nil })
@@ -439,6 +457,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	do(e.nc != nil, func() error { e.nc.Close(); return nil })
 	do(e.srv != nil, func() error { return e.srv.Stop(ctx) })
 	do(e.dir != nil, func() error { return e.dir.Close() })
+	do(e.profiler != nil, func() error { return e.profiler.stop(ctx) })
 	return errors.Join(errs...)
 }
 

@@ -211,6 +211,117 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
+// BenchmarkSelectiveList reads a page of a hundred items out of many: the cost
+// must not follow the number of the others.
+func BenchmarkSelectiveList(b *testing.B) {
+	for _, items := range []int{10_000, 100_000} {
+		live, err := Open(b.TempDir(), Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		s := newSim(b, 1, live)
+		for i := range items {
+			c := events.Submit{Type: "email", Tenant: fmt.Sprint(i % 3), Labels: map[string]string{"region": "eu"}}
+			if i%(items/100) == 0 {
+				c.Labels["customer"] = "rare"
+			}
+			s.submit(c)
+			if s.now = s.now.Add(time.Microsecond); i%1000 == 999 {
+				s.project()
+			}
+		}
+		s.project()
+		if err := live.Flush(); err != nil {
+			b.Fatal(err)
+		}
+		for name, q := range map[string]wire.List{
+			"label":        {Label: "customer=rare"},
+			"intersection": {Label: "customer=rare", Tenant: "1", State: "queued", Type: "email"},
+			"unselective":  {Label: "region=eu", State: "queued", Type: "email"},
+			"q":            {Q: "rare"},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", name, items), func(b *testing.B) {
+				for b.Loop() {
+					page, err := live.List(q)
+					if err != nil || len(page.Items) < 30 {
+						b.Fatalf("%d items, %v", len(page.Items), err)
+					}
+				}
+			})
+		}
+		live.Close()
+	}
+}
+
+// BenchmarkTerms is BenchmarkCommit for items with labels and a tenant, and for
+// items that fail: what the term index costs.
+func BenchmarkTerms(b *testing.B) {
+	const n = 64
+	for name, c := range map[string]struct {
+		submit events.Submit
+		fail   string
+	}{
+		"none":   {submit: events.Submit{Type: "email", Params: benchParams}},
+		"labels": {submit: events.Submit{Type: "email", Params: benchParams, Tenant: "acme", Labels: map[string]string{"region": "eu", "team": "billing", "customer": "4711"}}},
+		"errors": {submit: events.Submit{Type: "email", Params: benchParams, MaxAttempts: 2}, fail: "dial tcp 10.0.0.7:5432: connect: connection refused while sending mail to the relay of region eu"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			live, err := Open(b.TempDir(), Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer live.Close()
+			s := newSim(b, 1, live)
+			var took time.Duration
+			var written int
+			commit := func() {
+				changes := s.state.TakeChanges()
+				at := time.Now()
+				if err := live.Commit(changes); err != nil {
+					b.Fatal(err)
+				}
+				took += time.Since(at)
+				written += len(changes.Items)
+				s.state.Projected(changes.Meta.Applied)
+			}
+			for b.Loop() {
+				s.log.msgs, s.ids = s.log.msgs[:len(s.log.msgs):len(s.log.msgs)], s.ids[:0]
+				lives(s, n, c.submit, c.fail, commit)
+			}
+			b.ReportMetric(float64(took.Nanoseconds())/float64(written), "commit-ns/change")
+		})
+	}
+}
+
+// lives takes n items through their lives, a transition of all of them a commit.
+func lives(s *sim, n int, c events.Submit, fail string, commit func()) {
+	ids, runs := make([]events.ID, n), make([]events.Run, n)
+	for i := range ids {
+		ids[i] = s.submit(c)
+	}
+	commit()
+	for attempt := range 2 {
+		for i, id := range ids {
+			tok := s.token()
+			s.do(events.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true})
+			runs[i] = events.Run{ID: id, Token: tok, Worker: "worker-1"}
+		}
+		commit()
+		for _, r := range runs {
+			if fail != "" && attempt == 0 {
+				s.do(events.Fail{Run: r, Error: fail, Code: "io", Retryable: true})
+			} else {
+				s.do(events.Complete{Run: r, Result: json.RawMessage(`{"ok":true}`)})
+			}
+		}
+		commit()
+		if fail == "" {
+			return
+		}
+		s.now = s.now.Add(time.Minute)
+	}
+}
+
 func BenchmarkGet(b *testing.B) {
 	live, s := queued(b, 100_000)
 	b.Run("item", func(b *testing.B) {

@@ -91,6 +91,9 @@ func appendDeadKey(b []byte, it *events.Item) []byte {
 // deadPage merges the causes that the filters leave, by time of death.
 func (l *selection) deadPage(v view) (page wire.Listed, err error) {
 	page.Items = []wire.Item{}
+	if l.search.isID {
+		return l.singleDead(v)
+	}
 	prefixes, err := l.causes(v)
 	if err != nil {
 		return page, err
@@ -121,7 +124,7 @@ func (l *selection) deadPage(v view) (page wire.Listed, err error) {
 		if item == nil {
 			return page, fmt.Errorf("item %s is among the dead, but not there: %w", place.id, errRecord)
 		}
-		if l.matches(item) && (l.typ == "" || item.Type == l.typ) {
+		if l.matches(item) {
 			page.Items = append(page.Items, wire.FromItem(item, nil, nil, nil))
 		}
 		if err := m.pop(); err != nil {
@@ -133,6 +136,15 @@ func (l *selection) deadPage(v view) (page wire.Listed, err error) {
 		}
 	}
 	return page, nil
+}
+
+// singleDead is the page of the item whose id was asked for, if it is dead.
+func (l *selection) singleDead(v view) (wire.Listed, error) {
+	page, err := l.single(v)
+	page.Items = slices.DeleteFunc(page.Items, func(it wire.Item) bool {
+		return it.State != events.StateDead || l.cause != "" && it.Cause != l.cause
+	})
+	return page, err
 }
 
 // from is the place behind which the page begins, nil for the front.
@@ -169,7 +181,7 @@ func (l *selection) causes(v view) (prefixes [][]byte, err error) {
 // openAt reads the start of each range, from a place on.
 func (m *listMerge) openAt(prefixes [][]byte, start *listPlace) error {
 	for _, prefix := range prefixes {
-		r := &listRange{prefix: prefix}
+		r := &listRange{prefix: prefix, chunk: m.chunk}
 		from := prefix
 		if start != nil {
 			from = append(appendListPlace(bytes.Clone(prefix), *start), 0)

@@ -97,6 +97,8 @@ func describeIndex(prefix byte, r *keyReader) string {
 		cause := r.text()
 		p := r.place()
 		return fmt.Sprintf("item %s among those that are dead of cause %q", p.id, cause)
+	case prefixTerm:
+		return describeTerm(r.byte(), r)
 	case prefixRejected:
 		return fmt.Sprintf("rejected submission of event %d", r.seq())
 	case prefixAnswer:
@@ -105,6 +107,16 @@ func describeIndex(prefix byte, r *keyReader) string {
 		return "item " + r.id().String() + " among those that need a follow-up"
 	}
 	return ""
+}
+
+func describeTerm(kind byte, r *keyReader) string {
+	what := map[byte]string{termTenant: "tenant", termDedup: "dedup key", termWord: "the word"}[kind]
+	text := fmt.Sprintf("%q", r.text())
+	if kind == termLabel {
+		what, text = "label", fmt.Sprintf("%s=%s", r.text(), text)
+	}
+	p := r.place()
+	return fmt.Sprintf("item %s among those with %s %s, event %d", p.id, what, text, p.seq)
 }
 
 func describeRef(ref events.KeyRef) string {

@@ -14,7 +14,7 @@ import (
 
 // FormatVersion is that of the stores which this program writes: the layout
 // of keys.go and the records. A folder with a higher one is refused.
-const FormatVersion = 3
+const FormatVersion = 4
 
 // ErrInUse is wrapped by the error about a folder that another Store, in this
 // process or another, has open.

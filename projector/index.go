@@ -18,6 +18,9 @@ type indexEntry struct{ key, value []byte }
 type indexSet struct {
 	entries [indexSlots]indexEntry
 	waits   []events.ID // what it waits for, an entry each
+	terms   [][]byte    // its keys in the term index
+	place   listPlace
+	words   words
 	id      events.ID
 	buf     []byte
 }
@@ -26,7 +29,7 @@ type indexSet struct {
 // indexed, and when, is said here.
 func (s *indexSet) fill(it *events.Item) {
 	s.entries = [indexSlots]indexEntry{}
-	s.waits, s.buf = nil, s.buf[:0]
+	s.waits, s.buf, s.terms, s.place = nil, s.buf[:0], s.terms[:0], listPlace{}
 	if it == nil {
 		return
 	}
@@ -65,6 +68,7 @@ func (s *indexSet) fill(it *events.Item) {
 	if it.NeedsFollowUp() {
 		s.put(7, appendIDKey(s.buf, prefixFollowUp, it.ID), nil)
 	}
+	s.fillTerms(it)
 }
 
 // stateValues are the states as values of one byte, to be sliced.
@@ -102,6 +106,9 @@ func diffIndexes(old, new *indexSet, del func(key []byte) error, set func(key, v
 				return err
 			}
 		}
+	}
+	if err := diffTerms(old, new, del, set); err != nil {
+		return err
 	}
 	return diffWaits(old, new, del, set)
 }

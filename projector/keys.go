@@ -41,6 +41,7 @@ import (
 //	'd' of id                                       who waits for an item (Relations.Waits)
 //	'c' parent id                                   what an item has spawned
 //	'u' id                                          what needs a follow-up
+//	's' kind(1) term:text… ^seq id                  items by label, tenant, dedup key and words of the error: see terms.go
 //	'z' cause:text ^finished:time id                what is dead, by cause, the last first
 const (
 	prefixItem    = 'i'
@@ -65,6 +66,7 @@ const (
 	prefixChild      = 'c'
 	prefixFollowUp   = 'u'
 	prefixDead       = 'z'
+	prefixTerm       = 's'
 	prefixRejected   = 'j'
 	prefixAnswer     = 'a'
 )

@@ -200,6 +200,10 @@ func TestIndexDifferences(t *testing.T) {
 				it.Relations.Waits = append(it.Relations.Waits, events.ID{of})
 			}
 			it.AvailableAt = rapid.SampledFrom([]time.Time{{}, it.AvailableAt, it.QueuedAt}).Draw(t, "available")
+			it.Labels = rapid.SampledFrom([]map[string]string{nil, {"a": "1"}, {"a": "1", "b": "1"}, {"a": "2"}}).Draw(t, "labels")
+			it.Error = rapid.SampledFrom([]string{"", "one two", "two three two", "code"}).Draw(t, "error")
+			it.Code = rapid.SampledFrom([]string{"", "code_one"}).Draw(t, "code")
+			it.DedupKey = rapid.SampledFrom([]string{"", "code"}).Draw(t, "dedup")
 			old.fill(prev)
 			now.fill(it)
 			if err := diffIndexes(&old, &now, del, set); err != nil {
@@ -210,6 +214,9 @@ func TestIndexDifferences(t *testing.T) {
 				if e.key != nil {
 					want[string(e.key)] = string(e.value)
 				}
+			}
+			for _, key := range now.terms {
+				want[string(key)] = ""
 			}
 			for _, of := range now.waits {
 				want[string(append(idKey(prefixWaiter, of), it.ID[:]...))] = ""
@@ -241,7 +248,9 @@ func TestEveryKeyHasADescription(t *testing.T) {
 		"rejected submission of event 9":                                    appendRejectedKey(nil, 9),
 		"what intake message 9 became":                                      appendAnswerKey(nil, 9),
 		"the book of rejected submissions":                                  metaKey(metaRejected),
-		"item " + id.String() + ` among those that are dead of cause "c"`:   appendDeadKey(nil, &events.Item{ID: id, Cause: "c"}),
+		"item " + id.String() + ` among those with label region="eu\x00", event 4`: appendListPlace(appendTerm(nil, termLabel, "eu\x00", "region"), listPlace{4, id}),
+		"item " + id.String() + ` among those with the word "refused", event 4`:    appendListPlace(appendTerm(nil, termWord, "refused"), listPlace{4, id}),
+		"item " + id.String() + ` among those that are dead of cause "c"`:          appendDeadKey(nil, &events.Item{ID: id, Cause: "c"}),
 	}
 	for want, key := range keys {
 		if got := describeKey(key); got != want {

@@ -2,15 +2,12 @@ package projector
 
 import (
 	"bytes"
-	"container/heap"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -20,15 +17,23 @@ import (
 const (
 	DefaultListLimit = 50
 	MaxListLimit     = 1000
-	// MaxListScan is how many index entries one page looks at. A page whose
-	// filters let little through ends there, with a cursor.
+	// MaxListScan is how many steps one page takes: an item looked at, or a seek
+	// in an index. A page whose filters let little through ends there, with a
+	// cursor.
 	MaxListScan = 10_000
+	// MaxQueryBytes bounds the texts that are searched for.
+	MaxQueryBytes = 1024
 )
 
 // List returns a page of items, the last touched first: every event of an
 // item, and every submission merged into it, brings it to the front. All of a
 // page is as of one moment. Through the pages of one listing an item that is
 // not touched meanwhile comes exactly once, and one that is, at most once.
+//
+// State, type, label, tenant, code and the words of error and q are found in
+// indexes, and what several of them ask for in what those have in common, so that
+// a page costs the same however many items there are beside those it shows. A
+// reason, and times, are checked on each item that the rest finds.
 //
 // Its errors are [*events.Error] for what the caller got wrong.
 func (s *Store) List(q wire.List) (page wire.Listed, err error) {
@@ -50,6 +55,8 @@ type listing struct {
 	hasLabel   bool
 	reason     string
 	code       string
+	words      [][]byte // of the error
+	search     search
 	states     uint16    // bits of those wanted; 0: any
 	since      time.Time // finished, both ends included
 	until      time.Time
@@ -77,6 +84,9 @@ func newListing(q wire.List) (l listing, err error) {
 			return l, events.Refuse(events.CodeBadRequest, "label must have the form key=value")
 		}
 	}
+	if err := l.readWords(q); err != nil {
+		return l, err
+	}
 	if l.limit == 0 {
 		l.limit = DefaultListLimit
 	}
@@ -84,7 +94,7 @@ func newListing(q wire.List) (l listing, err error) {
 		return l, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d; follow next_cursor for more", l.limit, MaxListLimit)
 	}
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%q %q %q %q %q %q %d %d", q.State, q.Type, q.Tenant, q.Label, q.Reason, q.Code, nanos(q.CreatedAfter), nanos(q.CreatedBefore))
+	fmt.Fprintf(h, "%q %q %q %q %q %q %q %q %d %d", q.State, q.Type, q.Tenant, q.Label, q.Reason, q.Code, q.Error, q.Q, nanos(q.CreatedAfter), nanos(q.CreatedBefore))
 	h.Sum(l.mark[:0])
 	return l, l.readCursor(q.Cursor)
 }
@@ -111,8 +121,30 @@ func (l *listing) readCursor(cursor string) error {
 	return r.err
 }
 
-// matches reports whether an item passes the filters that no index serves.
+// readWords reads the parts of a question that are taken apart. Blank ones ask
+// for nothing.
+func (l *listing) readWords(q wire.List) error {
+	for name, text := range map[string]string{"error": q.Error, "q": q.Q} {
+		if len(text) > MaxQueryBytes {
+			return events.Refuse(events.CodeTooLarge, "%s has %d bytes: give at most %d", name, len(text), MaxQueryBytes)
+		}
+	}
+	if text := strings.TrimSpace(q.Error); text != "" {
+		if l.words = ofQuery(text); len(l.words) == 0 {
+			return events.Refuse(events.CodeBadRequest, "error has no word of %d bytes or more, of letters and digits", MinWordBytes)
+		}
+	}
+	if text := strings.TrimSpace(q.Q); text != "" {
+		l.search = newSearch(text)
+	}
+	return nil
+}
+
+// matches reports whether an item is one of those asked for.
 func (l *listing) matches(it *events.Item) bool {
+	if l.state != events.StateNone && it.State != l.state || l.states != 0 && l.states&(1<<it.State) == 0 || l.typ != "" && it.Type != l.typ {
+		return false
+	}
 	if l.tenant != "" && it.Tenant != l.tenant {
 		return false
 	}
@@ -127,166 +159,64 @@ func (l *listing) matches(it *events.Item) bool {
 	if !l.since.IsZero() && it.FinishedAt.Before(l.since) || !l.until.IsZero() && (it.FinishedAt.IsZero() || it.FinishedAt.After(l.until)) {
 		return false
 	}
-	return (l.after.IsZero() || it.CreatedAt.After(l.after)) && (l.before.IsZero() || it.CreatedAt.Before(l.before))
+	if !l.after.IsZero() && !it.CreatedAt.After(l.after) || !l.before.IsZero() && !it.CreatedAt.Before(l.before) {
+		return false
+	}
+	return l.says(it)
 }
 
-// page merges the index ranges that the listing is about, by place.
+// says reports whether an item's texts are those asked for.
+func (l *listing) says(it *events.Item) bool {
+	var w words
+	if len(l.words) > 0 {
+		if w.ofItem(it); !w.match(l.words) {
+			return false
+		}
+	}
+	return l.search.text == "" || l.search.matches(it, &w)
+}
+
+// page reads a page of what the plan's sources have in common.
 func (l *listing) page(v view) (page wire.Listed, err error) {
 	page.Items = []wire.Item{}
-	prefix := []byte{prefixList}
-	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if l.search.isID {
+		return l.single(v)
+	}
+	s := &scan{v: v, start: l.start, budget: MaxListScan}
+	defer func() { err = errors.Join(err, s.close()) }()
+	src, err := l.plan(s)
 	if err != nil {
 		return page, err
 	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	m := &listMerge{iter: it}
-	if err := m.open(l); err != nil {
-		return page, err
-	}
-	for scanned := 1; m.Len() > 0; scanned++ {
-		place := m.ranges[0].buffer[0]
-		item, err := v.item(place.id)
+	for at := src.spot(); at.ok; at = src.spot() {
+		if !at.exact || len(page.Items) == l.limit || s.budget <= 0 {
+			page.NextCursor = l.cursor(at.place.prior())
+			break
+		}
+		s.budget--
+		item, err := v.item(at.place.id)
 		if err != nil {
 			return page, err
 		}
 		if item == nil {
-			return page, fmt.Errorf("item %s is listed, but not there: %w", place.id, errRecord)
+			return page, fmt.Errorf("item %s is listed, but not there: %w", at.place.id, errRecord)
 		}
 		if l.matches(item) {
 			page.Items = append(page.Items, wire.FromItem(item, nil, nil, nil))
 		}
-		if err := m.pop(); err != nil {
+		if err := src.seek(at.place.next()); err != nil {
 			return page, err
-		}
-		if m.Len() > 0 && (len(page.Items) == l.limit || scanned == MaxListScan) {
-			page.NextCursor = l.cursor(place)
-			break
 		}
 	}
 	return page, nil
 }
 
-// listRange is the index range of one state and type: what of it has been read
-// and not listed.
-type listRange struct {
-	prefix []byte
-	buffer []listPlace // never empty in a heap
-	more   bool        // there may be more behind the buffer
-}
-
-// listMerge is a heap of ranges by their first place, over one iterator. The
-// ranges are read in chunks, so that their number costs seeks, not iterators.
-type listMerge struct {
-	iter   *pebble.Iterator
-	ranges []*listRange
-	chunk  int
-}
-
-// The chunk read of a range at a time.
-const (
-	minListChunk = 4
-	maxListChunk = 256
-)
-
-// open finds the ranges, seeking from one to the next, and reads the start of
-// each.
-func (m *listMerge) open(l *listing) error {
-	prefixes, err := m.prefixes(l)
-	if err != nil {
-		return err
+// single is the page of the item whose id was asked for.
+func (l *listing) single(v view) (page wire.Listed, err error) {
+	page.Items = []wire.Item{}
+	item, err := v.item(l.search.id)
+	if item != nil && err == nil && l.start == nil && l.matches(item) {
+		page.Items = append(page.Items, wire.FromItem(item, nil, nil, nil))
 	}
-	m.chunk = min(max(l.limit/max(len(prefixes), 1)+1, minListChunk), maxListChunk)
-	for _, prefix := range prefixes {
-		r := &listRange{prefix: prefix}
-		from := prefix
-		if l.start != nil {
-			from = append(appendListPlace(bytes.Clone(prefix), *l.start), 0)
-		}
-		if err := m.read(r, from); err != nil {
-			return err
-		}
-		if len(r.buffer) > 0 {
-			m.ranges = append(m.ranges, r)
-		}
-	}
-	heap.Init(m)
-	return nil
-}
-
-// prefixes lists the ranges that are not empty.
-func (m *listMerge) prefixes(l *listing) (prefixes [][]byte, err error) {
-	from := []byte{prefixList}
-	if l.state != events.StateNone {
-		from = append(from, byte(l.state))
-	}
-	for m.iter.SeekGE(from) {
-		r := keyReader{b: m.iter.Key()[1:]}
-		state, t := events.ItemState(r.byte()), events.Type(r.text())
-		if r.err != nil {
-			return nil, fmt.Errorf("%s: %w", describeKey(m.iter.Key()), errRecord)
-		}
-		if l.state != events.StateNone && state != l.state {
-			break
-		}
-		prefix := appendListPrefix(nil, state, t)
-		switch {
-		case l.states != 0 && l.states&(1<<state) == 0:
-			from = []byte{prefixList, byte(state) + 1}
-		case l.typ == "" || t == l.typ:
-			prefixes = append(prefixes, prefix)
-			from = after(prefix)
-		case t < l.typ:
-			from = appendListPrefix(nil, state, l.typ)
-		default:
-			from = []byte{prefixList, byte(state) + 1}
-		}
-	}
-	return prefixes, m.iter.Error()
-}
-
-// read fills a range's buffer with what comes from a key on.
-func (m *listMerge) read(r *listRange, from []byte) error {
-	r.buffer, r.more = r.buffer[:0], false
-	for ok := m.iter.SeekGE(from); ok && bytes.HasPrefix(m.iter.Key(), r.prefix); ok = m.iter.Next() {
-		k := keyReader{b: m.iter.Key()[len(r.prefix):]}
-		r.buffer = append(r.buffer, k.place())
-		if k.err != nil {
-			return fmt.Errorf("%s: %w", describeKey(m.iter.Key()), errRecord)
-		}
-		if r.more = len(r.buffer) == m.chunk; r.more {
-			break
-		}
-	}
-	return m.iter.Error()
-}
-
-// pop drops the first place of all.
-func (m *listMerge) pop() error {
-	r := m.ranges[0]
-	last := r.buffer[0]
-	r.buffer = r.buffer[1:]
-	if len(r.buffer) == 0 && r.more {
-		if err := m.read(r, append(appendListPlace(bytes.Clone(r.prefix), last), 0)); err != nil {
-			return err
-		}
-	}
-	if len(r.buffer) == 0 {
-		heap.Pop(m)
-	} else {
-		heap.Fix(m, 0)
-	}
-	return nil
-}
-
-// Len, Less, Swap, Push and Pop implement heap.Interface.
-func (m *listMerge) Len() int { return len(m.ranges) }
-func (m *listMerge) Less(i, j int) bool {
-	return m.ranges[i].buffer[0].compare(m.ranges[j].buffer[0]) < 0
-}
-func (m *listMerge) Swap(i, j int) { m.ranges[i], m.ranges[j] = m.ranges[j], m.ranges[i] }
-func (m *listMerge) Push(x any)    { m.ranges = append(m.ranges, x.(*listRange)) }
-func (m *listMerge) Pop() any {
-	last := m.ranges[len(m.ranges)-1]
-	m.ranges = m.ranges[:len(m.ranges)-1]
-	return last
+	return page, err
 }

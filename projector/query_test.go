@@ -288,22 +288,22 @@ func TestListReadsABoundedNumber(t *testing.T) {
 	live := openMem(t)
 	s := newSim(t, 1, live)
 	const items = MaxListScan + 500
+	before := s.now.Add(time.Nanosecond)
 	for i := range items {
-		tenant := ""
+		s.submit(events.Submit{Type: simTypes[i%3]})
 		if i == 0 {
-			tenant = "rare"
+			s.now = s.now.Add(time.Second)
 		}
-		s.submit(events.Submit{Type: simTypes[i%3], Tenant: tenant})
 		if i%1000 == 999 {
 			s.project()
 		}
 	}
 	s.project()
-	page, err := live.List(wire.List{Tenant: "rare"})
+	page, err := live.List(wire.List{CreatedBefore: before})
 	if err != nil || len(page.Items) != 0 || page.NextCursor == "" {
 		t.Fatalf("%d items, cursor %q, %v", len(page.Items), page.NextCursor, err)
 	}
-	page, err = live.List(wire.List{Tenant: "rare", Cursor: page.NextCursor})
+	page, err = live.List(wire.List{CreatedBefore: before, Cursor: page.NextCursor})
 	if err != nil || len(page.Items) != 1 || page.NextCursor != "" {
 		t.Fatalf("%d items, cursor %q, %v", len(page.Items), page.NextCursor, err)
 	}
@@ -328,6 +328,9 @@ func TestListRefuses(t *testing.T) {
 		"limit":         {Limit: MaxListLimit + 1},
 		"negative":      {Limit: -1},
 		"cursor":        {Cursor: "!!"},
+		"no word":       {Error: "- ! x"},
+		"long error":    {Error: strings.Repeat("x", MaxQueryBytes+1)},
+		"long question": {Q: strings.Repeat("x", MaxQueryBytes+1)},
 		"short cursor":  {Cursor: "AAAA"},
 		"other filters": {State: "queued", Cursor: page.NextCursor},
 	} {

@@ -3,6 +3,7 @@ package projector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -293,6 +294,47 @@ func TestRebuildReplacesAnything(t *testing.T) {
 				t.Fatal("the rebuilt store differs")
 			}
 		})
+	}
+}
+
+// A store of an older format is begun anew when it is opened, and the log brings
+// back what it had, with the indexes of this format.
+func TestOlderFormatIsMadeAnew(t *testing.T) {
+	dir := t.TempDir()
+	live, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSim(t, 9, live)
+	s.run(600, 20)
+	want := digestOf(t, live)
+	if err := live.Close(); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, currentFile, fmt.Sprintf("%s %d gen-000001\n", currentMagic, FormatVersion-1))
+	for range 2 { // and once it is of this format it stays
+		again, err := Open(dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := again.Applied(); at != 0 && at != s.log.last() {
+			t.Fatalf("it is at event %d", at)
+		}
+		if again.Applied() == 0 {
+			state, err := events.NewState(again)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := CatchUp(t.Context(), again, state, s.log, s.log.last(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if digestOf(t, again) != want {
+			t.Error("the store differs")
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

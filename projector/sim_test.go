@@ -192,6 +192,11 @@ func (s *sim) submit(c events.Submit) events.ID {
 
 func (s *sim) token() events.Token { s.toks++; return events.NewToken(1, s.toks) }
 
+var (
+	simErrors = []string{"broken", "dial tcp 10.0.0.7:5432: connect: Connection refused", "connect: timeout", "", "Größe überschritten: größe", "a b c"}
+	simCodes  = []string{"", "http_503", "", "timeout"}
+)
+
 var simTypes = []events.Type{"email", "email-bulk", "resize", "checksum"}
 
 // step decides one random command, and now and then lets time pass.
@@ -278,7 +283,7 @@ func (s *sim) randomCommand(it *events.Item) events.Command {
 		case 7:
 			return events.SaveCheckpoint{Run: run, Checkpoint: json.RawMessage(fmt.Sprintf(`{"at": %d}`, s.rng.IntN(100)))}
 		case 0:
-			return events.Fail{Run: run, Error: "broken", Retryable: s.rng.IntN(4) > 0, Random: s.rng.Uint64()}
+			return events.Fail{Run: run, Error: simErrors[s.toks%uint64(len(simErrors))], Code: simCodes[s.toks%uint64(len(simCodes))], Retryable: s.rng.IntN(4) > 0, Random: s.rng.Uint64()}
 		case 1:
 			return events.ExpireLease{ID: it.ID, Token: it.Token, Random: s.rng.Uint64()}
 		case 2:

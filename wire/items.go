@@ -128,7 +128,18 @@ type Get struct {
 	MinPosition Position  `json:"min_position,omitempty"`
 }
 
-// List asks for a page of items, newest state change first.
+// List asks for a page of items, newest state change first: those that are all of
+// what is asked for.
+//
+// Error finds items by the words of their last failure's message and code; all of
+// them must occur, in any order, and the last may be the beginning of a word. A
+// word is a run of letters and digits of 2 bytes or more, in upper or lower case;
+// of longer ones the first 40 bytes count. The first 24 different words of an item
+// are known, those of its code first; of a question the first 8 count.
+//
+// Q finds what a person types. If it is an item's id, it finds that item. Else it
+// finds the items of which it is the type, the tenant, the dedup key or a label's
+// value, exactly, and those whose error it finds as Error would.
 type List struct {
 	State         string    `json:"state,omitempty"`
 	Type          string    `json:"type,omitempty"`
@@ -136,6 +147,8 @@ type List struct {
 	Label         string    `json:"label,omitempty"`  // k=v
 	Reason        string    `json:"reason,omitempty"` // why it is in its state
 	Code          string    `json:"code,omitempty"`   // of its last failure
+	Error         string    `json:"error,omitempty"`  // words of its last failure
+	Q             string    `json:"q,omitempty"`      // an id, a name, or words
 	CreatedAfter  time.Time `json:"created_after,omitzero"`
 	CreatedBefore time.Time `json:"created_before,omitzero"`
 	Limit         int       `json:"limit,omitempty"` // default 50, at most 1,000
@@ -183,11 +196,14 @@ type Cancel struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Cancelled answers a Cancel.
+// Cancelled answers a Cancel. WorkerTold says that a registered worker was
+// running it and was sent the cancel at once; a worker that missed it hears of
+// it with its next heartbeat or report.
 type Cancelled struct {
 	ID         string           `json:"id"`
 	State      events.ItemState `json:"state"`
 	WasRunning bool             `json:"was_running"`
+	WorkerTold bool             `json:"worker_told"`
 	Position   Position         `json:"position"`
 }
 
@@ -241,33 +257,6 @@ type LogRecord struct {
 	Attempt int       `json:"attempt,omitempty"`
 	Worker  string    `json:"worker,omitempty"`
 	Message string    `json:"message"` // at most 8 KiB
-}
-
-// StatsReply is the engine at a glance.
-type StatsReply struct {
-	Types    []TypeStats `json:"types"`
-	Workers  int         `json:"workers"`
-	Rejected int64       `json:"rejected"`
-	Position Position    `json:"position"`
-	// Circuits are those of workers that are not closed, by worker.
-	Circuits []Circuit `json:"worker_circuits,omitempty"`
-	// MaxQueued bounds the items queued or waiting over all types; 0: no limit.
-	MaxQueued int `json:"max_queued,omitempty"`
-}
-
-// TypeStats counts a type's items.
-type TypeStats struct {
-	Type     string           `json:"type"`
-	States   map[string]int64 `json:"states"` // by state, zeros left out
-	Queued   map[int]int64    `json:"queued_by_priority,omitempty"`
-	InFlight int              `json:"in_flight"` // dispatched or running
-	Capacity int              `json:"capacity"`
-	Workers  int              `json:"workers"`
-	OldestMS int64            `json:"oldest_queued_ms,omitempty"`
-	Paused   *events.Pause    `json:"paused,omitempty"`  // nil: it is not
-	Circuit  *Circuit         `json:"circuit,omitempty"` // nil: it is closed, or there is none
-	// MaxQueued bounds the type's items queued or waiting; 0: no limit.
-	MaxQueued int `json:"max_queued,omitempty"`
 }
 
 // TypesReply lists the types and their settings.

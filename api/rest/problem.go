@@ -2,8 +2,15 @@ package rest
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -56,6 +63,74 @@ var statuses = map[events.Code]int{
 	events.CodeCircuitOpen:     http.StatusConflict,
 }
 
+// What huma itself refuses (an unknown or unreadable parameter, a body that is
+// too long) becomes a problem document as everything else. The hook is the
+// library's only one, and is the program's.
+func init() {
+	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError { return refusedByHuma(status, msg, errs) }
+}
+
+// refusedByHuma is the problem document of a request that no handler has seen.
+func refusedByHuma(status int, msg string, errs []error) *Problem {
+	var tooLong *http.MaxBytesError
+	var slow net.Error
+	for _, err := range errs {
+		switch {
+		case errors.As(err, &tooLong):
+			return problemOf(events.Refuse(events.CodeTooLarge, "the body has more than %d bytes: send less at once", tooLong.Limit))
+		case errors.As(err, &slow) && slow.Timeout():
+			status = http.StatusRequestTimeout
+		}
+	}
+	code := events.CodeBadRequest
+	switch {
+	case status == http.StatusRequestTimeout:
+		msg = "the body did not come in time: send it again"
+	case len(errs) > 0 && status == http.StatusInternalServerError && msg == "cannot read request body":
+		status, msg = http.StatusBadRequest, "the body can't be read to its end" // the caller has broken off
+	case status >= http.StatusInternalServerError:
+		code = events.CodeInternal
+	case status == http.StatusUnprocessableEntity:
+		status = http.StatusBadRequest
+	}
+	text := make([]string, 0, len(errs))
+	for _, err := range errs {
+		text = append(text, complaint(err))
+	}
+	slices.Sort(text) // huma finds unknown parameters in no order
+	if len(text) > 0 {
+		msg = strings.Join(text, "; ")
+	}
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: clip(msg, maxDetail), Code: code}
+}
+
+// maxDetail bounds what a problem document quotes of a request, in bytes.
+const maxDetail = 1000
+
+// complaint is one thing that huma has against a request.
+func complaint(err error) string {
+	var d *huma.ErrorDetail
+	if !errors.As(err, &d) {
+		return err.Error()
+	}
+	where, name, _ := strings.Cut(d.Location, ".")
+	switch {
+	case name == "":
+		return d.Message
+	case d.Message == "unknown query parameter":
+		return fmt.Sprintf("there is no query parameter %q: check its spelling", clip(name, 64))
+	}
+	return fmt.Sprintf("the %s parameter %s is %q: %s", where, name, clip(fmt.Sprint(d.Value), 64), d.Message)
+}
+
+// clip cuts a text behind its first n bytes.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
 // problemOf is the problem document of an error.
 func problemOf(err error) *Problem {
 	e := wire.FromError(err)
@@ -68,7 +143,7 @@ func problemOf(err error) *Problem {
 
 // headers of a refusal: when to come again, and how to prove who one is.
 func (p *Problem) headers(h http.Header) {
-	if p.RetryAfterMS > 0 || p.Status == http.StatusTooManyRequests {
+	if p.RetryAfterMS > 0 || p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", strconv.FormatInt(max((p.RetryAfterMS+999)/1000, 1), 10))
 	}
 	if p.Status == http.StatusUnauthorized {
@@ -76,8 +151,16 @@ func (p *Problem) headers(h http.Header) {
 	}
 }
 
-func writeProblem(w http.ResponseWriter, err error) {
-	p := problemOf(err)
+// GetHeaders implements huma.HeadersError.
+func (p *Problem) GetHeaders() http.Header {
+	h := http.Header{}
+	p.headers(h)
+	return h
+}
+
+func writeProblem(w http.ResponseWriter, err error) { problemOf(err).write(w) }
+
+func (p *Problem) write(w http.ResponseWriter) {
 	p.headers(w.Header())
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store")

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -44,6 +46,8 @@ type Authenticator interface {
 // Config is what a Server is made of. Engine must be set.
 type Config struct {
 	Engine  Caller
+	Events  Events        // nil: the engine has no feed of events
+	Logs    Logs          // nil: the items' logs can't be followed
 	Auth    Authenticator // nil: everyone may do everything
 	TLS     *tls.Config   // nil: plain HTTP
 	Version string        // of the engine
@@ -58,10 +62,19 @@ type Server struct {
 	api huma.API
 	srv *http.Server
 
-	ctx    context.Context // of every request; ends when Stop begins
-	cancel context.CancelFunc
-	addr   net.Addr
-	done   chan error
+	// stopping ends when Stop begins. It is the context of every request, but
+	// for the ordinary operations, which may end in peace: see limit.
+	stopping context.Context
+	stop     context.CancelFunc
+	streams  chan struct{} // holds one for each feed that is open
+
+	readTime, writeTime, heartbeat time.Duration
+
+	mounted  []string // patterns, in order
+	document sync.Once
+	openapi  []byte // the document, once it was asked for
+	addr     net.Addr
+	done     chan error
 }
 
 // New makes a Server with the engine's API on it.
@@ -75,14 +88,13 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), done: make(chan error, 1)}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	hc := huma.DefaultConfig("Streamwright", cfg.Version)
-	hc.CreateHooks = nil // no $schema links in replies
-	hc.DocsPath = ""
-	s.api = humago.New(s.mux, hc)
-	s.api.UseMiddleware(s.authorize)
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), done: make(chan error, 1),
+		readTime: readTimeout, writeTime: WriteTime, heartbeat: Heartbeat}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.api = humago.New(s.mux, describe(cfg.Version))
+	s.api.UseMiddleware(s.authorize, s.limit)
 	s.register()
+	s.registerDocs()
 	return s, nil
 }
 
@@ -94,14 +106,26 @@ func (open) Authenticate(*http.Request) (access.Identity, error) { return access
 // register adds the operations of the API.
 func (s *Server) register() {
 	s.registerWork()
+	s.registerItem()
+	s.registerEvents()
+	s.registerEngine()
+	s.registerTypes()
+	s.registerWorkers()
+	s.registerDead()
+	s.registerRejected()
+	s.registerSchedules()
 }
 
 // API is for operations that other packages add.
 func (s *Server) API() huma.API { return s.api }
 
 // Mount serves a pattern of http.ServeMux by h, for those with any of the roles
-// needed; 0: for everyone, known or not.
+// needed; 0: for everyone, known or not. The context of its requests ends when
+// Stop begins, so that what streams must watch it. A pattern with a method that
+// is not a page gets into the OpenAPI document: see Describe.
 func (s *Server) Mount(pattern string, needed access.Roles, h http.Handler) {
+	s.mounted = append(s.mounted, pattern)
+	s.documentMounted(pattern, needed)
 	if needed == 0 {
 		s.mux.Handle(pattern, h)
 		return
@@ -116,9 +140,49 @@ func (s *Server) Mount(pattern string, needed access.Roles, h http.Handler) {
 	})
 }
 
-// Handler answers the requests, for tests that need no port.
+// Handler answers the requests, for tests that need no port. A request that
+// changes something and that a browser says comes from a page of another
+// origin is refused: an engine that is open to all on this machine is not open
+// to the pages that its users visit.
 func (s *Server) Handler() http.Handler {
-	return http.MaxBytesHandler(s.mux, MaxBodyBytes)
+	origin := http.NewCrossOriginProtection()
+	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, events.Refuse(events.CodeForbidden, "the request comes from a page of another origin: send it from a program, or from a page that this server serves"))
+	}))
+	return http.MaxBytesHandler(origin.Handler(http.HandlerFunc(s.route)), MaxBodyBytes)
+}
+
+// route answers what is below /api/ and leads nowhere with a problem document;
+// the rest is the mux's.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, apiPath) {
+		if _, pattern := s.mux.Handler(r); !strings.Contains(pattern, apiPath) && !strings.HasPrefix(pattern, "CONNECT ") {
+			s.leadsNowhere(w, r)
+			return
+		}
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// apiPath is where the API is.
+const apiPath = "/api/"
+
+func (s *Server) leadsNowhere(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		other := &http.Request{Method: method, URL: r.URL, Host: r.Host}
+		if _, pattern := s.mux.Handler(other); strings.Contains(pattern, apiPath) {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		writeProblem(w, events.Refuse(events.CodeNotFound, "there is nothing at %s: see /docs for what there is", clip(r.URL.Path, 200)))
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	p := problemOf(events.Refuse(events.CodeBadRequest, "%s takes %s, not %s: see /docs", clip(r.URL.Path, 200), strings.Join(allowed, ", "), clip(r.Method, 20)))
+	p.Status, p.Title = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed)
+	p.write(w)
 }
 
 // Listen opens the address (host:port; port 0 for any free one) and serves
@@ -133,9 +197,9 @@ func (s *Server) Listen(addr string) error {
 		l = tls.NewListener(l, s.cfg.TLS)
 	}
 	s.srv = &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+		Handler: s.Handler(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: s.readTime, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
-		BaseContext: func(net.Listener) context.Context { return s.ctx },
+		BaseContext: func(net.Listener) context.Context { return s.stopping },
 	}
 	go func() {
 		err := s.srv.Serve(l)
@@ -160,7 +224,7 @@ func (s *Server) Addr() string {
 // Stop ends live feeds and long polls, lets other requests end, until ctx ends,
 // and closes. It is called once, and without Listen does nothing.
 func (s *Server) Stop(ctx context.Context) error {
-	defer s.cancel()
+	s.stop()
 	if s.srv == nil {
 		return nil
 	}

@@ -1,46 +1,179 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// call makes a request of an endpoint of the engine, and reads its reply.
-func call[Reply any](ctx context.Context, s *Server, endpoint string, request any) (reply Reply, err error) {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return reply, problemOf(events.Refuse(events.CodeBadRequest, "%v", err))
-	}
-	data, err := s.cfg.Engine.Call(ctx, endpoint, body)
-	if err == nil {
-		err = json.Unmarshal(data, &reply)
-	}
-	if err != nil {
-		return reply, problemOf(err)
-	}
-	return reply, nil
-}
-
-// needs is the metadata of an operation that stands for an endpoint.
-func needs(endpoint string) map[string]any {
-	return map[string]any{needsKey: access.Needs(endpoint)}
-}
-
-// registerWork adds the operations on items.
+// registerWork adds the operations on the items in general.
 func (s *Server) registerWork() {
-	huma.Register(s.api, huma.Operation{
-		OperationID: "get-work", Method: http.MethodGet, Path: "/api/v1/work/{id}", Summary: "An item", Metadata: needs(wire.APIGet),
-	}, func(ctx context.Context, in *struct {
-		ID string `path:"id"`
-	}) (*struct{ Body json.RawMessage }, error) {
-		reply, err := call[json.RawMessage](ctx, s, wire.APIGet, wire.Get{ID: in.ID})
-		return &struct{ Body json.RawMessage }{reply}, err
-	})
+	handle(s, operation{
+		id: "submit", method: http.MethodPost, path: "/api/v1/work", tag: tagWork, endpoint: wire.APISubmit,
+		summary: "Submit an item, or many",
+		about: "The body is one item, or {\"items\":[…]} with at most 1,000 of them, which are decided in order, each on its own: the reply then has one element for each, with error where it was refused. " +
+			"The status is 201 if an item was created, 200 if nothing was: a repeat, or a merge into another by its dedup key. When this is answered, the item is durable.\n\n" +
+			"ahead and estimated_wait_ms are a snapshot: of the first 100 items, as far as they can be counted in a tenth of a second.",
+		body: typeOf[submission](), reply: typeOf[submissionReply](), created: true,
+		refusals: []int{http.StatusConflict, http.StatusTooManyRequests},
+	}, func(ctx context.Context, in *JSONBody) (*answer, error) { return s.submit(ctx, in.RawBody) })
+
+	register(s, operation{
+		id: "list-work", method: http.MethodGet, path: "/api/v1/work", tag: tagWork, endpoint: wire.APIList,
+		summary: "List items", about: "A page of items, the latest change of state first, without params and result. A page may be shorter than the limit, even empty, and still have a next_cursor; without one it is the last.",
+		reply: typeOf[wire.Listed](),
+	}, func(in *listQuery) (any, error) { return in.list() })
+}
+
+// submission is the body of POST /api/v1/work, for the document.
+type submission struct {
+	wire.Submit
+	Items []wire.Submit `json:"items,omitempty" doc:"Many items, at most 1,000, in place of all other fields."`
+}
+
+// submissionReply is the reply, for the document.
+type submissionReply struct {
+	PlacedItem
+	Items []PlacedItem `json:"items,omitempty" doc:"The replies to many items, in their order."`
+}
+
+// PlacedItem is the answer to one item.
+type PlacedItem struct {
+	wire.Submitted
+	Ahead           *int   `json:"ahead,omitempty" doc:"Items of its type that go first; 10,000 means so many or more. Left out if it is not queued, or not due yet."`
+	EstimatedWaitMS *int64 `json:"estimated_wait_ms,omitempty" doc:"Until it is likely to run: by the mean run time of its type and the slots of its workers. Left out where nothing is known of either."`
+}
+
+func (s *Server) submit(ctx context.Context, body []byte) (*answer, error) {
+	list, many, err := itemsOf(body)
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	data, err := s.ask(ctx, wire.APISubmit, list)
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	var replies []PlacedItem
+	if many {
+		err = json.Unmarshal(data, &replies)
+	} else {
+		replies = make([]PlacedItem, 1)
+		err = json.Unmarshal(data, &replies[0])
+	}
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	s.place(ctx, replies)
+	out := &answer{Status: http.StatusOK}
+	for i := range replies {
+		if r := &replies[i]; r.Error == nil && !r.Repeat && r.MergedInto == "" {
+			out.Status = http.StatusCreated
+		}
+	}
+	var reply any = replies[0]
+	if many {
+		out.Status = http.StatusOK // each element says what became of it
+		reply = struct {
+			Items []PlacedItem `json:"items"`
+		}{replies}
+	}
+	out.Body, err = json.Marshal(reply)
+	return out, err
+}
+
+// itemsOf is what the engine is to be sent: the body, or the items in it.
+func itemsOf(body []byte) (list json.RawMessage, many bool, err error) {
+	if t := bytes.TrimSpace(body); len(t) > 0 && t[0] == '[' {
+		return nil, false, events.Refuse(events.CodeBadRequest, `the body is an array: send {"items":[…]}`)
+	}
+	m, err := members(body)
+	if err != nil {
+		return nil, false, err
+	}
+	items, many := m["items"]
+	if !many {
+		return body, false, nil
+	}
+	for name := range m {
+		if name != "items" {
+			return nil, true, events.Refuse(events.CodeBadRequest, "the request has the field %q beside items: give it in each of the items", clip(name, 64))
+		}
+	}
+	if t := bytes.TrimSpace(items); t[0] != '[' || bytes.Equal(bytes.TrimSpace(t[1:]), []byte("]")) {
+		return nil, true, events.Refuse(events.CodeBadRequest, "items must be a list of 1 to %d items", events.MaxSubmitBatch)
+	}
+	return items, true, nil
+}
+
+// placeTime bounds the look at where items stand: the reply to a submission
+// must not wait for it.
+const placeTime = 500 * time.Millisecond
+
+// place adds to replies where the items stand, as far as that can be told.
+func (s *Server) place(ctx context.Context, replies []PlacedItem) {
+	var ask wire.Place
+	var at []int
+	for i := range replies {
+		r := &replies[i]
+		if r.Error == nil && r.State == events.StateQueued && len(at) < wire.MaxPlaces {
+			ask.IDs, at = append(ask.IDs, r.ID), append(at, i)
+			if r.Position != "" {
+				ask.MinPosition = r.Position
+			}
+		}
+	}
+	if len(at) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, placeTime)
+	defer cancel()
+	places, err := call[wire.PlaceReply](ctx, s, wire.APIPlace, ask)
+	if err != nil || len(places.Places) != len(at) {
+		s.cfg.Logger.Debug("where submitted items stand can't be told", "error", err)
+		return
+	}
+	for n, p := range places.Places {
+		replies[at[n]].Ahead, replies[at[n]].EstimatedWaitMS = p.Ahead, p.EstimatedWaitMS
+	}
+}
+
+// SelectQuery is what lists of items are narrowed by.
+type SelectQuery struct {
+	Type          string    `query:"type" doc:"Only of this type."`
+	Tenant        string    `query:"tenant" doc:"Only of this tenant."`
+	Label         string    `query:"label" doc:"Only with this label: name=value."`
+	Reason        string    `query:"reason" doc:"Only those that are in their state for this reason."`
+	Code          string    `query:"code" doc:"Only those whose last failure has this code."`
+	Error         string    `query:"error" doc:"Only those whose last failure has all these words, in any order; the last may be the beginning of one."`
+	Q             string    `query:"q" doc:"An item's id; else only those of this type, tenant, dedup key or label's value, or with these words in their last failure."`
+	CreatedAfter  time.Time `query:"created_after" doc:"Only those created at this time or later."`
+	CreatedBefore time.Time `query:"created_before" doc:"Only those created before this time."`
+	Limit         string    `query:"limit" doc:"How many at most: 1 to 1,000, 50 if left out."`
+	Cursor        string    `query:"cursor" doc:"The next_cursor of the page before."`
+}
+
+// listQuery is the input of a list of items.
+type listQuery struct {
+	State string `query:"state" doc:"Only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged."`
+	SelectQuery
+	After
+}
+
+func (q *SelectQuery) list() (wire.List, error) {
+	limit, err := number("limit", q.Limit)
+	return wire.List{
+		Type: q.Type, Tenant: q.Tenant, Label: q.Label, Reason: q.Reason, Code: q.Code, Error: q.Error, Q: q.Q,
+		CreatedAfter: q.CreatedAfter, CreatedBefore: q.CreatedBefore, Limit: limit, Cursor: q.Cursor,
+	}, err
+}
+
+func (q *listQuery) list() (any, error) {
+	l, err := q.SelectQuery.list()
+	l.State, l.MinPosition = q.State, q.MinPosition
+	return l, err
 }

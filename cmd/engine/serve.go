@@ -47,7 +47,8 @@ configuration file. Data is in one folder, which one process has at a time.`,
 	f.StringVar(&file, "config", "", "configuration `file` (see engine.example.toml)")
 	f.StringVar(&o.Dir, "dir", "", `data folder (default "data")`)
 	f.StringVar(&o.NATSListen, "nats-listen", "", `address of the NATS server, or off (default "127.0.0.1:4222")`)
-	f.StringVar(&o.HTTP, "http", "", `address of /healthz and /metrics, or off (default "127.0.0.1:8484")`)
+	f.StringVar(&o.HTTP, "http", "", `address of the HTTP API, /healthz, /readyz and /metrics, or off (default "127.0.0.1:8484")`)
+	f.StringVar(&o.PProf, "pprof", "", `address of Go's profiler, of this machine alone, or off (default "off")`)
 	f.StringVar(&durability, "durability", "", `always: every acknowledged write is on disk; interval: synced every second (default "always")`)
 	f.StringVar(&o.NATSURL, "nats-url", "", "an existing NATS server with JetStream to use instead of an embedded one")
 	return cmd
@@ -80,12 +81,15 @@ func (a *app) serve(ctx context.Context, o embedded.Options) error {
 
 func (a *app) printServing(e *embedded.Engine) {
 	if a.JSON {
-		_ = a.PrintJSON(map[string]string{"nats": e.URL(), "http": e.HTTP(), "dir": e.Dir(), "durability": string(e.Durability())})
+		_ = a.PrintJSON(map[string]string{"nats": e.URL(), "http": e.HTTP(), "pprof": e.PProf(), "dir": e.Dir(), "durability": string(e.Durability())})
 		return
 	}
 	a.Printf("engine ready\n  NATS        %s\n", orNone(e.URL()))
 	if e.HTTP() != "" {
 		a.Printf("  health      http://%s/healthz\n  metrics     http://%s/metrics\n", e.HTTP(), e.HTTP())
+	}
+	if e.PProf() != "" {
+		a.Printf("  profiles    http://%s/debug/pprof/\n", e.PProf())
 	}
 	a.Printf("  data        %s (durability %s)\n", orNone(e.Dir()), e.Durability())
 }

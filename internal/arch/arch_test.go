@@ -32,7 +32,11 @@ var layers = [][]string{
 	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},
 	{"embedded"},
+<<<<<<< HEAD
 	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/docs", "internal/modules"},
+=======
+	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/pagetest"},
+>>>>>>> page
 	{"cmd"},
 }
 

@@ -1,0 +1,32 @@
+// Package live shows a person what the engine does now, and what it has done in
+// the last hour: a feed of server-sent events with the engine's figures and a
+// sample of what happens, and trends by type. The web page is made of it; anyone
+// who may read may use it.
+//
+// # Who runs what
+//
+// A [Hub] has one loop, which owns the clients and their pace. The projector
+// hands it each commit through [Hub.Projected], which never waits: it counts
+// into the trends, and, while somebody watches, into a window of at most
+// maxWindow events, of which the rest is only counted. The loop empties that
+// window at most four times a second, and asks the engine for its figures at
+// most once a second for all clients together. What it makes of either is
+// rendered once and shared by all clients that asked for the same.
+//
+// A client is served by its own HTTP handler, from a mailbox that the loop never
+// waits for: of figures it keeps the newest, of events the newest maxBacklog
+// frames, and what had no room is told as skipped with the next. A client that
+// takes nothing for writeTimeout is dropped.
+//
+// # What it is not
+//
+// It is a picture, not a record: what a person can't read is left out, and
+// counted. Who needs every event uses /api/v1/events, or tails the stream.
+//
+// # Bounds
+//
+// Clients: [MaxClients]. Trends: an hour for each type, about 11.3 KiB, so 10 MiB
+// for events.MaxTypes of them; they begin anew with the process. With nobody
+// connected a commit costs what counting its events for the trends costs, and
+// one atomic load.
+package live

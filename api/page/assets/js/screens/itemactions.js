@@ -1,0 +1,133 @@
+// What can be done to an item, by its state.
+
+import { h, put } from '../dom.js';
+import { send } from '../api.js';
+import { button, confirm, dialog, field, select, toast } from '../ui.js';
+import { keys } from '../keys.js';
+
+const MAX_REASON = 256;
+const CANCEL = new Set(['waiting', 'queued', 'claimed', 'running']);
+const REPLAY = new Set(['dead', 'cancelled']);
+let off = null; // takes the shortcuts of the item's former state away
+
+// actionsOf are the buttons for a view's item; each has a shortcut.
+export function actionsOf(view) {
+  off?.abort();
+  off = new AbortController();
+  view.signal.addEventListener('abort', () => off.abort());
+  const state = view.item.state;
+  const out = [];
+  const offer = (label, key, f, kind) => {
+    keys(key, label, f, { signal: off.signal });
+    out.push(button(label, f, { key, kind }));
+  };
+  if (state === 'queued') offer('Reschedule', 'm', () => reschedule(view));
+  if (CANCEL.has(state)) offer('Cancel', 'c', () => cancel(view), 'danger');
+  if (REPLAY.has(state)) {
+    offer('Edit and replay', 'e', () => edit(view));
+    offer('Replay', 'p', () => replay(view), 'primary');
+  }
+  return out;
+}
+
+const reasonField = () => h('input', { maxlength: MAX_REASON, autocomplete: 'off' });
+const path = (view) => `api/v1/work/${encodeURIComponent(view.id)}`;
+
+async function cancel(view) {
+  const reason = reasonField();
+  const running = view.item.state === 'running' || view.item.state === 'claimed';
+  await dialog({
+    title: 'Cancel this item?', action: 'Cancel the item', cancel: 'Keep it', kind: 'danger',
+    body: [h('p', null, running ? `${view.item.worker} is running it: it is told to stop, and whatever it reports afterwards does not count.` : 'It will not be run.'),
+      view.item.children?.live > 0 && h('p', null, 'Its children that have not ended are cancelled, too.'), field('Reason (kept in its history)', reason)],
+    async act() {
+      const r = await send('DELETE', path(view), undefined, { query: { reason: reason.value.trim() } });
+      toast(r.was_running ? `Cancelled. It was running${r.worker_told ? ', and its worker has been told' : '; its worker could not be told and will learn it by its next report'}.` : 'Cancelled.');
+      view.load();
+    },
+  });
+}
+
+async function replay(view) {
+  await confirm('Replay this item?', 'It is queued again, as it is, in last place. What its attempts have made so far stays in its history.', 'Replay', async () => {
+    await send('POST', `${path(view)}/replay`, {});
+    toast('Queued again.');
+    view.load();
+  }, 'primary');
+}
+
+// edit replays with other params. What is sent is the text as it stands, so that
+// no number is rounded on the way.
+async function edit(view) {
+  const doc = h('textarea', { rows: 14, spellcheck: 'false', autocomplete: 'off', value: view.item.params === undefined ? 'null' : JSON.stringify(view.item.params, null, 2) });
+  const docField = field('Params (JSON)', doc, { hint: 'Checked as you type.' });
+  const priority = select([['', `as it was (${view.item.priority})`], ...priorities()], '');
+  const attempts = h('input', { type: 'number', min: 1, max: 1000, step: 1, placeholder: 'as its type says' });
+  const reason = reasonField();
+  const check = () => {
+    const fault = faultOf(doc.value);
+    docField.setError(fault);
+    return fault;
+  };
+  doc.addEventListener('input', check);
+  await dialog({
+    title: 'Edit and replay', action: 'Replay with these params', wide: true,
+    body: [docField, h('div', { class: 'filters' }, h('label', null, 'Priority', priority), h('label', null, 'Further attempts', attempts)), field('Reason (kept in its history)', reason)],
+    async act() {
+      if (check()) { doc.focus(); return false; }
+      const more = {};
+      if (priority.value !== '') more.priority = Number(priority.value);
+      if (attempts.value !== '') more.max_attempts = Number(attempts.value);
+      if (reason.value.trim()) more.reason = reason.value.trim();
+      const rest = JSON.stringify(more).slice(1, -1);
+      await send('POST', `${path(view)}/replay`, `{"params":${doc.value}${rest ? `,${rest}` : ''}}`);
+      toast('Queued again, with other params.');
+      view.load();
+      return true;
+    },
+  });
+}
+
+// faultOf says what keeps a text from being JSON, and where; empty if nothing does.
+export function faultOf(doc) {
+  try {
+    JSON.parse(doc);
+    return '';
+  } catch (err) {
+    const at = /position (\d+)/.exec(err.message);
+    if (!at) return err.message;
+    const before = doc.slice(0, Number(at[1])).split('\n');
+    return `${err.message.replace(/ \(line.*\)$/, '')} (line ${before.length}, column ${before.at(-1).length + 1})`;
+  }
+}
+
+const priorities = () => [...Array(10).keys()].reverse().map((p) => [p, p === 9 ? '9, first' : p === 0 ? '0, last' : String(p)]);
+
+async function reschedule(view) {
+  const when = select([['', 'as it is'], ['now', 'as soon as possible'], ['delay', 'after a delay'], ['at', 'at a time']], '');
+  const delay = h('input', { type: 'number', min: 1, step: 1, value: 10 });
+  const unit = select([[1000, 'seconds'], [60_000, 'minutes'], [3_600_000, 'hours'], [86_400_000, 'days']], 60_000, { 'aria-label': 'Unit of the delay' });
+  const at = h('input', { type: 'datetime-local', step: 1 });
+  const priority = select([['', `as it is (${view.item.priority})`], ...priorities()], '');
+  const extra = h('div', { class: 'filters' });
+  const follow = () => put(extra, when.value === 'delay' ? [h('label', null, 'Delay', delay), unit] : when.value === 'at' ? h('label', null, 'Time (of this machine’s zone)', at) : null);
+  when.addEventListener('change', follow);
+  await dialog({
+    title: 'Reschedule', action: 'Reschedule',
+    body: [field('May run', when), extra, field('Priority', priority)],
+    async act() {
+      const change = {};
+      if (priority.value !== '') change.priority = Number(priority.value);
+      if (when.value === 'now') change.now = true;
+      if (when.value === 'delay') change.delay_ms = Math.round(Number(delay.value) * Number(unit.value));
+      if (when.value === 'at') {
+        if (!at.value) throw new Error('Give the time.');
+        change.available_at = new Date(at.value).toISOString();
+      }
+      if (Object.keys(change).length === 0) throw new Error('Nothing is changed: choose a time or a priority.');
+      await send('PATCH', path(view), change);
+      toast('Rescheduled.');
+      view.load();
+    },
+  });
+}

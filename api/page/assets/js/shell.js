@@ -1,0 +1,164 @@
+// What is around the screens: navigation, search, the state of the connection,
+// theme, messages, and the question for a token.
+
+import { h, show, text, attr, frame } from './dom.js';
+import { icon } from './icons.js';
+import { count, short, span, startClock } from './format.js';
+import { go, href, startRouter } from './router.js';
+import { keys, startKeys, help } from './keys.js';
+import { dialog, field, iconButton, toast, toastRegion } from './ui.js';
+import { live } from './live.js';
+import { get, hasToken, onUnauthenticated, setToken } from './api.js';
+
+// startShell builds the frame, and shows the screens in it.
+export function startShell(screens) {
+  const main = h('main', { id: 'main', tabindex: -1 });
+  const nav = navigation(screens.filter((sc) => sc.key));
+  document.body.append(
+    h('a', { class: 'skip', href: '#main', onclick: (ev) => { ev.preventDefault(); main.focus(); } }, 'Skip to the content'),
+    h('header', { class: 'top' },
+      h('a', { class: 'brand', href: '#/', 'aria-label': 'Streamwright: overview' }, logo(), h('span', null, 'Streamwright')),
+      search(), connection(), themeSwitch(), iconButton('help', 'Keyboard shortcuts (?)', help)),
+    nav.el, main, toastRegion());
+  onUnauthenticated(askToken);
+  startKeys();
+  startClock();
+  for (const sc of screens.filter((x) => x.key)) keys(`g ${sc.key}`, sc.title, () => go(href(sc.path)), { group: 'Go to' });
+  startRouter(main, screens, (screen, route, again) => {
+    nav.mark(screen);
+    if (!again && document.activeElement !== document.body) main.focus({ preventScroll: true });
+  });
+  live.on('back', welcomeBack);
+  live.start();
+  watchVersion();
+}
+
+function logo() {
+  return h('img', { src: document.querySelector('link[rel=icon]').href, alt: '', width: 22, height: 22 });
+}
+
+function navigation(screens) {
+  const links = new Map(screens.map((sc) => [sc.name, h('a', { href: href(sc.path), title: `${sc.title} (g ${sc.key})` },
+    icon(sc.icon), h('span', { class: 'nav-title' }, sc.title), h('span', { class: 'nav-count', hidden: true }))]));
+  const el = h('nav', { 'aria-label': 'Screens' }, [...links.values()]);
+  live.on('stats', () => frame(() => {
+    for (const sc of screens) {
+      const n = sc.count?.(live) ?? 0;
+      const c = links.get(sc.name).querySelector('.nav-count');
+      show(text(c, short(n)), n > 0);
+      attr(c, 'aria-label', n > 0 ? `: ${count(n)}` : null);
+    }
+  }));
+  return { el, mark: (screen) => { for (const [name, a] of links) attr(a, 'aria-current', name === (screen.within ?? screen.name) ? 'page' : null); } };
+}
+
+const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/i;
+
+// search goes to an item by its id, or to the list of those that have words.
+function search() {
+  const input = h('input', { type: 'search', placeholder: 'Find an id, or words of an error', 'aria-label': 'Find work by id or by words', autocomplete: 'off', spellcheck: 'false', maxlength: 256 });
+  keys('/', 'Search', () => input.focus(), { group: 'Everywhere' });
+  return h('form', { class: 'search', role: 'search', onsubmit: (ev) => {
+    ev.preventDefault();
+    const q = input.value.trim();
+    if (!q) return;
+    input.value = '';
+    input.blur();
+    go(ULID.test(q) ? href(['work', q.toUpperCase()]) : href(['work'], { q }));
+  } }, icon('search'), input, h('kbd', { 'aria-hidden': 'true' }, '/'));
+}
+
+const phases = {
+  connecting: 'connecting', live: 'live', reconnecting: 'reconnecting', paused: 'paused', denied: 'signed out',
+};
+
+// connection shows whether what is seen is live. A click tries again at once.
+function connection() {
+  const label = h('span', null, 'connecting');
+  const el = h('button', { type: 'button', class: 'connection', 'data-phase': 'connecting', 'aria-live': 'polite', onclick: () => live.retry() },
+    h('span', { class: 'dot', 'aria-hidden': 'true' }), label);
+  let timer = 0;
+  const update = () => {
+    clearTimeout(timer);
+    attr(el, 'data-phase', live.phase);
+    attr(document.documentElement, 'data-phase', live.phase);
+    text(label, phases[live.phase]);
+    let title = 'What you see is live.';
+    if (live.phase === 'denied') title = `${live.error} Press to give a token.`;
+    else if (live.phase !== 'live') {
+      const left = Math.max(0, live.retryAt - Date.now());
+      title = `${live.error || 'Not connected.'} What you see may be old. Next try ${left > 0 ? `in ${span(left)}` : 'now'}: press to try at once.`;
+      timer = setTimeout(update, 1000);
+    }
+    attr(el, 'title', title);
+    attr(el, 'aria-label', `Connection: ${phases[live.phase]}. ${live.phase === 'live' ? '' : 'Press to try now.'}`);
+  };
+  live.on('phase', update);
+  update();
+  return el;
+}
+
+// welcomeBack says what has happened while there was no connection. It asks: the
+// feed's first figures may be a second old.
+async function welcomeBack({ awayMS, before }) {
+  let after;
+  try {
+    after = await get('api/v1/stats');
+  } catch {
+    return; // it has gone again
+  }
+  const sum = (stats, state) => (stats?.types ?? []).reduce((n, t) => n + (t.states?.[state] ?? 0), 0);
+  const changes = ['completed', 'dead', 'cancelled', 'queued'].map((st) => [st, sum(after, st) - sum(before, st)]).filter(([, d]) => d !== 0)
+    .map(([st, d]) => `${d > 0 ? '+' : '−'}${count(Math.abs(d))} ${st}`);
+  toast(`Connected again after ${span(awayMS)}. Meanwhile: ${changes.length ? changes.join(', ') : 'nothing has changed in number'}.`);
+}
+
+// themeSwitch goes through: as the system, light, dark.
+function themeSwitch() {
+  const root = document.documentElement;
+  const el = iconButton('theme', '', next);
+  const label = () => {
+    const l = `Theme: ${root.dataset.theme ?? 'as the system'} (t)`;
+    attr(attr(el, 'aria-label', l), 'title', l);
+  };
+  function next() {
+    const dark = matchMedia('(prefers-color-scheme: dark)').matches;
+    const order = dark ? [undefined, 'light', 'dark'] : [undefined, 'dark', 'light'];
+    const to = order[(order.indexOf(root.dataset.theme) + 1) % order.length];
+    if (to) root.dataset.theme = to;
+    else delete root.dataset.theme;
+    try {
+      if (to) localStorage.setItem('theme', to);
+      else localStorage.removeItem('theme');
+    } catch { /* storage is off: it lasts as long as the page */ }
+    label();
+  }
+  label();
+  keys('t', 'Change the theme', next, { group: 'Everywhere' });
+  return el;
+}
+
+// askToken asks the operator for a token until one is known to the engine.
+async function askToken(why) {
+  setToken('');
+  const input = h('input', { type: 'password', autocomplete: 'off', required: true, spellcheck: 'false' });
+  const given = await dialog({
+    title: 'Who are you?', action: 'Go on', cancel: 'Not now',
+    body: [h('p', null, why ? `The token was refused: ${why}` : 'This engine wants a token before it shows or does anything.'),
+      field('Token', input, { hint: 'One that the engine’s operator has given out. It is kept until this tab is closed. The role read shows everything; operate changes things.' })],
+    act: () => { setToken(input.value.trim()); return hasToken(); },
+  });
+  if (given) setTimeout(() => live.retry());
+  return given;
+}
+
+// watchVersion tells when the engine that answers has other pages than this one.
+function watchVersion() {
+  live.on('back', async () => {
+    try {
+      const page = await (await fetch(document.baseURI.split('#')[0], { cache: 'no-cache' })).text();
+      const mine = document.querySelector('link[rel=icon]').getAttribute('href');
+      if (!page.includes(mine)) toast('The engine has been updated: reload this page to have its new version.', { kind: 'warn' });
+    } catch { /* it has gone again: the next connection asks again */ }
+  });
+}

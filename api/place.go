@@ -1,0 +1,78 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// place says how far items are from their turn.
+func (s *Service) place(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.Place](c.data)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(req.IDs); n == 0 || n > wire.MaxPlaces {
+		return nil, events.Refuse(events.CodeBadRequest, "ids has %d elements: give 1 to %d", n, wire.MaxPlaces)
+	}
+	ids := make([]events.ID, len(req.IDs))
+	for i, text := range req.IDs {
+		if ids[i], err = parseID(text); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.await(ctx, req.MinPosition); err != nil {
+		return nil, err
+	}
+	places, err := s.Core.Places(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Core.Now()
+	reply := wire.PlaceReply{Places: make([]wire.Placed, len(places))}
+	for i, p := range places {
+		reply.Places[i] = placed(p, s.Metrics.flow.MeanRun(p.Type, now))
+	}
+	return reply, nil
+}
+
+// placed is a place as the reply has it.
+func placed(p dispatcher.Place, meanRun time.Duration) wire.Placed {
+	out := wire.Placed{ID: p.ID.String()}
+	estimate := func(d time.Duration) { ms := d.Milliseconds(); out.EstimatedWaitMS = &ms }
+	switch {
+	case p.OnItsWay:
+		out.Ahead = new(int)
+		estimate(0)
+	case p.Counted:
+		ahead := p.Ahead
+		out.Ahead = &ahead
+		if wait, known := estimateWait(ahead, p.InFlight, p.Parallel, meanRun); known {
+			estimate(wait)
+		}
+	case p.Delay > 0:
+		estimate(p.Delay) // at least that
+	}
+	return out
+}
+
+// estimateWait is how long an item waits behind so many others, if each of them
+// takes meanRun and so many run at once. Free slots are taken first; then each
+// run that ends, one of them every meanRun/parallel, lets one go. It is not
+// known without workers, nor, unless there is a free slot, without a mean.
+func estimateWait(ahead, inFlight, parallel int, meanRun time.Duration) (time.Duration, bool) {
+	if parallel <= 0 {
+		return 0, false
+	}
+	free := max(parallel-inFlight, 0)
+	if ahead < free {
+		return 0, true
+	}
+	if meanRun <= 0 {
+		return 0, false
+	}
+	return time.Duration(float64(ahead+1-free) * float64(meanRun) / float64(parallel)), true
+}

@@ -1,0 +1,76 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// Bounds of requests' time.
+const (
+	// RequestTime bounds an ordinary operation.
+	RequestTime = 60 * time.Second
+	// MaxWait bounds the waiting that a request asks for, and LongTime a request
+	// that waits, or that replays the log.
+	MaxWait  = 300 * time.Second
+	LongTime = MaxWait + 15*time.Second
+)
+
+// paceKey is where an operation's metadata says how long it may take.
+const paceKey = "pace"
+
+// pace says how long the requests of an operation take, and what Stop does to
+// them.
+type pace int
+
+// The paces. What says none is ordinary.
+const (
+	ordinary pace = iota // at most RequestTime; Stop lets it end
+	waiting              // at most LongTime; Stop ends it
+	endless              // until its client leaves; Stop ends it
+)
+
+// limit is the middleware that bounds an operation's time.
+func (s *Server) limit(hc huma.Context, next func(huma.Context)) {
+	_, w := humago.Unwrap(hc)
+	// Replies are JSON but for the feeds, which say so; none is to be kept.
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	speed, _ := hc.Operation().Metadata[paceKey].(pace)
+	ctx, cancel := hc.Context(), context.CancelFunc(func() {})
+	switch speed {
+	case ordinary:
+		ctx, cancel = s.peaceful(hc)
+	case waiting:
+		unhurried(w)
+		ctx, cancel = context.WithTimeout(ctx, LongTime)
+	case endless:
+		unhurried(w)
+	}
+	defer cancel()
+	next(huma.WithContext(hc, ctx))
+}
+
+// peaceful is the context of an ordinary request: it outlives the beginning of
+// Stop, and ends when its client leaves, or its time is up.
+func (s *Server) peaceful(hc huma.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(hc.Context()), RequestTime)
+	forget := context.AfterFunc(hc.Context(), func() {
+		if s.stopping.Err() == nil {
+			cancel()
+		}
+	})
+	return ctx, func() { forget(); cancel() }
+}
+
+// unhurried lifts the server's bound on the time in which a request is read: it
+// would end a request that takes longer as if its client had left. The body of
+// such a request is small or none; it still has the time that a read of it by
+// huma gets.
+func unhurried(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not of a connection: a test's recorder
+}

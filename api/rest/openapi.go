@@ -1,0 +1,231 @@
+package rest
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/events"
+)
+
+const about = `The API of a work engine. It is the same as over NATS, in the same JSON: see docs/HTTP.md for examples.
+
+Times are RFC 3339. Requests with a body take JSON, whatever their Content-Type; a field or a query parameter that the engine does not know is refused. Errors are problem documents (RFC 9457) with the engine's code, which docs/ERRORS.md explains. x-role names the roles any one of which an operation needs, where the engine is not open to all: none means that nobody has to say who he is.`
+
+// describe is the beginning of the OpenAPI document.
+func describe(version string) huma.Config {
+	c := huma.DefaultConfig("Streamwright", version)
+	c.CreateHooks = nil // no $schema links in replies
+	c.DocsPath, c.OpenAPIPath, c.SchemasPath = "", "", ""
+	c.RejectUnknownQueryParameters = true
+	c.AllowAdditionalPropertiesByDefault = true // replies may grow
+	c.Info.Description = about
+	c.Info.License = nil
+	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"bearer":    {Type: "http", Scheme: "bearer", Description: "A token of the engine's configuration: Authorization: Bearer TOKEN."},
+		"mutualTLS": {Type: "mutualTLS", Description: "A client certificate that the engine's configuration knows."},
+	}
+	for _, t := range tags {
+		c.Tags = append(c.Tags, &huma.Tag{Name: t[0], Description: t[1]})
+	}
+	return c
+}
+
+// The tags of operations.
+const (
+	tagWork      = "work"
+	tagEvents    = "events"
+	tagEngine    = "engine"
+	tagTypes     = "types"
+	tagWorkers   = "workers"
+	tagDead      = "dead letters"
+	tagRejected  = "rejected"
+	tagSchedules = "schedules"
+	tagOther     = "other"
+)
+
+var tags = [][2]string{
+	{tagWork, "Work items: submit, see, wait for, cancel, order anew."},
+	{tagEvents, "The log of events, live."},
+	{tagEngine, "The engine as a whole."},
+	{tagTypes, "Types of work and their settings."},
+	{tagWorkers, "Who does the work."},
+	{tagDead, "What has failed for good, by cause, and its replay."},
+	{tagRejected, "Submissions that became no item."},
+	{tagSchedules, "Periodic work."},
+	{tagOther, "What is served beside the API."},
+}
+
+// schemaNames are those of types of package events whose name is taken by what
+// is said on the wire.
+var schemaNames = map[reflect.Type]string{
+	typeOf[events.Pause](): "PauseInEffect", typeOf[events.Schedule](): "ScheduleState", typeOf[events.Circuit](): "CircuitState",
+	typeOf[events.Cause](): "CauseState", typeOf[events.Retention](): "RetentionSettings",
+}
+
+func schemaName(t reflect.Type, hint string) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if name, ok := schemaNames[t]; ok {
+		return name
+	}
+	return huma.DefaultSchemaNamer(t, hint)
+}
+
+// always are the statuses with which any operation may refuse a request.
+var always = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError, http.StatusServiceUnavailable}
+
+// documented is the operation for huma, but for the schema of its body.
+func (s *Server) documented(o operation) huma.Operation {
+	if o.endpoint != "" {
+		o.roles = access.Needs(o.endpoint)
+	}
+	registry := s.api.OpenAPI().Components.Schemas
+	op := huma.Operation{
+		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: o.about, Tags: []string{o.tag},
+		Metadata:  map[string]any{needsKey: o.roles, paceKey: o.pace},
+		Security:  []map[string][]string{{"bearer": {}}, {"mutualTLS": {}}},
+		Responses: map[string]*huma.Response{}, SkipValidateBody: true,
+		Extensions: map[string]any{"x-role": strings.Split(o.roles.String(), ",")},
+	}
+	content := "application/json"
+	if o.stream {
+		content = "text/event-stream"
+	}
+	ok := &huma.Response{Description: "What was asked for.", Content: map[string]*huma.MediaType{content: {Schema: registry.Schema(o.reply, true, o.id+"Reply")}}}
+	if o.stream {
+		ok.Description = "A stream of server-sent events; the schema is that of the data of each."
+	}
+	op.Responses["200"] = ok
+	if o.created {
+		op.Responses["201"] = &huma.Response{Description: "It was created.", Content: ok.Content}
+	}
+	statuses := append(slices.Clone(always), o.refusals...)
+	if o.body != nil {
+		statuses = append(statuses, http.StatusRequestEntityTooLarge)
+	}
+	problem := registry.Schema(typeOf[Problem](), true, "Problem")
+	for _, status := range statuses {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: http.StatusText(status),
+			Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
+		}
+	}
+	return op
+}
+
+// patch puts into the document what huma can't know of a body that the engine
+// reads.
+func (s *Server) patch(o operation) {
+	op := s.operationOf(o.method, o.path)
+	if o.body == nil {
+		return
+	}
+	op.RequestBody.Required = !o.bodyOptional
+	op.RequestBody.Content = map[string]*huma.MediaType{"application/json": {Schema: s.bodySchema(o.body, o.omit)}}
+}
+
+// bodySchema is the schema of a request's body: that of the type, without the
+// fields that the path says, and with nothing beside its own.
+func (s *Server) bodySchema(t reflect.Type, omit []string) *huma.Schema {
+	registry := s.api.OpenAPI().Components.Schemas
+	body := *registry.Schema(t, false, t.Name())
+	if body.Type != huma.TypeObject {
+		return &body
+	}
+	body.Properties = maps.Clone(body.Properties)
+	body.Required = slices.DeleteFunc(slices.Clone(body.Required), func(name string) bool { return slices.Contains(omit, name) })
+	for _, name := range omit {
+		delete(body.Properties, name)
+	}
+	body.AdditionalProperties = false
+	return &body
+}
+
+// operationOf finds an operation in the document, nil if it is not there.
+func (s *Server) operationOf(method, path string) *huma.Operation {
+	item := s.api.OpenAPI().Paths[path]
+	if item == nil {
+		return nil
+	}
+	switch method {
+	case http.MethodGet:
+		return item.Get
+	case http.MethodPost:
+		return item.Post
+	case http.MethodPut:
+		return item.Put
+	case http.MethodPatch:
+		return item.Patch
+	case http.MethodDelete:
+		return item.Delete
+	}
+	return nil
+}
+
+// Doc describes a mounted handler.
+type Doc struct {
+	Summary, Description string
+	Content              string // of the reply, such as text/plain
+}
+
+// Describe says in the OpenAPI document what a mounted pattern with a method
+// serves. It is called behind its Mount.
+func (s *Server) Describe(pattern string, d Doc) {
+	method, path, _ := strings.Cut(pattern, " ")
+	op := s.operationOf(method, path)
+	if op == nil {
+		panic("rest: Describe of " + pattern + ", which is not mounted")
+	}
+	op.Summary, op.Description = d.Summary, d.Description
+	if d.Content != "" {
+		op.Responses["200"].Content = map[string]*huma.MediaType{d.Content: {Schema: &huma.Schema{}}}
+	}
+}
+
+// documentMounted adds a mounted pattern to the document, unless it is a page.
+func (s *Server) documentMounted(pattern string, needed access.Roles) {
+	method, path, ok := strings.Cut(pattern, " ")
+	if !ok || strings.HasSuffix(path, "/") || strings.Contains(path, "...}") || strings.Contains(path, "{$}") || needed == 0 && !strings.HasSuffix(path, "z") {
+		return
+	}
+	id := strings.ToLower(method) + strings.NewReplacer("/", "-", "{", "", "}", "").Replace(path)
+	op := s.documented(operation{id: id, method: method, path: path, tag: tagOther, summary: path, about: "See docs/HTTP.md.", roles: needed, reply: typeOf[any]()})
+	for _, name := range pathParameters(path) {
+		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Description: "See docs/HTTP.md.", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
+	}
+	if needed == 0 {
+		op.Extensions["x-role"], op.Security = []string{"none"}, nil
+	}
+	s.api.OpenAPI().AddOperation(&op)
+}
+
+func pathParameters(path string) (names []string) {
+	for part := range strings.SplitSeq(path, "/") {
+		if strings.HasPrefix(part, "{") && strings.HasSuffix(part, "}") {
+			names = append(names, part[1:len(part)-1])
+		}
+	}
+	return names
+}
+
+// OpenAPI is the document, made when it is first asked for: Mount comes before.
+func (s *Server) OpenAPI() []byte {
+	s.document.Do(func() {
+		data, err := json.Marshal(s.api.OpenAPI())
+		if err != nil {
+			s.cfg.Logger.Error("the OpenAPI document can't be made", "error", err)
+		}
+		s.openapi = data
+	})
+	return s.openapi
+}

@@ -1,0 +1,167 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// operation is one operation of the API, as the OpenAPI document shows it.
+type operation struct {
+	id, method, path string
+	tag              string
+	summary, about   string
+
+	endpoint string       // of the engine; says which roles are needed
+	roles    access.Roles // instead, where it is none
+	pace     pace
+
+	body         reflect.Type // nil: none
+	omit         []string     // fields of body that the path says
+	bodyOptional bool
+	reply        reflect.Type // of 200
+	created      bool         // may also answer 201
+	stream       bool         // the reply is a text/event-stream of these
+	refusals     []int        // statuses beside those that any operation has
+}
+
+// JSONBody is what the input of an operation with a body embeds. The engine
+// reads it, so that it is as strict, and says the same, as over NATS.
+type JSONBody struct {
+	RawBody []byte `contentType:"application/json"`
+}
+
+// answer is what an operation replies: the engine's JSON as it is.
+type answer struct {
+	Status int
+	Body   []byte
+}
+
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+// register adds an operation whose handler makes one request of the engine:
+// what make returns, to o's endpoint.
+func register[In any](s *Server, o operation, request func(in *In) (any, error)) {
+	handle(s, o, func(ctx context.Context, in *In) (*answer, error) {
+		req, err := request(in)
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		return s.reply(ctx, o.endpoint, req)
+	})
+}
+
+// handle adds an operation.
+func handle[In any](s *Server, o operation, handler func(context.Context, *In) (*answer, error)) {
+	op := s.documented(o)
+	huma.Register(s.api, op, handler)
+	s.patch(o)
+}
+
+// reply makes a request of the engine and replies with its answer.
+func (s *Server) reply(ctx context.Context, endpoint string, request any) (*answer, error) {
+	data, err := s.ask(ctx, endpoint, request)
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	return &answer{Status: http.StatusOK, Body: data}, nil
+}
+
+// errStopping is told to those who wait when the server stops.
+var errStopping = &events.Error{Code: events.CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: 1e9}
+
+// ask makes a request of the engine.
+func (s *Server) ask(ctx context.Context, endpoint string, request any) ([]byte, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, events.Refuse(events.CodeBadRequest, "%v", err)
+	}
+	data, err := s.cfg.Engine.Call(ctx, endpoint, body)
+	if err != nil && ctx.Err() != nil && s.stopping.Err() != nil {
+		err = errStopping
+	}
+	return data, err
+}
+
+// call is ask with the reply read.
+func call[Reply any](ctx context.Context, s *Server, endpoint string, request any) (reply Reply, err error) {
+	data, err := s.ask(ctx, endpoint, request)
+	if err == nil {
+		err = json.Unmarshal(data, &reply)
+	}
+	return reply, err
+}
+
+// field is a member of a request that the path says.
+type field struct {
+	name  string
+	value any
+}
+
+// withFields adds to a body what the path says. A body that says it too is
+// refused: the two could differ. What is in the rest of it is the engine's to
+// judge.
+func withFields(body []byte, fields ...field) (any, error) {
+	m, err := members(body)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range fields {
+		if _, both := m[f.name]; both {
+			return nil, events.Refuse(events.CodeBadRequest, "the request has the field %q, which the path says already: leave it out", f.name)
+		}
+		if m[f.name], err = json.Marshal(f.value); err != nil {
+			return nil, events.Refuse(events.CodeBadRequest, "%v", err)
+		}
+	}
+	return m, nil
+}
+
+// members reads a body that is an object; an empty one has none.
+func members(body []byte) (map[string]json.RawMessage, error) {
+	m := map[string]json.RawMessage{}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return m, nil
+	}
+	err := json.Unmarshal(body, &m)
+	switch {
+	case err == nil && m != nil:
+		return m, nil
+	case json.Valid(body):
+		return nil, events.Refuse(events.CodeBadRequest, "the request's body is no JSON object: it must be one")
+	}
+	return nil, events.Refuse(events.CodeBadRequest, "the request can't be read as JSON: %v", err)
+}
+
+// number reads a query parameter that may be left out.
+func number(name, text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, events.Refuse(events.CodeBadRequest, "%s is %q: it must be a whole number", name, clip(text, 64))
+	}
+	return n, nil
+}
+
+// The parts of inputs have exported names because huma reads no others.
+
+// ItemPath is the input of an operation on an item.
+type ItemPath struct {
+	ID string `path:"id" doc:"The item's id: a ULID." example:"01JD3V6YB2M4C9W8ZK5T7QXRNE"`
+}
+
+// after is the input of an operation that can wait for the projection.
+type After struct {
+	MinPosition wire.Position `query:"min_position" doc:"Answer once the queries have reached this position, which an earlier reply gave."`
+}

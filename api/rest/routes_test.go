@@ -1,0 +1,309 @@
+package rest_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
+)
+
+const nobody = "01JD3V6YB2M4C9W8ZK5T7QXRNE"
+
+func echo(_ context.Context, it *workers.Item[any]) (any, error) { return it.Params, nil }
+
+func TestSubmitSeeAndWait(t *testing.T) {
+	r := start(t, "")
+	sub := want[struct {
+		wire.Submitted
+		Ahead           *int   `json:"ahead"`
+		EstimatedWaitMS *int64 `json:"estimated_wait_ms"`
+	}](r, http.StatusCreated, "POST", "/api/v1/work", `{"type":"echo","params":{"n":1},"dedup_key":"k","labels":{"a":"b"}}`)
+	if sub.State != events.StateQueued || sub.ID == "" || sub.Position == "" || sub.Ahead == nil || *sub.Ahead != 0 || sub.EstimatedWaitMS != nil {
+		t.Errorf("submitted: %+v", sub)
+	}
+	if again := want[wire.Submitted](r, http.StatusOK, "POST", "/api/v1/work", `{"type":"echo","params":{"n":2},"dedup_key":"k"}`); again.MergedInto != sub.ID {
+		t.Errorf("a merge answers %+v", again)
+	}
+	named := `{"type":"other","id":"` + nobody + `"}`
+	want[wire.Submitted](r, http.StatusCreated, "POST", "/api/v1/work", named)
+	if repeat := want[wire.Submitted](r, http.StatusOK, "POST", "/api/v1/work", named); repeat.ID != nobody || !repeat.Repeat {
+		t.Errorf("a repeat answers %+v", repeat)
+	}
+	r.refused(409, "id_conflict", nobody, "POST", "/api/v1/work", `{"type":"third","id":"`+nobody+`"}`)
+	behind := want[struct{ Ahead *int }](r, http.StatusCreated, "POST", "/api/v1/work", `{"type":"echo"}`)
+	if behind.Ahead == nil || *behind.Ahead != 1 {
+		t.Errorf("behind one item, ahead is %v", behind.Ahead)
+	}
+	page := want[wire.Listed](r, http.StatusOK, "GET", "/api/v1/work?type=echo&state=queued&label=a%3Db&min_position="+string(sub.Position), "")
+	if len(page.Items) != 1 || page.Items[0].ID != sub.ID {
+		t.Errorf("listed: %+v", page)
+	}
+	first := want[wire.Listed](r, http.StatusOK, "GET", "/api/v1/work?limit=1", "")
+	if second := want[wire.Listed](r, http.StatusOK, "GET", "/api/v1/work?limit=1&cursor="+first.NextCursor, ""); len(second.Items) != 1 || second.Items[0].ID == first.Items[0].ID {
+		t.Errorf("the second page is %+v behind %+v", second, first)
+	}
+	if why := want[wire.WhyReply](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"/why", ""); len(why.Reasons) == 0 || why.Reasons[0].Code != events.WhyNoWorker {
+		t.Errorf("why: %+v", why)
+	}
+	still := want[wire.Item](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"/wait?timeout=0.01", "")
+	if still.State != events.StateQueued {
+		t.Errorf("a wait that is over early gives %s", still.State)
+	}
+	r.work("echo", 2, echo)
+	if it := r.ended(sub.ID); it.State != events.StateCompleted || string(it.Result) != `{"n":1}` {
+		t.Errorf("it ended as %+v", it)
+	}
+	with := want[struct {
+		wire.Item
+		History *wire.HistoryReply
+	}](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"?history=true", "")
+	if with.State != events.StateCompleted || with.History == nil || len(with.History.Events) < 4 {
+		t.Errorf("with its history: %+v", with)
+	}
+	if past := want[wire.Item](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"?at="+string(sub.Position), ""); past.State != events.StateQueued || past.AsOf == nil {
+		t.Errorf("as it was: %+v", past)
+	}
+	if h := want[wire.HistoryReply](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"/history", ""); len(h.Events) != len(with.History.Events) {
+		t.Errorf("its history has %d events, not %d", len(h.Events), len(with.History.Events))
+	}
+	if tree := want[wire.TreeReply](r, http.StatusOK, "GET", "/api/v1/work/"+sub.ID+"/tree?depth=2&limit=5", ""); tree.Root.ID != sub.ID {
+		t.Errorf("its tree: %+v", tree)
+	}
+}
+
+func TestSubmitMany(t *testing.T) {
+	r := start(t, "")
+	type reply struct {
+		Items []struct {
+			wire.Submitted
+			Ahead *int
+		}
+	}
+	got := want[reply](r, http.StatusOK, "POST", "/api/v1/work", `{"items":[{"type":"a"},{"type":"Not A Type"},{"type":"a","nonsense":1},{"type":"a"}]}`)
+	if len(got.Items) != 4 || got.Items[0].ID == "" || got.Items[1].Error == nil || got.Items[1].Error.Code != events.CodeBadType ||
+		got.Items[2].Error == nil || got.Items[2].Error.Code != events.CodeBadRequest || got.Items[3].ID == "" {
+		t.Fatalf("many: %+v", got)
+	}
+	if a, b := got.Items[0].Ahead, got.Items[3].Ahead; a == nil || b == nil || *a != 0 || *b != 1 {
+		t.Errorf("the two are behind %v and %v items", a, b)
+	}
+	many := `{"items":[` + strings.TrimSuffix(strings.Repeat(`{"type":"b"},`, 1000), ",") + `]}`
+	full := want[reply](r, http.StatusOK, "POST", "/api/v1/work", many)
+	placed := 0
+	for _, it := range full.Items {
+		if it.Ahead != nil {
+			placed++
+		}
+	}
+	if len(full.Items) != 1000 || placed == 0 || placed > wire.MaxPlaces {
+		t.Errorf("of %d items %d have their place", len(full.Items), placed)
+	}
+	r.refused(413, "too_large", "1001", "POST", "/api/v1/work", strings.Replace(many, "[", `[{"type":"b"},`, 1))
+	r.refused(400, "bad_request", "items must be a list", "POST", "/api/v1/work", `{"items":[ ]}`)
+	r.refused(400, "bad_request", "items must be a list", "POST", "/api/v1/work", `{"items":{}}`)
+	r.refused(400, "bad_request", `"type" beside items`, "POST", "/api/v1/work", `{"items":[{}],"type":"a"}`)
+	r.refused(400, "bad_request", "array", "POST", "/api/v1/work", `[{"type":"a"}]`)
+}
+
+// An estimate comes of the runs of the type and the slots of its workers.
+func TestSubmitEstimatesTheWait(t *testing.T) {
+	r := start(t, "")
+	release := make(chan struct{})
+	r.work("slow", 2, func(ctx context.Context, it *workers.Item[any]) (any, error) {
+		if it.Params == nil {
+			time.Sleep(20 * time.Millisecond) // a run that takes its time
+			return nil, nil
+		}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return nil, nil
+	})
+	r.ended(r.submit(`{"type":"slow"}`))
+	t.Cleanup(func() { close(release) })
+	held := []string{r.submit(`{"type":"slow","params":1}`), r.submit(`{"type":"slow","params":1}`)}
+	for _, id := range held {
+		r.eventually("the slots are taken", func() bool {
+			return want[wire.Item](r, http.StatusOK, "GET", "/api/v1/work/"+id, "").State == events.StateRunning
+		})
+	}
+	// A few are sent ahead; those behind them have a place in the queue.
+	var last struct {
+		Ahead           *int   `json:"ahead"`
+		EstimatedWaitMS *int64 `json:"estimated_wait_ms"`
+	}
+	for range 20 {
+		last.Ahead, last.EstimatedWaitMS = nil, nil
+		last = want[struct {
+			Ahead           *int   `json:"ahead"`
+			EstimatedWaitMS *int64 `json:"estimated_wait_ms"`
+		}](r, http.StatusCreated, "POST", "/api/v1/work", `{"type":"slow","params":1}`)
+	}
+	if last.Ahead == nil || *last.Ahead < 1 || last.EstimatedWaitMS == nil || *last.EstimatedWaitMS < 20*int64(*last.Ahead)/2 {
+		t.Errorf("the last of 20 behind two busy slots: ahead %v, estimated wait %v", show(last.Ahead), show(last.EstimatedWaitMS))
+	}
+	due := want[struct {
+		Ahead           *int   `json:"ahead"`
+		EstimatedWaitMS *int64 `json:"estimated_wait_ms"`
+	}](r, http.StatusCreated, "POST", "/api/v1/work", `{"type":"slow","params":1,"delay_ms":3600000}`)
+	if due.Ahead != nil || due.EstimatedWaitMS == nil || *due.EstimatedWaitMS < 3_500_000 {
+		t.Errorf("one that is due in an hour: ahead %v, estimated wait %v", show(due.Ahead), show(due.EstimatedWaitMS))
+	}
+}
+
+func show[T any](p *T) string {
+	if p == nil {
+		return "none"
+	}
+	return fmt.Sprint(*p)
+}
+
+func TestCancelRescheduleReplay(t *testing.T) {
+	r := start(t, "")
+	stopped := make(chan struct{})
+	r.work("hold", 1, func(ctx context.Context, _ *workers.Item[any]) (any, error) {
+		<-ctx.Done()
+		close(stopped)
+		return nil, ctx.Err()
+	})
+	id := r.submit(`{"type":"hold"}`)
+	r.eventually("it runs", func() bool {
+		return want[wire.Item](r, http.StatusOK, "GET", "/api/v1/work/"+id, "").State == events.StateRunning
+	})
+	r.refused(409, "wrong_state", "", "PATCH", "/api/v1/work/"+id, `{"priority":1}`)
+	got := want[wire.Cancelled](r, http.StatusOK, "DELETE", "/api/v1/work/"+id+"?reason=no+more", "")
+	if !got.WasRunning || !got.WorkerTold || got.State != events.StateCancelled {
+		t.Errorf("cancelled: %+v", got)
+	}
+	select {
+	case <-stopped:
+	case <-time.After(patience):
+		t.Fatal("the worker was said to be told, and runs on")
+	}
+	if again := want[wire.Cancelled](r, http.StatusOK, "DELETE", "/api/v1/work/"+id, ""); again.WorkerTold || again.State != events.StateCancelled {
+		t.Errorf("cancelled again: %+v", again)
+	}
+	idle := r.submit(`{"type":"idle","delay_ms":3600000}`)
+	if moved := want[wire.Rescheduled](r, http.StatusOK, "PATCH", "/api/v1/work/"+idle, `{"priority":7,"now":true}`); moved.ID != idle || moved.State != events.StateQueued {
+		t.Errorf("rescheduled: %+v", moved)
+	}
+	if got := want[wire.Cancelled](r, http.StatusOK, "DELETE", "/api/v1/work/"+idle, ""); got.WasRunning || got.WorkerTold {
+		t.Errorf("cancelled while queued: %+v", got)
+	}
+	for _, path := range []string{"/api/v1/work/", "/api/v1/dead/"} {
+		if again := want[wire.ReplayReply](r, http.StatusOK, "POST", path+idle+"/replay", `{"params":{"x":1}}`); again.State != events.StateQueued {
+			t.Errorf("replayed: %+v", again)
+		}
+		r.refused(409, "wrong_state", "", "POST", path+idle+"/replay", "")
+		want[wire.Cancelled](r, http.StatusOK, "DELETE", "/api/v1/work/"+idle, "")
+	}
+	r.refused(400, "bad_request", `"id", which the path says`, "PATCH", "/api/v1/work/"+idle, `{"id":"`+idle+`"}`)
+	r.refused(400, "bad_request", "nonsense", "PATCH", "/api/v1/work/"+idle, `{"nonsense":1}`)
+	r.refused(400, "bad_request", "no JSON object", "PATCH", "/api/v1/work/"+idle, `[1]`)
+	r.refused(400, "bad_request", "JSON", "PATCH", "/api/v1/work/"+idle, `{"a`)
+}
+
+func TestUnknownItemsAndBadRequests(t *testing.T) {
+	r := start(t, "")
+	for _, path := range []string{"", "/history", "/logs", "/logs?follow=true", "/why", "/tree", "/wait?timeout=1"} {
+		r.refused(404, "not_found", nobody, "GET", "/api/v1/work/"+nobody+path, "")
+		r.refused(400, "bad_id", "ULID", "GET", "/api/v1/work/nonsense"+path, "")
+	}
+	r.refused(404, "not_found", "", "DELETE", "/api/v1/work/"+nobody, "")
+	r.refused(404, "not_found", "", "POST", "/api/v1/work/"+nobody+"/replay", "")
+	r.refused(400, "bad_request", `no query parameter "stat"`, "GET", "/api/v1/work?stat=queued", "")
+	r.refused(400, "bad_request", "created_after", "GET", "/api/v1/work?created_after=yesterday", "")
+	r.refused(400, "bad_request", "limit", "GET", "/api/v1/work?limit=many", "")
+	r.refused(400, "bad_request", "limit", "GET", "/api/v1/work?limit=100000", "")
+	r.refused(400, "bad_request", "history", "GET", "/api/v1/work/"+nobody+"?history=perhaps", "")
+	r.refused(400, "bad_time", "timeout", "GET", "/api/v1/work/"+nobody+"/wait?timeout=301", "")
+	r.refused(400, "bad_time", "timeout", "GET", "/api/v1/work/"+nobody+"/wait?timeout=soon", "")
+	r.refused(400, "bad_time", "at", "GET", "/api/v1/work/"+nobody+"?at=then", "")
+	r.refused(400, "bad_request", "nonsense", "POST", "/api/v1/work", `{"type":"a","nonsense":1}`)
+	r.refused(400, "bad_type", "", "POST", "/api/v1/work", `{"type":"No Type"}`)
+	r.refused(400, "bad_request", "body is required", "POST", "/api/v1/work", "")
+	r.refused(400, "bad_request", "", "POST", "/api/v1/work", "nonsense")
+	r.refused(413, "too_large", "8388608", "POST", "/api/v1/work", `{"type":"a","params":"`+strings.Repeat("x", 9<<20)+`"}`)
+	r.refused(404, "not_found", "/api/v1/nonsense", "GET", "/api/v1/nonsense", "")
+	r.refused(404, "not_found", "/api/nonsense", "POST", "/api/nonsense", "{}")
+	res := r.refused(405, "bad_request", "GET, POST", "DELETE", "/api/v1/work", "")
+	if allow := res.header.Get("Allow"); allow != "GET, POST" {
+		t.Errorf("Allow is %q", allow)
+	}
+	r.refused(403, "forbidden", "another origin", "POST", "/api/v1/work", `{"type":"a"}`, "Sec-Fetch-Site", "cross-site")
+	if res := r.send("GET", "/api/v1/info", "", "Accept", "text/html"); res.status != http.StatusOK || res.header.Get("Content-Type") != "application/json" || res.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("info for a browser: %d %v", res.status, res.header)
+	}
+}
+
+func TestQueueFullSaysWhenToComeAgain(t *testing.T) {
+	r := start(t, "[types.few]\nmax_queued = 1\n")
+	r.submit(`{"type":"few"}`)
+	res := r.refused(429, "queue_full", "", "POST", "/api/v1/work", `{"type":"few"}`)
+	if after := res.header.Get("Retry-After"); after == "" || after == "0" {
+		t.Errorf("Retry-After is %q", after)
+	}
+}
+
+func TestEngineTypesAndWorkers(t *testing.T) {
+	r := start(t, "[types.fixed]\ncapacity = 3\n")
+	r.work("a", 2, echo)
+	r.ended(r.submit(`{"type":"a"}`))
+	if s := want[wire.StatsReply](r, http.StatusOK, "GET", "/api/v1/stats", ""); s.Workers != 1 || len(s.Types) == 0 {
+		t.Errorf("stats: %+v", s)
+	}
+	info := want[wire.InfoReply](r, http.StatusOK, "GET", "/api/v1/info", "")
+	if info.HTTP != r.e.HTTP() || info.Position == "" {
+		t.Errorf("info: %+v", info)
+	}
+	if st := want[wire.State](r, http.StatusOK, "GET", "/api/v1/state?at="+string(info.Position), ""); st.Position != info.Position || len(st.Types) == 0 {
+		t.Errorf("state: %+v", st)
+	}
+	r.refused(400, "bad_request", "at is missing", "GET", "/api/v1/state", "")
+	if all := want[wire.TypesReply](r, http.StatusOK, "GET", "/api/v1/types", ""); len(all.Types) != 2 {
+		t.Errorf("types: %+v", all)
+	}
+	one := want[wire.TypeReply](r, http.StatusOK, "PATCH", "/api/v1/types/a", `{"capacity":7,"backoff":{"max_ms":9000},"paused":true,"pause":{"reason":"night","by":"me"}}`)
+	if one.Settings.Capacity != 7 || one.Settings.Backoff.MaxMS != 9000 || one.Settings.Backoff.InitialMS == 0 || one.Paused == nil || one.Paused.Reason != "night" {
+		t.Errorf("patched: %+v", one)
+	}
+	if one = want[wire.TypeReply](r, http.StatusOK, "PATCH", "/api/v1/types/a", `{"paused":false}`); one.Paused != nil || one.Settings.Capacity != 7 {
+		t.Errorf("resumed: %+v", one)
+	}
+	if got := want[wire.Changed](r, http.StatusOK, "POST", "/api/v1/types/a/pause", `{"reason":"x"}`); !got.Changed {
+		t.Errorf("pause: %+v", got)
+	}
+	if got := want[wire.TypeReply](r, http.StatusOK, "GET", "/api/v1/types/a", ""); got.Paused == nil {
+		t.Errorf("a paused type: %+v", got)
+	}
+	if got := want[wire.Changed](r, http.StatusOK, "POST", "/api/v1/types/a/resume", ""); !got.Changed {
+		t.Errorf("resume: %+v", got)
+	}
+	want[wire.Changed](r, http.StatusOK, "POST", "/api/v1/types/a/circuit/reset", "")
+	r.refused(404, "not_found", "none", "GET", "/api/v1/types/none", "")
+	r.refused(409, "set_in_file", "engine.toml", "PATCH", "/api/v1/types/fixed", `{"capacity":9}`)
+	r.refused(400, "bad_request", "nothing to change", "PATCH", "/api/v1/types/a", `{}`)
+	r.refused(400, "bad_request", "colour", "PATCH", "/api/v1/types/a", `{"colour":1}`)
+	r.refused(400, "bad_request", "paused must be", "PATCH", "/api/v1/types/a", `{"paused":"yes"}`)
+	r.refused(400, "bad_request", "pause without paused", "PATCH", "/api/v1/types/a", `{"pause":{}}`)
+
+	ws := want[wire.WorkersReply](r, http.StatusOK, "GET", "/api/v1/workers", "")
+	if len(ws.Workers) != 1 {
+		t.Fatalf("workers: %+v", ws)
+	}
+	id := ws.Workers[0].Worker
+	want[wire.Changed](r, http.StatusOK, "POST", "/api/v1/workers/"+id+"/circuit/reset", "")
+	want[wire.OK](r, http.StatusOK, "POST", "/api/v1/workers/"+id+"/drain", "")
+	r.eventually("it drains", func() bool {
+		ws := want[wire.WorkersReply](r, http.StatusOK, "GET", "/api/v1/workers", "").Workers
+		return len(ws) == 0 || ws[0].Status != wire.WorkerActive
+	})
+	r.refused(404, "not_found", "", "POST", "/api/v1/workers/nobody/drain", "")
+}

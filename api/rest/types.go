@@ -1,0 +1,166 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// TypePath is the input of an operation on a type.
+type TypePath struct {
+	Type string `path:"type" doc:"The type's name." example:"email"`
+}
+
+// typePatch is the body of PATCH /api/v1/types/{type}, for the document.
+type typePatch struct {
+	events.TypeSettings
+	Paused *bool        `json:"paused,omitempty" doc:"true pauses the type, false resumes it."`
+	Pause  *pauseFields `json:"pause,omitempty" doc:"With paused: who, and why."`
+}
+
+type pauseFields struct {
+	Reason string `json:"reason,omitempty" doc:"Why; at most 256 bytes."`
+	By     string `json:"by,omitempty" doc:"Who; at most 256 bytes."`
+}
+
+// registerTypes adds the operations on types.
+func (s *Server) registerTypes() {
+	register(s, operation{
+		id: "types", method: http.MethodGet, path: "/api/v1/types", tag: tagTypes, endpoint: wire.APITypes,
+		summary: "The types and their settings", about: "With what is paused, and the circuits that are not closed.", reply: typeOf[wire.TypesReply](),
+	}, func(in *After) (any, error) { return wire.See{MinPosition: in.MinPosition}, nil })
+	handle(s, operation{
+		id: "get-type", method: http.MethodGet, path: "/api/v1/types/{type}", tag: tagTypes, endpoint: wire.APITypes,
+		summary: "One type", about: "Its settings, where they come from, its pause and circuit.", reply: typeOf[wire.TypeReply](), refusals: []int{http.StatusNotFound},
+	}, func(ctx context.Context, in *struct {
+		TypePath
+		After
+	}) (*answer, error) {
+		return s.oneType(ctx, in.Type, in.MinPosition)
+	})
+	handle(s, operation{
+		id: "patch-type", method: http.MethodPatch, path: "/api/v1/types/{type}", tag: tagTypes, endpoint: wire.APIConfigure,
+		summary: "Change a type's settings", about: "The settings that the body names are changed, the others stay; an object is merged member by member. paused pauses or resumes the type, behind the settings. A setting that engine.toml makes is refused (set_in_file).",
+		body: typeOf[typePatch](), reply: typeOf[wire.TypeReply](), refusals: []int{http.StatusConflict},
+	}, func(ctx context.Context, in *struct {
+		TypePath
+		JSONBody
+	}) (*answer, error) {
+		out, err := s.patchType(ctx, in.Type, in.RawBody)
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		return out, nil
+	})
+	s.registerPauses()
+}
+
+func (s *Server) registerPauses() {
+	register(s, operation{
+		id: "pause-type", method: http.MethodPost, path: "/api/v1/types/{type}/pause", tag: tagTypes, endpoint: wire.APIPause,
+		summary: "Pause a type", about: "Its items wait until it is resumed; what runs goes on.",
+		body: typeOf[wire.Pause](), bodyOptional: true, omit: []string{"type"}, reply: typeOf[wire.Changed](), refusals: []int{http.StatusNotFound},
+	}, func(in *struct {
+		TypePath
+		JSONBody
+	}) (any, error) {
+		return withFields(in.RawBody, field{"type", in.Type})
+	})
+	register(s, operation{
+		id: "resume-type", method: http.MethodPost, path: "/api/v1/types/{type}/resume", tag: tagTypes, endpoint: wire.APIResume,
+		summary: "Resume a paused type", about: "Its items run again.",
+		body: typeOf[wire.Resume](), bodyOptional: true, omit: []string{"type"}, reply: typeOf[wire.Changed](), refusals: []int{http.StatusNotFound},
+	}, func(in *struct {
+		TypePath
+		JSONBody
+	}) (any, error) {
+		return withFields(in.RawBody, field{"type", in.Type})
+	})
+	register(s, operation{
+		id: "reset-type-circuit", method: http.MethodPost, path: "/api/v1/types/{type}/circuit/reset", tag: tagTypes, endpoint: wire.APICircuitReset,
+		summary: "Close a type's circuit", about: "Its items run again at once.", reply: typeOf[wire.Changed](), refusals: []int{http.StatusNotFound},
+	}, func(in *TypePath) (any, error) { return wire.CircuitReset{Type: in.Type}, nil })
+}
+
+func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*answer, error) {
+	types, err := call[struct{ Types []json.RawMessage }](ctx, s, wire.APITypes, wire.See{MinPosition: min})
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	for _, raw := range types.Types {
+		var t struct{ Type string }
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return nil, problemOf(err)
+		}
+		if t.Type == name {
+			return &answer{Status: http.StatusOK, Body: raw}, nil
+		}
+	}
+	return nil, problemOf(events.Refuse(events.CodeNotFound, "no type %s: it comes to be with its first item, its first worker, or its first setting", clip(name, 64)))
+}
+
+// patchType changes settings first, and pauses or resumes behind that.
+func (s *Server) patchType(ctx context.Context, name string, body []byte) (*answer, error) {
+	m, err := members(body)
+	if err != nil {
+		return nil, err
+	}
+	change, err := pauseChange(m, name)
+	if err != nil {
+		return nil, err
+	}
+	delete(m, "paused")
+	delete(m, "pause")
+	if len(m) == 0 && change == nil {
+		return nil, events.Refuse(events.CodeBadRequest, "nothing to change: give settings, or paused")
+	}
+	var at wire.Position
+	if len(m) > 0 {
+		settings, err := json.Marshal(m)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := s.ask(ctx, wire.APIConfigure, wire.Configure{Type: name, Settings: settings}); err != nil {
+			return nil, err
+		}
+	}
+	if change != nil {
+		reply, err := call[wire.Changed](ctx, s, change.endpoint, change.request)
+		if err != nil {
+			return nil, err
+		}
+		at = reply.Position
+	}
+	return s.oneType(ctx, name, at)
+}
+
+// pausing is a pause or a resume that a patch asks for.
+type pausing struct {
+	endpoint string
+	request  any
+}
+
+func pauseChange(m map[string]json.RawMessage, name string) (*pausing, error) {
+	raw, given := m["paused"]
+	if !given {
+		if _, alone := m["pause"]; alone {
+			return nil, events.Refuse(events.CodeBadRequest, "the request has pause without paused: give paused")
+		}
+		return nil, nil
+	}
+	var paused *bool
+	if err := json.Unmarshal(raw, &paused); err != nil || paused == nil {
+		return nil, events.Refuse(events.CodeBadRequest, "the request's field paused must be true or false")
+	}
+	request, err := withFields(m["pause"], field{"type", name})
+	if err != nil {
+		return nil, err
+	}
+	if *paused {
+		return &pausing{wire.APIPause, request}, nil
+	}
+	return &pausing{wire.APIResume, request}, nil
+}

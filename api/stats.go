@@ -1,0 +1,251 @@
+package api
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/api/figures"
+	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+const (
+	// DrainWithin is the time within which a type's backlog is to be worked off,
+	// in the formula of desired_workers.
+	DrainWithin = time.Minute
+	// starvingShare is the part of the time in which an item can be overtaken
+	// that it may wait before it counts as starving.
+	starvingShare = 0.8
+)
+
+func (s *Service) stats(ctx context.Context, c *call) (any, error) {
+	if err := s.see(ctx, c); err != nil {
+		return nil, err
+	}
+	return s.Stats(ctx)
+}
+
+// Stats is the engine at a glance.
+func (s *Service) Stats(ctx context.Context) (wire.StatsReply, error) {
+	types, err := s.Queries.Types()
+	if err != nil {
+		return wire.StatsReply{}, err
+	}
+	meta, err := s.Queries.Meta()
+	if err != nil {
+		return wire.StatsReply{}, err
+	}
+	loads, err := s.Core.Loads(ctx)
+	if err != nil {
+		return wire.StatsReply{}, err
+	}
+	now := s.Core.Now()
+	r := wire.StatsReply{
+		Types: make([]wire.TypeStats, len(types)), Rejected: meta.Rejected, MaxQueued: s.MaxQueued, Position: wire.PositionOf(meta.Applied),
+		States: map[string]int64{}, Recoveries: s.Metrics.recovered(),
+	}
+	s.workerStats(&r)
+	var all figures.Tally
+	for i := range types {
+		st, minute, err := s.typeStats(&types[i], loads[types[i].Type], now)
+		if err != nil {
+			return r, err
+		}
+		r.Types[i] = st
+		all.Add(minute)
+		for state, n := range st.States {
+			r.States[state] += n
+		}
+		r.InFlight += st.InFlight
+		r.Capacity += st.Capacity
+		r.Ages.OldestMS = max(r.Ages.OldestMS, st.Ages.OldestMS)
+	}
+	if s.MaxRunning > 0 {
+		r.Capacity = min(r.Capacity, s.MaxRunning)
+	}
+	r.PerSecond, r.MeanRunMS = rates(all, s.Metrics.flow.Span(now))
+	total := s.Metrics.waits.Total(now)
+	r.Ages, r.Scheduled = ages(total, r.Ages.OldestMS), total.Scheduled
+	circuits, err := s.workerCircuits()
+	for _, w := range slices.Sorted(maps.Keys(circuits)) {
+		r.Circuits = append(r.Circuits, *circuits[w])
+	}
+	return r, err
+}
+
+// workerStats counts the workers and their slots.
+func (s *Service) workerStats(r *wire.StatsReply) {
+	r.WorkersByStatus = map[wire.WorkerStatus]int{}
+	for _, status := range wire.WorkerStatuses {
+		r.WorkersByStatus[status] = 0
+	}
+	for _, w := range s.Core.Workers() {
+		r.WorkersByStatus[w.Status]++
+		if w.Status != wire.WorkerDead {
+			r.Workers++
+		}
+		if w.Status == wire.WorkerActive {
+			r.Slots += w.Slots
+		}
+	}
+}
+
+// typeStats are a type's figures, and what has happened in the last minute.
+func (s *Service) typeStats(t *events.TypeInfo, load dispatcher.Load, now time.Time) (wire.TypeStats, figures.Tally, error) {
+	st := wire.TypeStats{
+		Type: string(t.Type), States: map[string]int64{}, Queued: map[int]int64{}, InFlight: load.InFlight, Capacity: t.Settings.Capacity,
+		Workers: load.Workers, Slots: load.Slots, MaxQueued: t.Settings.MaxQueued, Paused: t.Paused, Circuit: wire.FromCircuit("", t.Circuit),
+	}
+	for state, n := range t.Counts {
+		if n != 0 {
+			st.States[events.ItemState(state).String()] = n
+		}
+	}
+	for p, n := range t.Queued {
+		if n != 0 {
+			st.Queued[p] = n
+		}
+	}
+	minute := s.Metrics.flow.Minute(t.Type, now)
+	st.PerSecond, st.MeanRunMS = rates(minute, s.Metrics.flow.Span(now))
+	waiting, err := s.waitStats(&st, t, now)
+	st.DesiredWorkers = desiredWorkers(demand{
+		arrivals: float64(minute.Arrived) / s.Metrics.flow.Span(now).Seconds(), run: s.Metrics.flow.MeanRun(t.Type, now), waiting: waiting,
+		running: t.Counts[events.StateClaimed] + t.Counts[events.StateRunning], capacity: t.Settings.Capacity, workers: load.Workers, slots: load.Slots,
+	})
+	return st, minute, err
+}
+
+// waitStats says how long a type's items wait; it returns how many do.
+func (s *Service) waitStats(st *wire.TypeStats, t *events.TypeInfo, now time.Time) (int64, error) {
+	byPriority, all, known := s.Metrics.waits.Of(t.Type, now)
+	if !known {
+		all.Waiting = t.Counts[events.StateQueued] // the count is still being taken
+	}
+	oldest, exact, err := s.oldest(t, byPriority, now)
+	if err != nil {
+		return 0, err
+	}
+	for p, ms := range oldest {
+		st.Ages.OldestMS = max(st.Ages.OldestMS, ms)
+		if ms > 0 || byPriority[p].Waiting > 0 {
+			if st.AgesByPriority == nil {
+				st.AgesByPriority = map[int]wire.Ages{}
+			}
+			st.AgesByPriority[p] = ages(byPriority[p], ms)
+		}
+		if most := overtaken(p, t.Settings.AgeStep()); most > 0 && ms > most.Milliseconds() {
+			st.Starving += max(s.Metrics.waits.LongerThan(t.Type, events.Priority(p), most, now), boolInt(exact))
+		}
+	}
+	st.Ages, st.OldestMS, st.Scheduled = ages(all, st.Ages.OldestMS), st.Ages.OldestMS, all.Scheduled
+	return all.Waiting, nil
+}
+
+func boolInt(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// oldest is how long the first waiting item of each priority has waited, in
+// milliseconds.
+func (s *Service) oldest(t *events.TypeInfo, counted [int(events.MaxPriority) + 1]figures.Wait, now time.Time) (out [int(events.MaxPriority) + 1]int64, exact bool, err error) {
+	if t.Counts[events.StateQueued] == 0 {
+		return out, true, nil
+	}
+	at, exact, err := s.Queries.OldestWaiting(t.Type, now)
+	for p := range out {
+		switch {
+		case !exact:
+			out[p] = counted[p].Oldest.Milliseconds()
+		case !at[p].IsZero():
+			out[p] = max(now.Sub(at[p]).Milliseconds(), 0)
+		}
+	}
+	return out, exact, err
+}
+
+// ages puts what was counted beside the oldest, which nothing can be older than.
+func ages(w figures.Wait, oldest int64) wire.Ages {
+	return wire.Ages{OldestMS: oldest, P50MS: min(w.P50.Milliseconds(), oldest), P95MS: min(w.P95.Milliseconds(), oldest)}
+}
+
+// overtaken is how long an item of a priority waits before it counts as
+// starving; 0 for the highest, which nothing that comes later can overtake.
+func overtaken(p int, ageStep time.Duration) time.Duration {
+	return time.Duration(starvingShare * float64(int(events.MaxPriority)-p) * float64(ageStep))
+}
+
+func rates(t figures.Tally, span time.Duration) (per wire.PerSecond, meanRunMS int64) {
+	of := func(n int64) float64 { return math.Round(float64(n)/span.Seconds()*1000) / 1000 }
+	if t.Completed > 0 {
+		meanRunMS = (t.RunTime / time.Duration(t.Completed)).Milliseconds()
+	}
+	return wire.PerSecond{Submitted: of(t.Submitted), Completed: of(t.Completed), Failed: of(t.Failed), Dead: of(t.Dead)}, meanRunMS
+}
+
+// demand is what the number of workers that a type needs follows from.
+type demand struct {
+	arrivals         float64 // items queued a second
+	run              time.Duration
+	waiting, running int64 // items that may run; claimed or running items
+	capacity         int
+	workers, slots   int // that serve the type now
+}
+
+// desiredWorkers is how many workers a type needs, by Little's law:
+//
+//	slots needed   = arrivals per second × mean run time
+//	               + items waiting × mean run time / 60 s (DrainWithin)
+//	               , at most the type's capacity
+//	desired        = slots needed / slots per worker, rounded up
+//
+// Slots per worker is the mean of the type's present workers, 1 if it has none.
+// The first term keeps up with what comes, the second works off within a minute
+// what waits. It is at least 1 as long as anything waits or runs, also while no
+// run time is known, and 0 when nothing waits, runs or comes.
+func desiredWorkers(d demand) int {
+	need := (d.arrivals + float64(d.waiting)/DrainWithin.Seconds()) * d.run.Seconds()
+	need = min(need, float64(d.capacity))
+	each := 1.0
+	if d.workers > 0 && d.slots > d.workers {
+		each = float64(d.slots) / float64(d.workers)
+	}
+	n := int(math.Ceil(need / each))
+	if n == 0 && d.waiting+d.running > 0 {
+		return 1
+	}
+	return n
+}
+
+// countWaits counts what is queued, and again whenever the projection was made
+// anew, until the service stops.
+func (s *Service) countWaits() {
+	for {
+		if err := s.Metrics.waits.Load(s.Core.Now(), s.eachQueued); err != nil && s.ctx.Err() == nil {
+			s.Logger.Warn("the ages of queued items are not known: the ready index can't be read", "error", err)
+		}
+		s.Metrics.flow.Begin(s.Core.Now())
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.Metrics.again:
+		}
+	}
+}
+
+// eachQueued reads the ready index until the service stops.
+func (s *Service) eachQueued(begin func(events.Seq), count func(events.Type, events.Priority, int64) error) error {
+	return s.Queries.EachQueued(begin, func(t events.Type, p events.Priority, place int64) error {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		return count(t, p, place)
+	})
+}

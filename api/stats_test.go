@@ -1,0 +1,109 @@
+package api
+
+import (
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/wire"
+)
+
+// statsWhen asks until the figures are as they should be.
+func statsWhen(r *rig, ok func(wire.StatsReply) bool) wire.StatsReply {
+	r.t.Helper()
+	ctx := r.ctx()
+	for {
+		got := ask[wire.StatsReply](r, wire.APIStats, nil)
+		if ok(got) {
+			return got
+		}
+		if ctx.Err() != nil {
+			r.t.Fatalf("the figures never came: %+v", got)
+		}
+	}
+}
+
+func TestStatsSayHowLongItemsWait(t *testing.T) {
+	r := newRig(t, nil)
+	low := 2
+	for range 4 {
+		r.submit(wire.Submit{Type: "email"})
+	}
+	r.submit(wire.Submit{Type: "email", Priority: &low})
+	r.submit(wire.Submit{Type: "email", DelayMS: 3_600_000})
+	last := r.submit(wire.Submit{Type: "report", DelayMS: 7_200_000})
+	ask[wire.StatsReply](r, wire.APIStats, wire.See{MinPosition: last.Position})
+	got := statsWhen(r, func(s wire.StatsReply) bool {
+		return s.Scheduled == 2 && len(s.Types) == 2 && s.Types[0].AgesByPriority[low].OldestMS > 0
+	})
+	if got.States["queued"] != 7 || got.PerSecond.Submitted <= 0 || got.PerSecond.Completed != 0 {
+		t.Errorf("in all: %+v", got)
+	}
+	email, report := got.Types[0], got.Types[1]
+	if email.Scheduled != 1 || report.Scheduled != 1 || report.Ages != (wire.Ages{}) || report.DesiredWorkers != 0 {
+		t.Errorf("scheduled items wait for nobody: %+v and %+v", email, report)
+	}
+	if a := email.Ages; a.OldestMS <= 0 || a.OldestMS > patience.Milliseconds() || a.P50MS > a.P95MS || a.P95MS > a.OldestMS || email.OldestMS != a.OldestMS {
+		t.Errorf("ages %+v", a)
+	}
+	if len(email.AgesByPriority) != 2 || email.AgesByPriority[low].OldestMS <= 0 || email.AgesByPriority[low].OldestMS > email.Ages.OldestMS {
+		t.Errorf("ages by priority %+v", email.AgesByPriority)
+	}
+	if email.DesiredWorkers != 1 { // nobody knows yet how long a run takes
+		t.Errorf("desired workers %d", email.DesiredWorkers)
+	}
+}
+
+func TestStatsSayWhatWasRunAndRepaired(t *testing.T) {
+	r := newRig(t, nil)
+	r.submit(wire.Submit{Type: "email"})
+	r.run("email", wire.ReportComplete)
+	got := statsWhen(r, func(s wire.StatsReply) bool { return s.PerSecond.Completed > 0 })
+	if got.Slots == 0 || got.WorkersByStatus[wire.WorkerActive] != 1 || len(got.WorkersByStatus) != 4 || got.Types[0].Slots != got.Slots || got.Capacity != got.Types[0].Capacity {
+		t.Errorf("%+v", got)
+	}
+	if len(got.Recoveries) != 0 {
+		t.Errorf("recoveries %v", got.Recoveries)
+	}
+	r.submit(wire.Submit{Type: "email", TimeoutMS: 1})
+	reg := ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
+	msg := r.pull(reg.Stream, reg.Consumers["email"][0])
+	ask[[]wire.Reported](r, wire.APIReport, []wire.Report{{ID: msg.Header.Get(wire.HeaderID), Token: msg.Header.Get(wire.HeaderToken), Worker: "w1", Session: "s1", Event: wire.ReportClaim, Start: true}})
+	// and no word any more
+	got = statsWhen(r, func(s wire.StatsReply) bool { return s.Recoveries[wire.RecoveryTimeout] == 1 })
+	if got.PerSecond.Failed <= 0 {
+		t.Errorf("%+v", got.PerSecond)
+	}
+}
+
+// What was dispatched to a worker that goes, and not claimed, counts as repaired.
+func TestStatsCountWhatIsTakenBack(t *testing.T) {
+	r := newRig(t, nil)
+	ask[wire.Registered](r, wire.APIRegister, wire.Register{Worker: "w1", Session: "s1", Types: []string{"email"}, Slots: 5})
+	r.submit(wire.Submit{Type: "email"})
+	statsWhen(r, func(s wire.StatsReply) bool { return s.InFlight == 1 })
+	ask[wire.OK](r, wire.APIUnregister, wire.Unregister{Worker: "w1", Session: "s1"})
+	got := statsWhen(r, func(s wire.StatsReply) bool { return s.InFlight == 0 })
+	if got.Recoveries[wire.RecoveryWorkerGone] != 1 || got.States["queued"] != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestDesiredWorkers(t *testing.T) {
+	for name, c := range map[string]struct {
+		d    demand
+		want int
+	}{
+		"nothing at all":                     {demand{capacity: 100}, 0},
+		"something waits, nothing is known":  {demand{waiting: 1000, capacity: 100}, 1},
+		"something runs":                     {demand{running: 1, capacity: 100}, 1},
+		"ten a second of one second":         {demand{arrivals: 10, run: time.Second, capacity: 100}, 10},
+		"and a backlog of ten minutes' work": {demand{arrivals: 10, run: time.Second, waiting: 600, capacity: 100}, 20},
+		"with ten slots each":                {demand{arrivals: 10, run: time.Second, waiting: 600, capacity: 100, workers: 2, slots: 20}, 2},
+		"rounded up":                         {demand{arrivals: 10.1, run: time.Second, capacity: 100, workers: 2, slots: 20}, 2},
+		"no more than the capacity":          {demand{arrivals: 1000, run: time.Minute, capacity: 100, workers: 1, slots: 10}, 10},
+	} {
+		if got := desiredWorkers(c.d); got != c.want {
+			t.Errorf("%s: %d workers, want %d", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/events"
+)
+
+// profiler serves Go's profiles on an address of its own, which must be of this
+// machine: a profile shows what the engine has in memory, and taking one costs
+// it time.
+type profiler struct {
+	srv  *http.Server
+	addr string
+	done chan error
+}
+
+// The profiler's time limits; a CPU profile or a trace may take as long as asked
+// for, so writing has none.
+const (
+	profilerHeaderTimeout = 10 * time.Second
+	profilerIdleTimeout   = time.Minute
+)
+
+func startProfiler(addr string, log *slog.Logger) (*profiler, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, events.WithCode(events.CodeCannotListen, fmt.Errorf("serve profiles: cannot listen on %s: %w: stop what uses it, or choose another address (pprof), or off for none", addr, err))
+	}
+	if at, ok := l.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		_ = l.Close()
+		return nil, events.WithCode(events.CodeBadConfig, fmt.Errorf("serve profiles: %s is no address of this machine alone: use one such as 127.0.0.1:6060", addr))
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	p := &profiler{addr: l.Addr().String(), done: make(chan error, 1), srv: &http.Server{
+		Handler: mux, ReadHeaderTimeout: profilerHeaderTimeout, IdleTimeout: profilerIdleTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}}
+	go func() {
+		err := p.srv.Serve(l)
+		if errors.Is(err, http.ErrServerClosed) {
+			err = nil
+		} else {
+			log.Error("the profiler has ended", "error", err)
+		}
+		p.done <- err
+	}()
+	return p, nil
+}
+
+// stop ends the profiles that are being taken: nobody should wait for them.
+func (p *profiler) stop(context.Context) error {
+	return errors.Join(p.srv.Close(), <-p.done)
+}
+
+// startPProf opens the profiler, if there is to be one.
+func (e *Engine) startPProf(context.Context) (err error) {
+	if e.cfg.Server.PProf == config.Off {
+		return nil
+	}
+	e.profiler, err = startProfiler(e.cfg.Server.PProf, e.log.With("part", "pprof"))
+	return err
+}
+
+// PProf is where the profiler is; empty if there is none.
+func (e *Engine) PProf() string {
+	if e.profiler == nil {
+		return ""
+	}
+	return e.profiler.addr
+}

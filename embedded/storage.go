@@ -1,0 +1,68 @@
+package embedded
+
+import (
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/streamwright/streamwright/api"
+)
+
+// sizedFor is how long the size of the data folder stands before its files are
+// looked at again.
+const sizedFor = time.Minute
+
+// dataSize remembers how large the data folder is.
+type dataSize struct {
+	mu    sync.Mutex
+	at    time.Time
+	bytes uint64
+}
+
+// of is the size of the files in a folder, as of at most sizedFor ago. Files that
+// go meanwhile do not count.
+func (d *dataSize) of(dir string) uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.at.IsZero() && time.Since(d.at) < sizedFor {
+		return d.bytes
+	}
+	sum := uint64(0)
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil // it has gone, or its files count one by one
+		}
+		if info, err := e.Info(); err == nil {
+			sum += uint64(info.Size())
+		}
+		return nil
+	})
+	d.at, d.bytes = time.Now(), sum
+	return sum
+}
+
+// storageNow is the room that the engine has, for its metrics.
+func (e *Engine) storageNow() api.Storage {
+	var st api.Storage
+	if e.dir != nil {
+		size := e.dataSize.of(e.dir.path)
+		st.DataDir = &size
+		if free, err := FreeSpace(e.dir.path); err == nil {
+			st.DiskFree = &free
+		}
+		if e.space != nil {
+			least := e.space.least.Load()
+			st.DiskLeast = &least
+		}
+	}
+	if e.srv != nil {
+		if used, most, ok := storageUsed(e.srv.ns, e.o.Memory); ok {
+			st.Used = &used
+			if most > 0 {
+				st.Most = &most
+			}
+		}
+	}
+	return st
+}

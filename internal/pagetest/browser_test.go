@@ -1,0 +1,341 @@
+package pagetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/streamwright/streamwright/internal/need"
+)
+
+// patience is how long a page may take to show what a test waits for.
+const patience = 20 * time.Second
+
+// chromium is the one browser of all tests, started by the first that needs it.
+var chromium struct {
+	once sync.Once
+	ctx  context.Context
+	stop func()
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if chromium.stop != nil {
+		chromium.stop()
+	}
+	os.Exit(code)
+}
+
+// browser is the running browser.
+func browser(t testing.TB) context.Context {
+	t.Helper()
+	path := need.Program(t, "chromium", "chromium-browser", "google-chrome")
+	chromium.once.Do(func() {
+		dir, err := os.MkdirTemp("", "pagetest-")
+		if err != nil {
+			chromium.err = err
+			return
+		}
+		alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(),
+			chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
+			chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
+			chromedp.Flag("disable-sync", true), chromedp.Flag("disable-extensions", true), chromedp.Flag("hide-scrollbars", true),
+			chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(time.Minute))
+		ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {}))
+		chromium.ctx, chromium.err = ctx, chromedp.Do(ctx)
+		chromium.stop = func() {
+			cancel()
+			cancelAlloc()
+			_ = os.RemoveAll(dir) // what is left of it is in the machine's temporary folder
+		}
+	})
+	if chromium.err != nil {
+		t.Fatalf("start %s: %v", path, chromium.err)
+	}
+	return chromium.ctx
+}
+
+// view is how a page is looked at. The zero view is a desktop in light colours.
+type view struct {
+	width, height int64
+	dark          bool
+}
+
+var (
+	desktop = view{width: 1360, height: 900}
+	night   = view{width: 1360, height: 900, dark: true}
+	phone   = view{width: 360, height: 740}
+)
+
+// tab is a page in the browser, with storage of its own. It belongs to one test.
+type tab struct {
+	t   testing.TB
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string
+	expected []string
+}
+
+// open opens an address, and ends the test if the page reports any problem that
+// it does not expect.
+func open(t testing.TB, v view, address string) *tab {
+	t.Helper()
+	if v.width == 0 {
+		v.width, v.height = desktop.width, desktop.height
+	}
+	ctx, cancel := chromedp.NewContext(browser(t), chromedp.WithNewBrowserContext())
+	p := &tab{t: t, ctx: ctx}
+	if err := chromedp.Listen(ctx, p.listen); err != nil {
+		t.Fatal(err)
+	}
+	scheme := "light"
+	if v.dark {
+		scheme = "dark"
+	}
+	t.Cleanup(func() {
+		for _, problem := range p.unexpected() {
+			t.Errorf("the browser reports: %s", problem)
+		}
+		cancel()
+	})
+	call(p, network.Enable, network.EnableParams{})
+	call(p, log.Enable, cdp.Empty{})
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.width, Height: v.height, DeviceScaleFactor: 1, Mobile: v.width < 600})
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}})
+	p.do(chromedp.Navigate(address))
+	return p
+}
+
+// listen takes note of what should not happen.
+func (p *tab) listen(ev any) {
+	switch ev := ev.(type) {
+	case *runtime.EventExceptionThrown:
+		p.note("exception: " + faultOf(ev.ExceptionDetails))
+	case *runtime.EventConsoleAPICalled:
+		if ev.Type == runtime.ConsoleAPICalledTypeError || ev.Type == runtime.ConsoleAPICalledTypeWarning || ev.Type == runtime.ConsoleAPICalledTypeAssert {
+			var args []string
+			for _, a := range ev.Args {
+				args = append(args, string(a.Value)+a.Description)
+			}
+			p.note("console: " + strings.Join(args, " "))
+		}
+	case *log.EventEntryAdded:
+		if ev.Entry.Level == log.EntryLevelError || ev.Entry.Source == log.EntrySourceSecurity || ev.Entry.Source == log.EntrySourceViolation {
+			p.note(fmt.Sprintf("%s: %s %s", ev.Entry.Source, ev.Entry.Text, ev.Entry.URL))
+		}
+	case *network.EventLoadingFailed:
+		if !ev.Canceled {
+			p.note("request failed: " + ev.ErrorText)
+		}
+	case *network.EventResponseReceived:
+		if ev.Response.Status >= 400 {
+			p.note(fmt.Sprintf("status %d: %s", ev.Response.Status, ev.Response.URL))
+		}
+	}
+}
+
+func (p *tab) note(problem string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.problems = append(p.problems, problem)
+}
+
+// expect declares problems that the test provokes: those that have one of the
+// texts in them.
+func (p *tab) expect(texts ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expected = append(p.expected, texts...)
+}
+
+func (p *tab) unexpected() (out []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, problem := range p.problems {
+		if !slices.ContainsFunc(p.expected, func(e string) bool { return strings.Contains(problem, e) }) {
+			out = append(out, problem)
+		}
+	}
+	return out
+}
+
+func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, steps...); err != nil {
+		p.t.Fatalf("%v; %s", err, p.describe())
+	}
+}
+
+// call sends the browser a command.
+func call[P, R any](p *tab, cmd cdp.Command[P, R], params P) R {
+	p.t.Helper()
+	res, err := chromedp.Call(p.ctx, cmd, params)
+	if err != nil {
+		p.t.Fatalf("%s: %v; %s", cmd.Method, err, p.describe())
+	}
+	return res
+}
+
+// faultOf is an exception in the page, in words.
+func faultOf(e *runtime.ExceptionDetails) string {
+	if e.Exception != nil {
+		return e.Text + " " + e.Exception.Description
+	}
+	return e.Text
+}
+
+// eval evaluates an expression in the page, waits for it if it is a promise, and
+// reads its value into out (nil: not wanted).
+func (p *tab) eval(expression string, out any) {
+	p.t.Helper()
+	if err := evaluate(p.ctx, expression, out); err != nil {
+		p.t.Fatalf("%s: %v; %s", expression, err, p.describe())
+	}
+}
+
+func evaluate(ctx context.Context, expression string, out any) error {
+	yes := true
+	res, err := chromedp.Call(ctx, runtime.Evaluate, runtime.EvaluateParams{Expression: expression, AwaitPromise: &yes, ReturnByValue: &yes})
+	switch {
+	case err != nil:
+		return err
+	case res.ExceptionDetails != nil:
+		return errors.New(faultOf(res.ExceptionDetails))
+	case out == nil || res.Result == nil || len(res.Result.Value) == 0:
+		return nil
+	}
+	return json.Unmarshal(res.Result.Value, out)
+}
+
+// until waits in the page until an expression is true. The page's policy forbids
+// what chromedp.Poll does, so the loop is a plain expression.
+func (p *tab) until(condition string) {
+	p.t.Helper()
+	loop := fmt.Sprintf(`(async () => {
+		const end = performance.now() + %d;
+		for (;;) {
+			try { if (%s) return true; } catch { /* not there yet */ }
+			if (performance.now() > end) return false;
+			await new Promise((done) => setTimeout(done, 15));
+		}
+	})()`, patience.Milliseconds(), condition)
+	var ok bool
+	if err := evaluate(p.ctx, loop, &ok); err != nil || !ok {
+		p.t.Fatalf("this never became true: %s (%v); %s", condition, err, p.describe())
+	}
+}
+
+// describe is what the page shows, for a test that has failed.
+func (p *tab) describe() string {
+	var text string
+	if err := evaluate(p.ctx, `location.hash + "\n" + document.body.innerText.slice(0, 3000)`, &text); err != nil {
+		return fmt.Sprintf("what the page shows can't be read: %v", err)
+	}
+	return fmt.Sprintf("the page shows: %s\nreports: %q", text, p.unexpected())
+}
+
+// see waits until the element that selector finds shows a text.
+func (p *tab) see(selector, text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`[...document.querySelectorAll(%s)].some((el) => el.checkVisibility() && el.innerText.includes(%s))`, quote(selector), quote(text)))
+}
+
+// gone waits until no element that selector finds shows the text.
+func (p *tab) gone(selector, text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`![...document.querySelectorAll(%s)].some((el) => el.checkVisibility() && el.innerText.includes(%s))`, quote(selector), quote(text)))
+}
+
+// click waits for a button or link that shows a text (or has it as its name), in
+// what selector finds, and clicks it with the mouse.
+func (p *tab) click(selector, text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`(() => {
+		document.querySelectorAll('[data-test-target]').forEach((el) => el.removeAttribute('data-test-target'));
+		const el = [...document.querySelectorAll(%s)].flatMap((el) => [el, ...el.querySelectorAll('a, button, summary, label')])
+			.find((el) => el.matches('a, button, summary, label, input') && el.checkVisibility() && !el.disabled && ((el.innerText ?? '').includes(%s) || (el.getAttribute('aria-label') ?? '').includes(%s)));
+		el?.setAttribute('data-test-target', '');
+		return Boolean(el);
+	})()`, quote(selector), quote(text), quote(text)))
+	p.do(chromedp.Click(chromedp.CSS(`[data-test-target]`), chromedp.NodeVisible))
+}
+
+// fill puts a text into a field, as if it had been typed, and leaves it.
+func (p *tab) fill(selector, text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`document.querySelector(%s)?.checkVisibility()`, quote(selector)))
+	p.eval(fmt.Sprintf(`(() => { const el = document.querySelector(%s); el.focus(); el.select?.(); })()`, quote(selector)), nil)
+	p.do(chromedp.KeyEvent(kb.Delete))
+	if text != "" {
+		p.do(chromedp.KeyEvent(text))
+	}
+	p.eval(fmt.Sprintf(`document.querySelector(%s).dispatchEvent(new Event('change', { bubbles: true }))`, quote(selector)), nil)
+}
+
+// choose selects a value of a list.
+func (p *tab) choose(selector, value string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`[...document.querySelector(%s).options].some((o) => o.value === %s)`, quote(selector), quote(value)))
+	p.eval(fmt.Sprintf(`(() => { const el = document.querySelector(%s); el.value = %s; el.dispatchEvent(new Event('change', { bubbles: true })); })()`, quote(selector), quote(value)), nil)
+}
+
+// press presses keys, one after the other.
+func (p *tab) press(keys ...string) {
+	p.t.Helper()
+	for _, k := range keys {
+		p.do(chromedp.KeyEvent(k))
+	}
+}
+
+// text is what the element that selector finds shows.
+func (p *tab) text(selector string) (text string) {
+	p.t.Helper()
+	p.eval(fmt.Sprintf(`document.querySelector(%s)?.innerText ?? ''`, quote(selector)), &text)
+	return text
+}
+
+// hash is the address within the page.
+func (p *tab) hash() (hash string) {
+	p.t.Helper()
+	p.eval(`location.hash`, &hash)
+	return hash
+}
+
+// shot writes what is seen to a file.
+func (p *tab) shot(file string) {
+	p.t.Helper()
+	p.eval(`document.fonts.ready.then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true)))))`, nil)
+	png := call(p, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, png, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func quote(s string) string {
+	out, _ := json.Marshal(s) // a string can always be written
+	return string(out)
+}

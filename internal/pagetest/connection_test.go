@@ -1,0 +1,105 @@
+package pagetest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
+)
+
+// provoked are what the browser reports when a connection is broken on purpose.
+var provoked = []string{"ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE_CHUNKED_ENCODING", "Failed to load resource: net::", "ERR_ABORTED"}
+
+// stays marks the page, so that a reload would be noticed.
+func (p *tab) stays() func() {
+	p.eval(`window.testMark = true`, nil)
+	return func() {
+		p.t.Helper()
+		var same bool
+		p.eval(`window.testMark === true`, &same)
+		if !same {
+			p.t.Error("the page was loaded anew")
+		}
+	}
+}
+
+func TestABrokenConnectionComesBack(t *testing.T) {
+	w := start(t)
+	way := newWire(t, w.engine.HTTP())
+	id := w.submit(streamwright.Item{Type: "email"})
+	p := open(t, desktop, "http://"+way.addr+"/#/work/"+id)
+	p.expect(provoked...)
+	p.see(".connection", "live")
+	p.see(".item-state", "queued")
+	same := p.stays()
+
+	way.cut()
+	p.see(".connection", "reconnecting")
+	p.until(`document.querySelector('.connection').title.includes('may be old')`)
+	w.worker("w-1", 2, pick(w.handlers(), "email"))
+	w.await(id, events.StateCompleted)
+	if got := p.text(".item-state"); !strings.Contains(got, "queued") {
+		t.Errorf("without a connection the page says %q", got)
+	}
+	way.mend()
+	p.see(".connection", "live")
+	p.see(".item-state", "completed")
+	p.see(".toast", "Connected again")
+	p.see(".toast", "+1 completed")
+	p.see(".history-table", "completed")
+	same()
+}
+
+func TestARestartedEngine(t *testing.T) {
+	o := embedded.Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: "127.0.0.1:0", Durability: config.Interval}
+	w := start(t, func(to *embedded.Options) { *to = o })
+	o.HTTP = w.engine.HTTP()
+	w.submit(streamwright.Item{Type: "email"})
+	p := open(t, desktop, w.url+"#/")
+	p.expect(provoked...)
+	p.see(`[data-tile="queued"] .tile-value`, "1")
+	same := p.stays()
+	w.stop()
+	p.see(".connection", "reconnecting")
+	w.begin(o)
+	w.submit(streamwright.Item{Type: "email"})
+	p.see(".connection", "live")
+	p.see(`[data-tile="queued"] .tile-value`, "2")
+	p.see(".toast", "Connected again")
+	same()
+}
+
+func TestATokenIsAskedFor(t *testing.T) {
+	w := start(t)
+	w.submit(streamwright.Item{Type: "email"})
+	p := open(t, desktop, guarded(t, w, "s3cret")+"#/work")
+	p.expect("401", "status 401")
+	p.see("dialog", "wants a token")
+	p.fill("dialog input", "wrong")
+	p.click("dialog", "Go on")
+	p.see("dialog", "was refused")
+	p.fill("dialog input", "s3cret")
+	p.click("dialog", "Go on")
+	p.see(".work-table", "email")
+	p.see(".connection", "live")
+	var kept struct{ Session, Local, Dialogs string }
+	p.eval(`({ Session: JSON.stringify(sessionStorage), Local: JSON.stringify(localStorage), Dialogs: String(document.querySelectorAll('dialog').length) })`, &kept)
+	if !strings.Contains(kept.Session, "s3cret") || strings.Contains(kept.Local, "s3cret") || kept.Dialogs != "0" {
+		t.Errorf("the token must be kept for this tab alone, and no question be left: %+v", kept)
+	}
+	p.eval(`location.reload()`, nil)
+	p.see(".work-table", "email")
+}
+
+func TestWithoutATokenThePageSaysSo(t *testing.T) {
+	w := start(t)
+	p := open(t, desktop, guarded(t, w, "s3cret")+"#/")
+	p.expect("401")
+	p.click("dialog", "Not now")
+	p.see(".connection", "signed out")
+	p.click(".connection", "Connection")
+	p.see("dialog", "wants a token")
+}

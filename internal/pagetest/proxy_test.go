@@ -1,0 +1,123 @@
+package pagetest
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// wireTo is a way to an engine that can be cut, and mended, at the same address.
+type wireTo struct {
+	t      testing.TB
+	target string
+	addr   string
+
+	mu    sync.Mutex
+	l     net.Listener
+	conns map[net.Conn]bool
+	wg    sync.WaitGroup
+}
+
+// newWire opens a way to an address, and closes it when the test ends.
+func newWire(t testing.TB, target string) *wireTo {
+	t.Helper()
+	w := &wireTo{t: t, target: target, addr: "127.0.0.1:0", conns: map[net.Conn]bool{}}
+	w.mend()
+	t.Cleanup(func() {
+		w.cut()
+		w.wg.Wait()
+	})
+	return w
+}
+
+// mend takes connections again.
+func (w *wireTo) mend() {
+	w.t.Helper()
+	l, err := net.Listen("tcp", w.addr)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.l, w.addr = l, l.Addr().String()
+	w.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			w.wg.Go(func() { w.carry(c) })
+		}
+	})
+}
+
+// cut breaks all connections, and takes none.
+func (w *wireTo) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.l != nil {
+		w.l.Close()
+	}
+	w.l = nil
+	for c := range w.conns {
+		c.Close()
+	}
+	w.conns = map[net.Conn]bool{}
+}
+
+// carry copies both ways until either side closes.
+func (w *wireTo) carry(c net.Conn) {
+	far, err := net.Dial("tcp", w.target)
+	if err != nil {
+		c.Close()
+		return
+	}
+	w.mu.Lock()
+	open := w.l != nil
+	if open {
+		w.conns[c], w.conns[far] = true, true
+	}
+	w.mu.Unlock()
+	done := func(a, b net.Conn) {
+		if open {
+			_, _ = io.Copy(a, b) // whichever way it ends, both are closed
+		}
+		a.Close()
+		b.Close()
+	}
+	w.wg.Go(func() { done(far, c) })
+	done(c, far)
+}
+
+// guarded is the engine behind a server that wants a token.
+func guarded(t testing.TB, w *world, token string) string {
+	t.Helper()
+	target, err := url.Parse(strings.TrimSuffix(w.url, "/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.FlushInterval = -1
+	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/") && r.Header.Get("Authorization") != "Bearer "+token {
+			rw.Header().Set("Content-Type", "application/problem+json")
+			rw.WriteHeader(http.StatusUnauthorized)
+			_ = json.NewEncoder(rw).Encode(map[string]any{"status": 401, "code": "unauthenticated", "detail": "send a token that the engine knows"})
+			return
+		}
+		r.Header.Del("Authorization")
+		proxy.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(func() {
+		srv.CloseClientConnections()
+		srv.Close()
+	})
+	return srv.URL + "/"
+}

@@ -1,0 +1,265 @@
+package projector
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"pgregory.net/rapid"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+func TestPlacesFollowEachOther(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 1000 {
+		p := listPlace{seq: events.Seq(1 + rng.IntN(9))}
+		for i := range p.id {
+			p.id[i] = []byte{0, 1, 0xff}[rng.IntN(3)]
+		}
+		if p.next().prior() != p || p.prior().next() != p || p.next().compare(p) <= 0 || p.prior().compare(p) >= 0 {
+			t.Fatalf("%v is between %v and %v", p, p.prior(), p.next())
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	many := make([]string, MaxErrorWords+5)
+	for i := range many {
+		many[i] = fmt.Sprintf("word%d", i)
+	}
+	long := strings.Repeat("x", MaxWordBytes)
+	for _, c := range []struct{ code, text, want string }{
+		{"", "", ""},
+		{"", "a, b: c!", ""},
+		{"http_503", "dial tcp 10.0.0.7:5432: Connection REFUSED, connection", "http 503 dial tcp 10 5432 connection refused"},
+		{"", "Größe überschritten \xff\xfe größe", "größe überschritten"},
+		{"", long + "yz end", long + " end"},
+		{"", strings.Repeat("x", MaxWordBytes-1) + "öz", strings.Repeat("x", MaxWordBytes-1) + "z"},
+		{"first code", strings.Join(many, " "), "first code " + strings.Join(many[:MaxErrorWords-2], " ")},
+	} {
+		var w words
+		w.ofItem(&events.Item{Code: c.code, Error: c.text})
+		if got := join(w.list); got != c.want {
+			t.Errorf("%q %q: %q, want %q", c.code, c.text, got, c.want)
+		}
+	}
+	if got := join(ofQuery(strings.Join(many, " "))); got != strings.Join(many[:MaxQueryWords], " ") {
+		t.Errorf("of a long question count %q", got)
+	}
+	var w words
+	text := &events.Item{Error: strings.Repeat("connection to 10.0.0.7 refused ", 5), Code: "http_503"}
+	w.ofItem(text)
+	if n := testing.AllocsPerRun(100, func() { w.ofItem(text) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func join(list [][]byte) string {
+	var b []string
+	for _, w := range list {
+		b = append(b, string(w))
+	}
+	return strings.Join(b, " ")
+}
+
+// model is what a listing is to find, said plainly.
+func model(q wire.List, it *events.Item) bool {
+	says := func(text string) bool {
+		has := wordsOf(it.Code + " " + it.Error)
+		want := wordsOf(text)
+		for i, w := range want {
+			if !slices.ContainsFunc(has, func(x string) bool { return x == w || i == len(want)-1 && strings.HasPrefix(x, w) }) {
+				return false
+			}
+		}
+		return len(want) > 0
+	}
+	label := func(k, v string) bool { x, ok := it.Labels[k]; return ok && x == v }
+	key, value, _ := strings.Cut(q.Label, "=")
+	text := strings.TrimSpace(q.Q)
+	return (q.State == "" || it.State.String() == q.State) && (q.Type == "" || string(it.Type) == q.Type) &&
+		(q.Tenant == "" || it.Tenant == q.Tenant) && (q.Label == "" || label(key, value)) &&
+		(q.Code == "" || it.Code == q.Code) && (q.Reason == "" || it.Reason == q.Reason) && (q.Error == "" || says(q.Error)) &&
+		(text == "" || it.ID.String() == text || string(it.Type) == text || it.Tenant == text || it.DedupKey == text ||
+			slices.Contains(slices.Collect(maps.Values(it.Labels)), text) || says(text))
+}
+
+// wordsOf are the different words of a text, of which the tests use few.
+func wordsOf(text string) (list []string) {
+	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if len(w) >= MinWordBytes && !slices.Contains(list, w) {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// The pages of any listing are what a look at all items would give: each item
+// once, the last touched first.
+func TestListsAreWhatAModelSays(t *testing.T) {
+	for _, seed := range []uint64{1, 2, 3} {
+		live := openMem(t)
+		s := newSim(t, seed, live)
+		s.run(1200, 40)
+		all := slices.SortedFunc(maps.Values(s.items()), func(a, b *events.Item) int {
+			return listPlace{a.Seq, a.ID}.compare(listPlace{b.Seq, b.ID})
+		})
+		if seed == 2 {
+			if err := live.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rapid.Check(t, func(rt *rapid.T) {
+			q := drawList(rt, all)
+			want := []string{}
+			for _, it := range all {
+				if model(q, it) {
+					want = append(want, it.ID.String())
+				}
+			}
+			got := []string{}
+			for pages := 0; ; pages++ {
+				page, err := live.List(q)
+				if err != nil || len(page.Items) > q.Limit {
+					rt.Fatalf("%d items, %v", len(page.Items), err)
+				}
+				for _, it := range page.Items {
+					got = append(got, it.ID)
+				}
+				if q.Cursor = page.NextCursor; q.Cursor == "" {
+					break
+				}
+				if len(page.Items) == 0 || pages > len(all) {
+					rt.Fatalf("page %d is empty", pages)
+				}
+			}
+			if !reflect.DeepEqual(got, want) {
+				rt.Fatalf("%+v gives %d items, want %d", q, len(got), len(want))
+			}
+		})
+	}
+}
+
+func drawList(t *rapid.T, all []*events.Item) wire.List {
+	some := func(name string, of ...string) string {
+		if rapid.IntRange(0, 2).Draw(t, "has "+name) > 0 {
+			return ""
+		}
+		return rapid.SampledFrom(of).Draw(t, name)
+	}
+	return wire.List{
+		State:  some("state", "queued", "completed", "dead", "running"),
+		Type:   some("type", "email", "resize", "nosuch"),
+		Tenant: some("tenant", "tenant-1", "tenant-2", "none"),
+		Label:  some("label", "team=1", "a=y", "b=x", "team=none", "none=1"),
+		Code:   some("code", "http_503", "timeout", "lease_expired", "503"),
+		Reason: some("reason", "exhausted", "not_retryable", "not wanted"),
+		Error:  some("error", "connect", "refused CONN", "dial tcp 54", "broken", "time", "größe", "üb", "nothing", "lease", "zz timeout"),
+		Q:      some("q", "email", " y ", "x", "tenant-1", "dedup \x00 3", "timeout", "connection re", "none", "1", all[len(all)/2].ID.String(), strings.ToUpper("connect")),
+		Limit:  rapid.IntRange(1, 9).Draw(t, "limit"),
+	}
+}
+
+// What ends with an item is all that finds it.
+func TestPrunedItemsLeaveTheTermIndex(t *testing.T) {
+	live := openMem(t)
+	s := newSim(t, 9, live)
+	s.run(800, 20)
+	for id, it := range s.items() {
+		if it.State.Terminal() {
+			s.do(events.Purge{ID: id})
+		}
+	}
+	s.project()
+	left := map[events.ID]bool{}
+	for _, it := range s.items() {
+		left[it.ID] = true
+	}
+	entries := 0
+	err := live.lookup(func(v view) error {
+		return v.scan([]byte{prefixTerm}, []byte{prefixTerm}, func(key, _ []byte) (bool, error) {
+			entries++
+			if id := events.ID(key[len(key)-16:]); !left[id] {
+				t.Errorf("%s, which is gone", describeKey(key))
+			}
+			return true, nil
+		})
+	})
+	if err != nil || entries == 0 || len(left) == 0 {
+		t.Errorf("%d entries of %d items, %v", entries, len(left), err)
+	}
+}
+
+// Two large sets that have little in common are leapt through.
+func TestLeaps(t *testing.T) {
+	live := openMem(t)
+	s := newSim(t, 1, live)
+	const items = 3 * MaxListScan
+	for i := range items {
+		c := events.Submit{Type: "email", Labels: map[string]string{"half": fmt.Sprint(i * 2 / items), "third": fmt.Sprint(i * 3 / items), "all": "yes"}}
+		if i == 17 {
+			c.Tenant = "rare"
+		}
+		s.submit(c)
+		if s.now = s.now.Add(time.Millisecond); i%1000 == 999 {
+			s.project()
+		}
+	}
+	s.project()
+	count := func(q wire.List) (n, pages int) {
+		for {
+			page, err := live.List(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, pages = n+len(page.Items), pages+1
+			if q.Cursor = page.NextCursor; q.Cursor == "" {
+				return n, pages
+			}
+		}
+	}
+	for _, c := range []struct {
+		q        wire.List
+		n, pages int
+	}{
+		{wire.List{Label: "half=0", Q: "2"}, 0, 1},
+		{wire.List{Label: "all=yes", Tenant: "rare", State: "queued", Type: "email"}, 1, 1},
+		{wire.List{Label: "all=yes", Tenant: "rare", State: "dead"}, 0, 1},
+		{wire.List{Label: "half=0", Q: "0", Limit: MaxListLimit}, items / 2, items / 2 / MaxListLimit},
+		{wire.List{Tenant: "rare", Q: "yes"}, 1, 1},
+	} {
+		if n, pages := count(c.q); n != c.n || pages != c.pages {
+			t.Errorf("%+v: %d items on %d pages, want %d on %d", c.q, n, pages, c.n, c.pages)
+		}
+	}
+}
+
+// What has no index is looked at item by item, and no page looks at too many.
+func TestWordsThatStandForTooMany(t *testing.T) {
+	live := openMem(t)
+	s := newSim(t, 1, live)
+	for i := range maxExpand + 50 {
+		id := s.submit(events.Submit{Type: "email"})
+		tok := s.token()
+		s.do(events.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w", Start: true})
+		s.do(events.Fail{Run: events.Run{ID: id, Token: tok, Worker: "w"}, Error: fmt.Sprintf("disk ab%03d is full", i), Code: "io"})
+	}
+	s.project()
+	for text, want := range map[string]int{"ab": maxExpand + 50, "ab00": 10, "disk ab": maxExpand + 50, "full ab01 ": 10, "full ab017 disk": 1} {
+		for _, q := range []wire.List{{Error: text}, {Q: text}, {Error: text, State: "dead"}, {Q: text, Type: "email"}} {
+			q.Limit = MaxListLimit
+			page, err := live.List(q)
+			if err != nil || len(page.Items) != want || page.NextCursor != "" {
+				t.Errorf("%+v: %d items, want %d, %v", q, len(page.Items), want, err)
+			}
+		}
+	}
+}

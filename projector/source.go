@@ -1,0 +1,230 @@
+package projector
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// A source is an ordered set of places, found in indexes: one range of one, or
+// what several have in common, or together.
+type source interface {
+	// spot is where it stands.
+	spot() spot
+	// seek goes on to its first place that is not before p. It never goes back.
+	seek(p listPlace) error
+}
+
+// spot is where a source stands: at its next place, or, if it has used up what
+// the page may look at, somewhere before that (not exact). Not ok: at its end.
+type spot struct {
+	place     listPlace
+	exact, ok bool
+}
+
+// next is the first place that can come behind p.
+func (p listPlace) next() listPlace {
+	for i := len(p.id) - 1; i >= 0; i-- {
+		if p.id[i]++; p.id[i] != 0 {
+			return p
+		}
+	}
+	p.seq--
+	return p
+}
+
+// prior is the last place that can come before p.
+func (p listPlace) prior() listPlace {
+	for i := len(p.id) - 1; i >= 0; i-- {
+		if p.id[i]--; p.id[i] != 0xff {
+			return p
+		}
+	}
+	p.seq++
+	return p
+}
+
+// allOf is what all of some sources have. They leap over each other: whoever is
+// behind seeks to where the furthest one stands, so that what it costs follows
+// the smallest of them, however large the others are.
+type allOf struct {
+	of     []source
+	now    spot
+	budget *int
+}
+
+func (a *allOf) spot() spot { return a.now }
+
+func (a *allOf) seek(p listPlace) error {
+	for _, s := range a.of {
+		if at := s.spot(); at.ok && at.place.compare(p) < 0 {
+			if err := s.seek(p); err != nil {
+				return err
+			}
+		}
+	}
+	return a.align()
+}
+
+// align goes on until all stand at one place.
+func (a *allOf) align() error {
+	for {
+		far := a.of[0].spot()
+		same, exact := true, true
+		for _, s := range a.of {
+			at := s.spot()
+			if !at.ok {
+				a.now = spot{}
+				return nil
+			}
+			c := at.place.compare(far.place)
+			same, exact = same && c == 0, exact && at.exact
+			if c > 0 {
+				far = at
+			}
+		}
+		a.now = spot{place: far.place, exact: same && exact, ok: true}
+		if a.now.exact || !exact || *a.budget <= 0 {
+			return nil
+		}
+		for _, s := range a.of {
+			if s.spot().place.compare(far.place) < 0 {
+				if err := s.seek(far.place); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// anyOf is what any of some sources has.
+type anyOf []source
+
+func (a anyOf) spot() (first spot) {
+	for _, s := range a {
+		at := s.spot()
+		if !at.ok {
+			continue
+		}
+		c := 0
+		if first.ok {
+			c = at.place.compare(first.place)
+		}
+		if !first.ok || c < 0 {
+			first = at
+		} else if c == 0 {
+			first.exact = first.exact || at.exact
+		}
+	}
+	return first
+}
+
+func (a anyOf) seek(p listPlace) error {
+	for _, s := range a {
+		if at := s.spot(); at.ok && at.place.compare(p) < 0 {
+			if err := s.seek(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// scan is what one page looks at: its sources' iterators, and how much they may
+// still read.
+type scan struct {
+	v      view
+	start  *listPlace // behind this place; nil: from the front
+	budget int        // steps left: an item looked at, or a seek in an index
+	iters  []*pebble.Iterator
+}
+
+func (s *scan) close() error {
+	var errs []error
+	for _, it := range s.iters {
+		errs = append(errs, it.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// merge is a source without ranges yet, over the keys that begin with prefix.
+func (s *scan) merge(prefix []byte) (*listMerge, error) {
+	it, err := s.v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return nil, err
+	}
+	s.iters = append(s.iters, it)
+	return &listMerge{iter: it, budget: &s.budget, chunk: minListChunk}, nil
+}
+
+// term is the source of one text of the term index.
+func (s *scan) term(kind byte, texts ...string) (source, error) {
+	prefix := appendTerm(nil, kind, texts...)
+	m, err := s.merge(prefix)
+	if err != nil {
+		return nil, err
+	}
+	return m, m.openAt([][]byte{prefix}, s.start)
+}
+
+// maxExpand is how many texts of the term index one question may stand for: words
+// that begin with one, keys of a label's value. One that stands for more has no
+// source; each item is looked at instead.
+const maxExpand = 256
+
+// expand is the source of all texts of the term index whose entries begin with
+// from; n texts make up an entry's term. It is nil if they are more than
+// maxExpand.
+func (s *scan) expand(from []byte, n int) (source, error) {
+	m, err := s.merge(from)
+	if err != nil {
+		return nil, err
+	}
+	var prefixes [][]byte
+	for seek := from; m.iter.SeekGE(seek); {
+		r := keyReader{b: m.iter.Key()[2:]}
+		for range n {
+			r.text()
+		}
+		if r.err != nil {
+			return nil, errRecord
+		}
+		if len(prefixes) == maxExpand {
+			return nil, nil
+		}
+		prefix := slices.Clone(m.iter.Key()[:len(m.iter.Key())-len(r.b)])
+		prefixes = append(prefixes, prefix)
+		seek = after(prefix)
+	}
+	if err := m.iter.Error(); err != nil {
+		return nil, err
+	}
+	return m, m.openAt(prefixes, s.start)
+}
+
+// listed is the source of the items of some states and a type (of all, if those
+// are not given), nil if that would be more than most ranges.
+func (s *scan) listed(l *listing, most int) (*listMerge, error) {
+	m, err := s.merge([]byte{prefixList})
+	if err != nil {
+		return nil, err
+	}
+	prefixes, err := m.prefixes(l, most+1)
+	if err != nil || len(prefixes) > most {
+		return nil, err
+	}
+	if most == allRanges { // it is the only source, and will be read on and on
+		m.chunk = min(max(l.limit/max(len(prefixes), 1)+1, minListChunk), maxListChunk)
+	}
+	return m, m.openAt(prefixes, s.start)
+}
+
+const (
+	allRanges = int(events.NumStates) * (events.MaxTypes + 1)
+	// maxLeapRanges is how many ranges by state and type take part when other
+	// sources do; more cost more to move on than items to look at.
+	maxLeapRanges = 32
+)

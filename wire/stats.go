@@ -1,0 +1,101 @@
+package wire
+
+import "github.com/streamwright/streamwright/events"
+
+// StatsReply is the engine at a glance. Counts are exact as of Position; rates,
+// means and recoveries are this process's own, since it has started.
+type StatsReply struct {
+	Types    []TypeStats `json:"types"`
+	Workers  int         `json:"workers"` // that are not dead
+	Rejected int64       `json:"rejected"`
+	Position Position    `json:"position"`
+	// Circuits are those of workers that are not closed, by worker.
+	Circuits []Circuit `json:"worker_circuits,omitempty"`
+	// MaxQueued bounds the items queued or waiting over all types; 0: no limit.
+	MaxQueued int `json:"max_queued,omitempty"`
+
+	States   map[string]int64 `json:"states"`    // of all types, by state, zeros left out
+	InFlight int              `json:"in_flight"` // dispatched or running, of all types
+	// Capacity bounds InFlight: the sum of the types' capacities, at most the
+	// engine's own max_running.
+	Capacity int `json:"capacity"`
+	// WorkersByStatus counts active, draining, unhealthy and dead workers; the
+	// dead are those of the last ten minutes. All four are always there.
+	WorkersByStatus map[WorkerStatus]int `json:"workers_by_status"`
+	// Slots are those of the workers that take work (active), Load what they run.
+	Slots int `json:"slots"`
+	// PerSecond, MeanRunMS, Ages and Scheduled: as of a type, over all.
+	PerSecond PerSecond `json:"per_second"`
+	MeanRunMS int64     `json:"mean_run_ms"`
+	Ages      Ages      `json:"ages"`
+	Scheduled int64     `json:"scheduled"`
+	// Recoveries counts what the engine has repaired since it started, by cause
+	// (see [Recoveries]); zeros are left out.
+	Recoveries map[string]int64 `json:"recoveries"`
+}
+
+// PerSecond are means over the last minute, or over the time since the engine
+// has started if that is less.
+type PerSecond struct {
+	Submitted float64 `json:"submitted"` // created items, merged ones among them
+	Completed float64 `json:"completed"`
+	Failed    float64 `json:"failed"` // attempts
+	Dead      float64 `json:"dead"`
+}
+
+// Ages say how long the queued items that may run have been waiting, in
+// milliseconds: from when they were first queued, or have become due since. The
+// oldest is exact, as long as it does not take more than
+// projector.MaxWaitingReads index entries to find; else it, like the others, is
+// right to 67 ms or 1/32 of itself (of the delay, for an item that was delayed),
+// whichever is more. All zero: nothing waits.
+type Ages struct {
+	OldestMS int64 `json:"oldest_ms"`
+	P50MS    int64 `json:"p50_ms"`
+	P95MS    int64 `json:"p95_ms"`
+}
+
+// The causes of recoveries.
+const (
+	RecoveryLeaseExpired = "lease_expired" // a run whose worker was silent for a lease
+	RecoveryTimeout      = "timeout"       // a run that took longer than it may
+	RecoveryNotStarted   = "not_started"   // a claim that was not begun in time: the item went back
+	RecoveryUnclaimed    = "unclaimed"     // dispatched and not claimed within a lease: dispatched again
+	RecoveryWorkerGone   = "worker_gone"   // dispatched, unclaimed, and the last worker that could take it went
+	RecoveryDispatchLost = "dispatch_lost" // the message of a dispatch was lost, or not accepted by NATS
+	RecoveryOwnership    = "ownership"     // the ownership ended, and the engine began again from the log
+)
+
+// Recoveries are all causes.
+var Recoveries = []string{RecoveryLeaseExpired, RecoveryTimeout, RecoveryNotStarted, RecoveryUnclaimed, RecoveryWorkerGone, RecoveryDispatchLost, RecoveryOwnership}
+
+// TypeStats counts a type's items.
+type TypeStats struct {
+	Type     string           `json:"type"`
+	States   map[string]int64 `json:"states"` // by state, zeros left out
+	Queued   map[int]int64    `json:"queued_by_priority,omitempty"`
+	InFlight int              `json:"in_flight"` // dispatched or running
+	Capacity int              `json:"capacity"`
+	Workers  int              `json:"workers"`                    // that serve the type and take work
+	Slots    int              `json:"slots"`                      // of those workers, shared with their other types
+	OldestMS int64            `json:"oldest_queued_ms,omitempty"` // Ages.OldestMS
+	Paused   *events.Pause    `json:"paused,omitempty"`           // nil: it is not
+	Circuit  *Circuit         `json:"circuit,omitempty"`          // nil: it is closed, or there is none
+	// MaxQueued bounds the type's items queued or waiting; 0: no limit.
+	MaxQueued int `json:"max_queued,omitempty"`
+
+	PerSecond PerSecond `json:"per_second"`
+	MeanRunMS int64     `json:"mean_run_ms"` // of the last minute's completed runs; 0 if there were none
+	Ages      Ages      `json:"ages"`
+	// AgesByPriority has the priorities at which something waits.
+	AgesByPriority map[int]Ages `json:"ages_by_priority,omitempty"`
+	// Scheduled items are queued but not due yet: delayed, or in a backoff.
+	Scheduled int64 `json:"scheduled"`
+	// Starving items wait for more than 80 % of the time after which nothing that
+	// is newly submitted can overtake them: (9 - priority) × age_step. Items of
+	// priority 9 can't be overtaken.
+	Starving int64 `json:"starving"`
+	// DesiredWorkers is how many workers the type needs: see
+	// docs/METRICS.md#desired_workers.
+	DesiredWorkers int `json:"desired_workers"`
+}
