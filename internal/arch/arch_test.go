@@ -32,11 +32,7 @@ var layers = [][]string{
 	{"dispatcher", "workers/process", "workers/workertest"},
 	{"api"},
 	{"embedded"},
-<<<<<<< HEAD
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/docs", "internal/modules"},
-=======
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/pagetest"},
->>>>>>> page
+	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/docs", "internal/modules", "internal/deploy", "internal/pagetest"},
 	{"cmd"},
 }
 
