@@ -22,7 +22,7 @@ func (s seeded) shown() map[string][2]string {
 // twice.
 const unnamed = `(() => {
 	const name = (el) => (el.getAttribute('aria-label') || [...(el.labels ?? [])].map((l) => l.innerText).join('') || (el.getAttribute('aria-labelledby') ?? '').split(' ').map((id) => document.getElementById(id)?.innerText ?? '').join('') || el.innerText || el.querySelector?.('img')?.alt || '').trim();
-	const out = [...document.querySelectorAll('a[href], button, input:not([type=submit]), select, textarea, summary, dialog, [role=img], [role=region], [tabindex="0"], meter, section, nav')].filter((el) => el.checkVisibility() && !name(el)).map((el) => 'no name: ' + el.outerHTML.slice(0, 140));
+	const out = [...document.querySelectorAll('a[href], button, input:not([type=submit]), select, textarea, summary, dialog, [role=img], [role=region], [tabindex="0"], [role=meter], section, nav')].filter((el) => el.checkVisibility() && !name(el)).map((el) => 'no name: ' + el.outerHTML.slice(0, 140));
 	const ids = [...document.querySelectorAll('[id]')].map((el) => el.id);
 	out.push(...ids.filter((id, i) => ids.indexOf(id) !== i).map((id) => 'twice: ' + id));
 	if (document.querySelectorAll('h1').length !== 1) out.push('there must be one h1');

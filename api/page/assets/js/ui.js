@@ -1,6 +1,6 @@
 // The parts that screens are made of. Classes are in css/parts.css.
 
-import { h, put, show, text } from './dom.js';
+import { attr, h, put, s, show, text } from './dom.js';
 import { icon } from './icons.js';
 
 const MAX_TOASTS = 4;
@@ -154,10 +154,14 @@ export function json(value, { label = 'document' } = {}) {
     cut && h('p', { class: 'hint' }, `The first ${MAX_JSON.toLocaleString('en')} of ${whole.length.toLocaleString('en')} characters. The button copies all.`));
 }
 
-// bar is a part of a whole: a filled line, with its numbers as its name.
-export function bar(part, of, label) {
-  const el = h('meter', { class: 'bar', min: 0, max: Math.max(of, 1), value: 0, 'aria-label': label, title: label });
-  el.value = Math.min(part, of);
+// bar is a part of a whole: a filled line. set(part, of) fills it.
+export function bar(label) {
+  const fill = s('rect', { class: 'bar-fill', height: 8, width: 0 });
+  const el = s('svg', { class: 'bar', role: 'meter', viewBox: '0 0 72 8', width: 72, height: 8, 'aria-label': label, 'aria-valuemin': 0 }, s('rect', { class: 'bar-rest', width: 72, height: 8 }), fill);
+  el.set = (part, of) => {
+    attr(fill, 'width', of > 0 ? Math.min(1, part / of) * 72 : 0);
+    attr(attr(attr(el, 'aria-valuenow', Math.min(part, of)), 'aria-valuemax', of), 'aria-valuetext', `${part} of ${of}`);
+  };
   return el;
 }
 

@@ -169,7 +169,7 @@ function types() {
 function typeRow(t) {
   const cells = Object.fromEntries(['flags', 'queued', 'oldest', 'running', 'rate', 'dead', 'workers', 'mean'].map((k) => [k, h('span')]));
   const [depth, done] = [spark({ tone: 'queued' }), spark({ tone: 'completed' })];
-  const cap = bar(0, 1, `capacity of ${t.type}`);
+  const cap = bar(`capacity used of ${t.type}`);
   const work = (state, inside) => h('a', { href: href(['work'], { type: t.type, state }) }, inside);
   const tr = h('tr', { 'data-type': t.type }, h('th', { scope: 'row' }, h('a', { href: href(['types', t.type]) }, t.type), ' ', cells.flags),
     h('td', { class: 'num' }, work('queued', cells.queued)), h('td', null, depth), h('td', { class: 'num' }, cells.oldest),
@@ -184,8 +184,7 @@ function typeRow(t) {
     text(cells.queued, count(now.states?.queued));
     text(cells.oldest, now.oldest_queued_ms ? span(now.oldest_queued_ms) : '–');
     text(cells.running, `${count(now.in_flight)} / ${count(now.capacity)}`);
-    attr(cap, 'max', Math.max(now.capacity, 1));
-    cap.value = now.in_flight ?? 0;
+    cap.set(now.in_flight ?? 0, now.capacity ?? 0);
     text(cells.rate, rate(now.per_second?.completed));
     text(cells.dead, count(now.states?.dead));
     attr(cells.dead, 'class', now.states?.dead ? 'bad' : 'muted');
@@ -214,7 +213,7 @@ function workersPanel() {
       text(line, [`${count(used)} of ${plural(slots, 'slot')} used`, ...['active', 'draining', 'unhealthy', 'dead'].filter(by).map((st) => `${by(st)} ${st}`)].join(' · '));
       const shown = [...all].sort((a, b) => (b.in_flight ?? 0) - (a.in_flight ?? 0) || a.worker.localeCompare(b.worker)).slice(0, MAX_WORKERS);
       keyed(list, shown, (w) => w.worker, (w) => {
-        const meter = bar(0, 1, `slots of ${w.worker}`);
+        const meter = bar(`slots used of ${w.worker}`);
         const li = h('li', null, h('a', { class: 'mini-name', href: href(['workers'], { worker: w.worker }) }, w.worker), h('span', { class: 'muted mini-types' }), h('span', { class: 'tag', hidden: true }), meter, h('span', { class: 'num' }));
         li.meter = meter;
         return li;
@@ -222,8 +221,7 @@ function workersPanel() {
         const [, kinds, status, , slotsUsed] = li.children;
         text(kinds, (w.types ?? []).slice(0, 6).join(', '));
         show(attr(text(status, w.status), 'class', `tag ${w.status === 'dead' ? 'tag-bad' : 'tag-warn'}`), w.status !== 'active');
-        attr(li.meter, 'max', Math.max(w.slots, 1));
-        li.meter.value = w.in_flight ?? 0;
+        li.meter.set(w.in_flight ?? 0, w.slots);
         text(slotsUsed, `${w.in_flight ?? 0}/${w.slots}`);
       });
       show(none, all.length === 0);
