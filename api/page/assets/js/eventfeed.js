@@ -97,7 +97,7 @@ async function read(filter, from, end, signal, page, early = false) {
       clearTimeout(quiet);
       quiet = setTimeout(leave, QUIET_MS);
       if (event === 'gap') { Object.assign(out, { more: false, first: ev.to + 1 }); return; }
-      if (Number(ev.seq) < end) events.push(ev);
+      if (Number(ev.seq) < end && !(early && events.length === page)) events.push(ev);
       if (!early && events.length > page) { events.shift(); out.more = true; }
       if (Number(ev.seq) >= end - (whole ? 1 : 0) || (early && events.length === page)) leave();
     }, open() { clearTimeout(quiet); quiet = setTimeout(leave, QUIET_MS); } } });

@@ -52,7 +52,7 @@ function row(first) {
   const type = first.type;
   const cells = Object.fromEntries(['queued', 'oldest', 'running', 'in', 'done', 'failed', 'mean', 'dead', 'workers'].map((k) => [k, h('span')]));
   const [flags, actions] = [h('span'), h('td', { class: 'row-actions' })];
-  const cap = bar(0, 1, `capacity of ${type}`);
+  const cap = bar(`capacity of ${type}`);
   const work = (state, inside) => h('a', { href: href(['work'], { type, state }) }, inside);
   const num = (label, inside) => h('td', { class: 'num', 'data-label': label }, inside);
   const tr = h('tr', { 'data-type': type }, h('th', { scope: 'row', class: 'c-main' }, h('a', { class: 'row-link', href: href(['types', type]) }, type), ' ', flags), num('queued', work('queued', cells.queued)), num('oldest', cells.oldest),
@@ -68,8 +68,7 @@ function row(first) {
     text(cells.queued, count(t.states?.queued));
     text(cells.oldest, t.oldest_queued_ms ? span(t.oldest_queued_ms) : '–');
     text(cells.running, `${count(t.in_flight)} / ${count(t.capacity)}`);
-    attr(cap, 'max', Math.max(t.capacity, 1));
-    cap.value = t.in_flight ?? 0;
+    cap.set(t.in_flight ?? 0, t.capacity);
     text(cells.in, rate(t.per_second?.submitted));
     text(cells.done, rate(t.per_second?.completed));
     attr(text(cells.failed, rate(t.per_second?.failed)), 'class', t.per_second?.failed ? 'warn' : null);

@@ -3,7 +3,7 @@
 import { attr, frame, h, keyed, put, show, text } from '../dom.js';
 import { get, isAbort, send } from '../api.js';
 import { live } from '../live.js';
-import { ago, bytes, count, plural, setAgo, shortID, span, now } from '../format.js';
+import { ago, bytes, count, plural, setAgo, shortID } from '../format.js';
 import { go, href } from '../router.js';
 import { bar, button, confirm, empty, panel, toast } from '../ui.js';
 import { keys, walk } from '../keys.js';
@@ -108,7 +108,7 @@ function row(first) {
   const id = first.worker;
   const link = h('a', { class: 'row-link', href: href(['workers'], { worker: id }) }, id);
   const cells = Object.fromEntries(['status', 'types', 'runs', 'health', 'host', 'actions'].map((k) => [k, h(k === 'status' ? 'div' : 'td', { class: `w-${k}` })]));
-  const meter = bar(0, 1, `slots of ${id}`);
+  const meter = bar(`slots of ${id}`);
   const slots = h('span');
   const seen = ago(first.last_seen);
   const tr = h('tr', { 'data-worker': id }, h('td', { class: 'w-name' }, link, cells.status), cells.types, h('td', { class: 'nowrap w-slots' }, meter, ' ', slots), cells.runs, cells.health, cells.host, h('td', { class: 'nowrap w-seen' }, seen), cells.actions);
@@ -118,9 +118,10 @@ function row(first) {
     if (was[key] !== said) put(cells[key], f());
     was[key] = said;
   };
+  let latest = { ...first, runs: 0 };
   tr.set = (w, runs, most, whole) => {
-    attr(meter, 'max', Math.max(w.slots, 1));
-    meter.value = w.in_flight ?? 0;
+    latest = { ...w, runs: Math.max(runs.length, w.in_flight ?? 0) };
+    meter.set(w.in_flight ?? 0, w.slots);
     text(slots, `${w.in_flight ?? 0}/${w.slots}`);
     setAgo(seen, w.died_at ?? w.last_seen);
     once('status', [w.status, w.reason, w.circuit], () => statusOf(w));
@@ -128,7 +129,7 @@ function row(first) {
     once('runs', [runs.map((it) => [it.id, it.progress]), most, whole, w.in_flight], () => runsOf(w, runs, most, whole));
     once('health', w.health && [Math.round((w.health.cpu ?? 0) * 100), Math.round((w.health.memory_bytes ?? 0) / 1e6), w.health.failing], () => healthOf(w));
     once('host', [w.host, w.version], () => [h('div', null, w.host || h('span', { class: 'muted' }, '–')), w.version && h('div', { class: 'hint' }, w.version), h('div', { class: 'hint' }, 'up since ', ago(w.registered_at))]);
-    once('actions', [w.status, w.circuit?.state], () => actionsOf(w));
+    once('actions', [w.status, w.circuit?.state], () => actionsOf(w, () => latest));
   };
   return tr;
 }
@@ -141,7 +142,7 @@ const typesOf = (w) => [(w.types ?? []).slice(0, MAX_TYPES).map((t) => [h('a', {
 
 function runsOf(w, runs, most, whole) {
   if (!runs.length) return h('span', { class: 'muted' }, w.in_flight ? whole ? 'nothing yet' : `${w.in_flight} of many` : 'nothing');
-  const list = runs.slice(0, most).map((it) => h('li', null, h('a', { class: 'mono', href: href(['work', it.id]), title: it.id }, shortID(it.id)), ' ', it.type, it.progress && h('span', { class: 'muted' }, ` ${it.progress.percent} %`), it.started_at && h('span', { class: 'muted' }, ' for ', span(now() - Date.parse(it.started_at)))));
+  const list = runs.slice(0, most).map((it) => h('li', null, h('a', { class: 'mono', href: href(['work', it.id]), title: it.id }, shortID(it.id)), ' ', it.type, it.progress && h('span', { class: 'muted' }, ` ${it.progress.percent} %`), it.started_at && h('span', { class: 'muted' }, ' ', ago(it.started_at))));
   return h('ul', null, list, runs.length > most && h('li', { class: 'hint' }, h('a', { href: href(['workers'], { worker: w.worker }) }, `${count(runs.length - most)} more`)));
 }
 
@@ -151,9 +152,10 @@ function healthOf(w) {
   return [h('div', { class: 'nowrap' }, `CPU ${Math.round((x.cpu ?? 0) * 100)} %`), x.memory_bytes && h('div', { class: 'nowrap' }, bytes(x.memory_bytes)), (x.failing ?? []).map((f) => h('div', { class: 'bad' }, `${f.check}: ${f.error}`))];
 }
 
-function actionsOf(w) {
+// actionsOf are the buttons; latest() is the worker as it is when one is pressed.
+function actionsOf(w, latest) {
   const path = `api/v1/workers/${encodeURIComponent(w.worker)}`;
-  const drain = () => confirm(`Drain worker ${w.worker}?`, `It finishes ${w.in_flight ? plural(w.in_flight, 'item') : 'what it runs'}, gets nothing more, and ends. This can’t be taken back: to have it work again, start it again.`, 'Drain it', async () => {
+  const drain = () => confirm(`Drain worker ${w.worker}?`, `It finishes ${latest().runs ? plural(latest().runs, 'item') : 'what it runs'}, gets nothing more, and ends. This can’t be taken back: to have it work again, start it again.`, 'Drain it', async () => {
     await send('POST', `${path}/drain`);
     toast(`Worker ${w.worker} drains.`);
   });
