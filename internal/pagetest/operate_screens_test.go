@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // wide lists what makes a page wider than the screen.
@@ -80,9 +81,12 @@ func TestOperatorsScreens(t *testing.T) {
 		view         view
 	}{
 		{"dead", "dead", desktop}, {"dead-phone", "dead", phone}, {"dead-cause", "cause", desktop}, {"dead-rejected", "original", desktop},
-		{"types", "types", desktop}, {"type", "type", desktop}, {"type-circuit-dark", "circuit", night}, {"workers", "workers", desktop}, {"workers-phone", "workers", phone},
-		{"schedules", "schedules", desktop}, {"events", "events", desktop}, {"events-dark", "events", night}, {"events-phone", "events", phone},
+		{"types", "types", desktop}, {"type-circuit-dark", "circuit", night}, {"workers", "workers", desktop}, {"workers-phone", "workers", phone},
+		{"schedules", "schedules", desktop}, {"events", "events", view{width: 1200, height: 640}}, {"events-dark", "events", view{width: 1200, height: 640, dark: true}}, {"events-phone", "events", phone}, {"type", "type", desktop},
 	} {
+		if c.name == "type" && os.Getenv(updateScreens) != "" {
+			w.mail(90 * time.Second)
+		}
 		t.Run(c.name, func(t *testing.T) {
 			want := screens[c.screen]
 			p := open(t, c.view, w.url+want[0])

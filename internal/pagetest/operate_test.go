@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
@@ -321,4 +322,21 @@ func TestOperatorsSeeEmptyScreens(t *testing.T) {
 		p.expect("status 404", "404 (Not Found)")
 		p.see(".empty", "no rejected submission of event 77")
 	})
+}
+
+// It takes the minute after which a silent worker counts as dead.
+func TestAWorkerThatDiedIsShown(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.silent("ghost-1")
+	p := open(t, desktop, w.url+"#/workers")
+	p.see(`.workers tr[data-worker="ghost-1"]`, "host-b")
+	w.within(2*time.Minute, "the worker is dead", func() bool {
+		list, err := w.client.Workers(w.ctx)
+		return err == nil && len(list) == 1 && list[0].Status == "dead"
+	})
+	p.see(".panel-died", "ghost-1")
+	p.see(".empty", "No worker")
+	p.click(`.chip[data-status="dead"]`, "dead")
+	p.see(".panel-died", "dead")
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,6 +16,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -31,11 +33,11 @@ type trouble struct {
 // withFile has engine.toml make settings of the type email, and a schedule.
 func withFile(o *embedded.Options) {
 	capacity, lease := 12, 45*time.Second
-	runs := 3
+	runs, cooldown := 3, 10*time.Minute
 	o.Config = config.Config{
 		Types: map[events.Type]config.Type{
 			"email": {Patch: config.Patch{Capacity: &capacity, Lease: &lease}},
-			"fetch": {Patch: config.Patch{Circuit: config.CircuitPatch{Consecutive: &runs}}},
+			"fetch": {Patch: config.Patch{Circuit: config.CircuitPatch{Consecutive: &runs, Cooldown: &cooldown}}},
 		},
 		Schedules: map[string]config.Schedule{"rollup": {Type: "rollup", Every: time.Hour}},
 	}
@@ -55,7 +57,10 @@ func (w *world) seedTrouble() (s trouble) {
 	w.t.Helper()
 	all := w.handlers()
 	all["charge"] = charge
-	all["email"] = func(context.Context, *workers.RawItem) (any, error) {
+	all["email"] = func(_ context.Context, it *workers.RawItem) (any, error) {
+		if !bytes.Contains(it.Raw, []byte("nobody")) {
+			return "sent", nil
+		}
 		return nil, workers.WithCode(workers.Permanent(errors.New(`550 5.1.1 "nobody@example.org": no such mailbox here`)), "mailbox_unknown")
 	}
 	all["fetch"] = func(context.Context, *workers.RawItem) (any, error) {
@@ -142,7 +147,13 @@ func (w *world) typeOf(name string) streamwright.TypeInfo {
 // to do.
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
-	end := time.Now().Add(patience)
+	w.within(patience, what, ok)
+}
+
+// within is until with a patience of its own.
+func (w *world) within(d time.Duration, what string, ok func() bool) {
+	w.t.Helper()
+	end := time.Now().Add(d)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -150,5 +161,38 @@ func (w *world) until(what string, ok func() bool) {
 			w.t.Fatalf("this never came: %s", what)
 		}
 		<-tick.C
+	}
+}
+
+// mail has emails sent for a while, in waves, so that the charts have something
+// to show.
+func (w *world) mail(d time.Duration) {
+	w.t.Helper()
+	for began := time.Now(); time.Since(began) < d; {
+		wave := math.Sin(time.Since(began).Seconds() / d.Seconds() * 3 * math.Pi)
+		for range int(12 + 11*wave) {
+			w.submit(streamwright.Item{Type: "email", Params: map[string]string{"to": "all@example.org"}})
+		}
+		select {
+		case <-time.After(250 * time.Millisecond):
+		case <-w.ctx.Done():
+		}
+	}
+}
+
+// silent registers a worker that is never heard of again.
+func (w *world) silent(id string) {
+	w.t.Helper()
+	nc, err := w.engine.Connect()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer nc.Close()
+	body, err := json.Marshal(wire.Register{Worker: id, Types: []string{"email"}, Slots: 2, Host: "host-b", Version: "1.4.1"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := nc.RequestWithContext(w.ctx, "work.api."+wire.APIRegister, body); err != nil {
+		w.t.Fatal(err)
 	}
 }

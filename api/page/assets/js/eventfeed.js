@@ -2,6 +2,7 @@
 // second are shown, the others counted; and looks back into the log.
 
 import { get, isAbort, stream } from './api.js';
+import { now } from './format.js';
 
 export const MAX_ROWS = 200; // events that are shown at once
 const DRAW_MS = 250; // between two drawings
@@ -28,9 +29,15 @@ export async function follow(filter, from, on, signal) {
     on.draw(waiting, skipped);
     [waiting, skipped] = [[], 0];
   };
+  // What has happened before is not to be followed: the last page of it is shown.
+  const began = now();
   const take = (ev) => {
     waiting.push(ev);
-    if (waiting.length > MAX_DRAWN) {
+    const past = Date.parse(ev.at) < began;
+    if (past && waiting.length > MAX_ROWS) {
+      waiting.shift();
+      skipped++;
+    } else if (!past && waiting.length > MAX_DRAWN) {
       const at = waiting.findIndex((x) => !GRAVE.has(x.kind));
       waiting.splice(at < 0 ? 0 : at, 1);
       skipped++;

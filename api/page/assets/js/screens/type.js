@@ -63,18 +63,21 @@ export default {
     keys('p', 'Pause or resume', () => tools.querySelector('[data-key=p]')?.click(), { signal });
     keys('c', 'Close the circuit', () => tools.querySelector('[data-key=c]')?.click(), { signal });
     keys('u', 'Back to the list', () => go(href(['types'])), { signal });
+    charts.draw(null, name);
     draw();
     load();
     trends();
   },
 };
 
+const why = { consecutive: 'in a row', ratio: 'too great a share of them', probe: 'so did those that tried it' }; // a circuit opened
+
 function noticesOf(t) {
   const out = [];
   if (t.paused) out.push(h('div', { class: 'notice' }, h('strong', null, 'Paused'), t.paused.reason ? `: “${t.paused.reason}”` : ', without a reason', t.paused.by && `, by ${t.paused.by}`, t.paused.at && [', ', ago(t.paused.at)], '. Its items wait until it is resumed.'));
   if (t.circuit) {
     const c = t.circuit;
-    out.push(h('div', { class: 'notice notice-bad' }, h('strong', null, `Circuit ${c.state.replace('_', ' ')}`), `: its runs failed too often (${c.reason}), `, ago(c.since), c.opens > 1 && `, for the ${c.opens}th time in a row`, '. ',
+    out.push(h('div', { class: 'notice notice-bad' }, h('strong', null, `Circuit ${c.state.replace('_', ' ')}`), `: its runs failed too often (${why[c.reason] ?? c.reason}), `, ago(c.since), c.opens > 1 && `, for the ${c.opens}th time in a row`, '. ',
       c.until ? ['It is tried again ', ago(c.until), '.'] : `${c.probing ?? 0} runs try it.`));
   }
   return out;
@@ -106,13 +109,13 @@ function chartsOf() {
   return {
     note, el: h('div', { class: 'charts' }, [flow, depth, age].map((c) => h('div', { class: 'panel panel-body' }, c)), note),
     draw(trends, name) {
-      const t = trends?.types?.[name];
-      if (!t) return;
+      const t = trends?.types?.[name] ?? {};
+      const at = trends?.at ?? [];
       const second = (field) => (t[field] ?? []).map((v) => (v === null ? null : v * 1000 / trends.step_ms));
       text(note, '');
-      flow.set(trends.at, [second('completed'), second('failed'), second('submitted')], { format: rate, min: 0.1 });
-      depth.set(trends.at, [t.queued, t.running], { format: short, min: 5 });
-      age.set(trends.at, [t.oldest_ms], { format: span, min: 1000 });
+      flow.set(at, [second('completed'), second('failed'), second('submitted')], { format: rate, min: 0.1 });
+      depth.set(at, [t.queued ?? [], t.running ?? []], { format: short, min: 5 });
+      age.set(at, [t.oldest_ms ?? []], { format: span, min: 1000 });
     },
   };
 }

@@ -89,7 +89,7 @@ class Workers {
     show(this.dead, dead.length > 0);
     show(this.table, alive.length > 0);
     const slots = alive.reduce((n, w) => n + w.slots, 0);
-    const used = alive.reduce((n, w) => n + (w.in_flight ?? 0), 0);
+    const used = alive.reduce((n, w) => n + usedBy(w, this.runs.get(w.worker) ?? []), 0);
     text(this.note, alive.length ? `${count(used)} of ${plural(slots, 'slot')} used${alive.length > MAX_ROWS ? ` · the first ${count(MAX_ROWS)} of ${count(alive.length)}: find the one you look for` : ''}` : '');
     this.nothing(alive.length > 0, all.length > 0 && (worker || status));
   }
@@ -120,19 +120,24 @@ function row(first) {
   };
   let latest = { ...first, runs: 0 };
   tr.set = (w, runs, most, whole) => {
-    latest = { ...w, runs: Math.max(runs.length, w.in_flight ?? 0) };
-    meter.set(w.in_flight ?? 0, w.slots);
-    text(slots, `${w.in_flight ?? 0}/${w.slots}`);
+    latest = { ...w, runs: usedBy(w, runs) };
+    const used = usedBy(w, runs);
+    meter.set(used, w.slots);
+    text(slots, `${used}/${w.slots}`);
     setAgo(seen, w.died_at ?? w.last_seen);
     once('status', [w.status, w.reason, w.circuit], () => statusOf(w));
     once('types', [w.types, w.capabilities], () => typesOf(w));
     once('runs', [runs.map((it) => [it.id, it.progress]), most, whole, w.in_flight], () => runsOf(w, runs, most, whole));
     once('health', w.health && [Math.round((w.health.cpu ?? 0) * 100), Math.round((w.health.memory_bytes ?? 0) / 1e6), w.health.failing], () => healthOf(w));
-    once('host', [w.host, w.version], () => [h('div', null, w.host || h('span', { class: 'muted' }, '–')), w.version && h('div', { class: 'hint' }, w.version), h('div', { class: 'hint' }, 'up since ', ago(w.registered_at))]);
+    once('host', [w.host, w.version], () => [h('div', null, w.host || h('span', { class: 'muted' }, '–')), w.version && h('div', { class: 'hint' }, w.version), h('div', { class: 'hint' }, 'started ', ago(w.registered_at))]);
     once('actions', [w.status, w.circuit?.state], () => actionsOf(w, () => latest));
   };
   return tr;
 }
+
+// usedBy is how many slots a worker uses: what it has said with its last heartbeat,
+// or what it has begun since.
+const usedBy = (w, runs) => Math.max(runs.length, w.in_flight ?? 0);
 
 const statusOf = (w) => [h('span', { class: `badge st-${shapes[w.status] ?? 'created'}` }, mark(shapes[w.status] ?? 'created'), w.status), w.reason && h('div', { class: 'hint' }, w.reason),
   w.circuit && h('div', null, h('span', { class: 'tag tag-bad' }, `circuit ${w.circuit.state.replace('_', ' ')}`), h('span', { class: 'hint' }, ` ${w.circuit.reason}`, w.circuit.until && [', tried again ', ago(w.circuit.until)]))];
@@ -142,7 +147,7 @@ const typesOf = (w) => [(w.types ?? []).slice(0, MAX_TYPES).map((t) => [h('a', {
 
 function runsOf(w, runs, most, whole) {
   if (!runs.length) return h('span', { class: 'muted' }, w.in_flight ? whole ? 'nothing yet' : `${w.in_flight} of many` : 'nothing');
-  const list = runs.slice(0, most).map((it) => h('li', null, h('a', { class: 'mono', href: href(['work', it.id]), title: it.id }, shortID(it.id)), ' ', it.type, it.progress && h('span', { class: 'muted' }, ` ${it.progress.percent} %`), it.started_at && h('span', { class: 'muted' }, ' ', ago(it.started_at))));
+  const list = runs.slice(0, most).map((it) => h('li', null, h('a', { class: 'mono', href: href(['work', it.id]), title: it.id }, shortID(it.id)), ' ', it.type, it.progress && h('span', { class: 'muted' }, ` ${it.progress.percent} %`), it.started_at && h('span', { class: 'muted' }, ' · started ', ago(it.started_at))));
   return h('ul', null, list, runs.length > most && h('li', { class: 'hint' }, h('a', { href: href(['workers'], { worker: w.worker }) }, `${count(runs.length - most)} more`)));
 }
 
