@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// wide lists what makes a page wider than the screen.
+// wide lists what makes a page wider than the screen. A phone would show such a
+// page smaller, so innerWidth is no measure.
 const wide = `(() => {
 	const root = document.scrollingElement;
-	if (root.scrollWidth <= innerWidth) return [];
-	return [...document.querySelectorAll('main *')].filter((el) => el.getBoundingClientRect().right > innerWidth + 1 && !el.closest('.scroll-x, svg')).slice(0, 8).map((el) => el.tagName + '.' + el.className + ' ' + el.getBoundingClientRect().right).concat('the page is ' + root.scrollWidth + ' wide');
+	if (root.scrollWidth <= root.clientWidth && innerWidth <= root.clientWidth) return [];
+	return [...document.querySelectorAll('body *')].filter((el) => el.getBoundingClientRect().right > root.clientWidth + 1 && !el.closest('.scroll-x')).slice(0, 8).map((el) => el.tagName + '.' + el.className + ' ' + el.getBoundingClientRect().right + ' ' + (el.id || el.name || el.textContent.slice(0, 30))).concat('the page is ' + root.scrollWidth + ' wide, shown in ' + innerWidth);
 })()`
 
 // short lists what is too low to be touched.

@@ -41,11 +41,14 @@ func TestDeadLettersByCause(t *testing.T) {
 
 	p.click(fmt.Sprintf(`tr[data-id="%s"]`, s.declined[1]), "Replay")
 	p.click("dialog .dialog-buttons", "Replay")
+	p.until(`!document.querySelector('dialog')`)
 	w.awaitThat(s.declined[1], "dead again", func(it streamwright.WorkItem) bool { return it.State == events.StateDead && it.Attempt > 1 })
 
-	p.click(fmt.Sprintf(`tr[data-id="%s"]`, s.declined[2]), "Purge")
+	p.press("r")
+	p.until(fmt.Sprintf(`document.querySelector('.dead-items tbody tr').dataset.id === %q`, s.declined[1])) // it died last
+	p.click(fmt.Sprintf(`tr[data-id="%s"]`, s.declined[10]), "Purge")
 	p.click("dialog .dialog-buttons", "Purge the item")
-	w.until("the item is forgotten", func() bool { _, err := w.client.Get(w.ctx, s.declined[2]); return err != nil })
+	w.until("the item is forgotten", func() bool { _, err := w.client.Get(w.ctx, s.declined[10]); return err != nil })
 }
 
 func TestBulkReplayAndPurgeCountFirst(t *testing.T) {
@@ -243,6 +246,7 @@ func TestWorkersAreShownAndDrained(t *testing.T) {
 	p.click(media+" .w-runs", tail(s.running))
 	p.see(".item-state", "running")
 	p.eval(`history.back()`, nil)
+	p.see(media, "42 %")
 	p.click(media, "Drain")
 	p.see("dialog", "It finishes 1 item")
 	p.click("dialog .dialog-buttons", "Drain it")

@@ -87,7 +87,7 @@ function tilesOf(name) {
   const list = [
     ['Queued', 'queued', { state: 'queued' }, (t) => [short(t.states?.queued ?? 0), t.oldest_queued_ms ? `oldest ${span(t.oldest_queued_ms)}` : 'none waits']],
     ['Running', 'running', { state: 'running' }, (t) => [count(t.in_flight), `of ${count(t.capacity)} at most`]],
-    ['Completed', 'completed', { state: 'completed' }, (t) => [`${rate(t.per_second?.completed)}/s`, t.mean_run_ms ? `mean run ${span(t.mean_run_ms)}` : 'none in the last minute']],
+    ['Completed', 'completed', { state: 'completed' }, (t) => [`${rate(t.per_second?.completed)}/s`, t.mean_run_ms ? `mean run ${span(t.mean_run_ms)}` : t.per_second?.completed ? 'mean run below 1 ms' : 'none in the last minute']],
     ['Failed', 'failed', null, (t) => [`${rate(t.per_second?.failed)}/s`, 'attempts, last minute']],
     ['Dead', 'dead', 'dead', (t) => [short(t.states?.dead ?? 0), `${rate(t.per_second?.dead)}/s`]],
     ['Workers', 'claimed', 'workers', (t) => [count(t.workers), `${count(t.desired_workers)} wanted · ${count(t.slots)} slots`]],
