@@ -106,7 +106,7 @@ func (s *Service) applySettings(ctx context.Context, t events.Type, set events.T
 	if err != nil {
 		return nil, err
 	}
-	return wire.FromType(info), nil
+	return s.typeReply(info), nil
 }
 
 // one decides one command and waits for the outcome.

@@ -175,11 +175,24 @@ func (s *Service) types(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply := wire.TypesReply{Types: make([]wire.TypeReply, len(types))}
+	reply := wire.TypesReply{Types: make([]wire.TypeReply, len(types)), Defaults: s.TypeDefaults}
 	for i, t := range types {
-		reply.Types[i] = wire.FromType(t)
+		reply.Types[i] = s.typeReply(t)
+	}
+	if reply.Defaults == nil {
+		built := events.DefaultTypeSettings()
+		reply.Defaults = &built
 	}
 	return reply, nil
+}
+
+// typeReply is a type as queries show it.
+func (s *Service) typeReply(t events.TypeInfo) wire.TypeReply {
+	out := wire.FromType(t)
+	if s.NamedByFile != nil {
+		out.SetInFile = s.NamedByFile(t.Type)
+	}
+	return out
 }
 
 func (s *Service) workers(_ context.Context, c *call) (any, error) {

@@ -49,6 +49,11 @@ type Config struct {
 	// OwnedByFile lists those settings of a type that engine.toml names and that
 	// wanted would change.
 	OwnedByFile func(t events.Type, wanted events.TypeSettings) []string
+	// NamedByFile lists all settings of a type that engine.toml names; nil: none.
+	NamedByFile func(t events.Type) []string
+	// TypeDefaults are the settings of a type that has none of its own; nil: the
+	// built-in ones.
+	TypeDefaults *events.TypeSettings
 	// MaxQueued is the engine's own limit of queued items, 0 for none.
 	MaxQueued int
 	// MaxRunning is the engine's own limit of items dispatched or running; 0:

@@ -41,12 +41,15 @@ func (e *Engine) newFaces(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defaults := e.cfg.TypeDefaults()
 	e.service, err = api.New(api.Config{
 		Conn: e.nc, Names: e.names(), Core: e.dispatcher, Queries: e.store, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
 			return e.cfg.Types[t].Patch.Conflicts(wanted)
 		},
-		Full: e.isFull, Storage: e.storageNow, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
+		NamedByFile:  func(t events.Type) []string { return e.cfg.Types[t].Patch.Named() },
+		TypeDefaults: &defaults,
+		Full:         e.isFull, Storage: e.storageNow, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
 		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir()},
 	})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-const testTimeout = 10 * time.Second
+const testTimeout = 30 * time.Second
 
 func testOptions() serverOptions {
 	return serverOptions{Listen: config.Off, Names: wire.Default, Partitions: 1, Log: slog.New(slog.DiscardHandler)}

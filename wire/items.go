@@ -259,9 +259,11 @@ type LogRecord struct {
 	Message string    `json:"message"` // at most 8 KiB
 }
 
-// TypesReply lists the types and their settings.
+// TypesReply lists the types and their settings. Defaults are those of a type
+// that has none of its own: the built-in ones with engine.toml's laid over them.
 type TypesReply struct {
-	Types []TypeReply `json:"types"`
+	Types    []TypeReply          `json:"types"`
+	Defaults *events.TypeSettings `json:"defaults,omitempty"`
 }
 
 // TypeReply is one type.
@@ -271,6 +273,11 @@ type TypeReply struct {
 	Settings events.TypeSettings `json:"settings"`
 	Paused   *events.Pause       `json:"paused,omitempty"`  // nil: it is not
 	Circuit  *Circuit            `json:"circuit,omitempty"` // nil: it is closed, or there is none
+	// SetInFile names the settings that engine.toml makes for the type, as it
+	// spells them (lease, backoff.max): requests can't change them.
+	SetInFile []string `json:"set_in_file,omitempty"`
+	// Defaults as in TypesReply; in replies about one type over HTTP.
+	Defaults *events.TypeSettings `json:"defaults,omitempty"`
 }
 
 // FromType is a type as queries show it.

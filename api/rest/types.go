@@ -86,7 +86,10 @@ func (s *Server) registerPauses() {
 }
 
 func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*output, error) {
-	types, err := call[struct{ Types []json.RawMessage }](ctx, s, wire.APITypes, wire.See{MinPosition: min})
+	types, err := call[struct {
+		Types    []json.RawMessage
+		Defaults json.RawMessage
+	}](ctx, s, wire.APITypes, wire.See{MinPosition: min})
 	if err != nil {
 		return nil, problemOf(err)
 	}
@@ -96,6 +99,14 @@ func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*
 			return nil, problemOf(err)
 		}
 		if t.Type == name {
+			m, err := members(raw)
+			if err != nil {
+				return nil, problemOf(err)
+			}
+			m["defaults"] = types.Defaults
+			if raw, err = json.Marshal(m); err != nil {
+				return nil, problemOf(err)
+			}
 			return &output{Status: http.StatusOK, Body: raw}, nil
 		}
 	}

@@ -1110,8 +1110,12 @@ export interface TreeReply {
 export interface TypeReply {
   /** nil: it is closed, or there is none */
   circuit?: Circuit;
+  /** Defaults as in TypesReply; in replies about one type over HTTP. */
+  defaults?: TypeSettings;
   /** nil: it is not */
   paused?: PauseInfo;
+  /** SetInFile names the settings that engine.toml makes for the type, as it spells them (lease, backoff.max): requests can't change them. */
+  set_in_file?: string[];
   settings: TypeSettings;
   /** of the settings: default, file, api */
   source: string;
@@ -1205,8 +1209,9 @@ export interface TypeStats {
   workers: number;
 }
 
-/** TypesReply lists the types and their settings. */
+/** TypesReply lists the types and their settings. Defaults are those of a type that has none of its own: the built-in ones with engine.toml's laid over them. */
 export interface TypesReply {
+  defaults?: TypeSettings;
   types: TypeReply[];
 }
 

@@ -4,6 +4,12 @@ import { startShell } from './shell.js';
 import overview from './screens/overview.js';
 import work from './screens/work.js';
 import item from './screens/item.js';
+import dead from './screens/dead.js';
+import types from './screens/types.js';
+import type from './screens/type.js';
+import workers from './screens/workers.js';
+import schedules from './screens/schedules.js';
+import events from './screens/events.js';
 import missing from './screens/missing.js';
 
-startShell([overview, work, item, missing]);
+startShell([overview, work, item, dead, types, type, workers, schedules, events, missing]);

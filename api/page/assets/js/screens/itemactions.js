@@ -48,7 +48,7 @@ async function cancel(view) {
   });
 }
 
-async function replay(view) {
+export async function replay(view) {
   await confirm('Replay this item?', 'It is queued again, as it is, in last place. What its attempts have made so far stays in its history.', 'Replay', async () => {
     await send('POST', `${path(view)}/replay`, {});
     toast('Queued again.');
@@ -58,7 +58,7 @@ async function replay(view) {
 
 // edit replays with other params. What is sent is the text as it stands, so that
 // no number is rounded on the way.
-async function edit(view) {
+export async function edit(view) {
   const doc = h('textarea', { rows: 14, spellcheck: 'false', autocomplete: 'off', value: view.item.params === undefined ? 'null' : JSON.stringify(view.item.params, null, 2) });
   const docField = field('Params (JSON)', doc, { hint: 'Checked as you type.' });
   const priority = select([['', `as it was (${view.item.priority})`], ...priorities()], '');

@@ -82,7 +82,7 @@ const repeated = new Set(['error', 'code']); // of a dead event: the failed one 
 const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/;
 
 // detail is what an event says beyond its kind, in short.
-function detail(ev) {
+export function detail(ev) {
   const parts = [ev.worker && h('span', null, ev.worker)];
   for (const [k, v] of Object.entries(ev.data ?? {})) {
     if (skip.has(k) || v === null || v === undefined || (ev.kind === 'dead' && repeated.has(k))) continue;

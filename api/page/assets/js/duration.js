@@ -1,0 +1,31 @@
+// Durations as people write them: "30s", "1h30m", "250ms", "7d".
+
+const units = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 };
+const part = /(\d+(?:\.\d+)?)\s*(ms|d|h|m|s)\s*/y;
+
+// parseDuration reads one, in milliseconds; it throws what is wrong with it.
+export function parseDuration(doc) {
+  const said = doc.trim().toLowerCase();
+  if (said === '0') return 0;
+  let total = 0;
+  part.lastIndex = 0;
+  while (part.lastIndex < said.length) {
+    const m = part.exec(said);
+    if (!m) throw new Error(`“${doc}” is no duration: write it as 30s, 1h30m, 250ms or 7d.`);
+    total += Number(m[1]) * units[m[2]];
+  }
+  if (said === '') throw new Error('Give a duration, as 30s, 1h30m, 250ms or 7d.');
+  return Math.round(total);
+}
+
+// writeDuration is the exact text of so many milliseconds; parseDuration reads it.
+export function writeDuration(ms) {
+  if (!ms) return '0s';
+  let [rest, out] = [ms, ''];
+  for (const [unit, size] of Object.entries(units)) {
+    const n = Math.floor(rest / size);
+    if (n > 0) out += `${n}${unit}`;
+    rest -= n * size;
+  }
+  return out;
+}

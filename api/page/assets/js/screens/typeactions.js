@@ -1,0 +1,40 @@
+// What can be done to a type.
+
+import { h } from '../dom.js';
+import { send } from '../api.js';
+import { confirm, dialog, failed, field, toast } from '../ui.js';
+
+const MAX_REASON = 256;
+export const typePath = (type) => `api/v1/types/${encodeURIComponent(type)}`;
+
+// pauseDialog asks why, and pauses. done is called once it is so.
+export function pauseDialog(type, done = () => {}) {
+  const reason = h('input', { maxlength: MAX_REASON, autocomplete: 'off' });
+  const by = h('input', { maxlength: MAX_REASON, autocomplete: 'name' });
+  return dialog({
+    title: `Pause ${type}?`, action: 'Pause', body: [h('p', null, 'Its items wait until it is resumed. What runs goes on. Submissions are taken.'), field('Reason (shown to all)', reason), field('By', by)],
+    async act() {
+      await send('POST', `${typePath(type)}/pause`, { ...(reason.value.trim() ? { reason: reason.value.trim() } : {}), ...(by.value.trim() ? { by: by.value.trim() } : {}) });
+      toast(`${type} is paused.`);
+      done();
+    },
+  });
+}
+
+// resume has its items run again.
+export async function resume(type, done = () => {}) {
+  try {
+    await send('POST', `${typePath(type)}/resume`, {});
+    toast(`${type} is resumed.`);
+  } catch (err) {
+    failed(err);
+  }
+  done();
+}
+
+// resetCircuit closes a circuit that is open.
+export const resetCircuit = (type, done = () => {}) => confirm(`Close the circuit of ${type}?`, 'Its items run again at once, as if none had failed. If what made them fail is still so, it opens again.', 'Close the circuit', async () => {
+  await send('POST', `${typePath(type)}/circuit/reset`);
+  toast(`The circuit of ${type} is closed.`);
+  done();
+}, 'primary');

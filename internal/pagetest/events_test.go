@@ -1,0 +1,151 @@
+package pagetest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/workers"
+)
+
+// seqs are the positions of the events that are shown, the newest first.
+func (p *tab) seqs() (out []int) {
+	p.t.Helper()
+	var text []string
+	p.eval(`[...document.querySelectorAll('.events tbody tr')].map((tr) => tr.dataset.seq)`, &text)
+	for _, s := range text {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func TestEventsAreFollowedAndFiltered(t *testing.T) {
+	w := start(t)
+	s := w.seed()
+	p := open(t, desktop, w.url+"#/events")
+	p.see(".connection", "live")
+	p.see(".screen-head", "Live")
+	id := w.submit(streamwright.Item{Type: "archive"})
+	p.see(".events", tail(id))
+	p.see(".events", "created")
+
+	p.choose(".filters select", "charge")
+	p.until(`location.hash === '#/events?type=charge'`)
+	p.choose(".filters label:nth-of-type(4) select", "1h")
+	p.see(".events", tail(s.dead))
+	p.see(".events", "card_declined")
+	p.gone(".events", "archive")
+	p.choose(".filters label:nth-of-type(2) select", "failed,dead,rejected,cause_noted,circuit_opened")
+	p.until(`document.querySelector('.events tbody tr') && [...document.querySelectorAll('.events tbody tr')].every((tr) => ['failed', 'dead', 'cause_noted'].includes(tr.dataset.kind))`)
+	p.click(".events", tail(s.dead))
+	p.see(".item-state", "dead")
+
+	p = open(t, desktop, w.url+"#/events?since=1h&id="+s.retried)
+	p.see(".events", "completed")
+	p.until(fmt.Sprintf(`[...document.querySelectorAll('.events tbody tr')].every((tr) => tr.innerText.includes(%s))`, quote(tail(s.retried))))
+	p.click(".events tbody tr:last-child", p.text(".events tbody tr:last-child .e-seq"))
+	p.see("dialog", "grace@example.org") // all that the event says
+}
+
+// The log holds more than a page: back to its beginning, every event once, and
+// on again.
+func TestTheLogIsLookedBackThrough(t *testing.T) {
+	w := start(t)
+	const all = 150
+	items := make([]streamwright.Item, all)
+	for i := range items {
+		items[i] = itemOf("page")
+	}
+	if _, err := w.client.SubmitMany(w.ctx, items); err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, desktop, w.url+"#/events")
+	p.see(".screen-head", "Live")
+	p.press("s")
+	p.see(".screen-head", "Stopped")
+	p.until(`document.querySelectorAll('.events tbody tr').length === 200`)
+	newest := p.seqs()[0]
+	next := newest
+	for {
+		page := p.seqs()
+		for _, seq := range page {
+			if seq > next || next-seq > 1 {
+				t.Fatalf("after %d comes %d", next, seq)
+			}
+			next = seq - 1
+		}
+		var end bool
+		if p.eval(`document.querySelector('.pager').innerText.includes('the log holds none that is older')`, &end); end {
+			break
+		}
+		p.press("]")
+		p.until(fmt.Sprintf(`Number(document.querySelector('.events tbody tr').dataset.seq) < %d`, page[0]))
+	}
+	if next > 0 {
+		t.Errorf("the oldest shown is %d", next+1)
+	}
+	p.click(".pager", "Newer")
+	p.until(fmt.Sprintf(`Number(document.querySelector('.events tbody tr').dataset.seq) > %d`, 200))
+
+	id := w.submit(itemOf("other")) // not while it is stopped
+	p.gone(".events", tail(id))
+	p.click(".screen-head", "Go on live")
+	p.see(".screen-head", "Live")
+	p.until(`document.querySelector('.screen-head .hint').innerText.startsWith('Live')`)
+	later := ""
+	p.until(`document.querySelectorAll('.events tbody tr').length === 0`)
+	later = w.submit(itemOf("other"))
+	p.see(".events", tail(later))
+}
+
+func TestAFilteredLookBackFindsWhatLiesDeep(t *testing.T) {
+	w := start(t)
+	rare := w.submit(itemOf("rare"))
+	items := make([]streamwright.Item, 600)
+	for i := range items {
+		items[i] = itemOf("page")
+	}
+	if _, err := w.client.SubmitMany(w.ctx, items); err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, desktop, w.url+"#/events?type=rare")
+	p.see(".empty", "Waiting for what comes")
+	p.press("s")
+	p.see(".events", tail(rare))
+}
+
+func TestEventsAreSampledUnderLoad(t *testing.T) {
+	w := start(t)
+	w.worker("w-1", 32, map[string]workers.Handler{"tick": func(context.Context, *workers.RawItem) (any, error) { return nil, nil }})
+	p := open(t, desktop, w.url+"#/events")
+	p.see(".screen-head", "Live")
+	items := make([]streamwright.Item, 1000)
+	for i := range items {
+		items[i] = itemOf("tick")
+	}
+	for range 2 {
+		subs, err := w.client.SubmitMany(w.ctx, items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.await(subs[len(subs)-1].ID, events.StateCompleted)
+	}
+	p.see(".screen-head", "left out: too many to read")
+	var rows int
+	if p.eval(`document.querySelectorAll('.events tbody tr').length`, &rows); rows == 0 || rows > 200 {
+		t.Errorf("%d rows are shown", rows)
+	}
+	p.press("s")
+	p.until(`document.querySelectorAll('.events tbody tr').length === 200`) // with those that were left out
+	seqs := p.seqs()
+	if seqs[0]-seqs[199] > 220 {
+		t.Errorf("stopped, it shows %d to %d: some are left out", seqs[199], seqs[0])
+	}
+}
