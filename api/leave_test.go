@@ -76,3 +76,23 @@ func TestEstimateWait(t *testing.T) {
 		t.Errorf("one that is not queued: %+v", p)
 	}
 }
+
+// A wait for what another client has just submitted finds it, though the caller
+// names no position.
+func TestWaitsFindWhatIsNotProjectedYet(t *testing.T) {
+	r := newRig(t, nil)
+	for range 50 {
+		sub := ask[wire.Submitted](r, wire.APISubmit, wire.Submit{Type: "a"})
+		body, err := json.Marshal(wire.Wait{ID: sub.ID, TimeoutMS: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.svc.Call(context.Background(), wire.APIWait, body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	body, _ := json.Marshal(wire.Wait{ID: events.ID{1}.String(), TimeoutMS: 1000})
+	if _, err := r.svc.Call(context.Background(), wire.APIWait, body); events.CodeOf(err) != events.CodeNotFound {
+		t.Errorf("a wait for no item: %v", err)
+	}
+}

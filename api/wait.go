@@ -46,6 +46,7 @@ type waiter struct {
 	// reason it was taken out; written by whoever does so.
 	timedOut bool
 	left     bool
+	again    bool // it was not there at first, and is looked for once more
 	// forget ends the watch over the caller; nil if he can't leave.
 	forget func() bool
 }
@@ -162,6 +163,11 @@ func (ws *waits) look(w *waiter) {
 		switch {
 		case err != nil:
 			ws.answer(w, nil, err)
+			return
+		case it == nil && !w.again:
+			// Another client may have just submitted it: see lookup.
+			w.again = true
+			ws.awaitFirst(w, wire.PositionOf(ws.s.Core.Position()))
 			return
 		case it == nil:
 			ws.answer(w, nil, noItem(w.id))
