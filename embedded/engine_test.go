@@ -22,6 +22,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/kvstate"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
@@ -360,10 +361,7 @@ func TestEngineConfiguration(t *testing.T) {
 }
 
 func TestEngineRunsCommands(t *testing.T) {
-	if _, err := os.Stat("/bin/cat"); err != nil {
-		t.Skip("no /bin/cat")
-	}
-	o := Options{Memory: true, Config: configOf(t, "[types.echo]\ncapacity = 2\nexec = [\"/bin/cat\"]")}
+	o := Options{Memory: true, Config: configOf(t, fmt.Sprintf("[types.echo]\ncapacity = 2\nexec = [%q]", need.Program(t, "cat")))}
 	e := mustStart(t, o)
 	for i := range 5 {
 		s := submit(t, e, wire.Submit{Type: "echo", Params: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))})

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 const patience = 30 * time.Second
@@ -158,9 +160,7 @@ var (
 // compares what the programs print with what README shows.
 func TestTour(t *testing.T) {
 	for _, program := range []string{"sh", "sha256sum"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("the tour needs %s, which is not here", program)
-		}
+		need.Program(t, program)
 	}
 	cmds, tail := tour(t)
 	s := &terminals{t: t, dir: t.TempDir()}

@@ -72,22 +72,27 @@ func TestARestartedEngine(t *testing.T) {
 	same()
 }
 
+// A token with every role, and the option of an engine that asks for it.
+const token = "s3cret-of-at-least-16-characters"
+
+func guarded(o *embedded.Options) { o.HTTPTokens = "ops " + token + " submit,read,operate" }
+
 func TestATokenIsAskedFor(t *testing.T) {
-	w := start(t)
+	w := start(t, guarded)
 	w.submit(streamwright.Item{Type: "email"})
-	p := open(t, desktop, guarded(t, w, "s3cret")+"#/work")
+	p := open(t, desktop, w.url+"#/work")
 	p.expect("401", "status 401")
 	p.see("dialog", "wants a token")
 	p.fill("dialog input", "wrong")
 	p.click("dialog", "Go on")
 	p.see("dialog", "was refused")
-	p.fill("dialog input", "s3cret")
+	p.fill("dialog input", token)
 	p.click("dialog", "Go on")
 	p.see(".work-table", "email")
 	p.see(".connection", "live")
 	var kept struct{ Session, Local, Dialogs string }
 	p.eval(`({ Session: JSON.stringify(sessionStorage), Local: JSON.stringify(localStorage), Dialogs: String(document.querySelectorAll('dialog').length) })`, &kept)
-	if !strings.Contains(kept.Session, "s3cret") || strings.Contains(kept.Local, "s3cret") || kept.Dialogs != "0" {
+	if !strings.Contains(kept.Session, token) || strings.Contains(kept.Local, token) || kept.Dialogs != "0" {
 		t.Errorf("the token must be kept for this tab alone, and no question be left: %+v", kept)
 	}
 	p.eval(`location.reload()`, nil)
@@ -95,8 +100,8 @@ func TestATokenIsAskedFor(t *testing.T) {
 }
 
 func TestWithoutATokenThePageSaysSo(t *testing.T) {
-	w := start(t)
-	p := open(t, desktop, guarded(t, w, "s3cret")+"#/")
+	w := start(t, guarded)
+	p := open(t, desktop, w.url+"#/")
 	p.expect("401")
 	p.click("dialog", "Not now")
 	p.see(".connection", "signed out")

@@ -1,14 +1,8 @@
 package pagetest
 
 import (
-	"encoding/json"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -94,30 +88,4 @@ func (w *wireTo) carry(c net.Conn) {
 	}
 	w.wg.Go(func() { done(far, c) })
 	done(c, far)
-}
-
-// guarded is the engine behind a server that wants a token.
-func guarded(t testing.TB, w *world, token string) string {
-	t.Helper()
-	target, err := url.Parse(strings.TrimSuffix(w.url, "/"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	proxy.FlushInterval = -1
-	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/api/") && r.Header.Get("Authorization") != "Bearer "+token {
-			rw.Header().Set("Content-Type", "application/problem+json")
-			rw.WriteHeader(http.StatusUnauthorized)
-			_ = json.NewEncoder(rw).Encode(map[string]any{"status": 401, "code": "unauthenticated", "detail": "send a token that the engine knows"})
-			return
-		}
-		r.Header.Del("Authorization")
-		proxy.ServeHTTP(rw, r)
-	}))
-	t.Cleanup(func() {
-		srv.CloseClientConnections()
-		srv.Close()
-	})
-	return srv.URL + "/"
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -233,9 +234,7 @@ func TestGrandchildDoesNotOutliveTheChild(t *testing.T) {
 
 // A descendant that has left the group may hold stdout, but not hold us up.
 func TestHeldPipe(t *testing.T) {
-	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
-		t.Skip("there is no setsid here")
-	}
+	need.Program(t, "setsid")
 	got, pid := watched(t, `setsid sh -c 'echo $$ > $PIDFILE; exec sleep 1000' & until [ -s $PIDFILE ]; do :; done; echo 7`, nil, PipeDelay(20*time.Millisecond))
 	if got.Err != nil || string(got.Result) != "7" {
 		t.Errorf("%+v", got.Outcome)
