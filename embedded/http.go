@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/api/bridge"
@@ -22,27 +23,17 @@ func (e *Engine) serveHTTP() error {
 		return err
 	}
 	s, err := rest.New(rest.Config{
-		Documents: documents,
-		Engine:    e.service, Events: eventFeed{e}, Logs: e.service.Logs, Auth: e.auth, TLS: secure, Version: Version, Logger: e.log.With("part", "http"),
+		Engine: e.service, Events: eventFeed{e}, Logs: e.service.Logs, Documents: documents, Auth: e.auth, TLS: secure, Version: Version, Logger: e.log.With("part", "http"),
 	})
 	if err != nil {
 		return err
 	}
 	mountPage(s)
-	s.Mount("GET /healthz", 0, e.service.HealthHandler())
-	s.Describe("GET /healthz", rest.Doc{Summary: "Whether the engine is well", Description: "200 if it is, 503 if not; the body says what is wrong.", Content: "application/json"})
-	s.Mount("GET /readyz", 0, e.service.ReadyHandler())
+	e.mountBeside(s)
 	if e.bridge, err = e.startBridge(); err != nil {
 		return err
 	}
 	s.RegisterWorkers(e.bridge)
-	s.Describe("GET /readyz", rest.Doc{Summary: "Whether the engine takes requests", Description: "200 if it does, 503 if not; the body says why.", Content: "application/json"})
-	s.Mount("GET /metrics", access.RolesOf(access.Read), e.service.MetricsHandler())
-	s.Describe("GET /metrics", rest.Doc{Summary: "Metrics for Prometheus", Description: "In Prometheus' text format.", Content: "text/plain"})
-	s.Mount("GET /api/v1/live", access.RolesOf(access.Read), e.live.LiveHandler())
-	s.Mount("GET /api/v1/trends", access.RolesOf(access.Read), e.live.TrendsHandler())
-	s.Describe("GET /api/v1/live", rest.Doc{Summary: "The engine at a glance, live", Description: "Server-sent events for a page: stats at once and after changes, at most once a second; a sample of the events. See docs/LIVE.md.", Content: "text/event-stream"})
-	s.Describe("GET /api/v1/trends", rest.Doc{Summary: "The last hour in figures", Description: "By type, a figure every ten seconds. See docs/LIVE.md.", Content: "application/json"})
 	e.live.Start()
 	if err := s.Listen(e.cfg.Server.HTTP); err != nil {
 		return err
@@ -50,6 +41,26 @@ func (e *Engine) serveHTTP() error {
 	e.http = s
 	e.service.ServesHTTP(s.Addr())
 	return nil
+}
+
+// mountBeside serves what stands beside the API.
+func (e *Engine) mountBeside(s *rest.Server) {
+	read := access.RolesOf(access.Read)
+	for _, m := range []struct {
+		pattern string
+		needs   access.Roles
+		h       http.Handler
+		rest.Doc
+	}{
+		{"GET /healthz", 0, e.service.HealthHandler(), rest.Doc{Summary: "Whether the engine is well", Description: "200 if it is, 503 if not; the body says what is wrong.", Content: "application/json"}},
+		{"GET /readyz", 0, e.service.ReadyHandler(), rest.Doc{Summary: "Whether the engine takes requests", Description: "200 if it does, 503 if not; the body says why.", Content: "application/json"}},
+		{"GET /metrics", read, e.service.MetricsHandler(), rest.Doc{Summary: "Metrics for Prometheus", Description: "In Prometheus' text format.", Content: "text/plain"}},
+		{"GET /api/v1/live", read, e.live.LiveHandler(), rest.Doc{Summary: "The engine at a glance, live", Description: "Server-sent events for a page: stats at once and after changes, at most once a second; a sample of the events. See docs/LIVE.md.", Content: "text/event-stream"}},
+		{"GET /api/v1/trends", read, e.live.TrendsHandler(), rest.Doc{Summary: "The last hour in figures", Description: "By type, a figure every ten seconds. See docs/LIVE.md.", Content: "application/json"}},
+	} {
+		s.Mount(m.pattern, m.needs, m.h)
+		s.Describe(m.pattern, m.Doc)
+	}
 }
 
 // startBridge lets workers speak HTTP.

@@ -63,27 +63,26 @@ func (s *Server) registerPauses() {
 		id: "pause-type", method: http.MethodPost, path: "/api/v1/types/{type}/pause", tag: tagTypes, endpoint: wire.APIPause,
 		summary: "Pause a type", about: "Its items wait until it is resumed; what runs goes on.",
 		body: typeOf[wire.Pause](), bodyOptional: true, omit: []string{"type"}, reply: typeOf[wire.Changed](), refusals: []int{http.StatusNotFound},
-	}, func(in *struct {
-		TypePath
-		JSONBody
-	}) (any, error) {
-		return withFields(in.RawBody, field{"type", in.Type})
-	})
+	}, ofType)
 	register(s, operation{
 		id: "resume-type", method: http.MethodPost, path: "/api/v1/types/{type}/resume", tag: tagTypes, endpoint: wire.APIResume,
 		summary: "Resume a paused type", about: "Its items run again.",
 		body: typeOf[wire.Resume](), bodyOptional: true, omit: []string{"type"}, reply: typeOf[wire.Changed](), refusals: []int{http.StatusNotFound},
-	}, func(in *struct {
-		TypePath
-		JSONBody
-	}) (any, error) {
-		return withFields(in.RawBody, field{"type", in.Type})
-	})
+	}, ofType)
 	register(s, operation{
 		id: "reset-type-circuit", method: http.MethodPost, path: "/api/v1/types/{type}/circuit/reset", tag: tagTypes, endpoint: wire.APICircuitReset,
 		summary: "Close a type's circuit", about: "Its items run again at once.", reply: typeOf[wire.Changed](), refusals: []int{http.StatusNotFound},
 	}, func(in *TypePath) (any, error) { return wire.CircuitReset{Type: in.Type}, nil })
 }
+
+// typeInput is a request about a type: its name in the path, the rest in a body.
+type typeInput struct {
+	TypePath
+	JSONBody
+}
+
+// ofType is the engine's request for it.
+func ofType(in *typeInput) (any, error) { return withFields(in.RawBody, field{"type", in.Type}) }
 
 func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*output, error) {
 	types, err := call[struct {

@@ -16,11 +16,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-)
 
-// NoSkip is the environment variable that turns a skip for want of PostgreSQL
-// into a failure.
-const NoSkip = "STREAMWRIGHT_NO_SKIP"
+	"github.com/streamwright/streamwright/internal/need"
+)
 
 // Server is a PostgreSQL server on the loopback interface.
 type Server struct {
@@ -40,10 +38,7 @@ func Start(t testing.TB) *Server {
 		found = append(found, path)
 	}
 	if len(found) == 0 {
-		if os.Getenv(NoSkip) != "" {
-			t.Fatalf("there is no PostgreSQL server on the machine, and %s is set", NoSkip)
-		}
-		t.Skip("there is no PostgreSQL server on the machine (the package postgresql)")
+		need.Missing(t, "there is no PostgreSQL server on the machine (the package postgresql)")
 	}
 	dir, err := os.MkdirTemp("", "outbox-pg-") // not t.TempDir, which another user can't enter
 	if err != nil {
