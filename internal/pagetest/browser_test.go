@@ -127,6 +127,13 @@ func open(t testing.TB, v view, address string) *tab {
 	return p
 }
 
+// reload loads the page anew, and waits until it is the new one that is asked.
+// location.reload() does not: it returns while the old document still answers.
+func (p *tab) reload() {
+	p.t.Helper()
+	p.do(chromedp.Reload())
+}
+
 // listen takes note of what should not happen.
 func (p *tab) listen(ev any) {
 	switch ev := ev.(type) {
@@ -268,17 +275,34 @@ func (p *tab) gone(selector, text string) {
 }
 
 // click waits for a button or link that shows a text (or has it as its name), in
-// what selector finds, and clicks it with the mouse.
+// what selector finds, and clicks it with the mouse. A live page may replace the
+// element, or move it from under the mouse, between the two: a click that has not
+// come to its element is made again.
 func (p *tab) click(selector, text string) {
 	p.t.Helper()
-	p.until(fmt.Sprintf(`(() => {
-		document.querySelectorAll('[data-test-target]').forEach((el) => el.removeAttribute('data-test-target'));
-		const el = [...document.querySelectorAll(%s)].flatMap((el) => [el, ...el.querySelectorAll('a, button, summary, label')])
-			.find((el) => el.matches('a, button, summary, label, input') && el.checkVisibility() && !el.disabled && ((el.innerText ?? '').includes(%s) || (el.getAttribute('aria-label') ?? '').includes(%s)));
-		el?.setAttribute('data-test-target', '');
-		return Boolean(el);
-	})()`, quote(selector), quote(text), quote(text)))
-	p.do(chromedp.Click(chromedp.CSS(`[data-test-target]`), chromedp.NodeVisible))
+	for end := time.Now().Add(patience); ; {
+		p.until(fmt.Sprintf(`(() => {
+			document.querySelectorAll('[data-test-target]').forEach((el) => el.removeAttribute('data-test-target'));
+			const el = [...document.querySelectorAll(%s)].flatMap((el) => [el, ...el.querySelectorAll('a, button, summary, label')])
+				.find((el) => el.matches('a, button, summary, label, input') && el.checkVisibility() && !el.disabled && ((el.innerText ?? '').includes(%s) || (el.getAttribute('aria-label') ?? '').includes(%s)));
+			if (!el) return false;
+			el.setAttribute('data-test-target', '');
+			window.testMissed = true;
+			el.addEventListener('click', () => { window.testMissed = false; }, { once: true, capture: true });
+			return true;
+		})()`, quote(selector), quote(text), quote(text)))
+		ctx, cancel := context.WithTimeout(p.ctx, 2*time.Second)
+		err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(`[data-test-target]`), chromedp.NodeVisible))
+		cancel()
+		var missed bool // not in a page that the click has led to
+		p.eval(`Boolean(window.testMissed)`, &missed)
+		switch {
+		case !missed:
+			return
+		case time.Now().After(end):
+			p.t.Fatalf("no click has come to %q in %q (%v); %s", text, selector, err, p.describe())
+		}
+	}
 }
 
 // fill puts a text into a field, as if it had been typed, and leaves it.

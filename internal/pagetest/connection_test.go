@@ -95,7 +95,7 @@ func TestATokenIsAskedFor(t *testing.T) {
 	if !strings.Contains(kept.Session, token) || strings.Contains(kept.Local, token) || kept.Dialogs != "0" {
 		t.Errorf("the token must be kept for this tab alone, and no question be left: %+v", kept)
 	}
-	p.eval(`location.reload()`, nil)
+	p.reload()
 	p.see(".work-table", "email")
 }
 

@@ -98,7 +98,7 @@ func TestTheThemeIsChosenAndKept(t *testing.T) {
 	if light == dark {
 		t.Fatalf("light and dark have the same ground: %s", light)
 	}
-	p.eval(`location.reload()`, nil)
+	p.reload()
 	p.until(`document.querySelector('h1') && document.documentElement.dataset.theme === 'dark'`)
 	if got := background(p); got != dark {
 		t.Errorf("after a reload the ground is %s, not %s", got, dark)
