@@ -99,7 +99,7 @@ func (s *Server) newFeed(ctx context.Context, in *eventsQuery) (*feed, error) {
 		return nil, err
 	}
 	resumed, err := f.begin(in)
-	if err != nil || f.from == 0 {
+	if err != nil || !f.cfg.Since.IsZero() {
 		return f, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, RequestTime)
@@ -107,6 +107,13 @@ func (s *Server) newFeed(ctx context.Context, in *eventsQuery) (*feed, error) {
 	kept, err := f.log.Around(ctx, f.from)
 	if err != nil {
 		return nil, events.WithCode(events.CodeUnavailable, err)
+	}
+	if f.from == 0 {
+		// A client that has the head of the reply counts on what comes after it,
+		// so where the feed begins is settled before.
+		f.from = kept.Last + 1
+		f.cfg.FromSeq = f.from
+		return f, nil
 	}
 	if f.from > kept.Last+1 {
 		return nil, events.Refuse(events.CodeBadRequest, "position %d is not reached yet: the log ends with %d; if it went further once, the engine has another log now, and you begin anew", f.from, kept.Last)
@@ -155,8 +162,8 @@ func (f *feed) filter(in *eventsQuery) error {
 	return nil
 }
 
-// begin reads where to begin: f.from, or f.cfg.Since, or neither for now.
-// resumed: the client has had what is before.
+// begin reads where to begin: f.from, or f.cfg.Since, or neither for what comes
+// next. resumed: the client has had what is before.
 func (f *feed) begin(in *eventsQuery) (resumed bool, err error) {
 	switch {
 	case in.LastEventID != "":
@@ -206,14 +213,14 @@ func (f *feed) source(ctx context.Context, fn func(record) error) error {
 		}
 	}
 	whole := len(f.cfg.Types) == 0 && len(f.cfg.Kinds) == 0 // nothing is left out by the server
-	next := f.from
+	due := f.from
 	return f.log.Tail(ctx, f.cfg, func(ev events.Event) error {
-		if whole && next > 0 && ev.Seq > next {
-			if err := f.checkCut(ctx, next); err != nil {
+		if whole && due > 0 && ev.Seq > due {
+			if err := f.checkCut(ctx, due); err != nil {
 				return err
 			}
 		}
-		next = ev.Seq + 1
+		due = ev.Seq + 1
 		if ev.Seq < f.from || f.ids != nil && !f.ids[ev.ID] {
 			return nil
 		}
@@ -223,9 +230,9 @@ func (f *feed) source(ctx context.Context, fn func(record) error) error {
 
 // checkCut looks whether positions that the feed has passed over are gone, or
 // only count for nothing, as those of a decision that was never completed.
-func (f *feed) checkCut(ctx context.Context, next events.Seq) error {
-	kept, err := f.log.Around(ctx, next)
-	if err == nil && kept.First > next {
+func (f *feed) checkCut(ctx context.Context, due events.Seq) error {
+	kept, err := f.log.Around(ctx, due)
+	if err == nil && kept.First > due {
 		err = errCut
 	}
 	return err

@@ -22,7 +22,8 @@ type Kept struct {
 
 // Around looks at the log around a position, for a reader who goes on from
 // there: a Tail that begins in the midst of a decision passes over the rest of
-// it, so he begins at Start and passes over what he has. names may be zero.
+// it, so he begins at Start and passes over what he has. Position 0 asks for First
+// and Last alone. names may be zero.
 func Around(ctx context.Context, nc *nats.Conn, names wire.Names, seq events.Seq) (Kept, error) {
 	cfg := TailConfig{Names: names}.WithDefaults()
 	js, err := connect.JetStream(nc, cfg.Names)
@@ -35,7 +36,7 @@ func Around(ctx context.Context, nc *nats.Conn, names wire.Names, seq events.Seq
 	}
 	st := t.log.CachedInfo().State
 	k := Kept{First: events.Seq(st.FirstSeq), Last: events.Seq(st.LastSeq), Start: seq}
-	if seq < k.First || seq > k.Last {
+	if seq == 0 || seq < k.First || seq > k.Last {
 		return k, nil
 	}
 	m, err := t.get(ctx, seq)

@@ -1,0 +1,28 @@
+package rest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+)
+
+// endedLog is a log of five positions that nobody reads yet.
+type endedLog struct{ Events }
+
+func (endedLog) Around(_ context.Context, seq events.Seq) (eventlog.Kept, error) {
+	return eventlog.Kept{First: 1, Last: 5, Start: seq}, nil
+}
+
+// What a client does once it has the head of the reply comes in its feed, however
+// long the feed takes to begin reading: the position was settled before.
+func TestAFeedOfWhatComesNextBeginsBeforeItsReply(t *testing.T) {
+	s := &Server{cfg: Config{Events: endedLog{}}}
+	for _, in := range []eventsQuery{{}, {Type: []string{"a"}}, {LastEventID: "5"}} {
+		f, err := s.newFeed(t.Context(), &in)
+		if err != nil || f.cfg.FromSeq != 6 || f.from != 6 || f.gap != nil {
+			t.Errorf("%+v: it begins with %d of a log of 5 (%v)", in, f.cfg.FromSeq, err)
+		}
+	}
+}
