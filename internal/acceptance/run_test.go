@@ -330,6 +330,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 			t.Fatalf("got %+v", got)
 		}
 	}
+	r.until(id, events.StateCompleted) // the reports were not the client's own: its queries don't wait for them
 	if got := fmt.Sprint(r.kinds(id)); got != "[created queued claimed running completed]" {
 		t.Errorf("history %s", got)
 	}
