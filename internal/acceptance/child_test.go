@@ -191,7 +191,7 @@ func TestKilledWorker(t *testing.T) {
 
 // What a worker says after it has lost its lease is refused.
 func TestLateCompletion(t *testing.T) {
-	s := inMemory(t, "[types.job]\nlease = \"1s\"\n")
+	s := inMemory(t, "[types.job]\nlease = \"3s\"\n")
 	id := s.submit(streamwright.Item{Type: "job"})
 	p := newProtocolWorker(s, "late", "job")
 	m := p.pull()
@@ -201,7 +201,7 @@ func TestLateCompletion(t *testing.T) {
 	}
 	heir := newProtocolWorker(s, "heir", "job")
 	n := heir.pull()
-	t.Logf("with the next worker %v after the pull, the lease being 1s", time.Since(pulledAt))
+	t.Logf("with the next worker %v after the pull, the lease being 3s", time.Since(pulledAt))
 	if n.id != id || n.token == m.token {
 		t.Fatalf("got %+v", n)
 	}
