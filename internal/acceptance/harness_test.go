@@ -31,14 +31,27 @@ import (
 const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	removeBinary()
-	os.Exit(code)
+	os.Exit(withProgram(m.Run))
 }
 
+// withProgram runs the tests with the program built.
+func withProgram(run func() int) int {
+	dir, err := os.MkdirTemp("", "streamwright-acceptance-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return run()
+}
+
+// testContext bounds a whole test, of many waits.
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	t.Cleanup(cancel)
 	return ctx
 }

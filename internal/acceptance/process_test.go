@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,37 +20,18 @@ import (
 	"github.com/streamwright/streamwright"
 )
 
-// binary is the program, built once.
-var binary struct {
-	once sync.Once
-	dir  string
-	path string
-	err  error
-}
+// binary is the path of the program.
+var binary string
 
-func removeBinary() {
-	if binary.dir != "" {
-		_ = os.RemoveAll(binary.dir)
+// build builds the program into a folder: before the tests, since none of them is
+// to have the time that it takes taken off its own.
+func build(dir string) error {
+	binary = filepath.Join(dir, "engine")
+	out, err := exec.Command("go", "build", "-o", binary, "github.com/streamwright/streamwright/cmd/engine").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build the engine: %w\n%s", err, out)
 	}
-}
-
-// program builds the engine, once, and returns its path.
-func program(t *testing.T) string {
-	t.Helper()
-	binary.once.Do(func() {
-		if binary.dir, binary.err = os.MkdirTemp("", "streamwright-acceptance-"); binary.err != nil {
-			return
-		}
-		binary.path = filepath.Join(binary.dir, "engine")
-		out, err := exec.Command("go", "build", "-o", binary.path, "github.com/streamwright/streamwright/cmd/engine").CombinedOutput()
-		if err != nil {
-			binary.err = fmt.Errorf("build the engine: %w\n%s", err, out)
-		}
-	})
-	if binary.err != nil {
-		t.Fatal(binary.err)
-	}
-	return binary.path
+	return nil
 }
 
 // ran is what a run of the program came to.
@@ -65,7 +45,7 @@ func cli(t *testing.T, url string, args ...string) ran {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program(t), args...)
+	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append(os.Environ(), "NATS_URL="+url)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -102,7 +82,7 @@ type proc struct {
 // begin starts the program; it is killed at the test's end.
 func begin(t *testing.T, url string, args ...string) *proc {
 	t.Helper()
-	p := &proc{t: t, cmd: exec.Command(program(t), args...), log: &logBook{}, done: make(chan struct{})}
+	p := &proc{t: t, cmd: exec.Command(binary, args...), log: &logBook{}, done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), "NATS_URL="+url)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {

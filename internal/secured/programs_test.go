@@ -20,17 +20,11 @@ import (
 // patience bounds every wait of a test.
 const patience = 40 * time.Second
 
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-}
+// built is the folder that the programs are in.
+var built string
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir)
-	}
+	code := withPrograms(m.Run)
 	if code == 0 {
 		if err := goleak.Find(goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -40,23 +34,25 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program builds the programs, once, and returns the path of one.
-func program(t *testing.T, name string) string {
-	t.Helper()
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "streamwright-secured-"); built.err != nil {
-			return
-		}
-		out, err := exec.Command("go", "build", "-o", built.dir, "github.com/streamwright/streamwright/cmd/engine", "github.com/streamwright/streamwright/cmd/tail").CombinedOutput()
-		if err != nil {
-			built.err = fmt.Errorf("build the programs: %w\n%s", err, out)
-		}
-	})
-	if built.err != nil {
-		t.Fatal(built.err)
+// withPrograms builds the programs and runs the tests: none of them is to have
+// the time that building takes taken off its own.
+func withPrograms(run func() int) int {
+	dir, err := os.MkdirTemp("", "streamwright-secured-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	return filepath.Join(built.dir, name)
+	defer os.RemoveAll(dir)
+	if out, err := exec.Command("go", "build", "-o", dir, "github.com/streamwright/streamwright/cmd/engine", "github.com/streamwright/streamwright/cmd/tail").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
+		return 1
+	}
+	built = dir
+	return run()
 }
+
+// program is the path of one of the programs.
+func program(name string) string { return filepath.Join(built, name) }
 
 // environ is this process's without what concerns NATS, and with more.
 func environ(more ...string) (env []string) {
@@ -86,7 +82,7 @@ func (l login) run(t *testing.T, args ...string) ran {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	// The flags come first: behind a -- they would be the child's.
-	cmd := exec.CommandContext(ctx, program(t, "engine"), append(append([]string{}, l.args...), args...)...)
+	cmd := exec.CommandContext(ctx, program("engine"), append(append([]string{}, l.args...), args...)...)
 	cmd.Env = environ(l.env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -139,7 +135,7 @@ func (p *proc) log() string {
 func (l login) begin(t *testing.T, name string, args ...string) *proc {
 	t.Helper()
 	p := &proc{t: t, done: make(chan struct{}), more: make(chan struct{})}
-	p.cmd = exec.Command(program(t, name), append(append([]string{}, l.args...), args...)...)
+	p.cmd = exec.Command(program(name), append(append([]string{}, l.args...), args...)...)
 	p.cmd.Env = environ(l.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	if err := p.cmd.Start(); err != nil {
