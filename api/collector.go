@@ -139,6 +139,7 @@ func (c collector) types(ctx context.Context, out gauge) {
 	}
 	for i := range types {
 		c.protection(out, &types[i])
+		c.s.Metrics.observer.begin(types[i].Type)
 	}
 }
 
