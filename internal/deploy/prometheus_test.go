@@ -337,36 +337,5 @@ func TestPrometheusScrapesAnEngine(t *testing.T) {
 			return len(v.Result) == 1 && v.Result[0].Value[1] == value
 		})
 	}
-	s.answers(dashboard(t))
-}
-
-// answers asks the dashboard's questions: Prometheus understands all of them, and
-// once it has scraped an engine that has done something a few times, most have an
-// answer.
-func (s *server) answers(exprs []string) {
-	s.t.Helper()
-	ctx := testContext(s.t)
-	fill := strings.NewReplacer("$__rate_interval", "5m", "$job", "streamwright", "$instance", ".*", "$type", ".*")
-	for ; ; sleep(ctx, s.t, "an answer to most of what the dashboard asks") {
-		answered, n := 0, 0
-		for _, expr := range exprs {
-			if strings.HasPrefix(expr, "label_values") {
-				continue
-			}
-			body, err := tryGet(ctx, s.url+"/api/v1/query?query="+url.QueryEscape(fill.Replace(expr)))
-			if err != nil {
-				s.t.Fatalf("%s: %v", expr, err)
-			}
-			var reply struct{ Data vector }
-			if err := json.Unmarshal([]byte(body), &reply); err != nil {
-				s.t.Fatal(err)
-			}
-			if n++; len(reply.Data.Result) > 0 {
-				answered++
-			}
-		}
-		if answered*4 >= n*3 {
-			return
-		}
-	}
+	s.answers(t, e.HTTP())
 }
