@@ -54,7 +54,7 @@ func (c *Client) SubmitMany(ctx context.Context, items []Item, opts ...BulkOptio
 // An error of done ends it. Memory is bounded by the requests in flight. All go on
 // in one trace, that of ctx or a new one, unless they name another.
 func (c *Client) SubmitSeq(ctx context.Context, items iter.Seq[Item], done func(Submitted) error, opts ...BulkOption) (err error) {
-	ctx, span := startSubmit(ctx, "submit many")
+	ctx, span := startSubmit(ctx, "submit", "many")
 	defer func() { endSubmit(span, "", err) }()
 	set := bulkSettings{items: events.MaxSubmitBatch, inFlight: DefaultInFlight}
 	for _, o := range opts {

@@ -26,7 +26,7 @@ import (
 //
 // The item goes on in the trace of ctx (OpenTelemetry), unless it names one.
 func (c *Client) Submit(ctx context.Context, item Item) (out Submitted, err error) {
-	ctx, span := startSubmit(ctx, "submit "+item.Type)
+	ctx, span := startSubmit(ctx, "submit", item.Type)
 	defer func() { endSubmit(span, out.ID, err) }()
 	s, err := c.prepare(ctx, &item)
 	if err != nil {
@@ -68,7 +68,7 @@ type Published struct {
 // here but becomes a rejected event; Submit tells at once. It tries until ctx
 // ends, under one message id.
 func (c *Client) Publish(ctx context.Context, item Item) (out Published, err error) {
-	ctx, span := startSubmit(ctx, "publish "+item.Type)
+	ctx, span := startSubmit(ctx, "publish", item.Type)
 	defer func() { endSubmit(span, out.ID, err) }()
 	s, err := c.prepare(ctx, &item)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 // startSubmit begins the span of a submission; end it with endSubmit. Without a
 // tracer provider it has no effect but to pass on what ctx has.
-func startSubmit(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
-	return tracing.Tracer().Start(ctx, name, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(attrs...))
+func startSubmit(ctx context.Context, verb, what string) (context.Context, trace.Span) {
+	return tracing.Start(ctx, verb, what, trace.SpanKindProducer)
 }
 
 func endSubmit(span trace.Span, id string, err error) {

@@ -55,6 +55,7 @@ var (
 	descWaits     = desc("waits", "Wait requests under way.")
 	descReady     = desc("ready", "1 if the engine is ready, as /readyz says.")
 	descAccepting = desc("accepting", "1 unless new work is refused for want of room.")
+	descSpans     = counterDesc("trace_spans_total", "Spans of this process by what became of them: sent, failed (the receiver did not take them), dropped (the queue to it was full). None without traces.", "outcome")
 	descInfo      = desc("build_info", "1, with the engine's version.", "version")
 )
 
@@ -99,6 +100,18 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.benched(gauge)
 	c.streams(ctx, gauge)
 	c.storage(gauge)
+	c.spans(out)
+}
+
+// spans counts this process's spans, if it makes any.
+func (c collector) spans(out chan<- prometheus.Metric) {
+	if c.s.Spans == nil {
+		return
+	}
+	n := c.s.Spans()
+	for outcome, count := range map[string]uint64{"sent": n.Sent, "failed": n.Failed, "dropped": n.Dropped} {
+		out <- prometheus.MustNewConstMetric(descSpans, prometheus.CounterValue, float64(count), outcome)
+	}
 }
 
 func (c collector) workers(out gauge) {
@@ -139,6 +152,7 @@ func (c collector) types(ctx context.Context, out gauge) {
 	}
 	for i := range types {
 		c.protection(out, &types[i])
+		c.s.Metrics.observer.begin(types[i].Type)
 	}
 }
 

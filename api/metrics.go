@@ -76,6 +76,9 @@ func NewMetrics() *Metrics {
 	m.lost = counter("ownerships_lost_total", "Times that the ownership of the partition ended and the engine started again from the log.")
 	m.fenced = counter("fences_total", "Appends that the log refused, since another process had appended: part of ownerships_lost_total.")
 	m.causes = vec("causes_noted_total", "Causes of death that were new, or grew fast (why: new, growing).", "why")
+	for _, why := range []string{events.CauseNew, events.CauseGrowing} {
+		m.causes.WithLabelValues(why) // from 0 on, or its first would not be seen to be new
+	}
 	m.recoveries = vec("recoveries_total", "What the engine has repaired, by cause: lease_expired, timeout, not_started, unclaimed, worker_gone, dispatch_lost.", "type", "cause")
 	m.workersFailed = vec("worker_failures_total", "Signs that a worker is not well: heartbeat (silent for so long that it counts as dead), probe (a probe had no good answer).", "reason")
 	for _, reason := range []string{dispatcher.WorkerSilent, dispatcher.WorkerProbe} {

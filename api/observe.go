@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,7 +53,7 @@ type life struct {
 
 func newObserver(vec func(string, string, ...string) *prometheus.CounterVec, histogram func(string, string, []float64, ...string) *prometheus.HistogramVec) *observer {
 	seconds := prometheus.ExponentialBuckets(1e-3, 4, 12) // to 70 minutes
-	return &observer{
+	o := &observer{
 		types: map[events.Type]*typeObserver{}, index: map[events.ID]int32{},
 		transitions: vec("transitions_total", "Items that went from a state to another (none: they did not exist).", "type", "from", "to"),
 		attempts:    vec("attempts_total", "Runs that were claimed, by the number of the attempt: 1 to 5, more.", "type", "attempt"),
@@ -65,6 +66,10 @@ func newObserver(vec func(string, string, ...string) *prometheus.CounterVec, his
 		running:     histogram("run_seconds", "Time from the start of a run to its end, by what ended it: completed, failed, released, snoozed, spawned, cancelled.", seconds, "type", "outcome"),
 		whole:       histogram("item_seconds", "Time from an item's creation to its end: completed, dead, cancelled, merged.", prometheus.ExponentialBuckets(1e-3, 4, 14), "type", "outcome"),
 	}
+	for _, code := range rejectionCodes {
+		o.rejections.WithLabelValues(string(code)) // from 0 on, as begin says
+	}
+	return o
 }
 
 // feed counts a batch.
@@ -206,13 +211,15 @@ func failureCode(code string) string {
 	return codeOther
 }
 
+// rejectionCodes are the engine's own.
+var rejectionCodes = []events.Code{events.CodeBadRequest, events.CodeBadParams, events.CodeTooLarge, events.CodeBadType, events.CodeBadPriority, events.CodeBadID,
+	events.CodeBadTime, events.CodeBadHeader, events.CodeIDConflict, events.CodeDuplicate, events.CodeNotFound, events.CodeWrongState,
+	events.CodeTooManyTypes, events.CodeQueueFull, events.CodeRateLimited, events.CodeForbidden, events.CodeUnavailable, events.CodeInternal}
+
 // rejectionCode is the code of a refusal; what a host's dedup hook has
 // made up, or a later engine has written, is other.
 func rejectionCode(code string) string {
-	switch events.Code(code) {
-	case events.CodeBadRequest, events.CodeBadParams, events.CodeTooLarge, events.CodeBadType, events.CodeBadPriority, events.CodeBadID,
-		events.CodeBadTime, events.CodeBadHeader, events.CodeIDConflict, events.CodeDuplicate, events.CodeNotFound, events.CodeWrongState,
-		events.CodeTooManyTypes, events.CodeQueueFull, events.CodeRateLimited, events.CodeForbidden, events.CodeUnavailable, events.CodeInternal:
+	if slices.Contains(rejectionCodes, events.Code(code)) {
 		return code
 	}
 	return codeOther

@@ -8,6 +8,18 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
+// deadReasons are those of events.Dead.
+var deadReasons = []string{"exhausted", "not_retryable", "poisoned", "child_dead", "upstream_dead"}
+
+// begin has a type's deaths counted from 0 on: Prometheus can't tell that a
+// counter has grown whose first sample is of after that, as when many items die at
+// once. It may be called by any goroutine, and again.
+func (o *observer) begin(t events.Type) {
+	for _, reason := range deadReasons {
+		o.dead.WithLabelValues(string(t), reason)
+	}
+}
+
 func (o *observer) of(t events.Type) *typeObserver {
 	if to := o.types[t]; to != nil {
 		return to

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -64,6 +65,8 @@ type Config struct {
 	Full func() *Full
 	// Storage says how much room there is; nil: nothing is known.
 	Storage func() Storage
+	// Spans says what has become of this process's spans; nil: there are none.
+	Spans func() tracing.SpanCounts
 	// Info is the part of the info reply that never changes.
 	Info   wire.InfoReply
 	Logger *slog.Logger

@@ -9,6 +9,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -49,13 +50,21 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		},
 		NamedByFile:  func(t events.Type) []string { return e.cfg.Types[t].Patch.Named() },
 		TypeDefaults: &defaults,
-		Full:         e.isFull, Storage: e.storageNow, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
+		Full:         e.isFull, Storage: e.storageNow, Spans: e.spanCounts(), MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
 		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir()},
 	})
 	if err != nil {
 		return err
 	}
 	return e.newLive()
+}
+
+// spanCounts counts the spans of Options.Tracing, if that can tell.
+func (e *Engine) spanCounts() func() tracing.SpanCounts {
+	if c, ok := e.o.Tracing.(tracing.SpanCounter); ok {
+		return c.SpanCounts
+	}
+	return nil
 }
 
 // startFaces begins to answer, once what the engine does first (recording the

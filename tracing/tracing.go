@@ -10,6 +10,7 @@ package tracing
 
 import (
 	"context"
+	"encoding/hex"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
@@ -35,10 +36,18 @@ func Format(sc trace.SpanContext) string {
 	if !sc.IsValid() {
 		return ""
 	}
-	carrier := propagation.MapCarrier{}
-	w3c.Inject(trace.ContextWithSpanContext(context.Background(), sc), carrier)
-	return carrier[header]
+	id, span := sc.TraceID(), sc.SpanID()
+	out := make([]byte, 0, traceparentLen)
+	out = append(out, "00-"...)
+	out = hex.AppendEncode(out, id[:])
+	out = append(out, '-')
+	out = hex.AppendEncode(out, span[:])
+	flags := sc.TraceFlags() & (trace.FlagsSampled | trace.FlagsRandom)
+	return string(append(out, '-', '0', '0'+byte(flags)))
 }
+
+// traceparentLen is the length of a traceparent of version 00.
+const traceparentLen = 2 + 1 + 32 + 1 + 16 + 1 + 2
 
 // Parse reads a traceparent, as that of a span of another process. What can't
 // be read is no valid span context.
@@ -46,8 +55,29 @@ func Parse(traceparent string) trace.SpanContext {
 	if traceparent == "" {
 		return trace.SpanContext{}
 	}
+	if sc, ok := parsePlain(traceparent); ok {
+		return sc
+	}
 	ctx := w3c.Extract(context.Background(), propagation.MapCarrier{header: traceparent})
 	return trace.SpanContextFromContext(ctx)
+}
+
+// parsePlain reads a traceparent as nearly all are (version 00, no flags but
+// sampled and random) without allocating: the engine reads that of an item several times in
+// its life. What is not of that kind is left to the propagator.
+func parsePlain(s string) (trace.SpanContext, bool) {
+	if len(s) != traceparentLen || s[:3] != "00-" || s[35] != '-' || s[52:54] != "-0" || s[54] < '0' || s[54] > '3' {
+		return trace.SpanContext{}, false
+	}
+	id, err := trace.TraceIDFromHex(s[3:35])
+	if err != nil {
+		return trace.SpanContext{}, false
+	}
+	span, err := trace.SpanIDFromHex(s[36:52])
+	if err != nil {
+		return trace.SpanContext{}, false
+	}
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: span, TraceFlags: trace.TraceFlags(s[54] - '0'), Remote: true}), true
 }
 
 // Below returns ctx such that a span that begins with it is a child of the span

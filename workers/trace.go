@@ -18,7 +18,7 @@ import (
 // trace, for what the handler calls.
 func (w *Worker) traced(ctx context.Context, r *run, item *RawItem) Outcome {
 	ctx = tracing.Below(ctx, item.Trace)
-	ctx, span := tracing.Tracer().Start(ctx, "run "+string(item.Type), trace.WithSpanKind(trace.SpanKindConsumer))
+	ctx, span := tracing.Start(ctx, "run", string(item.Type), trace.SpanKindConsumer)
 	defer span.End()
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String("work.id", item.ID.String()), attribute.String("work.type", string(item.Type)),

@@ -168,38 +168,54 @@ type Wait struct {
 // Of is what waits of a type at each priority. ok is false while it is not
 // known, since the load is under way.
 func (w *Waits) Of(t events.Type, now time.Time) (out [levels]Wait, all Wait, ok bool) {
+	by, ns, ok, known := w.spansOf(t, now)
+	if !known {
+		return out, all, ok
+	}
+	var every spans
+	n := int64(0)
+	for p := range by {
+		out[p] = by[p].wait(ns[p])
+		every = append(every, by[p]...)
+		n += ns[p]
+	}
+	return out, every.wait(n), true
+}
+
+// spansOf are the spans of a type, and how many items it has queued, by priority.
+// The sums of them are taken without the lock, which the projection needs.
+func (w *Waits) spansOf(t events.Type, now time.Time) (by [levels]spans, ns [levels]int64, loaded, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	qs := w.types[t]
 	if !w.loaded || qs == nil {
-		return out, all, w.loaded
+		return by, ns, w.loaded, false
 	}
-	var every []span
 	for p := range qs {
-		s := qs[p].spans(now.UnixNano())
-		out[p] = s.wait(qs[p].n)
-		every = append(every, s...)
+		by[p], ns[p] = qs[p].spans(now.UnixNano()), qs[p].n
 	}
-	all = spans(every).wait(qs.total())
-	return out, all, true
+	return by, ns, true, true
 }
 
 // Total is what waits of all types.
 func (w *Waits) Total(now time.Time) (all Wait) {
+	every, n := w.spansOfAll(now)
+	return every.wait(n)
+}
+
+func (w *Waits) spansOfAll(now time.Time) (every spans, n int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.loaded {
-		return all
+		return nil, 0
 	}
-	var every []span
-	n := int64(0)
 	for _, qs := range w.types {
 		for p := range qs {
 			every = append(every, qs[p].spans(now.UnixNano())...)
 		}
 		n += qs.total()
 	}
-	return spans(every).wait(n)
+	return every, n
 }
 
 // LongerThan is how many items of a type and priority wait for longer than a

@@ -40,9 +40,9 @@ func On() bool {
 // asks for none. The exporter, its endpoint, headers, certificates and timeout,
 // the sampler, the batching and the resource are those of the usual OTEL_
 // variables. Spans are sent from a bounded queue (2,048 by default,
-// OTEL_BSP_MAX_QUEUE_SIZE), beyond which they are dropped: tracing never holds
-// work up. Call its Shutdown at the end, which sends what is left.
-func Provider(ctx context.Context, service, version string) (*sdktrace.TracerProvider, error) {
+// OTEL_BSP_MAX_QUEUE_SIZE), beyond which they are dropped and counted: tracing
+// never holds work up, whatever the receiver does. Call its Shutdown at the end, which sends what is left.
+func Provider(ctx context.Context, service, version string) (*Tracing, error) {
 	if !On() {
 		return nil, nil
 	}
@@ -56,7 +56,8 @@ func Provider(ctx context.Context, service, version string) (*sdktrace.TracerPro
 	if err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, fmt.Errorf("describe this process for traces: %w", err))
 	}
-	return sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res), sdktrace.WithIDGenerator(itemspans.IDs{})), nil
+	q := newSpanQueue(exporter)
+	return &Tracing{sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(q), sdktrace.WithResource(res), sdktrace.WithIDGenerator(itemspans.IDs{})), q}, nil
 }
 
 func newExporter(ctx context.Context) (*otlptrace.Exporter, error) {

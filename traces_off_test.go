@@ -1,0 +1,26 @@
+package streamwright
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// A submission of a program that has set up no traces pays nothing for them.
+func TestTracesOffCostNothing(t *testing.T) {
+	ctx, failed := context.Background(), errors.New("failed")
+	if n := testing.AllocsPerRun(100, func() {
+		_, span := startSubmit(ctx, "submit", "email")
+		endSubmit(span, "01J00000000000000000000000", failed)
+	}); n != 0 {
+		t.Errorf("a span that nobody wants allocates %v times", n)
+	}
+}
+
+func BenchmarkTracesOff(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		_, span := startSubmit(b.Context(), "submit", "email")
+		endSubmit(span, "01J00000000000000000000000", nil)
+	}
+}
