@@ -18,6 +18,7 @@ type field struct {
 	table func(key string) ([]field, error) // of the tables below, by their key
 	each  string                            // with table: the keys below are names of this
 	name  string                            // with each: what stands for one in the documentation; empty: N
+	get   func() any                        // what is set now; nil where [NeedsRestart] looks elsewhere
 }
 
 func (s *Server) fields() []field {

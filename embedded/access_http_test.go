@@ -229,33 +229,3 @@ func TestRefusesToStartOpen(t *testing.T) {
 		}
 	}
 }
-
-// The tokens file is read again on request.
-func TestReloadAccess(t *testing.T) {
-	text, of := tokens()
-	path := writeFile(t, "tokens", "first 0123456789-abcdef-first read\n")
-	e := mustStart(t, Options{Memory: true, NATSListen: config.Off, HTTP: "127.0.0.1:0", HTTPTokensFile: path})
-	c := &http.Client{Transport: &http.Transport{}}
-	t.Cleanup(c.CloseIdleConnections)
-	status := func(token string) int {
-		s, _ := ask(t, c, "GET", e.HTTPURL()+"/metrics", token)
-		return s
-	}
-	if got := status(of[access.Read]); got != http.StatusUnauthorized {
-		t.Errorf("before: %d", got)
-	}
-	rewrite(t, path, text)
-	if err := e.ReloadAccess(); err != nil {
-		t.Fatal(err)
-	}
-	if got := status(of[access.Read]); got != http.StatusOK {
-		t.Errorf("after: %d", got)
-	}
-	rewrite(t, path, "nonsense\n")
-	if err := e.ReloadAccess(); events.CodeOf(err) != events.CodeBadConfig {
-		t.Errorf("a bad file: %v", err)
-	}
-	if got := status(of[access.Read]); got != http.StatusOK {
-		t.Errorf("after a bad file: %d", got)
-	}
-}

@@ -2,12 +2,14 @@ package embedded
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -77,14 +79,17 @@ type Options struct {
 
 // Engine is an engine with all that belongs to it, in this process.
 type Engine struct {
-	cfg config.Config
-	o   Options
-	log *slog.Logger
+	cfg   config.Config
+	given config.Config // cfg before its connection was resolved
+	o     Options
+	log   *slog.Logger
 
 	dir        *dataDir
 	space      *space
 	dataSize   dataSize
 	auth       *httpauth.Authenticator
+	httpTLS    atomic.Pointer[tls.Config] // that of new connections
+	reloading  sync.Mutex                 // one reload at a time
 	srv        *server
 	nc         *nats.Conn // the engine's own
 	denied     denied
@@ -117,6 +122,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	if err := e.cfg.Validate(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
+	e.given = e.cfg
 	if err := e.resolveConnection(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
@@ -173,16 +179,7 @@ func (e *Engine) openDir(context.Context) (err error) {
 
 func (e *Engine) openServer(ctx context.Context) (err error) {
 	if e.cfg.Server.NATSURL == "" {
-		so := serverOptions{
-			Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: 1, Access: e.cfg.NATS,
-			MaxMemory: e.cfg.Limits.MaxMemoryBytes, MaxStore: e.cfg.Limits.MaxStoreBytes, Log: e.log,
-		}
-		if e.dir != nil {
-			so.Dir = e.dir.path
-		} else {
-			so.MaxMemory = 0 // everything is there: as much as the machine allows
-		}
-		if e.srv, err = startServer(so); err != nil {
+		if e.srv, err = startServer(e.serverOptions()); err != nil {
 			return err
 		}
 	}

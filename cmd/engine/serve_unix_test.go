@@ -49,7 +49,7 @@ func TestServeReadsTokensAgain(t *testing.T) {
 	go func() {
 		seen := false
 		for s := bufio.NewScanner(logged); s.Scan(); {
-			if !seen && strings.Contains(s.Text(), "have been read again") {
+			if !seen && strings.Contains(s.Text(), "has been read again") {
 				seen = true
 				close(reread)
 			}
