@@ -391,13 +391,19 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	rewrite(t, tokensFile, text) // good, and never in force
 
 	for name, change := range map[string]func(*config.Config){
-		"weak password":     func(c *config.Config) { c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: writeFile(t, "p", "short\n"), Roles: access.RolesOf(access.Read)}} },
-		"no password file":  func(c *config.Config) { c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: "/nowhere", Roles: access.RolesOf(access.Read)}} },
+		"weak password": func(c *config.Config) {
+			c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: writeFile(t, "p", "short\n"), Roles: access.RolesOf(access.Read)}}
+		},
+		"no password file": func(c *config.Config) {
+			c.NATS.Users = []config.NATSUser{{Name: "a", PasswordFile: "/nowhere", Roles: access.RolesOf(access.Read)}}
+		},
 		"no users any more": func(c *config.Config) { c.NATS.Users = nil },
 		"bad certificate":   func(c *config.Config) { c.NATS.TLSCert = writeFile(t, "c", "nonsense") },
 		"another's key":     func(c *config.Config) { _, c.NATS.TLSKey = ca.issue("x", time.Now().Add(time.Hour)) },
 		"no tokens":         func(c *config.Config) { c.HTTP.TokensFile = "" },
-		"invalid":           func(c *config.Config) { c.NATS.Users = []config.NATSUser{{Name: "a.b", Password: testPassword, Roles: 1}} },
+		"invalid": func(c *config.Config) {
+			c.NATS.Users = []config.NATSUser{{Name: "a.b", Password: testPassword, Roles: 1}}
+		},
 	} {
 		bad := c
 		change(&bad)
