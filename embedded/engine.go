@@ -93,6 +93,7 @@ type Engine struct {
 	srv        *server
 	nc         *nats.Conn // the engine's own
 	denied     denied
+	execDenied denied // to the login of [connect.exec]
 	eventLog   eventlog.Log
 	store      *projector.Store
 	dispatcher *dispatcher.Engine

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
@@ -120,10 +121,10 @@ func (a *app) attend(ctx context.Context, e *embedded.Engine, reload <-chan os.S
 
 func (a *app) printServing(e *embedded.Engine) {
 	if a.JSON {
-		_ = a.PrintJSON(map[string]string{"nats": e.URL(), "http": e.HTTP(), "pprof": e.PProf(), "dir": e.Dir(), "durability": string(e.Durability())})
+		_ = a.PrintJSON(map[string]string{"nats": streamwright.Redact(e.URL()), "http": e.HTTP(), "pprof": e.PProf(), "dir": e.Dir(), "durability": string(e.Durability())})
 		return
 	}
-	a.Printf("engine ready\n  NATS        %s\n", orNone(e.URL()))
+	a.Printf("engine ready\n  NATS        %s\n", orNone(streamwright.Redact(e.URL())))
 	if e.HTTP() != "" {
 		a.Printf("  page        %s/\n", e.HTTPURL())
 		a.Printf("  HTTP API    %s/api/v1, described at %s/docs\n", e.HTTPURL(), e.HTTPURL())

@@ -83,10 +83,11 @@ func (l login) with(args ...string) login {
 // run runs the engine program to its end.
 func (l login) run(t *testing.T, args ...string) ran {
 	t.Helper()
+	path := program(t, "engine") // building it takes what it takes
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	// The flags come first: behind a -- they would be the child's.
-	cmd := exec.CommandContext(ctx, program(t, "engine"), append(append([]string{}, l.args...), args...)...)
+	cmd := exec.CommandContext(ctx, path, append(append([]string{}, l.args...), args...)...)
 	cmd.Env = environ(l.env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
