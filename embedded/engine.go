@@ -196,14 +196,14 @@ const minPayload = 2 << 20
 // checkServer refuses a server that can't carry the engine.
 func (e *Engine) checkServer(ctx context.Context) error {
 	if most := e.nc.MaxPayload(); most < minPayload {
-		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", e.URL(), most, minPayload)
+		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", streamwright.Redact(e.URL()), most, minPayload)
 	}
 	js, err := connect.JetStream(e.nc, e.names())
 	if err == nil {
 		_, err = js.AccountInfo(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("use NATS at %s: JetStream does not answer: %w: enable it there, for this account", e.URL(), err)
+		return fmt.Errorf("use NATS at %s: JetStream does not answer: %w: enable it there, for this account", streamwright.Redact(e.URL()), err)
 	}
 	return nil
 }
