@@ -12,13 +12,16 @@ import (
 
 // Config is all that engine.toml can say.
 type Config struct {
-	Server    Server
-	HTTP      HTTP
-	NATS      NATS
-	Connect   connect.Settings // how the NATS of Server.NATSURL is reached
-	Limits    Limits
-	Retention Retention
-	Workers   Workers
+	Server  Server
+	HTTP    HTTP
+	NATS    NATS
+	Connect connect.Settings // how the NATS of Server.NATSURL is reached
+	// ExecConnect is the login there of the workers of types with exec; zero:
+	// the engine's.
+	ExecConnect connect.Settings
+	Limits      Limits
+	Retention   Retention
+	Workers     Workers
 	// WorkerCircuit is laid over the built-in circuit of workers.
 	WorkerCircuit CircuitPatch
 	// Defaults are laid over the built-in settings for every type.

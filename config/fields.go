@@ -18,6 +18,7 @@ type field struct {
 	table func(key string) ([]field, error) // of the tables below, by their key
 	each  string                            // with table: the keys below are names of this
 	name  string                            // with each: what stands for one in the documentation; empty: N
+	get   func() any                        // what is set now; nil where [NeedsRestart] looks elsewhere
 }
 
 func (s *Server) fields() []field {
@@ -155,7 +156,7 @@ func (c *Config) fields() []field {
 		fixed("server", "where and how the engine runs", c.Server.fields()),
 		fixed("http", "who may use the HTTP server, and TLS; see [SECURITY.md](SECURITY.md)", c.HTTP.fields()),
 		fixed("nats", "who may use the embedded NATS server, and TLS; see [SECURITY.md](SECURITY.md)", c.NATS.fields()),
-		fixed("connect", "how the engine reaches and logs in to an existing NATS (`nats_url`); see [CONNECT.md](CONNECT.md)", connectFields(&c.Connect)),
+		fixed("connect", "how the engine reaches and logs in to an existing NATS (`nats_url`); see [CONNECT.md](CONNECT.md)", connectFields(&c.Connect, &c.ExecConnect)),
 		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),
 		fixed("workers", "how the engine looks after workers; see [WORKERS.md](WORKERS.md)", c.Workers.fields()),
 		fixed("worker_circuit", "when a worker that fails everything is left out for a while", c.WorkerCircuit.workerFields()),

@@ -200,7 +200,7 @@ func priority(key string, dst *events.Priority) field {
 
 // tables is a list of tables, each with the same keys.
 func tables[T any](key string, dst *[]T, def, doc string, of func(*T) []field) field {
-	return field{key: key, kind: "tables", def: def, doc: doc, set: func(v any) error {
+	return field{key: key, kind: "tables", def: def, doc: doc, get: getter(dst), set: func(v any) error {
 		list, ok := v.([]any)
 		if !ok {
 			return fmt.Errorf("is %s: it must be a list of tables, such as [{ … }, { … }]", show(v))

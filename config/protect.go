@@ -214,7 +214,7 @@ func (c Config) checkWorkerCircuit(ch *checker) {
 
 // truth is a key that is true or false.
 func truth(key string, dst *bool, def, doc string) field {
-	return field{key: key, kind: "boolean", def: def, doc: doc, set: func(v any) error {
+	return field{key: key, kind: "boolean", def: def, doc: doc, get: getter(dst), set: func(v any) error {
 		b, ok := v.(bool)
 		if !ok {
 			return fmt.Errorf("is %s: it must be true or false", show(v))

@@ -9,7 +9,7 @@ import (
 )
 
 func text(key string, dst *string, def, doc string) field {
-	return field{key: key, kind: "string", def: def, doc: doc, set: func(v any) error {
+	return field{key: key, kind: "string", def: def, doc: doc, get: getter(dst), set: func(v any) error {
 		s, ok := v.(string)
 		if !ok {
 			return fmt.Errorf("is %s: it must be a string, in quotes", show(v))
@@ -20,7 +20,7 @@ func text(key string, dst *string, def, doc string) field {
 }
 
 func choice[T ~string](key string, dst *T, def, doc string, of ...T) field {
-	return field{key: key, kind: "string", def: def, doc: doc, set: func(v any) error {
+	return field{key: key, kind: "string", def: def, doc: doc, get: getter(dst), set: func(v any) error {
 		for _, o := range of {
 			if v == string(o) {
 				*dst = o
@@ -41,7 +41,7 @@ func oneOf[T ~string](of []T) string {
 
 // boolean is a key whose false sets *unless.
 func boolean(key string, unless *bool, def, doc string) field {
-	return field{key: key, kind: "boolean", def: def, doc: doc, set: func(v any) error {
+	return field{key: key, kind: "boolean", def: def, doc: doc, get: getter(unless), set: func(v any) error {
 		b, ok := v.(bool)
 		if !ok {
 			return fmt.Errorf("is %s: it must be true or false", show(v))
@@ -52,7 +52,7 @@ func boolean(key string, unless *bool, def, doc string) field {
 }
 
 func integer[T ~int | ~int64](key string, dst *T, def, doc string) field {
-	return field{key: key, kind: "integer", def: def, doc: doc, set: func(v any) error {
+	return field{key: key, kind: "integer", def: def, doc: doc, get: getter(dst), set: func(v any) error {
 		n, ok := v.(int64)
 		if !ok || int64(T(n)) != n {
 			return fmt.Errorf("is %s: it must be a whole number", show(v))
@@ -63,7 +63,7 @@ func integer[T ~int | ~int64](key string, dst *T, def, doc string) field {
 }
 
 func float(key string, dst *float64, def, doc string) field {
-	return field{key: key, kind: "number", def: def, doc: doc, set: func(v any) error {
+	return field{key: key, kind: "number", def: def, doc: doc, get: getter(dst), set: func(v any) error {
 		switch n := v.(type) {
 		case float64:
 			*dst = n
@@ -77,7 +77,7 @@ func float(key string, dst *float64, def, doc string) field {
 }
 
 func duration(key string, dst *time.Duration, def, doc string) field {
-	return field{key: key, kind: "duration", def: def, doc: doc, set: func(v any) error {
+	return field{key: key, kind: "duration", def: def, doc: doc, get: getter(dst), set: func(v any) error {
 		s, ok := v.(string)
 		d, err := time.ParseDuration(s)
 		if !ok || err != nil {
@@ -97,7 +97,7 @@ var sizeUnits = []struct {
 }{{"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}, {"B", 0}}
 
 func size(key string, dst *int64, def, doc string) field {
-	return field{key: key, kind: "size", def: def, doc: doc, set: func(v any) error {
+	return field{key: key, kind: "size", def: def, doc: doc, get: getter(dst), set: func(v any) error {
 		n, ok := parseSize(v)
 		if !ok {
 			return fmt.Errorf("is %s: it must be a number of bytes, or a size in quotes such as \"256KiB\", \"8MiB\", \"2GiB\"", show(v))
@@ -127,7 +127,7 @@ func parseSize(v any) (int64, bool) {
 }
 
 func texts(key string, dst *[]string, def, doc string) field {
-	return field{key: key, kind: "strings", def: def, doc: doc, set: func(v any) error {
+	return field{key: key, kind: "strings", def: def, doc: doc, get: getter(dst), set: func(v any) error {
 		list, ok := v.([]any)
 		if !ok {
 			return fmt.Errorf("is %s: it must be a list of strings, such as [\"cmd\", \"arg\"]", show(v))
@@ -148,6 +148,7 @@ func texts(key string, dst *[]string, def, doc string) field {
 func optional[T any](key string, kind func(string, *T, string, string) field, dst **T, def, doc string) field {
 	v := new(T)
 	f := kind(key, v, def, doc)
+	f.get = getter(dst) // a pointer: what it points to counts
 	set := f.set
 	f.set = func(in any) error {
 		if err := set(in); err != nil {
@@ -158,6 +159,9 @@ func optional[T any](key string, kind func(string, *T, string, string) field, ds
 	}
 	return f
 }
+
+// getter reads what a key has set.
+func getter[T any](dst *T) func() any { return func() any { return *dst } }
 
 // show renders a value of the file for an error text.
 func show(v any) string {

@@ -121,6 +121,15 @@ func Merge(all ...Settings) (out Settings) {
 	return out
 }
 
+// WithoutLogin is where and how settings connect, without as whom: without the
+// login, in the URL too, its password and the inbox prefix. The certificate
+// stays, since a server may want to see one of anyone.
+func (s Settings) WithoutLogin() Settings {
+	s.URL, _ = stripLogin(s.URL)
+	s.Creds, s.Nkey, s.User, s.Token, s.Password, s.PasswordFile, s.InboxPrefix = "", "", "", "", "", "", ""
+	return s
+}
+
 // stripLogin takes the logins out of server URLs, and reports whether there
 // were any.
 func stripLogin(servers string) (bare string, had bool) {

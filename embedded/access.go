@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"os"
@@ -20,13 +21,7 @@ import (
 // anyone who reaches it over a network.
 func (e *Engine) openAccess() error {
 	h := e.cfg.HTTP
-	clients := make([]httpauth.Client, len(h.Clients))
-	for i, c := range h.Clients {
-		clients[i] = httpauth.Client(c)
-	}
-	auth, err := httpauth.New(httpauth.Config{
-		TokensFile: h.TokensFile, Tokens: e.o.HTTPTokens, Clients: clients, Hosts: h.Hosts, Logger: e.log.With("part", "http"),
-	})
+	auth, err := httpauth.New(e.httpAuth(h))
 	if err != nil {
 		return err
 	}
@@ -42,6 +37,17 @@ func (e *Engine) openAccess() error {
 	return checkNATSListen(e.cfg.Server.NATSListen, e.cfg.NATS)
 }
 
+// httpAuth is who is known on HTTP, but for the CAs of certificates.
+func (e *Engine) httpAuth(h config.HTTP) httpauth.Config {
+	clients := make([]httpauth.Client, len(h.Clients))
+	for i, c := range h.Clients {
+		clients[i] = httpauth.Client(c)
+	}
+	return httpauth.Config{
+		TokensFile: h.TokensFile, Tokens: e.o.HTTPTokens, Clients: clients, Hosts: h.Hosts, Logger: e.log.With("part", "http"),
+	}
+}
+
 func checkNATSListen(addr string, n config.NATS) error {
 	if addr == config.Off || access.IsLoopback(addr) || len(n.Users) > 0 || n.AllowOpen {
 		return nil
@@ -49,48 +55,44 @@ func checkNATSListen(addr string, n config.NATS) error {
 	return fmt.Errorf("serve NATS on %s: %w: give users ([[nats.users]]), or listen on 127.0.0.1, or, on a network that is closed by other means, set [nats] allow_open = true", addr, httpauth.ErrOpen)
 }
 
-// ReloadAccess reads the tokens file again. On an error the tokens that were
-// known stay in force. NATS users and certificates are read at a start only.
-func (e *Engine) ReloadAccess() error {
-	n, err := e.auth.Reload()
-	if err != nil {
-		e.log.Error("the tokens could not be read: the earlier ones stay in force", "error", err)
-		return events.WithCode(events.CodeBadConfig, err)
-	}
-	e.log.Info("the tokens have been read again", "tokens", n)
-	return nil
-}
-
-// tls is that of the HTTP server; nil for none.
-func (e *Engine) tls() (*tls.Config, error) {
+// openTLS makes the TLS of the HTTP server, which a reload exchanges; nil for
+// none.
+func (e *Engine) openTLS() (*tls.Config, error) {
 	h := e.cfg.HTTP
 	if h.TLSCert == "" {
 		return nil, nil
 	}
-	return serverTLS("http", h.TLSCert, h.TLSKey, h.ClientCA, e.auth.HasTokens())
+	c, _, err := serverTLS("http", h.TLSCert, h.TLSKey, h.ClientCA, e.auth.HasTokens())
+	if err != nil {
+		return nil, err
+	}
+	e.httpTLS.Store(c)
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return e.httpTLS.Load(), nil }}, nil
 }
 
-func serverTLS(table, cert, key, ca string, optional bool) (*tls.Config, error) {
-	c, err := access.ServerTLS(cert, key, ca, optional)
+func serverTLS(table, cert, key, ca string, optional bool) (*tls.Config, []*x509.Certificate, error) {
+	c, roots, err := access.ServerTLS(cert, key, ca, optional)
 	if err != nil {
-		return nil, events.WithCode(events.CodeBadConfig, fmt.Errorf("[%s]: %w", table, err))
+		return nil, nil, events.WithCode(events.CodeBadConfig, fmt.Errorf("[%s]: %w", table, err))
 	}
-	return c, nil
+	return c, roots, nil
 }
 
 // login lets nobody in but the configured users and this process itself, over
-// TLS if that is configured.
-func (s *server) login(opts *natsserver.Options, o serverOptions) error {
-	if n := o.Access; n.TLSCert != "" {
-		c, err := serverTLS("nats", n.TLSCert, n.TLSKey, n.ClientCA, false)
-		if err != nil {
-			return err
+// TLS if that is configured; a server that runs speaks it for good, or never.
+// roots are the CAs of which clients must show a certificate; none: they need
+// not.
+func (s *server) login(opts *natsserver.Options, o serverOptions) (roots []*x509.Certificate, err error) {
+	running := s.opts != nil
+	if n := o.Access; n.TLSCert != "" && (!running || s.secure) {
+		if opts.TLSConfig, roots, err = serverTLS("nats", n.TLSCert, n.TLSKey, n.ClientCA, false); err != nil {
+			return nil, err
 		}
-		opts.TLS, opts.TLSConfig, opts.TLSVerify, opts.TLSTimeout = true, c, n.ClientCA != "", tlsTimeout
+		opts.TLS, opts.TLSVerify, opts.TLSTimeout = true, n.ClientCA != "", tlsTimeout
 		s.secure = true
 	}
 	if len(o.Access.Users) == 0 {
-		return nil
+		return roots, nil
 	}
 	opts.NoAuthUser = ""
 	for _, u := range o.Access.Users {
@@ -102,11 +104,11 @@ func (s *server) login(opts *natsserver.Options, o serverOptions) error {
 		}
 		password, err := passwordOf(u, o.Log)
 		if err != nil {
-			return events.WithCode(events.CodeBadConfig, err)
+			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
 		opts.Users = append(opts.Users, &natsserver.User{Username: u.Name, Password: password, Permissions: perms})
 	}
-	return nil
+	return roots, nil
 }
 
 // tlsTimeout bounds a TLS handshake, in seconds.
@@ -145,19 +147,22 @@ func passwordOf(u config.NATSUser, log *slog.Logger) (string, error) {
 // keys makes the keys by which connections within the process prove that they
 // are a client's or the engine's. They are made anew at each start and never
 // leave the process.
-func (s *server) keys() (client, engine *natsserver.NkeyUser, err error) {
-	for _, k := range []struct {
-		pair *nkeys.KeyPair
-		user **natsserver.NkeyUser
-	}{{&s.client, &client}, {&s.engine, &engine}} {
-		if *k.pair, err = nkeys.CreateUser(); err != nil {
-			return nil, nil, err
+func (s *server) keys() (err error) {
+	for _, pair := range []*nkeys.KeyPair{&s.client, &s.engine} {
+		if *pair, err = nkeys.CreateUser(); err != nil {
+			return fmt.Errorf("make the users of the NATS server: %w", err)
 		}
-		public, err := (*k.pair).PublicKey()
+		public, err := (*pair).PublicKey()
 		if err != nil {
-			return nil, nil, err
+			return fmt.Errorf("make the users of the NATS server: %w", err)
 		}
-		*k.user = &natsserver.NkeyUser{Nkey: public}
+		s.public = append(s.public, public)
 	}
-	return client, engine, nil
+	return nil
+}
+
+// own are the users of this process: that of everyone, who proves nothing while
+// there are no other users, and the engine's.
+func (s *server) own(o serverOptions) []*natsserver.NkeyUser {
+	return []*natsserver.NkeyUser{{Nkey: s.public[0], Permissions: clientPermissions(o.Names, o.Partitions)}, {Nkey: s.public[1]}}
 }

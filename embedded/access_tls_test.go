@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -114,8 +115,9 @@ func getStatus(t *testing.T, c *http.Client, url string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	resp.Body.Close()
-	return resp.StatusCode, nil
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body) // or the connection could not be used again
+	return resp.StatusCode, err
 }
 
 // With certificates alone, who has none of the CA's does not get past the

@@ -51,24 +51,59 @@ func (e *Engine) resolveConnection() error {
 // takes its time with the hash of a password.
 const outsideTimeout = 10 * time.Second
 
-// connectOutside opens a connection to the existing NATS.
+// connectOutside opens a connection of the engine's to the existing NATS.
 func (e *Engine) connectOutside(opts []nats.Option) (*nats.Conn, error) {
-	all, err := e.cfg.Connect.Options()
+	return e.connectAs(e.connection(), "[connect], or --creds, --nkey, --user, --tlscert", append(e.o.NATSOptions[:len(e.o.NATSOptions):len(e.o.NATSOptions)], opts...))
+}
+
+// connection is how the existing NATS is reached, with its URL.
+func (e *Engine) connection() connect.Settings {
+	c := e.cfg.Connect
+	c.URL = e.cfg.Server.NATSURL
+	return c
+}
+
+// connectExec opens a connection for a type's command: with a login of its own
+// if there is one.
+func (e *Engine) connectExec(opts ...nats.Option) (*nats.Conn, error) {
+	s, own := e.cfg.ExecConnection(e.connection())
+	if e.srv != nil || !own {
+		return e.connect(false, opts...)
+	}
+	opts = append([]nats.Option{nats.ErrorHandler(e.execError)}, opts...)
+	return e.connectAs(s, "[connect.exec]", opts)
+}
+
+// connectAs opens a connection to the existing NATS; place is where its login
+// stands.
+func (e *Engine) connectAs(s connect.Settings, place string, opts []nats.Option) (*nats.Conn, error) {
+	all, err := s.Options()
 	if err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, fmt.Errorf("connect to NATS: %w", err))
 	}
 	all = append(all, nats.ErrorHandler(e.natsError), nats.Timeout(outsideTimeout))
-	all = append(all, e.o.NATSOptions...)
-	all = append(all, connect.Inbox(e.cfg.Connect.User, e.cfg.Server.NATSURL, all)...)
-	where := streamwright.Redact(e.cfg.Server.NATSURL)
-	nc, err := nats.Connect(e.cfg.Server.NATSURL, append(all, opts...)...)
+	all = append(all, opts...)
+	all = append(all, connect.Inbox(s.User, s.URL, all)...)
+	where := streamwright.Redact(s.URL)
+	nc, err := nats.Connect(s.URL, all...)
 	switch {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
-		return nil, events.WithCode(events.CodeUnavailable, fmt.Errorf("connect to NATS at %s: it refused the login (%w): give credentials that it knows ([connect], or --creds, --nkey, --user, --tlscert)", where, err))
+		return nil, events.WithCode(events.CodeUnavailable, fmt.Errorf("connect to NATS at %s: it refused the login (%w): give credentials that it knows (%s)", where, err, place))
 	case err != nil:
 		return nil, events.WithCode(events.CodeUnavailable, fmt.Errorf("connect to NATS at %s: %w: start it, or correct nats_url", where, err))
 	}
 	return nc, nil
+}
+
+// execError is the error handler of the commands' connections.
+func (e *Engine) execError(nc *nats.Conn, sub *nats.Subscription, err error) {
+	if m := violation.FindStringSubmatch(err.Error()); m != nil {
+		if e.execDenied.note(m[1] + " to " + m[2]) {
+			e.log.Error("the NATS server refuses the types' commands what they need: give the user of [connect.exec] the permissions that `engine permissions --role work` prints", "refused", m[1]+" to "+m[2])
+		}
+		return
+	}
+	e.natsError(nc, sub, err)
 }
 
 // natsError is the error handler of the connections to an existing NATS.

@@ -2,12 +2,14 @@ package embedded
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -77,17 +79,21 @@ type Options struct {
 
 // Engine is an engine with all that belongs to it, in this process.
 type Engine struct {
-	cfg config.Config
-	o   Options
-	log *slog.Logger
+	cfg   config.Config
+	given config.Config // cfg before its connection was resolved
+	o     Options
+	log   *slog.Logger
 
 	dir        *dataDir
 	space      *space
 	dataSize   dataSize
 	auth       *httpauth.Authenticator
+	httpTLS    atomic.Pointer[tls.Config] // that of new connections
+	reloading  sync.Mutex                 // one reload at a time
 	srv        *server
 	nc         *nats.Conn // the engine's own
 	denied     denied
+	execDenied denied // to the login of [connect.exec]
 	eventLog   eventlog.Log
 	store      *projector.Store
 	dispatcher *dispatcher.Engine
@@ -117,6 +123,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	if err := e.cfg.Validate(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
+	e.given = e.cfg
 	if err := e.resolveConnection(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
@@ -173,16 +180,7 @@ func (e *Engine) openDir(context.Context) (err error) {
 
 func (e *Engine) openServer(ctx context.Context) (err error) {
 	if e.cfg.Server.NATSURL == "" {
-		so := serverOptions{
-			Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: 1, Access: e.cfg.NATS,
-			MaxMemory: e.cfg.Limits.MaxMemoryBytes, MaxStore: e.cfg.Limits.MaxStoreBytes, Log: e.log,
-		}
-		if e.dir != nil {
-			so.Dir = e.dir.path
-		} else {
-			so.MaxMemory = 0 // everything is there: as much as the machine allows
-		}
-		if e.srv, err = startServer(so); err != nil {
+		if e.srv, err = startServer(e.serverOptions()); err != nil {
 			return err
 		}
 	}
@@ -198,14 +196,14 @@ const minPayload = 2 << 20
 // checkServer refuses a server that can't carry the engine.
 func (e *Engine) checkServer(ctx context.Context) error {
 	if most := e.nc.MaxPayload(); most < minPayload {
-		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", e.URL(), most, minPayload)
+		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", streamwright.Redact(e.URL()), most, minPayload)
 	}
 	js, err := connect.JetStream(e.nc, e.names())
 	if err == nil {
 		_, err = js.AccountInfo(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("use NATS at %s: JetStream does not answer: %w: enable it there, for this account", e.URL(), err)
+		return fmt.Errorf("use NATS at %s: JetStream does not answer: %w: enable it there, for this account", streamwright.Redact(e.URL()), err)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (e *Engine) startExecs(ctx context.Context) error {
 }
 
 func (e *Engine) startExec(ctx context.Context, typ events.Type, x *config.Exec) error {
-	nc, err := e.connect(false, nats.Name("streamwright exec "+string(typ)), nats.MaxReconnects(-1))
+	nc, err := e.connectExec(nats.Name("streamwright exec "+string(typ)), nats.MaxReconnects(-1))
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 // serveHTTP puts the faces that are for HTTP on one server, and opens it.
 func (e *Engine) serveHTTP() error {
-	secure, err := e.tls()
+	secure, err := e.openTLS()
 	if err != nil {
 		return err
 	}

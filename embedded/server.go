@@ -28,6 +28,8 @@ const (
 	syncInterval = time.Second
 	// connectTimeout bounds an in-process connection.
 	connectTimeout = 5 * time.Second
+	// partitions is how many the log has.
+	partitions = 1
 )
 
 // serverOptions are what startServer needs to know.
@@ -43,13 +45,29 @@ type serverOptions struct {
 	Log        *slog.Logger
 }
 
+// serverOptions are those of the engine's own server.
+func (e *Engine) serverOptions() serverOptions {
+	so := serverOptions{
+		Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: partitions, Access: e.cfg.NATS,
+		MaxMemory: e.cfg.Limits.MaxMemoryBytes, MaxStore: e.cfg.Limits.MaxStoreBytes, Log: e.log,
+	}
+	if e.dir != nil {
+		so.Dir = e.dir.path
+	} else {
+		so.MaxMemory = 0 // everything is there: as much as the machine allows
+	}
+	return so
+}
+
 // server is a NATS server in this process.
 type server struct {
 	ns     *natsserver.Server
-	engine nkeys.KeyPair // proves that a connection is the engine's
-	client nkeys.KeyPair // that it is a client's in this process
-	secure bool          // others connect over TLS
-	tmp    string        // of a server in memory, which wants a folder all the same
+	opts   *natsserver.Options // as the server has them; replaced by reload alone
+	engine nkeys.KeyPair       // proves that a connection is the engine's
+	client nkeys.KeyPair       // that it is a client's in this process
+	public []string            // their public parts: the client's, the engine's
+	secure bool                // others connect over TLS
+	tmp    string              // of a server in memory, which wants a folder all the same
 
 	stop sync.Once
 }
@@ -65,7 +83,7 @@ func startServer(o serverOptions) (*server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start NATS server: %w", err), s.removeTmp())
 	}
-	s.ns = ns
+	s.ns, s.opts = ns, opts
 	log := &natsLog{log: o.Log.With("part", "nats-server")}
 	ns.SetLoggerV2(log, false, false, false)
 	// Start returns with everything up, or with a fatal entry in the log.
@@ -77,10 +95,10 @@ func startServer(o serverOptions) (*server, error) {
 }
 
 func (s *server) options(o serverOptions) (*natsserver.Options, error) {
-	users, err := s.users(o)
-	if err != nil {
-		return nil, fmt.Errorf("make the users of the NATS server: %w", err)
+	if err := s.keys(); err != nil {
+		return nil, err
 	}
+	users := s.own(o)
 	opts := &natsserver.Options{
 		ServerName:             "streamwright",
 		NoSigs:                 true,
@@ -98,7 +116,7 @@ func (s *server) options(o serverOptions) (*natsserver.Options, error) {
 	if err := listen(opts, o.Listen); err != nil {
 		return nil, err
 	}
-	if err := s.login(opts, o); err != nil {
+	if _, err := s.login(opts, o); err != nil {
 		return nil, err
 	}
 	if o.Dir != "" {
@@ -113,16 +131,6 @@ func (s *server) options(o serverOptions) (*natsserver.Options, error) {
 	opts.StoreDir = tmp
 	opts.SyncAlways = false
 	return opts, nil
-}
-
-// users are that of everyone, who proves nothing, and the engine's.
-func (s *server) users(o serverOptions) ([]*natsserver.NkeyUser, error) {
-	client, engine, err := s.keys()
-	if err != nil {
-		return nil, err
-	}
-	client.Permissions = clientPermissions(o.Names, o.Partitions)
-	return []*natsserver.NkeyUser{client, engine}, nil
 }
 
 func listen(opts *natsserver.Options, addr string) error {

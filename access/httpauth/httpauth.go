@@ -1,6 +1,8 @@
 package httpauth
 
 import (
+	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,70 +33,116 @@ type Config struct {
 	Logger *slog.Logger // nil: none
 }
 
-// Authenticator tells who makes a request.
+// Authenticator tells who makes a request. It is safe for concurrent use.
 type Authenticator struct {
-	cfg    Config
-	env    Tokens
-	all    atomic.Pointer[Tokens]
+	now    atomic.Pointer[known]
 	origin *http.CrossOriginProtection
+}
+
+// known is who is known from one load of the configuration to the next.
+type known struct {
+	cfg    Config
+	tokens Tokens              // of the file and the environment
+	roots  []*x509.Certificate // see Accept; none: any
+	// changed ends, by end, once something else is in force.
+	changed context.Context
+	end     context.CancelFunc
 }
 
 // New makes an Authenticator. Without tokens and clients everyone may do
 // everything: see [Authenticator.Open].
 func New(cfg Config) (*Authenticator, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	a := &Authenticator{cfg: cfg, origin: http.NewCrossOriginProtection()}
-	var err error
-	if a.env, err = ParseTokens("WORK_TOKENS", []byte(strings.ReplaceAll(cfg.Tokens, ";", "\n"))); err != nil {
+	k, err := load(cfg)
+	if err != nil {
 		return nil, err
 	}
-	if _, err := a.Reload(); err != nil {
-		return nil, err
-	}
-	if cfg.TokensFile != "" && len(*a.all.Load()) == 0 && len(cfg.Clients) == 0 {
-		return nil, fmt.Errorf("%s has no token: add a line, name token role[,role…]", cfg.TokensFile)
-	}
+	a := &Authenticator{origin: http.NewCrossOriginProtection()}
+	a.now.Store(k)
 	return a, nil
 }
 
-// Reload reads the tokens file again and returns how many tokens there are now.
-// On an error those that were known stay in force, and so they do when the file
-// has none left and nothing else would keep the engine from being open.
-func (a *Authenticator) Reload() (int, error) {
-	all := slices.Clone(a.env)
-	if a.cfg.TokensFile != "" {
-		list, open, err := readTokens(a.cfg.TokensFile)
+// load reads what a configuration names.
+func load(cfg Config) (*known, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	k := &known{cfg: cfg}
+	k.changed, k.end = context.WithCancel(context.Background())
+	env, err := ParseTokens("WORK_TOKENS", []byte(strings.ReplaceAll(cfg.Tokens, ";", "\n")))
+	if err != nil {
+		return nil, err
+	}
+	k.tokens = env
+	if cfg.TokensFile != "" {
+		list, readable, err := readTokens(cfg.TokensFile)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		if open {
-			a.cfg.Logger.Warn("everyone on this machine may read the tokens: chmod o-r it", "file", a.cfg.TokensFile)
+		if readable {
+			cfg.Logger.Warn("everyone on this machine may read the tokens: chmod o-r it", "file", cfg.TokensFile)
 		}
 		for i := range list {
-			if err := a.env.clash(&list[i]); err != nil {
-				return 0, fmt.Errorf("%s:%d: %w, in WORK_TOKENS", a.cfg.TokensFile, list[i].line, err)
+			if err := env.clash(&list[i]); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w, in WORK_TOKENS", cfg.TokensFile, list[i].line, err)
 			}
 		}
-		all = append(all, list...)
+		k.tokens = slices.Concat(env, list)
 	}
-	if len(all) > MaxTokens {
-		return 0, fmt.Errorf("there are %d tokens: at most %d are allowed", len(all), MaxTokens)
+	if len(k.tokens) > MaxTokens {
+		return nil, fmt.Errorf("there are %d tokens: at most %d are allowed", len(k.tokens), MaxTokens)
 	}
-	if old := a.all.Load(); old != nil && len(*old) > 0 && len(all) == 0 && len(a.cfg.Clients) == 0 {
-		return 0, fmt.Errorf("%s has no token any more: the earlier ones stay in force until a restart", a.cfg.TokensFile)
+	if cfg.TokensFile != "" && k.open() {
+		return nil, fmt.Errorf("%s has no token: add a line, name token role[,role…]", cfg.TokensFile)
 	}
-	a.all.Store(&all)
-	return len(all), nil
+	return k, nil
 }
 
+func (k *known) open() bool { return len(k.tokens) == 0 && len(k.cfg.Clients) == 0 }
+
+// Next is a configuration that was read and found good, and is not in force yet.
+type Next struct {
+	a *Authenticator
+	k *known
+}
+
+// Prepare reads a configuration that is to take the place of the one in force,
+// and changes nothing. It refuses one that would open the engine to everyone:
+// that takes a restart.
+func (a *Authenticator) Prepare(cfg Config) (*Next, error) {
+	k, err := load(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if k.open() && !a.Open() {
+		return nil, errors.New("there are no tokens and no [[http.clients]] any more, so that everyone could do everything: that takes a restart")
+	}
+	return &Next{a: a, k: k}, nil
+}
+
+// Tokens counts those that there will be.
+func (n *Next) Tokens() int { return len(n.k.tokens) }
+
+// HasTokens reports whether there will be tokens.
+func (n *Next) HasTokens() bool { return len(n.k.tokens) > 0 }
+
+// Accept says which CAs a client certificate's chain must end with, for
+// connections that were made when others were accepted.
+func (n *Next) Accept(roots []*x509.Certificate) { n.k.roots = roots }
+
+// Apply puts it into force for every request from now on, and tells those who
+// watch (see [Authenticator.Changed]). It is called at most once.
+func (n *Next) Apply() { n.a.now.Swap(n.k).end() }
+
+// Changed returns a context that ends as soon as something else is in force
+// than now: who has a request open asks again then.
+func (a *Authenticator) Changed() context.Context { return a.now.Load().changed }
+
 // Open reports whether everyone may do everything.
-func (a *Authenticator) Open() bool { return len(*a.all.Load()) == 0 && len(a.cfg.Clients) == 0 }
+func (a *Authenticator) Open() bool { return a.now.Load().open() }
 
 // HasTokens reports whether there are tokens, so that a client may come without
 // a certificate.
-func (a *Authenticator) HasTokens() bool { return len(*a.all.Load()) > 0 }
+func (a *Authenticator) HasTokens() bool { return len(a.now.Load().tokens) > 0 }
 
 // Authenticate tells who makes a request. The error is an *events.Error:
 // unauthenticated, or forbidden for one that a browser makes on behalf of
@@ -103,55 +151,59 @@ func (a *Authenticator) Authenticate(r *http.Request) (access.Identity, error) {
 	if err := a.origin.Check(r); err != nil {
 		return access.Identity{}, events.Refuse(events.CodeForbidden, "a web page of another origin made this request (%v): only the engine's own page may", err)
 	}
-	if a.Open() {
-		if err := a.checkHost(r.Host); err != nil {
+	k := a.now.Load()
+	if k.open() {
+		if err := k.checkHost(r.Host); err != nil {
 			return access.Identity{}, err
 		}
 		return access.Anyone, nil
 	}
 	if h := r.Header.Get("Authorization"); h != "" {
-		return a.byToken(h)
+		return k.byToken(h)
 	}
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		return a.byCertificate(r)
+		return k.byCertificate(r)
 	}
-	return access.Identity{}, a.refuse("the request says not who makes it")
+	return access.Identity{}, k.refuse("the request says not who makes it")
 }
 
-func (a *Authenticator) byToken(header string) (access.Identity, error) {
+func (k *known) byToken(header string) (access.Identity, error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return access.Identity{}, a.refuse("the Authorization header is not of the form Bearer TOKEN")
+		return access.Identity{}, k.refuse("the Authorization header is not of the form Bearer TOKEN")
 	}
-	id, ok := a.all.Load().find(strings.TrimSpace(token))
+	id, ok := k.tokens.find(strings.TrimSpace(token))
 	if !ok {
-		return access.Identity{}, a.refuse("the token is not one that this engine knows")
+		return access.Identity{}, k.refuse("the token is not one that this engine knows")
 	}
 	return id, nil
 }
 
-func (a *Authenticator) byCertificate(r *http.Request) (access.Identity, error) {
+func (k *known) byCertificate(r *http.Request) (access.Identity, error) {
+	if len(k.roots) > 0 && !access.Trusts(k.roots, r.TLS.VerifiedChains) {
+		return access.Identity{}, k.refuse("the client certificate is of a CA that the engine does not accept any more")
+	}
 	cert := r.TLS.VerifiedChains[0][0]
 	names := append([]string{cert.Subject.CommonName}, cert.DNSNames...)
 	names = append(names, cert.EmailAddresses...)
 	for _, u := range cert.URIs {
 		names = append(names, u.String())
 	}
-	for _, c := range a.cfg.Clients {
+	for _, c := range k.cfg.Clients {
 		if slices.Contains(names, c.Name) {
 			return access.Identity{Name: c.Name, Roles: c.Roles}, nil
 		}
 	}
-	return access.Identity{}, a.refuse(fmt.Sprintf("no [[http.clients]] has a name of the client certificate (%q)", clip(cert.Subject.CommonName)))
+	return access.Identity{}, k.refuse(fmt.Sprintf("no [[http.clients]] has a name of the client certificate (%q)", clip(cert.Subject.CommonName)))
 }
 
 // refuse says what is wrong and what would do.
-func (a *Authenticator) refuse(why string) error {
+func (k *known) refuse(why string) error {
 	var ways []string
-	if a.HasTokens() {
+	if len(k.tokens) > 0 {
 		ways = append(ways, "send Authorization: Bearer and a token of its")
 	}
-	if len(a.cfg.Clients) > 0 {
+	if len(k.cfg.Clients) > 0 {
 		ways = append(ways, "show a client certificate that it knows")
 	}
 	return events.Refuse(events.CodeUnauthenticated, "%s: %s", why, strings.Join(ways, ", or "))
@@ -160,14 +212,14 @@ func (a *Authenticator) refuse(why string) error {
 // checkHost refuses a name that somebody else may have pointed at this machine
 // (DNS rebinding): his page would be of this origin to the browser. An address
 // in numbers can't be pointed anywhere.
-func (a *Authenticator) checkHost(hostport string) error {
+func (k *known) checkHost(hostport string) error {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
 	}
 	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
 	is := func(name string) bool { return strings.EqualFold(name, host) }
-	if net.ParseIP(host) != nil || is("localhost") || slices.ContainsFunc(a.cfg.Hosts, is) {
+	if net.ParseIP(host) != nil || is("localhost") || slices.ContainsFunc(k.cfg.Hosts, is) {
 		return nil
 	}
 	return events.Refuse(events.CodeForbidden, "this engine is open to everyone who reaches it, and was asked under the name %q: ask it by its address or as localhost, add the name to [http] hosts, or configure tokens", clip(host))

@@ -143,12 +143,14 @@ func TestBearer(t *testing.T) {
 	wantCode(t, err, events.CodeUnauthenticated)
 }
 
-// The tokens that are known stay in force until a good file replaces them.
+// What is known stays in force until something good replaces it, and who
+// watches is told then.
 func TestReload(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	write(t, path, "alice "+tokenA+" read\n", 0o600)
 	var log strings.Builder
-	a := must(t, Config{TokensFile: path, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	cfg := Config{TokensFile: path, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	a := must(t, cfg)
 	known := func(token string) bool {
 		_, err := a.Authenticate(request("GET", "http://localhost/", "Authorization", "Bearer "+token))
 		return err == nil
@@ -157,23 +159,32 @@ func TestReload(t *testing.T) {
 		t.Fatalf("log %q", log.String())
 	}
 	write(t, path, "bob "+tokenB+" read\n", 0o644)
-	if n, err := a.Reload(); err != nil || n != 1 || known(tokenA) || !known(tokenB) {
-		t.Errorf("after a change: %d, %v", n, err)
+	changed := a.Changed()
+	next, err := a.Prepare(cfg)
+	if err != nil || next.Tokens() != 1 || !known(tokenA) || known(tokenB) || changed.Err() != nil {
+		t.Fatalf("what is prepared is in force already, or: %v", err)
+	}
+	next.Apply()
+	if known(tokenA) || !known(tokenB) || changed.Err() == nil || a.Changed().Err() != nil {
+		t.Errorf("what is applied is not in force")
 	}
 	if !strings.Contains(log.String(), "everyone on this machine may read the tokens") {
 		t.Errorf("log %q", log.String())
 	}
 	for _, bad := range []string{"bob short read\n", "# none\n"} {
 		write(t, path, bad, 0o600)
-		if _, err := a.Reload(); err == nil || !known(tokenB) || a.Open() {
+		if _, err := a.Prepare(cfg); err == nil || !known(tokenB) || a.Open() {
 			t.Errorf("after %q: %v", bad, err)
 		}
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Reload(); !errors.Is(err, os.ErrNotExist) || !known(tokenB) {
+	if _, err := a.Prepare(cfg); !errors.Is(err, os.ErrNotExist) || !known(tokenB) {
 		t.Errorf("after its removal: %v", err)
+	}
+	if _, err := a.Prepare(Config{}); err == nil || !strings.Contains(err.Error(), "everyone could do everything") {
+		t.Errorf("a reload opens the engine: %v", err)
 	}
 }
 

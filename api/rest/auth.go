@@ -2,7 +2,9 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -35,13 +37,85 @@ func (s *Server) admit(r *http.Request, needed access.Roles) (access.Identity, e
 	return id, err
 }
 
-// authorize is the middleware of all operations.
+// guard watches over a request that takes its time: its context ends once he
+// who makes it would not be let in any more, with the refusal as its cause.
+type guard struct {
+	s      *Server
+	r      *http.Request
+	needed access.Roles
+	cancel context.CancelCauseFunc
+
+	mu       sync.Mutex
+	released bool        // guarded by mu
+	forget   func() bool // guarded by mu
+}
+
+// guarded is admit for a request that takes its time. Its context is ctx, with
+// an end; release is called at the request's.
+func (s *Server) guarded(ctx context.Context, r *http.Request, needed access.Roles) (_ context.Context, release func(), _ error) {
+	changed := s.cfg.Auth.Changed() // before who makes it is known: a change in between counts
+	id, err := s.admit(r, needed)
+	if err != nil {
+		return nil, nil, err
+	}
+	g := &guard{s: s, r: r, needed: needed}
+	ctx, g.cancel = context.WithCancelCause(withIdentity(ctx, id))
+	g.watch(changed)
+	return ctx, g.release, nil
+}
+
+// watch asks again when changed ends.
+func (g *guard) watch(changed context.Context) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.released {
+		g.forget = context.AfterFunc(changed, g.again)
+	}
+}
+
+func (g *guard) again() {
+	changed := g.s.cfg.Auth.Changed()
+	if _, err := g.s.admit(g.r, g.needed); err != nil {
+		g.cancel(err)
+		return
+	}
+	g.watch(changed)
+}
+
+func (g *guard) release() {
+	g.mu.Lock()
+	g.released = true
+	g.forget()
+	g.mu.Unlock()
+	g.cancel(nil)
+}
+
+// refusal is why a guarded request was ended; nil if it was not.
+func refusal(ctx context.Context) error {
+	if e := (*events.Error)(nil); errors.As(context.Cause(ctx), &e) {
+		return e
+	}
+	return nil
+}
+
+// authorize is the middleware of all operations. Ordinary ones, which are soon
+// over, end with the right that they began with.
 func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 	needed, ok := ctx.Operation().Metadata[needsKey].(access.Roles)
 	if !ok {
 		needed = access.RolesOf(access.Operate)
 	}
 	r, w := humago.Unwrap(ctx)
+	if paceOf(ctx) != ordinary {
+		inner, release, err := s.guarded(ctx.Context(), r, needed)
+		if err != nil {
+			writeProblem(w, err)
+			return
+		}
+		defer release()
+		next(huma.WithContext(ctx, inner))
+		return
+	}
 	id, err := s.admit(r, needed)
 	if err != nil {
 		writeProblem(w, err)

@@ -34,6 +34,14 @@ const (
 	endless              // until its client leaves; Stop ends it
 )
 
+// paceOf is the pace of an operation.
+func paceOf(hc huma.Context) pace {
+	if speed, said := hc.Operation().Metadata[paceKey].(pace); said {
+		return speed
+	}
+	return waiting
+}
+
 // limit is the middleware that bounds an operation's time.
 func (s *Server) limit(hc huma.Context, next func(huma.Context)) {
 	_, w := humago.Unwrap(hc)
@@ -41,12 +49,8 @@ func (s *Server) limit(hc huma.Context, next func(huma.Context)) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	speed, said := hc.Operation().Metadata[paceKey].(pace)
-	if !said {
-		speed = waiting
-	}
 	ctx, cancel := hc.Context(), context.CancelFunc(func() {})
-	switch speed {
+	switch paceOf(hc) {
 	case ordinary:
 		ctx, cancel = s.peaceful(hc)
 	case waiting:

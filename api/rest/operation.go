@@ -95,10 +95,22 @@ func (s *Server) ask(ctx context.Context, endpoint string, request any) ([]byte,
 		}
 	}
 	data, err := s.cfg.Engine.Call(ctx, endpoint, body)
-	if err != nil && ctx.Err() != nil && s.stopping.Err() != nil {
-		err = errStopping
+	return data, s.whyEnded(ctx, err)
+}
+
+// whyEnded is what to tell of an error: if it came of the end of the request's
+// context, and that of the server or of its maker's rights, then this.
+func (s *Server) whyEnded(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
 	}
-	return data, err
+	if refused := refusal(ctx); refused != nil {
+		return refused
+	}
+	if s.stopping.Err() != nil {
+		return errStopping
+	}
+	return err
 }
 
 // call is ask with the reply read.

@@ -41,6 +41,8 @@ type Caller interface {
 // unauthenticated refuses it.
 type Authenticator interface {
 	Authenticate(*http.Request) (access.Identity, error)
+	// Changed returns a context that ends once others may be known than now.
+	Changed() context.Context
 }
 
 // Config is what a Server is made of. Engine must be set.
@@ -104,6 +106,8 @@ type open struct{}
 
 func (open) Authenticate(*http.Request) (access.Identity, error) { return access.Anyone, nil }
 
+func (open) Changed() context.Context { return context.Background() }
+
 // register adds the operations of the API.
 func (s *Server) register() {
 	s.registerWork()
@@ -134,12 +138,13 @@ func (s *Server) Mount(pattern string, needed access.Roles, h http.Handler) {
 		return
 	}
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		id, err := s.admit(r, needed)
+		ctx, release, err := s.guarded(r.Context(), r, needed)
 		if err != nil {
 			writeProblem(w, err)
 			return
 		}
-		h.ServeHTTP(w, r.WithContext(withIdentity(r.Context(), id)))
+		defer release()
+		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

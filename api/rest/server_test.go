@@ -37,6 +37,8 @@ func (f fakeEngine) Call(ctx context.Context, endpoint string, body []byte) ([]b
 // tokens are the roles of those who show a token.
 type tokens map[string]access.Roles
 
+func (k tokens) Changed() context.Context { return context.Background() }
+
 func (k tokens) Authenticate(r *http.Request) (access.Identity, error) {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	roles, known := k[token]

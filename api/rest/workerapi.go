@@ -80,7 +80,8 @@ func (s *Server) pollWork(b WorkerBridge) {
 		ID   string `path:"id" maxLength:"128" doc:"The worker's id."`
 		Body wire.Poll
 	}) (*struct{ Body wire.Polled }, error) {
-		return answer(b.Poll(ctx, in.ID, in.Body))
+		polled, err := b.Poll(ctx, in.ID, in.Body)
+		return answer(polled, s.whyEnded(ctx, err))
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
@@ -30,20 +31,19 @@ func serveCommand(a *app) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the engine",
 		Long: `Runs the engine with a NATS server of its own, or on an existing one
-(--nats-url), until it is interrupted. SIGHUP reads the tokens file again. Flags override the [server] part of the
-configuration file. Data is in one folder, which one process has at a time.`,
+(--nats-url), until it is interrupted. SIGHUP makes it read again who may use it: the users, tokens and
+certificates of the configuration file and of the files that it names. Flags override the [server] part of
+the configuration file. Data is in one folder, which one process has at a time.`,
 		Args: console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file != "" {
-				c, err := config.Load(file)
-				if err != nil {
-					return events.WithCode(events.CodeBadConfig, err)
-				}
-				o.Config = c
+			c, err := loadConfig(file)
+			if err != nil {
+				return err
 			}
+			o.Config = c
 			o.Durability = config.Durability(durability)
 			o.HTTPTokens = os.Getenv("WORK_TOKENS")
-			return a.serve(cmd.Context(), o)
+			return a.serve(cmd.Context(), o, file)
 		},
 	}
 	f := cmd.Flags()
@@ -58,7 +58,19 @@ configuration file. Data is in one folder, which one process has at a time.`,
 	return cmd
 }
 
-func (a *app) serve(ctx context.Context, o embedded.Options) error {
+// loadConfig reads the configuration file, if there is one.
+func loadConfig(file string) (config.Config, error) {
+	if file == "" {
+		return config.Config{}, nil
+	}
+	c, err := config.Load(file)
+	if err != nil {
+		return c, events.WithCode(events.CodeBadConfig, err)
+	}
+	return c, nil
+}
+
+func (a *app) serve(ctx context.Context, o embedded.Options, file string) error {
 	o.Tracing = a.tracing
 	o.Logger = logger(a.Err, o.Config.WithDefaults().Server)
 	conn, err := a.serveConnection(o)
@@ -74,7 +86,14 @@ func (a *app) serve(ctx context.Context, o embedded.Options) error {
 		return err
 	}
 	a.printServing(e)
-	a.attend(ctx, e, reload)
+	a.attend(ctx, e, reload, func() {
+		c, err := loadConfig(file)
+		if err != nil {
+			o.Logger.Error("the configuration was not read again: all is as it was", "error", err)
+			return
+		}
+		_, _ = e.Reload(c) // the log says what came of it
+	})
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	if err := e.Stop(stop); err != nil && !errors.Is(err, context.Canceled) {
@@ -84,8 +103,8 @@ func (a *app) serve(ctx context.Context, o embedded.Options) error {
 }
 
 // attend returns when the engine is to stop or has ended; until then it reads
-// the tokens again whenever it is told to.
-func (a *app) attend(ctx context.Context, e *embedded.Engine, reload <-chan os.Signal) {
+// the configuration again whenever it is told to.
+func (a *app) attend(ctx context.Context, e *embedded.Engine, reload <-chan os.Signal, again func()) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -95,17 +114,17 @@ func (a *app) attend(ctx context.Context, e *embedded.Engine, reload <-chan os.S
 			a.Notef("the engine has ended by itself")
 			return
 		case <-reload:
-			_ = e.ReloadAccess() // the log says why not
+			again()
 		}
 	}
 }
 
 func (a *app) printServing(e *embedded.Engine) {
 	if a.JSON {
-		_ = a.PrintJSON(map[string]string{"nats": e.URL(), "http": e.HTTP(), "pprof": e.PProf(), "dir": e.Dir(), "durability": string(e.Durability())})
+		_ = a.PrintJSON(map[string]string{"nats": streamwright.Redact(e.URL()), "http": e.HTTP(), "pprof": e.PProf(), "dir": e.Dir(), "durability": string(e.Durability())})
 		return
 	}
-	a.Printf("engine ready\n  NATS        %s\n", orNone(e.URL()))
+	a.Printf("engine ready\n  NATS        %s\n", orNone(streamwright.Redact(e.URL())))
 	if e.HTTP() != "" {
 		a.Printf("  page        %s/\n", e.HTTPURL())
 		a.Printf("  HTTP API    %s/api/v1, described at %s/docs\n", e.HTTPURL(), e.HTTPURL())

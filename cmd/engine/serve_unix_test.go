@@ -15,15 +15,18 @@ import (
 	"time"
 )
 
-// SIGHUP puts a changed tokens file into force.
+// SIGHUP puts a changed tokens file into force, unless anything is wrong.
 func TestServeReadsTokensAgain(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "tokens")
-	write := func(token string) {
-		if err := os.WriteFile(path, []byte("reader "+token+" read\n"), 0o600); err != nil {
+	file := filepath.Join(dir, "engine.toml")
+	put := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	write := func(token string) { put(path, "reader "+token+" read\n") }
+	put(file, "[limits]\nmax_running = 5\n")
 	const before, after = "0123456789-abcdef-before", "0123456789-abcdef-after"
 	write(before)
 	t.Setenv("WORK_TOKENS", "other 0123456789-abcdef-environment read")
@@ -32,7 +35,7 @@ func TestServeReadsTokensAgain(t *testing.T) {
 	logged, log := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		code := run(ctx, []string{"serve", "--dir", dir, "--nats-listen", "off", "--http", "127.0.0.1:0", "--http-tokens", path}, strings.NewReader(""), in, log)
+		code := run(ctx, []string{"serve", "--config", file, "--dir", dir, "--nats-listen", "off", "--http", "127.0.0.1:0", "--http-tokens", path}, strings.NewReader(""), in, log)
 		in.Close()
 		log.Close()
 		ended <- code
@@ -45,16 +48,29 @@ func TestServeReadsTokensAgain(t *testing.T) {
 		}
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }()
-	reread := make(chan struct{})
+	said := make(chan string, 1000)
 	go func() {
-		seen := false
 		for s := bufio.NewScanner(logged); s.Scan(); {
-			if !seen && strings.Contains(s.Text(), "have been read again") {
-				seen = true
-				close(reread)
-			}
+			said <- s.Text()
 		}
 	}()
+	// reload sends the signal, and waits for what the log says of it.
+	reload := func(want string) {
+		t.Helper()
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.After(time.Minute); ; {
+			select {
+			case line := <-said:
+				if strings.Contains(line, want) {
+					return
+				}
+			case <-end:
+				t.Fatalf("the log does not say %q", want)
+			}
+		}
+	}
 	status := func(token string) int {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		if err != nil {
@@ -72,14 +88,13 @@ func TestServeReadsTokensAgain(t *testing.T) {
 		t.Errorf("at first: %v", got)
 	}
 	write(after)
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
+	put(file, "[limits]\nmax_running = 0\n")
+	reload("the configuration was not read again")
+	if got := [2]int{status(before), status(after)}; got != [2]int{200, 401} {
+		t.Errorf("after SIGHUP with a bad file: %v", got)
 	}
-	select {
-	case <-reread:
-	case <-time.After(10 * time.Second):
-		t.Fatal("the tokens were not read again")
-	}
+	put(file, "[limits]\nmax_running = 6\n")
+	reload("changed, needs a restart: limits.max_running")
 	if got := [3]int{status(before), status(after), status("0123456789-abcdef-environment")}; got != [3]int{401, 200, 200} {
 		t.Errorf("after SIGHUP: %v", got)
 	}

@@ -1,0 +1,144 @@
+package embedded
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/access/httpauth"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/events"
+)
+
+// Reload puts into force what another configuration says of who may use the
+// engine, and the present content of the files that it names: tokens, client
+// certificates, NATS users with their passwords, the servers' certificates and
+// the CAs of their clients. c is as config.Load gives it; the Options' overrides
+// hold for it too.
+//
+// It is all or nothing: on an error everything is as it was. It opens the
+// engine to nobody: who is no longer known loses his connections to the
+// embedded NATS server, and his live feeds and long polls on HTTP. What else
+// differs is logged as waiting for a restart, and returned. Several calls at
+// once take their turns.
+func (e *Engine) Reload(c config.Config) (waiting []string, err error) {
+	e.reloading.Lock()
+	defer e.reloading.Unlock()
+	if waiting, err = e.reload(c); err != nil {
+		e.log.Error("the configuration was not read again: all is as it was", "error", err)
+		return nil, events.WithCode(events.CodeBadConfig, err)
+	}
+	return waiting, nil
+}
+
+func (e *Engine) reload(c config.Config) ([]string, error) {
+	o := e.o
+	o.Config = c
+	c = o.config()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	next, secure, err := e.prepareHTTP(c.HTTP)
+	if err != nil {
+		return nil, err
+	}
+	users := 0
+	if e.srv != nil {
+		so := e.serverOptions()
+		so.Access = c.NATS
+		if err := e.srv.reload(so); err != nil {
+			return nil, err
+		}
+		users = len(c.NATS.Users)
+	}
+	// From here on nothing can fail.
+	if secure != nil {
+		e.httpTLS.Store(secure)
+	}
+	next.Apply()
+	waiting := config.NeedsRestart(e.given, c)
+	e.log.Info("who may use the engine has been read again", "tokens", next.Tokens(), "certificates", len(c.HTTP.Clients), "nats_users", users)
+	if len(waiting) > 0 {
+		e.log.Warn("changed, needs a restart: "+strings.Join(waiting, ", "), "settings", len(waiting))
+	}
+	return waiting, nil
+}
+
+// prepareHTTP reads what HTTP needs to know. secure is nil if it stays in clear.
+func (e *Engine) prepareHTTP(h config.HTTP) (next *httpauth.Next, secure *tls.Config, err error) {
+	next, err = e.auth.Prepare(e.httpAuth(h))
+	if err != nil || h.TLSCert == "" || e.httpTLS.Load() == nil {
+		return next, nil, err
+	}
+	secure, roots, err := serverTLS("http", h.TLSCert, h.TLSKey, h.ClientCA, next.HasTokens())
+	if err != nil {
+		return nil, nil, err
+	}
+	next.Accept(roots)
+	return next, secure, nil
+}
+
+// reload gives a server that runs other users and certificates. An error has
+// changed nothing. What the server itself does then: who is no longer let in,
+// or has another password, is disconnected; who may do less loses the
+// subscriptions that he may not have.
+func (s *server) reload(o serverOptions) error {
+	if s.opts.NoAuthUser == "" && len(o.Access.Users) == 0 {
+		return errors.New("there are no [[nats.users]] any more, so that everyone could do everything: that takes a restart")
+	}
+	opts := s.opts.Clone()
+	opts.Users, opts.Nkeys = nil, s.own(o)
+	roots, err := s.login(opts, o)
+	if err != nil {
+		return err
+	}
+	if err := s.ns.ReloadOptions(opts); err != nil {
+		return fmt.Errorf("reload the NATS server: %w", err)
+	}
+	s.opts = opts
+	if len(roots) > 0 {
+		s.disconnectUntrusted(roots, o.Log)
+	}
+	return nil
+}
+
+// connPage is how many connections are looked at at once.
+const connPage = 1024
+
+// disconnectUntrusted ends the connections whose certificates are of a CA that
+// is not accepted any more. The server itself looks at them in the handshake
+// alone, and no handshake of before the reload is under way behind it.
+func (s *server) disconnectUntrusted(roots []*x509.Certificate, log *slog.Logger) {
+	var ended []uint64
+	for seen := 0; ; seen += connPage {
+		page, err := s.ns.Connz(&natsserver.ConnzOptions{Offset: seen, Limit: connPage})
+		if err != nil {
+			log.Error("the NATS server does not tell its connections: those with certificates of an earlier CA go on", "error", err)
+			return
+		}
+		for _, c := range page.Conns {
+			if c.TLSVersion == "" {
+				continue // of this process
+			}
+			client := s.ns.GetClient(c.Cid)
+			if client == nil {
+				continue
+			}
+			if state := client.GetTLSConnectionState(); state != nil && !access.Trusts(roots, state.VerifiedChains) {
+				ended = append(ended, c.Cid)
+			}
+		}
+		if len(page.Conns) < connPage {
+			break
+		}
+	}
+	for _, id := range ended {
+		_ = s.ns.DisconnectClientByID(id) // or it has gone by itself
+	}
+}
