@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -17,6 +18,52 @@ func (c *chaos) purgeRejected() {
 		r := page.Rejected[c.rng.IntN(n)]
 		c.ask(func([]Outcome) {}, events.PurgeRejected{Seq: r.Seq, Type: events.Type(r.Type)})
 	}
+}
+
+// holdBackSome pauses the type, for a time or until it is resumed, or marks a
+// worker to drain, or ends one of those.
+func (c *chaos) holdBackSome() {
+	w := events.WorkerID(c.worker())
+	cmd := []events.Command{
+		events.PauseType{Type: "email", For: time.Duration(1+c.rng.IntN(60)) * time.Second},
+		events.PauseType{Type: "email", Until: c.at.Add(time.Duration(1+c.rng.IntN(60)) * time.Second)},
+		events.PauseType{Type: "email"},
+		events.ResumeType{Type: "email"},
+		events.ResumeType{Type: "email"},
+		events.DrainWorker{Worker: w},
+		events.EndDrain{Worker: w},
+		events.EndDrain{Worker: w, Reason: events.ReasonLeft},
+	}[c.rng.IntN(8)]
+	c.ask(func([]Outcome) {}, cmd)
+}
+
+// letGo ends what holds work back for good; a pause with an end is left to it.
+func (c *chaos) letGo() {
+	if t, _ := c.l.state.Type("email"); t.Paused != nil && t.Paused.Until.IsZero() {
+		c.do(events.ResumeType{Type: "email"})
+	}
+}
+
+// heldAsTheLogSays holds at rest: nothing of a paused type is on its way, no pause
+// is past its end, and the registry knows who is to drain.
+func (c *chaos) heldAsTheLogSays() error {
+	t, _ := c.l.state.Type("email")
+	if p := t.Paused; p != nil && !p.Until.IsZero() && !p.Until.After(c.at) {
+		return fmt.Errorf("at %s a pause goes on that ended at %s", c.at, p.Until)
+	}
+	if stopped := c.l.state.Gate("email").Stopped; stopped != c.l.stopped["email"] {
+		return fmt.Errorf("held back: %v; the dispatcher thinks %v", stopped, !stopped)
+	}
+	marks := c.l.state.Drains()
+	if !maps.Equal(c.reg.marked, marks) {
+		return fmt.Errorf("to drain are %v; the registry thinks %v", marks, c.reg.marked)
+	}
+	for _, w := range c.reg.list() {
+		if _, marked := marks[events.WorkerID(w.Worker)]; w.DiedAt.IsZero() && marked != (w.Status == wire.WorkerDraining) {
+			return fmt.Errorf("worker %s is %s, to drain: %v", w.Worker, w.Status, marked)
+		}
+	}
+	return nil
 }
 
 // rejectedAsTheLogSays holds however often the log was cut: of what was ever
