@@ -2,6 +2,7 @@ package streamwright
 
 import (
 	"context"
+	"time"
 
 	"github.com/streamwright/streamwright/wire"
 )
@@ -10,14 +11,18 @@ import (
 type PauseOptions struct {
 	Reason string // at most 256 bytes
 	By     string // at most 256 bytes
+	// Until is when the pause ends by itself, For how long it lasts from now on;
+	// at most one of them. Neither: until [Client.Resume].
+	Until time.Time
+	For   time.Duration // at most ten years
 }
 
 // Pause holds the items of a type back until [Client.Resume]: none is begun,
 // those that run go on, and submissions are accepted. It outlives the engine's
-// restart. It reports whether the type was not paused before; one that is
-// paused keeps its reason.
+// restart. Of a type that is paused it changes when that ends, if the options say
+// otherwise. It reports whether it has changed anything.
 func (c *Client) Pause(ctx context.Context, typ string, o PauseOptions) (changed bool, err error) {
-	return c.changed(ctx, wire.APIPause, wire.Pause{Type: typ, Reason: o.Reason, By: o.By})
+	return c.changed(ctx, wire.APIPause, wire.Pause{Type: typ, Reason: o.Reason, By: o.By, Until: o.Until, ForMS: wire.Millis(o.For)})
 }
 
 // Resume ends a pause, and reports whether there was one. A type that nobody has

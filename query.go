@@ -181,7 +181,27 @@ func (c *Client) Configure(ctx context.Context, typ string, patch any) (TypeInfo
 	return ask[TypeInfo](ctx, c, wire.APIConfigure, wire.Configure{Type: typ, Settings: raw})
 }
 
-// Drain asks a worker to finish what it runs and take no more.
+// DrainMark is that a worker is to drain.
+type DrainMark = wire.DrainMark
+
+// Drains lists the workers that are marked to drain, also those that are not
+// registered, by id.
+func (c *Client) Drains(ctx context.Context) ([]DrainMark, error) {
+	r, err := ask[wire.WorkersReply](ctx, c, wire.APIWorkers, struct{}{})
+	return r.Drains, err
+}
+
+// Undrain has a worker get work again that was marked by [Client.Drain], and
+// reports whether it was. A worker that has heard of the mark may have stopped
+// for good.
+func (c *Client) Undrain(ctx context.Context, worker string) (changed bool, err error) {
+	return c.changed(ctx, wire.APIUndrain, wire.Undrain{Worker: worker})
+}
+
+// Drain asks a worker to finish what it runs and take no more. That is recorded,
+// and outlives a restart of the engine, and of the worker: it ends when the worker
+// unregisters, by [Client.Undrain], or when nothing was heard of the worker for
+// 24 hours.
 func (c *Client) Drain(ctx context.Context, worker string) error {
 	_, err := ask[wire.OK](ctx, c, wire.APIDrain, wire.Drain{Worker: worker})
 	return err

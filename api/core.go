@@ -17,7 +17,9 @@ type Core interface {
 	Register(ctx context.Context, r wire.Register) (wire.Registered, error)
 	Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error)
 	Unregister(ctx context.Context, u wire.Unregister) error
-	Drain(ctx context.Context, w events.WorkerID) error
+	Drain(ctx context.Context, d wire.Drain) (dispatcher.Outcome, error)
+	Undrain(ctx context.Context, d wire.Undrain) (dispatcher.Outcome, error)
+	Drains() []wire.DrainMark
 	Workers() []wire.WorkerInfo
 	Why(ctx context.Context, id events.ID) (wire.WhyReply, error)
 	Places(ctx context.Context, ids []events.ID) ([]dispatcher.Place, error)

@@ -134,6 +134,11 @@ func stateOf(then *projector.Store) (st wire.State, err error) {
 	if err := eachRecord(then, events.RecordSchedule, func(_ string, sc events.Schedule) { st.Schedules = append(st.Schedules, sc) }); err != nil {
 		return st, err
 	}
+	drains := map[events.WorkerID]events.Drain{}
+	if err := eachRecord(then, events.RecordDrain, func(worker string, d events.Drain) { drains[events.WorkerID(worker)] = d }); err != nil {
+		return st, err
+	}
+	st.Drains = wire.FromDrains(drains)
 	return st, eachRecord(then, events.RecordWorker, func(worker string, c events.Circuit) {
 		if now := wire.FromCircuit("", c); now != nil {
 			if st.Workers == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -18,7 +19,8 @@ func (s *Service) pause(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.change(ctx, events.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: req.By})
+	lasts := time.Duration(min(max(req.ForMS, -1), events.MaxDelay.Milliseconds()+1)) * time.Millisecond
+	return s.change(ctx, events.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: req.By, Until: req.Until, For: lasts})
 }
 
 func (s *Service) resume(ctx context.Context, c *call) (any, error) {

@@ -210,7 +210,7 @@ func (s *Service) workers(_ context.Context, c *call) (any, error) {
 	for i := range list {
 		list[i].Circuit = circuits[list[i].Worker]
 	}
-	return wire.WorkersReply{Workers: list}, nil
+	return wire.WorkersReply{Workers: list, Drains: s.Core.Drains()}, nil
 }
 
 func (s *Service) info(ctx context.Context, c *call) (any, error) {

@@ -155,6 +155,7 @@ func (s *Service) endpoints() map[string]func(*call) {
 		wire.APIHeartbeat:    s.worker(s.heartbeat),
 		wire.APIUnregister:   s.worker(s.unregister),
 		wire.APIDrain:        s.worker(s.drain),
+		wire.APIUndrain:      s.worker(s.undrain),
 		wire.APIPause:        s.query(s.pause),
 		wire.APIResume:       s.query(s.resume),
 		wire.APICircuitReset: s.query(s.resetCircuit),

@@ -36,9 +36,23 @@ func (s *Service) drain(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := events.ParseWorkerID(req.Worker)
-	if err != nil {
+	if _, err := events.ParseWorkerID(req.Worker); err != nil {
 		return nil, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	return wire.OK{OK: true}, s.Core.Drain(ctx, id)
+	if _, err := s.Core.Drain(ctx, req); err != nil {
+		return nil, err
+	}
+	return wire.OK{OK: true}, nil
+}
+
+func (s *Service) undrain(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.Undrain](c.data)
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.Core.Undrain(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Changed{Changed: !o.Decision.Repeat, Position: wire.PositionOf(o.Position)}, nil
 }

@@ -15,7 +15,7 @@ import (
 // the time: crashes, lost appends and rivals fall into every stage of a round.
 // What is left of the log still gives the live store.
 func TestChaosWithCuts(t *testing.T) {
-	cuts, pruned := 0, int64(0)
+	cuts, pruned, carried := 0, int64(0), 0
 	for seed := range uint64(30) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			c := newChaos(t, seed)
@@ -35,12 +35,16 @@ func TestChaosWithCuts(t *testing.T) {
 					if c.rng.IntN(3) == 0 {
 						c.dropStore()
 					}
+				case 3:
+					c.purgeRejected()
 				}
 				c.rest()
 			}
 			c.log.ScriptPurges()
 			c.finish()
 			c.check()
+			c.ok(c.rejectedAsTheLogSays())
+			carried += c.carriedRejected()
 			c.ok(c.verify())
 			if c.gone != nil {
 				cuts++
@@ -56,8 +60,8 @@ func TestChaosWithCuts(t *testing.T) {
 			c.check()
 		})
 	}
-	if cuts < 10 || pruned == 0 {
-		t.Fatalf("%d logs were cut, %d items pruned", cuts, pruned)
+	if cuts < 10 || pruned == 0 || carried == 0 {
+		t.Fatalf("%d logs were cut, %d items pruned, %d rejected submissions re-stated", cuts, pruned, carried)
 	}
 }
 

@@ -88,6 +88,7 @@ var deeds = []struct {
 	{1, func(c *chaos) { c.world.down, c.world.silent = c.rng.IntN(3) == 0, c.rng.IntN(3) == 0 }},
 	{1, (*chaos).dispatchStreamGoes},
 	{1, func(c *chaos) { c.world.deaf = c.rng.IntN(3) == 0 }},
+	{2, (*chaos).holdBackSome},
 }
 
 func (c *chaos) one() {
@@ -116,6 +117,7 @@ func (c *chaos) rest() {
 	c.settle()
 	c.settle() // a crash on the way leaves the new ownership to be settled
 	c.ok(c.consistent())
+	c.ok(c.heldAsTheLogSays())
 	c.steps = steps
 }
 
@@ -262,6 +264,7 @@ func (c *chaos) finish() {
 	c.log.Script()
 	c.granted, c.steps = nil, nil
 	c.settle()
+	c.letGo()
 	for range 400 {
 		c.register("w9", 4, nil, "email") // again and again, or it would be gone
 		c.tick(30 * time.Second)

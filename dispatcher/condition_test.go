@@ -121,7 +121,7 @@ func TestStatusesOfAWorker(t *testing.T) {
 	r.is("a", wire.WorkerUnhealthy, events.CodeUnhealthy)
 
 	// Draining goes first, and stays.
-	r.must(r.drain("a"))
+	r.drains(map[events.WorkerID]events.Drain{"a": {}})
 	r.is("a", wire.WorkerDraining, events.CodeDraining)
 	r.says("a")
 	r.is("a", wire.WorkerDraining, events.CodeDraining)
@@ -155,7 +155,7 @@ func TestTheDeadAreShownForAWhile(t *testing.T) {
 	if n, w := r.slots("email", ""); n != 3 || w != 1 || len(r.able("email", "")) != 1 || r.knows("a") {
 		t.Errorf("the dead one still counts: %d slots of %d workers", n, w)
 	}
-	if err := r.drain("a"); events.CodeOf(err) != events.CodeNotFound || !strings.Contains(err.Error(), "dead") {
+	if err := r.drainable("a"); events.CodeOf(err) != events.CodeNotFound || !strings.Contains(err.Error(), "dead") {
 		t.Errorf("a dead one is drained: %v", err)
 	}
 	// Its id is free.

@@ -100,6 +100,9 @@ func (l *loop) carry(now time.Time) error {
 	if !k.scanned || len(k.later) > 0 {
 		return nil
 	}
+	if !k.rejected.done {
+		return l.carryRejected()
+	}
 	return l.endRound()
 }
 
@@ -131,7 +134,11 @@ func (l *loop) endRound() error {
 	if err != nil {
 		return err
 	}
-	done, err := l.decideLarge(events.EndCut{Keys: keys})
+	kept, err := l.cfg.Store.RejectedKept(k.began)
+	if err != nil {
+		return err
+	}
+	done, err := l.decideLarge(events.EndCut{Keys: keys, Kept: &kept})
 	if err != nil || !done {
 		return err
 	}

@@ -34,6 +34,7 @@ func (l *loop) followGates(changed []events.TypeInfo) error {
 		l.circuits = v
 		l.registry.bench(l.state.Benched())
 	}
+	l.followDrains()
 	return nil
 }
 

@@ -41,6 +41,7 @@ type loop struct {
 	dirty    map[events.Type]bool    // whose ready items are to be looked at
 	stopped  map[events.Type]bool    // paused, or their circuit open
 	circuits uint64                  // State.CircuitVersion that the registry has heard of
+	drains   drainMarks
 
 	newID  func() events.ID // for what is spawned
 	follow followUps
@@ -399,7 +400,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.stalled || l.timers.wantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.nextCircuit(), l.nextNak(), l.holds.next(), l.keep.wake(l)} {
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.nextCircuit(), l.nextPauseEnd(), l.nextNak(), l.holds.next(), l.keep.wake(l)} {
 		at = sooner(at, t)
 	}
 	if len(l.dirty) > 0 {

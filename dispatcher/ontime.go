@@ -23,6 +23,9 @@ func (l *loop) onTime() error {
 	if err := l.dueTimers(now); err != nil {
 		return err
 	}
+	if err := l.duePauses(now); err != nil {
+		return err
+	}
 	if err := l.dueCircuits(now); err != nil {
 		return err
 	}

@@ -190,9 +190,9 @@ func TestWindowFollowsTheSlots(t *testing.T) {
 	want(4)
 	s.register("b", 3, nil, "email")
 	want(10)
-	s.ok(s.reg.drain("b"))
+	s.do(events.DrainWorker{Worker: "b"})
 	want(10) // over the window, until some have run
-	s.ok(s.reg.drain("a"))
+	s.do(events.DrainWorker{Worker: "a"})
 	want(0) // withdrawn: nobody is left to pull them
 	s.register("c", 1, nil, "email")
 	want(2)

@@ -154,6 +154,7 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 		l.marks[t] = limitsMark(set)
 	}
 	reg.bench(state.Benched())
+	l.drains.begin(l)
 	l.inflow.held = state.QueueFull
 	l.findPools()
 	ready.newLane, ready.unprojected, ready.prefetch = l.newLane, l.eachUnprojected, l.prefetch

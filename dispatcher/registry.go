@@ -29,6 +29,9 @@ type registry struct {
 	// benched are those whose circuit is not closed, and the runs that each may
 	// have under way. The claim decides; here they only count for less.
 	benched map[events.WorkerID]int
+	// marked are those that the log says are to drain, whether they are there or
+	// not. The map is never written.
+	marked map[events.WorkerID]events.Drain
 }
 
 type worker struct {
@@ -72,6 +75,7 @@ func (r *registry) put(reg wire.Register, now time.Time) (session string, fresh 
 	if w != nil && w.info.Session == reg.Session {
 		next.carryOn(w)
 	}
+	_, next.draining = r.marked[id]
 	next.settle()
 	r.workers[id] = next
 	delete(r.dead, id)
@@ -117,8 +121,9 @@ func checkRegister(reg *wire.Register) (events.WorkerID, error) {
 	return id, nil
 }
 
-// remove takes a worker out, if the session is its own.
-func (r *registry) remove(id events.WorkerID, session string) {
+// remove takes a worker out, if the session is its own, and reports whether
+// nobody has its id from here on.
+func (r *registry) remove(id events.WorkerID, session string) (free bool) {
 	r.mu.Lock()
 	w := r.workers[id]
 	found := w != nil && (session == "" || w.info.Session == session)
@@ -129,30 +134,12 @@ func (r *registry) remove(id events.WorkerID, session string) {
 		delete(r.dead, id)
 		found = true
 	}
+	free = r.workers[id] == nil
 	r.mu.Unlock()
 	if found {
 		r.changed()
 	}
-}
-
-// drain marks a worker.
-func (r *registry) drain(id events.WorkerID) error {
-	r.mu.Lock()
-	w := r.workers[id]
-	if w != nil {
-		w.draining = true
-		w.settle()
-	}
-	d, died := r.dead[id]
-	r.mu.Unlock()
-	if died {
-		return events.Refuse(events.CodeNotFound, "worker %s is dead: it was last heard of at %s, and what it had is taken from it", id, d.LastSeen.Format(time.RFC3339))
-	}
-	if w == nil {
-		return events.Refuse(events.CodeNotFound, "no worker %s is registered: `engine workers` lists those that are", id)
-	}
-	r.changed()
-	return nil
+	return free
 }
 
 // mayClaim says whether a worker may take new work now.

@@ -20,6 +20,10 @@ const (
 	retainEvents = 64
 	retainBytes  = 1 << 20
 	retainPage   = 256 // items looked at in one turn
+	// keptPageBytes and keptPageAnswers are how much of what was rejected is
+	// re-stated in one turn: an event or two.
+	keptPageBytes   = 256 << 10
+	keptPageAnswers = 2048
 	// A pass over what has ended begins when the first of it is due, but not
 	// sooner than this after the last one, and not later than the sweep.
 	minPass = time.Second
@@ -55,11 +59,13 @@ type keeper struct {
 	scan    events.ID  // the projection's items are looked at up to here
 	scanned bool
 	later   []events.ID // to be carried
-	waiting time.Time   // since when nothing of them could be
-	quiet   bool        // nothing else is decided until it could
-	end     events.Seq  // of the round
-	nextCut time.Time
-	first   events.Seq // that the log keeps, as far as the loop knows
+
+	rejected keptPlace  // what was rejected is re-stated up to here
+	waiting  time.Time  // since when nothing of them could be
+	quiet    bool       // nothing else is decided until it could
+	end      events.Seq // of the round
+	nextCut  time.Time
+	first    events.Seq // that the log keeps, as far as the loop knows
 }
 
 type endedList struct {

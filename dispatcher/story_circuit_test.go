@@ -25,6 +25,12 @@ func (st *story) protect(td *datadriven.TestData) (string, bool) {
 		}
 		c := events.PauseType{Type: typ}
 		td.MaybeScanArgs(st.t, "because", &c.Reason)
+		if d := ""; td.HasArg("for") {
+			var err error
+			td.ScanArgs(st.t, "for", &d)
+			c.For, err = time.ParseDuration(d)
+			st.ok(err)
+		}
 		return st.outcome(st.do(c)), true
 	case "take":
 		return st.take(td), true
@@ -173,9 +179,16 @@ func (st *story) describeProtection(ev *events.Event) string {
 	}
 	switch b := ev.Body.(type) {
 	case *events.Paused:
+		if !b.Until.IsZero() {
+			whose += ", until " + b.Until.Sub(simStart).String()
+		}
 		return strings.TrimRight(whose+" "+b.Reason, " ")
 	case *events.Resumed:
+		return strings.TrimRight(whose+" "+b.Reason, " ")
+	case *events.DrainSet:
 		return whose
+	case *events.DrainEnded:
+		return whose + ": " + b.Reason
 	case *events.CircuitOpened:
 		return fmt.Sprintf("%s: %s, %d of %d failed, until %s", whose, b.Reason, b.Failed, b.Of, b.Until.Sub(simStart))
 	case *events.CircuitHalfOpened:
@@ -187,6 +200,6 @@ func (st *story) describeProtection(ev *events.Event) string {
 }
 
 // protectedKinds are the kinds that describeProtection knows.
-var protectedKinds = []events.Kind{events.KindPaused, events.KindResumed, events.KindCircuitOpened, events.KindCircuitHalfOpened, events.KindCircuitClosed}
+var protectedKinds = []events.Kind{events.KindPaused, events.KindResumed, events.KindCircuitOpened, events.KindCircuitHalfOpened, events.KindCircuitClosed, events.KindDrainSet, events.KindDrainEnded}
 
 func protected(k events.Kind) bool { return slices.Contains(protectedKinds, k) }

@@ -228,8 +228,10 @@ func (st *story) worker(td *datadriven.TestData) string {
 	case td.HasArg("gone"):
 		st.reg.remove(events.WorkerID(name), "")
 		st.settle()
+	case td.HasArg("undrain"):
+		st.do(events.EndDrain{Worker: events.WorkerID(name)})
 	case td.HasArg("drain"):
-		st.ok(st.reg.drain(events.WorkerID(name)))
+		st.do(events.DrainWorker{Worker: events.WorkerID(name)})
 		st.settle()
 	default:
 		var list []string

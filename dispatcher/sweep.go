@@ -40,6 +40,9 @@ func (l *loop) sweep(now time.Time) error {
 	for key, list := range waiting {
 		l.out.inspect(key, list)
 	}
+	if err := l.endUnseenDrains(now); err != nil {
+		return err
+	}
 	return l.sweepNatives(now)
 }
 

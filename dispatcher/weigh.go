@@ -110,6 +110,8 @@ func eventBytes(ev *events.Event) int {
 		return overhead + idBytes*len(b.Children)
 	case *events.Carried:
 		return carriedBytes(b)
+	case *events.Snapshot:
+		return snapshotBytes(b)
 	case *events.Rejected:
 		return overhead + len(b.Text) + 4*len(b.Bytes)/3
 	}

@@ -181,21 +181,6 @@ func (e *Engine) runEnded(r wire.RunRef) bool {
 	return it.Token > tok || (it.Token == tok && !running)
 }
 
-// Unregister takes a worker out of the rotation.
-func (e *Engine) Unregister(_ context.Context, u wire.Unregister) error {
-	e.registry.remove(events.WorkerID(u.Worker), u.Session)
-	return nil
-}
-
-// Drain asks a worker to take no more work.
-func (e *Engine) Drain(_ context.Context, w events.WorkerID) error {
-	if err := e.registry.drain(w); err != nil {
-		return err
-	}
-	e.tell(w, wire.Control{Drain: true})
-	return nil
-}
-
 // Workers lists the registered workers, by id, and those that died within the
 // last ten minutes.
 func (e *Engine) Workers() []wire.WorkerInfo { return e.registry.list() }

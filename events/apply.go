@@ -69,6 +69,8 @@ func (s *State) Apply(ev Event) error {
 		return s.applyCircuit(ev)
 	case *ScheduleSet, *ScheduleRemoved, *ScheduleFired:
 		return s.applySchedule(ev)
+	case *DrainSet, *DrainEnded:
+		return s.applyDrain(ev)
 	case *CauseNoted:
 		return s.applyCause(ev, b)
 	case *Snapshot, *Carried, *Pruned:

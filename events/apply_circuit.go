@@ -136,16 +136,14 @@ func (s *State) applyCircuit(ev Event) error {
 	info := &s.typeOf(ev.Type).info
 	switch b := ev.Body.(type) {
 	case *Paused:
-		if info.Paused != nil {
-			return s.corrupt(ev, "type %s is paused", ev.Type)
-		}
-		info.Paused = &Pause{At: ev.At, Reason: b.Reason, By: b.By}
+		s.applyPaused(ev, b, info)
 		return nil
 	case *Resumed:
 		if info.Paused == nil {
 			return s.corrupt(ev, "type %s is not paused", ev.Type)
 		}
 		info.Paused = nil
+		s.pauses.note(ev.Type, nil)
 		return nil
 	}
 	next, ok := info.Circuit.folded(ev)

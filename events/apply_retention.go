@@ -25,7 +25,7 @@ func (s *State) applyRetention(ev Event) error {
 // it; and what the end of the round states in full.
 func (s *State) applyPartial(ev Event) (done bool, err error) {
 	switch b := ev.Body.(type) {
-	case *Paused, *Resumed, *CircuitOpened, *CircuitHalfOpened, *CircuitClosed, *ScheduleSet, *ScheduleRemoved, *ScheduleFired, *CauseNoted:
+	case *Paused, *Resumed, *CircuitOpened, *CircuitHalfOpened, *CircuitClosed, *ScheduleSet, *ScheduleRemoved, *ScheduleFired, *CauseNoted, *DrainSet, *DrainEnded:
 		return true, nil
 	case *Owned:
 		if !b.Barrier {
@@ -94,12 +94,18 @@ func (s *State) applySnapshot(ev Event, b *Snapshot) error {
 		return s.corrupt(ev, "it is of round %d, which is not under way", b.Round)
 	}
 	if s.meta.Partial {
+		s.restateRejected(b)
+	}
+	if b.Mark == MarkRejected {
+		return nil
+	}
+	if s.meta.Partial {
 		if err := s.restate(ev, b); err != nil {
 			return err
 		}
 	}
 	if b.Mark == MarkEnd {
-		s.rejected = append(s.rejected, RejectedChange{Cut: s.meta.RoundAt})
+		s.cutRejected(b)
 		s.meta.CutAt, s.meta.CutEnd, s.meta.CutTime, s.meta.RoundAt = s.meta.RoundAt, ev.Seq, ev.At, 0
 		s.again = nil
 	}
@@ -109,7 +115,7 @@ func (s *State) applySnapshot(ev Event, b *Snapshot) error {
 // restate takes over what the end of a round says, in place of whatever the
 // events since its begin have left.
 func (s *State) restate(ev Event, b *Snapshot) error {
-	all := []recordSet{&s.schedules, &s.workers, &s.causes}
+	all := s.recordSets()
 	if ev.Tx.N <= 1 {
 		for _, r := range all {
 			r.removeAll()
@@ -136,6 +142,9 @@ func (s *State) restate(ev Event, b *Snapshot) error {
 		return nil
 	}
 	s.countIdleCauses()
+	s.loadCircuits()
+	s.loadPauses()
+	s.drainVersion++
 	if b.Meta == nil {
 		return s.corrupt(ev, "it does not say how the partition is")
 	}

@@ -90,6 +90,7 @@ const (
 	RecordSchedule RecordKind = 's'
 	RecordWorker   RecordKind = 'w' // a worker's circuit
 	RecordCause    RecordKind = 'c' // what items have died of
+	RecordDrain    RecordKind = 'd' // that a worker is to drain
 )
 
 // Record is one of the few things, in number, that belong to the partition as a

@@ -61,6 +61,7 @@ func TestTheLargestEventsFitInAMessage(t *testing.T) {
 	w.holdBack(typ, worker, long(MaxNameLen))
 	w.largestFlow(typ, long)
 	largestSchedule(w, typ, long)
+	w.largestKept(worker, long(MaxNameLen))
 	w.do(PurgeRejected{Seq: 1, Type: typ, Reason: long(MaxNameLen)})
 	seen := map[Kind]int{}
 	for i, data := range w.encoded() {

@@ -132,11 +132,14 @@ type Purge struct {
 	Reason string // empty: "purged"
 }
 
-// PauseType holds the items of a type back until ResumeType.
+// PauseType holds the items of a type back until ResumeType, or until a time. Of
+// a type that is paused it changes that time.
 type PauseType struct {
 	Type   Type
 	Reason string
 	By     string
+	Until  time.Time     // when it ends by itself; at most one of Until and For
+	For    time.Duration // from the time of the decision
 }
 
 // ResumeType ends a pause.

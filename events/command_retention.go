@@ -19,7 +19,12 @@ type Carry struct {
 // EndCut ends the round under way. Every item must have been carried: the
 // caller sees to it. Keys are those that the projection holds of kinds that
 // follow from no item; see [KeyKind.Loose].
-type EndCut struct{ Keys []HeldKey }
+type EndCut struct {
+	Keys []HeldKey
+	// Kept is where what the projection keeps of rejected submissions begins, all
+	// of which from before the round has been carried; nil: none is to be kept.
+	Kept *RejectedKept
+}
 
 func (Prune) command()    {}
 func (BeginCut) command() {}

@@ -115,12 +115,28 @@ func (d *decider) decideMore(c Command) (Decision, error) {
 		return d.fire(c)
 	case Native:
 		return d.native(c)
+	}
+	return d.decideRare(c)
+}
+
+// decideRare is decide for what comes to its end by itself, for drains, and for
+// the log's own life.
+func (d *decider) decideRare(c Command) (Decision, error) {
+	switch c := c.(type) {
+	case DuePause:
+		return d.duePause(c)
+	case DrainWorker:
+		return d.drainWorker(c)
+	case EndDrain:
+		return d.endDrain(c)
 	case Prune:
 		return d.pruneDue(c)
 	case BeginCut:
 		return d.beginCut()
 	case Carry:
 		return d.carry(c)
+	case CarryRejected:
+		return d.carryRejected(c)
 	case EndCut:
 		return d.endCut(c)
 	}

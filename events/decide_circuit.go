@@ -2,7 +2,7 @@ package events
 
 import "time"
 
-// pauseType holds a type back. One that is paused stays as it is.
+// pauseType holds a type back. One that is paused gets another end at most.
 func (d *decider) pauseType(c PauseType) (Decision, error) {
 	if _, err := ParseType(string(c.Type)); err != nil {
 		return Decision{}, Refuse(CodeBadType, "%v", err)
@@ -12,9 +12,13 @@ func (d *decider) pauseType(c PauseType) (Decision, error) {
 			return Decision{}, err
 		}
 	}
+	until, err := d.pauseUntil(c)
+	if err != nil {
+		return Decision{}, err
+	}
 	t, known := d.s.Type(c.Type)
 	if t.Paused != nil {
-		return Decision{Repeat: true}, nil
+		return d.pauseAgain(c, t.Paused, until)
 	}
 	var evs []Event
 	if !known { // it can be paused before its first item comes
@@ -24,7 +28,7 @@ func (d *decider) pauseType(c PauseType) (Decision, error) {
 		}
 		evs = dec.Events
 	}
-	return Decision{Events: append(evs, Event{Kind: KindPaused, Type: c.Type, At: d.now, Body: &Paused{Reason: c.Reason, By: c.By}})}, nil
+	return Decision{Events: append(evs, Event{Kind: KindPaused, Type: c.Type, At: d.now, Body: &Paused{Reason: c.Reason, By: c.By, Until: until}})}, nil
 }
 
 // resumeType ends a pause, if there is one.

@@ -264,22 +264,16 @@ func (d *decider) endCut(c EndCut) (Decision, error) {
 	if d.s.meta.RoundAt == 0 {
 		return Decision{}, Refuse(CodeWrongState, "no round of snapshots is under way")
 	}
-	round := d.s.meta.Round
-	list, size := []*Snapshot{{Round: round, Mark: MarkPart}}, 0
-	room := func(bytes int) *Snapshot {
-		if size > 0 && size+bytes > carriedBytes {
-			list, size = append(list, &Snapshot{Round: round, Mark: MarkPart}), 0
-		}
-		size += bytes
-		return list[len(list)-1]
-	}
+	p := pages{of: Snapshot{Round: d.s.meta.Round, Mark: MarkPart}}
+	room := p.room
+	room(0)
 	for _, name := range d.s.TypeNames() {
 		t, _ := d.s.Type(name)
 		t.Counts, t.Queued = [NumStates]int64{}, [MaxPriority + 1]int64{}
 		s := room(jsonSize(t))
 		s.Types = append(s.Types, t)
 	}
-	for _, rs := range []recordSet{&d.s.schedules, &d.s.workers, &d.s.causes} {
+	for _, rs := range d.s.recordSets() {
 		for _, rec := range rs.all() {
 			s := room(len(rec.Data) + len(rec.Key) + 64)
 			s.Records = append(s.Records, rec)
@@ -289,16 +283,12 @@ func (d *decider) endCut(c EndCut) (Decision, error) {
 		s := room(jsonSize(k))
 		s.Keys = append(s.Keys, k)
 	}
-	last, meta := list[len(list)-1], d.s.meta
-	last.Mark, last.Meta = MarkEnd, &meta
-	if len(list) > MaxEndEvents {
-		return Decision{}, Refuse(CodeTooLarge, "the round's end would have %d events, at most %d are allowed: there are too many keys of rate limits", len(list), MaxEndEvents)
+	last, meta := p.list[len(p.list)-1], d.s.meta
+	last.Mark, last.Meta, last.Kept = MarkEnd, &meta, c.Kept
+	if len(p.list) > MaxEndEvents {
+		return Decision{}, Refuse(CodeTooLarge, "the round's end would have %d events, at most %d are allowed: there are too many keys of rate limits", len(p.list), MaxEndEvents)
 	}
-	dec := Decision{}
-	for _, s := range list {
-		dec.Events = append(dec.Events, Event{Kind: KindSnapshot, At: d.now, Body: s})
-	}
-	return dec, nil
+	return Decision{Events: d.snapshots(p.list)}, nil
 }
 
 // looseKeys lays what has changed over the keys that the projection has.

@@ -259,6 +259,10 @@ func newBody(k Kind) Body {
 		return &CauseNoted{}
 	case KindRejectedPurged:
 		return &RejectedPurged{}
+	case KindDrainSet:
+		return &DrainSet{}
+	case KindDrainEnded:
+		return &DrainEnded{}
 	case KindSnapshot:
 		return &Snapshot{}
 	case KindCarried:

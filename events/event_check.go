@@ -15,6 +15,8 @@ func (e *Event) check() error {
 		return fmt.Errorf("it has no type")
 	case (e.Kind == KindPaused || e.Kind == KindResumed) && e.Type == "", e.ofCircuit() && (e.Type == "") == (e.Worker == ""):
 		return fmt.Errorf("it names no type, or not one of a type and a worker")
+	case (e.Kind == KindDrainSet || e.Kind == KindDrainEnded) && (e.Worker == "" || e.Type != ""):
+		return fmt.Errorf("it names no worker, or a type")
 	case (e.Kind == KindCarried || e.Kind == KindPruned) && (e.ID.IsZero() || e.Type == ""):
 		return fmt.Errorf("it has no id or no type")
 	case len(e.Type) > MaxTypeLen || !plain(string(e.Type)):
@@ -37,6 +39,8 @@ func (e *Event) check() error {
 	case *Queued:
 		ok = writable(b.OrderAt, b.AvailableAt) && b.JitterMS >= 0 && b.TimeoutMS >= 0
 	case *CircuitOpened:
+		ok = writable(b.Until)
+	case *Paused:
 		ok = writable(b.Until)
 	case *Claimed:
 		ok = writable(b.StartBy, b.DeliveredAt) && writableRates(b.Rates)

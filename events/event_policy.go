@@ -5,15 +5,18 @@ import (
 	"time"
 )
 
-// Paused is the payload of paused: items of the type are not run.
+// Paused is the payload of paused: items of the type are not run. One of a type
+// that is paused says what holds from here on.
 type Paused struct {
-	Reason string `json:"reason,omitempty"`
-	By     string `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	By     string    `json:"by,omitempty"`
+	Until  time.Time `json:"until,omitzero"` // when it ends by itself; zero: never
 }
 
 // Resumed is the payload of resumed.
 type Resumed struct {
-	By string `json:"by,omitempty"`
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"` // until: its time has come; empty: somebody has ended it
 }
 
 // Pause is that a type is paused.
@@ -21,6 +24,7 @@ type Pause struct {
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason,omitempty"`
 	By     string    `json:"by,omitempty"`
+	Until  time.Time `json:"until,omitzero"` // when it ends by itself; zero: never
 }
 
 // CircuitOpened is the payload of circuit_opened, of the event's type, or of

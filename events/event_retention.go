@@ -7,23 +7,30 @@ import (
 
 // Snapshot is the payload of snapshot. A round of it re-states all that is
 // known, so that the log in front of the round can be cut: a snapshot "begin",
-// then a carried for each item whose base lies in front of that, and at last,
-// in one decision, snapshots "part" and one "end" with what belongs to no item.
-// A round without its end means nothing.
+// then a carried for each item whose base lies in front of that, snapshots
+// "rejected" with what is kept of submissions that became no item, and at last,
+// in one decision, snapshots "part" and one "end" with what else belongs to no
+// item. A round without its end means nothing.
 type Snapshot struct {
 	Round   uint64     `json:"round"`
-	Mark    string     `json:"mark"` // begin, part, end
+	Mark    string     `json:"mark"` // begin, rejected, part, end
 	Meta    *Meta      `json:"meta,omitempty"`
 	Types   []TypeInfo `json:"types,omitempty"` // without the counters, which follow from the items
 	Records []Record   `json:"records,omitempty"`
 	Keys    []HeldKey  `json:"keys,omitempty"`
+
+	Rejected []KeptRejected `json:"rejected,omitempty"`
+	Answers  []KeptAnswer   `json:"answers,omitempty"`
+	// Kept is set with the end of a round that has re-stated those two.
+	Kept *RejectedKept `json:"kept,omitempty"`
 }
 
 // The marks of a [Snapshot].
 const (
-	MarkBegin = "begin"
-	MarkPart  = "part"
-	MarkEnd   = "end"
+	MarkBegin    = "begin"
+	MarkRejected = "rejected"
+	MarkPart     = "part"
+	MarkEnd      = "end"
 )
 
 // Carried is the payload of carried: all that is known of an item, or a part
@@ -115,7 +122,7 @@ func (n names) parse(what string, b []byte) (byte, error) {
 
 var (
 	docNames    = names{byte(DocParams): "params", byte(DocResult): "result", byte(DocCheckpoint): "checkpoint", byte(DocOutcomes): "outcomes"}
-	recordNames = names{byte(RecordSchedule): "schedule", byte(RecordWorker): "worker", byte(RecordCause): "cause"}
+	recordNames = names{byte(RecordSchedule): "schedule", byte(RecordWorker): "worker", byte(RecordCause): "cause", byte(RecordDrain): "drain"}
 	keyNames    = names{byte(KeyDedup): "dedup", byte(KeyIdempotency): "idempotency", byte(KeyMsgID): "msg_id", byte(KeyRate): "rate", byte(KeyGroup): "group"}
 )
 

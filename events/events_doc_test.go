@@ -220,12 +220,14 @@ var kindDocs = map[Kind]kindDoc{
 
 // protectionDocs are those of the kinds that hold work back.
 var protectionDocs = map[Kind]kindDoc{
-	KindPaused: {"The type is paused: its items wait, and claims are refused with `paused`. What runs goes on.", map[string]string{
+	KindPaused: {"The type is paused: its items wait, and claims are refused with `paused`. What runs goes on. Of a type that is paused already: what holds of that pause from here on.", map[string]string{
 		"reason": "why, at most 256 bytes",
 		"by":     "who, at most 256 bytes",
+		"until":  "RFC 3339: when it ends by itself; absent: when somebody ends it",
 	}},
 	KindResumed: {"The type is no longer paused.", map[string]string{
-		"by": "who, at most 256 bytes",
+		"by":     "who, at most 256 bytes",
+		"reason": "`until`: the pause's time has come; absent: somebody has ended it",
 	}},
 	KindCircuitOpened: {"The circuit of the event's `type`, or of its `worker`, has opened, in the decision that ended a run: claims are refused with `circuit_open`, and the items wait, or go to other workers.", map[string]string{
 		"reason": "`consecutive`, `ratio`, or `probe`: a run that tried it has failed",
@@ -379,7 +381,7 @@ func eventsDoc(t *testing.T) string {
 }
 
 func subjectType(k Kind) string {
-	if k == KindOwned || k == KindSnapshot {
+	if k == KindOwned || k == KindSnapshot || k == KindDrainSet || k == KindDrainEnded {
 		return string(NoType)
 	}
 	return "<type>"

@@ -87,6 +87,7 @@ func goldenWorld(t *testing.T) *world {
 	goldenReplay(w)
 	goldenRetention(w)
 	goldenNative(w)
+	goldenKeep(w)
 	return w
 }
 
@@ -228,6 +229,9 @@ func readable(b *mapBase) string {
 	for _, seq := range slices.Sorted(maps.Keys(b.rejected)) {
 		r := b.rejected[seq]
 		fmt.Fprintf(&sb, "rejected %d: intake message %d of type %q: %s\n", seq, r.Body.Intake.Seq, r.Type, r.Body.Code)
+	}
+	for _, n := range slices.Sorted(maps.Keys(b.answers)) {
+		fmt.Fprintf(&sb, "answer %+v\n", b.answers[n])
 	}
 	for _, m := range b.merged {
 		fmt.Fprintf(&sb, "merged %s into %s at %s by event %d from %+v\n", m.ID, m.Into, m.At.Format(time.RFC3339Nano), m.Seq, m.Provenance)

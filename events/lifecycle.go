@@ -97,10 +97,12 @@ const (
 	KindPruned
 	KindCauseNoted
 	KindRejectedPurged
+	KindDrainSet
+	KindDrainEnded
 	NumKinds = iota
 )
 
-var kindNames = [NumKinds]string{"", "created", "merged", "queued", "claimed", "running", "completed", "failed", "dead", "cancelled", "spawned", "waiting", "released", "snoozed", "progressed", "checkpointed", "rescheduled", "replayed", "rejected", "owned", "snapshot", "type_configured", "paused", "resumed", "circuit_opened", "circuit_half_opened", "circuit_closed", "schedule_set", "schedule_removed", "schedule_fired", "carried", "pruned", "cause_noted", "rejected_purged"}
+var kindNames = [NumKinds]string{"", "created", "merged", "queued", "claimed", "running", "completed", "failed", "dead", "cancelled", "spawned", "waiting", "released", "snoozed", "progressed", "checkpointed", "rescheduled", "replayed", "rejected", "owned", "snapshot", "type_configured", "paused", "resumed", "circuit_opened", "circuit_half_opened", "circuit_closed", "schedule_set", "schedule_removed", "schedule_fired", "carried", "pruned", "cause_noted", "rejected_purged", "drain_set", "drain_ended"}
 
 var kindsByName = func() map[string]Kind {
 	m := make(map[string]Kind, NumKinds)

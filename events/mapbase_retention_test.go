@@ -2,8 +2,49 @@ package events
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 )
+
+// writeRejected keeps all of what was rejected, and forgets what was purged.
+func (b *mapBase) writeRejected(c *Changes) {
+	for _, r := range c.Rejected {
+		maps.DeleteFunc(b.rejected, func(seq Seq, _ RejectedChange) bool { return seq < r.Cut })
+		maps.DeleteFunc(b.answers, func(_ uint64, a KeptAnswer) bool { return a.Seq < r.CutAnswers })
+		if k := r.Restated; k != nil {
+			r = RejectedChange{Seq: k.Seq, Type: k.Type, At: k.At, Body: k.Body}
+		}
+		if a := r.RestatedAnswer; a != nil {
+			b.answers[a.Intake] = *a
+		}
+		switch {
+		case r.Seq == 0:
+		case r.Body == nil:
+			delete(b.rejected, r.Seq)
+		case r.Body.Of.IsZero():
+			b.rejected[r.Seq] = r
+		}
+		if r.Answer {
+			b.answers[r.Body.Intake.Seq] = KeptAnswer{Intake: r.Body.Intake.Seq, Seq: r.Seq, Of: r.Body.Of}
+		}
+	}
+}
+
+// keptBefore is what is kept of submissions that became no item before a
+// position, in order.
+func (b *mapBase) keptBefore(below Seq) (rejected []KeptRejected, answers []KeptAnswer) {
+	for _, seq := range slices.Sorted(maps.Keys(b.rejected)) {
+		if r := b.rejected[seq]; seq < below {
+			rejected = append(rejected, KeptRejected{Seq: seq, Type: r.Type, At: r.At, Size: r.Body.KeptBytes(), Body: r.Body})
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(b.answers)) {
+		if a := b.answers[n]; a.Seq < below {
+			answers = append(answers, a)
+		}
+	}
+	return rejected, answers
+}
 
 // writeHistory keeps histories in the form of their events' JSON.
 func (b *mapBase) writeHistory(c *Changes) error {

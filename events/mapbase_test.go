@@ -20,11 +20,12 @@ type mapBase struct {
 	merged   []MergedEntry
 	history  map[ID][]StoredEvent
 	rejected map[Seq]RejectedChange
+	answers  map[uint64]KeptAnswer
 }
 
 func newMapBase() *mapBase {
 	return &mapBase{types: map[Type]TypeInfo{}, items: map[ID]*Item{}, docs: map[docRef][]byte{},
-		records: map[RecordKind]map[string]Record{}, keys: map[KeyRef]HeldKey{}, rejected: map[Seq]RejectedChange{}, history: map[ID][]StoredEvent{}}
+		records: map[RecordKind]map[string]Record{}, keys: map[KeyRef]HeldKey{}, rejected: map[Seq]RejectedChange{}, answers: map[uint64]KeptAnswer{}, history: map[ID][]StoredEvent{}}
 }
 
 func (b *mapBase) Meta() (Meta, error) { return b.meta, nil }
@@ -91,15 +92,7 @@ func (b *mapBase) write(c *Changes) error {
 	}
 	maps.DeleteFunc(b.keys, func(_ KeyRef, k HeldKey) bool { return !k.Until.IsZero() && !k.Until.After(c.Meta.LastAt) })
 	b.merged = append(b.merged, c.Merged...)
-	for _, r := range c.Rejected {
-		maps.DeleteFunc(b.rejected, func(seq Seq, _ RejectedChange) bool { return seq < r.Cut })
-		if r.Cut > 0 {
-			continue
-		}
-		if b.rejected[r.Seq] = r; r.Body == nil {
-			delete(b.rejected, r.Seq)
-		}
-	}
+	b.writeRejected(c)
 	if err := b.writeHistory(c); err != nil {
 		return err
 	}
@@ -150,7 +143,10 @@ func (b *mapBase) dump() string {
 	}
 	for _, seq := range slices.Sorted(maps.Keys(b.rejected)) {
 		r := b.rejected[seq]
-		fmt.Fprintf(&sb, "rejected %d %s %s %v %+v\n", seq, r.Type, r.At, r.Answer, *r.Body)
+		fmt.Fprintf(&sb, "rejected %d %s %s %+v\n", seq, r.Type, r.At, *r.Body)
+	}
+	for _, n := range slices.Sorted(maps.Keys(b.answers)) {
+		fmt.Fprintf(&sb, "answer %+v\n", b.answers[n])
 	}
 	return sb.String()
 }

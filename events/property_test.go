@@ -65,6 +65,7 @@ func (s *sim) replayFrom(from Seq, every int, restarts bool) string {
 		}
 	}
 	s.must(base.write(st.TakeChanges()))
+	s.sameNotes(st)
 	return base.dump()
 }
 

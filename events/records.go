@@ -41,6 +41,11 @@ type recordSet interface {
 	all() []Record
 }
 
+// recordSets are all there are, in the order in which a round states them.
+func (s *State) recordSets() []recordSet {
+	return []recordSet{&s.schedules, &s.workers, &s.causes, &s.drains}
+}
+
 func (r *records[T]) of() RecordKind { return r.kind }
 
 // restore sets a value from the form that is kept.

@@ -30,10 +30,16 @@ type PurgeRejected struct {
 func (PurgeRejected) command() {}
 
 // RejectedChange is a submission that became no item, to be kept; or, without
-// Body, one to be kept no longer; or, with Cut, that all before that position go
-// with the log.
+// Body, one to be kept no longer; or, with Cut or CutAnswers, that all before
+// those positions go with the log; or what a round re-states, for who begins to
+// read with that: it comes behind newer ones, but in order itself.
 type RejectedChange struct {
-	Cut    Seq
+	Cut        Seq
+	CutAnswers Seq
+
+	Restated       *KeptRejected
+	RestatedAnswer *KeptAnswer
+
 	Seq    Seq // of its rejected event
 	Type   Type
 	At     time.Time
@@ -54,6 +60,7 @@ func (s *State) applyRejectedPurged(ev Event, b *RejectedPurged) error {
 		return s.corrupt(ev, "event %d does not lie before it", b.Seq)
 	}
 	s.rejected = append(s.rejected, RejectedChange{Seq: b.Seq, Type: ev.Type, At: ev.At})
+	s.purgedRejected.set(b.Seq, true, ev.Seq)
 	return nil
 }
 

@@ -10,9 +10,13 @@ import (
 func (s *sim) circuitCommand() Command {
 	typ := pick(s, "type", Type("email"), "email", "call", "sms", "")
 	worker := pick(s, "worker", WorkerID(""), "", "w1", "w2")
-	switch s.drawn(6) {
+	switch s.drawn(8) {
 	case 0:
-		return PauseType{Type: typ, Reason: pick(s, "reason", "", "provider down"), By: "ops"}
+		return s.pauseCommand(typ)
+	case 6:
+		return s.duePauseCommand(typ)
+	case 7:
+		return s.drainCommand()
 	case 1:
 		return ResumeType{Type: typ}
 	case 2:
@@ -114,6 +118,8 @@ func (s *sim) checkCircuits() {
 			s.t.Fatalf("noted as open %v, are open %v", st.circuits.open, open)
 		}
 	}
+	s.checkPauses()
+	s.checkDrains()
 	if !reflect.DeepEqual(s.live.workers.m, o.workers.m) {
 		s.t.Fatalf("circuits of workers: live %v, by the log %v", s.live.workers.keys(), o.workers.keys())
 	}

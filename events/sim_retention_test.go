@@ -81,14 +81,58 @@ func (s *sim) wholeRound() {
 			return // another owner has come
 		}
 	}
+	kept := s.carryRejected()
+	if s.oracle.meta.RoundAt == 0 {
+		return
+	}
 	loose := slices.DeleteFunc(slices.Collect(maps.Values(s.base.keys)), func(k HeldKey) bool { return !k.Ref.Kind.Loose() })
 	slices.SortFunc(loose, func(a, b HeldKey) int { return slices.Compare([]byte(dumpKey(a)), []byte(dumpKey(b))) })
-	s.do(EndCut{Keys: loose})
+	s.do(EndCut{Keys: loose, Kept: kept})
+}
+
+// carryRejected re-states what is kept of submissions that became no item, page
+// by page, of a projection that lags, with other steps in between.
+func (s *sim) carryRejected() *RejectedKept {
+	begin := s.oracle.meta.RoundAt
+	if s.base.meta.Applied < begin {
+		s.settle() // the loop waits for that as well
+	}
+	kept := &RejectedKept{From: begin, Answers: begin}
+	rejected, answers := s.base.keptBefore(begin)
+	if len(rejected) > 0 {
+		kept.From = rejected[0].Seq
+	}
+	if len(answers) > 0 {
+		kept.Answers = answers[0].Seq
+	}
+	for from := Seq(0); s.oracle.meta.RoundAt == begin; {
+		rejected, answers = s.base.keptBefore(begin)
+		rejected = slices.DeleteFunc(rejected, func(r KeptRejected) bool { return r.Seq < from })
+		answers = slices.DeleteFunc(answers, func(a KeptAnswer) bool { return a.Seq < from })
+		if len(rejected) == 0 && len(answers) == 0 {
+			break
+		}
+		n, m := min(len(rejected), 2), min(len(answers), 2)
+		from = begin
+		if n < len(rejected) {
+			from = min(from, rejected[n].Seq)
+		}
+		if m < len(answers) {
+			from = min(from, answers[m].Seq)
+		}
+		rejected = slices.DeleteFunc(rejected, func(r KeptRejected) bool { return r.Seq >= from })
+		answers = slices.DeleteFunc(answers, func(a KeptAnswer) bool { return a.Seq >= from })
+		s.do(CarryRejected{Rejected: rejected, Answers: answers})
+		if s.chance("meanwhile", 40) {
+			s.meanwhile()
+		}
+	}
+	return kept
 }
 
 // meanwhile is a step in the midst of a round.
 func (s *sim) meanwhile() {
-	switch rapidInt(s, "meanwhile step", 9) {
+	switch rapidInt(s, "meanwhile step", 10) {
 	case 0, 1:
 		s.do(s.submit())
 	case 2:
@@ -107,6 +151,10 @@ func (s *sim) meanwhile() {
 		s.do(s.flowCommand())
 	case 9:
 		s.now = s.now.Add(pick(s, "pass", time.Second, MsgIDWindow, DefaultRetain))
+	case 10:
+		if seqs := slices.Sorted(maps.Keys(s.base.rejected)); len(seqs) > 0 {
+			s.do(PurgeRejected{Seq: pick(s, "rejected", seqs...)})
+		}
 	}
 }
 

@@ -60,7 +60,7 @@ func (s *sim) open(b Base) *State {
 	st, err := NewState(b)
 	s.must(err)
 	st.SetLimits(simLimits)
-	st.maxCauses = fewCauses
+	st.maxCauses, st.maxDrains = fewCauses, fewDrains
 	return st
 }
 

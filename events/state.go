@@ -45,15 +45,23 @@ type State struct {
 
 	// What changed and the base may not have yet: documents other than params,
 	// and who waits for whom.
-	docs    overlay[docRef, []byte]
+	docs overlay[docRef, []byte]
+	// purgedRejected are the rejected submissions that were purged, by the
+	// sequence of their events.
+	purgedRejected overlay[Seq, bool]
+
 	waiters overlay[waitRef, bool]
 	waitsOf map[ID]map[ID]bool // the waiters overlay, by what is waited for
 
 	schedules  records[Schedule]
 	workers    records[Circuit] // of workers that fail, by id
 	causes     records[Cause]
-	idleCauses int // of which nothing is dead now
+	drains     records[Drain] // by worker
+	idleCauses int            // of which nothing is dead now
 	circuits   circuits
+	pauses     pauseEnds
+
+	drainVersion uint64
 
 	follow []ID // items that may need a follow-up; see TakeFollowUps
 
@@ -70,6 +78,7 @@ type State struct {
 	maxItems   int // CacheItems; smaller in tests
 	maxBytes   int // CacheBytes
 	maxCauses  int // MaxCauses; smaller in tests
+	maxDrains  int // MaxDrains; smaller in tests
 }
 
 // entry is an item in memory.
@@ -111,10 +120,11 @@ type keyTouch struct {
 // and starts an overlay over base. It errs only when base does.
 func NewState(base Base) (*State, error) {
 	s := &State{
-		base: base, defaults: DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes, maxCauses: MaxCauses,
+		base: base, defaults: DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes, maxCauses: MaxCauses, maxDrains: MaxDrains,
 		types: map[Type]*typeEntry{}, items: map[ID]*entry{}, keys: map[KeyRef]keyEntry{},
-		docs: newOverlay[docRef, []byte](), waiters: newOverlay[waitRef, bool](), waitsOf: map[ID]map[ID]bool{},
+		docs: newOverlay[docRef, []byte](), purgedRejected: newOverlay[Seq, bool](), waiters: newOverlay[waitRef, bool](), waitsOf: map[ID]map[ID]bool{},
 		schedules: newRecords[Schedule](RecordSchedule), workers: newRecords[Circuit](RecordWorker), causes: newRecords[Cause](RecordCause),
+		drains: newRecords[Drain](RecordDrain),
 	}
 	var err error
 	if s.meta, err = base.Meta(); err != nil {
@@ -128,10 +138,11 @@ func NewState(base Base) (*State, error) {
 	for _, t := range types {
 		s.types[t.Type] = &typeEntry{info: t}
 	}
-	if err := errors.Join(s.schedules.load(base), s.workers.load(base), s.causes.load(base)); err != nil {
+	if err := errors.Join(s.schedules.load(base), s.workers.load(base), s.causes.load(base), s.drains.load(base)); err != nil {
 		return nil, fmt.Errorf("load state: %w", err)
 	}
 	s.loadCircuits()
+	s.loadPauses()
 	s.countIdleCauses()
 	return s, nil
 }
@@ -351,7 +362,7 @@ func (s *State) TakeChanges() *Changes {
 		k.dirty = false
 		s.keys[ref] = k
 	}
-	c.Records = s.causes.take(s.workers.take(s.schedules.take(nil)))
+	c.Records = s.drains.take(s.causes.take(s.workers.take(s.schedules.take(nil))))
 	clear(s.dirtyItems) // or they would stay reachable
 	s.dirtyItems, s.dirtyTypes, s.dirtyKeys = s.dirtyItems[:0], s.dirtyTypes[:0], s.dirtyKeys[:0]
 	s.historySize = len(s.history)
@@ -373,6 +384,7 @@ func (s *State) Projected(seq Seq) {
 		}
 	}
 	s.docs.settle(s.projected, nil)
+	s.purgedRejected.settle(s.projected, nil)
 	s.waiters.settle(s.projected, s.forgetWaiter)
 	s.evict()
 }

@@ -109,7 +109,10 @@ func explainType(s *State, it *Item) (out []Obstacle) {
 		if p.Reason != "" {
 			msg += ": " + p.Reason
 		}
-		out = append(out, Obstacle{Code: WhyPaused, Message: msg + " (`engine resume` lets it go)"})
+		if !p.Until.IsZero() {
+			msg += "; the pause ends by itself at " + p.Until.Format(time.RFC3339)
+		}
+		out = append(out, Obstacle{Code: WhyPaused, Message: msg + " (`engine resume` lets it go)", Until: p.Until})
 	}
 	switch c := t.Circuit; c.State {
 	case CircuitOpen:

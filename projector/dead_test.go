@@ -167,13 +167,20 @@ func TestRejectedIsBoundedWhateverTheBatches(t *testing.T) {
 		s := newSim(t, rapid.Uint64().Draw(rt, "seed"), live)
 		every := rapid.SampledFrom([]int{1, 3, 64}).Draw(rt, "batch")
 		s.submit(events.Submit{Type: "email"})
+		s.do(events.Own{Owner: "me"})
 		for i := range rapid.IntRange(1, 120).Draw(rt, "steps") {
 			s.do(s.rejected())
 			if i%every == 0 {
 				s.project()
 			}
+			if rapid.IntRange(0, 20).Draw(rt, "cut") == 0 {
+				if begin, _ := s.round(0); begin > 0 && rapid.Bool().Draw(rt, "now") {
+					s.log.first = begin
+				}
+			}
 		}
 		s.project()
+		s.log.perRead = rapid.SampledFrom([]int{1, 16, 1000}).Draw(rt, "read")
 		again, err := StateAt(context.Background(), s.log, s.log.last(), time.Time{}, "", opts, nil)
 		if err != nil {
 			t.Fatal(err)

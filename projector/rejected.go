@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -34,6 +35,10 @@ type rejectedBook struct {
 	Count   int64 `json:"count"`
 	Bytes   int64 `json:"bytes"`
 	Answers int64 `json:"answers"`
+	// From is set while a log that has been cut is read up to the end of the
+	// round at its head: what lies before it had to go, also what the round
+	// tells only now.
+	From events.Seq `json:"from,omitempty"`
 }
 
 // rejectedStart is where what is kept begins: all before has gone, and not to
@@ -58,7 +63,10 @@ type rejectedWrite struct {
 	book  rejectedBook
 	limit rejectedLimits
 	start rejectedStart
-	cut   events.Seq                    // all before go
+	cut   events.Seq // all before go
+	// cutAnswers is that of the answers, by the events that gave them.
+	cutAnswers events.Seq
+
 	fresh map[events.Seq]rejectedRecord // in the batch, not in the store
 	order []events.Seq                  // of fresh
 	asked []asked                       // intake messages whose answers are in the batch
@@ -86,15 +94,20 @@ func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *events.Changes) err
 		return err
 	}
 	r := rejectedWrite{b: b, v: view{db}, book: book, limit: w.limits, start: w.rejectedStart, fresh: map[events.Seq]rejectedRecord{}}
+	r.start.seq = max(r.start.seq, book.From)
 	for i := range c.Rejected {
 		if err := r.add(&c.Rejected[i]); err != nil {
 			return err
 		}
 	}
+	r.sorted()
 	if err := errors.Join(r.trim(), r.trimAnswers()); err != nil {
 		return err
 	}
 	w.rejectedStart = r.start
+	if r.book.From = 0; c.Meta.Partial {
+		r.book.From = r.start.seq
+	}
 	data, err := json.Marshal(r.book)
 	if err != nil {
 		return err
@@ -104,31 +117,44 @@ func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *events.Changes) err
 
 func (r *rejectedWrite) add(c *events.RejectedChange) error {
 	switch {
-	case c.Cut > 0:
-		r.cut = max(r.cut, c.Cut)
+	case c.Cut > 0 || c.CutAnswers > 0:
+		r.cut, r.cutAnswers = max(r.cut, c.Cut), max(r.cutAnswers, c.CutAnswers)
 		return nil
+	case c.Restated != nil:
+		return r.restate(c.Restated)
+	case c.RestatedAnswer != nil:
+		return r.restateAnswer(c.RestatedAnswer)
 	case c.Body == nil:
 		return r.purge(c.Seq)
 	}
 	if c.Answer {
-		data, err := json.Marshal(answerRecord{Seq: c.Seq, Of: c.Body.Of})
-		if err == nil {
-			err = r.b.Set(appendAnswerKey(nil, c.Body.Intake.Seq), data, nil)
-		}
-		if err != nil {
+		if err := r.answer(c.Body.Intake.Seq, answerRecord{Seq: c.Seq, Of: c.Body.Of}); err != nil {
 			return err
 		}
-		r.book.Answers++
-		r.asked = append(r.asked, asked{c.Body.Intake.Seq, c.Seq})
 	}
 	if !c.Body.Of.IsZero() {
 		return nil // it is answered by its item
 	}
-	rec := rejectedRecord{Type: c.Type, At: c.At, Size: c.Body.KeptBytes(), Body: c.Body}
+	return r.keep(c.Seq, rejectedRecord{Type: c.Type, At: c.At, Size: c.Body.KeptBytes(), Body: c.Body})
+}
+
+// keep keeps a rejected submission that is not there.
+func (r *rejectedWrite) keep(seq events.Seq, rec rejectedRecord) error {
 	r.book.Count++
 	r.book.Bytes += rec.Size
-	r.fresh[c.Seq], r.order = rec, append(r.order, c.Seq)
-	return r.set(c.Seq, rec)
+	r.fresh[seq], r.order = rec, append(r.order, seq)
+	return r.set(seq, rec)
+}
+
+// answer keeps the answer to an intake message.
+func (r *rejectedWrite) answer(intake uint64, a answerRecord) error {
+	data, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	r.book.Answers++
+	r.asked = append(r.asked, asked{intake, a.Seq})
+	return r.b.Set(appendAnswerKey(nil, intake), data, nil)
 }
 
 func (r *rejectedWrite) set(seq events.Seq, rec rejectedRecord) error {
@@ -161,7 +187,7 @@ func (r *rejectedWrite) goes(seq events.Seq) bool {
 	return seq < r.cut || r.book.Count > r.limit.count || r.book.Bytes > r.limit.bytes
 }
 
-// trim lets the oldest go: those of the store, then those of this batch.
+// trim lets the oldest go, those of the store and those of this batch.
 func (r *rejectedWrite) trim() error {
 	if !r.goes(r.cut) && r.cut == 0 {
 		return nil
@@ -172,22 +198,31 @@ func (r *rejectedWrite) trim() error {
 		r.start.seq = seq + 1
 		return r.b.Delete(appendRejectedKey(nil, seq), nil)
 	}
+	dropFresh := func(below events.Seq) (err error) {
+		for ; err == nil && len(r.order) > 0 && r.order[0] < below && r.goes(r.order[0]); r.order = r.order[1:] {
+			err = drop(r.order[0], r.fresh[r.order[0]].Size)
+		}
+		return err
+	}
 	err := r.v.scan([]byte{prefixRejected}, appendRejectedKey(nil, r.start.seq), func(key, value []byte) (bool, error) {
 		seq, rec, err := decodeRejected(key, value)
-		if err != nil || !r.goes(seq) {
+		if err == nil {
+			err = dropFresh(seq)
+		}
+		if err != nil || !r.goes(seq) || len(r.order) > 0 && r.order[0] < seq {
 			return false, err
 		}
 		return true, drop(seq, rec.Size)
 	})
-	for ; err == nil && len(r.order) > 0 && r.goes(r.order[0]); r.order = r.order[1:] {
-		err = drop(r.order[0], r.fresh[r.order[0]].Size)
+	if err != nil {
+		return err
 	}
-	return err
+	return dropFresh(math.MaxUint64)
 }
 
 func (r *rejectedWrite) trimAnswers() error {
-	goes := func(seq events.Seq) bool { return seq < r.cut || r.book.Answers > r.limit.answers }
-	if !goes(r.cut) && r.cut == 0 {
+	goes := func(seq events.Seq) bool { return seq < r.cutAnswers || r.book.Answers > r.limit.answers }
+	if !goes(r.cutAnswers) && r.cutAnswers == 0 {
 		return nil
 	}
 	drop := func(intake uint64) error {
@@ -195,22 +230,26 @@ func (r *rejectedWrite) trimAnswers() error {
 		r.start.intake = intake + 1
 		return r.b.Delete(appendAnswerKey(nil, intake), nil)
 	}
-	err := r.v.scan([]byte{prefixAnswer}, appendAnswerKey(nil, r.start.intake), func(key, value []byte) (bool, error) {
-		k := keyReader{b: key[1:]}
-		intake := k.uint()
-		if k.err != nil {
-			return false, fmt.Errorf("%s: %w", describeKey(key), errRecord)
+	dropFresh := func(below events.Seq) (err error) {
+		for ; err == nil && len(r.asked) > 0 && r.asked[0].seq < below && goes(r.asked[0].seq); r.asked = r.asked[1:] {
+			err = drop(r.asked[0].intake)
 		}
-		a, err := decodeJSON[answerRecord](describeKey(key), value)
-		if err != nil || !goes(a.Seq) {
+		return err
+	}
+	err := r.v.scan([]byte{prefixAnswer}, appendAnswerKey(nil, r.start.intake), func(key, value []byte) (bool, error) {
+		a, err := decodeAnswer(key, value)
+		if err == nil {
+			err = dropFresh(a.Seq)
+		}
+		if err != nil || !goes(a.Seq) || len(r.asked) > 0 && r.asked[0].seq < a.Seq {
 			return false, err
 		}
-		return true, drop(intake)
+		return true, drop(a.Intake)
 	})
-	for ; err == nil && len(r.asked) > 0 && goes(r.asked[0].seq); r.asked = r.asked[1:] {
-		err = drop(r.asked[0].intake)
+	if err != nil {
+		return err
 	}
-	return err
+	return dropFresh(math.MaxUint64)
 }
 
 func decodeRejected(key, value []byte) (events.Seq, rejectedRecord, error) {

@@ -175,6 +175,10 @@ func (r *replay) apply(g eventlog.Group) error {
 			r.bytes += len(b.Params)
 		case *events.Carried:
 			r.bytes += carriedSize(b)
+		case *events.Snapshot:
+			for _, k := range b.Rejected {
+				r.bytes += int(k.Size)
+			}
 		}
 	}
 	if len(g.Events) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -34,13 +35,46 @@ func (s *sim) round(meanwhile int) (begin, end events.Seq) {
 			return 0, 0
 		}
 	}
+	s.carryRejected(begin)
 	keys, err := s.store.LooseKeys()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.do(events.EndCut{Keys: keys})
+	kept, err := s.store.RejectedKept(begin)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.do(events.EndCut{Keys: keys, Kept: &kept})
 	s.project()
 	return begin, s.state.Meta().CutEnd
+}
+
+// carryRejected has what was rejected re-stated, page by page, while more of it
+// comes and goes.
+func (s *sim) carryRejected(begin events.Seq) {
+	s.t.Helper()
+	defer func(own *rand.Rand) { s.rng = own }(s.rng) // what it draws changes nothing else
+	s.rng = rand.New(rand.NewPCG(uint64(begin), 2))
+	for from, intake := events.Seq(1), uint64(1); from > 0 || intake > 0; {
+		var c events.CarryRejected
+		var err error
+		if from > 0 {
+			if c.Rejected, from, err = s.store.KeptRejected(from, begin, int64(1+s.rng.IntN(2000))); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		if intake > 0 {
+			if c.Answers, intake, err = s.store.KeptAnswers(intake, begin, 1+s.rng.IntN(5)); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		s.do(c)
+		for range s.rng.IntN(6) {
+			if s.do(s.rejected()); s.rng.IntN(4) == 0 {
+				s.project()
+			}
+		}
+	}
 }
 
 // carry carries items, with other steps in between. It says false when the round

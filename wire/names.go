@@ -196,6 +196,7 @@ const (
 	APIHeartbeat  = "heartbeat"
 	APIUnregister = "unregister"
 	APIDrain      = "drain"
+	APIUndrain    = "undrain"
 	APIReport     = "report"
 	APIWhy        = "why"
 	APIPause      = "pause"

@@ -39,6 +39,7 @@ type State struct {
 	Types     []TypeState        `json:"types"`
 	Schedules []events.Schedule  `json:"schedules"`
 	Workers   map[string]Circuit `json:"worker_circuits,omitempty"` // those that are not closed
+	Drains    []DrainMark        `json:"drains,omitempty"`          // workers that are to drain
 	Causes    int                `json:"causes"`                    // of death, with dead items
 	Rejected  int64              `json:"rejected"`
 }

@@ -6,11 +6,14 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Pause holds the items of a type back until it is resumed.
+// Pause holds the items of a type back until it is resumed, or until a time. Of a
+// type that is paused it changes that time.
 type Pause struct {
-	Type   string `json:"type"`
-	Reason string `json:"reason,omitempty"` // at most 256 bytes
-	By     string `json:"by,omitempty"`     // at most 256 bytes
+	Type   string    `json:"type"`
+	Reason string    `json:"reason,omitempty"` // at most 256 bytes
+	By     string    `json:"by,omitempty"`     // at most 256 bytes
+	Until  time.Time `json:"until,omitzero"`   // when it ends by itself; at most one of Until and ForMS
+	ForMS  int64     `json:"for_ms,omitempty"` // from now on
 }
 
 // Resume ends a pause.

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -65,6 +67,32 @@ type Unregister struct {
 // Drain asks a worker to finish what it runs and take no more.
 type Drain struct {
 	Worker string `json:"worker"`
+	Reason string `json:"reason,omitempty"` // at most 256 bytes
+	By     string `json:"by,omitempty"`     // at most 256 bytes
+}
+
+// Undrain takes the mark away that a worker is to drain.
+type Undrain struct {
+	Worker string `json:"worker"`
+	By     string `json:"by,omitempty"` // at most 256 bytes
+}
+
+// DrainMark is that a worker is to drain.
+type DrainMark struct {
+	Worker string    `json:"worker"`
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"`
+	By     string    `json:"by,omitempty"`
+}
+
+// FromDrains lists marks in the order of the workers' ids.
+func FromDrains(marks map[events.WorkerID]events.Drain) []DrainMark {
+	out := make([]DrainMark, 0, len(marks))
+	for _, w := range slices.Sorted(maps.Keys(marks)) {
+		d := marks[w]
+		out = append(out, DrainMark{Worker: string(w), At: d.At, Reason: d.Reason, By: d.By})
+	}
+	return out
 }
 
 // OK answers a request that has nothing to say.
@@ -143,6 +171,7 @@ type Continuation struct {
 // WorkersReply lists the registered workers, and those that died of late.
 type WorkersReply struct {
 	Workers []WorkerInfo `json:"workers"`
+	Drains  []DrainMark  `json:"drains,omitempty"` // those that are to drain, also of workers that are not registered
 }
 
 // WorkerInfo is a registered worker; also the value in the work_workers bucket.

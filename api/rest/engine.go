@@ -50,10 +50,22 @@ func (s *Server) registerWorkers() {
 	type WorkerPath struct {
 		ID string `path:"id" doc:"The worker's id."`
 	}
+	ofWorker := func(in *struct {
+		WorkerPath
+		JSONBody
+	}) (any, error) {
+		return withFields(in.RawBody, field{"worker", in.ID})
+	}
 	register(s, operation{
 		id: "drain-worker", method: http.MethodPost, path: "/api/v1/workers/{id}/drain", tag: tagWorkers, endpoint: wire.APIDrain,
-		summary: "Drain a worker", about: "It finishes what it runs, and gets no more.", reply: typeOf[wire.OK](), refusals: []int{http.StatusNotFound},
-	}, func(in *WorkerPath) (any, error) { return wire.Drain{Worker: in.ID}, nil })
+		summary: "Drain a worker", about: "It finishes what it runs, and gets no more. It is recorded, and outlives a restart of the engine and of the worker; it ends when the worker unregisters.",
+		body: typeOf[wire.Drain](), bodyOptional: true, omit: []string{"worker"}, reply: typeOf[wire.OK](), refusals: []int{http.StatusNotFound},
+	}, ofWorker)
+	register(s, operation{
+		id: "undrain-worker", method: http.MethodPost, path: "/api/v1/workers/{id}/undrain", tag: tagWorkers, endpoint: wire.APIUndrain,
+		summary: "End the drain of a worker", about: "It may have work again. One that has heard of the drain may have stopped for good.",
+		body: typeOf[wire.Undrain](), bodyOptional: true, omit: []string{"worker"}, reply: typeOf[wire.Changed](),
+	}, ofWorker)
 	register(s, operation{
 		id: "reset-worker-circuit", method: http.MethodPost, path: "/api/v1/workers/{id}/circuit/reset", tag: tagWorkers, endpoint: wire.APICircuitReset,
 		summary: "Close a worker's circuit", about: "It gets work again at once.", reply: typeOf[wire.Changed](), refusals: []int{http.StatusNotFound},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -18,12 +19,15 @@ type TypePath struct {
 type typePatch struct {
 	events.TypeSettings
 	Paused *bool        `json:"paused,omitempty" doc:"true pauses the type, false resumes it."`
-	Pause  *pauseFields `json:"pause,omitempty" doc:"With paused: who, and why."`
+	Pause  *pauseFields `json:"pause,omitempty" doc:"With paused: who, why, and until when."`
 }
 
 type pauseFields struct {
 	Reason string `json:"reason,omitempty" doc:"Why; at most 256 bytes."`
 	By     string `json:"by,omitempty" doc:"Who; at most 256 bytes."`
+
+	Until time.Time `json:"until,omitzero" doc:"When the pause ends by itself; none: when the type is resumed."`
+	ForMS int64     `json:"for_ms,omitempty" doc:"In place of until: how long it lasts, in milliseconds."`
 }
 
 // registerTypes adds the operations on types.
@@ -61,7 +65,7 @@ func (s *Server) registerTypes() {
 func (s *Server) registerPauses() {
 	register(s, operation{
 		id: "pause-type", method: http.MethodPost, path: "/api/v1/types/{type}/pause", tag: tagTypes, endpoint: wire.APIPause,
-		summary: "Pause a type", about: "Its items wait until it is resumed; what runs goes on.",
+		summary: "Pause a type", about: "Its items wait until it is resumed, or until the time given; what runs goes on. Of a type that is paused the time is changed.",
 		body: typeOf[wire.Pause](), bodyOptional: true, omit: []string{"type"}, reply: typeOf[wire.Changed](), refusals: []int{http.StatusNotFound},
 	}, ofType)
 	register(s, operation{

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
@@ -130,11 +132,29 @@ func parseOrder(o *streamwright.Order, priority, at string) error {
 	return nil
 }
 
+func undrainCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "undrain WORKER",
+		Short: "Let a worker have work again that was marked by engine drain",
+		Long: "Takes the mark away that a worker is to drain. A worker that has heard of it stops for good,\n" +
+			"as those of package workers and engine work do; who has its id next gets work.",
+		Args: console.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.change(cmd.Context(), args[0]+" may have work again", args[0]+" was not marked to drain", func(ctx context.Context, c *streamwright.Client) (bool, error) {
+				return c.Undrain(ctx, args[0])
+			})
+		},
+	}
+}
+
 func drainCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "drain WORKER",
 		Short: "Have a worker finish what it runs and take no more",
-		Args:  console.Args(cobra.ExactArgs(1)),
+		Long: "Marks a worker: it finishes what it runs, and gets nothing new. The mark is kept in the log, over\n" +
+			"restarts of the engine and of the worker; it ends when the worker unregisters, by engine undrain,\n" +
+			"or when nothing was heard of the worker for 24 hours.",
+		Args: console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {

@@ -28,7 +28,7 @@ type app struct {
 var commands = []func(*app) *cobra.Command{
 	demoCommand, serveCommand, submitCommand, workCommand, statusCommand, listCommand, showCommand, historyCommand, logsCommand, tailCommand, whyCommand,
 	deadCommand, rejectedCommand, replayCommand, purgeCommand, stateCommand, schedulesCommand, scheduleCommand,
-	cancelCommand, rescheduleCommand, typesCommand, pauseCommand, resumeCommand, circuitCommand, workersCommand, drainCommand, cutCommand,
+	cancelCommand, rescheduleCommand, typesCommand, pauseCommand, resumeCommand, circuitCommand, workersCommand, drainCommand, undrainCommand, cutCommand,
 	verifyCommand, rebuildCommand, permissionsCommand, benchCommand,
 }
 

@@ -15,21 +15,42 @@ import (
 
 func pauseCommand(a *app) *cobra.Command {
 	var o streamwright.PauseOptions
+	var until string
 	cmd := &cobra.Command{
 		Use:   "pause TYPE",
 		Short: "Hold the items of a type back until it is resumed",
 		Long: "Holds the items of a type back: none is begun, those that run go on, and submissions are\n" +
-			"accepted. It holds until engine resume, also over a restart of the engine.",
-		Example: "  engine pause email --reason 'the provider is down'",
+			"accepted. It holds until engine resume, or until the time given, also over a restart of the\n" +
+			"engine. Of a type that is paused already it changes that time.",
+		Example: "  engine pause email --reason 'the provider is down'\n  engine pause email --for 2h\n  engine pause email --until 2030-01-31T08:00:00Z",
 		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.change(cmd.Context(), args[0]+" is paused", args[0]+" was paused already", func(ctx context.Context, c *streamwright.Client) (bool, error) {
+			yes, no := args[0]+" is paused", args[0]+" was paused already"
+			switch {
+			case until != "" && o.For != 0:
+				return console.Usagef("--until and --for both say when the pause ends: give one of them")
+			case o.For < 0:
+				return console.Usagef("--for %v is negative", o.For)
+			case o.For > 0:
+				yes += " for " + console.Span(o.For)
+			case until != "":
+				t, err := parseTime("--until", until)
+				if err != nil {
+					return err
+				}
+				o.Until = t
+				yes += " until " + t.Format(time.RFC3339)
+				no += " until then"
+			}
+			return a.change(cmd.Context(), yes, no, func(ctx context.Context, c *streamwright.Client) (bool, error) {
 				return c.Pause(ctx, args[0], o)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&o.Reason, "reason", "", "why, for the history and for engine types")
 	cmd.Flags().StringVar(&o.By, "by", userName(), "who")
+	cmd.Flags().DurationVar(&o.For, "for", 0, "how long; it ends by itself then")
+	cmd.Flags().StringVar(&until, "until", "", "the `time`, in place of --for, RFC 3339")
 	return cmd
 }
 
@@ -116,6 +137,12 @@ func heldBack(p *streamwright.Pause, c *streamwright.Circuit, now time.Time) str
 		text := "paused " + console.Ago(p.At, now)
 		if p.By != "" {
 			text += " by " + p.By
+		}
+		if wait := p.Until.Sub(now); !p.Until.IsZero() {
+			text += " until " + p.Until.Format(time.RFC3339)
+			if wait > 0 {
+				text += " (in " + console.Span(wait) + ")"
+			}
 		}
 		if p.Reason != "" {
 			text += ": " + p.Reason

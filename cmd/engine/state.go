@@ -108,6 +108,9 @@ func (a *app) printState(st streamwright.State) {
 	for _, w := range slices.Sorted(maps.Keys(st.Workers)) {
 		a.Printf("worker %s: circuit %s\n", console.Clean(w), st.Workers[w].State)
 	}
+	for _, d := range st.Drains {
+		a.Printf("worker %s: %s\n", console.Clean(d.Worker), drainText(d, st.At))
+	}
 	for _, s := range st.Schedules {
 		a.Printf("schedule %s of %s: next %s\n", console.Clean(s.Name), s.Type, s.Next.Format(time.RFC3339))
 	}

@@ -113,7 +113,15 @@ func workersCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printWorkers(workers)
+			drains, err := c.Drains(ctx)
+			if err != nil {
+				return err
+			}
+			if err := a.printWorkers(workers); err != nil || a.JSON {
+				return err
+			}
+			a.printDrains(workers, drains)
+			return nil
 		},
 	}
 }

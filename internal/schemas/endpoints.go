@@ -59,6 +59,7 @@ func Endpoints() []Endpoint {
 		endpoint[wire.Resume, wire.Changed](wire.APIResume),
 		endpoint[wire.CircuitReset, wire.Changed](wire.APICircuitReset),
 		endpoint[wire.Drain, wire.OK](wire.APIDrain),
+		endpoint[wire.Undrain, wire.Changed](wire.APIUndrain),
 		endpoint[wire.Selection, wire.Listed](wire.APIDead),
 		endpoint[wire.CausesQuery, wire.CausesReply](wire.APICauses),
 		endpoint[wire.Replay, wire.ReplayReply](wire.APIReplay),
@@ -120,6 +121,8 @@ var payloads = map[events.Kind]reflect.Type{
 	events.KindScheduleFired:     reflect.TypeFor[events.ScheduleFired](),
 	events.KindCauseNoted:        reflect.TypeFor[events.CauseNoted](),
 	events.KindRejectedPurged:    reflect.TypeFor[events.RejectedPurged](),
+	events.KindDrainSet:          reflect.TypeFor[events.DrainSet](),
+	events.KindDrainEnded:        reflect.TypeFor[events.DrainEnded](),
 	events.KindPruned:            reflect.TypeFor[events.Pruned](),
 }
 

@@ -231,6 +231,7 @@ func (k *talk) operate(id string) {
 	gone := ask[wire.ReplayReply](k, wire.APIPurge, fmt.Sprintf(`{"id":%q}`, late[0].ID))
 	k.refused(wire.APIGet, fmt.Sprintf(`{"id":%q,"min_position":%q}`, late[0].ID, gone.Position), "not_found")
 	ask[wire.OK](k, wire.APIDrain, `{"worker":"talker"}`)
+	ask[wire.Changed](k, wire.APIUndrain, `{"worker":"talker","by":"ops"}`)
 	k.schedules()
 	k.rejections()
 	ask[wire.Retention](k, wire.APICut, `{}`)

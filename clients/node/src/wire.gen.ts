@@ -224,6 +224,18 @@ export interface Control {
 
 /** Drain asks a worker to finish what it runs and take no more. */
 export interface Drain {
+  /** at most 256 bytes */
+  by?: string;
+  /** at most 256 bytes */
+  reason?: string;
+  worker: string;
+}
+
+/** DrainMark is that a worker is to drain. */
+export interface DrainMark {
+  at: string;
+  by?: string;
+  reason?: string;
   worker: string;
 }
 
@@ -524,13 +536,17 @@ export interface Outcome {
   type: string;
 }
 
-/** Pause holds the items of a type back until it is resumed. */
+/** Pause holds the items of a type back until it is resumed, or until a time. Of a type that is paused it changes that time. */
 export interface Pause {
   /** at most 256 bytes */
   by?: string;
+  /** from now on */
+  for_ms?: number;
   /** at most 256 bytes */
   reason?: string;
   type: string;
+  /** when it ends by itself; at most one of Until and ForMS */
+  until?: string;
 }
 
 /** Pause is that a type is paused. */
@@ -538,6 +554,8 @@ export interface PauseInfo {
   at: string;
   by?: string;
   reason?: string;
+  /** when it ends by itself; zero: never */
+  until?: string;
 }
 
 /** PerSecond are means over the last minute, or over the time since the engine has started if that is less. */
@@ -976,6 +994,8 @@ export interface State {
   at: string;
   /** of death, with dead items */
   causes: number;
+  /** workers that are to drain */
+  drains?: DrainMark[];
   epoch: number;
   owner?: string;
   position: string;
@@ -1215,6 +1235,13 @@ export interface TypesReply {
   types: TypeReply[];
 }
 
+/** Undrain takes the mark away that a worker is to drain. */
+export interface Undrain {
+  /** at most 256 bytes */
+  by?: string;
+  worker: string;
+}
+
 /** Unregister takes a worker out. */
 export interface Unregister {
   session: string;
@@ -1273,5 +1300,7 @@ export interface WorkerInfo {
 
 /** WorkersReply lists the registered workers, and those that died of late. */
 export interface WorkersReply {
+  /** those that are to drain, also of workers that are not registered */
+  drains?: DrainMark[];
   workers: WorkerInfo[];
 }
