@@ -72,6 +72,7 @@ type nativeState struct {
 	naks     []heldNak
 	since    time.Time // words of before concern nothing that is dispatched
 	done     recent
+	settling settling
 }
 
 // heldNak is a refusal whose delay is not known yet: the worker's own message,

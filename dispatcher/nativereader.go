@@ -46,8 +46,8 @@ func (r *nativeReader) setBehind(behind bool) {
 	}
 	if r.behind = behind; behind {
 		r.topology.native.behind.Add(1)
-	} else {
-		r.topology.native.behind.Add(-1)
+	} else if r.topology.native.behind.Add(-1) == 0 {
+		r.signals.nativeHeard()
 	}
 }
 

@@ -151,7 +151,8 @@ func (l *loop) nativeLost(now time.Time) error {
 // type is held back, and once its protocol is another.
 func (l *loop) nativeWants(t events.Type) nativeConsumer {
 	set, _ := l.state.Settings(t)
-	return nativeConsumer{typ: t, native: set.Native(), lease: l.ackWait(t), window: nativeWindow(&set), paused: l.stopped[t] || !set.Native()}
+	return nativeConsumer{typ: t, native: set.Native(), lease: l.ackWait(t), window: nativeWindow(&set),
+		paused: l.stopped[t] || !set.Native() || !l.native.settling.until.IsZero()}
 }
 
 // nativeWindow is how many native items of a type may be on their way or
@@ -201,6 +202,7 @@ func (l *loop) nativeSignals(t *taken, now time.Time) error {
 		l.native.cleaning = false
 		l.cleanNatives()
 	}
+	l.native.settling.heard = l.native.settling.heard || t.heard
 	l.native.words = append(l.native.words, t.words...)
 	if err := l.hearNatives(); err != nil {
 		return err

@@ -176,6 +176,7 @@ func (e *Engine) openServer(ctx context.Context) (err error) {
 		so := serverOptions{
 			Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: 1, Access: e.cfg.NATS,
 			MaxMemory: e.cfg.Limits.MaxMemoryBytes, MaxStore: e.cfg.Limits.MaxStoreBytes, Log: e.log,
+			Before: func(s *server) error { return e.holdNatives(ctx, s) },
 		}
 		if e.dir != nil {
 			so.Dir = e.dir.path
