@@ -118,11 +118,28 @@ func (t *topology) ensureNative(ctx context.Context, c nativeConsumer) error {
 		if c.paused {
 			_, err = t.js.PauseConsumer(ctx, stream, cfg.Durable, atRest)
 		} else {
-			_, err = t.js.ResumeConsumer(ctx, stream, cfg.Durable)
+			err = t.resumeNative(ctx, stream, cfg)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("make the native consumer of type %s: %w", c.typ, err)
+	}
+	return nil
+}
+
+// resumeNative lets a consumer deliver again. Those who wait for messages get
+// them at once: the server looks for what it has for them not when a consumer is
+// resumed, but when the bound of what it may have delivered becomes another.
+func (t *topology) resumeNative(ctx context.Context, stream string, cfg jetstream.ConsumerConfig) error {
+	if _, err := t.js.ResumeConsumer(ctx, stream, cfg.Durable); err != nil {
+		return err
+	}
+	for _, more := range []int{1, 0} {
+		c := cfg
+		c.MaxAckPending += more
+		if _, err := t.js.UpdateConsumer(ctx, stream, c); err != nil {
+			return err
+		}
 	}
 	return nil
 }
