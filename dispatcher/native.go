@@ -33,8 +33,9 @@ type nativeOutside interface {
 	// withdrawNative stops a type's consumer, and takes back those messages that
 	// it has not delivered.
 	withdrawNative(c nativeConsumer, waiting []pushAck)
-	// inspectNative finds out how far a type's consumer is with messages.
-	inspectNative(typ events.Type, waiting []pushAck)
+	// inspectNative finds out how far a type's consumer is with messages, and
+	// mends one that is not as it is to be.
+	inspectNative(c nativeConsumer, waiting []pushAck)
 	// lookUpNative finds out which dispatch a word is about.
 	lookUpNative(w nativeWord)
 }

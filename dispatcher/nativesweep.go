@@ -58,12 +58,12 @@ func (l *loop) sweepNatives(now time.Time) error {
 		}
 	}
 	for t, c := range l.native.on {
-		if c.native && !l.native.ready[t] {
+		switch {
+		case c.native && !l.native.ready[t]:
 			l.makeNative(t) // it could not be made
+		case c.native || len(waiting[t]) > 0:
+			l.out.inspectNative(l.nativeWants(t), waiting[t])
 		}
-	}
-	for typ, list := range waiting {
-		l.out.inspectNative(typ, list)
 	}
 	l.cleanNatives()
 	return nil
@@ -193,6 +193,9 @@ func (l *loop) nativeSignals(t *taken, now time.Time) error {
 		}
 	}
 	if t.native {
+		// A consumer that is made anew delivers what is there once more: not, however,
+		// what has been answered.
+		l.native.settling = settling{until: now.Add(nativeSettle), heard: true}
 		l.makeNatives()
 	}
 	for _, typ := range t.made {

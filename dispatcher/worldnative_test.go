@@ -96,7 +96,7 @@ func (w *world) withdrawNative(c nativeConsumer, waiting []pushAck) {
 	w.signals.nativeLooks(looks)
 }
 
-func (w *world) inspectNative(_ events.Type, waiting []pushAck) {
+func (w *world) inspectNative(_ nativeConsumer, waiting []pushAck) {
 	var looks []nativeLook
 	for _, a := range waiting {
 		switch m := w.native.msgs[a.seq]; {

@@ -36,8 +36,7 @@ func (r *rig) measureNative(ctx context.Context) error {
 // nativeType makes a type's protocol ack, with room for as many runs as the
 // worker has slots.
 func (r *rig) nativeType(ctx context.Context, typ string) error {
-	patch := fmt.Sprintf(`{"protocol":"ack","capacity":%d}`, r.o.Slots)
-	_, err := r.client.Configure(ctx, typ, []byte(patch))
+	_, err := r.client.Configure(ctx, typ, map[string]any{"protocol": events.ProtocolAck, "capacity": r.o.Slots})
 	return err
 }
 
@@ -168,5 +167,3 @@ func (r *rig) nativeLatency(ctx context.Context) error {
 	}
 	return nil
 }
-
-var _ = events.ProtocolAck
