@@ -197,12 +197,13 @@ type heard struct {
 	acked   map[uint64]bool // as a worker has sent it
 	taken   map[uint64]bool // as the server has said
 	expired map[uint64]bool
+	ended   map[uint64]bool // termed, or removed while it was with a worker
 }
 
 // capture reads the capturing streams to their end.
 func (r *rig) capture() heard {
 	r.t.Helper()
-	h := heard{map[uint64]bool{}, map[uint64]bool{}, map[uint64]bool{}}
+	h := heard{map[uint64]bool{}, map[uint64]bool{}, map[uint64]bool{}, map[uint64]bool{}}
 	r.readAll("WORK_NATIVE_ACKS", func(subject string, data []byte) {
 		tokens := strings.Split(subject, ".")
 		seq, err := strconv.ParseUint(tokens[len(tokens)-4], 10, 64)
@@ -225,6 +226,8 @@ func (r *rig) capture() heard {
 			h.taken[s.Seq] = true
 		case strings.Contains(subject, ".MAX_DELIVERIES."):
 			h.expired[s.Seq] = true
+		case strings.Contains(subject, ".MSG_TERMINATED."):
+			h.ended[s.Seq] = true
 		}
 	})
 	return h
@@ -316,10 +319,10 @@ func (c *crowd) checkItem(it streamwright.WorkItem, runs []*nativeRun, failed ma
 		return 0, fmt.Errorf("attempt %d, of which the workers have seen %d", it.Attempt, len(tokens))
 	}
 	for _, run := range runs {
-		taken := h.taken[run.seq] || h.acked[run.seq] && !h.expired[run.seq]
+		taken := h.taken[run.seq] || h.acked[run.seq] && !h.expired[run.seq] && !h.ended[run.seq]
 		switch {
-		case run.confirmed == 0 || h.expired[run.seq] && !h.taken[run.seq]:
-			continue
+		case run.confirmed == 0 || (h.expired[run.seq] || h.ended[run.seq]) && !h.taken[run.seq]:
+			continue // it came too late, though the server confirms that too
 		case !taken:
 			unheard++
 			continue
