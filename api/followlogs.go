@@ -9,7 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -25,12 +24,8 @@ const (
 // already there first, until ctx ends or fn errs: that is the error it returns.
 // It outlives reconnects.
 func (l *Logs) Follow(ctx context.Context, t events.Type, id events.ID, behind uint64, fn func(wire.LogRecord) error) error {
-	js, err := connect.JetStream(l.nc, l.names)
-	if err != nil {
-		return fmt.Errorf("follow the log of item %s: %w", id, err)
-	}
 	for ctx.Err() == nil {
-		err := l.followOnce(ctx, js, l.names.Log(t, id), &behind, fn)
+		err := l.followOnce(ctx, l.names.Log(t, id), &behind, fn)
 		var lost *feedLost
 		if !errors.As(err, &lost) {
 			return err
@@ -52,10 +47,10 @@ type feedLost struct{ err error }
 func (e *feedLost) Error() string { return e.err.Error() }
 
 // followOnce reads with one consumer for as long as it lasts.
-func (l *Logs) followOnce(ctx context.Context, js jetstream.JetStream, subject string, behind *uint64, fn func(wire.LogRecord) error) error {
+func (l *Logs) followOnce(ctx context.Context, subject string, behind *uint64, fn func(wire.LogRecord) error) error {
 	made, cancel := context.WithTimeout(ctx, logWait)
 	defer cancel()
-	c, err := js.OrderedConsumer(made, l.names.LogStream(), jetstream.OrderedConsumerConfig{
+	c, err := l.js.OrderedConsumer(made, l.names.LogStream(), jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{subject}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *behind + 1,
 	})
 	if err != nil {
@@ -99,13 +94,9 @@ func readRecord(data []byte) (r wire.LogRecord) {
 
 // Tip is the sequence of the last record of an item's log; 0 for none.
 func (l *Logs) Tip(ctx context.Context, t events.Type, id events.ID) (uint64, error) {
-	js, err := connect.JetStream(l.nc, l.names)
-	if err != nil {
-		return 0, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, logWait)
 	defer cancel()
-	s, err := js.Stream(ctx, l.names.LogStream())
+	s, err := l.js.Stream(ctx, l.names.LogStream())
 	if err != nil {
 		return 0, fmt.Errorf("find the end of the log of item %s: %w", id, err)
 	}

@@ -44,6 +44,7 @@ type LogsConfig struct {
 // Logs is the stream of the items' logs.
 type Logs struct {
 	nc    *nats.Conn
+	js    jetstream.JetStream
 	names wire.Names
 }
 
@@ -75,7 +76,7 @@ func OpenLogs(ctx context.Context, c LogsConfig) (*Logs, error) {
 	if _, err := js.CreateOrUpdateStream(ctx, conf); err != nil {
 		return nil, fmt.Errorf("open items' logs: make stream %s: %w", conf.Name, err)
 	}
-	return &Logs{nc: c.Conn, names: c.Names}, nil
+	return &Logs{nc: c.Conn, js: js, names: c.Names}, nil
 }
 
 // Last returns the last records of an item's log, oldest first: at most limit

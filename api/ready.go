@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/streamwright/streamwright/connect"
 )
 
 const (
@@ -70,10 +68,7 @@ func (s *Service) jetStreamAnswers(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	js, err := connect.JetStream(s.Conn, s.Names)
-	if err == nil {
-		_, err = js.AccountInfo(ctx)
-	}
+	_, err := s.js.AccountInfo(ctx)
 	s.askedAt, s.answer = time.Now(), err
 	return err
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
@@ -81,6 +83,7 @@ type Full struct {
 // Service answers the engine's requests.
 type Service struct {
 	Config
+	js      jetstream.JetStream
 	waits   *waits
 	direct  map[string]func(*call) // the endpoints, for Call
 	queries chan struct{}          // a token for each query under way
@@ -118,6 +121,10 @@ func New(cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		Config: cfg, queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), proving: make(chan struct{}, 1), bulks: make(chan struct{}, MaxBulks),
+	}
+	var err error
+	if s.js, err = connect.JetStream(cfg.Conn, cfg.Names); err != nil {
+		return nil, fmt.Errorf("make api service: %w", err)
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := cfg.Metrics.registry.Register(s.collector()); err != nil {

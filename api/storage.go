@@ -2,16 +2,20 @@ package api
 
 import (
 	"context"
+	"errors"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/blobs"
+	"github.com/streamwright/streamwright/wire"
 )
 
 var (
-	descStreamBytes = desc("stream_bytes", "Bytes of a stream: events (the log), intake, dispatch, logs.", "stream")
+	descStreamBytes = desc("stream_bytes", "Bytes of a stream: events (the log), intake, dispatch, leases, logs; where they are there: native, native_acks, native_signals (see NATIVE.md), payloads.", "stream")
 	descStreamMost  = desc("stream_max_bytes", "Bytes that a stream may hold; none for a stream without a limit.", "stream")
 	descStreamMsgs  = desc("stream_messages", "Messages of a stream.", "stream")
+	descStreamLimit = desc("stream_max_messages", "Messages that a stream may hold; none for a stream without a limit.", "stream")
 	descStreamFirst = desc("stream_first_sequence", "First sequence that a stream has.", "stream")
 	descStreamLast  = desc("stream_last_sequence", "Last sequence that a stream has had.", "stream")
 	descBacklog     = desc("intake_backlog", "Published submissions that are not decided yet.")
@@ -30,19 +34,29 @@ type Storage struct {
 	Used, Most                   *uint64
 }
 
+// ownedStream is a stream of the engine's, and its label.
+type ownedStream struct {
+	label, name string
+	always      bool // else it is there once it is needed
+}
+
+func ownedStreams(n wire.Names) []ownedStream {
+	return []ownedStream{
+		{"events", n.EventStream(0), true}, {"intake", n.IntakeStream(), true}, {"dispatch", n.DispatchStream(), true},
+		{"leases", n.LeaseStream(), true}, {"logs", n.LogStream(), true},
+		{"native", n.NativeStream(), false}, {"native_acks", n.NativeAckStream(), false}, {"native_signals", n.NativeSignalStream(), false},
+		{"payloads", blobs.Stream(n), false},
+	}
+}
+
 // streams shows the streams' sizes. One request for each, to the server.
 func (c collector) streams(ctx context.Context, out gauge) {
-	n := c.s.Names
-	js, err := connect.JetStream(c.s.Conn, c.s.Names)
-	if err != nil {
-		c.s.Logger.Warn("metrics lack the streams", "error", err)
-		return
-	}
-	for label, name := range map[string]string{"events": n.EventStream(0), "intake": n.IntakeStream(), "dispatch": n.DispatchStream(), "logs": n.LogStream()} {
-		s, err := js.Stream(ctx, name)
+	for _, o := range ownedStreams(c.s.Names) {
+		label := o.label
+		s, err := c.s.js.Stream(ctx, o.name)
 		if err != nil {
-			if ctx.Err() == nil {
-				c.s.Logger.Warn("metrics lack a stream", "stream", name, "error", err)
+			if missing := errors.Is(err, jetstream.ErrStreamNotFound); ctx.Err() == nil && (o.always || !missing) {
+				c.s.Logger.Warn("metrics lack a stream", "stream", o.name, "error", err)
 			}
 			continue
 		}
@@ -50,6 +64,9 @@ func (c collector) streams(ctx context.Context, out gauge) {
 		out(descStreamBytes, float64(info.State.Bytes), label)
 		if info.Config.MaxBytes > 0 {
 			out(descStreamMost, float64(info.Config.MaxBytes), label)
+		}
+		if info.Config.MaxMsgs > 0 {
+			out(descStreamLimit, float64(info.Config.MaxMsgs), label)
 		}
 		out(descStreamMsgs, float64(info.State.Msgs), label)
 		out(descStreamFirst, float64(info.State.FirstSeq), label)

@@ -48,6 +48,8 @@
 // until that is durable, so at a takeover the messages that are there are the
 // table, and words are read again from the oldest of them on. Words are never
 // dropped: the readers wait for room (maxSignals), and the streams hold the rest.
+// Until those of before are recorded and their messages removed, the consumers
+// rest: a server that was killed would deliver some of them again.
 //
 // # What holds work back
 //

@@ -400,7 +400,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.stalled || l.timers.wantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.nextCircuit(), l.nextPauseEnd(), l.nextNak(), l.holds.next(), l.keep.wake(l)} {
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.nextCircuit(), l.nextPauseEnd(), l.nextNak(), l.native.settling.until, l.holds.next(), l.keep.wake(l)} {
 		at = sooner(at, t)
 	}
 	if len(l.dirty) > 0 {

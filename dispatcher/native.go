@@ -33,8 +33,9 @@ type nativeOutside interface {
 	// withdrawNative stops a type's consumer, and takes back those messages that
 	// it has not delivered.
 	withdrawNative(c nativeConsumer, waiting []pushAck)
-	// inspectNative finds out how far a type's consumer is with messages.
-	inspectNative(typ events.Type, waiting []pushAck)
+	// inspectNative finds out how far a type's consumer is with messages, and
+	// mends one that is not as it is to be.
+	inspectNative(c nativeConsumer, waiting []pushAck)
 	// lookUpNative finds out which dispatch a word is about.
 	lookUpNative(w nativeWord)
 }
@@ -72,6 +73,7 @@ type nativeState struct {
 	naks     []heldNak
 	since    time.Time // words of before concern nothing that is dispatched
 	done     recent
+	settling settling
 }
 
 // heldNak is a refusal whose delay is not known yet: the worker's own message,

@@ -96,12 +96,9 @@ func (l *loop) adoptNativeMsgs(msgs []nativeMsg, last uint64) error {
 			l.native.on[d.typ] = nativeConsumer{}
 		}
 	}
-	for t := range l.native.on {
-		if l.nativeWants(t).paused {
-			l.withdrawNatives(t)
-		} else {
-			l.makeNative(t)
-		}
+	if len(l.native.on) > 0 {
+		l.native.settling.until = l.clock.now().Add(nativeSettle)
+		l.makeNatives()
 	}
 	return nil
 }

@@ -46,8 +46,8 @@ func (r *nativeReader) setBehind(behind bool) {
 	}
 	if r.behind = behind; behind {
 		r.topology.native.behind.Add(1)
-	} else {
-		r.topology.native.behind.Add(-1)
+	} else if r.topology.native.behind.Add(-1) == 0 {
+		r.signals.nativeHeard()
 	}
 }
 
@@ -113,11 +113,13 @@ func (r *nativeReader) follow(ctx context.Context) error {
 // hear leaves a word for the loop, once there is room for it: none may be
 // dropped, so this waits and the stream holds the rest.
 func (r *nativeReader) hear(ctx context.Context, m jetstream.Msg) {
-	defer func() {
-		if md, err := m.Metadata(); r.behind && err == nil && md.NumPending == 0 {
-			r.setBehind(false)
-		}
-	}()
+	if r.behind {
+		defer func() {
+			if md, err := m.Metadata(); err == nil && md.NumPending == 0 {
+				r.setBehind(false)
+			}
+		}()
+	}
 	w, ok := nativeWordOf(m.Subject(), m.Data(), r.cfg.Names.NativeStream())
 	if !ok {
 		return

@@ -95,38 +95,6 @@ func (n *nativeTopology) made() bool {
 	return !n.created.IsZero()
 }
 
-// ensureNative makes a type's consumer, and lets it deliver or not.
-func (t *topology) ensureNative(ctx context.Context, c nativeConsumer) error {
-	stream := t.cfg.Names.NativeStream()
-	cfg := jetstream.ConsumerConfig{
-		Durable: string(c.typ), FilterSubject: t.cfg.Names.Native(c.typ), AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.lease,
-		MaxDeliver: 1, MaxAckPending: max(c.window, 1), MaxWaiting: 2048, SampleFrequency: "100%",
-	}
-	if t.cfg.MemoryOnly {
-		cfg.MemoryStorage = true
-	}
-	if c.paused {
-		cfg.PauseUntil = &atRest // of a new one; one that is there keeps what it has
-	}
-	cons, err := t.js.CreateOrUpdateConsumer(ctx, stream, cfg)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if _, err = t.ensureNativeStreams(ctx); err == nil {
-			cons, err = t.js.CreateOrUpdateConsumer(ctx, stream, cfg)
-		}
-	}
-	if err == nil && cons.CachedInfo().Paused != c.paused {
-		if c.paused {
-			_, err = t.js.PauseConsumer(ctx, stream, cfg.Durable, atRest)
-		} else {
-			_, err = t.js.ResumeConsumer(ctx, stream, cfg.Durable)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("make the native consumer of type %s: %w", c.typ, err)
-	}
-	return nil
-}
-
 // pushNative sends an item to the native stream. Sent again it is stored once,
 // by its token.
 func (p *pusher) pushNative(it *events.Item, params []byte, token events.Token, lease time.Duration) {
@@ -255,42 +223,6 @@ func (p *pusher) withdrawNative(c nativeConsumer, waiting []pushAck) {
 		for _, w := range waiting {
 			if w.seq > delivered && p.removeNative(ctx, w.seq) {
 				looks = append(looks, nativeLook{w.token, nativeTakenBack})
-			}
-		}
-		p.signals.nativeLooks(looks)
-	})
-}
-
-// inspectNative finds out how far a consumer is with messages: see
-// nativesweep.go. A message counts as over only if it is still there, by its
-// token: one that was lost was not acked.
-func (p *pusher) inspectNative(typ events.Type, waiting []pushAck) {
-	p.chore(func(ctx context.Context) {
-		s, err := p.nativeStream(ctx)
-		var cons jetstream.Consumer
-		if err == nil {
-			cons, err = s.Consumer(ctx, string(typ))
-		}
-		if err != nil {
-			if gone(err) {
-				p.repairNative()
-			}
-			return
-		}
-		info := cons.CachedInfo()
-		behind := p.topology.native.behind.Load() > 0 // what has been said may only not be heard yet
-		var looks []nativeLook
-		for _, w := range waiting {
-			switch found, err := p.stillNative(ctx, s, w); {
-			case err != nil:
-				return
-			case !found:
-				looks = append(looks, nativeLook{w.token, nativeGone})
-			case w.seq > info.Delivered.Stream:
-			case w.seq > info.AckFloor.Stream:
-				looks = append(looks, nativeLook{w.token, nativeDelivered})
-			case !behind:
-				looks = append(looks, nativeLook{w.token, nativeOver})
 			}
 		}
 		p.signals.nativeLooks(looks)

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -27,6 +28,7 @@ type nativeRun struct {
 	acked map[events.ID]bool
 	held  []uint64 // delivered
 	most  int
+	over  map[uint64]bool // messages whose ack was captured before the server was last killed
 }
 
 func nativeChaos(t *testing.T, rnd *rand.Rand) {
@@ -46,8 +48,7 @@ func nativeChaos(t *testing.T, rnd *rand.Rand) {
 	r.configure(events.ProtocolAck)
 	for range 400 {
 		r.tick(7 * time.Second)
-		for seq, _ := r.world.nativePull("thumb"); seq != 0; seq, _ = r.world.nativePull("thumb") {
-			r.held = append(r.held, seq)
+		for r.pull() {
 		}
 		for _, seq := range r.held {
 			r.answer(seq, events.NativeAck, 0)
@@ -110,15 +111,13 @@ func (r *nativeRun) answer(seq uint64, kind events.NativeWord, delay time.Durati
 
 func (r *nativeRun) act() {
 	n := &r.world.native
-	switch r.rnd.IntN(17) {
+	switch r.rnd.IntN(18) {
 	case 0, 1, 2:
 		id := r.newID()
 		r.do(events.Submit{Type: "thumb", NewID: id})
 		r.ids = append(r.ids, id)
 	case 3, 4, 5:
-		if seq, _ := r.world.nativePull("thumb"); seq != 0 {
-			r.held = append(r.held, seq)
-		}
+		r.pull()
 	case 6, 7, 8, 9:
 		if len(r.held) > 0 {
 			i := r.rnd.IntN(len(r.held))
@@ -155,7 +154,26 @@ func (r *nativeRun) act() {
 		}
 	case 16:
 		r.crash()
+	case 17:
+		r.over = maps.Clone(n.acked)
+		n.kill(func() bool { return r.rnd.IntN(2) == 0 })
+		r.crash()
 	}
+}
+
+// pull has a worker take a message, and reports whether there was one. None
+// comes whose ack a server that was killed had captured.
+func (r *nativeRun) pull() bool {
+	r.t.Helper()
+	seq, m := r.world.nativePull("thumb")
+	if seq == 0 {
+		return false
+	}
+	if r.over[seq] {
+		r.t.Fatalf("message %d of %s was acked, and delivered again", seq, m.id)
+	}
+	r.held = append(r.held, seq)
+	return true
 }
 
 // check holds at all times: no more are with workers than may be, and what has

@@ -58,12 +58,12 @@ func (l *loop) sweepNatives(now time.Time) error {
 		}
 	}
 	for t, c := range l.native.on {
-		if c.native && !l.native.ready[t] {
+		switch {
+		case c.native && !l.native.ready[t]:
 			l.makeNative(t) // it could not be made
+		case c.native || len(waiting[t]) > 0:
+			l.out.inspectNative(l.nativeWants(t), waiting[t])
 		}
-	}
-	for typ, list := range waiting {
-		l.out.inspectNative(typ, list)
 	}
 	l.cleanNatives()
 	return nil
@@ -151,7 +151,8 @@ func (l *loop) nativeLost(now time.Time) error {
 // type is held back, and once its protocol is another.
 func (l *loop) nativeWants(t events.Type) nativeConsumer {
 	set, _ := l.state.Settings(t)
-	return nativeConsumer{typ: t, native: set.Native(), lease: l.ackWait(t), window: nativeWindow(&set), paused: l.stopped[t] || !set.Native()}
+	return nativeConsumer{typ: t, native: set.Native(), lease: l.ackWait(t), window: nativeWindow(&set),
+		paused: l.stopped[t] || !set.Native() || !l.native.settling.until.IsZero()}
 }
 
 // nativeWindow is how many native items of a type may be on their way or
@@ -192,6 +193,9 @@ func (l *loop) nativeSignals(t *taken, now time.Time) error {
 		}
 	}
 	if t.native {
+		// A consumer that is made anew delivers what is there once more: not, however,
+		// what has been answered.
+		l.native.settling = settling{until: now.Add(nativeSettle), heard: true}
 		l.makeNatives()
 	}
 	for _, typ := range t.made {
@@ -201,6 +205,7 @@ func (l *loop) nativeSignals(t *taken, now time.Time) error {
 		l.native.cleaning = false
 		l.cleanNatives()
 	}
+	l.native.settling.heard = l.native.settling.heard || t.heard
 	l.native.words = append(l.native.words, t.words...)
 	if err := l.hearNatives(); err != nil {
 		return err

@@ -38,6 +38,9 @@ func (l *loop) onTime() error {
 	if err := l.heldNaks(now); err != nil {
 		return err
 	}
+	if err := l.settleNatives(now); err != nil {
+		return err
+	}
 	l.endHolds(now)
 	if passed(l.nextWorker, now) {
 		l.nextWorker = l.registry.expire(now)

@@ -44,6 +44,7 @@ type taken struct {
 	native  bool          // the native stream, or a consumer of it, is to be made anew
 	another bool          // the native stream is another
 	cleaned bool          // what was asked to be removed from it has been
+	heard   bool          // all words of before this ownership are left
 }
 
 // pushAck says where in the dispatch stream a message went.
@@ -162,6 +163,7 @@ func (s *signals) nativeMade(typ events.Type) {
 func (s *signals) nativeLost()    { s.leave(func(t *taken) { t.another = true }) }
 func (s *signals) nativeMissing() { s.leave(func(t *taken) { t.native = true }) }
 func (s *signals) nativeCleaned() { s.leave(func(t *taken) { t.cleaned = true }) }
+func (s *signals) nativeHeard()   { s.leave(func(t *taken) { t.heard = true }) }
 
 // takeAcks returns the places noted since the last call.
 func (s *signals) takeAcks(reuse []pushAck) []pushAck {

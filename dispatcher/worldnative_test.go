@@ -14,9 +14,21 @@ type nativeWorld struct {
 	msgs   map[uint64]*nativeSimMsg
 	next   uint64
 	paused map[events.Type]bool
-	said   []nativeWord // captured, for the next owner to hear again
-	deaf   bool         // nothing that workers say is heard
-	quiet  bool         // pushes are stored, and not answered
+	said   []nativeWord    // captured, for the next owner to hear again
+	deaf   bool            // nothing that workers say is heard
+	quiet  bool            // pushes are stored, and not answered
+	acked  map[uint64]bool // captured acks
+}
+
+// kill is the end of the server as well: its consumers forget some of what they
+// have done last. As HoldNatives does, those rest when it is back.
+func (n *nativeWorld) kill(forgets func() bool) {
+	for _, m := range n.msgs {
+		if forgets() {
+			m.delivered, m.over = false, false
+		}
+		n.paused[m.typ] = true
+	}
 }
 
 type nativeSimMsg struct {
@@ -84,7 +96,7 @@ func (w *world) withdrawNative(c nativeConsumer, waiting []pushAck) {
 	w.signals.nativeLooks(looks)
 }
 
-func (w *world) inspectNative(_ events.Type, waiting []pushAck) {
+func (w *world) inspectNative(_ nativeConsumer, waiting []pushAck) {
 	var looks []nativeLook
 	for _, a := range waiting {
 		switch m := w.native.msgs[a.seq]; {
@@ -124,6 +136,10 @@ func (w *world) nativeAnswer(seq uint64, kind events.NativeWord, delay time.Dura
 	if m == nil || m.over {
 		return
 	}
+	if !m.delivered { // as far as the server knows: it takes no notice
+		w.say(nativeWord{seq: seq, typ: m.typ, kind: kind, raw: true, delay: delay})
+		return
+	}
 	m.over = kind != events.NativeSeen
 	w.say(nativeWord{seq: seq, typ: m.typ, kind: kind, raw: true, delay: delay})
 	if kind != events.NativeSeen {
@@ -137,6 +153,12 @@ func (w *world) nativeAnswer(seq uint64, kind events.NativeWord, delay time.Dura
 func (w *world) say(word nativeWord) {
 	if w.native.deaf {
 		return
+	}
+	if word.kind == events.NativeAck {
+		if w.native.acked == nil {
+			w.native.acked = map[uint64]bool{}
+		}
+		w.native.acked[word.seq] = true
 	}
 	w.native.said = append(w.native.said, word)
 	w.signals.nativeWord(word)
@@ -157,6 +179,7 @@ func (w *world) adoptNatives(l *loop) error {
 	for _, word := range w.native.said {
 		w.signals.nativeWord(word)
 	}
+	w.signals.nativeHeard()
 	return l.adoptNativeMsgs(msgs, w.native.next)
 }
 

@@ -180,7 +180,9 @@ func (e *Engine) openDir(context.Context) (err error) {
 
 func (e *Engine) openServer(ctx context.Context) (err error) {
 	if e.cfg.Server.NATSURL == "" {
-		if e.srv, err = startServer(e.serverOptions()); err != nil {
+		so := e.serverOptions()
+		so.Before = func(s *server) error { return e.holdNatives(ctx, s) }
+		if e.srv, err = startServer(so); err != nil {
 			return err
 		}
 	}

@@ -43,6 +43,9 @@ type serverOptions struct {
 	MaxMemory  int64 // bytes of JetStream memory; 0: three quarters of the machine's
 	MaxStore   int64 // bytes of JetStream files; 0: what the disk allows
 	Log        *slog.Logger
+	// Before, if set, is called when the server runs, and before it listens: so
+	// far nobody but this process can reach it.
+	Before func(*server) error
 }
 
 // serverOptions are those of the engine's own server.
@@ -72,7 +75,8 @@ type server struct {
 	stop sync.Once
 }
 
-// startServer returns once the server takes connections.
+// startServer returns once the server takes connections: those of this process
+// first, and those of others when o.Before has done its part.
 func startServer(o serverOptions) (*server, error) {
 	s := new(server)
 	opts, err := s.options(o)
@@ -88,7 +92,15 @@ func startServer(o serverOptions) (*server, error) {
 	ns.SetLoggerV2(log, false, false, false)
 	// Start returns with everything up, or with a fatal entry in the log.
 	ns.Start()
-	if err := startError(o.Listen, log.failed()); err != nil {
+	err = startError(o.Listen, log.failed())
+	if err == nil && o.Before != nil {
+		err = o.Before(s)
+	}
+	if err == nil && o.Listen != config.Off {
+		ns.AcceptLoop(make(chan struct{}))
+		err = startError(o.Listen, log.failed())
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Stop(context.Background()))
 	}
 	return s, nil
@@ -134,8 +146,8 @@ func (s *server) options(o serverOptions) (*natsserver.Options, error) {
 }
 
 func listen(opts *natsserver.Options, addr string) error {
+	opts.DontListen = true // not by itself: see startServer
 	if addr == config.Off {
-		opts.DontListen = true
 		return nil
 	}
 	host, port, err := net.SplitHostPort(addr)

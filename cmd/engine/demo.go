@@ -49,7 +49,8 @@ func benchCommand(a *app) *cobra.Command {
 		Long: `Measures, for each durability, on an embedded server in a temporary folder:
 the floor (a raw JetStream memory work queue), items end to end, the burn-down
 of a backlog, bulk submission, the time from publish to handler start, a
-rebuild, what an idle engine sends, and the memory that a large backlog takes.
+rebuild, what an idle engine sends, the memory that a large backlog takes, and
+an ordinary JetStream consumer as worker beside the claim protocol (native).
 Ratios are to the floor of the same run.`,
 		Args: console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -107,6 +107,14 @@ func (p *proc) kill() {
 	<-p.done
 }
 
+// signal sends it a signal.
+func (p *proc) signal(sig syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // end asks it to stop, and returns its exit code.
 func (p *proc) end() int {
 	p.t.Helper()
@@ -138,6 +146,7 @@ type served struct {
 	rig
 	dir    string
 	listen string
+	nats   string // an outside NATS server; empty: the engine's own
 	toml   string
 	p      *proc
 }
@@ -155,10 +164,19 @@ func serve(t *testing.T, toml string) *served {
 	return s
 }
 
-func (s *served) url() string { return "nats://" + s.listen }
+func (s *served) url() string {
+	if s.nats != "" {
+		return s.nats
+	}
+	return "nats://" + s.listen
+}
 
 func (s *served) begin() {
 	s.t.Helper()
+	if s.nats != "" {
+		s.p = begin(s.t, s.nats, "serve", "--dir", s.dir, "--config", s.toml, "--nats-url", s.nats)
+		return
+	}
 	s.p = begin(s.t, s.url(), "serve", "--dir", s.dir, "--config", s.toml, "--nats-listen", s.listen)
 }
 

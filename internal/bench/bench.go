@@ -31,10 +31,11 @@ const (
 	PartMemory    = "memory"
 	PartIdle      = "idle"
 	PartDiscovery = "discovery"
+	PartNative    = "native"
 )
 
 // Parts lists all parts.
-var Parts = []string{PartFloor, PartFlow, PartBurnDown, PartBulk, PartLatency, PartRebuild, PartMemory, PartIdle, PartDiscovery}
+var Parts = []string{PartFloor, PartFlow, PartBurnDown, PartBulk, PartLatency, PartRebuild, PartMemory, PartIdle, PartDiscovery, PartNative}
 
 // Options say what to measure.
 type Options struct {
@@ -149,6 +150,7 @@ func measure(ctx context.Context, o Options, d config.Durability, t *table) (err
 	}{
 		{PartFloor, r.measureFloor}, {PartFlow, r.measureFlow}, {PartBurnDown, r.measureBurnDown}, {PartBulk, r.measureBulk},
 		{PartLatency, r.measureLatency}, {PartRebuild, r.measureRebuild}, {PartIdle, r.measureIdle}, {PartMemory, r.measureMemory}, {PartDiscovery, r.measureDiscovery},
+		{PartNative, r.measureNative},
 	} {
 		if !slices.Contains(o.Only, p.name) {
 			continue
