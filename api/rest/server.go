@@ -21,9 +21,6 @@ import (
 
 // Bounds of the server.
 const (
-	// MaxBodyBytes bounds the body of a request: what NATS would carry.
-	MaxBodyBytes = 8 << 20
-
 	maxHeaderBytes    = 64 << 10
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
@@ -68,6 +65,7 @@ type Server struct {
 	stopping context.Context
 	stop     context.CancelFunc
 	streams  chan struct{} // holds one for each feed that is open
+	bodies   chan struct{} // holds one for each large body in memory
 
 	readTime, writeTime, heartbeat time.Duration
 
@@ -89,7 +87,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), done: make(chan error, 1),
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), bodies: make(chan struct{}, MaxLargeBodies), done: make(chan error, 1),
 		readTime: readTimeout, writeTime: WriteTime, heartbeat: Heartbeat}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.api = humago.New(s.mux, describe(cfg.Version))
@@ -152,7 +150,12 @@ func (s *Server) Handler() http.Handler {
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeProblem(w, events.Refuse(events.CodeForbidden, "the request comes from a page of another origin: send it from a program, or from a page that this server serves"))
 	}))
-	return http.MaxBytesHandler(origin.Handler(http.HandlerFunc(s.route)), MaxBodyBytes)
+	inner := origin.Handler(http.HandlerFunc(s.route))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r, forget := s.bound(w, r)
+		defer forget()
+		inner.ServeHTTP(w, r)
+	})
 }
 
 // route answers what is below /api/ and leads nowhere with a problem document;
