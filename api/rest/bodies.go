@@ -31,6 +31,7 @@ var errTooManyBodies = &events.Error{
 type body struct {
 	io.ReadCloser               // of at most MaxBodyBytes
 	places        chan struct{} // holds one for each large body
+	header        http.Header   // of the reply
 	deadline      func(time.Time) error
 	patience      time.Duration // for all of it
 	declared      int64
@@ -46,7 +47,7 @@ func (s *Server) bound(w http.ResponseWriter, r *http.Request) (*http.Request, f
 		return r, func() {}
 	}
 	b := &body{
-		ReadCloser: http.MaxBytesReader(w, r.Body, MaxBodyBytes), places: s.bodies, declared: r.ContentLength,
+		ReadCloser: http.MaxBytesReader(w, r.Body, MaxBodyBytes), places: s.bodies, declared: r.ContentLength, header: w.Header(),
 		deadline: http.NewResponseController(w).SetReadDeadline, patience: s.readTime,
 	}
 	copied := *r
@@ -71,6 +72,7 @@ func (b *body) Read(p []byte) (int, error) {
 			b.large = true
 		default:
 			b.err = errTooManyBodies
+			problemOf(b.err).headers(b.header) // huma does not
 		}
 	}
 	if b.err != nil {
