@@ -52,8 +52,11 @@ type Config struct {
 	Conn   *nats.Conn // the engine's own
 	Engine Caller
 	Names  wire.Names
-	Gone   time.Duration // 0: DefaultGone
-	Logger *slog.Logger  // nil: none
+	// Documents is where results go that are too large for an event; nil: they are
+	// refused.
+	Documents Documents
+	Gone      time.Duration // 0: DefaultGone
+	Logger    *slog.Logger  // nil: none
 }
 
 // Bridge holds the sessions of HTTP workers. Its methods may be used by any

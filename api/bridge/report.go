@@ -21,7 +21,7 @@ func (b *Bridge) Report(ctx context.Context, worker, token string, reports []wir
 	}
 	defer b.leave(s)
 	replies := make([]wire.Reported, len(reports))
-	todo := b.check(s, reports, replies)
+	todo := b.store(ctx, reports, replies, b.check(s, reports, replies))
 	for try := 0; len(todo) > 0; try++ {
 		if err := b.pass(ctx, s, reports, replies, todo); err != nil {
 			return nil, err

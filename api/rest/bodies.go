@@ -43,7 +43,7 @@ type body struct {
 // bound gives a request such a body. What it returns is called when the request
 // has been answered.
 func (s *Server) bound(w http.ResponseWriter, r *http.Request) (*http.Request, func()) {
-	if r.Body == nil || r.Body == http.NoBody {
+	if r.Body == nil || r.Body == http.NoBody || isUpload(r) {
 		return r, func() {}
 	}
 	b := &body{

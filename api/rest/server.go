@@ -66,6 +66,7 @@ type Server struct {
 	stop     context.CancelFunc
 	streams  chan struct{} // holds one for each feed that is open
 	bodies   chan struct{} // holds one for each large body in memory
+	uploads  chan struct{} // holds one for each document that is being put
 
 	readTime, writeTime, heartbeat time.Duration
 
@@ -87,7 +88,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), bodies: make(chan struct{}, MaxLargeBodies), done: make(chan error, 1),
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), bodies: make(chan struct{}, MaxLargeBodies), uploads: make(chan struct{}, MaxUploads), done: make(chan error, 1),
 		readTime: readTimeout, writeTime: WriteTime, heartbeat: Heartbeat}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.api = humago.New(s.mux, describe(cfg.Version))
@@ -107,6 +108,7 @@ func (s *Server) register() {
 	s.registerWork()
 	s.registerItem()
 	s.mountDocuments()
+	s.mountUploads()
 	s.registerEvents()
 	s.registerEngine()
 	s.registerTypes()
