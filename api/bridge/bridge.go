@@ -56,7 +56,9 @@ type Config struct {
 	// refused.
 	Documents Documents
 	Gone      time.Duration // 0: DefaultGone
-	Logger    *slog.Logger  // nil: none
+	// MaxHeldBytes bounds what is held for repeats of polls; 0: DefaultMaxHeldBytes.
+	MaxHeldBytes int
+	Logger       *slog.Logger // nil: none
 }
 
 // Bridge holds the sessions of HTTP workers. Its methods may be used by any
@@ -80,6 +82,9 @@ type Bridge struct {
 	lanes    map[*nats.Subscription]*lane
 	idle     []*lane // to be closed
 	outbox   []outMsg
+	// Batches that may be asked for again, oldest first.
+	held      []*batch
+	heldBytes int
 }
 
 // outMsg is a message to be published without the lock.
@@ -98,6 +103,9 @@ func New(cfg Config) (*Bridge, error) {
 	}
 	if cfg.Gone == 0 {
 		cfg.Gone = DefaultGone
+	}
+	if cfg.MaxHeldBytes == 0 {
+		cfg.MaxHeldBytes = DefaultMaxHeldBytes
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -32,6 +32,21 @@ func (e *engine) document(t testing.TB, id, name string) string {
 	return string(data)
 }
 
+type upload struct {
+	Item     string
+	Document json.RawMessage
+}
+
+// upload puts a document into the object store over HTTP.
+func (e *engine) upload(t testing.TB, query, doc string) (up upload) {
+	t.Helper()
+	status, data := e.raw(t, "/api/v1/blobs"+query, doc)
+	if err := json.Unmarshal(data, &up); err != nil || status != http.StatusCreated {
+		t.Fatalf("%d %s %v", status, data, err)
+	}
+	return up
+}
+
 // A result that is too large for an event is stored by the engine, beside small
 // ones in the same request; a repeat of the report changes nothing.
 func TestLargeResults(t *testing.T) {
@@ -119,13 +134,9 @@ func TestUploadedResult(t *testing.T) {
 	e.submit(t, "step", `1`)
 	it := w.one()
 	doc := `"` + strings.Repeat("x", 12<<20) + `"`
-	status, data := e.raw(t, "/api/v1/blobs?kind=result&item="+it.ID, doc)
-	var up struct {
-		Item     string
-		Document json.RawMessage
-	}
-	if err := json.Unmarshal(data, &up); err != nil || status != http.StatusCreated || up.Item != it.ID {
-		t.Fatalf("%d %s %v", status, data, err)
+	up := e.upload(t, "?kind=result&item="+it.ID, doc)
+	if up.Item != it.ID {
+		t.Errorf("uploaded for item %s", up.Item)
 	}
 	w.ok(complete(it, string(up.Document)))
 	if e.document(t, it.ID, "result") != doc {

@@ -207,12 +207,19 @@ func (c natsCaller) Call(ctx context.Context, endpoint string, body []byte) ([]b
 // bare is a bridge of its own on an engine.
 func bare(t *testing.T, gone time.Duration) (*bridge.Bridge, *engine) {
 	t.Helper()
+	return bareWith(t, func(c *bridge.Config) { c.Gone = gone })
+}
+
+func bareWith(t *testing.T, change func(*bridge.Config)) (*bridge.Bridge, *engine) {
+	t.Helper()
 	e := startEngine(t, embedded.Options{Config: leases(10*time.Minute, "step")})
 	nc, err := e.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := bridge.New(bridge.Config{Conn: nc, Engine: natsCaller{nc}, Gone: gone})
+	cfg := bridge.Config{Conn: nc, Engine: natsCaller{nc}}
+	change(&cfg)
+	b, err := bridge.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

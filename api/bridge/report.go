@@ -44,6 +44,7 @@ func (b *Bridge) check(s *session, reports []wire.Report, replies []wire.Reporte
 	for i := range reports {
 		r := &reports[i]
 		run := s.runs[r.Token]
+		b.named(s, run)
 		switch {
 		case r.Worker != "" && r.Worker != s.id:
 			replies[i].Error = &wire.Error{Code: events.CodeWrongWorker, Message: "the report is of worker " + r.Worker + ": leave the field out, it is that of the session"}

@@ -25,7 +25,8 @@ type run struct {
 	item      *wire.PolledItem // until it is handed out
 	renewed   time.Time        // arrival, or the last renewal
 	claimed   bool
-	cancelled bool // the worker is to stop it
+	cancelled bool   // the worker is to stop it
+	batch     *batch // that it was returned in, as long as that may be asked for again
 }
 
 // readRun reads a dispatched message.

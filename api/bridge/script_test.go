@@ -65,6 +65,12 @@ func TestShellWorker(t *testing.T) {
 	if it := ends(good, events.StateCompleted); string(it.Result) != `{"heard":{"say":"a \"params\": b","token":"x"}}` {
 		t.Errorf("the result is %s", it.Result)
 	}
+	// Params that only a reference is of, and a result that no request carries.
+	up := e.upload(t, "", `"`+strings.Repeat("z", 9<<20)+`"`)
+	huge := e.submitItem(t, wire.Submit{ID: up.Item, Type: "shout", Params: up.Document})
+	if ends(huge, events.StateCompleted); e.document(t, huge, "result") != `{"heard":"`+strings.Repeat("z", 9<<20)+`"}` {
+		t.Error("the large result is another")
+	}
 	if it := ends(e.submit(t, "shout", `"bad"`), events.StateDead); it.Error == nil || it.Error.Code != "exit_65" {
 		t.Errorf("the failed item is %+v", it)
 	}

@@ -44,6 +44,7 @@ type session struct {
 	benched  time.Time // nothing is pulled before
 
 	poll  *poll
+	batch *batch           // what the last named poll has returned; nil: the worker has it
 	inbox []*run           // arrived, not handed out
 	runs  map[string]*run  // handed out and not ended, by token
 	gone  []string         // tokens of runs that ended or whose lease is over, the last ones, oldest first
@@ -264,6 +265,7 @@ func (b *Bridge) drop(s *session) {
 		}
 	}
 	s.poke()
+	b.acknowledge(s)
 	clear(s.runs)
 	s.gone = nil
 }

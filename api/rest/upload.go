@@ -76,7 +76,7 @@ func (s *Server) mountUploads() {
 		{Name: "item", In: "query", Description: "The item's id; left out, a new one is made.", Schema: &huma.Schema{Type: huma.TypeString}},
 		{Name: "kind", In: "query", Description: "params (also if it is left out) or result.", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{string(blobs.Params), string(blobs.Result)}}},
 	}
-	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{}}}}
+	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Description: "Any JSON document."}}}}
 	op.Responses["201"] = &huma.Response{Description: "It is stored.", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: s.api.OpenAPI().Components.Schemas.Schema(typeOf[uploaded](), true, "Uploaded")},
 	}}
