@@ -24,6 +24,9 @@ const (
 	MaxItems = 100
 	// MaxPollBytes bounds the params of a poll's items together.
 	MaxPollBytes = 8 << 20
+	// DefaultMaxLoadedBytes bounds the params that have arrived and are not handed out,
+	// over all workers; what comes beyond goes back.
+	DefaultMaxLoadedBytes = 256 << 20
 	// MaxWait is how long a poll waits at most, DefaultWait if it does not say.
 	MaxWait     = 60 * time.Second
 	DefaultWait = 30 * time.Second
@@ -58,7 +61,9 @@ type Config struct {
 	Gone      time.Duration // 0: DefaultGone
 	// MaxHeldBytes bounds what is held for repeats of polls; 0: DefaultMaxHeldBytes.
 	MaxHeldBytes int
-	Logger       *slog.Logger // nil: none
+	// MaxLoadedBytes bounds what is on its way to workers; 0: DefaultMaxLoadedBytes.
+	MaxLoadedBytes int
+	Logger         *slog.Logger // nil: none
 }
 
 // Bridge holds the sessions of HTTP workers. Its methods may be used by any
@@ -82,6 +87,7 @@ type Bridge struct {
 	lanes    map[*nats.Subscription]*lane
 	idle     []*lane // to be closed
 	outbox   []outMsg
+	loaded   int // bytes of the params of runs that are not handed out
 	// Batches that may be asked for again, oldest first.
 	held      []*batch
 	heldBytes int
@@ -103,6 +109,9 @@ func New(cfg Config) (*Bridge, error) {
 	}
 	if cfg.Gone == 0 {
 		cfg.Gone = DefaultGone
+	}
+	if cfg.MaxLoadedBytes == 0 {
+		cfg.MaxLoadedBytes = DefaultMaxLoadedBytes
 	}
 	if cfg.MaxHeldBytes == 0 {
 		cfg.MaxHeldBytes = DefaultMaxHeldBytes

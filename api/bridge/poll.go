@@ -302,7 +302,8 @@ func (b *Bridge) handOut(ctx context.Context, s *session, p *poll, taken []*run)
 	}
 	items := make([]wire.PolledItem, len(taken))
 	for i, r := range taken {
-		items[i], r.item = *r.item, nil
+		items[i] = *r.item
+		b.unload(r)
 	}
 	if len(items) > 0 {
 		err = nil

@@ -211,3 +211,31 @@ func TestHeldBatchesAreBounded(t *testing.T) {
 		t.Errorf("history of what was held: %s", kinds)
 	}
 }
+
+// What has arrived for slow clients is bounded over all of them; what is beyond
+// goes back, and comes once there is room.
+func TestArrivedParamsAreBounded(t *testing.T) {
+	b, e := bareWith(t, func(c *bridge.Config) { c.MaxLoadedBytes = 10_000 })
+	ctx := testContext(t)
+	const items = 8
+	for range items {
+		e.submit(t, "step", `"`+strings.Repeat("x", 4000)+`"`)
+	}
+	reg, err := b.Register(ctx, wire.WorkerRegistration{Types: []string{"step"}, Slots: items})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for done := 0; done < items; {
+		out, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, Claim: true})
+		if err != nil || len(out.Items) == 0 || len(out.Items) > 2 {
+			t.Fatalf("polled %d items: %v", len(out.Items), err)
+		}
+		for _, it := range out.Items {
+			replies, err := b.Report(ctx, reg.Worker, reg.Session, []wire.Report{complete(it, `1`)})
+			if err != nil || !replies[0].OK || it.Attempt != 1 {
+				t.Fatalf("%+v %v", replies, err)
+			}
+			done++
+		}
+	}
+}

@@ -126,7 +126,10 @@ func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token st
 		return known, nil
 	case known != nil:
 		b.drop(known) // the engine holds it for dead
-	case b.stopping, len(b.sessions) >= MaxWorkers:
+	case b.stopping:
+		b.idle = append(b.idle, fresh...)
+		return nil, errStopping
+	case len(b.sessions) >= MaxWorkers:
 		b.idle = append(b.idle, fresh...)
 		return nil, errFull
 	}

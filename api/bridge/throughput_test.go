@@ -50,7 +50,8 @@ func benchmarkWorkers(b *testing.B, drain func(*testing.B, *engine) func()) {
 
 func drainOverHTTP(b *testing.B, e *engine) func() {
 	e.http.Transport = &http.Transport{MaxIdleConnsPerHost: benchWorkers}
-	var done atomic.Int64
+	var done, polls atomic.Int64
+	defer func() { b.ReportMetric(float64(b.N)/float64(max(polls.Load(), 1)), "items/poll") }()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var wg sync.WaitGroup
@@ -62,6 +63,7 @@ func drainOverHTTP(b *testing.B, e *engine) func() {
 				if _, _, err := e.ask(ctx, http.MethodPost, w.path("poll"), wire.Poll{Session: w.session, Claim: true}, &got); err != nil {
 					return // the others have done all there is
 				}
+				polls.Add(1)
 				list := make([]wire.Report, len(got.Items))
 				for i, it := range got.Items {
 					list[i] = complete(it, `{"ok":true}`)

@@ -136,3 +136,46 @@ func TestRequestsMayTakeLongerThanTheirBodies(t *testing.T) {
 		t.Errorf("a body that does not come: %q %v", answer, err)
 	}
 }
+
+// At the bound of connections another one waits until one is closed.
+func TestConnectionsAreBounded(t *testing.T) {
+	s := listening(t, Config{}, func(s *Server) { s.maxConns = 2 })
+	ask := func(conn net.Conn) {
+		t.Helper()
+		if _, err := fmt.Fprint(conn, "GET /api/v1/stats HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answered := func(conn net.Conn) error {
+		_, err := conn.Read(make([]byte, 4096))
+		return err
+	}
+	var conns []net.Conn
+	for range 3 {
+		conn, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		conns = append(conns, conn)
+		ask(conn)
+		if len(conns) < 3 {
+			if err := answered(conn); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := conns[2].SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if err := answered(conns[2]); err == nil {
+		t.Error("a third connection of two is answered")
+	}
+	_ = conns[0].Close()
+	if err := conns[2].SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := answered(conns[2]); err != nil {
+		t.Errorf("once there is room: %v", err)
+	}
+}

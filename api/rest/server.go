@@ -69,6 +69,7 @@ type Server struct {
 	uploads  chan struct{} // holds one for each document that is being put
 
 	readTime, writeTime, heartbeat time.Duration
+	maxConns                       int
 
 	mounted  []string // patterns, in order
 	document sync.Once
@@ -89,7 +90,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), bodies: make(chan struct{}, MaxLargeBodies), uploads: make(chan struct{}, MaxUploads), done: make(chan error, 1),
-		readTime: readTimeout, writeTime: WriteTime, heartbeat: Heartbeat}
+		readTime: readTimeout, writeTime: WriteTime, heartbeat: Heartbeat, maxConns: MaxConns}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.api = humago.New(s.mux, describe(cfg.Version))
 	s.api.UseMiddleware(s.authorize, s.limit)
@@ -201,6 +202,7 @@ func (s *Server) Listen(addr string) error {
 		return events.WithCode(events.CodeCannotListen, fmt.Errorf("serve HTTP: cannot listen on %s: %w: stop what uses it, or choose another address (http), or off for none", addr, err))
 	}
 	s.addr = l.Addr()
+	l = newBounded(l, s.maxConns)
 	if s.cfg.TLS != nil {
 		l = tls.NewListener(l, s.cfg.TLS)
 	}
