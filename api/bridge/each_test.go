@@ -22,6 +22,7 @@ func (e *engine) raw(t testing.TB, path, body string) (int, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d has it
 	resp, err := e.http.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -32,6 +33,21 @@ func (e *engine) raw(t testing.TB, path, body string) (int, []byte) {
 		t.Fatal(err)
 	}
 	return resp.StatusCode, data
+}
+
+// Bodies are read as JSON whatever their Content-Type says.
+func TestContentTypesDoNotMatter(t *testing.T) {
+	e := startEngine(t, embedded.Options{})
+	status, data := e.raw(t, "/api/v1/workers", `{"types":["step"],"slots":1}`)
+	var reg wire.WorkerSession
+	if err := json.Unmarshal(data, &reg); err != nil || status != http.StatusCreated {
+		t.Fatalf("register: %d %s", status, data)
+	}
+	for op, body := range map[string]string{"poll": `{"session":%q,"wait_ms":0}`, "heartbeat": `{"session":%q}`, "report": `{"session":%q,"reports":[]}`} {
+		if status, data := e.raw(t, "/api/v1/workers/"+reg.Worker+"/"+op, fmt.Sprintf(body, reg.Session)); status != http.StatusOK {
+			t.Errorf("%s: %d %s", op, status, data)
+		}
+	}
 }
 
 // Of reports in one request those that can't be read are refused, each on its

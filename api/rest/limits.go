@@ -41,6 +41,7 @@ func (s *Server) limit(hc huma.Context, next func(huma.Context)) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	r.Header.Set("Content-Type", "application/json") // whatever curl says of a body
 	speed, said := hc.Operation().Metadata[paceKey].(pace)
 	if !said {
 		speed = waiting

@@ -61,10 +61,10 @@ result() {
 	fi
 }
 
-heartbeats() { # renews the lease while the run's file is there, and stops a run that is not ours any more
+heartbeats() { # renews the lease while the run's file is there, and stops what it names once the run is not ours any more
 	while sleep "$every" && [ -e "$tmp/run-$token" ]; do
 		case $(printf '{"session":"%s","in_flight":[{"id":"%s","token":"%s"}]}' "$session" "$id" "$token" | post "/$worker/heartbeat") in
-		*'"cancel":['* | *'"lost":['*) kill "$child" ;;
+		*'"cancel":['* | *'"lost":['*) [ ! -s "$tmp/run-$token" ] || kill "$(cat "$tmp/run-$token")" ;;
 		esac
 	done
 }
@@ -109,21 +109,23 @@ while [ -z "$ending" ]; do
 	esac
 	report progress ',"message":"started"' checkpoint ",\"checkpoint\":{\"begun_by\":\"$worker\"}" >/dev/null
 
+	: >"$tmp/run-$token"
+	heartbeats &
 	if ! fetch; then
 		report fail ',"error":"the params can not be had","code":"blob_unavailable"' >&2
+		rm -f "$tmp/run-$token"
 		continue
 	fi
 	"$@" <"$tmp/params" >"$tmp/result" 2>"$tmp/errors" &
 	child=$!
-	: >"$tmp/run-$token"
-	heartbeats &
+	echo "$child" >"$tmp/run-$token"
 	wait "$child"
 	status=$?
 	while kill -0 "$child" 2>/dev/null; do # a signal has ended the wait, not the command
 		wait "$child"
 		status=$?
 	done
-	rm -f "$tmp/run-$token"
+	: >"$tmp/run-$token" # the lease is renewed until the outcome is reported
 
 	retryable=true
 	case $status in
@@ -133,5 +135,6 @@ while [ -z "$ending" ]; do
 		outcome=$(report fail ",\"error\":\"exit status $status\",\"code\":\"exit_$status\",\"retryable\":$retryable")
 		;;
 	esac
+	rm -f "$tmp/run-$token"
 	echo "$id: status $status: $outcome" >&2
 done
