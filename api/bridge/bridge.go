@@ -19,7 +19,7 @@ import (
 const (
 	// MaxWorkers is how many HTTP workers one engine process serves; more are
 	// refused with "unavailable".
-	MaxWorkers = 1000
+	MaxWorkers = 1000 // unless Config says another number
 	// MaxItems is how many items a poll returns.
 	MaxItems = 100
 	// MaxPollBytes bounds the params of a poll's items together.
@@ -59,6 +59,8 @@ type Config struct {
 	// refused.
 	Documents Documents
 	Gone      time.Duration // 0: DefaultGone
+	// MaxWorkers is how many workers it serves; 0: the constant MaxWorkers.
+	MaxWorkers int
 	// MaxHeldBytes bounds what is held for repeats of polls; 0: DefaultMaxHeldBytes.
 	MaxHeldBytes int
 	// MaxLoadedBytes bounds what is on its way to workers; 0: DefaultMaxLoadedBytes.
@@ -109,6 +111,9 @@ func New(cfg Config) (*Bridge, error) {
 	}
 	if cfg.Gone == 0 {
 		cfg.Gone = DefaultGone
+	}
+	if cfg.MaxWorkers == 0 {
+		cfg.MaxWorkers = MaxWorkers
 	}
 	if cfg.MaxLoadedBytes == 0 {
 		cfg.MaxLoadedBytes = DefaultMaxLoadedBytes

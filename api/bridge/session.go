@@ -129,7 +129,7 @@ func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token st
 	case b.stopping:
 		b.idle = append(b.idle, fresh...)
 		return nil, errStopping
-	case len(b.sessions) >= MaxWorkers:
+	case len(b.sessions) >= b.cfg.MaxWorkers:
 		b.idle = append(b.idle, fresh...)
 		return nil, errFull
 	}
@@ -148,7 +148,7 @@ func (b *Bridge) roomFor(id string) error {
 	switch {
 	case b.stopping:
 		return errStopping
-	case b.sessions[id] == nil && len(b.sessions) >= MaxWorkers:
+	case b.sessions[id] == nil && len(b.sessions) >= b.cfg.MaxWorkers:
 		return errFull
 	}
 	return nil

@@ -99,11 +99,20 @@ func (s *Server) newFeed(ctx context.Context, in *eventsQuery) (*feed, error) {
 		return nil, err
 	}
 	resumed, err := f.begin(in)
-	if err != nil || f.from == 0 {
+	if err != nil || !f.cfg.Since.IsZero() {
 		return f, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, RequestTime)
 	defer cancel()
+	if f.from == 0 {
+		// What comes next is what comes behind the reply's beginning, so the place is
+		// known before that.
+		kept, err := f.log.Around(ctx, 1)
+		if err != nil {
+			return nil, events.WithCode(events.CodeUnavailable, err)
+		}
+		f.from = kept.Last + 1
+	}
 	kept, err := f.log.Around(ctx, f.from)
 	if err != nil {
 		return nil, events.WithCode(events.CodeUnavailable, err)
@@ -155,7 +164,8 @@ func (f *feed) filter(in *eventsQuery) error {
 	return nil
 }
 
-// begin reads where to begin: f.from, or f.cfg.Since, or neither for now.
+// begin reads where to begin: f.from, or f.cfg.Since, or neither for what comes
+// next.
 // resumed: the client has had what is before.
 func (f *feed) begin(in *eventsQuery) (resumed bool, err error) {
 	switch {
