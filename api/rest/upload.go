@@ -80,7 +80,7 @@ func (s *Server) mountUploads() {
 	op.Responses["201"] = &huma.Response{Description: "It is stored.", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: s.api.OpenAPI().Components.Schemas.Schema(typeOf[uploaded](), true, "Uploaded")},
 	}}
-	op.Responses["413"] = &huma.Response{Description: http.StatusText(413), Content: op.Responses["400"].Content}
+	op.Responses["413"] = &huma.Response{Description: http.StatusText(http.StatusRequestEntityTooLarge), Content: op.Responses["400"].Content}
 	delete(op.Responses, "200")
 }
 
