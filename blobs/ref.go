@@ -172,10 +172,18 @@ func RefOf(id events.ID, kind Kind, doc io.Reader, max int64) (Ref, error) {
 		return Ref{}, fmt.Errorf("read the %s of item %s: %w", kind, id, err)
 	}
 	if n > max {
-		return Ref{}, events.Refuse(events.CodeTooLarge, "the %s of item %s has more than %d bytes, the bound of an object: keep it elsewhere and pass a reference to it", kind, id, max)
+		return Ref{}, tooLarge(id, kind, max)
 	}
-	sum := h.Sum(nil)
-	return Ref{Name: fmt.Sprintf("%s.%s.%x", id, kind, sum[:8]), Size: n, Digest: digestOf(sum)}, nil
+	return refTo(id, kind, n, h.Sum(nil)), nil
+}
+
+func tooLarge(id events.ID, kind Kind, max int64) error {
+	return events.Refuse(events.CodeTooLarge, "the %s of item %s has more than %d bytes, the bound of an object: keep it elsewhere and pass a reference to it", kind, id, max)
+}
+
+// refTo is the reference of a document of n bytes with a SHA-256 hash.
+func refTo(id events.ID, kind Kind, n int64, sum []byte) Ref {
+	return Ref{Name: fmt.Sprintf("%s.%s.%x", id, kind, sum[:8]), Size: n, Digest: digestOf(sum)}
 }
 
 func digestOf(sum []byte) string { return digestPrefix + base64.URLEncoding.EncodeToString(sum) }

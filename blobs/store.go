@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"sync"
 	"time"
@@ -114,6 +115,10 @@ func (s *Store) info(ctx context.Context, name string) (*jetstream.ObjectInfo, e
 	if err != nil {
 		return nil, err
 	}
+	return described(msg, name)
+}
+
+func described(msg *jetstream.RawStreamMsg, name string) (*jetstream.ObjectInfo, error) {
 	var info jetstream.ObjectInfo
 	if err := json.Unmarshal(msg.Data, &info); err != nil {
 		return nil, events.Refuse(CodeDamaged, "the description of the object %s can't be read (%v)", name, err)
@@ -140,12 +145,8 @@ func (s *Store) Put(ctx context.Context, id events.ID, kind Kind, doc io.ReadSee
 	if err != nil {
 		return Ref{}, err
 	}
-	old, err := s.info(ctx, ref.Name)
-	if err != nil && !errors.Is(err, ErrDamaged) {
-		return Ref{}, s.failed(ctx, what, err)
-	}
-	if old != nil && matches(old, ref) && time.Since(old.ModTime).Abs() < freshFor {
-		return ref, nil
+	if known, err := s.fresh(ctx, ref); err != nil || known {
+		return ref, s.failed(ctx, what, err)
 	}
 	if err := start(); err != nil {
 		return Ref{}, fmt.Errorf("%s: %w", what, err)
@@ -167,15 +168,23 @@ func matches(info *jetstream.ObjectInfo, r Ref) bool {
 // may not do here: what a Put leaves behind that did not come to its end is the
 // janitor's.
 func (s *Store) send(ctx context.Context, ref Ref, doc io.Reader) error {
-	info := jetstream.ObjectInfo{
-		ObjectMeta: jetstream.ObjectMeta{Name: ref.Name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkBytes}},
-		Bucket:     s.bucket, NUID: rand.Text(), Size: uint64(ref.Size), Digest: ref.Digest,
-	}
-	chunks, err := s.sendChunks(ctx, s.chunkSubject(info.NUID), ref, doc)
-	if err != nil {
+	nuid := rand.Text()
+	up := upload{s: s, subject: s.chunkSubject(nuid), hash: sha256.New()}
+	if err := up.sendAll(ctx, io.LimitReader(doc, ref.Size+1)); err != nil {
 		return err
 	}
-	info.Chunks = chunks
+	if up.total != ref.Size || digestOf(up.hash.Sum(nil)) != ref.Digest {
+		return events.Refuse(events.CodeBadRequest, "the document of %s changed while it was read", ref.Name)
+	}
+	return s.publishInfo(ctx, ref, nuid, up.chunks)
+}
+
+// publishInfo stores an object's description, which makes it one.
+func (s *Store) publishInfo(ctx context.Context, ref Ref, nuid string, chunks uint32) (err error) {
+	info := jetstream.ObjectInfo{
+		ObjectMeta: jetstream.ObjectMeta{Name: ref.Name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkBytes}},
+		Bucket:     s.bucket, NUID: nuid, Size: uint64(ref.Size), Digest: ref.Digest, Chunks: chunks,
+	}
 	msg := nats.NewMsg(s.metaSubject(ref.Name))
 	msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 	if msg.Data, err = json.Marshal(info); err != nil {
@@ -187,47 +196,57 @@ func (s *Store) send(ctx context.Context, ref Ref, doc io.Reader) error {
 	return err
 }
 
-func (s *Store) sendChunks(ctx context.Context, subject string, ref Ref, doc io.Reader) (chunks uint32, err error) {
-	var flying []jetstream.PubAckFuture
-	h, total := sha256.New(), int64(0)
+// upload is the chunks of one object on their way, and what they come to.
+type upload struct {
+	s       *Store
+	subject string
+	hash    hash.Hash
+	total   int64
+	chunks  uint32
+	flying  []jetstream.PubAckFuture // at most putWindow
+}
+
+// sendAll sends a document, and returns once all of it is acknowledged.
+func (u *upload) sendAll(ctx context.Context, doc io.Reader) error {
 	for {
-		if len(flying) == putWindow {
-			if err := landed(ctx, flying[0]); err != nil {
-				return 0, err
+		if len(u.flying) == putWindow {
+			if err := landed(ctx, u.flying[0]); err != nil {
+				return err
 			}
-			flying = flying[1:]
+			u.flying = u.flying[1:]
 		}
-		chunk := make([]byte, min(chunkBytes, ref.Size-total+1)) // the client keeps it until it is acknowledged
+		chunk := make([]byte, chunkBytes) // the client keeps it until it is acknowledged
 		n, err := io.ReadFull(doc, chunk)
 		if n > 0 {
-			h.Write(chunk[:n])
-			total += int64(n)
-			f, err := s.js.PublishMsgAsync(&nats.Msg{Subject: subject, Data: chunk[:n]}, jetstream.WithRetryAttempts(0))
-			if err != nil {
-				return 0, err
+			if err := u.send(chunk[:n]); err != nil {
+				return err
 			}
-			flying = append(flying, f)
-			chunks++
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			break
 		}
 		if err != nil {
-			return 0, fmt.Errorf("read the document: %w", err)
-		}
-		if total > ref.Size {
-			break
+			return fmt.Errorf("read the document: %w", err)
 		}
 	}
-	if total != ref.Size || digestOf(h.Sum(nil)) != ref.Digest {
-		return 0, events.Refuse(events.CodeBadRequest, "the document of %s changed while it was read", ref.Name)
-	}
-	for _, f := range flying {
+	for _, f := range u.flying {
 		if err := landed(ctx, f); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return chunks, nil
+	return nil
+}
+
+func (u *upload) send(chunk []byte) error {
+	u.hash.Write(chunk)
+	u.total += int64(len(chunk))
+	f, err := u.s.js.PublishMsgAsync(&nats.Msg{Subject: u.subject, Data: chunk}, jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return err
+	}
+	u.flying = append(u.flying, f)
+	u.chunks++
+	return nil
 }
 
 // landed awaits an acknowledgement; the future itself gives up after

@@ -30,7 +30,7 @@ func (e *Engine) serveHTTP() error {
 	}
 	mountPage(s)
 	e.mountBeside(s)
-	if e.bridge, err = e.startBridge(); err != nil {
+	if e.bridge, err = e.startBridge(documents); err != nil {
 		return err
 	}
 	s.RegisterWorkers(e.bridge)
@@ -64,8 +64,8 @@ func (e *Engine) mountBeside(s *rest.Server) {
 }
 
 // startBridge lets workers speak HTTP.
-func (e *Engine) startBridge() (*bridge.Bridge, error) {
-	b, err := bridge.New(bridge.Config{Conn: e.nc, Engine: e.service, Names: e.names(), Logger: e.log.With("part", "bridge")})
+func (e *Engine) startBridge(documents *blobs.Store) (*bridge.Bridge, error) {
+	b, err := bridge.New(bridge.Config{Conn: e.nc, Engine: e.service, Names: e.names(), Documents: documents, Logger: e.log.With("part", "bridge")})
 	if err != nil {
 		return nil, err
 	}

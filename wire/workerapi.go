@@ -31,6 +31,11 @@ type Poll struct {
 	Max     int    `json:"max,omitempty"`     // items; 0: as many as there are slots free
 	WaitMS  *int64 `json:"wait_ms,omitempty"` // nil: the default
 	Claim   bool   `json:"claim,omitempty"`   // claim what is returned, and start it
+	// PollID names the poll, so that it can be repeated when its reply was lost: the
+	// same request returns the same items, until another poll, or a report or a
+	// heartbeat of one of them, shows that they have come. At most 64 bytes, new for
+	// each poll; empty: it can't be repeated.
+	PollID string `json:"poll_id,omitempty"`
 }
 
 // Polled answers a Poll.

@@ -19,11 +19,14 @@ import (
 const (
 	// MaxWorkers is how many HTTP workers one engine process serves; more are
 	// refused with "unavailable".
-	MaxWorkers = 1000
+	MaxWorkers = 1000 // unless Config says another number
 	// MaxItems is how many items a poll returns.
 	MaxItems = 100
 	// MaxPollBytes bounds the params of a poll's items together.
 	MaxPollBytes = 8 << 20
+	// DefaultMaxLoadedBytes bounds the params that have arrived and are not handed out,
+	// over all workers; what comes beyond goes back.
+	DefaultMaxLoadedBytes = 256 << 20
 	// MaxWait is how long a poll waits at most, DefaultWait if it does not say.
 	MaxWait     = 60 * time.Second
 	DefaultWait = 30 * time.Second
@@ -52,8 +55,17 @@ type Config struct {
 	Conn   *nats.Conn // the engine's own
 	Engine Caller
 	Names  wire.Names
-	Gone   time.Duration // 0: DefaultGone
-	Logger *slog.Logger  // nil: none
+	// Documents is where results go that are too large for an event; nil: they are
+	// refused.
+	Documents Documents
+	Gone      time.Duration // 0: DefaultGone
+	// MaxWorkers is how many workers it serves; 0: the constant MaxWorkers.
+	MaxWorkers int
+	// MaxHeldBytes bounds what is held for repeats of polls; 0: DefaultMaxHeldBytes.
+	MaxHeldBytes int
+	// MaxLoadedBytes bounds what is on its way to workers; 0: DefaultMaxLoadedBytes.
+	MaxLoadedBytes int
+	Logger         *slog.Logger // nil: none
 }
 
 // Bridge holds the sessions of HTTP workers. Its methods may be used by any
@@ -77,6 +89,10 @@ type Bridge struct {
 	lanes    map[*nats.Subscription]*lane
 	idle     []*lane // to be closed
 	outbox   []outMsg
+	loaded   int // bytes of the params of runs that are not handed out
+	// Batches that may be asked for again, oldest first.
+	held      []*batch
+	heldBytes int
 }
 
 // outMsg is a message to be published without the lock.
@@ -95,6 +111,15 @@ func New(cfg Config) (*Bridge, error) {
 	}
 	if cfg.Gone == 0 {
 		cfg.Gone = DefaultGone
+	}
+	if cfg.MaxWorkers == 0 {
+		cfg.MaxWorkers = MaxWorkers
+	}
+	if cfg.MaxLoadedBytes == 0 {
+		cfg.MaxLoadedBytes = DefaultMaxLoadedBytes
+	}
+	if cfg.MaxHeldBytes == 0 {
+		cfg.MaxHeldBytes = DefaultMaxHeldBytes
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,14 +128,17 @@ func TestCheckpointComesWithTheClaim(t *testing.T) {
 	w.ok(complete(it, `1`))
 }
 
-func TestABadResultLeavesTheRunToItsWorker(t *testing.T) {
+func TestABadReportLeavesTheRunToItsWorker(t *testing.T) {
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
 	id := e.submit(t, "step", `{}`)
 	it := w.one()
-	big, _ := json.Marshal(string(make([]byte, events.MaxResultBytes)))
-	if r := w.report(complete(it, string(big)))[0]; r.OK || r.Error.Code != events.CodeTooLarge {
-		t.Fatalf("a result that is too large got %+v", r)
+	big, _ := json.Marshal(strings.Repeat("x", events.MaxCheckpoint))
+	if r := w.report(wire.Report{ID: id, Token: it.Token, Event: wire.ReportCheckpoint, ReportFlow: wire.ReportFlow{Checkpoint: big}})[0]; r.OK || r.Error.Code != events.CodeTooLarge {
+		t.Fatalf("a checkpoint that is too large got %+v", r)
+	}
+	if r := w.report(wire.Report{ID: id, Token: it.Token, Event: wire.ReportSpawn})[0]; r.OK || r.Error.Code != events.CodeBadRequest {
+		t.Fatalf("a spawn without children got %+v", r)
 	}
 	if orders := w.beat(it); len(orders.Lost)+len(orders.Cancel) > 0 {
 		t.Errorf("orders: %+v", orders)

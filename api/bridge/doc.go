@@ -34,7 +34,10 @@
 //
 // At most [MaxWorkers] sessions; each has at most one open poll (a second one
 // takes over), its slots' worth of runs, and one pull request for each consumer.
-// A poll returns at most [MaxItems] items of [MaxPollBytes] together.
+// A poll returns at most [MaxItems] items of [MaxPollBytes] together. What has
+// arrived and is not handed out has at most [DefaultMaxLoadedBytes] over all
+// sessions, beyond which it goes back; what is held for repeats of named polls
+// at most [DefaultMaxHeldBytes], beyond which the oldest is given up.
 //
 // # Locks
 //

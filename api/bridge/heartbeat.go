@@ -68,6 +68,7 @@ func (b *Bridge) renewRuns(s *session, refs []wire.RunRef) (named, lost []wire.R
 		case said[ref.Token]:
 			continue
 		case r != nil && r.id == ref.ID:
+			b.named(s, r)
 			r.renewed = now
 			if r.reply != "" {
 				b.publish(r.reply, "", renewBody)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,12 +208,19 @@ func (c natsCaller) Call(ctx context.Context, endpoint string, body []byte) ([]b
 // bare is a bridge of its own on an engine.
 func bare(t *testing.T, gone time.Duration) (*bridge.Bridge, *engine) {
 	t.Helper()
+	return bareWith(t, func(c *bridge.Config) { c.Gone = gone })
+}
+
+func bareWith(t *testing.T, change func(*bridge.Config)) (*bridge.Bridge, *engine) {
+	t.Helper()
 	e := startEngine(t, embedded.Options{Config: leases(10*time.Minute, "step")})
 	nc, err := e.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := bridge.New(bridge.Config{Conn: nc, Engine: natsCaller{nc}, Gone: gone})
+	cfg := bridge.Config{Conn: nc, Engine: natsCaller{nc}}
+	change(&cfg)
+	b, err := bridge.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,16 +245,16 @@ func TestASilentWorkerIsDropped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	open, leave := context.WithCancel(ctx)
+	var poll sync.WaitGroup
+	poll.Go(func() { _, _ = b.Poll(open, reg.Worker, wire.Poll{Session: reg.Session}) })
+	eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
+	<-time.After(600 * time.Millisecond) // far longer than it may be silent
 	if n := b.Sessions(); n != 1 {
-		t.Fatalf("%d sessions", n)
+		t.Errorf("%d sessions with an open poll", n)
 	}
-	wait := int64(600)
-	if _, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, WaitMS: &wait}); err != nil {
-		t.Fatal(err)
-	}
-	if n := b.Sessions(); n != 1 {
-		t.Errorf("%d sessions behind an open poll", n)
-	}
+	leave()
+	poll.Wait()
 	eventually(t, "it is dropped", func() bool { return b.Sessions() == 0 })
 	id := e.submit(t, "step", `{}`)
 	got, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, Claim: true})
@@ -262,9 +270,10 @@ func TestASilentWorkerIsDropped(t *testing.T) {
 }
 
 func TestOneWorkerTooMany(t *testing.T) {
-	b, _ := bare(t, time.Minute)
+	const most = 3
+	b, _ := bareWith(t, func(c *bridge.Config) { c.MaxWorkers = most })
 	ctx := testContext(t)
-	for range bridge.MaxWorkers {
+	for range most {
 		if _, err := b.Register(ctx, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1}); err != nil {
 			t.Fatal(err)
 		}

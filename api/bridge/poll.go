@@ -20,6 +20,7 @@ type poll struct {
 	max      int
 	deadline time.Time
 	claim    bool
+	id       string // as its client names it; empty: it can't be repeated
 
 	replaced bool      // another poll of the worker has taken over
 	asked    int       // consumers that were asked what they have
@@ -96,7 +97,10 @@ func newPoll(req *wire.Poll, now time.Time) (*poll, error) {
 	if req.Max < 0 {
 		return nil, events.Refuse(events.CodeBadRequest, "max is %d: it must be 1 to %d, or left out", req.Max, MaxItems)
 	}
-	p := &poll{wake: make(chan struct{}, 1), max: min(req.Max, MaxItems), deadline: now.Add(wait), claim: req.Claim}
+	if err := checkPollID(req.PollID); err != nil {
+		return nil, err
+	}
+	p := &poll{id: req.PollID, wake: make(chan struct{}, 1), max: min(req.Max, MaxItems), deadline: now.Add(wait), claim: req.Claim}
 	if p.max == 0 {
 		p.max = MaxItems
 	}
@@ -125,6 +129,9 @@ func (b *Bridge) beginPoll(s *session, p *poll) error {
 		s.poll.replaced = true
 		s.poke()
 	}
+	if !p.repeats(s) {
+		b.acknowledge(s)
+	}
 	s.poll = p
 	s.turn++
 	b.polls.Add(1)
@@ -150,6 +157,10 @@ func (b *Bridge) judge(s *session, p *poll, now time.Time) (v verdict) {
 	defer b.unlock()
 	lapse := s.lapse(now)
 	b.giveUpPulls(s, now)
+	var again *wire.Polled
+	if !p.replaced && !s.closed {
+		again = b.again(s, p, now)
+	}
 	want := min(p.max, s.free())
 	may := want > 0 && s.well() && !now.Before(s.benched)
 	switch {
@@ -157,6 +168,8 @@ func (b *Bridge) judge(s *session, p *poll, now time.Time) (v verdict) {
 		v.err = events.Refuse(events.CodeWorkerIDInUse, "another poll of worker %s has taken over: a worker has one poll open at a time; two processes need two worker ids", s.id)
 	case s.closed:
 		v.err = errNoSession(s.id)
+	case again != nil:
+		v.reply = again
 	case s.draining:
 		v.reply = s.nothing()
 	case b.stopping:
@@ -289,10 +302,12 @@ func (b *Bridge) handOut(ctx context.Context, s *session, p *poll, taken []*run)
 	}
 	items := make([]wire.PolledItem, len(taken))
 	for i, r := range taken {
-		items[i], r.item = *r.item, nil
+		items[i] = *r.item
+		b.unload(r)
 	}
 	if len(items) > 0 {
 		err = nil
+		b.hold(s, p, taken, items)
 	}
 	return items, err
 }

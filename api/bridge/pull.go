@@ -156,9 +156,15 @@ func (b *Bridge) arrived(m *nats.Msg) {
 		return
 	}
 	s := l.s
-	if s.closed || s.poll == nil || s.draining || b.stopping {
+	switch {
+	case s.closed || s.poll == nil || s.draining || b.stopping:
 		b.release(s, r, "no_poll")
-	} else {
+	case b.loaded > 0 && b.loaded+len(m.Data) > b.cfg.MaxLoadedBytes:
+		// Not again at once: another engine's worker, or this one's in a while.
+		s.benched = later(s.benched, now.Add(longPause))
+		b.release(s, r, "no_room")
+	default:
+		b.load(r)
 		s.inbox = append(s.inbox, r)
 		s.poke()
 	}

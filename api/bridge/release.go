@@ -33,7 +33,7 @@ const (
 // attempt used. REQUIRES: mu.
 func (b *Bridge) release(s *session, r *run, reason string) {
 	delete(s.runs, r.token)
-	r.item = nil
+	b.unload(r)
 	b.releases.list = append(b.releases.list, release{r, wire.Report{
 		ID: r.id, Token: r.token, Worker: s.id, Session: s.reg.Session, Event: wire.ReportRelease, Reason: reason,
 	}})

@@ -21,7 +21,7 @@ func (b *Bridge) Report(ctx context.Context, worker, token string, reports []wir
 	}
 	defer b.leave(s)
 	replies := make([]wire.Reported, len(reports))
-	todo := b.check(s, reports, replies)
+	todo := b.store(ctx, reports, replies, b.check(s, reports, replies))
 	for try := 0; len(todo) > 0; try++ {
 		if err := b.pass(ctx, s, reports, replies, todo); err != nil {
 			return nil, err
@@ -44,6 +44,7 @@ func (b *Bridge) check(s *session, reports []wire.Report, replies []wire.Reporte
 	for i := range reports {
 		r := &reports[i]
 		run := s.runs[r.Token]
+		b.named(s, run)
 		switch {
 		case r.Worker != "" && r.Worker != s.id:
 			replies[i].Error = &wire.Error{Code: events.CodeWrongWorker, Message: "the report is of worker " + r.Worker + ": leave the field out, it is that of the session"}

@@ -25,7 +25,9 @@ type run struct {
 	item      *wire.PolledItem // until it is handed out
 	renewed   time.Time        // arrival, or the last renewal
 	claimed   bool
-	cancelled bool // the worker is to stop it
+	cancelled bool   // the worker is to stop it
+	loaded    int    // bytes of it that count
+	batch     *batch // that it was returned in, as long as that may be asked for again
 }
 
 // readRun reads a dispatched message.
@@ -75,8 +77,21 @@ func (b *Bridge) ack(r *run) {
 	}
 }
 
+// load counts a run whose item is in memory. REQUIRES: mu.
+func (b *Bridge) load(r *run) {
+	r.loaded = len(r.item.Params)
+	b.loaded += r.loaded
+}
+
+// unload forgets a run's item, which is handed out or goes back. REQUIRES: mu.
+func (b *Bridge) unload(r *run) {
+	b.loaded -= r.loaded
+	r.item, r.loaded = nil, 0
+}
+
 // finish ends a run whose end the engine has answered. REQUIRES: mu.
 func (b *Bridge) finish(s *session, r *run) {
+	b.unload(r)
 	if s.runs[r.token] != r {
 		return
 	}

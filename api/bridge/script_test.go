@@ -44,7 +44,7 @@ func TestShellWorker(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, sh, "../../examples/httpworker/worker.sh", "http://"+e.HTTP(), "shout", sh, "-c",
-		`p=$(cat); case $p in *bad*) exit 65 ;; *slow*) sleep 4 ;; *forever*) exec sleep 600 ;; esac; printf '{"heard":%s}' "$p"`)
+		`p=$(cat); case $p in *bad*) exit 65 ;; *slow*) sleep 4 ;; *forever*) exec sleep 600 ;; *much*) printf '"'; head -c 9000000 /dev/zero | tr '\0' y; printf '"'; exit ;; esac; printf '{"heard":%s}' "$p"`)
 	var out output
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, 10*time.Second
 	if err := cmd.Start(); err != nil {
@@ -64,6 +64,16 @@ func TestShellWorker(t *testing.T) {
 	good := e.submitItem(t, wire.Submit{Type: "shout", Params: []byte(`{"say":"a \"params\": b","token":"x"}`), Labels: map[string]string{"k": "v"}})
 	if it := ends(good, events.StateCompleted); string(it.Result) != `{"heard":{"say":"a \"params\": b","token":"x"}}` {
 		t.Errorf("the result is %s", it.Result)
+	}
+	// Params of which there is but a reference, and a result that no request carries.
+	up := e.upload(t, "", large("z"))
+	huge := e.submitItem(t, wire.Submit{ID: up.Item, Type: "shout", Params: up.Document})
+	if ends(huge, events.StateCompleted); e.document(t, huge, "result") != `{"heard":`+large("z")+`}` {
+		t.Error("the large result is another")
+	}
+	huge = e.submit(t, "shout", `"much"`)
+	if ends(huge, events.StateCompleted); e.document(t, huge, "result") != `"`+strings.Repeat("y", 9_000_000)+`"` {
+		t.Error("the result that no request carries is another")
 	}
 	if it := ends(e.submit(t, "shout", `"bad"`), events.StateDead); it.Error == nil || it.Error.Code != "exit_65" {
 		t.Errorf("the failed item is %+v", it)

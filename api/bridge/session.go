@@ -44,6 +44,7 @@ type session struct {
 	benched  time.Time // nothing is pulled before
 
 	poll  *poll
+	batch *batch           // what the last named poll has returned; nil: the worker has it
 	inbox []*run           // arrived, not handed out
 	runs  map[string]*run  // handed out and not ended, by token
 	gone  []string         // tokens of runs that ended or whose lease is over, the last ones, oldest first
@@ -125,7 +126,10 @@ func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token st
 		return known, nil
 	case known != nil:
 		b.drop(known) // the engine holds it for dead
-	case b.stopping, len(b.sessions) >= MaxWorkers:
+	case b.stopping:
+		b.idle = append(b.idle, fresh...)
+		return nil, errStopping
+	case len(b.sessions) >= b.cfg.MaxWorkers:
 		b.idle = append(b.idle, fresh...)
 		return nil, errFull
 	}
@@ -144,7 +148,7 @@ func (b *Bridge) roomFor(id string) error {
 	switch {
 	case b.stopping:
 		return errStopping
-	case b.sessions[id] == nil && len(b.sessions) >= MaxWorkers:
+	case b.sessions[id] == nil && len(b.sessions) >= b.cfg.MaxWorkers:
 		return errFull
 	}
 	return nil
@@ -264,6 +268,7 @@ func (b *Bridge) drop(s *session) {
 		}
 	}
 	s.poke()
+	b.acknowledge(s)
 	clear(s.runs)
 	s.gone = nil
 }

@@ -14,11 +14,6 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Documents reads what is in the object store; *blobs.Store is it.
-type Documents interface {
-	Open(ctx context.Context, ref blobs.Ref) (io.ReadCloser, error)
-}
-
 // mountDocuments serves an item's params and result as such, also those that
 // are so large that the item has but a reference to them.
 func (s *Server) mountDocuments() {

@@ -194,8 +194,9 @@ func compare(t *testing.T, got []sse, all []wire.HistoryEvent) {
 // A client that comes back in the midst of a decision gets the rest of it.
 func TestEventsResumeWithinADecision(t *testing.T) {
 	r := start(t, "")
-	id := r.submit(`{"type":"a"}`) // created and queued are one decision
-	h := want[wire.HistoryReply](r, http.StatusOK, "GET", "/api/v1/work/"+id+"/history", "")
+	made := want[wire.Submitted](r, http.StatusCreated, "POST", "/api/v1/work", `{"type":"a"}`) // created and queued are one decision
+	id := made.ID
+	h := want[wire.HistoryReply](r, http.StatusOK, "GET", "/api/v1/work/"+id+"/history?min_position="+string(made.Position), "")
 	for _, path := range []string{"/api/v1/events", "/api/v1/events?type=a", "/api/v1/events?id=" + id} {
 		l := r.listen(path, h.Events[0].Seq.String())
 		if e := l.must(); e.name != "queued" || e.id != uint64(h.Events[1].Seq) {

@@ -44,14 +44,18 @@ func paceOf(hc huma.Context) pace {
 
 // limit is the middleware that bounds an operation's time.
 func (s *Server) limit(hc huma.Context, next func(huma.Context)) {
-	_, w := humago.Unwrap(hc)
+	r, w := humago.Unwrap(hc)
 	// Replies are JSON but for the feeds, which say so; none is to be kept.
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	r.Header.Set("Content-Type", "application/json") // whatever curl says of a body
 	ctx, cancel := hc.Context(), context.CancelFunc(func() {})
 	switch paceOf(hc) {
 	case ordinary:
+		if r.Body == nil || r.Body == http.NoBody {
+			unhurried(w)
+		}
 		ctx, cancel = s.peaceful(hc)
 	case waiting:
 		unhurried(w)
@@ -76,9 +80,8 @@ func (s *Server) peaceful(hc huma.Context) (context.Context, context.CancelFunc)
 }
 
 // unhurried lifts the server's bound on the time in which a request is read: it
-// would end a request that takes longer as if its client had left. The body of
-// such a request is small or none; it still has the time that a read of it by
-// huma gets.
+// would end a request that takes longer as if its client had left. A body has
+// the time that [Server.bound] gives it.
 func unhurried(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not of a connection: a test's recorder
 }

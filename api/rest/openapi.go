@@ -87,6 +87,10 @@ func schemaName(t reflect.Type, hint string) string {
 // always are the statuses with which any operation may refuse a request.
 var always = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError, http.StatusServiceUnavailable}
 
+// bodyBounded tells huma that the bounds of a body are the server's: its own are
+// 1 MiB and 5 seconds.
+const bodyBounded = -1
+
 // documented is the operation for huma, but for the schema of its body.
 func (s *Server) documented(o operation) huma.Operation {
 	if o.endpoint != "" {
@@ -100,6 +104,7 @@ func (s *Server) documented(o operation) huma.Operation {
 		Metadata:  meta,
 		Security:  []map[string][]string{{"bearer": {}}, {"mutualTLS": {}}},
 		Responses: map[string]*huma.Response{}, SkipValidateBody: true,
+		MaxBodyBytes: bodyBounded, BodyReadTimeout: bodyBounded,
 		Extensions: map[string]any{"x-role": strings.Split(o.roles.String(), ",")},
 	}
 	content := "application/json"

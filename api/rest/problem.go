@@ -74,8 +74,11 @@ func init() {
 func refusedByHuma(status int, msg string, errs []error) *Problem {
 	var tooLong *http.MaxBytesError
 	var slow net.Error
+	var refused *events.Error
 	for _, err := range errs {
 		switch {
+		case errors.As(err, &refused):
+			return problemOf(refused)
 		case errors.As(err, &tooLong):
 			return problemOf(events.Refuse(events.CodeTooLarge, "the body has more than %d bytes: send less at once", tooLong.Limit))
 		case errors.As(err, &slow) && slow.Timeout():
@@ -88,6 +91,8 @@ func refusedByHuma(status int, msg string, errs []error) *Problem {
 		msg = "the body did not come in time: send it again"
 	case len(errs) > 0 && status == http.StatusInternalServerError && msg == "cannot read request body":
 		status, msg = http.StatusBadRequest, "the body can't be read to its end" // the caller has broken off
+	case status == http.StatusRequestEntityTooLarge:
+		code = events.CodeTooLarge
 	case status >= http.StatusInternalServerError:
 		code = events.CodeInternal
 	case status == http.StatusUnprocessableEntity:

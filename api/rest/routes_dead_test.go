@@ -103,10 +103,10 @@ func TestSchedules(t *testing.T) {
 	if again := want[wire.ScheduleReply](r, http.StatusOK, "PUT", "/api/v1/schedules/nightly", `{"type":"report","cron":"0 3 * * *"}`); !again.Repeat {
 		t.Errorf("set again: %+v", again)
 	}
-	if all := want[wire.SchedulesReply](r, http.StatusOK, "GET", "/api/v1/schedules", ""); len(all.Schedules) != 1 {
+	if all := want[wire.SchedulesReply](r, http.StatusOK, "GET", "/api/v1/schedules?min_position="+string(set.Position), ""); len(all.Schedules) != 1 {
 		t.Errorf("schedules: %+v", all)
 	}
-	if one := want[wire.ScheduleInfo](r, http.StatusOK, "GET", "/api/v1/schedules/nightly", ""); one.Cron != "0 3 * * *" {
+	if one := want[wire.ScheduleInfo](r, http.StatusOK, "GET", "/api/v1/schedules/nightly?min_position="+string(set.Position), ""); one.Cron != "0 3 * * *" {
 		t.Errorf("schedule: %+v", one)
 	}
 	if paused := want[wire.ScheduleReply](r, http.StatusOK, "POST", "/api/v1/schedules/nightly/pause", ""); paused.Schedule == nil || !paused.Schedule.Paused {
@@ -118,8 +118,8 @@ func TestSchedules(t *testing.T) {
 	if fired := want[wire.Submitted](r, http.StatusOK, "POST", "/api/v1/schedules/nightly/fire", `{"id":"`+nobody+`"}`); fired.ID != nobody {
 		t.Errorf("fired: %+v", fired)
 	}
-	want[wire.ScheduleReply](r, http.StatusOK, "DELETE", "/api/v1/schedules/nightly", "")
-	r.refused(404, "not_found", "nightly", "GET", "/api/v1/schedules/nightly", "")
+	gone := want[wire.ScheduleReply](r, http.StatusOK, "DELETE", "/api/v1/schedules/nightly", "")
+	r.refused(404, "not_found", "nightly", "GET", "/api/v1/schedules/nightly?min_position="+string(gone.Position), "")
 	r.refused(404, "not_found", "nightly", "POST", "/api/v1/schedules/nightly/pause", "")
 	r.refused(400, "bad_request", "", "PUT", "/api/v1/schedules/nightly", `{"type":"report","cron":"nonsense"}`)
 }

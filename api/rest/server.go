@@ -21,9 +21,6 @@ import (
 
 // Bounds of the server.
 const (
-	// MaxBodyBytes bounds the body of a request: what NATS would carry.
-	MaxBodyBytes = 8 << 20
-
 	maxHeaderBytes    = 64 << 10
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
@@ -70,8 +67,11 @@ type Server struct {
 	stopping context.Context
 	stop     context.CancelFunc
 	streams  chan struct{} // holds one for each feed that is open
+	bodies   chan struct{} // holds one for each large body in memory
+	uploads  chan struct{} // holds one for each document that is being put
 
 	readTime, writeTime, heartbeat time.Duration
+	maxConns                       int
 
 	mounted  []string // patterns, in order
 	document sync.Once
@@ -91,8 +91,8 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), done: make(chan error, 1),
-		readTime: readTimeout, writeTime: WriteTime, heartbeat: Heartbeat}
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), bodies: make(chan struct{}, MaxLargeBodies), uploads: make(chan struct{}, MaxUploads), done: make(chan error, 1),
+		readTime: readTimeout, writeTime: WriteTime, heartbeat: Heartbeat, maxConns: MaxConns}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.api = humago.New(s.mux, describe(cfg.Version))
 	s.api.UseMiddleware(s.authorize, s.limit)
@@ -113,6 +113,7 @@ func (s *Server) register() {
 	s.registerWork()
 	s.registerItem()
 	s.mountDocuments()
+	s.mountUploads()
 	s.registerEvents()
 	s.registerEngine()
 	s.registerTypes()
@@ -157,7 +158,12 @@ func (s *Server) Handler() http.Handler {
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeProblem(w, events.Refuse(events.CodeForbidden, "the request comes from a page of another origin: send it from a program, or from a page that this server serves"))
 	}))
-	return http.MaxBytesHandler(origin.Handler(http.HandlerFunc(s.route)), MaxBodyBytes)
+	inner := origin.Handler(http.HandlerFunc(s.route))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r, forget := s.bound(w, r)
+		defer forget()
+		inner.ServeHTTP(w, r)
+	})
 }
 
 // route answers what is below /api/ and leads nowhere with a problem document;
@@ -201,6 +207,7 @@ func (s *Server) Listen(addr string) error {
 		return events.WithCode(events.CodeCannotListen, fmt.Errorf("serve HTTP: cannot listen on %s: %w: stop what uses it, or choose another address (http), or off for none", addr, err))
 	}
 	s.addr = l.Addr()
+	l = newBounded(l, s.maxConns)
 	if s.cfg.TLS != nil {
 		l = tls.NewListener(l, s.cfg.TLS)
 	}

@@ -64,17 +64,7 @@ func (s *Server) submit(ctx context.Context, in *submitInput) (*output, error) {
 	if err != nil {
 		return nil, problemOf(err)
 	}
-	data, err := s.ask(ctx, wire.APISubmit, list)
-	if err != nil {
-		return nil, problemOf(err)
-	}
-	var replies []PlacedItem
-	if many {
-		err = json.Unmarshal(data, &replies)
-	} else {
-		replies = make([]PlacedItem, 1)
-		err = json.Unmarshal(data, &replies[0])
-	}
+	replies, err := s.submitList(ctx, list, many)
 	if err != nil {
 		return nil, problemOf(err)
 	}
@@ -94,6 +84,27 @@ func (s *Server) submit(ctx context.Context, in *submitInput) (*output, error) {
 	}
 	out.Body, err = json.Marshal(reply)
 	return out, err
+}
+
+// submitList submits one item or many, their params in the object store where
+// they are large.
+func (s *Server) submitList(ctx context.Context, list json.RawMessage, many bool) (replies []PlacedItem, err error) {
+	list, put, err := s.storeParams(ctx, list, many)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { s.settle(ctx, put, replies, err) }()
+	data, err := s.ask(ctx, wire.APISubmit, list)
+	if err != nil {
+		return nil, err
+	}
+	if many {
+		err = json.Unmarshal(data, &replies)
+		return replies, err
+	}
+	replies = make([]PlacedItem, 1)
+	err = json.Unmarshal(data, &replies[0])
+	return replies, err
 }
 
 // traced gives the items the trace of their request, but for those that name one.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -22,18 +22,9 @@ type WorkerBridge interface {
 	Unregister(ctx context.Context, worker, session string) error
 }
 
-// maxControlBody bounds the bodies of registrations, polls and heartbeats.
-const maxControlBody = 512 << 10
-
-// patient is part of the input of operations that may take long. The read
-// deadline of the request's body would end its context.
-type patient struct{}
-
-// Resolve implements huma.Resolver: the body has been read by then.
-func (patient) Resolve(ctx huma.Context) []error {
-	_ = ctx.SetReadDeadline(time.Time{}) // a connection without deadlines needs none lifted
-	return nil
-}
+// maxControlBody bounds the bodies of registrations, polls and heartbeats: none
+// is a large one, which would have a place while a poll waits.
+const maxControlBody = LargeBody
 
 // RegisterWorkers adds the worker API. It is called before Listen.
 func (s *Server) RegisterWorkers(b WorkerBridge) {
@@ -55,7 +46,7 @@ func answer[T any](reply T, err error) (*struct{ Body T }, error) {
 func workerOperation(id, method, path, endpoint, summary, text string) huma.Operation {
 	return huma.Operation{
 		OperationID: id, Method: method, Path: path, Summary: summary, Description: text, Tags: []string{tagWorkerAPI},
-		Metadata: needs(endpoint), MaxBodyBytes: maxControlBody,
+		Metadata: map[string]any{needsKey: access.Needs(endpoint), paceKey: ordinary}, MaxBodyBytes: maxControlBody, BodyReadTimeout: bodyBounded,
 		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable},
 	}
 }
@@ -65,7 +56,6 @@ func (s *Server) registerWorker(b WorkerBridge) {
 		"The session of the reply is the worker's secret, and goes with each of its requests. A worker id that is alive under another session is refused with worker_id_in_use.")
 	op.DefaultStatus = http.StatusCreated
 	huma.Register(s.api, op, func(ctx context.Context, in *struct {
-		patient
 		Body wire.WorkerRegistration
 	}) (*struct{ Body wire.WorkerSession }, error) {
 		return answer(b.Register(ctx, in.Body))
@@ -73,10 +63,10 @@ func (s *Server) registerWorker(b WorkerBridge) {
 }
 
 func (s *Server) pollWork(b WorkerBridge) {
-	huma.Register(s.api, workerOperation("poll-work", http.MethodPost, "/api/v1/workers/{id}/poll", wire.APIRegister, "Wait for work",
-		"Returns when there is work, when wait_ms is over (0 to 60,000; 30,000 if left out), or when the worker is to drain. With claim, what is returned is claimed and started. A worker has one poll open at a time: a second one takes over from the first, which is refused with worker_id_in_use.",
-	), func(ctx context.Context, in *struct {
-		patient
+	op := workerOperation("poll-work", http.MethodPost, "/api/v1/workers/{id}/poll", wire.APIRegister, "Wait for work",
+		"Returns when there is work, when wait_ms is over (0 to 60,000; 30,000 if left out), or when the worker is to drain. With claim, what is returned is claimed and started. A worker has one poll open at a time: a second one takes over from the first, which is refused with worker_id_in_use.")
+	op.Metadata[paceKey] = waiting
+	huma.Register(s.api, op, func(ctx context.Context, in *struct {
 		ID   string `path:"id" maxLength:"128" doc:"The worker's id."`
 		Body wire.Poll
 	}) (*struct{ Body wire.Polled }, error) {
@@ -89,7 +79,6 @@ func (s *Server) workerHeartbeat(b WorkerBridge) {
 	huma.Register(s.api, workerOperation("worker-heartbeat", http.MethodPost, "/api/v1/workers/{id}/heartbeat", wire.APIHeartbeat, "Keep a worker alive, and what it runs",
 		"Renews the leases of the runs that in_flight names, and of no others. Runs in cancel and lost must stop.",
 	), func(ctx context.Context, in *struct {
-		patient
 		ID   string `path:"id" maxLength:"128" doc:"The worker's id."`
 		Body wire.WorkerHeartbeat
 	}) (*struct{ Body wire.WorkerOrders }, error) {
@@ -102,7 +91,6 @@ func (s *Server) unregisterWorker(b WorkerBridge) {
 		"What it was given and has not claimed goes to others at once; what it runs goes when its leases are over.")
 	op.DefaultStatus = http.StatusOK
 	huma.Register(s.api, op, func(ctx context.Context, in *struct {
-		patient
 		ID      string `path:"id" maxLength:"128" doc:"The worker's id."`
 		Session string `query:"session" required:"true" doc:"The session that the worker was given when it registered."`
 	}) (*struct{ Body wire.OK }, error) {
@@ -146,31 +134,4 @@ func (r *workReport) wire() wire.Report {
 			Children: r.Children, Continuation: r.Continuation, ChildPolicy: r.ChildPolicy,
 		},
 	}
-}
-
-type workReports struct {
-	Session string       `json:"session"`
-	Reports []workReport `json:"reports"`
-}
-
-type workReported struct {
-	Reports []wire.Reported `json:"reports"`
-}
-
-func (s *Server) reportWork(b WorkerBridge) {
-	op := workerOperation("report-work", http.MethodPost, "/api/v1/workers/{id}/report", wire.APIReport, "Report on runs",
-		"At most 1,000 reports, which are decided in order and answered each on its own; the status is 200 then. A report that got no answer, or unavailable, is to be sent again: a repeat gets the same answer and changes nothing.")
-	op.MaxBodyBytes = MaxBodyBytes
-	huma.Register(s.api, op, func(ctx context.Context, in *struct {
-		patient
-		ID   string `path:"id" maxLength:"128" doc:"The worker's id."`
-		Body workReports
-	}) (*struct{ Body workReported }, error) {
-		reports := make([]wire.Report, len(in.Body.Reports))
-		for i := range reports {
-			reports[i] = in.Body.Reports[i].wire()
-		}
-		replies, err := b.Report(ctx, in.ID, in.Body.Session, reports)
-		return answer(workReported{replies}, err)
-	})
 }

@@ -13,14 +13,17 @@ set -u
 url=$1 type=$2
 shift 2
 tmp=$(mktemp -d) || exit 1
-worker='' session='' child='' ending=''
+worker='' session='' child='' ending='' polls=1
 
-# post PATH < JSON: a request, again as long as the engine is not there (up to a
-# minute or so). A repeated request changes nothing.
-post() {
+# request PATH [OPTION...]: a request, again as long as the engine is not there
+# (up to a minute or so). A repeated request changes nothing.
+request() {
+	path=$1
+	shift
 	curl -sS --retry 8 --retry-connrefused --max-time 90 -H 'Content-Type: application/json' \
-		${STREAMWRIGHT_TOKEN:+-H "Authorization: Bearer $STREAMWRIGHT_TOKEN"} --data-binary @- "$url/api/v1/workers$1"
+		${STREAMWRIGHT_TOKEN:+-H "Authorization: Bearer $STREAMWRIGHT_TOKEN"} "$@" "$url/api/v1$path"
 }
+post() { request "/workers$1" --data-binary @-; }
 
 # member NAME < JSON: the text behind the first member of that name.
 member() {
@@ -41,10 +44,27 @@ report() {
 	post "/$worker/report" <"$tmp/report"
 }
 
-heartbeats() { # renews the lease while the run's file is there, and stops a run that is not ours any more
+# fetch replaces params that are too large for a request by themselves.
+fetch() {
+	case $(head -c 9 "$tmp/params") in
+	'{"$blob":') request "/work/$id/params" -f -o "$tmp/params" ;;
+	esac
+}
+
+# result prints the result, or, if it is too large for a request, what stands for
+# it once it is stored.
+result() {
+	if [ "$(wc -c <"$tmp/result")" -lt 4000000 ]; then
+		cat "$tmp/result"
+	else
+		request "/blobs?kind=result&item=$id" -f -X POST -T "$tmp/result" | sed 's/.*"document"://; s/}$//'
+	fi
+}
+
+heartbeats() { # renews the lease while the run's file is there, and stops what it names once the run is not ours any more
 	while sleep "$every" && [ -e "$tmp/run-$token" ]; do
 		case $(printf '{"session":"%s","in_flight":[{"id":"%s","token":"%s"}]}' "$session" "$id" "$token" | post "/$worker/heartbeat") in
-		*'"cancel":['* | *'"lost":['*) kill "$child" ;;
+		*'"cancel":['* | *'"lost":['*) [ ! -s "$tmp/run-$token" ] || kill "$(cat "$tmp/run-$token")" ;;
 		esac
 	done
 }
@@ -68,13 +88,14 @@ every=$((ms / 1000)).$(printf %03d $((ms % 1000)))
 echo "registered as $worker" >&2
 
 while [ -z "$ending" ]; do
-	reply=$(printf '{"session":"%s","max":1,"wait_ms":30000}' "$session" | post "/$worker/poll") || { sleep 1; continue; }
+	reply=$(printf '{"session":"%s","poll_id":"%s","max":1,"wait_ms":30000}' "$session" "$polls" | post "/$worker/poll") || { sleep 1; continue; }
 	case $reply in
 	'{"items":[],"should_drain":true'*) exit 0 ;;
 	'{"items":[],'*) continue ;;
 	'{"items":['*) ;;
 	*) printf '%s\n' "$reply" >&2; sleep 1; continue ;;
 	esac
+	polls=$((polls + 1)) # until here it is the same poll: had its reply been lost, it would be returned again
 	id=$(printf '%s\n' "$reply" | text id)
 	token=$(printf '%s\n' "$reply" | text token)
 	printf '%s\n' "$reply" | member params | sed 's/}\],"should_drain":.*$//' >"$tmp/params"
@@ -88,25 +109,32 @@ while [ -z "$ending" ]; do
 	esac
 	report progress ',"message":"started"' checkpoint ",\"checkpoint\":{\"begun_by\":\"$worker\"}" >/dev/null
 
-	"$@" <"$tmp/params" >"$tmp/result" 2>"$tmp/errors" &
-	child=$!
 	: >"$tmp/run-$token"
 	heartbeats &
+	if ! fetch; then
+		report fail ',"error":"the params can not be had","code":"blob_unavailable"' >&2
+		rm -f "$tmp/run-$token"
+		continue
+	fi
+	"$@" <"$tmp/params" >"$tmp/result" 2>"$tmp/errors" &
+	child=$!
+	echo "$child" >"$tmp/run-$token"
 	wait "$child"
 	status=$?
 	while kill -0 "$child" 2>/dev/null; do # a signal has ended the wait, not the command
 		wait "$child"
 		status=$?
 	done
-	rm -f "$tmp/run-$token"
+	: >"$tmp/run-$token" # the lease is renewed until the outcome is reported
 
 	retryable=true
 	case $status in
-	0) outcome=$(report complete ",\"result\":$(cat "$tmp/result")") ;;
+	0) outcome=$(report complete ",\"result\":$(result)") ;;
 	*)
 		[ "$status" -ne 65 ] || retryable=false
 		outcome=$(report fail ",\"error\":\"exit status $status\",\"code\":\"exit_$status\",\"retryable\":$retryable")
 		;;
 	esac
+	rm -f "$tmp/run-$token"
 	echo "$id: status $status: $outcome" >&2
 done

@@ -1,0 +1,97 @@
+package rest
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Bounds of requests' bodies.
+const (
+	// MaxBodyBytes bounds the body of a request: what NATS would carry.
+	MaxBodyBytes = 8 << 20
+	// LargeBody is when a body counts as a large one, in bytes, and
+	// MaxLargeBodies how many requests with one the server has in memory at once.
+	// More are refused with "unavailable" before they are read.
+	LargeBody      = 256 << 10
+	MaxLargeBodies = 32
+)
+
+var errTooManyBodies = &events.Error{
+	Code: events.CodeUnavailable, RetryAfter: time.Second,
+	Message: "too many large requests at once: send it again in a moment, or send large documents to /api/v1/blobs",
+}
+
+// body is the body of a request, which is read into memory as a whole: it has
+// at most MaxBodyBytes, comes in the server's time, and has a place among the
+// large ones once it is one. It is read by one goroutine.
+type body struct {
+	io.ReadCloser               // of at most MaxBodyBytes
+	places        chan struct{} // holds one for each large body
+	header        http.Header   // of the reply
+	deadline      func(time.Time) error
+	patience      time.Duration // for all of it
+	declared      int64
+	read          int64
+	begun, large  bool
+	err           error
+}
+
+// bound gives a request such a body. What it returns is called when the request
+// has been answered.
+func (s *Server) bound(w http.ResponseWriter, r *http.Request) (*http.Request, func()) {
+	if r.Body == nil || r.Body == http.NoBody || isUpload(r) {
+		return r, func() {}
+	}
+	b := &body{
+		ReadCloser: http.MaxBytesReader(w, r.Body, MaxBodyBytes), places: s.bodies, declared: r.ContentLength, header: w.Header(),
+		deadline: http.NewResponseController(w).SetReadDeadline, patience: s.readTime,
+	}
+	copied := *r
+	copied.Body = b
+	return &copied, b.forget
+}
+
+// Read implements io.Reader. Its error is an *events.Error where there is no
+// place.
+func (b *body) Read(p []byte) (int, error) {
+	if !b.begun {
+		b.begun = true
+		_ = b.deadline(time.Now().Add(b.patience)) // not of a connection: a test's recorder
+	}
+	switch {
+	case b.err != nil || b.large || max(b.read, b.declared) <= LargeBody:
+	case b.declared > MaxBodyBytes:
+		b.err = &http.MaxBytesError{Limit: MaxBodyBytes}
+	default:
+		select {
+		case b.places <- struct{}{}:
+			b.large = true
+		default:
+			b.err = errTooManyBodies
+			problemOf(b.err).headers(b.header) // huma does not
+		}
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.read += int64(n)
+	if errors.Is(err, io.EOF) {
+		// What the request waits for from now on is not its body: the deadline would
+		// end it as if its client had left.
+		_ = b.deadline(time.Time{})
+	}
+	return n, err
+}
+
+// forget gives the place back.
+func (b *body) forget() {
+	if b.large {
+		b.large = false
+		<-b.places
+	}
+}

@@ -1,0 +1,57 @@
+package rest
+
+import (
+	"net"
+	"sync"
+)
+
+// MaxConns is how many connections the server has open at once. Those beyond
+// wait, unaccepted, until one is closed: idle ones are after two minutes.
+const MaxConns = 4096
+
+// bounded is a listener of at most so many open connections.
+type bounded struct {
+	net.Listener
+	places chan struct{} // holds one for each open connection
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newBounded(l net.Listener, n int) *bounded {
+	return &bounded{Listener: l, places: make(chan struct{}, n), closed: make(chan struct{})}
+}
+
+// Accept implements net.Listener.
+func (b *bounded) Accept() (net.Conn, error) {
+	select {
+	case b.places <- struct{}{}:
+	case <-b.closed:
+		return nil, net.ErrClosed
+	}
+	conn, err := b.Listener.Accept()
+	if err != nil {
+		<-b.places
+		return nil, err
+	}
+	return &place{Conn: conn, leave: func() { <-b.places }}, nil
+}
+
+// Close implements net.Listener.
+func (b *bounded) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return b.Listener.Close()
+}
+
+// place is a connection that gives its place back once.
+type place struct {
+	net.Conn
+	once  sync.Once
+	leave func()
+}
+
+// Close implements net.Conn.
+func (p *place) Close() error {
+	err := p.Conn.Close()
+	p.once.Do(p.leave)
+	return err
+}

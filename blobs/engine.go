@@ -1,0 +1,93 @@
+package blobs
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// What is in this file purges, which only the engine's connection may.
+
+// cleanTime bounds the purge of what a PutFrom leaves that fails.
+const cleanTime = 5 * time.Second
+
+// PutFrom is Put for a document that can be read only once. It is in memory a
+// few chunks at a time. What has been stored when it fails is deleted at once, or
+// by a sweep. It is for the engine alone: clients may not delete.
+func (s *Store) PutFrom(ctx context.Context, id events.ID, kind Kind, doc io.Reader) (Ref, error) {
+	what := fmt.Sprintf("put the %s of item %s", kind, id)
+	nuid := rand.Text()
+	up := upload{s: s, subject: s.chunkSubject(nuid), hash: sha256.New()}
+	err := up.sendAll(ctx, io.LimitReader(doc, s.max+1))
+	if err == nil && up.total > s.max {
+		err = tooLarge(id, kind, s.max)
+	}
+	var ref Ref
+	known := false
+	if err == nil {
+		ref = refTo(id, kind, up.total, up.hash.Sum(nil))
+		known, err = s.fresh(ctx, ref)
+	}
+	if err == nil && !known {
+		err = s.publishInfo(ctx, ref, nuid, up.chunks)
+	}
+	if err != nil || known {
+		s.discard(ctx, nuid)
+	}
+	return ref, s.failed(ctx, what, err)
+}
+
+// fresh reports whether an object is there already, and was put of late.
+func (s *Store) fresh(ctx context.Context, ref Ref) (bool, error) {
+	old, err := s.info(ctx, ref.Name)
+	if err != nil && !errors.Is(err, ErrDamaged) {
+		return false, err
+	}
+	return old != nil && matches(old, ref) && time.Since(old.ModTime).Abs() < freshFor, nil
+}
+
+// discard deletes the chunks of an object that has come to nothing, if that is
+// quickly done.
+func (s *Store) discard(ctx context.Context, nuid string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	defer cancel()
+	if h, err := s.use(ctx); err == nil {
+		_ = h.Purge(ctx, jetstream.WithPurgeSubject(s.chunkSubject(nuid))) // else the sweep's
+	}
+}
+
+// Remove deletes an object whose reference nobody else has. One that is not
+// there, or has been put anew, is none of its business. It is for the engine
+// alone.
+func (s *Store) Remove(ctx context.Context, ref Ref) error {
+	what := "remove the object " + ref.Name
+	h, err := s.use(ctx)
+	if err != nil {
+		return s.failed(ctx, what, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	msg, err := h.GetLastMsgForSubject(ctx, s.metaSubject(ref.Name))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil
+	}
+	if err != nil {
+		return s.failed(ctx, what, err)
+	}
+	info, err := described(msg, ref.Name)
+	if err != nil || !matches(info, ref) {
+		return err
+	}
+	if err := h.Purge(ctx, jetstream.WithPurgeSubject(s.chunkSubject(info.NUID))); err != nil {
+		return s.failed(ctx, what, err)
+	}
+	return s.failed(ctx, what, h.Purge(ctx, jetstream.WithPurgeSubject(s.metaSubject(ref.Name)), jetstream.WithPurgeSequence(msg.Sequence+1)))
+}
