@@ -31,10 +31,11 @@ const (
 	PartMemory    = "memory"
 	PartIdle      = "idle"
 	PartDiscovery = "discovery"
+	PartKinds     = "kinds"
 )
 
 // Parts lists all parts.
-var Parts = []string{PartFloor, PartFlow, PartBurnDown, PartBulk, PartLatency, PartRebuild, PartMemory, PartIdle, PartDiscovery}
+var Parts = []string{PartFloor, PartFlow, PartBurnDown, PartBulk, PartLatency, PartRebuild, PartMemory, PartIdle, PartDiscovery, PartKinds}
 
 // Options say what to measure.
 type Options struct {
@@ -50,6 +51,7 @@ type Options struct {
 	IdleFor      time.Duration
 	JSON         bool
 	CPUProfile   string // file
+	MemProfile   string // file, of all allocations
 }
 
 func (o Options) withDefaults() Options {
@@ -87,7 +89,7 @@ func (o Options) validate() error {
 }
 
 // Run measures and writes a table as it goes.
-func Run(ctx context.Context, o Options) error {
+func Run(ctx context.Context, o Options) (err error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return err
@@ -102,6 +104,9 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 		defer pprof.StopCPUProfile()
+	}
+	if o.MemProfile != "" {
+		defer func() { err = errors.Join(err, writeAllocs(o.MemProfile)) }()
 	}
 	t := newTable(o.Out, o.JSON)
 	t.machine()
@@ -149,6 +154,7 @@ func measure(ctx context.Context, o Options, d config.Durability, t *table) (err
 	}{
 		{PartFloor, r.measureFloor}, {PartFlow, r.measureFlow}, {PartBurnDown, r.measureBurnDown}, {PartBulk, r.measureBulk},
 		{PartLatency, r.measureLatency}, {PartRebuild, r.measureRebuild}, {PartIdle, r.measureIdle}, {PartMemory, r.measureMemory}, {PartDiscovery, r.measureDiscovery},
+		{PartKinds, r.measureKinds},
 	} {
 		if !slices.Contains(o.Only, p.name) {
 			continue
