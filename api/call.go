@@ -41,7 +41,7 @@ func (c *call) reply(v any, err error) {
 func (c *call) send(v any, err error) {
 	var data []byte
 	if err == nil {
-		data, err = json.Marshal(v)
+		data, err = encodeReply(v)
 	}
 	if err == nil && int64(len(data)) > c.limit {
 		err = events.Refuse(events.CodeTooLarge, "the reply has %d bytes, at most %d can be sent: ask for less at once", len(data), c.limit)
@@ -53,6 +53,13 @@ func (c *call) send(v any, err error) {
 		code = c.refuse(err)
 	}
 	c.s.Metrics.request(c.endpoint, code, time.Since(c.start))
+}
+
+func encodeReply(v any) ([]byte, error) {
+	if answers, is := v.([]wire.Reported); is {
+		return wire.EncodeReported(make([]byte, 0, 160*len(answers)+2), answers)
+	}
+	return json.Marshal(v)
 }
 
 func (c *call) refuse(err error) events.Code {
@@ -200,8 +207,29 @@ func clip(s string, n int) string {
 	return s[:n] + "…"
 }
 
+// freshWithin is how long a query that names no position waits at most for what
+// is durable already: twice the time for which the projection puts a commit
+// off, if nobody waits.
+const freshWithin = 20 * time.Millisecond
+
+// catchUp waits for the projection to show what is durable now, unless it is
+// further behind than freshWithin: then a query shows what there is.
+func (s *Service) catchUp(ctx context.Context) {
+	at := s.Core.Position()
+	if at <= s.Queries.Applied() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, freshWithin)
+	defer cancel()
+	_ = s.Core.Await(ctx, at) // what it was not in time for is seen by the next query
+}
+
 // await returns once the projection shows what min says.
 func (s *Service) await(ctx context.Context, min wire.Position) error {
+	if min == "" {
+		s.catchUp(ctx)
+		return nil
+	}
 	seq, err := min.Seq()
 	if err != nil || seq <= s.Queries.Applied() {
 		return err

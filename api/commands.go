@@ -83,7 +83,7 @@ func (c *call) do(cmds []events.Command, done func([]dispatcher.Outcome)) {
 
 // report decides one report or an array of them.
 func (s *Service) report(c *call) {
-	reports, array, errs, err := decodeMany[wire.Report](c.data, MaxReports)
+	reports, array, errs, err := decodeReports(c.data)
 	if err != nil {
 		c.reply(nil, err)
 		return
@@ -109,6 +109,14 @@ func (s *Service) report(c *call) {
 	if err := s.Core.Report(ctx, reports, finish); err != nil {
 		c.reply(nil, err)
 	}
+}
+
+// decodeReports is decodeMany of reports.
+func decodeReports(data []byte) (list []wire.Report, array bool, errs []error, err error) {
+	if list, ok := wire.DecodeReports(data); ok && len(list) <= MaxReports {
+		return list, true, nil, nil
+	}
+	return decodeMany[wire.Report](data, MaxReports)
 }
 
 // replyReported answers a report that came alone.

@@ -261,6 +261,23 @@ func (s *Service) Notify(items []events.ItemChange) {
 	}
 }
 
+// Awaits reports whether a wait would end by what a commit of the projection is
+// to change, so that the commit should come soon.
+func (s *Service) Awaits(items []events.ItemChange) bool {
+	ws := s.waits
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if len(ws.byItem) == 0 {
+		return false
+	}
+	for _, i := range items {
+		if i.New != nil && i.New.State.Terminal() && len(ws.byItem[i.New.ID]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // run answers waiters that were taken out.
 func (ws *waits) run() {
 	for {

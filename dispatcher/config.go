@@ -19,7 +19,7 @@ import (
 // Bounds of the loop's queues.
 const (
 	MaxRequests    = 1024 // requests waiting to be decided
-	MaxUnprojected = 8    // batches appended and not yet projected
+	MaxUnprojected = 256  // batches appended and not yet projected
 	maxIntakeBatch = 256  // intake messages handed to the loop at once
 	maxPulled      = 1000 // intake messages on their way from the server
 	maxReplies     = 64   // batches whose replies are not sent yet
@@ -134,6 +134,9 @@ type Hooks struct {
 	Appended func(events int, bytes int, took time.Duration)
 	// Projected is called, in order, for each batch once queries see it.
 	Projected func(*events.Changes)
+	// Awaited reports whether somebody waits for what a batch has changed: then
+	// it is projected without delay. It must not wait.
+	Awaited func(*events.Changes) bool
 	// Dispatched is called for each item pushed to a run subject.
 	Dispatched func(events.Type)
 	// Owned is called when the engine has become the partition's owner, and

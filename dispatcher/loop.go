@@ -54,6 +54,7 @@ type loop struct {
 	appending   bool
 	appended    events.Seq // last durable event
 	unprojected []*batch   // appended and not yet projected, oldest first
+	behind      int        // bytes of those
 	acks        []pushAck  // reused
 	late        []expiry   // expired leases that found no room in the batch
 	schedules   schedules
@@ -106,8 +107,9 @@ type appendResult struct {
 }
 
 type commitResult struct {
-	seq events.Seq
-	err error
+	batches int // that were committed together
+	seq     events.Seq
+	err     error
 }
 
 // run is the loop. It returns nil when it was asked to stop and everything
@@ -314,7 +316,7 @@ func (l *loop) add(evs []events.Event) error {
 // is too far behind.
 func (l *loop) flush() {
 	b := l.building
-	if l.appending || len(l.unprojected) >= MaxUnprojected || (len(b.events) == 0 && len(b.done) == 0) {
+	if l.appending || len(l.unprojected) >= MaxUnprojected || l.behind >= maxUnprojectedBytes || (len(b.events) == 0 && len(b.done) == 0) {
 		return
 	}
 	if len(b.events) == 0 && (l.cfg.Alone || !b.confirm) {
@@ -354,8 +356,11 @@ func (l *loop) onCommitted(c commitResult) error {
 	if c.err != nil {
 		return fmt.Errorf("project: %w", c.err)
 	}
-	l.unprojected[0] = nil
-	l.unprojected = l.unprojected[1:]
+	for i := range c.batches {
+		l.behind -= l.unprojected[i].bytes
+		l.unprojected[i] = nil
+	}
+	l.unprojected = l.unprojected[c.batches:]
 	l.state.Projected(c.seq)
 	return nil
 }
@@ -367,6 +372,7 @@ func (l *loop) effects(r appendResult) error {
 	l.durable(l.appended, b.changes.Meta.IntakeSeq)
 	b.changes.Checksum = r.res.Checksum
 	l.unprojected = append(l.unprojected, b)
+	l.behind += b.bytes
 	l.toCommit <- b
 	if h := l.cfg.Hooks.Appended; h != nil {
 		h(len(b.events), r.res.Bytes, r.took)

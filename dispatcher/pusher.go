@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -40,6 +39,8 @@ type pusher struct {
 	// nativeInbox is the same of those in the native stream.
 	nativeInbox string
 	native      jetstream.Stream // see nativeStream
+	pushed      runHeader        // of the last push; the loop's
+	subjects    map[laneKey]string
 	chores      chan func(context.Context)
 	cuts        chan events.Seq
 }
@@ -50,9 +51,12 @@ func newPusher(e *Engine, sig *signals, clk *clock) *pusher {
 	return &pusher{
 		nc: e.cfg.Conn, js: e.js, cfg: &e.cfg, log: e.cfg.Logger, clock: clk, signals: sig, topology: e.topology, registry: e.registry,
 		inbox: e.cfg.Conn.NewInbox() + ".", nativeInbox: e.cfg.Conn.NewInbox() + ".", chores: make(chan func(context.Context), maxChores),
-		cuts: make(chan events.Seq, 1),
+		cuts: make(chan events.Seq, 1), subjects: map[laneKey]string{},
 	}
 }
+
+// maxRunSubjects bounds the subjects that a pusher remembers.
+const maxRunSubjects = 4096
 
 // maxAckBytes bounds the acks that wait to be heard; one that finds no room
 // counts as lost.
@@ -117,9 +121,17 @@ func (p *pusher) chore(fn func(context.Context)) {
 
 // push sends an item to its lane. Whether it arrived is told by signals.
 func (p *pusher) push(it *events.Item, params []byte, token events.Token, lease time.Duration, lane string) {
-	tok := token.String()
-	h := p.header(it, token, lease)
-	err := p.nc.PublishMsg(&nats.Msg{Subject: p.cfg.Names.Run(it.Type, lane), Reply: p.inbox + tok, Header: h, Data: params})
+	key := laneKey{it.Type, lane}
+	subject, known := p.subjects[key]
+	if !known {
+		if len(p.subjects) >= maxRunSubjects {
+			clear(p.subjects)
+		}
+		subject = p.cfg.Names.Run(it.Type, lane)
+		p.subjects[key] = subject
+	}
+	h := p.pushed.fill(it, token, lease, p.trace(it, token))
+	err := p.nc.PublishMsg(&nats.Msg{Subject: subject, Reply: p.inbox + p.pushed.token[0], Header: h, Data: params})
 	if err != nil {
 		p.log.Debug("an item could not be dispatched", "id", it.ID, "error", err)
 		p.signals.pushFailed(token)
@@ -128,27 +140,17 @@ func (p *pusher) push(it *events.Item, params []byte, token events.Token, lease 
 
 // header is the header of a dispatched message.
 func (p *pusher) header(it *events.Item, token events.Token, lease time.Duration) nats.Header {
-	h := nats.Header{
-		wire.HeaderID:       {it.ID.String()},
-		wire.HeaderType:     {string(it.Type)},
-		wire.HeaderAttempt:  {strconv.Itoa(int(it.Attempt) + 1)},
-		wire.HeaderToken:    {token.String()},
-		wire.HeaderLease:    {lease.String()},
-		wire.HeaderDeadline: {it.Timeout.String()},
-	}
-	if len(it.Labels) > 0 {
-		h[wire.HeaderLabels] = wire.LabelHeader(it.Labels)
-	}
-	trace := it.Trace
+	return new(runHeader).fill(it, token, lease, p.trace(it, token))
+}
+
+// trace is the traceparent of a run, empty for none.
+func (p *pusher) trace(it *events.Item, token events.Token) string {
 	if p.cfg.Traceparent != nil {
 		if t := p.cfg.Traceparent(it, token); t != "" {
-			trace = t
+			return t
 		}
 	}
-	if trace != "" {
-		h[wire.HeaderTrace] = []string{trace}
-	}
-	return h
+	return it.Trace
 }
 
 // acked hears what became of a push.

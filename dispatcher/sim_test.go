@@ -31,6 +31,7 @@ type sim struct {
 	intake []*nats.Msg // the intake stream; its sequences begin at 1
 	handed uint64      // intake messages handed to the loop
 	ids    uint64
+	held   *batch         // taken by commit, for its next call
 	losses int            // ownerships that have ended
 	gone   []events.Event // that the log has been cut of; kept of them were cut for sure
 	kept   int
@@ -107,6 +108,7 @@ func (s *sim) start() {
 	state, clk, last, err := takeOver(ctx, &s.cfg, s.now)
 	s.ok(err)
 	sig := newSignals(s.cfg.MaxRunning)
+	s.held = nil
 	s.world.signals = sig
 	s.l, err = newLoop(&s.cfg, state, clk, last, s.reg, s.world, sig)
 	s.ok(err)
@@ -189,11 +191,11 @@ func (s *sim) step() (moved bool, err error) {
 	}
 	moved = moved || pending != len(l.urgent.jobs)+len(l.bulk.jobs)+len(l.inflow.jobs)
 	var stages []func() error
-	if len(l.toAppend) > 0 {
+	if len(l.toAppend) > 0 && len(l.toReply) < cap(l.toReply) {
 		stages = append(stages, func() error { return s.append(<-l.toAppend) })
 	}
-	if len(l.toCommit) > 0 {
-		stages = append(stages, func() error { return s.commit(<-l.toCommit) })
+	if len(l.toCommit) > 0 || s.held != nil {
+		stages = append(stages, s.commit)
 	}
 	if len(l.toReply) > 0 {
 		stages = append(stages, func() error {
@@ -222,16 +224,28 @@ func (s *sim) append(b *batch) error {
 	return l.onAppended(r)
 }
 
-func (s *sim) commit(b *batch) error {
+// commit projects one batch or more of those that wait, as they come to be
+// gathered by time.
+func (s *sim) commit() error {
 	l := s.l
 	if s.stage("project"); s.l != l {
 		return nil
 	}
-	err := s.store.Commit(b.changes)
+	p := newProjection(l)
+	if s.held != nil {
+		p.add(s.held)
+		s.held = nil
+	}
+	for n := s.choose(len(l.toCommit) + 1); len(p.batches) == 0 || n > 0 && len(l.toCommit) > 0 && s.held == nil; n-- {
+		if b := <-l.toCommit; !p.add(b) {
+			s.held = b
+		}
+	}
+	err := s.store.Commit(p.changes...)
 	if s.stage("projected"); s.l != l {
 		return nil
 	}
-	return l.onCommitted(commitResult{seq: b.changes.Meta.Applied, err: err})
+	return l.onCommitted(commitResult{batches: len(p.batches), seq: p.changes[len(p.changes)-1].Meta.Applied, err: err})
 }
 
 // nextIntake hands over what was published, as the reader does.

@@ -36,20 +36,6 @@ func (l *loop) confirmOwner(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// commitBatches is the projecting goroutine. After a failure it only empties
-// its channel.
-func (l *loop) commitBatches() {
-	var failed error
-	for b := range l.toCommit {
-		if failed == nil {
-			if failed = l.cfg.Store.Commit(b.changes); failed == nil && l.cfg.Hooks.Projected != nil {
-				l.cfg.Hooks.Projected(b.changes)
-			}
-		}
-		l.commits <- commitResult{seq: b.changes.Meta.Applied, err: failed}
-	}
-}
-
 // sendReplies is the replying goroutine: answers are encoded and sent while
 // the loop goes on.
 func (l *loop) sendReplies() {

@@ -16,6 +16,10 @@ const (
 	maxIntakeBytes  = 32 << 20 // of intake messages read and not yet durable
 	maxPullBytes    = 16 << 20 // of intake messages on their way from the server
 	maxBatchBytes   = 8 << 20  // past which a batch takes no further decision
+
+	// maxUnprojectedBytes is that of the batches appended and not yet projected,
+	// past which no further one is appended.
+	maxUnprojectedBytes = 8 * maxBatchBytes
 )
 
 // overhead is what a command or an event costs beside its documents, roughly.

@@ -16,6 +16,7 @@ import (
 // hooks tell the faces and the mirrors what happens.
 func (e *Engine) hooks() dispatcher.Hooks {
 	return e.metrics.Hook(dispatcher.Hooks{
+		Awaited: func(c *events.Changes) bool { return e.service.Awaits(c.Items) },
 		Projected: func(c *events.Changes) {
 			e.service.Notify(c.Items)
 			e.mirror.projected(c)

@@ -30,6 +30,15 @@ type txJSON struct {
 // AppendJSON appends the event's JSON to b. Fields that do not apply are left
 // out; times are RFC 3339 in UTC with nanoseconds.
 func (e *Event) AppendJSON(b []byte) ([]byte, error) {
+	b, err := e.appendData(e.appendHead(b))
+	if err != nil {
+		return nil, fmt.Errorf("encode %s event of %s: %w", e.Kind, e.ID, err)
+	}
+	return append(b, '}'), nil
+}
+
+// appendHead appends the envelope up to its data.
+func (e *Event) appendHead(b []byte) []byte {
 	b = append(b, `{"v":`...)
 	b = strconv.AppendInt(b, Version, 10)
 	b = append(b, `,"kind":"`...)
@@ -64,11 +73,7 @@ func (e *Event) AppendJSON(b []byte) ([]byte, error) {
 		b = append(b, e.Worker...)
 		b = append(b, '"')
 	}
-	b, err := e.appendData(b)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s event of %s: %w", e.Kind, e.ID, err)
-	}
-	return append(b, '}'), nil
+	return b
 }
 
 func (e *Event) appendData(b []byte) ([]byte, error) {
@@ -174,8 +179,12 @@ func appendCreated(b []byte, d *Created) ([]byte, error) {
 	if d.Params == nil {
 		b = append(b, "null"...)
 	}
-	b = append(b, d.Params...)
-	b = strconv.AppendInt(append(b, `,"priority":`...), int64(d.Priority), 10)
+	return appendCreatedRest(append(append(b, d.Params...), ','), d)
+}
+
+// appendCreatedRest is appendCreated behind the params.
+func appendCreatedRest(b []byte, d *Created) ([]byte, error) {
+	b = strconv.AppendInt(append(b, `"priority":`...), int64(d.Priority), 10)
 	b = strconv.AppendInt(append(b, `,"max_attempts":`...), int64(d.MaxAttempts), 10)
 	b = strconv.AppendInt(append(b, `,"timeout_ms":`...), d.TimeoutMS, 10)
 	b = appendOptText(b, `,"dedup_key":`, d.DedupKey)

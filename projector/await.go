@@ -18,7 +18,8 @@ type position struct {
 	mu      sync.Mutex
 	at      events.Seq
 	closed  bool
-	waiters []waiter // one for each blocked call of await
+	waiters []waiter      // one for each blocked call of await
+	awaited chan struct{} // somebody has begun to wait
 }
 
 type waiter struct {
@@ -30,6 +31,12 @@ func (p *position) get() events.Seq {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.at
+}
+
+func (p *position) waited() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiters) > 0
 }
 
 // advance moves the position and wakes those who waited for it.
@@ -72,6 +79,7 @@ func (p *position) await(ctx context.Context, seq events.Seq) error {
 	w := waiter{seq, make(chan struct{})}
 	p.waiters = append(p.waiters, w)
 	p.mu.Unlock()
+	signal(p.awaited)
 	select {
 	case <-w.ch:
 		return p.await(ctx, seq)

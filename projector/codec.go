@@ -46,18 +46,6 @@ type mergedRecord struct {
 	Provenance events.Provenance `json:"provenance,omitzero"`
 }
 
-// createdBrief and completedBrief are payloads without the documents that the
-// store keeps under keys of their own: the outer field hides the inner one.
-type createdBrief struct {
-	*events.Created
-	Params json.RawMessage `json:"params,omitempty"`
-}
-
-type completedBrief struct {
-	*events.Completed
-	Result json.RawMessage `json:"result,omitempty"`
-}
-
 // replayedBrief says of a replay's params only whether there were any.
 type replayedBrief struct {
 	*events.Replayed
@@ -75,10 +63,8 @@ func replacesParams(data []byte) bool {
 func appendHistory(b []byte, ev events.Event) ([]byte, error) {
 	ev.ID, ev.Type = events.ID{}, ""
 	switch body := ev.Body.(type) {
-	case *events.Created:
-		ev.Body = createdBrief{Created: body}
-	case *events.Completed:
-		ev.Body = completedBrief{Completed: body}
+	case *events.Created, *events.Completed:
+		return ev.AppendBrief(b)
 	case *events.Queued:
 		if body.Outcomes != nil {
 			brief := *body

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -27,6 +28,8 @@ type writer struct {
 	limits        rejectedLimits
 	rejectedStart rejectedStart
 	key, val      []byte
+	gathered      gathered
+	ops           ops
 }
 
 const noExpiry = math.MaxInt64
@@ -36,27 +39,37 @@ const noExpiry = math.MaxInt64
 // It does not wait for the disk, unless far too much waits for it already.
 //
 // The Changes must begin where the store ends: those of consecutive
-// [events.State.TakeChanges] of a State over this store, in order. After an
-// error nothing of them is written, and the State must be dropped.
-func (s *Store) Commit(c *events.Changes) error {
-	if c == nil {
+// [events.State.TakeChanges] of a State over this store, in order; several only
+// if each of them is one that [Gathers]. After an error nothing of them is
+// written, and the State must be dropped.
+func (s *Store) Commit(cs ...*events.Changes) error {
+	cs = slices.DeleteFunc(cs, func(c *events.Changes) bool { return c == nil })
+	if len(cs) == 0 {
 		return nil
+	}
+	if !gatherable(cs) {
+		return fmt.Errorf("project up to event %d: these changes can't be committed together", cs[len(cs)-1].Meta.Applied)
 	}
 	s.commitMu.Lock()
 	defer s.commitMu.Unlock()
-	return s.commit(c)
+	at := s.Applied()
+	for _, c := range cs {
+		if c.Meta.Applied <= at {
+			return fmt.Errorf("project up to event %d: the store is at %d already", c.Meta.Applied, at)
+		}
+		at = c.Meta.Applied
+	}
+	defer s.writer.gathered.release()
+	return s.commit(s.writer.gathered.gather(cs))
 }
 
-// commit is Commit. REQUIRES: s.commitMu is held.
+// commit writes changes. REQUIRES: s.commitMu is held.
 func (s *Store) commit(c *events.Changes) error {
 	g, err := s.acquire()
 	if err != nil {
 		return err
 	}
 	defer s.release(g)
-	if at := s.Applied(); c.Meta.Applied <= at {
-		return fmt.Errorf("project up to event %d: the store is at %d already", c.Meta.Applied, at)
-	}
 	s.raiseNewest(c.Items)
 	if err := s.writer.write(g.db, c); err != nil {
 		return fmt.Errorf("project up to event %d: %w", c.Meta.Applied, err)
@@ -127,14 +140,11 @@ func batchSize(c *events.Changes) int {
 }
 
 func (w *writer) items(b *pebble.Batch, db *pebble.DB, items []events.ItemChange) error {
-	del := func(key []byte) error { return b.SingleDelete(key, nil) }
-	set := func(key, value []byte) error { return b.Set(key, value, nil) }
+	defer w.ops.reset()
 	for _, c := range items {
 		w.old.fill(c.Old)
 		w.new.fill(c.New)
-		if err := diffIndexes(&w.old, &w.new, del, set); err != nil {
-			return err
-		}
+		diffIndexes(&w.old, &w.new, &w.ops)
 		if c.New == nil {
 			if err := w.forget(b, db, c.Old); err != nil {
 				return err
@@ -143,24 +153,27 @@ func (w *writer) items(b *pebble.Batch, db *pebble.DB, items []events.ItemChange
 		}
 		w.key = appendIDKey(w.key[:0], prefixItem, c.New.ID)
 		w.val = appendItem(w.val[:0], c.New)
-		if err := b.Set(w.key, w.val, nil); err != nil {
-			return err
-		}
+		w.ops.add(opItems, w.key, w.val, false)
 	}
-	return nil
+	return w.ops.write(b)
 }
 
 func (w *writer) documents(b *pebble.Batch, docs []events.Document) error {
-	for _, d := range docs {
-		w.key = appendIDKey(w.key[:0], docPrefix(d.Kind), d.ID)
-		var err error
-		if d.Data == nil {
-			err = b.Delete(w.key, nil)
-		} else {
-			err = b.Set(w.key, d.Data, nil)
-		}
-		if err != nil {
-			return err
+	for _, kind := range events.DocKinds { // kind by kind: see ops
+		for _, d := range docs {
+			if d.Kind != kind {
+				continue
+			}
+			w.key = appendIDKey(w.key[:0], docPrefix(d.Kind), d.ID)
+			var err error
+			if d.Data == nil {
+				err = b.Delete(w.key, nil)
+			} else {
+				err = b.Set(w.key, d.Data, nil)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -86,39 +86,33 @@ func (s *indexSet) put(slot int, buf, value []byte) {
 	s.entries[slot] = indexEntry{key: buf[from:len(buf):len(buf)], value: value}
 }
 
-// diff calls del and set for what has to change in the store for an item to
-// become another version of itself. Where an entry only changes its value it
-// is deleted first: index entries are removed by single deletes, which allow a
-// key to be set only once in between.
-func diffIndexes(old, new *indexSet, del func(key []byte) error, set func(key, value []byte) error) error {
+// diffIndexes adds what has to change in the store for an item to become another
+// version of itself. Where an entry only changes its value it is deleted first:
+// index entries are removed by single deletes, which allow a key to be set only
+// once in between.
+func diffIndexes(old, new *indexSet, o *ops) {
 	for i := range indexSlots {
-		o, n := old.entries[i], new.entries[i]
-		if bytes.Equal(o.key, n.key) && bytes.Equal(o.value, n.value) {
+		was, is := old.entries[i], new.entries[i]
+		if bytes.Equal(was.key, is.key) && bytes.Equal(was.value, is.value) {
 			continue
 		}
-		if o.key != nil {
-			if err := del(o.key); err != nil {
-				return err
-			}
+		if was.key != nil {
+			o.add(i, was.key, nil, true)
 		}
-		if n.key != nil {
-			if err := set(n.key, n.value); err != nil {
-				return err
-			}
+		if is.key != nil {
+			o.add(i, is.key, is.value, false)
 		}
 	}
-	if err := diffTerms(old, new, del, set); err != nil {
-		return err
-	}
-	return diffWaits(old, new, del, set)
+	diffTerms(old, new, o)
+	diffWaits(old, new, o)
 }
 
 // diffWaits is diffIndexes for the index with an entry for each item waited for.
-func diffWaits(old, new *indexSet, del func(key []byte) error, set func(key, value []byte) error) error {
+func diffWaits(old, new *indexSet, o *ops) {
 	if slices.Equal(old.waits, new.waits) {
-		return nil
+		return
 	}
-	key := func(of events.ID) []byte { return append(idKey(prefixWaiter, of), new.id[:]...) }
+	key := func(of, by events.ID) []byte { return append(idKey(prefixWaiter, of), by[:]...) }
 	had := make(map[events.ID]bool, len(old.waits))
 	for _, of := range old.waits {
 		had[of] = true
@@ -128,17 +122,11 @@ func diffWaits(old, new *indexSet, del func(key []byte) error, set func(key, val
 			delete(had, of)
 			continue
 		}
-		if err := set(key(of), nil); err != nil {
-			return err
-		}
+		o.add(opWaits, key(of, new.id), nil, false)
 	}
 	for _, of := range old.waits {
-		if !had[of] {
-			continue
-		}
-		if err := del(key(of)); err != nil {
-			return err
+		if had[of] {
+			o.add(opWaits, key(of, old.id), nil, true)
 		}
 	}
-	return nil
 }

@@ -141,6 +141,9 @@ func (p listPlace) compare(q listPlace) int {
 	return bytes.Compare(p.id[:], q.id[:])
 }
 
+// placeBytes are those of a listPlace in a key.
+const placeBytes = 8 + 16
+
 func appendListPlace(b []byte, p listPlace) []byte {
 	return append(appendUint(b, ^uint64(p.seq)), p.id[:]...)
 }

@@ -189,6 +189,7 @@ func TestIndexDifferences(t *testing.T) {
 			return nil
 		}
 		var old, now indexSet
+		var o ops
 		var prev *events.Item
 		for i := range rapid.IntRange(1, 12).Draw(t, "versions") {
 			it := sample(events.ItemState(rapid.IntRange(1, events.NumStates-1).Draw(t, "state")))
@@ -206,9 +207,11 @@ func TestIndexDifferences(t *testing.T) {
 			it.DedupKey = rapid.SampledFrom([]string{"", "code"}).Draw(t, "dedup")
 			old.fill(prev)
 			now.fill(it)
-			if err := diffIndexes(&old, &now, del, set); err != nil {
+			diffIndexes(&old, &now, &o)
+			if err := o.each(del, set); err != nil {
 				t.Fatal(err)
 			}
+			o.reset()
 			want := map[string]string{}
 			for _, e := range now.entries {
 				if e.key != nil {

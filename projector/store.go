@@ -97,7 +97,7 @@ func openIn(f *folder, opts Options) (*Store, error) {
 
 // newStore starts a Store on an open Pebble folder, or closes that.
 func newStore(db *pebble.DB, f *folder, opts Options) (*Store, error) {
-	s := &Store{opts: opts, folder: f, live: newGeneration(db)}
+	s := &Store{opts: opts, folder: f, live: newGeneration(db), pos: position{awaited: make(chan struct{}, 1)}}
 	s.writer.limits = opts.rejected
 	if err := s.load(db); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), db.Close())
@@ -190,6 +190,13 @@ func (s *Store) Flushed() events.Seq { return events.Seq(s.flushed.Load()) }
 // Await returns once Applied has reached seq, with ctx's error if that ends
 // first, or with [ErrClosed].
 func (s *Store) Await(ctx context.Context, seq events.Seq) error { return s.pos.await(ctx, seq) }
+
+// Awaited gets a value when an Await has begun to wait: whoever commits may have
+// something at hand that it puts off. For one goroutine.
+func (s *Store) Awaited() <-chan struct{} { return s.pos.awaited }
+
+// Waited reports whether an Await is under way.
+func (s *Store) Waited() bool { return s.pos.waited() }
 
 // Flush writes what is only in memory to disk, and returns once it is safe
 // there.

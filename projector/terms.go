@@ -69,22 +69,17 @@ func (s *indexSet) putTerm(buf []byte) {
 
 // diffTerms is diffIndexes for the term index. Every event that touches an item
 // moves all its entries, since it moves the item to the front of each list.
-func diffTerms(old, new *indexSet, del func(key []byte) error, set func(key, value []byte) error) error {
+func diffTerms(old, new *indexSet, o *ops) {
 	gone, come := old.terms, new.terms
 	if old.place == new.place {
 		gone, come = differences(gone, come)
 	}
 	for _, key := range gone {
-		if err := del(key); err != nil {
-			return err
-		}
+		o.addTerm(key, true)
 	}
 	for _, key := range come {
-		if err := set(key, nil); err != nil {
-			return err
-		}
+		o.addTerm(key, false)
 	}
-	return nil
 }
 
 // differences returns what only a has and what only b has.

@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -158,7 +157,7 @@ type sender struct {
 	q       *reporter
 	batch   []*report
 	wire    []wire.Report
-	body    bytes.Buffer
+	body    []byte
 	replies []wire.Reported
 }
 
@@ -194,20 +193,23 @@ func (s *sender) ask() error {
 		r.Session = session
 		s.wire = append(s.wire, r.Report)
 	}
-	s.body.Reset()
-	enc := json.NewEncoder(&s.body)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s.wire); err != nil {
+	body, err := wire.EncodeReports(s.body[:0], s.wire)
+	if err != nil {
 		return fmt.Errorf("encode reports: %w", err)
 	}
-	reply, err := w.request(w.life, wire.APIReport, s.body.Bytes(), requestTimeout)
+	s.body = body
+	reply, err := w.request(w.life, wire.APIReport, body, requestTimeout)
 	if err != nil {
 		return err
 	}
 	clear(s.replies)
-	s.replies = s.replies[:0]
-	if err := json.Unmarshal(reply, &s.replies); err != nil {
-		return fmt.Errorf("decode the engine's answer to reports: %w", err)
+	list, ok := wire.DecodeReported(s.replies[:0], reply)
+	if s.replies = list; !ok {
+		clear(s.replies)
+		s.replies = s.replies[:0]
+		if err := json.Unmarshal(reply, &s.replies); err != nil {
+			return fmt.Errorf("decode the engine's answer to reports: %w", err)
+		}
 	}
 	if len(s.replies) != len(s.batch) {
 		return fmt.Errorf("the engine answered %d of %d reports", len(s.replies), len(s.batch))

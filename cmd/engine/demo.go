@@ -74,6 +74,7 @@ Ratios are to the floor of the same run.`,
 	f.DurationVar(&o.LatencyFor, "latency-for", 0, "how long to publish at each rate (default 10s)")
 	f.DurationVar(&o.IdleFor, "idle-for", 0, "how long to watch the idle engine (default 1m)")
 	f.StringVar(&o.CPUProfile, "cpuprofile", "", "write a CPU profile to `file`")
+	f.StringVar(&o.MemProfile, "memprofile", "", "write a profile of all allocations to `file`")
 	f.StringVar(&o.Dir, "tmp", "", "`folder` in which data folders are made (default the system's)")
 	return cmd
 }

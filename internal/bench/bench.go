@@ -32,10 +32,11 @@ const (
 	PartIdle      = "idle"
 	PartDiscovery = "discovery"
 	PartNative    = "native"
+	PartKinds     = "kinds"
 )
 
 // Parts lists all parts.
-var Parts = []string{PartFloor, PartFlow, PartBurnDown, PartBulk, PartLatency, PartRebuild, PartMemory, PartIdle, PartDiscovery, PartNative}
+var Parts = []string{PartFloor, PartFlow, PartBurnDown, PartBulk, PartLatency, PartRebuild, PartMemory, PartIdle, PartDiscovery, PartNative, PartKinds}
 
 // Options say what to measure.
 type Options struct {
@@ -51,6 +52,7 @@ type Options struct {
 	IdleFor      time.Duration
 	JSON         bool
 	CPUProfile   string // file
+	MemProfile   string // file, of all allocations
 }
 
 func (o Options) withDefaults() Options {
@@ -88,7 +90,7 @@ func (o Options) validate() error {
 }
 
 // Run measures and writes a table as it goes.
-func Run(ctx context.Context, o Options) error {
+func Run(ctx context.Context, o Options) (err error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return err
@@ -103,6 +105,9 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 		defer pprof.StopCPUProfile()
+	}
+	if o.MemProfile != "" {
+		defer func() { err = errors.Join(err, writeAllocs(o.MemProfile)) }()
 	}
 	t := newTable(o.Out, o.JSON)
 	t.machine()
@@ -151,6 +156,7 @@ func measure(ctx context.Context, o Options, d config.Durability, t *table) (err
 		{PartFloor, r.measureFloor}, {PartFlow, r.measureFlow}, {PartBurnDown, r.measureBurnDown}, {PartBulk, r.measureBulk},
 		{PartLatency, r.measureLatency}, {PartRebuild, r.measureRebuild}, {PartIdle, r.measureIdle}, {PartMemory, r.measureMemory}, {PartDiscovery, r.measureDiscovery},
 		{PartNative, r.measureNative},
+		{PartKinds, r.measureKinds},
 	} {
 		if !slices.Contains(o.Only, p.name) {
 			continue

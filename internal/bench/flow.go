@@ -100,7 +100,7 @@ func (r *rig) measureFlow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		start := time.Now()
+		start, used := time.Now(), costNow()
 		if err := way.submit(); err != nil {
 			return err
 		}
@@ -109,6 +109,7 @@ func (r *rig) measureFlow(ctx context.Context) error {
 			return err
 		}
 		r.rate(way.name, r.o.Items, end.Sub(start))
+		r.costs(way.name, r.o.Items, used)
 		if err := stop(); err != nil {
 			return err
 		}
@@ -121,7 +122,7 @@ func (r *rig) measureBurnDown(ctx context.Context) error {
 	if err := r.submitAll(ctx, "burndown", r.o.Items, nil); err != nil {
 		return err
 	}
-	start := time.Now()
+	start, used := time.Now(), costNow()
 	stop, err := r.worker(ctx, r.o.Slots, "burndown", nothing)
 	if err != nil {
 		return err
@@ -131,6 +132,7 @@ func (r *rig) measureBurnDown(ctx context.Context) error {
 		return err
 	}
 	r.rate("(c) burn-down of a backlog", r.o.Items, end.Sub(start))
+	r.costs("(c) burn-down of a backlog", r.o.Items, used)
 	return stop()
 }
 

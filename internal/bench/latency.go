@@ -70,6 +70,7 @@ func (r *rig) measureLatency(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		used := costNow()
 		if err := openLoop(ctx, r.client.Conn(), "work.submit."+typ, base, rate, n); err != nil {
 			return err
 		}
@@ -81,6 +82,7 @@ func (r *rig) measureLatency(ctx context.Context) error {
 			return ctx.Err()
 		}
 		r.t.quantiles(fmt.Sprintf("(d) publish to handler start at %d/s", rate), p.got)
+		r.costs(fmt.Sprintf("(d) publish to handler start at %d/s", rate), n, used)
 		if err := stop(); err != nil {
 			return err
 		}

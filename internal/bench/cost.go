@@ -1,0 +1,88 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"time"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/workers"
+)
+
+// cost is what this process, with the server, the clients and the workers in it,
+// has used so far. On a machine that others share, its differences say more than
+// a wall clock does.
+type cost struct {
+	cpu    time.Duration // user and system
+	allocs uint64
+	bytes  uint64
+}
+
+func costNow() cost {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return cost{cpu: processCPU(), allocs: m.Mallocs, bytes: m.TotalAlloc}
+}
+
+// costs writes what each of n items has cost since.
+func (r *rig) costs(what string, n int, since cost) {
+	now, per := costNow(), float64(n)
+	if now.cpu > 0 {
+		r.t.row(what+", CPU an item", float64(now.cpu-since.cpu)/per/float64(time.Microsecond), "µs", 0)
+	}
+	r.t.row(what+", allocated an item", float64(now.allocs-since.allocs)/per, "objects", 0)
+	r.t.row(what+", allocated an item", float64(now.bytes-since.bytes)/per/1024, "KiB", 0)
+}
+
+// writeAllocs writes a profile of what was allocated, and where.
+func writeAllocs(file string) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
+}
+
+// measureKinds is what items cost that are found by more than their type and
+// state: burn-downs like (c), of items with labels, and of items whose first
+// attempt fails with an error text.
+func (r *rig) measureKinds(ctx context.Context) error {
+	labels := map[string]string{"customer": "c-4711", "region": "eu-west", "plan": "gold", "build": "2026.11"}
+	failing := func(_ context.Context, it *workers.RawItem) (any, error) {
+		if it.Attempt == 1 {
+			return nil, errors.New("dial tcp 10.0.0.7:5432: connect: connection refused after 3 tries")
+		}
+		return nil, nil
+	}
+	for _, k := range []struct {
+		name, typ string
+		edit      func(int, *streamwright.Item)
+		handle    workers.Handler
+	}{
+		{"(h) burn-down of plain items", "kind-plain", nil, nothing},
+		{"(h) burn-down of items with 4 labels", "kind-labels", func(_ int, it *streamwright.Item) { it.Labels = labels }, nothing},
+		{"(h) burn-down of items that fail once", "kind-failing", nil, failing},
+	} {
+		if err := r.submitAll(ctx, k.typ, r.o.Items, k.edit); err != nil {
+			return err
+		}
+		start, used := time.Now(), costNow()
+		stop, err := r.worker(ctx, r.o.Slots, k.typ, k.handle)
+		if err != nil {
+			return err
+		}
+		end, err := r.completed(ctx, k.typ, r.o.Items)
+		if err != nil {
+			return err
+		}
+		r.rate(k.name, r.o.Items, end.Sub(start))
+		r.costs(k.name, r.o.Items, used)
+		if err := stop(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

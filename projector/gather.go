@@ -1,0 +1,109 @@
+package projector
+
+import (
+	"slices"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// gathered makes one Changes of those of consecutive runs, as one longer run
+// would have left them: of what changed more than once, the last value counts.
+// An item that was queued, claimed, run and completed in between is written
+// once, and the index entries of what it was on the way never. Its memory is
+// used again by the next call.
+type gathered struct {
+	all   events.Changes
+	items map[events.ID]int     // its place in all.Items
+	keys  map[events.KeyRef]int // in all.Keys
+	types map[events.Type]int   // in all.Types
+}
+
+// Gathers reports whether the Changes may be committed together with those of
+// runs before and after it. Not so those whose writing looks up in the store
+// what runs before them have left there: of what is pruned, told anew, folded or
+// rejected.
+func Gathers(c *events.Changes) bool {
+	if len(c.Restated) > 0 || len(c.Folds) > 0 || len(c.Rejected) > 0 {
+		return false
+	}
+	for i := range c.Items {
+		if c.Items[i].New == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// gather is all of cs as one. It returns what is valid until the next call.
+func (g *gathered) gather(cs []*events.Changes) *events.Changes {
+	if len(cs) == 1 {
+		return cs[0]
+	}
+	if g.items == nil {
+		g.items, g.keys, g.types = map[events.ID]int{}, map[events.KeyRef]int{}, map[events.Type]int{}
+	}
+	a := &g.all
+	for _, c := range cs {
+		a.Meta, a.Checksum = c.Meta, c.Checksum
+		for _, it := range c.Items {
+			if at, again := g.items[it.New.ID]; again {
+				a.Items[at].New = it.New
+				continue
+			}
+			g.items[it.New.ID] = len(a.Items)
+			a.Items = append(a.Items, it)
+		}
+		a.Types = replace(a.Types, c.Types, g.types, func(t *events.TypeInfo) events.Type { return t.Type })
+		a.Keys = replace(a.Keys, c.Keys, g.keys, func(k *events.KeyChange) events.KeyRef { return k.Key.Ref })
+		a.Documents = append(a.Documents, c.Documents...)
+		a.Records = append(a.Records, c.Records...) // few; the last is written last
+		a.Merged = append(a.Merged, c.Merged...)
+		a.History = append(a.History, c.History...)
+	}
+	return a
+}
+
+// replace adds values to a list, in the place of those of the same name.
+func replace[T any, K comparable](list, with []T, at map[K]int, name func(*T) K) []T {
+	for i := range with {
+		k := name(&with[i])
+		if n, has := at[k]; has {
+			list[n] = with[i]
+			continue
+		}
+		at[k] = len(list)
+		list = append(list, with[i])
+	}
+	return list
+}
+
+// keepGathered is how many items' room is kept for the next call.
+const keepGathered = 1 << 14
+
+// release lets go of what was gathered.
+func (g *gathered) release() {
+	a := &g.all
+	if len(a.Items) > keepGathered || len(a.History) > 8*keepGathered {
+		*g = gathered{}
+		return
+	}
+	clear(g.items)
+	clear(g.keys)
+	clear(g.types)
+	clear(a.Items)
+	clear(a.Types)
+	clear(a.Documents)
+	clear(a.Keys)
+	clear(a.Records)
+	clear(a.Merged)
+	clear(a.History)
+	g.all = events.Changes{
+		Items: a.Items[:0], Types: a.Types[:0], Documents: a.Documents[:0], Keys: a.Keys[:0],
+		Records: a.Records[:0], Merged: a.Merged[:0], History: a.History[:0],
+	}
+}
+
+// gatherable reports whether Changes that are to be committed together may be.
+func gatherable(cs []*events.Changes) bool {
+	return len(cs) == 1 || !slices.ContainsFunc(cs, func(c *events.Changes) bool { return !Gathers(c) })
+}

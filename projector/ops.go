@@ -1,0 +1,128 @@
+package projector
+
+import (
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// opLists are the lists of ops: one for each index of its own slot, then those
+// below.
+const (
+	opWaits = indexSlots + iota
+	opItems
+	opLists
+)
+
+// ops are the writes of a batch's items, collected by index and put into the
+// batch index by index, in the term index term by term: a key that is inserted
+// near the one before it costs the memtable a fraction of one anywhere. Their
+// memory is used again.
+type ops struct {
+	buf   []byte
+	lists [opLists][]op
+	terms []termOps
+	term  map[string]int // of a term, its place in terms
+}
+
+// op is one write: its key and value stand in buf from a place on.
+type op struct {
+	at       int
+	key, val int32 // bytes of each
+	del      bool  // of an index entry
+}
+
+// termOps are the writes of one term. No key of it is in both.
+type termOps struct{ dels, sets []op }
+
+func (o *ops) put(key, val []byte, del bool) op {
+	p := op{len(o.buf), int32(len(key)), int32(len(val)), del}
+	o.buf = append(append(o.buf, key...), val...)
+	return p
+}
+
+func (o *ops) add(list int, key, val []byte, del bool) {
+	o.lists[list] = append(o.lists[list], o.put(key, val, del))
+}
+
+// addTerm adds a write of the term index.
+func (o *ops) addTerm(key []byte, del bool) {
+	term := key[:len(key)-placeBytes]
+	at, ok := o.term[string(term)]
+	if !ok {
+		if o.term == nil {
+			o.term = map[string]int{}
+		}
+		if at = len(o.terms); at < cap(o.terms) {
+			o.terms = o.terms[:at+1] // with its memory
+		} else {
+			o.terms = append(o.terms, termOps{})
+		}
+		o.term[string(term)] = at
+	}
+	t := &o.terms[at]
+	if p := o.put(key, nil, del); del {
+		t.dels = append(t.dels, p)
+	} else {
+		t.sets = append(t.sets, p)
+	}
+}
+
+// keepOps and keepTerms are how many bytes and terms are kept for the next batch.
+const (
+	keepOps   = 4 << 20
+	keepTerms = 4096
+)
+
+// reset forgets all.
+func (o *ops) reset() {
+	if cap(o.buf) > keepOps || len(o.terms) > keepTerms {
+		*o = ops{}
+		return
+	}
+	for i, list := range o.lists {
+		o.lists[i] = list[:0]
+	}
+	for i := range o.terms {
+		t := &o.terms[i]
+		t.dels, t.sets = t.dels[:0], t.sets[:0]
+	}
+	clear(o.term)
+	o.buf, o.terms = o.buf[:0], o.terms[:0]
+}
+
+// write puts all into the batch.
+func (o *ops) write(b *pebble.Batch) error {
+	return o.each(
+		func(key []byte) error { return b.SingleDelete(key, nil) },
+		func(key, val []byte) error { return b.Set(key, val, nil) })
+}
+
+// each calls del and set for all, in the order in which they are to be done.
+func (o *ops) each(del func(key []byte) error, set func(key, val []byte) error) error {
+	do := func(list []op) error {
+		for _, p := range list {
+			var err error
+			if key := o.buf[p.at : p.at+int(p.key)]; p.del {
+				err = del(key)
+			} else {
+				err = set(key, o.buf[p.at+int(p.key):][:p.val])
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, list := range o.lists {
+		if err := do(list); err != nil {
+			return err
+		}
+	}
+	for _, t := range o.terms {
+		if err := errors.Join(do(t.dels), do(t.sets)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
