@@ -1,6 +1,7 @@
 package pagetest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -260,6 +261,49 @@ func TestWorkersAreShownAndDrained(t *testing.T) {
 			t.Errorf("media-1 is %s", wk.Status)
 		}
 	}
+}
+
+// However much runs, each worker shows what is its own: the list is asked worker by
+// worker, and what is more than fits leads to the list of work.
+func TestAWorkersItemsAreFoundAmongMany(t *testing.T) {
+	w := start(t)
+	hold := func(ctx context.Context, _ *workers.RawItem) (any, error) {
+		select {
+		case <-w.hold:
+		case <-ctx.Done():
+		}
+		return nil, context.Cause(ctx)
+	}
+	w.worker("small", 1, map[string]workers.Handler{"rare": hold})
+	w.worker("large", 110, map[string]workers.Handler{"common": hold})
+	rare := w.submit(itemOf("rare"))
+	w.await(rare, events.StateRunning)
+	items := make([]streamwright.Item, 110)
+	for i := range items {
+		items[i] = itemOf("common")
+	}
+	subs, err := w.client.SubmitMany(w.ctx, items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range subs {
+		w.await(s.ID, events.StateRunning)
+	}
+	p := open(t, desktop, w.url+"#/workers")
+	p.see(`tr[data-worker="small"] .w-runs`, tail(rare))
+	p.see(`tr[data-worker="large"] .w-runs`, "all that it runs")
+	p.click(`tr[data-worker="large"] .w-runs`, "all that it runs")
+	p.until(`location.hash === '#/work?worker=large' && document.querySelectorAll('.work-table tbody tr').length === 50`)
+	p.gone(".work-table tbody", "rare")
+	p.press("]")
+	p.see(".pager", "Page 2: 50 items")
+	p.press("]")
+	p.see(".pager", "there are no older ones")
+	p.see(".pager", "Page 3: 10 items")
+	p.eval(`location.hash = '#/work?worker=small'`, nil)
+	p.until(`document.querySelectorAll('.work-table tbody tr').length === 1`)
+	p.see(".work-table tbody", tail(rare))
+	p.until(`document.querySelector('.more-filters').open && document.querySelector('input[name="worker"]').value === 'small'`)
 }
 
 func TestSchedulesAreFiredPausedAndRemoved(t *testing.T) {
