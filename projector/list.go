@@ -209,6 +209,9 @@ func (l *listing) page(v view) (page wire.Listed, err error) {
 		if item == nil {
 			return page, fmt.Errorf("item %s is listed, but not there: %w", at.place.id, errRecord)
 		}
+		if l.past(item) {
+			break
+		}
 		if l.matches(item) {
 			page.Items = append(page.Items, wire.FromItem(item, nil, nil, nil))
 		}
