@@ -68,7 +68,7 @@ func look(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "each screen for %v\n\n| screen | there after ms | main thread busy | 99%% of frames within ms | longest ms | elements | heap MB |\n|---|---|---|---|---|---|---|\n", o.duration)
+	fmt.Fprintf(out, "each screen for %v\n\n| screen | there after ms | main thread busy | with script | with layout | 99%% of frames within ms | longest ms | elements | heap MB |\n|---|---|---|---|---|---|---|---|---|\n", o.duration)
 	for _, s := range screens {
 		if o.screen != "" && s.hash != o.screen {
 			continue
@@ -118,8 +118,13 @@ func lookAt(ctx context.Context, hash, there string, d time.Duration, out io.Wri
 	if err != nil {
 		return err
 	}
-	busy := (after["TaskDuration"] - before["TaskDuration"]) / (after["Timestamp"] - before["Timestamp"])
-	fmt.Fprintf(out, "| `%s` | %s | %.1f %% | %.0f | %.0f | %d | %.1f |\n", hash, millis(shown), 100*busy, s.P99, s.Longest, s.Nodes, after["JSHeapUsedSize"]/1e6)
+	share := func(names ...string) (percent float64) {
+		for _, n := range names {
+			percent += 100 * (after[n] - before[n]) / (after["Timestamp"] - before["Timestamp"])
+		}
+		return percent
+	}
+	fmt.Fprintf(out, "| `%s` | %s | %.1f %% | %.1f %% | %.1f %% | %.0f | %.0f | %d | %.1f |\n", hash, millis(shown), share("TaskDuration"), share("ScriptDuration"), share("RecalcStyleDuration", "LayoutDuration"), s.P99, s.Longest, s.Nodes, after["JSHeapUsedSize"]/1e6)
 	return nil
 }
 

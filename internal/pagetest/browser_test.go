@@ -332,6 +332,12 @@ func (p *tab) press(keys ...string) {
 	}
 }
 
+// mouse clicks at a point of what is seen.
+func (p *tab) mouse(x, y float64) {
+	p.t.Helper()
+	p.do(chromedp.MouseClickXY(x, y))
+}
+
 // text is what the element that selector finds shows.
 func (p *tab) text(selector string) (text string) {
 	p.t.Helper()
