@@ -68,10 +68,11 @@ func TestBulkReplayAndPurgeCountFirst(t *testing.T) {
 	p.see(".bulk-count", fmt.Sprintf("%d items.", declined))
 	p.see("dialog", "type charge")
 	p.click("dialog .dialog-buttons", fmt.Sprintf("Replay %d items", declined))
-	p.see(".toast", fmt.Sprintf("%d items replayed", declined))
+	p.said(fmt.Sprintf("%d items replayed", declined))
 	for _, id := range s.declined { // nothing was corrected: they die again
 		w.awaitThat(id, "dead again", func(it streamwright.WorkItem) bool { return it.State == events.StateDead && it.Attempt > 1 })
 	}
+	p.until(`!document.querySelector('dialog')`)
 	p.press("r")
 	p.until(fmt.Sprintf(`document.querySelectorAll('.dead-items tbody tr').length === %d`, declined))
 
@@ -84,7 +85,7 @@ func TestBulkReplayAndPurgeCountFirst(t *testing.T) {
 	}
 	p.click(".screen-head", "Purge all")
 	p.click("dialog .dialog-buttons", fmt.Sprintf("Purge %d items", declined))
-	p.see(".toast", fmt.Sprintf("%d items purged", declined))
+	p.said(fmt.Sprintf("%d items purged", declined))
 	p.see(".empty", "No dead item fits")
 	if charge, email := dead("charge"), dead("email"); charge != 0 || email != 1 {
 		t.Errorf("%d of charge and %d of email are left: only those of charge were meant", charge, email)
@@ -202,7 +203,7 @@ func TestSettingsAreEdited(t *testing.T) {
 	p.fill(setting("circuit.consecutive")+" input", "7")
 	p.see(".settings-end", "3 settings changed")
 	p.click(".settings-end", "Save")
-	p.see(".toast", "are saved")
+	p.said("are saved")
 	p.see(setting("timeout_ms"), "changed")
 	got := w.typeOf("email").Settings
 	if got.TimeoutMS != 90_000 || got.Backoff.MaxMS != 5_400_000 || got.Circuit.Consecutive != 7 || got.Capacity != 12 || got.Backoff.InitialMS != 1000 {

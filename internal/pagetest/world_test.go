@@ -213,7 +213,9 @@ func (w *world) seed() seeded {
 		w.t.Fatalf("the tree of %s: %v, %+v", s.parent, err, tree)
 	} else {
 		s.child = tree.Root.Children[1].ID
+		w.await(tree.Root.Children[0].ID, events.StateCompleted)
 	}
+	w.awaitThat(s.child, "running with progress", func(it streamwright.WorkItem) bool { return it.Progress != nil }) // from here on nothing changes by itself
 	s.waiting = w.submit(streamwright.Item{Type: "email", Params: map[string]any{"to": "boss@example.org"}, After: []string{s.parent}})
 	s.scheduled = w.submit(streamwright.Item{Type: "email", Params: map[string]any{"to": "later@example.org"}, Delay: 6 * time.Hour, DedupKey: "digest"})
 	s.merged = w.submit(streamwright.Item{Type: "email", Params: map[string]any{"to": "later@example.org"}, DedupKey: "digest"})

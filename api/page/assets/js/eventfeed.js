@@ -12,7 +12,8 @@ const RECONNECT = 1000; // ms
 const LAST_RECONNECT = 15_000;
 const STEPS = [1, 10, 100, 1000, 100_000]; // how much further back each look goes, in pages
 const LOOK_MS = 10_000; // of one look back
-const QUIET_MS = 1500; // without an event: a look has all that there is
+const QUIET_MS = 1500; // without an event: a look has all that there is; longer where the engine takes long to answer
+const QUIET_TIMES = 5; // as long as the answer took
 
 // Of what went wrong more is shown than of the rest.
 const GRAVE = new Set(['dead', 'failed', 'rejected', 'cause_noted', 'circuit_opened', 'paused']);
@@ -116,17 +117,23 @@ async function read(filter, from, end, signal, page, early = false) {
   const leave = () => stop.abort();
   signal.addEventListener('abort', leave, { once: true });
   let quiet = setTimeout(leave, LOOK_MS);
+  const asked = performance.now();
+  let patience = QUIET_MS;
   const whole = Object.values(filter).every((v) => !v || v.length === 0);
   try {
     await stream('api/v1/events', { query: { ...filter, from_seq: from }, signal: stop.signal, on: { event({ event, data }) {
       const ev = JSON.parse(data);
       clearTimeout(quiet);
-      quiet = setTimeout(leave, QUIET_MS);
+      quiet = setTimeout(leave, patience);
       if (event === 'gap') { Object.assign(out, { more: false, first: ev.to + 1, cut: ev.to }); return; }
       if (Number(ev.seq) < end && !(early && events.length === page)) events.push(ev);
       if (!early && events.length > page) { events.shift(); out.more = true; }
       if (Number(ev.seq) >= end - (whole ? 1 : 0) || (early && events.length === page)) leave();
-    }, open() { clearTimeout(quiet); quiet = setTimeout(leave, QUIET_MS); } } });
+    }, open() {
+      clearTimeout(quiet);
+      patience = Math.max(QUIET_MS, QUIET_TIMES * (performance.now() - asked));
+      quiet = setTimeout(leave, patience);
+    } } });
   } catch (err) {
     if (!isAbort(err) || signal.aborted) throw err;
   } finally {
