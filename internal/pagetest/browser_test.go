@@ -24,9 +24,10 @@ import (
 	"github.com/streamwright/streamwright/internal/need"
 )
 
-// patience is how long a page may take to show what a test waits for. It is long,
-// since only a test that fails waits for so long.
-const patience = time.Minute
+// patience is how long a page, or the engine, may take to show what a test waits for.
+// It is longer than the engine's fallback sweep (a minute), and only a test that fails
+// waits for so long.
+const patience = 2 * time.Minute
 
 // chromium is the one browser of all tests, started by the first that needs it.
 var chromium struct {
