@@ -94,6 +94,9 @@ func (l *selection) deadPage(v view) (page wire.Listed, err error) {
 	if l.search.isID {
 		return l.singleDead(v)
 	}
+	if l.byTerms() {
+		return l.termPage(v)
+	}
 	prefixes, err := l.causes(v)
 	if err != nil {
 		return page, err

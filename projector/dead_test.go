@@ -56,12 +56,30 @@ func TestDeadIsPagedByTimeOfDeath(t *testing.T) {
 		"code":   {wire.Selection{List: wire.List{Code: "io", State: "dead"}}, func(it *events.Item) bool { return it.Code == "io" }},
 		"cause":  {wire.Selection{Cause: mid.Cause}, func(it *events.Item) bool { return it.Cause == mid.Cause }},
 		"tenant": {wire.Selection{List: wire.List{Tenant: "tenant-1", Code: "logic"}}, func(it *events.Item) bool { return it.Tenant == "tenant-1" && it.Code == "logic" }},
-		"since":  {wire.Selection{Since: mid.FinishedAt}, func(it *events.Item) bool { return !it.FinishedAt.Before(mid.FinishedAt) }},
-		"until":  {wire.Selection{Until: mid.FinishedAt}, func(it *events.Item) bool { return !it.FinishedAt.After(mid.FinishedAt) }},
-		"none":   {wire.Selection{Cause: "nothing"}, func(*events.Item) bool { return false }},
+		"words":  {wire.Selection{List: wire.List{Error: "no such", Tenant: "tenant-1"}}, func(it *events.Item) bool { return it.Tenant == "tenant-1" && it.Error == "no such user 17" }},
+		"search": {wire.Selection{List: wire.List{Q: "after time"}}, func(it *events.Item) bool { return it.Error == "timeout after 30s" }},
+		"words since": {wire.Selection{List: wire.List{Error: "space"}, Since: mid.FinishedAt}, func(it *events.Item) bool {
+			return it.Error == "no space left" && !it.FinishedAt.Before(mid.FinishedAt)
+		}},
+		"words until": {wire.Selection{List: wire.List{Error: "space", Q: "left"}, Until: mid.FinishedAt}, func(it *events.Item) bool {
+			return it.Error == "no space left" && !it.FinishedAt.After(mid.FinishedAt)
+		}},
+		"words of a cause": {wire.Selection{List: wire.List{Error: mid.Error}, Cause: mid.Cause}, func(it *events.Item) bool { return it.Cause == mid.Cause }},
+		"since":            {wire.Selection{Since: mid.FinishedAt}, func(it *events.Item) bool { return !it.FinishedAt.Before(mid.FinishedAt) }},
+		"until":            {wire.Selection{Until: mid.FinishedAt}, func(it *events.Item) bool { return !it.FinishedAt.After(mid.FinishedAt) }},
+		"none":             {wire.Selection{Cause: "nothing"}, func(*events.Item) bool { return false }},
 	} {
 		var want, got []string
-		for _, it := range dead {
+		sorted := slices.Clone(dead)
+		if l, err := newSelection(c.q); err != nil {
+			t.Fatal(err)
+		} else if l.byTerms() { // of those that died at one moment the last comes first
+			slices.SortFunc(sorted, func(a, b *events.Item) int { return listPlace{a.Seq, a.ID}.compare(listPlace{b.Seq, b.ID}) })
+		}
+		for i, it := range sorted {
+			if i > 0 && it.FinishedAt.After(sorted[i-1].FinishedAt) {
+				t.Fatalf("%s: %s died after the one before it", name, it.ID)
+			}
 			if c.want(it) {
 				want = append(want, it.ID.String())
 			}
@@ -86,6 +104,27 @@ func TestDeadIsPagedByTimeOfDeath(t *testing.T) {
 		}
 		if name != "none" && len(want) == 0 {
 			t.Errorf("%s: there are none, so this tests nothing", name)
+		}
+	}
+}
+
+// What the term index knows is found among the dead without a look at them all.
+func TestThePriceOfADeadPage(t *testing.T) {
+	s := deaths(t, 300)
+	for _, q := range []wire.List{{Tenant: "nobody"}, {Error: "nothing like it"}, {Label: "a=b"}, {Error: "space", Tenant: "nobody"}, {Q: "tenant-9"}} {
+		l, err := newSelection(wire.Selection{List: q})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.store.snapshot(func(v view) error {
+			page, err := l.deadPage(v)
+			if len(page.Items) > 0 || page.NextCursor != "" {
+				t.Errorf("%+v finds %+v", q, page)
+			}
+			return err
+		})
+		if err != nil || l.steps == 0 || l.steps > 10 {
+			t.Errorf("%+v takes %d steps, %v", q, l.steps, err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (s *indexSet) fill(it *events.Item) {
 	if at := it.TimerAt(); !at.IsZero() {
 		s.put(2, appendTimerKey(s.buf, at, it.ID), state)
 	}
-	if held := it.State == events.StateClaimed || it.State == events.StateRunning; held && it.Worker != "" {
+	if held(it) && it.Worker != "" {
 		s.put(3, append(appendWorkerPrefix(s.buf, it.Worker), it.ID[:]...), state)
 	}
 	if it.IntakeSeq != 0 {

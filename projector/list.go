@@ -30,7 +30,7 @@ const (
 // page is as of one moment. Through the pages of one listing an item that is
 // not touched meanwhile comes exactly once, and one that is, at most once.
 //
-// State, type, label, tenant, code and the words of error and q are found in
+// State, type, label, tenant, worker, code and the words of error and q are found in
 // indexes, and what several of them ask for in what those have in common, so that
 // a page costs the same however many items there are beside those it shows. A
 // reason, and times, are checked on each item that the rest finds.
@@ -50,6 +50,7 @@ type listing struct {
 	state      events.ItemState // StateNone: any
 	typ        events.Type      // empty: any
 	tenant     string
+	worker     events.WorkerID // that holds the item; empty: any, or none
 	labelKey   string
 	labelValue string
 	hasLabel   bool
@@ -85,6 +86,9 @@ func newListing(q wire.List) (l listing, err error) {
 			return l, events.Refuse(events.CodeBadRequest, "label must have the form key=value")
 		}
 	}
+	if err := l.readWorker(q.Worker); err != nil {
+		return l, err
+	}
 	if err := l.readWords(q); err != nil {
 		return l, err
 	}
@@ -95,7 +99,7 @@ func newListing(q wire.List) (l listing, err error) {
 		return l, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d; follow next_cursor for more", l.limit, MaxListLimit)
 	}
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%q %q %q %q %q %q %q %q %d %d", q.State, q.Type, q.Tenant, q.Label, q.Reason, q.Code, q.Error, q.Q, nanos(q.CreatedAfter), nanos(q.CreatedBefore))
+	fmt.Fprintf(h, "%q %q %q %q %q %q %q %q %q %d %d", q.State, q.Type, q.Tenant, q.Label, q.Worker, q.Reason, q.Code, q.Error, q.Q, nanos(q.CreatedAfter), nanos(q.CreatedBefore))
 	h.Sum(l.mark[:0])
 	return l, l.readCursor(q.Cursor)
 }
@@ -147,6 +151,9 @@ func (l *listing) matches(it *events.Item) bool {
 		return false
 	}
 	if l.tenant != "" && it.Tenant != l.tenant {
+		return false
+	}
+	if l.worker != "" && (it.Worker != l.worker || !held(it)) {
 		return false
 	}
 	if l.hasLabel {
@@ -201,6 +208,9 @@ func (l *listing) page(v view) (page wire.Listed, err error) {
 		}
 		if item == nil {
 			return page, fmt.Errorf("item %s is listed, but not there: %w", at.place.id, errRecord)
+		}
+		if l.past(item) {
+			break
 		}
 		if l.matches(item) {
 			page.Items = append(page.Items, wire.FromItem(item, nil, nil, nil))

@@ -51,6 +51,15 @@ func (l *listing) plan(s *scan) (source, error) {
 		}
 		return err
 	}
+	if l.worker != "" {
+		src, err := s.heldBy(l.worker)
+		if err := add(src, err); err != nil {
+			return nil, err
+		}
+		if src == nil && l.states == 0 {
+			l.states = heldStates
+		}
+	}
 	if l.hasLabel {
 		if err := add(s.term(termLabel, l.labelValue, l.labelKey)); err != nil {
 			return nil, err

@@ -86,7 +86,7 @@ func model(q wire.List, it *events.Item) bool {
 	key, value, _ := strings.Cut(q.Label, "=")
 	text := strings.TrimSpace(q.Q)
 	return (q.State == "" || it.State.String() == q.State) && (q.Type == "" || string(it.Type) == q.Type) &&
-		(q.Tenant == "" || it.Tenant == q.Tenant) && (q.Label == "" || label(key, value)) &&
+		(q.Tenant == "" || it.Tenant == q.Tenant) && (q.Worker == "" || string(it.Worker) == q.Worker && held(it)) && (q.Label == "" || label(key, value)) &&
 		(q.Code == "" || it.Code == q.Code) && (q.Reason == "" || it.Reason == q.Reason) && (q.Error == "" || says(q.Error)) &&
 		(text == "" || it.ID.String() == text || string(it.Type) == text || it.Tenant == text || it.DedupKey == text ||
 			slices.Contains(slices.Collect(maps.Values(it.Labels)), text) || says(text))
@@ -160,6 +160,7 @@ func drawList(t *rapid.T, all []*events.Item) wire.List {
 		Type:   some("type", "email", "resize", "nosuch"),
 		Tenant: some("tenant", "tenant-1", "tenant-2", "none"),
 		Label:  some("label", "team=1", "a=y", "b=x", "team=none", "none=1"),
+		Worker: some("worker", "w0", "w1", "w2", "none"),
 		Code:   some("code", "http_503", "timeout", "lease_expired", "503"),
 		Reason: some("reason", "exhausted", "not_retryable", "not wanted"),
 		Error:  some("error", "connect", "refused CONN", "dial tcp 54", "broken", "time", "größe", "üb", "nothing", "lease", "zz timeout"),

@@ -145,6 +145,7 @@ type List struct {
 	Type          string    `json:"type,omitempty"`
 	Tenant        string    `json:"tenant,omitempty"`
 	Label         string    `json:"label,omitempty"`  // k=v
+	Worker        string    `json:"worker,omitempty"` // that holds the item now: claimed or running
 	Reason        string    `json:"reason,omitempty"` // why it is in its state
 	Code          string    `json:"code,omitempty"`   // of its last failure
 	Error         string    `json:"error,omitempty"`  // words of its last failure

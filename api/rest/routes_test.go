@@ -169,15 +169,21 @@ func show[T any](p *T) string {
 func TestCancelRescheduleReplay(t *testing.T) {
 	r := start(t, "")
 	stopped := make(chan struct{})
-	r.work("hold", 1, func(ctx context.Context, _ *workers.Item[any]) (any, error) {
+	holder := r.work("hold", 1, func(ctx context.Context, _ *workers.Item[any]) (any, error) {
 		<-ctx.Done()
 		close(stopped)
 		return nil, ctx.Err()
 	})
+	waits := r.submit(`{"type":"waits"}`)
 	id := r.submit(`{"type":"hold"}`)
 	r.eventually("it runs", func() bool {
 		return want[wire.Item](r, http.StatusOK, "GET", "/api/v1/work/"+id, "").State == events.StateRunning
 	})
+	held := "/api/v1/work?worker=" + string(holder.ID())
+	if page := want[wire.Listed](r, http.StatusOK, "GET", held, ""); len(page.Items) != 1 || page.Items[0].ID != id {
+		t.Errorf("the worker holds %+v, not %s, and not %s", page, id, waits)
+	}
+	r.refused(400, "bad_request", "worker", "GET", "/api/v1/work?worker=no%20id", "")
 	r.refused(409, "wrong_state", "", "PATCH", "/api/v1/work/"+id, `{"priority":1}`)
 	got := want[wire.Cancelled](r, http.StatusOK, "DELETE", "/api/v1/work/"+id+"?reason=no+more", "")
 	if !got.WasRunning || !got.WorkerTold || got.State != events.StateCancelled {
@@ -187,6 +193,9 @@ func TestCancelRescheduleReplay(t *testing.T) {
 	case <-stopped:
 	case <-time.After(patience):
 		t.Fatal("the worker was said to be told, and runs on")
+	}
+	if page := want[wire.Listed](r, http.StatusOK, "GET", held+"&min_position="+string(got.Position), ""); len(page.Items) != 0 {
+		t.Errorf("the worker still holds %+v", page)
 	}
 	if again := want[wire.Cancelled](r, http.StatusOK, "DELETE", "/api/v1/work/"+id, ""); again.WorkerTold || again.State != events.StateCancelled {
 		t.Errorf("cancelled again: %+v", again)

@@ -210,7 +210,8 @@ type SelectQuery struct {
 
 // listQuery is the input of a list of items.
 type listQuery struct {
-	State string `query:"state" doc:"Only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged."`
+	State  string `query:"state" doc:"Only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged."`
+	Worker string `query:"worker" doc:"Only those that this worker holds now: claimed or running."`
 	SelectQuery
 	After
 }
@@ -225,6 +226,6 @@ func (q *SelectQuery) list() (wire.List, error) {
 
 func (q *listQuery) list() (any, error) {
 	l, err := q.SelectQuery.list()
-	l.State, l.MinPosition = q.State, q.MinPosition
+	l.State, l.Worker, l.MinPosition = q.State, q.Worker, q.MinPosition
 	return l, err
 }

@@ -219,6 +219,10 @@ func TestListAndShow(t *testing.T) {
 	if got := lines(engine(t, "", "list", "--all", "--json", "--state", "queued").wants(t, 0).out); len(got) != 2 {
 		t.Errorf("got %q", got)
 	}
+	e.Set(ids[0], func(it *wire.Item) { it.State, it.Worker = events.StateRunning, "mailer-1" })
+	if got := lines(engine(t, "", "list", "--json", "--worker", "mailer-1").wants(t, 0).out); len(got) != 1 || !strings.Contains(got[0], ids[0]) {
+		t.Errorf("got %q", got)
+	}
 	engine(t, "", "show", ids[1]).wants(t, 0, "state           dead\n", "attempt         3 of 3\n", `line one\nline two (error, not retryable)`, "label           region=eu\n", "params          \n  {\n    \"a\"")
 	engine(t, "", "show", anID).wants(t, 1, "not_found")
 }

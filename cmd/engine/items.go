@@ -24,7 +24,7 @@ func listCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List work items, newest change first",
-		Example: "  engine list --state dead --type email\n  engine list --label region=eu --all --json\n  engine list --state dead --error \"connection refused\"\n  engine list --q order-4711",
+		Example: "  engine list --state dead --type email\n  engine list --label region=eu --all --json\n  engine list --state dead --error \"connection refused\"\n  engine list --q order-4711\n  engine list --worker mailer-1",
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.State != "" {
@@ -43,6 +43,7 @@ func listCommand(a *app) *cobra.Command {
 	fs.StringVar(&f.Type, "type", "", "only items of this `type`")
 	fs.StringVar(&f.Label, "label", "", "only items with this label `k=v`")
 	fs.StringVar(&f.Tenant, "tenant", "", "only items of this `tenant`")
+	fs.StringVar(&f.Worker, "worker", "", "only items that this `worker` holds now: claimed or running")
 	fs.StringVar(&f.Error, "error", "", "only items whose last error has all these `words`, the last as the beginning of one")
 	fs.StringVar(&f.Q, "q", "", "search: an id; or a type, tenant, dedup key or label's value; or `words` of the last error")
 	fs.IntVar(&f.Limit, "limit", 50, "items in a page, at most 1000")

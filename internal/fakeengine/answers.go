@@ -119,7 +119,7 @@ func (e *Engine) one(s wire.Submit) (wire.Submitted, error) {
 func (e *Engine) list(r wire.List) (out wire.Listed) {
 	e.seen = append(e.seen, r.MinPosition)
 	for _, it := range e.sorted() {
-		if it.ID <= r.Cursor || r.State != "" && it.State.String() != r.State {
+		if it.ID <= r.Cursor || r.State != "" && it.State.String() != r.State || r.Worker != "" && it.Worker != r.Worker {
 			continue
 		}
 		if len(out.Items) == 2 {

@@ -20,13 +20,14 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 
 	"github.com/streamwright/streamwright/internal/need"
 )
 
-// patience is how long a page may take to show what a test waits for.
-const patience = 20 * time.Second
+// patience is how long a page, or the engine, may take to show what a test waits for.
+// It is longer than the engine's fallback sweep (a minute), and only a test that fails
+// waits for so long.
+const patience = 2 * time.Minute
 
 // chromium is the one browser of all tests, started by the first that needs it.
 var chromium struct {
@@ -123,8 +124,22 @@ func open(t testing.TB, v view, address string) *tab {
 	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}})
+	call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: hearing})
 	p.do(chromedp.Navigate(address))
 	return p
+}
+
+// hearing keeps what the page's messages have said: they go away by themselves, maybe
+// before a test on a slow machine has looked.
+const hearing = `window.testSaid = [];
+new MutationObserver((changes) => {
+	for (const n of changes.flatMap((c) => [...c.addedNodes])) if (n.matches?.('.toast')) window.testSaid.push(n.innerText);
+}).observe(document, { childList: true, subtree: true });`
+
+// said waits until a message of the page has said a text.
+func (p *tab) said(text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`window.testSaid.some((said) => said.includes(%s))`, quote(text)))
 }
 
 // reload loads the page anew, and waits until it is the new one that is asked.
@@ -239,17 +254,50 @@ func evaluate(ctx context.Context, expression string, out any) error {
 // what chromedp.Poll does, so the loop is a plain expression.
 func (p *tab) until(condition string) {
 	p.t.Helper()
-	loop := fmt.Sprintf(`(async () => {
-		const end = performance.now() + %d;
-		for (;;) {
-			try { if (%s) return true; } catch { /* not there yet */ }
-			if (performance.now() > end) return false;
-			await new Promise((done) => setTimeout(done, 15));
-		}
-	})()`, patience.Milliseconds(), condition)
-	var ok bool
-	if err := evaluate(p.ctx, loop, &ok); err != nil || !ok {
+	if err := p.becomes(condition, patience); err != nil {
 		p.t.Fatalf("this never became true: %s (%v); %s", condition, err, p.describe())
+	}
+}
+
+var errNotSo = errors.New("it is not so")
+
+// becomes waits for so long until an expression is true. A document that makes room
+// for another takes the loop along: it begins anew in the next.
+func (p *tab) becomes(condition string, d time.Duration) (err error) {
+	for end := time.Now().Add(d); ; {
+		loop := fmt.Sprintf(`(async () => {
+			const end = performance.now() + %d;
+			for (;;) {
+				try { if (%s) return true; } catch { /* not there yet */ }
+				if (performance.now() > end) return false;
+				await new Promise((done) => setTimeout(done, 15));
+			}
+		})()`, max(time.Until(end), 0).Milliseconds(), condition)
+		var ok bool
+		switch err = evaluate(p.ctx, loop, &ok); {
+		case err == nil && ok:
+			return nil
+		case err == nil:
+			err = errNotSo
+		}
+		if time.Now().After(end) || p.ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// goes presses two keys that lead to a screen. They must come soon after each other,
+// so on a slow machine it may take more than one try.
+func (p *tab) goes(key, hash string) {
+	p.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		p.press("g", key)
+		switch err := p.becomes(`location.hash === `+quote(hash), 3*time.Second); {
+		case err == nil:
+			return
+		case time.Now().After(end):
+			p.t.Fatalf("g %s does not lead to %s: %v; %s", key, hash, err, p.describe())
+		}
 	}
 }
 
@@ -272,78 +320,6 @@ func (p *tab) see(selector, text string) {
 func (p *tab) gone(selector, text string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`![...document.querySelectorAll(%s)].some((el) => el.checkVisibility() && el.innerText.includes(%s))`, quote(selector), quote(text)))
-}
-
-// click waits for a button or link that shows a text (or has it as its name), in
-// what selector finds, and clicks it with the mouse. A live page may replace the
-// element, or move it from under the mouse, between the two: a click that has not
-// come to its element is made again.
-func (p *tab) click(selector, text string) {
-	p.t.Helper()
-	for end := time.Now().Add(patience); ; {
-		p.until(fmt.Sprintf(`(() => {
-			document.querySelectorAll('[data-test-target]').forEach((el) => el.removeAttribute('data-test-target'));
-			const el = [...document.querySelectorAll(%s)].flatMap((el) => [el, ...el.querySelectorAll('a, button, summary, label')])
-				.find((el) => el.matches('a, button, summary, label, input') && el.checkVisibility() && !el.disabled && ((el.innerText ?? '').includes(%s) || (el.getAttribute('aria-label') ?? '').includes(%s)));
-			if (!el) return false;
-			el.setAttribute('data-test-target', '');
-			window.testMissed = true;
-			el.addEventListener('click', () => { window.testMissed = false; }, { once: true, capture: true });
-			return true;
-		})()`, quote(selector), quote(text), quote(text)))
-		ctx, cancel := context.WithTimeout(p.ctx, 2*time.Second)
-		err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(`[data-test-target]`), chromedp.NodeVisible))
-		cancel()
-		var missed bool // not in a page that the click has led to
-		p.eval(`Boolean(window.testMissed)`, &missed)
-		switch {
-		case !missed:
-			return
-		case time.Now().After(end):
-			p.t.Fatalf("no click has come to %q in %q (%v); %s", text, selector, err, p.describe())
-		}
-	}
-}
-
-// fill puts a text into a field, as if it had been typed, and leaves it.
-func (p *tab) fill(selector, text string) {
-	p.t.Helper()
-	p.until(fmt.Sprintf(`document.querySelector(%s)?.checkVisibility()`, quote(selector)))
-	p.eval(fmt.Sprintf(`(() => { const el = document.querySelector(%s); el.focus(); el.select?.(); })()`, quote(selector)), nil)
-	p.do(chromedp.KeyEvent(kb.Delete))
-	if text != "" {
-		p.do(chromedp.KeyEvent(text))
-	}
-	p.eval(fmt.Sprintf(`document.querySelector(%s).dispatchEvent(new Event('change', { bubbles: true }))`, quote(selector)), nil)
-}
-
-// choose selects a value of a list.
-func (p *tab) choose(selector, value string) {
-	p.t.Helper()
-	p.until(fmt.Sprintf(`[...document.querySelector(%s).options].some((o) => o.value === %s)`, quote(selector), quote(value)))
-	p.eval(fmt.Sprintf(`(() => { const el = document.querySelector(%s); el.value = %s; el.dispatchEvent(new Event('change', { bubbles: true })); })()`, quote(selector), quote(value)), nil)
-}
-
-// press presses keys, one after the other.
-func (p *tab) press(keys ...string) {
-	p.t.Helper()
-	for _, k := range keys {
-		p.do(chromedp.KeyEvent(k))
-	}
-}
-
-// text is what the element that selector finds shows.
-func (p *tab) text(selector string) (text string) {
-	p.t.Helper()
-	p.eval(fmt.Sprintf(`document.querySelector(%s)?.innerText ?? ''`, quote(selector)), &text)
-	return text
-}
-
-// hash is the address within the page.
-func (p *tab) hash() (hash string) {
-	p.t.Helper()
-	p.eval(`location.hash`, &hash)
-	return hash
 }
 
 // shot writes what is seen to a file.

@@ -47,8 +47,8 @@ func TestABrokenConnectionComesBack(t *testing.T) {
 	way.mend()
 	p.see(".connection", "live")
 	p.see(".item-state", "completed")
-	p.see(".toast", "Connected again")
-	p.see(".toast", "+1 completed")
+	p.said("Connected again")
+	p.said("+1 completed")
 	p.see(".history-table", "completed")
 	same()
 }
@@ -68,7 +68,7 @@ func TestARestartedEngine(t *testing.T) {
 	w.submit(streamwright.Item{Type: "email"})
 	p.see(".connection", "live")
 	p.see(`[data-tile="queued"] .tile-value`, "2")
-	p.see(".toast", "Connected again")
+	p.said("Connected again")
 	same()
 }
 

@@ -114,7 +114,7 @@ func TestCancelAnItem(t *testing.T) {
 	p.click(".item-head", "Cancel")
 	p.fill("dialog input", "wrong file")
 	p.click("dialog", "Cancel the item")
-	p.see(".toast", "its worker has been told")
+	p.said("its worker has been told")
 	p.see(".item-state", "cancelled")
 	if it := w.item(s.running); it.State != events.StateCancelled || it.Reason != "wrong file" {
 		t.Errorf("the engine has it %s, for the reason %q", it.State, it.Reason)
@@ -128,7 +128,7 @@ func TestReplayAnItem(t *testing.T) {
 	p.see(".item-state", "cancelled")
 	p.click(".item-head .button-primary", "Replay")
 	p.click("dialog", "Replay")
-	p.see(".toast", "Queued again")
+	p.said("Queued again")
 	w.await(s.cancelled, events.StateCompleted)
 	p.see(".item-state", "completed")
 }
@@ -177,7 +177,7 @@ func TestRescheduleAnItem(t *testing.T) {
 	p.fill("dialog input[type=number]", "90")
 	p.choose("dialog .field:last-of-type select", "9")
 	p.click("dialog", "Reschedule")
-	p.see(".toast", "Rescheduled")
+	p.said("Rescheduled")
 	p.see(".history-table", "rescheduled")
 	it := w.item(id)
 	if it.Priority != 9 || time.Until(it.AvailableAt) > 91*time.Minute || time.Until(it.AvailableAt) < 88*time.Minute {

@@ -1,6 +1,7 @@
 package pagetest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -67,10 +68,11 @@ func TestBulkReplayAndPurgeCountFirst(t *testing.T) {
 	p.see(".bulk-count", fmt.Sprintf("%d items.", declined))
 	p.see("dialog", "type charge")
 	p.click("dialog .dialog-buttons", fmt.Sprintf("Replay %d items", declined))
-	p.see(".toast", fmt.Sprintf("%d items replayed", declined))
+	p.said(fmt.Sprintf("%d items replayed", declined))
 	for _, id := range s.declined { // nothing was corrected: they die again
 		w.awaitThat(id, "dead again", func(it streamwright.WorkItem) bool { return it.State == events.StateDead && it.Attempt > 1 })
 	}
+	p.until(`!document.querySelector('dialog')`)
 	p.press("r")
 	p.until(fmt.Sprintf(`document.querySelectorAll('.dead-items tbody tr').length === %d`, declined))
 
@@ -83,7 +85,7 @@ func TestBulkReplayAndPurgeCountFirst(t *testing.T) {
 	}
 	p.click(".screen-head", "Purge all")
 	p.click("dialog .dialog-buttons", fmt.Sprintf("Purge %d items", declined))
-	p.see(".toast", fmt.Sprintf("%d items purged", declined))
+	p.said(fmt.Sprintf("%d items purged", declined))
 	p.see(".empty", "No dead item fits")
 	if charge, email := dead("charge"), dead("email"); charge != 0 || email != 1 {
 		t.Errorf("%d of charge and %d of email are left: only those of charge were meant", charge, email)
@@ -201,7 +203,7 @@ func TestSettingsAreEdited(t *testing.T) {
 	p.fill(setting("circuit.consecutive")+" input", "7")
 	p.see(".settings-end", "3 settings changed")
 	p.click(".settings-end", "Save")
-	p.see(".toast", "are saved")
+	p.said("are saved")
 	p.see(setting("timeout_ms"), "changed")
 	got := w.typeOf("email").Settings
 	if got.TimeoutMS != 90_000 || got.Backoff.MaxMS != 5_400_000 || got.Circuit.Consecutive != 7 || got.Capacity != 12 || got.Backoff.InitialMS != 1000 {
@@ -260,6 +262,49 @@ func TestWorkersAreShownAndDrained(t *testing.T) {
 			t.Errorf("media-1 is %s", wk.Status)
 		}
 	}
+}
+
+// However much runs, each worker shows what is its own: the list is asked worker by
+// worker, and what is more than fits leads to the list of work.
+func TestAWorkersItemsAreFoundAmongMany(t *testing.T) {
+	w := start(t)
+	hold := func(ctx context.Context, _ *workers.RawItem) (any, error) {
+		select {
+		case <-w.hold:
+		case <-ctx.Done():
+		}
+		return nil, context.Cause(ctx)
+	}
+	w.worker("small", 1, map[string]workers.Handler{"rare": hold})
+	w.worker("large", 110, map[string]workers.Handler{"common": hold})
+	rare := w.submit(itemOf("rare"))
+	w.await(rare, events.StateRunning)
+	items := make([]streamwright.Item, 110)
+	for i := range items {
+		items[i] = itemOf("common")
+	}
+	subs, err := w.client.SubmitMany(w.ctx, items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range subs {
+		w.await(s.ID, events.StateRunning)
+	}
+	p := open(t, desktop, w.url+"#/workers")
+	p.see(`tr[data-worker="small"] .w-runs`, tail(rare))
+	p.see(`tr[data-worker="large"] .w-runs`, "all that it runs")
+	p.click(`tr[data-worker="large"] .w-runs`, "all that it runs")
+	p.until(`location.hash === '#/work?worker=large' && document.querySelectorAll('.work-table tbody tr').length === 50`)
+	p.gone(".work-table tbody", "rare")
+	p.press("]")
+	p.see(".pager", "Page 2: 50 items")
+	p.press("]")
+	p.see(".pager", "there are no older ones")
+	p.see(".pager", "Page 3: 10 items")
+	p.eval(`location.hash = '#/work?worker=small'`, nil)
+	p.until(`document.querySelectorAll('.work-table tbody tr').length === 1`)
+	p.see(".work-table tbody", tail(rare))
+	p.until(`document.querySelector('.more-filters').open && document.querySelector('input[name="worker"]').value === 'small'`)
 }
 
 func TestSchedulesAreFiredPausedAndRemoved(t *testing.T) {

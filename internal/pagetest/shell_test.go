@@ -22,7 +22,7 @@ func TestTheKeyboardSuffices(t *testing.T) {
 	if got := p.hash(); got != "" && got != "#/" {
 		t.Errorf("behind the open dialog the screen has changed to %s", got)
 	}
-	p.press("g", "w")
+	p.goes("w", "#/work")
 	p.until(`document.querySelectorAll('.work-table tbody tr').length > 5`)
 	p.press("j", "j", "k", "j")
 	p.until(`document.activeElement === document.querySelectorAll('a.row-link')[1]`)
@@ -40,7 +40,7 @@ func TestTheKeyboardSuffices(t *testing.T) {
 	if got := p.hash(); got != "#/work/"+s.dead {
 		t.Errorf("the search for an id leads to %s", got)
 	}
-	p.press("g", "o")
+	p.goes("o", "#/")
 	p.see("h1", "Overview")
 }
 

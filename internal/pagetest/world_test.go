@@ -134,6 +134,7 @@ func (w *world) awaitThat(id, what string, ok func(streamwright.WorkItem) bool) 
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
 	done := errors.New("it is so")
+	began := time.Now()
 	err := w.client.Tail(ctx, streamwright.TailOptions{ID: id, FromSeq: 1}, func(ev streamwright.Event) error {
 		w.client.Saw(wire.PositionOf(ev.Seq)) // what is read next has it
 		if ok(w.item(id)) {
@@ -144,8 +145,15 @@ func (w *world) awaitThat(id, what string, ok func(streamwright.WorkItem) bool) 
 	if !errors.Is(err, done) {
 		w.t.Fatalf("item %s never became %s: %v; it is %+v", id, what, err, w.item(id))
 	}
+	if took := time.Since(began); took > slow {
+		history, _ := w.client.History(w.ctx, id)
+		w.t.Logf("item %s took %v to become %s: %+v", id, took, what, history)
+	}
 	return w.item(id)
 }
+
+// slow is after what time it is told what an item has done meanwhile.
+const slow = 15 * time.Second
 
 // seeded are the items of seed, by what they are for.
 type seeded struct {
@@ -213,7 +221,9 @@ func (w *world) seed() seeded {
 		w.t.Fatalf("the tree of %s: %v, %+v", s.parent, err, tree)
 	} else {
 		s.child = tree.Root.Children[1].ID
+		w.await(tree.Root.Children[0].ID, events.StateCompleted)
 	}
+	w.awaitThat(s.child, "running with progress", func(it streamwright.WorkItem) bool { return it.Progress != nil }) // from here on nothing changes by itself
 	s.waiting = w.submit(streamwright.Item{Type: "email", Params: map[string]any{"to": "boss@example.org"}, After: []string{s.parent}})
 	s.scheduled = w.submit(streamwright.Item{Type: "email", Params: map[string]any{"to": "later@example.org"}, Delay: 6 * time.Hour, DedupKey: "digest"})
 	s.merged = w.submit(streamwright.Item{Type: "email", Params: map[string]any{"to": "later@example.org"}, DedupKey: "digest"})

@@ -455,6 +455,8 @@ export interface List {
   state?: string;
   tenant?: string;
   type?: string;
+  /** that holds the item now: claimed or running */
+  worker?: string;
 }
 
 /** ListRejected asks for a page of rejected submissions, newest first. */
@@ -972,6 +974,8 @@ export interface Selection {
   tenant?: string;
   type?: string;
   until?: string;
+  /** that holds the item now: claimed or running */
+  worker?: string;
 }
 
 /** Spans is how long an item has been what, up to its last event, in milliseconds. Together they are the time from its created event to its last one, but for what it has spent ended before a replay. */

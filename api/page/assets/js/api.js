@@ -2,6 +2,7 @@
 // works below a path of a proxy.
 
 const TOKEN = 'streamwright-token';
+const BUSY_MS = 30; // of taking in a stream until the browser may draw
 let token = read();
 let asking = null; // the promise of a token that is being asked for
 let ask = null; // asks the operator: (why) => Promise<token|null>
@@ -112,6 +113,7 @@ export function parseExact(doc) {
 
 // stream reads server-sent events until the connection ends (it then returns, 'nothing
 // left' if there is nothing to tell for good) or breaks (it throws). on has: open(), event({event, data, id}), bytes().
+// Where much comes at once, the browser gets time to draw in between.
 export async function stream(path, { query, signal, lastEventID, on }) {
   const headers = lastEventID ? { 'Last-Event-ID': lastEventID } : undefined;
   const res = await request('GET', path, { query, signal, accept: 'text/event-stream', headers });
@@ -120,8 +122,13 @@ export async function stream(path, { query, signal, lastEventID, on }) {
   const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   let ev = { event: 'message', data: '', id: '' };
+  let drawn = performance.now();
   try {
     for (;;) {
+      if (performance.now() - drawn > BUSY_MS && !document.hidden) {
+        await new Promise((done) => { setTimeout(done); });
+        drawn = performance.now();
+      }
       const { value, done } = await reader.read();
       if (done) return '';
       on.bytes?.();

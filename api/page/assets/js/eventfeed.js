@@ -6,18 +6,21 @@ import { now } from './format.js';
 
 export const MAX_ROWS = 200; // events that are shown at once
 const DRAW_MS = 250; // between two drawings
+const PAST_MS = 1000; // between two drawings of what has happened before, of which the last page alone stays
 const MAX_DRAWN = 12; // events of one drawing: what a person can follow
 const RECONNECT = 1000; // ms
 const LAST_RECONNECT = 15_000;
 const STEPS = [1, 10, 100, 1000, 100_000]; // how much further back each look goes, in pages
 const LOOK_MS = 10_000; // of one look back
-const QUIET_MS = 1500; // without an event: a look has all that there is
+const QUIET_MS = 1500; // without an event: a look has all that there is; longer where the engine takes long to answer
+const QUIET_TIMES = 5; // as long as the answer took
 
 // Of what went wrong more is shown than of the rest.
 const GRAVE = new Set(['dead', 'failed', 'rejected', 'cause_noted', 'circuit_opened', 'paused']);
 
 // follow streams events until signal ends. on has: draw(events, skipped), gap({from, to}),
-// state(connected, error). from: {since} or {from_seq} or neither for what comes next.
+// state(connected, error). from: {since} or {from_seq} or neither for what comes next: that
+// is asked for from where the log ends now, so that nothing is missed while it connects.
 export async function follow(filter, from, on, signal) {
   let waiting = [];
   let skipped = 0;
@@ -42,13 +45,17 @@ export async function follow(filter, from, on, signal) {
       waiting.splice(at < 0 ? 0 : at, 1);
       skipped++;
     }
-    timer ||= setTimeout(draw, DRAW_MS);
+    timer ||= setTimeout(draw, past ? PAST_MS : DRAW_MS);
   };
   signal.addEventListener('abort', () => clearTimeout(timer));
+  const next = !from.since && !from.from_seq;
+  let start = from;
+  let renewed = false; // where the log ends was asked anew, since it was not known any more: another log
   for (let wait = RECONNECT; !signal.aborted; wait = Math.min(wait * 2, LAST_RECONNECT)) {
     try {
-      await stream('api/v1/events', { query: { ...filter, ...(last ? {} : from) }, lastEventID: last, signal, on: {
-        open() { wait = RECONNECT; on.state(true, ''); },
+      if (next && !start.from_seq) start = { from_seq: await logEnd(signal) };
+      await stream('api/v1/events', { query: { ...filter, ...(last ? {} : start) }, lastEventID: last, signal, on: {
+        open() { wait = RECONNECT; renewed = false; on.state(true, ''); },
         event({ event, data, id }) {
           if (id) last = id;
           if (event === 'gap') on.gap(JSON.parse(data));
@@ -59,7 +66,11 @@ export async function follow(filter, from, on, signal) {
     } catch (err) {
       if (isAbort(err)) return;
       on.state(false, err.message);
-      if (err.status >= 400 && err.status < 500) return; // asking again would not help
+      if (err.status >= 400 && err.status < 500) {
+        if (!next || last || renewed) return; // asking again would not help
+        renewed = true;
+        start = {};
+      }
     }
     await new Promise((done) => { setTimeout(done, wait); signal.addEventListener('abort', done, { once: true }); });
   }
@@ -67,9 +78,10 @@ export async function follow(filter, from, on, signal) {
 
 // lookBack gives the page of events in front of a position, oldest first, and
 // whether the log may have older ones: {events, more, first}. before: 0 means the log's
-// end. It reads further and further back until it has a page, for a bounded time.
+// end. It reads further and further back until it has a page, for a bounded time. What
+// the log holds no more is said as cut: the last position of it.
 export async function lookBack(filter, before, signal, page = MAX_ROWS) {
-  const end = before || Number((await get('api/v1/info', { plain: true, signal })).position) + 1;
+  const end = before || await logEnd(signal);
   const until = performance.now() + LOOK_MS;
   let found = { events: [], more: true, first: end };
   for (const step of STEPS) {
@@ -80,10 +92,18 @@ export async function lookBack(filter, before, signal, page = MAX_ROWS) {
   return found;
 }
 
+// logEnd is the position behind the log's last event.
+const logEnd = async (signal) => Number((await get('api/v1/info', { plain: true, signal })).position) + 1;
+
+// cutEnd is the last position that retention has cut from the log, 0 for none.
+export async function cutEnd(signal) {
+  const { retention } = await get('api/v1/info', { plain: true, signal });
+  return Math.max(0, Number(retention?.log_first ?? 1) - 1);
+}
+
 // lookOn gives the page behind a position, oldest first: those up to the log's end.
 export async function lookOn(filter, after, signal, page = MAX_ROWS) {
-  const end = Number((await get('api/v1/info', { plain: true, signal })).position) + 1;
-  const found = await read(filter, after + 1, end, signal, page, true);
+  const found = await read(filter, after + 1, await logEnd(signal), signal, page, true);
   return { ...found, more: true };
 }
 
@@ -97,17 +117,23 @@ async function read(filter, from, end, signal, page, early = false) {
   const leave = () => stop.abort();
   signal.addEventListener('abort', leave, { once: true });
   let quiet = setTimeout(leave, LOOK_MS);
+  const asked = performance.now();
+  let patience = QUIET_MS;
   const whole = Object.values(filter).every((v) => !v || v.length === 0);
   try {
     await stream('api/v1/events', { query: { ...filter, from_seq: from }, signal: stop.signal, on: { event({ event, data }) {
       const ev = JSON.parse(data);
       clearTimeout(quiet);
-      quiet = setTimeout(leave, QUIET_MS);
-      if (event === 'gap') { Object.assign(out, { more: false, first: ev.to + 1 }); return; }
+      quiet = setTimeout(leave, patience);
+      if (event === 'gap') { Object.assign(out, { more: false, first: ev.to + 1, cut: ev.to }); return; }
       if (Number(ev.seq) < end && !(early && events.length === page)) events.push(ev);
       if (!early && events.length > page) { events.shift(); out.more = true; }
       if (Number(ev.seq) >= end - (whole ? 1 : 0) || (early && events.length === page)) leave();
-    }, open() { clearTimeout(quiet); quiet = setTimeout(leave, QUIET_MS); } } });
+    }, open() {
+      clearTimeout(quiet);
+      patience = Math.max(QUIET_MS, QUIET_TIMES * (performance.now() - asked));
+      quiet = setTimeout(leave, patience);
+    } } });
   } catch (err) {
     if (!isAbort(err) || signal.aborted) throw err;
   } finally {

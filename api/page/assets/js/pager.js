@@ -33,6 +33,7 @@ export function pager({ address, signal, what = 'item', note = 'the last first' 
     get cursor() { return at.cursor; },
     set(route) {
       at.cursor = route.query.get('cursor') ?? '';
+      at.next = ''; // until the page is there: what follows the page before it is no more to be gone to
       at.stack = route.state?.stack ?? [];
       at.number = route.state?.number ?? (at.cursor ? 0 : 1);
     },

@@ -6,7 +6,8 @@ import { icon } from './icons.js';
 import { count, short, span, startClock } from './format.js';
 import { go, href, startRouter } from './router.js';
 import { keys, startKeys, help } from './keys.js';
-import { dialog, field, iconButton, toast, toastRegion } from './ui.js';
+import { dialog, field, iconButton, toast } from './ui.js';
+import { closeToast, toastRegion } from './toasts.js';
 import { live } from './live.js';
 import { get, hasToken, onUnauthenticated, setToken } from './api.js';
 
@@ -22,6 +23,7 @@ export function startShell(screens) {
     nav.el, main, toastRegion());
   onUnauthenticated(askToken);
   startKeys();
+  keys('Escape', 'Close the last message', closeToast, { group: 'Everywhere' });
   startClock();
   for (const sc of screens.filter((x) => x.key)) keys(`g ${sc.key}`, sc.title, () => go(href(sc.path)), { group: 'Go to' });
   startRouter(main, screens, (screen, route, again) => {

@@ -2,27 +2,9 @@
 
 import { attr, h, put, s, show, text } from './dom.js';
 import { icon } from './icons.js';
+import { toast } from './toasts.js';
 
-const MAX_TOASTS = 4;
-const TOAST_MS = 7000;
-let toasts = null;
-
-// toastRegion is where toasts appear; the shell places it once.
-export function toastRegion() {
-  toasts = h('div', { class: 'toasts', role: 'status', 'aria-live': 'polite', 'aria-label': 'Messages' });
-  return toasts;
-}
-
-// toast says something for some seconds; kind: ok, warn, bad. link: {href, text}.
-// A message of something bad stays until it is closed.
-export function toast(message, { kind = 'ok', link } = {}) {
-  const el = h('div', { class: `toast toast-${kind}`, role: kind === 'bad' ? 'alert' : null },
-    h('span', { class: 'toast-text' }, message, link && [' ', h('a', { href: link.href }, link.text)]),
-    h('button', { class: 'icon-button', type: 'button', 'aria-label': 'Close this message', onclick: () => el.remove() }, icon('close')));
-  toasts.append(el);
-  while (toasts.children.length > MAX_TOASTS) toasts.firstChild.remove();
-  if (kind !== 'bad') setTimeout(() => el.remove(), TOAST_MS);
-}
+export { toast };
 
 // failed says what has gone wrong.
 export const failed = (err) => toast(err.code && err.status ? `${err.message} (${err.code})` : err.message, { kind: 'bad' });

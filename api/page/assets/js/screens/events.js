@@ -9,7 +9,7 @@ import { go, href } from '../router.js';
 import { button, dialog, empty, json, problem, select } from '../ui.js';
 import { keys, walk } from '../keys.js';
 import { mark } from '../states.js';
-import { follow, lookBack, lookOn, MAX_ROWS } from '../eventfeed.js';
+import { cutEnd, follow, lookBack, lookOn, MAX_ROWS } from '../eventfeed.js';
 import { fillTypes } from './dead.js';
 import { detail } from './itemhistory.js';
 
@@ -31,7 +31,7 @@ export default {
 
 class Events {
   constructor(el, signal) {
-    Object.assign(this, { signal, rows: [], shown: 0, skipped: 0, stopped: false, feed: null, first: 0, more: true, query: {} });
+    Object.assign(this, { signal, rows: [], shown: 0, skipped: 0, stopped: false, feed: null, first: 0, more: true, cut: 0, query: {} });
     const change = (name, value) => { if ((this.query[name] ?? '') !== value) go(href(['events'], { ...this.query, [name]: value })); };
     this.type = select([['', 'any']], '', { onchange: () => change('type', this.type.value) });
     this.kind = h('select', { onchange: () => change('kind', this.kind.value) }, PRESETS.map(([v, t]) => h('option', { value: v }, t)), h('optgroup', { label: 'One kind' }, KINDS.map((k) => h('option', { value: k }, k.replaceAll('_', ' ')))));
@@ -78,7 +78,7 @@ class Events {
     const from = { since: this.query.since, from_seq: this.query.from };
     follow(this.filter(), from, {
       state: (connected, error) => { Object.assign(this, { connected, error }); frame(() => this.draw()); },
-      gap: () => {},
+      gap: ({ to }) => this.lost(to),
       draw: (events, skipped) => {
         this.rows = [...this.rows, ...events].slice(-MAX_ROWS);
         this.shown += events.length;
@@ -86,8 +86,16 @@ class Events {
         frame(() => this.draw());
       },
     }, feed.signal);
+    if (from.since || from.from_seq) cutEnd(feed.signal).then((to) => this.lost(to), () => {}); // the feed says what fails
     this.draw();
   }
+
+  // lost takes note of what the log holds no more.
+  lost(to) {
+    this.cut = Math.max(this.cut, to);
+    frame(() => this.draw());
+  }
+  gone() { return this.cut ? ` Events up to ${count(this.cut)} are no longer there: retention has cut them.` : ''; }
 
   stopOrGo() {
     if (this.stopped) { this.live(); return; }
@@ -108,10 +116,12 @@ class Events {
     attr(this.table, 'aria-busy', true);
     text(this.where, 'Reading the log …');
     try {
+      this.cut = Math.max(this.cut, await cutEnd(this.signal));
       const found = await look();
       if (!this.stopped) return;
       this.more = found.more;
       this.first = found.first;
+      this.cut = Math.max(this.cut, found.cut ?? 0);
       if (found.events.length) this.rows = found.events.slice(-MAX_ROWS);
       this.ask = found.events.length ? null : way ?? 'all';
       this.draw();
@@ -134,18 +144,18 @@ class Events {
     attr(this.older, 'disabled', !this.more);
     attr(this.newer, 'disabled', this.rows.length === 0);
     this.tell();
-    const kind = this.rows.length ? '' : this.error && !this.stopped ? `error ${this.error}` : this.stopped ? 'stopped' : 'live';
+    const kind = this.rows.length ? '' : this.error && !this.stopped ? `error ${this.error}` : this.stopped ? `stopped ${this.more} ${this.cut}` : 'live';
     if (this.none.dataset.kind === kind) return;
     this.none.dataset.kind = kind;
     put(this.none, kind === '' ? null : kind === 'live' ? empty('Waiting for what comes', 'Events show up here as they happen. To see what was, choose where to begin, or stop and look back.')
-      : kind === 'stopped' ? empty('None here', this.more ? 'Look further back: Older.' : 'The log holds none like these.') : problem(new Error(this.error), () => this.live()));
+      : this.stopped ? empty('None here', this.more ? 'Look further back: Older.' : `The log holds none like these.${this.gone()}`) : problem(new Error(this.error), () => this.live()));
   }
 
   tell() {
     const left = this.skipped ? ` · ${plural(this.skipped, 'event')} left out: too many to read, stop to see them all` : '';
-    text(this.note, this.stopped ? 'Stopped' : this.error ? `Not connected: ${this.error}` : `Live · ${count(this.shown)} shown${left}`);
+    text(this.note, this.stopped ? 'Stopped' : this.error ? `Not connected: ${this.error}` : !this.connected ? 'Connecting …' : `Live · ${count(this.shown)} shown${left}${(this.query.since || this.query.from) && this.cut ? ` ·${this.gone()}` : ''}`);
     const [a, b] = [this.rows[0], this.rows.at(-1)];
-    const end = this.more ? '' : '; the log holds none that is older';
+    const end = this.more ? '' : `; the log holds none that is older.${this.gone()}`;
     text(this.where, !this.stopped ? '' : this.ask === 'newer' ? 'There are no newer ones yet' : !a ? '' : `${plural(this.rows.length, 'event')}, ${count(a.seq)} to ${count(b.seq)}${end}`);
   }
 }

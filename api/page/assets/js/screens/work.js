@@ -14,8 +14,8 @@ import { badge, mark, shownState, STATES, stateName } from '../states.js';
 const PAGE = 50; // rows
 const MAX_STEPS = 8; // requests for one page: a page of the engine reads a bounded number of entries, and may be short
 const MAX_STACK = 1000; // pages that "newer" goes back
-const FILTERS = ['q', 'state', 'type', 'label', 'tenant', 'error', 'code', 'reason', 'created_after', 'created_before'];
-const names = { q: 'search', error: 'error has', created_after: 'created after', created_before: 'created before' };
+const FILTERS = ['q', 'state', 'type', 'label', 'tenant', 'worker', 'error', 'code', 'reason', 'created_after', 'created_before'];
+const names = { q: 'search', worker: 'held by worker', error: 'error has', created_after: 'created after', created_before: 'created before' };
 const CHANGES = new Set(['created', 'queued', 'claimed', 'running', 'completed', 'failed', 'dead', 'cancelled', 'merged', 'waiting', 'released', 'snoozed', 'replayed', 'rescheduled', 'purged']);
 
 export default {
@@ -59,6 +59,7 @@ class WorkList {
   show(route) {
     this.query = Object.fromEntries(FILTERS.map((f) => [f, route.query.get(f) ?? '']));
     this.cursor = route.query.get('cursor') ?? '';
+    this.next = ''; // until the page is there: what follows the page before it is no more to be gone to
     this.stack = route.state?.stack ?? [];
     this.number = route.state?.number ?? (this.cursor ? 0 : 1);
     this.filters.set(this.query);
@@ -203,7 +204,7 @@ function filters(change) {
   const type = select([['', 'any']], '', { onchange: () => change('type', type.value) });
   const input = (name, label, more = {}) => h('label', null, label, h('input', { name, autocomplete: 'off', spellcheck: 'false', maxlength: 256, ...more, onchange: (ev) => change(name, ev.target.value.trim()) }));
   const inputs = [input('q', 'Search', { type: 'search', placeholder: 'id or words', size: 16 }), input('error', 'Error has', { placeholder: 'words', size: 14 }), input('label', 'Label', { placeholder: 'name=value', size: 14, pattern: '[^=]+=.*' })];
-  const more = [input('tenant', 'Tenant', { size: 12 }), input('code', 'Error code', { size: 12 }), input('reason', 'Reason', { size: 12 }),
+  const more = [input('worker', 'Held by worker', { size: 14 }), input('tenant', 'Tenant', { size: 12 }), input('code', 'Error code', { size: 12 }), input('reason', 'Reason', { size: 12 }),
     input('created_after', 'Created after', { type: 'datetime-local' }), input('created_before', 'Created before', { type: 'datetime-local' })];
   const rest = h('details', { class: 'more-filters' }, h('summary', null, 'More filters'), h('div', { class: 'filters' }, more));
   const clear = h('a', { class: 'button button-quiet', href: href(['work']), hidden: true }, 'Clear');

@@ -8,13 +8,11 @@ import { go, href } from '../router.js';
 import { bar, button, confirm, empty, panel, toast } from '../ui.js';
 import { keys, walk } from '../keys.js';
 import { mark } from '../states.js';
-import { whenQuiet } from './dead.js';
+import { MAX_RUNS, whatRuns } from '../runs.js';
 
 const MAX_ROWS = 200; // workers
-const MAX_RUNS = 1000; // running items that are looked at
-const RUNS_SHOWN = 4; // of a worker, unless it alone is shown
+const RUNS_SHOWN = 4; // of a worker, unless it alone is shown: then all that were asked for
 const MAX_TYPES = 12; // names in a row
-const SOON = 1000; // ms between looks at what runs
 const shapes = { active: 'running', draining: 'backing_off', unhealthy: 'failed', dead: 'dead' };
 
 export default {
@@ -28,7 +26,7 @@ export default {
 
 class Workers {
   constructor(el, signal, title) {
-    Object.assign(this, { signal, title, runs: new Map(), whole: true, query: {} });
+    Object.assign(this, { signal, title, query: {}, runs: whatRuns({ signal, redraw: () => frame(() => this.draw()), fail: (err) => text(this.note, err.message) }) });
     this.note = h('p', { class: 'hint', role: 'status' });
     this.find = h('input', { name: 'worker', type: 'search', autocomplete: 'off', spellcheck: 'false', maxlength: 128, placeholder: 'id, host or type', oninput: () => go(href(['workers'], { ...this.query, worker: this.find.value.trim() }), { replace: true }) });
     this.statuses = new Map(['', 'active', 'draining', 'unhealthy', 'dead'].map((st) => [st, h('button', { type: 'button', class: 'chip', 'aria-pressed': 'false', 'data-status': st, onclick: () => go(href(['workers'], { ...this.query, status: st })) },
@@ -41,13 +39,11 @@ class Workers {
     el.append(h('div', { class: 'screen-head' }, h('h1', null, 'Workers'), this.note), h('form', { class: 'work-filters', 'aria-label': 'Filters', onsubmit: (ev) => { ev.preventDefault(); document.activeElement.blur(); } },
       h('div', { class: 'chips', role: 'group', 'aria-label': 'Status' }, [...this.statuses.values()]), h('div', { class: 'filters' }, h('label', null, 'Find', this.find)), h('input', { type: 'submit', class: 'sr', value: 'Apply', tabindex: -1 })),
     h('section', { class: 'panel live-part', 'aria-label': 'Workers' }, this.table, this.none), this.dead);
-    const look = whenQuiet(() => this.look(), SOON, signal);
-    live.on('stats', () => { frame(() => this.draw()); look(); }, signal);
-    live.on('back', look, signal);
-    keys('r', 'Refresh', () => this.look(), { signal });
+    live.on('stats', () => { frame(() => this.draw()); this.runs.look(); }, signal);
+    live.on('back', this.runs.look, signal);
+    keys('r', 'Refresh', this.runs.look, { signal });
     keys('f', 'Find', () => this.find.focus(), { signal });
     walk(this.body, 'a.row-link', signal);
-    this.look();
   }
 
   show(route) {
@@ -55,19 +51,6 @@ class Workers {
     this.title(this.query.worker ? `Worker ${this.query.worker}` : 'Workers');
     if (document.activeElement !== this.find) this.find.value = this.query.worker;
     this.draw();
-  }
-
-  // look asks what runs, and by whom.
-  async look() {
-    try {
-      const pages = await Promise.all(['running', 'claimed'].map((state) => get('api/v1/work', { query: { state, limit: MAX_RUNS }, signal: this.signal })));
-      this.runs = new Map();
-      this.whole = pages.every((p) => !p.next_cursor);
-      for (const it of pages.flatMap((p) => p.items ?? [])) this.runs.set(it.worker, [...this.runs.get(it.worker) ?? [], it]);
-      frame(() => this.draw());
-    } catch (err) {
-      if (!isAbort(err)) text(this.note, err.message);
-    }
   }
 
   draw() {
@@ -83,13 +66,14 @@ class Workers {
     const alive = all.filter((w) => w.status !== 'dead' && fits(w) && (!status || w.status === status)).sort(order);
     const dead = all.filter((w) => w.status === 'dead' && fits(w) && (!status || status === 'dead')).sort((a, b) => Date.parse(b.died_at) - Date.parse(a.died_at));
     const alone = alive.length === 1;
-    const set = (tr, w) => tr.set(w, this.runs.get(w.worker) ?? [], alone ? MAX_ROWS : RUNS_SHOWN, this.whole);
+    const set = (tr, w) => tr.set(w, this.runs.of(w.worker), alone ? MAX_RUNS : RUNS_SHOWN);
     keyed(this.body, alive.slice(0, MAX_ROWS), (w) => w.worker, row, set);
     keyed(this.deadBody, dead.slice(0, MAX_ROWS), (w) => w.worker, row, set);
+    this.runs.watch([...this.body.children, ...this.deadBody.children]);
     show(this.dead, dead.length > 0);
     show(this.table, alive.length > 0);
     const slots = alive.reduce((n, w) => n + w.slots, 0);
-    const used = alive.reduce((n, w) => n + usedBy(w, this.runs.get(w.worker) ?? []), 0);
+    const used = alive.reduce((n, w) => n + usedBy(w, this.runs.of(w.worker)), 0);
     text(this.note, alive.length ? `${count(used)} of ${plural(slots, 'slot')} used${alive.length > MAX_ROWS ? ` · the first ${count(MAX_ROWS)} of ${count(alive.length)}: find the one you look for` : ''}` : '');
     this.nothing(alive.length > 0, all.length > 0 && (worker || status));
   }
@@ -119,7 +103,7 @@ function row(first) {
     was[key] = said;
   };
   let latest = { ...first, runs: 0 };
-  tr.set = (w, runs, most, whole) => {
+  tr.set = (w, runs, most) => {
     latest = { ...w, runs: usedBy(w, runs) };
     const used = usedBy(w, runs);
     meter.set(used, w.slots);
@@ -127,7 +111,7 @@ function row(first) {
     setAgo(seen, w.died_at ?? w.last_seen);
     once('status', [w.status, w.reason, w.circuit], () => statusOf(w));
     once('types', [w.types, w.capabilities], () => typesOf(w));
-    once('runs', [runs.map((it) => [it.id, it.progress]), most, whole, w.in_flight], () => runsOf(w, runs, most, whole));
+    once('runs', [runs && [runs.items.map((it) => [it.id, it.progress]), runs.more], most, w.in_flight], () => runsOf(w, runs, most));
     once('health', w.health && [Math.round((w.health.cpu ?? 0) * 100), Math.round((w.health.memory_bytes ?? 0) / 1e6), w.health.failing], () => healthOf(w));
     once('host', [w.host, w.version], () => [h('div', null, w.host || h('span', { class: 'muted' }, '–')), w.version && h('div', { class: 'hint' }, w.version), h('div', { class: 'hint' }, 'started ', ago(w.registered_at))]);
     once('actions', [w.status, w.circuit?.state], () => actionsOf(w, () => latest));
@@ -136,8 +120,8 @@ function row(first) {
 }
 
 // usedBy is how many slots a worker uses: what it has said with its last heartbeat,
-// or what it has begun since.
-const usedBy = (w, runs) => Math.max(runs.length, w.in_flight ?? 0);
+// or what it has begun since, as far as that was asked.
+const usedBy = (w, runs) => Math.max(runs?.items.length ?? 0, w.in_flight ?? 0);
 
 const statusOf = (w) => [h('span', { class: `badge st-${shapes[w.status] ?? 'created'}` }, mark(shapes[w.status] ?? 'created'), w.status), w.reason && h('div', { class: 'hint' }, w.reason),
   w.circuit && h('div', null, h('span', { class: 'tag tag-bad' }, `circuit ${w.circuit.state.replace('_', ' ')}`), h('span', { class: 'hint' }, ` ${w.circuit.reason}`, w.circuit.until && [', tried again ', ago(w.circuit.until)]))];
@@ -145,10 +129,14 @@ const statusOf = (w) => [h('span', { class: `badge st-${shapes[w.status] ?? 'cre
 const typesOf = (w) => [(w.types ?? []).slice(0, MAX_TYPES).map((t) => [h('a', { class: 'tag', href: href(['types', t]) }, t), ' ']), w.types?.length > MAX_TYPES && h('span', { class: 'hint' }, `and ${w.types.length - MAX_TYPES} more`),
   w.capabilities?.length > 0 && h('div', { class: 'hint' }, `can ${w.capabilities.join(', ')}`)];
 
-function runsOf(w, runs, most, whole) {
-  if (!runs.length) return h('span', { class: 'muted' }, w.in_flight ? whole ? 'nothing yet' : `${w.in_flight} of many` : 'nothing');
-  const list = runs.slice(0, most).map((it) => h('li', null, h('a', { class: 'mono', href: href(['work', it.id]), title: it.id }, shortID(it.id)), ' ', it.type, it.progress && h('span', { class: 'muted' }, ` ${it.progress.percent} %`), it.started_at && h('span', { class: 'muted' }, ' · started ', ago(it.started_at))));
-  return h('ul', null, list, runs.length > most && h('li', { class: 'hint' }, h('a', { href: href(['workers'], { worker: w.worker }) }, `${count(runs.length - most)} more`)));
+// runsOf is what a worker runs; the rest of it stands in the list of work.
+function runsOf(w, runs, most) {
+  if (!runs) return h('span', { class: 'muted' }, w.in_flight ? '…' : 'nothing');
+  if (!runs.items.length) return h('span', { class: 'muted' }, w.in_flight ? 'nothing yet' : 'nothing');
+  const list = runs.items.slice(0, most).map((it) => h('li', null, h('a', { class: 'mono', href: href(['work', it.id]), title: it.id }, shortID(it.id)), ' ', it.type, it.progress && h('span', { class: 'muted' }, ` ${it.progress.percent} %`), it.started_at && h('span', { class: 'muted' }, ' · started ', ago(it.started_at))));
+  const rest = runs.items.length - most;
+  const words = runs.more ? 'all that it runs' : rest > 0 ? `${count(rest)} more` : '';
+  return h('ul', null, list, words && h('li', { class: 'hint' }, h('a', { href: href(['work'], { worker: w.worker }) }, words)));
 }
 
 function healthOf(w) {

@@ -1,0 +1,14 @@
+// Command million tries the faces with as much as they promise to bear: it fills
+// an engine with a million items of many kinds, keeps it busy with a thousand
+// events a second, and measures what the list API and the page do meanwhile.
+//
+//	engine serve --dir /tmp/million --durability interval &
+//	go run ./internal/million load                      # some minutes
+//	go run ./internal/million ask                       # the HTTP API, each question many times
+//	go run ./internal/million drive &                   # 1,000 events a second
+//	go run ./internal/million look                      # each screen in Chromium
+//
+// It is a tool for people, run on demand: the figures of docs/PAGE.md and
+// docs/LISTING.md are its output. What it loads is a pure function of the
+// items' number, so two runs load the same.
+package main

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// options are what the flags say. Each command uses some of them.
+type options struct {
+	server   string        // of NATS
+	http     string        // base address of the HTTP API
+	items    int           // to load
+	rate     int           // events a second
+	duration time.Duration // of drive, or of look at each screen
+	times    int           // that each question is asked
+	chromium string
+	screen   string // to look at; empty: all
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "million:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	commands := map[string]func(context.Context, options, io.Writer) error{"load": load, "drive": drive, "ask": ask, "look": look}
+	var o options
+	fs := flag.NewFlagSet("million load|drive|ask|look", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&o.server, "server", "nats://127.0.0.1:4222", "load, drive: `address` of the engine's NATS server")
+	fs.StringVar(&o.http, "http", "http://127.0.0.1:8484", "ask, look: base `address` of the engine's HTTP API")
+	fs.IntVar(&o.items, "items", 1_000_000, "load: how many items")
+	fs.IntVar(&o.rate, "rate", 1000, "drive: events a second")
+	fs.DurationVar(&o.duration, "for", time.Minute, "drive: how long in all, 0 until interrupted; look: how long at each screen")
+	fs.IntVar(&o.times, "times", 20, "ask: how often each question is asked")
+	fs.StringVar(&o.chromium, "chromium", "chromium", "look: the browser's `program`")
+	fs.StringVar(&o.screen, "screen", "", "look: only at this `address`, such as #/events")
+	if len(args) == 0 || commands[args[0]] == nil {
+		fs.Usage()
+		return fmt.Errorf("say what to do: load, drive, ask or look")
+	}
+	if err := fs.Parse(args[1:]); err != nil {
+		return err
+	}
+	if o.items < 1 || o.rate < eventsOfItem || o.times < 1 || o.duration < 0 {
+		return fmt.Errorf("-items and -times must be 1 or more, -rate %d or more, -for not negative", eventsOfItem)
+	}
+	return commands[args[0]](ctx, o, stdout)
+}

@@ -1,0 +1,80 @@
+package pagetest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// taken are the controls in sight that a message keeps from being pressed.
+const taken = `[...document.querySelectorAll('a[href], button, input, select, textarea, summary')].filter((el) => {
+	if (el.closest('.toasts') || !el.checkVisibility()) return false;
+	const r = el.getBoundingClientRect();
+	return document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2)?.closest('.toasts');
+}).map((el) => el.innerText || el.getAttribute('aria-label') || el.outerHTML)`
+
+// Messages keep no control from being pressed, wherever the page is scrolled to, and
+// are closed by a key. Those of this test are of something bad, so that they stay.
+func TestMessagesTakeNoControlAway(t *testing.T) {
+	w := start(t)
+	s := w.seed()
+	for range 12 {
+		w.await(w.submit(itemOf("charge")), events.StateDead)
+	}
+	for _, at := range []struct {
+		v    view
+		hash string
+	}{{phone, "#/"}, {phone, "#/work"}, {phone, "#/work/" + s.dead}, {phone, "#/dead?items=1"}, {phone, "#/workers"}, {desktop, "#/dead?items=1"}, {desktop, "#/types/email"}} {
+		t.Run(fmt.Sprintf("%d %s", at.v.width, at.hash), func(t *testing.T) {
+			p := open(t, at.v, w.url+at.hash)
+			p.see(".connection", "live")
+			p.until(`document.querySelectorAll('main button, main a').length > 1 && !document.querySelector('.loading')`)
+			p.eval(`import(new URL('toasts.js', document.querySelector('script[type=module]').src)).then((m) => {
+					m.toast('The first message: it is not short, so that it needs more than one line of a phone.', { kind: 'bad' });
+					m.toast('The second leads further.', { kind: 'bad', link: { href: '#/types', text: 'See it' } });
+				})`, nil)
+			p.see(".toast", "The second")
+			p.until(`scrollTo(0, 0) || true`)
+			for end := false; !end; {
+				p.until(`JSON.stringify(` + taken + `) === '[]'`)
+				p.eval(`(() => { const at = scrollY; scrollBy(0, 300); return scrollY === at; })()`, &end)
+			}
+			p.press(kb.Escape)
+			p.gone(".toast", "The second")
+			p.see(".toast", "The first")
+			p.press(kb.Escape)
+			p.gone(".toasts", "The first")
+		})
+	}
+}
+
+// A control that lies below a message, since there is no better place for it, is
+// pressed through it.
+func TestMessagesArePressedThrough(t *testing.T) {
+	w := start(t)
+	p := open(t, phone, w.url+"#/schedules")
+	p.see(".connection", "live")
+	p.eval(`(() => {
+		const all = document.createElement('button');
+		all.id = 'below';
+		all.textContent = 'below';
+		all.className = 'test-below';
+		const sheet = new CSSStyleSheet();
+		sheet.replaceSync('.test-below { position: fixed; inset: 0; z-index: 15; }');
+		document.adoptedStyleSheets.push(sheet);
+		all.addEventListener('click', () => { all.textContent = 'pressed'; });
+		document.body.append(all);
+		return import(new URL('toasts.js', document.querySelector('script[type=module]').src)).then((m) => m.toast('In the way', { kind: 'bad' }));
+	})()`, nil)
+	p.see(".toast", "In the way")
+	var at struct{ X, Y float64 }
+	p.eval(`(() => { const r = document.querySelector('.toast-text').getBoundingClientRect(); return { X: r.left + 5, Y: r.top + 5 }; })()`, &at)
+	p.mouse(at.X, at.Y)
+	p.see("#below", "pressed")
+	p.see(".toast", "In the way")
+	p.click(".toast", "Close this message")
+	p.gone(".toasts", "In the way")
+}

@@ -1,0 +1,76 @@
+package projector
+
+import (
+	"slices"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// maxHeldSource is how many of the items that a worker holds a page takes from
+// the index of workers, which is in the order of ids and so has to be read whole
+// for each page. A worker has at most events.MaxCapacity slots; one that holds
+// more than this has no source, and what is claimed and running is looked at item
+// by item.
+const maxHeldSource = 10 * events.MaxCapacity
+
+// held reports whether an item is held by a worker: claimed or running. The worker
+// of an item that has ended, or is queued again, is that of its last attempt, and
+// does not count.
+func held(it *events.Item) bool {
+	return it.State == events.StateClaimed || it.State == events.StateRunning
+}
+
+// heldStates are the bits of the states in which an item is held.
+const heldStates = 1<<events.StateClaimed | 1<<events.StateRunning
+
+// readWorker reads the worker whose items are asked for.
+func (l *listing) readWorker(worker string) (err error) {
+	if worker == "" {
+		return nil
+	}
+	if l.worker, err = events.ParseWorkerID(worker); err != nil {
+		return events.Refuse(events.CodeBadRequest, "worker: %v", err)
+	}
+	return nil
+}
+
+// heldBy is the source of the items that a worker holds; nil if they are more than
+// maxHeldSource. The index says which they are, the items where they stand.
+func (s *scan) heldBy(w events.WorkerID) (source, error) {
+	var places places
+	prefix := appendWorkerPrefix(nil, w)
+	err := s.v.scan(prefix, prefix, func(key, _ []byte) (bool, error) {
+		it, err := s.v.indexed(key, len(prefix))
+		if err != nil {
+			return false, err
+		}
+		places = append(places, listPlace{it.Seq, it.ID})
+		return len(places) <= maxHeldSource, nil
+	})
+	if err != nil || len(places) > maxHeldSource {
+		return nil, err
+	}
+	slices.SortFunc(places, listPlace.compare)
+	if s.start != nil {
+		return &places, places.seek(s.start.next())
+	}
+	return &places, nil
+}
+
+// places is a source that is known whole: what is left of it.
+type places []listPlace
+
+// spot implements source.
+func (p *places) spot() spot {
+	if len(*p) == 0 {
+		return spot{}
+	}
+	return spot{place: (*p)[0], exact: true, ok: true}
+}
+
+// seek implements source.
+func (p *places) seek(to listPlace) error {
+	n, _ := slices.BinarySearchFunc(*p, to, listPlace.compare)
+	*p = (*p)[n:]
+	return nil
+}

@@ -1,0 +1,107 @@
+package projector
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// holds has a worker claim and start so many new items.
+func holds(s *sim, w events.WorkerID, t events.Type, n int) (ids []events.ID) {
+	for i := range n {
+		id, tok := s.submit(events.Submit{Type: t}), s.token()
+		s.do(events.Claim{ID: id, Token: tok, Dispatched: tok, Worker: w, Start: i%2 == 0})
+		if ids = append(ids, id); i%1000 == 999 {
+			s.project()
+		}
+	}
+	s.project()
+	return ids
+}
+
+// listAll reads all pages of a listing, and the most steps that one has taken.
+func listAll(t *testing.T, store *Store, q wire.List) (ids []string, steps int) {
+	t.Helper()
+	for {
+		l, err := newListing(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page wire.Listed
+		if err := store.snapshot(func(v view) error { page, err = l.page(v); return err }); err != nil {
+			t.Fatal(err)
+		}
+		for _, it := range page.Items {
+			ids = append(ids, it.ID)
+		}
+		if steps = max(steps, l.steps); page.NextCursor == "" {
+			return ids, steps
+		}
+		q.Cursor = page.NextCursor
+	}
+}
+
+// What a worker holds is found without a look at what the others hold, the last
+// touched first, and no longer once it has let go.
+func TestListByWorker(t *testing.T) {
+	live := openMem(t)
+	s := newSim(t, 1, live)
+	ids := holds(s, "one", "email", 7)
+	holds(s, "others", "email", 3000)
+	for _, q := range []wire.List{{}, {Limit: 2}, {State: "running", Limit: 1}, {Type: "email", Limit: 3}, {State: "running", Type: "email"}} {
+		q.Worker = "one"
+		want := []string{}
+		for i := range ids {
+			if id := ids[len(ids)-1-i]; q.State == "" || s.items()[id].State == events.StateRunning {
+				want = append(want, id.String())
+			}
+		}
+		if got, steps := listAll(t, live, q); len(got) != len(want) || got[0] != want[0] || got[len(got)-1] != want[len(want)-1] || steps > 40 {
+			t.Errorf("%+v: %v in pages of at most %d steps, want %v", q, got, steps, want)
+		}
+	}
+	s.do(events.Complete{Run: events.Run{ID: ids[0], Token: s.items()[ids[0]].Token, Worker: "one"}})
+	s.project()
+	if got, _ := listAll(t, live, wire.List{Worker: "one"}); len(got) != len(ids)-1 {
+		t.Errorf("%d items are held, want %d", len(got), len(ids)-1)
+	}
+	for _, q := range []wire.List{{Worker: "nobody"}, {Worker: "one", State: "completed"}, {Worker: "one", State: "dead"}} {
+		if got, _ := listAll(t, live, q); len(got) != 0 {
+			t.Errorf("%+v finds %v", q, got)
+		}
+	}
+	var refused *events.Error
+	if _, err := live.List(wire.List{Worker: "no worker's id"}); !errors.As(err, &refused) || refused.Code != events.CodeBadRequest {
+		t.Errorf("a worker's id that can't be: %v", err)
+	}
+}
+
+// More than a page takes from the index of workers is found all the same.
+func TestListByWorkerThatHoldsTooMuch(t *testing.T) {
+	live := openMem(t)
+	s := newSim(t, 1, live)
+	s.submit(events.Submit{Type: "resize"})
+	holds(s, "one", "email", maxHeldSource+1)
+	holds(s, "two", "email", 5)
+	for _, q := range []wire.List{{Limit: MaxListLimit}, {Limit: MaxListLimit, Type: "email"}} {
+		q.Worker = "one"
+		if got, _ := listAll(t, live, q); len(got) != maxHeldSource+1 {
+			t.Errorf("%+v: %d items, want %d", q, len(got), maxHeldSource+1)
+		}
+	}
+}
+
+// BenchmarkListByWorker is a page of what a worker holds that has a thousand
+// items, as many as a worker has slots.
+func BenchmarkListByWorker(b *testing.B) {
+	live := openMem(b)
+	s := newSim(b, 1, live)
+	holds(s, "one", "email", events.MaxCapacity)
+	for b.Loop() {
+		if page, err := live.List(wire.List{Worker: "one"}); err != nil || len(page.Items) != DefaultListLimit {
+			b.Fatalf("%d items, %v", len(page.Items), err)
+		}
+	}
+}
