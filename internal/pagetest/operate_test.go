@@ -164,14 +164,16 @@ func TestATypeIsPausedAndItsCircuitClosed(t *testing.T) {
 	p.see(`tr[data-type="charge"]`, fmt.Sprint(declined))
 	p.click(`tr[data-type="charge"]`, "Pause")
 	p.see("dialog h2", "Pause charge?")
+	p.choose("dialog select", "240")
 	p.fill("dialog input", "the bank is down")
 	p.click("dialog .dialog-buttons", "Pause")
 	p.see(`tr[data-type="charge"]`, "paused")
-	if got := w.typeOf("charge").Paused; got == nil || got.Reason != "the bank is down" {
+	if got := w.typeOf("charge").Paused; got == nil || got.Reason != "the bank is down" || got.Until.Sub(got.At) != 4*time.Hour {
 		t.Errorf("paused is %+v", got)
 	}
 	p.click(`tr[data-type="charge"]`, "charge")
 	p.see(".notice", "the bank is down")
+	p.see(".notice", "It ends by itself in ")
 	p.click(".screen-head", "Resume")
 	p.gone(".notice", "Paused")
 	if w.typeOf("charge").Paused != nil {
@@ -261,6 +263,11 @@ func TestWorkersAreShownAndDrained(t *testing.T) {
 		if wk.Worker == "media-1" && wk.Status != "draining" {
 			t.Errorf("media-1 is %s", wk.Status)
 		}
+	}
+	p.click(media, "Undrain")
+	p.gone(media, "draining")
+	if drains, err := w.client.Drains(w.ctx); err != nil || len(drains) > 0 {
+		t.Errorf("the marks are %+v (%v)", drains, err)
 	}
 }
 

@@ -74,7 +74,7 @@ const why = { consecutive: 'in a row', ratio: 'too great a share of them', probe
 
 function noticesOf(t) {
   const out = [];
-  if (t.paused) out.push(h('div', { class: 'notice' }, h('strong', null, 'Paused'), t.paused.reason ? `: “${t.paused.reason}”` : ', without a reason', t.paused.by && `, by ${t.paused.by}`, t.paused.at && [', ', ago(t.paused.at)], '. Its items wait until it is resumed.'));
+  if (t.paused) out.push(h('div', { class: 'notice' }, h('strong', null, 'Paused'), t.paused.reason ? `: “${t.paused.reason}”` : ', without a reason', t.paused.by && `, by ${t.paused.by}`, t.paused.at && [', ', ago(t.paused.at)], '. ', t.paused.until ? ['It ends by itself ', ago(t.paused.until), '.'] : 'Its items wait until it is resumed.'));
   if (t.circuit) {
     const c = t.circuit;
     out.push(h('div', { class: 'notice notice-bad' }, h('strong', null, `Circuit ${c.state.replace('_', ' ')}`), `: its runs failed too often (${why[c.reason] ?? c.reason}), `, ago(c.since), c.opens > 1 && `, for the ${c.opens}th time in a row`, '. ',

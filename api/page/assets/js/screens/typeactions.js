@@ -7,14 +7,19 @@ import { confirm, dialog, failed, field, toast } from '../ui.js';
 const MAX_REASON = 256;
 export const typePath = (type) => `api/v1/types/${encodeURIComponent(type)}`;
 
-// pauseDialog asks why, and pauses. done is called once it is so.
+// How long a pause may be said to last, in minutes; 0 is until it is resumed.
+const LASTS = [[0, 'until it is resumed'], [15, '15 minutes'], [60, 'an hour'], [240, 'four hours'], [1440, 'a day'], [10080, 'a week']];
+
+// pauseDialog asks why and for how long, and pauses. done is called once it is so.
 export function pauseDialog(type, done = () => {}) {
   const reason = h('input', { maxlength: MAX_REASON, autocomplete: 'off' });
   const by = h('input', { maxlength: MAX_REASON, autocomplete: 'name' });
+  const lasts = h('select', null, LASTS.map(([minutes, words]) => h('option', { value: minutes }, words)));
   return dialog({
-    title: `Pause ${type}?`, action: 'Pause', body: [h('p', null, 'Its items wait until it is resumed. What runs goes on. Submissions are taken.'), field('Reason (shown to all)', reason), field('By', by)],
+    title: `Pause ${type}?`, action: 'Pause', body: [h('p', null, 'Its items wait until it is resumed. What runs goes on. Submissions are taken.'), field('For', lasts), field('Reason (shown to all)', reason), field('By', by)],
     async act() {
-      await send('POST', `${typePath(type)}/pause`, { ...(reason.value.trim() ? { reason: reason.value.trim() } : {}), ...(by.value.trim() ? { by: by.value.trim() } : {}) });
+      const forMS = Number(lasts.value) * 60_000;
+      await send('POST', `${typePath(type)}/pause`, { ...(forMS ? { for_ms: forMS } : {}), ...(reason.value.trim() ? { reason: reason.value.trim() } : {}), ...(by.value.trim() ? { by: by.value.trim() } : {}) });
       toast(`${type} is paused.`);
       done();
     },

@@ -5,7 +5,7 @@ import { get, isAbort, send } from '../api.js';
 import { live } from '../live.js';
 import { ago, bytes, count, plural, setAgo, shortID } from '../format.js';
 import { go, href } from '../router.js';
-import { bar, button, confirm, empty, panel, toast } from '../ui.js';
+import { bar, button, confirm, empty, failed, panel, toast } from '../ui.js';
 import { keys, walk } from '../keys.js';
 import { mark } from '../states.js';
 import { MAX_RUNS, whatRuns } from '../runs.js';
@@ -148,13 +148,21 @@ function healthOf(w) {
 // actionsOf are the buttons; latest() is the worker as it is when one is pressed.
 function actionsOf(w, latest) {
   const path = `api/v1/workers/${encodeURIComponent(w.worker)}`;
-  const drain = () => confirm(`Drain worker ${w.worker}?`, `It finishes ${latest().runs ? plural(latest().runs, 'item') : 'what it runs'}, gets nothing more, and ends. This can’t be taken back: to have it work again, start it again.`, 'Drain it', async () => {
+  const drain = () => confirm(`Drain worker ${w.worker}?`, `It finishes ${latest().runs ? plural(latest().runs, 'item') : 'what it runs'}, gets nothing more, and ends. Once it has left, it can be started again. A worker that has heard of it may not go on, even if it is undrained.`, 'Drain it', async () => {
     await send('POST', `${path}/drain`);
     toast(`Worker ${w.worker} drains.`);
   });
+  const undrain = async () => {
+    try {
+      await send('POST', `${path}/undrain`, {});
+      toast(`Worker ${w.worker} may have work again.`);
+    } catch (err) {
+      failed(err);
+    }
+  };
   const reset = () => confirm(`Close the circuit of worker ${w.worker}?`, 'It gets work again at once, as if it had not failed.', 'Close the circuit', async () => {
     await send('POST', `${path}/circuit/reset`);
     toast(`The circuit of worker ${w.worker} is closed.`);
   }, 'primary');
-  return [w.circuit && button('Close the circuit', reset, { name: `Close the circuit of ${w.worker}` }), ' ', (w.status === 'active' || w.status === 'unhealthy') && button('Drain', drain, { kind: 'danger', name: `Drain ${w.worker}` })];
+  return [w.circuit && button('Close the circuit', reset, { name: `Close the circuit of ${w.worker}` }), ' ', (w.status === 'active' || w.status === 'unhealthy') && button('Drain', drain, { kind: 'danger', name: `Drain ${w.worker}` }), w.status === 'draining' && button('Undrain', undrain, { name: `Undrain ${w.worker}` })];
 }
