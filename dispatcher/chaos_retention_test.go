@@ -11,6 +11,12 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
+// retain is how long items are kept.
+func (c *chaos) retain() events.Retention {
+	set, _ := c.l.state.Settings("email")
+	return set.Retain
+}
+
 // As TestChaos, with items that are kept for seconds, and a log that is cut all
 // the time: crashes, lost appends and rivals fall into every stage of a round.
 // What is left of the log still gives the live store.
@@ -22,7 +28,9 @@ func TestChaosWithCuts(t *testing.T) {
 			c.cfg.CutEvents = 40
 			set, _ := c.l.state.Settings("email")
 			set.Retain = events.Retention{CompletedMS: 20_000, DeadMS: 40_000, CancelledMS: 1, MergedMS: 1}
-			c.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+			for kept := set.Retain; c.retain() != kept; { // a crash may take the command along
+				c.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+			}
 			for range 400 {
 				c.one()
 				switch c.rng.IntN(30) {
