@@ -48,11 +48,17 @@ export function bytes(n) {
   return n < 1e6 ? `${trim(n / 1e3)} KB` : n < 1e9 ? `${trim(n / 1e6)} MB` : `${trim(n / 1e9)} GB`;
 }
 
-// The engine's clock: ages are by it, not by that of this machine.
+// The engine's clock: ages are by it, not by that of this machine. A time that comes
+// late makes it look slow, so the best of the last few counts.
+const TIMES = 16;
+const skews = [];
 let skew = 0;
 export function setClock(engineNow) {
   const t = Date.parse(engineNow);
-  if (!Number.isNaN(t)) skew = t - Date.now();
+  if (Number.isNaN(t)) return;
+  skews.push(t - Date.now());
+  if (skews.length > TIMES) skews.shift();
+  skew = Math.max(...skews);
 }
 export const now = () => Date.now() + skew;
 

@@ -2,8 +2,8 @@
 // then done page by page, with its progress and outcome.
 
 import { h, put, show, text } from '../dom.js';
-import { send } from '../api.js';
-import { count, now, plural, shortID } from '../format.js';
+import { get, send } from '../api.js';
+import { count, plural, shortID } from '../format.js';
 import { href } from '../router.js';
 import { dialog, field, select, toast } from '../ui.js';
 
@@ -16,8 +16,7 @@ const page = 1000;
 // said is the selection in words. done is called when anything was changed.
 export async function bulk(action, selection, said, done) {
   const purge = action === 'purge';
-  // What dies from now on is not meant: the number that is asked about stays true.
-  const narrow = { ...selection, until: new Date(now()).toISOString() };
+  const narrow = { ...selection }; // until is added below
   const all = !Object.entries(selection).some(([, v]) => v);
   const state = { stopped: false, counted: 0, more: false, ready: false, changed: 0, failed: 0, errors: [] };
   const found = h('p', { class: 'bulk-count', role: 'status' }, 'Counting …');
@@ -56,6 +55,9 @@ export async function bulk(action, selection, said, done) {
   const main = document.querySelector('dialog[open] button[type=submit]');
   main.disabled = true;
   try {
+    // What dies from now on is not meant: the number that is asked about stays true.
+    // Now is when the last of them has died, by the engine's clock and not by ours.
+    narrow.until = await lastDeath(selection, state);
     await each(action, { select: narrow, all, dry_run: true }, state, (r) => {
       state.counted += r.matched;
       text(found, `Counting … ${count(state.counted)}`);
@@ -73,6 +75,18 @@ export async function bulk(action, selection, said, done) {
   const ok = await asked;
   await state.running?.catch(() => {}); // shown in the dialog; a page that is under way is waited for
   if (ok || state.changed) tell(action, state, ok);
+}
+
+// lastDeath is when the last of the dead items of a selection has died, undefined if
+// there is none.
+async function lastDeath(selection, state) {
+  for (let n = 0, cursor = ''; n < MAX_COUNT_PAGES && !state.stopped; n++) {
+    const r = await get('api/v1/dead', { query: { ...selection, limit: 1, cursor } });
+    if (r.items.length) return r.items[0].finished_at;
+    cursor = r.next_cursor ?? '';
+    if (!cursor) return undefined;
+  }
+  return undefined;
 }
 
 // each sends a bulk page by page, until its end, until it is stopped, or up to most
