@@ -39,12 +39,12 @@ func (o *output) String() string {
 func TestShellWorker(t *testing.T) {
 	sh := need.Program(t, "sh")
 	need.Program(t, "curl")
-	const lease = 1500 * time.Millisecond
+	const lease = 6 * time.Second // many times what a curl takes, on a slow machine too
 	e := startEngine(t, embedded.Options{Config: leases(lease, "shout")})
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, sh, "../../examples/httpworker/worker.sh", "http://"+e.HTTP(), "shout", sh, "-c",
-		`p=$(cat); case $p in *bad*) exit 65 ;; *slow*) sleep 4 ;; *forever*) exec sleep 600 ;; *much*) printf '"'; head -c 9000000 /dev/zero | tr '\0' y; printf '"'; exit ;; esac; printf '{"heard":%s}' "$p"`)
+		`p=$(cat); case $p in *bad*) exit 65 ;; *slow*) sleep 9 ;; *forever*) exec sleep 600 ;; *much*) printf '"'; head -c 9000000 /dev/zero | tr '\0' y; printf '"'; exit ;; esac; printf '{"heard":%s}' "$p"`)
 	var out output
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, 10*time.Second
 	if err := cmd.Start(); err != nil {
