@@ -24,7 +24,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // Heartbeats keep what they name beyond its lease; what they don't name goes
 // when its lease is over, and they say so.
 func TestHeartbeatsRenewWhatTheyName(t *testing.T) {
-	const lease = 1500 * time.Millisecond
+	const lease = 4 * time.Second
 	e := startEngine(t, embedded.Options{Config: leases(lease, "step")})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 2})
 	kept, lost := e.submit(t, "step", `{}`), e.submit(t, "step", `{}`)
@@ -35,11 +35,11 @@ func TestHeartbeatsRenewWhatTheyName(t *testing.T) {
 		}
 	}
 	var orders wire.WorkerOrders
-	for end := time.Now().Add(3 * lease); time.Now().Before(end); {
+	for end := time.Now().Add(2 * lease); time.Now().Before(end); {
 		if orders = w.beat(items[kept]); len(orders.Cancel)+len(orders.Lost) > 0 {
 			t.Fatalf("orders: %+v", orders)
 		}
-		<-time.After(lease / 5) // the pace of a worker
+		<-time.After(lease / 8) // the pace of a worker
 	}
 	if got := e.item(t, kept); got.State != events.StateRunning || got.Attempt != 1 {
 		t.Errorf("what was named is %s, attempt %d", got.State, got.Attempt)
