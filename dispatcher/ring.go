@@ -280,22 +280,35 @@ func (r *readyQueues) readAhead(rg *ring, from *group) error {
 	if rg.ahead > 0 || r.prefetch == nil {
 		return nil
 	}
-	each := max(1, turnsPage/rg.groups.Len())
-	keys := make([]projector.ReadyKey, 0, turnsPage)
+	var next []*group // in order of turn
+	known := true
 	add := func(g *group) bool {
-		n := 0
-		g.win.set.Scan(func(k projector.ReadyKey) bool {
-			if len(keys) < turnsPage {
-				keys = append(keys, k)
-			}
-			n++
-			return n < each && len(keys) < turnsPage
-		})
-		return len(keys) < turnsPage
+		// What one that wants a page has is known in its turn.
+		if known = len(next) < turnsPage && !g.win.wantsPage(); known {
+			next = append(next, g)
+		}
+		return known
 	}
 	rg.groups.Ascend(from, add)
-	if rg.whole() {
+	if known && rg.whole() {
 		rg.groups.Scan(func(g *group) bool { return g.name < from.name && add(g) })
+	}
+	rounds := 1
+	if len(next) == rg.groups.Len() {
+		rounds = max(1, turnsPage/len(next))
+		for _, g := range next {
+			if !g.win.complete {
+				rounds = min(rounds, g.win.set.Len())
+			}
+		}
+	}
+	keys := make([]projector.ReadyKey, 0, turnsPage)
+	for _, g := range next {
+		n := 0
+		g.win.set.Scan(func(k projector.ReadyKey) bool {
+			keys, n = append(keys, k), n+1
+			return n < rounds
+		})
 	}
 	rg.ahead = len(keys)
 	return r.prefetch(keys)
