@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -42,6 +43,8 @@ type pusher struct {
 	pushed      runHeader        // of the last push; the loop's
 	subjects    map[laneKey]string
 	chores      chan func(context.Context)
+	dropped     atomic.Int64 // chores that found no room, not yet said
+	saidDropped atomic.Int64 // when it was last said, nanoseconds since 1970
 	cuts        chan events.Seq
 }
 
@@ -115,8 +118,23 @@ func (p *pusher) chore(fn func(context.Context)) {
 	select {
 	case p.chores <- fn:
 	default:
-		p.log.Warn("too many requests to the server are waiting: leaving one to the sweep")
+		p.choreDropped(time.Now())
 	}
+}
+
+// sayDropped is how often it is said, at most, that chores were dropped.
+const sayDropped = 10 * time.Second
+
+// choreDropped counts a chore that found no room, and says so now and then: when
+// there are too many they come by the thousand.
+func (p *pusher) choreDropped(now time.Time) {
+	n := p.dropped.Add(1)
+	said := p.saidDropped.Load()
+	if now.UnixNano()-said < int64(sayDropped) || !p.saidDropped.CompareAndSwap(said, now.UnixNano()) {
+		return
+	}
+	p.dropped.Add(-n)
+	p.log.Warn("too many requests to the server are waiting: leaving some to the sweep", "left", n)
 }
 
 // push sends an item to its lane. Whether it arrived is told by signals.

@@ -12,7 +12,8 @@ import (
 // that it wants, and reads none behind that.
 const maxScan = 2048
 
-// maxPages bounds the pages that one call of best reads.
+// maxPages bounds the pages that one call of best reads; maxStepRead what is
+// read in one turn of the loop.
 const maxPages = 8
 
 // seekCost is what finding a place in the index costs, in entries read there.
