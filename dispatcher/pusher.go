@@ -43,6 +43,7 @@ type pusher struct {
 	pushed      runHeader        // of the last push; the loop's
 	subjects    map[laneKey]string
 	chores      chan func(context.Context)
+	spent       spentMsgs
 	dropped     atomic.Int64 // chores that found no room, not yet said
 	saidDropped atomic.Int64 // when it was last said, nanoseconds since 1970
 	cuts        chan events.Seq
@@ -114,11 +115,14 @@ func (p *pusher) run(ctx context.Context) {
 	}
 }
 
-func (p *pusher) chore(fn func(context.Context)) {
+// chore has a request done, and reports whether there was room for it.
+func (p *pusher) chore(fn func(context.Context)) bool {
 	select {
 	case p.chores <- fn:
+		return true
 	default:
-		p.choreDropped(time.Now())
+		p.choreDropped()
+		return false
 	}
 }
 
@@ -127,7 +131,8 @@ const sayDropped = 10 * time.Second
 
 // choreDropped counts a chore that found no room, and says so now and then: when
 // there are too many they come by the thousand.
-func (p *pusher) choreDropped(now time.Time) {
+func (p *pusher) choreDropped() {
+	now := time.Now()
 	n := p.dropped.Add(1)
 	said := p.saidDropped.Load()
 	if now.UnixNano()-said < int64(sayDropped) || !p.saidDropped.CompareAndSwap(said, now.UnixNano()) {
