@@ -21,18 +21,6 @@ func gone(err error) bool {
 	return errors.Is(err, jetstream.ErrMsgNotFound)
 }
 
-// deleteMsg removes a dispatched message that nobody is to get any more.
-func (p *pusher) deleteMsg(seq uint64) {
-	if seq == 0 {
-		return
-	}
-	p.chore(func(ctx context.Context) {
-		if err := p.topology.dispatchStream().DeleteMsg(ctx, seq); err != nil && !noSuchMessage(err) {
-			p.log.Warn("a spent message could not be deleted", "sequence", seq, "error", err)
-		}
-	})
-}
-
 // noSuchMessage reports whether a delete failed since there was nothing to
 // delete, for which the server has no code of its own.
 func noSuchMessage(err error) bool {

@@ -13,6 +13,13 @@ import (
 // urgent item waits behind little.
 const prefetch = 2
 
+// The bounds of what is dispatched in one go, before the loop looks again at what
+// waits for it: items, and index entries read to find them.
+const (
+	maxStepPushes = 256
+	maxStepRead   = 16 * 1024
+)
+
 func random() uint64 { return rand.Uint64() }
 
 // dispatch sends what is ready to the lanes that have room, best first.
@@ -25,6 +32,7 @@ func (l *loop) dispatch() error {
 	if l.hold.After(now) {
 		return nil
 	}
+	l.stepPushes, l.ready.read = 0, 0
 	for t := range l.dirty {
 		if l.pools.of(t) != nil {
 			continue
@@ -81,6 +89,10 @@ func (l *loop) dispatchType(t events.Type, now time.Time) (again bool, err error
 // dispatchOne sends the item of a type that goes next, if there is one and
 // room for it.
 func (l *loop) dispatchOne(td *typeDispatch) (sent, again bool, err error) {
+	if l.stepPushes >= maxStepPushes || l.ready.read >= maxStepRead {
+		l.stalled = true
+		return false, true, nil
+	}
 	if l.table.byType[td.typ] >= td.set.Capacity {
 		return false, false, nil
 	}
@@ -99,6 +111,7 @@ func (l *loop) dispatchOne(td *typeDispatch) (sent, again bool, err error) {
 		return false, stalled, err
 	}
 	b.take()
+	l.stepPushes++
 	return true, false, l.push(b.key.ID, b.lane, td.set, td.pick.now)
 }
 

@@ -71,7 +71,8 @@
 // each, and at most maxHolds groups are remembered as held by a limit. While the
 // engine's own queue limit is reached the intake is not read. At each bound the loop stops taking in, and the pressure
 // reaches the publishers. No single turn of the loop is long: maxDue timers,
-// maxPages pages.
+// maxStepPushes items dispatched, maxStepRead entries of the index read for them; the
+// rest follows in the next turns, between which it takes what waits for it.
 //
 // # The intake
 //

@@ -60,15 +60,17 @@ type loop struct {
 	schedules   schedules
 	native      nativeState
 
-	drain    drain
-	stalled  bool      // a ready queue's next page is still to be read
-	hold     time.Time // nothing is dispatched before, after a push has failed
-	holdFor  time.Duration
-	closing  bool
-	paused   *atomic.Bool // the intake is not read
-	answered uint64       // intake position that is durable
-	synced   uint64       // one that will be on disk at nextPurge
-	purged   uint64
+	drain   drain
+	stalled bool // dispatching has stopped at a bound, and goes on at once
+	// stepPushes is how many items this step has taken to dispatch.
+	stepPushes int
+	hold       time.Time // nothing is dispatched before, after a push has failed
+	holdFor    time.Duration
+	closing    bool
+	paused     *atomic.Bool // the intake is not read
+	answered   uint64       // intake position that is durable
+	synced     uint64       // one that will be on disk at nextPurge
+	purged     uint64
 
 	nextWorker time.Time // when the next silent worker is gone; zero: never, here and below
 	nextOrphan time.Time

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -42,6 +43,9 @@ type pusher struct {
 	pushed      runHeader        // of the last push; the loop's
 	subjects    map[laneKey]string
 	chores      chan func(context.Context)
+	spent       spentMsgs
+	dropped     atomic.Int64 // chores that found no room, not yet said
+	saidDropped atomic.Int64 // when it was last said, nanoseconds since 1970
 	cuts        chan events.Seq
 }
 
@@ -111,12 +115,31 @@ func (p *pusher) run(ctx context.Context) {
 	}
 }
 
-func (p *pusher) chore(fn func(context.Context)) {
+// chore has a request done, and reports whether there was room for it.
+func (p *pusher) chore(fn func(context.Context)) bool {
 	select {
 	case p.chores <- fn:
+		return true
 	default:
-		p.log.Warn("too many requests to the server are waiting: leaving one to the sweep")
+		p.choreDropped()
+		return false
 	}
+}
+
+// sayDropped is how often it is said, at most, that chores were dropped.
+const sayDropped = 10 * time.Second
+
+// choreDropped counts a chore that found no room, and says so now and then: when
+// there are too many they come by the thousand.
+func (p *pusher) choreDropped() {
+	now := time.Now()
+	n := p.dropped.Add(1)
+	said := p.saidDropped.Load()
+	if now.UnixNano()-said < int64(sayDropped) || !p.saidDropped.CompareAndSwap(said, now.UnixNano()) {
+		return
+	}
+	p.dropped.Add(-n)
+	p.log.Warn("too many requests to the server are waiting: leaving some to the sweep", "left", n)
 }
 
 // push sends an item to its lane. Whether it arrived is told by signals.

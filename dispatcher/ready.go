@@ -8,11 +8,16 @@ import (
 )
 
 // maxScan bounds the index entries that one page reads: entries that are
-// dispatched already or not due yet are passed over.
+// dispatched already or not due yet are passed over. A page ends with the last
+// that it wants, and reads none behind that.
 const maxScan = 2048
 
-// maxPages bounds the pages that one call of best reads.
+// maxPages bounds the pages that one call of best reads; maxStepRead what is
+// read in one turn of the loop.
 const maxPages = 8
+
+// seekCost is what finding a place in the index costs, in entries read there.
+const seekCost = 16
 
 const levels = int(events.MaxPriority) + 1
 
@@ -32,12 +37,15 @@ type readyQueues struct {
 	unprojected func(fn func(before, after *events.Item))
 	// prefetch, if set, is told of keys whose items will be asked for soon.
 	prefetch func([]projector.ReadyKey) error
+	// read is how many entries of the index have been read, seeks included at
+	// their cost.
+	read int
 }
 
 // readyIndex is the projection's ordered index of queued items.
 type readyIndex interface {
-	Ready(t events.Type, lane string, p events.Priority, group string, behind projector.ReadyKey, limit int) ([]projector.ReadyEntry, error)
-	ReadyGroups(q projector.ReadyQueue, behind string, fromStart bool, limit int) ([]string, error)
+	EachReady(q projector.ReadyQueue, group string, behind projector.ReadyKey, fn func(projector.ReadyEntry) (more bool)) error
+	ReadyGroups(q projector.ReadyQueue, behind string, fromStart bool, limit int) ([]projector.ReadyGroup, error)
 	ReadyQueues() ([]projector.ReadyQueue, error)
 }
 
@@ -212,51 +220,43 @@ func (r *readyQueues) turn(lv *level, pick *picking) (*window[projector.ReadyKey
 		if !pick.more() {
 			return nil, "", nil
 		}
-		if err := r.page(lv.q, "", lv.plain, pick.now); err != nil {
+		keys, err := r.page(lv.q, "", lv.plain, windowPage, maxScan, pick.now)
+		if err == nil && r.prefetch != nil {
+			err = r.prefetch(keys)
+		}
+		if err != nil {
 			return nil, "", err
 		}
 	}
 	return lv.plain, "", nil
 }
 
-// page takes the next part of a group of a queue from the index. REQUIRES: the
-// projection has all whose effects the loop has seen.
-func (r *readyQueues) page(q projector.ReadyQueue, group string, w *window[projector.ReadyKey], now time.Time) error {
-	scan, size := maxScan, windowPage
-	if w.most < windowMax {
-		scan, size = groupScan, groupPage
-	}
-	entries, err := r.index.Ready(q.Type, q.Lane, q.Priority, group, w.horizon, scan)
-	if err != nil {
-		return err
-	}
+// page takes the next part of a group of a queue from the index: size keys, or
+// those among the next scan entries. It returns them, as the index had them.
+// REQUIRES: the projection has all whose effects the loop has seen.
+func (r *readyQueues) page(q projector.ReadyQueue, group string, w *window[projector.ReadyKey], size, scan int, now time.Time) ([]projector.ReadyKey, error) {
 	var keys []projector.ReadyKey
-	last, end := w.horizon, len(entries) < scan
-	for _, e := range entries {
-		if e.OrderAt > now.UnixNano() {
-			// All behind it are for later too: their timers bring them in.
-			end = true
-			break
+	last, end, read := w.horizon, true, 0
+	err := r.index.EachReady(q, group, w.horizon, func(e projector.ReadyEntry) bool {
+		if read++; e.OrderAt > now.UnixNano() {
+			return false // all behind it are for later too: their timers bring them in
 		}
 		last = e.ReadyKey
-		if e.AvailableAt.After(now) || r.table.current(e.ID) != 0 {
-			continue
+		if !e.AvailableAt.After(now) && r.table.current(e.ID) == 0 {
+			keys = append(keys, e.ReadyKey)
 		}
-		if keys = append(keys, e.ReadyKey); len(keys) == size {
-			end = false
-			break
-		}
+		end = len(keys) < size && read < scan
+		return end
+	})
+	r.read += seekCost + read
+	if err != nil {
+		return nil, err
 	}
 	w.page(keys, last, end)
-	if r.prefetch != nil {
-		if err := r.prefetch(keys); err != nil {
-			return err
-		}
-	}
 	if r.unprojected != nil {
 		r.unprojected(func(before, after *events.Item) { r.amend(q, group, w, before, after, now) })
 	}
-	return nil
+	return keys, nil
 }
 
 // amend brings a page up to date by a change that the index may not show yet.

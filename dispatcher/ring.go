@@ -1,6 +1,8 @@
 package dispatcher
 
 import (
+	"time"
+
 	"github.com/tidwall/btree"
 
 	"github.com/streamwright/streamwright/events"
@@ -10,10 +12,12 @@ import (
 // The bounds of a ring: groups in memory at once (half as many are looked for
 // in the index at a time), and keys of each.
 const (
-	maxGroups = 256
-	maxKeys   = 128
-	groupPage = 64
-	groupScan = 4 * groupPage // index entries that a page of a group reads
+	maxGroups = 1024
+	maxKeys   = 64
+	groupPage = 32            // keys that a page of a group has at most
+	groupScan = 8 * groupPage // index entries that it reads
+	ringKeys  = maxGroups * 8 // keys that the pages of a ring have together, or one for each group
+	turnsPage = 64            // turns whose items are read in one go
 )
 
 // ring is a queue whose items belong to groups that take turns, in order of
@@ -32,6 +36,7 @@ type ring struct {
 	behind, through   string
 	open, none, toEnd bool
 
+	ahead   int    // turns to come whose items have been read
 	last    string // whose turn was last
 	started bool   // last is set
 	held    int    // holds that keep a group of this ring
@@ -110,8 +115,19 @@ func (rg *ring) add(name string, complete bool) *group {
 	return g
 }
 
-// cut leaves the last groups to the index.
+// cut leaves groups to the index: those that have had their turn, and if more
+// than half of the most are left, the last. So those whose turn is next stay,
+// however often it is cut.
 func (rg *ring) cut() {
+	if rg.started && (rg.open || rg.last > rg.behind) {
+		for g, ok := rg.groups.Min(); ok && g.name <= rg.last; g, ok = rg.groups.Min() {
+			rg.groups.PopMin()
+		}
+		rg.behind, rg.open = rg.last, false
+	}
+	if rg.groups.Len() <= rg.most/2 {
+		return
+	}
 	for rg.groups.Len() > rg.most/2 {
 		rg.groups.PopMax()
 	}
@@ -154,6 +170,7 @@ func (rg *ring) dropEmpty(g *group) {
 // served notes that a group has had its turn.
 func (rg *ring) served(name string) {
 	rg.last, rg.started = name, true
+	rg.ahead = max(rg.ahead-1, 0)
 	if g := rg.get(name); g != nil {
 		rg.dropEmpty(g)
 	}
@@ -205,7 +222,7 @@ func (r *readyQueues) nextGroup(lv *level, pick *picking) (*group, error) {
 				return nil, err
 			}
 			if ok {
-				return g, nil
+				return g, r.readAhead(rg, g)
 			}
 			rg.drop(g.name)
 		case !rg.toEnd:
@@ -239,11 +256,62 @@ func (r *readyQueues) mayGo(lv *level, g *group, pick *picking) (bool, error) {
 		if !pick.more() {
 			return false, nil
 		}
-		if err := r.page(lv.q, g.name, g.win, pick.now); err != nil {
+		if _, err := r.page(lv.q, g.name, g.win, lv.ring.pageSize(), groupScan, pick.now); err != nil {
 			return false, err
 		}
 	}
 	return g.win.set.Len() > 0, nil
+}
+
+// pageSize is how many keys a page of a group has. Where not all groups are in
+// memory, a group has one turn before it is left to the index again, and what
+// else were read of it would be read for nothing.
+func (rg *ring) pageSize() int {
+	if !rg.whole() {
+		return 1
+	}
+	return max(1, min(groupPage, ringKeys/max(1, rg.groups.Len())))
+}
+
+// readAhead has the items of the next turns read in one go, when those of the
+// last time have had theirs. What a page holds is not read at once: of many
+// groups it would have left memory again by the time of its turn.
+func (r *readyQueues) readAhead(rg *ring, from *group) error {
+	if rg.ahead > 0 || r.prefetch == nil {
+		return nil
+	}
+	var next []*group // in order of turn
+	known := true
+	add := func(g *group) bool {
+		// What one that wants a page has is known in its turn.
+		if known = len(next) < turnsPage && !g.win.wantsPage(); known {
+			next = append(next, g)
+		}
+		return known
+	}
+	rg.groups.Ascend(from, add)
+	if known && rg.whole() {
+		rg.groups.Scan(func(g *group) bool { return g.name < from.name && add(g) })
+	}
+	rounds := 1
+	if len(next) == rg.groups.Len() {
+		rounds = max(1, turnsPage/len(next))
+		for _, g := range next {
+			if !g.win.complete {
+				rounds = min(rounds, g.win.set.Len())
+			}
+		}
+	}
+	keys := make([]projector.ReadyKey, 0, turnsPage)
+	for _, g := range next {
+		n := 0
+		g.win.set.Scan(func(k projector.ReadyKey) bool {
+			keys, n = append(keys, k), n+1
+			return n < rounds
+		})
+	}
+	rg.ahead = len(keys)
+	return r.prefetch(keys)
 }
 
 // pageGroups takes the next groups from the index. Those in memory are left to
@@ -255,28 +323,46 @@ func (r *readyQueues) pageGroups(lv *level, pick *picking) error {
 		rg.behind, rg.open = rg.through, false
 	}
 	from, fromStart := rg.through, rg.none
-	names, err := r.index.ReadyGroups(lv.q, from, fromStart, page)
+	found, err := r.index.ReadyGroups(lv.q, from, fromStart, page)
 	if err != nil {
 		return err
 	}
-	if rg.toEnd = len(names) < page; len(names) > 0 {
-		rg.through, rg.none = names[len(names)-1], false
+	r.read += (seekCost + 1) * len(found)
+	if rg.toEnd = len(found) < page; len(found) > 0 {
+		rg.through, rg.none = found[len(found)-1].Name, false
 	}
-	for _, name := range names {
-		if !r.holds.keeps(lv.q.Type, name, rg) {
-			rg.add(name, false)
+	for _, f := range found {
+		if r.holds.keeps(lv.q.Type, f.Name, rg) {
+			continue
+		}
+		g := rg.add(f.Name, false)
+		if first := f.First; first.OrderAt <= pick.now.UnixNano() && !first.AvailableAt.After(pick.now) && r.table.current(first.ID) == 0 {
+			g.win.page([]projector.ReadyKey{first.ReadyKey}, first.ReadyKey, false)
 		}
 	}
 	if r.unprojected == nil {
 		return nil
 	}
-	r.unprojected(func(_, after *events.Item) {
-		if queueOf(after) != lv.q || after.AvailableAt.After(pick.now) || r.table.current(after.ID) != 0 {
-			return
-		}
-		if name := after.Group; (fromStart || name > from) && rg.has(name) && rg.get(name) == nil && !r.holds.keeps(lv.q.Type, name, rg) {
-			rg.add(name, false)
-		}
+	r.unprojected(func(before, after *events.Item) {
+		r.amendGroups(lv, func(name string) bool { return (fromStart || name > from) && rg.has(name) }, before, after, pick.now)
 	})
 	return nil
+}
+
+// amendGroups brings the groups just taken from the index, those that are new,
+// up to date by a change that the index may not show yet.
+func (r *readyQueues) amendGroups(lv *level, fresh func(name string) bool, before, after *events.Item, now time.Time) {
+	if queueOf(before) == lv.q && fresh(before.Group) {
+		if g := lv.ring.get(before.Group); g != nil {
+			g.win.remove(projector.ReadyKeyOf(before))
+		}
+	}
+	if queueOf(after) != lv.q || !fresh(after.Group) || after.AvailableAt.After(now) || r.table.current(after.ID) != 0 || r.holds.keeps(lv.q.Type, after.Group, lv.ring) {
+		return
+	}
+	g := lv.ring.get(after.Group)
+	if g == nil {
+		g = lv.ring.add(after.Group, false)
+	}
+	g.win.insert(projector.ReadyKeyOf(after))
 }

@@ -21,11 +21,11 @@ func (s *Store) CountAhead(q ReadyQueue, it *events.Item, before, now time.Time,
 	groups, err := s.ReadyGroups(q, "", true, maxAheadGroups)
 	n := own
 	for _, g := range groups {
-		if g == it.Group || err != nil || n >= limit {
+		if g.Name == it.Group || err != nil || n >= limit {
 			continue
 		}
 		var k int
-		k, err = s.countReady(q, g, before, now, min(own+1, limit-n))
+		k, err = s.countReady(q, g.Name, before, now, min(own+1, limit-n))
 		n += k
 	}
 	return n, err

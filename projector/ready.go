@@ -54,43 +54,58 @@ type ReadyEntry struct {
 // place (the zero one: from the start), in order. Those that may not run yet
 // are among them.
 func (s *Store) Ready(t events.Type, lane string, p events.Priority, group string, behind ReadyKey, limit int) (page []ReadyEntry, err error) {
-	prefix := appendText(appendReadyPrefix(nil, ReadyQueue{t, lane, p}), group)
+	if limit = min(limit, MaxPage); limit <= 0 {
+		return nil, nil
+	}
+	err = s.EachReady(ReadyQueue{t, lane, p}, group, behind, func(e ReadyEntry) bool {
+		page = append(page, e)
+		return len(page) < limit
+	})
+	return page, err
+}
+
+// EachReady calls fn with the entries of one group of a ready queue behind a
+// place (the zero one: from the start), in order, until fn says no more. It
+// reads no entry that fn is not called with. Those that may not run yet are
+// among them. fn must not call the Store.
+func (s *Store) EachReady(q ReadyQueue, group string, behind ReadyKey, fn func(ReadyEntry) (more bool)) error {
+	prefix := appendText(appendReadyPrefix(nil, q), group)
 	from := prefix
 	if behind != (ReadyKey{}) {
 		from = append(appendNanos(bytes.Clone(prefix), behind.OrderAt), behind.ID[:]...)
 		from = append(from, 0) // the first key behind it
 	}
-	limit = min(limit, MaxPage)
-	err = s.lookup(func(v view) error {
+	return s.lookup(func(v view) error {
 		return v.scan(prefix, from, func(key, value []byte) (bool, error) {
-			if len(page) >= limit {
-				return false, nil
-			}
 			e, err := decodeReady(key, key[len(prefix):], value)
-			page = append(page, e)
-			return true, err
+			return err == nil && fn(e), err
 		})
 	})
-	return page, err
+}
+
+// ReadyGroup is a group of a ready queue, and the first of its entries.
+type ReadyGroup struct {
+	Name  string
+	First ReadyEntry
 }
 
 // ReadyGroups lists up to limit groups of a ready queue that have any entries,
 // in order of name: those behind a name, or (fromStart) all. It costs one seek
 // for each, whatever the groups hold.
-func (s *Store) ReadyGroups(q ReadyQueue, behind string, fromStart bool, limit int) (groups []string, err error) {
+func (s *Store) ReadyGroups(q ReadyQueue, behind string, fromStart bool, limit int) (groups []ReadyGroup, err error) {
 	prefix := appendReadyPrefix(nil, q)
 	from := prefix
 	if !fromStart {
 		from = after(appendText(bytes.Clone(prefix), behind))
 	}
-	limit = min(limit, MaxPage)
+	if limit = min(limit, MaxPage); limit <= 0 {
+		return nil, nil
+	}
 	err = s.lookup(func(v view) error {
-		return v.skipReady(prefix, from, true, func(_ ReadyQueue, group string, _ []byte) (bool, error) {
-			if len(groups) >= limit {
-				return false, nil
-			}
-			groups = append(groups, group)
-			return true, nil
+		return v.skipReady(prefix, from, true, func(_ ReadyQueue, group string, key, place, value []byte) (bool, error) {
+			first, err := decodeReady(key, place, value)
+			groups = append(groups, ReadyGroup{group, first})
+			return len(groups) < limit, err
 		})
 	})
 	return groups, err
@@ -115,7 +130,7 @@ func decodeReady(key, place, value []byte) (e ReadyEntry, err error) {
 func (s *Store) ReadyQueues() (queues []ReadyQueue, err error) {
 	all := []byte{prefixReady}
 	err = s.lookup(func(v view) error {
-		return v.skipReady(all, all, false, func(q ReadyQueue, _ string, _ []byte) (bool, error) {
+		return v.skipReady(all, all, false, func(q ReadyQueue, _ string, _, _, _ []byte) (bool, error) {
 			queues = append(queues, q)
 			return true, nil
 		})
@@ -129,7 +144,7 @@ func (s *Store) OldestQueued(t events.Type) (oldest time.Time, err error) {
 	first := int64(math.MaxInt64)
 	prefix := appendText([]byte{prefixReady}, string(t))
 	err = s.lookup(func(v view) error {
-		return v.skipReady(prefix, prefix, true, func(_ ReadyQueue, _ string, place []byte) (bool, error) {
+		return v.skipReady(prefix, prefix, true, func(_ ReadyQueue, _ string, _, place, _ []byte) (bool, error) {
 			r := keyReader{b: place}
 			first = min(first, r.nanos())
 			return true, r.err
@@ -142,9 +157,10 @@ func (s *Store) OldestQueued(t events.Type) (oldest time.Time, err error) {
 }
 
 // skipReady calls fn with each ready queue (or, groups, with each group of
-// each) under a prefix, from a key on, and the place of its first entry, until
-// fn says no more. It seeks from one to the next.
-func (v view) skipReady(prefix, from []byte, groups bool, fn func(q ReadyQueue, group string, place []byte) (more bool, err error)) error {
+// each) under a prefix, from a key on, and its first entry: the key, the place
+// that the key says, and the value. It does so until fn says no more, and seeks
+// from one to the next.
+func (v view) skipReady(prefix, from []byte, groups bool, fn func(q ReadyQueue, group string, key, place, value []byte) (more bool, err error)) error {
 	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: after(prefix)})
 	if err != nil {
 		return err
@@ -161,7 +177,11 @@ func (v view) skipReady(prefix, from []byte, groups bool, fn func(q ReadyQueue, 
 		if r.err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", describeKey(key), errRecord), it.Close())
 		}
-		more, err := fn(q, group, r.b)
+		value, err := it.ValueAndErr()
+		more := false
+		if err == nil {
+			more, err = fn(q, group, key, r.b, value)
+		}
 		if err != nil || !more {
 			return errors.Join(err, it.Close())
 		}

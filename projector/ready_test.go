@@ -21,8 +21,14 @@ func readyGroups(t *testing.T, live *Store, q ReadyQueue) (names []string) {
 		if len(page) == 0 {
 			return names
 		}
-		names = append(names, page...)
-		behind, fromStart = page[len(page)-1], false
+		for _, g := range page {
+			first, err := live.Ready(q.Type, q.Lane, q.Priority, g.Name, ReadyKey{}, 1)
+			if err != nil || len(first) != 1 || first[0] != g.First {
+				t.Fatalf("group %q begins with %v %v, not %v", g.Name, first, err, g.First)
+			}
+			names = append(names, g.Name)
+		}
+		behind, fromStart = page[len(page)-1].Name, false
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 	customers  = 10_000 // values of one label: about a hundred items each
 	tenants    = 300
 	causes     = 40 // different errors
-	loadSlots  = 64 // few enough that what is pulled is claimed within its lease on a slow machine
+	loadSlots  = 500
 	reportTime = 10 * time.Second
 )
 
