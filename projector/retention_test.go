@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -53,8 +52,6 @@ func (s *sim) round(meanwhile int) (begin, end events.Seq) {
 // comes and goes.
 func (s *sim) carryRejected(begin events.Seq) {
 	s.t.Helper()
-	defer func(own *rand.Rand) { s.rng = own }(s.rng) // what it draws changes nothing else
-	s.rng = rand.New(rand.NewPCG(uint64(begin), 2))
 	for from, intake := events.Seq(1), uint64(1); from > 0 || intake > 0; {
 		var c events.CarryRejected
 		var err error
