@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -107,10 +109,19 @@ func (s *sim) pruneSome() (n int) {
 	return n
 }
 
+// cutSeeds is how many runs TestCutLogGivesTheLiveStore makes; CUT_SEEDS says
+// another number, to look for faults.
+func cutSeeds() uint64 {
+	if v, err := strconv.ParseUint(os.Getenv("CUT_SEEDS"), 10, 64); err == nil {
+		return v
+	}
+	return 12
+}
+
 // After any number of rounds and cuts the log that is left gives the live
 // store, byte for byte, however it is read.
 func TestCutLogGivesTheLiveStore(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range cutSeeds() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := newSim(t, seed, openMem(t))
 			s.do(events.Own{Owner: "me"})
