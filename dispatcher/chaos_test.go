@@ -265,7 +265,7 @@ func (c *chaos) finish() {
 	c.granted, c.steps = nil, nil
 	c.settle()
 	for range 400 {
-		c.letGo() // again, if the answer was that nobody knows
+		c.letGo()                         // again, if the answer was that nobody knows
 		c.register("w9", 4, nil, "email") // again and again, or it would be gone
 		c.tick(30 * time.Second)
 		for m := c.world.pull(laneKey{"email", ""}); m != nil; m = c.world.pull(laneKey{"email", ""}) {
