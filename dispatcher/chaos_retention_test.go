@@ -22,7 +22,7 @@ func TestChaosWithCuts(t *testing.T) {
 			c.cfg.CutEvents = 40
 			set, _ := c.l.state.Settings("email")
 			set.Retain = events.Retention{CompletedMS: 20_000, DeadMS: 40_000, CancelledMS: 1, MergedMS: 1}
-			c.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+			c.toRest(func() { c.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set}) }) // or a crash may lose it
 			for range 400 {
 				c.one()
 				switch c.rng.IntN(30) {

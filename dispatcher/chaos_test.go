@@ -112,12 +112,19 @@ func (c *chaos) rest() {
 	if c.rng.IntN(4) > 0 {
 		return
 	}
+	c.toRest(func() {
+		c.settle()
+		c.settle() // a crash on the way leaves the new ownership to be settled
+		c.ok(c.consistent())
+		c.ok(c.heldAsTheLogSays())
+	})
+}
+
+// toRest does something that is to come to rest.
+func (c *chaos) toRest(fn func()) {
 	steps := c.steps
 	c.steps = nil
-	c.settle()
-	c.settle() // a crash on the way leaves the new ownership to be settled
-	c.ok(c.consistent())
-	c.ok(c.heldAsTheLogSays())
+	fn()
 	c.steps = steps
 }
 
