@@ -32,7 +32,7 @@ func (c *chaos) sayOne(h *heldRun) {
 	switch c.rng.IntN(4) {
 	case 0, 1:
 		sp := events.Spawn{Run: run, Continues: c.rng.IntN(2) == 0, Policy: []events.ChildPolicy{"", events.ChildContinue}[c.rng.IntN(2)]}
-		it, err := c.l.state.Item(run.ID) // nil: it has ended otherwise, and was pruned
+		it, err := c.l.state.Item(run.ID) // nil: it has ended otherwise, and been pruned
 		c.ok(err)
 		if it != nil && it.Relations != nil && (!it.Relations.Parent.IsZero() || it.Relations.Spawns > 0) && c.rng.IntN(3) > 0 {
 			return // or trees would grow for ever

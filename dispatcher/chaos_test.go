@@ -112,12 +112,19 @@ func (c *chaos) rest() {
 	if c.rng.IntN(4) > 0 {
 		return
 	}
+	c.toRest(func() {
+		c.settle()
+		c.settle() // a crash on the way leaves the new ownership to be settled
+		c.ok(c.consistent())
+		c.ok(c.heldAsTheLogSays())
+	})
+}
+
+// toRest does something that is to come to rest.
+func (c *chaos) toRest(fn func()) {
 	steps := c.steps
 	c.steps = nil
-	c.settle()
-	c.settle() // a crash on the way leaves the new ownership to be settled
-	c.ok(c.consistent())
-	c.ok(c.heldAsTheLogSays())
+	fn()
 	c.steps = steps
 }
 
@@ -265,7 +272,7 @@ func (c *chaos) finish() {
 	c.granted, c.steps = nil, nil
 	c.settle()
 	for range 400 {
-		c.letGo() // again, since a pause may have been on its way
+		c.letGo()                         // again, if the answer was that nobody knows
 		c.register("w9", 4, nil, "email") // again and again, or it would be gone
 		c.tick(30 * time.Second)
 		for m := c.world.pull(laneKey{"email", ""}); m != nil; m = c.world.pull(laneKey{"email", ""}) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/datadriven"
@@ -48,7 +49,8 @@ func (s *sim) readAll(fn func([]events.Event) error) error {
 // retentionCommand runs the commands of stories about retention:
 //
 //	retain TYPE completed=1h dead=48h   sets how long ended items are kept
-//	cut                                 begins a round now
+//	cut                                 begins a round now; what its lines say (submit, cancel)
+//	                                    is decided before anything is carried
 //	purge-fault lost|ack-lost           strikes the next cut of the log
 //	log                                 tells where the log begins
 //	drop-store                          deletes the projection, as of a crash
@@ -70,6 +72,9 @@ func (st *story) retentionCommand(td *datadriven.TestData) string {
 	case "cut":
 		j := &retentionJob{cut: true, out: make(chan retentionReply, 1)}
 		st.l.urgent.jobs = append(st.l.urgent.jobs, j)
+		if td.Input != "" {
+			st.inTheRound(td)
+		}
 		st.settle()
 	case "purge-fault":
 		st.log.ScriptPurges(map[string]eventlog.PurgeFault{"lost": eventlog.PurgeLost, "ack-lost": eventlog.PurgeAckLost}[td.CmdArgs[0].Key])
@@ -93,6 +98,29 @@ func (st *story) retentionCommand(td *datadriven.TestData) string {
 		st.t.Fatalf("unknown command %s", td.Cmd)
 	}
 	return ""
+}
+
+// inTheRound has a round begin, and what the lines of a cut say decided next.
+func (st *story) inTheRound(td *datadriven.TestData) {
+	for st.l.state.Meta().RoundAt == 0 {
+		if moved, err := st.step(); err != nil || !moved {
+			st.t.Fatalf("no round begins: %v", err)
+		}
+	}
+	j := &commandJob{done: func([]Outcome) {}}
+	for line := range strings.Lines(td.Input) {
+		verb, args, err := datadriven.ParseLine(line)
+		st.ok(err)
+		switch said := (&datadriven.TestData{Pos: td.Pos, Cmd: verb, CmdArgs: args}); verb {
+		case "submit":
+			j.cmds = append(j.cmds, st.submission(said))
+		case "cancel":
+			j.cmds = append(j.cmds, events.Cancel{ID: st.ids[args[0].Key]})
+		default:
+			st.t.Fatalf("unknown command %s in a cut", verb)
+		}
+	}
+	st.l.urgent.jobs = append(st.l.urgent.jobs, j)
 }
 
 // dropStore loses the projection and the process.

@@ -178,7 +178,10 @@ func (st *story) call(name string, id events.ID) {
 	st.names[id], st.ids[name] = name, id
 }
 
-func (st *story) submit(td *datadriven.TestData) string {
+func (st *story) submit(td *datadriven.TestData) string { return st.outcome(st.do(st.submission(td))) }
+
+// submission is what a submit says.
+func (st *story) submission(td *datadriven.TestData) events.Submit {
 	name, typ, prio, delay := td.CmdArgs[0].Key, "email", 5, ""
 	c := events.Submit{NewID: st.newID()}
 	td.MaybeScanArgs(st.t, "type", &typ)
@@ -194,7 +197,7 @@ func (st *story) submit(td *datadriven.TestData) string {
 	}
 	st.flowTerms(td, &c)
 	st.call(name, c.NewID)
-	return st.outcome(st.do(c))
+	return c
 }
 
 func (st *story) outcome(out []Outcome) string {

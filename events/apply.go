@@ -101,7 +101,7 @@ func (s *State) applyCreated(ev Event, b *Created) error {
 	s.setDocument(DocParams, ev.ID, b.Params)
 	s.record(ev)
 	s.count(it, +1)
-	it.HoldsKey = b.DedupKey != "" && b.Terms.takesKey() // once it is queued or waits
+	it.HoldsKey = b.DedupKey != "" && b.Terms.takesKey()
 	if b.IdempotencyKey != "" {
 		s.setKey(HeldKey{Ref: KeyRef{KeyIdempotency, ev.Type, b.IdempotencyKey}, ID: ev.ID, Until: b.IdempotencyUntil}, true)
 	}

@@ -29,10 +29,9 @@ func (it *Item) takeTerms(t *Terms) {
 	}
 }
 
-// takesKey reports whether the item takes its dedup key from a holder.
-func (t *Terms) takesKey() bool {
-	return t != nil && (t.DedupPolicy == DedupSupersede || t.DedupPolicy == DedupDefer)
-}
+// takesKey reports whether the item, if it is not merged, takes its dedup key:
+// it is free then, or taken from its holder.
+func (t *Terms) takesKey() bool { return t == nil || t.DedupPolicy != DedupDistinct }
 
 // endedBy notes the item because of which this one has ended.
 func (it *Item) endedBy(by ID) {
@@ -192,13 +191,6 @@ func (s *State) rekey(it *Item, was bool, at time.Time) error {
 	case now && !was:
 		return s.takeKey(it, ref, at)
 	case was && !now && it.HoldsKey:
-		if s.meta.Partial { // it may only look like the holder: see leans
-			held, has, err := s.Key(ref, at)
-			if err != nil || has && held.ID != it.ID {
-				it.HoldsKey = it.HoldsKey && !it.State.Terminal()
-				return err
-			}
-		}
 		held := HeldKey{Ref: ref, ID: it.ID}
 		if it.State == StateCompleted && it.DedupWindow > 0 {
 			held.Until = at.Add(it.DedupWindow)
@@ -211,18 +203,21 @@ func (s *State) rekey(it *Item, was bool, at time.Time) error {
 	return nil
 }
 
-// takeKey makes an item the holder of its key, if that is free, held only for
-// a completed item's window, or to be taken from its holder.
+// takeKey makes an item the holder of its key, as its HoldsKey says: from then
+// on a former holder is none. What the key is here says that too, but not in a
+// log that has been cut, whose reader may not know the holder yet. Without it a
+// free key is taken all the same: a log from before dedup_policy had to say so
+// has items whose policy is distinct and which hold their keys.
 func (s *State) takeKey(it *Item, ref KeyRef, at time.Time) error {
 	held, has, err := s.Key(ref, at)
 	if err != nil {
 		return err
 	}
 	taken := has && held.Until.IsZero() && held.ID != it.ID
-	if taken && !it.HoldsKey {
-		return s.leans(it, held.ID)
+	if !it.HoldsKey && (taken || s.meta.Partial) {
+		return nil
 	}
-	if taken {
+	if taken || has && s.actorBase < s.meta.RoundAt { // who misses this event would leave the key to its window
 		other, err := s.other(held.ID)
 		if err != nil {
 			return err
@@ -301,6 +296,10 @@ func (s *State) tellParent(it *Item, was ItemState) error {
 	}
 	pr := p.cur.relations()
 	if pr.Spawns != it.Relations.Spawn {
+		if s.actorBase < s.meta.RoundAt { // who knows less of the item may count it all the same
+			s.writable(p)
+			s.touch(p, s.meta.Applied)
+		}
 		return nil
 	}
 	ended := it.State.Terminal()

@@ -116,8 +116,8 @@ func (d *decider) placed(c *Submit, it *Item, set TypeSettings, cr *Created, evs
 	if err := d.admit(it.Type, cr, set); err != nil {
 		return Decision{}, err
 	}
-	if dup.of != nil || dup.policy == DedupDistinct {
-		cr.change(func(t *Terms) { t.DedupPolicy = dup.policy })
+	if err := d.recordPolicy(dup, it, cr); err != nil {
+		return Decision{}, err
 	}
 	up, err := d.upstream(c)
 	if err != nil {
@@ -138,6 +138,23 @@ func (d *decider) placed(c *Submit, it *Item, set TypeSettings, cr *Created, evs
 		return Decision{ID: it.ID, Events: append(evs, d.event(it, w))}, nil
 	}
 	return Decision{ID: it.ID, Events: append(evs, d.event(it, q))}, nil
+}
+
+// recordPolicy notes what has become of a duplicate. That its policy is distinct
+// says that its dedup key is another's: one that only the verdict calls so, and
+// whose key is free, takes that.
+func (d *decider) recordPolicy(dup duplicate, it *Item, cr *Created) error {
+	switch {
+	case dup.of == nil && dup.policy != DedupDistinct:
+		return nil
+	case dup.policy == DedupDistinct && cr.DedupKey != "":
+		held, taken, err := d.s.Key(KeyRef{KeyDedup, it.Type, cr.DedupKey}, d.now)
+		if err != nil || !taken || !held.Until.IsZero() {
+			return err
+		}
+	}
+	cr.change(func(t *Terms) { t.DedupPolicy = dup.policy })
+	return nil
 }
 
 // inPlaceOf has a submission replace the holder of its key, or wait for it.

@@ -74,6 +74,7 @@ func (s *State) foldReplayed(e *entry, it *Item, b *Replayed, ev Event) {
 	it.clearRun()
 	it.Priority, it.MaxAttempts, it.OrderAt, it.QueuedAt = b.Priority, b.MaxAttempts, b.OrderAt, ev.At
 	it.Reason, it.LeasesLost, it.AttemptsBefore = "", 0, it.Attempt
+	it.HoldsKey = it.DedupKey != "" // see keyIsFree
 	if b.Params == nil {
 		return
 	}

@@ -42,7 +42,7 @@ var kindDocs = map[Kind]kindDoc{
 		"digest":            "of the submission's content, where the submitter chose the id: tells a repeat from a conflict",
 		"after":             "the items that must have ended before it runs, at most 1,000",
 		"after_policy":      "what a dead or cancelled one of them does: `cancel` (the default), `dead`, or `run` all the same",
-		"dedup_policy":      "what became of a taken dedup key: `merge`, `distinct`, `supersede`, `defer`; absent: `merge`",
+		"dedup_policy":      "what became of a taken dedup key: `distinct` (the item has it not), `supersede`, `defer` (it has it from now on); absent: the item is merged, or has its key if it gives one",
 		"dedup_window_ms":   "how long the dedup key stays taken once the item has completed",
 		"expires_at":        "RFC 3339: not started by then, the item is cancelled",
 		"own_attempts":      "true if the submitter, not the type, set `max_attempts`",

@@ -56,12 +56,18 @@ func goldenRound(w *world) {
 // base is a projection of the log so far.
 func (w *world) base() *mapBase {
 	w.t.Helper()
+	return w.baseFrom(1)
+}
+
+// baseFrom is a projection of the log from an event on.
+func (w *world) baseFrom(first Seq) *mapBase {
+	w.t.Helper()
 	base := newMapBase()
 	s, err := NewState(base)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for _, ev := range w.log {
+	for _, ev := range w.log[first-1:] {
 		if err := s.Apply(ev); err != nil {
 			w.t.Fatal(err)
 		}

@@ -17,9 +17,7 @@ func (s *sim) nativeStep() {
 		copied := *before // which the state goes on to change
 		before = &copied
 	}
-	events := len(s.log)
-	s.do(c)
-	s.checkNative(before, c, s.log[events:])
+	s.checkNative(before, c, s.do(c).Events)
 	if s.chance("heard twice", 40) {
 		s.again(c)
 	}
@@ -80,11 +78,10 @@ func (s *sim) nativeWord() Native {
 }
 
 // checkNative holds what a word has made of its item against what it is about.
-func (s *sim) checkNative(before *Item, c Native, log [][]byte) {
+func (s *sim) checkNative(before *Item, c Native, made []Event) {
 	var kinds []Kind
-	log0 := Seq(len(s.log) - len(log))
-	for i := range log {
-		if ev := s.decode(log0 + Seq(i) + 1); ev.ID == c.ID && ev.Kind != KindCauseNoted {
+	for _, ev := range made {
+		if ev.ID == c.ID && ev.Kind != KindCauseNoted {
 			kinds = append(kinds, ev.Kind) // and not what follows from it for others, or a circuit
 		}
 	}

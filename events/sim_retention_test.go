@@ -132,7 +132,7 @@ func (s *sim) carryRejected() *RejectedKept {
 
 // meanwhile is a step in the midst of a round.
 func (s *sim) meanwhile() {
-	switch rapidInt(s, "meanwhile step", 10) {
+	switch rapidInt(s, "meanwhile step", 11) {
 	case 0, 1:
 		s.do(s.submit())
 	case 2:
@@ -155,6 +155,8 @@ func (s *sim) meanwhile() {
 		if seqs := slices.Sorted(maps.Keys(s.base.rejected)); len(seqs) > 0 {
 			s.do(PurgeRejected{Seq: pick(s, "rejected", seqs...)})
 		}
+	case 11:
+		s.do(s.replayCommand())
 	}
 }
 

@@ -265,8 +265,9 @@ func (s *sim) signal() Command {
 	return ExpireLease{ID: r.ID, Token: r.Token, Random: rapid.Uint64().Draw(s.t, "random")}
 }
 
-// do decides by both states, twice, and applies.
-func (s *sim) do(c Command) {
+// do decides by both states, twice, and applies; follow-ups may come behind. It
+// returns its own decision, which has no events if it was refused.
+func (s *sim) do(c Command) Decision {
 	before := s.observe()
 	dec, err := Decide(s.live, c, s.now)
 	again, err2 := Decide(s.live, c, s.now)
@@ -285,7 +286,7 @@ func (s *sim) do(c Command) {
 		if !errors.As(err, &refused) || refused.Code == "" || refused.Code == CodeInternal || len(dec.Events) > 0 || refused.Message == "" {
 			s.t.Fatalf("%T: %+v %v", c, dec, err)
 		}
-		return
+		return dec
 	}
 	if n := len(dec.Events); n > MaxEvents(c) {
 		s.t.Fatalf("%T made %d events, at most %d were said", c, n, MaxEvents(c))
@@ -299,6 +300,7 @@ func (s *sim) do(c Command) {
 	s.noteFollowUps()
 	s.check()
 	s.someFollowUps(c)
+	return dec
 }
 
 // observe shows what a Decide must leave as it is.

@@ -23,6 +23,11 @@ func (s *sim) randomTerms(c *events.Submit) {
 		c.AfterPolicy = []events.AfterPolicy{"", events.AfterRun, events.AfterDead}[s.rng.IntN(3)]
 	case 3:
 		c.ExpiresAt = s.now.Add(time.Duration(s.rng.IntN(20_000)) * time.Millisecond)
+	case 4:
+		c.Verdict = &events.Verdict{Policy: []events.DedupPolicy{events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer}[s.rng.IntN(4)]}
+		if len(s.ids) > 0 {
+			c.Verdict.Canonical = s.ids[s.rng.IntN(len(s.ids))]
+		}
 	}
 }
 
