@@ -46,11 +46,17 @@ func (h *harness) nativeConsumer(typ string) jetstream.Consumer {
 
 func (h *harness) nextNative(c jetstream.Consumer) jetstream.Msg {
 	h.t.Helper()
-	m, err := c.Next(jetstream.FetchMaxWait(patience))
-	if err != nil {
-		h.t.Fatal(err)
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		m, err := c.Next(jetstream.FetchMaxWait(patience))
+		switch {
+		case err == nil:
+			return m
+		case errors.Is(err, nats.ErrNoResponders) && time.Now().Before(end):
+			// The server tells of a consumer a moment before it listens for its pulls.
+		default:
+			h.t.Fatal(err)
+		}
 	}
-	return m
 }
 
 func (h *harness) becomes(id events.ID, want events.ItemState) *events.Item {

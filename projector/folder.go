@@ -13,8 +13,9 @@ import (
 )
 
 // FormatVersion is that of the stores which this program writes: the layout
-// of keys.go and the records. A folder with a higher one is refused.
-const FormatVersion = 4
+// of keys.go, the records, and what follows from events in them. A folder with a
+// higher one is refused, one with a lower one is made anew from the log.
+const FormatVersion = 5
 
 // ErrInUse is wrapped by the error about a folder that another Store, in this
 // process or another, has open.
