@@ -134,9 +134,7 @@ export class Client {
   async submit(items: Submission | readonly Submission[], options: RequestOptions = {}): Promise<wire.Submitted | SubmitResult[]> {
     if (Array.isArray(items)) return this.#submitMany(items as readonly Submission[], options);
     const item = await this.#prepare(items as Submission, options);
-    const out = await this.#ask<wire.Submitted>("submit", item, { forMs: this.#set.submitPatienceMs, signal: options.signal });
-    this.saw(out.position);
-    return out;
+    return this.#ask<wire.Submitted>("submit", item, { forMs: this.#set.submitPatienceMs, signal: options.signal });
   }
 
   /** Gives an item its id, and puts large params into the object store. */
@@ -203,7 +201,7 @@ export class Client {
 
   /** An item, with params and result. An unknown id is "not_found". */
   async get(id: string, options: RequestOptions = {}): Promise<wire.Item> {
-    return this.#item(await this.#query<wire.Item>("get", { id }, options));
+    return this.#query<wire.Item>("get", { id }, options);
   }
 
   /**
@@ -233,7 +231,7 @@ export class Client {
     for (let hops = 0; ; ) {
       const request = { id, timeout_ms: waitMs, min_position: this.position || undefined };
       const patience = { forMs: Infinity, signal: options.signal };
-      const item = this.#item(await this.#ask<wire.Item>("wait", request, patience, waitMs + this.#set.tryTimeoutMs));
+      const item = await this.#ask<wire.Item>("wait", request, patience, waitMs + this.#set.tryTimeoutMs);
       if (item.state === "merged" && item.merged_into) {
         if (++hops > maxMergeHops) throw new StreamwrightError("internal", `item ${id} was merged more than ${maxMergeHops} times over`);
         id = item.merged_into;
@@ -245,9 +243,7 @@ export class Client {
 
   /** Asks that an item be not run, or no longer. was_running: its handler is being told. */
   async cancel(id: string, reason?: string, options: RequestOptions = {}): Promise<wire.Cancelled> {
-    const out = await this.#ask<wire.Cancelled>("cancel", { id, reason }, this.#patience(options));
-    this.saw(out.position);
-    return out;
+    return this.#ask<wire.Cancelled>("cancel", { id, reason }, this.#patience(options));
   }
 
   /** An item's events, oldest first. */
@@ -297,11 +293,6 @@ export class Client {
     if (this.owned && !this.connection.isClosed()) await this.connection.close();
   }
 
-  #item(item: wire.Item): wire.Item {
-    this.saw(item.position);
-    return item;
-  }
-
   #patience(options: RequestOptions): Patience {
     return { forMs: this.#set.patienceMs, signal: options.signal };
   }
@@ -318,6 +309,9 @@ export class Client {
   async #once<T>(endpoint: string, body: unknown, signal?: AbortSignal, tryMs: number = this.#set.tryTimeoutMs): Promise<T> {
     const text = toJson(body);
     if (text === undefined) throw new StreamwrightError("bad_request", `the ${endpoint} request has no form in JSON`);
-    return JSON.parse(await this.link.request(this.names.api(endpoint), text, tryMs, signal)) as T;
+    const reply = JSON.parse(await this.link.request(this.names.api(endpoint), text, tryMs, signal)) as T;
+    const { position } = (reply ?? {}) as { position?: unknown };
+    if (typeof position === "string") this.saw(position); // what is asked next sees it
+    return reply;
   }
 }
