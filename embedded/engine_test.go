@@ -289,10 +289,15 @@ func TestEngineHTTP(t *testing.T) {
 	if code, body := read("/healthz"); code != 200 || !strings.Contains(body, `"status":"ok"`) {
 		t.Errorf("health %d %s", code, body)
 	}
-	_, body := read("/metrics")
 	for _, want := range []string{`streamwright_items{state="queued",type="email"}`, "streamwright_append_seconds_count", "streamwright_partition_owned 1", "go_goroutines"} {
-		if !strings.Contains(body, want) {
-			t.Errorf("metrics lack %s", want)
+		for end := time.Now().Add(testTimeout); ; time.Sleep(5 * time.Millisecond) { // the projection may be a moment behind
+			_, body := read("/metrics")
+			if strings.Contains(body, want) {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("metrics lack %s", want)
+			}
 		}
 	}
 	e.space.least.Store(1 << 62)
