@@ -207,7 +207,7 @@ func clip(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// freshWithin is how long a query that names no position waits at most for what
+// freshWithin is how long a query waits at most, behind the position it names, for what
 // is durable already: twice the time for which the projection puts a commit
 // off, if nobody waits.
 const freshWithin = 20 * time.Millisecond
@@ -231,8 +231,12 @@ func (s *Service) await(ctx context.Context, min wire.Position) error {
 		return nil
 	}
 	seq, err := min.Seq()
-	if err != nil || seq <= s.Queries.Applied() {
+	if err != nil {
 		return err
+	}
+	if seq <= s.Queries.Applied() {
+		s.catchUp(ctx) // he may have heard of more by another way
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
 	defer cancel()
