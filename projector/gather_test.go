@@ -10,7 +10,7 @@ import (
 // one, whatever the sizes of what is committed together.
 func TestGatheredCommits(t *testing.T) {
 	for seed := range uint64(8) {
-		one, many := memoryStore(t), memoryStore(t)
+		one, many := openMem(t), openMem(t)
 		s := newSim(t, seed, one)
 		var waiting []*events.Changes
 		together := 0
@@ -58,7 +58,7 @@ func TestGatheredCommits(t *testing.T) {
 // What looks up in the store what runs before it have left is refused beside
 // others.
 func TestCommitsAlone(t *testing.T) {
-	s := memoryStore(t)
+	s := openMem(t)
 	plain := &events.Changes{Meta: events.Meta{Applied: 1}}
 	pruned := &events.Changes{Meta: events.Meta{Applied: 2}, Items: []events.ItemChange{{Old: &events.Item{ID: events.ID{1}}}}}
 	if err := s.Commit(plain, pruned); err == nil {
@@ -70,18 +70,4 @@ func TestCommitsAlone(t *testing.T) {
 	if err := s.Commit(plain, &events.Changes{Meta: events.Meta{Applied: 1}}); err == nil {
 		t.Error("changes out of order are taken")
 	}
-}
-
-func memoryStore(t *testing.T) *Store {
-	t.Helper()
-	s, err := Open("", Options{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
 }

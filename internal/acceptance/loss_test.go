@@ -14,7 +14,8 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// load submits items without end and remembers those that were accepted.
+// load submits items without end, with a rest between them, and remembers those
+// that were accepted.
 type load struct {
 	stop chan struct{}
 	wg   sync.WaitGroup
@@ -24,7 +25,7 @@ type load struct {
 	err error
 }
 
-func (r *rig) load(typ string) *load {
+func (r *rig) load(typ string, rest time.Duration) *load {
 	l := &load{stop: make(chan struct{})}
 	c := r.c
 	l.wg.Go(func() {
@@ -32,7 +33,7 @@ func (r *rig) load(typ string) *load {
 			select {
 			case <-l.stop:
 				return
-			default:
+			case <-time.After(rest):
 			}
 			s, err := c.Submit(r.ctx, streamwright.Item{Type: typ, Params: n})
 			l.mu.Lock()
@@ -166,7 +167,7 @@ func TestDerivedStreamsDeletedUnderLoad(t *testing.T) {
 		}
 	})
 	held := r.submit(streamwright.Item{Type: "kept", DedupKey: "held"})
-	l := r.load("job")
+	l := r.load("job", 0)
 	for _, name := range []string{"WORK_DISPATCH", "WORK_LEASES", "KV_work_dedup", "KV_work_workers", "KV_work_partitions", "WORK_DISPATCH"} {
 		at := time.Now()
 		l.more(t, 200)

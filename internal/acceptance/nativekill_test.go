@@ -2,59 +2,15 @@ package acceptance
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
-
-	"github.com/streamwright/streamwright"
 )
-
-// trickle submits items at a modest rate, and remembers those that were
-// accepted.
-type trickle struct {
-	stop chan struct{}
-	wg   sync.WaitGroup
-	ids  []string
-	err  error
-}
-
-func (r *rig) trickle(typ string) *trickle {
-	l := &trickle{stop: make(chan struct{})}
-	c := r.c
-	l.wg.Go(func() {
-		for n := 0; ; n++ {
-			select {
-			case <-l.stop:
-				return
-			case <-time.After(3 * time.Millisecond):
-			}
-			s, err := c.Submit(r.ctx, streamwright.Item{Type: typ, Params: n})
-			if err != nil {
-				l.err = errors.Join(l.err, err)
-				return
-			}
-			l.ids = append(l.ids, s.ID)
-		}
-	})
-	return l
-}
-
-func (l *trickle) end(t *testing.T) []string {
-	t.Helper()
-	close(l.stop)
-	l.wg.Wait()
-	if l.err != nil {
-		t.Fatal(l.err)
-	}
-	return l.ids
-}
 
 // long gives the rig more time than other tests need.
 func (s *served) long(t *testing.T) {
@@ -98,7 +54,7 @@ func TestNativeWorkersAndAKilledEngine(t *testing.T) {
 			s.long(t)
 			c := newCrowd(t)
 			c.join(s.url())
-			l := s.trickle("thumb")
+			l := s.load("thumb", 3*time.Millisecond)
 			for range kills {
 				c.moves(60)
 				time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond) // any moment
@@ -124,7 +80,7 @@ func TestNativeWorkersAndAStoppedEngine(t *testing.T) {
 			s.long(t)
 			c := newCrowd(t)
 			c.join(s.url())
-			l := s.trickle("thumb")
+			l := s.load("thumb", 3*time.Millisecond)
 			for range 2 {
 				c.moves(60)
 				s.p.signal(syscall.SIGSTOP)

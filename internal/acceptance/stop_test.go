@@ -82,7 +82,7 @@ func TestServeStopsInGoodOrderUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = w.Stop(s.ctx) }()
-	l := s.load("job")
+	l := s.load("job", 0)
 	for range 3 {
 		l.more(t, 200)
 		if code := s.p.end(); code != 0 {
