@@ -164,13 +164,8 @@ func (ws *waits) look(w *waiter) {
 		case err != nil:
 			ws.answer(w, nil, err)
 			return
-		case it == nil && !w.again:
-			// Another client may have just submitted it: see lookup.
-			w.again = true
-			ws.awaitFirst(w, wire.PositionOf(ws.s.Core.Position()))
-			return
 		case it == nil:
-			ws.answer(w, nil, noItem(w.id))
+			ws.missing(w)
 			return
 		case it.State == events.StateMerged && !it.MergedInto.IsZero():
 			w.id = it.MergedInto
@@ -181,6 +176,17 @@ func (ws *waits) look(w *waiter) {
 		}
 	}
 	ws.answer(w, nil, events.Refuse(events.CodeInternal, "item %s was merged more than %d times over", w.id, maxMergeHops))
+}
+
+// missing is for a waiter whose item is not there. Another client may have just
+// submitted it: see lookup.
+func (ws *waits) missing(w *waiter) {
+	if w.again {
+		ws.answer(w, nil, noItem(w.id))
+		return
+	}
+	w.again, w.timedOut = true, false
+	ws.awaitFirst(w, wire.PositionOf(ws.s.Core.Position()))
 }
 
 func (ws *waits) put(w *waiter) bool {
@@ -299,7 +305,11 @@ func (ws *waits) finish(w *waiter) {
 		ws.look(w) // it may have been merged into another
 		return
 	}
-	v, err := ws.s.full(w.id)
+	v, found, err := ws.s.Queries.Full(w.id)
+	if err == nil && !found {
+		ws.missing(w)
+		return
+	}
 	ws.answer(w, v, err)
 }
 

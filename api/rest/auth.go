@@ -41,7 +41,7 @@ func (s *Server) admit(r *http.Request, needed access.Roles) (access.Identity, e
 // who makes it would not be let in any more, with the refusal as its cause.
 type guard struct {
 	s      *Server
-	r      *http.Request
+	r      *http.Request // a copy: whoever handles the request may change his
 	needed access.Roles
 	cancel context.CancelCauseFunc
 
@@ -58,7 +58,7 @@ func (s *Server) guarded(ctx context.Context, r *http.Request, needed access.Rol
 	if err != nil {
 		return nil, nil, err
 	}
-	g := &guard{s: s, r: r, needed: needed}
+	g := &guard{s: s, r: r.Clone(ctx), needed: needed}
 	ctx, g.cancel = context.WithCancelCause(withIdentity(ctx, id))
 	g.watch(changed)
 	return ctx, g.release, nil

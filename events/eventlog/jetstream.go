@@ -135,28 +135,6 @@ func (l *JetStream) js() (jetstream.JetStream, error) {
 	return connect.JetStream(nc, l.cfg.Names)
 }
 
-// Last implements Log. Its answer comes from the stream's leader.
-func (l *JetStream) Last(ctx context.Context) (Tip, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.AckTimeout)
-	defer cancel()
-	var resp struct {
-		Error *apiError `json:"error"`
-		jetstream.StreamInfo
-	}
-	if err := l.request(ctx, l.cfg.Names.JetStream("STREAM.INFO."+l.stream), nil, &resp); err != nil {
-		return Tip{}, fmt.Errorf("ask for the end of the event log: %w", err)
-	}
-	if resp.Error != nil {
-		return Tip{}, fmt.Errorf("ask for the end of the event log %s: %w", l.stream, resp.Error)
-	}
-	st := resp.State
-	tip := Tip{Seq: events.Seq(st.LastSeq), First: events.Seq(st.FirstSeq), Time: resp.TimeStamp, Bytes: st.Bytes, Created: resp.Created}
-	if st.Msgs == 0 { // FirstSeq is 0 for a stream that never had a message
-		tip.First = tip.Seq + 1
-	}
-	return tip, nil
-}
-
 // Checksum implements Log. Its answer comes from the stream's leader.
 func (l *JetStream) Checksum(ctx context.Context, seq events.Seq) (uint64, error) {
 	m, err := l.get(ctx, seq)
@@ -172,6 +150,27 @@ const codeNoMessage = 10037
 // get fetches one message from the stream's leader. ErrTrimmed or ErrBehind:
 // it is not there.
 func (l *JetStream) get(ctx context.Context, seq events.Seq) (message, error) {
+	m, err := l.getOnce(ctx, seq)
+	var none *apiError
+	if !errors.As(err, &none) || none.Code != codeNoMessage {
+		return m, err
+	}
+	tip, err := l.reached(ctx, seq)
+	if err == nil {
+		err = checkRange(tip, seq, seq)
+	}
+	if err != nil {
+		return message{}, err
+	}
+	// It has come meanwhile, or has been deleted.
+	m, err = l.getOnce(ctx, seq)
+	if errors.As(err, &none) && none.Code == codeNoMessage {
+		err = &CorruptError{Seq: seq, Reason: "it has been deleted"}
+	}
+	return m, err
+}
+
+func (l *JetStream) getOnce(ctx context.Context, seq events.Seq) (message, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.AckTimeout)
 	defer cancel()
 	var resp struct {
@@ -185,18 +184,6 @@ func (l *JetStream) get(ctx context.Context, seq events.Seq) (message, error) {
 	req := fmt.Appendf(nil, `{"seq":%d}`, uint64(seq))
 	if err := l.request(ctx, l.cfg.Names.JetStream("STREAM.MSG.GET."+l.stream), req, &resp); err != nil {
 		return message{}, fmt.Errorf("read event %d: %w", seq, err)
-	}
-	if resp.Error != nil && resp.Error.Code == codeNoMessage {
-		tip, err := l.Last(ctx)
-		switch {
-		case err != nil:
-			return message{}, err
-		case seq > tip.Seq:
-			return message{}, &BehindError{Known: seq, Last: tip.Seq}
-		case seq < tip.First:
-			return message{}, &TrimmedError{Asked: seq, First: tip.First}
-		}
-		return message{}, &CorruptError{Seq: seq, Reason: "it has been deleted"}
 	}
 	if resp.Error != nil {
 		return message{}, fmt.Errorf("read event %d: %w", seq, resp.Error)
@@ -226,7 +213,7 @@ func (l *JetStream) request(ctx context.Context, subject string, req []byte, res
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	if err := json.Unmarshal(m.Data, resp); err != nil {
-		return fmt.Errorf("unreadable answer of the server on %s: %w", subject, err)
+		return unreadable(subject, err)
 	}
 	return nil
 }

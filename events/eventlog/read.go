@@ -35,7 +35,7 @@ func (l *JetStream) Read(ctx context.Context, from, to events.Seq, fn func(Group
 	if from > to {
 		return nil
 	}
-	tip, err := l.Last(ctx)
+	tip, err := l.reached(ctx, to)
 	if from == 0 {
 		from = tip.First
 	}

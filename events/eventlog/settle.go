@@ -86,7 +86,11 @@ func (s *settler) once(ctx context.Context, reset bool) (events.Seq, error) {
 		return 0, err
 	}
 	if tip.Seq < s.through {
-		return 0, &BehindError{Known: s.through, Last: tip.Seq}
+		// The log knows how long to doubt it.
+		if _, err := s.log.Checksum(ctx, s.through); err != nil {
+			return 0, err
+		}
+		return 0, fmt.Errorf("the log's end was said to be %d, and it goes on: %w", tip.Seq, ErrUnreachable)
 	}
 	if s.through == 0 && tip.First > 1 {
 		s.through = tip.First - 1 // nothing is known yet: the log that is left says it all

@@ -1,0 +1,177 @@
+package eventlog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Bounds of asking for the end of a replicated log.
+const (
+	// tipAgain is after how long the leader is asked for once more.
+	tipAgain = 250 * time.Millisecond
+	// newLeader is how old a leader must be to be believed at its first answer:
+	// what it says of the log may be from just before it became the leader.
+	newLeader = time.Second
+	// behindFor is how long a replicated log must be seen to end before a known
+	// position, until that is believed: longer than a leader that is cut off
+	// from the other servers takes to notice (lostQuorumInterval, 10 s).
+	behindFor = 15 * time.Second
+)
+
+// streamInfo is the answer to STREAM.INFO.
+type streamInfo struct {
+	Error *apiError `json:"error"`
+	jetstream.StreamInfo
+	Cluster *struct {
+		LeaderSince time.Time `json:"leader_since"` // only in an answer of the leader itself
+		Replicas    []struct {
+			Name string `json:"name"`
+		} `json:"replicas"` // the other servers of the stream
+	} `json:"cluster"`
+}
+
+// byLeader reports whether the stream's leader has answered. A server that is
+// not, but was chosen to be the stream's first leader, answers as well while
+// the stream is new; and so does each while there is no leader.
+func (i *streamInfo) byLeader() bool {
+	return i.Cluster == nil || len(i.Cluster.Replicas) == 0 || !i.Cluster.LeaderSince.IsZero()
+}
+
+// young reports whether the answer may be from before its server has become the
+// leader, since the state is read first.
+func (i *streamInfo) young() bool {
+	return i.Cluster != nil && !i.Cluster.LeaderSince.IsZero() && i.TimeStamp.Sub(i.Cluster.LeaderSince) < newLeader
+}
+
+func (i *streamInfo) tip() Tip {
+	st := i.State
+	tip := Tip{Seq: events.Seq(st.LastSeq), First: events.Seq(st.FirstSeq), Time: i.TimeStamp, Bytes: st.Bytes, Created: i.Created}
+	if st.Msgs == 0 { // FirstSeq is 0 for a stream that never had a message
+		tip.First = tip.Seq + 1
+	}
+	return tip
+}
+
+// Last implements Log. Its answer comes from the stream's leader: one that the
+// other servers may have deposed in the last seconds, if it can't reach them.
+func (l *JetStream) Last(ctx context.Context) (Tip, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.AckTimeout)
+	defer cancel()
+	var info streamInfo
+	err := l.request(ctx, l.infoSubject(), nil, &info)
+	if err == nil && info.Error == nil && (!info.byLeader() || info.young()) {
+		info, err = l.leadersInfo(ctx, &info)
+	}
+	if err == nil && info.Error != nil {
+		err = fmt.Errorf("%s: %w", l.stream, info.Error)
+	}
+	if err != nil {
+		return Tip{}, fmt.Errorf("ask for the end of the event log: %w", err)
+	}
+	return info.tip(), nil
+}
+
+func (l *JetStream) infoSubject() string {
+	return l.cfg.Names.JetStream("STREAM.INFO." + l.stream)
+}
+
+// leadersInfo asks until the leader has answered, and has been the leader for
+// as long as is needed. Several servers may answer at once, so that the first
+// answer says little. before is what one of them has said already.
+func (l *JetStream) leadersInfo(ctx context.Context, before *streamInfo) (streamInfo, error) {
+	nc, err := l.conn()
+	if err != nil {
+		return streamInfo{}, err
+	}
+	inbox := nc.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		return streamInfo{}, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	var since time.Time // of the leader that has answered, if it was young
+	if before.byLeader() {
+		since = before.Cluster.LeaderSince
+	}
+	for {
+		if err := nc.PublishRequest(l.infoSubject(), inbox, nil); err != nil {
+			return streamInfo{}, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+		info, err := l.answerOfLeader(ctx, sub, &since)
+		if !errors.Is(err, errAskAgain) {
+			return info, err
+		}
+	}
+}
+
+var (
+	// errAskAgain: the leader has not answered in a while, or is too young.
+	errAskAgain = errors.New("ask again")
+	errNoLeader = errors.New("the stream has no leader just now")
+)
+
+// answerOfLeader takes the answers of tipAgain.
+func (l *JetStream) answerOfLeader(ctx context.Context, sub *nats.Subscription, since *time.Time) (streamInfo, error) {
+	wait, cancel := context.WithTimeout(ctx, tipAgain)
+	defer cancel()
+	for {
+		m, err := sub.NextMsgWithContext(wait)
+		switch {
+		case err == nil:
+		case errors.Is(ctx.Err(), context.Canceled):
+			return streamInfo{}, ctx.Err()
+		case ctx.Err() != nil:
+			return streamInfo{}, fmt.Errorf("%w: %w", ErrUnreachable, errNoLeader)
+		case wait.Err() != nil:
+			return streamInfo{}, errAskAgain
+		default:
+			return streamInfo{}, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+		var info streamInfo
+		if len(m.Data) == 0 { // nobody serves JetStream
+			return info, fmt.Errorf("%w: %w", ErrUnreachable, nats.ErrNoResponders)
+		}
+		if err := json.Unmarshal(m.Data, &info); err != nil {
+			return info, unreadable(m.Subject, err)
+		}
+		switch {
+		case info.Error != nil:
+			return info, nil
+		case !info.byLeader():
+			continue
+		case info.young() && !info.Cluster.LeaderSince.Equal(*since):
+			// Its next answer is from after it had become the leader.
+			*since = info.Cluster.LeaderSince
+			return info, errAskAgain
+		}
+		return info, nil
+	}
+}
+
+func unreadable(subject string, err error) error {
+	return fmt.Errorf("unreadable answer of the server on %s: %w", subject, err)
+}
+
+// reached is Last for one who knows that the log has reached seq. On a
+// replicated stream a leader that the others have deposed may not know that: it
+// is asked again for a while. Then the answer is what it is.
+func (l *JetStream) reached(ctx context.Context, seq events.Seq) (Tip, error) {
+	wait := retryMin
+	for begun := time.Now(); ; {
+		tip, err := l.Last(ctx)
+		if err != nil || tip.Seq >= seq || !l.replicated || time.Since(begun) > behindFor {
+			return tip, err
+		}
+		if err := pause(ctx, &wait); err != nil {
+			return Tip{}, err
+		}
+	}
+}
