@@ -207,44 +207,51 @@ func clip(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// freshWithin is how long a query waits at most, behind the position it names, for what
-// is durable already: twice the time for which the projection puts a commit
-// off, if nobody waits.
-const freshWithin = 20 * time.Millisecond
+// freshWithin is how long a query waits at most for what was durable when it
+// came. The projection puts a commit off for 10 ms if nobody waits, and is
+// further behind only under a flood or on a slow disk.
+const freshWithin = time.Second
 
-// catchUp waits for the projection to show what is durable now, unless it is
-// further behind than freshWithin: then a query shows what there is.
-func (s *Service) catchUp(ctx context.Context) {
-	at := s.Core.Position()
-	if at <= s.Queries.Applied() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, freshWithin)
-	defer cancel()
-	_ = s.Core.Await(ctx, at) // what it was not in time for is seen by the next query
-}
-
-// await returns once the projection shows what min says.
+// await returns once the projection shows what min says, which is refused if
+// that takes longer than awaitTimeout, and all that is durable now: whoever asks
+// may have heard of it from the log, or from another client. For the latter it
+// waits for freshWithin at most; then a query shows what there is.
 func (s *Service) await(ctx context.Context, min wire.Position) error {
-	if min == "" {
-		s.catchUp(ctx)
-		return nil
-	}
-	seq, err := min.Seq()
+	seq, err := positionOf(min)
 	if err != nil {
 		return err
 	}
+	if err := s.awaitNamed(ctx, seq); err != nil {
+		return err
+	}
+	if now := s.Core.Position(); now > s.Queries.Applied() {
+		ctx, cancel := context.WithTimeout(ctx, freshWithin)
+		defer cancel()
+		_ = s.Core.Await(ctx, now) // what it was not in time for is seen by the next query
+	}
+	return nil
+}
+
+// positionOf is 0 for none.
+func positionOf(p wire.Position) (events.Seq, error) {
+	if p == "" {
+		return 0, nil
+	}
+	return p.Seq()
+}
+
+func (s *Service) awaitNamed(ctx context.Context, seq events.Seq) error {
 	if seq <= s.Queries.Applied() {
-		s.catchUp(ctx) // he may have heard of more by another way
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
 	defer cancel()
-	if err := s.Core.Await(ctx, seq); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			return events.Refuse(events.CodeTimeout, "the projection has not reached position %s within %s, it is at %s: ask again, or without min_position", min, awaitTimeout, s.Queries.Applied())
-		}
-		return fmt.Errorf("await position %s: %w", min, err)
+	err := s.Core.Await(ctx, seq)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return events.Refuse(events.CodeTimeout, "the projection has not reached position %s within %s, it is at %s: ask again, or without min_position", wire.PositionOf(seq), awaitTimeout, wire.PositionOf(s.Queries.Applied()))
+	case err != nil:
+		return fmt.Errorf("await position %s: %w", wire.PositionOf(seq), err)
 	}
 	return nil
 }
