@@ -19,11 +19,20 @@ export function thin(values, most = MAX_POINTS) {
   return out;
 }
 
-// nice is the next round number from v on: the top of an axis.
+// nice is the next round number from v on whose half is round as well: the top of
+// an axis.
 export function nice(v) {
   if (!(v > 0)) return 1;
   const unit = 10 ** Math.floor(Math.log10(v));
-  return [1, 2, 2.5, 5, 10].find((f) => f * unit >= v * 0.9999) * unit;
+  return [1, 2, 4, 6, 8, 10].find((f) => f * unit >= v * 0.9999) * unit;
+}
+
+// niceSpan is nice for milliseconds.
+export function niceSpan(ms) {
+  const day = 86_400;
+  const s = ms / 1000;
+  const top = [1, 2, 4, 10, 20, 40, 60, 120, 240, 600, 1200, 2400, 3600, 2 * 3600, 4 * 3600, day / 2, day].find((f) => f >= s);
+  return (top ?? nice(s / day) * day) * 1000;
 }
 
 // path draws a line through values in a box of w by h, with gaps where nothing is
@@ -66,7 +75,8 @@ const W = 400;
 const H = 108;
 
 // lineChart is a chart with an axis, a legend, and the values under the pointer or
-// the arrow keys. series are {name, tone, area?}; set(at, lists, {format, min}) draws.
+// the arrow keys. series are {name, tone, area?}; set(at, lists, {format, min,
+// round}) draws; round makes the top of the axis.
 export function lineChart(title, series) {
   const grid = s('g', { class: 'chart-grid' });
   const plots = series.map((se) => ({ ...se, fill: s('path', { class: `chart-area st-${se.tone}` }), line: s('path', { class: `chart-line st-${se.tone}` }) }));
@@ -111,10 +121,10 @@ export function lineChart(title, series) {
     choose(Math.max(0, Math.min(data.at.length - 1, (pick < 0 ? data.at.length - 1 : pick) + by)));
   });
 
-  el.set = (at, lists, { format = String, min = 1 } = {}) => {
+  el.set = (at, lists, { format = String, min = 1, round = nice } = {}) => {
     const thinned = lists.map((l) => thin(l));
     data = { at: at.length > MAX_POINTS ? thinned[0].map((_, i) => at[Math.min(at.length - 1, Math.floor((i + 1) * at.length / MAX_POINTS) - 1)]) : at, lists: thinned, format };
-    const top = nice(Math.max(min, ...thinned.flat().filter((v) => v !== null && v !== undefined)));
+    const top = round(Math.max(min, ...thinned.flat().filter((v) => v !== null && v !== undefined)));
     put(grid, [0, 0.5, 1].map((f) => s('line', { x1: 0, x2: W, y1: H * f, y2: H * f })));
     plots.forEach((p, i) => {
       attr(p.fill, 'd', path(thinned[i], top, W, H, true));

@@ -4,7 +4,7 @@
 import { attr, frame, h, keyed, put, show, text } from '../dom.js';
 import { get, isAbort } from '../api.js';
 import { live } from '../live.js';
-import { lineChart, spark } from '../chart.js';
+import { lineChart, niceSpan, spark } from '../chart.js';
 import { attention } from '../attention.js';
 import { count, plural, rate, short, span } from '../format.js';
 import { href } from '../router.js';
@@ -118,7 +118,7 @@ function charts() {
       text(note, '');
       flow.set(trends.at, [second('completed'), second('failed'), second('submitted')], { format: rate, min: 0.1 });
       depth.set(trends.at, [all('queued', add), all('running', add)], { format: short, min: 5 });
-      age.set(trends.at, [all('oldest_ms', high)], { format: span, min: 1000 });
+      age.set(trends.at, [all('oldest_ms', high)], { format: span, min: 1000, round: niceSpan });
     },
   };
 }

@@ -3,7 +3,7 @@
 import { frame, h, put, show, text } from '../dom.js';
 import { get, isAbort } from '../api.js';
 import { live } from '../live.js';
-import { lineChart } from '../chart.js';
+import { lineChart, niceSpan } from '../chart.js';
 import { ago, count, rate, short, span } from '../format.js';
 import { go, href } from '../router.js';
 import { button, problem } from '../ui.js';
@@ -115,7 +115,7 @@ function chartsOf() {
       text(note, '');
       flow.set(at, [second('completed'), second('failed'), second('submitted')], { format: rate, min: 0.1 });
       depth.set(at, [t.queued ?? [], t.running ?? []], { format: short, min: 5 });
-      age.set(at, [t.oldest_ms ?? []], { format: span, min: 1000 });
+      age.set(at, [t.oldest_ms ?? []], { format: span, min: 1000, round: niceSpan });
     },
   };
 }
