@@ -109,7 +109,7 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
 	cmd, err := root.ExecuteContextC(ctx)
 	return a.exit(cmd, err)
