@@ -40,7 +40,7 @@ func (s *Store) PutFrom(ctx context.Context, id events.ID, kind Kind, doc io.Rea
 		err = s.publishInfo(ctx, ref, nuid, up.chunks)
 	}
 	if err != nil || known {
-		s.discard(ctx, nuid)
+		s.discard(ctx, nuid, &up)
 	}
 	return ref, s.failed(ctx, what, err)
 }
@@ -55,10 +55,11 @@ func (s *Store) fresh(ctx context.Context, ref Ref) (bool, error) {
 }
 
 // discard deletes the chunks of an object that has come to nothing, if that is
-// quickly done.
-func (s *Store) discard(ctx context.Context, nuid string) {
+// quickly done. A purge may overtake chunks that were sent before it.
+func (s *Store) discard(ctx context.Context, nuid string, up *upload) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
+	up.landAll(ctx)
 	if h, err := s.use(ctx); err == nil {
 		_ = h.Purge(ctx, jetstream.WithPurgeSubject(s.chunkSubject(nuid))) // else the sweep's
 	}

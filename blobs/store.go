@@ -210,10 +210,9 @@ type upload struct {
 func (u *upload) sendAll(ctx context.Context, doc io.Reader) error {
 	for {
 		if len(u.flying) == putWindow {
-			if err := landed(ctx, u.flying[0]); err != nil {
+			if err := u.landFirst(ctx); err != nil {
 				return err
 			}
-			u.flying = u.flying[1:]
 		}
 		chunk := make([]byte, chunkBytes) // the client keeps it until it is acknowledged
 		n, err := io.ReadFull(doc, chunk)
@@ -229,12 +228,26 @@ func (u *upload) sendAll(ctx context.Context, doc io.Reader) error {
 			return fmt.Errorf("read the document: %w", err)
 		}
 	}
-	for _, f := range u.flying {
-		if err := landed(ctx, f); err != nil {
+	for len(u.flying) > 0 {
+		if err := u.landFirst(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// landFirst awaits the acknowledgement of the oldest chunk that is on its way.
+func (u *upload) landFirst(ctx context.Context) error {
+	f := u.flying[0]
+	u.flying = u.flying[1:]
+	return landed(ctx, f)
+}
+
+// landAll returns once none is on its way, however that went, or with ctx.
+func (u *upload) landAll(ctx context.Context) {
+	for len(u.flying) > 0 && ctx.Err() == nil {
+		_ = u.landFirst(ctx)
+	}
 }
 
 func (u *upload) send(chunk []byte) error {
