@@ -140,6 +140,9 @@ func (s *sim) stage(name string) {
 	}
 }
 
+// maxSteps is how many steps are far more than there can be to do at one time.
+const maxSteps = 100_000
+
 // settle runs everything to rest, at the present time.
 func (s *sim) settle() {
 	s.t.Helper()
@@ -147,7 +150,11 @@ func (s *sim) settle() {
 	if s.steps != nil {
 		left = s.steps()
 	}
-	for l := s.l; left != 0; left-- {
+	began := s.at
+	for l, n := s.l, 0; left != 0; left-- {
+		if n++; n > maxSteps {
+			s.t.Fatalf("it does not come to rest at %v: after %d steps the next thing is due in %v", began, n, l.nextWake())
+		}
 		moved, err := s.step()
 		if s.l != l {
 			return // a hook has ended this one
@@ -275,7 +282,10 @@ func (s *sim) newID() (id events.ID) {
 func (s *sim) tick(d time.Duration) {
 	s.t.Helper()
 	end := s.at.Add(d)
-	for {
+	for n := 0; ; n++ {
+		if n > maxSteps {
+			s.t.Fatalf("time does not pass: it is %v, the next thing is due in %v", s.at, s.l.nextWake())
+		}
 		next := sooner(sooner(s.at.Add(max(s.l.nextWake(), time.Microsecond)), s.world.nextExpiry()), s.world.nextNativeExpiry())
 		if next.After(end) {
 			break
