@@ -57,5 +57,8 @@
 // # Who wins
 //
 // The stream. A projection that is ahead of it ([ErrBehind]) was built from
-// another stream, or the stream has lost its tail: rebuild it.
+// another stream, or the stream has lost its tail: rebuild it. On a replicated
+// stream that is believed only when it has been so for 15 s: in the seconds
+// around a change of the leader a server that is behind may be the one to
+// answer.
 package eventlog
