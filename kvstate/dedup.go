@@ -35,6 +35,10 @@ const (
 	// the files, and a stream made too early has crashed the whole process,
 	// the server being embedded (2.15.2, newFileStore: nil dereference).
 	DefaultRecreateAfter = time.Second
+	// DefaultLookEvery is how often an idle mirror looks whether the bucket is
+	// there. The server tells when it is deleted, mostly: it sends the
+	// announcement and ends the sender, in a race (2.15.2, stream.go, stop).
+	DefaultLookEvery = 15 * time.Second
 
 	dedupWindow   = 1000 // writes in flight
 	minDedupRetry = 50 * time.Millisecond
@@ -87,6 +91,9 @@ type DedupOptions struct {
 	// RecreateAfter is how long a deleted bucket is left alone; default
 	// DefaultRecreateAfter.
 	RecreateAfter time.Duration
+	// LookEvery is how often an idle mirror looks whether the bucket is there;
+	// default DefaultLookEvery.
+	LookEvery time.Duration
 }
 
 // Dedup mirrors the taken dedup keys into a bucket.
@@ -109,6 +116,7 @@ type Dedup struct {
 	// rewriting: keys that come now may be in the snapshot; guarded by mu.
 	rewriting bool
 	goneAt    time.Time     // when the bucket was last found gone; guarded by mu
+	created   time.Time     // of the bucket that is written; run's own
 	from      events.Seq    // where the feed begins; set by Start
 	moved     chan struct{} // closed when written moves; guarded by mu
 }
@@ -127,6 +135,7 @@ func NewDedup(o DedupOptions) (*Dedup, error) {
 	o.Lag = cmp.Or(o.Lag, DefaultDedupLag)
 	o.MaxPending = cmp.Or(o.MaxPending, MaxDedupPending)
 	o.RecreateAfter = cmp.Or(o.RecreateAfter, DefaultRecreateAfter)
+	o.LookEvery = cmp.Or(o.LookEvery, DefaultLookEvery)
 	js, err := connect.JetStream(o.Conn, o.Names, jetstream.WithPublishAsyncMaxPending(dedupWindow), jetstream.WithPublishAsyncTimeout(requestTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("start dedup mirror: %w", err)

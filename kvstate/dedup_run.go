@@ -16,10 +16,10 @@ import (
 // run is the mirror's one goroutine.
 func (d *Dedup) run(ctx context.Context) {
 	defer close(d.stopped)
-	// The server tells when the bucket is deleted, so nothing polls for it.
+	// The server tells when the bucket is deleted, mostly: see pause.
 	sub, err := d.o.Conn.Subscribe("$JS.EVENT.ADVISORY.STREAM.DELETED."+d.b.conf.Name, func(*nats.Msg) { d.bucketGone() })
 	if err != nil {
-		d.o.Log.Warn("dedup mirror: a deleted bucket will be noticed only at the next change", "error", err)
+		d.o.Log.Warn("dedup mirror: a deleted bucket will be noticed late", "error", err)
 	} else {
 		defer func() { _ = sub.Unsubscribe() }()
 	}
@@ -41,12 +41,31 @@ func (d *Dedup) run(ctx context.Context) {
 	}
 }
 
-// pause waits for something to do, and then a little for more of it.
+// pause waits for something to do, and then a little for more of it. Meanwhile
+// it looks after the bucket.
 func (d *Dedup) pause(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-d.wake:
-		sleep(ctx, d.o.Lag)
+	look := time.NewTicker(d.o.LookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.wake:
+			sleep(ctx, d.o.Lag)
+			return
+		case <-look.C:
+			d.look(ctx)
+		}
+	}
+}
+
+// look finds out whether the bucket is still the one that was written.
+func (d *Dedup) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	st, err := d.js.Stream(ctx, d.b.conf.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) || err == nil && !st.CachedInfo().Created.Equal(d.created) {
+		d.bucketGone()
 	}
 }
 
@@ -117,6 +136,7 @@ func (d *Dedup) begin(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read bucket %s: %w", d.b.name, err)
 	}
+	d.created = st.CachedInfo().Created
 	sound := d.from == 0
 	if last := st.CachedInfo().State.LastSeq; last > 0 {
 		msg, err := st.GetMsg(ctx, last)
@@ -245,6 +265,7 @@ func (d *Dedup) beginRewrite(ctx context.Context) (jetstream.Stream, uint64, err
 	if err != nil {
 		return nil, 0, fmt.Errorf("read bucket %s: %w", d.b.name, err)
 	}
+	d.created = st.CachedInfo().Created
 	// What was pending is in the snapshot, which is yet to be taken.
 	d.mu.Lock()
 	clear(d.pending)

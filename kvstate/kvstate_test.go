@@ -275,7 +275,7 @@ func TestDedupRestart(t *testing.T) {
 func TestDedupBucketDeleted(t *testing.T) {
 	nc, js := serve(t)
 	p := newProjection()
-	d := mirror(t, nc, p, nil)
+	d := mirror(t, nc, p, func(o *DedupOptions) { o.LookEvery = 100 * time.Millisecond })
 	for i := range 20 {
 		d.Feed(p.commit("email", fmt.Sprint(i), entry(byte(i+1), events.StateQueued)))
 	}
