@@ -62,7 +62,8 @@ func (h *harness) finish(m jetstream.Msg, worker string) {
 // Everything that is not the log is deleted under the running engine: what
 // runs is kept by its worker's heartbeats, and work goes on.
 func TestStreamsDeletedWhileItRuns(t *testing.T) {
-	h := newHarness(t, nil)
+	// The server mostly says that it has deleted a stream; else a sweep finds out.
+	h := newHarness(t, func(c *Config) { c.Sweep = time.Second })
 	h.register("w", 4, "email")
 	h.submit("email")
 	running := h.pull("email")

@@ -34,7 +34,9 @@ func (w *Worker) noteDrained() {
 // lanesClosed reports whether nothing can arrive any more. REQUIRES: mu.
 func (w *Worker) lanesClosed() bool {
 	for _, c := range w.consumers {
-		if !c.closed {
+		select {
+		case <-c.ended:
+		default:
 			return false
 		}
 	}
@@ -63,6 +65,7 @@ func (w *Worker) closeLanes() {
 		} else {
 			c.drop()
 		}
+		<-c.ended
 	}
 	w.mu.Lock()
 	defer w.unlock()

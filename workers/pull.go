@@ -126,8 +126,8 @@ func (c *consumer) drop() {
 	c.once.Do(func() { close(c.ending) })
 }
 
-// drain gives up the lanes, having taken in everything that the server had
-// sent, and returns at the latest when limit is over.
+// drain gives up the lanes, having taken in everything that the server had sent
+// before limit was over.
 func (c *consumer) drain(limit <-chan time.Time) {
 	done := make(chan struct{}, len(c.lanes))
 	n := 0
@@ -137,12 +137,13 @@ func (c *consumer) drain(limit <-chan time.Time) {
 			n++
 		}
 	}
+wait:
 	for ; n > 0; n-- {
 		select {
 		case <-done:
 		case <-limit:
 			c.drop()
-			return
+			break wait
 		}
 	}
 	c.once.Do(func() { close(c.ending) })
