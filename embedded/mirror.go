@@ -113,7 +113,7 @@ func (m *mirror) poke() {
 // run writes the registry and the owner when they have changed, and again
 // before their entries expire.
 func (m *mirror) run(ctx context.Context) {
-	// The server tells of a deleted bucket, so nothing polls for it.
+	// The server tells of a deleted bucket, mostly: the renewals find the others.
 	for _, bucket := range []string{"workers", "partitions"} {
 		sub, err := m.e.nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.DELETED.KV_"+m.e.names().Bucket(bucket), func(*nats.Msg) { m.bucketGone() })
 		if err != nil {
