@@ -44,12 +44,19 @@ func testContext(t testing.TB) context.Context {
 
 func serve(t testing.TB) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
-	s, err := natsserver.NewServer(&natsserver.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()})
+	return serveUser(t, nil)
+}
+
+// serveUser is serve for one who has these permissions; nil: all.
+func serveUser(t testing.TB, may *natsserver.Permissions) (*nats.Conn, jetstream.JetStream) {
+	t.Helper()
+	s, err := natsserver.NewServer(&natsserver.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+		Users: []*natsserver.User{{Username: "mirror", Password: "secret", Permissions: may}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Start()
-	nc, err := nats.Connect("", nats.InProcessServer(s))
+	nc, err := nats.Connect("", nats.InProcessServer(s), nats.UserInfo("mirror", "secret"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,6 +295,32 @@ func TestDedupBucketDeleted(t *testing.T) {
 	}
 	awaitEntries(t, js, 20)
 	d.Feed(p.commit("email", "3", DedupEntry{}))
+	check(t, js, d, p)
+}
+
+// So it does if the server does not tell, and if somebody has made another.
+func TestDedupBucketDeletedUnannounced(t *testing.T) {
+	nc, js := serveUser(t, &natsserver.Permissions{Subscribe: &natsserver.SubjectPermission{Deny: []string{"$JS.EVENT.>"}}})
+	p := newProjection()
+	d := mirror(t, nc, p, func(o *DedupOptions) { o.LookEvery = 20 * time.Millisecond })
+	d.Feed(p.commit("email", "k", entry(1, events.StateQueued)))
+	check(t, js, d, p)
+	st, err := js.Stream(testContext(t), "KV_work_dedup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(testContext(t), "KV_work_dedup"); err != nil {
+		t.Fatal(err)
+	}
+	awaitEntries(t, js, 1)
+	check(t, js, d, p)
+	if err := js.DeleteStream(testContext(t), "KV_work_dedup"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateOrUpdateStream(testContext(t), st.CachedInfo().Config); err != nil {
+		t.Fatal(err)
+	}
+	awaitEntries(t, js, 1)
 	check(t, js, d, p)
 }
 
