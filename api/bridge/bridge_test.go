@@ -28,9 +28,7 @@ func TestWorkOverHTTP(t *testing.T) {
 	if it.ID != id || it.Type != "email" || it.Attempt != 1 || it.Token == "" || it.LeaseMS != 30_000 || it.TimeoutMS != 300_000 || string(it.Params) != `{"to":"you"}` || it.Labels["k"] != "v" {
 		t.Errorf("polled %+v", it)
 	}
-	if n := e.pending(t, "email"); n != 1 {
-		t.Errorf("%d messages are pending, not 1", n)
-	}
+	e.pend(t, "email", 1)
 	claim := wire.Report{ID: id, Token: it.Token, Event: wire.ReportClaim, Start: true}
 	first := w.ok(claim)[0]
 	if again := w.ok(claim)[0]; again.Attempt != 1 || !again.Deadline.Equal(first.Deadline) {
@@ -43,9 +41,7 @@ func TestWorkOverHTTP(t *testing.T) {
 	}
 	w.ok(complete(it, `{"sent":true}`))
 	w.ok(complete(it, `{"sent":true}`)) // a repeat gets the same answer
-	if n := e.pending(t, "email"); n != 0 {
-		t.Errorf("%d messages are pending behind the end", n)
-	}
+	e.pend(t, "email", 0)
 	if got := e.item(t, id); got.State != events.StateCompleted || string(got.Result) != `{"sent":true}` || got.Worker != w.id {
 		t.Errorf("the item is %+v", got)
 	}
@@ -92,9 +88,7 @@ func TestEndsOfARun(t *testing.T) {
 		if got := e.item(t, id); got.State != c.want {
 			t.Errorf("%s: the item is %s, not %s", c.name, got.State, c.want)
 		}
-		if n := e.pending(t, "step"); n != 0 {
-			t.Errorf("%s: %d messages are pending", c.name, n)
-		}
+		e.pend(t, "step", 0)
 	}
 }
 

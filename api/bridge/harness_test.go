@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -276,6 +277,13 @@ func (e *engine) pending(t testing.TB, typ string) int {
 	}
 	defer nc.Close()
 	return pendingOf(t, nc, typ)
+}
+
+// pend waits for so many messages to be pending: the server takes acks in its
+// own time.
+func (e *engine) pend(t testing.TB, typ string, want int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d messages of %s are pending", want, typ), func() bool { return e.pending(t, typ) == want })
 }
 
 func pendingOf(t testing.TB, nc *nats.Conn, typ string) int {
