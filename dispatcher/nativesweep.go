@@ -42,7 +42,11 @@ const (
 func (l *loop) sweepNatives(now time.Time) error {
 	l.native.cleaning = false
 	waiting := map[events.Type][]pushAck{}
+	unseen := map[events.Type]bool{}
 	for tok, d := range l.table.natives {
+		if d.seq != 0 && !d.claimed && !d.orphan && !d.lingering {
+			unseen[d.typ] = true
+		}
 		switch {
 		case d.seq == 0 || d.orphan || d.lingering:
 		case d.word != nil && now.Sub(d.word.at) >= nativeGrace:
@@ -63,6 +67,9 @@ func (l *loop) sweepNatives(now time.Time) error {
 			l.makeNative(t) // it could not be made
 		case c.native || len(waiting[t]) > 0:
 			l.out.inspectNative(l.nativeWants(t), waiting[t])
+		}
+		if unseen[t] && l.nativeWants(t).paused && l.native.settling.until.IsZero() {
+			l.withdrawNatives(t) // what was only just being stored when it was stopped
 		}
 	}
 	l.cleanNatives()
