@@ -44,7 +44,7 @@ func (l *loop) sweepNatives(now time.Time) error {
 	waiting := map[events.Type][]pushAck{}
 	unseen := map[events.Type]bool{}
 	for tok, d := range l.table.natives {
-		if d.seq != 0 && !d.claimed && !d.orphan && !d.lingering {
+		if d.unseen() && !d.orphan {
 			unseen[d.typ] = true
 		}
 		switch {
@@ -248,6 +248,10 @@ func (l *loop) nativeChanged(t events.TypeInfo) error {
 	return nil
 }
 
+// unseen reports whether a native dispatch's message is stored, and nobody is
+// known to have it.
+func (d *dispatched) unseen() bool { return d.seq != 0 && !d.claimed && !d.lingering }
+
 // withdrawNatives takes back what a type's native workers have not been given.
 func (l *loop) withdrawNatives(t events.Type) {
 	if _, on := l.native.on[t]; !on {
@@ -258,7 +262,7 @@ func (l *loop) withdrawNatives(t events.Type) {
 	l.native.on[t] = c
 	var waiting []pushAck
 	for tok, d := range l.table.natives {
-		if d.typ == t && d.seq != 0 && !d.claimed && !d.lingering {
+		if d.typ == t && d.unseen() {
 			waiting = append(waiting, pushAck{token: tok, seq: d.seq})
 		}
 	}

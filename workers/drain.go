@@ -64,8 +64,8 @@ func (w *Worker) closeLanes() {
 			c.drain(limit)
 		} else {
 			c.drop()
+			<-c.ended
 		}
-		<-c.ended
 	}
 	w.mu.Lock()
 	defer w.unlock()

@@ -54,7 +54,7 @@ function ofType(t, workers, trend, add) {
   }
   const died = (trend?.dead ?? []).slice(-60).reduce((n, v) => n + (v ?? 0), 0);
   if (died > 0) {
-    add('bad', `d ${t.type}`, `${plural(died, `item of ${t.type} has`, `items of ${t.type} have`)} died in the last ten minutes`, `${count(t.states?.dead ?? 0)} ${t.states?.dead === 1 ? 'is' : 'are'} dead by now. See what of, correct it, and replay them.`,
+    add('bad', `d ${t.type}`, `${plural(died, `item of ${t.type} has`, `items of ${t.type} have`)} died in the last ten minutes`, `${plural(t.states?.dead ?? 0, 'is', 'are')} dead by now. See what of, correct it, and replay them.`,
       { text: 'Causes', href: href(['dead'], { type: t.type }) }, { text: 'Dead items', href: href(['work'], { type: t.type, state: 'dead' }) });
   }
 }
