@@ -27,7 +27,7 @@ func TestMessagesTakeNoControlAway(t *testing.T) {
 	for _, at := range []struct {
 		v    view
 		hash string
-	}{{phone, "#/"}, {phone, "#/work"}, {phone, "#/work/" + s.dead}, {phone, "#/dead?items=1"}, {phone, "#/workers"}, {desktop, "#/dead?items=1"}, {desktop, "#/types/email"}} {
+	}{{phone, "#/"}, {phone, "#/work"}, {phone, "#/work/" + s.dead}, {phone, "#/dead?items=1"}, {phone, "#/types"}, {phone, "#/workers"}, {desktop, "#/dead?items=1"}, {desktop, "#/types/email"}} {
 		t.Run(fmt.Sprintf("%d %s", at.v.width, at.hash), func(t *testing.T) {
 			p := open(t, at.v, w.url+at.hash)
 			p.see(".connection", "live")
@@ -40,7 +40,7 @@ func TestMessagesTakeNoControlAway(t *testing.T) {
 			p.until(`scrollTo(0, 0) || true`)
 			for end := false; !end; {
 				p.until(`JSON.stringify(` + taken + `) === '[]'`)
-				p.eval(`(() => { const at = scrollY; scrollBy(0, 300); return scrollY === at; })()`, &end)
+				p.eval(`(() => { const at = scrollY; scrollBy(0, 90); return scrollY === at; })()`, &end)
 			}
 			p.press(kb.Escape)
 			p.gone(".toast", "The second")
