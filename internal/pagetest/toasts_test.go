@@ -40,7 +40,12 @@ func TestMessagesTakeNoControlAway(t *testing.T) {
 			p.until(`scrollTo(0, 0) || true`)
 			for end := false; !end; {
 				p.until(`JSON.stringify(` + taken + `) === '[]'`)
-				p.eval(`(() => { const at = scrollY; scrollBy(0, 90); return scrollY === at; })()`, &end)
+				p.eval(`(async () => {
+					const at = scrollY;
+					scrollBy(0, 95);
+					for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame); // the messages move
+					return scrollY === at;
+				})()`, &end)
 			}
 			p.press(kb.Escape)
 			p.gone(".toast", "The second")
