@@ -3,12 +3,12 @@ package workers
 import (
 	"context"
 	"errors"
-	"net"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -77,7 +77,8 @@ func (f *fakeEngine) outcomeAfter(id string, b *blocker) {
 
 func TestServerRestartsOnTheSamePort(t *testing.T) {
 	dir := t.TempDir()
-	s := startServer(t, dir, -1)
+	addr := need.Address(t)
+	s := startServer(t, dir, addr)
 	r := &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
 	b := newBlocker()
 	w := r.worker(Config{Concurrency: 2})
@@ -85,12 +86,11 @@ func TestServerRestartsOnTheSamePort(t *testing.T) {
 	r.start(w)
 	id := r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
-	port := s.Addr().(*net.TCPAddr).Port
 	s.Shutdown()
 	s.WaitForShutdown()
 	close(b.release)
 	poll(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
-	startServer(t, dir, port)
+	startServer(t, dir, addr)
 	poll(t, "the engine's connection", r.nc.IsConnected)
 	r.makeStream()
 	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {

@@ -16,6 +16,7 @@ import (
 	"github.com/streamwright/streamwright/api/bridge"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -138,7 +139,7 @@ func TestSessionsAreSecrets(t *testing.T) {
 func TestEngineRestart(t *testing.T) {
 	const lease = 3 * time.Second
 	dir := t.TempDir()
-	o := embedded.Options{Dir: dir, Config: leases(lease, "step")}
+	o := embedded.Options{Dir: dir, Config: leases(lease, "step"), HTTP: need.Address(t)}
 	e := startEngine(t, o)
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 2})
 	id := e.submit(t, "step", `{}`)
@@ -148,7 +149,6 @@ func TestEngineRestart(t *testing.T) {
 	if len(pulled.Items) != 1 {
 		t.Fatalf("polled %+v", pulled)
 	}
-	o.HTTP = e.HTTP()
 	e.http.CloseIdleConnections()
 	if err := e.Stop(testContext(t)); err != nil {
 		t.Fatal(err)

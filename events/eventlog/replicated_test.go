@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // startCluster runs three servers that hold JetStream together.
@@ -20,14 +21,12 @@ func startCluster(t *testing.T) []*server.Server {
 	var ports []int
 	var routes string
 	for range 3 { // a server of a cluster must know its routes from the start
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		addr, err := net.ResolveTCPAddr("tcp", need.Address(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		port := ln.Addr().(*net.TCPAddr).Port
-		_ = ln.Close()
-		ports = append(ports, port)
-		routes += fmt.Sprintf(",nats://127.0.0.1:%d", port)
+		ports = append(ports, addr.Port)
+		routes += ",nats://" + addr.String()
 	}
 	for i, port := range ports {
 		servers = append(servers, launchServer(t, &server.Options{

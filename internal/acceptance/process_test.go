@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // binary is the path of the program.
@@ -131,16 +131,6 @@ func (p *proc) ended() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // served is an `engine serve`, with a client.
 type served struct {
 	rig
@@ -154,7 +144,7 @@ type served struct {
 // serve starts `engine serve` with this configuration.
 func serve(t *testing.T, toml string) *served {
 	t.Helper()
-	s := &served{rig: rig{t: t, ctx: testContext(t), log: &logBook{}}, dir: filepath.Join(t.TempDir(), "data"), listen: freeAddr(t)}
+	s := &served{rig: rig{t: t, ctx: testContext(t), log: &logBook{}}, dir: filepath.Join(t.TempDir(), "data"), listen: need.Address(t)}
 	s.toml = filepath.Join(t.TempDir(), "engine.toml")
 	if err := os.WriteFile(s.toml, []byte("[server]\ndurability = \"interval\"\nhttp = \"off\"\n"+toml), 0o600); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -48,22 +48,12 @@ func build(t *testing.T) string {
 	return bin
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func newServe(t *testing.T, config string) *serve {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "engine.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &serve{t: t, binary: build(t), dir: dir, listen: freePort(t)}
+	s := &serve{t: t, binary: build(t), dir: dir, listen: need.Address(t)}
 	t.Cleanup(s.kill)
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // provoked are what the browser reports when a connection is broken on purpose.
@@ -54,9 +55,8 @@ func TestABrokenConnectionComesBack(t *testing.T) {
 }
 
 func TestARestartedEngine(t *testing.T) {
-	o := embedded.Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: "127.0.0.1:0", Durability: config.Interval}
+	o := embedded.Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: need.Address(t), Durability: config.Interval}
 	w := start(t, func(to *embedded.Options) { *to = o })
-	o.HTTP = w.engine.HTTP()
 	w.submit(streamwright.Item{Type: "email"})
 	p := open(t, desktop, w.url+"#/")
 	p.expect(provoked...)

@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"testing"
+
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // wireTo is a way to an engine that can be cut, and mended, at the same address.
@@ -22,7 +24,7 @@ type wireTo struct {
 // newWire opens a way to an address, and closes it when the test ends.
 func newWire(t testing.TB, target string) *wireTo {
 	t.Helper()
-	w := &wireTo{t: t, target: target, addr: "127.0.0.1:0", conns: map[net.Conn]bool{}}
+	w := &wireTo{t: t, target: target, addr: need.Address(t), conns: map[net.Conn]bool{}}
 	w.mend()
 	t.Cleanup(func() {
 		w.cut()
@@ -40,7 +42,7 @@ func (w *wireTo) mend() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.l, w.addr = l, l.Addr().String()
+	w.l = l
 	w.wg.Go(func() {
 		for {
 			c, err := l.Accept()
