@@ -97,7 +97,7 @@ func TestSubmitManyWithoutAnEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	out, err := c.SubmitMany(ctx, mails(3000), streamwright.PerRequest(500))
 	wantCode(t, err, events.CodeTimeout, "no engine answers")

@@ -125,7 +125,7 @@ func TestSubmitEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	s, err := c.Submit(ctx, streamwright.Item{Type: "email"})
 	wantCode(t, err, events.CodeTimeout, "no engine answers on work.api.*", "engine serve", url)
@@ -146,7 +146,7 @@ func TestQueriesRunOutOfPatience(t *testing.T) {
 	wantCode(t, err, events.CodeUnavailable, "engine serve")
 	err = c.Tail(testContext(t), streamwright.TailOptions{}, nil)
 	wantCode(t, err, events.CodeUnavailable, "WORK_EVENTS_0", "engine serve")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	_, err = c.Publish(ctx, streamwright.Item{Type: "email"})
 	wantCode(t, err, events.CodeTimeout, "work.submit.email")

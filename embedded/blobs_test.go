@@ -275,7 +275,7 @@ func TestClientsMayNotDeleteTheObjectStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	short := func() context.Context {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		t.Cleanup(cancel)
 		return ctx
 	}

@@ -55,12 +55,6 @@ func (v view) mergedInto(it *events.Item) (merged []events.MergedEntry, err erro
 	return merged, err
 }
 
-// Result returns an item's result, nil for none.
-func (s *Store) Result(id events.ID) (doc []byte, err error) {
-	err = s.lookup(func(v view) error { doc, err = v.document(prefixResult, id); return err })
-	return doc, err
-}
-
 // ByIntake returns the id of the item that a message of the intake stream
 // became, and whether it became one that is known yet.
 func (s *Store) ByIntake(seq uint64) (id events.ID, found bool, err error) {

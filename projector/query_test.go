@@ -100,15 +100,11 @@ func checkReady(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 		group string
 	}
 	want, queued := map[groupOf][]ReadyEntry{}, map[ReadyQueue]bool{}
-	oldest := map[events.Type]time.Time{}
 	for _, it := range all {
 		if it.State == events.StateQueued {
 			q := ReadyQueue{it.Type, it.Lane(), it.Priority}
 			queued[q] = true
 			want[groupOf{q, it.Group}] = append(want[groupOf{q, it.Group}], ReadyEntry{ReadyKeyOf(it), it.AvailableAt})
-			if o := oldest[it.Type]; o.IsZero() || it.OrderAt.Before(o) {
-				oldest[it.Type] = it.OrderAt
-			}
 		}
 	}
 	queues, err := live.ReadyQueues()
@@ -142,11 +138,6 @@ func checkReady(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 		}
 		if !reflect.DeepEqual(got, w) {
 			t.Fatalf("queue %v:\n%v\nwant\n%v", q, got, w)
-		}
-	}
-	for _, typ := range append(simTypes, "unknown") {
-		if got, err := live.OldestQueued(typ); !got.Equal(oldest[typ]) || err != nil {
-			t.Fatalf("oldest %s: %v, %v, want %v", typ, got, err, oldest[typ])
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -136,24 +135,6 @@ func (s *Store) ReadyQueues() (queues []ReadyQueue, err error) {
 		})
 	})
 	return queues, err
-}
-
-// OldestQueued is the earliest OrderAt of a type's queued items, the zero time
-// if none is queued. It costs one seek for each group of each queue.
-func (s *Store) OldestQueued(t events.Type) (oldest time.Time, err error) {
-	first := int64(math.MaxInt64)
-	prefix := appendText([]byte{prefixReady}, string(t))
-	err = s.lookup(func(v view) error {
-		return v.skipReady(prefix, prefix, true, func(_ ReadyQueue, _ string, _, place, _ []byte) (bool, error) {
-			r := keyReader{b: place}
-			first = min(first, r.nanos())
-			return true, r.err
-		})
-	})
-	if first == math.MaxInt64 {
-		return time.Time{}, err
-	}
-	return fromNanos(first), err
 }
 
 // skipReady calls fn with each ready queue (or, groups, with each group of

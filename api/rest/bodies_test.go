@@ -111,12 +111,12 @@ func TestLargeBodiesAreBounded(t *testing.T) {
 func TestRequestsMayTakeLongerThanTheirBodies(t *testing.T) {
 	s := listening(t, Config{Engine: fakeEngine(func(ctx context.Context, _ string, _ []byte) ([]byte, error) {
 		select {
-		case <-time.After(time.Second):
+		case <-time.After(1500 * time.Millisecond):
 			return []byte(`{"types":[]}`), nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-	})}, func(s *Server) { s.readTime = 200 * time.Millisecond })
+	})}, func(s *Server) { s.readTime = 500 * time.Millisecond })
 	if res := post(t, s, "/api/v1/types/t/pause", `{}`); res.StatusCode != 200 {
 		t.Errorf("with a body: %d", res.StatusCode)
 	}

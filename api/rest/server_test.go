@@ -259,7 +259,7 @@ func TestFeedsAreBounded(t *testing.T) {
 }
 
 func TestIdleFeedsHaveHeartbeats(t *testing.T) {
-	s := listening(t, Config{Events: &silence{}}, func(s *Server) { s.heartbeat, s.readTime = 20*time.Millisecond, 50*time.Millisecond })
+	s := listening(t, Config{Events: &silence{}}, func(s *Server) { s.heartbeat, s.readTime = 100*time.Millisecond, 500*time.Millisecond })
 	in := bufio.NewScanner(get(t, s, "/api/v1/events").Body)
 	beats := 0
 	for beats < 10 && in.Scan() { // longer than a request may be read
@@ -275,9 +275,10 @@ func TestIdleFeedsHaveHeartbeats(t *testing.T) {
 // A wait may take longer than the time in which a request must be read; it ends
 // when its client leaves.
 func TestWaitsOutliveTheReadTimeAndEndWithTheirClient(t *testing.T) {
-	release, gone := make(chan struct{}), make(chan struct{})
+	release, there, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	engine := fakeEngine(func(ctx context.Context, endpoint string, body []byte) ([]byte, error) {
 		if strings.Contains(string(body), `"timeout_ms":1000`) {
+			close(there)
 			<-ctx.Done()
 			close(gone)
 			return nil, ctx.Err()
@@ -289,13 +290,17 @@ func TestWaitsOutliveTheReadTimeAndEndWithTheirClient(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	s := listening(t, Config{Engine: engine}, func(s *Server) { s.readTime = 50 * time.Millisecond })
-	time.AfterFunc(300*time.Millisecond, func() { close(release) })
+	s := listening(t, Config{Engine: engine}, func(s *Server) { s.readTime = 500 * time.Millisecond })
+	time.AfterFunc(1500*time.Millisecond, func() { close(release) })
 	if res := get(t, s, "/api/v1/work/x/wait"); res.StatusCode != 200 {
 		t.Errorf("a wait that is longer than the read time: %d", res.StatusCode)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
+	go func() {
+		<-there
+		leave()
+	}()
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+s.Addr()+"/api/v1/work/x/wait?timeout=1", nil)
 	if err != nil {
 		t.Fatal(err)
