@@ -10,16 +10,16 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"go.uber.org/goleak"
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { need.NoGoroutines(m) }
 
 const patience = 20 * time.Second
 

@@ -13,18 +13,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/fakeengine"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
-func TestMain(m *testing.M) {
-	// Tests put by the NATS client's own object store, whose goroutine
-	// waits for ever if the put is over before it has begun (nats.go 1.55).
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
-}
+func TestMain(m *testing.M) { need.NoGoroutines(m) }
 
 func anID(t testing.TB, s string) events.ID {
 	t.Helper()

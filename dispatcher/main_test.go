@@ -1,10 +1,10 @@
-package dispatcher
+package dispatcher_test
 
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // No goroutine outlives an engine, nor the server that it ran on.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { need.NoGoroutines(m) }

@@ -13,21 +13,14 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// The server leaves loops of its file store behind when a stream is deleted
-// under writes; those are none of ours.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*msgBlock).flushLoop"),
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
-}
+func TestMain(m *testing.M) { need.NoGoroutines(m) }
 
 const (
 	testTimeout = 20 * time.Second

@@ -13,17 +13,17 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"go.uber.org/goleak"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { need.NoGoroutines(m) }
 
 const testTimeout = 3 * time.Minute
 

@@ -17,15 +17,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { need.NoGoroutines(m) }
 
 // fakeEngine answers what a test says.
 type fakeEngine func(ctx context.Context, endpoint string, body []byte) ([]byte, error)

@@ -6,12 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/streamwright/streamwright/internal/fakeengine"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { need.NoGoroutines(m) }
 
 func TestTail(t *testing.T) {
 	e := fakeengine.Start(t)

@@ -9,14 +9,12 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"go.uber.org/goleak"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { need.NoGoroutines(m) }
 
 // testTimeout bounds every wait of the tests.
 const testTimeout = 30 * time.Second

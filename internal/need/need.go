@@ -1,4 +1,5 @@
-// Package need lets tests say which programs they can't do without.
+// Package need is what tests need of the machine that they run on: programs that they
+// can’t do without, addresses to listen on, and an end that leaves nothing running.
 package need
 
 import (

@@ -1,0 +1,23 @@
+package need
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// NoGoroutines runs the tests of a package whose tests run a NATS server in their
+// process, or an engine, and fails if any of ours is left at the end. What the server
+// and its client leave themselves is known, and is none of ours: a server that has not
+// been stopped leaves others too.
+func NoGoroutines(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// Of the server, 2.15: the loops of a file store whose stream is deleted under
+		// writes, and with them, or with a stream made while it stops, its clock.
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*msgBlock).flushLoop"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
+		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"),
+		// Of nats.go, 1.55: what its object store starts for a put that is over before
+		// it has begun waits for ever. Only tests put in that way.
+		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
+}
