@@ -103,8 +103,22 @@ func TestWithoutATokenThePageSaysSo(t *testing.T) {
 	w := start(t, guarded)
 	p := open(t, desktop, w.url+"#/")
 	p.expect("401")
+	p.see("dialog", "wants a token")
+	// A request that is under way when the question is answered asks it no more.
+	p.eval(`(() => {
+		const real = window.fetch;
+		const held = new Promise((let) => { window.testLet = let; });
+		window.fetch = async (...args) => { const res = await real(...args); await held; return res; };
+		return import(new URL('api.js', document.querySelector('script[type=module]').src)).then((m) => {
+			m.get('api/v1/stats').catch((err) => { window.testRefused = err.status; });
+			window.fetch = real;
+		});
+	})()`, nil)
 	p.click("dialog", "Not now")
 	p.see(".connection", "signed out")
+	p.eval(`window.testLet()`, nil)
+	p.until(`window.testRefused === 401`)
+	p.until(`document.querySelectorAll('dialog').length === 0`)
 	p.click(".connection", "Connection")
 	p.see("dialog", "wants a token")
 }

@@ -6,6 +6,7 @@ const BUSY_MS = 30; // of taking in a stream until the browser may draw
 let token = read();
 let asking = null; // the promise of a token that is being asked for
 let ask = null; // asks the operator: (why) => Promise<token|null>
+let declined = 0; // how often the operator has given none
 
 function read() {
   try { return sessionStorage.getItem(TOKEN) ?? ''; } catch { return ''; }
@@ -49,8 +50,10 @@ function url(path, query) {
 }
 
 // request makes one request and returns the response, having asked for a token
-// if the engine wants one. Anything but success is thrown as an ApiError.
+// if the engine wants one. Who gives none is not asked again for what was under way
+// by then. Anything but success is thrown as an ApiError.
 async function request(method, path, { query, body, signal, accept = 'application/json', headers } = {}) {
+  const before = declined;
   for (;;) {
     const used = token;
     const h = { Accept: accept, ...headers };
@@ -67,7 +70,8 @@ async function request(method, path, { query, body, signal, accept = 'applicatio
     const err = await problem(res);
     if (res.status !== 401 || !ask) throw err;
     if (used !== token) continue; // another request has got one meanwhile
-    asking ??= ask(used ? err.message : '').finally(() => { asking = null; });
+    if (declined > before) throw err;
+    asking ??= ask(used ? err.message : '').then((given) => { if (!given) declined++; return given; }).finally(() => { asking = null; });
     if (!await asking) throw err;
   }
 }
