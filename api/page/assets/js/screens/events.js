@@ -113,7 +113,7 @@ class Events {
   async page(look, way) {
     if (this.asking) return;
     this.asking = true;
-    attr(this.table, 'aria-busy', true);
+    attr(this.table, 'aria-busy', 'true');
     text(this.where, 'Reading the log …');
     try {
       this.cut = Math.max(this.cut, await cutEnd(this.signal));

@@ -96,10 +96,11 @@ class WorkList {
     const asked = this.asked = new AbortController();
     const stop = () => asked.abort();
     this.signal.addEventListener('abort', stop, { once: true });
-    const late = setTimeout(() => attr(this.table, 'aria-busy', true), 300);
+    const late = setTimeout(() => attr(this.table, 'aria-busy', 'true'), 300);
+    const before = this.changed; // what changes while the page is read may not be on it
     try {
       const found = await this.read(asked.signal);
-      this.changed = 0;
+      this.changed -= before;
       this.draw(found);
     } catch (err) {
       if (isAbort(err)) return;
