@@ -79,7 +79,7 @@ func TestSubmitChoosesAnIDAndReadsItsOwnWrites(t *testing.T) {
 func TestSubmitIsRepeatedWithTheSameID(t *testing.T) {
 	e := fakeengine.Start(t)
 	var retried []string
-	c := connect(t, e, streamwright.WithTryTimeout(50*time.Millisecond), streamwright.OnRetry(func(op string, err error) {
+	c := connect(t, e, streamwright.WithTryTimeout(500*time.Millisecond), streamwright.OnRetry(func(op string, err error) {
 		retried = append(retried, op+" "+string(events.CodeOf(err)))
 	}))
 	e.Next(wire.APISubmit, fakeengine.Stumble{Lose: true}, fakeengine.Stumble{Refuse: events.Refuse(events.CodeUnavailable, "no owner")})

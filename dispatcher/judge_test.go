@@ -89,7 +89,7 @@ func TestDedupHook(t *testing.T) {
 func TestDedupHookOverNATS(t *testing.T) {
 	var answer func(*nats.Msg)
 	h := newHarness(t, func(c *Config) {
-		c.Dedup = DedupConfig{Hook: &NATSDedupHook{Conn: c.Conn, Subject: "host.dedup"}, Timeout: 200 * time.Millisecond}
+		c.Dedup = DedupConfig{Hook: &NATSDedupHook{Conn: c.Conn, Subject: "host.dedup"}, Timeout: 5 * time.Second}
 	})
 	// Nobody answers: by the key.
 	holder := h.submitParams("email", `1`, "k").Decision.ID

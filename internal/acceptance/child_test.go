@@ -103,7 +103,7 @@ grace = "100ms"
 	}
 
 	// So does a timeout.
-	id = s.submit(streamwright.Item{Type: "hang", Params: "late", Timeout: 300 * time.Millisecond, MaxAttempts: 1})
+	id = s.submit(streamwright.Item{Type: "hang", Params: "late", Timeout: 3 * time.Second, MaxAttempts: 1})
 	child = pidIn(t, filepath.Join(dir, "late.child"))
 	if it := s.wait(id, events.StateDead); it.Error.Code != events.FailTimeout {
 		t.Errorf("got %+v", it.Error)

@@ -418,7 +418,7 @@ func TestFlowFlags(t *testing.T) {
 	cli(t, s.url(), "show", sub.ID).wants(t, 0, "waits for", first, "expires", "dedup window")
 	cli(t, s.url(), "list").wants(t, 0, "for 1 to end")
 	cli(t, s.url(), "submit", "b", "--after", "x").wants(t, 2, "--after")
-	soon := must(s.c.Submit(s.ctx, streamwright.Item{Type: "c", ExpiresAt: time.Now().Add(300 * time.Millisecond)}))(t)
+	soon := must(s.c.Submit(s.ctx, streamwright.Item{Type: "c", ExpiresAt: time.Now().Add(2 * time.Second)}))(t)
 	if it := s.wait(soon.ID, events.StateCancelled); it.Reason != "expired" {
 		t.Errorf("its reason is %q", it.Reason)
 	}

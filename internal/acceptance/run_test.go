@@ -80,7 +80,7 @@ func TestTimeoutRetryAndDead(t *testing.T) {
 		}
 		return int(it.Attempt), nil
 	})
-	it := r.wait(r.submit(streamwright.Item{Type: "slow", Timeout: 200 * time.Millisecond}), events.StateCompleted)
+	it := r.wait(r.submit(streamwright.Item{Type: "slow", Timeout: time.Second}), events.StateCompleted)
 	if it.Attempt != 2 {
 		t.Errorf("completed in attempt %d", it.Attempt)
 	}

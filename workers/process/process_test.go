@@ -214,7 +214,7 @@ func TestKillAfterGrace(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, workers.ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, workers.ErrTimeout)
 	defer cancel()
 	if got := sh(ctx, "sleep 1000", "{}"); got.Code != events.FailTimeout || !got.Retryable {
 		t.Errorf("%+v", got.Outcome)
