@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/streamwright/streamwright/events"
@@ -54,6 +55,28 @@ func TestMessagesTakeNoControlAway(t *testing.T) {
 			p.gone(".toasts", "The first")
 		})
 	}
+}
+
+// Messages that have made room for controls are seen as well when the window becomes
+// lower, as that of a phone that is turned.
+func TestMessagesStayInTheWindow(t *testing.T) {
+	w := start(t)
+	p := open(t, phone, w.url+"#/schedules")
+	p.see(".connection", "live")
+	p.eval(`(() => {
+		const all = document.createElement('button'); // they make room for it
+		all.className = 'test-below';
+		const sheet = new CSSStyleSheet();
+		sheet.replaceSync('.test-below { position: fixed; inset: 300px 0 0 0; }');
+		document.adoptedStyleSheets.push(sheet);
+		document.body.append(all);
+		return import(new URL('toasts.js', document.querySelector('script[type=module]').src)).then((m) => m.toast('Above it', { kind: 'bad' }));
+	})()`, nil)
+	inside := `(() => { const r = document.querySelector('.toast').getBoundingClientRect(); return r.top >= 56 && r.bottom <= %s; })()`
+	p.until(fmt.Sprintf(inside, "300"))
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: phone.width, Height: 360, DeviceScaleFactor: 1, Mobile: true})
+	p.until(`innerHeight === 360`)
+	p.until(fmt.Sprintf(inside, "innerHeight"))
 }
 
 // A control that lies below a message, since there is no better place for it, is

@@ -51,18 +51,19 @@ function look() {
   if (region.children.length) timer = setTimeout(() => { frame(place); look(); }, LOOK_MS);
 }
 
-// place moves the messages, if they cover a control, to where they cover fewest; of
-// such places to the lowest.
+// place moves the messages, if they cover a control or reach into the top bar (the
+// window has become smaller), to where they cover fewest; of such places to the lowest.
 function place() {
   if (!region.children.length) return;
   const controls = [...document.querySelectorAll(CONTROLS)].filter((el) => !region.contains(el)).map((el) => el.getBoundingClientRect())
     .filter((r) => r.width > 1 && r.bottom > 0 && r.top < innerHeight);
   let best = { side: region.getAttribute('data-side'), up };
-  let least = covers(measure(), 0, controls);
+  const here = measure();
+  let least = here.top < TOP ? Infinity : covers(here, 0, controls);
   for (const side of least ? SIDES : []) {
     stand(side, 0);
     const own = measure();
-    const room = own.top - TOP;
+    const room = Math.max(own.top - TOP, 0);
     for (let to = 0; least > 0 && to <= room; to += STEP) {
       const n = covers(own, to, controls);
       if (n < least) [best, least] = [{ side, up: to }, n];
