@@ -13,11 +13,11 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/fakeengine"
-	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/wire"
 )
 
-func TestMain(m *testing.M) { need.NoGoroutines(m) }
+func TestMain(m *testing.M) { leaks.Check(m) }
 
 func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

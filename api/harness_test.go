@@ -14,12 +14,12 @@ import (
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
-	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
 
-func TestMain(m *testing.M) { need.NoGoroutines(m) }
+func TestMain(m *testing.M) { leaks.Check(m) }
 
 const patience = 20 * time.Second
 

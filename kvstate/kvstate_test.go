@@ -16,11 +16,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/wire"
 )
 
-func TestMain(m *testing.M) { need.NoGoroutines(m) }
+func TestMain(m *testing.M) { leaks.Check(m) }
 
 const (
 	testTimeout = 20 * time.Second

@@ -19,11 +19,11 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/wire"
 )
 
-func TestMain(m *testing.M) { need.NoGoroutines(m) }
+func TestMain(m *testing.M) { leaks.Check(m) }
 
 const testTimeout = 3 * time.Minute
 

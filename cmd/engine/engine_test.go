@@ -12,11 +12,11 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/fakeengine"
-	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/wire"
 )
 
-func TestMain(m *testing.M) { need.NoGoroutines(m) }
+func TestMain(m *testing.M) { leaks.Check(m) }
 
 const anID = "01JD3V6YB2M4C9W8ZK5T7QXRNE"
 

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/internal/fakeengine"
-	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/internal/leaks"
 )
 
-func TestMain(m *testing.M) { need.NoGoroutines(m) }
+func TestMain(m *testing.M) { leaks.Check(m) }
 
 func TestTail(t *testing.T) {
 	e := fakeengine.Start(t)

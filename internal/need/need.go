@@ -1,5 +1,5 @@
 // Package need is what tests need of the machine that they run on: programs that they
-// can’t do without, addresses to listen on, and an end that leaves nothing running.
+// can’t do without, and addresses to listen on.
 package need
 
 import (

@@ -1,4 +1,5 @@
-package need
+// Package leaks has the packages' tests end with nothing left running.
+package leaks
 
 import (
 	"testing"
@@ -6,11 +7,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// NoGoroutines runs the tests of a package whose tests run a NATS server in their
+// Check runs the tests of a package whose tests run a NATS server in their
 // process, or an engine, and fails if any of ours is left at the end. What the server
 // and its client leave themselves is known, and is none of ours: a server that has not
 // been stopped leaves others too.
-func NoGoroutines(m *testing.M) {
+func Check(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// Of the server, 2.15: the loops of a file store whose stream is deleted under
 		// writes, and with them, or with a stream made while it stops, its clock.
