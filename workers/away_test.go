@@ -77,8 +77,8 @@ func (f *fakeEngine) outcomeAfter(id string, b *blocker) {
 
 func TestServerRestartsOnTheSamePort(t *testing.T) {
 	dir := t.TempDir()
-	addr := need.Address(t)
-	s := startServer(t, dir, addr)
+	port := need.Address(t).Port
+	s := startServer(t, dir, port)
 	r := &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
 	b := newBlocker()
 	w := r.worker(Config{Concurrency: 2})
@@ -90,7 +90,7 @@ func TestServerRestartsOnTheSamePort(t *testing.T) {
 	s.WaitForShutdown()
 	close(b.release)
 	poll(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
-	startServer(t, dir, addr)
+	startServer(t, dir, port)
 	poll(t, "the engine's connection", r.nc.IsConnected)
 	r.makeStream()
 	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {

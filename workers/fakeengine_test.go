@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,17 +20,9 @@ import (
 )
 
 // startServer runs a NATS server with JetStream; port -1 takes a free one.
-func startServer(t testing.TB, dir, addr string) *server.Server {
+func startServer(t testing.TB, dir string, port int) *server.Server {
 	t.Helper()
-	host, number, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(number)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := server.NewServer(&server.Options{Host: host, Port: port, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true})
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func TestLeaseLostByHeartbeat(t *testing.T) {
 
 func TestLeaseLostWithoutConnection(t *testing.T) {
 	dir := t.TempDir()
-	s := startServer(t, dir, "127.0.0.1:-1")
+	s := startServer(t, dir, -1)
 	r := &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
 	r.lease = 300 * time.Millisecond
 	b := newBlocker()

@@ -30,7 +30,7 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	s := startServer(t, t.TempDir(), "127.0.0.1:-1")
+	s := startServer(t, t.TempDir(), -1)
 	return &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
 }
 

@@ -139,7 +139,7 @@ func TestSessionsAreSecrets(t *testing.T) {
 func TestEngineRestart(t *testing.T) {
 	const lease = 3 * time.Second
 	dir := t.TempDir()
-	o := embedded.Options{Dir: dir, Config: leases(lease, "step"), HTTP: need.Address(t)}
+	o := embedded.Options{Dir: dir, Config: leases(lease, "step"), HTTP: need.Address(t).String()}
 	e := startEngine(t, o)
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 2})
 	id := e.submit(t, "step", `{}`)

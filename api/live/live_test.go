@@ -17,12 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/wire"
 )
 
-func TestMain(m *testing.M) { leaks.Check(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testTimeout = 30 * time.Second
 

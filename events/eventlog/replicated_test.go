@@ -3,7 +3,6 @@ package eventlog
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"testing"
 	"time"
@@ -21,10 +20,7 @@ func startCluster(t *testing.T) []*server.Server {
 	var ports []int
 	var routes string
 	for range 3 { // a server of a cluster must know its routes from the start
-		addr, err := net.ResolveTCPAddr("tcp", need.Address(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		addr := need.Address(t)
 		ports = append(ports, addr.Port)
 		routes += ",nats://" + addr.String()
 	}

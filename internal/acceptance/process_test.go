@@ -144,7 +144,7 @@ type served struct {
 // serve starts `engine serve` with this configuration.
 func serve(t *testing.T, toml string) *served {
 	t.Helper()
-	s := &served{rig: rig{t: t, ctx: testContext(t), log: &logBook{}}, dir: filepath.Join(t.TempDir(), "data"), listen: need.Address(t)}
+	s := &served{rig: rig{t: t, ctx: testContext(t), log: &logBook{}}, dir: filepath.Join(t.TempDir(), "data"), listen: need.Address(t).String()}
 	s.toml = filepath.Join(t.TempDir(), "engine.toml")
 	if err := os.WriteFile(s.toml, []byte("[server]\ndurability = \"interval\"\nhttp = \"off\"\n"+toml), 0o600); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func newServe(t *testing.T, config string) *serve {
 	if err := os.WriteFile(filepath.Join(dir, "engine.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &serve{t: t, binary: build(t), dir: dir, listen: need.Address(t)}
+	s := &serve{t: t, binary: build(t), dir: dir, listen: need.Address(t).String()}
 	t.Cleanup(s.kill)
 	return s
 }

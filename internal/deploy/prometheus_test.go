@@ -231,7 +231,7 @@ func startPrometheus(t *testing.T, target string) *server {
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr := need.Address(t)
+	addr := need.Address(t).String()
 	var log bytes.Buffer
 	cmd := exec.Command(need.Program(t, "prometheus"), "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)
 	cmd.Stdout, cmd.Stderr = &log, &log

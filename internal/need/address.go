@@ -2,7 +2,6 @@ package need
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"syscall"
@@ -21,11 +20,11 @@ const (
 // test starts later, or again. Its port is none that the machine gives away by
 // itself, so that nothing takes it in between: a port that a listener of port 0 had,
 // and has closed, may be the end of somebody's connection a moment later.
-func Address(t testing.TB) string {
+func Address(t testing.TB) *net.TCPAddr {
 	t.Helper()
 	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(lastPort-firstPort))
-		l, err := net.Listen("tcp", addr)
+		addr := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: firstPort + rand.IntN(lastPort-firstPort)}
+		l, err := net.ListenTCP("tcp", addr)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}
@@ -38,5 +37,5 @@ func Address(t testing.TB) string {
 		return addr
 	}
 	t.Fatalf("no port from %d to %d is free", firstPort, lastPort)
-	return ""
+	return nil
 }

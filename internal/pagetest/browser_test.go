@@ -310,6 +310,31 @@ func (p *tab) describe() string {
 	return fmt.Sprintf("the page shows: %s\nreports: %q", text, p.unexpected())
 }
 
+// module is an expression for a module of the page, as the page itself has it.
+func module(file string) string {
+	return fmt.Sprintf(`import(new URL(%s, document.querySelector('script[type=module]').src))`, quote(file))
+}
+
+// hold keeps the next reply whose address has a text in it from the page until let is
+// called. got waits until the reply has come.
+func (p *tab) hold(address string) (got, let func()) {
+	p.t.Helper()
+	p.eval(fmt.Sprintf(`(() => {
+		const real = window.fetch;
+		const held = new Promise((let) => { window.testLet = let; });
+		window.testHeld = false;
+		window.fetch = async (...args) => {
+			if (!String(args[0]).includes(%s)) return real(...args);
+			window.fetch = real;
+			const res = await real(...args);
+			window.testHeld = true;
+			await held;
+			return res;
+		};
+	})()`, quote(address)), nil)
+	return func() { p.t.Helper(); p.until(`window.testHeld`) }, func() { p.t.Helper(); p.eval(`window.testLet()`, nil) }
+}
+
 // see waits until the element that selector finds shows a text.
 func (p *tab) see(selector, text string) {
 	p.t.Helper()

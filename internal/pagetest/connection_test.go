@@ -55,7 +55,7 @@ func TestABrokenConnectionComesBack(t *testing.T) {
 }
 
 func TestARestartedEngine(t *testing.T) {
-	o := embedded.Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: need.Address(t), Durability: config.Interval}
+	o := embedded.Options{Dir: t.TempDir(), NATSListen: config.Off, HTTP: need.Address(t).String(), Durability: config.Interval}
 	w := start(t, func(to *embedded.Options) { *to = o })
 	w.submit(streamwright.Item{Type: "email"})
 	p := open(t, desktop, w.url+"#/")
@@ -105,18 +105,12 @@ func TestWithoutATokenThePageSaysSo(t *testing.T) {
 	p.expect("401")
 	p.see("dialog", "wants a token")
 	// A request that is under way when the question is answered asks it no more.
-	p.eval(`(() => {
-		const real = window.fetch;
-		const held = new Promise((let) => { window.testLet = let; });
-		window.fetch = async (...args) => { const res = await real(...args); await held; return res; };
-		return import(new URL('api.js', document.querySelector('script[type=module]').src)).then((m) => {
-			m.get('api/v1/stats').catch((err) => { window.testRefused = err.status; });
-			window.fetch = real;
-		});
-	})()`, nil)
+	got, let := p.hold("/api/v1/stats")
+	p.eval(`void `+module("api.js")+`.then((m) => m.get('api/v1/stats')).catch((err) => { window.testRefused = err.status; })`, nil)
+	got()
 	p.click("dialog", "Not now")
 	p.see(".connection", "signed out")
-	p.eval(`window.testLet()`, nil)
+	let()
 	p.until(`window.testRefused === 401`)
 	p.until(`document.querySelectorAll('dialog').length === 0`)
 	p.click(".connection", "Connection")

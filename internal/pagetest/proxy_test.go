@@ -24,7 +24,7 @@ type wireTo struct {
 // newWire opens a way to an address, and closes it when the test ends.
 func newWire(t testing.TB, target string) *wireTo {
 	t.Helper()
-	w := &wireTo{t: t, target: target, addr: need.Address(t), conns: map[net.Conn]bool{}}
+	w := &wireTo{t: t, target: target, addr: need.Address(t).String(), conns: map[net.Conn]bool{}}
 	w.mend()
 	t.Cleanup(func() {
 		w.cut()

@@ -33,7 +33,7 @@ func TestMessagesTakeNoControlAway(t *testing.T) {
 			p := open(t, at.v, w.url+at.hash)
 			p.see(".connection", "live")
 			p.until(`document.querySelectorAll('main button, main a').length > 1 && !document.querySelector('.loading')`)
-			p.eval(`import(new URL('toasts.js', document.querySelector('script[type=module]').src)).then((m) => {
+			p.eval(module("toasts.js")+`.then((m) => {
 					m.toast('The first message: it is not short, so that it needs more than one line of a phone.', { kind: 'bad' });
 					m.toast('The second leads further.', { kind: 'bad', link: { href: '#/types', text: 'See it' } });
 				})`, nil)
@@ -57,21 +57,30 @@ func TestMessagesTakeNoControlAway(t *testing.T) {
 	}
 }
 
+// below adds a button at a place of the window, which says when it has been pressed.
+// The style is in a sheet: the page's policy allows no other.
+func (p *tab) below(place string) {
+	p.t.Helper()
+	p.eval(fmt.Sprintf(`(() => {
+		const all = document.createElement('button');
+		all.id = 'below';
+		all.textContent = 'below';
+		const sheet = new CSSStyleSheet();
+		sheet.replaceSync('#below { position: fixed; z-index: 15; %s; }');
+		document.adoptedStyleSheets.push(sheet);
+		all.addEventListener('click', () => { all.textContent = 'pressed'; });
+		document.body.append(all);
+	})()`, place), nil)
+}
+
 // Messages that have made room for controls are seen as well when the window becomes
 // lower, as that of a phone that is turned.
 func TestMessagesStayInTheWindow(t *testing.T) {
 	w := start(t)
 	p := open(t, phone, w.url+"#/schedules")
 	p.see(".connection", "live")
-	p.eval(`(() => {
-		const all = document.createElement('button'); // they make room for it
-		all.className = 'test-below';
-		const sheet = new CSSStyleSheet();
-		sheet.replaceSync('.test-below { position: fixed; inset: 300px 0 0 0; }');
-		document.adoptedStyleSheets.push(sheet);
-		document.body.append(all);
-		return import(new URL('toasts.js', document.querySelector('script[type=module]').src)).then((m) => m.toast('Above it', { kind: 'bad' }));
-	})()`, nil)
+	p.below("inset: 300px 0 0 0")
+	p.eval(module("toasts.js")+`.then((m) => m.toast('Above it', { kind: 'bad' }))`, nil)
 	inside := `(() => { const r = document.querySelector('.toast').getBoundingClientRect(); return r.top >= 56 && r.bottom <= %s; })()`
 	p.until(fmt.Sprintf(inside, "300"))
 	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: phone.width, Height: 360, DeviceScaleFactor: 1, Mobile: true})
@@ -85,18 +94,8 @@ func TestMessagesArePressedThrough(t *testing.T) {
 	w := start(t)
 	p := open(t, phone, w.url+"#/schedules")
 	p.see(".connection", "live")
-	p.eval(`(() => {
-		const all = document.createElement('button');
-		all.id = 'below';
-		all.textContent = 'below';
-		all.className = 'test-below';
-		const sheet = new CSSStyleSheet();
-		sheet.replaceSync('.test-below { position: fixed; inset: 0; z-index: 15; }');
-		document.adoptedStyleSheets.push(sheet);
-		all.addEventListener('click', () => { all.textContent = 'pressed'; });
-		document.body.append(all);
-		return import(new URL('toasts.js', document.querySelector('script[type=module]').src)).then((m) => m.toast('In the way', { kind: 'bad' }));
-	})()`, nil)
+	p.below("inset: 0")
+	p.eval(module("toasts.js")+`.then((m) => m.toast('In the way', { kind: 'bad' }))`, nil)
 	p.see(".toast", "In the way")
 	var at struct{ X, Y float64 }
 	p.eval(`(() => { const r = document.querySelector('.toast-text').getBoundingClientRect(); return { X: r.left + 5, Y: r.top + 5 }; })()`, &at)

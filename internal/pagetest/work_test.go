@@ -152,24 +152,13 @@ func TestTheListTellsWhatHasChanged(t *testing.T) {
 	}
 
 	// What changes while the page is being read is told as well.
-	p.eval(`(() => {
-		const real = window.fetch;
-		const held = new Promise((let) => { window.testLet = let; });
-		window.fetch = async (...args) => {
-			const res = await real(...args);
-			if (!String(args[0]).includes('/api/v1/work?')) return res;
-			window.fetch = real;
-			window.testHeld = true;
-			await held;
-			return res;
-		};
-	})()`, nil)
+	got, let := p.hold("/api/v1/work?")
 	p.press("r")
-	p.until(`window.testHeld`)
+	got()
 	third := w.submit(streamwright.Item{Type: "email"})
 	p.see(".screen-head", "since")
 	p.until(`document.querySelector('.work-table').ariaBusy === 'true'`)
-	p.eval(`window.testLet()`, nil)
+	let()
 	p.until(`document.querySelector('.work-table').ariaBusy === null`)
 	p.see(".screen-head", "since")
 	if got := p.rows(); fmt.Sprint(got) != fmt.Sprint([]string{second, first}) {
