@@ -18,7 +18,11 @@ type BulkOption func(*bulkSettings)
 
 type bulkSettings struct{ items, inFlight int }
 
-// PerRequest bounds the items of one request, 1 to 1,000 (the default).
+// defaultPerRequest is how many items go in one request: so few that the engine
+// answers soon.
+const defaultPerRequest = 1000
+
+// PerRequest bounds the items of one request, 1 to 10,000; default 1,000.
 func PerRequest(n int) BulkOption {
 	return func(s *bulkSettings) { s.items = min(max(n, 1), events.MaxSubmitBatch) }
 }
@@ -56,7 +60,7 @@ func (c *Client) SubmitMany(ctx context.Context, items []Item, opts ...BulkOptio
 func (c *Client) SubmitSeq(ctx context.Context, items iter.Seq[Item], done func(Submitted) error, opts ...BulkOption) (err error) {
 	ctx, span := startSubmit(ctx, "submit", "many")
 	defer func() { endSubmit(span, "", err) }()
-	set := bulkSettings{items: events.MaxSubmitBatch, inFlight: DefaultInFlight}
+	set := bulkSettings{items: defaultPerRequest, inFlight: DefaultInFlight}
 	for _, o := range opts {
 		o(&set)
 	}

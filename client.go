@@ -23,11 +23,14 @@ import (
 type Client struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
+	find  *connect.Finder
 	blobs *blobs.Store
 	set   settings
 	owned bool // Close closes nc
 	ids   idSource
 	seen  atomic.Uint64 // the highest position told
+
+	noBucket atomic.Int64 // until this time (Unix, nanoseconds) the bucket of dedup keys is not read
 
 	denials *denials // nil: the connection is the caller's
 
@@ -114,7 +117,9 @@ func newClient(nc *nats.Conn, set settings) (*Client, error) {
 	if err != nil {
 		return nil, events.Refuse(events.CodeInternal, "%v", err)
 	}
-	c := &Client{nc: nc, js: js, blobs: store, set: set, done: make(chan struct{}), status: nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)}
+	find := connect.NewFinder(nc, set.names)
+	store.Locate(find.Names)
+	c := &Client{nc: nc, js: js, find: find, blobs: store, set: set, done: make(chan struct{}), status: nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)}
 	c.lost.Store(&lostConn{make(chan struct{})})
 	go c.watch()
 	return c, nil
@@ -161,7 +166,7 @@ func connectError(servers string, err error) error {
 	case errors.As(err, &malformed):
 		return events.Refuse(events.CodeBadRequest, "%s is no server URL (%v): write it as nats://host:port", where, malformed.Err)
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
-		return events.Refuse(events.CodeUnavailable, "the NATS server at %s refused the login (%v): give credentials that it knows", where, err)
+		return events.Refuse(events.CodeUnauthenticated, "the NATS server at %s refused the login (%v): give credentials that it knows", where, err)
 	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout), isDialError(err):
 		return events.Refuse(events.CodeUnavailable, "no NATS server answers at %s (%v): start one with `engine serve`, or give the URL of one that runs (NATS_URL)", where, err)
 	}

@@ -144,7 +144,7 @@ func TestQueriesRunOutOfPatience(t *testing.T) {
 	_, err = c.Verify(testContext(t), nil)
 	wantCode(t, err, events.CodeUnavailable, "engine serve")
 	err = c.Tail(testContext(t), streamwright.TailOptions{}, nil)
-	wantCode(t, err, events.CodeUnavailable, "WORK_EVENTS_0", "engine serve")
+	wantCode(t, err, events.CodeUnavailable, "engine serve", "engine serve")
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	_, err = c.Publish(ctx, streamwright.Item{Type: "email"})

@@ -55,7 +55,8 @@ func (c *Client) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 // Again is what a replay changes. What is not set stays as it was.
 type Again struct {
 	Params      json.RawMessage // nil: as they were
-	Priority    *int
+	Patch       json.RawMessage // a JSON merge patch (RFC 7396) applied to the params; not with Params
+	Priority    *wire.Priority
 	MaxAttempts int    // further ones; 0: the type's
 	Reason      string // for the history
 }
@@ -66,7 +67,7 @@ type Again struct {
 // A replay that is repeated after its reply was lost is refused: the item is
 // queued then.
 func (c *Client) Replay(ctx context.Context, id string, a Again) (events.ItemState, error) {
-	r, err := ask[wire.ReplayReply](ctx, c, wire.APIReplay, wire.Replay{ID: id, Params: a.Params, Priority: a.Priority, MaxAttempts: a.MaxAttempts, Reason: a.Reason})
+	r, err := ask[wire.ReplayReply](ctx, c, wire.APIReplay, wire.Replay{ID: id, Params: a.Params, Patch: a.Patch, Priority: a.Priority, MaxAttempts: a.MaxAttempts, Reason: a.Reason})
 	c.Saw(r.Position)
 	return r.State, err
 }
@@ -108,6 +109,15 @@ func (c *Client) Bulk(ctx context.Context, b Bulk, progress func(BulkResult)) (B
 		sum.Failed += page.Failed
 		sum.Errors = append(sum.Errors, page.Errors[:min(len(page.Errors), keptErrors-len(sum.Errors))]...)
 		sum.Position, sum.NextCursor = page.Position, page.NextCursor
+		if len(sum.Sample) == 0 {
+			sum.Sample = page.Sample
+		}
+		for t, n := range page.Types {
+			if sum.Types == nil {
+				sum.Types = map[string]int{}
+			}
+			sum.Types[t] += n
+		}
 		if progress != nil {
 			progress(sum)
 		}

@@ -62,9 +62,21 @@ var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subsc
 // handle is the connection's error handler.
 func (r *denials) handle(nc *nats.Conn, sub *nats.Subscription, err error) {
 	if m := violation.FindStringSubmatch(err.Error()); m != nil && errors.Is(err, nats.ErrPermissionViolation) {
-		r.tell(strings.EqualFold(m[1], "publish"), m[2])
+		publish := strings.EqualFold(m[1], "publish")
+		if publish || isInbox(nc, m[2]) { // a denied feed is told to its subscription alone
+			r.tell(publish, m[2])
+		}
 	}
 	r.then(nc, sub, err)
+}
+
+// isInbox reports whether a subject is one on which the connection hears replies.
+func isInbox(nc *nats.Conn, subject string) bool {
+	prefix := nats.InboxPrefix
+	if nc != nil && nc.Opts.InboxPrefix != "" {
+		prefix = nc.Opts.InboxPrefix + "."
+	}
+	return strings.HasPrefix(subject, prefix)
 }
 
 func (r *denials) tell(publish bool, subject string) {
@@ -95,7 +107,7 @@ func (r *denials) next() *denial {
 func (f *denial) concerns(subject string) bool {
 	switch {
 	case !f.publish:
-		return true // an inbox: tries subscribe to nothing else
+		return true // an inbox
 	case subject == "":
 		return strings.HasPrefix(f.subject, "$")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -134,4 +135,35 @@ func ExampleClient_Tail() {
 	// claimed
 	// running
 	// completed
+}
+
+// Ask who holds a dedup key before a costly submission. The engine decides all
+// the same: somebody else may submit in between.
+func ExampleClient_Holder() {
+	ctx := context.Background()
+	url, stop := engineWithWorker(ctx)
+	defer stop()
+	c, err := streamwright.Connect(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	for range 2 {
+		held, err := c.Holder(ctx, "check", "project-17")
+		if err == nil {
+			fmt.Println("it is there already, and is", held.State)
+			continue
+		}
+		if events.CodeOf(err) != events.CodeNotFound {
+			log.Fatal(err)
+		}
+		sub, err := c.Submit(ctx, streamwright.Item{Type: "check", DedupKey: "project-17"})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("submitted:", sub.State)
+	}
+	// Output:
+	// submitted: queued
+	// it is there already, and is queued
 }

@@ -2,83 +2,70 @@ package streamwright
 
 import (
 	"context"
-	"errors"
+	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
-// feed is an ordered consumer whose messages come one by one. It takes itself
-// up again after a lost connection.
+// feed asks for the pages of the log, one ahead of their use. It takes itself up
+// again after a lost connection, and when the engine has restarted.
 type feed struct {
-	msgs jetstream.MessagesContext
-	next chan fed
-	stop chan struct{}
-	done chan struct{}
+	c      *Client
+	pages  chan fed
+	done   chan struct{}
+	cancel context.CancelFunc
 }
 
 type fed struct {
-	msg jetstream.Msg
-	err error
+	page wire.EventsReply
+	err  error
 }
 
-// openFeed starts reading a stream.
-func (c *Client) openFeed(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig) (*feed, error) {
-	var cons jetstream.Consumer
-	err := c.retry(ctx, "read "+stream, c.set.patience, func(ctx context.Context) (err error) {
-		ctx, cancel := c.trying(ctx, "", c.set.tryTimeout)
-		defer cancel()
-		cons, err = c.js.OrderedConsumer(ctx, stream, cfg)
-		return c.feedFailed(stream, lostOr(ctx, err))
-	})
+// feedWait is how long one request for events waits for the first.
+const feedWait = 20 * time.Second
+
+// openFeed asks for the first page, which settles where the feed begins.
+func (c *Client) openFeed(ctx context.Context, req wire.ReadEvents) (*feed, error) {
+	first, err := ask[wire.EventsReply](ctx, c, wire.APIEvents, req)
 	if err != nil {
 		return nil, err
 	}
-	msgs, err := cons.Messages(jetstream.PullMaxMessages(feedAhead))
-	if err != nil {
-		return nil, c.feedFailed(stream, err)
-	}
-	f := &feed{msgs: msgs, next: make(chan fed), stop: make(chan struct{}), done: make(chan struct{})}
-	go f.run()
+	ctx, cancel := context.WithCancel(ctx)
+	f := &feed{c: c, pages: make(chan fed), done: make(chan struct{}), cancel: cancel}
+	go f.run(ctx, req, first)
 	return f, nil
 }
 
-// feedAhead bounds the messages fetched ahead of their use.
-const feedAhead = 512
-
-func (f *feed) run() {
+func (f *feed) run(ctx context.Context, req wire.ReadEvents, page wire.EventsReply) {
 	defer close(f.done)
+	req.Since, req.WaitMS = time.Time{}, feedWait.Milliseconds()
 	for {
-		msg, err := f.msgs.Next()
-		if errors.Is(err, jetstream.ErrNoHeartbeat) {
-			continue // the consumer renews itself
+		if len(page.Events) > 0 || page.Gap != nil {
+			if !f.send(ctx, fed{page: page}) {
+				return
+			}
 		}
-		select {
-		case f.next <- fed{msg, err}:
-		case <-f.stop:
-			return
-		}
+		req.FromSeq = page.NextSeq
+		var err error
+		page, err = askFor[wire.EventsReply](ctx, f.c, wire.APIEvents, req, feedWait+f.c.set.tryTimeout, forever)
 		if err != nil {
+			f.send(ctx, fed{err: err})
 			return
 		}
+	}
+}
+
+func (f *feed) send(ctx context.Context, v fed) bool {
+	select {
+	case f.pages <- v:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
 // close ends the feed and awaits its goroutine.
 func (f *feed) close() {
-	close(f.stop)
-	f.msgs.Stop()
+	f.cancel()
 	<-f.done
-}
-
-// feedFailed turns what the NATS client says of a stream into an *events.Error.
-func (c *Client) feedFailed(stream string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
-		return events.Refuse(events.CodeUnavailable, "there is no stream %s at %s: has `engine serve` run there?", stream, c.where())
-	}
-	return c.failed("read "+stream, err)
 }

@@ -23,49 +23,121 @@ func (c *Client) TreeOf(ctx context.Context, id string, depth, limit int) (Tree,
 
 // Batch is what became of SubmitBatch.
 type Batch struct {
+	ID       string      // of the batch
 	Items    []Submitted // in the order of the items; Error is set for one that was refused
 	Callback Submitted   // the zero Submitted if it was not submitted
 }
 
-// SubmitBatch submits items and one more that comes after them all: the
-// callback waits until the last of them has ended, and its AfterPolicy says
-// what becomes of it if one ends dead or cancelled.
+// NewBatch is a batch to open: see [Client.OpenBatch].
+type NewBatch = wire.Batch
+
+// BatchState is a batch as a request leaves it.
+type BatchState = wire.BatchReply
+
+// OpenBatch opens a batch: items that name it in [Item].Batch are counted by it,
+// until it has Count of them, or until SealBatch. The batch is an item itself: Get
+// and Wait tell how far it has come ([WorkItem].Batch), Cancel cancels what of it
+// has not ended, and an item that comes After it runs when all of it has ended.
+//
+// It tries until ctx ends, and makes one batch: without an id one is chosen.
+func (c *Client) OpenBatch(ctx context.Context, b NewBatch) (BatchState, error) {
+	if b.Seal {
+		return BatchState{}, events.Refuse(events.CodeBadRequest, "OpenBatch was given Seal: use SealBatch")
+	}
+	if b.ID == "" {
+		var err error
+		if b.ID, err = c.ids.next(); err != nil {
+			return BatchState{}, err
+		}
+	}
+	out, err := c.batch(ctx, b)
+	if err == nil && out.Callback != nil {
+		err = out.Callback.Error.Err()
+	}
+	return out, err
+}
+
+// SealBatch settles how many items a batch has: count, or, with 0, as many as it
+// has now. It ends with the last of them.
+func (c *Client) SealBatch(ctx context.Context, id string, count int) (BatchState, error) {
+	return c.batch(ctx, NewBatch{ID: id, Count: count, Seal: true})
+}
+
+func (c *Client) batch(ctx context.Context, b NewBatch) (BatchState, error) {
+	out, err := askFor[BatchState](ctx, c, wire.APIBatch, b, c.set.tryTimeout, forever)
+	if err == nil {
+		c.Saw(out.Position)
+	}
+	return out, err
+}
+
+// SubmitBatch submits items as one batch, and, unless callback is nil, one more
+// that comes after them all: the callback waits until the last of them has ended,
+// and its AfterPolicy says what becomes of it if one ends dead or cancelled.
 //
 // Items without an id are given one, in the slice, and so is the callback, so
 // that the same call can be repeated after a failure and still makes each once.
-// If an item is refused, the callback is not submitted, and the error says why;
-// the items that were accepted run all the same. At most 1,000 items, all in
-// all, can be waited for; what comes in callback.After counts as well.
+// If an item is refused, the callback is not submitted, the batch stays open, and
+// the error says why; the items that were accepted run all the same.
 func (c *Client) SubmitBatch(ctx context.Context, items []Item, callback *Item, opts ...BulkOption) (Batch, error) {
-	if n := len(items) + len(callback.After); len(items) == 0 || n > events.MaxAfter {
-		return Batch{}, events.Refuse(events.CodeTooLarge, "the callback would wait for %d items: 1 to %d are allowed; give each part of a larger batch a callback, and let one more wait for those", n, events.MaxAfter)
+	if n := len(items); n == 0 || n > events.MaxBatchCount {
+		return Batch{}, events.Refuse(events.CodeTooLarge, "the batch has %d items: 1 to %d are allowed; make several, and let one item come after those", n, events.MaxBatchCount)
 	}
 	if err := c.name(items, callback); err != nil {
 		return Batch{}, err
 	}
-	var b Batch
-	var err error
+	id, err := batchID(items[0].ID)
+	if err != nil {
+		return Batch{}, err
+	}
+	b := Batch{ID: id}
+	if _, err := c.OpenBatch(ctx, NewBatch{ID: id, Source: items[0].Source, Trigger: items[0].Trigger, Tenant: items[0].Tenant}); err != nil {
+		return b, fmt.Errorf("open the batch: %w", err)
+	}
+	for i := range items {
+		items[i].Batch = id
+	}
 	if b.Items, err = c.SubmitMany(ctx, items, opts...); err != nil {
 		return b, err
 	}
-	last := *callback
-	last.After = append([]string(nil), callback.After...)
+	if err := refusedOf(b.Items); err != nil {
+		return b, fmt.Errorf("the callback was not submitted: %w", err)
+	}
+	if callback != nil {
+		last := *callback
+		last.After = append([]string{id}, callback.After...)
+		if b.Callback, err = c.Submit(ctx, last); err != nil {
+			return b, err
+		}
+	}
+	_, err = c.SealBatch(ctx, id, 0)
+	return b, err
+}
+
+// batchID is the id of the batch of which an item is the first: the same each
+// time, so that a call which is repeated opens no other.
+func batchID(first string) (string, error) {
+	id, err := events.ParseID(first)
+	if err != nil {
+		return "", events.Refuse(events.CodeBadID, "%v", err)
+	}
+	id[7] ^= 0x80 // behind the time: far from the ids made next
+	return id.String(), nil
+}
+
+// refusedOf joins the refusals of some items, the first few in full.
+func refusedOf(items []Submitted) error {
 	var refused []error
-	for i, s := range b.Items {
+	for i, s := range items {
 		if s.Error != nil {
 			refused = append(refused, fmt.Errorf("item %d of the batch: %w", i+1, s.Error.Err()))
 		}
-		last.After = append(last.After, s.ID)
 	}
-	if len(refused) > 0 {
-		const told = 3
-		if more := len(refused) - told; more > 0 {
-			refused = append(refused[:told], fmt.Errorf("and %d more", more))
-		}
-		return b, fmt.Errorf("the callback was not submitted: %w", errors.Join(refused...))
+	const told = 3
+	if more := len(refused) - told; more > 0 {
+		refused = append(refused[:told], fmt.Errorf("and %d more", more))
 	}
-	b.Callback, err = c.Submit(ctx, last)
-	return b, err
+	return errors.Join(refused...)
 }
 
 // name gives an id to each item that has none.
@@ -77,7 +149,7 @@ func (c *Client) name(items []Item, callback *Item) (err error) {
 			}
 		}
 	}
-	if callback.ID == "" {
+	if callback != nil && callback.ID == "" {
 		callback.ID, err = c.ids.next()
 	}
 	return err

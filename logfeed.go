@@ -2,56 +2,50 @@ package streamwright
 
 import (
 	"context"
-	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/wire"
 )
 
-// logFeed gives the records of an item's log one by one. It gets each by itself
-// and makes no consumer, since who may make consumers on the stream of the logs
-// could have it deliver what workers wrote there to any subject. That something
-// is there to be got shows when it is published.
+// logFeed gives the records of an item's log in pages, which the engine reads.
+// A record that is published wakes it.
 type logFeed struct {
-	c       *Client
-	stream  string
-	subject string
-	handle  jetstream.Stream
-	sub     *nats.Subscription
-	wake    chan struct{} // room for one
-	next    chan logged
-	done    chan struct{}
-	cancel  context.CancelFunc
+	c      *Client
+	id     string
+	sub    *nats.Subscription
+	wake   chan struct{} // room for one
+	ended  atomic.Bool   // nothing more is written to the log
+	next   chan logged
+	done   chan struct{}
+	cancel context.CancelFunc
 }
 
+// logged is a page of a log, or why there is none.
 type logged struct {
-	msg *jetstream.RawStreamMsg
-	err error
+	records []LogRecord
+	last    bool // it was asked for after finish, and nothing is behind it
+	err     error
 }
 
 // logLook is how often a log is looked at when nothing shows that it has grown.
 const logLook = time.Second
 
-func (c *Client) openLogFeed(ctx context.Context, subject string) (*logFeed, error) {
-	f := &logFeed{c: c, stream: c.set.names.LogStream(), subject: subject, wake: make(chan struct{}, 1), next: make(chan logged), done: make(chan struct{})}
-	err := c.retry(ctx, "read "+f.stream, c.set.patience, func(ctx context.Context) (err error) {
-		ctx, cancel := c.trying(ctx, "", c.set.tryTimeout)
-		defer cancel()
-		f.handle, err = c.js.Stream(ctx, f.stream)
-		return c.feedFailed(f.stream, lostOr(ctx, err))
-	})
+func (c *Client) openLogFeed(ctx context.Context, id, subject string) (*logFeed, error) {
+	f := &logFeed{c: c, id: id, wake: make(chan struct{}, 1), next: make(chan logged), done: make(chan struct{})}
+	sub, err := c.nc.Subscribe(subject, func(*nats.Msg) { f.look() })
 	if err != nil {
-		return nil, err
+		return nil, c.failed("follow the log", err)
 	}
-	if f.sub, err = c.nc.Subscribe(subject, func(*nats.Msg) { f.look() }); err != nil {
-		return nil, c.feedFailed(f.stream, err)
-	}
+	f.sub = sub
 	ctx, f.cancel = context.WithCancel(ctx)
 	go f.run(ctx)
 	return f, nil
 }
 
+// look makes the feed look for more at once.
 func (f *logFeed) look() {
 	select {
 	case f.wake <- struct{}{}:
@@ -59,46 +53,31 @@ func (f *logFeed) look() {
 	}
 }
 
+// finish says that the log is complete: the feed reads what is there and ends.
+func (f *logFeed) finish() {
+	f.ended.Store(true)
+	f.look()
+}
+
 func (f *logFeed) run(ctx context.Context) {
 	defer close(f.done)
-	for seq := uint64(1); ; {
-		msg, err := f.get(ctx, seq)
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			if !f.wait(ctx) {
-				return
-			}
-			continue
+	after, patience := uint64(0), f.c.set.patience
+	for {
+		ended := f.ended.Load()
+		reply, err := askFor[wire.LogsReply](ctx, f.c, wire.APILogs, wire.Logs{ID: f.id, After: &after}, f.c.set.tryTimeout, patience)
+		patience = forever
+		if n := len(reply.Records); n > 0 {
+			after = reply.Records[n-1].Seq
 		}
 		select {
-		case f.next <- logged{msg, err}:
+		case f.next <- logged{reply.Records, ended && !reply.More, err}:
 		case <-ctx.Done():
 			return
 		}
-		if err != nil {
+		if err != nil || !reply.More && !f.wait(ctx) {
 			return
 		}
-		seq = msg.Sequence + 1
 	}
-}
-
-// get gets the first record at or behind a position, trying again while the
-// server can't be reached.
-func (f *logFeed) get(ctx context.Context, seq uint64) (msg *jetstream.RawStreamMsg, err error) {
-	missing := false
-	err = f.c.retry(ctx, "read "+f.stream, forever, func(ctx context.Context) error {
-		ctx, cancel := f.c.trying(ctx, "", f.c.set.tryTimeout)
-		defer cancel()
-		m, err := f.handle.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(f.subject))
-		if missing = errors.Is(err, jetstream.ErrMsgNotFound); missing {
-			return nil
-		}
-		msg = m
-		return f.c.feedFailed(f.stream, lostOr(ctx, err))
-	})
-	if missing && err == nil {
-		err = jetstream.ErrMsgNotFound
-	}
-	return msg, err
 }
 
 // wait returns when the log may have grown; false when ctx has ended.

@@ -31,6 +31,16 @@ func (c *Client) Resume(ctx context.Context, typ string) (changed bool, err erro
 	return c.changed(ctx, wire.APIResume, wire.Resume{Type: typ})
 }
 
+// RemoveType forgets a type that nothing uses, with its settings and its pause. It
+// is CodeWrongState while the type has items (those that have ended and are still
+// kept, too), a schedule or a worker, CodeSetInFile while engine.toml has a table
+// for it, and CodeNotFound if there is no such type. Its next submission makes it
+// known again.
+func (c *Client) RemoveType(ctx context.Context, typ string) error {
+	_, err := c.changed(ctx, wire.APITypeRemove, wire.TypeRemove{Type: typ})
+	return err
+}
+
 // ResetCircuit closes the circuit of a type at once, and reports whether it was
 // not closed.
 func (c *Client) ResetCircuit(ctx context.Context, typ string) (changed bool, err error) {

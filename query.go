@@ -16,8 +16,9 @@ func (c *Client) Get(ctx context.Context, id string) (WorkItem, error) {
 }
 
 // GetByIntake returns the item that a plain publish became, by the sequence
-// number in the publish's ack. Before the engine has taken it from the intake,
-// and for one that was rejected, it is CodeNotFound.
+// number in the publish's ack. It may be asked at once: the engine waits for its
+// decision, for two seconds at most. After that, and for a publish that was
+// rejected, it is CodeNotFound.
 func (c *Client) GetByIntake(ctx context.Context, seq uint64) (WorkItem, error) {
 	return c.get(ctx, wire.Get{IntakeSeq: seq})
 }
@@ -105,6 +106,23 @@ func (c *Client) Cut(ctx context.Context) (Retention, error) {
 	return ask[Retention](ctx, c, wire.APICut, struct{}{})
 }
 
+// Clock is the engine's time, and what it makes of the NATS server's.
+type Clock = wire.Clock
+
+// Clock returns the engine's time, the NATS server's, and whether that is
+// plausible.
+func (c *Client) Clock(ctx context.Context) (Clock, error) {
+	return ask[Clock](ctx, c, wire.APIClock, struct{}{})
+}
+
+// AcceptClock confirms the NATS server's clock, which is the engine's from then
+// on; by says who does, and may be empty. Everything that is due by that time
+// then happens: items expire, ended ones are pruned. It is recorded in the log,
+// and may set the clock back. The engine is away for a moment meanwhile.
+func (c *Client) AcceptClock(ctx context.Context, by string) (Clock, error) {
+	return ask[Clock](ctx, c, wire.APIClockAccept, wire.AcceptClock{By: by})
+}
+
 const (
 	// waitFor is how long the engine holds one wait request. Short enough that
 	// a wait survives an engine's restart soon, long enough to cost nothing.
@@ -154,7 +172,7 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) (state events.It
 
 // Order is what Reschedule changes of a queued item. What is not set stays.
 type Order struct {
-	Priority    *int
+	Priority    *wire.Priority
 	AvailableAt time.Time     // at most one of these three
 	Delay       time.Duration // from now
 	Now         bool          // whatever it waits for

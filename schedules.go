@@ -32,7 +32,7 @@ type Schedule struct {
 	// waits for it; "supersede": it replaces it.
 	Overlap     string
 	Params      any // of the items, as JSON; at most 64 KiB
-	Priority    *int
+	Priority    *wire.Priority
 	Tenant      string
 	Labels      map[string]string
 	MaxAttempts int           // 0: the type's

@@ -59,7 +59,7 @@ func (c *Client) prepare(ctx context.Context, item *Item) (wire.Submit, error) {
 type Published struct {
 	ID        string // of the item that it will become
 	IntakeSeq uint64 // in the intake stream; see GetByIntake
-	Duplicate bool   // the intake had it already
+	Duplicate bool   // the intake had it already, for at most 100 ms; the engine finds later repeats
 }
 
 // Publish submits by a plain JetStream publish to work.submit.<type>: it

@@ -33,6 +33,8 @@ type (
 	Page = wire.Listed
 	// Stats is the engine at a glance.
 	Stats = wire.StatsReply
+	// Alarm is one thing that keeps the engine from its work, or soon will.
+	Alarm = wire.Alarm
 	// TypeInfo is a type and its settings.
 	TypeInfo = wire.TypeReply
 	// WorkerInfo is a registered worker.
@@ -53,7 +55,7 @@ type Item struct {
 	Params any    // what to do, as JSON; a json.RawMessage is sent as it is; nil is null
 	ID     string // a ULID; empty: the client chooses one
 	// Priority orders the items of a type, 0 to 9, higher first. Nil: 5. See [Priority].
-	Priority *int
+	Priority *wire.Priority
 	// DedupKey merges the item into another of its type that has the same key
 	// and is not finished.
 	DedupKey string
@@ -83,10 +85,17 @@ type Item struct {
 	DedupPolicy events.DedupPolicy
 	DedupWindow *time.Duration
 	ExpiresAt   time.Time // cancelled, as expired, if it has not started by then
+
+	// Batch is the id of the batch that it belongs to: see [Client.OpenBatch].
+	Batch string
+	// EstimatedDuration is how long a run is likely to take, at most 30 days, in
+	// ms: what the waits of those behind it are estimated by. It bounds nothing. 0:
+	// the mean of the type's runs.
+	EstimatedDuration time.Duration
 }
 
-// Priority is for [Item].Priority: new(int) set to p.
-func Priority(p int) *int { return &p }
+// Priority returns a pointer to p, for [Item].Priority and its like.
+func Priority(p int) *wire.Priority { return (*wire.Priority)(&p) }
 
 // Submission is the item as it goes over the wire, for those who carry it
 // there by other ways than a [Client]. It has been encoded, not checked against
@@ -114,7 +123,11 @@ func (it *Item) submission() (wire.Submit, error) {
 }
 
 func (it *Item) terms() (wire.Terms, error) {
-	t := wire.Terms{After: it.After, AfterPolicy: it.AfterPolicy, DedupPolicy: it.DedupPolicy, ExpiresAt: it.ExpiresAt}
+	t := wire.Terms{After: it.After, AfterPolicy: it.AfterPolicy, DedupPolicy: it.DedupPolicy, ExpiresAt: it.ExpiresAt, Batch: it.Batch}
+	if it.EstimatedDuration < 0 {
+		return t, events.Refuse(events.CodeBadTime, "the estimated duration must not be negative (it is %v)", it.EstimatedDuration)
+	}
+	t.EstimatedDurationMS = wire.Millis(it.EstimatedDuration)
 	if w := it.DedupWindow; w != nil {
 		if *w < 0 {
 			return t, events.Refuse(events.CodeBadTime, "the dedup window must not be negative (it is %v)", *w)
@@ -186,7 +199,7 @@ func (e *OutcomeError) Error() string {
 	text := fmt.Sprintf("item %s is %s", e.Item.ID, e.Item.State)
 	switch {
 	case e.Item.Error != nil:
-		return fmt.Sprintf("%s after %d attempts: %s (%s)", text, e.Item.Attempt, e.Item.Error.Message, e.Item.Error.Code)
+		return fmt.Sprintf("%s after %s: %s (%s)", text, events.Count(e.Item.Attempt, "attempt"), e.Item.Error.Message, e.Item.Error.Code)
 	case e.Item.Reason != "":
 		return text + ": " + e.Item.Reason
 	case !e.Item.State.Terminal():

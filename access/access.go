@@ -7,6 +7,7 @@
 package access
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -86,21 +87,43 @@ type Identity struct {
 // Anyone is whoever comes where nobody has to say who he is.
 var Anyone = Identity{Name: "anyone", Roles: All}
 
+type identityKey struct{}
+
+// WithIdentity is a context of a request that somebody makes.
+func WithIdentity(ctx context.Context, id Identity) context.Context {
+	return context.WithValue(ctx, identityKey{}, id)
+}
+
+// IdentityOf is who makes the request of a context; false for one that the
+// engine makes itself.
+func IdentityOf(ctx context.Context) (Identity, bool) {
+	id, ok := ctx.Value(identityKey{}).(Identity)
+	return id, ok
+}
+
+// NameOf is the name of who makes the request of a context; empty for one that
+// the engine makes itself.
+func NameOf(ctx context.Context) string {
+	id, _ := IdentityOf(ctx)
+	return id.Name
+}
+
 // needs are the roles any one of which suffices for an endpoint of the API.
 var needs = map[string]Roles{
-	wire.APISubmit: Roles(Submit),
+	wire.APISubmit: Roles(Submit), wire.APIBatch: Roles(Submit),
 	wire.APICancel: Roles(Submit | Operate),
 	wire.APIWait:   Roles(Submit | Read),
 
 	wire.APIRegister:   Roles(Work),
 	wire.APIHeartbeat:  Roles(Work),
 	wire.APIUnregister: Roles(Work),
+	wire.APIProbed:     Roles(Work),
 	wire.APIReport:     Roles(Work),
 
-	wire.APIGet: Roles(Read), wire.APIList: Roles(Read), wire.APIHistory: Roles(Read), wire.APILogs: Roles(Read),
+	wire.APIGet: Roles(Read), wire.APIList: Roles(Read), wire.APIHistory: Roles(Read), wire.APILogs: Roles(Read), wire.APIEvents: Roles(Read),
 	wire.APITree: Roles(Read), wire.APIStats: Roles(Read), wire.APITypes: Roles(Read), wire.APIWorkers: Roles(Read),
-	wire.APIInfo: Roles(Submit | Work | Read | Operate), wire.APIWhy: Roles(Read), wire.APIPlace: Roles(Submit | Read), wire.APIDead: Roles(Read), wire.APICauses: Roles(Read),
-	wire.APIRejected: Roles(Read), wire.APIShowRejected: Roles(Read), wire.APIState: Roles(Read), wire.APISchedules: Roles(Read),
+	wire.APIInfo: Roles(Submit | Work | Read | Operate), wire.APIClock: Roles(Read), wire.APIWhy: Roles(Read), wire.APIPlace: Roles(Submit | Read), wire.APIHeld: Roles(Read), wire.APIDead: Roles(Read), wire.APICauses: Roles(Read),
+	wire.APIRejected: Roles(Read), wire.APIShowRejected: Roles(Read), wire.APIState: Roles(Read), wire.APISchedules: Roles(Read), wire.APITicks: Roles(Read),
 	wire.APIVerify: Roles(Read),
 }
 

@@ -62,56 +62,103 @@ func TestIsLoopback(t *testing.T) {
 // nothing but what it is for.
 func TestPermissionsAreOfTheRoles(t *testing.T) {
 	grant := func(r ...Role) Permissions {
-		return Grant{Names: wire.Default, Partitions: 2, User: "u", Roles: RolesOf(r...)}.Permissions()
+		return Grant{Names: wire.Default, User: "u", Roles: RolesOf(r...)}.Permissions()
 	}
 	union := grant(Submit, Work, Read, Operate)
 	var pub, sub []string
 	for _, r := range []Role{Submit, Work, Read, Operate} {
 		p := grant(r)
 		pub, sub = append(pub, p.Publish...), append(sub, p.Subscribe...)
-		if p.Responses != (r == Work) {
-			t.Errorf("%s: responses %v", r, p.Responses)
-		}
-		if !slices.Contains(p.Subscribe, "_INBOX_u.>") {
-			t.Errorf("%s has no inbox: %q", r, p.Subscribe)
+		if !slices.Contains(p.Subscribe, "_INBOX_u.>") || !slices.Contains(p.Subscribe, "_INBOX.>") {
+			t.Errorf("%s lacks an inbox: %q", r, p.Subscribe)
 		}
 	}
 	slices.Sort(pub)
 	slices.Sort(sub)
-	if !reflect.DeepEqual(union, Permissions{Publish: slices.Compact(pub), Subscribe: slices.Compact(sub), Responses: true}) {
+	if !reflect.DeepEqual(union, Permissions{Publish: slices.Compact(pub), Subscribe: slices.Compact(sub)}) {
 		t.Errorf("all roles together: %+v", union)
-	}
-	if p := grant(Read); !slices.Contains(p.Publish, "$JS.API.CONSUMER.CREATE.WORK_EVENTS_1.>") {
-		t.Error("the second partition is left out")
 	}
 	if p := grant(); len(p.Publish) != 0 {
 		t.Errorf("no role: %q", p.Publish)
 	}
+	if p := (Grant{Names: wire.Default, User: "u", PublishOnly: true}).Permissions(); !slices.Equal(p.Publish, []string{"work.submit.*"}) {
+		t.Errorf("publishes alone: %q", p.Publish)
+	}
 }
 
-// No role's permissions reach what only the engine may write.
+// allImports lists the imports of every role, with another prefix and a domain.
+func allImports() []Import {
+	return Grant{Names: wire.WithPrefix("acme").In("hub"), User: "u", Roles: All}.Imports()
+}
+
+// No role sends to what only the engine may write, and each hears what it is
+// for alone.
 func TestNobodyWritesWhatIsTheEngines(t *testing.T) {
-	p := Grant{Names: wire.WithPrefix("acme"), Partitions: 1, User: "u", Roles: All}.Permissions()
-	for _, s := range p.Publish {
-		for _, prefix := range []string{"acme.event.", "acme.intake.", "acme.run.", "acme.control.", "acme.probe.", "$KV.", "$JS.API.STREAM.CREATE", "$JS.API.STREAM.UPDATE",
-			"$JS.API.STREAM.DELETE", "$JS.API.STREAM.PURGE", "$JS.API.STREAM.MSG.DELETE", "$JS.API.CONSUMER.CREATE.ACME_DISPATCH", "$JS.API.CONSUMER.CREATE.ACME_LOGS", "$JS.EVENT", "_INBOX", "work."} {
-			if strings.HasPrefix(s, prefix) {
-				t.Errorf("everyone may publish to %s", s)
+	for _, i := range allImports() {
+		if i.Flow == Messages {
+			if !strings.HasPrefix(i.Subject, "acme.event.") && !strings.HasPrefix(i.Subject, "acme.log.") && !strings.HasPrefix(i.Subject, "$KV.acme_") &&
+				!strings.HasPrefix(i.Subject, "acme.control.") && !strings.HasPrefix(i.Subject, "acme.probe.") {
+				t.Errorf("everyone may hear %s", i.Subject)
 			}
+			continue
 		}
-		if first, _, _ := strings.Cut(s, "."); strings.ContainsAny(first, "*>") {
-			t.Errorf("%s begins with a wildcard", s)
+		// Whole lists, so that a new subject is thought about here.
+		ok := strings.HasPrefix(i.Subject, "acme.api.") && !strings.ContainsAny(i.Subject, "*>")
+		switch i.Subject {
+		case "acme.submit.*", "acme.log.*.*", "$O.acme_blobs.C.*", "$O.acme_blobs.M.*",
+			"$JS.hub.API.STREAM.MSG.GET.OBJ_acme_blobs",
+			"$JS.hub.API.CONSUMER.MSG.NEXT.ACME_DISPATCH.*", "$JS.hub.API.CONSUMER.INFO.ACME_DISPATCH.*", "$JS.ACK.ACME_DISPATCH.>", "$JS.ACK.*.*.ACME_DISPATCH.>",
+			"$JS.hub.API.CONSUMER.MSG.NEXT.ACME_NATIVE.*", "$JS.hub.API.CONSUMER.INFO.ACME_NATIVE.*", "$JS.ACK.ACME_NATIVE.>", "$JS.ACK.*.*.ACME_NATIVE.>":
+			ok = true
+		}
+		if !ok {
+			t.Errorf("everyone may send to %s", i.Subject)
 		}
 	}
-	for _, s := range p.Subscribe {
-		if strings.HasPrefix(s, "_INBOX") && s != "_INBOX_u.>" || strings.HasPrefix(s, "acme.api") || s == ">" {
-			t.Errorf("everyone may subscribe to %s", s)
+}
+
+// Only workers, who acknowledge what they like anyway, may ask what the server
+// itself answers with nothing: the reply subject $JS.ACK is not rewritten.
+func TestAnEmptyAnswerIsForWorkersAlone(t *testing.T) {
+	for _, r := range []Role{Submit, Read, Operate} {
+		for _, i := range (Grant{Names: wire.Default, User: "u", Roles: RolesOf(r)}).Imports() {
+			if i.Flow == Pull || strings.Contains(i.Subject, "CONSUMER") || strings.Contains(i.Subject, "DIRECT") || strings.HasPrefix(i.Subject, "$JS.ACK") {
+				t.Errorf("%s may ask %s", r, i.Subject)
+			}
 		}
+	}
+}
+
+// The API is local under the domain that is the prefix, wherever the streams are.
+func TestTheAPIIsUnderTheDomain(t *testing.T) {
+	for _, i := range allImports() {
+		if rest, ok := strings.CutPrefix(i.Subject, "$JS.hub.API."); ok && i.Local != "$JS.acme.API."+rest || !ok && i.Local != i.Subject {
+			t.Errorf("%s is local as %s", i.Subject, i.Local)
+		}
+	}
+}
+
+// An export is for those who import it.
+func TestExports(t *testing.T) {
+	a := Grant{Names: wire.Default, User: "a", Roles: RolesOf(Submit)}
+	b := Grant{Names: wire.Default, User: "b", Roles: RolesOf(Submit, Work)}
+	want := map[string][]string{"work.submit.*": {"WORK_a", "WORK_b"}, "work.api.register": {"WORK_b"}}
+	for _, e := range Exports([]Grant{b, a}) {
+		if w, ok := want[e.Subject]; ok && !slices.Equal(e.Accounts, w) {
+			t.Errorf("%s is for %q", e.Subject, e.Accounts)
+		}
+		delete(want, e.Subject)
+		if strings.HasPrefix(e.Subject, "work.event") {
+			t.Errorf("nobody reads, and %s is exported", e.Subject)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not exported: %v", want)
 	}
 }
 
 func TestNoDocuments(t *testing.T) {
-	p := Grant{Names: wire.Default, Partitions: 1, User: "u", Roles: All, NoDocuments: true}.Permissions()
+	p := Grant{Names: wire.Default, User: "u", Roles: All, NoDocuments: true}.Permissions()
 	if i := slices.IndexFunc(p.Publish, func(s string) bool { return strings.Contains(s, "blobs") }); i >= 0 {
 		t.Errorf("it has %s", p.Publish[i])
 	}

@@ -3,16 +3,17 @@ package access
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/streamwright/streamwright/wire"
 )
 
-// docs/SECURITY.md holds the roles and permissions as the code has them. Run
+// docs/PERMISSIONS.md holds the roles and permissions as the code has them. Run
 // with UPDATE_DOCS=1 to write it.
 func TestDocsAreCurrent(t *testing.T) {
-	const path = "../docs/SECURITY.md"
+	const path = "../docs/PERMISSIONS.md"
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -61,24 +62,24 @@ func endpointTable() string {
 
 func permissionLists() string {
 	var b strings.Builder
-	type list struct {
+	for _, n := range append(slices.Clone(names), struct {
+		role Role
 		name string
-		p    Permissions
-	}
-	g := Grant{Names: wire.Default, Partitions: 1, User: "NAME"}
-	var lists []list
-	for _, n := range names {
-		g.Roles = Roles(n.role)
-		lists = append(lists, list{n.name, g.Permissions()})
-	}
-	lists = append(lists, list{"publish", g.PublishPermissions()}, list{"engine", EngineGrant{Grant: g, Answered: []string{"ANSWERED"}}.Permissions()})
-	for _, l := range lists {
-		p := l.p
-		fmt.Fprintf(&b, "`%s`:\n\n```\npublish\n  %s\nsubscribe\n  %s\n", l.name, strings.Join(p.Publish, "\n  "), strings.Join(p.Subscribe, "\n  "))
-		if p.Responses {
-			b.WriteString("allow_responses (one answer to what it was asked)\n")
+	}{name: "publish"}) {
+		g := Grant{Names: wire.Default, User: "NAME", Roles: Roles(n.role), PublishOnly: n.role == 0}
+		fmt.Fprintf(&b, "### `%s`\n\n| flow | subject in the user's account | in the engine's, if it differs |\n|---|---|---|\n", n.name)
+		for _, i := range g.Imports() {
+			subject := "`" + i.Subject + "`"
+			if i.Subject == i.Local {
+				subject = ""
+			}
+			fmt.Fprintf(&b, "| %s | `%s` | %s |\n", flows[i.Flow], i.Local, subject)
 		}
-		b.WriteString("```\n\n")
+		b.WriteString("\n")
 	}
+	p := EngineGrant{Names: wire.Default, Partitions: 1, User: "engine"}.Permissions()
+	fmt.Fprintf(&b, "### The engine itself\n\n```\npublish\n  %s\nsubscribe\n  %s\n```\n", strings.Join(p.Publish, "\n  "), strings.Join(p.Subscribe, "\n  "))
 	return b.String()
 }
+
+var flows = map[Flow]string{Messages: "hears", Request: "sends", Question: "asks", Long: "asks long", Pull: "pulls"}

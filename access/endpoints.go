@@ -12,7 +12,7 @@ import (
 // decided about (package api's test compares), and so that the permissions on
 // NATS can name each.
 var operated = []string{
-	wire.APIReschedule, wire.APIConfigure, wire.APIRebuild, wire.APIDrain, wire.APIUndrain, wire.APIPause, wire.APIResume, wire.APICircuitReset, wire.APICut,
+	wire.APIReschedule, wire.APIConfigure, wire.APITypeRemove, wire.APIRebuild, wire.APIDrain, wire.APIUndrain, wire.APIPause, wire.APIResume, wire.APICircuitReset, wire.APICut, wire.APIClockAccept,
 	wire.APIReplay, wire.APIPurge, wire.APIBulk, wire.APIReplayRejected, wire.APIPurgeRejected,
 	wire.APIScheduleSet, wire.APIScheduleRemove, wire.APISchedulePause, wire.APIScheduleResume, wire.APIScheduleFire,
 }

@@ -6,31 +6,36 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// EngineGrant is what an engine needs of a NATS server that is not its own.
+// EngineGrant says what an engine needs of a NATS server that is not its own, in
+// the account that has its streams.
 type EngineGrant struct {
-	Grant // of which Roles and NoDocuments count for nothing
-	// Answered are the users with an inbox of their own to whom the engine
-	// replies, beside those with the inbox _INBOX.
-	Answered []string
+	Names      wire.Names
+	Partitions int    // at least 1
+	User       string // its inbox prefix is _INBOX or InboxPrefix(User)
 	// Subjects are others that the engine asks: that of a dedup hook.
 	Subjects []string
 }
 
 // Permissions computes what the engine needs, and no more: its own streams,
-// buckets and subjects, and the inboxes of those who ask it.
+// buckets and subjects, and the replies to those who ask it. Those of other
+// accounts are under _R_.
 func (g EngineGrant) Permissions() Permissions {
 	n := g.Names
 	p := &Permissions{Subscribe: []string{
-		InboxPrefix(g.User) + ".>", n.API("*"), "$JS.EVENT.ADVISORY.STREAM.DELETED.*", "$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.DispatchStream() + ".*",
-		"$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.NativeStream() + ".*", n.Control("*"), // that of workers over HTTP
+		"_INBOX.>", n.API("*"), "$JS.EVENT.ADVISORY.STREAM.DELETED.*", "$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.DispatchStream() + ".*",
+		"$JS.EVENT.ADVISORY.CONSUMER.DELETED." + n.NativeStream() + ".*", n.Control(">"), // that of workers over HTTP
+		"$KV." + n.Bucket("partitions") + ".*", // a standby hears that the lease is free
 	}}
-	p.serve(wire.Service)
-	p.publish(n.JetStream("INFO"), "_INBOX.>", n.EventFilter("*", "*", "*"), n.RunAll(), n.Native("*"), n.Control("*"), n.Probe("*"),
-		n.JetStream("CONSUMER.PAUSE."+n.NativeStream()+".*"),
+	p.publish(n.JetStream("INFO"), "_R_.>", "_INBOX.>", n.EventFilter("*", "*", "*"), n.RunAll(), n.Native("*"), n.Control(">"), n.Probe(">"),
+		n.JetStream("CONSUMER.PAUSE."+n.NativeStream()+".*"), n.JetStream("CONSUMER.NAMES."+n.DispatchStream()),
 		// Of workers over HTTP, on whose behalf it pulls.
 		"$JS.ACK."+n.DispatchStream()+".>", "$JS.ACK.*.*."+n.DispatchStream()+".>")
-	for _, u := range g.Answered {
-		p.publish(InboxPrefix(u) + ".>")
+	if own := InboxPrefix(g.User); own != "" {
+		p.subscribe(own + ".>")
+		p.publish(own + ".>") // to the types' commands, if they have no login of their own
+	}
+	for _, verb := range []string{"PING", "INFO", "STATS"} {
+		p.subscribe("$SRV."+verb, "$SRV."+verb+"."+wire.Service, "$SRV."+verb+"."+wire.Service+".*")
 	}
 	p.publish(g.Subjects...)
 	for _, s := range []string{n.IntakeStream(), n.DispatchStream(), n.LeaseStream(), n.NativeStream(), n.NativeAckStream(), n.NativeSignalStream()} {
@@ -50,7 +55,7 @@ func (g EngineGrant) Permissions() Permissions {
 }
 
 // administer is what making a stream, reading it and keeping it in order takes.
-func (g Grant) administer(p *Permissions, stream string, more ...string) {
+func (g EngineGrant) administer(p *Permissions, stream string, more ...string) {
 	for _, op := range slices.Concat([]string{"CREATE", "UPDATE", "INFO", "PURGE", "MSG.GET", "MSG.DELETE"}, more) {
 		p.publish(g.Names.JetStream("STREAM." + op + "." + stream))
 	}
@@ -58,10 +63,11 @@ func (g Grant) administer(p *Permissions, stream string, more ...string) {
 	p.publish(g.consume(stream)...)
 }
 
-// PublishPermissions are those of a program that submits by plain publishes
-// alone, and asks the engine nothing: a producer in any language, or the relay
-// of an outbox.
-func (g Grant) PublishPermissions() Permissions {
-	p := &Permissions{Publish: []string{g.Names.SubmitAll()}, Subscribe: []string{InboxPrefix(g.User) + ".>"}}
-	return p.sorted()
+// consume returns the subjects that following a stream by consumers takes.
+func (g EngineGrant) consume(stream string) []string {
+	api := g.Names.JetStream("CONSUMER.")
+	return []string{
+		api + "CREATE." + stream, api + "CREATE." + stream + ".>", api + "INFO." + stream + ".*", api + "MSG.NEXT." + stream + ".*", api + "DELETE." + stream + ".*",
+		"$JS.FC." + stream + ".>",
+	}
 }

@@ -3,7 +3,6 @@ package access
 import (
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/streamwright/streamwright/wire"
 )
@@ -13,12 +12,12 @@ const MaxUserLen = 63
 
 var userPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
-// IsUser reports whether a name can be a NATS user with an inbox of its own:
-// letters, digits, - and _, beginning with a letter or digit.
+// IsUser reports whether a name can be a NATS user: letters, digits, - and _,
+// beginning with a letter or digit.
 func IsUser(name string) bool { return len(name) <= MaxUserLen && userPattern.MatchString(name) }
 
-// InboxPrefix is what the reply subjects of a user begin with. Nobody else may
-// subscribe there. Empty for a name that IsUser refuses.
+// InboxPrefix returns what the reply subjects of a user may begin with, beside
+// _INBOX. Empty for a name that IsUser refuses.
 func InboxPrefix(user string) string {
 	if !IsUser(user) {
 		return ""
@@ -28,14 +27,141 @@ func InboxPrefix(user string) string {
 
 // Grant is who gets which rights on NATS.
 type Grant struct {
-	Names      wire.Names
-	Partitions int    // at least 1
-	User       string // its inbox prefix is InboxPrefix(User)
-	Roles      Roles
+	// Names has the JetStream domain, if any, by which the engine's account
+	// reaches the streams.
+	Names wire.Names
+	User  string
+	Roles Roles
+	// Account is the user's; empty: the one that the names tell.
+	Account string
+	// PublishOnly grants plain publishes of submissions, and nothing of Roles.
+	PublishOnly bool
 	// NoDocuments leaves the object store of large params and results out. Its
 	// server tells readers of one object from those of another by nothing, so
 	// whoever may read it may read all.
 	NoDocuments bool
+	// NoPublish leaves plain publishes out of the role submit. The server stores
+	// them without a trace of who has sent them, so that no quota counts them.
+	NoPublish bool
+	// Limits bound the user's account.
+	Limits AccountLimits
+}
+
+// Flow says how messages cross from one account to another.
+type Flow uint8
+
+const (
+	// Messages come from the engine's account to whoever subscribes.
+	Messages Flow = iota
+	// Request goes to the engine's account, and is answered once or never.
+	Request
+	// Question is a Request whose answer may take up to MaxAnswer.
+	Question
+	// Long is a Question that is answered with its progress as well, any number
+	// of times within MaxProgress.
+	Long
+	// Pull goes to the engine's account, and is answered many times, within two
+	// minutes: nats-server forgets then who has asked.
+	Pull
+)
+
+// long are the requests that tell their progress.
+var long = []string{wire.APIVerify, wire.APIRebuild, wire.APIState}
+
+// Import is a subject of the engine's account that a user's account imports.
+// The user may do with it what its Flow says, and nothing with any other.
+type Import struct {
+	Flow    Flow
+	Subject string // in the engine's account
+	Local   string // in the user's
+}
+
+// Imports lists what the grant's roles need of the engine's account, and no
+// more, sorted by Local. The exports of the engine's account and the user's
+// permissions both derive from it.
+//
+// What may be in it: the server rewrites the reply subject of an imported
+// request, unless that begins with $JS.ACK, so an answer that the server itself
+// makes and that may be empty acknowledges any message of the engine's account.
+// Only workers, who acknowledge as they like anyway, get such subjects. Nobody
+// gets one whose body names a subject for the server to send to, such as
+// $JS.API.CONSUMER.CREATE.
+func (g Grant) Imports() []Import {
+	l := &imports{}
+	if g.PublishOnly {
+		l.add(Request, g.Names.SubmitAll())
+		return l.sorted()
+	}
+	for _, e := range Endpoints() {
+		if flow := Question; g.Roles.Has(Needs(e)) {
+			if slices.Contains(long, e) {
+				flow = Long
+			}
+			l.add(flow, g.Names.API(e))
+		}
+	}
+	if g.Roles.Has(Roles(Submit)) && !g.NoPublish {
+		l.add(Request, g.Names.SubmitAll())
+	}
+	if g.Roles.Has(Roles(Work)) {
+		g.work(l)
+	}
+	if g.Roles.Has(Roles(Read)) {
+		g.read(l)
+	}
+	g.documents(l)
+	return l.sorted()
+}
+
+func (g Grant) work(l *imports) {
+	for _, stream := range []string{g.Names.DispatchStream(), g.Names.NativeStream()} {
+		l.jetStream(g.Names, Pull, "CONSUMER.MSG.NEXT."+stream+".*")
+		l.jetStream(g.Names, Request, "CONSUMER.INFO."+stream+".*")
+		// The server's two forms: the second has a domain and an account hash. One
+		// answer, also to +NXT: what may be answered often is remembered for long.
+		l.add(Request, "$JS.ACK."+stream+".>", "$JS.ACK.*.*."+stream+".>")
+	}
+	l.add(Request, g.Names.LogAll())
+	l.add(Messages, g.Names.Control(">"), g.Names.Probe(">")) // a worker's id may have dots
+}
+
+// read has the live subjects. All that is stored is read by requests of the
+// engine's API.
+func (g Grant) read(l *imports) {
+	l.add(Messages, g.Names.EventAll(), g.Names.LogAll())
+	for _, bucket := range []string{"dedup", "workers", "partitions"} {
+		l.add(Messages, "$KV."+g.Names.Bucket(bucket)+".>")
+	}
+}
+
+// documents adds the subjects of the object store of large documents. The answer to a
+// MSG.GET is never empty.
+func (g Grant) documents(l *imports) {
+	if g.NoDocuments || !g.Roles.Has(Roles(Submit|Work|Read)) {
+		return
+	}
+	bucket := g.Names.Bucket("blobs")
+	l.jetStream(g.Names, Request, "STREAM.MSG.GET.OBJ_"+bucket)
+	if g.Roles.Has(Roles(Submit | Work)) {
+		l.add(Request, "$O."+bucket+".C.*", "$O."+bucket+".M.*")
+	}
+}
+
+type imports []Import
+
+func (l *imports) add(f Flow, subjects ...string) {
+	for _, s := range subjects {
+		*l = append(*l, Import{Flow: f, Subject: s, Local: s})
+	}
+}
+
+func (l *imports) jetStream(n wire.Names, f Flow, request string) {
+	*l = append(*l, Import{Flow: f, Subject: n.JetStream(request), Local: n.Imported().JetStream(request)})
+}
+
+func (l *imports) sorted() []Import {
+	slices.SortFunc(*l, Import.compare)
+	return slices.Compact(*l)
 }
 
 // Permissions are the subjects that a user may use, and no others. The lists
@@ -43,27 +169,22 @@ type Grant struct {
 type Permissions struct {
 	Publish   []string
 	Subscribe []string
-	// Responses lets the user answer, once, what it was asked with a reply
-	// subject: a worker the engine's probes. Nobody but the engine can ask.
-	Responses bool
 }
 
-// Permissions computes what the grant's roles need, and no more.
+// Permissions computes what the user may do in its own account: use what is
+// imported, and hear replies. The imports alone would keep it from everything
+// else; with these it is also told so.
 func (g Grant) Permissions() Permissions {
-	p := &Permissions{Subscribe: []string{InboxPrefix(g.User) + ".>"}}
-	for _, e := range Endpoints() {
-		if g.Roles.Has(Needs(e)) {
-			p.publish(g.Names.API(e))
+	p := &Permissions{Subscribe: []string{"_INBOX.>"}}
+	if own := InboxPrefix(g.User); own != "" {
+		p.subscribe(own + ".>")
+	}
+	for _, i := range g.Imports() {
+		if i.Flow == Messages {
+			p.subscribe(i.Local)
+		} else {
+			p.publish(i.Local)
 		}
-	}
-	if g.Roles.Has(Roles(Submit)) {
-		g.submit(p)
-	}
-	if g.Roles.Has(Roles(Work)) {
-		g.work(p)
-	}
-	if g.Roles.Has(Roles(Read)) {
-		g.read(p)
 	}
 	return p.sorted()
 }
@@ -75,98 +196,6 @@ func (p *Permissions) sorted() Permissions {
 	return *p
 }
 
-// serve is what being a NATS micro service takes.
-func (p *Permissions) serve(name string) {
-	for _, verb := range []string{"PING", "INFO", "STATS"} {
-		p.subscribe("$SRV."+verb, "$SRV."+verb+"."+name, "$SRV."+verb+"."+name+".*")
-	}
-}
-
 func (p *Permissions) publish(subjects ...string) { p.Publish = append(p.Publish, subjects...) }
 
 func (p *Permissions) subscribe(subjects ...string) { p.Subscribe = append(p.Subscribe, subjects...) }
-
-func (g Grant) submit(p *Permissions) {
-	p.publish(g.Names.SubmitAll())
-	g.documents(p, true)
-}
-
-func (g Grant) work(p *Permissions) {
-	for _, stream := range []string{g.Names.DispatchStream(), g.Names.NativeStream()} {
-		p.publish(g.Names.JetStream("CONSUMER.MSG.NEXT."+stream+".*"), g.Names.JetStream("CONSUMER.INFO."+stream+".*"),
-			// The server's two forms: the second has a domain and an account hash.
-			"$JS.ACK."+stream+".>", "$JS.ACK.*.*."+stream+".>")
-	}
-	p.publish(g.Names.LogAll())
-	p.subscribe(g.Names.Control("*"), g.Names.Probe("*"))
-	p.serve(wire.WorkerService) // with a probe
-	p.Responses = true
-	g.documents(p, true)
-}
-
-// read has consumers on the logs of events alone. A consumer may be made to
-// deliver what is in its stream to any subject, and a get answered there. An
-// event that is put anywhere is refused or known by its headers, and so is what
-// was got; what else consumers would deliver is not.
-func (g Grant) read(p *Permissions) {
-	for n := range max(g.Partitions, 1) {
-		p.publish(g.getMessages(g.Names.EventStream(n))...)
-		p.publish(g.consume(g.Names.EventStream(n))...)
-	}
-	for _, bucket := range []string{"dedup", "workers", "partitions"} {
-		p.publish(g.getMessages("KV_" + g.Names.Bucket(bucket))...)
-	}
-	p.publish(g.getMessages(g.Names.LogStream())...)
-	p.subscribe(g.Names.LogAll())
-	g.documents(p, false)
-}
-
-// getMessages is what reading single messages of a stream takes.
-func (g Grant) getMessages(stream string) []string {
-	api := g.Names.JetStream("")
-	return []string{api + "STREAM.INFO." + stream, api + "STREAM.MSG.GET." + stream, api + "DIRECT.GET." + stream, api + "DIRECT.GET." + stream + ".>"}
-}
-
-// consume is what following a stream by consumers takes. They have random
-// names that can't be listed, so nobody can take another's away.
-func (g Grant) consume(stream string) []string {
-	api := g.Names.JetStream("CONSUMER.")
-	return []string{
-		api + "CREATE." + stream, api + "CREATE." + stream + ".>", api + "INFO." + stream + ".*", api + "MSG.NEXT." + stream + ".*", api + "DELETE." + stream + ".*",
-		"$JS.FC." + stream + ".>",
-	}
-}
-
-// documents is what the object store of large documents takes.
-func (g Grant) documents(p *Permissions, write bool) {
-	if g.NoDocuments {
-		return
-	}
-	bucket := g.Names.Bucket("blobs")
-	p.publish(g.Names.JetStream("STREAM.INFO.OBJ_"+bucket), g.Names.JetStream("STREAM.MSG.GET.OBJ_"+bucket))
-	if write {
-		p.publish("$O."+bucket+".C.*", "$O."+bucket+".M.*")
-	}
-}
-
-// Config renders the permissions as the users block of a nats-server
-// configuration. credentials is what identifies the user there, such as
-// `user: "a", password: "…"`.
-func (p Permissions) Config(credentials string) string {
-	var b strings.Builder
-	b.WriteString("users = [\n  {\n    " + credentials + "\n    permissions: {\n")
-	block := func(what string, subjects []string) {
-		b.WriteString("      " + what + ": { allow: [\n")
-		for _, s := range subjects {
-			b.WriteString("        \"" + s + "\"\n")
-		}
-		b.WriteString("      ] }\n")
-	}
-	block("publish", p.Publish)
-	block("subscribe", p.Subscribe)
-	if p.Responses {
-		b.WriteString("      allow_responses: true\n")
-	}
-	b.WriteString("    }\n  }\n]\n")
-	return b.String()
-}

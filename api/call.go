@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -24,7 +25,9 @@ type call struct {
 	data     []byte
 	respond  func(data []byte, err *wire.Error) // for progress, and once for the reply; err excludes progress
 	replied  func()                             // nil, or called behind the reply
+	user     *quota.User                        // whose quota counts; nil: nobody's
 	limit    int64                              // bytes of a reply
+	imported bool                               // it comes from another account than the engine's
 	endpoint string
 	start    time.Time
 }
@@ -55,9 +58,15 @@ func (c *call) send(v any, err error) {
 	c.s.Metrics.request(c.endpoint, code, time.Since(c.start))
 }
 
+// encoded is a reply that is JSON already.
+type encoded []byte
+
 func encodeReply(v any) ([]byte, error) {
-	if answers, is := v.([]wire.Reported); is {
-		return wire.EncodeReported(make([]byte, 0, 160*len(answers)+2), answers)
+	switch v := v.(type) {
+	case []wire.Reported:
+		return wire.EncodeReported(make([]byte, 0, 160*len(v)+2), v)
+	case encoded:
+		return v, nil
 	}
 	return json.Marshal(v)
 }
@@ -131,7 +140,7 @@ func malformed(err error) error {
 	}
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		return events.Refuse(events.CodeBadRequest, "the request's %s is a JSON %s: it must be %s", fieldName(kind.Field), kind.Value, jsonKind(kind))
+		return events.Refuse(events.CodeBadRequest, "the request's %s is a JSON %s: it must be %s", fieldName(kind.Field), kind.Value, wire.JSONKind(kind))
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		if n, uerr := strconv.Unquote(name); uerr == nil {
@@ -139,7 +148,7 @@ func malformed(err error) error {
 		}
 		return events.Refuse(events.CodeBadRequest, "the request has the field %q, which the engine does not know: check its spelling", clip(name, 64))
 	}
-	return events.Refuse(events.CodeBadRequest, "the request can't be read as JSON of the expected form: %s", strings.TrimPrefix(err.Error(), "json: "))
+	return events.Refuse(events.CodeBadRequest, "the request can't be read as JSON: %s", wire.JSONFault(err))
 }
 
 func fieldName(f string) string {
@@ -147,22 +156,6 @@ func fieldName(f string) string {
 		return "body"
 	}
 	return "field " + f
-}
-
-func jsonKind(e *json.UnmarshalTypeError) string {
-	switch e.Type.Kind().String() {
-	case "string":
-		return "a string"
-	case "bool":
-		return "true or false"
-	case "slice", "array":
-		return "a list"
-	case "struct", "map":
-		return "an object"
-	case "float32", "float64":
-		return "a number"
-	}
-	return "a whole number in its range"
 }
 
 // decodeMany reads one T, or an array of at most most. Elements that can't be
@@ -240,16 +233,55 @@ func positionOf(p wire.Position) (events.Seq, error) {
 	return p.Seq()
 }
 
+// Bounds of what waits for positions beyond the log's end.
+const (
+	// MaxAhead is how many requests wait at once for a position that the engine
+	// does not know yet, and maxLead how far ahead of the log's end it may be:
+	// another engine of the same log may have told it an instant ago.
+	MaxAhead = 32
+	maxLead  = 10_000 // events
+	// aheadWithin is how long such a request waits at most.
+	aheadWithin = 2 * time.Second
+)
+
+// awaitNamed waits for a position that the caller has named. One beyond the
+// log's end is none that this engine has told: it is refused at once, unless it
+// is so near that the engine may be about to hear of it.
 func (s *Service) awaitNamed(ctx context.Context, seq events.Seq) error {
 	if seq <= s.Queries.Applied() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
+	end := s.Core.Position()
+	if seq <= end {
+		return s.awaitSeq(ctx, seq, awaitTimeout)
+	}
+	if seq-end > maxLead {
+		return errAhead(seq, end)
+	}
+	select {
+	case s.ahead <- struct{}{}:
+		defer func() { <-s.ahead }()
+	default:
+		return errBusy
+	}
+	err := s.awaitSeq(ctx, seq, aheadWithin)
+	if end := s.Core.Position(); events.CodeOf(err) == events.CodeTimeout && seq > end {
+		return errAhead(seq, end)
+	}
+	return err
+}
+
+func errAhead(seq, end events.Seq) error {
+	return events.Refuse(events.CodePositionAhead, "min_position is %s, and the log ends at %s: the position is another engine's, or of a log that is no more; ask without min_position", wire.PositionOf(seq), wire.PositionOf(end))
+}
+
+func (s *Service) awaitSeq(ctx context.Context, seq events.Seq, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	err := s.Core.Await(ctx, seq)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return events.Refuse(events.CodeTimeout, "the projection has not reached position %s within %s, it is at %s: ask again, or without min_position", wire.PositionOf(seq), awaitTimeout, wire.PositionOf(s.Queries.Applied()))
+		return events.Refuse(events.CodeTimeout, "the projection has not reached position %s within %s, it is at %s: ask again, or without min_position", wire.PositionOf(seq), within, wire.PositionOf(s.Queries.Applied()))
 	case err != nil:
 		return fmt.Errorf("await position %s: %w", wire.PositionOf(seq), err)
 	}

@@ -54,6 +54,8 @@ var (
 	descEpoch     = desc("partition_epoch", "Ownerships of the partition so far.")
 	descWaits     = desc("waits", "Wait requests under way.")
 	descReady     = desc("ready", "1 if the engine is ready, as /readyz says.")
+	descClockBad  = desc("clock_implausible", "1 if the NATS server's clock is implausible: it is not followed, and nothing is pruned or cut.")
+	descClockDiff = desc("clock_difference_seconds", "The NATS server's time less the engine's.")
 	descAccepting = desc("accepting", "1 unless new work is refused for want of room.")
 	descSpans     = counterDesc("trace_spans_total", "Spans of this process by what became of them: sent, failed (the receiver did not take them), dropped (the queue to it was full). None without traces.", "outcome")
 	descInfo      = desc("build_info", "1, with the engine's version.", "version")
@@ -77,26 +79,33 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	applied := s.Queries.Applied() // first, for it goes on
-	pos := s.Core.Position()
-	behind := lag(pos, applied)
-	gauge(descLog, float64(pos))
-	gauge(descProjected, float64(applied))
-	gauge(descLag, float64(behind))
-	gauge(descLagTime, seconds(time.Duration(boolean(behind > 0))*s.Metrics.behind.since(time.Now())))
+	types, err := s.Queries.Types()
+	if err != nil {
+		s.Logger.Warn("metrics lack the types", "error", err)
+	}
+	now := s.lookFurther(ctx, types)
+	gauge(descLog, float64(s.Core.Position()))
+	gauge(descProjected, float64(s.Queries.Applied()))
+	gauge(descLag, float64(now.lag))
+	gauge(descLagTime, seconds(time.Duration(boolean(now.lag > 0))*s.Metrics.behind.since(time.Now())))
 	gauge(descEpoch, float64(s.Core.Epoch()))
-	gauge(descOwned, boolean(s.Metrics.owned.Load()))
+	gauge(descOwned, boolean(now.owned))
 	gauge(descWaits, float64(s.waits.count()))
-	gauge(descReady, boolean(s.Ready(ctx).Ready))
-	gauge(descAccepting, boolean(s.Full() == nil))
+	gauge(descReady, boolean(now.readiness().Ready))
+	c.alarms(gauge, now.alarms())
+	if st, ok := s.Core.Clock(); ok {
+		gauge(descClockBad, boolean(now.clock != nil))
+		gauge(descClockDiff, st.Difference.Seconds())
+	}
+	gauge(descAccepting, boolean(now.full == nil))
 	gauge(descInfo, 1, s.Info.Version)
 	if meta, err := s.Queries.Meta(); err == nil {
 		gauge(descIntake, float64(meta.IntakeSeq))
 		out <- prometheus.MustNewConstMetric(descRejected, prometheus.CounterValue, float64(meta.Rejected))
 		out <- prometheus.MustNewConstMetric(descMerges, prometheus.CounterValue, float64(meta.Merges))
 	}
-	c.workers(gauge)
-	c.types(ctx, gauge)
+	c.workers(ctx, gauge)
+	c.types(ctx, gauge, types)
 	c.benched(gauge)
 	c.streams(ctx, gauge)
 	c.storage(gauge)
@@ -114,10 +123,10 @@ func (c collector) spans(out chan<- prometheus.Metric) {
 	}
 }
 
-func (c collector) workers(out gauge) {
+func (c collector) workers(ctx context.Context, out gauge) {
 	byStatus := map[wire.WorkerStatus]int{}
 	idle, slots, used := 0, 0, 0
-	for _, w := range c.s.Core.Workers() {
+	for _, w := range c.s.workersNow(ctx) {
 		byStatus[w.Status]++
 		if w.Status != wire.WorkerActive {
 			continue
@@ -136,13 +145,8 @@ func (c collector) workers(out gauge) {
 	out(descSlotsUsed, ratio(used, slots))
 }
 
-func (c collector) types(ctx context.Context, out gauge) {
+func (c collector) types(ctx context.Context, out gauge, types []events.TypeInfo) {
 	stats, err := c.s.Stats(ctx)
-	if err != nil {
-		c.s.Logger.Warn("metrics lack the types", "error", err)
-		return
-	}
-	types, err := c.s.Queries.Types()
 	if err != nil {
 		c.s.Logger.Warn("metrics lack the types", "error", err)
 		return

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
@@ -15,6 +16,9 @@ func (s *Service) submit(c *call) {
 		return
 	}
 	subs, array, errs, err := decodeMany[wire.Submit](c.data, events.MaxSubmitBatch)
+	if err == nil {
+		err = c.user.Submit(len(subs), int64(len(c.data)))
+	}
 	if err != nil {
 		c.reply(nil, err)
 		return
@@ -24,6 +28,9 @@ func (s *Service) submit(c *call) {
 	at := make([]int, 0, len(subs)) // the element of each command
 	for i, sub := range subs {
 		cmd, err := s.submission(sub, errs, i)
+		if err == nil {
+			err = c.user.Type(cmd.Type)
+		}
 		if err != nil {
 			if !array {
 				c.reply(nil, err)
@@ -88,7 +95,29 @@ func (s *Service) report(c *call) {
 		c.reply(nil, err)
 		return
 	}
-	if errs = s.prepare(reports, errs); !array && errs != nil {
+	if !slices.ContainsFunc(reports, storesChildren) {
+		s.decideReports(c, reports, array, s.prepare(reports, errs))
+		return
+	}
+	select { // the object store takes its time, which other reports must not wait for
+	case s.spawns <- struct{}{}:
+	default:
+		c.reply(nil, errBusy)
+		return
+	}
+	go func() {
+		defer func() { <-s.spawns }()
+		ctx, cancel := context.WithTimeout(s.ctx, childrenTimeout)
+		defer cancel()
+		errs := s.fetchChildren(ctx, reports, errs)
+		errs = s.storeChildren(ctx, reports, s.prepare(reports, errs))
+		s.decideReports(c, reports, array, errs)
+	}()
+}
+
+// decideReports decides the reports that are sound and answers all.
+func (s *Service) decideReports(c *call, reports []wire.Report, array bool, errs []error) {
+	if !array && errs != nil {
 		c.reply(nil, errs[0])
 		return
 	}

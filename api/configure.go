@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/streamwright/streamwright/dispatcher"
@@ -43,34 +45,40 @@ func (s *Service) configure(ctx context.Context, c *call) (any, error) {
 	return s.applySettings(ctx, t, wanted)
 }
 
-// typeInfo is what is known of a type: an unknown one is defined first, so that
-// its settings are those of the engine's defaults.
-func (s *Service) typeInfo(t events.Type) (events.TypeInfo, error) {
-	for range 2 {
-		types, err := s.Queries.Types()
-		if err != nil {
-			return events.TypeInfo{}, err
-		}
-		for _, info := range types {
-			if info.Type == t {
-				return info, nil
-			}
-		}
-		if err := s.define(t); err != nil {
-			return events.TypeInfo{}, err
-		}
+// removeType forgets a type that nothing uses, and answers once queries no longer
+// see it.
+func (s *Service) removeType(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.TypeRemove](c.data)
+	if err != nil {
+		return nil, err
 	}
-	return events.TypeInfo{}, events.Refuse(events.CodeNotFound, "no type %s", t)
+	return s.change(ctx, events.RemoveType{Type: events.Type(req.Type)})
 }
 
-func (s *Service) define(t events.Type) error {
-	ctx, cancel := context.WithTimeout(s.ctx, controlTimeout)
-	defer cancel()
-	o, err := s.one(ctx, events.Define{Type: t})
+// typeInfo is what is known of a type. An unknown one has the engine's defaults, and
+// stays unknown: a request that is refused must not make it.
+func (s *Service) typeInfo(t events.Type) (events.TypeInfo, error) {
+	types, err := s.Queries.Types()
 	if err != nil {
-		return err
+		return events.TypeInfo{}, err
 	}
-	return s.await(ctx, wire.PositionOf(o.Position))
+	for _, info := range types {
+		if info.Type == t {
+			return info, nil
+		}
+	}
+	return events.TypeInfo{Type: t, Source: events.SourceDefault, Settings: s.typeDefaults()}, nil
+}
+
+// typeDefaults returns the settings of a type that has none of its own, for the caller
+// to keep.
+func (s *Service) typeDefaults() events.TypeSettings {
+	if s.TypeDefaults == nil {
+		return events.DefaultTypeSettings()
+	}
+	set := *s.TypeDefaults
+	set.Rates, set.QueueSteps = slices.Clone(set.Rates), slices.Clone(set.QueueSteps)
+	return set
 }
 
 // overlay lays the fields of a request over settings. Fields that are objects
@@ -88,6 +96,16 @@ func overlay(settings events.TypeSettings, patch []byte) (events.TypeSettings, e
 		set.PerPriority[p] = o
 	}
 	set.Codes = maps.Clone(settings.Codes)
+	// A value that is named is chosen, also when it is the default's.
+	var named struct {
+		Timeout  *json.RawMessage `json:"timeout_ms"`
+		Attempts *json.RawMessage `json:"max_attempts"`
+	}
+	if err := json.Unmarshal(patch, &named); err != nil {
+		return settings, malformed(err)
+	}
+	set.TimeoutSet = set.TimeoutSet || named.Timeout != nil
+	set.MaxAttemptsSet = set.MaxAttemptsSet || named.Attempts != nil
 	if err := decodeInto(patch, &set); err != nil {
 		return settings, err
 	}

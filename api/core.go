@@ -16,6 +16,7 @@ type Core interface {
 	Report(ctx context.Context, reports []wire.Report, done func([]wire.Reported)) error
 	Register(ctx context.Context, r wire.Register) (wire.Registered, error)
 	Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error)
+	Probed(wire.Probed)
 	Unregister(ctx context.Context, u wire.Unregister) error
 	Drain(ctx context.Context, d wire.Drain) (dispatcher.Outcome, error)
 	Undrain(ctx context.Context, d wire.Undrain) (dispatcher.Outcome, error)
@@ -24,6 +25,7 @@ type Core interface {
 	Why(ctx context.Context, id events.ID) (wire.WhyReply, error)
 	Places(ctx context.Context, ids []events.ID) ([]dispatcher.Place, error)
 	Loads(ctx context.Context) (map[events.Type]dispatcher.Load, error)
+	Runs(ctx context.Context) (map[events.WorkerID]int, error)
 	Position() events.Seq
 	Epoch() events.Epoch
 	Now() time.Time
@@ -31,6 +33,8 @@ type Core interface {
 	Await(ctx context.Context, seq events.Seq) error
 	Retention(ctx context.Context) (dispatcher.RetentionStatus, error)
 	Cut(ctx context.Context) (dispatcher.RetentionStatus, error)
+	Clock() (dispatcher.ClockStatus, bool)
+	AcceptClock(ctx context.Context, by string) (dispatcher.ClockStatus, error)
 }
 
 // Queries is what the service needs of the projection; *projector.Store is it.
@@ -47,6 +51,7 @@ type Queries interface {
 	ItemAt(id events.ID, through events.Seq, until time.Time) (wire.Item, bool, error)
 	Dead(wire.Selection) (wire.Listed, error)
 	Select(wire.Selection, ...events.ItemState) (wire.Listed, error)
+	DedupHolder(events.Type, string) (*events.Item, error)
 	Causes(wire.CausesQuery) (wire.CausesReply, error)
 	Rejected(wire.ListRejected) (wire.RejectedListed, error)
 	RejectedOf(events.Seq) (wire.Rejected, bool, error)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -41,7 +42,46 @@ func (s *Service) replay(c *call) {
 		return
 	}
 	cmd, err := req.Command()
-	c.change(cmd, err)
+	if err != nil || len(req.Patch) == 0 {
+		c.change(cmd, err)
+		return
+	}
+	s.query(func(ctx context.Context, c *call) (any, error) { return s.replayPatched(ctx, req, cmd) })(c)
+}
+
+// replayPatched decides the replay of an item whose params are patched first. They
+// can't change in between: only a replay changes them, and of two the second is
+// refused.
+func (s *Service) replayPatched(ctx context.Context, req wire.Replay, cmd events.Replay) (any, error) {
+	if err := s.await(ctx, wire.PositionOf(s.Core.Position())); err != nil {
+		return nil, err
+	}
+	var err error
+	if cmd.Params, err = s.patched(cmd.ID, req.Patch); err != nil {
+		return nil, err
+	}
+	o, err := s.decideAll(ctx, []events.Command{cmd})
+	if err == nil {
+		err = o[0].Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return wire.ReplayReply{ID: req.ID, State: o[0].Item.State, Position: wire.PositionOf(o[0].Position)}, nil
+}
+
+// patched returns an item's params with a merge patch applied to them.
+func (s *Service) patched(id events.ID, patch []byte) ([]byte, error) {
+	it, ok, err := s.Queries.Full(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, events.Refuse(events.CodeNotFound, "no item %s", id)
+	case blobs.IsRef(it.Params):
+		return nil, events.Refuse(events.CodeBadParams, "the params of item %s are in the object store, where they can't be patched: replay it with whole params", id)
+	}
+	return wire.MergePatch(it.Params, patch)
 }
 
 // purge decides the end of one item.
@@ -91,8 +131,13 @@ const (
 	MaxBulk = 1000
 	// MaxBulks is how many of them are under way at once.
 	MaxBulks = 2
+	// MaxPatched is how many items one bulk request replays with a patch, since it
+	// holds the params of all of them: its pages are so much shorter.
+	MaxPatched = 100
 	// maxBulkErrors is how many of the failures a reply names.
 	maxBulkErrors = 10
+	// maxBulkSample is how many of the items a reply names.
+	maxBulkSample = 5
 	// bulkTimeout bounds a bulk request.
 	bulkTimeout = 60 * time.Second
 )
@@ -123,6 +168,14 @@ func (s *Service) bulk(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	reply := wire.BulkReply{Matched: len(page.Items), NextCursor: page.NextCursor}
+	if len(page.Items) > 0 {
+		reply.Types = map[string]int{}
+	}
+	for i, it := range page.Items {
+		if reply.Types[it.Type]++; i < maxBulkSample {
+			reply.Sample = append(reply.Sample, it.ID)
+		}
+	}
 	if req.DryRun || len(page.Items) == 0 {
 		return reply, nil
 	}
@@ -130,12 +183,28 @@ func (s *Service) bulk(ctx context.Context, c *call) (any, error) {
 }
 
 func (s *Service) bulkPage(ctx context.Context, req *wire.Bulk, items []wire.Item, reply wire.BulkReply) (any, error) {
-	cmds := make([]events.Command, len(items))
-	for i := range items {
-		var err error
-		if cmds[i], err = req.Command(items[i].ID, s.Core.Now()); err != nil {
+	failed := func(id string, err error) {
+		if reply.Failed++; len(reply.Errors) < maxBulkErrors {
+			reply.Errors = append(reply.Errors, wire.BulkError{ID: id, Error: wire.FromError(err)})
+		}
+	}
+	cmds, ids := make([]events.Command, 0, len(items)), make([]string, 0, len(items))
+	for _, it := range items {
+		cmd, err := req.Command(it.ID, s.Core.Now())
+		if err != nil {
 			return nil, err
 		}
+		if replay, is := cmd.(events.Replay); is && len(req.Patch) > 0 {
+			if replay.Params, err = s.patched(replay.ID, req.Patch); err != nil {
+				failed(it.ID, err)
+				continue
+			}
+			cmd = replay
+		}
+		cmds, ids = append(cmds, cmd), append(ids, it.ID)
+	}
+	if len(cmds) == 0 {
+		return reply, nil
 	}
 	outcomes, err := s.decideAll(ctx, cmds)
 	if err != nil {
@@ -146,9 +215,7 @@ func (s *Service) bulkPage(ctx context.Context, req *wire.Bulk, items []wire.Ite
 		last = max(last, o.Position)
 		switch {
 		case o.Err != nil:
-			if reply.Failed++; len(reply.Errors) < maxBulkErrors {
-				reply.Errors = append(reply.Errors, wire.BulkError{ID: items[i].ID, Error: wire.FromError(o.Err)})
-			}
+			failed(ids[i], o.Err)
 		case !o.Decision.Repeat:
 			reply.Changed++
 		}
@@ -169,6 +236,12 @@ func checkBulk(b *wire.Bulk) error {
 	}
 	if b.Select.Limit < 0 || b.Select.Limit > MaxBulk {
 		return events.Refuse(events.CodeBadRequest, "limit is %d: one request changes 1 to %d items; follow next_cursor for more", b.Select.Limit, MaxBulk)
+	}
+	if len(b.Patch) > 0 {
+		if b.Action != wire.BulkReplay {
+			return events.Refuse(events.CodeBadRequest, "a patch is for replay, not for %s", clip(b.Action, 64))
+		}
+		b.Select.Limit = min(b.Select.Limit, MaxPatched)
 	}
 	if !b.All && !b.Select.Narrow() {
 		return events.Refuse(events.CodeBadRequest, "the selection names nothing but a state: narrow it (type, cause, code, tenant, label, a time), or say all")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -30,6 +32,9 @@ func (s *Service) Call(ctx context.Context, endpoint string, body []byte) ([]byt
 	var last answer // all but the last are progress
 	c := &call{s: s, ctx: ctx, data: body, limit: maxDirectReply, endpoint: endpoint, start: time.Now()}
 	c.respond = func(data []byte, err *wire.Error) { last = answer{data, err} }
+	if id, ok := access.IdentityOf(ctx); ok && id != access.Anyone {
+		c.user = s.Quotas.User(quota.HTTP, id.Name, id.Roles) // whose requests and waits the HTTP server counts
+	}
 	c.replied = func() { replies <- last }
 	if !s.begin() {
 		c.send(nil, errClosing)

@@ -9,7 +9,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/directget"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -48,34 +50,22 @@ func (e *feedLost) Error() string { return e.err.Error() }
 
 // followOnce reads with one consumer for as long as it lasts.
 func (l *Logs) followOnce(ctx context.Context, subject string, behind *uint64, fn func(wire.LogRecord) error) error {
-	made, cancel := context.WithTimeout(ctx, logWait)
-	defer cancel()
-	c, err := l.js.OrderedConsumer(made, l.names.LogStream(), jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{subject}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *behind + 1,
-	})
+	f, err := connect.OpenFeed(ctx, l.js, l.names, connect.FeedConfig{Stream: l.names.LogStream(), Filters: []string{subject}, FromSeq: *behind + 1, Messages: followAhead})
 	if err != nil {
 		return &feedLost{err}
 	}
-	msgs, err := c.Messages(jetstream.PullMaxMessages(followAhead))
-	if err != nil {
-		return &feedLost{err}
-	}
-	defer msgs.Stop()
+	defer f.Close()
 	for {
-		m, err := msgs.Next(jetstream.NextContext(ctx))
+		m, err := f.Next(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
 			return &feedLost{err}
 		}
-		meta, err := m.Metadata()
-		if err != nil {
-			return &feedLost{err}
-		}
-		r := readRecord(m.Data())
-		if r.Seq = meta.Sequence.Stream; r.At.IsZero() {
-			r.At = meta.Timestamp
+		r := readRecord(m.Data)
+		if r.Seq = m.Seq; r.At.IsZero() {
+			r.At = m.Time
 		}
 		if err := fn(r); err != nil {
 			return err
@@ -90,6 +80,37 @@ func readRecord(data []byte) (r wire.LogRecord) {
 		return wire.LogRecord{Level: "info", Message: string(data)}
 	}
 	return r
+}
+
+// maxLogPage bounds a page of records, in bytes of stored messages and one
+// message beyond. Written as a reply they may become twice as large.
+const maxLogPage = 512 << 10
+
+// After returns the first records of an item's log behind a sequence: at most
+// limit of them, 0 meaning 1,000, and no more than fit into one reply.
+func (l *Logs) After(ctx context.Context, t events.Type, id events.ID, behind uint64, limit int) (reply wire.LogsReply, err error) {
+	if limit == 0 {
+		limit = defaultLogRecords
+	}
+	msgs, pending, err := directget.Get(ctx, l.nc, l.names.JetStream("DIRECT.GET."+l.names.LogStream()), directget.Request{
+		Seq: behind + 1, NextFor: l.names.Log(t, id), Batch: min(limit, defaultLogRecords), MaxBytes: maxLogPage,
+	})
+	switch {
+	case errors.Is(err, directget.ErrUnreachable):
+		return reply, events.Refuse(events.CodeUnavailable, "read the log of item %s: %v: ask again", id, err)
+	case err != nil:
+		return reply, fmt.Errorf("read the log of item %s: %w", id, err)
+	}
+	reply.Records = make([]wire.LogRecord, len(msgs))
+	for i := range msgs {
+		r := readRecord(msgs[i].Data)
+		if r.Seq = msgs[i].Seq; r.At.IsZero() {
+			r.At = msgs[i].Time
+		}
+		reply.Records[i] = r
+	}
+	reply.More = pending > 0
+	return reply, nil
 }
 
 // Tip is the sequence of the last record of an item's log; 0 for none.

@@ -72,7 +72,10 @@ func newRig(t testing.TB, edit func(*Config)) *rig {
 	if r.store, err = projector.Open(t.TempDir(), projector.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	hooks := r.metrics.Hook(dispatcher.Hooks{Projected: func(c *events.Changes) { r.svc.Notify(c.Items) }})
+	hooks := r.metrics.Hook(dispatcher.Hooks{
+		Projected: func(c *events.Changes) { r.svc.Notify(c.Items) },
+		Appended:  func(int, int, time.Duration) { r.svc.Appended() },
+	})
 	if r.eng, err = dispatcher.New(dispatcher.Config{Log: r.log, Store: r.store, Conn: own, Alone: true, Owner: "test", Hooks: hooks}); err != nil {
 		t.Fatal(err)
 	}

@@ -21,28 +21,38 @@ const (
 
 // Health is the body of /healthz.
 type Health struct {
-	Status    string        `json:"status"` // ok, or what is wrong: not_owner, behind, disk_low, store_full
+	Status    string        `json:"status"` // ok, standby, or what is wrong: nats_disconnected, not_owner, disk_low, store_full, clock_implausible, behind
 	Owner     string        `json:"owner"`
 	Epoch     uint64        `json:"epoch"`
 	Position  wire.Position `json:"position"`
 	Projected wire.Position `json:"projected"`
 	Lag       uint64        `json:"lag_events"`
+	// Refused says why new work is refused for want of room, and Held why nothing
+	// new is begun either.
+	Refused string `json:"refused,omitempty"`
+	Held    string `json:"held,omitempty"`
 }
 
 // Health is the engine's health now.
 func (s *Service) Health() Health {
 	pos, applied := s.Core.Position(), s.Queries.Applied()
-	h := Health{Status: "ok", Owner: s.Info.Owner, Epoch: uint64(s.Core.Epoch()), Position: wire.PositionOf(pos), Projected: wire.PositionOf(applied), Lag: lag(pos, applied)}
-	full := s.Full()
-	switch {
-	case full != nil:
-		h.Status = full.Status
-	case !s.Metrics.owned.Load():
-		h.Status = "not_owner"
-	case h.Lag > MaxLag:
-		h.Status = "behind"
-	}
+	h := Health{Owner: s.Info.Owner, Epoch: uint64(s.Core.Epoch()), Position: wire.PositionOf(pos), Projected: wire.PositionOf(applied), Lag: lag(pos, applied)}
+	c := s.look()
+	h.Status = c.status()
+	h.Refused, h.Held = c.full.texts()
 	return h
+}
+
+// texts says why new work is refused, and why nothing new is begun.
+func (f *Full) texts() (refused, held string) {
+	if f == nil {
+		return "", ""
+	}
+	refused = f.Why.Message
+	if f.Hold {
+		held = refused
+	}
+	return refused, held
 }
 
 // ServesHTTP tells where the engine's HTTP server listens, for the info reply.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -25,6 +24,12 @@ const (
 	// DefaultLogMaxAge and DefaultLogMaxBytes bound the whole stream.
 	DefaultLogMaxAge         = 7 * 24 * time.Hour
 	DefaultLogMaxBytes int64 = 1 << 30
+
+	// logRecordBytes is what a record counts for the bound of the stream in records,
+	// at least: each may have a subject of its own, which the server holds in memory
+	// (about 350 bytes) while the record is kept. A record without a body takes 71
+	// bytes on disk, so bytes alone would bound that memory at five times the bound.
+	logRecordBytes = 1024
 
 	defaultLogRecords = 1000
 	logBatch          = 500 // records asked for at once
@@ -66,6 +71,7 @@ func OpenLogs(ctx context.Context, c LogsConfig) (*Logs, error) {
 	if conf.MaxBytes == 0 {
 		conf.MaxBytes = DefaultLogMaxBytes
 	}
+	conf.MaxMsgs = max(conf.MaxBytes/logRecordBytes, MaxLogRecords)
 	switch {
 	case c.Memory:
 		conf.Storage = jetstream.MemoryStorage
@@ -105,7 +111,8 @@ func (l *Logs) Last(ctx context.Context, t events.Type, id events.ID, limit int)
 // begins, 0 if there is none. No consumer is made for it.
 func (l *Logs) batch(ctx context.Context, subject string, from uint64) (records []wire.LogRecord, next uint64, err error) {
 	inbox := l.nc.NewInbox()
-	sub, err := l.nc.SubscribeSync(inbox)
+	msgs := make(chan *nats.Msg, logBatch+1) // a SubscribeSync would take a record for "no responders"
+	sub, err := l.nc.ChanSubscribe(inbox, msgs)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -115,13 +122,17 @@ func (l *Logs) batch(ctx context.Context, subject string, from uint64) (records 
 		return nil, 0, err
 	}
 	for {
-		msg, err := l.nextMsg(ctx, sub)
+		msg, err := nextMsg(ctx, msgs)
 		if err != nil {
 			return nil, 0, err
 		}
-		switch status := msg.Header.Get("Status"); status {
-		case "":
+		// A record may have headers of its own, a status too. The server's come
+		// behind them, and every message that was stored has them.
+		if ofServer(msg, "Nats-Stream") == l.names.LogStream() {
 			records = append(records, recordOf(msg))
+			continue
+		}
+		switch status := msg.Header.Get("Status"); status {
 		case "404": // nothing, or nothing more
 			return records, 0, nil
 		case "204": // the end of the batch
@@ -129,27 +140,40 @@ func (l *Logs) batch(ctx context.Context, subject string, from uint64) (records 
 				return records, 0, nil
 			}
 			return records, records[len(records)-1].Seq + 1, nil
+		case "503":
+			return nil, 0, events.Refuse(events.CodeUnavailable, "the stream %s does not answer: it is being made, or gone; restart the engine if this lasts", l.names.LogStream())
 		default:
 			return nil, 0, fmt.Errorf("the server answers %s %s", status, msg.Header.Get("Description"))
 		}
 	}
 }
 
-func (l *Logs) nextMsg(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
+func nextMsg(ctx context.Context, msgs <-chan *nats.Msg) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, logWait)
 	defer cancel()
-	msg, err := sub.NextMsgWithContext(ctx)
-	if errors.Is(err, nats.ErrNoResponders) {
-		return nil, events.Refuse(events.CodeUnavailable, "the stream %s does not answer: it is being made, or gone; restart the engine if this lasts", l.names.LogStream())
+	select {
+	case msg := <-msgs:
+		return msg, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return msg, err
 }
 
 func recordOf(msg *nats.Msg) wire.LogRecord {
 	r := readRecord(msg.Data)
-	r.Seq, _ = strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
+	r.Seq, _ = strconv.ParseUint(ofServer(msg, "Nats-Sequence"), 10, 64)
 	if r.At.IsZero() {
-		r.At, _ = time.Parse(time.RFC3339Nano, msg.Header.Get("Nats-Time-Stamp"))
+		r.At, _ = time.Parse(time.RFC3339Nano, ofServer(msg, "Nats-Time-Stamp"))
 	}
 	return r
+}
+
+// ofServer is the value of a header that the server has put behind those of the
+// message.
+func ofServer(msg *nats.Msg, name string) string {
+	values := msg.Header[name]
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
 }

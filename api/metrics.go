@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/api/figures"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
@@ -42,8 +43,10 @@ type Metrics struct {
 	causes        *prometheus.CounterVec
 	recoveries    *prometheus.CounterVec
 	workersFailed *prometheus.CounterVec
+	quotas        *prometheus.CounterVec
 	requests      *prometheus.CounterVec
 	requestTime   *prometheus.HistogramVec
+	refused       *prometheus.CounterVec
 }
 
 // NewMetrics makes the engine's metrics, with those of the Go runtime and the
@@ -84,11 +87,21 @@ func NewMetrics() *Metrics {
 	for _, reason := range []string{dispatcher.WorkerSilent, dispatcher.WorkerProbe} {
 		m.workersFailed.WithLabelValues(reason)
 	}
+	m.quotas = vec("quota_refusals_total", "Requests and plain publishes refused since their user was at its quota, by the user's roles and by the limit.", "roles", "limit")
 	m.requests = vec("requests_total", "Requests answered, by endpoint and by error code (ok for none).", "endpoint", "code")
 	m.requestTime = histogram("request_seconds", "Time from a request's arrival to its reply.", prometheus.ExponentialBuckets(100e-6, 4, 10), "endpoint")
+	m.refused = vec("requests_refused_total", "Messages on requests' subjects that no client sends, and that were not executed, by reason: subject (stored under another), header (one that only the NATS server writes), no_reply, reply_subject (the engine's or the server's own).", "reason")
+	for _, reason := range refusals {
+		m.refused.WithLabelValues(reason)
+	}
 	m.observer = newObserver(vec, histogram)
 	register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// QuotaRefused counts a refusal.
+func (m *Metrics) QuotaRefused(roles access.Roles, limit string) {
+	m.quotas.WithLabelValues(roles.String(), limit).Inc()
 }
 
 // CountFrom says that the log's events up to a position happened before this
@@ -151,6 +164,8 @@ func (m *Metrics) request(endpoint string, code events.Code, took time.Duration)
 	m.requests.WithLabelValues(endpoint, string(code)).Inc()
 	m.requestTime.WithLabelValues(endpoint).Observe(took.Seconds())
 }
+
+func (m *Metrics) requestRefused(reason string) { m.refused.WithLabelValues(reason).Inc() }
 
 // recount has what waits counted again: the projection was made anew.
 func (m *Metrics) recount() {

@@ -16,21 +16,35 @@ import (
 func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
 	return func(req micro.Request) {
 		c := &call{s: s, data: req.Data(), limit: s.Conn.MaxPayload(), endpoint: name, start: time.Now()}
+		c.imported = req.Headers().Get(wire.HeaderRequestInfo) != ""
 		c.respond = func(data []byte, err *wire.Error) { c.publish(req.Reply(), data, err) }
+		if !s.admitted(c, req) {
+			return
+		}
 		if !s.begin() {
 			c.send(nil, errClosing)
+			return
+		}
+		if err := s.admit(c, req.Headers()); err != nil {
+			c.reply(nil, err)
 			return
 		}
 		fn(c)
 	}
 }
 
-// publish sends a reply, if one is wanted. It goes past micro.Request, whose
-// methods are for the time before its handler returns.
-func (c *call) publish(to string, data []byte, e *wire.Error) {
-	if to == "" || !c.s.mayAnswer(to) {
-		return
+// domain is the JetStream domain where the caller has the engine's streams. Who
+// forges the header that tells learns a domain that he has no use for.
+func (c *call) domain() string {
+	if !c.imported {
+		return ""
 	}
+	return c.s.Names.ImportDomain()
+}
+
+// publish sends a reply. It goes past micro.Request, whose methods are for the
+// time before its handler returns.
+func (c *call) publish(to string, data []byte, e *wire.Error) {
 	m := &nats.Msg{Subject: to, Data: data}
 	if e != nil {
 		m.Header = nats.Header{micro.ErrorHeader: {headerText(e.Message)}, micro.ErrorCodeHeader: {string(e.Code)}}
@@ -39,17 +53,6 @@ func (c *call) publish(to string, data []byte, e *wire.Error) {
 		}
 	}
 	c.undelivered(c.s.Conn.PublishMsg(m))
-}
-
-// mayAnswer refuses reply subjects that mean something to the engine or the
-// server. Who asks names the subject, and a server does not check whether he
-// may publish there; the engine may, and would do it for him.
-func (s *Service) mayAnswer(to string) bool {
-	if !strings.HasPrefix(to, "$") && !strings.HasPrefix(to, s.Names.Prefix+".") {
-		return true
-	}
-	s.Logger.Warn("a request is not answered: its reply subject is the engine's or the server's own", "subject", to)
-	return false
 }
 
 // headerText makes a text fit for a header: one line.

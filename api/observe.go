@@ -59,7 +59,7 @@ func newObserver(vec func(string, string, ...string) *prometheus.CounterVec, his
 		attempts:    vec("attempts_total", "Runs that were claimed, by the number of the attempt: 1 to 5, more.", "type", "attempt"),
 		failures:    vec("failures_total", "Attempts that failed, by code: those of docs/ERRORS.md that the engine knows (lease_expired, timeout, killed, panic, error, network, …), other for any that a worker has made up.", "type", "code"),
 		retries:     vec("retries_total", "Items queued again after a failed attempt, by the code of its failure (as in failures_total).", "type", "code"),
-		dead:        vec("dead_total", "Items that died, by reason: exhausted, not_retryable, poisoned, child_dead, upstream_dead.", "type", "reason"),
+		dead:        vec("dead_total", "Items that died, by reason: exhausted, not_retryable, poisoned, child_dead, children_not_made, upstream_dead.", "type", "reason"),
 		rejections:  vec("rejections_total", "Submissions that became no item, by the code of the refusal (duplicate: a repeat of what was accepted).", "code"),
 		queued:      histogram("queued_seconds", "Time that an item waited for a claim: from when it was queued, or due if that was later.", seconds, "type", "priority"),
 		claimed:     histogram("claimed_seconds", "Time from an item's claim to the start of its run.", prometheus.ExponentialBuckets(5e-4, 4, 9), "type"),
@@ -96,6 +96,22 @@ func (o *observer) feed(c *events.Changes) {
 		if r := &c.Rejected[i]; r.Body != nil && r.Seq > o.from {
 			o.rejections.WithLabelValues(rejectionCode(r.Body.Code)).Inc()
 		}
+	}
+	for _, t := range c.Forgotten {
+		o.forget(t)
+	}
+}
+
+// forget drops the counters of a type that is gone: names come and go, and there
+// is no bound to how many there ever were.
+func (o *observer) forget(t events.Type) {
+	delete(o.types, t)
+	labels := prometheus.Labels{"type": string(t)}
+	for _, v := range [...]*prometheus.CounterVec{o.transitions, o.attempts, o.failures, o.retries, o.dead} {
+		v.DeletePartialMatch(labels)
+	}
+	for _, v := range [...]*prometheus.HistogramVec{o.queued, o.claimed, o.running, o.whole} {
+		v.DeletePartialMatch(labels)
 	}
 }
 
@@ -214,7 +230,7 @@ func failureCode(code string) string {
 // rejectionCodes are the engine's own.
 var rejectionCodes = []events.Code{events.CodeBadRequest, events.CodeBadParams, events.CodeTooLarge, events.CodeBadType, events.CodeBadPriority, events.CodeBadID,
 	events.CodeBadTime, events.CodeBadHeader, events.CodeIDConflict, events.CodeDuplicate, events.CodeNotFound, events.CodeWrongState,
-	events.CodeTooManyTypes, events.CodeQueueFull, events.CodeRateLimited, events.CodeForbidden, events.CodeUnavailable, events.CodeInternal}
+	events.CodeTooManyTypes, events.CodeTypeNotAllowed, events.CodeQueueFull, events.CodeRateLimited, events.CodeQuotaExceeded, events.CodeForbidden, events.CodeUnavailable, events.CodeInternal}
 
 // rejectionCode is the code of a refusal; what a host's dedup hook has
 // made up, or a later engine has written, is other.

@@ -48,15 +48,31 @@ func placed(p dispatcher.Place, meanRun time.Duration) wire.Placed {
 		out.Ahead = new(int)
 		estimate(0)
 	case p.Counted:
-		ahead := p.Ahead
+		ahead := p.Ahead.Items
 		out.Ahead = &ahead
-		if wait, known := estimateWait(ahead, p.InFlight, p.Parallel, meanRun); known {
+		if wait, known := estimateWait(ahead, p.InFlight, p.Parallel, likelyRun(p, meanRun)); known {
 			estimate(wait)
 		}
 	case p.Delay > 0:
 		estimate(p.Delay) // at least that
 	}
 	return out
+}
+
+// likelyRun is how long a run of those in front of an item is likely to take: the
+// mean of what their submissions say, and of meanRun for those that don't. 0: not
+// known. With nothing known of others, the item's own estimate stands for them.
+func likelyRun(p dispatcher.Place, meanRun time.Duration) time.Duration {
+	a := p.Ahead
+	switch {
+	case meanRun <= 0 && a.Estimated == 0:
+		return p.Estimate
+	case a.Estimated == 0:
+		return meanRun
+	case meanRun <= 0: // as if the others were like these
+		return a.Work / time.Duration(a.Estimated)
+	}
+	return (a.Work + time.Duration(a.Items-a.Estimated)*meanRun) / time.Duration(a.Items)
 }
 
 // estimateWait is how long an item waits behind so many others, if each of them

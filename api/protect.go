@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,7 +37,16 @@ func (s *Service) resetCircuit(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.change(ctx, events.ResetCircuit{Type: events.Type(req.Type), Worker: events.WorkerID(req.Worker)})
+	reply, err := s.change(ctx, events.ResetCircuit{Type: events.Type(req.Type), Worker: events.WorkerID(req.Worker)})
+	if changed, is := reply.(wire.Changed); err == nil && is && !changed.Changed && req.Worker != "" && !s.knowsWorker(req.Worker) {
+		return nil, events.Refuse(events.CodeNotFound, "no worker %s: see `engine workers`", clip(req.Worker, 64))
+	}
+	return reply, err
+}
+
+// knowsWorker reports whether a worker is registered.
+func (s *Service) knowsWorker(id string) bool {
+	return slices.ContainsFunc(s.Core.Workers(), func(w wire.WorkerInfo) bool { return w.Worker == id })
 }
 
 func (s *Service) change(ctx context.Context, cmd events.Command) (any, error) {

@@ -30,7 +30,7 @@ func (s *Service) get(ctx context.Context, c *call) (any, error) {
 	if err := s.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	id, err := s.idOf(req)
+	id, err := s.idOf(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -38,6 +38,21 @@ func (s *Service) get(ctx context.Context, c *call) (any, error) {
 		return s.past(ctx, id, req)
 	}
 	return lookup(ctx, s, id, func() (wire.Item, bool, error) { return s.Queries.Full(id) })
+}
+
+// Documents returns an item's state, params and result, nil for none, byte for
+// byte as they were submitted and reported, where the reply to a get has them
+// compacted.
+func (s *Service) Documents(ctx context.Context, id string) (state events.ItemState, params, result []byte, err error) {
+	known, err := parseID(id)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	if err := s.await(ctx, ""); err != nil {
+		return 0, nil, nil, err
+	}
+	it, err := lookup(ctx, s, known, func() (wire.Item, bool, error) { return s.Queries.Full(known) })
+	return it.State, it.Params, it.Result, err
 }
 
 // lookup finds something of an item. What is not there is looked for once more
@@ -62,29 +77,6 @@ func (s *Service) item(ctx context.Context, id events.ID) (*events.Item, error) 
 		it, err := s.Queries.Item(id)
 		return it, it != nil, err
 	})
-}
-
-func (s *Service) idOf(req wire.Get) (events.ID, error) {
-	if req.ID != "" {
-		return parseID(req.ID)
-	}
-	id, found, err := s.Queries.ByIntake(req.IntakeSeq)
-	if err != nil || found {
-		return id, err
-	}
-	if seq, of, found, err := s.Queries.Answer(req.IntakeSeq); err != nil || !of.IsZero() {
-		return of, err // a duplicate: what it repeats
-	} else if found {
-		return id, events.Refuse(events.CodeNotFound, "intake message %d was rejected, by event %d: see why (engine rejected show %d), correct and replay it", req.IntakeSeq, seq, seq)
-	}
-	meta, err := s.Queries.Meta()
-	if err != nil {
-		return id, err
-	}
-	if req.IntakeSeq > meta.IntakeSeq {
-		return id, events.Refuse(events.CodeNotFound, "intake message %d is not decided yet (%d is the last): ask again", req.IntakeSeq, meta.IntakeSeq)
-	}
-	return id, events.Refuse(events.CodeNotFound, "no item came of intake message %d that is still known: its item is gone, or it was answered too long ago; its event says which (tail --kind rejected)", req.IntakeSeq)
 }
 
 func (s *Service) full(id events.ID) (any, error) {
@@ -152,6 +144,9 @@ func (s *Service) logs(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if req.After != nil {
+		return s.Logs.After(ctx, it.Type, id, *req.After, req.Limit)
+	}
 	records, err := s.Logs.Last(ctx, it.Type, id, req.Limit)
 	if err != nil {
 		return nil, err
@@ -175,14 +170,13 @@ func (s *Service) types(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply := wire.TypesReply{Types: make([]wire.TypeReply, len(types)), Defaults: s.TypeDefaults}
+	defaults := s.typeDefaults()
+	reply := wire.TypesReply{Types: make([]wire.TypeReply, len(types)), Defaults: &defaults}
 	for i, t := range types {
 		reply.Types[i] = s.typeReply(t)
 	}
-	if reply.Defaults == nil {
-		built := events.DefaultTypeSettings()
-		reply.Defaults = &built
-	}
+	unset := events.UnsetTypeSettings()
+	reply.Unset = &unset
 	return reply, nil
 }
 
@@ -195,11 +189,29 @@ func (s *Service) typeReply(t events.TypeInfo) wire.TypeReply {
 	return out
 }
 
-func (s *Service) workers(_ context.Context, c *call) (any, error) {
+// workersNow are the workers with what each has claimed or runs by the log, as the
+// states of the items count it: what heartbeats say is as old as they are. While
+// the engine owns no log that is all that is known.
+func (s *Service) workersNow(ctx context.Context) []wire.WorkerInfo {
+	list := s.Core.Workers()
+	if len(list) == 0 {
+		return list
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadsTimeout)
+	defer cancel()
+	if runs, err := s.Core.Runs(ctx); err == nil {
+		for i := range list {
+			list[i].InFlight = runs[events.WorkerID(list[i].Worker)]
+		}
+	}
+	return list
+}
+
+func (s *Service) workers(ctx context.Context, c *call) (any, error) {
 	if _, err := decode[wire.See](c.data); err != nil {
 		return nil, err
 	}
-	list := s.Core.Workers()
+	list := s.workersNow(ctx)
 	if list == nil {
 		list = []wire.WorkerInfo{}
 	}
@@ -224,6 +236,11 @@ func (s *Service) info(ctx context.Context, c *call) (any, error) {
 	reply.Position = wire.PositionOf(s.Core.Position())
 	reply.Projected = wire.PositionOf(s.Queries.Applied())
 	reply.Now = s.Core.Now()
+	reply.JetStreamDomain = c.domain()
 	reply.Retention = s.retention(ctx)
+	reply.Refused, reply.Held = s.Full().texts()
+	if c := s.clockStatus(); c != nil && c.Verdict != wire.ClockPlausible {
+		reply.Clock = c
+	}
 	return reply, nil
 }

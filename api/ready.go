@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
 )
 
 const (
@@ -24,26 +28,35 @@ const (
 type Readiness struct {
 	Ready  bool    `json:"ready"`
 	Checks []Check `json:"checks"`
+	// Refused says why new work is refused for want of room, and Held why nothing
+	// new is begun either. The engine is ready all the same.
+	Refused string `json:"refused,omitempty"`
+	Held    string `json:"held,omitempty"`
 }
 
 // Check is one thing that must hold for the engine to be ready.
 type Check struct {
-	Check string `json:"check"` // running, owner, projection, jetstream
+	Check string `json:"check"` // running, owner, projection, clock, jetstream
 	OK    bool   `json:"ok"`
 	Why   string `json:"why,omitempty"` // it is not
 }
 
 // Ready says whether the engine can do work for others now: it is not stopping,
-// owns the partition, its projection is near the log's end, and JetStream
-// answers. A lack of room for new work is no reason not to be ready, since what
+// owns the partition, its projection is near the log's end, the NATS server's
+// clock is plausible, and JetStream answers. A lack of room for new work is no reason not to be ready, since what
 // was accepted goes on and queries are answered: that is /healthz's to tell.
 func (s *Service) Ready(ctx context.Context) Readiness {
-	s.mu.Lock()
-	running := !s.closed && s.micro != nil
-	s.mu.Unlock()
-	applied := s.Queries.Applied() // first, for it goes on
-	behind := lag(s.Core.Position(), applied)
+	c := s.look()
+	if c.connected {
+		_, c.jetStream = s.askJetStream(ctx, false)
+	}
+	return c.readiness()
+}
+
+// readiness is what /readyz says.
+func (c condition) readiness() Readiness {
 	r := Readiness{Ready: true}
+	r.Refused, r.Held = c.full.texts()
 	check := func(name string, ok bool, why string) {
 		c := Check{Check: name, OK: ok}
 		if !ok {
@@ -51,26 +64,16 @@ func (s *Service) Ready(ctx context.Context) Readiness {
 		}
 		r.Checks = append(r.Checks, c)
 	}
-	check("running", running, "the engine is starting or shutting down")
-	check("owner", s.Metrics.owned.Load(), "another process owns the partition, or this one is recovering")
-	check("projection", behind <= MaxReadyLag, fmt.Sprintf("queries are %d events behind the log", behind))
-	err := s.jetStreamAnswers(ctx)
-	check("jetstream", err == nil, fmt.Sprintf("JetStream does not answer: %v", err))
-	return r
-}
-
-// jetStreamAnswers asks JetStream, unless it has just answered.
-func (s *Service) jetStreamAnswers(ctx context.Context) error {
-	s.asked.Lock()
-	defer s.asked.Unlock()
-	if !s.askedAt.IsZero() && time.Since(s.askedAt) < readyFor {
-		return s.answer
+	check("running", c.running, "the engine is starting or shutting down")
+	check("owner", c.owned, "another process owns the partition, or this one is recovering")
+	check("projection", c.lag <= MaxReadyLag, fmt.Sprintf("queries are %s behind the log", events.Count(int64(c.lag), "event")))
+	check("clock", c.clock == nil, fmt.Sprintf("clock_implausible: %v", c.clock))
+	silent := c.jetStream
+	if !c.connected {
+		silent = nats.ErrConnectionClosed
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	_, err := s.js.AccountInfo(ctx)
-	s.askedAt, s.answer = time.Now(), err
-	return err
+	check("jetstream", silent == nil, fmt.Sprintf("JetStream does not answer: %v", silent))
+	return r
 }
 
 // ReadyHandler answers /readyz: 200 if the engine is ready, else 503.

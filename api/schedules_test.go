@@ -15,7 +15,7 @@ func TestSchedules(t *testing.T) {
 	if got := ask[wire.SchedulesReply](r, wire.APISchedules, struct{}{}); got.Schedules == nil || len(got.Schedules) != 0 {
 		t.Fatalf("%+v", got)
 	}
-	prio := 7
+	prio := wire.Priority(7)
 	req := wire.Schedule{Name: "report", Type: "report", Cron: "0 9 * * *", Zone: "Europe/Berlin", Priority: &prio, Params: json.RawMessage(`{"full":true}`), Overlap: "merge"}
 	set := ask[wire.ScheduleReply](r, wire.APIScheduleSet, req)
 	s := set.Schedule
@@ -52,7 +52,7 @@ func TestSchedules(t *testing.T) {
 
 func TestRefusedSchedules(t *testing.T) {
 	r := newRig(t, nil)
-	eleven := 11
+	eleven := wire.Priority(11)
 	for name, c := range map[string]struct {
 		req  wire.Schedule
 		code events.Code
@@ -97,5 +97,45 @@ func TestEveryInCronIsAnInterval(t *testing.T) {
 	s := ask[wire.ScheduleReply](r, wire.APIScheduleSet, wire.Schedule{Name: "a", Type: "a", Cron: "@every 5m"}).Schedule
 	if s.Cron != "" || s.EveryMS != 300_000 || s.Anchor.IsZero() || !s.Next.Equal(s.Anchor.Add(5*time.Minute)) {
 		t.Errorf("%+v", s)
+	}
+}
+
+func TestTicks(t *testing.T) {
+	r := newRig(t, nil)
+	got := ask[wire.TicksReply](r, wire.APITicks, wire.Ticks{Cron: "30 2 * * *", Zone: "Europe/Berlin"})
+	if len(got.Ticks) != wire.DefaultTicks {
+		t.Fatalf("%+v", got)
+	}
+	set := ask[wire.ScheduleReply](r, wire.APIScheduleSet, wire.Schedule{Name: "report", Type: "report", Cron: "30 2 * * *", Zone: "Europe/Berlin"})
+	if !got.Ticks[0].Equal(set.Schedule.Next) {
+		t.Errorf("the first tick is %s, that of such a schedule %s", got.Ticks[0], set.Schedule.Next)
+	}
+	anchor := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for at, req := range map[string]wire.Ticks{
+		"interval": {EveryMS: 900_000, Anchor: anchor, Count: 3}, "@every": {Cron: "@every 15m", Anchor: anchor, Count: 3},
+	} {
+		got := ask[wire.TicksReply](r, wire.APITicks, req)
+		if len(got.Ticks) != 3 || got.Ticks[0].Minute()%15 != 0 || got.Ticks[2].Sub(got.Ticks[0]) != 30*time.Minute {
+			t.Errorf("%s: %+v", at, got)
+		}
+	}
+	for says, req := range map[string]any{
+		"either cron or every":          wire.Ticks{},
+		"the field hour":                wire.Ticks{Cron: "0 99 * * *"},
+		"no time zone":                  wire.Ticks{Cron: "@daily", Zone: "Berlin"},
+		"1s":                            wire.Ticks{EveryMS: 10},
+		"leave the zone out":            wire.Ticks{EveryMS: 60_000, Zone: "UTC"},
+		"an anchor is for an interval":  wire.Ticks{Cron: "@daily", Anchor: anchor},
+		"choose a year":                 wire.Ticks{EveryMS: 1000, Anchor: anchor.AddDate(900, 0, 0)},
+		"no moment in the next ten":     wire.Ticks{Cron: "0 0 31 2 *"},
+		"count is 101: it must be 1 to": wire.Ticks{Cron: "@daily", Count: 101},
+		"no duration":                   wire.Ticks{Cron: "@every x"},
+		"crom":                          map[string]any{"crom": "@daily"},
+	} {
+		_, err := try[wire.TicksReply](r, wire.APITicks, req)
+		wantCode(t, err, events.CodeBadRequest)
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "schedule :") {
+			t.Errorf("%v does not say %q", err, says)
+		}
 	}
 }

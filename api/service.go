@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
@@ -24,6 +28,10 @@ const (
 	MaxQueries = 256
 	// MaxControl is how many of the workers' own requests run at once.
 	MaxControl = 256
+	// MaxActions is how many of the operators' requests run at once.
+	MaxActions = 64
+	// MaxArriving is how many waits wait at once for their min_position.
+	MaxArriving = 256
 	// MaxPendingRequests and MaxPendingBytes bound what waits for one endpoint
 	// in this process; the NATS client drops what comes beyond, and the caller's
 	// request times out.
@@ -62,9 +70,23 @@ type Config struct {
 	// MaxRunning is the engine's own limit of items dispatched or running; 0:
 	// there is none beside those of the types.
 	MaxRunning int
+	// Quotas bound what users may ask; nil: there are none. Accounts reports
+	// whether each NATS user, and this process's clients, are in accounts of their
+	// own, so that the server tells who asks; nil, or false: they bound requests
+	// over HTTP alone.
+	// KnownUser finds a NATS user by what its account is called, false if no account
+	// is called so; nil: by its name. UserRoles are the roles of a NATS user; nil:
+	// all.
+	Quotas    *quota.Book
+	Accounts  func() bool
+	KnownUser func(named string) (user string, known bool)
+	UserRoles func(name string) access.Roles
 	// Full says why submissions must be refused for want of room; nil: they
 	// need not.
 	Full func() *Full
+	// Blobs keeps the children of spawns that are made in parts; nil: there can be
+	// none.
+	Blobs Blobs
 	// Storage says how much room there is; nil: nothing is known.
 	Storage func() Storage
 	// Spans says what has become of this process's spans; nil: there are none.
@@ -76,25 +98,45 @@ type Config struct {
 
 // Full is what stands in the way of new work.
 type Full struct {
-	Status string        // in the health reply
-	Why    *events.Error // to who submits
+	Status string        // in the health reply, and the alarm's code
+	Fact   string        // what is full
+	Do     string        // what to do
+	Why    *events.Error // both, to who submits
+	Hold   bool          // nothing new is begun either
 }
 
 // Service answers the engine's requests.
 type Service struct {
 	Config
 	js      jetstream.JetStream
+	guard   *guard
 	waits   *waits
 	direct  map[string]func(*call) // the endpoints, for Call
-	queries chan struct{}          // a token for each query under way
-	control chan struct{}          // a token for each worker's request under way
-	proving chan struct{}          // one token
-	bulks   chan struct{}          // a token for each bulk request under way
-	typesMu sync.Mutex             // held while a type is configured
+	tails   *tails
+	typesMu sync.Mutex // held while a type is configured
+
+	// A token for each request of its kind under way. They are apart so that no
+	// kind takes another's.
+	queries  chan struct{}
+	control  chan struct{} // of workers
+	actions  chan struct{} // of operators
+	arriving chan struct{} // waits for their min_position
+	ahead    chan struct{} // requests for a position that is not known yet
+	proving  chan struct{} // one at a time
+	bulks    chan struct{}
+	// undecided are requests for intake messages that are not decided yet.
+	undecided chan struct{}
+	commits   commits
+	spawns    chan struct{} // reports of large ones
 
 	asked   sync.Mutex // held while JetStream is asked
 	askedAt time.Time  // guarded by asked
 	answer  error      // guarded by asked: what it then said
+	account fill       // guarded by asked: what the account then used
+	roomAt  time.Time  // guarded by asked: when room was asked for
+	room    []fill     // guarded by asked: what the bounded streams then held
+
+	lastLoads atomic.Pointer[map[events.Type]dispatcher.Load] // as the loop last said
 
 	ctx    context.Context // ends with Stop
 	cancel context.CancelFunc
@@ -120,18 +162,22 @@ func New(cfg Config) (*Service, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		Config: cfg, queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), proving: make(chan struct{}, 1), bulks: make(chan struct{}, MaxBulks),
+		Config: cfg, queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), actions: make(chan struct{}, MaxActions),
+		arriving: make(chan struct{}, MaxArriving), ahead: make(chan struct{}, MaxAhead), proving: make(chan struct{}, 1), bulks: make(chan struct{}, MaxBulks), undecided: make(chan struct{}, MaxUndecided),
+		spawns: make(chan struct{}, MaxLargeSpawns),
 	}
 	var err error
 	if s.js, err = connect.JetStream(cfg.Conn, cfg.Names); err != nil {
 		return nil, fmt.Errorf("make api service: %w", err)
 	}
+	s.guard = newGuard(cfg.Conn, cfg.Names)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := cfg.Metrics.registry.Register(s.collector()); err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("make api service: its Metrics are another's already: %w", err)
 	}
 	s.waits = newWaits(s)
+	s.tails = newTails(s)
 	s.direct = s.endpoints()
 	return s, nil
 }
@@ -140,39 +186,45 @@ func New(cfg Config) (*Service, error) {
 func (s *Service) endpoints() map[string]func(*call) {
 	return map[string]func(*call){
 		wire.APISubmit:       s.submit,
+		wire.APIBatch:        s.batch,
 		wire.APIReport:       s.report,
 		wire.APICancel:       s.cancelItem,
 		wire.APIReschedule:   s.reschedule,
-		wire.APIConfigure:    s.query(s.configure),
+		wire.APIConfigure:    s.action(s.configure),
+		wire.APITypeRemove:   s.action(s.removeType),
 		wire.APIGet:          s.query(s.get),
 		wire.APITree:         s.query(s.tree),
 		wire.APIList:         s.query(s.list),
 		wire.APIHistory:      s.query(s.history),
 		wire.APILogs:         s.query(s.logs),
+		wire.APIEvents:       s.readEvents,
 		wire.APIStats:        s.query(s.stats),
 		wire.APITypes:        s.query(s.types),
 		wire.APIWorkers:      s.query(s.workers),
 		wire.APIInfo:         s.query(s.info),
 		wire.APIWhy:          s.query(s.why),
 		wire.APIPlace:        s.query(s.place),
+		wire.APIHeld:         s.query(s.held),
 		wire.APIWait:         s.wait,
 		wire.APIVerify:       s.verify,
 		wire.APIRebuild:      s.rebuild,
 		wire.APIRegister:     s.worker(s.register),
 		wire.APIHeartbeat:    s.worker(s.heartbeat),
 		wire.APIUnregister:   s.worker(s.unregister),
-		wire.APIDrain:        s.worker(s.drain),
-		wire.APIUndrain:      s.worker(s.undrain),
-		wire.APIPause:        s.query(s.pause),
-		wire.APIResume:       s.query(s.resume),
-		wire.APICircuitReset: s.query(s.resetCircuit),
+		wire.APIProbed:       s.worker(s.probed),
+		wire.APIDrain:        s.action(s.drain),
+		wire.APIUndrain:      s.action(s.undrain),
+		wire.APIPause:        s.action(s.pause),
+		wire.APIResume:       s.action(s.resume),
+		wire.APICircuitReset: s.action(s.resetCircuit),
 
 		wire.APISchedules:      s.query(s.schedules),
-		wire.APIScheduleSet:    s.query(s.scheduleSet),
-		wire.APIScheduleRemove: s.query(s.scheduleRemove),
-		wire.APISchedulePause:  s.query(s.schedulePause(true)),
-		wire.APIScheduleResume: s.query(s.schedulePause(false)),
+		wire.APIScheduleSet:    s.action(s.scheduleSet),
+		wire.APIScheduleRemove: s.action(s.scheduleRemove),
+		wire.APISchedulePause:  s.action(s.schedulePause(true)),
+		wire.APIScheduleResume: s.action(s.schedulePause(false)),
 		wire.APIScheduleFire:   s.scheduleFire,
+		wire.APITicks:          s.query(s.ticks),
 		wire.APIDead:           s.query(s.dead),
 		wire.APICauses:         s.query(s.causes),
 		wire.APIReplay:         s.replay,
@@ -183,7 +235,9 @@ func (s *Service) endpoints() map[string]func(*call) {
 		wire.APIReplayRejected: s.replayRejected,
 		wire.APIPurgeRejected:  s.purgeRejected,
 		wire.APIState:          s.stateAt,
-		wire.APICut:            s.query(s.cut),
+		wire.APICut:            s.action(s.cut),
+		wire.APIClock:          s.query(s.clock),
+		wire.APIClockAccept:    s.action(s.acceptClock),
 	}
 }
 
@@ -274,6 +328,12 @@ func (s *Service) query(fn func(context.Context, *call) (any, error)) func(*call
 // behind queries.
 func (s *Service) worker(fn func(context.Context, *call) (any, error)) func(*call) {
 	return s.async(s.control, controlTimeout, fn)
+}
+
+// action is query for what operators change, which must not wait behind what
+// others ask.
+func (s *Service) action(fn func(context.Context, *call) (any, error)) func(*call) {
+	return s.async(s.actions, awaitTimeout+controlTimeout, fn)
 }
 
 func (s *Service) async(room chan struct{}, timeout time.Duration, fn func(context.Context, *call) (any, error)) func(*call) {

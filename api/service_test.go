@@ -70,7 +70,7 @@ func TestSubmitArray(t *testing.T) {
 		{"type":"email","colour":"red"},
 		7,
 		{"type":"email","dedup_key":"k"},
-		{"type":"email","priority":"high"}]`)
+		{"type":"email","priority":"urgent"}]`)
 	got, err := read[[]wire.Submitted](t, msg)
 	if err != nil || len(got) != 6 {
 		t.Fatalf("%+v, %v", got, err)
@@ -82,7 +82,7 @@ func TestSubmitArray(t *testing.T) {
 		code events.Code
 		text string
 	}{
-		1: {events.CodeBadType, "Bad Type"}, 2: {events.CodeBadRequest, `"colour"`}, 3: {events.CodeBadRequest, "number"}, 5: {events.CodeBadRequest, "priority"},
+		1: {events.CodeBadType, "Bad Type"}, 2: {events.CodeBadRequest, `"colour"`}, 3: {events.CodeBadRequest, "number"}, 5: {events.CodeBadPriority, "priority"},
 	} {
 		if e := got[i].Error; e == nil || e.Code != want.code || !strings.Contains(e.Message, want.text) || got[i].ID != "" {
 			t.Errorf("element %d: %+v", i, got[i])
@@ -126,7 +126,7 @@ func TestBadRequests(t *testing.T) {
 		{wire.APIGet, `{}`, events.CodeBadRequest, "either"},
 		{wire.APIGet, `{"id":"x"}`, events.CodeBadID, "ULID"},
 		{wire.APIGet, `{"id":"` + id + `"}`, events.CodeNotFound, id},
-		{wire.APIGet, `{"intake_seq":5}`, events.CodeNotFound, "not decided yet"},
+		{wire.APIGet, `{"intake_seq":5}`, events.CodeNotFound, "no intake message 5"},
 		{wire.APIGet, `{"id":"` + id + `","min_position":"x"}`, events.CodeBadRequest, "position"},
 		{wire.APIHistory, `{"id":"` + id + `"}`, events.CodeNotFound, id},
 		{wire.APILogs, `{"id":"` + id + `"}`, events.CodeNotFound, id},
@@ -169,7 +169,7 @@ func TestCancelRescheduleConfigure(t *testing.T) {
 		c.OwnedByFile = func(t events.Type, s events.TypeSettings) []string { return owned(t, s) }
 	})
 	sub := r.submit(wire.Submit{Type: "email", DelayMS: 3_600_000})
-	nine := 9
+	nine := wire.Priority(9)
 	if got := ask[wire.Rescheduled](r, wire.APIReschedule, wire.Reschedule{ID: sub.ID, Priority: &nine, Now: true}); got.State != events.StateQueued || got.ID != sub.ID {
 		t.Fatalf("rescheduled %+v", got)
 	}
@@ -195,29 +195,78 @@ func TestCancelRescheduleConfigure(t *testing.T) {
 	wantCode(t, err, events.CodeSetInFile)
 }
 
+// A request that is refused, say for a misspelt setting, makes no type.
+func TestConfigureRefusedMakesNoType(t *testing.T) {
+	r := newRig(t, nil)
+	for settings, says := range map[string]string{
+		`{"capacty":7}`:            "capacty",
+		`{"capacity":-1}`:          "capacity is -1",
+		`{"pool":"nosuch"}`:        "there is no pool",
+		`{"rates":[{"n":5}]}`:      "must be tenant or label:NAME, or type; rates[0].at",
+		`{"lease_ms":"5s"}`:        "whole number",
+		`{"per_priority":{"x":1}}`: "per_priority",
+	} {
+		_, err := try[wire.TypeReply](r, wire.APIConfigure, wire.Configure{Type: "emial", Settings: json.RawMessage(settings)})
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want an error on one line with %q", settings, err, says)
+		}
+	}
+	if all := ask[wire.TypesReply](r, wire.APITypes, nil); len(all.Types) != 0 {
+		t.Fatalf("types %+v", all.Types)
+	}
+	defaults := events.DefaultTypeSettings().Capacity
+	got := ask[wire.TypeReply](r, wire.APIConfigure, wire.Configure{Type: "email", Settings: fmt.Appendf(nil, `{"capacity":%d}`, defaults)})
+	if got.Source != events.SourceAPI || got.Settings.Capacity != defaults {
+		t.Fatalf("configured %+v", got)
+	}
+}
+
+// Who publishes asks for the item at once, with the sequence of the ack: the
+// engine answers when it has decided.
 func TestGetByIntake(t *testing.T) {
 	r := newRig(t, nil)
-	publish := func(subject, body string) uint64 {
-		msg, err := r.nc.RequestWithContext(r.ctx(), subject, []byte(body))
-		if err != nil {
-			t.Fatal(err)
+	for n := range 200 {
+		seq := r.publish("work.submit.email", fmt.Sprintf(`{"n":%d}`, n))
+		if it := ask[wire.Item](r, wire.APIGet, wire.Get{IntakeSeq: seq}); string(it.Params) != fmt.Sprintf(`{"n":%d}`, n) || it.IntakeSeq != seq {
+			t.Fatalf("intake message %d became %+v", seq, it)
 		}
-		var ack struct{ Seq uint64 }
-		if err := json.Unmarshal(msg.Data, &ack); err != nil {
-			t.Fatal(err)
-		}
-		return ack.Seq
 	}
-	seq := publish("work.submit.email", `{"n":1}`)
-	until(t, r, func() bool {
-		it, err := try[wire.Item](r, wire.APIGet, wire.Get{IntakeSeq: seq})
-		return err == nil && string(it.Params) == `{"n":1}` && it.IntakeSeq == seq
-	})
-	bad := publish("work.submit.email", `{`)
-	until(t, r, func() bool {
-		_, err := try[wire.Item](r, wire.APIGet, wire.Get{IntakeSeq: bad})
-		return strings.Contains(fmt.Sprint(err), "rejected")
-	})
+	_, err := try[wire.Item](r, wire.APIGet, wire.Get{IntakeSeq: r.publish("work.submit.email", `{`)})
+	wantCode(t, err, events.CodeNotFound)
+	if !strings.Contains(err.Error(), "was rejected") {
+		t.Error(err)
+	}
+}
+
+// A message that the engine does not read for want of room is answered at once,
+// with the reason.
+func TestGetByIntakeOfOneThatWaits(t *testing.T) {
+	full := &Full{Why: &events.Error{Code: events.CodeUnavailable, Message: "the disk is full"}}
+	r := newRig(t, func(c *Config) { c.Full = func() *Full { return full } })
+	s := r.svc
+	if err := s.errUndecided(7); !strings.Contains(err.Error(), "the disk is full") {
+		t.Error(err)
+	}
+	for range cap(s.undecided) {
+		s.undecided <- struct{}{}
+	}
+	if _, err := s.idOfIntake(r.ctx(), 7); events.CodeOf(err) != events.CodeNotFound || !strings.Contains(err.Error(), "not decided yet") {
+		t.Errorf("with as many requests waiting as may: %v", err)
+	}
+}
+
+// publish sends a plain publish and returns the sequence in its ack.
+func (r *rig) publish(subject, body string) uint64 {
+	r.t.Helper()
+	msg, err := r.nc.RequestWithContext(r.ctx(), subject, []byte(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var ack struct{ Seq uint64 }
+	if err := json.Unmarshal(msg.Data, &ack); err != nil {
+		r.t.Fatal(err)
+	}
+	return ack.Seq
 }
 
 // until returns when cond holds.
@@ -290,14 +339,16 @@ func TestStopAnswersWaits(t *testing.T) {
 
 func TestMinPositionIsBounded(t *testing.T) {
 	r := newRig(t, nil)
+	next := r.eng.Position() + 1
 	ctx, cancel := context.WithCancel(r.ctx())
 	cancel()
-	if err := r.svc.await(ctx, "1000000"); err == nil {
+	if err := r.svc.await(ctx, wire.PositionOf(next)); err == nil {
 		t.Fatal("no error for a position that is not reached")
 	}
 	ctx, cancel = context.WithTimeout(r.ctx(), time.Millisecond)
 	defer cancel()
-	wantCode(t, r.svc.await(ctx, "1000000"), events.CodeTimeout)
+	wantCode(t, r.svc.await(ctx, wire.PositionOf(next)), events.CodePositionAhead)
+	wantCode(t, r.svc.await(r.ctx(), "1000000"), events.CodePositionAhead)
 }
 
 // More queries than there is room for are told so.

@@ -39,14 +39,14 @@ func (s *Service) Stats(ctx context.Context) (wire.StatsReply, error) {
 	if err != nil {
 		return wire.StatsReply{}, err
 	}
-	loads, err := s.Core.Loads(ctx)
+	loads, err := s.loads(ctx)
 	if err != nil {
 		return wire.StatsReply{}, err
 	}
 	now := s.Core.Now()
 	r := wire.StatsReply{
 		Types: make([]wire.TypeStats, len(types)), Rejected: meta.Rejected, MaxQueued: s.MaxQueued, Position: wire.PositionOf(meta.Applied),
-		States: map[string]int64{}, Recoveries: s.Metrics.recovered(),
+		States: map[string]int64{}, Recoveries: s.Metrics.recovered(), Alarms: s.lookFurther(ctx, types).alarms(),
 	}
 	s.workerStats(&r)
 	var all figures.Tally
@@ -75,6 +75,22 @@ func (s *Service) Stats(ctx context.Context) (wire.StatsReply, error) {
 		r.Circuits = append(r.Circuits, *circuits[w])
 	}
 	return r, err
+}
+
+// loads asks the loop for its loads. While the engine owns no log the loop may not
+// answer; the loads are then as it last said, and an alarm says so.
+func (s *Service) loads(ctx context.Context) (map[events.Type]dispatcher.Load, error) {
+	asking, cancel := context.WithTimeout(ctx, loadsTimeout)
+	defer cancel()
+	loads, err := s.Core.Loads(asking)
+	if err == nil {
+		s.lastLoads.Store(&loads)
+		return loads, nil
+	}
+	if last := s.lastLoads.Load(); last != nil && !s.Metrics.owned.Load() && ctx.Err() == nil {
+		return *last, nil
+	}
+	return nil, err
 }
 
 // workerStats counts the workers and their slots.

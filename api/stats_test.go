@@ -24,7 +24,7 @@ func statsWhen(r *rig, ok func(wire.StatsReply) bool) wire.StatsReply {
 
 func TestStatsSayHowLongItemsWait(t *testing.T) {
 	r := newRig(t, nil)
-	low := 2
+	low := wire.Priority(2)
 	for range 4 {
 		r.submit(wire.Submit{Type: "email"})
 	}
@@ -33,7 +33,7 @@ func TestStatsSayHowLongItemsWait(t *testing.T) {
 	last := r.submit(wire.Submit{Type: "report", DelayMS: 7_200_000})
 	ask[wire.StatsReply](r, wire.APIStats, wire.See{MinPosition: last.Position})
 	got := statsWhen(r, func(s wire.StatsReply) bool {
-		return s.Scheduled == 2 && len(s.Types) == 2 && s.Types[0].AgesByPriority[low].OldestMS > 0
+		return s.Scheduled == 2 && len(s.Types) == 2 && s.Types[0].AgesByPriority[int(low)].OldestMS > 0
 	})
 	if got.States["queued"] != 7 || got.PerSecond.Submitted <= 0 || got.PerSecond.Completed != 0 {
 		t.Errorf("in all: %+v", got)
@@ -45,7 +45,7 @@ func TestStatsSayHowLongItemsWait(t *testing.T) {
 	if a := email.Ages; a.OldestMS <= 0 || a.OldestMS > patience.Milliseconds() || a.P50MS > a.P95MS || a.P95MS > a.OldestMS || email.OldestMS != a.OldestMS {
 		t.Errorf("ages %+v", a)
 	}
-	if len(email.AgesByPriority) != 2 || email.AgesByPriority[low].OldestMS <= 0 || email.AgesByPriority[low].OldestMS > email.Ages.OldestMS {
+	if len(email.AgesByPriority) != 2 || email.AgesByPriority[int(low)].OldestMS <= 0 || email.AgesByPriority[int(low)].OldestMS > email.Ages.OldestMS {
 		t.Errorf("ages by priority %+v", email.AgesByPriority)
 	}
 	if email.DesiredWorkers != 1 { // nobody knows yet how long a run takes

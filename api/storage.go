@@ -73,7 +73,8 @@ func (c collector) streams(ctx context.Context, out gauge) {
 		out(descStreamLast, float64(info.State.LastSeq), label)
 		if label == "intake" {
 			if meta, err := c.s.Queries.Meta(); err == nil {
-				out(descBacklog, float64(lag(info.State.LastSeq, meta.IntakeSeq)))
+				// A new life of the stream begins far behind the last.
+				out(descBacklog, float64(lag(info.State.LastSeq, max(meta.IntakeSeq, info.State.FirstSeq-min(info.State.FirstSeq, 1)))))
 			}
 		}
 	}

@@ -90,17 +90,18 @@ func (s *Service) wait(c *call) {
 	s.waits.awaitFirst(w, req.MinPosition)
 }
 
-// awaitFirst waits for the caller's position on a goroutine of the queries'.
+// awaitFirst waits for the caller's position on a goroutine of its own, if
+// there is room.
 func (ws *waits) awaitFirst(w *waiter, min wire.Position) {
 	s := ws.s
 	select {
-	case s.queries <- struct{}{}:
+	case s.arriving <- struct{}{}:
 	default:
 		ws.answer(w, nil, errBusy)
 		return
 	}
 	go func() {
-		defer func() { <-s.queries }()
+		defer func() { <-s.arriving }()
 		ctx, cancel := context.WithTimeout(s.ctx, awaitTimeout)
 		defer cancel()
 		if err := s.await(ctx, min); err != nil {
@@ -247,9 +248,10 @@ func (ws *waits) leave(w *waiter) {
 	}
 }
 
-// Notify tells the waits what a commit of the projection has changed. It must
+// Notify tells those who wait what a commit of the projection has changed. It must
 // be called after each commit; it never waits.
 func (s *Service) Notify(items []events.ItemChange) {
+	s.commits.happened()
 	ws := s.waits
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

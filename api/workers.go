@@ -12,7 +12,9 @@ func (s *Service) register(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Core.Register(ctx, req)
+	reply, err := s.Core.Register(ctx, req)
+	reply.JetStreamDomain = c.domain()
+	return reply, err
 }
 
 func (s *Service) heartbeat(ctx context.Context, c *call) (any, error) {
@@ -21,6 +23,15 @@ func (s *Service) heartbeat(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	return s.Core.Heartbeat(ctx, req)
+}
+
+func (s *Service) probed(_ context.Context, c *call) (any, error) {
+	req, err := decode[wire.Probed](c.data)
+	if err != nil {
+		return nil, err
+	}
+	s.Core.Probed(req)
+	return wire.OK{OK: true}, nil
 }
 
 func (s *Service) unregister(ctx context.Context, c *call) (any, error) {

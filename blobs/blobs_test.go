@@ -3,6 +3,7 @@ package blobs
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io"
@@ -191,22 +192,56 @@ func TestPutAndGet(t *testing.T) {
 	}
 }
 
-// Other clients' objects are read, and ours by them.
+// described is the first description of a name.
+func (w *world) described(t *testing.T, name string) (first described) {
+	t.Helper()
+	if err := w.store.find(t.Context(), name, func(d described) bool { first = d; return true }); err != nil || first.seq == 0 {
+		t.Fatalf("%s is not described: %v", name, err)
+	}
+	return first
+}
+
+// byHand puts an object as docs/BLOBS.md has it for those without a client of
+// ours: the chunk, and the description.
+func (w *world) byHand(t *testing.T, name, nuid string, doc []byte) Ref {
+	t.Helper()
+	sum := sha256.Sum256(doc)
+	ref := Ref{Name: name, Size: int64(len(doc)), Digest: digestOf(sum[:])}
+	if len(doc) > 0 {
+		if _, err := w.js.Publish(t.Context(), w.store.chunkSubject(nuid), doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.describe(t, ref, nuid)
+	return ref
+}
+
+func (w *world) describe(t *testing.T, ref Ref, nuid string) {
+	t.Helper()
+	info, err := json.Marshal(map[string]any{"name": ref.Name, "bucket": Bucket(wire.Default), "nuid": nuid, "size": ref.Size, "digest": ref.Digest, "chunks": 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.js.Publish(t.Context(), w.store.metaSubject(ref.Name), info); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Objects that are put by hand are read, and ours by other clients.
 func TestOtherClients(t *testing.T) {
 	w := newWorld(t, nil)
 	obs, err := w.js.ObjectStore(t.Context(), Bucket(wire.Default))
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := random(1 << 20)
-	name := itemID(t, "B").String() + ".params"
-	info, err := obs.PutBytes(t.Context(), name, doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := w.store.Get(t.Context(), Ref{Name: name, Size: int64(info.Size), Digest: info.Digest})
+	doc := random(1 << 19)
+	theirs := w.byHand(t, itemID(t, "B").String()+".params", "abc123", doc)
+	got, err := w.store.Get(t.Context(), theirs)
 	if err != nil || !bytes.Equal(got, doc) {
 		t.Errorf("theirs: %d bytes, %v", len(got), err)
+	}
+	if got, err := obs.GetBytes(t.Context(), theirs.Name); err != nil || !bytes.Equal(got, doc) {
+		t.Errorf("theirs, by nats.go: %d bytes, %v", len(got), err)
 	}
 	ref := w.put(t, itemID(t, "B"), Result, doc)
 	if got, err := obs.GetBytes(t.Context(), ref.Name); err != nil || !bytes.Equal(got, doc) {
@@ -228,10 +263,7 @@ func TestGoneAndDamaged(t *testing.T) {
 	if _, err := w.store.Get(t.Context(), other); !errors.Is(err, ErrDamaged) {
 		t.Errorf("another digest: %v", err)
 	}
-	info, err := w.store.info(t.Context(), ref.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := w.described(t, ref.Name)
 	s, err := w.js.Stream(t.Context(), Stream(wire.Default))
 	if err != nil {
 		t.Fatal(err)
@@ -255,8 +287,8 @@ func TestGoneAndDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := io.Copy(io.Discard, r); !errors.Is(err, ErrDamaged) || n != int64(len(doc)) {
-		t.Errorf("other bytes: %d, %v", n, err)
+	if n, err := io.Copy(io.Discard, r); !errors.Is(err, ErrDamaged) || n == int64(len(doc)) {
+		t.Errorf("other bytes are taken for the chunk: %d, %v", n, err)
 	}
 	r.Close()
 	if err := w.js.DeleteStream(t.Context(), Stream(wire.Default)); err != nil {
@@ -313,17 +345,8 @@ func TestSweep(t *testing.T) {
 	if _, err := w.js.Publish(t.Context(), w.store.chunkSubject("halfway"), random(1000)); err != nil {
 		t.Fatal(err)
 	}
-	obs, err := w.js.ObjectStore(t.Context(), Bucket(wire.Default))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := obs.PutString(t.Context(), "somebody's", "file"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := obs.PutString(t.Context(), itemID(t, "K").String()+".params", "deleted by hand"); err != nil {
-		t.Fatal(err)
-	}
-	if err := obs.Delete(t.Context(), itemID(t, "K").String()+".params"); err != nil {
+	somebodys := w.byHand(t, "somebody's", "theirs", []byte("file"))
+	if _, err := w.js.Publish(t.Context(), w.store.metaSubject(itemID(t, "K").String()+".params"), []byte(`{"deleted":true}`)); err != nil {
 		t.Fatal(err)
 	}
 	w.ahead = 59 * time.Minute
@@ -345,7 +368,7 @@ func TestSweep(t *testing.T) {
 	if _, err := w.store.Get(t.Context(), kept); err != nil {
 		t.Errorf("the item's: %v", err)
 	}
-	if got, err := obs.GetString(t.Context(), "somebody's"); got != "file" {
+	if got, err := w.store.Get(t.Context(), somebodys); string(got) != "file" {
 		t.Errorf("somebody's: %q, %v", got, err)
 	}
 }
@@ -355,11 +378,8 @@ func TestPutAnewStays(t *testing.T) {
 	w := newWorld(t, nil)
 	doc := random(200_000)
 	ref := w.put(t, itemID(t, "R"), Params, doc)
-	old, err := w.store.info(t.Context(), ref.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	msg, err := w.store.handle.GetLastMsgForSubject(t.Context(), w.store.metaSubject(ref.Name))
+	old := w.described(t, ref.Name)
+	msg, err := w.store.get(t.Context(), map[string]any{"last_by_subj": w.store.metaSubject(ref.Name)})
 	if err != nil {
 		t.Fatal(err)
 	}

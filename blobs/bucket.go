@@ -24,11 +24,13 @@ type BucketConfig struct {
 // makeBucket makes the bucket, or brings it to this configuration. The stream
 // is made directly, for one difference to what nats.go makes: without direct
 // gets all is read from the leader, where what was acknowledged is to be found.
+// And it allows none of the headers by which a message does something to others
+// (rollups, times to live, schedules, batches): clients may publish here.
 func (s *Store) makeBucket(ctx context.Context, c BucketConfig) error {
 	conf := jetstream.StreamConfig{
 		Name: s.stream, Description: "params and results that are too large for an event; see docs/BLOBS.md",
 		Subjects: []string{s.chunkSubject(">"), "$O." + s.bucket + ".M.>"},
-		MaxBytes: c.MaxBytes, Discard: jetstream.DiscardNew, AllowRollup: true, Replicas: max(c.Replicas, 1),
+		MaxBytes: c.MaxBytes, Discard: jetstream.DiscardNew, Replicas: max(c.Replicas, 1),
 		Duplicates: 100 * time.Millisecond, // the least; nobody uses message ids here
 	}
 	if conf.MaxBytes == 0 {

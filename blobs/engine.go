@@ -2,9 +2,7 @@ package blobs
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -24,7 +22,7 @@ const cleanTime = 5 * time.Second
 // by a sweep. It is for the engine alone: clients may not delete.
 func (s *Store) PutFrom(ctx context.Context, id events.ID, kind Kind, doc io.Reader) (Ref, error) {
 	what := fmt.Sprintf("put the %s of item %s", kind, id)
-	nuid := rand.Text()
+	nuid := newNUID(id)
 	up := upload{s: s, subject: s.chunkSubject(nuid), hash: sha256.New()}
 	err := up.sendAll(ctx, io.LimitReader(doc, s.max+1))
 	if err == nil && up.total > s.max {
@@ -37,7 +35,7 @@ func (s *Store) PutFrom(ctx context.Context, id events.ID, kind Kind, doc io.Rea
 		known, err = s.fresh(ctx, ref)
 	}
 	if err == nil && !known {
-		err = s.publishInfo(ctx, ref, nuid, up.chunks)
+		err = s.publishInfo(ctx, ref, nuid, up.landed)
 	}
 	if err != nil || known {
 		s.discard(ctx, nuid, &up)
@@ -46,12 +44,12 @@ func (s *Store) PutFrom(ctx context.Context, id events.ID, kind Kind, doc io.Rea
 }
 
 // fresh reports whether an object is there already, and was put of late.
-func (s *Store) fresh(ctx context.Context, ref Ref) (bool, error) {
-	old, err := s.info(ctx, ref.Name)
-	if err != nil && !errors.Is(err, ErrDamaged) {
-		return false, err
-	}
-	return old != nil && matches(old, ref) && time.Since(old.ModTime).Abs() < freshFor, nil
+func (s *Store) fresh(ctx context.Context, ref Ref) (there bool, err error) {
+	err = s.find(ctx, ref.Name, func(d described) bool {
+		there = matches(d, ref) && time.Since(d.ModTime).Abs() < freshFor
+		return there
+	})
+	return there, err
 }
 
 // discard deletes the chunks of an object that has come to nothing, if that is
@@ -74,21 +72,20 @@ func (s *Store) Remove(ctx context.Context, ref Ref) error {
 	if err != nil {
 		return s.failed(ctx, what, err)
 	}
+	var mine *described
+	err = s.find(ctx, ref.Name, func(d described) bool {
+		if matches(d, ref) && owns(ref.Item(), d.NUID) {
+			mine = &d
+		}
+		return mine != nil
+	})
+	if err != nil || mine == nil {
+		return s.failed(ctx, what, err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	msg, err := h.GetLastMsgForSubject(ctx, s.metaSubject(ref.Name))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil
-	}
-	if err != nil {
+	if err := h.Purge(ctx, jetstream.WithPurgeSubject(s.chunkSubject(mine.NUID))); err != nil {
 		return s.failed(ctx, what, err)
 	}
-	info, err := described(msg, ref.Name)
-	if err != nil || !matches(info, ref) {
-		return err
-	}
-	if err := h.Purge(ctx, jetstream.WithPurgeSubject(s.chunkSubject(info.NUID))); err != nil {
-		return s.failed(ctx, what, err)
-	}
-	return s.failed(ctx, what, h.Purge(ctx, jetstream.WithPurgeSubject(s.metaSubject(ref.Name)), jetstream.WithPurgeSequence(msg.Sequence+1)))
+	return s.failed(ctx, what, h.Purge(ctx, jetstream.WithPurgeSubject(s.metaSubject(ref.Name)), jetstream.WithPurgeSequence(mine.seq+1)))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -83,7 +84,8 @@ type Janitor struct {
 	sweeping sync.Mutex    // held by a sweep
 
 	// Owned by run.
-	watching jetstream.ConsumeContext
+	watching chan struct{} // closed when the watch has ended; nil: there was none
+	unwatch  context.CancelFunc
 
 	mu      sync.Mutex // guards what follows
 	objects map[events.ID][]object
@@ -94,12 +96,15 @@ type Janitor struct {
 
 // object is a description in the bucket.
 type object struct {
-	name    string
-	nuid    string // names its chunks
-	seq     uint64 // of the description
-	at      time.Time
-	deleted bool // just a mark that it was
+	name string
+	nuid string // names its chunks
+	seq  uint64 // of the description
+	at   time.Time
+	junk bool // it describes nothing: a mark that an object was deleted, or what can't be read
 }
+
+// key tells descriptions apart. Each name may have several.
+func (o object) key() string { return o.name + "\x00" + o.nuid }
 
 // NewJanitor makes a Janitor. It sends nothing.
 func NewJanitor(cfg JanitorConfig) (*Janitor, error) {
@@ -191,7 +196,7 @@ func (j *Janitor) poke() {
 // run watches, deletes and sweeps until ctx ends.
 func (j *Janitor) run(ctx context.Context) {
 	defer close(j.done)
-	defer j.unwatch()
+	defer j.endWatch()
 	j.watch(ctx)
 	sweep := time.NewTicker(j.cfg.SweepEvery)
 	defer sweep.Stop()
@@ -221,52 +226,61 @@ func (j *Janitor) run(ctx context.Context) {
 func (j *Janitor) watch(ctx context.Context) {
 	if j.watching != nil {
 		select {
-		case <-j.watching.Closed():
+		case <-j.watching:
 		default:
 			return
 		}
 	}
-	j.watching = nil
-	cons, err := j.descriptions(ctx)
-	if err == nil {
-		j.watching, err = cons.Consume(func(m jetstream.Msg) {
-			if o, ok := j.describe(m); ok && !o.deleted {
+	j.endWatch()
+	f, err := j.descriptions(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			j.log.Warn("the object store can't be watched: trying again", "bucket", j.store.bucket, "error", err)
+		}
+		return
+	}
+	ctx, j.unwatch = context.WithCancel(ctx)
+	ended := make(chan struct{})
+	j.watching = ended
+	go func() {
+		defer close(ended)
+		defer f.Close()
+		for {
+			m, err := f.Next(ctx)
+			if err != nil {
+				return // the next tick watches again
+			}
+			if o := j.describe(m); !o.junk {
 				j.track(o)
 			}
-		}, jetstream.PullMaxMessages(listBatch))
-	}
-	if err != nil && ctx.Err() == nil {
-		j.log.Warn("the object store can't be watched: trying again", "bucket", j.store.bucket, "error", err)
-	}
+		}
+	}()
 }
 
-func (j *Janitor) unwatch() {
+func (j *Janitor) endWatch() {
 	if j.watching != nil {
-		j.watching.Stop()
-		<-j.watching.Closed()
+		j.unwatch()
+		<-j.watching
 	}
+	j.watching = nil
 }
 
-// descriptions reads the last description of each object, in order.
-func (j *Janitor) descriptions(ctx context.Context) (jetstream.Consumer, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	return j.store.js.OrderedConsumer(ctx, j.store.stream, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{"$O." + j.store.bucket + ".M.>"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
-	})
+// descriptions reads all of them, in order.
+func (j *Janitor) descriptions(ctx context.Context) (*connect.Feed, error) {
+	return connect.OpenFeed(ctx, j.store.js, j.cfg.Names, connect.FeedConfig{Stream: j.store.stream, Filters: []string{"$O." + j.store.bucket + ".M.>"}, Messages: listBatch})
 }
 
-// describe reads a description. Not ok: it is none of ours, and is left alone.
-func (j *Janitor) describe(m jetstream.Msg) (object, bool) {
-	meta, err := m.Metadata()
-	if err != nil {
-		return object{}, false
-	}
+// describe reads a description. What it says is a client's: a name for chunks
+// that could mean those of others makes it junk.
+func (j *Janitor) describe(m connect.Message) object {
+	o := object{seq: m.Seq, at: m.Time}
 	var info jetstream.ObjectInfo
-	if err := json.Unmarshal(m.Data(), &info); err != nil || m.Subject() != j.store.metaSubject(info.Name) {
-		return object{}, false
+	if err := json.Unmarshal(m.Data, &info); err != nil || m.Subject != j.store.metaSubject(info.Name) || info.Deleted || !validNUID(info.NUID) {
+		o.junk = true
+		return o
 	}
-	return object{name: info.Name, nuid: info.NUID, seq: meta.Sequence.Stream, at: meta.Timestamp, deleted: info.Deleted}, true
+	o.name, o.nuid = info.Name, info.NUID
+	return o
 }
 
 // track notes an object, if it is that of an item and there is room.
@@ -279,7 +293,7 @@ func (j *Janitor) track(o object) {
 	defer j.mu.Unlock()
 	list := j.objects[id]
 	for i := range list {
-		if list[i].name == o.name {
+		if list[i].key() == o.key() {
 			if o.seq > list[i].seq {
 				list[i] = o
 			}
@@ -307,7 +321,7 @@ func (j *Janitor) forget(o object) {
 	defer j.mu.Unlock()
 	list := j.objects[id]
 	for i := range list {
-		if list[i].name == o.name && list[i].seq <= o.seq {
+		if list[i].key() == o.key() && list[i].seq <= o.seq {
 			list[i] = list[len(list)-1]
 			list = list[:len(list)-1]
 			j.count--
@@ -339,9 +353,11 @@ func (j *Janitor) deletePruned(ctx context.Context) error {
 
 // remove deletes an object: its chunks, and then its description, so that what
 // a crash leaves is still found by its name. Of an object that was put anew
-// meanwhile both are others, and stay.
+// meanwhile both are others, and stay. Chunks whose name does not say that they
+// are the item's may be those of another object that somebody has described
+// anew: they go by the sweep, once no description names them.
 func (j *Janitor) remove(ctx context.Context, o object) error {
-	if o.nuid != "" {
+	if id, _, err := splitName(o.name); err == nil && owns(id, o.nuid) {
 		if err := j.purge(ctx, jetstream.WithPurgeSubject(j.store.chunkSubject(o.nuid))); err != nil {
 			return fmt.Errorf("delete the chunks of object %s: %w", o.name, err)
 		}
@@ -350,6 +366,20 @@ func (j *Janitor) remove(ctx context.Context, o object) error {
 		return fmt.Errorf("delete object %s: %w", o.name, err)
 	}
 	j.forget(o)
+	return nil
+}
+
+// discard deletes a description that describes nothing, and that alone.
+func (j *Janitor) discard(ctx context.Context, o object) error {
+	h, err := j.store.use(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := h.DeleteMsg(ctx, o.seq); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return fmt.Errorf("delete message %d of the object store: %w", o.seq, err)
+	}
 	return nil
 }
 

@@ -19,15 +19,27 @@ func (s *Store) Get(ctx context.Context, ref Ref) ([]byte, error) {
 	if ref.Size > s.max {
 		return nil, events.Refuse(events.CodeTooLarge, "the object %s has %d bytes: at most %d are read into memory", ref.Name, ref.Size, s.max)
 	}
-	r, err := s.Open(ctx, ref)
+	what := "read the object " + ref.Name
+	var doc []byte
+	var broken error
+	none, err := s.each(ctx, ref, func(d described) bool {
+		doc, broken = s.readAll(s.reader(ctx, ref, d))
+		return !errors.Is(broken, ErrDamaged) // else another may be whole
+	})
 	if err != nil {
-		return nil, err
+		return nil, s.failed(ctx, what, err)
 	}
-	defer r.Close()
-	doc := make([]byte, ref.Size)
+	if none != nil {
+		return nil, none
+	}
+	return doc, broken
+}
+
+func (s *Store) readAll(r *reader) ([]byte, error) {
+	doc := make([]byte, r.ref.Size)
 	if _, err := io.ReadFull(r, doc); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = damaged(ref, "it ends early")
+			err = damaged(r.ref, "it ends early")
 		}
 		return nil, err
 	}
@@ -52,17 +64,52 @@ func (s *Store) Resolve(ctx context.Context, doc []byte) ([]byte, error) {
 // when the last Read returns io.EOF, or an error that is ErrDamaged. The reader
 // is for one goroutine, and ends with ctx.
 func (s *Store) Open(ctx context.Context, ref Ref) (io.ReadCloser, error) {
-	what := "read the object " + ref.Name
-	info, err := s.info(ctx, ref.Name)
+	var r *reader
+	none, err := s.each(ctx, ref, func(d described) bool {
+		r = s.reader(ctx, ref, d)
+		if r.ref.Size > 0 {
+			r.err = r.next() // the first chunk
+		}
+		return !errors.Is(r.err, ErrDamaged)
+	})
 	switch {
 	case err != nil:
-		return nil, s.failed(ctx, what, err)
-	case info == nil || info.Deleted:
-		return nil, events.Refuse(CodeGone, "the object %s is not in the object store %s: its item has been pruned, or it was put under another name", ref.Name, s.bucket)
-	case !matches(info, ref):
-		return nil, damaged(ref, fmt.Sprintf("it has %d bytes and the digest %s, and the reference says %d and %s", info.Size, info.Digest, ref.Size, ref.Digest))
+		return nil, s.failed(ctx, "read the object "+ref.Name, err)
+	case none != nil:
+		return nil, none
+	case r.err != nil && len(r.chunk) == 0:
+		return nil, r.err
 	}
-	return &reader{ctx: ctx, s: s, ref: ref, subject: s.chunkSubject(info.NUID), hash: sha256.New()}, nil
+	return r, nil
+}
+
+func (s *Store) reader(ctx context.Context, ref Ref, d described) *reader {
+	return &reader{ctx: ctx, s: s, ref: ref, subject: s.chunkSubject(d.NUID), places: readPlaces(d.Metadata[placesKey]), hash: sha256.New()}
+}
+
+// each gives fn the descriptions that fit a reference until it returns true, the
+// first one first: who puts another under the name afterwards changes nothing.
+// none says why there is none.
+func (s *Store) each(ctx context.Context, ref Ref, fn func(described) bool) (none, err error) {
+	var other *described
+	fits := false
+	err = s.find(ctx, ref.Name, func(d described) bool {
+		if !matches(d, ref) {
+			if !d.Deleted {
+				other = &d
+			}
+			return false
+		}
+		fits = true
+		return fn(d)
+	})
+	switch {
+	case err != nil || fits:
+		return nil, err
+	case other == nil:
+		return events.Refuse(CodeGone, "the object %s is not in the object store %s: its item has been pruned, or it was put under another name", ref.Name, s.bucket), nil
+	}
+	return damaged(ref, fmt.Sprintf("it has %d bytes and the digest %s, and the reference says %d and %s", other.Size, other.Digest, ref.Size, ref.Digest)), nil
 }
 
 func damaged(ref Ref, why string) error {
@@ -75,6 +122,7 @@ type reader struct {
 	s       *Store
 	ref     Ref
 	subject string
+	places  []uint64 // the sequences of the chunks to come; nil: they are not known
 	hash    hash.Hash
 	seq     uint64 // of the chunk last read
 	read    int64
@@ -104,13 +152,7 @@ func (r *reader) next() error {
 		return io.EOF
 	}
 	what := "read the object " + r.ref.Name
-	h, err := r.s.use(r.ctx)
-	if err != nil {
-		return r.s.failed(r.ctx, what, err)
-	}
-	ctx, cancel := context.WithTimeout(r.ctx, requestTimeout)
-	defer cancel()
-	msg, err := h.GetMsg(ctx, r.seq+1, jetstream.WithGetMsgSubject(r.subject))
+	msg, err := r.chunkAt()
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return damaged(r.ref, fmt.Sprintf("only %d of %d bytes are there", r.read, r.ref.Size))
 	}
@@ -125,6 +167,22 @@ func (r *reader) next() error {
 	r.hash.Write(msg.Data)
 	r.chunk = msg.Data
 	return nil
+}
+
+// chunkAt gets the message that the next chunk is.
+func (r *reader) chunkAt() (*jetstream.RawStreamMsg, error) {
+	if r.places == nil {
+		return r.s.get(r.ctx, map[string]any{"seq": r.seq + 1, "next_by_subj": r.subject})
+	}
+	if len(r.places) == 0 {
+		return nil, jetstream.ErrMsgNotFound
+	}
+	msg, err := r.s.get(r.ctx, map[string]any{"seq": r.places[0]})
+	r.places = r.places[1:] // not nil at its end
+	if err == nil && msg.Subject != r.subject {
+		err = jetstream.ErrMsgNotFound
+	}
+	return msg, err
 }
 
 // Close implements io.Closer.

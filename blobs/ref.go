@@ -160,6 +160,8 @@ type Kind string
 const (
 	Params Kind = "params"
 	Result Kind = "result"
+	// Children is the list of what an item spawns: an array of submissions.
+	Children Kind = "children"
 )
 
 // RefOf is the reference under which a document of an item is put: the same

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,7 +51,9 @@ func Stream(n wire.Names) string { return "OBJ_" + Bucket(n) }
 // Store puts and gets objects. All methods may be called from any goroutine.
 // The bucket is the engine's to make.
 type Store struct {
+	nc     *nats.Conn
 	js     jetstream.JetStream
+	names  func(context.Context) wire.Names
 	bucket string
 	stream string
 	max    int64
@@ -69,8 +72,13 @@ func New(nc *nats.Conn, names wire.Names, max int64) (*Store, error) {
 	if max <= 0 {
 		max = DefaultMaxBytes
 	}
-	return &Store{js: js, bucket: Bucket(names), stream: Stream(names), max: max}, nil
+	return &Store{nc: nc, js: js, names: func(context.Context) wire.Names { return names }, bucket: Bucket(names), stream: Stream(names), max: max}, nil
 }
+
+// Locate has the Store ask where the bucket is before each use, in place of
+// taking it to be where the names of New say: see [connect.Finder]. It must come
+// before the Store is used.
+func (s *Store) Locate(names func(context.Context) wire.Names) { s.names = names }
 
 // MaxBytes bounds one object of this Store.
 func (s *Store) MaxBytes() int64 { return s.max }
@@ -81,8 +89,8 @@ func (s *Store) metaSubject(name string) string {
 	return "$O." + s.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
-// use is a handle of the stream. It goes by the name, so it serves a bucket
-// that was made anew as well.
+// use is a handle of the stream, for the engine alone. It goes by the name, so it
+// serves a bucket that was made anew as well.
 func (s *Store) use(ctx context.Context) (jetstream.Stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,32 +107,65 @@ func (s *Store) use(ctx context.Context) (jetstream.Stream, error) {
 	return h, nil
 }
 
-// info is the last that the bucket knows under a name, also that it was
-// deleted, and when it was written. Nil: nothing.
-func (s *Store) info(ctx context.Context, name string) (*jetstream.ObjectInfo, error) {
-	h, err := s.use(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	msg, err := h.GetLastMsgForSubject(ctx, s.metaSubject(name))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return described(msg, name)
+// described is a description in the bucket.
+type described struct {
+	jetstream.ObjectInfo
+	seq uint64
 }
 
-func described(msg *jetstream.RawStreamMsg, name string) (*jetstream.ObjectInfo, error) {
-	var info jetstream.ObjectInfo
-	if err := json.Unmarshal(msg.Data, &info); err != nil {
-		return nil, events.Refuse(CodeDamaged, "the description of the object %s can't be read (%v)", name, err)
+// maxDescriptions is how many descriptions of one name are looked at: the first
+// ones, so that what is put under the name later can't hide the object.
+const maxDescriptions = 64
+
+// find gives fn the descriptions of a name in the order in which they were put,
+// until it returns true. Anybody who may put objects may put another description
+// of one that is there, so it is the reference that says which is meant. What
+// can't be read as a description is left out.
+func (s *Store) find(ctx context.Context, name string, fn func(described) bool) error {
+	next := uint64(1)
+	for range maxDescriptions {
+		msg, err := s.get(ctx, map[string]any{"seq": next, "next_by_subj": s.metaSubject(name)})
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		next = msg.Sequence + 1
+		d := described{seq: msg.Sequence}
+		if json.Unmarshal(msg.Data, &d.ObjectInfo) != nil || !validNUID(d.NUID) {
+			continue
+		}
+		if d.ModTime = msg.Time; fn(d) {
+			return nil
+		}
 	}
-	info.ModTime = msg.Time
-	return &info, nil
+	return nil
+}
+
+// maxNUID bounds the name of an object's chunks, in bytes.
+const maxNUID = 64
+
+// validNUID reports whether chunks may have this name. It is one token of a
+// subject and no wildcard: a purge by any other could take the chunks of others.
+func validNUID(nuid string) bool {
+	for _, c := range []byte(nuid) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '=':
+		default:
+			return false
+		}
+	}
+	return nuid != "" && len(nuid) <= maxNUID
+}
+
+// newNUID names the chunks of an object of an item. It begins with the item's
+// id, so that a description can't claim the chunks of another item's: see owns.
+func newNUID(id events.ID) string { return id.String() + "-" + rand.Text() }
+
+// owns reports whether chunks belong to an item for certain.
+func owns(id events.ID, nuid string) bool {
+	return validNUID(nuid) && strings.HasPrefix(nuid, id.String()+"-")
 }
 
 // Put stores a document of an item and returns its reference, once the server
@@ -159,7 +200,7 @@ func (s *Store) PutBytes(ctx context.Context, id events.ID, kind Kind, doc []byt
 	return s.Put(ctx, id, kind, bytes.NewReader(doc))
 }
 
-func matches(info *jetstream.ObjectInfo, r Ref) bool {
+func matches(info described, r Ref) bool {
 	return !info.Deleted && info.Size == uint64(r.Size) && info.Digest == r.Digest
 }
 
@@ -168,7 +209,7 @@ func matches(info *jetstream.ObjectInfo, r Ref) bool {
 // may not do here: what a Put leaves behind that did not come to its end is the
 // janitor's.
 func (s *Store) send(ctx context.Context, ref Ref, doc io.Reader) error {
-	nuid := rand.Text()
+	nuid := newNUID(ref.Item())
 	up := upload{s: s, subject: s.chunkSubject(nuid), hash: sha256.New()}
 	if err := up.sendAll(ctx, io.LimitReader(doc, ref.Size+1)); err != nil {
 		return err
@@ -176,17 +217,19 @@ func (s *Store) send(ctx context.Context, ref Ref, doc io.Reader) error {
 	if up.total != ref.Size || digestOf(up.hash.Sum(nil)) != ref.Digest {
 		return events.Refuse(events.CodeBadRequest, "the document of %s changed while it was read", ref.Name)
 	}
-	return s.publishInfo(ctx, ref, nuid, up.chunks)
+	return s.publishInfo(ctx, ref, nuid, up.landed)
 }
 
 // publishInfo stores an object's description, which makes it one.
-func (s *Store) publishInfo(ctx context.Context, ref Ref, nuid string, chunks uint32) (err error) {
+func (s *Store) publishInfo(ctx context.Context, ref Ref, nuid string, chunks []uint64) (err error) {
 	info := jetstream.ObjectInfo{
 		ObjectMeta: jetstream.ObjectMeta{Name: ref.Name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkBytes}},
-		Bucket:     s.bucket, NUID: nuid, Size: uint64(ref.Size), Digest: ref.Digest, Chunks: chunks,
+		Bucket:     s.bucket, NUID: nuid, Size: uint64(ref.Size), Digest: ref.Digest, Chunks: uint32(len(chunks)),
+	}
+	if len(chunks) > 0 {
+		info.Metadata = map[string]string{placesKey: places(chunks)}
 	}
 	msg := nats.NewMsg(s.metaSubject(ref.Name))
-	msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 	if msg.Data, err = json.Marshal(info); err != nil {
 		return err
 	}
@@ -202,8 +245,8 @@ type upload struct {
 	subject string
 	hash    hash.Hash
 	total   int64
-	chunks  uint32
 	flying  []jetstream.PubAckFuture // at most putWindow
+	landed  []uint64                 // the sequences of the chunks that are stored
 }
 
 // sendAll sends a document, and returns once all of it is acknowledged.
@@ -240,7 +283,11 @@ func (u *upload) sendAll(ctx context.Context, doc io.Reader) error {
 func (u *upload) landFirst(ctx context.Context) error {
 	f := u.flying[0]
 	u.flying = u.flying[1:]
-	return landed(ctx, f)
+	seq, err := landed(ctx, f)
+	if err == nil {
+		u.landed = append(u.landed, seq)
+	}
+	return err
 }
 
 // landAll returns once none is on its way, however that went, or with ctx.
@@ -258,19 +305,18 @@ func (u *upload) send(chunk []byte) error {
 		return err
 	}
 	u.flying = append(u.flying, f)
-	u.chunks++
 	return nil
 }
 
 // landed awaits an acknowledgement; the future itself gives up after
 // requestTimeout.
-func landed(ctx context.Context, f jetstream.PubAckFuture) error {
+func landed(ctx context.Context, f jetstream.PubAckFuture) (seq uint64, err error) {
 	select {
-	case <-f.Ok():
-		return nil
+	case ack := <-f.Ok():
+		return ack.Sequence, nil
 	case err := <-f.Err():
-		return err
+		return 0, err
 	case <-ctx.Done():
-		return ctx.Err()
+		return 0, ctx.Err()
 	}
 }

@@ -12,9 +12,9 @@ import (
 
 // Swept is what a sweep has found and done.
 type Swept struct {
-	Objects  int // looked at
+	Objects  int // descriptions looked at
 	Orphans  int // objects of no item, deleted
-	Marks    int // marks of objects that somebody else has deleted, removed
+	Marks    int // descriptions of nothing (marks that an object was deleted, and what can't be read), removed
 	Partials int // chunks of no object, deleted; counted by what should have been an object
 }
 
@@ -71,7 +71,7 @@ type sweep struct {
 	Swept
 	j      *Janitor
 	before time.Time
-	// chunks are those that an object has, kept the names of the objects that
+	// chunks are those that an object has, kept the keys of the objects that
 	// were found; both bounded by MaxTracked, beyond which over is set.
 	chunks map[string]struct{}
 	kept   map[string]struct{}
@@ -81,67 +81,54 @@ type sweep struct {
 
 // objects goes through the descriptions.
 func (s *sweep) objects(ctx context.Context) error {
-	cons, err := s.j.descriptions(ctx)
+	f, err := s.j.descriptions(ctx)
 	if err != nil {
 		return err
 	}
-	info := cons.CachedInfo()
-	if info == nil || info.NumPending == 0 {
-		s.settle()
-		return nil
-	}
-	it, err := cons.Messages(jetstream.PullMaxMessages(listBatch))
-	if err != nil {
-		return err
-	}
-	defer it.Stop()
-	for {
+	defer f.Close()
+	for left := f.Pending(); left > 0; {
 		wait, cancel := context.WithTimeout(ctx, requestTimeout)
-		m, err := it.Next(jetstream.NextContext(wait))
+		m, err := f.Next(wait)
 		cancel()
 		if err != nil {
 			return err
 		}
-		meta, err := m.Metadata()
-		if err != nil {
+		s.last, left = m.Seq, m.Pending
+		if err := s.object(ctx, s.j.describe(m)); err != nil {
 			return err
 		}
-		s.last = meta.Sequence.Stream
-		if o, ok := s.j.describe(m); ok {
-			if err := s.object(ctx, o); err != nil {
-				return err
-			}
-		}
-		if meta.NumPending == 0 {
-			s.settle()
-			return nil
-		}
 	}
+	s.settle()
+	return nil
 }
 
 // object looks at one.
 func (s *sweep) object(ctx context.Context, o object) error {
 	s.Objects++
+	old := o.at.Before(s.before)
+	if o.junk {
+		if !old {
+			return nil
+		}
+		s.Marks++
+		return s.j.discard(ctx, o)
+	}
 	id, _, err := splitName(o.name)
 	if err != nil {
 		s.keep(o)
 		return nil
 	}
-	if o.at.Before(s.before) {
-		there := false
-		if !o.deleted {
-			if there, err = s.j.cfg.Exists(ctx, id); err != nil {
-				return err
-			}
+	if old {
+		there, err := s.j.cfg.Exists(ctx, id)
+		if err != nil {
+			return err
 		}
 		if !there {
 			return s.orphan(ctx, o)
 		}
 	}
 	s.keep(o)
-	if !o.deleted {
-		s.j.track(o)
-	}
+	s.j.track(o)
 	return nil
 }
 
@@ -149,11 +136,7 @@ func (s *sweep) orphan(ctx context.Context, o object) error {
 	if err := s.j.remove(ctx, o); err != nil {
 		return err
 	}
-	if o.deleted {
-		s.Marks++
-	} else {
-		s.Orphans++
-	}
+	s.Orphans++
 	return nil
 }
 
@@ -162,7 +145,7 @@ func (s *sweep) keep(o object) {
 		s.over = true
 		return
 	}
-	s.kept[o.name] = struct{}{}
+	s.kept[o.key()] = struct{}{}
 	s.chunks[o.nuid] = struct{}{}
 }
 
@@ -175,7 +158,7 @@ func (s *sweep) settle() {
 	var gone []object
 	for _, list := range s.j.objects {
 		for _, o := range list {
-			if _, ok := s.kept[o.name]; !ok && o.seq <= s.last {
+			if _, ok := s.kept[o.key()]; !ok && o.seq <= s.last {
 				gone = append(gone, o)
 			}
 		}
@@ -206,7 +189,8 @@ func (s *sweep) partials(ctx context.Context) error {
 		return err
 	}
 	for subject := range info.State.Subjects {
-		if _, ok := s.chunks[strings.TrimPrefix(subject, prefix)]; ok {
+		nuid := strings.TrimPrefix(subject, prefix)
+		if _, ok := s.chunks[nuid]; ok || !validNUID(nuid) { // a purge takes wildcards, and a publish too
 			continue
 		}
 		if err := s.partial(ctx, h, subject); err != nil {

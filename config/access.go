@@ -45,6 +45,7 @@ type NATSUser struct {
 	Nkey         string // public, beginning with U
 	Roles        access.Roles
 	NoDocuments  bool // without the object store of large params and results
+	NoPublish    bool // without plain publishes, which no quota counts
 }
 
 // Bounds of who may use the engine.
@@ -76,7 +77,7 @@ func (n *NATS) fields() []field {
 		text("tls_cert", &n.TLSCert, "", "certificate file (PEM) of the embedded NATS server: clients must use TLS then"),
 		text("tls_key", &n.TLSKey, "", "its key file"),
 		text("client_ca", &n.ClientCA, "", "the CA file (PEM) of which clients must show a certificate, beside their login"),
-		tables("users", &n.Users, "none", "who may connect, a table each, `[[nats.users]]`: `name`, one of `password` (in clear or as a bcrypt hash), `password_file` and `nkey` (the public one), `roles`, and `documents = false` to leave out the object store; without users everyone may connect and do what clients do", (*NATSUser).fields),
+		tables("users", &n.Users, "none", "who may connect, a table each, `[[nats.users]]`: `name`, one of `password` (12 characters or more, or a bcrypt hash), `password_file` (its first line is such a one) and `nkey` (the public one), `roles`, `documents = false` to leave out the object store, and `publish = false` to leave out plain publishes; without users everyone may connect and do what clients do", (*NATSUser).fields),
 		yes("allow_open", &n.AllowOpen, "listen beyond this machine without users; for a network that is closed by other means"),
 	}
 }
@@ -84,7 +85,7 @@ func (n *NATS) fields() []field {
 func (u *NATSUser) fields() []field {
 	return []field{
 		text("name", &u.Name, "", ""), text("password", &u.Password, "", ""), text("password_file", &u.PasswordFile, "", ""),
-		text("nkey", &u.Nkey, "", ""), roles("roles", &u.Roles), boolean("documents", &u.NoDocuments, "true", ""),
+		text("nkey", &u.Nkey, "", ""), roles("roles", &u.Roles), boolean("documents", &u.NoDocuments, "true", ""), boolean("publish", &u.NoPublish, "true", ""),
 	}
 }
 
@@ -129,11 +130,11 @@ func (h HTTP) check(c *checker) {
 	for i, cl := range h.Clients {
 		switch {
 		case cl.Name == "":
-			c.failf("http.clients", "has an element %d without a name", i+1)
+			c.failIn("http.clients", i, "name", "has an element %d without a name", i+1)
 		case cl.Roles == 0:
-			c.failf("http.clients", "has an element %d (%s) without roles: use some of submit, work, read and operate", i+1, cl.Name)
+			c.failIn("http.clients", i, "roles", "has an element %d (%s) without roles: use some of submit, work, read and operate", i+1, cl.Name)
 		case seen[cl.Name]:
-			c.failf("http.clients", "has the name %s twice", cl.Name)
+			c.failIn("http.clients", i, "name", "has the name %s twice", cl.Name)
 		}
 		seen[cl.Name] = true
 	}
@@ -145,17 +146,18 @@ func (n NATS) check(c *checker) {
 	c.in("nats.users", int64(len(n.Users)), 0, MaxNATSUsers)
 	seen := map[string]bool{}
 	for i, u := range n.Users {
-		if err := u.check(); err != nil {
-			c.failf("nats.users", "has an element %d (%s) that %v", i+1, u.Name, err)
+		if field, err := u.check(); err != nil {
+			c.failIn("nats.users", i, field, "has an element %d (%s) that %v", i+1, u.Name, err)
 		}
 		if seen[u.Name] || u.Nkey != "" && seen[u.Nkey] {
-			c.failf("nats.users", "has the name or nkey of its element %d (%s) twice", i+1, u.Name)
+			c.failIn("nats.users", i, "name", "has the name or nkey of its element %d (%s) twice", i+1, u.Name)
 		}
 		seen[u.Name], seen[u.Nkey] = true, true
 	}
 }
 
-func (u NATSUser) check() error {
+// check returns what is wrong with a user, and the key that says it.
+func (u NATSUser) check() (field string, err error) {
 	given := 0
 	for _, s := range []string{u.Password, u.PasswordFile, u.Nkey} {
 		if s != "" {
@@ -164,29 +166,29 @@ func (u NATSUser) check() error {
 	}
 	switch {
 	case !access.IsUser(u.Name):
-		return errors.New("has no good name: use letters, digits, - and _, at most 63")
+		return "name", errors.New("has no good name: use letters, digits, - and _, at most 63")
 	case given != 1:
-		return errors.New("must have exactly one of password, password_file and nkey")
+		return "", errors.New("must have exactly one of password, password_file and nkey")
 	case u.Password != "":
 		if err := CheckPassword(u.Password); err != nil {
-			return err
+			return "password", err
 		}
 	case u.Nkey != "" && !nkeys.IsValidPublicUserKey(u.Nkey):
-		return errors.New("has an nkey that is no user's public key: it begins with U; nk -gen user makes one")
+		return "nkey", errors.New("has an nkey that is no user's public key: it begins with U; nk -gen user makes one")
 	}
 	if u.Roles == 0 {
-		return errors.New("has no roles: use some of submit, work, read and operate")
+		return "roles", errors.New("has no roles: use some of submit, work, read and operate")
 	}
-	return nil
+	return "", nil
 }
 
-// CheckPassword refuses a password that is too short, unless it is a bcrypt
-// hash.
+// CheckPassword refuses a password that is shorter than [MinPasswordLen], unless it
+// is a bcrypt hash.
 func CheckPassword(p string) error {
 	if strings.HasPrefix(p, "$2") || len(p) >= MinPasswordLen {
 		return nil
 	}
-	return errors.New("has a weak password: use 12 characters or more, such as openssl rand -hex 16 makes")
+	return fmt.Errorf("has a weak password: use %d characters or more, such as openssl rand -hex 16 makes", MinPasswordLen)
 }
 
 func (c *checker) tls(at, cert, key, ca string) {

@@ -63,7 +63,7 @@ func TestAccessRefuses(t *testing.T) {
 	for want, file := range map[string]string{
 		`http.clients has an element 1 whose roles is wrong: "root" is no role: use submit, work, read or operate`: "[http]\nclients = [{ name = \"a\", roles = [\"root\"] }]",
 		"http.clients has an element 1 whose roles is wrong: there is no role":                                     "[http]\nclients = [{ name = \"a\", roles = [] }]",
-		"e.toml:5: http.clients has the name a twice":                                                              "[http]\ntls_cert=\"c\"\ntls_key=\"k\"\nclient_ca=\"ca\"\n[[http.clients]]\nname = \"a\"\nroles = [\"read\"]\n[[http.clients]]\nname = \"a\"\nroles = [\"work\"]",
+		"e.toml:9: http.clients has the name a twice":                                                              "[http]\ntls_cert=\"c\"\ntls_key=\"k\"\nclient_ca=\"ca\"\n[[http.clients]]\nname = \"a\"\nroles = [\"read\"]\n[[http.clients]]\nname = \"a\"\nroles = [\"work\"]",
 		"http.clients has an element 1 (a) without roles":                                                          "[http]\nclients = [{ name = \"a\" }]",
 		"http.clients has an element 1 without a name":                                                             "[http]\nclients = [{ roles = [\"read\"] }]",
 		"http.client_ca and [[http.clients]] belong together":                                                      "[http]\ntls_cert=\"c\"\ntls_key=\"k\"\nclient_ca = \"ca\"",

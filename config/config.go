@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 )
@@ -30,6 +31,8 @@ type Config struct {
 	// DedupHook is asked about submissions, if it has a subject.
 	DedupHook DedupHook
 	Pools     map[string]Pool
+	// Quotas bound what each user may ask, by role and by name.
+	Quotas quota.Settings
 	// Schedules are those that the file owns, by name.
 	Schedules map[string]Schedule
 }
@@ -46,6 +49,9 @@ type Server struct {
 	Prefix     string // of all subjects; streams have it in capitals
 	LogLevel   string // debug, info, warn, error
 	LogFormat  string // text, json
+	// MaxClockJump is how far the NATS server's clock may lie ahead of what the
+	// engine last knew and be followed by itself; negative: however far.
+	MaxClockJump time.Duration
 	// NoDedupBucket leaves out the KV bucket of taken dedup keys.
 	NoDedupBucket bool
 }
@@ -60,11 +66,17 @@ type Limits struct {
 	LogMaxBytes    int64 // of all items' logs together
 	MaxQueued      int   // items queued or waiting, over all types; 0: no limit
 	QueueSteps     []events.QueueStep
-	BlobMaxBytes   int64 // of the object store of large params and results
+	Types          []string // that may be submitted; none: any
+	BlobMaxBytes   int64    // of the object store of large params and results
 }
 
-// Workers is how the engine looks after workers that offer a probe.
+// Workers says what the engine expects of workers, and how long it waits.
 type Workers struct {
+	HeartbeatInterval time.Duration // between two heartbeats of a worker, at most
+	DeadAfter         time.Duration // a worker silent for so long is dead
+	StartTimeout      time.Duration // from a claim without a start to the start
+	SweepInterval     time.Duration // between two looks for what a lost signal missed
+
 	ProbeInterval time.Duration // between two probes of a worker
 	ProbeTimeout  time.Duration // to answer one; less than the interval
 	ProbeFailures int           // in a row, that make a worker unhealthy
@@ -86,6 +98,7 @@ type Exec struct {
 	Command      []string // program and arguments
 	Concurrency  int      // children at once; 0: the type's capacity
 	Capabilities []string
+	Env          []string      // of the children, beside what any program needs: NAME of the engine's own, or NAME=value
 	Grace        time.Duration // between the request to stop and the kill
 }
 
@@ -112,7 +125,23 @@ const (
 	DefaultGrace      = 10 * time.Second
 	MaxGrace          = 10 * time.Minute
 	MaxExecArgs       = 256
+	MaxExecEnv        = 256
 	MaxPrefixLen      = 32
+
+	DefaultMaxClockJump = 24 * time.Hour // as dispatcher.DefaultMaxClockJump
+	MinMaxClockJump     = time.Minute
+	MaxMaxClockJump     = 10 * 365 * 24 * time.Hour
+
+	DefaultHeartbeatInterval = 20 * time.Second
+	MinHeartbeatInterval     = 100 * time.Millisecond
+	MaxHeartbeatInterval     = 10 * time.Minute
+	DefaultDeadAfter         = time.Minute
+	MinDeadAfter             = 300 * time.Millisecond
+	MaxDeadAfter             = time.Hour
+	MinHeartbeatsMissed      = 2 // heartbeats that fit into DeadAfter at least, so that one may be lost
+	DefaultSweepInterval     = time.Minute
+	MinSweepInterval         = time.Second
+	MaxSweepInterval         = time.Hour
 
 	DefaultProbeInterval = time.Minute
 	MinProbeInterval     = 100 * time.Millisecond
@@ -137,15 +166,14 @@ func (c Config) WithDefaults() Config {
 	or(&c.Server.Prefix, "work")
 	or(&c.Server.LogLevel, "info")
 	or(&c.Server.LogFormat, "text")
+	or(&c.Server.MaxClockJump, DefaultMaxClockJump)
 	or(&c.Limits.MaxRunning, DefaultMaxRunning)
 	or(&c.Limits.MaxMemoryBytes, 1<<30)
 	or(&c.Limits.MinFreeBytes, 256<<20)
 	or(&c.Limits.LogMaxAge, 7*24*time.Hour)
 	or(&c.Limits.LogMaxBytes, 1<<30)
 	or(&c.Limits.BlobMaxBytes, 4<<30)
-	or(&c.Workers.ProbeInterval, DefaultProbeInterval)
-	or(&c.Workers.ProbeTimeout, DefaultProbeTimeout)
-	or(&c.Workers.ProbeFailures, DefaultProbeFailures)
+	c.Workers.withDefaults()
 	c.DedupHook.withDefaults()
 	or(&c.Retention.CutEvents, DefaultCutEvents)
 	types := make(map[events.Type]Type, len(c.Types))
@@ -164,6 +192,30 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
+// withDefaults fills in what is not set.
+func (w *Workers) withDefaults() {
+	w.fit(w.HeartbeatInterval != 0, w.DeadAfter != 0)
+	or(&w.StartTimeout, events.StartWithin)
+	or(&w.SweepInterval, DefaultSweepInterval)
+	or(&w.ProbeInterval, DefaultProbeInterval)
+	or(&w.ProbeTimeout, DefaultProbeTimeout)
+	or(&w.ProbeFailures, DefaultProbeFailures)
+}
+
+// fit sets the heartbeat and the silence as far as they are not set by the user.
+// Who sets one of them gets the other to fit: three heartbeats to a silence.
+func (w *Workers) fit(beatSet, deadSet bool) {
+	if !beatSet {
+		w.HeartbeatInterval = DefaultHeartbeatInterval
+		if deadSet {
+			w.HeartbeatInterval = max(min(DefaultHeartbeatInterval, w.DeadAfter/3).Truncate(time.Millisecond), MinHeartbeatInterval)
+		}
+	}
+	if !deadSet {
+		w.DeadAfter = min(max(DefaultDeadAfter, 3*w.HeartbeatInterval), MaxDeadAfter)
+	}
+}
+
 func or[T comparable](p *T, def T) {
 	var zero T
 	if *p == zero {
@@ -173,7 +225,7 @@ func or[T comparable](p *T, def T) {
 
 // TypeDefaults are the settings of a type that nobody has configured.
 func (c Config) TypeDefaults() events.TypeSettings {
-	return c.Defaults.Apply(events.DefaultTypeSettings())
+	return c.Defaults.Apply(events.ProtectedTypeSettings())
 }
 
 // Settings are those of a type as far as the file says: what it names for the

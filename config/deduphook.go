@@ -38,7 +38,7 @@ func (d *DedupHook) fields() []field {
 	return []field{
 		text("subject", &d.Subject, "", "the subject of the requests; empty: nobody is asked"),
 		texts("types", &d.Types, "all", "the types whose submissions are asked about"),
-		duration("timeout", &d.Timeout, DefaultDedupTimeout.String(), "how long an answer may take, at most "+MaxDedupTimeout.String()),
+		duration("timeout_ms", &d.Timeout, DefaultDedupTimeout.String(), "how long an answer may take, at most "+MaxDedupTimeout.String()),
 		choice("fallback", &d.Fallback, "key", "without an answer: `key` decides by the dedup key, `distinct` runs it whatever else does", "key", "distinct"),
 		integer("candidates", &d.Candidates, strconv.Itoa(DefaultDedupCandidates), "live items that a question lists, at most "+strconv.Itoa(MaxDedupCandidates)),
 		text("key_separator", &d.KeySeparator, "", "list those whose dedup key begins like the submission's, up to the last separator in it; empty: those of its type"),
@@ -54,7 +54,7 @@ func (d DedupHook) check(c *checker) {
 			c.failf("dedup_hook.types", "%v", err)
 		}
 	}
-	c.span("dedup_hook.timeout", &d.Timeout, time.Millisecond, MaxDedupTimeout)
+	c.span("dedup_hook.timeout_ms", &d.Timeout, time.Millisecond, MaxDedupTimeout)
 	if d.Fallback != "key" && d.Fallback != "distinct" {
 		c.failf("dedup_hook.fallback", "is %q: it must be key or distinct", d.Fallback)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +28,16 @@ type LimitsPatch struct {
 
 // EngineLimits are the limits that decisions look at.
 func (c Config) EngineLimits() events.Limits {
-	l := events.Limits{MaxQueued: c.Limits.MaxQueued, QueueSteps: c.Limits.QueueSteps, Pools: make(map[string]events.Pool, len(c.Pools)), WorkerCircuit: c.WorkerCircuitSettings()}
+	l := events.Limits{MaxQueued: c.Limits.MaxQueued, QueueSteps: c.Limits.QueueSteps, Pools: make(map[string]events.Pool, len(c.Pools)), WorkerCircuit: c.WorkerCircuitSettings(), StartTimeout: c.Workers.StartTimeout}
+	if len(c.Limits.Types) > 0 {
+		l.Types = make(map[events.Type]bool, len(c.Limits.Types)+len(c.Types))
+		for _, t := range c.Limits.Types {
+			l.Types[events.Type(t)] = true
+		}
+		for t := range c.Types {
+			l.Types[t] = true
+		}
+	}
 	for name, p := range c.Pools {
 		l.Pools[name] = events.Pool{Slots: p.Slots}
 	}
@@ -96,7 +106,9 @@ func (l LimitsPatch) check(c *checker, at string) {
 func (l LimitsPatch) checkRates(c *checker, key string) {
 	for i, r := range *l.Rates {
 		if err := r.Validate(); err != nil {
-			c.failf(key, "has an element %d whose %s", i+1, strings.ReplaceAll(err.Error(), "\n", "; "))
+			text := strings.ReplaceAll(err.Error(), "\n", "; ")
+			field, _, _ := strings.Cut(text, " ")
+			c.failIn(key, i, field, "has an element %d whose %s", i+1, text)
 		}
 	}
 }
@@ -109,6 +121,12 @@ func (c *checker) settings(key, name string, err error) {
 	}
 	for _, line := range strings.Split(err.Error(), "\n") {
 		text, _ := strings.CutPrefix(line, name)
+		var i int
+		var field string
+		if n, _ := fmt.Sscanf(text, "[%d].%s ", &i, &field); n > 0 {
+			c.failIn(key, i, field, "%s", text)
+			continue
+		}
 		c.failf(key, "%s", strings.TrimSpace(text))
 	}
 }
@@ -117,6 +135,7 @@ func (c *checker) settings(key, name string, err error) {
 // pools that are named and not there.
 func (c Config) checkLimits(ch *checker) {
 	l := c.EngineLimits()
+	l.StartTimeout = 0 // checked with [workers]
 	steps := l
 	steps.MaxQueued, steps.Pools, l.QueueSteps = 0, nil, nil
 	ch.settings("limits.queue_steps", "queue_steps", steps.Validate())
@@ -147,13 +166,13 @@ func (c Config) checkPool(ch *checker, at string, p Patch) {
 
 func (l *LimitsPatch) fields() []field {
 	return []field{
-		optional("max_queued", integer[int], &l.MaxQueued, "no limit", "items queued or waiting beyond which a submission is refused (`queue_full`)"),
+		optional("max_queued", integer[int], &l.MaxQueued, strconv.Itoa(events.DefaultMaxQueued), "items queued or waiting beyond which a submission is refused (`queue_full`); 0: no limit"),
 		optional("queue_steps", steps, &l.QueueSteps, "none", stepsDoc),
-		optional("rates", rates, &l.Rates, "none", "rate limits, a table each: `n` per `interval`, up to `burst` at once (default `n`), `per` `type`, `tenant` or `label:NAME`, `at` `submit` (refused with `rate_limited`) or `dispatch` (waits)"),
+		optional("rates", rates, &l.Rates, "none", "rate limits, a table each: `n` per `interval_ms`, up to `burst` at once (unset: `n` at submit; at dispatch never more than `n` in any interval), `per` `type`, `tenant` or `label:NAME`, `at` `submit` (refused with `rate_limited`) or `dispatch` (waits)"),
 		optional("group_by", text, &l.GroupBy, events.PerTenant, "what makes the groups that take turns and that limits per key go by: `tenant`, `label:NAME` or `none`"),
 		optional("group_capacity", integer[int], &l.GroupCapacity, "no limit", "items of one group that run at once"),
 		optional("pool", text, &l.Pool, "none", "a pool of `[pools]`, one of whose slots each run takes as well"),
-		optional("pool_weight", integer[int], &l.PoolWeight, "1", "the type's share of its pool when that is contended"),
+		optional("pool_weight", integer[int], &l.PoolWeight, "1", "the type's share of its pool, among items of one priority, when that is contended; if no type of the pool sets one, they go by priority and time alone"),
 	}
 }
 
@@ -167,15 +186,15 @@ func steps(key string, dst *[]events.QueueStep, def, doc string) field {
 
 func rates(key string, dst *[]events.RateLimit, def, doc string) field {
 	return tables(key, dst, def, doc, func(r *events.RateLimit) []field {
-		interval := duration("interval", new(time.Duration), "", "")
+		var every time.Duration
+		interval := duration("interval_ms", &every, "", "")
 		read := interval.set
 		interval.set = func(v any) error {
 			if err := read(v); err != nil {
 				return err
 			}
-			d, err := time.ParseDuration(v.(string))
-			r.IntervalMS = d.Milliseconds()
-			return err
+			r.IntervalMS = every.Milliseconds()
+			return nil
 		}
 		return []field{text("per", &r.Per, "", ""), text("at", &r.At, "", ""), integer("n", &r.N, "", ""), interval, integer("burst", &r.Burst, "", "")}
 	})
@@ -224,11 +243,11 @@ func fill(i int, t map[string]any, fields []field) (errs []error) {
 	for _, key := range slices.Sorted(maps.Keys(t)) {
 		at := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
 		if at < 0 {
-			errs = append(errs, fmt.Errorf("has %s in its element %d, which is no setting: %s", key, i+1, suggest(key, fields)))
+			errs = append(errs, &elementError{i, key, fmt.Sprintf("has %s in its element %d, which is no setting: %s", key, i+1, suggest(key, fields))})
 			continue
 		}
 		if err := fields[at].set(t[key]); err != nil {
-			errs = append(errs, fmt.Errorf("has an element %d whose %s %w", i+1, key, err))
+			errs = append(errs, &elementError{i, key, fmt.Sprintf("has an element %d whose %s %v", i+1, key, err)})
 		}
 	}
 	return errs

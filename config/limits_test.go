@@ -4,9 +4,26 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/streamwright/streamwright/events"
 )
+
+func TestAllowedTypes(t *testing.T) {
+	c, err := Parse("engine.toml", []byte("[limits]\ntypes = [\"email\", \"invoice\"]\n[types.resize]\ncapacity = 2\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := c.EngineLimits(); !reflect.DeepEqual(l.Types, map[events.Type]bool{"email": true, "invoice": true, "resize": true}) {
+		t.Fatalf("%v", l.Types)
+	}
+	if c, err = Parse("engine.toml", []byte("[types.resize]\ncapacity = 2\n")); err != nil || c.EngineLimits().Types != nil {
+		t.Fatalf("%v %v", c.EngineLimits().Types, err)
+	}
+	if _, err = Parse("engine.toml", []byte("[limits]\ntypes = [\"E Mail\"]\n")); err == nil || !strings.Contains(err.Error(), "limits.types") {
+		t.Fatalf("%v", err)
+	}
+}
 
 func TestLimitsOfTheExample(t *testing.T) {
 	c, err := Load("../engine.example.toml")
@@ -14,7 +31,7 @@ func TestLimitsOfTheExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := c.Settings("summarise")
-	want := events.DefaultTypeSettings()
+	want := events.ProtectedTypeSettings()
 	want.Pool, want.PoolWeight, want.MaxQueued, want.GroupBy, want.GroupCapacity = "llm", 2, 10_000, "tenant", 2
 	want.QueueSteps = []events.QueueStep{{Over: 5000, MinPriority: 5}}
 	want.Rates = []events.RateLimit{
@@ -55,7 +72,7 @@ queue_steps = [{ over = 10, min_priority = 5 }]
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := events.Limits{MaxQueued: 100, QueueSteps: []events.QueueStep{{Over: 10, MinPriority: 5}, {Over: 20, Sources: []string{"a"}}}, Pools: map[string]events.Pool{}, WorkerCircuit: c.WorkerCircuitSettings()}
+	want := events.Limits{MaxQueued: 100, QueueSteps: []events.QueueStep{{Over: 10, MinPriority: 5}, {Over: 20, Sources: []string{"a"}}}, Pools: map[string]events.Pool{}, WorkerCircuit: c.WorkerCircuitSettings(), StartTimeout: 30 * time.Second}
 	if got := c.EngineLimits(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v", got)
 	}
@@ -72,11 +89,11 @@ func TestBadLimits(t *testing.T) {
 		"[types.a]\nqueue_steps = [{ over = 1, min_priority = 12 }]": "engine.toml:2: types.a.queue_steps has an element 1 whose min_priority is 12",
 		"[types.a]\nrates = [1]":                                     "engine.toml:2: types.a.rates has 1 as its element 1",
 		"[types.a]\nrates = [{ nn = 1 }]":                            "engine.toml:2: types.a.rates has nn in its element 1, which is no setting: did you mean n?",
-		"[types.a]\nrates = [{ per = \"type\", at = \"submit\", n = 0, interval = \"1s\" }]":      "engine.toml:2: types.a.rates has an element 1 whose n is 0",
-		"[types.a]\nrates = [{ per = \"type\", at = \"submit\", n = 1, interval = 1 }]":           "engine.toml:2: types.a.rates has an element 1 whose interval is 1: it must be a duration",
-		"[types.a]\nrates = [{ per = \"label:k\", at = \"dispatch\", n = 1, interval = \"1s\" }]": "at dispatch a limit is per type, or per the type's group_by, which is tenant",
-		"[limits]\nmax_queued = 5\nqueue_steps = [{ over = 5, min_priority = 1 }]":                "engine.toml:3: limits.queue_steps [0].over is 5, max_queued 5: the step would never count",
-		"[types.a]\ngroup_by = \"none\"\ngroup_capacity = 3":                                      "group_capacity is 3, but group_by is none",
+		"[types.a]\nrates = [{ per = \"type\", at = \"submit\", n = 0, interval_ms = \"1s\" }]":      "engine.toml:2: types.a.rates has an element 1 whose n is 0",
+		"[types.a]\nrates = [{ per = \"type\", at = \"submit\", n = 1, interval_ms = true }]":        "engine.toml:2: types.a.rates has an element 1 whose interval_ms is true: it must be a duration",
+		"[types.a]\nrates = [{ per = \"label:k\", at = \"dispatch\", n = 1, interval_ms = \"1s\" }]": "at dispatch a limit is per type, or per the type's group_by, which is tenant",
+		"[limits]\nmax_queued = 5\nqueue_steps = [{ over = 5, min_priority = 1 }]":                   "engine.toml:3: limits.queue_steps [0].over is 5, max_queued 5: the step would never count",
+		"[types.a]\ngroup_by = \"none\"\ngroup_capacity = 3":                                         "group_capacity is 3, but group_by is none",
 	} {
 		_, err := Parse("engine.toml", []byte(file))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +21,8 @@ type Error struct {
 	Line int    // from 1; 0 if not known
 	Key  string // dotted, such as types.email.lease
 	Msg  string
+
+	at string // where it stands, if below Key: see elementKey
 }
 
 func (e *Error) Error() string {
@@ -64,13 +67,18 @@ func Parse(file string, data []byte) (Config, error) {
 	// The defaults come first, so that a zero in the file is seen as one.
 	c := Default()
 	r.table(nil, root, c.fields())
+	named, _ := root["workers"].(map[string]any)
+	_, beat := named["heartbeat_interval_ms"]
+	_, dead := named["dead_after_ms"]
+	c.Workers.fit(beat, dead)
 	if err := c.Validate(); err != nil {
 		r.locate(err)
 	}
 	if len(r.errs) == 0 {
 		return c, nil
 	}
-	slices.SortStableFunc(r.errs, func(a, b *Error) int { return a.Line - b.Line })
+	// Tables are read in no order: those of one line in that of their texts.
+	slices.SortFunc(r.errs, func(a, b *Error) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Error(), b.Error())) })
 	all := make([]error, len(r.errs))
 	for i, e := range r.errs {
 		all[i] = e
@@ -100,13 +108,43 @@ func (r *reader) fail(path []string, format string, args ...any) {
 	r.errs = append(r.errs, &Error{File: r.file, Line: r.line(key), Key: key, Msg: fmt.Sprintf(format, args...)})
 }
 
-// line is where key stands, or the nearest table above it.
+// failEach reports what a field's value is refused for: one error, or one for each
+// element of a list of tables that is wrong.
+func (r *reader) failEach(path []string, err error) {
+	key := strings.Join(path, ".")
+	faults := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		faults = joined.Unwrap()
+	}
+	for _, fault := range faults {
+		at := key
+		var e *elementError
+		if errors.As(fault, &e) {
+			at = elementKey(key, e.index) + "." + e.key
+		}
+		r.errs = append(r.errs, &Error{File: r.file, Line: r.line(at), Key: key, Msg: fault.Error()})
+	}
+}
+
+// elementError is what is wrong with one element of a list of tables.
+type elementError struct {
+	index int // from 0
+	key   string
+	text  string
+}
+
+func (e *elementError) Error() string { return e.text }
+
+// elementKey is the key of an element of a list of tables, for its line alone.
+func elementKey(key string, index int) string { return fmt.Sprintf("%s#%d", key, index) }
+
+// line is where key stands, or the nearest element or table above it.
 func (r *reader) line(key string) int {
 	for {
 		if n, ok := r.lines[key]; ok {
 			return n
 		}
-		i := strings.LastIndexByte(key, '.')
+		i := strings.LastIndexAny(key, ".#")
 		if i < 0 {
 			return 0
 		}
@@ -141,7 +179,7 @@ func (r *reader) field(at []string, f field, v any) {
 	switch {
 	case f.table == nil || (f.set != nil && !isTable):
 		if err := f.set(v); err != nil {
-			r.fail(at, "%s", err)
+			r.failEach(at, err)
 		}
 	case !isTable:
 		r.fail(at, "is %s: it must be a table", show(v))
@@ -180,7 +218,8 @@ func suggest(key string, fields []field) string {
 			continue
 		}
 		names = append(names, f.key)
-		if d := distance(key, f.key); d < best {
+		plain := strings.TrimPrefix(strings.TrimSuffix(strings.TrimSuffix(f.key, "_ms"), "_bytes"), "per_") // who forgets these means it
+		if d := min(distance(key, f.key), distance(key, plain)); d < best {
 			best, near = d, f.key
 		}
 	}
@@ -221,7 +260,7 @@ func (r *reader) locate(err error) {
 		if said[e.Key] {
 			continue
 		}
-		r.errs = append(r.errs, &Error{File: r.file, Line: r.line(e.Key), Key: e.Key, Msg: e.Msg})
+		r.errs = append(r.errs, &Error{File: r.file, Line: r.line(cmp.Or(e.at, e.Key)), Key: e.Key, Msg: e.Msg})
 	}
 }
 
@@ -240,17 +279,24 @@ func unjoin(err error) []*Error {
 	return out
 }
 
-// lines finds the line of each key of a document that is known to be sound.
+// lines finds the line of each key of a document that is known to be sound, and of
+// each element of its lists of tables.
 func lines(data []byte) map[string]int {
-	at := map[string]int{}
+	at, elements := map[string]int{}, map[string]int{}
 	var p unstable.Parser
 	p.Reset(data)
 	var table string
 	for p.NextExpression() {
 		n := p.Expression()
 		switch n.Kind {
-		case unstable.Table, unstable.ArrayTable:
+		case unstable.Table:
 			table = keyLines(&p, "", n.Key(), at)
+		case unstable.ArrayTable:
+			line := lineOf(&p, n.Key())
+			list := keyLines(&p, "", n.Key(), at)
+			table = elementKey(list, elements[list])
+			elements[list]++
+			at[table] = line
 		case unstable.KeyValue:
 			valueLines(&p, table, n, at)
 		}
@@ -275,9 +321,28 @@ func keyLines(p *unstable.Parser, prefix string, it unstable.Iterator, at map[st
 
 func valueLines(p *unstable.Parser, prefix string, kv *unstable.Node, at map[string]int) {
 	key := keyLines(p, prefix, kv.Key(), at)
-	if v := kv.Value(); v.Kind == unstable.InlineTable {
+	inlineLines(p, key, kv.Value(), at)
+}
+
+// inlineLines notes the lines of the keys in an inline table, or in a list of them.
+func inlineLines(p *unstable.Parser, key string, v *unstable.Node, at map[string]int) {
+	switch v.Kind {
+	case unstable.InlineTable:
 		for it := v.Children(); it.Next(); {
 			valueLines(p, key, it.Node(), at)
 		}
+	case unstable.Array:
+		i := 0
+		for it := v.Children(); it.Next(); i++ {
+			inlineLines(p, elementKey(key, i), it.Node(), at)
+		}
 	}
+}
+
+// lineOf is the line of a key.
+func lineOf(p *unstable.Parser, it unstable.Iterator) int {
+	if !it.Next() {
+		return 0
+	}
+	return p.Shape(it.Node().Raw).Start.Line
 }

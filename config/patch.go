@@ -69,9 +69,11 @@ func (p Patch) Apply(base events.TypeSettings) events.TypeSettings {
 	putMS(&s.Retain.DeadMS, p.Retain.Dead)
 	putMS(&s.Retain.CancelledMS, p.Retain.Cancelled)
 	putMS(&s.Retain.MergedMS, p.Retain.Merged)
-	putMS(&s.TimeoutMS, p.Run.Timeout)
+	if putMS(&s.TimeoutMS, p.Run.Timeout); p.Run.Timeout != nil {
+		s.TimeoutSet = true
+	}
 	if p.Run.MaxAttempts != nil {
-		s.MaxAttempts = events.Attempt(*p.Run.MaxAttempts)
+		s.MaxAttempts, s.MaxAttemptsSet = events.Attempt(*p.Run.MaxAttempts), true
 	}
 	s.Backoff = p.Run.Backoff.apply(s.Backoff)
 	p.applyProtection(&s)
@@ -121,7 +123,7 @@ func (b BackoffPatch) apply(base events.Backoff) events.Backoff {
 func (p Patch) Empty() bool { return len(p.Named()) == 0 }
 
 // Named lists the settings that the patch names, as the file spells them:
-// "capacity", "backoff.max", "priority.8.timeout".
+// "capacity", "backoff.max_ms", "per_priority.8.timeout_ms".
 func (p Patch) Named() []string {
 	var names []string
 	add := func(name string, set bool) {
@@ -130,31 +132,31 @@ func (p Patch) Named() []string {
 		}
 	}
 	add("capacity", p.Capacity != nil)
-	add("lease", p.Lease != nil)
-	add("age_step", p.AgeStep != nil)
+	add("lease_ms", p.Lease != nil)
+	add("age_step_ms", p.AgeStep != nil)
 	add("max_params_bytes", p.MaxParams != nil)
 	add("dedup_policy", p.DedupPolicy != nil)
-	add("dedup_window", p.DedupWindow != nil)
+	add("dedup_window_ms", p.DedupWindow != nil)
 	add("protocol", p.Protocol != nil)
-	add("retain.completed", p.Retain.Completed != nil)
-	add("retain.dead", p.Retain.Dead != nil)
-	add("retain.cancelled", p.Retain.Cancelled != nil)
-	add("retain.merged", p.Retain.Merged != nil)
+	add("retain.completed_ms", p.Retain.Completed != nil)
+	add("retain.dead_ms", p.Retain.Dead != nil)
+	add("retain.cancelled_ms", p.Retain.Cancelled != nil)
+	add("retain.merged_ms", p.Retain.Merged != nil)
 	p.Run.named("", add)
 	p.namedProtection(add)
 	p.Limits.named(add)
 	for _, prio := range slices.Sorted(maps.Keys(p.PerPriority)) {
-		p.PerPriority[prio].named("priority."+strconv.Itoa(int(prio))+".", add)
+		p.PerPriority[prio].named("per_priority."+strconv.Itoa(int(prio))+".", add)
 	}
 	return names
 }
 
 func (r RunPatch) named(at string, add func(string, bool)) {
-	add(at+"timeout", r.Timeout != nil)
+	add(at+"timeout_ms", r.Timeout != nil)
 	add(at+"max_attempts", r.MaxAttempts != nil)
-	add(at+"backoff.initial", r.Backoff.Initial != nil)
+	add(at+"backoff.initial_ms", r.Backoff.Initial != nil)
 	add(at+"backoff.factor", r.Backoff.Factor != nil)
-	add(at+"backoff.max", r.Backoff.Max != nil)
+	add(at+"backoff.max_ms", r.Backoff.Max != nil)
 	add(at+"backoff.jitter", r.Backoff.Jitter != nil)
 }
 

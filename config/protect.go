@@ -77,10 +77,10 @@ func (p Patch) namedProtection(add func(string, bool)) {
 	c := p.Circuit
 	add("circuit.consecutive", c.Consecutive != nil)
 	add("circuit.ratio", c.Ratio != nil)
-	add("circuit.window", c.Window != nil)
+	add("circuit.window_ms", c.Window != nil)
 	add("circuit.min_runs", c.MinRuns != nil)
-	add("circuit.cooldown", c.Cooldown != nil)
-	add("circuit.max_cooldown", c.MaxCooldown != nil)
+	add("circuit.cooldown_ms", c.Cooldown != nil)
+	add("circuit.max_cooldown_ms", c.MaxCooldown != nil)
 	add("circuit.probes", c.Probes != nil)
 	add("circuit.count_no_retry", c.CountNoRetry != nil)
 	for _, code := range slices.Sorted(maps.Keys(p.Codes)) {
@@ -103,7 +103,7 @@ func (p *Patch) protectionFields() []field {
 		optional("poison_after", integer[int], &p.PoisonAfter, strconv.Itoa(events.DefaultPoisonAfter), "leases that an item may lose, its worker having died or gone silent, before it is dead as `poisoned`"),
 		{key: "circuit", kind: "table", doc: "when the type's circuit opens", table: func(string) ([]field, error) { return p.Circuit.fields(), nil }},
 		{key: "codes", kind: "table", each: "failure code", name: "CODE", table: p.code,
-			doc: "how failures with a code are retried, in place of the built-in policy (see PROTECTION.md): `no_retry`, `max_attempts`, `delay_factor`, `timeout_factor`, `timeout_max`"},
+			doc: "how failures with a code are retried, in place of the built-in policy (see PROTECTION.md): `no_retry`, `max_attempts`, `delay_factor`, `timeout_factor`, `timeout_max_ms`"},
 	}
 }
 
@@ -121,22 +121,22 @@ func (p *Patch) code(code string) ([]field, error) {
 func (c *CodePatch) fields() []field {
 	return []field{
 		truth("no_retry", &c.NoRetry, "false", "a failure with this code is final"),
-		optional("max_attempts", integer[int], &c.MaxAttempts, "the type's", "attempts before an item that fails so is dead; what its submission said counts if it is lower"),
+		optional("max_attempts", integer[int], &c.MaxAttempts, "the type's", "attempts before an item that fails so is dead, unless its submission says"),
 		optional("delay_factor", float, &c.DelayFactor, "1", "by how much the wait before a retry is longer"),
 		optional("timeout_factor", float, &c.TimeoutFactor, "1", "by how much the next attempt may take longer"),
-		optional("timeout_max", duration, &c.TimeoutMax, "1h", "up to which the timeout grows"),
+		optional("timeout_max_ms", duration, &c.TimeoutMax, "1h", "up to which the timeout grows"),
 	}
 }
 
 func (c *CircuitPatch) fields() []field {
 	day := "24h"
 	return []field{
-		optional("consecutive", integer[int], &c.Consecutive, "no circuit", fmt.Sprintf("failures in a row that open it, at most %d", events.MaxCircuitRuns)),
-		optional("ratio", float, &c.Ratio, "no circuit", "share of failures in the window that opens it, above 0 to 1"),
-		optional("window", duration, &c.Window, events.DefaultCircuitWindow.String(), "over which the ratio is taken, at most "+day),
+		optional("consecutive", integer[int], &c.Consecutive, strconv.Itoa(events.DefaultConsecutive), fmt.Sprintf("failures in a row that open it, at most %d; 0: they don't", events.MaxCircuitRuns)),
+		optional("ratio", float, &c.Ratio, "0", "share of failures in the window that opens it, above 0 to 1; 0: it doesn't. With neither of both there is no circuit"),
+		optional("window_ms", duration, &c.Window, events.DefaultCircuitWindow.String(), "over which the ratio is taken, at most "+day),
 		optional("min_runs", integer[int], &c.MinRuns, strconv.Itoa(events.DefaultCircuitMinRuns), "runs that must have ended in the window before the ratio counts"),
-		optional("cooldown", duration, &c.Cooldown, events.DefaultCooldown.String(), "how long it stays open; doubled each time that it opens in a row"),
-		optional("max_cooldown", duration, &c.MaxCooldown, events.DefaultMaxCooldown.String(), "up to this, at most "+day),
+		optional("cooldown_ms", duration, &c.Cooldown, events.DefaultCooldown.String(), "how long it stays open; doubled each time that it opens in a row"),
+		optional("max_cooldown_ms", duration, &c.MaxCooldown, events.DefaultMaxCooldown.String(), "up to this, at most "+day),
 		optional("probes", integer[int], &c.Probes, strconv.Itoa(events.DefaultProbes), fmt.Sprintf("runs at once that try it when it is half open, and successes that close it, at most %d", events.MaxCircuitProbes)),
 		optional("count_no_retry", truth, &c.CountNoRetry, "false", "failures that are not retried count too"),
 	}
@@ -147,9 +147,9 @@ func (c *CircuitPatch) workerFields() []field {
 	d := events.DefaultWorkerCircuit()
 	return []field{
 		optional("consecutive", integer[int], &c.Consecutive, strconv.Itoa(d.Consecutive), fmt.Sprintf("different items in a row that a worker fails, while others complete some, until it gets none for a while: 2 to %d, 0 for no circuit", events.MaxWorkerFailures)),
-		optional("cooldown", duration, &c.Cooldown, events.DefaultCooldown.String(), "for how long; doubled each time in a row"),
-		optional("max_cooldown", duration, &c.MaxCooldown, events.DefaultMaxCooldown.String(), "up to this"),
-		optional("probes", integer[int], &c.Probes, strconv.Itoa(d.Probes), "runs at once that try it then, and successes that let it work again"),
+		optional("cooldown_ms", duration, &c.Cooldown, events.DefaultCooldown.String(), "for how long, at most 24h; doubled each time in a row"),
+		optional("max_cooldown_ms", duration, &c.MaxCooldown, events.DefaultWorkerMaxCooldown.String(), "up to this, at most 24h"),
+		optional("probes", integer[int], &c.Probes, strconv.Itoa(d.Probes), fmt.Sprintf("runs at once that try it then, and successes that let it work again, at most %d", events.MaxCircuitProbes)),
 	}
 }
 
@@ -177,7 +177,7 @@ func (p CodePatch) check(c *checker, at string) {
 	}
 	c.ratio(at+".delay_factor", p.DelayFactor, 0.01, events.MaxDelayFactor)
 	c.ratio(at+".timeout_factor", p.TimeoutFactor, 1, events.MaxTimeoutFactor)
-	c.span(at+".timeout_max", p.TimeoutMax, time.Millisecond, events.MaxTimeout)
+	c.span(at+".timeout_max_ms", p.TimeoutMax, time.Millisecond, events.MaxTimeout)
 }
 
 func (p CircuitPatch) check(c *checker, at string) {
@@ -190,9 +190,9 @@ func (p CircuitPatch) check(c *checker, at string) {
 	whole("min_runs", p.MinRuns, events.MaxCircuitRuns)
 	whole("probes", p.Probes, events.MaxCircuitProbes)
 	c.ratio(at+".ratio", p.Ratio, 0, 1)
-	c.span(at+".window", p.Window, 2*time.Millisecond, events.MaxCircuitWindow)
-	c.span(at+".cooldown", p.Cooldown, time.Millisecond, 24*time.Hour)
-	c.span(at+".max_cooldown", p.MaxCooldown, time.Millisecond, 24*time.Hour)
+	c.span(at+".window_ms", p.Window, 2*time.Millisecond, events.MaxCircuitWindow)
+	c.span(at+".cooldown_ms", p.Cooldown, time.Millisecond, 24*time.Hour)
+	c.span(at+".max_cooldown_ms", p.MaxCooldown, time.Millisecond, 24*time.Hour)
 }
 
 func (c *checker) ratio(key string, v *float64, lo, hi float64) {
@@ -203,6 +203,9 @@ func (c *checker) ratio(key string, v *float64, lo, hi float64) {
 
 func (c Config) checkWorkerCircuit(ch *checker) {
 	before := len(ch.errs)
+	if n := c.WorkerCircuit.Consecutive; n != nil && (*n == 1 || *n > events.MaxWorkerFailures) {
+		ch.failf("worker_circuit.consecutive", "is %d: it must be 2 to %d, or 0 for no circuit", *n, events.MaxWorkerFailures)
+	}
 	c.WorkerCircuit.check(ch, "worker_circuit")
 	if len(ch.errs) > before {
 		return

@@ -30,6 +30,10 @@ func NeedsRestart(old, changed Config) []string {
 		keys = append(keys, "defaults") // what is below its tables of priorities and codes
 	}
 	keys = append(keys, differingTables("types.", old.Types, changed.Types)...)
+	keys = append(keys, differingTables("user_quotas.", old.Quotas.Users, changed.Quotas.Users)...)
+	if !reflect.DeepEqual(old.Quotas.Roles, changed.Quotas.Roles) {
+		keys = append(keys, "quotas")
+	}
 	keys = append(keys, differingTables("pools.", old.Pools, changed.Pools)...)
 	keys = append(keys, differingTables("schedules.", old.Schedules, changed.Schedules)...)
 	if (old.HTTP.TLSCert == "") != (changed.HTTP.TLSCert == "") {

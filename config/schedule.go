@@ -33,10 +33,10 @@ type Schedule struct {
 func (s *Schedule) fields() []field {
 	return []field{
 		text("type", &s.Type, "", "type of the items that it makes; must be set"),
-		text("cron", &s.Cron, "", "five fields, minute hour day-of-month month day-of-week, or a word such as `@daily`; this or `every` must be set"),
-		duration("every", &s.Every, "", "an interval instead, at least a second"),
+		text("cron", &s.Cron, "", "five fields, minute hour day-of-month month day-of-week, or a word such as `@daily`; this or `every_ms` must be set"),
+		duration("every_ms", &s.Every, "", "an interval instead, at least a second"),
 		text("zone", &s.Zone, "UTC", "time zone of `cron`: an IANA name such as `Europe/Berlin`"),
-		moment("anchor", &s.Anchor, "when it is first recorded", "one of the ticks of `every`, from which the others are counted"),
+		moment("anchor", &s.Anchor, "when it is first recorded", "one of the ticks of `every_ms`, from which the others are counted"),
 		choice("missed", &s.Missed, "one", "ticks that came while no engine ran: `skip` them, `one` item for all, `all`: one for each", events.MissedSkip, events.MissedOne, events.MissedAll),
 		choice("overlap", &s.Overlap, "distinct", "a tick whose last item has not ended: `distinct`: both run, `merge` into it, `defer` until it ends, `supersede` it",
 			events.DedupDistinct, events.DedupMerge, events.DedupDefer, events.DedupSupersede),
@@ -45,7 +45,7 @@ func (s *Schedule) fields() []field {
 		text("tenant", &s.Tenant, "", "for whom the items are"),
 		stringTable("labels", &s.Labels, "", "labels of the items: a table of strings"),
 		integer("max_attempts", &s.MaxAttempts, "the type's", "attempts before an item is dead"),
-		duration("timeout", &s.Timeout, "the type's", "how long an attempt may run"),
+		duration("timeout_ms", &s.Timeout, "the type's", "how long an attempt may run"),
 		flag("paused", &s.Paused, "false", "it does not tick"),
 	}
 }
@@ -102,7 +102,7 @@ func (s Schedule) check(c *checker, name string) {
 		c.in(at+".priority", int64(*s.Priority), 0, int64(events.MaxPriority))
 	}
 	if s.Every != 0 {
-		c.span(at+".every", &s.Every, events.MinEvery, events.MaxDelay)
+		c.span(at+".every_ms", &s.Every, events.MinEvery, events.MaxDelay)
 	}
 	s.checkCron(c, at)
 	if len(c.errs) > before {

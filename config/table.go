@@ -18,6 +18,8 @@ func Table() string {
 	}
 	pool, _ := c.poolFields("")
 	section(&b, "[pools.NAME]", "slots that the types which name the pool share", pool)
+	quotas, _ := c.userQuota("")
+	section(&b, "[quotas.ROLE]", "what each user with a role (`submit`, `work`, `read`, `operate`) may ask; 0 sets no limit. `[user_quotas.NAME]` has the same keys for one user (of NATS, a token or a client certificate), and wins (see [LIMITS.md](LIMITS.md#quotas))", quotas)
 	var t Type
 	section(&b, "[types.NAME]", "what `[defaults]` has, for one type, and", t.fields()[len(t.Patch.fields()):])
 	var e Exec

@@ -78,10 +78,9 @@ func float(key string, dst *float64, def, doc string) field {
 
 func duration(key string, dst *time.Duration, def, doc string) field {
 	return field{key: key, kind: "duration", def: def, doc: doc, get: getter(dst), set: func(v any) error {
-		s, ok := v.(string)
-		d, err := time.ParseDuration(s)
-		if !ok || err != nil {
-			return fmt.Errorf("is %s: it must be a duration in quotes, such as \"30s\" or \"1h30m\"", show(v))
+		d, ok := parseDuration(v)
+		if !ok {
+			return fmt.Errorf("is %s: it must be a duration in quotes, such as \"30s\" or \"1h30m\", or a whole number of milliseconds", show(v))
 		}
 		if d%time.Millisecond != 0 {
 			return fmt.Errorf("is %s: it must be whole milliseconds", show(v))
@@ -89,6 +88,36 @@ func duration(key string, dst *time.Duration, def, doc string) field {
 		*dst = d
 		return nil
 	}}
+}
+
+// maxMS is the most milliseconds that a duration holds.
+const maxMS = math.MaxInt64 / int64(time.Millisecond)
+
+// parseDuration reads a duration with its unit, or a number of milliseconds.
+func parseDuration(v any) (time.Duration, bool) {
+	if ms, ok := v.(int64); ok {
+		return time.Duration(ms) * time.Millisecond, ms >= -maxMS && ms <= maxMS
+	}
+	s, _ := v.(string)
+	d, err := time.ParseDuration(s)
+	return d, err == nil
+}
+
+// orOff lets a duration be "off", or 0s, which is negative in the value.
+func orOff(f field, dst *time.Duration) field {
+	set := f.set
+	f.set = func(v any) error {
+		if v == Off {
+			*dst = -1
+			return nil
+		}
+		err := set(v)
+		if err == nil && *dst == 0 {
+			*dst = -1
+		}
+		return err
+	}
+	return f
 }
 
 var sizeUnits = []struct {

@@ -28,6 +28,8 @@ type chaos struct {
 	crashIn  int
 	rivals   events.Epoch
 	alive    map[string]int // workers and their slots
+	// finishing, if set, is called again and again by finish.
+	finishing func()
 }
 
 type heldRun struct {
@@ -38,7 +40,7 @@ type heldRun struct {
 var crashStages = []string{"decide", "append", "appended", "project", "projected"}
 
 // What happens to an append.
-var faultKinds = []eventlog.FaultKind{eventlog.FaultLost, eventlog.FaultAckLost, eventlog.FaultPrefix, eventlog.FaultLate, eventlog.FaultConflict}
+var faultKinds = []eventlog.FaultKind{eventlog.FaultLost, eventlog.FaultAckLost, eventlog.FaultPrefix, eventlog.FaultLate, eventlog.FaultConflict, eventlog.FaultForeign}
 
 func newChaos(t testing.TB, seed uint64) *chaos {
 	return newChaosOn(t, seed, eventlog.NewMemoryStream(0), nil)
@@ -89,6 +91,7 @@ var deeds = []struct {
 	{1, (*chaos).dispatchStreamGoes},
 	{1, func(c *chaos) { c.world.deaf = c.rng.IntN(3) == 0 }},
 	{2, (*chaos).holdBackSome},
+	{2, (*chaos).stranger},
 }
 
 func (c *chaos) one() {
@@ -167,7 +170,11 @@ func (c *chaos) submitSome() {
 
 func (c *chaos) publish() {
 	body := []string{`{"n":1}`, `no json`}[c.rng.IntN(2)]
-	c.intake = append(c.intake, &nats.Msg{Subject: "work.intake.0.email", Data: []byte(body), Header: nats.Header{}})
+	m := &nats.Msg{Subject: "work.intake.0.email", Data: []byte(body), Header: nats.Header{}}
+	if c.rng.IntN(2) == 0 {
+		m.Header.Set(nats.MsgIdHdr, fmt.Sprint("m-", c.rng.IntN(5)))
+	}
+	c.arrive(m)
 	c.settle()
 }
 
@@ -229,7 +236,7 @@ func (c *chaos) touchOne() {
 }
 
 func (c *chaos) faultNext() {
-	f := eventlog.Fault{Kind: faultKinds[c.rng.IntN(len(faultKinds))], N: c.rng.IntN(4), Land: eventlog.Landing(c.rng.IntN(3))}
+	f := eventlog.Fault{Kind: faultKinds[c.rng.IntN(len(faultKinds))], N: c.rng.IntN(4), Land: eventlog.Landing(c.rng.IntN(3)), Foreign: 1 + c.rng.IntN(3)}
 	if f.Kind == eventlog.FaultConflict {
 		c.rivals += 100
 		f.Rival = []events.Event{{Kind: events.KindOwned, At: c.at, Body: &events.Owned{Epoch: c.l.state.Meta().Epoch + c.rivals, Owner: "rival"}}}
@@ -248,7 +255,7 @@ func (c *chaos) heartbeats() {
 	for _, h := range c.granted {
 		runs[h.worker] = append(runs[h.worker], wire.RunRef{ID: h.m.id.String(), Token: h.m.token.String()})
 		if m := c.world.msgs[h.m.seq]; m == h.m && !m.expired {
-			m.expires = c.at.Add(m.lease)
+			c.world.renew(m)
 		}
 	}
 	for w, in := range runs {
@@ -272,6 +279,9 @@ func (c *chaos) finish() {
 	c.granted, c.steps = nil, nil
 	c.settle()
 	for range 400 {
+		if c.finishing != nil {
+			c.finishing()
+		}
 		c.letGo()                         // again, if the answer was that nobody knows
 		c.register("w9", 4, nil, "email") // again and again, or it would be gone
 		c.tick(30 * time.Second)

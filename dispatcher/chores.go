@@ -58,6 +58,45 @@ func (p *pusher) ensureConsumer(key laneKey, lease time.Duration, tell bool) {
 	})
 }
 
+// dropConsumer removes a lane's consumer. Who pulls from it is told by the
+// server, and registers again.
+func (p *pusher) dropConsumer(key laneKey) {
+	name := wire.Consumer(key.typ, key.lane)
+	p.chore(func(ctx context.Context) {
+		if key.lane == "" && len(p.registry.able(key.typ, "")) > 0 {
+			return // the type has come back
+		}
+		word := p.consumerDeleted(name)
+		p.dropping.Store(word, nil)
+		err := p.js.DeleteConsumer(ctx, p.cfg.Names.DispatchStream(), name)
+		if err != nil {
+			p.dropping.Delete(word)
+		}
+		if err != nil && !gone(err) {
+			p.log.Warn("a consumer could not be removed: the next sweep tries again", "consumer", name, "error", err)
+		}
+	})
+}
+
+// findConsumers lists the consumers of the dispatch stream. Those that are no
+// lane's are left alone.
+func (p *pusher) findConsumers() {
+	p.chore(func(ctx context.Context) {
+		var found []laneKey
+		names := p.topology.dispatchStream().ConsumerNames(ctx)
+		for name := range names.Name() {
+			if t, lane, ok := wire.ParseConsumer(name); ok {
+				found = append(found, laneKey{t, lane})
+			}
+		}
+		if err := names.Err(); err != nil {
+			p.log.Debug("sweep: the consumers could not be listed", "error", err)
+			return
+		}
+		p.signals.consumersFound(found)
+	})
+}
+
 // purgeIntake gives free what lies at or before an intake position.
 func (p *pusher) purgeIntake(through uint64) {
 	p.chore(func(ctx context.Context) {
@@ -84,27 +123,24 @@ func (p *pusher) lookAround(live map[events.Token]bool, newest events.Token) {
 			return
 		}
 		if tip, err := p.cfg.Log.Last(ctx); err == nil {
-			if d := p.clock.correct(tip.Time); d > time.Second || d < -time.Second {
-				p.log.Warn("sweep: the server's clock differs from the partition's: slewing towards it", "difference", d)
-			}
+			p.correctClock(tip.Time)
 		}
 		s := p.topology.dispatchStream()
 		info, err := s.Info(ctx)
 		if err != nil || info.State.Msgs <= uint64(len(live)+maxStrays) {
 			return
 		}
-		strays := 0
-		err = scanDispatched(ctx, s, p.cfg.Names, func(seq uint64, _ events.ID, token events.Token) error {
-			if token > newest || live[token] {
-				return nil
-			}
-			strays++
-			if err := s.DeleteMsg(ctx, seq); err != nil && !noSuchMessage(err) {
-				return err
+		var strays []uint64
+		err = scanDispatched(ctx, p.cfg.Conn, s, p.cfg.Names, func(seq uint64, _ events.ID, token events.Token, _ time.Duration) error {
+			if token <= newest && !live[token] {
+				strays = append(strays, seq)
 			}
 			return nil
 		})
-		p.log.Info("sweep: removed left-over messages from the dispatch stream", "messages", strays, "error", err)
+		if err == nil {
+			err = deleteMsgs(ctx, s, strays)
+		}
+		p.log.Info("sweep: removed left-over messages from the dispatch stream", "messages", len(strays), "error", err)
 	})
 }
 

@@ -341,3 +341,23 @@ func (h *held) consistent(t *table) error {
 	}
 	return nil
 }
+
+// Every worker hears every probe, and may answer first: the worker's own answer
+// counts all the same.
+func TestAnotherWorkersAnswerKeepsNobodysOut(t *testing.T) {
+	var a probesAsked
+	p := a.open("n", probeTarget{worker: "a", session: "1"})
+	a.answered(wire.Probed{Worker: "a", Session: "another", Nonce: "n"})
+	a.answered(wire.Probed{Worker: "b", Session: "1", Nonce: "n"})
+	a.answered(wire.Probed{Worker: "a", Session: "1", Nonce: "x"})
+	if len(p.answer) != 0 || !p.others.Load() {
+		t.Fatalf("%d answers, others: %v", len(p.answer), p.others.Load())
+	}
+	a.answered(wire.Probed{Worker: "a", Session: "1", Nonce: "n"})
+	a.answered(wire.Probed{Worker: "a", Session: "1", Nonce: "n"})
+	if len(p.answer) != 1 {
+		t.Fatalf("%d answers", len(p.answer))
+	}
+	a.close("n")
+	a.answered(wire.Probed{Worker: "a", Session: "1", Nonce: "n"})
+}

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -59,6 +60,9 @@ type Config struct {
 	// locked and the server embedded), so that an answer which appends nothing
 	// needs no confirmation from the stream's leader.
 	Alone bool
+	// MayOwn, if set, is asked before the partition is taken over again; its error
+	// ends the engine. nil: it always may.
+	MayOwn func(context.Context) error
 	// MemoryOnly keeps the intake stream in memory too.
 	MemoryOnly bool
 	// IntakeMaxBytes bounds the intake stream; at the bound publishers get the
@@ -79,10 +83,14 @@ type Config struct {
 	// MaxParams is the largest params that any type takes, in bytes; it bounds
 	// the messages of the intake stream. 0: the default bound.
 	MaxParams int
+	// Children reads the children of a large spawn from the object that a report
+	// referred to; an *events.Error other than CodeUnavailable says that they can't
+	// be had. nil: there is no object store.
+	Children func(ctx context.Context, ref string) ([]events.Submit, error)
 	// MaxRunning bounds the items dispatched or running, over all types.
 	MaxRunning int
-	Heartbeat  time.Duration // that workers are asked for, at most
-	Gone       time.Duration // a worker silent for so long is gone
+	Heartbeat  time.Duration // between two heartbeats of a worker, at most
+	Gone       time.Duration // a worker silent for so long is dead
 	Sweep      time.Duration // how often what a lost signal missed is looked for
 	// Workers that offer a probe are asked each ProbeInterval and have
 	// ProbeTimeout, which must be shorter, to answer. One that fails
@@ -105,6 +113,22 @@ type Config struct {
 	// score: their place is that of their creation.
 	Score      func(events.Submit) time.Duration
 	ScoreTypes []events.Type
+	// MaxClockJump is how far the NATS server's clock may lie ahead of the last
+	// event and the last known time and still be followed by itself. 0:
+	// DefaultMaxClockJump; negative: any time of the server is followed.
+	MaxClockJump time.Duration
+	// ClockSynced, if set, returns the time of this machine's clock, and whether
+	// that is known to be synchronised: a server's clock that agrees with it is
+	// followed over any distance.
+	ClockSynced func() (time.Time, bool)
+	// Suspended, if set, returns for how long this machine has been suspended since
+	// some moment.
+	Suspended func() time.Duration
+	// KnownTime, if set, returns when the server's clock was last plausible to an
+	// earlier process, zero if that is not known. NoteTime, if set, is given that
+	// time now and then, to keep it for the next.
+	KnownTime func() time.Time
+	NoteTime  func(time.Time)
 	// CutEvents is how many events the log holds at least before it is cut; it
 	// is also let grow to four for each retained item. 0: DefaultCutEvents.
 	CutEvents int
@@ -200,6 +224,9 @@ func (c Config) WithDefaults() Config {
 	c.Dedup = c.Dedup.withDefaults()
 	if c.CutEvents == 0 {
 		c.CutEvents = DefaultCutEvents
+	}
+	if c.MaxClockJump == 0 {
+		c.MaxClockJump = DefaultMaxClockJump
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -22,30 +22,50 @@ const (
 
 func random() uint64 { return rand.Uint64() }
 
-// dispatch sends what is ready to the lanes that have room, best first.
+// dispatch sends what is ready to the lanes that have room, best first. While no
+// limit that types share can bind, each type is looked at by itself; else the
+// types compete: see contest.go.
 func (l *loop) dispatch() error {
 	l.stalled = false
-	if len(l.dirty) == 0 {
-		return nil
-	}
 	now := l.clock.now()
-	if l.hold.After(now) {
+	l.makeRoom(now)
+	if err := l.findLanes(); err != nil || len(l.dirty) == 0 {
+		return err
+	}
+	if l.hold.After(now) || l.allTaken() {
 		return nil
 	}
 	l.stepPushes, l.ready.read = 0, 0
+	tds := l.tds[:0]
 	for t := range l.dirty {
-		if l.pools.of(t) != nil {
+		tds = append(tds, l.dispatchOf(t, now))
+	}
+	l.tds = tds
+	err := l.dispatchTypes(tds)
+	clear(tds)
+	if !l.stalled {
+		l.looks = 0
+	}
+	return err
+}
+
+func (l *loop) dispatchTypes(tds []*typeDispatch) error {
+	if l.scarce(tds) {
+		return l.dispatchScarce(tds)
+	}
+	for _, td := range tds {
+		if td.pool != nil {
 			continue
 		}
-		again, err := l.dispatchType(t, now)
+		again, err := l.dispatchType(td)
 		if err != nil {
 			return err
 		}
 		if !again {
-			delete(l.dirty, t)
+			delete(l.dirty, td.typ)
 		}
 	}
-	return l.dispatchPools(now)
+	return l.dispatchPools(tds)
 }
 
 // typeDispatch is the dispatching of a type's ready items at one moment.
@@ -53,66 +73,108 @@ type typeDispatch struct {
 	typ  events.Type
 	set  events.TypeSettings
 	pick picking
+	pool *pool // nil: none
+	// ahead is how many items a lane may have in flight for each slot.
+	ahead int
+	// While it competes with others: the item that it would be sent next, its place
+	// in the contest (-1: none), and that it has stopped for something that will
+	// pass by itself.
+	next  head
+	place int
+	again bool
 }
 
 func (l *loop) dispatchOf(t events.Type, now time.Time) *typeDispatch {
-	td := &typeDispatch{typ: t, pick: picking{typ: t, now: now}}
+	td := &typeDispatch{typ: t, pool: l.pools.of(t), pick: picking{typ: t, now: now, due: l.clock.due(), last: later(now, l.state.Meta().Ahead)}}
 	td.set, _ = l.state.Settings(t)
-	if !l.cfg.scores(t) { // else the score has said all
-		td.pick.ageStep = td.set.AgeStep()
-	}
-	ahead := prefetch
-	if l.pools.of(t) != nil {
-		ahead = 1 // what waits for a busy worker would keep a slot from others
-	}
-	td.pick.admits = func(lane string) bool {
-		key := laneKey{t, lane}
-		if td.set.Native() { // nobody registers, so nobody is known to have a capability
-			return lane == "" && l.native.ready[t] && l.table.byLane[key] < nativeWindow(&td.set)
-		}
-		return l.table.byLane[key] < min(l.table.held.away[key]+ahead*l.laneSlots(key), maxPending)
-	}
+	td.pick.ageStep = l.ageStep(t, &td.set)
+	td.setAhead(prefetch)
+	td.pick.admits = func(lane string) bool { return l.laneRoom(td, lane) > 0 }
 	td.pick.blocked = l.groupBlocked(t, &td.set, now)
 	return td
 }
 
-// dispatchType sends a type's ready items as long as there is room. again says
-// that it stopped for something that will pass by itself.
-func (l *loop) dispatchType(t events.Type, now time.Time) (again bool, err error) {
-	td := l.dispatchOf(t, now)
-	for sent := true; sent && err == nil; {
-		sent, again, err = l.dispatchOne(td)
+// setAhead says how many items a lane may have in flight for each slot. In a pool
+// it is one: what waits for a busy worker would keep a slot from others.
+func (td *typeDispatch) setAhead(n int) {
+	if td.ahead = n; td.pool != nil {
+		td.ahead = 1
 	}
-	return again, err
 }
 
-// dispatchOne sends the item of a type that goes next, if there is one and
-// room for it.
-func (l *loop) dispatchOne(td *typeDispatch) (sent, again bool, err error) {
+// ageStep is what a priority of a type is worth, in time waited: nothing where
+// the host's score has said all.
+func (l *loop) ageStep(t events.Type, set *events.TypeSettings) time.Duration {
+	if l.cfg.scores(t) {
+		return 0
+	}
+	return set.AgeStep()
+}
+
+// laneRoom is how many more items of a lane may be dispatched.
+func (l *loop) laneRoom(td *typeDispatch, lane string) int {
+	key := laneKey{td.typ, lane}
+	if td.set.Native() { // nobody registers, so nobody is known to have a capability
+		if lane != "" || !l.native.ready[td.typ] {
+			return 0
+		}
+		return nativeWindow(&td.set) - l.table.byLane[key]
+	}
+	return l.window(key, td.ahead) - l.table.byLane[key]
+}
+
+// window is how many items of a lane may be dispatched or running, with so many
+// for each slot.
+func (l *loop) window(key laneKey, ahead int) int {
+	return min(l.table.held.away[key]+ahead*l.laneSlots(key), maxPending)
+}
+
+// dispatchType sends a type's ready items as long as there is room. again says
+// that it stopped for something that will pass by itself.
+func (l *loop) dispatchType(td *typeDispatch) (again bool, err error) {
+	for {
+		if l.table.total() >= l.cfg.MaxRunning {
+			return true, nil
+		}
+		b, ok, again, err := l.candidate(td)
+		if err != nil || !ok {
+			return again, err
+		}
+		if err := l.send(td, &b); err != nil {
+			return false, err
+		}
+	}
+}
+
+// candidate is the item of a type that goes next, if there is one and the type's
+// own limits have room for it.
+func (l *loop) candidate(td *typeDispatch) (b head, ok, again bool, err error) {
 	if l.stepPushes >= maxStepPushes || l.ready.read >= maxStepRead {
 		l.stalled = true
-		return false, true, nil
+		return head{}, false, true, nil
 	}
 	if l.table.byType[td.typ] >= td.set.Capacity {
-		return false, false, nil
-	}
-	if l.table.total() >= l.cfg.MaxRunning {
-		return false, true, nil
+		return head{}, false, false, nil
 	}
 	if left, limited, err := l.admitted(td.typ); err != nil || limited && left <= 0 {
-		return false, false, err
+		return head{}, false, false, err
 	}
 	if blocked, err := l.typeBlocked(td.typ, &td.set, td.pick.now); blocked || err != nil {
-		return false, false, err
+		return head{}, false, false, err
 	}
 	b, ok, stalled, err := l.ready.best(td.pick)
 	if err != nil || !ok {
 		l.stalled = l.stalled || stalled
-		return false, stalled, err
+		return head{}, false, stalled, err
 	}
+	return b, true, false, nil
+}
+
+// send dispatches a head.
+func (l *loop) send(td *typeDispatch, b *head) error {
 	b.take()
 	l.stepPushes++
-	return true, false, l.push(b.key.ID, b.lane, td.set, td.pick.now)
+	return l.push(b.key.ID, b.lane, td.set, td.pick.now)
 }
 
 // push sends one item to its lane under a fresh token.
@@ -129,7 +191,8 @@ func (l *loop) push(id events.ID, lane string, set events.TypeSettings, now time
 		return err
 	}
 	l.tokens++
-	d := &dispatched{id: id, token: events.NewToken(l.state.Meta().Epoch, l.tokens), typ: it.Type, lane: lane, group: it.Group, at: now, native: set.Native()}
+	d := &dispatched{id: id, token: events.NewToken(l.state.Meta().Epoch, l.tokens), typ: it.Type, lane: lane, group: it.Group, at: now, native: set.Native(), lease: set.Lease()}
+	d.priority, d.rank = it.Priority, rankOf(it.Priority, l.ageStep(it.Type, &set), projector.ReadyKeyOf(it))
 	l.table.add(d)
 	if d.native {
 		l.pushNative(d, it, params, set.Lease())
@@ -145,11 +208,18 @@ func (l *loop) push(id events.ID, lane string, set events.TypeSettings, now time
 	return nil
 }
 
+// maxSlotsKnown bounds the lanes whose slots are remembered: people may ask about
+// any.
+const maxSlotsKnown = 4096
+
 // laneSlots is how many slots the workers of a lane have together.
 func (l *loop) laneSlots(key laneKey) int {
 	n, known := l.slots[key]
 	if !known {
 		n, _ = l.registry.slots(key.typ, key.lane)
+		if len(l.slots) >= maxSlotsKnown {
+			clear(l.slots)
+		}
 		l.slots[key] = n
 	}
 	return n

@@ -23,6 +23,11 @@
 // [eventlog.Settle]: read to the end, append an owned event, go on. There is
 // no other recovery path: start, takeover and recovery are the same code.
 //
+// Foreign messages in the event stream are no rival. They take positions, so the
+// events of an append may come to others than they were decided under: then the
+// state is loaded anew from the projection and the same events are applied where
+// they are (interrupted.go). The ownership, and all that is decided, stay.
+//
 // # What is volatile
 //
 // The dispatch table (which item is on its way to a worker under which
@@ -80,8 +85,21 @@
 // next ownership reads on from there, so what was read and not appended is
 // simply read again. Its messages are purged once the events that answer them
 // have surely reached the disk (Config.SyncWithin). When the stream was deleted
-// or has lost its end, it is numbered on behind what the log answers, or new
-// submissions would pass for old ones.
+// or has lost its end, its next life begins behind every sequence that an earlier
+// one can have given out: a sequence is the handle of a publish, and names one.
+// What was read of the old life is decided, since it is the only copy of what was
+// acknowledged; what was not read by then is gone with the stream.
+//
+// # The dedup hook
+//
+// Questions are asked before the loop, by goroutines of their own (judging.go). A
+// submission is undecided from its arrival until its events are durable, and a
+// candidate for all that arrive behind it; then the projection has it, which each
+// question waits for. So no question misses what was decided, or is being judged,
+// when it was asked. One whose verdict names an undecided submission waits for that;
+// since it always names an earlier one, there is no ring. The children of a spawn are
+// judged outside of its report, which is answered "unavailable" until the verdicts
+// are there (judgespawn.go).
 //
 // # Schedules
 //

@@ -45,16 +45,16 @@ func (l *loop) itemChanged(before, after *events.Item) error {
 		return nil // it has been pruned: nothing of it is volatile but a slot that its worker still holds
 	}
 	l.tableFollows(before, after)
-	l.readyIfDue(after, l.clock.now())
-	return nil
+	return l.readyIfDue(after, l.clock.due())
 }
 
 // readyIfDue puts an item that may run, and is not on its way, into its queue.
-func (l *loop) readyIfDue(it *events.Item, now time.Time) {
-	if it.State == events.StateQueued && l.table.byID[it.ID] == nil && !it.AvailableAt.After(now) {
-		l.ready.insert(it)
-		l.dirty[it.Type] = true
+func (l *loop) readyIfDue(it *events.Item, now time.Time) error {
+	if it.State != events.StateQueued || l.table.byID[it.ID] != nil || it.AvailableAt.After(now) {
+		return nil
 	}
+	l.dirty[it.Type] = true
+	return l.ready.insert(it)
 }
 
 // tableFollows follows an item's change in the dispatch table.
@@ -100,6 +100,7 @@ func (l *loop) letGo(d *dispatched) {
 	l.table.remove(d)
 	if d.native {
 		l.nativeLetGo(d)
+		l.nativeEnded(d)
 	}
 	l.dirty[d.typ] = true
 	l.roomChanged(d.typ, d.group)
@@ -127,6 +128,5 @@ func (l *loop) putBack(d *dispatched) (bool, error) {
 		return false, err
 	}
 	l.letGo(d)
-	l.readyIfDue(it, l.clock.now())
-	return true, nil
+	return true, l.readyIfDue(it, l.clock.due())
 }

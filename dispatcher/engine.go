@@ -35,17 +35,23 @@ type Engine struct {
 	cfg      Config
 	js       jetstream.JetStream
 	registry *registry
+	asked    probesAsked
 	topology *topology
 	signals  atomic.Pointer[signals] // of the present ownership
 	requests inbox
 	submits  inbox // of what begins with a Submit
 	position atomic.Uint64
 	answered atomic.Uint64 // intake position
+	read     atomic.Uint64 // the last intake message read
 	epoch    atomic.Uint64
 	paused   atomic.Bool // the intake is not read
+	halt     halt        // of what begins new work
 	clock    atomic.Pointer[clock]
-	judge    *judge
-	judging  judging
+	// accepting is an operator's word that the server's clock is right, until an
+	// ownership has begun with it.
+	accepting atomic.Pointer[acceptance]
+	judge     *judge
+	judging   judging
 
 	idMu    sync.Mutex // guards entropy
 	entropy *ulid.MonotonicEntropy
@@ -71,9 +77,9 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e := &Engine{cfg: cfg, js: js, requests: newInbox(), submits: newInbox(), ended: make(chan struct{}), entropy: newEntropy()}
-	e.judge, e.judging.room = newJudge(&e.cfg), semaphore.NewWeighted(maxJudging)
+	e.judge, e.judging.room = newJudge(&e.cfg, e.Position), semaphore.NewWeighted(maxJudging)
 	e.drain, e.drainNow = context.WithCancel(context.Background())
-	e.topology = &topology{js: js, cfg: &e.cfg, log: e.cfg.Logger, answered: e.answered.Load, lost: e.whenOwner((*signals).dispatchLost)}
+	e.topology = &topology{js: js, cfg: &e.cfg, log: e.cfg.Logger, answered: e.answered.Load, read: e.read.Load, epoch: e.epoch.Load, lost: e.whenOwner((*signals).dispatchLost)}
 	e.topology.native.ready, e.topology.native.lost = make(chan struct{}), e.whenOwner((*signals).nativeLost)
 	e.registry = newRegistry(cfg.Gone, e.whenOwner((*signals).registryChanged))
 	if h := cfg.Hooks.WorkerFailed; h != nil {
@@ -159,6 +165,9 @@ func (e *Engine) Do(ctx context.Context, cmds []events.Command, done func([]Outc
 // Report decides workers' reports, in order, each on its own; done as in Do.
 func (e *Engine) Report(ctx context.Context, reports []wire.Report, done func([]wire.Reported)) error {
 	j := &reportJob{reports: reports, answers: make([]wire.Reported, 0, len(reports)), done: done}
+	if places := e.judge.spawns(reports); len(places) > 0 {
+		return e.reportJudged(ctx, j, places)
+	}
 	return e.enqueue(ctx, e.requests, j, j.bytes())
 }
 

@@ -51,8 +51,8 @@ func (f *followUps) pop() {
 // the batch has room for it: normally in the batch of its cause. Each is
 // repeated until there is nothing more to do.
 func (l *loop) decideFollowUps() error {
-	if l.closing {
-		return nil // the next owner finds them
+	if l.closing || l.halt.on() {
+		return nil // the next owner finds them, or they wait
 	}
 	for {
 		if len(l.follow.ids) == 0 {
@@ -71,12 +71,24 @@ func (l *loop) decideFollowUps() error {
 		}
 		if len(dec.Events) == 0 {
 			l.follow.pop()
+			if err := l.sendErrand(c.ID); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := l.apply(&dec); err != nil {
 			return err
 		}
 	}
+}
+
+// sendErrand has done what no follow-up of an item can do by itself.
+func (l *loop) sendErrand(id events.ID) error {
+	it, err := l.state.Item(id)
+	if err == nil {
+		l.errands.send(it)
+	}
+	return err
 }
 
 // pageFollowUps takes in the next part of the index, and reports whether there

@@ -29,7 +29,9 @@ func (h *held) count(d *dispatched, by int) {
 		delete(h.by, k)
 	}
 	if !h.active[d.worker] {
-		h.away[k.lane] += by
+		if h.away[k.lane] += by; h.away[k.lane] == 0 {
+			delete(h.away, k.lane)
+		}
 	}
 }
 

@@ -101,6 +101,17 @@ func (h *holds) release(key holdKey) bool {
 	return true
 }
 
+// drop forgets a ring that is no longer in memory.
+func (h *holds) drop(rg *ring) {
+	if rg.held == 0 {
+		return
+	}
+	for _, held := range h.byKey {
+		held.rings = slices.DeleteFunc(held.rings, func(r *ring) bool { return r == rg })
+	}
+	rg.held = 0
+}
+
 // next is when the first hold ends by time, zero for never.
 func (h *holds) next() time.Time {
 	if len(h.timed) == 0 {

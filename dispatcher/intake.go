@@ -2,14 +2,16 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -23,6 +25,7 @@ type intakeReader struct {
 	budget *semaphore.Weighted // maxIntakeBytes, for all readers of an ownership
 	judge  *judge              // nil: nobody is asked
 	after  uint64              // the last message handed to out
+	last   *atomic.Uint64      // told of the last message read
 
 	wake chan struct{}
 	mu   sync.Mutex // guards buf
@@ -33,7 +36,7 @@ type intakeReader struct {
 func (e *Engine) readIntake(ctx context.Context, l *loop, after uint64) {
 	budget := semaphore.NewWeighted(maxIntakeBytes)
 	for ctx.Err() == nil {
-		r := &intakeReader{cfg: &e.cfg, newID: e.NewID, out: l.intake, budget: budget, judge: e.judge, after: after, wake: make(chan struct{}, 1)}
+		r := &intakeReader{cfg: &e.cfg, newID: e.NewID, out: l.intake, budget: budget, judge: e.judge, after: after, last: &e.read, wake: make(chan struct{}, 1)}
 		err := r.read(ctx, e.js)
 		if after = r.after; err == nil || ctx.Err() != nil {
 			return
@@ -48,80 +51,102 @@ func (e *Engine) readIntake(ctx context.Context, l *loop, after uint64) {
 
 // read runs until ctx ends (nil) or the stream can't be read any more.
 func (r *intakeReader) read(ctx context.Context, js jetstream.JetStream) error {
-	cons, err := js.OrderedConsumer(ctx, r.cfg.Names.IntakeStream(), jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{r.cfg.Names.Intake(r.cfg.Partition, "*")},
-		DeliverPolicy:  jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.after + 1,
+	f, err := connect.OpenFeed(ctx, js, r.cfg.Names, connect.FeedConfig{
+		Stream: r.cfg.Names.IntakeStream(), Filters: []string{r.cfg.Names.Intake(r.cfg.Partition, "*")}, FromSeq: r.after + 1,
+		Messages: maxPulled, Bytes: maxPullBytes / 2, // of one request, and two are open
 	})
 	if err != nil {
 		return fmt.Errorf("read intake: %w", err)
 	}
-	cc, err := cons.Consume(func(m jetstream.Msg) { r.take(ctx, m) },
-		jetstream.PullMaxMessagesWithBytesLimit(maxPulled, maxPullBytes),
-		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-			r.cfg.Logger.Warn("intake: reading was disturbed", "error", err)
-		}))
-	if err != nil {
-		return fmt.Errorf("read intake: %w", err)
+	defer f.Close()
+	reading, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	var lost error
+	go func() {
+		defer close(ended)
+		lost = r.follow(reading, f)
+	}()
+	if err = r.handOver(ctx, ended); err != nil {
+		<-ended
+		err = fmt.Errorf("%w: %w", err, lost)
 	}
-	err = r.handOver(ctx, cc.Closed())
-	cc.Stop()
-	<-cc.Closed()
-	for _, m := range r.buf { // no longer written: the consumer has ended
+	cancel()
+	<-ended
+	if err != nil && !r.handOn(ctx) { // the stream may be gone: this is the only copy
+		err = nil
+	}
+	for _, m := range r.buf { // no longer written: follow has ended
 		r.budget.Release(m.weight)
 	}
 	return err
 }
 
-// handOver gives the loop what was read, in batches.
-func (r *intakeReader) handOver(ctx context.Context, closed <-chan struct{}) error {
+// follow takes messages until ctx ends or the feed does.
+func (r *intakeReader) follow(ctx context.Context, f *connect.Feed) error {
 	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-closed:
-			return fmt.Errorf("read intake: the consumer has ended")
-		case <-r.wake:
+		m, err := f.Next(ctx)
+		if err == nil {
+			err = r.take(ctx, m)
 		}
-		for batch := r.grab(); len(batch) > 0; batch = r.grab() {
-			r.judgeAll(ctx, batch)
-			j := &intakeJob{msgs: batch, budget: r.budget}
-			if ctx.Err() != nil { // it may have been judged in a hurry
-				j.abandon(nil)
-				return nil
-			}
-			select {
-			case r.out <- j:
-				r.after = batch[len(batch)-1].seq
-			case <-ctx.Done():
-				j.abandon(nil)
-				return nil
-			}
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// take parses a message, in the consumer's goroutine. It waits for its part of
-// the budget, and the server with it.
-func (r *intakeReader) take(ctx context.Context, m jetstream.Msg) {
-	seq, ok := streamSeq(m.Reply())
-	if !ok {
-		r.cfg.Logger.Error("intake: a message without a sequence was skipped: is it this server's?", "reply", m.Reply())
-		return
+// handOver gives the loop what was read, in batches.
+func (r *intakeReader) handOver(ctx context.Context, ended <-chan struct{}) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ended:
+			return errors.New("read intake: the feed has ended")
+		case <-r.wake:
+		}
+		if !r.handOn(ctx) {
+			return nil
+		}
 	}
-	weight := int64(overhead + len(m.Data()))
-	if r.budget.Acquire(ctx, weight) != nil {
-		return
+}
+
+// handOn gives the loop what is there, and reports false when ctx has ended.
+func (r *intakeReader) handOn(ctx context.Context) bool {
+	for batch := r.grab(); len(batch) > 0; batch = r.grab() {
+		j := &intakeJob{msgs: batch, budget: r.budget, asked: r.judgeAll(ctx, batch)}
+		if ctx.Err() != nil { // it may have been judged in a hurry
+			j.abandon(nil)
+			return false
+		}
+		select {
+		case r.out <- j:
+			r.after = batch[len(batch)-1].seq
+		case <-ctx.Done():
+			j.abandon(nil)
+			return false
+		}
 	}
-	msg := &nats.Msg{Subject: m.Subject(), Header: nats.Header(m.Headers()), Data: m.Data()}
-	in := parseIntake(seq, msg, r.cfg, r.newID())
+	return true
+}
+
+// take parses a message. It waits for its part of the budget, and the server
+// with it.
+func (r *intakeReader) take(ctx context.Context, m connect.Message) error {
+	weight := int64(overhead + len(m.Data) + headerBytes(m.Header))
+	if err := r.budget.Acquire(ctx, weight); err != nil {
+		return err
+	}
+	in := parseIntake(m.Seq, m.Time, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}, r.cfg, r.newID())
 	in.weight = weight
 	r.mu.Lock()
 	r.buf = append(r.buf, in)
 	r.mu.Unlock()
+	r.last.Store(max(r.last.Load(), m.Seq)) // one reader at a time
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
+	return nil
 }
 
 // grab takes the next batch that waits for the loop.
@@ -134,29 +159,4 @@ func (r *intakeReader) grab() []*intakeMsg {
 		r.buf = nil
 	}
 	return batch
-}
-
-// streamSeq reads the stream sequence from an ack subject, which is
-// $JS.ACK.<stream>.<consumer>.<delivered>.<sseq>.<cseq>.<time>.<pending>, or
-// the same with a domain and an account hash before the stream.
-func streamSeq(reply string) (uint64, bool) {
-	at := 5
-	if strings.Count(reply, ".") > 8 {
-		at = 7
-	}
-	i := 0
-	for token := range strings.SplitSeq(reply, ".") {
-		if i++; i <= at {
-			continue
-		}
-		n := uint64(0)
-		for _, c := range []byte(token) {
-			if c < '0' || c > '9' {
-				return 0, false
-			}
-			n = n*10 + uint64(c-'0')
-		}
-		return n, token != ""
-	}
-	return 0, false
 }

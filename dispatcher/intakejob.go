@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"errors"
 	"math"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/semaphore"
@@ -18,7 +19,8 @@ type intakeMsg struct {
 	err    error // an *events.Error
 	typ    events.Type
 	msg    *nats.Msg
-	weight int64 // of the read-ahead's budget
+	weight int64  // of the read-ahead's budget
+	asked  *asked // nil: the dedup hook was not asked about it
 }
 
 // intakeJob is a run of messages of the intake stream. When it is abandoned,
@@ -26,6 +28,7 @@ type intakeMsg struct {
 type intakeJob struct {
 	msgs   []*intakeMsg
 	budget *semaphore.Weighted
+	asked  *askedGroup // those that the dedup hook was asked about; nil: none
 }
 
 func (j *intakeJob) len() int { return len(j.msgs) }
@@ -39,7 +42,11 @@ func (j *intakeJob) decide(l *loop, i int) error {
 	}
 	err := m.err
 	if err == nil {
-		if _, _, err = l.decide(m.submit); err == nil {
+		var dec events.Decision
+		if dec, _, err = l.decide(m.submit); err == nil {
+			if m.asked != nil {
+				m.asked.became = dec.ID
+			}
 			return nil
 		}
 	}
@@ -57,11 +64,15 @@ func (j *intakeJob) finish() {
 		n += j.msgs[i].weight
 	}
 	j.budget.Release(n)
+	if j.asked != nil {
+		j.asked.end()
+	}
 }
 
 func (j *intakeJob) abandon(*events.Error) { j.finish() }
 
-func parseIntake(seq uint64, msg *nats.Msg, cfg *Config, newID events.ID) *intakeMsg {
+// parseIntake makes a submission of a message. at is when it was published.
+func parseIntake(seq uint64, at time.Time, msg *nats.Msg, cfg *Config, newID events.ID) *intakeMsg {
 	in := &intakeMsg{seq: seq, msg: msg}
 	sub, err := wire.ParseSubmission(msg.Subject, msg.Header, msg.Data, cfg.Names)
 	if t, terr := events.ParseType(sub.Type); terr == nil {
@@ -76,6 +87,7 @@ func parseIntake(seq uint64, msg *nats.Msg, cfg *Config, newID events.ID) *intak
 		return in
 	}
 	in.submit.Intake = events.Intake{Seq: seq, MsgID: msg.Header.Get(nats.MsgIdHdr)}
+	in.submit.PublishedAt = at
 	return in
 }
 

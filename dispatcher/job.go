@@ -77,12 +77,17 @@ func fatal(err error) error {
 type reportJob struct {
 	reports []wire.Report
 	answers []wire.Reported
+	refused map[int]*events.Error // reports that are not decided
 	done    func([]wire.Reported)
 }
 
 func (j *reportJob) len() int { return len(j.reports) }
 
 func (j *reportJob) decide(l *loop, i int) error {
+	if err := j.refused[i]; err != nil {
+		j.answers = append(j.answers, wire.Reported{Error: wire.FromError(err)})
+		return nil
+	}
 	answer, err := l.report(&j.reports[i])
 	j.answers = append(j.answers, answer)
 	return err

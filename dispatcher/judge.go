@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,16 +18,17 @@ import (
 // can't say. It is asked before a submission reaches the loop, by several
 // goroutines at once. What it answers enters with the submission, and is
 // recorded.
-//
-// Submissions that are judged at the same time do not see each other.
 type DedupHook interface {
 	// Judge answers within ctx. An error, or a verdict that is none, means what
 	// DedupConfig.Fallback says.
 	Judge(ctx context.Context, q DedupQuestion) (events.Verdict, error)
 }
 
-// DedupQuestion is a submission, and the live items that it may be the same as:
-// the last touched first, or by their keys if those were compared.
+// DedupQuestion is a submission, and what it may be the same as: first the
+// submissions that arrived before it and are not decided yet, in state created,
+// the last to arrive first; then the live items, the last touched first. A verdict
+// may name any of them. The items show all that was durable when the question was
+// asked.
 type DedupQuestion struct {
 	Submission events.Submit
 	Candidates []wire.Item
@@ -50,13 +50,18 @@ const (
 	maxQuestionBytes = 1 << 20 // of the candidates' params and results; beyond, they are left out
 	maxJudged        = 16      // questions that are asked at once
 	maxJudging       = 64      // requests whose submissions are being judged
+
+	// maxUndecidedWait is how long a submission waits for the decision of another
+	// that its verdict names, before the fallback decides.
+	maxUndecidedWait = time.Minute
 )
 
 // DedupConfig says when a host's dedup hook is asked.
 type DedupConfig struct {
 	Hook  DedupHook // nil: none
 	Types []events.Type
-	// Candidates is the most that a question has. 0: DefaultDedupCandidates.
+	// Candidates is the most live items that a question has, and the most
+	// submissions that are not decided yet. 0: DefaultDedupCandidates.
 	Candidates int
 	// KeySeparator, if set, makes candidates of the items whose dedup key begins
 	// like the submission's, up to the last separator in that; for those with
@@ -94,11 +99,16 @@ func (c DedupConfig) validate() (errs []error) {
 
 // judge asks the host about submissions. Safe for use by several goroutines.
 type judge struct {
-	cfg   *Config
-	slots *semaphore.Weighted // maxJudged
+	cfg       *Config
+	slots     *semaphore.Weighted // maxJudged
+	position  func() events.Seq   // of the last durable event
+	undecided undecided
+	spawned   judgedSpawns
 }
 
-func newJudge(cfg *Config) *judge { return &judge{cfg: cfg, slots: semaphore.NewWeighted(maxJudged)} }
+func newJudge(cfg *Config, position func() events.Seq) *judge {
+	return &judge{cfg: cfg, slots: semaphore.NewWeighted(maxJudged), position: position}
+}
 
 // asks reports whether the hook is asked about submissions of a type.
 func (j *judge) asks(t events.Type) bool {
@@ -114,46 +124,86 @@ func (j *judge) score(c *events.Submit) {
 	}
 }
 
-// all has the submissions judged, as many at once as there is room for, and
-// returns when that is done. ctx ends it early, by the fallback.
-func (j *judge) all(ctx context.Context, cs []*events.Submit) {
+// all has submissions judged, as many at once as there is room for, and returns
+// when they may be decided. ctx ends it early, by the fallback.
+func (j *judge) all(ctx context.Context, g *askedGroup) {
 	var wg sync.WaitGroup
-	defer wg.Wait()
-	for _, c := range cs {
-		if !j.asks(c.Type) {
-			continue
-		}
+	for _, a := range g.all {
 		if j.slots.Acquire(ctx, 1) != nil {
-			c.Verdict = j.fallback("the engine is stopping")
+			a.submit.Verdict = j.fallback("there was no time to ask")
 			continue
 		}
 		wg.Go(func() {
 			defer j.slots.Release(1)
-			j.one(ctx, c)
+			j.one(ctx, a)
 		})
 	}
+	wg.Wait()
+	j.settle(ctx, g)
 }
 
 // one asks about one submission.
-func (j *judge) one(ctx context.Context, c *events.Submit) {
+func (j *judge) one(ctx context.Context, a *asked) {
 	d := &j.cfg.Dedup
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
-	candidates, err := j.candidates(c)
+	before, candidates, err := j.candidates(ctx, a)
 	if err == nil {
 		var v events.Verdict
-		if v, err = d.Hook.Judge(ctx, DedupQuestion{Submission: *c, Candidates: candidates}); err == nil {
+		if v, err = d.Hook.Judge(ctx, DedupQuestion{Submission: *a.submit, Candidates: candidates}); err == nil {
 			switch v.Policy {
 			case events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer:
 				v.Source = "hook"
-				c.Verdict = &v
+				a.submit.Verdict = &v
+				a.names = named(before, &v)
 				return
 			}
 			err = fmt.Errorf("%q is no verdict: use merge, distinct, supersede or defer", v.Policy)
 		}
 	}
-	j.cfg.Logger.Warn("the dedup hook gave no verdict", "type", c.Type, "error", err, "fallback", d.Fallback)
-	c.Verdict = j.fallback(err.Error())
+	j.fallBack(a, err)
+}
+
+// named is the undecided submission that a verdict names, nil for none.
+func named(before []*asked, v *events.Verdict) *asked {
+	if v.Policy == events.DedupDistinct {
+		return nil
+	}
+	id := v.Canonical.String()
+	for _, b := range before {
+		if b.item.ID == id {
+			return b
+		}
+	}
+	return nil
+}
+
+// settle waits until the undecided submissions of other groups that the verdicts
+// of a group name are decided, for at most maxUndecidedWait. They have all arrived
+// before the group, so groups never wait for each other in a ring.
+func (j *judge) settle(ctx context.Context, g *askedGroup) {
+	ctx, cancel := context.WithTimeout(ctx, maxUndecidedWait)
+	defer cancel()
+	for _, a := range g.all {
+		if a.names == nil || a.names.group == g {
+			continue
+		}
+		select {
+		case <-a.names.group.ended:
+		case <-ctx.Done():
+			j.fallBack(a, fmt.Errorf("%s, which the verdict names, is not decided yet: %w", a.names.item.ID, ctx.Err()))
+			continue
+		}
+		if of := a.names.became; !of.IsZero() {
+			a.submit.Verdict.Canonical = of
+		}
+	}
+}
+
+// fallBack gives a submission the verdict in place of one that was not given.
+func (j *judge) fallBack(a *asked, why error) {
+	j.cfg.Logger.Warn("the dedup hook gave no verdict", "type", a.submit.Type, "error", why, "fallback", j.cfg.Dedup.Fallback)
+	a.submit.Verdict = j.fallback(why.Error())
 }
 
 // fallback is the verdict in place of one that was not given.
@@ -164,160 +214,46 @@ func (j *judge) fallback(why string) *events.Verdict {
 	return nil
 }
 
-// candidates are what a submission may be the same as.
-func (j *judge) candidates(c *events.Submit) ([]wire.Item, error) {
+// candidates are what a submission may be the same as: those that are undecided,
+// and behind them the live items. The order in which the two are read leaves no
+// gap: what is no longer undecided is durable, and the projection is waited for
+// until it shows that.
+func (j *judge) candidates(ctx context.Context, a *asked) (before []*asked, items []wire.Item, err error) {
 	d, room := &j.cfg.Dedup, maxQuestionBytes
-	var ids []events.ID
-	var err error
-	if i := strings.LastIndex(c.DedupKey, d.KeySeparator); d.KeySeparator != "" && i >= 0 {
-		ids, err = j.cfg.Store.DedupHolders(c.Type, c.DedupKey[:i+len(d.KeySeparator)], d.Candidates)
-	} else {
-		ids, err = j.live(c.Type)
+	prefix := j.keyPrefix(a.submit)
+	before = j.undecided.before(a, prefix, d.Candidates)
+	if err := j.cfg.Store.Await(ctx, j.position()); err != nil {
+		return nil, nil, fmt.Errorf("wait for the projection: %w", err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	items := make([]wire.Item, 0, len(ids))
-	for _, id := range ids {
-		it, found, err := j.cfg.Store.Full(id)
-		if err != nil {
-			return nil, err
-		}
-		if !found || it.State.Terminal() {
-			continue
-		}
+	items = make([]wire.Item, 0, len(before)+d.Candidates)
+	except := map[string]bool{a.item.ID: true, a.parent: true}
+	add := func(it wire.Item) {
 		if room -= len(it.Params); room < 0 {
 			it.Params = nil
 		}
 		items = append(items, it)
 	}
-	return items, nil
+	for _, b := range before {
+		except[b.item.ID] = true
+		add(b.item)
+	}
+	live := 0
+	err = j.cfg.Store.EachLive(a.submit.Type, prefix, func(it wire.Item) bool {
+		if !except[it.ID] {
+			add(it)
+			live++
+		}
+		return live < d.Candidates
+	})
+	return before, items, err
 }
 
-// live lists the live items of a type.
-func (j *judge) live(t events.Type) (ids []events.ID, err error) {
-	for _, st := range []events.ItemState{events.StateQueued, events.StateWaiting, events.StateClaimed, events.StateRunning} {
-		left := j.cfg.Dedup.Candidates - len(ids)
-		if left == 0 {
-			break
-		}
-		page, err := j.cfg.Store.List(wire.List{State: st.String(), Type: string(t), Limit: left})
-		if err != nil {
-			return nil, err
-		}
-		for _, it := range page.Items {
-			id, err := events.ParseID(it.ID)
-			if err != nil {
-				return nil, err
-			}
-			ids = append(ids, id)
-		}
+// keyPrefix is what the dedup keys of a submission's candidates begin with, empty
+// for any.
+func (j *judge) keyPrefix(c *events.Submit) string {
+	sep := j.cfg.Dedup.KeySeparator
+	if i := strings.LastIndex(c.DedupKey, sep); sep != "" && i >= 0 {
+		return c.DedupKey[:i+len(sep)]
 	}
-	return ids, nil
-}
-
-// judging are the requests whose submissions are being judged.
-type judging struct {
-	room *semaphore.Weighted // maxJudging
-	mu   sync.Mutex          // guards closed
-	// closed: no request is taken in any more.
-	closed bool
-	wg     sync.WaitGroup
-}
-
-// begin takes a request in. It fails when the engine is stopping, or has too
-// many until ctx ends.
-func (g *judging) begin(ctx context.Context) error {
-	if g.room.Acquire(ctx, 1) != nil {
-		return errBusy
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		g.room.Release(1)
-		return errClosed
-	}
-	g.wg.Add(1)
-	return nil
-}
-
-func (g *judging) end() {
-	g.room.Release(1)
-	g.wg.Done()
-}
-
-// stop waits for those that are under way.
-func (g *judging) stop() {
-	g.mu.Lock()
-	g.closed = true
-	g.mu.Unlock()
-	g.wg.Wait()
-}
-
-// judged scores submissions and, if the hook is to be asked about any, has that
-// done by a goroutine of its own, which then hands the job over. It reports
-// whether it has taken the job.
-func (e *Engine) judged(ctx context.Context, j *commandJob) (bool, error) {
-	if e.cfg.Score == nil && e.cfg.Dedup.Hook == nil {
-		return false, nil
-	}
-	j.cmds = slices.Clone(j.cmds)
-	var ask []*events.Submit
-	for i, cmd := range j.cmds {
-		c, ok := cmd.(events.Submit)
-		if !ok {
-			continue
-		}
-		e.judge.score(&c)
-		if j.cmds[i] = c; e.judge.asks(c.Type) {
-			ask = append(ask, &c)
-		} else {
-			ask = append(ask, nil)
-		}
-	}
-	if !slices.ContainsFunc(ask, func(c *events.Submit) bool { return c != nil }) {
-		return false, nil
-	}
-	if err := e.judging.begin(ctx); err != nil {
-		return true, err
-	}
-	go func() {
-		defer e.judging.end()
-		e.judge.all(e.drain, slices.DeleteFunc(slices.Clone(ask), func(c *events.Submit) bool { return c == nil }))
-		n := 0
-		for i, cmd := range j.cmds {
-			if _, ok := cmd.(events.Submit); !ok {
-				continue
-			}
-			if ask[n] != nil {
-				j.cmds[i] = *ask[n]
-			}
-			n++
-		}
-		// It has been accepted, so it waits for its place without an end but the
-		// engine's own.
-		if err := e.enqueue(e.drain, e.submits, j, j.bytes()); err != nil {
-			var refused *events.Error
-			if !errors.As(err, &refused) {
-				refused = errClosed
-			}
-			j.abandon(refused)
-		}
-	}()
-	return true, nil
-}
-
-// judgeAll has a batch judged. Its order stays.
-func (r *intakeReader) judgeAll(ctx context.Context, batch []*intakeMsg) {
-	if r.judge == nil {
-		return
-	}
-	var ask []*events.Submit
-	for _, m := range batch {
-		if m.err == nil {
-			r.judge.score(&m.submit)
-			ask = append(ask, &m.submit)
-		}
-	}
-	r.judge.all(ctx, ask)
+	return ""
 }

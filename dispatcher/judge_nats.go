@@ -65,7 +65,7 @@ func wireSubmit(c *events.Submit) wire.Submit {
 		s.ID = c.ID.String()
 	}
 	if c.Priority != nil {
-		p := int(*c.Priority)
+		p := wire.Priority(*c.Priority)
 		s.Priority = &p
 	}
 	return s

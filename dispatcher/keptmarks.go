@@ -132,9 +132,12 @@ func (e *Engine) Undrain(ctx context.Context, d wire.Undrain) (Outcome, error) {
 }
 
 // Unregister takes a worker out of the rotation, and ends its drain: whoever has
-// its id next begins anew.
+// its id next begins anew. It takes the worker's session, which nobody else has.
 func (e *Engine) Unregister(ctx context.Context, u wire.Unregister) error {
 	w := events.WorkerID(u.Worker)
+	if u.Session == "" {
+		return events.Refuse(events.CodeBadRequest, "the session is missing: send the one that the registration was answered with")
+	}
 	if free := e.registry.remove(w, u.Session); !free || !e.registry.isMarked(w) {
 		return nil
 	}

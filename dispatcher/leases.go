@@ -8,8 +8,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/directget"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -58,22 +61,17 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 func (r *leaseReader) follow(ctx context.Context) error {
-	cons, err := r.js.OrderedConsumer(ctx, r.cfg.Names.LeaseStream(), jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &r.since,
-	})
+	f, err := connect.OpenFeed(ctx, r.js, r.cfg.Names, connect.FeedConfig{Stream: r.cfg.Names.LeaseStream(), Since: r.since})
 	if err != nil {
 		return fmt.Errorf("follow lease advisories: %w", err)
 	}
-	cc, err := cons.Consume(func(m jetstream.Msg) { r.advisory(ctx, m.Data()) })
-	if err != nil {
-		return fmt.Errorf("follow lease advisories: %w", err)
-	}
-	defer func() { cc.Stop(); <-cc.Closed() }()
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-cc.Closed():
-		return fmt.Errorf("follow lease advisories: the consumer has ended")
+	defer f.Close()
+	for {
+		m, err := f.Next(ctx)
+		if err != nil {
+			return fmt.Errorf("follow lease advisories: %w", err)
+		}
+		r.advisory(ctx, m.Data)
 	}
 }
 
@@ -110,26 +108,84 @@ func dispatchedBy(h nats.Header) (id events.ID, token events.Token, ok bool) {
 	return id, token, err == nil && token != 0
 }
 
+// leaseTold is the lease that a message tells its worker; 0: none.
+func leaseTold(h nats.Header) time.Duration {
+	lease, err := time.ParseDuration(h.Get(wire.HeaderLease))
+	if err != nil {
+		return 0
+	}
+	return lease
+}
+
 // scanDispatched calls fn for each message of the dispatch stream, with the
 // zero token for one that is not ours.
-func scanDispatched(ctx context.Context, s jetstream.Stream, names wire.Names, fn func(seq uint64, id events.ID, token events.Token) error) error {
-	info, err := s.Info(ctx)
+func scanDispatched(ctx context.Context, nc *nats.Conn, s jetstream.Stream, names wire.Names, fn func(seq uint64, id events.ID, token events.Token, lease time.Duration) error) error {
+	err := scanStream(ctx, nc, s, names, names.RunAll(), func(seq uint64, h nats.Header) error {
+		id, token, _ := dispatchedBy(h)
+		return fn(seq, id, token, leaseTold(h))
+	})
 	if err != nil {
 		return fmt.Errorf("scan dispatched items: %w", err)
 	}
-	for seq := info.State.FirstSeq; info.State.Msgs > 0 && seq <= info.State.LastSeq; {
-		m, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(names.RunAll()))
-		if gone(err) {
+	return nil
+}
+
+// Bounds of one request of a scan.
+const (
+	scanBatch  = 1024
+	scanBytes  = 4 << 20
+	scanWithin = 20 * time.Second
+)
+
+// scanStream calls fn for each message of a stream that is there now. It asks
+// for many at once: one by one, a takeover would last as long as the way to the
+// server and back for each of them.
+func scanStream(ctx context.Context, nc *nats.Conn, s jetstream.Stream, names wire.Names, subject string, fn func(seq uint64, h nats.Header) error) error {
+	info, err := s.Info(ctx)
+	if err != nil || info.State.Msgs == 0 {
+		return err
+	}
+	r := directget.Request{Seq: info.State.FirstSeq, NextFor: subject, Batch: scanBatch, MaxBytes: scanBytes}
+	for end := info.State.LastSeq; r.Seq <= end; {
+		one, cancel := context.WithTimeout(ctx, scanWithin)
+		msgs, more, err := directget.Get(one, nc, names.JetStream("DIRECT.GET."+info.Config.Name), r)
+		cancel()
+		if err != nil {
+			return err
+		}
+		for _, m := range msgs {
+			if m.Seq > end {
+				return nil
+			}
+			if err := fn(m.Seq, m.Header); err != nil {
+				return err
+			}
+			r.Seq = m.Seq + 1
+		}
+		if more == 0 || len(msgs) == 0 {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("scan dispatched items: %w", err)
-		}
-		id, token, _ := dispatchedBy(m.Header)
-		if err := fn(m.Sequence, id, token); err != nil {
-			return fmt.Errorf("scan dispatched items: %w", err)
-		}
-		seq = m.Sequence + 1
 	}
 	return nil
+}
+
+// maxDeletes is how many deletes are under way at once.
+const maxDeletes = 64
+
+// deleteMsgs deletes messages, which may be gone already.
+func deleteMsgs(ctx context.Context, s jetstream.Stream, seqs []uint64) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(maxDeletes)
+	for _, seq := range seqs {
+		if ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			if err := s.DeleteMsg(ctx, seq); err != nil && !noSuchMessage(err) {
+				return err
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }

@@ -6,81 +6,98 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// ackWait is the lease that a type's consumers have. One that becomes shorter
-// is announced with each message at once, and applied to the consumers only
-// when the messages of before, which announced the longer one, have had their
-// time: a consumer's ack-wait hits what is already pending.
-type ackWait struct {
-	applied time.Duration
-	shorter time.Time // when the type's shorter lease is to be applied; zero: none
-}
+// A lease is told to a worker with each message, and is kept by the consumer, whose
+// ack-wait holds for all its messages, also those that are delivered. So when a
+// type's lease becomes shorter, and the consumers get the shorter ack-wait at once,
+// the server gives up the messages whose workers were told the longer one: they
+// renew too seldom. What of these nobody has claimed is taken back before, and goes
+// out again under the shorter lease. Runs keep the lease that their worker was told:
+// from the server's word on, which comes too early, its heartbeats keep them, as
+// they keep runs whose message was lost (see lentLonger). The workers are asked to
+// register again, to hear how often a heartbeat is due.
+//
+// Native workers send no heartbeats. Their consumer gets the shorter ack-wait when
+// nothing is left that was sent with the longer one.
 
 // typesChanged follows what has changed about types: their leases, and what
 // lets them dispatch more.
-func (l *loop) typesChanged(changed []events.TypeInfo) {
+func (l *loop) typesChanged(changed []events.TypeInfo) error {
 	for _, t := range changed {
 		l.dirty[t.Type] = true // its capacity may be another
 		l.limitsMayHaveChanged(t)
-		lease := t.Settings.Lease()
-		w, known := l.leases[t.Type]
-		switch {
-		case !known:
-			l.leases[t.Type] = ackWait{applied: lease} // its consumers are made when a worker registers
-		case lease > w.applied:
-			l.leases[t.Type] = ackWait{applied: lease}
-			l.makeConsumers(t.Type)
-		case lease == w.applied:
-			l.leases[t.Type] = ackWait{applied: lease}
-		case w.shorter.IsZero():
-			w.shorter = l.clock.now().Add(w.applied)
-			l.leases[t.Type] = w
-			l.nextLease = sooner(l.nextLease, w.shorter)
+		if err := l.leaseChanged(t.Type, t.Settings.Lease()); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-// shortenLeases applies the shorter leases whose time has come.
-func (l *loop) shortenLeases(now time.Time) {
-	l.nextLease = time.Time{}
-	for t, w := range l.leases {
-		if w.shorter.IsZero() {
-			continue
+func (l *loop) leaseChanged(t events.Type, lease time.Duration) error {
+	was, known := l.leases[t]
+	switch {
+	case !known:
+		l.leases[t] = lease // its consumers are made when a worker registers
+	case lease > was:
+		l.leases[t] = lease
+		l.makeConsumers(t, false)
+	case lease < was && !l.nativesLentLonger(t, lease):
+		l.leases[t] = lease
+		if err := l.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native && d.lease > lease }); err != nil {
+			return err
 		}
-		if w.shorter.After(now) {
-			l.nextLease = sooner(l.nextLease, w.shorter)
-			continue
+		l.makeConsumers(t, true)
+	}
+	return nil
+}
+
+// nativesLentLonger reports whether something of a type was sent to native workers
+// with a longer lease.
+func (l *loop) nativesLentLonger(t events.Type, lease time.Duration) bool {
+	for _, d := range l.table.natives {
+		if d.typ == t && d.lease > lease {
+			return true
 		}
-		set, _ := l.state.Settings(t)
-		l.leases[t] = ackWait{applied: set.Lease()}
-		l.makeConsumers(t)
+	}
+	return false
+}
+
+// nativeEnded applies a type's shorter lease once the last of what was sent to
+// native workers with a longer one has ended.
+func (l *loop) nativeEnded(d *dispatched) {
+	set, _ := l.state.Settings(d.typ)
+	if lease := set.Lease(); d.lease > lease && lease < l.ackWait(d.typ) && !l.nativesLentLonger(d.typ, lease) {
+		l.leases[d.typ] = lease
+		l.makeConsumers(d.typ, true)
 	}
 }
 
 // ackWait is what a type's consumers are to have now.
 func (l *loop) ackWait(t events.Type) time.Duration {
-	if w, ok := l.leases[t]; ok {
-		return w.applied
+	if lease, ok := l.leases[t]; ok {
+		return lease
 	}
 	set, _ := l.state.Settings(t)
 	return set.Lease()
 }
 
-// makeConsumers makes the consumers of all lanes of a type that have workers.
-func (l *loop) makeConsumers(t events.Type) {
+// leaseOf is the lease of a dispatch: what its worker was told, or what its
+// consumer has if that is longer.
+func (l *loop) leaseOf(d *dispatched) time.Duration { return max(d.lease, l.ackWait(d.typ)) }
+
+// lentLonger reports whether the worker of a dispatch was told a longer lease than
+// the consumer has: the server then takes it for lost too early.
+func (l *loop) lentLonger(d *dispatched) bool { return d.lease > l.ackWait(d.typ) }
+
+// makeConsumers makes the consumers of a type's open lanes; tell has its workers
+// register again.
+func (l *loop) makeConsumers(t events.Type, tell bool) {
 	l.makeNative(t)
-	for name := range l.ready.types[t] {
-		if name != "" && len(l.registry.able(t, name)) > 0 {
-			l.out.ensureConsumer(laneKey{t, name}, l.ackWait(t), false)
+	if tl := l.ready.types[t]; tl != nil {
+		for name := range tl.open {
+			if name != "" {
+				l.out.ensureConsumer(laneKey{t, name}, l.ackWait(t), false)
+			}
 		}
 	}
-	l.out.ensureConsumer(laneKey{t, ""}, l.ackWait(t), false)
-}
-
-// newLane tells the workers that serve a lane with capabilities, which is first
-// used, to register again and hear of it. If there is none its consumer is not
-// made either: a stream has room for a bounded number of them.
-func (l *loop) newLane(t events.Type, lane string) {
-	if len(l.registry.able(t, lane)) > 0 { // also those that are unhealthy: they will be back
-		l.out.ensureConsumer(laneKey{t, lane}, l.ackWait(t), true)
-	}
+	l.out.ensureConsumer(laneKey{t, ""}, l.ackWait(t), tell)
 }

@@ -105,5 +105,5 @@ func limitsMark(s events.TypeSettings) string {
 	if s.Pool == "" && s.GroupCapacity == 0 && len(s.Rates) == 0 {
 		return ""
 	}
-	return fmt.Sprint(s.Pool, s.Weight(), s.GroupCapacity, s.Rates)
+	return fmt.Sprint(s.Pool, s.PoolWeight, s.GroupCapacity, s.Rates)
 }

@@ -30,7 +30,7 @@ func limitsUnderChaos(seed uint64) (events.Limits, func(*events.TypeSettings)) {
 func shrink(l *loop) {
 	l.ready.most = 4
 	for _, lanes := range l.ready.types {
-		for _, ln := range lanes {
+		for _, ln := range lanes.open {
 			for _, lv := range ln.levels {
 				if lv == nil || lv.ring == nil {
 					continue

@@ -22,29 +22,32 @@ const maxPendingJobs = 64
 // loop is the sequencer during one ownership of the partition: see the package
 // comment. Everything in it is owned by run, except the channels.
 type loop struct {
-	cfg      *Config
-	log      *slog.Logger
-	clock    *clock
-	durable  func(last events.Seq, intake uint64) // told of each durable batch
-	state    *events.State
-	registry *registry
-	out      outside
-	table    *table
-	holds    *holds
-	pools    pools
-	marks    map[events.Type]string // of each type's limits, to see them change
-	ready    *readyQueues
-	timers   *window[projector.TimerKey]
-	leases   map[events.Type]ackWait // of the types' consumers
-	slots    map[laneKey]int         // memo of registry.slots; cleared when that changes
-	tokens   uint64                  // given out in this epoch
-	dirty    map[events.Type]bool    // whose ready items are to be looked at
-	stopped  map[events.Type]bool    // paused, or their circuit open
-	circuits uint64                  // State.CircuitVersion that the registry has heard of
-	drains   drainMarks
+	cfg       *Config
+	log       *slog.Logger
+	clock     *clock
+	durable   func(last events.Seq, intake uint64) // told of each durable batch
+	state     *events.State
+	registry  *registry
+	out       outside
+	table     *table
+	holds     *holds
+	pools     pools
+	marks     map[events.Type]string // of each type's limits, to see them change
+	ready     *readyQueues
+	lanes     laneSearches
+	idleTypes idleTypes
+	timers    *window[projector.TimerKey]
+	leases    map[events.Type]time.Duration // ack-waits of the types' consumers
+	slots     map[laneKey]int               // memo of registry.slots; cleared when that changes
+	tokens    uint64                        // given out in this epoch
+	dirty     map[events.Type]bool          // whose ready items are to be looked at
+	stopped   map[events.Type]bool          // paused, or their circuit open
+	circuits  uint64                        // State.CircuitVersion that the registry has heard of
+	drains    drainMarks
 
-	newID  func() events.ID // for what is spawned
-	follow followUps
+	newID   func() events.ID // for what is spawned
+	follow  followUps
+	errands *errands // nil: they are left to the next owner
 
 	urgent      backlog // reports, and whatever else is small
 	bulk        backlog // submissions, of which there may be any number
@@ -52,6 +55,8 @@ type loop struct {
 	building    *batch
 	spare       []events.Event // room for the next batch's, used again
 	appending   bool
+	interrupted *appendResult // of an append whose events are not where they were to be; nil: none
+	strangers   strangers
 	appended    events.Seq // last durable event
 	unprojected []*batch   // appended and not yet projected, oldest first
 	behind      int        // bytes of those
@@ -64,10 +69,13 @@ type loop struct {
 	stalled bool // dispatching has stopped at a bound, and goes on at once
 	// stepPushes is how many items this step has taken to dispatch.
 	stepPushes int
-	hold       time.Time // nothing is dispatched before, after a push has failed
+	tds        []*typeDispatch // room for the next step's, used again
+	looks      int             // steps in a row that only looked for the heads of types that compete
+	hold       time.Time       // nothing is dispatched before, after a push has failed
 	holdFor    time.Duration
 	closing    bool
 	paused     *atomic.Bool // the intake is not read
+	halt       *halt        // of what begins new work; nil: there is none
 	answered   uint64       // intake position that is durable
 	synced     uint64       // one that will be on disk at nextPurge
 	purged     uint64
@@ -75,7 +83,6 @@ type loop struct {
 	nextWorker time.Time // when the next silent worker is gone; zero: never, here and below
 	nextOrphan time.Time
 	nextAck    time.Time // when the oldest push must have been answered
-	nextLease  time.Time // when a shortened lease is to be applied
 	nextPurge  time.Time
 	nextSweep  time.Time
 	keep       keeper
@@ -89,6 +96,7 @@ type loop struct {
 	toCommit chan *batch
 	commits  chan commitResult
 	toReply  chan []job
+	hurry    chan struct{} // what is durable is to be projected without delay
 }
 
 // batch is a run of decisions that is appended as one.
@@ -166,6 +174,12 @@ func (l *loop) run(ctx context.Context) error {
 
 // step does all that can be done without waiting.
 func (l *loop) step() error {
+	if l.interrupted != nil {
+		if done, err := l.stepOver(); !done || err != nil {
+			return err
+		}
+	}
+	l.state.SetDue(l.clock.blindDue())
 	if !l.closing {
 		// First, and few at a time: a flood of work must not delay the ticks.
 		if err := l.tick(); err != nil {
@@ -184,7 +198,8 @@ func (l *loop) step() error {
 		}
 	}
 	l.flush()
-	if l.closing {
+	if l.closing || l.halt.on() {
+		l.stalled = false
 		return nil
 	}
 	return l.dispatch()
@@ -337,6 +352,10 @@ func (l *loop) flush() {
 // onAppended is what follows from the end of an append. When it fails the
 // batch's jobs are left to abandon, or they have been answered.
 func (l *loop) onAppended(r appendResult) error {
+	if len(r.res.Places) > 0 {
+		l.interrupt(r)
+		return nil
+	}
 	l.appending = false
 	b := r.b
 	if r.err != nil {
@@ -383,7 +402,10 @@ func (l *loop) effects(r appendResult) error {
 	b.events, l.spare = nil, b.events[:0]
 	l.noteIntake(b.changes.Meta.IntakeSeq)
 	l.noteAcks()
-	l.typesChanged(b.changes.Types)
+	if err := l.typesChanged(b.changes.Types); err != nil {
+		return err
+	}
+	l.typesForgotten(b.changes.Forgotten)
 	if err := l.nativesChanged(b.changes.Types); err != nil {
 		return err
 	}
@@ -402,25 +424,38 @@ func (l *loop) effects(r appendResult) error {
 // nextWake is how long the loop may sleep when nothing happens.
 func (l *loop) nextWake() time.Duration {
 	at := l.nextSweep
-	if l.closing {
+	if l.closing || l.interrupted != nil {
 		return l.clock.until(at) // only the stages still have something to say
 	}
 	if l.stalled || l.timers.wantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextLease, l.nextPurge, l.nextCircuit(), l.nextPauseEnd(), l.nextNak(), l.native.settling.until, l.holds.next(), l.keep.wake(l)} {
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextPurge, l.nextNak(), l.native.settling.until, l.holds.next(), l.keep.wake(l)} {
 		at = sooner(at, t)
 	}
 	if len(l.dirty) > 0 {
 		at = sooner(at, l.hold)
 	}
-	if !l.schedules.held && l.tickRoom() {
-		at = sooner(at, l.nextTick())
+	if len(l.ready.crowded) > 0 {
+		at = sooner(at, l.lanes.nextRoom)
 	}
-	if k, ok := l.timers.min(); ok && k.At < at.UnixNano() && l.room() {
-		at = time.Unix(0, k.At)
+	if due := l.nextDue(); !due.IsZero() {
+		at = sooner(at, due.Add(l.clock.lag()))
 	}
 	return l.clock.until(at)
+}
+
+// nextDue is when the next of what the log says is due, the zero time for
+// never: see clock.due.
+func (l *loop) nextDue() time.Time {
+	at := sooner(l.nextCircuit(), l.nextPauseEnd())
+	if !l.schedules.held && l.tickRoom() && !l.halt.on() {
+		at = sooner(at, l.nextTick())
+	}
+	if k, ok := l.timers.min(); ok && l.room() {
+		at = sooner(at, time.Unix(0, k.At))
+	}
+	return at
 }
 
 // eachUnprojected calls fn for the item changes that the projection may not

@@ -62,7 +62,12 @@ func (h *harness) nextNative(c jetstream.Consumer) jetstream.Msg {
 func (h *harness) becomes(id events.ID, want events.ItemState) *events.Item {
 	h.t.Helper()
 	var it *events.Item
-	h.until(fmt.Sprintf("%s is %s (last seen as %+v)", id, want, it), func() bool {
+	defer func() {
+		if h.t.Failed() {
+			h.t.Logf("last seen as %+v", it)
+		}
+	}()
+	h.until(fmt.Sprintf("%s is %s", id, want), func() bool {
 		it = h.item(id)
 		return it.State == want
 	})

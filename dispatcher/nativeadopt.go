@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // nativeMsg is a message found in the native stream.
@@ -17,6 +19,7 @@ type nativeMsg struct {
 	at    time.Time
 	id    events.ID
 	token events.Token
+	lease time.Duration // as its worker was told
 }
 
 // adoptNatives takes over what is on its way to native workers, or with them:
@@ -41,7 +44,7 @@ func (e *Engine) adoptNatives(ctx context.Context, l *loop) error {
 	if err != nil {
 		return fmt.Errorf("take over native dispatches: %w", err)
 	}
-	msgs, err := scanNatives(ctx, s, e.cfg.Names.Native("*"))
+	msgs, err := scanNatives(ctx, e.cfg.Conn, s, e.cfg.Names)
 	if err != nil {
 		return fmt.Errorf("take over native dispatches: %w", err)
 	}
@@ -52,24 +55,21 @@ func (e *Engine) adoptNatives(ctx context.Context, l *loop) error {
 }
 
 // scanNatives reads the headers of the native stream's messages, in order.
-func scanNatives(ctx context.Context, s jetstream.Stream, subject string) (msgs []nativeMsg, err error) {
-	info, err := s.Info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for seq := info.State.FirstSeq; info.State.Msgs > 0 && seq <= info.State.LastSeq; {
-		m, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
-		if gone(err) {
-			break
+func scanNatives(ctx context.Context, nc *nats.Conn, s jetstream.Stream, names wire.Names) (msgs []nativeMsg, err error) {
+	err = scanStream(ctx, nc, s, names, names.Native("*"), func(seq uint64, h nats.Header) error {
+		stamps := h["Nats-Time-Stamp"] // the server's is the last
+		if len(stamps) == 0 {
+			return fmt.Errorf("message %d has no time", seq)
 		}
+		at, err := time.Parse(time.RFC3339Nano, stamps[len(stamps)-1])
 		if err != nil {
-			return nil, err
+			return fmt.Errorf("message %d: %w", seq, err)
 		}
-		id, token, _ := dispatchedBy(m.Header)
-		msgs = append(msgs, nativeMsg{m.Sequence, m.Time, id, token})
-		seq = m.Sequence + 1
-	}
-	return msgs, nil
+		id, token, _ := dispatchedBy(h)
+		msgs = append(msgs, nativeMsg{seq, at, id, token, leaseTold(h)})
+		return nil
+	})
+	return msgs, err
 }
 
 // adoptNativeMsgs takes the messages that are their items' dispatch into the
@@ -91,6 +91,8 @@ func (l *loop) adoptNativeMsgs(msgs []nativeMsg, last uint64) error {
 			continue
 		}
 		l.nativeStored(d, m.seq)
+		d.lease = m.lease
+		l.leases[d.typ] = max(l.ackWait(d.typ), m.lease) // see leasewait.go
 		l.native.since = earliest(l.native.since, m.at.Add(-time.Second))
 		if _, on := l.native.on[d.typ]; !on { // its type has another protocol by now
 			l.native.on[d.typ] = nativeConsumer{}
@@ -115,7 +117,7 @@ func (l *loop) adoptNative(m nativeMsg, newest bool) (*dispatched, error) {
 	if err != nil || it == nil || !newest || m.token == 0 {
 		return nil, err
 	}
-	if it.State != events.StateQueued || it.Token == m.token || it.AvailableAt.After(l.clock.now()) || l.table.byID[it.ID] != nil {
+	if it.State != events.StateQueued || it.Token == m.token || it.AvailableAt.After(l.clock.due()) || l.table.byID[it.ID] != nil {
 		return nil, nil
 	}
 	d := &dispatched{id: it.ID, token: m.token, typ: it.Type, lane: it.Lane(), group: it.Group, at: m.at, native: true}

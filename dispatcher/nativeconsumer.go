@@ -5,14 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// nativeSlack is added to a native lease: a server that starts again knows only
+// the second in which it has delivered a message (encodeConsumerState in
+// server/store.go, 2.15.2), so that ack-waits of before end up to that much early.
+const nativeSlack = time.Second
+
 // nativeConfig is the configuration of a type's consumer, but for its rest.
 func (t *topology) nativeConfig(c nativeConsumer) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
-		Durable: string(c.typ), FilterSubject: t.cfg.Names.Native(c.typ), AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.lease,
+		Durable: string(c.typ), FilterSubject: t.cfg.Names.Native(c.typ), AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.lease + nativeSlack,
 		MaxDeliver: 1, MaxAckPending: max(c.window, 1), MaxWaiting: 2048, SampleFrequency: "100%", MemoryStorage: t.cfg.MemoryOnly,
 	}
 }

@@ -19,7 +19,7 @@ func (h *harness) asMade(typ string) jetstream.Consumer {
 			return false
 		}
 		cfg := c.CachedInfo().Config
-		return cfg.AckPolicy == jetstream.AckExplicitPolicy && cfg.MaxDeliver == 1 && cfg.SampleFrequency != "" && cfg.AckWait == 30*time.Second && !c.CachedInfo().Paused
+		return cfg.AckPolicy == jetstream.AckExplicitPolicy && cfg.MaxDeliver == 1 && cfg.SampleFrequency != "" && cfg.AckWait == 30*time.Second+nativeSlack && !c.CachedInfo().Paused
 	})
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -86,41 +88,44 @@ func (r *nativeReader) follow(ctx context.Context) error {
 		return fmt.Errorf("follow %s: %w", r.stream, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	cons, err := r.js.OrderedConsumer(ctx, r.stream, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &r.since})
+	f, err := connect.OpenFeed(ctx, r.js, r.cfg.Names, connect.FeedConfig{Stream: r.stream, Since: r.since})
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", r.stream, err)
 	}
-	info, err := cons.Info(ctx)
-	if err != nil {
-		return fmt.Errorf("follow %s: %w", r.stream, err)
-	}
-	r.setBehind(info.NumPending > 0) // before Consume, whose callback goes on with it
-	cc, err := cons.Consume(func(m jetstream.Msg) { r.hear(ctx, m) })
-	if err != nil {
-		return fmt.Errorf("follow %s: %w", r.stream, err)
-	}
-	defer func() { cc.Stop(); <-cc.Closed() }()
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-gone:
-		return fmt.Errorf("follow %s: it was deleted", r.stream)
-	case <-cc.Closed():
-		return fmt.Errorf("follow %s: the consumer has ended", r.stream)
+	defer f.Close()
+	r.setBehind(f.Pending() > 0)
+	reading, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-gone:
+			cancel(errors.New("it was deleted"))
+		case <-stop:
+		}
+	}()
+	defer func() { close(stop); <-watched }()
+	for {
+		m, err := f.Next(reading)
+		if err != nil {
+			if reading.Err() != nil {
+				err = context.Cause(reading)
+			}
+			return fmt.Errorf("follow %s: %w", r.stream, err)
+		}
+		r.hear(reading, m)
 	}
 }
 
 // hear leaves a word for the loop, once there is room for it: none may be
 // dropped, so this waits and the stream holds the rest.
-func (r *nativeReader) hear(ctx context.Context, m jetstream.Msg) {
-	if r.behind {
-		defer func() {
-			if md, err := m.Metadata(); err == nil && md.NumPending == 0 {
-				r.setBehind(false)
-			}
-		}()
+func (r *nativeReader) hear(ctx context.Context, m connect.Message) {
+	if r.behind && m.Pending == 0 {
+		defer r.setBehind(false)
 	}
-	w, ok := nativeWordOf(m.Subject(), m.Data(), r.cfg.Names.NativeStream())
+	w, ok := nativeWordOf(m.Subject, m.Data, r.cfg.Names.NativeStream())
 	if !ok {
 		return
 	}

@@ -52,7 +52,7 @@ func (t *topology) ensureNativeStreams(ctx context.Context) (jetstream.Stream, e
 	for name, subjects := range map[string][]string{n.NativeAckStream(): {n.NativeAcks()}, n.NativeSignalStream(): n.NativeSignals()} {
 		cfg := jetstream.StreamConfig{
 			Name: name, Subjects: subjects, NoAck: true, Replicas: t.cfg.Replicas, Storage: storage, Discard: jetstream.DiscardOld,
-			MaxAge: nativeWordAge, MaxMsgs: nativeWordMsgs, MaxMsgSize: nativeWordSize,
+			MaxAge: nativeWordAge, MaxMsgs: nativeWordMsgs, MaxMsgSize: nativeWordSize, Duplicates: minDuplicates,
 		}
 		if _, err := t.js.CreateOrUpdateStream(ctx, cfg); err != nil {
 			return nil, fmt.Errorf("make stream %s: %w", name, err)
@@ -67,7 +67,7 @@ func (t *topology) ensureNativeStreams(ctx context.Context) (jetstream.Stream, e
 		s, err = t.js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: n.NativeStream(), Subjects: []string{n.Native("*")}, Storage: storage, Replicas: t.cfg.Replicas,
 			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + maxPending),
-			FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true,
+			FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true, Duplicates: minDuplicates,
 		})
 	}
 	if err != nil {

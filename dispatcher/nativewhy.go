@@ -22,10 +22,13 @@ func (l *loop) explainNative(it *events.Item, d *dispatched, set *events.TypeSet
 		return out
 	}
 	if n := l.table.byType[it.Type]; n >= nativeWindow(set) {
-		add(events.WhyTypeFull, "%d items of type %s are on their way or running: its workers get at most %d", n, it.Type, nativeWindow(set))
+		add(events.WhyTypeFull, "type %s has %s on their way or running: its workers get at most %d", it.Type, count(n, "item"), nativeWindow(set))
 	}
 	if n := l.table.total(); n >= l.cfg.MaxRunning {
-		add(events.WhyEngineFull, "%d items are dispatched or running: the engine's max_running is %d", n, l.cfg.MaxRunning)
+		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", count(n, "item"), l.cfg.MaxRunning)
+	}
+	if why := l.halt.reason(); why != "" {
+		out = append(out, events.Obstacle{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})
 	}
 	if l.hold.After(now) {
 		out = append(out, events.Obstacle{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: l.hold})

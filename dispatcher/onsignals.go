@@ -53,7 +53,10 @@ func (l *loop) onSignals() error {
 		l.heard(w, runs, now)
 	}
 	for typ := range t.types {
-		l.makeConsumers(typ)
+		l.makeConsumers(typ, false)
+	}
+	if err := l.consumersFound(t.lanes); err != nil {
+		return err
 	}
 	if t.cut > 0 {
 		l.keep.cutDone(t.cut)
@@ -77,7 +80,8 @@ func (l *loop) registryChanged(now time.Time) error {
 			}
 		}
 	}
-	for t := range l.ready.types {
+	l.offersChanged()
+	for _, t := range l.state.TypeNames() {
 		l.dirty[t] = true
 	}
 	if h := l.cfg.Hooks.Workers; h != nil {
@@ -179,6 +183,9 @@ func (l *loop) lateExpiries() error {
 func (l *loop) leaseExpired(e expiry) error {
 	l.out.deleteMsg(e.seq)
 	if d := l.table.byToken[e.token]; d != nil && d.id == e.id {
+		if early, err := l.expiredEarly(d); early || err != nil {
+			return err
+		}
 		if d.lingering {
 			l.letGo(d)
 			return nil
@@ -192,6 +199,22 @@ func (l *loop) leaseExpired(e expiry) error {
 		}
 	}
 	return l.expire(e.id, e.token)
+}
+
+// expiredEarly keeps a run whose worker was told a longer lease than the server
+// goes by: from here on its worker's heartbeats do.
+func (l *loop) expiredEarly(d *dispatched) (bool, error) {
+	if !l.lentLonger(d) {
+		return false, nil
+	}
+	if free, err := l.unclaimed(d); free || err != nil {
+		return false, err
+	}
+	if !d.orphan {
+		l.table.orphaned(d, later(d.heard, d.at))
+		l.watchOrphans(l.clock.now())
+	}
+	return true, nil
 }
 
 // expire ends the run under a token, whose lease has run out. REQUIRES: room.
@@ -228,7 +251,7 @@ func (l *loop) heard(w events.WorkerID, runs map[events.Token]bool, now time.Tim
 func (l *loop) watchOrphans(now time.Time) {
 	l.nextOrphan = time.Time{}
 	for _, d := range l.table.orphans {
-		l.nextOrphan = sooner(l.nextOrphan, later(d.heard.Add(l.ackWait(d.typ)), now.Add(time.Millisecond)))
+		l.nextOrphan = sooner(l.nextOrphan, later(d.heard.Add(l.leaseOf(d)), now.Add(time.Millisecond)))
 	}
 }
 
@@ -236,7 +259,7 @@ func (l *loop) watchOrphans(now time.Time) {
 // silent for a lease.
 func (l *loop) expireOrphans(now time.Time) error {
 	for _, d := range l.table.orphans {
-		if d.heard.Add(l.ackWait(d.typ)).After(now) {
+		if d.heard.Add(l.leaseOf(d)).After(now) {
 			continue
 		}
 		if d.lingering {

@@ -19,14 +19,14 @@ const pushTimeout = 5 * time.Second
 // onTime does what is due: timers, expired leases that had to wait, silent
 // workers and orphans, pushes without an answer, the sweep.
 func (l *loop) onTime() error {
-	now := l.clock.now()
-	if err := l.dueTimers(now); err != nil {
+	now, due := l.clock.now(), l.clock.due()
+	if err := l.dueTimers(due); err != nil {
 		return err
 	}
-	if err := l.duePauses(now); err != nil {
+	if err := l.duePauses(due); err != nil {
 		return err
 	}
-	if err := l.dueCircuits(now); err != nil {
+	if err := l.dueCircuits(due); err != nil {
 		return err
 	}
 	if err := l.lateExpiries(); err != nil {
@@ -44,9 +44,6 @@ func (l *loop) onTime() error {
 	l.endHolds(now)
 	if passed(l.nextWorker, now) {
 		l.nextWorker = l.registry.expire(now)
-	}
-	if passed(l.nextLease, now) {
-		l.shortenLeases(now)
 	}
 	if passed(l.nextPurge, now) {
 		l.purgeIntake(now)
@@ -93,7 +90,9 @@ func (l *loop) dueTimers(now time.Time) error {
 			continue
 		}
 		if it.State == events.StateQueued && !passed(it.ExpiryAt(), now) {
-			l.readyIfDue(it, now)
+			if err := l.readyIfDue(it, now); err != nil {
+				return err
+			}
 			continue
 		}
 		if _, _, err := l.decide(events.Due{ID: it.ID, Random: random()}); fatal(err) != nil {

@@ -248,7 +248,7 @@ func TestLargeBacklogInOrder(t *testing.T) {
 
 func (s *sim) heldKeys() (n int) {
 	for _, lanes := range s.l.ready.types {
-		for _, ln := range lanes {
+		for _, ln := range lanes.open {
 			for _, w := range ln.levels {
 				if w != nil {
 					w.eachWindow(func(w *window[projector.ReadyKey]) { n += w.set.Len() })
@@ -306,7 +306,7 @@ func TestLanesAndWorkersFindEachOther(t *testing.T) {
 		t.Fatal("a lane that nobody serves was made")
 	}
 	s.register("late", 1, []string{"fpga"}, "email")
-	j := &lanesJob{typ: "email", worker: &worker{info: wire.WorkerInfo{Capabilities: []string{"fpga"}}, lanes: map[string]bool{}}, out: make(chan lanesReply, 1)}
+	j := &lanesJob{typ: "email", offer: offer{"fpga"}, out: make(chan lanesReply, 1)}
 	s.l.urgent.jobs = append(s.l.urgent.jobs, j)
 	s.settle()
 	if r := <-j.out; !slices.Equal(r.lanes, []string{"", "fpga"}) {

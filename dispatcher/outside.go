@@ -22,6 +22,10 @@ type outside interface {
 	// ensureConsumer makes a lane's consumer; tell has the workers that serve
 	// the lane register again, to hear of it.
 	ensureConsumer(key laneKey, lease time.Duration, tell bool)
+	// dropConsumer removes a lane's consumer.
+	dropConsumer(key laneKey)
+	// findConsumers leaves word of the consumers that lanes have.
+	findConsumers()
 	// repair makes the dispatch stream and its consumers anew, where missing.
 	repair()
 	// purgeIntake gives free what lies at or before an intake position.

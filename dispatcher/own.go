@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright/events"
@@ -25,11 +27,13 @@ const catchUpEvents = 4096
 // own becomes the partition's owner: it reads the log to its end into the
 // projection, appends an owned event, and builds the loop from what it finds.
 func (e *Engine) own(ctx context.Context) (*loop, error) {
-	state, clk, last, err := takeOver(ctx, &e.cfg, time.Now)
+	accept := e.accepting.Load()
+	state, clk, last, err := takeOver(ctx, &e.cfg, time.Now, e.clock.Load(), accept)
 	if err != nil {
 		return nil, err
 	}
 	e.clock.Store(clk)
+	e.clockBegins(clk, accept)
 	e.epoch.Store(uint64(state.Meta().Epoch))
 	e.position.Store(uint64(last))
 	e.answered.Store(state.Meta().IntakeSeq)
@@ -40,7 +44,7 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	}
 	l.requests, l.submits, l.newID = e.requests.ch, e.submits.ch, e.NewID
 	l.durable = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
-	l.paused = &e.paused
+	l.paused, l.halt = &e.paused, &e.halt
 	if err := e.topology.ensureStreams(ctx); err != nil {
 		return nil, err
 	}
@@ -48,10 +52,16 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 }
 
 // takeOver reads the log to its end into the projection, and appends an owned
-// event. From then on nobody else can append.
-func takeOver(ctx context.Context, cfg *Config, local func() time.Time) (*events.State, *clock, events.Seq, error) {
+// event. From then on nobody else can append. The partition's clock begins with
+// that event; before is the clock of an earlier ownership of this process, if
+// there was one, and accept is set if an operator has confirmed the server's.
+func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *clock, accept *acceptance) (*events.State, *clock, events.Seq, error) {
 	tip, err := cfg.Log.Last(ctx)
 	if err != nil {
+		return nil, nil, 0, fmt.Errorf("take over: %w", err)
+	}
+	heard := local()
+	if err := sameLog(ctx, cfg, tip); err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
 	}
 	if err := renewIfCut(ctx, cfg, tip); err != nil {
@@ -63,10 +73,17 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time) (*events
 	}
 	state.SetDefaults(cfg.Defaults)
 	state.SetLimits(cfg.Limits)
-	clk := newClock(local, tip.Time, state.Meta().LastAt)
+	start := clockStart{known: cfg.lastKnown(before), accepted: accept != nil}
+	var clk *clock
 	f := &follower{store: cfg.Store, state: state, projected: cfg.Hooks.Projected}
 	last, err := eventlog.Settle(ctx, cfg.Log, state.Meta().Applied, func(events.Seq) events.Event {
-		dec, _ := events.Decide(state, events.Own{Owner: cfg.Owner, Version: cfg.Version}, clk.now()) // it is never refused
+		start.server, start.lastEvent = tip.Time.Add(local().Sub(heard)), state.Meta().LastAt
+		clk = newClock(cfg.clockSource(local), start)
+		own := events.Own{Owner: cfg.Owner, Version: cfg.Version}
+		if accept != nil {
+			own.Clock = &events.AcceptClock{At: clk.now(), By: accept.by}
+		}
+		dec, _ := events.Decide(state, own, clk.now()) // it is never refused
 		return dec.Events[0]
 	}, f.apply)
 	if err != nil {
@@ -78,7 +95,21 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time) (*events
 	if state.Meta().Partial {
 		return nil, nil, 0, fmt.Errorf("take over: %w: the log has been cut, and the round of snapshots at its head does not end", events.ErrCorrupt)
 	}
-	return state, newClock(local, clk.now(), state.Meta().LastAt), last, nil
+	return state, clk, last, nil
+}
+
+// sameLog refuses a log that was made anew since the store was checked with it:
+// what the store holds must not be dropped for it.
+func sameLog(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
+	noted, err := cfg.Store.Identity()
+	if err != nil || noted == "" || noted == tip.Identity() {
+		return err
+	}
+	err = cfg.Store.CheckLog(ctx, tip.Identity(), cfg.Log)
+	if errors.Is(err, projector.ErrOtherLog) {
+		err = fmt.Errorf("%w (stop the engine and start it: it says what can be done)", err)
+	}
+	return err
 }
 
 // follower folds what it reads of the log into the projection.
@@ -128,25 +159,22 @@ func (f *follower) commit() error {
 // newLoop builds the loop of an ownership that begins behind last.
 func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg *registry, out outside, sig *signals) (*loop, error) {
 	t, h := newTable(), newHolds()
-	ready, err := newReadyQueues(cfg.Store, t, h)
-	if err != nil {
-		return nil, err
-	}
+	ready := newReadyQueues(cfg.Store, t, h)
 	l := &loop{
 		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, native: newNativeState(), durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
-		table: t, holds: h, ready: ready, timers: newWindow(projector.TimerKey.Less), slots: map[laneKey]int{}, dirty: map[events.Type]bool{},
+		table: t, holds: h, ready: ready, lanes: laneSearches{full: map[events.Type]string{}}, timers: newWindow(projector.TimerKey.Less), slots: map[laneKey]int{}, dirty: map[events.Type]bool{},
 		marks: map[events.Type]string{}, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
-		building: &batch{}, appended: last, leases: map[events.Type]ackWait{},
+		building: &batch{}, appended: last, leases: map[events.Type]time.Duration{},
 		nextSweep: clk.now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
 		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
 		toCommit: make(chan *batch, MaxUnprojected), commits: make(chan commitResult, MaxUnprojected),
-		toReply: make(chan []job, maxReplies),
+		toReply: make(chan []job, maxReplies), hurry: make(chan struct{}, 1),
 	}
 	state.TakeFollowUps() // the projection's index has them
 	l.follow.lookFrom(state.Meta().Applied)
 	for _, t := range state.TypeNames() {
 		set, _ := state.Settings(t)
-		l.leases[t] = ackWait{applied: set.Lease()}
+		l.leases[t] = set.Lease()
 		l.dirty[t] = true
 		if state.Gate(t).Stopped {
 			l.stopped[t] = true
@@ -157,7 +185,8 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 	l.drains.begin(l)
 	l.inflow.held = state.QueueFull
 	l.findPools()
-	ready.newLane, ready.unprojected, ready.prefetch = l.newLane, l.eachUnprojected, l.prefetch
+	ready.unprojected, ready.prefetch = l.eachUnprojected, l.prefetch
+	ready.served, ready.opened, ready.closed = l.served, l.laneOpened, l.laneClosed
 	l.noteIntake(state.Meta().IntakeSeq)
 	l.keep.begin(l)
 	if j := fileSettings(cfg, state); j.len() > 0 {
@@ -204,12 +233,12 @@ func (l *loop) adoptRuns(now time.Time) error {
 // goes on, which keeps its lease then. All others are to be deleted: what was
 // dispatched and not claimed is dispatched afresh, as its one delivery may be
 // spent.
-func (l *loop) found(seq uint64, id events.ID, token events.Token) bool {
+func (l *loop) found(seq uint64, id events.ID, token events.Token, lease time.Duration) bool {
 	d := l.table.byToken[token]
 	if d == nil || d.id != id {
 		return false
 	}
-	d.orphan, d.seq = false, seq
+	d.orphan, d.seq, d.lease = false, seq, lease
 	delete(l.table.orphans, token)
 	return true
 }
@@ -221,9 +250,12 @@ func (e *Engine) adopt(ctx context.Context, l *loop) error {
 		return err
 	}
 	var drop []uint64
+	kept := 0
 	s := e.topology.dispatchStream()
-	err := scanDispatched(ctx, s, e.cfg.Names, func(seq uint64, id events.ID, token events.Token) error {
-		if !l.found(seq, id, token) {
+	err := scanDispatched(ctx, e.cfg.Conn, s, e.cfg.Names, func(seq uint64, id events.ID, token events.Token, lease time.Duration) error {
+		if l.found(seq, id, token, lease) {
+			kept++
+		} else {
 			drop = append(drop, seq)
 		}
 		return nil
@@ -231,10 +263,13 @@ func (e *Engine) adopt(ctx context.Context, l *loop) error {
 	if err != nil {
 		return fmt.Errorf("take over: %w", err)
 	}
-	for _, seq := range drop {
-		if err := s.DeleteMsg(ctx, seq); err != nil && !noSuchMessage(err) {
-			return fmt.Errorf("take over: delete a spent message: %w", err)
-		}
+	if kept == 0 && len(drop) > 0 {
+		err = s.Purge(ctx, jetstream.WithPurgeSequence(drop[len(drop)-1]+1))
+	} else {
+		err = deleteMsgs(ctx, s, drop)
+	}
+	if err != nil {
+		return fmt.Errorf("take over: delete spent messages: %w", err)
 	}
 	if err := e.adoptNatives(ctx, l); err != nil {
 		return err
@@ -256,6 +291,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 		return err
 	}
 	defer stopListening()
+	l.errands = newErrands(run, e)
 	e.signals.Store(l.signals)
 	l.signals.registryChanged() // it may have, since the loop was made
 	if h := e.cfg.Hooks.Owned; h != nil {
@@ -282,6 +318,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	cancel()
 	close(l.toAppend)
 	side.Wait()
+	l.errands.wait.Wait()
 	close(l.toCommit)
 	l.abandon(err)
 	close(l.toReply)

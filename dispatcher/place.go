@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
 )
 
 // Bounds of Places.
@@ -23,9 +24,10 @@ type Place struct {
 	Known bool // there is such an item
 	// Queued: it waits for its turn. Counted: and Ahead is how many go first.
 	Queued, Counted bool
-	Ahead           int
+	Ahead           projector.Ahead
 	OnItsWay        bool          // it was sent to the workers
 	Delay           time.Duration // until it is due
+	Estimate        time.Duration // of a run, by its submission; 0: not said
 
 	// What serves its queue.
 	InFlight int // of its type, dispatched or running
@@ -65,7 +67,7 @@ func (e *Engine) countPlaces(a *placeAnswer) error {
 			return err
 		}
 		p.Ahead, p.Counted = n, true
-		left -= n + 1
+		left -= n.Items + 1
 	}
 	return nil
 }
@@ -103,8 +105,8 @@ func (j *placeJob) decide(l *loop, _ int) error {
 		}
 		set, _ := l.state.Settings(it.Type)
 		copied := *it // the state may still change it
-		j.a.items[i], j.a.ageSteps[i] = &copied, set.AgeStep()
-		p.Known, p.Type = true, it.Type
+		j.a.items[i], j.a.ageSteps[i] = &copied, l.ageStep(it.Type, &set)
+		p.Known, p.Type, p.Estimate = true, it.Type, it.Estimate
 		p.InFlight = l.table.byType[it.Type]
 		p.Parallel = min(l.laneSlots(laneKey{it.Type, it.Lane()}), set.Capacity, l.cfg.MaxRunning)
 		if it.State != events.StateQueued {

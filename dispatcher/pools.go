@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/streamwright/streamwright/events"
 )
@@ -16,6 +15,8 @@ type pool struct {
 	slots  int
 	types  []events.Type // sorted
 	weight map[events.Type]int
+	// weighted: a type has a pool_weight, so they take turns by it.
+	weighted bool
 	// turn is each type's virtual time (stride scheduling): a run costs it
 	// 1/weight. It decides between types that have as much of the pool.
 	turn map[events.Type]float64
@@ -55,6 +56,7 @@ func (l *loop) findPools() {
 		}
 		p.types = append(p.types, t)
 		p.weight[t] = set.Weight()
+		p.weighted = p.weighted || set.PoolWeight > 0
 		l.pools.byType[t] = p
 	}
 }
@@ -70,47 +72,26 @@ func (l *loop) poolFull(p *pool) bool {
 }
 
 // dispatchPools sends what is ready of the types that share pools.
-func (l *loop) dispatchPools(now time.Time) error {
+func (l *loop) dispatchPools(tds []*typeDispatch) error {
 	for _, name := range slices.Sorted(maps.Keys(l.pools.byName)) {
-		if err := l.dispatchPool(l.pools.byName[name], now); err != nil {
+		var members []*typeDispatch
+		for _, td := range tds {
+			if td.pool == l.pools.byName[name] {
+				members = append(members, td)
+			}
+		}
+		if over, err := l.compete(members); err != nil || over {
 			return err
 		}
+		l.settled(members) // of a pool that is full: a slot that comes back makes them dirty
 	}
 	return nil
 }
 
-// dispatchPool gives a pool's free slots to its types, one by one: the next to
-// the type that has least of the pool for its weight, among those that have
-// something to run. A slot that one leaves is another's; no type with something
-// to run is passed over for long, since each slot given raises the taker's place.
-func (l *loop) dispatchPool(p *pool, now time.Time) error {
-	var ready []*typeDispatch
-	for _, t := range p.types {
-		if l.dirty[t] {
-			ready = append(ready, l.dispatchOf(t, now))
-		}
-	}
-	for len(ready) > 0 && !l.poolFull(p) {
-		td := slices.MinFunc(ready, func(a, b *typeDispatch) int { return l.compareShares(p, a.typ, b.typ) })
-		sent, again, err := l.dispatchOne(td)
-		if err != nil {
-			return err
-		}
-		if sent {
-			p.charge(td.typ)
-			continue
-		}
-		if !again {
-			delete(l.dirty, td.typ)
-		}
-		ready = slices.DeleteFunc(ready, func(o *typeDispatch) bool { return o == td })
-	}
-	for _, td := range ready {
-		delete(l.dirty, td.typ) // the pool is full: a slot that comes back makes it dirty
-	}
-	return nil
-}
-
+// compareShares orders types by how much of a pool they have for their weight, the
+// one that has least first. A slot that one leaves is another's; no type with
+// something to run is passed over for long by its equals, since each slot given
+// raises the taker's place.
 func (l *loop) compareShares(p *pool, a, b events.Type) int {
 	if c := cmp.Compare(l.table.byType[a]*p.weight[b], l.table.byType[b]*p.weight[a]); c != 0 {
 		return c

@@ -3,16 +3,14 @@ package dispatcher
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strings"
+	mathrand "math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -72,7 +70,7 @@ func (r *registry) dueProbes(now time.Time, interval time.Duration, most int) (d
 		}
 		switch {
 		case p.next.IsZero():
-			p.next = now.Add(rand.N(interval))
+			p.next = now.Add(mathrand.N(interval))
 		case !p.next.After(now) && len(due) < most:
 			p.underWay, p.next = true, now.Add(interval)
 			due = append(due, probeTarget{id, w.info.Session})
@@ -179,40 +177,92 @@ func (p *prober) probe(ctx context.Context, t probeTarget) {
 	p.e.tell(t.worker, wire.Control{Status: info.Status, Reason: info.Reason})
 }
 
-// ask sends one probe. The error says what is wrong with the answer.
+// ask sends one probe. The error says what is wrong with the answer. The probe
+// has no reply subject: a worker in an account of its own could not answer there.
 func (p *prober) ask(ctx context.Context, t probeTarget) error {
 	limit := p.e.cfg.ProbeTimeout
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	m, err := p.e.cfg.Conn.RequestWithContext(ctx, p.e.cfg.Names.Probe(t.worker), nil)
-	switch {
-	case errors.Is(err, nats.ErrNoResponders):
-		return errors.New("nobody listens for it")
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("no answer within %s", limit)
-	case err != nil:
+	nonce := rand.Text()
+	asked := p.e.asked.open(nonce, t)
+	defer p.e.asked.close(nonce)
+	body, err := json.Marshal(wire.Probe{Nonce: nonce})
+	if err == nil {
+		err = p.e.cfg.Conn.Publish(p.e.cfg.Names.Probe(t.worker), body)
+	}
+	if err != nil {
 		return err
 	}
-	return probeFault(m, t)
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case reply := <-asked.answer:
+		return probeFault(&reply)
+	case <-timer.C:
+		if asked.others.Load() {
+			return errors.New("another worker answers under this id")
+		}
+		return fmt.Errorf("no answer within %s", limit)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // probeFault is what is wrong with the answer to a probe.
-func probeFault(m *nats.Msg, t probeTarget) error {
-	if text := m.Header.Get(micro.ErrorHeader); text != "" {
-		return errors.New(strings.ToValidUTF8(text[:min(len(text), wire.MaxCheckError)], ""))
-	}
-	if len(m.Data) == 0 {
-		return nil
-	}
-	var reply wire.ProbeReply
-	if err := json.Unmarshal(m.Data, &reply); err != nil {
-		return errors.New("the answer is no JSON object of the kind that is expected")
-	}
-	if reply.Session != "" && reply.Session != t.session {
-		return errors.New("another worker answers under this id")
-	}
+func probeFault(reply *wire.Probed) error {
 	if h := (&wire.Health{Failing: reply.Failing}).Bounded(); len(h.Failing) > 0 {
 		return errors.New(h.Reason())
 	}
 	return nil
+}
+
+// probesAsked are the probes that wait for their answers, by nonce: at most
+// maxProbes.
+type probesAsked struct {
+	mu      sync.Mutex
+	waiting map[string]*probeAsked // guarded by mu
+}
+
+// probeAsked is a probe that waits for its answer.
+type probeAsked struct {
+	of     probeTarget
+	answer chan wire.Probed // has room for one
+	others atomic.Bool      // somebody else has answered
+}
+
+func (a *probesAsked) open(nonce string, of probeTarget) *probeAsked {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waiting == nil {
+		a.waiting = map[string]*probeAsked{}
+	}
+	p := &probeAsked{of: of, answer: make(chan wire.Probed, 1)}
+	a.waiting[nonce] = p
+	return p
+}
+
+func (a *probesAsked) close(nonce string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.waiting, nonce)
+}
+
+// Probed takes a worker's answer to a probe. One that comes late, or twice,
+// counts for nothing.
+func (e *Engine) Probed(p wire.Probed) { e.asked.answered(p) }
+
+// answered takes an answer. Every worker hears the probes of all, so that of
+// another one does not keep out the worker's own.
+func (a *probesAsked) answered(p wire.Probed) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.waiting[p.Nonce]
+	switch {
+	case w == nil:
+	case p.Worker != string(w.of.worker) || p.Session != w.of.session:
+		w.others.Store(true)
+	default:
+		select {
+		case w.answer <- p:
+		default:
+		}
+	}
 }

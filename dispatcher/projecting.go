@@ -25,6 +25,7 @@ type projection struct {
 	store *projector.Store
 	// asked, if set, reports whether somebody waits for what a batch has changed.
 	asked func(*events.Changes) bool
+	hurry <-chan struct{} // the loop waits for all of it
 
 	batches []*batch
 	changes []*events.Changes // of batches
@@ -38,7 +39,7 @@ type projection struct {
 }
 
 func newProjection(l *loop) *projection {
-	p := &projection{in: l.toCommit, store: l.cfg.Store, asked: l.cfg.Hooks.Awaited, timer: time.NewTimer(time.Hour)}
+	p := &projection{in: l.toCommit, store: l.cfg.Store, asked: l.cfg.Hooks.Awaited, hurry: l.hurry, timer: time.NewTimer(time.Hour)}
 	p.timer.Stop()
 	return p
 }
@@ -68,6 +69,9 @@ func (p *projection) gather() bool {
 				return true
 			}
 		case <-p.store.Awaited(): // see due
+			b = nil
+		case <-p.hurry:
+			p.now = true
 			b = nil
 		case <-p.timer.C:
 			p.now = true

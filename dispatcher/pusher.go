@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +48,7 @@ type pusher struct {
 	dropped     atomic.Int64 // chores that found no room, not yet said
 	saidDropped atomic.Int64 // when it was last said, nanoseconds since 1970
 	cuts        chan events.Seq
+	dropping    sync.Map // subjects of the server's word that a consumer is gone which we have removed
 }
 
 var _ outside = (*pusher)(nil)
@@ -76,15 +78,19 @@ func (p *pusher) listen() (stop func(), err error) {
 			_ = s.Unsubscribe()
 		}
 	}
-	deleted := func(*nats.Msg) { p.repair() }
+	deleted := func(m *nats.Msg) {
+		if _, ours := p.dropping.LoadAndDelete(m.Subject); !ours {
+			p.repair()
+		}
+	}
 	native := func(*nats.Msg) { p.repairNative() }
 	for subject, fn := range map[string]nats.MsgHandler{
 		p.inbox + "*": p.acked,
-		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.DispatchStream():          deleted,
-		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.IntakeStream():            deleted,
-		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.LeaseStream():             deleted,
-		"$JS.EVENT.ADVISORY.CONSUMER.DELETED." + p.cfg.Names.DispatchStream() + ".*": deleted,
-		p.nativeInbox + "*": p.nativeStored,
+		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.DispatchStream(): deleted,
+		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.IntakeStream():   deleted,
+		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.LeaseStream():    deleted,
+		p.consumerDeleted("*"): deleted,
+		p.nativeInbox + "*":    p.nativeStored,
 		"$JS.EVENT.ADVISORY.STREAM.DELETED." + p.cfg.Names.NativeStream():          native,
 		"$JS.EVENT.ADVISORY.CONSUMER.DELETED." + p.cfg.Names.NativeStream() + ".*": native,
 	} {
@@ -99,6 +105,12 @@ func (p *pusher) listen() (stop func(), err error) {
 		}
 	}
 	return stop, nil
+}
+
+// consumerDeleted is the subject of the server's word that a consumer of the
+// dispatch stream is gone.
+func (p *pusher) consumerDeleted(name string) string {
+	return "$JS.EVENT.ADVISORY.CONSUMER.DELETED." + p.cfg.Names.DispatchStream() + "." + name
 }
 
 // run does the chores until ctx ends.

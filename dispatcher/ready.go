@@ -21,17 +21,24 @@ const seekCost = 16
 
 const levels = int(events.MaxPriority) + 1
 
-// readyQueues are the queues of what may run, one for each type, lane and
+// readyQueues are the queues of what may run, one for each type, open lane and
 // priority: a window as long as its items have no groups, else a ring of
-// groups. Owned by the loop.
+// groups. Lanes that are not open are left to the index: see lanes.go. Owned by
+// the loop.
 type readyQueues struct {
-	types map[events.Type]map[string]*lane
+	types map[events.Type]*typeLanes
+	named int // open lanes with capabilities, of all types
 	index readyIndex
 	table *table
 	holds *holds
 	most  int // groups of a ring in memory
-	// newLane, if set, is told of a lane with capabilities that is first used.
-	newLane func(events.Type, string)
+	// served, if set, says whether a worker can run what a lane holds: others
+	// are not opened.
+	served func(events.Type, string) bool
+	// opened and closed, if set, are told of lanes with capabilities.
+	opened, closed func(events.Type, string)
+	// crowded are the types that have lanes for which there was no room.
+	crowded map[events.Type]bool
 	// unprojected, if set, calls fn for the changes that the index may not show
 	// yet, in order.
 	unprojected func(fn func(before, after *events.Item))
@@ -46,13 +53,7 @@ type readyQueues struct {
 type readyIndex interface {
 	EachReady(q projector.ReadyQueue, group string, behind projector.ReadyKey, fn func(projector.ReadyEntry) (more bool)) error
 	ReadyGroups(q projector.ReadyQueue, behind string, fromStart bool, limit int) ([]projector.ReadyGroup, error)
-	ReadyQueues() ([]projector.ReadyQueue, error)
-}
-
-// lane holds the levels of a type's lane. A level is nil until something has
-// been queued at its priority.
-type lane struct {
-	levels [levels]*level
+	ReadyLanes(t events.Type, from string, fn func(lane string) (next string)) error
 }
 
 // level is one queue. It has a window while all its items are of the empty
@@ -63,66 +64,51 @@ type level struct {
 	ring  *ring                       // nil: plain
 }
 
-// newReadyQueues finds out which queues the index has.
-func newReadyQueues(index readyIndex, t *table, h *holds) (*readyQueues, error) {
-	r := &readyQueues{types: map[events.Type]map[string]*lane{}, index: index, table: t, holds: h, most: maxGroups}
-	queues, err := index.ReadyQueues()
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range queues {
-		lv := r.level(q.Type, q.Lane, q.Priority)
-		named, err := index.ReadyGroups(q, "", false, 1)
-		if err != nil {
-			return nil, err
-		}
-		if lv.plain.complete = false; len(named) > 0 {
-			lv.plain, lv.ring = nil, newRing(r.most)
-		}
-	}
-	return r, nil
+func newReadyQueues(index readyIndex, t *table, h *holds) *readyQueues {
+	return &readyQueues{types: map[events.Type]*typeLanes{}, index: index, table: t, holds: h, most: maxGroups, crowded: map[events.Type]bool{}}
 }
 
-// level returns a queue. One that is new is complete: the index has nothing
-// that it does not know.
-func (r *readyQueues) level(t events.Type, laneName string, p events.Priority) *level {
-	lanes := r.types[t]
-	if lanes == nil {
-		lanes = map[string]*lane{}
-		r.types[t] = lanes
-	}
-	ln := lanes[laneName]
-	if ln == nil {
-		ln = &lane{}
-		lanes[laneName] = ln
-		if laneName != "" && r.newLane != nil {
-			r.newLane(t, laneName)
-		}
-	}
+// level returns a queue of an open lane. One that is new is complete: the index
+// has nothing that it does not know.
+func (r *readyQueues) level(ln *lane, p events.Priority) *level {
 	lv := ln.levels[p]
 	if lv == nil {
-		lv = &level{q: projector.ReadyQueue{Type: t, Lane: laneName, Priority: p}, plain: newWindow(projector.ReadyKey.Less)}
+		lv = newLevel(ln, p)
 		lv.plain.complete = true
 		ln.levels[p] = lv
 	}
 	return lv
 }
 
-func (r *readyQueues) insert(it *events.Item) {
-	lv := r.level(it.Type, it.Lane(), it.Priority)
+// newLevel returns a queue that knows nothing yet.
+func newLevel(ln *lane, p events.Priority) *level {
+	return &level{q: projector.ReadyQueue{Type: ln.typ, Lane: ln.name, Priority: p}, plain: newWindow(projector.ReadyKey.Less)}
+}
+
+// insert adds an item that the index has, or is about to have. One whose lane
+// is not open, and can't be, is left to the index.
+func (r *readyQueues) insert(it *events.Item) error {
+	ln, err := r.lane(it.Type, it.Lane())
+	if ln == nil || err != nil {
+		return err
+	}
+	r.types[it.Type].busy[ln.name], ln.idle = ln, time.Time{}
+	lv := r.level(ln, it.Priority)
 	if lv.ring == nil {
 		if it.Group == "" {
 			lv.plain.insert(projector.ReadyKeyOf(it))
-			return
+			return nil
 		}
 		lv.toRing(r.most)
 	}
 	lv.ring.insert(it.Group, projector.ReadyKeyOf(it), r.holds.keeps(it.Type, it.Group, lv.ring))
+	return nil
 }
 
 func (r *readyQueues) remove(it *events.Item) {
-	lv := r.level(it.Type, it.Lane(), it.Priority)
+	lv := r.known(it)
 	switch {
+	case lv == nil: // the index has it, if anything
 	case lv.ring != nil:
 		lv.ring.remove(it.Group, projector.ReadyKeyOf(it))
 	case it.Group == "":
@@ -136,8 +122,18 @@ type head struct {
 	win   *window[projector.ReadyKey]
 	lv    *level
 	group string
-	score time.Duration
+	rank  rank
 	lane  string
+}
+
+// rank orders items by when they go: the higher goes first. It is priority ×
+// age_step + time waited without the present time, which is the same for all, so
+// that an item's rank stays as it is while it waits. The default priority counts
+// for nothing: so types of different age steps meet there as equals.
+type rank int64
+
+func rankOf(p events.Priority, ageStep time.Duration, k projector.ReadyKey) rank {
+	return rank((int64(p)-int64(events.PriorityDefault))*int64(ageStep) - k.OrderAt)
 }
 
 // take takes the item out of its queue. Its group has had its turn.
@@ -153,6 +149,8 @@ type picking struct {
 	typ     events.Type
 	ageStep time.Duration
 	now     time.Time
+	due     time.Time // an item runs from its AvailableAt on, by this time
+	last    time.Time // the latest OrderAt of an item that has no AvailableAt
 	// admits says which lanes have room.
 	admits func(lane string) bool
 	// blocked, if set, says of a group of a ring whether it must be passed over,
@@ -173,7 +171,11 @@ func (p *picking) more() bool {
 // whose turn it is) is its best, and the cost does not depend on how many wait.
 // stalled says that a queue's next page is still to be read.
 func (r *readyQueues) best(pick picking) (b head, ok, stalled bool, err error) {
-	for name, ln := range r.types[pick.typ] {
+	tl, err := r.of(pick.typ)
+	if err != nil {
+		return head{}, false, false, err
+	}
+	for name, ln := range tl.busy {
 		if !pick.admits(name) {
 			continue
 		}
@@ -195,10 +197,12 @@ func (r *readyQueues) best(pick picking) (b head, ok, stalled bool, err error) {
 			if !has {
 				continue
 			}
-			score := time.Duration(p)*pick.ageStep + time.Duration(pick.now.UnixNano()-k.OrderAt)
-			if !ok || score > b.score {
-				b, ok = head{key: k, win: win, lv: lv, group: group, score: score, lane: name}, true
+			if at := rankOf(events.Priority(p), pick.ageStep, k); !ok || at > b.rank {
+				b, ok = head{key: k, win: win, lv: lv, group: group, rank: at, lane: name}, true
 			}
+		}
+		if ln.empty() {
+			delete(tl.busy, name)
 		}
 	}
 	return b, ok, false, nil
@@ -220,7 +224,7 @@ func (r *readyQueues) turn(lv *level, pick *picking) (*window[projector.ReadyKey
 		if !pick.more() {
 			return nil, "", nil
 		}
-		keys, err := r.page(lv.q, "", lv.plain, windowPage, maxScan, pick.now)
+		keys, err := r.page(lv.q, "", lv.plain, windowPage, maxScan, pick)
 		if err == nil && r.prefetch != nil {
 			err = r.prefetch(keys)
 		}
@@ -234,15 +238,15 @@ func (r *readyQueues) turn(lv *level, pick *picking) (*window[projector.ReadyKey
 // page takes the next part of a group of a queue from the index: size keys, or
 // those among the next scan entries. It returns them, as the index had them.
 // REQUIRES: the projection has all whose effects the loop has seen.
-func (r *readyQueues) page(q projector.ReadyQueue, group string, w *window[projector.ReadyKey], size, scan int, now time.Time) ([]projector.ReadyKey, error) {
+func (r *readyQueues) page(q projector.ReadyQueue, group string, w *window[projector.ReadyKey], size, scan int, pick *picking) ([]projector.ReadyKey, error) {
 	var keys []projector.ReadyKey
 	last, end, read := w.horizon, true, 0
 	err := r.index.EachReady(q, group, w.horizon, func(e projector.ReadyEntry) bool {
-		if read++; e.OrderAt > now.UnixNano() {
+		if read++; e.OrderAt > pick.last.UnixNano() {
 			return false // all behind it are for later too: their timers bring them in
 		}
 		last = e.ReadyKey
-		if !e.AvailableAt.After(now) && r.table.current(e.ID) == 0 {
+		if !e.AvailableAt.After(pick.due) && r.table.current(e.ID) == 0 {
 			keys = append(keys, e.ReadyKey)
 		}
 		end = len(keys) < size && read < scan
@@ -254,7 +258,7 @@ func (r *readyQueues) page(q projector.ReadyQueue, group string, w *window[proje
 	}
 	w.page(keys, last, end)
 	if r.unprojected != nil {
-		r.unprojected(func(before, after *events.Item) { r.amend(q, group, w, before, after, now) })
+		r.unprojected(func(before, after *events.Item) { r.amend(q, group, w, before, after, pick.due) })
 	}
 	return keys, nil
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -36,7 +35,7 @@ type registry struct {
 
 type worker struct {
 	info  wire.WorkerInfo
-	lanes map[string]bool // memo: whether it serves a lane
+	offer offer
 	condition
 }
 
@@ -66,7 +65,7 @@ func (r *registry) put(reg wire.Register, now time.Time) (session string, fresh 
 	if reg.Session == "" {
 		reg.Session = rand.Text()
 	}
-	next := &worker{lanes: map[string]bool{}, info: wire.WorkerInfo{
+	next := &worker{offer: slices.Compact(slices.Sorted(slices.Values(reg.Capabilities))), info: wire.WorkerInfo{
 		Worker: reg.Worker, Session: reg.Session, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
 		Version: reg.Version, Host: reg.Host, Probe: reg.Probe, RegisteredAt: now, LastSeen: now,
 	}}
@@ -142,6 +141,18 @@ func (r *registry) remove(id events.WorkerID, session string) (free bool) {
 	return free
 }
 
+// setBack is called when the clock was set back to a time: nobody has been heard
+// of later.
+func (r *registry) setBack(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.workers {
+		if w.info.LastSeen.After(now) {
+			w.info.LastSeen = now
+		}
+	}
+}
+
 // mayClaim says whether a worker may take new work now.
 func (r *registry) mayClaim(id, session string) error {
 	r.mu.Lock()
@@ -161,19 +172,37 @@ func (r *registry) mayClaim(id, session string) error {
 }
 
 // serves reports whether the worker can run what a lane holds.
-func (w *worker) serves(lane string) bool {
-	if lane == "" {
-		return true
-	}
-	ok, known := w.lanes[lane]
-	if !known {
-		ok = true
-		for c := range strings.SplitSeq(lane, "_") {
-			ok = ok && slices.Contains(w.info.Capabilities, c)
+func (w *worker) serves(lane string) bool { return w.offer.covers(lane) }
+
+// serving lists the workers that are registered for a type, in order.
+func (r *registry) serving(t events.Type) (ids []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, w := range r.workers {
+		if slices.Contains(w.info.Types, string(t)) {
+			ids = append(ids, string(id))
 		}
-		w.lanes[lane] = ok
 	}
-	return ok
+	slices.Sort(ids)
+	return ids
+}
+
+// offers are the distinct sets of capabilities that registered workers have, by
+// type and the name of the lane that asks for all of them.
+func (r *registry) offers() map[events.Type]map[string]offer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[events.Type]map[string]offer{}
+	for _, w := range r.workers {
+		name := events.LaneOf(w.offer)
+		for _, t := range w.info.Types {
+			if all[events.Type(t)] == nil {
+				all[events.Type(t)] = map[string]offer{}
+			}
+			all[events.Type(t)][name] = w.offer
+		}
+	}
+	return all
 }
 
 // slots is how much the active workers that serve a lane can run at once.

@@ -97,16 +97,32 @@ func (k *keeper) begin(l *loop) {
 	}
 }
 
-// retain does a bounded part of what there is to do.
+// retain does a bounded part of what there is to do. While the server's clock
+// is implausible it does nothing.
 func (l *loop) retain(now time.Time) error {
 	if l.state.Meta().Partial {
 		return nil
+	}
+	if l.clock.doubtful() {
+		l.keep.waiting, l.keep.quiet = time.Time{}, false // others must not wait for it
+		return nil
+	}
+	if l.halt.on() {
+		l.keep.quiet = false // nothing would end it now
+		if !l.keep.cutting() {
+			return nil
+		}
+		return l.cut(now)
 	}
 	if err := l.prune(now); err != nil {
 		return err
 	}
 	return l.cut(now)
 }
+
+// cutting reports whether a round has ended and the cut behind it is to come:
+// that frees room, where all else that retention does takes some first.
+func (k *keeper) cutting() bool { return k.phase == cutSyncs || k.phase == cutCuts }
 
 // mayRetain reports whether the batch being built has room for retention.
 func (l *loop) mayRetain() bool {
@@ -115,7 +131,16 @@ func (l *loop) mayRetain() bool {
 
 // wake is when there is something to do, the zero time for never.
 func (k *keeper) wake(l *loop) time.Time {
+	if l.clock.doubtful() {
+		return time.Time{}
+	}
 	now, at := l.clock.now(), k.nextPass
+	if l.halt.on() {
+		if k.cutting() {
+			return k.nextCut
+		}
+		return time.Time{}
+	}
 	if len(k.lists) > 0 {
 		at = time.Time{}
 		if l.mayRetain() {

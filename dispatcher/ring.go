@@ -256,7 +256,7 @@ func (r *readyQueues) mayGo(lv *level, g *group, pick *picking) (bool, error) {
 		if !pick.more() {
 			return false, nil
 		}
-		if _, err := r.page(lv.q, g.name, g.win, lv.ring.pageSize(), groupScan, pick.now); err != nil {
+		if _, err := r.page(lv.q, g.name, g.win, lv.ring.pageSize(), groupScan, pick); err != nil {
 			return false, err
 		}
 	}
@@ -336,7 +336,7 @@ func (r *readyQueues) pageGroups(lv *level, pick *picking) error {
 			continue
 		}
 		g := rg.add(f.Name, false)
-		if first := f.First; first.OrderAt <= pick.now.UnixNano() && !first.AvailableAt.After(pick.now) && r.table.current(first.ID) == 0 {
+		if first := f.First; first.OrderAt <= pick.last.UnixNano() && !first.AvailableAt.After(pick.due) && r.table.current(first.ID) == 0 {
 			g.win.page([]projector.ReadyKey{first.ReadyKey}, first.ReadyKey, false)
 		}
 	}
@@ -344,7 +344,7 @@ func (r *readyQueues) pageGroups(lv *level, pick *picking) error {
 		return nil
 	}
 	r.unprojected(func(before, after *events.Item) {
-		r.amendGroups(lv, func(name string) bool { return (fromStart || name > from) && rg.has(name) }, before, after, pick.now)
+		r.amendGroups(lv, func(name string) bool { return (fromStart || name > from) && rg.has(name) }, before, after, pick.due)
 	})
 	return nil
 }

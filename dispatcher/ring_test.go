@@ -58,10 +58,7 @@ func (w *ringWorld) put(items ...*events.Item) {
 
 // open makes the queues, as at a takeover.
 func (w *ringWorld) open() {
-	var err error
-	if w.r, err = newReadyQueues(w.store, newTable(), newHolds()); err != nil {
-		w.t.Fatal(err)
-	}
+	w.r = newReadyQueues(w.store, newTable(), newHolds())
 	w.r.unprojected = func(fn func(before, after *events.Item)) {
 		for _, c := range w.pending {
 			fn(c.Old, c.New)
@@ -73,7 +70,7 @@ func (w *ringWorld) open() {
 func (w *ringWorld) next() (group string, id events.ID, ok bool) {
 	w.t.Helper()
 	for range 100_000 {
-		b, ok, stalled, err := w.r.best(picking{typ: "email", ageStep: time.Second, now: simStart.Add(time.Hour), admits: func(string) bool { return true }, blocked: w.blocked})
+		b, ok, stalled, err := w.r.best(picking{typ: "email", ageStep: time.Second, now: simStart.Add(time.Hour), due: simStart.Add(time.Hour), last: simStart.Add(time.Hour), admits: func(string) bool { return true }, blocked: w.blocked})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -91,23 +88,31 @@ func (w *ringWorld) next() (group string, id events.ID, ok bool) {
 	return "", events.ID{}, false
 }
 
+// shared is the lane that all items are in.
+func (w *ringWorld) shared() *lane {
+	w.t.Helper()
+	tl, err := w.r.of("email")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return tl.lane("")
+}
+
 func (w *ringWorld) bounds() {
 	w.t.Helper()
-	for _, ln := range w.r.types["email"] {
-		for _, lv := range ln.levels {
-			if lv == nil || lv.ring == nil {
-				continue
-			}
-			if n := lv.ring.groups.Len(); n > maxGroups {
-				w.t.Fatalf("%d groups in memory", n)
-			}
-			lv.ring.groups.Scan(func(g *group) bool {
-				if n := g.win.set.Len(); n > maxKeys+groupPage {
-					w.t.Fatalf("%d keys of group %s in memory", n, g.name)
-				}
-				return true
-			})
+	for _, lv := range w.shared().levels {
+		if lv == nil || lv.ring == nil {
+			continue
 		}
+		if n := lv.ring.groups.Len(); n > maxGroups {
+			w.t.Fatalf("%d groups in memory", n)
+		}
+		lv.ring.groups.Scan(func(g *group) bool {
+			if n := g.win.set.Len(); n > maxKeys+groupPage {
+				w.t.Fatalf("%d keys of group %s in memory", n, g.name)
+			}
+			return true
+		})
 	}
 }
 
@@ -179,7 +184,9 @@ func TestTurnsOfWhatIsNotProjected(t *testing.T) {
 	for g := range 1000 {
 		it := w.item(fmt.Sprintf("g%04d", 2*g+1))
 		w.pending = append(w.pending, events.ItemChange{New: it})
-		w.r.insert(it)
+		if err := w.r.insert(it); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 	gone := *items[500]
 	gone.State = events.StateCancelled
@@ -255,7 +262,9 @@ func TestRingBecomesPlainAgain(t *testing.T) {
 	for _, g := range []string{"a", "", "b", ""} {
 		it := w.item(g)
 		w.pending = append(w.pending, events.ItemChange{New: it})
-		w.r.insert(it)
+		if err := w.r.insert(it); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 	for _, want := range []string{"", "a", "b", ""} {
 		if got, _, ok := w.next(); !ok || got != want {
@@ -265,7 +274,7 @@ func TestRingBecomesPlainAgain(t *testing.T) {
 	if _, _, ok := w.next(); ok {
 		t.Fatal("one more")
 	}
-	if lv := w.r.level("email", "", 5); lv.ring != nil || lv.plain.most != windowMax || !lv.plain.complete {
+	if lv := w.r.level(w.shared(), 5); lv.ring != nil || lv.plain.most != windowMax || !lv.plain.complete {
 		t.Fatalf("%+v", lv)
 	}
 }

@@ -39,7 +39,15 @@ func (j *reportJob) need(i int) int {
 // runCommand decides what a worker reports of a run, and answers it. d is the
 // dispatch under whose token it came, nil for none.
 func (l *loop) runCommand(cmd events.Command, d *dispatched) (wire.Reported, error) {
-	if c, ok := cmd.(events.Spawn); ok {
+	switch c := cmd.(type) {
+	case events.SpawnInParts:
+		if why := l.halt.reason(); why != "" {
+			return wire.Reported{Error: wire.FromError(events.Refuse(events.CodeUnavailable, "no item may be spawned now: %s", why))}, nil
+		}
+	case events.Spawn:
+		if why := l.halt.reason(); why != "" {
+			return wire.Reported{Error: wire.FromError(events.Refuse(events.CodeUnavailable, "no item may be spawned now: %s", why))}, nil
+		}
 		l.nameChildren(&c)
 		cmd = c
 	}
@@ -76,7 +84,7 @@ func (l *loop) nameChildren(c *events.Spawn) {
 // endsRun reports whether a worker that says so has let go of the run.
 func endsRun(c events.Command) bool {
 	switch c.(type) {
-	case events.Complete, events.Fail, events.Release, events.Snooze, events.Spawn:
+	case events.Complete, events.Fail, events.Release, events.Snooze, events.Spawn, events.SpawnInParts:
 		return true
 	}
 	return false

@@ -55,8 +55,12 @@ func (l *loop) timing(s *events.Schedule) (cron.Timing, error) {
 
 // plan completes a command that sets a schedule with what needs the time zones
 // and the present time: the anchor of an interval, and the first tick. It is
-// done right before the decision, so that no tick comes between the two.
+// done right before the decision, so that no tick comes between the two. A type
+// is not removed that somebody uses of whom the log knows nothing.
 func (l *loop) plan(c events.Command) (events.Command, error) {
+	if remove, ok := c.(events.RemoveType); ok {
+		return c, l.mayRemove(remove.Type)
+	}
 	set, ok := c.(events.SetSchedule)
 	if !ok {
 		return c, nil
@@ -87,7 +91,7 @@ func (l *loop) plan(c events.Command) (events.Command, error) {
 		s.Next = t.Next(now)
 	}
 	delete(l.schedules.broken, s.Name)
-	return events.SetSchedule{Schedule: s}, nil
+	return events.SetSchedule{Schedule: s, Replan: set.Replan}, nil
 }
 
 func badTiming(s *events.Schedule, err error) error {
@@ -115,8 +119,8 @@ func (l *loop) tickRoom() bool { return l.roomBelow(eventlog.MaxAppend - 1) }
 // tick answers the ticks that have come, the longest due first, up to maxTicks
 // of them. What is left makes the loop come back at once.
 func (l *loop) tick() error {
-	now := l.clock.now()
-	if l.schedules.held || !passed(l.nextTick(), now) {
+	now := l.clock.due()
+	if l.schedules.held || l.halt.on() || !passed(l.nextTick(), now) {
 		return nil
 	}
 	type due struct {
@@ -231,6 +235,37 @@ func (l *loop) holdSchedules() {
 		l.schedules.held = true
 		l.urgent.jobs = append(l.urgent.jobs, j)
 	}
+	if j := l.replan(); j.len() > 0 {
+		l.urgent.jobs = append(l.urgent.jobs, j)
+	}
+}
+
+// replan has the schedules tick again at their next moment that, since the
+// clock was set back, wait for one which lies beyond it.
+func (l *loop) replan() *commandJob {
+	j := &commandJob{}
+	if l.state.Meta().SetBackAt == 0 {
+		return j
+	}
+	now := l.clock.due()
+	for _, name := range l.state.ScheduleNames() {
+		s, _ := l.state.Schedule(name)
+		t, err := l.timing(&s)
+		if err != nil || s.Next.IsZero() {
+			continue // when it is due to tick it is said to be broken
+		}
+		if next := t.Next(now); !next.IsZero() && s.Next.After(next) {
+			j.cmds = append(j.cmds, events.SetSchedule{Schedule: s, Replan: true})
+		}
+	}
+	j.done = func(outcomes []Outcome) {
+		for i, o := range outcomes {
+			if o.Err != nil && events.CodeOf(o.Err) != events.CodeUnavailable {
+				l.log.Error("a schedule could not be planned anew after the clock was set back: set it again", "command", j.cmds[i], "error", o.Err)
+			}
+		}
+	}
+	return j
 }
 
 // fileSchedulesJob records what engine.toml says of schedules, where it differs

@@ -56,10 +56,13 @@ func (s *sim) fired() (made map[string][]time.Time, skipped map[string]int) {
 	return made, skipped
 }
 
+// followAnyClock is for tests in which nothing runs for months.
+func followAnyClock(c *Config) { c.MaxClockJump = -1 }
+
 // Many missed ticks are made up for up to a bound, oldest first, and the rest
 // counted; no turn of the loop is long.
 func TestCatchingUpIsBounded(t *testing.T) {
-	s := newSim(t, nil)
+	s := newSim(t, followAnyClock)
 	s.setSchedule(events.Schedule{Name: "all", Cron: "* * * * *", Missed: events.MissedAll})
 	s.setSchedule(events.Schedule{Name: "one", EveryMS: 1000})
 	s.setSchedule(events.Schedule{Name: "skip", EveryMS: 7000, Missed: events.MissedSkip})
@@ -82,7 +85,7 @@ func TestCatchingUpIsBounded(t *testing.T) {
 // A turn answers at most maxTicks, so that what else there is to do gets its
 // turn: a request that comes meanwhile is decided before all ticks are answered.
 func TestTicksLeaveRoomForOthers(t *testing.T) {
-	s := newSim(t, nil)
+	s := newSim(t, followAnyClock)
 	for i := range events.MaxSchedules {
 		s.setSchedule(events.Schedule{Name: fmt.Sprintf("s%d", i), EveryMS: 3_600_000})
 	}
@@ -104,7 +107,7 @@ func TestTicksLeaveRoomForOthers(t *testing.T) {
 // The ticks of a daily schedule over both clock changes of a year, with a restart
 // in each hour that matters.
 func TestTicksOverClockChanges(t *testing.T) {
-	s := newSim(t, nil)
+	s := newSim(t, followAnyClock)
 	s.setSchedule(events.Schedule{Name: "wall", Cron: "30 2 * * *", Zone: "Europe/Berlin"})
 	s.setSchedule(events.Schedule{Name: "real", Cron: "30 * * * *", Zone: "Europe/Berlin"})
 	for _, day := range []time.Time{time.Date(2030, 3, 30, 12, 0, 0, 0, time.UTC), time.Date(2030, 10, 26, 12, 0, 0, 0, time.UTC)} {
@@ -128,7 +131,7 @@ func TestTicksOverClockChanges(t *testing.T) {
 // What this program can't compute does not stop the others, and its ticks are
 // missed ones for a program that can.
 func TestABrokenScheduleRests(t *testing.T) {
-	s := newSim(t, nil)
+	s := newSim(t, followAnyClock)
 	s.setSchedule(events.Schedule{Name: "good", EveryMS: 60_000})
 	s.setSchedule(events.Schedule{Name: "odd", Cron: "* * * * *"})
 	s.l.breakOff("odd", fmt.Errorf("no such zone here"))
@@ -163,10 +166,10 @@ func TestEachTickHasOneItem(t *testing.T) {
 	faults := []eventlog.FaultKind{eventlog.FaultLost, eventlog.FaultAckLost, eventlog.FaultPrefix, eventlog.FaultLate}
 	rapid.Check(t, func(rt *rapid.T) {
 		stream := eventlog.NewMemoryStream(0)
-		a := newSimOn(t, stream, nil, nil)
+		a := newSimOn(t, stream, nil, followAnyClock)
 		a.setSchedule(events.Schedule{Name: "wall", Cron: "*/3 * * * *", Zone: "Europe/Berlin", Missed: events.MissedAll})
 		a.setSchedule(events.Schedule{Name: "every", EveryMS: 45_000, Missed: events.MissedAll, Overlap: events.DedupMerge})
-		b := newSimOn(t, stream, nil, nil)
+		b := newSimOn(t, stream, nil, followAnyClock)
 		b.ids = 1 << 32
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			s := rapid.SampledFrom([]*sim{a, b}).Draw(rt, "engine")

@@ -38,6 +38,8 @@ type taken struct {
 	beats    map[events.WorkerID]map[events.Token]bool // what each worker runs, as it last said
 	types    map[events.Type]bool                      // whose consumers are to be made anew
 
+	lanes []laneKey // that have consumers, as they were last found; bounded by maxSignals
+
 	words   []nativeWord // bounded by their reader: see nativeReader
 	looks   []nativeLook
 	made    []events.Type // native types whose consumers are there; bounded by MaxTypes
@@ -80,6 +82,9 @@ func (s *signals) registryChanged() { s.leave(func(t *taken) { t.registry = true
 func (s *signals) dispatchLost()    { s.leave(func(t *taken) { t.lost = true }) }
 func (s *signals) sweepNow()        { s.leave(func(t *taken) { t.sweep = true }) }
 
+// clockChanged has the loop look at what is due.
+func (s *signals) clockChanged() { s.leave(func(*taken) {}) }
+
 // logCut says that the log has been cut below a position.
 func (s *signals) logCut(below events.Seq) {
 	s.leave(func(t *taken) { t.cut = max(t.cut, below) })
@@ -121,6 +126,11 @@ func (s *signals) consumersWanted(typ events.Type) {
 		}
 		t.types[typ] = true
 	})
+}
+
+// consumersFound leaves which lanes have consumers.
+func (s *signals) consumersFound(lanes []laneKey) {
+	s.leave(func(t *taken) { t.lanes = lanes[:min(len(lanes), maxSignals)] })
 }
 
 // pushed notes a message's place. It wakes nobody: the loop reads it before it

@@ -29,13 +29,18 @@ type sim struct {
 	world  *world
 	l      *loop
 	intake []*nats.Msg // the intake stream; its sequences begin at 1
-	handed uint64      // intake messages handed to the loop
-	ids    uint64
-	held   *batch         // taken by commit, for its next call
-	losses int            // ownerships that have ended
-	gone   []events.Event // that the log has been cut of; kept of them were cut for sure
-	kept   int
-	stores []*projector.Store // that took the first one's place
+	// published says when each of them was.
+	published []time.Time
+	handed    uint64 // intake messages handed to the loop
+	ids       uint64
+	accept    *acceptance    // of the next start
+	skew      time.Duration  // of the server's clock against the right one
+	known     time.Time      // as NoteTime has it
+	held      *batch         // taken by commit, for its next call
+	losses    int            // ownerships that have ended
+	gone      []events.Event // that the log has been cut of; kept of them were cut for sure
+	kept      int
+	stores    []*projector.Store // that took the first one's place
 	// onStage, if set, is told of each stage before it is run, and may end the
 	// process.
 	onStage func(stage string)
@@ -56,7 +61,7 @@ func newSim(t testing.TB, edit func(*Config)) *sim {
 // have as well; nil: its own.
 func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*Config)) *sim {
 	s := &sim{t: t, at: simStart, stream: stream, choose: func(int) int { return 0 }}
-	s.stream.Now = s.now
+	s.stream.Now = s.serverNow
 	if w == nil {
 		w = newWorld(s.now)
 	}
@@ -72,10 +77,11 @@ func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*
 		}
 	})
 	s.store, s.log, s.world = store, s.stream.Open(), w
-	w.purge = s.purgeLog
+	w.purge, w.looked = s.purgeLog, s.looked
 	set := events.DefaultTypeSettings()
 	set.Backoff.Jitter = 0
-	s.cfg = Config{Log: s.log, Store: store, Alone: true, Owner: "sim", Defaults: set, Gone: 24 * time.Hour}
+	s.cfg = Config{Log: s.log, Store: store, Alone: true, Owner: "sim", Defaults: set, Gone: 24 * time.Hour,
+		KnownTime: func() time.Time { return s.known }, NoteTime: func(at time.Time) { s.known = at }}
 	if edit != nil {
 		edit(&s.cfg)
 	}
@@ -86,6 +92,16 @@ func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*
 }
 
 func (s *sim) now() time.Time { return s.at }
+
+func (s *sim) serverNow() time.Time { return s.at.Add(s.skew) }
+
+// looked is what the sweep makes of the server's clock.
+func (s *sim) looked() {
+	if _, changed := s.l.clock.correct(s.serverNow()); changed {
+		s.l.signals.clockChanged()
+	}
+	s.cfg.noteTime(s.l.clock.status())
+}
 
 func (s *sim) ok(err error) {
 	s.t.Helper()
@@ -105,8 +121,10 @@ func (s *sim) newRegistry() {
 // start takes the partition over, as an Engine does.
 func (s *sim) start() {
 	ctx := context.Background()
-	state, clk, last, err := takeOver(ctx, &s.cfg, s.now)
+	state, clk, last, err := takeOver(ctx, &s.cfg, s.now, nil, s.accept)
 	s.ok(err)
+	s.accept = nil
+	s.cfg.noteTime(clk.status())
 	sig := newSignals(s.cfg.MaxRunning)
 	s.held = nil
 	s.world.signals = sig
@@ -115,7 +133,7 @@ func (s *sim) start() {
 	s.l.newID = s.newID
 	s.ok(s.l.adoptRuns(clk.now()))
 	for seq, m := range s.world.msgs {
-		if !s.l.found(seq, m.id, m.token) {
+		if !s.l.found(seq, m.id, m.token, m.lease) {
 			delete(s.world.msgs, seq)
 		}
 	}
@@ -161,7 +179,7 @@ func (s *sim) settle() {
 		}
 		if err != nil {
 			s.l.abandon(err)
-			if !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, eventlog.ErrFenced) {
+			if !errors.Is(err, eventlog.ErrAmbiguous) && !errors.Is(err, eventlog.ErrFenced) && !errors.Is(err, errMoved) {
 				s.t.Fatalf("the ownership ended: %v", err)
 			}
 			s.losses++
@@ -255,12 +273,17 @@ func (s *sim) commit() error {
 	return l.onCommitted(commitResult{batches: len(p.batches), seq: p.changes[len(p.changes)-1].Meta.Applied, err: err})
 }
 
+// arrive stores a message in the intake stream.
+func (s *sim) arrive(m *nats.Msg) {
+	s.intake, s.published = append(s.intake, m), append(s.published, s.at)
+}
+
 // nextIntake hands over what was published, as the reader does.
 func (s *sim) nextIntake() job {
 	j := &intakeJob{budget: semaphore.NewWeighted(1 << 40)}
 	_ = j.budget.Acquire(context.Background(), 1<<40)
 	for int(s.handed) < len(s.intake) && len(j.msgs) < maxIntakeBatch {
-		j.msgs = append(j.msgs, parseIntake(s.handed+1, s.intake[s.handed], &s.cfg, s.newID()))
+		j.msgs = append(j.msgs, parseIntake(s.handed+1, s.published[s.handed], s.intake[s.handed], &s.cfg, s.newID()))
 		s.handed++
 	}
 	if len(j.msgs) == 0 {
@@ -326,7 +349,7 @@ func (s *sim) report(rs ...wire.Report) (out []wire.Reported) {
 // register registers a worker; a slot is a run at a time.
 func (s *sim) register(w string, slots int, capabilities []string, types ...string) {
 	s.t.Helper()
-	_, _, err := s.reg.put(wire.Register{Worker: w, Session: "s-" + w, Types: types, Slots: slots, Capabilities: capabilities}, s.at)
+	_, _, err := s.reg.put(wire.Register{Worker: w, Session: "s-" + w, Types: types, Slots: slots, Capabilities: capabilities}, s.l.clock.now())
 	s.ok(err)
 	s.settle()
 }

@@ -25,15 +25,21 @@ func (l *loop) appendBatches(ctx context.Context) {
 
 // confirmOwner checks, at the stream's leader, that nobody has appended since:
 // an answer that appends nothing is only as good as the ownership behind it.
+// Foreign messages don't count: they decide nothing.
 func (l *loop) confirmOwner(ctx context.Context, b *batch) error {
 	tip, err := l.cfg.Log.Last(ctx)
 	if err != nil {
 		return err
 	}
-	if tip.Seq != b.after {
-		return eventlog.ErrFenced
+	if tip.Seq == b.after {
+		return nil
 	}
-	return nil
+	if tip.Seq > b.after {
+		if alone, err := l.cfg.Log.Foreign(ctx, b.after, tip.Seq); alone || err != nil {
+			return err
+		}
+	}
+	return eventlog.ErrFenced
 }
 
 // sendReplies is the replying goroutine: answers are encoded and sent while
@@ -53,10 +59,16 @@ var errUnknown = events.Refuse(events.CodeUnavailable, "the engine is recovering
 // error, and takes what the appender still sends.
 func (l *loop) abandon(err error) {
 	l.abandonAll(l.inflow.jobs) // answered by nobody: the next ownership reads them again
+	for len(l.intake) > 0 {
+		(<-l.intake).abandon(errUnknown)
+	}
 	if err == nil {
 		return
 	}
-	if l.appending {
+	switch {
+	case l.interrupted != nil:
+		l.abandonAll(l.interrupted.b.done) // durable, and not told
+	case l.appending:
 		l.abandonAll((<-l.results).b.done)
 	}
 	l.abandonAll(l.building.done)

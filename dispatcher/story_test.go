@@ -54,6 +54,10 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 		line = st.runReport(td)
 	case "ack":
 		delete(st.world.msgs, st.held[td.CmdArgs[0].Key].seq)
+	case "renew":
+		if m := st.held[td.CmdArgs[0].Key]; st.world.msgs[m.seq] == m && !m.expired {
+			st.world.renew(m)
+		}
 	case "heartbeat":
 		line = st.heartbeat(td)
 	case "health":
@@ -66,6 +70,8 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 		st.configure(td)
 	case "schedule", "unschedule", "hold", "go-on", "fire", "down", "jump", "file", "schedules":
 		line = st.scheduleVerb(td)
+	case "clock":
+		return st.clockVerb(td)
 	case "tick":
 		d, err := time.ParseDuration(td.CmdArgs[0].Key)
 		st.ok(err)
@@ -124,6 +130,9 @@ func (st *story) describe(ev *events.Event) string {
 	who := " " + st.name(ev.ID)
 	switch b := ev.Body.(type) {
 	case *events.Owned:
+		if b.Clock != nil {
+			return fmt.Sprintf(" epoch %d by %s, the clock is confirmed: %s after the log's last time", b.Epoch, b.Owner, ev.At.Sub(b.Clock.From))
+		}
 		return fmt.Sprintf(" epoch %d by %s", b.Epoch, b.Owner)
 	case *events.TypeConfigured:
 		return fmt.Sprintf(" %s (%s)", ev.Type, b.Source)
@@ -217,7 +226,7 @@ func (st *story) publish(td *datadriven.TestData) string {
 	for _, a := range td.CmdArgs[1:] {
 		m.Header.Set(a.Key, a.Vals[0])
 	}
-	st.intake = append(st.intake, m)
+	st.arrive(m)
 	st.settle()
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
 )
 
 // The waits before the partition is taken over again: after an error, and
@@ -35,11 +36,11 @@ func (e *Engine) supervise(ctx context.Context, l *loop) {
 			return
 		}
 		wait := time.Duration(0)
-		if errors.Is(err, eventlog.ErrFenced) {
+		if errors.Is(err, eventlog.ErrFenced) && !e.cfg.Alone { // nobody is there to be given time
 			wait = fencedRetake/2 + rand.N(fencedRetake)
 		}
 		if errors.Is(err, errReload) {
-			e.cfg.Logger.Info("the store was rebuilt: starting again from it")
+			e.cfg.Logger.Info("starting again from the log, as asked to")
 		} else {
 			e.cfg.Logger.Error("the ownership of the partition has ended: starting again from the log", "error", err, "in", wait)
 		}
@@ -60,6 +61,12 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 			return nil
 		}
 		wait = min(max(2*wait, minRetake), maxRetake)
+		if may := e.cfg.MayOwn; may != nil {
+			if err := may(ctx); err != nil {
+				e.err = err
+				return nil
+			}
+		}
 		try, done := context.WithTimeout(ctx, takeOverWithin)
 		l, err := e.own(try)
 		done()
@@ -79,9 +86,10 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 }
 
 // final reports whether an error will not go away by itself: the log and the
-// projection don't belong together, or can't be read.
+// projection don't belong together, or can't be read. A log that is not there
+// may come back from a backup.
 func final(err error) bool {
-	for _, e := range []error{events.ErrCorrupt, events.ErrNewer, eventlog.ErrBehind, eventlog.ErrTrimmed, eventlog.ErrClosed} {
+	for _, e := range []error{events.ErrCorrupt, events.ErrNewer, eventlog.ErrBehind, eventlog.ErrTrimmed, eventlog.ErrClosed, projector.ErrOtherLog} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -7,19 +7,26 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
+// doubtSweep is how often the server's clock is looked at while it is
+// implausible.
+const doubtSweep = 10 * time.Second
+
 // sweep looks for what a lost signal missed: streams that are gone, messages
 // that nobody will get any more, a run whose worker has not been heard of for
 // longer than its lease and a heartbeat's grace. It costs a few requests to
 // the server each time, and one for each lane where something has waited long.
 func (l *loop) sweep(now time.Time) error {
 	l.nextSweep = now.Add(l.cfg.Sweep)
+	if l.clock.doubtful() {
+		l.nextSweep = now.Add(min(l.cfg.Sweep, doubtSweep))
+	}
 	l.noteAcks()
 	l.endOpenHolds()
 	waiting := map[laneKey][]pushAck{}
 	live := make(map[events.Token]bool, l.table.total())
 	for tok, d := range l.table.byToken {
 		live[tok] = true
-		lease := l.ackWait(d.typ)
+		lease := l.leaseOf(d)
 		switch {
 		case d.orphan: // expireOrphans has its own time
 		case d.native && !d.lingering: // see sweepNatives
@@ -36,11 +43,16 @@ func (l *loop) sweep(now time.Time) error {
 			d.heard = now // until the decision is durable and frees it
 		}
 	}
+	l.closeLanes(now)
+	l.out.findConsumers()
 	l.out.lookAround(live, events.NewToken(l.state.Meta().Epoch, l.tokens))
 	for key, list := range waiting {
 		l.out.inspect(key, list)
 	}
 	if err := l.endUnseenDrains(now); err != nil {
+		return err
+	}
+	if err := l.forgetTypes(now); err != nil {
 		return err
 	}
 	return l.sweepNatives(now)
@@ -59,7 +71,7 @@ func (l *loop) spent(tokens []events.Token, now time.Time) error {
 			d.spent = now
 			continue
 		}
-		if now.Sub(d.spent) <= 2*l.ackWait(d.typ) {
+		if now.Sub(d.spent) <= 2*l.leaseOf(d) {
 			continue
 		}
 		back, err := l.putBack(d)

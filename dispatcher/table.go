@@ -9,14 +9,19 @@ import (
 // dispatched is one dispatch of one item: from the push of its message until
 // its worker has let go. It holds a slot of its type and lane all that time.
 type dispatched struct {
-	id      events.ID
-	token   events.Token
-	typ     events.Type
-	lane    string
-	group   string // empty: none
-	at      time.Time
-	claimed bool
-	worker  events.WorkerID
+	id    events.ID
+	token events.Token
+	typ   events.Type
+	lane  string
+	group string // empty: none
+	at    time.Time
+	lease time.Duration // that its worker was told; 0: not known
+	// priority and rank are the item's when it was dispatched.
+	priority events.Priority
+	rank     rank
+	place    int // in table.waiting
+	claimed  bool
+	worker   events.WorkerID
 	// lingering: the item has moved on (it was cancelled), the worker has not
 	// yet let go.
 	lingering bool
@@ -61,6 +66,7 @@ type table struct {
 	held      held
 	natives   map[events.Token]*dispatched
 	bySeq     map[uint64]*dispatched // natives, by where their message is
+	waiting   waiting                // those that nobody has claimed and that can be taken back
 }
 
 func newTable() *table {
@@ -84,6 +90,8 @@ func (t *table) add(d *dispatched) {
 	}
 	if d.claimed {
 		t.held.count(d, 1)
+	} else if !d.native {
+		t.waiting.add(d)
 	}
 	t.count(d, 1, !d.claimed)
 	if d.orphan {
@@ -100,6 +108,7 @@ func (t *table) remove(d *dispatched) {
 	delete(t.orphans, d.token)
 	delete(t.lingering, d.token)
 	delete(t.natives, d.token)
+	t.waiting.remove(d)
 	if t.bySeq[d.seq] == d {
 		delete(t.bySeq, d.seq)
 	}
@@ -107,7 +116,11 @@ func (t *table) remove(d *dispatched) {
 		delete(t.byID, d.id)
 	}
 	t.byType[d.typ]--
-	t.byLane[laneKey{d.typ, d.lane}]--
+	if key := (laneKey{d.typ, d.lane}); t.byLane[key] > 1 {
+		t.byLane[key]--
+	} else {
+		delete(t.byLane, key)
+	}
 	if d.claimed {
 		t.held.count(d, -1)
 	}
@@ -136,6 +149,7 @@ func (t *table) count(d *dispatched, by int, unclaimed bool) {
 // claim notes that a worker runs the dispatch.
 func (t *table) claim(d *dispatched, w events.WorkerID, now time.Time) {
 	if !d.claimed {
+		t.waiting.remove(d)
 		t.unclaimed[d.typ]--
 		if load, ok := t.byGroup[groupKey{d.typ, d.group}]; ok {
 			load.unclaimed--

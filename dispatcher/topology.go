@@ -22,6 +22,9 @@ type topology struct {
 	log *slog.Logger
 	// answered is the intake position that the log answers.
 	answered func() uint64
+	// read is the last intake message that this process has read, and epoch that
+	// of the ownership.
+	read, epoch func() uint64
 	// lost is called, without the lock, when the dispatch stream turned out to
 	// be another than the one last seen.
 	lost func()
@@ -29,7 +32,8 @@ type topology struct {
 	native nativeTopology
 
 	making sync.Mutex // held while the dispatch stream is looked at
-	mu     sync.Mutex // guards dispatch
+	mu     sync.Mutex // guards dispatch and intake
+	intake bool       // the intake stream has been there
 	// dispatch is a handle of the dispatch stream as last seen. It goes by the
 	// name, so that it serves the next one too.
 	dispatch jetstream.Stream
@@ -55,7 +59,7 @@ func (t *topology) ensureStreams(ctx context.Context) error {
 	n := t.cfg.Names
 	leases := jetstream.StreamConfig{
 		Name: n.LeaseStream(), Subjects: []string{n.LeaseAdvisories()}, Replicas: t.cfg.Replicas,
-		Storage: jetstream.MemoryStorage, MaxAge: 10 * time.Minute, MaxMsgs: 100_000, Discard: jetstream.DiscardOld,
+		Storage: jetstream.MemoryStorage, MaxAge: 10 * time.Minute, MaxMsgs: 100_000, Discard: jetstream.DiscardOld, Duplicates: minDuplicates,
 	}
 	if _, err := t.js.CreateOrUpdateStream(ctx, leases); err != nil {
 		return fmt.Errorf("make stream %s: %w", leases.Name, err)
@@ -63,9 +67,35 @@ func (t *topology) ensureStreams(ctx context.Context) error {
 	return t.ensureDispatch(ctx)
 }
 
+// minDuplicates is the least duplicate window that the server allows. It holds
+// each message id in memory for that long, whatever its size.
+const minDuplicates = 100 * time.Millisecond
+
 // maxIntakeMsg bounds a submission: the largest params that a type may allow,
 // and headers. What is over its type's bound is rejected on record.
 const maxIntakeMsg = events.MaxParamsCeiling + 64<<10
+
+// intakeLife is where a new life of the intake stream begins: behind every
+// sequence that an earlier one can have given out, since a sequence is the handle
+// of a publish, and must never name two. What has not been answered is still in
+// the stream when that ends, which holds fewer messages than bytes; and where
+// that is not so (somebody has purged it, or a power loss has taken the end of
+// the log too), the time is ahead of whoever publishes less than a message each
+// microsecond. Both stay far below 2^53, which JSON's readers need.
+func (t *topology) intakeLife() uint64 {
+	return max(max(t.answered(), t.read())+uint64(t.cfg.IntakeMaxBytes)+1, uint64(time.Now().UnixMicro()))
+}
+
+// newIntake is where an intake stream that is not there begins: with 1 if there
+// has never been one for this log, which then has no owner yet but this.
+func (t *topology) newIntake() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.intake && t.answered() == 0 && t.epoch() <= 1 {
+		return 1
+	}
+	return t.intakeLife()
+}
 
 // ensureIntake makes the intake stream if it is not there, and brings its
 // settings up to date. Its sequences must go on behind what the log answers: a
@@ -79,7 +109,7 @@ func (t *topology) ensureIntake(ctx context.Context) error {
 			Source: n.SubmitAll(), Destination: n.Intake(t.cfg.Partition, "{{wildcard(1)}}"),
 		},
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
-		MaxBytes: t.cfg.IntakeMaxBytes, MaxMsgSize: maxIntakeMsg, Duplicates: events.MsgIDWindow,
+		MaxBytes: t.cfg.IntakeMaxBytes, MaxMsgSize: maxIntakeMsg, Duplicates: minDuplicates,
 		AllowDirect: true,
 	}
 	if t.cfg.MemoryOnly {
@@ -87,8 +117,10 @@ func (t *topology) ensureIntake(ctx context.Context) error {
 	}
 	s, err := t.js.Stream(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		cfg.FirstSeq = t.answered() + 1
-		s, err = t.js.CreateStream(ctx, cfg)
+		cfg.FirstSeq = t.newIntake()
+		if s, err = t.js.CreateStream(ctx, cfg); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			s, err = t.js.Stream(ctx, cfg.Name) // a sweep has just made it
+		}
 	} else if err == nil {
 		if have := s.CachedInfo().Config; have.MaxBytes != cfg.MaxBytes || have.MaxMsgSize != cfg.MaxMsgSize || have.Duplicates != cfg.Duplicates {
 			cfg.FirstSeq = have.FirstSeq
@@ -98,11 +130,15 @@ func (t *topology) ensureIntake(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make stream %s: %w", cfg.Name, err)
 	}
+	t.mu.Lock()
+	t.intake = true
+	t.mu.Unlock()
 	state := s.CachedInfo().State
 	if answered := t.answered(); state.LastSeq < answered {
-		t.log.Warn("the intake ends before what the log has answered: moving it past that", "intake", state.LastSeq, "answered", answered)
-		if err := s.Purge(ctx, jetstream.WithPurgeSequence(answered+1)); err != nil {
-			return fmt.Errorf("move stream %s past message %d: %w", cfg.Name, answered, err)
+		first := t.intakeLife()
+		t.log.Warn("the intake ends before what the log has answered: moving it past that", "intake", state.LastSeq, "answered", answered, "to", first)
+		if err := s.Purge(ctx, jetstream.WithPurgeSequence(first)); err != nil {
+			return fmt.Errorf("move stream %s to message %d: %w", cfg.Name, first, err)
 		}
 	}
 	return nil
@@ -120,7 +156,7 @@ func (t *topology) ensureDispatch(ctx context.Context) error {
 		s, err = t.js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: name, Subjects: []string{t.cfg.Names.RunAll()}, Storage: jetstream.MemoryStorage, Replicas: t.cfg.Replicas,
 			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + maxPending),
-			FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true,
+			FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true, MaxConsumers: maxConsumers, Duplicates: minDuplicates,
 		})
 	}
 	if err != nil {

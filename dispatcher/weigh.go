@@ -63,6 +63,8 @@ func (w *weighed) abandon(err *events.Error) {
 	w.budget.Release(w.weight)
 }
 
+func (w *weighed) renumber(moved func(events.Seq) events.Seq) { renumber(w.job, moved) }
+
 func (j *commandJob) bytes() (n int) {
 	for _, c := range j.cmds {
 		n += overhead
@@ -74,6 +76,10 @@ func (j *commandJob) bytes() (n int) {
 		case events.SaveCheckpoint:
 			n += len(c.Checkpoint)
 		case events.Spawn:
+			for i := range c.Children {
+				n += overhead + len(c.Children[i].Params)
+			}
+		case events.SpawnPart:
 			for i := range c.Children {
 				n += overhead + len(c.Children[i].Params)
 			}
@@ -92,6 +98,17 @@ func (j *reportJob) bytes() (n int) {
 }
 
 func reportBytes(r *wire.Report) int { return overhead + r.Size() }
+
+// headerBytes is how long a message's headers are: a publisher may send long ones
+// that mean nothing here.
+func headerBytes(h map[string][]string) (n int) {
+	for name, values := range h {
+		for _, v := range values {
+			n += len(name) + len(v)
+		}
+	}
+	return n
+}
 
 // eventBytes is about how long an event's JSON is.
 func eventBytes(ev *events.Event) int {
@@ -117,7 +134,7 @@ func eventBytes(ev *events.Event) int {
 	case *events.Snapshot:
 		return snapshotBytes(b)
 	case *events.Rejected:
-		return overhead + len(b.Text) + 4*len(b.Bytes)/3
+		return overhead + len(b.Text) + 4*len(b.Bytes)/3 + headerBytes(b.Headers)
 	}
 	return overhead
 }

@@ -30,33 +30,50 @@ func (e *Engine) Why(ctx context.Context, id events.ID) (wire.WhyReply, error) {
 		return a.reply, a.err
 	}
 	// Outside of the loop: it reads as many index entries as lie in front.
-	ahead, err := e.ahead(a.item, a.ageStep, a.reply.At)
-	if err != nil || ahead == 0 {
+	own, err := e.ahead(a.item, a.ageStep, a.reply.At)
+	if err != nil {
 		return a.reply, err
 	}
-	msg := fmt.Sprintf("%d items of its type go first", ahead)
-	if ahead == 1 {
-		msg = "1 item of its type goes first"
+	others, err := e.rivalsAhead(&a.contest, a.item, a.ageStep, a.reply.At, maxAhead-own.Items)
+	if err != nil || own.Items+others == 0 {
+		return a.reply, err
 	}
-	if ahead >= maxAhead {
-		msg = fmt.Sprintf("%d items of its type, or more, go first", maxAhead)
-	}
-	a.reply.Reasons = append(a.reply.Reasons, events.Obstacle{Code: events.WhyBehind, Message: msg, Ahead: ahead})
+	a.reply.Reasons = append(a.reply.Reasons, events.Obstacle{Code: events.WhyBehind, Message: saidAhead(own.Items, others, &a.contest), Ahead: own.Items + others})
 	return a.reply, nil
 }
 
-// ahead counts the queued items that go before one, by the projection.
-func (e *Engine) ahead(it *events.Item, ageStep time.Duration, now time.Time) (n int, err error) {
+// saidAhead says how many items go before one: of its type, and of those that it
+// shares a limit with.
+func saidAhead(own, others int, c *rivalry) string {
+	n, more, verb := own+others, "", "go"
+	if n >= maxAhead || c.cut {
+		more = ", or more,"
+	}
+	if n == 1 {
+		verb = "goes"
+	}
+	if others == 0 {
+		return fmt.Sprintf("%s of its type%s %s first", count(n, "item"), more, verb)
+	}
+	return fmt.Sprintf("%s%s %s first: %d of its type, %d of other types that share %s", count(n, "item"), more, verb, own, others, c.limit)
+}
+
+// ahead counts the queued items of its type that go before one, by the projection.
+func (e *Engine) ahead(it *events.Item, ageStep time.Duration, now time.Time) (all projector.Ahead, err error) {
 	for p := range events.MaxPriority + 1 {
-		// One of priority p goes first if it has a place before this.
-		before := it.OrderAt.Add((time.Duration(p) - time.Duration(it.Priority)) * ageStep)
 		q := projector.ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: p}
-		k, err := e.cfg.Store.CountAhead(q, it, before, now, maxAhead-n)
-		if n += k; err != nil || n >= maxAhead {
-			return n, err
+		more, err := e.cfg.Store.CountAhead(q, it, placeBefore(it, ageStep, p, ageStep), now, maxAhead-all.Items)
+		if all.Add(more); err != nil || all.Items >= maxAhead {
+			return all, err
 		}
 	}
-	return n, nil
+	return all, nil
+}
+
+// placeBefore is the place before which an item of priority p, of a type with
+// another age step, goes before it.
+func placeBefore(it *events.Item, ageStep time.Duration, p events.Priority, step time.Duration) time.Time {
+	return it.OrderAt.Add(time.Duration(rankOf(p, step, projector.ReadyKey{}) - rankOf(it.Priority, ageStep, projector.ReadyKey{})))
 }
 
 // whyJob asks the loop what keeps an item from running.
@@ -70,7 +87,8 @@ type whyAnswer struct {
 	reply   wire.WhyReply
 	item    *events.Item
 	ageStep time.Duration
-	queued  bool // it may run, and waits for its turn
+	queued  bool    // it may run, and waits for its turn
+	contest rivalry // with other types
 	err     error
 }
 
@@ -91,12 +109,15 @@ func (j *whyJob) decide(l *loop, _ int) error {
 	copied := *it // the state may still change it
 	j.a.item = &copied
 	j.a.reply = wire.WhyReply{ID: it.ID.String(), Type: string(it.Type), State: it.State, At: now, Position: wire.PositionOf(l.state.Meta().Applied)}
-	reasons := events.Explain(l.state, it, now)
+	due := l.clock.due()
+	reasons := events.Explain(l.state, it, due)
 	if it.State == events.StateQueued {
 		set, _ := l.state.Settings(it.Type)
-		j.a.ageStep = set.AgeStep()
+		j.a.ageStep = l.ageStep(it.Type, &set)
 		d := l.table.byID[it.ID]
-		j.a.queued = d == nil && !it.AvailableAt.After(now)
+		if j.a.queued = d == nil && !it.AvailableAt.After(due); j.a.queued {
+			j.a.contest = l.rivals(it.Type)
+		}
 		reasons = append(reasons, l.explainDispatch(it, d, set, now)...)
 	}
 	if len(reasons) == 0 {
@@ -121,10 +142,16 @@ func (l *loop) explainDispatch(it *events.Item, d *dispatched, set events.TypeSe
 		out = append(out, events.Obstacle{Code: code, Message: fmt.Sprintf(format, args...)})
 	}
 	if n := l.table.byType[it.Type]; n >= set.Capacity {
-		add(events.WhyTypeFull, "%d items of type %s are dispatched or running: its capacity is %d", n, it.Type, set.Capacity)
+		add(events.WhyTypeFull, "type %s has %s dispatched or running: its capacity is %d", it.Type, count(n, "item"), set.Capacity)
 	}
 	if n := l.table.total(); n >= l.cfg.MaxRunning {
-		add(events.WhyEngineFull, "%d items are dispatched or running: the engine's max_running is %d", n, l.cfg.MaxRunning)
+		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", count(n, "item"), l.cfg.MaxRunning)
+	}
+	if p := l.pools.of(it.Type); p != nil && l.poolFull(p) && l.state.PoolRuns(p.name) < int64(p.slots) { // else the state says it
+		add(events.WhyPoolFull, "pool %s has %s dispatched or running: it has %d slots", p.name, count(p.slots, "item"), p.slots)
+	}
+	if why := l.halt.reason(); why != "" {
+		out = append(out, events.Obstacle{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})
 	}
 	if l.hold.After(now) {
 		out = append(out, events.Obstacle{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: l.hold})
@@ -141,8 +168,15 @@ func (l *loop) explainWorkers(it *events.Item) []events.Obstacle {
 	key := laneKey{it.Type, lane}
 	slots := l.laneSlots(key)
 	if slots > 0 {
-		if n := l.table.byLane[key]; n >= min(prefetch*slots, maxPending) {
-			return one(events.WhyBusy, "the workers have %s for it, and all are taken: %d items are dispatched or running", count(slots, "slot"), n)
+		if lane != "" && l.ready.types[it.Type].lane(lane) == nil {
+			return one(events.WhyLanesFull, "items that ask for other sets of capabilities go first: at most %d sets of one type, and %d of all, are served at once", MaxTypeLanes, MaxLanes)
+		}
+		ahead := prefetch
+		if l.pools.of(it.Type) != nil {
+			ahead = 1
+		}
+		if n := l.table.byLane[key]; n >= l.window(key, ahead) {
+			return one(events.WhyBusy, "the workers have %s for it, and none is free: %s dispatched or running", count(slots, "slot"), count(n, "item"))
 		}
 		return nil
 	}

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -65,6 +66,7 @@ func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Register
 		for _, lane := range reply.lanes {
 			name, err := e.topology.ensureConsumer(ctx, events.Type(t), lane, reply.ackWait)
 			if err != nil {
+				e.whenOwner((*signals).sweepNow)() // it may be for consumers of lanes that are no more
 				return out, events.Refuse(events.CodeUnavailable, "%v", err)
 			}
 			out.Consumers[t] = append(out.Consumers[t], name)
@@ -78,7 +80,7 @@ func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Register
 
 // lanes returns a type's lease, and the lanes of it that a worker serves.
 func (e *Engine) lanes(ctx context.Context, t events.Type, capabilities []string) (lanesReply, error) {
-	j := &lanesJob{typ: t, worker: &worker{info: wire.WorkerInfo{Capabilities: capabilities}, lanes: map[string]bool{}}, out: make(chan lanesReply, 1)}
+	j := &lanesJob{typ: t, offer: slices.Compact(slices.Sorted(slices.Values(capabilities))), out: make(chan lanesReply, 1)}
 	if err := e.enqueue(ctx, e.requests, j, overhead); err != nil {
 		return lanesReply{}, err
 	}
@@ -92,10 +94,10 @@ func (e *Engine) lanes(ctx context.Context, t events.Type, capabilities []string
 
 // lanesJob asks the loop which lanes of a type a worker can serve.
 type lanesJob struct {
-	typ    events.Type
-	worker *worker
-	out    chan lanesReply
-	reply  lanesReply
+	typ   events.Type
+	offer offer
+	out   chan lanesReply
+	reply lanesReply
 }
 
 type lanesReply struct {
@@ -110,8 +112,20 @@ func (j *lanesJob) len() int { return 1 }
 func (j *lanesJob) decide(l *loop, _ int) error {
 	set, _ := l.state.Settings(j.typ)
 	j.reply = lanesReply{lease: set.Lease(), ackWait: l.ackWait(j.typ), lanes: []string{""}}
-	for name := range l.ready.types[j.typ] {
-		if name != "" && j.worker.serves(name) {
+	// The registry has the worker, and word of that may still be on its way here.
+	l.lanes.quiet = true
+	l.offersChanged()
+	err := l.findLanes()
+	l.lanes.quiet = false
+	if err != nil {
+		return err
+	}
+	tl, err := l.ready.of(j.typ)
+	if err != nil {
+		return err
+	}
+	for name := range tl.open {
+		if name != "" && j.offer.covers(name) {
 			j.reply.lanes = append(j.reply.lanes, name)
 		}
 	}
@@ -136,7 +150,7 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 		// It may not know of lanes that were made while nobody knew of it.
 		e.tell(events.WorkerID(h.Worker), wire.Control{Register: true})
 	} else if _, _, err := e.registry.put(h.Register, e.Now()); err != nil {
-		return wire.HeartbeatReply{}, err
+		return wire.HeartbeatReply{}, idTaken(err, h.Worker)
 	}
 	var reply wire.HeartbeatReply
 	reply.Status, reply.Reason = e.registry.beat(&h)
@@ -150,6 +164,14 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 		}
 	}
 	return reply, nil
+}
+
+// idTaken says to a heartbeat that another session has the worker's id by now.
+func idTaken(err error, worker string) error {
+	if events.CodeOf(err) != events.CodeWorkerIDInUse {
+		return err
+	}
+	return events.Refuse(events.CodeWorkerIDInUse, "worker id %s belongs to another session by now: stop all runs of this one, and register under another id", worker)
 }
 
 // tell sends a worker a control message. It is a hint.

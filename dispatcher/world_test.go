@@ -20,9 +20,13 @@ type world struct {
 	down    bool // pushes fail
 	silent  bool // pushes are not answered, and lost
 	told    []string
-	pushes  int
-	purged  uint64
-	purge   func(below events.Seq) error // cuts the log
+	// consumers are those of the dispatch stream.
+	consumers map[laneKey]bool
+	ackWaits  map[laneKey]time.Duration // of those that have been made; others go by the message
+	pushes    int
+	purged    uint64
+	purge     func(below events.Seq) error // cuts the log
+	looked    func()                       // looks at the clock
 	// deaf: expired leases are not told.
 	deaf   bool
 	native nativeWorld
@@ -37,13 +41,14 @@ type simMsg struct {
 	attempt   int
 	priority  events.Priority
 	lease     time.Duration
+	ackWait   time.Duration // of its consumer, by which expires is counted
 	delivered bool
 	expires   time.Time
 	expired   bool
 }
 
 func newWorld(now func() time.Time) *world {
-	return &world{now: now, msgs: map[uint64]*simMsg{}, nextSeq: 1}
+	return &world{now: now, msgs: map[uint64]*simMsg{}, nextSeq: 1, consumers: map[laneKey]bool{}, ackWaits: map[laneKey]time.Duration{}}
 }
 
 func (w *world) push(it *events.Item, _ []byte, token events.Token, lease time.Duration, lane string) {
@@ -72,6 +77,12 @@ func (w *world) control(id events.WorkerID, c wire.Control) {
 func (w *world) deleteMsg(seq uint64) { delete(w.msgs, seq) }
 
 func (w *world) ensureConsumer(key laneKey, lease time.Duration, tell bool) {
+	w.consumers[key], w.ackWaits[key] = true, lease
+	for _, m := range w.msgs { // a consumer's ack-wait hits what is already pending
+		if m.key == key && m.delivered && !m.expired {
+			m.expires, m.ackWait = m.expires.Add(lease-m.ackWait), lease
+		}
+	}
 	if tell {
 		w.told = append(w.told, fmt.Sprintf("lane %q of %s is made: its workers are told to register again", key.lane, key.typ))
 	}
@@ -79,9 +90,14 @@ func (w *world) ensureConsumer(key laneKey, lease time.Duration, tell bool) {
 
 func (w *world) repair() {}
 
+func (w *world) dropConsumer(key laneKey) { delete(w.consumers, key) }
+
+func (w *world) findConsumers() { w.signals.consumersFound(slices.Collect(maps.Keys(w.consumers))) }
+
 func (w *world) purgeIntake(through uint64) { w.purged = through }
 
 func (w *world) lookAround(live map[events.Token]bool, newest events.Token) {
+	w.looked()
 	for seq, m := range w.msgs {
 		if m.token <= newest && !live[m.token] {
 			delete(w.msgs, seq)
@@ -103,11 +119,20 @@ func (w *world) inspect(_ laneKey, waiting []pushAck) {
 func (w *world) pull(key laneKey) *simMsg {
 	for _, seq := range slices.Sorted(maps.Keys(w.msgs)) {
 		if m := w.msgs[seq]; m.key == key && !m.delivered {
-			m.delivered, m.expires = true, w.now().Add(m.lease)
+			m.delivered = true
+			w.renew(m)
 			return m
 		}
 	}
 	return nil
+}
+
+// renew has a message's lease begin anew.
+func (w *world) renew(m *simMsg) {
+	if m.ackWait = w.ackWaits[m.key]; m.ackWait == 0 {
+		m.ackWait = m.lease
+	}
+	m.expires = w.now().Add(m.ackWait)
 }
 
 // nextExpiry is when the next lease runs out, the zero time for never.

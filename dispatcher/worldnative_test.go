@@ -174,7 +174,7 @@ func (w *world) adoptNatives(l *loop) error {
 	var msgs []nativeMsg
 	for _, seq := range slices.Sorted(maps.Keys(w.native.msgs)) {
 		m := w.native.msgs[seq]
-		msgs = append(msgs, nativeMsg{seq: seq, at: m.at, id: m.id, token: m.token})
+		msgs = append(msgs, nativeMsg{seq: seq, at: m.at, id: m.id, token: m.token, lease: m.lease})
 	}
 	for _, word := range w.native.said {
 		w.signals.nativeWord(word)

@@ -1,9 +1,14 @@
 package embedded
 
 import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base32"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -91,22 +96,23 @@ func (s *server) login(opts *natsserver.Options, o serverOptions) (roots []*x509
 		opts.TLS, opts.TLSVerify, opts.TLSTimeout = true, n.ClientCA != "", tlsTimeout
 		s.secure = true
 	}
-	if len(o.Access.Users) == 0 {
-		return roots, nil
+	accounts, err := s.accounts(opts, o)
+	if err != nil || len(o.Access.Users) == 0 {
+		return roots, err
 	}
 	opts.NoAuthUser = ""
 	for _, u := range o.Access.Users {
-		g := access.Grant{Names: o.Names, Partitions: o.Partitions, User: u.Name, Roles: u.Roles, NoDocuments: u.NoDocuments}
-		perms := natsPermissions(g.Permissions())
+		g := s.grant(o, u)
+		account, perms := accounts[g.Account], natsPermissions(g.Permissions())
 		if u.Nkey != "" {
-			opts.Nkeys = append(opts.Nkeys, &natsserver.NkeyUser{Nkey: u.Nkey, Permissions: perms})
+			opts.Nkeys = append(opts.Nkeys, &natsserver.NkeyUser{Nkey: u.Nkey, Permissions: perms, Account: account})
 			continue
 		}
 		password, err := passwordOf(u, o.Log)
 		if err != nil {
 			return nil, events.WithCode(events.CodeBadConfig, err)
 		}
-		opts.Users = append(opts.Users, &natsserver.User{Username: u.Name, Password: password, Permissions: perms})
+		opts.Users = append(opts.Users, &natsserver.User{Username: u.Name, Password: password, Permissions: perms, Account: account})
 	}
 	return roots, nil
 }
@@ -115,14 +121,10 @@ func (s *server) login(opts *natsserver.Options, o serverOptions) (roots []*x509
 const tlsTimeout = 5
 
 func natsPermissions(p access.Permissions) *natsserver.Permissions {
-	out := &natsserver.Permissions{
+	return &natsserver.Permissions{
 		Publish:   &natsserver.SubjectPermission{Allow: p.Publish},
 		Subscribe: &natsserver.SubjectPermission{Allow: p.Subscribe},
 	}
-	if p.Responses {
-		out.Response = &natsserver.ResponsePermission{MaxMsgs: natsserver.DEFAULT_ALLOW_RESPONSE_MAX_MSGS, Expires: natsserver.DEFAULT_ALLOW_RESPONSE_EXPIRATION}
-	}
-	return out
 }
 
 func passwordOf(u config.NATSUser, log *slog.Logger) (string, error) {
@@ -145,9 +147,11 @@ func passwordOf(u config.NATSUser, log *slog.Logger) (string, error) {
 }
 
 // keys makes the keys by which connections within the process prove that they
-// are a client's or the engine's. They are made anew at each start and never
-// leave the process.
+// are a client's or the engine's, and the one that signs the names of accounts.
+// They are made anew at each start and never leave the process.
 func (s *server) keys() (err error) {
+	s.accountKey = make([]byte, sha256.Size)
+	_, _ = rand.Read(s.accountKey) // it never fails
 	for _, pair := range []*nkeys.KeyPair{&s.client, &s.engine} {
 		if *pair, err = nkeys.CreateUser(); err != nil {
 			return fmt.Errorf("make the users of the NATS server: %w", err)
@@ -161,8 +165,67 @@ func (s *server) keys() (err error) {
 	return nil
 }
 
-// own are the users of this process: that of everyone, who proves nothing while
-// there are no other users, and the engine's.
-func (s *server) own(o serverOptions) []*natsserver.NkeyUser {
-	return []*natsserver.NkeyUser{{Nkey: s.public[0], Permissions: clientPermissions(o.Names, o.Partitions)}, {Nkey: s.public[1]}}
+// processUser names the account of this process's clients. No configured user
+// can have that name.
+const processUser = "_process"
+
+func (s *server) grant(o serverOptions, u config.NATSUser) access.Grant {
+	return access.Grant{
+		Names: o.Names, User: u.Name, Roles: u.Roles, NoDocuments: u.NoDocuments, NoPublish: u.NoPublish,
+		Account: o.Names.UserAccount(s.named(u.Name)), Limits: o.Quotas.Of(u.Name, u.Roles).Account(),
+	}
+}
+
+// signBytes is how much of a signature is in the name of an account.
+const signBytes = 10
+
+// named is a user's name in that of its account, where it is signed by a key of
+// this process. The server puts the account's name into each request, but a
+// client can write its headers so that the server does not find what they say
+// of that already, and that the engine reads this alone. So nobody may be able
+// to guess the name of another's account.
+func (s *server) named(user string) string {
+	h := hmac.New(sha256.New, s.accountKey)
+	_, _ = io.WriteString(h, user) // a hash takes everything
+	return user + "_" + base32.StdEncoding.EncodeToString(h.Sum(nil)[:signBytes])
+}
+
+// userOf is the user that named has given a name; false: it has not.
+func (s *server) userOf(named string) (string, bool) {
+	end := strings.LastIndexByte(named, '_')
+	if end < 0 || !hmac.Equal([]byte(named), []byte(s.named(named[:end]))) {
+		return "", false
+	}
+	return named[:end], true
+}
+
+// accounts gives the server the engine's account, where JetStream is, and, if
+// there are users, one for each of them, which imports what the user's roles
+// need. It makes the users of this process as well: the engine's, and that of
+// its clients, who are whoever comes while there are no users.
+func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string]*natsserver.Account, error) {
+	process := access.Grant{Names: o.Names, User: processUser, Roles: access.All, Account: o.Names.UserAccount(s.named(processUser))}
+	a := access.Accounts{Names: o.Names}
+	if s.isolated {
+		a.Grants = append(a.Grants, process)
+	}
+	for _, u := range o.Access.Users {
+		a.Grants = append(a.Grants, s.grant(o, u))
+	}
+	var parsed natsserver.Options
+	if err := parsed.ProcessConfigString(a.Config()); err != nil {
+		return nil, fmt.Errorf("configure the accounts of the NATS server: %w", err)
+	}
+	byName := map[string]*natsserver.Account{}
+	for _, account := range parsed.Accounts {
+		byName[account.Name] = account
+	}
+	engine := byName[o.Names.Account()]
+	client := &natsserver.NkeyUser{Nkey: s.public[0], Account: engine, Permissions: clientPermissions(o.Names, o.Partitions)}
+	if s.isolated {
+		client.Account, client.Permissions = byName[process.Account], natsPermissions(process.Permissions())
+	}
+	opts.Accounts = parsed.Accounts
+	opts.Nkeys = append(opts.Nkeys, client, &natsserver.NkeyUser{Nkey: s.public[1], Account: engine})
+	return byName, nil
 }

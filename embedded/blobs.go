@@ -4,10 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // openBlobs makes the object store of large documents, and has it looked after.
@@ -24,6 +26,27 @@ func (e *Engine) openBlobs(ctx context.Context) (err error) {
 		return err
 	}
 	return e.janitor.Start(ctx)
+}
+
+// readChildren is how the engine reads the children of a large spawn from the
+// object store.
+func (e *Engine) readChildren() (func(context.Context, string) ([]events.Submit, error), error) {
+	store, err := blobs.New(e.nc, e.names(), blobs.DefaultMaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	none := func() events.ID { return events.ID{} } // they are named when they are made
+	return func(ctx context.Context, text string) ([]events.Submit, error) {
+		ref, err := blobs.Parse([]byte(text))
+		if err != nil {
+			return nil, err
+		}
+		children, err := api.ReadChildren(ctx, store, ref)
+		if err != nil {
+			return nil, err
+		}
+		return wire.ChildCommands(children, none, events.MaxParamsCeiling)
+	}, nil
 }
 
 // blobBytes bounds the object store: by the setting, and by the share of the

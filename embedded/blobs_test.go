@@ -3,8 +3,11 @@ package embedded
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -142,18 +145,11 @@ func TestPlainPublishByReference(t *testing.T) {
 	})
 	const id = "01JD3V6YB2M4C9W8ZK5T7QXRNF"
 	nc, js := clientConn(t, e)
-	obs, err := js.ObjectStore(testContext(t), "work_blobs")
-	if err != nil {
-		t.Fatal(err)
-	}
 	doc := largeDoc(1 << 20)
-	info, err := obs.PutBytes(testContext(t), id+".params", doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref := putByHand(t, js, id, "params", doc)
 	msg := nats.NewMsg("work.submit.plain")
 	msg.Header.Set(wire.HeaderID, id)
-	msg.Data, _ = json.Marshal(map[string]any{"$blob": map[string]any{"name": info.Name, "size": info.Size, "digest": info.Digest}})
+	msg.Data = ref.Document()
 	if _, err := js.PublishMsg(testContext(t), msg); err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +167,21 @@ func TestPlainPublishByReference(t *testing.T) {
 		t.Errorf("published by the client: %+v, %v", pub, err)
 	}
 	_ = nc
+}
+
+// putByHand puts an object as docs/BLOBS.md says for those who only publish.
+func putByHand(t *testing.T, js jetstream.JetStream, id, kind string, doc []byte) blobs.Ref {
+	t.Helper()
+	sum := sha256.Sum256(doc)
+	ref := blobs.Ref{Name: id + "." + kind, Size: int64(len(doc)), Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])}
+	if _, err := js.Publish(testContext(t), "$O.work_blobs.C."+id+"-"+kind, doc); err != nil {
+		t.Fatal(err)
+	}
+	info := fmt.Sprintf(`{"name":%q,"bucket":"work_blobs","nuid":"%s-%s","size":%d,"chunks":1,"digest":%q}`, ref.Name, id, kind, ref.Size, ref.Digest)
+	if _, err := js.Publish(testContext(t), "$O.work_blobs.M."+base64.URLEncoding.EncodeToString([]byte(ref.Name)), []byte(info)); err != nil {
+		t.Fatal(err)
+	}
+	return ref
 }
 
 func clientConn(t *testing.T, e *Engine, opts ...nats.Option) (*nats.Conn, jetstream.JetStream) {
@@ -209,19 +220,9 @@ func TestDocumentsThatAreNotToBeHad(t *testing.T) {
 	}
 	dies(blobs.CodeGone)
 	_, js := clientConn(t, e)
-	obs, err := js.ObjectStore(testContext(t), "work_blobs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := obs.PutString(testContext(t), ref.Name, "12345"); err != nil {
-		t.Fatal(err)
-	}
+	putByHand(t, js, "01JD3V6YB2M4C9W8ZK5T7QXRNE", "params", []byte("12345"))
 	dies(blobs.CodeDamaged)
-	info, err := obs.PutString(testContext(t), "01JD3V6YB2M4C9W8ZK5T7QXRNF.params", "{nojson")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ref = blobs.Ref{Name: info.Name, Size: int64(info.Size), Digest: info.Digest}
+	ref = putByHand(t, js, "01JD3V6YB2M4C9W8ZK5T7QXRNF", "params", []byte("{nojson"))
 	dies(events.CodeBadParams)
 }
 

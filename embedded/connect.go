@@ -88,7 +88,7 @@ func (e *Engine) connectAs(s connect.Settings, place string, opts []nats.Option)
 	nc, err := nats.Connect(s.URL, all...)
 	switch {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
-		return nil, events.WithCode(events.CodeUnavailable, fmt.Errorf("connect to NATS at %s: it refused the login (%w): give credentials that it knows (%s)", where, err, place))
+		return nil, events.WithCode(events.CodeUnauthenticated, fmt.Errorf("connect to NATS at %s: it refused the login (%w): give credentials that it knows (%s)", where, err, place))
 	case err != nil:
 		return nil, events.WithCode(events.CodeUnavailable, fmt.Errorf("connect to NATS at %s: %w: start it, or correct nats_url", where, err))
 	}
@@ -99,7 +99,7 @@ func (e *Engine) connectAs(s connect.Settings, place string, opts []nats.Option)
 func (e *Engine) execError(nc *nats.Conn, sub *nats.Subscription, err error) {
 	if m := violation.FindStringSubmatch(err.Error()); m != nil {
 		if e.execDenied.note(m[1] + " to " + m[2]) {
-			e.log.Error("the NATS server refuses the types' commands what they need: give the user of [connect.exec] the permissions that `engine permissions --role work` prints", "refused", m[1]+" to "+m[2])
+			e.log.Error("the NATS server refuses the types' commands what they need: give the user of [connect.exec] the role work (`engine permissions --user NAME=work`)", "refused", m[1]+" to "+m[2])
 		}
 		return
 	}
@@ -110,7 +110,7 @@ func (e *Engine) execError(nc *nats.Conn, sub *nats.Subscription, err error) {
 func (e *Engine) natsError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if m := violation.FindStringSubmatch(err.Error()); m != nil {
 		if e.denied.note(m[1] + " to " + m[2]) {
-			e.log.Error("the NATS server refuses the engine what it needs: give its user the permissions that `engine permissions --role engine` prints", "refused", m[1]+" to "+m[2])
+			e.log.Error("the NATS server refuses the engine what it needs: give its user the permissions that `engine permissions` prints for it", "refused", m[1]+" to "+m[2])
 		}
 		return
 	}
@@ -156,5 +156,5 @@ func (d *denied) explain(err error) error {
 	if len(d.all) == 0 {
 		return err
 	}
-	return events.WithCode(events.CodeForbidden, fmt.Errorf("%w: the NATS server does not let the engine %s: give its user the permissions that `engine permissions --role engine` prints", err, d.all[0]))
+	return events.WithCode(events.CodeForbidden, fmt.Errorf("%w: the NATS server does not let the engine %s: give its user the permissions that `engine permissions` prints for it", err, d.all[0]))
 }

@@ -14,8 +14,9 @@ import (
 )
 
 // FormatVersion is that of the data folder which this program writes and the
-// newest that it reads.
-const FormatVersion = 1
+// newest that it reads. Since 2 the streams are in the engine's own NATS
+// account: a program that knows 1 alone would not find them, and begin anew.
+const FormatVersion = 2
 
 const (
 	lockFile    = "LOCK"
@@ -117,6 +118,46 @@ func (d *dataDir) checkVersion() error {
 	}
 	if n > FormatVersion {
 		return events.WithCode(events.CodeNewerFormat, fmt.Errorf("open data folder: %w: %s has format %d, this program knows up to %d: use a newer program", ErrNewerFormat, d.path, n, FormatVersion))
+	}
+	if n < FormatVersion {
+		// First of all: an older program must not come upon what follows.
+		return d.writeVersion()
+	}
+	return nil
+}
+
+// globalAccount is the NATS account that has the streams of folders of format 1.
+const globalAccount = "$G"
+
+// moveStreams moves the streams of a folder of format 1 to where the NATS server
+// looks for those of an account. It may be repeated: a crash leaves them in the
+// one place or the other.
+func (d *dataDir) moveStreams(account string) error {
+	if d == nil {
+		return nil
+	}
+	root := filepath.Join(d.path, "jetstream")
+	from, to := filepath.Join(root, globalAccount), filepath.Join(root, account)
+	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, empty := range []string{from, to} { // the server leaves empty folders behind
+		_ = os.Remove(filepath.Join(empty, "streams"))
+		_ = os.Remove(empty)
+	}
+	_, here := os.Stat(from)
+	_, there := os.Stat(to)
+	if errors.Is(here, fs.ErrNotExist) {
+		return nil
+	}
+	if there == nil {
+		return fmt.Errorf("move the streams of the data folder to the account %s: there are streams in both %s and %s: set one of them aside", account, from, to)
+	}
+	if err := os.Rename(from, to); err != nil {
+		return fmt.Errorf("move the streams of the data folder to the account %s: %w", account, err)
+	}
+	if err := syncDir(root); err != nil {
+		return fmt.Errorf("move the streams of the data folder to the account %s: %w", account, err)
 	}
 	return nil
 }

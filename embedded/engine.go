@@ -3,11 +3,12 @@ package embedded
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +17,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/access/httpauth"
+	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/api/bridge"
 	"github.com/streamwright/streamwright/api/live"
@@ -55,6 +58,11 @@ type Options struct {
 	// are set, nothing listens: connect with [Engine.Connect].
 	Memory bool
 
+	// SetStoreAside accepts a log that is not the one of the store, or that has
+	// lost its end, or all: Start refuses it else. The store is set aside, and
+	// made anew of what that log holds.
+	SetStoreAside bool
+
 	// HTTPTokens are tokens for HTTP beside those of the configuration's
 	// tokens_file, one on a line or with ; between them; HTTPTokensFile overrides
 	// that.
@@ -73,8 +81,14 @@ type Options struct {
 	// made with the ids of package tracing/itemspans, and the caller shuts it down.
 	Tracing trace.TracerProvider
 
+	// StandingBy, if set, is told of the engine that this one stands by for,
+	// before Start waits for it to go.
+	StandingBy func(owner string)
+
 	NATSOptions []nats.Option // for NATSURL
-	Logger      *slog.Logger  // nil: none
+	// clockSkew, for tests, is how wrong the server's clock is.
+	clockSkew func() time.Duration
+	Logger    *slog.Logger // nil: none
 }
 
 // Engine is an engine with all that belongs to it, in this process.
@@ -91,11 +105,14 @@ type Engine struct {
 	httpTLS    atomic.Pointer[tls.Config] // that of new connections
 	reloading  sync.Mutex                 // one reload at a time
 	srv        *server
-	nc         *nats.Conn // the engine's own
+	nc         *nats.Conn                              // the engine's own
+	quotas     *quota.Book                             // nil: there are none
+	userRoles  atomic.Pointer[map[string]access.Roles] // of the NATS users
 	denied     denied
 	execDenied denied // to the login of [connect.exec]
 	eventLog   eventlog.Log
 	store      *projector.Store
+	unread     error // why the store could not be opened, until it is made anew
 	dispatcher *dispatcher.Engine
 	service    *api.Service
 	metrics    *api.Metrics
@@ -104,6 +121,9 @@ type Engine struct {
 	live       *live.Hub // nil without HTTP
 	bridge     *bridge.Bridge
 	mirror     *mirror
+	items      *itemLog
+	lease      *lease // nil: none is needed
+	working    atomic.Pointer[dispatcher.Engine]
 	janitor    *blobs.Janitor
 	execs      []*execWorker
 	spans      *itemspans.Recorder // nil: nothing is traced
@@ -114,6 +134,8 @@ type Engine struct {
 
 // Start starts an engine and returns once it owns its log and answers. Several
 // engines can run in one process, each with a folder of its own or in memory.
+// On an existing NATS where another engine owns the log, it first stands by, until
+// that one has gone or ctx ends: its HTTP answers 503 not_owner meanwhile.
 // A failure undoes what has been started, and its error says what to do.
 func Start(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{o: o, cfg: o.config(), log: o.Logger, metrics: api.NewMetrics()}
@@ -130,7 +152,7 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 	if err := e.openAccess(); err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
-	for _, step := range []func(context.Context) error{e.openDir, e.startPProf, e.openServer, e.openLog, e.openStore, e.startEngine, e.startFaces, e.startExecs} {
+	for _, step := range []func(context.Context) error{e.openDir, e.startPProf, e.openServer, e.takeLease, e.openStore, e.openLog, e.checkStrict, e.matchStore, e.startEngine, e.startFaces, e.startExecs} {
 		if err := step(ctx); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 			defer cancel()
@@ -168,6 +190,14 @@ func (e *Engine) names() wire.Names {
 	return wire.WithPrefix(e.cfg.Server.Prefix).In(e.cfg.Connect.Domain)
 }
 
+// clientNames are the names as the clients of this process have them.
+func (e *Engine) clientNames() wire.Names {
+	if e.srv != nil && e.srv.isolated {
+		return e.names().Imported()
+	}
+	return e.names()
+}
+
 func (e *Engine) openDir(context.Context) (err error) {
 	if e.o.Memory {
 		return nil
@@ -180,8 +210,15 @@ func (e *Engine) openDir(context.Context) (err error) {
 
 func (e *Engine) openServer(ctx context.Context) (err error) {
 	if e.cfg.Server.NATSURL == "" {
+		if err := e.dir.moveStreams(e.names().Account()); err != nil {
+			return err
+		}
 		so := e.serverOptions()
-		so.Before = func(s *server) error { return e.holdNatives(ctx, s) }
+		so.Before = func(s *server) error { // at a restart too, when ctx may have ended
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdTimeout)
+			defer cancel()
+			return e.holdNatives(ctx, s)
+		}
 		if e.srv, err = startServer(so); err != nil {
 			return err
 		}
@@ -191,6 +228,9 @@ func (e *Engine) openServer(ctx context.Context) (err error) {
 	}
 	return e.checkServer(ctx)
 }
+
+// holdTimeout bounds what is done before a server that starts is used.
+const holdTimeout = 30 * time.Second
 
 // minPayload is the least that a message may have: no event is larger.
 const minPayload = 2 << 20
@@ -210,6 +250,29 @@ func (e *Engine) checkServer(ctx context.Context) error {
 	return nil
 }
 
+// checkStrict refuses a JetStream that takes requests with fields that it does
+// not know (strict: false): it would take some answers for requests. Asked for
+// the state of a stream, it tells by whether it refuses such a field.
+func (e *Engine) checkStrict(ctx context.Context) error {
+	if e.srv != nil {
+		return nil // ours is strict, and would only warn of the question
+	}
+	ctx, cancel := context.WithTimeout(ctx, outsideTimeout)
+	defer cancel()
+	m, err := e.nc.RequestWithContext(ctx, e.names().JetStream("STREAM.INFO."+e.names().EventStream(0)), []byte(`{"is_it_strict":true}`))
+	if err != nil {
+		return fmt.Errorf("ask NATS at %s whether its JetStream is strict: %w", streamwright.Redact(e.URL()), err)
+	}
+	var answer struct{ Error json.RawMessage }
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return fmt.Errorf("ask NATS at %s whether its JetStream is strict: %w", streamwright.Redact(e.URL()), err)
+	}
+	if answer.Error == nil {
+		return events.WithCode(events.CodeBadConfig, fmt.Errorf("use NATS at %s: its JetStream has strict: false, so that it may take an answer for a request: take that out of its configuration (jetstream { strict: true })", streamwright.Redact(e.URL())))
+	}
+	return nil
+}
+
 // connect opens a connection; with the engine's own rights if privileged.
 func (e *Engine) connect(privileged bool, opts ...nats.Option) (*nats.Conn, error) {
 	if e.srv != nil {
@@ -218,65 +281,8 @@ func (e *Engine) connect(privileged bool, opts ...nats.Option) (*nats.Conn, erro
 	return e.connectOutside(opts)
 }
 
-func (e *Engine) openLog(ctx context.Context) error {
-	l, err := eventlog.Open(ctx, eventlog.Config{
-		Connect: func() (*nats.Conn, error) {
-			return e.connect(true, nats.Name("streamwright log"), nats.ReconnectBufSize(-1))
-		},
-		Names: e.names(), SyncAlways: e.cfg.Server.Durability == config.Always && !e.o.Memory, Memory: e.o.Memory, Logger: e.log,
-	})
-	if err != nil {
-		return err // and no log, not even a nil one, for Stop to close
-	}
-	e.eventLog = l
-	return nil
-}
-
-// openStore opens the projection and sees to it that it is that of the log. A
-// store that is not, or that can't be opened, is derived: it is made anew.
-func (e *Engine) openStore(ctx context.Context) error {
-	opts := projector.Options{InMemory: e.o.Memory, Logger: e.log}
-	folder := ""
-	if e.dir != nil {
-		folder = filepath.Join(e.dir.path, "store")
-	}
-	store, err := projector.Open(folder, opts)
-	if err != nil && folder != "" {
-		e.log.Warn("the store can't be opened: making it anew from the log", "error", err)
-		if rerr := os.RemoveAll(folder); rerr != nil {
-			return errors.Join(err, rerr)
-		}
-		store, err = projector.Open(folder, opts)
-	}
-	if err != nil {
-		return err
-	}
-	e.store = store
-	tip, err := e.eventLog.Last(ctx)
-	if err != nil {
-		return err
-	}
-	e.metrics.CountFrom(tip.Seq)
-	identity := tip.Created.UTC().Format(time.RFC3339Nano)
-	err = store.CheckLog(ctx, identity, e.eventLog)
-	if errors.Is(err, projector.ErrDiverged) {
-		e.log.Warn("the store is not that of the log: making it anew", "why", err)
-		e.store = nil
-		if err := errors.Join(store.Close(), os.RemoveAll(folder)); err != nil {
-			return err
-		}
-		if e.store, err = projector.Open(folder, opts); err != nil {
-			return err
-		}
-		err = nil
-	}
-	if err != nil {
-		return err
-	}
-	return e.store.SetIdentity(identity)
-}
-
 func (e *Engine) startEngine(ctx context.Context) (err error) {
+	e.items = newItemLog(e.log)
 	if e.mirror, err = newMirror(e); err != nil {
 		return err
 	}
@@ -288,17 +294,25 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	host, _ := os.Hostname()
+	e.openQuotas()
 	c := dispatcher.Config{
-		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: fmt.Sprintf("%s-%d", host, os.Getpid()), Version: Version,
+		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.owner(), Version: Version,
 		Alone: e.srv != nil, MemoryOnly: e.o.Memory, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
 		Limits:    e.cfg.EngineLimits(),
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: e.cfg.FileSchedules(), Logger: e.log, Hooks: e.hooks(),
 		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.intakeBytes(),
+		Heartbeat: e.cfg.Workers.HeartbeatInterval, Gone: e.cfg.Workers.DeadAfter, Sweep: e.cfg.Workers.SweepInterval,
 		ProbeInterval: e.cfg.Workers.ProbeInterval, ProbeTimeout: e.cfg.Workers.ProbeTimeout, ProbeFailures: e.cfg.Workers.ProbeFailures,
 		Dedup: e.dedupHook(), Score: e.o.Score, ScoreTypes: e.o.ScoreTypes,
 		CutEvents: e.cfg.Retention.CutEvents,
 	}
+	if c.Children, err = e.readChildren(); err != nil {
+		return err
+	}
+	if e.lease != nil {
+		c.MayOwn = e.lease.mayOwn
+	}
+	e.setClock(&c)
 	if e.spans != nil {
 		c.Traceparent = e.spans.Traceparent
 	}
@@ -320,7 +334,17 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	if err := e.mirror.start(); err != nil {
 		return err
 	}
-	return e.dispatcher.Start(ctx)
+	if err := e.dispatcher.Start(ctx); err != nil {
+		return err
+	}
+	e.working.Store(e.dispatcher)
+	return nil
+}
+
+// owner names this process.
+func (e *Engine) owner() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
 // Connect opens an in-process connection (or one to the NATS that the engine
@@ -336,7 +360,7 @@ func (e *Engine) Client(ctx context.Context) (*streamwright.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return streamwright.Connect(ctx, "", streamwright.WithPrefix(e.cfg.Server.Prefix), streamwright.WithNATS(login...))
+	return streamwright.Connect(ctx, "", streamwright.WithPrefix(e.cfg.Server.Prefix), streamwright.WithDomain(e.clientNames().Domain), streamwright.WithNATS(login...))
 }
 
 // URL is where other processes connect to NATS; empty if nothing listens.
@@ -355,15 +379,27 @@ func (e *Engine) HTTP() string {
 	return e.http.Addr()
 }
 
-// HTTPURL is HTTP as the beginning of a URL; empty if nothing listens.
+// HTTPURL is HTTP as the beginning of a URL that can be opened on this machine, also
+// where the server listens on all addresses; empty if nothing listens.
 func (e *Engine) HTTPURL() string {
-	switch {
-	case e.http == nil:
+	if e.http == nil {
 		return ""
-	case e.cfg.HTTP.TLSCert != "":
-		return "https://" + e.http.Addr()
 	}
-	return "http://" + e.http.Addr()
+	scheme := "http://"
+	if e.cfg.HTTP.TLSCert != "" {
+		scheme = "https://"
+	}
+	return scheme + reachable(e.http.Addr())
+}
+
+// reachable is an address that leads to a listener on this machine: one of all
+// addresses is none that can be opened.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip.IsUnspecified()) {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return addr
 }
 
 // Traffic is how many messages the embedded server has taken in and sent.
@@ -371,7 +407,7 @@ func (e *Engine) Traffic() (in, out int64) {
 	if e.srv == nil {
 		return 0, 0
 	}
-	v, err := e.srv.ns.Varz(nil)
+	v, err := e.srv.ns().Varz(nil)
 	if err != nil {
 		return 0, 0
 	}
@@ -379,7 +415,7 @@ func (e *Engine) Traffic() (in, out int64) {
 }
 
 // Done is closed when the engine has ended by itself, because its log can't be
-// served: Stop then says why.
+// served, or is another engine's now ([ErrNotOwner]): Stop then says why.
 func (e *Engine) Done() <-chan struct{} { return e.dispatcher.Done() }
 
 // Stop stops in good order: no new requests, what was taken is decided,
@@ -407,6 +443,8 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	do(e.service != nil, func() error { return e.service.Stop(ctx) })
 	do(e.janitor != nil, func() error { e.janitor.Stop(); return nil })
 	do(e.dispatcher != nil, func() error { return e.dispatcher.Stop(ctx) })
+	do(e.items != nil, func() error { e.items.stop(); return nil })
+	do(e.lease != nil, func() error { return e.lease.stop(ctx) })
 	do(e.mirror != nil, func() error { return e.mirror.stop(ctx) })
 	do(e.store != nil, func() error { return e.store.Close() })
 	do(e.eventLog != nil, func() error { return e.eventLog.Close() })

@@ -300,10 +300,18 @@ func TestEngineHTTP(t *testing.T) {
 			}
 		}
 	}
+	e.space.stop() // it looks here alone
 	e.space.least.Store(1 << 62)
 	e.space.look()
 	if code, body := read("/healthz"); code != 503 || !strings.Contains(body, "disk_low") {
 		t.Errorf("health on a full disk %d %s", code, body)
+	}
+	st := request[wire.StatsReply](t, e, wire.APIStats, wire.See{})
+	if len(st.Alarms) != 1 || st.Alarms[0].Code != wire.AlarmDiskLow || st.Alarms[0].Severity != wire.AlarmCritical || !strings.Contains(st.Alarms[0].Message, "nothing new is begun") {
+		t.Errorf("on a full disk the alarms are %+v", st.Alarms)
+	}
+	if _, body := read("/metrics"); !strings.Contains(body, `streamwright_alarm{code="disk_low",severity="critical"} 1`) || !strings.Contains(body, "streamwright_accepting 0") {
+		t.Error("no metric says that the disk is full")
 	}
 	nc, err := e.Connect()
 	if err != nil {
@@ -350,7 +358,7 @@ func TestEngineConfiguration(t *testing.T) {
 	}
 	stopEngine(t, e)
 
-	o.Config = configOf(t, "[types.email]\ncapacity = 7\n[types.other]\nlease=\"5s\"")
+	o.Config = configOf(t, "[types.email]\ncapacity = 7\n[types.other]\nlease_ms=\"5s\"")
 	e = mustStart(t, o)
 	for _, r := range request[wire.TypesReply](t, e, wire.APITypes, wire.See{}).Types {
 		if r.Type == "email" && (r.Settings.Capacity != 7 || r.Settings.MaxAttempts != 9 || r.Source != events.SourceFile) {

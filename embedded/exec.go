@@ -41,13 +41,13 @@ func (e *Engine) startExec(ctx context.Context, typ events.Type, x *config.Exec)
 		slots = e.cfg.Settings(typ).Capacity
 	}
 	w, err := workers.New(nc, workers.Config{
-		Concurrency: slots, Capabilities: x.Capabilities, Names: e.names(), Logger: e.log, NoPrefetch: true, Version: Version,
+		Concurrency: slots, Capabilities: x.Capabilities, Names: e.clientNames(), Logger: e.log, NoPrefetch: true, Version: Version, ChildrenOnly: true,
 	})
 	if err != nil {
 		nc.Close()
 		return err
 	}
-	workers.HandleRaw(w, string(typ), process.Handler(x.Command, process.Grace(x.Grace)))
+	workers.HandleRaw(w, string(typ), process.Handler(x.Command, process.Grace(x.Grace), process.Restricted(), process.Env(x.Env...)))
 	e.execs = append(e.execs, &execWorker{nc: nc, w: w})
 	return w.Start(ctx)
 }

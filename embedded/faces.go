@@ -2,9 +2,11 @@ package embedded
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
@@ -16,7 +18,8 @@ import (
 // hooks tell the faces and the mirrors what happens.
 func (e *Engine) hooks() dispatcher.Hooks {
 	return e.metrics.Hook(dispatcher.Hooks{
-		Awaited: func(c *events.Changes) bool { return e.service.Awaits(c.Items) },
+		Appended: func(int, int, time.Duration) { e.service.Appended() },
+		Awaited:  func(c *events.Changes) bool { return e.service.Awaits(c.Items) },
 		Projected: func(c *events.Changes) {
 			e.service.Notify(c.Items)
 			e.mirror.projected(c)
@@ -25,9 +28,14 @@ func (e *Engine) hooks() dispatcher.Hooks {
 				e.spans.Projected(c)
 			}
 			e.liveProjected(c)
+			e.items.projected(c)
 		},
 		Renewed: e.mirror.renewed,
-		Owned:   e.mirror.owned,
+		Owned: func(epoch events.Epoch) {
+			e.items.owned(epoch)
+			e.mirror.owned(epoch)
+		},
+		Lost: e.items.lost,
 		Workers: func(list []wire.WorkerInfo) {
 			e.mirror.workersChanged(list)
 			e.liveTouched()
@@ -44,6 +52,10 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		return err
 	}
 	defaults := e.cfg.TypeDefaults()
+	store, err := blobs.New(e.nc, e.names(), blobs.DefaultMaxBytes)
+	if err != nil {
+		return err
+	}
 	e.service, err = api.New(api.Config{
 		Conn: e.nc, Names: e.names(), Core: e.dispatcher, Queries: e.store, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
@@ -51,13 +63,30 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		},
 		NamedByFile:  func(t events.Type) []string { return e.cfg.Types[t].Patch.Named() },
 		TypeDefaults: &defaults,
-		Full:         e.isFull, Storage: e.storageNow, Spans: e.spanCounts(), MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
-		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir()},
+		Quotas:       e.quotas, Accounts: e.accounts, KnownUser: e.knownUser, UserRoles: e.rolesOf,
+		Full: e.isFull, Storage: e.storageNow, Spans: e.spanCounts(), Blobs: store, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
+		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
 	})
 	if err != nil {
 		return err
 	}
 	return e.newLive()
+}
+
+// publicURL is a list of NATS URLs without the users and passwords in them.
+func publicURL(servers string) string {
+	parts := strings.Split(servers, ",")
+	for i, p := range parts {
+		scheme, rest, found := strings.Cut(strings.TrimSpace(p), "://")
+		if !found {
+			scheme, rest = "nats", scheme
+		}
+		parts[i] = scheme + "://" + rest[strings.LastIndex(rest, "@")+1:]
+	}
+	if servers == "" {
+		return ""
+	}
+	return strings.Join(parts, ",")
 }
 
 // spanCounts counts the spans of Options.Tracing, if that can tell.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nats.go/micro"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -21,10 +20,10 @@ import (
 // come in short order.
 const quickHealth = `
 [workers]
-probe_interval = "200ms"
-probe_timeout = "100ms"
+probe_interval_ms = "200ms"
+probe_timeout_ms = "100ms"
 [types.email]
-lease = "1s"
+lease_ms = "1s"
 `
 
 func workerConn(t *testing.T, e *Engine) *nats.Conn {
@@ -157,7 +156,7 @@ func TestUnansweredProbe(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	shown(t, e, "deaf", wire.WorkerUnhealthy, "nobody listens")
+	shown(t, e, "deaf", wire.WorkerUnhealthy, "no answer within 100ms")
 	if c := <-told; c.Status != wire.WorkerUnhealthy || c.Reason == "" {
 		t.Errorf("it is told %+v", c)
 	}
@@ -172,20 +171,27 @@ func TestUnansweredProbe(t *testing.T) {
 	// It answers, well and otherwise.
 	var mood atomic.Value
 	mood.Store("")
-	svc, err := micro.AddService(nc, micro.Config{Name: wire.WorkerService, Version: "1.0.0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = svc.AddEndpoint("probe", micro.HandlerFunc(func(req micro.Request) {
-		switch m := mood.Load().(string); m {
-		case "silent":
-		case "error":
-			_ = req.Error("503", "out of file handles", nil)
-		default:
-			_ = req.Respond([]byte(m))
+	if _, err := nc.Subscribe("work.probe.deaf", func(m *nats.Msg) {
+		var p wire.Probe
+		if err := json.Unmarshal(m.Data, &p); err != nil {
+			t.Errorf("%q: %v", m.Data, err)
 		}
-	}), micro.WithEndpointSubject("work.probe.deaf"))
-	if err != nil {
+		answer := wire.Probed{Worker: "deaf", Session: reg.Session, Nonce: p.Nonce}
+		switch mood.Load().(string) {
+		case "silent":
+			return
+		case "another life":
+			answer.Session = "another"
+		case "another worker":
+			answer.Worker = "other"
+		case "another probe":
+			answer.Nonce = "x"
+		case "ill":
+			answer.Failing = []wire.FailingCheck{{Check: "db", Error: "down"}}
+		}
+		body, _ := json.Marshal(answer)
+		_ = nc.PublishRequest(wire.Default.API(wire.APIProbed), nc.NewInbox(), body)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -195,14 +201,14 @@ func TestUnansweredProbe(t *testing.T) {
 	}{
 		{"", wire.WorkerActive, ""},
 		{"silent", wire.WorkerUnhealthy, "no answer within 100ms"},
-		{`{"session":"` + reg.Session + `"}`, wire.WorkerActive, ""},
-		{"error", wire.WorkerUnhealthy, "out of file handles"},
-		{"{}", wire.WorkerActive, ""},
-		{`{"session":"another"}`, wire.WorkerUnhealthy, "another worker answers"},
-		{"{}", wire.WorkerActive, ""},
-		{`{"failing":[{"check":"db","error":"down"}]}`, wire.WorkerUnhealthy, "db: down"},
-		{"{}", wire.WorkerActive, ""},
-		{"what?", wire.WorkerUnhealthy, "no JSON"},
+		{"", wire.WorkerActive, ""},
+		{"another life", wire.WorkerUnhealthy, "another worker answers"},
+		{"", wire.WorkerActive, ""},
+		{"another worker", wire.WorkerUnhealthy, "another worker answers"},
+		{"", wire.WorkerActive, ""},
+		{"another probe", wire.WorkerUnhealthy, "no answer within 100ms"},
+		{"", wire.WorkerActive, ""},
+		{"ill", wire.WorkerUnhealthy, "db: down"},
 	} {
 		mood.Store(c.mood)
 		shown(t, e, "deaf", c.want, c.why)

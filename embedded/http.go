@@ -2,7 +2,15 @@ package embedded
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/api/bridge"
@@ -23,7 +31,7 @@ func (e *Engine) serveHTTP() error {
 		return err
 	}
 	s, err := rest.New(rest.Config{
-		Engine: e.service, Events: eventFeed{e}, Logs: e.service.Logs, Documents: documents, Auth: e.auth, TLS: secure, Version: Version, Logger: e.log.With("part", "http"),
+		Engine: e.service, Events: eventFeed{e}, Logs: e.service.Logs, Documents: documents, Auth: e.auth, Quotas: e.quotas, TLS: secure, Version: Version, Logger: e.log.With("part", "http"),
 	})
 	if err != nil {
 		return err
@@ -46,6 +54,10 @@ func (e *Engine) serveHTTP() error {
 // mountBeside serves what stands beside the API.
 func (e *Engine) mountBeside(s *rest.Server) {
 	read := access.RolesOf(access.Read)
+	types := func() *huma.Param {
+		return &huma.Param{Name: "types", Description: "Only these types: names with commas between them, or repeated.", Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}}
+	}
+	minutes := &huma.Param{Name: "minutes", Description: "How far back, 1 to 60; by default 60.", Schema: &huma.Schema{Type: huma.TypeInteger}}
 	for _, m := range []struct {
 		pattern string
 		needs   access.Roles
@@ -55,8 +67,8 @@ func (e *Engine) mountBeside(s *rest.Server) {
 		{"GET /healthz", 0, e.service.HealthHandler(), rest.Doc{Summary: "Whether the engine is well", Description: "200 if it is, 503 if not; the body says what is wrong.", Content: "application/json"}},
 		{"GET /readyz", 0, e.service.ReadyHandler(), rest.Doc{Summary: "Whether the engine takes requests", Description: "200 if it does, 503 if not; the body says why.", Content: "application/json"}},
 		{"GET /metrics", read, e.service.MetricsHandler(), rest.Doc{Summary: "Metrics for Prometheus", Description: "In Prometheus' text format.", Content: "text/plain"}},
-		{"GET /api/v1/live", read, e.live.LiveHandler(), rest.Doc{Summary: "The engine at a glance, live", Description: "Server-sent events for a page: stats at once and after changes, at most once a second; a sample of the events. See docs/LIVE.md.", Content: "text/event-stream"}},
-		{"GET /api/v1/trends", read, e.live.TrendsHandler(), rest.Doc{Summary: "The last hour in figures", Description: "By type, a figure every ten seconds. See docs/LIVE.md.", Content: "application/json"}},
+		{"GET /api/v1/live", read, e.live.LiveHandler(), rest.Doc{Summary: "The engine at a glance, live", Description: "Server-sent events for a page: stats at once and after changes, at most once a second; a sample of the events. See docs/LIVE.md.", Content: "text/event-stream", Query: []*huma.Param{types()}}},
+		{"GET /api/v1/trends", read, e.live.TrendsHandler(), rest.Doc{Summary: "The last hour in figures", Description: "By type, a figure every ten seconds. See docs/LIVE.md.", Content: "application/json", Query: []*huma.Param{types(), minutes}}},
 	} {
 		s.Mount(m.pattern, m.needs, m.h)
 		s.Describe(m.pattern, m.Doc)
@@ -65,11 +77,40 @@ func (e *Engine) mountBeside(s *rest.Server) {
 
 // startBridge lets workers speak HTTP.
 func (e *Engine) startBridge(documents *blobs.Store) (*bridge.Bridge, error) {
-	b, err := bridge.New(bridge.Config{Conn: e.nc, Engine: e.service, Names: e.names(), Documents: documents, Logger: e.log.With("part", "bridge")})
+	key, err := e.sessionKey()
+	if err != nil {
+		return nil, err
+	}
+	b, err := bridge.New(bridge.Config{Key: key, Conn: e.nc, Engine: e.service, Names: e.names(), Documents: documents, Gone: e.cfg.Workers.DeadAfter, Logger: e.log.With("part", "bridge")})
 	if err != nil {
 		return nil, err
 	}
 	return b, b.Start()
+}
+
+// sessionKeyFile has the key that signs the sessions of HTTP workers, so that
+// they outlive a restart of the engine.
+const sessionKeyFile = "http-workers.key"
+
+// sessionKey reads the key, or makes it. Nil: there is no folder to keep it in.
+func (e *Engine) sessionKey() ([]byte, error) {
+	if e.dir == nil {
+		return nil, nil
+	}
+	file := filepath.Join(e.dir.path, sessionKeyFile)
+	key, err := os.ReadFile(file)
+	if err == nil && len(key) == bridge.KeyBytes {
+		return key, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the key of HTTP workers' sessions: %w", err)
+	}
+	key = make([]byte, bridge.KeyBytes) // anew also if it is damaged: workers register again
+	_, _ = rand.Read(key)               // never fails
+	if err := errors.Join(os.WriteFile(file+".tmp", key, 0o600), os.Rename(file+".tmp", file)); err != nil {
+		return nil, fmt.Errorf("write the key of HTTP workers' sessions: %w", err)
+	}
+	return key, nil
 }
 
 // eventFeed is the engine's log for those who read it over HTTP.

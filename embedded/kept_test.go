@@ -147,6 +147,12 @@ func drainOutlives(t *testing.T, e *Engine, c *streamwright.Client, me wire.Regi
 	if marks, err := c.Drains(ctx); err != nil || len(marks) != 1 {
 		t.Fatalf("another's goodbye has ended it: %+v %v", marks, err)
 	}
+	if err := e.dispatcher.Unregister(ctx, wire.Unregister{Worker: "w1"}); events.CodeOf(err) != events.CodeBadRequest {
+		t.Fatalf("a goodbye without a session: %v", err)
+	}
+	if r := beat(); !r.ShouldDrain {
+		t.Fatalf("the mark is gone with the worker of somebody else: %+v", r)
+	}
 	request[wire.OK](t, e, wire.APIUnregister, wire.Unregister{Worker: "w1", Session: me.Session})
 	if marks, err := c.Drains(ctx); err != nil || len(marks) != 0 {
 		t.Fatalf("it has left: %+v %v", marks, err)
@@ -160,6 +166,9 @@ func drainOutlives(t *testing.T, e *Engine, c *streamwright.Client, me wire.Regi
 func TestPauseForATime(t *testing.T) {
 	e := mustStart(t, quiet(t.TempDir()))
 	c, ctx := mustClient(t, e), testContext(t)
+	if _, err := c.Submit(ctx, streamwright.Item{Type: "email", Delay: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
 	if changed, err := c.Pause(ctx, "email", streamwright.PauseOptions{For: 300 * time.Millisecond}); err != nil || !changed {
 		t.Fatalf("%v %v", changed, err)
 	}

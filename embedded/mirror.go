@@ -64,9 +64,23 @@ func (m *mirror) snapshot(ctx context.Context, yield func(kvstate.DedupHeld) err
 // start begins to mirror from the store's position on.
 func (m *mirror) start() error {
 	if m.dedup == nil {
+		m.dropDedup()
 		return nil
 	}
 	return m.dedup.Start(m.e.store.Applied())
+}
+
+// dropDedupTimeout bounds dropDedup: the start waits for it.
+const dropDedupTimeout = 5 * time.Second
+
+// dropDedup deletes the bucket of taken dedup keys that is left from before it was
+// switched off: nobody writes it any more, and clients would believe it.
+func (m *mirror) dropDedup() {
+	ctx, cancel := context.WithTimeout(context.Background(), dropDedupTimeout)
+	defer cancel()
+	if err := kvstate.DropDedup(ctx, m.e.nc, m.e.names()); err != nil {
+		m.e.log.Warn("the bucket of taken dedup keys is switched off and could not be deleted: what it shows is out of date", "error", err)
+	}
 }
 
 func (m *mirror) projected(c *events.Changes) {
@@ -86,6 +100,9 @@ func (m *mirror) owned(e events.Epoch) {
 	m.mu.Lock()
 	m.epoch = e
 	m.mu.Unlock()
+	if l := m.e.lease; l != nil {
+		l.owned(e)
+	}
 	m.poke()
 }
 
@@ -100,6 +117,9 @@ func (m *mirror) bucketGone() {
 	m.mu.Lock()
 	m.gone = true
 	m.mu.Unlock()
+	if l := m.e.lease; l != nil {
+		l.poke()
+	}
 	m.poke()
 }
 
@@ -163,7 +183,7 @@ func (m *mirror) write(ctx context.Context, shown map[string]shownWorker) {
 	if gone {
 		clear(shown)
 	}
-	if epoch != 0 {
+	if epoch != 0 && m.e.lease == nil { // else the lease shows it
 		m.note(ctx, m.owners.Put(ctx, 0, kvstate.Owner{Owner: m.e.dispatcher.Owner(), Epoch: epoch, At: time.Now().UTC()}))
 	}
 	live := map[string]bool{}

@@ -1,26 +1,116 @@
 package embedded
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
 	"sync"
+	"time"
 )
 
 // natsLog passes the server's warnings and errors on to slog and keeps the
-// first fatal one: the server reports a failed start only there.
+// first fatal one, and whether a file could not be written: the server reports a
+// failed start only there, and of a failed write its clients just get no answer.
 type natsLog struct {
 	log *slog.Logger
 
-	mu    sync.Mutex
-	fatal string // guarded by mu
+	mu     sync.Mutex
+	fatal  string // guarded by mu
+	failed string // guarded by mu: the first failed write of this start
+
+	second time.Time // guarded by mu: of which said counts
+	said   int       // guarded by mu
+	silent int       // guarded by mu: messages not passed on since the last that was
+}
+
+// maxSaid bounds the messages of a second that are passed on: clients bring them
+// about, one by each publish that they may not make.
+const maxSaid = 50
+
+// writeErrors are the server's messages about files that it could not write. It
+// takes no more writes to such a stream until it is restarted. They are matched
+// from their beginning: others quote what clients say, even those who may not
+// log in, and a restart is not for them to ask for.
+var writeErrors = regexp.MustCompile(`^(Filestore \[[^\]]*\] Critical write error: ` +
+	`|JetStream (stream|consumer) '[^']*' critical write error: ` +
+	`|(JetStream failed to store a msg on stream '[^']*'|Consumer '[^']*' error on write store state from purge| *Error recreating stream "[^"]*"): .*(no space left on device|disk quota exceeded))`)
+
+// storeMessages are what the server's own messages about its files begin with,
+// which are always passed on.
+var storeMessages = []string{"Filestore [", "JetStream ", "Consumer '", "Filesystem ", "Error recreating stream "}
+
+func ofStore(text string) bool {
+	text = strings.TrimLeft(text, " ")
+	return slices.ContainsFunc(storeMessages, func(begin string) bool { return strings.HasPrefix(text, begin) })
 }
 
 func (l *natsLog) Noticef(string, ...any) {}
 func (l *natsLog) Debugf(string, ...any)  {}
 func (l *natsLog) Tracef(string, ...any)  {}
 
-func (l *natsLog) Warnf(format string, v ...any)  { l.log.Warn(fmt.Sprintf(format, v...)) }
-func (l *natsLog) Errorf(format string, v ...any) { l.log.Error(fmt.Sprintf(format, v...)) }
+func (l *natsLog) Warnf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	l.noteWrite(text)
+	l.say(slog.LevelWarn, text)
+}
+
+func (l *natsLog) Errorf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	l.noteWrite(text)
+	l.say(slog.LevelError, text)
+}
+
+// say passes a message on, unless there have been too many of those that clients
+// bring about.
+func (l *natsLog) say(level slog.Level, text string) {
+	l.mu.Lock()
+	if now := time.Now(); now.Sub(l.second) >= time.Second {
+		l.second, l.said = now, 0
+	}
+	if l.said++; l.said > maxSaid && !ofStore(text) {
+		l.silent++
+		l.mu.Unlock()
+		return
+	}
+	silent := l.silent
+	l.silent = 0
+	l.mu.Unlock()
+	if silent > 0 {
+		l.log.Log(context.Background(), level, text, "more_since_last", silent)
+		return
+	}
+	l.log.Log(context.Background(), level, text)
+}
+
+// noteWrite keeps a message that tells of a failed write.
+func (l *natsLog) noteWrite(text string) {
+	if !writeErrors.MatchString(text) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == "" {
+		l.failed = text
+	}
+}
+
+// failedWrite is the first message of this start about a failed write; empty:
+// there was none.
+func (l *natsLog) failedWrite() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// begin forgets what an earlier start has left.
+func (l *natsLog) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fatal, l.failed = "", ""
+}
 
 func (l *natsLog) Fatalf(format string, v ...any) {
 	l.mu.Lock()
@@ -30,7 +120,7 @@ func (l *natsLog) Fatalf(format string, v ...any) {
 	}
 }
 
-func (l *natsLog) failed() string {
+func (l *natsLog) fatalError() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fatal

@@ -10,6 +10,7 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"github.com/streamwright/streamwright/access/httpauth"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 )
@@ -30,7 +31,9 @@ const (
 	profilerIdleTimeout   = time.Minute
 )
 
-func startProfiler(addr string, log *slog.Logger) (*profiler, error) {
+// startProfiler listens on addr. A request that auth takes for that of another
+// site's page is refused.
+func startProfiler(addr string, auth *httpauth.Authenticator, log *slog.Logger) (*profiler, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, events.WithCode(events.CodeCannotListen, fmt.Errorf("serve profiles: cannot listen on %s: %w: stop what uses it, or choose another address (pprof), or off for none", addr, err))
@@ -46,7 +49,7 @@ func startProfiler(addr string, log *slog.Logger) (*profiler, error) {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	p := &profiler{addr: l.Addr().String(), done: make(chan error, 1), srv: &http.Server{
-		Handler: mux, ReadHeaderTimeout: profilerHeaderTimeout, IdleTimeout: profilerIdleTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Handler: ownPages(auth, mux), ReadHeaderTimeout: profilerHeaderTimeout, IdleTimeout: profilerIdleTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}}
 	go func() {
 		err := p.srv.Serve(l)
@@ -60,6 +63,17 @@ func startProfiler(addr string, log *slog.Logger) (*profiler, error) {
 	return p, nil
 }
 
+// ownPages refuses what a browser may send for a page of somebody else.
+func ownPages(auth *httpauth.Authenticator, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := errors.Join(auth.CheckHost(r), httpauth.CheckOrigin(r)); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 // stop ends the profiles that are being taken: nobody should wait for them.
 func (p *profiler) stop(context.Context) error {
 	return errors.Join(p.srv.Close(), <-p.done)
@@ -70,7 +84,7 @@ func (e *Engine) startPProf(context.Context) (err error) {
 	if e.cfg.Server.PProf == config.Off {
 		return nil
 	}
-	e.profiler, err = startProfiler(e.cfg.Server.PProf, e.log.With("part", "pprof"))
+	e.profiler, err = startProfiler(e.cfg.Server.PProf, e.auth, e.log.With("part", "pprof"))
 	return err
 }
 

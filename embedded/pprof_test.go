@@ -76,7 +76,32 @@ func TestProfilesAreOffAndForThisMachineAlone(t *testing.T) {
 	if events.CodeOf(err) != events.CodeBadConfig || !strings.Contains(err.Error(), "127.0.0.1:6060") {
 		t.Errorf("%v", err)
 	}
-	if _, err := startProfiler("0.0.0.0:0", e.log); events.CodeOf(err) != events.CodeBadConfig {
+	if _, err := startProfiler("0.0.0.0:0", e.auth, e.log); events.CodeOf(err) != events.CodeBadConfig {
 		t.Errorf("%v", err)
+	}
+}
+
+// A page that has its own name pointed at this machine (DNS rebinding), or that
+// just has a browser ask, gets no profile.
+func TestProfilesAreNotForOtherSites(t *testing.T) {
+	e := mustStart(t, Options{Memory: true, HTTP: "127.0.0.1:0", PProf: "127.0.0.1:0"})
+	get := func(host string, headers ...string) string {
+		return "GET /debug/pprof/cmdline HTTP/1.1\r\nHost: " + host + "\r\n" + strings.Join(append(headers, "Connection: close"), "\r\n") + "\r\n\r\n"
+	}
+	for name, tc := range map[string]struct {
+		send string
+		want int
+	}{
+		"by its address":         {get(e.PProf()), http.StatusOK},
+		"as localhost":           {get("localhost:6060"), http.StatusOK},
+		"typed by the user":      {get(e.PProf(), "Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate"), http.StatusOK},
+		"another name":           {get("evil.example"), http.StatusForbidden},
+		"a page of another site": {get(e.PProf(), "Sec-Fetch-Site: cross-site"), http.StatusForbidden},
+		"a page of another port": {get(e.PProf(), "Sec-Fetch-Site: same-site"), http.StatusForbidden},
+		"another origin":         {get(e.PProf(), "Origin: http://evil.example"), http.StatusForbidden},
+	} {
+		if status, _, body := raw(t, e.PProf(), tc.send); status != tc.want {
+			t.Errorf("%s: %d %.200s", name, status, body)
+		}
 	}
 }

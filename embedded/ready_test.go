@@ -31,7 +31,7 @@ func readiness(t *testing.T, e *Engine) (status int, r api.Readiness, failing []
 func TestReadyEngine(t *testing.T) {
 	e := mustStart(t, Options{Memory: true, HTTP: "127.0.0.1:0"})
 	status, r, failing := readiness(t, e)
-	if status != http.StatusOK || !r.Ready || len(r.Checks) != 4 || len(failing) != 0 {
+	if status != http.StatusOK || !r.Ready || len(r.Checks) != 5 || len(failing) != 0 {
 		t.Errorf("%d %+v", status, r)
 	}
 }
@@ -57,7 +57,7 @@ func TestFailedProbesAreCounted(t *testing.T) {
 	e := mustStart(t, Options{Memory: true, HTTP: "127.0.0.1:0", Config: configOf(t, quickHealth)})
 	// A worker that offers probes, and does not listen for them.
 	request[wire.Registered](t, e, wire.APIRegister, wire.Register{Worker: "w1", Session: "s", Types: []string{"email"}, Slots: 1, Probe: true})
-	shown(t, e, "w1", wire.WorkerUnhealthy, "nobody listens")
+	shown(t, e, "w1", wire.WorkerUnhealthy, "no answer within")
 	_, page := fetch(t, "http://"+e.HTTP()+"/metrics")
 	if strings.Contains(page, `streamwright_worker_failures_total{reason="probe"} 0`) || !strings.Contains(page, `streamwright_worker_failures_total{reason="probe"}`) ||
 		!strings.Contains(page, `streamwright_worker_failures_total{reason="heartbeat"} 0`) {

@@ -62,6 +62,7 @@ func (e *Engine) reload(c config.Config) ([]string, error) {
 		e.httpTLS.Store(secure)
 	}
 	next.Apply()
+	e.setUserRoles(c.NATS)
 	waiting := config.NeedsRestart(e.given, c)
 	e.log.Info("who may use the engine has been read again", "tokens", next.Tokens(), "certificates", len(c.HTTP.Clients), "nats_users", users)
 	if len(waiting) > 0 {
@@ -89,23 +90,38 @@ func (e *Engine) prepareHTTP(h config.HTTP) (next *httpauth.Next, secure *tls.Co
 // or has another password, is disconnected; who may do less loses the
 // subscriptions that he may not have.
 func (s *server) reload(o serverOptions) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	if s.opts.NoAuthUser == "" && len(o.Access.Users) == 0 {
 		return errors.New("there are no [[nats.users]] any more, so that everyone could do everything: that takes a restart")
 	}
-	opts := s.opts.Clone()
-	opts.Users, opts.Nkeys = nil, s.own(o)
-	roots, err := s.login(opts, o)
+	roots, err := s.apply(o)
+	if err == nil {
+		// nats-server 2.15 starts the imports of an account that a reload has added
+		// only when the next one finds it there.
+		_, err = s.apply(o)
+	}
 	if err != nil {
 		return err
 	}
-	if err := s.ns.ReloadOptions(opts); err != nil {
-		return fmt.Errorf("reload the NATS server: %w", err)
-	}
-	s.opts = opts
 	if len(roots) > 0 {
 		s.disconnectUntrusted(roots, o.Log)
 	}
 	return nil
+}
+
+// apply makes the options for o and gives them to the server.
+func (s *server) apply(o serverOptions) (roots []*x509.Certificate, err error) {
+	opts := s.opts.Clone()
+	opts.Users, opts.Nkeys = nil, nil
+	if roots, err = s.login(opts, o); err != nil {
+		return nil, err
+	}
+	if err := s.ns().ReloadOptions(opts); err != nil {
+		return nil, fmt.Errorf("reload the NATS server: %w", err)
+	}
+	s.opts = opts
+	return roots, nil
 }
 
 // connPage is how many connections are looked at at once.
@@ -117,7 +133,7 @@ const connPage = 1024
 func (s *server) disconnectUntrusted(roots []*x509.Certificate, log *slog.Logger) {
 	var ended []uint64
 	for seen := 0; ; seen += connPage {
-		page, err := s.ns.Connz(&natsserver.ConnzOptions{Offset: seen, Limit: connPage})
+		page, err := s.ns().Connz(&natsserver.ConnzOptions{Offset: seen, Limit: connPage})
 		if err != nil {
 			log.Error("the NATS server does not tell its connections: those with certificates of an earlier CA go on", "error", err)
 			return
@@ -126,7 +142,7 @@ func (s *server) disconnectUntrusted(roots []*x509.Certificate, log *slog.Logger
 			if c.TLSVersion == "" {
 				continue // of this process
 			}
-			client := s.ns.GetClient(c.Cid)
+			client := s.ns().GetClient(c.Cid)
 			if client == nil {
 				continue
 			}
@@ -139,6 +155,6 @@ func (s *server) disconnectUntrusted(roots []*x509.Certificate, log *slog.Logger
 		}
 	}
 	for _, id := range ended {
-		_ = s.ns.DisconnectClientByID(id) // or it has gone by itself
+		_ = s.ns().DisconnectClientByID(id) // or it has gone by itself
 	}
 }

@@ -29,7 +29,7 @@ func (e *Engine) storage() int64 {
 	if e.srv == nil {
 		return 0
 	}
-	c := e.srv.ns.JetStreamConfig()
+	c := e.srv.ns().JetStreamConfig()
 	switch {
 	case c == nil:
 		return 0

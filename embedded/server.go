@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -28,6 +30,11 @@ const (
 	syncInterval = time.Second
 	// connectTimeout bounds an in-process connection.
 	connectTimeout = 5 * time.Second
+	// reconnectWait is how soon an in-process connection tries to come back when
+	// the server is restarted, and maxReconnects how often in a row: for two
+	// minutes, like other connections.
+	reconnectWait = 100 * time.Millisecond
+	maxReconnects = 1200
 	// partitions is how many the log has.
 	partitions = 1
 )
@@ -40,6 +47,7 @@ type serverOptions struct {
 	Names      wire.Names
 	Partitions int
 	Access     config.NATS
+	Quotas     quota.Settings
 	MaxMemory  int64 // bytes of JetStream memory; 0: three quarters of the machine's
 	MaxStore   int64 // bytes of JetStream files; 0: what the disk allows
 	Log        *slog.Logger
@@ -51,7 +59,7 @@ type serverOptions struct {
 // serverOptions are those of the engine's own server.
 func (e *Engine) serverOptions() serverOptions {
 	so := serverOptions{
-		Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: partitions, Access: e.cfg.NATS,
+		Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: partitions, Access: e.cfg.NATS, Quotas: e.cfg.Quotas,
 		MaxMemory: e.cfg.Limits.MaxMemoryBytes, MaxStore: e.cfg.Limits.MaxStoreBytes, Log: e.log,
 	}
 	if e.dir != nil {
@@ -62,55 +70,139 @@ func (e *Engine) serverOptions() serverOptions {
 	return so
 }
 
-// server is a NATS server in this process.
+// server is a NATS server in this process. It may be restarted; connections of
+// this process then find the new one by themselves.
 type server struct {
-	ns     *natsserver.Server
+	now    atomic.Pointer[natsserver.Server]
+	log    *natsLog
+	given  serverOptions
 	opts   *natsserver.Options // as the server has them; replaced by reload alone
 	engine nkeys.KeyPair       // proves that a connection is the engine's
 	client nkeys.KeyPair       // that it is a client's in this process
 	public []string            // their public parts: the client's, the engine's
-	secure bool                // others connect over TLS
-	tmp    string              // of a server in memory, which wants a folder all the same
+	// accountKey signs the names of the users' accounts.
+	accountKey []byte
+	secure     bool // others connect over TLS
+	// isolated: clients of this process have an account of their own. It is so
+	// if there were users when the server started, and stays so, since a
+	// connection that changes its account is closed.
+	isolated bool
+	tmp      string // of a server in memory, which wants a folder all the same
 
-	stop sync.Once
+	changing sync.Mutex // held by restart, reload and Stop; guards what follows, and opts
+	stopped  bool
+	addr     *net.TCPAddr // where it listens; nil: nowhere
 }
+
+// ns is the server that runs now, or that ran last.
+func (s *server) ns() *natsserver.Server { return s.now.Load() }
+
+// InProcessConn implements nats.InProcessConnProvider: a connection to the server
+// that runs at that moment.
+func (s *server) InProcessConn() (net.Conn, error) { return s.ns().InProcessConn() }
 
 // startServer returns once the server takes connections: those of this process
 // first, and those of others when o.Before has done its part.
 func startServer(o serverOptions) (*server, error) {
-	s := new(server)
+	s := &server{given: o, log: &natsLog{log: o.Log.With("part", "nats-server")}}
 	opts, err := s.options(o)
 	if err != nil {
 		return nil, errors.Join(err, s.removeTmp())
 	}
-	ns, err := natsserver.NewServer(opts)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start NATS server: %w", err), s.removeTmp())
-	}
-	s.ns, s.opts = ns, opts
-	log := &natsLog{log: o.Log.With("part", "nats-server")}
-	ns.SetLoggerV2(log, false, false, false)
-	// Start returns with everything up, or with a fatal entry in the log.
-	ns.Start()
-	err = startError(o.Listen, log.failed())
-	if err == nil && o.Before != nil {
-		err = o.Before(s)
-	}
-	if err == nil && o.Listen != config.Off {
-		ns.AcceptLoop(make(chan struct{}))
-		err = startError(o.Listen, log.failed())
-	}
-	if err != nil {
+	s.opts = opts
+	if err := s.launch(); err != nil {
 		return nil, errors.Join(err, s.Stop(context.Background()))
 	}
 	return s, nil
+}
+
+// launch makes a server of s.opts and starts it.
+func (s *server) launch() error {
+	ns, err := natsserver.NewServer(s.opts)
+	if err != nil {
+		return fmt.Errorf("start NATS server: %w", err)
+	}
+	o := s.given
+	s.log.begin()
+	ns.SetLoggerV2(s.log, false, false, false)
+	// Start returns with everything up, or with a fatal entry in the log.
+	ns.Start()
+	err = startError(o.Listen, s.log.fatalError())
+	if err == nil && o.Before != nil {
+		// Only Before reaches it now: in a restart there are connections that
+		// come back.
+		alone := &server{log: s.log, given: o, opts: s.opts, engine: s.engine, client: s.client, public: s.public}
+		alone.now.Store(ns)
+		err = o.Before(alone)
+	}
+	if err == nil && o.Listen != config.Off {
+		ns.AcceptLoop(make(chan struct{}))
+		err = startError(o.Listen, s.log.fatalError())
+	}
+	if err != nil {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		return err
+	}
+	s.now.Store(ns)
+	if addr, ok := ns.Addr().(*net.TCPAddr); ok && addr != nil && s.addr == nil {
+		s.addr = addr
+	}
+	return nil
+}
+
+// errServerStopped is why a server that was stopped is not restarted.
+var errServerStopped = errors.New("restart NATS server: it has been stopped")
+
+// restart ends the server and starts another one in its place, with the same
+// users, on the same address and the same files. Connections break and come
+// back; what was in memory streams is gone. After an error there is no server,
+// until restart succeeds.
+func (s *server) restart() error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if s.stopped {
+		return errServerStopped
+	}
+	opts := s.opts.Clone()
+	if s.addr != nil {
+		opts.Port = s.addr.Port // it may have been any free one
+	}
+	if c := s.ns().JetStreamConfig(); c != nil {
+		// Else the server would take a share of what is free now.
+		opts.JetStreamMaxStore, opts.JetStreamMaxMemory = c.MaxStore, c.MaxMemory
+	}
+	s.shutDown()
+	s.opts = opts
+	return s.launch()
+}
+
+// fault says why the server takes no writes until it is restarted, empty if it
+// does.
+func (s *server) fault() string {
+	switch why := s.log.failedWrite(); {
+	case why != "":
+		return why
+	case !s.ns().Running():
+		return "it does not run"
+	case !s.ns().JetStreamEnabled():
+		return "JetStream is switched off"
+	}
+	return ""
+}
+
+func (s *server) shutDown() {
+	if ns := s.ns(); ns != nil {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+	}
 }
 
 func (s *server) options(o serverOptions) (*natsserver.Options, error) {
 	if err := s.keys(); err != nil {
 		return nil, err
 	}
-	users := s.own(o)
+	s.isolated = len(o.Access.Users) > 0
 	opts := &natsserver.Options{
 		ServerName:             "streamwright",
 		NoSigs:                 true,
@@ -122,8 +214,8 @@ func (s *server) options(o serverOptions) (*natsserver.Options, error) {
 		SyncAlways:             o.Durability != config.Interval,
 		SyncInterval:           syncInterval,
 		DisableJetStreamBanner: true,
-		Nkeys:                  users,
-		NoAuthUser:             users[0].Nkey,
+		NoJetStreamStrict:      false, // a request with an unknown field is refused
+		NoAuthUser:             s.public[0],
 	}
 	if err := listen(opts, o.Listen); err != nil {
 		return nil, err
@@ -183,8 +275,8 @@ func startError(addr, fatal string) error {
 
 // URL is where other processes connect; empty if the server does not listen.
 func (s *server) URL() string {
-	addr, ok := s.ns.Addr().(*net.TCPAddr)
-	if !ok || addr == nil {
+	addr := s.addr // set before the server is handed out, and the same from then on
+	if addr == nil {
 		return ""
 	}
 	host := addr.IP.String()
@@ -224,7 +316,10 @@ func (s *server) inProcess(key nkeys.KeyPair) ([]nats.Option, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []nats.Option{nats.InProcessServer(s.ns), nats.Timeout(connectTimeout), nats.Nkey(public, key.Sign)}, nil
+	return []nats.Option{
+		nats.InProcessServer(s), nats.Timeout(connectTimeout), nats.Nkey(public, key.Sign),
+		nats.ReconnectWait(reconnectWait), nats.MaxReconnects(maxReconnects),
+	}, nil
 }
 
 // Stop ends the server and returns when it is down, or with ctx's error if
@@ -233,10 +328,10 @@ func (s *server) Stop(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.stop.Do(func() {
-			s.ns.Shutdown()
-			s.ns.WaitForShutdown()
-		})
+		s.changing.Lock()
+		defer s.changing.Unlock()
+		s.stopped = true
+		s.shutDown()
 	}()
 	select {
 	case <-done:

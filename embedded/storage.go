@@ -57,7 +57,7 @@ func (e *Engine) storageNow() api.Storage {
 		}
 	}
 	if e.srv != nil {
-		if used, most, ok := storageUsed(e.srv.ns, e.o.Memory); ok {
+		if used, most, ok := storageUsed(e.srv.ns(), e.o.Memory); ok {
 			st.Used = &used
 			if most > 0 {
 				st.Most = &most

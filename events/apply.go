@@ -33,8 +33,12 @@ func (s *State) Apply(ev Event) error {
 	}
 	s.changed = true
 	s.meta.Applied = ev.Seq
-	if ev.At.After(s.meta.LastAt) {
+	was := s.meta.LastAt
+	if ev.At.After(was) {
 		s.meta.LastAt = ev.At
+		if ev.At.After(s.meta.Ahead) {
+			s.meta.Ahead = time.Time{}
+		}
 	}
 	s.actor, s.actorBase = ev.ID, ev.Seq
 	if s.meta.Partial {
@@ -57,6 +61,9 @@ func (s *State) Apply(ev Event) error {
 		if !b.Barrier {
 			s.meta.RoundAt = 0 // the round of another owner is never ended
 		}
+		if b.Clock != nil && ev.At.Before(was) {
+			s.setBack(ev, was)
+		}
 		return nil
 	case *TypeConfigured:
 		t := s.typeOf(ev.Type)
@@ -65,6 +72,8 @@ func (s *State) Apply(ev Event) error {
 		}
 		t.info.Settings, t.info.Source = b.Settings, b.Source
 		return nil
+	case *TypeForgotten:
+		return s.applyForgotten(ev)
 	case *Paused, *Resumed, *CircuitOpened, *CircuitHalfOpened, *CircuitClosed:
 		return s.applyCircuit(ev)
 	case *ScheduleSet, *ScheduleRemoved, *ScheduleFired:
@@ -94,9 +103,12 @@ func (s *State) applyCreated(ev Event, b *Created) error {
 		MaxAttempts: b.MaxAttempts, Timeout: time.Duration(b.TimeoutMS) * time.Millisecond,
 		DedupKey: b.DedupKey, IdempotencyKey: b.IdempotencyKey, Capabilities: b.Capabilities,
 		Tenant: b.Tenant, Labels: b.Labels, Provenance: b.Provenance, Trace: b.Trace, Digest: b.Digest,
-		IntakeSeq: b.Intake.Seq, AvailableAt: b.AvailableAt, CreatedAt: ev.At, CreatedSeq: ev.Seq, BaseSeq: ev.Seq, Seq: ev.Seq,
+		IntakeSeq: b.Intake.Seq, MsgID: b.Intake.MsgID, AvailableAt: b.AvailableAt, CreatedAt: ev.At, CreatedSeq: ev.Seq, BaseSeq: ev.Seq, Seq: ev.Seq,
 	}
 	it.takeTerms(b.Terms)
+	if err := s.joinBatch(it); err != nil {
+		return err
+	}
 	s.insert(it, b.Params)
 	s.setDocument(DocParams, ev.ID, b.Params)
 	s.record(ev)
@@ -108,17 +120,18 @@ func (s *State) applyCreated(ev Event, b *Created) error {
 	if b.Terms != nil {
 		s.applyRates(ev.Type, b.Rates)
 	}
-	return s.applyIntake(b.Intake, ev.ID)
-}
-
-// applyIntake moves the intake position on, and holds the message's id.
-func (s *State) applyIntake(in Intake, id ID) error {
-	s.meta.IntakeSeq = max(s.meta.IntakeSeq, in.Seq)
-	if in.MsgID != "" && !id.IsZero() {
-		s.setKey(HeldKey{Ref: KeyRef{Kind: KeyMsgID, Key: in.MsgID}, ID: id, Until: in.MsgIDUntil}, true)
+	if b.Intake.MsgID != "" {
+		if at := b.Intake.MsgIDUntil.Add(-MsgIDWindow); at.After(s.meta.MsgIDAt) {
+			s.meta.MsgIDAt = at
+		}
+		s.setKey(HeldKey{Ref: it.msgID(), ID: ev.ID, Until: b.Intake.MsgIDUntil}, true)
 	}
+	s.applyIntake(b.Intake)
 	return nil
 }
+
+// applyIntake moves the intake position on.
+func (s *State) applyIntake(in Intake) { s.meta.IntakeSeq = max(s.meta.IntakeSeq, in.Seq) }
 
 // applyToItem moves an item along the transition table.
 func (s *State) applyToItem(ev Event) error {
@@ -191,6 +204,9 @@ func (s *State) fold(e *entry, it *Item, ev Event) error {
 		s.dropParams(e)
 	case *Failed:
 		it.Error, it.Code, it.Retryable = b.Error, b.Code, b.Retryable
+		if b.MaxAttempts != 0 {
+			it.MaxAttempts = b.MaxAttempts
+		}
 	case *Dead:
 		it.Reason, it.FinishedAt = b.Reason, ev.At
 		if b.Error != "" || b.Code != "" {

@@ -12,6 +12,8 @@ const (
 	reasonContinuation = "continuation"
 	reasonChildren     = "children"
 	reasonChildDead    = "child_dead"
+	reasonBatch        = "batch"
+	reasonNotSpawned   = "children_not_made"
 )
 
 // takeTerms takes over what a submission says beyond the plain.
@@ -19,8 +21,9 @@ func (it *Item) takeTerms(t *Terms) {
 	if t == nil {
 		return
 	}
-	it.Group, it.ExpiresAt, it.OwnAttempts = t.Group, t.ExpiresAt, t.OwnAttempts
+	it.Group, it.ExpiresAt, it.OwnAttempts, it.OwnTimeout = t.Group, t.ExpiresAt, t.OwnAttempts, t.OwnTimeout
 	it.DedupWindow = time.Duration(t.DedupWindowMS) * time.Millisecond
+	it.Estimate = time.Duration(t.EstimateMS) * time.Millisecond
 	if t.ScoreMS != nil {
 		it.OrderAt = it.CreatedAt.Add(-time.Duration(*t.ScoreMS) * time.Millisecond)
 	}
@@ -56,7 +59,7 @@ func (s *State) foldFlow(e *entry, it *Item, ev Event) error {
 		}
 		it.Relations, it.Reason = &r, b.Reason
 	case *Spawned:
-		s.foldSpawned(it, b, ev)
+		return s.foldSpawned(it, b, ev)
 	case *Snoozed:
 		it.handBack(ev)
 		it.AvailableAt, it.Reason = b.AvailableAt, reasonSnoozed
@@ -81,17 +84,32 @@ func (it *Item) handBack(ev Event) {
 	it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
-func (s *State) foldSpawned(it *Item, b *Spawned, ev Event) {
+func (s *State) foldSpawned(it *Item, b *Spawned, ev Event) error {
+	if b.Part > 0 {
+		return s.foldPart(it, b, ev)
+	}
+	if b.Batch {
+		it.foldBatch(b, ev)
+		return nil
+	}
 	r := it.relations()
+	if r.Declared > 0 {
+		s.setDocument(DocChildren, it.ID, nil)
+	}
 	if r.HasChildren {
 		s.setDocument(DocOutcomes, it.ID, nil)
 	}
 	r.Spawns, r.Children, r.Spawned, r.HasChildren = b.Spawn, b.Children, true, false
 	r.Live, r.Failed = len(b.Children)-len(b.Existing), 0
+	if len(b.Children) == 0 {
+		r.Children = nil // not an empty list, which the store doesn't tell from none
+	}
+	r.Declared, r.Made, r.Part, r.Pending, r.Cancelled = b.Declared, 0, 0, b.Pending, 0
 	r.ChildPolicy, r.Continues, r.Continuation = b.ChildPolicy, b.Continues, b.Continuation
 	queued := it.QueuedAt
 	it.handBack(ev)
 	it.Relations, it.Reason, it.QueuedAt = &r, reasonChildren, queued
+	return nil
 }
 
 // foldContinuation keeps how the children ended for the run that follows.
@@ -168,7 +186,7 @@ func (s *State) retie(it *Item, was ties, at time.Time) error {
 	}
 	if was.state == StateWaiting && it.State != StateWaiting {
 		r := it.relations()
-		r.Waits, r.Behind, r.Spawned = nil, ID{}, false
+		r.Waits, r.Behind, r.Spawned, r.Pending = nil, ID{}, false, ""
 		it.Relations = &r
 	}
 	if err := s.rewait(it, was.waits); err != nil {
@@ -321,6 +339,9 @@ func (s *State) tellParent(it *Item, was ItemState) error {
 	pr.Live += n
 	if st == StateDead || st == StateCancelled {
 		pr.Failed -= n
+	}
+	if st == StateCancelled && pr.InParts() { // older ones don't tell them apart
+		pr.Cancelled -= n
 	}
 	parent := s.writable(p)
 	s.touch(p, s.meta.Applied)

@@ -1,6 +1,9 @@
 package events
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Loose reports whether a key's kind follows from no item: what holds is
 // restated by the end of a round, and by nothing else.
@@ -151,6 +154,9 @@ func (s *State) restate(ev Event, b *Snapshot) error {
 	applied, at := s.meta.Applied, s.meta.LastAt
 	s.meta = *b.Meta
 	s.meta.Applied, s.meta.LastAt, s.meta.Partial = applied, at, false
+	if at.After(s.meta.Ahead) { // as it was before this event
+		s.meta.Ahead = time.Time{}
+	}
 	return nil
 }
 
@@ -166,13 +172,18 @@ func (s *State) applyCarried(ev Event, b *Carried) error {
 			}
 			s.forget(e)
 		}
-		it := *b.Item
+		it, keys := *b.Item, slices.Clone(b.Keys)
+		for i := range keys {
+			if ref := &keys[i].Ref; ref.Kind == KeyMsgID && ref.Type == "" { // written when ids were of no type
+				it.MsgID, ref.Type = ref.Key, it.Type
+			}
+		}
 		e = s.insert(&it, nil)
 		s.count(&it, +1)
 		for _, of := range it.relations().Waits {
 			s.setWait(of, it.ID, true)
 		}
-		for _, k := range b.Keys {
+		for _, k := range keys {
 			s.putKey(k, true)
 		}
 	}
@@ -230,7 +241,7 @@ func (s *State) applyPruned(ev Event) error {
 
 // loseKeys frees the keys that lead to an item.
 func (s *State) loseKeys(it *Item) error {
-	for _, ref := range it.keyRefs("") {
+	for _, ref := range it.allKeys() {
 		held, has, err := s.Key(ref, s.meta.LastAt)
 		if err != nil {
 			return err
@@ -242,17 +253,25 @@ func (s *State) loseKeys(it *Item) error {
 	return nil
 }
 
-// keyRefs are the keys that can lead to the item by what it says of itself,
-// and by the message id that it came with.
-func (it *Item) keyRefs(msgID string) (refs []KeyRef) {
+// msgID is the key of the message that the item came with.
+func (it *Item) msgID() KeyRef { return KeyRef{KeyMsgID, it.Type, it.MsgID} }
+
+// allKeys are the keys that can lead to the item.
+func (it *Item) allKeys() []KeyRef {
+	refs := it.keyRefs()
+	if it.MsgID != "" {
+		refs = append(refs, it.msgID())
+	}
+	return refs
+}
+
+// keyRefs are those of them that the submitter chose for the item.
+func (it *Item) keyRefs() (refs []KeyRef) {
 	if it.DedupKey != "" {
 		refs = append(refs, KeyRef{KeyDedup, it.Type, it.DedupKey})
 	}
 	if it.IdempotencyKey != "" {
 		refs = append(refs, KeyRef{KeyIdempotency, it.Type, it.IdempotencyKey})
-	}
-	if msgID != "" {
-		refs = append(refs, KeyRef{Kind: KeyMsgID, Key: msgID})
 	}
 	return refs
 }

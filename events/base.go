@@ -1,6 +1,8 @@
 package events
 
-import "encoding/json"
+import (
+	"encoding/json"
+)
 
 // Base is what [State] stands on: the projection as of its last applied
 // batch. Lookups answer nil (or false) with no error for what is not there.
@@ -31,7 +33,7 @@ type Loader interface {
 // batch. It holds final values: applying the Changes of several runs one after
 // the other, or those of one longer run, leaves the same store.
 //
-// A key whose Until is set and not after Meta.LastAt has expired: the writer
+// A key whose Until is set and not after Meta.KeyTime has expired: the writer
 // leaves it out, and removes those that it holds, so that the keys which a
 // store holds depend on its position alone. A key may be given to another
 // holder, with a later Until, before the writer has removed the expired one:
@@ -39,6 +41,7 @@ type Loader interface {
 type Changes struct {
 	Meta      Meta // as of Meta.Applied
 	Types     []TypeInfo
+	Forgotten []Type // types of which nothing is kept, but for those in Types
 	Items     []ItemChange
 	Documents []Document // the last of a kind and item counts
 	Keys      []KeyChange
@@ -52,6 +55,10 @@ type Changes struct {
 	// most.
 	Restated []Restated
 	Folds    []Fold
+	// SetBack is set when the clock was set back on the way: keys of the base whose
+	// Until is not after its time are gone, whatever Meta.KeyTime is now. They go
+	// before Keys are written.
+	SetBack KeyTimes
 	// Checksum is that of the event at Meta.Applied (see [Checksum]), filled in
 	// by whoever has the stored bytes.
 	Checksum uint64
@@ -70,10 +77,11 @@ const (
 	DocResult     DocKind = 'r'
 	DocCheckpoint DocKind = 'x' // what the last checkpointed run has saved
 	DocOutcomes   DocKind = 'o' // how the children of the last spawn ended: a JSON array of Outcome
+	DocChildren   DocKind = 'c' // the children of a spawn that is made in parts: a JSON array of ID
 )
 
 // DocKinds lists them all.
-var DocKinds = [...]DocKind{DocParams, DocResult, DocCheckpoint, DocOutcomes}
+var DocKinds = [...]DocKind{DocParams, DocResult, DocCheckpoint, DocOutcomes, DocChildren}
 
 // Document is kept beside an item. Nil Data removes it.
 type Document struct {

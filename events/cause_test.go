@@ -175,15 +175,30 @@ func TestOldCausesAreForgotten(t *testing.T) {
 
 // A log in which the dead have no cause yet is read as before.
 func TestALogWithoutCausesStillReplays(t *testing.T) {
-	data, err := os.ReadFile("testdata/golden_before_causes.jsonl")
+	s, dead := replayFile(t, "testdata/golden_before_causes.jsonl")
+	if dead == 0 || s.causes.len() != 0 {
+		t.Errorf("%d dead, of causes %v", dead, s.causes.keys())
+	}
+}
+
+// A log in which failures record a limit only where it was not the item's is
+// read as before.
+func TestALogWithoutLimitsStillReplays(t *testing.T) {
+	if _, dead := replayFile(t, "testdata/golden_before_limits.jsonl"); dead == 0 {
+		t.Error("nothing died in it")
+	}
+}
+
+// replayFile applies a committed log, replays its dead, and counts them.
+func replayFile(t *testing.T, path string) (s *State, dead int) {
+	t.Helper()
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewState(Empty{})
-	if err != nil {
+	if s, err = NewState(Empty{}); err != nil {
 		t.Fatal(err)
 	}
-	dead := 0
 	for i, line := range bytes.Split(bytes.TrimSpace(data), []byte("\n")) {
 		ev, err := DecodeEvent(line)
 		if err != nil {
@@ -200,7 +215,5 @@ func TestALogWithoutCausesStillReplays(t *testing.T) {
 			}
 		}
 	}
-	if dead == 0 || s.causes.len() != 0 {
-		t.Errorf("%d dead, of causes %v", dead, s.causes.keys())
-	}
+	return s, dead
 }

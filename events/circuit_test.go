@@ -65,10 +65,10 @@ func TestBuiltInCodes(t *testing.T) {
 		FailTimeout: {3, 2 * time.Second, 675 * time.Second, "exhausted"}, FailKilled: {3, 2 * time.Second, 675 * time.Second, "exhausted"},
 		FailLeaseExpired: {3, 2 * time.Second, 300 * time.Second, "poisoned"},
 		FailLogic:        {1, 0, 0, "not_retryable"}, FailInvalidInput: {1, 0, 0, "not_retryable"},
-		FailError: {4, 2 * time.Second, 300 * time.Second, "exhausted"}, "of_the_handler": {4, 2 * time.Second, 300 * time.Second, "exhausted"},
+		FailError: {3, 2 * time.Second, 300 * time.Second, "exhausted"}, "of_the_handler": {3, 2 * time.Second, 300 * time.Second, "exhausted"},
 	} {
 		t.Run(code, func(t *testing.T) {
-			w := protect(t, func(set *TypeSettings) { set.MaxAttempts = 4 })
+			w := protect(t, func(set *TypeSettings) {})
 			id := w.submit(Submit{})
 			for n := 1; !w.item(id).State.Terminal(); n++ {
 				before := w.now
@@ -85,18 +85,94 @@ func TestBuiltInCodes(t *testing.T) {
 	}
 }
 
-// What a submission says is a limit that a policy can only lower.
-func TestAttemptsOfASubmission(t *testing.T) {
-	for _, c := range []struct{ own, policy, want Attempt }{{2, 5, 2}, {9, 5, 5}, {9, 0, 9}, {0, 5, 5}, {0, 0, 3}} {
-		w := protect(t, func(set *TypeSettings) { set.Codes = map[string]CodePolicy{"x": {MaxAttempts: c.policy}} })
-		id := w.submit(Submit{MaxAttempts: c.own})
-		for !w.item(id).State.Terminal() {
-			w.attempt(id, "w", "x")
-		}
-		if got := w.item(id).Attempt; got != c.want {
-			t.Errorf("own %d, policy %d: %d attempts, want %d", c.own, c.policy, got, c.want)
+// What is said more closely wins: the item's own values, the type's policy for
+// the code, the type's values, the built-in policy, the default.
+func TestExplicitValuesWin(t *testing.T) {
+	attempts := func(n Attempt) func(*TypeSettings) {
+		return func(set *TypeSettings) { set.MaxAttempts, set.MaxAttemptsSet = n, true }
+	}
+	timeout := func(d time.Duration) func(*TypeSettings) {
+		return func(set *TypeSettings) { set.TimeoutMS, set.TimeoutSet = d.Milliseconds(), true }
+	}
+	policy := func(code string, p CodePolicy) func(*TypeSettings) {
+		return func(set *TypeSettings) { set.Codes = map[string]CodePolicy{code: p} }
+	}
+	priority := func(n Attempt, ms int64) func(*TypeSettings) {
+		return func(set *TypeSettings) {
+			set.PerPriority = map[Priority]PriorityOverride{PriorityDefault: {MaxAttempts: &n, TimeoutMS: &ms}}
 		}
 	}
+	for name, c := range map[string]struct {
+		set      []func(*TypeSettings)
+		item     Submit
+		code     string
+		attempts Attempt
+		timeout  time.Duration // of the last attempt
+	}{
+		"default":                        {code: FailError, attempts: 3, timeout: DefaultTimeout},
+		"built-in":                       {code: FailTimeout, attempts: 3, timeout: 675 * time.Second},
+		"built-in, more than default":    {code: FailNetwork, attempts: 5, timeout: DefaultTimeout},
+		"item over built-in":             {item: Submit{MaxAttempts: 4, Timeout: 2 * time.Second}, code: FailTimeout, attempts: 4, timeout: 2 * time.Second},
+		"item below built-in":            {item: Submit{MaxAttempts: 2}, code: FailNetwork, attempts: 2, timeout: DefaultTimeout},
+		"item over the type's policy":    {set: []func(*TypeSettings){policy("x", CodePolicy{MaxAttempts: 5, TimeoutFactor: 2})}, item: Submit{MaxAttempts: 9, Timeout: time.Second}, code: "x", attempts: 9, timeout: time.Second},
+		"the type's policy over its own": {set: []func(*TypeSettings){attempts(7), policy("x", CodePolicy{MaxAttempts: 5})}, code: "x", attempts: 5, timeout: DefaultTimeout},
+		"the type's policy, silent":      {set: []func(*TypeSettings){attempts(7), policy(FailTimeout, CodePolicy{})}, code: FailTimeout, attempts: 7, timeout: DefaultTimeout},
+		"type over built-in":             {set: []func(*TypeSettings){attempts(4), timeout(2 * time.Second)}, code: FailTimeout, attempts: 4, timeout: 2 * time.Second},
+		"type chose the default":         {set: []func(*TypeSettings){attempts(DefaultMaxAttempts), timeout(DefaultTimeout)}, code: FailNetwork, attempts: 3, timeout: DefaultTimeout},
+		"type chose before it was noted": {set: []func(*TypeSettings){func(set *TypeSettings) { set.MaxAttempts = 4 }}, code: FailNetwork, attempts: 4, timeout: DefaultTimeout},
+		"priority over built-in":         {set: []func(*TypeSettings){priority(3, 1000)}, code: FailTimeout, attempts: 3, timeout: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := protect(t, func(set *TypeSettings) {
+				for _, f := range c.set {
+					f(set)
+				}
+			})
+			id := w.submit(c.item)
+			for !w.item(id).State.Terminal() {
+				w.attempt(id, "w", c.code)
+				if it := w.item(id); it.MaxAttempts != c.attempts {
+					t.Errorf("attempt %d of %d, want of %d", it.Attempt, it.MaxAttempts, c.attempts)
+				}
+			}
+			if it := w.item(id); it.Attempt != c.attempts || it.Timeout != c.timeout {
+				t.Errorf("%d attempts, the last of %s; want %d, %s", it.Attempt, it.Timeout, c.attempts, c.timeout)
+			}
+			w.readBack()
+		})
+	}
+}
+
+// An item that fails with another code has that code's limit from then on, and
+// is never shown with more attempts than its limit.
+func TestLimitFollowsTheLastFailure(t *testing.T) {
+	w := protect(t, func(*TypeSettings) {})
+	id := w.submit(Submit{})
+	for n, code := range []string{FailNetwork, FailNetwork, FailNetwork, FailNetwork} {
+		w.attempt(id, "w", code)
+		if it := w.item(id); it.Attempt != Attempt(n+1) || it.MaxAttempts != 5 {
+			t.Errorf("attempt %d of %d", it.Attempt, it.MaxAttempts)
+		}
+	}
+	w.attempt(id, "w", FailError)
+	if it := w.item(id); it.State != StateDead || it.Attempt != 5 || it.MaxAttempts != 5 {
+		t.Errorf("%s at attempt %d of %d", it.State, it.Attempt, it.MaxAttempts)
+	}
+	w.do(Replay{ID: id, MaxAttempts: 2})
+	for !w.item(id).State.Terminal() {
+		w.attempt(id, "w", FailNetwork)
+	}
+	if it := w.item(id); it.Attempt != 7 || it.MaxAttempts != 7 {
+		t.Errorf("replayed for 2 attempts, dead at attempt %d of %d", it.Attempt, it.MaxAttempts)
+	}
+	w.do(Replay{ID: id})
+	for !w.item(id).State.Terminal() {
+		w.attempt(id, "w", FailNetwork)
+	}
+	if it := w.item(id); it.Attempt != 12 || it.MaxAttempts != 12 {
+		t.Errorf("replayed, dead at attempt %d of %d", it.Attempt, it.MaxAttempts)
+	}
+	w.readBack()
 }
 
 func TestRetryAfterWinsAndJitterIsRecorded(t *testing.T) {
@@ -260,7 +336,9 @@ func TestTheCircuitsOfWorkersAreBounded(t *testing.T) {
 
 func TestPauses(t *testing.T) {
 	w := newWorld(t)
-	w.do(PauseType{Type: "email", Reason: "maintenance"}) // makes the type known
+	w.refused(CodeNotFound, PauseType{Type: "email"}) // a typo makes no type
+	w.do(Define{Type: "email"})
+	w.do(PauseType{Type: "email", Reason: "maintenance"})
 	if !w.do(PauseType{Type: "email", Reason: "other"}).Repeat {
 		t.Error("a second pause is no repeat")
 	}

@@ -28,12 +28,16 @@ type Submit struct {
 	Provenance     Provenance
 	Trace          string
 	Intake         Intake // set when it came by the intake stream
+	// PublishedAt is when it came into the intake stream; zero: not known.
+	PublishedAt time.Time
 
 	After       []ID // items that must end first
 	AfterPolicy AfterPolicy
 	DedupPolicy DedupPolicy    // empty: the type's
 	DedupWindow *time.Duration // nil: the type's
 	ExpiresAt   time.Time
+	Batch       ID             // the batch that it belongs to
+	Estimate    time.Duration  // how long a run is likely to take; 0: not said
 	Score       *time.Duration // the host's: how far ahead of its time of submission its place is; nil: the built-in order
 	Verdict     *Verdict       // the host's dedup hook's
 }
@@ -91,6 +95,48 @@ type Spawn struct {
 	Continuation string   // its name, for the handler; may be empty
 	Policy       ChildPolicy
 }
+
+// SpawnInParts is a Spawn of more than MaxWholeSpawn children: the parent waits
+// for as many as are declared, and [SpawnPart] makes them. Whoever decides it
+// has checked the children.
+type SpawnInParts struct {
+	Run
+	Declared     int
+	Pending      string // reference of the document that has them, as JSON
+	Continues    bool
+	Continuation string
+	Policy       ChildPolicy
+}
+
+// SpawnPart makes further children of a spawn that was declared. A part that is
+// there already, or of a spawn that is over, is answered by a Repeat.
+type SpawnPart struct {
+	ID       ID
+	Spawn    int
+	From     int // how many children the parts before have made
+	Children []Submit
+	// Lost, if set, says why the children can't be had: the item is dead.
+	Lost string
+}
+
+// OpenBatch makes a batch: an item that runs nothing, waits for the items that
+// are submitted to it, and completes once it is sealed and all of them have
+// ended. One that is there already is answered by a Repeat.
+type OpenBatch struct {
+	Submit        // of the batch itself; its Type is BatchType
+	Name   string // for people
+	Count  int    // how many items it will have; 0: SealBatch says
+}
+
+// SealBatch settles how many items a batch has: it ends with the last of them.
+type SealBatch struct {
+	ID    ID
+	Count int // 0: as many as there are
+}
+
+// EndMember cancels an item of a batch, or a child of a spawn that was made in
+// parts, which has ended before it.
+type EndMember struct{ ID, Parent ID }
 
 // Snooze puts a running item off, with no attempt used.
 type Snooze struct {
@@ -162,8 +208,12 @@ type ResetCircuit struct {
 
 // SetSchedule makes or replaces a schedule. Schedule.Next is the first tick, and
 // its Last fields are not looked at. A schedule whose timing stays the same
-// keeps its place among its ticks.
-type SetSchedule struct{ Schedule Schedule }
+// keeps its place among its ticks, unless Replan is set: then Schedule.Next
+// counts, as after the clock was set back.
+type SetSchedule struct {
+	Schedule Schedule
+	Replan   bool
+}
 
 // PauseSchedule stops a schedule's ticks, or lets them come again.
 type PauseSchedule struct {
@@ -239,6 +289,7 @@ type Own struct {
 	Owner   string
 	Version string
 	Barrier bool
+	Clock   *AcceptClock // set when an operator has confirmed the clock; not with Barrier
 }
 
 func (Submit) command()      {}
@@ -257,6 +308,11 @@ func (Define) command()      {}
 func (Own) command()         {}
 
 func (Spawn) command()          {}
+func (SpawnInParts) command()   {}
+func (SpawnPart) command()      {}
+func (OpenBatch) command()      {}
+func (SealBatch) command()      {}
+func (EndMember) command()      {}
 func (Snooze) command()         {}
 func (ReportProgress) command() {}
 func (SaveCheckpoint) command() {}

@@ -221,6 +221,28 @@ func TestTimers(t *testing.T) {
 	}
 }
 
+// What a claim has recorded holds, whatever the setting is by then.
+func TestStartTimeoutIsSet(t *testing.T) {
+	w := newWorld(t)
+	w.s.SetLimits(Limits{StartTimeout: 5 * time.Second})
+	id := w.submit(Submit{})
+	w.do(Claim{ID: id, Token: 1, Dispatched: 1, Worker: "w1"})
+	if got := w.item(id).StartBy.Sub(w.now); got != 5*time.Second {
+		t.Fatalf("it is to start within %s, want 5s", got)
+	}
+	w.s.SetLimits(Limits{})
+	w.now = w.now.Add(5 * time.Second)
+	w.do(Due{ID: id})
+	if it := w.item(id); it.State != StateQueued || it.Attempt != 0 {
+		t.Fatalf("not started in time: %+v", it)
+	}
+	for d, ok := range map[time.Duration]bool{0: true, MinStartTimeout: true, MaxStartTimeout: true, time.Millisecond: false, 2 * time.Hour: false} {
+		if err := (Limits{StartTimeout: d}).Validate(); (err == nil) != ok {
+			t.Errorf("a start timeout of %s: %v", d, err)
+		}
+	}
+}
+
 func TestDedupMergesUntilTerminal(t *testing.T) {
 	w := newWorld(t)
 	a := w.submit(Submit{DedupKey: "person=kelly", Provenance: Provenance{Source: "api"}})

@@ -47,6 +47,9 @@ type decider struct {
 func (d *decider) decide(c Command) (Decision, error) {
 	switch c := c.(type) {
 	case Submit:
+		if !c.Batch.IsZero() {
+			return d.submitMember(&c)
+		}
 		return d.submit(&c)
 	case Reject:
 		return d.reject(c), nil
@@ -70,6 +73,10 @@ func (d *decider) decide(c Command) (Decision, error) {
 		return d.reschedule(c)
 	case Configure:
 		return d.configure(c)
+	case ForgetType:
+		return d.forgetType(c)
+	case RemoveType:
+		return d.removeType(c)
 	case Define:
 		return d.define(c)
 	case Own:
@@ -83,6 +90,8 @@ func (d *decider) decideMore(c Command) (Decision, error) {
 	switch c := c.(type) {
 	case Spawn:
 		return d.spawned(c)
+	case SpawnInParts, SpawnPart, OpenBatch, SealBatch, EndMember:
+		return d.inParts(c)
 	case Snooze:
 		return d.snooze(c)
 	case ReportProgress:
@@ -160,8 +169,9 @@ func (d *decider) own(c Own) Decision {
 	if !c.Barrier {
 		epoch++
 	}
+	accepted := d.accept(c.Clock)
 	return Decision{Events: []Event{{Kind: KindOwned, At: d.now,
-		Body: &Owned{Epoch: epoch, Owner: text(c.Owner, MaxNameLen), Version: text(c.Version, MaxNameLen), Barrier: c.Barrier}}}}
+		Body: &Owned{Epoch: epoch, Owner: text(c.Owner, MaxNameLen), Version: text(c.Version, MaxNameLen), Barrier: c.Barrier, Clock: accepted}}}}
 }
 
 func (d *decider) configure(c Configure) (Decision, error) {
@@ -173,12 +183,17 @@ func (d *decider) configure(c Configure) (Decision, error) {
 	}
 	c.Settings.Protocol = c.Settings.Protocol.plain()
 	if err := c.Settings.Validate(); err != nil {
-		return Decision{}, Refuse(CodeBadRequest, "settings of type %s: %v", c.Type, err)
+		return Decision{}, Refuse(CodeBadRequest, "settings of type %s: %s", c.Type, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	if err := d.checkPool(c.Type, c.Settings); err != nil {
 		return Decision{}, err
 	}
 	t, known := d.s.Type(c.Type)
+	if !known && c.Source != SourceFile {
+		if err := d.checkAllowed(c.Type); err != nil {
+			return Decision{}, err
+		}
+	}
 	if !known && len(d.s.types) >= MaxTypes {
 		return Decision{}, tooManyTypes(c.Type)
 	}
@@ -202,6 +217,9 @@ func (d *decider) configured(t Type, source string, set TypeSettings) Event {
 func (d *decider) define(c Define) (Decision, error) {
 	if _, known := d.s.Type(c.Type); known {
 		return Decision{Repeat: true}, nil
+	}
+	if err := d.checkAllowed(c.Type); err != nil {
+		return Decision{}, err
 	}
 	return d.configure(Configure{Type: c.Type, Source: SourceDefault, Settings: d.s.defaults})
 }
@@ -292,7 +310,7 @@ func (d *decider) availableAt(at time.Time, delay time.Duration) (time.Time, err
 	if delay > MaxDelay || at.After(d.now.Add(MaxDelay)) {
 		return time.Time{}, Refuse(CodeBadTime, "the due time lies more than ten years ahead: the limit is %s", d.now.Add(MaxDelay).Format(time.RFC3339))
 	}
-	if !at.After(d.now) {
+	if !at.After(d.dueTime()) {
 		return time.Time{}, nil
 	}
 	return at.UTC().Round(0), nil

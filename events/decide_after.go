@@ -23,6 +23,12 @@ func (d *decider) terms(c *Submit, set TypeSettings, cr *Created) error {
 	if err := d.expiry(c, cr); err != nil {
 		return err
 	}
+	if c.Estimate < 0 || c.Estimate > MaxTimeout {
+		return Refuse(CodeBadTime, "the estimated duration %s is outside 0 to %s", c.Estimate, MaxTimeout)
+	}
+	if ms := c.Estimate.Milliseconds(); ms > 0 {
+		cr.change(func(t *Terms) { t.EstimateMS = ms })
+	}
 	switch c.AfterPolicy {
 	case "", AfterCancel, AfterDead, AfterRun:
 	default:
@@ -115,7 +121,7 @@ func (d *decider) upstream(c *Submit) (upstream, error) {
 				return up, Refuse(CodeBadRequest, "the item can't come after %s, which waits for its parent %s: they would wait for each other for ever", it.ID, d.parent.ID)
 			}
 			up.waits = append(up.waits, it.ID)
-		case it.State != StateCompleted && up.bad == nil:
+		case it.endedBadly() && up.bad == nil:
 			up.bad = it
 		}
 	}
@@ -124,9 +130,12 @@ func (d *decider) upstream(c *Submit) (upstream, error) {
 
 // badEnd is the end of an item because of the end of one that it waits for.
 func (d *decider) badEnd(it, up *Item, policy AfterPolicy) []Event {
-	reason := "upstream_" + up.State.String()
+	reason, how := "upstream_"+up.State.String(), "is "+up.State.String()
+	if up.State == StateCompleted {
+		reason, how = "upstream_failed", "is a batch with items that have failed"
+	}
 	if policy == AfterDead {
-		return d.dead(it, &Dead{Reason: reason, Attempts: it.Attempt, Error: "item " + up.ID.String() + ", which it comes after, is " + up.State.String(), By: up.ID})
+		return d.dead(it, &Dead{Reason: reason, Attempts: it.Attempt, Error: "item " + up.ID.String() + ", which it comes after, " + how, By: up.ID})
 	}
 	return []Event{d.cancelled(it, reason, up.ID)}
 }
@@ -157,6 +166,11 @@ func (d *decider) waitsForParent(id ID) (bool, error) {
 		}
 		r := it.relations()
 		next := r.Waits
+		if r.Spawned && r.InParts() { // not listed here: only the way up is looked at
+			if below, err := d.parentIsBelow(it.ID); below || err != nil {
+				return true, err
+			}
+		}
 		if r.Spawned {
 			next = slices.Concat(next, r.Children)
 		}
@@ -170,9 +184,29 @@ func (d *decider) waitsForParent(id ID) (bool, error) {
 	return false, nil
 }
 
+// maxParents bounds the items that are looked at above one.
+const maxParents = 100
+
+// parentIsBelow reports whether an item has spawned the parent of what is
+// submitted, through however many others.
+func (d *decider) parentIsBelow(id ID) (bool, error) {
+	at := d.parent
+	for range maxParents {
+		up := at.relations().Parent
+		if up.IsZero() || up == id {
+			return up == id, nil
+		}
+		var err error
+		if at, err = d.s.Item(up); at == nil || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // digestFlow adds to a submission's digest what most leave out.
 func (c *Submit) digestFlow(b []byte) []byte {
-	if len(c.After) == 0 && c.AfterPolicy == "" && c.DedupPolicy == "" && c.DedupWindow == nil && c.ExpiresAt.IsZero() {
+	if len(c.After) == 0 && c.AfterPolicy == "" && c.DedupPolicy == "" && c.DedupWindow == nil && c.ExpiresAt.IsZero() && c.Estimate == 0 {
 		return b
 	}
 	b = appendNumber(b, int64(len(c.After)))
@@ -184,5 +218,9 @@ func (c *Submit) digestFlow(b []byte) []byte {
 	if c.DedupWindow != nil {
 		window = int64(*c.DedupWindow)
 	}
-	return appendNumber(appendNumber(b, window), unixNano(c.ExpiresAt))
+	b = appendNumber(appendNumber(b, window), unixNano(c.ExpiresAt))
+	if c.Estimate != 0 { // digests that are recorded already have none
+		b = appendNumber(b, int64(c.Estimate))
+	}
+	return b
 }

@@ -4,8 +4,9 @@ import "time"
 
 // pauseType holds a type back. One that is paused gets another end at most.
 func (d *decider) pauseType(c PauseType) (Decision, error) {
-	if _, err := ParseType(string(c.Type)); err != nil {
-		return Decision{}, Refuse(CodeBadType, "%v", err)
+	t, err := d.knownType(c.Type)
+	if err != nil {
+		return Decision{}, err
 	}
 	for _, f := range [...]struct{ field, v string }{{"reason", c.Reason}, {"by", c.By}} {
 		if _, err := name(f.field, f.v, MaxNameLen); err != nil {
@@ -16,19 +17,10 @@ func (d *decider) pauseType(c PauseType) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	t, known := d.s.Type(c.Type)
 	if t.Paused != nil {
 		return d.pauseAgain(c, t.Paused, until)
 	}
-	var evs []Event
-	if !known { // it can be paused before its first item comes
-		dec, err := d.define(Define{Type: c.Type})
-		if err != nil {
-			return Decision{}, err
-		}
-		evs = dec.Events
-	}
-	return Decision{Events: append(evs, Event{Kind: KindPaused, Type: c.Type, At: d.now, Body: &Paused{Reason: c.Reason, By: c.By, Until: until}})}, nil
+	return Decision{Events: []Event{{Kind: KindPaused, Type: c.Type, At: d.now, Body: &Paused{Reason: c.Reason, By: c.By, Until: until}}}}, nil
 }
 
 // resumeType ends a pause, if there is one.
@@ -133,7 +125,7 @@ func (d *decider) lets(it *Item, w WorkerID) (probe, workerProbe bool, err error
 		return false, false, Refuse(CodeCircuitOpen, "the circuit of type %s is open until %s: don't run item %s, it will be dispatched again", it.Type, c.Until.Format(time.RFC3339), it.ID)
 	case c.State == CircuitHalfOpen:
 		if n := t.Settings.Circuit.WithDefaults().Probes; c.Probing >= n {
-			return false, false, Refuse(CodeCircuitOpen, "the circuit of type %s is half open, and %d runs try it already: don't run item %s, it will be dispatched again", it.Type, c.Probing, it.ID)
+			return false, false, Refuse(CodeCircuitOpen, "the circuit of type %s is half open, with %s under way: don't run item %s, it will be dispatched again", it.Type, Count(c.Probing, "probe"), it.ID)
 		}
 		probe = true
 	}

@@ -58,7 +58,7 @@ func (d *decider) progress(c ReportProgress) (Decision, error) {
 	msg := text(c.Message, MaxProgressText)
 	was := it.Progress
 	done := c.Percent == 100 && was.Percent != 100
-	if !was.At.IsZero() && (!done && d.now.Before(was.At.Add(ProgressEvery)) || was.Percent == c.Percent && was.Message == msg) {
+	if !was.At.IsZero() && (!done && d.now.Sub(was.At).Abs() < ProgressEvery || was.Percent == c.Percent && was.Message == msg) {
 		return Decision{ID: it.ID, Repeat: true}, nil
 	}
 	return Decision{ID: it.ID, Events: []Event{d.runEvent(it, &Progressed{Percent: c.Percent, Message: msg})}}, nil

@@ -1,6 +1,10 @@
 package events
 
-import "slices"
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
 
 // followUpPage is how many items one FollowUp decides about, at most.
 const followUpPage = 100
@@ -56,7 +60,7 @@ func (d *decider) tellWaiters(up *Item) ([]Event, error) {
 // upstreamEnded is what the end of one that it waits for means to an item.
 func (d *decider) upstreamEnded(it, up *Item) []Event {
 	r := it.relations()
-	bad := up.State != StateCompleted && r.Behind != up.ID
+	bad := up.endedBadly() && r.Behind != up.ID
 	left := len(r.Waits) - 1
 	ended := d.event(it, &Waiting{Reason: it.Reason, Ended: up.ID, Left: left})
 	switch {
@@ -70,6 +74,13 @@ func (d *decider) upstreamEnded(it, up *Item) []Event {
 		return []Event{ended}
 	}
 	return []Event{d.event(it, d.freed(it, "after"))}
+}
+
+// endedBadly reports whether an ended item counts as failed for those that come
+// after it: a batch does when one of its items has.
+func (it *Item) endedBadly() bool {
+	r := it.relations()
+	return it.State != StateCompleted || r.Batch && r.Failed > 0
 }
 
 // freed queues an item that has waited: behind those that are queued already,
@@ -100,11 +111,21 @@ func (d *decider) childDead(it, child *Item) []Event {
 // childrenEnded decides how a parent goes on whose children have ended, or one
 // of whose children has ended badly.
 func (d *decider) childrenEnded(it *Item) ([]Event, error) {
-	kids, err := d.children(it)
+	r := it.relations()
+	if r.Batch {
+		return []Event{d.event(it, &Completed{Result: r.tally()})}, nil
+	}
+	if r.Unmade() && (r.Failed == 0 || r.ChildPolicy == ChildContinue) {
+		return nil, nil // SpawnPart makes the others
+	}
+	ids, err := d.s.childrenOf(it.ID, &r)
 	if err != nil {
 		return nil, err
 	}
-	r := it.relations()
+	kids, err := d.children(ids)
+	if err != nil {
+		return nil, err
+	}
 	if r.ChildPolicy != ChildContinue {
 		for _, k := range kids {
 			if k != nil && (k.State == StateDead || k.State == StateCancelled) {
@@ -115,24 +136,32 @@ func (d *decider) childrenEnded(it *Item) ([]Event, error) {
 			return d.dead(it, &Dead{Reason: reasonChildDead, Attempts: it.Attempt, Error: "a child has failed", Code: reasonChildDead}), nil
 		}
 	}
-	out, err := d.outcomes(r.Children, kids)
+	out, err := d.outcomes(ids, kids)
 	if err != nil {
 		return nil, err
 	}
 	if !r.Continues {
-		return []Event{d.event(it, &Completed{Result: out.result()})}, nil
+		result := out.result()
+		if result == nil {
+			result = r.tally()
+		}
+		return []Event{d.event(it, &Completed{Result: result})}, nil
 	}
 	q := d.freed(it, reasonContinuation)
 	q.AvailableAt, q.Outcomes = it.AvailableAt, out.all(true)
 	return []Event{d.event(it, q)}, nil
 }
 
+// tally is how many children have ended how, as JSON.
+func (r *Relations) tally() json.RawMessage {
+	return fmt.Appendf(nil, `{"total":%d,"completed":%d,"dead":%d,"cancelled":%d}`, r.Size(), r.Size()-r.Live-r.Failed, r.Failed-r.Cancelled, r.Cancelled)
+}
+
 // children are what an item's children have become, in order; merged ones are
 // what they were merged into; nil for one that is not there any more.
-func (d *decider) children(it *Item) ([]*Item, error) {
-	r := it.relations()
-	kids := make([]*Item, len(r.Children))
-	for i, id := range r.Children {
+func (d *decider) children(ids []ID) ([]*Item, error) {
+	kids := make([]*Item, len(ids))
+	for i, id := range ids {
 		var err error
 		if kids[i], err = d.canonical(id); err != nil {
 			return nil, err
@@ -141,7 +170,8 @@ func (d *decider) children(it *Item) ([]*Item, error) {
 	return kids, nil
 }
 
-// cancelChildren cancels children of an item that has ended before them.
+// cancelChildren cancels children of an item that has ended before them, but for
+// those of a spawn made in parts and of a batch: see [EndMember].
 func (d *decider) cancelChildren(it *Item) ([]Event, error) {
 	p, err := d.plan()
 	if err != nil {

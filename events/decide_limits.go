@@ -110,9 +110,9 @@ func full(whose string, waiting int64, most int, steps []QueueStep, cr *Created)
 			return nil
 		}
 		if st.MinPriority == 0 {
-			return queueFull("%s has %d items waiting: beyond %d only some sources may submit, and %q is none of them", whose, waiting, st.Over, cr.Provenance.Source)
+			return queueFull("%s has %s waiting: beyond %d only some sources may submit, and %q is none of them", whose, Count(waiting, "item"), st.Over, cr.Provenance.Source)
 		}
-		return queueFull("%s has %d items waiting: beyond %d it takes only priority %d and above", whose, waiting, st.Over, st.MinPriority)
+		return queueFull("%s has %s waiting: beyond %d it takes only priority %d and above", whose, Count(waiting, "item"), st.Over, st.MinPriority)
 	}
 	return nil
 }
@@ -133,12 +133,12 @@ func (d *decider) mayRun(it *Item) ([]RateTaken, error) {
 			return nil, err
 		}
 		if n >= int64(set.GroupCapacity) {
-			return nil, Refuse(CodeAtCapacity, "%d items of group %q of type %s run, of at most %d: don't run item %s, it will be dispatched again", n, clip(it.Group, 80), it.Type, set.GroupCapacity, it.ID)
+			return nil, Refuse(CodeAtCapacity, "group %q of type %s has %s running, of at most %d: don't run item %s, it will be dispatched again", clip(it.Group, 80), it.Type, Count(n, "item"), set.GroupCapacity, it.ID)
 		}
 	}
 	if slots, limited := d.s.PoolSlots(set); limited {
 		if n := d.s.PoolRuns(set.Pool); n >= int64(slots) {
-			return nil, Refuse(CodeAtCapacity, "%d items run in pool %s, which has %d slots: don't run item %s, it will be dispatched again", n, set.Pool, slots, it.ID)
+			return nil, Refuse(CodeAtCapacity, "pool %s has %s running, of at most %d: don't run item %s, it will be dispatched again", set.Pool, Count(n, "item"), slots, it.ID)
 		}
 	}
 	if len(set.Rates) == 0 {
@@ -183,8 +183,8 @@ func (d *decider) checkPool(t Type, set TypeSettings) error {
 // those of most submissions with a tenant.
 func (cr *Created) onlyGroup() bool {
 	t := *cr.Terms
-	return t.Group != "" && len(t.After) == 0 && t.AfterPolicy == "" && t.DedupPolicy == "" && t.DedupWindowMS == 0 && t.ExpiresAt.IsZero() &&
-		!t.OwnAttempts && t.Parent.IsZero() && t.Spawn == 0 && t.ScoreMS == nil && t.Verdict == nil && len(t.Rates) == 0
+	return t.Group != "" && len(t.After) == 0 && t.AfterPolicy == "" && t.DedupPolicy == "" && t.DedupWindowMS == 0 && t.ExpiresAt.IsZero() && t.EstimateMS == 0 &&
+		!t.OwnAttempts && !t.OwnTimeout && t.Parent.IsZero() && t.Spawn == 0 && t.ScoreMS == nil && t.Verdict == nil && len(t.Rates) == 0
 }
 
 func writableRates(taken []RateTaken) bool {

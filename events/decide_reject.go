@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -16,12 +15,12 @@ func (d *decider) reject(c Reject) Decision {
 	r.Code = text(r.Code, MaxNameLen)
 	r.Message = text(r.Message, MaxErrorText)
 	r.Subject = text(r.Subject, MaxKeyLen)
-	r.Intake.MsgID, r.Intake.MsgIDUntil = "", time.Time{}
+	r.Intake = Intake{Seq: r.Intake.Seq} // what does not become an item holds no message id
 	r.boundBody()
 	r.boundHeaders()
 	typ, err := ParseType(string(c.Type))
-	if err != nil {
-		typ = "" // it becomes part of a subject
+	if _, known := d.s.Type(typ); err != nil || !known && (len(d.s.types) >= MaxTypes || !d.s.limits.allowed(typ)) {
+		typ = "" // it becomes part of a subject, of which the server keeps each in memory
 	}
 	return Decision{ID: r.Of, Repeat: !r.Of.IsZero(), Events: []Event{{Kind: KindRejected, Type: typ, At: d.now, Body: &r}}}
 }

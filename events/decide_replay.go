@@ -15,7 +15,10 @@ func (d *decider) replay(c Replay) (Decision, error) {
 	if _, ok := Next(it.State, KindReplayed); !ok {
 		return Decision{}, Refuse(CodeWrongState, "item %s is %s: only one that is dead or cancelled can be replayed", it.ID, it.State)
 	}
-	r := &Replayed{Priority: it.Priority, OrderAt: d.now}
+	if it.relations().Batch {
+		return Decision{}, Refuse(CodeWrongState, "item %s is a batch, which does not run: replay its items", it.ID)
+	}
+	r := &Replayed{Priority: it.Priority, OrderAt: d.now, OwnAttempts: c.MaxAttempts != 0}
 	if c.Priority != nil {
 		if r.Priority = *c.Priority; r.Priority > MaxPriority {
 			return Decision{}, badPriority(r.Priority)
@@ -73,7 +76,7 @@ func (d *decider) keyIsFree(it *Item) error {
 func (s *State) foldReplayed(e *entry, it *Item, b *Replayed, ev Event) {
 	it.clearRun()
 	it.Priority, it.MaxAttempts, it.OrderAt, it.QueuedAt = b.Priority, b.MaxAttempts, b.OrderAt, ev.At
-	it.Reason, it.LeasesLost, it.AttemptsBefore = "", 0, it.Attempt
+	it.Reason, it.LeasesLost, it.AttemptsBefore, it.OwnAttempts = "", 0, it.Attempt, b.OwnAttempts
 	it.HoldsKey = it.DedupKey != "" // see keyIsFree
 	if b.Params == nil {
 		return

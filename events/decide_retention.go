@@ -42,7 +42,7 @@ func (s *State) Prunable(it *Item, now time.Time) (why string, due time.Time, er
 	if until := it.CreatedAt.Add(MsgIDWindow); it.IntakeSeq != 0 && until.After(now) {
 		return "its message id may not be used again yet", until, nil
 	}
-	for _, ref := range it.keyRefs("") {
+	for _, ref := range it.keyRefs() {
 		held, has, err := s.Key(ref, now)
 		if err != nil {
 			return "", time.Time{}, err
@@ -134,7 +134,7 @@ func (d *decider) carry(c Carry) (Decision, error) {
 	if fold.To != 0 || fold.MergedTo != 0 {
 		first.Fold = fold
 	}
-	if first.Keys, err = d.keysOf(it, c.History); err != nil {
+	if first.Keys, err = d.keysOf(it); err != nil {
 		return Decision{}, err
 	}
 	p.begin(first, jsonSize(it)+jsonSize(first.Keys))
@@ -157,20 +157,8 @@ func (d *decider) carry(c Carry) (Decision, error) {
 }
 
 // keysOf are the keys that lead to an item now.
-func (d *decider) keysOf(it *Item, history []StoredEvent) (keys []HeldKey, err error) {
-	msgID := ""
-	if it.IntakeSeq != 0 && it.CreatedAt.Add(MsgIDWindow).After(d.now) && len(history) > 0 {
-		var created struct {
-			Data struct {
-				MsgID string `json:"msg_id"`
-			} `json:"data"`
-		}
-		if err := json.Unmarshal(history[0].Data, &created); err != nil {
-			return nil, fmt.Errorf("the history of %s begins with what is no event: %w", it.ID, err)
-		}
-		msgID = created.Data.MsgID
-	}
-	for _, ref := range it.keyRefs(msgID) {
+func (d *decider) keysOf(it *Item) (keys []HeldKey, err error) {
+	for _, ref := range it.allKeys() {
 		held, has, err := d.s.Key(ref, d.now)
 		if err != nil {
 			return nil, err

@@ -7,10 +7,10 @@ import "time"
 func (d *decider) failed(it *Item, c Fail) Decision {
 	set, _ := d.s.Settings(it.Type)
 	policy := set.CodePolicy(c.Code)
-	limit := policy.attempts(it)
-	f := &Failed{Error: text(c.Error, MaxErrorText), Code: c.Code, Retryable: c.Retryable && !policy.NoRetry, DurationMS: d.since(it.StartedAt)}
-	if limit != it.MaxAttempts {
-		f.MaxAttempts = limit
+	limit, _ := set.attemptLimit(it, c.Code)
+	f := &Failed{
+		Error: text(c.Error, MaxErrorText), Code: c.Code, Retryable: c.Retryable && !policy.NoRetry, DurationMS: d.since(it.StartedAt),
+		MaxAttempts: max(limit, it.Attempt),
 	}
 	evs := make([]Event, 0, 2)
 	evs = append(evs, d.runEvent(it, f))
@@ -34,7 +34,7 @@ func (d *decider) failed(it *Item, c Fail) Decision {
 // is at once: the item is not known to be at fault.
 func (d *decider) retry(it *Item, c Fail, set TypeSettings, policy CodePolicy) *Queued {
 	q := &Queued{Reason: "retry", OrderAt: it.OrderAt}
-	if t := policy.timeout(it.Timeout); t != it.Timeout {
+	if t := set.nextTimeout(it, c.Code); t != it.Timeout {
 		q.TimeoutMS = t.Milliseconds()
 	}
 	wait := c.RetryAfter

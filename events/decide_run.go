@@ -46,7 +46,7 @@ func (d *decider) claim(c Claim) (Decision, error) {
 	if _, err := ParseWorkerID(string(c.Worker)); err != nil {
 		return Decision{}, Refuse(CodeBadRequest, "%v", err)
 	}
-	claimed := &Claimed{Token: c.Token, StartBy: d.now.Add(StartWithin)}
+	claimed := &Claimed{Token: c.Token, StartBy: d.now.Add(d.s.limits.startTimeout())}
 	if claimed.Probe, claimed.WorkerProbe, err = d.lets(it, c.Worker); err != nil {
 		return Decision{}, err
 	}
@@ -183,7 +183,7 @@ func notStarted(it *Item, report string) error {
 // expired reports whether the item has not started in time.
 func (d *decider) expired(it *Item) bool {
 	at := it.ExpiryAt()
-	return !at.IsZero() && !at.After(d.now)
+	return !at.IsZero() && !at.After(d.dueTime())
 }
 
 func expiredRun(it *Item) error {
@@ -273,7 +273,7 @@ func (d *decider) due(c Due) (Decision, error) {
 	if it != nil && d.expired(it) {
 		return Decision{ID: it.ID, Events: []Event{d.cancelled(it, "expired", ID{})}}, nil
 	}
-	if it == nil || it.TimerAt().IsZero() || it.TimerAt().After(d.now) {
+	if it == nil || it.TimerAt().IsZero() || it.TimerAt().After(d.dueTime()) {
 		return nothing, nil
 	}
 	switch it.State {

@@ -13,6 +13,9 @@ func (d *decider) setSchedule(c SetSchedule) (Decision, error) {
 	if err := next.Validate(); err != nil {
 		return Decision{}, err
 	}
+	if next.Type == BatchType {
+		return Decision{}, errBatchType
+	}
 	next.LastTick, next.LastItem, next.LastCode, next.LastError = time.Time{}, ID{}, "", ""
 	next, err := next.canonical()
 	if err != nil {
@@ -27,7 +30,7 @@ func (d *decider) setSchedule(c SetSchedule) (Decision, error) {
 	case next.EveryMS != 0 && next.Anchor.IsZero():
 		return Decision{}, Refuse(CodeBadRequest, "schedule %s: the interval has no anchor", next.Name)
 	}
-	keeps := cur != nil && next.SameTiming(cur) && !cur.Next.IsZero()
+	keeps := cur != nil && !c.Replan && next.SameTiming(cur) && !cur.Next.IsZero()
 	if keeps {
 		next.Next = cur.Next
 	}

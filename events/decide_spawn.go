@@ -1,9 +1,6 @@
 package events
 
-import (
-	"errors"
-	"slices"
-)
+import "errors"
 
 // MaxEvents is the most events that a decision of a command makes.
 func MaxEvents(c Command) int {
@@ -11,6 +8,8 @@ func MaxEvents(c Command) int {
 	case Spawn:
 		// Each child: its type's settings, created, the cancelled one that it
 		// supersedes, and queued, waiting or merged; then waiting and a bad end.
+		return min(MaxDecisionEvents, 2+6*len(c.Children))
+	case SpawnPart:
 		return min(MaxDecisionEvents, 2+6*len(c.Children))
 	case FollowUp:
 		return 2 + 2*followUpPage
@@ -25,17 +24,9 @@ const maxOtherEvents = 8
 // spawned ends a run in children: the parent waits for them, and all of it is
 // one decision.
 func (d *decider) spawned(c Spawn) (Decision, error) {
-	it, err := d.current(c.Run)
-	if err != nil {
-		return Decision{}, err
-	}
-	switch {
-	case inChildren(it):
-		return Decision{ID: it.ID, Repeat: true}, nil
-	case it.State == StateClaimed:
-		return Decision{}, notStarted(it, "spawn")
-	case it.State != StateRunning:
-		return Decision{}, wrongState(it, "spawn")
+	it, repeat, err := d.spawning(c.Run)
+	if repeat || err != nil {
+		return Decision{ID: c.Run.ID, Repeat: repeat}, err
 	}
 	if err := c.check(); err != nil {
 		return Decision{}, err
@@ -63,20 +54,40 @@ func (d *decider) spawned(c Spawn) (Decision, error) {
 	return Decision{ID: it.ID, Events: evs}, nil
 }
 
+// spawning is the item of a run that may end in children, or has done so.
+func (d *decider) spawning(run Run) (it *Item, repeat bool, err error) {
+	if it, err = d.current(run); err != nil {
+		return nil, false, err
+	}
+	switch {
+	case inChildren(it):
+		return it, true, nil
+	case it.State == StateClaimed:
+		return nil, false, notStarted(it, "spawn")
+	case it.State != StateRunning:
+		return nil, false, wrongState(it, "spawn")
+	}
+	return it, false, nil
+}
+
 func (c *Spawn) check() error {
 	switch n := len(c.Children); {
 	case n == 0:
 		return Refuse(CodeBadRequest, "the spawn has no children: report complete, or give it some")
-	case n > MaxChildren:
-		return Refuse(CodeTooLarge, "the spawn has %d children: at most %d; spawn fewer, and the rest from one of them", n, MaxChildren)
+	case n > MaxWholeSpawn:
+		return Refuse(CodeTooLarge, "the spawn has %d children: one decision makes at most %d, spawn it in parts", n, MaxWholeSpawn)
 	}
-	if c.Policy != "" && c.Policy != ChildFail && c.Policy != ChildContinue {
-		return Refuse(CodeBadRequest, "%q is no policy for children: use %s or %s", clip(string(c.Policy), 64), ChildFail, ChildContinue)
+	return checkContinuation(c.Policy, c.Continues, c.Continuation)
+}
+
+func checkContinuation(policy ChildPolicy, continues bool, continuation string) error {
+	if policy != "" && policy != ChildFail && policy != ChildContinue {
+		return Refuse(CodeBadRequest, "%q is no policy for children: use %s or %s", clip(string(policy), 64), ChildFail, ChildContinue)
 	}
-	if c.Continuation != "" && !c.Continues {
+	if continuation != "" && !continues {
 		return Refuse(CodeBadRequest, "the spawn names a continuation and says that there is none")
 	}
-	_, err := name("the continuation's name", c.Continuation, MaxNameLen)
+	_, err := name("the continuation's name", continuation, MaxNameLen)
 	return err
 }
 
@@ -101,8 +112,8 @@ func (p *plan) child(c *Submit, sp *Spawned, waits []ID) ([]ID, error) {
 	if err := p.add(dec.Events...); err != nil {
 		return waits, err
 	}
-	if slices.Contains(sp.Children, dec.ID) {
-		return waits, nil // it repeats one before it
+	if known, err := p.isChild(sp, dec); known || err != nil {
+		return waits, err // it repeats one before it
 	}
 	sp.Children = append(sp.Children, dec.ID)
 	if dec.Repeat {

@@ -2,6 +2,7 @@ package events
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -16,6 +17,12 @@ import (
 func (d *decider) submit(c *Submit) (Decision, error) {
 	if dec, done, err := d.repeated(c); done || err != nil {
 		return dec, err
+	}
+	if c.Type == BatchType {
+		return Decision{}, errBatchType
+	}
+	if err := d.checkAllowed(c.Type); err != nil {
+		return Decision{}, err
 	}
 	set, known := d.s.Settings(c.Type)
 	created, err := d.created(c, set)
@@ -74,15 +81,18 @@ func (d *decider) repeated(c *Submit) (Decision, bool, error) {
 			return dec, true, err
 		}
 	}
-	refs := []KeyRef{}
 	if c.Intake.MsgID != "" {
-		refs = append(refs, KeyRef{Kind: KeyMsgID, Key: c.Intake.MsgID})
+		held, has, err := d.s.Key(KeyRef{KeyMsgID, c.Type, c.Intake.MsgID}, d.now)
+		if err != nil {
+			return Decision{}, false, err
+		}
+		if has && held.Until.After(d.published(c)) {
+			dec, err := d.repeat(c, held.ID)
+			return dec, true, err
+		}
 	}
 	if c.IdempotencyKey != "" {
-		refs = append(refs, KeyRef{KeyIdempotency, c.Type, c.IdempotencyKey})
-	}
-	for _, ref := range refs {
-		held, has, err := d.s.Key(ref, d.now)
+		held, has, err := d.s.Key(KeyRef{KeyIdempotency, c.Type, c.IdempotencyKey}, d.now)
 		if err != nil {
 			return Decision{}, false, err
 		}
@@ -92,6 +102,15 @@ func (d *decider) repeated(c *Submit) (Decision, bool, error) {
 		}
 	}
 	return Decision{}, false, nil
+}
+
+// published is when a submission came into the intake stream. The server's clock
+// may be ahead of the partition's: a time to come counts as now.
+func (d *decider) published(c *Submit) time.Time {
+	if at := c.PublishedAt; !at.IsZero() && at.Before(d.now) {
+		return at
+	}
+	return d.now
 }
 
 // repeat answers a repeated submission. One that came by the intake stream
@@ -138,16 +157,13 @@ func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
 		return nil, err
 	}
 	timeout, attempts, _ := set.For(cr.Priority)
-	if c.Timeout != 0 {
-		timeout = c.Timeout
-	}
-	if c.MaxAttempts != 0 {
-		attempts = c.MaxAttempts
+	if c.Timeout != 0 || c.MaxAttempts != 0 {
 		if cr.Terms == nil {
 			cr.Terms = new(Terms)
 		}
-		cr.OwnAttempts = true
+		cr.OwnTimeout, cr.OwnAttempts = c.Timeout != 0, c.MaxAttempts != 0
 	}
+	timeout, attempts = cmp.Or(c.Timeout, timeout), cmp.Or(c.MaxAttempts, attempts)
 	if timeout < time.Millisecond || timeout > MaxTimeout {
 		return nil, Refuse(CodeBadRequest, "the timeout %s is outside 1ms to %s", timeout, MaxTimeout)
 	}
@@ -162,7 +178,7 @@ func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
 		cr.IdempotencyUntil = d.now.Add(IdempotencyWindow)
 	}
 	if c.Intake.MsgID != "" {
-		cr.Intake.MsgIDUntil = d.now.Add(MsgIDWindow)
+		cr.Intake.MsgIDUntil = d.published(c).Add(MsgIDWindow)
 	}
 	cr.group(set)
 	return cr, nil
@@ -258,6 +274,9 @@ func (c *Submit) digest() string {
 		b = appendPart(appendPart(b, k), c.Labels[k])
 	}
 	b = c.digestFlow(b)
+	if !c.Batch.IsZero() {
+		b = append(b, c.Batch[:]...)
+	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
 }

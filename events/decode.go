@@ -148,13 +148,13 @@ func (s *scanner) created() Body {
 	}
 	s.optText(`,"msg_id":`, &d.MsgID)
 	s.optTime(`,"msg_id_until":`, &d.MsgIDUntil)
-	own := s.opt(`,"own_attempts":true`)
+	ownAttempts, ownTimeout := s.opt(`,"own_attempts":true`), s.opt(`,"own_timeout":true`)
 	group := ""
 	if s.opt(`,"group":`) { // with other terms: the general way
 		group = s.text()
 	}
-	if own || group != "" {
-		d.Terms = &Terms{OwnAttempts: own, Group: group}
+	if ownAttempts || ownTimeout || group != "" {
+		d.Terms = &Terms{OwnAttempts: ownAttempts, OwnTimeout: ownTimeout, Group: group}
 	}
 	s.lit(`}`)
 	return d

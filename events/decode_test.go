@@ -33,7 +33,7 @@ func codecEvents() []Event {
 		&Rescheduled{Priority: 1, OrderAt: at, AvailableAt: until},
 		&Replayed{Priority: 7, MaxAttempts: 5, OrderAt: at, Reason: "r"}, &Replayed{OrderAt: at, Params: json.RawMessage(`{"a":1}`)},
 		&CauseNoted{Cause: "abc", Why: CauseNew, Count: 1, Window: 1, Reason: "exhausted", Error: "e", Example: id},
-		&RejectedPurged{Seq: 7, Reason: "purged"},
+		&RejectedPurged{Seq: 7, Reason: "purged"}, &TypeForgotten{Reason: ReasonIdle},
 		&Rejected{Code: "bad_params", Message: "m", Headers: map[string][]string{"A": {"b"}}, Bytes: []byte{0, 255}, Size: 2, Intake: Intake{Seq: 3}},
 		&Owned{Epoch: 4, Owner: "o", Version: "v", Barrier: true},
 		&TypeConfigured{Source: "file", Settings: DefaultTypeSettings()},

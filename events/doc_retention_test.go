@@ -30,6 +30,9 @@ func init() {
 		"reason": "why, at most 256 bytes",
 		"by":     "who, at most 256 bytes",
 	}}
+	kindDocs[KindTypeForgotten] = kindDoc{"The event's type has no items, nobody has set anything for it, and no worker serves it; or an operator has removed it, with its settings: nothing is kept of it any more. A later submission makes it known again.", map[string]string{
+		"reason": "`idle`",
+	}}
 	kindDocs[KindDrainEnded] = kindDoc{"The event's `worker` is no longer marked to drain.", map[string]string{
 		"reason": "`left`: it has unregistered; `undrained`: by an operator; `unseen`: it was not heard of for 24 hours",
 		"by":     "who, at most 256 bytes",

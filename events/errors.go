@@ -32,17 +32,21 @@ const (
 	CodeDraining        Code = "draining"         // the worker is draining: claim refused
 	CodeUnhealthy       Code = "unhealthy"        // the worker is unhealthy: claim refused
 	CodeTooManyTypes    Code = "too_many_types"   // MaxTypes reached
+	CodeTypeNotAllowed  Code = "type_not_allowed" // the configuration lists the types, and not this one
 	CodeSetInFile       Code = "set_in_file"      // the setting is owned by engine.toml
 	CodePaused          Code = "paused"           // the type is paused: claim refused
 	CodeCircuitOpen     Code = "circuit_open"     // the circuit of the type or of the worker is open: claim refused
 	CodeQueueFull       Code = "queue_full"       // too many items wait
 	CodeRateLimited     Code = "rate_limited"     // a rate limit is reached
+	CodeQuotaExceeded   Code = "quota_exceeded"   // the user has taken what its quota allows
 	CodeAtCapacity      Code = "at_capacity"      // a group or a pool has no room: claim refused
 	CodeUnavailable     Code = "unavailable"      // not now: no owner, shutting down, storage full
-	CodeUnauthenticated Code = "unauthenticated"  // no proof of who asks, or one that is not known
+	CodeNotOwner        Code = "not_owner"        // this engine stands by for another
+	CodeUnauthenticated Code = "unauthenticated"  // no proof of who asks, or one that is not known, over HTTP or to the NATS server
 	CodeForbidden       Code = "forbidden"        // who asks may not do that
 	CodeInternal        Code = "internal"
 	CodeTimeout         Code = "timeout"
+	CodePositionAhead   Code = "position_ahead" // min_position is beyond the log's end
 )
 
 // The codes of an engine that does not start.
@@ -50,6 +54,7 @@ const (
 	CodeBadConfig    Code = "bad_config"    // a setting that is unknown, unreadable or out of bounds
 	CodeCannotListen Code = "cannot_listen" // an address that is in use, or not this machine's
 	CodeFolderInUse  Code = "folder_in_use" // another process has the data folder
+	CodeLogLost      Code = "log_lost"      // the event log is gone, or not that of the store
 	CodeNewerFormat  Code = "newer_format"  // a newer program has written the data folder
 )
 

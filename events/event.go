@@ -45,7 +45,8 @@ type Provenance struct {
 type Intake struct {
 	Seq   uint64 `json:"intake_seq,omitempty"`
 	MsgID string `json:"msg_id,omitempty"`
-	// MsgIDUntil is when MsgID may be used anew.
+	// MsgIDUntil is until when a message that repeats MsgID, of the same type,
+	// may be published and still makes no second item.
 	MsgIDUntil time.Time `json:"msg_id_until,omitzero"`
 }
 
@@ -123,7 +124,8 @@ type Failed struct {
 	Code       string `json:"code"`
 	Retryable  bool   `json:"retryable"` // another attempt makes sense, by the report and by the code's policy
 	DurationMS int64  `json:"duration_ms"`
-	// MaxAttempts is what the code's policy allows, where that is not the item's.
+	// MaxAttempts is the limit that applied, at least the attempt that failed.
+	// Absent in events of before it was always recorded: then it was the item's.
 	MaxAttempts Attempt `json:"max_attempts,omitempty"`
 }
 
@@ -182,6 +184,9 @@ type Owned struct {
 	// Barrier is set when the same owner appends it to settle an append
 	// whose outcome it does not know.
 	Barrier bool `json:"barrier,omitempty"`
+	// Clock is set when an operator has confirmed the server's clock: this event's
+	// time may lie before that of earlier ones.
+	Clock *ClockAccepted `json:"clock,omitempty"`
 }
 
 // TypeConfigured is the payload of type_configured: the settings of the
@@ -263,6 +268,8 @@ func newBody(k Kind) Body {
 		return &DrainSet{}
 	case KindDrainEnded:
 		return &DrainEnded{}
+	case KindTypeForgotten:
+		return &TypeForgotten{}
 	case KindSnapshot:
 		return &Snapshot{}
 	case KindCarried:

@@ -11,7 +11,7 @@ func (e *Event) check() error {
 	switch {
 	case e.Kind <= KindReplayed && e.ID.IsZero():
 		return fmt.Errorf("it has no id")
-	case (e.Kind <= KindReplayed || e.Kind == KindTypeConfigured) && e.Type == "":
+	case (e.Kind <= KindReplayed || e.Kind == KindTypeConfigured || e.Kind == KindTypeForgotten) && e.Type == "":
 		return fmt.Errorf("it has no type")
 	case (e.Kind == KindPaused || e.Kind == KindResumed) && e.Type == "", e.ofCircuit() && (e.Type == "") == (e.Worker == ""):
 		return fmt.Errorf("it names no type, or not one of a type and a worker")

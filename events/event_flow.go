@@ -12,7 +12,9 @@ type Terms struct {
 	DedupPolicy   DedupPolicy `json:"dedup_policy,omitempty"`
 	DedupWindowMS int64       `json:"dedup_window_ms,omitempty"`
 	ExpiresAt     time.Time   `json:"expires_at,omitzero"`
-	OwnAttempts   bool        `json:"own_attempts,omitempty"`
+	EstimateMS    int64       `json:"estimated_duration_ms,omitempty"` // how long a run is likely to take
+	OwnAttempts   bool        `json:"own_attempts,omitempty"`          // the submission chose max_attempts
+	OwnTimeout    bool        `json:"own_timeout,omitempty"`           // the submission chose timeout_ms
 	Group         string      `json:"group,omitempty"`
 	Parent        ID          `json:"parent,omitzero"`
 	Spawn         int         `json:"spawn,omitempty"`
@@ -60,6 +62,11 @@ type Waiting struct {
 
 // Spawned is the payload of spawned: the run has ended in children. Their
 // created events follow in the same decision.
+//
+// Too many for one decision are Declared first, in one without children: Pending
+// refers to the document that has them. Then each Part makes some of them. A
+// Batch has no run: its items are counted by their own created events, and
+// Sealed settles how many there are.
 type Spawned struct {
 	Spawn        int         `json:"spawn"` // which of the item's spawns, from 1
 	Children     []ID        `json:"children"`
@@ -68,6 +75,14 @@ type Spawned struct {
 	Continuation string      `json:"continuation,omitempty"`
 	ChildPolicy  ChildPolicy `json:"child_policy,omitempty"`
 	DurationMS   int64       `json:"duration_ms"`
+
+	Declared int    `json:"declared,omitempty"` // how many children or items there are to be
+	Pending  string `json:"pending,omitempty"`  // reference of the document that has the children, as JSON
+	Part     int    `json:"part,omitempty"`     // from 1
+	Taken    int    `json:"taken,omitempty"`    // of the declared children, those that the part makes or repeats
+	Batch    bool   `json:"batch,omitempty"`
+	Sealed   bool   `json:"sealed,omitempty"`
+	Name     string `json:"name,omitempty"` // of the batch
 }
 
 // Snoozed is the payload of snoozed: the run has put the item off, with no
@@ -93,7 +108,8 @@ type Checkpointed struct {
 // again. Params, if set, replace the item's.
 type Replayed struct {
 	Priority    Priority        `json:"priority"`
-	MaxAttempts Attempt         `json:"max_attempts"` // counting those made before
+	MaxAttempts Attempt         `json:"max_attempts"`           // counting those made before
+	OwnAttempts bool            `json:"own_attempts,omitempty"` // the replay chose how many
 	OrderAt     time.Time       `json:"order_at"`
 	Params      json.RawMessage `json:"params,omitempty"`
 	Reason      string          `json:"reason,omitempty"`

@@ -19,12 +19,14 @@ type Resumed struct {
 	Reason string `json:"reason,omitempty"` // until: its time has come; empty: somebody has ended it
 }
 
-// Pause is that a type is paused.
+// Pause records that a type is paused.
 type Pause struct {
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason,omitempty"`
 	By     string    `json:"by,omitempty"`
 	Until  time.Time `json:"until,omitzero"` // when it ends by itself; zero: never
+	// UntilSet is when Until was last changed; zero: never since the pause began.
+	UntilSet time.Time `json:"until_set,omitzero"`
 }
 
 // CircuitOpened is the payload of circuit_opened, of the event's type, or of

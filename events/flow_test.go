@@ -72,6 +72,37 @@ func (w *world) goldenFlow() {
 	w.spawn(Spawn{Run: w.run(parent), Children: []Submit{{}, {}}})
 	w.do(Cancel{ID: parent})
 	w.followUps()
+	w.goldenParts()
+}
+
+// goldenParts makes the events of a spawn in parts, and of a batch.
+func (w *world) goldenParts() {
+	parent := w.submit(Submit{Type: "report"})
+	w.do(SpawnInParts{Run: w.run(parent), Declared: 3, Pending: `{"$blob":{}}`, Continues: true})
+	w.part(parent, Submit{Type: "email"}, Submit{Type: "email"})
+	w.part(parent, Submit{Type: "email"})
+	batch := w.do(OpenBatch{Submit: Submit{NewID: w.newID()}, Name: "nightly"}).ID
+	member := w.submit(Submit{Type: "email", Batch: batch})
+	w.do(SealBatch{ID: batch})
+	w.do(Complete{Run: w.run(member)})
+	w.followUps()
+}
+
+// part makes a part of the first spawn of an item, and returns its children.
+func (w *world) part(parent ID, children ...Submit) []ID {
+	w.t.Helper()
+	for i := range children {
+		children[i].NewID = w.newID()
+		if children[i].Type == "" {
+			children[i].Type = "email"
+		}
+	}
+	for _, ev := range w.do(SpawnPart{ID: parent, Spawn: w.item(parent).Relations.Spawns, From: w.item(parent).Relations.Made, Children: children}).Events {
+		if sp, ok := ev.Body.(*Spawned); ok {
+			return sp.Children
+		}
+	}
+	return nil
 }
 
 // largestFlow makes the largest events of those kinds.
@@ -82,7 +113,7 @@ func (w *world) largestFlow(typ Type, long func(int) string) {
 	w.do(SaveCheckpoint{Run: run, Checkpoint: json.RawMessage(`"` + strings.Repeat("x", MaxCheckpoint-2) + `"`)})
 	w.do(Snooze{Run: run, Delay: time.Second, Reason: long(MaxNameLen)})
 	w.now = w.now.Add(time.Second)
-	c := Spawn{Run: w.run(parent), Continues: true, Continuation: long(MaxNameLen), Policy: ChildContinue, Children: make([]Submit, MaxChildren)}
+	c := Spawn{Run: w.run(parent), Continues: true, Continuation: long(MaxNameLen), Policy: ChildContinue, Children: make([]Submit, MaxWholeSpawn)}
 	for i := range c.Children {
 		c.Children[i].Type = typ
 	}
@@ -412,4 +443,44 @@ func TestScore(t *testing.T) {
 			t.Fatalf("%+v", it)
 		}
 	}
+}
+
+// Why tells a snoozed item from one that is due later, also when the snooze has
+// a reason.
+func TestWhySnoozed(t *testing.T) {
+	for _, reason := range []string{"", "the mail server is greylisting"} {
+		w := newWorld(t)
+		id := w.submit(Submit{})
+		w.do(Snooze{Run: w.begin(id, "w"), Delay: time.Hour, Reason: reason})
+		it := w.item(id)
+		why := Explain(w.s, &it, w.now)
+		if len(why) == 0 || why[0].Code != WhySnoozed {
+			t.Errorf("snoozed with reason %q: %+v", reason, why)
+		}
+	}
+}
+
+// Why says plainly how an item has ended that never ran.
+func TestWhyEndedWithoutARun(t *testing.T) {
+	w := newWorld(t)
+	first := w.submit(Submit{})
+	w.do(Cancel{ID: first})
+	for id, want := range map[ID]string{
+		w.submit(Submit{After: []ID{first}, AfterPolicy: AfterDead}): "Z: upstream_cancelled: item " + first.String() + ", which it comes after, is cancelled",
+		w.batched(): "Z: the last item that it waited for has ended",
+	} {
+		it := w.item(id)
+		if why := Explain(w.s, &it, w.now); len(why) != 1 || !strings.HasSuffix(why[0].Message, want) {
+			t.Errorf("%+v, want %q", why, want)
+		}
+	}
+}
+
+// batched is a batch that has completed.
+func (w *world) batched() ID {
+	batch := w.do(OpenBatch{Submit: Submit{NewID: w.newID()}}).ID
+	w.do(Complete{Run: w.run(w.submit(Submit{Batch: batch}))})
+	w.do(SealBatch{ID: batch})
+	w.followUps()
+	return batch
 }

@@ -33,6 +33,8 @@ func goldenKeep(w *world) {
 	reject(Rejected{Code: "duplicate", Message: "it repeats an item", Of: w.newID()}, 8)
 	goldenRound(w)
 	reject(Rejected{Code: "bad_header", Message: "no such header"}, 9)
+	w.do(Define{Type: "emial"})
+	w.do(ForgetType{Type: "emial"})
 }
 
 // goldenRound is a round that re-states what was rejected; the items, which
@@ -82,6 +84,9 @@ func (w *world) baseFrom(first Seq) *mapBase {
 func (w *world) largestKept(worker WorkerID, text string) {
 	w.do(DrainWorker{Worker: worker, Reason: text, By: text})
 	w.do(EndDrain{Worker: worker, By: text})
+	long := Type(strings.Repeat("z", MaxTypeLen))
+	w.do(Define{Type: long})
+	w.do(ForgetType{Type: long})
 	for i := range uint64(8) { // each as large as it can be: a byte takes six in JSON
 		w.do(Reject{Rejected: Rejected{Code: text, Message: strings.Repeat("\x01", MaxErrorText), Subject: strings.Repeat("\x01", MaxKeyLen),
 			Headers: map[string][]string{"a": {strings.Repeat("\x01", MaxRejectedHeaders-9)}}, Text: strings.Repeat("\x01", MaxRejectedBytes), Intake: Intake{Seq: 1<<63 + 1 + i}}})

@@ -152,10 +152,10 @@ func ParseType(s string) (Type, error) {
 }
 
 // ParseWorkerID checks a worker's name: 1 to 128 characters of A-Z a-z 0-9 and
-// inner - _ and dots.
+// inner - _ and single dots, so that it can end a subject.
 func ParseWorkerID(s string) (WorkerID, error) {
 	if len(s) > MaxWorkerIDLen || !isWorkerID(s) {
-		return "", fmt.Errorf("%q is no worker id: use 1 to %d letters and digits, with - _ . between them", clip(s, 140), MaxWorkerIDLen)
+		return "", fmt.Errorf("%q is no worker id: use 1 to %d letters and digits, with - _ and single dots between them", clip(s, 140), MaxWorkerIDLen)
 	}
 	return WorkerID(s), nil
 }
@@ -178,14 +178,15 @@ func words(s, separators string) bool {
 	return inWord
 }
 
-// isWorkerID is ^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$.
+// isWorkerID is ^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$, with no two dots in a
+// row.
 func isWorkerID(s string) bool {
 	inWord := false
 	for i := range len(s) {
 		switch c := s[i]; {
 		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9':
 			inWord = true
-		case i > 0 && (c == '_' || c == '.' || c == '-'):
+		case i > 0 && (c == '_' || c == '-' || c == '.' && s[i-1] != '.'):
 			inWord = false
 		default:
 			return false

@@ -12,8 +12,8 @@ type Item struct {
 	Type           Type              `json:"type"`
 	State          ItemState         `json:"state"`
 	Priority       Priority          `json:"priority"`
-	Attempt        Attempt           `json:"attempt,omitzero"` // runs begun
-	MaxAttempts    Attempt           `json:"max_attempts,omitzero"`
+	Attempt        Attempt           `json:"attempt,omitzero"`      // runs begun
+	MaxAttempts    Attempt           `json:"max_attempts,omitzero"` // the limit that applied to the last failure, at first the one it was submitted with
 	Timeout        time.Duration     `json:"timeout_ns,omitzero"`
 	Worker         WorkerID          `json:"worker,omitzero"` // of the current or last claim
 	Token          Token             `json:"token,omitzero"`  // of the current or last claim
@@ -49,7 +49,9 @@ type Item struct {
 	DedupWindow    time.Duration `json:"dedup_window_ns,omitzero"`  // how long its dedup key stays taken once it has completed
 	HoldsKey       bool          `json:"holds_key,omitzero"`        // it is the holder of its dedup key
 	ExpiresAt      time.Time     `json:"expires_at,omitzero"`       // not started by then, it is cancelled; zero: never
-	OwnAttempts    bool          `json:"own_attempts,omitzero"`     // the submission said how many attempts, not the type
+	Estimate       time.Duration `json:"estimate_ns,omitzero"`      // how long a run is likely to take, as its submission says; 0: it does not
+	OwnAttempts    bool          `json:"own_attempts,omitzero"`     // its submission or replay chose MaxAttempts
+	OwnTimeout     bool          `json:"own_timeout,omitzero"`      // its submission chose Timeout
 	AttemptsBefore Attempt       `json:"attempts_before,omitempty"` // those made before it was last replayed
 	LeasesLost     int           `json:"leases_lost,omitzero"`      // runs that ended with a lost lease
 	Probe          bool          `json:"probe,omitzero"`            // its run is one of those that try a half-open circuit
@@ -59,9 +61,10 @@ type Item struct {
 	Cause         string     `json:"cause,omitzero"`    // of its death: see [CauseOf]; empty unless dead
 	Relations     *Relations `json:"relations,omitzero"`
 
-	CreatedSeq Seq `json:"created_seq,omitzero"`
-	BaseSeq    Seq `json:"base_seq,omitzero"` // of its created, or of the last carried that re-states it
-	Seq        Seq `json:"seq,omitzero"`      // of the last event that touched it
+	MsgID      string `json:"msg_id,omitzero"` // of the message that it came with
+	CreatedSeq Seq    `json:"created_seq,omitzero"`
+	BaseSeq    Seq    `json:"base_seq,omitzero"` // of its created, or of the last carried that re-states it
+	Seq        Seq    `json:"seq,omitzero"`      // of the last event that touched it
 }
 
 // Progress is how far a run says it has come.
@@ -139,7 +142,7 @@ type KeyKind uint8
 const (
 	KeyDedup       KeyKind = 'd' // held while its item is live, and for its dedup window once that has completed
 	KeyIdempotency KeyKind = 'i' // held for IdempotencyWindow
-	KeyMsgID       KeyKind = 'm' // held for MsgIDWindow; Type is empty
+	KeyMsgID       KeyKind = 'm' // held for MsgIDWindow; see Meta.KeyTime
 	KeyRate        KeyKind = 'r' // a rate limit's theoretical arrival time, in Until
 	KeyGroup       KeyKind = 'c' // how many of a group run, in N
 )
@@ -171,7 +174,17 @@ type Meta struct {
 	IntakeSeq uint64    `json:"intake_seq,omitzero"` // last intake message answered
 	Rejected  int64     `json:"rejected,omitzero"`   // rejected submissions, counted
 	Merges    int64     `json:"merges,omitzero"`
-	Pruned    int64     `json:"pruned,omitzero"`
+	// MsgIDAt is when the last message with an id was published, of those
+	// answered: message ids expire by it.
+	MsgIDAt time.Time `json:"msg_id_at,omitzero"`
+	Pruned  int64     `json:"pruned,omitzero"`
+
+	// Ahead is the latest time of any event, if the clock was set back since and
+	// has not come there again: items may have times up to it.
+	Ahead time.Time `json:"ahead,omitzero"`
+	// SetBackAt is the event that last set the clock back, and SetBackTo its time.
+	SetBackAt Seq       `json:"set_back_at,omitzero"`
+	SetBackTo time.Time `json:"set_back_to,omitzero"`
 
 	// The log's own life: see [Snapshot].
 	Round   uint64    `json:"round,omitzero"`    // the last that has begun
@@ -182,6 +195,17 @@ type Meta struct {
 	// Partial is set while a log that has been cut is read up to the end of the
 	// round at its head: not everything that exists is known yet.
 	Partial bool `json:"partial,omitzero"`
+}
+
+// KeyTime is the time by which keys of a kind expire: that of the last event; for
+// message ids, when the last message with one was published. So however long
+// messages lie in the intake stream before they are read, one that repeats
+// another within the window finds its id.
+func (m Meta) KeyTime(k KeyKind) time.Time {
+	if k == KeyMsgID {
+		return m.MsgIDAt
+	}
+	return m.LastAt
 }
 
 // MergedEntry is one submission that was merged into an item.

@@ -99,10 +99,11 @@ const (
 	KindRejectedPurged
 	KindDrainSet
 	KindDrainEnded
+	KindTypeForgotten
 	NumKinds = iota
 )
 
-var kindNames = [NumKinds]string{"", "created", "merged", "queued", "claimed", "running", "completed", "failed", "dead", "cancelled", "spawned", "waiting", "released", "snoozed", "progressed", "checkpointed", "rescheduled", "replayed", "rejected", "owned", "snapshot", "type_configured", "paused", "resumed", "circuit_opened", "circuit_half_opened", "circuit_closed", "schedule_set", "schedule_removed", "schedule_fired", "carried", "pruned", "cause_noted", "rejected_purged", "drain_set", "drain_ended"}
+var kindNames = [NumKinds]string{"", "created", "merged", "queued", "claimed", "running", "completed", "failed", "dead", "cancelled", "spawned", "waiting", "released", "snoozed", "progressed", "checkpointed", "rescheduled", "replayed", "rejected", "owned", "snapshot", "type_configured", "paused", "resumed", "circuit_opened", "circuit_half_opened", "circuit_closed", "schedule_set", "schedule_removed", "schedule_fired", "carried", "pruned", "cause_noted", "rejected_purged", "drain_set", "drain_ended", "type_forgotten"}
 
 var kindsByName = func() map[string]Kind {
 	m := make(map[string]Kind, NumKinds)
@@ -149,6 +150,7 @@ var transitions = [NumStates][NumKinds]ItemState{
 		KindQueued:  StateQueued,
 		KindWaiting: StateWaiting,
 		KindMerged:  StateMerged,
+		KindSpawned: StateWaiting,
 	},
 	StateQueued: {
 		KindClaimed:     StateClaimed,
@@ -174,6 +176,7 @@ var transitions = [NumStates][NumKinds]ItemState{
 	},
 	StateWaiting: {
 		KindWaiting:   StateWaiting,
+		KindSpawned:   StateWaiting,
 		KindQueued:    StateQueued,
 		KindCompleted: StateCompleted,
 		KindDead:      StateDead,

@@ -10,7 +10,7 @@ import (
 var stateMeanings = [NumStates]string{
 	StateCreated:   "Submitted. A state within a decision: no item stays in it.",
 	StateQueued:    "To be run: at once, or from its due time on. “Scheduled” and “backing off” are queued with a due time.",
-	StateClaimed:   "Granted to one worker, whose handler has not started yet. Not started within 30 s, it goes back to the queue.",
+	StateClaimed:   "Granted to one worker, whose handler has not started yet. Not [started in time](WORKERS.md#times), it goes back to the queue.",
 	StateRunning:   "Its handler runs, under one token, until the deadline.",
 	StateWaiting:   "For its children, or for what it comes after.",
 	StateFailed:    "The attempt failed. A state within a decision: a retry or the end follows in the same one.",
@@ -20,8 +20,7 @@ var stateMeanings = [NumStates]string{
 	StateMerged:    "A duplicate of another item, and part of it.",
 }
 
-// knownKind reports whether this program reads and writes events of a kind; the
-// others are reserved.
+// knownKind reports whether events of a kind have a payload.
 func knownKind(k Kind) bool { return newBody(k) != nil }
 
 func TestLifecycleDoc(t *testing.T) {
@@ -47,11 +46,11 @@ decided; one found in the log is corruption, and stops the partition.
 			fmt.Fprintf(&sb, "    %s --> [*]\n", st)
 		}
 	}
-	sb.WriteString("```\n\nEvents marked with * are reserved: the table knows where they lead, this version\nneither writes nor reads them.\n\n## States\n\n| state | meaning | terminal |\n|---|---|---|\n")
+	sb.WriteString("```\n\n## States\n\n| state | meaning | terminal |\n|---|---|---|\n")
 	for st := StateCreated; st < NumStates; st++ {
 		fmt.Fprintf(&sb, "| `%s` | %s | %s |\n", st, stateMeanings[st], yes(st.Terminal()))
 	}
-	sb.WriteString("\nAn operator may replay a dead or cancelled item (reserved).\n\n## Transitions\n\n| from | event | to | attempt |\n|---|---|---|---|\n")
+	sb.WriteString("\nAn operator may replay a dead or cancelled item: see [DEADLETTERS.md](DEADLETTERS.md).\n\n## Transitions\n\n| from | event | to | attempt |\n|---|---|---|---|\n")
 	for st := range ItemState(NumStates) {
 		for k := range Kind(NumKinds) {
 			if next, ok := Next(st, k); ok {
@@ -69,7 +68,7 @@ func arrows(sb *strings.Builder, st ItemState) {
 		labels := []string{}
 		for k := range Kind(NumKinds) {
 			if n, ok := Next(st, k); ok && n == next {
-				labels = append(labels, k.String()+reserved(k))
+				labels = append(labels, k.String())
 			}
 		}
 		if len(labels) == 0 {
@@ -90,14 +89,7 @@ func stateName(st ItemState) string {
 	return "`" + st.String() + "`"
 }
 
-func kindName(k Kind) string { return "`" + k.String() + "`" + reserved(k) }
-
-func reserved(k Kind) string {
-	if knownKind(k) {
-		return ""
-	}
-	return "*"
-}
+func kindName(k Kind) string { return "`" + k.String() + "`" }
 
 func yes(b bool) string {
 	if b {

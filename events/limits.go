@@ -24,14 +24,17 @@ const (
 	MaxRejectedBytes   = 64 << 10 // of a rejected submission's original bytes
 	MaxRejectedHeaders = 16 << 10 // bytes of its headers together
 	MaxDecisionEvents  = 1000     // events of one decision
-	MaxSubmitBatch     = 1000     // items of one submit request
+	MaxSubmitBatch     = 10_000   // items of one submit request
 	MaxAttemptsCeiling = 1000
 	MaxCapacity        = 1000 // per type: what one consumer can have pending
 	MaxTypes           = 900  // what one dispatch stream has consumers for
 
 	MaxAfter          = 1000 // items that one waits for
 	MaxDedupWindow    = 30 * 24 * time.Hour
-	MaxChildren       = 300       // of one spawn
+	MaxChildren       = 10_000    // of one spawn
+	MaxWholeSpawn     = 300       // of a spawn that is one decision; larger ones are made in parts
+	SpawnPartSize     = 100       // children of one part
+	MaxBatchCount     = 1_000_000 // items of a batch
 	MaxCheckpoint     = 64 << 10  // bytes
 	MaxOutcomesBytes  = 256 << 10 // of the children's results that a continuation gets; beyond, it gets their ids
 	MaxProgressText   = 1024      // bytes

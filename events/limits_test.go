@@ -203,6 +203,44 @@ func TestRateLimitsAreExact(t *testing.T) {
 	})
 }
 
+// A limit at dispatch whose burst is not set never lets more than N begin in
+// any interval, and lets N-N/20 begin in each when as many as may do.
+func TestNoMoreThanNBegin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := RateLimit{At: AtDispatch, N: rapid.IntRange(1, 200).Draw(t, "n"), IntervalMS: 1000}
+		now, tat := time.Unix(1000, 0), time.Time{}
+		var begun []time.Time
+		for range 3 * r.N {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(2*r.step())).Draw(t, "pass")))
+			at, ok := r.take(tat, now, 0)
+			if !ok {
+				now = at
+				at, _ = r.take(tat, now, 0)
+			}
+			tat, begun = at, append(begun, now)
+			if n := len(begun) - 1 - r.N; n >= 0 && now.Sub(begun[n]) < time.Second {
+				t.Fatalf("%d began within %s", r.N+1, now.Sub(begun[n]))
+			}
+		}
+	})
+	for _, n := range []int{1, 5, 19, 20, 100, 1000} {
+		r := RateLimit{At: AtDispatch, N: n, IntervalMS: 1000}
+		now, tat, count := time.Unix(1000, 0), time.Time{}, 0
+		for end := now.Add(10 * time.Second); now.Before(end); {
+			at, ok := r.take(tat, now, 0)
+			if !ok {
+				now = at
+				continue
+			}
+			tat = at
+			count++
+		}
+		if least := 10 * (n - n/20); count < least || count > 10*n {
+			t.Errorf("%d/s: %d in ten seconds, want %d to %d", n, count, least, 10*n)
+		}
+	}
+}
+
 // What fits behind those on their way fits whenever those come through.
 func TestRatesAheadAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

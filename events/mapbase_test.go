@@ -69,6 +69,9 @@ func (b *mapBase) write(c *Changes) error {
 		}
 		b.items[ch.New.ID] = ch.New
 	}
+	for _, t := range c.Forgotten {
+		delete(b.types, t)
+	}
 	for _, t := range c.Types {
 		b.types[t.Type] = t
 	}
@@ -85,12 +88,13 @@ func (b *mapBase) write(c *Changes) error {
 			delete(b.records[r.Kind], r.Key)
 		}
 	}
+	maps.DeleteFunc(b.keys, func(_ KeyRef, k HeldKey) bool { return c.SetBack.expired(k) })
 	for _, k := range c.Keys {
 		if delete(b.keys, k.Key.Ref); k.Has {
 			b.keys[k.Key.Ref] = k.Key
 		}
 	}
-	maps.DeleteFunc(b.keys, func(_ KeyRef, k HeldKey) bool { return !k.Until.IsZero() && !k.Until.After(c.Meta.LastAt) })
+	maps.DeleteFunc(b.keys, func(_ KeyRef, k HeldKey) bool { return !k.Until.IsZero() && !k.Until.After(c.Meta.KeyTime(k.Ref.Kind)) })
 	b.merged = append(b.merged, c.Merged...)
 	b.writeRejected(c)
 	if err := b.writeHistory(c); err != nil {

@@ -3,6 +3,7 @@ package events
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 )
 
 // maxOutcomeError bounds the error text of one outcome, in bytes.
@@ -25,9 +26,13 @@ func (d *decider) outcomes(ids []ID, kids []*Item) (*outcomes, error) {
 			out.Omitted = true
 			continue
 		}
-		out.Type, out.State, out.Reason = k.Type, k.State, k.Reason
+		out.State = k.State
+		if len(ids) > MaxWholeSpawn {
+			texts -= out.name(k, texts)
+		} else {
+			out.name(k, math.MaxInt)
+		}
 		if k.State == StateDead {
-			out.Code = k.Code
 			if msg := text(k.Error, maxOutcomeError); jsonLen(msg) <= texts {
 				out.Error = msg
 				texts -= jsonLen(msg)
@@ -48,6 +53,21 @@ func (d *decider) outcomes(ids []ID, kids []*Item) (*outcomes, error) {
 		results -= n
 	}
 	return o, nil
+}
+
+// name fills in an outcome's type, reason and code, if they have room in so many
+// bytes, and returns how many they take. Few children always have the room.
+func (out *Outcome) name(k *Item, room int) int {
+	code := ""
+	if k.State == StateDead {
+		code = k.Code
+	}
+	n := jsonLen(string(k.Type)) + jsonLen(k.Reason) + jsonLen(code)
+	if n > room {
+		return 0
+	}
+	out.Type, out.Reason, out.Code = k.Type, k.Reason, code
+	return n
 }
 
 // compactJSON is a document as json.Marshal writes it within another, so that

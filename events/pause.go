@@ -50,7 +50,7 @@ func (d *decider) duePause(c DuePause) (Decision, error) {
 func (s *State) applyPaused(ev Event, b *Paused, info *TypeInfo) {
 	p := &Pause{At: ev.At, Reason: b.Reason, By: b.By, Until: b.Until}
 	if had := info.Paused; had != nil {
-		p.At = had.At
+		p.At, p.UntilSet = had.At, ev.At
 	}
 	info.Paused = p
 	s.pauses.note(ev.Type, p)

@@ -15,6 +15,7 @@ func (w *world) paused(t Type) *Pause {
 // meanwhile; and it is one decision, recorded.
 func TestPauseEndsByItself(t *testing.T) {
 	w := newWorld(t)
+	w.do(Define{Type: "email"})
 	begin := w.now
 	w.do(PauseType{Type: "email", Reason: "down", By: "ops", For: 2 * time.Hour})
 	if typ, at := w.s.NextPauseEnd(); typ != "email" || !at.Equal(begin.Add(2*time.Hour)) {
@@ -28,7 +29,7 @@ func TestPauseEndsByItself(t *testing.T) {
 		t.Fatalf("the same end made an event: %+v", d)
 	}
 	w.do(PauseType{Type: "email", By: "kelly", Until: begin.Add(3 * time.Hour)})
-	if p := *w.paused("email"); p != (Pause{At: begin, Reason: "down", By: "kelly", Until: begin.Add(3 * time.Hour)}) {
+	if p := *w.paused("email"); p != (Pause{At: begin, Reason: "down", By: "kelly", Until: begin.Add(3 * time.Hour), UntilSet: begin.Add(time.Hour)}) {
 		t.Fatalf("%+v", p)
 	}
 	id := w.submit(Submit{Type: "email"})
@@ -53,6 +54,7 @@ func TestPauseEndsByItself(t *testing.T) {
 // an end.
 func TestPauseLosesItsEnd(t *testing.T) {
 	w := newWorld(t)
+	w.do(Define{Type: "email"})
 	w.do(PauseType{Type: "email", For: time.Hour})
 	w.do(PauseType{Type: "email"})
 	if _, at := w.s.NextPauseEnd(); !at.IsZero() {
@@ -71,12 +73,13 @@ func TestPauseLosesItsEnd(t *testing.T) {
 
 func TestRefusedPauses(t *testing.T) {
 	w := newWorld(t)
+	w.do(Define{Type: "email"})
 	w.refused(CodeBadTime, PauseType{Type: "email", Until: w.now})
 	w.refused(CodeBadTime, PauseType{Type: "email", For: -time.Second})
 	w.refused(CodeBadTime, PauseType{Type: "email", For: time.Second, Until: w.now.Add(time.Second)})
 	w.refused(CodeBadTime, PauseType{Type: "email", For: MaxDelay + time.Second})
-	w.refused(CodeNotFound, DuePause{Type: "email"})
-	if len(w.log) > 0 {
+	w.refused(CodeNotFound, DuePause{Type: "other"})
+	if len(w.log) > 1 { // the type's definition
 		t.Fatalf("they left events: %+v", w.log)
 	}
 }

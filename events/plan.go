@@ -8,6 +8,7 @@ type plan struct {
 	decider
 	seq    Seq // given out to the scratch state
 	events []Event
+	made   map[ID]bool // the children of the parts before; nil: not read yet
 }
 
 // plan begins a decision of many parts.

@@ -15,7 +15,7 @@ import (
 // allowedImports are all that the core may import. None of them does I/O,
 // unless it is asked to by a function that forbidden names.
 var allowedImports = []string{
-	"bytes", "crypto/sha256", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "hash/crc64",
+	"bytes", "cmp", "crypto/sha256", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "hash/crc64",
 	"iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time",
 	"unicode", "unicode/utf8", "github.com/oklog/ulid/v2",
 }

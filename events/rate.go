@@ -16,18 +16,36 @@ func (r RateLimit) Key(value string) string {
 	return r.At + " " + strconv.FormatInt(r.IntervalMS, 10) + " " + r.Per + "=" + value
 }
 
-// burst is how many fit through at once.
-func (r RateLimit) burst() int {
-	if r.Burst == 0 {
-		return r.N
+// unsetBurst is the share of N, one in so many, that a limit at dispatch lets
+// through at once beside the first, unless Burst says how many. It makes up for
+// runs that begin a little late.
+const unsetBurst = 20
+
+// extra returns how many of N an unset burst sets aside.
+func (r RateLimit) extra() int {
+	if r.At != AtDispatch || r.Burst != 0 {
+		return 0
 	}
-	return r.Burst
+	return r.N / unsetBurst
 }
 
-// step is the time that one through takes of the bucket, rounded up, so that
-// never more than N come in an interval beyond the burst.
+// burst returns how many fit through at once. In any interval at most N +
+// burst - 1 get through, with the step of a set burst. A limit at dispatch whose
+// burst is not set has 1 + extra, and a step that is so much longer that never
+// more than N runs begin in any interval.
+func (r RateLimit) burst() int {
+	switch {
+	case r.Burst != 0:
+		return r.Burst
+	case r.At == AtDispatch:
+		return 1 + r.extra()
+	}
+	return r.N
+}
+
+// step returns the time that one through takes of the bucket, rounded up.
 func (r RateLimit) step() time.Duration {
-	n := time.Duration(max(r.N, 1))
+	n := time.Duration(max(r.N-r.extra(), 1))
 	return (time.Duration(r.IntervalMS)*time.Millisecond + n - 1) / n
 }
 

@@ -52,7 +52,8 @@ type RejectedChange struct {
 func (s *State) applyRejected(ev Event, b *Rejected) error {
 	s.meta.Rejected++
 	s.rejected = append(s.rejected, RejectedChange{Seq: ev.Seq, Type: ev.Type, At: ev.At, Body: b, Answer: b.Intake.Seq > s.meta.IntakeSeq})
-	return s.applyIntake(b.Intake, ID{})
+	s.applyIntake(b.Intake)
+	return nil
 }
 
 func (s *State) applyRejectedPurged(ev Event, b *RejectedPurged) error {

@@ -30,6 +30,21 @@ type Relations struct {
 	Continuation string      `json:"continuation,omitempty"` // its name
 	HasChildren  bool        `json:"has_outcomes,omitempty"` // [DocOutcomes] holds how they ended
 
+	// Of a spawn that is made in parts, and of a batch: Declared is how many
+	// children there are to be (of a batch 0 while nobody has said), Made how many
+	// there are so far. [DocChildren] lists those of a spawn, in place of Children;
+	// those of a batch are known by their Parent alone.
+	Declared  int    `json:"declared,omitempty"`
+	Made      int    `json:"made,omitempty"`
+	Part      int    `json:"part,omitempty"`      // parts of the spawn made so far
+	Pending   string `json:"pending,omitempty"`   // reference of the document with the children to make, as JSON
+	Cancelled int    `json:"cancelled,omitempty"` // those of Failed that were cancelled
+	// Batch says that the item is a batch: it runs nothing, and ends with the
+	// last of its items. Sealed says that the number of them is settled.
+	Batch  bool   `json:"batch,omitempty"`
+	Sealed bool   `json:"sealed,omitempty"`
+	Name   string `json:"name,omitempty"` // of the batch
+
 	// By is the item because of which it has ended: the one that superseded it,
 	// that it waited for, or that it was a child of.
 	By ID `json:"by,omitzero"`
@@ -64,9 +79,28 @@ func (it *Item) NeedsFollowUp() bool {
 	case r == nil:
 		return false
 	case it.State == StateWaiting && r.Spawned:
-		return r.Live == 0 && len(r.Waits) == 0 || r.Failed > 0 && r.ChildPolicy != ChildContinue
+		return r.Unmade() || r.complete() && r.Live == 0 && len(r.Waits) == 0 || r.Failed > 0 && r.ChildPolicy != ChildContinue
 	case it.State.Terminal():
 		return r.Awaited > 0 || r.Live > 0
 	}
 	return false
 }
+
+// InParts reports whether the children are counted rather than listed.
+func (r *Relations) InParts() bool { return r.Batch || r.Declared > 0 }
+
+// Size is how many children there are: those of the last spawn, or the items of
+// the batch.
+func (r *Relations) Size() int {
+	if r.InParts() {
+		return r.Made
+	}
+	return len(r.Children)
+}
+
+// Unmade reports whether children of a spawn are still to be made: by
+// [SpawnPart], from the document that Pending refers to.
+func (r *Relations) Unmade() bool { return r.Spawned && !r.Batch && r.Made < r.Declared }
+
+// complete reports whether no more children are to come.
+func (r *Relations) complete() bool { return (r.Sealed || !r.Batch) && r.Made >= r.Declared }

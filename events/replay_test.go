@@ -127,6 +127,7 @@ func TestFoldItem(t *testing.T) {
 		want.MergedCount, want.Seq, want.BaseSeq, want.HoldsKey = got.MergedCount, got.Seq, got.BaseSeq, got.HoldsKey // by others' events
 		ties, own := want.relations(), got.relations()
 		ties.Live, ties.Failed, ties.Awaited, ties.Spawn = own.Live, own.Failed, own.Awaited, own.Spawn
+		ties.Made, ties.Cancelled = own.Made, own.Cancelled
 		want.Relations = &ties
 		if dumpItem(got) != dumpItem(&want) {
 			t.Fatalf("event %d:\nfolded %s\nwants  %s", ev.Seq, dumpItem(got), dumpItem(&want))

@@ -74,7 +74,7 @@ func (s Schedule) Validate() error {
 	if _, err := ParseType(string(s.Type)); err != nil {
 		return Refuse(CodeBadType, "schedule %s: %v", s.Name, err)
 	}
-	if err := s.checkTiming(); err != nil {
+	if err := s.CheckTiming(); err != nil {
 		return err
 	}
 	switch s.Missed {
@@ -94,17 +94,23 @@ func (s Schedule) Validate() error {
 }
 
 func (s *Schedule) bad(format string, args ...any) error {
-	return Refuse(CodeBadRequest, "schedule %s: %s", s.Name, fmt.Sprintf(format, args...))
+	said := fmt.Sprintf(format, args...)
+	if s.Name != "" {
+		said = "schedule " + s.Name + ": " + said
+	}
+	return Refuse(CodeBadRequest, "%s", said)
 }
 
-func (s *Schedule) checkTiming() error {
+// CheckTiming checks what a schedule says of its ticks; whether the expression and
+// the zone can be read is known elsewhere (internal/cron).
+func (s *Schedule) CheckTiming() error {
 	switch {
 	case (s.Cron == "") == (s.EveryMS == 0):
-		return s.bad("give either cron or every")
+		return s.bad("give either cron or every_ms")
 	case len(s.Cron) > MaxScheduleText || len(s.Zone) > MaxScheduleText || !plain(s.Zone):
 		return s.bad("cron and zone must have at most %d bytes each", MaxScheduleText)
 	case s.EveryMS != 0 && (s.EveryMS < MinEvery.Milliseconds() || s.EveryMS > MaxDelay.Milliseconds()):
-		return s.bad("every is %d ms: it must be %s to %s", s.EveryMS, MinEvery, MaxDelay)
+		return s.bad("every_ms is %d: it must be %s to %s", s.EveryMS, MinEvery, MaxDelay)
 	case s.EveryMS != 0 && s.Zone != "":
 		return s.bad("an interval goes by real time: leave the zone out")
 	case s.EveryMS == 0 && !s.Anchor.IsZero():

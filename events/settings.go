@@ -59,6 +59,12 @@ type TypeSettings struct {
 	GroupCapacity int       `json:"group_capacity,omitempty"` // items of one group that run at once; 0: no limit
 	Retain        Retention `json:"retain,omitzero"`
 	Protocol      Protocol  `json:"protocol,omitempty"` // how items reach their workers: claim (the default) or ack
+
+	// TimeoutSet and MaxAttemptsSet say that somebody chose these two values,
+	// though it be the default: then no built-in policy of a failure code
+	// changes them.
+	TimeoutSet     bool `json:"timeout_set,omitempty"`
+	MaxAttemptsSet bool `json:"max_attempts_set,omitempty"`
 }
 
 // PriorityOverride is what a priority may set differently. Nil fields follow
@@ -69,7 +75,18 @@ type PriorityOverride struct {
 	Backoff     *Backoff `json:"backoff,omitempty"`
 }
 
-// DefaultTypeSettings are those of a type that nobody has configured.
+// ProtectedTypeSettings are what an engine's configuration begins with: the
+// defaults, a circuit and a bound of the queue. Which apply to a type is recorded
+// when it becomes known; a log from before they existed has none of both.
+func ProtectedTypeSettings() TypeSettings {
+	s := DefaultTypeSettings()
+	s.Circuit.Consecutive = DefaultConsecutive
+	s.MaxQueued = DefaultMaxQueued
+	return s
+}
+
+// DefaultTypeSettings are those of a type that neither the log nor a
+// configuration says anything about: nothing limits it but its capacity.
 func DefaultTypeSettings() TypeSettings {
 	return TypeSettings{
 		Capacity:    MaxCapacity,

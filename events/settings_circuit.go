@@ -22,8 +22,17 @@ const (
 	DefaultCircuitWindow  = time.Minute
 	DefaultCircuitMinRuns = 10
 	DefaultCooldown       = 30 * time.Second
-	DefaultMaxCooldown    = 10 * time.Minute
+	DefaultMaxCooldown    = time.Minute
 	DefaultProbes         = 3
+
+	// DefaultWorkerMaxCooldown is DefaultMaxCooldown for the circuit of a worker:
+	// others do its work meanwhile.
+	DefaultWorkerMaxCooldown = 10 * time.Minute
+
+	// DefaultConsecutive is how many failures in a row, with no success among
+	// them, open the circuit of a type that sets none. So few come of no type that
+	// works at all: where one run in ten succeeds, once in 40,000.
+	DefaultConsecutive = 100
 )
 
 // The failure codes that have a retry policy unless a type has its own for
@@ -64,15 +73,56 @@ func (s TypeSettings) CodePolicy(code string) CodePolicy {
 	return builtinCodes[code]
 }
 
-// attempts is how many attempts an item may make that fails by a policy.
-func (p CodePolicy) attempts(it *Item) Attempt {
-	switch {
-	case p.MaxAttempts == 0:
-		return it.MaxAttempts
-	case it.OwnAttempts:
-		return min(it.AttemptsBefore+p.MaxAttempts, it.MaxAttempts)
+// attemptLimit returns how many attempts an item may make that fails with a
+// code, and whose limit that is. What is said more closely wins: the item's own
+// number, then the type's policy for the code, the type's number, the built-in
+// policy, the default.
+func (s TypeSettings) attemptLimit(it *Item, code string) (limit Attempt, from string) {
+	if it.OwnAttempts {
+		return it.MaxAttempts, "the item's own"
 	}
-	return it.AttemptsBefore + p.MaxAttempts
+	_, limit, _ = s.For(it.Priority)
+	p, own := s.Codes[code]
+	chosen := s.choseAttempts(it.Priority)
+	if !own {
+		p = builtinCodes[code]
+	}
+	switch {
+	case own && p.MaxAttempts != 0:
+		limit, from = p.MaxAttempts, "the type's for code "+code
+	case chosen:
+		from = "the type's"
+	case p.MaxAttempts != 0:
+		limit, from = p.MaxAttempts, "the built-in one for code "+code
+	default:
+		from = "the default"
+	}
+	return it.AttemptsBefore + limit, from
+}
+
+// nextTimeout returns the timeout of the attempt after one that failed with a
+// code. Who may change it is as for attemptLimit.
+func (s TypeSettings) nextTimeout(it *Item, code string) time.Duration {
+	p, own := s.Codes[code]
+	switch {
+	case it.OwnTimeout, !own && s.choseTimeout(it.Priority):
+		return it.Timeout
+	case !own:
+		p = builtinCodes[code]
+	}
+	return p.timeout(it.Timeout)
+}
+
+// choseAttempts reports whether somebody chose the attempts of items of
+// priority p. Settings recorded before MaxAttemptsSet existed tell by another
+// value than the default.
+func (s TypeSettings) choseAttempts(p Priority) bool {
+	return s.MaxAttemptsSet || s.MaxAttempts != DefaultMaxAttempts || s.PerPriority[p].MaxAttempts != nil
+}
+
+// choseTimeout is choseAttempts for the timeout.
+func (s TypeSettings) choseTimeout(p Priority) bool {
+	return s.TimeoutSet || s.TimeoutMS != DefaultTimeout.Milliseconds() || s.PerPriority[p].TimeoutMS != nil
 }
 
 // delay is the wait after an attempt, and how much of it is jitter.
@@ -148,7 +198,7 @@ func (c CircuitSettings) WithDefaults() CircuitSettings {
 
 // DefaultWorkerCircuit is that of an engine that sets none.
 func DefaultWorkerCircuit() CircuitSettings {
-	return CircuitSettings{Consecutive: 10, CooldownMS: DefaultCooldown.Milliseconds(), MaxCooldownMS: DefaultMaxCooldown.Milliseconds(), Probes: 1}
+	return CircuitSettings{Consecutive: 10, CooldownMS: DefaultCooldown.Milliseconds(), MaxCooldownMS: DefaultWorkerMaxCooldown.Milliseconds(), Probes: 1}
 }
 
 // cooldown is how long the circuit stays open the n-th time in a row.

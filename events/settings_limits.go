@@ -24,6 +24,7 @@ const (
 // Bounds of the limits' settings.
 const (
 	MaxMaxQueued     = 1_000_000_000
+	DefaultMaxQueued = 1_000_000 // of a type that sets none
 	MaxGroupCapacity = MaxCapacity
 	MaxStepSources   = 100
 	MaxRateN         = 1_000_000                 // per interval, and of a burst
@@ -202,6 +203,9 @@ func (l Limits) Validate() error {
 	var errs []error
 	if l.MaxQueued < 0 || l.MaxQueued > MaxMaxQueued {
 		errs = append(errs, fmt.Errorf("max_queued is %d: it must be 0 to %d", l.MaxQueued, MaxMaxQueued))
+	}
+	if d := l.startTimeout(); d < MinStartTimeout || d > MaxStartTimeout {
+		errs = append(errs, fmt.Errorf("start_timeout_ms is %s: it must be %s to %s", d, MinStartTimeout, MaxStartTimeout))
 	}
 	errs = append(errs, validateSteps(l.QueueSteps, l.MaxQueued)...)
 	if n := len(l.Pools); n > MaxPools {

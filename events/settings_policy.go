@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -58,13 +59,15 @@ type CircuitSettings struct {
 	CountNoRetry  bool    `json:"count_no_retry,omitempty"`  // failures that are not retried count too
 }
 
-// RateLimit lets N through per interval, and up to Burst at once.
+// RateLimit lets N through per interval, and up to Burst at once. Unless Burst
+// is set, a limit at submit lets N through at once, and one at dispatch never
+// lets more than N begin in any interval.
 type RateLimit struct {
 	Per        string `json:"per"` // type, tenant, or label:NAME
 	At         string `json:"at"`  // submit, dispatch
 	N          int    `json:"n"`
 	IntervalMS int64  `json:"interval_ms"`
-	Burst      int    `json:"burst,omitempty"` // 0: N
+	Burst      int    `json:"burst,omitempty"` // 0: not set
 }
 
 // Retention is how long items are kept once they have ended. Zero fields have
@@ -89,7 +92,19 @@ type Limits struct {
 	QueueSteps    []QueueStep // of them
 	Pools         map[string]Pool
 	WorkerCircuit CircuitSettings
+	Types         map[Type]bool // that may be submitted; nil: any
+	// StartTimeout is from a claim without a start to the start; 0: StartWithin.
+	// The claim records when it ends.
+	StartTimeout time.Duration
 }
+
+// Bounds of Limits.StartTimeout.
+const (
+	MinStartTimeout = 100 * time.Millisecond
+	MaxStartTimeout = time.Hour
+)
+
+func (l *Limits) startTimeout() time.Duration { return cmp.Or(l.StartTimeout, StartWithin) }
 
 // SetLimits sets the engine's own settings.
 func (s *State) SetLimits(l Limits) { s.limits = l }

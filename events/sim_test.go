@@ -31,7 +31,8 @@ type sim struct {
 	claimed  map[Token]ID
 	runs     map[ID]int // claimed less released
 	merges   map[ID]int
-	follow   []ID // items that the live state has said may need a follow-up
+	follow   []ID        // items that the live state has said may need a follow-up
+	busy     map[ID]bool // items for which an errand is being done
 	intake   uint64
 	newIDs   int
 	rates    map[Type]map[string]*rateModel // since the type was last configured
@@ -42,7 +43,7 @@ const tinyCache = 2
 
 func newSim(t *rapid.T) *sim {
 	s := &sim{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC), base: newMapBase(), dispatch: map[ID]Token{},
-		claimed: map[Token]ID{}, runs: map[ID]int{}, merges: map[ID]int{}}
+		claimed: map[Token]ID{}, runs: map[ID]int{}, merges: map[ID]int{}, busy: map[ID]bool{}}
 	s.oracle = s.open(Empty{})
 	s.live = s.open(s.base)
 	s.live.maxItems, s.live.maxBytes = tinyCache, 64
@@ -257,6 +258,14 @@ func (s *sim) operator() Command {
 func (s *sim) signal() Command {
 	switch rapid.IntRange(0, 4).Draw(s.t, "signal") {
 	case 0:
+		if s.chance("accept the clock", 30) {
+			s.now = s.now.Add(pick(s, "to", -time.Second, -time.Hour, -45*24*time.Hour, 45*24*time.Hour))
+			for name, sch := range s.ticks {
+				sch.LastTick = earlier(sch.LastTick, s.now) // they may come again
+				s.ticks[name] = sch
+			}
+			return Own{Owner: "o", Version: "v", Clock: &AcceptClock{At: s.now, By: "ops"}}
+		}
 		return Own{Owner: "o", Version: "v", Barrier: s.oracle.Meta().Epoch > 0 && s.chance("barrier", 50)}
 	case 1, 2:
 		return Due{ID: s.anID(), Random: rapid.Uint64().Draw(s.t, "random")}
@@ -330,8 +339,12 @@ func (s *sim) apply(ev Event) {
 		s.claimed[b.Token] = ev.ID
 		s.spent = append(s.spent, Run{ID: ev.ID, Token: b.Token, Worker: ev.Worker})
 		s.runs[ev.ID]++
-	case *Released, *Snoozed, *Spawned:
+	case *Released, *Snoozed:
 		s.runs[ev.ID]--
+	case *Spawned:
+		if b.Part == 0 && !b.Batch {
+			s.runs[ev.ID]--
+		}
 	case *Merged:
 		s.merges[b.Into]++
 	case *ScheduleSet, *ScheduleRemoved, *ScheduleFired:

@@ -33,6 +33,7 @@ type State struct {
 	changed     bool
 	dirtyItems  []*entry
 	dirtyTypes  []*typeEntry
+	forgotten   []Type
 	dirtyDocs   []Document
 	dirtyKeys   []KeyRef
 	merged      []MergedEntry
@@ -64,6 +65,12 @@ type State struct {
 	drainVersion uint64
 
 	follow []ID // items that may need a follow-up; see TakeFollowUps
+
+	// Where the clock was set back, which the base may not know yet: what had
+	// expired by then stays so. tookBack is the latest of them for the next Changes.
+	setBacks []setBack
+	tookBack KeyTimes
+	due      time.Time // see SetDue
 
 	// Of the event that is being applied: its item, and that one's BaseSeq.
 	actor     ID
@@ -147,6 +154,22 @@ func NewState(base Base) (*State, error) {
 	return s, nil
 }
 
+// Reload drops all that the base does not have, and loads the rest anew: for
+// events that have been applied and are to be applied once more, under other
+// positions. Items that the State has given out stay as they are.
+func (s *State) Reload() error {
+	fresh, err := NewState(s.base)
+	if err != nil {
+		return err
+	}
+	fresh.defaults, fresh.limits = s.defaults, s.limits
+	fresh.maxItems, fresh.maxBytes, fresh.maxCauses, fresh.maxDrains = s.maxItems, s.maxBytes, s.maxCauses, s.maxDrains
+	fresh.drainVersion += s.drainVersion + 1 // or a change could go unnoticed
+	fresh.circuits.version += s.circuits.version + 1
+	*s = *fresh
+	return nil
+}
+
 // SetDefaults sets the settings that Decide records for a type when it is
 // first seen.
 func (s *State) SetDefaults(d TypeSettings) { s.defaults = d }
@@ -203,7 +226,8 @@ func (s *State) Params(id ID) ([]byte, error) {
 	return p, nil
 }
 
-// Key returns who holds a key at a time, and whether anyone does.
+// Key returns who holds a key at a time, and whether anyone does. Message ids
+// have a time of their own: see [Meta.KeyTime].
 func (s *State) Key(ref KeyRef, at time.Time) (HeldKey, bool, error) {
 	held, has := HeldKey{}, false
 	if k, ok := s.keys[ref]; ok {
@@ -213,6 +237,10 @@ func (s *State) Key(ref KeyRef, at time.Time) (HeldKey, bool, error) {
 		if held, has, err = s.base.Key(ref); err != nil {
 			return HeldKey{}, false, fmt.Errorf("look up key: %w", err)
 		}
+		has = has && !s.goneBack(held)
+	}
+	if ref.Kind == KeyMsgID {
+		at = s.meta.MsgIDAt
 	}
 	if has && !held.Until.IsZero() && !held.Until.After(at) {
 		return HeldKey{}, false, nil
@@ -346,7 +374,7 @@ func (s *State) TakeChanges() *Changes {
 	if !s.changed {
 		return nil
 	}
-	c := &Changes{Meta: s.meta, Documents: s.dirtyDocs, Merged: s.merged, History: s.history, Restated: s.restated, Folds: s.folds, Noted: s.noted, Rejected: s.rejected}
+	c := &Changes{Meta: s.meta, Documents: s.dirtyDocs, Merged: s.merged, History: s.history, Restated: s.restated, Folds: s.folds, Noted: s.noted, Rejected: s.rejected, Forgotten: s.forgotten, SetBack: s.tookBack}
 	c.Items = make([]ItemChange, 0, len(s.dirtyItems))
 	for _, e := range s.dirtyItems {
 		c.Items = e.appendChanges(c.Items)
@@ -368,7 +396,7 @@ func (s *State) TakeChanges() *Changes {
 	s.historySize = len(s.history)
 	s.dirtyDocs, s.merged, s.history, s.restated, s.folds = nil, nil, nil, nil, nil
 	s.follow = nil // those that nobody has taken are in the projection's index
-	s.noted, s.rejected = nil, nil
+	s.noted, s.rejected, s.forgotten, s.tookBack = nil, nil, nil, KeyTimes{}
 	s.changed = false
 	return c
 }
@@ -377,6 +405,7 @@ func (s *State) TakeChanges() *Changes {
 // what no later event has touched may leave memory.
 func (s *State) Projected(seq Seq) {
 	s.projected = max(s.projected, seq)
+	s.setBackProjected()
 	for t, ok := s.touchedKey.peek(); ok && t.seq <= s.projected; t, ok = s.touchedKey.peek() {
 		s.touchedKey.pop()
 		if s.keys[t.ref].seq <= t.seq {

@@ -36,12 +36,14 @@ const (
 	WhyEngineFull  = "engine_at_capacity"
 	WhyNoWorker    = "no_worker"
 	WhyNoCapable   = "no_capable_worker"
+	WhyLanesFull   = "lanes_at_capacity"  // too many sets of capabilities at once
 	WhyUnfit       = "workers_not_taking" // draining, unhealthy, or their circuit is open
 	WhyBusy        = "workers_busy"
 	WhyOnItsWay    = "dispatched" // on its way to a worker
 	WhyBehind      = "behind"     // others go first
 	WhyHeld        = "dispatch_held"
-	WhyReady       = "ready" // nothing stands in its way: it is about to go
+	WhyNoRoom      = "no_room" // on the engine's disk
+	WhyReady       = "ready"   // nothing stands in its way: it is about to go
 )
 
 const maxObstacleItems = 10
@@ -51,18 +53,22 @@ const maxObstacleItems = 10
 func Explain(s *State, it *Item, now time.Time) []Obstacle {
 	switch it.State {
 	case StateClaimed, StateRunning:
-		return []Obstacle{{Code: WhyRunning, Message: fmt.Sprintf("it is %s, attempt %d, by worker %s", it.State, it.Attempt, it.Worker)}}
+		return []Obstacle{{Code: WhyRunning, Message: fmt.Sprintf("it is %s, attempt %d of %d, by worker %s", it.State, it.Attempt, it.MaxAttempts, it.Worker)}}
 	case StateWaiting:
 		return []Obstacle{explainWaiting(s, it)}
 	case StateQueued:
-		return append(append(explainDue(it, now), explainType(s, it)...), explainLimits(s, it, now)...)
+		return append(append(explainDue(s, it, now), explainType(s, it)...), explainLimits(s, it, now)...)
 	}
 	o := Obstacle{Code: WhyEnded, Message: fmt.Sprintf("it is %s since %s", it.State, it.FinishedAt.Format(time.RFC3339))}
 	switch {
 	case it.State == StateMerged:
 		o.Message, o.Items = "it was merged into another item, which runs in its place", []ID{it.MergedInto}
+	case it.State == StateDead && it.Attempt == 0: // it never ran: what it comes after has ended badly
+		o.Message += fmt.Sprintf(": %s: %s", it.Reason, clip(it.Error, 200))
 	case it.State == StateDead:
-		o.Message += fmt.Sprintf(": %s, after %d attempts; its last error was %s: %s", it.Reason, it.Attempt, it.Code, clip(it.Error, 200))
+		o.Message += fmt.Sprintf(": %s, after %s; its last error was %s: %s", it.Reason, Count(it.Attempt, "attempt"), it.Code, clip(it.Error, 200))
+	case it.State == StateCompleted && it.Reason == reasonChildren:
+		o.Message += ": the last item that it waited for has ended"
 	case it.Reason != "":
 		o.Message += ": " + it.Reason
 	}
@@ -74,26 +80,56 @@ func explainWaiting(s *State, it *Item) Obstacle {
 	if !r.Spawned {
 		return Obstacle{Code: WhyWaiting, Message: fmt.Sprintf("it waits for %s to end", plural(len(r.Waits), "item")), Items: r.Waits[:min(len(r.Waits), maxObstacleItems)]}
 	}
-	o := Obstacle{Code: WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, plural(len(r.Children), "child"))}
+	if r.Batch {
+		return withMerged(explainBatch(&r), &r)
+	}
+	o := Obstacle{Code: WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, plural(r.Size(), "child"))}
+	if r.Unmade() {
+		o.Message = fmt.Sprintf("%d of its %s are made so far, %d of them have not ended", r.Made, plural(r.Declared, "child"), r.Live)
+	}
 	for _, id := range r.Children {
 		child, err := s.Item(id)
 		if err == nil && child != nil && !child.State.Terminal() && len(o.Items) < maxObstacleItems {
 			o.Items = append(o.Items, id)
 		}
 	}
+	return withMerged(o, &r)
+}
+
+// withMerged adds the items that children were merged into, and which are waited
+// for as well.
+func withMerged(o Obstacle, r *Relations) Obstacle {
+	if n := len(r.Waits); n > 0 {
+		o.Message += fmt.Sprintf(", and for %s that others of them were merged into", plural(n, "item"))
+		o.Items = append(o.Items, r.Waits[:min(n, maxObstacleItems-len(o.Items))]...)
+	}
 	return o
 }
 
-func explainDue(it *Item, now time.Time) []Obstacle {
+// explainBatch says what a batch waits for.
+func explainBatch(r *Relations) Obstacle {
+	o := Obstacle{Code: WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, plural(r.Made, "item"))}
+	switch {
+	case !r.Sealed:
+		o.Message += ", and to be sealed: more may be submitted to it until then"
+	case r.Made < r.Declared:
+		o.Message += fmt.Sprintf(", and for %d more to be submitted", r.Declared-r.Made)
+	}
+	return o
+}
+
+func explainDue(s *State, it *Item, now time.Time) []Obstacle {
 	if !it.AvailableAt.After(now) {
 		return nil
 	}
 	o := Obstacle{Code: WhyNotDue, Message: "it is due later", Until: it.AvailableAt}
 	switch {
-	case it.Reason == "snoozed":
+	case isSnoozed(it.Reason):
 		o.Code, o.Message = WhySnoozed, "its handler has put it off"
 	case it.Attempt > 0 && it.Code != "" && it.Reason == "":
-		o.Code, o.Message = WhyBackingOff, fmt.Sprintf("attempt %d of %d has failed (%s: %s): it is tried again", it.Attempt, it.MaxAttempts, it.Code, clip(it.Error, 200))
+		set, _ := s.Settings(it.Type)
+		_, from := set.attemptLimit(it, it.Code)
+		o.Code, o.Message = WhyBackingOff, fmt.Sprintf("attempt %d of %d (%s) has failed (%s: %s): it is tried again", it.Attempt, it.MaxAttempts, from, it.Code, clip(it.Error, 200))
 	}
 	return []Obstacle{o}
 }
@@ -132,12 +168,12 @@ func explainLimits(s *State, it *Item, now time.Time) (out []Obstacle) {
 	set, _ := s.Settings(it.Type)
 	if most := set.GroupCapacity; most > 0 && it.Group != "" {
 		if n, err := s.GroupRuns(it.Type, it.Group); err == nil && n >= int64(most) {
-			out = append(out, Obstacle{Code: WhyGroupFull, Message: fmt.Sprintf("%d items of %s %q run: group_capacity is %d", n, set.GroupKey(), clip(it.Group, 80), most)})
+			out = append(out, Obstacle{Code: WhyGroupFull, Message: fmt.Sprintf("%s %q has %s running: group_capacity is %d", set.GroupKey(), clip(it.Group, 80), Count(n, "item"), most)})
 		}
 	}
 	if slots, limited := s.PoolSlots(set); limited {
 		if n := s.PoolRuns(set.Pool); n >= int64(slots) {
-			out = append(out, Obstacle{Code: WhyPoolFull, Message: fmt.Sprintf("%d items run in pool %s: it has %d slots", n, set.Pool, slots)})
+			out = append(out, Obstacle{Code: WhyPoolFull, Message: fmt.Sprintf("pool %s has %s running: it has %s", set.Pool, Count(n, "item"), Count(slots, "slot"))})
 		}
 	}
 	for _, group := range slices.Compact([]string{"", it.Group}) {

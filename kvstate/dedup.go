@@ -3,7 +3,6 @@ package kvstate
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,20 +42,12 @@ const (
 	dedupWindow   = 1000 // writes in flight
 	minDedupRetry = 50 * time.Millisecond
 	maxDedupRetry = 10 * time.Second
-	// positionKey holds the mirror's position. No type has this name.
-	positionKey = "_.position"
+	// positionKey holds the mirror's position.
+	positionKey = wire.DedupPosition
 )
 
-// DedupKey is a dedup key's form in the bucket: the type, a dot, and the key
-// in unpadded base64url (RFC 4648 §5), since a dedup key may hold any byte and
-// a KV key may not. The shell's
-//
-//	printf %s KEY | base64 -w0 | tr '+/' '-_' | tr -d =
-//
-// gives the second part.
-func DedupKey(t events.Type, key string) string {
-	return string(t) + "." + base64.RawURLEncoding.EncodeToString([]byte(key))
-}
+// DedupKey is a dedup key's form in the bucket: see [wire.DedupEntry].
+func DedupKey(t events.Type, key string) string { return wire.DedupEntry(t, key) }
 
 // DedupEntry is the value in the bucket: who holds the key.
 type DedupEntry struct {
@@ -140,7 +131,7 @@ func NewDedup(o DedupOptions) (*Dedup, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start dedup mirror: %w", err)
 	}
-	name := o.Names.Bucket("dedup")
+	name := o.Names.Bucket(wire.DedupBucket)
 	conf := streamConfig(name, "taken dedup keys; derived, may be deleted", 0)
 	if o.Memory {
 		conf.Storage = jetstream.MemoryStorage
@@ -150,13 +141,26 @@ func NewDedup(o DedupOptions) (*Dedup, error) {
 		conf.PersistMode = jetstream.AsyncPersistMode
 	}
 	return &Dedup{
-		o: o, js: js, prefix: o.Names.Entries("dedup"),
+		o: o, js: js, prefix: o.Names.Entries(wire.DedupBucket),
 		b:       bucket{js: js, name: name, conf: conf},
 		wake:    make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		pending: map[string]pendingKey{},
 		moved:   make(chan struct{}),
 	}, nil
+}
+
+// DropDedup deletes the bucket of a mirror that is not kept any more. Without one it
+// does nothing.
+func DropDedup(ctx context.Context, nc *nats.Conn, names wire.Names) error {
+	js, err := connect.JetStream(nc, names)
+	if err == nil {
+		err = js.DeleteStream(ctx, "KV_"+names.Bucket(wire.DedupBucket))
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("drop dedup mirror: %w", err)
+	}
+	return nil
 }
 
 // Start begins to mirror what is fed from behind position at on: the

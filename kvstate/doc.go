@@ -13,9 +13,11 @@
 //     submits, and the submission alone decides.
 //   - [Workers], the bucket work_workers: the registered workers. Entries
 //     expire when the worker's heartbeats end.
-//   - [Partitions], the bucket work_partitions: who owns which partition.
-//     Entries expire when the owner is silent. It is about liveness only;
-//     safety comes from the log.
+//   - [Partitions], the bucket work_partitions: who owns which partition. On an
+//     existing NATS it is the lease by which one engine owns the log and the others
+//     stand by: it ends when its holder is silent ([DefaultPartitionTTL]). An
+//     engine with a server of its own just shows itself. It is about liveness
+//     only; safety comes from the log.
 //
 // A dedup key may hold any byte, a KV key may not: see [DedupKey] for its form.
 // The mirror's position is the bucket's entry _.position.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,11 +17,11 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// The default lives of entries without news. Workers send a heartbeat every
-// 20 s, so a worker's entry outlives two that are lost.
+// The default lives of entries without news. The engine writes those of all
+// workers it knows again in a third of that.
 const (
 	DefaultWorkerTTL    = 60 * time.Second
-	DefaultPartitionTTL = 60 * time.Second
+	DefaultPartitionTTL = 10 * time.Second // a silent owner's lease ends after it
 )
 
 // Workers is the registry of workers that other programs read. Its methods may
@@ -73,6 +74,9 @@ type Owner struct {
 	Owner string       `json:"owner"`
 	Epoch events.Epoch `json:"epoch"`
 	At    time.Time    `json:"at"`
+	// Node tells engines apart whose names are the same: it is that of the data
+	// folder. Empty where no lease is needed.
+	Node string `json:"node,omitempty"`
 }
 
 // Partitions shows who owns which partition. Its methods may be called at once
@@ -97,6 +101,70 @@ func (p *Partitions) Put(ctx context.Context, partition int, o Owner) error {
 func (p *Partitions) Get(ctx context.Context, partition int) (o Owner, found bool, err error) {
 	found, err = p.b.get(ctx, strconv.Itoa(partition), &o)
 	return o, found, err
+}
+
+// HeldError says that the lease of a partition is another's.
+type HeldError struct{ By Owner }
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("the lease of the partition is held by %s", e.By.Owner)
+}
+
+// Lease takes the lease of partition p for o, or renews it: rev is what the last
+// call has returned, 0 for none. It ends after the bucket's time to live, by the
+// server's clock. A *HeldError says that another has it; any other error, that
+// the bucket can't be asked. A lease with the Node of o is its own: of an
+// earlier process, which is gone, since it had the same data folder.
+func (p *Partitions) Lease(ctx context.Context, partition int, o Owner, rev uint64) (uint64, error) {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return 0, fmt.Errorf("encode the lease of partition %d: %w", partition, err)
+	}
+	key := strconv.Itoa(partition)
+	err = p.b.do(ctx, func(kv jetstream.KeyValue) error {
+		if rev != 0 {
+			next, err := kv.Update(ctx, key, data, rev)
+			if !errors.Is(err, jetstream.ErrKeyExists) {
+				rev = next
+				return err
+			}
+		}
+		next, err := kv.Create(ctx, key, data)
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			rev = next
+			return err
+		}
+		e, err := kv.Get(ctx, key)
+		if err != nil {
+			return err // it has just ended: the next call finds out
+		}
+		var by Owner
+		if err := json.Unmarshal(e.Value(), &by); err == nil && (o.Node == "" || by.Node != o.Node) {
+			return &HeldError{by}
+		}
+		rev, err = kv.Update(ctx, key, data, e.Revision())
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("take the lease of partition %d: %w", partition, err)
+	}
+	return rev, nil
+}
+
+// Release ends a lease that Lease has returned, unless another has it by now.
+func (p *Partitions) Release(ctx context.Context, partition int, rev uint64) error {
+	err := p.b.do(ctx, func(kv jetstream.KeyValue) error {
+		return kv.Delete(ctx, strconv.Itoa(partition), jetstream.LastRevision(rev))
+	})
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return nil
+	}
+	return wrap(err, "release the lease of partition %d", partition)
+}
+
+// Subject is where changes of a partition's lease are heard.
+func (p *Partitions) Subject(partition int) string {
+	return "$KV." + p.b.name + "." + strconv.Itoa(partition)
 }
 
 // Delete says that the partition has no owner any more.

@@ -13,9 +13,8 @@
 // The item has its id from the insertion on. The relay publishes it with that
 // id as Nats-Msg-Id and as the item's own, and deletes the row once the intake
 // has it durably. A relay that dies in between leaves the row, which is
-// published again: within two minutes NATS drops the second message, later the
-// engine answers it as a repeat of the item of that id (for as long as it keeps
-// that item). Any number of relays may run; each row is one relay's at a time.
+// published again: the engine answers the second message as a repeat of the item
+// of that id (for as long as it keeps that item). Any number of relays may run; each row is one relay's at a time.
 //
 // # Order
 //

@@ -1,10 +1,12 @@
 package outbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -69,11 +71,29 @@ func (r *Relay) take(ctx context.Context, tx pgx.Tx) (batch []*taken, err error)
 	return batch, nil
 }
 
+// decodeOptions reads a row's options strictly: what the relay would drop is
+// refused instead.
+func decodeOptions(options []byte) (s wire.Submit, err error) {
+	d := json.NewDecoder(bytes.NewReader(options))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		var refused *events.Error
+		if errors.As(err, &refused) {
+			return s, refused
+		}
+		return s, events.Refuse(events.CodeBadRequest, "the options are not those of a submission (%s): see docs/OUTBOX.md for what they may be", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if s.ID != "" || s.Type != "" || s.Params != nil {
+		return s, events.Refuse(events.CodeBadRequest, "the options have an id, a type or params: these are columns of their own")
+	}
+	return s, nil
+}
+
 // message is the plain publish of a row.
 func (r *Relay) message(t *taken) (*nats.Msg, error) {
-	var s wire.Submit
-	if err := json.Unmarshal(t.Options, &s); err != nil {
-		return nil, events.Refuse(events.CodeBadRequest, "the options are not those of a submission: %v", err)
+	s, err := decodeOptions(t.Options)
+	if err != nil {
+		return nil, err
 	}
 	s.ID, s.Type, s.Params = t.ID, t.Type, t.Params
 	typ, err := events.ParseType(s.Type)

@@ -204,7 +204,7 @@ func TestOtherWaysIn(t *testing.T) {
 func TestRefusedRows(t *testing.T) {
 	w := newWorld(t)
 	w.relay(outbox.Config{})
-	if _, err := w.db.Exec(w.ctx, `INSERT INTO streamwright_outbox (type, options) VALUES ('Bad Type', '{}'), ('ok', '{"priority": 99}'), ('ok', '{"priority": "high"}'), ('ok', '{}')`); err != nil {
+	if _, err := w.db.Exec(w.ctx, `INSERT INTO streamwright_outbox (type, options) VALUES ('Bad Type', '{}'), ('ok', '{"priority": 99}'), ('ok', '{"priority": "urgent"}'), ('ok', '{}')`); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("the good one is there, the others are marked", func() bool { return w.items("ok") == 1 && w.waiting().Refused == 3 })
@@ -310,6 +310,31 @@ func TestULIDsOfTheDatabase(t *testing.T) {
 		seen[s] = true
 		if age := time.Since(ulid.Time(ulid.ULID(id).Time())); age < -time.Second || age > patience {
 			t.Fatalf("%s is of %v", s, ulid.Time(ulid.ULID(id).Time()))
+		}
+	}
+}
+
+// Options that the relay does not know are refused, not dropped.
+func TestUnknownOptionsAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.relay(outbox.Config{})
+	for options, want := range map[string]string{
+		`{"prioritty": 9}`:              `unknown field "prioritty"`,
+		`{"priority": "urgent"}`:        "use 0 to 9",
+		`{"params": {"n": 1}}`:          "columns of their own",
+		`{"type": "other"}`:             "columns of their own",
+		`{"priority": "high", "x": {}}`: `unknown field "x"`,
+	} {
+		var id, reason string
+		if err := w.db.QueryRow(w.ctx, `INSERT INTO streamwright_outbox (type, options) VALUES ('plain', $1) RETURNING id`, options).Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually("it is refused: "+options, func() bool {
+			err := w.db.QueryRow(w.ctx, `SELECT coalesce(error, '') FROM streamwright_outbox WHERE id = $1`, id).Scan(&reason)
+			return err == nil && reason != ""
+		})
+		if !strings.Contains(reason, want) {
+			t.Errorf("%s: %s", options, reason)
 		}
 	}
 }

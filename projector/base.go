@@ -85,15 +85,15 @@ func (s *Store) FollowUps(behind events.ID, limit int) (ids []events.ID, err err
 	return ids, err
 }
 
-// Key implements [events.Base]. A key that had expired by the time of the last
-// event is not found.
+// Key implements [events.Base]. A key that had expired by the last event is
+// not found.
 func (s *Store) Key(ref events.KeyRef) (h events.HeldKey, has bool, err error) {
 	err = s.lookup(func(v view) error { h, has, err = v.heldKey(ref); return err })
 	if err != nil || !has || h.Until.IsZero() {
 		return h, has, err
 	}
 	m, err := s.Meta()
-	if err != nil || expired(h, m.LastAt) {
+	if err != nil || expired(h, m) {
 		return events.HeldKey{}, false, err
 	}
 	return h, true, nil

@@ -34,9 +34,9 @@ func decodeHeld(ref events.KeyRef, data []byte) (events.HeldKey, error) {
 	return events.HeldKey{Ref: ref, ID: r.id(), Until: fromNanos(r.nanos()), N: int64(r.uint())}, nil
 }
 
-// expired reports whether a held key does not exist any more at a time.
-func expired(h events.HeldKey, at time.Time) bool {
-	return !h.Until.IsZero() && !h.Until.After(at)
+// expired reports whether a held key does not exist any more.
+func expired(h events.HeldKey, m events.Meta) bool {
+	return !h.Until.IsZero() && !h.Until.After(m.KeyTime(h.Ref.Kind))
 }
 
 // mergedRecord is what is kept of a merged submission beside its position.

@@ -19,8 +19,7 @@ const PurgePerCommit = 1000
 
 // writer turns Changes into batches. Guarded by Store.commitMu.
 type writer struct {
-	// nextExpiry is not after the earliest Until on disk (noExpiry: none).
-	nextExpiry int64
+	nextExpiry expiries
 	unflushed  int // events committed since a flush last began
 
 	// Memory that is used again by the next Commit.
@@ -33,6 +32,10 @@ type writer struct {
 }
 
 const noExpiry = math.MaxInt64
+
+// expiries are times not after the earliest Until on disk (noExpiry: none), of
+// the keys that expire by each clock.
+type expiries [numClocks]int64
 
 // Commit writes what a run of decisions has changed, and the position behind
 // it, in one atomic step, visible to every query that begins after it returns.
@@ -211,7 +214,7 @@ func (w *writer) merged(b *pebble.Batch, merged []events.MergedEntry) error {
 
 // keys writes the held keys that have changed hands. One that has expired
 // already is not written.
-func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *int64) error {
+func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *expiries) error {
 	for _, k := range c.Keys {
 		ref := k.Key.Ref
 		old, had, err := view{db}.heldKey(ref)
@@ -225,7 +228,7 @@ func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *i
 			}
 		}
 		w.key = appendHeldKey(w.key[:0], ref)
-		if !k.Has || expired(k.Key, c.Meta.LastAt) {
+		if !k.Has || expired(k.Key, c.Meta) {
 			if had {
 				if err := b.Delete(w.key, nil); err != nil {
 					return err
@@ -240,7 +243,8 @@ func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *i
 		if k.Key.Until.IsZero() {
 			continue
 		}
-		*next = min(*next, nanos(k.Key.Until))
+		clock := clockOf(ref.Kind)
+		next[clock] = min(next[clock], nanos(k.Key.Until))
 		w.key = appendExpiryKey(w.key[:0], k.Key.Until, ref)
 		if err := b.Set(w.key, nil, nil); err != nil {
 			return err
@@ -249,29 +253,39 @@ func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *i
 	return nil
 }
 
-// purge removes some of the keys that have expired. It comes before keys in a
-// batch: a name may be held anew.
-func (w *writer) purge(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *int64) error {
-	if now := nanos(c.Meta.LastAt); w.nextExpiry > now {
-		return nil
-	}
-	*next = noExpiry
+// purge removes some of the keys that have expired, and all that had before the
+// clock was set back. It comes before keys in a batch: a name may be held anew.
+func (w *writer) purge(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *expiries) error {
 	left := PurgePerCommit
-	// What was purged before lies in front of nextExpiry; not to look there
-	// saves stepping over what it left behind.
-	from := appendNanos([]byte{prefixExpiry}, w.nextExpiry)
-	return view{db}.expiries(from, func(h events.HeldKey, entry []byte) (bool, error) {
-		if !expired(h, c.Meta.LastAt) || left == 0 {
-			*next = nanos(h.Until)
-			return false, nil
+	for clock := range numClocks {
+		at := clock.at(c.Meta)
+		if back := clock.of(c.SetBack); back.After(at) {
+			// These would exist again at the time that it is now: all of them go.
+			at, left = back, math.MaxInt
 		}
-		left--
-		if err := b.Delete(entry, nil); err != nil {
-			return false, err
+		if w.nextExpiry[clock] > nanos(at) {
+			continue
 		}
-		w.key = appendHeldKey(w.key[:0], h.Ref)
-		return true, b.Delete(w.key, nil)
-	})
+		next[clock] = noExpiry
+		// What was purged before lies in front of nextExpiry; not to look there
+		// saves stepping over what it left behind.
+		err := view{db}.expiries(clock, w.nextExpiry[clock], func(h events.HeldKey, entry []byte) (bool, error) {
+			if h.Until.After(at) || left == 0 {
+				next[clock] = nanos(h.Until)
+				return false, nil
+			}
+			left--
+			if err := b.Delete(entry, nil); err != nil {
+				return false, err
+			}
+			w.key = appendHeldKey(w.key[:0], h.Ref)
+			return true, b.Delete(w.key, nil)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // records writes the records, the types, the partition's own and the position.
@@ -283,6 +297,11 @@ func (w *writer) records(b *pebble.Batch, c *events.Changes) error {
 			write = func() error { return b.Delete(w.key, nil) }
 		}
 		if err := write(); err != nil {
+			return err
+		}
+	}
+	for _, t := range c.Forgotten {
+		if err := b.Delete(appendTypeKey(nil, t), nil); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,14 @@
 package projector
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // DedupHeld calls fn with each dedup key that a live item holds, that item and
@@ -47,22 +51,96 @@ func (s *Store) DedupHeld(ctx context.Context, fn func(t events.Type, key string
 	return at, err
 }
 
-// DedupHolders returns the live items of a type that hold a dedup key with a
-// prefix, in order of their keys, at most limit of them.
-func (s *Store) DedupHolders(t events.Type, prefix string, limit int) (ids []events.ID, err error) {
-	from := appendHeldKey(nil, events.KeyRef{Kind: events.KeyDedup, Type: t, Key: prefix})
-	err = s.lookup(func(v view) error {
-		return v.scan(from, from, func(key, value []byte) (bool, error) {
-			if len(ids) >= limit {
-				return false, nil
-			}
-			r := keyReader{b: key[1:]}
-			held, err := decodeHeld(r.ref(), value)
-			if err == nil && held.Until.IsZero() {
-				ids = append(ids, held.ID)
-			}
-			return true, err
+// DedupHolder returns the live item that holds a dedup key, nil if there is none.
+// A key that a completed item keeps for its window has none.
+func (s *Store) DedupHolder(t events.Type, key string) (it *events.Item, err error) {
+	err = s.snapshot(func(v view) error {
+		held, has, err := v.heldKey(events.KeyRef{Kind: events.KeyDedup, Type: t, Key: key})
+		if err != nil || !has || !held.Until.IsZero() {
+			return err
+		}
+		it, err = v.item(held.ID)
+		return err
+	})
+	return it, err
+}
+
+// maxHolders bounds the holders of dedup keys with one prefix that a question
+// reads: the first by key.
+const maxHolders = 1000
+
+// EachLive calls fn with the live items of a type, each with what is kept beside
+// it, the last touched first, until fn wants no more. With a keyPrefix those are
+// the holders of dedup keys that begin so, of at most maxHolders keys. All are as
+// of one moment.
+func (s *Store) EachLive(t events.Type, keyPrefix string, fn func(wire.Item) (more bool)) error {
+	return s.snapshot(func(v view) error {
+		each := v.eachListed
+		if keyPrefix != "" {
+			each = v.eachHolder
+		}
+		return each(t, keyPrefix, func(it *events.Item) (bool, error) {
+			full, err := v.full(it)
+			return err == nil && fn(full), err
 		})
 	})
-	return ids, err
+}
+
+// eachListed calls fn with the live items of a type, the last touched first.
+func (v view) eachListed(t events.Type, _ string, fn func(*events.Item) (more bool, err error)) (err error) {
+	l := &listing{typ: t, limit: DefaultListLimit}
+	for _, st := range []events.ItemState{events.StateQueued, events.StateWaiting, events.StateClaimed, events.StateRunning} {
+		l.states |= 1 << st
+	}
+	s := &scan{v: v, budget: MaxListScan}
+	defer func() { err = errors.Join(err, s.close()) }()
+	m, err := s.listed(l, allRanges)
+	if err != nil {
+		return err
+	}
+	for at := m.spot(); at.ok && s.budget > 0; at = m.spot() {
+		it, err := v.item(at.place.id)
+		if err != nil {
+			return err
+		}
+		if it == nil {
+			return fmt.Errorf("item %s is listed, but not there: %w", at.place.id, errRecord)
+		}
+		if more, err := fn(it); !more || err != nil {
+			return err
+		}
+		if err := m.pop(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachHolder calls fn with the live holders of dedup keys with a prefix, the last
+// touched first.
+func (v view) eachHolder(t events.Type, keyPrefix string, fn func(*events.Item) (more bool, err error)) error {
+	var holders []*events.Item
+	from := appendHeldKey(nil, events.KeyRef{Kind: events.KeyDedup, Type: t, Key: keyPrefix})
+	err := v.scan(from, from, func(key, value []byte) (bool, error) {
+		r := keyReader{b: key[1:]}
+		held, err := decodeHeld(r.ref(), value)
+		if err != nil || !held.Until.IsZero() {
+			return true, err
+		}
+		it, err := v.item(held.ID)
+		if it != nil && err == nil {
+			holders = append(holders, it)
+		}
+		return len(holders) < maxHolders, err
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(holders, func(a, b *events.Item) int { return cmp.Compare(b.Seq, a.Seq) })
+	for _, it := range holders {
+		if more, err := fn(it); !more || err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -49,6 +49,7 @@ func describeRest(prefix byte, r *keyReader) string {
 	case prefixKey:
 		return describeRef(r.ref())
 	case prefixExpiry:
+		r.byte() // the clock follows from the kind
 		at := fromNanos(r.nanos())
 		return fmt.Sprintf("expiry at %s of %s", showTime(at), describeRef(r.ref()))
 	}
@@ -110,10 +111,16 @@ func describeIndex(prefix byte, r *keyReader) string {
 }
 
 func describeTerm(kind byte, r *keyReader) string {
-	what := map[byte]string{termTenant: "tenant", termDedup: "dedup key", termWord: "the word"}[kind]
-	text := fmt.Sprintf("%q", r.text())
-	if kind == termLabel {
+	what := map[byte]string{termTenant: "tenant", termDedup: "dedup key", termWord: "the word", termSchedule: "schedule"}[kind]
+	value := r.text()
+	text := fmt.Sprintf("%q", value)
+	switch kind {
+	case termLabel:
 		what, text = "label", fmt.Sprintf("%s=%s", r.text(), text)
+	case termParent:
+		var id events.ID
+		copy(id[:], value)
+		what, text = "parent", id.String()
 	}
 	p := r.place()
 	return fmt.Sprintf("item %s among those with %s %s, event %d", p.id, what, text, p.seq)

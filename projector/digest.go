@@ -107,12 +107,14 @@ func (c *content) hidden() bool {
 	case prefixMeta:
 		return bytes.Equal(c.key, metaKey(metaIdentity))
 	case prefixKey:
-		h, err := decodeHeld(events.KeyRef{}, c.value)
-		return err == nil && expired(h, c.meta.LastAt)
+		r := keyReader{b: c.key[1:]}
+		h, err := decodeHeld(r.ref(), c.value)
+		return err == nil && r.err == nil && expired(h, c.meta)
 	case prefixExpiry:
 		r := keyReader{b: c.key[1:]}
+		r.byte()
 		until := fromNanos(r.nanos())
-		return r.err == nil && expired(events.HeldKey{Until: until}, c.meta.LastAt)
+		return r.err == nil && expired(events.HeldKey{Ref: r.ref(), Until: until}, c.meta)
 	}
 	return false
 }

@@ -23,6 +23,7 @@ func (s *sim) randomTerms(c *events.Submit) {
 		c.AfterPolicy = []events.AfterPolicy{"", events.AfterRun, events.AfterDead}[s.rng.IntN(3)]
 	case 3:
 		c.ExpiresAt = s.now.Add(time.Duration(s.rng.IntN(20_000)) * time.Millisecond)
+		c.Estimate = time.Duration(s.rng.IntN(3)) * time.Minute
 	case 4:
 		c.Verdict = &events.Verdict{Policy: []events.DedupPolicy{events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer}[s.rng.IntN(4)]}
 		if len(s.ids) > 0 {
@@ -73,7 +74,7 @@ func (s *sim) noteChildren(id events.ID) {
 // The indexes of relations are what the items say.
 func TestRelationsAreIndexed(t *testing.T) {
 	live := openMem(t)
-	s := newSim(t, 77, live)
+	s := newSim(t, 80, live)
 	s.run(3000, 11)
 	waiters, kids, follow := map[events.ID][]events.ID{}, map[events.ID][]events.ID{}, []events.ID(nil)
 	for id, it := range s.items() {

@@ -15,7 +15,7 @@ import (
 // FormatVersion is that of the stores which this program writes: the layout
 // of keys.go, the records, and what follows from events in them. A folder with a
 // higher one is refused, one with a lower one is made anew from the log.
-const FormatVersion = 5
+const FormatVersion = 7
 
 // ErrInUse is wrapped by the error about a folder that another Store, in this
 // process or another, has open.
@@ -72,6 +72,18 @@ func openFolder(vf vfs.FS, dir string, ignoreFormat bool) (_ *folder, err error)
 		return nil, fmt.Errorf("open store %s: remove what a crash has left: %w", dir, err)
 	}
 	return f, nil
+}
+
+// Holds says what a folder holds, without opening or changing it: a store that
+// Open would take as it is, or one that Open would make anew (outdated), or
+// neither.
+func Holds(dir string) (store, outdated bool, err error) {
+	f := &folder{fs: vfs.Default, dir: dir}
+	version, err := f.readCurrent()
+	if err != nil || f.number == 0 {
+		return false, false, err
+	}
+	return version >= FormatVersion, version < FormatVersion, nil
 }
 
 func (f *folder) close() error { return f.lock.Close() }

@@ -20,10 +20,10 @@ type gathered struct {
 
 // Gathers reports whether the Changes may be committed together with those of
 // runs before and after it. Not so those whose writing looks up in the store
-// what runs before them have left there: of what is pruned, told anew, folded or
-// rejected.
+// what runs before them have left there: of what is pruned, told anew, folded, rejected
+// or forgotten, and of keys that expired before the clock was set back.
 func Gathers(c *events.Changes) bool {
-	if len(c.Restated) > 0 || len(c.Folds) > 0 || len(c.Rejected) > 0 {
+	if len(c.Restated) > 0 || len(c.Folds) > 0 || len(c.Rejected) > 0 || len(c.Forgotten) > 0 || c.SetBack != (events.KeyTimes{}) {
 		return false
 	}
 	for i := range c.Items {

@@ -37,11 +37,7 @@ func (s *indexSet) fill(it *events.Item) {
 	s.put(0, appendListKey(s.buf, it), nil)
 	if it.State == events.StateQueued {
 		key := appendReadyKey(s.buf, it)
-		var value []byte
-		if !it.AvailableAt.IsZero() {
-			value = appendTime(nil, it.AvailableAt)
-		}
-		s.put(1, key, value)
+		s.put(1, key, readyValue(it))
 	}
 	state := stateValues[it.State : it.State+1]
 	if at := it.TimerAt(); !at.IsZero() {

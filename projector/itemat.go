@@ -44,6 +44,15 @@ func (s *Store) ItemAt(id events.ID, through events.Seq, until time.Time) (full 
 	return full, found && err == nil, err
 }
 
+// wholeTo is the event by which the clock was last set back, if that was before
+// a moment: the events before it are then of its past, whatever their times say.
+func wholeTo(m events.Meta, until time.Time) events.Seq {
+	if until.Before(m.SetBackTo) {
+		return 0
+	}
+	return m.SetBackAt
+}
+
 // laterChanges is what a history says of the events behind a moment.
 type laterChanges struct {
 	any, params bool
@@ -52,7 +61,11 @@ type laterChanges struct {
 // ownEvents are an item's events up to a moment, without the documents that the
 // store keeps elsewhere.
 func (v view) ownEvents(now *events.Item, through events.Seq, until time.Time) (evs []events.Event, later laterChanges, err error) {
-	prefix := idKey(prefixHistory, now.ID)
+	meta, err := v.meta()
+	if err != nil {
+		return nil, later, err
+	}
+	whole, prefix := wholeTo(meta, until), idKey(prefixHistory, now.ID)
 	err = v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
 		r := keyReader{b: key[len(prefix):]}
 		seq := r.seq()
@@ -60,7 +73,7 @@ func (v view) ownEvents(now *events.Item, through events.Seq, until time.Time) (
 		if err != nil || r.err != nil {
 			return false, errors.Join(err, r.err)
 		}
-		if through > 0 && decidedFrom(seq, value) > through || !until.IsZero() && h.At.After(until) {
+		if through > 0 && decidedFrom(seq, value) > through || !until.IsZero() && seq >= whole && h.At.After(until) {
 			later.any = true
 			later.params = later.params || h.Kind == events.KindReplayed && replacesParams(h.Data)
 			return true, nil
@@ -148,6 +161,11 @@ func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until tim
 		return err
 	}
 	defer func() { err = errors.Join(err, s.folder.fs.RemoveAll(dir)) }()
+	meta, err := s.Meta()
+	if err != nil {
+		return err
+	}
+	opts.whole = wholeTo(meta, until)
 	then, err := StateAt(ctx, log, through, until, dir, opts, progress)
 	var trimmed *eventlog.TrimmedError
 	switch {
@@ -166,7 +184,7 @@ func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until tim
 			return fmt.Errorf("state as of %d: %w", through, err)
 		}
 	}
-	meta, err := then.Meta()
+	meta, err = then.Meta()
 	switch {
 	case err != nil:
 		return err

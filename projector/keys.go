@@ -24,9 +24,10 @@ import (
 //	'g' into seq                                    submissions merged into an item, as JSON
 //	'x' id                                          checkpoints
 //	'o' id                                          how the children of the last spawn ended, as JSON
+//	'f' id                                          the children of a spawn that is made in parts, as JSON
 //	'v' kind(1) key…                                records of the partition as a whole, as JSON
 //	'k' kind(1) type:text key…                      held keys: id, until time
-//	'e' until:time kind(1) type:text key…           those of them that expire, by expiry
+//	'e' clock(1) until:time kind(1) type:text key…  those of them that expire, by the clock that they do by, and expiry
 //	'j' seq                                         rejected submissions, by the sequence of their event, as JSON
 //	'a' intake_seq                                  intake messages that became no item, as JSON
 //
@@ -61,6 +62,7 @@ const (
 
 	prefixCheckpoint = 'x'
 	prefixOutcomes   = 'o'
+	prefixChildren   = 'f'
 	prefixRecord     = 'v'
 	prefixWaiter     = 'd'
 	prefixChild      = 'c'
@@ -80,6 +82,8 @@ func docPrefix(k events.DocKind) byte {
 		return prefixCheckpoint
 	case events.DocOutcomes:
 		return prefixOutcomes
+	case events.DocChildren:
+		return prefixChildren
 	}
 	return prefixParams
 }
@@ -115,7 +119,39 @@ func appendHeldKey(b []byte, ref events.KeyRef) []byte {
 }
 
 func appendExpiryKey(b []byte, until time.Time, ref events.KeyRef) []byte {
-	return appendRef(appendTime(append(b, prefixExpiry), until), ref)
+	return appendRef(appendTime(append(b, prefixExpiry, byte(clockOf(ref.Kind))), until), ref)
+}
+
+// keyClock is what keys expire by: see [events.Meta.KeyTime].
+type keyClock byte
+
+const (
+	clockEvents keyClock = iota
+	clockMsgID
+	numClocks
+)
+
+func clockOf(k events.KeyKind) keyClock {
+	if k == events.KeyMsgID {
+		return clockMsgID
+	}
+	return clockEvents
+}
+
+// at is a clock's time.
+func (c keyClock) at(m events.Meta) time.Time {
+	if c == clockMsgID {
+		return m.KeyTime(events.KeyMsgID)
+	}
+	return m.LastAt
+}
+
+// of is a clock's time among those of before it was set back.
+func (c keyClock) of(t events.KeyTimes) time.Time {
+	if c == clockMsgID {
+		return t.MsgIDs
+	}
+	return t.Events
 }
 
 func appendRef(b []byte, ref events.KeyRef) []byte {

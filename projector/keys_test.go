@@ -64,11 +64,11 @@ func sample(state events.ItemState) *events.Item {
 		Timeout: time.Minute, Worker: "w1", Token: 99, DedupKey: "d", IdempotencyKey: "i",
 		Capabilities: []string{"gpu", "eu"}, Tenant: "t", Labels: map[string]string{"a": "1", "b": "2", "c": ""},
 		Provenance: events.Provenance{Source: "s", Trigger: "tr"}, Trace: "00-1", Digest: "abc",
-		MergedInto: events.ID{9}, MergedCount: 4, IntakeSeq: 12,
+		MergedInto: events.ID{9}, MergedCount: 4, IntakeSeq: 12, MsgID: "m",
 		CreatedAt: at(0), QueuedAt: at(1), OrderAt: at(2), AvailableAt: at(3), ClaimedAt: at(4), StartBy: at(5),
 		StartedAt: at(6), Deadline: at(7), FinishedAt: at(8),
 		Error: "e", Code: "c", Retryable: true, Reason: "r", HasResult: true, CreatedSeq: 5, BaseSeq: 7, Seq: 8,
-		Group: "g", DedupWindow: time.Hour, HoldsKey: true, ExpiresAt: at(9), OwnAttempts: true, AttemptsBefore: 1, LeasesLost: 1, Probe: true, HasCheckpoint: true,
+		Group: "g", DedupWindow: time.Hour, HoldsKey: true, ExpiresAt: at(9), Estimate: time.Minute, OwnAttempts: true, OwnTimeout: true, AttemptsBefore: 1, LeasesLost: 1, Probe: true, HasCheckpoint: true,
 		Progress: events.Progress{Percent: 40, Message: "half", At: at(10)}, Cause: "abc",
 		Relations: &events.Relations{Parent: events.ID{7}, Spawn: 1, Waits: []events.ID{{8}, {9}}, Policy: events.AfterRun, Awaited: 2},
 	}
@@ -251,9 +251,11 @@ func TestEveryKeyHasADescription(t *testing.T) {
 		"rejected submission of event 9":                                    appendRejectedKey(nil, 9),
 		"what intake message 9 became":                                      appendAnswerKey(nil, 9),
 		"the book of rejected submissions":                                  metaKey(metaRejected),
-		"item " + id.String() + ` among those with label region="eu\x00", event 4`: appendListPlace(appendTerm(nil, termLabel, "eu\x00", "region"), listPlace{4, id}),
-		"item " + id.String() + ` among those with the word "refused", event 4`:    appendListPlace(appendTerm(nil, termWord, "refused"), listPlace{4, id}),
-		"item " + id.String() + ` among those that are dead of cause "c"`:          appendDeadKey(nil, &events.Item{ID: id, Cause: "c"}),
+		"item " + id.String() + ` among those with label region="eu\x00", event 4`:      appendListPlace(appendTerm(nil, termLabel, "eu\x00", "region"), listPlace{4, id}),
+		"item " + id.String() + ` among those with the word "refused", event 4`:         appendListPlace(appendTerm(nil, termWord, "refused"), listPlace{4, id}),
+		"item " + id.String() + " among those with parent " + id.String() + ", event 4": appendListPlace(appendTerm(nil, termParent, string(id[:])), listPlace{4, id}),
+		"item " + id.String() + ` among those with schedule "nightly", event 4`:         appendListPlace(appendTerm(nil, termSchedule, "nightly"), listPlace{4, id}),
+		"item " + id.String() + ` among those that are dead of cause "c"`:               appendDeadKey(nil, &events.Item{ID: id, Cause: "c"}),
 	}
 	for want, key := range keys {
 		if got := describeKey(key); got != want {

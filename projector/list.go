@@ -30,7 +30,7 @@ const (
 // page is as of one moment. Through the pages of one listing an item that is
 // not touched meanwhile comes exactly once, and one that is, at most once.
 //
-// State, type, label, tenant, worker, code and the words of error and q are found in
+// State, type, label, tenant, worker, schedule, code and the words of error and q are found in
 // indexes, and what several of them ask for in what those have in common, so that
 // a page costs the same however many items there are beside those it shows. A
 // reason, and times, are checked on each item that the rest finds.
@@ -51,6 +51,8 @@ type listing struct {
 	typ        events.Type      // empty: any
 	tenant     string
 	worker     events.WorkerID // that holds the item; empty: any, or none
+	schedule   string          // that made the item
+	batch      events.ID       // that it belongs to; zero: any, or none
 	labelKey   string
 	labelValue string
 	hasLabel   bool
@@ -70,7 +72,7 @@ type listing struct {
 }
 
 func newListing(q wire.List) (l listing, err error) {
-	l = listing{tenant: q.Tenant, reason: q.Reason, code: q.Code, after: q.CreatedAfter, before: q.CreatedBefore, limit: q.Limit}
+	l = listing{tenant: q.Tenant, schedule: q.Schedule, reason: q.Reason, code: q.Code, after: q.CreatedAfter, before: q.CreatedBefore, limit: q.Limit}
 	if q.State != "" {
 		if l.state, err = events.ParseItemState(q.State); err != nil {
 			return l, events.Refuse(events.CodeBadRequest, "%v", err)
@@ -84,6 +86,11 @@ func newListing(q wire.List) (l listing, err error) {
 	if q.Label != "" {
 		if l.labelKey, l.labelValue, l.hasLabel = strings.Cut(q.Label, "="); !l.hasLabel || l.labelKey == "" {
 			return l, events.Refuse(events.CodeBadRequest, "label must have the form key=value")
+		}
+	}
+	if q.Batch != "" {
+		if l.batch, err = events.ParseID(q.Batch); err != nil {
+			return l, events.Refuse(events.CodeBadID, "batch: %v", err)
 		}
 	}
 	if err := l.readWorker(q.Worker); err != nil {
@@ -100,6 +107,7 @@ func newListing(q wire.List) (l listing, err error) {
 	}
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%q %q %q %q %q %q %q %q %q %d %d", q.State, q.Type, q.Tenant, q.Label, q.Worker, q.Reason, q.Code, q.Error, q.Q, nanos(q.CreatedAfter), nanos(q.CreatedBefore))
+	fmt.Fprintf(h, " %q %q", q.Schedule, q.Batch)
 	h.Sum(l.mark[:0])
 	return l, l.readCursor(q.Cursor)
 }
@@ -153,7 +161,13 @@ func (l *listing) matches(it *events.Item) bool {
 	if l.tenant != "" && it.Tenant != l.tenant {
 		return false
 	}
+	if l.schedule != "" && scheduleOf(it) != l.schedule {
+		return false
+	}
 	if l.worker != "" && (it.Worker != l.worker || !held(it)) {
+		return false
+	}
+	if !l.batch.IsZero() && (it.Relations == nil || it.Relations.Parent != l.batch) {
 		return false
 	}
 	if l.hasLabel {

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
@@ -104,4 +105,57 @@ func BenchmarkListByWorker(b *testing.B) {
 			b.Fatalf("%d items, %v", len(page.Items), err)
 		}
 	}
+}
+
+// What a schedule has made is found without a look at what else there is, whatever
+// has become of it, and nothing that only says its name.
+func TestListBySchedule(t *testing.T) {
+	live := openMem(t)
+	s := newSim(t, 1, live)
+	made := func(source, trigger string, labels map[string]string, n int) (ids []string) {
+		for i := range n {
+			id := s.submit(events.Submit{Type: "report", Labels: labels, Provenance: events.Provenance{Source: source, Trigger: trigger}})
+			if ids = append([]string{id.String()}, ids...); i%1000 == 999 {
+				s.project()
+			}
+		}
+		s.project()
+		return ids
+	}
+	want := made(events.SourceSchedule, "nightly", nil, 7)
+	made(events.SourceSchedule, "hourly", nil, 3000)
+	made("api", "nightly", map[string]string{"schedule": "nightly"}, 10)
+	for _, q := range []wire.List{{}, {Limit: 2}, {State: "queued", Limit: 3}, {Type: "report", Limit: 1}} {
+		q.Schedule = "nightly"
+		if got, steps := listAll(t, live, q); !slices.Equal(got, want) || steps > 40 {
+			t.Errorf("%+v: %v in pages of at most %d steps, want %v", q, got, steps, want)
+		}
+	}
+	for _, q := range []wire.List{{Schedule: "nobody"}, {Schedule: "nightly", State: "dead"}, {Schedule: "nightly", Type: "other"}} {
+		if got, _ := listAll(t, live, q); len(got) != 0 {
+			t.Errorf("%+v: %v", q, got)
+		}
+	}
+	first, err := live.List(wire.List{Schedule: "nightly", Limit: 2})
+	if err != nil || first.NextCursor == "" {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	var refused *events.Error
+	if _, err := live.List(wire.List{Schedule: "hourly", Cursor: first.NextCursor}); !errors.As(err, &refused) {
+		t.Errorf("a cursor of another schedule: %v", err)
+	}
+	s.do(events.Cancel{ID: mustID(t, want[6])})
+	s.project()
+	if got, _ := listAll(t, live, wire.List{Schedule: "nightly"}); len(got) != 7 || got[0] != want[6] {
+		t.Errorf("after a cancel: %v, want %s first", got, want[6])
+	}
+}
+
+func mustID(t *testing.T, text string) events.ID {
+	t.Helper()
+	id, err := events.ParseID(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }

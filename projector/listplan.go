@@ -60,6 +60,11 @@ func (l *listing) plan(s *scan) (source, error) {
 			l.states = heldStates
 		}
 	}
+	if !l.batch.IsZero() {
+		if err := add(s.term(termParent, string(l.batch[:]))); err != nil {
+			return nil, err
+		}
+	}
 	if l.hasLabel {
 		if err := add(s.term(termLabel, l.labelValue, l.labelKey)); err != nil {
 			return nil, err
@@ -67,6 +72,11 @@ func (l *listing) plan(s *scan) (source, error) {
 	}
 	if l.tenant != "" {
 		if err := add(s.term(termTenant, l.tenant)); err != nil {
+			return nil, err
+		}
+	}
+	if l.schedule != "" {
+		if err := add(s.term(termSchedule, l.schedule)); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/streamwright/streamwright/events"
 )
 
 // Options are a Store's. The zero value is good for production.
@@ -33,10 +35,14 @@ type Options struct {
 	// Logger hears of damage, stalls and slow disks. Default: nobody.
 	Logger *slog.Logger
 
-	fs vfs.FS // tests bring their own
+	fs   vfs.FS    // tests bring their own
+	disk *fullDisk // of fs; nil: it does not wait for room
 	// bulk is for a store that is being built and read little: compactions may
 	// lag.
-	bulk     bool
+	bulk bool
+	// whole is where a log was last set back in time. What lies before counts as
+	// past in a replay up to a time, whatever its own time is.
+	whole    events.Seq
 	rejected rejectedLimits // zero: the constants of events
 }
 
@@ -92,6 +98,14 @@ func (o Options) Validate() error {
 	check("FlushEvents", int64(o.FlushEvents), 1, 1<<40)
 	check("FlushEvery", int64(o.FlushEvery), int64(time.Millisecond), int64(24*time.Hour))
 	return errors.Join(errs...)
+}
+
+// on has the store of a folder wait while its disk is full.
+func (o Options) on(dir string) Options {
+	if o.fs == vfs.Default {
+		o.fs, o.disk = watchDisk(o.fs, dir, o.Logger)
+	}
+	return o
 }
 
 // pebble translates the options.

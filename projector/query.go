@@ -23,21 +23,27 @@ func (s *Store) Full(id events.ID) (full wire.Item, found bool, err error) {
 		if it == nil || err != nil {
 			return err
 		}
-		params, err := v.document(prefixParams, id)
-		if err != nil {
-			return err
-		}
-		var result []byte
-		if it.HasResult {
-			if result, err = v.document(prefixResult, id); err != nil {
-				return err
-			}
-		}
-		merged, err := v.mergedInto(it)
-		full, found = wire.FromItem(it, params, result, merged), true
+		full, err = v.full(it)
+		found = true
 		return err
 	})
 	return full, found && err == nil, err
+}
+
+// full is an item with what is kept beside it.
+func (v view) full(it *events.Item) (full wire.Item, err error) {
+	params, err := v.document(prefixParams, it.ID)
+	if err != nil {
+		return full, err
+	}
+	var result []byte
+	if it.HasResult {
+		if result, err = v.document(prefixResult, it.ID); err != nil {
+			return full, err
+		}
+	}
+	merged, err := v.mergedInto(it)
+	return wire.FromItem(it, params, result, merged), err
 }
 
 func (v view) mergedInto(it *events.Item) (merged []events.MergedEntry, err error) {

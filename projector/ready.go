@@ -101,13 +101,36 @@ func (s *Store) ReadyGroups(q ReadyQueue, behind string, fromStart bool, limit i
 		return nil, nil
 	}
 	err = s.lookup(func(v view) error {
-		return v.skipReady(prefix, from, true, func(_ ReadyQueue, group string, key, place, value []byte) (bool, error) {
+		return v.eachGroup(prefix, from, func(group string, key, place, value []byte) (bool, error) {
 			first, err := decodeReady(key, place, value)
 			groups = append(groups, ReadyGroup{group, first})
 			return len(groups) < limit, err
 		})
 	})
 	return groups, err
+}
+
+// readyValue is what the index says of a queued item beside its place: when it
+// may run, and how long a run is likely to take, where that is known.
+func readyValue(it *events.Item) []byte {
+	if it.AvailableAt.IsZero() && it.Estimate == 0 {
+		return nil
+	}
+	value := appendTime(nil, it.AvailableAt)
+	if it.Estimate != 0 {
+		value = appendNanos(value, int64(it.Estimate))
+	}
+	return value
+}
+
+// readyEstimate is how long a run of the item is likely to take, by its value in
+// the index; 0 if its submission does not say.
+func readyEstimate(value []byte) time.Duration {
+	if len(value) < 16 {
+		return 0
+	}
+	r := keyReader{b: value[8:]}
+	return time.Duration(r.nanos())
 }
 
 func decodeReady(key, place, value []byte) (e ReadyEntry, err error) {
@@ -124,44 +147,51 @@ func decodeReady(key, place, value []byte) (e ReadyEntry, err error) {
 	return e, nil
 }
 
-// ReadyQueues lists the ready queues that have any entries, in order of type,
-// lane and priority. It costs one seek for each.
-func (s *Store) ReadyQueues() (queues []ReadyQueue, err error) {
-	all := []byte{prefixReady}
-	err = s.lookup(func(v view) error {
-		return v.skipReady(all, all, false, func(q ReadyQueue, _ string, _, _, _ []byte) (bool, error) {
-			queues = append(queues, q)
-			return true, nil
-		})
+// ReadyLanes calls fn with lanes of a type that have entries, in order of name,
+// from one on. fn returns the name to go on from, behind the one that it was
+// called with; empty: no more are wanted. It costs one seek for each.
+func (s *Store) ReadyLanes(t events.Type, from string, fn func(lane string) (next string)) error {
+	ofType := appendText([]byte{prefixReady}, string(t))
+	at := func(lane string) []byte { return appendText(bytes.Clone(ofType), lane) }
+	return s.lookup(func(v view) error {
+		it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: ofType, UpperBound: after(ofType)})
+		if err != nil {
+			return err
+		}
+		for ok := it.SeekGE(at(from)); ok; ok = it.SeekGE(at(from)) {
+			r := keyReader{b: it.Key()[len(ofType):]}
+			lane := r.text()
+			if r.err != nil {
+				return errors.Join(fmt.Errorf("%s: %w", describeKey(it.Key()), errRecord), it.Close())
+			}
+			if from = fn(lane); from == "" {
+				break
+			}
+		}
+		return errors.Join(it.Error(), it.Close())
 	})
-	return queues, err
 }
 
-// skipReady calls fn with each ready queue (or, groups, with each group of
-// each) under a prefix, from a key on, and its first entry: the key, the place
-// that the key says, and the value. It does so until fn says no more, and seeks
-// from one to the next.
-func (v view) skipReady(prefix, from []byte, groups bool, fn func(q ReadyQueue, group string, key, place, value []byte) (more bool, err error)) error {
+// eachGroup calls fn with each group of a ready queue, whose prefix that is, from
+// a key on, and its first entry: the key, the place that the key says, and the
+// value. It does so until fn says no more, and seeks from one to the next.
+func (v view) eachGroup(prefix, from []byte, fn func(group string, key, place, value []byte) (more bool, err error)) error {
 	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: after(prefix)})
 	if err != nil {
 		return err
 	}
 	for ok := it.First(); ok; {
 		key := it.Key()
-		r := keyReader{b: key[1:]}
-		q := ReadyQueue{Type: events.Type(r.text()), Lane: r.text(), Priority: events.Priority(r.byte())}
-		share := len(key) - len(r.b)
+		r := keyReader{b: key[len(prefix):]}
 		group := r.text()
-		if groups {
-			share = len(key) - len(r.b)
-		}
+		share := len(key) - len(r.b)
 		if r.err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", describeKey(key), errRecord), it.Close())
 		}
 		value, err := it.ValueAndErr()
 		more := false
 		if err == nil {
-			more, err = fn(q, group, key, r.b, value)
+			more, err = fn(group, key, r.b, value)
 		}
 		if err != nil || !more {
 			return errors.Join(err, it.Close())

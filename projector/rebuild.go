@@ -30,6 +30,7 @@ func Rebuild(ctx context.Context, log Log, dir string, opts Options, through eve
 	if opts.InMemory {
 		dir = "store"
 	}
+	opts = opts.on(dir)
 	f, err := openFolder(opts.fs, dir, true)
 	if err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (s *Store) replace(b *Store, number int) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, err1 := view{db}.firstExpiry()
+	first, err1 := view{db}.firstExpiries()
 	newest, err2 := view{db}.newestID()
 	if err = errors.Join(err1, err2); err == nil {
 		err = s.folder.makeCurrent(number)

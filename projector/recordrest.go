@@ -24,6 +24,9 @@ const (
 	restRelations
 	restBase // its base is not its created event
 	restBefore
+	restMsgID
+	restOwnTimeout
+	restEstimate
 	restEnd
 )
 
@@ -67,6 +70,12 @@ func appendRest(b []byte, it *events.Item) []byte {
 	if bits&restBefore != 0 {
 		b = binary.AppendUvarint(b, uint64(it.AttemptsBefore))
 	}
+	if bits&restMsgID != 0 {
+		b = appendString(b, it.MsgID)
+	}
+	if bits&restEstimate != 0 {
+		b = binary.AppendVarint(b, int64(it.Estimate))
+	}
 	return b
 }
 
@@ -78,7 +87,8 @@ func restBits(it *events.Item) (bits uint64) {
 		{restGroup, it.Group != ""}, {restWindow, it.DedupWindow != 0}, {restHoldsKey, it.HoldsKey}, {restExpires, !it.ExpiresAt.IsZero()},
 		{restOwnAttempts, it.OwnAttempts}, {restLeasesLost, it.LeasesLost != 0}, {restProbe, it.Probe}, {restCheckpoint, it.HasCheckpoint},
 		{restProgress, !it.Progress.At.IsZero()}, {restCause, it.Cause != ""}, {restRelations, it.Relations != nil}, {restBase, it.BaseSeq != it.CreatedSeq},
-		{restBefore, it.AttemptsBefore != 0},
+		{restBefore, it.AttemptsBefore != 0}, {restMsgID, it.MsgID != ""}, {restOwnTimeout, it.OwnTimeout},
+		{restEstimate, it.Estimate != 0},
 	} {
 		if f.set {
 			bits |= f.bit
@@ -94,6 +104,7 @@ func (r *recordReader) rest(it *events.Item) {
 		return
 	}
 	it.HoldsKey, it.OwnAttempts = bits&restHoldsKey != 0, bits&restOwnAttempts != 0
+	it.OwnTimeout = bits&restOwnTimeout != 0
 	it.Probe, it.HasCheckpoint = bits&restProbe != 0, bits&restCheckpoint != 0
 	it.BaseSeq = it.CreatedSeq
 	if bits&restGroup != 0 {
@@ -125,5 +136,11 @@ func (r *recordReader) rest(it *events.Item) {
 	}
 	if bits&restBefore != 0 {
 		it.AttemptsBefore = events.Attempt(r.uint())
+	}
+	if bits&restMsgID != 0 {
+		it.MsgID = r.string()
+	}
+	if bits&restEstimate != 0 {
+		it.Estimate = time.Duration(r.int())
 	}
 }

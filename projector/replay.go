@@ -157,7 +157,7 @@ func (r *replay) apply(g eventlog.Group) error {
 		return err
 	}
 	for _, ev := range g.Events {
-		if !r.until.IsZero() && ev.Tx.N <= 1 && ev.At.After(r.until) {
+		if !r.until.IsZero() && ev.Tx.N <= 1 && ev.Seq >= r.store.opts.whole && ev.At.After(r.until) {
 			r.finished = true
 			return nil
 		}

@@ -42,6 +42,10 @@ type Store struct {
 	newest atomic.Pointer[events.ID]
 }
 
+// ErrDiskFull is returned by Close when the store can't be written for want of
+// room.
+var ErrDiskFull = errors.New("the store's disk is full: it was closed without what is not written yet, which the log has")
+
 // generation is an open Pebble folder, closed when its last user is done.
 type generation struct {
 	db    *pebble.DB
@@ -66,6 +70,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.InMemory {
 		dir = "store"
 	}
+	opts = opts.on(dir)
 	f, err := openFolder(opts.fs, dir, false)
 	if err != nil {
 		return nil, err
@@ -118,7 +123,7 @@ func (s *Store) load(db *pebble.DB) error {
 		return err
 	}
 	s.newest.Store(&newest)
-	s.writer.nextExpiry, err = v.firstExpiry()
+	s.writer.nextExpiry, err = v.firstExpiries()
 	s.pos.advance(m.Applied)
 	s.flushed.Store(uint64(m.Applied))
 	return err
@@ -127,7 +132,28 @@ func (s *Store) load(db *pebble.DB) error {
 // Close flushes and closes the store, after the queries, and the Rebuild or
 // Verify, that are under way. It is idempotent. Everything else returns
 // [ErrClosed] from then on.
+//
+// While the store's disk is full it gives up after a moment, with
+// [ErrDiskFull]: what is not written yet is in the log. The store is closed, and
+// its folder free, as soon as there is room.
 func (s *Store) Close() error {
+	done := make(chan error, 1)
+	go func() { done <- s.close() }()
+	patience := time.NewTicker(closeOnFullDisk)
+	defer patience.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-patience.C:
+			if s.opts.disk.waiting() {
+				return ErrDiskFull
+			}
+		}
+	}
+}
+
+func (s *Store) close() error {
 	s.flush.stop()
 	s.proof.Lock()
 	defer s.proof.Unlock()

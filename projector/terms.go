@@ -24,7 +24,10 @@ const (
 	termLabel  = 'l' // value:text key:text
 	termTenant = 't' // tenant:text
 	termDedup  = 'd' // dedup key:text
+	termParent = 'p' // id of the item that spawned it, or of its batch
 	termWord   = 'w' // word of the error's code or message:text
+
+	termSchedule = 's' // name of the schedule that made the item:text
 )
 
 // appendTerm appends what the term index's entries for a text share. A label's
@@ -38,7 +41,7 @@ func appendTerm(b []byte, kind byte, texts ...string) []byte {
 }
 
 // fillTerms computes the entries of an item in the term index: at most
-// events.MaxLabels + MaxErrorWords + 2, and none, at no cost, for an item that
+// events.MaxLabels + MaxErrorWords + 5, and none, at no cost, for an item that
 // has nothing of the kind.
 func (s *indexSet) fillTerms(it *events.Item) {
 	s.place = listPlace{it.Seq, it.ID}
@@ -51,6 +54,12 @@ func (s *indexSet) fillTerms(it *events.Item) {
 	if it.DedupKey != "" {
 		s.putTerm(appendTerm(s.buf, termDedup, it.DedupKey))
 	}
+	if name := scheduleOf(it); name != "" {
+		s.putTerm(appendTerm(s.buf, termSchedule, name))
+	}
+	if r := it.Relations; r != nil && !r.Parent.IsZero() {
+		s.putTerm(appendTerm(s.buf, termParent, string(r.Parent[:])))
+	}
 	if it.Error == "" && it.Code == "" {
 		return
 	}
@@ -58,6 +67,14 @@ func (s *indexSet) fillTerms(it *events.Item) {
 	for _, w := range s.words.list {
 		s.putTerm(append(append(append(s.buf, prefixTerm, termWord), w...), 0, 1)) // a word has no zero byte
 	}
+}
+
+// scheduleOf is the name of the schedule that made an item; empty: none did.
+func scheduleOf(it *events.Item) string {
+	if it.Provenance.Source != events.SourceSchedule {
+		return ""
+	}
+	return it.Provenance.Trigger
 }
 
 // putTerm records the key whose prefix was appended to s.buf.

@@ -84,6 +84,10 @@ func (s *Store) verify(ctx context.Context, live view, log Log, res *Verified, p
 // the projection of the log. It must be rebuilt.
 var ErrDiverged = errors.New("the store is not the projection of this log: rebuild it from the log (engine rebuild)")
 
+// ErrOtherLog is wrapped, beside ErrDiverged, by the errors of CheckLog about a
+// log that is not the one from which the store was made.
+var ErrOtherLog = errors.New("it is another log")
+
 // CheckLog checks that the store is the projection of a log: that the log has
 // the identity noted by SetIdentity (if one was), and that the last event
 // folded in stands in it unchanged. It finds a log that was replaced, or that
@@ -108,10 +112,12 @@ func (s *Store) CheckLog(ctx context.Context, identity string, log Log) error {
 	if err != nil || m.Applied == 0 {
 		return err
 	}
-	if noted != "" && noted != identity {
-		return fmt.Errorf("check store: it was made from the log %q, this one is %q: %w", noted, identity, ErrDiverged)
-	}
 	found, err := log.Checksum(ctx, m.Applied)
+	elsewhere := err == nil || errors.Is(err, eventlog.ErrTrimmed) || errors.Is(err, eventlog.ErrBehind)
+	if noted != "" && noted != identity && elsewhere && (err != nil || found != sum) {
+		// With the very event that the store has folded last, it is that log, restored.
+		return errors.Join(fmt.Errorf("check store: it was made from the log %q up to event %d, this one is %q: %w: %w", noted, m.Applied, identity, ErrOtherLog, ErrDiverged), err)
+	}
 	var trimmed *eventlog.TrimmedError
 	switch {
 	case errors.As(err, &trimmed) && trimmed.First <= m.Applied+1:

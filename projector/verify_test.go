@@ -137,7 +137,9 @@ func TestCheckLog(t *testing.T) {
 	}
 	at := live.Applied()
 	check("this", s.log, false)
-	check("that", s.log, true)
+	check("that", s.log, false) // restored elsewhere: it has the event that was folded last
+	check("that", &memLog{msgs: append(s.log.msgs[:at-1:at-1], []byte(`{}`))}, true)
+	check("that", trimmedLog{s.log, at + 1}, true)
 	check("this", trimmedLog{s.log, at + 1}, false)
 	check("this", trimmedLog{s.log, at + 2}, true)
 	check("this", trimmedLog{&memLog{msgs: s.log.msgs[:at-1]}, 1}, true)

@@ -154,11 +154,12 @@ func (v view) heldKey(ref events.KeyRef) (h events.HeldKey, has bool, err error)
 	return h, has, err
 }
 
-// expiries calls fn with the expiring keys on disk from a place in their
-// index on (only Ref and Until are set), in order of Until.
-func (v view) expiries(from []byte, fn func(h events.HeldKey, entry []byte) (bool, error)) error {
-	return v.scan([]byte{prefixExpiry}, from, func(key, _ []byte) (bool, error) {
-		r := keyReader{b: key[1:]}
+// expiries calls fn with the keys on disk that expire by a clock, from a time on
+// (only Ref and Until are set), in order of Until.
+func (v view) expiries(c keyClock, from int64, fn func(h events.HeldKey, entry []byte) (bool, error)) error {
+	prefix := []byte{prefixExpiry, byte(c)}
+	return v.scan(prefix, appendNanos(bytes.Clone(prefix), from), func(key, _ []byte) (bool, error) {
+		r := keyReader{b: key[len(prefix):]}
 		until := r.nanos()
 		ref := r.ref()
 		if r.err != nil {
@@ -168,12 +169,14 @@ func (v view) expiries(from []byte, fn func(h events.HeldKey, entry []byte) (boo
 	})
 }
 
-func (v view) firstExpiry() (int64, error) {
-	first := int64(noExpiry)
-	err := v.expiries([]byte{prefixExpiry}, func(h events.HeldKey, _ []byte) (bool, error) {
-		first = nanos(h.Until)
-		return false, nil
-	})
+func (v view) firstExpiries() (first expiries, err error) {
+	for c := range numClocks {
+		first[c] = noExpiry
+		err = errors.Join(err, v.expiries(c, noTime, func(h events.HeldKey, _ []byte) (bool, error) {
+			first[c] = nanos(h.Until)
+			return false, nil
+		}))
+	}
 	return first, err
 }
 

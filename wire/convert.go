@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -166,11 +167,41 @@ func parseID(s string) (events.ID, error) {
 	return id, nil
 }
 
-func checkPriority(p *int) (*events.Priority, error) {
+// Priority is a priority as requests give it: 0 to 9, higher first, or one of
+// the words low (2), medium (5) and high (8). It is written as a number.
+type Priority int
+
+// UnmarshalJSON implements json.Unmarshaler. Its error is an *events.Error. A
+// number out of range is left to whoever checks the request.
+func (p *Priority) UnmarshalJSON(data []byte) error {
+	var word string
+	if len(data) > 0 && data[0] == '"' {
+		if err := json.Unmarshal(data, &word); err != nil {
+			return err
+		}
+		if word == "" {
+			return events.Refuse(events.CodeBadPriority, "the priority is an empty text: use 0 to %d (higher first), or low, medium, high", events.MaxPriority)
+		}
+		v, err := events.ParsePriority(word)
+		if err != nil {
+			return events.Refuse(events.CodeBadPriority, "%v", err)
+		}
+		*p = Priority(v)
+		return nil
+	}
+	n, err := strconv.Atoi(string(data))
+	if err != nil {
+		return events.Refuse(events.CodeBadPriority, "the priority is %s: use a whole number, 0 to %d (higher first), or low, medium, high", clip(string(data)), events.MaxPriority)
+	}
+	*p = Priority(n)
+	return nil
+}
+
+func checkPriority(p *Priority) (*events.Priority, error) {
 	if p == nil {
 		return nil, nil
 	}
-	if *p < 0 || *p > int(events.MaxPriority) {
+	if *p < 0 || *p > Priority(events.MaxPriority) {
 		return nil, events.Refuse(events.CodeBadPriority, "%d is no priority: use 0 to %d, higher first", *p, events.MaxPriority)
 	}
 	v := events.Priority(*p)

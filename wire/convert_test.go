@@ -48,8 +48,8 @@ func TestSubmitCommandBounds(t *testing.T) {
 		{"params size", func(s *wire.Submit) { s.Params = json.RawMessage(`"` + long + `"`) }, events.CodeTooLarge, "2002 bytes: at most 1000"},
 		{"id", func(s *wire.Submit) { s.ID = "job-1" }, events.CodeBadID, "ULID"},
 		{"id of zeros", func(s *wire.Submit) { s.ID = strings.Repeat("0", 26) }, events.CodeBadID, "zeros"},
-		{"priority", func(s *wire.Submit) { p := 10; s.Priority = &p }, events.CodeBadPriority, "0 to 9"},
-		{"negative priority", func(s *wire.Submit) { p := -1; s.Priority = &p }, events.CodeBadPriority, "0 to 9"},
+		{"priority", func(s *wire.Submit) { p := wire.Priority(10); s.Priority = &p }, events.CodeBadPriority, "0 to 9"},
+		{"negative priority", func(s *wire.Submit) { p := wire.Priority(-1); s.Priority = &p }, events.CodeBadPriority, "0 to 9"},
 		{"beyond ten years", func(s *wire.Submit) { s.AvailableAt = now.AddDate(11, 0, 0) }, events.CodeBadTime, "ten years"},
 		{"delay beyond ten years", func(s *wire.Submit) { s.DelayMS = events.MaxDelay.Milliseconds() + 1 }, events.CodeBadTime, "ten years"},
 		{"delay overflowing", func(s *wire.Submit) { s.DelayMS = 1<<63 - 1 }, events.CodeBadTime, "ten years"},
@@ -93,7 +93,7 @@ func TestSubmitCommandBounds(t *testing.T) {
 
 func TestSubmitCommandCarriesEverything(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	p, high := 8, events.PriorityHigh
+	p, high := wire.Priority(8), events.PriorityHigh
 	s := wire.Submit{
 		Type: "email", Params: json.RawMessage(`[1]`), ID: strings.ToLower(anID), Priority: &p, DedupKey: "d", IdempotencyKey: "i",
 		AvailableAt: now.AddDate(9, 0, 0), MaxAttempts: 4, TimeoutMS: 1500, Capabilities: []string{"gpu"},
@@ -166,7 +166,7 @@ func TestReportCommand(t *testing.T) {
 
 func TestRescheduleAndCancelCommands(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	p, nine := 9, events.MaxPriority
+	p, nine := wire.Priority(9), events.MaxPriority
 	id, _ := events.ParseID(anID)
 	got, err := wire.Reschedule{ID: anID, Priority: &p, Now: true}.Command(now)
 	if want := (events.Reschedule{ID: id, Priority: &nine, Now: true}); err != nil || !reflect.DeepEqual(got, want) {

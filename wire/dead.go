@@ -64,10 +64,13 @@ func FromCause(key string, c events.Cause) Cause {
 
 // Replay queues a dead or cancelled item again. What is left out stays as it
 // was; MaxAttempts is how many further ones it gets, by default the type's.
+// Params replace the item's; Patch is a JSON merge patch (RFC 7396) applied to
+// them. At most one of the two may be given.
 type Replay struct {
 	ID          string          `json:"id"`
 	Params      json.RawMessage `json:"params,omitempty"`
-	Priority    *int            `json:"priority,omitempty"`
+	Patch       json.RawMessage `json:"patch,omitempty"`
+	Priority    *Priority       `json:"priority,omitempty"`
 	MaxAttempts int             `json:"max_attempts,omitempty"`
 	Reason      string          `json:"reason,omitempty"`
 }
@@ -100,11 +103,12 @@ type Bulk struct {
 	Action string    `json:"action"`
 	Select Selection `json:"select"`
 	All    bool      `json:"all,omitempty"`     // the selection may name nothing but a state
-	DryRun bool      `json:"dry_run,omitempty"` // only count
+	DryRun bool      `json:"dry_run,omitempty"` // only say what is meant
 
-	Params      json.RawMessage `json:"params,omitempty"`       // replay
+	Params      json.RawMessage `json:"params,omitempty"`       // replay: the same for all of them
+	Patch       json.RawMessage `json:"patch,omitempty"`        // replay: a JSON merge patch, applied to each item's own params
 	MaxAttempts int             `json:"max_attempts,omitempty"` // replay
-	Priority    *int            `json:"priority,omitempty"`     // replay, reschedule
+	Priority    *Priority       `json:"priority,omitempty"`     // replay, reschedule
 	Now         bool            `json:"now,omitempty"`          // reschedule
 	DelayMS     int64           `json:"delay_ms,omitempty"`     // reschedule
 	AvailableAt time.Time       `json:"available_at,omitzero"`  // reschedule
@@ -112,7 +116,7 @@ type Bulk struct {
 }
 
 // BulkReply says what became of a page. Errors are of the first few items that
-// failed.
+// failed, Sample names the first few that matched.
 type BulkReply struct {
 	Matched    int         `json:"matched"`
 	Changed    int         `json:"changed"`
@@ -120,6 +124,9 @@ type BulkReply struct {
 	Errors     []BulkError `json:"errors,omitempty"`
 	NextCursor string      `json:"next_cursor,omitempty"`
 	Position   Position    `json:"position,omitempty"`
+
+	Types  map[string]int `json:"types,omitempty"` // matched items of each type
+	Sample []string       `json:"sample,omitempty"`
 }
 
 // BulkError is an item to which a bulk's action could not be done.
@@ -128,7 +135,8 @@ type BulkError struct {
 	Error *Error `json:"error"`
 }
 
-// Command makes the command of a Replay. The error is an *events.Error.
+// Command makes the command of a Replay, whose Patch has to be applied to the
+// item's params beforehand. The error is an *events.Error.
 func (r Replay) Command() (events.Replay, error) {
 	id, err := parseID(r.ID)
 	if err != nil {
@@ -142,6 +150,12 @@ func (r Replay) Command() (events.Replay, error) {
 		return events.Replay{}, events.Refuse(events.CodeBadRequest, "max_attempts is %d: it must be 1 to %d, or left out", r.MaxAttempts, events.MaxAttemptsCeiling)
 	}
 	c.MaxAttempts = events.Attempt(r.MaxAttempts)
+	if len(r.Patch) > 0 && len(r.Params) > 0 {
+		return events.Replay{}, events.Refuse(events.CodeBadRequest, "params and patch are both given: params replace the item's, a patch changes them; give one of them")
+	}
+	if len(r.Patch) > 0 && !isObject(r.Patch) { // it would put one document in place of every item's
+		return events.Replay{}, events.Refuse(events.CodeBadRequest, "the patch is no JSON object: name the fields to change, or give params to replace the whole")
+	}
 	if len(r.Params) > 0 {
 		if err := checkParams(r.Params, events.MaxParamsCeiling); err != nil {
 			return events.Replay{}, err
@@ -165,7 +179,7 @@ func (p Purge) Command() (events.Purge, error) {
 func (b *Bulk) Command(id string, now time.Time) (events.Command, error) {
 	switch b.Action {
 	case BulkReplay:
-		return Replay{ID: id, Params: b.Params, Priority: b.Priority, MaxAttempts: b.MaxAttempts, Reason: b.Reason}.Command()
+		return Replay{ID: id, Params: b.Params, Patch: b.Patch, Priority: b.Priority, MaxAttempts: b.MaxAttempts, Reason: b.Reason}.Command()
 	case BulkPurge:
 		return Purge{ID: id, Reason: b.Reason}.Command()
 	case BulkCancel:

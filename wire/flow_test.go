@@ -21,6 +21,7 @@ func TestTermsGoThroughHeaders(t *testing.T) {
 		{After: []string{anID, anID}, AfterPolicy: events.AfterRun},
 		{DedupPolicy: events.DedupSupersede, DedupWindowMS: &hour},
 		{DedupWindowMS: &zero}, // none, whatever the type says
+		{EstimatedDurationMS: 90_000},
 		{ExpiresAt: time.Date(2030, 1, 31, 8, 0, 0, 123e6, time.UTC)},
 	} {
 		in := wire.Submit{Type: "email", Params: json.RawMessage("1"), Terms: terms}
@@ -53,16 +54,18 @@ func TestTermsBounds(t *testing.T) {
 		terms wire.Terms
 		code  events.Code
 	}{
-		"id":               {wire.Terms{After: []string{"x"}}, events.CodeBadID},
-		"too many":         {wire.Terms{After: slices.Repeat([]string{anID}, events.MaxAfter+1)}, events.CodeTooLarge},
-		"after policy":     {wire.Terms{After: []string{anID}, AfterPolicy: "maybe"}, events.CodeBadRequest},
-		"policy alone":     {wire.Terms{AfterPolicy: events.AfterRun}, events.CodeBadRequest},
-		"dedup policy":     {wire.Terms{DedupPolicy: "twice"}, events.CodeBadRequest},
-		"window":           {wire.Terms{DedupWindowMS: ms(events.MaxDedupWindow + time.Millisecond)}, events.CodeBadTime},
-		"negative window":  {wire.Terms{DedupWindowMS: ms(-time.Millisecond)}, events.CodeBadTime},
-		"overflowing":      {wire.Terms{DedupWindowMS: &most}, events.CodeBadTime},
-		"expires too late": {wire.Terms{ExpiresAt: now.AddDate(11, 0, 0)}, events.CodeBadTime},
-		"fine":             {wire.Terms{After: []string{anID}, AfterPolicy: events.AfterDead, DedupPolicy: events.DedupDefer, DedupWindowMS: ms(0), ExpiresAt: now.Add(time.Hour)}, ""},
+		"id":                {wire.Terms{After: []string{"x"}}, events.CodeBadID},
+		"too many":          {wire.Terms{After: slices.Repeat([]string{anID}, events.MaxAfter+1)}, events.CodeTooLarge},
+		"after policy":      {wire.Terms{After: []string{anID}, AfterPolicy: "maybe"}, events.CodeBadRequest},
+		"policy alone":      {wire.Terms{AfterPolicy: events.AfterRun}, events.CodeBadRequest},
+		"dedup policy":      {wire.Terms{DedupPolicy: "twice"}, events.CodeBadRequest},
+		"window":            {wire.Terms{DedupWindowMS: ms(events.MaxDedupWindow + time.Millisecond)}, events.CodeBadTime},
+		"negative window":   {wire.Terms{DedupWindowMS: ms(-time.Millisecond)}, events.CodeBadTime},
+		"overflowing":       {wire.Terms{DedupWindowMS: &most}, events.CodeBadTime},
+		"negative estimate": {wire.Terms{EstimatedDurationMS: -1}, events.CodeBadTime},
+		"estimate too long": {wire.Terms{EstimatedDurationMS: events.MaxTimeout.Milliseconds() + 1}, events.CodeBadTime},
+		"expires too late":  {wire.Terms{ExpiresAt: now.AddDate(11, 0, 0)}, events.CodeBadTime},
+		"fine":              {wire.Terms{After: []string{anID}, AfterPolicy: events.AfterDead, DedupPolicy: events.DedupDefer, DedupWindowMS: ms(0), ExpiresAt: now.Add(time.Hour)}, ""},
 	} {
 		_, err := wire.Submit{Type: "email", Terms: c.terms}.Command(freshID(now), 1000)
 		if got := events.CodeOf(err); err != nil && got != c.code || err == nil && c.code != "" {
@@ -121,7 +124,7 @@ func TestSpawnReport(t *testing.T) {
 
 func TestFlowReportBounds(t *testing.T) {
 	child := wire.Submit{Type: "page"}
-	large := wire.Submit{Type: "page", Params: json.RawMessage(`"` + strings.Repeat("x", wire.MaxSpawnBytes/2) + `"`)}
+	large := wire.Submit{Type: "page", Params: json.RawMessage(`"` + strings.Repeat("x", wire.MaxSpawnBytes/20) + `"`)}
 	for name, c := range map[string]struct {
 		event string
 		flow  wire.ReportFlow
@@ -135,8 +138,8 @@ func TestFlowReportBounds(t *testing.T) {
 		"bad checkpoint":  {wire.ReportCheckpoint, wire.ReportFlow{Checkpoint: json.RawMessage("{x")}, events.CodeBadRequest, "byte 2"},
 		"big checkpoint":  {wire.ReportCheckpoint, wire.ReportFlow{Checkpoint: json.RawMessage(`"` + strings.Repeat("x", events.MaxCheckpoint) + `"`)}, events.CodeTooLarge, "65538 bytes"},
 		"no children":     {wire.ReportSpawn, wire.ReportFlow{}, events.CodeBadRequest, "no children"},
-		"many children":   {wire.ReportSpawn, wire.ReportFlow{Children: slices.Repeat([]wire.Submit{child}, events.MaxChildren+1)}, events.CodeTooLarge, "at most 300"},
-		"large children":  {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{large, large}}, events.CodeTooLarge, "together"},
+		"many children":   {wire.ReportSpawn, wire.ReportFlow{Children: slices.Repeat([]wire.Submit{child}, events.MaxChildren+1)}, events.CodeTooLarge, "at most 10000"},
+		"large children":  {wire.ReportSpawn, wire.ReportFlow{Children: slices.Repeat([]wire.Submit{large}, 20)}, events.CodeTooLarge, "together"},
 		"a bad child":     {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{child, {Type: "A B"}}}, events.CodeBadType, "child 2"},
 		"child policy":    {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{child}, ChildPolicy: "ignore"}, events.CodeBadRequest, "child_policy"},
 		"continuation":    {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{child}, Continuation: &wire.Continue{Name: strings.Repeat("x", 257)}}, events.CodeTooLarge, "continuation"},

@@ -17,10 +17,24 @@ var submitHeaders = []string{
 	HeaderID, HeaderPriority, HeaderDedupKey, HeaderIdempotencyKey,
 	HeaderAvailableAt, HeaderDelay, HeaderMaxAttempts, HeaderTimeout,
 	HeaderCapabilities, HeaderSource, HeaderTrigger, HeaderTenant, HeaderLabels,
-	HeaderAfter, HeaderAfterPolicy, HeaderDedupPolicy, HeaderDedupWindow, HeaderExpiresAt,
+	HeaderAfter, HeaderAfterPolicy, HeaderDedupPolicy, HeaderDedupWindow, HeaderExpiresAt, HeaderBatch, HeaderEstimatedDuration,
 }
 
 const workPrefix = "Work-"
+
+// ServersHeader returns the first header, by name, that shows that a NATS server
+// sent a message, and no client: a status, or any Nats-… but
+// [HeaderRequestInfo]. Empty: there is none.
+func ServersHeader(header map[string][]string) string {
+	found := ""
+	for name := range header {
+		servers := strings.EqualFold(name, "Status") || len(name) > 5 && strings.EqualFold(name[:5], "Nats-") && name != HeaderRequestInfo
+		if servers && (found == "" || name < found) {
+			found = name
+		}
+	}
+	return found
+}
 
 // ParseSubmission reads a submission published on work.submit.<type>, or as
 // the intake stream stores it (work.intake.<p>.<type>). The body is kept as it
@@ -125,7 +139,7 @@ func (s *Submit) readValue(name, v string) (err error) {
 		if err != nil {
 			return events.Refuse(events.CodeBadPriority, "header %s: %v", name, err)
 		}
-		n := int(p)
+		n := Priority(p)
 		s.Priority = &n
 	case HeaderDedupKey:
 		s.DedupKey = v
@@ -151,7 +165,7 @@ func (s *Submit) readValue(name, v string) (err error) {
 		s.Tenant = v
 	case HeaderTrace:
 		s.Trace = v
-	case HeaderAfterPolicy, HeaderDedupPolicy, HeaderDedupWindow, HeaderExpiresAt:
+	case HeaderAfterPolicy, HeaderDedupPolicy, HeaderDedupWindow, HeaderExpiresAt, HeaderBatch, HeaderEstimatedDuration:
 		return s.Terms.readValue(name, v)
 	default:
 		return events.Refuse(events.CodeBadHeader, "header %q is unknown: the known ones are %s and %s; drop it or correct its name", clip(name), strings.Join(submitHeaders, ", "), HeaderTrace)
@@ -248,7 +262,7 @@ func (s Submit) Headers() (map[string][]string, error) {
 	}
 	set(HeaderID, s.ID)
 	if s.Priority != nil {
-		set(HeaderPriority, strconv.Itoa(*s.Priority))
+		set(HeaderPriority, strconv.Itoa(int(*s.Priority)))
 	}
 	set(HeaderDedupKey, s.DedupKey)
 	set(HeaderIdempotencyKey, s.IdempotencyKey)

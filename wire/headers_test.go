@@ -30,7 +30,7 @@ func TestParseSubmissionReadsEverything(t *testing.T) {
 		"Nats-Msg-Id":          {"left alone"},
 		"X-Other":              {"left alone"},
 	}
-	high := 8
+	high := wire.Priority(8)
 	want := wire.Submit{
 		Type: "email", Params: json.RawMessage(`{"to":1}`), ID: "01JD3V6YB2M4C9W8ZK5T7QXRNE",
 		Priority: &high, DedupKey: "a=b,c", IdempotencyKey: "once", DelayMS: 2, MaxAttempts: 7,
@@ -116,7 +116,7 @@ func FuzzHeaders(f *testing.F) {
 	f.Fuzz(func(t *testing.T, typ, id string, prio int, dedup, idem string, at, delay int64, attempts int, timeout int64, capability, k, v string) {
 		s := wire.Submit{Type: typ, Params: json.RawMessage("1"), ID: id, DedupKey: dedup, IdempotencyKey: idem, Source: dedup, Trace: idem}
 		if prio >= 0 && prio <= 9 {
-			s.Priority = &prio
+			s.Priority = (*wire.Priority)(&prio)
 		}
 		if at > 0 {
 			s.AvailableAt = time.Unix(0, at).UTC()

@@ -80,10 +80,16 @@ func fraction(f float64) float64 {
 	return min(max(f, 0), 1)
 }
 
-// ProbeReply answers a probe. One without failing checks is a good answer; so
-// is an empty one that is no error.
-type ProbeReply struct {
-	Worker  string         `json:"worker,omitempty"`
-	Session string         `json:"session,omitempty"`
+// Probe is the body of a message on a worker's probe subject: the engine asks
+// whether the worker is well.
+type Probe struct {
+	Nonce string `json:"nonce"` // goes into the answer
+}
+
+// Probed answers a probe. One without failing checks is a good answer.
+type Probed struct {
+	Worker  string         `json:"worker"`
+	Session string         `json:"session"`
+	Nonce   string         `json:"nonce"` // of the probe
 	Failing []FailingCheck `json:"failing,omitempty"`
 }

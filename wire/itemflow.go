@@ -18,8 +18,12 @@ type ItemFlow struct {
 	WaitsLeft int          `json:"waits_left,omitempty"`
 	Awaited   int          `json:"awaited,omitempty"` // items that wait for this one
 	Children  *ChildCounts `json:"children,omitempty"`
+	Batch     *BatchCounts `json:"batch,omitempty"` // of a batch: how far it has come
 	Progress  *Progress    `json:"progress,omitempty"`
 	ExpiresAt time.Time    `json:"expires_at,omitzero"`
+	// EstimatedDurationMS is how long a run is likely to take, as its submission
+	// says.
+	EstimatedDurationMS int64 `json:"estimated_duration_ms,omitempty"`
 	// Continues says that a run for the continuation has come, or comes once
 	// the children have ended; Continuation is its name.
 	Continues     bool   `json:"continues,omitempty"`
@@ -39,6 +43,27 @@ type ChildCounts struct {
 	Live   int `json:"live"`   // have not ended
 	Failed int `json:"failed"` // have ended dead or cancelled
 	Spawns int `json:"spawns"` // how often it has spawned
+	// Declared is how many there are to be, of a spawn that is made in parts.
+	Declared int `json:"declared,omitempty"`
+}
+
+// BatchCounts is how far a batch has come.
+type BatchCounts struct {
+	Name      string `json:"name,omitempty"`
+	Total     int    `json:"total"`              // items so far
+	Declared  int    `json:"declared,omitempty"` // items that there are to be, once that is settled
+	Sealed    bool   `json:"sealed"`             // that is settled: no others come
+	Done      int    `json:"done"`               // have ended, in whatever way
+	Completed int    `json:"completed"`          // merged ones among them
+	Dead      int    `json:"dead"`
+	Cancelled int    `json:"cancelled"`
+}
+
+func batchOf(r *events.Relations) *BatchCounts {
+	return &BatchCounts{
+		Name: r.Name, Total: r.Made, Declared: r.Declared, Sealed: r.Sealed, Done: r.Made - r.Live,
+		Completed: r.Made - r.Live - r.Failed, Dead: r.Failed - r.Cancelled, Cancelled: r.Cancelled,
+	}
 }
 
 // Progress is how far a run says it has come.
@@ -50,7 +75,7 @@ type Progress struct {
 
 func itemFlow(it *events.Item) ItemFlow {
 	f := ItemFlow{
-		ExpiresAt: it.ExpiresAt, DedupWindowMS: it.DedupWindow.Milliseconds(),
+		ExpiresAt: it.ExpiresAt, EstimatedDurationMS: it.Estimate.Milliseconds(), DedupWindowMS: it.DedupWindow.Milliseconds(),
 		Group: it.Group, LeasesLost: it.LeasesLost, HasCheckpoint: it.HasCheckpoint,
 		Progress: fromProgress(it.Progress),
 	}
@@ -69,8 +94,11 @@ func itemFlow(it *events.Item) ItemFlow {
 		f.Waits = append(f.Waits, id.String())
 	}
 	if r.Spawns > 0 {
-		f.Children = &ChildCounts{Total: len(r.Children), Live: r.Live, Failed: r.Failed, Spawns: r.Spawns}
+		f.Children = &ChildCounts{Total: r.Size(), Live: r.Live, Failed: r.Failed, Spawns: r.Spawns, Declared: r.Declared}
 		f.Continues, f.Continuation = r.Continues, r.Continuation
+	}
+	if r.Batch {
+		f.Children, f.Batch = nil, batchOf(r)
 	}
 	return f
 }

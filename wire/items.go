@@ -16,7 +16,7 @@ type Submit struct {
 	Type           string            `json:"type"`
 	Params         json.RawMessage   `json:"params,omitempty"`
 	ID             string            `json:"id,omitempty"`
-	Priority       *int              `json:"priority,omitempty"`
+	Priority       *Priority         `json:"priority,omitempty"`
 	DedupKey       string            `json:"dedup_key,omitempty"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty"`
 	AvailableAt    time.Time         `json:"available_at,omitzero"`
@@ -73,8 +73,10 @@ type Item struct {
 	Priority         int                `json:"priority"`
 	Params           json.RawMessage    `json:"params,omitempty"`
 	Attempt          int                `json:"attempt"`
-	MaxAttempts      int                `json:"max_attempts"`
-	TimeoutMS        int64              `json:"timeout_ms"`
+	MaxAttempts      int                `json:"max_attempts"`           // the limit that applied to the last failure
+	OwnAttempts      bool               `json:"own_attempts,omitempty"` // its submission or replay chose max_attempts
+	TimeoutMS        int64              `json:"timeout_ms"`             // of the next or current attempt
+	OwnTimeout       bool               `json:"own_timeout,omitempty"`  // its submission chose timeout_ms
 	Worker           string             `json:"worker,omitempty"`
 	DedupKey         string             `json:"dedup_key,omitempty"`
 	IdempotencyKey   string             `json:"idempotency_key,omitempty"`
@@ -144,12 +146,14 @@ type List struct {
 	State         string    `json:"state,omitempty"`
 	Type          string    `json:"type,omitempty"`
 	Tenant        string    `json:"tenant,omitempty"`
-	Label         string    `json:"label,omitempty"`  // k=v
-	Worker        string    `json:"worker,omitempty"` // that holds the item now: claimed or running
-	Reason        string    `json:"reason,omitempty"` // why it is in its state
-	Code          string    `json:"code,omitempty"`   // of its last failure
-	Error         string    `json:"error,omitempty"`  // words of its last failure
-	Q             string    `json:"q,omitempty"`      // an id, a name, or words
+	Label         string    `json:"label,omitempty"`    // k=v
+	Worker        string    `json:"worker,omitempty"`   // that holds the item now: claimed or running
+	Schedule      string    `json:"schedule,omitempty"` // that made the item
+	Batch         string    `json:"batch,omitempty"`    // that it belongs to; or the item that spawned it
+	Reason        string    `json:"reason,omitempty"`   // why it is in its state
+	Code          string    `json:"code,omitempty"`     // of its last failure
+	Error         string    `json:"error,omitempty"`    // words of its last failure
+	Q             string    `json:"q,omitempty"`        // an id, a name, or words
 	CreatedAfter  time.Time `json:"created_after,omitzero"`
 	CreatedBefore time.Time `json:"created_before,omitzero"`
 	Limit         int       `json:"limit,omitempty"` // default 50, at most 1,000
@@ -211,7 +215,7 @@ type Cancelled struct {
 // Reschedule changes a queued item's order.
 type Reschedule struct {
 	ID          string    `json:"id"`
-	Priority    *int      `json:"priority,omitempty"`
+	Priority    *Priority `json:"priority,omitempty"`
 	AvailableAt time.Time `json:"available_at,omitzero"`
 	DelayMS     int64     `json:"delay_ms,omitempty"`
 	Now         bool      `json:"now,omitempty"`
@@ -242,11 +246,56 @@ type See struct {
 type Logs struct {
 	ID    string `json:"id"`
 	Limit int    `json:"limit,omitempty"` // the last so many; default 1,000, at most 10,000
+	// After asks for the first records behind this sequence, in place of the last
+	// ones: 0 for those from the beginning.
+	After *uint64 `json:"after,omitempty"`
 }
 
-// LogsReply is an item's log.
+// LogsReply is an item's log. More says that there are records behind these,
+// if they were asked for by After.
 type LogsReply struct {
 	Records []LogRecord `json:"records"`
+	More    bool        `json:"more,omitempty"`
+}
+
+// Bounds of a request for events.
+const (
+	MaxEvents      = 1000
+	MaxEventsBytes = 1 << 20
+	MaxEventsWait  = 60 * time.Second
+	MaxEventTypes  = 256 // and as many kinds
+)
+
+// ReadEvents asks for events of the log, in order, in whole decisions. It begins
+// at FromSeq, or with the first event stored at Since or later; with neither,
+// behind the end.
+type ReadEvents struct {
+	FromSeq events.Seq `json:"from_seq,omitempty"`
+	Since   time.Time  `json:"since,omitzero"`
+	Types   []string   `json:"types,omitempty"` // only of these types
+	Kinds   []string   `json:"kinds,omitempty"` // only of these kinds
+	ID      string     `json:"id,omitempty"`    // only of this item
+	// Limit and MaxBytes bound the reply: at most 1,000 events and 1 MiB, which
+	// are the defaults. One event is sent in any case.
+	Limit    int `json:"limit,omitempty"`
+	MaxBytes int `json:"max_bytes,omitempty"`
+	// WaitMS is how long to wait for an event if there is none yet; at most
+	// 60,000.
+	WaitMS int64 `json:"wait_ms,omitempty"`
+}
+
+// EventsReply answers a ReadEvents.
+type EventsReply struct {
+	Events  []HistoryEvent `json:"events"`
+	NextSeq events.Seq     `json:"next_seq"`       // where to go on
+	More    bool           `json:"more,omitempty"` // the reply is at a bound: ask again at once
+	Gap     *EventsGap     `json:"gap,omitempty"`
+}
+
+// EventsGap says that retention has cut these positions from the log.
+type EventsGap struct {
+	From events.Seq `json:"from"`
+	To   events.Seq `json:"to"`
 }
 
 // LogRecord is one line of an item's log. It is also the body of a message on
@@ -265,6 +314,8 @@ type LogRecord struct {
 type TypesReply struct {
 	Types    []TypeReply          `json:"types"`
 	Defaults *events.TypeSettings `json:"defaults,omitempty"`
+	// Unset is what a setting does that is left out, or 0.
+	Unset *events.TypeSettings `json:"unset,omitempty"`
 }
 
 // TypeReply is one type.
@@ -275,10 +326,11 @@ type TypeReply struct {
 	Paused   *events.Pause       `json:"paused,omitempty"`  // nil: it is not
 	Circuit  *Circuit            `json:"circuit,omitempty"` // nil: it is closed, or there is none
 	// SetInFile names the settings that engine.toml makes for the type, as it
-	// spells them (lease, backoff.max): requests can't change them.
+	// spells them (lease_ms, backoff.max_ms): requests can't change them.
 	SetInFile []string `json:"set_in_file,omitempty"`
-	// Defaults as in TypesReply; in replies about one type over HTTP.
+	// Defaults and Unset as in TypesReply; in replies about one type over HTTP.
 	Defaults *events.TypeSettings `json:"defaults,omitempty"`
+	Unset    *events.TypeSettings `json:"unset,omitempty"`
 }
 
 // FromType is a type as queries show it.
@@ -303,8 +355,22 @@ type InfoReply struct {
 	Now        time.Time `json:"now"`
 	DataDir    string    `json:"data_dir,omitempty"`
 	HTTP       string    `json:"http,omitempty"`
+	// NATS is where other processes connect (`engine --server`), without
+	// passwords; empty: nothing listens. Prefix is that of the engine's subjects.
+	NATS   string `json:"nats,omitempty"`
+	Prefix string `json:"prefix,omitempty"`
+	// JetStreamDomain is where whoever asks has the engine's streams: requests
+	// begin with $JS.<domain>.API. It is set if the asker's account is not the
+	// engine's.
+	JetStreamDomain string `json:"js_domain,omitempty"`
 	// Retention is left out while the engine is not the partition's owner.
 	Retention *Retention `json:"retention,omitempty"`
+	// Refused says why new work is refused for want of room on the engine's disk,
+	// and Held why nothing new is begun either; left out while there is room.
+	Refused string `json:"refused,omitempty"`
+	Held    string `json:"held,omitempty"`
+	// Clock is left out while the NATS server's clock is plausible.
+	Clock *Clock `json:"clock,omitempty"`
 }
 
 // ProveReply answers verify and rebuild. The engine streams progress replies

@@ -39,6 +39,10 @@ func (n Names) JetStream(request string) string {
 	return "$JS." + n.Domain + ".API." + request
 }
 
+// ImportDomain is the JetStream domain under which accounts other than the
+// engine's import its streams: the prefix, as one word.
+func (n Names) ImportDomain() string { return strings.ReplaceAll(n.Prefix, ".", "_") }
+
 // Entries is what the subjects begin with to which a bucket's entries are
 // published. The server moves the domain's to those of the bucket's stream.
 func (n Names) Entries(bucket string) string {
@@ -49,9 +53,21 @@ func (n Names) Entries(bucket string) string {
 	return n.JetStream(entries)
 }
 
-func (n Names) stream(s string) string {
-	return strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(n.Prefix)) + "_" + s
+// Account is the NATS account that has the streams and that the engine is in,
+// where its users have accounts of their own.
+func (n Names) Account() string {
+	return strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(n.Prefix))
 }
+
+// UserAccount is the NATS account of one user.
+func (n Names) UserAccount(user string) string { return n.Account() + "_" + user }
+
+// Imported returns the names as a user's account has them, which imports the
+// streams' API under ImportDomain: the server itself answers $JS.API in an
+// account without JetStream.
+func (n Names) Imported() Names { return n.In(n.ImportDomain()) }
+
+func (n Names) stream(s string) string { return n.Account() + "_" + s }
 
 func (n Names) subject(parts ...string) string { return n.Prefix + "." + strings.Join(parts, ".") }
 
@@ -118,6 +134,9 @@ func (n Names) Event(p int, t events.Type, k events.Kind) string {
 // EventFilter matches events; "*" for any.
 func (n Names) EventFilter(p, t, k string) string { return n.subject("event", p, t, k) }
 
+// EventAll matches every Event subject.
+func (n Names) EventAll() string { return n.subject("event", ">") }
+
 // Run is the subject to which items of a type and lane are dispatched.
 func (n Names) Run(t events.Type, lane string) string {
 	if lane == "" {
@@ -137,6 +156,13 @@ func Consumer(t events.Type, lane string) string {
 	return string(t) + "--" + lane
 }
 
+// ParseConsumer is the reverse of [Consumer]; false if the name is no lane's.
+func ParseConsumer(name string) (t events.Type, lane string, ok bool) {
+	typ, lane, named := strings.Cut(name, "--")
+	t, err := events.ParseType(typ)
+	return t, lane, err == nil && named == (lane != "")
+}
+
 // Log is the subject of an item's log.
 func (n Names) Log(t events.Type, id events.ID) string {
 	return n.subject("log", string(t), id.String())
@@ -151,7 +177,7 @@ func (n Names) LogOf(id events.ID) string { return n.subject("log", "*", id.Stri
 // Control is where a worker hears of cancels and drains.
 func (n Names) Control(w events.WorkerID) string { return n.subject("control", string(w)) }
 
-// Probe is where a worker that says so answers the engine's probes.
+// Probe is where a worker that says so hears the engine's probes.
 func (n Names) Probe(w events.WorkerID) string { return n.subject("probe", string(w)) }
 
 // API is the subject of a request, such as "submit".
@@ -170,17 +196,15 @@ func (n Names) Bucket(s string) string {
 // Service is the name of the NATS micro service.
 const Service = "streamwright"
 
-// WorkerService is the name of the NATS micro service that workers with a probe
-// are.
-const WorkerService = "streamwright-worker"
-
 // The request endpoints.
 const (
 	APISubmit     = "submit"
+	APIBatch      = "batch"
 	APIGet        = "get"
 	APIList       = "list"
 	APIHistory    = "history"
 	APILogs       = "logs"
+	APIEvents     = "events"
 	APICancel     = "cancel"
 	APIReschedule = "reschedule"
 	APIWait       = "wait"
@@ -188,6 +212,7 @@ const (
 	APIStats      = "stats"
 	APITypes      = "types"
 	APIConfigure  = "configure"
+	APITypeRemove = "type_remove"
 	APIWorkers    = "workers"
 	APIInfo       = "info"
 	APIVerify     = "verify"
@@ -195,15 +220,19 @@ const (
 	APIRegister   = "register"
 	APIHeartbeat  = "heartbeat"
 	APIUnregister = "unregister"
+	APIProbed     = "probed"
 	APIDrain      = "drain"
 	APIUndrain    = "undrain"
 	APIReport     = "report"
 	APIWhy        = "why"
+	APIHeld       = "held" // who holds a dedup key
 	APIPause      = "pause"
 	APIResume     = "resume"
 	// APICircuitReset closes a circuit.
 	APICircuitReset = "circuit_reset"
 	APICut          = "cut"
+	APIClock        = "clock"
+	APIClockAccept  = "clock_accept"
 
 	APIDead           = "dead"
 	APICauses         = "causes"
@@ -219,26 +248,28 @@ const (
 
 // The headers of submissions and dispatched messages.
 const (
-	HeaderID             = "Work-Id"
-	HeaderType           = "Work-Type"
-	HeaderPriority       = "Work-Priority"
-	HeaderDedupKey       = "Work-Dedup-Key"
-	HeaderIdempotencyKey = "Work-Idempotency-Key"
-	HeaderAvailableAt    = "Work-Available-At"
-	HeaderDelay          = "Work-Delay"
-	HeaderMaxAttempts    = "Work-Max-Attempts"
-	HeaderTimeout        = "Work-Timeout"
-	HeaderCapabilities   = "Work-Capabilities"
-	HeaderSource         = "Work-Source"
-	HeaderTrigger        = "Work-Trigger"
-	HeaderTenant         = "Work-Tenant"
-	HeaderLabels         = "Work-Labels"
-	HeaderTrace          = "traceparent"
-	HeaderAfter          = "Work-After" // ids, with commas between them
-	HeaderAfterPolicy    = "Work-After-Policy"
-	HeaderDedupPolicy    = "Work-Dedup-Policy"
-	HeaderDedupWindow    = "Work-Dedup-Window" // Go duration
-	HeaderExpiresAt      = "Work-Expires-At"   // RFC 3339
+	HeaderID                = "Work-Id"
+	HeaderType              = "Work-Type"
+	HeaderPriority          = "Work-Priority"
+	HeaderDedupKey          = "Work-Dedup-Key"
+	HeaderIdempotencyKey    = "Work-Idempotency-Key"
+	HeaderAvailableAt       = "Work-Available-At"
+	HeaderDelay             = "Work-Delay"
+	HeaderMaxAttempts       = "Work-Max-Attempts"
+	HeaderTimeout           = "Work-Timeout"
+	HeaderCapabilities      = "Work-Capabilities"
+	HeaderSource            = "Work-Source"
+	HeaderTrigger           = "Work-Trigger"
+	HeaderTenant            = "Work-Tenant"
+	HeaderLabels            = "Work-Labels"
+	HeaderTrace             = "traceparent"
+	HeaderAfter             = "Work-After" // ids, with commas between them
+	HeaderAfterPolicy       = "Work-After-Policy"
+	HeaderDedupPolicy       = "Work-Dedup-Policy"
+	HeaderDedupWindow       = "Work-Dedup-Window"       // Go duration
+	HeaderExpiresAt         = "Work-Expires-At"         // RFC 3339
+	HeaderEstimatedDuration = "Work-Estimated-Duration" // Go duration
+	HeaderBatch             = "Work-Batch"              // id of the batch that it belongs to
 
 	HeaderAttempt  = "Work-Attempt"
 	HeaderToken    = "Work-Token"

@@ -29,7 +29,12 @@ type CircuitReset struct {
 	Worker string `json:"worker,omitempty"`
 }
 
-// Changed answers a Pause, a Resume or a CircuitReset. Changed is false if it was
+// TypeRemove forgets a type that nothing uses.
+type TypeRemove struct {
+	Type string `json:"type"`
+}
+
+// Changed answers a Pause, a Resume, a CircuitReset or a TypeRemove. Changed is false if it was
 // so already.
 type Changed struct {
 	Changed  bool     `json:"changed"`

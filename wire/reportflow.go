@@ -8,9 +8,13 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// MaxSpawnBytes bounds the params of a spawn's children together: a spawn is
-// one request and one decision.
-const MaxSpawnBytes = 1 << 20
+// Bounds of the params of a spawn's children together, in bytes.
+const (
+	MaxSpawnBytes = 16 << 20
+	// MaxWholeSpawnBytes is the bound of a spawn that is one decision; larger ones
+	// are made in parts, as are those with more than events.MaxWholeSpawn children.
+	MaxWholeSpawnBytes = 1 << 20
+)
 
 // ReportFlow is what reports of progress, checkpoints, snoozes and spawns say.
 type ReportFlow struct {
@@ -20,11 +24,15 @@ type ReportFlow struct {
 	DelayMS    int64           `json:"delay_ms,omitempty"`   // of snooze
 
 	// Of spawn. No Continuation: the item completes when its children have.
-	Children     []Submit           `json:"children,omitempty"`
+	Children []Submit `json:"children,omitempty"`
+	// ChildrenRef, in place of Children, refers to an object that holds them as
+	// a JSON array: what no message has room for is put there first.
+	ChildrenRef  json.RawMessage    `json:"children_ref,omitempty"`
 	Continuation *Continue          `json:"continuation,omitempty"`
 	ChildPolicy  events.ChildPolicy `json:"child_policy,omitempty"`
 
 	children []events.Submit // what Prepare has made of Children
+	declared int             // how many there are behind ChildrenRef; see InParts
 }
 
 // Continue says that an item runs again when its children have ended.
@@ -54,20 +62,52 @@ func (r *Report) Prepare(newID func() events.ID, maxParams int) error {
 			return err
 		}
 	}
-	r.children = make([]events.Submit, len(r.Children))
+	var err error
+	r.children, err = ChildCommands(r.Children, newID, maxParams)
+	return err
+}
+
+// ChildCommands checks the children of a spawn and makes commands of them, as
+// Prepare does.
+func ChildCommands(children []Submit, newID func() events.ID, maxParams int) ([]events.Submit, error) {
+	cmds := make([]events.Submit, len(children))
 	total := 0
-	for i, sub := range r.Children {
+	for i, sub := range children {
 		if total += len(sub.Params); total > MaxSpawnBytes {
-			return events.Refuse(events.CodeTooLarge, "the params of the spawn's children have more than %d bytes together: store them elsewhere and give the children references", MaxSpawnBytes)
+			return nil, events.Refuse(events.CodeTooLarge, "the params of the spawn's children have more than %d bytes together: store them elsewhere and give the children references", MaxSpawnBytes)
+		}
+		if sub.Batch != "" {
+			return nil, events.Refuse(events.CodeBadRequest, "child %d of the spawn is to be in a batch: a child belongs to its parent; submit it instead", i+1)
 		}
 		c, err := sub.Command(newID(), maxParams)
 		if err != nil {
-			return events.Refuse(events.CodeOf(err), "child %d of the spawn: %s", i+1, FromError(err).Message)
+			return nil, events.Refuse(events.CodeOf(err), "child %d of the spawn: %s", i+1, FromError(err).Message)
 		}
-		r.children[i] = c
+		cmds[i] = c
 	}
-	return nil
+	return cmds, nil
 }
+
+// TooMany reports whether the children, which Prepare has checked, are too many
+// for one decision, or too large: InParts is to be called then.
+func (r *Report) TooMany() bool {
+	total := 0
+	for i := range r.children {
+		total += len(r.children[i].Params)
+	}
+	return len(r.children) > events.MaxWholeSpawn || total > MaxWholeSpawnBytes
+}
+
+// InParts has the children, which Prepare has checked, made from the object that
+// ref refers to.
+func (r *Report) InParts(ref json.RawMessage) {
+	r.declared, r.ChildrenRef = len(r.children), ref
+	r.Children, r.children = nil, nil
+}
+
+// Submissions returns what Prepare has made of a spawn's children, nil for any
+// other report. What the caller changes of them, Command shows.
+func (r *Report) Submissions() []events.Submit { return r.children }
 
 // flow is Command for the reports of this file; nil for any other.
 func (r *Report) flow(run events.Run) (events.Command, error) {
@@ -94,6 +134,13 @@ func (r *Report) flow(run events.Run) (events.Command, error) {
 }
 
 func (r *Report) spawn(run events.Run) (events.Command, error) {
+	if r.declared > 0 {
+		c := events.SpawnInParts{Run: run, Declared: r.declared, Pending: string(r.ChildrenRef), Policy: r.ChildPolicy}
+		if r.Continuation != nil {
+			c.Continues, c.Continuation = true, r.Continuation.Name
+		}
+		return c, nil
+	}
 	if len(r.children) != len(r.Children) || len(r.children) == 0 {
 		return nil, events.Refuse(events.CodeBadRequest, "the spawn has no children that were checked: report complete instead, or give it some")
 	}

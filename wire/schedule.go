@@ -15,6 +15,7 @@ const (
 	APISchedulePause  = "schedule_pause"
 	APIScheduleResume = "schedule_resume"
 	APIScheduleFire   = "schedule_fire"
+	APITicks          = "ticks"
 )
 
 // Schedule is periodic work, as a request sets it.
@@ -28,7 +29,7 @@ type Schedule struct {
 	Missed      string            `json:"missed,omitempty"`   // skip, one (left out), all
 	Overlap     string            `json:"overlap,omitempty"`  // distinct (left out), merge, defer, supersede
 	Params      json.RawMessage   `json:"params,omitempty"`
-	Priority    *int              `json:"priority,omitempty"`
+	Priority    *Priority         `json:"priority,omitempty"`
 	Tenant      string            `json:"tenant,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	MaxAttempts int               `json:"max_attempts,omitempty"`
@@ -84,6 +85,28 @@ type SchedulesReply struct {
 	Position  Position       `json:"position,omitempty"`
 }
 
+// Bounds of the ticks that a request shows.
+const (
+	DefaultTicks = 5
+	MaxTicks     = 100
+)
+
+// Ticks asks when a schedule of such a timing would tick next: a preview, which
+// needs no schedule.
+type Ticks struct {
+	Cron    string    `json:"cron,omitempty"`
+	EveryMS int64     `json:"every_ms,omitempty"` // instead of Cron
+	Anchor  time.Time `json:"anchor,omitzero"`    // of an interval; left out: now
+	Zone    string    `json:"zone,omitempty"`     // IANA name; left out: UTC
+	Count   int       `json:"count,omitempty"`    // default 5, at most 100
+}
+
+// TicksReply has the ticks, each with the offset of its time zone. There are fewer
+// than asked for where the next is more than ten years after the one before.
+type TicksReply struct {
+	Ticks []time.Time `json:"ticks"`
+}
+
 // Command makes the command of it. What it says is checked when it is decided.
 // The error is an *events.Error.
 func (s Schedule) Command(source string) (events.SetSchedule, error) {
@@ -112,7 +135,7 @@ func FromSchedule(s *events.Schedule) ScheduleInfo {
 		Source: s.Source, Next: s.Next, LastTick: s.LastTick,
 	}
 	if s.Priority != nil {
-		p := int(*s.Priority)
+		p := Priority(*s.Priority)
 		out.Priority = &p
 	}
 	if !s.LastItem.IsZero() {

@@ -12,7 +12,7 @@ func FromItem(it *events.Item, params, result []byte, merged []events.MergedEntr
 	out := Item{
 		ID: it.ID.String(), Type: string(it.Type), State: it.State, Priority: int(it.Priority),
 		Params: params, Attempt: int(it.Attempt), MaxAttempts: int(it.MaxAttempts),
-		TimeoutMS: it.Timeout.Milliseconds(), Worker: string(it.Worker),
+		OwnAttempts: it.OwnAttempts, TimeoutMS: it.Timeout.Milliseconds(), OwnTimeout: it.OwnTimeout, Worker: string(it.Worker),
 		DedupKey: it.DedupKey, IdempotencyKey: it.IdempotencyKey,
 		Capabilities: it.Capabilities, Tenant: it.Tenant, Labels: it.Labels,
 		Provenance: it.Provenance, MergedCount: it.MergedCount, IntakeSeq: it.IntakeSeq,

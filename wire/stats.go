@@ -32,6 +32,9 @@ type StatsReply struct {
 	// Recoveries counts what the engine has repaired since it started, by cause
 	// (see [Recoveries]); zeros are left out.
 	Recoveries map[string]int64 `json:"recoveries"`
+	// Alarms are what keeps the engine from its work, or soon will, the gravest
+	// first; empty: nothing does.
+	Alarms []Alarm `json:"alarms"`
 }
 
 // PerSecond are means over the last minute, or over the time since the engine

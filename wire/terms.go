@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -19,6 +20,11 @@ type Terms struct {
 	DedupWindowMS *int64             `json:"dedup_window_ms,omitempty"`
 	// ExpiresAt is when it is cancelled if it has not started.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	// Batch is the batch that it belongs to.
+	Batch string `json:"batch,omitempty"`
+	// EstimatedDurationMS is how long a run is likely to take. Those behind it
+	// are told a wait that goes by it; it bounds nothing, as timeout_ms does.
+	EstimatedDurationMS int64 `json:"estimated_duration_ms,omitempty"`
 }
 
 // into checks the terms and puts them into the command. A zero now leaves the
@@ -39,6 +45,14 @@ func (t *Terms) into(c *events.Submit, now time.Time) error {
 		c.DedupWindow = &d
 	}
 	c.AfterPolicy, c.DedupPolicy, c.ExpiresAt = t.AfterPolicy, t.DedupPolicy, t.ExpiresAt
+	if t.Batch != "" {
+		id, err := parseID(t.Batch)
+		if err != nil {
+			return events.Refuse(events.CodeBadID, "batch: %v", err)
+		}
+		c.Batch = id
+	}
+	c.Estimate = time.Duration(t.EstimatedDurationMS) * time.Millisecond
 	return nil
 }
 
@@ -58,6 +72,9 @@ func (t *Terms) check(now time.Time) error {
 	most := time.Duration(events.MaxDedupWindow)
 	if w := t.DedupWindowMS; w != nil && (*w < 0 || *w > most.Milliseconds()) {
 		return events.Refuse(events.CodeBadTime, "the dedup window is %d ms: it must be 0 to %v, or left out", *w, most)
+	}
+	if ms := t.EstimatedDurationMS; ms < 0 || ms > events.MaxTimeout.Milliseconds() {
+		return events.Refuse(events.CodeBadTime, "estimated_duration_ms is %d: it must be 1 to %d, or left out", ms, events.MaxTimeout.Milliseconds())
 	}
 	if at := t.ExpiresAt; !now.IsZero() && at.After(now.Add(events.MaxDelay)) || at.Year() > 9999 {
 		return events.Refuse(events.CodeBadTime, "expires_at is beyond ten years: choose an earlier time, or leave it out")
@@ -103,6 +120,11 @@ func (t *Terms) readValue(name, v string) (err error) {
 			return err
 		}
 		t.DedupWindowMS = &ms
+	case HeaderBatch:
+		t.Batch = v
+	case HeaderEstimatedDuration:
+		t.EstimatedDurationMS, err = parseMillis(name, v)
+		return err
 	case HeaderExpiresAt:
 		if t.ExpiresAt, err = time.Parse(time.RFC3339, v); err != nil {
 			return events.Refuse(events.CodeBadTime, "header %s: %q is no time: write it in RFC 3339, as 2030-01-31T08:00:00Z", name, clip(v))
@@ -113,6 +135,7 @@ func (t *Terms) readValue(name, v string) (err error) {
 
 // setHeaders tells set the headers that say the same, but for After.
 func (t *Terms) setHeaders(set func(name, value string)) {
+	set(HeaderBatch, t.Batch)
 	set(HeaderAfterPolicy, string(t.AfterPolicy))
 	set(HeaderDedupPolicy, string(t.DedupPolicy))
 	if t.DedupWindowMS != nil {
@@ -120,5 +143,8 @@ func (t *Terms) setHeaders(set func(name, value string)) {
 	}
 	if !t.ExpiresAt.IsZero() {
 		set(HeaderExpiresAt, t.ExpiresAt.UTC().Format(time.RFC3339Nano))
+	}
+	if t.EstimatedDurationMS != 0 {
+		set(HeaderEstimatedDuration, strconv.FormatInt(t.EstimatedDurationMS, 10)+"ms")
 	}
 }

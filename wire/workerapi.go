@@ -15,6 +15,8 @@ type WorkerRegistration struct {
 	Slots        int      `json:"slots"`
 	Host         string   `json:"host,omitempty"`
 	Version      string   `json:"version,omitempty"`
+	// Probe says that the worker waits for probes, and answers them: see ProbeWait.
+	Probe bool `json:"probe,omitempty"`
 }
 
 // WorkerSession answers a WorkerRegistration.
@@ -76,8 +78,23 @@ type WorkerHeartbeat struct {
 // its lease renewed.
 type WorkerOrders struct {
 	ShouldDrain bool         `json:"should_drain"`
+	HeartbeatMS int64        `json:"heartbeat_ms"`     // how often to send a heartbeat from now on
 	Cancel      []RunRef     `json:"cancel,omitempty"` // runs that must stop: the item was cancelled, or has moved on
 	Lost        []RunRef     `json:"lost,omitempty"`   // runs that are not the worker's any more, or never were
 	Status      WorkerStatus `json:"status,omitempty"`
 	Reason      string       `json:"reason,omitempty"`
+}
+
+// ProbeWait waits for the engine to ask a worker whether it is well. It carries the
+// answer to the probe before: without failing checks, a good one.
+type ProbeWait struct {
+	Session string         `json:"session"`
+	Nonce   string         `json:"nonce,omitempty"` // of the probe that is answered; empty: none is
+	Failing []FailingCheck `json:"failing,omitempty"`
+	WaitMS  *int64         `json:"wait_ms,omitempty"` // nil: the default
+}
+
+// ProbeAsked answers a ProbeWait.
+type ProbeAsked struct {
+	Nonce string `json:"nonce,omitempty"` // of a probe to be answered at once; empty: there was none in time
 }

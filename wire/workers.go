@@ -20,7 +20,7 @@ type Register struct {
 	// Session names this life of the worker. Empty: a new one. An id that is
 	// alive under another session is refused with worker_id_in_use.
 	Session string `json:"session,omitempty"`
-	// Probe says that the worker answers on the subject Names.Probe.
+	// Probe says that the worker listens on the subject Names.Probe, and answers.
 	Probe bool `json:"probe,omitempty"`
 }
 
@@ -31,6 +31,9 @@ type Registered struct {
 	Consumers   map[string][]string `json:"consumers"` // by type
 	HeartbeatMS int64               `json:"heartbeat_ms"`
 	LeaseMS     map[string]int64    `json:"lease_ms"` // by type
+	// JetStreamDomain is where the worker has the stream; see InfoReply. Pulls go
+	// to $JS.<domain>.API.CONSUMER.MSG.NEXT if it is set.
+	JetStreamDomain string `json:"js_domain,omitempty"`
 }
 
 // Heartbeat keeps a worker registered, and the leases of what it runs if the
@@ -181,7 +184,7 @@ type WorkerInfo struct {
 	Types        []string     `json:"types"`
 	Capabilities []string     `json:"capabilities,omitempty"`
 	Slots        int          `json:"slots"`
-	InFlight     int          `json:"in_flight"`
+	InFlight     int          `json:"in_flight"` // items that it has claimed or runs
 	Status       WorkerStatus `json:"status"`
 	Reason       string       `json:"reason,omitempty"` // why it is unhealthy
 	Health       *Health      `json:"health,omitempty"` // as it last said itself

@@ -90,10 +90,14 @@ type Config struct {
 	// CheckTimeout is how long the checks may take, up to MaxCheckTimeout; one
 	// that takes longer counts as failing. Default 2 s.
 	CheckTimeout time.Duration
-	// Probe has the worker answer the engine's probes, as the NATS micro service
-	// wire.WorkerService: so one that hangs, or can't be reached, is found out
-	// while its heartbeats go on. It costs a message and its answer a minute.
+	// Probe has the worker answer the engine's probes: so one that hangs, or can't
+	// be reached, is found out while its heartbeats go on. It costs a message and a
+	// request a minute.
 	Probe bool
+	// ChildrenOnly has the heartbeats tell the memory and CPU of the handlers' child
+	// processes alone: for a worker in a process that does much else. See
+	// [RawItem.Measure].
+	ChildrenOnly bool
 	// MaxDocument bounds the params and the result of one item, in bytes, up to
 	// MaxMaxDocument. Default blobs.DefaultMaxBytes. What is larger than an event
 	// takes goes through the object store, and is in memory while its handler

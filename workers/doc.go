@@ -17,8 +17,9 @@
 //
 //   - the attempt's timeout passes: [ErrTimeout];
 //   - somebody cancels the item: [ErrCancelled];
-//   - the engine no longer counts this run, or the connection has been gone
-//     for a whole lease: [ErrLeaseLost];
+//   - the engine no longer counts this run, the connection has been gone
+//     for a whole lease, or another worker has registered under this one's id:
+//     [ErrLeaseLost];
 //   - the worker stops and its drain has run out of time: [ErrShutdown].
 //
 // # The life of a pulled message
@@ -56,7 +57,8 @@
 // exactly how many messages are still to come; a request asks only for the
 // slots that are free (divided among the consumers), is refilled when half of
 // it is used, and lives 30 s. An idle worker sends one request per consumer in
-// 30 s and one heartbeat in 20 s. Prefetching beyond the free slots burns the
+// 30 s, and heartbeats as often as the engine's answer to its registration says
+// (docs/WORKERS.md, "Times"). Prefetching beyond the free slots burns the
 // lease of what waits, so it happens only while handlers prove short (a mean
 // below [PrefetchBelow]), and what is held longer than [HoldLimit] is handed
 // back for another worker.
@@ -90,6 +92,15 @@
 // it then stops the run (ErrLeaseLost), because side effects at two places
 // are worse than work done twice. What such a run returns is still reported,
 // and the log decides.
+//
+// # When the id is taken
+//
+// A worker that was silent for too long is dead to the engine, and its id is
+// free. If another one has registered under it, the answer to the next heartbeat,
+// registration or claim is worker_id_in_use. The worker then stops all its runs at
+// once (ErrLeaseLost), closes its lanes, and hands back what it ran, as each handler
+// ends, and what it held. It goes on trying to register, and works again when
+// the other one has left.
 //
 // # Health
 //

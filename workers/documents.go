@@ -23,6 +23,9 @@ func (w *Worker) invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
 		item.Raw = doc
 	}
 	out := Invoke(ctx, h, item)
+	if out.Err == nil && out.Spawn != nil {
+		return w.storeChildren(ctx, item, out)
+	}
 	if out.Err != nil || len(out.Result) <= events.MaxResultBytes {
 		return out
 	}
@@ -31,6 +34,31 @@ func (w *Worker) invoke(ctx context.Context, h Handler, item *RawItem) Outcome {
 		return failedWith(ctx, item, blobFailure(fmt.Errorf("the result has %d bytes and could not be stored: %w", len(out.Result), err)))
 	}
 	return Outcome{Result: ref.Document()}
+}
+
+// maxInlineChildren bounds the JSON of the children that go with the report of a
+// spawn itself, in bytes: what every server takes, beside other reports. Of more
+// the report has a reference.
+const maxInlineChildren = 512 << 10
+
+// storeChildren puts the children of a spawn into the object store if they are
+// too large for a message.
+func (w *Worker) storeChildren(ctx context.Context, item *RawItem, out Outcome) Outcome {
+	if out.report.Size() <= maxInlineChildren/2 {
+		return out
+	}
+	doc, err := json.Marshal(out.report.Children)
+	if err != nil || len(doc) <= maxInlineChildren {
+		return out // it was checked: see Spawn
+	}
+	ref, err := w.blobs.PutBytes(ctx, item.ID, blobs.Children, doc)
+	if err != nil {
+		return failedWith(ctx, item, blobFailure(fmt.Errorf("the spawn's %d children could not be stored: %w", len(out.report.Children), err)))
+	}
+	rep := *out.report
+	rep.Children, rep.ChildrenRef = nil, ref.Document()
+	out.report = &rep
+	return out
 }
 
 // fetchParams gets the params that a reference stands for.

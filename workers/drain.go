@@ -82,6 +82,7 @@ func (w *Worker) closeLanes() {
 func (w *Worker) Stop(ctx context.Context) error {
 	w.stopOnce.Do(func() {
 		w.stopErr = w.shutDown(ctx)
+		w.failures.Flush()
 		close(w.stopped)
 	})
 	<-w.stopped

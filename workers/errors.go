@@ -8,7 +8,8 @@ import (
 
 // The causes with which a handler's context ends; see [context.Cause].
 var (
-	// ErrLeaseLost: the item is no longer this worker's, or may not be. Stop;
+	// ErrLeaseLost: the item is no longer this worker's, or may not be, or
+	// another worker has registered under this one's id. Stop;
 	// nothing this run returns is likely to count. A run that learns of its
 	// item's cancel by the refusal of its own report ends with it, too.
 	ErrLeaseLost = errors.New("the lease of the work item is lost: another worker may be running it")

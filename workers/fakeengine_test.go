@@ -212,6 +212,9 @@ func (f *fakeEngine) heartbeat(m *nats.Msg) any {
 	if f.workers[h.Worker] == "" {
 		return wire.ErrorReply{Error: &wire.Error{Code: events.CodeUnknownWorker, Message: "register first"}}
 	}
+	if f.workers[h.Worker] != h.Session {
+		return wire.ErrorReply{Error: &wire.Error{Code: events.CodeWorkerIDInUse, Message: "the id is alive in another session"}}
+	}
 	return f.beatReply
 }
 

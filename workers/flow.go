@@ -22,7 +22,9 @@ const FailBadSpawn = "bad_spawn"
 //	return workers.Spawn{Children: pages, Continuation: "bind"}, nil
 type Spawn struct {
 	// Children are 1 to events.MaxChildren items, with at most
-	// wire.MaxSpawnBytes of JSON together. Those that set no priority, tenant or
+	// wire.MaxSpawnBytes of JSON together. Up to events.MaxWholeSpawn of them are
+	// made at once; more are made in parts behind the end of the run, none twice
+	// and none left out. Those that set no priority, tenant or
 	// trace have their parent's.
 	Children []Child
 	// Continuation names what the item is to do once they have ended. Continue
@@ -112,6 +114,9 @@ func (c *Child) submission() (wire.Submit, error) {
 // checkSpawn checks what the engine would refuse, and what a request can't
 // carry.
 func checkSpawn(rep *wire.Report) error {
+	if n := len(rep.Children); n > events.MaxChildren {
+		return fmt.Errorf("the spawn has %d children: at most %d; spawn items that spawn the rest", n, events.MaxChildren)
+	}
 	checked := *rep
 	if err := checked.Prepare(func() events.ID { return events.ID{} }, events.MaxParamsCeiling); err != nil {
 		return err

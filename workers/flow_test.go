@@ -26,7 +26,7 @@ func TestSpawnAndSnoozeAreReported(t *testing.T) {
 	r := newRig(t)
 	w := r.worker(Config{})
 	HandleRaw(w, "parent", func(context.Context, *RawItem) (any, error) {
-		high := 8
+		high := wire.Priority(8)
 		return Spawn{Continuation: "join", Policy: events.ChildContinue, Children: []Child{
 			{Type: "a", Params: map[string]int{"n": 1}},
 			{Type: "b", Params: json.RawMessage(`[2]`), With: wire.Submit{Type: "ignored", Priority: &high}},
@@ -60,13 +60,13 @@ func TestSpawnAndSnoozeAreReported(t *testing.T) {
 func TestBadEndsFailTheItem(t *testing.T) {
 	item := &RawItem{ID: events.ID{1}, Type: "x"}
 	child := Child{Type: "a"}
-	big := Child{Type: "a", Params: strings.Repeat("x", wire.MaxSpawnBytes/2)}
+	big := Child{Type: "a", Params: strings.Repeat("x", wire.MaxSpawnBytes/20)}
 	for name, result := range map[string]any{
 		"no children":     Spawn{},
 		"too many":        Spawn{Children: slices.Repeat([]Child{child}, events.MaxChildren+1)},
 		"bad type":        Spawn{Children: []Child{child, {Type: "A"}}},
 		"bad params":      Spawn{Children: []Child{{Type: "a", Params: func() {}}}},
-		"too large":       Spawn{Children: []Child{big, big}},
+		"too large":       Spawn{Children: slices.Repeat([]Child{big}, 20)},
 		"policy":          Spawn{Children: []Child{child}, Policy: "never"},
 		"no delay":        Snoozed{},
 		"delay too long":  Snooze(events.MaxDelay + time.Hour),

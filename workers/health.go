@@ -3,12 +3,13 @@ package workers
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/metrics"
 	"time"
 
-	"github.com/nats-io/nats.go/micro"
+	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/wire"
 )
@@ -67,7 +68,7 @@ func (w *Worker) refusedAsUnhealthy(reason string) {
 // checkUp runs the checks and says how the worker is.
 func (w *Worker) checkUp(ctx context.Context) *wire.Health {
 	h := &wire.Health{Failing: w.checks.run(ctx)}
-	h.MemoryBytes, h.CPU = w.meter.read(time.Now())
+	h.MemoryBytes, h.CPU = w.meter.read(time.Now(), w.outside.total())
 	w.mu.Lock()
 	defer w.unlock()
 	h.Load = float64(w.busy()) / float64(w.cfg.Concurrency)
@@ -76,22 +77,28 @@ func (w *Worker) checkUp(ctx context.Context) *wire.Health {
 	return h
 }
 
-// meter measures this process. Used by one goroutine at a time.
+// meter measures this process, and what runs use outside it. Used by one goroutine
+// at a time.
 type meter struct {
-	at  time.Time
-	cpu time.Duration // that the process had used then
+	childrenOnly bool
+	at           time.Time
+	cpu          time.Duration // that had been used then
 }
 
-// read returns the memory that the process holds, and the part of all
-// processors' time that it has used since the last call; 0 the first time, and
-// where the system does not tell. Children are not counted.
-func (m *meter) read(now time.Time) (memory uint64, cpu float64) {
-	used := processCPU()
+// read returns the memory that is held, and the part of all processors' time that
+// was used since the last call; 0 the first time.
+func (m *meter) read(now time.Time, children Usage) (memory uint64, cpu float64) {
+	used := children.CPU
+	memory = children.Memory
+	if !m.childrenOnly {
+		used += processCPU()
+		memory += processMemory()
+	}
 	if span := now.Sub(m.at); !m.at.IsZero() && span > 0 {
-		cpu = float64(used-m.cpu) / float64(span) / float64(runtime.NumCPU())
+		cpu = max(float64(used-m.cpu)/float64(span)/float64(runtime.NumCPU()), 0)
 	}
 	m.at, m.cpu = now, used
-	return processMemory(), cpu
+	return memory, cpu
 }
 
 // processMemory is what the Go runtime holds of the system's memory.
@@ -101,38 +108,38 @@ func processMemory() uint64 {
 	return s[0].Value.Uint64() - s[1].Value.Uint64()
 }
 
+// probeTimeout bounds the request that answers a probe.
+const probeTimeout = 2 * time.Second
+
 // offerProbe answers the engine's probes from now on.
 func (w *Worker) offerProbe() error {
 	if !w.cfg.Probe {
 		return nil
 	}
-	svc, err := micro.AddService(w.nc, micro.Config{
-		Name: wire.WorkerService, Version: "1.0.0", Description: "worker " + string(w.cfg.ID),
-		ErrorHandler: func(_ micro.Service, e *micro.NATSError) {
-			w.log.Error("the probe can't be answered: the engine will take this worker for unhealthy", "subject", e.Subject, "err", e.Description)
-		},
-	})
+	sub, err := w.nc.Subscribe(w.cfg.Names.Probe(w.cfg.ID), w.onProbe)
 	if err != nil {
 		return fmt.Errorf("offer the probe: %w", err)
 	}
-	err = svc.AddEndpoint("probe", micro.HandlerFunc(w.answerProbe), micro.WithEndpointSubject(w.cfg.Names.Probe(w.cfg.ID)))
 	w.mu.Lock()
-	w.probe = svc
+	w.probe = sub
 	w.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("offer the probe: %w", err)
-	}
 	return nil
 }
 
-// answerProbe answers one probe: it runs the checks, and takes the worker's
-// lock, so that a worker that hangs does not answer.
-func (w *Worker) answerProbe(req micro.Request) {
+// onProbe answers one probe: it runs the checks, and takes the worker's lock, so
+// that a worker that hangs does not answer.
+func (w *Worker) onProbe(m *nats.Msg) {
+	var p wire.Probe
+	if err := json.Unmarshal(m.Data, &p); err != nil || p.Nonce == "" {
+		w.log.Warn("a probe can't be read", "err", err)
+		return
+	}
 	h := (&wire.Health{Failing: w.checks.run(w.life)}).Bounded()
 	w.mu.Lock()
-	reply := wire.ProbeReply{Worker: string(w.cfg.ID), Session: w.session, Failing: h.Failing}
+	answer := wire.Probed{Worker: string(w.cfg.ID), Session: w.session, Nonce: p.Nonce, Failing: h.Failing}
 	w.mu.Unlock()
-	if err := req.RespondJSON(reply); err != nil {
+	var ok wire.OK
+	if err := w.call(w.life, wire.APIProbed, answer, &ok, probeTimeout); err != nil {
 		w.log.Debug("a probe could not be answered", "err", err)
 	}
 }
@@ -140,12 +147,12 @@ func (w *Worker) answerProbe(req micro.Request) {
 // withdrawProbe answers no more probes.
 func (w *Worker) withdrawProbe() {
 	w.mu.Lock()
-	svc := w.probe
+	sub := w.probe
 	w.mu.Unlock()
-	if svc == nil {
+	if sub == nil {
 		return
 	}
-	if err := svc.Stop(); err != nil {
+	if err := sub.Unsubscribe(); err != nil {
 		w.log.Debug("the probe could not be withdrawn; the connection is gone", "err", err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -238,39 +240,66 @@ func TestProbeIsAnswered(t *testing.T) {
 	if !announced.Load() {
 		t.Error("the engine is not told of the probe")
 	}
-	ask := func() (reply wire.ProbeReply) {
-		t.Helper()
-		m, err := r.nc.Request("work.probe.w1", nil, 5*time.Second)
-		if err != nil {
-			t.Fatal(err)
+	answers := make(chan wire.Probed, 10)
+	sub, err := r.nc.Subscribe(wire.Default.API(wire.APIProbed), func(m *nats.Msg) {
+		var p wire.Probed
+		if err := json.Unmarshal(m.Data, &p); err != nil {
+			t.Errorf("%q: %v", m.Data, err)
 		}
-		if err := json.Unmarshal(m.Data, &reply); err != nil {
-			t.Fatal(err)
-		}
-		return reply
+		_ = m.Respond([]byte(`{"ok":true}`))
+		answers <- p
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := ask(); got.Worker != "w1" || got.Session == "" || len(got.Failing) != 0 {
+	defer func() { _ = sub.Unsubscribe() }()
+	probe := func(nonce string) {
+		t.Helper()
+		if err := errors.Join(r.nc.Publish("work.probe.w1", []byte(`{"nonce":"`+nonce+`"}`)), r.nc.Flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	probe("n1")
+	if got := recv(t, "the answer", answers); got.Worker != "w1" || got.Session == "" || got.Nonce != "n1" || len(got.Failing) != 0 {
 		t.Errorf("got %+v", got)
 	}
 	db.set(errors.New("down"))
-	if got := ask(); len(got.Failing) != 1 || got.Failing[0] != (wire.FailingCheck{Check: "db", Error: "down"}) {
+	probe("n2")
+	if got := recv(t, "the answer", answers); got.Nonce != "n2" || len(got.Failing) != 1 || got.Failing[0] != (wire.FailingCheck{Check: "db", Error: "down"}) {
 		t.Errorf("got %+v", got)
-	}
-	if _, err := r.nc.Request("$SRV.PING."+wire.WorkerService, nil, 5*time.Second); err != nil {
-		t.Errorf("it is no micro service: %v", err)
 	}
 	// One that hangs does not answer.
 	w.mu.Lock()
-	_, err := r.nc.Request("work.probe.w1", nil, 100*time.Millisecond)
-	w.mu.Unlock()
-	if err == nil {
-		t.Error("a worker that hangs answers its probe")
+	probe("n3")
+	select {
+	case got := <-answers:
+		t.Errorf("a worker that hangs answers its probe: %+v", got)
+	case <-time.After(100 * time.Millisecond):
 	}
+	w.mu.Unlock()
+	recv(t, "the late answer", answers)
 	if err := w.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	poll(t, "nobody listens", func() bool {
-		_, err := r.nc.Request("work.probe.w1", nil, 5*time.Second)
-		return err != nil
-	})
+	probe("n4")
+	select {
+	case got := <-answers:
+		t.Errorf("a worker that has stopped answers its probe: %+v", got)
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
+// A worker follows the heartbeat that its last registration was answered with.
+func TestHeartbeatFollowsTheRegistration(t *testing.T) {
+	r := newRig(t)
+	w := r.worker(Config{})
+	Handle(w, "add", add)
+	r.start(w)
+	beats := func(n int) func() bool { return func() bool { return len(r.beats) >= n } }
+	// The fake engine's first word was 20 s.
+	r.mu.Lock()
+	r.beatMS = minHeartbeat.Milliseconds()
+	r.mu.Unlock()
+	r.control(w, wire.Control{Register: true})
+	r.until("heartbeats in short order", beats(3))
 }

@@ -34,6 +34,10 @@ type RawItem struct {
 	OnProgress   func(percent int, message string)
 	OnCheckpoint func(ctx context.Context, doc json.RawMessage) error
 
+	// OnMeasure takes what the handler measures by Measure; nil drops it. The
+	// runtime sets it.
+	OnMeasure func(read func() Usage) (done func())
+
 	// Sink takes the item's log records; nil drops them. The runtime sets it.
 	Sink func(at time.Time, level, message string)
 }

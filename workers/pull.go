@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/wire"
 )
 
 // consumer is one consumer of the dispatch stream that this worker pulls from.
@@ -43,9 +45,9 @@ type lane struct {
 }
 
 // openConsumer subscribes the lanes of a consumer. It talks to the network.
-func (w *Worker) openConsumer(stream, name string, reg *registration, epoch int) (*consumer, error) {
+func (w *Worker) openConsumer(names wire.Names, stream, name string, reg *registration, epoch int) (*consumer, error) {
 	c := &consumer{
-		name: name, reg: reg, epoch: epoch, subject: w.cfg.Names.JetStream("CONSUMER.MSG.NEXT." + stream + "." + name),
+		name: name, reg: reg, epoch: epoch, subject: names.JetStream("CONSUMER.MSG.NEXT." + stream + "." + name),
 		in: make(chan *nats.Msg, w.maxPulled()), ending: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for range pullLanes {

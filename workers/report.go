@@ -255,6 +255,9 @@ func (w *Worker) answered(batch []*report, replies []wire.Reported, asked time.T
 			code = events.CodeInternal
 		}
 		switch {
+		case code == events.CodeWorkerIDInUse && rep.Event == wire.ReportClaim:
+			w.needRegister() // the answer to that says what to do with the runs
+			w.handBack(rep.run, "replaced")
 		case code == events.CodeUnknownWorker, code == events.CodeWorkerIDInUse:
 			// Not the item's fault: without an ack, at worst its lease
 			// runs out and another worker gets it.

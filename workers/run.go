@@ -157,6 +157,10 @@ func (w *Worker) arrive(msg *nats.Msg) {
 		w.handBack(r, "unhealthy")
 		return
 	}
+	if w.replaced {
+		w.handBack(r, "replaced")
+		return
+	}
 	w.held = append(w.held, r)
 	w.admit()
 	if r.state == held && len(w.held) > w.allowance() {
@@ -243,9 +247,13 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 	case r.letGo:
 		w.letGo(r)
 		return
-	case w.phase != phaseActive:
+	case w.phase != phaseActive, w.replaced:
+		reason := "shutdown"
+		if w.replaced {
+			reason = "replaced"
+		}
 		w.setState(r, settling)
-		w.reports.add(w.newReport(r, wire.Report{Event: wire.ReportRelease, Reason: "shutdown"}))
+		w.reports.add(w.newReport(r, wire.Report{Event: wire.ReportRelease, Reason: reason}))
 		return
 	}
 	item := &RawItem{
@@ -278,7 +286,7 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 	if s := r.msg.Header.Get(wire.HeaderLabels); s != "" {
 		item.Labels, _ = wire.ParseLabels(s) // written by the engine
 	}
-	item.Sink = w.logSink(item)
+	item.Sink, item.OnMeasure = w.logSink(item), w.outside.measure
 	began := time.Now()
 	if !item.Deadline.IsZero() {
 		var done context.CancelFunc
@@ -288,6 +296,7 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 	w.connectLine(ctx, r, item)
 	out := w.traced(ctx, r, item)
 	rep := outcomeReport(out, context.Cause(ctx))
+	w.logFailure(r, item, &rep, context.Cause(ctx), time.Since(began))
 
 	w.mu.Lock()
 	defer w.unlock()

@@ -105,7 +105,7 @@ func (w *Worker) openConsumers(known map[string]*consumer, reply *wire.Registere
 				all[name] = c
 				continue
 			}
-			c, err := w.openConsumer(reply.Stream, name, reg, epoch)
+			c, err := w.openConsumer(w.namesOf(reply), reply.Stream, name, reg, epoch)
 			if err != nil {
 				for n, c := range all {
 					if known[n] != c {
@@ -120,11 +120,20 @@ func (w *Worker) openConsumers(known map[string]*consumer, reply *wire.Registere
 	return all, nil
 }
 
+// namesOf returns the names with the JetStream domain in which the engine says
+// that this worker has its streams, unless it was told another.
+func (w *Worker) namesOf(r *wire.Registered) wire.Names {
+	if w.cfg.Names.Domain != "" {
+		return w.cfg.Names
+	}
+	return w.cfg.Names.In(r.JetStreamDomain)
+}
+
 // adopt makes a registration the current one and begins to pull.
 func (w *Worker) adopt(fresh map[string]*consumer, reply *wire.Registered, epoch int) {
 	w.mu.Lock()
 	old := w.consumers
-	w.consumers = fresh
+	w.consumers, w.names = fresh, w.namesOf(reply)
 	for _, c := range fresh {
 		c.mend()
 	}
@@ -132,7 +141,7 @@ func (w *Worker) adopt(fresh map[string]*consumer, reply *wire.Registered, epoch
 	if reply.HeartbeatMS > 0 {
 		w.heartbeat = max(time.Duration(reply.HeartbeatMS)*time.Millisecond, minHeartbeat)
 	}
-	w.registered = epoch == w.connEpoch
+	w.registered, w.replaced = epoch == w.connEpoch, false
 	w.log.Info("registered", "session", reply.Session, "consumers", len(fresh))
 	w.refillAll()
 	w.unlock()
@@ -200,14 +209,14 @@ func (s *session) interval() time.Duration {
 func (s *session) step() time.Duration {
 	w := s.w
 	w.mu.Lock()
-	p, up, registered, unfit, confirm := w.phase, w.connected, w.registered, w.unfit(), w.confirm
+	p, up, registered, unfit, confirm, replaced := w.phase, w.connected, w.registered, w.unfit(), w.confirm, w.replaced
 	w.confirm = false
 	w.mu.Unlock()
 	if !up {
 		s.tries = 0
 		return s.interval()
 	}
-	if p != phaseActive || unfit {
+	if p != phaseActive || unfit || replaced {
 		w.closeLanes()
 	}
 	var err error
@@ -228,12 +237,44 @@ func (s *session) step() time.Duration {
 		return max(time.Until(s.beatAt), 0)
 	}
 	level := w.log.Debug
-	if s.tries == 0 || !transient(err) {
+	if s.tries == 0 || (!transient(err) && !replaced) {
 		level = w.log.Warn
+	}
+	if idInUse(err) && w.giveWay(err) {
+		w.closeLanes()
 	}
 	s.tries++
 	level("the engine does not keep this worker registered; trying again", "err", err, "tries", s.tries)
 	return backoff(s.tries)
+}
+
+// idInUse reports whether the engine says that the worker's id is another
+// session's.
+func idInUse(err error) bool {
+	return errors.Is(err, &events.Error{Code: events.CodeWorkerIDInUse})
+}
+
+// giveWay yields to the worker that has registered under this one's id: what
+// runs is stopped at once and handed back as its handlers end, as is what is held.
+// It reports whether that is news. The worker goes on asking for its
+// registration, and has it back when the other one has left.
+func (w *Worker) giveWay(cause error) (news bool) {
+	w.mu.Lock()
+	defer w.unlock()
+	if w.replaced {
+		return false
+	}
+	w.replaced, w.registered = true, false
+	stopped := 0
+	for _, r := range w.runs {
+		if r.state == running {
+			w.endRun(r, ErrLeaseLost, false)
+			stopped++
+		}
+	}
+	w.log.Error("another worker has registered under this worker's id: its runs are stopped; give each worker an id of its own", "stopped", stopped, "err", cause)
+	w.handBackHeld("replaced")
+	return true
 }
 
 // beat sends a heartbeat.
@@ -277,6 +318,9 @@ func (w *Worker) endRuns(refs []wire.RunRef, cause error) {
 
 // onControl hears what the engine has to say at once.
 func (w *Worker) onControl(m *nats.Msg) {
+	if m.Subject != w.cfg.Names.Control(w.cfg.ID) || m.Reply != "" || wire.ServersHeader(m.Header) != "" {
+		return // an answer of the NATS server to somebody who named this for his reply subject
+	}
 	var c wire.Control
 	if err := json.Unmarshal(m.Data, &c); err != nil {
 		w.log.Warn("a control message can't be read", "err", err)

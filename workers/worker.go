@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
 
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/lograte"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -44,6 +44,7 @@ type Worker struct {
 	blobs    *blobs.Store // documents too large for an event
 	checks   *checker
 	meter    meter // used by the session loop
+	outside  outside
 	reports  *reporter
 	kick     chan struct{}   // wakes the session loop; room for one
 	wake     chan struct{}   // wakes the clock; room for one
@@ -57,11 +58,13 @@ type Worker struct {
 	stopErr  error         // valid once stopped is closed
 	stopOnce sync.Once
 	loops    sync.WaitGroup
-	handlers sync.WaitGroup // running handlers
+	handlers sync.WaitGroup   // running handlers
+	failures *lograte.Limiter // of what is logged of them
 
 	registering sync.Mutex // held while consumers are opened and closed; taken before mu
 
 	mu         sync.Mutex // guards everything below
+	names      wire.Names // with the JetStream domain that the engine has told
 	changed    *sync.Cond // signalled when counts or phase change, while somebody waits
 	waiting    int        // those who wait on changed
 	phase      phase
@@ -78,13 +81,14 @@ type Worker struct {
 	runs       map[string]*run      // by token: everything pulled and not gone
 	held       []*run               // waiting for a slot, oldest first
 	counts     [numRunStates]int
-	meanRun    time.Duration // moving average of handlers' run times
-	ailing     string        // why this worker takes itself for unhealthy; empty: it doesn't
-	shunned    string        // why the engine does
-	confirm    bool          // a heartbeat is to be sent at once
-	probe      micro.Service // nil: none
-	nextTick   time.Time     // when the clock is due; zero: not at all
-	outbox     []outMsg      // to be published once mu is released
+	meanRun    time.Duration      // moving average of handlers' run times
+	ailing     string             // why this worker takes itself for unhealthy; empty: it doesn't
+	shunned    string             // why the engine does
+	confirm    bool               // a heartbeat is to be sent at once
+	replaced   bool               // another worker has registered under the id
+	probe      *nats.Subscription // nil: none
+	nextTick   time.Time          // when the clock is due; zero: not at all
+	outbox     []outMsg           // to be published once mu is released
 	stats      Stats
 }
 
@@ -117,10 +121,10 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	cfg = cfg.WithDefaults()
 	err := cfg.Validate()
 	if nc == nil {
-		err = errors.Join(err, errors.New("the NATS connection is nil: connect first"))
+		err = errors.Join(err, errors.New("worker: the NATS connection is nil: connect first"))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("worker config: %w", err)
+		return nil, err // each says that it is of the worker's config
 	}
 	store, err := blobs.New(nc, cfg.Names, cfg.MaxDocument)
 	if err != nil {
@@ -138,7 +142,15 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	w.life, w.endLife = context.WithCancel(context.Background())
 	w.conn, w.connLost = context.WithCancelCause(context.Background())
 	w.changed = sync.NewCond(&w.mu)
+	w.failures = newFailureLog(w.log)
+	w.names = cfg.Names
+	store.Locate(func(context.Context) wire.Names {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.names
+	})
 	w.reports = newReporter(w)
+	w.meter.childrenOnly = cfg.ChildrenOnly
 	w.checks = newChecker(cfg.Checks, cfg.CheckTimeout)
 	return w, nil
 }

@@ -167,6 +167,29 @@ func (a *Authenticator) Authenticate(r *http.Request) (access.Identity, error) {
 	return access.Identity{}, k.refuse("the request says not who makes it")
 }
 
+// CheckHost refuses a request whose Host is a name that somebody else may have
+// pointed at this machine, as Authenticate does while the engine is open. It is
+// for servers beside the API that know no tokens.
+func (a *Authenticator) CheckHost(r *http.Request) error { return a.now.Load().checkHost(r.Host) }
+
+var anyOrigin = http.NewCrossOriginProtection()
+
+// CheckOrigin refuses a request that a browser makes for a page of another
+// origin, reads included: the page can't see the reply, but the engine would do
+// the work. Requests of programs, and what the user types or opens himself, pass.
+func CheckOrigin(r *http.Request) error {
+	asked := r
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions: // which the library lets pass
+		asked = r.WithContext(r.Context())
+		asked.Method = http.MethodPost
+	}
+	if err := anyOrigin.Check(asked); err != nil {
+		return events.Refuse(events.CodeForbidden, "the request comes from a page of another origin (%v): send it from a program, or from a page that this server serves", err)
+	}
+	return nil
+}
+
 func (k *known) byToken(header string) (access.Identity, error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {

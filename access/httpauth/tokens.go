@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/streamwright/streamwright/access"
@@ -113,13 +114,16 @@ func parseToken(line string) (*Token, error) {
 	}
 	t := &Token{Name: fields[0]}
 	if !access.IsUser(t.Name) {
-		return nil, fmt.Errorf("%q is no name: use letters, digits, - and _, at most %d", clip(t.Name), MaxNameLen)
+		return nil, fmt.Errorf("%s is no name: use letters, digits, - and _, at most %d", quote(t.Name), MaxNameLen)
 	}
 	var err error
 	if t.hash, err = hashOf(fields[1]); err != nil {
 		return nil, err
 	}
 	t.Roles, err = access.ParseRoles(strings.Split(fields[2], ","))
+	if err != nil && len(fields[2]) >= MinTokenLen {
+		err = fmt.Errorf("%s is no list of roles: use some of submit, work, read and operate, with commas between them", quote(fields[2]))
+	}
 	return t, err
 }
 
@@ -142,6 +146,15 @@ func hashOf(token string) (sum [sha256.Size]byte, err error) {
 		return sum, fmt.Errorf("the token is weak, or too long: it must have %d to %d characters, %d of them different; make one with openssl rand -hex 32", MinTokenLen, MaxTokenLen, MinTokenKinds)
 	}
 	return sha256.Sum256([]byte(token)), nil
+}
+
+// quote quotes a word for an error text, unless it may be a token that stands in
+// the wrong place.
+func quote(word string) string {
+	if len(word) >= MinTokenLen {
+		return "a word that may be a token, and is not shown,"
+	}
+	return strconv.Quote(word)
 }
 
 func clip(s string) string {

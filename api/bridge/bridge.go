@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,6 +60,9 @@ type Config struct {
 	// refused.
 	Documents Documents
 	Gone      time.Duration // 0: DefaultGone
+	// Key signs the sessions, KeyBytes of it. A bridge with the same key takes the
+	// sessions that another has made; nil: one of this bridge's own.
+	Key []byte
 	// MaxWorkers is how many workers it serves; 0: the constant MaxWorkers.
 	MaxWorkers int
 	// MaxHeldBytes bounds what is held for repeats of polls; 0: DefaultMaxHeldBytes.
@@ -78,9 +82,10 @@ type Bridge struct {
 	ctx      context.Context // ends with Stop
 	cancel   context.CancelFunc
 	control  *nats.Subscription
+	probes   *nats.Subscription
 	loops    sync.WaitGroup
-	polls    sync.WaitGroup
-	kick     chan struct{} // wakes the expiry loop; room for one
+	polls    sync.WaitGroup // and waits for probes
+	kick     chan struct{}  // wakes the expiry loop; room for one
 	releases releases
 
 	mu       sync.Mutex // guards what follows, and all sessions
@@ -112,6 +117,13 @@ func New(cfg Config) (*Bridge, error) {
 	if cfg.Gone == 0 {
 		cfg.Gone = DefaultGone
 	}
+	if cfg.Key == nil {
+		cfg.Key = make([]byte, KeyBytes)
+		_, _ = rand.Read(cfg.Key) // never fails
+	}
+	if len(cfg.Key) != KeyBytes {
+		return nil, fmt.Errorf("make worker bridge: the key has %d bytes: it must have %d", len(cfg.Key), KeyBytes)
+	}
 	if cfg.MaxWorkers == 0 {
 		cfg.MaxWorkers = MaxWorkers
 	}
@@ -138,6 +150,9 @@ func (b *Bridge) Start() (err error) {
 	if b.control, err = b.cfg.Conn.Subscribe(b.cfg.Names.Control(">"), b.onControl); err != nil {
 		return fmt.Errorf("start worker bridge: subscribe to control messages: %w", err)
 	}
+	if b.probes, err = b.cfg.Conn.Subscribe(b.cfg.Names.Probe(">"), b.onProbe); err != nil {
+		return fmt.Errorf("start worker bridge: subscribe to probes: %w", err)
+	}
 	connected := b.cfg.Conn.StatusChanged(nats.CONNECTED)
 	b.loops.Go(func() { b.watch(connected) })
 	b.loops.Go(b.takeArriving)
@@ -154,6 +169,7 @@ func (b *Bridge) Stop(ctx context.Context) error {
 	b.stopping = true
 	for _, s := range b.sessions {
 		s.poke()
+		s.prober.poke()
 	}
 	b.mu.Unlock()
 	b.polls.Wait() // each ends at once: nothing that it waits for outlasts this
@@ -171,8 +187,10 @@ func (b *Bridge) Stop(ctx context.Context) error {
 
 // closeAll gives up the subscriptions.
 func (b *Bridge) closeAll() {
-	if b.control != nil {
-		_ = b.control.Unsubscribe() // fails only when the connection is closed
+	for _, sub := range []*nats.Subscription{b.control, b.probes} {
+		if sub != nil {
+			_ = sub.Unsubscribe() // fails only when the connection is closed
+		}
 	}
 	b.mu.Lock()
 	defer b.unlock()

@@ -48,7 +48,7 @@ func TestWorkOverHTTP(t *testing.T) {
 	if kinds := e.kinds(t, id); slices.Contains(kinds, "released") || !slices.Contains(kinds, "checkpointed") {
 		t.Errorf("history: %v", kinds)
 	}
-	status, p, err := e.ask(testContext(t), http.MethodDelete, "/api/v1/workers/"+w.id+"?session="+w.session, nil, nil)
+	status, p, err := e.ask(testContext(t), http.MethodDelete, "/api/v1/workers/"+w.id, nil, nil, "Work-Session", w.session)
 	if err != nil || status != http.StatusOK {
 		t.Errorf("unregister: %d %v %v", status, p, err)
 	}

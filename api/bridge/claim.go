@@ -63,8 +63,8 @@ func (b *Bridge) claimRefused(s *session, r *run, e *wire.Error) {
 // refused notes what the refusal of a claim says of the worker. REQUIRES: mu.
 func (s *session) refused(e *wire.Error, now time.Time) {
 	switch e.Code {
-	case events.CodeUnknownWorker:
-		s.registered = false
+	case events.CodeUnknownWorker, events.CodeWorkerIDInUse:
+		s.registered = false // the answer to the next registration says what follows
 	case events.CodeDraining:
 		s.draining = true
 	case events.CodeUnhealthy:

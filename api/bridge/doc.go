@@ -15,8 +15,10 @@
 //
 // # Sessions
 //
-// A session's token says who the worker is and how it registered, behind a
-// secret. So a bridge that does not know it (its process has started again, or
+// A session's token says who the worker is and how it registered, beside a
+// secret, and is signed with a key of the engine's, together with the name of the
+// user who registered it: nobody makes one up, and one that was overheard is of no
+// use under another login. So a bridge that does not know it (its process has started again, or
 // the worker was silent for longer than [Config.Gone]) registers the worker again
 // with its next request, and nothing needs to be stored. The engine knows the
 // session by a digest of the secret; the token itself is nowhere to be read.

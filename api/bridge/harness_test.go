@@ -140,7 +140,7 @@ func (e *engine) kinds(t testing.TB, id string) (kinds []string) {
 
 // ask makes a request as any HTTP client would. It returns the status, and the
 // problem if it was refused.
-func (e *engine) ask(ctx context.Context, method, path string, body, reply any) (int, rest.Problem, error) {
+func (e *engine) ask(ctx context.Context, method, path string, body, reply any, headers ...string) (int, rest.Problem, error) {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return 0, rest.Problem{}, err
@@ -150,6 +150,9 @@ func (e *engine) ask(ctx context.Context, method, path string, body, reply any) 
 		return 0, rest.Problem{}, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
 	resp, err := e.http.Do(req)
 	if err != nil {
 		return 0, rest.Problem{}, err

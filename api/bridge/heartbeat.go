@@ -24,14 +24,14 @@ func (b *Bridge) Heartbeat(ctx context.Context, worker string, req wire.WorkerHe
 	asked := time.Now()
 	var reply wire.HeartbeatReply
 	if err := b.call(ctx, wire.APIHeartbeat, wire.Heartbeat{Register: s.reg, InFlight: named, Health: req.Health}, &reply); err != nil {
-		return wire.WorkerOrders{}, err // the leases are renewed all the same
+		return wire.WorkerOrders{}, b.idTaken(s, err) // else the leases are renewed all the same
 	}
 	b.mu.Lock()
 	defer b.unlock()
 	s.told = asked
 	s.draining = s.draining || reply.ShouldDrain
 	s.status, s.reason = reply.Status, reply.Reason
-	out := wire.WorkerOrders{ShouldDrain: s.draining, Lost: lost}
+	out := wire.WorkerOrders{ShouldDrain: s.draining, HeartbeatMS: s.heartbeat.Milliseconds(), Lost: lost}
 	if !s.well() {
 		out.Status, out.Reason = s.status, s.reason
 	}

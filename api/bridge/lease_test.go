@@ -104,7 +104,7 @@ func TestSessionsAreSecrets(t *testing.T) {
 		refused("a session cut short", op, a.session[:len(a.session)-1], 409, events.CodeWorkerIDInUse)
 	}
 	for _, session := range []string{b.session, "x"} {
-		if status, p, err := e.ask(testContext(t), http.MethodDelete, "/api/v1/workers/a?session="+session, nil, nil); err != nil || status != 409 {
+		if status, p, err := e.ask(testContext(t), http.MethodDelete, "/api/v1/workers/a", nil, nil, "Work-Session", session); err != nil || status != 409 {
 			t.Errorf("unregister: %d %+v %v", status, p, err)
 		}
 	}

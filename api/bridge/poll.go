@@ -87,12 +87,9 @@ func (b *Bridge) Poll(ctx context.Context, worker string, req wire.Poll) (wire.P
 }
 
 func newPoll(req *wire.Poll, now time.Time) (*poll, error) {
-	wait := DefaultWait
-	if req.WaitMS != nil {
-		wait = time.Duration(*req.WaitMS) * time.Millisecond
-		if *req.WaitMS < 0 || *req.WaitMS > MaxWait.Milliseconds() {
-			return nil, events.Refuse(events.CodeBadTime, "wait_ms is %d: it must be 0 to %d", *req.WaitMS, MaxWait.Milliseconds())
-		}
+	wait, err := waitOf(req.WaitMS)
+	if err != nil {
+		return nil, err
 	}
 	if req.Max < 0 {
 		return nil, events.Refuse(events.CodeBadRequest, "max is %d: it must be 1 to %d, or left out", req.Max, MaxItems)
@@ -105,6 +102,17 @@ func newPoll(req *wire.Poll, now time.Time) (*poll, error) {
 		p.max = MaxItems
 	}
 	return p, nil
+}
+
+// waitOf is how long a request waits at most.
+func waitOf(ms *int64) (time.Duration, error) {
+	switch {
+	case ms == nil:
+		return DefaultWait, nil
+	case *ms < 0 || *ms > MaxWait.Milliseconds():
+		return 0, events.Refuse(events.CodeBadTime, "wait_ms is %d: it must be 0 to %d", *ms, MaxWait.Milliseconds())
+	}
+	return time.Duration(*ms) * time.Millisecond, nil
 }
 
 // await waits until the poll is woken, its client has gone or t has come.
@@ -167,7 +175,7 @@ func (b *Bridge) judge(s *session, p *poll, now time.Time) (v verdict) {
 	case p.replaced:
 		v.err = events.Refuse(events.CodeWorkerIDInUse, "another poll of worker %s has taken over: a worker has one poll open at a time; two processes need two worker ids", s.id)
 	case s.closed:
-		v.err = errNoSession(s.id)
+		v.err = s.whyClosed()
 	case again != nil:
 		v.reply = again
 	case s.draining:

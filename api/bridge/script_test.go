@@ -91,6 +91,18 @@ func TestShellWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends(e.submit(t, "shout", `"next"`), events.StateCompleted) // its slot is free again
+	// Another worker takes its id: what it runs is stopped, and it works again when
+	// that one has left.
+	taken := e.submit(t, "shout", `"forever"`)
+	ends(taken, events.StateRunning)
+	id := e.workers(t)[0].Worker
+	e.takeID(t, id, "shout")
+	eventually(t, "the command is stopped", func() bool { return strings.Contains(out.String(), taken+": status 143:") })
+	if _, _, err := e.client.Cancel(testContext(t), taken, "not needed"); err != nil {
+		t.Fatal(err)
+	}
+	e.freeID(t, id)
+	ends(e.submit(t, "shout", `"after"`), events.StateCompleted)
 	var ok wire.OK
 	e.request(t, wire.APIDrain, wire.Drain{Worker: e.workers(t)[0].Worker}, &ok)
 	if err := cmd.Wait(); err != nil {

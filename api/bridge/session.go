@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -20,6 +21,7 @@ type session struct {
 	// Immutable.
 	id      string
 	token   string
+	by      string        // who has registered it
 	reg     wire.Register // as the engine hears it
 	resumed bool          // it was known to an earlier bridge, or to this one before it was silent
 
@@ -30,6 +32,7 @@ type session struct {
 	seen       time.Time // when this worker last asked for something
 	calls      int       // its requests under way
 	closed     bool
+	taken      bool // closed since another session has the worker's id
 
 	stream    string
 	consumers []string
@@ -42,6 +45,9 @@ type session struct {
 	status   wire.WorkerStatus
 	reason   string
 	benched  time.Time // nothing is pulled before
+
+	prober *probeWait // the open wait for probes; nil: there is none
+	nonce  string     // of a probe that the worker has not seen; empty: there is none
 
 	poll  *poll
 	batch *batch           // what the last named poll has returned; nil: the worker has it
@@ -69,7 +75,7 @@ func (b *Bridge) Register(ctx context.Context, reg wire.WorkerRegistration) (wir
 	if _, err := events.ParseWorkerID(reg.Worker); err != nil {
 		return wire.WorkerSession{}, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	token, err := newToken(reg)
+	token, err := b.newToken(ctx, reg)
 	if err != nil {
 		return wire.WorkerSession{}, err
 	}
@@ -98,10 +104,10 @@ func freshName() string {
 func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token string, resumed bool) (*session, error) {
 	now := time.Now()
 	s := &session{
-		id: reg.Worker, token: token, resumed: resumed, registering: make(chan struct{}, 1), seen: now, calls: 1,
+		id: reg.Worker, token: token, by: access.NameOf(ctx), resumed: resumed, registering: make(chan struct{}, 1), seen: now, calls: 1,
 		reg: wire.Register{
 			Worker: reg.Worker, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
-			Host: reg.Host, Version: reg.Version, Session: engineSession(token),
+			Host: reg.Host, Version: reg.Version, Probe: reg.Probe, Session: engineSession(token),
 		},
 		runs: map[string]*run{}, lanes: map[string]*lane{},
 	}
@@ -125,7 +131,8 @@ func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token st
 		known.calls++
 		return known, nil
 	case known != nil:
-		b.drop(known) // the engine holds it for dead
+		known.taken = true // the engine holds it for dead
+		b.drop(known)
 	case b.stopping:
 		b.idle = append(b.idle, fresh...)
 		return nil, errStopping
@@ -174,6 +181,12 @@ func (s *session) take(r *wire.Registered, now time.Time) {
 	}
 }
 
+// is reports whether a request's session is this one, and whoever makes the
+// request is he who has registered it.
+func (s *session) is(ctx context.Context, token string) bool {
+	return sameToken(s.token, token) && s.by == access.NameOf(ctx)
+}
+
 func sameToken(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // enter finds the session of a request, and makes it anew if this bridge does
@@ -181,7 +194,7 @@ func sameToken(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), 
 func (b *Bridge) enter(ctx context.Context, worker, token string) (*session, error) {
 	b.mu.Lock()
 	s := b.sessions[worker]
-	if s != nil && sameToken(s.token, token) {
+	if s != nil && s.is(ctx, token) {
 		s.calls++
 		s.seen = time.Now()
 		b.mu.Unlock()
@@ -191,7 +204,7 @@ func (b *Bridge) enter(ctx context.Context, worker, token string) (*session, err
 	if s != nil {
 		return nil, errNotYours(worker)
 	}
-	reg, err := readToken(worker, token)
+	reg, err := b.readToken(ctx, worker, token)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +237,7 @@ func (b *Bridge) renew(ctx context.Context, s *session) error {
 	asked := time.Now()
 	var reply wire.Registered
 	if err := b.call(ctx, wire.APIRegister, s.reg, &reply); err != nil {
-		return err
+		return b.idTaken(s, err)
 	}
 	lanes, err := b.openLanes(s, reply.Consumers)
 	if err != nil {
@@ -268,9 +281,34 @@ func (b *Bridge) drop(s *session) {
 		}
 	}
 	s.poke()
+	s.prober.poke()
 	b.acknowledge(s)
 	clear(s.runs)
 	s.gone = nil
+}
+
+// idTaken drops a session if err, an answer of the engine, says that another one
+// has its worker's id: the worker has no runs any more, and nothing renews them.
+func (b *Bridge) idTaken(s *session, err error) error {
+	if events.CodeOf(err) != events.CodeWorkerIDInUse {
+		return err
+	}
+	b.mu.Lock()
+	defer b.unlock()
+	if !s.closed {
+		b.log.Warn("another worker has registered under the id of an HTTP worker, which is to stop what it runs", "worker", s.id, "runs", len(s.runs))
+		s.taken = true
+		b.drop(s)
+	}
+	return err
+}
+
+// whyClosed is what to answer to a request of a session that is closed. REQUIRES: mu.
+func (s *session) whyClosed() error {
+	if s.taken {
+		return errNotYours(s.id)
+	}
+	return errNoSession(s.id)
 }
 
 // Unregister ends a session. Items that were handed out and not claimed go
@@ -280,10 +318,10 @@ func (b *Bridge) Unregister(ctx context.Context, worker, token string) error {
 	s := b.sessions[worker]
 	b.mu.Unlock()
 	if s == nil {
-		if _, err := readToken(worker, token); err != nil {
+		if _, err := b.readToken(ctx, worker, token); err != nil {
 			return err
 		}
-	} else if !sameToken(s.token, token) {
+	} else if !s.is(ctx, token) {
 		return errNotYours(worker)
 	}
 	if s != nil {
@@ -302,7 +340,10 @@ func (b *Bridge) Unregister(ctx context.Context, worker, token string) error {
 
 // onControl hears what the engine says to workers at once.
 func (b *Bridge) onControl(m *nats.Msg) {
-	worker := strings.TrimPrefix(m.Subject, b.cfg.Names.Control(""))
+	worker, ok := strings.CutPrefix(m.Subject, b.cfg.Names.Control(""))
+	if !ok || m.Reply != "" || wire.ServersHeader(m.Header) != "" {
+		return // an answer of the NATS server to somebody who named this for his reply subject
+	}
 	var c wire.Control
 	b.mu.Lock()
 	defer b.unlock()

@@ -1,13 +1,17 @@
 package bridge
 
 import (
+	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -16,26 +20,41 @@ import (
 // capabilities.
 const MaxTokenBytes = 8 << 10
 
-// newToken makes the token of a new session of a worker.
-func newToken(reg wire.WorkerRegistration) (string, error) {
+// KeyBytes is the length of a key that signs sessions.
+const KeyBytes = 32
+
+// newToken makes the token of a new session of a worker, for whoever makes the
+// request: the registration, a secret, and a signature over both and his name.
+func (b *Bridge) newToken(ctx context.Context, reg wire.WorkerRegistration) (string, error) {
 	doc, err := json.Marshal(reg)
 	if err != nil {
 		return "", events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	token := base64.RawURLEncoding.EncodeToString(doc) + "." + rand.Text()
+	signed := base64.RawURLEncoding.EncodeToString(doc) + "." + rand.Text()
+	token := signed + "." + b.sign(ctx, signed)
 	if len(token) > MaxTokenBytes {
 		return "", events.Refuse(events.CodeTooLarge, "the worker's types, capabilities, host and version are too much: their session has %d bytes, at most %d; register fewer types", len(token), MaxTokenBytes)
 	}
 	return token, nil
 }
 
-// readToken returns the registration that a worker's token carries.
-func readToken(worker, token string) (wire.WorkerRegistration, error) {
+// sign makes the signature of a session. Who has registered is signed along, so
+// that somebody else's login has no use of it.
+func (b *Bridge) sign(ctx context.Context, signed string) string {
+	h := hmac.New(sha256.New, b.cfg.Key)
+	_, _ = fmt.Fprintf(h, "streamwright http worker session\n%q\n%s", access.NameOf(ctx), signed) // a hash takes everything
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// readToken returns the registration that a worker's token carries, if the
+// token was made by this engine for whoever makes the request.
+func (b *Bridge) readToken(ctx context.Context, worker, token string) (wire.WorkerRegistration, error) {
 	var reg wire.WorkerRegistration
-	text, secret, ok := strings.Cut(token, ".")
-	if !ok || secret == "" || len(token) > MaxTokenBytes {
+	end := strings.LastIndexByte(token, '.')
+	if end < 0 || len(token) > MaxTokenBytes || !sameToken(token[end+1:], b.sign(ctx, token[:end])) {
 		return reg, errNoSession(worker)
 	}
+	text, _, _ := strings.Cut(token, ".")
 	doc, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || json.Unmarshal(doc, &reg) != nil {
 		return reg, errNoSession(worker)
@@ -58,5 +77,5 @@ func errNoSession(worker string) error {
 }
 
 func errNotYours(worker string) error {
-	return events.Refuse(events.CodeWorkerIDInUse, "the session is not that of worker %s: use the session that its registration returned", worker)
+	return events.Refuse(events.CodeWorkerIDInUse, "the session is not that of worker %s: use the session that its registration returned; if another worker has registered under this id, stop what you run", worker)
 }

@@ -51,6 +51,10 @@ func (e *engine) Call(_ context.Context, endpoint string, _ []byte) ([]byte, err
 	return json.Marshal(wire.StatsReply{Types: []wire.TypeStats{{Type: "email", States: map[string]int64{"queued": e.queued, "running": 2, "claimed": 1}, OldestMS: 70}}})
 }
 
+func (e *engine) Documents(context.Context, string) (events.ItemState, []byte, []byte, error) {
+	return events.StateNone, nil, nil, errors.New("a fake has no items")
+}
+
 func (e *engine) count(endpoint string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

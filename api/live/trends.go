@@ -53,6 +53,9 @@ func (t *tallies) count(c *events.Changes) {
 			n.queued, n.running = counts[events.StateQueued], counts[events.StateClaimed]+counts[events.StateRunning]
 		}
 	}
+	for _, name := range c.Forgotten {
+		delete(t.by, name)
+	}
 	var last *tally
 	var name events.Type
 	for i := range c.History {

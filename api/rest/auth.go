@@ -10,21 +10,16 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/events"
 )
 
 // needsKey is where an operation's metadata says which roles it needs.
 const needsKey = "needs"
 
-type identityKey struct{}
-
-func withIdentity(ctx context.Context, id access.Identity) context.Context {
-	return context.WithValue(ctx, identityKey{}, id)
-}
-
 // IdentityOf is who makes the request of this context.
 func IdentityOf(ctx context.Context) access.Identity {
-	id, _ := ctx.Value(identityKey{}).(access.Identity)
+	id, _ := access.IdentityOf(ctx)
 	return id
 }
 
@@ -37,6 +32,23 @@ func (s *Server) admit(r *http.Request, needed access.Roles) (access.Identity, e
 	return id, err
 }
 
+// user is who makes a request, as the quotas know him; nil without a limit.
+func (s *Server) user(id access.Identity) *quota.User {
+	if id == access.Anyone {
+		return nil // where nobody says who he is, nobody can be counted
+	}
+	return s.cfg.Quotas.User(quota.HTTP, id.Name, id.Roles)
+}
+
+// countRequest counts a request, unless it is a worker's about its runs: to
+// refuse that would cost a lease.
+func countRequest(u *quota.User, needed access.Roles) error {
+	if needed == access.RolesOf(access.Work) {
+		return nil
+	}
+	return u.Request()
+}
+
 // guard watches over a request that takes its time: its context ends once he
 // who makes it would not be let in any more, with the refusal as its cause.
 type guard struct {
@@ -44,6 +56,7 @@ type guard struct {
 	r      *http.Request // a copy: whoever handles the request may change his
 	needed access.Roles
 	cancel context.CancelCauseFunc
+	leave  func() // counts the request out of its maker's quota
 
 	mu       sync.Mutex
 	released bool        // guarded by mu
@@ -58,8 +71,19 @@ func (s *Server) guarded(ctx context.Context, r *http.Request, needed access.Rol
 	if err != nil {
 		return nil, nil, err
 	}
-	g := &guard{s: s, r: r.Clone(ctx), needed: needed}
-	ctx, g.cancel = context.WithCancelCause(withIdentity(ctx, id))
+	if err := s.strict(r); err != nil {
+		return nil, nil, err
+	}
+	user := s.user(id)
+	if err := countRequest(user, needed); err != nil {
+		return nil, nil, err
+	}
+	leave, err := user.Wait()
+	if err != nil {
+		return nil, nil, err
+	}
+	g := &guard{s: s, r: r.Clone(ctx), needed: needed, leave: leave}
+	ctx, g.cancel = context.WithCancelCause(access.WithIdentity(ctx, id))
 	g.watch(changed)
 	return ctx, g.release, nil
 }
@@ -87,6 +111,7 @@ func (g *guard) release() {
 	g.released = true
 	g.forget()
 	g.mu.Unlock()
+	g.leave()
 	g.cancel(nil)
 }
 
@@ -117,9 +142,15 @@ func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	id, err := s.admit(r, needed)
+	if err == nil {
+		err = s.strict(r)
+	}
+	if err == nil {
+		err = countRequest(s.user(id), needed)
+	}
 	if err != nil {
 		writeProblem(w, err)
 		return
 	}
-	next(huma.WithContext(ctx, withIdentity(ctx.Context(), id)))
+	next(huma.WithContext(ctx, access.WithIdentity(ctx.Context(), id)))
 }

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // mountDocuments serves an item's params and result as such, also those that
@@ -20,33 +18,36 @@ func (s *Server) mountDocuments() {
 	needed := access.RolesOf(access.Read, access.Work)
 	for _, d := range []struct {
 		name, summary string
-		of            func(*wire.Item) json.RawMessage
+		result        bool
 	}{
-		{"params", "An item's params", func(it *wire.Item) json.RawMessage { return it.Params }},
-		{"result", "An item's result", func(it *wire.Item) json.RawMessage { return it.Result }},
+		{"params", "An item's params", false},
+		{"result", "An item's result", true},
 	} {
 		pattern := "GET /api/v1/work/{id}/" + d.name
 		s.Mount(pattern, needed, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if err := s.serveDocument(w, r, d.name, d.of); err != nil {
+			if err := s.serveDocument(w, r, d.name, d.result); err != nil {
 				writeProblem(w, err)
 			}
 		}))
-		s.Describe(pattern, Doc{Summary: d.summary, Description: "The JSON document alone. One that is kept in the object store is fetched from there.", Content: "application/json"})
+		s.Describe(pattern, Doc{Summary: d.summary, Description: "The JSON document alone, byte for byte. One that is kept in the object store is fetched from there.", Content: "application/json", Refusals: []int{http.StatusNotFound}})
 	}
 }
 
 // serveDocument replies with a document of an item; an error means that nothing has
 // been written.
-func (s *Server) serveDocument(w http.ResponseWriter, r *http.Request, name string, of func(*wire.Item) json.RawMessage) error {
+func (s *Server) serveDocument(w http.ResponseWriter, r *http.Request, name string, result bool) error {
 	ctx, cancel := context.WithTimeout(r.Context(), RequestTime)
 	defer cancel()
-	it, err := call[wire.Item](ctx, s, wire.APIGet, wire.Get{ID: r.PathValue("id")})
+	id := r.PathValue("id")
+	state, doc, other, err := s.cfg.Engine.Documents(ctx, id)
 	if err != nil {
-		return err
+		return s.whyEnded(ctx, err)
 	}
-	doc := of(&it)
+	if result {
+		doc = other
+	}
 	if len(doc) == 0 {
-		return events.Refuse(events.CodeNotFound, "item %s has no %s: it is %s", it.ID, name, it.State)
+		return events.Refuse(events.CodeNotFound, "item %s has no %s: it is %s", id, name, state)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -66,7 +67,7 @@ func (s *Server) serveDocument(w http.ResponseWriter, r *http.Request, name stri
 	defer body.Close()
 	w.Header().Set("Content-Length", strconv.FormatInt(ref.Size, 10))
 	if err := copySlowly(w, body); err != nil {
-		s.cfg.Logger.Debug("a document was not sent to its end", "item", it.ID, "error", err)
+		s.cfg.Logger.Debug("a document was not sent to its end", "item", id, "error", err)
 		panic(http.ErrAbortHandler) // so that the caller sees that it is cut
 	}
 	return nil

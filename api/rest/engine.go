@@ -21,6 +21,16 @@ func (s *Server) registerEngine() {
 		summary: "Who answers", about: "The engine's version, its position, where its data is and what it keeps.",
 		reply: typeOf[wire.InfoReply](),
 	}, func(*struct{}) (any, error) { return wire.See{}, nil })
+	register(s, operation{
+		id: "clock", method: http.MethodGet, path: "/api/v1/clock", tag: tagEngine, endpoint: wire.APIClock,
+		summary: "The engine's clock", about: "Its time, that of the NATS server, and whether that is plausible.",
+		reply: typeOf[wire.Clock](),
+	}, func(*struct{}) (any, error) { return wire.See{}, nil })
+	register(s, operation{
+		id: "accept-clock", method: http.MethodPost, path: "/api/v1/clock/accept", tag: tagEngine, endpoint: wire.APIClockAccept,
+		summary: "Confirm the NATS server's clock", about: "From then on its time is the engine's, however far it is from that. Everything that is due by it then happens. It is recorded, and may set the clock back.",
+		body: typeOf[wire.AcceptClock](), bodyOptional: true, reply: typeOf[wire.Clock](),
+	}, func(in *JSONBody) (any, error) { return withFields(in.RawBody) })
 	handle(s, operation{
 		id: "state", method: http.MethodGet, path: "/api/v1/state", tag: tagEngine, endpoint: wire.APIState, pace: waiting,
 		summary: "The engine as it was", about: "The state as of a position or a time, by replaying the log up to there: it takes as long as that takes, and one is made at a time.",

@@ -45,7 +45,7 @@ type gap struct {
 // registerEvents adds the feed of events.
 func (s *Server) registerEvents() {
 	o := operation{
-		id: "events", method: http.MethodGet, path: "/api/v1/events", tag: tagEvents, endpoint: wire.APIHistory, pace: endless, stream: true,
+		id: "events", method: http.MethodGet, path: "/api/v1/events", tag: tagEvents, endpoint: wire.APIEvents, pace: endless, stream: true,
 		summary: "The events of the log, live",
 		about: "A stream of server-sent events. Each has the event's position as id, its kind as event, and the event as data. They come in the order of the log, each exactly once to one who connects again with Last-Event-ID, as browsers do. " +
 			"Without since, from_seq and Last-Event-ID it begins with what comes next.\n\n" +

@@ -41,6 +41,7 @@ func (q AtQuery) moment() (wire.Position, time.Time, error) {
 func (s *Server) registerItem() {
 	s.registerSeeing()
 	s.registerChanging()
+	s.registerBatches()
 	s.registerLogs()
 }
 

@@ -13,11 +13,23 @@ import (
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 const about = `The API of a work engine. It is the same as over NATS, in the same JSON: see docs/HTTP.md for examples.
 
 Times are RFC 3339. Requests with a body take JSON, whatever their Content-Type; a field or a query parameter that the engine does not know is refused. Errors are problem documents (RFC 9457) with the engine's code, which docs/ERRORS.md explains. x-role names the roles any one of which an operation needs, where the engine is not open to all: none means that nobody has to say who he is.`
+
+// priority stands for wire.Priority in the document.
+type priority struct{}
+
+// Schema implements huma.SchemaProvider.
+func (priority) Schema(huma.Registry) *huma.Schema {
+	least, most := 0.0, float64(events.MaxPriority)
+	return &huma.Schema{AnyOf: []*huma.Schema{
+		{Type: huma.TypeInteger, Minimum: &least, Maximum: &most}, {Type: huma.TypeString, Enum: []any{"low", "medium", "high"}},
+	}}
+}
 
 // describe is the beginning of the OpenAPI document.
 func describe(version string) huma.Config {
@@ -28,6 +40,7 @@ func describe(version string) huma.Config {
 	c.Info.Description = about
 	c.Info.License = nil
 	c.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
+	c.Components.Schemas.RegisterTypeAlias(typeOf[wire.Priority](), typeOf[priority]())
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"bearer":    {Type: "http", Scheme: "bearer", Description: "A token of the engine's configuration: Authorization: Bearer TOKEN."},
 		"mutualTLS": {Type: "mutualTLS", Description: "A client certificate that the engine's configuration knows."},
@@ -123,14 +136,19 @@ func (s *Server) documented(o operation) huma.Operation {
 	if o.body != nil {
 		statuses = append(statuses, http.StatusRequestEntityTooLarge)
 	}
-	problem := registry.Schema(typeOf[Problem](), true, "Problem")
+	s.documentRefusals(&op, statuses)
+	return op
+}
+
+// documentRefusals adds the problem documents that an operation may answer.
+func (s *Server) documentRefusals(op *huma.Operation, statuses []int) {
+	problem := s.api.OpenAPI().Components.Schemas.Schema(typeOf[Problem](), true, "Problem")
 	for _, status := range statuses {
 		op.Responses[strconv.Itoa(status)] = &huma.Response{
 			Description: http.StatusText(status),
 			Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
 		}
 	}
-	return op
 }
 
 // patch puts into the document what huma can't know of a body that the engine
@@ -148,6 +166,9 @@ func (s *Server) patch(o operation) {
 // fields that the path says, and with nothing beside its own.
 func (s *Server) bodySchema(t reflect.Type, omit []string) *huma.Schema {
 	registry := s.api.OpenAPI().Components.Schemas
+	if t == typeOf[submission]() {
+		return s.submissionSchema()
+	}
 	body := *registry.Schema(t, false, t.Name())
 	if body.Type != huma.TypeObject {
 		return &body
@@ -186,6 +207,8 @@ func (s *Server) operationOf(method, path string) *huma.Operation {
 type Doc struct {
 	Summary, Description string
 	Content              string // of the reply, such as text/plain
+	Query                []*huma.Param
+	Refusals             []int // statuses beside those that any operation has
 }
 
 // Describe says in the OpenAPI document what a mounted pattern with a method
@@ -197,6 +220,11 @@ func (s *Server) Describe(pattern string, d Doc) {
 		panic("rest: Describe of " + pattern + ", which is not mounted")
 	}
 	op.Summary, op.Description = d.Summary, d.Description
+	for _, q := range d.Query {
+		q.In = "query"
+		op.Parameters = append(op.Parameters, q)
+	}
+	s.documentRefusals(op, d.Refusals)
 	if d.Content != "" {
 		op.Responses["200"].Content = map[string]*huma.MediaType{d.Content: {Schema: &huma.Schema{}}}
 	}

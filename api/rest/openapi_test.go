@@ -55,10 +55,14 @@ GET /api/v1/work/{id}/tree
 POST /api/v1/work/{id}/replay
 GET /api/v1/stats
 GET /api/v1/info
+GET /api/v1/clock
+POST /api/v1/clock/accept
 GET /api/v1/state
 GET /api/v1/types
 GET /api/v1/types/{type}
+GET /api/v1/types/{type}/holder
 PATCH /api/v1/types/{type}
+DELETE /api/v1/types/{type}
 POST /api/v1/types/{type}/pause
 POST /api/v1/types/{type}/resume
 POST /api/v1/types/{type}/circuit/reset
@@ -82,6 +86,7 @@ DELETE /api/v1/schedules/{name}
 POST /api/v1/schedules/{name}/fire
 POST /api/v1/schedules/{name}/pause
 POST /api/v1/schedules/{name}/resume
+GET /api/v1/ticks
 GET /api/v1/events
 GET /healthz
 GET /readyz

@@ -160,7 +160,7 @@ func members(body []byte) (map[string]json.RawMessage, error) {
 	case json.Valid(body):
 		return nil, events.Refuse(events.CodeBadRequest, "the request's body is no JSON object: it must be one")
 	}
-	return nil, events.Refuse(events.CodeBadRequest, "the request can't be read as JSON: %v", err)
+	return nil, events.Refuse(events.CodeBadRequest, "the request can't be read as JSON: %s", wire.JSONFault(err))
 }
 
 // number reads a query parameter that may be left out.

@@ -44,6 +44,7 @@ var statuses = map[events.Code]int{
 	events.CodeTooLarge:        http.StatusRequestEntityTooLarge,
 	events.CodeQueueFull:       http.StatusTooManyRequests,
 	events.CodeRateLimited:     http.StatusTooManyRequests,
+	events.CodeQuotaExceeded:   http.StatusTooManyRequests,
 	events.CodeAtCapacity:      http.StatusTooManyRequests,
 	events.CodeUnavailable:     http.StatusServiceUnavailable,
 	events.CodeTimeout:         http.StatusServiceUnavailable,
@@ -58,6 +59,8 @@ var statuses = map[events.Code]int{
 	events.CodeDraining:        http.StatusConflict,
 	events.CodeUnhealthy:       http.StatusConflict,
 	events.CodeTooManyTypes:    http.StatusConflict,
+	events.CodePositionAhead:   http.StatusConflict,
+	events.CodeTypeNotAllowed:  http.StatusUnprocessableEntity,
 	events.CodeSetInFile:       http.StatusConflict,
 	events.CodePaused:          http.StatusConflict,
 	events.CodeCircuitOpen:     http.StatusConflict,
@@ -122,8 +125,6 @@ func complaint(err error) string {
 	switch {
 	case name == "":
 		return d.Message
-	case d.Message == "unknown query parameter":
-		return fmt.Sprintf("there is no query parameter %q: check its spelling", clip(name, 64))
 	}
 	return fmt.Sprintf("the %s parameter %s is %q: %s", where, name, clip(fmt.Sprint(d.Value), 64), d.Message)
 }

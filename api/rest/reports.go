@@ -57,7 +57,7 @@ func readReports(data []byte) (session string, reports []wire.Report, errs []err
 		Reports json.RawMessage `json:"reports"`
 	}
 	if err := strictly(data, &body); err != nil {
-		return "", nil, nil, events.Refuse(events.CodeBadRequest, `the request can't be read: %v; send {"session":"…","reports":[…]}`, err)
+		return "", nil, nil, events.Refuse(events.CodeBadRequest, `the request can't be read: %s; send {"session":"…","reports":[…]}`, wire.JSONFault(err))
 	}
 	if body.Session == nil {
 		return "", nil, nil, events.Refuse(events.CodeBadRequest, "the request has no session: send that of the worker's registration")
@@ -79,7 +79,7 @@ func readReports(data []byte) (session string, reports []wire.Report, errs []err
 		var one *workReport
 		switch err := strictly(raw, &one); {
 		case err != nil:
-			errs[i] = events.Refuse(events.CodeBadRequest, "reports[%d] can't be read: %s", i, clip(err.Error(), maxDetail))
+			errs[i] = events.Refuse(events.CodeBadRequest, "reports[%d] can't be read: %s", i, clip(wire.JSONFault(err), maxDetail))
 		case one == nil:
 			errs[i] = events.Refuse(events.CodeBadRequest, "reports[%d] is null: it must be an object", i)
 		default:

@@ -37,6 +37,9 @@ func TestSubmitSeeAndWait(t *testing.T) {
 		t.Errorf("a repeat answers %+v", repeat)
 	}
 	r.refused(409, "id_conflict", nobody, "POST", "/api/v1/work", `{"type":"third","id":"`+nobody+`"}`)
+	if h := want[wire.Holder](r, http.StatusOK, "GET", "/api/v1/types/echo/holder?key=k", ""); h.ID != sub.ID || h.State != events.StateQueued {
+		t.Errorf("the holder of k is %+v", h)
+	}
 	behind := want[struct{ Ahead *int }](r, http.StatusCreated, "POST", "/api/v1/work", `{"type":"echo"}`)
 	if behind.Ahead == nil || *behind.Ahead != 1 {
 		t.Errorf("behind one item, ahead is %v", behind.Ahead)
@@ -94,7 +97,7 @@ func TestSubmitMany(t *testing.T) {
 	if a, b := got.Items[0].Ahead, got.Items[3].Ahead; a == nil || b == nil || *a != 0 || *b != 1 {
 		t.Errorf("the two are behind %v and %v items", a, b)
 	}
-	many := `{"items":[` + strings.TrimSuffix(strings.Repeat(`{"type":"b"},`, 1000), ",") + `]}`
+	many := `{"items":[` + strings.TrimSuffix(strings.Repeat(`{"type":"b"},`, events.MaxSubmitBatch), ",") + `]}`
 	full := want[reply](r, http.StatusOK, "POST", "/api/v1/work", many)
 	placed := 0
 	for _, it := range full.Items {
@@ -102,10 +105,10 @@ func TestSubmitMany(t *testing.T) {
 			placed++
 		}
 	}
-	if len(full.Items) != 1000 || placed == 0 || placed > wire.MaxPlaces {
+	if len(full.Items) != events.MaxSubmitBatch || placed == 0 || placed > wire.MaxPlaces {
 		t.Errorf("of %d items %d have their place", len(full.Items), placed)
 	}
-	r.refused(413, "too_large", "1001", "POST", "/api/v1/work", strings.Replace(many, "[", `[{"type":"b"},`, 1))
+	r.refused(413, "too_large", "10001", "POST", "/api/v1/work", strings.Replace(many, "[", `[{"type":"b"},`, 1))
 	r.refused(400, "bad_request", "items must be a list", "POST", "/api/v1/work", `{"items":[ ]}`)
 	r.refused(400, "bad_request", "items must be a list", "POST", "/api/v1/work", `{"items":{}}`)
 	r.refused(400, "bad_request", `"type" beside items`, "POST", "/api/v1/work", `{"items":[{}],"type":"a"}`)
@@ -157,6 +160,51 @@ func TestSubmitEstimatesTheWait(t *testing.T) {
 	if due.Ahead != nil || due.EstimatedWaitMS == nil || *due.EstimatedWaitMS < 3_500_000 {
 		t.Errorf("one that is due in an hour: ahead %v, estimated wait %v", show(due.Ahead), show(due.EstimatedWaitMS))
 	}
+}
+
+// What submissions say of their runs counts before what is known of the type.
+func TestEstimatedDurationsMakeTheWait(t *testing.T) {
+	r := start(t, "")
+	started, release := make(chan struct{}, 1), make(chan struct{})
+	r.work("report", 1, func(ctx context.Context, _ *workers.Item[any]) (any, error) {
+		select {
+		case started <- struct{}{}:
+		default:
+		}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return nil, nil
+	})
+	t.Cleanup(func() { close(release) })
+	r.submit(`{"type":"report"}`)
+	<-started
+	type placed struct {
+		ID              string `json:"id"`
+		Ahead           int    `json:"ahead"`
+		EstimatedWaitMS *int64 `json:"estimated_wait_ms"`
+	}
+	submit := func(body string) placed {
+		return want[placed](r, http.StatusCreated, "POST", "/api/v1/work", body)
+	}
+	var last placed
+	for range 20 { // a few are sent ahead
+		last = submit(`{"type":"report","estimated_duration_ms":60000}`)
+	}
+	if last.Ahead < 2 || last.EstimatedWaitMS == nil || *last.EstimatedWaitMS < 60_000*int64(last.Ahead) || *last.EstimatedWaitMS > 60_000*int64(last.Ahead+2) {
+		t.Errorf("behind %d items of a minute each, with one slot: %v ms", last.Ahead, show(last.EstimatedWaitMS))
+	}
+	if it := want[wire.Item](r, http.StatusOK, "GET", "/api/v1/work/"+last.ID, ""); it.EstimatedDurationMS != 60_000 {
+		t.Errorf("the item says %d", it.EstimatedDurationMS)
+	}
+	// One of an hour holds up those behind it, not itself.
+	urgent := submit(`{"type":"report","priority":9,"estimated_duration_ms":3600000}`)
+	behind := submit(`{"type":"report","estimated_duration_ms":1}`)
+	if urgent.EstimatedWaitMS == nil || behind.EstimatedWaitMS == nil || *behind.EstimatedWaitMS < *last.EstimatedWaitMS+3_000_000 {
+		t.Errorf("behind one of an hour: %v ms, before %v", show(behind.EstimatedWaitMS), show(last.EstimatedWaitMS))
+	}
+	r.refused(400, "bad_time", "estimated_duration_ms", "POST", "/api/v1/work", `{"type":"report","estimated_duration_ms":-5}`)
 }
 
 func show[T any](p *T) string {
@@ -228,7 +276,10 @@ func TestUnknownItemsAndBadRequests(t *testing.T) {
 	}
 	r.refused(404, "not_found", "", "DELETE", "/api/v1/work/"+nobody, "")
 	r.refused(404, "not_found", "", "POST", "/api/v1/work/"+nobody+"/replay", "")
-	r.refused(400, "bad_request", `no query parameter "stat"`, "GET", "/api/v1/work?stat=queued", "")
+	r.refused(404, "not_found", "nope", "GET", "/api/v1/types/echo/holder?key=nope", "")
+	r.refused(400, "bad_request", "key", "GET", "/api/v1/types/echo/holder", "")
+	r.refused(400, "bad_type", "", "GET", "/api/v1/types/Echo/holder?key=k", "")
+	r.refused(400, "bad_request", `the parameter "stat"`, "GET", "/api/v1/work?stat=queued", "")
 	r.refused(400, "bad_request", "created_after", "GET", "/api/v1/work?created_after=yesterday", "")
 	r.refused(400, "bad_request", "limit", "GET", "/api/v1/work?limit=many", "")
 	r.refused(400, "bad_request", "limit", "GET", "/api/v1/work?limit=100000", "")
@@ -248,9 +299,88 @@ func TestUnknownItemsAndBadRequests(t *testing.T) {
 		t.Errorf("Allow is %q", allow)
 	}
 	r.refused(403, "forbidden", "another origin", "POST", "/api/v1/work", `{"type":"a"}`, "Sec-Fetch-Site", "cross-site")
+	for _, path := range []string{"/api/v1/info", "/api/v1/work", "/api/v1/events", "/api/v1/work/" + nobody + "/wait", "/metrics", "/api/nonsense"} {
+		r.refused(403, "forbidden", "another origin", "GET", path, "", "Sec-Fetch-Site", "cross-site")
+		r.refused(403, "forbidden", "another origin", "GET", path, "", "Sec-Fetch-Site", "same-site") // another port of this machine
+		r.refused(403, "forbidden", "another origin", "GET", path, "", "Origin", "http://evil.example")
+	}
+	for _, site := range []string{"same-origin", "none"} {
+		if res := r.send("GET", "/api/v1/info", "", "Sec-Fetch-Site", site); res.status != http.StatusOK {
+			t.Errorf("info for a page that is %s: %d", site, res.status)
+		}
+	}
+	for _, path := range []string{"/", "/docs/", "/openapi.json", "/healthz"} { // may be linked to
+		if res := r.send("GET", path, "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"); res.status != http.StatusOK {
+			t.Errorf("%s from a link: %d", path, res.status)
+		}
+	}
 	if res := r.send("GET", "/api/v1/info", "", "Accept", "text/html"); res.status != http.StatusOK || res.header.Get("Content-Type") != "application/json" || res.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("info for a browser: %d %v", res.status, res.header)
 	}
+}
+
+// What a route would ignore it refuses: a body, a parameter, one that is given
+// twice.
+func TestRoutesIgnoreNothing(t *testing.T) {
+	r := start(t, "")
+	id := r.submit(`{"type":"a","params":{"n": 1.50, "t": "<b>"}}`)
+	r.send("PUT", "/api/v1/schedules/n", `{"type":"a","every_ms":3600000}`)
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", "/api/v1/schedules/n/pause", `{"prams":1}`}, {"POST", "/api/v1/schedules/n/pause", `{`},
+		{"POST", "/api/v1/schedules/n/resume", `{"prams":1}`}, {"DELETE", "/api/v1/schedules/n", `[]`},
+		{"POST", "/api/v1/types/a/circuit/reset", `{"prams":1}`},
+	} {
+		r.refused(400, "bad_request", "body", c.method, c.path, c.body)
+	}
+	for _, path := range []string{
+		"/api/v1/live?type=a", "/api/v1/trends?minuts=5", "/api/v1/work/" + id + "/params?x=1", "/api/v1/work/" + id + "/result?x=1", "/readyz?x", "/api/v1/schedules?x=1",
+	} {
+		r.refused(400, "bad_request", "spelling", "GET", path, "")
+	}
+	for _, path := range []string{"/api/v1/work?limit=1&limit=2", "/api/v1/trends?minutes=5&minutes=6", "/api/v1/work/" + id + "?history=true&history=false"} {
+		r.refused(400, "bad_request", "give it once", "GET", path, "")
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		res := r.refused(405, "bad_request", "takes GET", "POST", path, "")
+		if allow := res.header.Get("Allow"); allow != "GET" {
+			t.Errorf("%s: Allow is %q", path, allow)
+		}
+	}
+	r.refused(404, "not_found", "nothing at", "GET", "/nonsense", "")
+	r.refused(404, "not_found", "no worker", "POST", "/api/v1/workers/nobody/circuit/reset", "")
+	r.refused(404, "not_found", "no type", "POST", "/api/v1/types/nosuch/pause", "")
+	r.refused(404, "not_found", "no type", "POST", "/api/v1/types/nosuch/resume", "")
+	if res := r.send("GET", "/api/v1/work/"+id+"/params", ""); string(res.body) != `{"n": 1.50, "t": "<b>"}` {
+		t.Errorf("the params came back as %s", res.body)
+	}
+	if res := r.send("GET", "/api/v1/trends?types=a&types=b&minutes=5", ""); res.status != http.StatusOK {
+		t.Errorf("trends: %d %s", res.status, res.body)
+	}
+	if res := r.send("POST", "/api/v1/schedules/n/pause", "{}"); res.status != http.StatusOK {
+		t.Errorf("pause with an empty object: %d %s", res.status, res.body)
+	}
+}
+
+// A schedule's items are listed by its name, and a timing is shown before it is set.
+func TestRunsAndTicks(t *testing.T) {
+	r := start(t, "")
+	r.send("PUT", "/api/v1/schedules/n", `{"type":"a","every_ms":3600000}`)
+	fired := want[wire.Submitted](r, http.StatusOK, "POST", "/api/v1/schedules/n/fire", `{}`)
+	r.submit(`{"type":"a"}`)
+	runs := want[wire.Listed](r, http.StatusOK, "GET", "/api/v1/work?schedule=n&min_position="+string(fired.Position), "")
+	if len(runs.Items) != 1 || runs.Items[0].ID != fired.ID {
+		t.Errorf("the runs are %+v, want %s", runs.Items, fired.ID)
+	}
+	ticks := want[wire.TicksReply](r, http.StatusOK, "GET", "/api/v1/ticks?cron=0+3+*+*+*&zone=Europe/Berlin&count=2", "")
+	if len(ticks.Ticks) != 2 || ticks.Ticks[0].Hour() != 3 || ticks.Ticks[0].UTC().Hour() == 3 {
+		t.Errorf("the ticks are %v", ticks.Ticks)
+	}
+	if every := want[wire.TicksReply](r, http.StatusOK, "GET", "/api/v1/ticks?every_ms=60000&anchor=2026-01-01T00:00:00Z", ""); len(every.Ticks) != wire.DefaultTicks || every.Ticks[0].Second() != 0 {
+		t.Errorf("the ticks are %v", every.Ticks)
+	}
+	r.refused(400, "bad_request", "the field hour", "GET", "/api/v1/ticks?cron=0+99+*+*+*", "")
+	r.refused(400, "bad_request", "every_ms", "GET", "/api/v1/ticks?every_ms=soon", "")
+	r.refused(400, "bad_request", "spelling", "GET", "/api/v1/ticks?crom=@daily", "")
 }
 
 func TestQueueFullSaysWhenToComeAgain(t *testing.T) {
@@ -303,6 +433,15 @@ func TestEngineTypesAndWorkers(t *testing.T) {
 	r.refused(400, "bad_request", "colour", "PATCH", "/api/v1/types/a", `{"colour":1}`)
 	r.refused(400, "bad_request", "paused must be", "PATCH", "/api/v1/types/a", `{"paused":"yes"}`)
 	r.refused(400, "bad_request", "pause without paused", "PATCH", "/api/v1/types/a", `{"pause":{}}`)
+
+	want[wire.TypeReply](r, http.StatusOK, "PATCH", "/api/v1/types/misspelt", `{"capacity":7}`)
+	r.refused(409, "wrong_state", "serves it", "DELETE", "/api/v1/types/a", "")
+	r.refused(409, "set_in_file", "engine.toml", "DELETE", "/api/v1/types/fixed", "")
+	if got := want[wire.Changed](r, http.StatusOK, "DELETE", "/api/v1/types/misspelt", ""); !got.Changed {
+		t.Errorf("removed: %+v", got)
+	}
+	r.refused(404, "not_found", "misspelt", "GET", "/api/v1/types/misspelt", "")
+	r.refused(404, "not_found", "misspelt", "DELETE", "/api/v1/types/misspelt", "")
 
 	ws := want[wire.WorkersReply](r, http.StatusOK, "GET", "/api/v1/workers", "")
 	if len(ws.Workers) != 1 {

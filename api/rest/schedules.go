@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -63,6 +64,10 @@ func (s *Server) registerSchedules() {
 	}) (any, error) {
 		return withFields(in.RawBody, field{"name", in.Name})
 	})
+	register(s, operation{
+		id: "ticks", method: http.MethodGet, path: "/api/v1/ticks", tag: tagSchedules, endpoint: wire.APITicks,
+		summary: "When a schedule would tick next", about: "A preview of a timing: no schedule is needed. Each tick has the offset of the time zone.", reply: typeOf[wire.TicksReply](),
+	}, func(in *ticksQuery) (any, error) { return in.ticks() })
 	for _, o := range []operation{
 		{id: "pause-schedule", endpoint: wire.APISchedulePause, path: "/api/v1/schedules/{name}/pause", summary: "Pause a schedule", about: "Its ticks pass without an item."},
 		{id: "resume-schedule", endpoint: wire.APIScheduleResume, path: "/api/v1/schedules/{name}/resume", summary: "Resume a schedule", about: "Its ticks make items again."},
@@ -70,4 +75,22 @@ func (s *Server) registerSchedules() {
 		o.method, o.tag, o.reply, o.refusals = http.MethodPost, tagSchedules, typeOf[wire.ScheduleReply](), []int{http.StatusNotFound}
 		register(s, o, func(in *SchedulePath) (any, error) { return wire.ScheduleName{Name: in.Name}, nil })
 	}
+}
+
+// ticksQuery is the input of a preview of ticks.
+type ticksQuery struct {
+	Cron    string    `query:"cron" doc:"An expression of five fields, or @hourly and the like."`
+	EveryMS string    `query:"every_ms" doc:"An interval in milliseconds, in place of cron."`
+	Anchor  time.Time `query:"anchor" doc:"One of the interval's ticks; now if left out."`
+	Zone    string    `query:"zone" doc:"The time zone of cron, such as Europe/Berlin; UTC if left out."`
+	Count   string    `query:"count" doc:"How many: 1 to 100, 5 if left out."`
+}
+
+func (q *ticksQuery) ticks() (wire.Ticks, error) {
+	count, err := number("count", q.Count)
+	if err != nil {
+		return wire.Ticks{}, err
+	}
+	every, err := number("every_ms", q.EveryMS)
+	return wire.Ticks{Cron: q.Cron, EveryMS: int64(every), Anchor: q.Anchor, Zone: q.Zone, Count: count}, err
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/access/httpauth"
+	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -32,6 +34,9 @@ type Caller interface {
 	// Call makes a request of an endpoint, such as wire.APISubmit, with the JSON
 	// that it has over NATS.
 	Call(ctx context.Context, endpoint string, body []byte) ([]byte, error)
+	// Documents returns an item's state, params and result, nil for none, byte
+	// for byte.
+	Documents(ctx context.Context, id string) (state events.ItemState, params, result []byte, err error)
 }
 
 // Authenticator tells who makes a request. An error with the code
@@ -49,6 +54,7 @@ type Config struct {
 	Logs      Logs          // nil: the items' logs can't be followed
 	Documents Documents     // the object store; nil: there is none
 	Auth      Authenticator // nil: everyone may do everything
+	Quotas    *quota.Book   // what each may ask; nil: anything
 	TLS       *tls.Config   // nil: plain HTTP
 	Version   string        // of the engine
 	Logger    *slog.Logger  // nil: none
@@ -73,7 +79,8 @@ type Server struct {
 	readTime, writeTime, heartbeat time.Duration
 	maxConns                       int
 
-	mounted  []string // patterns, in order
+	mounted  []string         // patterns, in order
+	takes    map[string]takes // by pattern; set by Handler
 	document sync.Once
 	openapi  []byte // the document, once it was asked for
 	addr     net.Addr
@@ -135,7 +142,13 @@ func (s *Server) Mount(pattern string, needed access.Roles, h http.Handler) {
 	s.mounted = append(s.mounted, pattern)
 	s.documentMounted(pattern, needed)
 	if needed == 0 {
-		s.mux.Handle(pattern, h)
+		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := s.strict(r); err != nil {
+				writeProblem(w, err)
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
 		return
 	}
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -149,31 +162,39 @@ func (s *Server) Mount(pattern string, needed access.Roles, h http.Handler) {
 	})
 }
 
-// Handler answers the requests, for tests that need no port. A request that
-// changes something and that a browser says comes from a page of another
-// origin is refused: an engine that is open to all on this machine is not open
-// to the pages that its users visit.
+// Handler answers the requests, for tests that need no port. What a browser
+// says comes from a page of another origin is refused if it changes something,
+// and below /api/ and at /metrics also if it only reads: an engine that is open
+// to all on this machine is not open to the pages that its users visit. The page
+// itself and the documentation may be linked to from anywhere.
 func (s *Server) Handler() http.Handler {
-	origin := http.NewCrossOriginProtection()
-	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeProblem(w, events.Refuse(events.CodeForbidden, "the request comes from a page of another origin: send it from a program, or from a page that this server serves"))
-	}))
-	inner := origin.Handler(http.HandlerFunc(s.route))
+	s.takes = s.takesOf()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r, forget := s.bound(w, r)
 		defer forget()
-		inner.ServeHTTP(w, r)
+		if !linkable(r) {
+			if err := httpauth.CheckOrigin(r); err != nil {
+				writeProblem(w, err)
+				return
+			}
+		}
+		s.route(w, r)
 	})
 }
 
-// route answers what is below /api/ and leads nowhere with a problem document;
-// the rest is the mux's.
+// linkable reports whether a page of another origin may send a browser here.
+func linkable(r *http.Request) bool {
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
+	return reads && !strings.HasPrefix(r.URL.Path, apiPath) && r.URL.Path != "/metrics"
+}
+
+// route answers what leads nowhere with a problem document; the rest is the
+// mux's.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
-	if strings.HasPrefix(r.URL.Path, apiPath) {
-		if _, pattern := s.mux.Handler(r); !strings.Contains(pattern, apiPath) && !strings.HasPrefix(pattern, "CONNECT ") {
-			s.leadsNowhere(w, r)
-			return
-		}
+	_, pattern := s.mux.Handler(r)
+	if pattern == "" || strings.HasPrefix(r.URL.Path, apiPath) && !strings.Contains(pattern, apiPath) && !strings.HasPrefix(pattern, "CONNECT ") {
+		s.leadsNowhere(w, r)
+		return
 	}
 	s.mux.ServeHTTP(w, r)
 }
@@ -185,7 +206,7 @@ func (s *Server) leadsNowhere(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		other := &http.Request{Method: method, URL: r.URL, Host: r.Host}
-		if _, pattern := s.mux.Handler(other); strings.Contains(pattern, apiPath) {
+		if _, pattern := s.mux.Handler(other); strings.HasPrefix(pattern, method+" ") && (strings.Contains(pattern, apiPath) || !strings.HasPrefix(r.URL.Path, apiPath)) {
 			allowed = append(allowed, method)
 		}
 	}

@@ -59,6 +59,22 @@ func (s *Server) registerTypes() {
 		}
 		return out, nil
 	})
+	register(s, operation{
+		id: "type-holder", method: http.MethodGet, path: "/api/v1/types/{type}/holder", tag: tagTypes, endpoint: wire.APIHeld,
+		summary: "The item that holds a dedup key", about: "The live item of the type that a submission with this dedup key would be a duplicate of, 404 if there is none. The submission alone decides: what is read here may be over by then.",
+		reply: typeOf[wire.Holder](), refusals: []int{http.StatusNotFound},
+	}, func(in *struct {
+		TypePath
+		Key string `query:"key" required:"true" doc:"The dedup key." example:"project-17"`
+		After
+	}) (any, error) {
+		return wire.Held{Type: in.Type, Key: in.Key, MinPosition: in.MinPosition}, nil
+	})
+	register(s, operation{
+		id: "delete-type", method: http.MethodDelete, path: "/api/v1/types/{type}", tag: tagTypes, endpoint: wire.APITypeRemove,
+		summary: "Remove a type that nothing uses", about: "Its settings and its pause go with it. Refused while it has items (those that have ended and are still kept, too), a schedule or a worker (wrong_state), or a table in engine.toml (set_in_file). Its next submission makes it known again.",
+		reply: typeOf[wire.Changed](), refusals: []int{http.StatusNotFound, http.StatusConflict},
+	}, func(in *TypePath) (any, error) { return wire.TypeRemove{Type: in.Type}, nil })
 	s.registerPauses()
 }
 
@@ -92,6 +108,7 @@ func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*
 	types, err := call[struct {
 		Types    []json.RawMessage
 		Defaults json.RawMessage
+		Unset    json.RawMessage
 	}](ctx, s, wire.APITypes, wire.See{MinPosition: min})
 	if err != nil {
 		return nil, problemOf(err)
@@ -106,7 +123,7 @@ func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*
 			if err != nil {
 				return nil, problemOf(err)
 			}
-			m["defaults"] = types.Defaults
+			m["defaults"], m["unset"] = types.Defaults, types.Unset
 			if raw, err = json.Marshal(m); err != nil {
 				return nil, problemOf(err)
 			}

@@ -100,11 +100,16 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) (Uploaded, error
 	default:
 		return Uploaded{}, errTooManyUploads
 	}
+	user := s.user(IdentityOf(r.Context()))
+	if err := user.Submit(0, 0); err != nil { // of so many bytes that the sum is known at the end
+		return Uploaded{}, err
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), uploadTime)
 	defer cancel()
 	part := &incoming{Reader: r.Body, rc: http.NewResponseController(w), until: time.Now().Add(uploadTime), stopping: ctx}
 	ref, err := s.cfg.Documents.PutFrom(ctx, id, kind, part)
 	_ = part.rc.SetReadDeadline(time.Time{})
+	user.Took(part.read)
 	if err != nil && s.stopping.Err() != nil {
 		err = errStopping
 	}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
@@ -17,7 +19,7 @@ func (s *Server) registerWork() {
 	handle(s, operation{
 		id: "submit", method: http.MethodPost, path: "/api/v1/work", tag: tagWork, endpoint: wire.APISubmit,
 		summary: "Submit an item, or many",
-		about: "The body is one item, or {\"items\":[…]} with at most 1,000 of them, which are decided in order, each on its own: the reply then has one element for each, with error where it was refused. " +
+		about: "The body is one item, or {\"items\":[…]} with at most 10,000 of them, which are decided in order, each on its own: the reply then has one element for each, with error where it was refused. " +
 			"The status is 201 if an item was created, 200 if nothing was: a repeat, or a merge into another by its dedup key. When this is answered, the item is durable.\n\n" +
 			"ahead and estimated_wait_ms are a snapshot: of the first 100 items, as far as they can be counted in a tenth of a second.",
 		body: typeOf[submission](), reply: typeOf[submissionReply](), created: true,
@@ -37,10 +39,21 @@ type submitInput struct {
 	Traceparent string `header:"traceparent" doc:"The trace (W3C Trace Context) that the items go on in, unless they name one."`
 }
 
-// submission is the body of POST /api/v1/work, for the document.
-type submission struct {
-	wire.Submit
-	Items []wire.Submit `json:"items,omitempty" doc:"Many items, at most 1,000, in place of all other fields."`
+// submission is the body of POST /api/v1/work, for the document: see
+// submissionSchema.
+type submission struct{}
+
+// submissionSchema is the schema of one item, or of a list of them in place of all
+// other fields.
+func (s *Server) submissionSchema() *huma.Schema {
+	one := s.api.OpenAPI().Components.Schemas.Schema(typeOf[wire.Submit](), true, "Submit")
+	least, most := 1, events.MaxSubmitBatch
+	return &huma.Schema{OneOf: []*huma.Schema{one, {
+		Type: huma.TypeObject, Required: []string{"items"}, AdditionalProperties: false,
+		Properties: map[string]*huma.Schema{"items": {
+			Type: huma.TypeArray, Items: one, MinItems: &least, MaxItems: &most, Description: "Many items, which are decided in order, each on its own.",
+		}},
+	}}}
 }
 
 // submissionReply is the reply, for the document.
@@ -53,7 +66,7 @@ type submissionReply struct {
 type PlacedItem struct {
 	wire.Submitted
 	Ahead           *int   `json:"ahead,omitempty" doc:"Items of its type that go first; 10,000 means so many or more. Left out if it is not queued, or not due yet."`
-	EstimatedWaitMS *int64 `json:"estimated_wait_ms,omitempty" doc:"Until it is likely to run: by the mean run time of its type and the slots of its workers. Left out where nothing is known of either."`
+	EstimatedWaitMS *int64 `json:"estimated_wait_ms,omitempty" doc:"Until it is likely to run: by the slots of its workers and the run times of those in front of it: their estimated_duration_ms, else the mean of their type. Left out where nothing is known of either."`
 }
 
 func (s *Server) submit(ctx context.Context, in *submitInput) (*output, error) {
@@ -212,6 +225,9 @@ type SelectQuery struct {
 type listQuery struct {
 	State  string `query:"state" doc:"Only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged."`
 	Worker string `query:"worker" doc:"Only those that this worker holds now: claimed or running."`
+	// Schedule is not of SelectQuery: lists of the dead have no such filter.
+	Schedule string `query:"schedule" doc:"Only those that this schedule has made."`
+	Batch    string `query:"batch" doc:"Only those of this batch, or what this item has spawned."`
 	SelectQuery
 	After
 }
@@ -226,6 +242,6 @@ func (q *SelectQuery) list() (wire.List, error) {
 
 func (q *listQuery) list() (any, error) {
 	l, err := q.SelectQuery.list()
-	l.State, l.Worker, l.MinPosition = q.State, q.Worker, q.MinPosition
+	l.State, l.Worker, l.Schedule, l.Batch, l.MinPosition = q.State, q.Worker, q.Schedule, q.Batch, q.MinPosition
 	return l, err
 }

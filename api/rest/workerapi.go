@@ -19,6 +19,7 @@ type WorkerBridge interface {
 	Poll(ctx context.Context, worker string, req wire.Poll) (wire.Polled, error)
 	Report(ctx context.Context, worker, session string, reports []wire.Report) ([]wire.Reported, error)
 	Heartbeat(ctx context.Context, worker string, req wire.WorkerHeartbeat) (wire.WorkerOrders, error)
+	Probe(ctx context.Context, worker string, req wire.ProbeWait) (wire.ProbeAsked, error)
 	Unregister(ctx context.Context, worker, session string) error
 }
 
@@ -32,6 +33,7 @@ func (s *Server) RegisterWorkers(b WorkerBridge) {
 	s.pollWork(b)
 	s.reportWork(b)
 	s.workerHeartbeat(b)
+	s.workerProbe(b)
 	s.unregisterWorker(b)
 }
 
@@ -77,12 +79,25 @@ func (s *Server) pollWork(b WorkerBridge) {
 
 func (s *Server) workerHeartbeat(b WorkerBridge) {
 	huma.Register(s.api, workerOperation("worker-heartbeat", http.MethodPost, "/api/v1/workers/{id}/heartbeat", wire.APIHeartbeat, "Keep a worker alive, and what it runs",
-		"Renews the leases of the runs that in_flight names, and of no others. Runs in cancel and lost must stop.",
+		"Renews the leases of the runs that in_flight names, and of no others. Runs in cancel and lost must stop; all runs must, if the answer is worker_id_in_use: another worker has registered under the id.",
 	), func(ctx context.Context, in *struct {
 		ID   string `path:"id" maxLength:"128" doc:"The worker's id."`
 		Body wire.WorkerHeartbeat
 	}) (*struct{ Body wire.WorkerOrders }, error) {
 		return answer(b.Heartbeat(ctx, in.ID, in.Body))
+	})
+}
+
+func (s *Server) workerProbe(b WorkerBridge) {
+	op := workerOperation("worker-probe", http.MethodPost, "/api/v1/workers/{id}/probe", wire.APIProbed, "Wait for a probe, and answer the one before",
+		"For a worker that has registered with probe. Returns the nonce of a probe as soon as the engine asks whether the worker is well, or nothing when wait_ms is over (0 to 60,000; 30,000 if left out). The next request answers it, with the nonce and the checks that fail. A worker has one such request open at a time: a second one takes over from the first, which is refused with worker_id_in_use.")
+	op.Metadata[paceKey] = waiting
+	huma.Register(s.api, op, func(ctx context.Context, in *struct {
+		ID   string `path:"id" maxLength:"128" doc:"The worker's id."`
+		Body wire.ProbeWait
+	}) (*struct{ Body wire.ProbeAsked }, error) {
+		asked, err := b.Probe(ctx, in.ID, in.Body)
+		return answer(asked, s.whyEnded(ctx, err))
 	})
 }
 
@@ -92,7 +107,7 @@ func (s *Server) unregisterWorker(b WorkerBridge) {
 	op.DefaultStatus = http.StatusOK
 	huma.Register(s.api, op, func(ctx context.Context, in *struct {
 		ID      string `path:"id" maxLength:"128" doc:"The worker's id."`
-		Session string `query:"session" required:"true" doc:"The session that the worker was given when it registered."`
+		Session string `header:"Work-Session" required:"true" doc:"The session that the worker was given when it registered."`
 	}) (*struct{ Body wire.OK }, error) {
 		err := b.Unregister(ctx, in.ID, in.Session)
 		return answer(wire.OK{OK: true}, err)

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -26,18 +31,18 @@ type selectFlags struct {
 func (f *selectFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.sel.Type, "type", "", "only items of this `type`")
 	fs.StringVar(&f.sel.Code, "code", "", "only items whose last failure has this `code`")
-	fs.StringVar(&f.sel.Cause, "cause", "", "only what is dead of this `cause`; see dead --causes")
+	fs.StringVar(&f.sel.Cause, "cause", "", "only items that are dead of this `cause`: see engine dead --causes")
 	fs.StringVar(&f.sel.Tenant, "tenant", "", "only items of this `tenant`")
-	fs.StringVar(&f.sel.Label, "label", "", "only items with this label `k=v`")
-	fs.StringVar(&f.since, "since", "", "only what has ended since then: a `time` (RFC 3339), or so long ago, such as 10m")
-	fs.StringVar(&f.until, "until", "", "only what had ended by then, a `time`")
+	fs.StringVar(&f.sel.Label, "label", "", "only items with this label, `key=value`")
+	fs.StringVar(&f.since, "since", "", "only items that have ended since a `time` (RFC 3339), or so long ago, such as 10m")
+	fs.StringVar(&f.until, "until", "", "only items that had ended by a `time`")
 	fs.StringVar(&f.after, "created-after", "", "only items created after a `time`")
 	fs.StringVar(&f.before, "created-before", "", "only items created before a `time`")
 }
 
 // defineReason adds the filter that is of use for what has ended.
 func (f *selectFlags) defineReason(fs *pflag.FlagSet) {
-	fs.StringVar(&f.sel.Reason, "reason", "", "only what has ended for this `reason`, such as exhausted")
+	fs.StringVar(&f.sel.Reason, "reason", "", "only items that have ended for this `reason`, such as exhausted")
 }
 
 // selection reads the flags.
@@ -69,7 +74,7 @@ func parseMoment(flag, s string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, console.Usagef("%s %q is no time: write 10m (ago), 2h or a time such as 2030-01-31T08:00:00Z", flag, s)
+		return t, console.Usagef("invalid %s %q: use 10m (ago), 2h or a time such as 2030-01-31T08:00:00Z", flag, s)
 	}
 	return t, nil
 }
@@ -78,14 +83,15 @@ func parseMoment(flag, s string, now time.Time) (time.Time, error) {
 // that a selection means.
 type bulkFlags struct {
 	selectFlags
-	all, dryRun bool
+	all, dryRun, yes bool
 }
 
 func (f *bulkFlags) define(fs *pflag.FlagSet) {
 	f.selectFlags.define(fs)
 	fs.StringVar(&f.sel.State, "state", "", "only items in this `state`")
-	fs.BoolVar(&f.all, "all", false, "all items, where nothing else narrows them")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "only say how many items are meant")
+	fs.BoolVar(&f.all, "all", false, "select all items, where nothing else narrows them")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "only show which items are meant")
+	fs.BoolVarP(&f.yes, "yes", "y", false, "go on without asking; needed where there is no terminal")
 }
 
 // names says whether the flags mean any items: a selection, or all.
@@ -102,6 +108,8 @@ func (f *bulkFlags) check(args []string) error {
 		return console.Usagef("ids and filters are given: give one of them")
 	case len(args) > 0 && f.dryRun:
 		return console.Usagef("--dry-run is for filters")
+	case f.dryRun && f.yes:
+		return console.Usagef("--dry-run and --yes: give one of them")
 	case len(args) == 0 && !f.names():
 		return console.Usagef("give an ID, or filters such as --type (or --all)")
 	case len(args) == 0 && !f.all && !f.narrow():
@@ -110,18 +118,46 @@ func (f *bulkFlags) check(args []string) error {
 	return nil
 }
 
-// bulk does something to all that the flags mean, under a progress bar.
+// bulk does something to all that the flags mean, under a progress bar. It first
+// says what that is, and asks.
 func (a *app) bulk(ctx context.Context, f *bulkFlags, b streamwright.Bulk, did string) error {
 	sel, err := f.selection(time.Now())
 	if err != nil {
 		return err
 	}
-	b.Select, b.All, b.DryRun = sel, f.all, f.dryRun
+	if !f.dryRun && !f.yes && !console.OnTerminal(a.In) {
+		return console.Usagef("there is no terminal to ask on: look with --dry-run, then say --yes")
+	}
+	b.Select, b.All = sel, f.all
 	c, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if !f.yes {
+		meant, err := a.bulkPages(ctx, c, b, true, "counted")
+		switch {
+		case err != nil:
+			return err
+		case f.dryRun && a.JSON:
+			return a.PrintJSON(meant)
+		}
+		a.printMeant(meant, b, did)
+		if f.dryRun || meant.Matched == 0 {
+			return nil
+		}
+		if !confirmed(a.In, a.Err, "Go on?") {
+			a.Notef("nothing was changed")
+			return console.ErrTold
+		}
+	}
+	sum, err := a.bulkPages(ctx, c, b, false, did)
+	return a.printBulk(sum, did, err)
+}
+
+// bulkPages does a bulk, or only counts what it is about, under a progress bar.
+func (a *app) bulkPages(ctx context.Context, c *streamwright.Client, b streamwright.Bulk, dry bool, did string) (streamwright.BulkResult, error) {
+	b.DryRun = dry
 	var bar *progressbar.ProgressBar
 	if console.OnTerminal(a.Err) && !a.JSON {
 		bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(a.Err), progressbar.OptionSetDescription(did), progressbar.OptionShowCount(),
@@ -136,24 +172,68 @@ func (a *app) bulk(ctx context.Context, f *bulkFlags, b streamwright.Bulk, did s
 		_ = bar.Clear()
 		_ = bar.Exit()
 	}
-	return a.printBulk(sum, b.DryRun, did, err)
+	return sum, err
 }
 
-func (a *app) printBulk(sum streamwright.BulkResult, dry bool, did string, err error) error {
+// printMeant says what a bulk would touch: how many items, of which types, and a
+// few of them.
+func (a *app) printMeant(meant streamwright.BulkResult, b streamwright.Bulk, did string) {
+	w := a.Out
+	if a.JSON { // standard output is for what was done
+		w = a.Err
+	}
+	fmt.Fprintf(w, "%s would be %s\n", console.Plural(meant.Matched, "item"), did)
+	for _, t := range slices.Sorted(maps.Keys(meant.Types)) {
+		fmt.Fprintf(w, "  %s  %s\n", t, console.Count(meant.Types[t]))
+	}
+	if len(meant.Sample) > 0 {
+		more := ""
+		if meant.Matched > len(meant.Sample) {
+			more = ", …"
+		}
+		fmt.Fprintf(w, "  such as %s%s\n", strings.Join(meant.Sample, ", "), more)
+	}
+	switch {
+	case meant.Matched == 0:
+	case len(b.Params) > 0:
+		fmt.Fprintf(w, "  all of them with the same params: %s\n", console.Clip(string(b.Params), 200))
+	case len(b.Patch) > 0:
+		fmt.Fprintf(w, "  each with its own params, changed by %s\n", console.Clip(string(b.Patch), 200))
+	}
+}
+
+// confirmed asks a question and reports whether the answer is yes.
+func confirmed(in io.Reader, out io.Writer, question string) bool {
+	fmt.Fprintf(out, "%s [y/N] ", question)
+	line, _ := bufio.NewReader(in).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return true
+	}
+	return false
+}
+
+// was is the verb of a number of items.
+func was(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
+func (a *app) printBulk(sum streamwright.BulkResult, did string, err error) error {
 	switch {
 	case a.JSON:
 		if perr := a.PrintJSON(sum); perr != nil {
 			return perr
 		}
-	case dry:
-		a.Printf("%s items would be %s\n", console.Count(sum.Matched), did)
 	default:
-		a.Printf("%s items %s", console.Count(sum.Changed), did)
+		a.Printf("%s %s", console.Plural(sum.Changed, "item"), did)
 		if rest := sum.Matched - sum.Changed - sum.Failed; rest > 0 {
-			a.Printf(", %s were so already", console.Count(rest))
+			a.Printf(", %s %s so already", console.Count(rest), was(rest))
 		}
 		if sum.Failed > 0 {
-			a.Printf(", %s were refused", console.Count(sum.Failed))
+			a.Printf(", %s %s refused", console.Count(sum.Failed), was(sum.Failed))
 		}
 		a.Printf("\n")
 		for _, e := range sum.Errors {
@@ -201,6 +281,7 @@ type replayFlags struct {
 	bulkFlags
 	dead     bool
 	params   string
+	patch    string
 	priority string
 	again    streamwright.Again
 }
@@ -212,7 +293,7 @@ func replayCommand(a *app) *cobra.Command {
 		Short: "Queue dead or cancelled items again, with changed params if need be",
 		Example: "  engine replay 01JD3V6YB2M4C9W8ZK5T7QXRNE --params '{\"to\":\"ada@example.org\"}'\n" +
 			"  engine replay --dead --type email --cause 3f1c9a52b7d04e88 --dry-run\n" +
-			"  engine replay --dead --type email --since 1h --priority high --max-attempts 5",
+			"  engine replay --dead --type email --since 1h --patch '{\"from\":\"noreply@example.org\"}' --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.parse(a, args); err != nil {
 				return err
@@ -222,18 +303,19 @@ func replayCommand(a *app) *cobra.Command {
 					return c.Replay(ctx, id, f.again)
 				}, "queued again")
 			}
-			b := streamwright.Bulk{Action: wire.BulkReplay, Params: f.again.Params, Priority: f.again.Priority, MaxAttempts: f.again.MaxAttempts, Reason: f.again.Reason}
+			b := streamwright.Bulk{Action: wire.BulkReplay, Params: f.again.Params, Patch: f.again.Patch, Priority: f.again.Priority, MaxAttempts: f.again.MaxAttempts, Reason: f.again.Reason}
 			return a.bulk(cmd.Context(), &f.bulkFlags, b, "queued again")
 		},
 	}
 	fs := cmd.Flags()
 	f.define(fs)
 	f.defineReason(fs)
-	fs.BoolVar(&f.dead, "dead", false, "dead items (the default for filters)")
-	fs.StringVar(&f.params, "params", "", "replace the params by `JSON`, by a file's (@file), or by standard input (-)")
-	fs.StringVar(&f.priority, "priority", "", "0 to 9, higher first, or low, medium, high")
-	fs.IntVar(&f.again.MaxAttempts, "max-attempts", 0, "further attempts (default: the type's)")
-	fs.StringVar(&f.again.Reason, "note", "", "why, for the history")
+	fs.BoolVar(&f.dead, "dead", false, "only dead items (the default for filters)")
+	fs.StringVar(&f.params, "params", "", "replace the params, of all items alike, by `JSON`, by a file's (@file), or by standard input (-)")
+	fs.StringVar(&f.patch, "patch", "", "change each item's own params by a JSON merge patch (RFC 7396): `JSON`, a file's (@file), or standard input (-)")
+	fs.StringVar(&f.priority, "priority", "", "the `priority`, 0 to 9, higher first, or low, medium, high")
+	fs.IntVar(&f.again.MaxAttempts, "max-attempts", 0, "how many further attempts it has (default: the type's)")
+	fs.StringVar(&f.again.Reason, "note", "", "the `reason`, for the history")
 	return cmd
 }
 
@@ -255,16 +337,18 @@ func (f *replayFlags) parse(a *app, args []string) error {
 		f.again.Priority = streamwright.Priority(int(p))
 	}
 	if f.again.MaxAttempts < 0 {
-		return console.Usagef("--max-attempts %d is negative", f.again.MaxAttempts)
+		return console.Usagef("invalid --max-attempts %d: use 1 or more", f.again.MaxAttempts)
 	}
-	if f.params == "" {
-		return nil
+	if f.params != "" && f.patch != "" {
+		return console.Usagef("--params replaces the params, --patch changes them: give one of them")
 	}
-	params, err := a.params(f.params)
-	if err == nil && !json.Valid(params) {
-		err = console.Usagef("--params is no JSON document")
+	var err error
+	if f.params != "" {
+		f.again.Params, err = a.params(f.params)
 	}
-	f.again.Params = params
+	if f.patch != "" {
+		f.again.Patch, err = a.json("patch is", f.patch)
+	}
 	return err
 }
 
@@ -273,7 +357,7 @@ func purgeCommand(a *app) *cobra.Command {
 	var note string
 	cmd := &cobra.Command{
 		Use:     "purge ID… | FILTERS",
-		Short:   "Forget items that have ended, now",
+		Short:   "Forget items that have ended",
 		Example: "  engine purge 01JD3V6YB2M4C9W8ZK5T7QXRNE\n  engine purge --state dead --type email --until 720h --dry-run",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args); err != nil {
@@ -289,7 +373,7 @@ func purgeCommand(a *app) *cobra.Command {
 	}
 	f.define(cmd.Flags())
 	f.defineReason(cmd.Flags())
-	cmd.Flags().StringVar(&note, "note", "", "why, for the log")
+	cmd.Flags().StringVar(&note, "note", "", "the `reason`, for the log")
 	return cmd
 }
 

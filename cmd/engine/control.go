@@ -16,7 +16,7 @@ func cancelCommand(a *app) *cobra.Command {
 	var f bulkFlags
 	cmd := &cobra.Command{
 		Use:     "cancel ID | FILTERS",
-		Short:   "Cancel an item, or all that filters mean: it will not run, or no longer",
+		Short:   "Cancel one item, or all that match the filters",
 		Example: "  engine cancel 01JD3V6YB2M4C9W8ZK5T7QXRNE\n  engine cancel --type email --tenant acme --dry-run",
 		RunE: oneOrMany(&f, func(cmd *cobra.Command, id string) error {
 			return a.cancelOne(cmd, id, note)
@@ -24,7 +24,7 @@ func cancelCommand(a *app) *cobra.Command {
 			return a.bulk(cmd.Context(), &f, streamwright.Bulk{Action: wire.BulkCancel, Reason: note}, "cancelled")
 		}),
 	}
-	cmd.Flags().StringVar(&note, "reason", "", "why, for the history")
+	cmd.Flags().StringVar(&note, "reason", "", "the `reason`, for the history")
 	f.define(cmd.Flags())
 	return cmd
 }
@@ -72,10 +72,10 @@ func rescheduleCommand(a *app) *cobra.Command {
 		}),
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&priority, "priority", "", "0 to 9, higher first, or low, medium, high")
-	fs.StringVar(&at, "at", "", "available from this `time` on (RFC 3339)")
-	fs.DurationVar(&o.Delay, "delay", 0, "available so much later, such as 90s")
-	fs.BoolVar(&o.Now, "now", false, "available at once, whatever it waits for")
+	fs.StringVar(&priority, "priority", "", "the `priority`, 0 to 9, higher first, or low, medium, high")
+	fs.StringVar(&at, "at", "", "make it available from this `time` on (RFC 3339)")
+	fs.DurationVar(&o.Delay, "delay", 0, "make it available so much later, such as 90s")
+	fs.BoolVar(&o.Now, "now", false, "make it available at once, whatever it waits for")
 	f.define(fs)
 	return cmd
 }
@@ -135,10 +135,11 @@ func parseOrder(o *streamwright.Order, priority, at string) error {
 func undrainCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "undrain WORKER",
-		Short: "Let a worker have work again that was marked by engine drain",
-		Long: "Takes the mark away that a worker is to drain. A worker that has heard of it stops for good,\n" +
-			"as those of package workers and engine work do; who has its id next gets work.",
-		Args: console.Args(cobra.ExactArgs(1)),
+		Short: "Let a worker that was marked by engine drain have work again",
+		Long: "Take away the mark that a worker is to drain. A worker that has heard of it stops for good,\n" +
+			"as those of package workers and engine work do; the next worker with its id gets work.",
+		Example: "  engine undrain host-7",
+		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), args[0]+" may have work again", args[0]+" was not marked to drain", func(ctx context.Context, c *streamwright.Client) (bool, error) {
 				return c.Undrain(ctx, args[0])
@@ -150,11 +151,12 @@ func undrainCommand(a *app) *cobra.Command {
 func drainCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "drain WORKER",
-		Short: "Have a worker finish what it runs and take no more",
-		Long: "Marks a worker: it finishes what it runs, and gets nothing new. The mark is kept in the log, over\n" +
+		Short: "Let a worker finish what it runs, and give it no more",
+		Long: "Mark a worker: it finishes what it runs, and gets nothing new. The mark is kept in the log, over\n" +
 			"restarts of the engine and of the worker; it ends when the worker unregisters, by engine undrain,\n" +
 			"or when nothing was heard of the worker for 24 hours.",
-		Args: console.Args(cobra.ExactArgs(1)),
+		Example: "  engine drain host-7",
+		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/events"
 )
 
 func deadCommand(a *app) *cobra.Command {
@@ -18,7 +19,7 @@ func deadCommand(a *app) *cobra.Command {
 	q := streamwright.CausesQuery{}
 	cmd := &cobra.Command{
 		Use:   "dead",
-		Short: "List dead items, those that died last first; or, with --causes, what they died of",
+		Short: "List dead items, or the causes that they died of",
 		Example: "  engine dead --causes\n  engine dead --type email --since 1h\n" +
 			"  engine dead --cause 3f1c9a52b7d04e88 --json",
 		Args: console.Args(cobra.NoArgs),
@@ -40,11 +41,11 @@ func deadCommand(a *app) *cobra.Command {
 	fs := cmd.Flags()
 	f.define(fs)
 	f.defineReason(fs)
-	fs.IntVar(&f.sel.Limit, "limit", 50, "items in a page, at most 1000")
-	fs.StringVar(&f.sel.Cursor, "cursor", "", "go on from where a page has ended")
-	fs.BoolVar(&all, "all", false, "all pages; with --causes, also those of which nothing is dead now")
-	fs.BoolVar(&causes, "causes", false, "group by cause")
-	fs.StringVar(&q.Sort, "sort", "last", "order of --causes: last, first, count or dead, the highest first")
+	fs.IntVar(&f.sel.Limit, "limit", 50, "how many items to show in a page, at most 1000")
+	fs.StringVar(&f.sel.Cursor, "cursor", "", "go on from where a page has ended, by its `cursor`")
+	fs.BoolVar(&all, "all", false, "show all pages; with --causes, include resolved causes")
+	fs.BoolVar(&causes, "causes", false, "group the items by cause")
+	fs.StringVar(&q.Sort, "sort", "last", "the `order` of --causes: last, first, count or dead, the highest first")
 	return cmd
 }
 
@@ -52,6 +53,17 @@ func (a *app) dead(cmd *cobra.Command, sel streamwright.Selection, all bool) err
 	return a.pages(cmd, all, "nothing is dead", a.printDead, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
 		page, err := c.Dead(ctx, sel)
 		sel.Cursor = page.NextCursor
+		for i := range page.Items {
+			if !a.JSON || err != nil {
+				break
+			}
+			// With its params, which lists leave out: one that is gone by now stays as it is.
+			if it, gerr := c.Get(ctx, page.Items[i].ID); gerr == nil {
+				page.Items[i] = it
+			} else if events.CodeOf(gerr) != events.CodeNotFound {
+				err = gerr
+			}
+		}
 		return page, err
 	})
 }
@@ -65,9 +77,9 @@ func (a *app) printDead(items []streamwright.WorkItem) error {
 	for _, it := range items {
 		text := ""
 		if it.Error != nil {
-			text = console.Clip(it.Error.Code+": "+it.Error.Message, 60)
+			text = style.Clip(failure(it.Error), 60)
 		}
-		rows = append(rows, []string{it.ID, it.Type, console.Ago(it.FinishedAt, now), console.Clip(it.Reason, 20),
+		rows = append(rows, []string{it.ID, it.Type, console.Ago(it.FinishedAt, now), style.Clip(it.Reason, 20),
 			fmt.Sprintf("%d/%d", it.Attempt, it.MaxAttempts), it.Cause, text})
 	}
 	console.Table(a.Out, style, rows)
@@ -100,7 +112,7 @@ func (a *app) causes(cmd *cobra.Command, q streamwright.CausesQuery) error {
 	rows := [][]string{{"CAUSE", "TYPE", "DEAD", "IN ALL", "FIRST", "LAST", "REASON", "EXAMPLE", "ERROR"}}
 	for _, cause := range reply.Causes {
 		rows = append(rows, []string{cause.Cause, cause.Type, console.Count(cause.Dead), console.Count(cause.Count), console.Ago(cause.First, now),
-			console.Ago(cause.Last, now), console.Clip(cause.Reason, 20), cause.Example, console.Clip(strings.TrimPrefix(cause.Code+": "+cause.Error, ": "), 60)})
+			console.Ago(cause.Last, now), style.Clip(cause.Reason, 20), cause.Example, style.Clip(strings.TrimPrefix(cause.Code+": "+cause.Error, ": "), 60)})
 	}
 	console.Table(a.Out, style, rows)
 	if hidden := reply.Total - len(reply.Causes); hidden > 0 {

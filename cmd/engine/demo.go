@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,11 +16,12 @@ func demoCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo [DIR]",
 		Short: "Run the whole engine on real input, with nothing to set up",
-		Long: `Starts an engine in a temporary folder, submits one work item for each file
-under DIR (default: the current folder), hashes and counts them with real
-workers, and then proves the outcome: the results against a second computation,
+		Long: `Start an engine in a temporary folder, submit one work item for each file
+under DIR (default: the current folder), hash and count them with real
+workers, and then prove the outcome: the results against a second computation,
 one completion for each item in the log, and the store against a rebuild.`,
-		Args: console.Args(cobra.MaximumNArgs(1)),
+		Example: "  engine demo\n  engine demo /usr/share/doc --json",
+		Args:    console.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := demo.Options{Dir: ".", Out: a.Out}
 			if len(args) == 1 {
@@ -45,30 +47,37 @@ func benchCommand(a *app) *cobra.Command {
 	var durabilities []string
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the engine against a floor, in one run on this machine",
-		Long: `Measures, for each durability, on an embedded server in a temporary folder:
+		Short: "Measure the engine on this machine",
+		Long: `Measure, for each durability, on an embedded server in a temporary folder:
 the floor (a raw JetStream memory work queue), items end to end, the burn-down
 of a backlog, bulk submission, the time from publish to handler start, a
 rebuild, what an idle engine sends, the memory that a large backlog takes, and
 an ordinary JetStream consumer as worker beside the claim protocol (native).
 Ratios are to the floor of the same run.`,
-		Args: console.Args(cobra.NoArgs),
+		Example: "  engine bench\n  engine bench --durability interval --items 20000",
+		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, d := range durabilities {
 				if d != string(config.Always) && d != string(config.Interval) {
-					return console.Usagef("--durability %q: use always, interval, or both with a comma", d)
+					return console.Usagef("invalid --durability %q: use always, interval, or both with a comma", d)
 				}
 				o.Durabilities = append(o.Durabilities, config.Durability(d))
+			}
+			for _, part := range o.Only {
+				if !slices.Contains(bench.Parts, part) {
+					return console.Usagef("invalid --only %q: use some of %s", part, strings.Join(bench.Parts, ", "))
+				}
 			}
 			o.Out, o.JSON = a.Out, a.JSON
 			return bench.Run(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&durabilities, "durability", nil, "always, interval (default both)")
-	f.StringSliceVar(&o.Only, "only", nil, "parts to measure: "+strings.Join(bench.Parts, ", "))
+	f.StringSliceVar(&durabilities, "durability", nil, "`durability` to measure: always or interval (default both)")
+	f.StringSliceVar(&o.Only, "only", nil, "`parts` to measure: "+strings.Join(bench.Parts, ", "))
 	f.IntVar(&o.Items, "items", 0, "items of each throughput part (default 100000; a third of it with durability always)")
 	f.IntVar(&o.Backlog, "backlog", 0, "items of the memory part (default 1000000)")
+	f.BoolVar(&o.Users, "users", false, "with users on the embedded server, so that clients are in an account of their own (not with the part native)")
 	f.BoolVar(&o.DedupKeys, "dedup-keys", false, "give each item of the backlog a dedup key")
 	f.IntVar(&o.Slots, "slots", 0, "slots of the worker (default 200; 500 with durability always)")
 	f.DurationVar(&o.LatencyFor, "latency-for", 0, "how long to publish at each rate (default 10s)")

@@ -62,11 +62,11 @@ func TestUsage(t *testing.T) {
 	}{
 		"unknown command":       {[]string{"stats"}, "did you mean status"},
 		"unknown flag":          {[]string{"list", "--colour"}, "--colour"},
-		"missing argument":      {[]string{"history"}, "accepts 1 arg"},
+		"missing argument":      {[]string{"history"}, "`engine history ID`"},
 		"no selection":          {[]string{"replay"}, "give an ID, or filters"},
 		"a state is not enough": {[]string{"replay", "--dead"}, "--all"},
 		"ids and filters":       {[]string{"purge", anID, "--type", "email"}, "give one of them"},
-		"no moment":             {[]string{"state", "--at", "soon"}, "is no moment"},
+		"no moment":             {[]string{"state", "--at", "soon"}, "use a position"},
 		"no header":             {[]string{"rejected", "replay", "7", "--header", "x"}, "NAME=VALUE"},
 		"too many":              {[]string{"status", "now"}, "now"},
 		"no type":               {[]string{"submit"}, "TYPE"},
@@ -81,7 +81,7 @@ func TestUsage(t *testing.T) {
 		"nothing to do":         {[]string{"reschedule", anID}, "nothing to change"},
 		"when twice":            {[]string{"reschedule", anID, "--now", "--delay", "5s"}, "one of them"},
 		"setting":               {[]string{"types", "set", "email", "speed=9"}, "backoff.factor"},
-		"setting's value":       {[]string{"types", "set", "email", "lease=9"}, "500ms"},
+		"setting's value":       {[]string{"types", "set", "email", "lease_ms=9x"}, "500ms"},
 		"subcommand":            {[]string{"types", "sets"}, "sets"},
 		"since":                 {[]string{"tail", "--since", "yesterday"}, "10m"},
 		"two begins":            {[]string{"tail", "--since", "1m", "--from-seq", "3"}, "one of them"},
@@ -140,8 +140,9 @@ func TestSubmit(t *testing.T) {
 	engine(t, "", "submit", "email", "--id", anID).wants(t, 0, "already there")
 	engine(t, "", "submit", "email", "--dedup-key", "k").wants(t, 0, "queued")
 	engine(t, "", "submit", "email", "--dedup-key", "k").wants(t, 0, "merged into")
-	engine(t, "", "submit", "E Mail").wants(t, 1, "bad_type")
-	engine(t, "", "submit", "email", "{to:1}").wants(t, 1, "bad_params", "single ones")
+	engine(t, "", "submit", "E Mail").wants(t, 2, "bad_type")
+	engine(t, "", "submit", "email", "{to:1}").wants(t, 2, "bad_params", "single quotes")
+	engine(t, "{to:1}", "submit", "email", "-").wants(t, 1, "bad_params", "the params in standard input", "'t' at byte 2")
 	engine(t, "", "submit", "email", "@"+file+".not").wants(t, 1, "params.json.not")
 }
 
@@ -258,18 +259,18 @@ func TestControl(t *testing.T) {
 	engine(t, "", "workers").wants(t, 0, "WORKER", "w1      email                1 of 4")
 	engine(t, "", "workers", "--json").wants(t, 0, `{"worker":"w1"`)
 	engine(t, "", "types").wants(t, 0, "email  1000      30s    5m       3         1s ×2 to 30s +30%  3m20s     262,144     -       default")
-	engine(t, "", "types", "set", "email", "capacity=7", "lease=1m", "backoff.initial=2s", "backoff.max=10s", `per_priority={"9":{"max_attempts":5}}`).wants(t, 0, "email  7         1m", "2s ×2 to 10s", "api")
+	engine(t, "", "types", "set", "email", "capacity=7", "lease_ms=1m", "backoff.initial_ms=2s", "backoff.max_ms=10s", `per_priority={"9":{"max_attempts":5}}`).wants(t, 0, "email  7         1m", "2s ×2 to 10s", "api", "the lease of 1m holds for runs that begin from now on")
 	engine(t, "", "types", "set", "email", "capacity=0").wants(t, 1, "capacity is 0")
-	engine(t, "", "status").wants(t, 0, "engine v0  owner fake (epoch 1)  durability always", "workers 1  rejected submissions 2", "email  12,345  1        0          2     0          0       3 of 10    1        1m30s")
+	engine(t, "", "status").wants(t, 0, "engine v0  owner fake (epoch 1)  durability always", "workers 1  rejected submissions 2", "email  12,345  0        1        0          2     0          0       3 of 10    1        1m30s")
 	engine(t, "", "status", "--json").wants(t, 0, `{"info":{"version":"v0"`, `"stats":{"types":[`)
 }
 
 func TestWorkChecksBeforeItWaits(t *testing.T) {
 	t.Setenv("NATS_URL", fakeengine.Server(t).ClientURL())
-	engine(t, "", "work", "E Mail", "--", "cat").wants(t, 1, "bad_type")
+	engine(t, "", "work", "E Mail", "--", "cat").wants(t, 2, "bad_type")
 	engine(t, "", "work", "email", "--", "no-such-program").wants(t, 1, "no-such-program", "give the path")
-	engine(t, "", "work", "email", "--id", "a b", "--", "cat").wants(t, 1, "no worker id")
-	engine(t, "", "work", "email", "--concurrency", "5000", "--", "cat").wants(t, 1, "1 to 1000")
+	engine(t, "", "work", "email", "--id", "a b", "--", "cat").wants(t, 2, "no worker id")
+	engine(t, "", "work", "email", "--concurrency", "5000", "--", "cat").wants(t, 2, "1 to 1000")
 }
 
 func TestProve(t *testing.T) {

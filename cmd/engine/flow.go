@@ -22,14 +22,18 @@ type flowFlags struct {
 	dedupPolicy string
 	dedupWindow string
 	expiresAt   string
+	batch       string
+	estimate    time.Duration
 }
 
 func (f *flowFlags) define(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.after, "after", nil, "run after the item with this `id` has ended (repeatable)")
-	fs.StringVar(&f.afterPolicy, "after-policy", "", "if one of those ends dead or cancelled: cancel (the default), dead, or run all the same")
-	fs.StringVar(&f.dedupPolicy, "dedup-policy", "", "if the dedup key is taken: merge (the default), distinct, supersede or defer")
-	fs.StringVar(&f.dedupWindow, "dedup-window", "", "how long the dedup key stays taken after completion, such as 1h (default: the type's)")
+	fs.StringVar(&f.batch, "batch", "", "make it an item of the batch with this `id`")
+	fs.StringVar(&f.afterPolicy, "after-policy", "", "what to do if one of those ends dead or cancelled, a `policy`: cancel (the default), dead or run")
+	fs.StringVar(&f.dedupPolicy, "dedup-policy", "", "what to do if the dedup key is taken, a `policy`: merge (the default), distinct, supersede or defer")
+	fs.StringVar(&f.dedupWindow, "dedup-window", "", "how long the dedup key stays taken after completion, a `duration` such as 1h (default: the type's)")
 	fs.StringVar(&f.expiresAt, "expires-at", "", "cancel it if it has not started by this `time` (RFC 3339)")
+	fs.DurationVar(&f.estimate, "estimated-duration", 0, "how long a run is likely to take, such as 90s: the waits of those behind it go by it")
 }
 
 // into checks the flags and puts them into the item.
@@ -38,6 +42,11 @@ func (f *flowFlags) into(item *streamwright.Item) error {
 	for _, id := range f.after {
 		if _, err := events.ParseID(id); err != nil {
 			return console.Usagef("--after: %v", err)
+		}
+	}
+	if item.Batch = f.batch; f.batch != "" {
+		if _, err := events.ParseID(f.batch); err != nil {
+			return console.Usagef("--batch: %v", err)
 		}
 	}
 	item.AfterPolicy, item.DedupPolicy = events.AfterPolicy(f.afterPolicy), events.DedupPolicy(f.dedupPolicy)
@@ -54,10 +63,14 @@ func (f *flowFlags) into(item *streamwright.Item) error {
 	if f.dedupWindow != "" {
 		d, err := time.ParseDuration(f.dedupWindow)
 		if err != nil || d < 0 {
-			return console.Usagef("--dedup-window %q is no duration: write it as 90s, 5m or 1h30m", f.dedupWindow)
+			return console.Usagef("invalid --dedup-window %q: use a duration such as 90s, 5m or 1h30m", f.dedupWindow)
 		}
 		item.DedupWindow = &d
 	}
+	if f.estimate < 0 {
+		return console.Usagef("--estimated-duration %s is negative: write it as 90s, 5m or 1h30m", f.estimate)
+	}
+	item.EstimatedDuration = f.estimate
 	if f.expiresAt != "" {
 		t, err := parseTime("--expires-at", f.expiresAt)
 		if err != nil {
@@ -73,9 +86,11 @@ func overlayTerms(item *streamwright.Item, t wire.Terms) {
 	if len(t.After) > 0 {
 		item.After = t.After
 	}
+	set(&item.Batch, t.Batch)
 	set(&item.AfterPolicy, t.AfterPolicy)
 	set(&item.DedupPolicy, t.DedupPolicy)
 	set(&item.ExpiresAt, t.ExpiresAt)
+	set(&item.EstimatedDuration, time.Duration(t.EstimatedDurationMS)*time.Millisecond)
 	if t.DedupWindowMS != nil {
 		d := time.Duration(*t.DedupWindowMS) * time.Millisecond
 		item.DedupWindow = &d
@@ -83,20 +98,22 @@ func overlayTerms(item *streamwright.Item, t wire.Terms) {
 }
 
 // waitNote is what a waiting item waits for, in a list.
-func waitNote(it streamwright.WorkItem) string {
+func waitNote(it streamwright.WorkItem, style console.Style) string {
 	switch {
+	case it.Batch != nil:
+		return batchText(it.Batch, it.State)
 	case it.WaitsLeft > 0:
-		return fmt.Sprintf("for %d to end (%s)", it.WaitsLeft, console.Clip(it.Reason, 30))
+		return fmt.Sprintf("for %d to end (%s)", it.WaitsLeft, style.Clip(it.Reason, 30))
 	case it.Children != nil:
-		return fmt.Sprintf("for %d of %d children", it.Children.Live, it.Children.Total)
+		return fmt.Sprintf("for %d of %s", it.Children.Live, console.Children(it.Children.Total))
 	}
-	return console.Clip(it.Reason, 60)
+	return style.Clip(it.Reason, 60)
 }
 
-func progressText(p *streamwright.Progress, n int) string {
+func progressText(p *streamwright.Progress, n int, style console.Style) string {
 	text := fmt.Sprintf("%d %%", p.Percent)
 	if p.Message != "" {
-		text += "  " + console.Clip(p.Message, n)
+		text += "  " + style.Clip(p.Message, n)
 	}
 	return text
 }
@@ -110,7 +127,14 @@ func (a *app) printFlow(it streamwright.WorkItem, now time.Time) {
 		}
 	}
 	if p := it.Progress; p != nil {
-		field("progress", fmt.Sprintf("%s  (%s)", progressText(p, 200), console.Ago(p.At, now)))
+		field("progress", fmt.Sprintf("%s  (%s)", progressText(p, 200, style), console.Ago(p.At, now)))
+	}
+	if it.Batch != nil {
+		field("batch", batchText(it.Batch, it.State))
+		field("items", "engine list --batch "+it.ID)
+	}
+	if n := it.Children; n != nil && n.Declared > n.Total {
+		field("children", fmt.Sprintf("%d of %d made so far, %d have not ended", n.Total, n.Declared, n.Live))
 	}
 	if it.HasCheckpoint {
 		field("checkpoint", "saved: the next attempt gets it")
@@ -125,11 +149,14 @@ func (a *app) printFlow(it streamwright.WorkItem, now time.Time) {
 		field("waits for", fmt.Sprintf("and %d more", more))
 	}
 	if it.Awaited > 0 {
-		field("awaited by", fmt.Sprintf("%d items", it.Awaited))
+		field("awaited by", console.Plural(it.Awaited, "item"))
 	}
 	field("because of", it.By)
 	if !it.ExpiresAt.IsZero() {
 		field("expires", fmt.Sprintf("%s  (%s)", it.ExpiresAt.Format(time.RFC3339Nano), console.Ago(it.ExpiresAt, now)))
+	}
+	if it.EstimatedDurationMS > 0 {
+		field("estimated run", console.Span(time.Duration(it.EstimatedDurationMS)*time.Millisecond))
 	}
 	if it.DedupWindowMS > 0 {
 		field("dedup window", console.Span(time.Duration(it.DedupWindowMS)*time.Millisecond))
@@ -199,16 +226,16 @@ func (a *app) drawBelow(n *streamwright.TreeNode, indent string, style console.S
 func nodeLine(n *streamwright.TreeNode, style console.Style) string {
 	parts := []string{n.ID, n.Type, style.State(n.State)}
 	if n.Progress != nil && n.State == events.StateRunning {
-		parts = append(parts, progressText(n.Progress, 60))
+		parts = append(parts, progressText(n.Progress, 60, style))
 	}
 	if n.Attempt > 1 {
 		parts = append(parts, fmt.Sprintf("#%d", n.Attempt))
 	}
 	if n.Reason != "" && (n.State == events.StateDead || n.State == events.StateCancelled || n.State == events.StateWaiting) {
-		parts = append(parts, console.Clip(n.Reason, 60))
+		parts = append(parts, style.Clip(n.Reason, 60))
 	}
 	if n.Code != "" && n.State == events.StateDead {
-		parts = append(parts, "("+console.Clip(n.Code, 40)+")")
+		parts = append(parts, "("+style.Clip(n.Code, 40)+")")
 	}
 	return strings.Join(parts, "  ")
 }

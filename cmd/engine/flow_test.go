@@ -7,18 +7,37 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 func TestFlowUsage(t *testing.T) {
 	for says, args := range map[string][]string{
-		"cancel, dead or run":          {"--after", anID, "--after-policy", "wait"},
-		"merge, distinct, supersede":   {"--dedup-policy", "twice"},
-		"no duration":                  {"--dedup-window", "an hour"},
-		"2030-01-31T08:00:00Z":         {"--expires-at", "tomorrow"},
-		"--after: \"x\" is no work id": {"--after", "x"},
-		"--dedup-window \"-1s\" is no": {"--dedup-window", "-1s"},
+		"cancel, dead or run":            {"--after", anID, "--after-policy", "wait"},
+		"merge, distinct, supersede":     {"--dedup-policy", "twice"},
+		"use a duration":                 {"--dedup-window", "an hour"},
+		"2030-01-31T08:00:00Z":           {"--expires-at", "tomorrow"},
+		"--after: \"x\" is no work id":   {"--after", "x"},
+		"invalid --dedup-window \"-1s\"": {"--dedup-window", "-1s"},
 	} {
 		engine(t, "", append([]string{"submit", "email"}, args...)...).wants(t, 2, says)
+	}
+}
+
+// A batch that has ended waits for nothing more, whatever it was to have.
+func TestBatchText(t *testing.T) {
+	for _, tc := range []struct {
+		batch wire.BatchCounts
+		state events.ItemState
+		want  string
+	}{
+		{wire.BatchCounts{Name: "n", Total: 3, Declared: 4, Sealed: true, Done: 2}, events.StateWaiting, "n: 2 of 4 done (50 %), 1 still to be submitted"},
+		{wire.BatchCounts{Total: 3, Done: 2, Dead: 1}, events.StateWaiting, "2 of 3 done (66 %), 1 dead, open: more may come"},
+		{wire.BatchCounts{Total: 3, Declared: 4, Sealed: true, Done: 3, Cancelled: 1}, events.StateCancelled, "3 of 4 done (75 %), 1 cancelled"},
+		{wire.BatchCounts{Total: 3, Done: 3, Cancelled: 1}, events.StateCancelled, "3 of 3 done (100 %), 1 cancelled"},
+	} {
+		if got := batchText(&tc.batch, tc.state); got != tc.want {
+			t.Errorf("%+v, %s: %q, not %q", tc.batch, tc.state, got, tc.want)
+		}
 	}
 }
 

@@ -14,9 +14,10 @@ import (
 
 func historyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "history ID",
-		Short: "Show the events of an item, oldest first, with its waits and run times",
-		Args:  console.Args(cobra.ExactArgs(1)),
+		Use:     "history ID",
+		Short:   "Show the events of an item, with its waits and run times",
+		Example: "  engine history 01JD3V6YB2M4C9W8ZK5T7QXRNE",
+		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
@@ -42,6 +43,7 @@ func (a *app) printHistory(evs []streamwright.Event, sum streamwright.Spans) err
 		return a.PrintJSON(map[string]streamwright.Spans{"totals": sum})
 	}
 	rows := [][]string{{"SEQ", "AT", "AFTER", "EVENT", "ATTEMPT", "WORKER", "TOOK", "DETAIL"}}
+	style := console.StyleFor(a.Out)
 	var before time.Time
 	for _, ev := range evs {
 		after, attempt := "", ""
@@ -54,10 +56,10 @@ func (a *app) printHistory(evs []streamwright.Event, sum streamwright.Spans) err
 		before = ev.At
 		rows = append(rows, []string{
 			ev.Seq.String(), ev.At.Local().Format("2006-01-02 15:04:05.000"), after, ev.Kind.String(),
-			attempt, console.Clean(ev.Worker), took(ev.Spans), console.Summary(ev),
+			attempt, console.Clean(ev.Worker), took(ev.Spans), console.Summary(ev, style),
 		})
 	}
-	console.Table(a.Out, console.StyleFor(a.Out), rows)
+	console.Table(a.Out, style, rows)
 	if text := took(&sum); text != "" {
 		a.Printf("in all: %s\n", text)
 	}
@@ -85,10 +87,11 @@ func logsCommand(a *app) *cobra.Command {
 	var follow bool
 	var limit int
 	cmd := &cobra.Command{
-		Use:   "logs ID",
-		Short: "Show the log of an item",
-		Long:  "Shows what the handlers of an item have logged. With --follow it goes on until the item is finished.",
-		Args:  console.Args(cobra.ExactArgs(1)),
+		Use:     "logs ID",
+		Short:   "Show the log of an item",
+		Long:    "Show what the handlers of an item have logged. With --follow, go on until the item is finished.",
+		Example: "  engine logs 01JD3V6YB2M4C9W8ZK5T7QXRNE --limit 100\n  engine logs 01JD3V6YB2M4C9W8ZK5T7QXRNE --follow",
+		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Connect(cmd.Context())
 			if err != nil {
@@ -113,7 +116,7 @@ func logsCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new records until the item is finished")
-	cmd.Flags().IntVar(&limit, "limit", 1000, "the last so many records, at most 10000; not with --follow")
+	cmd.Flags().IntVar(&limit, "limit", 1000, "how many records to show, the last ones, at most 10000; not with --follow")
 	return cmd
 }
 

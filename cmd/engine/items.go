@@ -16,15 +16,17 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 func listCommand(a *app) *cobra.Command {
 	var f streamwright.Filter
+	var after, before string
 	var all bool
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List work items, newest change first",
-		Example: "  engine list --state dead --type email\n  engine list --label region=eu --all --json\n  engine list --state dead --error \"connection refused\"\n  engine list --q order-4711\n  engine list --worker mailer-1",
+		Short:   "List items, the last changed first",
+		Example: "  engine list --state dead --type email\n  engine list --label region=eu --all --json\n  engine list --state dead --error \"connection refused\"\n  engine list --q order-4711\n  engine list --worker mailer-1\n  engine list --schedule nightly --state dead",
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.State != "" {
@@ -33,7 +35,25 @@ func listCommand(a *app) *cobra.Command {
 				}
 			}
 			if f.Label != "" && !strings.Contains(f.Label, "=") {
-				return console.Usagef("--label %q is no label: write it as key=value", f.Label)
+				return console.Usagef("invalid --label %q: use key=value", f.Label)
+			}
+			for _, t := range []struct {
+				flag, text string
+				to         *time.Time
+			}{{"--created-after", after, &f.CreatedAfter}, {"--created-before", before, &f.CreatedBefore}} {
+				if t.text == "" {
+					continue
+				}
+				at, err := parseMoment(t.flag, t.text, time.Now())
+				if err != nil {
+					return err
+				}
+				*t.to = at
+			}
+			if f.Batch != "" {
+				if _, err := events.ParseID(f.Batch); err != nil {
+					return console.Usagef("--batch: %v", err)
+				}
 			}
 			return a.list(cmd, f, all)
 		},
@@ -41,14 +61,20 @@ func listCommand(a *app) *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVar(&f.State, "state", "", "only items in this `state`")
 	fs.StringVar(&f.Type, "type", "", "only items of this `type`")
-	fs.StringVar(&f.Label, "label", "", "only items with this label `k=v`")
+	fs.StringVar(&f.Label, "label", "", "only items with this label, `key=value`")
 	fs.StringVar(&f.Tenant, "tenant", "", "only items of this `tenant`")
+	fs.StringVar(&f.Code, "code", "", "only items whose last failure has this `code`")
+	fs.StringVar(&f.Reason, "reason", "", "only items that are in their state for this `reason`, such as exhausted")
+	fs.StringVar(&after, "created-after", "", "only items created after a `time` (RFC 3339), or so long ago, such as 10m")
+	fs.StringVar(&before, "created-before", "", "only items created before a `time` (RFC 3339), or so long ago")
 	fs.StringVar(&f.Worker, "worker", "", "only items that this `worker` holds now: claimed or running")
+	fs.StringVar(&f.Schedule, "schedule", "", "only items that the schedule of this `name` has made")
+	fs.StringVar(&f.Batch, "batch", "", "only items of the batch with this `id`, or what this item has spawned")
 	fs.StringVar(&f.Error, "error", "", "only items whose last error has all these `words`, the last as the beginning of one")
-	fs.StringVar(&f.Q, "q", "", "search: an id; or a type, tenant, dedup key or label's value; or `words` of the last error")
-	fs.IntVar(&f.Limit, "limit", 50, "items in a page, at most 1000")
-	fs.StringVar(&f.Cursor, "cursor", "", "go on from where a page has ended")
-	fs.BoolVar(&all, "all", false, "all pages")
+	fs.StringVar(&f.Q, "q", "", "only items found by this `text`: an id; or a type, tenant, dedup key or label's value; or words of the last error")
+	fs.IntVar(&f.Limit, "limit", 50, "how many items to show in a page, at most 1000")
+	fs.StringVar(&f.Cursor, "cursor", "", "go on from where a page has ended, by its `cursor`")
+	fs.BoolVar(&all, "all", false, "show all pages")
 	return cmd
 }
 
@@ -112,7 +138,7 @@ func (a *app) printItems(items []streamwright.WorkItem) error {
 	for _, it := range items {
 		rows = append(rows, []string{
 			it.ID, it.Type, style.State(it.State), strconv.Itoa(it.Priority),
-			fmt.Sprintf("%d/%d", it.Attempt, it.MaxAttempts), console.Ago(it.CreatedAt, now), note(it, now),
+			fmt.Sprintf("%d/%d", it.Attempt, it.MaxAttempts), console.Ago(it.CreatedAt, now), note(it, now, style),
 		})
 	}
 	console.Table(a.Out, style, rows)
@@ -120,22 +146,22 @@ func (a *app) printItems(items []streamwright.WorkItem) error {
 }
 
 // note is what is worth knowing of an item beside its state.
-func note(it streamwright.WorkItem, now time.Time) string {
+func note(it streamwright.WorkItem, now time.Time, style console.Style) string {
 	switch {
 	case it.MergedInto != "":
 		return "into " + it.MergedInto
 	case it.State == events.StateWaiting:
-		return waitNote(it)
+		return waitNote(it, style)
 	case it.State == events.StateRunning && it.Progress != nil:
-		return progressText(it.Progress, 40) + " by " + console.Clean(it.Worker)
+		return progressText(it.Progress, 40, style) + " by " + console.Clean(it.Worker)
 	case it.State == events.StateQueued && it.AvailableAt.After(now):
 		return "due " + console.Ago(it.AvailableAt, now)
 	case it.State == events.StateRunning || it.State == events.StateClaimed:
 		return "by " + console.Clean(it.Worker)
 	case it.Error != nil:
-		return console.Clip(it.Error.Code+": "+it.Error.Message, 60)
+		return style.Clip(failure(it.Error), 60)
 	}
-	return console.Clip(it.Reason, 60)
+	return style.Clip(it.Reason, 60)
 }
 
 func showCommand(a *app) *cobra.Command {
@@ -144,11 +170,11 @@ func showCommand(a *app) *cobra.Command {
 	var intake uint64
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show all that is known of an item, now or as it was",
-		Long: "Shows all that is known of an item, and, if it has spawned others or was spawned itself, its place in\n" +
-			"their tree: what is above it, and what is below it, each with its state. With --at it shows the item as it\n" +
+		Short: "Show all that is known of an item, now or at an earlier moment",
+		Long: "Show all that is known of an item, and, if it has spawned others or was spawned itself, its place in\n" +
+			"their tree: what is above it, and what is below it, each with its state. With --at, show the item as it\n" +
 			"was at a position of the log (1042), at a time (RFC 3339) or so long ago (10m); with --intake what became of a\n" +
-			"plain publish, by the sequence in its ack. With --params or --result it writes that document instead, just as\n" +
+			"plain publish, by the sequence in its ack. With --params or --result, write that document instead, just as\n" +
 			"it is stored, also one that is in the object store for its size.",
 		Example: "  engine show 01JD3V6YB2M4C9W8ZK5T7QXRNE --at 10m\n  engine show --intake 17\n" +
 			"  engine show 01JD3V6YB2M4C9W8ZK5T7QXRNE --result result.json",
@@ -186,10 +212,10 @@ func showCommand(a *app) *cobra.Command {
 			return a.printTree(ctx, c, it)
 		},
 	}
-	cmd.Flags().StringVar(&docs.params, "params", "", "write the params to this `file`, - is standard output")
-	cmd.Flags().StringVar(&docs.result, "result", "", "write the result to this `file`, - is standard output")
-	cmd.Flags().StringVar(&at, "at", "", "as it was at a `moment`: a position, a time, or how long ago")
-	cmd.Flags().Uint64Var(&intake, "intake", 0, "what became of this `message` of the intake")
+	cmd.Flags().StringVar(&docs.params, "params", "", "write the params to this `file`, or to standard output (-)")
+	cmd.Flags().StringVar(&docs.result, "result", "", "write the result to this `file`, or to standard output (-)")
+	cmd.Flags().StringVar(&at, "at", "", "show it as it was at this `moment`: a position, a time, or how long ago")
+	cmd.Flags().Uint64Var(&intake, "intake", 0, "show what became of a plain publish, by the `sequence` in its ack")
 	return cmd
 }
 
@@ -205,6 +231,15 @@ func getItem(ctx context.Context, c *streamwright.Client, args []string, at stri
 		return it, err
 	}
 	return c.GetAt(ctx, args[0], m)
+}
+
+// failure is an error on one line. An item that never ran, for what it comes after has
+// ended badly, has an error without a code.
+func failure(e *wire.ItemError) string {
+	if e.Code == "" {
+		return e.Message
+	}
+	return e.Code + ": " + e.Message
 }
 
 // printItem prints an item's fields, those that are set, one on a line.
@@ -238,8 +273,16 @@ func (a *app) printItem(it streamwright.WorkItem) {
 	text("reason", it.Reason)
 	field("merged into", it.MergedInto)
 	field("priority", strconv.Itoa(it.Priority))
-	field("attempt", fmt.Sprintf("%d of %d", it.Attempt, it.MaxAttempts))
-	field("timeout", console.Span(time.Duration(it.TimeoutMS)*time.Millisecond))
+	own := func(is bool) string {
+		if is {
+			return " (its own)"
+		}
+		return ""
+	}
+	if it.Batch == nil { // a batch runs nothing
+		field("attempt", fmt.Sprintf("%d of %d", it.Attempt, it.MaxAttempts)+own(it.OwnAttempts))
+		field("timeout", console.Span(time.Duration(it.TimeoutMS)*time.Millisecond)+own(it.OwnTimeout))
+	}
 	text("worker", it.Worker)
 	a.printFlow(it, now)
 	if it.Error != nil {
@@ -247,7 +290,10 @@ func (a *app) printItem(it streamwright.WorkItem) {
 		if it.Error.Retryable {
 			retry = "retryable"
 		}
-		text("error", fmt.Sprintf("%s (%s, %s)", it.Error.Message, it.Error.Code, retry))
+		if it.Error.Code != "" {
+			retry = it.Error.Code + ", " + retry
+		}
+		text("error", fmt.Sprintf("%s (%s)", it.Error.Message, retry))
 	}
 	field("cause", it.Cause)
 	text("dedup key", it.DedupKey)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -43,8 +44,8 @@ func (a *app) submitLines(cmd *cobra.Command, f *submitFlags, args []string) err
 	}
 	j := &lineJob{a: a, base: f.item}
 	if len(args) == 1 {
-		if _, err := events.ParseType(args[0]); err != nil {
-			return events.Refuse(events.CodeBadType, "%v", err)
+		if err := checkType(args[0]); err != nil {
+			return err
 		}
 		j.base.Type = args[0]
 	}
@@ -121,8 +122,11 @@ func (j *lineJob) items() iter.Seq[streamwright.Item] {
 				return
 			}
 		}
-		if err := j.in.Err(); err != nil {
-			j.err = fmt.Errorf("read line %d: %w (a line may have %d bytes)", j.read+1, err, maxDocument)
+		switch err := j.in.Err(); {
+		case errors.Is(err, bufio.ErrTooLong):
+			j.err = fmt.Errorf("read line %d: it has more than %d bytes: put what is large elsewhere and submit a reference to it", j.read+1, maxDocument)
+		case err != nil:
+			j.err = fmt.Errorf("read line %d: %w", j.read+1, err)
 		}
 	}
 }
@@ -131,7 +135,7 @@ func (j *lineJob) item(line []byte) (streamwright.Item, error) {
 	item := j.base
 	if item.Type != "" {
 		if !json.Valid(line) {
-			return item, events.Refuse(events.CodeBadParams, "it is no JSON document")
+			return item, events.Refuse(events.CodeBadParams, "it is not JSON: %s", wire.JSONFault(json.Unmarshal(line, new(any))))
 		}
 		item.Params = json.RawMessage(line)
 		return item, nil
@@ -140,12 +144,22 @@ func (j *lineJob) item(line []byte) (streamwright.Item, error) {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&s); err != nil {
-		return item, events.Refuse(events.CodeBadRequest, "it is no submission: %v", err)
+		return item, events.Refuse(events.CodeBadRequest, "it is no submission: %s", submissionFault(err))
 	}
 	if s.Type == "" {
 		return item, events.Refuse(events.CodeBadType, `it has no "type": write it into the line, or give TYPE on the command line`)
 	}
 	return overlay(item, s), nil
+}
+
+// submissionFault says what is wrong with a line. A field's own error says it best
+// itself.
+func submissionFault(err error) string {
+	var refused *events.Error
+	if errors.As(err, &refused) {
+		return refused.Message
+	}
+	return wire.JSONFault(err)
 }
 
 // overlay is what a line says of an item, above what the flags say of all.
@@ -216,7 +230,7 @@ func (j *lineJob) summary(took time.Duration) {
 	rate := int(float64(total) / max(took.Seconds(), 0.001))
 	text := fmt.Sprintf("%s submitted in %s (%s/s)", console.Count(total), console.Span(took), console.Count(rate))
 	if j.merged+j.repeated > 0 {
-		text += fmt.Sprintf(": %s new, %s merged, %s repeats", console.Count(j.accepted), console.Count(j.merged), console.Count(j.repeated))
+		text += fmt.Sprintf(": %s new, %s merged, %s", console.Count(j.accepted), console.Count(j.merged), console.Plural(j.repeated, "repeat"))
 	}
 	if j.refused > 0 {
 		text += fmt.Sprintf("; %s refused", console.Count(j.refused))

@@ -24,12 +24,25 @@ type app struct {
 	tracing trace.TracerProvider // nil: no traces are asked for
 }
 
-// commands makes the commands, in the order in which the help lists them.
-var commands = []func(*app) *cobra.Command{
-	demoCommand, serveCommand, submitCommand, workCommand, statusCommand, listCommand, showCommand, historyCommand, logsCommand, tailCommand, whyCommand,
-	deadCommand, rejectedCommand, replayCommand, purgeCommand, stateCommand, schedulesCommand, scheduleCommand,
-	cancelCommand, rescheduleCommand, typesCommand, pauseCommand, resumeCommand, circuitCommand, workersCommand, drainCommand, undrainCommand, cutCommand,
-	verifyCommand, rebuildCommand, permissionsCommand, benchCommand,
+// groups are the commands as the help lists them.
+var groups = []struct {
+	title    string
+	commands []func(*app) *cobra.Command
+}{
+	{"Run the engine", []func(*app) *cobra.Command{demoCommand, serveCommand}},
+	{"Submit items and do them", []func(*app) *cobra.Command{submitCommand, batchCommand, workCommand}},
+	{"See what happens", []func(*app) *cobra.Command{
+		statusCommand, listCommand, showCommand, historyCommand, logsCommand, whyCommand, heldCommand, tailCommand, stateCommand,
+	}},
+	{"Change items", []func(*app) *cobra.Command{cancelCommand, rescheduleCommand, replayCommand, purgeCommand}},
+	{"Look into failures", []func(*app) *cobra.Command{deadCommand, rejectedCommand}},
+	{"Set up periodic work", []func(*app) *cobra.Command{schedulesCommand, scheduleCommand}},
+	{"Control types and workers", []func(*app) *cobra.Command{
+		typesCommand, pauseCommand, resumeCommand, circuitCommand, workersCommand, drainCommand, undrainCommand,
+	}},
+	{"Keep the engine in order", []func(*app) *cobra.Command{
+		verifyCommand, rebuildCommand, cutCommand, clockCommand, salvageCommand, permissionsCommand, benchCommand,
+	}},
 }
 
 // client connects, and bounds the requests of a command by the flags' timeout.
@@ -58,7 +71,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the whole program: 0 done, 1 the operation failed, 2 usage.
+// run is the whole program. It returns an exit code: [console.ExitDone] and the like.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	a := &app{App: console.App{In: in, Out: out, Err: errs}}
 	flush, err := a.trace(ctx)
@@ -74,32 +87,31 @@ func rootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "engine",
 		Version: embedded.Version,
-		Short:   "The Streamwright work engine and its command line",
-		Long: `The Streamwright work engine and its command line.
+		Short:   "Run the Streamwright work engine, and use it",
+		Long: `Run the Streamwright work engine, and use it.
 
-Begin with: engine demo; or engine serve, and in other terminals
-engine work checksum -- sha256sum, engine tail, engine submit checksum '{"n":1}'.
-
-Exit codes: 0 done, 1 the operation failed, 2 the command line is wrong.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			hint := ""
-			if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
-				hint = ": did you mean " + s[0] + "?"
-			}
-			return console.Usagef("there is no command %q%s", args[0], hint)
-		},
+Exit codes: 0 done; 1 the operation failed, or the engine refused it; 2 the command line
+is wrong.`,
+		Example: `  engine demo
+  engine serve
+  engine work checksum -- sha256sum
+  engine submit checksum '{"n":1}' --wait`,
+		Args: console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
 	cobra.EnableCommandSorting = false
 	a.Flags(root)
-	for _, make := range commands {
-		root.AddCommand(make(a))
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, make := range g.commands {
+			cmd := make(a)
+			cmd.GroupID = g.title
+			root.AddCommand(cmd)
+		}
 	}
+	hint(root)
 	return root
 }
 
-func tailCommand(a *app) *cobra.Command { return console.TailCommand(&a.App) }
+func tailCommand(a *app) *cobra.Command { return console.TailCommand(&a.App, "engine tail") }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nkeys"
@@ -19,130 +21,219 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// printedPermissions is the output for --json.
-type printedPermissions struct {
-	User           string   `json:"user"`
-	Roles          string   `json:"roles"`
-	InboxPrefix    string   `json:"inbox_prefix"`
-	Publish        []string `json:"publish"`
-	Subscribe      []string `json:"subscribe"`
-	AllowResponses bool     `json:"allow_responses,omitempty"`
-}
+// kindPublish is the role of who submits by plain publishes, and asks nothing.
+const kindPublish = "publish"
 
-// printedGrant is what the command was asked for.
-type printedGrant struct {
-	access.Grant
-	kind        string // the roles
-	permissions access.Permissions
-}
-
-// The kinds of users that are no roles of the engine's API.
-const (
-	kindEngine  = "engine"  // the engine itself
-	kindPublish = "publish" // who submits by plain publishes, and asks nothing
-)
-
-// is computes the permissions of some roles, or of a kind.
-func (g *printedGrant) is(roles, answered, subjects []string) error {
-	g.kind = strings.Join(roles, ",")
-	if g.kind != kindEngine && len(answered)+len(subjects) > 0 {
-		return errors.New("--answer and --ask are for --role engine")
-	}
-	switch g.kind {
-	case kindEngine:
-		for _, u := range answered {
-			if !access.IsUser(u) {
-				return fmt.Errorf("--answer: %q is no name for a user", u)
-			}
-		}
-		g.permissions = access.EngineGrant{Grant: g.Grant, Answered: answered, Subjects: subjects}.Permissions()
-		return nil
-	case kindPublish:
-		g.permissions = g.PublishPermissions()
-		return nil
-	}
-	set, err := access.ParseRoles(roles)
-	if err != nil {
-		return fmt.Errorf("--role: %w (publish and engine stand by themselves)", err)
-	}
-	g.Roles = set
-	g.kind, g.permissions = set.String(), g.Permissions()
-	return nil
+// permissionFlags are what the command was asked for.
+type permissionFlags struct {
+	users        []string // NAME=ROLE+ROLE…
+	engine       string
+	subjects     []string
+	passwords    []string // NAME=FILE
+	nkeys        []string // NAME=KEY
+	certificates []string
+	noDocuments  []string
+	noPublish    []string
 }
 
 func permissionsCommand(a *app) *cobra.Command {
-	var roles, answered, subjects []string
-	var user, nkey, passwordFile string
-	var noDocuments, certificate bool
+	var p permissionFlags
 	cmd := &cobra.Command{
-		Use:   "permissions --role ROLE[,ROLE…] --user NAME",
-		Short: "Print what a user of a NATS server needs for some roles",
-		Long: "Prints the users block of a nats-server configuration, to paste or include into its authorization or into\n" +
-			"the account that the engine uses. Its subjects are those that the embedded server permits a user with these\n" +
-			"roles. The user's programs must use the inbox prefix _INBOX_NAME; those of this project do by themselves\n" +
-			"with the user's name in the URL, and with --inbox-prefix else.\n\n" +
-			"What is printed has only the bcrypt hash of the password, which is that of --password-file (- for standard\n" +
-			"input), or a new one, shown once on standard error.",
-		Example: "  engine permissions --role work --user workers > workers.conf   # and: authorization { include workers.conf }\n" +
-			"  engine permissions --role engine --user engine --answer workers,feeder > engine.conf",
+		Use:   "permissions --user NAME=ROLE[+ROLE…]…",
+		Short: "Print the NATS accounts of an engine and its users",
+		Long: "Print the accounts block of a nats-server configuration, for an existing server: the account of the engine, which has the streams, and\n" +
+			"for each user an account that imports what the user's roles need. A user's own account is what keeps the user to\n" +
+			"its roles: put two users into one, and what either is answered can be made to reach the other's imports.\n\n" +
+			"The embedded server does the same for [[nats.users]]. Roles are submit, work, read and operate; or, by itself,\n" +
+			"publish, for plain publishes alone.\n\n" +
+			"Of passwords only the bcrypt hashes are printed: those of --password-file (- for standard input), or new ones,\n" +
+			"shown once on standard error. A password has 12 characters or more. With --json there are no logins: it is for those who make JWTs.",
+		Example: "  engine permissions --user feeder=submit --user workers=work --user ops=read+operate > accounts.conf\n" +
+			"  engine permissions --user workers=work --nkey workers=UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4",
 		Args: console.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			if !access.IsUser(user) {
-				return console.Usagef("--user: %q is no name for a user: use letters, digits, - and _, at most %d", user, access.MaxUserLen)
-			}
-			if nkey != "" && !nkeys.IsValidPublicUserKey(nkey) {
-				return console.Usagef("--nkey: %q is no user's public key: it begins with U", nkey)
-			}
-			names := wire.WithPrefix(a.Prefix).In(a.Flagged.Domain)
-			g := printedGrant{Grant: access.Grant{Names: names, Partitions: 1, User: user, NoDocuments: noDocuments}}
-			err := g.is(roles, answered, subjects)
+			accounts, err := p.accounts(wire.WithPrefix(a.Prefix).In(a.Flagged.Domain))
 			if err != nil {
 				return console.Usage(err)
 			}
-			login := "nkey: " + nkey
-			if certificate {
-				login = fmt.Sprintf("user: %q", user)
-			} else if nkey == "" && !a.JSON {
-				if login, err = a.passwordLogin(user, passwordFile); err != nil {
-					return err
-				}
+			if a.JSON {
+				return a.PrintJSON(jsonAccounts(accounts))
 			}
-			return a.printPermissions(g, login)
+			logins, err := a.logins(p, accounts)
+			if err != nil {
+				return err
+			}
+			accounts.Login = func(user string) string { return logins[user] }
+			for _, g := range accounts.Grants {
+				a.Printf("# %s: %s\n", g.User, kindOf(g))
+			}
+			a.Printf("%s", accounts.Config())
+			return nil
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&roles, "role", nil, "the `roles`: submit, work, read, operate; or, by itself, publish (plain publishes alone) or engine")
-	f.StringSliceVar(&answered, "answer", nil, "with --role engine: the `names` of the users that it answers")
-	f.StringSliceVar(&subjects, "ask", nil, "with --role engine: a `subject` that it asks, that of [dedup_hook]")
-	f.StringVar(&user, "user", "", "the user's `name`")
-	f.StringVar(&nkey, "nkey", "", "the user's public `key`, in place of a password")
-	f.StringVar(&passwordFile, "password-file", "", "the `file` whose first line is the password; - for standard input")
-	f.BoolVar(&certificate, "certificate", false, "the user is known by a client certificate with this name (verify_and_map), in place of a password")
-	cmd.MarkFlagsMutuallyExclusive("nkey", "password-file", "certificate")
-	f.BoolVar(&noDocuments, "no-documents", false, "without the object store of large params and results")
+	f.StringArrayVar(&p.users, "user", nil, "a user and its roles, `NAME=ROLE[+ROLE…]`; repeat it for each")
+	f.StringVar(&p.engine, "engine", "engine", "the `name` of the engine's own user")
+	f.StringSliceVar(&p.subjects, "ask", nil, "a `subject` that the engine asks, that of [dedup_hook]")
+	f.StringArrayVar(&p.passwords, "password-file", nil, "a user and the file whose first line is its password, of 12 characters or more, or the bcrypt hash of it, `NAME=FILE`; - for standard input")
+	f.StringArrayVar(&p.nkeys, "nkey", nil, "a user and its public key, in place of a password, `NAME=KEY`")
+	f.StringSliceVar(&p.certificates, "certificate", nil, "the `names` of users who are known by a client certificate with that name (verify_and_map), in place of a password")
+	f.StringSliceVar(&p.noDocuments, "no-documents", nil, "the `names` of users without the object store of large params and results")
+	f.StringSliceVar(&p.noPublish, "no-publish", nil, "the `names` of users without plain publishes, which no quota counts: requests alone")
 	return cmd
 }
 
-// passwordCost is that of the bcrypt hash: what nats-server's own tool takes.
-const passwordCost = 11
+// accounts computes the accounts, without logins, and checks the flags.
+func (p permissionFlags) accounts(n wire.Names) (access.Accounts, error) {
+	out := access.Accounts{Names: n, Engine: access.EngineGrant{Names: n, Partitions: 1, User: p.engine, Subjects: p.subjects}}
+	if !access.IsUser(p.engine) {
+		return out, fmt.Errorf("--engine: %w", badUser(p.engine))
+	}
+	names := []string{p.engine}
+	for _, s := range p.users {
+		g, err := parseGrant(s, n)
+		if err != nil {
+			return out, fmt.Errorf("--user: %w", err)
+		}
+		if slices.Contains(names, g.User) {
+			return out, fmt.Errorf("--user: %s is there twice: give all its roles at once, such as %s=read+operate", g.User, g.User)
+		}
+		g.NoDocuments, g.NoPublish = slices.Contains(p.noDocuments, g.User), slices.Contains(p.noPublish, g.User)
+		names, out.Grants = append(names, g.User), append(out.Grants, g)
+	}
+	if len(out.Grants) == 0 {
+		return out, errors.New("there is no user: give --user NAME=ROLE, such as --user feeder=submit")
+	}
+	known := func(flag, name string) error {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("--%s: there is no user %q: give it with --user", flag, name)
+		}
+		return nil
+	}
+	for _, u := range p.certificates {
+		if err := known("certificate", u); err != nil {
+			return out, err
+		}
+	}
+	for _, u := range p.noDocuments {
+		if err := known("no-documents", u); err != nil {
+			return out, err
+		}
+	}
+	for _, u := range p.noPublish {
+		if err := known("no-publish", u); err != nil {
+			return out, err
+		}
+	}
+	for _, s := range slices.Concat(p.passwords, p.nkeys) {
+		u, what, ok := strings.Cut(s, "=")
+		if !ok || what == "" {
+			return out, fmt.Errorf("--password-file, --nkey: %q: use NAME=FILE and NAME=KEY", s)
+		}
+		if err := known("password-file, --nkey", u); err != nil {
+			return out, err
+		}
+	}
+	for _, s := range p.nkeys {
+		if _, key, _ := strings.Cut(s, "="); !nkeys.IsValidPublicUserKey(key) {
+			return out, fmt.Errorf("--nkey: %q is not a user's public key: it begins with U", key)
+		}
+	}
+	return out, nil
+}
 
-// passwordLogin is how nats-server knows a user with a password.
-func (a *app) passwordLogin(user, file string) (string, error) {
+func badUser(name string) error {
+	return fmt.Errorf("invalid name %q: use letters, digits, - and _, at most %d", name, access.MaxUserLen)
+}
+
+// parseGrant reads NAME=ROLE[+ROLE…]. A comma separates roles as well.
+func parseGrant(s string, n wire.Names) (g access.Grant, err error) {
+	name, roles, _ := strings.Cut(s, "=")
+	if !access.IsUser(name) {
+		return g, badUser(name)
+	}
+	g = access.Grant{Names: n, User: name}
+	list := strings.FieldsFunc(roles, func(r rune) bool { return r == '+' || r == ',' })
+	if len(list) == 1 && list[0] == kindPublish {
+		g.PublishOnly = true
+		return g, nil
+	}
+	if g.Roles, err = access.ParseRoles(list); err != nil {
+		return g, fmt.Errorf("%s: %w (publish stands by itself)", name, err)
+	}
+	return g, nil
+}
+
+func kindOf(g access.Grant) string {
+	if g.PublishOnly {
+		return kindPublish
+	}
+	return strings.ReplaceAll(g.Roles.String(), ",", ", ")
+}
+
+// logins are what identifies each user to nats-server.
+func (a *app) logins(p permissionFlags, accounts access.Accounts) (map[string]string, error) {
+	named := func(list []string, user string) string {
+		for _, s := range list {
+			if u, what, _ := strings.Cut(s, "="); u == user {
+				return what
+			}
+		}
+		return ""
+	}
+	logins := map[string]string{}
+	users := []string{accounts.Engine.User}
+	for _, g := range accounts.Grants {
+		users = append(users, g.User)
+	}
+	in := bufio.NewReader(io.LimitReader(a.In, maxPasswords))
+	for _, u := range users {
+		key, file, certificate := named(p.nkeys, u), named(p.passwords, u), slices.Contains(p.certificates, u)
+		if key != "" && file != "" || certificate && key+file != "" {
+			return nil, console.Usagef("%s has more than one of --nkey, --password-file and --certificate: give one", u)
+		}
+		switch {
+		case key != "":
+			logins[u] = "nkey: " + key
+		case certificate:
+			logins[u] = fmt.Sprintf("user: %q", u)
+		default:
+			login, err := a.passwordLogin(u, file, in)
+			if err != nil {
+				return nil, err
+			}
+			logins[u] = login
+		}
+	}
+	return logins, nil
+}
+
+const (
+	// passwordCost is that of the bcrypt hash: what nats-server's own tool takes.
+	passwordCost = 11
+	// maxPassword bounds the line of a password, and maxPasswords what is read of
+	// standard input, in bytes.
+	maxPassword  = 1024
+	maxPasswords = 1 << 20
+)
+
+// passwordLogin is how nats-server knows a user with a password. in is standard
+// input, which has a line for each password that is read from it.
+func (a *app) passwordLogin(user, file string, in *bufio.Reader) (string, error) {
 	password := rand.Text()
 	switch file {
 	case "":
 		a.Notef("the password of %s, shown this once: %s", user, password)
 	default:
-		in := a.In
 		if file != "-" {
 			f, err := os.Open(file)
 			if err != nil {
 				return "", fmt.Errorf("read the password: %w", err)
 			}
 			defer f.Close()
-			in = f
+			in = bufio.NewReader(io.LimitReader(f, maxPassword))
 		}
-		line, err := bufio.NewReader(io.LimitReader(in, 1024)).ReadString('\n')
+		line, err := in.ReadString('\n')
 		if err != nil && err != io.EOF {
 			return "", fmt.Errorf("read the password: %w", err)
 		}
@@ -161,11 +252,68 @@ func (a *app) passwordLogin(user, file string) (string, error) {
 	return fmt.Sprintf("user: %q, password: %q", user, hash), nil
 }
 
-func (a *app) printPermissions(g printedGrant, login string) error {
-	p := g.permissions
-	if a.JSON {
-		return a.PrintJSON(printedPermissions{User: g.User, Roles: g.kind, InboxPrefix: access.InboxPrefix(g.User), Publish: p.Publish, Subscribe: p.Subscribe, AllowResponses: p.Responses})
+// The output for --json.
+type (
+	printedAccounts struct {
+		Accounts []printedAccount `json:"accounts"` // the engine's first
 	}
-	a.Printf("# %s: %s. Inbox prefix: %s\n%s", g.User, strings.ReplaceAll(g.kind, ",", ", "), access.InboxPrefix(g.User), p.Config(login))
-	return nil
+	printedAccount struct {
+		Account   string          `json:"account"`
+		JetStream bool            `json:"jetstream,omitempty"`
+		User      string          `json:"user"`
+		Roles     string          `json:"roles,omitempty"`
+		Publish   []string        `json:"publish"`
+		Subscribe []string        `json:"subscribe"`
+		Exports   []printedExport `json:"exports,omitempty"`
+		Imports   []printedImport `json:"imports,omitempty"`
+	}
+	printedExport struct {
+		Type        string   `json:"type"` // stream or service
+		Subject     string   `json:"subject"`
+		Response    string   `json:"response,omitempty"` // of a service: Singleton or Stream
+		ThresholdMS int64    `json:"response_threshold_ms,omitempty"`
+		Accounts    []string `json:"accounts"` // that may import it, and no others
+	}
+	printedImport struct {
+		Type    string `json:"type"`
+		Account string `json:"account"`
+		Subject string `json:"subject"`
+		Local   string `json:"local"`
+	}
+)
+
+func jsonAccounts(a access.Accounts) printedAccounts {
+	p := a.Engine.Permissions()
+	engine := printedAccount{Account: a.Names.Account(), JetStream: true, User: a.Engine.User, Publish: p.Publish, Subscribe: p.Subscribe}
+	for _, e := range access.Exports(a.Grants) {
+		out := printedExport{Type: typeOf(e.Flow), Subject: e.Subject, Accounts: e.Accounts}
+		switch e.Flow {
+		case access.Pull:
+			out.Response = "Stream"
+		case access.Long:
+			out.Response, out.ThresholdMS = "Stream", access.MaxProgress.Milliseconds()
+		case access.Question:
+			out.Response, out.ThresholdMS = "Singleton", access.MaxAnswer.Milliseconds()
+		case access.Request:
+			out.Response = "Singleton"
+		}
+		engine.Exports = append(engine.Exports, out)
+	}
+	all := []printedAccount{engine}
+	for _, g := range a.Grants {
+		p := g.Permissions()
+		user := printedAccount{Account: g.Names.UserAccount(g.User), User: g.User, Roles: cmp.Or(g.Roles.String(), kindPublish), Publish: p.Publish, Subscribe: p.Subscribe}
+		for _, i := range g.Imports() {
+			user.Imports = append(user.Imports, printedImport{Type: typeOf(i.Flow), Account: engine.Account, Subject: i.Subject, Local: i.Local})
+		}
+		all = append(all, user)
+	}
+	return printedAccounts{all}
+}
+
+func typeOf(f access.Flow) string {
+	if f == access.Messages {
+		return "stream"
+	}
+	return "service"
 }

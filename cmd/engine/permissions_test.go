@@ -20,7 +20,7 @@ import (
 const natsPassword = "correct horse battery"
 
 // external runs a nats-server whose configuration has what the permissions
-// command prints for each role, and an unlimited user for the engine.
+// command prints for the engine and a user of each role.
 func external(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -28,25 +28,27 @@ func external(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hashed := regexp.MustCompile(`\$2a\$[./A-Za-z0-9$]+`)
-	var users []string
+	args := []string{"permissions", "--password-file", "engine=-"}
+	stdin := natsPassword + "\n"
 	for _, role := range []string{"submit", "work", "read", "operate"} {
-		out := engine(t, natsPassword+"\n", "permissions", "--role", role, "--user", role+"-user", "--password-file", "-")
-		out.wants(t, 0, "_INBOX_"+role+"-user.>")
-		_, list, ok := strings.Cut(out.out, "users = [")
-		if !ok {
-			t.Fatalf("no users block in %s", out.out)
-		}
-		// The printed hash is checked for what it is; a cheap one of the same
-		// password keeps a slow machine from giving up while the server computes.
-		hash := hashed.FindString(list)
+		args = append(args, "--user", role+"-user="+role, "--password-file", role+"-user=-")
+		stdin += natsPassword + "\n"
+	}
+	accounts := engine(t, stdin, args...).wants(t, 0, "_INBOX_read-user.>", "WORK_read-user").out
+	// The printed hashes are checked for what they are; a cheap one of the same
+	// password keeps a slow machine from giving up while the server computes.
+	hashes := regexp.MustCompile(`\$2a\$[./A-Za-z0-9$]+`).FindAllString(accounts, -1)
+	if len(hashes) != 5 {
+		t.Fatalf("%d hashes", len(hashes))
+	}
+	for _, hash := range hashes {
 		if err := bcrypt.CompareHashAndPassword([]byte(hash), []byte(natsPassword)); err != nil {
 			t.Fatalf("the hash %q: %v", hash, err)
 		}
-		users = append(users, strings.Replace(list[:strings.LastIndex(list, "]")], hash, string(cheap), 1))
+		accounts = strings.Replace(accounts, hash, string(cheap), 1)
 	}
 	path := filepath.Join(dir, "nats.conf")
-	text := "listen: 127.0.0.1:-1\njetstream { store_dir: " + `"` + dir + `"` + " }\nmax_payload: 8MB\nauthorization { users = [\n  { user: engine, password: \"" + natsPassword + "\" }\n" + strings.Join(users, "\n") + "] }\n"
+	text := "listen: 127.0.0.1:-1\njetstream { store_dir: " + `"` + dir + `"` + " }\nmax_payload: 8MB\n" + accounts
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -85,8 +87,7 @@ func TestPermissionsOnAnExternalServer(t *testing.T) {
 		args := append([]string{"--server", url(refused[0]), "--request-timeout", "10s"}, refused[1:]...)
 		engine(t, "", args...).wants(t, 1)
 	}
-	// With no name in the URL, the prefix is given by the flag; a wrong one
-	// hears no reply.
+	// An inbox of one's own is not needed, and another's can't be had.
 	c, err := streamwright.Connect(t.Context(), "nats://"+addr, streamwright.WithNATS(nats.UserInfo("read-user", natsPassword)))
 	if err != nil {
 		t.Fatal(err)
@@ -100,17 +101,28 @@ func TestPermissionsOnAnExternalServer(t *testing.T) {
 
 func TestPermissionsRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
-		"no role":       {"--user", "a"},
-		"is no role":    {"--user", "a", "--role", "root"},
-		"is no name":    {"--role", "work", "--user", "a.b"},
-		"is no user's ": {"--role", "work", "--user", "a", "--nkey", "UABC"},
+		"there is no user":    {},
+		"no role":             {"--user", "a"},
+		"is no role":          {"--user", "a=root"},
+		"stands by itself":    {"--user", "a=publish+read"},
+		"invalid name":        {"--user", "a.b=work"},
+		"is there twice":      {"--user", "a=work", "--user", "a=read"},
+		"engine is there":     {"--user", "engine=work"},
+		"not a user's public": {"--user", "a=work", "--nkey", "a=UABC"},
+		"no user \"b\"":       {"--user", "a=work", "--nkey", "b=UABC"},
+		"no user \"c\"":       {"--user", "a=work", "--certificate", "c"},
+		"no user \"d\"":       {"--user", "a=work", "--no-documents", "d"},
+		"use NAME=FILE":       {"--user", "a=work", "--password-file", "x"},
+		"more than one of":    {"--user", "a=work", "--password-file", "a=x", "--certificate", "a"},
 	} {
-		engine(t, "", append([]string{"permissions"}, args...)...).wants(t, 2, want)
+		engine(t, "", append([]string{"permissions", "--certificate", "engine"}, args...)...).wants(t, 2, want)
 	}
-	engine(t, "short\n", "permissions", "--role", "work", "--user", "a", "--password-file", "-").wants(t, 1, "weak password")
-	fresh := engine(t, "", "permissions", "--role", "work", "--user", "a").wants(t, 0, "shown this once", "$2a$")
+	engine(t, "short\n", "permissions", "--certificate", "engine", "--user", "a=work", "--password-file", "a=-").wants(t, 1, "weak password")
+	fresh := engine(t, "", "permissions", "--certificate", "engine", "--user", "a=work").wants(t, 0, "shown this once", "$2a$")
 	if strings.Contains(fresh.out, "shown this once") {
 		t.Errorf("the password is on standard output: %s", fresh.out)
 	}
-	engine(t, "", "permissions", "--json", "--role", "work,submit", "--user", "a").wants(t, 0, `"roles":"submit,work","inbox_prefix":"_INBOX_a"`, `"allow_responses":true`)
+	engine(t, "", "permissions", "--json", "--user", "a=work+submit").wants(t, 0, `"account":"WORK","jetstream":true,"user":"engine"`, `"account":"WORK_a","user":"a","roles":"submit,work"`, `"response":"Stream"`)
+	engine(t, "", "permissions", "--certificate", "engine,a", "--js-domain", "hub", "--prefix", "acme", "--user", "a=work").wants(t, 0,
+		`"$JS.hub.API.CONSUMER.MSG.NEXT.ACME_DISPATCH.*" }, to: "$JS.acme.API.CONSUMER.MSG.NEXT.ACME_DISPATCH.*"`)
 }

@@ -18,8 +18,8 @@ func pauseCommand(a *app) *cobra.Command {
 	var until string
 	cmd := &cobra.Command{
 		Use:   "pause TYPE",
-		Short: "Hold the items of a type back until it is resumed",
-		Long: "Holds the items of a type back: none is begun, those that run go on, and submissions are\n" +
+		Short: "Hold back the items of a type",
+		Long: "Hold back the items of a type: none is begun, those that run go on, and submissions are\n" +
 			"accepted. It holds until engine resume, or until the time given, also over a restart of the\n" +
 			"engine. Of a type that is paused already it changes that time.",
 		Example: "  engine pause email --reason 'the provider is down'\n  engine pause email --for 2h\n  engine pause email --until 2030-01-31T08:00:00Z",
@@ -30,7 +30,7 @@ func pauseCommand(a *app) *cobra.Command {
 			case until != "" && o.For != 0:
 				return console.Usagef("--until and --for both say when the pause ends: give one of them")
 			case o.For < 0:
-				return console.Usagef("--for %v is negative", o.For)
+				return console.Usagef("invalid --for %v: use a duration above 0", o.For)
 			case o.For > 0:
 				yes += " for " + console.Span(o.For)
 			case until != "":
@@ -47,10 +47,10 @@ func pauseCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&o.Reason, "reason", "", "why, for the history and for engine types")
-	cmd.Flags().StringVar(&o.By, "by", userName(), "who")
-	cmd.Flags().DurationVar(&o.For, "for", 0, "how long; it ends by itself then")
-	cmd.Flags().StringVar(&until, "until", "", "the `time`, in place of --for, RFC 3339")
+	cmd.Flags().StringVar(&o.Reason, "reason", "", "the `reason`, for the history and for engine types")
+	cmd.Flags().StringVar(&o.By, "by", userName(), "the `name` of who pauses it")
+	cmd.Flags().DurationVar(&o.For, "for", 0, "how long it is paused; it ends by itself then")
+	cmd.Flags().StringVar(&until, "until", "", "the `time` when it ends, in place of --for (RFC 3339)")
 	return cmd
 }
 
@@ -64,9 +64,10 @@ func userName() string {
 
 func resumeCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "resume TYPE",
-		Short: "End the pause of a type",
-		Args:  console.Args(cobra.ExactArgs(1)),
+		Use:     "resume TYPE",
+		Short:   "End the pause of a type",
+		Example: "  engine resume email",
+		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.change(cmd.Context(), args[0]+" goes on", args[0]+" was not paused", func(ctx context.Context, c *streamwright.Client) (bool, error) {
 				return c.Resume(ctx, args[0])
@@ -77,10 +78,11 @@ func resumeCommand(a *app) *cobra.Command {
 
 func circuitCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "circuit",
-		Short: "Close a circuit that has opened",
-		Args:  console.Args(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "circuit",
+		Short:   "Close a circuit that has opened",
+		Example: "  engine circuit reset email",
+		Args:    console.Args(cobra.NoArgs),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var worker string
 	reset := &cobra.Command{

@@ -14,10 +14,11 @@ import (
 
 func verifyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "verify",
-		Short: "Replay the log and compare the outcome with the live store",
-		Long:  "Replays the whole log into a second store and compares it with the live one. Exit 1 if they differ.",
-		Args:  console.Args(cobra.NoArgs),
+		Use:     "verify",
+		Short:   "Replay the log and compare the outcome with the live store",
+		Long:    "Replay the whole log into a second store and compare it with the live one. Exit with 1 if they differ.",
+		Example: "  engine verify\n  engine verify --json",
+		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := a.prove(cmd.Context(), "verifying", (*streamwright.Client).Verify)
 			if err != nil {
@@ -30,9 +31,10 @@ func verifyCommand(a *app) *cobra.Command {
 
 func rebuildCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "rebuild",
-		Short: "Rebuild the engine's store from the log",
-		Args:  console.Args(cobra.NoArgs),
+		Use:     "rebuild",
+		Short:   "Rebuild the engine's store from the log",
+		Example: "  engine rebuild",
+		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := a.prove(cmd.Context(), "rebuilding", (*streamwright.Client).Rebuild)
 			if err != nil {
@@ -98,5 +100,5 @@ func (a *app) printVerified(p streamwright.Proof) error {
 
 func replayed(p streamwright.Proof) string {
 	took := time.Duration(p.ElapsedMS) * time.Millisecond
-	return fmt.Sprintf("%s events, replayed in %s", console.Count(p.Events), console.Span(took))
+	return fmt.Sprintf("%s, replayed in %s", console.Plural(p.Events, "event"), console.Span(took))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,17 +18,12 @@ import (
 func rejectedCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rejected",
-		Short: "List submissions that became no item; show, correct and replay, or purge them",
+		Short: "List, show, replay or purge submissions that became no item",
 		Long: "Submissions that could not become an item are kept with their original bytes: the newest 10,000, up to 64 MiB.\n" +
 			"SEQ is the sequence of the rejected event, which the list shows.",
 		Example: "  engine rejected list --type email\n  engine rejected show 1042\n" +
 			"  engine rejected replay 1042 --params '{\"to\":\"ada@example.org\"}' --header Work-Priority=8",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return console.Usagef("there is no command %q: use list, show, replay or purge", args[0])
-			}
-			return nil
-		},
+		Args: console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(rejectedListCommand(a), rejectedShowCommand(a), rejectedReplayCommand(a), rejectedPurgeCommand(a))
@@ -39,7 +33,7 @@ func rejectedCommand(a *app) *cobra.Command {
 func rejectedListCommand(a *app) *cobra.Command {
 	var f streamwright.RejectedFilter
 	cmd := &cobra.Command{
-		Use: "list", Short: "List rejected submissions, newest first", Args: console.Args(cobra.NoArgs),
+		Use: "list", Short: "List rejected submissions, newest first", Example: "  engine rejected list --type email --code bad_params", Args: console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
@@ -55,9 +49,9 @@ func rejectedListCommand(a *app) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.Type, "type", "", "only submissions of this `type`")
-	fs.StringVar(&f.Code, "code", "", "only those rejected with this `code`, such as bad_params")
-	fs.IntVar(&f.Limit, "limit", 50, "entries in a page, at most 1000")
-	fs.StringVar(&f.Cursor, "cursor", "", "go on from where a page has ended")
+	fs.StringVar(&f.Code, "code", "", "only submissions rejected with this `code`, such as bad_params")
+	fs.IntVar(&f.Limit, "limit", 50, "how many entries to show in a page, at most 1000")
+	fs.StringVar(&f.Cursor, "cursor", "", "go on from where a page has ended, by its `cursor`")
 	return cmd
 }
 
@@ -71,13 +65,13 @@ func (a *app) printRejected(page streamwright.RejectedPage) error {
 	} else if len(page.Rejected) == 0 {
 		a.Notef("nothing was rejected that is still kept")
 	} else {
-		now := time.Now()
+		now, style := time.Now(), console.StyleFor(a.Out)
 		rows := [][]string{{"SEQ", "AT", "TYPE", "INTAKE", "CODE", "BYTES", "WHY"}}
 		for _, r := range page.Rejected {
 			rows = append(rows, []string{r.Seq.String(), console.Ago(r.At, now), orDash(r.Type), strconv.FormatUint(r.IntakeSeq, 10), console.Clean(r.Code),
-				console.Count(r.Size), console.Clip(r.Message, 70)})
+				console.Count(r.Size), style.Clip(r.Message, 70)})
 		}
-		console.Table(a.Out, console.StyleFor(a.Out), rows)
+		console.Table(a.Out, style, rows)
 	}
 	if page.NextCursor != "" {
 		a.Notef("there is more: --cursor %s", page.NextCursor)
@@ -94,7 +88,7 @@ func orDash(s string) string {
 
 func rejectedShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "show SEQ", Short: "Show a rejected submission with its original", Args: console.Args(cobra.ExactArgs(1)),
+		Use: "show SEQ", Short: "Show a rejected submission with its original", Example: "  engine rejected show 1042", Args: console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq, err := parseSeqArg(args[0])
 			if err != nil {
@@ -162,8 +156,9 @@ func rejectedReplayCommand(a *app) *cobra.Command {
 	var headers []string
 	cmd := &cobra.Command{
 		Use: "replay SEQ", Short: "Submit a rejected submission anew, corrected",
-		Long: "Submits it anew. --header replaces a header; with nothing behind the = it drops one. The new item's trigger is rejected:SEQ.",
-		Args: console.Args(cobra.ExactArgs(1)),
+		Long:    "Submit it anew. --header replaces a header; with nothing behind the = it drops one. The new item's trigger is rejected:SEQ.",
+		Example: "  engine rejected replay 1042 --params '{\"to\":\"ada@example.org\"}' --header Work-Priority=8",
+		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if fix.Seq, err = parseSeqArg(args[0]); err != nil {
@@ -173,10 +168,7 @@ func rejectedReplayCommand(a *app) *cobra.Command {
 				return err
 			}
 			if params != "" {
-				if fix.Params, err = a.params(params); err == nil && !json.Valid(fix.Params) {
-					err = console.Usagef("--params is no JSON document")
-				}
-				if err != nil {
+				if fix.Params, err = a.params(params); err != nil {
 					return err
 				}
 			}
@@ -195,7 +187,7 @@ func rejectedReplayCommand(a *app) *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVar(&params, "params", "", "replace the body by `JSON`, by a file's (@file), or by standard input (-)")
 	fs.StringVar(&fix.Type, "type", "", "submit it as an item of this `type`")
-	fs.StringArrayVar(&headers, "header", nil, "replace a header, `NAME=VALUE`; may come several times")
+	fs.StringArrayVar(&headers, "header", nil, "replace a header, `NAME=VALUE` (repeatable)")
 	return cmd
 }
 
@@ -204,7 +196,7 @@ func parseHeaders(flags []string) (map[string]string, error) {
 	for _, f := range flags {
 		name, value, ok := strings.Cut(f, "=")
 		if !ok || name == "" {
-			return nil, console.Usagef("--header %q is no header: write it as NAME=VALUE", f)
+			return nil, console.Usagef("invalid --header %q: use NAME=VALUE", f)
 		}
 		if m == nil {
 			m = map[string]string{}
@@ -217,7 +209,7 @@ func parseHeaders(flags []string) (map[string]string, error) {
 func rejectedPurgeCommand(a *app) *cobra.Command {
 	var note string
 	cmd := &cobra.Command{
-		Use: "purge SEQ", Short: "Forget a rejected submission", Args: console.Args(cobra.ExactArgs(1)),
+		Use: "purge SEQ", Short: "Forget a rejected submission", Example: "  engine rejected purge 1042 --note 'a test'", Args: console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq, err := parseSeqArg(args[0])
 			if err != nil {
@@ -238,6 +230,6 @@ func rejectedPurgeCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&note, "note", "", "why, for the log")
+	cmd.Flags().StringVar(&note, "note", "", "the `reason`, for the log")
 	return cmd
 }

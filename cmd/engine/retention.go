@@ -11,8 +11,9 @@ import (
 
 func cutCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "cut",
-		Short: "Cut the event log now: what is kept is re-stated, what lies before that is dropped",
+		Use:     "cut",
+		Short:   "Cut the event log now, in front of what is kept",
+		Example: "  engine cut",
 		Long: "Cut the event log now. The engine does so by itself when the log has grown ([retention] in engine.toml).\n" +
 			"It re-states every item that it keeps, with its history, and then drops the log in front of that.\n" +
 			"Time travel (--at) reaches back to the cut. The command returns at once: engine status shows the rest.",

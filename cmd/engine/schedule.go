@@ -14,9 +14,10 @@ import (
 
 func schedulesCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "schedules",
-		Short: "List the schedules of periodic work, with their next and last ticks",
-		Args:  console.Args(cobra.NoArgs),
+		Use:     "schedules",
+		Short:   "List the schedules, with their next and last ticks",
+		Example: "  engine schedules\n  engine schedules --json",
+		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(cmd, func(ctx context.Context, c *streamwright.Client) error {
 				list, err := c.Schedules(ctx)
@@ -32,7 +33,7 @@ func schedulesCommand(a *app) *cobra.Command {
 func scheduleCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule",
-		Short: "Set, remove, pause, resume or fire a schedule, or see its next ticks",
+		Short: "Set, remove, pause, resume or fire schedules, show their ticks and runs",
 		Example: "  engine schedule set nightly --type report --cron '0 3 * * *' --zone Europe/Berlin '{\"full\":true}'\n" +
 			"  engine schedule set sweep --type clean --every 5m --overlap merge\n" +
 			"  engine schedule next --cron '0 9 * * mon-fri' --zone America/New_York",
@@ -49,9 +50,9 @@ func scheduleCommand(a *app) *cobra.Command {
 		})
 	}
 	cmd.AddCommand(scheduleSetCommand(a), scheduleRemoveCommand(a),
-		change("pause", "Stop a schedule's ticks", (*streamwright.Client).PauseSchedule),
-		change("resume", "Have a paused schedule tick again", (*streamwright.Client).ResumeSchedule),
-		scheduleFireCommand(a), scheduleNextCommand(a))
+		change("pause", "Stop the ticks of a schedule", (*streamwright.Client).PauseSchedule),
+		change("resume", "Let a paused schedule tick again", (*streamwright.Client).ResumeSchedule),
+		scheduleFireCommand(a), scheduleNextCommand(a), scheduleRunsCommand(a))
 	return cmd
 }
 
@@ -68,7 +69,7 @@ func (a *app) withClient(cmd *cobra.Command, fn func(context.Context, *streamwri
 // nameCommand makes a command about one schedule.
 func (a *app) nameCommand(use, short string, fn func(context.Context, *streamwright.Client, string) error) *cobra.Command {
 	return &cobra.Command{
-		Use: use + " NAME", Short: short, Args: console.Args(cobra.ExactArgs(1)),
+		Use: use + " NAME", Short: short, Example: "  engine schedule " + use + " nightly", Args: console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(cmd, func(ctx context.Context, c *streamwright.Client) error { return fn(ctx, c, args[0]) })
 		},
@@ -76,7 +77,7 @@ func (a *app) nameCommand(use, short string, fn func(context.Context, *streamwri
 }
 
 func scheduleRemoveCommand(a *app) *cobra.Command {
-	return a.nameCommand("remove", "End a schedule; items that it has made stay", func(ctx context.Context, c *streamwright.Client, name string) error {
+	return a.nameCommand("remove", "Remove a schedule; items that it has made stay", func(ctx context.Context, c *streamwright.Client, name string) error {
 		if err := c.RemoveSchedule(ctx, name); err != nil {
 			return err
 		}
@@ -89,7 +90,7 @@ func scheduleRemoveCommand(a *app) *cobra.Command {
 }
 
 func scheduleFireCommand(a *app) *cobra.Command {
-	return a.nameCommand("fire", "Make an item now, beside the ticks", func(ctx context.Context, c *streamwright.Client, name string) error {
+	return a.nameCommand("fire", "Make an item of a schedule now, beside its ticks", func(ctx context.Context, c *streamwright.Client, name string) error {
 		s, err := c.FireSchedule(ctx, name)
 		if err != nil {
 			return err
@@ -106,10 +107,10 @@ type timingFlags struct {
 
 func (f *timingFlags) define(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.cron, "cron", "", "five `fields`: minute hour day-of-month month day-of-week; or @hourly, @daily, @weekly, @monthly, @yearly")
-	fs.StringVar(&f.zone, "zone", "", "time `zone` of --cron, such as Europe/Berlin (default UTC)")
-	fs.DurationVar(&f.every, "every", 0, "an interval instead, such as 90s or 5m")
-	fs.StringVar(&f.anchor, "anchor", "", "one of the ticks of --every, a `time` (RFC 3339; default: when it is set)")
+	fs.StringVar(&f.cron, "cron", "", "when it ticks, in five `fields`: minute hour day-of-month month day-of-week; or @hourly, @daily, @weekly, @monthly, @yearly")
+	fs.StringVar(&f.zone, "zone", "", "the time `zone` of --cron, such as Europe/Berlin (default UTC)")
+	fs.DurationVar(&f.every, "every", 0, "the interval of its ticks, in place of --cron, such as 90s or 5m")
+	fs.StringVar(&f.anchor, "anchor", "", "the `time` of one of the ticks of --every (RFC 3339; default: when it is set)")
 }
 
 // check checks what needs no engine to be checked.
@@ -135,7 +136,7 @@ func scheduleSetCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set NAME [JSON | - | @file]",
 		Short: "Make a schedule, or replace it",
-		Long: "Makes a schedule, or replaces the one of its name, whose items have the params of the JSON argument, of standard\n" +
+		Long: "Make a schedule, or replace the one of its name, whose items have the params of the JSON argument, of standard\n" +
 			"input (-) or of a file (@file). One whose timing stays the same keeps its place among its ticks.",
 		Example: "  engine schedule set nightly --type report --cron '0 3 * * *' --zone Europe/Berlin '{\"full\":true}'",
 		Args:    console.Args(cobra.RangeArgs(1, 2)),
@@ -175,14 +176,14 @@ func scheduleSetCommand(a *app) *cobra.Command {
 	}
 	t.define(cmd)
 	fs := cmd.Flags()
-	fs.StringVar(&s.Type, "type", "", "`type` of the items")
-	fs.StringVar(&s.Missed, "missed", "", "ticks that nobody could answer: skip, one or all (default one)")
-	fs.StringVar(&s.Overlap, "overlap", "", "a tick whose last item has not ended: distinct, merge, defer or supersede (default distinct)")
-	fs.StringVar(&priority, "priority", "", "0 to 9, higher first, or low, medium, high (default 5)")
-	fs.StringVar(&s.Tenant, "tenant", "", "for whom")
-	fs.StringArrayVar(&labels, "label", nil, "`k=v` (repeatable)")
-	fs.IntVar(&s.MaxAttempts, "max-attempts", 0, "attempts before an item is dead (default: the type's)")
+	fs.StringVar(&s.Type, "type", "", "the `type` of the items")
+	fs.StringVar(&s.Missed, "missed", "", "what to do with ticks that nobody could answer, a `policy`: skip, one or all (default one)")
+	fs.StringVar(&s.Overlap, "overlap", "", "what to do with a tick whose last item has not ended, a `policy`: distinct, merge, defer or supersede (default distinct)")
+	fs.StringVar(&priority, "priority", "", "the `priority`, 0 to 9, higher first, or low, medium, high (default 5)")
+	fs.StringVar(&s.Tenant, "tenant", "", "the `tenant` for whom its items are")
+	fs.StringArrayVar(&labels, "label", nil, "a label, `key=value` (repeatable)")
+	fs.IntVar(&s.MaxAttempts, "max-attempts", 0, "how many attempts an item has before it is dead (default: the type's)")
 	fs.DurationVar(&s.Timeout, "timeout", 0, "how long an attempt may take (default: the type's)")
-	fs.BoolVar(&s.Paused, "paused", false, "it does not tick until it is resumed")
+	fs.BoolVar(&s.Paused, "paused", false, "set it without ticks, until it is resumed")
 	return cmd
 }

@@ -46,6 +46,15 @@ func TestScheduleCommands(t *testing.T) {
 	do("schedule", "fire", "nightly").wants(t, 0, "queued")
 	do("schedule", "fire", "nightly").wants(t, 0, "merged")
 	do("list", "--type", "report", "--label", "team=billing").wants(t, 0, "report")
+	do("submit", "report", "{}").wants(t, 0)
+	for _, args := range [][]string{{"schedule", "runs", "nightly", "--json"}, {"list", "--schedule", "nightly", "--json"}} {
+		if r := do(args...).wants(t, 0, `"trigger":"nightly"`); len(lines(r.out)) != 2 {
+			t.Errorf("%q", r.out)
+		}
+	}
+	do("schedule", "runs", "nightly", "--state", "queued").wants(t, 0, "queued")
+	do("schedule", "runs", "sweep").wants(t, 0, "no items of schedule sweep")
+	do("schedule", "runs", "nightly", "--state", "done").wants(t, 2, "--state")
 	if r := do("schedules", "--json").wants(t, 0, `"name":"nightly"`, `"name":"sweep"`); len(lines(r.out)) != 2 {
 		t.Errorf("%q", r.out)
 	}
@@ -53,25 +62,26 @@ func TestScheduleCommands(t *testing.T) {
 	if r := do("schedule", "next", "nightly", "--count", "3").wants(t, 0, "03:00:00 +0"); len(lines(r.out)) != 3 {
 		t.Errorf("%q", r.out)
 	}
-	do("schedule", "set", "bad", "--type", "a", "--cron", "99 * * * *").wants(t, 1, "the field minute", "bad_request")
+	do("schedule", "set", "bad", "--type", "a", "--cron", "99 * * * *").wants(t, 2, "the field minute", "bad_request")
 	do("schedule", "remove", "nightly").wants(t, 0, "nightly is removed")
 	do("schedule", "remove", "nightly").wants(t, 1, "not_found")
 	do("schedule", "next", "nightly").wants(t, 1, "engine schedules")
+	do("schedule", "runs", "nightly").wants(t, 0, "report") // what it has made stays
 }
 
 func TestScheduleUsage(t *testing.T) {
 	for says, args := range map[string]string{
-		"--cron or --every":       "set a --type t",
-		"either NAME":             "next a --every 5m",
-		"--anchor is for":         "set a --type t --cron @daily --anchor 2026-01-01T00:00:00Z",
-		"leave --zone out":        "next --every 5m --zone UTC",
-		"give the --type":         "set a --every 5m",
-		"--count 0":               "next --every 5m --count 0",
-		"2030-01-31":              "next --every 5m --anchor noon",
-		"IANA":                    "next --cron @daily --zone Mars",
-		"--priority":              "set a --type t --every 5m --priority urgent",
-		"key=value":               "set a --type t --every 5m --label x",
-		"unknown command \"pau\"": "pau",
+		"--cron or --every":   "set a --type t",
+		"either NAME":         "next a --every 5m",
+		"--anchor is for":     "set a --type t --cron @daily --anchor 2026-01-01T00:00:00Z",
+		"leave --zone out":    "next --every 5m --zone UTC",
+		"give the --type":     "set a --every 5m",
+		"--count 0":           "next --every 5m --count 0",
+		"2030-01-31":          "next --every 5m --anchor noon",
+		"IANA":                "next --cron @daily --zone Mars",
+		"--priority":          "set a --type t --every 5m --priority urgent",
+		"key=value":           "set a --type t --every 5m --label x",
+		"did you mean pause?": "pau",
 	} {
 		engine(t, "", append([]string{"schedule"}, strings.Fields(args)...)...).wants(t, 2, says)
 	}

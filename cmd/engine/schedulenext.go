@@ -34,7 +34,7 @@ func (a *app) printSchedules(list []streamwright.ScheduleInfo) error {
 		if s.LastError != nil {
 			state = "refused: " + string(s.LastError.Code)
 		}
-		rows = append(rows, []string{s.Name, s.Type, console.Clip(whenOf(&s), 60), s.Missed, s.Overlap, next, console.Ago(s.LastTick, now), s.LastItem, state, s.Source})
+		rows = append(rows, []string{s.Name, s.Type, style.Clip(whenOf(&s), 60), s.Missed, s.Overlap, next, console.Ago(s.LastTick, now), s.LastItem, state, s.Source})
 	}
 	switch {
 	case a.JSON:
@@ -71,13 +71,13 @@ func scheduleNextCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "next [NAME]",
 		Short: "Print the next ticks of a schedule, or of an expression",
-		Long: "Prints the next ticks of a schedule, or, with --cron or --every and no NAME, those that such a schedule would have.\n" +
+		Long: "Print the next ticks of a schedule, or, with --cron or --every and no NAME, those that such a schedule would have.\n" +
 			"The latter needs no engine.",
 		Example: "  engine schedule next nightly\n  engine schedule next --cron '30 2 * * *' --zone Europe/Berlin --count 3",
 		Args:    console.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n < 1 || n > maxNext {
-				return console.Usagef("--count %d: it must be 1 to %d", n, maxNext)
+				return console.Usagef("invalid --count %d: use 1 to %d", n, maxNext)
 			}
 			if len(args) == 0 {
 				return a.nextOf(&t, n)
@@ -89,7 +89,7 @@ func scheduleNextCommand(a *app) *cobra.Command {
 		},
 	}
 	t.define(cmd)
-	cmd.Flags().IntVar(&n, "count", n, "how many")
+	cmd.Flags().IntVar(&n, "count", n, "how many ticks to print")
 	return cmd
 }
 
@@ -170,4 +170,37 @@ func (a *app) printTicks(t cron.Timing, zone string, next time.Time, n int) erro
 		a.Printf("%s  %s\n", next.In(loc).Format("Mon 2006-01-02 15:04:05 -07:00"), console.Ago(next, now))
 	}
 	return nil
+}
+
+// scheduleRunsCommand lists what a schedule has made, also of one that is removed:
+// its items stay.
+func scheduleRunsCommand(a *app) *cobra.Command {
+	var f streamwright.Filter
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "runs NAME",
+		Short:   "List the items that a schedule has made, newest change first",
+		Example: "  engine schedule runs nightly\n  engine schedule runs nightly --state dead --all",
+		Args:    console.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.State != "" {
+				if _, err := events.ParseItemState(f.State); err != nil {
+					return console.Usagef("--state: %v", err)
+				}
+			}
+			f.Schedule = args[0]
+			none := "no items of schedule " + args[0] + ": `engine schedules` lists the schedules"
+			return a.pages(cmd, all, none, a.printItems, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
+				page, err := c.List(ctx, f)
+				f.Cursor = page.NextCursor
+				return page, err
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.State, "state", "", "only items in this `state`")
+	fs.IntVar(&f.Limit, "limit", 50, "items in a page, at most 1000")
+	fs.StringVar(&f.Cursor, "cursor", "", "go on from where a page has ended, by its `cursor`")
+	fs.BoolVar(&all, "all", false, "all pages")
+	return cmd
 }

@@ -41,12 +41,12 @@ func TestServeRefuses(t *testing.T) {
 		says []string
 	}{
 		"two faults in a file": {
-			[]string{"--config", file("two.toml", "[types.email]\ncapcity = 3\nlease = \"1ms\"\n")},
-			[]string{"2 things are wrong (bad_config)\n", "two.toml:2: types.email.capcity is no setting: did you mean capacity?\n", "two.toml:3: types.email.lease is 1ms"},
+			[]string{"--config", file("two.toml", "[types.email]\ncapcity = 3\nlease_ms = \"1ms\"\n")},
+			[]string{"2 things are wrong (bad_config)\n", "two.toml:2: types.email.capcity is no setting: did you mean capacity?\n", "two.toml:3: types.email.lease_ms is 1ms"},
 		},
 		"no TOML":       {[]string{"--config", file("no.toml", "[types\n")}, []string{"no.toml:1:", "(bad_config)"}},
 		"no file":       {[]string{"--config", filepath.Join(dir, "absent.toml")}, []string{"absent.toml", "(bad_config)"}},
-		"durability":    {[]string{"--durability", "perhaps"}, []string{`"always" or "interval" (bad_config)`}},
+		"durability":    {[]string{"--config", file("durability.toml", "[server]\ndurability = \"perhaps\"\n")}, []string{`"always" or "interval" (bad_config)`}},
 		"NATS port":     {[]string{"--nats-listen", taken.Addr().String()}, []string{taken.Addr().String(), "nats_listen", "(cannot_listen)"}},
 		"HTTP port":     {[]string{"--http", taken.Addr().String()}, []string{taken.Addr().String(), "off for none", "(cannot_listen)"}},
 		"open HTTP":     {[]string{"--http", "0.0.0.0:0"}, []string{"--http-tokens", "allow_open", "(bad_config)"}},
@@ -60,5 +60,22 @@ func TestServeRefuses(t *testing.T) {
 			args := append([]string{"serve", "--dir", fresh, "--nats-listen", "off", "--http", "off"}, tc.args...)
 			engine(t, "", args...).wants(t, 1, tc.says...)
 		})
+	}
+}
+
+func TestListenersOnAllAddressesAreSaidToBe(t *testing.T) {
+	for listen, all := range map[string]bool{"0.0.0.0:8484": true, "[::]:8484": true, "127.0.0.1:8484": false, "192.0.2.7:8484": false} {
+		if got := others(listen) != ""; got != all {
+			t.Errorf("%s: %v", listen, got)
+		}
+	}
+}
+
+// A data folder that is not there is a mistake: salvage makes none.
+func TestSalvageMakesNoFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dtaa")
+	engine(t, "", "salvage", "--dir", dir, "--yes").wants(t, 1, dir, "--dir")
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the folder is there: %v", err)
 	}
 }

@@ -23,7 +23,7 @@ func parseAt(s string, now time.Time) (m streamwright.Moment, err error) {
 		return m, nil
 	}
 	if m.Time, err = parseMoment("--at", s, now); err != nil {
-		return m, console.Usagef("--at %q is no moment: write a position (1042), a time (2030-01-31T08:00:00Z), or how long ago (10m)", s)
+		return m, console.Usagef("invalid --at %q: use a position (1042), a time (2030-01-31T08:00:00Z), or how long ago (10m)", s)
 	}
 	return m, nil
 }
@@ -32,11 +32,14 @@ func stateCommand(a *app) *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:     "state --at POSITION|TIME",
-		Short:   "Show what the engine was like at a moment: queues, running, paused, circuits, schedules",
-		Long:    "Has the engine replay its log up to a moment: a position (1042), a time (RFC 3339), or how long ago (10m).",
+		Short:   "Show the whole engine at an earlier moment",
+		Long:    "Show queues, runs, pauses, circuits and schedules as they were. The engine replays its log up to the moment:\na position (1042), a time (RFC 3339), or how long ago (10m).",
 		Example: "  engine state --at 10m\n  engine state --at 1042 --json",
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if at == "" {
+				return console.Usagef("--at is missing: give a position (1042), a time (2030-01-31T08:00:00Z), or how long ago (10m)")
+			}
 			m, err := parseAt(at, time.Now())
 			if err != nil {
 				return err
@@ -59,8 +62,7 @@ func stateCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&at, "at", "", "the `moment`: a position, a time, or how long ago")
-	_ = cmd.MarkFlagRequired("at")
+	cmd.Flags().StringVar(&at, "at", "", "the `moment` to show: a position, a time, or how long ago")
 	return cmd
 }
 
@@ -91,7 +93,7 @@ func (b *replayBar) end() {
 func (a *app) printState(st streamwright.State) {
 	style := console.StyleFor(a.Out)
 	a.Printf("as of position %s, %s (%s)\n", st.Position, st.At.Format(time.RFC3339Nano), console.Ago(st.At, time.Now()))
-	a.Printf("owner %s, epoch %d; %s causes of death, %s rejected submissions\n\n", orDash(st.Owner), st.Epoch, console.Count(st.Causes), console.Count(st.Rejected))
+	a.Printf("owner %s, epoch %d; %s of death, %s\n\n", orDash(st.Owner), st.Epoch, console.Plural(st.Causes, "cause"), console.Plural(st.Rejected, "rejected submission"))
 	rows := [][]string{{"TYPE", "QUEUED", "BY PRIORITY", "RUNNING", "CAPACITY", "WAITING", "DONE", "DEAD", "CANCELLED", "HELD BACK"}}
 	for _, t := range st.Types {
 		n := func(states ...string) string {

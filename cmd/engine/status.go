@@ -15,9 +15,10 @@ import (
 
 func statusCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "status",
-		Short: "Show the engine at a glance",
-		Args:  console.Args(cobra.NoArgs),
+		Use:     "status",
+		Short:   "Show the engine at a glance",
+		Example: "  engine status\n  engine status --json",
+		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
@@ -46,6 +47,7 @@ func statusCommand(a *app) *cobra.Command {
 
 func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 	style := console.StyleFor(a.Out)
+	a.printAlarms(style, stats.Alarms)
 	a.Printf("engine %s  owner %s (epoch %d)  durability %s  position %s\n", info.Version, console.Clean(info.Owner), info.Epoch, info.Durability, orZero(string(info.Position)))
 	if info.Projected != info.Position && info.Projected != "" {
 		a.Printf("projected up to %s\n", info.Projected)
@@ -61,7 +63,7 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 		a.Printf("no types yet: the first submission of a type makes it\n")
 		return
 	}
-	rows := [][]string{{"TYPE", "QUEUED", "RUNNING", "COMPLETED", "DEAD", "CANCELLED", "MERGED", "IN FLIGHT", "WORKERS", "OLDEST QUEUED"}}
+	rows := [][]string{{"TYPE", "QUEUED", "WAITING", "RUNNING", "COMPLETED", "DEAD", "CANCELLED", "MERGED", "IN FLIGHT", "WORKERS", "OLDEST QUEUED"}}
 	for _, t := range stats.Types {
 		n := func(states ...events.ItemState) string {
 			var sum int64
@@ -75,19 +77,34 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 			oldest = console.Span(time.Duration(t.OldestMS) * time.Millisecond)
 		}
 		rows = append(rows, []string{
-			t.Type, ofMost(n(events.StateQueued, events.StateCreated, events.StateWaiting, events.StateFailed), t.MaxQueued), n(events.StateClaimed, events.StateRunning),
+			t.Type, n(events.StateQueued, events.StateCreated, events.StateFailed), n(events.StateWaiting), n(events.StateClaimed, events.StateRunning),
 			n(events.StateCompleted), n(events.StateDead), n(events.StateCancelled), n(events.StateMerged),
 			fmt.Sprintf("%d of %d", t.InFlight, t.Capacity), fmt.Sprint(t.Workers), oldest,
 		})
 	}
 	console.Table(a.Out, style, rows)
 	for _, t := range stats.Types {
+		waiting := t.States[events.StateQueued.String()] + t.States[events.StateWaiting.String()]
+		if of := ofMost(waiting, t.MaxQueued); of != console.Count(waiting) {
+			a.Printf("%s: %s queued or waiting\n", t.Type, of)
+		}
 		if why := heldBack(t.Paused, t.Circuit, time.Now()); why != "-" {
 			a.Printf("%s: %s\n", t.Type, why)
 		}
 	}
 	for _, c := range stats.Circuits {
 		a.Printf("worker %s: %s\n", console.Clean(c.Worker), circuitText(&c, time.Now()))
+	}
+}
+
+// printAlarms comes first: what keeps the engine from working, and what to do.
+func (a *app) printAlarms(style console.Style, alarms []streamwright.Alarm) {
+	for _, al := range alarms {
+		head := fmt.Sprintf("%s %s", strings.ToUpper(string(al.Severity)), al.Code)
+		a.Printf("%s: %s\n  %s\n", style.Alarm(al.Severity == wire.AlarmCritical, head), console.Clean(al.Message), console.Clean(al.Action))
+	}
+	if len(alarms) > 0 {
+		a.Printf("\n")
 	}
 }
 
@@ -100,9 +117,10 @@ func orZero(s string) string {
 
 func workersCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "workers",
-		Short: "List the workers, how they are, and those that died within the last ten minutes",
-		Args:  console.Args(cobra.NoArgs),
+		Use:     "workers",
+		Short:   "List the workers, with those that died in the last ten minutes",
+		Example: "  engine workers\n  engine workers --json",
+		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {
@@ -144,7 +162,7 @@ func (a *app) printWorkers(workers []streamwright.WorkerInfo) error {
 		rows = append(rows, []string{
 			console.Clean(w.Worker), strings.Join(w.Types, ","), strings.Join(w.Capabilities, ","), fmt.Sprintf("%d of %d", w.InFlight, w.Slots),
 			status, cpu, memory, console.Clean(w.Host), console.Clean(w.Version), console.Ago(w.RegisteredAt, now), console.Ago(w.LastSeen, now),
-			console.Clip(console.Clean(w.Reason), 100),
+			style.Clip(w.Reason, 100),
 		})
 	}
 	switch {

@@ -41,11 +41,11 @@ func submitCommand(a *app) *cobra.Command {
 	var f submitFlags
 	cmd := &cobra.Command{
 		Use:   "submit TYPE [JSON | - | @file]",
-		Short: "Submit a work item, or many",
-		Long: "Submits an item of TYPE whose params are the JSON argument, standard input (-) or a file (@file).\n\n" +
-			"With --lines FILE (- is standard input) it submits one item per line of JSON: the line is the params, or,\n" +
+		Short: "Submit one item, or one for each line of a file",
+		Long: "Submit an item of TYPE whose params are the JSON argument, standard input (-) or a file (@file).\n\n" +
+			"With --lines FILE (- is standard input), submit one item for each line of JSON: the line is the params, or,\n" +
 			"without TYPE, the whole submission with its type: {\"type\":\"email\",\"params\":{…},\"priority\":8}.\n" +
-			"A line that is refused is told with its number, and the others go on.",
+			"Rejected lines are reported by line number; the others go on.",
 		Example: "  engine submit email '{\"to\":\"ada@example.org\"}' --priority high --wait\n" +
 			"  engine submit email --lines mails.jsonl",
 		Args: console.Args(cobra.MaximumNArgs(2)),
@@ -65,22 +65,22 @@ func submitCommand(a *app) *cobra.Command {
 
 func (f *submitFlags) define(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.item.ID, "id", "", "a ULID of your own, so that repeating the command makes no second item")
-	fs.StringVar(&f.priority, "priority", "", "0 to 9, higher first, or low, medium, high (default 5)")
-	fs.StringVar(&f.item.DedupKey, "dedup-key", "", "what an unfinished item of the type with the same `key` means is said by --dedup-policy")
-	fs.StringVar(&f.item.IdempotencyKey, "idempotency-key", "", "the same `key` within 24 hours gives the same item")
-	fs.DurationVar(&f.item.Delay, "delay", 0, "available so much later, such as 90s")
-	fs.StringVar(&f.at, "at", "", "available from this `time` on (RFC 3339)")
-	fs.IntVar(&f.item.MaxAttempts, "max-attempts", 0, "attempts before it is dead (default: the type's)")
+	fs.StringVar(&f.item.ID, "id", "", "a `ULID` of your own, so that repeating the command makes no second item")
+	fs.StringVar(&f.priority, "priority", "", "the `priority`, 0 to 9, higher first, or low, medium, high (default 5)")
+	fs.StringVar(&f.item.DedupKey, "dedup-key", "", "the `key` that two unfinished items of a type can't both have: see --dedup-policy")
+	fs.StringVar(&f.item.IdempotencyKey, "idempotency-key", "", "the `key` that gives the same item again within 24 hours")
+	fs.DurationVar(&f.item.Delay, "delay", 0, "make it available so much later, such as 90s")
+	fs.StringVar(&f.at, "at", "", "make it available from this `time` on (RFC 3339)")
+	fs.IntVar(&f.item.MaxAttempts, "max-attempts", 0, "how many attempts it has before it is dead (default: the type's)")
 	fs.DurationVar(&f.item.Timeout, "timeout", 0, "how long an attempt may take (default: the type's)")
 	fs.StringSliceVar(&f.item.Capabilities, "capability", nil, "a `capability` that the worker must have (repeatable)")
-	fs.StringVar(&f.item.Source, "source", "", "who asks")
-	fs.StringVar(&f.item.Trigger, "trigger", "", "why")
-	fs.StringVar(&f.item.Tenant, "tenant", "", "for whom")
-	fs.StringArrayVar(&f.labels, "label", nil, "`k=v` (repeatable)")
+	fs.StringVar(&f.item.Source, "source", "", "the `name` of who asks")
+	fs.StringVar(&f.item.Trigger, "trigger", "", "the `reason` why it is asked for")
+	fs.StringVar(&f.item.Tenant, "tenant", "", "the `tenant` for whom it is")
+	fs.StringArrayVar(&f.labels, "label", nil, "a label, `key=value` (repeatable)")
 	f.flow.define(fs)
 	fs.BoolVar(&f.wait, "wait", false, "wait for the outcome; exit 1 unless it is completed")
-	fs.StringVar(&f.lines, "lines", "", "submit one item per JSON line of `FILE`")
+	fs.StringVar(&f.lines, "lines", "", "submit one item for each JSON line of this `file`")
 }
 
 // parse checks what needs no engine to be checked.
@@ -112,7 +112,7 @@ func (f *submitFlags) parse() error {
 func parseTime(flag, s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, console.Usagef("%s %q is no time: write it as 2030-01-31T08:00:00Z", flag, s)
+		return t, console.Usagef("invalid %s %q: use a time such as 2030-01-31T08:00:00Z", flag, s)
 	}
 	return t, nil
 }
@@ -123,7 +123,7 @@ func parseLabels(flags []string) (map[string]string, error) {
 	for _, l := range flags {
 		k, v, ok := strings.Cut(l, "=")
 		if !ok || k == "" {
-			return nil, console.Usagef("--label %q is no label: write it as key=value", l)
+			return nil, console.Usagef("invalid --label %q: use key=value", l)
 		}
 		if out == nil {
 			out = map[string]string{}
@@ -134,7 +134,11 @@ func parseLabels(flags []string) (map[string]string, error) {
 }
 
 // params reads the item's params from where the argument says.
-func (a *app) params(arg string) (json.RawMessage, error) {
+func (a *app) params(arg string) (json.RawMessage, error) { return a.json("params are", arg) }
+
+// json reads a JSON document that an argument is, or says where to read. In errors it
+// is what, a noun with its verb.
+func (a *app) json(what, arg string) (json.RawMessage, error) {
 	var data []byte
 	var err error
 	switch {
@@ -143,7 +147,7 @@ func (a *app) params(arg string) (json.RawMessage, error) {
 	case strings.HasPrefix(arg, "@"):
 		var file *os.File
 		if file, err = os.Open(arg[1:]); err != nil {
-			return nil, fmt.Errorf("read the params: %w", err)
+			return nil, fmt.Errorf("read the %s: %w", strings.Fields(what)[0], err)
 		}
 		defer file.Close()
 		data, err = readAll(file, arg[1:])
@@ -154,9 +158,36 @@ func (a *app) params(arg string) (json.RawMessage, error) {
 		return nil, err
 	}
 	if !json.Valid(data) {
-		return nil, events.Refuse(events.CodeBadParams, "the params are no JSON document: a text must be in double quotes, and in a shell the whole in single ones: '{\"to\":\"ada\"}'")
+		return nil, badJSON(what, arg, data)
 	}
 	return data, nil
+}
+
+// checkType checks a type that the command line names.
+func checkType(name string) error {
+	if _, err := events.ParseType(name); err != nil {
+		return events.Refuse(events.CodeBadType, "%v", err)
+	}
+	return nil
+}
+
+// badJSON says what is wrong with a document that is not JSON. One on the command line
+// makes it a wrong one.
+func badJSON(what, arg string, data []byte) error {
+	err := json.Unmarshal(data, new(any))
+	noun, verb, _ := strings.Cut(what, " ")
+	if arg == "-" || strings.HasPrefix(arg, "@") {
+		return events.Refuse(events.CodeBadParams, "the %s in %s %s not JSON: %s", noun, source(arg), verb, wire.JSONFault(err))
+	}
+	return console.Usage(events.Refuse(events.CodeBadParams, "the %s %s %s not JSON: %s; in a shell, put them in single quotes: '{\"to\":\"ada\"}'", noun, console.Clip(arg, 60), verb, wire.JSONFault(err)))
+}
+
+// source names where an argument has the params read from.
+func source(arg string) string {
+	if arg == "-" {
+		return "standard input"
+	}
+	return arg[1:]
 }
 
 func readAll(r io.Reader, name string) ([]byte, error) {
@@ -176,6 +207,9 @@ func (a *app) submitOne(ctx context.Context, f *submitFlags, args []string) erro
 	}
 	item := f.item
 	item.Type = args[0]
+	if err := checkType(item.Type); err != nil {
+		return err
+	}
 	if len(args) == 2 {
 		p, err := a.params(args[1])
 		if err != nil {

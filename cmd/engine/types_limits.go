@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // parseLimit reads the value of a kind that only limits have.
@@ -17,7 +18,7 @@ func (k settingKind) parseLimit(text string) (any, error) {
 	}
 	var v []any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
-		return nil, fmt.Errorf("it is no JSON array: %v", err)
+		return nil, fmt.Errorf("%s; use a JSON array", wire.JSONFault(err))
 	}
 	return json.RawMessage(text), nil
 }
@@ -29,7 +30,7 @@ func limitsOf(s events.TypeSettings) string {
 	if s.Native() {
 		parts = append(parts, "protocol "+string(s.Protocol))
 	}
-	if s.MaxQueued > 0 {
+	if s.MaxQueued > 0 && s.MaxQueued != events.DefaultMaxQueued {
 		parts = append(parts, "queue "+console.Count(s.MaxQueued))
 	}
 	if n := len(s.QueueSteps); n > 0 {
@@ -53,10 +54,11 @@ func limitsOf(s events.TypeSettings) string {
 	return strings.Join(parts, ", ")
 }
 
-// ofMost is a count, and what bounds it, if anything does.
-func ofMost(n string, most int) string {
-	if most == 0 {
-		return n
+// ofMost is a queue's length, and what bounds it, if anything does. The default
+// bound is worth a word where it is near.
+func ofMost(n int64, most int) string {
+	if most == 0 || most == events.DefaultMaxQueued && n < int64(most)/2 {
+		return console.Count(n)
 	}
-	return n + " of " + console.Count(most)
+	return console.Count(n) + " of " + console.Count(most)
 }

@@ -12,10 +12,11 @@ import (
 func whyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why ID",
-		Short: "Say why an item is not running now",
-		Long: `Say why an item is not running now: all reasons at once, each with its code and,
-where it passes by itself, until when.`,
-		Args: console.Args(cobra.ExactArgs(1)),
+		Short: "Explain why an item is not running now",
+		Long: `Explain why an item is not running now: show all reasons at once, each with its code
+and, where it passes by itself, until when.`,
+		Example: "  engine why 01JD3V6YB2M4C9W8ZK5T7QXRNE",
+		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, ctx, done, err := a.client(cmd.Context())
 			if err != nil {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sort"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -48,6 +51,10 @@ import (
 // they meet at 11 or 12 events. A slower disk moves both alike.
 const atomicFrom = 12
 
+// strangersAfter is how many appends expect foreign messages after these have
+// interrupted one.
+const strangersAfter = 64
+
 // windowBytes bounds what is sent without waiting for an ack. The server drops
 // what exceeds 128 MiB in a stream's queue; a dropped message fences the rest.
 const windowBytes = 8 << 20
@@ -63,21 +70,81 @@ func (l *JetStream) Append(ctx context.Context, after events.Seq, evs []events.E
 		}
 		return Appended{}, &AmbiguousError{Expected: after, Count: len(evs), Cause: err}
 	}
-	if err := l.enc.encode(evs, s.nc.MaxPayload()); err != nil {
-		return Appended{}, err
-	}
-	a := attempt{log: l, sess: s, enc: l.enc, after: after, n: len(evs)}
-	if err := a.run(ctx, l.path(len(evs))); err != nil {
-		if errors.Is(err, ErrAmbiguous) {
-			l.abandon()
+	return appendOn(evs, after, func(after events.Seq, evs []events.Event) (*encoder, events.Seq, error) {
+		if err := l.enc.encode(evs, s.nc.MaxPayload()); err != nil {
+			return nil, 0, err
 		}
-		return Appended{}, err
+		a := attempt{log: l, sess: s, enc: l.enc, after: after, n: len(evs), evs: evs}
+		last, err := a.run(ctx)
+		l.note(&a, last, err)
+		return l.enc, last, err
+	})
+}
+
+// note takes from the end of an attempt what the next ones need.
+func (l *JetStream) note(a *attempt, last events.Seq, err error) {
+	l.strangers = max(l.strangers-1, 0)
+	switch in := (*interruptedError)(nil); {
+	case err == nil:
+		for i := a.n - 1; i >= 0; i-- {
+			if l.fences(a.enc.subj[i]) {
+				l.fence = last - events.Seq(a.n-1-i)
+				break
+			}
+		}
+	case errors.Is(err, ErrAmbiguous):
+		l.abandon()
+	case errors.As(err, &in):
+		l.strangers = strangersAfter
+		if slices.ContainsFunc(a.enc.subj, l.fences) {
+			l.fence = 0 // it may have been stored
+		}
 	}
-	return Appended{
-		Last:     after + events.Seq(len(evs)),
-		Checksum: events.Checksum(l.enc.data(len(evs) - 1)),
-		Bytes:    len(l.enc.buf),
-	}, nil
+}
+
+// interruptedFor bounds how long an append goes on behind foreign messages.
+const interruptedFor = 10 * time.Second
+
+// appendOn appends events behind after, by tries of which each takes those that
+// are left, as long as foreign messages alone interrupt them. A try begins
+// behind what has been read and is foreign, so that it is fenced as the first
+// one is. It returns where its last event is.
+func appendOn(evs []events.Event, after events.Seq, try func(after events.Seq, evs []events.Event) (*encoder, events.Seq, error)) (Appended, error) {
+	var out Appended
+	all, begun := len(evs), time.Now()
+	for {
+		enc, last, err := try(after, evs)
+		var in *interruptedError
+		switch {
+		case err == nil:
+			n := len(evs)
+			if at := last - events.Seq(n); at != after {
+				out.place(all-n, at)
+			}
+			out.Last, out.Checksum = last, events.Checksum(enc.data(n-1))
+			out.Bytes += len(enc.buf)
+			return out, nil
+		case !errors.As(err, &in) || time.Since(begun) > interruptedFor:
+			return Appended{}, err
+		}
+		if kept := int(in.kept - after); kept > 0 {
+			if out.Places == nil {
+				out.place(0, after)
+			}
+			out.Bytes += enc.ends[kept-1]
+			evs = evs[kept:]
+		}
+		after = in.last
+		out.place(all-len(evs), after)
+	}
+}
+
+// place says that the events from n on are behind a position.
+func (a *Appended) place(n int, behind events.Seq) {
+	if last := len(a.Places) - 1; last >= 0 && a.Places[last].N == n {
+		a.Places = a.Places[:last] // nothing was stored there
+	}
+	a.Places = append(a.Places, Place{N: n, Seq: behind + 1})
 }
 
 // atomic reports whether an append of n events is an atomic batch.
@@ -92,19 +159,29 @@ type attempt struct {
 	enc   *encoder
 	after events.Seq
 	n     int
+	evs   []events.Event
 }
 
-func (a *attempt) run(ctx context.Context, atomic bool) error {
+// run returns the position of the last event.
+func (a *attempt) run(ctx context.Context) (events.Seq, error) {
 	if a.sess.broken() {
-		return a.ambiguous(errConnectionLost)
+		return 0, a.ambiguous(errConnectionLost)
 	}
 	if err := ctx.Err(); err != nil {
-		return err // nothing is sent
+		return 0, err // nothing is sent
 	}
-	if atomic {
-		return a.batch(ctx)
+	last := a.after + events.Seq(a.n)
+	switch {
+	case a.log.strangers > 0 && a.log.fence != 0:
+		return a.behindStrangers(ctx)
+	case a.log.path(a.n) && (a.log.strangers == 0 || a.log.replicated):
+		return last, a.batch(ctx, a.expectLast)
 	}
-	return a.chain(ctx)
+	return last, a.chain(ctx)
+}
+
+func (a *attempt) expectLast(h *header) {
+	h.setLast(nats.ExpectedLastSeqHdr, strconv.FormatUint(uint64(a.after), 10))
 }
 
 // chain publishes singles, each behind its predecessor.
@@ -152,8 +229,18 @@ func (a *attempt) chain(ctx context.Context) error {
 	return nil
 }
 
-// batch publishes an atomic batch.
-func (a *attempt) batch(ctx context.Context) error {
+// batch publishes an atomic batch, of which the first message has what expect
+// puts into its header.
+func (a *attempt) batch(ctx context.Context, expect func(*header)) error {
+	token, err := a.sendBatch(ctx, expect)
+	if err != nil {
+		return err
+	}
+	return a.stored(ctx, token, a.n, true)
+}
+
+// sendBatch returns the token of the ack for the whole.
+func (a *attempt) sendBatch(ctx context.Context, expect func(*header)) (string, error) {
 	h := newHeader()
 	h.Header[headerBatchID] = []string{a.enc.batchID()}
 	seq := make([]string, 1)
@@ -162,9 +249,9 @@ func (a *attempt) batch(ctx context.Context) error {
 	size := 0
 	for i := range a.n {
 		if i == 0 {
-			h.setLast(nats.ExpectedLastSeqHdr, strconv.FormatUint(uint64(a.after), 10))
+			expect(h)
 		} else if i == 1 {
-			delete(h.Header, nats.ExpectedLastSeqHdr)
+			h.expectNothing()
 		}
 		seq[0] = strconv.Itoa(i + 1)
 		size += len(a.enc.data(i))
@@ -176,17 +263,17 @@ func (a *attempt) batch(ctx context.Context) error {
 			m.Reply = a.sess.token()
 		}
 		if err := a.publish(m, h, i); err != nil {
-			return err
+			return "", err
 		}
 		if i < a.n-1 && m.Reply != "" {
 			// The server has staged what was sent so far.
 			if err := a.staged(ctx, m.Reply); err != nil {
-				return err
+				return "", err
 			}
 			size = 0
 		}
 	}
-	return a.stored(ctx, m.Reply, a.n, true)
+	return m.Reply, nil
 }
 
 func (a *attempt) publish(m *nats.Msg, h *header, i int) error {
@@ -204,7 +291,7 @@ func (a *attempt) first(ctx context.Context, token string) error {
 	if err != nil {
 		return a.ambiguous(err)
 	}
-	return a.judge(k, 1, true)
+	return a.judge(ctx, k, 1, true)
 }
 
 // stored takes the ack which says that the first n messages are stored. whole
@@ -217,7 +304,7 @@ func (a *attempt) stored(ctx context.Context, token string, n int, whole bool) e
 	if k.Error != nil && k.Error.Code == codeWrongLastMsgID {
 		return a.broke(ctx, k.Error)
 	}
-	return a.judge(k, n, whole)
+	return a.judge(ctx, k, n, whole)
 }
 
 // staged takes the ack of a batch's message that is no commit: it is empty.
@@ -226,7 +313,7 @@ func (a *attempt) staged(ctx context.Context, token string) error {
 	if err == nil && len(m.Data) > 0 {
 		var k ack
 		if k, err = parseAck(m); err == nil && k.Error != nil {
-			return a.judge(k, 0, true)
+			return a.judge(ctx, k, 0, true)
 		}
 	}
 	if err != nil {
@@ -237,7 +324,7 @@ func (a *attempt) staged(ctx context.Context, token string) error {
 
 // judge turns an ack for the first n messages into an error. whole says that a
 // refusal leaves nothing of the append stored.
-func (a *attempt) judge(k ack, n int, whole bool) error {
+func (a *attempt) judge(ctx context.Context, k ack, n int, whole bool) error {
 	want := a.after + events.Seq(n)
 	switch {
 	case k.Error == nil && k.Seq == want && !k.Duplicate:
@@ -246,7 +333,7 @@ func (a *attempt) judge(k ack, n int, whole bool) error {
 		// Neither can be: the position was compared, and ids never repeat.
 		return &CorruptError{Seq: want, Reason: fmt.Sprintf("an append was acknowledged as stored at %d (duplicate: %t)", k.Seq, k.Duplicate)}
 	case k.Error.fenced():
-		return &FencedError{Expected: a.after, Found: k.Error.found(), Detail: k.Error.Description}
+		return a.refused(ctx, 0, k.Error.found(), k.Error.Description)
 	case k.Error.full():
 		return &FullError{Expected: a.after, Prefix: !whole, Detail: k.Error.Error()}
 	}
@@ -254,8 +341,8 @@ func (a *attempt) judge(k ack, n int, whole bool) error {
 }
 
 // broke finds out why a chain whose first message was stored has not reached
-// its end: another writer, or a message that did not fit any more. The log's
-// last message tells: behind ours alone, nobody else has written.
+// its end: another writer, foreign messages, or a message that did not fit any
+// more. The log's last message tells: behind ours alone, nobody else has written.
 func (a *attempt) broke(ctx context.Context, refusal *apiError) error {
 	tip, err := a.log.Last(ctx)
 	if err != nil {
@@ -265,12 +352,61 @@ func (a *attempt) broke(ctx context.Context, refusal *apiError) error {
 	if err != nil {
 		return a.ambiguous(errors.Join(refusal, err))
 	}
-	for i, id := range a.enc.ids {
-		if m.id == id && tip.Seq == a.after+events.Seq(i+1) {
-			return &FullError{Expected: a.after, Prefix: true, Detail: "only a part of the append was stored"}
-		}
+	if i := tip.Seq - a.after; i >= 1 && i <= events.Seq(a.n) && m.id == a.enc.ids[i-1] {
+		return &FullError{Expected: a.after, Prefix: true, Detail: "only a part of the append was stored"}
 	}
-	return &FencedError{Expected: a.after, Found: tip.Seq, Detail: refusal.Description}
+	stored, err := a.prefix(ctx, tip.Seq)
+	if err != nil {
+		return &FencedError{Expected: a.after, Found: tip.Seq, Detail: refusal.Description}
+	}
+	return a.refused(ctx, stored, tip.Seq, refusal.Description)
+}
+
+// prefix counts the messages of a broken chain that are stored, at least the
+// first. They are a prefix of it, at the positions where they were to go.
+func (a *attempt) prefix(ctx context.Context, last events.Seq) (int, error) {
+	most := min(a.n, int(last-a.after)) // the one at most, counted from 1, is not ours
+	var fault error
+	n := sort.Search(most, func(i int) bool {
+		if i == 0 || fault != nil {
+			return false
+		}
+		m, err := a.log.get(ctx, a.after+events.Seq(i+1))
+		if err != nil {
+			fault = err
+			return false
+		}
+		return m.id != a.enc.ids[i]
+	})
+	return n, fault
+}
+
+// refused judges a refusal for what others have written: by foreign messages
+// alone, behind the first stored ones of ours, the append was interrupted, by
+// anything else it is fenced.
+func (a *attempt) refused(ctx context.Context, stored int, found events.Seq, detail string) error {
+	fenced := FencedError{Expected: a.after, Found: found, Detail: detail}
+	at := a.after + events.Seq(stored)
+	if found <= at {
+		return &fenced
+	}
+	if last := a.log.foreignNow(ctx, at); last >= found {
+		return &interruptedError{fenced, keptOf(a.after, a.evs[:stored]), last}
+	}
+	if alone, err := a.log.Foreign(ctx, at, found); err == nil && alone {
+		return &interruptedError{fenced, keptOf(a.after, a.evs[:stored]), found}
+	}
+	return &fenced
+}
+
+// keptOf is the last of stored events that counts: the others are of a decision
+// that has not come to its end.
+func keptOf(after events.Seq, stored []events.Event) events.Seq {
+	n := len(stored)
+	for n > 0 && !stored[n-1].Tx.Last() {
+		n--
+	}
+	return after + events.Seq(n)
 }
 
 func (a *attempt) ambiguous(cause error) error {

@@ -40,6 +40,9 @@ type Config struct {
 	// Replicas of the stream, 1, 3 or 5. 0 takes what an existing stream has,
 	// and 1 for a new one.
 	Replicas int
+	// Existing refuses, with ErrNoLog, to make a stream where there is none: for
+	// who knows that there was one.
+	Existing bool
 	// SyncAlways says that the server syncs every write to disk, which makes
 	// atomic batches the cheaper way for several events. It does not configure
 	// the server.
@@ -124,10 +127,13 @@ func (c Config) stream() jetstream.StreamConfig {
 
 // ensureStream creates the stream, or checks the one that exists and adjusts
 // what may change in its life. It returns its replicas.
-func ensureStream(ctx context.Context, js jetstream.JetStream, c Config) (int, error) {
+func ensureStream(ctx context.Context, js jetstream.JetStream, c Config, unfinished bool) (int, error) {
 	want := c.stream()
 	s, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if c.Existing {
+			return 0, fmt.Errorf("open event stream %s: %w", want.Name, ErrNoLog)
+		}
 		s, err = js.CreateStream(ctx, want)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another engine was quicker
 			s, err = js.Stream(ctx, want.Name)
@@ -137,6 +143,9 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, c Config) (int, e
 		return 0, fmt.Errorf("open event stream %s: %w", want.Name, err)
 	}
 	have := s.CachedInfo().Config
+	if have.Metadata[unfinishedKey] != "" && !unfinished {
+		return 0, fmt.Errorf("open event stream %s: %w: run engine salvage again, which begins it anew", want.Name, ErrUnfinished)
+	}
 	if c.Replicas == 0 {
 		want.Replicas = have.Replicas
 	}

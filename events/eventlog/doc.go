@@ -34,6 +34,24 @@
 // synced to disk, several are one atomic batch with the expected last sequence
 // on its first message. See append.go for what the server does with these.
 //
+// # Foreign messages
+//
+// In an account that others share, messages that no engine wrote may come into
+// the stream: a server puts its replies wherever a client says. They decide
+// nothing and fence nobody. An append that finds some where it was to go reads
+// them, and goes on behind them if all are foreign; an event of another engine
+// among them, whole or a part of its decision, fences as ever. Of a chain that
+// they interrupt, whole decisions count, and the rest is appended again, since
+// what is left of a decision is skipped by all readers and none of it can be
+// stored later: its predecessor is not the last message any more. Where the
+// events have come to is said by [Appended.Places].
+//
+// To name the last position is a race while they keep coming. So the next appends
+// name the owner's own last event on the partition's subjects instead, which
+// another owner must write to first: see strangers.go for why that is as safe.
+//
+// An ambiguous append stays ambiguous, foreign messages or not.
+//
 // # When the outcome is not known
 //
 // A refusal is [ErrFenced] or [ErrFull]. Any other end of an append without

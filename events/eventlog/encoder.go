@@ -19,6 +19,7 @@ const (
 	headerBatchID     = "Nats-Batch-Id"
 	headerBatchSeq    = "Nats-Batch-Sequence"
 	headerBatchCommit = "Nats-Batch-Commit"
+	headerLastSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
 )
 
 // encoder turns an append into messages. Its memory is used anew by each
@@ -109,7 +110,7 @@ func (e *encoder) batchID() string { return e.writer + "." + strconv.FormatUint(
 // header is a message's header whose values are replaced in place.
 type header struct {
 	nats.Header
-	id, last [1]string
+	id, last, of [1]string
 }
 
 func newHeader() *header { return &header{Header: make(nats.Header, 4)} }
@@ -122,4 +123,17 @@ func (h *header) setID(id string) {
 func (h *header) setLast(name, value string) {
 	h.last[0] = value
 	h.Header[name] = h.last[:]
+}
+
+// setFence expects the last sequence among the subjects that match filter.
+func (h *header) setFence(seq, filter string) {
+	h.setLast(nats.ExpectedLastSubjSeqHdr, seq)
+	h.of[0] = filter
+	h.Header[headerLastSubject] = h.of[:]
+}
+
+func (h *header) expectNothing() {
+	delete(h.Header, nats.ExpectedLastSeqHdr)
+	delete(h.Header, nats.ExpectedLastSubjSeqHdr)
+	delete(h.Header, headerLastSubject)
 }

@@ -60,6 +60,17 @@ func (e *FencedError) Error() string {
 // Is makes the error an ErrFenced.
 func (e *FencedError) Is(target error) bool { return target == ErrFenced }
 
+// interruptedError: the events up to kept are stored and count, whole decisions
+// each. Of the others a part of a decision may be stored, which all readers
+// skip, and nothing more of them can be stored later. Behind kept lies nothing
+// else but foreign messages, up to last. It says no more than a FencedError to
+// who does not know it.
+type interruptedError struct {
+	FencedError
+	kept events.Seq // Expected if none
+	last events.Seq
+}
+
 // AmbiguousError is an ErrAmbiguous.
 type AmbiguousError struct {
 	Expected events.Seq // the position that the append was to follow

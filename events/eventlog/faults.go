@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // Landing says when a message that was given up arrives after all, if it still
@@ -40,6 +41,9 @@ const (
 	// FaultFull: the storage takes N of ours and then no more. With Atomic it
 	// takes none.
 	FaultFull
+	// FaultForeign: Foreign foreign messages are stored when N of ours are, before
+	// the next. With Atomic they can only come first.
+	FaultForeign
 )
 
 // Fault is what goes wrong with one append of a Memory.
@@ -48,12 +52,14 @@ type Fault struct {
 	N     int            // events of the append that are stored before it strikes
 	Rival []events.Event // of FaultConflict
 	Land  Landing        // of FaultLate
+
+	Foreign int // of FaultForeign: how many
 }
 
 var errInjected = errors.New("injected fault")
 
 // send gives an append to the stream, under the fault. REQUIRES: m.mu.
-func (m *Memory) send(after events.Seq, ps []publish, f Fault) error {
+func (m *Memory) send(after events.Seq, ps []publish, evs []events.Event, f Fault) error {
 	s := m.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,12 +93,25 @@ func (m *Memory) send(after events.Seq, ps []publish, f Fault) error {
 			_, _ = s.store(p) // no checks but the bound
 		}
 	}
+	if f.Kind == FaultForeign {
+		for range f.Foreign {
+			_, _ = s.store(publish{message: message{subject: ForeignSubject(s.partition), data: []byte(`{"stream":"X","seq":1}`)}}) // no checks but the bound
+		}
+	}
 	if err == nil {
 		var n int
 		n, err = s.storeAll(ps[cut:], m.Atomic)
 		stored += n
 	}
+	if err != nil && err.fenced() && s.foreign(after+events.Seq(stored), s.last()) {
+		return &interruptedError{FencedError{Expected: after, Found: s.last(), Detail: err.Description}, keptOf(after, evs[:stored]), s.last()}
+	}
 	return m.verdict(after, stored, err, ambiguous)
+}
+
+// ForeignSubject is one of a partition's stream that no event has.
+func ForeignSubject(partition int) string {
+	return wire.Default.Event(partition, "x", events.KindCreated)
 }
 
 // verdict is what an append comes to, with the fate of its messages known.

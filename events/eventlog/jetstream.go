@@ -21,10 +21,13 @@ type JetStream struct {
 	replicated bool
 	path       func(n int) (atomic bool) // how n events are appended
 	stop       chan struct{}             // closed by Close
+	foreign    seenForeign
 
 	// appending serialises Append and Reset; it guards the fields behind it.
 	appending sync.Mutex
 	enc       *encoder
+	strangers int        // the appends to come that expect foreign messages
+	fence     events.Seq // the last event of ours that fences; 0: none since Reset
 
 	mu     sync.Mutex // guards the fields behind it
 	sess   *session   // nil: no Append until Reset
@@ -34,27 +37,32 @@ type JetStream struct {
 
 var _ Log = (*JetStream)(nil)
 
-// Open opens the log, and creates its stream if there is none. An existing
-// stream whose settings would lose events is refused.
+// Open opens the log, and creates its stream if there is none (but see
+// [Config.Existing]). An existing stream whose settings would lose events is
+// refused, and so is one that is being salvaged ([ErrUnfinished]).
 func Open(ctx context.Context, cfg Config) (*JetStream, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open event log: %w", err)
 	}
-	cfg = cfg.WithDefaults()
-	l := &JetStream{cfg: cfg, stream: cfg.Names.EventStream(cfg.Partition), stop: make(chan struct{})}
-	if err := l.open(ctx); err != nil {
+	l := newJetStream(cfg.WithDefaults())
+	if err := l.open(ctx, false); err != nil {
 		_ = l.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
-func (l *JetStream) open(ctx context.Context) error {
+func newJetStream(cfg Config) *JetStream {
+	return &JetStream{cfg: cfg, stream: cfg.Names.EventStream(cfg.Partition), stop: make(chan struct{})}
+}
+
+// open opens the log; unfinished says that it is being made.
+func (l *JetStream) open(ctx context.Context, unfinished bool) error {
 	js, err := l.js()
 	if err != nil {
 		return err
 	}
-	replicas, err := ensureStream(ctx, js, l.cfg)
+	replicas, err := ensureStream(ctx, js, l.cfg, unfinished)
 	if err != nil {
 		return err
 	}
@@ -82,7 +90,7 @@ func (l *JetStream) Reset(ctx context.Context) error {
 		s.close()
 		return ErrClosed
 	}
-	l.sess = s
+	l.sess, l.fence = s, 0
 	return nil
 }
 
@@ -143,6 +151,9 @@ func (l *JetStream) Checksum(ctx context.Context, seq events.Seq) (uint64, error
 	}
 	return events.Checksum(m.data), nil
 }
+
+// codeNoStream is the server's error for a stream that is not there.
+const codeNoStream = 10059
 
 // codeNoMessage is the server's error for a sequence that it does not hold.
 const codeNoMessage = 10037

@@ -20,10 +20,17 @@ type Log interface {
 	// It fails with ErrFenced, ErrFull, ErrAmbiguous or ErrCorrupt, whose
 	// comments say what may be stored then; any other error means that nothing
 	// was sent. It does not keep evs.
+	//
+	// Foreign messages alone refuse nothing: behind them, and between its
+	// decisions, the append goes on. Then Appended says where the events are.
 	Append(ctx context.Context, after events.Seq, evs []events.Event) (Appended, error)
 
 	// Last asks the stream's leader for the end of the log and the time.
 	Last(ctx context.Context) (Tip, error)
+
+	// Foreign reports whether the messages behind after, up to to, are all
+	// foreign: written by no engine. An error means that it is not known.
+	Foreign(ctx context.Context, after, to events.Seq) (bool, error)
 
 	// Read replays the positions from to to, both inclusive, to fn, in order and
 	// from the caller's goroutine; from 0 means the first that is kept. to must not be past Last. A group that is
@@ -58,6 +65,27 @@ type Appended struct {
 	Last     events.Seq // of the last event
 	Checksum uint64     // events.Checksum of the last event's stored bytes
 	Bytes    int        // of all events' JSON
+	// Places say where the events are, if foreign messages lie before or between
+	// them; none: directly behind after.
+	Places []Place
+}
+
+// Place says that the events of an append from the N-th on, counted from 0, are
+// at the position Seq and those behind it.
+type Place struct {
+	N   int
+	Seq events.Seq
+}
+
+// PlaceOf is the position of the n-th of events that were to go behind after.
+func (a *Appended) PlaceOf(after events.Seq, n int) events.Seq {
+	at := Place{Seq: after + 1}
+	for _, p := range a.Places {
+		if p.N <= n {
+			at = p
+		}
+	}
+	return at.Seq + events.Seq(n-at.N)
 }
 
 // Tip is the end of the log as its leader sees it.
@@ -68,6 +96,10 @@ type Tip struct {
 	Bytes   uint64     // stored, as the server counts against the limit
 	Created time.Time  // of the stream: its identity, since a new one has another
 }
+
+// Identity names the log: no other one has the same. A stream that was restored
+// elsewhere may have another.
+func (t Tip) Identity() string { return t.Created.UTC().Format(time.RFC3339Nano) }
 
 // Group is a run of whole decisions.
 type Group struct {

@@ -175,21 +175,18 @@ func (m *Memory) Append(ctx context.Context, after events.Seq, evs []events.Even
 	if err := ctx.Err(); err != nil {
 		return Appended{}, err
 	}
-	if err := m.enc.encode(evs, 1<<30); err != nil {
-		return Appended{}, err
-	}
 	var fault Fault
 	if len(m.script) > 0 {
 		fault, m.script = m.script[0], m.script[1:]
 	}
-	if err := m.send(after, m.publishes(after, len(evs)), fault); err != nil {
-		return Appended{}, err
-	}
-	return Appended{
-		Last:     after + events.Seq(len(evs)),
-		Checksum: events.Checksum(m.enc.data(len(evs) - 1)),
-		Bytes:    len(m.enc.buf),
-	}, nil
+	return appendOn(evs, after, func(after events.Seq, evs []events.Event) (*encoder, events.Seq, error) {
+		if err := m.enc.encode(evs, 1<<30); err != nil {
+			return nil, 0, err
+		}
+		f := fault
+		fault = Fault{} // the tries behind the first have none
+		return m.enc, after + events.Seq(len(evs)), m.send(after, m.publishes(after, len(evs)), evs, f)
+	})
 }
 
 // publishes are the messages of the append that enc holds.

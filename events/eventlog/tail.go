@@ -227,31 +227,20 @@ func (t *tail) filters() []string {
 // its end.
 func (t *tail) follow(ctx context.Context) (done bool, err error) {
 	filters := t.filters()
-	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: filters, InactiveThreshold: consumerIdle}
-	if t.next > 0 {
-		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, uint64(t.next)
-	} else {
-		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &t.cfg.Since
-	}
+	cfg := connect.FeedConfig{Stream: t.stream, Filters: filters, FromSeq: uint64(t.next), Since: t.cfg.Since, Messages: tailMessages, Bytes: tailBytes}
 	if _, err := t.handle(ctx); err != nil {
 		return false, err
 	}
-	cctx, cancel := context.WithTimeout(ctx, tailTimeout)
-	defer cancel()
-	c, err := t.js.OrderedConsumer(cctx, t.stream, cfg)
+	f, err := connect.OpenFeed(ctx, t.js, t.cfg.Names, cfg)
 	if err != nil {
 		return false, fmt.Errorf("tail the event log: %w: %w", ErrUnreachable, err)
 	}
-	msgs, err := c.Messages(jetstream.PullMaxMessagesWithBytesLimit(tailMessages, tailBytes))
-	if err != nil {
-		return false, fmt.Errorf("tail the event log: %w: %w", ErrUnreachable, err)
-	}
-	defer msgs.Stop()
-	if !t.cfg.Live && c.CachedInfo().NumPending == 0 {
+	defer f.Close()
+	if !t.cfg.Live && f.Pending() == 0 {
 		return true, nil
 	}
 	for {
-		m, err := msgs.Next(jetstream.NextContext(ctx))
+		m, err := f.Next(ctx)
 		if err != nil {
 			return false, fmt.Errorf("tail the event log: %w: %w", ErrUnreachable, err)
 		}
@@ -262,16 +251,12 @@ func (t *tail) follow(ctx context.Context) (done bool, err error) {
 }
 
 // take handles one message. done: the tail is at its end.
-func (t *tail) take(ctx context.Context, m jetstream.Msg, filtered bool) (done bool, err error) {
-	meta, err := m.Metadata()
-	if err != nil {
-		return false, fmt.Errorf("tail the event log: %w", err)
-	}
-	seq := events.Seq(meta.Sequence.Stream)
+func (t *tail) take(ctx context.Context, m connect.Message, filtered bool) (done bool, err error) {
+	seq := events.Seq(m.Seq)
 	if !t.cfg.Live && seq > t.until {
 		return true, nil
 	}
-	d := t.dec.decode(message{seq: seq, subject: m.Subject(), id: headerID(m.Headers()), data: m.Data()})
+	d := t.dec.decode(message{seq: seq, subject: m.Subject, id: headerID(m.Header), data: m.Data})
 	if filtered {
 		err = t.alone(ctx, &d)
 	} else {
@@ -281,7 +266,7 @@ func (t *tail) take(ctx context.Context, m jetstream.Msg, filtered bool) (done b
 		return false, err
 	}
 	t.next = seq + 1
-	return !t.cfg.Live && (seq == t.until || meta.NumPending == 0), nil
+	return !t.cfg.Live && (seq == t.until || m.Pending == 0), nil
 }
 
 // together takes a message of a tail that sees all of them.

@@ -72,6 +72,9 @@ func (l *JetStream) Last(ctx context.Context) (Tip, error) {
 	}
 	if err == nil && info.Error != nil {
 		err = fmt.Errorf("%s: %w", l.stream, info.Error)
+		if info.Error.Code == codeNoStream {
+			err = fmt.Errorf("%w: %w: restore it from a backup, or stop the engine and run engine salvage", ErrNoLog, err)
+		}
 	}
 	if err != nil {
 		return Tip{}, fmt.Errorf("ask for the end of the event log: %w", err)

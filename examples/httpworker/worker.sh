@@ -64,13 +64,13 @@ result() {
 heartbeats() { # renews the lease while the run's file is there, and stops what it names once the run is not ours any more
 	while sleep "$every" && [ -e "$tmp/run-$token" ]; do
 		case $(printf '{"session":"%s","in_flight":[{"id":"%s","token":"%s"}]}' "$session" "$id" "$token" | post "/$worker/heartbeat") in
-		*'"cancel":['* | *'"lost":['*) [ ! -s "$tmp/run-$token" ] || kill "$(cat "$tmp/run-$token")" ;;
+		*'"cancel":['* | *'"lost":['* | *'"worker_id_in_use"'*) [ ! -s "$tmp/run-$token" ] || kill "$(cat "$tmp/run-$token")" ;;
 		esac
 	done
 }
 
 leave() {
-	[ -z "$session" ] || curl -sS -X DELETE ${STREAMWRIGHT_TOKEN:+-H "Authorization: Bearer $STREAMWRIGHT_TOKEN"} "$url/api/v1/workers/$worker?session=$session" >/dev/null
+	[ -z "$session" ] || curl -sS -X DELETE ${STREAMWRIGHT_TOKEN:+-H "Authorization: Bearer $STREAMWRIGHT_TOKEN"} -H "Work-Session: $session" "$url/api/v1/workers/$worker" >/dev/null
 	rm -rf "$tmp"
 }
 trap leave EXIT
@@ -93,6 +93,7 @@ while [ -z "$ending" ]; do
 	'{"items":[],"should_drain":true'*) exit 0 ;;
 	'{"items":[],'*) continue ;;
 	'{"items":['*) ;;
+	*'"unknown_worker"'*) printf '%s\n' "$reply" >&2; session=''; exit 1 ;; # the engine does not know the session: start again
 	*) printf '%s\n' "$reply" >&2; sleep 1; continue ;;
 	esac
 	polls=$((polls + 1)) # until here it is the same poll: had its reply been lost, it would be returned again

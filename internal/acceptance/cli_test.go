@@ -16,7 +16,7 @@ import (
 // A user's tour by the command line alone.
 func TestCommandLine(t *testing.T) {
 	dir := t.TempDir()
-	s := serve(t, "[defaults]\nbackoff = {initial = \"10ms\", max = \"20ms\"}\n")
+	s := serve(t, "[defaults]\nbackoff = {initial_ms = \"10ms\", max_ms = \"20ms\"}\n")
 	url := s.url()
 	cli(t, url, "status").wants(t, 0, "durability interval", "workers 0")
 
@@ -50,7 +50,7 @@ func TestCommandLine(t *testing.T) {
 
 	// What fails for good, and what is cancelled while it runs.
 	bad := begin(t, url, "work", "bad", "--", "sh", "-c", "echo unusable >&2; exit 65")
-	cli(t, url, "submit", "bad", "--wait").wants(t, 1, "dead after 1 attempts", "unusable", "data_error")
+	cli(t, url, "submit", "bad", "--wait").wants(t, 1, "dead after 1 attempt:", "unusable", "data_error")
 	if code := bad.end(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -64,8 +64,12 @@ func TestCommandLine(t *testing.T) {
 	// Order and settings.
 	later := s.submit(streamwright.Item{Type: "later"})
 	cli(t, url, "reschedule", later, "--delay", "1h", "--priority", "high").wants(t, 0, "due in")
-	cli(t, url, "types", "set", "later", "capacity=3", "lease=5s").wants(t, 0, "later", "api")
+	cli(t, url, "types", "set", "later", "capacity=3", "lease_ms=5s").wants(t, 0, "later", "api")
 	cli(t, url, "types").wants(t, 0, "hash", "later")
+	cli(t, url, "types", "remove", "later").wants(t, 1, "wrong_state", "1 queued")
+	cli(t, url, "types", "set", "emial", "capacity=3").wants(t, 0)
+	cli(t, url, "types", "remove", "emial").wants(t, 0, "type emial is removed")
+	cli(t, url, "types", "remove", "emial").wants(t, 1, "not_found")
 	cli(t, url, "submit", "bulk", "--lines", "no-such-file").wants(t, 1, "no-such-file")
 	cli(t, url, "verify").wants(t, 0, "equal")
 	cli(t, url, "rebuild").wants(t, 0, "rebuilt")

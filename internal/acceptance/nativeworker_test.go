@@ -26,10 +26,10 @@ const nativeToml = `
 [types.thumb]
 protocol = "ack"
 capacity = 30
-lease = "2s"
+lease_ms = "2s"
 max_attempts = 1000
 poison_after = 1000
-backoff = {initial = "10ms", max = "50ms"}
+backoff = {initial_ms = "10ms", max_ms = "50ms"}
 [types.thumb.codes.lease_expired]
 max_attempts = 1000
 `

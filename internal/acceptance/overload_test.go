@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -122,9 +123,14 @@ func TestFullStore(t *testing.T) {
 	for range 20 {
 		ids = append(ids, r.submit(streamwright.Item{Type: "job"}))
 	}
+	g := newGate()
+	r.worker(workers.Config{Concurrency: len(ids)}, "job", g.run)
+	for range ids {
+		recv(t, "an item runs", g.begun)
+	}
 	b := newBallast(r)
 	b.fill(80 << 20)
-	r.worker(workers.Config{}, "job", done)
+	close(g.open)
 	eventually(t, "the log says that the stream is full", func() bool { return contains(r.log.String(), "event stream is full") })
 	eventually(t, "the health says so", func() bool {
 		code, status := r.health()
@@ -151,7 +157,8 @@ func TestLowDisk(t *testing.T) {
 	id := r.submit(streamwright.Item{Type: "job"})
 	r.stop()
 	plenty := r.opt.Config
-	r.opt.Config.Limits.MinFreeBytes = 1 << 50
+	free := must(embedded.FreeSpace(r.opt.Dir))(t)
+	r.opt.Config.Limits.MinFreeBytes = int64(free + free/2) // and well above the half of it
 	r.start()
 	wantCode(t, r.submitOnce(), events.CodeUnavailable, "min_free_bytes")
 	if code, status := r.health(); code != http.StatusServiceUnavailable || status != "disk_low" {

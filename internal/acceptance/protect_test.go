@@ -45,10 +45,10 @@ var errDown = workers.WithCode(errors.New("the provider is down"), events.FailUn
 func TestATypeBreaksItsCircuitAndRecovers(t *testing.T) {
 	r := inMemory(t, `
 [defaults]
-backoff = {initial = "1ms", max = "1ms"}
+backoff = {initial_ms = "1ms", max_ms = "1ms"}
 [types.mail.circuit]
 consecutive = 3
-cooldown = "300ms"
+cooldown_ms = "300ms"
 probes = 1
 `)
 	var down atomic.Bool
@@ -93,10 +93,10 @@ func TestAWorkerThatFailsEverythingIsLeftOut(t *testing.T) {
 	r := inMemory(t, `
 [worker_circuit]
 consecutive = 3
-cooldown = "10m"
+cooldown_ms = "10m"
 [defaults]
 max_attempts = 50
-backoff = {initial = "1ms", max = "1ms"}
+backoff = {initial_ms = "1ms", max_ms = "1ms"}
 `)
 	var failed atomic.Int64
 	r.worker(workers.Config{ID: "broken", Concurrency: 2, NoPrefetch: true}, "sum", func(context.Context, *workers.RawItem) (any, error) {
@@ -173,9 +173,9 @@ func TestAnItemThatKillsItsWorkersIsPoisoned(t *testing.T) {
 	dir := t.TempDir()
 	s := serve(t, `
 [types.bomb]
-lease = "1s"
+lease_ms = "1s"
 max_attempts = 10
-backoff = {initial = "1ms", max = "1ms"}
+backoff = {initial_ms = "1ms", max_ms = "1ms"}
 `)
 	id := s.submit(streamwright.Item{Type: "bomb"})
 	for n := range 3 {

@@ -71,7 +71,7 @@ func TestCancelOfAQueuedItem(t *testing.T) {
 }
 
 func TestTimeoutRetryAndDead(t *testing.T) {
-	r := inMemory(t, "[defaults]\nbackoff = {initial = \"10ms\", max = \"20ms\"}\n")
+	r := inMemory(t, "[defaults]\nbackoff = {initial_ms = \"10ms\", max_ms = \"20ms\"}\n")
 	// A handler that overstays is cancelled, and tried again.
 	r.worker(workers.Config{}, "slow", func(ctx context.Context, it *workers.RawItem) (any, error) {
 		if it.Attempt == 1 {

@@ -184,7 +184,7 @@ func TestQueriesReadYourOwnWrites(t *testing.T) {
 	defer ahead.Close()
 	ahead.Saw("123456789")
 	_, err := ahead.Get(withTimeout(t, 300*time.Millisecond), s.ID)
-	wantCode(t, err, events.CodeTimeout)
+	wantCode(t, err, events.CodePositionAhead)
 }
 
 func withTimeout(t *testing.T, d time.Duration) context.Context {

@@ -24,18 +24,18 @@ const maxLines = 500
 // package may import packages of lower layers, and none of its own, but for
 // what stands below it in its own folder.
 var layers = [][]string{
-	{"events", "internal/cron", "internal/leaks", "internal/need"},
+	{"events", "internal/cron", "internal/directget", "internal/lograte", "internal/leaks", "internal/need"},
 	{"wire", "schemas"},
 	{"access", "tracing"},
-	{"connect"},
+	{"connect", "access/quota"},
 	{"blobs"},
-	{"config", "events/eventlog", "kvstate", "internal/fakeengine", "internal/schemas", "access/httpauth", "tracing/itemspans", "."},
-	{"projector", "workers", "internal/telemetry"},
-	{"dispatcher", "workers/process", "workers/workertest"},
-	{"api"},
+	{"config", "events/eventlog", "kvstate", "internal/schemas", "access/httpauth", "tracing/itemspans"},
+	{"projector", "workers", "internal/doors", "internal/fakeengine", "internal/telemetry"},
+	{"dispatcher", "workers/process", "workers/workertest", "."},
+	{"api", "internal/cli"},
 	{"embedded"},
 	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/million", "internal/modules", "internal/nodeclient", "internal/pagetest", "internal/secured"},
-	{"cmd"},
+	{"cmd", "examples"},
 }
 
 // clients are what users build into their own programs, with what is below
@@ -233,7 +233,8 @@ func TestAllowed(t *testing.T) {
 		{"projector", "dispatcher", false},
 		{"workers", "dispatcher", false},
 		{"workers", "projector", false},
-		{".", "workers", false},
+		{".", "workers", true},
+		{"workers", ".", false},
 		{".", "wire", true},
 		{"cmd/engine", "embedded", true},
 		{"cmd/engine", "cmd/internal/console", true},

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 )
@@ -50,6 +52,7 @@ type Options struct {
 	Slots        int      // of the worker; default 200 (always: 500)
 	LatencyFor   time.Duration
 	IdleFor      time.Duration
+	Users        bool // with users: clients have an account of their own
 	JSON         bool
 	CPUProfile   string // file
 	MemProfile   string // file, of all allocations
@@ -169,8 +172,16 @@ func measure(ctx context.Context, o Options, d config.Durability, t *table) (err
 }
 
 func (r *rig) start(ctx context.Context, dir string) error {
+	c := config.Default()
+	// What is measured goes beyond what protects a type: failures in a row, and a
+	// backlog.
+	none := 0
+	c.Defaults.Circuit.Consecutive, c.Defaults.Limits.MaxQueued = &none, &none
+	if r.o.Users {
+		c.NATS.Users = []config.NATSUser{{Name: "bench", Password: rand.Text(), Roles: access.All}}
+	}
 	eng, err := embedded.Start(ctx, embedded.Options{
-		Dir: dir, Durability: r.d, NATSListen: config.Off, HTTP: config.Off, Logger: slog.New(slog.DiscardHandler),
+		Config: c, Dir: dir, Durability: r.d, NATSListen: config.Off, HTTP: config.Off, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err

@@ -201,18 +201,38 @@ func TestPassed(t *testing.T) {
 	}
 }
 
+// FuzzNew reads any expression in any zone. What is accepted has ticks in order,
+// each of which Passed counts.
 func FuzzNew(f *testing.F) {
-	for _, s := range []string{"* * * * *", "*/5 1-3 * jan mon", "@hourly", "TZ=0", "1-2-3 * * * *", "\xff * * * *"} {
-		f.Add(s)
+	for _, s := range []string{"* * * * *", "*/5 1-3 * jan mon", "@hourly", "TZ=0", "1-2-3 * * * *", "\xff * * * *", "30 2 29 2 *", "0 0 31 4 *", "0 2 * * 7"} {
+		f.Add(s, "", int64(0))
+		f.Add(s, "Europe/Berlin", int64(1_774_746_000))    // an hour is skipped
+		f.Add(s, "America/New_York", int64(1_793_512_800)) // an hour is repeated
 	}
-	f.Fuzz(func(t *testing.T, expr string) {
-		c, err := New(expr, "")
+	f.Fuzz(func(t *testing.T, expr, zone string, unix int64) {
+		c, err := New(expr, zone)
 		if err != nil {
+			if len(err.Error()) > 1024 {
+				t.Fatalf("an error text of %d bytes", len(err.Error()))
+			}
 			return
 		}
-		after := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		if next := c.Next(after); !next.IsZero() && !next.After(after) {
-			t.Fatalf("%q: %s", expr, next)
+		after := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(unix%(1<<32)) * time.Second)
+		next := c.Next(after)
+		if next.IsZero() {
+			return
+		}
+		if !next.After(after) || next.Location() != time.UTC || next.Second() != 0 {
+			t.Fatalf("%q in %q: after %s comes %s", expr, zone, after, next)
+		}
+		if mid := after.Add(next.Sub(after) / 2); !c.Next(mid).Equal(next) && mid.Before(next) {
+			t.Fatalf("%q in %q: after %s comes %s, after %s %s", expr, zone, after, next, mid, c.Next(mid))
+		}
+		if second := c.Next(next); !second.IsZero() && !second.After(next) {
+			t.Fatalf("%q in %q: after %s comes %s", expr, zone, next, second)
+		}
+		if p := c.Passed(next, next, 5); p.N != 1 || len(p.Last) != 1 || !p.Last[0].Equal(next) || !p.Next.Equal(c.Next(next)) {
+			t.Fatalf("%q in %q: of the tick %s itself has passed %+v", expr, zone, next, p)
 		}
 	})
 }

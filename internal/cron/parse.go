@@ -63,7 +63,7 @@ func parse(expr string, loc *time.Location) (*spec, error) {
 		if len(parts) == len(fieldSpecs)+1 {
 			why = " (there is none for seconds: use an interval)"
 		}
-		return nil, fmt.Errorf("%q has %d fields: it must have 5, minute hour day-of-month month day-of-week%s", full, len(parts), why)
+		return nil, fmt.Errorf("%q has %s: it must have 5, minute hour day-of-month month day-of-week%s", full, count(len(parts)), why)
 	}
 	s := &spec{loc: loc, anyDOM: isAny(parts[2]), anyDOW: isAny(parts[4])}
 	for i, to := range []*uint64{&s.minute, &s.hour, &s.dom, &s.month, &s.dow} {
@@ -185,4 +185,11 @@ func ParseEvery(expr string) (every time.Duration, ok bool, err error) {
 		return 0, true, fmt.Errorf("%q is no duration: write it as 90s, 5m or 1h30m", text)
 	}
 	return every, true, nil
+}
+
+func count(fields int) string {
+	if fields == 1 {
+		return "1 field"
+	}
+	return fmt.Sprintf("%d fields", fields)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -90,7 +91,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.stop()) }()
-	fmt.Fprintf(o.Out, "%d files under %s, one work item each", len(paths), o.Dir)
+	fmt.Fprintf(o.Out, "%s under %s, one work item each", events.Count(len(paths), "file"), o.Dir)
 	if more {
 		fmt.Fprintf(o.Out, " (the first %d)", MaxFiles)
 	}
@@ -330,7 +331,7 @@ func (d *demo) proveResults(ctx context.Context, ids []string) error {
 		bytes, lines = bytes+got.Bytes, lines+got.Lines
 	}
 	d.Report.Equal, d.Report.Bytes, d.Report.Lines = len(ids)-changed, bytes, lines
-	fmt.Fprintf(d.Out, "  results    %d of %d equal to a second computation (%d bytes, %d lines)", len(ids)-changed, len(ids), bytes, lines)
+	fmt.Fprintf(d.Out, "  results    %d of %d equal to a second computation (%s, %s)", len(ids)-changed, len(ids), events.Count(bytes, "byte"), events.Count(lines, "line"))
 	if changed > 0 {
 		fmt.Fprintf(d.Out, "; %d changed or could not be read meanwhile", changed)
 	}
@@ -340,7 +341,7 @@ func (d *demo) proveResults(ctx context.Context, ids []string) error {
 
 // proveOnce reads every item's history: one completion, behind one claim.
 func (d *demo) proveOnce(ctx context.Context, ids []string) error {
-	events := 0
+	seen := 0
 	for _, id := range ids {
 		h, err := d.client.History(ctx, id)
 		if err != nil {
@@ -348,17 +349,17 @@ func (d *demo) proveOnce(ctx context.Context, ids []string) error {
 		}
 		ends := 0
 		for _, ev := range h {
-			events++
+			seen++
 			if k := ev.Kind.String(); k == "completed" || k == "dead" {
 				ends++
 			}
 		}
 		if ends != 1 {
-			return fmt.Errorf("item %s ended %d times", id, ends)
+			return fmt.Errorf("item %s ended %s", id, events.Count(ends, "time"))
 		}
 	}
-	d.Report.Events = events
-	fmt.Fprintf(d.Out, "  once       %d items ended exactly once, in %d events; each was submitted twice\n", len(ids), events)
+	d.Report.Events = seen
+	fmt.Fprintf(d.Out, "  once       %s ended exactly once, in %s; each was submitted twice\n", events.Count(len(ids), "item"), events.Count(seen, "event"))
 	return nil
 }
 
@@ -372,6 +373,6 @@ func (d *demo) proveRebuild(ctx context.Context, _ []string) error {
 		return fmt.Errorf("the store is not what the log says: %v", res.Diff)
 	}
 	d.Report.Replayed, d.Report.Digest = res.Events, res.Digest
-	fmt.Fprintf(d.Out, "  rebuild    %d events replayed in %s give the live store, byte for byte\n             digest %s\n", res.Events, time.Duration(res.ElapsedMS)*time.Millisecond, res.Digest)
+	fmt.Fprintf(d.Out, "  rebuild    %s replayed in %s give the live store, byte for byte\n             digest %s\n", events.Count(int64(res.Events), "event"), time.Duration(res.ElapsedMS)*time.Millisecond, res.Digest)
 	return nil
 }

@@ -2,6 +2,45 @@ package deploy
 
 // otherCases are those of the alerts that are not critical.
 var otherCases = []alertCase{
+	{alert: "StreamwrightQueueVeryDeep", what: "very deep", from: 11, labels: `type="email",priority="5"`, series: []string{
+		`streamwright_queued{type="email",priority="5"} 100x10 60000x40`, `streamwright_scheduled{type="email"} 0x60`},
+		summary: "60k items of type email are queued at priority 5."},
+	{alert: "StreamwrightQueueVeryDeep", what: "most is not due yet", from: never, series: []string{
+		`streamwright_queued{type="email",priority="5"} 60000x200`, `streamwright_scheduled{type="email"} 59000x200`}},
+
+	{alert: "StreamwrightQueueGrowing", what: "it grows", from: 3, labels: ofEmail, series: []string{
+		`streamwright_queued{type="email",priority="5"} 900+50x40`, `streamwright_scheduled{type="email"} 0x40`},
+		summary: "1.3k items of type email wait, and they become more."},
+	{alert: "StreamwrightQueueGrowing", what: "deep, and it shrinks", from: never, series: []string{
+		`streamwright_queued{type="email",priority="5"} 15000-50x200`, `streamwright_scheduled{type="email"} 0x200`}},
+	{alert: "StreamwrightQueueGrowing", what: "what grows is not due yet", from: never, series: []string{
+		`streamwright_queued{type="email",priority="5"} 2000+100x200`, `streamwright_scheduled{type="email"} 0+100x200`}},
+	{alert: "StreamwrightQueueGrowing", what: "deep, and about the same", from: never, series: []string{
+		`streamwright_queued{type="email",priority="5"} 20000+10x200`, `streamwright_scheduled{type="email"} 0x200`}},
+
+	{alert: "StreamwrightUrgentQueueDeep", what: "many urgent ones", from: 6, labels: ofEmail, series: []string{
+		`streamwright_queued{type="email",priority="8"} 0x5 600x40`, `streamwright_queued{type="email",priority="9"} 0x5 600x40`, `streamwright_scheduled{type="email"} 0x50`},
+		summary: "1.2k urgent items (priority 8 and 9) of type email are queued."},
+	{alert: "StreamwrightUrgentQueueDeep", what: "many that are not urgent", from: never, series: []string{
+		`streamwright_queued{type="email",priority="5"} 6000x200`, `streamwright_queued{type="email",priority="9"} 900x200`, `streamwright_scheduled{type="email"} 0x200`}},
+	{alert: "StreamwrightUrgentQueueDeep", what: "urgent ones of next week", from: never, series: []string{
+		`streamwright_queued{type="email",priority="9"} 6000x200`, `streamwright_scheduled{type="email"} 5900x200`}},
+
+	{alert: "StreamwrightWorkersDying", what: "one is lost each minute", from: 14, series: []string{
+		`streamwright_worker_failures_total{reason="heartbeat"} 0x10 0+1x40`, `streamwright_workers{state="active"} 10x60`, `streamwright_workers{state="dead"} 9x60`},
+		summary: "33.33% of the workers were lost within five minutes."},
+	{alert: "StreamwrightWorkersDying", what: "one of twenty is lost, and probes fail", from: never, series: []string{
+		`streamwright_worker_failures_total{reason="heartbeat"} 0x10 1x190`, `streamwright_worker_failures_total{reason="probe"} 0+9x200`, `streamwright_workers{state="active"} 20x200`}},
+
+	{alert: "StreamwrightThroughputHalved", what: "a sixth of what it was", from: 129, series: []string{
+		`streamwright_transitions_total{type="email",from="running",to="completed"} 0+600x120 72000+100x80`, `streamwright_queue_age_oldest_seconds{type="email",priority="5"} 70x200`},
+		summary: "Less than half as much is completed as two hours to one hour ago, and work waits for more than a minute."},
+	{alert: "StreamwrightThroughputHalved", what: "the engine began again, and nothing is completed", from: 128, series: []string{
+		`streamwright_transitions_total{type="email",from="running",to="completed"} 0+600x120 _x80`, `streamwright_queue_age_oldest_seconds{type="email",priority="5"} 70x200`},
+		summary: "Less than half as much is completed as two hours to one hour ago, and work waits for more than a minute."},
+	{alert: "StreamwrightThroughputHalved", what: "a sixth of what it was, since there is no more to do", from: never, until: 150, series: []string{
+		`streamwright_transitions_total{type="email",from="running",to="completed"} 0+600x120 72000+100x80`, `streamwright_queue_age_oldest_seconds{type="email",priority="5"} 2x200`}},
+
 	{alert: "StreamwrightFailureRateElevated", what: "one of seven fails", from: 2, labels: ofEmail, series: []string{
 		`streamwright_failures_total{type="email",code="error"} 0+10x40`, `streamwright_transitions_total{type="email",from="running",to="completed"} 0+60x40`},
 		summary: "14.29% of the attempts of type email fail."},
@@ -132,7 +171,7 @@ var otherCases = []alertCase{
 		`streamwright_queued{type="email",priority="5"} 2000x200`, `streamwright_scheduled{type="email"} 1900x200`}},
 
 	{alert: "StreamwrightLeasesExpire", what: "three a minute", from: 2, labels: ofEmail, series: []string{`streamwright_leases_expired_total{type="email"} 0+3x40`},
-		summary: "2.4 runs of type email a minute lose their lease."},
+		summary: "3 runs of type email a minute lose their lease."},
 	{alert: "StreamwrightLeasesExpire", what: "one now and then", from: never, series: []string{`streamwright_leases_expired_total{type="email"} 0x20 1x20 2x150`}},
 
 	{alert: "StreamwrightUnhealthyWorkers", what: "three of thirteen", from: 6, labels: `state="unhealthy"`, series: []string{

@@ -7,6 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/internal/directget"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -30,7 +32,10 @@ func (e *Engine) answer(op string, m *nats.Msg) (any, error) {
 		}}, err
 	case wire.APILogs:
 		r := read[wire.Logs](e, m)
-		_, err := e.find(r.ID)
+		it, err := e.find(r.ID)
+		if err == nil && r.After != nil {
+			return e.logs(it, *r.After)
+		}
 		return wire.LogsReply{Records: []wire.LogRecord{{Seq: 1, At: Now, Level: "warn", Attempt: 1, Message: "mind the gap"}}}, err
 	case wire.APICancel:
 		return e.cancel(read[wire.Cancel](e, m))
@@ -101,7 +106,7 @@ func (e *Engine) one(s wire.Submit) (wire.Submitted, error) {
 	}
 	it := &wire.Item{ID: id, Type: s.Type, State: events.StateQueued, Priority: 5, Params: s.Params, MaxAttempts: 3, CreatedAt: Now, QueuedAt: Now, Labels: s.Labels, DedupKey: s.DedupKey, Provenance: c.Provenance}
 	if s.Priority != nil {
-		it.Priority = *s.Priority
+		it.Priority = int(*s.Priority)
 	}
 	if s.DedupKey != "" {
 		for _, other := range e.items {
@@ -169,6 +174,60 @@ func (e *Engine) configure(r wire.Configure) (any, error) {
 	}
 	e.settings[r.Type] = s
 	return wire.TypeReply{Type: r.Type, Source: "api", Settings: s}, s.Validate()
+}
+
+// logs are the records of an item's log behind one.
+func (e *Engine) logs(it *wire.Item, after uint64) (reply wire.LogsReply, err error) {
+	id, err := events.ParseID(it.ID)
+	if err != nil {
+		return reply, err
+	}
+	n := wire.Default
+	msgs, pending, err := directget.Get(e.ctx, e.nc, n.JetStream("DIRECT.GET."+n.LogStream()), directget.Request{Seq: after + 1, NextFor: n.Log(events.Type(it.Type), id), Batch: 2})
+	if err != nil {
+		return reply, events.Refuse(events.CodeUnavailable, "%v", err)
+	}
+	for _, m := range msgs {
+		r := wire.LogRecord{At: m.Time, Level: "info", Message: string(m.Data)}
+		if json.Unmarshal(m.Data, &r) != nil {
+			r = wire.LogRecord{At: m.Time, Level: "info", Message: string(m.Data)}
+		}
+		r.Seq = m.Seq
+		reply.Records = append(reply.Records, r)
+	}
+	reply.More = pending > 0
+	return reply, nil
+}
+
+// events answers with a page of the log.
+func (e *Engine) events(m *nats.Msg) {
+	r := read[wire.ReadEvents](e, m)
+	e.mu.Lock()
+	e.requests[wire.APIEvents]++
+	e.mu.Unlock()
+	q := eventlog.PageQuery{From: r.FromSeq, Since: r.Since, Wait: time.Duration(r.WaitMS) * time.Millisecond}
+	for _, t := range r.Types {
+		q.Types = append(q.Types, events.Type(t))
+	}
+	for _, text := range r.Kinds {
+		k, _ := events.ParseKind(text)
+		q.Kinds = append(q.Kinds, k)
+	}
+	if r.ID != "" {
+		q.ID, _ = events.ParseID(r.ID)
+	}
+	page, err := e.pages.Read(e.ctx, q, nil)
+	if err != nil {
+		if e.ctx.Err() == nil {
+			e.reply(m, wire.ErrorReply{Error: wire.FromError(events.WithCode(events.CodeUnavailable, err))})
+		}
+		return
+	}
+	reply := wire.EventsReply{Events: []wire.HistoryEvent{}, NextSeq: page.Next, More: page.More}
+	for _, ev := range page.Events {
+		reply.Events = append(reply.Events, wire.FromEvent(ev))
+	}
+	e.reply(m, reply)
 }
 
 // wait answers once the item is terminal or its time is up.

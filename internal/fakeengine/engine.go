@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -28,7 +31,10 @@ type Engine struct {
 	t   testing.TB
 
 	server *natsserver.Server
+	pages  *eventlog.Pages
 	dir    string // the server's data
+
+	appended atomic.Uint64
 
 	mu       sync.Mutex
 	items    map[string]*wire.Item
@@ -40,6 +46,8 @@ type Engine struct {
 	settings map[string]events.TypeSettings
 	drained  []string
 
+	ctx   context.Context // ends requests for events
+	leave context.CancelFunc
 	stop  chan struct{} // ends waits
 	waits sync.WaitGroup
 }
@@ -65,13 +73,14 @@ func Start(t testing.TB) *Engine {
 	e := &Engine{
 		URL: url, JS: js, server: server, dir: dir, nc: nc, t: t, items: map[string]*wire.Item{}, requests: map[string]int{},
 		stumble: map[string][]Stumble{}, changed: make(chan struct{}), settings: map[string]events.TypeSettings{},
-		stop: make(chan struct{}),
+		stop: make(chan struct{}), pages: eventlog.NewPages(nc, wire.Default, func() events.Seq { return 0 }),
 	}
+	e.ctx, e.leave = context.WithCancel(context.Background())
 	n := wire.Default
 	for _, cfg := range []jetstream.StreamConfig{
 		{Name: n.IntakeStream(), Subjects: []string{n.SubmitAll()}},
 		{Name: n.EventStream(0), Subjects: []string{n.EventFilter("0", "*", "*")}, AllowDirect: true},
-		{Name: n.LogStream(), Subjects: []string{n.LogAll()}},
+		{Name: n.LogStream(), Subjects: []string{n.LogAll()}, AllowDirect: true},
 	} {
 		if _, err := js.CreateStream(context.Background(), cfg); err != nil {
 			t.Fatal(err)
@@ -84,6 +93,7 @@ func Start(t testing.TB) *Engine {
 	t.Cleanup(func() {
 		_ = sub.Drain()
 		close(e.stop)
+		e.leave()
 		e.waits.Wait()
 	})
 	if err := nc.Flush(); err != nil {
@@ -159,13 +169,14 @@ func (e *Engine) Append(evs ...events.Event) {
 		// Tried again under the same id: the server may just be restarting.
 		msg := &nats.Msg{
 			Subject: wire.Default.Event(0, ev.Type, ev.Kind), Data: data,
-			Header: nats.Header{jetstream.MsgIDHeader: {nats.NewInbox()}},
+			Header: nats.Header{jetstream.MsgIDHeader: {"FAKEENGINE00.1." + strconv.FormatUint(e.appended.Add(1), 36)}},
 		}
 		for tries := 0; ; tries++ {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			_, err := e.JS.PublishMsg(ctx, msg)
 			cancel()
 			if err == nil {
+				e.pages.Grown()
 				break
 			}
 			if tries == 10 {
@@ -192,6 +203,10 @@ func (e *Engine) serve(m *nats.Msg) {
 	op := m.Subject[len("work.api."):]
 	if op == wire.APIWait {
 		e.waits.Go(func() { e.wait(m) })
+		return
+	}
+	if op == wire.APIEvents {
+		e.waits.Go(func() { e.events(m) })
 		return
 	}
 	e.mu.Lock()

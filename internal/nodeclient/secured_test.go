@@ -68,7 +68,7 @@ func TestNodeOverSecuredNATS(t *testing.T) {
 	cmd := exec.CommandContext(ctx, node, "--input-type=module", "-", s.url, s.ca, s.creds)
 	cmd.Dir, cmd.Stdin = folder, strings.NewReader(script)
 	out, err := cmd.CombinedOutput()
-	const want = "no CA: unavailable\nno credentials: unavailable\nresult: 2\n"
+	const want = "no CA: unavailable\nno credentials: unauthenticated\nresult: 2\n"
 	if err != nil || string(out) != want {
 		t.Errorf("the program said (%v):\n%s\nwant:\n%s", err, out, want)
 	}

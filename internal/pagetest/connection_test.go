@@ -1,8 +1,11 @@
 package pagetest
 
 import (
+	"context"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
@@ -52,6 +55,28 @@ func TestABrokenConnectionComesBack(t *testing.T) {
 	p.said("+1 completed")
 	p.see(".history-table", "completed")
 	same()
+}
+
+// A browser keeps the pages that were left, for a return. They hold no connections: it
+// has only six to a host, and the next page would get none.
+func TestAPageThatIsLeftHoldsNoConnection(t *testing.T) {
+	w := start(t)
+	p := open(t, desktop, w.url+"#/events")
+	p.expect(provoked...)
+	for range 5 {
+		p.see(".connection", "live")
+		p.do(chromedp.Navigate("about:blank"))
+		ctx, cancel := context.WithTimeout(p.ctx, patience)
+		err := chromedp.Do(ctx, chromedp.Navigate(w.url+"#/events"))
+		cancel()
+		if err != nil {
+			t.Fatalf("the page is not loaded again: %v", err)
+		}
+	}
+	p.see(".connection", "live")
+	p.eval(`dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))`, nil)
+	p.see(".connection", "reconnecting")
+	p.see(".connection", "live") // as a page that is shown again
 }
 
 func TestARestartedEngine(t *testing.T) {

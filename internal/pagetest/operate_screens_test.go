@@ -32,6 +32,8 @@ func (w *world) operated(s trouble) map[string][3]string {
 		"circuit":   {"#/types/fetch", ".notice-bad", "Circuit"},
 		"workers":   {"#/workers", ".w-runs", "42 %"},
 		"schedules": {"#/schedules", ".schedules", "nightly"},
+		"schedule":  {"#/schedules/nightly", ".panel-schedule .ticks", " 03:00 "},
+		"of file":   {"#/schedules/rollup", ".notice", "Set in engine.toml"},
 		"events":    {"#/events?since=1h", ".events", "failed"},
 	}
 }
@@ -42,6 +44,73 @@ func (p *tab) cause() {
 	p.click(".causes", "was declined by the bank")
 	p.see(".panel-cause", "Dead now")
 	p.see(".dead-items", "card_declined")
+}
+
+// newItem opens the form of an item, and says what it is to be.
+func (p *tab) newItem() {
+	p.t.Helper()
+	p.click(".screen-head", "New item")
+	p.fill("dialog input[name=type]", "charge")
+	p.see("dialog .params-from", "changed last")
+	p.click("dialog summary", "Options")
+	p.choose("dialog select[name=when]", "delay")
+	p.set("dialog input[name=delay]", "10m")
+}
+
+// newSchedule opens the form of a schedule, and says when it is to tick.
+func (p *tab) newSchedule() {
+	p.t.Helper()
+	p.click(".screen-head", "New schedule")
+	p.set("dialog input[name=name]", "weekly")
+	p.fill("dialog input[name=type]", "charge")
+	p.see("dialog .params-from", "changed last")
+	p.set("dialog input[name=zone]", "Europe/Berlin")
+	p.set("dialog input[name=cron]", "0 3 * * mon")
+	p.until(`document.querySelectorAll('dialog .ticks li').length === 5`)
+}
+
+// fireTwice has a schedule make two items.
+func (w *world) fireTwice(name string) {
+	w.t.Helper()
+	for range 2 {
+		if _, err := w.client.FireSchedule(w.ctx, name); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// The forms have names, contrast and room on every device, with all that they can
+// complain of.
+func TestFormsOnEveryDevice(t *testing.T) {
+	w := start(t, withFile)
+	w.seedTrouble()
+	for device, v := range map[string]view{"light": desktop, "dark": night, "phone": phone} {
+		for name, c := range map[string]struct {
+			hash string
+			open func(*tab)
+		}{"item": {"#/work", (*tab).newItem}, "schedule": {"#/schedules", (*tab).newSchedule}} {
+			t.Run(name+" "+device, func(t *testing.T) {
+				p := open(t, v, w.url+c.hash)
+				p.until(`document.documentElement.dataset.phase === 'live'`)
+				c.open(p)
+				p.eval(`document.querySelector('dialog details').open = true`, nil)
+				p.fill("dialog input[name=type]", "chrage")
+				p.set("dialog textarea[name=params]", `{"order": nine}`)
+				p.see("dialog .new-type", "Create the new type")
+				p.see("dialog .field-error", "line 1, column 11")
+				checks := map[string]string{"names": unnamed, "contrast": pale}
+				if device == "phone" {
+					checks = map[string]string{"wider than a phone": wide, "too small to touch": short}
+				}
+				for what, script := range checks {
+					var found []string
+					if p.eval(script, &found); len(found) > 0 {
+						t.Errorf("%s: %s", what, strings.Join(found, "\n"))
+					}
+				}
+			})
+		}
+	}
 }
 
 func TestOperatorsScreensOnEveryDevice(t *testing.T) {
@@ -77,13 +146,15 @@ func TestOperatorsScreens(t *testing.T) {
 	}
 	screens := w.operated(s)
 	screens["cause"] = [3]string{"#/dead", ".causes", "growing"}
+	screens["new item"] = [3]string{"#/work", ".work-table", "charge"}
+	screens["new schedule"] = [3]string{"#/schedules", ".schedules", "nightly"}
 	for _, c := range []struct {
 		name, screen string
 		view         view
 	}{
 		{"dead", "dead", desktop}, {"dead-phone", "dead", phone}, {"dead-cause", "cause", desktop}, {"dead-rejected", "original", desktop},
 		{"types", "types", desktop}, {"type-circuit-dark", "circuit", night}, {"workers", "workers", desktop}, {"workers-phone", "workers", phone},
-		{"schedules", "schedules", desktop}, {"events", "events", view{width: 1200, height: 640}}, {"events-dark", "events", view{width: 1200, height: 640, dark: true}}, {"events-phone", "events", phone}, {"type", "type", desktop},
+		{"schedules", "schedules", desktop}, {"new-item", "new item", desktop}, {"new-schedule", "new schedule", desktop}, {"schedule", "schedule", desktop}, {"events", "events", view{width: 1200, height: 640}}, {"events-dark", "events", view{width: 1200, height: 640, dark: true}}, {"events-phone", "events", phone}, {"type", "type", desktop},
 	} {
 		if c.name == "type" && os.Getenv(updateScreens) != "" {
 			w.mail(90 * time.Second)
@@ -93,8 +164,16 @@ func TestOperatorsScreens(t *testing.T) {
 			p := open(t, c.view, w.url+want[0])
 			p.until(`document.documentElement.dataset.phase === 'live'`)
 			p.see(want[1], want[2])
-			if c.screen == "cause" {
+			switch c.screen {
+			case "cause":
 				p.cause()
+			case "new item":
+				p.newItem()
+			case "new schedule":
+				p.newSchedule()
+			case "schedule":
+				w.fireTwice("nightly")
+				p.see(".panel-runs .work-table", "queued")
 			}
 			file := filepath.Join(folder, c.name+".png")
 			p.shot(file)

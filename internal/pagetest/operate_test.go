@@ -173,7 +173,7 @@ func TestATypeIsPausedAndItsCircuitClosed(t *testing.T) {
 	}
 	p.click(`tr[data-type="charge"]`, "charge")
 	p.see(".notice", "the bank is down")
-	p.see(".notice", "It ends by itself in ")
+	p.see(".notice", "Its end: in ")
 	p.click(".screen-head", "Resume")
 	p.gone(".notice", "Paused")
 	if w.typeOf("charge").Paused != nil {
@@ -317,18 +317,6 @@ func TestAWorkersItemsAreFoundAmongMany(t *testing.T) {
 func TestSchedulesAreFiredPausedAndRemoved(t *testing.T) {
 	w := start(t, withFile)
 	w.seedTrouble()
-	schedule := func(name string) *streamwright.ScheduleInfo {
-		list, err := w.client.Schedules(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
-		}
-		return nil
-	}
 	p := open(t, desktop, w.url+"#/schedules")
 	nightly := `tr[data-name="nightly"]`
 	p.see(nightly, "Europe/Berlin")
@@ -337,13 +325,13 @@ func TestSchedulesAreFiredPausedAndRemoved(t *testing.T) {
 	p.click("dialog .dialog-buttons", "Fire it")
 	p.click(".toast", "See it")
 	p.see(".item-head", "report")
-	if got := schedule("nightly"); got == nil {
+	if got := w.schedule("nightly"); got == nil {
 		t.Error("it is gone")
 	}
 	p.eval(`history.back()`, nil)
 	p.click(nightly, "Pause nightly")
 	p.see(nightly, "paused")
-	if !schedule("nightly").Paused {
+	if !w.schedule("nightly").Paused {
 		t.Error("it is not paused")
 	}
 	p.click(nightly, "Resume nightly")
@@ -351,7 +339,7 @@ func TestSchedulesAreFiredPausedAndRemoved(t *testing.T) {
 	p.click(nightly, "Remove nightly")
 	p.click("dialog .dialog-buttons", "Remove it")
 	p.until(`!document.querySelector('tr[data-name="nightly"]')`)
-	if schedule("nightly") != nil {
+	if w.schedule("nightly") != nil {
 		t.Error("it is still there")
 	}
 }

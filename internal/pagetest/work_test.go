@@ -199,7 +199,7 @@ func TestTheOverviewIsLive(t *testing.T) {
 	p.gone(".panel-needs", "invoice is paused")
 	p.see(".panel-needs", "No worker for invoice")
 	same()
-	p.click(`tr[data-type="charge"] td:nth-of-type(7)`, "1")
+	p.click(`tr[data-type="charge"] td:nth-of-type(8)`, "1")
 	p.until(`location.hash === '#/work?type=charge&state=dead'`)
 	p.until(`document.querySelector('.work-table tbody tr').dataset.id === ` + quote(s.dead))
 }

@@ -35,19 +35,23 @@ func (e Endpoint) streamed() Endpoint {
 func Endpoints() []Endpoint {
 	return []Endpoint{
 		endpoint[wire.Submit, wire.Submitted](wire.APISubmit).orArray(),
+		endpoint[wire.Batch, wire.BatchReply](wire.APIBatch),
 		endpoint[wire.Get, wire.Item](wire.APIGet),
 		endpoint[wire.List, wire.Listed](wire.APIList),
 		endpoint[wire.Wait, wire.Item](wire.APIWait),
 		endpoint[wire.Cancel, wire.Cancelled](wire.APICancel),
 		endpoint[wire.History, wire.HistoryReply](wire.APIHistory),
 		endpoint[wire.Logs, wire.LogsReply](wire.APILogs),
+		endpoint[wire.ReadEvents, wire.EventsReply](wire.APIEvents),
 		endpoint[wire.Tree, wire.TreeReply](wire.APITree),
 		endpoint[wire.Why, wire.WhyReply](wire.APIWhy),
+		endpoint[wire.Held, wire.Holder](wire.APIHeld),
 		endpoint[wire.Reschedule, wire.Rescheduled](wire.APIReschedule),
 
 		endpoint[wire.Register, wire.Registered](wire.APIRegister),
 		endpoint[wire.Heartbeat, wire.HeartbeatReply](wire.APIHeartbeat),
 		{Name: wire.APIReport, Request: reflect.TypeFor[[]wire.Report](), Reply: reflect.TypeFor[[]wire.Reported]()},
+		endpoint[wire.Probed, wire.OK](wire.APIProbed),
 		endpoint[wire.Unregister, wire.OK](wire.APIUnregister),
 
 		endpoint[wire.See, wire.StatsReply](wire.APIStats),
@@ -55,6 +59,7 @@ func Endpoints() []Endpoint {
 		endpoint[wire.See, wire.WorkersReply](wire.APIWorkers),
 		endpoint[wire.See, wire.InfoReply](wire.APIInfo),
 		endpoint[wire.Configure, wire.TypeReply](wire.APIConfigure),
+		endpoint[wire.TypeRemove, wire.Changed](wire.APITypeRemove),
 		endpoint[wire.Pause, wire.Changed](wire.APIPause),
 		endpoint[wire.Resume, wire.Changed](wire.APIResume),
 		endpoint[wire.CircuitReset, wire.Changed](wire.APICircuitReset),
@@ -75,7 +80,10 @@ func Endpoints() []Endpoint {
 		endpoint[wire.ScheduleName, wire.ScheduleReply](wire.APISchedulePause),
 		endpoint[wire.ScheduleName, wire.ScheduleReply](wire.APIScheduleResume),
 		endpoint[wire.ScheduleFire, wire.Submitted](wire.APIScheduleFire),
+		endpoint[wire.Ticks, wire.TicksReply](wire.APITicks),
 		endpoint[wire.See, wire.Retention](wire.APICut),
+		endpoint[wire.See, wire.Clock](wire.APIClock),
+		endpoint[wire.AcceptClock, wire.Clock](wire.APIClockAccept),
 		endpoint[wire.StateAt, wire.StateReply](wire.APIState).streamed(),
 		endpoint[wire.See, wire.ProveReply](wire.APIVerify).streamed(),
 		endpoint[wire.See, wire.ProveReply](wire.APIRebuild).streamed(),
@@ -84,7 +92,7 @@ func Endpoints() []Endpoint {
 
 // messages are what is sent beside requests and replies.
 var messages = []reflect.Type{
-	reflect.TypeFor[wire.ErrorReply](), reflect.TypeFor[wire.Control](), reflect.TypeFor[wire.ProbeReply](),
+	reflect.TypeFor[wire.ErrorReply](), reflect.TypeFor[wire.Control](), reflect.TypeFor[wire.Probe](),
 	reflect.TypeFor[wire.LogRecord](), reflect.TypeFor[events.Outcome](),
 }
 
@@ -123,6 +131,7 @@ var payloads = map[events.Kind]reflect.Type{
 	events.KindRejectedPurged:    reflect.TypeFor[events.RejectedPurged](),
 	events.KindDrainSet:          reflect.TypeFor[events.DrainSet](),
 	events.KindDrainEnded:        reflect.TypeFor[events.DrainEnded](),
+	events.KindTypeForgotten:     reflect.TypeFor[events.TypeForgotten](),
 	events.KindPruned:            reflect.TypeFor[events.Pruned](),
 }
 

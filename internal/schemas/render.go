@@ -30,7 +30,11 @@ var fixed = map[reflect.Type]schema{
 	reflect.TypeFor[events.DedupPolicy](): {"type": "string", "enum": []string{string(events.DedupMerge), string(events.DedupDistinct), string(events.DedupSupersede), string(events.DedupDefer)}},
 	reflect.TypeFor[events.AfterPolicy](): {"type": "string", "enum": []string{string(events.AfterCancel), string(events.AfterDead), string(events.AfterRun)}},
 	reflect.TypeFor[events.ChildPolicy](): {"type": "string", "enum": []string{string(events.ChildFail), string(events.ChildContinue)}},
+	reflect.TypeFor[wire.Priority](): {"anyOf": []schema{
+		{"type": "integer", "minimum": 0, "maximum": events.MaxPriority}, {"type": "string", "enum": []string{"low", "medium", "high"}},
+	}},
 	reflect.TypeFor[wire.WorkerStatus]():  {"type": "string", "enum": statuses()},
+	reflect.TypeFor[wire.AlarmSeverity](): {"type": "string", "enum": []string{string(wire.AlarmCritical), string(wire.AlarmWarning)}},
 }
 
 // renamed are types whose name is that of another, too.

@@ -178,6 +178,7 @@ func TestMessagesOfAnEngineAreValid(t *testing.T) {
 	}
 	k.queries(item.ID)
 	k.operate(item.ID)
+	ask[wire.OK](k, wire.APIProbed, fmt.Sprintf(`{"worker":"talker","session":%q,"nonce":"n","failing":[{"check":"db","error":"down"}]}`, reg.Session))
 	ask[wire.OK](k, wire.APIUnregister, fmt.Sprintf(`{"worker":"talker","session":%q}`, reg.Session))
 	k.events()
 	for _, e := range Endpoints() {
@@ -200,8 +201,11 @@ func (k *talk) queries(id string) {
 	ask[wire.Item](k, wire.APIGet, one)
 	ask[wire.HistoryReply](k, wire.APIHistory, one)
 	ask[wire.LogsReply](k, wire.APILogs, one)
+	ask[wire.LogsReply](k, wire.APILogs, fmt.Sprintf(`{"id":%q,"after":0}`, id))
+	ask[wire.EventsReply](k, wire.APIEvents, `{"from_seq":1,"kinds":["completed"],"limit":10,"wait_ms":1}`)
 	ask[wire.TreeReply](k, wire.APITree, one)
 	ask[wire.WhyReply](k, wire.APIWhy, one)
+	k.refused(wire.APIHeld, `{"type":"talk","key":"nobody's"}`, "not_found")
 	ask[wire.Listed](k, wire.APIList, `{"type":"talk","limit":10}`)
 	ask[wire.Listed](k, wire.APIList, `{"type":"nobody"}`)
 	ask[wire.StatsReply](k, wire.APIStats, `{}`)
@@ -217,12 +221,20 @@ func (k *talk) queries(id string) {
 // operate asks what operators ask.
 func (k *talk) operate(id string) {
 	k.t.Helper()
+	batch := ask[wire.BatchReply](k, wire.APIBatch, `{"name":"nightly","callback":{"type":"later","delay_ms":3600000}}`)
+	ask[wire.BatchReply](k, wire.APIBatch, fmt.Sprintf(`{"id":%q,"seal":true,"count":2}`, batch.ID))
+	ask[wire.Listed](k, wire.APIList, fmt.Sprintf(`{"batch":%q}`, batch.ID))
+	ask[wire.Item](k, wire.APIGet, fmt.Sprintf(`{"id":%q,"min_position":%q}`, batch.ID, batch.Position))
+	k.refused(wire.APIBatch, `{"seal":true}`, "bad_id")
 	ask[wire.Changed](k, wire.APIPause, `{"type":"talk","reason":"r","by":"b"}`)
 	ask[wire.StatsReply](k, wire.APIStats, `{}`)
 	ask[wire.Changed](k, wire.APIResume, `{"type":"talk"}`)
 	ask[wire.Changed](k, wire.APICircuitReset, `{"type":"talk"}`)
 	ask[wire.TypeReply](k, wire.APIConfigure, `{"type":"talk","settings":{"capacity":5}}`)
-	late := ask[[]wire.Submitted](k, wire.APISubmit, `[{"type":"later","delay_ms":3600000},{"type":"Bad Type"}]`)
+	ask[wire.TypeReply](k, wire.APIConfigure, `{"type":"misspelt","settings":{"capacity":5}}`)
+	ask[wire.Changed](k, wire.APITypeRemove, `{"type":"misspelt"}`)
+	late := ask[[]wire.Submitted](k, wire.APISubmit, `[{"type":"later","delay_ms":3600000,"dedup_key":"k"},{"type":"Bad Type"}]`)
+	ask[wire.Holder](k, wire.APIHeld, `{"type":"later","key":"k"}`)
 	ask[wire.Rescheduled](k, wire.APIReschedule, fmt.Sprintf(`{"id":%q,"priority":9}`, late[0].ID))
 	ask[wire.Cancelled](k, wire.APICancel, fmt.Sprintf(`{"id":%q,"reason":"r"}`, late[0].ID))
 	ask[wire.ReplayReply](k, wire.APIReplay, fmt.Sprintf(`{"id":%q,"reason":"r"}`, late[0].ID))
@@ -235,6 +247,8 @@ func (k *talk) operate(id string) {
 	k.schedules()
 	k.rejections()
 	ask[wire.Retention](k, wire.APICut, `{}`)
+	ask[wire.Clock](k, wire.APIClock, `{}`)
+	ask[wire.Clock](k, wire.APIClockAccept, `{"by":"ops"}`)
 	for _, endpoint := range []string{wire.APIVerify, wire.APIRebuild} {
 		k.stream(endpoint, `{}`)
 	}
@@ -247,6 +261,8 @@ func (k *talk) schedules() {
 	ask[wire.ScheduleReply](k, wire.APIScheduleSet, `{"name":"nightly","type":"later","cron":"0 3 * * *","params":{"a":1}}`)
 	ask[wire.SchedulesReply](k, wire.APISchedules, `{}`)
 	ask[wire.Submitted](k, wire.APIScheduleFire, `{"name":"nightly"}`)
+	ask[wire.TicksReply](k, wire.APITicks, `{"cron":"0 3 * * *","zone":"Europe/Berlin","count":2}`)
+	ask[wire.Listed](k, wire.APIList, `{"schedule":"nightly"}`)
 	for _, endpoint := range []string{wire.APISchedulePause, wire.APIScheduleResume, wire.APIScheduleRemove} {
 		ask[wire.ScheduleReply](k, endpoint, `{"name":"nightly"}`)
 	}

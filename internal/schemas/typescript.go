@@ -77,6 +77,13 @@ func tsType(s schema) string {
 		}
 		return union(names)
 	}
+	if either, ok := s["anyOf"].([]schema); ok {
+		types := make([]string, len(either))
+		for i, e := range either {
+			types[i] = tsType(e)
+		}
+		return strings.Join(types, " | ")
+	}
 	switch s["type"] {
 	case "string":
 		return "string"

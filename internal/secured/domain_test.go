@@ -20,8 +20,11 @@ func leaf(t *testing.T, hubUsers, leafUsers string) (hub, edge string) {
 	t.Helper()
 	h := natsServer(t, "server_name: hub\njetstream { store_dir: STORE, domain: hub }\nleafnodes { listen: 127.0.0.1:-1 }\n"+hubUsers)
 	info := h.Addr().String()
-	port := leafPort(t, h)
-	e := natsServer(t, "server_name: edge\njetstream { store_dir: STORE, domain: edge }\nleafnodes { remotes = [ { url: \"nats-leaf://leaf:leaf@127.0.0.1:"+fmt.Sprint(port)+"\" } ] }\n"+leafUsers)
+	port, local := leafPort(t, h), ""
+	if strings.Contains(leafUsers, "accounts") {
+		local = ", account: WORK"
+	}
+	e := natsServer(t, "server_name: edge\njetstream { store_dir: STORE, domain: edge }\nleafnodes { remotes = [ { url: \"nats-leaf://leaf:leaf@127.0.0.1:"+fmt.Sprint(port)+"\""+local+" } ] }\n"+leafUsers)
 	eventually(t, "the leaf node is connected ("+info+")", func() bool { return h.NumLeafNodes() == 1 && e.NumLeafNodes() == 1 })
 	return h.ClientURL(), e.ClientURL()
 }
@@ -34,53 +37,66 @@ func leafPort(t *testing.T, s *natsserver.Server) int {
 
 // everybody is a list of users who may do everything.
 func everybody(names ...string) string {
+	return "authorization { users = [\n" + unlimited(names...) + "] }\n"
+}
+
+func unlimited(names ...string) string {
 	var b strings.Builder
-	b.WriteString("authorization { users = [\n")
 	for _, n := range names {
 		fmt.Fprintf(&b, "  { user: %q, password: %q }\n", n, n)
 	}
-	return b.String() + "] }\n"
+	return b.String()
 }
 
-// inDomain logs in at the edge, for the streams of the hub.
-func inDomain(url string) way {
+// within logs in by passwords.
+func within(url string) way {
 	return way{url: url,
-		login: func(user string) login {
-			return login{[]string{"--user", user, "--js-domain", "hub"}, []string{"NATS_PASSWORD=" + password}}
-		},
-		conn: func(user string) connect.Settings {
-			return connect.Settings{User: user, Password: password, Domain: "hub"}
-		},
+		login: func(user string) login { return login{[]string{"--user", user}, []string{"NATS_PASSWORD=" + password}} },
+		conn:  func(user string) connect.Settings { return connect.Settings{User: user, Password: password} },
 	}
 }
 
-// domainUsers are users with the permissions that these flags give.
-func domainUsers(t *testing.T, more ...string) string {
-	file := hashed(t)
-	return "authorization {\n" + permissions(t, func(string) []string { return append([]string{"--password-file", file}, more...) }) + "}\n"
+// atEdge is the same where the engine names the domain that has the streams.
+func atEdge(url string) way {
+	w := within(url)
+	plain := w.login
+	w.login = func(user string) login {
+		if user == "engine" {
+			return plain(user).with("--js-domain", "hub")
+		}
+		return plain(user)
+	}
+	return w
 }
 
-// The engine is in the domain, its users at a leaf node outside, with exactly
-// what they need there.
+// domainUsers are the accounts that these flags give.
+func domainUsers(t *testing.T, more ...string) string {
+	file := hashed(t)
+	return accounts(t, func(user string) []string { return []string{"--password-file", user + "=" + file} }, more...)
+}
+
+// The engine is in the domain, in an account of the hub; its users are at a leaf
+// node outside, each in an account of its own there, which imports from the
+// account that is bound to the hub's.
 func TestDomainFromOutside(t *testing.T) {
-	hub, edge := leaf(t, everybody("leaf", "engine"), domainUsers(t, "--js-domain", "hub"))
+	hub, edge := leaf(t, "accounts { WORK { jetstream: enabled, users = [\n"+unlimited("leaf", "engine")+"] } }\n", domainUsers(t, "--js-domain", "hub"))
 	server := login{[]string{"--user", "engine"}, []string{"NATS_PASSWORD=engine"}}.begin(t, "engine", "serve", "--nats-url", hub, "--http", "off", "--dir", t.TempDir())
 	server.says("engine ready")
-	visit(t, inDomain(edge))
+	visit(t, atEdge(edge))
 	server.end()
 }
 
 // The engine itself is outside, too, and so are its users.
 func TestDomainOfTheEngine(t *testing.T) {
-	_, edge := leaf(t, everybody("leaf"), domainUsers(t, "--js-domain", "hub"))
-	tour(t, inDomain(edge))
+	_, edge := leaf(t, "accounts { WORK { jetstream: enabled, users = [\n"+unlimited("leaf")+"] } }\n", domainUsers(t, "--js-domain", "hub"))
+	tour(t, atEdge(edge))
 }
 
-// Users in the domain may name it as well. The server takes the name away
-// before it looks at their permissions, which are those without a domain.
+// Users on a server with a domain need not know of it: their own accounts
+// import the streams' API under the engine's prefix.
 func TestDomainFromWithin(t *testing.T) {
 	s := natsServer(t, "jetstream { store_dir: STORE, domain: hub }\n"+domainUsers(t))
-	tour(t, inDomain(s.ClientURL()))
+	tour(t, within(s.ClientURL()))
 }
 
 // An engine outside of the domain learns of an expired lease from the server's
@@ -90,7 +106,7 @@ func TestDomainFromWithin(t *testing.T) {
 func TestDomainLeases(t *testing.T) {
 	_, edge := leaf(t, everybody("leaf"), everybody("all"))
 	as := login{[]string{"--user", "all", "--js-domain", "hub", "--server", edge}, []string{"NATS_PASSWORD=all"}}
-	config := write(t, t.TempDir()+"/engine.toml", "[server]\nhttp = \"off\"\nnats_url = \""+edge+"\"\n[connect]\nuser = \"all\"\njs_domain = \"hub\"\n[defaults]\nlease = \"1s\"\nbackoff = {initial = \"10ms\", max = \"20ms\"}\n")
+	config := write(t, t.TempDir()+"/engine.toml", "[server]\nhttp = \"off\"\nnats_url = \""+edge+"\"\n[connect]\nuser = \"all\"\njs_domain = \"hub\"\n[defaults]\nlease_ms = \"1s\"\nbackoff = {initial_ms = \"10ms\", max_ms = \"20ms\"}\n")
 	server := login{nil, as.env}.begin(t, "engine", "serve", "--config", config, "--dir", t.TempDir())
 	server.says("engine ready")
 	lost := as.begin(t, "engine", "work", "hang", "--", "sh", "-c", "echo begun >&2; exec sleep 1000")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/connect"
@@ -19,15 +20,21 @@ import (
 // reconnect.
 func TestExchangedCredentials(t *testing.T) {
 	op := newOperator(t)
-	var limits jwt.UserPermissionLimits
-	limits.Limits.NatsLimits = jwt.NatsLimits{Subs: jwt.NoLimit, Data: jwt.NoLimit, Payload: jwt.NoLimit}
-	signer := op.scope(t, "any", limits)
+	pair, err := nkeys.CreateAccount()
+	account := jwt.NewAccountClaims(public(t, must(t, pair, err)))
+	scope := jwt.NewUserScope()
+	scope.Template.Limits.NatsLimits = jwt.NatsLimits{Subs: jwt.NoLimit, Data: jwt.NoLimit, Payload: jwt.NoLimit}
+	first := user(t, account, "first", scope)
+	scope = jwt.NewUserScope()
+	scope.Template.Limits.NatsLimits = jwt.NatsLimits{Subs: jwt.NoLimit, Data: jwt.NoLimit, Payload: jwt.NoLimit}
+	second := user(t, account, "second", scope)
+	op.add(t, account)
 	url := natsServer(t, op.config(t)).ClientURL()
-	file := write(t, t.TempDir()+"/a.creds", op.user(t, "first", signer))
+	file := write(t, t.TempDir()+"/a.creds", first)
 	c := connected(t, url, connect.Settings{Creds: file}, new(atomic.Int32))
 	who := func() string { return userOf(t, c) }
 	before := who()
-	write(t, file, op.user(t, "second", signer))
+	write(t, file, second)
 	if err := c.Conn().ForceReconnect(); err != nil {
 		t.Fatal(err)
 	}

@@ -77,11 +77,11 @@ func (a *authority) tls(more string) string {
 func TestClientCertificates(t *testing.T) {
 	a := newAuthority(t)
 	a.server(t)
-	auth := permissions(t, func(user string) []string {
+	auth := accounts(t, func(user string) []string {
 		a.user(t, user)
-		return []string{"--certificate"}
+		return []string{"--certificate", user}
 	})
-	url := natsServer(t, "jetstream { store_dir: STORE }\n"+a.tls(", verify_and_map: true, handshake_first: true")+"authorization {\n"+auth+"}\n").ClientURL()
+	url := natsServer(t, "jetstream { store_dir: STORE }\n"+a.tls(", verify_and_map: true, handshake_first: true")+auth).ClientURL()
 	url = strings.Replace(url, "nats://", "tls://", 1)
 	tour(t, way{url: url,
 		login: func(user string) login {

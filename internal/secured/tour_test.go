@@ -54,23 +54,18 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
-// permissions are the users' blocks as the command prints them.
-func permissions(t *testing.T, flags func(user string) []string) string {
+// accounts is the block of accounts that the command prints for all users, whose
+// logins are by these flags.
+func accounts(t *testing.T, flags func(user string) []string, more ...string) string {
 	t.Helper()
-	var blocks []string
+	args := []string{"permissions"}
 	for _, u := range users {
-		args := []string{"permissions", "--role", u, "--user", u}
-		if u == "engine" {
-			args = append(args, "--answer", strings.Join(users[1:], ","))
+		if u != "engine" {
+			args = append(args, "--user", u+"="+u)
 		}
-		out := login{}.run(t, append(args, flags(u)...)...).wants(t, 0)
-		_, list, ok := strings.Cut(out.out, "users = [")
-		if !ok {
-			t.Fatalf("no users block in %s", out.out)
-		}
-		blocks = append(blocks, list[:strings.LastIndex(list, "]")])
+		args = append(args, flags(u)...)
 	}
-	return "users = [\n" + strings.Join(blocks, "\n") + "]\n"
+	return login{}.run(t, append(args, more...)...).wants(t, 0).out
 }
 
 // way is a way to log in to a server.

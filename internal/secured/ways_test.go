@@ -3,11 +3,8 @@ package secured
 import (
 	"encoding/json"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 	"golang.org/x/crypto/bcrypt"
 
@@ -21,8 +18,8 @@ const password = "correct horse battery"
 func passwords(t *testing.T) (url, file string) {
 	file = write(t, filepath.Join(t.TempDir(), "password"), password+"\n")
 	hash := hashed(t)
-	auth := permissions(t, func(string) []string { return []string{"--password-file", hash} })
-	return natsServer(t, "jetstream { store_dir: STORE }\nauthorization {\n"+auth+"}\n").ClientURL(), file
+	auth := accounts(t, func(user string) []string { return []string{"--password-file", user + "=" + hash} })
+	return natsServer(t, "jetstream { store_dir: STORE }\n"+auth).ClientURL(), file
 }
 
 // hashed is a file with the password's hash, of the least cost: with the race
@@ -84,19 +81,17 @@ func TestContexts(t *testing.T) {
 func TestNkeys(t *testing.T) {
 	dir := t.TempDir()
 	seed := func(user string) string { return filepath.Join(dir, user+".nk") }
-	auth := permissions(t, func(user string) []string {
+	auth := accounts(t, func(user string) []string {
 		public, secret := newUser(t)
 		write(t, seed(user), secret+"\n")
-		return []string{"--nkey", public}
+		return []string{"--nkey", user + "=" + public}
 	})
-	url := natsServer(t, "jetstream { store_dir: STORE }\nauthorization {\n"+auth+"}\n").ClientURL()
+	url := natsServer(t, "jetstream { store_dir: STORE }\n"+auth).ClientURL()
 	tour(t, way{url: url,
 		login: func(user string) login {
-			return login{[]string{"--nkey", seed(user), "--inbox-prefix", "_INBOX_" + user}, nil}
+			return login{[]string{"--nkey", seed(user)}, nil}
 		},
-		conn: func(user string) connect.Settings {
-			return connect.Settings{Nkey: seed(user), InboxPrefix: "_INBOX_" + user}
-		},
+		conn: func(user string) connect.Settings { return connect.Settings{Nkey: seed(user)} },
 	})
 }
 
@@ -122,33 +117,14 @@ func describe(t *testing.T, pair nkeys.KeyPair) (public, seed string) {
 	return public, string(secret)
 }
 
-// An operator, an account with JetStream, and a signing key of it for each kind
-// of user, whose scope has the permissions. (In a user's own JWT they can be too
-// long for the server's max_control_line.)
+// An operator with an account for the engine, and one for each user, made from
+// what the command prints with --json.
 func TestCredentials(t *testing.T) {
 	op := newOperator(t)
 	dir := t.TempDir()
 	creds := func(user string) string { return filepath.Join(dir, user+".creds") }
-	for _, u := range users {
-		args := []string{"permissions", "--json", "--role", u, "--user", u}
-		if u == "engine" {
-			args = append(args, "--answer", strings.Join(users[1:], ","))
-		}
-		var p struct {
-			Publish   []string `json:"publish"`
-			Subscribe []string `json:"subscribe"`
-			Responses bool     `json:"allow_responses"`
-		}
-		if err := json.Unmarshal([]byte(login{}.run(t, args...).wants(t, 0).out), &p); err != nil {
-			t.Fatal(err)
-		}
-		var limits jwt.UserPermissionLimits
-		limits.Limits.NatsLimits = jwt.NatsLimits{Subs: jwt.NoLimit, Data: jwt.NoLimit, Payload: jwt.NoLimit}
-		limits.Pub.Allow, limits.Sub.Allow = p.Publish, p.Subscribe
-		if p.Responses {
-			limits.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: 2 * time.Minute}
-		}
-		write(t, creds(u), op.user(t, u, op.scope(t, u, limits)))
+	for user, text := range op.users(t) {
+		write(t, creds(user), text)
 	}
 	url := natsServer(t, op.config(t)).ClientURL()
 	tour(t, way{url: url,
@@ -156,10 +132,8 @@ func TestCredentials(t *testing.T) {
 			if user == "operate" {
 				return login{nil, []string{"NATS_CREDS=" + creds(user), "NATS_INBOX_PREFIX=_INBOX_" + user}}
 			}
-			return login{[]string{"--creds", creds(user), "--inbox-prefix", "_INBOX_" + user}, nil}
+			return login{[]string{"--creds", creds(user)}, nil}
 		},
-		conn: func(user string) connect.Settings {
-			return connect.Settings{Creds: creds(user), InboxPrefix: "_INBOX_" + user}
-		},
+		conn: func(user string) connect.Settings { return connect.Settings{Creds: creds(user)} },
 	})
 }

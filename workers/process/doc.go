@@ -10,6 +10,14 @@
 //	WORK_CHILDREN                      set with it: a file with how they ended, a
 //	                                   JSON array, removed when the run has ended
 //
+// Of the worker's own environment a child gets everything but the variables by
+// which this project's programs log in (NATS_PASSWORD, NATS_TOKEN, NATS_CREDS,
+// NATS_NKEY, NATS_KEY, NATS_PASSWORD_FILE, a NATS_URL with a login in it,
+// WORK_TOKENS, STREAMWRIGHT_TOKEN, OTEL_*_HEADERS), or, with [Restricted], only
+// what any program needs; [Env] names more. This keeps secrets out of what a child
+// logs, crashes with or passes on. It is no wall: a child that runs as the worker's
+// user may read what that user may.
+//
 //	exit 0    done; the result is stdout's last line if that is JSON, else all
 //	          of stdout as a JSON string; nothing on stdout: no result
 //	exit 75   failed with code tempfail, retried
@@ -41,6 +49,10 @@
 // given away. A descendant that has left the group (setsid) is out of reach; if
 // it holds the pipes, they are closed after a delay. On Linux the child is also
 // killed when the worker itself is.
+//
+// The heartbeats of the worker tell what it and its children use: memory and CPU of
+// a child and its descendants while it runs, on Linux; elsewhere a child's CPU
+// counts once it has ended.
 //
 // Bounds: a result of the worker's Config.MaxDocument, 64 MiB (more fails the
 // item for good, with code bad_result; memory is up to three times that for each

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,9 +48,12 @@ const (
 type config struct {
 	argv      []string
 	dir       string
-	env       []string
+	env       []string // NAME=value
+	pass      []string // names
 	grace     time.Duration
 	pipeDelay time.Duration
+
+	restricted bool
 }
 
 // Option changes how children are run.
@@ -59,9 +61,6 @@ type Option func(*config)
 
 // Dir runs the children in a directory; by default that of the worker.
 func Dir(path string) Option { return func(c *config) { c.dir = path } }
-
-// Env adds variables (key=value) to the worker's own environment.
-func Env(kv ...string) Option { return func(c *config) { c.env = append(c.env, kv...) } }
 
 // Grace is the time from SIGTERM to SIGKILL; 0 kills at once.
 func Grace(d time.Duration) Option { return func(c *config) { c.grace = max(d, 0) } }
@@ -94,7 +93,7 @@ func (c *config) handle(ctx context.Context, item *workers.RawItem) (any, error)
 	log := &lineLogger{log: func(line string) { item.Log(workers.LevelInfo, line) }}
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
 	cmd.Dir = c.dir
-	cmd.Env = append(append(inherited(), c.env...), environment(ctx, item)...)
+	cmd.Env = append(c.environ(os.Environ()), environment(ctx, item)...)
 	cmd.Stdin = bytes.NewReader(item.Raw) // a child that does not read it is no error
 	cmd.Stdout, cmd.Stderr = out, log
 	cmd.WaitDelay = c.pipeDelay
@@ -112,22 +111,19 @@ func (c *config) handle(ctx context.Context, item *workers.RawItem) (any, error)
 		return nil, workers.WithCode(err, FailExec)
 	}
 
-	err = c.run(ctx, cmd, pipe.started)
+	m := new(meter)
+	defer item.Measure(m.read)()
+	err = c.run(ctx, cmd, func() {
+		m.started(cmd.Process.Pid)
+		pipe.started()
+	})
+	m.ended(cmd.ProcessState)
 	pipe.finish(c.pipeDelay)
 	log.flush()
 	if cmd.Process == nil {
 		return nil, workers.WithCode(fmt.Errorf("start %s: %w", c.argv[0], err), FailExec)
 	}
 	return verdict(ctx, cmd.ProcessState, err, out, log.last, pipe.r)
-}
-
-// inherited is the worker's own environment, without what it has if it is
-// itself the child of a work item.
-func inherited() []string {
-	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		return name == "WORK_REPORT_FD" || name == "WORK_CONTINUATION" || name == "WORK_CHILDREN" || name == "TRACEPARENT"
-	})
 }
 
 func environment(ctx context.Context, item *workers.RawItem) []string {

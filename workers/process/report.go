@@ -17,7 +17,7 @@ import (
 
 // MaxReportLine bounds a line on the report descriptor, in bytes: a spawn's
 // children and what is around them.
-const MaxReportLine = wire.MaxSpawnBytes + 64<<10
+const MaxReportLine = 8 << 20
 
 // FailBadReport is the code of a run whose child has asked for an end (a spawn,
 // a snooze, a retry) in a line that can't be read.

@@ -118,7 +118,7 @@ func TestBadReportLines(t *testing.T) {
 			t.Errorf("%s: log %q, progress %v", line, h.log, h.progress)
 		}
 	}
-	h := report(t, `head -c 3000000 /dev/zero | tr '\0' x >&3; echo >&3; echo '{"progress":5}' >&3`, nil)
+	h := report(t, `head -c 9000000 /dev/zero | tr '\0' x >&3; echo >&3; echo '{"progress":5}' >&3`, nil)
 	if h.Code != FailBadReport || len(h.progress) != 1 || len(h.log) != 1 {
 		t.Errorf("a line that is too long: %+v, %v, %d log lines", h.Outcome, h.progress, len(h.log))
 	}

@@ -29,6 +29,8 @@ function kindOf(doc, schema) {
   if (!schema) return '';
   const name = refName(schema);
   if (name) return name;
+  const forms = schema.oneOf || schema.anyOf;
+  if (forms) return forms.map((f) => kindOf(doc, f)).join(' or ');
   const types = [].concat(schema.type || []).filter((t) => t !== 'null');
   if (types.includes('array')) return `list of ${kindOf(doc, schema.items) || 'any'}`;
   if (types.includes('object') && typeof schema.additionalProperties === 'object') return `object of ${kindOf(doc, schema.additionalProperties)}`;
@@ -68,11 +70,11 @@ function lazy(title, draw) {
 }
 
 function content(doc, media) {
-  return Object.entries(media || {}).map(([type, m]) => {
-    const title = [el('code', {}, type), ' ', el('span', { class: 'kind' }, kindOf(doc, m.schema))];
-    const below = m.schema && inner(doc, m.schema);
+  return Object.entries(media || {}).flatMap(([type, m]) => ((m.schema && m.schema.oneOf) || [m.schema]).map((schema) => {
+    const title = [el('code', {}, type), ' ', el('span', { class: 'kind' }, kindOf(doc, schema))];
+    const below = schema && inner(doc, schema);
     return below ? lazy(title, () => fields(doc, below)) : el('p', {}, ...title);
-  });
+  }));
 }
 
 function parameters(doc, op) {

@@ -1,11 +1,12 @@
 import { readFile } from "node:fs/promises";
 
-import type { NatsConnection } from "@nats-io/nats-core";
+import { AuthorizationError, UserAuthenticationExpiredError, type NatsConnection } from "@nats-io/nats-core";
 import { connect as dial, credsAuthenticator, type NodeConnectionOptions } from "@nats-io/transport-node";
 
 import { blobRef, defaultMaxDocument, Documents, maxInlineBytes } from "./documents.js";
 import { StreamwrightError, textOf } from "./errors.js";
-import { readEvents, type EventsOptions } from "./feed.js";
+import { readEvents, type AskEvents, type EventsOptions } from "./feed.js";
+import { DedupBucket, dedupEntry, watchHolder, type AskHolder } from "./held.js";
 import { IdSource } from "./ids.js";
 import { Link, toError } from "./link.js";
 import { Names } from "./names.js";
@@ -17,6 +18,8 @@ import type * as wire from "./wire.gen.js";
 export interface ClientOptions {
   /** The engine's subject prefix. Default "work". */
   prefix?: string;
+  /** The JetStream domain that has the engine's streams. Default: what the engine says. */
+  domain?: string;
   /** How long one try waits for its reply. Default 10,000. */
   tryTimeoutMs?: number;
   /** How long a query is tried again while no engine answers. Default 2,000. */
@@ -63,14 +66,17 @@ const terminal = new Set<string>(["completed", "dead", "cancelled", "merged"]);
  * engine is there: the first request will tell.
  */
 export async function connect(options: ConnectOptions = {}): Promise<Client> {
-  const { credsFile, prefix, tryTimeoutMs, patienceMs, submitPatienceMs, onRetry, inlineBytes, maxDocument, ...nats } = options;
-  const own: ClientOptions = { prefix, tryTimeoutMs, patienceMs, submitPatienceMs, onRetry, inlineBytes, maxDocument } as ClientOptions;
-  new Names(prefix); // a wrong one is told before anything is opened
+  const { credsFile, prefix, domain, tryTimeoutMs, patienceMs, submitPatienceMs, onRetry, inlineBytes, maxDocument, ...nats } = options;
+  const own: ClientOptions = { prefix, domain, tryTimeoutMs, patienceMs, submitPatienceMs, onRetry, inlineBytes, maxDocument } as ClientOptions;
+  new Names(prefix, domain); // a wrong one is told before anything is opened
   if (credsFile !== undefined) nats.authenticator = credsAuthenticator(await readFile(credsFile));
   let nc: NatsConnection;
   try {
     nc = await dial({ name: "streamwright client", maxReconnectAttempts: -1, reconnectTimeWait: 250, timeout: 5_000, ...nats });
   } catch (err) {
+    if (err instanceof AuthorizationError || err instanceof UserAuthenticationExpiredError) {
+      throw new StreamwrightError("unauthenticated", `the NATS server refused the login (${textOf(err)}): give credentials that it knows`, { cause: err });
+    }
     throw new StreamwrightError("unavailable", `connect to NATS: ${textOf(err)}: check the address, the credentials and the TLS files, or start an engine with \`engine serve\``, { cause: err });
   }
   return new Client(nc, own, true);
@@ -86,16 +92,18 @@ export class Client {
   readonly names: Names;
   /** @internal */
   readonly documents: Documents;
-  readonly #set: Required<Omit<ClientOptions, "onRetry" | "prefix">> & Pick<ClientOptions, "onRetry">;
+  readonly #bucket: DedupBucket;
+  readonly #set: Required<Omit<ClientOptions, "onRetry" | "prefix" | "domain">> & Pick<ClientOptions, "onRetry">;
   readonly #ids = new IdSource();
   #seen = 0n;
 
   /** Makes a client of a connection; it closes it only if owned. */
   constructor(nc: NatsConnection, options: ClientOptions = {}, private readonly owned = false) {
     this.connection = nc;
-    this.names = new Names(options.prefix);
-    this.link = new Link(nc);
+    this.names = new Names(options.prefix, options.domain);
+    this.link = new Link(nc, this.names);
     this.documents = new Documents(this.link, this.names, options.maxDocument ?? defaultMaxDocument);
+    this.#bucket = new DedupBucket(this.link, this.names);
     this.#set = {
       tryTimeoutMs: options.tryTimeoutMs ?? 10_000,
       patienceMs: options.patienceMs ?? 2_000,
@@ -205,6 +213,15 @@ export class Client {
   }
 
   /**
+   * The item that a plain publish became, by the seq of the publish's ack. It may
+   * be asked at once: the engine waits for its decision, for two seconds at most.
+   * After that, and for a publish that was rejected, it is "not_found".
+   */
+  async getByIntake(seq: number, options: RequestOptions = {}): Promise<wire.Item> {
+    return this.#query<wire.Item>("get", { intake_seq: seq }, options);
+  }
+
+  /**
    * A page of items, newest change first, without params and results. A page may
    * be short, even empty, and still have a next_cursor; see all().
    */
@@ -246,6 +263,23 @@ export class Client {
     return this.#ask<wire.Cancelled>("cancel", { id, reason }, this.#patience(options));
   }
 
+  /**
+   * Opens a batch: an item that waits for the items submitted with its id in `batch`, and completes once their
+   * number is settled, by `count` or by `sealBatch`, and the last of them has ended. `get` and `wait` show how far it has come, `cancel`
+   * cancels what of it has not ended. A `callback` is submitted with it and runs when it has ended. One batch is made, however often
+   * the request has to be repeated.
+   */
+  async openBatch(batch: Omit<wire.Batch, "seal"> = {}, options: RequestOptions = {}): Promise<wire.BatchReply> {
+    const reply = await this.#ask<wire.BatchReply>("batch", { ...batch, id: batch.id ?? this.#ids.next() }, { forMs: this.#set.submitPatienceMs, signal: options.signal });
+    if (reply.callback?.error) throw toError(reply.callback.error);
+    return reply;
+  }
+
+  /** Settles how many items a batch has: count, or as many as it has now. */
+  async sealBatch(id: string, count?: number, options: RequestOptions = {}): Promise<wire.BatchReply> {
+    return this.#ask<wire.BatchReply>("batch", { id, count, seal: true }, { forMs: this.#set.submitPatienceMs, signal: options.signal });
+  }
+
   /** An item's events, oldest first. */
   async history(id: string, options: RequestOptions = {}): Promise<wire.HistoryEvent[]> {
     return (await this.#query<wire.HistoryReply>("history", { id }, options)).events;
@@ -263,7 +297,42 @@ export class Client {
    * time. Nothing is skipped while the connection is repaired.
    */
   events(options: EventsOptions = {}): AsyncGenerator<wire.HistoryEvent, void, void> {
-    return readEvents(this.link, this.names, options);
+    const ask: AskEvents = (request, first, holdMs, signal) =>
+      this.#ask<wire.EventsReply>("events", request, { forMs: first ? this.#set.patienceMs : Infinity, signal }, holdMs + this.#set.tryTimeoutMs);
+    return readEvents(ask, options);
+  }
+
+  /**
+   * The live item of a type that holds a dedup key: the one that a submission with
+   * this key would be a duplicate of. A key that nobody holds is "not_found"; that
+   * includes one that a completed item keeps for its dedup window. It reads the
+   * bucket of taken keys, some milliseconds behind the engine, and asks the engine
+   * where it can't, or where the bucket does not show yet what this client was told.
+   * The answer is a hint: the submission alone decides.
+   */
+  async holder(type: string, key: string, options: RequestOptions = {}): Promise<wire.Holder> {
+    const holder = await this.#bucket.holder(type, key, this.#seen);
+    if (holder === undefined) return this.#query<wire.Holder>("held", { type, key }, options);
+    if (holder === null) throw new StreamwrightError("not_found", `no live item of type ${type} holds the dedup key ${JSON.stringify(key)}`);
+    return holder;
+  }
+
+  /**
+   * Which item holds a dedup key of a type: at once, and again whenever the holder
+   * or its state has changed. null: the key is free. States that come and go within
+   * some milliseconds may be left out. It ends with the signal.
+   */
+  watchHolder(type: string, key: string, options: RequestOptions = {}): AsyncGenerator<wire.Holder | null, void, void> {
+    const ask: AskHolder = async (first, signal) => {
+      const request = { type, key, min_position: this.position || undefined };
+      try {
+        return await this.#ask<wire.Holder>("held", request, { forMs: first ? this.#set.patienceMs : Infinity, signal });
+      } catch (err) {
+        if (err instanceof StreamwrightError && err.code === "not_found") return null;
+        throw err;
+      }
+    };
+    return watchHolder(this.link, `$KV.${this.names.bucket("dedup")}.${dedupEntry(type, key)}`, ask, options.signal);
   }
 
   /** Any other request of the protocol (docs/PROTOCOL.md), such as "stats" or "pause". */

@@ -1,8 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
 
-import { headers } from "@nats-io/nats-core";
-import { DeliverPolicy, jetstream, jetstreamManager, JetStreamApiError, type JetStreamClient, type JetStreamManager } from "@nats-io/jetstream";
-
 import { StreamwrightError } from "./errors.js";
 import { isId } from "./ids.js";
 import type { Link } from "./link.js";
@@ -17,16 +14,31 @@ const chunkBytes = 128 * 1024;
 const putWindow = 8; // chunks on their way
 const requestMs = 10_000;
 const freshMs = 15 * 60_000; // how long an object that is there spares a put: less than the engine's sweep
-const readIdleMs = 10_000; // between two chunks
 const messageNotFound = 10037;
 const maxRefBytes = 1024;
 const maxNameBytes = 128;
+const maxDescriptions = 64; // of one name that are looked at
 
 /** What stands in place of a large document: `{"$blob": {...}}`. */
 export interface BlobRef {
   name: string;
   size: number;
   digest: string;
+}
+
+/** What the server says of a request, if it is wrong. */
+interface ApiReply {
+  error?: { code: number; err_code?: number; description: string };
+}
+
+class StoreError extends Error {}
+
+/** A message as the server gives it. */
+interface Stored {
+  subject: string;
+  seq: number;
+  data?: string; // in base64
+  time: string;
 }
 
 interface ObjectInfo {
@@ -38,6 +50,21 @@ interface ObjectInfo {
   digest: string;
   deleted?: boolean;
   options?: { max_chunk_size: number };
+  metadata?: Record<string, string>;
+}
+
+/**
+ * Where a description says which messages its chunks are: the first sequence, and
+ * how far each is behind the one before. Their subject alone does not tell:
+ * anybody who may put objects may put other chunks between them.
+ */
+const placesKey = "chunks";
+
+function readPlaces(info: ObjectInfo): number[] | undefined {
+  const text = info.metadata?.[placesKey];
+  if (typeof text !== "string" || !/^[1-9]\d*( [1-9]\d*)*$/.test(text)) return undefined;
+  let last = 0;
+  return text.split(" ").map((step) => (last += Number(step)));
 }
 
 /** The reference that a document is, undefined for an ordinary document. */
@@ -65,8 +92,6 @@ function digestOf(bytes: Uint8Array): { digest: string; short: string } {
 
 /** Large documents, in the engine's object store (docs/BLOBS.md). */
 export class Documents {
-  readonly #js: JetStreamClient;
-  #manager: Promise<JetStreamManager> | undefined;
   readonly #bucket: string;
 
   constructor(
@@ -74,7 +99,6 @@ export class Documents {
     names: Names,
     readonly maxBytes: number = defaultMaxDocument,
   ) {
-    this.#js = jetstream(link.nc);
     this.#bucket = names.bucket("blobs");
   }
 
@@ -82,9 +106,21 @@ export class Documents {
     return `OBJ_${this.#bucket}`;
   }
 
-  #jsm(): Promise<JetStreamManager> {
-    this.#manager ??= jetstreamManager(this.link.nc, { checkAPI: false });
-    return this.#manager;
+  /** A message of the bucket; undefined if there is none. */
+  async #stored(which: object, signal?: AbortSignal): Promise<Stored | undefined> {
+    const subject = await this.link.jetstream(`STREAM.MSG.GET.${this.#stream}`);
+    const reply = JSON.parse(await this.link.request(subject, JSON.stringify(which), requestMs, signal)) as { message?: Stored } & ApiReply;
+    if (reply.error?.err_code === messageNotFound) return undefined;
+    if (reply.error || !reply.message) throw new StoreError(reply.error?.description ?? "no message");
+    return reply.message;
+  }
+
+  /** Publishes a message, waits until it is stored, and returns its sequence. */
+  async #publish(subject: string, data: Uint8Array | string): Promise<number> {
+    const reply = await this.link.nc.request(subject, data, { timeout: requestMs });
+    const { error, seq } = reply.json<ApiReply & { seq?: number }>();
+    if (error || seq === undefined) throw new StoreError(error?.description ?? "no sequence");
+    return seq;
   }
 
   #metaSubject(name: string): string {
@@ -97,7 +133,7 @@ export class Documents {
    * bytes have the same name, so a put may be repeated; one that is there already
    * is not sent again.
    */
-  async put(id: string, kind: "params" | "result", bytes: Uint8Array): Promise<{ $blob: BlobRef }> {
+  async put(id: string, kind: "params" | "result" | "children", bytes: Uint8Array): Promise<{ $blob: BlobRef }> {
     if (bytes.length > this.maxBytes) {
       throw new StreamwrightError("too_large", `the ${kind} of item ${id} have ${bytes.length} bytes: at most ${this.maxBytes} go to the object store; keep the document elsewhere`);
     }
@@ -112,39 +148,49 @@ export class Documents {
   }
 
   async #has(ref: BlobRef): Promise<boolean> {
-    const known = await this.#info(ref.name);
-    return known !== undefined && !known.info.deleted && known.info.size === ref.size && known.info.digest === ref.digest &&
-      Math.abs(Date.now() - known.at.getTime()) < freshMs;
+    const known = await this.#find(ref);
+    return known.info !== undefined && Math.abs(Date.now() - known.at!.getTime()) < freshMs;
   }
 
-  async #info(name: string): Promise<{ info: ObjectInfo; at: Date } | undefined> {
-    const jsm = await this.#jsm();
-    try {
-      const msg = await jsm.streams.getMessage(this.#stream, { last_by_subj: this.#metaSubject(name) });
-      return msg ? { info: msg.json<ObjectInfo>(), at: msg.time } : undefined;
-    } catch (err) {
-      if (err instanceof JetStreamApiError && err.code === messageNotFound) return undefined;
-      throw err;
+  /**
+   * The first description that fits a reference. Anybody who may put objects may
+   * put another description under the name, so the last one says nothing.
+   */
+  async #find(ref: BlobRef): Promise<{ info?: ObjectInfo; at?: Date; other?: boolean }> {
+    let other = false;
+    for (let seq = 1, n = 0; n < maxDescriptions; n++) {
+      const msg = await this.#stored({ seq, next_by_subj: this.#metaSubject(ref.name) });
+      if (!msg) break;
+      seq = msg.seq + 1;
+      let info: ObjectInfo | undefined;
+      try {
+        info = JSON.parse(Buffer.from(msg.data ?? "", "base64").toString()) as ObjectInfo;
+      } catch {
+        continue; // describes nothing
+      }
+      if (typeof info?.nuid !== "string" || !/^[A-Za-z0-9_=-]{1,64}$/.test(info.nuid) || info.deleted) continue;
+      if (info.size === ref.size && info.digest === ref.digest) return { info, at: new Date(msg.time) };
+      other = true;
     }
+    return { other };
   }
 
   async #send(ref: BlobRef, bytes: Uint8Array): Promise<void> {
-    const nuid = randomUUID().replaceAll("-", "");
+    const nuid = `${ref.name.slice(0, 26)}-${randomUUID().replaceAll("-", "")}`; // the item's id says whose the chunks are
     const subject = `$O.${this.#bucket}.C.${nuid}`;
-    let flying: Promise<unknown>[] = [];
-    let chunks = 0;
-    for (let at = 0; at < bytes.length; at += chunkBytes, chunks++) {
-      flying.push(this.#js.publish(subject, bytes.subarray(at, at + chunkBytes), { timeout: requestMs }));
+    let flying: Promise<number>[] = [];
+    const seqs: number[] = [];
+    for (let at = 0; at < bytes.length; at += chunkBytes) {
+      flying.push(this.#publish(subject, bytes.subarray(at, at + chunkBytes)));
       if (flying.length === putWindow) {
-        await Promise.all(flying);
+        seqs.push(...(await Promise.all(flying)));
         flying = [];
       }
     }
-    await Promise.all(flying);
-    const info: ObjectInfo = { name: ref.name, bucket: this.#bucket, nuid, size: ref.size, chunks, digest: ref.digest, options: { max_chunk_size: chunkBytes } };
-    const rollup = headers();
-    rollup.set("Nats-Rollup", "sub");
-    await this.#js.publish(this.#metaSubject(ref.name), JSON.stringify(info), { headers: rollup, timeout: requestMs });
+    seqs.push(...(await Promise.all(flying)));
+    const info: ObjectInfo = { name: ref.name, bucket: this.#bucket, nuid, size: ref.size, chunks: seqs.length, digest: ref.digest, options: { max_chunk_size: chunkBytes } };
+    if (seqs.length > 0) info.metadata = { [placesKey]: seqs.map((seq, i) => seq - (seqs[i - 1] ?? 0)).join(" ") };
+    await this.#publish(this.#metaSubject(ref.name), JSON.stringify(info));
   }
 
   /** Gets the bytes that a reference stands for, whole and checked. */
@@ -154,10 +200,9 @@ export class Documents {
     }
     let bytes: Uint8Array;
     try {
-      const known = await this.#info(ref.name);
-      if (!known || known.info.deleted) throw new StreamwrightError("blob_gone", `the object store has no object ${ref.name}`);
-      if (known.info.size !== ref.size || known.info.digest !== ref.digest) throw damaged(ref);
-      bytes = ref.size === 0 ? new Uint8Array() : await this.#read(ref, known.info.nuid, signal);
+      const known = await this.#find(ref);
+      if (!known.info) throw known.other ? damaged(ref) : new StreamwrightError("blob_gone", `the object store has no object ${ref.name}`);
+      bytes = ref.size === 0 ? new Uint8Array() : await this.#read(ref, known.info, signal);
     } catch (err) {
       throw this.#failed(`get ${ref.name}`, err);
     }
@@ -165,43 +210,25 @@ export class Documents {
     return bytes;
   }
 
-  async #read(ref: BlobRef, nuid: string, signal?: AbortSignal): Promise<Uint8Array> {
-    const consumer = await this.#js.consumers.get(this.#stream, {
-      filter_subjects: [`$O.${this.#bucket}.C.${nuid}`],
-      deliver_policy: DeliverPolicy.All,
-    });
+  async #read(ref: BlobRef, info: ObjectInfo, signal?: AbortSignal): Promise<Uint8Array> {
     const out = new Uint8Array(ref.size);
-    const messages = await consumer.consume({ max_messages: 16 });
-    let idle: NodeJS.Timeout | undefined;
-    const watch = (): void => {
-      clearTimeout(idle);
-      idle = setTimeout(() => messages.stop(), readIdleMs);
-    };
-    const stop = (): void => messages.stop();
-    signal?.addEventListener("abort", stop, { once: true });
-    let at = 0;
-    try {
-      watch();
-      for await (const m of messages) {
-        if (at + m.data.length > ref.size) throw damaged(ref);
-        out.set(m.data, at);
-        at += m.data.length;
-        if (at === ref.size) break;
-        watch();
-      }
-    } finally {
-      clearTimeout(idle);
-      signal?.removeEventListener("abort", stop);
-      messages.stop();
-      void consumer.delete().catch(() => {}); // it goes by itself, later
+    const subject = `$O.${this.#bucket}.C.${info.nuid}`;
+    const places = readPlaces(info);
+    for (let at = 0, seq = 0, n = 0; at < ref.size; n++) {
+      if (places && n >= places.length) throw damaged(ref);
+      const chunk = await this.#stored(places ? { seq: places[n] } : { seq: seq + 1, next_by_subj: subject }, signal);
+      if (!chunk || chunk.subject !== subject) throw damaged(ref);
+      const bytes = Buffer.from(chunk.data ?? "", "base64");
+      if (at + bytes.length > ref.size) throw damaged(ref);
+      out.set(bytes, at);
+      at += bytes.length;
+      seq = chunk.seq;
     }
-    if (signal?.aborted) throw signal.reason;
-    if (at < ref.size) throw new StreamwrightError("unavailable", `the object ${ref.name} did not come to its end in time`);
     return out;
   }
 
   #failed(what: string, err: unknown): unknown {
-    if (err instanceof JetStreamApiError) {
+    if (err instanceof StoreError) {
       return new StreamwrightError("unavailable", `${what}: the object store ${this.#bucket} does not take or give it now (${err.message})`, { cause: err });
     }
     return this.link.failed(what, err);

@@ -11,6 +11,9 @@ import {
 } from "@nats-io/nats-core";
 
 import { StreamwrightError, textOf } from "./errors.js";
+import type { Names } from "./names.js";
+
+const findMs = 2_000; // for the engine to say where its streams are
 
 /**
  * A NATS connection and what has become of it. Requests end with the connection
@@ -24,7 +27,12 @@ export class Link {
   #lost = new AbortController();
   readonly #listeners = new Set<() => void>();
 
-  constructor(readonly nc: NatsConnection) {
+  #domain: { epoch: number; name: string } | undefined;
+
+  constructor(
+    readonly nc: NatsConnection,
+    private readonly names: Names,
+  ) {
     this.closed = nc.isClosed();
     this.connected = !this.closed;
     void this.#watch();
@@ -77,6 +85,25 @@ export class Link {
     if (refused) throw refused;
     if (reply.data.length === 0) throw new StreamwrightError("internal", `the engine's reply to ${subject} is empty`);
     return reply.string();
+  }
+
+  /**
+   * The subject of a request to the JetStream that has the engine's streams. A
+   * user in an account of its own has them under a domain, which the engine
+   * knows: it is asked once for each connection. While none answers, what it said
+   * last counts.
+   */
+  async jetstream(request: string): Promise<string> {
+    if (this.names.domain === "" && this.#domain?.epoch !== this.epoch) {
+      const { epoch } = this;
+      try {
+        const info = JSON.parse(await this.request(this.names.api("info"), "{}", findMs)) as { js_domain?: string };
+        this.#domain = { epoch, name: info.js_domain ?? "" };
+      } catch {
+        // The request that follows fails as well, or does not need to know.
+      }
+    }
+    return this.names.jetstream(request, this.#domain?.name);
   }
 
   /** Waits for a reply, the loss of the connection, or the signal. */

@@ -1,6 +1,11 @@
 /** Names spells the subjects and streams of one engine. */
 export class Names {
-  constructor(readonly prefix: string = "work") {
+  constructor(
+    readonly prefix: string = "work",
+    /** The JetStream domain that has the engine's streams; none: that of the server, or what the engine says. */
+    readonly domain: string = "",
+  ) {
+    if (/[.*>\s]/.test(domain)) throw new RangeError(`the JetStream domain "${domain}" is no word: it is without . * and >`);
     if (!/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/.test(prefix)) {
       throw new RangeError(`the prefix "${prefix}" is no subject: use tokens of letters, digits, - and _ with dots between them`);
     }
@@ -9,8 +14,14 @@ export class Names {
   api(endpoint: string): string {
     return `${this.prefix}.api.${endpoint}`;
   }
-  event(partition: string, type: string, kind: string): string {
-    return `${this.prefix}.event.${partition}.${type}.${kind}`;
+  /** A request to the JetStream that has the streams, in the domain that the engine says unless one was given. */
+  jetstream(request: string, said: string = ""): string {
+    const domain = this.domain || said;
+    return domain === "" ? `$JS.API.${request}` : `$JS.${domain}.API.${request}`;
+  }
+  /** The domain under which accounts other than the engine's import its streams. */
+  get importDomain(): string {
+    return this.prefix.replaceAll(".", "_");
   }
   log(type: string, id: string): string {
     return `${this.prefix}.log.${type}.${id}`;
@@ -24,13 +35,7 @@ export class Names {
   submit(type: string): string {
     return `${this.prefix}.submit.${type}`;
   }
-  eventStream(partition: number): string {
-    return this.#stream(`EVENTS_${partition}`);
-  }
   bucket(name: string): string {
     return `${this.prefix.replaceAll(".", "_")}_${name}`;
-  }
-  #stream(name: string): string {
-    return `${this.prefix.replace(/[.-]/g, "_").toUpperCase()}_${name}`;
   }
 }

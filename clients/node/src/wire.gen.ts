@@ -4,11 +4,28 @@
 /** Where an item is in its life. */
 export type ItemState = "created" | "queued" | "claimed" | "running" | "waiting" | "failed" | "completed" | "dead" | "cancelled" | "merged";
 
+/** AcceptClock confirms the NATS server's clock: from then on it is the engine's. */
+export interface AcceptClock {
+  /** who confirms it, at most 256 bytes */
+  by?: string;
+}
+
 /** Ages say how long the queued items that may run have been waiting, in milliseconds: from when they were first queued, or have become due since. The oldest is exact, as long as it does not take more than projector.MaxWaitingReads index entries to find; else it, like the others, is right to 67 ms or 1/32 of itself (of the delay, for an item that was delayed), whichever is more. All zero: nothing waits. */
 export interface Ages {
   oldest_ms: number;
   p50_ms: number;
   p95_ms: number;
+}
+
+/** Alarm is one thing that keeps the engine from its work, or soon will. An alarm ends when its cause does. The list of them is in [StatsReply], the gravest first. */
+export interface Alarm {
+  /** what to do */
+  action: string;
+  /** see [AlarmCodes] */
+  code: string;
+  /** what is wrong, and what that stops */
+  message: string;
+  severity: "critical" | "warning";
 }
 
 /** AsOf says as of which event an item of the past is shown. */
@@ -27,6 +44,55 @@ export interface Backoff {
   max_ms: number;
 }
 
+/** Batch opens a batch, or seals one that is open. A batch is an item that runs nothing: it waits for the items that are submitted to it, and completes when their number is settled and the last of them has ended. */
+export interface Batch {
+  /** Callback is submitted along with the batch and runs once it has ended. Its AfterPolicy says what becomes of it if the batch is cancelled. A batch whose items end dead or cancelled completes all the same. */
+  callback?: Submit;
+  /** Count is how many items it will have; 0: a later request with Seal says. */
+  count?: number;
+  /** ID is that of the batch, a ULID; left out, the engine chooses one. With an id the request may be repeated. */
+  id?: string;
+  labels?: { [key: string]: string };
+  /** for people, at most 256 bytes */
+  name?: string;
+  /** of the batch's own item */
+  priority?: number | "low" | "medium" | "high";
+  /** Seal settles the number of items of the batch ID: Count, or, with 0, as many as there are. Name and Callback are not used then. */
+  seal?: boolean;
+  source?: string;
+  tenant?: string;
+  traceparent?: string;
+  trigger?: string;
+}
+
+/** BatchCounts is how far a batch has come. */
+export interface BatchCounts {
+  cancelled: number;
+  /** merged ones among them */
+  completed: number;
+  dead: number;
+  /** items that there are to be, once that is settled */
+  declared?: number;
+  /** have ended, in whatever way */
+  done: number;
+  name?: string;
+  /** that is settled: no others come */
+  sealed: boolean;
+  /** items so far */
+  total: number;
+}
+
+/** BatchReply is a batch as a request leaves it. */
+export interface BatchReply {
+  batch: BatchCounts;
+  callback?: Submitted;
+  id: string;
+  position?: string;
+  /** it was already so */
+  repeat?: boolean;
+  state: ItemState;
+}
+
 /** Bulk does one thing to the items of a selection, a page of them: at most Limit of the selection, 1,000 by default and at most. What the action can't be done to by its state is passed over. Go on with the answer's NextCursor. */
 export interface Bulk {
   action: string;
@@ -36,16 +102,18 @@ export interface Bulk {
   available_at?: string;
   /** reschedule */
   delay_ms?: number;
-  /** only count */
+  /** only say what is meant */
   dry_run?: boolean;
   /** replay */
   max_attempts?: number;
   /** reschedule */
   now?: boolean;
-  /** replay */
+  /** replay: the same for all of them */
   params?: unknown;
+  /** replay: a JSON merge patch, applied to each item's own params */
+  patch?: unknown;
   /** replay, reschedule */
-  priority?: number;
+  priority?: number | "low" | "medium" | "high";
   /** replay, purge, cancel */
   reason?: string;
   select: Selection;
@@ -57,7 +125,7 @@ export interface BulkError {
   id: string;
 }
 
-/** BulkReply says what became of a page. Errors are of the first few items that failed. */
+/** BulkReply says what became of a page. Errors are of the first few items that failed, Sample names the first few that matched. */
 export interface BulkReply {
   changed: number;
   errors?: BulkError[];
@@ -65,6 +133,9 @@ export interface BulkReply {
   matched: number;
   next_cursor?: string;
   position?: string;
+  sample?: string[];
+  /** matched items of each type */
+  types?: { [key: string]: number };
 }
 
 /** Cancel asks that an item be not run, or no longer. */
@@ -119,7 +190,7 @@ export interface CausesReply {
   total: number;
 }
 
-/** Changed answers a Pause, a Resume or a CircuitReset. Changed is false if it was so already. */
+/** Changed answers a Pause, a Resume, a CircuitReset or a TypeRemove. Changed is false if it was so already. */
 export interface Changed {
   changed: boolean;
   position?: string;
@@ -127,6 +198,8 @@ export interface Changed {
 
 /** ChildCounts counts what an item has spawned the last time. */
 export interface ChildCounts {
+  /** Declared is how many there are to be, of a spawn that is made in parts. */
+  declared?: number;
   /** have ended dead or cancelled */
   failed: number;
   /** have not ended */
@@ -176,6 +249,29 @@ export interface CircuitSettings {
   /** share of failures in the window that opens it */
   ratio?: number;
   window_ms?: number;
+}
+
+/** Clock answers clock and clock_accept: the engine's time, and what it makes of the NATS server's. */
+export interface Clock {
+  /** server_time less engine_time */
+  difference_ms: number;
+  /** by which everything is recorded */
+  engine_time: string;
+  /** Held names what rests until the clock is plausible or accepted. */
+  held?: string[];
+  /** KnownGood is when the server's clock was last plausible to an earlier process of this engine. */
+  known_good?: string;
+  last_event?: string;
+  /** MaxJumpMS is the setting max_clock_jump_ms; 0: any time of the server is followed. */
+  max_jump_ms: number;
+  /** of the NATS server */
+  server_time: string;
+  /** of a verdict that is not plausible, by the engine's time */
+  since?: string;
+  /** Verdict is one of the Clock constants. What is not plausible is not followed. */
+  verdict: string;
+  /** of the same, and what to do */
+  why?: string;
 }
 
 /** CodePolicy is how failures with one code are retried. Zero fields follow the type. */
@@ -251,6 +347,22 @@ export interface ErrorReply {
   error: Error;
 }
 
+/** EventsGap says that retention has cut these positions from the log. */
+export interface EventsGap {
+  from: number;
+  to: number;
+}
+
+/** EventsReply answers a ReadEvents. */
+export interface EventsReply {
+  events: HistoryEvent[];
+  gap?: EventsGap;
+  /** the reply is at a bound: ask again at once */
+  more?: boolean;
+  /** where to go on */
+  next_seq: number;
+}
+
 /** FailingCheck is a check that does not pass. */
 export interface FailingCheck {
   check: string;
@@ -292,7 +404,7 @@ export interface Heartbeat {
   health?: Health;
   host?: string;
   in_flight?: RunRef[];
-  /** Probe says that the worker answers on the subject Names.Probe. */
+  /** Probe says that the worker listens on the subject Names.Probe, and answers. */
   probe?: boolean;
   /** Session names this life of the worker. Empty: a new one. An id that is alive under another session is refused with worker_id_in_use. */
   session?: string;
@@ -310,6 +422,13 @@ export interface HeartbeatReply {
   should_drain: boolean;
   /** Status is what the engine takes the worker for, and Reason why, if it is not active. An unhealthy worker should not pull: its claims are refused. */
   status?: "active" | "draining" | "unhealthy" | "dead";
+}
+
+/** Held asks which live item holds a dedup key. */
+export interface Held {
+  key: string;
+  min_position?: string;
+  type: string;
 }
 
 /** History asks for the events of an item. */
@@ -346,16 +465,32 @@ export interface HistoryReply {
   totals: Spans;
 }
 
+/** Holder is the live item that holds a dedup key. The KV bucket of taken dedup keys has it in the same form. */
+export interface Holder {
+  id: string;
+  state: ItemState;
+}
+
 /** InfoReply describes the engine. */
 export interface InfoReply {
+  /** Clock is left out while the NATS server's clock is plausible. */
+  clock?: Clock;
   data_dir?: string;
   durability: string;
   epoch: number;
+  held?: string;
   http?: string;
+  /** JetStreamDomain is where whoever asks has the engine's streams: requests begin with $JS.<domain>.API. It is set if the asker's account is not the engine's. */
+  js_domain?: string;
+  /** NATS is where other processes connect (`engine --server`), without passwords; empty: nothing listens. Prefix is that of the engine's subjects. */
+  nats?: string;
   now: string;
   owner: string;
   position: string;
+  prefix?: string;
   projected: string;
+  /** Refused says why new work is refused for want of room on the engine's disk, and Held why nothing new is begun either; left out while there is room. */
+  refused?: string;
   /** Retention is left out while the engine is not the partition's owner. */
   retention?: Retention;
   version: string;
@@ -369,6 +504,8 @@ export interface Item {
   available_at?: string;
   /** items that wait for this one */
   awaited?: number;
+  /** of a batch: how far it has come */
+  batch?: BatchCounts;
   /** By is the item because of which it has ended: the one that superseded it, that it waited for, or that it was a child of. */
   by?: string;
   capabilities?: string[];
@@ -384,6 +521,8 @@ export interface Item {
   dedup_key?: string;
   dedup_window_ms?: number;
   error?: ItemError;
+  /** EstimatedDurationMS is how long a run is likely to take, as its submission says. */
+  estimated_duration_ms?: number;
   expires_at?: string;
   finished_at?: string;
   group?: string;
@@ -393,12 +532,17 @@ export interface Item {
   intake_seq?: number;
   labels?: { [key: string]: string };
   leases_lost?: number;
+  /** the limit that applied to the last failure */
   max_attempts: number;
   merged_count?: number;
   merged_into?: string;
   merged_provenance?: MergedProvenance[];
   /** what can't be shown, and why */
   notes?: string[];
+  /** its submission or replay chose max_attempts */
+  own_attempts?: boolean;
+  /** its submission chose timeout_ms */
+  own_timeout?: boolean;
   params?: unknown;
   /** the item that spawned it */
   parent?: string;
@@ -413,6 +557,7 @@ export interface Item {
   started_at?: string;
   state: ItemState;
   tenant?: string;
+  /** of the next or current attempt */
   timeout_ms: number;
   type: string;
   /** Waits are the items that it waits for and that have not ended, at most MaxShownWaits of them; WaitsLeft counts them all. */
@@ -436,6 +581,8 @@ export interface ItemError {
  * Q finds what a person types. If it is an item's id, it finds that item. Else it finds the items of which it is the type, the tenant, the dedup key or a label's value, exactly, and those whose error it finds as Error would.
  */
 export interface List {
+  /** that it belongs to; or the item that spawned it */
+  batch?: string;
   /** of its last failure */
   code?: string;
   created_after?: string;
@@ -452,6 +599,8 @@ export interface List {
   q?: string;
   /** why it is in its state */
   reason?: string;
+  /** that made the item */
+  schedule?: string;
   state?: string;
   tenant?: string;
   type?: string;
@@ -489,13 +638,16 @@ export interface LogRecord {
 
 /** Logs asks for an item's log records, oldest first. */
 export interface Logs {
+  /** After asks for the first records behind this sequence, in place of the last ones: 0 for those from the beginning. */
+  after?: number;
   id: string;
   /** the last so many; default 1,000, at most 10,000 */
   limit?: number;
 }
 
-/** LogsReply is an item's log. */
+/** LogsReply is an item's log. More says that there are records behind these, if they were asked for by After. */
 export interface LogsReply {
+  more?: boolean;
   records: LogRecord[];
 }
 
@@ -551,13 +703,15 @@ export interface Pause {
   until?: string;
 }
 
-/** Pause is that a type is paused. */
+/** Pause records that a type is paused. */
 export interface PauseInfo {
   at: string;
   by?: string;
   reason?: string;
   /** when it ends by itself; zero: never */
   until?: string;
+  /** UntilSet is when Until was last changed; zero: never since the pause began. */
+  until_set?: string;
 }
 
 /** PerSecond are means over the last minute, or over the time since the engine has started if that is less. */
@@ -577,11 +731,19 @@ export interface PriorityOverride {
   timeout_ms?: number;
 }
 
-/** ProbeReply answers a probe. One without failing checks is a good answer; so is an empty one that is no error. */
-export interface ProbeReply {
+/** Probe is the body of a message on a worker's probe subject: the engine asks whether the worker is well. */
+export interface Probe {
+  /** goes into the answer */
+  nonce: string;
+}
+
+/** Probed answers a probe. One without failing checks is a good answer. */
+export interface Probed {
   failing?: FailingCheck[];
-  session?: string;
-  worker?: string;
+  /** of the probe */
+  nonce: string;
+  session: string;
+  worker: string;
 }
 
 /** Progress is how far a run says it has come. */
@@ -640,11 +802,11 @@ export interface QueueStep {
   sources?: string[];
 }
 
-/** RateLimit lets N through per interval, and up to Burst at once. */
+/** RateLimit lets N through per interval, and up to Burst at once. Unless Burst is set, a limit at submit lets N through at once, and one at dispatch never lets more than N begin in any interval. */
 export interface RateLimit {
   /** submit, dispatch */
   at: string;
-  /** 0: N */
+  /** 0: not set */
   burst?: number;
   interval_ms: number;
   n: number;
@@ -652,11 +814,28 @@ export interface RateLimit {
   per: string;
 }
 
+/** ReadEvents asks for events of the log, in order, in whole decisions. It begins at FromSeq, or with the first event stored at Since or later; with neither, behind the end. */
+export interface ReadEvents {
+  from_seq?: number;
+  /** only of this item */
+  id?: string;
+  /** only of these kinds */
+  kinds?: string[];
+  /** Limit and MaxBytes bound the reply: at most 1,000 events and 1 MiB, which are the defaults. One event is sent in any case. */
+  limit?: number;
+  max_bytes?: number;
+  since?: string;
+  /** only of these types */
+  types?: string[];
+  /** WaitMS is how long to wait for an event if there is none yet; at most 60,000. */
+  wait_ms?: number;
+}
+
 /** Register announces a worker. */
 export interface Register {
   capabilities?: string[];
   host?: string;
-  /** Probe says that the worker answers on the subject Names.Probe. */
+  /** Probe says that the worker listens on the subject Names.Probe, and answers. */
   probe?: boolean;
   /** Session names this life of the worker. Empty: a new one. An id that is alive under another session is refused with worker_id_in_use. */
   session?: string;
@@ -671,6 +850,8 @@ export interface Registered {
   /** by type */
   consumers: { [key: string]: string[] };
   heartbeat_ms: number;
+  /** JetStreamDomain is where the worker has the stream; see InfoReply. Pulls go to $JS.<domain>.API.CONSUMER.MSG.NEXT if it is set. */
+  js_domain?: string;
   /** by type */
   lease_ms: { [key: string]: number };
   session: string;
@@ -702,12 +883,13 @@ export interface RejectedListed {
   rejected: Rejected[];
 }
 
-/** Replay queues a dead or cancelled item again. What is left out stays as it was; MaxAttempts is how many further ones it gets, by default the type's. */
+/** Replay queues a dead or cancelled item again. What is left out stays as it was; MaxAttempts is how many further ones it gets, by default the type's. Params replace the item's; Patch is a JSON merge patch (RFC 7396) applied to them. At most one of the two may be given. */
 export interface Replay {
   id: string;
   max_attempts?: number;
   params?: unknown;
-  priority?: number;
+  patch?: unknown;
+  priority?: number | "low" | "medium" | "high";
   reason?: string;
 }
 
@@ -736,6 +918,8 @@ export interface Report {
   child_policy?: "fail" | "continue";
   /** Of spawn. No Continuation: the item completes when its children have. */
   children?: Submit[];
+  /** ChildrenRef, in place of Children, refers to an object that holds them as a JSON array: what no message has room for is put there first. */
+  children_ref?: unknown;
   code?: string;
   continuation?: Continue;
   /** of snooze */
@@ -780,7 +964,7 @@ export interface Reschedule {
   delay_ms?: number;
   id: string;
   now?: boolean;
-  priority?: number;
+  priority?: number | "low" | "medium" | "high";
 }
 
 /** Rescheduled answers a Reschedule. */
@@ -844,7 +1028,7 @@ export interface Schedule {
   overlap?: string;
   params?: unknown;
   paused?: boolean;
-  priority?: number;
+  priority?: number | "low" | "medium" | "high";
   tenant?: string;
   timeout_ms?: number;
   type: string;
@@ -883,7 +1067,7 @@ export interface ScheduleInfo {
   overlap?: string;
   params?: unknown;
   paused?: boolean;
-  priority?: number;
+  priority?: number | "low" | "medium" | "high";
   /** file, api */
   source: string;
   tenant?: string;
@@ -952,6 +1136,8 @@ export interface See {
 
 /** Selection says which items are meant, and which page of them. Since and Until are about when they ended, both ends included. Cause is of dead items alone; see [Cause]. */
 export interface Selection {
+  /** that it belongs to; or the item that spawned it */
+  batch?: string;
   cause?: string;
   /** of its last failure */
   code?: string;
@@ -969,6 +1155,8 @@ export interface Selection {
   q?: string;
   /** why it is in its state */
   reason?: string;
+  /** that made the item */
+  schedule?: string;
   since?: string;
   state?: string;
   tenant?: string;
@@ -1029,6 +1217,8 @@ export interface StateReply {
 /** StatsReply is the engine at a glance. Counts are exact as of Position; rates, means and recoveries are this process's own, since it has started. */
 export interface StatsReply {
   ages: Ages;
+  /** Alarms are what keeps the engine from its work, or soon will, the gravest first; empty: nothing does. */
+  alarms: Alarm[];
   /** Capacity bounds InFlight: the sum of the types' capacities, at most the engine's own max_running. */
   capacity: number;
   /** dispatched or running, of all types */
@@ -1062,12 +1252,16 @@ export interface Submit {
   after?: string[];
   after_policy?: "cancel" | "dead" | "run";
   available_at?: string;
+  /** Batch is the batch that it belongs to. */
+  batch?: string;
   capabilities?: string[];
   dedup_key?: string;
   /** DedupPolicy says what becomes of it if its dedup key is taken, and DedupWindowMS how long the key stays taken once it has completed. Left out, they are the type's. */
   dedup_policy?: "merge" | "distinct" | "supersede" | "defer";
   dedup_window_ms?: number;
   delay_ms?: number;
+  /** EstimatedDurationMS is how long a run is likely to take. Those behind it are told a wait that goes by it; it bounds nothing, as timeout_ms does. */
+  estimated_duration_ms?: number;
   /** ExpiresAt is when it is cancelled if it has not started. */
   expires_at?: string;
   id?: string;
@@ -1075,7 +1269,7 @@ export interface Submit {
   labels?: { [key: string]: string };
   max_attempts?: number;
   params?: unknown;
-  priority?: number;
+  priority?: number | "low" | "medium" | "high";
   source?: string;
   tenant?: string;
   timeout_ms?: number;
@@ -1093,6 +1287,24 @@ export interface Submitted {
   /** it was already there */
   repeat?: boolean;
   state?: ItemState;
+}
+
+/** Ticks asks when a schedule of such a timing would tick next: a preview, which needs no schedule. */
+export interface Ticks {
+  /** of an interval; left out: now */
+  anchor?: string;
+  /** default 5, at most 100 */
+  count?: number;
+  cron?: string;
+  /** instead of Cron */
+  every_ms?: number;
+  /** IANA name; left out: UTC */
+  zone?: string;
+}
+
+/** TicksReply has the ticks, each with the offset of its time zone. There are fewer than asked for where the next is more than ten years after the one before. */
+export interface TicksReply {
+  ticks: string[];
 }
 
 /** Tree asks for an item with what it has spawned, and with what has spawned it. */
@@ -1130,20 +1342,26 @@ export interface TreeReply {
   root: TreeNode;
 }
 
+/** TypeRemove forgets a type that nothing uses. */
+export interface TypeRemove {
+  type: string;
+}
+
 /** TypeReply is one type. */
 export interface TypeReply {
   /** nil: it is closed, or there is none */
   circuit?: Circuit;
-  /** Defaults as in TypesReply; in replies about one type over HTTP. */
+  /** Defaults and Unset as in TypesReply; in replies about one type over HTTP. */
   defaults?: TypeSettings;
   /** nil: it is not */
   paused?: PauseInfo;
-  /** SetInFile names the settings that engine.toml makes for the type, as it spells them (lease, backoff.max): requests can't change them. */
+  /** SetInFile names the settings that engine.toml makes for the type, as it spells them (lease_ms, backoff.max_ms): requests can't change them. */
   set_in_file?: string[];
   settings: TypeSettings;
   /** of the settings: default, file, api */
   source: string;
   type: string;
+  unset?: TypeSettings;
 }
 
 /** TypeSettings are a type's settings, all filled in. */
@@ -1166,6 +1384,7 @@ export interface TypeSettings {
   group_capacity?: number;
   lease_ms: number;
   max_attempts: number;
+  max_attempts_set?: boolean;
   max_params_bytes: number;
   /** items queued or waiting; 0: no limit */
   max_queued?: number;
@@ -1183,6 +1402,8 @@ export interface TypeSettings {
   rates?: RateLimit[];
   retain?: Retain;
   timeout_ms: number;
+  /** TimeoutSet and MaxAttemptsSet say that somebody chose these two values, though it be the default: then no built-in policy of a failure code changes them. */
+  timeout_set?: boolean;
 }
 
 /** TypeState is a type as of a moment. */
@@ -1237,6 +1458,8 @@ export interface TypeStats {
 export interface TypesReply {
   defaults?: TypeSettings;
   types: TypeReply[];
+  /** Unset is what a setting does that is left out, or 0. */
+  unset?: TypeSettings;
 }
 
 /** Undrain takes the mark away that a worker is to drain. */
@@ -1286,6 +1509,7 @@ export interface WorkerInfo {
   /** as it last said itself */
   health?: Health;
   host?: string;
+  /** items that it has claimed or runs */
   in_flight: number;
   last_seen: string;
   /** whether it answers probes */

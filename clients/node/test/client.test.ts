@@ -1,11 +1,48 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 
-import { Client, connect, StreamwrightError, type WorkEvent } from "../src/index.js";
+import { connect as dial } from "@nats-io/transport-node";
+
+import { Client, connect, StreamwrightError, type ConnectOptions, type WorkEvent } from "../src/index.js";
+import { DedupBucket } from "../src/held.js";
 import { IdSource, isId } from "../src/ids.js";
 import { Engine } from "./harness.js";
 
 const refused = (code: string) => (err: unknown) => err instanceof StreamwrightError && err.code === code;
+
+const eventually = async (what: string, is: () => Promise<boolean>): Promise<void> => {
+  for (const until = Date.now() + 30_000; !(await is()); ) {
+    assert.ok(Date.now() < until, what);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+};
+
+/** Follows a key through an item's life, as its submitter reads it, and another client reads and watches it. */
+async function heldLife(client: Client, engine: Engine, login: ConnectOptions = {}): Promise<void> {
+  const reader = await engine.client(login);
+  const key = "project 17/\0*.>";
+  const holder = (c: Client): Promise<string | undefined> =>
+    c.holder("check", key).then((h) => h.id, (err: unknown) => {
+      if (!refused("not_found")(err)) throw err;
+      return undefined;
+    });
+  assert.equal(await holder(reader), undefined);
+  const stop = new AbortController();
+  const told = reader.watchHolder("check", key, { signal: stop.signal });
+  assert.equal((await told.next()).value, null);
+  const { id } = await client.submit({ type: "check", dedup_key: key });
+  assert.deepEqual(await client.holder("check", key), { id, state: "queued" }); // what it was told it sees
+  await eventually("the reader sees the holder", async () => (await holder(reader)) === id);
+  assert.deepEqual((await told.next()).value, { id, state: "queued" });
+  await client.cancel(id!);
+  assert.equal((await told.next()).value, null);
+  await eventually("the reader sees that the key is free", async () => (await holder(reader)) === undefined);
+  stop.abort();
+  assert.equal((await told.next()).done, true);
+  await assert.rejects(reader.holder("No Type", key), refused("bad_type"));
+  await assert.rejects(reader.holder("check", ""), refused("bad_request"));
+  await assert.rejects(reader.watchHolder("No Type", key).next(), refused("bad_type"));
+}
 
 describe("client", { timeout: 120_000 }, () => {
   let engine: Engine;
@@ -58,6 +95,20 @@ describe("client", { timeout: 120_000 }, () => {
     await assert.rejects(client.submit({ type: "plain", priority: 99 }), refused("bad_priority"));
     await assert.rejects(client.get(new IdSource().next()), refused("not_found"));
     await assert.rejects(client.request("submit", { type: "plain", nonsense: 1 }), refused("bad_request"));
+  });
+
+  it("gets the item of a plain publish as soon as that is acknowledged", async () => {
+    const nc = await dial({ servers: engine.url });
+    try {
+      for (let n = 0; n < 20; n++) {
+        const ack = await nc.request("work.submit.published", JSON.stringify({ n }), { timeout: 30_000 });
+        const item = await client.getByIntake(ack.json<{ seq: number }>().seq);
+        assert.deepEqual(item.params, { n });
+      }
+    } finally {
+      await nc.close();
+    }
+    await assert.rejects(client.getByIntake(1_000_000), refused("not_found"));
   });
 
   it("cancels, and waits for the end", async () => {
@@ -126,6 +177,12 @@ describe("client", { timeout: 120_000 }, () => {
     assert.equal((await live.next()).done, true);
   });
 
+  it("tells who holds a dedup key", async () => {
+    await heldLife(client, engine);
+    const { link, names } = client;
+    assert.equal(await new DedupBucket(link, names).holder("check", "nobody's", 0n), null, "the bucket can't be read");
+  });
+
   it("refuses what it can't ask for", async () => {
     await assert.rejects(client.events({ types: ["No Type"] }).next(), refused("bad_type"));
     await assert.rejects(client.events({ id: "1" }).next(), refused("bad_id"));
@@ -157,6 +214,19 @@ describe("client without an engine", { timeout: 120_000 }, () => {
       const page = await client.list({ type: "patient" });
       assert.equal(page.items.length, 3);
       assert.ok(page.items.some((i) => i.id === id));
+    } finally {
+      await engine.close();
+    }
+  });
+
+  it("tells who holds a dedup key to a user in an account of its own", async () => {
+    const pass = "correct horse battery";
+    const user = (name: string, roles: string): string => `[[nats.users]]\nname = "${name}"\npassword = "${pass}"\nroles = [${roles}]\n`;
+    const engine = await Engine.start(user("both", `"submit", "read", "operate"`) + user("ops", `"read"`) + user("feeder", `"submit"`));
+    try {
+      await heldLife(await engine.client({ user: "both", pass }), engine, { user: "ops", pass });
+      const feeder = await engine.client({ user: "feeder", pass });
+      await assert.rejects(feeder.holder("check", "k"), refused("forbidden"));
     } finally {
       await engine.close();
     }

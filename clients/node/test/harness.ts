@@ -15,15 +15,15 @@ const enginePath = process.env["STREAMWRIGHT_ENGINE"] ?? builtEngine;
 
 const config = `
 [types.short]
-lease = "1s"
+lease_ms = "1s"
 
 [types.brief]
-timeout = "400ms"
+timeout_ms = "400ms"
 
 [types.retried]
 max_attempts = 3
   [types.retried.backoff]
-  initial = "10ms"
+  initial_ms = "10ms"
   jitter = 0.0
 `;
 
@@ -35,9 +35,10 @@ export class Engine {
   readonly #dir = mkdtempSync(join(tmpdir(), "streamwright-node-"));
   readonly #clients: Client[] = [];
 
-  static async start(): Promise<Engine> {
+  /** more is added to the configuration. */
+  static async start(more = ""): Promise<Engine> {
     const e = new Engine();
-    writeFileSync(join(e.#dir, "engine.toml"), config);
+    writeFileSync(join(e.#dir, "engine.toml"), config + more);
     await e.start();
     return e;
   }

@@ -107,7 +107,9 @@ describe("worker", { timeout: 120_000 }, () => {
   });
 
   it("is dead at once after a failure that is not retryable", async () => {
+    const warned: string[] = [];
     await work({
+      logger: { ...quiet, warn: (text) => warned.push(text) },
       types: {
         fatal: () => {
           throw new WorkError("no such account", { code: "no_account", retryable: false });
@@ -122,6 +124,7 @@ describe("worker", { timeout: 120_000 }, () => {
     const item = await client.wait(await submit("fatal"));
     assert.equal(item.state, "dead");
     assert.deepEqual(item.error, { message: "no such account", code: "no_account", retryable: false });
+    assert.deepEqual(warned, [`a handler has failed: item ${item.id}, type fatal, code no_account: no such account`]);
     assert.equal((await client.wait(await submit("cyclic"))).error?.code, "bad_result");
   });
 
@@ -239,6 +242,28 @@ describe("worker", { timeout: 120_000 }, () => {
     assert.equal(runs, 2);
   });
 
+  it("spawns a thousand large children, and has batches", async () => {
+    const ran = new Set<number>();
+    const pad = "x".repeat(700);
+    await work({
+      concurrency: 50,
+      types: {
+        many: (item: Item, ctx) => {
+          if (item.continuation) return item.continuation.children.length;
+          return ctx.spawn(Array.from({ length: 1000 }, (_, n) => ({ type: "one", params: { n, pad } })), { continuation: "join" });
+        },
+        one: (item: Item) => void ran.add((item.params as { n: number }).n),
+      },
+    });
+    assert.equal((await client.wait(await submit("many"))).result, 1000);
+    assert.equal(ran.size, 1000);
+    const { id } = await client.openBatch({ name: "nightly", callback: { type: "one", params: { n: 2000 } } });
+    await client.submit([{ type: "one", params: { n: 1001 }, batch: id }, { type: "one", params: { n: 1002 }, batch: id }]);
+    const sealed = await client.sealBatch(id);
+    assert.equal(sealed.batch.declared, 2);
+    assert.equal((await client.wait(id)).batch?.completed, 2);
+  });
+
   it("spawns children and continues when they have ended", async () => {
     await work({
       types: {
@@ -269,6 +294,39 @@ describe("worker", { timeout: 120_000 }, () => {
     const other = await engine.client();
     const twin = new Worker(other, { id: "twin", types: { a: () => 1 }, logger: quiet });
     await assert.rejects(twin.start(), code("worker_id_in_use"));
+  });
+
+  it("stops its runs at once when another session takes its id, and works again when that has left", async () => {
+    const ask = async (endpoint: string, body: object): Promise<any> => (await client.connection.request(`work.api.${endpoint}`, JSON.stringify(body), { timeout: 10_000 })).json();
+    const started = deferred();
+    const reason = deferred<unknown>();
+    let runs = 0;
+    const w = await work({
+      id: "taken",
+      types: {
+        short: async (_item, ctx) => {
+          if (runs++ > 0) return "again";
+          started.resolve();
+          reason.resolve(await aborted(ctx.signal));
+          throw ctx.signal.reason;
+        },
+      },
+    });
+    const id = await submit("short");
+    await started.promise;
+    const { workers } = (await ask("workers", {})) as { workers: { worker: string; session: string }[] };
+    const first = workers.find((w) => w.worker === "taken")!.session;
+    let session: string | undefined;
+    while (!session) {
+      await ask("unregister", { worker: "taken", session: first }); // its heartbeat may have brought it back
+      ({ session } = (await ask("register", { worker: "taken", types: ["short"], slots: 1 })) as { session?: string });
+    }
+    assert.ok(code("lease_lost")(await reason.promise));
+    await ask("unregister", { worker: "taken", session });
+    const item = await client.wait(id);
+    assert.equal(item.result, "again");
+    assert.equal(item.attempt, 1); // it was handed back: the first run used no attempt
+    await w.stop();
   });
 
   it("ends when the engine drains it, after what it runs", async () => {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,15 +16,22 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// The exit codes.
+// The exit codes; see package cli.
 const (
-	ExitDone   = 0
-	ExitFailed = 1 // the operation failed
-	ExitUsage  = 2 // the command line is wrong
+	ExitDone   = cli.ExitDone
+	ExitFailed = cli.ExitFailed
+	ExitUsage  = cli.ExitUsage
 )
+
+// malformed are the codes by which the engine says that a request is wrong in
+// itself, whatever the state of things.
+var malformed = []events.Code{
+	events.CodeBadRequest, events.CodeBadType, events.CodeBadPriority, events.CodeBadID, events.CodeBadTime, events.CodeBadHeader,
+}
 
 // App is one run of a program: its streams and the flags that all of its
 // commands have.
@@ -45,10 +53,10 @@ const defaultTimeout = 10 * time.Second
 // Flags adds the flags that all commands have.
 func (a *App) Flags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	a.connectFlags(root)
-	f.StringVar(&a.Prefix, "prefix", "", `subject prefix of the engine (default "work")`)
+	cli.ConnectFlags(root, &a.Flagged, &a.Prefix)
 	f.BoolVar(&a.JSON, "json", false, "print JSON, one object a line")
 	f.DurationVar(&a.Timeout, "request-timeout", defaultTimeout, "how long a request may take, all its tries included")
+	cli.Common(f, "json", "request-timeout")
 }
 
 // Within bounds a request by the flags' timeout.
@@ -72,65 +80,54 @@ func (a *App) Printf(format string, args ...any) { fmt.Fprintf(a.Out, format, ar
 // Notef tells something beside the output, to people.
 func (a *App) Notef(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
 
-// OnTerminal reports whether a stream is one.
-func OnTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// OnTerminal reports whether a stream, an io.Reader or io.Writer, is a terminal.
+func OnTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// usageError is a wrong command line.
-type usageError struct{ err error }
+// Usage is [cli.Usage].
+func Usage(err error) error { return cli.Usage(err) }
 
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
+// Usagef is [cli.Usagef].
+func Usagef(format string, args ...any) error { return cli.Usagef(format, args...) }
 
-// Usage makes err the error of a wrong command line; nil stays nil.
-func Usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &usageError{err}
-}
-
-// Usagef makes the error of a wrong command line.
-func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
+// Args is [cli.Args].
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs { return cli.Args(check) }
 
 // ErrTold fails a command that has already said why.
 var ErrTold = errors.New("failed")
 
-// Args makes a check of arguments one of the command line.
-func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error { return Usage(check(cmd, args)) }
-}
-
 // Run runs a tree of commands with the arguments and returns its exit code.
 func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
-	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	cli.Prepare(root, args, a.Out)
 	cmd, err := root.ExecuteContextC(ctx)
 	return a.exit(cmd, err)
 }
 
 // exit tells why a command failed, and with which code to exit.
 func (a *App) exit(cmd *cobra.Command, err error) int {
-	var usage *usageError
+	code := ExitFailed
+	wrong := cli.IsUsage(err)
+	if wrong || slices.Contains(malformed, events.CodeOf(err)) {
+		code = ExitUsage
+	}
 	switch {
 	case err == nil:
 		return ExitDone
-	case errors.As(err, &usage):
-		a.Notef("%s: %v\nSee `%s --help`.", cmd.CommandPath(), err, cmd.CommandPath())
-		return ExitUsage
+	case code == ExitUsage && (wrong || !a.JSON):
+		a.Notef("%s: %s\nSee `%s --help`.", cmd.CommandPath(), explain(err), cmd.CommandPath())
 	case errors.Is(err, ErrTold):
 	case a.JSON:
 		_ = json.NewEncoder(a.Err).Encode(wire.ErrorReply{Error: wire.FromError(err)})
 	default:
 		a.Notef("%s: %s", cmd.CommandPath(), explain(err))
 	}
-	return ExitFailed
+	return code
 }
 
 // explain is an error's text with its code. What is wrong with a configuration

@@ -91,13 +91,42 @@ func Count[T ~int | ~int64 | ~uint64](n T) string {
 	return s
 }
 
-// Style colours text on a terminal; the zero Style leaves it as it is.
-type Style struct{ on bool }
+// Plural returns a number with its noun: "1 item", "2,000 items".
+func Plural[T ~int | ~int64 | ~uint64](n T, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return Count(n) + " " + noun + "s"
+}
 
-// StyleFor is the style for a stream: colours if it is a terminal and NO_COLOR
-// is not set.
+// Children returns a number of child items: "1 child", "2 children".
+func Children(n int) string {
+	if n == 1 {
+		return "1 child"
+	}
+	return Count(n) + " children"
+}
+
+// Style fits text to a terminal: it colours it, and cuts what is long. The zero
+// Style leaves it as it is, so that files and programs get the whole.
+type Style struct{ colours, cuts bool }
+
+// StyleFor is the style for a stream: that of a terminal if it is one, without
+// colours if NO_COLOR is set.
 func StyleFor(w io.Writer) Style {
-	return Style{on: OnTerminal(w) && os.Getenv("NO_COLOR") == ""}
+	on := OnTerminal(w)
+	return Style{colours: on && os.Getenv("NO_COLOR") == "", cuts: on}
+}
+
+// TerminalStyle is the style of a terminal with colours.
+var TerminalStyle = Style{colours: true, cuts: true}
+
+// Clip cleans text, and shortens it to n characters on a terminal.
+func (s Style) Clip(text string, n int) string {
+	if s.cuts {
+		return Clip(text, n)
+	}
+	return Clean(text)
 }
 
 const (
@@ -109,7 +138,7 @@ const (
 )
 
 func (s Style) paint(code, text string) string {
-	if !s.on || text == "" || code == "" {
+	if !s.colours || text == "" || code == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
@@ -117,6 +146,14 @@ func (s Style) paint(code, text string) string {
 
 // Faint is for what matters less.
 func (s Style) Faint(text string) string { return s.paint(faint, text) }
+
+// Alarm shows what needs attention: red if it is critical, else yellow.
+func (s Style) Alarm(critical bool, text string) string {
+	if critical {
+		return s.paint(red, text)
+	}
+	return s.paint(yellow, text)
+}
 
 // State shows an item's state.
 func (s Style) State(st events.ItemState) string {

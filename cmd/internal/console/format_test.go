@@ -46,7 +46,7 @@ func TestForeignTextIsHarmless(t *testing.T) {
 
 func TestTablesAlignUnderColours(t *testing.T) {
 	var b bytes.Buffer
-	style := Style{on: true}
+	style := Style{colours: true}
 	Table(&b, style, [][]string{{"A", "B"}, {style.State(events.StateDead), "x"}, {"completed", "y"}})
 	want := "\x1b[2mA\x1b[0m          \x1b[2mB\x1b[0m\n\x1b[31mdead\x1b[0m       x\ncompleted  y\n"
 	if b.String() != want {

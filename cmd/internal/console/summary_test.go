@@ -20,7 +20,7 @@ func TestSummary(t *testing.T) {
 		`{"children":[{"id":"A"}]}`:                                                     `children=1`,
 		`[]`:                                                                            ``,
 	} {
-		if got := Summary(streamwright.Event{Data: json.RawMessage(data)}); got != want {
+		if got := Summary(streamwright.Event{Data: json.RawMessage(data)}, Style{}); got != want {
 			t.Errorf("%s: got %q, want %q", data, got, want)
 		}
 	}

@@ -15,18 +15,19 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// TailCommand is `tail`, as a program and as a command.
-func TailCommand(a *App) *cobra.Command {
+// TailCommand is `tail`, as a program and as a command; called is how it is
+// called.
+func TailCommand(a *App, called string) *cobra.Command {
 	var o streamwright.TailOptions
 	var since string
 	var from uint64
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Show the engine's events, live",
-		Long: "Shows the events of the log as they are decided, until it is interrupted.\n" +
-			"--type and --kind (each may be given several times) and --id choose which.\n" +
+		Long: "Show the events of the log as they are decided, until interrupted.\n" +
+			"--type and --kind, each of them repeatable, and --id choose which.\n" +
 			"--since and --from-seq show older ones first.",
-		Example: "  tail --type email --kind dead --since 1h\n  tail --id 01JD3V6YB2M4C9W8ZK5T7QXRNE --from-seq 1 --json",
+		Example: "  " + called + " --type email --kind dead --since 1h\n  " + called + " --id 01JD3V6YB2M4C9W8ZK5T7QXRNE --from-seq 1 --json",
 		Args:    Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("since") && cmd.Flags().Changed("from-seq") {
@@ -50,9 +51,9 @@ func TailCommand(a *App) *cobra.Command {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.Types, "type", nil, "only events of this `type` (repeatable)")
 	f.StringSliceVar(&o.Kinds, "kind", nil, "only events of this `kind`, such as completed (repeatable)")
-	f.StringVar(&o.ID, "id", "", "only events of this item")
-	f.StringVar(&since, "since", "", "begin so long ago (`10m`), or at a time (RFC 3339)")
-	f.Uint64Var(&from, "from-seq", 0, "begin with this position of the log; 1 is the first")
+	f.StringVar(&o.ID, "id", "", "only events of the item with this `id`")
+	f.StringVar(&since, "since", "", "begin at a `time` (RFC 3339), or so long ago, such as 10m")
+	f.Uint64Var(&from, "from-seq", 0, "begin with this `position` of the log; 1 is the first")
 	return cmd
 }
 
@@ -63,7 +64,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, Usagef("--since %q is no time: write 10m, 2h or a time such as 2030-01-31T08:00:00Z", s)
+		return t, Usagef("invalid --since %q: use 10m, 2h or a time such as 2030-01-31T08:00:00Z", s)
 	}
 	return t, nil
 }
@@ -95,8 +96,8 @@ func EventLine(ev streamwright.Event, style Style) string {
 		who = strings.TrimSpace(who + " " + Clean(ev.Worker))
 	}
 	line := fmt.Sprintf("%s  %8d  %-16s  %s  %-26s  %s", style.Faint(ev.At.Local().Format("15:04:05.000")), ev.Seq,
-		Clip(typeOrNone(ev.Type), 16), style.kind(ev.Kind, fmt.Sprintf("%-12s", ev.Kind)), ev.ID,
-		strings.TrimSpace(who+"  "+Summary(ev)))
+		style.Clip(typeOrNone(ev.Type), 16), style.kind(ev.Kind, fmt.Sprintf("%-12s", ev.Kind)), ev.ID,
+		strings.TrimSpace(who+"  "+Summary(ev, style)))
 	return strings.TrimRight(line, " ")
 }
 
@@ -111,12 +112,12 @@ func typeOrNone(t string) string {
 var summaryFields = []string{
 	"name", "tick", "skipped", "error", "code", "message", "reason", "into", "of", "priority", "duration_ms", "available_at", "dedup_key",
 	"percent", "children", "existing", "continues", "continuation", "child_policy", "after", "after_policy", "for", "ended", "left", "behind", "by",
-	"dedup_policy", "dedup_window_ms", "parent", "expires_at",
+	"dedup_policy", "dedup_window_ms", "parent", "expires_at", "estimated_duration_ms",
 	"was_running", "epoch", "owner", "source", "size", "why", "count", "cause", "params_replaced",
 }
 
 // list shows the ids of an event: a few, and how many more there are.
-func list(v []any) string {
+func list(v []any, style Style) string {
 	const most = 2
 	var texts []string
 	for _, e := range v[:min(len(v), most)] {
@@ -124,7 +125,7 @@ func list(v []any) string {
 		if !ok {
 			return strconv.Itoa(len(v))
 		}
-		texts = append(texts, Clip(s, 40))
+		texts = append(texts, style.Clip(s, 40))
 	}
 	if more := len(v) - most; more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
@@ -132,17 +133,17 @@ func list(v []any) string {
 	return "[" + strings.Join(texts, " ") + "]"
 }
 
-// document shows a document on one line, cut.
-func document(v any) string {
+// document shows a document on one line.
+func document(v any, style Style) string {
 	doc, err := json.Marshal(v)
 	if err != nil {
 		return "?"
 	}
-	return Clip(string(doc), 80)
+	return style.Clip(string(doc), 80)
 }
 
 // Summary shows the telling part of an event's payload.
-func Summary(ev streamwright.Event) string {
+func Summary(ev streamwright.Event, style Style) string {
 	var data map[string]any
 	if len(ev.Data) == 0 || json.Unmarshal(ev.Data, &data) != nil {
 		return ""
@@ -155,18 +156,18 @@ func Summary(ev streamwright.Event) string {
 		switch v := data[name].(type) {
 		case string:
 			if v != "" {
-				parts = append(parts, name+"="+Clip(v, 80))
+				parts = append(parts, name+"="+style.Clip(v, 80))
 			}
 		case float64:
 			parts = append(parts, name+"="+strconv.FormatFloat(v, 'f', -1, 64))
 		case bool:
 			parts = append(parts, fmt.Sprint(name, "=", v))
 		case []any:
-			parts = append(parts, name+"="+list(v))
+			parts = append(parts, name+"="+list(v, style))
 		}
 	}
 	if doc, ok := data["checkpoint"]; ok {
-		parts = append(parts, "checkpoint="+document(doc))
+		parts = append(parts, "checkpoint="+document(doc, style))
 	}
 	return strings.Join(parts, " ")
 }

@@ -44,15 +44,23 @@ func (s *said) String() string {
 	return s.buf.String()
 }
 
-// secured is a NATS server with a user for the engine, and one who may publish
-// submissions and nothing else.
-func secured(t *testing.T) string {
+// secured is a NATS server with the accounts of an engine, of a reader, and of
+// a relay that has this grant.
+func secured(t *testing.T, g access.Grant) string {
+	t.Helper()
+	g.Names, g.User = wire.Default, "outbox"
+	a := access.Accounts{
+		Names: wire.Default, Grants: []access.Grant{g, {Names: wire.Default, User: "reader", Roles: access.RolesOf(access.Read)}}, Engine: access.EngineGrant{Names: wire.Default, User: "engine"},
+		Login: func(user string) string { return fmt.Sprintf("user: %q, password: \"the password of %s\"", user, user) },
+	}
+	return natsServer(t, a.Config())
+}
+
+// natsServer is a NATS server with JetStream and these users.
+func natsServer(t *testing.T, users string) string {
 	t.Helper()
 	dir := t.TempDir()
-	p := access.Grant{Names: wire.Default, User: "outbox"}.PublishPermissions()
-	block := p.Config(`user: outbox, password: "the relay's password"`)
-	users := strings.TrimPrefix(block, "users = [")
-	path := write(t, filepath.Join(dir, "nats.conf"), fmt.Sprintf("listen: 127.0.0.1:-1\nmax_payload: 8MB\njetstream { store_dir: %q }\nauthorization { users = [ { user: engine, password: \"the engine's password\" }\n%s }\n", dir, users))
+	path := write(t, filepath.Join(dir, "nats.conf"), fmt.Sprintf("listen: 127.0.0.1:-1\nmax_payload: 8MB\njetstream { store_dir: %q }\n%s", dir, users))
 	opts, err := natsserver.ProcessConfigFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -81,17 +89,26 @@ func write(t *testing.T, path, text string) string {
 // The relay logs in like the engine's programs, and needs no more than to
 // publish.
 func TestRelayLogsIn(t *testing.T) {
+	for name, g := range map[string]access.Grant{
+		"publish": {PublishOnly: true},
+		"submit":  {Roles: access.RolesOf(access.Submit)},
+	} {
+		t.Run(name, func(t *testing.T) { relayed(t, secured(t, g)) })
+	}
+}
+
+// relayed has the relay publish an item to an engine.
+func relayed(t *testing.T, url string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	db := pgtest.Start(t).URL()
-	url := secured(t)
-	e, err := embedded.Start(ctx, embedded.Options{Dir: t.TempDir(), HTTP: config.Off, NATSURL: url, Connect: connect.Settings{User: "engine", Password: "the engine's password"}})
+	e, err := embedded.Start(ctx, embedded.Options{Dir: t.TempDir(), HTTP: config.Off, NATSURL: url, Connect: connect.Settings{User: "engine", Password: "the password of engine"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = e.Stop(context.Background()) }()
 
-	file := write(t, filepath.Join(t.TempDir(), "password"), "the relay's password\n")
+	file := write(t, filepath.Join(t.TempDir(), "password"), "the password of outbox\n")
 	var out, errs said
 	if code := run(ctx, []string{"--database-url", db, "create"}, &out, &errs); code != 0 {
 		t.Fatalf("create: %s", errs.String())
@@ -116,7 +133,7 @@ func TestRelayLogsIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := e.Client(ctx)
+	c, err := streamwright.Connect(ctx, url, streamwright.WithUser("reader", "the password of reader"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +151,7 @@ func TestRelayLogsIn(t *testing.T) {
 }
 
 func TestRelayIsRefused(t *testing.T) {
-	db, url := pgtest.Start(t).URL(), secured(t)
+	db, url := pgtest.Start(t).URL(), secured(t, access.Grant{PublishOnly: true})
 	for want, args := range map[string][]string{
 		"refused the login":  {"--server", url},
 		"has no password":    {"--server", url, "--user", "outbox"},
@@ -143,8 +160,38 @@ func TestRelayIsRefused(t *testing.T) {
 		"read the password:": {"--user", "outbox", "--password-file", "/nonexistent"},
 	} {
 		var out, errs said
-		if code := run(t.Context(), append(append([]string{"--database-url", db}, args...), "relay"), &out, &errs); code != 1 || !strings.Contains(errs.String(), want) {
+		wantCode := 1
+		if strings.Contains(want, "has no password") || strings.Contains(want, "creds and nkey") {
+			wantCode = 2 // the command line contradicts itself
+		}
+		if code := run(t.Context(), append(append([]string{"--database-url", db}, args...), "relay"), &out, &errs); code != wantCode || !strings.Contains(errs.String(), want) {
 			t.Errorf("%v: exit code %d, %s", args, code, errs.String())
+		}
+	}
+}
+
+// What is wrong with a command line is told without the database's password.
+func TestUsage(t *testing.T) {
+	t.Setenv("DATABASE_URL", "postgres://shop:a-secret@127.0.0.1:1/shop")
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{nil, 2, "a command is missing"},
+		{[]string{"--help"}, 0, "DATABASE_URL"},
+		{[]string{"relay", "--help"}, 0, "--batch"},
+		{[]string{"relay", "--nosuch"}, 2, "there is no flag --nosuch"},
+		{[]string{"nosuch"}, 2, `there is no command "nosuch": use schema, create, relay, status, retry`},
+		{[]string{"status", "x"}, 2, "outbox status --help"},
+		{[]string{"status"}, 1, "connect to PostgreSQL"},
+	} {
+		var out, errs said
+		if code := run(t.Context(), c.args, &out, &errs); code != c.code || !strings.Contains(out.String()+errs.String(), c.want) {
+			t.Errorf("%v: exit code %d, %s%s", c.args, code, out.String(), errs.String())
+		}
+		if strings.Contains(out.String()+errs.String(), "a-secret") {
+			t.Errorf("%v prints the password: %s%s", c.args, out.String(), errs.String())
 		}
 	}
 }

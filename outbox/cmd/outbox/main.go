@@ -3,9 +3,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,22 +15,12 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/outbox"
 )
-
-const usage = `outbox publishes work items that applications have written into a table of
-their PostgreSQL database.
-
-  outbox schema                 print the SQL that creates the table
-  outbox create                 create the table
-  outbox relay                  publish what is in it, until interrupted
-  outbox status                 how much is in it, as JSON
-  outbox retry [ID…]            try again what was refused
-
-Flags, before the command:
-`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -48,37 +38,68 @@ type flags struct {
 	batch      int
 }
 
-// run is the whole program: 0 done, 1 the operation failed, 2 usage.
+// run is the whole program, and returns its exit code: 0 done, 1 the operation
+// failed, 2 the command line is wrong.
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
-	var f flags
-	set := flag.NewFlagSet("outbox", flag.ContinueOnError)
-	set.SetOutput(errs)
-	set.StringVar(&f.db, "database-url", os.Getenv("DATABASE_URL"), "the database, as a `URL`; by default DATABASE_URL, else the PG variables")
-	connectFlags(set, &f.nats)
-	set.StringVar(&f.prefix, "prefix", "work", "the engine's subject `prefix`")
-	set.StringVar(&f.box.Table, "table", outbox.DefaultTable, "the table's `name`")
-	set.IntVar(&f.batch, "batch", outbox.DefaultBatch, "items published in one `transaction`")
-	set.Usage = func() { fmt.Fprint(errs, usage); set.PrintDefaults() }
-	if err := set.Parse(args); err != nil {
-		return 2
+	root := command()
+	cli.Prepare(root, args, out)
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errs)
+	ran, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return cli.ExitDone
+	case cli.IsUsage(err):
+		fmt.Fprintf(errs, "%s: %v\nSee `%s --help`.\n", ran.CommandPath(), err, ran.CommandPath())
+		return cli.ExitUsage
 	}
-	commands := map[string]func(context.Context, flags, []string, io.Writer, io.Writer) error{
-		"schema": schema, "create": create, "relay": relay, "status": status, "retry": retry,
-	}
-	cmd := commands[set.Arg(0)]
-	if cmd == nil || set.NArg() > 1 && set.Arg(0) != "retry" {
-		set.Usage()
-		return 2
-	}
-	if err := cmd(ctx, f, set.Args()[1:], out, errs); err != nil {
-		fmt.Fprintf(errs, "outbox %s: %v\n", set.Arg(0), err)
-		return 1
-	}
-	return 0
+	fmt.Fprintf(errs, "%s: %v\n", ran.CommandPath(), err)
+	return cli.ExitFailed
 }
 
-func (f flags) open(ctx context.Context) (*pgxpool.Pool, error) {
-	db, err := pgxpool.New(ctx, f.db)
+// command is the command line.
+func command() *cobra.Command {
+	f := new(flags)
+	root := &cobra.Command{
+		Use: "outbox", Short: "Publish work items that applications have written into a table of their PostgreSQL database",
+		Long: "Publish work items that applications have written into a table of their PostgreSQL database.\n\n" +
+			"Exit codes: 0 done; 1 the operation failed; 2 the command line is wrong.",
+		Example:           "  outbox create\n  outbox relay\n  outbox status",
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args:              cli.Args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			return cli.Usagef("a command is missing: use schema, create, relay, status or retry")
+		},
+	}
+	cobra.EnableCommandSorting = false
+	set := root.PersistentFlags()
+	set.StringVar(&f.db, "database-url", "", "the `URL` of the database (default: DATABASE_URL, else the PG variables)")
+	set.StringVar(&f.box.Table, "table", outbox.DefaultTable, "the `name` of the table")
+	cli.ConnectFlags(root, &f.nats, &f.prefix)
+	cli.Common(set, "database-url", "table")
+
+	add := func(use, short, example string, args cobra.PositionalArgs, run func(context.Context, *flags, []string, io.Writer, io.Writer) error) *cobra.Command {
+		cmd := &cobra.Command{
+			Use: use, Short: short, Example: "  " + example, Args: cli.Args(args),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return run(cmd.Context(), f, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			},
+		}
+		root.AddCommand(cmd)
+		return cmd
+	}
+	add("schema", "Print the SQL that creates the table", "outbox schema > outbox.sql", cobra.NoArgs, schema)
+	add("create", "Create the table", "outbox create --table jobs", cobra.NoArgs, create)
+	add("relay", "Publish what is in the table, until interrupted", "outbox relay --server nats://127.0.0.1:4222", cobra.NoArgs, relay).
+		Flags().IntVar(&f.batch, "batch", outbox.DefaultBatch, "how many items to publish in one transaction")
+	add("status", "Print how much is in the table, as JSON", "outbox status", cobra.NoArgs, status)
+	add("retry [ID…]", "Try refused items again: those given, or all", "outbox retry 01JD3V6YB2M4C9W8ZK5T7QXRNE", cobra.ArbitraryArgs, retry)
+	return root
+}
+
+func (f *flags) open(ctx context.Context) (*pgxpool.Pool, error) {
+	db, err := pgxpool.New(ctx, cmp.Or(f.db, os.Getenv("DATABASE_URL")))
 	if err == nil {
 		if err = db.Ping(ctx); err != nil {
 			db.Close()
@@ -90,7 +111,7 @@ func (f flags) open(ctx context.Context) (*pgxpool.Pool, error) {
 	return db, nil
 }
 
-func schema(_ context.Context, f flags, _ []string, out, _ io.Writer) error {
+func schema(_ context.Context, f *flags, _ []string, out, _ io.Writer) error {
 	text, err := f.box.Schema()
 	if err == nil {
 		_, err = io.WriteString(out, text)
@@ -98,7 +119,7 @@ func schema(_ context.Context, f flags, _ []string, out, _ io.Writer) error {
 	return err
 }
 
-func create(ctx context.Context, f flags, _ []string, _, _ io.Writer) error {
+func create(ctx context.Context, f *flags, _ []string, _, _ io.Writer) error {
 	db, err := f.open(ctx)
 	if err != nil {
 		return err
@@ -107,7 +128,7 @@ func create(ctx context.Context, f flags, _ []string, _, _ io.Writer) error {
 	return f.box.Create(ctx, db)
 }
 
-func relay(ctx context.Context, f flags, _ []string, out, errs io.Writer) error {
+func relay(ctx context.Context, f *flags, _ []string, out, errs io.Writer) error {
 	db, err := f.open(ctx)
 	if err != nil {
 		return err
@@ -126,7 +147,7 @@ func relay(ctx context.Context, f flags, _ []string, out, errs io.Writer) error 
 	return r.Run(ctx)
 }
 
-func status(ctx context.Context, f flags, _ []string, out, _ io.Writer) error {
+func status(ctx context.Context, f *flags, _ []string, out, _ io.Writer) error {
 	db, err := f.open(ctx)
 	if err != nil {
 		return err
@@ -139,7 +160,7 @@ func status(ctx context.Context, f flags, _ []string, out, _ io.Writer) error {
 	return json.NewEncoder(out).Encode(map[string]int64{"waiting": s.Waiting, "refused": s.Refused, "oldest_ms": s.Oldest.Milliseconds()})
 }
 
-func retry(ctx context.Context, f flags, ids []string, out, _ io.Writer) error {
+func retry(ctx context.Context, f *flags, ids []string, out, _ io.Writer) error {
 	db, err := f.open(ctx)
 	if err != nil {
 		return err
@@ -150,7 +171,11 @@ func retry(ctx context.Context, f flags, ids []string, out, _ io.Writer) error {
 	}
 	n, err := f.box.Retry(ctx, db, ids...)
 	if err == nil {
-		fmt.Fprintf(out, "%d items will be tried again\n", n)
+		items := "items"
+		if n == 1 {
+			items = "item"
+		}
+		fmt.Fprintf(out, "%d %s will be tried again\n", n, items)
 	}
 	return err
 }

@@ -98,6 +98,21 @@ export async function get(path, { exact = false, plain = false, query, ...rest }
   return exact ? parseExact(await res.text()) : res.json();
 }
 
+// getText is get for a document as it is written; one of more than so many bytes is refused.
+export async function getText(path, { most, plain = false, query, ...rest }) {
+  const res = await request('GET', path, { ...rest, query: position && !plain ? { ...query, min_position: position } : query });
+  const tooLong = (n) => { if (n > most) throw new ApiError(0, 'too_large', `It has ${n} bytes: too many to be shown here.`); };
+  try {
+    tooLong(Number(res.headers.get('Content-Length') ?? 0));
+  } catch (err) {
+    await res.body.cancel();
+    throw err;
+  }
+  const doc = await res.text();
+  tooLong(doc.length);
+  return doc;
+}
+
 // send makes a change (POST, PATCH, PUT, DELETE). Body is a value, or a string that is
 // JSON already.
 export async function send(method, path, body, { query, signal } = {}) {
@@ -118,7 +133,21 @@ export function parseExact(doc) {
 // stream reads server-sent events until the connection ends (it then returns, 'nothing
 // left' if there is nothing to tell for good) or breaks (it throws). on has: open(), event({event, data, id}), bytes().
 // Where much comes at once, the browser gets time to draw in between.
-export async function stream(path, { query, signal, lastEventID, on }) {
+// A page that is left lets its connections go, for a browser may keep it for a return,
+// with them, and has only six to a host. If it is shown again whoever reads a stream
+// takes it up as after any break.
+export async function stream(path, { signal, ...options }) {
+  const left = new AbortController();
+  const leave = () => left.abort(new ApiError(0, 'unreachable', 'The page was left.'));
+  addEventListener('pagehide', leave);
+  try {
+    return await readEvents(path, { ...options, signal: AbortSignal.any([signal, left.signal].filter(Boolean)) });
+  } finally {
+    removeEventListener('pagehide', leave);
+  }
+}
+
+async function readEvents(path, { query, signal, lastEventID, on }) {
   const headers = lastEventID ? { 'Last-Event-ID': lastEventID } : undefined;
   const res = await request('GET', path, { query, signal, accept: 'text/event-stream', headers });
   if (res.status === 204) return 'nothing left';

@@ -1,7 +1,9 @@
 // What of the engine's figures needs someone's attention, and what to do about
-// it. Pure: stats, workers, and trends in, a list out, the gravest first.
+// it. Pure: stats, workers, trends, and the newest rejected submission that is kept
+// (or null) in, a list out, the gravest first. What is repaired is no longer in it.
 //
-// Each is {level: 'bad'|'warn', key, title, text, links: [{text, href}]}.
+// Each is {level: 'stop'|'bad'|'warn', key, title, text, command?, links: [{text, href}]};
+// stop: the engine refuses or holds work.
 
 import { href } from './router.js';
 import { count, plural, span } from './format.js';
@@ -9,26 +11,41 @@ import { count, plural, span } from './format.js';
 const NEAR = 0.8; // of a limit
 const MAX_SHOWN = 30;
 
-export function attention(stats, workers, trends) {
+export function attention(stats, workers, trends, rejected) {
   const out = [];
-  const add = (level, key, title, text, ...links) => out.push({ level, key, title, text, links });
+  const add = (level, key, title, text, ...links) => {
+    const need = { level, key, title, text, links };
+    out.push(need);
+    return need;
+  };
+  for (const a of stats.alarms ?? []) add(a.severity === 'critical' ? 'stop' : 'warn', `a ${a.code}`, a.message, `${a.action} (${a.code})`);
   for (const t of stats.types ?? []) ofType(t, workers, trends?.types?.[t.type], add);
   for (const c of stats.worker_circuits ?? []) {
     add('bad', `wc ${c.worker}`, `Circuit of worker ${c.worker} is ${c.state.replace('_', ' ')}`, 'Its runs failed too often: it gets nothing until a probe succeeds.', { text: 'Workers', href: href(['workers']) });
   }
+  const gone = unreplaced(workers);
   for (const w of workers) {
     if (w.status === 'unhealthy') add('warn', `wu ${w.worker}`, `Worker ${w.worker} is unhealthy`, w.reason || 'It takes nothing new until it is well again.', { text: 'Workers', href: href(['workers']) });
-    if (w.status === 'dead') add('warn', `wd ${w.worker}`, `Worker ${w.worker} has died`, 'It has been silent for too long: what it ran is given to others.', { text: 'Workers', href: href(['workers']) });
+    if (gone.has(w.worker)) add('warn', `wd ${w.worker}`, `Worker ${w.worker} died`, 'It was silent for too long: what it ran was given to others. No worker of the same types has come since.', { text: 'Workers', href: href(['workers']) });
   }
-  const all = (stats.types ?? []).reduce((n, t) => n + waiting(t), 0);
-  if (stats.max_queued && all >= stats.max_queued * NEAR) {
-    add('bad', 'limit', 'The queue is near the engine’s limit', `${count(all)} of ${count(stats.max_queued)} items: beyond it submissions are refused (queue_full).`);
+  if (rejected) {
+    add('warn', 'rejected', 'Submissions were rejected', `They became no item, and are kept until they are submitted again or forgotten. The newest: ${rejected.code}${rejected.type ? `, of type ${rejected.type}` : ''}.`, { text: 'Rejected', href: href(['dead'], { show: 'rejected' }) });
   }
-  if (stats.rejected > 0) {
-    add('warn', 'rejected', `${plural(stats.rejected, 'submission')} rejected`, 'They became no item. They are kept: look at them, correct them, submit them again.', { text: 'Rejected', href: href(['dead'], { show: 'rejected' }) });
-  }
-  const rank = { bad: 0, warn: 1 };
+  const rank = { stop: 0, bad: 1, warn: 2 };
   return out.sort((a, b) => rank[a.level] - rank[b.level]).slice(0, MAX_SHOWN);
+}
+
+// unreplaced are the dead workers in whose stead none has come: one replaces one.
+function unreplaced(workers) {
+  const kinds = (w) => [...w.types ?? []].sort().join();
+  const fresh = workers.filter((w) => w.status !== 'dead');
+  const out = new Set();
+  for (const w of workers.filter((x) => x.status === 'dead')) {
+    const at = fresh.findIndex((x) => kinds(x) === kinds(w) && Date.parse(x.registered_at) >= Date.parse(w.last_seen));
+    if (at >= 0) fresh.splice(at, 1);
+    else out.add(w.worker);
+  }
+  return out;
 }
 
 const waiting = (t) => (t.states?.queued ?? 0) + (t.states?.waiting ?? 0);
@@ -44,7 +61,7 @@ function ofType(t, workers, trend, add) {
   if (t.paused) {
     add('warn', `p ${t.type}`, `${t.type} is paused`, `${t.paused.reason ? `“${t.paused.reason}”` : 'Without a reason'}${t.paused.by ? `, by ${t.paused.by}` : ''}. ${plural(queued, 'item')} held back.`, settings, list);
   } else if (queued > (t.scheduled ?? 0) && t.workers === 0) {
-    add('bad', `w ${t.type}`, `No worker for ${t.type}`, `${plural(queued, 'item')} queued${t.oldest_queued_ms ? `, the oldest for ${span(t.oldest_queued_ms)}` : ''}. Start one: engine work ${t.type} -- COMMAND`, list);
+    add('bad', `w ${t.type}`, `No worker for ${t.type}`, `${plural(queued, 'item')} queued${t.oldest_queued_ms ? `, the oldest for ${span(t.oldest_queued_ms)}` : ''}. Start one:`, list).command = `engine work ${t.type} -- COMMAND`;
   }
   if (t.starving) {
     add('warn', `s ${t.type}`, `${t.type} is starving`, `Items of low priority have waited ${t.oldest_queued_ms ? span(t.oldest_queued_ms) : 'for long'}, close to the longest that they can be overtaken: there are too few workers${t.desired_workers ? ` (${t.workers} of ${t.desired_workers})` : ''}.`, list, settings);
@@ -53,8 +70,9 @@ function ofType(t, workers, trend, add) {
     add('bad', `q ${t.type}`, `The queue of ${t.type} is near its limit`, `${count(waiting(t))} of ${count(t.max_queued)} items: beyond it submissions are refused (queue_full).`, settings);
   }
   const died = (trend?.dead ?? []).slice(-60).reduce((n, v) => n + (v ?? 0), 0);
-  if (died > 0) {
-    add('bad', `d ${t.type}`, `${plural(died, `item of ${t.type} has`, `items of ${t.type} have`)} died in the last ten minutes`, `${plural(t.states?.dead ?? 0, 'is', 'are')} dead by now. See what of, correct it, and replay them.`,
+  const dead = t.states?.dead ?? 0;
+  if (died > 0 && dead > 0) {
+    add('bad', `d ${t.type}`, `${plural(died, 'item', 'items')} of ${t.type} died in the last ten minutes`, `${plural(dead, 'is', 'are')} dead now. See what of, correct it, and replay them.`,
       { text: 'Causes', href: href(['dead'], { type: t.type }) }, { text: 'Dead items', href: href(['work'], { type: t.type, state: 'dead' }) });
   }
 }

@@ -108,8 +108,8 @@ export function startClock() {
   }, 1000);
 }
 
-// shortID is the end of an id: the part in which ids of about the same time differ.
-export const shortID = (id) => (id?.length > 10 ? `…${id.slice(-8)}` : id ?? '');
-
 // plural is "1 item", "3 items".
 export const plural = (n, word, many = `${word}s`) => `${count(n)} ${n === 1 ? word : many}`;
+
+// failureText is an item's error on one line. One that never ran has no code.
+export const failureText = (e) => (e.code ? `${e.code}: ${e.message}` : e.message);

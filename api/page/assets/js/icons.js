@@ -8,6 +8,7 @@ const paths = {
   dead: 'M5 5l10 10M15 5L5 15',
   types: 'M4 6h5M12 6h4M4 14h2M9 14h7M10.5 4v4M7.5 12v4',
   workers: 'M10 9a3 3 0 1 0 0-6 3 3 0 0 0 0 6ZM4 17c0-3.3 2.7-5 6-5s6 1.7 6 5',
+  batches: 'M4 4h12v4H4zM4 12h12v4H4zM7 6h3M7 14h6',
   schedules: 'M10 3a7 7 0 1 0 0 14 7 7 0 0 0 0-14ZM10 6v4l2.6 2',
   events: 'M2 10h4l2.5-6 3.5 12 2.5-6H18',
   search: 'M9 15A6 6 0 1 0 9 3a6 6 0 0 0 0 12ZM13.5 13.5 17 17',

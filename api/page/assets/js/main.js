@@ -8,8 +8,10 @@ import dead from './screens/dead.js';
 import types from './screens/types.js';
 import type from './screens/type.js';
 import workers from './screens/workers.js';
+import batches from './screens/batches.js';
 import schedules from './screens/schedules.js';
+import schedule from './screens/schedule.js';
 import events from './screens/events.js';
 import missing from './screens/missing.js';
 
-startShell([overview, work, item, dead, types, type, workers, schedules, events, missing]);
+startShell([overview, work, item, dead, types, type, workers, schedules, schedule, batches, events, missing]);

@@ -1,58 +1,62 @@
 // The settings of a type, as a form shows them: where each stands in the API's
-// document, what engine.toml calls it, and how it is read and written. Bounds are
+// document and in engine.toml, and how it is read and written. Bounds are
 // the engine's: what it refuses is shown at the field.
 //
 // kind: duration (ms in the API), count, number, bytes, flag, words, choice, json.
-// unset: what an empty field means; without it the field must be filled.
+// unset: what an empty field means, DEFAULT: what the engine says (unset in its
+// reply), or what the type has at the path least if that is more; without it the
+// field must be filled.
+
+const DEFAULT = 'the default';
 
 export const GROUPS = [
   ['Running', [
-    { path: 'capacity', file: 'capacity', kind: 'count', label: 'Capacity', hint: 'items dispatched or running at once' },
-    { path: 'timeout_ms', file: 'timeout', kind: 'duration', label: 'Timeout', hint: 'how long an attempt may run' },
-    { path: 'lease_ms', file: 'lease', kind: 'duration', label: 'Lease', hint: 'how long a worker may be silent before its item is given to another' },
-    { path: 'max_attempts', file: 'max_attempts', kind: 'count', label: 'Attempts', hint: 'before an item is dead' },
-    { path: 'age_step_ms', file: 'age_step', kind: 'duration', label: 'Age step', hint: 'waiting this long equals one priority' },
-    { path: 'max_params_bytes', file: 'max_params_bytes', kind: 'count', label: 'Params, bytes at most', hint: 'larger ones are refused' },
+    { path: 'capacity', kind: 'count', label: 'Capacity', hint: 'items dispatched or running at once' },
+    { path: 'timeout_ms', kind: 'duration', label: 'Timeout', hint: 'how long an attempt may run' },
+    { path: 'lease_ms', kind: 'duration', label: 'Lease', hint: 'how long a worker may be silent before its item is given to another; a run keeps the lease that it began with' },
+    { path: 'max_attempts', kind: 'count', label: 'Attempts', hint: 'before an item is dead' },
+    { path: 'age_step_ms', kind: 'duration', label: 'Age step', hint: 'waiting this long equals one priority' },
+    { path: 'max_params_bytes', kind: 'count', label: 'Params, bytes at most', hint: 'larger ones are refused' },
   ]],
   ['Backoff', [
-    { path: 'backoff.initial_ms', file: 'backoff.initial', kind: 'duration', label: 'First wait', hint: 'before the first retry' },
-    { path: 'backoff.factor', file: 'backoff.factor', kind: 'number', label: 'Factor', hint: 'by how much each further wait is longer' },
-    { path: 'backoff.max_ms', file: 'backoff.max', kind: 'duration', label: 'Longest wait', hint: '' },
-    { path: 'backoff.jitter', file: 'backoff.jitter', kind: 'number', label: 'Jitter', hint: 'the part of a wait by which it is lengthened at random, 0 to 1' },
+    { path: 'backoff.initial_ms', kind: 'duration', label: 'First wait', hint: 'before the first retry' },
+    { path: 'backoff.factor', kind: 'number', label: 'Factor', hint: 'by how much each further wait is longer' },
+    { path: 'backoff.max_ms', kind: 'duration', label: 'Longest wait', hint: '' },
+    { path: 'backoff.jitter', kind: 'number', label: 'Jitter', hint: 'the part of a wait by which it is lengthened at random, 0 to 1' },
   ]],
   ['Limits', [
-    { path: 'max_queued', file: 'max_queued', kind: 'count', label: 'Queued at most', hint: 'beyond, submissions are refused', unset: 'no limit' },
-    { path: 'group_by', file: 'group_by', kind: 'words', label: 'Grouped by', hint: 'tenant, label:NAME or none: groups take turns', unset: 'tenant' },
-    { path: 'group_capacity', file: 'group_capacity', kind: 'count', label: 'Capacity of a group', hint: 'items of one group that run at once', unset: 'no limit' },
-    { path: 'pool', file: 'pool', kind: 'words', label: 'Pool', hint: 'whose slots its runs take as well', unset: 'none' },
-    { path: 'pool_weight', file: 'pool_weight', kind: 'count', label: 'Share of the pool', hint: '', unset: '1' },
-    { path: 'rates', file: 'rates', kind: 'json', label: 'Rates (JSON)', hint: '[{"per":"type","at":"dispatch","n":10,"interval_ms":1000}]', unset: 'none', empty: [] },
-    { path: 'queue_steps', file: 'queue_steps', kind: 'json', label: 'Queue steps (JSON)', hint: '[{"over":1000,"min_priority":5}]', unset: 'none', empty: [] },
+    { path: 'max_queued', kind: 'count', label: 'Queued at most', hint: 'beyond, submissions are refused', unset: 'no limit' },
+    { path: 'group_by', kind: 'words', label: 'Grouped by', hint: 'tenant, label:NAME or none: groups take turns', unset: DEFAULT },
+    { path: 'group_capacity', kind: 'count', label: 'Capacity of a group', hint: 'items of one group that run at once', unset: 'no limit' },
+    { path: 'pool', kind: 'words', label: 'Pool', hint: 'whose slots its runs take as well', unset: 'none' },
+    { path: 'pool_weight', kind: 'count', label: 'Share of the pool', hint: '', unset: DEFAULT },
+    { path: 'rates', kind: 'json', label: 'Rates (JSON)', hint: '[{"per":"type","at":"dispatch","n":10,"interval_ms":1000}]', unset: 'none', empty: [] },
+    { path: 'queue_steps', kind: 'json', label: 'Queue steps (JSON)', hint: '[{"over":1000,"min_priority":5}]', unset: 'none', empty: [] },
   ]],
   ['Protection', [
-    { path: 'poison_after', file: 'poison_after', kind: 'count', label: 'Poisoned after', hint: 'leases that an item may lose before it is dead', unset: '3' },
-    { path: 'circuit.consecutive', file: 'circuit.consecutive', kind: 'count', label: 'Circuit: failures in a row', hint: 'that open it', unset: 'none' },
-    { path: 'circuit.ratio', file: 'circuit.ratio', kind: 'number', label: 'Circuit: share of failures', hint: 'in the window that opens it, above 0 to 1', unset: 'none' },
-    { path: 'circuit.window_ms', file: 'circuit.window', kind: 'duration', label: 'Circuit: window', hint: 'over which the share is taken', unset: '1m' },
-    { path: 'circuit.min_runs', file: 'circuit.min_runs', kind: 'count', label: 'Circuit: runs at least', hint: 'in the window before the share counts', unset: '10' },
-    { path: 'circuit.cooldown_ms', file: 'circuit.cooldown', kind: 'duration', label: 'Circuit: cooldown', hint: 'doubled each time that it opens in a row', unset: '30s' },
-    { path: 'circuit.max_cooldown_ms', file: 'circuit.max_cooldown', kind: 'duration', label: 'Circuit: longest cooldown', hint: '', unset: '10m' },
-    { path: 'circuit.probes', file: 'circuit.probes', kind: 'count', label: 'Circuit: probes', hint: 'runs that try it, and successes that close it', unset: '1' },
-    { path: 'circuit.count_no_retry', file: 'circuit.count_no_retry', kind: 'flag', label: 'Circuit: count what is not retried', hint: '' },
+    { path: 'poison_after', kind: 'count', label: 'Poisoned after', hint: 'leases that an item may lose before it is dead', unset: DEFAULT },
+    { path: 'circuit.consecutive', kind: 'count', label: 'Circuit: failures in a row', hint: 'that open it', unset: 'none' },
+    { path: 'circuit.ratio', kind: 'number', label: 'Circuit: share of failures', hint: 'in the window that opens it, above 0 to 1', unset: 'none' },
+    { path: 'circuit.window_ms', kind: 'duration', label: 'Circuit: window', hint: 'over which the share is taken', unset: DEFAULT },
+    { path: 'circuit.min_runs', kind: 'count', label: 'Circuit: runs at least', hint: 'in the window before the share counts', unset: DEFAULT },
+    { path: 'circuit.cooldown_ms', kind: 'duration', label: 'Circuit: cooldown', hint: 'doubled each time that it opens in a row', unset: DEFAULT },
+    { path: 'circuit.max_cooldown_ms', kind: 'duration', label: 'Circuit: longest cooldown', hint: '', unset: DEFAULT, least: 'circuit.cooldown_ms' },
+    { path: 'circuit.probes', kind: 'count', label: 'Circuit: probes', hint: 'runs that try it, and successes that close it', unset: DEFAULT },
+    { path: 'circuit.count_no_retry', kind: 'flag', label: 'Circuit: count what is not retried', hint: '' },
   ]],
   ['Duplicates', [
-    { path: 'dedup_policy', file: 'dedup_policy', kind: 'choice', label: 'When a dedup key is taken', hint: '', choices: [['', 'merge (default)'], ['merge', 'merge'], ['distinct', 'distinct'], ['supersede', 'supersede'], ['defer', 'defer']] },
-    { path: 'dedup_window_ms', file: 'dedup_window', kind: 'duration', label: 'Key stays taken for', hint: 'after completion', unset: '0s' },
+    { path: 'dedup_policy', kind: 'choice', label: 'When a dedup key is taken', hint: '', choices: [['', 'merge (default)'], ['merge', 'merge'], ['distinct', 'distinct'], ['supersede', 'supersede'], ['defer', 'defer']] },
+    { path: 'dedup_window_ms', kind: 'duration', label: 'Key stays taken for', hint: 'after completion', unset: '0s' },
   ]],
   ['Kept once ended', [
-    { path: 'retain.completed_ms', file: 'retain.completed', kind: 'duration', label: 'Completed', hint: '', unset: 'as the engine says' },
-    { path: 'retain.dead_ms', file: 'retain.dead', kind: 'duration', label: 'Dead', hint: '', unset: 'as the engine says' },
-    { path: 'retain.cancelled_ms', file: 'retain.cancelled', kind: 'duration', label: 'Cancelled', hint: '', unset: 'as the engine says' },
-    { path: 'retain.merged_ms', file: 'retain.merged', kind: 'duration', label: 'Merged', hint: '', unset: 'as the engine says' },
+    { path: 'retain.completed_ms', kind: 'duration', label: 'Completed', hint: '', unset: DEFAULT },
+    { path: 'retain.dead_ms', kind: 'duration', label: 'Dead', hint: '', unset: DEFAULT },
+    { path: 'retain.cancelled_ms', kind: 'duration', label: 'Cancelled', hint: '', unset: DEFAULT },
+    { path: 'retain.merged_ms', kind: 'duration', label: 'Merged', hint: '', unset: DEFAULT },
   ]],
   ['By priority, and by failure code', [
-    { path: 'per_priority', file: 'priority', kind: 'json', label: 'Of a priority (JSON)', hint: '{"9":{"timeout_ms":60000}}', unset: 'none', empty: null },
-    { path: 'codes', file: 'codes', kind: 'json', label: 'Of a failure code (JSON)', hint: '{"smtp":{"no_retry":true}}', unset: 'none', empty: null },
+    { path: 'per_priority', kind: 'json', label: 'Of a priority (JSON)', hint: '{"9":{"timeout_ms":60000}}', unset: 'none', empty: null },
+    { path: 'codes', kind: 'json', label: 'Of a failure code (JSON)', hint: '{"smtp":{"no_retry":true}}', unset: 'none', empty: null },
   ]],
 ];
 
@@ -71,7 +75,7 @@ export function putAt(settings, path, value) {
 }
 
 // inFile says whether engine.toml makes a setting. A backoff is one setting of it.
-export const inFile = (setting, named) => named.some((n) => n === setting.file || n.startsWith(`${setting.file}.`) || (n.startsWith('backoff.') && setting.file.startsWith('backoff.')));
+export const inFile = (setting, named) => named.some((n) => n === setting.path || n.startsWith(`${setting.path}.`) || (n.startsWith('backoff.') && setting.path.startsWith('backoff.')));
 
 // complaints shares an error's text out to the settings that it names; what names
 // none is under ''. Lines are as the engine joins them.

@@ -39,6 +39,13 @@ export function badge(state) {
   return h('span', { class: `badge st-${state}` }, mark(state), stateName(state));
 }
 
+// running is how many items of a type run: a worker has claimed or begun them.
+export const running = (t) => (t.states?.running ?? 0) + (t.states?.claimed ?? 0);
+
+// eventName is what an event says has happened: kinds that name a state are told as
+// what has become so.
+export const eventName = (kind) => ({ running: 'started', waiting: 'began to wait', dead: 'died' }[kind] ?? kind.replaceAll('_', ' '));
+
 // shownState is the state of an item as it is shown: one that is queued and not
 // due yet is backing off after an attempt, or delayed.
 export function shownState(item, now) {

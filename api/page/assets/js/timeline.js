@@ -104,8 +104,8 @@ export function draw(list, { toScale }) {
 
 // tell is a span in words.
 export function tell(sp) {
-  const name = { queued: 'waited in the queue', backing_off: 'backed off', waiting: 'waited for others', claimed: 'claimed, starting', running: 'ran', ended: 'had ended' }[sp.kind];
-  return `${clockExact(sp.from)} ${name} ${span(sp.to - sp.from)}${sp.attempt ? `, attempt ${sp.attempt}` : ''}${sp.worker ? `, ${sp.worker}` : ''}${sp.outcome ? `: ${sp.outcome}` : ''}${sp.live ? ', and still does' : ''}`;
+  const name = sp.live ? { queued: 'has waited in the queue for', backing_off: 'has backed off for', waiting: 'has waited for others for', claimed: 'has been starting for', running: 'has been running for' }[sp.kind] : { queued: 'waited in the queue', backing_off: 'backed off', waiting: 'waited for others', claimed: 'claimed, starting', running: 'ran', ended: 'had ended' }[sp.kind];
+  return `${clockExact(sp.from)} ${name} ${span(sp.to - sp.from)}${sp.attempt ? `, attempt ${sp.attempt}` : ''}${sp.worker ? `, ${sp.worker}` : ''}${sp.outcome ? `: ${sp.outcome}` : ''}`;
 }
 
 // ticks are a few times below the picture, far enough apart to be read.

@@ -1,6 +1,7 @@
 // The parts that screens are made of. Classes are in css/parts.css.
 
 import { attr, h, put, s, show, text } from './dom.js';
+import { addressed } from './address.js';
 import { icon } from './icons.js';
 import { toast } from './toasts.js';
 
@@ -92,8 +93,13 @@ export function empty(title, message, commands = []) {
   return h('div', { class: 'empty' }, h('p', { class: 'empty-title' }, title), message && h('p', null, message), commands.map(command));
 }
 
-// command is a line for a terminal, with a button that copies it.
-export const command = (line) => h('div', { class: 'command' }, h('code', null, line), copyButton(() => line, 'Copy the command'));
+// command is a line for a terminal, with a button that copies it. A command of the
+// program engine gets the address of this one.
+export function command(line) {
+  const code = h('code');
+  addressed(line, (whole) => text(code, whole));
+  return h('div', { class: 'command' }, code, copyButton(() => code.textContent, 'Copy the command'));
+}
 
 // copyButton copies what text() gives.
 export function copyButton(what, label = 'Copy') {

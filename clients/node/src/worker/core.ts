@@ -8,6 +8,7 @@ import { Waiters } from "../text.js";
 import type * as wire from "../wire.gen.js";
 import { Clock } from "./clock.js";
 import { execute } from "./execute.js";
+import { FailureLog } from "./faillog.js";
 import { benchedMs, now, prefetchBelowMs, slowRunMs } from "./limits.js";
 import type { Line } from "./line.js";
 import type { Said } from "./outcome.js";
@@ -44,8 +45,11 @@ export class Core {
   /** Everything pulled and not gone, by token. */
   readonly runs = new Map<string, Run>();
   readonly lines = new Map<Run, Line>();
+  /** Another worker has registered under the id. */
+  replaced = false;
   /** Why the engine takes this worker for unhealthy; empty: it does not. */
   shunned = "";
+  readonly failures: FailureLog;
   readonly reports: Reports;
   readonly sessions: Session;
   readonly stats: WorkerStats = { registered: false, held: 0, running: 0, settling: 0, completed: 0, failed: 0, released: 0, spawned: 0, snoozed: 0, refused: 0, leasesLost: 0 };
@@ -70,6 +74,7 @@ export class Core {
     this.id = made.id;
     this.concurrency = made.concurrency;
     this.log = made.log;
+    this.failures = new FailureLog(made.log);
     this.types = made.types;
     this.inboxPrefix = made.inboxPrefix;
     this.clock = new Clock(this);
@@ -166,6 +171,7 @@ export class Core {
     this.setState(run, "held");
     if (this.phase !== "active") return this.#handBack(run, "shutdown");
     if (this.shunned !== "") return this.#handBack(run, "unhealthy");
+    if (this.replaced) return this.#handBack(run, "replaced");
     this.#held.push(run);
     this.#admit();
     if (run.state !== "held") return;
@@ -235,9 +241,9 @@ export class Core {
 
   #granted(run: Run, reply: wire.Reported, asked: number): void {
     if (run.letGo) return this.#letGo(run);
-    if (this.phase !== "active") {
+    if (this.phase !== "active" || this.replaced) {
       this.setState(run, "settling");
-      return this.reports.add(run, { event: "release", reason: "shutdown" });
+      return this.reports.add(run, { event: "release", reason: this.replaced ? "replaced" : "shutdown" });
     }
     this.setState(run, "running");
     run.renewAt = run.receivedAt + run.leaseMs / 3;
@@ -329,6 +335,28 @@ export class Core {
   needRegister(): void {
     this.registered = false;
     this.sessions.kick();
+  }
+
+  /** Acts on the refusal of a claim since the id is another worker's. */
+  claimedByNobody(run: Run): void {
+    this.needRegister(); // the answer to that says what to do with the runs
+    this.#handBack(run, "replaced");
+  }
+
+  /**
+   * Gives way to the worker that has registered under this one's id: what runs is
+   * stopped at once and handed back as its handlers end, as is what is held. It goes on
+   * asking for its registration, and has it back when the other one has left.
+   */
+  giveWay(cause: string): boolean {
+    if (this.replaced) return false;
+    this.replaced = true;
+    this.registered = false;
+    const running = [...this.runs.values()].filter((r) => r.state === "running");
+    for (const run of running) this.endRun(run, "lease_lost", false);
+    this.log.error(`another worker has registered as ${this.id}: ${running.length} runs are stopped; give each worker an id of its own (${cause})`);
+    this.handBackHeld("replaced");
+    return true;
   }
 
   drainByEngine(): void {

@@ -3,7 +3,7 @@ import { RunStopped, StreamwrightError, WorkError } from "../errors.js";
 import { cut, maxTimer, toJson } from "../text.js";
 import type { Outcome, Reported } from "../wire.gen.js";
 import type { Core } from "./core.js";
-import { maxLogBytes, now } from "./limits.js";
+import { maxInlineChildren, maxLogBytes, now } from "./limits.js";
 import { Line } from "./line.js";
 import { blobFailure, failure, resultText, snoozed, spawned, type Said } from "./outcome.js";
 import { parseLabels, type Run } from "./run.js";
@@ -28,6 +28,7 @@ export async function execute(core: Core, run: Run, reply: Reported, asked: numb
     outcome = failure(thrown, abort.signal);
   }
   disarm();
+  if (outcome.event === "fail" && (!abort.signal.aborted || outcome.code === "timeout")) core.failures.log(run, outcome);
   core.ended(run, outcome, now() - began);
 }
 
@@ -45,7 +46,7 @@ function arm(abort: AbortController, at: number): () => void {
 async function outcomeOf(core: Core, run: Run, line: Line, reply: Reported, signal: AbortSignal, deadline: Date | undefined): Promise<Said> {
   const item = await itemOf(core, run, reply, signal, deadline);
   const result = await run.registration.handler(item, contextOf(core, run, line, item, signal));
-  if (result instanceof Ended) return result.report;
+  if (result instanceof Ended) return withChildrenStored(core, run, result.report);
   const text = resultText(result);
   if (text === undefined) return { event: "complete" };
   const bytes = Buffer.from(text);
@@ -54,6 +55,19 @@ async function outcomeOf(core: Core, run: Run, line: Line, reply: Reported, sign
     return { event: "complete", result: await core.client.documents.put(run.id, "result", bytes) };
   } catch (err) {
     throw blobFailure(`the result has ${bytes.length} bytes and could not be stored`, err);
+  }
+}
+
+/** Puts the children of a spawn into the object store if they are too large for a message. */
+async function withChildrenStored(core: Core, run: Run, report: Said): Promise<Said> {
+  const { children, ...rest } = report;
+  if (children === undefined) return report;
+  const bytes = Buffer.from(toJson(children) ?? "");
+  if (bytes.length <= maxInlineChildren) return report;
+  try {
+    return { ...rest, children_ref: await core.client.documents.put(run.id, "children", bytes) };
+  } catch (err) {
+    throw blobFailure(`the spawn's ${children.length} children could not be stored`, err);
   }
 }
 

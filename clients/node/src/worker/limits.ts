@@ -8,6 +8,7 @@ export const pullExpiresMs = 30_000; // life of a pull request
 export const pullGraceMs = 5_000; // after that, an unanswered one is lost
 export const requestMs = 5_000;
 export const farewellMs = 2_000;
+export const probeMs = 2_000; // for the answer to a probe
 export const settleMs = 5_000; // for the last reports, once handlers are done
 export const abandonMs = 10_000; // how long stop waits for a handler whose signal it has aborted
 export const backoffMinMs = 50;
@@ -26,8 +27,9 @@ export const maxNameBytes = 256;
 export const maxLogBytes = 8_192;
 export const maxProgressBytes = 1_024;
 export const maxCheckpointBytes = 64 * 1024;
-export const maxChildren = 300;
-export const maxSpawnBytes = 1024 * 1024;
+export const maxChildren = 10_000;
+export const maxSpawnBytes = 16 * 1024 * 1024;
+export const maxInlineChildren = 512 * 1024; // bytes of children that go with a report; more go to the object store
 
 /** A clock that does not jump, in milliseconds. */
 export function now(): number {

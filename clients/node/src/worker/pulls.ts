@@ -31,8 +31,9 @@ export class Consumer {
     readonly name: string,
     readonly registration: Registration,
     readonly epoch: number,
+    domain: string | undefined,
   ) {
-    this.#subject = `$JS.API.CONSUMER.MSG.NEXT.${stream}.${name}`;
+    this.#subject = core.names.jetstream(`CONSUMER.MSG.NEXT.${stream}.${name}`, domain);
     const nc = core.link.nc;
     for (let i = 0; i < pullLanes; i++) {
       const inbox = createInbox(core.inboxPrefix);

@@ -144,6 +144,10 @@ export class Reports {
     const { core } = this;
     const error = reply.error;
     const code = error?.code ?? (reply.ok ? "" : "internal");
+    if (code === "worker_id_in_use" && p.said.event === "claim") {
+      core.claimedByNobody(p.run);
+      return true;
+    }
     if (unknown.has(code)) {
       core.needRegister();
       return false;

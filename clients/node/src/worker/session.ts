@@ -1,3 +1,5 @@
+import { cpus } from "node:os";
+
 import { StreamwrightError, textOf } from "../errors.js";
 import { backoff } from "../retry.js";
 import { toJson } from "../text.js";
@@ -23,6 +25,8 @@ export class Session {
   confirm = false;
   #tries = 0;
   #beatAt = 0;
+  #used = 0;
+  #usedAt = 0;
   #ended = false;
   #loop: Promise<void> = Promise.resolve();
   #wake: () => void = () => {};
@@ -74,7 +78,7 @@ export class Session {
     const confirm = this.confirm;
     this.confirm = false;
     try {
-      if (core.phase !== "active" || core.shunned) await this.closeLanes();
+      if (core.phase !== "active" || core.shunned || core.replaced) await this.closeLanes();
       if (core.phase === "active" && !core.registered) {
         await this.register();
         this.#beatAt = core.shunned ? now() : now() + this.heartbeatMs;
@@ -86,8 +90,9 @@ export class Session {
       return Math.max(this.#beatAt - now(), 0);
     } catch (err) {
       const text = `the engine does not keep this worker registered; trying again: ${textOf(err)}`;
-      if (this.#tries === 0 || isLasting(err)) core.log.warn(text);
+      if (this.#tries === 0 || (isLasting(err) && !core.replaced)) core.log.warn(text);
       else core.log.debug(text);
+      if (err instanceof StreamwrightError && err.code === "worker_id_in_use" && core.giveWay(textOf(err))) await this.closeLanes();
       return backoff(++this.#tries, backoffMinMs, backoffMaxMs);
     }
   }
@@ -126,7 +131,7 @@ export class Session {
       for (const name of names) {
         const c = known.get(name);
         const usable = c && c.epoch === epoch && c.registration === registration && !c.closed;
-        fresh.set(name, usable ? c : new Consumer(core, reply.stream, name, registration, epoch));
+        fresh.set(name, usable ? c : new Consumer(core, reply.stream, name, registration, epoch, reply.js_domain));
       }
     }
     core.consumers = fresh;
@@ -134,6 +139,7 @@ export class Session {
     core.session = reply.session;
     if (reply.heartbeat_ms > 0) this.heartbeatMs = Math.max(reply.heartbeat_ms, minHeartbeatMs);
     core.registered = epoch === core.link.epoch;
+    core.replaced = false;
     core.log.info(`registered as ${core.id}, session ${reply.session}, ${fresh.size} consumers`);
     core.refillAll();
     core.reports.retryNow();
@@ -147,7 +153,7 @@ export class Session {
     for (const r of core.runs.values()) {
       if (r.state === "running" || r.state === "settling") inFlight.push({ id: r.id, token: r.token });
     }
-    const health = { memory_bytes: process.memoryUsage.rss(), load: core.busy / core.concurrency };
+    const health = { memory_bytes: process.memoryUsage.rss(), cpu: this.#cpu(), load: core.busy / core.concurrency };
     let reply: wire.HeartbeatReply;
     try {
       reply = await this.#call<wire.HeartbeatReply>("heartbeat", { ...core.registration(), in_flight: inFlight, health });
@@ -159,6 +165,17 @@ export class Session {
     core.endRuns(reply.cancel ?? [], "lease_lost");
     if (reply.should_drain) core.drainByEngine();
     core.takenFor(reply.status, reply.reason);
+  }
+
+  /** The part of all processors' time that this process has used since the last call. */
+  #cpu(): number {
+    const at = now();
+    const { user, system } = process.cpuUsage();
+    const used = (user + system) / 1_000; // milliseconds
+    const share = (used - this.#used) / Math.max(at - this.#usedAt, 1) / Math.max(cpus().length, 1);
+    this.#used = used;
+    this.#usedAt = at;
+    return Math.min(Math.max(share, 0), 1);
   }
 
   /** Ends all pulls, and waits for what the server has already sent. */

@@ -5,9 +5,9 @@ import type { Msg, Subscription } from "@nats-io/nats-core";
 
 import type { Client } from "../client.js";
 import { StreamwrightError, textOf } from "../errors.js";
-import type { Control } from "../wire.gen.js";
+import type { Control, Probe, Probed } from "../wire.gen.js";
 import { Core } from "./core.js";
-import { abandonMs, farewellMs, maxConcurrency, settleMs } from "./limits.js";
+import { abandonMs, farewellMs, maxConcurrency, probeMs, settleMs } from "./limits.js";
 import { Registration } from "./run.js";
 import { isLasting } from "./session.js";
 import type { Handler, Logger, TypeOptions, WorkerOptions, WorkerStats } from "./types.js";
@@ -70,7 +70,7 @@ export class Worker {
     const nc = core.link.nc;
     this.#subscriptions.push(nc.subscribe(core.names.control(this.id), { callback: (err, msg) => this.#control(err, msg) }));
     if (core.registration().probe) {
-      this.#subscriptions.push(nc.subscribe(core.names.probe(this.id), { callback: (_err, msg) => this.#probe(msg) }));
+      this.#subscriptions.push(nc.subscribe(core.names.probe(this.id), { callback: (err, msg) => void (err ?? this.#probe(msg)) }));
     }
     this.#unlisten = core.link.onChange(() => core.connectionChanged());
     try {
@@ -168,6 +168,7 @@ export class Worker {
     core.reports.close();
     await within(farewellMs, core.sessions.end());
     core.phase = "stopped";
+    core.failures.flush();
     core.clock.stop();
     this.#unlisten();
     for (const s of this.#subscriptions) s.unsubscribe();
@@ -177,6 +178,8 @@ export class Worker {
 
   #control(err: Error | null, msg: Msg): void {
     if (err) return this.#core.log.error(`the control subject can't be read: ${err.message}`);
+    // Not the engine's: an answer of the NATS server to somebody who named this subject for the reply.
+    if (msg.subject !== this.#core.names.control(this.id) || msg.reply || msg.headers?.keys().some((k) => /^(status$|nats-)/i.test(k)) || msg.headers?.code) return;
     try {
       this.#core.obey(msg.json<Control>());
     } catch (cause) {
@@ -184,8 +187,16 @@ export class Worker {
     }
   }
 
-  #probe(msg: Msg): void {
-    msg.respond(JSON.stringify({ worker: this.id, session: this.#core.session }));
+  /** Answers a probe by a request. One that fails is the engine's to notice. */
+  async #probe(msg: Msg): Promise<void> {
+    const core = this.#core;
+    try {
+      const { nonce } = msg.json<Probe>();
+      const answer: Probed = { worker: this.id, session: core.session, nonce };
+      await core.link.request(core.names.api("probed"), JSON.stringify(answer), probeMs);
+    } catch (cause) {
+      core.log.debug(`a probe could not be answered: ${textOf(cause)}`);
+    }
   }
 }
 

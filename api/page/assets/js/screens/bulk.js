@@ -3,9 +3,10 @@
 
 import { h, put, show, text } from '../dom.js';
 import { get, send } from '../api.js';
-import { count, plural, shortID } from '../format.js';
+import { count, plural } from '../format.js';
 import { href } from '../router.js';
 import { dialog, field, select, toast } from '../ui.js';
+import { faultOf, withTexts } from '../jsontext.js';
 
 const MAX_COUNT_PAGES = 50; // of 1,000 items: counting ends there, and says so
 const MAX_ERRORS = 10; // of those that failed are named
@@ -34,10 +35,12 @@ export async function bulk(action, selection, said, done) {
     },
   });
   async function run() {
+    if (fields && !fields.check()) return false;
     if (!state.ready) throw new Error('They are still being counted.');
     show(progress, true);
     progress.max = Math.max(state.counted, 1);
-    const more = { ...(fields?.value() ?? {}), ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) };
+    const [options, texts] = fields?.value() ?? [{}, {}];
+    const more = { ...options, ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) };
     try {
       await each(action, { select: narrow, all, ...more }, state, (r) => {
         state.changed += r.changed;
@@ -46,10 +49,11 @@ export async function bulk(action, selection, said, done) {
         state.errors.length = Math.min(state.errors.length, MAX_ERRORS);
         progress.value = Math.min(state.changed + state.failed, progress.max);
         text(found, `${count(state.changed)} of ${count(state.counted)} ${purge ? 'purged' : 'replayed'}${state.failed ? `, ${count(state.failed)} could not be` : ''} …`);
-      });
+      }, { texts });
     } finally {
       if (state.changed) done();
     }
+    return true;
   }
   asked.then(() => { state.stopped = true; });
   const main = document.querySelector('dialog[open] button[type=submit]');
@@ -61,7 +65,7 @@ export async function bulk(action, selection, said, done) {
     await each(action, { select: narrow, all, dry_run: true }, state, (r) => {
       state.counted += r.matched;
       text(found, `Counting … ${count(state.counted)}`);
-    }, MAX_COUNT_PAGES);
+    }, { most: MAX_COUNT_PAGES });
   } catch (err) {
     text(found, err.message);
     return;
@@ -90,13 +94,14 @@ async function lastDeath(selection, state) {
 }
 
 // each sends a bulk page by page, until its end, until it is stopped, or up to most
-// pages; state.more says that there is more.
-async function each(action, body, state, took, most = Infinity) {
+// pages; state.more says that there is more. texts are members of the body that are
+// JSON already.
+async function each(action, body, state, took, { most = Infinity, texts = {} } = {}) {
   let cursor = '';
   state.more = false;
   for (let n = 0; !state.stopped; n++) {
     if (n === most) { state.more = true; return; }
-    const r = await send('POST', `api/v1/dead/${action}`, { ...body, select: { ...clean(body.select), limit: page, cursor } });
+    const r = await send('POST', `api/v1/dead/${action}`, withTexts({ ...body, select: { ...clean(body.select), limit: page, cursor } }, texts));
     took(r);
     cursor = r.next_cursor ?? '';
     if (!cursor) return;
@@ -108,10 +113,28 @@ const clean = (sel) => Object.fromEntries(Object.entries(sel).filter(([, v]) => 
 function replayFields() {
   const priority = select([['', 'as they were'], ...[...Array(10).keys()].reverse().map((p) => [p, p === 9 ? '9, first' : p === 0 ? '0, last' : String(p)])], '');
   const attempts = h('input', { type: 'number', min: 1, max: 1000, step: 1, placeholder: 'as their type says' });
-  return {
-    el: h('div', { class: 'filters' }, h('label', null, 'Priority', priority), h('label', null, 'Further attempts', attempts)),
-    value: () => ({ ...(priority.value !== '' ? { priority: Number(priority.value) } : {}), ...(attempts.value ? { max_attempts: Number(attempts.value) } : {}) }),
+  const patch = h('input', { class: 'mono', name: 'patch', autocomplete: 'off', spellcheck: 'false', placeholder: '{"field": "new value", "other": null}' });
+  const patchField = field('Change each item’s own params (a JSON merge patch; empty: leave them)', patch, { hint: 'Checked as you type, and sent as it stands.' });
+  const check = () => {
+    const fault = patch.value.trim() && patchFault(patch.value);
+    patchField.setError(fault);
+    if (fault) patch.focus();
+    return !fault;
   };
+  patch.addEventListener('input', check);
+  return {
+    check, el: h('div', null, h('div', { class: 'filters' }, h('label', null, 'Priority', priority), h('label', null, 'Further attempts', attempts)), patchField),
+    value: () => [
+      { ...(priority.value !== '' ? { priority: Number(priority.value) } : {}), ...(attempts.value ? { max_attempts: Number(attempts.value) } : {}) },
+      { patch: patch.value.trim() ? patch.value : undefined },
+    ],
+  };
+}
+
+// patchFault says what is wrong with a patch: only an object changes params, anything
+// else would replace them all.
+function patchFault(doc) {
+  return faultOf(doc) || (doc.trim().startsWith('{') ? '' : 'The patch must be an object, like {"field": "new value"}.');
 }
 
 // tell says what has become of it; those that failed are named, to be looked at.
@@ -123,6 +146,6 @@ function tell(action, state, whole) {
     return;
   }
   const list = h('ul', { class: 'bulk-errors' });
-  put(list, state.errors.map((e) => h('li', null, h('a', { class: 'mono', href: href(['work', e.id]), title: e.id }, shortID(e.id)), ' ', e.error.message, ' ', h('span', { class: 'tag' }, e.error.code))));
+  put(list, state.errors.map((e) => h('li', null, h('a', { class: 'mono', href: href(['work', e.id]), title: e.id }, e.id), ' ', e.error.message, ' ', h('span', { class: 'tag' }, e.error.code))));
   dialog({ title: `${plural(state.failed, 'item')} could not be ${did}`, cancel: 'Close', wide: true, body: [h('p', null, message, ' ', state.failed > state.errors.length ? `The first ${state.errors.length} of those that failed:` : 'Those that failed:'), list] });
 }

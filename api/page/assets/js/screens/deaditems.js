@@ -4,7 +4,7 @@
 import { attr, h, keyed, put, text } from '../dom.js';
 import { get, isAbort, send } from '../api.js';
 import { live } from '../live.js';
-import { ago, count, now, setAgo, shortID } from '../format.js';
+import { ago, count, failureText, now, setAgo } from '../format.js';
 import { go, href } from '../router.js';
 import { button, confirm, empty, facts, panel, problem, select, toast } from '../ui.js';
 import { keys, walk } from '../keys.js';
@@ -119,20 +119,20 @@ function aboutCause(c) {
   return panel('Died of', { name: 'cause', tools: [h('span', { class: 'tag tag-bad' }, c.code || 'no code'), h('span', { class: 'tag' }, c.reason.replaceAll('_', ' '))] },
     h('div', { class: 'panel-body' }, h('pre', { class: 'error-text', tabindex: 0, 'aria-label': 'Error text of the example' }, c.error || 'without an error text'),
       facts([['Type', h('a', { href: href(['types', c.type]) }, c.type)], ['Dead now', h('span', { class: 'bad' }, count(c.dead))], ['Deaths in all', count(c.count)], ['First', ago(c.first)], ['Last', ago(c.last)],
-        ['Example', h('a', { class: 'mono', href: href(['work', c.example]), title: c.example }, shortID(c.example))], ['Cause', h('span', { class: 'mono' }, c.cause)]])));
+        ['Example', h('a', { class: 'mono', href: href(['work', c.example]), title: c.example }, c.example)], ['Cause', h('span', { class: 'mono' }, c.cause)]])));
 }
 
 function row(item, load) {
-  const link = h('a', { class: 'row-link mono', href: href(['work', item.id]), title: item.id }, shortID(item.id));
+  const link = h('a', { class: 'row-link mono', href: href(['work', item.id]), title: item.id }, item.id);
   const [error, attempts, died] = [h('td', { class: 'c-say' }), h('td', { class: 'num c-attempts' }), h('td', { class: 'nowrap c-died' }, ago(item.finished_at))];
   const view = { id: item.id, item, load };
-  const name = `item ${shortID(item.id)}`;
+  const name = `item ${item.id}`;
   const actions = h('td', { class: 'row-actions' }, button('Replay', () => replay(view), { name: `Replay ${name}` }), button('Edit', () => editOne(view), { name: `Edit and replay ${name}` }),
     button('Purge', () => purge(view), { kind: 'danger', name: `Purge ${name}` }));
   const tr = h('tr', { 'data-id': item.id }, h('td', { class: 'c-item' }, link), h('td', { class: 'c-type' }, item.type), error, attempts, died, actions);
   tr.set = (it) => {
     view.item = it;
-    text(error, it.error ? `${it.error.code}: ${it.error.message}` : it.reason ?? '');
+    text(error, it.error ? failureText(it.error) : it.reason ?? '');
     attr(error, 'title', it.error?.message);
     text(attempts, `${it.attempt}/${it.max_attempts}`);
     setAgo(died.firstChild, it.finished_at);

@@ -4,19 +4,19 @@
 import { attr, frame, h, keyed, put, show, text } from '../dom.js';
 import { isAbort } from '../api.js';
 import { live } from '../live.js';
-import { clockExact, count, plural, shortID, when } from '../format.js';
+import { clockExact, count, plural, when } from '../format.js';
 import { go, href } from '../router.js';
 import { button, dialog, empty, json, problem, select } from '../ui.js';
 import { keys, walk } from '../keys.js';
-import { mark } from '../states.js';
+import { eventName, mark } from '../states.js';
 import { cutEnd, follow, lookBack, lookOn, MAX_ROWS } from '../eventfeed.js';
 import { fillTypes } from './dead.js';
 import { detail } from './itemhistory.js';
 
 const KINDS = ['created', 'merged', 'queued', 'claimed', 'running', 'completed', 'failed', 'dead', 'cancelled', 'spawned', 'waiting', 'released', 'snoozed', 'progressed', 'checkpointed', 'rescheduled', 'replayed', 'pruned',
-  'rejected', 'rejected_purged', 'cause_noted', 'type_configured', 'paused', 'resumed', 'circuit_opened', 'circuit_half_opened', 'circuit_closed', 'schedule_set', 'schedule_removed', 'schedule_fired', 'carried', 'owned', 'snapshot'];
+  'rejected', 'rejected_purged', 'cause_noted', 'type_configured', 'type_forgotten', 'paused', 'resumed', 'circuit_opened', 'circuit_half_opened', 'circuit_closed', 'schedule_set', 'schedule_removed', 'schedule_fired', 'carried', 'owned', 'snapshot'];
 const WRONG = 'failed,dead,rejected,cause_noted,circuit_opened';
-const PRESETS = [['', 'all'], [WRONG, 'what went wrong'], ['completed,dead,cancelled,merged', 'what ended'], ['type_configured,paused,resumed,circuit_opened,circuit_half_opened,circuit_closed,schedule_set,schedule_removed', 'settings and circuits']];
+const PRESETS = [['', 'all'], [WRONG, 'what went wrong'], ['completed,dead,cancelled,merged', 'what ended'], ['type_configured,type_forgotten,paused,resumed,circuit_opened,circuit_half_opened,circuit_closed,schedule_set,schedule_removed', 'settings and circuits']];
 const SINCE = [['', 'from now on'], ['1m', 'the last minute'], ['10m', 'the last 10 minutes'], ['1h', 'the last hour'], ['24h', 'the last day'], ['168h', 'the last week']];
 const tones = { failed: 'failed', dead: 'dead', rejected: 'dead', cause_noted: 'dead', circuit_opened: 'dead', circuit_half_opened: 'failed', circuit_closed: 'completed', paused: 'backing_off', released: 'backing_off', snoozed: 'backing_off', spawned: 'waiting', resumed: 'completed' };
 
@@ -34,7 +34,7 @@ class Events {
     Object.assign(this, { signal, rows: [], shown: 0, skipped: 0, stopped: false, feed: null, first: 0, more: true, cut: 0, query: {} });
     const change = (name, value) => { if ((this.query[name] ?? '') !== value) go(href(['events'], { ...this.query, [name]: value })); };
     this.type = select([['', 'any']], '', { onchange: () => change('type', this.type.value) });
-    this.kind = h('select', { onchange: () => change('kind', this.kind.value) }, PRESETS.map(([v, t]) => h('option', { value: v }, t)), h('optgroup', { label: 'One kind' }, KINDS.map((k) => h('option', { value: k }, k.replaceAll('_', ' ')))));
+    this.kind = h('select', { onchange: () => change('kind', this.kind.value) }, PRESETS.map(([v, t]) => h('option', { value: v }, t)), h('optgroup', { label: 'One kind' }, KINDS.map((k) => h('option', { value: k }, eventName(k)))));
     this.id = h('input', { name: 'id', autocomplete: 'off', spellcheck: 'false', maxlength: 26, size: 27, placeholder: 'any', onchange: () => change('id', this.id.value.trim().toUpperCase()) });
     this.since = select(SINCE, '', { onchange: () => change('since', this.since.value) });
     this.note = h('p', { class: 'hint', role: 'status' });
@@ -164,6 +164,6 @@ function row(ev) {
   const tone = tones[ev.kind] ?? ev.kind;
   const at = Date.parse(ev.at);
   return h('tr', { 'data-seq': ev.seq, 'data-kind': ev.kind }, h('td', { class: 'e-seq' }, h('button', { type: 'button', class: 'link row-link mono', title: 'All that the event says', onclick: () => dialog({ title: `Event ${ev.seq}: ${ev.kind}`, cancel: 'Close', wide: true, body: [json(ev, { label: 'event' })] }) }, String(ev.seq))),
-    h('td', { class: 'nowrap e-when', title: when(at) }, clockExact(at)), h('td', { class: 'e-kind' }, h('span', { class: `badge st-${tone}` }, mark(tone), ev.kind.replaceAll('_', ' ')), ev.attempt ? h('span', { class: 'muted' }, ` ${ev.attempt}`) : null),
-    h('td', { class: 'e-type' }, ev.type ?? ''), h('td', { class: 'e-item' }, ev.id && h('a', { class: 'mono', href: href(['work', ev.id]), title: ev.id }, shortID(ev.id))), h('td', { class: 'e-detail' }, detail(ev)));
+    h('td', { class: 'nowrap e-when', title: when(at) }, clockExact(at)), h('td', { class: 'e-kind' }, h('span', { class: `badge st-${tone}` }, mark(tone), eventName(ev.kind)), ev.attempt ? h('span', { class: 'muted' }, ` ${ev.attempt}`) : null),
+    h('td', { class: 'e-type' }, ev.type ?? ''), h('td', { class: 'e-item' }, ev.id && h('a', { class: 'mono', href: href(['work', ev.id]), title: ev.id }, ev.id)), h('td', { class: 'e-detail' }, detail(ev)));
 }

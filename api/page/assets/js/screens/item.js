@@ -4,7 +4,7 @@
 import { frame, h, put, show, text } from '../dom.js';
 import { get, isAbort } from '../api.js';
 import { live } from '../live.js';
-import { ago, now, plural, shortID, span } from '../format.js';
+import { ago, count, now, plural, span } from '../format.js';
 import { href } from '../router.js';
 import { copyButton, facts, json, panel, problem } from '../ui.js';
 import { keys } from '../keys.js';
@@ -12,6 +12,7 @@ import { badge, mark, shownState, TERMINAL } from '../states.js';
 import { actionsOf } from './itemactions.js';
 import { history } from './itemhistory.js';
 import { logs } from './itemlogs.js';
+import { progressOf } from './batches.js';
 
 const SOON = 150; // ms: events come in groups, one look answers them all
 const AGAIN = 3000; // ms between looks, while the feed leaves events out
@@ -44,7 +45,7 @@ class ItemView {
         h('div', { class: 'column' }, this.error, this.docs.params, this.docs.result, this.logs.el),
         h('div', { class: 'column' }, panel('Facts', {}, this.facts), this.tree, this.history.table)));
     el.append(h('div', { class: 'screen-head item-head' }, h('h1', null, this.state, ' ', this.kind), h('span', { class: 'mono item-id' }, this.id), copyButton(() => this.id, 'Copy the id'), this.tools), this.gone, this.parts);
-    this.title(`Item ${shortID(this.id)}`);
+    this.title(`Item ${this.id}`);
     this.listen();
   }
 
@@ -100,7 +101,7 @@ class ItemView {
     if (this.shown !== state) put(this.state, badge(state));
     this.shown = state;
     text(this.kind, it.type);
-    this.title(`${state} · ${it.type} ${shortID(this.id)}`);
+    this.title(`${state} · ${it.type} ${this.id}`);
     this.drawPast(it);
     once(this.facts, [it, state], () => put(this.facts, factsOf(it)));
     once(this.tools, [it.state, this.at, it.has_checkpoint], () => put(this.tools, this.at ? null : actionsOf(this)));
@@ -120,7 +121,7 @@ class ItemView {
     doc(this.docs.result, it.result, it.state === 'completed' ? 'The handler gave nothing.' : 'None: it has not completed.');
     show(this.docs.result, it.result !== undefined || TERMINAL.has(it.state));
     show(this.error, Boolean(it.error));
-    if (it.error) once(this.error.lastChild, it.error, () => put(this.error.lastChild, h('p', null, h('span', { class: 'tag tag-bad' }, it.error.code), ' ', h('span', { class: 'muted' }, it.error.retryable ? 'may be retried' : 'not retryable')), h('pre', { class: 'error-text', tabindex: 0, 'aria-label': 'Error text' }, it.error.message)));
+    if (it.error) once(this.error.lastChild, it.error, () => put(this.error.lastChild, h('p', null, it.error.code && h('span', { class: 'tag tag-bad' }, it.error.code), ' ', h('span', { class: 'muted' }, it.error.retryable ? 'may be retried' : 'not retryable')), h('pre', { class: 'error-text', tabindex: 0, 'aria-label': 'Error text' }, it.error.message)));
   }
 
   async askWhy() {
@@ -133,7 +134,7 @@ class ItemView {
     show(this.why, list.length > 0);
     once(this.why, list, () => put(this.why, h('h2', null, why.state === 'running' || why.state === 'claimed' ? 'What it does' : 'Why it is not running'),
       h('ul', null, list.map((r) => h('li', null, h('span', { class: 'tag' }, r.code.replaceAll('_', ' ')), ' ', r.message,
-        r.until && [' (', ago(r.until), ')'], (r.items ?? []).slice(0, 10).map((id) => [' ', h('a', { class: 'mono', href: href(['work', id]) }, shortID(id))]))))));
+        r.until && [' (', ago(r.until), ')'], (r.items ?? []).slice(0, 10).map((id) => [' ', h('a', { class: 'mono', href: href(['work', id]) }, id)]))))));
   }
 
   async askTree() {
@@ -158,19 +159,22 @@ function once(el, doc, f) {
   f();
 }
 
-const link = (id) => h('a', { class: 'mono', href: href(['work', id]), title: id }, shortID(id));
+const link = (id) => h('a', { class: 'mono', href: href(['work', id]), title: id }, id);
 const filter = (query, label) => h('a', { href: href(['work'], query) }, label);
 
 function factsOf(it) {
   const dur = it.started_at && it.finished_at ? span(Date.parse(it.finished_at) - Date.parse(it.started_at)) : '';
+  const runs = !it.batch; // a batch runs nothing
   return facts([
-    ['Type', filter({ type: it.type }, it.type)], ['Attempt', it.attempt ? `${it.attempt} of ${it.max_attempts}` : `none yet, of ${it.max_attempts}`],
+    ['Type', filter({ type: it.type }, it.type)], ['Attempt', runs && (it.attempt ? `${it.attempt} of ${it.max_attempts}` : `none yet, of ${it.max_attempts}`) + (it.own_attempts ? ' (its own)' : '')],
     ['Priority', String(it.priority)], ['Worker', it.worker && h('a', { href: href(['workers'], { worker: it.worker }) }, it.worker)],
+    ['Batch', it.batch && progressOf(it)], ['Items', it.batch && filter({ batch: it.id }, `all ${plural(it.batch.total, 'item')}`)],
+    ['Children', it.children && filter({ batch: it.id }, it.children.declared > it.children.total ? `${count(it.children.total)} of ${count(it.children.declared)} made so far` : plural(it.children.total, 'child', 'children'))],
     ['Progress', it.progress && `${it.progress.percent} %${it.progress.message ? `: ${it.progress.message}` : ''}`],
     ['Reason', it.reason], ['Created', ago(it.created_at)], ['Available', it.available_at && ago(it.available_at)],
     ['Started', it.started_at && ago(it.started_at)], ['Deadline', it.deadline && !it.finished_at && ago(it.deadline)],
-    ['Finished', it.finished_at && ago(it.finished_at)], ['Last run took', dur], ['Timeout', span(it.timeout_ms)], ['Expires', it.expires_at && ago(it.expires_at)],
-    ['Source', it.provenance?.source], ['Trigger', it.provenance?.trigger], ['Tenant', it.tenant && filter({ tenant: it.tenant }, it.tenant)], ['Group', it.group],
+    ['Finished', it.finished_at && ago(it.finished_at)], ['Last run took', dur], ['Timeout', runs && span(it.timeout_ms) + (it.own_timeout ? ' (its own)' : '')], ['Estimated run', it.estimated_duration_ms && span(it.estimated_duration_ms)], ['Expiry', it.expires_at && ago(it.expires_at)],
+    ['Source', it.provenance?.source], ['Trigger', it.provenance?.source === 'schedule' ? h('a', { href: href(['schedules', it.provenance.trigger]) }, it.provenance.trigger) : it.provenance?.trigger], ['Tenant', it.tenant && filter({ tenant: it.tenant }, it.tenant)], ['Group', it.group],
     ['Labels', it.labels && Object.entries(it.labels).map(([k, v]) => [filter({ label: `${k}=${v}` }, h('span', { class: 'tag' }, `${k}=${v}`)), ' '])],
     ['Capabilities', it.capabilities?.join(', ')], ['Dedup key', it.dedup_key && h('span', { class: 'mono' }, it.dedup_key)],
     ['Idempotency key', it.idempotency_key && h('span', { class: 'mono' }, it.idempotency_key)],
@@ -186,7 +190,7 @@ function factsOf(it) {
 // treeOf is an item's place among those that were spawned, as nested lists.
 function treeOf(tree, here) {
   const node = (n) => h('li', null, h('span', { class: `tree-node${n.id === here ? ' is-here' : ''}` }, mark(n.state), h('span', { class: 'sr' }, n.state),
-    h('a', { href: href(['work', n.id]), 'aria-current': n.id === here ? 'true' : null }, n.type), h('span', { class: 'mono muted' }, shortID(n.id)),
+    h('a', { href: href(['work', n.id]), 'aria-current': n.id === here ? 'true' : null }, n.type), h('span', { class: 'mono muted' }, n.id),
     n.progress && h('span', { class: 'muted' }, `${n.progress.percent} %`), n.code && h('span', { class: 'tag tag-bad' }, n.code)),
   (n.children?.length || n.truncated) && h('ul', null, (n.children ?? []).map(node), n.truncated && h('li', { class: 'muted' }, 'further children are not shown')));
   const nest = (path) => (path.length === 0 ? node(tree.root) : h('li', null, node(path[0]).firstChild, h('ul', null, nest(path.slice(1)))));

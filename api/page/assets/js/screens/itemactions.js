@@ -1,9 +1,10 @@
 // What can be done to an item, by its state.
 
-import { h, put } from '../dom.js';
-import { send } from '../api.js';
+import { attr, h, put } from '../dom.js';
+import { get, send } from '../api.js';
 import { button, confirm, dialog, field, select, toast } from '../ui.js';
 import { keys } from '../keys.js';
+import { faultOf } from '../jsontext.js';
 
 const MAX_REASON = 256;
 const CANCEL = new Set(['waiting', 'queued', 'claimed', 'running']);
@@ -23,7 +24,7 @@ export function actionsOf(view) {
   };
   if (state === 'queued') offer('Reschedule', 'm', () => reschedule(view));
   if (CANCEL.has(state)) offer('Cancel', 'c', () => cancel(view), 'danger');
-  if (REPLAY.has(state)) {
+  if (REPLAY.has(state) && !view.item.batch) { // of a batch its items are replayed
     offer('Edit and replay', 'e', () => edit(view));
     offer('Replay', 'p', () => replay(view), 'primary');
   }
@@ -56,6 +57,13 @@ export async function replay(view) {
   }, 'primary');
 }
 
+// attemptsOf is how many attempts an item gets that is replayed.
+async function attemptsOf(it) {
+  if (it.own_attempts) return it.max_attempts;
+  const { settings } = await get(`api/v1/types/${encodeURIComponent(it.type)}`);
+  return settings.per_priority?.[it.priority]?.max_attempts ?? settings.max_attempts;
+}
+
 // edit replays with other params. What is sent is the text as it stands, so that
 // no number is rounded on the way.
 export async function edit(view) {
@@ -63,6 +71,7 @@ export async function edit(view) {
   const docField = field('Params (JSON)', doc, { hint: 'Checked as you type.' });
   const priority = select([['', `as it was (${view.item.priority})`], ...priorities()], '');
   const attempts = h('input', { type: 'number', min: 1, max: 1000, step: 1, placeholder: 'as its type says' });
+  attemptsOf(view.item).then((n) => attr(attempts, 'placeholder', n), () => {});
   const reason = reasonField();
   const check = () => {
     const fault = faultOf(doc.value);
@@ -86,19 +95,6 @@ export async function edit(view) {
       return true;
     },
   });
-}
-
-// faultOf says what keeps a text from being JSON, and where; empty if nothing does.
-export function faultOf(doc) {
-  try {
-    JSON.parse(doc);
-    return '';
-  } catch (err) {
-    const at = /position (\d+)/.exec(err.message);
-    if (!at) return err.message;
-    const before = doc.slice(0, Number(at[1])).split('\n');
-    return `${err.message.replace(/ \(line.*\)$/, '')} (line ${before.length}, column ${before.at(-1).length + 1})`;
-  }
 }
 
 const priorities = () => [...Array(10).keys()].reverse().map((p) => [p, p === 9 ? '9, first' : p === 0 ? '0, last' : String(p)]);

@@ -1,16 +1,18 @@
 // An item's history: the picture of its timeline, and the table of its events.
 
 import { h, keyed, put, show, text } from '../dom.js';
-import { ago, clockExact, count, now, plural, span, when } from '../format.js';
+import { clockExact, count, now, plural, span, when } from '../format.js';
 import { href } from '../router.js';
 import { panel } from '../ui.js';
+import { eventName } from '../states.js';
 import { describe, draw, fits, spans, tell } from '../timeline.js';
 
 const MAX_EVENTS = 500; // that the picture is made of: the last ones
 const PAGE = 60; // rows of the table
 
 const keys = [['queued', 'in the queue'], ['backing_off', 'backing off or not due'], ['waiting', 'waiting for others'], ['claimed', 'starting'], ['running', 'running'],
-  ['completed', 'completed'], ['failed', 'failed'], ['dead', 'dead'], ['cancelled', 'cancelled']];
+  ['completed', 'completed'], ['failed', 'failed'], ['dead', 'died'], ['cancelled', 'cancelled'], ['released', 'given back'], ['snoozed', 'snoozed'], ['spawned', 'spawned children'],
+  ['ended', 'had ended']];
 
 // history makes both for a view with item and at.
 export function history(view) {
@@ -29,7 +31,7 @@ export function history(view) {
   function update() {
     const list = spans(events().slice(-MAX_EVENTS), view.item?.as_of ? Date.parse(view.item.as_of.at) : now());
     if (list.length === 0) {
-      put(plot, h('p', { class: 'muted' }, 'Nothing has happened yet.'));
+      put(plot, h('p', { class: 'muted' }, events().length ? 'All of it happened within a millisecond: the events say what.' : 'Nothing has happened yet.'));
       return;
     }
     const scaled = chosen ?? fits(list);
@@ -74,7 +76,7 @@ function row(view, ev, all) {
   const before = i > 0 ? Date.parse(ev.at) - Date.parse(all[i - 1].at) : null;
   return h('tr', { 'data-kind': ev.kind }, h('td', null, h('a', { class: 'mono', href: href(['work', view.id], { at: ev.seq }), title: 'The item as it was right after this event' }, String(ev.seq))),
     h('td', { class: 'nowrap', title: when(Date.parse(ev.at)) }, clockExact(Date.parse(ev.at)), before !== null && h('span', { class: 'muted delta' }, ` +${span(before)}`)),
-    h('td', { class: 'nowrap' }, ev.kind, ev.attempt && h('span', { class: 'muted' }, ` ${ev.attempt}`)), h('td', { class: 'history-detail' }, detail(ev)));
+    h('td', { class: 'nowrap', title: ev.kind }, eventName(ev.kind), ev.attempt && h('span', { class: 'muted' }, ` ${ev.attempt}`)), h('td', { class: 'history-detail' }, detail(ev)));
 }
 
 const skip = new Set(['params', 'result', 'checkpoint', 'token', 'digest', 'order_at', 'traceparent', 'start_by', 'cause', 'outcomes', 'rates', 'provenance']);
@@ -88,11 +90,19 @@ export function detail(ev) {
     if (skip.has(k) || v === null || v === undefined || (ev.kind === 'dead' && repeated.has(k))) continue;
     if (k === 'children') parts.push(plural(v.length, 'child', 'children'));
     else if (k === 'labels') parts.push(Object.entries(v).map(([n, l]) => `${n}=${l}`).join(', '));
-    else if (typeof v === 'string' && moment.test(v)) parts.push([`${k.replace('_', ' ')} `, ago(v)]);
+    else if (typeof v === 'string' && moment.test(v)) parts.push(h('span', { title: when(Date.parse(v)) }, momentOf(k, Date.parse(v) - Date.parse(ev.at))));
+    else if (v === true) parts.push(k.replaceAll('_', ' '));
     else if (k.endsWith('_ms')) parts.push(`${k.slice(0, -3).replaceAll('_', ' ')} ${span(Number(v))}`);
     else parts.push(clip(k === 'error' || k === 'reason' || k === 'message' ? String(v) : `${k.replaceAll('_', ' ')} ${typeof v === 'string' ? v : JSON.stringify(v)}`));
   }
   return parts.filter(Boolean).flatMap((p, n) => (n ? [' · ', p] : [p])).flat();
+}
+
+// momentOf is a moment that an event names, told from when the event was: it is past
+// as soon as anyone reads of it.
+function momentOf(field, after) {
+  const name = field.replace(/_at$/, '').replaceAll('_', ' ');
+  return Math.abs(after) < 1 ? `${name} at once` : after > 0 ? `${name} ${span(after)} later` : `${name} ${span(-after)} earlier`;
 }
 
 const clip = (t) => (t.length > 160 ? `${t.slice(0, 160)}…` : t);

@@ -10,18 +10,21 @@ import { count, plural, rate, short, span } from '../format.js';
 import { href } from '../router.js';
 import { bar, command, empty, panel } from '../ui.js';
 import { keys } from '../keys.js';
-import { mark } from '../states.js';
+import { mark, running } from '../states.js';
 
 const TRENDS_EVERY = 10_000; // ms: the engine samples as often
 const MAX_TYPES = 40;
 const MAX_WORKERS = 12;
 
+const alarmsOf = (stats) => (stats?.alarms ?? []).filter((a) => a.severity === 'critical');
+
 export default {
   name: 'overview', title: 'Overview', icon: 'overview', path: [], key: 'o', match: (path) => path.length === 0,
+  count: (live) => alarmsOf(live.stats).length,
   mount(el, { signal }) {
-    const view = { trends: null, tiles: tiles(), charts: charts(), needs: needs(), types: types(), workers: workersPanel() };
+    const view = { trends: null, rejected: null, stops: stops(), tiles: tiles(), charts: charts(), needs: needs(), types: types(), workers: workersPanel() };
     const welcome = h('div', { hidden: true });
-    el.append(h('h1', null, 'Overview'), welcome, view.tiles.el,
+    el.append(h('h1', null, 'Overview'), view.stops.el, welcome, view.tiles.el,
       h('div', { class: 'overview-grid live-part' }, view.needs.el, view.workers.el), view.charts.el, view.types.el);
     const draw = () => {
       if (signal.aborted || !live.stats) return;
@@ -30,11 +33,15 @@ export default {
       if (nothing && !welcome.firstChild) put(welcome, first());
       show(welcome, nothing);
       for (const part of [view.charts.el, view.types.el]) show(part, !nothing);
-      for (const part of ['tiles', 'charts', 'needs', 'types', 'workers']) view[part].draw(stats, view.trends);
+      const found = attention(stats, live.workers, view.trends, view.rejected);
+      view.stops.draw(found.filter((n) => n.level === 'stop'));
+      view.needs.draw(found);
+      for (const part of ['tiles', 'charts', 'types', 'workers']) view[part].draw(stats, view.trends);
     };
     const load = async () => {
       try {
         view.trends = await get('api/v1/trends', { query: { minutes: 60 }, plain: true, signal });
+        view.rejected = live.stats?.rejected ? (await get('api/v1/rejected', { query: { limit: 1 }, signal })).rejected?.[0] ?? null : null;
         frame(draw);
       } catch (err) {
         if (!isAbort(err)) text(view.charts.note, err.message);
@@ -67,10 +74,10 @@ function tiles() {
   const list = [
     ['Queued', 'queued', { state: 'queued' }, (st) => [short(sum(st, 'queued')), aged(st)]],
     ['Waiting', 'waiting', { state: 'waiting' }, (st) => [short(sum(st, 'waiting')), 'for other items']],
-    ['Running', 'running', { state: 'running' }, (st) => [short(sum(st, 'running') + sum(st, 'claimed')), capacity(st)]],
-    ['Completed', 'completed', { state: 'completed' }, (st) => [`${rate(perSecond(st, 'completed'))}/s`, `${short(sum(st, 'completed'))} kept`]],
+    ['Running', 'running', { state: 'running' }, (st) => [short(sum(st, 'running') + sum(st, 'claimed')), inFlight(st)]],
+    ['Completed', 'completed', { state: 'completed' }, (st) => [`${rate(perSecond(st, 'completed'))}/s`, `last minute · ${short(sum(st, 'completed'))} kept`]],
     ['Failed', 'failed', null, (st) => [`${rate(perSecond(st, 'failed'))}/s`, 'attempts, last minute']],
-    ['Dead', 'dead', { state: 'dead' }, (st) => [short(sum(st, 'dead')), `${rate(perSecond(st, 'dead'))}/s`]],
+    ['Dead', 'dead', { state: 'dead' }, (st) => [short(sum(st, 'dead')), `${rate(perSecond(st, 'dead'))}/s, last minute`]],
   ];
   const cells = list.map(([name, state, query, read]) => {
     const [value, more] = [h('span', { class: 'tile-value' }, '–'), h('span', { class: 'tile-more' }, '\u00a0')];
@@ -95,9 +102,10 @@ function aged(st) {
   return `${oldest ? `oldest ${span(oldest)}` : 'none waits'}${st.scheduled ? ` · ${short(st.scheduled)} not due` : ''}`;
 }
 
-function capacity(st) {
+// inFlight is what is dispatched or running, of how much that may be.
+function inFlight(st) {
   const most = st.capacity ?? total(st, 'capacity');
-  return most ? `of ${short(most)} at most` : 'no type yet';
+  return most ? `${short(st.in_flight ?? 0)} in flight, of ${short(most)}` : 'no type yet';
 }
 
 // charts are the last hour of all types together.
@@ -123,26 +131,42 @@ function charts() {
   };
 }
 
-// needs is the list of what needs attention.
+// stops is what keeps the engine from its work, above all else.
+function stops() {
+  const list = h('ul', { class: 'needs' });
+  const el = panel('The engine refuses or holds work', { name: 'stops' }, list);
+  el.setAttribute('role', 'alert');
+  show(el, false);
+  return { el, draw(found) { listNeeds(list, found); show(el, found.length > 0); } };
+}
+
+// listNeeds shows entries of attention.
+function listNeeds(list, found) {
+  keyed(list, found, (n) => n.key,
+    () => h('li', null, h('span', { class: 'needs-mark' }), h('div', null, h('strong'), h('p', { class: 'muted' }), h('div'), h('p', { class: 'needs-links' }))),
+    (li, n) => {
+      if (li.dataset.said === JSON.stringify(n)) return;
+      li.dataset.said = JSON.stringify(n);
+      const grave = n.level !== 'warn';
+      attr(li, 'class', `need need-${grave ? 'bad' : 'warn'}`);
+      put(li.firstChild, mark(grave ? 'failed' : 'backing_off'), h('span', { class: 'sr' }, grave ? 'Urgent: ' : 'Note: '));
+      const [title, said, run, links] = li.lastChild.children;
+      text(title, n.title);
+      text(said, n.text);
+      if (run.dataset.line !== (n.command ?? '')) put(run, n.command && command(n.command));
+      run.dataset.line = n.command ?? '';
+      put(links, n.links.map((l) => h('a', { href: l.href }, l.text)));
+    });
+}
+
+// needs is the list of what needs attention beside that.
 function needs() {
   const list = h('ul', { class: 'needs' });
   const none = h('p', { class: 'panel-body muted', hidden: true }, h('span', { class: 'ok' }, mark('completed'), ' Nothing. '), 'Every type with work has a worker, no circuit is open, and nothing has died of late.');
   return {
     el: panel('What needs attention', { name: 'needs' }, list, none),
-    draw(stats, trends) {
-      const found = attention(stats, live.workers, trends);
-      keyed(list, found, (n) => n.key,
-        () => h('li', null, h('span', { class: 'needs-mark' }), h('div', null, h('strong'), h('p', { class: 'muted' }), h('p', { class: 'needs-links' }))),
-        (li, n) => {
-          if (li.dataset.said === JSON.stringify(n)) return;
-          li.dataset.said = JSON.stringify(n);
-          attr(li, 'class', `need need-${n.level}`);
-          put(li.firstChild, mark(n.level === 'bad' ? 'failed' : 'backing_off'), h('span', { class: 'sr' }, n.level === 'bad' ? 'Urgent: ' : 'Note: '));
-          const [title, said, links] = li.lastChild.children;
-          text(title, n.title);
-          text(said, n.text);
-          put(links, n.links.map((l) => h('a', { href: l.href }, l.text)));
-        });
+    draw(found) {
+      listNeeds(list, found.filter((n) => n.level !== 'stop'));
       show(none, found.length === 0);
     },
   };
@@ -152,8 +176,8 @@ function needs() {
 function types() {
   const body = h('tbody');
   const more = h('p', { class: 'panel-body hint', hidden: true });
-  const head = ['Type', 'Queued', 'last hour', 'Oldest', 'Running', 'Done/s', 'last hour', 'Dead', 'Workers', 'Mean run'];
-  const nums = new Set([1, 3, 5, 7, 8, 9]);
+  const head = ['Type', 'Queued', 'last hour', 'Oldest', 'Running', 'In flight', 'Done/s', 'last hour', 'Dead', 'Workers', 'Mean run'];
+  const nums = new Set([1, 3, 4, 6, 8, 9, 10]);
   const busy = (t) => (t.states?.queued ?? 0) + 10 * (t.in_flight ?? 0) + (t.states?.dead ?? 0) + (t.paused || t.circuit ? 1e9 : 0);
   return {
     el: panel('Types', { tools: h('a', { href: href(['types']) }, 'All settings') },
@@ -167,13 +191,13 @@ function types() {
 }
 
 function typeRow(t) {
-  const cells = Object.fromEntries(['flags', 'queued', 'oldest', 'running', 'rate', 'dead', 'workers', 'mean'].map((k) => [k, h('span')]));
+  const cells = Object.fromEntries(['flags', 'queued', 'oldest', 'running', 'flight', 'rate', 'dead', 'workers', 'mean'].map((k) => [k, h('span')]));
   const [depth, done] = [spark({ tone: 'queued' }), spark({ tone: 'completed' })];
   const cap = bar(`capacity used of ${t.type}`);
   const work = (state, inside) => h('a', { href: href(['work'], { type: t.type, state }) }, inside);
   const tr = h('tr', { 'data-type': t.type }, h('th', { scope: 'row' }, h('a', { href: href(['types', t.type]) }, t.type), ' ', cells.flags),
     h('td', { class: 'num' }, work('queued', cells.queued)), h('td', null, depth), h('td', { class: 'num' }, cells.oldest),
-    h('td', { class: 'nowrap' }, cap, ' ', work('running', cells.running)), h('td', { class: 'num' }, cells.rate), h('td', null, done),
+    h('td', { class: 'num' }, work('running', cells.running)), h('td', { class: 'nowrap', title: 'dispatched or running, of the type’s capacity' }, cap, ' ', cells.flight), h('td', { class: 'num' }, cells.rate), h('td', null, done),
     h('td', { class: 'num' }, work('dead', cells.dead)), h('td', { class: 'num' }, cells.workers), h('td', { class: 'num' }, cells.mean));
   tr.set = (now, trends) => {
     const flags = [now.paused && 'paused', now.circuit && `circuit ${now.circuit.state.replace('_', ' ')}`, now.starving && 'starving'].filter(Boolean);
@@ -183,7 +207,8 @@ function typeRow(t) {
     }
     text(cells.queued, count(now.states?.queued));
     text(cells.oldest, now.oldest_queued_ms ? span(now.oldest_queued_ms) : '–');
-    text(cells.running, `${count(now.in_flight)} / ${count(now.capacity)}`);
+    text(cells.running, count(running(now)));
+    text(cells.flight, `${count(now.in_flight)} / ${count(now.capacity)}`);
     cap.set(now.in_flight ?? 0, now.capacity ?? 0);
     text(cells.rate, rate(now.per_second?.completed));
     text(cells.dead, count(now.states?.dead));
@@ -209,7 +234,7 @@ function workersPanel() {
       const all = live.workers;
       const by = (st) => all.filter((w) => w.status === st).length;
       const slots = all.filter((w) => w.status !== 'dead').reduce((n, w) => n + w.slots, 0);
-      const used = all.reduce((n, w) => n + (w.in_flight ?? 0), 0);
+      const used = all.filter((w) => w.status !== 'dead').reduce((n, w) => n + (w.in_flight ?? 0), 0);
       text(line, [`${count(used)} of ${plural(slots, 'slot')} used`, ...['active', 'draining', 'unhealthy', 'dead'].filter(by).map((st) => `${by(st)} ${st}`)].join(' · '));
       const shown = [...all].sort((a, b) => (b.in_flight ?? 0) - (a.in_flight ?? 0) || a.worker.localeCompare(b.worker)).slice(0, MAX_WORKERS);
       keyed(list, shown, (w) => w.worker, (w) => {

@@ -9,7 +9,7 @@ import { go, href } from '../router.js';
 import { button, confirm, copyButton, dialog, empty, facts, field, panel, problem, select, toast } from '../ui.js';
 import { keys, walk } from '../keys.js';
 import { PAGE, pager } from '../pager.js';
-import { faultOf } from './itemactions.js';
+import { faultOf } from '../jsontext.js';
 import { fill, fillTypes } from './dead.js';
 
 const MAX_SHOWN = 65_536; // bytes of an original that are shown; the engine keeps as many

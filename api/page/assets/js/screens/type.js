@@ -8,10 +8,11 @@ import { ago, count, rate, short, span } from '../format.js';
 import { go, href } from '../router.js';
 import { button, problem } from '../ui.js';
 import { keys } from '../keys.js';
-import { mark } from '../states.js';
-import { pauseDialog, resetCircuit, resume, typePath } from './typeactions.js';
+import { mark, running } from '../states.js';
+import { pauseDialog, removeType, resetCircuit, resume, typePath } from './typeactions.js';
 import { settingsForm } from './typesettings.js';
 import { flagsOf } from './types.js';
+import { newItem } from './newitem.js';
 
 const TRENDS_EVERY = 10_000; // ms: the engine samples as often
 
@@ -24,6 +25,7 @@ export default {
     const [tiles, charts, form] = [tilesOf(name), chartsOf(), settingsForm(name)];
     const parts = h('div', { class: 'item-parts' }, notices, h('div', { class: 'live-part' }, tiles.el), h('div', { class: 'live-part' }, charts.el), form.el);
     el.append(h('div', { class: 'screen-head' }, h('h1', null, name), flags, tools), gone, parts);
+    const submit = () => newItem({ type: name });
     let said = '';
     const draw = () => {
       const t = (live.stats?.types ?? []).find((x) => x.type === name);
@@ -34,7 +36,8 @@ export default {
       said = now;
       put(flags, flagsOf(t).map((f) => [h('span', { class: `tag ${f.startsWith('circuit') ? 'tag-bad' : 'tag-warn'}` }, f), ' ']));
       put(notices, noticesOf(t));
-      put(tools, t.circuit && button('Close the circuit', () => resetCircuit(name), { key: 'c' }), t.paused ? button('Resume', () => resume(name), { kind: 'primary', key: 'p' }) : button('Pause', () => pauseDialog(name), { key: 'p' }));
+      put(tools, button('New item', submit, { kind: t.paused ? 'plain' : 'primary', key: 'n' }), t.circuit && button('Close the circuit', () => resetCircuit(name), { key: 'c' }), t.paused ? button('Resume', () => resume(name), { kind: 'primary', key: 'p' }) : button('Pause', () => pauseDialog(name), { key: 'p' }),
+        button('Remove', () => removeType(name, () => go(href(['types'])))));
     };
     const load = async () => {
       try {
@@ -63,6 +66,7 @@ export default {
     keys('p', 'Pause or resume', () => tools.querySelector('[data-key=p]')?.click(), { signal });
     keys('c', 'Close the circuit', () => tools.querySelector('[data-key=c]')?.click(), { signal });
     keys('u', 'Back to the list', () => go(href(['types'])), { signal });
+    keys('n', 'New item', submit, { signal });
     charts.draw(null, name);
     draw();
     load();
@@ -74,11 +78,11 @@ const why = { consecutive: 'in a row', ratio: 'too great a share of them', probe
 
 function noticesOf(t) {
   const out = [];
-  if (t.paused) out.push(h('div', { class: 'notice' }, h('strong', null, 'Paused'), t.paused.reason ? `: “${t.paused.reason}”` : ', without a reason', t.paused.by && `, by ${t.paused.by}`, t.paused.at && [', ', ago(t.paused.at)], '. ', t.paused.until ? ['It ends by itself ', ago(t.paused.until), '.'] : 'Its items wait until it is resumed.'));
+  if (t.paused) out.push(h('div', { class: 'notice' }, h('strong', null, 'Paused'), t.paused.reason ? `: “${t.paused.reason}”` : ', without a reason', t.paused.by && `, by ${t.paused.by}`, t.paused.at && [', ', ago(t.paused.at)], '. ', t.paused.until ? ['Its end: ', ago(t.paused.until), '.'] : 'Its items wait until it is resumed.'));
   if (t.circuit) {
     const c = t.circuit;
     out.push(h('div', { class: 'notice notice-bad' }, h('strong', null, `Circuit ${c.state.replace('_', ' ')}`), `: its runs failed too often (${why[c.reason] ?? c.reason}), `, ago(c.since), c.opens > 1 && `, for the ${c.opens}th time in a row`, '. ',
-      c.until ? ['It is tried again ', ago(c.until), '.'] : `${c.probing ?? 0} runs try it.`));
+      c.until ? ['Next try: ', ago(c.until), '.'] : `${c.probing ?? 0} runs try it.`));
   }
   return out;
 }
@@ -86,10 +90,10 @@ function noticesOf(t) {
 function tilesOf(name) {
   const list = [
     ['Queued', 'queued', { state: 'queued' }, (t) => [short(t.states?.queued ?? 0), t.oldest_queued_ms ? `oldest ${span(t.oldest_queued_ms)}` : 'none waits']],
-    ['Running', 'running', { state: 'running' }, (t) => [count(t.in_flight), `of ${count(t.capacity)} at most`]],
+    ['Running', 'running', { state: 'running' }, (t) => [count(running(t)), `${count(t.in_flight)} in flight, of ${count(t.capacity)}`]],
     ['Completed', 'completed', { state: 'completed' }, (t) => [`${rate(t.per_second?.completed)}/s`, t.mean_run_ms ? `mean run ${span(t.mean_run_ms)}` : t.per_second?.completed ? 'mean run below 1 ms' : 'none in the last minute']],
     ['Failed', 'failed', null, (t) => [`${rate(t.per_second?.failed)}/s`, 'attempts, last minute']],
-    ['Dead', 'dead', 'dead', (t) => [short(t.states?.dead ?? 0), `${rate(t.per_second?.dead)}/s`]],
+    ['Dead', 'dead', 'dead', (t) => [short(t.states?.dead ?? 0), `${rate(t.per_second?.dead)}/s, last minute`]],
     ['Workers', 'claimed', 'workers', (t) => [count(t.workers), `${count(t.desired_workers)} wanted · ${count(t.slots)} slots`]],
   ];
   const to = (query) => (query === 'dead' ? href(['dead'], { type: name }) : query === 'workers' ? href(['workers'], { worker: name }) : href(['work'], { type: name, ...query }));

@@ -37,6 +37,14 @@ export async function resume(type, done = () => {}) {
   done();
 }
 
+// removeType has the engine forget a type that nothing uses; if something does, the
+// refusal says what.
+export const removeType = (type, done = () => {}) => confirm(`Remove ${type}?`, 'Its settings and its pause go with it. The engine refuses while the type has items, a schedule or a worker. Its next submission makes it known again.', 'Remove', async () => {
+  await send('DELETE', typePath(type));
+  toast(`${type} is removed.`);
+  done();
+});
+
 // resetCircuit closes a circuit that is open.
 export const resetCircuit = (type, done = () => {}) => confirm(`Close the circuit of ${type}?`, 'Its items run again at once, as if none had failed. If what made them fail is still so, it opens again.', 'Close the circuit', async () => {
   await send('POST', `${typePath(type)}/circuit/reset`);

@@ -9,7 +9,7 @@ import { keys, walk } from '../keys.js';
 import { pauseDialog, resume } from './typeactions.js';
 
 const MAX_ROWS = 200;
-const HEAD = ['Type', 'Queued', 'Oldest', 'Running', 'In/s', 'Done/s', 'Failed/s', 'Mean run', 'Dead', 'Workers', 'Actions'];
+const HEAD = ['Type', 'Queued', 'Oldest', 'In flight', 'In/s', 'Done/s', 'Failed/s', 'Mean run', 'Dead', 'Workers', 'Actions'];
 const NUMS = new Set(['Queued', 'Oldest', 'In/s', 'Done/s', 'Failed/s', 'Mean run', 'Dead', 'Workers']);
 
 export default {

@@ -7,7 +7,7 @@ import { plural } from '../format.js';
 import { parseDuration, writeDuration } from '../duration.js';
 import { complaints, GROUPS, inFile, putAt, SETTINGS, valueAt } from '../settings.js';
 import { button, panel, select, toast } from '../ui.js';
-import { faultOf } from './itemactions.js';
+import { faultOf } from '../jsontext.js';
 import { typePath } from './typeactions.js';
 
 const OWNED = 'engine.toml sets this: change it there and restart the engine.';
@@ -114,6 +114,7 @@ function rowOf(setting, changed) {
       const value = valueAt(t.settings, setting.path);
       had = value;
       shown = write(setting, value);
+      attr(input, 'placeholder', unsetOf(setting, t));
       if (setting.kind === 'flag') input.checked = shown === 'true';
       else input.value = shown;
       const owned = inFile(setting, t.set_in_file ?? []);
@@ -128,6 +129,13 @@ function rowOf(setting, changed) {
       el.classList.remove('is-edited');
     },
   };
+}
+
+// unsetOf says what an empty field means: the engine's default, if it has one.
+function unsetOf(setting, { unset, settings }) {
+  const known = valueAt(unset ?? {}, setting.path);
+  const value = known && setting.least ? Math.max(known, valueAt(settings, setting.least) ?? 0) : known;
+  return setting.unset !== undefined && value && setting.kind !== 'json' ? write(setting, value) : setting.unset;
 }
 
 function inputOf(s) {

@@ -5,17 +5,18 @@
 import { attr, frame, h, keyed, put, show, text } from '../dom.js';
 import { get, isAbort } from '../api.js';
 import { live } from '../live.js';
-import { ago, count, now, plural, setAgo, shortID } from '../format.js';
+import { ago, count, failureText, now, plural, setAgo } from '../format.js';
 import { go, href } from '../router.js';
 import { button, command, empty, problem, select } from '../ui.js';
 import { keys, walk } from '../keys.js';
+import { newItem } from './newitem.js';
 import { badge, mark, shownState, STATES, stateName } from '../states.js';
 
 const PAGE = 50; // rows
 const MAX_STEPS = 8; // requests for one page: a page of the engine reads a bounded number of entries, and may be short
 const MAX_STACK = 1000; // pages that "newer" goes back
-const FILTERS = ['q', 'state', 'type', 'label', 'tenant', 'worker', 'error', 'code', 'reason', 'created_after', 'created_before'];
-const names = { q: 'search', worker: 'held by worker', error: 'error has', created_after: 'created after', created_before: 'created before' };
+const FILTERS = ['q', 'state', 'type', 'label', 'tenant', 'worker', 'schedule', 'batch', 'error', 'code', 'reason', 'created_after', 'created_before'];
+const names = { q: 'search', worker: 'held by worker', schedule: 'made by schedule', batch: 'of batch', error: 'error has', created_after: 'created after', created_before: 'created before' };
 const CHANGES = new Set(['created', 'queued', 'claimed', 'running', 'completed', 'failed', 'dead', 'cancelled', 'merged', 'waiting', 'released', 'snoozed', 'replayed', 'rescheduled', 'purged']);
 
 export default {
@@ -40,13 +41,14 @@ class WorkList {
     this.newer = button('Newer', () => this.back(), { key: '[' });
     this.older = button('Older', () => this.forward(), { key: ']' });
     this.where = h('span', { class: 'muted', role: 'status' });
-    el.append(h('div', { class: 'screen-head' }, h('h1', null, 'Work'), this.hint, h('div', { class: 'tools' }, this.refresh)), this.filters.el,
+    el.append(h('div', { class: 'screen-head' }, h('h1', null, 'Work'), this.hint, h('div', { class: 'tools' }, button('New item', () => this.submit(), { kind: 'primary', key: 'n' }), this.refresh)), this.filters.el,
       h('section', { class: 'panel', 'aria-label': 'Items' }, h('div', { class: 'scroll-x' }, this.table), this.none,
         h('div', { class: 'pager' }, this.first, this.newer, this.older, this.where)));
     live.on('events', (ev) => this.note(ev), signal);
     live.on('stats', () => frame(() => this.filters.counts()), signal);
     live.on('back', () => this.reload(), signal);
     keys('r', 'Refresh', () => this.reload(), { signal });
+    keys('n', 'New item', () => this.submit(), { signal });
     keys('f', 'Go to the filters', () => this.filters.focus(), { signal });
     keys(']', 'Older items', () => this.forward(), { signal });
     keys('[', 'Newer items', () => this.back(), { signal });
@@ -79,6 +81,7 @@ class WorkList {
     if (this.stack.length) this.page(this.stack.at(-1), this.stack.slice(0, -1), this.number ? this.number - 1 : 0);
   }
   reload() { this.load(); }
+  submit() { newItem({ type: this.query.type, done: () => { if (!this.signal.aborted) this.reload(); } }); }
 
   // note counts what has changed since the page was read.
   note({ events, skipped }) {
@@ -152,16 +155,16 @@ class WorkList {
       el.append(h('p', null, button('Clear the filters', () => go(href(['work'])), { key: 'x' })));
       return el;
     }
-    const el = empty('Nothing has been submitted yet', 'Submit an item from a terminal:');
+    const el = empty('Nothing has been submitted yet', 'Press New item, or submit one from a terminal:');
     el.append(command('engine submit hello \'{"name":"Ada"}\''), h('p', null, 'and start a worker for it:'), command('engine work hello -- cat'));
     return el;
   }
 }
 
 // row is an item's row; on a phone it folds to two lines (css/screens.css).
-function row(item) {
+export function row(item) {
   const c = Object.fromEntries(['state', 'type', 'say', 'priority', 'attempt'].map((k) => [k, h('td', { class: `c-${k}${k === 'priority' || k === 'attempt' ? ' num' : ''}` })]));
-  const link = h('a', { class: 'row-link mono', href: href(['work', item.id]), title: item.id }, shortID(item.id));
+  const link = h('a', { class: 'row-link mono', href: href(['work', item.id]), title: item.id }, item.id);
   const changed = h('td', { class: 'c-changed nowrap' });
   const tr = h('tr', { 'data-id': item.id }, c.state, c.type, h('td', { class: 'c-item' }, link), c.say, c.priority, c.attempt, changed);
   tr.addEventListener('click', (ev) => {
@@ -173,7 +176,7 @@ function row(item) {
     if (changed.firstChild) setAgo(changed.firstChild, at);
     else changed.append(ago(at));
     const state = shownState(it, now());
-    const doc = JSON.stringify([state, it.attempt, it.priority, it.reason, it.error, it.progress, it.worker]);
+    const doc = JSON.stringify([state, it.attempt, it.priority, it.reason, it.error, it.progress, it.worker, it.batch, it.children]);
     if (doc === said) return;
     said = doc;
     put(c.state, badge(state));
@@ -190,10 +193,11 @@ function sayOf(it, state) {
   const marks = [it.tenant && h('span', { class: 'tag', title: 'tenant' }, it.tenant), ...Object.entries(it.labels ?? {}).slice(0, 4).map(([k, v]) => h('span', { class: 'tag' }, `${k}=${v}`))];
   let said = '';
   if (state === 'running' || state === 'claimed') said = it.progress ? `${it.progress.percent} %${it.progress.message ? ` ${it.progress.message}` : ''} · ${it.worker}` : it.worker ?? '';
-  else if (it.error && state !== 'completed') said = `${it.error.code}: ${it.error.message}`;
+  else if (it.error && state !== 'completed') said = failureText(it.error);
   else if (it.waits_left) said = `waits for ${plural(it.waits_left, 'item')}`;
+  else if (it.batch) said = `${it.batch.name ? `${it.batch.name}: ` : ''}${count(it.batch.done)} of ${plural(Math.max(it.batch.total, it.batch.declared ?? 0), 'item')} done`;
   else if (it.children) said = `${it.children.total - it.children.live} of ${plural(it.children.total, 'child', 'children')} ended`;
-  else if (it.merged_into) said = `into ${shortID(it.merged_into)}`;
+  else if (it.merged_into) said = `into ${it.merged_into}`;
   else if (it.reason) said = it.reason;
   return [h('span', { class: it.error && state === 'dead' ? 'say bad' : 'say' }, said), ' ', marks];
 }
@@ -205,7 +209,7 @@ function filters(change) {
   const type = select([['', 'any']], '', { onchange: () => change('type', type.value) });
   const input = (name, label, more = {}) => h('label', null, label, h('input', { name, autocomplete: 'off', spellcheck: 'false', maxlength: 256, ...more, onchange: (ev) => change(name, ev.target.value.trim()) }));
   const inputs = [input('q', 'Search', { type: 'search', placeholder: 'id or words', size: 16 }), input('error', 'Error has', { placeholder: 'words', size: 14 }), input('label', 'Label', { placeholder: 'name=value', size: 14, pattern: '[^=]+=.*' })];
-  const more = [input('worker', 'Held by worker', { size: 14 }), input('tenant', 'Tenant', { size: 12 }), input('code', 'Error code', { size: 12 }), input('reason', 'Reason', { size: 12 }),
+  const more = [input('worker', 'Held by worker', { size: 14 }), input('schedule', 'Made by schedule', { size: 14 }), input('tenant', 'Tenant', { size: 12 }), input('batch', 'Batch or parent', { placeholder: 'id', size: 12 }), input('code', 'Error code', { size: 12 }), input('reason', 'Reason', { size: 12 }),
     input('created_after', 'Created after', { type: 'datetime-local' }), input('created_before', 'Created before', { type: 'datetime-local' })];
   const rest = h('details', { class: 'more-filters' }, h('summary', null, 'More filters'), h('div', { class: 'filters' }, more));
   const clear = h('a', { class: 'button button-quiet', href: href(['work']), hidden: true }, 'Clear');

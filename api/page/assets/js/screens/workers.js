@@ -3,7 +3,7 @@
 import { attr, frame, h, keyed, put, show, text } from '../dom.js';
 import { get, isAbort, send } from '../api.js';
 import { live } from '../live.js';
-import { ago, bytes, count, plural, setAgo, shortID } from '../format.js';
+import { ago, bytes, count, plural, setAgo } from '../format.js';
 import { go, href } from '../router.js';
 import { bar, button, confirm, empty, failed, panel, toast } from '../ui.js';
 import { keys, walk } from '../keys.js';
@@ -34,7 +34,7 @@ class Workers {
     this.body = h('tbody');
     this.table = tableOf('Workers', this.body);
     this.deadBody = h('tbody');
-    this.dead = panel('Died in the last ten minutes', { name: 'died' }, h('p', { class: 'panel-body hint' }, 'They have been silent for too long. What they ran is given to others once its lease is over.'), tableOf('Died', this.deadBody));
+    this.dead = panel('Died in the last ten minutes', { name: 'died' }, h('p', { class: 'panel-body hint' }, 'They were silent for too long. What they ran was, or will be, given to others when its lease ended.'), tableOf('Died', this.deadBody));
     this.none = h('div');
     el.append(h('div', { class: 'screen-head' }, h('h1', null, 'Workers'), this.note), h('form', { class: 'work-filters', 'aria-label': 'Filters', onsubmit: (ev) => { ev.preventDefault(); document.activeElement.blur(); } },
       h('div', { class: 'chips', role: 'group', 'aria-label': 'Status' }, [...this.statuses.values()]), h('div', { class: 'filters' }, h('label', null, 'Find', this.find)), h('input', { type: 'submit', class: 'sr', value: 'Apply', tabindex: -1 })),
@@ -124,7 +124,7 @@ function row(first) {
 const usedBy = (w, runs) => Math.max(runs?.items.length ?? 0, w.in_flight ?? 0);
 
 const statusOf = (w) => [h('span', { class: `badge st-${shapes[w.status] ?? 'created'}` }, mark(shapes[w.status] ?? 'created'), w.status), w.reason && h('div', { class: 'hint' }, w.reason),
-  w.circuit && h('div', null, h('span', { class: 'tag tag-bad' }, `circuit ${w.circuit.state.replace('_', ' ')}`), h('span', { class: 'hint' }, ` ${w.circuit.reason}`, w.circuit.until && [', tried again ', ago(w.circuit.until)]))];
+  w.circuit && h('div', null, h('span', { class: 'tag tag-bad' }, `circuit ${w.circuit.state.replace('_', ' ')}`), h('span', { class: 'hint' }, ` ${w.circuit.reason}`, w.circuit.until && [' · next try: ', ago(w.circuit.until)]))];
 
 const typesOf = (w) => [(w.types ?? []).slice(0, MAX_TYPES).map((t) => [h('a', { class: 'tag', href: href(['types', t]) }, t), ' ']), w.types?.length > MAX_TYPES && h('span', { class: 'hint' }, `and ${w.types.length - MAX_TYPES} more`),
   w.capabilities?.length > 0 && h('div', { class: 'hint' }, `can ${w.capabilities.join(', ')}`)];
@@ -133,7 +133,7 @@ const typesOf = (w) => [(w.types ?? []).slice(0, MAX_TYPES).map((t) => [h('a', {
 function runsOf(w, runs, most) {
   if (!runs) return h('span', { class: 'muted' }, w.in_flight ? '…' : 'nothing');
   if (!runs.items.length) return h('span', { class: 'muted' }, w.in_flight ? 'nothing yet' : 'nothing');
-  const list = runs.items.slice(0, most).map((it) => h('li', null, h('a', { class: 'mono', href: href(['work', it.id]), title: it.id }, shortID(it.id)), ' ', it.type, it.progress && h('span', { class: 'muted' }, ` ${it.progress.percent} %`), it.started_at && h('span', { class: 'muted' }, ' · started ', ago(it.started_at))));
+  const list = runs.items.slice(0, most).map((it) => h('li', null, h('a', { class: 'mono', href: href(['work', it.id]), title: it.id }, it.id), ' ', it.type, it.progress && h('span', { class: 'muted' }, ` ${it.progress.percent} %`), it.started_at && h('span', { class: 'muted' }, ' · started ', ago(it.started_at))));
   const rest = runs.items.length - most;
   const words = runs.more ? 'all that it runs' : rest > 0 ? `${count(rest)} more` : '';
   return h('ul', null, list, words && h('li', { class: 'hint' }, h('a', { href: href(['work'], { worker: w.worker }) }, words)));
@@ -150,7 +150,7 @@ function actionsOf(w, latest) {
   const path = `api/v1/workers/${encodeURIComponent(w.worker)}`;
   const drain = () => confirm(`Drain worker ${w.worker}?`, `It finishes ${latest().runs ? plural(latest().runs, 'item') : 'what it runs'}, gets nothing more, and ends. Once it has left, it can be started again. A worker that has heard of it may not go on, even if it is undrained.`, 'Drain it', async () => {
     await send('POST', `${path}/drain`);
-    toast(`Worker ${w.worker} drains.`);
+    toast(`Worker ${w.worker} was told to drain.`);
   });
   const undrain = async () => {
     try {

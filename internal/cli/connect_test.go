@@ -1,4 +1,4 @@
-package console
+package cli
 
 import (
 	"os"
@@ -15,13 +15,13 @@ import (
 // docs/CONNECT.md names every flag and variable of a connection, and the help of
 // a flag says which variable is its.
 func TestConnectFlagsAreDocumented(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/CONNECT.md")
+	data, err := os.ReadFile("../../docs/CONNECT.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(connect.Env.URL, "nats://user:secret@host:1")
 	root := &cobra.Command{}
-	new(App).connectFlags(root)
+	ConnectFlags(root, new(connect.Settings), new(string))
 	var help strings.Builder
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		help.WriteString(f.Usage + "\n")

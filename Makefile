@@ -1,0 +1,33 @@
+# The commands of daily work; `make` lists them.
+
+export CGO_ENABLED = 0
+export GOFLAGS = -trimpath
+
+.PHONY: help build test race lint docs fuzz ci
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build the programs into bin/
+	go build -o bin/ ./cmd/...
+
+test: ## Run all tests
+	go test ./...
+
+race: ## Run one package's tests under the race detector: make race PKG=./dispatcher
+	CGO_ENABLED=1 GOFLAGS= go test -race $(or $(PKG),./...)
+
+lint: ## Check format, vet and staticcheck
+	@test -z "$$(git ls-files '*.go' | xargs gofmt -l)" || { echo 'gofmt would change:'; git ls-files '*.go' | xargs gofmt -l; exit 1; }
+	go vet ./...
+	go tool -modfile=tools/go.mod staticcheck ./...
+
+docs: ## Write the generated parts of the documentation anew
+	go test ./events -update
+	UPDATE_DOCS=1 go test ./config ./internal/schemas ./access
+
+fuzz: ## Run every fuzz target for a minute: make fuzz TIME=1m
+	tools/fuzz.sh $(or $(TIME),1m)
+
+ci: ## Run what CI runs
+	.ci/run

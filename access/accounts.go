@@ -1,0 +1,165 @@
+package access
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/streamwright/streamwright/wire"
+)
+
+const (
+	// MaxAnswer bounds the time that the answer to a Question takes: longer than the
+	// longest wait of the API.
+	MaxAnswer = 10 * time.Minute
+	// MaxProgress bounds the time that the answers to a Long take. The server
+	// remembers for all of that time who has asked.
+	MaxProgress = 30 * time.Minute
+)
+
+func (i Import) compare(other Import) int {
+	return cmp.Or(cmp.Compare(i.Local, other.Local), cmp.Compare(i.Subject, other.Subject), cmp.Compare(i.Flow, other.Flow))
+}
+
+// account is the user's NATS account.
+func (g Grant) account() string { return cmp.Or(g.Account, g.Names.UserAccount(g.User)) }
+
+// Export is a subject that the engine's account lets some users' accounts
+// import, and no others.
+type Export struct {
+	Flow     Flow
+	Subject  string
+	Accounts []string // sorted
+}
+
+// Exports lists what the engine's account must export for all of the grants,
+// sorted by subject.
+func Exports(grants []Grant) []Export {
+	type key struct {
+		subject string
+		flow    Flow
+	}
+	all := map[key]*Export{}
+	var list []*Export
+	for _, g := range grants {
+		account := g.account()
+		for _, i := range g.Imports() {
+			k := key{i.Subject, i.Flow}
+			e := all[k]
+			if e == nil {
+				e = &Export{Flow: i.Flow, Subject: i.Subject}
+				all[k], list = e, append(list, e)
+			}
+			e.Accounts = append(e.Accounts, account)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Export) int {
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Flow, b.Flow))
+	})
+	out := make([]Export, len(list))
+	for n, e := range list {
+		slices.Sort(e.Accounts)
+		out[n] = *e
+	}
+	return out
+}
+
+// Accounts are the NATS accounts of an engine and its users.
+type Accounts struct {
+	Names  wire.Names
+	Grants []Grant // each user's; the engine's account has the streams alone if there are none
+	// Login, if set, gives what identifies the user of a name in a nats-server
+	// configuration, such as `user: "a", password: "…"`. Without it the accounts
+	// have no users.
+	Login func(user string) string
+	// Engine is the engine's user, with its permissions; for Login alone.
+	Engine EngineGrant
+}
+
+// Config renders the accounts as a block of a nats-server configuration. The
+// embedded server is configured by it, and `engine permissions` prints it.
+func (a Accounts) Config() string {
+	b := &strings.Builder{}
+	b.WriteString("accounts {\n")
+	fmt.Fprintf(b, "  %q {\n    jetstream: enabled\n", a.Names.Account())
+	if a.Login != nil {
+		a.user(b, a.Engine.User, a.Engine.Permissions())
+	}
+	if len(a.Grants) > 0 {
+		b.WriteString("    exports = [\n")
+		for _, e := range Exports(a.Grants) {
+			fmt.Fprintf(b, "      { %s, accounts: [%s] }\n", e.config(), strings.Join(quoted(e.Accounts), ", "))
+		}
+		b.WriteString("    ]\n")
+	}
+	b.WriteString("  }\n")
+	for _, g := range a.Grants {
+		fmt.Fprintf(b, "  %q {\n", g.account())
+		if l := g.Limits.config(); l != "" {
+			b.WriteString("    " + l + "\n")
+		}
+		if a.Login != nil {
+			a.user(b, g.User, g.Permissions())
+		}
+		b.WriteString("    imports = [\n")
+		for _, i := range g.Imports() {
+			fmt.Fprintf(b, "      %s\n", i.config(a.Names.Account()))
+		}
+		b.WriteString("    ]\n  }\n")
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+func quoted(list []string) []string {
+	out := make([]string, len(list))
+	for n, s := range list {
+		out[n] = fmt.Sprintf("%q", s)
+	}
+	return out
+}
+
+func (a Accounts) user(b *strings.Builder, name string, p Permissions) {
+	fmt.Fprintf(b, "    users = [ {\n      %s\n      permissions {\n", a.Login(name))
+	for _, l := range []struct {
+		what     string
+		subjects []string
+	}{{"publish", p.Publish}, {"subscribe", p.Subscribe}} {
+		fmt.Fprintf(b, "        %s { allow: [\n", l.what)
+		for _, s := range l.subjects {
+			fmt.Fprintf(b, "          %q\n", s)
+		}
+		b.WriteString("        ] }\n")
+	}
+	b.WriteString("      }\n    } ]\n")
+}
+
+// config is the export but for who may import it. Messages are not traced
+// across accounts: the server's default, stated because a client chooses where
+// a trace goes to.
+func (e Export) config() string {
+	switch e.Flow {
+	case Messages:
+		return fmt.Sprintf("stream: %q", e.Subject)
+	case Pull:
+		return fmt.Sprintf("service: %q, response: stream, allow_trace: false", e.Subject)
+	case Long:
+		return fmt.Sprintf("service: %q, response: stream, threshold: %q, allow_trace: false", e.Subject, MaxProgress)
+	case Question:
+		return fmt.Sprintf("service: %q, threshold: %q, allow_trace: false", e.Subject, MaxAnswer)
+	}
+	return fmt.Sprintf("service: %q, allow_trace: false", e.Subject)
+}
+
+func (i Import) config(account string) string {
+	to := ""
+	if i.Flow == Messages {
+		return fmt.Sprintf("{ stream: { account: %q, subject: %q }, allow_trace: false }", account, i.Subject)
+	}
+	if i.Local != i.Subject {
+		to = fmt.Sprintf(", to: %q", i.Local)
+	}
+	return fmt.Sprintf("{ service: { account: %q, subject: %q }%s }", account, i.Subject, to)
+}

@@ -1,0 +1,252 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/blobs"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+const (
+	// roomFor is how long what the streams hold is taken for true: it is asked for
+	// once in that time, however many want to know.
+	roomFor = 5 * time.Second
+	// nearLimit is the part of a limit from which on an alarm warns, and atLimit
+	// that at which the next submission may be one too many.
+	nearLimit, atLimit = 0.8, 0.99
+)
+
+var descAlarm = desc("alarm", "1 while an alarm of this code and severity is raised, as `engine status` and the page show it.", "code", "severity")
+
+// condition is what the engine's health, readiness, alarms and metrics follow
+// from. All of them are made of one look at it, so that they agree.
+type condition struct {
+	running   bool // not starting, not stopping
+	connected bool // to NATS
+	owned     bool
+	full      *Full
+	clock     error // why the NATS server's clock is implausible
+	lag       uint64
+
+	// Of a further look; else they are empty.
+	jetStream        error // it does not answer
+	queued, maxQueue int64
+	limits           []fill
+}
+
+// fill is how much of a limit is used.
+type fill struct {
+	code       string
+	used, most uint64
+}
+
+// look takes what is known without asking anyone.
+func (s *Service) look() condition {
+	applied := s.Queries.Applied() // first, for it goes on
+	s.mu.Lock()
+	running := !s.closed && s.micro != nil
+	s.mu.Unlock()
+	return condition{
+		running: running, connected: s.Conn.Status() == nats.CONNECTED, owned: s.Metrics.owned.Load(), full: s.Full(), clock: s.clockIsPlausible(),
+		lag: lag(s.Core.Position(), applied),
+	}
+}
+
+// lookFurther asks JetStream as well, which takes at most readyTimeout, and now
+// and then what its streams hold.
+func (s *Service) lookFurther(ctx context.Context, types []events.TypeInfo) condition {
+	c := s.look()
+	c.maxQueue = int64(s.MaxQueued)
+	for i := range types {
+		c.queued += types[i].Waiting()
+	}
+	if c.connected {
+		c.limits, c.jetStream = s.askJetStream(ctx, true)
+	}
+	return c
+}
+
+// alarms are what the condition gives cause for, the gravest first.
+func (c condition) alarms() []wire.Alarm {
+	out := []wire.Alarm{}
+	add := func(sev wire.AlarmSeverity, code, message, action string) {
+		out = append(out, wire.Alarm{Code: code, Severity: sev, Message: message, Action: action})
+	}
+	if !c.connected {
+		add(wire.AlarmCritical, wire.AlarmDisconnected, "The engine has no connection to NATS: nothing is decided or dispatched.", "Look whether the NATS server runs and can be reached. The engine connects again by itself.")
+	}
+	if f := c.full; f != nil { // before the ownership, which may be lost for want of room
+		stops := "New work is refused; what was accepted goes on."
+		if f.Hold {
+			stops = "New work is refused and nothing new is begun; what runs goes on."
+		}
+		add(wire.AlarmCritical, f.Status, sentence(f.Fact)+" "+stops, sentence(f.Do)+" The engine then goes on by itself.")
+	}
+	if c.connected && !c.owned {
+		add(wire.AlarmCritical, wire.AlarmNotOwner, "The engine does not own its log: nothing is decided or dispatched.", "It is recovering, or another engine owns the log. If this lasts, its log says why.")
+	}
+	if c.jetStream != nil {
+		add(wire.AlarmCritical, wire.AlarmJetStream, fmt.Sprintf("JetStream does not answer: nothing can be recorded (%v).", c.jetStream), "Look at the NATS server's log, and at its disk.")
+	}
+	if c.clock != nil {
+		add(wire.AlarmCritical, wire.AlarmClock, "The NATS server's clock is implausible and not followed: nothing is pruned, and what is due by that clock alone waits. "+sentence(c.clock.Error()),
+			"Set the clock of the NATS server's machine right; or, if it is right, run `engine clock accept`. `engine clock` shows both times.")
+	}
+	for _, f := range append([]fill{{wire.AlarmQueue, uint64(c.queued), uint64(c.maxQueue)}}, c.limits...) {
+		f.alarm(add)
+	}
+	if c.lag > MaxReadyLag {
+		sev := wire.AlarmWarning
+		if c.lag > MaxLag {
+			sev = wire.AlarmCritical
+		}
+		add(sev, wire.AlarmBehind, fmt.Sprintf("Queries are %d events behind the log: what is shown is old. Work goes on.", c.lag), "Look at the disk of store/: it may be slow or full.")
+	}
+	slices.SortStableFunc(out, func(a, b wire.Alarm) int {
+		return slices.Index(severities, a.Severity) - slices.Index(severities, b.Severity)
+	})
+	return out
+}
+
+var severities = []wire.AlarmSeverity{wire.AlarmCritical, wire.AlarmWarning}
+
+// fillTexts say of each limit what it bounds, what happens at it, and what to do.
+var fillTexts = map[string]struct{ what, then, do string }{
+	wire.AlarmQueue:     {"items wait; max_queued is", "submissions are refused (queue_full)", "Add workers, or raise max_queued in [limits]."},
+	wire.AlarmIntake:    {"of plain publishes wait to be decided; the intake holds", "publishers get errors", "See why the engine does not decide them: other alarms, its log, `engine status`."},
+	wire.AlarmDocuments: {"of large params and results are stored; blob_max_bytes is", "large documents are refused (blob_unavailable)", "Keep ended items for less time, or raise blob_max_bytes in [limits]."},
+	wire.AlarmNative:    {"messages are dispatched to native workers; their stream holds", "nothing more is dispatched to them", "Start more native workers, or see why they do not ack."},
+	wire.AlarmAccount:   {"are used by the engine's account on the NATS server; its limit is", "nothing can be recorded", "Raise the account's storage limit, or keep ended items for less time and run `engine cut`."},
+}
+
+func (f fill) alarm(add func(sev wire.AlarmSeverity, code, message, action string)) {
+	if f.most == 0 || float64(f.used) < nearLimit*float64(f.most) {
+		return
+	}
+	t := fillTexts[f.code]
+	sev, when := wire.AlarmWarning, "At the limit"
+	if f.used >= f.most || f.code != wire.AlarmQueue && float64(f.used) >= atLimit*float64(f.most) {
+		sev, when = wire.AlarmCritical, "Now"
+	}
+	write := Size
+	if f.code == wire.AlarmQueue || f.code == wire.AlarmNative {
+		write = func(n uint64) string { return strconv.FormatUint(n, 10) }
+	}
+	add(sev, f.code, fmt.Sprintf("%s %s %s. %s %s.", write(f.used), t.what, write(f.most), when, t.then), t.do)
+}
+
+// sentence makes a text begin with a capital letter and end with a point.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	if c := text[0]; 'a' <= c && c <= 'z' {
+		text = string(c-'a'+'A') + text[1:]
+	}
+	if end := text[len(text)-1]; end != '.' && end != '?' && end != '!' {
+		text += "."
+	}
+	return text
+}
+
+// Size writes a number of bytes with its unit, rounded down to a tenth: 1.5 GiB.
+func Size(n uint64) string {
+	for _, u := range []struct {
+		name  string
+		shift uint
+	}{{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
+		if n >= 1<<u.shift {
+			tenths := (n >> (u.shift - 10) & 1023) * 10 >> 10
+			return strings.Replace(fmt.Sprintf("%d.%d %s", n>>u.shift, tenths, u.name), ".0 ", " ", 1)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// status is what /healthz says: the gravest of the alarms that concern the process
+// itself, or ok. What JetStream or a limit says is not of those: who watches
+// /healthz restarts processes, which mends neither.
+func (c condition) status() string {
+	own := []string{wire.AlarmDisconnected, wire.AlarmNotOwner, wire.AlarmDiskLow, wire.AlarmStoreFull, wire.AlarmClock, wire.AlarmBehind}
+	for _, a := range c.alarms() {
+		if a.Severity == wire.AlarmCritical && slices.Contains(own, a.Code) {
+			return a.Code
+		}
+	}
+	return "ok"
+}
+
+// askJetStream asks whether JetStream answers, unless it has just been asked, and
+// with room what the bounded streams hold.
+func (s *Service) askJetStream(ctx context.Context, room bool) ([]fill, error) {
+	s.asked.Lock()
+	defer s.asked.Unlock()
+	asker := ctx
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if s.askedAt.IsZero() || time.Since(s.askedAt) >= readyFor {
+		info, err := s.js.AccountInfo(ctx)
+		if err != nil && asker.Err() != nil { // it says nothing of JetStream
+			return nil, err
+		}
+		s.askedAt, s.answer = time.Now(), err
+		s.account = fill{}
+		if err == nil && info.Limits.MaxStore > 0 {
+			s.account = fill{wire.AlarmAccount, info.Store, uint64(info.Limits.MaxStore)}
+		}
+	}
+	if s.answer != nil || !room {
+		return nil, s.answer
+	}
+	if s.roomAt.IsZero() || time.Since(s.roomAt) >= roomFor {
+		fills := s.streamFills(ctx)
+		if asker.Err() != nil {
+			return nil, asker.Err()
+		}
+		s.room, s.roomAt = fills, time.Now()
+	}
+	return append([]fill{s.account}, s.room...), nil
+}
+
+// streamFills is what those streams hold that refuse messages when they are full.
+// One that can't be asked, or is not there, says nothing.
+func (s *Service) streamFills(ctx context.Context) (fills []fill) {
+	for _, o := range []struct {
+		code, stream string
+	}{{wire.AlarmIntake, s.Names.IntakeStream()}, {wire.AlarmDocuments, blobs.Stream(s.Names)}, {wire.AlarmNative, s.Names.NativeStream()}} {
+		st, err := s.js.Stream(ctx, o.stream)
+		if err != nil {
+			if !errors.Is(err, jetstream.ErrStreamNotFound) {
+				s.Logger.Debug("what a stream holds is not known", "stream", o.stream, "error", err)
+			}
+			continue
+		}
+		info := st.CachedInfo() // as of just now
+		if most := info.Config.MaxBytes; most > 0 {
+			fills = append(fills, fill{o.code, info.State.Bytes, uint64(most)})
+		} else if most := info.Config.MaxMsgs; most > 0 {
+			fills = append(fills, fill{o.code, info.State.Msgs, uint64(most)})
+		}
+	}
+	return fills
+}
+
+// alarms shows each alarm that there can be, zeros too.
+func (c collector) alarms(out gauge, raised []wire.Alarm) {
+	for _, code := range wire.AlarmCodes {
+		for _, sev := range severities {
+			is := slices.ContainsFunc(raised, func(a wire.Alarm) bool { return a.Code == code && a.Severity == sev })
+			out(descAlarm, boolean(is), code, string(sev))
+		}
+	}
+}

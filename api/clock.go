@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// acceptTimeout is how long accepting the clock may take: the engine takes its
+// log over anew.
+const acceptTimeout = 20 * time.Second
+
+// clockStatus tells of the clock; nil while the engine is not the owner.
+func (s *Service) clockStatus() *wire.Clock {
+	st, ok := s.Core.Clock()
+	if !ok {
+		return nil
+	}
+	c := clockOf(st)
+	if m, err := s.Queries.Meta(); err == nil {
+		c.LastEvent = m.LastAt
+	}
+	return &c
+}
+
+func clockOf(st dispatcher.ClockStatus) wire.Clock {
+	c := wire.Clock{
+		Verdict: st.Verdict, EngineTime: st.Engine, ServerTime: st.Server, KnownGood: st.Known, DifferenceMS: st.Difference.Milliseconds(),
+		MaxJumpMS: max(st.MaxJump, 0).Milliseconds(), Since: st.Since, Why: st.Why,
+	}
+	if !st.Plausible() {
+		c.Held = []string{"pruning ended items", "cutting the log"}
+	}
+	if st.Blind {
+		c.Held = append(c.Held, "what is due by the engine's time and not by the server's: delayed items, retries, timeouts, expiry, schedules, ends of pauses")
+	}
+	return c
+}
+
+// clock answers how the clock is.
+func (s *Service) clock(_ context.Context, c *call) (any, error) {
+	if _, err := decode[wire.See](c.data); err != nil {
+		return nil, err
+	}
+	st := s.clockStatus()
+	if st == nil {
+		return nil, events.Refuse(events.CodeUnavailable, "the engine has no time yet: ask again")
+	}
+	return st, nil
+}
+
+// acceptClock makes the server's time the engine's.
+func (s *Service) acceptClock(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.AcceptClock](c.data)
+	if err != nil {
+		return nil, err
+	}
+	if len(req.By) > events.MaxNameLen {
+		return nil, events.Refuse(events.CodeTooLarge, "by has %d bytes: at most %d", len(req.By), events.MaxNameLen)
+	}
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	if _, err := s.Core.AcceptClock(ctx, req.By); err != nil {
+		return nil, err
+	}
+	return s.clock(ctx, &call{})
+}
+
+// clockIsPlausible is the reason why the clock is not, nil if it is.
+func (s *Service) clockIsPlausible() error {
+	if st, ok := s.Core.Clock(); ok && !st.Plausible() {
+		return errors.New(st.Why)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds of requests for the item of an intake message that is not decided yet.
+const (
+	// MaxUndecided is how many such requests wait at once: fewer than there may be
+	// queries, so that others go on. More are answered at once.
+	MaxUndecided = 128
+	// decidedWithin is how long each waits at most. A message is decided within
+	// milliseconds unless the engine is held up.
+	decidedWithin = 2 * time.Second
+)
+
+// commits wakes those who wait for a commit of the projection.
+type commits struct {
+	mu   sync.Mutex
+	next chan struct{} // closed by the next commit; nil: nobody waits
+}
+
+// wait returns a channel that is closed by the next commit.
+func (c *commits) wait() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next == nil {
+		c.next = make(chan struct{})
+	}
+	return c.next
+}
+
+func (c *commits) happened() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next != nil {
+		close(c.next)
+		c.next = nil
+	}
+}
+
+// idOfIntake returns the id of the item that a message of the intake became. Who
+// publishes has the message's ack before the engine has decided it, so a message
+// that is there is waited for, for decidedWithin.
+func (s *Service) idOfIntake(ctx context.Context, seq uint64) (events.ID, error) {
+	id, decided, err := s.decision(seq)
+	if err != nil || decided {
+		return id, err
+	}
+	select {
+	case s.undecided <- struct{}{}:
+		defer func() { <-s.undecided }()
+	default:
+		return id, s.errUndecided(seq)
+	}
+	within, cancel := context.WithTimeout(ctx, decidedWithin)
+	defer cancel()
+	stored, err := s.js.Stream(within, s.Names.IntakeStream())
+	if err != nil {
+		return id, s.errUndecided(seq)
+	}
+	if last := stored.CachedInfo().State.LastSeq; seq > last {
+		return id, events.Refuse(events.CodeNotFound, "there is no intake message %d: %d is the last; use the sequence from the publish's ack", seq, last)
+	}
+	for {
+		commit := s.commits.wait() // before the look, so that none is missed
+		if id, decided, err = s.decision(seq); err != nil || decided {
+			return id, err
+		}
+		if s.Full() != nil {
+			return id, s.errUndecided(seq) // it is not read now
+		}
+		select {
+		case <-commit:
+		case <-within.Done():
+			if ctx.Err() != nil {
+				return id, ctx.Err()
+			}
+			return id, s.errUndecided(seq)
+		}
+	}
+}
+
+// decision returns the item that a message of the intake became, whether that is
+// decided, and why there is none.
+func (s *Service) decision(seq uint64) (id events.ID, decided bool, err error) {
+	meta, err := s.Queries.Meta() // first, for it goes on
+	if err != nil {
+		return id, false, err
+	}
+	id, found, err := s.Queries.ByIntake(seq)
+	if err != nil || found {
+		return id, found, err
+	}
+	event, of, found, err := s.Queries.Answer(seq)
+	switch {
+	case err != nil:
+		return id, false, err
+	case !of.IsZero():
+		return of, true, nil // a duplicate: what it repeats
+	case found:
+		return id, true, events.Refuse(events.CodeNotFound, "intake message %d was rejected, by event %d: see why (engine rejected show %d), correct and replay it", seq, event, event)
+	case seq > meta.IntakeSeq:
+		return id, false, nil
+	}
+	return id, true, events.Refuse(events.CodeNotFound, "no item came of intake message %d that is still known: its item is gone, or it was answered too long ago; its event says which (tail --kind rejected)", seq)
+}
+
+func (s *Service) errUndecided(seq uint64) error {
+	if f := s.Full(); f != nil {
+		return events.Refuse(events.CodeNotFound, "intake message %d is not decided yet: the engine takes no new work for now: %s", seq, f.Why.Message)
+	}
+	return events.Refuse(events.CodeNotFound, "intake message %d is not decided yet: ask again", seq)
+}
+
+// idOf returns the id of the item that a request is for.
+func (s *Service) idOf(ctx context.Context, req wire.Get) (events.ID, error) {
+	if req.ID != "" {
+		return parseID(req.ID)
+	}
+	return s.idOfIntake(ctx, req.IntakeSeq)
+}

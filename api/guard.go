@@ -1,0 +1,114 @@
+package api
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Why a request is not executed: the reasons of requests_refused_total.
+const (
+	refusedSubject = "subject"
+	refusedHeader  = "header"
+	refusedNoReply = "no_reply"
+	refusedReply   = "reply_subject"
+)
+
+// refusals are all of them.
+var refusals = []string{refusedSubject, refusedHeader, refusedNoReply, refusedReply}
+
+// guard keeps out what reaches a request's subject without being a request.
+//
+// A NATS server sends its own answers (a pulled message, a stored message that
+// was got, an empty 404, the ack of a publish) to whatever reply subject the
+// client named, and does not ask whether the client may publish there. So a
+// client without the role could have the server deliver a body of its choice to
+// work.api.configure. None of those answers looks like a request: it has no
+// reply subject or one that begins with $JS.ACK, or a status, or headers that
+// only the server writes, or was stored under another subject.
+type guard struct {
+	names wire.Names
+	own   string // what replies to the engine's own requests begin with; may be empty
+
+	mu     sync.Mutex
+	logged map[string]time.Time // by reason; guarded by mu
+	silent map[string]int       // not logged since; guarded by mu
+}
+
+// refusalLogEvery is how often a reason is logged; what comes between is
+// counted, and the next line says how many there were.
+const refusalLogEvery = 10 * time.Second
+
+func newGuard(nc *nats.Conn, names wire.Names) *guard {
+	g := &guard{names: names, logged: map[string]time.Time{}, silent: map[string]int{}}
+	// Its replies arrive below one subject. No more than that is known to be the
+	// engine's alone: other programs may share its login, and so its prefix.
+	if in := nc.NewRespInbox(); strings.Contains(in, ".") {
+		g.own = in[:strings.LastIndexByte(in, '.')+1]
+	}
+	return g
+}
+
+// check says why what came on the subject of an endpoint is not to be executed;
+// reason is empty for a request. told is for the caller, detail for the log.
+func (g *guard) check(subject string, req micro.Request) (reason, detail, told string) {
+	if is := req.Subject(); is != subject {
+		return refusedSubject, is, "the message was sent to another subject: send requests to " + subject
+	}
+	if name := wire.ServersHeader(req.Headers()); name != "" {
+		return refusedHeader, name, "the request has the header " + clip(name, 64) + ", which only messages of the NATS server have: send it without"
+	}
+	reply := req.Reply()
+	if reply == "" {
+		return refusedNoReply, "", ""
+	}
+	if !g.mayAnswer(reply) {
+		return refusedReply, reply, ""
+	}
+	return "", "", ""
+}
+
+// mayAnswer refuses reply subjects that mean something to the engine or the
+// server. Who asks names the subject, and a server does not check whether he
+// may publish there; the engine may, and would do it for him.
+func (g *guard) mayAnswer(to string) bool {
+	return !strings.HasPrefix(to, "$") && !strings.HasPrefix(to, g.names.Prefix+".") && (g.own == "" || !strings.HasPrefix(to, g.own))
+}
+
+// due reports whether a refusal is to be logged, and how many of its reason
+// were not since the last that was.
+func (g *guard) due(reason string, now time.Time) (silent int, log bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if last, ok := g.logged[reason]; ok && now.Sub(last) < refusalLogEvery {
+		g.silent[reason]++
+		return 0, false
+	}
+	silent = g.silent[reason]
+	g.logged[reason], g.silent[reason] = now, 0
+	return silent, true
+}
+
+// admitted reports whether a message is a request. One that is not is counted
+// and logged, and answered where its reply subject is one that a caller has.
+func (s *Service) admitted(c *call, req micro.Request) bool {
+	reason, detail, told := s.guard.check(s.Names.API(c.endpoint), req)
+	if reason == "" {
+		return true
+	}
+	s.Metrics.requestRefused(reason)
+	if silent, log := s.guard.due(reason, time.Now()); log {
+		s.Logger.Warn("a request was not executed: no client sends one like that", "endpoint", c.endpoint, "reason", reason,
+			"detail", clip(detail, 200), "reply_subject", clip(req.Reply(), 200), "more_since_last", silent)
+	}
+	if told != "" && req.Reply() != "" && s.guard.mayAnswer(req.Reply()) {
+		c.send(nil, events.Refuse(events.CodeBadRequest, "%s", told))
+	}
+	return false
+}

@@ -1,0 +1,155 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds of those who read the log.
+const (
+	// MaxTails is how many requests for events are under way at once, nearly all
+	// of them waiting for the next event.
+	MaxTails = 1000
+	// maxTailReads is how many of them read the log at the same time. They take
+	// turns: each reads at most one page.
+	maxTailReads = 8
+	// replyMargin is the room in a reply for what stands around the events.
+	replyMargin = 4 << 10
+)
+
+// tails answers requests for events of the log.
+type tails struct {
+	s       *Service
+	pages   *eventlog.Pages
+	room    chan struct{} // a token for each request under way
+	reading chan struct{} // a token for each that reads
+}
+
+func newTails(s *Service) *tails {
+	return &tails{
+		s: s, pages: eventlog.NewPages(s.Conn, s.Names, s.Core.Position),
+		room: make(chan struct{}, MaxTails), reading: make(chan struct{}, maxTailReads),
+	}
+}
+
+// Appended tells the service that the log has grown. It never waits.
+func (s *Service) Appended() { s.tails.pages.Grown() }
+
+// enter waits for a turn to read.
+func (t *tails) enter(ctx context.Context) (done func(), err error) {
+	select {
+	case t.reading <- struct{}{}:
+		return func() { <-t.reading }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *Service) readEvents(c *call) {
+	s.async(s.tails.room, wire.MaxEventsWait+controlTimeout, s.tails.read)(c)
+}
+
+// read answers a request for events.
+func (t *tails) read(ctx context.Context, c *call) (any, error) {
+	req, err := decode[wire.ReadEvents](c.data)
+	if err != nil {
+		return nil, err
+	}
+	q, err := pageQuery(&req)
+	if err != nil {
+		return nil, err
+	}
+	page, err := t.pages.Read(ctx, q, t.enter)
+	var behind *eventlog.BehindError
+	switch {
+	case errors.As(err, &behind):
+		return nil, events.Refuse(events.CodeBadRequest, "position %d is not reached yet: the log ends with %d; if it went further once, the engine has another log now, and you begin anew", req.FromSeq, behind.Last)
+	case errors.Is(err, eventlog.ErrUnreachable):
+		return nil, events.WithCode(events.CodeUnavailable, err)
+	case err != nil:
+		return nil, err
+	}
+	return t.reply(c, &req, &page)
+}
+
+// reply writes a page, or as much of it as goes into one reply. It is written
+// by hand because encoding/json would escape what stands in the events.
+func (t *tails) reply(c *call, req *wire.ReadEvents, page *eventlog.Page) (any, error) {
+	head := struct {
+		NextSeq events.Seq      `json:"next_seq"`
+		More    bool            `json:"more,omitempty"`
+		Gap     *wire.EventsGap `json:"gap,omitempty"`
+	}{page.Next, page.More, nil}
+	if page.First > 0 && req.FromSeq > 1 {
+		head.Gap = &wire.EventsGap{From: req.FromSeq, To: page.First - 1}
+	}
+	var list bytes.Buffer
+	list.WriteString(`{"events":[`)
+	enc := json.NewEncoder(&list)
+	enc.SetEscapeHTML(false)
+	for i := range page.Events {
+		before := list.Len()
+		if i > 0 {
+			list.WriteByte(',')
+		}
+		if err := enc.Encode(wire.FromEvent(page.Events[i])); err != nil {
+			return nil, err
+		}
+		list.Truncate(list.Len() - 1) // its newline
+		if i > 0 && int64(list.Len()) > c.limit-replyMargin {
+			list.Truncate(before)
+			head.NextSeq, head.More = page.Events[i].Seq, true
+			break
+		}
+	}
+	tail, err := json.Marshal(head)
+	if err != nil {
+		return nil, err
+	}
+	list.WriteString("],")
+	list.Write(tail[1:])
+	return encoded(list.Bytes()), nil
+}
+
+// pageQuery reads and checks a request.
+func pageQuery(r *wire.ReadEvents) (q eventlog.PageQuery, err error) {
+	wait := time.Duration(r.WaitMS) * time.Millisecond
+	switch {
+	case r.FromSeq > 0 && !r.Since.IsZero():
+		return q, events.Refuse(events.CodeBadRequest, "both from_seq and since are given: give one of them")
+	case r.Limit < 0 || r.Limit > wire.MaxEvents:
+		return q, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d, or left out for %d", r.Limit, wire.MaxEvents, wire.MaxEvents)
+	case r.MaxBytes < 0 || r.MaxBytes > wire.MaxEventsBytes:
+		return q, events.Refuse(events.CodeBadRequest, "max_bytes is %d: it must be 1 to %d, or left out for %d", r.MaxBytes, wire.MaxEventsBytes, wire.MaxEventsBytes)
+	case r.WaitMS < 0 || r.WaitMS > wire.MaxEventsWait.Milliseconds():
+		return q, events.Refuse(events.CodeBadTime, "wait_ms is %d: it must be 0 to %d", r.WaitMS, wire.MaxEventsWait.Milliseconds())
+	case len(r.Types) > wire.MaxEventTypes || len(r.Kinds) > wire.MaxEventTypes:
+		return q, events.Refuse(events.CodeTooLarge, "%d types and %d kinds are given: at most %d of each are allowed", len(r.Types), len(r.Kinds), wire.MaxEventTypes)
+	}
+	q = eventlog.PageQuery{From: r.FromSeq, Since: r.Since, Limit: r.Limit, MaxBytes: r.MaxBytes, Wait: wait}
+	for _, text := range r.Types {
+		t, err := events.ParseType(text)
+		if err != nil {
+			return q, events.Refuse(events.CodeBadType, "%v", err)
+		}
+		q.Types = append(q.Types, t)
+	}
+	for _, text := range r.Kinds {
+		k, err := events.ParseKind(text)
+		if err != nil {
+			return q, events.Refuse(events.CodeBadRequest, "%v", err)
+		}
+		q.Kinds = append(q.Kinds, k)
+	}
+	if r.ID != "" {
+		q.ID, err = parseID(r.ID)
+	}
+	return q, err
+}

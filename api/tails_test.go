@@ -1,0 +1,223 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// readEvents asks for one page.
+func (r *rig) readEvents(req wire.ReadEvents) wire.EventsReply {
+	r.t.Helper()
+	return ask[wire.EventsReply](r, wire.APIEvents, req)
+}
+
+// put submits an item of a type and returns its id.
+func (r *rig) put(typ string) string {
+	r.t.Helper()
+	return r.submit(wire.Submit{Type: typ, Params: json.RawMessage(`1`)}).ID
+}
+
+// replay reads by pages from a position to the end.
+func (r *rig) replay(req wire.ReadEvents) (all []wire.HistoryEvent, pages int) {
+	r.t.Helper()
+	for {
+		page := r.readEvents(req)
+		all = append(all, page.Events...)
+		pages++
+		if len(page.Events) == 0 && !page.More {
+			return all, pages
+		}
+		req.FromSeq, req.Since = page.NextSeq, time.Time{}
+	}
+}
+
+func seqs(list []wire.HistoryEvent) (out []events.Seq) {
+	for _, ev := range list {
+		out = append(out, ev.Seq)
+	}
+	return out
+}
+
+// What a reader gets by pages is the log, however small the pages are, and
+// nobody makes a consumer for it.
+func TestEventsByPages(t *testing.T) {
+	r := newRig(t, nil)
+	for i := range 40 {
+		r.put(fmt.Sprintf("type%d", i%2))
+	}
+	last := r.eng.Position()
+	all, _ := r.replay(wire.ReadEvents{FromSeq: 1})
+	if got := all[len(all)-1].Seq; got != last {
+		t.Fatalf("it ends with %d, the log with %d", got, last)
+	}
+	for i, ev := range all {
+		if ev.Seq != events.Seq(i+1) {
+			t.Fatalf("event %d has the position %d", i, ev.Seq)
+		}
+	}
+	for name, req := range map[string]wire.ReadEvents{
+		"one at a time": {FromSeq: 1, Limit: 1}, "few bytes": {FromSeq: 1, MaxBytes: 1}, "since": {Since: time.Now().Add(-time.Hour)},
+	} {
+		if got, _ := r.replay(req); !slices.Equal(seqs(got), seqs(all)) {
+			t.Errorf("%s: got %v", name, seqs(got))
+		}
+	}
+	for name, c := range map[string]struct {
+		req  wire.ReadEvents
+		want func(wire.HistoryEvent) bool
+	}{
+		"type":           {wire.ReadEvents{FromSeq: 1, Types: []string{"type1"}}, func(ev wire.HistoryEvent) bool { return ev.Type == "type1" }},
+		"kind":           {wire.ReadEvents{FromSeq: 1, Kinds: []string{"created"}}, func(ev wire.HistoryEvent) bool { return ev.Kind == events.KindCreated }},
+		"type and kinds": {wire.ReadEvents{FromSeq: 1, Types: []string{"type0"}, Kinds: []string{"created", "queued"}}, func(ev wire.HistoryEvent) bool { return ev.Type == "type0" && ev.ID != "" }},
+		"id":             {wire.ReadEvents{FromSeq: 1, ID: all[len(all)-1].ID}, func(ev wire.HistoryEvent) bool { return ev.ID == all[len(all)-1].ID }},
+	} {
+		want := slices.DeleteFunc(slices.Clone(all), func(ev wire.HistoryEvent) bool { return !c.want(ev) })
+		if got, _ := r.replay(c.req); !slices.Equal(seqs(got), seqs(want)) {
+			t.Errorf("%s: got %v, want %v", name, seqs(got), seqs(want))
+		}
+	}
+	js, err := jetstream.New(r.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.Stream(r.ctx(), "WORK_EVENTS_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.CachedInfo().State.Consumers; n != 0 {
+		t.Errorf("the stream has %d consumers", n)
+	}
+}
+
+// A filtered reading of a long log agrees with an unfiltered one, also across
+// the point from which on everything is read.
+func TestEventsOfALongLog(t *testing.T) {
+	r := newRig(t, nil)
+	batch := make([]wire.Submit, 500)
+	for range 6 {
+		for i := range batch {
+			batch[i] = wire.Submit{Type: fmt.Sprintf("type%d", i%5), Params: json.RawMessage(`1`)}
+		}
+		ask[[]wire.Submitted](r, wire.APISubmit, batch)
+	}
+	all, _ := r.replay(wire.ReadEvents{FromSeq: 1})
+	for _, req := range []wire.ReadEvents{
+		{FromSeq: 1, Types: []string{"type3"}}, {FromSeq: 7, Kinds: []string{"queued"}, Limit: 300}, {FromSeq: 1, Types: []string{"none"}}, {FromSeq: 1, Kinds: []string{"created"}, MaxBytes: 10_000},
+	} {
+		want := slices.DeleteFunc(slices.Clone(all), func(ev wire.HistoryEvent) bool {
+			return ev.Seq < req.FromSeq || len(req.Types) > 0 && !slices.Contains(req.Types, ev.Type) || len(req.Kinds) > 0 && !slices.Contains(req.Kinds, ev.Kind.String())
+		})
+		got, pages := r.replay(req)
+		if !slices.Equal(seqs(got), seqs(want)) {
+			t.Errorf("%+v: got %d events in %d pages, want %d", req, len(got), pages, len(want))
+		}
+	}
+}
+
+// A request that waits is answered by the event that comes, whatever else comes
+// before; without one it is answered when its time is up, and has moved on.
+func TestEventsAreWaitedFor(t *testing.T) {
+	r := newRig(t, nil)
+	start := r.readEvents(wire.ReadEvents{})
+	if len(start.Events) != 0 || start.NextSeq != r.eng.Position()+1 {
+		t.Fatalf("the end is %+v", start)
+	}
+	got := make(chan wire.EventsReply, 1)
+	go func() {
+		got <- r.readEvents(wire.ReadEvents{FromSeq: start.NextSeq, Types: []string{"wanted"}, Kinds: []string{"queued"}, WaitMS: 20_000})
+	}()
+	r.put("other")
+	id := r.put("wanted")
+	if page := <-got; len(page.Events) != 1 || page.Events[0].ID != id {
+		t.Errorf("got %+v", page)
+	}
+	r.put("other")
+	page := r.readEvents(wire.ReadEvents{FromSeq: start.NextSeq, Types: []string{"none"}, WaitMS: 1})
+	if len(page.Events) != 0 || page.NextSeq != r.eng.Position()+1 {
+		t.Errorf("got %+v, the log ends with %d", page, r.eng.Position())
+	}
+}
+
+// Whoever waits for events does not take the room of queries, nor of workers.
+func TestWaitingForEventsShutsNobodyOut(t *testing.T) {
+	r := newRig(t, nil)
+	var wg sync.WaitGroup
+	refused := make(chan struct{}, MaxTails)
+	body, _ := json.Marshal(wire.ReadEvents{FromSeq: r.eng.Position() + 1, WaitMS: 60_000, Types: []string{"none"}})
+	inbox := nats.NewInbox()
+	sub, err := r.nc.Subscribe(inbox, func(*nats.Msg) { refused <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	for range MaxTails + 1 {
+		if err := r.nc.PublishRequest("work.api.events", inbox, body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-refused: // one too many
+	case <-time.After(patience):
+		t.Fatal("more tails are taken than the bound")
+	}
+	for range 20 {
+		wg.Go(func() {
+			r.put("email")
+			ask[wire.StatsReply](r, wire.APIStats, wire.See{})
+		})
+	}
+	wg.Wait()
+}
+
+func TestEventsRefusesBadRequests(t *testing.T) {
+	r := newRig(t, nil)
+	many := make([]string, wire.MaxEventTypes+1)
+	for name, c := range map[string]struct {
+		req  wire.ReadEvents
+		code events.Code
+	}{
+		"two begin": {wire.ReadEvents{FromSeq: 1, Since: time.Now()}, events.CodeBadRequest},
+		"limit":     {wire.ReadEvents{Limit: 1001}, events.CodeBadRequest},
+		"bytes":     {wire.ReadEvents{MaxBytes: -1}, events.CodeBadRequest},
+		"wait":      {wire.ReadEvents{WaitMS: 60_001}, events.CodeBadTime},
+		"type":      {wire.ReadEvents{Types: []string{"a.b"}}, events.CodeBadType},
+		"kind":      {wire.ReadEvents{Kinds: []string{"done"}}, events.CodeBadRequest},
+		"id":        {wire.ReadEvents{ID: "x"}, events.CodeBadID},
+		"many":      {wire.ReadEvents{Types: many}, events.CodeTooLarge},
+		"beyond":    {wire.ReadEvents{FromSeq: 1 << 40}, events.CodeBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := try[wire.EventsReply](r, wire.APIEvents, c.req); events.CodeOf(err) != c.code {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// A position that retention has cut is told as a gap; the beginning is not.
+func TestEventsTellWhatWasCut(t *testing.T) {
+	r := newRig(t, nil)
+	for range 5 {
+		r.put("email")
+	}
+	if err := r.log.Purge(r.ctx(), 6); err != nil {
+		t.Fatal(err)
+	}
+	page := r.readEvents(wire.ReadEvents{FromSeq: 3})
+	if page.Gap == nil || page.Gap.From != 3 || page.Gap.To != 5 || page.Events[0].Seq != 6 {
+		t.Errorf("got %+v", page)
+	}
+	if page := r.readEvents(wire.ReadEvents{FromSeq: 1, Kinds: []string{"queued"}}); page.Gap != nil || page.Events[0].Seq < 6 {
+		t.Errorf("got %+v", page)
+	}
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/streamwright/streamwright/cmd/internal/console"
+)
+
+// everyCommand calls fn with each command, but for those that cobra adds.
+func everyCommand(t *testing.T, fn func(t *testing.T, cmd *cobra.Command)) {
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		t.Run(strings.ReplaceAll(cmd.CommandPath(), " ", "_"), func(t *testing.T) { fn(t, cmd) })
+		for _, c := range cmd.Commands() {
+			walk(c)
+		}
+	}
+	walk(rootCommand(&app{}))
+}
+
+// Every command is in a group, has an example that can be run as it is pasted, and
+// says in one way what it does.
+func TestCommandsAreDescribedAlike(t *testing.T) {
+	const mostShort = 80 // characters, so that the help fits a terminal
+	everyCommand(t, func(t *testing.T, cmd *cobra.Command) {
+		if root := cmd.Root(); cmd.Parent() == root && cmd.GroupID == "" {
+			t.Error("it is in no group: add it to groups")
+		}
+		if cmd.Example == "" {
+			t.Error("it has no example")
+		}
+		verb, _, _ := strings.Cut(cmd.Short, " ")
+		if verb = strings.TrimRight(verb, ",:;"); verb == "" || !unicode.IsUpper(rune(verb[0])) || strings.HasSuffix(verb, "s") || slices.Contains([]string{"A", "An", "The"}, verb) {
+			t.Errorf("Short does not begin with a verb in the imperative: %q", cmd.Short)
+		}
+		if strings.HasSuffix(cmd.Short, ".") || len(cmd.Short) > mostShort {
+			t.Errorf("Short ends with a period, or has more than %d characters: %q", mostShort, cmd.Short)
+		}
+		for line := range strings.Lines(cmd.Example) {
+			if !strings.HasPrefix(line, "  engine ") {
+				t.Errorf("a line of the example is not \"  engine …\": %q", line)
+				continue
+			}
+			checkExample(t, line)
+		}
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { checkFlag(t, f) })
+	})
+}
+
+var acronym = regexp.MustCompile(`^[A-Z]{2,}\b`)
+
+// checkFlag checks the help of a flag: it goes on from the flag's name, so it begins
+// in lower case, and is no sentence.
+func checkFlag(t *testing.T, f *pflag.Flag) {
+	t.Helper()
+	_, usage := pflag.UnquoteUsage(f)
+	if usage == "" || strings.HasSuffix(usage, ".") || unicode.IsUpper(rune(usage[0])) && !acronym.MatchString(usage) {
+		t.Errorf("--%s: the help is empty, ends with a period or begins with a capital: %q", f.Name, usage)
+	}
+	if name, _ := pflag.UnquoteUsage(f); name == "string" && f.NoOptDefVal == "" {
+		t.Errorf("--%s: the help does not name its value: put a word of it into back quotes", f.Name)
+	}
+}
+
+// shellWords splits a line as a shell does, up to a redirection.
+func shellWords(line string) (out []string) {
+	for _, m := range regexp.MustCompile(`'[^']*'|"[^"]*"|\S+`).FindAllString(line, -1) {
+		if m == ">" || m == "|" {
+			break
+		}
+		out = append(out, strings.Trim(m, `'"`))
+	}
+	return out
+}
+
+// checkExample checks that the command of an example takes its flags and arguments.
+func checkExample(t *testing.T, line string) {
+	t.Helper()
+	args := shellWords(line)[1:]
+	cmd, rest, err := rootCommand(&app{}).Find(args)
+	if err == nil {
+		err = cmd.ParseFlags(rest)
+	}
+	if err == nil {
+		err = cmd.ValidateArgs(cmd.Flags().Args())
+	}
+	if err != nil {
+		t.Errorf("the example %q: %v", strings.TrimSpace(line), err)
+	}
+}
+
+// The flags of the connection are in one place of the help.
+func TestConnectionFlagsHaveATopic(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"list", "--help"}, {"help", "list"}, {"schedule", "set", "--help"}} {
+		r := engine(t, "", args...).wants(t, 0, "\nFlags:\n", "\nFlags of all commands:\n", "--server URL", "engine help connection")
+		for _, flag := range []string{"--tlscert", "--nkey", "--creds", "--js-domain"} {
+			if strings.Contains(r.out, flag) {
+				t.Errorf("%q shows %s", args, flag)
+			}
+		}
+	}
+	for _, args := range [][]string{{"help", "connection"}, {"connection", "--help"}, {"connection"}} {
+		engine(t, "", args...).wants(t, 0, "Connection flags:\n", "--server URL", "--tlscert file", "--nkey file", "--creds file", "--js-domain domain", "--prefix word")
+	}
+	r := engine(t, "", "--help").wants(t, 0, "Exit codes: 0 done;")
+	last := -1
+	for _, g := range groups {
+		at := strings.Index(r.out, "\n"+g.title+":\n")
+		if at <= last {
+			t.Errorf("the help does not have the group %q, in its place:\n%s", g.title, r.out)
+		}
+		last = at
+	}
+}
+
+// What people type by mistake, how each program answers, and with which exit code.
+func TestWrongCalls(t *testing.T) {
+	url := fakeEngineURL(t)
+	for line, says := range map[string]string{
+		// names of commands
+		"list items":          "`engine list`",
+		"workers list":        "use `engine workers`",
+		"workers drain w1":    "use `engine drain`",
+		"types list":          "use `engine types`",
+		"types pause email":   "use `engine pause`",
+		"schedule list":       "use `engine schedules`",
+		"schedules list":      "use `engine schedules`",
+		"schedules set n":     "use `engine schedule set`",
+		"schedules delete n":  "use `engine schedule remove`",
+		"schedule delete n":   "did you mean remove?",
+		"schedule nonsense":   "use set, remove, pause, resume, fire, next",
+		"dead replay":         "use `engine replay --dead`",
+		"rejected nonsense":   "use list, show, replay, purge",
+		"circuit close email": "use reset",
+		"items":               "did you mean list?",
+		"retry":               "did you mean replay?",
+		"worker":              "did you mean workers?",
+		"stats":               "did you mean status?",
+		"help nonsense":       `no command "nonsense"`,
+		"completion nonsense": "use bash, zsh, fish, powershell",
+		// arguments
+		"history":        "an argument is missing: write it as `engine history ID`",
+		"types set":      "`engine types set TYPE KEY=VALUE…`",
+		"pause a b":      `"b" is one argument too many: write it as ` + "`engine pause TYPE`",
+		"status now":     `"now" is one argument too many`,
+		"state":          "--at is missing: give a position",
+		"submit":         "give the TYPE",
+		"submit email x": "'x' at byte 1: expected a value",
+		"submit E":       "no type name",
+		// flags
+		"list --limit x":                                  `invalid --limit "x": use a whole number`,
+		"list --limit 99999999999999999999":               "use a whole number",
+		"list --all=perhaps":                              "use true or false",
+		"list --colour":                                   "there is no flag --colour",
+		"list -x":                                         "there is no flag -x",
+		"list --limit":                                    "--limit has no value: give a whole number",
+		"list --state":                                    "--state has no value: give a state",
+		"list --request-timeout 5":                        "use a duration such as 500ms, 90s, 5m or 1h30m",
+		"list --created-after noon":                       "use 10m (ago), 2h or a time",
+		"show --intake x":                                 "use a whole number, 0 or more",
+		"submit email --delay 5":                          `invalid --delay "5": use a duration`,
+		"submit email --label x":                          `invalid --label "x": use key=value`,
+		"tail --from-seq -1":                              "use a whole number, 0 or more",
+		"tail --since 5":                                  `invalid --since "5": use 10m`,
+		"pause email --for x":                             "use a duration",
+		"pause email --for -5s":                           "use a duration above 0",
+		"types set email capacity=x":                      `invalid capacity "x": use a whole number`,
+		"types set email lease_ms=5x":                     "use a duration in whole milliseconds",
+		"types set email circuit.ratio=x":                 "use a number",
+		"types set email circuit.count_no_retry=x":        "use true or false",
+		"types set email rates=x":                         "'x' at byte 1: expected a value",
+		"types set email per_priority={x}":                "expected the name of a field, in double quotes",
+		`types set email codes={"busy":1}`:                "it must be an object",
+		"serve --durability perhaps":                      `invalid --durability "perhaps": use always or interval`,
+		"serve --http nonsense":                           `invalid --http "nonsense": use host:port`,
+		"bench --only nonsense":                           "use some of floor",
+		"work email --concurrency 5000 -- cat":            "use 1 to 1000",
+		"schedule next --cron x":                          "has 1 field: it must have 5",
+		"replay " + anID + " --max-attempts -1":           "invalid --max-attempts -1: use 1 or more",
+		"replay " + anID + " --params {":                  "it ends too soon",
+		"list --server %%%":                               "is no server URL",
+		"reschedule " + anID + " --priority 99 --at noon": "0 to 9",
+	} {
+		t.Run(strings.ReplaceAll(line, "/", "_"), func(t *testing.T) {
+			t.Setenv("NATS_URL", url)
+			r := engine(t, "", strings.Fields(line)...).wants(t, console.ExitUsage, says, "--help`.")
+			for _, raw := range []string{"strconv", "time: ", "invalid character", "looking for", "json: ", "arg(s)", "unknown command", "accepts "} {
+				if strings.Contains(r.errs, raw) {
+					t.Errorf("it says %q, as the library does: %s", raw, r.errs)
+				}
+			}
+		})
+	}
+}
+
+// Commands of commands show their help, and are no mistake.
+func TestCommandsOfCommandsShowTheirHelp(t *testing.T) {
+	for _, name := range []string{"schedule", "circuit", "rejected", "completion"} {
+		engine(t, "", name).wants(t, 0, "Commands:\n")
+	}
+}

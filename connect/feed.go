@@ -1,0 +1,198 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/wire"
+)
+
+// ErrFeedLost is wrapped by the errors of a [Feed] that has come to its end and
+// not the stream: open another one, behind the last message.
+var ErrFeedLost = errors.New("the feed is lost")
+
+// Bounds of a Feed.
+const (
+	feedMessages = 500 // asked for at once, unless FeedConfig says otherwise
+	feedBytes    = 8 << 20
+	feedExpires  = 30 * time.Second
+	feedBeat     = 2 * time.Second // in which the server says that it is there
+	feedStall    = 5 * time.Second // without a word of it
+	feedIdle     = time.Minute     // after which the server forgets our consumer
+	feedRequest  = 5 * time.Second // to make the consumer
+)
+
+// FeedConfig says what a Feed reads. Zero fields have defaults.
+type FeedConfig struct {
+	Stream  string
+	Filters []string // none: everything
+	// FromSeq is where it begins; 0: at Since; both zero: at the stream's begin.
+	FromSeq  uint64
+	Since    time.Time
+	Messages int // asked for at once; at most two such requests are open
+	Bytes    int // of one request; more than any message
+}
+
+// Message is one of a stream's.
+type Message struct {
+	Subject string
+	Header  nats.Header
+	Data    []byte
+	Seq     uint64
+	Time    time.Time
+	Pending uint64 // how many are behind it
+}
+
+// Feed reads messages of a stream in order, by a consumer of its own. It takes
+// for a message whatever the consumer delivers. That is what it is for: the
+// consumers of nats.go take a message without a body that has a Status header
+// for a word of the server's, stumble over the gap and deliver nothing behind it
+// ever again, and any client can publish one. A Feed is for one goroutine.
+type Feed struct {
+	nc      *nats.Conn
+	cfg     FeedConfig
+	pull    string // where to ask for more
+	drop    string // where to delete the consumer
+	inbox   string
+	sub     *nats.Subscription
+	msgs    chan *nats.Msg
+	changed chan nats.Status
+	stall   *time.Timer
+	open    int    // asked for, and neither here nor given up by the server
+	last    uint64 // of the consumer's deliveries
+	pending uint64
+}
+
+// OpenFeed makes the consumer. The caller closes the Feed.
+func OpenFeed(ctx context.Context, js jetstream.JetStream, names wire.Names, cfg FeedConfig) (*Feed, error) {
+	if cfg.Messages == 0 {
+		cfg.Messages = feedMessages
+	}
+	if cfg.Bytes == 0 {
+		cfg.Bytes = feedBytes
+	}
+	conf := jetstream.ConsumerConfig{
+		FilterSubjects: cfg.Filters, DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckNonePolicy,
+		ReplayPolicy: jetstream.ReplayInstantPolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: feedIdle,
+	}
+	if len(cfg.Filters) == 1 {
+		conf.FilterSubject, conf.FilterSubjects = cfg.Filters[0], nil
+	}
+	switch {
+	case cfg.FromSeq > 0:
+		conf.DeliverPolicy, conf.OptStartSeq = jetstream.DeliverByStartSequencePolicy, cfg.FromSeq
+	case !cfg.Since.IsZero():
+		conf.DeliverPolicy, conf.OptStartTime = jetstream.DeliverByStartTimePolicy, &cfg.Since
+	}
+	made, cancel := context.WithTimeout(ctx, feedRequest)
+	defer cancel()
+	c, err := js.CreateConsumer(made, cfg.Stream, conf)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w: make a consumer: %w", cfg.Stream, ErrFeedLost, err)
+	}
+	info := c.CachedInfo()
+	f := &Feed{
+		nc: js.Conn(), cfg: cfg, pending: info.NumPending,
+		pull: names.JetStream("CONSUMER.MSG.NEXT." + cfg.Stream + "." + info.Name), drop: names.JetStream("CONSUMER.DELETE." + cfg.Stream + "." + info.Name),
+		msgs: make(chan *nats.Msg, 2*cfg.Messages+16), // room for all that is asked for, and the ends of the requests
+	}
+	f.inbox = f.nc.NewInbox()
+	f.changed = f.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	if f.sub, err = f.nc.ChanSubscribe(f.inbox, f.msgs); err != nil {
+		f.nc.RemoveStatusListener(f.changed)
+		return nil, fmt.Errorf("read %s: %w: %w", cfg.Stream, ErrFeedLost, err)
+	}
+	f.stall = time.NewTimer(feedStall)
+	return f, nil
+}
+
+// Pending is how many messages there were when the Feed was opened.
+func (f *Feed) Pending() uint64 { return f.pending }
+
+// Close ends it. What was not taken is read by the next Feed.
+func (f *Feed) Close() {
+	f.stall.Stop()
+	_ = f.sub.Unsubscribe() // fails when the connection is closed
+	f.nc.RemoveStatusListener(f.changed)
+	_ = f.nc.Publish(f.drop, nil) // unanswered: the server forgets it anyhow, after feedIdle
+}
+
+// Next waits for the next message. Its errors are ctx's, and ErrFeedLost.
+func (f *Feed) Next(ctx context.Context) (Message, error) {
+	f.stall.Reset(feedStall) // the time since the last call is the caller's
+	for {
+		if err := f.ask(); err != nil {
+			return Message{}, err
+		}
+		select {
+		case m := <-f.msgs:
+			f.stall.Reset(feedStall)
+			if m.Subject != f.inbox {
+				return f.take(m)
+			}
+			if err := f.word(m); err != nil {
+				return Message{}, err
+			}
+		case <-f.changed:
+			return Message{}, f.lost("the connection was broken")
+		case <-f.stall.C:
+			return Message{}, f.lost("the server sends nothing")
+		case <-ctx.Done():
+			return Message{}, ctx.Err()
+		}
+	}
+}
+
+func (f *Feed) lost(why string) error {
+	return fmt.Errorf("read %s: %w: %s", f.cfg.Stream, ErrFeedLost, why)
+}
+
+// ask asks for more once half of what was asked for has come.
+func (f *Feed) ask() error {
+	if f.open > f.cfg.Messages/2 {
+		return nil
+	}
+	req := fmt.Appendf(nil, `{"batch":%d,"max_bytes":%d,"expires":%d,"idle_heartbeat":%d}`, f.cfg.Messages, f.cfg.Bytes, feedExpires.Nanoseconds(), feedBeat.Nanoseconds())
+	if err := f.nc.PublishRequest(f.pull, f.inbox, req); err != nil {
+		return f.lost(err.Error())
+	}
+	f.open += f.cfg.Messages
+	return nil
+}
+
+// take reads what was delivered: it comes under its own subject, whatever its
+// headers say.
+func (f *Feed) take(m *nats.Msg) (Message, error) {
+	meta, err := m.Metadata()
+	if err != nil {
+		return Message{}, f.lost(fmt.Sprintf("the delivery %q can't be read", m.Reply))
+	}
+	if meta.Sequence.Consumer != f.last+1 {
+		return Message{}, f.lost("a delivery is missing")
+	}
+	f.last = meta.Sequence.Consumer
+	f.open--
+	return Message{Subject: m.Subject, Header: m.Header, Data: m.Data, Seq: meta.Sequence.Stream, Time: meta.Timestamp, Pending: meta.NumPending}, nil
+}
+
+// word takes what the server itself says, on the inbox.
+func (f *Feed) word(m *nats.Msg) error {
+	switch status := m.Header.Get("Status"); status {
+	case "100":
+		return nil
+	case "408", "409":
+		if n, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages")); err == nil { // a request has ended
+			f.open = max(f.open-n, 0)
+			return nil
+		}
+		return f.lost(m.Header.Get("Description"))
+	default:
+		return f.lost("the server answers " + status + " " + m.Header.Get("Description"))
+	}
+}

@@ -1,0 +1,78 @@
+package dispatcher
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// jump sets the server's clock, while the engine runs or between two runs. Now
+// and then somebody confirms it, be it right or wrong.
+func (c *chaos) jump() {
+	jumps := []time.Duration{0, 0, 0, time.Second, 2 * time.Hour, 20 * time.Hour, 45 * 24 * time.Hour, -2 * time.Second, -2 * time.Hour, -45 * 24 * time.Hour}
+	c.skew = jumps[c.rng.IntN(len(jumps))]
+	switch c.rng.IntN(5) {
+	case 0:
+		c.crash()
+	case 1:
+		c.acceptClock()
+	default:
+		c.looked()
+		c.settle()
+	}
+}
+
+func (c *chaos) acceptClock() {
+	c.accept = &acceptance{by: "ops"}
+	c.losses++
+	c.start()
+	c.reg.setBack(c.l.clock.now())
+}
+
+// The clock may jump at any moment, and be confirmed when it is wrong: in the
+// end it is right, everything gets done, and the projection is what the log says.
+func TestChaosOfClocks(t *testing.T) {
+	for seed := range seeds(40) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			c := newChaos(t, seed+5000)
+			set := c.cfg.Defaults
+			set.MaxAttempts, set.Capacity, set.Retain.CompletedMS, set.Retain.DeadMS = 50, 8, 1<<40, 1<<40 // or what a wrong clock prunes would be missed
+			c.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+			for range 250 {
+				if c.rng.IntN(10) == 0 {
+					c.jump()
+				}
+				c.one()
+				c.rest()
+			}
+			c.crashAt, c.skew, c.steps = "", 0, nil
+			c.log.Script()
+			c.acceptClock()
+			if now := c.l.clock.now(); !now.Equal(c.at) {
+				t.Errorf("on the right clock, confirmed, it is %v, not %v", now, c.at)
+			}
+			// What failed under a wrong clock is to be tried again by that clock.
+			c.finishing = c.tryAgainNow
+			c.finish()
+			c.check()
+			c.ok(c.verify())
+		})
+	}
+}
+
+// tryAgainNow has run what waits for a time that a wrong clock has made.
+func (c *chaos) tryAgainNow() {
+	c.settle()
+	var far []events.Command
+	c.ok(c.store.InState(events.StateQueued, func(it *events.Item) error {
+		if it.AvailableAt.After(c.at.Add(time.Hour)) {
+			far = append(far, events.Reschedule{ID: it.ID, Now: true})
+		}
+		return nil
+	}))
+	if len(far) > 0 {
+		c.do(far...)
+	}
+}

@@ -1,0 +1,112 @@
+package dispatcher
+
+import (
+	"context"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// acceptance is an operator's word that the server's clock is right.
+type acceptance struct {
+	by   string
+	done chan struct{} // closed when an ownership has begun with it
+}
+
+// clockSource is what a clock of this engine goes by.
+func (c *Config) clockSource(local func() time.Time) clockSource {
+	return clockSource{local: local, maxJump: c.MaxClockJump, synced: c.ClockSynced, sleep: c.Suspended}
+}
+
+// lastKnown is the latest time that is known to have been right: that of the
+// previous process, or of an earlier ownership of this one.
+func (c *Config) lastKnown(before *clock) (t time.Time) {
+	if c.KnownTime != nil {
+		t = c.KnownTime()
+	}
+	if before != nil {
+		t = later(t, before.now())
+	}
+	return t
+}
+
+// clockBegins says how the clock of an ownership begins, and answers who has
+// confirmed it.
+func (e *Engine) clockBegins(c *clock, accept *acceptance) {
+	s := c.status()
+	switch {
+	case accept != nil:
+		e.cfg.Logger.Warn("the server's clock was confirmed: the engine's time is the server's again", "by", accept.by, "time", s.Engine)
+		e.registry.setBack(s.Engine)
+		e.accepting.CompareAndSwap(accept, nil)
+		close(accept.done)
+	case !s.Plausible():
+		e.cfg.sayDoubt(s)
+	}
+	e.cfg.noteTime(s)
+}
+
+// noteTime keeps the time for the next process, if it is plausible.
+func (c *Config) noteTime(s ClockStatus) {
+	if c.NoteTime != nil && s.Plausible() {
+		c.NoteTime(s.Engine)
+	}
+}
+
+func (c *Config) sayDoubt(s ClockStatus) {
+	c.Logger.Error("the clock is implausible: nothing is pruned, cut or made due by it", "why", s.Why, "engine_time", s.Engine, "server_time", s.Server, "difference", s.Difference)
+}
+
+// correctClock corrects the clock by the server's time.
+func (p *pusher) correctClock(server time.Time) {
+	d, changed := p.clock.correct(server)
+	s := p.clock.status()
+	p.cfg.noteTime(s)
+	switch {
+	case changed && !s.Plausible():
+		p.cfg.sayDoubt(s)
+	case changed:
+		p.log.Warn("the engine's clock has followed the server's", "by", d, "time", s.Engine)
+	case s.Plausible() && d < -maxSlewed:
+		p.log.Warn("sweep: the server's clock is behind the partition's: slewing towards it", "difference", d)
+	}
+	if changed {
+		p.signals.clockChanged()
+	}
+}
+
+// Clock returns the partition's time and how the server's compares with it;
+// false before there is any.
+func (e *Engine) Clock() (ClockStatus, bool) {
+	c := e.clock.Load()
+	if c == nil {
+		return ClockStatus{}, false
+	}
+	return c.status(), true
+}
+
+// AcceptClock has the partition's time be the server's from now on, since
+// somebody who knows says that it is right; by may be empty. It is recorded in
+// the log, by a new ownership, and may go back in time: see [events.ClockAccepted].
+// Where both agree to a second nothing happens.
+func (e *Engine) AcceptClock(ctx context.Context, by string) (ClockStatus, error) {
+	s, ok := e.Clock()
+	if ok && s.Plausible() && s.Difference.Abs() <= maxSlewed {
+		return s, nil
+	}
+	a := &acceptance{by: by, done: make(chan struct{})}
+	if !e.accepting.CompareAndSwap(nil, a) {
+		return s, events.Refuse(events.CodeUnavailable, "the clock is being accepted already: ask for it again in a moment")
+	}
+	e.Reload()
+	select {
+	case <-a.done:
+		s, _ = e.Clock()
+		return s, nil
+	case <-e.ended:
+		return s, errClosed
+	case <-ctx.Done():
+		e.accepting.CompareAndSwap(a, nil)
+		return s, events.Refuse(events.CodeUnavailable, "the clock could not be accepted in time: look at it again in a moment")
+	}
+}

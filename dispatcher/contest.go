@@ -1,0 +1,282 @@
+package dispatcher
+
+import (
+	"container/heap"
+	"slices"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Types compete where a limit that they share can bind: max_running, or a pool.
+// Then the heads of all of them are compared by one rank, and the highest is
+// dispatched first. What is dispatched and not claimed holds a place of the limit
+// as well, so it gives way to a head of a higher rank: it is taken back, and is a
+// head again. Items that are sent ahead, for a slot that is still taken, come last
+// of all: they get what places are left, and give way to any item that could start.
+
+// maxLooks is how many steps in a row may go by with nothing dispatched, since the
+// heads of some types are still to be read from the index. Beyond, the types whose
+// heads are known don't wait for them.
+const maxLooks = 1024
+
+// allTaken reports whether max_running is full, and nothing can give way.
+func (l *loop) allTaken() bool {
+	over := l.table.total() - l.cfg.MaxRunning
+	return over > 0 || over == 0 && len(l.table.waiting.list) == 0
+}
+
+// scarce reports whether max_running may not have room for all that the types
+// could be sent.
+func (l *loop) scarce(tds []*typeDispatch) bool {
+	free := l.cfg.MaxRunning - l.table.total()
+	for _, td := range tds {
+		if free -= l.demand(td); free < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// demand is how many items of a type there is room for, at most.
+func (l *loop) demand(td *typeDispatch) int {
+	most := td.set.Capacity - l.table.byType[td.typ]
+	if td.pool != nil {
+		most = min(most, td.pool.slots)
+	}
+	tl := l.ready.types[td.typ]
+	if tl == nil { // not opened yet
+		return max(0, min(most, l.laneRoom(td, "")))
+	}
+	n := 0
+	for name := range tl.busy {
+		n += max(0, l.laneRoom(td, name))
+	}
+	return max(0, min(most, n))
+}
+
+// dispatchScarce dispatches where max_running can bind. First for the slots that
+// are free; what places are left then serve to send ahead.
+func (l *loop) dispatchScarce(tds []*typeDispatch) error {
+	for ahead := 1; ahead <= prefetch; ahead++ {
+		for _, td := range tds {
+			td.setAhead(ahead)
+		}
+		over, err := l.compete(tds)
+		if err != nil || over {
+			return err // all stay dirty: they compete for the next place
+		}
+	}
+	l.settled(tds)
+	return nil
+}
+
+// settled notes that there is nothing more to dispatch of types, but of those that
+// stopped for something that will pass by itself.
+func (l *loop) settled(tds []*typeDispatch) {
+	for _, td := range tds {
+		if !td.again {
+			delete(l.dirty, td.typ)
+		}
+	}
+}
+
+// contest is a heap of the types that have a head to dispatch, by its rank.
+type contest []*typeDispatch
+
+// compete dispatches the heads of types, the highest rank first. over says that it
+// ended early: max_running is full, or this step has done enough.
+func (l *loop) compete(tds []*typeDispatch) (over bool, err error) {
+	c, unknown := make(contest, 0, len(tds)), false
+	for _, td := range tds {
+		ok, err := l.look(td)
+		if err != nil {
+			return false, err
+		}
+		unknown = unknown || td.again
+		if td.place = -1; ok {
+			td.place, c = len(c), append(c, td)
+		}
+	}
+	if unknown && l.looks < maxLooks {
+		if l.stepPushes == 0 {
+			l.looks++
+		}
+		return true, nil // any of those that are still to be read may be the best
+	}
+	heap.Init(&c)
+	for len(c) > 0 {
+		td := l.nextOf(c)
+		room, full, err := l.sharedRoom(td, &c, tds)
+		switch {
+		case err != nil:
+			return false, err
+		case full:
+			return true, nil
+		case !room:
+			heap.Remove(&c, td.place)
+			continue
+		}
+		if err := l.send(td, &td.next); err != nil {
+			return false, err
+		}
+		if td.pool != nil {
+			td.pool.charge(td.typ)
+		}
+		if err := l.lookAgain(&c, td); err != nil {
+			return false, err
+		}
+		if td.again && l.looks < maxLooks {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// look finds out a type's head.
+func (l *loop) look(td *typeDispatch) (ok bool, err error) {
+	td.next, ok, td.again, err = l.candidate(td)
+	return ok, err
+}
+
+// lookAgain finds out a type's head, and gives it its place in a contest.
+func (l *loop) lookAgain(c *contest, td *typeDispatch) error {
+	ok, err := l.look(td)
+	switch {
+	case err != nil:
+		return err
+	case ok && td.place >= 0:
+		heap.Fix(c, td.place)
+	case ok:
+		heap.Push(c, td)
+	case td.place >= 0:
+		heap.Remove(c, td.place)
+	}
+	return nil
+}
+
+// nextOf is the type whose head is dispatched next: the one of the highest rank;
+// but within a pool whose types have weights, and a priority, the types take turns.
+func (l *loop) nextOf(c contest) *typeDispatch {
+	next := c[0]
+	if next.pool == nil || !next.pool.weighted {
+		return next
+	}
+	for _, td := range c[1:] {
+		if td.pool == next.pool && td.priority() == next.priority() && l.compareShares(td.pool, td.typ, next.typ) < 0 {
+			next = td
+		}
+	}
+	return next
+}
+
+// sharedRoom reports whether the limits that a type shares have room for its head,
+// which something unclaimed may have given way to. full says that max_running has
+// none, for any.
+func (l *loop) sharedRoom(td *typeDispatch, c *contest, tds []*typeDispatch) (room, full bool, err error) {
+	if td.pool != nil && l.poolFull(td.pool) {
+		gave, err := l.giveWay(td, td.pool, c, tds)
+		if err != nil || !gave || l.poolFull(td.pool) {
+			return false, false, err
+		}
+	}
+	switch over := l.table.total() - l.cfg.MaxRunning; {
+	case over < 0:
+		return true, false, nil
+	case over > 0 || td.ahead > 1:
+		return false, true, nil
+	}
+	gave, err := l.giveWay(td, nil, c, tds)
+	return gave, !gave, err
+}
+
+// giveWay takes back one unclaimed dispatch (of a pool's types; nil: of any) for a
+// head, if there is one that must give way to it.
+func (l *loop) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispatch) (bool, error) {
+	extra := func(d *dispatched) bool {
+		key := laneKey{d.typ, d.lane}
+		return p == nil && l.table.byLane[key] > l.window(key, 1)
+	}
+	if !l.table.waiting.mayHave(td.next.rank) && !l.anyExtra(p) {
+		return false, nil
+	}
+	d, err := l.table.waiting.first(func(a, b *dispatched) bool {
+		if x, y := extra(a), extra(b); x != y {
+			return x
+		}
+		return a.rank < b.rank
+	}, func(d *dispatched) (bool, error) {
+		if p != nil && (l.pools.of(d.typ) != p || p.weighted && d.priority >= td.priority()) {
+			return false, nil
+		}
+		if d.rank >= td.next.rank && !extra(d) {
+			return false, nil
+		}
+		return l.unclaimed(d)
+	})
+	if err != nil || d == nil {
+		return false, err
+	}
+	l.noteAcks()
+	back, err := l.putBack(d)
+	if err != nil || !back {
+		return false, err
+	}
+	l.out.deleteMsg(d.seq)
+	i := slices.IndexFunc(tds, func(td *typeDispatch) bool { return td.typ == d.typ })
+	if i < 0 {
+		l.stalled = true // its type competes from the next step on
+		return true, nil
+	}
+	if tds[i] == td {
+		return true, nil // it is looked at again in a moment
+	}
+	return true, l.lookAgain(c, tds[i])
+}
+
+// anyExtra reports whether something was sent ahead, for a slot that is taken. In a
+// pool nothing is.
+func (l *loop) anyExtra(p *pool) bool {
+	if p != nil || len(l.table.waiting.list) == 0 {
+		return false
+	}
+	for key, n := range l.table.byLane {
+		if n > l.window(key, 1) && l.table.unclaimed[key.typ] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (td *typeDispatch) priority() events.Priority { return td.next.lv.q.Priority }
+
+// Len, Less, Swap, Push and Pop implement heap.Interface.
+func (c contest) Len() int { return len(c) }
+
+func (c contest) Less(i, j int) bool {
+	a, b := &c[i].next, &c[j].next
+	if a.rank != b.rank {
+		return a.rank > b.rank
+	}
+	return a.key.Less(b.key)
+}
+
+func (c contest) Swap(i, j int) {
+	c[i], c[j] = c[j], c[i]
+	c[i].place, c[j].place = i, j
+}
+
+// Push adds a type.
+func (c *contest) Push(x any) {
+	td := x.(*typeDispatch)
+	td.place = len(*c)
+	*c = append(*c, td)
+}
+
+// Pop removes the last.
+func (c *contest) Pop() any {
+	last := len(*c) - 1
+	td := (*c)[last]
+	(*c)[last], td.place = nil, -1
+	*c = (*c)[:last]
+	return td
+}

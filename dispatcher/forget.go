@@ -1,0 +1,112 @@
+package dispatcher
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// typeIdle is how long a type stays that has no items, no settings of its own,
+// and no worker.
+const typeIdle = 24 * time.Hour
+
+// typesFree is how many types there is to be room for: with less, types are
+// forgotten that two looks have found idle.
+const typesFree = 100
+
+// maxForget bounds the types that are forgotten in one look.
+const maxForget = 200
+
+// idleTypes says since when types have been idle. Owned by the loop.
+type idleTypes struct {
+	since map[events.Type]time.Time
+}
+
+// unneeded reports whether nothing and nobody needs a type.
+func (l *loop) unneeded(t events.Type) bool {
+	return l.state.Kept(t) == "" && l.cfg.FileTypes[t] == nil && l.table.byType[t] == 0 && len(l.lanes.offers[t]) == 0
+}
+
+// forgetTypes forgets types that have long been idle, and if room is scarce those
+// that were so at the last look. It is for the sweep alone: looks whose time a
+// client could choose would have it fill the log with types that come and go.
+func (l *loop) forgetTypes(now time.Time) error {
+	names := l.state.TypeNames()
+	scarce := len(names) > events.MaxTypes-typesFree
+	was := l.idleTypes.since
+	l.idleTypes.since = map[events.Type]time.Time{}
+	forgotten := 0
+	for _, t := range names {
+		if !l.unneeded(t) {
+			continue
+		}
+		since, known := was[t]
+		if !known {
+			since = now
+		}
+		if known && (scarce || now.Sub(since) >= typeIdle) && forgotten < maxForget && l.room() {
+			if _, _, err := l.decide(events.ForgetType{Type: t}); fatal(err) != nil {
+				return err
+			}
+			forgotten++
+			continue
+		}
+		l.idleTypes.since[t] = since
+	}
+	if forgotten > 0 {
+		l.log.Info("forgot types that have no items, settings or workers", "types", forgotten)
+	}
+	return nil
+}
+
+// mayRemove refuses to remove a type that engine.toml names, or that a worker
+// serves. What uses it by the log, Decide looks at.
+func (l *loop) mayRemove(t events.Type) error {
+	if l.cfg.FileTypes[t] != nil {
+		return events.Refuse(events.CodeSetInFile, "type %s has a table in engine.toml: take [types.%s] out and restart the engine, then remove it", t, t)
+	}
+	if workers := l.registry.serving(t); len(workers) > 0 {
+		const most = 3
+		more := ""
+		if n := len(workers) - most; n > 0 {
+			workers, more = workers[:most], fmt.Sprintf(" and %d more", n)
+		}
+		return events.Refuse(events.CodeWrongState, "type %s is in use: worker %s%s serves it; stop it first", t, strings.Join(workers, ", "), more)
+	}
+	return nil
+}
+
+// typesForgotten lets go of what is kept of types that are gone.
+func (l *loop) typesForgotten(types []events.Type) {
+	for _, t := range types {
+		if _, known := l.state.Type(t); known {
+			continue // it is back
+		}
+		l.ready.forget(t)
+		delete(l.leases, t)
+		delete(l.marks, t)
+		delete(l.dirty, t)
+		delete(l.stopped, t)
+		delete(l.table.byType, t)
+		delete(l.table.unclaimed, t)
+		delete(l.lanes.full, t)
+		l.out.dropConsumer(laneKey{t, ""})
+	}
+}
+
+// forget lets go of a type's lanes.
+func (r *readyQueues) forget(t events.Type) {
+	tl := r.types[t]
+	if tl == nil {
+		return
+	}
+	for name := range tl.open {
+		if name != "" {
+			r.close(t, name)
+		}
+	}
+	delete(r.types, t)
+	delete(r.crowded, t)
+}

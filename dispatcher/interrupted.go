@@ -1,0 +1,167 @@
+package dispatcher
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Messages that no engine wrote may come into the event stream of an account
+// that others share. They decide nothing, but they take positions: an append goes
+// on behind them, and its events have other positions than those under which they
+// were decided. So the decisions stand, and only the positions are corrected: the
+// state is loaded anew from the projection, once that has all of before, and the
+// same events are applied again where they are, by the one apply path. Nothing is
+// forgotten, nobody has to ask again, and nothing is appended meanwhile.
+
+// errMoved ends an ownership whose positions can't be corrected.
+var errMoved = errors.New("foreign messages came between the events of a round of snapshots")
+
+// interrupt notes that a batch was appended with foreign messages before or
+// between its events.
+func (l *loop) interrupt(r appendResult) {
+	l.interrupted = &r
+	l.strangers.note(l, int(r.res.Last-r.b.after)-len(r.b.events))
+	if len(l.unprojected) == 0 {
+		return
+	}
+	select {
+	case l.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// stepOver applies what was decided where it is now, and goes on with what
+// follows from the append. It reports false while the projection lacks something
+// of before.
+func (l *loop) stepOver() (done bool, err error) {
+	if len(l.unprojected) > 0 {
+		return false, nil
+	}
+	r := *l.interrupted
+	b := r.b
+	l.interrupted, l.appending = nil, false
+	lost := func(err error) (bool, error) {
+		l.building.done = append(b.done, l.building.done...)
+		return false, err
+	}
+	if slices.ContainsFunc(b.events, tellsPositions) || slices.ContainsFunc(l.building.events, tellsPositions) {
+		return lost(errMoved)
+	}
+	if err := l.state.Reload(); err != nil {
+		return lost(err)
+	}
+	last := b.after + events.Seq(len(b.events)) // as was thought
+	moved := func(seq events.Seq) events.Seq {
+		switch {
+		case seq <= b.after:
+			return seq
+		case seq <= last:
+			return r.res.PlaceOf(b.after, int(seq-b.after-1))
+		}
+		return seq - last + r.res.Last
+	}
+	if err := l.reapply(b.events, moved); err != nil {
+		return lost(err)
+	}
+	b.changes = l.state.TakeChanges()
+	if err := l.reapply(l.building.events, moved); err != nil {
+		return lost(err)
+	}
+	l.state.TakeFollowUps() // they are known
+	l.renumber(b, moved)
+	r.res.Places = nil
+	return true, l.onAppended(r)
+}
+
+// tellsPositions reports whether an event holds positions of others that may not
+// have been durable when it was decided.
+func tellsPositions(ev events.Event) bool { return ev.Kind == events.KindSnapshot }
+
+// reapply applies events that were decided, at their new positions.
+func (l *loop) reapply(evs []events.Event, moved func(events.Seq) events.Seq) error {
+	for i := range evs {
+		evs[i].Seq = moved(evs[i].Seq)
+		if err := l.state.Apply(evs[i]); err != nil {
+			return fmt.Errorf("apply again what was decided: %w", err)
+		}
+	}
+	return nil
+}
+
+// renumber corrects the positions that were told to jobs, or noted, before they
+// were durable.
+func (l *loop) renumber(b *batch, moved func(events.Seq) events.Seq) {
+	for _, jobs := range [][]job{b.done, l.building.done, l.urgent.jobs, l.bulk.jobs, l.inflow.jobs} {
+		for _, j := range jobs {
+			renumber(j, moved)
+		}
+	}
+	for _, seq := range []*events.Seq{&l.keep.began, &l.keep.end, &l.native.settling.upTo, &l.follow.from} {
+		*seq = moved(*seq)
+	}
+}
+
+// renumbered is a job whose answer tells positions.
+type renumbered interface {
+	renumber(moved func(events.Seq) events.Seq)
+}
+
+func renumber(j job, moved func(events.Seq) events.Seq) {
+	if r, ok := j.(renumbered); ok {
+		r.renumber(moved)
+	}
+}
+
+func (j *commandJob) renumber(moved func(events.Seq) events.Seq) {
+	for i := range j.outcomes {
+		o := &j.outcomes[i]
+		o.Position = moved(o.Position)
+		if o.Item != nil && moved(o.Item.Seq) != o.Item.Seq {
+			it := *o.Item // others may hold it
+			it.Seq, it.CreatedSeq, it.BaseSeq = moved(it.Seq), moved(it.CreatedSeq), moved(it.BaseSeq)
+			o.Item = &it
+		}
+	}
+}
+
+func (j *reportJob) renumber(moved func(events.Seq) events.Seq) {
+	for i := range j.answers {
+		movePosition(&j.answers[i].Position, moved)
+	}
+}
+
+func (j *whyJob) renumber(moved func(events.Seq) events.Seq) {
+	movePosition(&j.a.reply.Position, moved)
+}
+
+func (j *retentionJob) renumber(moved func(events.Seq) events.Seq) {
+	j.status.Last = moved(j.status.Last)
+}
+
+func movePosition(p *wire.Position, moved func(events.Seq) events.Seq) {
+	if seq, err := p.Seq(); err == nil {
+		*p = wire.PositionOf(moved(seq))
+	}
+}
+
+// strangersEvery is how often foreign messages are told of at most.
+const strangersEvery = time.Minute
+
+// strangers counts the foreign messages that were stepped over.
+type strangers struct {
+	n    int
+	next time.Time
+}
+
+func (s *strangers) note(l *loop, n int) {
+	s.n += n
+	if now := l.clock.now(); !now.Before(s.next) {
+		l.log.Warn("messages that no engine wrote are in the event stream, and are passed over: let nobody else publish to its subjects", "messages", s.n)
+		*s = strangers{next: now.Add(strangersEvery)}
+	}
+}

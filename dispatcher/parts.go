@@ -1,0 +1,257 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds of what is done in parts.
+const (
+	maxErrands   = 64  // at once
+	maxMakers    = 4   // of them, those that hold the children of a spawn in memory
+	partsAtOnce  = 8   // parts that are handed to the loop together
+	membersPage  = 500 // items that are cancelled together
+	errandPause  = time.Second
+	roomPause    = 20 * time.Millisecond   // between two looks for room in the queue
+	roomLooks    = 50                      // in vain, until others have their turn
+	maxPartBytes = wire.MaxWholeSpawnBytes // of the params of one part's children
+)
+
+// errands do what takes many decisions, each of which stands alone: making the
+// children of a large spawn, from the document that the log refers to, and
+// cancelling what belongs to an item that has ended before it. What is left to
+// do is a function of the item (see [events.Item.NeedsFollowUp]), so whoever
+// owns the partition next goes on where this one has stopped, and an errand that
+// is run twice finds its decisions taken.
+type errands struct {
+	e      *Engine
+	ctx    context.Context
+	makers chan struct{}
+	wait   sync.WaitGroup
+
+	// Owned by the loop.
+	busy map[events.ID]bool
+	left bool // some found no room
+}
+
+func newErrands(ctx context.Context, e *Engine) *errands {
+	return &errands{e: e, ctx: ctx, makers: make(chan struct{}, maxMakers), busy: map[events.ID]bool{}}
+}
+
+// send goes on an errand for an item, if it needs one and nobody is on it.
+func (r *errands) send(it *events.Item) {
+	if r == nil || it == nil || !it.NeedsFollowUp() || !it.Relations.InParts() || r.busy[it.ID] {
+		return
+	}
+	var run func(context.Context) error
+	switch rel := it.Relations; {
+	case rel.Unmade():
+		run = func(ctx context.Context) error { return r.makeChildren(ctx, it) }
+	case it.State.Terminal() && rel.Live > 0:
+		run = func(ctx context.Context) error { return r.endMembers(ctx, it) }
+	default:
+		return
+	}
+	if len(r.busy) >= maxErrands {
+		r.left = true
+		return
+	}
+	r.busy[it.ID] = true
+	r.wait.Go(func() {
+		if err := run(r.ctx); err != nil && r.ctx.Err() == nil {
+			r.e.cfg.Logger.Warn("what belongs to an item is not done yet: going on shortly", "id", it.ID, "error", err)
+			pause(r.ctx, errandPause)
+		}
+		if r.ctx.Err() == nil {
+			_ = r.e.enqueue(r.ctx, r.e.requests, &errandEnded{r, it.ID}, overhead) // refused only when the engine ends
+		}
+	})
+}
+
+// errandEnded tells the loop that an errand is over.
+type errandEnded struct {
+	of *errands
+	id events.ID
+}
+
+func (j *errandEnded) len() int { return 1 }
+
+func (j *errandEnded) decide(l *loop, _ int) error {
+	if l.errands != j.of {
+		return nil // of an earlier ownership
+	}
+	delete(l.errands.busy, j.id)
+	if l.errands.left {
+		l.errands.left = false
+		l.follow.lookFrom(l.state.Meta().Applied)
+		return nil
+	}
+	l.follow.add([]events.ID{j.id}, l.state.Meta().Applied) // it may need another
+	return nil
+}
+
+func (j *errandEnded) finish()               {}
+func (j *errandEnded) abandon(*events.Error) {}
+
+// makeChildren makes the children of a spawn that are still to be made.
+func (r *errands) makeChildren(ctx context.Context, it *events.Item) error {
+	select {
+	case r.makers <- struct{}{}:
+		defer func() { <-r.makers }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	rel := it.Relations
+	children, err := r.children(ctx, rel.Pending)
+	var refused *events.Error
+	switch {
+	case errors.As(err, &refused) && refused.Code != events.CodeUnavailable:
+		_, err = r.e.one(ctx, events.SpawnPart{ID: it.ID, Spawn: rel.Spawns, Lost: refused.Message})
+		return err
+	case err != nil:
+		return err
+	case len(children) < rel.Declared:
+		_, err = r.e.one(ctx, events.SpawnPart{ID: it.ID, Spawn: rel.Spawns, Lost: "the document has fewer of them than were declared"})
+		return err
+	}
+	return r.makeParts(ctx, it, children[rel.Made:rel.Declared])
+}
+
+// makeParts makes the children of a spawn that are left, some parts at a time, once
+// the dedup hook has been asked about them.
+func (r *errands) makeParts(ctx context.Context, it *events.Item, left []events.Submit) error {
+	for len(left) > 0 {
+		next := left[:min(len(left), partsAtOnce*events.SpawnPartSize)]
+		for i := range next {
+			next[i].NewID = r.e.NewID()
+		}
+		g := r.e.judgeChildren(ctx, it.ID, next)
+		over, err := r.makeSome(ctx, it, next, it.Relations.Declared-len(left))
+		if g.end(); over || err != nil {
+			return err
+		}
+		left = left[len(next):]
+	}
+	return nil
+}
+
+// makeSome makes children of a spawn behind those that are made. Where the queue
+// has no room for a whole part, it makes smaller ones, down to one child; if there
+// is no room even for that, for a while, it returns the refusal. over is as for
+// decideParts.
+func (r *errands) makeSome(ctx context.Context, it *events.Item, left []events.Submit, made int) (over bool, err error) {
+	for most, looks := events.SpawnPartSize, 0; len(left) > 0; {
+		var cmds []events.Command
+		for taken := 0; len(cmds) < partsAtOnce && taken < len(left); {
+			next := cutPart(left[taken:], most)
+			cmds = append(cmds, events.SpawnPart{ID: it.ID, Spawn: it.Relations.Spawns, From: made + taken, Children: next})
+			taken += len(next)
+		}
+		done, over, err := r.decideParts(ctx, cmds)
+		if over {
+			return true, nil
+		}
+		if done > 0 {
+			looks = 0
+		}
+		for _, c := range cmds[:done] {
+			n := len(c.(events.SpawnPart).Children)
+			left, made = left[n:], made+n
+		}
+		switch {
+		case err == nil:
+			most = min(2*most, events.SpawnPartSize)
+		case !noRoom(err) || looks >= roomLooks:
+			return false, err
+		case most > 1:
+			most = max(most/4, 1)
+		default:
+			looks++
+			pause(ctx, roomPause)
+		}
+	}
+	return false, nil
+}
+
+// decideParts has parts decided and returns how many of them stand, and the
+// refusal of the next. over says that one was there already, or that the spawn has
+// ended: what is left is to be looked up again then.
+func (r *errands) decideParts(ctx context.Context, cmds []events.Command) (done int, over bool, err error) {
+	outcomes, err := r.e.all(ctx, cmds)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, o := range outcomes {
+		if o.Err != nil || o.Decision.Repeat {
+			return done, o.Err == nil, o.Err
+		}
+		done++
+	}
+	return done, false, nil
+}
+
+// noRoom reports whether a part was refused for want of room in the queue.
+func noRoom(err error) bool {
+	code := events.CodeOf(err)
+	return code == events.CodeQueueFull || code == events.CodeRateLimited
+}
+
+func (r *errands) children(ctx context.Context, ref string) ([]events.Submit, error) {
+	if r.e.cfg.Children == nil {
+		return nil, events.Refuse(events.CodeUnavailable, "the engine has no object store to read children from")
+	}
+	return r.e.cfg.Children(ctx, ref)
+}
+
+// cutPart is the next part of the children of a spawn: as many as one decision
+// may make, at most most of them, and at least one.
+func cutPart(children []events.Submit, most int) []events.Submit {
+	bytes := 0
+	for i := range children {
+		if bytes += len(children[i].Params); i > 0 && (bytes > maxPartBytes || i == most) {
+			return children[:i]
+		}
+	}
+	return children
+}
+
+// endMembers cancels what belongs to an item that has ended. Nothing is added to
+// it any more, so the projection's index has all of it, once it is that far.
+func (r *errands) endMembers(ctx context.Context, it *events.Item) error {
+	if err := r.e.Await(ctx, it.Seq); err != nil {
+		return err
+	}
+	for behind := (events.ID{}); ; {
+		ids, err := r.e.cfg.Store.Children(it.ID, behind, membersPage)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		cmds := make([]events.Command, len(ids))
+		for i, id := range ids {
+			cmds[i] = events.EndMember{ID: id, Parent: it.ID}
+		}
+		if err := r.decide(ctx, cmds); err != nil {
+			return err
+		}
+		behind = ids[len(ids)-1]
+	}
+}
+
+// decide has commands decided, in order, and returns the first refusal.
+func (r *errands) decide(ctx context.Context, cmds []events.Command) error {
+	outcomes, err := r.e.all(ctx, cmds)
+	if err != nil {
+		return err
+	}
+	for _, o := range outcomes {
+		if o.Err != nil {
+			return o.Err
+		}
+	}
+	return nil
+}

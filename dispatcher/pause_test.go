@@ -1,0 +1,87 @@
+package dispatcher
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// While new work is held, what runs is recorded and nothing is begun; afterwards
+// all of it happens.
+func TestHoldDispatch(t *testing.T) {
+	h := newHarness(t, nil)
+	h.register("w", 4, "email")
+	parent, plain := h.submit("email"), h.submit("email")
+	msgs := map[string]wire.Report{}
+	for range 2 {
+		m := h.pull("email")
+		h.claim(m, "w")
+		r := reportOf(m, "w", wire.ReportComplete)
+		msgs[r.ID] = r
+	}
+	after := h.do(events.Submit{Type: "email", NewID: h.eng.NewID(), Params: []byte(`1`), After: []events.ID{plain}}).Decision.ID
+	h.eng.HoldDispatch("there is no room")
+	waits := h.submit("email")
+	spawn := msgs[parent.String()]
+	spawn.Event, spawn.Children = wire.ReportSpawn, []wire.Submit{{Type: "email", Params: []byte(`1`)}}
+	if err := spawn.Prepare(h.eng.NewID, 1<<10); err != nil {
+		t.Fatal(err)
+	}
+	if a := h.report(spawn)[0]; a.OK || a.Error.Code != events.CodeUnavailable {
+		t.Errorf("a spawn with no room: %+v", a)
+	}
+	if a := h.report(msgs[plain.String()])[0]; !a.OK {
+		t.Fatalf("a completion with no room: %+v", a.Error)
+	}
+	if st := h.item(plain).State; st != events.StateCompleted {
+		t.Errorf("what ran is %s", st)
+	}
+	why, err := h.eng.Why(h.ctx(), waits)
+	if err != nil || !slices.ContainsFunc(why.Reasons, func(o events.Obstacle) bool { return o.Code == events.WhyNoRoom }) {
+		t.Errorf("why: %+v, %v", why.Reasons, err)
+	}
+	if st := h.item(after).State; st != events.StateWaiting {
+		t.Errorf("what follows is %s", st)
+	}
+	c, err := h.js.Consumer(h.ctx(), "WORK_DISPATCH", "email")
+	if err != nil || c.CachedInfo().NumPending != 0 {
+		t.Errorf("dispatched with no room: %+v, %v", c.CachedInfo(), err)
+	}
+	h.eng.HoldDispatch("")
+	if a := h.report(spawn)[0]; !a.OK {
+		t.Errorf("a spawn with room: %+v", a.Error)
+	}
+	h.until("what follows is queued", func() bool { return h.item(after).State == events.StateQueued })
+	h.pull("email")
+}
+
+// Held schedules and retention wait without a turn of the loop, and do what was
+// missed afterwards.
+func TestHoldSchedulesAndRetention(t *testing.T) {
+	s := newSim(t, nil)
+	s.l.halt = new(halt)
+	s.setSchedule(events.Schedule{Name: "often", EveryMS: 1000})
+	s.settle()
+	s.l.halt.set("there is no room")
+	s.l.keep.asked = true // a round of snapshots
+	before := s.l.state.Meta().Applied
+	s.at = s.at.Add(30 * time.Second)
+	s.settle()
+	if made, _ := s.fired(); len(made["often"]) != 0 || s.l.state.Meta().Round != 0 {
+		t.Errorf("with no room: %d ticks, round %d", len(made["often"]), s.l.state.Meta().Round)
+	}
+	if now := s.l.state.Meta().Applied; now != before {
+		t.Errorf("%d events with no room", now-before)
+	}
+	if wait := s.l.nextWake(); wait <= 0 {
+		t.Error("the loop spins")
+	}
+	s.l.halt.set("")
+	s.settle()
+	if made, _ := s.fired(); len(made["often"]) != 1 || s.l.state.Meta().Round == 0 {
+		t.Errorf("with room: %d ticks, round %d", len(made["often"]), s.l.state.Meta().Round)
+	}
+}

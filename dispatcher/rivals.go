@@ -1,0 +1,76 @@
+package dispatcher
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
+)
+
+// maxRivals bounds the lanes of other types in which the items that go before
+// another are counted.
+const maxRivals = 100
+
+// rivalry is whom a type competes with for a limit that is reached.
+type rivalry struct {
+	limit string // its name; empty: no limit that types share is reached
+	lanes []rival
+	cut   bool // there are more lanes
+}
+
+type rival struct {
+	lane    laneKey
+	ageStep time.Duration
+}
+
+// rivals are the lanes of other types that could be sent something, were it not for
+// a limit that they share with a type and that is reached.
+func (l *loop) rivals(t events.Type) (c rivalry) {
+	p := l.pools.of(t)
+	switch {
+	case l.table.total() >= l.cfg.MaxRunning:
+		p, c.limit = nil, "max_running"
+	case p != nil && l.poolFull(p):
+		c.limit = "pool " + p.name
+	default:
+		return c
+	}
+	now := l.clock.now()
+	for other, tl := range l.ready.types {
+		if other == t || l.stopped[other] || p != nil && l.pools.of(other) != p {
+			continue
+		}
+		td := l.dispatchOf(other, now)
+		if td.setAhead(1); l.table.byType[other] >= td.set.Capacity {
+			continue
+		}
+		for name := range tl.busy {
+			if l.laneRoom(td, name) <= 0 {
+				continue
+			}
+			if c.cut = len(c.lanes) >= maxRivals; c.cut {
+				return c
+			}
+			c.lanes = append(c.lanes, rival{laneKey{other, name}, td.pick.ageStep})
+		}
+	}
+	return c
+}
+
+// rivalsAhead counts the queued items of other types that go before one, by the
+// projection, up to a limit.
+func (e *Engine) rivalsAhead(c *rivalry, it *events.Item, ageStep time.Duration, now time.Time, limit int) (n int, err error) {
+	for _, r := range c.lanes {
+		for p := range events.MaxPriority + 1 {
+			if n >= limit {
+				return n, nil
+			}
+			q := projector.ReadyQueue{Type: r.lane.typ, Lane: r.lane.lane, Priority: p}
+			k, err := e.cfg.Store.CountBefore(q, placeBefore(it, ageStep, p, r.ageStep), now, limit-n)
+			if n += k; err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}

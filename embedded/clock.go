@@ -1,0 +1,87 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/events/eventlog"
+)
+
+// clockFile holds the time when the NATS server's clock was last plausible. It
+// lies beside the store, so that it outlives one that is made anew.
+const clockFile = "CLOCK"
+
+// clockMemory keeps a time in the data folder. It survives the process, not a
+// power loss: an older time, or none, only makes the next start more careful.
+type clockMemory struct {
+	file string
+
+	mu     sync.Mutex // held while the file is written
+	failed bool       // the last write has
+	warn   func(msg string, args ...any)
+}
+
+// known is the time that was noted, zero if there is none.
+func (m *clockMemory) known() time.Time {
+	text, err := readShort(m.file)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			m.warn("the time of the previous run can't be read: going by the last event", "file", m.file, "error", err)
+		}
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(text))
+	if err != nil {
+		m.warn("the time of the previous run can't be read: going by the last event", "file", m.file, "error", err)
+	}
+	return t
+}
+
+func (m *clockMemory) note(t time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	err := m.write(t)
+	if err != nil && !m.failed {
+		m.warn("the time can't be noted for the next run", "error", err)
+	}
+	m.failed = err != nil
+}
+
+// write replaces the file, so that a crash leaves the old one or the new one.
+func (m *clockMemory) write(t time.Time) error {
+	next := m.file + ".new"
+	if err := os.WriteFile(next, []byte(t.UTC().Format(time.RFC3339Nano)+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, m.file)
+}
+
+// setClock says what the dispatcher knows of clocks.
+func (e *Engine) setClock(c *dispatcher.Config) {
+	c.MaxClockJump = e.cfg.Server.MaxClockJump
+	c.ClockSynced, c.Suspended = machineClock, suspended
+	if e.dir == nil {
+		return
+	}
+	m := &clockMemory{file: filepath.Join(e.dir.path, clockFile), warn: e.log.Warn}
+	c.KnownTime, c.NoteTime = m.known, m.note
+}
+
+// skewedLog is a log on a server with a wrong clock, for tests.
+type skewedLog struct {
+	eventlog.Log
+	skew func() time.Duration
+}
+
+func (l skewedLog) Last(ctx context.Context) (eventlog.Tip, error) {
+	tip, err := l.Log.Last(ctx)
+	tip.Time = tip.Time.Add(l.skew())
+	return tip, err
+}

@@ -1,0 +1,167 @@
+package embedded
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+const wrongBy = 45 * 24 * time.Hour
+
+// withClock are options of an engine whose NATS server's clock is wrong.
+func withClock(t *testing.T, dir string, skew time.Duration, config string) Options {
+	o := quiet(dir)
+	o.HTTP, o.Config = "127.0.0.1:0", configOf(t, config)
+	o.clockSkew = func() time.Duration { return skew }
+	return o
+}
+
+// awaitState asks until an item is in a state.
+func awaitState(t *testing.T, e *Engine, id string, want events.ItemState) wire.Item {
+	t.Helper()
+	it := request[wire.Item](t, e, wire.APIWait, wire.Wait{ID: id, TimeoutMS: 10_000})
+	if it.State != want {
+		t.Fatalf("item %s is %s, not %s", id, it.State, want)
+	}
+	return it
+}
+
+// old makes items that a clock 45 days ahead would destroy: 20 that have ended
+// and are kept for 24 hours or 30 days, and 5 that expire in ten days.
+func old(t *testing.T, e *Engine) (ended, expiring []string) {
+	t.Helper()
+	for i := range 20 {
+		s := submit(t, e, wire.Submit{Type: "email", Params: fmt.Appendf(nil, "%d", i)})
+		request[wire.Cancelled](t, e, wire.APICancel, wire.Cancel{ID: s.ID})
+		ended = append(ended, s.ID)
+	}
+	at := time.Now().Add(10 * 24 * time.Hour)
+	for range 5 {
+		expiring = append(expiring, submit(t, e, wire.Submit{Type: "email", Terms: wire.Terms{ExpiresAt: at}}).ID)
+	}
+	return ended, expiring
+}
+
+// left counts the items that are there and not cancelled by expiry.
+func left(t *testing.T, e *Engine) (ended, waiting int64) {
+	t.Helper()
+	for _, ty := range request[wire.StatsReply](t, e, wire.APIStats, wire.See{}).Types {
+		if ty.Type == "email" {
+			return ty.States["cancelled"], ty.States["queued"]
+		}
+	}
+	return 0, 0
+}
+
+// A start with a clock that is 45 days ahead destroys nothing and is told; back
+// on the right clock nothing lies in the future.
+func TestStartWithWrongClock(t *testing.T) {
+	dir := t.TempDir()
+	e := mustStart(t, withClock(t, dir, 0, ""))
+	old(t, e)
+	stopEngine(t, e)
+
+	e = mustStart(t, withClock(t, dir, wrongBy, ""))
+	// Time goes on, by the engine's clock: when this has expired, what was to be
+	// pruned by the wrong clock would have been.
+	soon := e.dispatcher.Now().Add(2500 * time.Millisecond)
+	awaitState(t, e, submit(t, e, wire.Submit{Type: "other", Terms: wire.Terms{ExpiresAt: soon}}).ID, events.StateCancelled)
+	if ended, waiting := left(t, e); ended != 20 || waiting != 5 {
+		t.Fatalf("%d of 20 ended items are left, %d of 5 wait", ended, waiting)
+	}
+	status, r, failing := readiness(t, e)
+	if status != http.StatusServiceUnavailable || len(failing) != 1 || failing[0] != "clock" || !strings.Contains(fmt.Sprint(r), "clock_implausible") {
+		t.Errorf("readyz: %d %+v", status, r)
+	}
+	if code, body := fetch(t, "http://"+e.HTTP()+"/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "clock_implausible") {
+		t.Errorf("healthz: %d %s", code, body)
+	}
+	if _, page := fetch(t, "http://"+e.HTTP()+"/metrics"); !strings.Contains(page, "streamwright_clock_implausible 1") {
+		t.Error("no metric says so")
+	}
+	if st := request[wire.StatsReply](t, e, wire.APIStats, wire.See{}); len(st.Alarms) != 1 || st.Alarms[0].Code != wire.AlarmClock || !strings.Contains(st.Alarms[0].Action, "engine clock accept") {
+		t.Errorf("the alarms are %+v", st.Alarms)
+	}
+	c := request[wire.Clock](t, e, wire.APIClock, struct{}{})
+	if c.Verdict != wire.ClockAhead || len(c.Held) == 0 || !strings.Contains(c.Why, "engine clock accept") || time.Since(c.EngineTime).Abs() > time.Minute {
+		t.Errorf("%+v", c)
+	}
+	if info := request[wire.InfoReply](t, e, wire.APIInfo, struct{}{}); info.Clock == nil {
+		t.Error("info does not say so")
+	}
+	stopEngine(t, e)
+
+	e = mustStart(t, withClock(t, dir, 0, ""))
+	if c := request[wire.Clock](t, e, wire.APIClock, struct{}{}); c.Verdict != wire.ClockPlausible || time.Since(c.EngineTime).Abs() > time.Minute || c.LastEvent.After(time.Now().Add(time.Minute)) || c.KnownGood.IsZero() {
+		t.Errorf("on the right clock: %+v", c)
+	}
+	if status, r, _ := readiness(t, e); status != http.StatusOK {
+		t.Errorf("%+v", r)
+	}
+	mustVerify(t, e)
+}
+
+// What happens with no bound, as before there was one: the ended and the
+// expiring items go. A log that was made so is brought back by accepting the
+// right clock: what is delayed by an hour runs in an hour.
+func TestLogOfTheFutureIsBroughtBack(t *testing.T) {
+	dir := t.TempDir()
+	e := mustStart(t, withClock(t, dir, 0, ""))
+	old(t, e)
+	stopEngine(t, e)
+
+	e = mustStart(t, withClock(t, dir, wrongBy, "[server]\nmax_clock_jump_ms = \"off\"\n"))
+	retention(t, e, "the wrong clock prunes", func(r wire.Retention) bool { return r.Pruned >= 20 })
+	if ended, waiting := left(t, e); waiting != 0 {
+		t.Errorf("%d ended, %d wait", ended, waiting)
+	}
+	stopEngine(t, e)
+
+	e = mustStart(t, withClock(t, dir, 0, ""))
+	tomorrow := time.Now().Add(24 * time.Hour)
+	id := submit(t, e, wire.Submit{Type: "email", AvailableAt: tomorrow}).ID
+	if c := request[wire.Clock](t, e, wire.APIClock, struct{}{}); c.Verdict != wire.ClockBehind {
+		t.Fatalf("%+v", c)
+	}
+	if it := request[wire.Item](t, e, wire.APIGet, wire.Get{ID: id}); it.State != events.StateQueued || !it.AvailableAt.Equal(tomorrow) {
+		t.Errorf("an item for tomorrow: %+v", it)
+	}
+	c := request[wire.Clock](t, e, wire.APIClockAccept, wire.AcceptClock{By: "ops"})
+	if c.Verdict != wire.ClockPlausible || time.Since(c.EngineTime).Abs() > time.Minute {
+		t.Fatalf("accepted: %+v", c)
+	}
+	hour := submit(t, e, wire.Submit{Type: "email", DelayMS: 3_600_000}).ID
+	for _, id := range []string{id, hour} {
+		it := request[wire.Item](t, e, wire.APIGet, wire.Get{ID: id})
+		if in := time.Until(it.AvailableAt); it.State != events.StateQueued || in < 59*time.Minute || in > 25*time.Hour {
+			t.Errorf("%s: %s, due in %v", id, it.State, in)
+		}
+	}
+	var r api.Readiness
+	if _, r, _ = readiness(t, e); !r.Ready {
+		t.Errorf("%+v", r)
+	}
+	mustVerify(t, e)
+	stopEngine(t, e)
+
+	e = mustStart(t, withClock(t, dir, 0, "")) // and it stays so
+	if c := request[wire.Clock](t, e, wire.APIClock, struct{}{}); c.Verdict != wire.ClockPlausible || time.Since(c.EngineTime).Abs() > time.Minute {
+		t.Errorf("started again: %+v", c)
+	}
+}
+
+// This machine's clock is what Go says it is, if it is said to be synchronised.
+func TestMachineClock(t *testing.T) {
+	if now, ok := machineClock(); ok && time.Since(now).Abs() > time.Minute {
+		t.Errorf("the kernel says %v", now)
+	}
+	if suspended() < 0 {
+		t.Error("the machine has slept for less than no time")
+	}
+}

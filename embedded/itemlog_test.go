@@ -1,0 +1,204 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/workers"
+)
+
+// logged keeps what a logger writes.
+type logged struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+// about lists the lines of an item, by message.
+func (l *logged) about(t *testing.T, id string) map[string]map[string]any {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := map[string]map[string]any{}
+	for line := range strings.Lines(l.buf.String()) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if fields["item"] == id {
+			out[fmt.Sprint(fields["msg"])] = fields
+		}
+	}
+	return out
+}
+
+func logAt(level slog.Level) (*logged, *slog.Logger) {
+	to := &logged{}
+	return to, slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: level}))
+}
+
+// Each item that ends and each attempt that fails is a line, with what it takes
+// to find it elsewhere.
+func TestItemsInTheLog(t *testing.T) {
+	out, log := logAt(slog.LevelInfo)
+	e := mustStart(t, Options{Memory: true, Logger: log, Config: configOf(t, "[defaults]\nbackoff = { initial_ms = \"1ms\", max_ms = \"1ms\" }\n")})
+	ofWorker, workerLog := logAt(slog.LevelInfo)
+	w, err := workers.New(mustClient(t, e).Conn(), workers.Config{ID: "w1", Logger: workerLog})
+	if err != nil {
+		t.Fatal(err)
+	}
+	workers.HandleRaw(w, "email", func(_ context.Context, it *workers.RawItem) (any, error) {
+		if string(it.Raw) == "1" {
+			return nil, nil
+		}
+		return nil, workers.WithCode(errors.New("no route\nto host"), "network")
+	})
+	if err := w.Start(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Stop(testContext(t)); err != nil {
+			t.Error(err)
+		}
+	})
+	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	good := submit(t, e, wire.Submit{Type: "email", Params: []byte("1"), Trace: "00-" + trace + "-00f067aa0ba902b7-01"})
+	bad := submit(t, e, wire.Submit{Type: "email", Params: []byte("2"), MaxAttempts: 2})
+	waitFor(t, e, good, events.StateCompleted)
+	waitFor(t, e, bad, events.StateDead)
+	await(t, "the lines are written", func() bool {
+		return out.about(t, good.ID)["item completed"] != nil && out.about(t, bad.ID)["item dead"] != nil
+	})
+	want := func(id, msg string, fields map[string]any) {
+		t.Helper()
+		lines := out.about(t, id)
+		for k, v := range fields {
+			if got := lines[msg][k]; fmt.Sprint(got) != fmt.Sprint(v) {
+				t.Errorf("%s: %s is %v, want %v", msg, k, got, v)
+			}
+		}
+		for msg := range lines {
+			if strings.HasPrefix(msg, "item claimed") || strings.HasPrefix(msg, "item queued") {
+				t.Errorf("at info there is a line %q", msg)
+			}
+		}
+	}
+	want(good.ID, "item completed", map[string]any{"level": "INFO", "type": "email", "attempt": 1, "worker": "w1", "trace": trace})
+	want(bad.ID, "attempt failed", map[string]any{"level": "INFO", "attempt": 1, "worker": "w1", "code": "network", "error": "no route\nto host"})
+	want(bad.ID, "item dead", map[string]any{"attempt": 2, "reason": "exhausted", "code": "network", "error": "no route\nto host"})
+	// And the worker has said so itself, before it reported it.
+	said := ofWorker.about(t, bad.ID)["a handler has failed"]
+	if said == nil || said["level"] != "WARN" || said["err"] != "no route\nto host" || said["code"] != "network" || said["worker"] != "w1" || said["type"] != "email" {
+		t.Errorf("the worker logged %v", said)
+	}
+	if n := len(ofWorker.about(t, good.ID)); n != 0 {
+		t.Errorf("the worker logged %d lines of an item that it completed", n)
+	}
+}
+
+// At debug there is a line for each transition; at warn, none.
+func TestTransitionsInTheLog(t *testing.T) {
+	for level, want := range map[slog.Level][]string{
+		slog.LevelDebug: {"item created", "item queued", "item cancelled"}, slog.LevelInfo: {"item cancelled"}, slog.LevelWarn: nil,
+	} {
+		out, log := logAt(level)
+		l := newItemLog(log)
+		c := changesOf(events.KindCreated, events.KindQueued, events.KindCancelled)
+		l.projected(c) // of before
+		l.owned(1)
+		l.projected(c)
+		got := out.about(t, c.History[0].ID.String())
+		if len(got) != len(want) {
+			t.Errorf("at %s: %v", level, got)
+		}
+		for _, msg := range want {
+			if got[msg] == nil {
+				t.Errorf("at %s there is no %q", level, msg)
+			}
+		}
+	}
+}
+
+// A flood leaves no more than so many lines, and how many there would have been;
+// what fails is not crowded out by what completes.
+func TestLogOfAFlood(t *testing.T) {
+	out, log := logAt(slog.LevelInfo)
+	l := newItemLog(log)
+	l.owned(1)
+	const flood = 5000
+	for range flood {
+		l.projected(changesOf(events.KindCompleted))
+	}
+	failed := changesOf(events.KindFailed)
+	l.projected(failed)
+	l.stop()
+	if out.about(t, failed.History[0].ID.String())["attempt failed"] == nil {
+		t.Error("the failure is not in the log")
+	}
+	lines, leftOut := 0, 0
+	for line := range strings.Lines(out.buf.String()) {
+		var fields struct {
+			Msg  string
+			Left int `json:"left_out"`
+		}
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatal(err)
+		}
+		if leftOut += fields.Left; fields.Msg == "item completed" {
+			lines++
+		}
+	}
+	if lines+leftOut != flood || lines < maxEndLines || leftOut == 0 {
+		t.Errorf("%d lines, and %d are said to be left out, of %d", lines, leftOut, flood)
+	}
+}
+
+func BenchmarkItemLogOff(b *testing.B) {
+	l := newItemLog(slog.New(slog.DiscardHandler))
+	l.owned(1)
+	c := changesOf(events.KindClaimed, events.KindRunning, events.KindCompleted)
+	for b.Loop() {
+		l.projected(c)
+	}
+}
+
+func BenchmarkItemLogFlood(b *testing.B) {
+	_, log := logAt(slog.LevelInfo)
+	l := newItemLog(log)
+	l.owned(1)
+	c := changesOf(events.KindClaimed, events.KindRunning, events.KindCompleted)
+	for b.Loop() {
+		l.projected(c)
+	}
+}
+
+// changesOf is a batch with events of one item.
+func changesOf(kinds ...events.Kind) *events.Changes {
+	id, err := events.ParseID("01KDYAK43G0000000000000777")
+	if err != nil {
+		panic(err)
+	}
+	c := &events.Changes{}
+	for _, k := range kinds {
+		body := map[events.Kind]events.Body{
+			events.KindCreated: &events.Created{}, events.KindQueued: &events.Queued{}, events.KindClaimed: &events.Claimed{}, events.KindRunning: &events.Running{},
+			events.KindCompleted: &events.Completed{}, events.KindFailed: &events.Failed{}, events.KindCancelled: &events.Cancelled{},
+		}[k]
+		c.History = append(c.History, events.Event{Kind: k, ID: id, Type: "email", Attempt: 1, Body: body})
+	}
+	return c
+}

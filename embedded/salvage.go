@@ -1,0 +1,191 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
+)
+
+const (
+	// salvageFolder is where Salvage works, in the data folder.
+	salvageFolder = "salvage"
+	// salvageCopy and salvageProof are the folders in that.
+	salvageCopy  = "copy"
+	salvageProof = "proof"
+)
+
+// SalvageOptions say what to salvage.
+type SalvageOptions struct {
+	// Options are those of the engine that is to go on with the new log: its data
+	// folder, and the existing NATS, if it uses one.
+	Options Options
+	// Store is the folder of a store to write from, such as one that was set
+	// aside; empty: the store of the data folder.
+	Store string
+	// Confirm is asked before anything is written; nil, or false, ends Salvage.
+	Confirm func(Salvageable) bool
+	// Progress, if set, hears how many items are written, of how many.
+	Progress func(done, total int64)
+}
+
+// Salvageable is what a store holds.
+type Salvageable struct {
+	Store     string           `json:"store"`
+	Position  events.Seq       `json:"position"` // of the last event in it
+	At        time.Time        `json:"at"`       // of that event
+	Items     int64            `json:"items"`
+	States    map[string]int64 `json:"states"` // items by state, zeros left out
+	Types     int              `json:"types"`
+	Schedules int              `json:"schedules"`
+	Rejected  int64            `json:"rejected"`
+	Intake    uint64           `json:"intake_seq"` // the last published submission that it has answered
+}
+
+// Salvaged is what has become of it.
+type Salvaged struct {
+	Salvageable
+	Written bool       `json:"written"` // false: Confirm has said no
+	First   events.Seq `json:"first,omitempty"`
+	Last    events.Seq `json:"last,omitempty"` // of the new log
+	Digest  string     `json:"digest,omitempty"`
+	Aside   string     `json:"set_aside,omitempty"` // where the data folder's store is now
+}
+
+// Salvage writes a new event log of what a store holds, for when the log is lost:
+// the store is as of its last flush, at most half a minute before the engine
+// ended. No engine may run on the data folder. Items with their histories,
+// documents, keys, types, pauses, schedules and counters are as the store has
+// them; what was claimed or running is taken for lost when an engine starts.
+// The new log is replayed and compared with the store before it counts. A log
+// that holds events is refused ([eventlog.ErrNotEmpty]), and a Salvage that was
+// interrupted is begun anew by the next. The store is only read, but at the end
+// that of the data folder is set aside, since it is not the new log's.
+func Salvage(ctx context.Context, o SalvageOptions) (done Salvaged, err error) {
+	e := &Engine{o: o.Options, cfg: o.Options.config(), log: o.Options.Logger, metrics: api.NewMetrics()}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	// The server is for this process alone, and what is written must stay.
+	e.cfg.Server.Durability = config.Always
+	e.cfg.Server.NATSListen, e.cfg.Server.HTTP, e.cfg.Server.PProf = config.Off, config.Off, config.Off
+	if err := errors.Join(e.cfg.Validate(), e.resolveConnection()); err != nil {
+		return done, events.WithCode(events.CodeBadConfig, err)
+	}
+	if _, err := os.Stat(e.cfg.Server.Dir); o.Store == "" && errors.Is(err, fs.ErrNotExist) {
+		return done, fmt.Errorf("salvage: there is no folder %s: give the engine's data folder (--dir), or a store (--store)", e.cfg.Server.Dir)
+	}
+	if err := e.openDir(ctx); err != nil {
+		return done, err
+	}
+	work := filepath.Join(e.dir.path, salvageFolder)
+	defer func() {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		err = errors.Join(err, e.Stop(undo), os.RemoveAll(work))
+	}()
+	from := o.Store
+	if from == "" {
+		from = e.storeDir()
+	}
+	if err := errors.Join(os.RemoveAll(work), os.MkdirAll(work, 0o700)); err != nil {
+		return done, fmt.Errorf("salvage: %w", err)
+	}
+	if err := projector.Copy(from, filepath.Join(work, salvageCopy)); err != nil {
+		return done, err
+	}
+	if e.store, err = projector.Open(filepath.Join(work, salvageCopy), e.storeOptions()); err != nil {
+		return done, err
+	}
+	if done.Salvageable, err = salvageable(e.store, from); err != nil {
+		return done, err
+	}
+	if o.Confirm == nil || !o.Confirm(done.Salvageable) {
+		return done, nil
+	}
+	if err := e.writeSalvaged(ctx, &done, o.Progress); err != nil {
+		return done, err
+	}
+	if o.Store == "" {
+		done.Aside, err = setAside(e.storeDir())
+	}
+	return done, err
+}
+
+func salvageable(s *projector.Store, from string) (out Salvageable, err error) {
+	m, err := s.Meta()
+	if err != nil {
+		return out, err
+	}
+	if m.Applied == 0 {
+		return out, fmt.Errorf("salvage: the store %s holds nothing", from)
+	}
+	state, err := events.NewState(s)
+	if err != nil {
+		return out, err
+	}
+	out = Salvageable{Store: from, Position: m.Applied, At: m.LastAt, States: map[string]int64{}, Intake: m.IntakeSeq, Rejected: m.Rejected}
+	for _, name := range state.TypeNames() {
+		info, _ := state.Type(name)
+		out.Types++
+		for st, n := range info.Counts {
+			if n != 0 {
+				out.States[events.ItemState(st).String()] += n
+				out.Items += n
+			}
+		}
+	}
+	out.Schedules = len(state.ScheduleNames())
+	return out, nil
+}
+
+// writeSalvaged writes the new log from e.store, and proves it.
+func (e *Engine) writeSalvaged(ctx context.Context, done *Salvaged, progress func(done, total int64)) error {
+	if err := e.openServer(ctx); err != nil {
+		return err
+	}
+	log, err := eventlog.Create(ctx, e.logConfig(), e.store.Applied()+1)
+	if err != nil {
+		return err
+	}
+	e.eventLog = log
+	done.First = e.store.Applied() + 1
+	err = dispatcher.Salvage(ctx, dispatcher.Config{
+		Log: log, Store: e.store, Names: e.names(), Owner: "salvage", Version: Version, Alone: e.srv != nil,
+		Defaults: e.cfg.TypeDefaults(), Limits: e.cfg.EngineLimits(), Logger: e.log,
+	}, progress)
+	if err != nil {
+		return err
+	}
+	done.Last = e.store.Applied()
+	if done.Digest, err = e.store.Digest(ctx); err != nil {
+		return err
+	}
+	proof, err := projector.StateAt(ctx, log, done.Last, time.Time{}, filepath.Join(e.dir.path, salvageFolder, salvageProof), e.storeOptions(), nil)
+	if err != nil {
+		return fmt.Errorf("salvage: replay the new log: %w", err)
+	}
+	digest, err := proof.Digest(ctx)
+	if err = errors.Join(err, proof.Close()); err != nil {
+		return fmt.Errorf("salvage: replay the new log: %w", err)
+	}
+	if digest != done.Digest {
+		return fmt.Errorf("salvage: the new log gives a state with digest %s, the store has %s: the new log is not taken into use: keep the store", digest, done.Digest)
+	}
+	if err := log.Finish(ctx); err != nil {
+		return err
+	}
+	done.Written = true
+	return nil
+}

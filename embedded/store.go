@@ -1,0 +1,193 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
+)
+
+const (
+	storeFolder = "store"
+	// asidePrefix begins the names of stores that were set aside.
+	asidePrefix = "store-set-aside-"
+	// maxLostEvents is how many events a power loss may have taken from a log
+	// that is synced each second: what an engine appends in a few seconds. A log
+	// that has lost more has lost it otherwise.
+	maxLostEvents = 100_000
+)
+
+func (e *Engine) storeDir() string {
+	if e.dir == nil {
+		return ""
+	}
+	return filepath.Join(e.dir.path, storeFolder)
+}
+
+func (e *Engine) storeOptions() projector.Options {
+	return projector.Options{InMemory: e.o.Memory, Logger: e.log}
+}
+
+// openStore opens the projection as it is. One that can't be opened is left
+// alone until the log is seen to be there: see matchStore.
+func (e *Engine) openStore(context.Context) (err error) {
+	if e.dir != nil {
+		_, outdated, err := projector.Holds(e.storeDir())
+		if err == nil && outdated {
+			err = errors.New("its format is that of an older program")
+		}
+		if e.unread = err; err != nil {
+			return nil
+		}
+	}
+	e.store, err = projector.Open(e.storeDir(), e.storeOptions())
+	if err != nil && e.dir != nil && !errors.Is(err, projector.ErrInUse) {
+		e.unread, err = err, nil
+	}
+	return err
+}
+
+// knowsLog reports whether there has been a log: the store has something of it.
+func (e *Engine) knowsLog() bool { return e.unread != nil || e.store.Applied() > 0 }
+
+func (e *Engine) openLog(ctx context.Context) error {
+	l, err := eventlog.Open(ctx, e.logConfig())
+	if errors.Is(err, eventlog.ErrNoLog) {
+		return e.lost(err)
+	}
+	if err != nil {
+		return err // and no log, not even a nil one, for Stop to close
+	}
+	e.eventLog = l
+	if e.o.clockSkew != nil {
+		e.eventLog = skewedLog{l, e.o.clockSkew}
+	}
+	return nil
+}
+
+func (e *Engine) logConfig() eventlog.Config {
+	return eventlog.Config{
+		Connect: func() (*nats.Conn, error) {
+			return e.connect(true, nats.Name("streamwright log"), nats.ReconnectBufSize(-1))
+		},
+		Existing: e.knowsLog() && !e.o.SetStoreAside,
+		Names:    e.names(), SyncAlways: e.cfg.Server.Durability == config.Always && !e.o.Memory, Memory: e.o.Memory, Logger: e.log,
+	}
+}
+
+// matchStore sees to it that the store is that of the log. It is derived from the
+// log, but if the log is lost it is the last copy: then Start refuses. It is made
+// anew only if the log holds what it was made from, but for the little that a
+// power loss takes, and even then the old one is set aside.
+func (e *Engine) matchStore(ctx context.Context) error {
+	tip, err := e.eventLog.Last(ctx)
+	if err != nil {
+		return err
+	}
+	e.metrics.CountFrom(tip.Seq)
+	why := e.unread
+	if why == nil {
+		why = e.store.CheckLog(ctx, tip.Identity(), e.eventLog)
+	}
+	switch {
+	case why == nil:
+	case e.unread == nil && !errors.Is(why, projector.ErrDiverged):
+		return why // the log's own error
+	case !e.o.SetStoreAside && e.wouldLose(tip, why):
+		return e.lost(why)
+	case e.unread == nil && errors.Is(why, eventlog.ErrTrimmed) && !errors.Is(why, projector.ErrOtherLog):
+		// The log has been cut in front of the store: the takeover renews it.
+	default:
+		if err := e.renewStore(why); err != nil {
+			return err
+		}
+	}
+	return e.store.SetIdentity(tip.Identity())
+}
+
+// wouldLose reports whether a store made anew of the log would lack what the
+// present one holds.
+func (e *Engine) wouldLose(tip eventlog.Tip, why error) bool {
+	var behind *eventlog.BehindError
+	switch {
+	case tip.First > tip.Seq: // the log is empty
+		return true
+	case errors.Is(why, projector.ErrOtherLog):
+		return true
+	case errors.As(why, &behind):
+		return e.Durability() == config.Always && e.srv != nil || behind.Known-behind.Last > maxLostEvents
+	}
+	return false
+}
+
+// lost is the error of a log that must not be started on.
+func (e *Engine) lost(why error) error {
+	what := "a store that can't be opened"
+	if e.store != nil {
+		what = "a store as of event " + e.store.Applied().String()
+		if m, err := e.store.Meta(); err == nil {
+			what += " of " + m.LastAt.UTC().Format(time.RFC3339)
+		}
+	}
+	return events.WithCode(events.CodeLogLost, fmt.Errorf(
+		"the event log is not the one of the store: %w: %s is in %s, and starting on this log would lose what it holds: "+
+			"restore the log from a backup; or have `engine salvage` write a new log of what the store holds; or, if the log is right, start with --set-store-aside", why, what, e.storeDir()))
+}
+
+// renewStore sets the store aside and opens an empty one, which the takeover
+// fills from the log.
+func (e *Engine) renewStore(why error) error {
+	if e.store != nil {
+		s := e.store
+		e.store = nil
+		if err := s.Close(); err != nil {
+			return err
+		}
+	}
+	if e.dir != nil {
+		aside, err := setAside(e.storeDir())
+		if err != nil {
+			return err
+		}
+		e.log.Warn("the store is made anew from the log; the old one is set aside: remove it when nothing is missed", "why", why, "folder", aside, "set_aside_in_all", len(storesAside(e.dir.path)))
+	}
+	e.unread = nil
+	s, err := projector.Open(e.storeDir(), e.storeOptions())
+	e.store = s
+	return err
+}
+
+// setAside gives a store's folder another name, and returns that. Nothing removes
+// it but a person.
+func setAside(dir string) (string, error) {
+	parent := filepath.Dir(dir)
+	aside := filepath.Join(parent, asidePrefix+time.Now().UTC().Format("20060102T150405.000Z"))
+	if err := os.Rename(dir, aside); err != nil {
+		return "", fmt.Errorf("set the store aside: %w", err)
+	}
+	return aside, syncDir(parent)
+}
+
+// storesAside are the stores that were set aside, and not removed since.
+func storesAside(dir string) (names []string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), asidePrefix) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}

@@ -1,0 +1,445 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/directget"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds of one page.
+const (
+	MaxPageEvents = 1000
+	MaxPageBytes  = 1 << 20 // of stored events, and one event beyond
+
+	// pageGets bounds the batches that one page reads where a filter leaves
+	// little of them; then the page ends early.
+	pageGets = 8
+	// nearEnd is how much of the log's end is read whole, whatever the filter: a
+	// replica that lags behind must not make a filtered get look complete. A
+	// replica further behind than this answers no gets.
+	nearEnd = 2048
+	// unreachedFor is how long a position past the end is looked for.
+	unreachedFor = time.Second
+)
+
+// PageQuery says what a page is to hold.
+type PageQuery struct {
+	// From is where it begins. 0: at Since, or behind the end if that is zero.
+	From  events.Seq
+	Since time.Time // with the first event stored then or later
+
+	Types []events.Type // none: all; the empty type: the partition's own events
+	Kinds []events.Kind // none: all
+	ID    events.ID     // zero: all
+
+	Limit    int           // events; 0 or too many: MaxPageEvents
+	MaxBytes int           // of stored events; 0 or too many: MaxPageBytes. One event is always allowed
+	Wait     time.Duration // for the first event, where the log has none yet
+}
+
+// Page is a part of the log.
+type Page struct {
+	Events []events.Event // those that were decided, in order
+	Next   events.Seq     // where the next page begins
+	More   bool           // the page is at a bound: the log goes on
+	// First is the first position that is kept, if From is before it; else 0.
+	First events.Seq
+}
+
+// Pages reads the log of partition 0 page by page, by direct gets: it makes no
+// consumers. Any number of goroutines may use it.
+type Pages struct {
+	nc       *nats.Conn
+	names    wire.Names
+	position func() events.Seq
+	get      string // subject of direct gets
+	seen     atomic.Uint64
+
+	mu    sync.Mutex
+	grown chan struct{} // closed by Grown; nil: nobody waits; guarded by mu
+}
+
+// NewPages makes a reader on a connection of the engine. position tells a
+// position that is durable; Grown must be called when it has advanced.
+func NewPages(nc *nats.Conn, names wire.Names, position func() events.Seq) *Pages {
+	return &Pages{nc: nc, names: names, position: position, get: names.JetStream("DIRECT.GET." + names.EventStream(0))}
+}
+
+// Grown wakes those who wait for the log to grow. It never waits.
+func (p *Pages) Grown() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.grown != nil {
+		close(p.grown)
+		p.grown = nil
+	}
+}
+
+func (p *Pages) waiting() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.grown == nil {
+		p.grown = make(chan struct{})
+	}
+	return p.grown
+}
+
+// Read reads one page, waiting for its first event for as long as the query
+// says. reading, if set, is called around each use of the server, so that the
+// caller can bound those. A position that the log has not reached is a
+// *BehindError.
+func (p *Pages) Read(ctx context.Context, q PageQuery, reading func(context.Context) (done func(), err error)) (Page, error) {
+	if q.Limit <= 0 || q.Limit > MaxPageEvents {
+		q.Limit = MaxPageEvents
+	}
+	if q.MaxBytes <= 0 || q.MaxBytes > MaxPageBytes {
+		q.MaxBytes = MaxPageBytes
+	}
+	if reading == nil {
+		reading = func(context.Context) (func(), error) { return func() {}, nil }
+	}
+	until := time.NewTimer(q.Wait)
+	defer until.Stop()
+	from, begun := q.From, false
+	for lag := retryMin; ; {
+		grown, tip := p.waiting(), p.position()
+		page, err := p.once(ctx, &q, from, tip, begun, reading)
+		if err != nil || len(page.Events) > 0 || page.First > 0 || page.More || q.Wait <= 0 {
+			return page, err
+		}
+		if page.Next > from {
+			lag = retryMin
+		}
+		from, begun = page.Next, true
+		var again <-chan time.Time
+		if from <= tip { // this replica has not got that far
+			again = time.After(lag)
+			lag = min(2*lag, retryMax)
+		}
+		select {
+		case <-grown:
+		case <-again:
+		case <-until.C:
+			return page, nil
+		case <-ctx.Done():
+			return page, ctx.Err()
+		}
+	}
+}
+
+// once reads what there is.
+func (p *Pages) once(ctx context.Context, q *PageQuery, from, tip events.Seq, begun bool, reading func(context.Context) (func(), error)) (Page, error) {
+	done, err := reading(ctx)
+	if err != nil {
+		return Page{Next: from}, err
+	}
+	defer done()
+	if !begun {
+		if from, err = p.begin(ctx, q); err != nil {
+			return Page{}, err
+		}
+	}
+	s := scan{p: p, q: q, dec: newDecoder(p.names, 0), tip: tip, page: Page{Next: from}}
+	err = s.run(ctx)
+	if s.page.Next > 0 {
+		p.saw(s.page.Next - 1)
+	}
+	return s.page, err
+}
+
+// saw notes a position that is written, which may be ahead of what the engine
+// has been told.
+func (p *Pages) saw(seq events.Seq) {
+	for {
+		old := p.seen.Load()
+		if uint64(seq) <= old || p.seen.CompareAndSwap(old, uint64(seq)) {
+			return
+		}
+	}
+}
+
+// begin finds out where a query begins.
+func (p *Pages) begin(ctx context.Context, q *PageQuery) (events.Seq, error) {
+	switch {
+	case q.From > 0:
+		return q.From, p.reached(ctx, q.From)
+	case !q.Since.IsZero():
+		return p.since(ctx, q.Since)
+	}
+	k, err := Around(ctx, p.nc, p.names, 0)
+	return max(k.Last, p.position()) + 1, err
+}
+
+// reached errs if the log ends before the position in front of from.
+func (p *Pages) reached(ctx context.Context, from events.Seq) error {
+	for begun, wait := time.Now(), retryMin; ; {
+		if end := max(p.position(), events.Seq(p.seen.Load())); from <= end+1 {
+			return nil
+		}
+		k, err := Around(ctx, p.nc, p.names, 0)
+		switch {
+		case err != nil:
+			return err
+		case from <= k.Last+1:
+			p.saw(k.Last)
+			return nil
+		case time.Since(begun) > unreachedFor:
+			return &BehindError{Known: from - 1, Last: k.Last}
+		}
+		if err := pause(ctx, &wait); err != nil {
+			return err
+		}
+	}
+}
+
+// since is the first position stored at a time or later, or the next one.
+func (p *Pages) since(ctx context.Context, at time.Time) (events.Seq, error) {
+	for wait := retryMin; ; {
+		tip := p.position()
+		msgs, _, err := p.fetch(ctx, directget.Request{StartTime: &at, Batch: 1})
+		if err != nil {
+			return 0, err
+		}
+		if len(msgs) > 0 {
+			return events.Seq(msgs[0].Seq), nil
+		}
+		// None, if what answered has all that is durable.
+		if tip == 0 {
+			return 1, nil
+		}
+		msgs, _, err = p.fetch(ctx, directget.Request{Seq: uint64(tip), Batch: 1})
+		if err != nil {
+			return 0, err
+		}
+		if len(msgs) > 0 && msgs[0].Time.Before(at) {
+			return events.Seq(msgs[0].Seq) + 1, nil
+		}
+		k, err := Around(ctx, p.nc, p.names, 0)
+		if err != nil {
+			return 0, err
+		}
+		if k.First > k.Last { // nothing is kept
+			return k.Last + 1, nil
+		}
+		if err := pause(ctx, &wait); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (p *Pages) fetch(ctx context.Context, r directget.Request) ([]directget.Message, uint64, error) {
+	msgs, pending, err := directget.Get(ctx, p.nc, p.get, r)
+	if errors.Is(err, directget.ErrUnreachable) {
+		err = fmt.Errorf("read the event log: %w: %w", ErrUnreachable, err)
+	}
+	return msgs, pending, err
+}
+
+// subject is what the server filters by: one subject, or none if the query
+// needs several or all.
+func (q *PageQuery) subject(n wire.Names) string {
+	t, k := "*", "*"
+	if len(q.Types) == 1 {
+		if t = string(q.Types[0]); t == "" {
+			t = string(events.NoType)
+		}
+	}
+	if len(q.Kinds) == 1 {
+		k = q.Kinds[0].String()
+	}
+	if t == "*" && k == "*" {
+		return ""
+	}
+	return n.EventFilter(strconv.Itoa(0), t, k)
+}
+
+func (q *PageQuery) wants(ev *events.Event) bool {
+	return (len(q.Types) == 0 || slices.Contains(q.Types, ev.Type)) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, ev.Kind)) &&
+		(q.ID.IsZero() || ev.ID == q.ID)
+}
+
+// scan is the reading of one page.
+type scan struct {
+	p    *Pages
+	q    *PageQuery
+	dec  *decoder
+	tip  events.Seq
+	page Page
+
+	size    int
+	end     events.Seq // the last position that was looked at for the end of a decision
+	decided bool       // what that showed
+	stopped bool       // the page is complete, or the next decision is not
+}
+
+// run reads until the page is full, the log ends or enough was looked at.
+func (s *scan) run(ctx context.Context) error {
+	subject := s.q.subject(s.p.names)
+	for range pageGets {
+		far := subject != "" && s.tip > s.page.Next+nearEnd
+		var ended bool
+		var err error
+		if far {
+			err = s.far(ctx, subject, s.tip-nearEnd)
+		} else {
+			ended, err = s.near(ctx)
+		}
+		if err != nil || ended || s.stopped {
+			return s.unless(err)
+		}
+	}
+	s.page.More = true
+	return nil
+}
+
+// unless returns an error, but not while there are events to be shown first.
+func (s *scan) unless(err error) error {
+	if err != nil && len(s.page.Events) > 0 {
+		s.page.More = true
+		return nil
+	}
+	return err
+}
+
+// near takes the next messages, whatever they are. ended: there are no more.
+func (s *scan) near(ctx context.Context) (ended bool, err error) {
+	from := s.page.Next
+	msgs, pending, err := s.p.fetch(ctx, directget.Request{Seq: uint64(max(from, 1)), Batch: MaxPageEvents, MaxBytes: MaxPageBytes})
+	if err != nil || len(msgs) == 0 {
+		return true, err
+	}
+	for i := range msgs {
+		if events.Seq(msgs[i].Seq) > s.page.Next && !s.cut(events.Seq(msgs[i].Seq)) {
+			return false, nil
+		}
+		if err := s.take(ctx, msgs, i, true); err != nil || s.stopped {
+			return false, err
+		}
+	}
+	return pending == 0, nil
+}
+
+// cut notes that the log lacks the positions before first. false: the page ends
+// there, since it has something to show from before.
+func (s *scan) cut(first events.Seq) bool {
+	if len(s.page.Events) > 0 || s.page.First > 0 {
+		s.stopped, s.page.More = true, true
+		return false
+	}
+	s.page.First, s.page.Next = first, first
+	return true
+}
+
+// far takes the next messages of a subject, up to a position that is well
+// before the end.
+func (s *scan) far(ctx context.Context, subject string, through events.Seq) error {
+	// What is gone shows without the filter.
+	one, _, err := s.p.fetch(ctx, directget.Request{Seq: uint64(max(s.page.Next, 1)), Batch: 1})
+	if err != nil {
+		return err
+	}
+	if len(one) > 0 && events.Seq(one[0].Seq) > s.page.Next && !s.cut(events.Seq(one[0].Seq)) {
+		return nil
+	}
+	msgs, pending, err := s.p.fetch(ctx, directget.Request{Seq: uint64(max(s.page.Next, 1)), NextFor: subject, Batch: MaxPageEvents, MaxBytes: MaxPageBytes})
+	if err != nil {
+		return err
+	}
+	for i := range msgs {
+		if events.Seq(msgs[i].Seq) > through {
+			pending = 0
+			break
+		}
+		if err := s.take(ctx, msgs, i, false); err != nil || s.stopped {
+			return err
+		}
+	}
+	if pending == 0 {
+		s.page.Next = max(s.page.Next, through+1)
+	}
+	return nil
+}
+
+// take judges one message and, if it is an event that was decided and is wanted,
+// puts it on the page. whole: msgs has all messages.
+func (s *scan) take(ctx context.Context, msgs []directget.Message, i int, whole bool) error {
+	d := s.dec.decode(stored(&msgs[i]))
+	switch {
+	case d.err != nil:
+		return d.err
+	case d.foreign != "" || !s.q.wants(&d.ev):
+		s.page.Next = d.seq + 1
+		return nil
+	}
+	if len(s.page.Events) == s.q.Limit || len(s.page.Events) > 0 && s.size+len(msgs[i].Data) > s.q.MaxBytes {
+		s.stopped, s.page.More = true, true
+		return nil
+	}
+	decided, known, err := s.complete(ctx, &d.ev, msgs, i, whole)
+	if err != nil {
+		return err
+	}
+	if !known { // the very next messages tell
+		s.stopped = true
+		return nil
+	}
+	if decided {
+		s.page.Events = append(s.page.Events, d.ev)
+		s.size += len(msgs[i].Data)
+	}
+	s.page.Next = d.seq + 1
+	return nil
+}
+
+// complete reports whether an event's decision was completed: then the event at
+// the position where it would end is the last of as many. One that began later
+// would end later. known is false while that position is not written.
+func (s *scan) complete(ctx context.Context, ev *events.Event, msgs []directget.Message, i int, whole bool) (decided, known bool, err error) {
+	tx := ev.Tx
+	if tx.Of == 0 || tx.Last() {
+		return true, true, nil
+	}
+	n := tx.Of - tx.N
+	end := ev.Seq + events.Seq(n)
+	if end == s.end {
+		return s.decided, true, nil
+	}
+	var last message
+	if whole && i+n < len(msgs) && events.Seq(msgs[i+n].Seq) == end {
+		last = stored(&msgs[i+n])
+	} else {
+		found, _, err := s.p.fetch(ctx, directget.Request{Seq: uint64(end), Batch: 1})
+		if err != nil || len(found) == 0 {
+			return false, false, err
+		}
+		if events.Seq(found[0].Seq) != end {
+			return false, true, nil // cut, or deleted
+		}
+		last = stored(&found[0])
+	}
+	d := s.dec.decode(last)
+	if d.err != nil {
+		return false, false, d.err
+	}
+	s.end, s.decided = end, d.foreign == "" && d.ev.Tx == events.Tx{N: tx.Of, Of: tx.Of}
+	return s.decided, true, nil
+}
+
+func stored(m *directget.Message) message {
+	h := m.Header
+	if v := h["Nats-Stream"]; len(v) > 0 {
+		h = nats.Header{"Nats-Stream": v[:len(v)-1], nats.MsgIdHdr: h[nats.MsgIdHdr]}
+	}
+	return message{seq: events.Seq(m.Seq), subject: m.Subject, id: headerID(h), data: m.Data}
+}

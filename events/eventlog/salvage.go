@@ -1,0 +1,91 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+var (
+	// ErrNoLog: the stream is not there, and was not to be made.
+	ErrNoLog = errors.New("the event stream is not there")
+
+	// ErrUnfinished: the log is one that a salvage has begun and not finished.
+	ErrUnfinished = errors.New("the event stream is what a salvage that was interrupted has left")
+
+	// ErrNotEmpty: a log that is to be made anew holds events.
+	ErrNotEmpty = errors.New("the event stream holds events")
+)
+
+// unfinishedKey marks, in the stream's metadata, a log that is being written
+// from a store.
+const unfinishedKey = "streamwright-salvage"
+
+// Create makes a log whose first event will be at a position, and which Open
+// refuses until [JetStream.Finish]. A stream that is empty, or that an earlier
+// Create has left unfinished, is made that log; one with events is refused with
+// [ErrNotEmpty].
+func Create(ctx context.Context, cfg Config, first events.Seq) (*JetStream, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("create event log: %w", err)
+	}
+	l := newJetStream(cfg.WithDefaults())
+	err := l.create(ctx, first)
+	if err == nil {
+		err = l.open(ctx, true)
+	}
+	if err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *JetStream) create(ctx context.Context, first events.Seq) error {
+	js, err := l.js()
+	if err != nil {
+		return err
+	}
+	cfg := l.cfg.stream()
+	cfg.FirstSeq = uint64(first)
+	cfg.Metadata = map[string]string{unfinishedKey: "unfinished"}
+	s, err := js.Stream(ctx, cfg.Name)
+	switch {
+	case err == nil && s.CachedInfo().State.Msgs > 0 && s.CachedInfo().Config.Metadata[unfinishedKey] == "":
+		st := s.CachedInfo().State
+		return fmt.Errorf("create event stream %s: %w (%d to %d): nothing was changed", cfg.Name, ErrNotEmpty, st.FirstSeq, st.LastSeq)
+	case err == nil:
+		// There is nothing in it that anybody needs.
+		if err := js.DeleteStream(ctx, cfg.Name); err != nil {
+			return fmt.Errorf("create event stream %s: remove the one without events: %w", cfg.Name, err)
+		}
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return fmt.Errorf("create event stream %s: %w", cfg.Name, err)
+	}
+	if _, err := js.CreateStream(ctx, cfg); err != nil {
+		return fmt.Errorf("create event stream %s: %w", cfg.Name, err)
+	}
+	return nil
+}
+
+// Finish ends what Create has begun: from then on Open takes the log.
+func (l *JetStream) Finish(ctx context.Context) error {
+	js, err := l.js()
+	if err != nil {
+		return err
+	}
+	s, err := js.Stream(ctx, l.stream)
+	if err != nil {
+		return fmt.Errorf("finish event stream %s: %w", l.stream, err)
+	}
+	cfg := s.CachedInfo().Config
+	delete(cfg.Metadata, unfinishedKey)
+	if _, err := js.UpdateStream(ctx, cfg); err != nil {
+		return fmt.Errorf("finish event stream %s: %w", l.stream, err)
+	}
+	return nil
+}

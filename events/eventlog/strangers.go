@@ -1,0 +1,98 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// How an append is fenced while foreign messages keep coming. To name the last
+// position is a race with them: whatever has been read, more may have come before
+// the append does. So it names the last of the owner's events on the subjects of
+// the partition itself, of which the first is the owned event that its ownership
+// began with, and which any other engine must write to before it writes anything
+// else: the append is stored if and only if nobody else has become the owner, and
+// no matter what came on other subjects. It is one message, or one atomic batch,
+// so nothing can be stored of it but all, and nothing in between.
+//
+// An owner of before has nothing in flight that could be stored behind ours: it
+// names a position or a predecessor that is not the last any more, or an event of
+// its own on those subjects, which our owned event lies behind. What the append
+// was stored behind is read afterwards; were it not foreign, contrary to all this,
+// the outcome counts as not known, and Settle reads what is there.
+//
+// On a replicated stream the leader compares a subject with what is in flight by
+// its literal name, so there it is that of owned events alone. Who floods the
+// subjects of the partition themselves leaves the race to run.
+
+// fenceFilter matches the subjects that fence.
+func (l *JetStream) fenceFilter() string {
+	kind := "*"
+	if l.replicated {
+		kind = events.KindOwned.String()
+	}
+	return l.cfg.Names.EventFilter(strconv.Itoa(l.cfg.Partition), "_", kind)
+}
+
+// fences reports whether an event of ours on a subject fences.
+func (l *JetStream) fences(subject string) bool {
+	filter := l.fenceFilter()
+	prefix, wild := strings.CutSuffix(filter, "*")
+	return subject == filter || wild && strings.HasPrefix(subject, prefix)
+}
+
+// behindStrangers appends behind whatever foreign messages there are, and returns
+// the position of the last event.
+func (a *attempt) behindStrangers(ctx context.Context) (events.Seq, error) {
+	expect := func(h *header) { h.setFence(strconv.FormatUint(uint64(a.log.fence), 10), a.log.fenceFilter()) }
+	token, err := "", error(nil)
+	if a.n == 1 {
+		h := newHeader()
+		expect(h)
+		token = a.sess.token()
+		err = a.publish(&nats.Msg{Header: h.Header, Reply: token}, h, 0)
+	} else {
+		token, err = a.sendBatch(ctx, expect)
+	}
+	if err != nil {
+		return 0, err
+	}
+	k, err := a.sess.await(ctx, token, a.log.cfg.AckTimeout)
+	switch {
+	case err != nil:
+		return 0, a.ambiguous(err)
+	case k.Error != nil && k.Error.fenced():
+		return 0, a.refusedBehind(ctx, k.Error)
+	case k.Error != nil:
+		return 0, a.judge(ctx, k, a.n, true)
+	}
+	if before := k.Seq - events.Seq(a.n); before > a.after {
+		if alone, err := a.log.Foreign(ctx, a.after, before); !alone {
+			return 0, a.ambiguous(errors.Join(errNotForeign, err))
+		}
+	} else if before < a.after || k.Duplicate {
+		return 0, a.judge(ctx, k, a.n, true)
+	}
+	return k.Seq, nil
+}
+
+var errNotForeign = errors.New("an engine may have written it")
+
+// refusedBehind judges a refusal by the fence: it was a foreign message that
+// moved it, or another owner.
+func (a *attempt) refusedBehind(ctx context.Context, refusal *apiError) error {
+	a.log.fence = 0 // it is named no more, until the next event of ours
+	tip, err := a.log.Last(ctx)
+	if err != nil {
+		return &FencedError{Expected: a.after, Found: refusal.found(), Detail: refusal.Description}
+	}
+	if tip.Seq == a.after { // the event that fenced was cut off the log
+		return &interruptedError{FencedError{Expected: a.after, Found: tip.Seq, Detail: refusal.Description}, a.after, a.after}
+	}
+	return a.refused(ctx, 0, tip.Seq, refusal.Description)
+}

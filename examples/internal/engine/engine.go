@@ -1,0 +1,34 @@
+// Package engine starts an engine in memory for the tests of the examples.
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/embedded"
+)
+
+// Context returns a context that ends with the test, or after a minute.
+func Context(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Client returns a client of an engine that ends with the test.
+func Client(t *testing.T, ctx context.Context) *streamwright.Client {
+	t.Helper()
+	e, err := embedded.Start(ctx, embedded.Options{Memory: true, NATSListen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Stop(context.Background()) })
+	c, err := streamwright.Connect(ctx, e.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}

@@ -1,0 +1,230 @@
+package acceptance
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/oklog/ulid/v2"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/internal/need"
+)
+
+// pair is two engines on one NATS server.
+type pair struct {
+	t    *testing.T
+	url  string
+	http [2]string
+	dir  [2]string
+	p    [2]*proc
+	c    *streamwright.Client
+	js   jetstream.JetStream
+	ids  []string
+}
+
+func newPair(t *testing.T) *pair {
+	srv, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), MaxPayload: 4 << 20, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	p := &pair{t: t, url: srv.ClientURL()}
+	for i := range p.p {
+		p.http[i], p.dir[i] = need.Address(t).String(), filepath.Join(t.TempDir(), "data")
+	}
+	nc := must(nats.Connect(p.url))(t)
+	p.js, p.c = must(jetstream.New(nc))(t), must(streamwright.New(nc))(t)
+	t.Cleanup(func() { p.c.Close(); nc.Close() })
+	return p
+}
+
+func (p *pair) start(i int) {
+	p.t.Helper()
+	p.p[i] = begin(p.t, p.url, "serve", "--nats-url", p.url, "--dir", p.dir[i], "--http", p.http[i])
+}
+
+// says waits until an engine has said something so many times.
+func (p *pair) says(i, times int, what string) {
+	p.t.Helper()
+	eventually(p.t, what, func() bool { return strings.Count(p.p[i].log.String(), what) >= times })
+}
+
+func (p *pair) submit(n int) {
+	p.t.Helper()
+	for range n {
+		id := ulid.Make().String() // the same for each try
+		eventually(p.t, "a submission is taken", func() bool {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			defer cancel()
+			_, err := p.c.Submit(ctx, streamwright.Item{ID: id, Type: "email"})
+			return err == nil
+		})
+		p.ids = append(p.ids, id)
+	}
+}
+
+// owned counts the ownerships that the log has seen.
+func (p *pair) owned() uint64 {
+	p.t.Helper()
+	s := must(p.js.Stream(context.Background(), "WORK_EVENTS_0"))(p.t)
+	info := must(s.Info(context.Background(), jetstream.WithSubjectFilter("work.event.0._.owned")))(p.t)
+	return info.State.Subjects["work.event.0._.owned"]
+}
+
+func (p *pair) get(i int, path string) (int, string) {
+	p.t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	res := must(client.Get("http://" + p.http[i] + path))(p.t)
+	defer func() { _ = res.Body.Close() }()
+	return res.StatusCode, string(must(io.ReadAll(res.Body))(p.t))
+}
+
+func (p *pair) standsBy(i int) {
+	p.t.Helper()
+	for path, want := range map[string]string{"/healthz": `"status":"standby"`, "/readyz": `"ready":false`, "/api/v1/types": `"not_owner"`} {
+		status := 503
+		if path == "/healthz" {
+			status = 200
+		}
+		if code, body := p.get(i, path); code != status || !strings.Contains(body, want) || !strings.Contains(body, "-") {
+			p.t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
+// A second engine on the same NATS stands by while the first one lives, and takes
+// over when that is killed, stopped or paused. Nothing is lost, and the log
+// changes hands no more often than that.
+func TestStandby(t *testing.T) {
+	p := newPair(t)
+	p.start(0)
+	p.says(0, 1, "engine ready")
+	p.start(1)
+	p.says(1, 1, "standing by")
+	p.standsBy(1)
+	p.submit(300)
+	if n := p.owned(); n != 1 {
+		t.Fatalf("%d ownerships while the first engine lived", n)
+	}
+
+	p.p[0].kill()
+	p.says(1, 1, "engine ready") // when the lease has ended
+	p.submit(20)
+	p.start(0)
+	p.says(0, 1, "standing by")
+	p.standsBy(0)
+
+	began := time.Now()
+	if code := p.p[1].end(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	p.says(0, 1, "engine ready")
+	t.Logf("taken over %s after it was asked to stop", time.Since(began))
+	p.submit(20)
+	p.start(1)
+	p.says(1, 1, "standing by")
+	if n := p.owned(); n != 3 {
+		t.Fatalf("%d ownerships, want 3", n)
+	}
+
+	p.p[0].signal(syscall.SIGSTOP)
+	p.says(1, 1, "engine ready")
+	p.p[0].signal(syscall.SIGCONT)
+	p.says(0, 2, "\nstanding by: ") // it finds out by itself
+	p.submit(20)
+	p.standsBy(0)
+	if n := p.owned(); n != 4 {
+		t.Fatalf("%d ownerships, want 4", n)
+	}
+	for _, id := range p.ids {
+		if _, err := p.c.Get(context.Background(), id); err != nil {
+			t.Fatalf("item %s: %v", id, err)
+		}
+	}
+	if code := p.p[0].end(); code != 0 { // a standby has nothing to finish
+		t.Fatalf("exit code %d", code)
+	}
+}
+
+// One engine alone needs no bucket: it is made again, and the log stays its own.
+func TestLeaseBucketDeleted(t *testing.T) {
+	p := newPair(t)
+	p.start(0)
+	p.says(0, 1, "engine ready")
+	if err := p.js.DeleteKeyValue(context.Background(), "work_partitions"); err != nil {
+		t.Fatal(err)
+	}
+	p.submit(20)
+	eventually(t, "the lease is there again", func() bool {
+		kv, err := p.js.KeyValue(context.Background(), "work_partitions")
+		if err != nil {
+			return false
+		}
+		_, err = kv.Get(context.Background(), "0")
+		return err == nil
+	})
+	p.submit(20)
+	if n := p.owned(); n != 1 {
+		t.Fatalf("%d ownerships", n)
+	}
+}
+
+// What a reload has put into force outlasts the loss of the log: a token that was
+// taken out lets nobody in when the engine owns the log again.
+func TestReloadOutlastsTheLog(t *testing.T) {
+	p := newPair(t)
+	const before, after = "0123456789-abcdef-before", "0123456789-abcdef-after"
+	dir := t.TempDir()
+	file := filepath.Join(dir, "engine.toml")
+	name := func(user, token string) {
+		t.Helper()
+		tokens := filepath.Join(dir, user)
+		for path, text := range map[string]string{tokens: user + " " + token + " read\n", file: fmt.Sprintf("[http]\ntokens_file = %q\n", tokens)} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	status := func(token string) int {
+		t.Helper()
+		r := must(http.NewRequest(http.MethodGet, "http://"+p.http[0]+"/api/v1/types", nil))(t)
+		r.Header.Set("Authorization", "Bearer "+token)
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+		res := must(client.Do(r))(t)
+		_ = res.Body.Close()
+		return res.StatusCode
+	}
+	name("before", before)
+	p.p[0] = begin(t, p.url, "serve", "--config", file, "--nats-url", p.url, "--dir", p.dir[0], "--http", p.http[0])
+	p.says(0, 1, "engine ready")
+	p.start(1)
+	p.says(1, 1, "standing by")
+	name("after", after)
+	p.p[0].signal(syscall.SIGHUP)
+	eventually(t, "the new token is in force", func() bool { return status(after) == http.StatusOK })
+
+	p.p[0].signal(syscall.SIGSTOP)
+	p.says(1, 1, "engine ready")
+	p.p[0].signal(syscall.SIGCONT)
+	p.says(0, 1, "standing by")
+	p.p[1].kill()
+	p.says(0, 2, "engine ready")
+	if is := status(before); is != http.StatusUnauthorized {
+		t.Errorf("the token that was taken out: %d", is)
+	}
+	if is := status(after); is != http.StatusOK {
+		t.Errorf("the token that is in force: %d", is)
+	}
+}

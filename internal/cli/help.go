@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/streamwright/streamwright/connect"
+)
+
+// The groups of flags beside a command's own; see inGroup.
+const (
+	groupCommon     = "common"     // of all commands
+	groupConnection = "connection" // how NATS is reached, told by `help connection`
+)
+
+// groupKey is the annotation of a flag that names its group.
+const groupKey = "streamwright group"
+
+// Common puts flags into the group of those that all commands have.
+func Common(fs *pflag.FlagSet, names ...string) { inGroup(fs, groupCommon, names...) }
+
+// inGroup puts flags into a group of the help. A flag may be in several.
+func inGroup(fs *pflag.FlagSet, group string, names ...string) {
+	for _, name := range names {
+		f := fs.Lookup(name)
+		f.Annotations = map[string][]string{groupKey: append(f.Annotations[groupKey], group)}
+	}
+}
+
+func isIn(f *pflag.Flag, group string) bool { return slices.Contains(f.Annotations[groupKey], group) }
+
+// The kinds of flags that the help tells apart.
+func isOwn(f *pflag.Flag) bool        { return len(f.Annotations[groupKey]) == 0 }
+func isCommon(f *pflag.Flag) bool     { return isIn(f, groupCommon) }
+func isConnection(f *pflag.Flag) bool { return isIn(f, groupConnection) }
+
+// flagsOf are the visible flags of a command that are of a kind.
+func flagsOf(cmd *cobra.Command, of func(*pflag.Flag) bool) *pflag.FlagSet {
+	out := pflag.NewFlagSet("", pflag.ContinueOnError)
+	add := func(f *pflag.Flag) {
+		if !f.Hidden && of(f) && out.Lookup(f.Name) == nil {
+			out.AddFlag(f)
+		}
+	}
+	cmd.LocalFlags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	return out
+}
+
+// usage prints how a command is used: what cobra's own template prints, but with
+// the flags in groups. Those of the connection have a topic of the help, or, in a
+// program without commands, a section.
+func usage(cmd *cobra.Command, out io.Writer) error {
+	var b strings.Builder
+	section := func(title, text string) {
+		if text = strings.TrimRight(text, "\n"); text != "" {
+			fmt.Fprintf(&b, "\n%s:\n%s\n", title, text)
+		}
+	}
+	b.WriteString("Usage:\n")
+	if cmd.Runnable() {
+		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "  %s COMMAND\n", cmd.CommandPath())
+	}
+	section("Examples", cmd.Example)
+	for _, g := range cmd.Groups() {
+		section(g.Title, commandsOf(cmd, g.ID))
+	}
+	rest := "Commands"
+	if len(cmd.Groups()) > 0 {
+		rest = "More"
+	}
+	section(rest, commandsOf(cmd, ""))
+	if root := cmd.Root(); root.HasAvailableSubCommands() {
+		section("Flags", flagUsages(cmd, out, isOwn))
+		section("Flags of all commands", flagUsages(cmd, out, isCommon))
+		fmt.Fprintf(&b, "\nSee `%s help %s` for the flags that say how NATS is reached and who logs in.\n", root.Name(), connectionTopic)
+	} else {
+		section("Flags", flagUsages(cmd, out, func(f *pflag.Flag) bool { return !isConnection(f) }))
+		section("Connection flags", flagUsages(cmd, out, isConnection))
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "See `%s COMMAND --help` for more about a command.\n", cmd.CommandPath())
+	}
+	_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())
+	return err
+}
+
+// commandsOf lists the commands below one that are in a group.
+func commandsOf(cmd *cobra.Command, group string) string {
+	var b strings.Builder
+	for _, c := range cmd.Commands() {
+		if (c.IsAvailableCommand() || c.Name() == "help") && c.GroupID == group {
+			fmt.Fprintf(&b, "  %-*s  %s\n", cmd.NamePadding(), c.Name(), c.Short)
+		}
+	}
+	return b.String()
+}
+
+// flagUsages lists the flags of a kind, wrapped to the width of a terminal.
+func flagUsages(cmd *cobra.Command, out io.Writer, of func(*pflag.Flag) bool) string {
+	width := 0
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		width, _, _ = term.GetSize(int(f.Fd())) // 0, no wrapping, where it is not known
+	}
+	return flagsOf(cmd, of).FlagUsagesWrapped(width)
+}
+
+// connectionTopic is the topic of the help that tells the flags of the connection.
+const connectionTopic = "connection"
+
+// addHelp gives a program with commands its command help, and the topic of the
+// connection.
+func addHelp(root *cobra.Command, out io.Writer) {
+	root.SetUsageFunc(func(cmd *cobra.Command) error { return usage(cmd, out) })
+	if !root.HasSubCommands() {
+		return
+	}
+	topic := &cobra.Command{
+		Use:   connectionTopic,
+		Short: "How NATS is reached, and who logs in",
+		Long: "Every command but those that run without an engine connects to NATS: by its flags, by the context of the nats\n" +
+			"program that --context names, or by the environment, in this order. Without any of these it is the server of\n" +
+			"this machine, " + connect.DefaultURL + ".",
+	}
+	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\nConnection flags:\n%s", topic.Long, flagUsages(cmd, out, isConnection))
+	})
+	help := &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Show the help of a command, or of the connection",
+		Example: "  " + root.Name() + " help " + root.Commands()[0].Name() + "\n  " + root.Name() + " help " + connectionTopic,
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return Usagef("there is no command %q to help with", strings.Join(args, " "))
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
+	root.AddCommand(topic)
+	root.SetHelpCommand(help)
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes.
+const (
+	ExitDone   = 0
+	ExitFailed = 1 // the operation failed, or the engine refused it
+	ExitUsage  = 2 // the command line is wrong: the program says so, or the engine
+)
+
+// usageError is a wrong command line.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// Usage makes err the error of a wrong command line; nil stays nil.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &usageError{err}
+}
+
+// Usagef makes the error of a wrong command line.
+func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
+
+// IsUsage reports whether an error is that of a wrong command line.
+func IsUsage(err error) bool { return errors.As(err, new(*usageError)) }
+
+// Prepare makes a tree of commands ready to run: it gives it the help, and makes
+// whatever cobra finds wrong an error of the command line. Errors are for the
+// caller to print. out is where the help goes.
+func Prepare(root *cobra.Command, args []string, out io.Writer) {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetFlagErrorFunc(flagError)
+	addHelp(root, out)
+	root.InitDefaultCompletionCmd(args...)
+	strict(root)
+}
+
+// strict makes every wrong argument an error of the command line, also those that
+// a command, such as one of cobra's own, checks by itself or not at all.
+func strict(cmd *cobra.Command) {
+	if cmd.HasSubCommands() && !cmd.Runnable() {
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	if cmd.Args != nil {
+		cmd.Args = Args(cmd.Args)
+	}
+	for _, c := range cmd.Commands() {
+		strict(c)
+	}
+}

@@ -1,0 +1,256 @@
+// Package doors tries, in tests, to reach past a role on NATS: as a client with
+// exactly that role it sends to each subject that the role may send to, with
+// replies, bodies and headers that would do harm if the engine's account took
+// them, and listens there for what comes of it.
+package doors
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Server is one that is tried.
+type Server struct {
+	Names wire.Names
+	// Dial connects as a user of one role, named like it.
+	Dial func(*testing.T, access.Role) *nats.Conn
+	// Spy is in the engine's account and may hear and ask everything.
+	Spy *nats.Conn
+}
+
+const patience = 20 * time.Second
+
+// targets are subjects of the engine's account where a message would do harm,
+// an empty one in most cases.
+func (s Server) targets() []string {
+	n := s.Names
+	t := []string{
+		n.Event(0, "harmed", events.KindCompleted), n.Intake(0, "harmed"), n.Run("harmed", ""), n.Control("victim"), n.Probe("victim"), "$KV." + n.Bucket("workers") + ".victim",
+		"_INBOX.victim", "_INBOX_victim.x", "$SRV.PING", "$SRV.STATS.streamwright", "$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.WORK.CONNZ",
+		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + n.DispatchStream() + ".victim", "$JS.FC." + n.EventStream(0) + ".victim", "victim",
+	}
+	for _, stream := range []string{n.EventStream(0), n.IntakeStream(), n.LogStream(), n.DispatchStream(), "OBJ_" + n.Bucket("blobs"), "KV_" + n.Bucket("workers")} {
+		for _, op := range []string{"DELETE", "PURGE", "UPDATE"} {
+			if op == "PURGE" && stream == n.IntakeStream() {
+				continue // the engine itself does it
+			}
+			t = append(t, n.JetStream("STREAM."+op+"."+stream), "$JS.API.STREAM."+op+"."+stream, n.Imported().JetStream("STREAM."+op+"."+stream))
+		}
+	}
+	for _, e := range access.Endpoints() {
+		t = append(t, n.API(e))
+	}
+	slices.Sort(t)
+	return slices.Compact(t)
+}
+
+var bodies = []string{"", "{}", `{"batch":1,"no_wait":true}`, `{"batch":1,"expires":1000000}`, `{"seq":99999999}`, `{"last_by_subj":"nothing"}`, "+NXT", "+TERM"}
+
+// obeyed are headers that make the server do something else with a message than
+// store it or pass it on, where one subject is the target.
+func obeyed(target string) []nats.Header {
+	h := func(kv ...string) nats.Header {
+		out := nats.Header{}
+		for i := 0; i < len(kv); i += 2 {
+			out[kv[i]] = []string{kv[i+1]} // as it is spelled, and not canonical
+		}
+		return out
+	}
+	return []nats.Header{
+		h("Nats-Trace-Dest", target), h("Nats-Trace-Dest", target, "Nats-Trace-Only", "true"), h("Nats-Trace-Dest", target, "Nats-Trace-Hop", "1"),
+		h("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "Nats-Trace-Dest", target),
+		h("Nats-Schedule", "@every 1s", "Nats-Schedule-Target", target), h("Nats-Schedule", "@at 2000-01-01T00:00:00Z", "Nats-Schedule-Target", target),
+		h("Nats-Rollup", "all"), h("Nats-Rollup", "sub"), h("Nats-TTL", "1s"), h("Nats-Expected-Last-Sequence", "0"), h("Nats-Expected-Last-Subject-Sequence", "0"),
+		h("Nats-Batch-Id", "victim", "Nats-Batch-Sequence", "1", "Nats-Batch-Commit", "1"), h("Nats-Batch-Id", "victim2", "Nats-Batch-Sequence", "1"),
+		h("Nats-Request-Info", `{"acc":"WORK","svc":"x","reply":"`+target+`","user":"engine"}`), h("Nats-Required-Api-Level", "0"),
+		h("Nats-Response-Type", "io.nats.jetstream.api.v1.stream_create_response"), h("Status", "404"), h("Nats-Msg-Id", "victim"),
+	}
+}
+
+// fill makes a literal subject of one with wildcards.
+func fill(subject string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(subject, "*", "victim"), ">", "victim.1.1.1.1.0")
+}
+
+// Try tries everything as each of the roles, each on a server of its own: an
+// answer that one is given late may come as a request, and nothing then says
+// whose it was.
+func Try(t *testing.T, server func(*testing.T) Server) {
+	for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate} {
+		t.Run(r.String(), func(t *testing.T) { server(t).try(t, r) })
+	}
+}
+
+func (s Server) try(t *testing.T, r access.Role) {
+	g := access.Grant{Names: s.Names, User: r.String(), Roles: access.RolesOf(r)}
+	targets := s.targets()
+	heard := make(chan *nats.Msg, 1<<18)
+	// One subscription for each: what a consumer delivers has the subject that it
+	// was stored under, whatever it is delivered to.
+	for _, subject := range append(slices.Clone(targets), "$JS.ACK.>") {
+		sub, err := s.Spy.ChanSubscribe(subject, heard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if dropped, _ := sub.Dropped(); dropped > 0 {
+				t.Errorf("the spy has lost %d messages on %s", dropped, subject)
+			}
+			_ = sub.Unsubscribe()
+		}()
+	}
+	if err := s.Spy.FlushTimeout(patience); err != nil {
+		t.Fatal(err)
+	}
+	before := s.streams(t)
+
+	nc := s.Dial(t, r)
+	var own []string // may be sent to, so that a message there is no wonder
+	bodies := bodies
+	if r == access.Operate {
+		bodies = []string{"not JSON"} // else it does what it may
+	}
+	acks := []string{"$JS.ACK." + s.Names.DispatchStream() + ".victim.1.1.1.1.0", "$JS.ACK." + s.Names.EventStream(0) + ".victim.1.1.1.1.0", "$JS.ACK.victim"}
+	worst := []string{s.Names.JetStream("STREAM.DELETE." + s.Names.EventStream(0)), s.Names.API(wire.APICut), s.Names.Event(0, "harmed", events.KindCompleted)}
+	sent := 0
+	send := func(m *nats.Msg) {
+		s.send(t, nc, m)
+		sent++
+	}
+	for _, i := range g.Imports() {
+		if i.Flow == access.Messages {
+			continue
+		}
+		own = append(own, i.Subject)
+		subject := fill(i.Local)
+		for n, target := range slices.Concat(targets, acks) {
+			send(&nats.Msg{Subject: subject, Reply: target, Data: []byte(bodies[n%len(bodies)])})
+			if !slices.Contains(worst, target) && !slices.Contains(acks, target) {
+				continue
+			}
+			for _, body := range bodies {
+				send(&nats.Msg{Subject: subject, Reply: target, Data: []byte(body)})
+			}
+			for _, h := range obeyed(target) {
+				send(&nats.Msg{Subject: subject, Header: h, Data: []byte(bodies[0])})
+			}
+		}
+		// The last one is answered behind all the others, if at all.
+		if _, err := nc.Request(subject, []byte(bodies[0]), time.Second); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, nats.ErrNoResponders) {
+			t.Fatalf("%s: %v", subject, err)
+		}
+	}
+	for _, target := range targets {
+		if !slices.Contains(own, target) {
+			send(&nats.Msg{Subject: target}) // in the user's own account
+		}
+	}
+	if _, err := nc.Request(s.Names.API(wire.APIInfo), []byte("{}"), patience); err != nil {
+		t.Errorf("the engine does not answer any more: %v", err)
+	}
+	if err := s.Spy.FlushTimeout(patience); err != nil {
+		t.Fatal(err)
+	}
+	s.check(t, r, own, heard)
+	now := s.streams(t)
+	for name, messages := range before {
+		left, ok := now[name]
+		if !ok || name == s.Names.EventStream(0) && left < messages {
+			t.Errorf("the stream %s had %d messages and has %d (there: %v)", name, messages, left, ok)
+		}
+	}
+	t.Logf("%s: %d messages sent", r, sent)
+}
+
+func (s Server) send(t *testing.T, nc *nats.Conn, m *nats.Msg) {
+	t.Helper()
+	if err := nc.PublishMsg(m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check looks at what the engine's account has heard.
+func (s Server) check(t *testing.T, r access.Role, own []string, heard <-chan *nats.Msg) {
+	told := map[string]bool{}
+	tell := func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); !told[text] && len(told) < 20 {
+			told[text] = true
+			t.Error(text)
+		}
+	}
+	for len(heard) > 0 {
+		m := <-heard
+		at := m.Sub.Subject
+		mine := slices.ContainsFunc(own, func(pattern string) bool { return Match(pattern, m.Subject) })
+		switch {
+		case at == "$JS.ACK.>":
+			// The server's answers come here too: this reply is not rewritten. No
+			// empty one may come of a role that does not acknowledge anyway.
+			if !mine && r != access.Work && (len(m.Data) == 0 || m.Data[0] == '+' || m.Data[0] == '-') {
+				tell("%s was acknowledged with %q by a %s", m.Subject, m.Data, r)
+			}
+		case !mine:
+			tell("a %s has made %q reach %s (headers %v)", r, m.Data, at, m.Header)
+		case m.Reply != "":
+			// What comes without a reply may be an answer that the user has had sent
+			// to a subject of its own.
+			var info struct {
+				Account string `json:"acc"`
+			}
+			list := m.Header["Nats-Request-Info"]
+			if len(list) != 1 || json.Unmarshal([]byte(list[0]), &info) != nil || !strings.HasPrefix(info.Account, s.Names.UserAccount(r.String())) {
+				tell("a request to %s says %q of who makes it", at, list)
+			}
+			if !strings.HasPrefix(m.Reply, "_R_.") && !strings.HasPrefix(m.Reply, "$JS.ACK.") {
+				tell("%s has the reply %s", at, m.Reply)
+			}
+		}
+	}
+}
+
+// streams are the messages of each stream in the engine's account.
+func (s Server) streams(t *testing.T) map[string]uint64 {
+	t.Helper()
+	js, err := s.Spy.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Names.Domain != "" {
+		if js, err = s.Spy.JetStream(nats.Domain(s.Names.Domain)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := map[string]uint64{}
+	for i := range js.Streams() {
+		all[i.Config.Name] = i.State.Msgs
+	}
+	if len(all) == 0 {
+		t.Fatal("there are no streams")
+	}
+	return all
+}
+
+// Match reports whether a literal subject is one of a pattern's.
+func Match(pattern, subject string) bool {
+	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
+	for i, w := range p {
+		if w == ">" {
+			return len(s) > i
+		}
+		if i >= len(s) || w != "*" && w != s[i] {
+			return false
+		}
+	}
+	return len(p) == len(s)
+}

@@ -1,0 +1,232 @@
+package pagetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/workers"
+)
+
+// What makes the engine refuse work is the first that the Overview shows, in red.
+func TestTheOverviewBeginsWithWhatStopsTheEngine(t *testing.T) {
+	w := start(t, func(o *embedded.Options) {
+		o.Memory, o.Dir = false, t.TempDir()
+		o.Config.Limits.MinFreeBytes = 1 << 50 // no disk has so much
+	})
+	p := open(t, desktop, w.url)
+	p.see(".panel-stops", "The engine's disk is nearly full")
+	p.see(".panel-stops", "nothing new is begun")
+	p.see(".panel-stops", "Make room on that disk")
+	p.see("nav a[href='#/'] .nav-count", "1")
+	p.gone(".panel-needs", "Nothing.")
+	var at struct {
+		First bool
+		Red   string
+		Bad   string
+	}
+	p.eval(`(() => {
+		const el = document.querySelector('.panel-stops strong');
+		const probe = document.createElement('span');
+		probe.className = 'bad';
+		document.body.append(probe);
+		return { First: document.querySelector('h1').nextElementSibling === document.querySelector('.panel-stops'), Red: getComputedStyle(el).color, Bad: getComputedStyle(probe).color };
+	})()`, &at)
+	if !at.First || at.Red != at.Bad {
+		t.Errorf("it is not the first, or not red: %+v", at)
+	}
+}
+
+// needsOf are the levels and titles of attention for what is given, as JavaScript.
+func (p *tab) needsOf(arguments string) (out []string) {
+	p.t.Helper()
+	p.eval(module("attention.js")+`.then((m) => m.attention(`+arguments+`).map((n) => n.level + ': ' + n.title + ' | ' + n.text))`, &out)
+	return out
+}
+
+// An alarm is told as it is, and ends when its cause is repaired.
+func TestWhatNeedsAttentionEndsWithItsCause(t *testing.T) {
+	w := start(t)
+	p := open(t, desktop, w.url)
+	p.see(".panel-needs", "Nothing.")
+	const dead = `{ worker: 'w1', types: ['a'], status: 'dead', last_seen: '2030-01-01T10:00:00Z' }`
+	for _, tc := range []struct{ name, arguments, want string }{
+		{"the clock", `{ alarms: [{ code: 'behind', severity: 'warning', message: 'Old.', action: 'Look.' }, { code: 'clock_implausible', severity: 'critical', message: 'The clock is wrong.', action: 'Set it right.' }] }, [], null, null`,
+			"stop: The clock is wrong. | Set it right. (clock_implausible)\nwarn: Old. | Look. (behind)"},
+		{"items died", `{ types: [{ type: 'a', states: { dead: 299 } }] }, [], { types: { a: { dead: [300] } } }, null`, "bad: 300 items of a died in the last ten minutes | 299 are dead now. See what of, correct it, and replay them."},
+		{"they were replayed", `{ types: [{ type: 'a', states: { completed: 300 } }] }, [], { types: { a: { dead: [300] } } }, null`, ""},
+		{"a worker died", `{}, [` + dead + `], null, null`, "warn: Worker w1 died | It was silent for too long: what it ran was given to others. No worker of the same types has come since."},
+		{"another has come", `{}, [` + dead + `, { worker: 'w2', types: ['a'], status: 'active', registered_at: '2030-01-01T10:00:05Z' }], null, null`, ""},
+		{"another was there before", `{}, [` + dead + `, { worker: 'w2', types: ['a'], status: 'active', registered_at: '2030-01-01T09:00:00Z' }], null, null`, "warn: Worker w1 died | It was silent for too long: what it ran was given to others. No worker of the same types has come since."},
+		{"rejected long ago", `{ rejected: 7 }, [], null, null`, ""},
+		{"rejected and kept", `{ rejected: 7 }, [], null, { code: 'bad_params', type: 'a' }`, "warn: Submissions were rejected | They became no item, and are kept until they are submitted again or forgotten. The newest: bad_params, of type a."},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := strings.Join(p.needsOf(tc.arguments), "\n"); got != tc.want {
+				t.Errorf("it says\n%s\nnot\n%s", got, tc.want)
+			}
+		})
+	}
+}
+
+// Running is one number, wherever it stands, and what is dispatched beyond it is
+// called something else.
+func TestNumbersAgree(t *testing.T) {
+	w := start(t)
+	hold := func(ctx context.Context, _ *workers.RawItem) (any, error) {
+		select {
+		case <-w.hold:
+		case <-ctx.Done():
+		}
+		return nil, context.Cause(ctx)
+	}
+	w.worker("w1", 2, map[string]workers.Handler{"hold": hold})
+	for range 9 {
+		w.submit(itemOf("hold"))
+	}
+	p := open(t, desktop, w.url)
+	p.see(`[data-tile="running"] .tile-value`, "2")
+	p.see(`tr[data-type="hold"] td:nth-of-type(4)`, "2")
+	p.see(".panel-workers", "2 of 2 slots used") // without a heartbeat to wait for
+	p.see(".panel-workers li", "2/2")
+	p.until(`(() => {
+		const tile = /^(\d+) in flight, of 1,000$/.exec(document.querySelector('[data-tile="running"] .tile-more').textContent);
+		const row = /(\d+) \/ 1,000/.exec(document.querySelector('tr[data-type="hold"] td:nth-of-type(5)').textContent);
+		return tile && row && tile[1] === row[1] && Number(tile[1]) >= 2;
+	})()`)
+	stats, err := w.client.Stats(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := w.client.Workers(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runs := stats.States["running"] + stats.States["claimed"]; runs != 2 || len(list) != 1 || list[0].InFlight != 2 || stats.InFlight < 2 {
+		t.Errorf("%d run, the worker has %+v, in flight are %d", runs, list, stats.InFlight)
+	}
+	p.goes("y", "#/types")
+	p.see(".all-types thead", "In flight")
+	p.click(".all-types", "hold")
+	p.see(`[data-tile="running"] .tile-value`, "2")
+}
+
+// An id is shown whole, as it is searched for.
+func TestTheVisiblePartOfAnIDIsTheID(t *testing.T) {
+	w := start(t)
+	s := w.seed()
+	for _, v := range []view{desktop, phone, {width: 900, height: 700}} {
+		for hash, id := range map[string]string{"#/work": s.scheduled, "#/dead?items=1": s.dead, "#/events?since=1h": s.dead, "#/workers": s.running, "#/work/" + s.parent: s.child} {
+			t.Run(fmt.Sprintf("%d %s", v.width, hash), func(t *testing.T) {
+				p := open(t, v, w.url+hash)
+				p.see("main .mono", id)
+				// What holds the id cuts nothing off it.
+				p.until(fmt.Sprintf(`(() => {
+					const el = [...document.querySelectorAll('main .mono')].find((x) => x.innerText === %s);
+					const cell = el.closest('td, li, span, div:not(.mono)');
+					return el.getBoundingClientRect().right <= cell.getBoundingClientRect().right - parseFloat(getComputedStyle(cell).paddingRight) + 0.5;
+				})()`, quote(id)))
+				p.fill(".search input", strings.ToLower(id))
+				p.press(kb.Enter)
+				p.until(`location.hash === '#/work/` + id + `'`)
+			})
+		}
+	}
+}
+
+// Commands reach the engine that the page is of.
+func TestCommandsCarryTheAddress(t *testing.T) {
+	w := start(t, func(o *embedded.Options) { o.NATSListen = "127.0.0.1:0" })
+	p := open(t, desktop, w.url)
+	p.see(".command", `engine submit hello '{"name":"Ada"}' --server `+w.engine.URL())
+	p.see(".command", "engine work hello --server "+w.engine.URL()+" -- cat")
+	w.submit(itemOf("lonely"))
+	p.see(".panel-needs .command", "engine work lonely --server "+w.engine.URL()+" -- COMMAND")
+	var got []string
+	p.eval(module("address.js")+`.then((m) => [
+		m.flagsOf({ nats: 'nats://127.0.0.1:4222', prefix: 'work' }, 'host'), m.flagsOf({ nats: 'nats://0.0.0.0:4222', prefix: 'jobs' }, 'host'), m.flagsOf({}, 'host'),
+	])`, &got)
+	if want := []string{"", "--server nats://host:4222 --prefix jobs", ""}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the flags are %q, not %q", got, want)
+	}
+}
+
+// An empty setting says what the engine does without it.
+func TestPlaceholdersAreTheDefaults(t *testing.T) {
+	w := start(t)
+	w.submit(itemOf("email"))
+	p := open(t, desktop, w.url+"#/types/email")
+	p.see(".settings", "Circuit: probes")
+	for name, want := range map[string]string{
+		"circuit.probes": fmt.Sprint(events.DefaultProbes), "circuit.min_runs": fmt.Sprint(events.DefaultCircuitMinRuns), "poison_after": fmt.Sprint(events.DefaultPoisonAfter),
+		"circuit.window_ms": "1m", "circuit.cooldown_ms": "30s", "retain.dead_ms": "30d", "retain.completed_ms": "1d", "group_by": "tenant", "max_queued": "no limit",
+	} {
+		p.until(fmt.Sprintf(`document.getElementsByName(%s)[0].placeholder === %s`, quote(name), quote(want)))
+	}
+	p.fill("[name='circuit.cooldown_ms']", "10m")
+	p.press(kb.Enter)
+	p.until(`document.getElementsByName('circuit.max_cooldown_ms')[0].placeholder === '10m'`) // never less than the cooldown
+}
+
+// Each colour of a timeline is in its legend.
+func TestEachColourIsInTheLegend(t *testing.T) {
+	w := start(t)
+	s := w.seed()
+	for name, id := range map[string]string{"completed": s.completed, "retried": s.retried, "dead": s.dead, "running": s.running, "spawned": s.parent, "backing off": s.backingOff} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, desktop, w.url+"#/work/"+id)
+			p.until(`document.querySelectorAll('.timeline-span').length > 0`)
+			p.until(`(() => {
+				const tones = (el) => [...el.classList].filter((c) => c.startsWith('st-'));
+				const legend = new Set([...document.querySelectorAll('.timeline-legend li')].flatMap(tones));
+				return [...document.querySelectorAll('.timeline-span')].flatMap(tones).every((c) => legend.has(c));
+			})()`)
+		})
+	}
+}
+
+// Workers are told apart by the ends of their ids: the Overview shows them whole.
+func TestTheOverviewShowsWorkersWhole(t *testing.T) {
+	w := start(t)
+	for _, id := range []string{"machine-11444-91a53e1c", "machine-11444-f3a67675"} {
+		w.worker(id, 1, map[string]workers.Handler{"mail": func(context.Context, *workers.RawItem) (any, error) { return nil, nil }})
+	}
+	for _, v := range []view{desktop, phone, {width: 1280, height: 900}} {
+		p := open(t, v, w.url)
+		p.see(".panel-workers", "machine-11444-91a53e1c")
+		p.see(".panel-workers", "machine-11444-f3a67675")
+		p.until(`[...document.querySelectorAll('.mini-name')].every((el) => {
+			const at = el.getBoundingClientRect();
+			return el.scrollWidth <= el.clientWidth + 0.5 || getComputedStyle(el).overflow === 'visible' && at.right <= el.parentNode.getBoundingClientRect().right;
+		})`)
+		p.until(`[...document.querySelectorAll('.mini-workers li')].every((li) => li.lastElementChild.getBoundingClientRect().right <= li.getBoundingClientRect().right + 0.5)`)
+	}
+}
+
+// A batch runs nothing, so there are no attempts of it, and once it has ended no more
+// items of it are to come.
+func TestABatchIsShownAsABatch(t *testing.T) {
+	w := start(t)
+	b, err := w.client.OpenBatch(w.ctx, streamwright.NewBatch{Name: "nightly", Count: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, desktop, w.url+"#/work/"+b.ID)
+	p.see(".facts", "nightly: 0 of 2 done, 2 still to be submitted")
+	p.gone(".facts", "Attempt")
+	p.gone(".facts", "Timeout")
+	p.see(".history-table", "batch · sealed")
+	if _, _, err := w.client.Cancel(w.ctx, b.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	p.see("h1", "cancelled")
+	p.see(".facts", "nightly: 0 of 2 done")
+	p.gone(".facts", "still to be submitted")
+	p.gone("main button", "Replay") // the engine refuses that of a batch
+}
