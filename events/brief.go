@@ -1,6 +1,8 @@
 package events
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // AppendBrief is [Event.AppendJSON] without the document that the event brings:
 // the params of created, the result of completed. For where those are kept

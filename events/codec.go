@@ -292,7 +292,7 @@ func decodeAny(data []byte) (Event, error) {
 	}
 	kind, err := ParseKind(env.Kind)
 	if err != nil || env.V < 1 {
-		return Event{}, fmt.Errorf("decode event: %w: version %d, kind %q: not written by this program, or by a newer one", ErrCorrupt, env.V, clip(env.Kind, 64))
+		return Event{}, fmt.Errorf("decode event: %w: version %d, kind %q: not written by this program, or by a newer one", ErrCorrupt, env.V, Clip(env.Kind, 64))
 	}
 	e := Event{Kind: kind, ID: env.ID, Type: env.Type, At: env.At, Attempt: env.Attempt, Worker: env.Worker}
 	if env.Tx != nil {
@@ -309,7 +309,7 @@ func decodeAny(data []byte) (Event, error) {
 			return Event{}, fmt.Errorf("decode %s event: %w: %w", kind, ErrCorrupt, err)
 		}
 	}
-	if err := e.check(); err != nil {
+	if err := e.Check(); err != nil {
 		return Event{}, fmt.Errorf("decode %s event: %w: %w", kind, ErrCorrupt, err)
 	}
 	return e, nil
@@ -320,3 +320,23 @@ var crcTable = crc64.MakeTable(crc64.ECMA)
 // Checksum is that of an event's stored bytes. The projection keeps that of
 // the last event it applied, to notice a log that has changed under it.
 func Checksum(data []byte) uint64 { return crc64.Checksum(data, crcTable) }
+
+// onlyGroup reports whether a payload's terms say nothing but the group, as
+// those of most submissions with a tenant.
+func (cr *Created) onlyGroup() bool {
+	t := *cr.Terms
+	return t.Group != "" && len(t.After) == 0 && t.AfterPolicy == "" && t.DedupPolicy == "" && t.DedupWindowMS == 0 && t.ExpiresAt.IsZero() && t.EstimateMS == 0 &&
+		!t.OwnAttempts && !t.OwnTimeout && t.Parent.IsZero() && t.Spawn == 0 && t.ScoreMS == nil && t.Verdict == nil && len(t.Rates) == 0
+}
+
+// appendReplayed keeps the params as they came.
+func appendReplayed(b []byte, d *Replayed) ([]byte, error) {
+	brief := *d
+	brief.Params = nil
+	data, err := json.Marshal(&brief)
+	if err != nil || d.Params == nil {
+		return append(b, data...), err
+	}
+	b = append(append(b, data[:len(data)-1]...), `,"params":`...)
+	return append(append(b, d.Params...), '}'), nil
+}

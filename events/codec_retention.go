@@ -1,7 +1,6 @@
 package events
 
 import (
-	"encoding/json"
 	"strconv"
 )
 
@@ -57,13 +56,4 @@ func separate(b []byte, i int) []byte {
 		return append(b, ',')
 	}
 	return b
-}
-
-// jsonSize is how many bytes v has in JSON.
-func jsonSize(v any) int {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return 0 // it is found when the event is encoded
-	}
-	return len(data)
 }

@@ -1,6 +1,8 @@
 package events
 
-import "strconv"
+import (
+	"strconv"
+)
 
 // Count is a number with its noun: "1 item", "2 items".
 func Count[T ~int | ~int64 | ~uint32](n T, noun string) string {

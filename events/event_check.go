@@ -7,7 +7,7 @@ import (
 
 // check reports what no event of ours can look like: what is missing for its
 // kind, and what could not be encoded again.
-func (e *Event) check() error {
+func (e *Event) Check() error {
 	switch {
 	case e.Kind <= KindReplayed && e.ID.IsZero():
 		return fmt.Errorf("it has no id")
@@ -20,12 +20,12 @@ func (e *Event) check() error {
 	case (e.Kind == KindCarried || e.Kind == KindPruned) && (e.ID.IsZero() || e.Type == ""):
 		return fmt.Errorf("it has no id or no type")
 	case len(e.Type) > MaxTypeLen || !plain(string(e.Type)):
-		return fmt.Errorf("%q is no type", clip(string(e.Type), 80))
+		return fmt.Errorf("%q is no type", Clip(string(e.Type), 80))
 	case len(e.Worker) > MaxWorkerIDLen || !plain(string(e.Worker)):
-		return fmt.Errorf("%q is no worker id", clip(string(e.Worker), 140))
+		return fmt.Errorf("%q is no worker id", Clip(string(e.Worker), 140))
 	case e.Attempt < 0:
 		return fmt.Errorf("attempt %d", e.Attempt)
-	case !writable(e.At):
+	case !Writable(e.At):
 		return fmt.Errorf("its time is out of range")
 	}
 	ok := true
@@ -34,20 +34,20 @@ func (e *Event) check() error {
 		if b.Params == nil {
 			return fmt.Errorf("it has no params")
 		}
-		ok = b.Priority <= MaxPriority && writable(b.AvailableAt, b.IdempotencyUntil, b.MsgIDUntil) &&
-			(b.Terms == nil || writable(b.ExpiresAt) && writableRates(b.Rates))
+		ok = b.Priority <= MaxPriority && Writable(b.AvailableAt, b.IdempotencyUntil, b.MsgIDUntil) &&
+			(b.Terms == nil || Writable(b.ExpiresAt) && writableRates(b.Rates))
 	case *Queued:
-		ok = writable(b.OrderAt, b.AvailableAt) && b.JitterMS >= 0 && b.TimeoutMS >= 0
+		ok = Writable(b.OrderAt, b.AvailableAt) && b.JitterMS >= 0 && b.TimeoutMS >= 0
 	case *CircuitOpened:
-		ok = writable(b.Until)
+		ok = Writable(b.Until)
 	case *Paused:
-		ok = writable(b.Until)
+		ok = Writable(b.Until)
 	case *Claimed:
-		ok = writable(b.StartBy, b.DeliveredAt) && writableRates(b.Rates)
+		ok = Writable(b.StartBy, b.DeliveredAt) && writableRates(b.Rates)
 	case *Running:
-		ok = writable(b.Deadline)
+		ok = Writable(b.Deadline)
 	case *Snoozed:
-		ok = writable(b.AvailableAt)
+		ok = Writable(b.AvailableAt)
 	case *Checkpointed:
 		if b.Checkpoint == nil {
 			return fmt.Errorf("it has no checkpoint")
@@ -55,11 +55,11 @@ func (e *Event) check() error {
 	case *ScheduleSet, *ScheduleRemoved, *ScheduleFired:
 		return checkSchedule(b)
 	case *Replayed:
-		ok = b.Priority <= MaxPriority && writable(b.OrderAt)
+		ok = b.Priority <= MaxPriority && Writable(b.OrderAt)
 	case *Carried:
 		return b.check(e.ID, e.Type)
 	case *Rescheduled:
-		ok = b.Priority <= MaxPriority && writable(b.OrderAt, b.AvailableAt)
+		ok = b.Priority <= MaxPriority && Writable(b.OrderAt, b.AvailableAt)
 	}
 	if !ok {
 		return fmt.Errorf("a time or a priority is out of range")
@@ -83,9 +83,18 @@ func plain(s string) bool {
 }
 
 // writable reports whether RFC 3339 has room for the times, in UTC.
-func writable(times ...time.Time) bool {
+func Writable(times ...time.Time) bool {
 	for _, t := range times {
 		if y := t.UTC().Year(); y < 0 || y > 9999 {
+			return false
+		}
+	}
+	return true
+}
+
+func writableRates(taken []RateTaken) bool {
+	for _, r := range taken {
+		if !Writable(r.TAT) {
 			return false
 		}
 	}

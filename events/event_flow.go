@@ -144,9 +144,9 @@ func newFlowBody(k Kind) Body {
 	return nil
 }
 
-func (*Waiting) kind() Kind      { return KindWaiting }
-func (*Spawned) kind() Kind      { return KindSpawned }
-func (*Snoozed) kind() Kind      { return KindSnoozed }
-func (*Progressed) kind() Kind   { return KindProgressed }
-func (*Checkpointed) kind() Kind { return KindCheckpointed }
-func (*Replayed) kind() Kind     { return KindReplayed }
+func (*Waiting) Kind() Kind      { return KindWaiting }
+func (*Spawned) Kind() Kind      { return KindSpawned }
+func (*Snoozed) Kind() Kind      { return KindSnoozed }
+func (*Progressed) Kind() Kind   { return KindProgressed }
+func (*Checkpointed) Kind() Kind { return KindCheckpointed }
+func (*Replayed) Kind() Kind     { return KindReplayed }

@@ -1,12 +1,14 @@
 package events
 
-import "time"
+import (
+	"time"
+)
 
 // Item is a work item as its events have left it. Params, result and the
-// provenances merged into it are kept beside it (see [Base]), so that a
+// provenances merged into it are kept beside it (see [core.Base]), so that a
 // change of state does not rewrite them.
 //
-// An Item that has left [State] is immutable.
+// An Item that has left [core.State] is immutable.
 type Item struct {
 	ID             ID                `json:"id"`
 	Type           Type              `json:"type"`
@@ -58,7 +60,7 @@ type Item struct {
 	// HasCheckpoint says that a run has saved one; see [DocCheckpoint].
 	HasCheckpoint bool       `json:"has_checkpoint,omitzero"`
 	Progress      Progress   `json:"progress,omitzero"` // of the current or last run
-	Cause         string     `json:"cause,omitzero"`    // of its death: see [CauseOf]; empty unless dead
+	Cause         string     `json:"cause,omitzero"`    // of its death: see [policy.CauseOf]; empty unless dead
 	Relations     *Relations `json:"relations,omitzero"`
 
 	MsgID      string `json:"msg_id,omitzero"` // of the message that it came with
@@ -83,17 +85,9 @@ func (it *Item) HoldsDedup() bool {
 	return it != nil && it.HoldsKey && it.DedupKey != "" && it.State != StateCreated && !it.State.Terminal()
 }
 
-// relations returns a copy of the item's relations, the zero value for none.
-func (it *Item) relations() Relations {
-	if it.Relations == nil {
-		return Relations{}
-	}
-	return *it.Relations
-}
-
 // TimerAt is the moment at which something is due for the item, the zero time
 // for none: a queued item's AvailableAt, a claimed one's StartBy, a running
-// one's Deadline. Once passed, [Due] says what it means.
+// one's Deadline. Once passed, [core.Due] says what it means.
 func (it *Item) TimerAt() time.Time {
 	switch it.State {
 	case StateQueued:
@@ -216,3 +210,13 @@ type MergedEntry struct {
 	At         time.Time  `json:"at,omitzero"`
 	Provenance Provenance `json:"provenance,omitzero"`
 }
+
+// Loose reports whether a key's kind follows from no item: what holds is
+// restated by the end of a round, and by nothing else.
+func (k KeyKind) Loose() bool { return k != KeyDedup && k != KeyIdempotency && k != KeyMsgID }
+
+// Waiting is how many of a type's items are queued or waiting.
+func (t TypeInfo) Waiting() int64 { return t.Counts[StateQueued] + t.Counts[StateWaiting] }
+
+// Runs is how many of a type's items are claimed or running.
+func (t TypeInfo) Runs() int64 { return t.Counts[StateClaimed] + t.Counts[StateRunning] }

@@ -1,6 +1,8 @@
 package events
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // ItemState is where in its life an item is.
 type ItemState uint8
@@ -37,7 +39,7 @@ func ParseItemState(s string) (ItemState, error) {
 			return ItemState(i), nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no state: use one of created, queued, claimed, running, waiting, failed, completed, dead, cancelled, merged", clip(s, 64))
+	return 0, fmt.Errorf("%q is no state: use one of created, queued, claimed, running, waiting, failed, completed, dead, cancelled, merged", Clip(s, 64))
 }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -125,7 +127,7 @@ func ParseKind(s string) (Kind, error) {
 	if k, ok := kindsByName[s]; ok {
 		return k, nil
 	}
-	return 0, fmt.Errorf("%q is no event kind: see docs/EVENTS.md for the list", clip(s, 64))
+	return 0, fmt.Errorf("%q is no event kind: see docs/EVENTS.md for the list", Clip(s, 64))
 }
 
 // MarshalText implements encoding.TextMarshaler.

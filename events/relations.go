@@ -71,7 +71,7 @@ const (
 )
 
 // NeedsFollowUp reports whether something is still to be decided that follows
-// from what has become of the item: [FollowUp] decides it. It is a function of
+// from what has become of the item: [core.FollowUp] decides it. It is a function of
 // the item alone, so that a restart finds again what a crash left undone.
 func (it *Item) NeedsFollowUp() bool {
 	r := it.Relations
@@ -79,7 +79,7 @@ func (it *Item) NeedsFollowUp() bool {
 	case r == nil:
 		return false
 	case it.State == StateWaiting && r.Spawned:
-		return r.Unmade() || r.complete() && r.Live == 0 && len(r.Waits) == 0 || r.Failed > 0 && r.ChildPolicy != ChildContinue
+		return r.Unmade() || r.Complete() && r.Live == 0 && len(r.Waits) == 0 || r.Failed > 0 && r.ChildPolicy != ChildContinue
 	case it.State.Terminal():
 		return r.Awaited > 0 || r.Live > 0
 	}
@@ -99,8 +99,8 @@ func (r *Relations) Size() int {
 }
 
 // Unmade reports whether children of a spawn are still to be made: by
-// [SpawnPart], from the document that Pending refers to.
+// [core.SpawnPart], from the document that Pending refers to.
 func (r *Relations) Unmade() bool { return r.Spawned && !r.Batch && r.Made < r.Declared }
 
 // complete reports whether no more children are to come.
-func (r *Relations) complete() bool { return (r.Sealed || !r.Batch) && r.Made >= r.Declared }
+func (r *Relations) Complete() bool { return (r.Sealed || !r.Batch) && r.Made >= r.Declared }

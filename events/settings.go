@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 )
@@ -16,18 +15,6 @@ type Backoff struct {
 	Factor    float64 `json:"factor"`
 	MaxMS     int64   `json:"max_ms"`
 	Jitter    float64 `json:"jitter"`
-}
-
-// Delay returns the wait after the given attempt has failed. random is 64
-// random bits; the same bits give the same delay.
-func (b Backoff) Delay(after Attempt, random uint64) time.Duration {
-	if b.InitialMS <= 0 {
-		return 0 // and not 0 times an infinite power, which is no number
-	}
-	d := float64(b.InitialMS) * math.Pow(b.Factor, float64(max(after, 1)-1))
-	d = min(d, float64(b.MaxMS))
-	d *= 1 + b.Jitter*float64(random>>11)/(1<<53)
-	return time.Duration(d * float64(time.Millisecond))
 }
 
 // TypeSettings are a type's settings, all filled in.
@@ -176,26 +163,9 @@ func (b Backoff) validate(name string) (errs []error) {
 	return errs
 }
 
-// flat is the settings' content without pointers, for comparison.
-func (s TypeSettings) flat() any {
-	type override struct {
-		priority Priority
-		timeout  time.Duration
-		attempts Attempt
-		backoff  Backoff
-		set      [3]bool
-	}
-	over := []override{}
-	for p := range MaxPriority + 1 {
-		if o, ok := s.PerPriority[p]; ok {
-			f := override{priority: p, set: [3]bool{o.TimeoutMS != nil, o.MaxAttempts != nil, o.Backoff != nil}}
-			f.timeout, f.attempts, f.backoff = s.For(p)
-			over = append(over, f)
-		}
-	}
-	s.PerPriority = nil
-	return struct {
-		TypeSettings
-		over []override
-	}{s, over}
-}
+// The sources of a type's settings.
+const (
+	SourceDefault = "default"
+	SourceFile    = "file"
+	SourceAPI     = "api"
+)

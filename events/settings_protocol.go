@@ -21,12 +21,12 @@ const (
 // UnmarshalText implements encoding.TextUnmarshaler. The default has one
 // spelling only, so that settings that say the same are the same.
 func (p *Protocol) UnmarshalText(b []byte) error {
-	*p = Protocol(b).plain()
+	*p = Protocol(b).Canonical()
 	return nil
 }
 
 // plain is p as settings hold it.
-func (p Protocol) plain() Protocol {
+func (p Protocol) Canonical() Protocol {
 	if p == ProtocolClaim {
 		return ""
 	}
@@ -42,7 +42,7 @@ func (s TypeSettings) validateProtocol() []error {
 	case "", ProtocolClaim, ProtocolAck:
 		return nil
 	}
-	return []error{fmt.Errorf("protocol is %q: it must be %s or %s", clip(string(s.Protocol), 64), ProtocolClaim, ProtocolAck)}
+	return []error{fmt.Errorf("protocol is %q: it must be %s or %s", Clip(string(s.Protocol), 64), ProtocolClaim, ProtocolAck)}
 }
 
 // nativePrefix begins the name that stands for all native workers of a type.

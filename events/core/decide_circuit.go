@@ -1,0 +1,226 @@
+package core
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/policy"
+)
+
+// pauseType holds a type back. One that is paused gets another end at most.
+func (d *decider) pauseType(c PauseType) (Decision, error) {
+	t, err := d.knownType(c.Type)
+	if err != nil {
+		return Decision{}, err
+	}
+	for _, f := range [...]struct{ field, v string }{{"reason", c.Reason}, {"by", c.By}} {
+		if _, err := events.CheckText(f.field, f.v, events.MaxNameLen); err != nil {
+			return Decision{}, err
+		}
+	}
+	until, err := d.pauseUntil(c)
+	if err != nil {
+		return Decision{}, err
+	}
+	if t.Paused != nil {
+		return d.pauseAgain(c, t.Paused, until)
+	}
+	return Decision{Events: []events.Event{{Kind: events.KindPaused, Type: c.Type, At: d.now, Body: &events.Paused{Reason: c.Reason, By: c.By, Until: until}}}}, nil
+}
+
+// resumeType ends a pause, if there is one.
+func (d *decider) resumeType(c ResumeType) (Decision, error) {
+	t, err := d.knownType(c.Type)
+	if err != nil {
+		return Decision{}, err
+	}
+	if _, err := events.CheckText("by", c.By, events.MaxNameLen); err != nil {
+		return Decision{}, err
+	}
+	if t.Paused == nil {
+		return Decision{Repeat: true}, nil
+	}
+	return Decision{Events: []events.Event{{Kind: events.KindResumed, Type: c.Type, At: d.now, Body: &events.Resumed{By: c.By}}}}, nil
+}
+
+// info is what is known of an item's type, not to be written.
+func (d *decider) info(t events.Type) *events.TypeInfo {
+	if e := d.s.types[t]; e != nil {
+		return &e.info
+	}
+	return &events.TypeInfo{Type: t, Settings: d.s.defaults}
+}
+
+func (d *decider) knownType(t events.Type) (events.TypeInfo, error) {
+	if _, err := events.ParseType(string(t)); err != nil {
+		return events.TypeInfo{}, events.Refuse(events.CodeBadType, "%v", err)
+	}
+	info, known := d.s.Type(t)
+	if !known {
+		return events.TypeInfo{}, events.Refuse(events.CodeNotFound, "there is no type %s: `engine types` lists them", t)
+	}
+	return info, nil
+}
+
+// circuit returns the circuit of a ref, and its settings.
+func (d *decider) circuit(ref CircuitRef) (events.Circuit, events.CircuitSettings, error) {
+	switch {
+	case (ref.Type == "") == (ref.Worker == ""):
+		return events.Circuit{}, events.CircuitSettings{}, events.Refuse(events.CodeBadRequest, "a circuit is that of a type or that of a worker: give one of them")
+	case ref.Worker == "":
+		t, err := d.knownType(ref.Type)
+		return t.Circuit, t.Settings.Circuit, err
+	}
+	if _, err := events.ParseWorkerID(string(ref.Worker)); err != nil {
+		return events.Circuit{}, events.CircuitSettings{}, events.Refuse(events.CodeBadRequest, "%v", err)
+	}
+	return d.s.WorkerCircuit(ref.Worker), d.s.limits.WorkerCircuit, nil
+}
+
+// dueCircuit half opens a circuit whose time has come. It closes one that has
+// been switched off meanwhile.
+func (d *decider) dueCircuit(c DueCircuit) (Decision, error) {
+	ref := CircuitRef(c)
+	circuit, set, err := d.circuit(ref)
+	if err != nil {
+		return Decision{}, err
+	}
+	if circuit.State != events.CircuitOpen || circuit.Until.After(d.now) {
+		return Decision{Repeat: true}, nil
+	}
+	if !set.On() {
+		return Decision{Events: []events.Event{d.circuitEvent(ref, &events.CircuitClosed{Reason: events.ReasonConfigured})}}, nil
+	}
+	return Decision{Events: []events.Event{d.circuitEvent(ref, &events.CircuitHalfOpened{Probes: set.WithDefaults().Probes})}}, nil
+}
+
+// resetCircuit closes a circuit, whatever it has seen.
+func (d *decider) resetCircuit(c ResetCircuit) (Decision, error) {
+	ref := CircuitRef(c)
+	circuit, _, err := d.circuit(ref)
+	if err != nil {
+		return Decision{}, err
+	}
+	if circuit.State == events.CircuitShut {
+		return Decision{Repeat: true}, nil
+	}
+	return Decision{Events: []events.Event{d.circuitEvent(ref, &events.CircuitClosed{Reason: events.ReasonReset})}}, nil
+}
+
+// switchedOff closes the circuit of a type whose new settings have none.
+func (d *decider) switchedOff(t events.TypeInfo, set events.TypeSettings) []events.Event {
+	if t.Circuit.State == events.CircuitShut || set.Circuit.On() {
+		return nil
+	}
+	return []events.Event{d.circuitEvent(CircuitRef{Type: t.Type}, &events.CircuitClosed{Reason: events.ReasonConfigured})}
+}
+
+func (d *decider) circuitEvent(ref CircuitRef, b events.Body) events.Event {
+	return events.Event{Kind: b.Kind(), Type: ref.Type, Worker: ref.Worker, At: d.now, Body: b}
+}
+
+// lets refuses a claim that a pause or a circuit holds back, and says which
+// half-open circuits the run tries.
+func (d *decider) lets(it *events.Item, w events.WorkerID) (probe, workerProbe bool, err error) {
+	t := d.info(it.Type)
+	switch c := &t.Circuit; {
+	case t.Paused != nil:
+		return false, false, events.Refuse(events.CodePaused, "type %s is paused: don't run item %s, it will be dispatched again when the type is resumed", it.Type, it.ID)
+	case c.State == events.CircuitOpen:
+		return false, false, events.Refuse(events.CodeCircuitOpen, "the circuit of type %s is open until %s: don't run item %s, it will be dispatched again", it.Type, c.Until.Format(time.RFC3339), it.ID)
+	case c.State == events.CircuitHalfOpen:
+		if n := t.Settings.Circuit.WithDefaults().Probes; c.Probing >= n {
+			return false, false, events.Refuse(events.CodeCircuitOpen, "the circuit of type %s is half open, with %s under way: don't run item %s, it will be dispatched again", it.Type, events.Count(c.Probing, "probe"), it.ID)
+		}
+		probe = true
+	}
+	workerProbe, err = d.letsWorker(it, w)
+	return probe, workerProbe, err
+}
+
+// letsWorker is the worker's part of lets. Its refusals say when it may be worth
+// to pull again: the items are dispatched to others meanwhile.
+func (d *decider) letsWorker(it *events.Item, w events.WorkerID) (probe bool, err error) {
+	set := d.s.limits.WorkerCircuit
+	c := d.s.workers.get(string(w))
+	if c == nil || c.State == events.CircuitShut || !set.On() {
+		return false, nil
+	}
+	refuse := func(wait time.Duration, why string) error {
+		e := events.Refuse(events.CodeCircuitOpen, "the circuit of worker %s is %s, since it has failed one item after another which others complete: don't run item %s, and pull no more for now", w, why, it.ID)
+		e.RetryAfter = max(wait, time.Second)
+		return e
+	}
+	if c.State == events.CircuitOpen {
+		return false, refuse(c.Until.Sub(d.now), "open until "+c.Until.Format(time.RFC3339))
+	}
+	if c.Probing >= set.WithDefaults().Probes {
+		return false, refuse(0, "half open, and tried already")
+	}
+	return true, nil
+}
+
+// succeeded is the end of a run that has succeeded, and what it does to the
+// circuits.
+func (d *decider) succeeded(it *events.Item, ev events.Event) []events.Event {
+	evs := []events.Event{ev}
+	t := d.info(it.Type)
+	if set := t.Settings.Circuit; it.Probe && t.Circuit.State == events.CircuitHalfOpen && policy.RunEnded(t.Circuit, set, d.now, false, true).Succeeded >= set.WithDefaults().Probes {
+		evs = append(evs, d.circuitEvent(CircuitRef{Type: it.Type}, &events.CircuitClosed{Reason: events.ReasonProbes}))
+	}
+	c := d.s.workers.get(string(it.Worker))
+	if policy.TriedBy(c, it) && policy.RunEnded(*c, events.CircuitSettings{}, d.now, false, true).Succeeded >= d.s.limits.WorkerCircuit.WithDefaults().Probes {
+		evs = append(evs, d.circuitEvent(CircuitRef{Worker: it.Worker}, &events.CircuitClosed{Reason: events.ReasonProbes}))
+	}
+	return evs
+}
+
+// circuitsAfter is what a failed run does to the circuits of its type and of its
+// worker.
+func (d *decider) circuitsAfter(it *events.Item, f *events.Failed) (evs []events.Event) {
+	t := d.info(it.Type)
+	if set := t.Settings.Circuit; set.On() && policy.Counts(set, f) {
+		c := policy.RunEnded(t.Circuit, set, d.now, true, it.Probe)
+		reason, failed, of := "", 1, 1
+		switch {
+		case c.State == events.CircuitShut:
+			reason, failed, of = policy.Trips(c, set)
+		case c.State == events.CircuitHalfOpen && it.Probe:
+			reason, of = events.ReasonProbe, c.Succeeded+1
+		}
+		if reason != "" {
+			evs = append(evs, d.opens(CircuitRef{Type: it.Type}, c, set, reason, failed, of))
+		}
+	}
+	return append(evs, d.workerAfter(it, t, f)...)
+}
+
+// workerAfter opens the circuit of a worker that has failed so many items in a
+// row, of which others complete some meanwhile: an item of the type that has
+// failed now has completed since its first failure in the row, and not by it,
+// or the row would have ended. So where a type fails everywhere, no worker is
+// blamed for it.
+func (d *decider) workerAfter(it *events.Item, t *events.TypeInfo, f *events.Failed) []events.Event {
+	set := d.s.limits.WorkerCircuit
+	if !set.On() || it.Worker == "" || it.Worker.Native() {
+		return nil
+	}
+	ref := CircuitRef{Worker: it.Worker}
+	c := d.s.WorkerCircuit(it.Worker)
+	switch {
+	case policy.TriedBy(&c, it):
+		return []events.Event{d.opens(ref, c, set, events.ReasonProbe, 1, c.Succeeded+1)}
+	case c.State == events.CircuitShut && f.Code != events.FailLeaseExpired:
+		c = policy.WorkerFailed(c, it.ID, d.s.meta.Applied+1, d.now)
+		if c.Consecutive >= set.Consecutive && t.Circuit.LastOK > c.Since {
+			return []events.Event{d.opens(ref, c, set, events.ReasonConsecutive, c.Consecutive, c.Consecutive)}
+		}
+	}
+	return nil
+}
+
+// opens opens a circuit, for longer each time in a row.
+func (d *decider) opens(ref CircuitRef, c events.Circuit, set events.CircuitSettings, reason string, failed, of int) events.Event {
+	opens := c.Opens + 1
+	return d.circuitEvent(ref, &events.CircuitOpened{Reason: reason, Until: d.now.Add(policy.Cooldown(set, opens)), Opens: opens, Failed: failed, Of: of})
+}

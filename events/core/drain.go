@@ -1,0 +1,93 @@
+package core
+
+import (
+	"github.com/streamwright/streamwright/events"
+)
+
+// DrainWorker marks a worker, whichever program has its id, until EndDrain.
+type DrainWorker struct {
+	Worker events.WorkerID
+	Reason string
+	By     string
+}
+
+// EndDrain takes the mark away, for one of the reasons of drain_ended.
+type EndDrain struct {
+	Worker events.WorkerID
+	Reason string // empty: ReasonUndrained
+	By     string
+}
+
+func (DrainWorker) command() {}
+func (EndDrain) command()    {}
+
+// drainWorker marks a worker. One that is marked keeps its mark.
+func (d *decider) drainWorker(c DrainWorker) (Decision, error) {
+	if _, err := events.ParseWorkerID(string(c.Worker)); err != nil {
+		return Decision{}, events.Refuse(events.CodeBadRequest, "%v", err)
+	}
+	for _, f := range [...]struct{ field, v string }{{"reason", c.Reason}, {"by", c.By}} {
+		if _, err := events.CheckText(f.field, f.v, events.MaxNameLen); err != nil {
+			return Decision{}, err
+		}
+	}
+	if d.s.drains.get(string(c.Worker)) != nil {
+		return Decision{Repeat: true}, nil
+	}
+	if d.s.drains.len() >= d.s.maxDrains {
+		return Decision{}, events.Refuse(events.CodeUnavailable, "%d workers are marked to drain, which is the most: end the drain of those that are gone (`engine workers` lists them)", d.s.maxDrains)
+	}
+	return Decision{Events: []events.Event{{Kind: events.KindDrainSet, Worker: c.Worker, At: d.now, Body: &events.DrainSet{Reason: c.Reason, By: c.By}}}}, nil
+}
+
+// endDrain takes a worker's mark away, if there is one.
+func (d *decider) endDrain(c EndDrain) (Decision, error) {
+	if _, err := events.ParseWorkerID(string(c.Worker)); err != nil {
+		return Decision{}, events.Refuse(events.CodeBadRequest, "%v", err)
+	}
+	if _, err := events.CheckText("by", c.By, events.MaxNameLen); err != nil {
+		return Decision{}, err
+	}
+	switch c.Reason {
+	case "":
+		c.Reason = events.ReasonUndrained
+	case events.ReasonUndrained, events.ReasonLeft, events.ReasonUnseen:
+	default:
+		return Decision{}, events.Refuse(events.CodeBadRequest, "%q is no reason for a drain to end", events.Clip(c.Reason, 64))
+	}
+	if d.s.drains.get(string(c.Worker)) == nil {
+		return Decision{Repeat: true}, nil
+	}
+	return Decision{Events: []events.Event{{Kind: events.KindDrainEnded, Worker: c.Worker, At: d.now, Body: &events.DrainEnded{Reason: c.Reason, By: c.By}}}}, nil
+}
+
+func (s *State) applyDrain(ev events.Event) error {
+	w := string(ev.Worker)
+	marked := s.drains.get(w) != nil
+	switch b := ev.Body.(type) {
+	case *events.DrainSet:
+		if marked {
+			return s.corrupt(ev, "worker %s is marked to drain", w)
+		}
+		s.drains.set(w, events.Drain{At: ev.At, Reason: b.Reason, By: b.By})
+	case *events.DrainEnded:
+		if !marked {
+			return s.corrupt(ev, "worker %s is not marked to drain", w)
+		}
+		s.drains.remove(w)
+	}
+	s.drainVersion++
+	return nil
+}
+
+// Drains are the workers that are marked to drain. The caller may keep it.
+func (s *State) Drains() map[events.WorkerID]events.Drain {
+	out := make(map[events.WorkerID]events.Drain, s.drains.len())
+	for w, d := range s.drains.m {
+		out[events.WorkerID(w)] = *d
+	}
+	return out
+}
+
+// DrainVersion changes whenever a worker is marked to drain, or no longer.
+func (s *State) DrainVersion() uint64 { return s.drainVersion }

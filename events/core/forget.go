@@ -1,0 +1,125 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// ForgetType forgets a type that has no items and no settings of its own.
+type ForgetType struct{ Type events.Type }
+
+func (ForgetType) command() {}
+
+// RemoveType forgets a type that nothing uses, with its settings, its pause and
+// its circuit.
+type RemoveType struct{ Type events.Type }
+
+func (RemoveType) command() {}
+
+func (d *decider) removeType(c RemoveType) (Decision, error) {
+	t, err := d.knownType(c.Type)
+	if err != nil {
+		return Decision{}, err
+	}
+	if used := d.s.usedBy(&t); used != "" {
+		return Decision{}, events.Refuse(events.CodeWrongState, "type %s is in use: %s", c.Type, used)
+	}
+	return Decision{Events: []events.Event{{Kind: events.KindTypeForgotten, Type: c.Type, At: d.now, Body: &events.TypeForgotten{Reason: events.ReasonRemoved}}}}, nil
+}
+
+// usedBy says what the log knows to use a type, and what to do about it; empty:
+// nothing.
+func (s *State) usedBy(t *events.TypeInfo) string {
+	var items int64
+	var states []string
+	for state, n := range t.Counts {
+		if items += n; n > 0 {
+			states = append(states, fmt.Sprintf("%d %s", n, events.ItemState(state)))
+		}
+	}
+	switch {
+	case items > 0:
+		return fmt.Sprintf("it has items (%s); cancel those that are to run no more, and purge those that have ended, or wait until they are forgotten", strings.Join(states, ", "))
+	case t.Settings.Native():
+		return "its protocol is ack, and who takes its items is not known; set the protocol to claim first"
+	}
+	names := make([]string, 0, len(s.schedules.m))
+	for _, sch := range s.schedules.m {
+		if sch.Type == t.Type {
+			names = append(names, sch.Name)
+		}
+	}
+	if slices.Sort(names); len(names) > 0 {
+		return "items of it are made by schedule " + strings.Join(names, ", ") + "; remove that first"
+	}
+	return ""
+}
+
+// Kept reports why a type can't be forgotten, empty if it can: it has items, or
+// somebody has set something for it.
+func (s *State) Kept(t events.Type) (why string) {
+	e := s.types[t]
+	if e == nil {
+		return "there is no such type"
+	}
+	switch {
+	case e.info.Source != events.SourceDefault:
+		return "it has settings of its own"
+	case e.info.Counts != [events.NumStates]int64{}:
+		return "it has items"
+	case e.info.Paused != nil || e.info.Circuit.State != events.CircuitShut:
+		return "it is paused, or its circuit is not closed"
+	case e.info.Settings.Native():
+		return "its items go to workers that do not register"
+	}
+	for _, sch := range s.schedules.m {
+		if sch.Type == t {
+			return "schedule " + sch.Name + " makes items of it"
+		}
+	}
+	return ""
+}
+
+func (d *decider) forgetType(c ForgetType) (Decision, error) {
+	if why := d.s.Kept(c.Type); why != "" {
+		return Decision{}, events.Refuse(events.CodeWrongState, "type %s can't be forgotten: %s", events.Clip(string(c.Type), events.MaxTypeLen), why)
+	}
+	return Decision{Events: []events.Event{{Kind: events.KindTypeForgotten, Type: c.Type, At: d.now, Body: &events.TypeForgotten{Reason: events.ReasonIdle}}}}, nil
+}
+
+// applyForgotten forgets a type. In the round at the head of a log that has been
+// cut it may not be known yet.
+func (s *State) applyForgotten(ev events.Event) error {
+	e := s.types[ev.Type]
+	if e == nil && s.meta.Partial {
+		return nil
+	}
+	if e == nil || e.info.Counts != [events.NumStates]int64{} {
+		return s.corrupt(ev, "there is no such type, or it has items")
+	}
+	for i, dirty := range s.dirtyTypes {
+		if dirty == e {
+			s.dirtyTypes = append(s.dirtyTypes[:i], s.dirtyTypes[i+1:]...)
+			break
+		}
+	}
+	s.pauses.note(ev.Type, nil)
+	s.circuits.note(CircuitRef{Type: ev.Type}, nil)
+	delete(s.types, ev.Type)
+	s.forgotten = append(s.forgotten, ev.Type)
+	return nil
+}
+
+// allowed reports whether items of a type may be submitted.
+func typeAllowed(l *events.Limits, t events.Type) bool { return l.Types == nil || l.Types[t] }
+
+// checkAllowed refuses a type that the configuration does not list.
+func (d *decider) checkAllowed(t events.Type) error {
+	if typeAllowed(&d.s.limits, t) {
+		return nil
+	}
+	return events.Refuse(events.CodeTypeNotAllowed, "type %s is not one of those that this engine serves: check its spelling, or add it to types under [limits] in engine.toml", t)
+}

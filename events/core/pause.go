@@ -1,0 +1,94 @@
+package core
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// DuePause says that the time at which a type's pause ends may have come.
+type DuePause struct{ Type events.Type }
+
+func (DuePause) command() {}
+
+// pauseUntil resolves when a pause is to end by itself: the zero time for never.
+func (d *decider) pauseUntil(c PauseType) (time.Time, error) {
+	at, err := d.availableAt(c.Until, c.For)
+	if err == nil && at.IsZero() && !c.Until.IsZero() {
+		err = events.Refuse(events.CodeBadTime, "the pause would end at %s, which has passed: give a later time, or none", c.Until.UTC().Format(time.RFC3339))
+	}
+	return at, err
+}
+
+// pauseAgain gives a pause another end. It keeps what is not said anew.
+func (d *decider) pauseAgain(c PauseType, p *events.Pause, until time.Time) (Decision, error) {
+	if until.Equal(p.Until) {
+		return Decision{Repeat: true}, nil
+	}
+	b := events.Paused{Reason: c.Reason, By: c.By, Until: until}
+	if b.Reason == "" {
+		b.Reason = p.Reason
+	}
+	if b.By == "" {
+		b.By = p.By
+	}
+	return Decision{Events: []events.Event{{Kind: events.KindPaused, Type: c.Type, At: d.now, Body: &b}}}, nil
+}
+
+// duePause ends a pause whose time has come.
+func (d *decider) duePause(c DuePause) (Decision, error) {
+	t, err := d.knownType(c.Type)
+	if err != nil {
+		return Decision{}, err
+	}
+	if t.Paused == nil || t.Paused.Until.IsZero() || t.Paused.Until.After(d.now) {
+		return Decision{Repeat: true}, nil
+	}
+	return Decision{Events: []events.Event{{Kind: events.KindResumed, Type: c.Type, At: d.now, Body: &events.Resumed{Reason: events.ReasonUntil}}}}, nil
+}
+
+// applyPaused folds in a pause, or a new end of one that there is.
+func (s *State) applyPaused(ev events.Event, b *events.Paused, info *events.TypeInfo) {
+	p := &events.Pause{At: ev.At, Reason: b.Reason, By: b.By, Until: b.Until}
+	if had := info.Paused; had != nil {
+		p.At, p.UntilSet = had.At, ev.At
+	}
+	info.Paused = p
+	s.pauses.note(ev.Type, p)
+}
+
+// pauseEnds is when the types' pauses end by themselves. It follows from what is
+// kept of the types.
+type pauseEnds struct {
+	at     map[events.Type]time.Time
+	next   events.Type // the first to end
+	nextAt time.Time   // when; zero: none does
+}
+
+// note notes what has become of a type's pause.
+func (p *pauseEnds) note(t events.Type, pause *events.Pause) {
+	delete(p.at, t)
+	if pause != nil && !pause.Until.IsZero() {
+		p.at[t] = pause.Until
+	}
+	p.next, p.nextAt = "", time.Time{}
+	for t, at := range p.at {
+		if p.nextAt.IsZero() || at.Before(p.nextAt) || at.Equal(p.nextAt) && t < p.next {
+			p.next, p.nextAt = t, at
+		}
+	}
+}
+
+// NextPauseEnd returns the type whose pause ends first by itself, and when; the
+// zero time for none.
+func (s *State) NextPauseEnd() (events.Type, time.Time) { return s.pauses.next, s.pauses.nextAt }
+
+// loadPauses notes when the pauses end that the types have.
+func (s *State) loadPauses() {
+	s.pauses = pauseEnds{at: map[events.Type]time.Time{}}
+	for t, e := range s.types {
+		if e.info.Paused != nil {
+			s.pauses.note(t, e.info.Paused)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package core
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// PurgeRejected forgets the rejected submission of an event.
+type PurgeRejected struct {
+	Seq    events.Seq
+	Type   events.Type // of the submission; empty if it had none
+	Reason string      // empty: "purged"
+}
+
+func (PurgeRejected) command() {}
+
+// RejectedChange is a submission that became no item, to be kept; or, without
+// Body, one to be kept no longer; or, with Cut or CutAnswers, that all before
+// those positions go with the log; or what a round re-states, for who begins to
+// read with that: it comes behind newer ones, but in order itself.
+type RejectedChange struct {
+	Cut        events.Seq
+	CutAnswers events.Seq
+
+	Restated       *events.KeptRejected
+	RestatedAnswer *events.KeptAnswer
+
+	Seq    events.Seq // of its rejected event
+	Type   events.Type
+	At     time.Time
+	Body   *events.Rejected
+	Answer bool // it is the first answer to its intake message
+}
+
+// applyRejected keeps a submission that became no item. It comes before the
+// intake's position moves.
+func (s *State) applyRejected(ev events.Event, b *events.Rejected) error {
+	s.meta.Rejected++
+	s.rejected = append(s.rejected, RejectedChange{Seq: ev.Seq, Type: ev.Type, At: ev.At, Body: b, Answer: b.Intake.Seq > s.meta.IntakeSeq})
+	s.applyIntake(b.Intake)
+	return nil
+}
+
+func (s *State) applyRejectedPurged(ev events.Event, b *events.RejectedPurged) error {
+	if b.Seq >= ev.Seq {
+		return s.corrupt(ev, "event %d does not lie before it", b.Seq)
+	}
+	s.rejected = append(s.rejected, RejectedChange{Seq: b.Seq, Type: ev.Type, At: ev.At})
+	s.purgedRejected.set(b.Seq, true, ev.Seq)
+	return nil
+}
