@@ -1,13 +1,10 @@
 package arch
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -16,9 +13,6 @@ import (
 )
 
 const module = "github.com/streamwright/streamwright"
-
-// maxLines bounds the files that are no tests: a longer one is asking to be two.
-const maxLines = 500
 
 // layers are the packages from the bottom up, "." being the root client. A
 // package may import packages of lower layers, and none of its own, but for
@@ -185,45 +179,6 @@ func TestThePureCoreDependsOnNothingElse(t *testing.T) {
 	if seen != len(pure) {
 		t.Errorf("found %d of the pure packages %v", seen, pure)
 	}
-}
-
-func TestFilesStayShort(t *testing.T) {
-	dir := root(t)
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if path != dir && strings.HasPrefix(d.Name(), ".") {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		n, err := lines(path)
-		if n > maxLines {
-			t.Errorf("%s has %d lines: at most %d", path, n, maxLines)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func lines(path string) (int, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	n, sc := 0, bufio.NewScanner(f)
-	for sc.Buffer(nil, 1<<20); sc.Scan(); {
-		n++
-	}
-	return n, sc.Err()
 }
 
 func TestAllowed(t *testing.T) {

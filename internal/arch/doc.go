@@ -1,4 +1,4 @@
 // Package arch has no code. Its tests hold the repository to its architecture:
 // which package may import which, what the clients never depend on, and how
-// long a file may grow.
+// large packages, receivers and functions may grow.
 package arch

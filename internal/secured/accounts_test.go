@@ -12,7 +12,8 @@ func TestAccountsFollowAndStop(t *testing.T) {
 	as := func(user string) login { return w.login(user).with("--server", w.url) }
 	server := w.login("engine").begin(t, "engine", "serve", "--nats-url", w.url, "--http", "off", "--dir", t.TempDir())
 	server.says("engine ready")
-	tail := as("read").begin(t, "engine", "tail", "--json", "--type", "slow", "--kind", "running", "--kind", "cancelled")
+	// With --since, because the work may have begun before the tail has.
+	tail := as("read").begin(t, "engine", "tail", "--json", "--since", "1h", "--type", "slow", "--kind", "running", "--kind", "cancelled")
 	worker := as("work").begin(t, "engine", "work", "slow", "--id", "w1", "--", "sh", "-c", "echo begun >&2; exec sleep 1000")
 	worker.says("waits for slow items")
 	id := itemID.FindString(as("submit").run(t, "submit", "slow", "{}").wants(t, 0).out)

@@ -111,7 +111,7 @@ func TestDomainLeases(t *testing.T) {
 	server.says("engine ready")
 	lost := as.begin(t, "engine", "work", "hang", "--", "sh", "-c", "echo begun >&2; exec sleep 1000")
 	lost.says("waits for")
-	tail := as.begin(t, "engine", "tail", "--json")
+	tail := as.begin(t, "engine", "tail", "--json", "--from-seq", "1")
 	id := itemID.FindString(as.run(t, "submit", "hang", "{}").wants(t, 0).out)
 	eventually(t, "it runs", func() bool { return strings.Contains(as.run(t, "show", id).out, "running") })
 	if err := lost.cmd.Process.Signal(syscall.SIGKILL); err != nil {
