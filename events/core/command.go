@@ -7,8 +7,11 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Command asks for a change. What is random or volatile comes in with it.
-type Command interface{ command() }
+// Command asks for a change. What is random or volatile comes in with it. Each
+// command decides itself: see [Decide].
+type Command interface {
+	decide(*decider) (Decision, error)
+}
 
 // Submit asks for a new item.
 type Submit struct {
@@ -293,42 +296,6 @@ type Own struct {
 	Barrier bool
 	Clock   *AcceptClock // set when an operator has confirmed the clock; not with Barrier
 }
-
-func (Submit) command()      {}
-func (Reject) command()      {}
-func (Claim) command()       {}
-func (Start) command()       {}
-func (Complete) command()    {}
-func (Fail) command()        {}
-func (Release) command()     {}
-func (ExpireLease) command() {}
-func (Due) command()         {}
-func (Cancel) command()      {}
-func (Reschedule) command()  {}
-func (Configure) command()   {}
-func (Define) command()      {}
-func (Own) command()         {}
-
-func (Spawn) command()          {}
-func (SpawnInParts) command()   {}
-func (SpawnPart) command()      {}
-func (OpenBatch) command()      {}
-func (SealBatch) command()      {}
-func (EndMember) command()      {}
-func (Snooze) command()         {}
-func (ReportProgress) command() {}
-func (SaveCheckpoint) command() {}
-func (FollowUp) command()       {}
-func (Replay) command()         {}
-func (Purge) command()          {}
-func (PauseType) command()      {}
-func (ResumeType) command()     {}
-func (DueCircuit) command()     {}
-func (ResetCircuit) command()   {}
-func (SetSchedule) command()    {}
-func (PauseSchedule) command()  {}
-func (RemoveSchedule) command() {}
-func (Fire) command()           {}
 
 // Decision is what Decide answers: the events (none for a repeat of what is
 // already so), the item that the answer is about, and whether it is a repeat.

@@ -29,8 +29,3 @@ type EndCut struct {
 	// of which from before the round has been carried; nil: none is to be kept.
 	Kept *events.RejectedKept
 }
-
-func (Prune) command()    {}
-func (BeginCut) command() {}
-func (Carry) command()    {}
-func (EndCut) command()   {}

@@ -25,7 +25,7 @@ func Decide(s *State, c Command, now time.Time) (Decision, error) {
 		// projection has let go would be held again, or not, by what is cached.
 		d.now = s.meta.LastAt
 	}
-	dec, err := d.decide(c)
+	dec, err := c.decide(&d)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -46,114 +46,6 @@ type decider struct {
 	causes map[string]events.Cause // as the deaths of this decision leave them
 }
 
-func (d *decider) decide(c Command) (Decision, error) {
-	switch c := c.(type) {
-	case Submit:
-		if !c.Batch.IsZero() {
-			return d.submitMember(&c)
-		}
-		return d.submit(&c)
-	case Reject:
-		return d.reject(c), nil
-	case Claim:
-		return d.claim(c)
-	case Start:
-		return d.start(c)
-	case Complete:
-		return d.complete(c)
-	case Fail:
-		return d.fail(c)
-	case Release:
-		return d.release(c)
-	case ExpireLease:
-		return d.expireLease(c)
-	case Due:
-		return d.due(c)
-	case Cancel:
-		return d.cancel(c)
-	case Reschedule:
-		return d.reschedule(c)
-	case Configure:
-		return d.configure(c)
-	case ForgetType:
-		return d.forgetType(c)
-	case RemoveType:
-		return d.removeType(c)
-	case Define:
-		return d.define(c)
-	case Own:
-		return d.own(c), nil
-	}
-	return d.decideMore(c)
-}
-
-// decideMore is decide for what happens less often.
-func (d *decider) decideMore(c Command) (Decision, error) {
-	switch c := c.(type) {
-	case Spawn:
-		return d.spawned(c)
-	case SpawnInParts, SpawnPart, OpenBatch, SealBatch, EndMember:
-		return d.inParts(c)
-	case Snooze:
-		return d.snooze(c)
-	case ReportProgress:
-		return d.progress(c)
-	case SaveCheckpoint:
-		return d.checkpoint(c)
-	case FollowUp:
-		return d.followUp(c)
-	case Replay:
-		return d.replay(c)
-	case Purge:
-		return d.purge(c)
-	case PurgeRejected:
-		return d.purgeRejected(c)
-	case PauseType:
-		return d.pauseType(c)
-	case ResumeType:
-		return d.resumeType(c)
-	case DueCircuit:
-		return d.dueCircuit(c)
-	case ResetCircuit:
-		return d.resetCircuit(c)
-	case SetSchedule:
-		return d.setSchedule(c)
-	case PauseSchedule:
-		return d.pauseSchedule(c)
-	case RemoveSchedule:
-		return d.removeSchedule(c)
-	case Fire:
-		return d.fire(c)
-	case Native:
-		return d.native(c)
-	}
-	return d.decideRare(c)
-}
-
-// decideRare is decide for what comes to its end by itself, for drains, and for
-// the log's own life.
-func (d *decider) decideRare(c Command) (Decision, error) {
-	switch c := c.(type) {
-	case DuePause:
-		return d.duePause(c)
-	case DrainWorker:
-		return d.drainWorker(c)
-	case EndDrain:
-		return d.endDrain(c)
-	case Prune:
-		return d.pruneDue(c)
-	case BeginCut:
-		return d.beginCut()
-	case Carry:
-		return d.carry(c)
-	case CarryRejected:
-		return d.carryRejected(c)
-	case EndCut:
-		return d.endCut(c)
-	}
-	return Decision{}, events.Refuse(events.CodeBadRequest, "the engine knows no command %T", c)
-}
-
 // event makes an event of an item.
 func (d *decider) event(it *events.Item, b events.Body) events.Event {
 	return events.Event{Kind: b.Kind(), ID: it.ID, Type: it.Type, At: d.now, Body: b}
@@ -166,17 +58,17 @@ func (d *decider) runEvent(it *events.Item, b events.Body) events.Event {
 	return e
 }
 
-func (d *decider) own(c Own) Decision {
+func (c Own) decide(d *decider) (Decision, error) {
 	epoch := d.s.meta.Epoch
 	if !c.Barrier {
 		epoch++
 	}
 	accepted := d.accept(c.Clock)
 	return Decision{Events: []events.Event{{Kind: events.KindOwned, At: d.now,
-		Body: &events.Owned{Epoch: epoch, Owner: events.Shorten(c.Owner, events.MaxNameLen), Version: events.Shorten(c.Version, events.MaxNameLen), Barrier: c.Barrier, Clock: accepted}}}}
+		Body: &events.Owned{Epoch: epoch, Owner: events.Shorten(c.Owner, events.MaxNameLen), Version: events.Shorten(c.Version, events.MaxNameLen), Barrier: c.Barrier, Clock: accepted}}}}, nil
 }
 
-func (d *decider) configure(c Configure) (Decision, error) {
+func (c Configure) decide(d *decider) (Decision, error) {
 	if _, err := events.ParseType(string(c.Type)); err != nil {
 		return Decision{}, events.Refuse(events.CodeBadType, "%v", err)
 	}
@@ -216,21 +108,21 @@ func (d *decider) configured(t events.Type, source string, set events.TypeSettin
 	return events.Event{Kind: events.KindTypeConfigured, Type: t, At: d.now, Body: &events.TypeConfigured{Source: source, Settings: set}}
 }
 
-func (d *decider) define(c Define) (Decision, error) {
+func (c Define) decide(d *decider) (Decision, error) {
 	if _, known := d.s.Type(c.Type); known {
 		return Decision{Repeat: true}, nil
 	}
 	if err := d.checkAllowed(c.Type); err != nil {
 		return Decision{}, err
 	}
-	return d.configure(Configure{Type: c.Type, Source: events.SourceDefault, Settings: d.s.defaults})
+	return Configure{Type: c.Type, Source: events.SourceDefault, Settings: d.s.defaults}.decide(d)
 }
 
 func tooManyTypes(t events.Type) error {
 	return events.Refuse(events.CodeTooManyTypes, "type %s would be the %dth: an engine serves %d types; put variants of one kind of work into params or labels instead of the type", t, events.MaxTypes+1, events.MaxTypes)
 }
 
-func (d *decider) cancel(c Cancel) (Decision, error) {
+func (c Cancel) decide(d *decider) (Decision, error) {
 	it, err := d.known(c.ID)
 	if err != nil {
 		return Decision{}, err
@@ -263,7 +155,7 @@ func (d *decider) cancelled(it *events.Item, reason string, by events.ID) events
 	return d.event(it, body)
 }
 
-func (d *decider) reschedule(c Reschedule) (Decision, error) {
+func (c Reschedule) decide(d *decider) (Decision, error) {
 	it, err := d.known(c.ID)
 	if err != nil {
 		return Decision{}, err

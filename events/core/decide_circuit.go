@@ -7,8 +7,8 @@ import (
 	"github.com/streamwright/streamwright/events/policy"
 )
 
-// pauseType holds a type back. One that is paused gets another end at most.
-func (d *decider) pauseType(c PauseType) (Decision, error) {
+// decide holds a type back. One that is paused gets another end at most.
+func (c PauseType) decide(d *decider) (Decision, error) {
 	t, err := d.knownType(c.Type)
 	if err != nil {
 		return Decision{}, err
@@ -28,8 +28,8 @@ func (d *decider) pauseType(c PauseType) (Decision, error) {
 	return Decision{Events: []events.Event{{Kind: events.KindPaused, Type: c.Type, At: d.now, Body: &events.Paused{Reason: c.Reason, By: c.By, Until: until}}}}, nil
 }
 
-// resumeType ends a pause, if there is one.
-func (d *decider) resumeType(c ResumeType) (Decision, error) {
+// decide ends a pause, if there is one.
+func (c ResumeType) decide(d *decider) (Decision, error) {
 	t, err := d.knownType(c.Type)
 	if err != nil {
 		return Decision{}, err
@@ -77,9 +77,9 @@ func (d *decider) circuit(ref CircuitRef) (events.Circuit, events.CircuitSetting
 	return d.s.WorkerCircuit(ref.Worker), d.s.limits.WorkerCircuit, nil
 }
 
-// dueCircuit half opens a circuit whose time has come. It closes one that has
+// decide half opens a circuit whose time has come. It closes one that has
 // been switched off meanwhile.
-func (d *decider) dueCircuit(c DueCircuit) (Decision, error) {
+func (c DueCircuit) decide(d *decider) (Decision, error) {
 	ref := CircuitRef(c)
 	circuit, set, err := d.circuit(ref)
 	if err != nil {
@@ -94,8 +94,8 @@ func (d *decider) dueCircuit(c DueCircuit) (Decision, error) {
 	return Decision{Events: []events.Event{d.circuitEvent(ref, &events.CircuitHalfOpened{Probes: set.WithDefaults().Probes})}}, nil
 }
 
-// resetCircuit closes a circuit, whatever it has seen.
-func (d *decider) resetCircuit(c ResetCircuit) (Decision, error) {
+// decide closes a circuit, whatever it has seen.
+func (c ResetCircuit) decide(d *decider) (Decision, error) {
 	ref := CircuitRef(c)
 	circuit, _, err := d.circuit(ref)
 	if err != nil {

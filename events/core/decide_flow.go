@@ -25,8 +25,8 @@ func (d *decider) runsOn(r Run, report string) (*events.Item, error) {
 	return it, nil
 }
 
-// snooze puts a running item off.
-func (d *decider) snooze(c Snooze) (Decision, error) {
+// decide puts a running item off.
+func (c Snooze) decide(d *decider) (Decision, error) {
 	it, err := d.current(c.Run)
 	if err != nil {
 		return Decision{}, err
@@ -48,8 +48,8 @@ func (d *decider) snooze(c Snooze) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{ev}}, nil
 }
 
-// progress records how far a run has come, not too often.
-func (d *decider) progress(c ReportProgress) (Decision, error) {
+// decide records how far a run has come, not too often.
+func (c ReportProgress) decide(d *decider) (Decision, error) {
 	it, err := d.runsOn(c.Run, "progress")
 	if err != nil {
 		return Decision{}, err
@@ -66,8 +66,8 @@ func (d *decider) progress(c ReportProgress) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Progressed{Percent: c.Percent, Message: msg})}}, nil
 }
 
-// checkpoint keeps what the next attempt is to begin from.
-func (d *decider) checkpoint(c SaveCheckpoint) (Decision, error) {
+// decide keeps what the next attempt is to begin from.
+func (c SaveCheckpoint) decide(d *decider) (Decision, error) {
 	it, err := d.runsOn(c.Run, "checkpoint")
 	if err != nil {
 		return Decision{}, err

@@ -11,9 +11,9 @@ import (
 // followUpPage is how many items one FollowUp decides about, at most.
 const followUpPage = 100
 
-// followUp decides what follows from what has become of an item: for its
+// decide decides what follows from what has become of an item: for its
 // parent's sake, for those that wait for it, for its children.
-func (d *decider) followUp(c FollowUp) (Decision, error) {
+func (c FollowUp) decide(d *decider) (Decision, error) {
 	nothing := Decision{ID: c.ID, Repeat: true}
 	it, err := d.s.Item(c.ID)
 	if err != nil || it == nil || !it.NeedsFollowUp() {

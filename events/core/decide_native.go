@@ -34,13 +34,11 @@ type Native struct {
 	Random uint64        // for jitter
 }
 
-func (Native) command() {}
-
-// native decides what a word means. There was no claim to refuse, since the
+// decide decides what a word means. There was no claim to refuse, since the
 // message alone let the worker run: so what holds a claim back (a pause, a
 // circuit, a limit) holds back a dispatch, and here a run that was is recorded
 // as it was.
-func (d *decider) native(c Native) (Decision, error) {
+func (c Native) decide(d *decider) (Decision, error) {
 	it, err := d.s.Item(c.ID)
 	if err != nil {
 		return Decision{}, err

@@ -10,25 +10,8 @@ import (
 
 var errBatchType = events.Refuse(events.CodeBadType, "type %s is reserved for batches, which run nothing: choose another name, or open a batch", events.BatchType)
 
-// inParts decides what concerns spawns that are made in parts, and batches.
-func (d *decider) inParts(c Command) (Decision, error) {
-	switch c := c.(type) {
-	case SpawnInParts:
-		return d.spawnInParts(c)
-	case SpawnPart:
-		return d.spawnPart(c)
-	case OpenBatch:
-		return d.openBatch(c)
-	case SealBatch:
-		return d.sealBatch(c)
-	case EndMember:
-		return d.endMember(c)
-	}
-	return Decision{}, events.Refuse(events.CodeBadRequest, "the engine knows no command %T", c)
-}
-
-// spawnInParts ends a run in children that are made later.
-func (d *decider) spawnInParts(c SpawnInParts) (Decision, error) {
+// decide ends a run in children that are made later.
+func (c SpawnInParts) decide(d *decider) (Decision, error) {
 	it, repeat, err := d.spawning(c.Run)
 	if repeat || err != nil {
 		return Decision{ID: c.Run.ID, Repeat: repeat}, err
@@ -48,8 +31,8 @@ func (d *decider) spawnInParts(c SpawnInParts) (Decision, error) {
 	})}}, nil
 }
 
-// spawnPart makes the next children of a spawn that was declared.
-func (d *decider) spawnPart(c SpawnPart) (Decision, error) {
+// decide makes the next children of a spawn that was declared.
+func (c SpawnPart) decide(d *decider) (Decision, error) {
 	it, err := d.s.Item(c.ID)
 	if err != nil {
 		return Decision{}, err
@@ -144,8 +127,8 @@ func (p *plan) isChild(sp *events.Spawned, dec Decision) (bool, error) {
 	return p.made[dec.ID], nil
 }
 
-// openBatch makes a batch.
-func (d *decider) openBatch(c OpenBatch) (Decision, error) {
+// decide makes a batch.
+func (c OpenBatch) decide(d *decider) (Decision, error) {
 	c.Type = events.BatchType
 	about, err := json.Marshal(batchParams{c.Name, c.Count})
 	if err != nil {
@@ -203,7 +186,7 @@ func (d *decider) batch(id events.ID) (*events.Item, error) {
 	return it, nil
 }
 
-func (d *decider) sealBatch(c SealBatch) (Decision, error) {
+func (c SealBatch) decide(d *decider) (Decision, error) {
 	it, err := d.batch(c.ID)
 	if err != nil {
 		return Decision{}, err
@@ -265,8 +248,8 @@ func (d *decider) submitMember(c *Submit) (Decision, error) {
 	return dec, nil
 }
 
-// endMember cancels what belongs to an item that has ended before it.
-func (d *decider) endMember(c EndMember) (Decision, error) {
+// decide cancels what belongs to an item that has ended before it.
+func (c EndMember) decide(d *decider) (Decision, error) {
 	nothing := Decision{ID: c.ID, Repeat: true}
 	it, err := d.s.Item(c.ID)
 	if it == nil || err != nil {

@@ -9,6 +9,8 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
+func (c Reject) decide(d *decider) (Decision, error) { return d.reject(c), nil }
+
 // reject records a submission that becomes no item. Whatever it holds, the
 // event stays in its bounds: nothing here may refuse, since the intake's
 // position moves on only with an event.

@@ -6,9 +6,9 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// replay queues a dead or cancelled item again, as the last among those that
+// decide queues a dead or cancelled item again, as the last among those that
 // wait.
-func (d *decider) replay(c Replay) (Decision, error) {
+func (c Replay) decide(d *decider) (Decision, error) {
 	it, err := d.known(c.ID)
 	if err != nil {
 		return Decision{}, err
@@ -94,8 +94,8 @@ func clearRun(it *events.Item) {
 	it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
-// purge forgets an item that has ended.
-func (d *decider) purge(c Purge) (Decision, error) {
+// decide forgets an item that has ended.
+func (c Purge) decide(d *decider) (Decision, error) {
 	it, err := d.known(c.ID)
 	if err != nil {
 		return Decision{}, err
@@ -110,8 +110,8 @@ func (d *decider) purge(c Purge) (Decision, error) {
 	return d.prune(it, reason)
 }
 
-// purgeRejected forgets a rejected submission.
-func (d *decider) purgeRejected(c PurgeRejected) (Decision, error) {
+// decide forgets a rejected submission.
+func (c PurgeRejected) decide(d *decider) (Decision, error) {
 	if c.Seq == 0 || c.Seq > d.s.meta.Applied {
 		return Decision{}, events.Refuse(events.CodeNotFound, "there is no event %d: the log ends at %d", c.Seq, d.s.meta.Applied)
 	}

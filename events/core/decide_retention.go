@@ -74,7 +74,7 @@ func (s *State) hangsOn(it *events.Item) (why string, err error) {
 	return why, err
 }
 
-func (d *decider) pruneDue(c Prune) (Decision, error) {
+func (c Prune) decide(d *decider) (Decision, error) {
 	it, err := d.known(c.ID)
 	if err != nil {
 		return Decision{}, err
@@ -108,15 +108,15 @@ func (d *decider) prune(it *events.Item, reason string) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{d.event(it, &events.Pruned{Reason: reason})}}, nil
 }
 
-func (d *decider) beginCut() (Decision, error) {
+func (BeginCut) decide(d *decider) (Decision, error) {
 	if d.s.meta.Epoch == 0 { // a log that has not been cut begins with an ownership
 		return Decision{}, events.Refuse(events.CodeWrongState, "nobody owns the partition yet")
 	}
 	return Decision{Events: []events.Event{{Kind: events.KindSnapshot, At: d.now, Body: &events.Snapshot{Round: d.s.meta.Round + 1, Mark: events.MarkBegin}}}}, nil
 }
 
-// carry re-states an item.
-func (d *decider) carry(c Carry) (Decision, error) {
+// decide re-states an item.
+func (c Carry) decide(d *decider) (Decision, error) {
 	if d.s.meta.RoundAt == 0 {
 		return Decision{}, events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
 	}
@@ -249,8 +249,8 @@ func foldMergedEntries(m []events.MergedEntry, fold *events.Fold) []events.Merge
 	return m[n:]
 }
 
-// endCut states what belongs to no item.
-func (d *decider) endCut(c EndCut) (Decision, error) {
+// decide states what belongs to no item.
+func (c EndCut) decide(d *decider) (Decision, error) {
 	if d.s.meta.RoundAt == 0 {
 		return Decision{}, events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
 	}

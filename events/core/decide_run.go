@@ -10,8 +10,8 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// claim grants an item to a worker, for the item's current token only.
-func (d *decider) claim(c Claim) (Decision, error) {
+// decide grants an item to a worker, for the item's current token only.
+func (c Claim) decide(d *decider) (Decision, error) {
 	it, err := d.known(c.ID)
 	if err != nil {
 		return Decision{}, err
@@ -136,7 +136,7 @@ func wrongState(it *events.Item, report string) error {
 	return events.Refuse(events.CodeWrongState, "item %s is %s: %s can't be reported any more; stop running it", it.ID, it.State, report)
 }
 
-func (d *decider) start(c Start) (Decision, error) {
+func (c Start) decide(d *decider) (Decision, error) {
 	it, err := d.current(c.Run)
 	if err != nil {
 		return Decision{}, err
@@ -153,7 +153,7 @@ func (d *decider) start(c Start) (Decision, error) {
 	return Decision{}, wrongState(it, "start")
 }
 
-func (d *decider) complete(c Complete) (Decision, error) {
+func (c Complete) decide(d *decider) (Decision, error) {
 	it, err := d.current(c.Run)
 	if err != nil {
 		return Decision{}, err
@@ -201,7 +201,7 @@ func (d *decider) since(t time.Time) int64 {
 	return d.now.Sub(t).Milliseconds()
 }
 
-func (d *decider) fail(c Fail) (Decision, error) {
+func (c Fail) decide(d *decider) (Decision, error) {
 	it, err := d.current(c.Run)
 	if err != nil {
 		return Decision{}, err
@@ -228,7 +228,7 @@ func (d *decider) fail(c Fail) (Decision, error) {
 	return d.failed(it, c), nil
 }
 
-func (d *decider) release(c Release) (Decision, error) {
+func (c Release) decide(d *decider) (Decision, error) {
 	it, err := d.current(c.Run)
 	if err != nil {
 		return Decision{}, err
@@ -253,8 +253,8 @@ func (d *decider) release(c Release) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Released{Reason: reason})}}, nil
 }
 
-// expireLease ends the run that a dispatch led to, if it is still the item's.
-func (d *decider) expireLease(c ExpireLease) (Decision, error) {
+// decide ends the run that a dispatch led to, if it is still the item's.
+func (c ExpireLease) decide(d *decider) (Decision, error) {
 	it, err := d.s.Item(c.ID)
 	if err != nil {
 		return Decision{}, err
@@ -267,8 +267,8 @@ func (d *decider) expireLease(c ExpireLease) (Decision, error) {
 	}), nil
 }
 
-// due decides what a passed timer means.
-func (d *decider) due(c Due) (Decision, error) {
+// decide decides what a passed timer means.
+func (c Due) decide(d *decider) (Decision, error) {
 	it, err := d.s.Item(c.ID)
 	if err != nil {
 		return Decision{}, err

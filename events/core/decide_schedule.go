@@ -8,9 +8,9 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// setSchedule makes or replaces a schedule. Nothing that it says may bring back
+// decide makes or replaces a schedule. Nothing that it says may bring back
 // a tick that has been answered.
-func (d *decider) setSchedule(c SetSchedule) (Decision, error) {
+func (c SetSchedule) decide(d *decider) (Decision, error) {
 	next := c.Schedule.WithDefaults()
 	if err := next.Validate(); err != nil {
 		return Decision{}, err
@@ -69,7 +69,7 @@ func (d *decider) schedule(name string) (*events.Schedule, error) {
 	return nil, events.Refuse(events.CodeNotFound, "there is no schedule %q: check its name", events.Clip(name, 80))
 }
 
-func (d *decider) pauseSchedule(c PauseSchedule) (Decision, error) {
+func (c PauseSchedule) decide(d *decider) (Decision, error) {
 	cur, err := d.schedule(c.Name)
 	switch {
 	case err != nil:
@@ -84,7 +84,7 @@ func (d *decider) pauseSchedule(c PauseSchedule) (Decision, error) {
 	return Decision{Events: []events.Event{d.scheduleEvent(next.Type, &events.ScheduleSet{Schedule: next})}}, nil
 }
 
-func (d *decider) removeSchedule(c RemoveSchedule) (Decision, error) {
+func (c RemoveSchedule) decide(d *decider) (Decision, error) {
 	if c.Source != events.SourceFile && c.Source != events.SourceAPI {
 		return Decision{}, events.Refuse(events.CodeBadRequest, "%q is no source: use %s or %s", events.Clip(c.Source, 64), events.SourceFile, events.SourceAPI)
 	}
@@ -100,10 +100,10 @@ func (d *decider) removeSchedule(c RemoveSchedule) (Decision, error) {
 	return Decision{Events: []events.Event{d.scheduleEvent(cur.Type, &events.ScheduleRemoved{Name: c.Name, Source: c.Source})}}, nil
 }
 
-// fire answers a tick: in one decision with the item that it makes, so that
+// decide answers a tick: in one decision with the item that it makes, so that
 // neither is ever without the other. Whatever the submission meets, the tick is
 // answered, or a full queue would stop the schedule.
-func (d *decider) fire(c Fire) (Decision, error) {
+func (c Fire) decide(d *decider) (Decision, error) {
 	cur, err := d.schedule(c.Name)
 	if err != nil {
 		return Decision{}, err

@@ -25,9 +25,9 @@ func MaxEvents(c Command) int {
 // most, as a child does, and a death may be noted with its cause.
 const maxOtherEvents = 8
 
-// spawned ends a run in children: the parent waits for them, and all of it is
+// decide ends a run in children: the parent waits for them, and all of it is
 // one decision.
-func (d *decider) spawned(c Spawn) (Decision, error) {
+func (c Spawn) decide(d *decider) (Decision, error) {
 	it, repeat, err := d.spawning(c.Run)
 	if repeat || err != nil {
 		return Decision{ID: c.Run.ID, Repeat: repeat}, err

@@ -13,6 +13,13 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
+func (c Submit) decide(d *decider) (Decision, error) {
+	if !c.Batch.IsZero() {
+		return d.submitMember(&c)
+	}
+	return d.submit(&c)
+}
+
 // submit decides a submission: a repeat of what is there, an item merged into
 // the one that holds its dedup key, or a queued item.
 func (d *decider) submit(c *Submit) (Decision, error) {

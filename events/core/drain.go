@@ -18,11 +18,8 @@ type EndDrain struct {
 	By     string
 }
 
-func (DrainWorker) command() {}
-func (EndDrain) command()    {}
-
-// drainWorker marks a worker. One that is marked keeps its mark.
-func (d *decider) drainWorker(c DrainWorker) (Decision, error) {
+// decide marks a worker. One that is marked keeps its mark.
+func (c DrainWorker) decide(d *decider) (Decision, error) {
 	if _, err := events.ParseWorkerID(string(c.Worker)); err != nil {
 		return Decision{}, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
@@ -40,8 +37,8 @@ func (d *decider) drainWorker(c DrainWorker) (Decision, error) {
 	return Decision{Events: []events.Event{{Kind: events.KindDrainSet, Worker: c.Worker, At: d.now, Body: &events.DrainSet{Reason: c.Reason, By: c.By}}}}, nil
 }
 
-// endDrain takes a worker's mark away, if there is one.
-func (d *decider) endDrain(c EndDrain) (Decision, error) {
+// decide takes a worker's mark away, if there is one.
+func (c EndDrain) decide(d *decider) (Decision, error) {
 	if _, err := events.ParseWorkerID(string(c.Worker)); err != nil {
 		return Decision{}, events.Refuse(events.CodeBadRequest, "%v", err)
 	}

@@ -11,15 +11,11 @@ import (
 // ForgetType forgets a type that has no items and no settings of its own.
 type ForgetType struct{ Type events.Type }
 
-func (ForgetType) command() {}
-
 // RemoveType forgets a type that nothing uses, with its settings, its pause and
 // its circuit.
 type RemoveType struct{ Type events.Type }
 
-func (RemoveType) command() {}
-
-func (d *decider) removeType(c RemoveType) (Decision, error) {
+func (c RemoveType) decide(d *decider) (Decision, error) {
 	t, err := d.knownType(c.Type)
 	if err != nil {
 		return Decision{}, err
@@ -83,7 +79,7 @@ func (s *State) Kept(t events.Type) (why string) {
 	return ""
 }
 
-func (d *decider) forgetType(c ForgetType) (Decision, error) {
+func (c ForgetType) decide(d *decider) (Decision, error) {
 	if why := d.s.Kept(c.Type); why != "" {
 		return Decision{}, events.Refuse(events.CodeWrongState, "type %s can't be forgotten: %s", events.Clip(string(c.Type), events.MaxTypeLen), why)
 	}

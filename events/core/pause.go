@@ -9,8 +9,6 @@ import (
 // DuePause says that the time at which a type's pause ends may have come.
 type DuePause struct{ Type events.Type }
 
-func (DuePause) command() {}
-
 // pauseUntil resolves when a pause is to end by itself: the zero time for never.
 func (d *decider) pauseUntil(c PauseType) (time.Time, error) {
 	at, err := d.availableAt(c.Until, c.For)
@@ -35,8 +33,8 @@ func (d *decider) pauseAgain(c PauseType, p *events.Pause, until time.Time) (Dec
 	return Decision{Events: []events.Event{{Kind: events.KindPaused, Type: c.Type, At: d.now, Body: &b}}}, nil
 }
 
-// duePause ends a pause whose time has come.
-func (d *decider) duePause(c DuePause) (Decision, error) {
+// decide ends a pause whose time has come.
+func (c DuePause) decide(d *decider) (Decision, error) {
 	t, err := d.knownType(c.Type)
 	if err != nil {
 		return Decision{}, err

@@ -13,8 +13,6 @@ type PurgeRejected struct {
 	Reason string      // empty: "purged"
 }
 
-func (PurgeRejected) command() {}
-
 // RejectedChange is a submission that became no item, to be kept; or, without
 // Body, one to be kept no longer; or, with Cut or CutAnswers, that all before
 // those positions go with the log; or what a round re-states, for who begins to

@@ -12,10 +12,8 @@ type CarryRejected struct {
 	Answers  []events.KeptAnswer
 }
 
-func (CarryRejected) command() {}
-
-// carryRejected splits a page over as many events as it needs.
-func (d *decider) carryRejected(c CarryRejected) (Decision, error) {
+// decide splits a page over as many events as it needs.
+func (c CarryRejected) decide(d *decider) (Decision, error) {
 	if d.s.meta.RoundAt == 0 {
 		return Decision{}, events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
 	}
