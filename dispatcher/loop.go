@@ -322,7 +322,7 @@ func (l *loop) add(evs []events.Event) error {
 		if ev.Kind == events.KindClaimed {
 			l.drain.left(1, ev.At)
 		}
-		if ev.Kind >= events.KindScheduleSet && ev.Kind <= events.KindScheduleFired {
+		if ev.Kind.Scope() == events.ScopeSchedule {
 			l.schedules.stale = true
 		}
 	}

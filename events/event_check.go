@@ -5,71 +5,122 @@ import (
 	"time"
 )
 
-// check reports what no event of ours can look like: what is missing for its
+// checker is a payload that is held to more than its fields' types.
+type checker interface{ check(*Event) error }
+
+// Check reports what no event of ours can look like: what is missing for its
 // kind, and what could not be encoded again.
 func (e *Event) Check() error {
+	switch e.Kind.Scope() {
+	case ScopeItem:
+		if e.ID.IsZero() || e.Type == "" {
+			return fmt.Errorf("it has no id or no type")
+		}
+	case ScopeType:
+		if e.Type == "" {
+			return fmt.Errorf("it has no type")
+		}
+	case ScopeCircuit:
+		if (e.Type == "") == (e.Worker == "") {
+			return fmt.Errorf("it names not one of a type and a worker")
+		}
+	case ScopeWorker:
+		if e.Worker == "" || e.Type != "" {
+			return fmt.Errorf("it names no worker, or a type")
+		}
+	}
 	switch {
-	case e.Kind <= KindReplayed && e.ID.IsZero():
-		return fmt.Errorf("it has no id")
-	case (e.Kind <= KindReplayed || e.Kind == KindTypeConfigured || e.Kind == KindTypeForgotten) && e.Type == "":
-		return fmt.Errorf("it has no type")
-	case (e.Kind == KindPaused || e.Kind == KindResumed) && e.Type == "", e.ofCircuit() && (e.Type == "") == (e.Worker == ""):
-		return fmt.Errorf("it names no type, or not one of a type and a worker")
-	case (e.Kind == KindDrainSet || e.Kind == KindDrainEnded) && (e.Worker == "" || e.Type != ""):
-		return fmt.Errorf("it names no worker, or a type")
-	case (e.Kind == KindCarried || e.Kind == KindPruned) && (e.ID.IsZero() || e.Type == ""):
-		return fmt.Errorf("it has no id or no type")
 	case len(e.Type) > MaxTypeLen || !plain(string(e.Type)):
-		return fmt.Errorf("%q is no type", Clip(string(e.Type), 80))
+		return fmt.Errorf("invalid type %q", Clip(string(e.Type), 80))
 	case len(e.Worker) > MaxWorkerIDLen || !plain(string(e.Worker)):
-		return fmt.Errorf("%q is no worker id", Clip(string(e.Worker), 140))
+		return fmt.Errorf("invalid worker id %q", Clip(string(e.Worker), 140))
 	case e.Attempt < 0:
 		return fmt.Errorf("attempt %d", e.Attempt)
 	case !Writable(e.At):
 		return fmt.Errorf("its time is out of range")
 	}
-	ok := true
-	switch b := e.Body.(type) {
-	case *Created:
-		if b.Params == nil {
-			return fmt.Errorf("it has no params")
-		}
-		ok = b.Priority <= MaxPriority && Writable(b.AvailableAt, b.IdempotencyUntil, b.MsgIDUntil) &&
-			(b.Terms == nil || Writable(b.ExpiresAt) && writableRates(b.Rates))
-	case *Queued:
-		ok = Writable(b.OrderAt, b.AvailableAt) && b.JitterMS >= 0 && b.TimeoutMS >= 0
-	case *CircuitOpened:
-		ok = Writable(b.Until)
-	case *Paused:
-		ok = Writable(b.Until)
-	case *Claimed:
-		ok = Writable(b.StartBy, b.DeliveredAt) && writableRates(b.Rates)
-	case *Running:
-		ok = Writable(b.Deadline)
-	case *Snoozed:
-		ok = Writable(b.AvailableAt)
-	case *Checkpointed:
-		if b.Checkpoint == nil {
-			return fmt.Errorf("it has no checkpoint")
-		}
-	case *ScheduleSet, *ScheduleRemoved, *ScheduleFired:
-		return checkSchedule(b)
-	case *Replayed:
-		ok = b.Priority <= MaxPriority && Writable(b.OrderAt)
-	case *Carried:
-		return b.check(e.ID, e.Type)
-	case *Rescheduled:
-		ok = b.Priority <= MaxPriority && Writable(b.OrderAt, b.AvailableAt)
+	if b, ok := e.Body.(checker); ok {
+		return b.check(e)
 	}
+	return nil
+}
+
+// inRange is the result of a check that compares times and numbers.
+func inRange(ok bool) error {
 	if !ok {
 		return fmt.Errorf("a time or a priority is out of range")
 	}
 	return nil
 }
 
-// ofCircuit reports whether the event is of a circuit.
-func (e *Event) ofCircuit() bool {
-	return e.Kind == KindCircuitOpened || e.Kind == KindCircuitHalfOpened || e.Kind == KindCircuitClosed
+func (b *Created) check(*Event) error {
+	if b.Params == nil {
+		return fmt.Errorf("it has no params")
+	}
+	return inRange(b.Priority <= MaxPriority && Writable(b.AvailableAt, b.IdempotencyUntil, b.MsgIDUntil) &&
+		(b.Terms == nil || Writable(b.ExpiresAt) && writableRates(b.Rates)))
+}
+
+func (b *Queued) check(*Event) error {
+	return inRange(Writable(b.OrderAt, b.AvailableAt) && b.JitterMS >= 0 && b.TimeoutMS >= 0)
+}
+
+func (b *Claimed) check(*Event) error {
+	return inRange(Writable(b.StartBy, b.DeliveredAt) && writableRates(b.Rates))
+}
+
+func (b *Running) check(*Event) error { return inRange(Writable(b.Deadline)) }
+
+func (b *Snoozed) check(*Event) error { return inRange(Writable(b.AvailableAt)) }
+
+func (b *Checkpointed) check(*Event) error {
+	if b.Checkpoint == nil {
+		return fmt.Errorf("it has no checkpoint")
+	}
+	return nil
+}
+
+func (b *Replayed) check(*Event) error {
+	return inRange(b.Priority <= MaxPriority && Writable(b.OrderAt))
+}
+
+func (b *Rescheduled) check(*Event) error {
+	return inRange(b.Priority <= MaxPriority && Writable(b.OrderAt, b.AvailableAt))
+}
+
+func (b *CircuitOpened) check(*Event) error { return inRange(Writable(b.Until)) }
+
+func (b *Paused) check(*Event) error { return inRange(Writable(b.Until)) }
+
+func (b *ScheduleSet) check(*Event) error {
+	s := &b.Schedule
+	if _, err := ParseScheduleName(s.Name); err != nil {
+		return err
+	}
+	return inRange(Writable(s.Anchor, s.Next, s.LastTick) && (s.Priority == nil || *s.Priority <= MaxPriority))
+}
+
+func (b *ScheduleRemoved) check(*Event) error {
+	_, err := ParseScheduleName(b.Name)
+	return err
+}
+
+func (b *ScheduleFired) check(*Event) error {
+	if _, err := ParseScheduleName(b.Name); err != nil {
+		return err
+	}
+	return inRange(Writable(b.Tick, b.Next) && !b.Tick.IsZero())
+}
+
+// check reports what can't have been carried.
+func (b *Carried) check(e *Event) error {
+	if b.Part < 1 || b.Part > b.Parts || (b.Part == 1) != (b.Item != nil) {
+		return fmt.Errorf("it is part %d of %d", b.Part, b.Parts)
+	}
+	if b.Item != nil && (b.Item.ID != e.ID || b.Item.Type != e.Type) {
+		return fmt.Errorf("it carries another item, %s", b.Item.ID)
+	}
+	return nil
 }
 
 // plain reports whether s stands in JSON as it is, between quotes.
@@ -82,7 +133,7 @@ func plain(s string) bool {
 	return true
 }
 
-// writable reports whether RFC 3339 has room for the times, in UTC.
+// Writable reports whether RFC 3339 has room for the times, in UTC.
 func Writable(times ...time.Time) bool {
 	for _, t := range times {
 		if y := t.UTC().Year(); y < 0 || y > 9999 {

@@ -127,23 +127,6 @@ type Outcome struct {
 	Reason  string          `json:"reason,omitempty"`
 }
 
-// newFlowBody is newBody for the kinds of waiting, spawning and long runs.
-func newFlowBody(k Kind) Body {
-	switch k {
-	case KindWaiting:
-		return &Waiting{}
-	case KindSpawned:
-		return &Spawned{}
-	case KindSnoozed:
-		return &Snoozed{}
-	case KindProgressed:
-		return &Progressed{}
-	case KindCheckpointed:
-		return &Checkpointed{}
-	}
-	return nil
-}
-
 func (*Waiting) Kind() Kind      { return KindWaiting }
 func (*Spawned) Kind() Kind      { return KindSpawned }
 func (*Snoozed) Kind() Kind      { return KindSnoozed }

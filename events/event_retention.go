@@ -81,17 +81,6 @@ func (*Snapshot) Kind() Kind { return KindSnapshot }
 func (*Carried) Kind() Kind  { return KindCarried }
 func (*Pruned) Kind() Kind   { return KindPruned }
 
-// check reports what can't have been carried.
-func (b *Carried) check(id ID, t Type) error {
-	if b.Part < 1 || b.Part > b.Parts || (b.Part == 1) != (b.Item != nil) {
-		return fmt.Errorf("it is part %d of %d", b.Part, b.Parts)
-	}
-	if b.Item != nil && (b.Item.ID != id || b.Item.Type != t) {
-		return fmt.Errorf("it carries another item, %s", b.Item.ID)
-	}
-	return nil
-}
-
 // names are the forms in JSON of kinds that are single letters in the store;
 // a letter without a name stands for itself.
 type names map[byte]string

@@ -145,27 +145,3 @@ func (s *Schedule) checkItem() error {
 	_, err := CheckDocument("the params document", s.Params, MaxScheduleParams, "store it elsewhere and have the schedule submit a reference to it")
 	return err
 }
-
-// checkSchedule is [Event.check] of the events of schedules.
-func checkSchedule(b Body) error {
-	ok := true
-	name := ""
-	switch b := b.(type) {
-	case *ScheduleSet:
-		s := &b.Schedule
-		name = s.Name
-		ok = Writable(s.Anchor, s.Next, s.LastTick) && (s.Priority == nil || *s.Priority <= MaxPriority)
-	case *ScheduleRemoved:
-		name = b.Name
-	case *ScheduleFired:
-		name = b.Name
-		ok = Writable(b.Tick, b.Next) && !b.Tick.IsZero()
-	}
-	if _, err := ParseScheduleName(name); err != nil {
-		return err
-	}
-	if !ok {
-		return fmt.Errorf("a time or a priority is out of range")
-	}
-	return nil
-}
