@@ -7,15 +7,15 @@ import (
 	"github.com/streamwright/streamwright/events/policy"
 )
 
-func (s *State) applyCause(ev events.Event, b *events.CauseNoted) error {
-	c := s.causes.get(b.Cause)
+func applyCauseNoted(a *applier, b *events.CauseNoted) error {
+	c := a.causes.get(b.Cause)
 	if c == nil {
-		return s.corrupt(ev, "nothing has died of cause %q", b.Cause)
+		return a.corrupt("nothing has died of cause %q", b.Cause)
 	}
 	noted := *c
 	noted.Noted = b.Window
-	s.setCause(b.Cause, noted)
-	s.noted = append(s.noted, ev)
+	a.causes.put(b.Cause, noted)
+	a.noted = append(a.noted, a.ev)
 	return nil
 }
 
@@ -27,75 +27,82 @@ func (s *State) Cause(key string) (events.Cause, bool) {
 	return events.Cause{}, false
 }
 
-// died counts a death. One of before causes were recorded has none.
-func (s *State) died(it *events.Item, b *events.Dead, at time.Time) {
+// causes are what items have died of.
+type causes struct {
+	records[events.Cause]
+	idle int // of which nothing is dead now
+	max  int // events.MaxCauses; smaller in tests
+}
+
+// died counts a death. Deaths logged before causes existed have none.
+func (cs *causes) died(it *events.Item, b *events.Dead, at time.Time) {
 	it.Cause = b.Cause
 	if b.Cause == "" {
 		return
 	}
-	c := s.causes.get(b.Cause)
+	c := cs.get(b.Cause)
 	if c == nil {
-		s.roomForCause(at)
+		cs.makeRoom(at)
 		c = &events.Cause{}
 	}
-	s.setCause(b.Cause, policy.CountDeath(*c, it, b, at))
+	cs.put(b.Cause, policy.CountDeath(*c, it, b, at))
 }
 
 // leftDead counts a dead item out: it is replayed, or pruned. The caller calls
 // it for each item that was dead.
-func (s *State) leftDead(it *events.Item, at time.Time) {
+func (cs *causes) leftDead(it *events.Item, at time.Time) {
 	key := it.Cause
 	it.Cause = ""
-	c := s.causes.get(key)
+	c := cs.get(key)
 	if key == "" || c == nil {
 		return
 	}
 	left := *c
 	left.Dead = max(left.Dead-1, 0)
 	if policy.Forgettable(&left, at) {
-		s.removeCause(key)
+		cs.drop(key)
 		return
 	}
-	s.setCause(key, left)
+	cs.put(key, left)
 }
 
-// roomForCause lets go of the causes that are of no use any more before a new
-// one comes, and, at the bound, of the one that nobody has died of for longest
-// of those that nothing is dead of.
-func (s *State) roomForCause(at time.Time) {
-	if s.idleCauses == 0 {
+// makeRoom lets go of the causes that are of no use any more before a new one
+// comes. At the bound, it also drops the one with the oldest last death of those
+// that nothing is dead of.
+func (cs *causes) makeRoom(at time.Time) {
+	if cs.idle == 0 {
 		return
 	}
 	oldest := ""
-	for _, key := range s.causes.keys() {
-		c := s.causes.get(key)
+	for _, key := range cs.keys() {
+		c := cs.get(key)
 		switch {
 		case policy.Forgettable(c, at):
-			s.removeCause(key)
-		case c.Dead == 0 && (oldest == "" || c.Last.Before(s.causes.get(oldest).Last)):
+			cs.drop(key)
+		case c.Dead == 0 && (oldest == "" || c.Last.Before(cs.get(oldest).Last)):
 			oldest = key
 		}
 	}
-	if oldest != "" && s.causes.len() >= s.maxCauses {
-		s.removeCause(oldest)
+	if oldest != "" && cs.len() >= cs.max {
+		cs.drop(oldest)
 	}
 }
 
-// setCause and removeCause keep idleCauses, the number of those with none dead.
-func (s *State) setCause(key string, c events.Cause) {
-	s.idleCauses += idle(&c) - idle(s.causes.get(key))
-	s.causes.set(key, c)
+// put and drop keep idle.
+func (cs *causes) put(key string, c events.Cause) {
+	cs.idle += idle(&c) - idle(cs.get(key))
+	cs.set(key, c)
 }
 
-func (s *State) removeCause(key string) {
-	s.idleCauses -= idle(s.causes.get(key))
-	s.causes.remove(key)
+func (cs *causes) drop(key string) {
+	cs.idle -= idle(cs.get(key))
+	cs.remove(key)
 }
 
-func (s *State) countIdleCauses() {
-	s.idleCauses = 0
-	for _, c := range s.causes.m {
-		s.idleCauses += idle(c)
+func (cs *causes) countIdle() {
+	cs.idle = 0
+	for _, c := range cs.m {
+		cs.idle += idle(c)
 	}
 }
 

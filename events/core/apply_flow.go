@@ -48,34 +48,35 @@ func endedBy(it *events.Item, by events.ID) {
 	it.Relations = &r
 }
 
-// foldFlow is fold for the kinds of waiting, spawning and long runs.
-func (s *State) foldFlow(e *entry, it *events.Item, ev events.Event) error {
-	switch b := ev.Body.(type) {
-	case *events.Waiting:
-		r := relationsOf(it)
-		if len(b.For) > 0 {
-			r.Waits, r.Behind = b.For, b.Behind
-		}
-		if !b.Ended.IsZero() {
-			r.Waits = without(r.Waits, b.Ended)
-		}
-		it.Relations, it.Reason = &r, b.Reason
-	case *events.Spawned:
-		return s.foldSpawned(it, b, ev)
-	case *events.Snoozed:
-		handBack(it, ev)
-		it.AvailableAt, it.Reason = b.AvailableAt, reasonSnoozed
-		if b.Reason != "" {
-			it.Reason += ": " + b.Reason
-		}
-	case *events.Progressed:
-		it.Progress = events.Progress{Percent: b.Percent, Message: b.Message, At: ev.At}
-	case *events.Checkpointed:
-		it.HasCheckpoint = true
-		s.setDocument(events.DocCheckpoint, it.ID, b.Checkpoint)
-	default:
-		return s.corrupt(ev, "this program does not know its kind: use a newer one")
+func foldWaiting(_ *applier, _ *entry, it *events.Item, b *events.Waiting) error {
+	r := relationsOf(it)
+	if len(b.For) > 0 {
+		r.Waits, r.Behind = b.For, b.Behind
 	}
+	if !b.Ended.IsZero() {
+		r.Waits = without(r.Waits, b.Ended)
+	}
+	it.Relations, it.Reason = &r, b.Reason
+	return nil
+}
+
+func foldSnoozed(a *applier, _ *entry, it *events.Item, b *events.Snoozed) error {
+	handBack(it, a.ev)
+	it.AvailableAt, it.Reason = b.AvailableAt, reasonSnoozed
+	if b.Reason != "" {
+		it.Reason += ": " + b.Reason
+	}
+	return nil
+}
+
+func foldProgressed(a *applier, _ *entry, it *events.Item, b *events.Progressed) error {
+	it.Progress = events.Progress{Percent: b.Percent, Message: b.Message, At: a.ev.At}
+	return nil
+}
+
+func foldCheckpointed(a *applier, _ *entry, it *events.Item, b *events.Checkpointed) error {
+	it.HasCheckpoint = true
+	a.setDocument(events.DocCheckpoint, it.ID, b.Checkpoint)
 	return nil
 }
 
@@ -86,20 +87,20 @@ func handBack(it *events.Item, ev events.Event) {
 	it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
-func (s *State) foldSpawned(it *events.Item, b *events.Spawned, ev events.Event) error {
+func foldSpawned(a *applier, _ *entry, it *events.Item, b *events.Spawned) error {
 	if b.Part > 0 {
-		return s.foldPart(it, b, ev)
+		return a.foldPart(it, b)
 	}
 	if b.Batch {
-		foldBatch(it, b, ev)
+		foldBatch(it, b, a.ev)
 		return nil
 	}
 	r := relationsOf(it)
 	if r.Declared > 0 {
-		s.setDocument(events.DocChildren, it.ID, nil)
+		a.setDocument(events.DocChildren, it.ID, nil)
 	}
 	if r.HasChildren {
-		s.setDocument(events.DocOutcomes, it.ID, nil)
+		a.setDocument(events.DocOutcomes, it.ID, nil)
 	}
 	r.Spawns, r.Children, r.Spawned, r.HasChildren = b.Spawn, b.Children, true, false
 	r.Live, r.Failed = len(b.Children)-len(b.Existing), 0
@@ -109,24 +110,24 @@ func (s *State) foldSpawned(it *events.Item, b *events.Spawned, ev events.Event)
 	r.Declared, r.Made, r.Part, r.Pending, r.Cancelled = b.Declared, 0, 0, b.Pending, 0
 	r.ChildPolicy, r.Continues, r.Continuation = b.ChildPolicy, b.Continues, b.Continuation
 	queued := it.QueuedAt
-	handBack(it, ev)
+	handBack(it, a.ev)
 	it.Relations, it.Reason, it.QueuedAt = &r, reasonChildren, queued
 	return nil
 }
 
 // foldContinuation keeps how the children ended for the run that follows.
-func (s *State) foldContinuation(it *events.Item, b *events.Queued) {
+func (a *applier) foldContinuation(it *events.Item, b *events.Queued) {
 	it.Reason = reasonContinuation
 	r := relationsOf(it)
 	if b.Outcomes != nil {
 		r.HasChildren = true
-		s.setDocument(events.DocOutcomes, it.ID, b.Outcomes)
+		a.setDocument(events.DocOutcomes, it.ID, b.Outcomes)
 	}
 	it.Relations = &r
 }
 
-// foldCompleted lets go of what a further run would have needed.
-func (s *State) foldCompleted(it *events.Item) {
+// dropOutcomes lets go of what a further run would have needed.
+func (a *applier) dropOutcomes(it *events.Item) {
 	r := it.Relations
 	if r == nil {
 		return
@@ -138,7 +139,7 @@ func (s *State) foldCompleted(it *events.Item) {
 		c := *r
 		c.HasChildren = false
 		it.Relations = &c
-		s.setDocument(events.DocOutcomes, it.ID, nil)
+		a.setDocument(events.DocOutcomes, it.ID, nil)
 	}
 }
 
@@ -173,15 +174,15 @@ func live(st events.ItemState) bool { return st > events.StateCreated && !st.Ter
 
 // retie brings what others know of an item, which was so before an event, up to
 // date. What is not there any more (it was pruned) is passed over.
-func (s *State) retie(it *events.Item, was ties, at time.Time) error {
+func (a *applier) retie(it *events.Item, was ties, at time.Time) error {
 	if it.DedupKey != "" {
-		if err := s.rekey(it, live(was.state), at); err != nil {
+		if err := a.rekey(it, live(was.state), at); err != nil {
 			return err
 		}
 	}
 	if it.HasCheckpoint && it.State.Terminal() {
 		it.HasCheckpoint = false
-		s.setDocument(events.DocCheckpoint, it.ID, nil)
+		a.setDocument(events.DocCheckpoint, it.ID, nil)
 	}
 	if it.Relations == nil {
 		return nil
@@ -191,31 +192,31 @@ func (s *State) retie(it *events.Item, was ties, at time.Time) error {
 		r.Waits, r.Behind, r.Spawned, r.Pending = nil, events.ID{}, false, ""
 		it.Relations = &r
 	}
-	if err := s.rewait(it, was.waits); err != nil {
+	if err := a.rewait(it, was.waits); err != nil {
 		return err
 	}
 	if it.State.Terminal() != was.state.Terminal() && !it.Relations.Parent.IsZero() {
-		if err := s.tellParent(it, was.state); err != nil {
+		if err := a.tellParent(it, was.state); err != nil {
 			return err
 		}
 	}
-	s.noteFollowUp(it)
+	a.noteFollowUp(it)
 	return nil
 }
 
 // rekey gives an item its dedup key when its life begins, and takes it away
 // when that ends.
-func (s *State) rekey(it *events.Item, was bool, at time.Time) error {
+func (a *applier) rekey(it *events.Item, was bool, at time.Time) error {
 	ref := events.KeyRef{Kind: events.KeyDedup, Type: it.Type, Key: it.DedupKey}
 	switch now := live(it.State); {
 	case now && !was:
-		return s.takeKey(it, ref, at)
+		return a.takeKey(it, ref, at)
 	case was && !now && it.HoldsKey:
 		held := events.HeldKey{Ref: ref, ID: it.ID}
 		if it.State == events.StateCompleted && it.DedupWindow > 0 {
 			held.Until = at.Add(it.DedupWindow)
 		}
-		s.setKey(held, !held.Until.IsZero())
+		a.setKey(held, !held.Until.IsZero())
 	}
 	if it.State.Terminal() {
 		it.HoldsKey = false
@@ -228,17 +229,17 @@ func (s *State) rekey(it *events.Item, was bool, at time.Time) error {
 // log that has been cut, whose reader may not know the holder yet. Without it a
 // free key is taken all the same: a log from before dedup_policy had to say so
 // has items whose policy is distinct and which hold their keys.
-func (s *State) takeKey(it *events.Item, ref events.KeyRef, at time.Time) error {
-	held, has, err := s.Key(ref, at)
+func (a *applier) takeKey(it *events.Item, ref events.KeyRef, at time.Time) error {
+	held, has, err := a.Key(ref, at)
 	if err != nil {
 		return err
 	}
 	taken := has && held.Until.IsZero() && held.ID != it.ID
-	if !it.HoldsKey && (taken || s.meta.Partial) {
+	if !it.HoldsKey && (taken || a.meta.Partial) {
 		return nil
 	}
-	if taken || has && s.actorBase < s.meta.RoundAt { // who misses this event would leave the key to its window
-		other, err := s.other(held.ID)
+	if taken || has && a.base < a.meta.RoundAt { // who misses this event would leave the key to its window
+		other, err := a.other(held.ID)
 		if err != nil {
 			return err
 		}
@@ -247,24 +248,24 @@ func (s *State) takeKey(it *events.Item, ref events.KeyRef, at time.Time) error 
 		}
 	}
 	it.HoldsKey = true
-	s.setKey(events.HeldKey{Ref: ref, ID: it.ID}, true)
+	a.setKey(events.HeldKey{Ref: ref, ID: it.ID}, true)
 	return nil
 }
 
 // other returns another item than the event's for writing, nil if it is not
 // there.
-func (s *State) other(id events.ID) (*events.Item, error) {
-	e, err := s.entry(id)
+func (a *applier) other(id events.ID) (*events.Item, error) {
+	e, err := a.entry(id)
 	if e == nil || err != nil {
 		return nil, err
 	}
-	it := s.writable(e)
-	s.touch(e, s.meta.Applied)
+	it := a.writable(e)
+	a.touch(e, a.meta.Applied)
 	return it, nil
 }
 
 // rewait notes what an item waits for no longer, and what it waits for now.
-func (s *State) rewait(it *events.Item, was []events.ID) error {
+func (a *applier) rewait(it *events.Item, was []events.ID) error {
 	now := it.Relations.Waits
 	if slices.Equal(was, now) {
 		return nil
@@ -278,7 +279,7 @@ func (s *State) rewait(it *events.Item, was []events.ID) error {
 			delete(had, of)
 			continue
 		}
-		if err := s.await(of, it.ID, +1); err != nil {
+		if err := a.await(of, it.ID, +1); err != nil {
 			return err
 		}
 	}
@@ -286,7 +287,7 @@ func (s *State) rewait(it *events.Item, was []events.ID) error {
 		if !had[of] {
 			continue
 		}
-		if err := s.await(of, it.ID, -1); err != nil {
+		if err := a.await(of, it.ID, -1); err != nil {
 			return err
 		}
 	}
@@ -294,37 +295,37 @@ func (s *State) rewait(it *events.Item, was []events.ID) error {
 }
 
 // await notes that an item is waited for by one more, or one less.
-func (s *State) await(of, by events.ID, n int) error {
-	s.setWait(of, by, n > 0)
-	up, err := s.other(of)
+func (a *applier) await(of, by events.ID, n int) error {
+	a.setWait(of, by, n > 0)
+	up, err := a.other(of)
 	if up == nil || err != nil {
 		return err
 	}
 	r := relationsOf(up)
 	r.Awaited += n
 	up.Relations = &r
-	s.noteFollowUp(up)
+	a.noteFollowUp(up)
 	return nil
 }
 
 // tellParent counts a child's end, or that it is live again. Such a one counts
 // for its parent only if that still waits for it.
-func (s *State) tellParent(it *events.Item, was events.ItemState) error {
-	p, err := s.entry(it.Relations.Parent)
+func (a *applier) tellParent(it *events.Item, was events.ItemState) error {
+	p, err := a.entry(it.Relations.Parent)
 	if p == nil || err != nil {
 		return err
 	}
 	pr := relationsOf(p.cur)
 	if pr.Spawns != it.Relations.Spawn {
-		if s.actorBase < s.meta.RoundAt { // who knows less of the item may count it all the same
-			s.writable(p)
-			s.touch(p, s.meta.Applied)
+		if a.base < a.meta.RoundAt { // who knows less of the item may count it all the same
+			a.writable(p)
+			a.touch(p, a.meta.Applied)
 		}
 		return nil
 	}
 	ended := it.State.Terminal()
 	if !ended {
-		if err := s.leans(it, p.id); err != nil {
+		if err := a.leans(it, p.id); err != nil {
 			return err
 		}
 	}
@@ -345,9 +346,9 @@ func (s *State) tellParent(it *events.Item, was events.ItemState) error {
 	if st == events.StateCancelled && pr.InParts() { // older ones don't tell them apart
 		pr.Cancelled -= n
 	}
-	parent := s.writable(p)
-	s.touch(p, s.meta.Applied)
+	parent := a.writable(p)
+	a.touch(p, a.meta.Applied)
 	parent.Relations = &pr
-	s.noteFollowUp(parent)
+	a.noteFollowUp(parent)
 	return nil
 }

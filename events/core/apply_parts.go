@@ -9,16 +9,16 @@ import (
 )
 
 // foldPart adds the children of one part to a spawn that is made in parts.
-func (s *State) foldPart(it *events.Item, b *events.Spawned, ev events.Event) error {
+func (a *applier) foldPart(it *events.Item, b *events.Spawned) error {
 	r := relationsOf(it)
 	if b.Spawn != r.Spawns || b.Part != r.Part+1 {
-		return s.corrupt(ev, "it is part %d of spawn %d, after part %d of spawn %d", b.Part, b.Spawn, r.Part, r.Spawns)
+		return a.corrupt("it is part %d of spawn %d, after part %d of spawn %d", b.Part, b.Spawn, r.Part, r.Spawns)
 	}
-	have, err := s.childrenOf(it.ID, &r)
+	have, err := a.childrenOf(it.ID, &r)
 	if err != nil {
 		return err
 	}
-	s.setDocument(events.DocChildren, it.ID, childrenDocument(slices.Concat(have, b.Children)))
+	a.setDocument(events.DocChildren, it.ID, childrenDocument(slices.Concat(have, b.Children)))
 	r.Part, r.Made = b.Part, r.Made+b.Taken
 	r.Live += len(b.Children) - len(b.Existing)
 	it.Relations, it.Reason = &r, reasonChildren
@@ -40,19 +40,19 @@ func foldBatch(it *events.Item, b *events.Spawned, ev events.Event) {
 }
 
 // joinBatch counts a new item of a batch.
-func (s *State) joinBatch(it *events.Item) error {
+func (a *applier) joinBatch(it *events.Item) error {
 	if it.Relations == nil || it.Relations.Parent.IsZero() {
 		return nil
 	}
-	e, err := s.entry(it.Relations.Parent)
+	e, err := a.entry(it.Relations.Parent)
 	if e == nil || err != nil {
 		return err
 	}
 	if !relationsOf(e.cur).Batch {
 		return nil
 	}
-	batch := s.writable(e)
-	s.touch(e, s.meta.Applied)
+	batch := a.writable(e)
+	a.touch(e, a.meta.Applied)
 	r := relationsOf(batch)
 	r.Made++
 	r.Live++

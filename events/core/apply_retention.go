@@ -7,30 +7,18 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// applyRetention folds the events of the log's own life.
-func (s *State) applyRetention(ev events.Event) error {
-	switch b := ev.Body.(type) {
-	case *events.Snapshot:
-		return s.applySnapshot(ev, b)
-	case *events.Carried:
-		return s.applyCarried(ev, b)
-	case *events.Pruned:
-		return s.applyPruned(ev)
-	}
-	return s.corrupt(ev, "it is none of the log's own life")
-}
-
-// applyPartial handles what can't be folded while not everything is known, in
-// the round at the head of a log that has been cut: an event of an item that is
+// skips reports whether an event is passed over while not everything is known,
+// in the round at the head of a log that has been cut: one of an item that is
 // not known yet, since its carried, which comes later, says what has become of
 // it; and what the end of the round states in full.
-func (s *State) applyPartial(ev events.Event) (done bool, err error) {
-	switch b := ev.Body.(type) {
-	case *events.Paused, *events.Resumed, *events.CircuitOpened, *events.CircuitHalfOpened, *events.CircuitClosed, *events.ScheduleSet, *events.ScheduleRemoved, *events.ScheduleFired, *events.CauseNoted, *events.DrainSet, *events.DrainEnded:
+func (a *applier) skips(f *fold) (bool, error) {
+	if f.restated {
 		return true, nil
+	}
+	switch b := a.ev.Body.(type) {
 	case *events.Owned:
 		if !b.Barrier {
-			return true, s.corrupt(ev, "the log has been cut and begins with a round of snapshots that does not end")
+			return true, a.corrupt("the log has been cut and begins with a round of snapshots that does not end")
 		}
 		return true, nil
 	case *events.Snapshot, *events.Created:
@@ -40,34 +28,34 @@ func (s *State) applyPartial(ev events.Event) (done bool, err error) {
 			return false, nil
 		}
 	}
-	if ev.ID.IsZero() {
+	if a.ev.ID.IsZero() {
 		return false, nil
 	}
-	e, err := s.entry(ev.ID)
-	return e == nil && ev.Kind != events.KindCarried, err
+	e, err := a.entry(a.ev.ID)
+	return e == nil && a.ev.Kind != events.KindCarried, err
 }
 
 // outdate notes that an item which the round under way has carried is changed
 // by the event of one that it has not: who begins to read with this round does
 // not know the event's item yet and can't tell, so the item is carried again.
-func (s *State) outdate(e *entry) {
-	if s.actorBase < s.meta.RoundAt && e.id != s.actor && e.cur.BaseSeq >= s.meta.RoundAt {
+func (a *applier) outdate(e *entry) {
+	if a.base < a.meta.RoundAt && e.id != a.ev.ID && e.cur.BaseSeq >= a.meta.RoundAt {
 		e.cur.BaseSeq = 0
-		s.again = append(s.again, e.id)
+		a.again = append(a.again, e.id)
 	}
 }
 
 // leans notes that what has become of an item depends on another. If the round
 // under way has not carried that one yet, who begins to read with this round
 // does not know it and may conclude otherwise: the item is carried again.
-func (s *State) leans(it *events.Item, on events.ID) error {
-	if s.meta.RoundAt == 0 || it.BaseSeq < s.meta.RoundAt {
+func (a *applier) leans(it *events.Item, on events.ID) error {
+	if a.meta.RoundAt == 0 || it.BaseSeq < a.meta.RoundAt {
 		return nil
 	}
-	e, err := s.entry(on)
-	if err == nil && e != nil && e.cur.BaseSeq < s.meta.RoundAt {
+	e, err := a.entry(on)
+	if err == nil && e != nil && e.cur.BaseSeq < a.meta.RoundAt {
 		it.BaseSeq = 0
-		s.again = append(s.again, it.ID)
+		a.again = append(a.again, it.ID)
 	}
 	return err
 }
@@ -80,44 +68,44 @@ func (s *State) TakeCarryAgain() []events.ID {
 	return ids
 }
 
-func (s *State) applySnapshot(ev events.Event, b *events.Snapshot) error {
+func applySnapshot(a *applier, b *events.Snapshot) error {
 	switch {
 	case b.Mark == events.MarkBegin:
-		if s.meta.Partial {
-			return s.corrupt(ev, "the log has been cut and begins with a round of snapshots that does not end")
+		if a.meta.Partial {
+			return a.corrupt("the log has been cut and begins with a round of snapshots that does not end")
 		}
 		// A log begins with an ownership, unless it has been cut.
-		s.meta.Partial = s.meta.Epoch == 0
-		s.meta.Round, s.meta.RoundAt = b.Round, ev.Seq
-		s.again = nil
+		a.meta.Partial = a.meta.Epoch == 0
+		a.meta.Round, a.meta.RoundAt = b.Round, a.ev.Seq
+		a.again = nil
 		return nil
-	case b.Round != s.meta.Round || s.meta.RoundAt == 0:
-		return s.corrupt(ev, "it is of round %d, which is not under way", b.Round)
+	case b.Round != a.meta.Round || a.meta.RoundAt == 0:
+		return a.corrupt("it is of round %d, which is not under way", b.Round)
 	}
-	if s.meta.Partial {
-		s.restateRejected(b)
+	if a.meta.Partial {
+		a.restateRejected(b)
 	}
 	if b.Mark == events.MarkRejected {
 		return nil
 	}
-	if s.meta.Partial {
-		if err := s.restate(ev, b); err != nil {
+	if a.meta.Partial {
+		if err := a.restate(b); err != nil {
 			return err
 		}
 	}
 	if b.Mark == events.MarkEnd {
-		s.cutRejected(b)
-		s.meta.CutAt, s.meta.CutEnd, s.meta.CutTime, s.meta.RoundAt = s.meta.RoundAt, ev.Seq, ev.At, 0
-		s.again = nil
+		a.cutRejected(b)
+		a.meta.CutAt, a.meta.CutEnd, a.meta.CutTime, a.meta.RoundAt = a.meta.RoundAt, a.ev.Seq, a.ev.At, 0
+		a.again = nil
 	}
 	return nil
 }
 
 // restate takes over what the end of a round says, in place of whatever the
 // events since its begin have left.
-func (s *State) restate(ev events.Event, b *events.Snapshot) error {
-	all := s.recordSets()
-	if ev.Tx.N <= 1 {
+func (a *applier) restate(b *events.Snapshot) error {
+	all := a.recordSets()
+	if a.ev.Tx.N <= 1 {
 		for _, r := range all {
 			r.removeAll()
 		}
@@ -125,50 +113,50 @@ func (s *State) restate(ev events.Event, b *events.Snapshot) error {
 	for _, rec := range b.Records {
 		i := slices.IndexFunc(all, func(r recordSet) bool { return r.of() == rec.Kind })
 		if i < 0 {
-			return s.corrupt(ev, "this program does not know records of kind %c: use a newer one", rec.Kind)
+			return a.corrupt("this program does not know records of kind %c: use a newer one", rec.Kind)
 		}
 		if err := all[i].restore(rec); err != nil {
-			return s.corrupt(ev, "%v", err)
+			return a.corrupt("%v", err)
 		}
 	}
 	for _, t := range b.Types {
-		to := s.typeOf(t.Type)
+		to := a.typeOf(t.Type)
 		t.Counts, t.Queued = to.info.Counts, to.info.Queued
 		to.info = t
 	}
 	for _, k := range b.Keys {
-		s.putKey(k, true)
+		a.putKey(k, true)
 	}
 	if b.Mark != events.MarkEnd {
 		return nil
 	}
-	s.countIdleCauses()
-	s.loadCircuits()
-	s.loadPauses()
-	s.drainVersion++
+	a.causes.countIdle()
+	a.loadCircuits()
+	a.loadPauses()
+	a.drainVersion++
 	if b.Meta == nil {
-		return s.corrupt(ev, "it does not say how the partition is")
+		return a.corrupt("it does not say how the partition is")
 	}
-	applied, at := s.meta.Applied, s.meta.LastAt
-	s.meta = *b.Meta
-	s.meta.Applied, s.meta.LastAt, s.meta.Partial = applied, at, false
-	if at.After(s.meta.Ahead) { // as it was before this event
-		s.meta.Ahead = time.Time{}
+	applied, at := a.meta.Applied, a.meta.LastAt
+	a.meta = *b.Meta
+	a.meta.Applied, a.meta.LastAt, a.meta.Partial = applied, at, false
+	if at.After(a.meta.Ahead) { // as it was before this event
+		a.meta.Ahead = time.Time{}
 	}
 	return nil
 }
 
-func (s *State) applyCarried(ev events.Event, b *events.Carried) error {
-	e, err := s.entry(ev.ID)
+func applyCarried(a *applier, b *events.Carried) error {
+	e, err := a.entry(a.ev.ID)
 	if err != nil {
 		return err
 	}
-	if s.meta.Partial && b.Part == 1 {
+	if a.meta.Partial && b.Part == 1 {
 		if e != nil {
-			if err := s.loseKeys(e.cur); err != nil {
+			if err := a.loseKeys(e.cur); err != nil {
 				return err
 			}
-			s.forget(e)
+			a.forget(e)
 		}
 		it, keys := *b.Item, slices.Clone(b.Keys)
 		for i := range keys {
@@ -176,117 +164,117 @@ func (s *State) applyCarried(ev events.Event, b *events.Carried) error {
 				it.MsgID, ref.Type = ref.Key, it.Type
 			}
 		}
-		e = s.insert(&it, nil)
-		s.count(&it, +1)
+		e = a.insert(&it, nil)
+		a.count(&it, +1)
 		for _, of := range relationsOf(&it).Waits {
-			s.setWait(of, it.ID, true)
+			a.setWait(of, it.ID, true)
 		}
 		for _, k := range keys {
-			s.putKey(k, true)
+			a.putKey(k, true)
 		}
 	}
-	if e == nil || s.meta.RoundAt == 0 {
-		return s.corrupt(ev, "there is no such item, or no round is under way")
+	if e == nil || a.meta.RoundAt == 0 {
+		return a.corrupt("there is no such item, or no round is under way")
 	}
-	if s.meta.Partial {
-		s.restateItem(e, b)
+	if a.meta.Partial {
+		a.restateItem(e, b)
 	} else if b.Fold != nil {
 		fold := *b.Fold
-		fold.ID = ev.ID
-		s.folds = append(s.folds, fold)
+		fold.ID = a.ev.ID
+		a.folds = append(a.folds, fold)
 	}
 	if b.Part == b.Parts {
-		s.writable(e).BaseSeq = ev.Seq
+		a.writable(e).BaseSeq = a.ev.Seq
 	}
-	s.touch(e, ev.Seq)
+	a.touch(e, a.ev.Seq)
 	return nil
 }
 
 // restateItem keeps what a carried says of what stands beside an item.
-func (s *State) restateItem(e *entry, b *events.Carried) {
+func (a *applier) restateItem(e *entry, b *events.Carried) {
 	for _, d := range b.Documents {
-		s.setDocument(d.Kind, e.id, d.Data)
+		a.setDocument(d.Kind, e.id, d.Data)
 		if d.Kind == events.DocParams {
 			e.params = d.Data
-			s.cacheBytes += len(d.Data)
+			a.cacheBytes += len(d.Data)
 		}
 	}
-	s.merged = append(s.merged, b.Merged...)
+	a.merged = append(a.merged, b.Merged...)
 	if len(b.History) > 0 {
-		s.restated = append(s.restated, Restated{ID: e.id, History: b.History})
+		a.restated = append(a.restated, Restated{ID: e.id, History: b.History})
 	}
 }
 
-func (s *State) applyPruned(ev events.Event) error {
-	e, err := s.entry(ev.ID)
+func applyPruned(a *applier, _ *events.Pruned) error {
+	e, err := a.entry(a.ev.ID)
 	if err != nil {
 		return err
 	}
 	if e == nil || !e.cur.State.Terminal() {
-		return s.corrupt(ev, "there is no such item, or it has not ended")
+		return a.corrupt("there is no such item, or it has not ended")
 	}
-	if err := s.loseKeys(e.cur); err != nil {
+	if err := a.loseKeys(e.cur); err != nil {
 		return err
 	}
 	if e.cur.Cause != "" {
-		s.leftDead(s.writable(e), ev.At)
+		a.causes.leftDead(a.writable(e), a.ev.At)
 	}
-	s.forget(e)
-	s.touch(e, ev.Seq)
-	s.meta.Pruned++
+	a.forget(e)
+	a.touch(e, a.ev.Seq)
+	a.meta.Pruned++
 	return nil
 }
 
 // loseKeys frees the keys that lead to an item.
-func (s *State) loseKeys(it *events.Item) error {
+func (a *applier) loseKeys(it *events.Item) error {
 	for _, ref := range allKeys(it) {
-		held, has, err := s.Key(ref, s.meta.LastAt)
+		held, has, err := a.Key(ref, a.meta.LastAt)
 		if err != nil {
 			return err
 		}
 		if has && held.ID == it.ID {
-			s.setKey(events.HeldKey{Ref: ref, ID: it.ID}, false)
+			a.setKey(events.HeldKey{Ref: ref, ID: it.ID}, false)
 		}
 	}
 	return nil
 }
 
 // insert adds an item that does not exist.
-func (s *State) insert(it *events.Item, params []byte) *entry {
-	e := s.items[it.ID]
+func (a *applier) insert(it *events.Item, params []byte) *entry {
+	e := a.items[it.ID]
 	if e == nil {
 		e = &entry{id: it.ID}
-		s.items[it.ID] = e
+		a.items[it.ID] = e
 	}
 	e.cur, e.params, e.fresh, e.reborn = it, params, true, e.prev != nil
-	s.markDirty(e)
-	s.cacheBytes += len(params)
-	s.touch(e, s.meta.Applied)
+	a.markDirty(e)
+	a.cacheBytes += len(params)
+	a.touch(e, a.meta.Applied)
 	return e
 }
 
 // forget lets go of an item and of all that stands beside it, but for its keys.
-func (s *State) forget(e *entry) {
-	s.count(e.cur, -1)
+func (a *applier) forget(e *entry) {
+	a.count(e.cur, -1)
 	if e.dirty {
 		// What was to be written of it must not come back behind its end.
-		s.dirtyDocs = slices.DeleteFunc(s.dirtyDocs, func(d Document) bool { return d.ID == e.id })
-		s.history = slices.DeleteFunc(s.history, func(ev events.Event) bool { return ev.ID == e.id })
-		s.merged = slices.DeleteFunc(s.merged, func(m events.MergedEntry) bool { return m.Into == e.id })
-		s.restated = slices.DeleteFunc(s.restated, func(r Restated) bool { return r.ID == e.id })
-		s.folds = slices.DeleteFunc(s.folds, func(f events.Fold) bool { return f.ID == e.id })
+		a.dirtyDocs = slices.DeleteFunc(a.dirtyDocs, func(d Document) bool { return d.ID == e.id })
+		a.history = slices.DeleteFunc(a.history, func(ev events.Event) bool { return ev.ID == e.id })
+		a.merged = slices.DeleteFunc(a.merged, func(m events.MergedEntry) bool { return m.Into == e.id })
+		a.restated = slices.DeleteFunc(a.restated, func(r Restated) bool { return r.ID == e.id })
+		a.folds = slices.DeleteFunc(a.folds, func(f events.Fold) bool { return f.ID == e.id })
 	}
 	for _, k := range events.DocKinds {
 		if k != events.DocParams {
-			s.docs.set(docRef{k, e.id}, nil, s.meta.Applied)
+			a.docs.set(docRef{k, e.id}, nil, a.meta.Applied)
 		}
 	}
 	for _, of := range relationsOf(e.cur).Waits {
-		s.setWait(of, e.id, false)
+		a.setWait(of, e.id, false)
 	}
-	s.cacheBytes -= len(e.params)
+	a.cacheBytes -= len(e.params)
 	e.cur, e.params, e.fresh = nil, nil, false
-	s.markDirty(e)
+	a.markDirty(e)
 }
 
 // appendChanges appends what has become of the item since the last call.

@@ -9,37 +9,40 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// applySchedule folds in what happens to schedules. A tick lies at or behind
-// the one that was due next, so none is ever answered twice.
-func (s *State) applySchedule(ev events.Event) error {
-	switch b := ev.Body.(type) {
-	case *events.ScheduleSet:
-		if cur := s.schedules.get(b.Schedule.Name); cur == nil && s.schedules.len() >= events.MaxSchedules {
-			return s.corrupt(ev, "there are %d schedules already", events.MaxSchedules)
-		} else if cur != nil && cur.LastTick.After(b.Schedule.LastTick) {
-			return s.corrupt(ev, "schedule %s goes back to a tick that has been answered", b.Schedule.Name)
-		}
-		s.schedules.set(b.Schedule.Name, b.Schedule)
-	case *events.ScheduleRemoved:
-		if s.schedules.get(b.Name) == nil {
-			return s.corrupt(ev, "there is no schedule %s", b.Name)
-		}
-		s.schedules.remove(b.Name)
-	case *events.ScheduleFired:
-		cur := s.schedules.get(b.Name)
-		if cur == nil {
-			return s.corrupt(ev, "there is no schedule %s", b.Name)
-		}
-		if cur.Next.IsZero() || b.Tick.Before(cur.Next) {
-			return s.corrupt(ev, "the tick %s of schedule %s has been answered", b.Tick, b.Name)
-		}
-		next := *cur
-		next.Next, next.LastTick, next.LastCode, next.LastError = b.Next, b.Tick, b.Code, b.Error
-		if !b.Item.IsZero() {
-			next.LastItem = b.Item
-		}
-		s.schedules.set(b.Name, next)
+func applyScheduleSet(a *applier, b *events.ScheduleSet) error {
+	if cur := a.schedules.get(b.Schedule.Name); cur == nil && a.schedules.len() >= events.MaxSchedules {
+		return a.corrupt("there are %d schedules already", events.MaxSchedules)
+	} else if cur != nil && cur.LastTick.After(b.Schedule.LastTick) {
+		return a.corrupt("schedule %s goes back to a tick that has been answered", b.Schedule.Name)
 	}
+	a.schedules.set(b.Schedule.Name, b.Schedule)
+	return nil
+}
+
+func applyScheduleRemoved(a *applier, b *events.ScheduleRemoved) error {
+	if a.schedules.get(b.Name) == nil {
+		return a.corrupt("there is no schedule %s", b.Name)
+	}
+	a.schedules.remove(b.Name)
+	return nil
+}
+
+// applyScheduleFired moves a schedule on. The tick lies at or behind the one
+// that was due next, so none is ever answered twice.
+func applyScheduleFired(a *applier, b *events.ScheduleFired) error {
+	cur := a.schedules.get(b.Name)
+	if cur == nil {
+		return a.corrupt("there is no schedule %s", b.Name)
+	}
+	if cur.Next.IsZero() || b.Tick.Before(cur.Next) {
+		return a.corrupt("the tick %s of schedule %s has been answered", b.Tick, b.Name)
+	}
+	next := *cur
+	next.Next, next.LastTick, next.LastCode, next.LastError = b.Next, b.Tick, b.Code, b.Error
+	if !b.Item.IsZero() {
+		next.LastItem = b.Item
+	}
+	a.schedules.set(b.Name, next)
 	return nil
 }
 

@@ -56,7 +56,7 @@ func TestCausesAreNotedWhenNewAndWhenTheyGrow(t *testing.T) {
 
 func TestCausesAreBounded(t *testing.T) {
 	w := newWorld(t)
-	w.s.maxCauses = 2
+	w.s.causes.max = 2
 	keys := map[string]bool{}
 	word := func(i int) string { return strings.Repeat("x", i) }
 	for i := 1; i <= 4; i++ { // the third and the fourth share a place

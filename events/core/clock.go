@@ -61,20 +61,21 @@ func (d *decider) dueTime() time.Time {
 // until then. What had expired by then stays expired, and what the partition
 // itself was to do after a while is counted from here: a circuit that opened,
 // or a pause that began, for a minute ends after a minute. Items keep their times.
-func (s *State) setBack(ev events.Event, was time.Time) {
-	at, from := ev.At, KeyTimes{Events: was, MsgIDs: s.meta.MsgIDAt}
-	for _, k := range s.keys {
+func (a *applier) setBack() {
+	was := a.lastAt
+	at, from := a.ev.At, KeyTimes{Events: was, MsgIDs: a.meta.MsgIDAt}
+	for _, k := range a.keys {
 		if k.has && from.expired(k.held) {
-			s.putKey(k.held, false)
+			a.putKey(k.held, false)
 		}
 	}
-	s.setBacks = append(s.setBacks, setBack{ev.Seq, from})
-	s.tookBack = KeyTimes{laterTime(s.tookBack.Events, from.Events), laterTime(s.tookBack.MsgIDs, from.MsgIDs)}
-	s.meta.LastAt, s.meta.Ahead, s.meta.MsgIDAt = at, laterTime(s.meta.Ahead, was), earlier(s.meta.MsgIDAt, at)
-	s.meta.SetBackAt, s.meta.SetBackTo = ev.Seq, at
-	for t, e := range s.types {
+	a.setBacks = append(a.setBacks, setBack{a.ev.Seq, from})
+	a.tookBack = KeyTimes{laterTime(a.tookBack.Events, from.Events), laterTime(a.tookBack.MsgIDs, from.MsgIDs)}
+	a.meta.LastAt, a.meta.Ahead, a.meta.MsgIDAt = at, laterTime(a.meta.Ahead, was), earlier(a.meta.MsgIDAt, at)
+	a.meta.SetBackAt, a.meta.SetBackTo = a.ev.Seq, at
+	for t, e := range a.types {
 		if c, moved := policy.SetBack(e.info.Circuit, at); moved {
-			s.typeOf(t).info.Circuit = c
+			a.typeOf(t).info.Circuit = c
 		}
 		if p := e.info.Paused; p != nil {
 			if said := laterTime(p.At, p.UntilSet); said.After(at) {
@@ -83,29 +84,29 @@ func (s *State) setBack(ev events.Event, was time.Time) {
 				if !p.Until.IsZero() {
 					next.Until = at.Add(p.Until.Sub(said))
 				}
-				s.typeOf(t).info.Paused = &next
+				a.typeOf(t).info.Paused = &next
 			}
 		}
 	}
-	for w, c := range s.workers.m {
+	for w, c := range a.workers.m {
 		if c, moved := policy.SetBack(*c, at); moved {
-			s.workers.set(w, c)
+			a.workers.set(w, c)
 		}
 	}
-	s.loadCircuits()
-	s.loadPauses()
-	for key, c := range s.causes.m {
+	a.loadCircuits()
+	a.loadPauses()
+	for key, c := range a.causes.m {
 		if c.Last.After(at) || c.WindowAt.After(at) {
 			next := *c
 			next.First, next.Last, next.WindowAt = earlier(c.First, at), earlier(c.Last, at), earlier(c.WindowAt, at)
-			s.causes.set(key, next)
+			a.causes.set(key, next)
 		}
 	}
-	for name, sch := range s.schedules.m {
+	for name, sch := range a.schedules.m {
 		if sch.LastTick.After(at) {
 			next := *sch
 			next.LastTick = at
-			s.schedules.set(name, next)
+			a.schedules.set(name, next)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (d *decider) causeOf(it *events.Item, b *events.Dead) (key string, c events
 	// Each cause that this decision has touched may take a place, or keep one
 	// that was free to be given away.
 	touched := len(d.causes)
-	if d.s.causes.len()+touched < d.s.maxCauses || d.s.idleCauses > touched {
+	if d.s.causes.len()+touched < d.s.causes.max || d.s.causes.idle > touched {
 		return key, c, false
 	}
 	key = policy.OtherCause(it.Type)

@@ -155,18 +155,18 @@ func isRunning(it *events.Item) bool {
 }
 
 // countRuns keeps the number of a group's runs.
-func (s *State) countRuns(it *events.Item, before bool) error {
+func (a *applier) countRuns(it *events.Item, before bool) error {
 	if it.Group == "" || isRunning(it) == before {
 		return nil
 	}
-	n, err := s.GroupRuns(it.Type, it.Group)
+	n, err := a.GroupRuns(it.Type, it.Group)
 	if err != nil {
 		return err
 	}
 	if n--; !before {
 		n += 2
 	}
-	s.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyGroup, Type: it.Type, Key: it.Group}, N: n}, n > 0)
+	a.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyGroup, Type: it.Type, Key: it.Group}, N: n}, n > 0)
 	return nil
 }
 

@@ -74,18 +74,22 @@ func (d *decider) keyIsFree(it *events.Item) error {
 
 // foldReplayed begins an item's life anew, where it has left off: what its
 // attempts have made so far stays, the last error until the next one.
-func (s *State) foldReplayed(e *entry, it *events.Item, b *events.Replayed, ev events.Event) {
+func foldReplayed(a *applier, e *entry, it *events.Item, b *events.Replayed) error {
+	if it.Cause != "" {
+		a.causes.leftDead(it, a.ev.At)
+	}
 	clearRun(it)
-	it.Priority, it.MaxAttempts, it.OrderAt, it.QueuedAt = b.Priority, b.MaxAttempts, b.OrderAt, ev.At
+	it.Priority, it.MaxAttempts, it.OrderAt, it.QueuedAt = b.Priority, b.MaxAttempts, b.OrderAt, a.ev.At
 	it.Reason, it.LeasesLost, it.AttemptsBefore, it.OwnAttempts = "", 0, it.Attempt, b.OwnAttempts
 	it.HoldsKey = it.DedupKey != "" // see keyIsFree
 	if b.Params == nil {
-		return
+		return nil
 	}
 	it.Digest = "" // the content is not the submitter's any more
-	s.cacheBytes += len(b.Params) - len(e.params)
-	e.params, e.paramsAt = b.Params, ev.Seq
-	s.setDocument(events.DocParams, it.ID, b.Params)
+	a.cacheBytes += len(b.Params) - len(e.params)
+	e.params, e.paramsAt = b.Params, a.ev.Seq
+	a.setDocument(events.DocParams, it.ID, b.Params)
+	return nil
 }
 
 // clearRun forgets the times of a life that has ended.

@@ -58,22 +58,23 @@ func (c EndDrain) decide(d *decider) (Decision, error) {
 	return Decision{Events: []events.Event{{Kind: events.KindDrainEnded, Worker: c.Worker, At: d.now, Body: &events.DrainEnded{Reason: c.Reason, By: c.By}}}}, nil
 }
 
-func (s *State) applyDrain(ev events.Event) error {
-	w := string(ev.Worker)
-	marked := s.drains.get(w) != nil
-	switch b := ev.Body.(type) {
-	case *events.DrainSet:
-		if marked {
-			return s.corrupt(ev, "worker %s is marked to drain", w)
-		}
-		s.drains.set(w, events.Drain{At: ev.At, Reason: b.Reason, By: b.By})
-	case *events.DrainEnded:
-		if !marked {
-			return s.corrupt(ev, "worker %s is not marked to drain", w)
-		}
-		s.drains.remove(w)
+func applyDrainSet(a *applier, b *events.DrainSet) error {
+	w := string(a.ev.Worker)
+	if a.drains.get(w) != nil {
+		return a.corrupt("worker %s is marked to drain", w)
 	}
-	s.drainVersion++
+	a.drains.set(w, events.Drain{At: a.ev.At, Reason: b.Reason, By: b.By})
+	a.drainVersion++
+	return nil
+}
+
+func applyDrainEnded(a *applier, _ *events.DrainEnded) error {
+	w := string(a.ev.Worker)
+	if a.drains.get(w) == nil {
+		return a.corrupt("worker %s is not marked to drain", w)
+	}
+	a.drains.remove(w)
+	a.drainVersion++
 	return nil
 }
 

@@ -86,26 +86,26 @@ func (c ForgetType) decide(d *decider) (Decision, error) {
 	return Decision{Events: []events.Event{{Kind: events.KindTypeForgotten, Type: c.Type, At: d.now, Body: &events.TypeForgotten{Reason: events.ReasonIdle}}}}, nil
 }
 
-// applyForgotten forgets a type. In the round at the head of a log that has been
+// applyTypeForgotten forgets a type. In the round at the head of a log that has been
 // cut it may not be known yet.
-func (s *State) applyForgotten(ev events.Event) error {
-	e := s.types[ev.Type]
-	if e == nil && s.meta.Partial {
+func applyTypeForgotten(a *applier, _ *events.TypeForgotten) error {
+	e := a.types[a.ev.Type]
+	if e == nil && a.meta.Partial {
 		return nil
 	}
 	if e == nil || e.info.Counts != [events.NumStates]int64{} {
-		return s.corrupt(ev, "there is no such type, or it has items")
+		return a.corrupt("there is no such type, or it has items")
 	}
-	for i, dirty := range s.dirtyTypes {
+	for i, dirty := range a.dirtyTypes {
 		if dirty == e {
-			s.dirtyTypes = append(s.dirtyTypes[:i], s.dirtyTypes[i+1:]...)
+			a.dirtyTypes = append(a.dirtyTypes[:i], a.dirtyTypes[i+1:]...)
 			break
 		}
 	}
-	s.pauses.note(ev.Type, nil)
-	s.circuits.note(CircuitRef{Type: ev.Type}, nil)
-	delete(s.types, ev.Type)
-	s.forgotten = append(s.forgotten, ev.Type)
+	a.pauses.note(a.ev.Type, nil)
+	a.circuits.note(CircuitRef{Type: a.ev.Type}, nil)
+	delete(a.types, a.ev.Type)
+	a.forgotten = append(a.forgotten, a.ev.Type)
 	return nil
 }
 

@@ -35,17 +35,17 @@ func FuzzApply(f *testing.F) {
 			ev.Seq = events.Seq(len(log) + 1)
 			log = append(log, ev)
 		}
-		whole, n := fold(t, log, len(log))
-		parts, m := fold(t, log, int(cut)%(len(log)+1))
+		whole, n := foldLog(t, log, len(log))
+		parts, m := foldLog(t, log, int(cut)%(len(log)+1))
 		if n != m || n == len(log) && whole.dump() != parts.dump() {
 			t.Fatalf("in one batch, %d events:\n%s\nin two, %d events:\n%s", n, whole.dump(), m, parts.dump())
 		}
 	})
 }
 
-// fold applies a log up to the first event that is refused, with a batch that
+// foldLog applies a log up to the first event that is refused, with a batch that
 // ends at an event, and returns the base and how many events it has taken.
-func fold(t *testing.T, log []events.Event, at int) (*mapBase, int) {
+func foldLog(t *testing.T, log []events.Event, at int) (*mapBase, int) {
 	base := newMapBase()
 	s, err := NewState(base)
 	if err != nil {

@@ -72,10 +72,10 @@ func (s *State) Document(kind events.DocKind, id events.ID) ([]byte, error) {
 }
 
 // setDocument keeps a document beside an item; nil removes it.
-func (s *State) setDocument(kind events.DocKind, id events.ID, data []byte) {
-	s.dirtyDocs = append(s.dirtyDocs, Document{kind, id, data})
+func (a *applier) setDocument(kind events.DocKind, id events.ID, data []byte) {
+	a.dirtyDocs = append(a.dirtyDocs, Document{kind, id, data})
 	if kind != events.DocParams {
-		s.docs.set(docRef{kind, id}, data, s.meta.Applied)
+		a.docs.set(docRef{kind, id}, data, a.meta.Applied)
 	}
 }
 
@@ -83,12 +83,12 @@ func (s *State) setDocument(kind events.DocKind, id events.ID, data []byte) {
 type waitRef struct{ of, by events.ID }
 
 // setWait notes that an item waits for another, or no longer.
-func (s *State) setWait(of, by events.ID, waits bool) {
-	s.waiters.set(waitRef{of, by}, waits, s.meta.Applied)
-	if s.waitsOf[of] == nil {
-		s.waitsOf[of] = map[events.ID]bool{}
+func (a *applier) setWait(of, by events.ID, waits bool) {
+	a.waiters.set(waitRef{of, by}, waits, a.meta.Applied)
+	if a.waitsOf[of] == nil {
+		a.waitsOf[of] = map[events.ID]bool{}
 	}
-	s.waitsOf[of][by] = waits
+	a.waitsOf[of][by] = waits
 }
 
 func (s *State) forgetWaiter(r waitRef) {
@@ -130,8 +130,8 @@ func (s *State) TakeFollowUps() []events.ID {
 }
 
 // noteFollowUp notes an item that may need a follow-up.
-func (s *State) noteFollowUp(it *events.Item) {
-	if it.NeedsFollowUp() && !slices.Contains(s.follow, it.ID) {
-		s.follow = append(s.follow, it.ID)
+func (a *applier) noteFollowUp(it *events.Item) {
+	if it.NeedsFollowUp() && !slices.Contains(a.follow, it.ID) {
+		a.follow = append(a.follow, it.ID)
 	}
 }

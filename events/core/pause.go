@@ -46,13 +46,28 @@ func (c DuePause) decide(d *decider) (Decision, error) {
 }
 
 // applyPaused folds in a pause, or a new end of one that there is.
-func (s *State) applyPaused(ev events.Event, b *events.Paused, info *events.TypeInfo) {
-	p := &events.Pause{At: ev.At, Reason: b.Reason, By: b.By, Until: b.Until}
+func applyPaused(a *applier, b *events.Paused) error {
+	if a.types[a.ev.Type] == nil {
+		return a.corrupt("there is no type %q", a.ev.Type)
+	}
+	info := &a.typeOf(a.ev.Type).info
+	p := &events.Pause{At: a.ev.At, Reason: b.Reason, By: b.By, Until: b.Until}
 	if had := info.Paused; had != nil {
-		p.At, p.UntilSet = had.At, ev.At
+		p.At, p.UntilSet = had.At, a.ev.At
 	}
 	info.Paused = p
-	s.pauses.note(ev.Type, p)
+	a.pauses.note(a.ev.Type, p)
+	return nil
+}
+
+func applyResumed(a *applier, _ *events.Resumed) error {
+	t := a.types[a.ev.Type]
+	if t == nil || t.info.Paused == nil {
+		return a.corrupt("type %s is not paused", a.ev.Type)
+	}
+	a.typeOf(a.ev.Type).info.Paused = nil
+	a.pauses.note(a.ev.Type, nil)
+	return nil
 }
 
 // pauseEnds is when the types' pauses end by themselves. It follows from what is

@@ -24,7 +24,7 @@ func (d *decider) plan() (*plan, error) {
 	s.defaults, s.limits = d.s.defaults, d.s.limits
 	s.schedules.share(d.s.schedules)
 	s.workers.share(d.s.workers)
-	s.causes.share(d.s.causes)
+	s.causes.share(d.s.causes.records)
 	return &plan{decider: decider{s: s, now: d.now}, seq: s.meta.Applied}, nil
 }
 

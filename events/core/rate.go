@@ -84,8 +84,8 @@ func (d *decider) takeRates(t events.Type, set events.TypeSettings, at string, v
 }
 
 // applyRates moves the limits' keys on.
-func (s *State) applyRates(t events.Type, taken []events.RateTaken) {
+func (a *applier) applyRates(t events.Type, taken []events.RateTaken) {
 	for _, r := range taken {
-		s.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyRate, Type: t, Key: r.Key}, Until: r.TAT}, true)
+		a.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyRate, Type: t, Key: r.Key}, Until: r.TAT}, true)
 	}
 }

@@ -33,18 +33,18 @@ type RejectedChange struct {
 
 // applyRejected keeps a submission that became no item. It comes before the
 // intake's position moves.
-func (s *State) applyRejected(ev events.Event, b *events.Rejected) error {
-	s.meta.Rejected++
-	s.rejected = append(s.rejected, RejectedChange{Seq: ev.Seq, Type: ev.Type, At: ev.At, Body: b, Answer: b.Intake.Seq > s.meta.IntakeSeq})
-	s.applyIntake(b.Intake)
+func applyRejected(a *applier, b *events.Rejected) error {
+	a.meta.Rejected++
+	a.rejected = append(a.rejected, RejectedChange{Seq: a.ev.Seq, Type: a.ev.Type, At: a.ev.At, Body: b, Answer: b.Intake.Seq > a.meta.IntakeSeq})
+	a.applyIntake(b.Intake)
 	return nil
 }
 
-func (s *State) applyRejectedPurged(ev events.Event, b *events.RejectedPurged) error {
-	if b.Seq >= ev.Seq {
-		return s.corrupt(ev, "event %d does not lie before it", b.Seq)
+func applyRejectedPurged(a *applier, b *events.RejectedPurged) error {
+	if b.Seq >= a.ev.Seq {
+		return a.corrupt("event %d does not lie before it", b.Seq)
 	}
-	s.rejected = append(s.rejected, RejectedChange{Seq: b.Seq, Type: ev.Type, At: ev.At})
-	s.purgedRejected.set(b.Seq, true, ev.Seq)
+	a.rejected = append(a.rejected, RejectedChange{Seq: b.Seq, Type: a.ev.Type, At: a.ev.At})
+	a.purgedRejected.set(b.Seq, true, a.ev.Seq)
 	return nil
 }

@@ -64,23 +64,23 @@ func (d *decider) snapshots(list []*events.Snapshot) (evs []events.Event) {
 
 // restateRejected takes over what a round says of submissions that became no
 // item.
-func (s *State) restateRejected(b *events.Snapshot) {
+func (a *applier) restateRejected(b *events.Snapshot) {
 	for i := range b.Rejected {
-		s.rejected = append(s.rejected, RejectedChange{Restated: &b.Rejected[i]})
+		a.rejected = append(a.rejected, RejectedChange{Restated: &b.Rejected[i]})
 	}
 	for i := range b.Answers {
-		s.rejected = append(s.rejected, RejectedChange{RestatedAnswer: &b.Answers[i]})
+		a.rejected = append(a.rejected, RejectedChange{RestatedAnswer: &b.Answers[i]})
 	}
 }
 
 // cutRejected lets go of what the round that has ended did not re-state. A round
 // without Kept, as they once were, re-states nothing of it.
-func (s *State) cutRejected(b *events.Snapshot) {
-	cut := RejectedChange{Cut: s.meta.RoundAt, CutAnswers: s.meta.RoundAt}
+func (a *applier) cutRejected(b *events.Snapshot) {
+	cut := RejectedChange{Cut: a.meta.RoundAt, CutAnswers: a.meta.RoundAt}
 	if b.Kept != nil {
 		cut.Cut, cut.CutAnswers = b.Kept.From, b.Kept.Answers
 	}
 	if cut.Cut > 0 || cut.CutAnswers > 0 {
-		s.rejected = append(s.rejected, cut)
+		a.rejected = append(a.rejected, cut)
 	}
 }

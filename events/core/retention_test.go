@@ -49,13 +49,13 @@ func TestPrunable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.s.writable(e).Relations = &events.Relations{Parent: parent}
+	w.s.applier.writable(e).Relations = &events.Relations{Parent: parent}
 	w.now = w.now.Add(time.Hour)
 	w.refused(events.CodeWrongState, Prune{ID: child}) // its parent has not ended
 	w.do(Cancel{ID: parent})
-	w.s.writable(e).Relations = &events.Relations{Parent: parent, Awaited: 1}
+	w.s.applier.writable(e).Relations = &events.Relations{Parent: parent, Awaited: 1}
 	w.refused(events.CodeWrongState, Prune{ID: child}) // another waits for it
-	w.s.writable(e).Relations = &events.Relations{Parent: w.newID()}
+	w.s.applier.writable(e).Relations = &events.Relations{Parent: w.newID()}
 	w.do(Prune{ID: child}) // a parent that is gone is no hindrance
 }
 
@@ -80,8 +80,8 @@ func TestCarriedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.s.actor, w.s.actorBase = actor, e.cur.BaseSeq
-		return w.s.writable(other).BaseSeq
+		w.s.applier.ev.ID, w.s.applier.base = actor, e.cur.BaseSeq
+		return w.s.applier.writable(other).BaseSeq
 	}
 	if touch(w.submit(Submit{})) < w.s.meta.RoundAt {
 		t.Error("an item that was created in the round is known to a reader")

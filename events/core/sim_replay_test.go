@@ -76,7 +76,7 @@ func (s *sim) checkCauses() {
 	if n := s.oracle.causes.len(); n > fewCauses+types {
 		s.t.Fatalf("%d causes are known", n)
 	}
-	if s.oracle.idleCauses != idle || s.live.idleCauses != idle || !reflect.DeepEqual(s.live.causes.m, s.oracle.causes.m) {
-		s.t.Fatalf("causes: live %v (%d idle), by the log %v (%d idle), %d are", s.live.causes.keys(), s.live.idleCauses, s.oracle.causes.keys(), s.oracle.idleCauses, idle)
+	if s.oracle.causes.idle != idle || s.live.causes.idle != idle || !reflect.DeepEqual(s.live.causes.m, s.oracle.causes.m) {
+		s.t.Fatalf("causes: live %v (%d idle), by the log %v (%d idle), %d are", s.live.causes.keys(), s.live.causes.idle, s.oracle.causes.keys(), s.oracle.causes.idle, idle)
 	}
 }

@@ -63,7 +63,7 @@ func (s *sim) open(b Base) *State {
 	st, err := NewState(b)
 	s.must(err)
 	st.SetLimits(simLimits)
-	st.maxCauses, st.maxDrains = fewCauses, fewDrains
+	st.causes.max, st.maxDrains = fewCauses, fewDrains
 	return st
 }
 

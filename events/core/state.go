@@ -56,13 +56,12 @@ type State struct {
 	waiters overlay[waitRef, bool]
 	waitsOf map[events.ID]map[events.ID]bool // the waiters overlay, by what is waited for
 
-	schedules  records[events.Schedule]
-	workers    records[events.Circuit] // of workers that fail, by id
-	causes     records[events.Cause]
-	drains     records[events.Drain] // by worker
-	idleCauses int                   // of which nothing is dead now
-	circuits   circuits
-	pauses     pauseEnds
+	schedules records[events.Schedule]
+	workers   records[events.Circuit] // of workers that fail, by id
+	causes    causes
+	drains    records[events.Drain] // by worker
+	circuits  circuits
+	pauses    pauseEnds
 
 	drainVersion uint64
 
@@ -74,10 +73,8 @@ type State struct {
 	tookBack KeyTimes
 	due      time.Time // see SetDue
 
-	// Of the event that is being applied: its item, and that one's BaseSeq.
-	actor     events.ID
-	actorBase events.Seq
-	again     []events.ID // carried items that must be carried once more; see TakeCarryAgain
+	applier applier     // of the event that is being applied
+	again   []events.ID // carried items that must be carried once more; see TakeCarryAgain
 
 	// What may leave memory, oldest touch first.
 	projected  events.Seq
@@ -86,7 +83,6 @@ type State struct {
 	cacheBytes int
 	maxItems   int // CacheItems; smaller in tests
 	maxBytes   int // CacheBytes
-	maxCauses  int // MaxCauses; smaller in tests
 	maxDrains  int // MaxDrains; smaller in tests
 }
 
@@ -129,10 +125,10 @@ type keyTouch struct {
 // and starts an overlay over base. It errs only when base does.
 func NewState(base Base) (*State, error) {
 	s := &State{
-		base: base, defaults: events.DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes, maxCauses: events.MaxCauses, maxDrains: events.MaxDrains,
+		base: base, defaults: events.DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes, maxDrains: events.MaxDrains,
 		types: map[events.Type]*typeEntry{}, items: map[events.ID]*entry{}, keys: map[events.KeyRef]keyEntry{},
 		docs: newOverlay[docRef, []byte](), purgedRejected: newOverlay[events.Seq, bool](), waiters: newOverlay[waitRef, bool](), waitsOf: map[events.ID]map[events.ID]bool{},
-		schedules: newRecords[events.Schedule](events.RecordSchedule), workers: newRecords[events.Circuit](events.RecordWorker), causes: newRecords[events.Cause](events.RecordCause),
+		schedules: newRecords[events.Schedule](events.RecordSchedule), workers: newRecords[events.Circuit](events.RecordWorker), causes: causes{records: newRecords[events.Cause](events.RecordCause), max: events.MaxCauses},
 		drains: newRecords[events.Drain](events.RecordDrain),
 	}
 	var err error
@@ -152,7 +148,7 @@ func NewState(base Base) (*State, error) {
 	}
 	s.loadCircuits()
 	s.loadPauses()
-	s.countIdleCauses()
+	s.causes.countIdle()
 	return s, nil
 }
 
@@ -165,7 +161,7 @@ func (s *State) Reload() error {
 		return err
 	}
 	fresh.defaults, fresh.limits = s.defaults, s.limits
-	fresh.maxItems, fresh.maxBytes, fresh.maxCauses, fresh.maxDrains = s.maxItems, s.maxBytes, s.maxCauses, s.maxDrains
+	fresh.maxItems, fresh.maxBytes, fresh.causes.max, fresh.maxDrains = s.maxItems, s.maxBytes, s.causes.max, s.maxDrains
 	fresh.drainVersion += s.drainVersion + 1 // or a change could go unnoticed
 	fresh.circuits.version += s.circuits.version + 1
 	*s = *fresh
@@ -311,62 +307,62 @@ func (s *State) touch(e *entry, seq events.Seq) {
 
 // writable returns the item for writing: a copy of its own until the next
 // TakeChanges.
-func (s *State) writable(e *entry) *events.Item {
+func (a *applier) writable(e *entry) *events.Item {
 	if !e.fresh {
 		c := *e.cur
 		e.cur, e.fresh = &c, true
 	}
-	if s.meta.RoundAt != 0 {
-		s.outdate(e)
+	if a.meta.RoundAt != 0 {
+		a.outdate(e)
 	}
-	s.markDirty(e)
+	a.markDirty(e)
 	return e.cur
 }
 
-func (s *State) markDirty(e *entry) {
+func (a *applier) markDirty(e *entry) {
 	if !e.dirty {
 		e.dirty = true
-		s.dirtyItems = append(s.dirtyItems, e)
+		a.dirtyItems = append(a.dirtyItems, e)
 	}
 }
 
 // typeOf returns the type's entry for writing, making it if need be.
-func (s *State) typeOf(t events.Type) *typeEntry {
-	e := s.types[t]
+func (a *applier) typeOf(t events.Type) *typeEntry {
+	e := a.types[t]
 	if e == nil {
 		e = &typeEntry{info: events.TypeInfo{Type: t, Settings: events.DefaultTypeSettings(), Source: events.SourceDefault}}
-		s.types[t] = e
+		a.types[t] = e
 	}
 	if !e.dirty {
 		e.dirty = true
-		s.dirtyTypes = append(s.dirtyTypes, e)
+		a.dirtyTypes = append(a.dirtyTypes, e)
 	}
 	return e
 }
 
 // setKey gives a key to a holder, or (has false) frees it.
-func (s *State) setKey(held events.HeldKey, has bool) {
-	if s.meta.Partial && held.Ref.Kind.Loose() {
+func (a *applier) setKey(held events.HeldKey, has bool) {
+	if a.meta.Partial && held.Ref.Kind.Loose() {
 		return // what it was before is not known; the end of the round says what it is
 	}
-	s.putKey(held, has)
+	a.putKey(held, has)
 }
 
-func (s *State) putKey(held events.HeldKey, has bool) {
-	k := s.keys[held.Ref]
+func (a *applier) putKey(held events.HeldKey, has bool) {
+	k := a.keys[held.Ref]
 	if !k.dirty {
-		s.dirtyKeys = append(s.dirtyKeys, held.Ref)
+		a.dirtyKeys = append(a.dirtyKeys, held.Ref)
 	}
-	s.keys[held.Ref] = keyEntry{held: held, has: has, dirty: true, seq: s.meta.Applied}
-	s.touchedKey.push(keyTouch{held.Ref, s.meta.Applied})
+	a.keys[held.Ref] = keyEntry{held: held, has: has, dirty: true, seq: a.meta.Applied}
+	a.touchedKey.push(keyTouch{held.Ref, a.meta.Applied})
 }
 
 // record adds an event to the history of its item.
-func (s *State) record(ev events.Event) {
-	if s.history == nil {
-		s.history = make([]events.Event, 0, min(s.historySize, maxHistorySize))
+func (a *applier) record() {
+	if a.history == nil {
+		a.history = make([]events.Event, 0, min(a.historySize, maxHistorySize))
 	}
-	s.history = append(s.history, ev)
+	a.history = append(a.history, a.ev)
 }
 
 // TakeChanges returns what has changed since the last call, nil if nothing
