@@ -41,7 +41,7 @@ func (d *decider) accept(c *AcceptClock) *events.ClockAccepted {
 		return nil
 	}
 	d.now = c.At.UTC().Round(0)
-	return &events.ClockAccepted{From: d.s.meta.LastAt, By: events.Shorten(c.By, events.MaxNameLen)}
+	return &events.ClockAccepted{From: d.state.meta.LastAt, By: events.Shorten(c.By, events.MaxNameLen)}
 }
 
 // SetDue says that times in commands and items are due by another time than
@@ -51,10 +51,10 @@ func (s *State) SetDue(at time.Time) { s.due = at }
 
 // dueTime is the time by which something is due.
 func (d *decider) dueTime() time.Time {
-	if d.s.due.IsZero() {
+	if d.state.due.IsZero() {
 		return d.now
 	}
-	return earlier(d.s.due, d.now)
+	return earlier(d.state.due, d.now)
 }
 
 // setBack has time go on from an event that lies before was, the latest time

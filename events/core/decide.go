@@ -19,7 +19,7 @@ import (
 // [events.Meta.LastAt] counts as that. What the command refers to (params, result)
 // becomes part of the events: it must not be written afterwards.
 func Decide(s *State, c Command, now time.Time) (Decision, error) {
-	d := decider{s: s, now: now.UTC().Round(0)}
+	d := decider{state: s, now: now.UTC().Round(0)}
 	if d.now.Before(s.meta.LastAt) {
 		// Keys expire by the time of events. Were it to go back, one that the
 		// projection has let go would be held again, or not, by what is cached.
@@ -38,8 +38,8 @@ func Decide(s *State, c Command, now time.Time) (Decision, error) {
 }
 
 type decider struct {
-	s   *State
-	now time.Time
+	state *State
+	now   time.Time
 	// parent spawns what is submitted, in its spawn number spawn; nil: none does.
 	parent *events.Item
 	spawn  int
@@ -59,7 +59,7 @@ func (d *decider) runEvent(it *events.Item, b events.Body) events.Event {
 }
 
 func (c Own) decide(d *decider) (Decision, error) {
-	epoch := d.s.meta.Epoch
+	epoch := d.state.meta.Epoch
 	if !c.Barrier {
 		epoch++
 	}
@@ -82,13 +82,13 @@ func (c Configure) decide(d *decider) (Decision, error) {
 	if err := d.checkPool(c.Type, c.Settings); err != nil {
 		return Decision{}, err
 	}
-	t, known := d.s.Type(c.Type)
+	t, known := d.state.Type(c.Type)
 	if !known && c.Source != events.SourceFile {
 		if err := d.checkAllowed(c.Type); err != nil {
 			return Decision{}, err
 		}
 	}
-	if !known && len(d.s.types) >= events.MaxTypes {
+	if !known && len(d.state.types) >= events.MaxTypes {
 		return Decision{}, tooManyTypes(c.Type)
 	}
 	if known && equalSettings(t.Settings, c.Settings) {
@@ -109,13 +109,13 @@ func (d *decider) configured(t events.Type, source string, set events.TypeSettin
 }
 
 func (c Define) decide(d *decider) (Decision, error) {
-	if _, known := d.s.Type(c.Type); known {
+	if _, known := d.state.Type(c.Type); known {
 		return Decision{Repeat: true}, nil
 	}
 	if err := d.checkAllowed(c.Type); err != nil {
 		return Decision{}, err
 	}
-	return Configure{Type: c.Type, Source: events.SourceDefault, Settings: d.s.defaults}.decide(d)
+	return Configure{Type: c.Type, Source: events.SourceDefault, Settings: d.state.defaults}.decide(d)
 }
 
 func tooManyTypes(t events.Type) error {
@@ -212,7 +212,7 @@ func (d *decider) availableAt(at time.Time, delay time.Duration) (time.Time, err
 
 // known returns an item that must exist.
 func (d *decider) known(id events.ID) (*events.Item, error) {
-	it, err := d.s.Item(id)
+	it, err := d.state.Item(id)
 	if err != nil {
 		return nil, err
 	}

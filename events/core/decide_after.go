@@ -8,44 +8,44 @@ import (
 )
 
 // terms checks what a submission says beyond the plain, and records it.
-func (d *decider) terms(c *Submit, set events.TypeSettings, cr *events.Created) error {
-	if !c.DedupPolicy.Valid() {
-		return events.Refuse(events.CodeBadRequest, "%q is no dedup policy: use %s, %s, %s or %s", events.Clip(string(c.DedupPolicy), 64), events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer)
+func (s *submission) terms() error {
+	if !s.c.DedupPolicy.Valid() {
+		return events.Refuse(events.CodeBadRequest, "%q is no dedup policy: use %s, %s, %s or %s", events.Clip(string(s.c.DedupPolicy), 64), events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer)
 	}
-	window := time.Duration(set.DedupWindowMS) * time.Millisecond
-	if c.DedupWindow != nil {
-		window = *c.DedupWindow
+	window := time.Duration(s.set.DedupWindowMS) * time.Millisecond
+	if s.c.DedupWindow != nil {
+		window = *s.c.DedupWindow
 	}
 	if window < 0 || window > events.MaxDedupWindow {
 		return events.Refuse(events.CodeBadTime, "the dedup window %s is outside 0 to %s", window, time.Duration(events.MaxDedupWindow))
 	}
-	if c.DedupKey != "" && window.Milliseconds() > 0 {
-		changeTerms(cr, func(t *events.Terms) { t.DedupWindowMS = window.Milliseconds() })
+	if s.c.DedupKey != "" && window.Milliseconds() > 0 {
+		changeTerms(s.cr, func(t *events.Terms) { t.DedupWindowMS = window.Milliseconds() })
 	}
-	if err := d.expiry(c, cr); err != nil {
+	if err := s.expiry(); err != nil {
 		return err
 	}
-	if c.Estimate < 0 || c.Estimate > events.MaxTimeout {
-		return events.Refuse(events.CodeBadTime, "the estimated duration %s is outside 0 to %s", c.Estimate, events.MaxTimeout)
+	if s.c.Estimate < 0 || s.c.Estimate > events.MaxTimeout {
+		return events.Refuse(events.CodeBadTime, "the estimated duration %s is outside 0 to %s", s.c.Estimate, events.MaxTimeout)
 	}
-	if ms := c.Estimate.Milliseconds(); ms > 0 {
-		changeTerms(cr, func(t *events.Terms) { t.EstimateMS = ms })
+	if ms := s.c.Estimate.Milliseconds(); ms > 0 {
+		changeTerms(s.cr, func(t *events.Terms) { t.EstimateMS = ms })
 	}
-	switch c.AfterPolicy {
+	switch s.c.AfterPolicy {
 	case "", events.AfterCancel, events.AfterDead, events.AfterRun:
 	default:
-		return events.Refuse(events.CodeBadRequest, "%q is no policy for what an item waits for: use %s, %s or %s", events.Clip(string(c.AfterPolicy), 64), events.AfterCancel, events.AfterDead, events.AfterRun)
+		return events.Refuse(events.CodeBadRequest, "%q is no policy for what an item waits for: use %s, %s or %s", events.Clip(string(s.c.AfterPolicy), 64), events.AfterCancel, events.AfterDead, events.AfterRun)
 	}
-	if len(c.After) > events.MaxAfter {
-		return events.Refuse(events.CodeTooLarge, "the item waits for %d others: at most %d", len(c.After), events.MaxAfter)
+	if len(s.c.After) > events.MaxAfter {
+		return events.Refuse(events.CodeTooLarge, "the item waits for %d others: at most %d", len(s.c.After), events.MaxAfter)
 	}
-	if len(c.After) > 0 {
-		changeTerms(cr, func(t *events.Terms) { t.After, t.AfterPolicy = slices.Clone(c.After), firstAfter(c.AfterPolicy) })
+	if len(s.c.After) > 0 {
+		changeTerms(s.cr, func(t *events.Terms) { t.After, t.AfterPolicy = slices.Clone(s.c.After), firstAfter(s.c.AfterPolicy) })
 	}
-	if d.parent != nil {
-		changeTerms(cr, func(t *events.Terms) { t.Parent, t.Spawn = d.parent.ID, d.spawn })
+	if s.parent != nil {
+		changeTerms(s.cr, func(t *events.Terms) { t.Parent, t.Spawn = s.parent.ID, s.spawn })
 	}
-	return d.judged(c, cr)
+	return s.judged()
 }
 
 // firstAfter is the policy in full.
@@ -56,41 +56,41 @@ func firstAfter(p events.AfterPolicy) events.AfterPolicy {
 	return p
 }
 
-func (d *decider) expiry(c *Submit, cr *events.Created) error {
-	at := c.ExpiresAt.UTC().Round(0)
+func (s *submission) expiry() error {
+	at := s.c.ExpiresAt.UTC().Round(0)
 	switch {
-	case c.ExpiresAt.IsZero():
+	case s.c.ExpiresAt.IsZero():
 		return nil
-	case at.After(d.now.Add(events.MaxDelay)):
-		return events.Refuse(events.CodeBadTime, "expires_at lies more than ten years ahead: the limit is %s", d.now.Add(events.MaxDelay).Format(time.RFC3339))
-	case !at.After(cr.AvailableAt):
-		return events.Refuse(events.CodeBadTime, "the item would expire at %s, before it may run at %s: it would never run", at.Format(time.RFC3339), cr.AvailableAt.Format(time.RFC3339))
+	case at.After(s.now.Add(events.MaxDelay)):
+		return events.Refuse(events.CodeBadTime, "expires_at lies more than ten years ahead: the limit is %s", s.now.Add(events.MaxDelay).Format(time.RFC3339))
+	case !at.After(s.cr.AvailableAt):
+		return events.Refuse(events.CodeBadTime, "the item would expire at %s, before it may run at %s: it would never run", at.Format(time.RFC3339), s.cr.AvailableAt.Format(time.RFC3339))
 	case at.Year() < 1970:
 		return events.Refuse(events.CodeBadTime, "expires_at is %s: give a time from 1970 on", at.Format(time.RFC3339))
 	}
-	changeTerms(cr, func(t *events.Terms) { t.ExpiresAt = at })
+	changeTerms(s.cr, func(t *events.Terms) { t.ExpiresAt = at })
 	return nil
 }
 
 // judged records what the host has said of a submission.
-func (d *decider) judged(c *Submit, cr *events.Created) error {
-	if c.Score != nil {
-		if *c.Score < -events.MaxDelay || *c.Score > events.MaxDelay {
-			return events.Refuse(events.CodeBadRequest, "the score %s is outside ten years", *c.Score)
+func (s *submission) judged() error {
+	if s.c.Score != nil {
+		if *s.c.Score < -events.MaxDelay || *s.c.Score > events.MaxDelay {
+			return events.Refuse(events.CodeBadRequest, "the score %s is outside ten years", *s.c.Score)
 		}
-		ms := c.Score.Milliseconds()
-		changeTerms(cr, func(t *events.Terms) { t.ScoreMS = &ms })
+		ms := s.c.Score.Milliseconds()
+		changeTerms(s.cr, func(t *events.Terms) { t.ScoreMS = &ms })
 	}
-	if c.Verdict == nil {
+	if s.c.Verdict == nil {
 		return nil
 	}
-	if !c.Verdict.Policy.Valid() {
-		return events.Refuse(events.CodeBadRequest, "the dedup hook's verdict %q is none of %s, %s, %s, %s", events.Clip(string(c.Verdict.Policy), 64), events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer)
+	if !s.c.Verdict.Policy.Valid() {
+		return events.Refuse(events.CodeBadRequest, "the dedup hook's verdict %q is none of %s, %s, %s, %s", events.Clip(string(s.c.Verdict.Policy), 64), events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer)
 	}
-	v := *c.Verdict
+	v := *s.c.Verdict
 	v.Policy = firstOf(v.Policy, events.DedupMerge)
 	v.Source, v.Reason = events.Shorten(v.Source, events.MaxNameLen), events.Shorten(v.Reason, events.MaxNameLen)
-	changeTerms(cr, func(t *events.Terms) { t.Verdict = &v })
+	changeTerms(s.cr, func(t *events.Terms) { t.Verdict = &v })
 	return nil
 }
 
@@ -100,11 +100,11 @@ type upstream struct {
 	bad   *events.Item // the first that has ended dead or cancelled
 }
 
-func (d *decider) upstream(c *Submit) (upstream, error) {
+func (s *submission) upstream() (upstream, error) {
 	var up upstream
-	seen := make(map[events.ID]bool, len(c.After))
-	for _, id := range c.After {
-		it, err := d.canonical(id)
+	seen := make(map[events.ID]bool, len(s.c.After))
+	for _, id := range s.c.After {
+		it, err := s.canonical(id)
 		if err != nil {
 			return up, err
 		}
@@ -117,10 +117,10 @@ func (d *decider) upstream(c *Submit) (upstream, error) {
 		seen[it.ID] = true
 		switch {
 		case live(it.State):
-			if blocked, err := d.waitsForParent(it.ID); err != nil {
+			if blocked, err := s.waitsForParent(it.ID); err != nil {
 				return up, err
 			} else if blocked {
-				return up, events.Refuse(events.CodeBadRequest, "the item can't come after %s, which waits for its parent %s: they would wait for each other for ever", it.ID, d.parent.ID)
+				return up, events.Refuse(events.CodeBadRequest, "the item can't come after %s, which waits for its parent %s: they would wait for each other for ever", it.ID, s.parent.ID)
 			}
 			up.waits = append(up.waits, it.ID)
 		case endedBadly(it) && up.bad == nil:
@@ -159,7 +159,7 @@ func (d *decider) waitsForParent(id events.ID) (bool, error) {
 		if queue[0] == d.parent.ID || len(seen) > maxBlockWalk {
 			return true, nil
 		}
-		it, err := d.s.Item(queue[0])
+		it, err := d.state.Item(queue[0])
 		if err != nil {
 			return false, err
 		}
@@ -199,7 +199,7 @@ func (d *decider) parentIsBelow(id events.ID) (bool, error) {
 			return up == id, nil
 		}
 		var err error
-		if at, err = d.s.Item(up); at == nil || err != nil {
+		if at, err = d.state.Item(up); at == nil || err != nil {
 			return false, err
 		}
 	}

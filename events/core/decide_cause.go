@@ -43,7 +43,7 @@ func (d *decider) causeOf(it *events.Item, b *events.Dead) (key string, c events
 	// Each cause that this decision has touched may take a place, or keep one
 	// that was free to be given away.
 	touched := len(d.causes)
-	if d.s.causes.len()+touched < d.s.causes.max || d.s.causes.idle > touched {
+	if d.state.causes.len()+touched < d.state.causes.max || d.state.causes.idle > touched {
 		return key, c, false
 	}
 	key = policy.OtherCause(it.Type)
@@ -55,7 +55,7 @@ func (d *decider) cause(key string) (events.Cause, bool) {
 	if c, ok := d.causes[key]; ok {
 		return c, true
 	}
-	if c := d.s.causes.get(key); c != nil {
+	if c := d.state.causes.get(key); c != nil {
 		return *c, true
 	}
 	return events.Cause{}, false

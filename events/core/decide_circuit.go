@@ -18,12 +18,12 @@ func (c PauseType) decide(d *decider) (Decision, error) {
 			return Decision{}, err
 		}
 	}
-	until, err := d.pauseUntil(c)
+	until, err := c.until(d)
 	if err != nil {
 		return Decision{}, err
 	}
 	if t.Paused != nil {
-		return d.pauseAgain(c, t.Paused, until)
+		return c.again(d, t.Paused, until)
 	}
 	return Decision{Events: []events.Event{{Kind: events.KindPaused, Type: c.Type, At: d.now, Body: &events.Paused{Reason: c.Reason, By: c.By, Until: until}}}}, nil
 }
@@ -45,17 +45,17 @@ func (c ResumeType) decide(d *decider) (Decision, error) {
 
 // info is what is known of an item's type, not to be written.
 func (d *decider) info(t events.Type) *events.TypeInfo {
-	if e := d.s.types[t]; e != nil {
+	if e := d.state.types[t]; e != nil {
 		return &e.info
 	}
-	return &events.TypeInfo{Type: t, Settings: d.s.defaults}
+	return &events.TypeInfo{Type: t, Settings: d.state.defaults}
 }
 
 func (d *decider) knownType(t events.Type) (events.TypeInfo, error) {
 	if _, err := events.ParseType(string(t)); err != nil {
 		return events.TypeInfo{}, events.Refuse(events.CodeBadType, "%v", err)
 	}
-	info, known := d.s.Type(t)
+	info, known := d.state.Type(t)
 	if !known {
 		return events.TypeInfo{}, events.Refuse(events.CodeNotFound, "there is no type %s: `engine types` lists them", t)
 	}
@@ -74,7 +74,7 @@ func (d *decider) circuit(ref CircuitRef) (events.Circuit, events.CircuitSetting
 	if _, err := events.ParseWorkerID(string(ref.Worker)); err != nil {
 		return events.Circuit{}, events.CircuitSettings{}, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	return d.s.WorkerCircuit(ref.Worker), d.s.limits.WorkerCircuit, nil
+	return d.state.WorkerCircuit(ref.Worker), d.state.limits.WorkerCircuit, nil
 }
 
 // decide half opens a circuit whose time has come. It closes one that has
@@ -141,8 +141,8 @@ func (d *decider) lets(it *events.Item, w events.WorkerID) (probe, workerProbe b
 // letsWorker is the worker's part of lets. Its refusals say when it may be worth
 // to pull again: the items are dispatched to others meanwhile.
 func (d *decider) letsWorker(it *events.Item, w events.WorkerID) (probe bool, err error) {
-	set := d.s.limits.WorkerCircuit
-	c := d.s.workers.get(string(w))
+	set := d.state.limits.WorkerCircuit
+	c := d.state.workers.get(string(w))
 	if c == nil || c.State == events.CircuitShut || !set.On() {
 		return false, nil
 	}
@@ -168,8 +168,8 @@ func (d *decider) succeeded(it *events.Item, ev events.Event) []events.Event {
 	if set := t.Settings.Circuit; it.Probe && t.Circuit.State == events.CircuitHalfOpen && policy.RunEnded(t.Circuit, set, d.now, false, true).Succeeded >= set.WithDefaults().Probes {
 		evs = append(evs, d.circuitEvent(CircuitRef{Type: it.Type}, &events.CircuitClosed{Reason: events.ReasonProbes}))
 	}
-	c := d.s.workers.get(string(it.Worker))
-	if policy.TriedBy(c, it) && policy.RunEnded(*c, events.CircuitSettings{}, d.now, false, true).Succeeded >= d.s.limits.WorkerCircuit.WithDefaults().Probes {
+	c := d.state.workers.get(string(it.Worker))
+	if policy.TriedBy(c, it) && policy.RunEnded(*c, events.CircuitSettings{}, d.now, false, true).Succeeded >= d.state.limits.WorkerCircuit.WithDefaults().Probes {
 		evs = append(evs, d.circuitEvent(CircuitRef{Worker: it.Worker}, &events.CircuitClosed{Reason: events.ReasonProbes}))
 	}
 	return evs
@@ -201,17 +201,17 @@ func (d *decider) circuitsAfter(it *events.Item, f *events.Failed) (evs []events
 // or the row would have ended. So where a type fails everywhere, no worker is
 // blamed for it.
 func (d *decider) workerAfter(it *events.Item, t *events.TypeInfo, f *events.Failed) []events.Event {
-	set := d.s.limits.WorkerCircuit
+	set := d.state.limits.WorkerCircuit
 	if !set.On() || it.Worker == "" || it.Worker.Native() {
 		return nil
 	}
 	ref := CircuitRef{Worker: it.Worker}
-	c := d.s.WorkerCircuit(it.Worker)
+	c := d.state.WorkerCircuit(it.Worker)
 	switch {
 	case policy.TriedBy(&c, it):
 		return []events.Event{d.opens(ref, c, set, events.ReasonProbe, 1, c.Succeeded+1)}
 	case c.State == events.CircuitShut && f.Code != events.FailLeaseExpired:
-		c = policy.WorkerFailed(c, it.ID, d.s.meta.Applied+1, d.now)
+		c = policy.WorkerFailed(c, it.ID, d.state.meta.Applied+1, d.now)
 		if c.Consecutive >= set.Consecutive && t.Circuit.LastOK > c.Since {
 			return []events.Event{d.opens(ref, c, set, events.ReasonConsecutive, c.Consecutive, c.Consecutive)}
 		}

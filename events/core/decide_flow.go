@@ -77,7 +77,7 @@ func (c SaveCheckpoint) decide(d *decider) (Decision, error) {
 		return Decision{}, err
 	}
 	if it.HasCheckpoint {
-		had, err := d.s.Document(events.DocCheckpoint, it.ID)
+		had, err := d.state.Document(events.DocCheckpoint, it.ID)
 		if err != nil {
 			return Decision{}, err
 		}

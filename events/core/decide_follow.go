@@ -15,18 +15,18 @@ const followUpPage = 100
 // parent's sake, for those that wait for it, for its children.
 func (c FollowUp) decide(d *decider) (Decision, error) {
 	nothing := Decision{ID: c.ID, Repeat: true}
-	it, err := d.s.Item(c.ID)
+	it, err := d.state.Item(c.ID)
 	if err != nil || it == nil || !it.NeedsFollowUp() {
 		return nothing, err
 	}
 	var evs []events.Event
 	switch r := relationsOf(it); {
 	case it.State == events.StateWaiting:
-		evs, err = d.childrenEnded(it)
+		evs, err = c.childrenEnded(d, it)
 	case r.Awaited > 0:
-		evs, err = d.tellWaiters(it)
+		evs, err = c.tellWaiters(d, it)
 	default:
-		evs, err = d.cancelChildren(it)
+		evs, err = c.cancelChildren(d, it)
 	}
 	if err != nil || len(evs) == 0 {
 		return nothing, err
@@ -35,8 +35,8 @@ func (c FollowUp) decide(d *decider) (Decision, error) {
 }
 
 // tellWaiters tells items that wait for one that it has ended.
-func (d *decider) tellWaiters(up *events.Item) ([]events.Event, error) {
-	ids, err := d.s.Waiters(up.ID, events.ID{}, followUpPage)
+func (FollowUp) tellWaiters(d *decider, up *events.Item) ([]events.Event, error) {
+	ids, err := d.state.Waiters(up.ID, events.ID{}, followUpPage)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (d *decider) tellWaiters(up *events.Item) ([]events.Event, error) {
 		return nil, err
 	}
 	for _, id := range ids {
-		it, err := p.s.Item(id)
+		it, err := p.state.Item(id)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +112,7 @@ func (d *decider) childDead(it, child *events.Item) []events.Event {
 
 // childrenEnded decides how a parent goes on whose children have ended, or one
 // of whose children has ended badly.
-func (d *decider) childrenEnded(it *events.Item) ([]events.Event, error) {
+func (FollowUp) childrenEnded(d *decider, it *events.Item) ([]events.Event, error) {
 	r := relationsOf(it)
 	if r.Batch {
 		return []events.Event{d.event(it, &events.Completed{Result: tally(&r)})}, nil
@@ -120,7 +120,7 @@ func (d *decider) childrenEnded(it *events.Item) ([]events.Event, error) {
 	if r.Unmade() && (r.Failed == 0 || r.ChildPolicy == events.ChildContinue) {
 		return nil, nil // SpawnPart makes the others
 	}
-	ids, err := d.s.childrenOf(it.ID, &r)
+	ids, err := d.state.childrenOf(it.ID, &r)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (d *decider) children(ids []events.ID) ([]*events.Item, error) {
 
 // cancelChildren cancels children of an item that has ended before them, but for
 // those of a spawn made in parts and of a batch: see [EndMember].
-func (d *decider) cancelChildren(it *events.Item) ([]events.Event, error) {
+func (FollowUp) cancelChildren(d *decider, it *events.Item) ([]events.Event, error) {
 	p, err := d.plan()
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (d *decider) cancelChildren(it *events.Item) ([]events.Event, error) {
 		if n == followUpPage {
 			break
 		}
-		kid, err := p.s.Item(id)
+		kid, err := p.state.Item(id)
 		if err != nil {
 			return nil, err
 		}

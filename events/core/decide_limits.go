@@ -72,22 +72,22 @@ func termsOf(cr *events.Created) *events.Terms {
 // admit refuses a submission that makes a new item when a queue has no room
 // for it or a rate limit is reached, else counts it against those. Repeats and
 // merges make no new item and don't come here.
-func (d *decider) admit(t events.Type, cr *events.Created, set events.TypeSettings) error {
-	info, _ := d.s.Type(t)
-	if err := full("type "+string(t), info.Waiting(), set.MaxQueued, set.QueueSteps, cr); err != nil {
+func (s *submission) admit() error {
+	info, _ := s.state.Type(s.c.Type)
+	if err := full("type "+string(s.c.Type), info.Waiting(), s.set.MaxQueued, s.set.QueueSteps, s.cr); err != nil {
 		return err
 	}
-	if l := d.s.limits; l.MaxQueued > 0 || len(l.QueueSteps) > 0 {
-		if err := full("the engine", d.s.Waiting(), l.MaxQueued, l.QueueSteps, cr); err != nil {
+	if l := s.state.limits; l.MaxQueued > 0 || len(l.QueueSteps) > 0 {
+		if err := full("the engine", s.state.Waiting(), l.MaxQueued, l.QueueSteps, s.cr); err != nil {
 			return err
 		}
 	}
-	if len(set.Rates) == 0 {
+	if len(s.set.Rates) == 0 {
 		return nil
 	}
-	taken, err := d.takeRates(t, set, events.AtSubmit, func(per string) string { return valueOf(per, cr.Tenant, cr.Labels) })
+	taken, err := s.takeRates(s.c.Type, s.set, events.AtSubmit, func(per string) string { return valueOf(per, s.cr.Tenant, s.cr.Labels) })
 	if len(taken) > 0 {
-		termsOf(cr).Rates = taken
+		termsOf(s.cr).Rates = taken
 	}
 	return err
 }
@@ -123,9 +123,9 @@ func queueFull(format string, args ...any) error {
 // mayRun refuses a claim that a group's capacity, a pool or a rate limit has no
 // room for, else says what it counts against.
 func (d *decider) mayRun(it *events.Item) ([]events.RateTaken, error) {
-	set, _ := d.s.Settings(it.Type)
+	set, _ := d.state.Settings(it.Type)
 	if set.GroupCapacity > 0 && it.Group != "" {
-		n, err := d.s.GroupRuns(it.Type, it.Group)
+		n, err := d.state.GroupRuns(it.Type, it.Group)
 		if err != nil {
 			return nil, err
 		}
@@ -133,8 +133,8 @@ func (d *decider) mayRun(it *events.Item) ([]events.RateTaken, error) {
 			return nil, events.Refuse(events.CodeAtCapacity, "group %q of type %s has %s running, of at most %d: don't run item %s, it will be dispatched again", events.Clip(it.Group, 80), it.Type, events.Count(n, "item"), set.GroupCapacity, it.ID)
 		}
 	}
-	if slots, limited := d.s.PoolSlots(set); limited {
-		if n := d.s.PoolRuns(set.Pool); n >= int64(slots) {
+	if slots, limited := d.state.PoolSlots(set); limited {
+		if n := d.state.PoolRuns(set.Pool); n >= int64(slots) {
 			return nil, events.Refuse(events.CodeAtCapacity, "pool %s has %s running, of at most %d: don't run item %s, it will be dispatched again", set.Pool, events.Count(n, "item"), slots, it.ID)
 		}
 	}
@@ -172,7 +172,7 @@ func (a *applier) countRuns(it *events.Item, before bool) error {
 
 // checkPool refuses settings that name a pool which the engine has not.
 func (d *decider) checkPool(t events.Type, set events.TypeSettings) error {
-	if _, ok := d.s.limits.Pools[set.Pool]; set.Pool != "" && !ok {
+	if _, ok := d.state.limits.Pools[set.Pool]; set.Pool != "" && !ok {
 		return events.Refuse(events.CodeBadRequest, "settings of type %s: there is no pool %q: make it in engine.toml, as [pools.%s] with slots", t, set.Pool, set.Pool)
 	}
 	return nil

@@ -39,7 +39,7 @@ type Native struct {
 // circuit, a limit) holds back a dispatch, and here a run that was is recorded
 // as it was.
 func (c Native) decide(d *decider) (Decision, error) {
-	it, err := d.s.Item(c.ID)
+	it, err := d.state.Item(c.ID)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -55,20 +55,20 @@ func (c Native) decide(d *decider) (Decision, error) {
 	run := *it
 	var evs []events.Event
 	if fresh {
-		if evs, err = d.nativeRun(&run, c); err != nil {
+		if evs, err = c.begin(d, &run); err != nil {
 			return Decision{}, err
 		}
 	}
-	end, err := d.nativeEnd(&run, c)
+	end, err := c.end(d, &run)
 	if err != nil {
 		return Decision{}, err
 	}
 	return Decision{ID: it.ID, Events: append(evs, end...)}, nil
 }
 
-// nativeRun begins the run that a word is about, if none has been recorded: run
+// begin begins the run that a word is about, if none has been recorded: run
 // becomes the item during it.
-func (d *decider) nativeRun(run *events.Item, c Native) ([]events.Event, error) {
+func (c Native) begin(d *decider, run *events.Item) ([]events.Event, error) {
 	run.Attempt++
 	run.Worker, run.Token = events.NativeWorker(run.Type), c.Token
 	claimed := &events.Claimed{Token: c.Token}
@@ -91,8 +91,8 @@ func (d *decider) nativeRun(run *events.Item, c Native) ([]events.Event, error) 
 	return evs, nil
 }
 
-// nativeEnd ends a run as its worker has said.
-func (d *decider) nativeEnd(run *events.Item, c Native) ([]events.Event, error) {
+// end ends a run as its worker has said.
+func (c Native) end(d *decider, run *events.Item) ([]events.Event, error) {
 	fail := Fail{Random: c.Random}
 	switch c.Word {
 	case NativeSeen:

@@ -33,7 +33,7 @@ func (c SpawnInParts) decide(d *decider) (Decision, error) {
 
 // decide makes the next children of a spawn that was declared.
 func (c SpawnPart) decide(d *decider) (Decision, error) {
-	it, err := d.s.Item(c.ID)
+	it, err := d.state.Item(c.ID)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -115,7 +115,7 @@ func (p *plan) isChild(sp *events.Spawned, dec Decision) (bool, error) {
 		return false, nil
 	}
 	if p.made == nil {
-		have, err := p.s.childrenOf(p.parent.ID, p.parent.Relations)
+		have, err := p.state.childrenOf(p.parent.ID, p.parent.Relations)
 		if err != nil {
 			return false, err
 		}
@@ -140,29 +140,15 @@ func (c OpenBatch) decide(d *decider) (Decision, error) {
 	if _, err := events.CheckText("the batch's name", c.Name, events.MaxNameLen); err != nil {
 		return Decision{}, err
 	}
-	if dec, done, err := d.repeated(&c.Submit); done || err != nil {
+	sub := submission{decider: d, c: &c.Submit}
+	if dec, done, err := sub.repeated(); done || err != nil {
 		return dec, err
 	}
-	set, known := d.s.Settings(events.BatchType)
-	created, err := d.created(&c.Submit, set)
-	if err != nil {
+	if err := sub.begin(); err != nil {
 		return Decision{}, err
 	}
-	it := &events.Item{ID: c.ID, Type: events.BatchType}
-	if it.ID.IsZero() {
-		it.ID = c.NewID
-	} else {
-		created.Digest = c.digest()
-	}
-	var evs []events.Event
-	if !known {
-		if len(d.s.types) >= events.MaxTypes {
-			return Decision{}, tooManyTypes(events.BatchType)
-		}
-		evs = append(evs, d.configured(events.BatchType, events.SourceDefault, set))
-	}
 	opened := &events.Spawned{Spawn: 1, Children: []events.ID{}, Batch: true, Name: c.Name, Declared: c.Count, Sealed: c.Count > 0}
-	return Decision{ID: it.ID, Events: append(evs, d.event(it, created), d.event(it, opened))}, nil
+	return Decision{ID: sub.it.ID, Events: append(sub.evs, d.event(sub.it, opened))}, nil
 }
 
 // batchParams are the params of a batch's item.
@@ -173,7 +159,7 @@ type batchParams struct {
 
 // batch is the batch of an id.
 func (d *decider) batch(id events.ID) (*events.Item, error) {
-	it, err := d.s.Item(id)
+	it, err := d.state.Item(id)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +197,8 @@ func (c SealBatch) decide(d *decider) (Decision, error) {
 
 // submitMember decides a submission to a batch.
 func (d *decider) submitMember(c *Submit) (Decision, error) {
-	if dec, done, err := d.repeated(c); done || err != nil {
+	s := submission{decider: d, c: c}
+	if dec, done, err := s.repeated(); done || err != nil {
 		return dec, err
 	}
 	batch, err := d.batch(c.Batch)
@@ -251,11 +238,11 @@ func (d *decider) submitMember(c *Submit) (Decision, error) {
 // decide cancels what belongs to an item that has ended before it.
 func (c EndMember) decide(d *decider) (Decision, error) {
 	nothing := Decision{ID: c.ID, Repeat: true}
-	it, err := d.s.Item(c.ID)
+	it, err := d.state.Item(c.ID)
 	if it == nil || err != nil {
 		return nothing, err
 	}
-	parent, err := d.s.Item(c.Parent)
+	parent, err := d.state.Item(c.Parent)
 	if parent == nil || err != nil {
 		return nothing, err
 	}

@@ -23,7 +23,7 @@ func (d *decider) reject(c Reject) Decision {
 	boundBody(&r)
 	boundHeaders(&r)
 	typ, err := events.ParseType(string(c.Type))
-	if _, known := d.s.Type(typ); err != nil || !known && (len(d.s.types) >= events.MaxTypes || !typeAllowed(&d.s.limits, typ)) {
+	if _, known := d.state.Type(typ); err != nil || !known && (len(d.state.types) >= events.MaxTypes || !typeAllowed(&d.state.limits, typ)) {
 		typ = "" // it becomes part of a subject, of which the server keeps each in memory
 	}
 	return Decision{ID: r.Of, Repeat: !r.Of.IsZero(), Events: []events.Event{{Kind: events.KindRejected, Type: typ, At: d.now, Body: &r}}}

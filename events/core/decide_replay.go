@@ -25,8 +25,8 @@ func (c Replay) decide(d *decider) (Decision, error) {
 			return Decision{}, events.BadPriority(r.Priority)
 		}
 	}
-	set, _ := d.s.Settings(it.Type)
-	if r.MaxAttempts, err = d.furtherAttempts(it, r.Priority, set, c.MaxAttempts); err != nil {
+	set, _ := d.state.Settings(it.Type)
+	if r.MaxAttempts, err = furtherAttempts(it, r.Priority, set, c.MaxAttempts); err != nil {
 		return Decision{}, err
 	}
 	if c.Params != nil {
@@ -37,7 +37,7 @@ func (c Replay) decide(d *decider) (Decision, error) {
 	if r.Reason, err = events.CheckText("reason", c.Reason, events.MaxNameLen); err != nil {
 		return Decision{}, err
 	}
-	if err := d.keyIsFree(it); err != nil {
+	if err := c.keyIsFree(d, it); err != nil {
 		return Decision{}, err
 	}
 	return Decision{ID: it.ID, Events: []events.Event{d.event(it, r)}}, nil
@@ -45,7 +45,7 @@ func (c Replay) decide(d *decider) (Decision, error) {
 
 // furtherAttempts is how many attempts an item may have made in the end, with
 // those that a replay gives it.
-func (d *decider) furtherAttempts(it *events.Item, p events.Priority, set events.TypeSettings, further events.Attempt) (events.Attempt, error) {
+func furtherAttempts(it *events.Item, p events.Priority, set events.TypeSettings, further events.Attempt) (events.Attempt, error) {
 	if further < 0 || further > events.MaxAttemptsCeiling {
 		return 0, events.Refuse(events.CodeBadRequest, "max attempts %d is outside 1 to %d", further, events.MaxAttemptsCeiling)
 	}
@@ -57,15 +57,15 @@ func (d *decider) furtherAttempts(it *events.Item, p events.Priority, set events
 
 // keyIsFree refuses to bring an item back while another, live one has its dedup
 // key. One that has completed gives the key up, even within its window.
-func (d *decider) keyIsFree(it *events.Item) error {
+func (Replay) keyIsFree(d *decider, it *events.Item) error {
 	if it.DedupKey == "" {
 		return nil
 	}
-	held, has, err := d.s.Key(events.KeyRef{Kind: events.KeyDedup, Type: it.Type, Key: it.DedupKey}, d.now)
+	held, has, err := d.state.Key(events.KeyRef{Kind: events.KeyDedup, Type: it.Type, Key: it.DedupKey}, d.now)
 	if err != nil || !has || held.ID == it.ID {
 		return err
 	}
-	holder, err := d.s.Item(held.ID)
+	holder, err := d.state.Item(held.ID)
 	if err != nil || holder == nil || holder.State.Terminal() {
 		return err
 	}
@@ -116,8 +116,8 @@ func (c Purge) decide(d *decider) (Decision, error) {
 
 // decide forgets a rejected submission.
 func (c PurgeRejected) decide(d *decider) (Decision, error) {
-	if c.Seq == 0 || c.Seq > d.s.meta.Applied {
-		return Decision{}, events.Refuse(events.CodeNotFound, "there is no event %d: the log ends at %d", c.Seq, d.s.meta.Applied)
+	if c.Seq == 0 || c.Seq > d.state.meta.Applied {
+		return Decision{}, events.Refuse(events.CodeNotFound, "there is no event %d: the log ends at %d", c.Seq, d.state.meta.Applied)
 	}
 	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
 	if err != nil {

@@ -79,7 +79,7 @@ func (c Prune) decide(d *decider) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	why, _, err := d.s.Prunable(it, d.now)
+	why, _, err := d.state.Prunable(it, d.now)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -92,7 +92,7 @@ func (c Prune) decide(d *decider) (Decision, error) {
 // prune forgets a terminal item, for the reason given: its retention is over,
 // or an operator has asked for it. The item's keys go with it.
 func (d *decider) prune(it *events.Item, reason string) (Decision, error) {
-	hangs, err := d.s.hangsOn(it)
+	hangs, err := d.state.hangsOn(it)
 	switch {
 	case err != nil:
 		return Decision{}, err
@@ -109,22 +109,22 @@ func (d *decider) prune(it *events.Item, reason string) (Decision, error) {
 }
 
 func (BeginCut) decide(d *decider) (Decision, error) {
-	if d.s.meta.Epoch == 0 { // a log that has not been cut begins with an ownership
+	if d.state.meta.Epoch == 0 { // a log that has not been cut begins with an ownership
 		return Decision{}, events.Refuse(events.CodeWrongState, "nobody owns the partition yet")
 	}
-	return Decision{Events: []events.Event{{Kind: events.KindSnapshot, At: d.now, Body: &events.Snapshot{Round: d.s.meta.Round + 1, Mark: events.MarkBegin}}}}, nil
+	return Decision{Events: []events.Event{{Kind: events.KindSnapshot, At: d.now, Body: &events.Snapshot{Round: d.state.meta.Round + 1, Mark: events.MarkBegin}}}}, nil
 }
 
 // decide re-states an item.
 func (c Carry) decide(d *decider) (Decision, error) {
-	if d.s.meta.RoundAt == 0 {
+	if d.state.meta.RoundAt == 0 {
 		return Decision{}, events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
 	}
-	it, err := d.s.Item(c.ID)
+	it, err := d.state.Item(c.ID)
 	if err != nil {
 		return Decision{}, err
 	}
-	if it == nil || it.BaseSeq >= d.s.meta.RoundAt {
+	if it == nil || it.BaseSeq >= d.state.meta.RoundAt {
 		return Decision{ID: c.ID, Repeat: true}, nil
 	}
 	fold := &events.Fold{}
@@ -141,7 +141,7 @@ func (c Carry) decide(d *decider) (Decision, error) {
 	}
 	p.begin(first, jsonSize(it)+jsonSize(first.Keys))
 	for _, k := range events.DocKinds {
-		doc, err := d.s.Document(k, it.ID)
+		doc, err := d.state.Document(k, it.ID)
 		if err != nil {
 			return Decision{}, err
 		}
@@ -161,7 +161,7 @@ func (c Carry) decide(d *decider) (Decision, error) {
 // keysOf are the keys that lead to an item now.
 func (d *decider) keysOf(it *events.Item) (keys []events.HeldKey, err error) {
 	for _, ref := range allKeys(it) {
-		held, has, err := d.s.Key(ref, d.now)
+		held, has, err := d.state.Key(ref, d.now)
 		if err != nil {
 			return nil, err
 		}
@@ -251,29 +251,29 @@ func foldMergedEntries(m []events.MergedEntry, fold *events.Fold) []events.Merge
 
 // decide states what belongs to no item.
 func (c EndCut) decide(d *decider) (Decision, error) {
-	if d.s.meta.RoundAt == 0 {
+	if d.state.meta.RoundAt == 0 {
 		return Decision{}, events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
 	}
-	p := pages{of: events.Snapshot{Round: d.s.meta.Round, Mark: events.MarkPart}}
+	p := pages{of: events.Snapshot{Round: d.state.meta.Round, Mark: events.MarkPart}}
 	room := p.room
 	room(0)
-	for _, name := range d.s.TypeNames() {
-		t, _ := d.s.Type(name)
+	for _, name := range d.state.TypeNames() {
+		t, _ := d.state.Type(name)
 		t.Counts, t.Queued = [events.NumStates]int64{}, [events.MaxPriority + 1]int64{}
 		s := room(jsonSize(t))
 		s.Types = append(s.Types, t)
 	}
-	for _, rs := range d.s.recordSets() {
+	for _, rs := range d.state.recordSets() {
 		for _, rec := range rs.all() {
 			s := room(len(rec.Data) + len(rec.Key) + 64)
 			s.Records = append(s.Records, rec)
 		}
 	}
-	for _, k := range d.looseKeys(c.Keys) {
+	for _, k := range c.looseKeys(d) {
 		s := room(jsonSize(k))
 		s.Keys = append(s.Keys, k)
 	}
-	last, meta := p.list[len(p.list)-1], d.s.meta
+	last, meta := p.list[len(p.list)-1], d.state.meta
 	last.Mark, last.Meta, last.Kept = events.MarkEnd, &meta, c.Kept
 	if len(p.list) > MaxEndEvents {
 		return Decision{}, events.Refuse(events.CodeTooLarge, "the round's end would have %d events, at most %d are allowed: there are too many keys of rate limits", len(p.list), MaxEndEvents)
@@ -281,13 +281,13 @@ func (c EndCut) decide(d *decider) (Decision, error) {
 	return Decision{Events: d.snapshots(p.list)}, nil
 }
 
-// looseKeys lays what has changed over the keys that the projection has.
-func (d *decider) looseKeys(base []events.HeldKey) []events.HeldKey {
-	all := make(map[events.KeyRef]events.HeldKey, len(base))
-	for _, k := range base {
+// looseKeys lays what has changed over the keys that the projection has: Keys.
+func (c EndCut) looseKeys(d *decider) []events.HeldKey {
+	all := make(map[events.KeyRef]events.HeldKey, len(c.Keys))
+	for _, k := range c.Keys {
 		all[k.Ref] = k
 	}
-	for ref, k := range d.s.keys {
+	for ref, k := range d.state.keys {
 		if !ref.Kind.Loose() {
 			continue
 		}

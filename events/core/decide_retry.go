@@ -10,7 +10,7 @@ import (
 // failed records a failure and what follows from it: a retry, or the end, and
 // what it does to the circuits.
 func (d *decider) failed(it *events.Item, c Fail) Decision {
-	set, _ := d.s.Settings(it.Type)
+	set, _ := d.state.Settings(it.Type)
 	forCode := policy.ForCode(set, c.Code)
 	limit, _ := policy.AttemptLimit(set, it, c.Code)
 	f := &events.Failed{

@@ -48,7 +48,7 @@ func (c Claim) decide(d *decider) (Decision, error) {
 	if _, err := events.ParseWorkerID(string(c.Worker)); err != nil {
 		return Decision{}, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	claimed := &events.Claimed{Token: c.Token, StartBy: d.now.Add(d.s.limits.TimeToStart())}
+	claimed := &events.Claimed{Token: c.Token, StartBy: d.now.Add(d.state.limits.TimeToStart())}
 	if claimed.Probe, claimed.WorkerProbe, err = d.lets(it, c.Worker); err != nil {
 		return Decision{}, err
 	}
@@ -255,7 +255,7 @@ func (c Release) decide(d *decider) (Decision, error) {
 
 // decide ends the run that a dispatch led to, if it is still the item's.
 func (c ExpireLease) decide(d *decider) (Decision, error) {
-	it, err := d.s.Item(c.ID)
+	it, err := d.state.Item(c.ID)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -269,7 +269,7 @@ func (c ExpireLease) decide(d *decider) (Decision, error) {
 
 // decide decides what a passed timer means.
 func (c Due) decide(d *decider) (Decision, error) {
-	it, err := d.s.Item(c.ID)
+	it, err := d.state.Item(c.ID)
 	if err != nil {
 		return Decision{}, err
 	}

@@ -23,9 +23,9 @@ func (c SetSchedule) decide(d *decider) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	cur := d.s.schedules.get(next.Name)
+	cur := d.state.schedules.get(next.Name)
 	switch {
-	case cur == nil && d.s.schedules.len() >= events.MaxSchedules:
+	case cur == nil && d.state.schedules.len() >= events.MaxSchedules:
 		return Decision{}, events.Refuse(events.CodeTooLarge, "schedule %s would be the %dth: an engine has at most %d; remove one that is no longer needed", next.Name, events.MaxSchedules+1, events.MaxSchedules)
 	case cur != nil && next.Source == events.SourceAPI && cur.Source == events.SourceFile:
 		return Decision{}, scheduleInFile(next.Name)
@@ -63,7 +63,7 @@ func scheduleInFile(name string) error {
 
 // schedule returns one that must exist.
 func (d *decider) schedule(name string) (*events.Schedule, error) {
-	if s := d.s.schedules.get(name); s != nil {
+	if s := d.state.schedules.get(name); s != nil {
 		return s, nil
 	}
 	return nil, events.Refuse(events.CodeNotFound, "there is no schedule %q: check its name", events.Clip(name, 80))

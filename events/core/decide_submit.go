@@ -20,10 +20,23 @@ func (c Submit) decide(d *decider) (Decision, error) {
 	return d.submit(&c)
 }
 
+// submission is a Submit on its way to a decision.
+type submission struct {
+	*decider
+	c   *Submit
+	set events.TypeSettings // of its type
+	// What it becomes: the item (of which only the id and the type are set), the
+	// payload of its created event, and the events of the decision so far.
+	it  *events.Item
+	cr  *events.Created
+	evs []events.Event
+}
+
 // submit decides a submission: a repeat of what is there, an item merged into
 // the one that holds its dedup key, or a queued item.
 func (d *decider) submit(c *Submit) (Decision, error) {
-	if dec, done, err := d.repeated(c); done || err != nil {
+	s := submission{decider: d, c: c}
+	if dec, done, err := s.repeated(); done || err != nil {
 		return dec, err
 	}
 	if c.Type == events.BatchType {
@@ -32,80 +45,88 @@ func (d *decider) submit(c *Submit) (Decision, error) {
 	if err := d.checkAllowed(c.Type); err != nil {
 		return Decision{}, err
 	}
-	set, known := d.s.Settings(c.Type)
-	created, err := d.created(c, set)
-	if err != nil {
+	if err := s.begin(); err != nil {
 		return Decision{}, err
 	}
-	id := c.ID
-	if id.IsZero() {
-		id = c.NewID
-	} else {
-		created.Digest = c.digest()
-	}
-	evs := make([]events.Event, 0, 3)
-	if !known {
-		if len(d.s.types) >= events.MaxTypes {
-			return Decision{}, tooManyTypes(c.Type)
-		}
-		evs = append(evs, d.configured(c.Type, events.SourceDefault, set))
-	}
-	it := &events.Item{ID: id, Type: c.Type}
-	evs = append(evs, d.event(it, created))
-	if c.DedupKey == "" && created.Terms == nil {
-		if err := d.admit(c.Type, created, set); err != nil {
+	if c.DedupKey == "" && s.cr.Terms == nil {
+		if err := s.admit(); err != nil {
 			return Decision{}, err
 		}
-		return Decision{ID: id, Events: append(evs, d.event(it, d.queued(created)))}, nil
+		return Decision{ID: s.it.ID, Events: append(s.evs, d.event(s.it, s.queued()))}, nil
 	}
-	return d.placed(c, it, set, created, evs)
+	return s.place()
+}
+
+// begin checks the submission, and makes its created event, with that of its
+// type in front if the type is new.
+func (s *submission) begin() error {
+	set, known := s.state.Settings(s.c.Type)
+	s.set = set
+	if err := s.create(); err != nil {
+		return err
+	}
+	s.it = &events.Item{ID: s.c.ID, Type: s.c.Type}
+	if s.it.ID.IsZero() {
+		s.it.ID = s.c.NewID
+	} else {
+		s.cr.Digest = s.c.digest()
+	}
+	s.evs = make([]events.Event, 0, 3)
+	if !known {
+		if len(s.state.types) >= events.MaxTypes {
+			return tooManyTypes(s.c.Type)
+		}
+		s.evs = append(s.evs, s.configured(s.c.Type, events.SourceDefault, s.set))
+	}
+	s.evs = append(s.evs, s.event(s.it, s.cr))
+	return nil
 }
 
 // queued is how a submission that waits for nothing goes on.
-func (d *decider) queued(cr *events.Created) *events.Queued {
-	q := &events.Queued{Reason: "submitted", OrderAt: d.now, AvailableAt: cr.AvailableAt}
+func (s *submission) queued() *events.Queued {
+	q := &events.Queued{Reason: "submitted", OrderAt: s.now, AvailableAt: s.cr.AvailableAt}
 	if !q.AvailableAt.IsZero() {
 		q.OrderAt = q.AvailableAt
 	}
-	if cr.Terms != nil && cr.ScoreMS != nil {
-		q.OrderAt = d.now.Add(-time.Duration(*cr.ScoreMS) * time.Millisecond)
+	if s.cr.Terms != nil && s.cr.ScoreMS != nil {
+		q.OrderAt = s.now.Add(-time.Duration(*s.cr.ScoreMS) * time.Millisecond)
 	}
 	return q
 }
 
 // repeated finds out whether the submission repeats one that was accepted: by
 // its message id, its work id, or its idempotency key.
-func (d *decider) repeated(c *Submit) (Decision, bool, error) {
-	if !c.ID.IsZero() {
-		it, err := d.s.Item(c.ID)
+func (s *submission) repeated() (Decision, bool, error) {
+	if !s.c.ID.IsZero() {
+		it, err := s.state.Item(s.c.ID)
 		if err != nil {
 			return Decision{}, false, err
 		}
-		if it != nil && it.Digest != c.digest() {
-			return Decision{}, false, events.Refuse(events.CodeIDConflict, "the id %s belongs to an item with other content: choose a new id", c.ID)
+		if it != nil && it.Digest != s.c.digest() {
+			return Decision{}, false, events.Refuse(events.CodeIDConflict, "the id %s belongs to an item with other content: choose a new id", s.c.ID)
 		}
 		if it != nil {
-			dec, err := d.repeat(c, it.ID)
+			dec, err := s.repeat(it.ID)
 			return dec, true, err
 		}
 	}
-	if c.Intake.MsgID != "" {
-		held, has, err := d.s.Key(events.KeyRef{Kind: events.KeyMsgID, Type: c.Type, Key: c.Intake.MsgID}, d.now)
+	if s.c.Intake.MsgID != "" {
+		held, has, err := s.state.Key(events.KeyRef{Kind: events.KeyMsgID, Type: s.c.Type, Key: s.c.Intake.MsgID}, s.now)
 		if err != nil {
 			return Decision{}, false, err
 		}
-		if has && held.Until.After(d.published(c)) {
-			dec, err := d.repeat(c, held.ID)
+		if has && held.Until.After(s.published()) {
+			dec, err := s.repeat(held.ID)
 			return dec, true, err
 		}
 	}
-	if c.IdempotencyKey != "" {
-		held, has, err := d.s.Key(events.KeyRef{Kind: events.KeyIdempotency, Type: c.Type, Key: c.IdempotencyKey}, d.now)
+	if s.c.IdempotencyKey != "" {
+		held, has, err := s.state.Key(events.KeyRef{Kind: events.KeyIdempotency, Type: s.c.Type, Key: s.c.IdempotencyKey}, s.now)
 		if err != nil {
 			return Decision{}, false, err
 		}
 		if has {
-			dec, err := d.repeat(c, held.ID)
+			dec, err := s.repeat(held.ID)
 			return dec, true, err
 		}
 	}
@@ -114,82 +135,83 @@ func (d *decider) repeated(c *Submit) (Decision, bool, error) {
 
 // published is when a submission came into the intake stream. The server's clock
 // may be ahead of the partition's: a time to come counts as now.
-func (d *decider) published(c *Submit) time.Time {
-	if at := c.PublishedAt; !at.IsZero() && at.Before(d.now) {
+func (s *submission) published() time.Time {
+	if at := s.c.PublishedAt; !at.IsZero() && at.Before(s.now) {
 		return at
 	}
-	return d.now
+	return s.now
 }
 
 // repeat answers a repeated submission. One that came by the intake stream
 // leaves an event, so that the log says which messages have been answered.
-func (d *decider) repeat(c *Submit, of events.ID) (Decision, error) {
+func (s *submission) repeat(of events.ID) (Decision, error) {
 	dec := Decision{ID: of, Repeat: true}
-	if c.Intake.Seq != 0 {
-		dec.Events = d.reject(Reject{Type: c.Type, Rejected: events.Rejected{
-			Code: string(events.CodeDuplicate), Message: "repeats item " + of.String(), Of: of, Intake: c.Intake,
+	if s.c.Intake.Seq != 0 {
+		dec.Events = s.reject(Reject{Type: s.c.Type, Rejected: events.Rejected{
+			Code: string(events.CodeDuplicate), Message: "repeats item " + of.String(), Of: of, Intake: s.c.Intake,
 		}}).Events
 	}
 	return dec, nil
 }
 
-// created checks a submission and fills in the type's defaults.
-func (d *decider) created(c *Submit, set events.TypeSettings) (*events.Created, error) {
-	if _, err := events.ParseType(string(c.Type)); err != nil {
-		return nil, events.Refuse(events.CodeBadType, "%v", err)
+// create checks a submission and fills in the type's defaults.
+func (s *submission) create() error {
+	if _, err := events.ParseType(string(s.c.Type)); err != nil {
+		return events.Refuse(events.CodeBadType, "%v", err)
 	}
-	if c.ID.IsZero() && c.NewID.IsZero() {
-		return nil, events.Refuse(events.CodeInternal, "the submission came with no fresh id")
+	if s.c.ID.IsZero() && s.c.NewID.IsZero() {
+		return events.Refuse(events.CodeInternal, "the submission came with no fresh id")
 	}
-	cr := &events.Created{Priority: events.PriorityDefault, Intake: c.Intake, Provenance: c.Provenance, Tenant: c.Tenant,
-		DedupKey: c.DedupKey, IdempotencyKey: c.IdempotencyKey, Trace: c.Trace}
-	if c.Priority != nil {
-		if cr.Priority = *c.Priority; cr.Priority > events.MaxPriority {
-			return nil, events.BadPriority(cr.Priority)
+	cr := &events.Created{Priority: events.PriorityDefault, Intake: s.c.Intake, Provenance: s.c.Provenance, Tenant: s.c.Tenant,
+		DedupKey: s.c.DedupKey, IdempotencyKey: s.c.IdempotencyKey, Trace: s.c.Trace}
+	s.cr = cr
+	if s.c.Priority != nil {
+		if cr.Priority = *s.c.Priority; cr.Priority > events.MaxPriority {
+			return events.BadPriority(cr.Priority)
 		}
 	}
 	var err error
-	if cr.Params, err = events.CheckDocument("the params document", c.Params, set.MaxParams, "store it elsewhere and submit a reference to it, or raise max_params_bytes"); err != nil {
-		return nil, err
+	if cr.Params, err = events.CheckDocument("the params document", s.c.Params, s.set.MaxParams, "store it elsewhere and submit a reference to it, or raise max_params_bytes"); err != nil {
+		return err
 	}
-	if cr.AvailableAt, err = d.availableAt(c.AvailableAt, c.Delay); err != nil {
-		return nil, err
+	if cr.AvailableAt, err = s.availableAt(s.c.AvailableAt, s.c.Delay); err != nil {
+		return err
 	}
-	if err := c.checkNames(); err != nil {
-		return nil, err
+	if err := s.c.checkNames(); err != nil {
+		return err
 	}
-	if cr.Capabilities, err = events.CheckCapabilities(c.Capabilities); err != nil {
-		return nil, err
+	if cr.Capabilities, err = events.CheckCapabilities(s.c.Capabilities); err != nil {
+		return err
 	}
-	if cr.Labels, err = events.CheckLabels(c.Labels); err != nil {
-		return nil, err
+	if cr.Labels, err = events.CheckLabels(s.c.Labels); err != nil {
+		return err
 	}
-	timeout, attempts, _ := set.For(cr.Priority)
-	if c.Timeout != 0 || c.MaxAttempts != 0 {
+	timeout, attempts, _ := s.set.For(cr.Priority)
+	if s.c.Timeout != 0 || s.c.MaxAttempts != 0 {
 		if cr.Terms == nil {
 			cr.Terms = new(events.Terms)
 		}
-		cr.OwnTimeout, cr.OwnAttempts = c.Timeout != 0, c.MaxAttempts != 0
+		cr.OwnTimeout, cr.OwnAttempts = s.c.Timeout != 0, s.c.MaxAttempts != 0
 	}
-	timeout, attempts = cmp.Or(c.Timeout, timeout), cmp.Or(c.MaxAttempts, attempts)
+	timeout, attempts = cmp.Or(s.c.Timeout, timeout), cmp.Or(s.c.MaxAttempts, attempts)
 	if timeout < time.Millisecond || timeout > events.MaxTimeout {
-		return nil, events.Refuse(events.CodeBadRequest, "the timeout %s is outside 1ms to %s", timeout, events.MaxTimeout)
+		return events.Refuse(events.CodeBadRequest, "the timeout %s is outside 1ms to %s", timeout, events.MaxTimeout)
 	}
 	if attempts < 1 || attempts > events.MaxAttemptsCeiling {
-		return nil, events.Refuse(events.CodeBadRequest, "max attempts %d is outside 1 to %d", attempts, events.MaxAttemptsCeiling)
+		return events.Refuse(events.CodeBadRequest, "max attempts %d is outside 1 to %d", attempts, events.MaxAttemptsCeiling)
 	}
 	cr.TimeoutMS, cr.MaxAttempts = timeout.Milliseconds(), attempts
-	if err := d.terms(c, set, cr); err != nil {
-		return nil, err
+	if err := s.terms(); err != nil {
+		return err
 	}
-	if c.IdempotencyKey != "" {
-		cr.IdempotencyUntil = d.now.Add(events.IdempotencyWindow)
+	if s.c.IdempotencyKey != "" {
+		cr.IdempotencyUntil = s.now.Add(events.IdempotencyWindow)
 	}
-	if c.Intake.MsgID != "" {
-		cr.Intake.MsgIDUntil = d.published(c).Add(events.MsgIDWindow)
+	if s.c.Intake.MsgID != "" {
+		cr.Intake.MsgIDUntil = s.published().Add(events.MsgIDWindow)
 	}
-	recordGroup(cr, set)
-	return cr, nil
+	recordGroup(cr, s.set)
+	return nil
 }
 
 func (c *Submit) checkNames() error {

@@ -28,11 +28,11 @@ func (c DrainWorker) decide(d *decider) (Decision, error) {
 			return Decision{}, err
 		}
 	}
-	if d.s.drains.get(string(c.Worker)) != nil {
+	if d.state.drains.get(string(c.Worker)) != nil {
 		return Decision{Repeat: true}, nil
 	}
-	if d.s.drains.len() >= d.s.maxDrains {
-		return Decision{}, events.Refuse(events.CodeUnavailable, "%d workers are marked to drain, which is the most: end the drain of those that are gone (`engine workers` lists them)", d.s.maxDrains)
+	if d.state.drains.len() >= d.state.maxDrains {
+		return Decision{}, events.Refuse(events.CodeUnavailable, "%d workers are marked to drain, which is the most: end the drain of those that are gone (`engine workers` lists them)", d.state.maxDrains)
 	}
 	return Decision{Events: []events.Event{{Kind: events.KindDrainSet, Worker: c.Worker, At: d.now, Body: &events.DrainSet{Reason: c.Reason, By: c.By}}}}, nil
 }
@@ -52,7 +52,7 @@ func (c EndDrain) decide(d *decider) (Decision, error) {
 	default:
 		return Decision{}, events.Refuse(events.CodeBadRequest, "%q is no reason for a drain to end", events.Clip(c.Reason, 64))
 	}
-	if d.s.drains.get(string(c.Worker)) == nil {
+	if d.state.drains.get(string(c.Worker)) == nil {
 		return Decision{Repeat: true}, nil
 	}
 	return Decision{Events: []events.Event{{Kind: events.KindDrainEnded, Worker: c.Worker, At: d.now, Body: &events.DrainEnded{Reason: c.Reason, By: c.By}}}}, nil

@@ -20,7 +20,7 @@ func (c RemoveType) decide(d *decider) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	if used := d.s.usedBy(&t); used != "" {
+	if used := d.state.usedBy(&t); used != "" {
 		return Decision{}, events.Refuse(events.CodeWrongState, "type %s is in use: %s", c.Type, used)
 	}
 	return Decision{Events: []events.Event{{Kind: events.KindTypeForgotten, Type: c.Type, At: d.now, Body: &events.TypeForgotten{Reason: events.ReasonRemoved}}}}, nil
@@ -80,7 +80,7 @@ func (s *State) Kept(t events.Type) (why string) {
 }
 
 func (c ForgetType) decide(d *decider) (Decision, error) {
-	if why := d.s.Kept(c.Type); why != "" {
+	if why := d.state.Kept(c.Type); why != "" {
 		return Decision{}, events.Refuse(events.CodeWrongState, "type %s can't be forgotten: %s", events.Clip(string(c.Type), events.MaxTypeLen), why)
 	}
 	return Decision{Events: []events.Event{{Kind: events.KindTypeForgotten, Type: c.Type, At: d.now, Body: &events.TypeForgotten{Reason: events.ReasonIdle}}}}, nil
@@ -114,7 +114,7 @@ func typeAllowed(l *events.Limits, t events.Type) bool { return l.Types == nil |
 
 // checkAllowed refuses a type that the configuration does not list.
 func (d *decider) checkAllowed(t events.Type) error {
-	if typeAllowed(&d.s.limits, t) {
+	if typeAllowed(&d.state.limits, t) {
 		return nil
 	}
 	return events.Refuse(events.CodeTypeNotAllowed, "type %s is not one of those that this engine serves: check its spelling, or add it to types under [limits] in engine.toml", t)

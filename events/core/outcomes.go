@@ -43,7 +43,7 @@ func (d *decider) outcomes(ids []events.ID, kids []*events.Item) (*outcomes, err
 		if !k.HasResult {
 			continue
 		}
-		doc, err := d.s.Document(events.DocResult, k.ID)
+		doc, err := d.state.Document(events.DocResult, k.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -9,8 +9,8 @@ import (
 // DuePause says that the time at which a type's pause ends may have come.
 type DuePause struct{ Type events.Type }
 
-// pauseUntil resolves when a pause is to end by itself: the zero time for never.
-func (d *decider) pauseUntil(c PauseType) (time.Time, error) {
+// until resolves when a pause is to end by itself: the zero time for never.
+func (c PauseType) until(d *decider) (time.Time, error) {
 	at, err := d.availableAt(c.Until, c.For)
 	if err == nil && at.IsZero() && !c.Until.IsZero() {
 		err = events.Refuse(events.CodeBadTime, "the pause would end at %s, which has passed: give a later time, or none", c.Until.UTC().Format(time.RFC3339))
@@ -18,8 +18,8 @@ func (d *decider) pauseUntil(c PauseType) (time.Time, error) {
 	return at, err
 }
 
-// pauseAgain gives a pause another end. It keeps what is not said anew.
-func (d *decider) pauseAgain(c PauseType, p *events.Pause, until time.Time) (Decision, error) {
+// again gives a pause another end. It keeps what is not said anew.
+func (c PauseType) again(d *decider, p *events.Pause, until time.Time) (Decision, error) {
 	if until.Equal(p.Until) {
 		return Decision{Repeat: true}, nil
 	}

@@ -17,15 +17,15 @@ type plan struct {
 
 // plan begins a decision of many parts.
 func (d *decider) plan() (*plan, error) {
-	s, err := NewState(overState{d.s})
+	s, err := NewState(overState{d.state})
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	s.defaults, s.limits = d.s.defaults, d.s.limits
-	s.schedules.share(d.s.schedules)
-	s.workers.share(d.s.workers)
-	s.causes.share(d.s.causes.records)
-	return &plan{decider: decider{s: s, now: d.now}, seq: s.meta.Applied}, nil
+	s.defaults, s.limits = d.state.defaults, d.state.limits
+	s.schedules.share(d.state.schedules)
+	s.workers.share(d.state.workers)
+	s.causes.share(d.state.causes.records)
+	return &plan{decider: decider{state: s, now: d.now}, seq: s.meta.Applied}, nil
 }
 
 // add makes events a part of the decision.
@@ -34,7 +34,7 @@ func (p *plan) add(evs ...events.Event) error {
 		p.events = append(p.events, ev)
 		p.seq++
 		ev.Seq = p.seq
-		if err := p.s.Apply(ev); err != nil {
+		if err := p.state.Apply(ev); err != nil {
 			return fmt.Errorf("plan: %w", err)
 		}
 	}

@@ -63,7 +63,7 @@ func (d *decider) takeRates(t events.Type, set events.TypeSettings, at string, v
 			continue
 		}
 		key := r.Key(v)
-		tat, err := d.s.rateTAT(t, key, d.now)
+		tat, err := d.state.rateTAT(t, key, d.now)
 		if err != nil {
 			return nil, err
 		}

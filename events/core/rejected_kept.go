@@ -14,15 +14,15 @@ type CarryRejected struct {
 
 // decide splits a page over as many events as it needs.
 func (c CarryRejected) decide(d *decider) (Decision, error) {
-	if d.s.meta.RoundAt == 0 {
+	if d.state.meta.RoundAt == 0 {
 		return Decision{}, events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
 	}
-	p := pages{of: events.Snapshot{Round: d.s.meta.Round, Mark: events.MarkRejected}}
+	p := pages{of: events.Snapshot{Round: d.state.meta.Round, Mark: events.MarkRejected}}
 	for _, r := range c.Rejected {
-		if r.Seq >= d.s.meta.RoundAt {
+		if r.Seq >= d.state.meta.RoundAt {
 			return Decision{}, events.Refuse(events.CodeWrongState, "the rejected submission of event %d lies behind the begin of the round", r.Seq)
 		}
-		if purged, _ := d.s.purgedRejected.get(r.Seq); purged { // the projection does not know it yet
+		if purged, _ := d.state.purgedRejected.get(r.Seq); purged { // the projection does not know it yet
 			r = events.KeptRejected{Seq: r.Seq, Size: r.Size}
 		}
 		s := p.room(jsonSize(r))
