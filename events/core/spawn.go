@@ -3,10 +3,152 @@ package core
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/streamwright/streamwright/events"
 )
+
+// MaxEvents is the most events that a decision of a command makes.
+func MaxEvents(c Command) int {
+	switch c := c.(type) {
+	case Spawn:
+		// Each child: its type's settings, created, the cancelled one that it
+		// supersedes, and queued, waiting or merged; then waiting and a bad end.
+		return min(events.MaxDecisionEvents, 2+6*len(c.Children))
+	case SpawnPart:
+		return min(events.MaxDecisionEvents, 2+6*len(c.Children))
+	case FollowUp:
+		return 2 + 2*followUpPage
+	}
+	return maxOtherEvents
+}
+
+// maxOtherEvents is MaxEvents of all other commands: a submission makes the
+// most, as a child does, and a death may be noted with its cause.
+const maxOtherEvents = 8
+
+// decide ends a run in children: the parent waits for them, and all of it is
+// one decision.
+func (c Spawn) decide(d *decider) (Decision, error) {
+	it, repeat, err := d.spawning(c.Run)
+	if repeat || err != nil {
+		return Decision{ID: c.Run.ID, Repeat: repeat}, err
+	}
+	if err := c.check(); err != nil {
+		return Decision{}, err
+	}
+	p, err := d.plan()
+	if err != nil {
+		return Decision{}, err
+	}
+	p.parent, p.spawn = it, relationsOf(it).Spawns+1
+	sp := &events.Spawned{Spawn: p.spawn, Continues: c.Continues, Continuation: c.Continuation, ChildPolicy: c.Policy, DurationMS: d.since(it.StartedAt)}
+	var waits []events.ID
+	for i := range c.Children {
+		if waits, err = p.child(&c.Children[i], sp, waits); err != nil {
+			return Decision{}, ofChild(i, err)
+		}
+	}
+	evs := make([]events.Event, 0, len(p.events)+2)
+	evs = append(append(evs, d.runEvent(it, sp)), p.events...)
+	if len(waits) > 0 {
+		evs = append(evs, d.event(it, &events.Waiting{Reason: reasonChildren, For: waits, Left: len(waits)}))
+	}
+	if len(evs) > events.MaxDecisionEvents {
+		return Decision{}, events.Refuse(events.CodeTooLarge, "the spawn would make %d events: at most %d; spawn fewer children, and the rest from one of them", len(evs), events.MaxDecisionEvents)
+	}
+	return Decision{ID: it.ID, Events: evs}, nil
+}
+
+// spawning is the item of a run that may end in children, or has done so.
+func (d *decider) spawning(run Run) (it *events.Item, repeat bool, err error) {
+	if it, err = d.current(run); err != nil {
+		return nil, false, err
+	}
+	switch {
+	case inChildren(it):
+		return it, true, nil
+	case it.State == events.StateClaimed:
+		return nil, false, notStarted(it, "spawn")
+	case it.State != events.StateRunning:
+		return nil, false, wrongState(it, "spawn")
+	}
+	return it, false, nil
+}
+
+func (c *Spawn) check() error {
+	switch n := len(c.Children); {
+	case n == 0:
+		return events.Refuse(events.CodeBadRequest, "the spawn has no children: report complete, or give it some")
+	case n > events.MaxWholeSpawn:
+		return events.Refuse(events.CodeTooLarge, "the spawn has %d children: one decision makes at most %d, spawn it in parts", n, events.MaxWholeSpawn)
+	}
+	return checkContinuation(c.Policy, c.Continues, c.Continuation)
+}
+
+func checkContinuation(policy events.ChildPolicy, continues bool, continuation string) error {
+	if policy != "" && policy != events.ChildFail && policy != events.ChildContinue {
+		return events.Refuse(events.CodeBadRequest, "%q is no policy for children: use %s or %s", events.Clip(string(policy), 64), events.ChildFail, events.ChildContinue)
+	}
+	if continuation != "" && !continues {
+		return events.Refuse(events.CodeBadRequest, "the spawn names a continuation and says that there is none")
+	}
+	_, err := events.CheckText("the continuation's name", continuation, events.MaxNameLen)
+	return err
+}
+
+// child decides one child, and adds to the items that the parent has to wait
+// for beside its own children: what the child turned out to be the same as.
+func (p *plan) child(c *Submit, sp *events.Spawned, waits []events.ID) ([]events.ID, error) {
+	sub := *c
+	if sub.Intake = (events.Intake{}); sub.Trace == "" {
+		sub.Trace = p.parent.Trace
+	}
+	if sub.Tenant == "" {
+		sub.Tenant = p.parent.Tenant
+	}
+	if sub.Priority == nil {
+		prio := p.parent.Priority
+		sub.Priority = &prio
+	}
+	dec, err := p.submit(&sub)
+	if err != nil {
+		return waits, err
+	}
+	if err := p.add(dec.Events...); err != nil {
+		return waits, err
+	}
+	if known, err := p.isChild(sp, dec); known || err != nil {
+		return waits, err // it repeats one before it
+	}
+	sp.Children = append(sp.Children, dec.ID)
+	if dec.Repeat {
+		sp.Existing = append(sp.Existing, dec.ID)
+	}
+	same, err := p.canonical(dec.ID)
+	if same == nil || err != nil || !live(same.State) || !dec.Repeat && same.ID == dec.ID {
+		return waits, err
+	}
+	if r := relationsOf(same); r.Parent == p.parent.ID && r.Spawn == p.spawn {
+		return waits, nil // merged into one of its siblings, which is waited for
+	}
+	blocked, err := p.waitsForParent(same.ID)
+	if blocked || err != nil {
+		return waits, err // it is merged, and nobody waits for himself
+	}
+	return appendOnce(waits, same.ID), nil
+}
+
+// ofChild says which child was refused.
+func ofChild(i int, err error) error {
+	var refused *events.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	return &events.Error{Code: refused.Code, Message: events.Refuse(refused.Code, "child %d: %s", i, refused.Message).Message, RetryAfter: refused.RetryAfter}
+}
 
 var errBatchType = events.Refuse(events.CodeBadType, "type %s is reserved for batches, which run nothing: choose another name, or open a batch", events.BatchType)
 
@@ -250,4 +392,145 @@ func (c EndMember) decide(d *decider) (Decision, error) {
 		return nothing, nil
 	}
 	return Decision{ID: it.ID, Events: []events.Event{d.cancelled(it, "parent_"+parent.State.String(), parent.ID)}}, nil
+}
+
+// foldPart adds the children of one part to a spawn that is made in parts.
+func (a *applier) foldPart(it *events.Item, b *events.Spawned) error {
+	r := relationsOf(it)
+	if b.Spawn != r.Spawns || b.Part != r.Part+1 {
+		return a.corrupt("it is part %d of spawn %d, after part %d of spawn %d", b.Part, b.Spawn, r.Part, r.Spawns)
+	}
+	have, err := a.childrenOf(it.ID, &r)
+	if err != nil {
+		return err
+	}
+	a.setDocument(events.DocChildren, it.ID, childrenDocument(slices.Concat(have, b.Children)))
+	r.Part, r.Made = b.Part, r.Made+b.Taken
+	r.Live += len(b.Children) - len(b.Existing)
+	it.Relations, it.Reason = &r, reasonChildren
+	return nil
+}
+
+// foldBatch opens a batch, or seals it.
+func foldBatch(it *events.Item, b *events.Spawned, ev events.Event) {
+	r := relationsOf(it)
+	if !r.Batch {
+		r.Batch, r.Spawned, r.Spawns, r.ChildPolicy, r.Name = true, true, b.Spawn, events.ChildContinue, b.Name
+		it.QueuedAt, it.AvailableAt = ev.At, time.Time{}
+	}
+	r.Sealed = b.Sealed
+	if b.Declared > 0 {
+		r.Declared = b.Declared
+	}
+	it.Relations, it.Reason = &r, reasonBatch
+}
+
+// joinBatch counts a new item of a batch.
+func (a *applier) joinBatch(it *events.Item) error {
+	if it.Relations == nil || it.Relations.Parent.IsZero() {
+		return nil
+	}
+	e, err := a.entry(it.Relations.Parent)
+	if e == nil || err != nil {
+		return err
+	}
+	if !relationsOf(e.cur).Batch {
+		return nil
+	}
+	batch := a.writable(e)
+	a.touch(e, a.meta.Applied)
+	r := relationsOf(batch)
+	r.Made++
+	r.Live++
+	batch.Relations = &r
+	return nil
+}
+
+// childrenOf lists the children of an item's last spawn, in their order; not
+// those of a batch.
+func (s *State) childrenOf(id events.ID, r *events.Relations) ([]events.ID, error) {
+	if r.Declared == 0 || r.Batch {
+		return r.Children, nil
+	}
+	doc, err := s.Document(events.DocChildren, id)
+	if doc == nil || err != nil {
+		return nil, err
+	}
+	var ids []events.ID
+	err = json.Unmarshal(doc, &ids)
+	return ids, err
+}
+
+func childrenDocument(ids []events.ID) []byte {
+	doc, err := json.Marshal(ids)
+	if err != nil {
+		panic("ids that can't be written as JSON: " + err.Error()) // they are plain text
+	}
+	return doc
+}
+
+// plan makes one decision out of many: each part is decided against a scratch
+// state that has the parts before it, while the State itself stays as it is.
+type plan struct {
+	decider
+	seq    events.Seq // given out to the scratch state
+	events []events.Event
+	made   map[events.ID]bool // the children of the parts before; nil: not read yet
+}
+
+// plan begins a decision of many parts.
+func (d *decider) plan() (*plan, error) {
+	s, err := NewState(overState{d.state})
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	s.defaults, s.limits = d.state.defaults, d.state.limits
+	s.schedules.share(d.state.schedules)
+	s.workers.share(d.state.workers)
+	s.causes.share(d.state.causes.records)
+	return &plan{decider: decider{state: s, now: d.now}, seq: s.meta.Applied}, nil
+}
+
+// add makes events a part of the decision.
+func (p *plan) add(evs ...events.Event) error {
+	for _, ev := range evs {
+		p.events = append(p.events, ev)
+		p.seq++
+		ev.Seq = p.seq
+		if err := p.state.Apply(ev); err != nil {
+			return fmt.Errorf("plan: %w", err)
+		}
+	}
+	return nil
+}
+
+// overState is a State as the Base of another: what that one changes stays its
+// own, since items are copied before they are written.
+type overState struct{ s *State }
+
+func (o overState) Meta() (events.Meta, error) { return o.s.meta, nil }
+
+func (o overState) Types() ([]events.TypeInfo, error) {
+	types := make([]events.TypeInfo, 0, len(o.s.types))
+	for _, t := range o.s.types {
+		types = append(types, t.info)
+	}
+	return types, nil
+}
+
+func (o overState) Item(id events.ID) (*events.Item, error) { return o.s.Item(id) }
+
+func (o overState) Document(k events.DocKind, id events.ID) ([]byte, error) {
+	return o.s.Document(k, id)
+}
+
+func (o overState) Key(ref events.KeyRef) (events.HeldKey, bool, error) {
+	return o.s.Key(ref, o.s.meta.LastAt)
+}
+
+// Records are shared with the State instead: see plan.
+func (o overState) Records(events.RecordKind) ([]events.Record, error) { return nil, nil }
+
+func (o overState) Waiters(of, behind events.ID, limit int) ([]events.ID, error) {
+	return o.s.Waiters(of, behind, limit)
 }
