@@ -2,7 +2,7 @@ package api
 
 import (
 	"github.com/streamwright/streamwright/dispatcher"
-	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -22,7 +22,7 @@ func (s *Service) batch(c *call) {
 		err = c.user.Submit(len(cmds), int64(len(c.data)))
 	}
 	if err == nil && len(cmds) > 1 {
-		err = c.user.Type(cmds[1].(events.Submit).Type) // the callback's
+		err = c.user.Type(cmds[1].(core.Submit).Type) // the callback's
 	}
 	if err != nil {
 		c.reply(nil, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -24,7 +25,7 @@ func (s *Service) submit(c *call) {
 		return
 	}
 	answers := make([]wire.Submitted, len(subs))
-	cmds := make([]events.Command, 0, len(subs))
+	cmds := make([]core.Command, 0, len(subs))
 	at := make([]int, 0, len(subs)) // the element of each command
 	for i, sub := range subs {
 		cmd, err := s.submission(sub, errs, i)
@@ -58,9 +59,9 @@ func (s *Service) submit(c *call) {
 }
 
 // submission makes the command of the i-th element, unless reading it failed.
-func (s *Service) submission(sub wire.Submit, errs []error, i int) (events.Submit, error) {
+func (s *Service) submission(sub wire.Submit, errs []error, i int) (core.Submit, error) {
 	if errs != nil && errs[i] != nil {
-		return events.Submit{}, errs[i]
+		return core.Submit{}, errs[i]
 	}
 	return sub.Command(s.Core.NewID(), events.MaxParamsCeiling)
 }
@@ -80,7 +81,7 @@ func submitted(o dispatcher.Outcome) wire.Submitted {
 }
 
 // do hands commands to the engine. done must reply.
-func (c *call) do(cmds []events.Command, done func([]dispatcher.Outcome)) {
+func (c *call) do(cmds []core.Command, done func([]dispatcher.Outcome)) {
 	ctx, cancel := context.WithTimeout(c.s.ctx, enqueueTimeout)
 	defer cancel()
 	if err := c.s.Core.Do(ctx, cmds, done); err != nil {
@@ -193,7 +194,7 @@ func (s *Service) cancelItem(c *call) {
 		c.reply(nil, err)
 		return
 	}
-	c.do([]events.Command{cmd}, func(o []dispatcher.Outcome) {
+	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) {
 		a := wire.Cancelled{ID: o[0].Decision.ID.String(), WasRunning: o[0].Decision.WasRunning, WorkerTold: o[0].WorkerTold, Position: wire.PositionOf(o[0].Position)}
 		if o[0].Item != nil {
 			a.State = o[0].Item.State
@@ -214,7 +215,7 @@ func (s *Service) reschedule(c *call) {
 		c.reply(nil, err)
 		return
 	}
-	c.do([]events.Command{cmd}, func(o []dispatcher.Outcome) {
+	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) {
 		a := wire.Rescheduled{ID: o[0].Decision.ID.String(), Position: wire.PositionOf(o[0].Position)}
 		if o[0].Item != nil {
 			a.State = o[0].Item.State

@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -52,7 +53,7 @@ func (s *Service) removeType(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.change(ctx, events.RemoveType{Type: events.Type(req.Type)})
+	return s.change(ctx, core.RemoveType{Type: events.Type(req.Type)})
 }
 
 // typeInfo is what is known of a type. An unknown one has the engine's defaults, and
@@ -113,7 +114,7 @@ func overlay(settings events.TypeSettings, patch []byte) (events.TypeSettings, e
 }
 
 func (s *Service) applySettings(ctx context.Context, t events.Type, set events.TypeSettings) (any, error) {
-	o, err := s.one(ctx, events.Configure{Type: t, Source: events.SourceAPI, Settings: set})
+	o, err := s.one(ctx, core.Configure{Type: t, Source: events.SourceAPI, Settings: set})
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +129,9 @@ func (s *Service) applySettings(ctx context.Context, t events.Type, set events.T
 }
 
 // one decides one command and waits for the outcome.
-func (s *Service) one(ctx context.Context, cmd events.Command) (dispatcher.Outcome, error) {
+func (s *Service) one(ctx context.Context, cmd core.Command) (dispatcher.Outcome, error) {
 	out := make(chan dispatcher.Outcome, 1)
-	if err := s.Core.Do(ctx, []events.Command{cmd}, func(o []dispatcher.Outcome) { out <- o[0] }); err != nil {
+	if err := s.Core.Do(ctx, []core.Command{cmd}, func(o []dispatcher.Outcome) { out <- o[0] }); err != nil {
 		return dispatcher.Outcome{}, err
 	}
 	select {

@@ -6,13 +6,14 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // Core is what the service needs of the engine; *dispatcher.Engine is it.
 type Core interface {
-	Do(ctx context.Context, cmds []events.Command, done func([]dispatcher.Outcome)) error
+	Do(ctx context.Context, cmds []core.Command, done func([]dispatcher.Outcome)) error
 	Report(ctx context.Context, reports []wire.Report, done func([]wire.Reported)) error
 	Register(ctx context.Context, r wire.Register) (wire.Registered, error)
 	Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error)

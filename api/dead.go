@@ -7,6 +7,7 @@ import (
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -52,7 +53,7 @@ func (s *Service) replay(c *call) {
 // replayPatched decides the replay of an item whose params are patched first. They
 // can't change in between: only a replay changes them, and of two the second is
 // refused.
-func (s *Service) replayPatched(ctx context.Context, req wire.Replay, cmd events.Replay) (any, error) {
+func (s *Service) replayPatched(ctx context.Context, req wire.Replay, cmd core.Replay) (any, error) {
 	if err := s.await(ctx, wire.PositionOf(s.Core.Position())); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (s *Service) replayPatched(ctx context.Context, req wire.Replay, cmd events
 	if cmd.Params, err = s.patched(cmd.ID, req.Patch); err != nil {
 		return nil, err
 	}
-	o, err := s.decideAll(ctx, []events.Command{cmd})
+	o, err := s.decideAll(ctx, []core.Command{cmd})
 	if err == nil {
 		err = o[0].Err
 	}
@@ -96,12 +97,12 @@ func (s *Service) purge(c *call) {
 }
 
 // change decides a command about one item, unless reading it failed.
-func (c *call) change(cmd events.Command, err error) {
+func (c *call) change(cmd core.Command, err error) {
 	if err != nil {
 		c.reply(nil, err)
 		return
 	}
-	c.do([]events.Command{cmd}, func(o []dispatcher.Outcome) {
+	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) {
 		a := wire.ReplayReply{ID: o[0].Decision.ID.String(), Position: wire.PositionOf(o[0].Position)}
 		if o[0].Item != nil {
 			a.State = o[0].Item.State
@@ -111,7 +112,7 @@ func (c *call) change(cmd events.Command, err error) {
 }
 
 // decideAll has commands decided, and waits for what becomes of them.
-func (s *Service) decideAll(ctx context.Context, cmds []events.Command) ([]dispatcher.Outcome, error) {
+func (s *Service) decideAll(ctx context.Context, cmds []core.Command) ([]dispatcher.Outcome, error) {
 	answer := make(chan []dispatcher.Outcome, 1)
 	enqueue, cancel := context.WithTimeout(ctx, enqueueTimeout)
 	defer cancel()
@@ -188,13 +189,13 @@ func (s *Service) bulkPage(ctx context.Context, req *wire.Bulk, items []wire.Ite
 			reply.Errors = append(reply.Errors, wire.BulkError{ID: id, Error: wire.FromError(err)})
 		}
 	}
-	cmds, ids := make([]events.Command, 0, len(items)), make([]string, 0, len(items))
+	cmds, ids := make([]core.Command, 0, len(items)), make([]string, 0, len(items))
 	for _, it := range items {
 		cmd, err := req.Command(it.ID, s.Core.Now())
 		if err != nil {
 			return nil, err
 		}
-		if replay, is := cmd.(events.Replay); is && len(req.Patch) > 0 {
+		if replay, is := cmd.(core.Replay); is && len(req.Patch) > 0 {
 			if replay.Params, err = s.patched(replay.ID, req.Patch); err != nil {
 				failed(it.ID, err)
 				continue

@@ -13,6 +13,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/projector"
@@ -73,7 +74,7 @@ func newRig(t testing.TB, edit func(*Config)) *rig {
 		t.Fatal(err)
 	}
 	hooks := r.metrics.Hook(dispatcher.Hooks{
-		Projected: func(c *events.Changes) { r.svc.Notify(c.Items) },
+		Projected: func(c *core.Changes) { r.svc.Notify(c.Items) },
 		Appended:  func(int, int, time.Duration) { r.svc.Appended() },
 	})
 	if r.eng, err = dispatcher.New(dispatcher.Config{Log: r.log, Store: r.store, Conn: own, Alone: true, Owner: "test", Hooks: hooks}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/streamwright/streamwright/api/figures"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -112,7 +113,7 @@ func (m *Metrics) CountFrom(seq events.Seq) { m.observer.from = seq }
 // called as well, afterwards.
 func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
 	o := h
-	h.Projected = func(c *events.Changes) { m.projected(c); tellOf(o.Projected, c) }
+	h.Projected = func(c *core.Changes) { m.projected(c); tellOf(o.Projected, c) }
 	h.Appended = func(n, bytes int, took time.Duration) {
 		m.behind.appended(time.Now())
 		m.appendSeconds.Observe(took.Seconds())
@@ -184,7 +185,7 @@ func (m *Metrics) repair(t events.Type, cause string) {
 
 // projected takes what has become visible. It is called by one goroutine at a
 // time.
-func (m *Metrics) projected(c *events.Changes) {
+func (m *Metrics) projected(c *core.Changes) {
 	m.behind.projected(time.Now())
 	m.waits.Feed(c)
 	m.flow.Feed(c)

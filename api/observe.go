@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/events/policy"
 )
 
 // Label values.
@@ -73,7 +75,7 @@ func newObserver(vec func(string, string, ...string) *prometheus.CounterVec, his
 }
 
 // feed counts a batch.
-func (o *observer) feed(c *events.Changes) {
+func (o *observer) feed(c *core.Changes) {
 	if c.Meta.Applied <= o.from {
 		return
 	}
@@ -115,7 +117,7 @@ func (o *observer) forget(t events.Type) {
 	}
 }
 
-func idOf(c *events.ItemChange) events.ID {
+func idOf(c *core.ItemChange) events.ID {
 	if c.New != nil {
 		return c.New.ID
 	}
@@ -213,7 +215,7 @@ func (o *observer) reasons(l *life, ev *events.Event) {
 }
 
 // knownFailures are the codes that the engine has a retry policy for.
-var knownFailures = events.BuiltinCodes()
+var knownFailures = policy.BuiltinCodes()
 
 // failureCode is a code, if it is the engine's own.
 func failureCode(code string) string {

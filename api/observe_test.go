@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // lived is a batch in which an item goes through a life, from the event on that
 // stands first.
-func lived(seq events.Seq, old *events.Item, now time.Time, evs ...events.Event) *events.Changes {
-	c := &events.Changes{Meta: events.Meta{LastAt: now}, Items: []events.ItemChange{{Old: old, New: &events.Item{ID: events.ID{1}, Type: "email"}}}}
+func lived(seq events.Seq, old *events.Item, now time.Time, evs ...events.Event) *core.Changes {
+	c := &core.Changes{Meta: events.Meta{LastAt: now}, Items: []core.ItemChange{{Old: old, New: &events.Item{ID: events.ID{1}, Type: "email"}}}}
 	for i, ev := range evs {
 		ev.Seq, ev.ID, ev.Type = seq+events.Seq(i), events.ID{1}, "email"
 		c.History = append(c.History, ev)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -21,7 +22,7 @@ func (s *Service) pause(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	lasts := time.Duration(min(max(req.ForMS, -1), events.MaxDelay.Milliseconds()+1)) * time.Millisecond
-	return s.change(ctx, events.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: req.By, Until: req.Until, For: lasts})
+	return s.change(ctx, core.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: req.By, Until: req.Until, For: lasts})
 }
 
 func (s *Service) resume(ctx context.Context, c *call) (any, error) {
@@ -29,7 +30,7 @@ func (s *Service) resume(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.change(ctx, events.ResumeType{Type: events.Type(req.Type), By: req.By})
+	return s.change(ctx, core.ResumeType{Type: events.Type(req.Type), By: req.By})
 }
 
 func (s *Service) resetCircuit(ctx context.Context, c *call) (any, error) {
@@ -37,7 +38,7 @@ func (s *Service) resetCircuit(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, err := s.change(ctx, events.ResetCircuit{Type: events.Type(req.Type), Worker: events.WorkerID(req.Worker)})
+	reply, err := s.change(ctx, core.ResetCircuit{Type: events.Type(req.Type), Worker: events.WorkerID(req.Worker)})
 	if changed, is := reply.(wire.Changed); err == nil && is && !changed.Changed && req.Worker != "" && !s.knowsWorker(req.Worker) {
 		return nil, events.Refuse(events.CodeNotFound, "no worker %s: see `engine workers`", clip(req.Worker, 64))
 	}
@@ -49,7 +50,7 @@ func (s *Service) knowsWorker(id string) bool {
 	return slices.ContainsFunc(s.Core.Workers(), func(w wire.WorkerInfo) bool { return w.Worker == id })
 }
 
-func (s *Service) change(ctx context.Context, cmd events.Command) (any, error) {
+func (s *Service) change(ctx context.Context, cmd core.Command) (any, error) {
 	o, err := s.one(ctx, cmd)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -66,11 +67,11 @@ func (s *Service) replayRejected(c *call) {
 		c.reply(nil, err)
 		return
 	}
-	c.do([]events.Command{cmd}, func(o []dispatcher.Outcome) { c.reply(submitted(o[0]), o[0].Err) })
+	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) { c.reply(submitted(o[0]), o[0].Err) })
 }
 
 // corrected is the submission that a replay of a rejected one makes.
-func (s *Service) corrected(c *call) (cmd events.Submit, err error) {
+func (s *Service) corrected(c *call) (cmd core.Submit, err error) {
 	req, err := decode[wire.ReplayRejected](c.data)
 	if err != nil {
 		return cmd, err
@@ -139,8 +140,8 @@ func (s *Service) purgeRejected(c *call) {
 		c.reply(nil, err)
 		return
 	}
-	cmd := events.PurgeRejected{Seq: req.Seq, Type: events.Type(r.Type), Reason: req.Reason}
-	c.do([]events.Command{cmd}, func(o []dispatcher.Outcome) {
+	cmd := core.PurgeRejected{Seq: req.Seq, Type: events.Type(r.Type), Reason: req.Reason}
+	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) {
 		c.reply(wire.PurgedRejected{Seq: req.Seq, Position: wire.PositionOf(o[0].Position)}, o[0].Err)
 	})
 }

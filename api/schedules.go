@@ -7,6 +7,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -63,7 +64,7 @@ func (s *Service) scheduleRemove(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.one(ctx, events.RemoveSchedule{Name: req.Name, Source: events.SourceAPI})
+	o, err := s.one(ctx, core.RemoveSchedule{Name: req.Name, Source: events.SourceAPI})
 	return wire.ScheduleReply{Repeat: o.Decision.Repeat, Position: wire.PositionOf(o.Position)}, err
 }
 
@@ -74,13 +75,13 @@ func (s *Service) schedulePause(paused bool) func(context.Context, *call) (any, 
 		if err != nil {
 			return nil, err
 		}
-		return s.changeSchedule(ctx, req.Name, events.PauseSchedule{Name: req.Name, Paused: paused})
+		return s.changeSchedule(ctx, req.Name, core.PauseSchedule{Name: req.Name, Paused: paused})
 	}
 }
 
 // changeSchedule decides a change and answers with the schedule as it is then,
 // or as a tick has left it since.
-func (s *Service) changeSchedule(ctx context.Context, name string, cmd events.Command) (any, error) {
+func (s *Service) changeSchedule(ctx context.Context, name string, cmd core.Command) (any, error) {
 	o, err := s.one(ctx, cmd)
 	if err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (s *Service) scheduleFire(c *call) {
 		c.reply(nil, full.Why)
 		return
 	}
-	c.do([]events.Command{cmd}, func(o []dispatcher.Outcome) {
+	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) {
 		c.reply(submitted(o[0]), o[0].Err)
 	})
 }

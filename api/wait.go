@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -250,7 +251,7 @@ func (ws *waits) leave(w *waiter) {
 
 // Notify tells those who wait what a commit of the projection has changed. It must
 // be called after each commit; it never waits.
-func (s *Service) Notify(items []events.ItemChange) {
+func (s *Service) Notify(items []core.ItemChange) {
 	s.commits.happened()
 	ws := s.waits
 	ws.mu.Lock()
@@ -271,7 +272,7 @@ func (s *Service) Notify(items []events.ItemChange) {
 
 // Awaits reports whether a wait would end by what a commit of the projection is
 // to change, so that the commit should come soon.
-func (s *Service) Awaits(items []events.ItemChange) bool {
+func (s *Service) Awaits(items []core.ItemChange) bool {
 	ws := s.waits
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/wire"
@@ -319,7 +320,7 @@ func TestPrunedItemsTakeTheirObjectsAlong(t *testing.T) {
 		defer w.j.mu.Unlock()
 		return w.j.count == 4
 	})
-	w.j.Projected([]events.ItemChange{
+	w.j.Projected([]core.ItemChange{
 		{Old: &events.Item{ID: stays}, New: &events.Item{ID: stays}},
 		{Old: &events.Item{ID: goes}},
 		{Old: &events.Item{ID: itemID(t, "G")}},
@@ -409,7 +410,7 @@ func TestTrackedObjectsAreBounded(t *testing.T) {
 		return w.j.over
 	})
 	for _, last := range []string{"M", "N", "P"} {
-		w.j.Projected([]events.ItemChange{{Old: &events.Item{ID: itemID(t, last)}}})
+		w.j.Projected([]core.ItemChange{{Old: &events.Item{ID: itemID(t, last)}}})
 	}
 	await(t, "the deletion", func() bool { return w.messages(t) == 2 })
 	w.ahead = 2 * time.Hour

@@ -14,6 +14,7 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -168,7 +169,7 @@ func (j *Janitor) now(ctx context.Context) (time.Time, error) {
 // Projected takes in what has become of items: the objects of those that have
 // been pruned are deleted soon after. It never blocks, and may be called before
 // Start.
-func (j *Janitor) Projected(items []events.ItemChange) {
+func (j *Janitor) Projected(items []core.ItemChange) {
 	found := false
 	j.mu.Lock()
 	for _, c := range items {

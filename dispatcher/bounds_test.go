@@ -14,6 +14,7 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -26,9 +27,9 @@ func document(n int) []byte {
 func TestBatchesAreBoundedInBytes(t *testing.T) {
 	most := 0
 	s := newSim(t, func(c *Config) { c.Hooks.Appended = func(_, n int, _ time.Duration) { most = max(most, n) } })
-	cmds := make([]events.Command, 200)
+	cmds := make([]core.Command, 200)
 	for i := range cmds {
-		cmds[i] = events.Submit{Type: "email", NewID: s.newID(), Params: document(200 << 10)}
+		cmds[i] = core.Submit{Type: "email", NewID: s.newID(), Params: document(200 << 10)}
 	}
 	for _, o := range s.do(cmds...) {
 		s.ok(o.Err)

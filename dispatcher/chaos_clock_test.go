@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // jump sets the server's clock, while the engine runs or between two runs. Now
@@ -39,7 +40,7 @@ func TestChaosOfClocks(t *testing.T) {
 			c := newChaos(t, seed+5000)
 			set := c.cfg.Defaults
 			set.MaxAttempts, set.Capacity, set.Retain.CompletedMS, set.Retain.DeadMS = 50, 8, 1<<40, 1<<40 // or what a wrong clock prunes would be missed
-			c.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+			c.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 			for range 250 {
 				if c.rng.IntN(10) == 0 {
 					c.jump()
@@ -65,10 +66,10 @@ func TestChaosOfClocks(t *testing.T) {
 // tryAgainNow has run what waits for a time that a wrong clock has made.
 func (c *chaos) tryAgainNow() {
 	c.settle()
-	var far []events.Command
+	var far []core.Command
 	c.ok(c.store.InState(events.StateQueued, func(it *events.Item) error {
 		if it.AvailableAt.After(c.at.Add(time.Hour)) {
-			far = append(far, events.Reschedule{ID: it.ID, Now: true})
+			far = append(far, core.Reschedule{ID: it.ID, Now: true})
 		}
 		return nil
 	}))

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // flowTerms adds what a submission may say of others.
-func (c *chaos) flowTerms(s *events.Submit) {
+func (c *chaos) flowTerms(s *core.Submit) {
 	s.DedupPolicy = []events.DedupPolicy{"", events.DedupDistinct, events.DedupSupersede, events.DedupDefer}[c.rng.IntN(4)]
 	switch c.rng.IntN(6) {
 	case 0:
@@ -27,18 +28,18 @@ func (c *chaos) flowTerms(s *events.Submit) {
 // sayOne has a run spawn, snooze, or tell how far it is. Runs that have ended so
 // are forgotten, once that was answered.
 func (c *chaos) sayOne(h *heldRun) {
-	run := events.Run{ID: h.m.id, Token: h.m.token, Worker: events.WorkerID(h.worker)}
-	var cmd events.Command
+	run := core.Run{ID: h.m.id, Token: h.m.token, Worker: events.WorkerID(h.worker)}
+	var cmd core.Command
 	switch c.rng.IntN(4) {
 	case 0, 1:
-		sp := events.Spawn{Run: run, Continues: c.rng.IntN(2) == 0, Policy: []events.ChildPolicy{"", events.ChildContinue}[c.rng.IntN(2)]}
+		sp := core.Spawn{Run: run, Continues: c.rng.IntN(2) == 0, Policy: []events.ChildPolicy{"", events.ChildContinue}[c.rng.IntN(2)]}
 		it, err := c.l.state.Item(run.ID) // nil: it has ended otherwise, and been pruned
 		c.ok(err)
 		if it != nil && it.Relations != nil && (!it.Relations.Parent.IsZero() || it.Relations.Spawns > 0) && c.rng.IntN(3) > 0 {
 			return // or trees would grow for ever
 		}
 		for range 1 + c.rng.IntN(3) {
-			kid := events.Submit{Type: "email", NewID: c.newID()}
+			kid := core.Submit{Type: "email", NewID: c.newID()}
 			if c.rng.IntN(3) == 0 {
 				kid.DedupKey = "1"
 			}
@@ -46,12 +47,12 @@ func (c *chaos) sayOne(h *heldRun) {
 		}
 		cmd = sp
 	case 2:
-		cmd = events.Snooze{Run: run, Delay: time.Duration(1+c.rng.IntN(20)) * time.Second}
+		cmd = core.Snooze{Run: run, Delay: time.Duration(1+c.rng.IntN(20)) * time.Second}
 	case 3:
 		if c.rng.IntN(2) == 0 {
-			cmd = events.SaveCheckpoint{Run: run, Checkpoint: []byte(`{"at":1}`)}
+			cmd = core.SaveCheckpoint{Run: run, Checkpoint: []byte(`{"at":1}`)}
 		} else {
-			cmd = events.ReportProgress{Run: run, Percent: c.rng.IntN(101)}
+			cmd = core.ReportProgress{Run: run, Percent: c.rng.IntN(101)}
 		}
 	}
 	if out := c.say(cmd, run.Token); out == nil || !endsRun(cmd) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -16,7 +17,7 @@ func (c *chaos) purgeRejected() {
 	c.ok(err)
 	if n := len(page.Rejected); n > 0 {
 		r := page.Rejected[c.rng.IntN(n)]
-		c.ask(func([]Outcome) {}, events.PurgeRejected{Seq: r.Seq, Type: events.Type(r.Type)})
+		c.ask(func([]Outcome) {}, core.PurgeRejected{Seq: r.Seq, Type: events.Type(r.Type)})
 	}
 }
 
@@ -24,15 +25,15 @@ func (c *chaos) purgeRejected() {
 // worker to drain, or ends one of those.
 func (c *chaos) holdBackSome() {
 	w := events.WorkerID(c.worker())
-	cmd := []events.Command{
-		events.PauseType{Type: "email", For: time.Duration(1+c.rng.IntN(60)) * time.Second},
-		events.PauseType{Type: "email", Until: c.at.Add(time.Duration(1+c.rng.IntN(60)) * time.Second)},
-		events.PauseType{Type: "email"},
-		events.ResumeType{Type: "email"},
-		events.ResumeType{Type: "email"},
-		events.DrainWorker{Worker: w},
-		events.EndDrain{Worker: w},
-		events.EndDrain{Worker: w, Reason: events.ReasonLeft},
+	cmd := []core.Command{
+		core.PauseType{Type: "email", For: time.Duration(1+c.rng.IntN(60)) * time.Second},
+		core.PauseType{Type: "email", Until: c.at.Add(time.Duration(1+c.rng.IntN(60)) * time.Second)},
+		core.PauseType{Type: "email"},
+		core.ResumeType{Type: "email"},
+		core.ResumeType{Type: "email"},
+		core.DrainWorker{Worker: w},
+		core.EndDrain{Worker: w},
+		core.EndDrain{Worker: w, Reason: events.ReasonLeft},
 	}[c.rng.IntN(8)]
 	c.ask(func([]Outcome) {}, cmd)
 }
@@ -40,7 +41,7 @@ func (c *chaos) holdBackSome() {
 // letGo ends what holds work back for good; a pause with an end is left to it.
 func (c *chaos) letGo() {
 	if t, _ := c.l.state.Type("email"); t.Paused != nil && t.Paused.Until.IsZero() {
-		c.do(events.ResumeType{Type: "email"})
+		c.do(core.ResumeType{Type: "email"})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -22,7 +23,7 @@ func TestChaosWithCuts(t *testing.T) {
 			c.cfg.CutEvents = 40
 			set, _ := c.l.state.Settings("email")
 			set.Retain = events.Retention{CompletedMS: 20_000, DeadMS: 40_000, CancelledMS: 1, MergedMS: 1}
-			c.toRest(func() { c.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set}) }) // or a crash may lose it
+			c.toRest(func() { c.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set}) }) // or a crash may lose it
 			for range 400 {
 				c.one()
 				switch c.rng.IntN(30) {
@@ -70,7 +71,7 @@ func TestChaosWithCuts(t *testing.T) {
 // moment.
 func TestHotItemIsCarried(t *testing.T) {
 	s := newSim(t, func(c *Config) { c.CutEvents = 1 << 30 })
-	hot := s.submit(events.Submit{DedupKey: "hot"}).Decision.ID
+	hot := s.submit(core.Submit{DedupKey: "hot"}).Decision.ID
 	s.l.urgent.jobs = append(s.l.urgent.jobs, &retentionJob{cut: true, out: make(chan retentionReply, 1)})
 	for i := 0; s.l.state.Meta().CutAt == 0; i++ {
 		if i > 2000 {
@@ -78,7 +79,7 @@ func TestHotItemIsCarried(t *testing.T) {
 		}
 		// Something of the hot item is always on its way to the projection.
 		p := events.Priority(i % 2)
-		s.l.urgent.jobs = append(s.l.urgent.jobs, &commandJob{cmds: []events.Command{events.Reschedule{ID: hot, Priority: &p}}, done: func([]Outcome) {}})
+		s.l.urgent.jobs = append(s.l.urgent.jobs, &commandJob{cmds: []core.Command{core.Reschedule{ID: hot, Priority: &p}}, done: func([]Outcome) {}})
 		if _, err := s.step(); err != nil {
 			t.Fatal(err)
 		}
@@ -103,9 +104,9 @@ func TestLogAndStoreStayBounded(t *testing.T) {
 	s.register("w", 1000, nil, "email")
 	most := events.Seq(0)
 	for n := 0; n < items; n += 1000 {
-		cmds := make([]events.Command, 1000)
+		cmds := make([]core.Command, 1000)
 		for i := range cmds {
-			cmds[i] = events.Submit{Type: "email", NewID: s.newID()}
+			cmds[i] = core.Submit{Type: "email", NewID: s.newID()}
 		}
 		s.do(cmds...)
 		for m := s.world.pull(laneKey{"email", ""}); m != nil; m = s.world.pull(laneKey{"email", ""}) {

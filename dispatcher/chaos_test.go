@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -51,7 +52,7 @@ func newChaosOn(t testing.TB, seed uint64, stream *eventlog.MemoryStream, w *wor
 	c.sim = newSimOn(t, stream, w, func(cfg *Config) { cfg.MaxRunning = 12; cfg.Gone = 10 * time.Minute })
 	set := c.cfg.Defaults
 	set.MaxAttempts, set.Capacity = 50, 8
-	c.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	c.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	c.choose = c.rng.IntN
 	c.steps = func() int { return c.rng.IntN(8) - 1 }
 	c.onStage = func(stage string) {
@@ -147,9 +148,9 @@ func (c *chaos) dispatchStreamGoes() {
 }
 
 func (c *chaos) submitSome() {
-	cmds := make([]events.Command, 1+c.rng.IntN(4))
+	cmds := make([]core.Command, 1+c.rng.IntN(4))
 	for i := range cmds {
-		s := events.Submit{Type: "email", NewID: c.newID(), Priority: prio(events.Priority(c.rng.IntN(10)))}
+		s := core.Submit{Type: "email", NewID: c.newID(), Priority: prio(events.Priority(c.rng.IntN(10)))}
 		if c.rng.IntN(3) == 0 {
 			s.DedupKey = strconv.Itoa(c.rng.IntN(5))
 		}
@@ -225,13 +226,13 @@ func (c *chaos) touchOne() {
 	id := c.accepted[c.rng.IntN(len(c.accepted))]
 	switch c.rng.IntN(4) {
 	case 0:
-		c.do(events.Cancel{ID: id})
+		c.do(core.Cancel{ID: id})
 	case 1:
-		c.do(events.Reschedule{ID: id, Now: true})
+		c.do(core.Reschedule{ID: id, Now: true})
 	case 2:
-		c.do(events.Reschedule{ID: id, Priority: prio(events.Priority(c.rng.IntN(10)))})
+		c.do(core.Reschedule{ID: id, Priority: prio(events.Priority(c.rng.IntN(10)))})
 	case 3:
-		c.do(events.Reschedule{ID: id, Delay: time.Duration(c.rng.IntN(30)) * time.Second})
+		c.do(core.Reschedule{ID: id, Delay: time.Duration(c.rng.IntN(30)) * time.Second})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
@@ -86,7 +87,7 @@ type Config struct {
 	// Children reads the children of a large spawn from the object that a report
 	// referred to; an *events.Error other than CodeUnavailable says that they can't
 	// be had. nil: there is no object store.
-	Children func(ctx context.Context, ref string) ([]events.Submit, error)
+	Children func(ctx context.Context, ref string) ([]core.Submit, error)
 	// MaxRunning bounds the items dispatched or running, over all types.
 	MaxRunning int
 	Heartbeat  time.Duration // between two heartbeats of a worker, at most
@@ -111,7 +112,7 @@ type Config struct {
 	// whatever its priority. It is called by several goroutines, before the
 	// submission reaches the loop, and must be quick. Spawned items have no
 	// score: their place is that of their creation.
-	Score      func(events.Submit) time.Duration
+	Score      func(core.Submit) time.Duration
 	ScoreTypes []events.Type
 	// MaxClockJump is how far the NATS server's clock may lie ahead of the last
 	// event and the last known time and still be followed by itself. 0:
@@ -157,10 +158,10 @@ type Hooks struct {
 	// Appended is called for each durable batch.
 	Appended func(events int, bytes int, took time.Duration)
 	// Projected is called, in order, for each batch once queries see it.
-	Projected func(*events.Changes)
+	Projected func(*core.Changes)
 	// Awaited reports whether somebody waits for what a batch has changed: then
 	// it is projected without delay. It must not wait.
-	Awaited func(*events.Changes) bool
+	Awaited func(*core.Changes) bool
 	// Dispatched is called for each item pushed to a run subject.
 	Dispatched func(events.Type)
 	// Owned is called when the engine has become the partition's owner, and

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -60,7 +61,7 @@ func TestPriorityAcrossTypes(t *testing.T) {
 		var want []events.ID
 		for _, p := range []events.Priority{9, 5, 0} {
 			for i := range types {
-				want = append(want, s.submit(events.Submit{Type: types[(i*5+int(p))%len(types)], Priority: prio(p)}).Decision.ID)
+				want = append(want, s.submit(core.Submit{Type: types[(i*5+int(p))%len(types)], Priority: prio(p)}).Decision.ID)
 				s.tick(time.Second)
 			}
 		}
@@ -78,10 +79,10 @@ func TestPriorityAcrossTypes(t *testing.T) {
 func TestNoTypeStarvesAnother(t *testing.T) {
 	onSharedLimits(t, 1, func(t *testing.T, s *sim) {
 		s.register("w", 4, nil, "a", "b")
-		urgent := func() { s.submit(events.Submit{Type: "b", Priority: prio(9)}) }
+		urgent := func() { s.submit(core.Submit{Type: "b", Priority: prio(9)}) }
 		urgent()
 		began, bound := s.at, 9*events.DefaultAgeStep
-		low := s.submit(events.Submit{Type: "a", Priority: prio(0)}).Decision.ID
+		low := s.submit(core.Submit{Type: "a", Priority: prio(0)}).Decision.ID
 		for s.item(low).State == events.StateQueued {
 			if s.at.Sub(began) > bound+2*time.Minute {
 				t.Fatalf("it has waited for %s: at most %s", s.at.Sub(began), bound)
@@ -102,20 +103,20 @@ func TestUnclaimedGivesWay(t *testing.T) {
 	onSharedLimits(t, 16, func(t *testing.T, s *sim) {
 		s.register("w", 16, nil, "a", "b")
 		for range 40 {
-			s.submit(events.Submit{Type: "a", Priority: prio(0)})
+			s.submit(core.Submit{Type: "a", Priority: prio(0)})
 		}
 		_, running := s.claimSome("a", 15)
 		if n := s.l.table.byType["a"]; n != 16 {
 			t.Fatalf("%d of a are on their way", n)
 		}
-		first := s.submit(events.Submit{Type: "b", Priority: prio(9)}).Decision.ID
+		first := s.submit(core.Submit{Type: "b", Priority: prio(9)}).Decision.ID
 		if s.l.table.current(first) == 0 || s.l.table.total() != 16 {
 			t.Fatalf("the urgent item waits behind what nobody has claimed: %v on their way", s.l.table.byType)
 		}
 		if n := len(s.world.msgs); n != 16 {
 			t.Fatalf("%d messages: that of what was taken back must be gone", n)
 		}
-		second := s.submit(events.Submit{Type: "b", Priority: prio(9)}).Decision.ID
+		second := s.submit(core.Submit{Type: "b", Priority: prio(9)}).Decision.ID
 		if s.l.table.current(second) != 0 || s.l.table.current(first) == 0 {
 			t.Fatal("it has taken the place of a run, or of its equal")
 		}
@@ -148,7 +149,7 @@ func TestWhatIsSentAheadGivesWay(t *testing.T) {
 	s.register("w", 10, nil, "a")
 	s.register("wb", 10, nil, "b")
 	for range 30 {
-		s.submit(events.Submit{Type: "a"})
+		s.submit(core.Submit{Type: "a"})
 	}
 	s.claimSome("a", 10)
 	want := func(a, b int) {
@@ -158,10 +159,10 @@ func TestWhatIsSentAheadGivesWay(t *testing.T) {
 		}
 	}
 	want(15, 0)
-	s.submit(events.Submit{Type: "b", Priority: prio(0)})
-	id := s.submit(events.Submit{Type: "b", Priority: prio(0)}).Decision.ID
+	s.submit(core.Submit{Type: "b", Priority: prio(0)})
+	id := s.submit(core.Submit{Type: "b", Priority: prio(0)}).Decision.ID
 	want(13, 2)
-	s.do(events.Cancel{ID: id})
+	s.do(core.Cancel{ID: id})
 	want(14, 1)
 	s.check()
 }
@@ -173,17 +174,17 @@ func TestPriorityInAPoolWithWeights(t *testing.T) {
 	s.limit("a", func(set *events.TypeSettings) { set.Pool, set.PoolWeight = "llm", 2 })
 	s.limit("b", func(set *events.TypeSettings) { set.Pool = "llm" })
 	for range 20 {
-		s.submit(events.Submit{Type: "a"})
+		s.submit(core.Submit{Type: "a"})
 	}
 	for range 20 {
-		s.submit(events.Submit{Type: "b"})
+		s.submit(core.Submit{Type: "b"})
 	}
 	s.register("w", 10, nil, "a", "b")
 	if a, b := s.l.table.byType["a"], s.l.table.byType["b"]; a != 2 || b != 1 {
 		t.Fatalf("%d of a, %d of b", a, b)
 	}
 	for range 3 {
-		s.submit(events.Submit{Type: "b", Priority: prio(8)})
+		s.submit(core.Submit{Type: "b", Priority: prio(8)})
 	}
 	if a, b := s.l.table.byType["a"], s.l.table.byType["b"]; a != 0 || b != 3 {
 		t.Fatalf("%d of a, %d of b: the urgent ones go first", a, b)
@@ -219,7 +220,7 @@ func mayOvertake(y, x *competitor) bool {
 
 func (c *competition) submit(t *rapid.T) {
 	x := &competitor{typ: rapid.SampledFrom(c.types).Draw(t, "type"), priority: events.Priority(rapid.IntRange(0, 9).Draw(t, "priority")), at: c.s.at}
-	x.id = c.s.submit(events.Submit{Type: x.typ, Priority: &x.priority}).Decision.ID
+	x.id = c.s.submit(core.Submit{Type: x.typ, Priority: &x.priority}).Decision.ID
 	c.all = append(c.all, x)
 }
 

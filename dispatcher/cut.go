@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -19,7 +20,7 @@ func (l *loop) cut(now time.Time) error {
 		if !k.asked || !l.mayRetain() {
 			return nil
 		}
-		if _, _, err := l.decide(events.BeginCut{}); err != nil {
+		if _, _, err := l.decide(core.BeginCut{}); err != nil {
 			return err // it is never refused to an owner
 		}
 		*k = keeper{lists: k.lists, place: k.place, nextPass: k.nextPass, soonest: k.soonest, held: k.held, heldLast: k.heldLast, first: k.first,
@@ -120,7 +121,7 @@ func (l *loop) carryOne(id events.ID) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return l.decideLarge(events.Carry{ID: id, History: history, Merged: merged})
+	return l.decideLarge(core.Carry{ID: id, History: history, Merged: merged})
 }
 
 // endRound ends the round, if the batch has room for its end.
@@ -138,7 +139,7 @@ func (l *loop) endRound() error {
 	if err != nil {
 		return err
 	}
-	done, err := l.decideLarge(events.EndCut{Keys: keys, Kept: &kept})
+	done, err := l.decideLarge(core.EndCut{Keys: keys, Kept: &kept})
 	if err != nil || !done {
 		return err
 	}
@@ -148,8 +149,8 @@ func (l *loop) endRound() error {
 
 // decideLarge decides what may make more events than a batch has room for; it
 // is put off then. When it is refused the round is given up.
-func (l *loop) decideLarge(c events.Command) (done bool, err error) {
-	dec, err := events.Decide(l.state, c, l.clock.now())
+func (l *loop) decideLarge(c core.Command) (done bool, err error) {
+	dec, err := core.Decide(l.state, c, l.clock.now())
 	if fatal(err) != nil {
 		return false, err
 	}

@@ -1,6 +1,9 @@
 package dispatcher
 
-import "github.com/streamwright/streamwright/events"
+import (
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+)
 
 // keptPlace is how far a round has come in re-stating what is kept of
 // submissions that became no item.
@@ -19,7 +22,7 @@ func (l *loop) carryRejected() error {
 		*p = keptPlace{next: 1, answers: 1, begun: true}
 	}
 	for (p.next > 0 || p.answers > 0) && l.mayRetain() {
-		var c events.CarryRejected
+		var c core.CarryRejected
 		at, err := *p, error(nil)
 		if p.next > 0 {
 			if c.Rejected, at.next, err = l.cfg.Store.KeptRejected(p.next, l.keep.began, keptPageBytes); err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 func TestRetryAfterFollowsTheDrain(t *testing.T) {
@@ -12,11 +13,11 @@ func TestRetryAfterFollowsTheDrain(t *testing.T) {
 	now := simStart
 	ask := func() time.Duration {
 		e := events.Refuse(events.CodeQueueFull, "full")
-		e.RetryAfter = events.QueueFullRetryAfter
+		e.RetryAfter = core.QueueFullRetryAfter
 		d.retryAfter(e, now)
 		return e.RetryAfter
 	}
-	if got := ask(); got != events.QueueFullRetryAfter {
+	if got := ask(); got != core.QueueFullRetryAfter {
 		t.Fatalf("nothing has left: %s", got)
 	}
 	d.left(4, now)
@@ -29,7 +30,7 @@ func TestRetryAfterFollowsTheDrain(t *testing.T) {
 		t.Fatalf("a hundred a second: %s", got)
 	}
 	now = now.Add(2 * drainSpan)
-	if got := ask(); got != events.QueueFullRetryAfter {
+	if got := ask(); got != core.QueueFullRetryAfter {
 		t.Fatalf("that was long ago: %s", got)
 	}
 	other := events.Refuse(events.CodeUnavailable, "no")

@@ -14,15 +14,16 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // Outcome is what became of one command, told only once its events are
 // durable (or, for a repeat, once what it repeats is).
 type Outcome struct {
-	Decision events.Decision // Events is left out
-	Item     *events.Item    // the item of Decision.ID after the decision; nil for none
-	Position events.Seq      // what a query must have seen to see this
+	Decision core.Decision // Events is left out
+	Item     *events.Item  // the item of Decision.ID after the decision; nil for none
+	Position events.Seq    // what a query must have seen to see this
 	// WorkerTold is set for a cancel of a run of which a registered worker is
 	// told at once; others hear of it with their next heartbeat or report.
 	WorkerTold bool
@@ -149,10 +150,10 @@ var errClosed = events.Refuse(events.CodeUnavailable, "the engine is shutting do
 // from a goroutine that it must not hold up, with an outcome for each. Do
 // blocks while the engine's bounded queue is full, until ctx ends; when it
 // returns an error (an *events.Error with CodeUnavailable) done is not called.
-func (e *Engine) Do(ctx context.Context, cmds []events.Command, done func([]Outcome)) error {
+func (e *Engine) Do(ctx context.Context, cmds []core.Command, done func([]Outcome)) error {
 	j := &commandJob{cmds: cmds, outcomes: make([]Outcome, 0, len(cmds)), done: done}
 	if len(cmds) > 0 {
-		if _, ok := cmds[0].(events.Submit); ok {
+		if _, ok := cmds[0].(core.Submit); ok {
 			if taken, err := e.judged(ctx, j); taken || err != nil {
 				return err
 			}
@@ -212,8 +213,8 @@ func (e *Engine) queue(ctx context.Context, to chan<- job, j job) error {
 }
 
 // one decides one command and waits for its outcome.
-func (e *Engine) one(ctx context.Context, c events.Command) (Outcome, error) {
-	out, err := e.all(ctx, []events.Command{c})
+func (e *Engine) one(ctx context.Context, c core.Command) (Outcome, error) {
+	out, err := e.all(ctx, []core.Command{c})
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -221,7 +222,7 @@ func (e *Engine) one(ctx context.Context, c events.Command) (Outcome, error) {
 }
 
 // all decides commands and waits for their outcomes.
-func (e *Engine) all(ctx context.Context, cmds []events.Command) ([]Outcome, error) {
+func (e *Engine) all(ctx context.Context, cmds []core.Command) ([]Outcome, error) {
 	out := make(chan []Outcome, 1)
 	if err := e.Do(ctx, cmds, func(o []Outcome) { out <- o }); err != nil {
 		return nil, err

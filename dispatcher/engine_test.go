@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -58,7 +59,7 @@ func TestExpiredLeaseGoesToAnother(t *testing.T) {
 	h := newHarness(t, nil)
 	set := events.DefaultTypeSettings()
 	set.LeaseMS = 1000
-	h.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	h.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	h.register("w1", 1, "email")
 	id := h.submit("email")
 	first := h.pull("email")
@@ -85,7 +86,7 @@ func TestUnclaimedDispatchComesAgain(t *testing.T) {
 	h := newHarness(t, nil)
 	set := events.DefaultTypeSettings()
 	set.LeaseMS = 1000
-	h.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	h.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	h.register("w1", 1, "email")
 	h.submit("email")
 	first := h.pull("email")
@@ -101,7 +102,7 @@ func TestUnclaimedDispatchComesAgain(t *testing.T) {
 func TestDelayedItemRunsWhenDue(t *testing.T) {
 	h := newHarness(t, nil)
 	h.register("w1", 5, "email")
-	o := h.do(events.Submit{Type: "email", NewID: h.eng.NewID(), Delay: 150 * time.Millisecond})
+	o := h.do(core.Submit{Type: "email", NewID: h.eng.NewID(), Delay: 150 * time.Millisecond})
 	now := h.submit("email")
 	if m := h.pull("email"); m.Headers().Get(wire.HeaderID) != now.String() {
 		t.Fatal("the delayed item came first")
@@ -149,7 +150,7 @@ func TestCancelTellsTheWorkerAndHoldsTheSlot(t *testing.T) {
 	h := newHarness(t, nil)
 	set := events.DefaultTypeSettings()
 	set.Capacity = 1
-	h.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	h.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	h.register("w1", 5, "email")
 	told, err := h.nc.SubscribeSync("work.control.w1")
 	if err != nil {
@@ -159,7 +160,7 @@ func TestCancelTellsTheWorkerAndHoldsTheSlot(t *testing.T) {
 	next := h.submit("email")
 	m := h.pull("email")
 	h.claim(m, "w1")
-	if o := h.do(events.Cancel{ID: id}); !o.Decision.WasRunning {
+	if o := h.do(core.Cancel{ID: id}); !o.Decision.WasRunning {
 		t.Fatal("it was running")
 	}
 	if _, err := told.NextMsg(patience); err != nil {

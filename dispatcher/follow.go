@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
@@ -61,11 +62,11 @@ func (l *loop) decideFollowUps() error {
 			}
 			continue
 		}
-		c := events.FollowUp{ID: l.follow.ids[0]}
-		if !l.roomFor(events.MaxEvents(c), followShare) {
+		c := core.FollowUp{ID: l.follow.ids[0]}
+		if !l.roomFor(core.MaxEvents(c), followShare) {
 			return nil
 		}
-		dec, err := events.Decide(l.state, c, l.clock.now())
+		dec, err := core.Decide(l.state, c, l.clock.now())
 		if err != nil {
 			return err // it is never refused
 		}

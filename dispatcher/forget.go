@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // typeIdle is how long a type stays that has no items, no settings of its own,
@@ -47,7 +48,7 @@ func (l *loop) forgetTypes(now time.Time) error {
 			since = now
 		}
 		if known && (scarce || now.Sub(since) >= typeIdle) && forgotten < maxForget && l.room() {
-			if _, _, err := l.decide(events.ForgetType{Type: t}); fatal(err) != nil {
+			if _, _, err := l.decide(core.ForgetType{Type: t}); fatal(err) != nil {
 				return err
 			}
 			forgotten++

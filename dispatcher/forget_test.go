@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -15,26 +16,26 @@ func TestMisspeltTypesLockNobodyOut(t *testing.T) {
 	s := newSim(t, func(c *Config) {
 		c.FileTypes = map[events.Type]func(events.TypeSettings) events.TypeSettings{"in-file": func(s events.TypeSettings) events.TypeSettings { return s }}
 	})
-	waiting := s.submit(events.Submit{Type: "waiting"}).Decision.ID
+	waiting := s.submit(core.Submit{Type: "waiting"}).Decision.ID
 	s.register("w", 1, []string{"gpu"}, "served")
-	s.submit(events.Submit{Type: "served", Capabilities: []string{"gpu"}})
+	s.submit(core.Submit{Type: "served", Capabilities: []string{"gpu"}})
 	s.drainAll("w")
 	set := events.DefaultTypeSettings()
 	set.Capacity = 3
-	s.ok(s.do(events.Configure{Type: "set", Source: events.SourceAPI, Settings: set})[0].Err)
+	s.ok(s.do(core.Configure{Type: "set", Source: events.SourceAPI, Settings: set})[0].Err)
 	for i := 0; len(s.l.state.TypeNames()) < events.MaxTypes; i++ {
 		name := events.Type(fmt.Sprint("misspelt-", i))
-		s.ok(s.do(events.Define{Type: name})[0].Err)
+		s.ok(s.do(core.Define{Type: name})[0].Err)
 		s.world.consumers[laneKey{name, ""}] = true
 	}
-	refused := s.do(events.Submit{Type: "email", NewID: s.newID()})[0].Err
+	refused := s.do(core.Submit{Type: "email", NewID: s.newID()})[0].Err
 	if events.CodeOf(refused) != events.CodeTooManyTypes {
 		t.Fatal(refused)
 	}
 	s.tick(2 * s.cfg.Sweep)
 	s.crash()
 	s.register("w", 1, []string{"gpu"}, "served")
-	s.submit(events.Submit{Type: "email"})
+	s.submit(core.Submit{Type: "email"})
 	for i := range 5 {
 		s.tick(s.cfg.Sweep)
 		_ = i
@@ -60,9 +61,9 @@ func TestMisspeltTypesLockNobodyOut(t *testing.T) {
 // made anew with each request, which would fill the log.
 func TestRefusedTypesDoNotTurnOver(t *testing.T) {
 	s := newSim(t, nil)
-	more := make([]events.Command, 0, events.MaxTypes+1)
+	more := make([]core.Command, 0, events.MaxTypes+1)
 	for i := range events.MaxTypes + 1 {
-		more = append(more, events.Define{Type: events.Type(fmt.Sprint("made-up-", i))})
+		more = append(more, core.Define{Type: events.Type(fmt.Sprint("made-up-", i))})
 	}
 	s.do(more...)
 	s.do(more...)
@@ -81,8 +82,8 @@ func TestRefusedTypesDoNotTurnOver(t *testing.T) {
 // A type that comes back is served as before.
 func TestForgottenTypeComesBack(t *testing.T) {
 	h := newHarness(t, nil)
-	h.do(events.Define{Type: "email"})
-	h.do(events.ForgetType{Type: "email"})
+	h.do(core.Define{Type: "email"})
+	h.do(core.ForgetType{Type: "email"})
 	h.register("w", 1, "email")
 	id := h.submit("email")
 	m := h.pull("email")
@@ -105,7 +106,7 @@ func TestRemoveTypeInUse(t *testing.T) {
 	s := newSim(t, func(c *Config) {
 		c.FileTypes = map[events.Type]func(events.TypeSettings) events.TypeSettings{"in-file": func(s events.TypeSettings) events.TypeSettings { return s }}
 	})
-	remove := func(name events.Type) error { return s.do(events.RemoveType{Type: name})[0].Err }
+	remove := func(name events.Type) error { return s.do(core.RemoveType{Type: name})[0].Err }
 	if err := remove("in-file"); events.CodeOf(err) != events.CodeSetInFile || !strings.Contains(err.Error(), "engine.toml") {
 		t.Error(err)
 	}
@@ -115,7 +116,7 @@ func TestRemoveTypeInUse(t *testing.T) {
 	}
 	set := events.DefaultTypeSettings()
 	set.Capacity = 3
-	s.ok(s.do(events.Configure{Type: "misspelt", Source: events.SourceAPI, Settings: set})[0].Err)
+	s.ok(s.do(core.Configure{Type: "misspelt", Source: events.SourceAPI, Settings: set})[0].Err)
 	s.world.consumers[laneKey{"misspelt", ""}] = true
 	s.ok(remove("misspelt"))
 	if events.CodeOf(remove("misspelt")) != events.CodeNotFound {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -31,12 +32,12 @@ func FuzzIntake(f *testing.F) {
 	f.Fuzz(func(t *testing.T, subject, name, value, other, otherValue string, body []byte) {
 		msg := &nats.Msg{Subject: subject, Header: nats.Header{name: {value}}, Data: body}
 		msg.Header[other] = append(msg.Header[other], otherValue, strings.Repeat(otherValue, 100))
-		s, err := events.NewState(events.Empty{})
+		s, err := core.NewState(core.Empty{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		m := parseIntake(7, now, msg, &cfg, events.ID{1})
-		cmd := events.Command(m.submit)
+		cmd := core.Command(m.submit)
 		if m.err != nil {
 			var refused *events.Error
 			if !errors.As(m.err, &refused) || refused.Code == events.CodeInternal || refused.Message == "" {
@@ -44,13 +45,13 @@ func FuzzIntake(f *testing.F) {
 			}
 			cmd = m.reject(refused)
 		}
-		dec, err := events.Decide(s, cmd, now)
+		dec, err := core.Decide(s, cmd, now)
 		if m.err == nil && err != nil {
 			var refused *events.Error
 			if !errors.As(err, &refused) {
 				t.Fatalf("a submission stops the partition: %v", err)
 			}
-			dec, err = events.Decide(s, m.reject(refused), now)
+			dec, err = core.Decide(s, m.reject(refused), now)
 		}
 		if err != nil {
 			t.Fatalf("a rejection is refused: %v", err)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // What holds work back (a pause, an open circuit) is decided and recorded; see
@@ -81,8 +82,8 @@ func (l *loop) withdrawIf(match func(*dispatched) bool) error {
 
 // heldBack takes back a dispatch whose claim was refused by a pause, a circuit,
 // or for want of room. It goes out again once the checks at dispatch let it.
-func (l *loop) heldBack(d *dispatched, cmd events.Command, refusal error) error {
-	claim, is := cmd.(events.Claim)
+func (l *loop) heldBack(d *dispatched, cmd core.Command, refusal error) error {
+	claim, is := cmd.(core.Claim)
 	if d == nil || !is || d.id != claim.ID {
 		return nil
 	}
@@ -101,7 +102,7 @@ func (l *loop) dueCircuits(now time.Time) error {
 		if !passed(at, now) {
 			return nil
 		}
-		if _, _, err := l.decide(events.DueCircuit(ref)); err != nil {
+		if _, _, err := l.decide(core.DueCircuit(ref)); err != nil {
 			return err
 		}
 	}

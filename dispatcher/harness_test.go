@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
@@ -110,7 +111,7 @@ func (h *harness) ctx() context.Context {
 	return ctx
 }
 
-func (h *harness) do(c events.Command) Outcome {
+func (h *harness) do(c core.Command) Outcome {
 	h.t.Helper()
 	o, err := h.eng.one(h.ctx(), c)
 	if err != nil {
@@ -121,7 +122,7 @@ func (h *harness) do(c events.Command) Outcome {
 
 func (h *harness) submit(typ events.Type) events.ID {
 	h.t.Helper()
-	return h.do(events.Submit{Type: typ, NewID: h.eng.NewID(), Params: json.RawMessage(`{"n":1}`)}).Decision.ID
+	return h.do(core.Submit{Type: typ, NewID: h.eng.NewID(), Params: json.RawMessage(`{"n":1}`)}).Decision.ID
 }
 
 func (h *harness) register(worker string, slots int, types ...string) wire.Registered {

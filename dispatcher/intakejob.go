@@ -9,13 +9,14 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // intakeMsg is a message of the intake stream: a submission, or why it is none.
 type intakeMsg struct {
 	seq    uint64
-	submit events.Submit
+	submit core.Submit
 	err    error // an *events.Error
 	typ    events.Type
 	msg    *nats.Msg
@@ -42,7 +43,7 @@ func (j *intakeJob) decide(l *loop, i int) error {
 	}
 	err := m.err
 	if err == nil {
-		var dec events.Decision
+		var dec core.Decision
 		if dec, _, err = l.decide(m.submit); err == nil {
 			if m.asked != nil {
 				m.asked.became = dec.ID
@@ -93,8 +94,8 @@ func parseIntake(seq uint64, at time.Time, msg *nats.Msg, cfg *Config, newID eve
 
 // reject is the command that records why the message became no item. The core
 // keeps as much of the original as an event has room for.
-func (m *intakeMsg) reject(why *events.Error) events.Reject {
-	return events.Reject{Type: m.typ, Rejected: events.Rejected{
+func (m *intakeMsg) reject(why *events.Error) core.Reject {
+	return core.Reject{Type: m.typ, Rejected: events.Rejected{
 		Code: string(why.Code), Message: why.Message, Subject: m.msg.Subject, Headers: m.msg.Header,
 		Text: string(m.msg.Data), Size: len(m.msg.Data), Intake: events.Intake{Seq: m.seq},
 	}}

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
@@ -59,9 +59,9 @@ func TestInterruptedAppendAnswersItsPositions(t *testing.T) {
 		for _, atomic := range []bool{false, true} {
 			s := newSim(t, nil)
 			s.log.Atomic = atomic
-			s.submit(events.Submit{})
+			s.submit(core.Submit{})
 			s.log.Script(eventlog.Fault{Kind: eventlog.FaultForeign, N: n, Foreign: 3})
-			o := s.submit(events.Submit{})
+			o := s.submit(core.Submit{})
 			if it, at := s.item(o.Decision.ID), s.store.Applied(); o.Position != at || o.Item.Seq != it.Seq || o.Item.CreatedSeq != it.CreatedSeq || o.Item.BaseSeq != it.BaseSeq || s.l.appended != at {
 				t.Fatalf("%d, %t: answered %d %d %d, it is %d %d %d", n, atomic, o.Position, o.Item.Seq, o.Item.CreatedSeq, at, it.Seq, it.CreatedSeq)
 			}

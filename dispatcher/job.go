@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -23,7 +24,7 @@ type job interface {
 
 // commandJob is a Do.
 type commandJob struct {
-	cmds     []events.Command
+	cmds     []core.Command
 	outcomes []Outcome
 	done     func([]Outcome)
 }
@@ -32,7 +33,7 @@ func (j *commandJob) len() int { return len(j.cmds) }
 
 func (j *commandJob) decide(l *loop, i int) error {
 	cmd, err := l.plan(j.cmds[i])
-	var dec events.Decision
+	var dec core.Decision
 	var it *events.Item
 	if err == nil {
 		dec, it, err = l.decide(cmd)
@@ -46,7 +47,7 @@ func (j *commandJob) decide(l *loop, i int) error {
 
 // tells reports whether the effects of a decision tell a registered worker to
 // stop its run: see tableFollows.
-func (l *loop) tells(dec *events.Decision, it *events.Item) bool {
+func (l *loop) tells(dec *core.Decision, it *events.Item) bool {
 	if !dec.WasRunning || it == nil {
 		return false
 	}

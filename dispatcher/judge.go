@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -30,7 +31,7 @@ type DedupHook interface {
 // may name any of them. The items show all that was durable when the question was
 // asked.
 type DedupQuestion struct {
-	Submission events.Submit
+	Submission core.Submit
 	Candidates []wire.Item
 }
 
@@ -117,7 +118,7 @@ func (j *judge) asks(t events.Type) bool {
 }
 
 // score fills in the host's score.
-func (j *judge) score(c *events.Submit) {
+func (j *judge) score(c *core.Submit) {
 	if j.cfg.scores(c.Type) && c.Score == nil {
 		s := j.cfg.Score(*c)
 		c.Score = &s
@@ -250,7 +251,7 @@ func (j *judge) candidates(ctx context.Context, a *asked) (before []*asked, item
 
 // keyPrefix is what the dedup keys of a submission's candidates begin with, empty
 // for any.
-func (j *judge) keyPrefix(c *events.Submit) string {
+func (j *judge) keyPrefix(c *core.Submit) string {
 	sep := j.cfg.Dedup.KeySeparator
 	if i := strings.LastIndex(c.DedupKey, sep); sep != "" && i >= 0 {
 		return c.DedupKey[:i+len(sep)]

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -55,7 +56,7 @@ func (h *NATSDedupHook) Judge(ctx context.Context, q DedupQuestion) (events.Verd
 }
 
 // wireSubmit is what a submitter said, as far as a hook may want to know.
-func wireSubmit(c *events.Submit) wire.Submit {
+func wireSubmit(c *core.Submit) wire.Submit {
 	s := wire.Submit{
 		Type: string(c.Type), Params: c.Params, DedupKey: c.DedupKey, IdempotencyKey: c.IdempotencyKey, AvailableAt: c.AvailableAt,
 		DelayMS: c.Delay.Milliseconds(), MaxAttempts: int(c.MaxAttempts), TimeoutMS: c.Timeout.Milliseconds(), Capabilities: c.Capabilities,

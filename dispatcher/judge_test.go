@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // sameSubject is a hook for which two items are the same if their params are.
@@ -33,7 +34,7 @@ func (h *sameSubject) Judge(_ context.Context, q DedupQuestion) (events.Verdict,
 
 func (h *harness) submitParams(typ events.Type, params, key string) Outcome {
 	h.t.Helper()
-	o := h.do(events.Submit{Type: typ, NewID: h.eng.NewID(), Params: json.RawMessage(params), DedupKey: key})
+	o := h.do(core.Submit{Type: typ, NewID: h.eng.NewID(), Params: json.RawMessage(params), DedupKey: key})
 	if err := h.eng.Await(h.ctx(), o.Position); err != nil {
 		h.t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestStopWhileJudging(t *testing.T) {
 		c.Dedup = DedupConfig{Hook: hookFunc(func(ctx context.Context) { close(asked); <-ctx.Done() }), Timeout: time.Minute}
 	})
 	out := make(chan []Outcome, 1)
-	if err := h.eng.Do(h.ctx(), []events.Command{events.Submit{Type: "email", NewID: h.eng.NewID()}}, func(o []Outcome) { out <- o }); err != nil {
+	if err := h.eng.Do(h.ctx(), []core.Command{core.Submit{Type: "email", NewID: h.eng.NewID()}}, func(o []Outcome) { out <- o }); err != nil {
 		t.Fatal(err)
 	}
 	<-asked
@@ -148,7 +149,7 @@ func (f hookFunc) Judge(ctx context.Context, _ DedupQuestion) (events.Verdict, e
 func TestScoreReplacesTheOrder(t *testing.T) {
 	h := newHarness(t, func(c *Config) {
 		c.ScoreTypes = []events.Type{"scored"}
-		c.Score = func(s events.Submit) time.Duration {
+		c.Score = func(s core.Submit) time.Duration {
 			var n int
 			_ = json.Unmarshal(s.Params, &n)
 			return time.Duration(n) * time.Hour
@@ -157,7 +158,7 @@ func TestScoreReplacesTheOrder(t *testing.T) {
 	high := events.PriorityHigh
 	var want [3]events.ID
 	for _, n := range []string{"1", "3", "2"} {
-		c := events.Submit{Type: "scored", NewID: h.eng.NewID(), Params: json.RawMessage(n)}
+		c := core.Submit{Type: "scored", NewID: h.eng.NewID(), Params: json.RawMessage(n)}
 		if n == "1" {
 			c.Priority = &high // which counts for nothing
 		}

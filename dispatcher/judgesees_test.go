@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -61,8 +62,8 @@ func candidateIDs(items []wire.Item) (ids []string) {
 	return ids
 }
 
-func submitOf(h *harness, params string) events.Submit {
-	return events.Submit{Type: "email", NewID: h.eng.NewID(), Params: json.RawMessage(params)}
+func submitOf(h *harness, params string) core.Submit {
+	return core.Submit{Type: "email", NewID: h.eng.NewID(), Params: json.RawMessage(params)}
 }
 
 // What was answered is a candidate of the next submission, however soon that comes.
@@ -153,20 +154,20 @@ func TestJudgedAtTheSameMoment(t *testing.T) {
 	for name, submit := range map[string]func(h *harness, done func([]Outcome)) error{
 		"two requests": func(h *harness, done func([]Outcome)) error {
 			for range 2 {
-				if err := h.eng.Do(h.ctx(), []events.Command{submitOf(h, params)}, done); err != nil {
+				if err := h.eng.Do(h.ctx(), []core.Command{submitOf(h, params)}, done); err != nil {
 					return err
 				}
 			}
 			return nil
 		},
 		"one request": func(h *harness, done func([]Outcome)) error {
-			return h.eng.Do(h.ctx(), []events.Command{submitOf(h, params), submitOf(h, params)}, done)
+			return h.eng.Do(h.ctx(), []core.Command{submitOf(h, params), submitOf(h, params)}, done)
 		},
 		"a request and a publish": func(h *harness, done func([]Outcome)) error {
 			if _, err := h.js.Publish(h.ctx(), "work.submit.email", []byte(params)); err != nil {
 				return err
 			}
-			return h.eng.Do(h.ctx(), []events.Command{submitOf(h, params)}, done)
+			return h.eng.Do(h.ctx(), []core.Command{submitOf(h, params)}, done)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +251,7 @@ func TestJudgeNamesWhatRepeats(t *testing.T) {
 	for _, key := range []string{"k", ""} {
 		c = submitOf(h, `1`)
 		c.IdempotencyKey = key
-		if err := h.eng.Do(h.ctx(), []events.Command{c}, func(o []Outcome) { outcomes <- o[0] }); err != nil {
+		if err := h.eng.Do(h.ctx(), []core.Command{c}, func(o []Outcome) { outcomes <- o[0] }); err != nil {
 			t.Fatal(err)
 		}
 	}

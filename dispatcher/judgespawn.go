@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -40,8 +41,8 @@ type spawnRun struct{ id, token, worker string }
 
 // judgedSpawn is a spawn among the judged ones.
 type judgedSpawn struct {
-	sent     []wire.Submit   // the children as they were reported
-	children []events.Submit // with their verdicts once ready is closed
+	sent     []wire.Submit // the children as they were reported
+	children []core.Submit // with their verdicts once ready is closed
 	group    *askedGroup
 	ready    chan struct{}
 }
@@ -164,7 +165,7 @@ func (e *Engine) runs(ctx context.Context, r *wire.Report) (bool, error) {
 // judgeSpawn begins to judge the children of a spawn. The caller is under way
 // itself (see judging).
 func (e *Engine) judgeSpawn(r *wire.Report) *judgedSpawn {
-	sp := &judgedSpawn{sent: r.Children, children: append([]events.Submit(nil), r.Submissions()...), ready: make(chan struct{})}
+	sp := &judgedSpawn{sent: r.Children, children: append([]core.Submit(nil), r.Submissions()...), ready: make(chan struct{})}
 	sp.group = e.judge.enterChildren(r.ID, sp.children)
 	of := wire.Report{ID: r.ID, Token: r.Token, Worker: r.Worker}
 	e.judging.wg.Go(func() {
@@ -179,7 +180,7 @@ func (e *Engine) judgeSpawn(r *wire.Report) *judgedSpawn {
 
 // judgeChildren has some of the children judged that are made in parts. The caller
 // ends the group once they are decided.
-func (e *Engine) judgeChildren(ctx context.Context, parent events.ID, children []events.Submit) *askedGroup {
+func (e *Engine) judgeChildren(ctx context.Context, parent events.ID, children []core.Submit) *askedGroup {
 	g := e.judge.enterChildren(parent.String(), children)
 	ctx, cancel := context.WithTimeout(ctx, maxSpawnJudging)
 	defer cancel()
@@ -188,8 +189,8 @@ func (e *Engine) judgeChildren(ctx context.Context, parent events.ID, children [
 }
 
 // enterChildren takes in those children of a spawn that the hook is asked about.
-func (j *judge) enterChildren(parent string, children []events.Submit) *askedGroup {
-	var subs []*events.Submit
+func (j *judge) enterChildren(parent string, children []core.Submit) *askedGroup {
+	var subs []*core.Submit
 	for i := range children {
 		if c := &children[i]; j.asks(c.Type) {
 			subs = append(subs, c)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // judging are the requests whose submissions are being judged.
@@ -57,10 +58,10 @@ func (e *Engine) judged(ctx context.Context, j *commandJob) (bool, error) {
 		return false, nil
 	}
 	j.cmds = slices.Clone(j.cmds)
-	var subs []*events.Submit
+	var subs []*core.Submit
 	var places []int // of subs among the commands
 	for i, cmd := range j.cmds {
-		c, ok := cmd.(events.Submit)
+		c, ok := cmd.(core.Submit)
 		if !ok {
 			continue
 		}
@@ -115,7 +116,7 @@ func (r *intakeReader) judgeAll(ctx context.Context, batch []*intakeMsg) *askedG
 	if r.judge == nil {
 		return nil
 	}
-	var subs []*events.Submit
+	var subs []*core.Submit
 	var asked []*intakeMsg
 	for _, m := range batch {
 		if m.err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -57,7 +58,7 @@ func (l *loop) endUnseenDrains(now time.Time) error {
 		case l.registry.knows(w):
 			l.drains.seen[w] = now
 		case !now.Before(l.drains.seen[w].Add(DrainUnseen)) && l.room():
-			if _, _, err := l.decide(events.EndDrain{Worker: w, Reason: events.ReasonUnseen}); fatal(err) != nil {
+			if _, _, err := l.decide(core.EndDrain{Worker: w, Reason: events.ReasonUnseen}); fatal(err) != nil {
 				return err
 			}
 		}
@@ -118,7 +119,7 @@ func (e *Engine) Drain(ctx context.Context, d wire.Drain) (Outcome, error) {
 	if err := e.registry.drainable(w); err != nil {
 		return Outcome{}, err
 	}
-	out, err := e.one(ctx, events.DrainWorker{Worker: w, Reason: d.Reason, By: d.By})
+	out, err := e.one(ctx, core.DrainWorker{Worker: w, Reason: d.Reason, By: d.By})
 	if err == nil {
 		e.tell(w, wire.Control{Drain: true})
 	}
@@ -128,7 +129,7 @@ func (e *Engine) Drain(ctx context.Context, d wire.Drain) (Outcome, error) {
 // Undrain takes the mark of a worker away that it is to drain. A worker that has
 // heard of it may have stopped for good meanwhile.
 func (e *Engine) Undrain(ctx context.Context, d wire.Undrain) (Outcome, error) {
-	return e.one(ctx, events.EndDrain{Worker: events.WorkerID(d.Worker), By: d.By})
+	return e.one(ctx, core.EndDrain{Worker: events.WorkerID(d.Worker), By: d.By})
 }
 
 // Unregister takes a worker out of the rotation, and ends its drain: whoever has
@@ -141,7 +142,7 @@ func (e *Engine) Unregister(ctx context.Context, u wire.Unregister) error {
 	if free := e.registry.remove(w, u.Session); !free || !e.registry.isMarked(w) {
 		return nil
 	}
-	_, err := e.one(ctx, events.EndDrain{Worker: w, Reason: events.ReasonLeft})
+	_, err := e.one(ctx, core.EndDrain{Worker: w, Reason: events.ReasonLeft})
 	return err
 }
 
@@ -152,7 +153,7 @@ func (l *loop) duePauses(now time.Time) error {
 		if !passed(at, now) {
 			return nil
 		}
-		if _, _, err := l.decide(events.DuePause{Type: typ}); err != nil {
+		if _, _, err := l.decide(core.DuePause{Type: typ}); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -63,11 +64,11 @@ func (s *sim) namedConsumers() (n int) {
 func (s *sim) submitEach(sets [][]string) (ids []events.ID) {
 	s.t.Helper()
 	for chunk := range slices.Chunk(sets, 500) {
-		cmds := make([]events.Command, 0, len(chunk))
+		cmds := make([]core.Command, 0, len(chunk))
 		for _, caps := range chunk {
 			id := s.newID()
 			ids = append(ids, id)
-			cmds = append(cmds, events.Submit{Type: "email", NewID: id, Capabilities: caps})
+			cmds = append(cmds, core.Submit{Type: "email", NewID: id, Capabilities: caps})
 		}
 		for _, o := range s.do(cmds...) {
 			s.ok(o.Err)
@@ -136,9 +137,9 @@ func TestMadeUpCapabilitiesCostNothing(t *testing.T) {
 		t.Fatalf("%d lanes, %d consumers, %d slots known", named, s.namedConsumers(), len(s.l.slots))
 	}
 	for chunk := range slices.Chunk(ids, 500) {
-		cmds := make([]events.Command, len(chunk))
+		cmds := make([]core.Command, len(chunk))
 		for i, id := range chunk {
-			cmds[i] = events.Cancel{ID: id}
+			cmds[i] = core.Cancel{ID: id}
 		}
 		s.do(cmds...)
 	}
@@ -159,10 +160,10 @@ func TestWorkerComesLateForItsLanes(t *testing.T) {
 		for i := range 40 {
 			s.tick(time.Second)
 			caps := [][]string{{"made-up-7"}, {"gpu"}, {"eu", "gpu"}, {"eu"}}[i%4]
-			want = append(want, s.submit(events.Submit{Capabilities: caps}).Decision.ID)
+			want = append(want, s.submit(core.Submit{Capabilities: caps}).Decision.ID)
 		}
 		s.tick(time.Second)
-		urgent := s.submit(events.Submit{Capabilities: []string{"eu", "gpu"}, Priority: new(events.MaxPriority)}).Decision.ID
+		urgent := s.submit(core.Submit{Capabilities: []string{"eu", "gpu"}, Priority: new(events.MaxPriority)}).Decision.ID
 		if restart {
 			s.crash()
 		}
@@ -209,7 +210,7 @@ func TestOrderAcrossLanes(t *testing.T) {
 	var want []events.ID
 	for i := range 60 {
 		s.tick(time.Second)
-		want = append(want, s.submit(events.Submit{Capabilities: [][]string{nil, {"gpu"}, {"eu", "gpu"}, {"eu"}}[i*7%4]}).Decision.ID)
+		want = append(want, s.submit(core.Submit{Capabilities: [][]string{nil, {"gpu"}, {"eu", "gpu"}, {"eu"}}[i*7%4]}).Decision.ID)
 	}
 	s.submitEach(madeUp(500))
 	s.register("w", 5, []string{"gpu", "eu"}, "email")
@@ -273,8 +274,8 @@ func (s *sim) why(id events.ID) []events.Obstacle {
 func TestLaneIsClosedWithItsLastWorker(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("w", 1, []string{"gpu"}, "email")
-	first := s.submit(events.Submit{Capabilities: []string{"gpu"}}).Decision.ID
-	second := s.submit(events.Submit{Capabilities: []string{"gpu"}}).Decision.ID
+	first := s.submit(core.Submit{Capabilities: []string{"gpu"}}).Decision.ID
+	second := s.submit(core.Submit{Capabilities: []string{"gpu"}}).Decision.ID
 	m := s.world.pull(laneKey{"email", "gpu"})
 	claim := wire.Report{ID: first.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	if r := s.report(claim); !r[0].OK {
@@ -311,7 +312,7 @@ func TestConsumersOfBefore(t *testing.T) {
 	w.consumers[laneKey{"nobody-knows", ""}] = true
 	s := newSim(t, nil)
 	w.now, s.world.consumers = s.now, w.consumers
-	s.submit(events.Submit{})
+	s.submit(core.Submit{})
 	s.register("w", 1, []string{"gpu"}, "email")
 	s.tick(s.cfg.Sweep)
 	if len(w.consumers) != 2 || !w.consumers[laneKey{"email", "gpu"}] || !w.consumers[laneKey{"email", ""}] {
@@ -340,9 +341,9 @@ func TestRegisterAfterManySetsOfCapabilities(t *testing.T) {
 	h := newHarness(t, nil)
 	all := []string{"c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "d0"}
 	for chunk := range slices.Chunk(append(madeUp(1100), subsets(1100, all)...), 100) {
-		var cmds []events.Command
+		var cmds []core.Command
 		for _, caps := range chunk {
-			cmds = append(cmds, events.Submit{Type: "email", NewID: h.eng.NewID(), Capabilities: caps})
+			cmds = append(cmds, core.Submit{Type: "email", NewID: h.eng.NewID(), Capabilities: caps})
 		}
 		if _, err := h.eng.all(h.ctx(), cmds); err != nil {
 			t.Fatal(err)

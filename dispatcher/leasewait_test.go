@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -18,7 +19,7 @@ func (h *harness) setLease(typ events.Type, lease time.Duration, edit func(*even
 	if edit != nil {
 		edit(&set)
 	}
-	if o := h.do(events.Configure{Type: typ, Source: events.SourceAPI, Settings: set}); o.Err != nil {
+	if o := h.do(core.Configure{Type: typ, Source: events.SourceAPI, Settings: set}); o.Err != nil {
 		h.t.Fatal(o.Err)
 	}
 }

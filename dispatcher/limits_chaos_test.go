@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
@@ -44,9 +45,9 @@ func shrink(l *loop) {
 }
 
 func (c *chaos) submitTenants(of int) {
-	cmds := make([]events.Command, 1+c.rng.IntN(6))
+	cmds := make([]core.Command, 1+c.rng.IntN(6))
 	for i := range cmds {
-		cmds[i] = events.Submit{Type: "email", NewID: c.newID(), Tenant: "t" + strconv.Itoa(c.rng.IntN(of)), Priority: prio(events.Priority(4 + c.rng.IntN(2)))}
+		cmds[i] = core.Submit{Type: "email", NewID: c.newID(), Tenant: "t" + strconv.Itoa(c.rng.IntN(of)), Priority: prio(events.Priority(4 + c.rng.IntN(2)))}
 	}
 	c.ask(func(out []Outcome) {
 		for _, o := range out {
@@ -69,7 +70,7 @@ func TestChaosWithLimits(t *testing.T) {
 			c.crash()
 			set, _ := c.l.state.Settings("email")
 			edit(&set)
-			if o := c.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set}); o[0].Err != nil {
+			if o := c.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set}); o[0].Err != nil {
 				t.Fatal(o[0].Err)
 			}
 			c.steps = func() int { return c.rng.IntN(8) - 1 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -13,7 +14,7 @@ func (s *sim) limit(typ events.Type, edit func(*events.TypeSettings)) {
 	s.t.Helper()
 	set, _ := s.l.state.Settings(typ)
 	edit(&set)
-	if o := s.do(events.Configure{Type: typ, Source: events.SourceAPI, Settings: set}); o[0].Err != nil {
+	if o := s.do(core.Configure{Type: typ, Source: events.SourceAPI, Settings: set}); o[0].Err != nil {
 		s.t.Fatal(o[0].Err)
 	}
 }
@@ -56,7 +57,7 @@ func TestClaimsBeyondANarrowedLimit(t *testing.T) {
 			s := newSim(t, func(c *Config) { c.Limits.Pools = map[string]events.Pool{"one": {Slots: 1}} })
 			s.register("w", 4, nil, "email")
 			for range 3 {
-				s.submit(events.Submit{Tenant: "acme"})
+				s.submit(core.Submit{Tenant: "acme"})
 			}
 			s.limit("email", edit)
 			codes, granted := s.claims("email")
@@ -96,7 +97,7 @@ func TestALimitIsNotPolled(t *testing.T) {
 		set.Rates = []events.RateLimit{{Per: events.PerTenant, At: events.AtDispatch, N: 1, IntervalMS: 30_000}}
 	})
 	for range 3 {
-		s.submit(events.Submit{Tenant: "acme"})
+		s.submit(core.Submit{Tenant: "acme"})
 	}
 	at := s.at
 	_, granted := s.claims("email")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -26,7 +27,7 @@ type loop struct {
 	log       *slog.Logger
 	clock     *clock
 	durable   func(last events.Seq, intake uint64) // told of each durable batch
-	state     *events.State
+	state     *core.State
 	registry  *registry
 	out       outside
 	table     *table
@@ -104,7 +105,7 @@ type batch struct {
 	after   events.Seq
 	events  []events.Event
 	bytes   int // of the events, roughly
-	changes *events.Changes
+	changes *core.Changes
 	done    []job // whose last command is in here
 	confirm bool  // an answer depends on being the owner, and no event says so
 }
@@ -282,8 +283,8 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 // decide decides one command against everything decided before it, and adds
 // its events to the batch. A refusal is an *events.Error; any other error
 // stops the partition. The item is that of the decision, nil for none.
-func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
-	dec, err := events.Decide(l.state, c, l.clock.now())
+func (l *loop) decide(c core.Command) (core.Decision, *events.Item, error) {
+	dec, err := core.Decide(l.state, c, l.clock.now())
 	if err != nil {
 		l.building.confirm = true
 		l.drain.retryAfter(err, l.clock.now())
@@ -300,7 +301,7 @@ func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
 }
 
 // apply adds what was decided to the batch, and notes what is to follow.
-func (l *loop) apply(dec *events.Decision) error {
+func (l *loop) apply(dec *core.Decision) error {
 	if err := l.add(dec.Events); err != nil {
 		return err
 	}
@@ -321,7 +322,7 @@ func (l *loop) add(evs []events.Event) error {
 		if ev.Kind == events.KindClaimed {
 			l.drain.left(1, ev.At)
 		}
-		if ev.Kind >= events.KindScheduleSet && ev.Kind <= events.KindScheduleFired {
+		if ev.Kind.Scope() == events.ScopeSchedule {
 			l.schedules.stale = true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // withMsgID is a message of the intake stream.
@@ -76,9 +77,9 @@ func TestMessageIDsOfMessagesThatLieLong(t *testing.T) {
 	later(3*time.Minute, "second")
 	s.at = simStart.Add(time.Hour)
 	s.l.inflow.jobs, s.handed = nil, handed
-	s.submit(events.Submit{}) // the log's time goes on
+	s.submit(core.Submit{}) // the log's time goes on
 	s.crash()
-	s.submit(events.Submit{})
+	s.submit(core.Submit{})
 	ids := s.became()
 	if ids[1] != ids[0] || ids[3] != ids[2] || ids[4] == ids[0] || ids[5] == ids[2] || slices.Contains(ids, events.ID{}) {
 		t.Fatalf("%v", ids)

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // Items of a type whose protocol is ack go to a stream of their own, from which
 // any JetStream consumer is a worker: see docs/NATIVE.md. Nobody claims and
 // nobody reports. What is heard of a run comes from the stream that captures
 // the acks (nativereader.go), and from what the sweep finds the consumer to be
-// at (nativesweep.go); all of it meets here, becomes an events.Native, and the
+// at (nativesweep.go); all of it meets here, becomes an core.Native, and the
 // first word that ends a run is the one that counts.
 //
 // The stream keeps a message until its outcome is in the log: so what is on its
@@ -53,7 +54,7 @@ type nativeConsumer struct {
 type nativeWord struct {
 	seq    uint64      // of the message
 	typ    events.Type // by the name of the consumer
-	kind   events.NativeWord
+	kind   core.NativeWord
 	raw    bool // as its worker sent it; else the server's word that it has taken it
 	at     time.Time
 	took   time.Duration // since the delivery, where the server says so
@@ -200,11 +201,11 @@ func (l *loop) hearNative(w *nativeWord) error {
 	case !d.native || w.typ != d.typ: // a consumer that is not ours
 		return nil
 	case d.lingering:
-		if w.kind != events.NativeSeen {
+		if w.kind != core.NativeSeen {
 			l.letGo(d) // its worker has let go
 		}
 		return nil
-	case w.kind == events.NativeSeen:
+	case w.kind == core.NativeSeen:
 		return l.nativeSeen(d)
 	case w.raw:
 		return l.nativeSaid(d, w)
@@ -218,7 +219,7 @@ func (l *loop) nativeSeen(d *dispatched) error {
 	if d.claimed {
 		return nil
 	}
-	return l.decideNative(d, &nativeWord{kind: events.NativeSeen})
+	return l.decideNative(d, &nativeWord{kind: core.NativeSeen})
 }
 
 // nativeSaid notes what a worker has sent. It counts once the server has said
@@ -242,12 +243,12 @@ func (l *loop) nativeSaid(d *dispatched, w *nativeWord) error {
 // nativeTold follows the server's word on a message.
 func (l *loop) nativeTold(d *dispatched, w *nativeWord) error {
 	switch {
-	case w.kind == events.NativeExpired && d.word != nil:
+	case w.kind == core.NativeExpired && d.word != nil:
 		return l.decideNative(d, d.word) // it had answered, if too late for the server
-	case w.kind == events.NativeNak && d.word == nil:
+	case w.kind == core.NativeNak && d.word == nil:
 		l.native.naks = append(l.native.naks, heldNak{d.token, l.clock.now().Add(nakWait)})
 		return nil
-	case w.kind == events.NativeNak && d.word.kind == events.NativeNak:
+	case w.kind == core.NativeNak && d.word.kind == core.NativeNak:
 		return l.decideNative(d, d.word)
 	}
 	return l.decideNative(d, w)
@@ -261,7 +262,7 @@ func (l *loop) heldNaks(now time.Time) error {
 			l.native.naks = nil
 		}
 		if d := l.table.byToken[h.token]; d != nil && !d.lingering {
-			if err := l.decideNative(d, &nativeWord{kind: events.NativeNak}); err != nil {
+			if err := l.decideNative(d, &nativeWord{kind: core.NativeNak}); err != nil {
 				return err
 			}
 		}
@@ -280,17 +281,17 @@ func (l *loop) nextNak() time.Time {
 // decideNative records a word. REQUIRES: room.
 func (l *loop) decideNative(d *dispatched, w *nativeWord) error {
 	now := l.clock.now()
-	dec, it, err := l.decide(events.Native{
+	dec, it, err := l.decide(core.Native{
 		ID: d.id, Token: d.token, Dispatched: d.token, Word: w.kind, Took: min(max(w.took, 0), max(now.Sub(d.at), 0)),
 		Delay: w.delay, Reason: w.reason, Random: random(),
 	})
 	if fatal(err) != nil {
 		return err
 	}
-	if w.kind != events.NativeSeen {
-		d.answered = d.answered || w.kind != events.NativeNak // a message that was refused with a delay is still pending
+	if w.kind != core.NativeSeen {
+		d.answered = d.answered || w.kind != core.NativeNak // a message that was refused with a delay is still pending
 	}
-	if it != nil && !dec.Repeat && w.kind == events.NativeExpired {
+	if it != nil && !dec.Repeat && w.kind == core.NativeExpired {
 		l.log.Warn("a native worker's lease expired", "id", it.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
 		if h := l.cfg.Hooks.LeaseExpired; h != nil {
 			h(it.Type)

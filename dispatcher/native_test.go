@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -28,7 +29,7 @@ func (h *harness) native(typ events.Type, edit func(*events.TypeSettings)) {
 	if edit != nil {
 		edit(&set)
 	}
-	h.do(events.Configure{Type: typ, Source: events.SourceAPI, Settings: set})
+	h.do(core.Configure{Type: typ, Source: events.SourceAPI, Settings: set})
 }
 
 // nativeConsumer is a type's consumer as any program would look it up, once
@@ -134,7 +135,7 @@ func TestAnyConsumerIsAWorker(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if it := h.item(id); it.State == events.StateQueued {
-			h.do(events.Cancel{ID: id})
+			h.do(core.Cancel{ID: id})
 		}
 	}
 	h.until("the stream is empty", func() bool { return h.nativeMsgs() == 0 })
@@ -312,7 +313,7 @@ func TestWhatIsHeardOnceIsEnough(t *testing.T) {
 				t.Fatalf("%+v", it)
 			}
 			// The way is open again.
-			h.do(events.Cancel{ID: ids[2]})
+			h.do(core.Cancel{ID: ids[2]})
 			id := h.submit("thumb")
 			if err := h.nextNative(c).Ack(); err != nil {
 				t.Fatal(err)
@@ -551,31 +552,31 @@ func TestPausingAndCancellingNativeItems(t *testing.T) {
 	begun, waits := h.submit("thumb"), h.submit("thumb")
 	h.until("both are sent", func() bool { return h.nativeMsgs() == 2 })
 	m := h.nextNative(c)
-	h.do(events.PauseType{Type: "thumb"})
+	h.do(core.PauseType{Type: "thumb"})
 	h.until("what was not delivered is taken back", func() bool { return h.nativeMsgs() == 1 })
 	if err := m.Ack(); err != nil {
 		t.Fatal(err)
 	}
 	h.becomes(begun, events.StateCompleted)
-	h.do(events.ResumeType{Type: "thumb"})
+	h.do(core.ResumeType{Type: "thumb"})
 	m = h.nextNative(c)
 	if m.Headers().Get(wire.HeaderID) != waits.String() {
 		t.Fatalf("delivered %v", m.Headers())
 	}
 	cancelled := h.submit("thumb")
 	h.until("it is sent", func() bool { return h.nativeMsgs() == 2 })
-	h.do(events.Cancel{ID: cancelled})
+	h.do(core.Cancel{ID: cancelled})
 	h.until("it is removed", func() bool { return h.nativeMsgs() == 1 })
 	// A run that is cancelled holds its slot until its worker lets go.
 	if err := m.InProgress(); err != nil {
 		t.Fatal(err)
 	}
 	h.becomes(waits, events.StateRunning)
-	h.do(events.Cancel{ID: waits})
+	h.do(core.Cancel{ID: waits})
 	if err := m.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	h.do(events.Cancel{ID: waits})
+	h.do(core.Cancel{ID: waits})
 	id := h.submit("thumb")
 	if err := h.nextNative(c).Ack(); err != nil {
 		t.Fatal(err)
@@ -602,7 +603,7 @@ func TestWhyANativeItemWaits(t *testing.T) {
 	h.nativeConsumer("thumb")
 	first, second := h.submit("thumb"), h.submit("thumb")
 	h.until("one is sent", func() bool { return h.nativeMsgs() == 1 })
-	gpu := h.do(events.Submit{Type: "thumb", NewID: h.eng.NewID(), Capabilities: []string{"gpu"}}).Decision.ID
+	gpu := h.do(core.Submit{Type: "thumb", NewID: h.eng.NewID(), Capabilities: []string{"gpu"}}).Decision.ID
 	for id, want := range map[events.ID]string{first: events.WhyOnItsWay, second: events.WhyTypeFull, gpu: events.WhyNoCapable} {
 		if o := why(id); o.Code != want {
 			t.Errorf("%s: %+v, want %s", id, o, want)
@@ -624,7 +625,7 @@ func TestASlowNativeRunIsSeenAndTimesOut(t *testing.T) {
 	if err := m.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	h.do(events.Cancel{ID: id})
+	h.do(core.Cancel{ID: id})
 	if id = h.submit("thumb"); h.nextNative(c).Ack() != nil {
 		t.Fatal("ack")
 	}

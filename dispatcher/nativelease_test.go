@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // The server is started again while a native worker has a message, which was
@@ -15,7 +16,7 @@ func TestNativeLeaseOutlastsARestart(t *testing.T) {
 	h := newHarness(t, nil)
 	set := events.DefaultTypeSettings()
 	set.Protocol, set.LeaseMS = events.ProtocolAck, 3000
-	h.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	h.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	id := h.submit("email")
 	h.until("the consumer is there", func() bool { _, err := h.js.Consumer(h.ctx(), "WORK_NATIVE", "email"); return err == nil })
 	h.until("it is late in a second", func() bool { return time.Now().Nanosecond() > 800_000_000 })

@@ -15,6 +15,7 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // nativeReader follows one of the streams that capture what native workers
@@ -159,15 +160,15 @@ func nativeWordOf(subject string, data []byte, stream string) (nativeWord, bool)
 	w := nativeWord{seq: a.StreamSeq, typ: events.Type(a.Consumer)}
 	switch {
 	case strings.Contains(subject, ".METRIC.CONSUMER.ACK."):
-		w.kind, w.took = events.NativeAck, time.Duration(a.AckTime)
+		w.kind, w.took = core.NativeAck, time.Duration(a.AckTime)
 	case strings.Contains(subject, ".MSG_NAKED."):
-		w.kind = events.NativeNak
+		w.kind = core.NativeNak
 	case strings.Contains(subject, ".MAX_DELIVERIES."):
-		w.kind = events.NativeExpired
+		w.kind = core.NativeExpired
 	case strings.Contains(subject, ".MSG_TERMINATED."):
-		w.kind, w.reason = events.NativeTerm, a.Reason
+		w.kind, w.reason = core.NativeTerm, a.Reason
 		if a.Reason == messageDeleted {
-			w.kind, w.reason = events.NativeExpired, "" // its worker can answer no more
+			w.kind, w.reason = core.NativeExpired, "" // its worker can answer no more
 		}
 	default:
 		return nativeWord{}, false
@@ -190,13 +191,13 @@ func rawWord(rest string, data []byte) (nativeWord, bool) {
 	w := nativeWord{seq: seq, typ: events.Type(tokens[0]), raw: true}
 	switch {
 	case len(data) == 0, bytes.Equal(data, []byte("+ACK")), bytes.Equal(data, []byte("+OK")), bytes.HasPrefix(data, []byte("+NXT")):
-		w.kind = events.NativeAck
+		w.kind = core.NativeAck
 	case bytes.Equal(data, []byte("+WPI")):
-		w.kind = events.NativeSeen
+		w.kind = core.NativeSeen
 	case bytes.HasPrefix(data, []byte("-NAK")):
-		w.kind, w.delay = events.NativeNak, nakDelay(data[len("-NAK"):])
+		w.kind, w.delay = core.NativeNak, nakDelay(data[len("-NAK"):])
 	case bytes.HasPrefix(data, []byte("+TERM")):
-		w.kind, w.reason = events.NativeTerm, string(bytes.TrimSpace(data[len("+TERM"):]))
+		w.kind, w.reason = core.NativeTerm, string(bytes.TrimSpace(data[len("+TERM"):]))
 	default:
 		return nativeWord{}, false
 	}

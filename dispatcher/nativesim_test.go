@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // TestNativeChaos has native workers do everything that they may, while what
@@ -44,14 +45,14 @@ func nativeChaos(t *testing.T, rnd *rand.Rand) {
 	// At last all is well, and what is left gets done.
 	r.steps = nil
 	r.world.down, r.world.native.deaf, r.world.native.quiet = false, false, false
-	r.do(events.ResumeType{Type: "thumb"})
+	r.do(core.ResumeType{Type: "thumb"})
 	r.configure(events.ProtocolAck)
 	for range 400 {
 		r.tick(7 * time.Second)
 		for r.pull() {
 		}
 		for _, seq := range r.held {
-			r.answer(seq, events.NativeAck, 0)
+			r.answer(seq, core.NativeAck, 0)
 		}
 		r.held = nil
 		r.settle()
@@ -82,7 +83,7 @@ func nativeChaos(t *testing.T, rnd *rand.Rand) {
 func (r *nativeRun) configure(p events.Protocol) {
 	set := r.cfg.Defaults
 	set.Protocol, set.Capacity, set.MaxAttempts, set.PoisonAfter, set.LeaseMS = p, r.most, 50, 50, 20_000
-	r.do(events.Configure{Type: "thumb", Source: events.SourceAPI, Settings: set})
+	r.do(core.Configure{Type: "thumb", Source: events.SourceAPI, Settings: set})
 }
 
 // known is an item, nil if its submission was lost with a process.
@@ -102,8 +103,8 @@ func (r *nativeRun) done() bool {
 }
 
 // answer has a worker say something of a message.
-func (r *nativeRun) answer(seq uint64, kind events.NativeWord, delay time.Duration) {
-	if m := r.world.native.msgs[seq]; m != nil && !m.over && kind == events.NativeAck {
+func (r *nativeRun) answer(seq uint64, kind core.NativeWord, delay time.Duration) {
+	if m := r.world.native.msgs[seq]; m != nil && !m.over && kind == core.NativeAck {
 		r.acked[m.id] = true
 	}
 	r.world.nativeAnswer(seq, kind, delay)
@@ -114,16 +115,16 @@ func (r *nativeRun) act() {
 	switch r.rnd.IntN(18) {
 	case 0, 1, 2:
 		id := r.newID()
-		r.do(events.Submit{Type: "thumb", NewID: id})
+		r.do(core.Submit{Type: "thumb", NewID: id})
 		r.ids = append(r.ids, id)
 	case 3, 4, 5:
 		r.pull()
 	case 6, 7, 8, 9:
 		if len(r.held) > 0 {
 			i := r.rnd.IntN(len(r.held))
-			kind := []events.NativeWord{events.NativeSeen, events.NativeAck, events.NativeAck, events.NativeNak, events.NativeTerm}[r.rnd.IntN(5)]
+			kind := []core.NativeWord{core.NativeSeen, core.NativeAck, core.NativeAck, core.NativeNak, core.NativeTerm}[r.rnd.IntN(5)]
 			r.answer(r.held[i], kind, time.Duration(r.rnd.IntN(3))*time.Second)
-			if kind != events.NativeSeen {
+			if kind != core.NativeSeen {
 				r.held = slices.Delete(r.held, i, i+1)
 			}
 			r.settle()
@@ -137,9 +138,9 @@ func (r *nativeRun) act() {
 		n.quiet = !n.quiet && r.rnd.IntN(3) == 0
 	case 14:
 		if r.rnd.IntN(2) == 0 {
-			r.do(events.PauseType{Type: "thumb"})
+			r.do(core.PauseType{Type: "thumb"})
 		} else {
-			r.do(events.ResumeType{Type: "thumb"})
+			r.do(core.ResumeType{Type: "thumb"})
 		}
 	case 15:
 		switch r.rnd.IntN(4) {
@@ -147,7 +148,7 @@ func (r *nativeRun) act() {
 			r.configure(events.ProtocolClaim)
 		case 1:
 			if len(r.ids) > 0 {
-				r.do(events.Cancel{ID: r.ids[r.rnd.IntN(len(r.ids))]})
+				r.do(core.Cancel{ID: r.ids[r.rnd.IntN(len(r.ids))]})
 			}
 		default:
 			r.configure(events.ProtocolAck)

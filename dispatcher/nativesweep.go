@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // What is heard of native runs is captured twice, as the workers send it and as
@@ -119,7 +120,7 @@ func (l *loop) nativeLooked(d *dispatched, found nativeFinding, now time.Time) e
 	}
 	w := d.word
 	if w == nil {
-		w = &nativeWord{kind: events.NativeExpired}
+		w = &nativeWord{kind: core.NativeExpired}
 		l.log.Warn("what became of a native run was not heard: it counts as lost", "id", d.id, "type", d.typ)
 	}
 	return l.decideNative(d, w)

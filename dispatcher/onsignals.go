@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -219,7 +220,7 @@ func (l *loop) expiredEarly(d *dispatched) (bool, error) {
 
 // expire ends the run under a token, whose lease has run out. REQUIRES: room.
 func (l *loop) expire(id events.ID, token events.Token) error {
-	dec, it, err := l.decide(events.ExpireLease{ID: id, Token: token, Random: random()})
+	dec, it, err := l.decide(core.ExpireLease{ID: id, Token: token, Random: random()})
 	if fatal(err) != nil {
 		return err
 	}

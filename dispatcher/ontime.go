@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -95,7 +96,7 @@ func (l *loop) dueTimers(now time.Time) error {
 			}
 			continue
 		}
-		if _, _, err := l.decide(events.Due{ID: it.ID, Random: random()}); fatal(err) != nil {
+		if _, _, err := l.decide(core.Due{ID: it.ID, Random: random()}); fatal(err) != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -31,9 +32,9 @@ func TestPriorityThenFIFO(t *testing.T) {
 	s := newSim(t, nil)
 	var low, high []events.ID
 	for range 3 {
-		low = append(low, s.submit(events.Submit{Priority: prio(2)}).Decision.ID)
+		low = append(low, s.submit(core.Submit{Priority: prio(2)}).Decision.ID)
 		s.tick(time.Second)
-		high = append(high, s.submit(events.Submit{Priority: prio(8)}).Decision.ID)
+		high = append(high, s.submit(core.Submit{Priority: prio(8)}).Decision.ID)
 		s.tick(time.Second)
 	}
 	s.register("w", 1, nil, "email")
@@ -49,9 +50,9 @@ func TestAgeing(t *testing.T) {
 		oldFirst bool
 	}{{599 * time.Second, false}, {601 * time.Second, true}} {
 		s := newSim(t, nil)
-		old := s.submit(events.Submit{Priority: prio(2)}).Decision.ID
+		old := s.submit(core.Submit{Priority: prio(2)}).Decision.ID
 		s.tick(c.wait)
-		young := s.submit(events.Submit{Priority: prio(5)}).Decision.ID
+		young := s.submit(core.Submit{Priority: prio(5)}).Decision.ID
 		s.register("w", 1, nil, "email")
 		want := []events.ID{young, old}
 		if c.oldFirst {
@@ -63,7 +64,7 @@ func TestAgeing(t *testing.T) {
 
 func TestRetriedItemKeepsItsPlace(t *testing.T) {
 	s := newSim(t, nil)
-	first := s.submit(events.Submit{}).Decision.ID
+	first := s.submit(core.Submit{}).Decision.ID
 	s.register("w", 1, nil, "email")
 	m := s.world.pull(laneKey{"email", ""})
 	claim := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
@@ -75,7 +76,7 @@ func TestRetriedItemKeepsItsPlace(t *testing.T) {
 	s.settle()
 	var rest []events.ID
 	for range 3 {
-		rest = append(rest, s.submit(events.Submit{}).Decision.ID)
+		rest = append(rest, s.submit(core.Submit{}).Decision.ID)
 	}
 	s.tick(6 * time.Second)
 	s.register("w", 1, nil, "email")
@@ -84,13 +85,13 @@ func TestRetriedItemKeepsItsPlace(t *testing.T) {
 
 func TestRunNowAndReprioritise(t *testing.T) {
 	s := newSim(t, nil)
-	a := s.submit(events.Submit{Priority: prio(5)}).Decision.ID
+	a := s.submit(core.Submit{Priority: prio(5)}).Decision.ID
 	s.tick(time.Second)
-	b := s.submit(events.Submit{Priority: prio(5)}).Decision.ID
-	later := s.submit(events.Submit{Priority: prio(5), Delay: time.Hour}).Decision.ID
+	b := s.submit(core.Submit{Priority: prio(5)}).Decision.ID
+	later := s.submit(core.Submit{Priority: prio(5), Delay: time.Hour}).Decision.ID
 	s.tick(time.Second)
-	c := s.submit(events.Submit{Priority: prio(5)}).Decision.ID
-	s.do(events.Reschedule{ID: c, Priority: prio(9)}, events.Reschedule{ID: later, Now: true})
+	c := s.submit(core.Submit{Priority: prio(5)}).Decision.ID
+	s.do(core.Reschedule{ID: c, Priority: prio(9)}, core.Reschedule{ID: later, Now: true})
 	s.register("w", 1, nil, "email")
 	s.expectOrder(s.drain("email", "w"), []events.ID{c, a, b, later})
 }
@@ -100,11 +101,11 @@ func TestRunNowAndReprioritise(t *testing.T) {
 func TestReprioritiseWhatIsDispatched(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("w", 1, nil, "email")
-	a := s.submit(events.Submit{}).Decision.ID
-	b := s.submit(events.Submit{}).Decision.ID
-	c := s.submit(events.Submit{}).Decision.ID
+	a := s.submit(core.Submit{}).Decision.ID
+	b := s.submit(core.Submit{}).Decision.ID
+	c := s.submit(core.Submit{}).Decision.ID
 	old := s.l.table.current(a)
-	s.do(events.Reschedule{ID: a, Priority: prio(1)})
+	s.do(core.Reschedule{ID: a, Priority: prio(1)})
 	if tok := s.l.table.current(a); tok != 0 || len(s.world.msgs) != 2 {
 		t.Fatalf("the item is still on its way under %s, %d messages", tok, len(s.world.msgs))
 	}
@@ -118,8 +119,8 @@ func TestReprioritiseWhatIsDispatched(t *testing.T) {
 func TestDelayOfWhatIsDispatched(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("w", 1, nil, "email")
-	a := s.submit(events.Submit{}).Decision.ID
-	s.do(events.Reschedule{ID: a, Delay: time.Minute})
+	a := s.submit(core.Submit{}).Decision.ID
+	s.do(core.Reschedule{ID: a, Delay: time.Minute})
 	if got := s.drain("email", "w"); len(got) != 0 {
 		t.Fatal("it ran before its time")
 	}
@@ -131,22 +132,22 @@ func TestCapacityOfTypeAndEngine(t *testing.T) {
 	s := newSim(t, func(c *Config) { c.MaxRunning = 5 })
 	set := s.cfg.Defaults
 	set.Capacity = 3
-	s.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	s.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	s.register("w", 10, nil, "email", "sms")
 	for range 10 {
-		s.submit(events.Submit{Type: "email"})
+		s.submit(core.Submit{Type: "email"})
 	}
 	if n := s.l.table.byType["email"]; n != 3 {
 		t.Fatalf("%d e-mails are on their way: capacity 3", n)
 	}
 	for range 10 {
-		s.submit(events.Submit{Type: "sms"})
+		s.submit(core.Submit{Type: "sms"})
 	}
 	if n := s.l.table.total(); n != 5 {
 		t.Fatalf("%d items are on their way: 5 at most", n)
 	}
 	set.Capacity = 5 // is used at once, without another event
-	s.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	s.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	n := 0
 	for s.l.table.total() > 0 {
 		n += len(s.drain("email", "w")) + len(s.drain("sms", "w"))
@@ -161,13 +162,13 @@ func TestCapacityRaisedIsUsedAtOnce(t *testing.T) {
 	s := newSim(t, nil)
 	set := s.cfg.Defaults
 	set.Capacity = 1
-	s.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	s.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	s.register("w", 10, nil, "email")
 	for range 4 {
-		s.submit(events.Submit{})
+		s.submit(core.Submit{})
 	}
 	set.Capacity = 3
-	s.do(events.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
+	s.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	if n := s.l.table.total(); n != 3 {
 		t.Fatalf("%d are on their way", n)
 	}
@@ -176,7 +177,7 @@ func TestCapacityRaisedIsUsedAtOnce(t *testing.T) {
 func TestWindowFollowsTheSlots(t *testing.T) {
 	s := newSim(t, nil)
 	for range 50 {
-		s.submit(events.Submit{})
+		s.submit(core.Submit{})
 	}
 	want := func(n int) {
 		t.Helper()
@@ -190,9 +191,9 @@ func TestWindowFollowsTheSlots(t *testing.T) {
 	want(4)
 	s.register("b", 3, nil, "email")
 	want(10)
-	s.do(events.DrainWorker{Worker: "b"})
+	s.do(core.DrainWorker{Worker: "b"})
 	want(10) // over the window, until some have run
-	s.do(events.DrainWorker{Worker: "a"})
+	s.do(core.DrainWorker{Worker: "a"})
 	want(0) // withdrawn: nobody is left to pull them
 	s.register("c", 1, nil, "email")
 	want(2)
@@ -210,11 +211,11 @@ func TestLargeBacklogInOrder(t *testing.T) {
 	var all []placed
 	prios := []events.Priority{2, 5, 8}
 	for i := range n / 100 {
-		cmds := make([]events.Command, 100)
+		cmds := make([]core.Command, 100)
 		for k := range cmds {
 			p := prios[(i*7+k*3)%3]
 			id := s.newID()
-			cmds[k] = events.Submit{Type: "email", NewID: id, Priority: prio(p)}
+			cmds[k] = core.Submit{Type: "email", NewID: id, Priority: prio(p)}
 			all = append(all, placed{id, p})
 		}
 		s.do(cmds...)
@@ -265,10 +266,10 @@ func TestManyDelayedItemsDueAtOnce(t *testing.T) {
 	var want []events.ID
 	at := simStart.Add(time.Hour)
 	for range n / 500 {
-		cmds := make([]events.Command, 500)
+		cmds := make([]core.Command, 500)
 		for k := range cmds {
 			id := s.newID()
-			cmds[k] = events.Submit{Type: "email", NewID: id, AvailableAt: at}
+			cmds[k] = core.Submit{Type: "email", NewID: id, AvailableAt: at}
 			want = append(want, id)
 		}
 		s.do(cmds...)
@@ -291,7 +292,7 @@ func TestLanesAndWorkersFindEachOther(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("plain", 5, nil, "email")
 	s.register("gpu", 5, []string{"cuda", "gpu"}, "email")
-	id := s.submit(events.Submit{Capabilities: []string{"gpu"}}).Decision.ID
+	id := s.submit(core.Submit{Capabilities: []string{"gpu"}}).Decision.ID
 	if fmt.Sprint(s.world.told) != `[lane "gpu" of email is made: its workers are told to register again]` {
 		t.Fatalf("told: %q", s.world.told)
 	}
@@ -301,7 +302,7 @@ func TestLanesAndWorkersFindEachOther(t *testing.T) {
 	if m := s.world.pull(laneKey{"email", "gpu"}); m == nil || m.id != id {
 		t.Fatalf("%+v", m)
 	}
-	other := s.submit(events.Submit{Capabilities: []string{"fpga"}}).Decision.ID
+	other := s.submit(core.Submit{Capabilities: []string{"fpga"}}).Decision.ID
 	if len(s.world.told) != 1 || s.l.table.current(other) != 0 {
 		t.Fatal("a lane that nobody serves was made")
 	}
@@ -322,12 +323,12 @@ func TestLanesAndWorkersFindEachOther(t *testing.T) {
 func TestCancelInTheBatchOfTheClaim(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("w", 1, nil, "email")
-	id := s.submit(events.Submit{}).Decision.ID
+	id := s.submit(core.Submit{}).Decision.ID
 	m := s.world.pull(laneKey{"email", ""})
 	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	s.l.urgent.jobs = append(s.l.urgent.jobs,
 		&reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}},
-		&commandJob{cmds: []events.Command{events.Cancel{ID: id}}, done: func([]Outcome) {}})
+		&commandJob{cmds: []core.Command{core.Cancel{ID: id}}, done: func([]Outcome) {}})
 	s.settle()
 	if s.l.table.total() != 1 || fmt.Sprint(s.world.told) != "[w is told to cancel 1]" {
 		t.Fatalf("%d slots taken, told: %v", s.l.table.total(), s.world.told)
@@ -343,7 +344,7 @@ func TestCancelInTheBatchOfTheClaim(t *testing.T) {
 func TestRegistryChangesInTheBatchOfTheClaim(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("w", 1, nil, "email")
-	id := s.submit(events.Submit{}).Decision.ID
+	id := s.submit(core.Submit{}).Decision.ID
 	m := s.world.pull(laneKey{"email", ""})
 	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	s.steps = func() int { return 1 }
@@ -366,7 +367,7 @@ func TestPushesThatFail(t *testing.T) {
 	s.register("w", 5, nil, "email")
 	s.world.down = true
 	for range 5 {
-		s.submit(events.Submit{})
+		s.submit(core.Submit{})
 	}
 	s.tick(10 * time.Second)
 	if s.world.pushes > 200 {

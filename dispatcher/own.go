@@ -15,6 +15,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -55,7 +56,7 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 // event. From then on nobody else can append. The partition's clock begins with
 // that event; before is the clock of an earlier ownership of this process, if
 // there was one, and accept is set if an operator has confirmed the server's.
-func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *clock, accept *acceptance) (*events.State, *clock, events.Seq, error) {
+func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *clock, accept *acceptance) (*core.State, *clock, events.Seq, error) {
 	tip, err := cfg.Log.Last(ctx)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
@@ -67,7 +68,7 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *
 	if err := renewIfCut(ctx, cfg, tip); err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
 	}
-	state, err := events.NewState(cfg.Store)
+	state, err := core.NewState(cfg.Store)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -79,11 +80,11 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *
 	last, err := eventlog.Settle(ctx, cfg.Log, state.Meta().Applied, func(events.Seq) events.Event {
 		start.server, start.lastEvent = tip.Time.Add(local().Sub(heard)), state.Meta().LastAt
 		clk = newClock(cfg.clockSource(local), start)
-		own := events.Own{Owner: cfg.Owner, Version: cfg.Version}
+		own := core.Own{Owner: cfg.Owner, Version: cfg.Version}
 		if accept != nil {
-			own.Clock = &events.AcceptClock{At: clk.now(), By: accept.by}
+			own.Clock = &core.AcceptClock{At: clk.now(), By: accept.by}
 		}
-		dec, _ := events.Decide(state, own, clk.now()) // it is never refused
+		dec, _ := core.Decide(state, own, clk.now()) // it is never refused
 		return dec.Events[0]
 	}, f.apply)
 	if err != nil {
@@ -115,11 +116,11 @@ func sameLog(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
 // follower folds what it reads of the log into the projection.
 type follower struct {
 	store *projector.Store
-	state *events.State
+	state *core.State
 	n     int
 	sum   uint64
 	// projected is the hook: what it feeds must miss nothing.
-	projected func(*events.Changes)
+	projected func(*core.Changes)
 }
 
 func (f *follower) apply(g eventlog.Group) error {
@@ -157,7 +158,7 @@ func (f *follower) commit() error {
 }
 
 // newLoop builds the loop of an ownership that begins behind last.
-func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg *registry, out outside, sig *signals) (*loop, error) {
+func newLoop(cfg *Config, state *core.State, clk *clock, last events.Seq, reg *registry, out outside, sig *signals) (*loop, error) {
 	t, h := newTable(), newHolds()
 	ready := newReadyQueues(cfg.Store, t, h)
 	l := &loop{
@@ -198,11 +199,11 @@ func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg 
 
 // fileSettings records the settings that engine.toml names, where they differ
 // from the log's.
-func fileSettings(cfg *Config, state *events.State) *commandJob {
+func fileSettings(cfg *Config, state *core.State) *commandJob {
 	j := &commandJob{}
 	for _, t := range slices.Sorted(maps.Keys(cfg.FileTypes)) {
 		set, _ := state.Settings(t)
-		j.cmds = append(j.cmds, events.Configure{Type: t, Source: events.SourceFile, Settings: cfg.FileTypes[t](set)})
+		j.cmds = append(j.cmds, core.Configure{Type: t, Source: events.SourceFile, Settings: cfg.FileTypes[t](set)})
 	}
 	j.done = func(outcomes []Outcome) {
 		for i, o := range outcomes {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -111,12 +112,12 @@ func (r *errands) makeChildren(ctx context.Context, it *events.Item) error {
 	var refused *events.Error
 	switch {
 	case errors.As(err, &refused) && refused.Code != events.CodeUnavailable:
-		_, err = r.e.one(ctx, events.SpawnPart{ID: it.ID, Spawn: rel.Spawns, Lost: refused.Message})
+		_, err = r.e.one(ctx, core.SpawnPart{ID: it.ID, Spawn: rel.Spawns, Lost: refused.Message})
 		return err
 	case err != nil:
 		return err
 	case len(children) < rel.Declared:
-		_, err = r.e.one(ctx, events.SpawnPart{ID: it.ID, Spawn: rel.Spawns, Lost: "the document has fewer of them than were declared"})
+		_, err = r.e.one(ctx, core.SpawnPart{ID: it.ID, Spawn: rel.Spawns, Lost: "the document has fewer of them than were declared"})
 		return err
 	}
 	return r.makeParts(ctx, it, children[rel.Made:rel.Declared])
@@ -124,7 +125,7 @@ func (r *errands) makeChildren(ctx context.Context, it *events.Item) error {
 
 // makeParts makes the children of a spawn that are left, some parts at a time, once
 // the dedup hook has been asked about them.
-func (r *errands) makeParts(ctx context.Context, it *events.Item, left []events.Submit) error {
+func (r *errands) makeParts(ctx context.Context, it *events.Item, left []core.Submit) error {
 	for len(left) > 0 {
 		next := left[:min(len(left), partsAtOnce*events.SpawnPartSize)]
 		for i := range next {
@@ -144,12 +145,12 @@ func (r *errands) makeParts(ctx context.Context, it *events.Item, left []events.
 // has no room for a whole part, it makes smaller ones, down to one child; if there
 // is no room even for that, for a while, it returns the refusal. over is as for
 // decideParts.
-func (r *errands) makeSome(ctx context.Context, it *events.Item, left []events.Submit, made int) (over bool, err error) {
+func (r *errands) makeSome(ctx context.Context, it *events.Item, left []core.Submit, made int) (over bool, err error) {
 	for most, looks := events.SpawnPartSize, 0; len(left) > 0; {
-		var cmds []events.Command
+		var cmds []core.Command
 		for taken := 0; len(cmds) < partsAtOnce && taken < len(left); {
 			next := cutPart(left[taken:], most)
-			cmds = append(cmds, events.SpawnPart{ID: it.ID, Spawn: it.Relations.Spawns, From: made + taken, Children: next})
+			cmds = append(cmds, core.SpawnPart{ID: it.ID, Spawn: it.Relations.Spawns, From: made + taken, Children: next})
 			taken += len(next)
 		}
 		done, over, err := r.decideParts(ctx, cmds)
@@ -160,7 +161,7 @@ func (r *errands) makeSome(ctx context.Context, it *events.Item, left []events.S
 			looks = 0
 		}
 		for _, c := range cmds[:done] {
-			n := len(c.(events.SpawnPart).Children)
+			n := len(c.(core.SpawnPart).Children)
 			left, made = left[n:], made+n
 		}
 		switch {
@@ -181,7 +182,7 @@ func (r *errands) makeSome(ctx context.Context, it *events.Item, left []events.S
 // decideParts has parts decided and returns how many of them stand, and the
 // refusal of the next. over says that one was there already, or that the spawn has
 // ended: what is left is to be looked up again then.
-func (r *errands) decideParts(ctx context.Context, cmds []events.Command) (done int, over bool, err error) {
+func (r *errands) decideParts(ctx context.Context, cmds []core.Command) (done int, over bool, err error) {
 	outcomes, err := r.e.all(ctx, cmds)
 	if err != nil {
 		return 0, false, err
@@ -201,7 +202,7 @@ func noRoom(err error) bool {
 	return code == events.CodeQueueFull || code == events.CodeRateLimited
 }
 
-func (r *errands) children(ctx context.Context, ref string) ([]events.Submit, error) {
+func (r *errands) children(ctx context.Context, ref string) ([]core.Submit, error) {
 	if r.e.cfg.Children == nil {
 		return nil, events.Refuse(events.CodeUnavailable, "the engine has no object store to read children from")
 	}
@@ -210,7 +211,7 @@ func (r *errands) children(ctx context.Context, ref string) ([]events.Submit, er
 
 // cutPart is the next part of the children of a spawn: as many as one decision
 // may make, at most most of them, and at least one.
-func cutPart(children []events.Submit, most int) []events.Submit {
+func cutPart(children []core.Submit, most int) []core.Submit {
 	bytes := 0
 	for i := range children {
 		if bytes += len(children[i].Params); i > 0 && (bytes > maxPartBytes || i == most) {
@@ -231,9 +232,9 @@ func (r *errands) endMembers(ctx context.Context, it *events.Item) error {
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		cmds := make([]events.Command, len(ids))
+		cmds := make([]core.Command, len(ids))
 		for i, id := range ids {
-			cmds[i] = events.EndMember{ID: id, Parent: it.ID}
+			cmds[i] = core.EndMember{ID: id, Parent: it.ID}
 		}
 		if err := r.decide(ctx, cmds); err != nil {
 			return err
@@ -243,7 +244,7 @@ func (r *errands) endMembers(ctx context.Context, it *events.Item) error {
 }
 
 // decide has commands decided, in order, and returns the first refusal.
-func (r *errands) decide(ctx context.Context, cmds []events.Command) error {
+func (r *errands) decide(ctx context.Context, cmds []core.Command) error {
 	outcomes, err := r.e.all(ctx, cmds)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // However the children of a spawn are cut, all of them come, in order, in parts
@@ -17,9 +18,9 @@ func TestCutPart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 100, 9_000, maxPartBytes / 3, maxPartBytes, 2 * maxPartBytes}), 1, 450).Draw(t, "sizes")
 		doc := json.RawMessage(strings.Repeat("x", 2*maxPartBytes))
-		children := make([]events.Submit, len(sizes))
+		children := make([]core.Submit, len(sizes))
 		for i, n := range sizes {
-			children[i] = events.Submit{MaxAttempts: events.Attempt(i), Params: doc[:n]}
+			children[i] = core.Submit{MaxAttempts: events.Attempt(i), Params: doc[:n]}
 		}
 		most := rapid.IntRange(1, events.SpawnPartSize).Draw(t, "most")
 		for made := 0; made < len(children); {

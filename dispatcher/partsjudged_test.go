@@ -7,14 +7,15 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // childrenOf are a spawn's children as a document has them.
-func childrenOf(params ...string) []events.Submit {
-	kids := make([]events.Submit, len(params))
+func childrenOf(params ...string) []core.Submit {
+	kids := make([]core.Submit, len(params))
 	for i, p := range params {
-		kids[i] = events.Submit{Type: "email", Params: json.RawMessage(p)}
+		kids[i] = core.Submit{Type: "email", Params: json.RawMessage(p)}
 	}
 	return kids
 }
@@ -55,7 +56,7 @@ func TestJudgeOfChildrenInParts(t *testing.T) {
 			asked.note(q)
 			return mergeAlike(q)
 		})}
-		c.Children = func(context.Context, string) ([]events.Submit, error) {
+		c.Children = func(context.Context, string) ([]core.Submit, error) {
 			return childrenOf(`"same"`, `"twin"`, `"twin"`, `"parent"`), nil
 		}
 	})
@@ -92,7 +93,7 @@ func TestPartsThatAnotherHasMade(t *testing.T) {
 	reading, other := make(chan struct{}), make(chan struct{})
 	first := true
 	h := newHarness(t, func(c *Config) {
-		c.Children = func(context.Context, string) ([]events.Submit, error) {
+		c.Children = func(context.Context, string) ([]core.Submit, error) {
 			if first {
 				first = false
 				close(reading)
@@ -107,7 +108,7 @@ func TestPartsThatAnotherHasMade(t *testing.T) {
 	for i := range kids {
 		kids[i].NewID = h.eng.NewID()
 	}
-	h.do(events.SpawnPart{ID: parent, Spawn: 1, Children: kids})
+	h.do(core.SpawnPart{ID: parent, Spawn: 1, Children: kids})
 	close(other)
 	h.allMade(parent, n)
 	made, err := h.store.Children(parent, events.ID{}, 2*n)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -22,7 +23,7 @@ func TestHoldDispatch(t *testing.T) {
 		r := reportOf(m, "w", wire.ReportComplete)
 		msgs[r.ID] = r
 	}
-	after := h.do(events.Submit{Type: "email", NewID: h.eng.NewID(), Params: []byte(`1`), After: []events.ID{plain}}).Decision.ID
+	after := h.do(core.Submit{Type: "email", NewID: h.eng.NewID(), Params: []byte(`1`), After: []events.ID{plain}}).Decision.ID
 	h.eng.HoldDispatch("there is no room")
 	waits := h.submit("email")
 	spawn := msgs[parent.String()]

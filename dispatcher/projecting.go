@@ -3,7 +3,7 @@ package dispatcher
 import (
 	"time"
 
-	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 )
 
@@ -24,11 +24,11 @@ type projection struct {
 	in    <-chan *batch
 	store *projector.Store
 	// asked, if set, reports whether somebody waits for what a batch has changed.
-	asked func(*events.Changes) bool
+	asked func(*core.Changes) bool
 	hurry <-chan struct{} // the loop waits for all of it
 
 	batches []*batch
-	changes []*events.Changes // of batches
+	changes []*core.Changes // of batches
 	events  int
 	bytes   int
 	now     bool   // batches must be committed without delay

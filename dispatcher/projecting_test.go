@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 )
 
@@ -34,13 +35,13 @@ func gatherFrom(t *testing.T, batches ...*batch) (*projection, chan *batch) {
 }
 
 func changed(seq events.Seq) *batch {
-	return &batch{changes: &events.Changes{Meta: events.Meta{Applied: seq}}}
+	return &batch{changes: &core.Changes{Meta: events.Meta{Applied: seq}}}
 }
 
 // alone is a batch that can't be committed with others.
 func alone(seq events.Seq) *batch {
 	b := changed(seq)
-	b.changes.Restated = []events.Restated{{}}
+	b.changes.Restated = []core.Restated{{}}
 	return b
 }
 
@@ -71,7 +72,7 @@ func TestProjectionIsHurried(t *testing.T) {
 	})
 	t.Run("by one who waits for an item", func(t *testing.T) {
 		p, _ := gatherFrom(t, changed(1), changed(2), changed(3))
-		p.asked = func(c *events.Changes) bool { return c.Meta.Applied == 1 }
+		p.asked = func(c *core.Changes) bool { return c.Meta.Applied == 1 }
 		if !p.gather() || len(p.took()) != 3 {
 			t.Errorf("takes %v, want all that is there", p.took())
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
@@ -22,7 +23,7 @@ func (h *harness) shortLease(typ events.Type) {
 	h.t.Helper()
 	set := events.DefaultTypeSettings()
 	set.LeaseMS = 1000
-	h.do(events.Configure{Type: typ, Source: events.SourceAPI, Settings: set})
+	h.do(core.Configure{Type: typ, Source: events.SourceAPI, Settings: set})
 }
 
 // equalsLog rebuilds the projection from the log and compares.
@@ -251,7 +252,7 @@ func TestOneDedupKey(t *testing.T) {
 // engine does not know what became of it.
 func (h *harness) submitUntilTaken(id events.ID, source string) {
 	for {
-		_, err := h.eng.one(h.ctx(), events.Submit{Type: "email", ID: id, NewID: id, DedupKey: "k", Provenance: events.Provenance{Source: source}})
+		_, err := h.eng.one(h.ctx(), core.Submit{Type: "email", ID: id, NewID: id, DedupKey: "k", Provenance: events.Provenance{Source: source}})
 		if err == nil {
 			return
 		}
@@ -339,7 +340,7 @@ func TestTwoEnginesOnOneLog(t *testing.T) {
 				default:
 				}
 				id := e.NewID()
-				c := events.Submit{Type: "email", ID: id, NewID: id, Params: json.RawMessage(fmt.Sprintf(`{"engine":%d,"n":%d}`, i, n))}
+				c := core.Submit{Type: "email", ID: id, NewID: id, Params: json.RawMessage(fmt.Sprintf(`{"engine":%d,"n":%d}`, i, n))}
 				if _, err := e.one(h.ctx(), c); err == nil {
 					ids.Store(id, true)
 				}
@@ -360,7 +361,7 @@ func TestTwoEnginesOnOneLog(t *testing.T) {
 	}
 	h.until("the first owns it again", func() bool {
 		id := first.NewID()
-		_, err := first.one(h.ctx(), events.Submit{Type: "email", ID: id, NewID: id})
+		_, err := first.one(h.ctx(), core.Submit{Type: "email", ID: id, NewID: id})
 		return err == nil
 	})
 	if err := first.Await(h.ctx(), first.Position()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 )
 
@@ -229,7 +230,7 @@ func (l *loop) pruneFrom(list endedList, now time.Time) error {
 			page = nil
 			break
 		}
-		_, _, err = l.decide(events.Prune{ID: it.ID})
+		_, _, err = l.decide(core.Prune{ID: it.ID})
 		if err := fatal(err); err != nil {
 			return err
 		}

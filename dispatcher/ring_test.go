@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 )
 
@@ -16,7 +17,7 @@ type ringWorld struct {
 	r       *readyQueues
 	ids     int
 	applied events.Seq
-	pending []events.ItemChange // not projected
+	pending []core.ItemChange // not projected
 	blocked func(rg *ring, group string) (bool, error)
 }
 
@@ -45,9 +46,9 @@ func (w *ringWorld) item(group string) *events.Item {
 
 // put projects items.
 func (w *ringWorld) put(items ...*events.Item) {
-	c := &events.Changes{}
+	c := &core.Changes{}
 	for _, it := range items {
-		c.Items = append(c.Items, events.ItemChange{New: it})
+		c.Items = append(c.Items, core.ItemChange{New: it})
 	}
 	w.applied++
 	c.Meta.Applied = w.applied
@@ -183,14 +184,14 @@ func TestTurnsOfWhatIsNotProjected(t *testing.T) {
 	w.open()
 	for g := range 1000 {
 		it := w.item(fmt.Sprintf("g%04d", 2*g+1))
-		w.pending = append(w.pending, events.ItemChange{New: it})
+		w.pending = append(w.pending, core.ItemChange{New: it})
 		if err := w.r.insert(it); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 	gone := *items[500]
 	gone.State = events.StateCancelled
-	w.pending = append(w.pending, events.ItemChange{Old: items[500], New: &gone})
+	w.pending = append(w.pending, core.ItemChange{Old: items[500], New: &gone})
 	w.r.remove(items[500])
 	for g := range 2000 {
 		if g == 1000 {
@@ -261,7 +262,7 @@ func TestRingBecomesPlainAgain(t *testing.T) {
 	w.open()
 	for _, g := range []string{"a", "", "b", ""} {
 		it := w.item(g)
-		w.pending = append(w.pending, events.ItemChange{New: it})
+		w.pending = append(w.pending, core.ItemChange{New: it})
 		if err := w.r.insert(it); err != nil {
 			w.t.Fatal(err)
 		}

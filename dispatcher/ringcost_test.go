@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 )
 
@@ -123,7 +124,7 @@ func TestARingThatOverflowsGoesOn(t *testing.T) {
 	w.put(items...)
 	w.open()
 	for g := range groups {
-		w.pending = append(w.pending, events.ItemChange{New: w.item(fmt.Sprintf("g%05d", 2*g+1))})
+		w.pending = append(w.pending, core.ItemChange{New: w.item(fmt.Sprintf("g%05d", 2*g+1))})
 	}
 	count := map[string]int{}
 	for range len(items) + groups {
@@ -146,7 +147,7 @@ func TestDispatchingGoesInSteps(t *testing.T) {
 	s := newSim(t, nil)
 	const types, slots = 4, 500
 	for i := range types * 2 * slots {
-		s.submit(events.Submit{Type: events.Type(fmt.Sprintf("t%d", i%types)), Tenant: fmt.Sprintf("tenant-%d", i%300)})
+		s.submit(core.Submit{Type: events.Type(fmt.Sprintf("t%d", i%types)), Tenant: fmt.Sprintf("tenant-%d", i%300)})
 	}
 	asked, answered, pushes := false, 0, 0
 	s.onStage = func(stage string) {
@@ -158,7 +159,7 @@ func TestDispatchingGoesInSteps(t *testing.T) {
 		}
 		if pushes = s.world.pushes; pushes > 0 && !asked {
 			asked = true
-			j := &commandJob{cmds: []events.Command{events.Define{Type: "asked"}}, done: func([]Outcome) { answered = s.world.pushes }}
+			j := &commandJob{cmds: []core.Command{core.Define{Type: "asked"}}, done: func([]Outcome) { answered = s.world.pushes }}
 			s.l.urgent.jobs = append(s.l.urgent.jobs, j)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // Where types share a limit that is reached, why counts those of other types that
@@ -19,7 +20,7 @@ func TestWhyCountsOtherTypes(t *testing.T) {
 			})
 			h.register("w", 10, "a", "b")
 			submit := func(typ events.Type, p events.Priority) events.ID {
-				return h.do(events.Submit{Type: typ, NewID: h.eng.NewID(), Priority: &p, Params: []byte(`1`)}).Decision.ID
+				return h.do(core.Submit{Type: typ, NewID: h.eng.NewID(), Priority: &p, Params: []byte(`1`)}).Decision.ID
 			}
 			submit("a", 9)
 			if a := h.claim(h.pull("a"), "w"); !a.OK {

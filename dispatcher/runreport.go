@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -21,7 +22,7 @@ func need(j job, i int) int {
 
 func (w *weighed) need(i int) int { return need(w.job, i) }
 
-func (j *commandJob) need(i int) int { return events.MaxEvents(j.cmds[i]) }
+func (j *commandJob) need(i int) int { return core.MaxEvents(j.cmds[i]) }
 
 func (j *reportJob) need(i int) int {
 	r := &j.reports[i]
@@ -33,18 +34,18 @@ func (j *reportJob) need(i int) int {
 	if err != nil {
 		return maxDecision // it will be refused
 	}
-	return events.MaxEvents(cmd)
+	return core.MaxEvents(cmd)
 }
 
 // runCommand decides what a worker reports of a run, and answers it. d is the
 // dispatch under whose token it came, nil for none.
-func (l *loop) runCommand(cmd events.Command, d *dispatched) (wire.Reported, error) {
+func (l *loop) runCommand(cmd core.Command, d *dispatched) (wire.Reported, error) {
 	switch c := cmd.(type) {
-	case events.SpawnInParts:
+	case core.SpawnInParts:
 		if why := l.halt.reason(); why != "" {
 			return wire.Reported{Error: wire.FromError(events.Refuse(events.CodeUnavailable, "no item may be spawned now: %s", why))}, nil
 		}
-	case events.Spawn:
+	case core.Spawn:
 		if why := l.halt.reason(); why != "" {
 			return wire.Reported{Error: wire.FromError(events.Refuse(events.CodeUnavailable, "no item may be spawned now: %s", why))}, nil
 		}
@@ -66,14 +67,14 @@ func (l *loop) runCommand(cmd events.Command, d *dispatched) (wire.Reported, err
 		State: it.State, Position: wire.PositionOf(l.state.Meta().Applied),
 	}
 	switch cmd.(type) {
-	case events.Claim, events.Start:
+	case core.Claim, core.Start:
 		err = l.bringAlong(&answer, it)
 	}
 	return answer, err
 }
 
 // nameChildren gives the children of a spawn fresh ids.
-func (l *loop) nameChildren(c *events.Spawn) {
+func (l *loop) nameChildren(c *core.Spawn) {
 	for i := range c.Children {
 		if c.Children[i].NewID.IsZero() {
 			c.Children[i].NewID = l.newID()
@@ -82,9 +83,9 @@ func (l *loop) nameChildren(c *events.Spawn) {
 }
 
 // endsRun reports whether a worker that says so has let go of the run.
-func endsRun(c events.Command) bool {
+func endsRun(c core.Command) bool {
 	switch c.(type) {
-	case events.Complete, events.Fail, events.Release, events.Snooze, events.Spawn, events.SpawnInParts:
+	case core.Complete, core.Fail, core.Release, core.Snooze, core.Spawn, core.SpawnInParts:
 		return true
 	}
 	return false

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // ErrTooLarge is returned by Salvage for a store that no round can re-state.
@@ -28,7 +29,7 @@ func Salvage(ctx context.Context, cfg Config, progress func(done, total int64)) 
 	if tip.Seq != at || tip.First <= tip.Seq {
 		return fmt.Errorf("salvage: the log holds events %d to %d, the store is at %d: it must be empty and go on there", tip.First, tip.Seq, at)
 	}
-	state, err := events.NewState(cfg.Store)
+	state, err := core.NewState(cfg.Store)
 	if err != nil {
 		return fmt.Errorf("salvage: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/internal/cron"
 )
@@ -57,11 +58,11 @@ func (l *loop) timing(s *events.Schedule) (cron.Timing, error) {
 // and the present time: the anchor of an interval, and the first tick. It is
 // done right before the decision, so that no tick comes between the two. A type
 // is not removed that somebody uses of whom the log knows nothing.
-func (l *loop) plan(c events.Command) (events.Command, error) {
-	if remove, ok := c.(events.RemoveType); ok {
+func (l *loop) plan(c core.Command) (core.Command, error) {
+	if remove, ok := c.(core.RemoveType); ok {
 		return c, l.mayRemove(remove.Type)
 	}
-	set, ok := c.(events.SetSchedule)
+	set, ok := c.(core.SetSchedule)
 	if !ok {
 		return c, nil
 	}
@@ -91,7 +92,7 @@ func (l *loop) plan(c events.Command) (events.Command, error) {
 		s.Next = t.Next(now)
 	}
 	delete(l.schedules.broken, s.Name)
-	return events.SetSchedule{Schedule: s, Replan: set.Replan}, nil
+	return core.SetSchedule{Schedule: s, Replan: set.Replan}, nil
 }
 
 func badTiming(s *events.Schedule, err error) error {
@@ -180,13 +181,13 @@ func (l *loop) breakOff(name string, err error) {
 }
 
 // fires are the commands that answer the ticks which have passed.
-func fires(s *events.Schedule, t cron.Timing, p cron.Passed, now time.Time) []events.Fire {
+func fires(s *events.Schedule, t cron.Timing, p cron.Passed, now time.Time) []core.Fire {
 	last := p.Last[len(p.Last)-1]
 	switch {
 	case s.Missed == events.MissedAll:
-		all := make([]events.Fire, len(p.Last))
+		all := make([]core.Fire, len(p.Last))
 		for i, tick := range p.Last {
-			all[i] = events.Fire{Name: s.Name, Tick: tick, Next: p.Next}
+			all[i] = core.Fire{Name: s.Name, Tick: tick, Next: p.Next}
 			if i > 0 {
 				all[i-1].Next = tick
 			}
@@ -194,9 +195,9 @@ func fires(s *events.Schedule, t cron.Timing, p cron.Passed, now time.Time) []ev
 		all[0].Skipped = p.N - len(p.Last)
 		return all
 	case s.Missed == events.MissedSkip && now.Sub(last) > grace(t, last):
-		return []events.Fire{{Name: s.Name, Tick: last, Next: p.Next, Skip: true, Skipped: p.N}}
+		return []core.Fire{{Name: s.Name, Tick: last, Next: p.Next, Skip: true, Skipped: p.N}}
 	}
-	return []events.Fire{{Name: s.Name, Tick: last, Next: p.Next, Skipped: p.N - 1}}
+	return []core.Fire{{Name: s.Name, Tick: last, Next: p.Next, Skipped: p.N - 1}}
 }
 
 // grace is how late a tick may be answered and does not count as missed.
@@ -208,7 +209,7 @@ func grace(t cron.Timing, tick time.Time) time.Duration {
 }
 
 // fire decides the answer to a tick.
-func (l *loop) fire(f events.Fire) error {
+func (l *loop) fire(f core.Fire) error {
 	f.NewID = l.newID()
 	dec, _, err := l.decide(f)
 	if fatal(err) != nil {
@@ -255,7 +256,7 @@ func (l *loop) replan() *commandJob {
 			continue // when it is due to tick it is said to be broken
 		}
 		if next := t.Next(now); !next.IsZero() && s.Next.After(next) {
-			j.cmds = append(j.cmds, events.SetSchedule{Schedule: s, Replan: true})
+			j.cmds = append(j.cmds, core.SetSchedule{Schedule: s, Replan: true})
 		}
 	}
 	j.done = func(outcomes []Outcome) {
@@ -277,17 +278,17 @@ func (j *fileSchedulesJob) decide(l *loop, i int) error {
 	return j.commandJob.decide(l, i)
 }
 
-func fileSchedules(cfg *Config, state *events.State) *fileSchedulesJob {
+func fileSchedules(cfg *Config, state *core.State) *fileSchedulesJob {
 	j, named := &fileSchedulesJob{}, map[string]bool{}
 	for _, s := range cfg.FileSchedules {
 		s.Source = events.SourceFile
 		named[s.Name] = true
-		j.cmds = append(j.cmds, events.SetSchedule{Schedule: s})
+		j.cmds = append(j.cmds, core.SetSchedule{Schedule: s})
 	}
-	var gone []events.Command
+	var gone []core.Command
 	for _, name := range state.ScheduleNames() {
 		if s, _ := state.Schedule(name); s.Source == events.SourceFile && !named[name] {
-			gone = append(gone, events.RemoveSchedule{Name: name, Source: events.SourceFile})
+			gone = append(gone, core.RemoveSchedule{Name: name, Source: events.SourceFile})
 		}
 	}
 	j.cmds = append(gone, j.cmds...) // first, or there may be too many

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/internal/cron"
 )
@@ -18,7 +19,7 @@ func (s *sim) setSchedule(c events.Schedule) {
 	if c.Type == "" {
 		c.Type = "clean"
 	}
-	if o := s.do(events.SetSchedule{Schedule: c}); len(o) != 1 || o[0].Err != nil {
+	if o := s.do(core.SetSchedule{Schedule: c}); len(o) != 1 || o[0].Err != nil {
 		s.t.Fatalf("set %+v: %+v", c, o)
 	}
 }

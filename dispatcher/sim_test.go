@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
@@ -323,7 +324,7 @@ func (s *sim) tick(d time.Duration) {
 }
 
 // ask has commands decided; done is called unless the process ends before.
-func (s *sim) ask(done func([]Outcome), cmds ...events.Command) {
+func (s *sim) ask(done func([]Outcome), cmds ...core.Command) {
 	s.l.urgent.jobs = append(s.l.urgent.jobs, &commandJob{cmds: cmds, done: done})
 	s.settle()
 }
@@ -335,7 +336,7 @@ func (s *sim) tell(done func([]wire.Reported), rs ...wire.Report) {
 }
 
 // do is ask to rest: no outcomes, if the process ended before.
-func (s *sim) do(cmds ...events.Command) (out []Outcome) {
+func (s *sim) do(cmds ...core.Command) (out []Outcome) {
 	s.ask(func(o []Outcome) { out = o }, cmds...)
 	return out
 }
@@ -354,7 +355,7 @@ func (s *sim) register(w string, slots int, capabilities []string, types ...stri
 	s.settle()
 }
 
-func (s *sim) submit(c events.Submit) Outcome {
+func (s *sim) submit(c core.Submit) Outcome {
 	s.t.Helper()
 	c.NewID = s.newID()
 	if c.Type == "" {

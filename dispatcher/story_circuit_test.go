@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -21,9 +22,9 @@ func (st *story) protect(td *datadriven.TestData) (string, bool) {
 	case "pause", "resume":
 		typ := events.Type(td.CmdArgs[0].Key)
 		if td.Cmd == "resume" {
-			return st.outcome(st.do(events.ResumeType{Type: typ})), true
+			return st.outcome(st.do(core.ResumeType{Type: typ})), true
 		}
-		c := events.PauseType{Type: typ}
+		c := core.PauseType{Type: typ}
 		td.MaybeScanArgs(st.t, "because", &c.Reason)
 		if d := ""; td.HasArg("for") {
 			var err error
@@ -37,9 +38,9 @@ func (st *story) protect(td *datadriven.TestData) (string, bool) {
 	case "circuit":
 		return st.setCircuit(td), true
 	case "reset":
-		c := events.ResetCircuit{Type: events.Type(td.CmdArgs[0].Key)}
+		c := core.ResetCircuit{Type: events.Type(td.CmdArgs[0].Key)}
 		if td.CmdArgs[0].Key == "worker" {
-			c = events.ResetCircuit{Worker: events.WorkerID(td.CmdArgs[0].Vals[0])}
+			c = core.ResetCircuit{Worker: events.WorkerID(td.CmdArgs[0].Vals[0])}
 		}
 		return st.outcome(st.do(c)), true
 	case "worker-circuit":
@@ -80,7 +81,7 @@ func (st *story) configured(t events.Type, edit func(*events.TypeSettings)) stri
 	set, _ := st.l.state.Settings(t)
 	set.Codes = maps.Clone(set.Codes)
 	edit(&set)
-	return st.outcome(st.do(events.Configure{Type: t, Source: events.SourceAPI, Settings: set}))
+	return st.outcome(st.do(core.Configure{Type: t, Source: events.SourceAPI, Settings: set}))
 }
 
 func (st *story) setCircuit(td *datadriven.TestData) string {

@@ -10,11 +10,12 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // flowTerms reads what a submission says of others, and of its time.
-func (st *story) flowTerms(td *datadriven.TestData, c *events.Submit) {
+func (st *story) flowTerms(td *datadriven.TestData, c *core.Submit) {
 	var policy, after, afterPolicy, window, expires string
 	td.MaybeScanArgs(st.t, "policy", &policy)
 	td.MaybeScanArgs(st.t, "after", &after)
@@ -39,14 +40,14 @@ func (st *story) flowTerms(td *datadriven.TestData, c *events.Submit) {
 
 // saidJob is what a worker reports of a run, past the wire.
 type saidJob struct {
-	cmd      events.Command
+	cmd      core.Command
 	token    events.Token
 	out      wire.Reported
 	answered bool
 }
 
 func (j *saidJob) len() int              { return 1 }
-func (j *saidJob) need(int) int          { return events.MaxEvents(j.cmd) }
+func (j *saidJob) need(int) int          { return core.MaxEvents(j.cmd) }
 func (j *saidJob) finish()               { j.answered = true }
 func (j *saidJob) abandon(*events.Error) {}
 
@@ -56,7 +57,7 @@ func (j *saidJob) decide(l *loop, _ int) (err error) {
 }
 
 // say has a worker's command decided, nil if the process ended before.
-func (s *sim) say(cmd events.Command, token events.Token) *wire.Reported {
+func (s *sim) say(cmd core.Command, token events.Token) *wire.Reported {
 	j := &saidJob{cmd: cmd, token: token}
 	s.l.urgent.jobs = append(s.l.urgent.jobs, j)
 	s.settle()
@@ -71,18 +72,18 @@ func (st *story) flowCommand(td *datadriven.TestData) string {
 	item, w := td.CmdArgs[0].Key, "w"
 	td.MaybeScanArgs(st.t, "by", &w)
 	m := st.held[item]
-	run := events.Run{ID: st.ids[item], Token: m.token, Worker: events.WorkerID(w)}
-	var cmd events.Command
+	run := core.Run{ID: st.ids[item], Token: m.token, Worker: events.WorkerID(w)}
+	var cmd core.Command
 	switch td.Cmd {
 	case "spawn":
-		c := events.Spawn{Run: run, Continues: td.HasArg("then")}
+		c := core.Spawn{Run: run, Continues: td.HasArg("then")}
 		td.MaybeScanArgs(st.t, "then", &c.Continuation)
 		if td.HasArg("whatever") {
 			c.Policy = events.ChildContinue
 		}
 		for _, line := range strings.Split(strings.TrimSpace(td.Input), "\n") {
 			name, key, _ := strings.Cut(line, " dedup=")
-			kid := events.Submit{Type: "email", NewID: st.newID(), DedupKey: key}
+			kid := core.Submit{Type: "email", NewID: st.newID(), DedupKey: key}
 			st.call(name, kid.NewID)
 			c.Children = append(c.Children, kid)
 		}
@@ -90,15 +91,15 @@ func (st *story) flowCommand(td *datadriven.TestData) string {
 	case "snooze":
 		d, err := time.ParseDuration(td.CmdArgs[1].Key)
 		st.ok(err)
-		cmd = events.Snooze{Run: run, Delay: d}
+		cmd = core.Snooze{Run: run, Delay: d}
 	case "progress":
-		c := events.ReportProgress{Run: run}
+		c := core.ReportProgress{Run: run}
 		td.ScanArgs(st.t, "percent", &c.Percent)
 		cmd = c
 	case "checkpoint":
-		cmd = events.SaveCheckpoint{Run: run, Checkpoint: json.RawMessage(td.Input)}
+		cmd = core.SaveCheckpoint{Run: run, Checkpoint: json.RawMessage(td.Input)}
 	case "finish":
-		cmd = events.Complete{Run: run, Result: json.RawMessage(td.Input)}
+		cmd = core.Complete{Run: run, Result: json.RawMessage(td.Input)}
 	default:
 		st.t.Fatalf("unknown command %s", td.Cmd)
 	}

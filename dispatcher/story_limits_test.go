@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -27,7 +28,7 @@ func (st *story) limits(td *datadriven.TestData) string {
 		typ := events.Type(td.CmdArgs[0].Key)
 		set, _ := st.l.state.Settings(typ)
 		st.ok(json.Unmarshal([]byte(td.Input), &set))
-		return st.outcome(st.do(events.Configure{Type: typ, Source: events.SourceAPI, Settings: set}))
+		return st.outcome(st.do(core.Configure{Type: typ, Source: events.SourceAPI, Settings: set}))
 	case "engine":
 		st.cfg.Limits = events.Limits{}
 		st.ok(json.Unmarshal([]byte(td.Input), &st.cfg.Limits))
@@ -52,7 +53,7 @@ func (st *story) flood(td *datadriven.TestData) string {
 	p := events.Priority(prio)
 	var said []string
 	for i := range n {
-		c := events.Submit{Type: events.Type(typ), NewID: st.newID(), Priority: &p, Tenant: tenant, Provenance: events.Provenance{Source: source}}
+		c := core.Submit{Type: events.Type(typ), NewID: st.newID(), Priority: &p, Tenant: tenant, Provenance: events.Provenance{Source: source}}
 		if team != "" {
 			c.Labels = map[string]string{"team": team}
 		}

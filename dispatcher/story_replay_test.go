@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -22,7 +23,7 @@ import (
 func (st *story) replayCommand(td *datadriven.TestData) string {
 	switch td.Cmd {
 	case "replay":
-		c := events.Replay{ID: st.ids[td.CmdArgs[0].Key]}
+		c := core.Replay{ID: st.ids[td.CmdArgs[0].Key]}
 		params, prio, attempts := "", -1, 0
 		td.MaybeScanArgs(st.t, "params", &params)
 		td.MaybeScanArgs(st.t, "priority", &prio)
@@ -36,11 +37,11 @@ func (st *story) replayCommand(td *datadriven.TestData) string {
 		c.MaxAttempts = events.Attempt(attempts)
 		return st.outcome(st.do(c))
 	case "purge":
-		return st.outcome(st.do(events.Purge{ID: st.ids[td.CmdArgs[0].Key]}))
+		return st.outcome(st.do(core.Purge{ID: st.ids[td.CmdArgs[0].Key]}))
 	case "purge-rejected":
 		seq, err := events.ParseSeq(td.CmdArgs[0].Key)
 		st.ok(err)
-		return st.outcome(st.do(events.PurgeRejected{Seq: seq}))
+		return st.outcome(st.do(core.PurgeRejected{Seq: seq}))
 	case "dead":
 		return st.listDead(td)
 	case "causes":

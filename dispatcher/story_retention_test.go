@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -68,7 +69,7 @@ func (st *story) retentionCommand(td *datadriven.TestData) string {
 				*ms = d.Milliseconds()
 			}
 		}
-		st.do(events.Configure{Type: typ, Source: events.SourceAPI, Settings: set})
+		st.do(core.Configure{Type: typ, Source: events.SourceAPI, Settings: set})
 	case "cut":
 		j := &retentionJob{cut: true, out: make(chan retentionReply, 1)}
 		st.l.urgent.jobs = append(st.l.urgent.jobs, j)
@@ -115,7 +116,7 @@ func (st *story) inTheRound(td *datadriven.TestData) {
 		case "submit":
 			j.cmds = append(j.cmds, st.submission(said))
 		case "cancel":
-			j.cmds = append(j.cmds, events.Cancel{ID: st.ids[args[0].Key]})
+			j.cmds = append(j.cmds, core.Cancel{ID: st.ids[args[0].Key]})
 		default:
 			st.t.Fatalf("unknown command %s in a cut", verb)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // scheduleVerb runs what stories say of schedules:
@@ -25,13 +26,13 @@ func (st *story) scheduleVerb(td *datadriven.TestData) string {
 	}
 	switch td.Cmd {
 	case "schedule":
-		return st.outcome(st.do(events.SetSchedule{Schedule: st.scheduleOf(name, td)}))
+		return st.outcome(st.do(core.SetSchedule{Schedule: st.scheduleOf(name, td)}))
 	case "unschedule":
-		return st.outcome(st.do(events.RemoveSchedule{Name: name, Source: events.SourceAPI}))
+		return st.outcome(st.do(core.RemoveSchedule{Name: name, Source: events.SourceAPI}))
 	case "hold", "go-on":
-		return st.outcome(st.do(events.PauseSchedule{Name: name, Paused: td.Cmd == "hold"}))
+		return st.outcome(st.do(core.PauseSchedule{Name: name, Paused: td.Cmd == "hold"}))
 	case "fire":
-		return st.outcome(st.do(events.Fire{Name: name, NewID: st.newID()}))
+		return st.outcome(st.do(core.Fire{Name: name, NewID: st.newID()}))
 	case "down":
 		st.at = st.at.Add(st.duration(name))
 		st.sim.crash()

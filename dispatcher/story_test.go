@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -190,9 +191,9 @@ func (st *story) call(name string, id events.ID) {
 func (st *story) submit(td *datadriven.TestData) string { return st.outcome(st.do(st.submission(td))) }
 
 // submission is what a submit says.
-func (st *story) submission(td *datadriven.TestData) events.Submit {
+func (st *story) submission(td *datadriven.TestData) core.Submit {
 	name, typ, prio, delay := td.CmdArgs[0].Key, "email", 5, ""
-	c := events.Submit{NewID: st.newID()}
+	c := core.Submit{NewID: st.newID()}
 	td.MaybeScanArgs(st.t, "type", &typ)
 	td.MaybeScanArgs(st.t, "priority", &prio)
 	td.MaybeScanArgs(st.t, "delay", &delay)
@@ -241,9 +242,9 @@ func (st *story) worker(td *datadriven.TestData) string {
 		st.reg.remove(events.WorkerID(name), "")
 		st.settle()
 	case td.HasArg("undrain"):
-		st.do(events.EndDrain{Worker: events.WorkerID(name)})
+		st.do(core.EndDrain{Worker: events.WorkerID(name)})
 	case td.HasArg("drain"):
-		st.do(events.DrainWorker{Worker: events.WorkerID(name)})
+		st.do(core.DrainWorker{Worker: events.WorkerID(name)})
 		st.settle()
 	default:
 		var list []string
@@ -304,13 +305,13 @@ func (st *story) heartbeat(td *datadriven.TestData) string {
 func (st *story) change(td *datadriven.TestData) string {
 	id, prio, delay := st.ids[td.CmdArgs[0].Key], -1, "0s"
 	if td.Cmd == "cancel" {
-		return st.outcome(st.do(events.Cancel{ID: id}))
+		return st.outcome(st.do(core.Cancel{ID: id}))
 	}
 	td.MaybeScanArgs(st.t, "priority", &prio)
 	td.MaybeScanArgs(st.t, "delay", &delay)
 	d, err := time.ParseDuration(delay)
 	st.ok(err)
-	c := events.Reschedule{ID: id, Now: td.HasArg("now"), Delay: d}
+	c := core.Reschedule{ID: id, Now: td.HasArg("now"), Delay: d}
 	if prio >= 0 {
 		p := events.Priority(prio)
 		c.Priority = &p
@@ -336,7 +337,7 @@ func (st *story) configure(td *datadriven.TestData) {
 			st.t.Fatalf("unknown setting %s", a.Key)
 		}
 	}
-	st.do(events.Configure{Type: events.Type(td.CmdArgs[0].Key), Source: events.SourceAPI, Settings: set})
+	st.do(core.Configure{Type: events.Type(td.CmdArgs[0].Key), Source: events.SourceAPI, Settings: set})
 }
 
 var faultNames = map[string]eventlog.FaultKind{

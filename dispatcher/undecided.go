@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -20,7 +21,7 @@ type undecided struct {
 
 // asked is a submission that the hook is asked about.
 type asked struct {
-	submit *events.Submit // gets the verdict
+	submit *core.Submit // gets the verdict
 	group  *askedGroup
 	parent string    // the item that spawns it; empty: none
 	item   wire.Item // what it looks like to a later submission
@@ -41,7 +42,7 @@ type askedGroup struct {
 
 // enter takes in submissions that have arrived together. They are removed by
 // [askedGroup.end].
-func (u *undecided) enter(subs []*events.Submit, parent string) *askedGroup {
+func (u *undecided) enter(subs []*core.Submit, parent string) *askedGroup {
 	g := &askedGroup{of: u, ended: make(chan struct{})}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -90,7 +91,7 @@ func (u *undecided) before(a *asked, keyPrefix string, limit int) (found []*aske
 }
 
 // undecidedItem is a submission as the item that it may become.
-func undecidedItem(c *events.Submit) wire.Item {
+func undecidedItem(c *core.Submit) wire.Item {
 	id := c.ID
 	if id.IsZero() {
 		id = c.NewID

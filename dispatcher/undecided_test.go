@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 func askedIDs(found []*asked) (ids []byte) {
@@ -19,15 +20,15 @@ func askedIDs(found []*asked) (ids []byte) {
 	return ids
 }
 
-func numbered(n byte, t events.Type, key string) *events.Submit {
-	return &events.Submit{Type: t, NewID: events.ID{15: n}, DedupKey: key}
+func numbered(n byte, t events.Type, key string) *core.Submit {
+	return &core.Submit{Type: t, NewID: events.ID{15: n}, DedupKey: key}
 }
 
 func TestUndecidedSeeThoseBeforeThem(t *testing.T) {
 	var u undecided
-	first := u.enter([]*events.Submit{numbered(1, "a", "x/1"), numbered(2, "a", "y/2"), numbered(3, "b", "")}, "")
-	second := u.enter([]*events.Submit{numbered(4, "a", "x/4"), numbered(5, "a", "x/5")}, "")
-	third := u.enter([]*events.Submit{{Type: "a", ID: events.ID{15: 4}}}, "") // the fourth once more
+	first := u.enter([]*core.Submit{numbered(1, "a", "x/1"), numbered(2, "a", "y/2"), numbered(3, "b", "")}, "")
+	second := u.enter([]*core.Submit{numbered(4, "a", "x/4"), numbered(5, "a", "x/5")}, "")
+	third := u.enter([]*core.Submit{{Type: "a", ID: events.ID{15: 4}}}, "") // the fourth once more
 	for _, c := range []struct {
 		of     *asked
 		prefix string
@@ -62,8 +63,8 @@ func TestUndecidedAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJudge(&Config{Logger: slog.New(slog.DiscardHandler), Dedup: DedupConfig{Fallback: DedupFallbackDistinct}}, nil)
 		named := func() (first, second *askedGroup) {
-			first = j.undecided.enter([]*events.Submit{numbered(1, "a", "")}, "")
-			second = j.undecided.enter([]*events.Submit{numbered(2, "a", "")}, "")
+			first = j.undecided.enter([]*core.Submit{numbered(1, "a", "")}, "")
+			second = j.undecided.enter([]*core.Submit{numbered(2, "a", "")}, "")
 			a := second.all[0]
 			a.submit.Verdict = &events.Verdict{Policy: events.DedupMerge, Canonical: events.ID{15: 1}}
 			a.names = first.all[0]

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -69,21 +70,21 @@ func (j *commandJob) bytes() (n int) {
 	for _, c := range j.cmds {
 		n += overhead
 		switch c := c.(type) {
-		case events.Submit:
+		case core.Submit:
 			n += len(c.Params)
-		case events.Complete:
+		case core.Complete:
 			n += len(c.Result)
-		case events.SaveCheckpoint:
+		case core.SaveCheckpoint:
 			n += len(c.Checkpoint)
-		case events.Spawn:
+		case core.Spawn:
 			for i := range c.Children {
 				n += overhead + len(c.Children[i].Params)
 			}
-		case events.SpawnPart:
+		case core.SpawnPart:
 			for i := range c.Children {
 				n += overhead + len(c.Children[i].Params)
 			}
-		case events.SetSchedule:
+		case core.SetSchedule:
 			n += len(c.Schedule.Params)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -110,7 +111,7 @@ func (j *whyJob) decide(l *loop, _ int) error {
 	j.a.item = &copied
 	j.a.reply = wire.WhyReply{ID: it.ID.String(), Type: string(it.Type), State: it.State, At: now, Position: wire.PositionOf(l.state.Meta().Applied)}
 	due := l.clock.due()
-	reasons := events.Explain(l.state, it, due)
+	reasons := core.Explain(l.state, it, due)
 	if it.State == events.StateQueued {
 		set, _ := l.state.Settings(it.Type)
 		j.a.ageStep = l.ageStep(it.Type, &set)

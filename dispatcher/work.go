@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -38,9 +39,9 @@ func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered
 
 // define makes types known.
 func (e *Engine) define(ctx context.Context, types []string) error {
-	cmds := make([]events.Command, len(types))
+	cmds := make([]core.Command, len(types))
 	for i, t := range types {
-		cmds[i] = events.Define{Type: events.Type(t)}
+		cmds[i] = core.Define{Type: events.Type(t)}
 	}
 	outcomes, err := e.all(ctx, cmds)
 	if err != nil {

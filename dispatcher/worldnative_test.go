@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // nativeWorld is the server's side of native dispatching in a sim: a stream and
@@ -131,7 +132,7 @@ func (w *world) nativePull(typ events.Type) (uint64, *nativeSimMsg) {
 
 // nativeAnswer is what a native worker sends for a message, and the server's
 // word on it.
-func (w *world) nativeAnswer(seq uint64, kind events.NativeWord, delay time.Duration) {
+func (w *world) nativeAnswer(seq uint64, kind core.NativeWord, delay time.Duration) {
 	m := w.native.msgs[seq]
 	if m == nil || m.over {
 		return
@@ -140,9 +141,9 @@ func (w *world) nativeAnswer(seq uint64, kind events.NativeWord, delay time.Dura
 		w.say(nativeWord{seq: seq, typ: m.typ, kind: kind, raw: true, delay: delay})
 		return
 	}
-	m.over = kind != events.NativeSeen
+	m.over = kind != core.NativeSeen
 	w.say(nativeWord{seq: seq, typ: m.typ, kind: kind, raw: true, delay: delay})
-	if kind != events.NativeSeen {
+	if kind != core.NativeSeen {
 		w.say(nativeWord{seq: seq, typ: m.typ, kind: kind})
 	} else {
 		m.expires = w.now().Add(m.lease)
@@ -154,7 +155,7 @@ func (w *world) say(word nativeWord) {
 	if w.native.deaf {
 		return
 	}
-	if word.kind == events.NativeAck {
+	if word.kind == core.NativeAck {
 		if w.native.acked == nil {
 			w.native.acked = map[uint64]bool{}
 		}
@@ -200,7 +201,7 @@ func (w *world) expireNatives() {
 	for _, seq := range slices.Sorted(maps.Keys(w.native.msgs)) {
 		if m := w.native.msgs[seq]; m.delivered && !m.over && !m.expires.After(now) {
 			m.over = true
-			w.say(nativeWord{seq: seq, typ: m.typ, kind: events.NativeExpired})
+			w.say(nativeWord{seq: seq, typ: m.typ, kind: core.NativeExpired})
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -30,13 +31,13 @@ func (e *Engine) openBlobs(ctx context.Context) (err error) {
 
 // readChildren is how the engine reads the children of a large spawn from the
 // object store.
-func (e *Engine) readChildren() (func(context.Context, string) ([]events.Submit, error), error) {
+func (e *Engine) readChildren() (func(context.Context, string) ([]core.Submit, error), error) {
 	store, err := blobs.New(e.nc, e.names(), blobs.DefaultMaxBytes)
 	if err != nil {
 		return nil, err
 	}
 	none := func() events.ID { return events.ID{} } // they are named when they are made
-	return func(ctx context.Context, text string) ([]events.Submit, error) {
+	return func(ctx context.Context, text string) ([]core.Submit, error) {
 		ref, err := blobs.Parse([]byte(text))
 		if err != nil {
 			return nil, err

@@ -20,6 +20,7 @@ import (
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 	"github.com/streamwright/streamwright/workers/process"
@@ -322,7 +323,7 @@ func TestObjectsLeaveWithTheirItem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := events.Changes{Items: []events.ItemChange{{Old: &events.Item{ID: id}}}}
+	gone := core.Changes{Items: []core.ItemChange{{Old: &events.Item{ID: id}}}}
 	await(t, "the deletion", func() bool { // the janitor may not have heard of the object yet
 		e.janitor.Projected(gone.Items)
 		_, err := c.Params(testContext(t), items[0])

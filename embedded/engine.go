@@ -29,6 +29,7 @@ import (
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/tracing/itemspans"
@@ -74,7 +75,7 @@ type Options struct {
 	// if set, orders the items of ScoreTypes (none: all) in place of their
 	// priority and age: see [dispatcher.Config].
 	DedupHook  dispatcher.DedupHook
-	Score      func(events.Submit) time.Duration
+	Score      func(core.Submit) time.Duration
 	ScoreTypes []events.Type
 
 	// Tracing makes spans of what happens to items; nil: none. It must have been

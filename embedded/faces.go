@@ -10,6 +10,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
@@ -19,8 +20,8 @@ import (
 func (e *Engine) hooks() dispatcher.Hooks {
 	return e.metrics.Hook(dispatcher.Hooks{
 		Appended: func(int, int, time.Duration) { e.service.Appended() },
-		Awaited:  func(c *events.Changes) bool { return e.service.Awaits(c.Items) },
-		Projected: func(c *events.Changes) {
+		Awaited:  func(c *core.Changes) bool { return e.service.Awaits(c.Items) },
+		Projected: func(c *core.Changes) {
 			e.service.Notify(c.Items)
 			e.mirror.projected(c)
 			e.janitor.Projected(c.Items)

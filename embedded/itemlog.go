@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/lograte"
 )
 
@@ -37,7 +38,7 @@ func newItemLog(log *slog.Logger) *itemLog {
 }
 
 // projected writes what a batch has to tell.
-func (l *itemLog) projected(c *events.Changes) {
+func (l *itemLog) projected(c *core.Changes) {
 	ctx := context.Background()
 	if !l.owner.Load() || !l.log.Enabled(ctx, slog.LevelInfo) {
 		return
@@ -131,7 +132,7 @@ func clipText(s string) string {
 }
 
 // traceOf is the trace id of an item of a batch, empty if it has no trace.
-func traceOf(c *events.Changes, id events.ID) string {
+func traceOf(c *core.Changes, id events.ID) string {
 	for i := range c.Items {
 		it := c.Items[i].New
 		if it == nil {

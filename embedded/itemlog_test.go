@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -187,12 +188,12 @@ func BenchmarkItemLogFlood(b *testing.B) {
 }
 
 // changesOf is a batch with events of one item.
-func changesOf(kinds ...events.Kind) *events.Changes {
+func changesOf(kinds ...events.Kind) *core.Changes {
 	id, err := events.ParseID("01KDYAK43G0000000000000777")
 	if err != nil {
 		panic(err)
 	}
-	c := &events.Changes{}
+	c := &core.Changes{}
 	for _, k := range kinds {
 		body := map[events.Kind]events.Body{
 			events.KindCreated: &events.Created{}, events.KindQueued: &events.Queued{}, events.KindClaimed: &events.Claimed{}, events.KindRunning: &events.Running{},

@@ -3,7 +3,7 @@ package embedded
 import (
 	"github.com/streamwright/streamwright/api/live"
 	"github.com/streamwright/streamwright/config"
-	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // newLive makes the live feed, which HTTP alone serves.
@@ -16,7 +16,7 @@ func (e *Engine) newLive() (err error) {
 }
 
 // liveProjected tells the live feed, if there is one, what was projected.
-func (e *Engine) liveProjected(c *events.Changes) {
+func (e *Engine) liveProjected(c *core.Changes) {
 	if e.live != nil {
 		e.live.Projected(c)
 	}

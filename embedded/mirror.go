@@ -10,6 +10,7 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/kvstate"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -83,7 +84,7 @@ func (m *mirror) dropDedup() {
 	}
 }
 
-func (m *mirror) projected(c *events.Changes) {
+func (m *mirror) projected(c *core.Changes) {
 	if m.dedup != nil {
 		m.dedup.Feed(c)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -131,7 +132,7 @@ func salvageable(s *projector.Store, from string) (out Salvageable, err error) {
 	if m.Applied == 0 {
 		return out, fmt.Errorf("salvage: the store %s holds nothing", from)
 	}
-	state, err := events.NewState(s)
+	state, err := core.NewState(s)
 	if err != nil {
 		return out, err
 	}

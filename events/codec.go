@@ -292,7 +292,7 @@ func decodeAny(data []byte) (Event, error) {
 	}
 	kind, err := ParseKind(env.Kind)
 	if err != nil || env.V < 1 {
-		return Event{}, fmt.Errorf("decode event: %w: version %d, kind %q: not written by this program, or by a newer one", ErrCorrupt, env.V, clip(env.Kind, 64))
+		return Event{}, fmt.Errorf("decode event: %w: version %d, kind %q: not written by this program, or by a newer one", ErrCorrupt, env.V, Clip(env.Kind, 64))
 	}
 	e := Event{Kind: kind, ID: env.ID, Type: env.Type, At: env.At, Attempt: env.Attempt, Worker: env.Worker}
 	if env.Tx != nil {
@@ -309,7 +309,7 @@ func decodeAny(data []byte) (Event, error) {
 			return Event{}, fmt.Errorf("decode %s event: %w: %w", kind, ErrCorrupt, err)
 		}
 	}
-	if err := e.check(); err != nil {
+	if err := e.Check(); err != nil {
 		return Event{}, fmt.Errorf("decode %s event: %w: %w", kind, ErrCorrupt, err)
 	}
 	return e, nil
@@ -320,3 +320,94 @@ var crcTable = crc64.MakeTable(crc64.ECMA)
 // Checksum is that of an event's stored bytes. The projection keeps that of
 // the last event it applied, to notice a log that has changed under it.
 func Checksum(data []byte) uint64 { return crc64.Checksum(data, crcTable) }
+
+// onlyGroup reports whether a payload's terms say nothing but the group, as
+// those of most submissions with a tenant.
+func (cr *Created) onlyGroup() bool {
+	t := *cr.Terms
+	return t.Group != "" && len(t.After) == 0 && t.AfterPolicy == "" && t.DedupPolicy == "" && t.DedupWindowMS == 0 && t.ExpiresAt.IsZero() && t.EstimateMS == 0 &&
+		!t.OwnAttempts && !t.OwnTimeout && t.Parent.IsZero() && t.Spawn == 0 && t.ScoreMS == nil && t.Verdict == nil && len(t.Rates) == 0
+}
+
+// appendReplayed keeps the params as they came.
+func appendReplayed(b []byte, d *Replayed) ([]byte, error) {
+	brief := *d
+	brief.Params = nil
+	data, err := json.Marshal(&brief)
+	if err != nil || d.Params == nil {
+		return append(b, data...), err
+	}
+	b = append(append(b, data[:len(data)-1]...), `,"params":`...)
+	return append(append(b, d.Params...), '}'), nil
+}
+
+// AppendBrief is [Event.AppendJSON] without the document that the event brings:
+// the params of created, the result of completed. For where those are kept
+// beside it.
+func (e *Event) AppendBrief(b []byte) ([]byte, error) {
+	switch d := e.Body.(type) {
+	case *Created:
+		b, err := appendCreatedRest(append(e.appendHead(b), `,"data":{`...), d)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s event of %s: %w", e.Kind, e.ID, err)
+		}
+		return append(b, '}'), nil
+	case *Completed:
+		return append(appendCompleted(append(e.appendHead(b), `,"data":`...), &Completed{DurationMS: d.DurationMS}), '}'), nil
+	}
+	return e.AppendJSON(b)
+}
+
+// appendCarried appends what json.Marshal gives for c, but for documents and
+// histories, which stand in it byte for byte.
+func appendCarried(b []byte, c *Carried) ([]byte, error) {
+	b = strconv.AppendInt(append(b, `{"part":`...), int64(c.Part), 10)
+	b = strconv.AppendInt(append(b, `,"parts":`...), int64(c.Parts), 10)
+	var err error
+	if c.Item != nil {
+		if b, err = appendAny(b, `,"item":`, c.Item); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.Keys) > 0 {
+		if b, err = appendAny(b, `,"keys":`, c.Keys); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.Documents) > 0 {
+		b = append(b, `,"documents":[`...)
+		for i, d := range c.Documents {
+			kind, _ := d.Kind.MarshalText() // it never fails
+			b = append(append(append(separate(b, i), `{"kind":"`...), kind...), `","data":`...)
+			b = append(append(b, d.Data...), '}')
+		}
+		b = append(b, ']')
+	}
+	if len(c.Merged) > 0 {
+		if b, err = appendAny(b, `,"merged":`, c.Merged); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.History) > 0 {
+		b = append(b, `,"history":[`...)
+		for i, h := range c.History {
+			b = strconv.AppendUint(append(separate(b, i), `{"seq":`...), uint64(h.Seq), 10)
+			b = append(append(append(b, `,"event":`...), h.Data...), '}')
+		}
+		b = append(b, ']')
+	}
+	if c.Fold != nil {
+		if b, err = appendAny(b, `,"fold":`, c.Fold); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, '}'), nil
+}
+
+// separate appends the comma in front of the i-th element.
+func separate(b []byte, i int) []byte {
+	if i > 0 {
+		return append(b, ',')
+	}
+	return b
+}

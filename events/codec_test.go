@@ -2,79 +2,11 @@ package events
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"os"
 	"reflect"
-	"strings"
 	"testing"
-	"time"
 )
-
-// The largest event that can be decided, of each kind that has room.
-func TestTheLargestEventsFitInAMessage(t *testing.T) {
-	w := newWorld(t)
-	long := func(n int) string { return strings.Repeat("\x01", n) } // 6 bytes each in JSON
-	set := DefaultTypeSettings()
-	set.MaxParams = MaxParamsCeiling
-	set.PerPriority = map[Priority]PriorityOverride{}
-	for p := range MaxPriority + 1 {
-		ms, n := MaxTimeout.Milliseconds(), Attempt(MaxAttemptsCeiling)
-		set.PerPriority[p] = PriorityOverride{TimeoutMS: &ms, MaxAttempts: &n, Backoff: &Backoff{InitialMS: 86_399_999, Factor: 1.0000000000000002, MaxMS: 86_400_000, Jitter: 0.12345678901234567}}
-	}
-	typ, worker := Type(strings.Repeat("t", MaxTypeLen)), WorkerID(strings.Repeat("w", MaxWorkerIDLen))
-	w.do(Own{Owner: long(1 << 20), Version: long(1 << 20)})
-	w.do(Configure{Type: typ, Source: SourceAPI, Settings: set})
-	labels := map[string]string{}
-	for i := range MaxLabels {
-		labels[string(rune('A'+i))+long(MaxLabelLen-1)] = long(MaxLabelLen)
-	}
-	submit := Submit{
-		Type: typ, Params: json.RawMessage(`"` + strings.Repeat("x", MaxParamsCeiling-2) + `"`),
-		IdempotencyKey: long(MaxKeyLen), DedupKey: long(MaxKeyLen), Delay: MaxDelay, Tenant: long(MaxNameLen), Labels: labels,
-		Capabilities: []string{strings.Repeat("a", MaxCapabilityLen), strings.Repeat("b", MaxCapabilityLen)},
-		Provenance:   Provenance{Source: long(MaxNameLen), Trigger: long(MaxNameLen)}, Trace: long(MaxTraceLen),
-		Intake: Intake{Seq: 1 << 63, MsgID: long(MaxKeyLen)}, ID: w.newID(),
-	}
-	id := w.do(submit).ID
-	submit.ID, submit.NewID, submit.IdempotencyKey, submit.Intake = ID{}, w.newID(), "", Intake{}
-	w.do(submit) // merged
-	w.do(Reschedule{ID: id, Now: true})
-	claim := func(tok Token) Run {
-		w.do(Claim{ID: id, Token: tok, Dispatched: tok, Worker: worker, Start: true})
-		return Run{ID: id, Token: tok, Worker: worker}
-	}
-	w.do(Release{Run: claim(NewToken(1<<24-1, 1)), Reason: long(MaxNameLen)})
-	w.do(Fail{Run: claim(2), Error: long(1 << 20), Code: long(MaxNameLen), Retryable: true})
-	w.now = w.now.Add(48 * time.Hour)
-	w.do(Fail{Run: claim(3), Error: long(1 << 20), Code: long(MaxNameLen)})
-	other := w.submit(Submit{Type: typ})
-	w.do(Claim{ID: other, Token: 4, Dispatched: 4, Worker: worker, Start: true})
-	w.do(Complete{Run: Run{ID: other, Token: 4, Worker: worker}, Result: json.RawMessage(`"` + strings.Repeat("x", MaxResultBytes-2) + `"`)})
-	cancelled := w.submit(Submit{Type: typ})
-	w.do(Cancel{ID: cancelled, Reason: long(MaxNameLen)})
-	w.do(Replay{ID: cancelled, Reason: long(MaxNameLen), Params: submit.Params})
-	w.do(Reject{Type: typ, Rejected: Rejected{Code: long(1 << 20), Message: long(1 << 20), Subject: long(1 << 20),
-		Headers: map[string][]string{long(8 << 10): {long(8 << 9), long(8 << 20)}}, Text: long(1 << 20), Intake: Intake{Seq: 1 << 63}}})
-	w.now = w.now.Add(DefaultRetain) // the dead item stays, and is carried
-	goldenRetention(w)
-	w.holdBack(typ, worker, long(MaxNameLen))
-	w.largestFlow(typ, long)
-	largestSchedule(w, typ, long)
-	w.largestKept(worker, long(MaxNameLen))
-	w.do(PurgeRejected{Seq: 1, Type: typ, Reason: long(MaxNameLen)})
-	seen := map[Kind]int{}
-	for i, data := range w.encoded() {
-		seen[w.log[i].Kind] = max(seen[w.log[i].Kind], len(data))
-	}
-	for k := range Kind(NumKinds) {
-		if knownKind(k) && (seen[k] == 0 || seen[k] > maxEvent) {
-			t.Errorf("%s: %d bytes", k, seen[k])
-		}
-	}
-	w.readBack()
-	t.Log(seen)
-}
 
 func TestDecodeRefuses(t *testing.T) {
 	const item = `"id":"01KDYAK43G0000000000000001","type":"email","at":"2026-01-02T03:04:05Z"`
@@ -112,7 +44,7 @@ func TestDecodeRefuses(t *testing.T) {
 
 // Whatever decodes can be encoded again, and is then read as the same.
 func FuzzRoundTrip(f *testing.F) {
-	log, err := os.ReadFile(goldenLog)
+	log, err := os.ReadFile("core/testdata/golden.jsonl")
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package events
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestCount(t *testing.T) {
 	for n, want := range map[int]string{0: "0 items", 1: "1 item", 2: "2 items", -1: "-1 items"} {

@@ -3,6 +3,7 @@ package events
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -49,7 +50,7 @@ func decodeOwn(data []byte) (e Event, ok bool) {
 	if s.bad || s.i != len(data) || (e.Body == nil) != (newBody(e.Kind) == nil) {
 		return Event{}, false
 	}
-	return e, e.check() == nil
+	return e, e.Check() == nil
 }
 
 // body reads the payloads that make up nearly all of a log.
@@ -310,4 +311,17 @@ func (s *scanner) closing(i int) int {
 		}
 	}
 	return -1
+}
+
+// DecodeBody reads a payload of a kind, as [Event.Data] gives it. What a
+// history leaves out of it is zero.
+func DecodeBody(k Kind, data json.RawMessage) (Body, error) {
+	b := newBody(k)
+	if b == nil || len(data) == 0 {
+		return b, nil
+	}
+	if err := json.Unmarshal(data, b); err != nil {
+		return nil, fmt.Errorf("decode the payload of %s: %w: %w", k, ErrCorrupt, err)
+	}
+	return b, nil
 }

@@ -46,7 +46,7 @@ func codecEvents() []Event {
 	}
 	var evs []Event
 	for i, b := range bodies {
-		e := Event{Kind: b.kind(), ID: id, Type: "email-x", At: at, Body: b}
+		e := Event{Kind: b.Kind(), ID: id, Type: "email-x", At: at, Body: b}
 		if i%2 == 0 {
 			e.Tx, e.Attempt, e.Worker, e.At = Tx{N: 2, Of: 3}, 2, "worker-1.a", at.Truncate(time.Second)
 		}

@@ -1,43 +1,22 @@
-// Package events is the vocabulary of Streamwright and its pure core.
+// Package events is the vocabulary of Streamwright: what can happen to a work
+// item, and what is known of one.
 //
-// It owns the meaning of a work item's life: the item states and the
-// transition table, the events that move an item between them, the commands
-// that ask for a change, and the two functions that everything else is built
-// around:
+// It owns
 //
-//   - [Decide] answers a [Command] with the events that it causes, or refuses
-//     it with an [*Error] that tells the caller what to do.
-//   - [State.Apply] folds one event into the state. It errs only when the log
-//     is corrupt.
+//   - the item states, the event kinds, and the transition table between them;
+//   - the payload of each kind, and the codec of the log: [Event.AppendJSON]
+//     and [DecodeEvent];
+//   - what is kept: [Item], [TypeInfo], [Meta], keys, records and documents;
+//   - the settings of types and of the engine, their defaults and bounds;
+//   - ids, and the [Error] that tells a caller what to do.
 //
-// Both are pure: no I/O, no clock, no randomness. Time, fresh ids, tokens and
-// jitter come in with the command, and every outcome that depends on them is
-// recorded in the event, so replay never computes it again.
+// Package events/policy computes rate limits, circuits, waits and the causes of
+// deaths from these; package events/core decides commands and folds events.
 //
-// A [State] is an overlay of everything decided and not yet projected (plus a
-// bounded cache) over a [Base], the projection. Reads through it therefore see
-// the complete prefix of the log. [State.TakeChanges] hands what has changed
-// to the projection, which writes it in one atomic batch.
+// The package is pure, as those two are: no I/O, no clock, no randomness. It
+// imports nothing of ours. Every event that the core decides is below 2 MiB,
+// and can be decoded again: [MaxParamsBytes] and its neighbours bound each field.
 //
-// A State has one owner goroutine; nothing here locks. The events, items and
-// [Changes] that leave it are never written again and may be read by anyone.
-//
-// What always holds, and is tested for any sequence of commands:
-//
-//   - The live state, whatever it has cached, projected or lost in a restart,
-//     is the one that a replay of the encoded log gives, and decides the same.
-//   - An item changes only along the transition table; no decision leaves it
-//     in created or failed.
-//   - A dedup key has one holder, which is not terminal.
-//   - A token is claimed once. An attempt counts unless its run was released.
-//   - Time does not go back from one event to the next.
-//   - A tick of a schedule is answered once, and not before its time.
-//   - Every event is below 2 MiB, and can be decoded again.
-//
-// A refusal ([*Error]) concerns its caller alone. An error of the base means
-// that nothing was decided. An error of Apply, or of decoding, means that the
-// State is of no use any more; if it wraps [ErrCorrupt], the log holds what
-// can't have been decided, and the partition stops.
-//
-// When the log and anything else disagree, the log wins.
+// An error of decoding wraps [ErrCorrupt] or [ErrNewer]. When the log and
+// anything else disagree, the log wins.
 package events

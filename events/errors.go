@@ -115,7 +115,7 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// ErrCorrupt is wrapped by every error of [State.Apply] and of decoding: the
+// ErrCorrupt is wrapped by every error of [core.State.Apply] and of decoding: the
 // log holds what can't have been decided. It stops the partition.
 var ErrCorrupt = errors.New("the event log is corrupt")
 

@@ -33,7 +33,7 @@ type Tx struct {
 func (t Tx) Last() bool { return t.N == t.Of }
 
 // Body is the payload of an event: one of the structs below, by pointer.
-type Body interface{ kind() Kind }
+type Body interface{ Kind() Kind }
 
 // Provenance says why an item exists.
 type Provenance struct {
@@ -136,7 +136,7 @@ type Dead struct {
 	Error    string  `json:"error,omitempty"`
 	Code     string  `json:"code,omitempty"`
 	By       ID      `json:"by,omitzero"`     // the child or the item waited for that it is dead of
-	Cause    string  `json:"cause,omitempty"` // see [CauseOf]
+	Cause    string  `json:"cause,omitempty"` // see [policy.CauseOf]
 }
 
 // Cancelled is the payload of cancelled.
@@ -196,86 +196,25 @@ type TypeConfigured struct {
 	Settings TypeSettings `json:"settings"`
 }
 
-func (*Created) kind() Kind        { return KindCreated }
-func (*Merged) kind() Kind         { return KindMerged }
-func (*Queued) kind() Kind         { return KindQueued }
-func (*Claimed) kind() Kind        { return KindClaimed }
-func (*Running) kind() Kind        { return KindRunning }
-func (*Completed) kind() Kind      { return KindCompleted }
-func (*Failed) kind() Kind         { return KindFailed }
-func (*Dead) kind() Kind           { return KindDead }
-func (*Cancelled) kind() Kind      { return KindCancelled }
-func (*Released) kind() Kind       { return KindReleased }
-func (*Rescheduled) kind() Kind    { return KindRescheduled }
-func (*Rejected) kind() Kind       { return KindRejected }
-func (*Owned) kind() Kind          { return KindOwned }
-func (*TypeConfigured) kind() Kind { return KindTypeConfigured }
+func (*Created) Kind() Kind        { return KindCreated }
+func (*Merged) Kind() Kind         { return KindMerged }
+func (*Queued) Kind() Kind         { return KindQueued }
+func (*Claimed) Kind() Kind        { return KindClaimed }
+func (*Running) Kind() Kind        { return KindRunning }
+func (*Completed) Kind() Kind      { return KindCompleted }
+func (*Failed) Kind() Kind         { return KindFailed }
+func (*Dead) Kind() Kind           { return KindDead }
+func (*Cancelled) Kind() Kind      { return KindCancelled }
+func (*Released) Kind() Kind       { return KindReleased }
+func (*Rescheduled) Kind() Kind    { return KindRescheduled }
+func (*Rejected) Kind() Kind       { return KindRejected }
+func (*Owned) Kind() Kind          { return KindOwned }
+func (*TypeConfigured) Kind() Kind { return KindTypeConfigured }
 
-// newBody returns an empty payload for k, or nil for a kind without one.
-func newBody(k Kind) Body {
-	switch k {
-	case KindCreated:
-		return &Created{}
-	case KindMerged:
-		return &Merged{}
-	case KindQueued:
-		return &Queued{}
-	case KindClaimed:
-		return &Claimed{}
-	case KindRunning:
-		return &Running{}
-	case KindCompleted:
-		return &Completed{}
-	case KindFailed:
-		return &Failed{}
-	case KindDead:
-		return &Dead{}
-	case KindCancelled:
-		return &Cancelled{}
-	case KindReleased:
-		return &Released{}
-	case KindRescheduled:
-		return &Rescheduled{}
-	case KindRejected:
-		return &Rejected{}
-	case KindOwned:
-		return &Owned{}
-	case KindTypeConfigured:
-		return &TypeConfigured{}
-	case KindPaused:
-		return &Paused{}
-	case KindResumed:
-		return &Resumed{}
-	case KindCircuitOpened:
-		return &CircuitOpened{}
-	case KindCircuitHalfOpened:
-		return &CircuitHalfOpened{}
-	case KindCircuitClosed:
-		return &CircuitClosed{}
-	case KindScheduleSet:
-		return &ScheduleSet{}
-	case KindScheduleRemoved:
-		return &ScheduleRemoved{}
-	case KindScheduleFired:
-		return &ScheduleFired{}
-	case KindReplayed:
-		return &Replayed{}
-	case KindCauseNoted:
-		return &CauseNoted{}
-	case KindRejectedPurged:
-		return &RejectedPurged{}
-	case KindDrainSet:
-		return &DrainSet{}
-	case KindDrainEnded:
-		return &DrainEnded{}
-	case KindTypeForgotten:
-		return &TypeForgotten{}
-	case KindSnapshot:
-		return &Snapshot{}
-	case KindCarried:
-		return &Carried{}
-	case KindPruned:
-		return &Pruned{}
-	}
-	return newFlowBody(k)
+// ClockAccepted is part of the payload of owned: an operator has confirmed the
+// server's clock. From this event on, time is that of the event, which may lie
+// before the times of earlier events. From is the log's last time before.
+type ClockAccepted struct {
+	From time.Time `json:"from"`
+	By   string    `json:"by,omitempty"`
 }

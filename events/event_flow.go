@@ -127,26 +127,9 @@ type Outcome struct {
 	Reason  string          `json:"reason,omitempty"`
 }
 
-// newFlowBody is newBody for the kinds of waiting, spawning and long runs.
-func newFlowBody(k Kind) Body {
-	switch k {
-	case KindWaiting:
-		return &Waiting{}
-	case KindSpawned:
-		return &Spawned{}
-	case KindSnoozed:
-		return &Snoozed{}
-	case KindProgressed:
-		return &Progressed{}
-	case KindCheckpointed:
-		return &Checkpointed{}
-	}
-	return nil
-}
-
-func (*Waiting) kind() Kind      { return KindWaiting }
-func (*Spawned) kind() Kind      { return KindSpawned }
-func (*Snoozed) kind() Kind      { return KindSnoozed }
-func (*Progressed) kind() Kind   { return KindProgressed }
-func (*Checkpointed) kind() Kind { return KindCheckpointed }
-func (*Replayed) kind() Kind     { return KindReplayed }
+func (*Waiting) Kind() Kind      { return KindWaiting }
+func (*Spawned) Kind() Kind      { return KindSpawned }
+func (*Snoozed) Kind() Kind      { return KindSnoozed }
+func (*Progressed) Kind() Kind   { return KindProgressed }
+func (*Checkpointed) Kind() Kind { return KindCheckpointed }
+func (*Replayed) Kind() Kind     { return KindReplayed }

@@ -100,7 +100,7 @@ type Schedule struct {
 // CauseNoted is the payload of cause_noted: items die of something new, or of
 // something that grows fast.
 type CauseNoted struct {
-	Cause   string `json:"cause"`            // see [CauseOf]
+	Cause   string `json:"cause"`            // see [policy.CauseOf]
 	Why     string `json:"why"`              // new, growing
 	Count   int64  `json:"count"`            // deaths of it, in all
 	Window  int64  `json:"window,omitempty"` // and in the window
@@ -110,12 +110,71 @@ type CauseNoted struct {
 	Example ID     `json:"example"`
 }
 
-func (*Paused) kind() Kind            { return KindPaused }
-func (*Resumed) kind() Kind           { return KindResumed }
-func (*CircuitOpened) kind() Kind     { return KindCircuitOpened }
-func (*CircuitHalfOpened) kind() Kind { return KindCircuitHalfOpened }
-func (*CircuitClosed) kind() Kind     { return KindCircuitClosed }
-func (*ScheduleSet) kind() Kind       { return KindScheduleSet }
-func (*ScheduleRemoved) kind() Kind   { return KindScheduleRemoved }
-func (*ScheduleFired) kind() Kind     { return KindScheduleFired }
-func (*CauseNoted) kind() Kind        { return KindCauseNoted }
+func (*Paused) Kind() Kind            { return KindPaused }
+func (*Resumed) Kind() Kind           { return KindResumed }
+func (*CircuitOpened) Kind() Kind     { return KindCircuitOpened }
+func (*CircuitHalfOpened) Kind() Kind { return KindCircuitHalfOpened }
+func (*CircuitClosed) Kind() Kind     { return KindCircuitClosed }
+func (*ScheduleSet) Kind() Kind       { return KindScheduleSet }
+func (*ScheduleRemoved) Kind() Kind   { return KindScheduleRemoved }
+func (*ScheduleFired) Kind() Kind     { return KindScheduleFired }
+func (*CauseNoted) Kind() Kind        { return KindCauseNoted }
+
+// Why a cause_noted says that it does.
+const (
+	CauseNew     = "new"     // the first death of this cause, or the first since it was forgotten
+	CauseGrowing = "growing" // CauseGrowth deaths in a window, or a power of ten more
+)
+
+// The reasons of circuit_opened and circuit_closed.
+const (
+	ReasonConsecutive = "consecutive" // so many failures in a row
+	ReasonRatio       = "ratio"       // so many failures in the window
+	ReasonProbe       = "probe"       // a run that tried it has failed
+	ReasonProbes      = "probes"      // enough runs that tried it have succeeded
+	ReasonReset       = "reset"       // by an operator
+	ReasonConfigured  = "configured"  // it was switched off
+)
+
+// The reasons of drain_ended.
+const (
+	ReasonUndrained = "undrained" // by an operator
+	ReasonLeft      = "left"      // the worker has unregistered
+	ReasonUnseen    = "unseen"    // it was not heard of for so long that it won't come back
+)
+
+// DrainSet is the payload of drain_set: the event's worker is to finish what it
+// runs, and gets nothing new.
+type DrainSet struct {
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"`
+}
+
+// DrainEnded is the payload of drain_ended: the event's worker may have work
+// again.
+type DrainEnded struct {
+	Reason string `json:"reason"` // undrained, left, unseen
+	By     string `json:"by,omitempty"`
+}
+
+func (*DrainSet) Kind() Kind { return KindDrainSet }
+
+func (*DrainEnded) Kind() Kind { return KindDrainEnded }
+
+// TypeForgotten is the payload of type_forgotten: the event's type has no items,
+// and nobody had set anything for it, or it was removed. A later submission makes
+// it known again.
+type TypeForgotten struct {
+	Reason string `json:"reason"` // idle, removed
+}
+
+func (*TypeForgotten) Kind() Kind { return KindTypeForgotten }
+
+// The reasons of type_forgotten.
+const (
+	ReasonIdle    = "idle"    // it has long had no items, or room for other types was needed
+	ReasonRemoved = "removed" // by an operator
+)
+
+// ReasonUntil is the reason of a resumed whose pause has come to its end.
+const ReasonUntil = "until"

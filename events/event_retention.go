@@ -3,6 +3,7 @@ package events
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // Snapshot is the payload of snapshot. A round of it re-states all that is
@@ -59,12 +60,6 @@ type StoredEvent struct {
 	Data json.RawMessage `json:"event"`
 }
 
-// Restated are entries of an item's history in the form that is kept.
-type Restated struct {
-	ID      ID
-	History []StoredEvent
-}
-
 // Fold shortens what is kept of an item: the history's entries From to To
 // become one, at To, that says how many they were; the submissions merged into
 // it up to MergedTo are counted only.
@@ -82,20 +77,9 @@ type Pruned struct {
 	Reason string `json:"reason"` // retention, purged
 }
 
-func (*Snapshot) kind() Kind { return KindSnapshot }
-func (*Carried) kind() Kind  { return KindCarried }
-func (*Pruned) kind() Kind   { return KindPruned }
-
-// check reports what can't have been carried.
-func (b *Carried) check(id ID, t Type) error {
-	if b.Part < 1 || b.Part > b.Parts || (b.Part == 1) != (b.Item != nil) {
-		return fmt.Errorf("it is part %d of %d", b.Part, b.Parts)
-	}
-	if b.Item != nil && (b.Item.ID != id || b.Item.Type != t) {
-		return fmt.Errorf("it carries another item, %s", b.Item.ID)
-	}
-	return nil
-}
+func (*Snapshot) Kind() Kind { return KindSnapshot }
+func (*Carried) Kind() Kind  { return KindCarried }
+func (*Pruned) Kind() Kind   { return KindPruned }
 
 // names are the forms in JSON of kinds that are single letters in the store;
 // a letter without a name stands for itself.
@@ -115,7 +99,7 @@ func (n names) parse(what string, b []byte) (byte, error) {
 		}
 	}
 	if len(b) != 1 {
-		return 0, fmt.Errorf("%q is no kind of %s", clip(string(b), 64), what)
+		return 0, fmt.Errorf("%q is no kind of %s", Clip(string(b), 64), what)
 	}
 	return b[0], nil
 }
@@ -151,4 +135,52 @@ func (k KeyKind) MarshalText() ([]byte, error) { return keyNames.text(byte(k)) }
 func (k *KeyKind) UnmarshalText(b []byte) (err error) {
 	*(*byte)(k), err = keyNames.parse("key", b)
 	return err
+}
+
+// RejectedPurged is the payload of rejected_purged: the rejected submission of
+// event Seq is kept no longer.
+type RejectedPurged struct {
+	Seq    Seq    `json:"seq"`
+	Reason string `json:"reason"` // purged
+}
+
+func (*RejectedPurged) Kind() Kind { return KindRejectedPurged }
+
+// KeptBytes is what a rejected submission counts as against
+// MaxRejectedKeptBytes.
+func (r *Rejected) KeptBytes() int64 {
+	const beside = 256 // subject, code, and what the record itself takes
+	n := beside + len(r.Text) + len(r.Bytes) + len(r.Message)
+	for name, values := range r.Headers {
+		for _, v := range values {
+			n += len(name) + len(v)
+		}
+	}
+	return int64(n)
+}
+
+// KeptRejected is a rejected submission as a round re-states it. Of one that was
+// purged only Seq and Size are left: it keeps its place among the newest, so
+// that which others are kept depends on the log alone.
+type KeptRejected struct {
+	Seq  Seq       `json:"seq"` // of its rejected event
+	Type Type      `json:"type,omitempty"`
+	At   time.Time `json:"at,omitzero"`
+	Size int64     `json:"size"`               // what it counts as; see [Rejected.KeptBytes]
+	Body *Rejected `json:"rejected,omitempty"` // nil: it was purged
+}
+
+// KeptAnswer is what a message of the intake stream became, if no item, as a
+// round re-states it.
+type KeptAnswer struct {
+	Intake uint64 `json:"intake_seq"`
+	Seq    Seq    `json:"seq"`         // of its rejected event
+	Of     ID     `json:"of,omitzero"` // a duplicate: the item that it repeats
+}
+
+// RejectedKept says, at a round's end, from where on the round has re-stated
+// what is kept of submissions that became no item: all before has made room.
+type RejectedKept struct {
+	From    Seq `json:"from"`    // the rejected submissions
+	Answers Seq `json:"answers"` // the answers to intake messages, by the event that gave them
 }

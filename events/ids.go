@@ -18,7 +18,7 @@ type ID [16]byte
 func ParseID(s string) (ID, error) {
 	u, err := ulid.ParseStrict(strings.ToUpper(s))
 	if err != nil {
-		return ID{}, fmt.Errorf("%q is no work id: a work id is a ULID, 26 characters such as 01JD3V6YB2M4C9W8ZK5T7QXRNE", clip(s, 64))
+		return ID{}, fmt.Errorf("%q is no work id: a work id is a ULID, 26 characters such as 01JD3V6YB2M4C9W8ZK5T7QXRNE", Clip(s, 64))
 	}
 	return ID(u), nil
 }
@@ -54,7 +54,7 @@ func (s Seq) String() string { return strconv.FormatUint(uint64(s), 10) }
 func ParseSeq(s string) (Seq, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no position: use the decimal number that an earlier reply gave", clip(s, 64))
+		return 0, fmt.Errorf("%q is no position: use the decimal number that an earlier reply gave", Clip(s, 64))
 	}
 	return Seq(n), nil
 }
@@ -94,7 +94,7 @@ func ParsePriority(s string) (Priority, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > int(MaxPriority) {
-		return 0, fmt.Errorf("%q is no priority: use 0 to 9 (higher first), or low, medium, high", clip(s, 64))
+		return 0, fmt.Errorf("%q is no priority: use 0 to 9 (higher first), or low, medium, high", Clip(s, 64))
 	}
 	return Priority(n), nil
 }
@@ -126,7 +126,7 @@ func (t *Token) UnmarshalText(b []byte) error {
 	}
 	n, err := strconv.ParseUint(string(b), 36, 64)
 	if err != nil {
-		return fmt.Errorf("%q is no token: send the Work-Token header of the dispatched message back unchanged", clip(string(b), 64))
+		return fmt.Errorf("%q is no token: send the Work-Token header of the dispatched message back unchanged", Clip(string(b), 64))
 	}
 	*t = Token(n)
 	return nil
@@ -146,7 +146,7 @@ const NoType Type = "_"
 // single - or _ between them.
 func ParseType(s string) (Type, error) {
 	if len(s) > MaxTypeLen || !words(s, "_-") {
-		return "", fmt.Errorf("%q is no type name: use at most %d characters of a-z and 0-9, with single - or _ between them", clip(s, 80), MaxTypeLen)
+		return "", fmt.Errorf("%q is no type name: use at most %d characters of a-z and 0-9, with single - or _ between them", Clip(s, 80), MaxTypeLen)
 	}
 	return Type(s), nil
 }
@@ -155,7 +155,7 @@ func ParseType(s string) (Type, error) {
 // inner - _ and single dots, so that it can end a subject.
 func ParseWorkerID(s string) (WorkerID, error) {
 	if len(s) > MaxWorkerIDLen || !isWorkerID(s) {
-		return "", fmt.Errorf("%q is no worker id: use 1 to %d letters and digits, with - _ and single dots between them", clip(s, 140), MaxWorkerIDLen)
+		return "", fmt.Errorf("%q is no worker id: use 1 to %d letters and digits, with - _ and single dots between them", Clip(s, 140), MaxWorkerIDLen)
 	}
 	return WorkerID(s), nil
 }
@@ -196,9 +196,12 @@ func isWorkerID(s string) bool {
 }
 
 // clip shortens s for an error text.
-func clip(s string, n int) string {
+func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
 	return s[:n] + "…"
 }
+
+// BatchType is the type of batches. No other item can be submitted with it.
+const BatchType Type = "batch"

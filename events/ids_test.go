@@ -21,7 +21,7 @@ func TestNamesFollowTheirPatterns(t *testing.T) {
 		if _, err := ParseWorkerID(s); (err == nil) != (worker.MatchString(s) && !strings.Contains(s, "..")) {
 			t.Fatalf("worker %q: %v", s, err)
 		}
-		if _, err := capabilities([]string{s}); (err == nil) != capability.MatchString(s) {
+		if _, err := CheckCapabilities([]string{s}); (err == nil) != capability.MatchString(s) {
 			t.Fatalf("capability %q: %v", s, err)
 		}
 	})

@@ -1,6 +1,8 @@
 package events
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // ItemState is where in its life an item is.
 type ItemState uint8
@@ -37,7 +39,7 @@ func ParseItemState(s string) (ItemState, error) {
 			return ItemState(i), nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no state: use one of created, queued, claimed, running, waiting, failed, completed, dead, cancelled, merged", clip(s, 64))
+	return 0, fmt.Errorf("%q is no state: use one of created, queued, claimed, running, waiting, failed, completed, dead, cancelled, merged", Clip(s, 64))
 }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -54,88 +56,6 @@ func (s *ItemState) UnmarshalText(b []byte) error {
 // operator may still replay a dead or cancelled one).
 func (s ItemState) Terminal() bool {
 	return s == StateCompleted || s == StateDead || s == StateCancelled || s == StateMerged
-}
-
-// Kind is what an event says has happened.
-type Kind uint8
-
-// The event kinds. Those up to KindRejected belong to an item (or to a
-// submission that became none), the others to the partition, a type, a
-// schedule, or the log itself.
-const (
-	KindNone Kind = iota
-	KindCreated
-	KindMerged
-	KindQueued
-	KindClaimed
-	KindRunning
-	KindCompleted
-	KindFailed
-	KindDead
-	KindCancelled
-	KindSpawned
-	KindWaiting
-	KindReleased
-	KindSnoozed
-	KindProgressed
-	KindCheckpointed
-	KindRescheduled
-	KindReplayed
-	KindRejected
-	KindOwned
-	KindSnapshot
-	KindTypeConfigured
-	KindPaused
-	KindResumed
-	KindCircuitOpened
-	KindCircuitHalfOpened
-	KindCircuitClosed
-	KindScheduleSet
-	KindScheduleRemoved
-	KindScheduleFired
-	KindCarried
-	KindPruned
-	KindCauseNoted
-	KindRejectedPurged
-	KindDrainSet
-	KindDrainEnded
-	KindTypeForgotten
-	NumKinds = iota
-)
-
-var kindNames = [NumKinds]string{"", "created", "merged", "queued", "claimed", "running", "completed", "failed", "dead", "cancelled", "spawned", "waiting", "released", "snoozed", "progressed", "checkpointed", "rescheduled", "replayed", "rejected", "owned", "snapshot", "type_configured", "paused", "resumed", "circuit_opened", "circuit_half_opened", "circuit_closed", "schedule_set", "schedule_removed", "schedule_fired", "carried", "pruned", "cause_noted", "rejected_purged", "drain_set", "drain_ended", "type_forgotten"}
-
-var kindsByName = func() map[string]Kind {
-	m := make(map[string]Kind, NumKinds)
-	for i := 1; i < NumKinds; i++ {
-		m[kindNames[i]] = Kind(i)
-	}
-	return m
-}()
-
-func (k Kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
-	}
-	return fmt.Sprintf("kind(%d)", uint8(k))
-}
-
-// ParseKind reads a kind's name.
-func ParseKind(s string) (Kind, error) {
-	if k, ok := kindsByName[s]; ok {
-		return k, nil
-	}
-	return 0, fmt.Errorf("%q is no event kind: see docs/EVENTS.md for the list", clip(s, 64))
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (k *Kind) UnmarshalText(b []byte) error {
-	v, err := ParseKind(string(b))
-	*k = v
-	return err
 }
 
 // transitions is the item's life: for each state, the state that each event

@@ -1,6 +1,8 @@
 package events
 
-import "time"
+import (
+	"time"
+)
 
 // Bounds on every field of every event, so that no event can outgrow what the
 // server takes in one message, and defaults for what a type does not set.
@@ -58,4 +60,17 @@ const (
 	MinLease           = time.Second
 	MaxLease           = time.Hour
 	MaxTimeout         = 30 * 24 * time.Hour
+)
+
+// MaxDrains bounds the workers that are marked to drain: as many as can be
+// registered. Beyond it, marking another is refused.
+const MaxDrains = 10_000
+
+// The bounds of what is kept of submissions that became no item. Of those
+// rejected, the newest that fit both bounds are kept, by the bytes of their
+// originals; of the answers to intake messages, the newest.
+const (
+	MaxRejectedKept      = 10_000
+	MaxRejectedKeptBytes = 64 << 20
+	MaxAnswersKept       = 100_000
 )

@@ -1,10 +1,7 @@
 package events
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"time"
 )
 
@@ -36,7 +33,7 @@ const (
 // type's.
 func ParseScheduleName(s string) (string, error) {
 	if len(s) > MaxTypeLen || !words(s, "_-") {
-		return "", fmt.Errorf("%q is no name of a schedule: use at most %d characters of a-z and 0-9, with single - or _ between them", clip(s, 80), MaxTypeLen)
+		return "", fmt.Errorf("%q is no name of a schedule: use at most %d characters of a-z and 0-9, with single - or _ between them", Clip(s, 80), MaxTypeLen)
 	}
 	return s, nil
 }
@@ -80,15 +77,15 @@ func (s Schedule) Validate() error {
 	switch s.Missed {
 	case MissedSkip, MissedOne, MissedAll:
 	default:
-		return s.bad("missed is %q: it must be skip, one or all", clip(string(s.Missed), 64))
+		return s.bad("missed is %q: it must be skip, one or all", Clip(string(s.Missed), 64))
 	}
 	switch s.Overlap {
 	case DedupDistinct, DedupMerge, DedupDefer, DedupSupersede:
 	default:
-		return s.bad("overlap is %q: it must be distinct, merge, defer or supersede", clip(string(s.Overlap), 64))
+		return s.bad("overlap is %q: it must be distinct, merge, defer or supersede", Clip(string(s.Overlap), 64))
 	}
 	if s.Source != SourceFile && s.Source != SourceAPI {
-		return s.bad("%q is no source: use %s or %s", clip(s.Source, 64), SourceFile, SourceAPI)
+		return s.bad("%q is no source: use %s or %s", Clip(s.Source, 64), SourceFile, SourceAPI)
 	}
 	return s.checkItem()
 }
@@ -118,14 +115,14 @@ func (s *Schedule) CheckTiming() error {
 	case !s.Anchor.IsZero() && (s.Anchor.Year() < 1970 || s.Anchor.Year() > 2200):
 		return s.bad("the anchor %s is out of range: choose a year from 1970 to 2200", s.Anchor.UTC().Format(time.RFC3339))
 	}
-	_, err := name("cron", s.Cron, MaxScheduleText)
+	_, err := CheckText("cron", s.Cron, MaxScheduleText)
 	return err
 }
 
 // checkItem checks what the items are made of, as far as it can be known before.
 func (s *Schedule) checkItem() error {
 	if s.Priority != nil && *s.Priority > MaxPriority {
-		return badPriority(*s.Priority)
+		return BadPriority(*s.Priority)
 	}
 	if s.MaxAttempts < 0 || s.MaxAttempts > MaxAttemptsCeiling {
 		return s.bad("max_attempts is %d: it must be 1 to %d, or left out", s.MaxAttempts, MaxAttemptsCeiling)
@@ -133,7 +130,7 @@ func (s *Schedule) checkItem() error {
 	if s.TimeoutMS < 0 || s.TimeoutMS > MaxTimeout.Milliseconds() {
 		return s.bad("the timeout is %d ms: it must be 1 ms to %s, or left out", s.TimeoutMS, MaxTimeout)
 	}
-	if _, err := name("tenant", s.Tenant, MaxNameLen); err != nil {
+	if _, err := CheckText("tenant", s.Tenant, MaxNameLen); err != nil {
 		return err
 	}
 	if _, has := s.Labels[LabelTick]; has {
@@ -142,88 +139,9 @@ func (s *Schedule) checkItem() error {
 	if len(s.Labels) >= MaxLabels {
 		return Refuse(CodeTooLarge, "schedule %s has %d labels: at most %d", s.Name, len(s.Labels), MaxLabels-1)
 	}
-	if _, err := labels(s.Labels); err != nil {
+	if _, err := CheckLabels(s.Labels); err != nil {
 		return err
 	}
-	_, err := document("the params document", s.Params, MaxScheduleParams, "store it elsewhere and have the schedule submit a reference to it")
+	_, err := CheckDocument("the params document", s.Params, MaxScheduleParams, "store it elsewhere and have the schedule submit a reference to it")
 	return err
-}
-
-// canonical is the schedule in the one form that its JSON gives back, so that
-// the live state is that of a replay. REQUIRES: it is valid.
-func (s Schedule) canonical() (Schedule, error) {
-	s.Params = bytes.TrimSpace(s.Params)
-	switch {
-	case len(s.Params) == 0 || string(s.Params) == "null":
-		s.Params = nil
-	default:
-		compact, err := json.Marshal(s.Params)
-		if err != nil {
-			return s, Refuse(CodeBadParams, "schedule %s: the params are no JSON document: %v", s.Name, err)
-		}
-		s.Params = compact
-	}
-	if s.Labels = maps.Clone(s.Labels); len(s.Labels) == 0 {
-		s.Labels = nil
-	}
-	if s.Priority != nil {
-		p := *s.Priority
-		s.Priority = &p
-	}
-	for _, t := range []*time.Time{&s.Anchor, &s.Next, &s.LastTick} {
-		*t = t.UTC().Round(0)
-	}
-	return s, nil
-}
-
-// equal compares by content. REQUIRES: both are canonical.
-func (s *Schedule) equal(o *Schedule) bool {
-	a, errA := json.Marshal(s)
-	b, errB := json.Marshal(o)
-	return errA == nil && errB == nil && bytes.Equal(a, b)
-}
-
-// Schedule returns a schedule, false if there is none of that name.
-func (s *State) Schedule(name string) (Schedule, bool) {
-	if v := s.schedules.get(name); v != nil {
-		return *v, true
-	}
-	return Schedule{}, false
-}
-
-// ScheduleNames lists the schedules in order.
-func (s *State) ScheduleNames() []string { return s.schedules.keys() }
-
-// DueSchedules calls fn, in no order, with each schedule that is to tick: its
-// name and next tick.
-func (s *State) DueSchedules(fn func(name string, next time.Time)) {
-	for name, v := range s.schedules.m {
-		if !v.Paused && !v.Next.IsZero() {
-			fn(name, v.Next)
-		}
-	}
-}
-
-// checkSchedule is [Event.check] of the events of schedules.
-func checkSchedule(b Body) error {
-	ok := true
-	name := ""
-	switch b := b.(type) {
-	case *ScheduleSet:
-		s := &b.Schedule
-		name = s.Name
-		ok = writable(s.Anchor, s.Next, s.LastTick) && (s.Priority == nil || *s.Priority <= MaxPriority)
-	case *ScheduleRemoved:
-		name = b.Name
-	case *ScheduleFired:
-		name = b.Name
-		ok = writable(b.Tick, b.Next) && !b.Tick.IsZero()
-	}
-	if _, err := ParseScheduleName(name); err != nil {
-		return err
-	}
-	if !ok {
-		return fmt.Errorf("a time or a priority is out of range")
-	}
-	return nil
 }

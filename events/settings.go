@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -16,18 +16,6 @@ type Backoff struct {
 	Factor    float64 `json:"factor"`
 	MaxMS     int64   `json:"max_ms"`
 	Jitter    float64 `json:"jitter"`
-}
-
-// Delay returns the wait after the given attempt has failed. random is 64
-// random bits; the same bits give the same delay.
-func (b Backoff) Delay(after Attempt, random uint64) time.Duration {
-	if b.InitialMS <= 0 {
-		return 0 // and not 0 times an infinite power, which is no number
-	}
-	d := float64(b.InitialMS) * math.Pow(b.Factor, float64(max(after, 1)-1))
-	d = min(d, float64(b.MaxMS))
-	d *= 1 + b.Jitter*float64(random>>11)/(1<<53)
-	return time.Duration(d * float64(time.Millisecond))
 }
 
 // TypeSettings are a type's settings, all filled in.
@@ -176,26 +164,108 @@ func (b Backoff) validate(name string) (errs []error) {
 	return errs
 }
 
-// flat is the settings' content without pointers, for comparison.
-func (s TypeSettings) flat() any {
-	type override struct {
-		priority Priority
-		timeout  time.Duration
-		attempts Attempt
-		backoff  Backoff
-		set      [3]bool
+// The sources of a type's settings.
+const (
+	SourceDefault = "default"
+	SourceFile    = "file"
+	SourceAPI     = "api"
+)
+
+// How long ended items are kept where nothing is set.
+const (
+	DefaultRetain     = 24 * time.Hour
+	DefaultRetainDead = 30 * 24 * time.Hour
+)
+
+// For is how long an item is kept once it has ended in a terminal state.
+func (r Retention) For(state ItemState) time.Duration {
+	ms, def := r.CompletedMS, DefaultRetain
+	switch state {
+	case StateDead:
+		ms, def = r.DeadMS, DefaultRetainDead
+	case StateCancelled:
+		ms = r.CancelledMS
+	case StateMerged:
+		ms = r.MergedMS
 	}
-	over := []override{}
-	for p := range MaxPriority + 1 {
-		if o, ok := s.PerPriority[p]; ok {
-			f := override{priority: p, set: [3]bool{o.TimeoutMS != nil, o.MaxAttempts != nil, o.Backoff != nil}}
-			f.timeout, f.attempts, f.backoff = s.For(p)
-			over = append(over, f)
+	if ms == 0 {
+		return def
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+func (r Retention) validate() (errs []error) {
+	for _, f := range []struct {
+		name string
+		ms   int64
+	}{{"completed_ms", r.CompletedMS}, {"dead_ms", r.DeadMS}, {"cancelled_ms", r.CancelledMS}, {"merged_ms", r.MergedMS}} {
+		if most := MaxDelay.Milliseconds(); f.ms < 0 || f.ms > most {
+			errs = append(errs, fmt.Errorf("retain.%s is %d: it must be 1 to %d, or 0 for the default", f.name, f.ms, most))
 		}
 	}
-	s.PerPriority = nil
-	return struct {
-		TypeSettings
-		over []override
-	}{s, over}
+	return errs
 }
+
+// UnsetTypeSettings says what a setting of a type does that is not set: each zero
+// value that stands for a default has that default in its place. What has no
+// default (a limit, a rate) stays zero.
+func UnsetTypeSettings() TypeSettings {
+	s := DefaultTypeSettings()
+	s.DedupPolicy, s.PoisonAfter, s.PoolWeight, s.GroupBy = DedupMerge, DefaultPoisonAfter, 1, "tenant"
+	s.Circuit = s.Circuit.WithDefaults()
+	keep := func(state ItemState) int64 { return Retention{}.For(state).Milliseconds() }
+	s.Retain = Retention{CompletedMS: keep(StateCompleted), DeadMS: keep(StateDead), CancelledMS: keep(StateCancelled), MergedMS: keep(StateMerged)}
+	return s
+}
+
+// Protocol is how the items of a type reach those who run them.
+type Protocol string
+
+// The protocols.
+const (
+	// ProtocolClaim, which a type's settings spell as the empty string, has
+	// workers register, claim what they pull, and report how it ended.
+	ProtocolClaim Protocol = "claim"
+	// ProtocolAck lets any JetStream consumer be a worker: how it answers the
+	// message says how the run ended. See docs/NATIVE.md.
+	ProtocolAck Protocol = "ack"
+)
+
+// UnmarshalText implements encoding.TextUnmarshaler. The default has one
+// spelling only, so that settings that say the same are the same.
+func (p *Protocol) UnmarshalText(b []byte) error {
+	*p = Protocol(b).Canonical()
+	return nil
+}
+
+// plain is p as settings hold it.
+func (p Protocol) Canonical() Protocol {
+	if p == ProtocolClaim {
+		return ""
+	}
+	return p
+}
+
+// Native reports whether the type's items go to consumers that answer with
+// nothing but JetStream's acks.
+func (s TypeSettings) Native() bool { return s.Protocol == ProtocolAck }
+
+func (s TypeSettings) validateProtocol() []error {
+	switch s.Protocol {
+	case "", ProtocolClaim, ProtocolAck:
+		return nil
+	}
+	return []error{fmt.Errorf("protocol is %q: it must be %s or %s", Clip(string(s.Protocol), 64), ProtocolClaim, ProtocolAck)}
+}
+
+// nativePrefix begins the name that stands for all native workers of a type.
+// No worker that registers can have it: its id has no colon.
+const nativePrefix = "native:"
+
+// NativeWorker is the name under which the events of a type's native runs are
+// recorded: which of the processes that share the consumer had the message, the
+// server does not say.
+func NativeWorker(t Type) WorkerID { return WorkerID(nativePrefix + string(t)) }
+
+// Native reports whether the name is that of native workers.
+func (w WorkerID) Native() bool { return strings.HasPrefix(string(w), nativePrefix) }

@@ -48,107 +48,6 @@ const (
 	FailInvalidInput = "invalid_input"
 )
 
-// BuiltinCodes are the retry policies of codes that a type sets nothing for. A
-// type's own policy for a code takes the place of the whole built-in one.
-func BuiltinCodes() map[string]CodePolicy {
-	passing := CodePolicy{MaxAttempts: 5}
-	starved := CodePolicy{MaxAttempts: 3, TimeoutFactor: 1.5, TimeoutMaxMS: DefaultTimeoutMax.Milliseconds()}
-	hopeless := CodePolicy{NoRetry: true}
-	return map[string]CodePolicy{
-		FailTransient: passing, FailNetwork: passing, FailUnavailable: passing,
-		FailRateLimited: {MaxAttempts: 5, DelayFactor: 2},
-		FailResource:    starved, FailOutOfMemory: starved, FailTimeout: starved, FailKilled: starved,
-		FailLogic: hopeless, FailInvalidInput: hopeless,
-		FailLeaseExpired: {MaxAttempts: 3},
-	}
-}
-
-var builtinCodes = BuiltinCodes()
-
-// CodePolicy returns how failures with a code are retried.
-func (s TypeSettings) CodePolicy(code string) CodePolicy {
-	if p, ok := s.Codes[code]; ok {
-		return p
-	}
-	return builtinCodes[code]
-}
-
-// attemptLimit returns how many attempts an item may make that fails with a
-// code, and whose limit that is. What is said more closely wins: the item's own
-// number, then the type's policy for the code, the type's number, the built-in
-// policy, the default.
-func (s TypeSettings) attemptLimit(it *Item, code string) (limit Attempt, from string) {
-	if it.OwnAttempts {
-		return it.MaxAttempts, "the item's own"
-	}
-	_, limit, _ = s.For(it.Priority)
-	p, own := s.Codes[code]
-	chosen := s.choseAttempts(it.Priority)
-	if !own {
-		p = builtinCodes[code]
-	}
-	switch {
-	case own && p.MaxAttempts != 0:
-		limit, from = p.MaxAttempts, "the type's for code "+code
-	case chosen:
-		from = "the type's"
-	case p.MaxAttempts != 0:
-		limit, from = p.MaxAttempts, "the built-in one for code "+code
-	default:
-		from = "the default"
-	}
-	return it.AttemptsBefore + limit, from
-}
-
-// nextTimeout returns the timeout of the attempt after one that failed with a
-// code. Who may change it is as for attemptLimit.
-func (s TypeSettings) nextTimeout(it *Item, code string) time.Duration {
-	p, own := s.Codes[code]
-	switch {
-	case it.OwnTimeout, !own && s.choseTimeout(it.Priority):
-		return it.Timeout
-	case !own:
-		p = builtinCodes[code]
-	}
-	return p.timeout(it.Timeout)
-}
-
-// choseAttempts reports whether somebody chose the attempts of items of
-// priority p. Settings recorded before MaxAttemptsSet existed tell by another
-// value than the default.
-func (s TypeSettings) choseAttempts(p Priority) bool {
-	return s.MaxAttemptsSet || s.MaxAttempts != DefaultMaxAttempts || s.PerPriority[p].MaxAttempts != nil
-}
-
-// choseTimeout is choseAttempts for the timeout.
-func (s TypeSettings) choseTimeout(p Priority) bool {
-	return s.TimeoutSet || s.TimeoutMS != DefaultTimeout.Milliseconds() || s.PerPriority[p].TimeoutMS != nil
-}
-
-// delay is the wait after an attempt, and how much of it is jitter.
-func (p CodePolicy) delay(b Backoff, after Attempt, random uint64) (wait, jitter time.Duration) {
-	factor := p.DelayFactor
-	if factor == 0 {
-		factor = 1
-	}
-	wait = time.Duration(float64(b.Delay(after, random)) * factor)
-	b.Jitter = 0
-	return wait, wait - time.Duration(float64(b.Delay(after, random))*factor)
-}
-
-// timeout is that of the next attempt.
-func (p CodePolicy) timeout(now time.Duration) time.Duration {
-	if p.TimeoutFactor == 0 {
-		return now
-	}
-	most := time.Duration(p.TimeoutMaxMS) * time.Millisecond
-	if most == 0 {
-		most = DefaultTimeoutMax
-	}
-	grown := time.Duration(min(float64(now)*p.TimeoutFactor, float64(most)))
-	return max(grown.Truncate(time.Millisecond), now)
-}
-
 func (p CodePolicy) validate(at string) (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(at+format, args...)) }
 	if p.MaxAttempts < 0 || p.MaxAttempts > MaxAttemptsCeiling {
@@ -164,14 +63,6 @@ func (p CodePolicy) validate(at string) (errs []error) {
 		fail("timeout_max_ms is %d: it must be 1 to %d, or 0 for an hour", p.TimeoutMaxMS, MaxTimeout.Milliseconds())
 	}
 	return errs
-}
-
-// poisonAfter is how many lost leases an item may have.
-func (s TypeSettings) poisonAfter() int {
-	if s.PoisonAfter == 0 {
-		return DefaultPoisonAfter
-	}
-	return s.PoisonAfter
 }
 
 // On reports whether there is a circuit.
@@ -199,16 +90,6 @@ func (c CircuitSettings) WithDefaults() CircuitSettings {
 // DefaultWorkerCircuit is that of an engine that sets none.
 func DefaultWorkerCircuit() CircuitSettings {
 	return CircuitSettings{Consecutive: 10, CooldownMS: DefaultCooldown.Milliseconds(), MaxCooldownMS: DefaultWorkerMaxCooldown.Milliseconds(), Probes: 1}
-}
-
-// cooldown is how long the circuit stays open the n-th time in a row.
-func (c CircuitSettings) cooldown(opens int) time.Duration {
-	c = c.WithDefaults()
-	ms := c.CooldownMS
-	for n := 1; n < opens && ms < c.MaxCooldownMS; n++ {
-		ms *= 2
-	}
-	return time.Duration(min(ms, c.MaxCooldownMS)) * time.Millisecond
 }
 
 // Validate reports every setting of a type's circuit that is out of bounds,
@@ -273,7 +154,7 @@ func (s TypeSettings) validateProtection() (errs []error) {
 // type has a policy for.
 func CheckFailureCode(code string) error {
 	if code == "" || len(code) > MaxNameLen || !plain(code) {
-		return fmt.Errorf("%q is no failure code: use 1 to %d plain characters", clip(code, 64), MaxNameLen)
+		return fmt.Errorf("%q is no failure code: use 1 to %d plain characters", Clip(code, 64), MaxNameLen)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -47,43 +48,16 @@ func (s TypeSettings) GroupKey() string {
 // Weight is the type's share of its pool.
 func (s TypeSettings) Weight() int { return max(s.PoolWeight, 1) }
 
-// valueOf is what a submission has for a key; empty: nothing.
-func valueOf(key, tenant string, labels map[string]string) string {
-	if key == PerTenant {
-		return tenant
-	}
-	if name, ok := strings.CutPrefix(key, PerLabel); ok {
-		return labels[name]
-	}
-	return ""
-}
-
 func checkKey(key string) error {
 	name, label := strings.CutPrefix(key, PerLabel)
 	switch {
 	case key == PerTenant:
 	case !label:
-		return fmt.Errorf("is %q: it must be %s or %sNAME", clip(key, 80), PerTenant, PerLabel)
+		return fmt.Errorf("is %q: it must be %s or %sNAME", Clip(key, 80), PerTenant, PerLabel)
 	case name == "" || len(name) > MaxLabelLen || strings.ContainsAny(name, "=,") || !utf8.ValidString(name):
-		return fmt.Errorf("is %q: a label's name has 1 to %d bytes, without = and ,", clip(key, 80), MaxLabelLen)
+		return fmt.Errorf("is %q: a label's name has 1 to %d bytes, without = and ,", Clip(key, 80), MaxLabelLen)
 	}
 	return nil
-}
-
-// plainLimits makes empty lists none, which the log doesn't tell from them.
-func (s *TypeSettings) plainLimits() {
-	if len(s.Rates) == 0 {
-		s.Rates = nil
-	}
-	s.QueueSteps = slices.Clone(s.QueueSteps)
-	for i := range s.QueueSteps {
-		if len(s.QueueSteps[i].Sources) == 0 {
-			s.QueueSteps[i].Sources = nil
-		}
-	}
-	if len(s.QueueSteps) == 0 {
-		s.QueueSteps = nil
-	}
 }
 
 func (s TypeSettings) validateLimits() (errs []error) {
@@ -111,7 +85,7 @@ func (s TypeSettings) validateLimits() (errs []error) {
 
 func checkPoolName(name string) []error {
 	if !words(name, "_-") || len(name) > MaxPoolName {
-		return []error{fmt.Errorf("pool is %q: a pool's name is at most %d characters of a-z and 0-9 with single - or _ between", clip(name, 80), MaxPoolName)}
+		return []error{fmt.Errorf("pool is %q: a pool's name is at most %d characters of a-z and 0-9 with single - or _ between", Clip(name, 80), MaxPoolName)}
 	}
 	return nil
 }
@@ -141,7 +115,7 @@ func validateSteps(steps []QueueStep, most int) (errs []error) {
 		}
 		for _, src := range st.Sources {
 			if src == "" || len(src) > MaxNameLen || !utf8.ValidString(src) {
-				errs = append(errs, fmt.Errorf("%s.sources has %q: a source has 1 to %d bytes of UTF-8", at, clip(src, 80), MaxNameLen))
+				errs = append(errs, fmt.Errorf("%s.sources has %q: a source has 1 to %d bytes of UTF-8", at, Clip(src, 80), MaxNameLen))
 			}
 		}
 	}
@@ -159,7 +133,7 @@ func (s TypeSettings) validateRates() (errs []error) {
 			errs = append(errs, fmt.Errorf("%s.%w", at, err))
 		}
 		if r.At == AtDispatch && r.Per != PerType && r.Per != s.GroupKey() {
-			errs = append(errs, fmt.Errorf("%s.per is %q: at dispatch a limit is per type, or per the type's group_by, which is %s; at submit, per any key", at, clip(r.Per, 80), clip(s.GroupKey(), 80)))
+			errs = append(errs, fmt.Errorf("%s.per is %q: at dispatch a limit is per type, or per the type's group_by, which is %s; at submit, per any key", at, Clip(r.Per, 80), Clip(s.GroupKey(), 80)))
 		}
 		key := r.Key("")
 		if seen[key] {
@@ -180,7 +154,7 @@ func (r RateLimit) validate() (errs []error) {
 		}
 	}
 	if r.At != AtSubmit && r.At != AtDispatch {
-		errs = append(errs, fmt.Errorf("at is %q: it must be %s or %s", clip(r.At, 80), AtSubmit, AtDispatch))
+		errs = append(errs, fmt.Errorf("at is %q: it must be %s or %s", Clip(r.At, 80), AtSubmit, AtDispatch))
 	}
 	most := MaxRateInterval.Milliseconds()
 	if r.IntervalMS < 1 || r.IntervalMS > most {
@@ -192,7 +166,7 @@ func (r RateLimit) validate() (errs []error) {
 	if r.Burst < 0 || r.Burst > MaxRateN {
 		return append(errs, fmt.Errorf("burst is %d: it must be 0 to %d", r.Burst, MaxRateN))
 	}
-	if hi := int64(MaxRateRefill / r.step()); int64(r.burst()) > hi {
+	if hi := int64(MaxRateRefill / r.Step()); int64(r.AtOnce()) > hi {
 		errs = append(errs, fmt.Errorf("burst is %d: it must be at most %d, or it would take more than ten years to fill", r.Burst, hi))
 	}
 	return errs
@@ -204,7 +178,7 @@ func (l Limits) Validate() error {
 	if l.MaxQueued < 0 || l.MaxQueued > MaxMaxQueued {
 		errs = append(errs, fmt.Errorf("max_queued is %d: it must be 0 to %d", l.MaxQueued, MaxMaxQueued))
 	}
-	if d := l.startTimeout(); d < MinStartTimeout || d > MaxStartTimeout {
+	if d := l.TimeToStart(); d < MinStartTimeout || d > MaxStartTimeout {
 		errs = append(errs, fmt.Errorf("start_timeout_ms is %s: it must be %s to %s", d, MinStartTimeout, MaxStartTimeout))
 	}
 	errs = append(errs, validateSteps(l.QueueSteps, l.MaxQueued)...)
@@ -218,4 +192,43 @@ func (l Limits) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Key names the limit's state for a value of what it is per; empty for a limit
+// per type. A changed N or Burst goes on with the state that there is.
+func (r RateLimit) Key(value string) string {
+	return r.At + " " + strconv.FormatInt(r.IntervalMS, 10) + " " + r.Per + "=" + value
+}
+
+// unsetBurst is the share of N, one in so many, that a limit at dispatch lets
+// through at once beside the first, unless Burst says how many. It makes up for
+// runs that begin a little late.
+const unsetBurst = 20
+
+// extra returns how many of N an unset burst sets aside.
+func (r RateLimit) extra() int {
+	if r.At != AtDispatch || r.Burst != 0 {
+		return 0
+	}
+	return r.N / unsetBurst
+}
+
+// burst returns how many fit through at once. In any interval at most N +
+// burst - 1 get through, with the step of a set burst. A limit at dispatch whose
+// burst is not set has 1 + extra, and a step that is so much longer that never
+// more than N runs begin in any interval.
+func (r RateLimit) AtOnce() int {
+	switch {
+	case r.Burst != 0:
+		return r.Burst
+	case r.At == AtDispatch:
+		return 1 + r.extra()
+	}
+	return r.N
+}
+
+// step returns the time that one through takes of the bucket, rounded up.
+func (r RateLimit) Step() time.Duration {
+	n := time.Duration(max(r.N-r.extra(), 1))
+	return (time.Duration(r.IntervalMS)*time.Millisecond + n - 1) / n
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // valid reports whether it is one of the policies; the empty one is.
-func (p DedupPolicy) valid() bool {
+func (p DedupPolicy) Valid() bool {
 	switch p {
 	case "", DedupMerge, DedupDistinct, DedupSupersede, DedupDefer:
 		return true
@@ -16,8 +16,8 @@ func (p DedupPolicy) valid() bool {
 }
 
 func (s TypeSettings) validateDedup() (errs []error) {
-	if !s.DedupPolicy.valid() {
-		errs = append(errs, fmt.Errorf("dedup_policy is %q: it must be %s, %s, %s or %s", clip(string(s.DedupPolicy), 64), DedupMerge, DedupDistinct, DedupSupersede, DedupDefer))
+	if !s.DedupPolicy.Valid() {
+		errs = append(errs, fmt.Errorf("dedup_policy is %q: it must be %s, %s, %s or %s", Clip(string(s.DedupPolicy), 64), DedupMerge, DedupDistinct, DedupSupersede, DedupDefer))
 	}
 	if most := MaxDedupWindow.Milliseconds(); s.DedupWindowMS < 0 || s.DedupWindowMS > most {
 		errs = append(errs, fmt.Errorf("dedup_window_ms is %d: it must be 0 to %d (%s)", s.DedupWindowMS, most, time.Duration(MaxDedupWindow)))
@@ -104,7 +104,4 @@ const (
 	MaxStartTimeout = time.Hour
 )
 
-func (l *Limits) startTimeout() time.Duration { return cmp.Or(l.StartTimeout, StartWithin) }
-
-// SetLimits sets the engine's own settings.
-func (s *State) SetLimits(l Limits) { s.limits = l }
+func (l *Limits) TimeToStart() time.Duration { return cmp.Or(l.StartTimeout, StartWithin) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -197,14 +198,14 @@ func (d *Dedup) Stop(ctx context.Context) error {
 // Feed tells the mirror what a commit of the projection has changed. It never
 // waits. Commits are fed in order, from one goroutine, each once it is
 // committed: a snapshot must hold what has been fed.
-func (d *Dedup) Feed(c *events.Changes) {
+func (d *Dedup) Feed(c *core.Changes) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.feed(c)
 }
 
 // feed is Feed for those who hold mu.
-func (d *Dedup) feed(c *events.Changes) {
+func (d *Dedup) feed(c *core.Changes) {
 	if c.Meta.Applied <= d.upto {
 		return // a snapshot had it, or the bucket
 	}

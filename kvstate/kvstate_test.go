@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -90,25 +91,25 @@ func (p *projection) snapshot(_ context.Context, yield func(DedupHeld) error) (e
 }
 
 // commit sets a key's holder (zero: free) and returns the changes.
-func (p *projection) commit(t events.Type, key string, e DedupEntry) *events.Changes {
+func (p *projection) commit(t events.Type, key string, e DedupEntry) *core.Changes {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at++
 	ref := events.KeyRef{Kind: events.KeyDedup, Type: t, Key: key}
 	was, had := p.held[ref]
-	c := &events.Changes{Meta: events.Meta{Applied: p.at}}
+	c := &core.Changes{Meta: events.Meta{Applied: p.at}}
 	item := func(e DedupEntry) *events.Item {
 		return &events.Item{ID: e.ID, Type: t, DedupKey: key, HoldsKey: true, State: e.State}
 	}
 	if had && was.ID != e.ID {
-		c.Items = append(c.Items, events.ItemChange{Old: item(was), New: item(DedupEntry{ID: was.ID, State: events.StateCompleted})})
+		c.Items = append(c.Items, core.ItemChange{Old: item(was), New: item(DedupEntry{ID: was.ID, State: events.StateCompleted})})
 	}
 	if e.ID.IsZero() {
 		delete(p.held, ref)
 		return c
 	}
 	p.held[ref] = e
-	ic := events.ItemChange{New: item(e)}
+	ic := core.ItemChange{New: item(e)}
 	if had && was.ID == e.ID {
 		ic.Old = item(was)
 	}

@@ -7,24 +7,25 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
-var _ events.Base = (*Store)(nil)
+var _ core.Base = (*Store)(nil)
 
-// Meta implements [events.Base].
+// Meta implements [core.Base].
 func (s *Store) Meta() (m events.Meta, err error) {
 	err = s.lookup(func(v view) error { m, err = v.meta(); return err })
 	return m, err
 }
 
-// Types implements [events.Base]: the types that are known, in order, with
+// Types implements [core.Base]: the types that are known, in order, with
 // their counters.
 func (s *Store) Types() (types []events.TypeInfo, err error) {
 	err = s.lookup(func(v view) error { types, err = v.types(); return err })
 	return types, err
 }
 
-// Item implements [events.Base].
+// Item implements [core.Base].
 func (s *Store) Item(id events.ID) (it *events.Item, err error) {
 	err = s.lookup(func(v view) error {
 		if newest := s.newest.Load(); bytes.Compare(id[:], newest[:]) > 0 {
@@ -36,19 +37,19 @@ func (s *Store) Item(id events.ID) (it *events.Item, err error) {
 	return it, err
 }
 
-// Document implements [events.Base].
+// Document implements [core.Base].
 func (s *Store) Document(kind events.DocKind, id events.ID) (doc []byte, err error) {
 	err = s.lookup(func(v view) error { doc, err = v.document(docPrefix(kind), id); return err })
 	return doc, err
 }
 
-// Records implements [events.Base].
+// Records implements [core.Base].
 func (s *Store) Records(kind events.RecordKind) (recs []events.Record, err error) {
 	err = s.lookup(func(v view) error { recs, err = v.records(kind); return err })
 	return recs, err
 }
 
-// Waiters implements [events.Base].
+// Waiters implements [core.Base].
 func (s *Store) Waiters(of, behind events.ID, limit int) (ids []events.ID, err error) {
 	err = s.lookup(func(v view) error {
 		ids, err = v.related(prefixWaiter, of, behind, limit)
@@ -85,7 +86,7 @@ func (s *Store) FollowUps(behind events.ID, limit int) (ids []events.ID, err err
 	return ids, err
 }
 
-// Key implements [events.Base]. A key that had expired by the last event is
+// Key implements [core.Base]. A key that had expired by the last event is
 // not found.
 func (s *Store) Key(ref events.KeyRef) (h events.HeldKey, has bool, err error) {
 	err = s.lookup(func(v view) error { h, has, err = v.heldKey(ref); return err })

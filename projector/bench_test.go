@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -24,13 +25,13 @@ func benchLog(b *testing.B, items int) *memLog {
 	for i := 0; i < items; i += open {
 		var ids []events.ID
 		for range min(open, items-i) {
-			ids = append(ids, s.submit(events.Submit{Type: "email", Params: benchParams}))
+			ids = append(ids, s.submit(core.Submit{Type: "email", Params: benchParams}))
 		}
 		for _, id := range ids {
 			s.now = s.now.Add(50 * time.Microsecond)
 			tok := s.token()
-			s.do(events.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true})
-			s.do(events.Complete{Run: events.Run{ID: id, Token: tok, Worker: "worker-1"}, Result: json.RawMessage(`{"ok":true}`)})
+			s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true})
+			s.do(core.Complete{Run: core.Run{ID: id, Token: tok, Worker: "worker-1"}, Result: json.RawMessage(`{"ok":true}`)})
 		}
 		s.state.TakeChanges()
 		if i%10_000 == 0 {
@@ -123,7 +124,7 @@ func BenchmarkCommit(b *testing.B) {
 
 // benchChanges prepares batches of about n item changes; each item is queued,
 // claimed and started, and completed in batches of their own.
-func benchChanges(b *testing.B, n, items int) (all []*events.Changes) {
+func benchChanges(b *testing.B, n, items int) (all []*core.Changes) {
 	b.Helper()
 	s := newSim(b, 1, nil)
 	take := func() {
@@ -131,19 +132,19 @@ func benchChanges(b *testing.B, n, items int) (all []*events.Changes) {
 	}
 	for range items / n {
 		ids := make([]events.ID, n)
-		runs := make([]events.Run, n)
+		runs := make([]core.Run, n)
 		for i := range ids {
-			ids[i] = s.submit(events.Submit{Type: "email", Params: benchParams})
+			ids[i] = s.submit(core.Submit{Type: "email", Params: benchParams})
 		}
 		take()
 		for i, id := range ids {
 			tok := s.token()
-			s.do(events.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true})
-			runs[i] = events.Run{ID: id, Token: tok, Worker: "worker-1"}
+			s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true})
+			runs[i] = core.Run{ID: id, Token: tok, Worker: "worker-1"}
 		}
 		take()
 		for _, r := range runs {
-			s.do(events.Complete{Run: r, Result: json.RawMessage(`{"ok":true}`)})
+			s.do(core.Complete{Run: r, Result: json.RawMessage(`{"ok":true}`)})
 		}
 		take()
 		s.now = s.now.Add(time.Millisecond)
@@ -162,7 +163,7 @@ func queued(b *testing.B, items int) (*Store, *sim) {
 	b.Cleanup(func() { live.Close() })
 	s := newSim(b, 1, live)
 	for i := range items {
-		s.submit(events.Submit{Type: "email", Params: benchParams, Tenant: fmt.Sprint(i % 100)})
+		s.submit(core.Submit{Type: "email", Params: benchParams, Tenant: fmt.Sprint(i % 100)})
 		s.now = s.now.Add(time.Microsecond)
 		if i%1000 == 999 {
 			s.project()
@@ -221,7 +222,7 @@ func BenchmarkSelectiveList(b *testing.B) {
 		}
 		s := newSim(b, 1, live)
 		for i := range items {
-			c := events.Submit{Type: "email", Tenant: fmt.Sprint(i % 3), Labels: map[string]string{"region": "eu"}}
+			c := core.Submit{Type: "email", Tenant: fmt.Sprint(i % 3), Labels: map[string]string{"region": "eu"}}
 			if i%(items/100) == 0 {
 				c.Labels["customer"] = "rare"
 			}
@@ -258,12 +259,12 @@ func BenchmarkSelectiveList(b *testing.B) {
 func BenchmarkTerms(b *testing.B) {
 	const n = 64
 	for name, c := range map[string]struct {
-		submit events.Submit
+		submit core.Submit
 		fail   string
 	}{
-		"none":   {submit: events.Submit{Type: "email", Params: benchParams}},
-		"labels": {submit: events.Submit{Type: "email", Params: benchParams, Tenant: "acme", Labels: map[string]string{"region": "eu", "team": "billing", "customer": "4711"}}},
-		"errors": {submit: events.Submit{Type: "email", Params: benchParams, MaxAttempts: 2}, fail: "dial tcp 10.0.0.7:5432: connect: connection refused while sending mail to the relay of region eu"},
+		"none":   {submit: core.Submit{Type: "email", Params: benchParams}},
+		"labels": {submit: core.Submit{Type: "email", Params: benchParams, Tenant: "acme", Labels: map[string]string{"region": "eu", "team": "billing", "customer": "4711"}}},
+		"errors": {submit: core.Submit{Type: "email", Params: benchParams, MaxAttempts: 2}, fail: "dial tcp 10.0.0.7:5432: connect: connection refused while sending mail to the relay of region eu"},
 	} {
 		b.Run(name, func(b *testing.B) {
 			live, err := Open(b.TempDir(), Options{})
@@ -294,8 +295,8 @@ func BenchmarkTerms(b *testing.B) {
 }
 
 // lives takes n items through their lives, a transition of all of them a commit.
-func lives(s *sim, n int, c events.Submit, fail string, commit func()) {
-	ids, runs := make([]events.ID, n), make([]events.Run, n)
+func lives(s *sim, n int, c core.Submit, fail string, commit func()) {
+	ids, runs := make([]events.ID, n), make([]core.Run, n)
 	for i := range ids {
 		ids[i] = s.submit(c)
 	}
@@ -303,15 +304,15 @@ func lives(s *sim, n int, c events.Submit, fail string, commit func()) {
 	for attempt := range 2 {
 		for i, id := range ids {
 			tok := s.token()
-			s.do(events.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true})
-			runs[i] = events.Run{ID: id, Token: tok, Worker: "worker-1"}
+			s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "worker-1", Start: true})
+			runs[i] = core.Run{ID: id, Token: tok, Worker: "worker-1"}
 		}
 		commit()
 		for _, r := range runs {
 			if fail != "" && attempt == 0 {
-				s.do(events.Fail{Run: r, Error: fail, Code: "io", Retryable: true})
+				s.do(core.Fail{Run: r, Error: fail, Code: "io", Retryable: true})
 			} else {
-				s.do(events.Complete{Run: r, Result: json.RawMessage(`{"ok":true}`)})
+				s.do(core.Complete{Run: r, Result: json.RawMessage(`{"ok":true}`)})
 			}
 		}
 		commit()

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // PurgePerCommit is how many expired keys one Commit removes from disk at
@@ -42,11 +43,11 @@ type expiries [numClocks]int64
 // It does not wait for the disk, unless far too much waits for it already.
 //
 // The Changes must begin where the store ends: those of consecutive
-// [events.State.TakeChanges] of a State over this store, in order; several only
+// [core.State.TakeChanges] of a State over this store, in order; several only
 // if each of them is one that [Gathers]. After an error nothing of them is
 // written, and the State must be dropped.
-func (s *Store) Commit(cs ...*events.Changes) error {
-	cs = slices.DeleteFunc(cs, func(c *events.Changes) bool { return c == nil })
+func (s *Store) Commit(cs ...*core.Changes) error {
+	cs = slices.DeleteFunc(cs, func(c *core.Changes) bool { return c == nil })
 	if len(cs) == 0 {
 		return nil
 	}
@@ -67,7 +68,7 @@ func (s *Store) Commit(cs ...*events.Changes) error {
 }
 
 // commit writes changes. REQUIRES: s.commitMu is held.
-func (s *Store) commit(c *events.Changes) error {
+func (s *Store) commit(c *core.Changes) error {
 	g, err := s.acquire()
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func (s *Store) commit(c *events.Changes) error {
 }
 
 // raiseNewest keeps s.newest. REQUIRES: s.commitMu is held.
-func (s *Store) raiseNewest(items []events.ItemChange) {
+func (s *Store) raiseNewest(items []core.ItemChange) {
 	newest := *s.newest.Load()
 	for _, c := range items {
 		if c.Old == nil && c.New != nil && bytes.Compare(c.New.ID[:], newest[:]) > 0 {
@@ -105,7 +106,7 @@ func (s *Store) noteUnflushed(n int) {
 }
 
 // write makes one batch of the changes and applies it.
-func (w *writer) write(db *pebble.DB, c *events.Changes) error {
+func (w *writer) write(db *pebble.DB, c *core.Changes) error {
 	b := db.NewBatchWithSize(batchSize(c))
 	defer b.Close()
 	next := w.nextExpiry
@@ -131,7 +132,7 @@ func (w *writer) write(db *pebble.DB, c *events.Changes) error {
 }
 
 // batchSize estimates a batch's bytes, so that its buffer need not grow often.
-func batchSize(c *events.Changes) int {
+func batchSize(c *core.Changes) int {
 	n := 1024 + 512*len(c.Items) + 192*len(c.History) + 128*len(c.Keys)
 	for _, d := range c.Documents {
 		n += len(d.Data) + 32
@@ -142,7 +143,7 @@ func batchSize(c *events.Changes) int {
 	return n
 }
 
-func (w *writer) items(b *pebble.Batch, db *pebble.DB, items []events.ItemChange) error {
+func (w *writer) items(b *pebble.Batch, db *pebble.DB, items []core.ItemChange) error {
 	defer w.ops.reset()
 	for _, c := range items {
 		w.old.fill(c.Old)
@@ -161,7 +162,7 @@ func (w *writer) items(b *pebble.Batch, db *pebble.DB, items []events.ItemChange
 	return w.ops.write(b)
 }
 
-func (w *writer) documents(b *pebble.Batch, docs []events.Document) error {
+func (w *writer) documents(b *pebble.Batch, docs []core.Document) error {
 	for _, kind := range events.DocKinds { // kind by kind: see ops
 		for _, d := range docs {
 			if d.Kind != kind {
@@ -214,7 +215,7 @@ func (w *writer) merged(b *pebble.Batch, merged []events.MergedEntry) error {
 
 // keys writes the held keys that have changed hands. One that has expired
 // already is not written.
-func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *expiries) error {
+func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *core.Changes, next *expiries) error {
 	for _, k := range c.Keys {
 		ref := k.Key.Ref
 		old, had, err := view{db}.heldKey(ref)
@@ -255,7 +256,7 @@ func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *e
 
 // purge removes some of the keys that have expired, and all that had before the
 // clock was set back. It comes before keys in a batch: a name may be held anew.
-func (w *writer) purge(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *expiries) error {
+func (w *writer) purge(b *pebble.Batch, db *pebble.DB, c *core.Changes, next *expiries) error {
 	left := PurgePerCommit
 	for clock := range numClocks {
 		at := clock.at(c.Meta)
@@ -289,7 +290,7 @@ func (w *writer) purge(b *pebble.Batch, db *pebble.DB, c *events.Changes, next *
 }
 
 // records writes the records, the types, the partition's own and the position.
-func (w *writer) records(b *pebble.Batch, c *events.Changes) error {
+func (w *writer) records(b *pebble.Batch, c *core.Changes) error {
 	for _, r := range c.Records {
 		w.key = appendRecordKey(w.key[:0], r)
 		write := func() error { return b.Set(w.key, r.Data, nil) }

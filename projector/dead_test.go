@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -23,13 +24,13 @@ func deaths(t *testing.T, n int) *sim {
 	s := newSim(t, 7, openMem(t))
 	for i := range n {
 		s.now = s.now.Add(time.Duration(i%3) * time.Second) // some at one moment
-		id := s.submit(events.Submit{Type: simTypes[i%3], Tenant: fmt.Sprintf("tenant-%d", i%4), MaxAttempts: 1})
+		id := s.submit(core.Submit{Type: simTypes[i%3], Tenant: fmt.Sprintf("tenant-%d", i%4), MaxAttempts: 1})
 		tok := s.token()
-		s.do(events.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w1", Start: true})
-		s.do(events.Fail{Run: events.Run{ID: id, Token: tok, Worker: "w1"}, Code: []string{"io", "logic"}[i%2], Retryable: i%5 == 0,
+		s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w1", Start: true})
+		s.do(core.Fail{Run: core.Run{ID: id, Token: tok, Worker: "w1"}, Code: []string{"io", "logic"}[i%2], Retryable: i%5 == 0,
 			Error: []string{"no space left", "no such user 17", "timeout after 30s"}[i%3]})
 		if i%7 == 0 {
-			s.do(events.Replay{ID: id})
+			s.do(core.Replay{ID: id})
 		}
 	}
 	s.project()
@@ -205,8 +206,8 @@ func TestRejectedIsBoundedWhateverTheBatches(t *testing.T) {
 		defer live.Close()
 		s := newSim(t, rapid.Uint64().Draw(rt, "seed"), live)
 		every := rapid.SampledFrom([]int{1, 3, 64}).Draw(rt, "batch")
-		s.submit(events.Submit{Type: "email"})
-		s.do(events.Own{Owner: "me"})
+		s.submit(core.Submit{Type: "email"})
+		s.do(core.Own{Owner: "me"})
 		for i := range rapid.IntRange(1, 120).Draw(rt, "steps") {
 			s.do(s.rejected())
 			if i%every == 0 {
@@ -240,11 +241,11 @@ func TestRejectedIsBoundedWhateverTheBatches(t *testing.T) {
 
 func TestRejectedIsListedAndFound(t *testing.T) {
 	s := newSim(t, 1, openMem(t))
-	id := s.submit(events.Submit{Type: "email"})
+	id := s.submit(core.Submit{Type: "email"})
 	for i := range uint64(30) {
-		s.do(events.Reject{Type: "email", Rejected: events.Rejected{Code: []string{"bad_params", "bad_header"}[i%2], Message: "no", Text: "{", Intake: events.Intake{Seq: i + 1}}})
+		s.do(core.Reject{Type: "email", Rejected: events.Rejected{Code: []string{"bad_params", "bad_header"}[i%2], Message: "no", Text: "{", Intake: events.Intake{Seq: i + 1}}})
 	}
-	s.do(events.Reject{Type: "email", Rejected: events.Rejected{Code: "duplicate", Of: id, Intake: events.Intake{Seq: 31}}})
+	s.do(core.Reject{Type: "email", Rejected: events.Rejected{Code: "duplicate", Of: id, Intake: events.Intake{Seq: 31}}})
 	s.project()
 	var seqs []events.Seq
 	q := wire.ListRejected{Code: "bad_header", Limit: 4}
@@ -272,7 +273,7 @@ func TestRejectedIsListedAndFound(t *testing.T) {
 	if err != nil || !found || !of.IsZero() || seq != seqs[0] {
 		t.Errorf("message 30: event %d, %s, %v, %v", seq, of, found, err)
 	}
-	s.do(events.PurgeRejected{Seq: seq})
+	s.do(core.PurgeRejected{Seq: seq})
 	s.project()
 	if _, found, err := s.store.RejectedOf(seq); found || err != nil {
 		t.Errorf("it was purged: %v, %v", found, err)
@@ -328,14 +329,14 @@ func TestItemAtIsWhatTheStoreWas(t *testing.T) {
 
 func TestItemAtATimeAndBeforeItWasThere(t *testing.T) {
 	s := newSim(t, 1, openMem(t))
-	s.do(events.Own{Owner: "me"})
+	s.do(core.Own{Owner: "me"})
 	s.now = s.now.Add(time.Minute)
-	id := s.submit(events.Submit{Type: "email", Params: json.RawMessage(`{"v":1}`)})
+	id := s.submit(core.Submit{Type: "email", Params: json.RawMessage(`{"v":1}`)})
 	born := s.now
 	s.now = s.now.Add(time.Minute)
-	s.do(events.Cancel{ID: id})
+	s.do(core.Cancel{ID: id})
 	s.now = s.now.Add(time.Minute)
-	s.do(events.Replay{ID: id, Params: json.RawMessage(`{"v":2}`)})
+	s.do(core.Replay{ID: id, Params: json.RawMessage(`{"v":2}`)})
 	s.project()
 	if _, found, err := s.store.ItemAt(id, 1, time.Time{}); found || err != nil {
 		t.Errorf("before it was there: %v %v", found, err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 func TestDedupHeldListsTheTakenKeys(t *testing.T) {
@@ -14,12 +15,12 @@ func TestDedupHeldListsTheTakenKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	state, err := events.NewState(s)
+	state, err := core.NewState(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, key := range []string{"a", "b\x00c"} {
-		dec, err := events.Decide(state, events.Submit{Type: "email", NewID: events.ID{15: byte(i + 1)}, DedupKey: key}, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+		dec, err := core.Decide(state, core.Submit{Type: "email", NewID: events.ID{15: byte(i + 1)}, DedupKey: key}, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 		if err != nil {
 			t.Fatal(err)
 		}

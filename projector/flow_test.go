@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // randomTerms adds what a submission may say of others, and of its time.
-func (s *sim) randomTerms(c *events.Submit) {
+func (s *sim) randomTerms(c *core.Submit) {
 	c.DedupPolicy = []events.DedupPolicy{"", "", events.DedupDistinct, events.DedupSupersede, events.DedupDefer}[s.rng.IntN(5)]
 	switch s.rng.IntN(8) {
 	case 0:
@@ -32,10 +33,10 @@ func (s *sim) randomTerms(c *events.Submit) {
 	}
 }
 
-func (s *sim) randomSpawn(run events.Run) events.Command {
-	c := events.Spawn{Run: run, Continues: s.rng.IntN(2) == 0, Policy: []events.ChildPolicy{"", events.ChildContinue}[s.rng.IntN(2)]}
+func (s *sim) randomSpawn(run core.Run) core.Command {
+	c := core.Spawn{Run: run, Continues: s.rng.IntN(2) == 0, Policy: []events.ChildPolicy{"", events.ChildContinue}[s.rng.IntN(2)]}
 	for range 1 + s.rng.IntN(4) {
-		kid := events.Submit{Type: simTypes[s.rng.IntN(len(simTypes))], NewID: s.newID()}
+		kid := core.Submit{Type: simTypes[s.rng.IntN(len(simTypes))], NewID: s.newID()}
 		if s.rng.IntN(4) == 0 {
 			kid.DedupKey = "dedup \x00 1"
 		}
@@ -49,7 +50,7 @@ func (s *sim) randomSpawn(run events.Run) events.Command {
 func (s *sim) followUps() {
 	ids := s.state.TakeFollowUps()
 	for len(ids) > 0 && s.rng.IntN(50) > 0 {
-		if d := s.do(events.FollowUp{ID: ids[0]}); len(d.Events) == 0 {
+		if d := s.do(core.FollowUp{ID: ids[0]}); len(d.Events) == 0 {
 			ids = ids[1:]
 		} else if !d.ID.IsZero() {
 			s.noteChildren(d.ID)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // gathered makes one Changes of those of consecutive runs, as one longer run
@@ -12,7 +13,7 @@ import (
 // once, and the index entries of what it was on the way never. Its memory is
 // used again by the next call.
 type gathered struct {
-	all   events.Changes
+	all   core.Changes
 	items map[events.ID]int     // its place in all.Items
 	keys  map[events.KeyRef]int // in all.Keys
 	types map[events.Type]int   // in all.Types
@@ -22,8 +23,8 @@ type gathered struct {
 // runs before and after it. Not so those whose writing looks up in the store
 // what runs before them have left there: of what is pruned, told anew, folded, rejected
 // or forgotten, and of keys that expired before the clock was set back.
-func Gathers(c *events.Changes) bool {
-	if len(c.Restated) > 0 || len(c.Folds) > 0 || len(c.Rejected) > 0 || len(c.Forgotten) > 0 || c.SetBack != (events.KeyTimes{}) {
+func Gathers(c *core.Changes) bool {
+	if len(c.Restated) > 0 || len(c.Folds) > 0 || len(c.Rejected) > 0 || len(c.Forgotten) > 0 || c.SetBack != (core.KeyTimes{}) {
 		return false
 	}
 	for i := range c.Items {
@@ -35,7 +36,7 @@ func Gathers(c *events.Changes) bool {
 }
 
 // gather is all of cs as one. It returns what is valid until the next call.
-func (g *gathered) gather(cs []*events.Changes) *events.Changes {
+func (g *gathered) gather(cs []*core.Changes) *core.Changes {
 	if len(cs) == 1 {
 		return cs[0]
 	}
@@ -54,7 +55,7 @@ func (g *gathered) gather(cs []*events.Changes) *events.Changes {
 			a.Items = append(a.Items, it)
 		}
 		a.Types = replace(a.Types, c.Types, g.types, func(t *events.TypeInfo) events.Type { return t.Type })
-		a.Keys = replace(a.Keys, c.Keys, g.keys, func(k *events.KeyChange) events.KeyRef { return k.Key.Ref })
+		a.Keys = replace(a.Keys, c.Keys, g.keys, func(k *core.KeyChange) events.KeyRef { return k.Key.Ref })
 		a.Documents = append(a.Documents, c.Documents...)
 		a.Records = append(a.Records, c.Records...) // few; the last is written last
 		a.Merged = append(a.Merged, c.Merged...)
@@ -97,13 +98,13 @@ func (g *gathered) release() {
 	clear(a.Records)
 	clear(a.Merged)
 	clear(a.History)
-	g.all = events.Changes{
+	g.all = core.Changes{
 		Items: a.Items[:0], Types: a.Types[:0], Documents: a.Documents[:0], Keys: a.Keys[:0],
 		Records: a.Records[:0], Merged: a.Merged[:0], History: a.History[:0],
 	}
 }
 
 // gatherable reports whether Changes that are to be committed together may be.
-func gatherable(cs []*events.Changes) bool {
-	return len(cs) == 1 || !slices.ContainsFunc(cs, func(c *events.Changes) bool { return !Gathers(c) })
+func gatherable(cs []*core.Changes) bool {
+	return len(cs) == 1 || !slices.ContainsFunc(cs, func(c *core.Changes) bool { return !Gathers(c) })
 }

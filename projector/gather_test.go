@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // Changes that are committed together leave the store that they leave one by
@@ -12,7 +13,7 @@ func TestGatheredCommits(t *testing.T) {
 	for seed := range uint64(8) {
 		one, many := openMem(t), openMem(t)
 		s := newSim(t, seed, one)
-		var waiting []*events.Changes
+		var waiting []*core.Changes
 		together := 0
 		flush := func() {
 			t.Helper()
@@ -59,15 +60,15 @@ func TestGatheredCommits(t *testing.T) {
 // others.
 func TestCommitsAlone(t *testing.T) {
 	s := openMem(t)
-	plain := &events.Changes{Meta: events.Meta{Applied: 1}}
-	pruned := &events.Changes{Meta: events.Meta{Applied: 2}, Items: []events.ItemChange{{Old: &events.Item{ID: events.ID{1}}}}}
+	plain := &core.Changes{Meta: events.Meta{Applied: 1}}
+	pruned := &core.Changes{Meta: events.Meta{Applied: 2}, Items: []core.ItemChange{{Old: &events.Item{ID: events.ID{1}}}}}
 	if err := s.Commit(plain, pruned); err == nil {
 		t.Error("what is pruned is committed together with what came before it")
 	}
 	if s.Applied() != 0 {
 		t.Errorf("the store is at %d", s.Applied())
 	}
-	if err := s.Commit(plain, &events.Changes{Meta: events.Meta{Applied: 1}}); err == nil {
+	if err := s.Commit(plain, &core.Changes{Meta: events.Meta{Applied: 1}}); err == nil {
 		t.Error("changes out of order are taken")
 	}
 }

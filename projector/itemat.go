@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -31,7 +32,7 @@ func (s *Store) ItemAt(id events.ID, through events.Seq, until time.Time) (full 
 		if len(evs) == 0 || err != nil {
 			return err
 		}
-		it, err := events.FoldItem(evs)
+		it, err := core.FoldItem(evs)
 		if err != nil {
 			return fmt.Errorf("fold the history of item %s: %w", id, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // The key space. Numbers are big-endian, so that byte order is numeric order;
@@ -147,7 +148,7 @@ func (c keyClock) at(m events.Meta) time.Time {
 }
 
 // of is a clock's time among those of before it was set back.
-func (c keyClock) of(t events.KeyTimes) time.Time {
+func (c keyClock) of(t core.KeyTimes) time.Time {
 	if c == clockMsgID {
 		return t.MsgIDs
 	}

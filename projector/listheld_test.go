@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // holds has a worker claim and start so many new items.
 func holds(s *sim, w events.WorkerID, t events.Type, n int) (ids []events.ID) {
 	for i := range n {
-		id, tok := s.submit(events.Submit{Type: t}), s.token()
-		s.do(events.Claim{ID: id, Token: tok, Dispatched: tok, Worker: w, Start: i%2 == 0})
+		id, tok := s.submit(core.Submit{Type: t}), s.token()
+		s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: w, Start: i%2 == 0})
 		if ids = append(ids, id); i%1000 == 999 {
 			s.project()
 		}
@@ -63,7 +64,7 @@ func TestListByWorker(t *testing.T) {
 			t.Errorf("%+v: %v in pages of at most %d steps, want %v", q, got, steps, want)
 		}
 	}
-	s.do(events.Complete{Run: events.Run{ID: ids[0], Token: s.items()[ids[0]].Token, Worker: "one"}})
+	s.do(core.Complete{Run: core.Run{ID: ids[0], Token: s.items()[ids[0]].Token, Worker: "one"}})
 	s.project()
 	if got, _ := listAll(t, live, wire.List{Worker: "one"}); len(got) != len(ids)-1 {
 		t.Errorf("%d items are held, want %d", len(got), len(ids)-1)
@@ -83,7 +84,7 @@ func TestListByWorker(t *testing.T) {
 func TestListByWorkerThatHoldsTooMuch(t *testing.T) {
 	live := openMem(t)
 	s := newSim(t, 1, live)
-	s.submit(events.Submit{Type: "resize"})
+	s.submit(core.Submit{Type: "resize"})
 	holds(s, "one", "email", maxHeldSource+1)
 	holds(s, "two", "email", 5)
 	for _, q := range []wire.List{{Limit: MaxListLimit}, {Limit: MaxListLimit, Type: "email"}} {
@@ -114,7 +115,7 @@ func TestListBySchedule(t *testing.T) {
 	s := newSim(t, 1, live)
 	made := func(source, trigger string, labels map[string]string, n int) (ids []string) {
 		for i := range n {
-			id := s.submit(events.Submit{Type: "report", Labels: labels, Provenance: events.Provenance{Source: source, Trigger: trigger}})
+			id := s.submit(core.Submit{Type: "report", Labels: labels, Provenance: events.Provenance{Source: source, Trigger: trigger}})
 			if ids = append([]string{id.String()}, ids...); i%1000 == 999 {
 				s.project()
 			}
@@ -144,7 +145,7 @@ func TestListBySchedule(t *testing.T) {
 	if _, err := live.List(wire.List{Schedule: "hourly", Cursor: first.NextCursor}); !errors.As(err, &refused) {
 		t.Errorf("a cursor of another schedule: %v", err)
 	}
-	s.do(events.Cancel{ID: mustID(t, want[6])})
+	s.do(core.Cancel{ID: mustID(t, want[6])})
 	s.project()
 	if got, _ := listAll(t, live, wire.List{Schedule: "nightly"}); len(got) != 7 || got[0] != want[6] {
 		t.Errorf("after a cancel: %v, want %s first", got, want[6])

@@ -7,11 +7,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
-var _ events.Loader = (*Store)(nil)
+var _ core.Loader = (*Store)(nil)
 
-// Load implements [events.Loader]: two passes over neighbouring keys in place
+// Load implements [core.Loader]: two passes over neighbouring keys in place
 // of two lookups for each item.
 func (s *Store) Load(ids []events.ID, withParams bool, fn func(*events.Item, []byte)) error {
 	if len(ids) == 0 {

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -283,7 +284,7 @@ func TestListReadsABoundedNumber(t *testing.T) {
 	const items = MaxListScan + 500
 	before := s.now.Add(time.Nanosecond)
 	for i := range items {
-		s.submit(events.Submit{Type: simTypes[i%3]})
+		s.submit(core.Submit{Type: simTypes[i%3]})
 		if i == 0 {
 			s.now = s.now.Add(time.Second)
 		}
@@ -340,7 +341,7 @@ func TestListRefuses(t *testing.T) {
 func TestKeysExpire(t *testing.T) {
 	live := openMem(t)
 	s := newSim(t, 1, live)
-	id := s.submit(events.Submit{Type: "email", IdempotencyKey: "once", DedupKey: "one"})
+	id := s.submit(core.Submit{Type: "email", IdempotencyKey: "once", DedupKey: "one"})
 	s.project()
 	once := events.KeyRef{Kind: events.KeyIdempotency, Type: "email", Key: "once"}
 	one := events.KeyRef{Kind: events.KeyDedup, Type: "email", Key: "one"}
@@ -349,11 +350,11 @@ func TestKeysExpire(t *testing.T) {
 	}
 	const keys = PurgePerCommit + 100
 	for i := range keys {
-		s.submit(events.Submit{Type: "email", IdempotencyKey: "k" + strings.Repeat("x", i%7) + events.Seq(i).String()})
+		s.submit(core.Submit{Type: "email", IdempotencyKey: "k" + strings.Repeat("x", i%7) + events.Seq(i).String()})
 	}
 	s.project()
 	s.now = s.now.Add(events.IdempotencyWindow)
-	later := s.submit(events.Submit{Type: "email"})
+	later := s.submit(core.Submit{Type: "email"})
 	s.project()
 	if h, has, err := live.Key(once); has || err != nil {
 		t.Fatalf("expired, and still there: %+v, %v", h, err)
@@ -365,8 +366,8 @@ func TestKeysExpire(t *testing.T) {
 		t.Fatalf("%d expired keys on disk", n)
 	}
 	same(t, live, replayed(t, s.log, s.log.last()))
-	s.submit(events.Submit{Type: "email", IdempotencyKey: "once"})
-	s.do(events.Cancel{ID: later})
+	s.submit(core.Submit{Type: "email", IdempotencyKey: "once"})
+	s.do(core.Cancel{ID: later})
 	s.project()
 	if n := expiringOnDisk(t, live); n != 1 {
 		t.Fatalf("%d expiring keys on disk", n)
@@ -418,7 +419,7 @@ func TestItemsWithAnyID(t *testing.T) {
 		if it, err := live.Item(id); it != nil || err != nil {
 			t.Fatalf("%s is there already: %v", id, err)
 		}
-		s.submit(events.Submit{Type: "email", ID: id})
+		s.submit(core.Submit{Type: "email", ID: id})
 		s.project()
 		if i == 2 {
 			if err := live.Close(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // readyGroups pages through a queue's groups, two at a time.
@@ -45,14 +46,14 @@ func TestReadyGroups(t *testing.T) {
 		}
 	}()
 	names := []string{"", "a", "a\x00", "a\x00\xff", "a\x01", "ab", "b", "\xff"}
-	c := &events.Changes{Meta: events.Meta{Applied: 1}}
+	c := &core.Changes{Meta: events.Meta{Applied: 1}}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	n := 0
 	add := func(group string, prio events.Priority, caps ...string) {
 		n++
 		it := &events.Item{ID: events.ID{byte(n >> 8), byte(n)}, Type: "email", State: events.StateQueued, Priority: prio, Group: group, Capabilities: caps,
 			CreatedAt: at, QueuedAt: at, OrderAt: at.Add(-time.Duration(n) * time.Second)}
-		c.Items = append(c.Items, events.ItemChange{New: it})
+		c.Items = append(c.Items, core.ItemChange{New: it})
 	}
 	for range 3 {
 		for _, g := range names {

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -85,7 +86,7 @@ type rejectedLimits struct {
 var defaultRejectedLimits = rejectedLimits{events.MaxRejectedKept, events.MaxRejectedKeptBytes, events.MaxAnswersKept}
 
 // rejected writes the submissions that became no item, and lets the oldest go.
-func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *events.Changes) error {
+func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *core.Changes) error {
 	if len(c.Rejected) == 0 {
 		return nil
 	}
@@ -115,7 +116,7 @@ func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *events.Changes) err
 	return b.Set(metaKey(metaRejected), data, nil)
 }
 
-func (r *rejectedWrite) add(c *events.RejectedChange) error {
+func (r *rejectedWrite) add(c *core.RejectedChange) error {
 	switch {
 	case c.Cut > 0 || c.CutAnswers > 0:
 		r.cut, r.cutAnswers = max(r.cut, c.Cut), max(r.cutAnswers, c.CutAnswers)

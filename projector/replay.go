@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
@@ -44,7 +45,7 @@ const (
 // meanwhile, nor Commit. After an error (one that wraps [events.ErrCorrupt], or
 // the log's, the store's or the context's) the State must be dropped; the store
 // stands at some position in between, whole.
-func CatchUp(ctx context.Context, store *Store, state *events.State, log Log, to events.Seq, progress Progress) error {
+func CatchUp(ctx context.Context, store *Store, state *core.State, log Log, to events.Seq, progress Progress) error {
 	r := replay{store: store, state: state, log: log, to: to, progress: progress}
 	return r.run(ctx)
 }
@@ -52,7 +53,7 @@ func CatchUp(ctx context.Context, store *Store, state *events.State, log Log, to
 // replay is one run of CatchUp.
 type replay struct {
 	store    *Store
-	state    *events.State
+	state    *core.State
 	log      Log
 	to       events.Seq
 	until    time.Time // if set, events after it are left out
@@ -60,7 +61,7 @@ type replay struct {
 
 	ids []events.ID // reused by prefetch
 
-	batches   chan *events.Changes
+	batches   chan *core.Changes
 	committed atomic.Uint64
 
 	// Owned by the goroutine that reads.
@@ -84,7 +85,7 @@ func (r *replay) run(ctx context.Context) error {
 	if r.from == 1 {
 		r.from = 0 // the first that the log keeps
 	}
-	r.batches = make(chan *events.Changes, replayAhead)
+	r.batches = make(chan *core.Changes, replayAhead)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.commit(ctx) })
 	g.Go(func() error {
@@ -222,7 +223,7 @@ func (r *replay) report(at events.Seq) {
 
 // fill replays a log into an empty store.
 func fill(ctx context.Context, store *Store, log Log, to events.Seq, until time.Time, progress Progress) error {
-	state, err := events.NewState(store)
+	state, err := core.NewState(store)
 	if err != nil {
 		return err
 	}

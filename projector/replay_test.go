@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // However the events are cut into batches, with restarts or without, live or
@@ -50,7 +51,7 @@ func crashed(t *testing.T, fs *vfs.MemFS) (*Store, *vfs.MemFS) {
 
 func catchUp(t testing.TB, s *Store, l *memLog, to events.Seq) {
 	t.Helper()
-	state, err := events.NewState(s)
+	state, err := core.NewState(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func TestReopen(t *testing.T) {
 	if _, err := live.Meta(); !errors.Is(err, ErrClosed) {
 		t.Fatalf("a query after Close: %v", err)
 	}
-	if err := live.Commit(&events.Changes{Meta: events.Meta{Applied: at + 1}}); !errors.Is(err, ErrClosed) {
+	if err := live.Commit(&core.Changes{Meta: events.Meta{Applied: at + 1}}); !errors.Is(err, ErrClosed) {
 		t.Fatalf("a commit after Close: %v", err)
 	}
 	live, err = Open(dir, Options{})
@@ -155,7 +156,7 @@ func TestCommitRefusesThePast(t *testing.T) {
 	s := newSim(t, 1, live)
 	s.run(50, 10)
 	want := digestOf(t, live)
-	if err := live.Commit(&events.Changes{Meta: events.Meta{Applied: live.Applied()}}); err == nil {
+	if err := live.Commit(&core.Changes{Meta: events.Meta{Applied: live.Applied()}}); err == nil {
 		t.Fatal("a commit of what is applied already was accepted")
 	}
 	if err := live.Commit(nil); err != nil || digestOf(t, live) != want {
@@ -321,7 +322,7 @@ func TestOlderFormatIsMadeAnew(t *testing.T) {
 			t.Fatalf("it is at event %d", at)
 		}
 		if again.Applied() == 0 {
-			state, err := events.NewState(again)
+			state, err := core.NewState(again)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -414,7 +415,7 @@ func TestRebuildLive(t *testing.T) {
 	s := newSim(t, 9, live)
 	s.run(3000, 100)
 	tamper(t, live, idKey(prefixParams, s.ids[0]), []byte("changed"))
-	last := s.submit(events.Submit{Type: "email", ID: events.ID{0: 0x7f}})
+	last := s.submit(core.Submit{Type: "email", ID: events.ID{0: 0x7f}})
 	s.project()
 	at := live.Applied()
 	lost := events.ID{} // as if the store had been opened without that item

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
@@ -38,7 +39,7 @@ func (w *writer) forget(b *pebble.Batch, db *pebble.DB, it *events.Item) error {
 
 // restated writes histories as a carried event tells them, and folds those
 // that have become too long.
-func (w *writer) restated(b *pebble.Batch, c *events.Changes) error {
+func (w *writer) restated(b *pebble.Batch, c *core.Changes) error {
 	for _, r := range c.Restated {
 		for _, e := range r.History {
 			w.key = appendSeqKey(w.key[:0], prefixHistory, r.ID, e.Seq)
@@ -202,7 +203,7 @@ var ErrBeforeCut = errors.New("the log has been cut behind this position")
 
 // whole reports whether a replay has come past the round at the head of a log
 // that has been cut: before its end not everything is known.
-func whole(state *events.State) error {
+func whole(state *core.State) error {
 	if m := state.Meta(); m.Partial {
 		return fmt.Errorf("position %d: %w: it reaches back to the end of the round of snapshots that begins at %d: ask for a later position", m.Applied, ErrBeforeCut, m.RoundAt)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
@@ -18,7 +19,7 @@ import (
 // the round began and ended.
 func (s *sim) round(meanwhile int) (begin, end events.Seq) {
 	s.t.Helper()
-	s.do(events.BeginCut{})
+	s.do(core.BeginCut{})
 	begin = s.state.Meta().RoundAt
 	s.project()
 	for at, more := (events.ID{}), true; more; {
@@ -45,7 +46,7 @@ func (s *sim) round(meanwhile int) (begin, end events.Seq) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.do(events.EndCut{Keys: keys, Kept: &kept})
+	s.do(core.EndCut{Keys: keys, Kept: &kept})
 	s.project()
 	return begin, s.state.Meta().CutEnd
 }
@@ -55,7 +56,7 @@ func (s *sim) round(meanwhile int) (begin, end events.Seq) {
 func (s *sim) carryRejected(begin events.Seq) {
 	s.t.Helper()
 	for from, intake := events.Seq(1), uint64(1); from > 0 || intake > 0; {
-		var c events.CarryRejected
+		var c core.CarryRejected
 		var err error
 		if from > 0 {
 			if c.Rejected, from, err = s.store.KeptRejected(from, begin, int64(1+s.rng.IntN(2000))); err != nil {
@@ -88,7 +89,7 @@ func (s *sim) carry(ids []events.ID, meanwhile int) bool {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		s.do(events.Carry{ID: id, History: history, Merged: merged})
+		s.do(core.Carry{ID: id, History: history, Merged: merged})
 		for range s.rng.IntN(meanwhile + 1) {
 			s.step()
 		}
@@ -102,7 +103,7 @@ func (s *sim) carry(ids []events.ID, meanwhile int) bool {
 // pruneSome prunes what may go.
 func (s *sim) pruneSome() (n int) {
 	for _, id := range s.ids {
-		if d := s.do(events.Prune{ID: id}); len(d.Events) > 0 {
+		if d := s.do(core.Prune{ID: id}); len(d.Events) > 0 {
 			n++
 		}
 	}
@@ -124,7 +125,7 @@ func TestCutLogGivesTheLiveStore(t *testing.T) {
 	for seed := range cutSeeds() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := newSim(t, seed, openMem(t))
-			s.do(events.Own{Owner: "me"})
+			s.do(core.Own{Owner: "me"})
 			cuts, pruned := 0, 0
 			for range 4 {
 				s.run(150, 1+s.rng.IntN(40))
@@ -164,10 +165,10 @@ func TestCutLogGivesTheLiveStore(t *testing.T) {
 // A store that ended in front of the cut is made anew.
 func TestRenew(t *testing.T) {
 	s := newSim(t, 7, openMem(t))
-	s.do(events.Own{Owner: "me"})
+	s.do(core.Own{Owner: "me"})
 	s.run(100, 10)
 	behind := openMem(t)
-	state, err := events.NewState(behind)
+	state, err := core.NewState(behind)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,23 +192,23 @@ func TestRenew(t *testing.T) {
 // What a pruned item was leaves nothing behind, and its id begins anew.
 func TestPrunedLeavesNothing(t *testing.T) {
 	s := newSim(t, 1, openMem(t))
-	s.do(events.Own{Owner: "me"})
-	s.do(events.Define{Type: "email"})
+	s.do(core.Own{Owner: "me"})
+	s.do(core.Define{Type: "email"})
 	s.project()
 	id := s.newID()
 	for range 2 {
-		d := s.do(events.Submit{Type: "email", ID: id, NewID: id, Params: []byte(`{"a":1}`), DedupKey: "k"})
+		d := s.do(core.Submit{Type: "email", ID: id, NewID: id, Params: []byte(`{"a":1}`), DedupKey: "k"})
 		if len(d.Events) == 0 {
 			t.Fatal("not taken")
 		}
-		s.submit(events.Submit{Type: "email", DedupKey: "k"})
+		s.submit(core.Submit{Type: "email", DedupKey: "k"})
 		s.project()
 		it, _ := s.state.Item(id)
 		tok := s.token()
-		s.do(events.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w", Start: true})
-		s.do(events.Complete{Run: events.Run{ID: id, Token: tok, Worker: "w"}, Result: []byte(`1`)})
+		s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w", Start: true})
+		s.do(core.Complete{Run: core.Run{ID: id, Token: tok, Worker: "w"}, Result: []byte(`1`)})
 		s.now = s.now.Add(events.DefaultRetain + time.Second)
-		if s.do(events.Prune{ID: id}); s.state.Meta().Pruned == 0 {
+		if s.do(core.Prune{ID: id}); s.state.Meta().Pruned == 0 {
 			t.Fatalf("%+v is not pruned", it)
 		}
 		if it, err := s.state.Item(id); it != nil || err != nil {
@@ -215,7 +216,7 @@ func TestPrunedLeavesNothing(t *testing.T) {
 		}
 	}
 	for _, i := range s.ids {
-		s.do(events.Prune{ID: i})
+		s.do(core.Prune{ID: i})
 	}
 	s.project()
 	err := s.store.snapshot(func(v view) error {
@@ -238,12 +239,12 @@ func TestPrunedLeavesNothing(t *testing.T) {
 // A long history is folded alike in the live store and in one that is rebuilt.
 func TestLongHistoriesAreFolded(t *testing.T) {
 	s := newSim(t, 1, openMem(t))
-	s.do(events.Own{Owner: "me"})
-	id := s.submit(events.Submit{Type: "email"})
+	s.do(core.Own{Owner: "me"})
+	id := s.submit(core.Submit{Type: "email"})
 	for range 2 {
-		for i := range events.MaxCarriedHistory + 200 {
+		for i := range core.MaxCarriedHistory + 200 {
 			p := events.Priority(i % 2)
-			s.do(events.Reschedule{ID: id, Priority: &p})
+			s.do(core.Reschedule{ID: id, Priority: &p})
 		}
 		s.project()
 		begin, _ := s.round(0)
@@ -252,11 +253,11 @@ func TestLongHistoriesAreFolded(t *testing.T) {
 		same(t, s.store, replayed(t, s.log, s.log.last()))
 	}
 	history, _, err := s.store.Kept(id)
-	if err != nil || len(history) != events.MaxCarriedHistory {
+	if err != nil || len(history) != core.MaxCarriedHistory {
 		t.Fatalf("%d entries, %v", len(history), err)
 	}
 	marker := string(history[10].Data)
-	want := fmt.Sprintf(`"folded":%d`, 2+2*(events.MaxCarriedHistory+200)-(events.MaxCarriedHistory-1))
+	want := fmt.Sprintf(`"folded":%d`, 2+2*(core.MaxCarriedHistory+200)-(core.MaxCarriedHistory-1))
 	if !strings.Contains(marker, want) {
 		t.Fatalf("the marker is %s, want %s", marker, want)
 	}

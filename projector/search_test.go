@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -176,7 +177,7 @@ func TestPrunedItemsLeaveTheTermIndex(t *testing.T) {
 	s.run(800, 20)
 	for id, it := range s.items() {
 		if it.State.Terminal() {
-			s.do(events.Purge{ID: id})
+			s.do(core.Purge{ID: id})
 		}
 	}
 	s.project()
@@ -205,7 +206,7 @@ func TestLeaps(t *testing.T) {
 	s := newSim(t, 1, live)
 	const items = 3 * MaxListScan
 	for i := range items {
-		c := events.Submit{Type: "email", Labels: map[string]string{"half": fmt.Sprint(i * 2 / items), "third": fmt.Sprint(i * 3 / items), "all": "yes"}}
+		c := core.Submit{Type: "email", Labels: map[string]string{"half": fmt.Sprint(i * 2 / items), "third": fmt.Sprint(i * 3 / items), "all": "yes"}}
 		if i == 17 {
 			c.Tenant = "rare"
 		}
@@ -248,10 +249,10 @@ func TestWordsThatStandForTooMany(t *testing.T) {
 	live := openMem(t)
 	s := newSim(t, 1, live)
 	for i := range maxExpand + 50 {
-		id := s.submit(events.Submit{Type: "email"})
+		id := s.submit(core.Submit{Type: "email"})
 		tok := s.token()
-		s.do(events.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w", Start: true})
-		s.do(events.Fail{Run: events.Run{ID: id, Token: tok, Worker: "w"}, Error: fmt.Sprintf("disk ab%03d is full", i), Code: "io"})
+		s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w", Start: true})
+		s.do(core.Fail{Run: core.Run{ID: id, Token: tok, Worker: "w"}, Error: fmt.Sprintf("disk ab%03d is full", i), Code: "io"})
 	}
 	s.project()
 	for text, want := range map[string]int{"ab": maxExpand + 50, "ab00": 10, "disk ab": maxExpand + 50, "full ab01 ": 10, "full ab017 disk": 1} {
@@ -272,7 +273,7 @@ func TestThePriceOfAPage(t *testing.T) {
 		live := openMem(t)
 		s := newSim(t, 1, live)
 		for i := range items {
-			c := events.Submit{Type: "email", Tenant: fmt.Sprint(i % 2), Labels: map[string]string{"region": "eu"}}
+			c := core.Submit{Type: "email", Tenant: fmt.Sprint(i % 2), Labels: map[string]string{"region": "eu"}}
 			if i%(items/100) == 0 {
 				c.Labels["customer"] = "rare"
 			}

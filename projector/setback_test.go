@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // The clock of a log can be set back. The store is that which a replay makes,
@@ -13,7 +14,7 @@ import (
 func TestClockThatIsSetBack(t *testing.T) {
 	live := openMem(t)
 	s := newSim(t, 5, live)
-	s.do(events.Own{Owner: "o"})
+	s.do(core.Own{Owner: "o"})
 	s.run(600, 50)
 	right := s.now
 	// One commit has keys from before and after, and the clock ahead in between.
@@ -22,7 +23,7 @@ func TestClockThatIsSetBack(t *testing.T) {
 		s.run(300, 70)
 		s.step()
 		s.now = right
-		s.do(events.Own{Owner: "o", Clock: &events.AcceptClock{At: s.now, By: "ops"}})
+		s.do(core.Own{Owner: "o", Clock: &core.AcceptClock{At: s.now, By: "ops"}})
 		s.run(200, 60)
 	}
 	m, err := live.Meta()

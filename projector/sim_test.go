@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
@@ -111,7 +112,7 @@ type sim struct {
 	rng   *rand.Rand
 	now   time.Time
 	log   *memLog
-	state *events.State
+	state *core.State
 	store *Store // nil: nothing is projected, all stays in the State
 	ids   []events.ID
 	toks  uint64
@@ -121,7 +122,7 @@ type sim struct {
 func newSim(t testing.TB, seed uint64, store *Store) *sim {
 	s := &sim{t: t, rng: rand.New(rand.NewPCG(seed, 1)), store: store, log: &memLog{},
 		now: time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)}
-	var base events.Base = events.Empty{}
+	var base core.Base = core.Empty{}
 	if store != nil {
 		base = store
 	}
@@ -129,18 +130,18 @@ func newSim(t testing.TB, seed uint64, store *Store) *sim {
 	return s
 }
 
-func (s *sim) restate(base events.Base) {
+func (s *sim) restate(base core.Base) {
 	s.t.Helper()
 	var err error
-	if s.state, err = events.NewState(base); err != nil {
+	if s.state, err = core.NewState(base); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 // do decides a command; a refusal is fine.
-func (s *sim) do(c events.Command) events.Decision {
+func (s *sim) do(c core.Command) core.Decision {
 	s.t.Helper()
-	d, err := events.Decide(s.state, c, s.now)
+	d, err := core.Decide(s.state, c, s.now)
 	var refused *events.Error
 	if errors.As(err, &refused) {
 		return d
@@ -181,7 +182,7 @@ func (s *sim) newID() events.ID {
 	return events.ID(u)
 }
 
-func (s *sim) submit(c events.Submit) events.ID {
+func (s *sim) submit(c core.Submit) events.ID {
 	c.NewID = s.newID()
 	d := s.do(c)
 	if len(d.Events) > 0 && !d.ID.IsZero() {
@@ -224,8 +225,8 @@ func (s *sim) step() {
 	s.noteChildren(id)
 }
 
-func (s *sim) randomSubmit() events.Submit {
-	c := events.Submit{Type: simTypes[s.rng.IntN(len(simTypes))], Params: json.RawMessage(fmt.Sprintf(`{"n": %d, "html": "<a>&"}`, s.rng.IntN(1000)))}
+func (s *sim) randomSubmit() core.Submit {
+	c := core.Submit{Type: simTypes[s.rng.IntN(len(simTypes))], Params: json.RawMessage(fmt.Sprintf(`{"n": %d, "html": "<a>&"}`, s.rng.IntN(1000)))}
 	if s.rng.IntN(3) == 0 {
 		p := events.Priority(s.rng.IntN(10))
 		c.Priority = &p
@@ -255,44 +256,44 @@ func (s *sim) randomSubmit() events.Submit {
 	return c
 }
 
-func (s *sim) randomCommand(it *events.Item) events.Command {
-	run := events.Run{ID: it.ID, Token: it.Token, Worker: it.Worker}
+func (s *sim) randomCommand(it *events.Item) core.Command {
+	run := core.Run{ID: it.ID, Token: it.Token, Worker: it.Worker}
 	switch it.State {
 	case events.StateQueued:
 		switch s.rng.IntN(12) {
 		case 0:
-			return events.Cancel{ID: it.ID, Reason: "not wanted"}
+			return core.Cancel{ID: it.ID, Reason: "not wanted"}
 		case 1:
 			p := events.Priority(s.rng.IntN(10))
-			return events.Reschedule{ID: it.ID, Priority: &p}
+			return core.Reschedule{ID: it.ID, Priority: &p}
 		case 2:
-			return events.Reschedule{ID: it.ID, Delay: time.Duration(s.rng.IntN(9000)) * time.Millisecond}
+			return core.Reschedule{ID: it.ID, Delay: time.Duration(s.rng.IntN(9000)) * time.Millisecond}
 		}
 		tok := s.token()
-		return events.Claim{ID: it.ID, Token: tok, Dispatched: tok, Worker: events.WorkerID(fmt.Sprintf("w%d", s.rng.IntN(4))), Start: s.rng.IntN(2) == 0}
+		return core.Claim{ID: it.ID, Token: tok, Dispatched: tok, Worker: events.WorkerID(fmt.Sprintf("w%d", s.rng.IntN(4))), Start: s.rng.IntN(2) == 0}
 	case events.StateClaimed:
-		return []events.Command{events.Start{Run: run}, events.Start{Run: run}, events.Release{Run: run}, events.Due{ID: it.ID}, events.Cancel{ID: it.ID}}[s.rng.IntN(5)]
+		return []core.Command{core.Start{Run: run}, core.Start{Run: run}, core.Release{Run: run}, core.Due{ID: it.ID}, core.Cancel{ID: it.ID}}[s.rng.IntN(5)]
 	case events.StateRunning:
 		switch s.rng.IntN(14) {
 		case 3, 4:
 			return s.randomSpawn(run)
 		case 5:
-			return events.Snooze{Run: run, Delay: time.Duration(1+s.rng.IntN(5000)) * time.Millisecond}
+			return core.Snooze{Run: run, Delay: time.Duration(1+s.rng.IntN(5000)) * time.Millisecond}
 		case 6:
-			return events.ReportProgress{Run: run, Percent: s.rng.IntN(101), Message: "on the way"}
+			return core.ReportProgress{Run: run, Percent: s.rng.IntN(101), Message: "on the way"}
 		case 7:
-			return events.SaveCheckpoint{Run: run, Checkpoint: json.RawMessage(fmt.Sprintf(`{"at": %d}`, s.rng.IntN(100)))}
+			return core.SaveCheckpoint{Run: run, Checkpoint: json.RawMessage(fmt.Sprintf(`{"at": %d}`, s.rng.IntN(100)))}
 		case 0:
-			return events.Fail{Run: run, Error: simErrors[s.toks%uint64(len(simErrors))], Code: simCodes[s.toks%uint64(len(simCodes))], Retryable: s.rng.IntN(4) > 0, Random: s.rng.Uint64()}
+			return core.Fail{Run: run, Error: simErrors[s.toks%uint64(len(simErrors))], Code: simCodes[s.toks%uint64(len(simCodes))], Retryable: s.rng.IntN(4) > 0, Random: s.rng.Uint64()}
 		case 1:
-			return events.ExpireLease{ID: it.ID, Token: it.Token, Random: s.rng.Uint64()}
+			return core.ExpireLease{ID: it.ID, Token: it.Token, Random: s.rng.Uint64()}
 		case 2:
-			return events.Release{Run: run, Reason: "shutdown"}
+			return core.Release{Run: run, Reason: "shutdown"}
 		}
-		return events.Complete{Run: run, Result: json.RawMessage(`{"ok":  true}`)}
+		return core.Complete{Run: run, Result: json.RawMessage(`{"ok":  true}`)}
 	case events.StateDead, events.StateCancelled:
 		if s.rng.IntN(2) == 0 {
-			c := events.Replay{ID: it.ID}
+			c := core.Replay{ID: it.ID}
 			if s.rng.IntN(2) == 0 {
 				c.Params = json.RawMessage(`{"corrected":  true}`)
 			}
@@ -301,26 +302,26 @@ func (s *sim) randomCommand(it *events.Item) events.Command {
 		return s.rejected()
 	}
 	if it.State == events.StateWaiting && s.rng.IntN(8) == 0 {
-		return events.Cancel{ID: it.ID}
+		return core.Cancel{ID: it.ID}
 	}
 	if !it.ExpiryAt().IsZero() {
-		return events.Due{ID: it.ID}
+		return core.Due{ID: it.ID}
 	}
-	return events.Own{Owner: "me", Version: "test", Barrier: s.state.Meta().RoundAt != 0} // a new epoch would end a round
+	return core.Own{Owner: "me", Version: "test", Barrier: s.state.Meta().RoundAt != 0} // a new epoch would end a round
 }
 
 // rejected is a submission that becomes no item, or the end of what is kept of
 // an earlier one.
-func (s *sim) rejected() events.Command {
+func (s *sim) rejected() core.Command {
 	if s.rng.IntN(4) == 0 {
-		return events.PurgeRejected{Seq: s.log.last() - events.Seq(s.rng.IntN(40))}
+		return core.PurgeRejected{Seq: s.log.last() - events.Seq(s.rng.IntN(40))}
 	}
 	s.seq++
 	r := events.Rejected{Code: "bad_params", Message: "no", Text: string(make([]byte, s.rng.IntN(300))), Intake: events.Intake{Seq: s.seq}}
 	if s.rng.IntN(3) == 0 {
 		r.Code, r.Of = "duplicate", s.ids[0]
 	}
-	return events.Reject{Type: "email", Rejected: r}
+	return core.Reject{Type: "email", Rejected: r}
 }
 
 // run decides n steps, projecting every so often.

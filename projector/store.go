@@ -13,7 +13,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Store is the projection of one partition's log. It implements [events.Base].
+// Store is the projection of one partition's log. It implements [core.Base].
 //
 // Queries may come from any goroutine, at any time. Commit is for one
 // goroutine at a time.

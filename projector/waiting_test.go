@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // queuedAt are items of many queues and groups, in backoffs and delayed.
-func queuedAt(now time.Time, n int) *events.Changes {
+func queuedAt(now time.Time, n int) *core.Changes {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	c := &events.Changes{Meta: events.Meta{Applied: 7}}
+	c := &core.Changes{Meta: events.Meta{Applied: 7}}
 	lanes := [][]string{nil, {"gpu"}, {"a\x00b"}}
 	groups := []string{"", "x", "y\x00z", "\xff"}
 	for i := range n {
@@ -29,12 +30,12 @@ func queuedAt(now time.Time, n int) *events.Changes {
 		if i%10 == 0 {
 			it.Type = "other"
 		}
-		c.Items = append(c.Items, events.ItemChange{New: it})
+		c.Items = append(c.Items, core.ItemChange{New: it})
 	}
 	return c
 }
 
-func openFilled(t *testing.T, c *events.Changes) *Store {
+func openFilled(t *testing.T, c *core.Changes) *Store {
 	t.Helper()
 	s, err := Open("", Options{InMemory: true})
 	if err != nil {
@@ -82,9 +83,9 @@ func TestOldestWaiting(t *testing.T) {
 // Items in a backoff, in front of the first that may run, are read up to a bound.
 func TestOldestWaitingIsBounded(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	c := &events.Changes{Meta: events.Meta{Applied: 1}}
+	c := &core.Changes{Meta: events.Meta{Applied: 1}}
 	for i := range MaxWaitingReads + 1 {
-		c.Items = append(c.Items, events.ItemChange{New: &events.Item{ID: events.ID{1, byte(i >> 16), byte(i >> 8), byte(i)}, Type: "email", State: events.StateQueued,
+		c.Items = append(c.Items, core.ItemChange{New: &events.Item{ID: events.ID{1, byte(i >> 16), byte(i >> 8), byte(i)}, Type: "email", State: events.StateQueued,
 			CreatedAt: now, OrderAt: now.Add(-time.Hour), AvailableAt: now.Add(time.Hour)}})
 	}
 	s := openFilled(t, c)

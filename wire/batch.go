@@ -2,6 +2,7 @@ package wire
 
 import (
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // Batch opens a batch, or seals one that is open. A batch is an item that runs
@@ -42,7 +43,7 @@ type BatchReply struct {
 // Commands makes the commands of the request: that of the batch, and, with a
 // callback, its submission. newID makes fresh ids, which rise. The error is an
 // *events.Error.
-func (b Batch) Commands(newID func() events.ID) ([]events.Command, error) {
+func (b Batch) Commands(newID func() events.ID) ([]core.Command, error) {
 	if b.Count < 0 || b.Count > events.MaxBatchCount {
 		return nil, events.Refuse(events.CodeTooLarge, "count is %d: a batch has 1 to %d items", b.Count, events.MaxBatchCount)
 	}
@@ -61,7 +62,7 @@ func (b Batch) Commands(newID func() events.ID) ([]events.Command, error) {
 	if own.ID.IsZero() {
 		own.ID = own.NewID // so that the callback can name it
 	}
-	cmds := []events.Command{events.OpenBatch{Submit: own, Name: b.Name, Count: b.Count}}
+	cmds := []core.Command{core.OpenBatch{Submit: own, Name: b.Name, Count: b.Count}}
 	if b.Callback == nil {
 		return cmds, nil
 	}
@@ -85,7 +86,7 @@ func callbackID(batch events.ID) events.ID {
 	return id
 }
 
-func (b Batch) seal() ([]events.Command, error) {
+func (b Batch) seal() ([]core.Command, error) {
 	if b.Callback != nil {
 		return nil, events.Refuse(events.CodeBadRequest, "a batch is given its callback when it is opened: submit an item with after, or leave callback out")
 	}
@@ -93,7 +94,7 @@ func (b Batch) seal() ([]events.Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []events.Command{events.SealBatch{ID: id, Count: b.Count}}, nil
+	return []core.Command{core.SealBatch{ID: id, Count: b.Count}}, nil
 }
 
 // BatchOf is how far a batch has come; false if the item is none.

@@ -10,6 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // PositionOf is the position of a reply that has made everything up to seq
@@ -51,12 +52,12 @@ func FromError(err error) *Error {
 // stamp is the now against which AvailableAt is checked, so a zero newID
 // leaves that check out. maxParams bounds the params in bytes. The params are
 // not copied. The error is an *events.Error.
-func (s Submit) Command(newID events.ID, maxParams int) (events.Submit, error) {
+func (s Submit) Command(newID events.ID, maxParams int) (core.Submit, error) {
 	typ, err := events.ParseType(s.Type)
 	if err != nil {
-		return events.Submit{}, events.Refuse(events.CodeBadType, "%v", err)
+		return core.Submit{}, events.Refuse(events.CodeBadType, "%v", err)
 	}
-	c := events.Submit{
+	c := core.Submit{
 		Type: typ, Params: s.Params, NewID: newID,
 		DedupKey: s.DedupKey, IdempotencyKey: s.IdempotencyKey,
 		AvailableAt: s.AvailableAt, Capabilities: s.Capabilities,
@@ -65,32 +66,32 @@ func (s Submit) Command(newID events.ID, maxParams int) (events.Submit, error) {
 		Trace:      s.Trace,
 	}
 	if err := checkParams(s.Params, maxParams); err != nil {
-		return events.Submit{}, err
+		return core.Submit{}, err
 	}
 	if s.ID != "" {
 		if c.ID, err = parseID(s.ID); err != nil {
-			return events.Submit{}, err
+			return core.Submit{}, err
 		}
 	}
 	if c.Priority, err = checkPriority(s.Priority); err != nil {
-		return events.Submit{}, err
+		return core.Submit{}, err
 	}
 	if c.Delay, err = checkDue(s.AvailableAt, s.DelayMS, idTime(newID)); err != nil {
-		return events.Submit{}, err
+		return core.Submit{}, err
 	}
 	if s.MaxAttempts < 0 || s.MaxAttempts > events.MaxAttemptsCeiling {
-		return events.Submit{}, events.Refuse(events.CodeBadRequest, "max_attempts is %d: it must be 1 to %d, or left out", s.MaxAttempts, events.MaxAttemptsCeiling)
+		return core.Submit{}, events.Refuse(events.CodeBadRequest, "max_attempts is %d: it must be 1 to %d, or left out", s.MaxAttempts, events.MaxAttemptsCeiling)
 	}
 	c.MaxAttempts = events.Attempt(s.MaxAttempts)
 	if s.TimeoutMS < 0 || s.TimeoutMS > events.MaxTimeout.Milliseconds() {
-		return events.Submit{}, events.Refuse(events.CodeBadTime, "the timeout is %d ms: it must be 1 ms to %v, or left out", s.TimeoutMS, events.MaxTimeout)
+		return core.Submit{}, events.Refuse(events.CodeBadTime, "the timeout is %d ms: it must be 1 ms to %v, or left out", s.TimeoutMS, events.MaxTimeout)
 	}
 	c.Timeout = time.Duration(s.TimeoutMS) * time.Millisecond
 	if err := s.checkTexts(); err != nil {
-		return events.Submit{}, err
+		return core.Submit{}, err
 	}
 	if err := s.Terms.into(&c, idTime(newID)); err != nil {
-		return events.Submit{}, err
+		return core.Submit{}, err
 	}
 	return c, nil
 }
@@ -292,38 +293,38 @@ func hasLabelMark(k string) bool {
 }
 
 // Command makes the command of a Cancel. The error is an *events.Error.
-func (c Cancel) Command() (events.Cancel, error) {
+func (c Cancel) Command() (core.Cancel, error) {
 	id, err := parseID(c.ID)
 	if err != nil {
-		return events.Cancel{}, err
+		return core.Cancel{}, err
 	}
 	if err := checkText("reason", c.Reason, events.MaxNameLen); err != nil {
-		return events.Cancel{}, err
+		return core.Cancel{}, err
 	}
-	return events.Cancel{ID: id, Reason: c.Reason}, nil
+	return core.Cancel{ID: id, Reason: c.Reason}, nil
 }
 
 // Command makes the command of a Reschedule; now is the time against which
 // AvailableAt is checked. The error is an *events.Error.
-func (r Reschedule) Command(now time.Time) (events.Reschedule, error) {
+func (r Reschedule) Command(now time.Time) (core.Reschedule, error) {
 	id, err := parseID(r.ID)
 	if err != nil {
-		return events.Reschedule{}, err
+		return core.Reschedule{}, err
 	}
 	p, err := checkPriority(r.Priority)
 	if err != nil {
-		return events.Reschedule{}, err
+		return core.Reschedule{}, err
 	}
 	delay, err := checkDue(r.AvailableAt, r.DelayMS, now)
 	if err != nil {
-		return events.Reschedule{}, err
+		return core.Reschedule{}, err
 	}
 	due := delay > 0 || !r.AvailableAt.IsZero()
 	if r.Now && due {
-		return events.Reschedule{}, events.Refuse(events.CodeBadTime, "now and a later time are both given: give one of them")
+		return core.Reschedule{}, events.Refuse(events.CodeBadTime, "now and a later time are both given: give one of them")
 	}
 	if !r.Now && !due && p == nil {
-		return events.Reschedule{}, events.Refuse(events.CodeBadRequest, "nothing to change: give a priority, a time, a delay, or now")
+		return core.Reschedule{}, events.Refuse(events.CodeBadRequest, "nothing to change: give a priority, a time, a delay, or now")
 	}
-	return events.Reschedule{ID: id, Priority: p, AvailableAt: r.AvailableAt, Delay: delay, Now: r.Now}, nil
+	return core.Reschedule{ID: id, Priority: p, AvailableAt: r.AvailableAt, Delay: delay, Now: r.Now}, nil
 }

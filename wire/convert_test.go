@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -105,7 +106,7 @@ func TestSubmitCommandCarriesEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, _ := events.ParseID(anID)
-	want := events.Submit{
+	want := core.Submit{
 		Type: "email", Params: json.RawMessage(`[1]`), ID: id, NewID: fresh, Priority: &high, DedupKey: "d", IdempotencyKey: "i",
 		AvailableAt: s.AvailableAt, MaxAttempts: 4, Timeout: 1500 * time.Millisecond, Capabilities: []string{"gpu"},
 		Tenant: "n", Labels: map[string]string{"k": "v,w"}, Provenance: events.Provenance{Source: "s", Trigger: "t"}, Trace: "00",
@@ -119,24 +120,24 @@ func TestReportCommand(t *testing.T) {
 	id, _ := events.ParseID(anID)
 	no := false
 	base := wire.Report{ID: anID, Token: "zz", Worker: "w1", Attempt: 2}
-	run := events.Run{ID: id, Token: 35*36 + 35, Worker: "w1", Attempt: 2}
+	run := core.Run{ID: id, Token: 35*36 + 35, Worker: "w1", Attempt: 2}
 	with := func(change func(*wire.Report)) wire.Report { r := base; change(&r); return r }
 	for _, c := range []struct {
 		report wire.Report
-		want   events.Command
+		want   core.Command
 	}{
 		{with(func(r *wire.Report) { r.Event, r.Start = wire.ReportClaim, true }),
-			events.Claim{ID: id, Token: run.Token, Attempt: 2, Worker: "w1", Dispatched: 9, Start: true}},
-		{with(func(r *wire.Report) { r.Event = wire.ReportStart }), events.Start{Run: run}},
+			core.Claim{ID: id, Token: run.Token, Attempt: 2, Worker: "w1", Dispatched: 9, Start: true}},
+		{with(func(r *wire.Report) { r.Event = wire.ReportStart }), core.Start{Run: run}},
 		{with(func(r *wire.Report) { r.Event, r.Result = wire.ReportComplete, json.RawMessage("{}") }),
-			events.Complete{Run: run, Result: json.RawMessage("{}")}},
+			core.Complete{Run: run, Result: json.RawMessage("{}")}},
 		{with(func(r *wire.Report) {
 			r.Event, r.Error, r.RetryAfterMS = wire.ReportFail, strings.Repeat("é", events.MaxErrorText), 5
 		}),
-			events.Fail{Run: run, Error: strings.Repeat("é", events.MaxErrorText/2), Retryable: true, RetryAfter: 5 * time.Millisecond, Random: 7}},
+			core.Fail{Run: run, Error: strings.Repeat("é", events.MaxErrorText/2), Retryable: true, RetryAfter: 5 * time.Millisecond, Random: 7}},
 		{with(func(r *wire.Report) { r.Event, r.Code, r.Retryable = wire.ReportFail, "no_such", &no }),
-			events.Fail{Run: run, Code: "no_such", Random: 7}},
-		{with(func(r *wire.Report) { r.Event, r.Reason = wire.ReportRelease, "shutdown" }), events.Release{Run: run, Reason: "shutdown"}},
+			core.Fail{Run: run, Code: "no_such", Random: 7}},
+		{with(func(r *wire.Report) { r.Event, r.Reason = wire.ReportRelease, "shutdown" }), core.Release{Run: run, Reason: "shutdown"}},
 	} {
 		got, err := c.report.Command(9, 7)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
@@ -169,7 +170,7 @@ func TestRescheduleAndCancelCommands(t *testing.T) {
 	p, nine := wire.Priority(9), events.MaxPriority
 	id, _ := events.ParseID(anID)
 	got, err := wire.Reschedule{ID: anID, Priority: &p, Now: true}.Command(now)
-	if want := (events.Reschedule{ID: id, Priority: &nine, Now: true}); err != nil || !reflect.DeepEqual(got, want) {
+	if want := (core.Reschedule{ID: id, Priority: &nine, Now: true}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for name, r := range map[string]wire.Reschedule{

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // Selection says which items are meant, and which page of them. Since and Until
@@ -137,28 +138,28 @@ type BulkError struct {
 
 // Command makes the command of a Replay, whose Patch has to be applied to the
 // item's params beforehand. The error is an *events.Error.
-func (r Replay) Command() (events.Replay, error) {
+func (r Replay) Command() (core.Replay, error) {
 	id, err := parseID(r.ID)
 	if err != nil {
-		return events.Replay{}, err
+		return core.Replay{}, err
 	}
-	c := events.Replay{ID: id, Reason: r.Reason}
+	c := core.Replay{ID: id, Reason: r.Reason}
 	if c.Priority, err = checkPriority(r.Priority); err != nil {
-		return events.Replay{}, err
+		return core.Replay{}, err
 	}
 	if r.MaxAttempts < 0 || r.MaxAttempts > events.MaxAttemptsCeiling {
-		return events.Replay{}, events.Refuse(events.CodeBadRequest, "max_attempts is %d: it must be 1 to %d, or left out", r.MaxAttempts, events.MaxAttemptsCeiling)
+		return core.Replay{}, events.Refuse(events.CodeBadRequest, "max_attempts is %d: it must be 1 to %d, or left out", r.MaxAttempts, events.MaxAttemptsCeiling)
 	}
 	c.MaxAttempts = events.Attempt(r.MaxAttempts)
 	if len(r.Patch) > 0 && len(r.Params) > 0 {
-		return events.Replay{}, events.Refuse(events.CodeBadRequest, "params and patch are both given: params replace the item's, a patch changes them; give one of them")
+		return core.Replay{}, events.Refuse(events.CodeBadRequest, "params and patch are both given: params replace the item's, a patch changes them; give one of them")
 	}
 	if len(r.Patch) > 0 && !isObject(r.Patch) { // it would put one document in place of every item's
-		return events.Replay{}, events.Refuse(events.CodeBadRequest, "the patch is no JSON object: name the fields to change, or give params to replace the whole")
+		return core.Replay{}, events.Refuse(events.CodeBadRequest, "the patch is no JSON object: name the fields to change, or give params to replace the whole")
 	}
 	if len(r.Params) > 0 {
 		if err := checkParams(r.Params, events.MaxParamsCeiling); err != nil {
-			return events.Replay{}, err
+			return core.Replay{}, err
 		}
 		c.Params = r.Params
 	}
@@ -166,17 +167,17 @@ func (r Replay) Command() (events.Replay, error) {
 }
 
 // Command makes the command of a Purge. The error is an *events.Error.
-func (p Purge) Command() (events.Purge, error) {
+func (p Purge) Command() (core.Purge, error) {
 	id, err := parseID(p.ID)
 	if err != nil {
-		return events.Purge{}, err
+		return core.Purge{}, err
 	}
-	return events.Purge{ID: id, Reason: p.Reason}, checkText("reason", p.Reason, events.MaxNameLen)
+	return core.Purge{ID: id, Reason: p.Reason}, checkText("reason", p.Reason, events.MaxNameLen)
 }
 
 // Command makes the command for one item of a Bulk; now is the time against
 // which AvailableAt is checked. The error is an *events.Error.
-func (b *Bulk) Command(id string, now time.Time) (events.Command, error) {
+func (b *Bulk) Command(id string, now time.Time) (core.Command, error) {
 	switch b.Action {
 	case BulkReplay:
 		return Replay{ID: id, Params: b.Params, Patch: b.Patch, Priority: b.Priority, MaxAttempts: b.MaxAttempts, Reason: b.Reason}.Command()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -82,19 +83,19 @@ func TestFlowReportsBecomeCommands(t *testing.T) {
 	snooze := flowReport(wire.ReportSnooze)
 	snooze.DelayMS, snooze.Reason = 1500, "later"
 	cmd, err := snooze.Command(0, 0)
-	if c, ok := cmd.(events.Snooze); err != nil || !ok || c.Delay != 1500*time.Millisecond || c.Reason != "later" || c.Worker != "w1" {
+	if c, ok := cmd.(core.Snooze); err != nil || !ok || c.Delay != 1500*time.Millisecond || c.Reason != "later" || c.Worker != "w1" {
 		t.Errorf("snooze: %+v, %v", cmd, err)
 	}
 	progress := flowReport(wire.ReportProgress)
 	progress.Percent, progress.Message = 40, strings.Repeat("é", events.MaxProgressText)
 	cmd, err = progress.Command(0, 0)
-	if c, ok := cmd.(events.ReportProgress); err != nil || !ok || c.Percent != 40 || len(c.Message) != events.MaxProgressText {
+	if c, ok := cmd.(core.ReportProgress); err != nil || !ok || c.Percent != 40 || len(c.Message) != events.MaxProgressText {
 		t.Errorf("progress: %+v, %v", cmd, err)
 	}
 	save := flowReport(wire.ReportCheckpoint)
 	save.Checkpoint = json.RawMessage(`{"page":7}`)
 	cmd, err = save.Command(0, 0)
-	if c, ok := cmd.(events.SaveCheckpoint); err != nil || !ok || string(c.Checkpoint) != `{"page":7}` {
+	if c, ok := cmd.(core.SaveCheckpoint); err != nil || !ok || string(c.Checkpoint) != `{"page":7}` {
 		t.Errorf("checkpoint: %+v, %v", cmd, err)
 	}
 }
@@ -113,7 +114,7 @@ func TestSpawnReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd, err := spawn.Command(0, 0)
-	c, ok := cmd.(events.Spawn)
+	c, ok := cmd.(core.Spawn)
 	if err != nil || !ok || len(c.Children) != 2 || !c.Continues || c.Continuation != "bind" || c.Policy != events.ChildContinue {
 		t.Fatalf("%+v, %v", cmd, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -88,7 +89,7 @@ func FuzzSubmission(f *testing.F) {
 }
 
 // alike compares commands by their JSON, in which times of one moment are one.
-func alike(a, b events.Submit) bool {
+func alike(a, b core.Submit) bool {
 	if !a.AvailableAt.Equal(b.AvailableAt) || !a.ExpiresAt.Equal(b.ExpiresAt) {
 		return false
 	}
@@ -96,7 +97,7 @@ func alike(a, b events.Submit) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-func checkCommand(t *testing.T, c *events.Submit) {
+func checkCommand(t *testing.T, c *core.Submit) {
 	t.Helper()
 	if _, err := events.ParseType(string(c.Type)); err != nil {
 		t.Fatalf("a command of the type %q: %v", c.Type, err)

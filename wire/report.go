@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // Command checks a report against every bound and makes the command of it.
@@ -14,25 +15,25 @@ import (
 // decides a claim; random is for the jitter of a retry. Texts that are too
 // long are cut, so that a failure can always be told; a result that is too
 // large is refused. The error is an *events.Error.
-func (r Report) Command(dispatched events.Token, random uint64) (events.Command, error) {
+func (r Report) Command(dispatched events.Token, random uint64) (core.Command, error) {
 	run, err := r.run()
 	if err != nil {
 		return nil, err
 	}
 	switch r.Event {
 	case ReportClaim:
-		return events.Claim{ID: run.ID, Token: run.Token, Attempt: run.Attempt, Worker: run.Worker, Dispatched: dispatched, Start: r.Start}, nil
+		return core.Claim{ID: run.ID, Token: run.Token, Attempt: run.Attempt, Worker: run.Worker, Dispatched: dispatched, Start: r.Start}, nil
 	case ReportStart:
-		return events.Start{Run: run}, nil
+		return core.Start{Run: run}, nil
 	case ReportComplete:
 		if err := checkResult(r.Result); err != nil {
 			return nil, err
 		}
-		return events.Complete{Run: run, Result: r.Result}, nil
+		return core.Complete{Run: run, Result: r.Result}, nil
 	case ReportFail:
 		return r.fail(run, random)
 	case ReportRelease:
-		return events.Release{Run: run, Reason: cut(r.Reason, events.MaxNameLen)}, nil
+		return core.Release{Run: run, Reason: cut(r.Reason, events.MaxNameLen)}, nil
 	}
 	c, err := r.flow(run)
 	if c == nil && err == nil {
@@ -43,23 +44,23 @@ func (r Report) Command(dispatched events.Token, random uint64) (events.Command,
 }
 
 // run reads which run the report is about.
-func (r *Report) run() (events.Run, error) {
+func (r *Report) run() (core.Run, error) {
 	id, err := parseID(r.ID)
 	if err != nil {
-		return events.Run{}, err
+		return core.Run{}, err
 	}
 	token, err := ParseToken(r.Token)
 	if err != nil {
-		return events.Run{}, err
+		return core.Run{}, err
 	}
 	worker, err := events.ParseWorkerID(r.Worker)
 	if err != nil {
-		return events.Run{}, events.Refuse(events.CodeBadRequest, "%v", err)
+		return core.Run{}, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
 	if r.Attempt < 0 || r.Attempt > events.MaxAttemptsCeiling {
-		return events.Run{}, events.Refuse(events.CodeBadRequest, "attempt is %d: send the Work-Attempt header of the dispatched message back, or leave it out", r.Attempt)
+		return core.Run{}, events.Refuse(events.CodeBadRequest, "attempt is %d: send the Work-Attempt header of the dispatched message back, or leave it out", r.Attempt)
 	}
-	return events.Run{ID: id, Token: token, Worker: worker, Attempt: events.Attempt(r.Attempt)}, nil
+	return core.Run{ID: id, Token: token, Worker: worker, Attempt: events.Attempt(r.Attempt)}, nil
 }
 
 // ParseToken reads a token that must be there. The error is an *events.Error.
@@ -74,11 +75,11 @@ func ParseToken(s string) (events.Token, error) {
 	return t, nil
 }
 
-func (r *Report) fail(run events.Run, random uint64) (events.Command, error) {
+func (r *Report) fail(run core.Run, random uint64) (core.Command, error) {
 	if r.RetryAfterMS < 0 || r.RetryAfterMS > events.MaxDelay.Milliseconds() {
 		return nil, events.Refuse(events.CodeBadTime, "retry_after_ms is %d: it must be 0 to %d", r.RetryAfterMS, events.MaxDelay.Milliseconds())
 	}
-	return events.Fail{
+	return core.Fail{
 		Run: run, Error: cut(r.Error, events.MaxErrorText), Code: cut(r.Code, events.MaxNameLen),
 		Retryable: r.Retryable == nil || *r.Retryable, RetryAfter: time.Duration(r.RetryAfterMS) * time.Millisecond,
 		Random: random,

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // Bounds of the params of a spawn's children together, in bytes.
@@ -31,8 +32,8 @@ type ReportFlow struct {
 	Continuation *Continue          `json:"continuation,omitempty"`
 	ChildPolicy  events.ChildPolicy `json:"child_policy,omitempty"`
 
-	children []events.Submit // what Prepare has made of Children
-	declared int             // how many there are behind ChildrenRef; see InParts
+	children []core.Submit // what Prepare has made of Children
+	declared int           // how many there are behind ChildrenRef; see InParts
 }
 
 // Continue says that an item runs again when its children have ended.
@@ -69,8 +70,8 @@ func (r *Report) Prepare(newID func() events.ID, maxParams int) error {
 
 // ChildCommands checks the children of a spawn and makes commands of them, as
 // Prepare does.
-func ChildCommands(children []Submit, newID func() events.ID, maxParams int) ([]events.Submit, error) {
-	cmds := make([]events.Submit, len(children))
+func ChildCommands(children []Submit, newID func() events.ID, maxParams int) ([]core.Submit, error) {
+	cmds := make([]core.Submit, len(children))
 	total := 0
 	for i, sub := range children {
 		if total += len(sub.Params); total > MaxSpawnBytes {
@@ -107,35 +108,35 @@ func (r *Report) InParts(ref json.RawMessage) {
 
 // Submissions returns what Prepare has made of a spawn's children, nil for any
 // other report. What the caller changes of them, Command shows.
-func (r *Report) Submissions() []events.Submit { return r.children }
+func (r *Report) Submissions() []core.Submit { return r.children }
 
 // flow is Command for the reports of this file; nil for any other.
-func (r *Report) flow(run events.Run) (events.Command, error) {
+func (r *Report) flow(run core.Run) (core.Command, error) {
 	switch r.Event {
 	case ReportSnooze:
 		if most := events.MaxDelay.Milliseconds(); r.DelayMS < 1 || r.DelayMS > most {
 			return nil, events.Refuse(events.CodeBadTime, "delay_ms of the snooze is %d: it must be 1 to %d", r.DelayMS, most)
 		}
-		return events.Snooze{Run: run, Delay: time.Duration(r.DelayMS) * time.Millisecond, Reason: cut(r.Reason, events.MaxNameLen)}, nil
+		return core.Snooze{Run: run, Delay: time.Duration(r.DelayMS) * time.Millisecond, Reason: cut(r.Reason, events.MaxNameLen)}, nil
 	case ReportProgress:
 		if r.Percent < 0 || r.Percent > 100 {
 			return nil, events.Refuse(events.CodeBadRequest, "percent is %d: it must be 0 to 100", r.Percent)
 		}
-		return events.ReportProgress{Run: run, Percent: r.Percent, Message: cut(r.Message, events.MaxProgressText)}, nil
+		return core.ReportProgress{Run: run, Percent: r.Percent, Message: cut(r.Message, events.MaxProgressText)}, nil
 	case ReportCheckpoint:
 		if err := CheckCheckpoint(r.Checkpoint); err != nil {
 			return nil, err
 		}
-		return events.SaveCheckpoint{Run: run, Checkpoint: r.Checkpoint}, nil
+		return core.SaveCheckpoint{Run: run, Checkpoint: r.Checkpoint}, nil
 	case ReportSpawn:
 		return r.spawn(run)
 	}
 	return nil, nil
 }
 
-func (r *Report) spawn(run events.Run) (events.Command, error) {
+func (r *Report) spawn(run core.Run) (core.Command, error) {
 	if r.declared > 0 {
-		c := events.SpawnInParts{Run: run, Declared: r.declared, Pending: string(r.ChildrenRef), Policy: r.ChildPolicy}
+		c := core.SpawnInParts{Run: run, Declared: r.declared, Pending: string(r.ChildrenRef), Policy: r.ChildPolicy}
 		if r.Continuation != nil {
 			c.Continues, c.Continuation = true, r.Continuation.Name
 		}
@@ -144,7 +145,7 @@ func (r *Report) spawn(run events.Run) (events.Command, error) {
 	if len(r.children) != len(r.Children) || len(r.children) == 0 {
 		return nil, events.Refuse(events.CodeBadRequest, "the spawn has no children that were checked: report complete instead, or give it some")
 	}
-	c := events.Spawn{Run: run, Children: r.children, Policy: r.ChildPolicy}
+	c := core.Spawn{Run: run, Children: r.children, Policy: r.ChildPolicy}
 	if r.Continuation != nil {
 		c.Continues, c.Continuation = true, r.Continuation.Name
 	}

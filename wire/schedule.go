@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // The request endpoints of schedules.
@@ -61,8 +62,8 @@ type ScheduleFire struct {
 }
 
 // Command makes the command of it. The error is an *events.Error.
-func (f ScheduleFire) Command(newID events.ID) (events.Fire, error) {
-	c := events.Fire{Name: f.Name, NewID: newID}
+func (f ScheduleFire) Command(newID events.ID) (core.Fire, error) {
+	c := core.Fire{Name: f.Name, NewID: newID}
 	if f.ID == "" {
 		return c, nil
 	}
@@ -109,10 +110,10 @@ type TicksReply struct {
 
 // Command makes the command of it. What it says is checked when it is decided.
 // The error is an *events.Error.
-func (s Schedule) Command(source string) (events.SetSchedule, error) {
+func (s Schedule) Command(source string) (core.SetSchedule, error) {
 	priority, err := checkPriority(s.Priority)
 	if err != nil {
-		return events.SetSchedule{}, err
+		return core.SetSchedule{}, err
 	}
 	out := events.Schedule{
 		Name: s.Name, Type: events.Type(s.Type), Cron: s.Cron, EveryMS: s.EveryMS, Anchor: s.Anchor, Zone: s.Zone,
@@ -120,7 +121,7 @@ func (s Schedule) Command(source string) (events.SetSchedule, error) {
 		Tenant: s.Tenant, Labels: s.Labels, MaxAttempts: events.Attempt(s.MaxAttempts), TimeoutMS: s.TimeoutMS,
 		Source: source, Paused: s.Paused,
 	}
-	return events.SetSchedule{Schedule: out}, nil
+	return core.SetSchedule{Schedule: out}, nil
 }
 
 // FromSchedule is a schedule as queries show it, but for the state of its last

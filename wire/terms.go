@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // Terms is what a submission may say of other items and of its own end.
@@ -29,7 +30,7 @@ type Terms struct {
 
 // into checks the terms and puts them into the command. A zero now leaves the
 // distance of ExpiresAt unchecked.
-func (t *Terms) into(c *events.Submit, now time.Time) error {
+func (t *Terms) into(c *core.Submit, now time.Time) error {
 	if err := t.check(now); err != nil {
 		return err
 	}

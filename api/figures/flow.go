@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // Window is what rates and means are taken over.
@@ -56,7 +57,7 @@ func (r *ring) at(sec int64) *second {
 
 // Feed counts what a batch's events say. Events from before the Flow's window
 // are of no consequence.
-func (f *Flow) Feed(c *events.Changes) {
+func (f *Flow) Feed(c *core.Changes) {
 	if len(c.History) == 0 {
 		return
 	}

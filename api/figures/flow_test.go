@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
-func batch(at time.Time, bodies ...events.Body) *events.Changes {
-	c := &events.Changes{Meta: events.Meta{LastAt: at}}
+func batch(at time.Time, bodies ...events.Body) *core.Changes {
+	c := &core.Changes{Meta: events.Meta{LastAt: at}}
 	for _, b := range bodies {
 		c.History = append(c.History, events.Event{Type: "email", At: at, Body: b})
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // Waits counts the queued items of each type and priority by their place: the
@@ -104,7 +105,7 @@ func (w *Waits) merge(since *Waits) {
 }
 
 // Feed takes what a batch has changed. The batches come in order.
-func (w *Waits) Feed(c *events.Changes) {
+func (w *Waits) Feed(c *core.Changes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.began || c.Meta.Applied <= w.from {

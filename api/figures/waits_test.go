@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 )
 
 // model is what Waits says in other words: every queued item, in a list.
@@ -18,14 +19,14 @@ type model struct {
 
 var start = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func (m *model) change(now time.Time, rnd *rand.Rand) *events.Changes {
+func (m *model) change(now time.Time, rnd *rand.Rand) *core.Changes {
 	m.seq++
-	c := &events.Changes{Meta: events.Meta{Applied: m.seq, LastAt: now}}
+	c := &core.Changes{Meta: events.Meta{Applied: m.seq, LastAt: now}}
 	n := len(m.items)
 	for range rnd.IntN(20) {
 		switch k := rnd.IntN(10); {
 		case k < 5 || len(m.items) == 0:
-			c.Items = append(c.Items, events.ItemChange{New: m.add(now, rnd)})
+			c.Items = append(c.Items, core.ItemChange{New: m.add(now, rnd)})
 		case n > 0:
 			n--
 			i := rnd.IntN(n + 1)
@@ -37,7 +38,7 @@ func (m *model) change(now time.Time, rnd *rand.Rand) *events.Changes {
 				next.State, next.AvailableAt = events.StateQueued, now.Add(time.Duration(rnd.Int64N(int64(time.Hour))))
 				m.items = append(m.items, &next)
 			}
-			c.Items = append(c.Items, events.ItemChange{Old: old, New: &next})
+			c.Items = append(c.Items, core.ItemChange{Old: old, New: &next})
 		}
 	}
 	return c
@@ -176,7 +177,7 @@ func TestWaitsStayFew(t *testing.T) {
 	for i := range 200_000 { // two a second, for more than a day, and none is taken
 		now = now.Add(500 * time.Millisecond)
 		it := &events.Item{Type: "email", State: events.StateQueued, OrderAt: now}
-		w.Feed(&events.Changes{Meta: events.Meta{Applied: events.Seq(i + 1), LastAt: now}, Items: []events.ItemChange{{New: it}}})
+		w.Feed(&core.Changes{Meta: events.Meta{Applied: events.Seq(i + 1), LastAt: now}, Items: []core.ItemChange{{New: it}}})
 	}
 	if n, most := len(w.types["email"][0].buckets), 2*2*Precision*16; n > most {
 		t.Errorf("%d buckets, want %d at most", n, most)
@@ -201,7 +202,7 @@ func BenchmarkWaitsFeed(b *testing.B) {
 		it := &events.Item{Type: "email", State: events.StateQueued, OrderAt: now}
 		gone := *it
 		gone.State = events.StateClaimed
-		w.Feed(&events.Changes{Meta: events.Meta{Applied: events.Seq(2*i + 1), LastAt: now}, Items: []events.ItemChange{{New: it}}})
-		w.Feed(&events.Changes{Meta: events.Meta{Applied: events.Seq(2*i + 2), LastAt: now}, Items: []events.ItemChange{{Old: it, New: &gone}}})
+		w.Feed(&core.Changes{Meta: events.Meta{Applied: events.Seq(2*i + 1), LastAt: now}, Items: []core.ItemChange{{New: it}}})
+		w.Feed(&core.Changes{Meta: events.Meta{Applied: events.Seq(2*i + 2), LastAt: now}, Items: []core.ItemChange{{Old: it, New: &gone}}})
 	}
 }

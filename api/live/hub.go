@@ -12,6 +12,7 @@ import (
 
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -101,7 +102,7 @@ func (h *Hub) Stop() {
 }
 
 // Projected takes in a commit of the projector. It never waits.
-func (h *Hub) Projected(c *events.Changes) {
+func (h *Hub) Projected(c *core.Changes) {
 	h.tallies.count(c)
 	if h.clients.Load() == 0 {
 		return

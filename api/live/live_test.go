@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -173,7 +174,7 @@ func event(seq int, kind events.Kind, typ events.Type) events.Event {
 	return ev
 }
 
-func commit(evs ...events.Event) *events.Changes { return &events.Changes{History: evs} }
+func commit(evs ...events.Event) *core.Changes { return &core.Changes{History: evs} }
 
 // Whatever happens, each client's shown and skipped events are all there were
 // of its types, in order, and what is kept is bounded.
@@ -237,7 +238,7 @@ func TestWhatTellsMoreIsShown(t *testing.T) {
 		w.add(commit(event(i, events.KindClaimed, "email")))
 	}
 	w.add(commit(event(10_000, events.KindFailed, "email"), event(10_001, events.KindCreated, "email")))
-	w.add(&events.Changes{Rejected: []events.RejectedChange{{Seq: 10_002, Type: "email", Body: &events.Rejected{Code: "bad", Text: strings.Repeat("x", 9000)}}, {Cut: 4}}})
+	w.add(&core.Changes{Rejected: []core.RejectedChange{{Seq: 10_002, Type: "email", Body: &events.Rejected{Code: "bad", Text: strings.Repeat("x", 9000)}}, {Cut: 4}}})
 	shown, skipped := w.pick(nil)
 	if len(shown) != MaxEvents || skipped != 10_003-MaxEvents {
 		t.Fatalf("%d shown, %d skipped", len(shown), skipped)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -44,7 +45,7 @@ func (t *tallies) of(name events.Type) *tally {
 }
 
 // count takes in a commit.
-func (t *tallies) count(c *events.Changes) {
+func (t *tallies) count(c *core.Changes) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range c.Types {

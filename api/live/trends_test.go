@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -16,10 +17,10 @@ type trendsReply struct {
 	Types  map[string]map[string][]*int64
 }
 
-func typeChange(name events.Type, queued, claimed, running int64) *events.Changes {
+func typeChange(name events.Type, queued, claimed, running int64) *core.Changes {
 	t := events.TypeInfo{Type: name}
 	t.Counts[events.StateQueued], t.Counts[events.StateClaimed], t.Counts[events.StateRunning] = queued, claimed, running
-	return &events.Changes{Types: []events.TypeInfo{t}}
+	return &core.Changes{Types: []events.TypeInfo{t}}
 }
 
 func TestRing(t *testing.T) {

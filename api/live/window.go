@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -51,7 +52,7 @@ type candidate struct {
 	rank rank
 }
 
-func (w *window) add(c *events.Changes) {
+func (w *window) add(c *core.Changes) {
 	for i := range c.History {
 		w.offer(&c.History[i])
 	}

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -86,7 +87,7 @@ type life struct {
 }
 
 // Projected makes the spans that have ended in a batch.
-func (r *Recorder) Projected(c *events.Changes) {
+func (r *Recorder) Projected(c *core.Changes) {
 	if len(c.History) == 0 {
 		return
 	}
@@ -107,7 +108,7 @@ func (r *Recorder) Projected(c *events.Changes) {
 }
 
 // resume is an item's life as of before the batch.
-func (r *Recorder) resume(ch events.ItemChange, parent trace.SpanContext) *life {
+func (r *Recorder) resume(ch core.ItemChange, parent trace.SpanContext) *life {
 	l := &life{r: r, item: ch.New, parent: parent, before: ch.New.AttemptsBefore}
 	old := ch.Old
 	if old == nil {

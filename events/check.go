@@ -1,0 +1,291 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// document checks params or a result (what says which) and returns it without
+// the blanks around it. An empty document is null.
+func CheckDocument(what string, p json.RawMessage, limit int, advice string) (json.RawMessage, error) {
+	p = bytes.TrimSpace(p)
+	if len(p) == 0 {
+		return json.RawMessage("null"), nil
+	}
+	if len(p) > limit {
+		return nil, Refuse(CodeTooLarge, "%s has %d bytes, the limit is %d: %s", what, len(p), limit, advice)
+	}
+	// The depth comes before the syntax, since encoding/json calls what is
+	// too deep for it a syntax error.
+	if n := JSONDepth(p); n > MaxJSONDepth {
+		return nil, Refuse(CodeBadParams, "%s is nested %d deep, the limit is %d: flatten it, or send it as a JSON string", what, n, MaxJSONDepth)
+	}
+	if !json.Valid(p) || !utf8.Valid(p) {
+		return nil, Refuse(CodeBadParams, "%s is no JSON document in UTF-8: quote strings, and send null or nothing for none", what)
+	}
+	return p, nil
+}
+
+// depth is how deep arrays and objects nest in a JSON document. Of a text that
+// is no JSON it is a bound for what a decoder would have to nest.
+func JSONDepth(p []byte) int {
+	deepest, now := 0, 0
+	for i := 0; i < len(p); i++ {
+		switch p[i] {
+		case '"':
+			for i++; i < len(p) && p[i] != '"'; i++ {
+				if p[i] == '\\' {
+					i++
+				}
+			}
+		case '[', '{':
+			now++
+			deepest = max(deepest, now)
+		case ']', '}':
+			now--
+		}
+	}
+	return deepest
+}
+
+// name checks a short text field.
+func CheckText(field, v string, limit int) (string, error) {
+	if len(v) > limit {
+		return "", Refuse(CodeTooLarge, "%s has %d bytes: at most %d are allowed", field, len(v), limit)
+	}
+	if !utf8.ValidString(v) {
+		return "", Refuse(CodeBadRequest, "%s is no valid UTF-8: encode it, for instance in base64", field)
+	}
+	return v, nil
+}
+
+// text cuts a long text to a bound, at a character.
+func Shorten(v string, limit int) string {
+	v = strings.ToValidUTF8(v, "\uFFFD")
+	if len(v) <= limit {
+		return v
+	}
+	const mark = " … (cut)"
+	return Cut(v, limit-len(mark)) + mark
+}
+
+// cutText is the longest part of v, from its beginning, that has at most limit
+// bytes and ends with a whole character.
+func Cut(v string, limit int) string {
+	for limit > 0 && !utf8.RuneStart(v[limit]) {
+		limit--
+	}
+	return v[:limit]
+}
+
+func BadPriority(p Priority) error {
+	return Refuse(CodeBadPriority, "priority %d is outside 0 to %d", p, MaxPriority)
+}
+
+// capabilities returns them sorted, each once.
+func CheckCapabilities(in []string) ([]string, error) {
+	if len(in) == 0 {
+		return nil, nil
+	}
+	if len(in) > MaxCapabilities {
+		return nil, Refuse(CodeTooLarge, "the item asks for %d capabilities: at most %d", len(in), MaxCapabilities)
+	}
+	for _, c := range in {
+		if !words(c, "-") || len(c) > MaxCapabilityLen {
+			return nil, Refuse(CodeBadRequest, "%q is no capability: use at most %d characters of a-z and 0-9 with single - between them", Clip(c, 80), MaxCapabilityLen)
+		}
+	}
+	out := slices.Clone(in)
+	slices.Sort(out)
+	out = slices.Compact(out)
+	if n := len(LaneOf(out)); n > MaxLaneLen {
+		return nil, Refuse(CodeTooLarge, "the item's capabilities have %d bytes together: at most %d", n, MaxLaneLen)
+	}
+	return out, nil
+}
+
+// labels checks them and returns a copy: the submitter's map is not ours.
+func CheckLabels(in map[string]string) (map[string]string, error) {
+	if len(in) == 0 {
+		return nil, nil // not an empty map, which the log doesn't tell from none
+	}
+	if len(in) > MaxLabels {
+		return nil, Refuse(CodeTooLarge, "the item has %d labels: at most %d", len(in), MaxLabels)
+	}
+	for _, k := range slices.Sorted(maps.Keys(in)) { // in order, so that the refusal is the same each time
+		v := in[k]
+		if k == "" || strings.ContainsAny(k, "=,") {
+			return nil, Refuse(CodeBadRequest, "%q is no label name: it must not be empty nor have = or , in it", Clip(k, 80))
+		}
+		if _, err := CheckText("a label's name", k, MaxLabelLen); err != nil {
+			return nil, err
+		}
+		if _, err := CheckText("label "+k, v, MaxLabelLen); err != nil {
+			return nil, err
+		}
+	}
+	return maps.Clone(in), nil
+}
+
+// checker is a payload that is held to more than its fields' types.
+type checker interface{ check(*Event) error }
+
+// Check reports what no event of ours can look like: what is missing for its
+// kind, and what could not be encoded again.
+func (e *Event) Check() error {
+	switch e.Kind.Scope() {
+	case ScopeItem:
+		if e.ID.IsZero() || e.Type == "" {
+			return fmt.Errorf("it has no id or no type")
+		}
+	case ScopeType:
+		if e.Type == "" {
+			return fmt.Errorf("it has no type")
+		}
+	case ScopeCircuit:
+		if (e.Type == "") == (e.Worker == "") {
+			return fmt.Errorf("it names not one of a type and a worker")
+		}
+	case ScopeWorker:
+		if e.Worker == "" || e.Type != "" {
+			return fmt.Errorf("it names no worker, or a type")
+		}
+	}
+	switch {
+	case len(e.Type) > MaxTypeLen || !plain(string(e.Type)):
+		return fmt.Errorf("invalid type %q", Clip(string(e.Type), 80))
+	case len(e.Worker) > MaxWorkerIDLen || !plain(string(e.Worker)):
+		return fmt.Errorf("invalid worker id %q", Clip(string(e.Worker), 140))
+	case e.Attempt < 0:
+		return fmt.Errorf("attempt %d", e.Attempt)
+	case !Writable(e.At):
+		return fmt.Errorf("its time is out of range")
+	}
+	if b, ok := e.Body.(checker); ok {
+		return b.check(e)
+	}
+	return nil
+}
+
+// inRange is the result of a check that compares times and numbers.
+func inRange(ok bool) error {
+	if !ok {
+		return fmt.Errorf("a time or a priority is out of range")
+	}
+	return nil
+}
+
+func (b *Created) check(*Event) error {
+	if b.Params == nil {
+		return fmt.Errorf("it has no params")
+	}
+	return inRange(b.Priority <= MaxPriority && Writable(b.AvailableAt, b.IdempotencyUntil, b.MsgIDUntil) &&
+		(b.Terms == nil || Writable(b.ExpiresAt) && writableRates(b.Rates)))
+}
+
+func (b *Queued) check(*Event) error {
+	return inRange(Writable(b.OrderAt, b.AvailableAt) && b.JitterMS >= 0 && b.TimeoutMS >= 0)
+}
+
+func (b *Claimed) check(*Event) error {
+	return inRange(Writable(b.StartBy, b.DeliveredAt) && writableRates(b.Rates))
+}
+
+func (b *Running) check(*Event) error { return inRange(Writable(b.Deadline)) }
+
+func (b *Snoozed) check(*Event) error { return inRange(Writable(b.AvailableAt)) }
+
+func (b *Checkpointed) check(*Event) error {
+	if b.Checkpoint == nil {
+		return fmt.Errorf("it has no checkpoint")
+	}
+	return nil
+}
+
+func (b *Replayed) check(*Event) error {
+	return inRange(b.Priority <= MaxPriority && Writable(b.OrderAt))
+}
+
+func (b *Rescheduled) check(*Event) error {
+	return inRange(b.Priority <= MaxPriority && Writable(b.OrderAt, b.AvailableAt))
+}
+
+func (b *CircuitOpened) check(*Event) error { return inRange(Writable(b.Until)) }
+
+func (b *Paused) check(*Event) error { return inRange(Writable(b.Until)) }
+
+func (b *ScheduleSet) check(*Event) error {
+	s := &b.Schedule
+	if _, err := ParseScheduleName(s.Name); err != nil {
+		return err
+	}
+	return inRange(Writable(s.Anchor, s.Next, s.LastTick) && (s.Priority == nil || *s.Priority <= MaxPriority))
+}
+
+func (b *ScheduleRemoved) check(*Event) error {
+	_, err := ParseScheduleName(b.Name)
+	return err
+}
+
+func (b *ScheduleFired) check(*Event) error {
+	if _, err := ParseScheduleName(b.Name); err != nil {
+		return err
+	}
+	return inRange(Writable(b.Tick, b.Next) && !b.Tick.IsZero())
+}
+
+// check reports what can't have been carried.
+func (b *Carried) check(e *Event) error {
+	if b.Part < 1 || b.Part > b.Parts || (b.Part == 1) != (b.Item != nil) {
+		return fmt.Errorf("it is part %d of %d", b.Part, b.Parts)
+	}
+	if b.Item != nil && (b.Item.ID != e.ID || b.Item.Type != e.Type) {
+		return fmt.Errorf("it carries another item, %s", b.Item.ID)
+	}
+	return nil
+}
+
+// plain reports whether s stands in JSON as it is, between quotes.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// Writable reports whether RFC 3339 has room for the times, in UTC.
+func Writable(times ...time.Time) bool {
+	for _, t := range times {
+		if y := t.UTC().Year(); y < 0 || y > 9999 {
+			return false
+		}
+	}
+	return true
+}
+
+func writableRates(taken []RateTaken) bool {
+	for _, r := range taken {
+		if !Writable(r.TAT) {
+			return false
+		}
+	}
+	return true
+}
+
+// Count is a number with its noun: "1 item", "2 items".
+func Count[T ~int | ~int64 | ~uint32](n T, noun string) string {
+	text := strconv.FormatInt(int64(n), 10) + " " + noun
+	if n != 1 {
+		text += "s"
+	}
+	return text
+}

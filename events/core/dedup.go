@@ -1,0 +1,217 @@
+package core
+
+import (
+	"slices"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// duplicate is what a submission is the same as, and what follows from that.
+type duplicate struct {
+	of     *events.Item // nil: nothing
+	policy events.DedupPolicy
+	reason string // dedup_key, verdict
+}
+
+// duplicateOf finds the item that a submission is a duplicate of: the one that
+// the host's verdict names, else the holder of its dedup key.
+func (s *submission) duplicateOf() (duplicate, error) {
+	if s.c.Verdict != nil {
+		return s.byVerdict()
+	}
+	if s.c.DedupKey == "" {
+		return duplicate{}, nil
+	}
+	dup := duplicate{policy: firstOf(s.c.DedupPolicy, s.set.DedupPolicy, events.DedupMerge), reason: "dedup_key"}
+	held, has, err := s.state.Key(events.KeyRef{Kind: events.KeyDedup, Type: s.c.Type, Key: s.c.DedupKey}, s.now)
+	if err != nil || !has {
+		return duplicate{}, err
+	}
+	it, err := s.state.Item(held.ID)
+	if it == nil || err != nil {
+		return duplicate{}, err
+	}
+	return s.settleOn(dup, it)
+}
+
+// byVerdict is duplicateOf for a submission that the host's hook has judged.
+func (s *submission) byVerdict() (duplicate, error) {
+	none := duplicate{policy: events.DedupDistinct}
+	dup := duplicate{policy: firstOf(s.c.Verdict.Policy, events.DedupMerge), reason: "verdict"}
+	if dup.policy == events.DedupDistinct || s.c.Verdict.Canonical == s.it.ID {
+		return none, nil
+	}
+	it, err := s.canonical(s.c.Verdict.Canonical)
+	if it == nil || err != nil || it.Type != s.c.Type {
+		return none, err // it is gone by now, or never was
+	}
+	if dup, err = s.settleOn(dup, it); err != nil || dup.of == nil {
+		return none, err
+	}
+	return dup, nil
+}
+
+// settleOn makes of what a submission is the same as what can be: an item that
+// has ended counts only for its dedup window, and only to be merged into; and
+// nobody waits for, or replaces, one that waits for him.
+func (s *submission) settleOn(dup duplicate, it *events.Item) (duplicate, error) {
+	if !live(it.State) {
+		inWindow, err := s.inWindow(it)
+		if err != nil || dup.policy != events.DedupMerge || !inWindow {
+			return duplicate{}, err
+		}
+		dup.of = it
+		return dup, nil
+	}
+	if dup.policy == events.DedupSupersede || dup.policy == events.DedupDefer {
+		blocked, err := s.waitsForParent(it.ID)
+		if err != nil {
+			return duplicate{}, err
+		}
+		if blocked {
+			dup.policy = events.DedupDistinct
+		}
+	}
+	dup.of = it
+	return dup, nil
+}
+
+// inWindow reports whether a completed item still has its dedup key.
+func (d *decider) inWindow(it *events.Item) (bool, error) {
+	if it.DedupKey == "" || it.State != events.StateCompleted {
+		return false, nil
+	}
+	held, has, err := d.state.Key(events.KeyRef{Kind: events.KeyDedup, Type: it.Type, Key: it.DedupKey}, d.now)
+	return has && held.ID == it.ID, err
+}
+
+// canonical returns an item, or the one that it was merged into, nil for none.
+func (d *decider) canonical(id events.ID) (*events.Item, error) {
+	for range events.MaxAfter { // a chain of merges; each is into an older item
+		it, err := d.state.Item(id)
+		if it == nil || err != nil || it.State != events.StateMerged {
+			return it, err
+		}
+		id = it.MergedInto
+	}
+	return nil, nil
+}
+
+func firstOf(policies ...events.DedupPolicy) events.DedupPolicy {
+	for _, p := range policies {
+		if p != "" {
+			return p
+		}
+	}
+	return ""
+}
+
+// place decides where a submission goes that may be a duplicate, or may have
+// to wait. The terms of its created event are filled in here.
+func (s *submission) place() (Decision, error) {
+	dup, err := s.duplicateOf()
+	if err != nil {
+		return Decision{}, err
+	}
+	if dup.of != nil && dup.policy == events.DedupMerge {
+		s.evs = append(s.evs, s.event(s.it, &events.Merged{Into: dup.of.ID, Reason: dup.reason}))
+		return Decision{ID: s.it.ID, Events: s.evs}, nil
+	}
+	if err := s.admit(); err != nil {
+		return Decision{}, err
+	}
+	if err := s.recordPolicy(dup); err != nil {
+		return Decision{}, err
+	}
+	up, err := s.upstream()
+	if err != nil {
+		return Decision{}, err
+	}
+	w := &events.Waiting{Reason: "after", For: up.waits}
+	q := s.queued()
+	if dup.of != nil && dup.policy != events.DedupDistinct {
+		s.inPlaceOf(dup, w, q)
+	}
+	w.Left = len(w.For)
+	switch {
+	case up.bad != nil && afterPolicyOf(s.cr) != events.AfterRun:
+		w.Behind = events.ID{}
+		s.evs = append(append(s.evs, s.event(s.it, w)), s.badEnd(s.it, up.bad, afterPolicyOf(s.cr))...)
+		return Decision{ID: s.it.ID, Events: s.evs}, nil
+	case len(w.For) > 0:
+		return Decision{ID: s.it.ID, Events: append(s.evs, s.event(s.it, w))}, nil
+	}
+	return Decision{ID: s.it.ID, Events: append(s.evs, s.event(s.it, q))}, nil
+}
+
+// recordPolicy notes what has become of a duplicate. That its policy is distinct
+// says that its dedup key is another's: one that only the verdict calls so, and
+// whose key is free, takes that.
+func (s *submission) recordPolicy(dup duplicate) error {
+	switch {
+	case dup.of == nil && dup.policy != events.DedupDistinct:
+		return nil
+	case dup.policy == events.DedupDistinct && s.cr.DedupKey != "":
+		held, taken, err := s.state.Key(events.KeyRef{Kind: events.KeyDedup, Type: s.it.Type, Key: s.cr.DedupKey}, s.now)
+		if err != nil || !taken || !held.Until.IsZero() {
+			return err
+		}
+	}
+	changeTerms(s.cr, func(t *events.Terms) { t.DedupPolicy = dup.policy })
+	return nil
+}
+
+// inPlaceOf has a submission replace the holder of its key, or wait for it.
+func (s *submission) inPlaceOf(dup duplicate, w *events.Waiting, q *events.Queued) {
+	of := dup.of
+	begun := of.State != events.StateQueued && (of.State != events.StateWaiting || relationsOf(of).Spawned)
+	if dup.policy == events.DedupDefer || begun {
+		w.Reason, w.Behind = string(dup.policy), of.ID
+		w.For = appendOnce(slices.Clone(w.For), of.ID)
+		return
+	}
+	s.evs = append(s.evs, s.cancelled(of, "superseded", s.it.ID))
+	if of.State == events.StateWaiting {
+		r := relationsOf(of)
+		w.Reason, w.Behind = string(dup.policy), r.Behind
+		for _, id := range r.Waits {
+			w.For = appendOnce(w.For, id)
+		}
+		if len(afterOf(s.cr)) == 0 && r.Policy != "" {
+			changeTerms(s.cr, func(t *events.Terms) { t.AfterPolicy = r.Policy })
+		}
+	} else if of.Priority == s.cr.Priority && s.cr.AvailableAt.IsZero() && of.AvailableAt.IsZero() && (s.cr.Terms == nil || s.cr.ScoreMS == nil) {
+		q.OrderAt = of.OrderAt
+	}
+}
+
+func appendOnce(ids []events.ID, id events.ID) []events.ID {
+	if slices.Contains(ids, id) {
+		return ids
+	}
+	return append(ids, id)
+}
+
+// change writes the terms of a created event that is still being made.
+func changeTerms(cr *events.Created, fn func(*events.Terms)) {
+	t := events.Terms{}
+	if cr.Terms != nil {
+		t = *cr.Terms
+	}
+	fn(&t)
+	cr.Terms = &t
+}
+
+func afterOf(cr *events.Created) []events.ID {
+	if cr.Terms == nil {
+		return nil
+	}
+	return cr.After
+}
+
+func afterPolicyOf(cr *events.Created) events.AfterPolicy {
+	if cr.Terms == nil || cr.AfterPolicy == "" {
+		return events.AfterCancel
+	}
+	return cr.AfterPolicy
+}

@@ -1,0 +1,310 @@
+package core
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// followUpPage is how many items one FollowUp decides about, at most.
+const followUpPage = 100
+
+// decide decides what follows from what has become of an item: for its
+// parent's sake, for those that wait for it, for its children.
+func (c FollowUp) decide(d *decider) (Decision, error) {
+	nothing := Decision{ID: c.ID, Repeat: true}
+	it, err := d.state.Item(c.ID)
+	if err != nil || it == nil || !it.NeedsFollowUp() {
+		return nothing, err
+	}
+	var evs []events.Event
+	switch r := relationsOf(it); {
+	case it.State == events.StateWaiting:
+		evs, err = c.childrenEnded(d, it)
+	case r.Awaited > 0:
+		evs, err = c.tellWaiters(d, it)
+	default:
+		evs, err = c.cancelChildren(d, it)
+	}
+	if err != nil || len(evs) == 0 {
+		return nothing, err
+	}
+	return Decision{ID: it.ID, Events: evs}, nil
+}
+
+// tellWaiters tells items that wait for one that it has ended.
+func (FollowUp) tellWaiters(d *decider, up *events.Item) ([]events.Event, error) {
+	ids, err := d.state.Waiters(up.ID, events.ID{}, followUpPage)
+	if err != nil {
+		return nil, err
+	}
+	p, err := d.plan()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		it, err := p.state.Item(id)
+		if err != nil {
+			return nil, err
+		}
+		if it == nil || it.State != events.StateWaiting || !slices.Contains(relationsOf(it).Waits, up.ID) {
+			continue
+		}
+		if err := p.add(p.upstreamEnded(it, up)...); err != nil {
+			return nil, err
+		}
+	}
+	return p.events, nil
+}
+
+// upstreamEnded is what the end of one that it waits for means to an item.
+func (d *decider) upstreamEnded(it, up *events.Item) []events.Event {
+	r := relationsOf(it)
+	bad := endedBadly(up) && r.Behind != up.ID
+	left := len(r.Waits) - 1
+	ended := d.event(it, &events.Waiting{Reason: it.Reason, Ended: up.ID, Left: left})
+	switch {
+	case r.Spawned && bad && r.ChildPolicy != events.ChildContinue:
+		return d.childDead(it, up)
+	case r.Spawned:
+		return []events.Event{ended}
+	case bad && r.Policy != events.AfterRun:
+		return d.badEnd(it, up, firstAfter(r.Policy))
+	case left > 0:
+		return []events.Event{ended}
+	}
+	return []events.Event{d.event(it, d.freed(it, "after"))}
+}
+
+// endedBadly reports whether an ended item counts as failed for those that come
+// after it: a batch does when one of its items has.
+func endedBadly(it *events.Item) bool {
+	r := relationsOf(it)
+	return it.State != events.StateCompleted || r.Batch && r.Failed > 0
+}
+
+// freed queues an item that has waited: behind those that are queued already,
+// unless its place was settled before.
+func (d *decider) freed(it *events.Item, reason string) *events.Queued {
+	q := &events.Queued{Reason: reason, OrderAt: d.now}
+	if it.AvailableAt.After(d.now) {
+		q.AvailableAt, q.OrderAt = it.AvailableAt, it.AvailableAt
+	}
+	if !it.OrderAt.IsZero() {
+		q.OrderAt = it.OrderAt
+	}
+	return q
+}
+
+// childDead is the end of a parent that does not outlive a child.
+func (d *decider) childDead(it, child *events.Item) []events.Event {
+	msg := "child " + child.ID.String() + " (" + string(child.Type) + ") is " + child.State.String()
+	if child.Reason != "" {
+		msg += ": " + child.Reason
+	}
+	if child.State == events.StateDead && child.Error != "" {
+		msg += ": " + child.Error
+	}
+	return d.dead(it, &events.Dead{Reason: reasonChildDead, Attempts: it.Attempt, Error: events.Shorten(msg, events.MaxErrorText), Code: reasonChildDead, By: child.ID})
+}
+
+// childrenEnded decides how a parent goes on whose children have ended, or one
+// of whose children has ended badly.
+func (FollowUp) childrenEnded(d *decider, it *events.Item) ([]events.Event, error) {
+	r := relationsOf(it)
+	if r.Batch {
+		return []events.Event{d.event(it, &events.Completed{Result: tally(&r)})}, nil
+	}
+	if r.Unmade() && (r.Failed == 0 || r.ChildPolicy == events.ChildContinue) {
+		return nil, nil // SpawnPart makes the others
+	}
+	ids, err := d.state.childrenOf(it.ID, &r)
+	if err != nil {
+		return nil, err
+	}
+	kids, err := d.children(ids)
+	if err != nil {
+		return nil, err
+	}
+	if r.ChildPolicy != events.ChildContinue {
+		for _, k := range kids {
+			if k != nil && (k.State == events.StateDead || k.State == events.StateCancelled) {
+				return d.childDead(it, k), nil
+			}
+		}
+		if r.Failed > 0 { // of one that has been forgotten
+			return d.dead(it, &events.Dead{Reason: reasonChildDead, Attempts: it.Attempt, Error: "a child has failed", Code: reasonChildDead}), nil
+		}
+	}
+	out, err := d.outcomes(ids, kids)
+	if err != nil {
+		return nil, err
+	}
+	if !r.Continues {
+		result := out.result()
+		if result == nil {
+			result = tally(&r)
+		}
+		return []events.Event{d.event(it, &events.Completed{Result: result})}, nil
+	}
+	q := d.freed(it, reasonContinuation)
+	q.AvailableAt, q.Outcomes = it.AvailableAt, out.all(true)
+	return []events.Event{d.event(it, q)}, nil
+}
+
+// tally is how many children have ended how, as JSON.
+func tally(r *events.Relations) json.RawMessage {
+	return fmt.Appendf(nil, `{"total":%d,"completed":%d,"dead":%d,"cancelled":%d}`, r.Size(), r.Size()-r.Live-r.Failed, r.Failed-r.Cancelled, r.Cancelled)
+}
+
+// children are what an item's children have become, in order; merged ones are
+// what they were merged into; nil for one that is not there any more.
+func (d *decider) children(ids []events.ID) ([]*events.Item, error) {
+	kids := make([]*events.Item, len(ids))
+	for i, id := range ids {
+		var err error
+		if kids[i], err = d.canonical(id); err != nil {
+			return nil, err
+		}
+	}
+	return kids, nil
+}
+
+// cancelChildren cancels children of an item that has ended before them, but for
+// those of a spawn made in parts and of a batch: see [EndMember].
+func (FollowUp) cancelChildren(d *decider, it *events.Item) ([]events.Event, error) {
+	p, err := d.plan()
+	if err != nil {
+		return nil, err
+	}
+	r, n := relationsOf(it), 0
+	for _, id := range r.Children {
+		if n == followUpPage {
+			break
+		}
+		kid, err := p.state.Item(id)
+		if err != nil {
+			return nil, err
+		}
+		if kid == nil || !live(kid.State) || relationsOf(kid).Parent != it.ID || relationsOf(kid).Spawn != r.Spawns {
+			continue
+		}
+		n++
+		if err := p.add(p.cancelled(kid, "parent_"+it.State.String(), it.ID)); err != nil {
+			return nil, err
+		}
+	}
+	return p.events, nil
+}
+
+// maxOutcomeError bounds the error text of one outcome, in bytes.
+const maxOutcomeError = 512
+
+// outcomes are how the children of a spawn ended, as JSON. Results that, with
+// those before them, pass MaxOutcomesBytes are left out, and so are the texts
+// of errors beyond as many bytes again: it becomes part of one event.
+type outcomes struct{ list []events.Outcome }
+
+// outcomes collects how children ended. kids are what they have become, nil
+// for one that is not there any more.
+func (d *decider) outcomes(ids []events.ID, kids []*events.Item) (*outcomes, error) {
+	o := &outcomes{list: make([]events.Outcome, len(ids))}
+	results, texts := events.MaxOutcomesBytes, events.MaxOutcomesBytes
+	for i, k := range kids {
+		out := &o.list[i]
+		out.ID = ids[i]
+		if k == nil {
+			out.Omitted = true
+			continue
+		}
+		out.State = k.State
+		if len(ids) > events.MaxWholeSpawn {
+			texts -= nameOutcome(out, k, texts)
+		} else {
+			nameOutcome(out, k, math.MaxInt)
+		}
+		if k.State == events.StateDead {
+			if msg := events.Shorten(k.Error, maxOutcomeError); jsonLen(msg) <= texts {
+				out.Error = msg
+				texts -= jsonLen(msg)
+			}
+		}
+		if !k.HasResult {
+			continue
+		}
+		doc, err := d.state.Document(events.DocResult, k.ID)
+		if err != nil {
+			return nil, err
+		}
+		var n int
+		if out.Result, n = compactJSON(doc); n > results || events.JSONDepth(doc) > events.MaxJSONDepth-2 {
+			out.Result, out.Omitted = nil, true
+			continue
+		}
+		results -= n
+	}
+	return o, nil
+}
+
+// name fills in an outcome's type, reason and code, if they have room in so many
+// bytes, and returns how many they take. Few children always have the room.
+func nameOutcome(out *events.Outcome, k *events.Item, room int) int {
+	code := ""
+	if k.State == events.StateDead {
+		code = k.Code
+	}
+	n := jsonLen(string(k.Type)) + jsonLen(k.Reason) + jsonLen(code)
+	if n > room {
+		return 0
+	}
+	out.Type, out.Reason, out.Code = k.Type, k.Reason, code
+	return n
+}
+
+// compactJSON is a document as json.Marshal writes it within another, so that
+// nothing rewrites it later, and its length.
+func compactJSON(doc []byte) (json.RawMessage, int) {
+	var b, escaped bytes.Buffer
+	if json.Compact(&b, doc) != nil {
+		return nil, events.MaxOutcomesBytes + 1 // never: it was checked when it was reported
+	}
+	json.HTMLEscape(&escaped, b.Bytes())
+	return escaped.Bytes(), escaped.Len()
+}
+
+func jsonLen(s string) int {
+	b, _ := json.Marshal(s) // a string can't fail
+	return len(b)
+}
+
+// all is the whole as JSON, with or without the results.
+func (o *outcomes) all(results bool) json.RawMessage {
+	list := o.list
+	if !results {
+		list = make([]events.Outcome, len(o.list))
+		for i, out := range o.list {
+			out.Omitted, out.Result, out.Error = out.Omitted || out.Result != nil, nil, ""
+			list[i] = out
+		}
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		panic("outcomes that can't be written as JSON: " + err.Error()) // the results were checked
+	}
+	return data
+}
+
+// result is the whole as the result of an item: without the children's if they
+// are too much, nil if it is too much even so.
+func (o *outcomes) result() json.RawMessage {
+	for _, with := range []bool{true, false} {
+		if doc := o.all(with); len(doc) <= events.MaxResultBytes {
+			return doc
+		}
+	}
+	return nil
+}

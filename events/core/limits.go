@@ -1,0 +1,274 @@
+package core
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/policy"
+)
+
+// QueueFullRetryAfter is when a submission refused with queue_full may be worth
+// trying again, where nothing better is known.
+const QueueFullRetryAfter = 5 * time.Second
+
+// Waiting is how many items are queued or waiting, over all types.
+func (s *State) Waiting() (n int64) {
+	for _, t := range s.types {
+		n += t.info.Waiting()
+	}
+	return n
+}
+
+// QueueFull reports whether the engine's own max_queued is reached.
+func (s *State) QueueFull() bool {
+	return s.limits.MaxQueued > 0 && s.Waiting() >= int64(s.limits.MaxQueued)
+}
+
+// PoolRuns is how many items of the types that share a pool are claimed or
+// running.
+func (s *State) PoolRuns(pool string) (n int64) {
+	for _, t := range s.types {
+		if t.info.Settings.Pool == pool {
+			n += t.info.Runs()
+		}
+	}
+	return n
+}
+
+// PoolSlots is how many slots a type's pool has; false when the type is in no
+// pool, or in one that the engine's configuration no longer has, which then
+// limits nothing.
+func (s *State) PoolSlots(set events.TypeSettings) (slots int, limited bool) {
+	if set.Pool == "" {
+		return 0, false
+	}
+	p, ok := s.limits.Pools[set.Pool]
+	return p.Slots, ok
+}
+
+// GroupRuns is how many items of a group are claimed or running. The empty
+// group is not counted.
+func (s *State) GroupRuns(t events.Type, group string) (int64, error) {
+	held, _, err := s.Key(events.KeyRef{Kind: events.KeyGroup, Type: t, Key: group}, s.meta.LastAt)
+	return held.N, err
+}
+
+// group records what group the submission belongs to.
+func recordGroup(cr *events.Created, set events.TypeSettings) {
+	if g := valueOf(set.GroupKey(), cr.Tenant, cr.Labels); g != "" {
+		termsOf(cr).Group = g
+	}
+}
+
+// terms returns the payload's terms, for writing.
+func termsOf(cr *events.Created) *events.Terms {
+	if cr.Terms == nil {
+		cr.Terms = &events.Terms{}
+	}
+	return cr.Terms
+}
+
+// admit refuses a submission that makes a new item when a queue has no room
+// for it or a rate limit is reached, else counts it against those. Repeats and
+// merges make no new item and don't come here.
+func (s *submission) admit() error {
+	info, _ := s.state.Type(s.c.Type)
+	if err := full("type "+string(s.c.Type), info.Waiting(), s.set.MaxQueued, s.set.QueueSteps, s.cr); err != nil {
+		return err
+	}
+	if l := s.state.limits; l.MaxQueued > 0 || len(l.QueueSteps) > 0 {
+		if err := full("the engine", s.state.Waiting(), l.MaxQueued, l.QueueSteps, s.cr); err != nil {
+			return err
+		}
+	}
+	if len(s.set.Rates) == 0 {
+		return nil
+	}
+	taken, err := s.takeRates(s.c.Type, s.set, events.AtSubmit, func(per string) string { return valueOf(per, s.cr.Tenant, s.cr.Labels) })
+	if len(taken) > 0 {
+		termsOf(s.cr).Rates = taken
+	}
+	return err
+}
+
+// full refuses one more item when so many wait already. Of the steps, the last
+// that is exceeded counts.
+func full(whose string, waiting int64, most int, steps []events.QueueStep, cr *events.Created) error {
+	if most > 0 && waiting >= int64(most) {
+		return queueFull("%s has %d items waiting, of at most %d: submit it again later", whose, waiting, most)
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
+		st := steps[i]
+		if waiting < int64(st.Over) {
+			continue
+		}
+		if st.MinPriority > 0 && cr.Priority >= st.MinPriority || slices.Contains(st.Sources, cr.Provenance.Source) {
+			return nil
+		}
+		if st.MinPriority == 0 {
+			return queueFull("%s has %s waiting: beyond %d only some sources may submit, and %q is none of them", whose, events.Count(waiting, "item"), st.Over, cr.Provenance.Source)
+		}
+		return queueFull("%s has %s waiting: beyond %d it takes only priority %d and above", whose, events.Count(waiting, "item"), st.Over, st.MinPriority)
+	}
+	return nil
+}
+
+func queueFull(format string, args ...any) error {
+	e := events.Refuse(events.CodeQueueFull, format, args...)
+	e.RetryAfter = QueueFullRetryAfter
+	return e
+}
+
+// mayRun refuses a claim that a group's capacity, a pool or a rate limit has no
+// room for, else says what it counts against.
+func (d *decider) mayRun(it *events.Item) ([]events.RateTaken, error) {
+	set, _ := d.state.Settings(it.Type)
+	if set.GroupCapacity > 0 && it.Group != "" {
+		n, err := d.state.GroupRuns(it.Type, it.Group)
+		if err != nil {
+			return nil, err
+		}
+		if n >= int64(set.GroupCapacity) {
+			return nil, events.Refuse(events.CodeAtCapacity, "group %q of type %s has %s running, of at most %d: don't run item %s, it will be dispatched again", events.Clip(it.Group, 80), it.Type, events.Count(n, "item"), set.GroupCapacity, it.ID)
+		}
+	}
+	if slots, limited := d.state.PoolSlots(set); limited {
+		if n := d.state.PoolRuns(set.Pool); n >= int64(slots) {
+			return nil, events.Refuse(events.CodeAtCapacity, "pool %s has %s running, of at most %d: don't run item %s, it will be dispatched again", set.Pool, events.Count(n, "item"), slots, it.ID)
+		}
+	}
+	if len(set.Rates) == 0 {
+		return nil, nil
+	}
+	return d.takeRates(it.Type, set, events.AtDispatch, func(per string) string {
+		if per == events.PerType {
+			return ""
+		}
+		return it.Group
+	})
+}
+
+// runs reports whether the item takes a place among its group's runs.
+func isRunning(it *events.Item) bool {
+	return it.State == events.StateClaimed || it.State == events.StateRunning
+}
+
+// countRuns keeps the number of a group's runs.
+func (a *applier) countRuns(it *events.Item, before bool) error {
+	if it.Group == "" || isRunning(it) == before {
+		return nil
+	}
+	n, err := a.GroupRuns(it.Type, it.Group)
+	if err != nil {
+		return err
+	}
+	if n--; !before {
+		n += 2
+	}
+	a.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyGroup, Type: it.Type, Key: it.Group}, N: n}, n > 0)
+	return nil
+}
+
+// checkPool refuses settings that name a pool which the engine has not.
+func (d *decider) checkPool(t events.Type, set events.TypeSettings) error {
+	if _, ok := d.state.limits.Pools[set.Pool]; set.Pool != "" && !ok {
+		return events.Refuse(events.CodeBadRequest, "settings of type %s: there is no pool %q: make it in engine.toml, as [pools.%s] with slots", t, set.Pool, set.Pool)
+	}
+	return nil
+}
+
+// valueOf is what a submission has for a key; empty: nothing.
+func valueOf(key, tenant string, labels map[string]string) string {
+	if key == events.PerTenant {
+		return tenant
+	}
+	if name, ok := strings.CutPrefix(key, events.PerLabel); ok {
+		return labels[name]
+	}
+	return ""
+}
+
+// A rate limit is the generic cell rate algorithm (GCRA, ITU-T I.371, as a
+// virtual schedule). A key's whole state is its theoretical arrival time: when
+// the bucket is full again. It is kept as the expiry of a [HeldKey] of
+// [KeyRate], so a full bucket takes no room.
+
+// rateTAT is a limit's theoretical arrival time for a key, zero for a full
+// bucket.
+func (s *State) rateTAT(t events.Type, key string, now time.Time) (time.Time, error) {
+	held, has, err := s.Key(events.KeyRef{Kind: events.KeyRate, Type: t, Key: key}, now)
+	if err != nil || !has {
+		return time.Time{}, err
+	}
+	return held.Until, nil
+}
+
+// RatesOpen reports whether a type's limits at dispatch let one more run
+// begin, behind ahead others that are on their way already: those limits per
+// group, for a group that is not empty, else those per type. When not, at says
+// when they will; the zero time: only once one of those on their way has begun
+// or come back.
+func (s *State) RatesOpen(t events.Type, group string, ahead int, now time.Time) (open bool, at time.Time, err error) {
+	if now.Before(s.meta.LastAt) {
+		now = s.meta.LastAt // as Decide has it
+	}
+	set, _ := s.Settings(t)
+	open = true
+	for _, r := range set.Rates {
+		if r.At != events.AtDispatch || (r.Per == events.PerType) != (group == "") {
+			continue
+		}
+		tat, err := s.rateTAT(t, r.Key(group), now)
+		if err != nil {
+			return false, time.Time{}, err
+		}
+		if _, ok := policy.Take(r, tat, now, ahead); ok {
+			continue
+		}
+		open = false
+		if opens, ok := policy.Take(r, tat, now, 0); !ok && opens.After(at) {
+			at = opens
+		}
+	}
+	return open, at, nil
+}
+
+// takeRates counts against the limits of a type at a moment: it returns what
+// is to be recorded, or the refusal of the last one to open.
+func (d *decider) takeRates(t events.Type, set events.TypeSettings, at string, value func(per string) string) (taken []events.RateTaken, err error) {
+	var until time.Time
+	var shut events.RateLimit
+	for _, r := range set.Rates {
+		v := value(r.Per)
+		if r.At != at || (r.Per != events.PerType && v == "") {
+			continue
+		}
+		key := r.Key(v)
+		tat, err := d.state.rateTAT(t, key, d.now)
+		if err != nil {
+			return nil, err
+		}
+		next, ok := policy.Take(r, tat, d.now, 0)
+		if ok {
+			taken = append(taken, events.RateTaken{Key: key, TAT: next})
+		} else if next.After(until) {
+			until, shut = next, r
+		}
+	}
+	if until.IsZero() {
+		return taken, nil
+	}
+	refusal := events.Refuse(events.CodeRateLimited, "type %s takes %d per %s for each %s at %s: try again at %s", t, shut.N,
+		time.Duration(shut.IntervalMS)*time.Millisecond, shut.Per, at, until.UTC().Format(time.RFC3339Nano))
+	refusal.RetryAfter = until.Sub(d.now)
+	return nil, refusal
+}
+
+// applyRates moves the limits' keys on.
+func (a *applier) applyRates(t events.Type, taken []events.RateTaken) {
+	for _, r := range taken {
+		a.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyRate, Type: t, Key: r.Key}, Until: r.TAT}, true)
+	}
+}

@@ -1,0 +1,387 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// The reasons that say how an item came to be as it is, where a repeated report
+// must tell them apart. Workers can't give them for a release.
+const (
+	reasonSnoozed      = "snoozed"
+	reasonContinuation = "continuation"
+	reasonChildren     = "children"
+	reasonChildDead    = "child_dead"
+	reasonBatch        = "batch"
+	reasonNotSpawned   = "children_not_made"
+)
+
+// takeTerms takes over what a submission says beyond the plain.
+func takeTerms(it *events.Item, t *events.Terms) {
+	if t == nil {
+		return
+	}
+	it.Group, it.ExpiresAt, it.OwnAttempts, it.OwnTimeout = t.Group, t.ExpiresAt, t.OwnAttempts, t.OwnTimeout
+	it.DedupWindow = time.Duration(t.DedupWindowMS) * time.Millisecond
+	it.Estimate = time.Duration(t.EstimateMS) * time.Millisecond
+	if t.ScoreMS != nil {
+		it.OrderAt = it.CreatedAt.Add(-time.Duration(*t.ScoreMS) * time.Millisecond)
+	}
+	if !t.Parent.IsZero() || t.AfterPolicy != "" {
+		it.Relations = &events.Relations{Parent: t.Parent, Spawn: t.Spawn, Policy: t.AfterPolicy}
+	}
+}
+
+// takesKey reports whether the item, if it is not merged, takes its dedup key:
+// it is free then, or taken from its holder.
+func takesKey(t *events.Terms) bool { return t == nil || t.DedupPolicy != events.DedupDistinct }
+
+// endedBy notes the item because of which this one has ended.
+func endedBy(it *events.Item, by events.ID) {
+	if by.IsZero() {
+		return
+	}
+	r := relationsOf(it)
+	r.By = by
+	it.Relations = &r
+}
+
+func foldWaiting(_ *applier, _ *entry, it *events.Item, b *events.Waiting) error {
+	r := relationsOf(it)
+	if len(b.For) > 0 {
+		r.Waits, r.Behind = b.For, b.Behind
+	}
+	if !b.Ended.IsZero() {
+		r.Waits = without(r.Waits, b.Ended)
+	}
+	it.Relations, it.Reason = &r, b.Reason
+	return nil
+}
+
+func foldSnoozed(a *applier, _ *entry, it *events.Item, b *events.Snoozed) error {
+	handBack(it, a.ev)
+	it.AvailableAt, it.Reason = b.AvailableAt, reasonSnoozed
+	if b.Reason != "" {
+		it.Reason += ": " + b.Reason
+	}
+	return nil
+}
+
+func foldProgressed(a *applier, _ *entry, it *events.Item, b *events.Progressed) error {
+	it.Progress = events.Progress{Percent: b.Percent, Message: b.Message, At: a.ev.At}
+	return nil
+}
+
+func foldCheckpointed(a *applier, _ *entry, it *events.Item, b *events.Checkpointed) error {
+	it.HasCheckpoint = true
+	a.setDocument(events.DocCheckpoint, it.ID, b.Checkpoint)
+	return nil
+}
+
+// handBack ends a run that uses no attempt.
+func handBack(it *events.Item, ev events.Event) {
+	it.Attempt, it.Worker = ev.Attempt-1, ""
+	it.QueuedAt, it.AvailableAt = ev.At, time.Time{}
+	it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+}
+
+func foldSpawned(a *applier, _ *entry, it *events.Item, b *events.Spawned) error {
+	if b.Part > 0 {
+		return a.foldPart(it, b)
+	}
+	if b.Batch {
+		foldBatch(it, b, a.ev)
+		return nil
+	}
+	r := relationsOf(it)
+	if r.Declared > 0 {
+		a.setDocument(events.DocChildren, it.ID, nil)
+	}
+	if r.HasChildren {
+		a.setDocument(events.DocOutcomes, it.ID, nil)
+	}
+	r.Spawns, r.Children, r.Spawned, r.HasChildren = b.Spawn, b.Children, true, false
+	r.Live, r.Failed = len(b.Children)-len(b.Existing), 0
+	if len(b.Children) == 0 {
+		r.Children = nil // not an empty list, which the store doesn't tell from none
+	}
+	r.Declared, r.Made, r.Part, r.Pending, r.Cancelled = b.Declared, 0, 0, b.Pending, 0
+	r.ChildPolicy, r.Continues, r.Continuation = b.ChildPolicy, b.Continues, b.Continuation
+	queued := it.QueuedAt
+	handBack(it, a.ev)
+	it.Relations, it.Reason, it.QueuedAt = &r, reasonChildren, queued
+	return nil
+}
+
+// foldContinuation keeps how the children ended for the run that follows.
+func (a *applier) foldContinuation(it *events.Item, b *events.Queued) {
+	it.Reason = reasonContinuation
+	r := relationsOf(it)
+	if b.Outcomes != nil {
+		r.HasChildren = true
+		a.setDocument(events.DocOutcomes, it.ID, b.Outcomes)
+	}
+	it.Relations = &r
+}
+
+// dropOutcomes lets go of what a further run would have needed.
+func (a *applier) dropOutcomes(it *events.Item) {
+	r := it.Relations
+	if r == nil {
+		return
+	}
+	if r.Spawned {
+		it.Reason = reasonChildren
+	}
+	if r.HasChildren {
+		c := *r
+		c.HasChildren = false
+		it.Relations = &c
+		a.setDocument(events.DocOutcomes, it.ID, nil)
+	}
+}
+
+// without is a copy of ids without one, nil for none.
+func without(ids []events.ID, gone events.ID) []events.ID {
+	var left []events.ID
+	for _, id := range ids {
+		if id != gone {
+			left = append(left, id)
+		}
+	}
+	return left
+}
+
+// ties are what others know of an item: by comparing them before and after an
+// event, whatever it is, the others are kept right.
+type ties struct {
+	state events.ItemState
+	waits []events.ID
+}
+
+func tiesOf(it *events.Item) ties {
+	t := ties{state: it.State}
+	if it.Relations != nil {
+		t.waits = it.Relations.Waits
+	}
+	return t
+}
+
+// live reports whether an item in this state is still to end, and has begun.
+func live(st events.ItemState) bool { return st > events.StateCreated && !st.Terminal() }
+
+// retie brings what others know of an item, which was so before an event, up to
+// date. What is not there any more (it was pruned) is passed over.
+func (a *applier) retie(it *events.Item, was ties, at time.Time) error {
+	if it.DedupKey != "" {
+		if err := a.rekey(it, live(was.state), at); err != nil {
+			return err
+		}
+	}
+	if it.HasCheckpoint && it.State.Terminal() {
+		it.HasCheckpoint = false
+		a.setDocument(events.DocCheckpoint, it.ID, nil)
+	}
+	if it.Relations == nil {
+		return nil
+	}
+	if was.state == events.StateWaiting && it.State != events.StateWaiting {
+		r := relationsOf(it)
+		r.Waits, r.Behind, r.Spawned, r.Pending = nil, events.ID{}, false, ""
+		it.Relations = &r
+	}
+	if err := a.rewait(it, was.waits); err != nil {
+		return err
+	}
+	if it.State.Terminal() != was.state.Terminal() && !it.Relations.Parent.IsZero() {
+		if err := a.tellParent(it, was.state); err != nil {
+			return err
+		}
+	}
+	a.noteFollowUp(it)
+	return nil
+}
+
+// rekey gives an item its dedup key when its life begins, and takes it away
+// when that ends.
+func (a *applier) rekey(it *events.Item, was bool, at time.Time) error {
+	ref := events.KeyRef{Kind: events.KeyDedup, Type: it.Type, Key: it.DedupKey}
+	switch now := live(it.State); {
+	case now && !was:
+		return a.takeKey(it, ref, at)
+	case was && !now && it.HoldsKey:
+		held := events.HeldKey{Ref: ref, ID: it.ID}
+		if it.State == events.StateCompleted && it.DedupWindow > 0 {
+			held.Until = at.Add(it.DedupWindow)
+		}
+		a.setKey(held, !held.Until.IsZero())
+	}
+	if it.State.Terminal() {
+		it.HoldsKey = false
+	}
+	return nil
+}
+
+// takeKey makes an item the holder of its key, as its HoldsKey says: from then
+// on a former holder is none. What the key is here says that too, but not in a
+// log that has been cut, whose reader may not know the holder yet. Without it a
+// free key is taken all the same: a log from before dedup_policy had to say so
+// has items whose policy is distinct and which hold their keys.
+func (a *applier) takeKey(it *events.Item, ref events.KeyRef, at time.Time) error {
+	held, has, err := a.Key(ref, at)
+	if err != nil {
+		return err
+	}
+	taken := has && held.Until.IsZero() && held.ID != it.ID
+	if !it.HoldsKey && (taken || a.meta.Partial) {
+		return nil
+	}
+	if taken || has && a.base < a.meta.RoundAt { // who misses this event would leave the key to its window
+		other, err := a.other(held.ID)
+		if err != nil {
+			return err
+		}
+		if other != nil {
+			other.HoldsKey = false
+		}
+	}
+	it.HoldsKey = true
+	a.setKey(events.HeldKey{Ref: ref, ID: it.ID}, true)
+	return nil
+}
+
+// other returns another item than the event's for writing, nil if it is not
+// there.
+func (a *applier) other(id events.ID) (*events.Item, error) {
+	e, err := a.entry(id)
+	if e == nil || err != nil {
+		return nil, err
+	}
+	it := a.writable(e)
+	a.touch(e, a.meta.Applied)
+	return it, nil
+}
+
+// rewait notes what an item waits for no longer, and what it waits for now.
+func (a *applier) rewait(it *events.Item, was []events.ID) error {
+	now := it.Relations.Waits
+	if slices.Equal(was, now) {
+		return nil
+	}
+	had := make(map[events.ID]bool, len(was))
+	for _, of := range was {
+		had[of] = true
+	}
+	for _, of := range now {
+		if had[of] {
+			delete(had, of)
+			continue
+		}
+		if err := a.await(of, it.ID, +1); err != nil {
+			return err
+		}
+	}
+	for _, of := range was {
+		if !had[of] {
+			continue
+		}
+		if err := a.await(of, it.ID, -1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await notes that an item is waited for by one more, or one less.
+func (a *applier) await(of, by events.ID, n int) error {
+	a.setWait(of, by, n > 0)
+	up, err := a.other(of)
+	if up == nil || err != nil {
+		return err
+	}
+	r := relationsOf(up)
+	r.Awaited += n
+	up.Relations = &r
+	a.noteFollowUp(up)
+	return nil
+}
+
+// tellParent counts a child's end, or that it is live again. Such a one counts
+// for its parent only if that still waits for it.
+func (a *applier) tellParent(it *events.Item, was events.ItemState) error {
+	p, err := a.entry(it.Relations.Parent)
+	if p == nil || err != nil {
+		return err
+	}
+	pr := relationsOf(p.cur)
+	if pr.Spawns != it.Relations.Spawn {
+		if a.base < a.meta.RoundAt { // who knows less of the item may count it all the same
+			a.writable(p)
+			a.touch(p, a.meta.Applied)
+		}
+		return nil
+	}
+	ended := it.State.Terminal()
+	if !ended {
+		if err := a.leans(it, p.id); err != nil {
+			return err
+		}
+	}
+	if !ended && !(p.cur.State == events.StateWaiting && pr.Spawned) {
+		r := relationsOf(it)
+		r.Spawn = 0
+		it.Relations = &r
+		return nil
+	}
+	n, st := 1, was
+	if ended {
+		n, st = -1, it.State
+	}
+	pr.Live += n
+	if st == events.StateDead || st == events.StateCancelled {
+		pr.Failed -= n
+	}
+	if st == events.StateCancelled && pr.InParts() { // older ones don't tell them apart
+		pr.Cancelled -= n
+	}
+	parent := a.writable(p)
+	a.touch(p, a.meta.Applied)
+	parent.Relations = &pr
+	a.noteFollowUp(parent)
+	return nil
+}
+
+// msgID is the key of the message that the item came with.
+func msgID(it *events.Item) events.KeyRef {
+	return events.KeyRef{Kind: events.KeyMsgID, Type: it.Type, Key: it.MsgID}
+}
+
+// allKeys are the keys that can lead to the item.
+func allKeys(it *events.Item) []events.KeyRef {
+	refs := keyRefs(it)
+	if it.MsgID != "" {
+		refs = append(refs, msgID(it))
+	}
+	return refs
+}
+
+// keyRefs are those of them that the submitter chose for the item.
+func keyRefs(it *events.Item) (refs []events.KeyRef) {
+	if it.DedupKey != "" {
+		refs = append(refs, events.KeyRef{Kind: events.KeyDedup, Type: it.Type, Key: it.DedupKey})
+	}
+	if it.IdempotencyKey != "" {
+		refs = append(refs, events.KeyRef{Kind: events.KeyIdempotency, Type: it.Type, Key: it.IdempotencyKey})
+	}
+	return refs
+}
+
+// relations returns a copy of the item's relations, the zero value for none.
+func relationsOf(it *events.Item) events.Relations {
+	if it.Relations == nil {
+		return events.Relations{}
+	}
+	return *it.Relations
+}

@@ -1,0 +1,130 @@
+package core
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// decide queues a dead or cancelled item again, as the last among those that
+// wait.
+func (c Replay) decide(d *decider) (Decision, error) {
+	it, err := d.known(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if _, ok := events.Next(it.State, events.KindReplayed); !ok {
+		return Decision{}, events.Refuse(events.CodeWrongState, "item %s is %s: only one that is dead or cancelled can be replayed", it.ID, it.State)
+	}
+	if relationsOf(it).Batch {
+		return Decision{}, events.Refuse(events.CodeWrongState, "item %s is a batch, which does not run: replay its items", it.ID)
+	}
+	r := &events.Replayed{Priority: it.Priority, OrderAt: d.now, OwnAttempts: c.MaxAttempts != 0}
+	if c.Priority != nil {
+		if r.Priority = *c.Priority; r.Priority > events.MaxPriority {
+			return Decision{}, events.BadPriority(r.Priority)
+		}
+	}
+	set, _ := d.state.Settings(it.Type)
+	if r.MaxAttempts, err = furtherAttempts(it, r.Priority, set, c.MaxAttempts); err != nil {
+		return Decision{}, err
+	}
+	if c.Params != nil {
+		if r.Params, err = events.CheckDocument("the params document", c.Params, set.MaxParams, "store it elsewhere and replay with a reference to it, or raise max_params_bytes"); err != nil {
+			return Decision{}, err
+		}
+	}
+	if r.Reason, err = events.CheckText("reason", c.Reason, events.MaxNameLen); err != nil {
+		return Decision{}, err
+	}
+	if err := c.keyIsFree(d, it); err != nil {
+		return Decision{}, err
+	}
+	return Decision{ID: it.ID, Events: []events.Event{d.event(it, r)}}, nil
+}
+
+// furtherAttempts is how many attempts an item may have made in the end, with
+// those that a replay gives it.
+func furtherAttempts(it *events.Item, p events.Priority, set events.TypeSettings, further events.Attempt) (events.Attempt, error) {
+	if further < 0 || further > events.MaxAttemptsCeiling {
+		return 0, events.Refuse(events.CodeBadRequest, "max attempts %d is outside 1 to %d", further, events.MaxAttemptsCeiling)
+	}
+	if further == 0 {
+		_, further, _ = set.For(p)
+	}
+	return it.Attempt + further, nil
+}
+
+// keyIsFree refuses to bring an item back while another, live one has its dedup
+// key. One that has completed gives the key up, even within its window.
+func (Replay) keyIsFree(d *decider, it *events.Item) error {
+	if it.DedupKey == "" {
+		return nil
+	}
+	held, has, err := d.state.Key(events.KeyRef{Kind: events.KeyDedup, Type: it.Type, Key: it.DedupKey}, d.now)
+	if err != nil || !has || held.ID == it.ID {
+		return err
+	}
+	holder, err := d.state.Item(held.ID)
+	if err != nil || holder == nil || holder.State.Terminal() {
+		return err
+	}
+	return events.Refuse(events.CodeWrongState, "item %s can't be replayed: its dedup key %q is held by item %s, which is %s: wait for that one, or cancel it", it.ID, events.Clip(it.DedupKey, 80), holder.ID, holder.State)
+}
+
+// foldReplayed begins an item's life anew, where it has left off: what its
+// attempts have made so far stays, the last error until the next one.
+func foldReplayed(a *applier, e *entry, it *events.Item, b *events.Replayed) error {
+	if it.Cause != "" {
+		a.causes.leftDead(it, a.ev.At)
+	}
+	clearRun(it)
+	it.Priority, it.MaxAttempts, it.OrderAt, it.QueuedAt = b.Priority, b.MaxAttempts, b.OrderAt, a.ev.At
+	it.Reason, it.LeasesLost, it.AttemptsBefore, it.OwnAttempts = "", 0, it.Attempt, b.OwnAttempts
+	it.HoldsKey = it.DedupKey != "" // see keyIsFree
+	if b.Params == nil {
+		return nil
+	}
+	it.Digest = "" // the content is not the submitter's any more
+	a.cacheBytes += len(b.Params) - len(e.params)
+	e.params, e.paramsAt = b.Params, a.ev.Seq
+	a.setDocument(events.DocParams, it.ID, b.Params)
+	return nil
+}
+
+// clearRun forgets the times of a life that has ended.
+func clearRun(it *events.Item) {
+	it.Worker, it.FinishedAt, it.ExpiresAt, it.AvailableAt = "", time.Time{}, time.Time{}, time.Time{}
+	it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+}
+
+// decide forgets an item that has ended.
+func (c Purge) decide(d *decider) (Decision, error) {
+	it, err := d.known(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
+	if err != nil {
+		return Decision{}, err
+	}
+	if reason == "" {
+		reason = "purged"
+	}
+	return d.prune(it, reason)
+}
+
+// decide forgets a rejected submission.
+func (c PurgeRejected) decide(d *decider) (Decision, error) {
+	if c.Seq == 0 || c.Seq > d.state.meta.Applied {
+		return Decision{}, events.Refuse(events.CodeNotFound, "there is no event %d: the log ends at %d", c.Seq, d.state.meta.Applied)
+	}
+	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
+	if err != nil {
+		return Decision{}, err
+	}
+	if reason == "" {
+		reason = "purged"
+	}
+	return Decision{Events: []events.Event{{Kind: events.KindRejectedPurged, Type: c.Type, At: d.now, Body: &events.RejectedPurged{Seq: c.Seq, Reason: reason}}}}, nil
+}

@@ -1,0 +1,420 @@
+package core
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/policy"
+)
+
+// decide grants an item to a worker, for the item's current token only.
+func (c Claim) decide(d *decider) (Decision, error) {
+	it, err := d.known(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if c.Token == 0 {
+		return Decision{}, stale(it, c.Token)
+	}
+	if it.Token == c.Token && it.Worker == c.Worker && (it.State == events.StateClaimed || it.State == events.StateRunning) {
+		if c.Attempt != 0 && c.Attempt != it.Attempt {
+			return Decision{}, wrongAttempt(it, it.Attempt, c.Attempt)
+		}
+		if c.Start && it.State == events.StateClaimed {
+			if d.expired(it) {
+				return Decision{}, expiredRun(it)
+			}
+			return Decision{ID: it.ID, Events: []events.Event{d.running(it)}}, nil
+		}
+		return Decision{ID: it.ID, Repeat: true}, nil
+	}
+	// A token that the item has run under is spent, even where the dispatcher
+	// has yet to hear that the run has ended.
+	if c.Token != c.Dispatched || c.Token == it.Token || it.State != events.StateQueued {
+		return Decision{}, stale(it, c.Token)
+	}
+	if it.AvailableAt.After(d.now) {
+		return Decision{}, events.Refuse(events.CodeStaleToken, "item %s has been put off until %s: don't run it, it will be dispatched again", it.ID, it.AvailableAt.Format(time.RFC3339))
+	}
+	if d.expired(it) {
+		return Decision{}, expiredRun(it)
+	}
+	if c.Attempt != 0 && c.Attempt != it.Attempt+1 {
+		return Decision{}, wrongAttempt(it, it.Attempt+1, c.Attempt)
+	}
+	if _, err := events.ParseWorkerID(string(c.Worker)); err != nil {
+		return Decision{}, events.Refuse(events.CodeBadRequest, "%v", err)
+	}
+	claimed := &events.Claimed{Token: c.Token, StartBy: d.now.Add(d.state.limits.TimeToStart())}
+	if claimed.Probe, claimed.WorkerProbe, err = d.lets(it, c.Worker); err != nil {
+		return Decision{}, err
+	}
+	if claimed.Rates, err = d.mayRun(it); err != nil {
+		return Decision{}, err
+	}
+	run := *it
+	run.Attempt, run.Worker = it.Attempt+1, c.Worker
+	dec := Decision{ID: it.ID, Events: make([]events.Event, 0, 2)}
+	dec.Events = append(dec.Events, d.runEvent(&run, claimed))
+	if c.Start {
+		dec.Events = append(dec.Events, d.running(&run))
+	}
+	return dec, nil
+}
+
+func (d *decider) running(it *events.Item) events.Event {
+	return d.runEvent(it, &events.Running{Deadline: d.now.Add(it.Timeout)})
+}
+
+// current returns the item of a run, if the run is the item's last.
+func (d *decider) current(r Run) (*events.Item, error) {
+	it, err := d.known(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if r.Token == 0 || it.Token != r.Token {
+		return nil, stale(it, r.Token)
+	}
+	if it.Worker != r.Worker && it.Worker != "" {
+		return nil, events.Refuse(events.CodeWrongWorker, "item %s was claimed by worker %s, not by %s", it.ID, it.Worker, r.Worker)
+	}
+	last := it.Attempt
+	if uncounted(it) {
+		last++ // its run was begun and not counted
+	}
+	if r.Attempt != 0 && r.Attempt != last {
+		return nil, wrongAttempt(it, last, r.Attempt)
+	}
+	return it, nil
+}
+
+// uncounted reports whether the item's last run used no attempt: it was handed
+// back (only then is there a reason why a queued item that has a token is in
+// its state), or it ended in children.
+func uncounted(it *events.Item) bool {
+	return it.State == events.StateQueued && it.Reason != "" || inChildren(it)
+}
+
+// inChildren reports whether the item's last run ended in children.
+func inChildren(it *events.Item) bool {
+	switch it.State {
+	case events.StateQueued:
+		return it.Reason == reasonContinuation
+	case events.StateWaiting:
+		return it.Relations != nil && it.Relations.Spawned
+	case events.StateCompleted:
+		return it.Reason == reasonChildren
+	case events.StateDead:
+		return it.Reason == reasonChildDead
+	}
+	return false
+}
+
+func snoozed(it *events.Item) bool { return it.State == events.StateQueued && isSnoozed(it.Reason) }
+
+func isSnoozed(reason string) bool {
+	return reason == reasonSnoozed || strings.HasPrefix(reason, reasonSnoozed+": ")
+}
+
+// released reports whether the item's last run was released.
+func released(it *events.Item) bool {
+	return it.State == events.StateQueued && it.Reason != "" && it.Reason != reasonContinuation && !isSnoozed(it.Reason)
+}
+
+func wrongAttempt(it *events.Item, last, said events.Attempt) error {
+	return events.Refuse(events.CodeWrongAttempt, "item %s is at attempt %d, not %d: send the Work-Attempt header of the dispatched message back unchanged", it.ID, last, said)
+}
+
+func stale(it *events.Item, t events.Token) error {
+	return events.Refuse(events.CodeStaleToken, "token %q is not the current one of item %s, which is %s: stop running it", t, it.ID, it.State)
+}
+
+func wrongState(it *events.Item, report string) error {
+	return events.Refuse(events.CodeWrongState, "item %s is %s: %s can't be reported any more; stop running it", it.ID, it.State, report)
+}
+
+func (c Start) decide(d *decider) (Decision, error) {
+	it, err := d.current(c.Run)
+	if err != nil {
+		return Decision{}, err
+	}
+	switch it.State {
+	case events.StateRunning:
+		return Decision{ID: it.ID, Repeat: true}, nil
+	case events.StateClaimed:
+		if d.expired(it) {
+			return Decision{}, expiredRun(it)
+		}
+		return Decision{ID: it.ID, Events: []events.Event{d.running(it)}}, nil
+	}
+	return Decision{}, wrongState(it, "start")
+}
+
+func (c Complete) decide(d *decider) (Decision, error) {
+	it, err := d.current(c.Run)
+	if err != nil {
+		return Decision{}, err
+	}
+	switch it.State {
+	case events.StateCompleted:
+		if inChildren(it) {
+			return Decision{}, wrongState(it, "complete")
+		}
+		return Decision{ID: it.ID, Repeat: true}, nil
+	case events.StateRunning:
+	case events.StateClaimed:
+		return Decision{}, notStarted(it, "complete")
+	default:
+		return Decision{}, wrongState(it, "complete")
+	}
+	var result json.RawMessage
+	if len(bytes.TrimSpace(c.Result)) > 0 {
+		if result, err = events.CheckDocument("the result of item "+it.ID.String(), c.Result, events.MaxResultBytes, "store it elsewhere and report a reference to it, or fail the item"); err != nil {
+			return Decision{}, err
+		}
+	}
+	ev := d.runEvent(it, &events.Completed{DurationMS: d.since(it.StartedAt), Result: result})
+	return Decision{ID: it.ID, Events: d.succeeded(it, ev)}, nil
+}
+
+func notStarted(it *events.Item, report string) error {
+	return events.Refuse(events.CodeWrongState, "item %s is claimed and has not started: report start before %s", it.ID, report)
+}
+
+// expired reports whether the item has not started in time.
+func (d *decider) expired(it *events.Item) bool {
+	at := it.ExpiryAt()
+	return !at.IsZero() && !at.After(d.dueTime())
+}
+
+func expiredRun(it *events.Item) error {
+	return events.Refuse(events.CodeStaleToken, "item %s has expired at %s: don't run it", it.ID, it.ExpiresAt.Format(time.RFC3339))
+}
+
+func (d *decider) since(t time.Time) int64 {
+	if t.IsZero() || d.now.Before(t) {
+		return 0
+	}
+	return d.now.Sub(t).Milliseconds()
+}
+
+func (c Fail) decide(d *decider) (Decision, error) {
+	it, err := d.current(c.Run)
+	if err != nil {
+		return Decision{}, err
+	}
+	if c.Code == "" {
+		c.Code = events.FailError
+	}
+	switch it.State {
+	case events.StateClaimed, events.StateRunning:
+	case events.StateQueued, events.StateDead:
+		if uncounted(it) || it.Code != c.Code {
+			return Decision{}, wrongState(it, "fail") // its run ended otherwise: lease, timeout, release
+		}
+		return Decision{ID: it.ID, Repeat: true}, nil
+	default:
+		return Decision{}, wrongState(it, "fail")
+	}
+	if len(c.Code) > events.MaxNameLen || !utf8.ValidString(c.Code) {
+		return Decision{}, events.Refuse(events.CodeBadRequest, "the failure code must be valid UTF-8 of at most %d bytes", events.MaxNameLen)
+	}
+	if c.RetryAfter < 0 || c.RetryAfter > events.MaxDelay {
+		return Decision{}, events.Refuse(events.CodeBadTime, "retry_after %s is outside 0 to ten years", c.RetryAfter)
+	}
+	return d.failed(it, c), nil
+}
+
+func (c Release) decide(d *decider) (Decision, error) {
+	it, err := d.current(c.Run)
+	if err != nil {
+		return Decision{}, err
+	}
+	switch it.State {
+	case events.StateClaimed, events.StateRunning:
+	case events.StateQueued:
+		if !released(it) {
+			return Decision{}, wrongState(it, "release")
+		}
+		return Decision{ID: it.ID, Repeat: true}, nil
+	default:
+		return Decision{}, wrongState(it, "release")
+	}
+	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
+	if err != nil {
+		return Decision{}, err
+	}
+	if reason == "" || reason == reasonContinuation || isSnoozed(reason) {
+		reason = "released" // the others are the engine's own
+	}
+	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Released{Reason: reason})}}, nil
+}
+
+// decide ends the run that a dispatch led to, if it is still the item's.
+func (c ExpireLease) decide(d *decider) (Decision, error) {
+	it, err := d.state.Item(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if it == nil || it.Token != c.Token || (it.State != events.StateClaimed && it.State != events.StateRunning) {
+		return Decision{ID: c.ID, Repeat: true}, nil
+	}
+	return d.failed(it, Fail{
+		Error: "the lease expired: worker " + string(it.Worker) + " neither renewed it nor reported", Code: events.FailLeaseExpired, Retryable: true, Random: c.Random,
+	}), nil
+}
+
+// decide decides what a passed timer means.
+func (c Due) decide(d *decider) (Decision, error) {
+	it, err := d.state.Item(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	nothing := Decision{ID: c.ID, Repeat: true}
+	if it != nil && d.expired(it) {
+		return Decision{ID: it.ID, Events: []events.Event{d.cancelled(it, "expired", events.ID{})}}, nil
+	}
+	if it == nil || it.TimerAt().IsZero() || it.TimerAt().After(d.dueTime()) {
+		return nothing, nil
+	}
+	switch it.State {
+	case events.StateClaimed:
+		return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Released{Reason: "not_started"})}}, nil
+	case events.StateRunning:
+		return d.failed(it, Fail{Error: "the attempt took longer than its timeout of " + it.Timeout.String(), Code: events.FailTimeout, Retryable: true, Random: c.Random}), nil
+	}
+	return nothing, nil
+}
+
+// failed records a failure and what follows from it: a retry, or the end, and
+// what it does to the circuits.
+func (d *decider) failed(it *events.Item, c Fail) Decision {
+	set, _ := d.state.Settings(it.Type)
+	forCode := policy.ForCode(set, c.Code)
+	limit, _ := policy.AttemptLimit(set, it, c.Code)
+	f := &events.Failed{
+		Error: events.Shorten(c.Error, events.MaxErrorText), Code: c.Code, Retryable: c.Retryable && !forCode.NoRetry, DurationMS: d.since(it.StartedAt),
+		MaxAttempts: max(limit, it.Attempt),
+	}
+	evs := make([]events.Event, 0, 2)
+	evs = append(evs, d.runEvent(it, f))
+	die := func(reason string) []events.Event {
+		return append(evs, d.dead(it, &events.Dead{Reason: reason, Attempts: it.Attempt, Error: f.Error, Code: f.Code})...)
+	}
+	switch {
+	case f.Code == events.FailLeaseExpired && it.LeasesLost+1 >= policy.PoisonAfter(set):
+		evs = die("poisoned")
+	case !f.Retryable:
+		evs = die("not_retryable")
+	case it.Attempt >= limit:
+		evs = die("exhausted")
+	default:
+		evs = append(evs, d.event(it, d.retry(it, c, set, forCode)))
+	}
+	return Decision{ID: it.ID, Events: append(evs, d.circuitsAfter(it, f)...)}
+}
+
+// retry queues an item for its next attempt. The first retry after a lost lease
+// is at once: the item is not known to be at fault.
+func (d *decider) retry(it *events.Item, c Fail, set events.TypeSettings, forCode events.CodePolicy) *events.Queued {
+	q := &events.Queued{Reason: "retry", OrderAt: it.OrderAt}
+	if t := policy.NextTimeout(set, it, c.Code); t != it.Timeout {
+		q.TimeoutMS = t.Milliseconds()
+	}
+	wait := c.RetryAfter
+	if wait == 0 && (c.Code != events.FailLeaseExpired || it.Attempt > 1) {
+		_, _, backoff := set.For(it.Priority)
+		var jitter time.Duration
+		wait, jitter = policy.RetryDelay(forCode, backoff, it.Attempt, c.Random)
+		q.JitterMS = jitter.Milliseconds()
+	}
+	if wait > 0 {
+		q.AvailableAt = d.now.Add(wait)
+	}
+	return q
+}
+
+// ProgressEvery is how much time there is at least between two progressed
+// events of a run; the one that reaches 100 percent does not wait.
+const ProgressEvery = time.Second
+
+// runsOn returns the item of a report about a run that goes on.
+func (d *decider) runsOn(r Run, report string) (*events.Item, error) {
+	it, err := d.current(r)
+	switch {
+	case err != nil:
+		return nil, err
+	case it.State == events.StateClaimed:
+		return nil, notStarted(it, report)
+	case it.State != events.StateRunning:
+		return nil, wrongState(it, report)
+	}
+	return it, nil
+}
+
+// decide puts a running item off.
+func (c Snooze) decide(d *decider) (Decision, error) {
+	it, err := d.current(c.Run)
+	if err != nil {
+		return Decision{}, err
+	}
+	if snoozed(it) {
+		return Decision{ID: it.ID, Repeat: true}, nil
+	}
+	if it, err = d.runsOn(c.Run, "snooze"); err != nil {
+		return Decision{}, err
+	}
+	if c.Delay <= 0 || c.Delay > events.MaxDelay {
+		return Decision{}, events.Refuse(events.CodeBadTime, "the delay of a snooze is %s: it must be positive and at most ten years", c.Delay)
+	}
+	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
+	if err != nil {
+		return Decision{}, err
+	}
+	ev := d.runEvent(it, &events.Snoozed{AvailableAt: d.now.Add(c.Delay), Reason: reason, DurationMS: d.since(it.StartedAt)})
+	return Decision{ID: it.ID, Events: []events.Event{ev}}, nil
+}
+
+// decide records how far a run has come, not too often.
+func (c ReportProgress) decide(d *decider) (Decision, error) {
+	it, err := d.runsOn(c.Run, "progress")
+	if err != nil {
+		return Decision{}, err
+	}
+	if c.Percent < 0 || c.Percent > 100 {
+		return Decision{}, events.Refuse(events.CodeBadRequest, "the progress is %d percent: it must be 0 to 100", c.Percent)
+	}
+	msg := events.Shorten(c.Message, events.MaxProgressText)
+	was := it.Progress
+	done := c.Percent == 100 && was.Percent != 100
+	if !was.At.IsZero() && (!done && d.now.Sub(was.At).Abs() < ProgressEvery || was.Percent == c.Percent && was.Message == msg) {
+		return Decision{ID: it.ID, Repeat: true}, nil
+	}
+	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Progressed{Percent: c.Percent, Message: msg})}}, nil
+}
+
+// decide keeps what the next attempt is to begin from.
+func (c SaveCheckpoint) decide(d *decider) (Decision, error) {
+	it, err := d.runsOn(c.Run, "checkpoint")
+	if err != nil {
+		return Decision{}, err
+	}
+	data, err := events.CheckDocument("the checkpoint of item "+it.ID.String(), c.Checkpoint, events.MaxCheckpoint, "store it elsewhere and save a reference to it")
+	if err != nil {
+		return Decision{}, err
+	}
+	if it.HasCheckpoint {
+		had, err := d.state.Document(events.DocCheckpoint, it.ID)
+		if err != nil {
+			return Decision{}, err
+		}
+		if bytes.Equal(had, data) {
+			return Decision{ID: it.ID, Repeat: true}, nil
+		}
+	}
+	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Checkpointed{Checkpoint: data})}}, nil
+}

@@ -1,0 +1,536 @@
+package core
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// MaxEvents is the most events that a decision of a command makes.
+func MaxEvents(c Command) int {
+	switch c := c.(type) {
+	case Spawn:
+		// Each child: its type's settings, created, the cancelled one that it
+		// supersedes, and queued, waiting or merged; then waiting and a bad end.
+		return min(events.MaxDecisionEvents, 2+6*len(c.Children))
+	case SpawnPart:
+		return min(events.MaxDecisionEvents, 2+6*len(c.Children))
+	case FollowUp:
+		return 2 + 2*followUpPage
+	}
+	return maxOtherEvents
+}
+
+// maxOtherEvents is MaxEvents of all other commands: a submission makes the
+// most, as a child does, and a death may be noted with its cause.
+const maxOtherEvents = 8
+
+// decide ends a run in children: the parent waits for them, and all of it is
+// one decision.
+func (c Spawn) decide(d *decider) (Decision, error) {
+	it, repeat, err := d.spawning(c.Run)
+	if repeat || err != nil {
+		return Decision{ID: c.Run.ID, Repeat: repeat}, err
+	}
+	if err := c.check(); err != nil {
+		return Decision{}, err
+	}
+	p, err := d.plan()
+	if err != nil {
+		return Decision{}, err
+	}
+	p.parent, p.spawn = it, relationsOf(it).Spawns+1
+	sp := &events.Spawned{Spawn: p.spawn, Continues: c.Continues, Continuation: c.Continuation, ChildPolicy: c.Policy, DurationMS: d.since(it.StartedAt)}
+	var waits []events.ID
+	for i := range c.Children {
+		if waits, err = p.child(&c.Children[i], sp, waits); err != nil {
+			return Decision{}, ofChild(i, err)
+		}
+	}
+	evs := make([]events.Event, 0, len(p.events)+2)
+	evs = append(append(evs, d.runEvent(it, sp)), p.events...)
+	if len(waits) > 0 {
+		evs = append(evs, d.event(it, &events.Waiting{Reason: reasonChildren, For: waits, Left: len(waits)}))
+	}
+	if len(evs) > events.MaxDecisionEvents {
+		return Decision{}, events.Refuse(events.CodeTooLarge, "the spawn would make %d events: at most %d; spawn fewer children, and the rest from one of them", len(evs), events.MaxDecisionEvents)
+	}
+	return Decision{ID: it.ID, Events: evs}, nil
+}
+
+// spawning is the item of a run that may end in children, or has done so.
+func (d *decider) spawning(run Run) (it *events.Item, repeat bool, err error) {
+	if it, err = d.current(run); err != nil {
+		return nil, false, err
+	}
+	switch {
+	case inChildren(it):
+		return it, true, nil
+	case it.State == events.StateClaimed:
+		return nil, false, notStarted(it, "spawn")
+	case it.State != events.StateRunning:
+		return nil, false, wrongState(it, "spawn")
+	}
+	return it, false, nil
+}
+
+func (c *Spawn) check() error {
+	switch n := len(c.Children); {
+	case n == 0:
+		return events.Refuse(events.CodeBadRequest, "the spawn has no children: report complete, or give it some")
+	case n > events.MaxWholeSpawn:
+		return events.Refuse(events.CodeTooLarge, "the spawn has %d children: one decision makes at most %d, spawn it in parts", n, events.MaxWholeSpawn)
+	}
+	return checkContinuation(c.Policy, c.Continues, c.Continuation)
+}
+
+func checkContinuation(policy events.ChildPolicy, continues bool, continuation string) error {
+	if policy != "" && policy != events.ChildFail && policy != events.ChildContinue {
+		return events.Refuse(events.CodeBadRequest, "%q is no policy for children: use %s or %s", events.Clip(string(policy), 64), events.ChildFail, events.ChildContinue)
+	}
+	if continuation != "" && !continues {
+		return events.Refuse(events.CodeBadRequest, "the spawn names a continuation and says that there is none")
+	}
+	_, err := events.CheckText("the continuation's name", continuation, events.MaxNameLen)
+	return err
+}
+
+// child decides one child, and adds to the items that the parent has to wait
+// for beside its own children: what the child turned out to be the same as.
+func (p *plan) child(c *Submit, sp *events.Spawned, waits []events.ID) ([]events.ID, error) {
+	sub := *c
+	if sub.Intake = (events.Intake{}); sub.Trace == "" {
+		sub.Trace = p.parent.Trace
+	}
+	if sub.Tenant == "" {
+		sub.Tenant = p.parent.Tenant
+	}
+	if sub.Priority == nil {
+		prio := p.parent.Priority
+		sub.Priority = &prio
+	}
+	dec, err := p.submit(&sub)
+	if err != nil {
+		return waits, err
+	}
+	if err := p.add(dec.Events...); err != nil {
+		return waits, err
+	}
+	if known, err := p.isChild(sp, dec); known || err != nil {
+		return waits, err // it repeats one before it
+	}
+	sp.Children = append(sp.Children, dec.ID)
+	if dec.Repeat {
+		sp.Existing = append(sp.Existing, dec.ID)
+	}
+	same, err := p.canonical(dec.ID)
+	if same == nil || err != nil || !live(same.State) || !dec.Repeat && same.ID == dec.ID {
+		return waits, err
+	}
+	if r := relationsOf(same); r.Parent == p.parent.ID && r.Spawn == p.spawn {
+		return waits, nil // merged into one of its siblings, which is waited for
+	}
+	blocked, err := p.waitsForParent(same.ID)
+	if blocked || err != nil {
+		return waits, err // it is merged, and nobody waits for himself
+	}
+	return appendOnce(waits, same.ID), nil
+}
+
+// ofChild says which child was refused.
+func ofChild(i int, err error) error {
+	var refused *events.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	return &events.Error{Code: refused.Code, Message: events.Refuse(refused.Code, "child %d: %s", i, refused.Message).Message, RetryAfter: refused.RetryAfter}
+}
+
+var errBatchType = events.Refuse(events.CodeBadType, "type %s is reserved for batches, which run nothing: choose another name, or open a batch", events.BatchType)
+
+// decide ends a run in children that are made later.
+func (c SpawnInParts) decide(d *decider) (Decision, error) {
+	it, repeat, err := d.spawning(c.Run)
+	if repeat || err != nil {
+		return Decision{ID: c.Run.ID, Repeat: repeat}, err
+	}
+	if c.Declared < 1 || c.Declared > events.MaxChildren {
+		return Decision{}, events.Refuse(events.CodeTooLarge, "the spawn has %d children: at most %d; spawn fewer, and the rest from one of them", c.Declared, events.MaxChildren)
+	}
+	if c.Pending == "" || len(c.Pending) > events.MaxKeyLen {
+		return Decision{}, events.Refuse(events.CodeBadRequest, "the spawn does not say where its children are: give a reference of at most %d bytes", events.MaxKeyLen)
+	}
+	if err := checkContinuation(c.Policy, c.Continues, c.Continuation); err != nil {
+		return Decision{}, err
+	}
+	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Spawned{
+		Spawn: relationsOf(it).Spawns + 1, Children: []events.ID{}, Declared: c.Declared, Pending: c.Pending,
+		Continues: c.Continues, Continuation: c.Continuation, ChildPolicy: c.Policy, DurationMS: d.since(it.StartedAt),
+	})}}, nil
+}
+
+// decide makes the next children of a spawn that was declared.
+func (c SpawnPart) decide(d *decider) (Decision, error) {
+	it, err := d.state.Item(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if it == nil || !unmade(relationsOf(it), c.Spawn) || c.From < it.Relations.Made && c.Lost == "" {
+		return Decision{ID: c.ID, Repeat: true}, nil
+	}
+	r := relationsOf(it)
+	if c.Lost != "" {
+		return d.notSpawned(it, c.Lost), nil
+	}
+	if n := len(c.Children); c.From != r.Made || n == 0 || n > events.SpawnPartSize || r.Made+n > r.Declared {
+		return Decision{}, events.Refuse(events.CodeBadRequest, "a part of the spawn has %d children behind %d, where %d of %d are made: the parts come in order, with 1 to %d children each", n, c.From, r.Made, r.Declared, events.SpawnPartSize)
+	}
+	p, err := d.plan()
+	if err != nil {
+		return Decision{}, err
+	}
+	p.parent, p.spawn = it, c.Spawn
+	sp := &events.Spawned{Spawn: c.Spawn, Children: []events.ID{}, Part: r.Part + 1, Taken: len(c.Children)}
+	var waits []events.ID
+	for i := range c.Children {
+		waits, err = p.child(&c.Children[i], sp, waits)
+		var refused *events.Error
+		switch {
+		case err == nil:
+		case errors.As(err, &refused) && !temporary(err):
+			return d.notSpawned(it, ofChild(r.Made+i, err).Error()), nil
+		default:
+			return Decision{}, err
+		}
+	}
+	evs := append([]events.Event{d.event(it, sp)}, p.events...)
+	if all := d.moreWaits(it, waits); all != nil {
+		evs = append(evs, d.event(it, all))
+	}
+	return Decision{ID: it.ID, Events: evs}, nil
+}
+
+// unmade reports whether children of that spawn are still to be made.
+func unmade(r events.Relations, spawn int) bool { return r.Unmade() && r.Spawns == spawn }
+
+// temporary reports whether what was refused may be let through later.
+func temporary(err error) bool {
+	switch events.CodeOf(err) {
+	case events.CodeQueueFull, events.CodeRateLimited, events.CodeUnavailable:
+		return true
+	}
+	return false
+}
+
+// notSpawned is the end of a parent whose children can't all be made. Those that
+// are there are cancelled, as after any end of a parent.
+func (d *decider) notSpawned(it *events.Item, why string) Decision {
+	return Decision{ID: it.ID, Events: d.dead(it, &events.Dead{
+		Reason: reasonNotSpawned, Attempts: it.Attempt, Code: reasonNotSpawned, Error: events.Shorten("its children can't all be made: "+why, events.MaxErrorText),
+	})}
+}
+
+// moreWaits is how an item comes to wait for others beside those that it waits
+// for, nil for no others.
+func (d *decider) moreWaits(it *events.Item, more []events.ID) *events.Waiting {
+	all := slices.Clone(relationsOf(it).Waits)
+	for _, id := range more {
+		all = appendOnce(all, id)
+	}
+	if len(all) == len(relationsOf(it).Waits) {
+		return nil
+	}
+	return &events.Waiting{Reason: it.Reason, For: all, Left: len(all)}
+}
+
+// isChild reports whether a child that was just decided is one of the spawn
+// already.
+func (p *plan) isChild(sp *events.Spawned, dec Decision) (bool, error) {
+	if slices.Contains(sp.Children, dec.ID) {
+		return true, nil
+	}
+	if sp.Part <= 1 || !dec.Repeat {
+		return false, nil
+	}
+	if p.made == nil {
+		have, err := p.state.childrenOf(p.parent.ID, p.parent.Relations)
+		if err != nil {
+			return false, err
+		}
+		p.made = make(map[events.ID]bool, len(have))
+		for _, id := range have {
+			p.made[id] = true
+		}
+	}
+	return p.made[dec.ID], nil
+}
+
+// decide makes a batch.
+func (c OpenBatch) decide(d *decider) (Decision, error) {
+	c.Type = events.BatchType
+	about, err := json.Marshal(batchParams{c.Name, c.Count})
+	if err != nil {
+		return Decision{}, err
+	}
+	if c.Params = about; c.Count < 0 || c.Count > events.MaxBatchCount {
+		return Decision{}, events.Refuse(events.CodeTooLarge, "the batch is to have %d items: at most %d; make several", c.Count, events.MaxBatchCount)
+	}
+	if _, err := events.CheckText("the batch's name", c.Name, events.MaxNameLen); err != nil {
+		return Decision{}, err
+	}
+	sub := submission{decider: d, c: &c.Submit}
+	if dec, done, err := sub.repeated(); done || err != nil {
+		return dec, err
+	}
+	if err := sub.begin(); err != nil {
+		return Decision{}, err
+	}
+	opened := &events.Spawned{Spawn: 1, Children: []events.ID{}, Batch: true, Name: c.Name, Declared: c.Count, Sealed: c.Count > 0}
+	return Decision{ID: sub.it.ID, Events: append(sub.evs, d.event(sub.it, opened))}, nil
+}
+
+// batchParams are the params of a batch's item.
+type batchParams struct {
+	Name  string `json:"name,omitempty"`
+	Count int    `json:"count,omitempty"`
+}
+
+// batch is the batch of an id.
+func (d *decider) batch(id events.ID) (*events.Item, error) {
+	it, err := d.state.Item(id)
+	if err != nil {
+		return nil, err
+	}
+	if it == nil {
+		return nil, events.Refuse(events.CodeNotFound, "there is no batch %s: open it first", id)
+	}
+	if !relationsOf(it).Batch {
+		return nil, events.Refuse(events.CodeBadRequest, "item %s is no batch: open one, and submit to that", id)
+	}
+	return it, nil
+}
+
+func (c SealBatch) decide(d *decider) (Decision, error) {
+	it, err := d.batch(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	r := relationsOf(it)
+	count := c.Count
+	if count == 0 && !r.Sealed {
+		count = r.Made
+	}
+	switch {
+	case r.Sealed && (c.Count == 0 || c.Count == r.Declared):
+		return Decision{ID: it.ID, Repeat: true}, nil
+	case it.State != events.StateWaiting:
+		return Decision{}, events.Refuse(events.CodeWrongState, "batch %s is %s, with %d of its items: it takes no more; open another", it.ID, it.State, r.Made)
+	case count < r.Made:
+		return Decision{}, events.Refuse(events.CodeBadRequest, "the batch has %d items already: seal it with that many or more, not with %d", r.Made, count)
+	case count > events.MaxBatchCount:
+		return Decision{}, events.Refuse(events.CodeTooLarge, "the batch is to have %d items: at most %d; make several", count, events.MaxBatchCount)
+	}
+	return Decision{ID: it.ID, Events: []events.Event{d.event(it, &events.Spawned{Spawn: r.Spawns, Children: []events.ID{}, Batch: true, Sealed: true, Declared: count})}}, nil
+}
+
+// submitMember decides a submission to a batch.
+func (d *decider) submitMember(c *Submit) (Decision, error) {
+	s := submission{decider: d, c: c}
+	if dec, done, err := s.repeated(); done || err != nil {
+		return dec, err
+	}
+	batch, err := d.batch(c.Batch)
+	if err != nil {
+		return Decision{}, err
+	}
+	switch r := relationsOf(batch); {
+	case batch.State != events.StateWaiting:
+		return Decision{}, events.Refuse(events.CodeWrongState, "batch %s is %s: open another", batch.ID, batch.State)
+	case r.Sealed && r.Made >= r.Declared:
+		return Decision{}, events.Refuse(events.CodeWrongState, "batch %s is sealed, with %d items: open another, or declare more", batch.ID, r.Declared)
+	case r.Made >= events.MaxBatchCount:
+		return Decision{}, events.Refuse(events.CodeTooLarge, "batch %s has %d items, which is the most: open another", batch.ID, r.Made)
+	}
+	d.parent, d.spawn = batch, 1
+	dec, err := d.submit(c)
+	if err != nil {
+		return Decision{}, err
+	}
+	merged, ok := dec.Events[len(dec.Events)-1].Body.(*events.Merged)
+	if !ok {
+		return dec, nil
+	}
+	into, err := d.canonical(merged.Into)
+	if into == nil || err != nil || !live(into.State) || relationsOf(into).Parent == batch.ID {
+		return dec, err
+	}
+	if blocked, err := d.waitsForParent(into.ID); blocked || err != nil {
+		return dec, err
+	}
+	if all := d.moreWaits(batch, []events.ID{into.ID}); all != nil && len(all.For) <= events.MaxAfter {
+		dec.Events = append(dec.Events, d.event(batch, all))
+	}
+	return dec, nil
+}
+
+// decide cancels what belongs to an item that has ended before it.
+func (c EndMember) decide(d *decider) (Decision, error) {
+	nothing := Decision{ID: c.ID, Repeat: true}
+	it, err := d.state.Item(c.ID)
+	if it == nil || err != nil {
+		return nothing, err
+	}
+	parent, err := d.state.Item(c.Parent)
+	if parent == nil || err != nil {
+		return nothing, err
+	}
+	if !live(it.State) || !parent.State.Terminal() || relationsOf(it).Parent != parent.ID || relationsOf(it).Spawn != relationsOf(parent).Spawns {
+		return nothing, nil
+	}
+	return Decision{ID: it.ID, Events: []events.Event{d.cancelled(it, "parent_"+parent.State.String(), parent.ID)}}, nil
+}
+
+// foldPart adds the children of one part to a spawn that is made in parts.
+func (a *applier) foldPart(it *events.Item, b *events.Spawned) error {
+	r := relationsOf(it)
+	if b.Spawn != r.Spawns || b.Part != r.Part+1 {
+		return a.corrupt("it is part %d of spawn %d, after part %d of spawn %d", b.Part, b.Spawn, r.Part, r.Spawns)
+	}
+	have, err := a.childrenOf(it.ID, &r)
+	if err != nil {
+		return err
+	}
+	a.setDocument(events.DocChildren, it.ID, childrenDocument(slices.Concat(have, b.Children)))
+	r.Part, r.Made = b.Part, r.Made+b.Taken
+	r.Live += len(b.Children) - len(b.Existing)
+	it.Relations, it.Reason = &r, reasonChildren
+	return nil
+}
+
+// foldBatch opens a batch, or seals it.
+func foldBatch(it *events.Item, b *events.Spawned, ev events.Event) {
+	r := relationsOf(it)
+	if !r.Batch {
+		r.Batch, r.Spawned, r.Spawns, r.ChildPolicy, r.Name = true, true, b.Spawn, events.ChildContinue, b.Name
+		it.QueuedAt, it.AvailableAt = ev.At, time.Time{}
+	}
+	r.Sealed = b.Sealed
+	if b.Declared > 0 {
+		r.Declared = b.Declared
+	}
+	it.Relations, it.Reason = &r, reasonBatch
+}
+
+// joinBatch counts a new item of a batch.
+func (a *applier) joinBatch(it *events.Item) error {
+	if it.Relations == nil || it.Relations.Parent.IsZero() {
+		return nil
+	}
+	e, err := a.entry(it.Relations.Parent)
+	if e == nil || err != nil {
+		return err
+	}
+	if !relationsOf(e.cur).Batch {
+		return nil
+	}
+	batch := a.writable(e)
+	a.touch(e, a.meta.Applied)
+	r := relationsOf(batch)
+	r.Made++
+	r.Live++
+	batch.Relations = &r
+	return nil
+}
+
+// childrenOf lists the children of an item's last spawn, in their order; not
+// those of a batch.
+func (s *State) childrenOf(id events.ID, r *events.Relations) ([]events.ID, error) {
+	if r.Declared == 0 || r.Batch {
+		return r.Children, nil
+	}
+	doc, err := s.Document(events.DocChildren, id)
+	if doc == nil || err != nil {
+		return nil, err
+	}
+	var ids []events.ID
+	err = json.Unmarshal(doc, &ids)
+	return ids, err
+}
+
+func childrenDocument(ids []events.ID) []byte {
+	doc, err := json.Marshal(ids)
+	if err != nil {
+		panic("ids that can't be written as JSON: " + err.Error()) // they are plain text
+	}
+	return doc
+}
+
+// plan makes one decision out of many: each part is decided against a scratch
+// state that has the parts before it, while the State itself stays as it is.
+type plan struct {
+	decider
+	seq    events.Seq // given out to the scratch state
+	events []events.Event
+	made   map[events.ID]bool // the children of the parts before; nil: not read yet
+}
+
+// plan begins a decision of many parts.
+func (d *decider) plan() (*plan, error) {
+	s, err := NewState(overState{d.state})
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	s.defaults, s.limits = d.state.defaults, d.state.limits
+	s.schedules.share(d.state.schedules)
+	s.workers.share(d.state.workers)
+	s.causes.share(d.state.causes.records)
+	return &plan{decider: decider{state: s, now: d.now}, seq: s.meta.Applied}, nil
+}
+
+// add makes events a part of the decision.
+func (p *plan) add(evs ...events.Event) error {
+	for _, ev := range evs {
+		p.events = append(p.events, ev)
+		p.seq++
+		ev.Seq = p.seq
+		if err := p.state.Apply(ev); err != nil {
+			return fmt.Errorf("plan: %w", err)
+		}
+	}
+	return nil
+}
+
+// overState is a State as the Base of another: what that one changes stays its
+// own, since items are copied before they are written.
+type overState struct{ s *State }
+
+func (o overState) Meta() (events.Meta, error) { return o.s.meta, nil }
+
+func (o overState) Types() ([]events.TypeInfo, error) {
+	types := make([]events.TypeInfo, 0, len(o.s.types))
+	for _, t := range o.s.types {
+		types = append(types, t.info)
+	}
+	return types, nil
+}
+
+func (o overState) Item(id events.ID) (*events.Item, error) { return o.s.Item(id) }
+
+func (o overState) Document(k events.DocKind, id events.ID) ([]byte, error) {
+	return o.s.Document(k, id)
+}
+
+func (o overState) Key(ref events.KeyRef) (events.HeldKey, bool, error) {
+	return o.s.Key(ref, o.s.meta.LastAt)
+}
+
+// Records are shared with the State instead: see plan.
+func (o overState) Records(events.RecordKind) ([]events.Record, error) { return nil, nil }
+
+func (o overState) Waiters(of, behind events.ID, limit int) ([]events.ID, error) {
+	return o.s.Waiters(of, behind, limit)
+}

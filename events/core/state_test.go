@@ -1,0 +1,132 @@
+package core
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// crowd is a base with many completed items, and no end to its ids.
+type crowd struct{ *mapBase }
+
+func (c crowd) Item(id events.ID) (*events.Item, error) {
+	return &events.Item{ID: id, Type: "email", State: events.StateCompleted}, nil
+}
+
+func crowdID(n int) events.ID {
+	var id events.ID
+	binary.BigEndian.PutUint64(id[8:], uint64(n)+1)
+	return id
+}
+
+func TestRefusedCommandsDoNotFillMemory(t *testing.T) {
+	s, err := NewState(crowd{newMapBase()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 * CacheItems {
+		if _, err := Decide(s, Cancel{ID: crowdID(n)}, time.Unix(1, 0)); !errors.Is(err, &events.Error{Code: events.CodeWrongState}) {
+			t.Fatal(err)
+		}
+	}
+	if items, _ := s.InMemory(); items > CacheItems+1 {
+		t.Fatalf("%d items in memory, the bound is %d", items, CacheItems)
+	}
+}
+
+func TestWhatIsProjectedLeavesMemory(t *testing.T) {
+	w := newWorld(t)
+	base := newMapBase()
+	w.s, _ = NewState(base)
+	doc := []byte(`"` + strings.Repeat("x", 64<<10) + `"`)
+	for n := range 2 * CacheBytes / len(doc) {
+		w.submit(Submit{Params: doc, IdempotencyKey: time.Duration(n).String()})
+	}
+	if _, bytes := w.s.InMemory(); bytes < 3*CacheBytes/2 {
+		t.Fatalf("only %d bytes in memory before anything is projected", bytes)
+	}
+	first := w.log[1].ID
+	if err := base.write(w.s.TakeChanges()); err != nil {
+		t.Fatal(err)
+	}
+	w.s.Projected(w.s.Meta().Applied)
+	if _, bytes := w.s.InMemory(); bytes > CacheBytes {
+		t.Fatalf("%d bytes in memory, the bound is %d", bytes, CacheBytes)
+	}
+	if n := len(w.s.keys); n != 0 {
+		t.Fatalf("%d keys in memory", n)
+	}
+	w.state(first, events.StateQueued)
+	if p, err := w.s.Params(first); err != nil || len(p) != len(doc) {
+		t.Fatalf("params of an evicted item: %d bytes, %v", len(p), err)
+	}
+}
+
+// Whatever has happened to an item, its params can be read.
+func TestParamsOfWhatIsNotProjected(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit(Submit{Params: []byte("17")})
+	w.do(Complete{Run: w.claim(id, 1)})
+	if p, err := w.s.Params(id); err != nil || string(p) != "17" {
+		t.Fatalf("%q, %v", p, err)
+	}
+}
+
+func TestTimeDoesNotGoBack(t *testing.T) {
+	w := newWorld(t)
+	w.submit(Submit{IdempotencyKey: "k"})
+	w.now = w.now.Add(-time.Hour)
+	id := w.submit(Submit{})
+	if it := w.item(id); !it.CreatedAt.Equal(w.log[0].At) {
+		t.Fatalf("created at %s, after an event of %s", it.CreatedAt, w.log[0].At)
+	}
+}
+
+func TestApplyRefusesWhatWasNeverDecided(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit(Submit{})
+	w.do(Own{Owner: "a"})
+	for name, ev := range map[string]events.Event{
+		"an old sequence":     {Seq: 1, Kind: events.KindCancelled, ID: id, Type: "email", Body: &events.Cancelled{}},
+		"no payload":          {Seq: 99, Kind: events.KindSpawned, ID: id, Type: "email"},
+		"another payload":     {Seq: 99, Kind: events.KindClaimed, ID: id, Type: "email", Body: &events.Cancelled{}},
+		"another type":        {Seq: 99, Kind: events.KindCancelled, ID: id, Type: "call", Body: &events.Cancelled{}},
+		"no such item":        {Seq: 99, Kind: events.KindCancelled, ID: crowdID(1), Type: "email", Body: &events.Cancelled{}},
+		"created again":       {Seq: 99, Kind: events.KindCreated, ID: id, Type: "email", Body: &events.Created{}},
+		"an old epoch":        {Seq: 99, Kind: events.KindOwned, Body: &events.Owned{}},
+		"the same epoch anew": {Seq: 99, Kind: events.KindOwned, Body: &events.Owned{Epoch: 1, Owner: "b"}},
+	} {
+		s, _ := NewState(Empty{})
+		for _, ev := range w.log {
+			if err := s.Apply(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Apply(ev); !errors.Is(err, events.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A key that has changed since stays in memory when the older change is
+// projected: the base has the older holder.
+func TestAKeyChangedSinceStaysInMemory(t *testing.T) {
+	w := newWorld(t)
+	base := newMapBase()
+	w.s, _ = NewState(base)
+	first := w.submit(Submit{DedupKey: "k"})
+	taken := w.s.TakeChanges()
+	w.do(Cancel{ID: first})
+	second := w.submit(Submit{DedupKey: "k"})
+	if err := base.write(taken); err != nil {
+		t.Fatal(err)
+	}
+	w.s.Projected(taken.Meta.Applied)
+	if into := w.item(w.submit(Submit{DedupKey: "k"})).MergedInto; into != second {
+		t.Fatalf("merged into %s, want %s", into, second)
+	}
+}

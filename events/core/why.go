@@ -1,0 +1,166 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/policy"
+)
+
+const maxObstacleItems = 10
+
+// Explain says what of the partition's state keeps an item from running at a
+// time: the most telling reason first, none if it is only a matter of its turn.
+func Explain(s *State, it *events.Item, now time.Time) []events.Obstacle {
+	switch it.State {
+	case events.StateClaimed, events.StateRunning:
+		return []events.Obstacle{{Code: events.WhyRunning, Message: fmt.Sprintf("it is %s, attempt %d of %d, by worker %s", it.State, it.Attempt, it.MaxAttempts, it.Worker)}}
+	case events.StateWaiting:
+		return []events.Obstacle{explainWaiting(s, it)}
+	case events.StateQueued:
+		return append(append(explainDue(s, it, now), explainType(s, it)...), explainLimits(s, it, now)...)
+	}
+	o := events.Obstacle{Code: events.WhyEnded, Message: fmt.Sprintf("it is %s since %s", it.State, it.FinishedAt.Format(time.RFC3339))}
+	switch {
+	case it.State == events.StateMerged:
+		o.Message, o.Items = "it was merged into another item, which runs in its place", []events.ID{it.MergedInto}
+	case it.State == events.StateDead && it.Attempt == 0: // it never ran: what it comes after has ended badly
+		o.Message += fmt.Sprintf(": %s: %s", it.Reason, events.Clip(it.Error, 200))
+	case it.State == events.StateDead:
+		o.Message += fmt.Sprintf(": %s, after %s; its last error was %s: %s", it.Reason, events.Count(it.Attempt, "attempt"), it.Code, events.Clip(it.Error, 200))
+	case it.State == events.StateCompleted && it.Reason == reasonChildren:
+		o.Message += ": the last item that it waited for has ended"
+	case it.Reason != "":
+		o.Message += ": " + it.Reason
+	}
+	return []events.Obstacle{o}
+}
+
+func explainWaiting(s *State, it *events.Item) events.Obstacle {
+	r := relationsOf(it)
+	if !r.Spawned {
+		return events.Obstacle{Code: events.WhyWaiting, Message: fmt.Sprintf("it waits for %s to end", plural(len(r.Waits), "item")), Items: r.Waits[:min(len(r.Waits), maxObstacleItems)]}
+	}
+	if r.Batch {
+		return withMerged(explainBatch(&r), &r)
+	}
+	o := events.Obstacle{Code: events.WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, plural(r.Size(), "child"))}
+	if r.Unmade() {
+		o.Message = fmt.Sprintf("%d of its %s are made so far, %d of them have not ended", r.Made, plural(r.Declared, "child"), r.Live)
+	}
+	for _, id := range r.Children {
+		child, err := s.Item(id)
+		if err == nil && child != nil && !child.State.Terminal() && len(o.Items) < maxObstacleItems {
+			o.Items = append(o.Items, id)
+		}
+	}
+	return withMerged(o, &r)
+}
+
+// withMerged adds the items that children were merged into, and which are waited
+// for as well.
+func withMerged(o events.Obstacle, r *events.Relations) events.Obstacle {
+	if n := len(r.Waits); n > 0 {
+		o.Message += fmt.Sprintf(", and for %s that others of them were merged into", plural(n, "item"))
+		o.Items = append(o.Items, r.Waits[:min(n, maxObstacleItems-len(o.Items))]...)
+	}
+	return o
+}
+
+// explainBatch says what a batch waits for.
+func explainBatch(r *events.Relations) events.Obstacle {
+	o := events.Obstacle{Code: events.WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, plural(r.Made, "item"))}
+	switch {
+	case !r.Sealed:
+		o.Message += ", and to be sealed: more may be submitted to it until then"
+	case r.Made < r.Declared:
+		o.Message += fmt.Sprintf(", and for %d more to be submitted", r.Declared-r.Made)
+	}
+	return o
+}
+
+func explainDue(s *State, it *events.Item, now time.Time) []events.Obstacle {
+	if !it.AvailableAt.After(now) {
+		return nil
+	}
+	o := events.Obstacle{Code: events.WhyNotDue, Message: "it is due later", Until: it.AvailableAt}
+	switch {
+	case isSnoozed(it.Reason):
+		o.Code, o.Message = events.WhySnoozed, "its handler has put it off"
+	case it.Attempt > 0 && it.Code != "" && it.Reason == "":
+		set, _ := s.Settings(it.Type)
+		_, from := policy.AttemptLimit(set, it, it.Code)
+		o.Code, o.Message = events.WhyBackingOff, fmt.Sprintf("attempt %d of %d (%s) has failed (%s: %s): it is tried again", it.Attempt, it.MaxAttempts, from, it.Code, events.Clip(it.Error, 200))
+	}
+	return []events.Obstacle{o}
+}
+
+// explainType says what holds all items of the type back.
+func explainType(s *State, it *events.Item) (out []events.Obstacle) {
+	t, _ := s.Type(it.Type)
+	if p := t.Paused; p != nil {
+		msg := fmt.Sprintf("type %s is paused since %s", it.Type, p.At.Format(time.RFC3339))
+		if p.By != "" {
+			msg += " by " + p.By
+		}
+		if p.Reason != "" {
+			msg += ": " + p.Reason
+		}
+		if !p.Until.IsZero() {
+			msg += "; the pause ends by itself at " + p.Until.Format(time.RFC3339)
+		}
+		out = append(out, events.Obstacle{Code: events.WhyPaused, Message: msg + " (`engine resume` lets it go)", Until: p.Until})
+	}
+	switch c := t.Circuit; c.State {
+	case events.CircuitOpen:
+		out = append(out, events.Obstacle{Code: events.WhyCircuit, Until: c.Until,
+			Message: fmt.Sprintf("the circuit of type %s is open since %s (%s); then some runs may try", it.Type, c.At.Format(time.RFC3339), c.Reason)})
+	case events.CircuitHalfOpen:
+		if n := t.Settings.Circuit.WithDefaults().Probes; c.Probing >= n {
+			out = append(out, events.Obstacle{Code: events.WhyCircuit, Message: fmt.Sprintf("the circuit of type %s is half open: %s try it, the others wait for what comes of that", it.Type, plural(c.Probing, "run"))})
+		}
+	}
+	return out
+}
+
+// explainLimits says which limits have no room for the item. A limit that can't
+// be read is left out: it is only said, not decided.
+func explainLimits(s *State, it *events.Item, now time.Time) (out []events.Obstacle) {
+	set, _ := s.Settings(it.Type)
+	if most := set.GroupCapacity; most > 0 && it.Group != "" {
+		if n, err := s.GroupRuns(it.Type, it.Group); err == nil && n >= int64(most) {
+			out = append(out, events.Obstacle{Code: events.WhyGroupFull, Message: fmt.Sprintf("%s %q has %s running: group_capacity is %d", set.GroupKey(), events.Clip(it.Group, 80), events.Count(n, "item"), most)})
+		}
+	}
+	if slots, limited := s.PoolSlots(set); limited {
+		if n := s.PoolRuns(set.Pool); n >= int64(slots) {
+			out = append(out, events.Obstacle{Code: events.WhyPoolFull, Message: fmt.Sprintf("pool %s has %s running: it has %s", set.Pool, events.Count(n, "item"), events.Count(slots, "slot"))})
+		}
+	}
+	for _, group := range slices.Compact([]string{"", it.Group}) {
+		open, at, err := s.RatesOpen(it.Type, group, 0, now)
+		if err != nil || open {
+			continue
+		}
+		whose := "type " + string(it.Type)
+		if group != "" {
+			whose = fmt.Sprintf("%s %q", set.GroupKey(), events.Clip(group, 80))
+		}
+		out = append(out, events.Obstacle{Code: events.WhyRateLimited, Message: "a rate limit of " + whose + " is reached", Until: at})
+	}
+	return out
+}
+
+// plural is a number with a noun.
+func plural(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "child"):
+		return fmt.Sprintf("%d %sren", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
