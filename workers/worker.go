@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -157,6 +159,13 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 
 // ID is the worker's name.
 func (w *Worker) ID() events.WorkerID { return w.cfg.ID }
+
+// Types returns the types that have a handler, in order of name.
+func (w *Worker) Types() []events.Type {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.types))
+}
 
 // Use wraps the handlers in middleware; the first added is the outermost. It
 // must be called before Start.
