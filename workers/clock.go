@@ -1,6 +1,10 @@
 package workers
 
-import "time"
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/internal/pull"
+)
 
 // clock does what is due: one goroutine and one timer for all runs and pulls.
 type clock struct {
@@ -98,17 +102,17 @@ func (k *clock) tickHeld(now time.Time) {
 // renew extends a run's lease, or, after a whole lease without a connection,
 // takes it for lost. REQUIRES: mu.
 func (k *clock) renew(r *run, now time.Time) {
-	third := r.lease / 3
+	third := r.msg.Lease / 3
 	r.renewAt = now.Add(third)
 	if r.gaveUp || (r.letGo && r.stop != ErrCancelled) {
 		return
 	}
 	if k.w.link.connected {
 		r.contact = now
-		k.w.publish(r.msg.Reply, "", renewBody)
+		k.w.publish(r.msg.Reply, "", pull.Renew)
 		return
 	}
-	lost := r.contact.Add(r.lease)
+	lost := r.contact.Add(r.msg.Lease)
 	if now.Before(lost) {
 		if lost.Before(r.renewAt) {
 			r.renewAt = lost
@@ -116,7 +120,7 @@ func (k *clock) renew(r *run, now time.Time) {
 		return
 	}
 	if r.state == running && r.stop == nil {
-		k.w.log.Warn("no connection for a whole lease: the run is stopped", "item", r.rawID, "type", string(r.reg.typ), "lease", r.lease)
+		k.w.log.Warn("no connection for a whole lease: the run is stopped", "item", r.msg.RawID, "type", string(r.reg.typ), "lease", r.msg.Lease)
 		k.w.endRun(r, ErrLeaseLost, false)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -142,9 +143,9 @@ func (l *line) settle(rep *report, err error) {
 func (l *line) answered(rep *report, reply *wire.Reported, code events.Code) {
 	r := l.run
 	var err error
-	switch code {
-	case "":
-	case events.CodeStaleToken, events.CodeWrongState, events.CodeWrongAttempt, events.CodeWrongWorker, events.CodeNotFound:
+	switch {
+	case code == "":
+	case pull.Over(code):
 		// The run does not count any more: it was cancelled, has timed out, or
 		// another has its item. The engine may still count its slot.
 		err = ErrLeaseLost
@@ -154,7 +155,7 @@ func (l *line) answered(rep *report, reply *wire.Reported, code events.Code) {
 		}
 	default:
 		err = reply.Error.Err()
-		l.w.log.Warn("the engine refused a report from the middle of a run", "item", r.rawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
+		l.w.log.Warn("the engine refused a report from the middle of a run", "item", r.msg.RawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
 	}
 	l.settle(rep, err)
 }

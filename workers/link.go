@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -71,7 +72,7 @@ func (l *link) call(ctx context.Context, endpoint string, req, reply any, limit 
 // so.
 func transient(err error) bool {
 	var e *events.Error
-	return !errors.As(err, &e) || transientCode(e.Code)
+	return !errors.As(err, &e) || pull.Transient(e.Code)
 }
 
 // watch follows the connection's status.

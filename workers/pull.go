@@ -3,13 +3,13 @@ package workers
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -220,36 +220,22 @@ func (p *puller) refill(c *consumer) {
 			continue
 		}
 		l.left = want - coming
-		l.expires = now.Add(pullExpires + pullGrace)
+		l.expires = now.Add(pull.Expires + pull.Grace)
 		p.w.clock.dueBy(l.expires)
-		p.w.publish(c.subject, l.inbox, pullBody(l.left))
+		p.w.publish(c.subject, l.inbox, pull.Request{Batch: l.left, Expires: pull.Expires}.Body())
 		return
 	}
 }
 
-// benchedAtMost is how long the worker pulls nothing, at most, before it asks
-// again whether its circuit lets it: an operator may have reset it meanwhile.
-const benchedAtMost = 5 * time.Second
-
 // bench has the worker pull nothing for a while, since the engine has opened
 // its circuit, and leaves what it holds to others. REQUIRES: mu.
 func (p *puller) bench(wait time.Duration) {
-	until := time.Now().Add(min(wait, benchedAtMost))
+	until := time.Now().Add(min(wait, pull.MaxBench))
 	p.w.log.Warn("the engine lets this worker run nothing for now: it has failed what others complete", "pulls_again", until)
 	for _, c := range p.consumers {
 		c.pause = until
 	}
 	p.w.handBackHeld("circuit_open")
-}
-
-// pullBody is a request for n messages. It has no idle heartbeat: a lost
-// request shows by the clock.
-func pullBody(n int) []byte {
-	b := append(make([]byte, 0, 48), `{"batch":`...)
-	b = strconv.AppendInt(b, int64(n), 10)
-	b = append(b, `,"expires":`...)
-	b = strconv.AppendInt(b, int64(pullExpires), 10)
-	return append(b, '}')
 }
 
 // onPulled takes in one answer to a pull request: a dispatched message, or the
@@ -261,8 +247,8 @@ func (p *puller) onPulled(c *consumer, m *nats.Msg) {
 	}
 	p.w.mu.Lock()
 	defer p.w.unlock()
-	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
-		p.onStatus(c, l, status, m.Header.Get("Description"))
+	if status, ok := pull.ReadStatus(m); ok {
+		p.onStatus(c, l, status)
 		return
 	}
 	l.left = max(l.left-1, 0)
@@ -273,23 +259,23 @@ func (p *puller) onPulled(c *consumer, m *nats.Msg) {
 }
 
 // onStatus ends a pull request. REQUIRES: mu.
-func (p *puller) onStatus(c *consumer, l *lane, status, text string) {
-	if status == "100" {
-		return // an idle heartbeat; we ask for none
+func (p *puller) onStatus(c *consumer, l *lane, s pull.Status) {
+	if s.End == pull.Alive {
+		return // we ask for none
 	}
 	l.left = 0
-	switch {
-	case status == "408": // nothing came in 30 s
-	case status == "409" && (text == "Leadership Change" || text == "Server Shutdown"):
+	switch s.End {
+	case pull.Empty, pull.Busy:
+	case pull.Moved:
 		c.pause = time.Now().Add(backoffMin)
-	case status == "503", status == "409" && text == "Consumer Deleted", status == "404":
+	case pull.Gone:
 		if !c.broken {
-			p.w.log.Info("a consumer is gone: registering again", "consumer", c.name, "status", status, "description", text)
+			p.w.log.Info("a consumer is gone: registering again", "consumer", c.name, "status", s.Code, "description", s.Text)
 		}
 		c.broken = true
 		p.w.session.needed()
 	default:
-		p.w.log.Warn("a pull request was refused; trying again", "consumer", c.name, "status", status, "description", text)
+		p.w.log.Warn("a pull request was refused; trying again", "consumer", c.name, "status", s.Code, "description", s.Text)
 		c.pause = time.Now().Add(backoffMax)
 		p.w.session.needed()
 	}

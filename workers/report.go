@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -230,7 +231,7 @@ func (q *reporter) dropLapsed(batch []*report, now time.Time) []*report {
 			continue
 		}
 		if (r.state == claiming || r.state == returning) && r.lapsed(now) {
-			q.w.log.Warn("a pulled item's lease ran out before the engine answered", "item", r.rawID, "type", string(r.reg.typ))
+			q.w.log.Warn("a pulled item's lease ran out before the engine answered", "item", r.msg.RawID, "type", string(r.reg.typ))
 			q.w.table.setState(r, gone)
 			freed = true
 			continue
@@ -263,7 +264,7 @@ func (q *reporter) answered(batch []*report, replies []wire.Reported, asked time
 			// runs out and another worker gets it.
 			q.w.session.needed()
 			again = append(again, rep)
-		case transientCode(code):
+		case pull.Transient(code):
 			again = append(again, rep)
 		case rep.midRun():
 			rep.run.line.answered(rep, &replies[i], code)
@@ -284,7 +285,7 @@ func (q *reporter) claimAnswered(r *run, reply *wire.Reported, code events.Code,
 		return
 	}
 	q.w.stats.Refused++
-	q.w.log.Debug("a claim was refused", "item", r.rawID, "type", string(r.reg.typ), "err", reply.Error)
+	q.w.log.Debug("a claim was refused", "item", r.msg.RawID, "type", string(r.reg.typ), "err", reply.Error)
 	q.w.finishRun(r)
 	switch {
 	case code == events.CodeDraining:
@@ -317,22 +318,13 @@ func (q *reporter) outcomeAnswered(rep *report, reply *wire.Reported, code event
 			q.w.stats.Snoozed++
 		}
 	case events.CodeTooLarge, events.CodeBadRequest, events.CodeBadParams:
-		q.w.log.Error("the engine refused a report", "item", r.rawID, "event", rep.Event, "err", reply.Error)
+		q.w.log.Error("the engine refused a report", "item", r.msg.RawID, "event", rep.Event, "err", reply.Error)
 	default:
 		if r.state != returning && !r.letGo {
-			q.w.log.Warn("an outcome came too late and was refused", "item", r.rawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
+			q.w.log.Warn("an outcome came too late and was refused", "item", r.msg.RawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
 		}
 	}
 	q.w.finishRun(r)
-}
-
-// transientCode reports whether a refusal may end by itself.
-func transientCode(c events.Code) bool {
-	switch c {
-	case events.CodeUnavailable, events.CodeInternal, events.CodeTimeout, events.CodeQueueFull:
-		return true
-	}
-	return false
 }
 
 // failInstead fails an item whose outcome was refused for what it says, not
@@ -353,7 +345,7 @@ func (q *reporter) failInstead(rep *report, reply *wire.Reported, code events.Co
 		return false
 	}
 	r := rep.run
-	q.w.log.Warn("the engine refused an outcome; the item fails", "item", r.rawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
+	q.w.log.Warn("the engine refused an outcome; the item fails", "item", r.msg.RawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
 	q.add(q.of(r, wire.Report{Event: wire.ReportFail, Error: reply.Error.Error(), Code: fail, Retryable: new(bool)}))
 	return true
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -33,13 +33,8 @@ const slowRun = time.Second
 // run is one dispatch of one item, from the pull to the ack.
 type run struct {
 	// Immutable.
-	id       events.ID
-	rawID    string // as in the header
-	token    string
-	attempt  int
+	msg      pull.Message
 	reg      *registration
-	msg      *nats.Msg
-	lease    time.Duration
 	received time.Time
 
 	// Guarded by Worker.mu.
@@ -55,45 +50,31 @@ type run struct {
 }
 
 // parseRun reads a dispatched message. It finds the type's handler in types.
-func parseRun(msg *nats.Msg, types map[events.Type]*registration, now time.Time) (*run, error) {
-	r := &run{msg: msg, received: now, contact: now, rawID: msg.Header.Get(wire.HeaderID), token: msg.Header.Get(wire.HeaderToken)}
-	var err error
-	if r.id, err = events.ParseID(r.rawID); err != nil {
+func parseRun(m *nats.Msg, types map[events.Type]*registration, now time.Time) (*run, error) {
+	msg, err := pull.Parse(m)
+	if err != nil {
 		return nil, err
 	}
-	if _, err = wire.ParseToken(r.token); err != nil {
-		return nil, err
+	reg := types[events.Type(msg.Type)]
+	if reg == nil {
+		return nil, fmt.Errorf("item %s is of type %q, which this worker has no handler for", msg.ID, msg.Type)
 	}
-	typ := msg.Header.Get(wire.HeaderType)
-	if r.reg = types[events.Type(typ)]; r.reg == nil {
-		return nil, fmt.Errorf("item %s is of type %q, which this worker has no handler for", r.id, typ)
-	}
-	if s := msg.Header.Get(wire.HeaderAttempt); s != "" {
-		if r.attempt, err = strconv.Atoi(s); err != nil {
-			return nil, fmt.Errorf("item %s has %q for an attempt", r.id, s)
-		}
-	}
-	r.lease = events.DefaultLease
-	if d, err := time.ParseDuration(msg.Header.Get(wire.HeaderLease)); err == nil && d > 0 {
-		r.lease = d
-	}
-	return r, nil
+	return &run{msg: msg, reg: reg, received: now, contact: now}, nil
 }
 
 // lapsed reports whether the lease has run out if it was never renewed.
-func (r *run) lapsed(now time.Time) bool { return now.Sub(r.received) >= r.lease }
+func (r *run) lapsed(now time.Time) bool { return now.Sub(r.received) >= r.msg.Lease }
 
 // timeout is how long the attempt may take; 0 if nobody has said.
 func (r *run) timeout(reply *wire.Reported) time.Duration {
 	if reply.TimeoutMS > 0 {
 		return time.Duration(reply.TimeoutMS) * time.Millisecond
 	}
-	d, _ := time.ParseDuration(r.msg.Header.Get(wire.HeaderDeadline)) // absent: 0
-	return d
+	return r.msg.Timeout
 }
 
 // holdUntil is when a held item is handed back.
-func (r *run) holdUntil() time.Time { return r.received.Add(min(HoldLimit, r.lease/4)) }
+func (r *run) holdUntil() time.Time { return r.received.Add(min(HoldLimit, r.msg.Lease/4)) }
 
 // runTable holds all runs, and counts them. Guarded by Worker.mu.
 type runTable struct {
@@ -110,7 +91,7 @@ func (t *runTable) setState(r *run, s runState) {
 	t.count(r, -1)
 	r.state = s
 	if s == gone {
-		delete(t.runs, r.token)
+		delete(t.runs, r.msg.Token)
 		return
 	}
 	t.count(r, 1)
@@ -150,15 +131,15 @@ func (w *Worker) arrive(msg *nats.Msg) {
 	r, err := parseRun(msg, w.types, now)
 	if err != nil {
 		w.log.Error("a dispatched message can't be run and is dropped", "subject", msg.Subject, "err", err)
-		w.ack(msg)
+		w.ack(msg.Reply)
 		return
 	}
-	if w.table.runs[r.token] != nil {
-		w.log.Warn("a dispatched message came twice; the second is ignored", "item", r.rawID)
+	if w.table.runs[r.msg.Token] != nil {
+		w.log.Warn("a dispatched message came twice; the second is ignored", "item", r.msg.RawID)
 		return
 	}
 	r.line.w, r.line.run = w, r
-	w.table.runs[r.token] = r
+	w.table.runs[r.msg.Token] = r
 	w.table.count(r, 1)
 	if w.phase != phaseActive {
 		w.handBack(r, "shutdown")
@@ -200,7 +181,7 @@ func (w *Worker) admit() {
 			continue
 		}
 		w.table.setState(r, claiming)
-		w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportClaim, Start: true, Attempt: r.attempt}))
+		w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportClaim, Start: true, Attempt: r.msg.Attempt}))
 	}
 	clear(w.table.held[len(rest):])
 	w.table.held = rest
@@ -222,22 +203,17 @@ func (w *Worker) handBackHeld(reason string) {
 }
 
 func (q *reporter) of(r *run, rep wire.Report) *report {
-	rep.ID, rep.Token, rep.Worker = r.rawID, r.token, string(q.w.cfg.ID)
+	rep.ID, rep.Token, rep.Worker = r.msg.RawID, r.msg.Token, string(q.w.cfg.ID)
 	return &report{Report: rep, run: r}
 }
 
-// ack lets a message go. REQUIRES: mu.
-func (w *Worker) ack(msg *nats.Msg) { w.publish(msg.Reply, "", ackBody) }
-
-var (
-	ackBody   = []byte("+ACK")
-	renewBody = []byte("+WPI")
-)
+// ack lets the message with that reply subject go. REQUIRES: mu.
+func (w *Worker) ack(reply string) { w.publish(reply, "", pull.Ack) }
 
 // finishRun drops a run and its message. REQUIRES: mu.
 func (w *Worker) finishRun(r *run) {
 	w.table.setState(r, gone)
-	w.ack(r.msg)
+	w.ack(r.msg.Reply)
 }
 
 // letGo ends a run whose outcome the engine does not want. It holds the slot of
@@ -268,11 +244,11 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 		return
 	}
 	item := &RawItem{
-		ID: r.id, Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.attempt)),
-		Raw: json.RawMessage(r.msg.Data), Trace: r.msg.Header.Get(wire.HeaderTrace), MaxResult: int(w.cfg.MaxDocument),
+		ID: r.msg.ID, Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.msg.Attempt)),
+		Raw: json.RawMessage(r.msg.Params), Trace: r.msg.Trace, MaxResult: int(w.cfg.MaxDocument),
 	}
 	if err := takeFlow(item, reply); err != nil {
-		w.log.Error("a grant can't be read in full", "item", r.rawID, "type", string(r.reg.typ), "err", err)
+		w.log.Error("a grant can't be read in full", "item", r.msg.RawID, "type", string(r.reg.typ), "err", err)
 	}
 	if timeout := r.timeout(reply); timeout > 0 {
 		// Counted from when the claim was sent, so that this worker's own
@@ -285,7 +261,7 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 		cancel(r.stop)
 	}
 	w.table.setState(r, running)
-	r.renewAt = r.received.Add(r.lease / 3)
+	r.renewAt = r.received.Add(r.msg.Lease / 3)
 	w.clock.dueBy(r.renewAt)
 	w.handlers.Add(1)
 	go w.execute(ctx, r, item)
@@ -294,9 +270,7 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 // execute runs the handler and reports what came of it.
 func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 	defer w.handlers.Done()
-	if s := r.msg.Header.Get(wire.HeaderLabels); s != "" {
-		item.Labels, _ = wire.ParseLabels(s) // written by the engine
-	}
+	item.Labels = r.msg.Labels()
 	item.Sink, item.OnMeasure = w.runner.logSink(item), w.health.outside.measure
 	began := time.Now()
 	if !item.Deadline.IsZero() {

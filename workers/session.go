@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -242,7 +243,7 @@ func (s *session) beat(ctx context.Context) error {
 	hb := wire.Heartbeat{Register: s.request(), Health: health}
 	for _, r := range s.w.table.runs {
 		if r.state == running || r.state == settling {
-			hb.InFlight = append(hb.InFlight, wire.RunRef{ID: r.rawID, Token: r.token})
+			hb.InFlight = append(hb.InFlight, wire.RunRef{ID: r.msg.RawID, Token: r.msg.Token})
 		}
 	}
 	s.w.mu.Unlock()
@@ -268,7 +269,7 @@ func (s *session) beat(ctx context.Context) error {
 // endRuns ends runs that the engine no longer counts. REQUIRES: mu.
 func (s *session) endRuns(refs []wire.RunRef, cause error) {
 	for _, ref := range refs {
-		if r := s.w.table.runs[ref.Token]; r != nil && r.rawID == ref.ID {
+		if r := s.w.table.runs[ref.Token]; r != nil && r.msg.RawID == ref.ID {
 			s.w.endRun(r, cause, true)
 		}
 	}
@@ -276,8 +277,8 @@ func (s *session) endRuns(refs []wire.RunRef, cause error) {
 
 // onControl hears what the engine has to say at once.
 func (s *session) onControl(m *nats.Msg) {
-	if m.Subject != s.w.cfg.Names.Control(s.w.cfg.ID) || m.Reply != "" || wire.ServersHeader(m.Header) != "" {
-		return // an answer of the NATS server to somebody who named this for his reply subject
+	if m.Subject != s.w.cfg.Names.Control(s.w.cfg.ID) || !pull.FromEngine(m) {
+		return
 	}
 	var c wire.Control
 	if err := json.Unmarshal(m.Data, &c); err != nil {

@@ -145,7 +145,7 @@ func (w *Worker) finishHandlers(ctx context.Context) error {
 		if r.state == running {
 			r.gaveUp = true
 			n++
-			w.log.Error("a handler does not end: its item's lease will run out", "item", r.rawID, "type", string(r.reg.typ))
+			w.log.Error("a handler does not end: its item's lease will run out", "item", r.msg.RawID, "type", string(r.reg.typ))
 		}
 	}
 	return fmt.Errorf("stop worker: %w: %d of them", ErrAbandoned, n)

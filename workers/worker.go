@@ -14,6 +14,7 @@ import (
 
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -69,14 +70,8 @@ type Worker struct {
 	waiting   int        // those who wait on changed
 	phase     phase
 	drainDone bool
-	outbox    []outMsg // to be published once mu is released
+	outbox    pull.Outbox // to be published once mu is released
 	stats     Stats
-}
-
-// outMsg is a message to be published without a lock.
-type outMsg struct {
-	subject, reply string
-	data           []byte
 }
 
 // Stats counts what a worker has and has had.
@@ -287,28 +282,17 @@ func (w *Worker) Drained() <-chan struct{} { return w.drained }
 // unlock releases mu and then publishes what was put in the outbox: a publish
 // may wait for the network, and nobody should wait for that with the lock.
 func (w *Worker) unlock() {
-	out := w.outbox
-	w.outbox = nil
+	out := w.outbox.Take()
 	if w.waiting > 0 {
 		w.changed.Broadcast()
 	}
 	w.mu.Unlock()
-	for _, m := range out {
-		var err error
-		if m.reply == "" {
-			err = w.nc.Publish(m.subject, m.data)
-		} else {
-			err = w.nc.PublishRequest(m.subject, m.reply, m.data)
-		}
-		if err != nil {
-			w.log.Debug("publish failed", "subject", m.subject, "err", err)
-		}
-	}
+	out.Publish(w.nc, func(subject string, err error) { w.log.Debug("publish failed", "subject", subject, "err", err) })
 }
 
 // publish puts a message in the outbox. REQUIRES: mu, released by unlock.
 func (w *Worker) publish(subject, reply string, data []byte) {
-	w.outbox = append(w.outbox, outMsg{subject, reply, data})
+	w.outbox.Add(subject, reply, data)
 }
 
 // request is the worker's registration. REQUIRES: mu.

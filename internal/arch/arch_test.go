@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"events", "internal/cron", "internal/directget", "internal/lograte", "internal/leaks", "internal/need"},
 	{"wire", "schemas"},
 	{"access", "tracing"},
-	{"connect", "access/quota"},
+	{"connect", "access/quota", "internal/pull"},
 	{"blobs"},
 	{"config", "events/eventlog", "kvstate", "internal/schemas", "access/httpauth", "tracing/itemspans"},
 	{"projector", "workers", "internal/doors", "internal/fakeengine", "internal/telemetry"},
