@@ -6,6 +6,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -97,32 +99,6 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 	return ask[Info](ctx, c, wire.APIInfo, struct{}{})
 }
 
-// Retention is what the engine keeps of the log and of ended items.
-type Retention = wire.Retention
-
-// Cut has the engine re-state everything, and cut the log in front of that, now.
-// It returns at once; [Client.Info] tells how far it has come.
-func (c *Client) Cut(ctx context.Context) (Retention, error) {
-	return ask[Retention](ctx, c, wire.APICut, struct{}{})
-}
-
-// Clock is the engine's time, and what it makes of the NATS server's.
-type Clock = wire.Clock
-
-// Clock returns the engine's time, the NATS server's, and whether that is
-// plausible.
-func (c *Client) Clock(ctx context.Context) (Clock, error) {
-	return ask[Clock](ctx, c, wire.APIClock, struct{}{})
-}
-
-// AcceptClock confirms the NATS server's clock, which is the engine's from then
-// on; by says who does, and may be empty. Everything that is due by that time
-// then happens: items expire, ended ones are pruned. It is recorded in the log,
-// and may set the clock back. The engine is away for a moment meanwhile.
-func (c *Client) AcceptClock(ctx context.Context, by string) (Clock, error) {
-	return ask[Clock](ctx, c, wire.APIClockAccept, wire.AcceptClock{By: by})
-}
-
 const (
 	// waitFor is how long the engine holds one wait request. Short enough that
 	// a wait survives an engine's restart soon, long enough to cost nothing.
@@ -162,65 +138,256 @@ func (c *Client) waitOnce(ctx context.Context, id string) (WorkItem, error) {
 	return it, err
 }
 
-// Cancel asks that an item be not run, or no longer; reason may be empty.
-// wasRunning says that a worker had it: its handler is being told.
-func (c *Client) Cancel(ctx context.Context, id, reason string) (state events.ItemState, wasRunning bool, err error) {
-	r, err := ask[wire.Cancelled](ctx, c, wire.APICancel, wire.Cancel{ID: id, Reason: reason})
-	c.Saw(r.Position)
-	return r.State, r.WasRunning, err
+// What the engine answers about the past, as it goes over the wire.
+type (
+	// Spans is how long an item has been what.
+	Spans = wire.Spans
+	// State is the engine as of a moment.
+	State = wire.State
+	// Replayed is how far a StateAt is.
+	Replayed = wire.StateReply
+)
+
+// Moment is a point of the log's past: a position, or a time (then its last
+// event not after that), or whichever of the two comes first.
+type Moment struct {
+	Position wire.Position
+	Time     time.Time
 }
 
-// Order is what Reschedule changes of a queued item. What is not set stays.
-type Order struct {
-	Priority    *wire.Priority
-	AvailableAt time.Time     // at most one of these three
-	Delay       time.Duration // from now
-	Now         bool          // whatever it waits for
+// GetAt returns an item as it was at a moment, folded from its own history. Its
+// Notes say what of it is not known any more; its AsOf, as of which event it is
+// shown. An item that was not there yet is CodeNotFound.
+func (c *Client) GetAt(ctx context.Context, id string, m Moment) (WorkItem, error) {
+	return ask[WorkItem](ctx, c, wire.APIGet, wire.Get{ID: id, AtPosition: m.Position, AtTime: m.Time, MinPosition: c.Position()})
 }
 
-// Reschedule changes when and in what order a queued item runs. An item in
-// another state is CodeWrongState.
-func (c *Client) Reschedule(ctx context.Context, id string, o Order) error {
-	r, err := ask[wire.Rescheduled](ctx, c, wire.APIReschedule, wire.Reschedule{
-		ID: id, Priority: o.Priority, AvailableAt: o.AvailableAt, DelayMS: wire.Millis(o.Delay), Now: o.Now,
-	})
-	c.Saw(r.Position)
-	return err
+// Account returns an item's events, oldest first, with what each state has
+// taken, and the sums.
+func (c *Client) Account(ctx context.Context, id string) ([]Event, Spans, error) {
+	r, err := ask[wire.HistoryReply](ctx, c, wire.APIHistory, wire.History{ID: id, MinPosition: c.Position()})
+	return r.Events, r.Totals, err
 }
 
-// Configure changes some of a type's settings: patch is an object with fields
-// of events.TypeSettings, as JSON or as what encodes to it. It returns the type
-// as it is then.
-func (c *Client) Configure(ctx context.Context, typ string, patch any) (TypeInfo, error) {
-	raw, err := json.Marshal(patch)
+// StateAt has the engine replay its log up to a moment, and returns what it was
+// like then. progress, which may be nil, is told how far it is. One replay is
+// under way at a time; another is CodeUnavailable. A moment before the log's
+// first event is CodeNotFound.
+func (c *Client) StateAt(ctx context.Context, m Moment, progress func(Replayed)) (State, error) {
+	body, err := json.Marshal(wire.StateAt{AtPosition: m.Position, AtTime: m.Time})
 	if err != nil {
-		return TypeInfo{}, events.Refuse(events.CodeBadRequest, "settings of %s can't be written as JSON: %v", typ, err)
+		return State{}, unreadable(wire.APIState, err)
 	}
-	return ask[TypeInfo](ctx, c, wire.APIConfigure, wire.Configure{Type: typ, Settings: raw})
+	sub, err := c.sendAsync(wire.APIState, body)
+	if err != nil {
+		return State{}, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	for {
+		r, err := nextReply[Replayed](ctx, c, wire.APIState, sub)
+		if err != nil {
+			return State{}, err
+		}
+		if r.Done && r.State != nil {
+			return *r.State, nil
+		}
+		if progress != nil {
+			progress(r)
+		}
+	}
 }
 
-// DrainMark is that a worker is to drain.
-type DrainMark = wire.DrainMark
-
-// Drains lists the workers that are marked to drain, also those that are not
-// registered, by id.
-func (c *Client) Drains(ctx context.Context) ([]DrainMark, error) {
-	r, err := ask[wire.WorkersReply](ctx, c, wire.APIWorkers, struct{}{})
-	return r.Drains, err
+// nextReply reads the next of a stream of replies.
+func nextReply[T any](ctx context.Context, c *Client, op string, sub *nats.Subscription) (v T, err error) {
+	quiet, cancel := context.WithTimeout(ctx, proofSilence)
+	defer cancel()
+	msg, err := sub.NextMsgWithContext(quiet)
+	if err != nil {
+		if ctx.Err() != nil {
+			return v, endOf(op, ctx.Err(), nil)
+		}
+		return v, c.failed(op, err)
+	}
+	data, err := content(op, msg)
+	if err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return v, unreadable(op, err)
+	}
+	return v, nil
 }
 
-// Undrain has a worker get work again that was marked by [Client.Drain], and
-// reports whether it was. A worker that has heard of the mark may have stopped
-// for good.
-func (c *Client) Undrain(ctx context.Context, worker string) (changed bool, err error) {
-	return c.changed(ctx, wire.APIUndrain, wire.Undrain{Worker: worker})
+// Holder is the live item that holds a dedup key, as the KV bucket of taken keys
+// shows it.
+type Holder = wire.Holder
+
+const (
+	bucketTimeout = time.Second      // for one entry of the bucket
+	bucketAgain   = 10 * time.Second // after the bucket did not answer, it is left alone for so long
+
+	// holderLook is how often a watched key is looked at when nothing shows that
+	// its holder has changed.
+	holderLook = time.Second
+)
+
+// Holder returns the live item of a type that holds a dedup key: the one that a
+// submission with this key would be a duplicate of. A key that nobody holds is
+// CodeNotFound; that includes one that a completed item keeps for its dedup
+// window. It needs the role read.
+//
+// It reads the bucket of taken keys, which does not trouble the engine, and is
+// some milliseconds behind it. It asks the engine if there is no such bucket, if
+// the client's user may not read it, or if the bucket does not show yet what the
+// engine has told this client.
+//
+// The answer is a hint: the key may be taken, or free, by the time that it is
+// read. The submission alone decides.
+func (c *Client) Holder(ctx context.Context, typ, key string) (Holder, error) {
+	h, held, known := c.bucketHolder(ctx, typ, key)
+	switch {
+	case !known:
+		return c.askHolder(ctx, typ, key, c.set.patience)
+	case !held:
+		return Holder{}, events.Refuse(events.CodeNotFound, "no live item of type %s holds the dedup key %q", typ, key)
+	}
+	return h, nil
 }
 
-// Drain asks a worker to finish what it runs and take no more. That is recorded,
-// and outlives a restart of the engine, and of the worker: it ends when the worker
-// unregisters, by [Client.Undrain], or when nothing was heard of the worker for
-// 24 hours.
-func (c *Client) Drain(ctx context.Context, worker string) error {
-	_, err := ask[wire.OK](ctx, c, wire.APIDrain, wire.Drain{Worker: worker})
-	return err
+// WatchHolder tells fn which item holds a dedup key of a type: at once, and again
+// whenever the holder or its state has changed. A [Holder] without ID says that the
+// key is free. States that come and go within some milliseconds may be left out. It
+// ends with fn's error, or when ctx ends. It needs the role read.
+//
+// It asks the engine, each second and whenever the bucket of taken keys shows a
+// change.
+func (c *Client) WatchHolder(ctx context.Context, typ, key string, fn func(Holder) error) error {
+	// First what is refused: a subscription that is denied would fail other requests.
+	if _, err := c.askHolder(ctx, typ, key, c.set.patience); err != nil && events.CodeOf(err) != events.CodeNotFound {
+		return err
+	}
+	wake := make(chan struct{}, 1)
+	subject := "$KV." + c.set.names.Bucket(wire.DedupBucket) + "." + wire.DedupEntry(events.Type(typ), key)
+	sub, err := c.nc.Subscribe(subject, func(*nats.Msg) {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return c.failed("watch a dedup key", err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	var last Holder
+	for first := true; ; first = false {
+		h, err := c.askHolder(ctx, typ, key, forever)
+		if err != nil && events.CodeOf(err) != events.CodeNotFound {
+			return err
+		}
+		if first || h != last {
+			if err := fn(h); err != nil {
+				return err
+			}
+			last = h
+		}
+		timer := time.NewTimer(holderLook)
+		select {
+		case <-wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return endOf("watch a dedup key", ctx.Err(), nil)
+		}
+		timer.Stop()
+	}
+}
+
+// askHolder asks the engine who holds a key.
+func (c *Client) askHolder(ctx context.Context, typ, key string, patience time.Duration) (Holder, error) {
+	return askFor[Holder](ctx, c, wire.APIHeld, wire.Held{Type: typ, Key: key, MinPosition: c.Position()}, c.set.tryTimeout, patience)
+}
+
+// bucketHolder reads the holder of a key from the bucket. known is false if the
+// engine is to be asked.
+func (c *Client) bucketHolder(ctx context.Context, typ, key string) (h Holder, held, known bool) {
+	t, err := events.ParseType(typ)
+	if err != nil || key == "" || len(key) > events.MaxKeyLen || time.Now().UnixNano() < c.noBucket.Load() {
+		return h, false, false
+	}
+	names := c.find.Names(ctx)
+	if names.Domain == names.ImportDomain() {
+		return h, false, false // an account without JetStream
+	}
+	if !c.bucketShows(ctx, names, c.seen.Load()) {
+		return h, false, false
+	}
+	data, held, known := c.bucketEntry(ctx, names, wire.DedupEntry(t, key))
+	if held && json.Unmarshal(data, &h) != nil {
+		return Holder{}, false, false
+	}
+	return h, held, known
+}
+
+// bucketShows reports whether the bucket is filled, and shows a position.
+func (c *Client) bucketShows(ctx context.Context, names wire.Names, seen uint64) bool {
+	data, _, _ := c.bucketEntry(ctx, names, wire.DedupPosition)
+	var shown struct {
+		Position wire.Position `json:"position"`
+	}
+	if json.Unmarshal(data, &shown) != nil {
+		return false
+	}
+	at, err := shown.Position.Seq()
+	return err == nil && uint64(at) >= seen
+}
+
+// bucketEntry reads an entry of the bucket. known is false if that gave no answer.
+func (c *Client) bucketEntry(ctx context.Context, names wire.Names, entry string) (data []byte, found, known bool) {
+	bucket := names.Bucket(wire.DedupBucket)
+	subject := names.JetStream("DIRECT.GET.KV_" + bucket + ".$KV." + bucket + "." + entry)
+	try, cancel := c.trying(ctx, subject, bucketTimeout)
+	defer cancel()
+	m, err := c.nc.RequestWithContext(try, subject, nil)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.noBucket.Store(time.Now().Add(bucketAgain).UnixNano())
+		}
+		return nil, false, false
+	}
+	switch status := m.Header.Get("Status"); {
+	case status == "404":
+		return nil, false, true
+	case status != "":
+		return nil, false, false
+	}
+	if m.Header.Get("KV-Operation") != "" || m.Header.Get("Nats-Marker-Reason") != "" {
+		return nil, false, true // deleted
+	}
+	return m.Data, true, true
+}
+
+// Reason is one reason why an item is not running, in words and as a stable
+// code (the Why… constants of package events).
+type Reason = events.Obstacle
+
+// Explanation is why an item is not running.
+type Explanation = wire.WhyReply
+
+// Why says why an item is not running now: all reasons at once, the most
+// telling first. Of a running one it says that it runs, of an ended one how it
+// ended. An unknown id is CodeNotFound.
+func (c *Client) Why(ctx context.Context, id string) (Explanation, error) {
+	return ask[Explanation](ctx, c, wire.APIWhy, wire.Why{ID: id, MinPosition: c.Position()})
+}
+
+// Tree returns an item with what it has spawned, to a depth of 10 and at most
+// 200 items, and with the items that it was spawned by.
+func (c *Client) Tree(ctx context.Context, id string) (Tree, error) {
+	return c.TreeOf(ctx, id, 0, 0)
+}
+
+// TreeOf is Tree with bounds of the caller's: at most depth levels (to 100) and
+// limit items (to 10,000) below the item; 0 is the default.
+func (c *Client) TreeOf(ctx context.Context, id string, depth, limit int) (Tree, error) {
+	return ask[Tree](ctx, c, wire.APITree, wire.Tree{ID: id, Depth: depth, Limit: limit, MinPosition: c.Position()})
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -97,4 +100,221 @@ func distinct(values []string) []string {
 	values = slices.Clone(values)
 	slices.Sort(values)
 	return slices.Compact(values)
+}
+
+// feed asks for the pages of the log, one ahead of their use. It takes itself up
+// again after a lost connection, and when the engine has restarted.
+type feed struct {
+	c      *Client
+	pages  chan fed
+	done   chan struct{}
+	cancel context.CancelFunc
+}
+
+type fed struct {
+	page wire.EventsReply
+	err  error
+}
+
+// feedWait is how long one request for events waits for the first.
+const feedWait = 20 * time.Second
+
+// openFeed asks for the first page, which settles where the feed begins.
+func (c *Client) openFeed(ctx context.Context, req wire.ReadEvents) (*feed, error) {
+	first, err := ask[wire.EventsReply](ctx, c, wire.APIEvents, req)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	f := &feed{c: c, pages: make(chan fed), done: make(chan struct{}), cancel: cancel}
+	go f.run(ctx, req, first)
+	return f, nil
+}
+
+func (f *feed) run(ctx context.Context, req wire.ReadEvents, page wire.EventsReply) {
+	defer close(f.done)
+	req.Since, req.WaitMS = time.Time{}, feedWait.Milliseconds()
+	for {
+		if len(page.Events) > 0 || page.Gap != nil {
+			if !f.send(ctx, fed{page: page}) {
+				return
+			}
+		}
+		req.FromSeq = page.NextSeq
+		var err error
+		page, err = askFor[wire.EventsReply](ctx, f.c, wire.APIEvents, req, feedWait+f.c.set.tryTimeout, forever)
+		if err != nil {
+			f.send(ctx, fed{err: err})
+			return
+		}
+	}
+}
+
+func (f *feed) send(ctx context.Context, v fed) bool {
+	select {
+	case f.pages <- v:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// close ends the feed and awaits its goroutine.
+func (f *feed) close() {
+	f.cancel()
+	<-f.done
+}
+
+// FollowLogs tells fn each record of an item's log, those already there
+// first, and returns nil once the item is completed, dead or cancelled and its
+// last record has been told. It ends early with fn's error, or when ctx ends.
+func (c *Client) FollowLogs(ctx context.Context, id string, fn func(LogRecord) error) error {
+	workID, err := events.ParseID(id)
+	if err != nil {
+		return events.Refuse(events.CodeBadID, "%v", err)
+	}
+	item, err := c.Get(ctx, id) // an unknown item is refused before anything waits for it
+	if err != nil {
+		return err
+	}
+	if item.State == events.StateMerged && item.MergedInto != "" {
+		return c.FollowLogs(ctx, item.MergedInto, fn)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	feed, err := c.openLogFeed(ctx, id, c.set.names.Log(events.Type(item.Type), workID))
+	if err != nil {
+		return err
+	}
+	defer feed.close()
+	ended, finished := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(finished)
+		_, err := c.Wait(ctx, id)
+		ended <- err
+	}()
+	defer func() {
+		cancel()
+		<-finished
+	}()
+	return followTo(ctx, feed, ended, fn)
+}
+
+// followTo tells fn the records of a feed. Once the item has ended, so does the
+// feed.
+func followTo(ctx context.Context, f *logFeed, ended <-chan error, fn func(LogRecord) error) error {
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				return err
+			}
+			ended = nil
+			f.finish()
+		case page := <-f.next:
+			if page.err != nil {
+				return page.err
+			}
+			for _, rec := range page.records {
+				if err := fn(rec); err != nil {
+					return err
+				}
+			}
+			if page.last {
+				return nil
+			}
+		case <-ctx.Done():
+			return endOf("follow the log", ctx.Err(), nil)
+		}
+	}
+}
+
+// logFeed gives the records of an item's log in pages, which the engine reads.
+// A record that is published wakes it.
+type logFeed struct {
+	c      *Client
+	id     string
+	sub    *nats.Subscription
+	wake   chan struct{} // room for one
+	ended  atomic.Bool   // nothing more is written to the log
+	next   chan logged
+	done   chan struct{}
+	cancel context.CancelFunc
+}
+
+// logged is a page of a log, or why there is none.
+type logged struct {
+	records []LogRecord
+	last    bool // it was asked for after finish, and nothing is behind it
+	err     error
+}
+
+// logLook is how often a log is looked at when nothing shows that it has grown.
+const logLook = time.Second
+
+func (c *Client) openLogFeed(ctx context.Context, id, subject string) (*logFeed, error) {
+	f := &logFeed{c: c, id: id, wake: make(chan struct{}, 1), next: make(chan logged), done: make(chan struct{})}
+	sub, err := c.nc.Subscribe(subject, func(*nats.Msg) { f.look() })
+	if err != nil {
+		return nil, c.failed("follow the log", err)
+	}
+	f.sub = sub
+	ctx, f.cancel = context.WithCancel(ctx)
+	go f.run(ctx)
+	return f, nil
+}
+
+// look makes the feed look for more at once.
+func (f *logFeed) look() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// finish says that the log is complete: the feed reads what is there and ends.
+func (f *logFeed) finish() {
+	f.ended.Store(true)
+	f.look()
+}
+
+func (f *logFeed) run(ctx context.Context) {
+	defer close(f.done)
+	after, patience := uint64(0), f.c.set.patience
+	for {
+		ended := f.ended.Load()
+		reply, err := askFor[wire.LogsReply](ctx, f.c, wire.APILogs, wire.Logs{ID: f.id, After: &after}, f.c.set.tryTimeout, patience)
+		patience = forever
+		if n := len(reply.Records); n > 0 {
+			after = reply.Records[n-1].Seq
+		}
+		select {
+		case f.next <- logged{reply.Records, ended && !reply.More, err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil || !reply.More && !f.wait(ctx) {
+			return
+		}
+	}
+}
+
+// wait returns when the log may have grown; false when ctx has ended.
+func (f *logFeed) wait(ctx context.Context) bool {
+	t := time.NewTimer(logLook)
+	defer t.Stop()
+	select {
+	case <-f.wake:
+	case <-t.C:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// close ends the feed and awaits its goroutine.
+func (f *logFeed) close() {
+	f.cancel()
+	_ = f.sub.Unsubscribe() // fails when the connection is closed, and is not needed then
+	<-f.done
 }

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -109,4 +110,25 @@ func (e *Engine) AcceptClock(ctx context.Context, by string) (ClockStatus, error
 		e.accepting.CompareAndSwap(a, nil)
 		return s, events.Refuse(events.CodeUnavailable, "the clock could not be accepted in time: look at it again in a moment")
 	}
+}
+
+// FollowClock corrects the engine's clock by the server's now, rather than with
+// the next sweep.
+func (e *Engine) FollowClock(ctx context.Context) error {
+	tip, err := e.cfg.Log.Last(ctx)
+	if err != nil {
+		return fmt.Errorf("follow the server's clock: %w", err)
+	}
+	c := e.clock.Load()
+	if c == nil {
+		return errClosed
+	}
+	// A correction takes back no more than maxSlew of a small difference.
+	for range maxSlewed / maxSlew {
+		if diff, _ := c.correct(tip.Time); diff <= 0 || diff > maxSlewed {
+			break
+		}
+	}
+	e.whenOwner((*signals).clockChanged)()
+	return nil
 }

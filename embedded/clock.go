@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -72,6 +73,33 @@ func (e *Engine) setClock(c *dispatcher.Config) {
 	}
 	m := &clockMemory{file: filepath.Join(e.dir.path, clockFile), warn: e.log.Warn}
 	c.KnownTime, c.NoteTime = m.known, m.note
+}
+
+// Advance moves the clock of an engine in memory ahead by d, for tests of programs
+// that submit work for later: what is due by then is done at once. Time goes on
+// from there. Only the engine's clock moves: leases and workers' timeouts keep real
+// time.
+func (e *Engine) Advance(ctx context.Context, d time.Duration) error {
+	switch {
+	case !e.o.Memory:
+		return errors.New("advance the clock: the engine keeps its data: start it with Options.Memory")
+	case d < 0:
+		return fmt.Errorf("advance the clock: the time is %s: it must not be negative", d)
+	}
+	e.advanced.Add(int64(d))
+	return e.dispatcher.FollowClock(ctx)
+}
+
+// Now returns the time by the engine's clock.
+func (e *Engine) Now() time.Time { return e.dispatcher.Now() }
+
+// skew is how wrong the server's clock is, or is to seem, in a test.
+func (e *Engine) skew() time.Duration {
+	d := time.Duration(e.advanced.Load())
+	if e.o.clockSkew != nil {
+		d += e.o.clockSkew()
+	}
+	return d
 }
 
 // skewedLog is a log on a server with a wrong clock, for tests.

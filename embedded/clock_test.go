@@ -165,3 +165,10 @@ func TestMachineClock(t *testing.T) {
 		t.Error("the machine has slept for less than no time")
 	}
 }
+
+// Only an engine whose data is gone at its end lets its clock be moved.
+func TestAdvanceNeedsMemory(t *testing.T) {
+	if err := (&Engine{}).Advance(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "Options.Memory") {
+		t.Error(err)
+	}
+}

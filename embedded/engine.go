@@ -106,6 +106,7 @@ type Engine struct {
 	httpTLS    atomic.Pointer[tls.Config] // that of new connections
 	reloading  sync.Mutex                 // one reload at a time
 	srv        *server
+	advanced   atomic.Int64                            // how far Advance has moved the clock
 	nc         *nats.Conn                              // the engine's own
 	quotas     *quota.Book                             // nil: there are none
 	userRoles  atomic.Pointer[map[string]access.Roles] // of the NATS users

@@ -69,8 +69,8 @@ func (e *Engine) openLog(ctx context.Context) error {
 		return err // and no log, not even a nil one, for Stop to close
 	}
 	e.eventLog = l
-	if e.o.clockSkew != nil {
-		e.eventLog = skewedLog{l, e.o.clockSkew}
+	if e.o.Memory || e.o.clockSkew != nil {
+		e.eventLog = skewedLog{l, e.skew}
 	}
 	return nil
 }

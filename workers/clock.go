@@ -1,42 +1,53 @@
 package workers
 
-import "time"
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/internal/pull"
+)
+
+// clock does what is due: one goroutine and one timer for all runs and pulls.
+type clock struct {
+	w        *Worker
+	wake     chan struct{} // room for one
+	nextTick time.Time     // when it is due; zero: not at all; guarded by Worker.mu
+}
 
 // dueBy makes the clock look at things no later than t. REQUIRES: mu.
-func (w *Worker) dueBy(t time.Time) {
-	if !w.nextTick.IsZero() && !t.Before(w.nextTick) {
+func (k *clock) dueBy(t time.Time) {
+	if !k.nextTick.IsZero() && !t.Before(k.nextTick) {
 		return
 	}
-	w.nextTick = t
+	k.nextTick = t
 	select {
-	case w.wake <- struct{}{}:
+	case k.wake <- struct{}{}:
 	default:
 	}
 }
 
-// runClock renews leases, hands back what waits too long, and notices pull
+// run renews leases, hands back what waits too long, and notices pull
 // requests that were lost: one goroutine and one timer for all of them.
-func (w *Worker) runClock() {
-	defer w.loops.Done()
+func (k *clock) run() {
+	defer k.w.loops.Done()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		w.mu.Lock()
+		k.w.mu.Lock()
 		now := time.Now()
-		if !w.nextTick.IsZero() && !now.Before(w.nextTick) {
-			w.nextTick = time.Time{}
-			w.tick(now)
+		if !k.nextTick.IsZero() && !now.Before(k.nextTick) {
+			k.nextTick = time.Time{}
+			k.tick(now)
 		}
 		wait := time.Hour
-		if !w.nextTick.IsZero() {
-			wait = time.Until(w.nextTick)
+		if !k.nextTick.IsZero() {
+			wait = time.Until(k.nextTick)
 		}
-		w.unlock()
+		k.w.unlock()
 		timer.Reset(wait)
 		select {
 		case <-timer.C:
-		case <-w.wake:
-		case <-w.life.Done():
+		case <-k.wake:
+		case <-k.w.life.Done():
 			return
 		}
 	}
@@ -44,64 +55,64 @@ func (w *Worker) runClock() {
 
 // tick does what is due at now and says, by dueBy, when to look again.
 // REQUIRES: mu.
-func (w *Worker) tick(now time.Time) {
-	w.tickHeld(now)
-	for _, r := range w.runs {
+func (k *clock) tick(now time.Time) {
+	k.tickHeld(now)
+	for _, r := range k.w.table.runs {
 		if r.state != running && r.state != settling {
 			continue
 		}
 		if !now.Before(r.renewAt) {
-			w.renew(r, now)
+			k.renew(r, now)
 		}
-		w.dueBy(r.renewAt)
-		w.tellProgress(r, now)
+		k.dueBy(r.renewAt)
+		r.line.tell(now)
 	}
-	for _, c := range w.consumers {
+	for _, c := range k.w.pulls.consumers {
 		for _, l := range c.lanes {
 			if l.left == 0 {
 				continue
 			}
 			if now.Before(l.expires) {
-				w.dueBy(l.expires)
+				k.dueBy(l.expires)
 			} else {
 				l.left = 0
 			}
 		}
 	}
-	w.refillAll()
+	k.w.pulls.refillAll()
 }
 
 // tickHeld hands back what has waited too long: handlers are no longer short.
 // REQUIRES: mu.
-func (w *Worker) tickHeld(now time.Time) {
-	keep := w.held[:0]
-	for _, r := range w.held {
+func (k *clock) tickHeld(now time.Time) {
+	keep := k.w.table.held[:0]
+	for _, r := range k.w.table.held {
 		if now.Before(r.holdUntil()) {
-			w.dueBy(r.holdUntil())
+			k.dueBy(r.holdUntil())
 			keep = append(keep, r)
 			continue
 		}
-		w.meanRun = slowRun
-		w.handBack(r, "no_slot")
+		k.w.table.meanRun = slowRun
+		k.w.handBack(r, "no_slot")
 	}
-	clear(w.held[len(keep):])
-	w.held = keep
+	clear(k.w.table.held[len(keep):])
+	k.w.table.held = keep
 }
 
 // renew extends a run's lease, or, after a whole lease without a connection,
 // takes it for lost. REQUIRES: mu.
-func (w *Worker) renew(r *run, now time.Time) {
-	third := r.lease / 3
+func (k *clock) renew(r *run, now time.Time) {
+	third := r.msg.Lease / 3
 	r.renewAt = now.Add(third)
 	if r.gaveUp || (r.letGo && r.stop != ErrCancelled) {
 		return
 	}
-	if w.connected {
+	if k.w.link.connected {
 		r.contact = now
-		w.publish(r.msg.Reply, "", renewBody)
+		k.w.publish(r.msg.Reply, "", pull.Renew)
 		return
 	}
-	lost := r.contact.Add(r.lease)
+	lost := r.contact.Add(r.msg.Lease)
 	if now.Before(lost) {
 		if lost.Before(r.renewAt) {
 			r.renewAt = lost
@@ -109,7 +120,7 @@ func (w *Worker) renew(r *run, now time.Time) {
 		return
 	}
 	if r.state == running && r.stop == nil {
-		w.log.Warn("no connection for a whole lease: the run is stopped", "item", r.rawID, "type", string(r.reg.typ), "lease", r.lease)
-		w.endRun(r, ErrLeaseLost, false)
+		k.w.log.Warn("no connection for a whole lease: the run is stopped", "item", r.msg.RawID, "type", string(r.reg.typ), "lease", r.msg.Lease)
+		k.w.endRun(r, ErrLeaseLost, false)
 	}
 }

@@ -44,10 +44,8 @@ const (
 )
 
 const (
-	reportSenders   = 2                // report requests outstanding at once
-	pullLanes       = 3                // pull requests outstanding per consumer
-	pullExpires     = 30 * time.Second // life of a pull request
-	pullGrace       = 5 * time.Second  // after that, an unanswered one is lost
+	reportSenders   = 2 // report requests outstanding at once
+	pullLanes       = 3 // pull requests outstanding per consumer
 	requestTimeout  = 5 * time.Second
 	settleTimeout   = 5 * time.Second // for the last reports, once handlers are done
 	farewellTimeout = 2 * time.Second // for unregister

@@ -17,7 +17,7 @@ func TestStopHandsBackWhatIsHeld(t *testing.T) {
 	b := newBlocker()
 	w := r.worker(Config{Concurrency: 1, Prefetch: 5})
 	HandleRaw(w, "wait", b.run)
-	w.meanRun = 0 // as if handlers had proved short
+	w.table.meanRun = 0 // as if handlers had proved short
 	r.start(w)
 	first := r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
@@ -57,7 +57,7 @@ func TestHeldTooLongIsHandedBack(t *testing.T) {
 	b := newBlocker()
 	w := r.worker(Config{Concurrency: 1, Prefetch: 5})
 	HandleRaw(w, "wait", b.run)
-	w.meanRun = 0
+	w.table.meanRun = 0
 	r.start(w)
 	r.submit("wait", `{}`)
 	recv(t, "the run", b.begun)
@@ -128,7 +128,7 @@ func TestDrainByEngine(t *testing.T) {
 			id := r.submit("wait", `{}`)
 			recv(t, "the run", b.begun)
 			ask(r, w)
-			poll(t, "the drain", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.phase == phaseDraining && w.lanesClosed() })
+			poll(t, "the drain", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.phase == phaseDraining && w.pulls.closed() })
 			close(b.release)
 			if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
 				t.Errorf("got %+v", got)

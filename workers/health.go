@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/metrics"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,60 +21,74 @@ import (
 // registered by its heartbeats. When it is well again it registers anew, which
 // opens fresh lanes.
 
+// health says whether the worker is fit, and tells the engine.
+type health struct {
+	w       *Worker
+	checks  *checker
+	meter   meter // used by the session loop
+	outside outside
+
+	// Guarded by Worker.mu.
+	ailing  string             // why this worker takes itself for unhealthy; empty: it doesn't
+	shunned string             // why the engine does
+	confirm bool               // a heartbeat is to be sent at once
+	probe   *nats.Subscription // nil: none
+}
+
 // unfit reports whether the worker takes no new work for its health. REQUIRES: mu.
-func (w *Worker) unfit() bool { return w.ailing != "" || w.shunned != "" }
+func (f *health) unfit() bool { return f.ailing != "" || f.shunned != "" }
 
-// whyUnfit is why, its own reason first. REQUIRES: mu.
-func (w *Worker) whyUnfit() string { return cmp.Or(w.ailing, w.shunned) }
+// why is why, its own reason first. REQUIRES: mu.
+func (f *health) why() string { return cmp.Or(f.ailing, f.shunned) }
 
-// setFitness takes note of what the checks say, and the engine. REQUIRES: mu.
-func (w *Worker) setFitness(ailing, shunned string) {
-	was := w.unfit()
-	w.ailing, w.shunned = ailing, shunned
-	switch unfit := w.unfit(); {
-	case unfit == was || w.phase != phaseActive:
+// set takes note of what the checks say, and the engine. REQUIRES: mu.
+func (f *health) set(ailing, shunned string) {
+	was := f.unfit()
+	f.ailing, f.shunned = ailing, shunned
+	switch unfit := f.unfit(); {
+	case unfit == was || f.w.phase != phaseActive:
 	case unfit:
-		w.log.Warn("this worker is unhealthy: it takes no new work", "reason", w.whyUnfit())
-		w.handBackHeld("unhealthy")
-		w.kickSession() // closes the lanes
+		f.w.log.Warn("this worker is unhealthy: it takes no new work", "reason", f.why())
+		f.w.handBackHeld("unhealthy")
+		f.w.session.wake() // closes the lanes
 	default:
-		w.log.Info("this worker is well again")
-		w.needRegister() // opens them
+		f.w.log.Info("this worker is well again")
+		f.w.session.needed() // opens them
 	}
 }
 
-// takenFor hears what the engine takes the worker for; empty: it did not say.
+// heard hears what the engine takes the worker for; empty: it did not say.
 // REQUIRES: mu.
-func (w *Worker) takenFor(status wire.WorkerStatus, reason string) {
+func (f *health) heard(status wire.WorkerStatus, reason string) {
 	switch status {
 	case "":
 	case wire.WorkerUnhealthy:
-		w.setFitness(w.ailing, cmp.Or(reason, "the engine says so"))
+		f.set(f.ailing, cmp.Or(reason, "the engine says so"))
 	default:
-		w.setFitness(w.ailing, "")
+		f.set(f.ailing, "")
 	}
 }
 
-// refusedAsUnhealthy follows from a claim that was refused. The refusal may be
+// refused follows from a claim that was refused. The refusal may be
 // older than what the engine said last, so it is asked again, once. REQUIRES:
 // mu.
-func (w *Worker) refusedAsUnhealthy(reason string) {
-	if w.unfit() {
+func (f *health) refused(reason string) {
+	if f.unfit() {
 		return
 	}
-	w.confirm = true
-	w.takenFor(wire.WorkerUnhealthy, reason)
+	f.confirm = true
+	f.heard(wire.WorkerUnhealthy, reason)
 }
 
 // checkUp runs the checks and says how the worker is.
-func (w *Worker) checkUp(ctx context.Context) *wire.Health {
-	h := &wire.Health{Failing: w.checks.run(ctx)}
-	h.MemoryBytes, h.CPU = w.meter.read(time.Now(), w.outside.total())
-	w.mu.Lock()
-	defer w.unlock()
-	h.Load = float64(w.busy()) / float64(w.cfg.Concurrency)
+func (f *health) checkUp(ctx context.Context) *wire.Health {
+	h := &wire.Health{Failing: f.checks.run(ctx)}
+	h.MemoryBytes, h.CPU = f.meter.read(time.Now(), f.outside.total())
+	f.w.mu.Lock()
+	defer f.w.unlock()
+	h.Load = float64(f.w.table.busy()) / float64(f.w.cfg.Concurrency)
 	h = h.Bounded()
-	w.setFitness(h.Reason(), w.shunned)
+	f.set(h.Reason(), f.shunned)
 	return h
 }
 
@@ -112,47 +127,102 @@ func processMemory() uint64 {
 const probeTimeout = 2 * time.Second
 
 // offerProbe answers the engine's probes from now on.
-func (w *Worker) offerProbe() error {
-	if !w.cfg.Probe {
+func (f *health) offerProbe() error {
+	if !f.w.cfg.Probe {
 		return nil
 	}
-	sub, err := w.nc.Subscribe(w.cfg.Names.Probe(w.cfg.ID), w.onProbe)
+	sub, err := f.w.nc.Subscribe(f.w.cfg.Names.Probe(f.w.cfg.ID), f.onProbe)
 	if err != nil {
 		return fmt.Errorf("offer the probe: %w", err)
 	}
-	w.mu.Lock()
-	w.probe = sub
-	w.mu.Unlock()
+	f.w.mu.Lock()
+	f.probe = sub
+	f.w.mu.Unlock()
 	return nil
 }
 
 // onProbe answers one probe: it runs the checks, and takes the worker's lock, so
 // that a worker that hangs does not answer.
-func (w *Worker) onProbe(m *nats.Msg) {
+func (f *health) onProbe(m *nats.Msg) {
 	var p wire.Probe
 	if err := json.Unmarshal(m.Data, &p); err != nil || p.Nonce == "" {
-		w.log.Warn("a probe can't be read", "err", err)
+		f.w.log.Warn("a probe can't be read", "err", err)
 		return
 	}
-	h := (&wire.Health{Failing: w.checks.run(w.life)}).Bounded()
-	w.mu.Lock()
-	answer := wire.Probed{Worker: string(w.cfg.ID), Session: w.session, Nonce: p.Nonce, Failing: h.Failing}
-	w.mu.Unlock()
+	h := (&wire.Health{Failing: f.checks.run(f.w.life)}).Bounded()
+	f.w.mu.Lock()
+	answer := wire.Probed{Worker: string(f.w.cfg.ID), Session: f.w.session.id, Nonce: p.Nonce, Failing: h.Failing}
+	f.w.mu.Unlock()
 	var ok wire.OK
-	if err := w.call(w.life, wire.APIProbed, answer, &ok, probeTimeout); err != nil {
-		w.log.Debug("a probe could not be answered", "err", err)
+	if err := f.w.link.call(f.w.life, wire.APIProbed, answer, &ok, probeTimeout); err != nil {
+		f.w.log.Debug("a probe could not be answered", "err", err)
 	}
 }
 
 // withdrawProbe answers no more probes.
-func (w *Worker) withdrawProbe() {
-	w.mu.Lock()
-	sub := w.probe
-	w.mu.Unlock()
+func (f *health) withdrawProbe() {
+	f.w.mu.Lock()
+	sub := f.probe
+	f.w.mu.Unlock()
 	if sub == nil {
 		return
 	}
 	if err := sub.Unsubscribe(); err != nil {
-		w.log.Debug("the probe could not be withdrawn; the connection is gone", "err", err)
+		f.w.log.Debug("the probe could not be withdrawn; the connection is gone", "err", err)
 	}
+}
+
+// Usage is what a run uses outside the worker's own process, such as a child
+// process and its descendants.
+type Usage struct {
+	Memory uint64        // bytes of the system's memory that it holds now
+	CPU    time.Duration // processor time that it has used since it began; does not shrink
+}
+
+// Measure has the worker's heartbeats count what read returns, until done is called,
+// which reads once more. read may be called from another goroutine, one call at a
+// time, and must be quick.
+func (it *RawItem) Measure(read func() Usage) (done func()) {
+	if it.OnMeasure == nil {
+		return func() {}
+	}
+	return it.OnMeasure(read)
+}
+
+// outside counts what runs use outside this process.
+type outside struct {
+	mu    sync.Mutex                 // guards what follows, and calls of the meters
+	live  map[*func() Usage]struct{} // of the runs that measure; bounded by those
+	ended time.Duration              // CPU of those that have ended
+}
+
+func (o *outside) measure(read func() Usage) (done func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.live == nil {
+		o.live = map[*func() Usage]struct{}{}
+	}
+	key := &read
+	o.live[key] = struct{}{}
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if _, ok := o.live[key]; ok {
+			delete(o.live, key)
+			o.ended += read().CPU
+		}
+	}
+}
+
+// total is what all runs hold now and have used so far.
+func (o *outside) total() (sum Usage) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	sum.CPU = o.ended
+	for read := range o.live {
+		u := (*read)()
+		sum.Memory += u.Memory
+		sum.CPU += u.CPU
+	}
+	return sum
 }

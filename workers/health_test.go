@@ -61,7 +61,7 @@ func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
 	if why := w.Stats().Unhealthy; why != "db: connection refused" {
 		t.Errorf("the worker says %q of itself", why)
 	}
-	poll(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.lanesClosed() })
+	poll(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.pulls.closed() })
 	// Nothing is pulled, so nothing is refused: no request but heartbeats.
 	r.mu.Lock()
 	before, beats := r.requests, len(r.beats)
@@ -127,7 +127,7 @@ func TestEngineSaysUnhealthy(t *testing.T) {
 			if name == "refusal" {
 				r.until("it asks whether that is so", func() bool { return len(r.beats) > 0 })
 			}
-			poll(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.lanesClosed() })
+			poll(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.pulls.closed() })
 			id := r.submit("x", `{}`)
 			if n := claims.Load(); n > 1 {
 				t.Errorf("%d claims were tried", n)

@@ -3,15 +3,22 @@ package workers
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
+
+// puller pulls from the consumers that the engine has named. Guarded by Worker.mu.
+type puller struct {
+	w           *Worker
+	registering sync.Mutex           // held while consumers are opened and closed; taken before Worker.mu
+	consumers   map[string]*consumer // by name
+}
 
 // consumer is one consumer of the dispatch stream that this worker pulls from.
 type consumer struct {
@@ -44,15 +51,15 @@ type lane struct {
 	expires time.Time // when they surely no longer come; guarded by Worker.mu
 }
 
-// openConsumer subscribes the lanes of a consumer. It talks to the network.
-func (w *Worker) openConsumer(names wire.Names, stream, name string, reg *registration, epoch int) (*consumer, error) {
+// open subscribes the lanes of a consumer. It talks to the network.
+func (p *puller) open(names wire.Names, stream, name string, reg *registration, epoch int) (*consumer, error) {
 	c := &consumer{
 		name: name, reg: reg, epoch: epoch, subject: names.JetStream("CONSUMER.MSG.NEXT." + stream + "." + name),
-		in: make(chan *nats.Msg, w.maxPulled()), ending: make(chan struct{}), ended: make(chan struct{}),
+		in: make(chan *nats.Msg, p.most()), ending: make(chan struct{}), ended: make(chan struct{}),
 	}
 	for range pullLanes {
-		l := &lane{inbox: w.nc.NewInbox()}
-		sub, err := w.nc.ChanSubscribe(l.inbox, c.in)
+		l := &lane{inbox: p.w.nc.NewInbox()}
+		sub, err := p.w.nc.ChanSubscribe(l.inbox, c.in)
 		if err != nil {
 			c.drop()
 			return nil, fmt.Errorf("subscribe to the inbox of consumer %s: %w", name, err)
@@ -60,34 +67,34 @@ func (w *Worker) openConsumer(names wire.Names, stream, name string, reg *regist
 		l.sub = sub
 		c.lanes = append(c.lanes, l)
 	}
-	w.loops.Add(1) // the caller is one of the loops, or the first to begin them
-	go w.takePulled(c)
+	p.w.loops.Add(1) // the caller is one of the loops, or the first to begin them
+	go p.take(c)
 	return c, nil
 }
 
-// maxPulled bounds what may wait to be taken in: what is asked for at most, by
+// most bounds what may wait to be taken in: what is asked for at most, by
 // requests that have run out as well as by those that followed them, and the
 // server's own words about each.
-func (w *Worker) maxPulled() int {
-	return pullLanes * (w.cfg.Concurrency + w.cfg.Prefetch + 8)
+func (p *puller) most() int {
+	return pullLanes * (p.w.cfg.Concurrency + p.w.cfg.Prefetch + 8)
 }
 
-// takePulled takes in what the server sends to a consumer's lanes, until it is
+// take takes in what the server sends to a consumer's lanes, until it is
 // dropped or drained.
-func (w *Worker) takePulled(c *consumer) {
-	defer w.loops.Done()
+func (p *puller) take(c *consumer) {
+	defer p.w.loops.Done()
 	defer close(c.ended)
 	for {
 		select {
 		case m := <-c.in:
-			w.onPulled(c, m)
+			p.onPulled(c, m)
 			continue
 		case <-c.ending:
 		}
 		for !c.dropped.Load() {
 			select {
 			case m := <-c.in:
-				w.onPulled(c, m)
+				p.onPulled(c, m)
 				continue
 			default:
 			}
@@ -162,50 +169,50 @@ func (c *consumer) outstanding() (n int) {
 
 // free is how many messages the worker wants from c. With several consumers
 // they share what is free, each getting at least one. REQUIRES: mu.
-func (w *Worker) free(c *consumer) int {
-	n := w.room()
+func (p *puller) free(c *consumer) int {
+	n := p.w.table.room()
 	if n <= 0 {
 		n = 0
 	}
-	n += w.allowance() - len(w.held)
+	n += p.w.table.allowance() - len(p.w.table.held)
 	if limit := c.reg.limit; limit > 0 {
 		n = min(n, limit-c.reg.inSlots-c.reg.held)
 	}
 	if n <= 0 {
 		return 0
 	}
-	k := len(w.consumers)
+	k := len(p.consumers)
 	return (n + k - 1) / k
 }
 
 // pulling reports whether the worker takes work now. REQUIRES: mu.
-func (w *Worker) pulling() bool {
-	return w.phase == phaseActive && w.registered && w.connected && !w.unfit()
+func (p *puller) pulling() bool {
+	return p.w.phase == phaseActive && p.w.session.registered && p.w.link.connected && !p.w.health.unfit()
 }
 
 // refillAll asks every consumer for what there is room for. REQUIRES: mu.
-func (w *Worker) refillAll() {
-	if !w.pulling() {
+func (p *puller) refillAll() {
+	if !p.pulling() {
 		return
 	}
-	for _, c := range w.consumers {
-		w.refill(c)
+	for _, c := range p.consumers {
+		p.refill(c)
 	}
 }
 
 // refill asks c for more once half of what was asked for has come. REQUIRES:
 // mu, and what refillAll checks.
-func (w *Worker) refill(c *consumer) {
+func (p *puller) refill(c *consumer) {
 	if c.closed || c.broken {
 		return
 	}
-	want, coming := w.free(c), c.outstanding()
+	want, coming := p.free(c), c.outstanding()
 	if want <= 0 || 2*coming > want {
 		return
 	}
 	now := time.Now()
 	if now.Before(c.pause) {
-		w.dueBy(c.pause)
+		p.w.clock.dueBy(c.pause)
 		return
 	}
 	for _, l := range c.lanes {
@@ -213,91 +220,77 @@ func (w *Worker) refill(c *consumer) {
 			continue
 		}
 		l.left = want - coming
-		l.expires = now.Add(pullExpires + pullGrace)
-		w.dueBy(l.expires)
-		w.publish(c.subject, l.inbox, pullBody(l.left))
+		l.expires = now.Add(pull.Expires + pull.Grace)
+		p.w.clock.dueBy(l.expires)
+		p.w.publish(c.subject, l.inbox, pull.Request{Batch: l.left, Expires: pull.Expires}.Body())
 		return
 	}
 }
 
-// benchedAtMost is how long the worker pulls nothing, at most, before it asks
-// again whether its circuit lets it: an operator may have reset it meanwhile.
-const benchedAtMost = 5 * time.Second
-
-// benched has the worker pull nothing for a while, since the engine has opened
+// bench has the worker pull nothing for a while, since the engine has opened
 // its circuit, and leaves what it holds to others. REQUIRES: mu.
-func (w *Worker) benched(wait time.Duration) {
-	until := time.Now().Add(min(wait, benchedAtMost))
-	w.log.Warn("the engine lets this worker run nothing for now: it has failed what others complete", "pulls_again", until)
-	for _, c := range w.consumers {
+func (p *puller) bench(wait time.Duration) {
+	until := time.Now().Add(min(wait, pull.MaxBench))
+	p.w.log.Warn("the engine lets this worker run nothing for now: it has failed what others complete", "pulls_again", until)
+	for _, c := range p.consumers {
 		c.pause = until
 	}
-	w.handBackHeld("circuit_open")
-}
-
-// pullBody is a request for n messages. It has no idle heartbeat: a lost
-// request shows by the clock.
-func pullBody(n int) []byte {
-	b := append(make([]byte, 0, 48), `{"batch":`...)
-	b = strconv.AppendInt(b, int64(n), 10)
-	b = append(b, `,"expires":`...)
-	b = strconv.AppendInt(b, int64(pullExpires), 10)
-	return append(b, '}')
+	p.w.handBackHeld("circuit_open")
 }
 
 // onPulled takes in one answer to a pull request: a dispatched message, or the
 // server's word that the request has ended.
-func (w *Worker) onPulled(c *consumer, m *nats.Msg) {
+func (p *puller) onPulled(c *consumer, m *nats.Msg) {
 	l := c.lane(m.Sub)
 	if l == nil {
 		return
 	}
-	w.mu.Lock()
-	defer w.unlock()
-	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
-		w.onPullStatus(c, l, status, m.Header.Get("Description"))
+	p.w.mu.Lock()
+	defer p.w.unlock()
+	if status, ok := pull.ReadStatus(m); ok {
+		p.onStatus(c, l, status)
 		return
 	}
 	l.left = max(l.left-1, 0)
-	w.arrive(m)
-	if w.pulling() {
-		w.refill(c)
+	p.w.arrive(m)
+	if p.pulling() {
+		p.refill(c)
 	}
 }
 
-// onPullStatus ends a pull request. REQUIRES: mu.
-func (w *Worker) onPullStatus(c *consumer, l *lane, status, text string) {
-	if status == "100" {
-		return // an idle heartbeat; we ask for none
+// onStatus ends a pull request. REQUIRES: mu.
+func (p *puller) onStatus(c *consumer, l *lane, s pull.Status) {
+	if s.End == pull.Alive {
+		return // we ask for none
 	}
 	l.left = 0
-	switch {
-	case status == "408": // nothing came in 30 s
-	case status == "409" && (text == "Leadership Change" || text == "Server Shutdown"):
+	switch s.End {
+	case pull.Empty, pull.Busy:
+	case pull.Moved:
 		c.pause = time.Now().Add(backoffMin)
-	case status == "503", status == "409" && text == "Consumer Deleted", status == "404":
+	case pull.Gone:
 		if !c.broken {
-			w.log.Info("a consumer is gone: registering again", "consumer", c.name, "status", status, "description", text)
+			p.w.log.Info("a consumer is gone: registering again", "consumer", c.name, "status", s.Code, "description", s.Text)
 		}
 		c.broken = true
-		w.needRegister()
+		p.w.session.needed()
 	default:
-		w.log.Warn("a pull request was refused; trying again", "consumer", c.name, "status", status, "description", text)
+		p.w.log.Warn("a pull request was refused; trying again", "consumer", c.name, "status", s.Code, "description", s.Text)
 		c.pause = time.Now().Add(backoffMax)
-		w.needRegister()
+		p.w.session.needed()
 	}
-	w.refillAll()
+	p.refillAll()
 }
 
-// needRegister makes the session loop register. REQUIRES: mu.
-func (w *Worker) needRegister() {
-	w.registered = false
-	w.kickSession()
+// needed makes the session loop register. REQUIRES: mu.
+func (s *session) needed() {
+	s.registered = false
+	s.wake()
 }
 
-func (w *Worker) kickSession() {
+func (s *session) wake() {
 	select {
-	case w.kick <- struct{}{}:
+	case s.kick <- struct{}{}:
 	default:
 	}
 }

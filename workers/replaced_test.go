@@ -42,7 +42,7 @@ func TestIDTakenStopsRuns(t *testing.T) {
 	poll(t, "the lanes closed", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return w.lanesClosed()
+		return w.pulls.closed()
 	})
 	// What comes now is another's.
 	next := r.submit("wait", `{}`)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -165,7 +166,7 @@ type sender struct {
 func (s *sender) send() {
 	w := s.q.w
 	asked := time.Now()
-	s.batch = w.dropLapsed(s.batch, asked)
+	s.batch = w.reports.dropLapsed(s.batch, asked)
 	if len(s.batch) == 0 {
 		return
 	}
@@ -179,14 +180,14 @@ func (s *sender) send() {
 		s.q.addLater(s.batch)
 		return
 	}
-	s.q.addLater(w.answered(s.batch, s.replies, asked))
+	s.q.addLater(w.reports.answered(s.batch, s.replies, asked))
 }
 
 // ask sends the batch and reads the replies, one for each.
 func (s *sender) ask() error {
 	w := s.q.w
 	w.mu.Lock()
-	session := w.session
+	session := w.session.id
 	w.mu.Unlock()
 	s.wire = s.wire[:0]
 	for _, r := range s.batch {
@@ -198,7 +199,7 @@ func (s *sender) ask() error {
 		return fmt.Errorf("encode reports: %w", err)
 	}
 	s.body = body
-	reply, err := w.request(w.life, wire.APIReport, body, requestTimeout)
+	reply, err := w.link.request(w.life, wire.APIReport, body, requestTimeout)
 	if err != nil {
 		return err
 	}
@@ -219,34 +220,34 @@ func (s *sender) ask() error {
 
 // dropLapsed forgets claims, and releases of what was never claimed, whose
 // lease is over: the engine has been told so by the server.
-func (w *Worker) dropLapsed(batch []*report, now time.Time) []*report {
-	w.mu.Lock()
-	defer w.unlock()
+func (q *reporter) dropLapsed(batch []*report, now time.Time) []*report {
+	q.w.mu.Lock()
+	defer q.w.unlock()
 	rest := batch[:0]
 	freed := false
 	for _, rep := range batch {
 		r := rep.run
-		if w.dropMidRun(rep) {
+		if r.line.drop(rep) {
 			continue
 		}
 		if (r.state == claiming || r.state == returning) && r.lapsed(now) {
-			w.log.Warn("a pulled item's lease ran out before the engine answered", "item", r.rawID, "type", string(r.reg.typ))
-			w.setState(r, gone)
+			q.w.log.Warn("a pulled item's lease ran out before the engine answered", "item", r.msg.RawID, "type", string(r.reg.typ))
+			q.w.table.setState(r, gone)
 			freed = true
 			continue
 		}
 		rest = append(rest, rep)
 	}
 	if freed {
-		w.moreWork()
+		q.w.moreWork()
 	}
 	return rest
 }
 
 // answered acts on the engine's answers and returns what must be asked again.
-func (w *Worker) answered(batch []*report, replies []wire.Reported, asked time.Time) (again []*report) {
-	w.mu.Lock()
-	defer w.unlock()
+func (q *reporter) answered(batch []*report, replies []wire.Reported, asked time.Time) (again []*report) {
+	q.w.mu.Lock()
+	defer q.w.unlock()
 	for i, rep := range batch {
 		var code events.Code
 		if e := replies[i].Error; e != nil {
@@ -256,81 +257,95 @@ func (w *Worker) answered(batch []*report, replies []wire.Reported, asked time.T
 		}
 		switch {
 		case code == events.CodeWorkerIDInUse && rep.Event == wire.ReportClaim:
-			w.needRegister() // the answer to that says what to do with the runs
-			w.handBack(rep.run, "replaced")
+			q.w.session.needed() // the answer to that says what to do with the runs
+			q.w.handBack(rep.run, "replaced")
 		case code == events.CodeUnknownWorker, code == events.CodeWorkerIDInUse:
 			// Not the item's fault: without an ack, at worst its lease
 			// runs out and another worker gets it.
-			w.needRegister()
+			q.w.session.needed()
 			again = append(again, rep)
-		case transientCode(code):
+		case pull.Transient(code):
 			again = append(again, rep)
 		case rep.midRun():
-			w.midRunAnswered(rep, &replies[i], code)
+			rep.run.line.answered(rep, &replies[i], code)
 		case rep.Event == wire.ReportClaim:
-			w.claimAnswered(rep.run, &replies[i], code, asked)
+			q.claimAnswered(rep.run, &replies[i], code, asked)
 		default:
-			w.outcomeAnswered(rep, &replies[i], code)
+			q.outcomeAnswered(rep, &replies[i], code)
 		}
 	}
-	w.moreWork()
+	q.w.moreWork()
 	return again
 }
 
 // claimAnswered acts on the definitive answer to a claim. REQUIRES: mu.
-func (w *Worker) claimAnswered(r *run, reply *wire.Reported, code events.Code, asked time.Time) {
+func (q *reporter) claimAnswered(r *run, reply *wire.Reported, code events.Code, asked time.Time) {
 	if code == "" {
-		w.granted(r, reply, asked)
+		q.w.granted(r, reply, asked)
 		return
 	}
-	w.stats.Refused++
-	w.log.Debug("a claim was refused", "item", r.rawID, "type", string(r.reg.typ), "err", reply.Error)
-	w.finishRun(r)
+	q.w.stats.Refused++
+	q.w.log.Debug("a claim was refused", "item", r.msg.RawID, "type", string(r.reg.typ), "err", reply.Error)
+	q.w.finishRun(r)
 	switch {
 	case code == events.CodeDraining:
-		w.drainByEngine()
+		q.w.drainByEngine()
 	case code == events.CodeUnhealthy:
-		w.refusedAsUnhealthy(reply.Error.Message)
+		q.w.health.refused(reply.Error.Message)
 	case code == events.CodeCircuitOpen && reply.Error.RetryAfterMS > 0:
-		w.benched(time.Duration(reply.Error.RetryAfterMS) * time.Millisecond)
+		q.w.pulls.bench(time.Duration(reply.Error.RetryAfterMS) * time.Millisecond)
 	}
 }
 
 // outcomeAnswered acts on the definitive answer to anything else. REQUIRES: mu.
-func (w *Worker) outcomeAnswered(rep *report, reply *wire.Reported, code events.Code) {
+func (q *reporter) outcomeAnswered(rep *report, reply *wire.Reported, code events.Code) {
 	r := rep.run
-	if code != "" && w.failInstead(rep, reply, code) {
+	if code != "" && q.failInstead(rep, reply, code) {
 		return
 	}
 	switch code {
 	case "":
 		switch rep.Event {
 		case wire.ReportComplete:
-			w.stats.Completed++
+			q.w.stats.Completed++
 		case wire.ReportFail:
-			w.stats.Failed++
+			q.w.stats.Failed++
 		case wire.ReportRelease:
-			w.stats.Released++
+			q.w.stats.Released++
 		case wire.ReportSpawn:
-			w.stats.Spawned++
+			q.w.stats.Spawned++
 		case wire.ReportSnooze:
-			w.stats.Snoozed++
+			q.w.stats.Snoozed++
 		}
 	case events.CodeTooLarge, events.CodeBadRequest, events.CodeBadParams:
-		w.log.Error("the engine refused a report", "item", r.rawID, "event", rep.Event, "err", reply.Error)
+		q.w.log.Error("the engine refused a report", "item", r.msg.RawID, "event", rep.Event, "err", reply.Error)
 	default:
 		if r.state != returning && !r.letGo {
-			w.log.Warn("an outcome came too late and was refused", "item", r.rawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
+			q.w.log.Warn("an outcome came too late and was refused", "item", r.msg.RawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
 		}
 	}
-	w.finishRun(r)
+	q.w.finishRun(r)
 }
 
-// transientCode reports whether a refusal may end by itself.
-func transientCode(c events.Code) bool {
-	switch c {
-	case events.CodeUnavailable, events.CodeInternal, events.CodeTimeout, events.CodeQueueFull:
-		return true
+// failInstead fails an item whose outcome was refused for what it says, not
+// for what has become of the item; it reports whether it does. REQUIRES: mu.
+func (q *reporter) failInstead(rep *report, reply *wire.Reported, code events.Code) bool {
+	fail := FailBadSpawn
+	switch code {
+	case events.CodeStaleToken, events.CodeWrongState, events.CodeWrongAttempt, events.CodeWrongWorker:
+		return false
 	}
-	return false
+	switch rep.Event {
+	case wire.ReportSpawn, wire.ReportSnooze:
+	case wire.ReportComplete:
+		if fail = FailBadResult; code == events.CodeNotFound {
+			return false
+		}
+	default:
+		return false
+	}
+	r := rep.run
+	q.w.log.Warn("the engine refused an outcome; the item fails", "item", r.msg.RawID, "type", string(r.reg.typ), "event", rep.Event, "err", reply.Error)
+	q.add(q.of(r, wire.Report{Event: wire.ReportFail, Error: reply.Error.Error(), Code: fail, Retryable: new(bool)}))
+	return true
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -33,13 +33,8 @@ const slowRun = time.Second
 // run is one dispatch of one item, from the pull to the ack.
 type run struct {
 	// Immutable.
-	id       events.ID
-	rawID    string // as in the header
-	token    string
-	attempt  int
+	msg      pull.Message
 	reg      *registration
-	msg      *nats.Msg
-	lease    time.Duration
 	received time.Time
 
 	// Guarded by Worker.mu.
@@ -55,59 +50,55 @@ type run struct {
 }
 
 // parseRun reads a dispatched message. It finds the type's handler in types.
-func parseRun(msg *nats.Msg, types map[events.Type]*registration, now time.Time) (*run, error) {
-	r := &run{msg: msg, received: now, contact: now, rawID: msg.Header.Get(wire.HeaderID), token: msg.Header.Get(wire.HeaderToken)}
-	var err error
-	if r.id, err = events.ParseID(r.rawID); err != nil {
+func parseRun(m *nats.Msg, types map[events.Type]*registration, now time.Time) (*run, error) {
+	msg, err := pull.Parse(m)
+	if err != nil {
 		return nil, err
 	}
-	if _, err = wire.ParseToken(r.token); err != nil {
-		return nil, err
+	reg := types[events.Type(msg.Type)]
+	if reg == nil {
+		return nil, fmt.Errorf("item %s is of type %q, which this worker has no handler for", msg.ID, msg.Type)
 	}
-	typ := msg.Header.Get(wire.HeaderType)
-	if r.reg = types[events.Type(typ)]; r.reg == nil {
-		return nil, fmt.Errorf("item %s is of type %q, which this worker has no handler for", r.id, typ)
-	}
-	if s := msg.Header.Get(wire.HeaderAttempt); s != "" {
-		if r.attempt, err = strconv.Atoi(s); err != nil {
-			return nil, fmt.Errorf("item %s has %q for an attempt", r.id, s)
-		}
-	}
-	r.lease = events.DefaultLease
-	if d, err := time.ParseDuration(msg.Header.Get(wire.HeaderLease)); err == nil && d > 0 {
-		r.lease = d
-	}
-	return r, nil
+	return &run{msg: msg, reg: reg, received: now, contact: now}, nil
 }
 
 // lapsed reports whether the lease has run out if it was never renewed.
-func (r *run) lapsed(now time.Time) bool { return now.Sub(r.received) >= r.lease }
+func (r *run) lapsed(now time.Time) bool { return now.Sub(r.received) >= r.msg.Lease }
 
 // timeout is how long the attempt may take; 0 if nobody has said.
 func (r *run) timeout(reply *wire.Reported) time.Duration {
 	if reply.TimeoutMS > 0 {
 		return time.Duration(reply.TimeoutMS) * time.Millisecond
 	}
-	d, _ := time.ParseDuration(r.msg.Header.Get(wire.HeaderDeadline)) // absent: 0
-	return d
+	return r.msg.Timeout
 }
 
 // holdUntil is when a held item is handed back.
-func (r *run) holdUntil() time.Time { return r.received.Add(min(HoldLimit, r.lease/4)) }
+func (r *run) holdUntil() time.Time { return r.received.Add(min(HoldLimit, r.msg.Lease/4)) }
 
-// setState moves r and keeps the counts. REQUIRES: Worker.mu.
-func (w *Worker) setState(r *run, s runState) {
-	w.count(r, -1)
-	r.state = s
-	if s == gone {
-		delete(w.runs, r.token)
-		return
-	}
-	w.count(r, 1)
+// runTable holds all runs, and counts them. Guarded by Worker.mu.
+type runTable struct {
+	concurrency int
+	prefetch    int
+	runs        map[string]*run // by token: everything pulled and not gone
+	held        []*run          // waiting for a slot, oldest first
+	counts      [numRunStates]int
+	meanRun     time.Duration // moving average of handlers' run times
 }
 
-func (w *Worker) count(r *run, by int) {
-	w.counts[r.state] += by
+// setState moves r and keeps the counts. REQUIRES: Worker.mu.
+func (t *runTable) setState(r *run, s runState) {
+	t.count(r, -1)
+	r.state = s
+	if s == gone {
+		delete(t.runs, r.msg.Token)
+		return
+	}
+	t.count(r, 1)
+}
+
+func (t *runTable) count(r *run, by int) {
+	t.counts[r.state] += by
 	switch r.state {
 	case held:
 		r.reg.held += by
@@ -117,21 +108,21 @@ func (w *Worker) count(r *run, by int) {
 }
 
 // busy is the number of slots taken. REQUIRES: mu.
-func (w *Worker) busy() int { return w.counts[claiming] + w.counts[running] }
+func (t *runTable) busy() int { return t.counts[claiming] + t.counts[running] }
 
 // room is how many more items may be claimed. Outcomes under way do not hold a
 // slot, but no more of them than slots may pile up. REQUIRES: mu.
-func (w *Worker) room() int {
-	n := w.cfg.Concurrency
-	return min(n-w.busy(), 2*n-w.busy()-w.counts[settling])
+func (t *runTable) room() int {
+	n := t.concurrency
+	return min(n-t.busy(), 2*n-t.busy()-t.counts[settling])
 }
 
 // allowance is how many items may be held. REQUIRES: mu.
-func (w *Worker) allowance() int {
-	if w.meanRun >= PrefetchBelow {
+func (t *runTable) allowance() int {
+	if t.meanRun >= PrefetchBelow {
 		return 0
 	}
-	return w.cfg.Prefetch
+	return t.prefetch
 }
 
 // arrive takes in a dispatched message. REQUIRES: mu.
@@ -140,93 +131,89 @@ func (w *Worker) arrive(msg *nats.Msg) {
 	r, err := parseRun(msg, w.types, now)
 	if err != nil {
 		w.log.Error("a dispatched message can't be run and is dropped", "subject", msg.Subject, "err", err)
-		w.ack(msg)
+		w.ack(msg.Reply)
 		return
 	}
-	if w.runs[r.token] != nil {
-		w.log.Warn("a dispatched message came twice; the second is ignored", "item", r.rawID)
+	if w.table.runs[r.msg.Token] != nil {
+		w.log.Warn("a dispatched message came twice; the second is ignored", "item", r.msg.RawID)
 		return
 	}
-	w.runs[r.token] = r
-	w.count(r, 1)
+	r.line.w, r.line.run = w, r
+	w.table.runs[r.msg.Token] = r
+	w.table.count(r, 1)
 	if w.phase != phaseActive {
 		w.handBack(r, "shutdown")
 		return
 	}
-	if w.unfit() {
+	if w.health.unfit() {
 		w.handBack(r, "unhealthy")
 		return
 	}
-	if w.replaced {
+	if w.session.replaced {
 		w.handBack(r, "replaced")
 		return
 	}
-	w.held = append(w.held, r)
+	w.table.held = append(w.table.held, r)
 	w.admit()
-	if r.state == held && len(w.held) > w.allowance() {
-		w.held = w.held[:len(w.held)-1] // r is the last
+	if r.state == held && len(w.table.held) > w.table.allowance() {
+		w.table.held = w.table.held[:len(w.table.held)-1] // r is the last
 		w.handBack(r, "no_slot")
 		return
 	}
 	if r.state == held {
-		w.dueBy(r.holdUntil())
+		w.clock.dueBy(r.holdUntil())
 	}
 }
 
 // admit claims held items while there is room. REQUIRES: mu.
 func (w *Worker) admit() {
-	if len(w.held) == 0 {
+	if len(w.table.held) == 0 {
 		return
 	}
-	rest := w.held[:0]
-	for i, r := range w.held {
-		if w.room() <= 0 {
-			rest = append(rest, w.held[i:]...)
+	rest := w.table.held[:0]
+	for i, r := range w.table.held {
+		if w.table.room() <= 0 {
+			rest = append(rest, w.table.held[i:]...)
 			break
 		}
 		if r.reg.limit > 0 && r.reg.inSlots >= r.reg.limit {
 			rest = append(rest, r)
 			continue
 		}
-		w.setState(r, claiming)
-		w.reports.add(w.newReport(r, wire.Report{Event: wire.ReportClaim, Start: true, Attempt: r.attempt}))
+		w.table.setState(r, claiming)
+		w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportClaim, Start: true, Attempt: r.msg.Attempt}))
 	}
-	clear(w.held[len(rest):])
-	w.held = rest
+	clear(w.table.held[len(rest):])
+	w.table.held = rest
 }
 
 // handBack returns a message that was never claimed. REQUIRES: mu; r is in no
 // list any more.
 func (w *Worker) handBack(r *run, reason string) {
-	w.setState(r, returning)
-	w.reports.add(w.newReport(r, wire.Report{Event: wire.ReportRelease, Reason: reason}))
+	w.table.setState(r, returning)
+	w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportRelease, Reason: reason}))
 }
 
 // handBackHeld returns everything that waits for a slot. REQUIRES: mu.
 func (w *Worker) handBackHeld(reason string) {
-	for _, r := range w.held {
+	for _, r := range w.table.held {
 		w.handBack(r, reason)
 	}
-	w.held = nil
+	w.table.held = nil
 }
 
-func (w *Worker) newReport(r *run, rep wire.Report) *report {
-	rep.ID, rep.Token, rep.Worker = r.rawID, r.token, string(w.cfg.ID)
+func (q *reporter) of(r *run, rep wire.Report) *report {
+	rep.ID, rep.Token, rep.Worker = r.msg.RawID, r.msg.Token, string(q.w.cfg.ID)
 	return &report{Report: rep, run: r}
 }
 
-// ack lets a message go. REQUIRES: mu.
-func (w *Worker) ack(msg *nats.Msg) { w.publish(msg.Reply, "", ackBody) }
-
-var (
-	ackBody   = []byte("+ACK")
-	renewBody = []byte("+WPI")
-)
+// ack lets the message with that reply subject go. REQUIRES: mu.
+func (w *Worker) ack(reply string) { w.publish(reply, "", pull.Ack) }
 
 // finishRun drops a run and its message. REQUIRES: mu.
 func (w *Worker) finishRun(r *run) {
-	w.setState(r, gone)
-	w.ack(r.msg)
+	w.table.setState(r, gone)
+	w.ack(r.msg.Reply)
 }
 
 // letGo ends a run whose outcome the engine does not want. It holds the slot of
@@ -237,8 +224,8 @@ func (w *Worker) letGo(r *run) {
 		w.finishRun(r)
 		return
 	}
-	w.setState(r, settling)
-	w.reports.add(w.newReport(r, wire.Report{Event: wire.ReportRelease, Reason: "cancelled"}))
+	w.table.setState(r, settling)
+	w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportRelease, Reason: "cancelled"}))
 }
 
 // granted starts a run whose claim was granted. REQUIRES: mu.
@@ -247,21 +234,21 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 	case r.letGo:
 		w.letGo(r)
 		return
-	case w.phase != phaseActive, w.replaced:
+	case w.phase != phaseActive, w.session.replaced:
 		reason := "shutdown"
-		if w.replaced {
+		if w.session.replaced {
 			reason = "replaced"
 		}
-		w.setState(r, settling)
-		w.reports.add(w.newReport(r, wire.Report{Event: wire.ReportRelease, Reason: reason}))
+		w.table.setState(r, settling)
+		w.reports.add(w.reports.of(r, wire.Report{Event: wire.ReportRelease, Reason: reason}))
 		return
 	}
 	item := &RawItem{
-		ID: r.id, Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.attempt)),
-		Raw: json.RawMessage(r.msg.Data), Trace: r.msg.Header.Get(wire.HeaderTrace), MaxResult: int(w.cfg.MaxDocument),
+		ID: r.msg.ID, Type: r.reg.typ, Attempt: events.Attempt(max(reply.Attempt, r.msg.Attempt)),
+		Raw: json.RawMessage(r.msg.Params), Trace: r.msg.Trace, MaxResult: int(w.cfg.MaxDocument),
 	}
 	if err := takeFlow(item, reply); err != nil {
-		w.log.Error("a grant can't be read in full", "item", r.rawID, "type", string(r.reg.typ), "err", err)
+		w.log.Error("a grant can't be read in full", "item", r.msg.RawID, "type", string(r.reg.typ), "err", err)
 	}
 	if timeout := r.timeout(reply); timeout > 0 {
 		// Counted from when the claim was sent, so that this worker's own
@@ -273,9 +260,9 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 	if r.stop != nil {
 		cancel(r.stop)
 	}
-	w.setState(r, running)
-	r.renewAt = r.received.Add(r.lease / 3)
-	w.dueBy(r.renewAt)
+	w.table.setState(r, running)
+	r.renewAt = r.received.Add(r.msg.Lease / 3)
+	w.clock.dueBy(r.renewAt)
 	w.handlers.Add(1)
 	go w.execute(ctx, r, item)
 }
@@ -283,33 +270,31 @@ func (w *Worker) granted(r *run, reply *wire.Reported, asked time.Time) {
 // execute runs the handler and reports what came of it.
 func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 	defer w.handlers.Done()
-	if s := r.msg.Header.Get(wire.HeaderLabels); s != "" {
-		item.Labels, _ = wire.ParseLabels(s) // written by the engine
-	}
-	item.Sink, item.OnMeasure = w.logSink(item), w.outside.measure
+	item.Labels = r.msg.Labels()
+	item.Sink, item.OnMeasure = w.runner.logSink(item), w.health.outside.measure
 	began := time.Now()
 	if !item.Deadline.IsZero() {
 		var done context.CancelFunc
 		ctx, done = context.WithDeadlineCause(ctx, item.Deadline, ErrTimeout)
 		defer done()
 	}
-	w.connectLine(ctx, r, item)
-	out := w.traced(ctx, r, item)
+	r.line.connect(ctx, item)
+	out := w.runner.traced(ctx, r, item)
 	rep := outcomeReport(out, context.Cause(ctx))
-	w.logFailure(r, item, &rep, context.Cause(ctx), time.Since(began))
+	w.runner.logFailure(r, item, &rep, context.Cause(ctx), time.Since(began))
 
 	w.mu.Lock()
 	defer w.unlock()
 	r.cancel(nil)
-	w.meanRun += (time.Since(began) - w.meanRun) / 8
+	w.table.meanRun += (time.Since(began) - w.table.meanRun) / 8
 	switch {
 	case r.gaveUp:
-		w.setState(r, gone) // no ack: the lease decides
+		w.table.setState(r, gone) // no ack: the lease decides
 	case r.letGo:
 		w.letGo(r)
 	default:
-		w.setState(r, settling)
-		w.reports.add(w.lastWords(r, w.newReport(r, rep))...)
+		w.table.setState(r, settling)
+		w.reports.add(r.line.last(w.reports.of(r, rep))...)
 	}
 	w.moreWork()
 }
@@ -340,7 +325,7 @@ func outcomeReport(out Outcome, cause error) wire.Report {
 // moreWork uses what a run has left. REQUIRES: mu.
 func (w *Worker) moreWork() {
 	w.admit()
-	w.refillAll()
+	w.pulls.refillAll()
 	w.noteDrained()
 }
 
@@ -357,20 +342,5 @@ func (w *Worker) endRun(r *run, cause error, letGo bool) {
 	}
 	if r.cancel != nil {
 		r.cancel(cause)
-	}
-}
-
-// logSink publishes an item's log records. They share the connection with the
-// reports, so a record is on its way before the outcome.
-func (w *Worker) logSink(item *RawItem) func(time.Time, string, string) {
-	subject := w.cfg.Names.Log(item.Type, item.ID)
-	return func(at time.Time, level, message string) {
-		body, err := json.Marshal(wire.LogRecord{At: at.UTC(), Level: level, Attempt: int(item.Attempt), Worker: string(w.cfg.ID), Message: message})
-		if err == nil {
-			err = w.nc.Publish(subject, body)
-		}
-		if err != nil {
-			w.log.Debug("a log record is lost", "item", item.ID.String(), "err", err)
-		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/internal/lograte"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -41,13 +43,16 @@ type Worker struct {
 	middleware   []Middleware
 	base         context.Context // values for handlers' contexts; never ends
 
-	blobs    *blobs.Store // documents too large for an event
-	checks   *checker
-	meter    meter // used by the session loop
-	outside  outside
-	reports  *reporter
-	kick     chan struct{}   // wakes the session loop; room for one
-	wake     chan struct{}   // wakes the clock; room for one
+	// The parts, each with what it owns. What they say is guarded by Worker.mu is.
+	session session
+	link    link
+	pulls   puller
+	table   runTable
+	reports *reporter
+	health  health
+	clock   clock
+	runner  runner
+
 	intake   context.Context // ends when Stop begins
 	life     context.Context // ends when the loops must end
 	noIntake context.CancelFunc
@@ -58,44 +63,15 @@ type Worker struct {
 	stopErr  error         // valid once stopped is closed
 	stopOnce sync.Once
 	loops    sync.WaitGroup
-	handlers sync.WaitGroup   // running handlers
-	failures *lograte.Limiter // of what is logged of them
+	handlers sync.WaitGroup // running handlers
 
-	registering sync.Mutex // held while consumers are opened and closed; taken before mu
-
-	mu         sync.Mutex // guards everything below
-	names      wire.Names // with the JetStream domain that the engine has told
-	changed    *sync.Cond // signalled when counts or phase change, while somebody waits
-	waiting    int        // those who wait on changed
-	phase      phase
-	connected  bool
-	conn       context.Context // ends with the connection
-	connLost   context.CancelCauseFunc
-	connEpoch  int // counts connections
-	registered bool
-	session    string
-	heartbeat  time.Duration
-	drainDone  bool
-	control    *nats.Subscription
-	consumers  map[string]*consumer // by name
-	runs       map[string]*run      // by token: everything pulled and not gone
-	held       []*run               // waiting for a slot, oldest first
-	counts     [numRunStates]int
-	meanRun    time.Duration      // moving average of handlers' run times
-	ailing     string             // why this worker takes itself for unhealthy; empty: it doesn't
-	shunned    string             // why the engine does
-	confirm    bool               // a heartbeat is to be sent at once
-	replaced   bool               // another worker has registered under the id
-	probe      *nats.Subscription // nil: none
-	nextTick   time.Time          // when the clock is due; zero: not at all
-	outbox     []outMsg           // to be published once mu is released
-	stats      Stats
-}
-
-// outMsg is a message to be published without a lock.
-type outMsg struct {
-	subject, reply string
-	data           []byte
+	mu        sync.Mutex // guards everything below, and the parts' state
+	changed   *sync.Cond // signalled when counts or phase change, while somebody waits
+	waiting   int        // those who wait on changed
+	phase     phase
+	drainDone bool
+	outbox    pull.Outbox // to be published once mu is released
+	stats     Stats
 }
 
 // Stats counts what a worker has and has had.
@@ -131,32 +107,39 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	w := &Worker{
-		cfg: cfg, nc: nc, blobs: store, log: cfg.Logger.With("worker", string(cfg.ID)),
-		types: map[events.Type]*registration{},
-		kick:  make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		cfg: cfg, nc: nc, log: cfg.Logger.With("worker", string(cfg.ID)), types: map[events.Type]*registration{},
 		drained: make(chan struct{}), closed: make(chan struct{}), stopped: make(chan struct{}),
-		consumers: map[string]*consumer{}, runs: map[string]*run{},
-		abandonAfter: AbandonAfter, meanRun: slowRun, heartbeat: 20 * time.Second,
+		abandonAfter: AbandonAfter,
 	}
 	w.intake, w.noIntake = context.WithCancel(context.Background())
 	w.life, w.endLife = context.WithCancel(context.Background())
-	w.conn, w.connLost = context.WithCancelCause(context.Background())
 	w.changed = sync.NewCond(&w.mu)
-	w.failures = newFailureLog(w.log)
-	w.names = cfg.Names
+	w.session = session{w: w, kick: make(chan struct{}, 1), names: cfg.Names, heartbeat: 20 * time.Second}
+	w.link = link{w: w}
+	w.link.conn, w.link.connLost = context.WithCancelCause(context.Background())
+	w.pulls = puller{w: w, consumers: map[string]*consumer{}}
+	w.table = runTable{concurrency: cfg.Concurrency, prefetch: cfg.Prefetch, runs: map[string]*run{}, meanRun: slowRun}
+	w.reports = newReporter(w)
+	w.health = health{w: w, checks: newChecker(cfg.Checks, cfg.CheckTimeout), meter: meter{childrenOnly: cfg.ChildrenOnly}}
+	w.clock = clock{w: w, wake: make(chan struct{}, 1)}
+	w.runner = runner{w: w, blobs: store, failures: newFailureLog(w.log)}
 	store.Locate(func(context.Context) wire.Names {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return w.names
+		return w.session.names
 	})
-	w.reports = newReporter(w)
-	w.meter.childrenOnly = cfg.ChildrenOnly
-	w.checks = newChecker(cfg.Checks, cfg.CheckTimeout)
 	return w, nil
 }
 
 // ID is the worker's name.
 func (w *Worker) ID() events.WorkerID { return w.cfg.ID }
+
+// Types returns the types that have a handler, in order of name.
+func (w *Worker) Types() []events.Type {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.types))
+}
 
 // Use wraps the handlers in middleware; the first added is the outermost. It
 // must be called before Start.
@@ -232,26 +215,26 @@ func (w *Worker) Start(ctx context.Context) error {
 
 // begin starts the loops and tries to register once.
 func (w *Worker) begin(ctx context.Context) error {
-	sub, err := w.nc.Subscribe(w.cfg.Names.Control(w.cfg.ID), w.onControl)
+	sub, err := w.nc.Subscribe(w.cfg.Names.Control(w.cfg.ID), w.session.onControl)
 	if err != nil {
 		return fmt.Errorf("subscribe to the control subject: %w", err)
 	}
 	w.mu.Lock()
-	w.control = sub
+	w.session.control = sub
 	w.mu.Unlock()
-	if err := w.offerProbe(); err != nil {
+	if err := w.health.offerProbe(); err != nil {
 		return err
 	}
 	status := w.nc.StatusChanged()
-	w.setConnected(w.nc.IsConnected())
-	w.checkUp(ctx)
+	w.link.set(w.nc.IsConnected())
+	w.health.checkUp(ctx)
 	w.loops.Add(2 + reportSenders)
-	go w.watchConnection(status)
-	go w.runClock()
+	go w.link.watch(status)
+	go w.clock.run()
 	for range reportSenders {
 		go w.reports.run()
 	}
-	err = w.tryRegister(ctx)
+	err = w.session.tryRegister(ctx)
 	if err != nil && !transient(err) {
 		return err
 	}
@@ -259,7 +242,7 @@ func (w *Worker) begin(ctx context.Context) error {
 		w.log.Warn("no engine answers yet: the worker goes on trying to register", "err", err)
 	}
 	w.loops.Add(1)
-	go w.runSession()
+	go w.session.run()
 	return nil
 }
 
@@ -287,8 +270,8 @@ func (w *Worker) Stats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.stats
-	s.Registered, s.Unhealthy = w.registered, w.whyUnfit()
-	s.Held, s.Running, s.Settling = w.counts[held], w.busy(), w.counts[settling]
+	s.Registered, s.Unhealthy = w.session.registered, w.health.why()
+	s.Held, s.Running, s.Settling = w.table.counts[held], w.table.busy(), w.table.counts[settling]
 	return s
 }
 
@@ -299,37 +282,26 @@ func (w *Worker) Drained() <-chan struct{} { return w.drained }
 // unlock releases mu and then publishes what was put in the outbox: a publish
 // may wait for the network, and nobody should wait for that with the lock.
 func (w *Worker) unlock() {
-	out := w.outbox
-	w.outbox = nil
+	out := w.outbox.Take()
 	if w.waiting > 0 {
 		w.changed.Broadcast()
 	}
 	w.mu.Unlock()
-	for _, m := range out {
-		var err error
-		if m.reply == "" {
-			err = w.nc.Publish(m.subject, m.data)
-		} else {
-			err = w.nc.PublishRequest(m.subject, m.reply, m.data)
-		}
-		if err != nil {
-			w.log.Debug("publish failed", "subject", m.subject, "err", err)
-		}
-	}
+	out.Publish(w.nc, func(subject string, err error) { w.log.Debug("publish failed", "subject", subject, "err", err) })
 }
 
 // publish puts a message in the outbox. REQUIRES: mu, released by unlock.
 func (w *Worker) publish(subject, reply string, data []byte) {
-	w.outbox = append(w.outbox, outMsg{subject, reply, data})
+	w.outbox.Add(subject, reply, data)
 }
 
-// registerRequest is the worker's registration. REQUIRES: mu.
-func (w *Worker) registerRequest() wire.Register {
+// request is the worker's registration. REQUIRES: mu.
+func (s *session) request() wire.Register {
 	r := wire.Register{
-		Worker: string(w.cfg.ID), Capabilities: w.cfg.Capabilities, Slots: w.cfg.Concurrency,
-		Host: w.cfg.Host, Version: w.cfg.Version, Session: w.session, Probe: w.probe != nil,
+		Worker: string(s.w.cfg.ID), Capabilities: s.w.cfg.Capabilities, Slots: s.w.cfg.Concurrency,
+		Host: s.w.cfg.Host, Version: s.w.cfg.Version, Session: s.id, Probe: s.w.health.probe != nil,
 	}
-	for t := range w.types {
+	for t := range s.w.types {
 		r.Types = append(r.Types, string(t))
 	}
 	return r

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -118,7 +119,7 @@ func (b *Bridge) again(s *session, p *poll, now time.Time) *wire.Polled {
 		default:
 			r.renewed = now
 			if r.reply != "" {
-				b.publish(r.reply, "", renewBody)
+				b.publish(r.reply, "", pull.Renew)
 			}
 			items = append(items, h.items[i])
 		}

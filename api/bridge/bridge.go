@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -93,17 +94,11 @@ type Bridge struct {
 	sessions map[string]*session // by worker
 	lanes    map[*nats.Subscription]*lane
 	idle     []*lane // to be closed
-	outbox   []outMsg
+	outbox   pull.Outbox
 	loaded   int // bytes of the params of runs that are not handed out
 	// Batches that may be asked for again, oldest first.
 	held      []*batch
 	heldBytes int
-}
-
-// outMsg is a message to be published without the lock.
-type outMsg struct {
-	subject, reply string
-	data           []byte
 }
 
 // New makes a Bridge, which works once it is started.
@@ -202,27 +197,16 @@ func (b *Bridge) closeAll() {
 // unlock releases mu, and then publishes what has collected and closes what is
 // idle.
 func (b *Bridge) unlock() {
-	out := b.outbox
-	idle := b.idle
-	b.outbox, b.idle = nil, nil
+	out, idle := b.outbox.Take(), b.idle
+	b.idle = nil
 	b.mu.Unlock()
 	closeLanes(idle)
-	for _, m := range out {
-		var err error
-		if m.reply == "" {
-			err = b.cfg.Conn.Publish(m.subject, m.data)
-		} else {
-			err = b.cfg.Conn.PublishRequest(m.subject, m.reply, m.data)
-		}
-		if err != nil {
-			b.log.Debug("publish failed", "subject", m.subject, "error", err)
-		}
-	}
+	out.Publish(b.cfg.Conn, func(subject string, err error) { b.log.Debug("publish failed", "subject", subject, "error", err) })
 }
 
 // publish puts a message in the outbox. REQUIRES: mu, released by unlock.
 func (b *Bridge) publish(subject, reply string, data []byte) {
-	b.outbox = append(b.outbox, outMsg{subject, reply, data})
+	b.outbox.Add(subject, reply, data)
 }
 
 // watch drops the sessions of workers that have been silent for too long, and

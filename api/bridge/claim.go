@@ -5,12 +5,9 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
-
-// maxBench is how long a worker whose circuit is open is given nothing, at
-// most, before it is asked again: an operator may have reset it meanwhile.
-const maxBench = 5 * time.Second
 
 // claim claims and starts runs for their worker, and returns those that were
 // granted. It waits for the engine even when the client has gone, since what is
@@ -53,7 +50,7 @@ func (b *Bridge) claim(s *session, taken []*run) (granted []*run, err error) {
 func (b *Bridge) claimRefused(s *session, r *run, e *wire.Error) {
 	s.refused(e, time.Now())
 	switch {
-	case transient(e.Code), e.Code == events.CodeUnknownWorker, e.Code == events.CodeWorkerIDInUse:
+	case pull.Transient(e.Code), e.Code == events.CodeUnknownWorker, e.Code == events.CodeWorkerIDInUse:
 		b.release(s, r, string(e.Code)) // not the item's fault
 	default:
 		b.finish(s, r)
@@ -71,7 +68,7 @@ func (s *session) refused(e *wire.Error, now time.Time) {
 		s.status, s.reason = wire.WorkerUnhealthy, e.Message
 	case events.CodeCircuitOpen:
 		if e.RetryAfterMS > 0 {
-			s.benched = later(s.benched, now.Add(min(time.Duration(e.RetryAfterMS)*time.Millisecond, maxBench)))
+			s.benched = later(s.benched, now.Add(min(time.Duration(e.RetryAfterMS)*time.Millisecond, pull.MaxBench)))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -71,7 +72,7 @@ func (b *Bridge) renewRuns(s *session, refs []wire.RunRef) (named, lost []wire.R
 			b.named(s, r)
 			r.renewed = now
 			if r.reply != "" {
-				b.publish(r.reply, "", renewBody)
+				b.publish(r.reply, "", pull.Renew)
 			}
 		case r != nil, !s.resumed, slices.Contains(s.gone, ref.Token):
 			lost = append(lost, ref)

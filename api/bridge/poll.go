@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -24,7 +25,7 @@ type poll struct {
 
 	replaced bool      // another poll of the worker has taken over
 	asked    int       // consumers that were asked what they have
-	sweep    *pull     // the one that is being asked
+	sweep    *request  // the one that is being asked
 	firstAt  time.Time // when something was first there
 }
 
@@ -65,7 +66,7 @@ func (b *Bridge) Poll(ctx context.Context, worker string, req wire.Poll) (wire.P
 			return *v.reply, nil
 		case v.register:
 			if err := b.renew(ctx, s); err != nil {
-				if events.CodeOf(err) != events.CodeInternal && !transient(events.CodeOf(err)) || ctx.Err() != nil || !time.Now().Before(p.deadline) {
+				if events.CodeOf(err) != events.CodeInternal && !pull.Transient(events.CodeOf(err)) || ctx.Err() != nil || !time.Now().Before(p.deadline) {
 					return wire.Polled{}, err
 				}
 				failures++
@@ -264,7 +265,7 @@ func (b *Bridge) takeInbox(s *session, want int) (taken []*run) {
 // pull sends the pull requests that a poll needs now, and returns when to look
 // again. REQUIRES: mu.
 func (b *Bridge) pull(s *session, p *poll, want int, now time.Time) (next time.Time) {
-	wait := min(p.deadline.Sub(now), pullExpires)
+	wait := min(p.deadline.Sub(now), pull.Expires)
 	if len(s.consumers) == 1 && wait >= 10*time.Millisecond {
 		p.asked = 1 // one request does both
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -117,7 +118,7 @@ func (b *Bridge) asked(s *session, p *probeWait) (nonce string, err error) {
 // worker does not wait is kept for its next request; the engine says when it is late.
 func (b *Bridge) onProbe(m *nats.Msg) {
 	worker, ok := strings.CutPrefix(m.Subject, b.cfg.Names.Probe(""))
-	if !ok || m.Reply != "" || wire.ServersHeader(m.Header) != "" {
+	if !ok || !pull.FromEngine(m) {
 		return
 	}
 	b.mu.Lock()

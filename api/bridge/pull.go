@@ -1,20 +1,18 @@
 package bridge
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 )
 
 const (
-	pullExpires = 30 * time.Second // the longest life of a pull request
-	pullGrace   = 5 * time.Second  // after that, an unanswered one is lost
-	sweepLimit  = 2 * time.Second  // for a request that does not wait
-	shortPause  = 50 * time.Millisecond
-	longPause   = time.Second
+	sweepLimit = 2 * time.Second // for a request that does not wait
+	shortPause = 50 * time.Millisecond
+	longPause  = time.Second
 )
 
 // lane is the inbox that the pull requests of one session to one consumer are
@@ -25,13 +23,13 @@ type lane struct {
 	consumer string
 	inbox    string
 	sub      *nats.Subscription
-	pull     *pull // nil: none is outstanding
+	pull     *request // nil: none is outstanding
 }
 
-// pull is a pull request, until the server has answered it in full. It may
+// request is a pull request, until the server has answered it in full. It may
 // outlive its poll, even its session: a request can't be taken back without
 // risk for what the server is just sending. Guarded by Bridge.mu.
-type pull struct {
+type request struct {
 	left  int // messages that may still come
 	got   int
 	until time.Time // when it surely is over
@@ -83,19 +81,16 @@ func (b *Bridge) closeLane(l *lane) {
 
 // ask sends a pull request for n messages: for what is there, or, for that long,
 // for what comes first. REQUIRES: mu; the lane has none outstanding.
-func (b *Bridge) ask(l *lane, n int, wait time.Duration, now time.Time) *pull {
-	p := &pull{left: n, until: now.Add(sweepLimit)}
+func (b *Bridge) ask(l *lane, n int, wait time.Duration, now time.Time) *request {
+	p := &request{left: n, until: now.Add(sweepLimit)}
 	// With no_wait the server ends the request when there is nothing more, so
 	// that nothing of it is left when its poll has returned.
-	// Nothing is said of bytes: with max_bytes the server sends a status behind
-	// the last message too, which would be taken for that of the next request.
-	body := strconv.AppendInt([]byte(`{"no_wait":true,"batch":`), int64(n), 10)
 	if wait > 0 {
-		p.until = now.Add(wait + pullGrace)
-		body = strconv.AppendInt(append(body, `,"expires":`...), int64(wait), 10)
+		p.until = now.Add(wait + pull.Grace)
 	}
+	body := pull.Request{Batch: n, NoWait: true, Expires: wait}.Body()
 	l.pull = p
-	b.publish(b.cfg.Names.JetStream("CONSUMER.MSG.NEXT."+l.s.stream+"."+l.consumer), l.inbox, append(body, '}'))
+	b.publish(b.cfg.Names.JetStream("CONSUMER.MSG.NEXT."+l.s.stream+"."+l.consumer), l.inbox, body)
 	return p
 }
 
@@ -138,17 +133,17 @@ func (b *Bridge) arrived(m *nats.Msg) {
 	b.mu.Lock()
 	defer b.unlock()
 	l := b.lanes[m.Sub]
-	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
-		if l != nil && l.pull != nil && status != "100" {
+	if status, ok := pull.ReadStatus(m); ok {
+		if l != nil && l.pull != nil && status.End != pull.Alive {
 			b.endPull(l)
-			b.pullEnded(l, status, m.Header.Get("Description"), now)
+			b.pullEnded(l, status, now)
 		}
 		return
 	}
 	r, err := readRun(m, now)
 	if err != nil {
 		b.log.Error("a dispatched message can't be read and is dropped", "subject", m.Subject, "error", err)
-		b.publish(m.Reply, "", ackBody)
+		b.publish(m.Reply, "", pull.Ack)
 		return
 	}
 	if l == nil { // it was closed, and the server has sent something after all
@@ -177,20 +172,17 @@ func (b *Bridge) arrived(m *nats.Msg) {
 }
 
 // pullEnded acts on why a pull request has ended. REQUIRES: mu.
-func (b *Bridge) pullEnded(l *lane, status, text string, now time.Time) {
+func (b *Bridge) pullEnded(l *lane, why pull.Status, now time.Time) {
 	s := l.s
-	switch {
-	case status == "408" && text == "Requests Pending":
-		// Others are to get what there is; it will have been taken in a moment.
-		s.benched = later(s.benched, now.Add(shortPause))
-	case status == "408", status == "404" && text == "No Messages":
-	case status == "409" && (text == "Leadership Change" || text == "Server Shutdown"):
-		s.benched = later(s.benched, now.Add(shortPause))
-	case status == "503", status == "404", status == "409" && text == "Consumer Deleted":
+	switch why.End {
+	case pull.Empty:
+	case pull.Busy, pull.Moved:
+		s.benched = later(s.benched, now.Add(shortPause)) // it will have passed in a moment
+	case pull.Gone:
 		s.registered = false
 		s.benched = later(s.benched, now.Add(shortPause))
 	default:
-		b.log.Warn("a pull request was refused; trying again", "worker", s.id, "consumer", l.consumer, "status", status, "description", text)
+		b.log.Warn("a pull request was refused; trying again", "worker", s.id, "consumer", l.consumer, "status", why.Code, "description", why.Text)
 		s.registered = false
 		s.benched = later(s.benched, now.Add(longPause))
 	}

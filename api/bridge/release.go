@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -106,7 +107,7 @@ func (b *Bridge) sendSome() bool {
 	defer b.unlock()
 	done := true
 	for i, r := range some {
-		if e := replies[i].Error; e != nil && transient(e.Code) {
+		if e := replies[i].Error; e != nil && pull.Transient(e.Code) {
 			b.releases.list = append(b.releases.list, r)
 			done = false
 			continue
@@ -146,13 +147,4 @@ func (b *Bridge) waitReleased(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// transient reports whether a refusal may end by itself.
-func transient(c events.Code) bool {
-	switch c {
-	case events.CodeUnavailable, events.CodeInternal, events.CodeTimeout, events.CodeQueueFull:
-		return true
-	}
-	return false
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -94,13 +95,13 @@ func (b *Bridge) answered(s *session, reports []wire.Report, replies []wire.Repo
 		case e != nil && e.Code == events.CodeUnknownWorker && again:
 			s.registered = false
 			rest = append(rest, i)
-		case e != nil && transient(e.Code):
+		case e != nil && pull.Transient(e.Code):
 		case rep.Event == wire.ReportClaim:
 			b.claimAnswered(s, r, rep, e)
 		case r == nil:
-		case endsRun(rep.Event) && (e == nil || isOver(e.Code)):
+		case endsRun(rep.Event) && (e == nil || pull.Over(e.Code)):
 			b.finish(s, r)
-		case e != nil && isOver(e.Code):
+		case e != nil && pull.Over(e.Code):
 			r.cancelled = true // the worker is to stop it, and say so or be silent of it
 		}
 	}
@@ -125,15 +126,6 @@ func (b *Bridge) claimAnswered(s *session, r *run, rep *wire.Report, e *wire.Err
 func endsRun(event string) bool {
 	switch event {
 	case wire.ReportComplete, wire.ReportFail, wire.ReportRelease, wire.ReportSnooze, wire.ReportSpawn:
-		return true
-	}
-	return false
-}
-
-// isOver reports whether a refusal says that the run does not count any more.
-func isOver(c events.Code) bool {
-	switch c {
-	case events.CodeStaleToken, events.CodeWrongState, events.CodeWrongAttempt, events.CodeWrongWorker, events.CodeNotFound:
 		return true
 	}
 	return false

@@ -2,14 +2,12 @@ package bridge
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -32,32 +30,17 @@ type run struct {
 
 // readRun reads a dispatched message.
 func readRun(m *nats.Msg, now time.Time) (*run, error) {
-	r := &run{id: m.Header.Get(wire.HeaderID), token: m.Header.Get(wire.HeaderToken), reply: m.Reply, renewed: now, lease: events.DefaultLease}
-	if _, err := events.ParseID(r.id); err != nil {
+	msg, err := pull.Parse(m)
+	if err != nil {
 		return nil, err
 	}
-	if _, err := wire.ParseToken(r.token); err != nil {
-		return nil, err
-	}
-	if d, err := time.ParseDuration(m.Header.Get(wire.HeaderLease)); err == nil && d > 0 {
-		r.lease = d
-	}
+	r := &run{id: msg.RawID, token: msg.Token, reply: msg.Reply, renewed: now, lease: msg.Lease}
 	r.item = &wire.PolledItem{
-		ID: r.id, Type: m.Header.Get(wire.HeaderType), Token: r.token, LeaseMS: r.lease.Milliseconds(),
-		Params: json.RawMessage(m.Data), Trace: m.Header.Get(wire.HeaderTrace),
+		ID: r.id, Type: msg.Type, Token: r.token, Attempt: msg.Attempt, LeaseMS: r.lease.Milliseconds(), TimeoutMS: msg.Timeout.Milliseconds(),
+		Params: json.RawMessage(msg.Params), Labels: msg.Labels(), Trace: msg.Trace,
 	}
-	if len(m.Data) == 0 {
+	if len(msg.Params) == 0 {
 		r.item.Params = json.RawMessage("null")
-	}
-	var err error
-	if r.item.Attempt, err = strconv.Atoi(m.Header.Get(wire.HeaderAttempt)); err != nil {
-		return nil, fmt.Errorf("item %s has %q for an attempt", r.id, m.Header.Get(wire.HeaderAttempt))
-	}
-	if d, err := time.ParseDuration(m.Header.Get(wire.HeaderDeadline)); err == nil {
-		r.item.TimeoutMS = d.Milliseconds()
-	}
-	if text := m.Header.Get(wire.HeaderLabels); text != "" {
-		r.item.Labels, _ = wire.ParseLabels(text) // written by the engine
 	}
 	return r, nil
 }
@@ -65,15 +48,10 @@ func readRun(m *nats.Msg, now time.Time) (*run, error) {
 // over is when the lease ends if it is not renewed.
 func (r *run) over() time.Time { return r.renewed.Add(r.lease) }
 
-var (
-	ackBody   = []byte("+ACK")
-	renewBody = []byte("+WPI")
-)
-
 // ack lets a run's message go. REQUIRES: mu.
 func (b *Bridge) ack(r *run) {
 	if r.reply != "" {
-		b.publish(r.reply, "", ackBody)
+		b.publish(r.reply, "", pull.Ack)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -341,8 +342,8 @@ func (b *Bridge) Unregister(ctx context.Context, worker, token string) error {
 // onControl hears what the engine says to workers at once.
 func (b *Bridge) onControl(m *nats.Msg) {
 	worker, ok := strings.CutPrefix(m.Subject, b.cfg.Names.Control(""))
-	if !ok || m.Reply != "" || wire.ServersHeader(m.Header) != "" {
-		return // an answer of the NATS server to somebody who named this for his reply subject
+	if !ok || !pull.FromEngine(m) {
+		return
 	}
 	var c wire.Control
 	b.mu.Lock()

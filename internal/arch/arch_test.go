@@ -23,14 +23,14 @@ var layers = [][]string{
 	{"events/core"},
 	{"wire", "schemas"},
 	{"access", "tracing"},
-	{"connect", "access/quota"},
+	{"connect", "access/quota", "internal/pull"},
 	{"blobs"},
 	{"config", "events/eventlog", "kvstate", "internal/schemas", "access/httpauth", "tracing/itemspans"},
 	{"projector", "workers", "internal/doors", "internal/fakeengine", "internal/telemetry"},
 	{"dispatcher", "workers/process", "workers/workertest", "."},
 	{"api", "internal/cli"},
 	{"embedded"},
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/million", "internal/modules", "internal/nodeclient", "internal/pagetest", "internal/secured"},
+	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/million", "internal/modules", "internal/nodeclient", "internal/pagetest", "internal/secured", "streamwrighttest"},
 	{"cmd", "examples"},
 }
 

@@ -9,18 +9,6 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Tree returns an item with what it has spawned, to a depth of 10 and at most
-// 200 items, and with the items that it was spawned by.
-func (c *Client) Tree(ctx context.Context, id string) (Tree, error) {
-	return c.TreeOf(ctx, id, 0, 0)
-}
-
-// TreeOf is Tree with bounds of the caller's: at most depth levels (to 100) and
-// limit items (to 10,000) below the item; 0 is the default.
-func (c *Client) TreeOf(ctx context.Context, id string, depth, limit int) (Tree, error) {
-	return ask[Tree](ctx, c, wire.APITree, wire.Tree{ID: id, Depth: depth, Limit: limit, MinPosition: c.Position()})
-}
-
 // Batch is what became of SubmitBatch.
 type Batch struct {
 	ID       string      // of the batch

@@ -18,22 +18,22 @@ func (w *Worker) drainByEngine() {
 	w.log.Info("the engine has asked this worker to drain")
 	w.phase = phaseDraining
 	w.handBackHeld("draining")
-	w.kickSession() // closes the lanes
+	w.session.wake() // closes the lanes
 	w.noteDrained()
 }
 
 // noteDrained says so when a drain asked for by the engine is complete.
 // REQUIRES: mu.
 func (w *Worker) noteDrained() {
-	if w.phase == phaseDraining && !w.drainDone && len(w.runs) == 0 && w.lanesClosed() {
+	if w.phase == phaseDraining && !w.drainDone && len(w.table.runs) == 0 && w.pulls.closed() {
 		w.drainDone = true
 		close(w.drained)
 	}
 }
 
-// lanesClosed reports whether nothing can arrive any more. REQUIRES: mu.
-func (w *Worker) lanesClosed() bool {
-	for _, c := range w.consumers {
+// closed reports whether nothing can arrive any more. REQUIRES: mu.
+func (p *puller) closed() bool {
+	for _, c := range p.consumers {
 		select {
 		case <-c.ended:
 		default:
@@ -43,21 +43,21 @@ func (w *Worker) lanesClosed() bool {
 	return true
 }
 
-// closeLanes ends all pulls, and waits for what the server has already sent.
+// close ends all pulls, and waits for what the server has already sent.
 // REQUIRES: the worker does not pull, nor will it before it registers again.
-func (w *Worker) closeLanes() {
-	w.registering.Lock()
-	defer w.registering.Unlock()
-	w.mu.Lock()
+func (p *puller) close() {
+	p.registering.Lock()
+	defer p.registering.Unlock()
+	p.w.mu.Lock()
 	var open []*consumer
-	for _, c := range w.consumers {
+	for _, c := range p.consumers {
 		if !c.closed {
 			c.closed = true
 			open = append(open, c)
 		}
 	}
-	up := w.connected
-	w.mu.Unlock()
+	up := p.w.link.connected
+	p.w.mu.Unlock()
 	limit := time.After(farewellTimeout)
 	for _, c := range open {
 		if up {
@@ -67,9 +67,9 @@ func (w *Worker) closeLanes() {
 			<-c.ended
 		}
 	}
-	w.mu.Lock()
-	defer w.unlock()
-	w.noteDrained()
+	p.w.mu.Lock()
+	defer p.w.unlock()
+	p.w.noteDrained()
 }
 
 // Stop drains and ends the worker: it stops pulling, hands back what is held,
@@ -82,7 +82,7 @@ func (w *Worker) closeLanes() {
 func (w *Worker) Stop(ctx context.Context) error {
 	w.stopOnce.Do(func() {
 		w.stopErr = w.shutDown(ctx)
-		w.failures.Flush()
+		w.runner.failures.Flush()
 		close(w.stopped)
 	})
 	<-w.stopped
@@ -94,7 +94,7 @@ func (w *Worker) shutDown(ctx context.Context) error {
 	was := w.phase
 	w.phase = phaseStopping
 	w.handBackHeld("shutdown")
-	started := w.control != nil
+	started := w.session.control != nil
 	w.unlock()
 	if was == phaseNew || !started {
 		return nil
@@ -102,31 +102,31 @@ func (w *Worker) shutDown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.DrainTimeout)
 	defer cancel()
 	w.noIntake() // ends a registration that is under way
-	w.closeLanes()
+	w.pulls.close()
 	err := w.finishHandlers(ctx)
 	if err == nil {
 		w.handlers.Wait()
 	}
 	err = errors.Join(err, w.finishReports())
-	w.unregister()
+	w.session.unregister()
 
 	w.endLife()
-	w.withdrawProbe()
+	w.health.withdrawProbe()
 	w.reports.close()
-	_ = w.control.Unsubscribe() // fails only when the connection is closed
+	_ = w.session.control.Unsubscribe() // fails only when the connection is closed
 	w.loops.Wait()
-	return errors.Join(err, w.checks.stop())
+	return errors.Join(err, w.health.checks.stop())
 }
 
 // finishHandlers waits for the handlers, cancels them when ctx ends, and gives
 // up on those that do not return then.
 func (w *Worker) finishHandlers(ctx context.Context) error {
-	none := func() bool { return w.counts[running] == 0 && (w.counts[claiming] == 0 || !w.reportable()) }
+	none := func() bool { return w.table.counts[running] == 0 && (w.table.counts[claiming] == 0 || !w.reportable()) }
 	if w.await(ctx, none) {
 		return nil
 	}
 	w.mu.Lock()
-	for _, r := range w.runs {
+	for _, r := range w.table.runs {
 		if r.state == running {
 			w.endRun(r, ErrShutdown, false)
 		}
@@ -135,17 +135,17 @@ func (w *Worker) finishHandlers(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.abandonAfter)
 	defer cancel()
 	// A claim that is still unanswered is no reason to wait.
-	if w.await(last, func() bool { return w.counts[running] == 0 }) {
+	if w.await(last, func() bool { return w.table.counts[running] == 0 }) {
 		return nil
 	}
 	w.mu.Lock()
 	defer w.unlock()
 	n := 0
-	for _, r := range w.runs {
+	for _, r := range w.table.runs {
 		if r.state == running {
 			r.gaveUp = true
 			n++
-			w.log.Error("a handler does not end: its item's lease will run out", "item", r.rawID, "type", string(r.reg.typ))
+			w.log.Error("a handler does not end: its item's lease will run out", "item", r.msg.RawID, "type", string(r.reg.typ))
 		}
 	}
 	return fmt.Errorf("stop worker: %w: %d of them", ErrAbandoned, n)
@@ -155,7 +155,7 @@ func (w *Worker) finishHandlers(ctx context.Context) error {
 func (w *Worker) finishReports() error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
-	open := func() int { return len(w.runs) - w.counts[running] }
+	open := func() int { return len(w.table.runs) - w.table.counts[running] }
 	if w.await(ctx, func() bool { return open() == 0 || !w.reportable() }) && w.left(open) == 0 {
 		return nil
 	}
@@ -201,15 +201,15 @@ func (w *Worker) await(ctx context.Context, ok func() bool) bool {
 }
 
 // unregister takes the worker out at the engine, if it can be told.
-func (w *Worker) unregister() {
-	w.mu.Lock()
-	req, registered := wire.Unregister{Worker: string(w.cfg.ID), Session: w.session}, w.session != "" && w.connected
-	w.mu.Unlock()
+func (s *session) unregister() {
+	s.w.mu.Lock()
+	req, registered := wire.Unregister{Worker: string(s.w.cfg.ID), Session: s.id}, s.id != "" && s.w.link.connected
+	s.w.mu.Unlock()
 	if !registered {
 		return
 	}
 	var ok wire.OK
-	if err := w.call(context.Background(), wire.APIUnregister, req, &ok, farewellTimeout); err != nil {
-		w.log.Debug("could not unregister; the engine will notice by the missing heartbeats", "err", err)
+	if err := s.w.link.call(context.Background(), wire.APIUnregister, req, &ok, farewellTimeout); err != nil {
+		s.w.log.Debug("could not unregister; the engine will notice by the missing heartbeats", "err", err)
 	}
 }
