@@ -317,7 +317,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		c.Traceparent = e.spans.Traceparent
 	}
 	for name, t := range e.cfg.Types {
-		if t.Patch.Empty() {
+		if len(t.Patch) == 0 {
 			continue // just a command: the log owns the settings
 		}
 		c.FileTypes[name] = t.Patch.Apply
