@@ -278,6 +278,18 @@ func size[T ~int | ~int64](lo, hi int64) kind[T] {
 	}}
 }
 
+// ParseSize reads a number of bytes, or a size with its unit: "256KiB".
+func ParseSize(text string) (int64, error) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, nil
+	}
+	n, ok := parseSize(text)
+	if !ok {
+		return 0, errors.New("use a number of bytes, or a size such as 256KiB, 8MiB or 2GiB")
+	}
+	return n, nil
+}
+
 func parseSize(v any) (int64, bool) {
 	switch n := v.(type) {
 	case int64:

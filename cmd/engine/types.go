@@ -15,6 +15,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -75,10 +76,9 @@ func typesSetCommand(a *app) *cobra.Command {
 		Use:   "set TYPE KEY=VALUE…",
 		Short: "Change settings of a type",
 		Long: "Change settings of a type; the others stay. Settings that engine.toml names can't be changed here.\n\n" +
-			"Keys: " + strings.Join(slices.Sorted(maps.Keys(settingKinds)), ", ") + ".\n" +
-			"They are spelled as in engine.toml and in the HTTP API. A duration is a number of milliseconds, or has a\n" +
-			"unit: 90s, 5m. per_priority and codes are JSON: '{\"9\":{\"max_attempts\":5}}', '{\"busy\":{\"delay_factor\":4}}';\n" +
-			"so are rates and queue_steps, arrays that replace those of before (see docs/LIMITS.md).",
+			"The keys, their values and defaults, as in engine.toml and in the HTTP API (see docs/CONFIG.md):\n" + settingsHelp() + "\n" +
+			"A duration is a number of milliseconds, or has a unit: 90s, 5m; a size a number of bytes, or 256KiB. A table is\n" +
+			"JSON: '{\"9\":{\"max_attempts\":5}}', '{\"busy\":{\"delay_factor\":4}}'; so are tables, an array that replaces the old one.",
 		Example: "  engine types set email capacity=20 timeout_ms=2m backoff.initial_ms=5s",
 		Args:    console.Args(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -132,31 +132,27 @@ func typesRemoveCommand(a *app) *cobra.Command {
 	}
 }
 
-// settingKind says how a setting's value is read.
-type settingKind int
+// settings are the settings of a type, by their names.
+var settings = func() map[string]config.Setting {
+	m := map[string]config.Setting{}
+	for _, s := range config.TypeSettings() {
+		m[s.Name] = s
+	}
+	return m
+}()
 
-const (
-	number settingKind = iota
-	duration
-	fraction
-	document
-	codeDocument
-	truth
-	words
-	list
-)
-
-// settingKinds are the keys of `types set`: those of the JSON of
-// events.TypeSettings, a dot for each level.
-var settingKinds = map[string]settingKind{
-	"capacity": number, "lease_ms": duration, "timeout_ms": duration, "max_attempts": number, "age_step_ms": duration,
-	"max_params_bytes": number, "backoff.initial_ms": duration, "backoff.max_ms": duration, "backoff.factor": fraction,
-	"backoff.jitter": fraction, "per_priority": document,
-	"poison_after": number, "codes": codeDocument, "circuit.consecutive": number, "circuit.ratio": fraction, "circuit.window_ms": duration,
-	"circuit.min_runs": number, "circuit.cooldown_ms": duration, "circuit.max_cooldown_ms": duration, "circuit.probes": number, "circuit.count_no_retry": truth,
-	"max_queued": number, "queue_steps": list, "rates": list, "pool": words, "pool_weight": number, "group_by": words, "group_capacity": number, "protocol": words,
-	"dedup_policy": words, "dedup_window_ms": duration,
-	"retain.completed_ms": duration, "retain.dead_ms": duration, "retain.cancelled_ms": duration, "retain.merged_ms": duration,
+// settingsHelp lists the settings of a type, with how their values are written and
+// what they are by default.
+func settingsHelp() string {
+	var b strings.Builder
+	for _, s := range config.TypeSettings() {
+		fmt.Fprintf(&b, "  %-23s %-9s", s.Name, s.Kind)
+		if s.Default != "" {
+			b.WriteString(" " + s.Default)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
 }
 
 // settingsPatch is the JSON object that KEY=VALUE arguments stand for.
@@ -164,14 +160,14 @@ func settingsPatch(args []string) (map[string]any, error) {
 	patch := map[string]any{}
 	for _, arg := range args {
 		key, text, ok := strings.Cut(arg, "=")
-		kind, known := settingKinds[key]
+		s, known := settings[key]
 		if other := meant(key); ok && !known && other != "" {
 			return nil, console.Usagef("unknown setting %q: did you mean %s?", key, other)
 		}
 		if !ok || !known {
-			return nil, console.Usagef("invalid setting %q: use KEY=VALUE with a key of %s", arg, strings.Join(slices.Sorted(maps.Keys(settingKinds)), ", "))
+			return nil, console.Usagef("invalid setting %q: use KEY=VALUE with a key of %s", arg, strings.Join(slices.Sorted(maps.Keys(settings)), ", "))
 		}
-		value, err := kind.parse(text)
+		value, err := parseSetting(s, text)
 		if err != nil {
 			return nil, console.Usagef("invalid %s %q: %v", key, text, err)
 		}
@@ -191,54 +187,101 @@ func settingsPatch(args []string) (map[string]any, error) {
 // meant is the setting whose name lacks its unit, or its table, in key; empty: none.
 func meant(key string) string {
 	for _, other := range []string{key + "_ms", key + "_bytes", "per_" + key} {
-		if _, known := settingKinds[other]; known {
+		if _, known := settings[other]; known {
 			return other
 		}
 	}
 	return ""
 }
 
-func (k settingKind) parse(text string) (any, error) {
-	switch k {
-	case duration:
-		if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= 0 {
-			return ms, nil
+// parseSetting reads a value of the command line as the APIs' JSON has it. The
+// engine checks its bounds.
+func parseSetting(s config.Setting, text string) (v any, err error) {
+	switch s.Kind {
+	case "integer":
+		if v, err = strconv.Atoi(text); err != nil {
+			err = errors.New("use a whole number")
 		}
-		d, err := time.ParseDuration(text)
-		if err != nil || d < 0 || d%time.Millisecond != 0 {
-			return nil, errors.New("use a duration in whole milliseconds, such as 500, 500ms, 90s or 5m")
+	case "number":
+		if v, err = strconv.ParseFloat(text, 64); err != nil {
+			err = errors.New("use a number")
 		}
-		return d.Milliseconds(), nil
-	case fraction:
-		f, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return nil, errors.New("use a number")
+	case "boolean":
+		if v, err = strconv.ParseBool(text); err != nil {
+			err = errors.New("use true or false")
 		}
-		return f, nil
-	case words, list:
-		return k.parseLimit(text)
-	case document:
-		var overrides map[events.Priority]events.PriorityOverride
-		if err := json.Unmarshal([]byte(text), &overrides); err != nil {
-			return nil, fmt.Errorf("%s; use a JSON object by priority, such as '{\"9\":{\"max_attempts\":5}}'", wire.JSONFault(err))
+	case "size":
+		return config.ParseSize(text)
+	case "duration":
+		return parseMillis(text)
+	case "tables":
+		return jsonSetting(text, new([]any), "use a JSON array")
+	case "table":
+		if s.Name == "codes" {
+			return jsonSetting(text, new(map[string]events.CodePolicy), "use a JSON object by failure code, such as '{\"busy\":{\"delay_factor\":4}}'")
 		}
-		return json.RawMessage(text), nil
-	case codeDocument:
-		var codes map[string]events.CodePolicy
-		if err := json.Unmarshal([]byte(text), &codes); err != nil {
-			return nil, fmt.Errorf("%s; use a JSON object by failure code, such as '{\"busy\":{\"delay_factor\":4}}'", wire.JSONFault(err))
-		}
-		return json.RawMessage(text), nil
-	case truth:
-		b, err := strconv.ParseBool(text)
-		if err != nil {
-			return nil, errors.New("use true or false")
-		}
-		return b, nil
+		return jsonSetting(text, new(map[events.Priority]events.PriorityOverride), "use a JSON object by priority, such as '{\"9\":{\"max_attempts\":5}}'")
+	default:
+		v = text
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return nil, errors.New("use a whole number")
+	return v, err
+}
+
+// jsonSetting checks that text can be read into one, and returns it as it is.
+func jsonSetting(text string, into any, hint string) (any, error) {
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		return nil, fmt.Errorf("%s; %s", wire.JSONFault(err), hint)
 	}
-	return n, nil
+	return json.RawMessage(text), nil
+}
+
+func parseMillis(text string) (int64, error) {
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= 0 {
+		return ms, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d%time.Millisecond != 0 {
+		return 0, errors.New("use a duration in whole milliseconds, such as 500, 500ms, 90s or 5m")
+	}
+	return d.Milliseconds(), nil
+}
+
+// limitsOf says in a few words what limits a type has beyond its capacity, and
+// the protocol if it is another than that of most.
+func limitsOf(s events.TypeSettings) string {
+	var parts []string
+	if s.Native() {
+		parts = append(parts, "protocol "+string(s.Protocol))
+	}
+	if s.MaxQueued > 0 && s.MaxQueued != events.DefaultMaxQueued {
+		parts = append(parts, "queue "+console.Count(s.MaxQueued))
+	}
+	if n := len(s.QueueSteps); n > 0 {
+		parts = append(parts, fmt.Sprintf("queue steps %d", n))
+	}
+	for _, r := range s.Rates {
+		parts = append(parts, fmt.Sprintf("%d in %s per %s at %s", r.N, console.Span(time.Duration(r.IntervalMS)*time.Millisecond), console.Clean(r.Per), r.At))
+	}
+	if s.GroupBy != "" && s.GroupBy != events.PerTenant {
+		parts = append(parts, "turns by "+console.Clean(s.GroupBy))
+	}
+	if s.GroupCapacity > 0 {
+		parts = append(parts, fmt.Sprintf("%d per %s", s.GroupCapacity, console.Clean(s.GroupKey())))
+	}
+	if s.Pool != "" {
+		parts = append(parts, fmt.Sprintf("pool %s (weight %d)", s.Pool, s.Weight()))
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ofMost is a queue's length, and what bounds it, if anything does. The default
+// bound is worth a word where it is near.
+func ofMost(n int64, most int) string {
+	if most == 0 || most == events.DefaultMaxQueued && n < int64(most)/2 {
+		return console.Count(n)
+	}
+	return console.Count(n) + " of " + console.Count(most)
 }
