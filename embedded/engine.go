@@ -316,6 +316,9 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	if e.spans != nil {
 		c.Traceparent = e.spans.Traceparent
 	}
+	if len(e.cfg.Defaults) > 0 {
+		c.FileDefaults = e.cfg.Defaults.Apply
+	}
 	for name, t := range e.cfg.Types {
 		if len(t.Patch) == 0 {
 			continue // just a command: the log owns the settings
