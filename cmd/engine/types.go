@@ -27,16 +27,13 @@ func typesCommand(a *app) *cobra.Command {
 		Example: "  engine types\n  engine types set email capacity=20\n  engine types remove emial",
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			types, err := c.Types(ctx)
-			if err != nil {
-				return err
-			}
-			return a.printTypes(types)
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				types, err := c.Types(ctx)
+				if err != nil {
+					return err
+				}
+				return a.printTypes(types)
+			})
 		},
 	}
 	cmd.AddCommand(typesSetCommand(a), typesRemoveCommand(a))
@@ -44,31 +41,16 @@ func typesCommand(a *app) *cobra.Command {
 }
 
 func (a *app) printTypes(types []streamwright.TypeInfo) error {
-	rows := [][]string{{"TYPE", "CAPACITY", "LEASE", "TIMEOUT", "ATTEMPTS", "BACKOFF", "AGE STEP", "MAX PARAMS", "LIMITS", "SET BY", "HELD BACK"}}
 	now := time.Now()
 	ms := func(n int64) string { return console.Span(time.Duration(n) * time.Millisecond) }
-	for _, t := range types {
-		if a.JSON {
-			if err := a.PrintJSON(t); err != nil {
-				return err
-			}
-			continue
-		}
-		s := t.Settings
-		b := s.Backoff
-		rows = append(rows, []string{
+	head := []string{"TYPE", "CAPACITY", "LEASE", "TIMEOUT", "ATTEMPTS", "BACKOFF", "AGE STEP", "MAX PARAMS", "LIMITS", "SET BY", "HELD BACK"}
+	return printList(a, types, "no types yet: the first submission of a type makes it", head, func(t streamwright.TypeInfo) []string {
+		s, b := t.Settings, t.Settings.Backoff
+		return []string{
 			t.Type, strconv.Itoa(s.Capacity), ms(s.LeaseMS), ms(s.TimeoutMS), strconv.Itoa(int(s.MaxAttempts)),
 			fmt.Sprintf("%s ×%g to %s +%g%%", ms(b.InitialMS), b.Factor, ms(b.MaxMS), b.Jitter*100), ms(s.AgeStepMS), console.Count(s.MaxParams), limitsOf(s), t.Source, heldBack(t.Paused, t.Circuit, now),
-		})
-	}
-	switch {
-	case a.JSON:
-	case len(types) == 0:
-		a.Notef("no types yet: the first submission of a type makes it")
-	default:
-		console.Table(a.Out, console.StyleFor(a.Out), rows)
-	}
-	return nil
+		}
+	})
 }
 
 func typesSetCommand(a *app) *cobra.Command {
@@ -86,22 +68,19 @@ func typesSetCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			t, err := c.Configure(ctx, args[0], patch)
-			if err != nil {
-				return err
-			}
-			if err := a.printTypes([]streamwright.TypeInfo{t}); err != nil {
-				return err
-			}
-			if _, set := patch["lease_ms"]; set && !a.JSON {
-				a.Notef("%s", leaseNote(t.Settings))
-			}
-			return nil
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				t, err := c.Configure(ctx, args[0], patch)
+				if err != nil {
+					return err
+				}
+				if err := a.printTypes([]streamwright.TypeInfo{t}); err != nil {
+					return err
+				}
+				if _, set := patch["lease_ms"]; set && !a.JSON {
+					a.Notef("%s", leaseNote(t.Settings))
+				}
+				return nil
+			})
 		},
 	}
 }
@@ -116,20 +95,16 @@ func leaseNote(s events.TypeSettings) string {
 }
 
 func typesRemoveCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	return a.changing(&cobra.Command{
 		Use:   "remove TYPE",
 		Short: "Remove a type that nothing uses",
 		Long: "Remove a type that nothing uses, with its settings and its pause. It is refused while the type has\n" +
 			"items (those that have ended and are still kept, too), a schedule, a worker, or a table in\n" +
 			"engine.toml. Its next submission makes it known again.",
 		Example: "  engine types remove emial",
-		Args:    console.Args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.change(cmd.Context(), "type "+args[0]+" is removed", "", func(ctx context.Context, c *streamwright.Client) (bool, error) {
-				return true, c.RemoveType(ctx, args[0])
-			})
-		},
-	}
+	}, "type %s is removed", "", func(c *streamwright.Client, ctx context.Context, typ string) (bool, error) {
+		return true, c.RemoveType(ctx, typ)
+	})
 }
 
 // settings are the settings of a type, by their names.
