@@ -35,9 +35,6 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Version is that of the program; release builds set it by the linker.
-var Version = "dev"
-
 // Options say what to start. The zero Options are an engine with the default
 // configuration and a data folder named "data".
 type Options struct {

@@ -154,7 +154,7 @@ func main() {
 
 // run is the whole program. It returns an exit code: [console.ExitDone] and the like.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	a := &app{App: console.App{In: in, Out: out, Err: errs}}
+	a := &app{App: console.App{In: in, Out: out, Err: errs, Program: console.Program("engine")}}
 	flush, err := a.trace(ctx)
 	if err != nil {
 		a.Notef("%v (%s)", err, events.CodeOf(err))
