@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
@@ -23,8 +24,9 @@ type Config struct {
 	Limits      Limits
 	Retention   Retention
 	Workers     Workers
-	// WorkerCircuit is laid over the built-in circuit of workers.
-	WorkerCircuit CircuitPatch
+	// WorkerCircuit is laid over the built-in circuit of workers; its names are
+	// those of [worker_circuit].
+	WorkerCircuit Patch
 	// Defaults are laid over the built-in settings for every type.
 	Defaults Patch
 	Types    map[events.Type]Type
@@ -87,7 +89,7 @@ type Retention struct {
 	CutEvents int // that it holds at least before it is cut
 }
 
-// Type is what the file says of one type.
+// Type holds what the file sets for one type.
 type Type struct {
 	Patch Patch
 	Exec  *Exec // nil: no worker in the engine's own process
@@ -115,41 +117,77 @@ const (
 // Off is what NATSListen and HTTP say to be left out.
 const Off = "off"
 
-// Default bounds and values; those of types are in package events.
+// Pool is slots that the types which name it share.
+type Pool struct{ Slots int }
+
+// DedupHook says whom to ask, over NATS, whether a submission is the same as
+// another.
+type DedupHook struct {
+	Subject      string // empty: nobody is asked
+	Types        []string
+	Timeout      time.Duration
+	Fallback     string // key, distinct
+	Candidates   int
+	KeySeparator string
+}
+
+// HTTP says who may use the HTTP server, and how it is reached.
+type HTTP struct {
+	TokensFile string
+	TLSCert    string // PEM files; with both, HTTPS
+	TLSKey     string
+	ClientCA   string // whose client certificates are accepted
+	Clients    []HTTPClient
+	Hosts      []string // names beside localhost by which an open engine may be asked
+	AllowOpen  bool     // listen beyond this machine although everyone may do everything
+}
+
+// HTTPClient is a client certificate that is known, by one of its names.
+type HTTPClient struct {
+	Name  string
+	Roles access.Roles
+}
+
+// NATS says who may use the embedded NATS server, and how it is reached.
+type NATS struct {
+	TLSCert   string
+	TLSKey    string
+	ClientCA  string // whose certificates clients must show, beside their login
+	Users     []NATSUser
+	AllowOpen bool // listen beyond this machine although there are no users
+}
+
+// NATSUser is a user of the embedded NATS server. Exactly one of Password,
+// PasswordFile and Nkey is set.
+type NATSUser struct {
+	Name         string
+	Password     string // in clear, or as a bcrypt hash
+	PasswordFile string // of which the first line is the password
+	Nkey         string // public, beginning with U
+	Roles        access.Roles
+	NoDocuments  bool // without the object store of large params and results
+	NoPublish    bool // without plain publishes, which no quota counts
+}
+
+// Bounds of lists and names; those of types are in package events.
 const (
-	DefaultMaxRunning = 10_000
-	MaxMaxRunning     = events.MaxTypes * events.MaxCapacity
-	DefaultCutEvents  = 1_000_000
-	MinCutEvents      = 1000
-	MaxCutEvents      = 1_000_000_000
-	DefaultGrace      = 10 * time.Second
-	MaxGrace          = 10 * time.Minute
-	MaxExecArgs       = 256
-	MaxExecEnv        = 256
-	MaxPrefixLen      = 32
+	MaxHTTPClients = 1000
+	MaxHTTPHosts   = 100
+	MaxNATSUsers   = 1000
+	MinPasswordLen = 12
+	MaxExecArgs    = 256
+	MaxExecEnv     = 256
+	MaxPrefixLen   = 32
+	DefaultGrace   = 10 * time.Second
+)
 
-	DefaultMaxClockJump = 24 * time.Hour // as dispatcher.DefaultMaxClockJump
-	MinMaxClockJump     = time.Minute
-	MaxMaxClockJump     = 10 * 365 * 24 * time.Hour
-
-	DefaultHeartbeatInterval = 20 * time.Second
-	MinHeartbeatInterval     = 100 * time.Millisecond
-	MaxHeartbeatInterval     = 10 * time.Minute
-	DefaultDeadAfter         = time.Minute
-	MinDeadAfter             = 300 * time.Millisecond
-	MaxDeadAfter             = time.Hour
-	MinHeartbeatsMissed      = 2 // heartbeats that fit into DeadAfter at least, so that one may be lost
-	DefaultSweepInterval     = time.Minute
-	MinSweepInterval         = time.Second
-	MaxSweepInterval         = time.Hour
-
-	DefaultProbeInterval = time.Minute
-	MinProbeInterval     = 100 * time.Millisecond
-	MaxProbeInterval     = time.Hour
-	DefaultProbeTimeout  = 5 * time.Second
-	MinProbeTimeout      = 10 * time.Millisecond
-	DefaultProbeFailures = 2
-	MaxProbeFailures     = 100
+// The times of heartbeats, of which each is fitted to the other: see fit.
+const (
+	defaultHeartbeat    = 20 * time.Second
+	minHeartbeat        = 100 * time.Millisecond
+	defaultDeadAfter    = time.Minute
+	maxDeadAfter        = time.Hour
+	minHeartbeatsMissed = 2 // heartbeats that fit into DeadAfter at least, so that one may be lost
 )
 
 // Default is the configuration of an empty file.
@@ -158,68 +196,32 @@ func Default() Config { return Config{}.WithDefaults() }
 // WithDefaults returns c with every field that is zero set to its default.
 // Settings of types stay as they are: absence means something there.
 func (c Config) WithDefaults() Config {
-	or(&c.Server.Dir, "data")
-	or(&c.Server.NATSListen, "127.0.0.1:4222")
-	or(&c.Server.HTTP, "127.0.0.1:8484")
-	or(&c.Server.PProf, Off)
-	or(&c.Server.Durability, Always)
-	or(&c.Server.Prefix, "work")
-	or(&c.Server.LogLevel, "info")
-	or(&c.Server.LogFormat, "text")
-	or(&c.Server.MaxClockJump, DefaultMaxClockJump)
-	or(&c.Limits.MaxRunning, DefaultMaxRunning)
-	or(&c.Limits.MaxMemoryBytes, 1<<30)
-	or(&c.Limits.MinFreeBytes, 256<<20)
-	or(&c.Limits.LogMaxAge, 7*24*time.Hour)
-	or(&c.Limits.LogMaxBytes, 1<<30)
-	or(&c.Limits.BlobMaxBytes, 4<<30)
-	c.Workers.withDefaults()
-	c.DedupHook.withDefaults()
-	or(&c.Retention.CutEvents, DefaultCutEvents)
+	c.Workers.fit(c.Workers.HeartbeatInterval != 0, c.Workers.DeadAfter != 0)
+	withDefaults(c.fields())
 	types := make(map[events.Type]Type, len(c.Types))
 	for name, t := range c.Types {
 		if t.Exec != nil {
 			e := *t.Exec
-			or(&e.Grace, DefaultGrace)
+			withDefaults(e.fields())
 			t.Exec = &e
 		}
 		types[name] = t
 	}
 	c.Types = types
-	if c.Schedules == nil {
-		c.Schedules = map[string]Schedule{}
-	}
 	return c
 }
 
-// withDefaults fills in what is not set.
-func (w *Workers) withDefaults() {
-	w.fit(w.HeartbeatInterval != 0, w.DeadAfter != 0)
-	or(&w.StartTimeout, events.StartWithin)
-	or(&w.SweepInterval, DefaultSweepInterval)
-	or(&w.ProbeInterval, DefaultProbeInterval)
-	or(&w.ProbeTimeout, DefaultProbeTimeout)
-	or(&w.ProbeFailures, DefaultProbeFailures)
-}
-
-// fit sets the heartbeat and the silence as far as they are not set by the user.
-// Who sets one of them gets the other to fit: three heartbeats to a silence.
+// fit sets those of the heartbeat interval and the silence that the user has not
+// set. If one is set, the other is made to fit: three heartbeats to a silence.
 func (w *Workers) fit(beatSet, deadSet bool) {
 	if !beatSet {
-		w.HeartbeatInterval = DefaultHeartbeatInterval
+		w.HeartbeatInterval = defaultHeartbeat
 		if deadSet {
-			w.HeartbeatInterval = max(min(DefaultHeartbeatInterval, w.DeadAfter/3).Truncate(time.Millisecond), MinHeartbeatInterval)
+			w.HeartbeatInterval = max(min(defaultHeartbeat, w.DeadAfter/3).Truncate(time.Millisecond), minHeartbeat)
 		}
 	}
 	if !deadSet {
-		w.DeadAfter = min(max(DefaultDeadAfter, 3*w.HeartbeatInterval), MaxDeadAfter)
-	}
-}
-
-func or[T comparable](p *T, def T) {
-	var zero T
-	if *p == zero {
-		*p = def
+		w.DeadAfter = min(max(defaultDeadAfter, 3*w.HeartbeatInterval), maxDeadAfter)
 	}
 }
 
@@ -228,11 +230,49 @@ func (c Config) TypeDefaults() events.TypeSettings {
 	return c.Defaults.Apply(events.ProtectedTypeSettings())
 }
 
-// Settings are those of a type as far as the file says: what it names for the
-// type, over the defaults.
+// Settings are the settings of a type that only the file has configured: those that
+// it sets for the type, over the defaults.
 func (c Config) Settings(t events.Type) events.TypeSettings {
 	return c.Types[t].Patch.Apply(c.TypeDefaults())
 }
+
+// WorkerCircuitSettings are those of [worker_circuit] over the defaults.
+func (c Config) WorkerCircuitSettings() events.CircuitSettings {
+	s := events.TypeSettings{Circuit: events.DefaultWorkerCircuit()}
+	lay(workerCircuitSettings, c.WorkerCircuit, &s)
+	return s.Circuit
+}
+
+// EngineLimits are the limits that decisions look at.
+func (c Config) EngineLimits() events.Limits {
+	l := events.Limits{MaxQueued: c.Limits.MaxQueued, QueueSteps: c.Limits.QueueSteps, Pools: make(map[string]events.Pool, len(c.Pools)), WorkerCircuit: c.WorkerCircuitSettings(), StartTimeout: c.Workers.StartTimeout}
+	if len(c.Limits.Types) > 0 {
+		l.Types = make(map[events.Type]bool, len(c.Limits.Types)+len(c.Types))
+		for _, t := range c.Limits.Types {
+			l.Types[events.Type(t)] = true
+		}
+		for t := range c.Types {
+			l.Types[t] = true
+		}
+	}
+	for name, p := range c.Pools {
+		l.Pools[name] = events.Pool{Slots: p.Slots}
+	}
+	return l
+}
+
+// ExecConnection is how the workers of types with exec connect, where the engine
+// itself connects by own, whose context has been read; ok is false if they have
+// no login of their own.
+func (c Config) ExecConnection(own connect.Settings) (s connect.Settings, ok bool) {
+	if c.ExecConnect == (connect.Settings{}) {
+		return own, false
+	}
+	return connect.Merge(c.ExecConnect, own.WithoutLogin()), true
+}
+
+// External reports whether the engine uses an existing NATS.
+func (c Config) External() bool { return c.Server.NATSURL != "" || c.Connect.Context != "" }
 
 // TypeNames lists the types that the file names, sorted.
 func (c Config) TypeNames() []events.Type { return slices.Sorted(maps.Keys(c.Types)) }

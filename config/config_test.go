@@ -203,7 +203,7 @@ func TestApplyKeepsTheRest(t *testing.T) {
 	base := events.DefaultTypeSettings()
 	base.Capacity = 33
 	base.PerPriority = map[events.Priority]events.PriorityOverride{8: {MaxAttempts: ptr(events.Attempt(4))}}
-	p := Patch{Lease: ptr(5 * time.Second), PerPriority: map[events.Priority]RunPatch{8: {Timeout: ptr(time.Second)}}}
+	p := Patch{"lease_ms": 5 * time.Second, "per_priority.8.timeout_ms": 1000}
 	got := p.Apply(base)
 	if got.Capacity != 33 || got.LeaseMS != 5000 || *got.PerPriority[8].MaxAttempts != 4 || *got.PerPriority[8].TimeoutMS != 1000 {
 		t.Fatalf("got %+v", got)

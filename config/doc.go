@@ -6,13 +6,15 @@
 // all of them at once, in the order of the file. Only a syntax error stands
 // alone, since nothing after it can be read.
 //
-// The settings are described once, as data (see the fields methods): the
-// reader, the bounds' messages and the table in docs/CONFIG.md come from the
-// same place, so they can't disagree.
+// Each setting is one row of a table (settings.go; those of types, patch.go): its
+// key, its kind and bounds, its default, and its documentation. Reading, checking,
+// defaults, comparing two files, docs/CONFIG.md and the keys of "engine types set"
+// all follow from the row. validate.go holds only what several settings must be
+// together.
 //
-// For types the file owns just what it names. A [Patch] holds those settings
+// Of a type's settings the file owns those that it sets. A [Patch] holds these
 // and nothing else: [Patch.Apply] lays them over whatever the log says, and
-// [Patch.Conflicts] tells which of a requested change the file forbids.
+// [Patch.Conflicts] lists those that a requested change would undo.
 //
 // The package does no I/O beyond reading the one file, and a Config that has
 // been validated is never written again.

@@ -83,7 +83,7 @@ func TestBadLimits(t *testing.T) {
 		"[types.a]\nmax_queued = -1":                                 "engine.toml:2: types.a.max_queued is -1: it must be 0 to",
 		"[types.a]\npool = \"llm\"":                                  "engine.toml:2: types.a.pool is \"llm\", and there is no such pool: add [pools.llm]",
 		"[defaults]\npool = \"llm\"":                                 "engine.toml:2: defaults.pool is \"llm\"",
-		"[pools.llm]\nslots = 0":                                     "engine.toml:1: pools.llm slots is 0",
+		"[pools.llm]\nslots = 0":                                     "engine.toml:2: pools.llm.slots is 0: it must be 1 to",
 		"[types.a]\ngroup_by = \"me\"":                               "engine.toml:2: types.a.group_by is \"me\"",
 		"[types.a]\nqueue_steps = [{ over = 1 }]":                    "engine.toml:2: types.a.queue_steps [0] says nothing",
 		"[types.a]\nqueue_steps = [{ over = 1, min_priority = 12 }]": "engine.toml:2: types.a.queue_steps has an element 1 whose min_priority is 12",

@@ -108,32 +108,12 @@ func (r *reader) fail(path []string, format string, args ...any) {
 	r.errs = append(r.errs, &Error{File: r.file, Line: r.line(key), Key: key, Msg: fmt.Sprintf(format, args...)})
 }
 
-// failEach reports what a field's value is refused for: one error, or one for each
-// element of a list of tables that is wrong.
+// failEach reports why a field's value is refused.
 func (r *reader) failEach(path []string, err error) {
-	key := strings.Join(path, ".")
-	faults := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		faults = joined.Unwrap()
-	}
-	for _, fault := range faults {
-		at := key
-		var e *elementError
-		if errors.As(fault, &e) {
-			at = elementKey(key, e.index) + "." + e.key
-		}
-		r.errs = append(r.errs, &Error{File: r.file, Line: r.line(at), Key: key, Msg: fault.Error()})
+	for _, e := range faults(strings.Join(path, "."), err) {
+		r.errs = append(r.errs, &Error{File: r.file, Line: r.line(cmp.Or(e.at, e.Key)), Key: e.Key, Msg: e.Msg})
 	}
 }
-
-// elementError is what is wrong with one element of a list of tables.
-type elementError struct {
-	index int // from 0
-	key   string
-	text  string
-}
-
-func (e *elementError) Error() string { return e.text }
 
 // elementKey is the key of an element of a list of tables, for its line alone.
 func elementKey(key string, index int) string { return fmt.Sprintf("%s#%d", key, index) }

@@ -45,9 +45,13 @@ func TestOneSpellingPerSetting(t *testing.T) {
 	api := slices.DeleteFunc(jsonNames("", reflect.TypeFor[events.TypeSettings]()), func(n string) bool {
 		return n == "timeout_set" || n == "max_attempts_set" // no settings: the engine's notes of which were chosen
 	})
-	same(t, "a type", TypeSettings(), api)
-	same(t, "a priority", typeSettings("", (&RunPatch{}).fields()), backoffInline(jsonNames("", reflect.TypeFor[events.PriorityOverride]())))
-	same(t, "a failure code", typeSettings("", (&CodePatch{}).fields()), jsonNames("", reflect.TypeFor[events.CodePolicy]()))
+	var names []string
+	for _, s := range TypeSettings() {
+		names = append(names, s.Name)
+	}
+	same(t, "a type", names, api)
+	same(t, "a priority", settingNames("", new(Patch).rows("", prioritySettings())), backoffInline(jsonNames("", reflect.TypeFor[events.PriorityOverride]())))
+	same(t, "a failure code", settingNames("", codeFields(new(events.CodePolicy))), jsonNames("", reflect.TypeFor[events.CodePolicy]()))
 	for key, of := range map[string]reflect.Type{"rates": reflect.TypeFor[events.RateLimit](), "queue_steps": reflect.TypeFor[events.QueueStep]()} {
 		for _, name := range jsonNames("", of) {
 			if _, err := Parse("f", []byte("[types.a]\n"+key+" = [{ "+name+" = {} }]")); err == nil || strings.Contains(err.Error(), "is no setting") {
@@ -56,7 +60,7 @@ func TestOneSpellingPerSetting(t *testing.T) {
 		}
 	}
 	ofSchedule := slices.DeleteFunc(jsonNames("", reflect.TypeFor[wire.Schedule]()), func(n string) bool { return n == "name" }) // its table's
-	same(t, "a schedule", typeSettings("", (&Schedule{}).fields()), ofSchedule)
+	same(t, "a schedule", settingNames("", new(Schedule).fields()), ofSchedule)
 }
 
 // backoffInline has the fields of a backoff, which is a pointer there, as those of

@@ -24,7 +24,7 @@ func TestNeedsRestart(t *testing.T) {
 		"settings":         {"[server]\nhttp = \"127.0.0.1:1\"", "[server]\nhttp = \"127.0.0.1:2\"\n[retention]\ncompleted_ms = \"1h\"\n[nats]\nallow_open = true", []string{"nats.allow_open", "retention.completed_ms", "server.http"}},
 		"of types":         {"[types.a]\ncapacity = 1\n[types.b]\ncapacity = 1\n[types.c]\ncapacity = 1", "[types.a]\ncapacity = 1\n[types.b]\ncapacity = 2\n[types.d]\nexec = [\"true\"]", []string{"types.b", "types.c", "types.d"}},
 		"nested":           {"", "[defaults.backoff]\nmax_ms = \"9s\"", []string{"defaults.backoff.max_ms"}},
-		"of priorities":    {"", "[defaults.per_priority.9]\ntimeout_ms = \"9s\"", []string{"defaults"}},
+		"of priorities":    {"", "[defaults.per_priority.9]\ntimeout_ms = \"9s\"", []string{"defaults.per_priority.9.timeout_ms"}},
 		"TLS switched on":  {"", "[http]\ntls_cert = \"c\"\ntls_key = \"k\"\n[nats]\ntls_cert = \"c\"\ntls_key = \"k\"", []string{"http.tls_cert", "nats.tls_cert"}},
 		"TLS renamed":      {"[http]\ntls_cert = \"a\"\ntls_key = \"a\"", "[http]\ntls_cert = \"c\"\ntls_key = \"k\"", nil},
 	} {

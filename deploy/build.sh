@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the programs for one platform (GOOS and GOARCH, this machine's if they
+# Builds the programs, streamwright and streamwright-tail, for one platform (GOOS and GOARCH, this machine's if they
 # are not set), with the version stamped in and nothing of this machine.
 #
 #   deploy/build.sh VERSION FOLDER
@@ -16,6 +16,6 @@ cd "$(dirname "$0")/.."
 suffix=""
 [ "$(go env GOOS)" = windows ] && suffix=.exe
 stamp="-s -w -X github.com/streamwright/streamwright/embedded.Version=$version"
-for program in engine tail; do
-  CGO_ENABLED=0 go build -trimpath -ldflags "$stamp" -o "$out/$program$suffix" "./cmd/$program"
-done
+build() { CGO_ENABLED=0 go build -trimpath -ldflags "$stamp" -o "$out/$2$suffix" "./cmd/$1"; }
+build engine streamwright
+build tail streamwright-tail

@@ -75,8 +75,12 @@ type Config struct {
 	// Limits are the engine's own: of all queues together, the pools, the circuit
 	// of workers.
 	Limits events.Limits
-	// FileTypes lay the settings that engine.toml names over those that the log
-	// has for a type (or Defaults); what differs is recorded at start.
+	// FileDefaults lays the settings that engine.toml sets for all types over those
+	// of a type that nobody has configured through the API; what differs is recorded
+	// at start. nil: the file sets none. Defaults has them already.
+	FileDefaults func(events.TypeSettings) events.TypeSettings
+	// FileTypes lay the settings that engine.toml sets for a type over those that
+	// the log has for it (or Defaults); what differs is recorded at start.
 	FileTypes map[events.Type]func(events.TypeSettings) events.TypeSettings
 	// FileSchedules are those of engine.toml: what differs from the log is
 	// recorded at start, and those that the file had and has no more are removed.

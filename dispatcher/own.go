@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -197,13 +198,31 @@ func newLoop(cfg *Config, state *core.State, clk *clock, last events.Seq, reg *r
 	return l, nil
 }
 
-// fileSettings records the settings that engine.toml names, where they differ
-// from the log's.
+// fileSettings records the settings that engine.toml sets, where they differ from
+// the log's.
 func fileSettings(cfg *Config, state *core.State) *commandJob {
 	j := &commandJob{}
-	for _, t := range slices.Sorted(maps.Keys(cfg.FileTypes)) {
-		set, _ := state.Settings(t)
-		j.cmds = append(j.cmds, core.Configure{Type: t, Source: events.SourceFile, Settings: cfg.FileTypes[t](set)})
+	types := slices.Collect(maps.Keys(cfg.FileTypes))
+	if cfg.FileDefaults != nil {
+		types = append(types, state.TypeNames()...)
+	}
+	slices.Sort(types)
+	for _, t := range slices.Compact(types) {
+		was, _ := state.Settings(t)
+		info, known := state.Type(t)
+		set, source := was, info.Source
+		if cfg.FileDefaults != nil && source != events.SourceAPI {
+			set = cfg.FileDefaults(set)
+		}
+		if lay := cfg.FileTypes[t]; lay != nil {
+			set = lay(set)
+			if source != events.SourceAPI { // else the file's defaults would undo at the next start what was set there
+				source = events.SourceFile
+			}
+		}
+		if !known || !reflect.DeepEqual(set, was) {
+			j.cmds = append(j.cmds, core.Configure{Type: t, Source: source, Settings: set})
+		}
 	}
 	j.done = func(outcomes []Outcome) {
 		for i, o := range outcomes {

@@ -26,7 +26,7 @@ import (
 // anyone who reaches it over a network.
 func (e *Engine) openAccess() error {
 	h := e.cfg.HTTP
-	auth, err := httpauth.New(e.httpAuth(h))
+	auth, err := httpauth.New(e.o.httpAuth(h, e.log))
 	if err != nil {
 		return err
 	}
@@ -43,13 +43,13 @@ func (e *Engine) openAccess() error {
 }
 
 // httpAuth is who is known on HTTP, but for the CAs of certificates.
-func (e *Engine) httpAuth(h config.HTTP) httpauth.Config {
+func (o *Options) httpAuth(h config.HTTP, log *slog.Logger) httpauth.Config {
 	clients := make([]httpauth.Client, len(h.Clients))
 	for i, c := range h.Clients {
 		clients[i] = httpauth.Client(c)
 	}
 	return httpauth.Config{
-		TokensFile: h.TokensFile, Tokens: e.o.HTTPTokens, Clients: clients, Hosts: h.Hosts, Logger: e.log.With("part", "http"),
+		TokensFile: h.TokensFile, Tokens: o.HTTPTokens, Clients: clients, Hosts: h.Hosts, Logger: log.With("part", "http"),
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
@@ -16,7 +18,7 @@ import (
 // openBlobs makes the object store of large documents, and has it looked after.
 func (e *Engine) openBlobs(ctx context.Context) (err error) {
 	e.janitor, err = blobs.NewJanitor(blobs.JanitorConfig{
-		Conn: e.nc, Names: e.names(), Bucket: blobs.BucketConfig{Memory: e.o.Memory, MaxBytes: e.blobBytes()},
+		Conn: e.nc, Names: e.names(), Bucket: blobs.BucketConfig{Memory: e.o.Memory, MaxBytes: e.share("blob_max_bytes", e.cfg.Limits.BlobMaxBytes, config.Default().Limits.BlobMaxBytes)},
 		Exists: func(_ context.Context, id events.ID) (bool, error) {
 			it, err := e.store.Item(id)
 			return it != nil, err
@@ -29,10 +31,10 @@ func (e *Engine) openBlobs(ctx context.Context) (err error) {
 	return e.janitor.Start(ctx)
 }
 
-// readChildren is how the engine reads the children of a large spawn from the
-// object store.
-func (e *Engine) readChildren() (func(context.Context, string) ([]core.Submit, error), error) {
-	store, err := blobs.New(e.nc, e.names(), blobs.DefaultMaxBytes)
+// childReader returns the function that reads the children of a large spawn from
+// the object store.
+func childReader(nc *nats.Conn, names wire.Names) (func(context.Context, string) ([]core.Submit, error), error) {
+	store, err := blobs.New(nc, names, blobs.DefaultMaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -48,20 +50,6 @@ func (e *Engine) readChildren() (func(context.Context, string) ([]core.Submit, e
 		}
 		return wire.ChildCommands(children, none, events.MaxParamsCeiling)
 	}, nil
-}
-
-// blobBytes bounds the object store: by the setting, and by the share of the
-// storage that whatever is beside the log may reserve.
-func (e *Engine) blobBytes() int64 {
-	total, wanted := e.storage(), e.cfg.Limits.BlobMaxBytes
-	if total <= 0 {
-		return wanted
-	}
-	kept := min(wanted, max(total/sideShare, 1))
-	if kept < wanted && wanted != config.Default().Limits.BlobMaxBytes {
-		e.log.Warn("blob_max_bytes is more than its share of the storage: less is kept", "blob_max_bytes", wanted, "kept", kept)
-	}
-	return kept
 }
 
 // undecided is since when the oldest submission has waited in the intake; zero

@@ -356,8 +356,8 @@ func TestObjectStoreBound(t *testing.T) {
 	if _, err := c.Submit(ctx, streamwright.Item{Type: "full", Params: largeDoc(4 << 20)}); events.CodeOf(err) != events.CodeTimeout || !strings.Contains(err.Error(), "blob_max_bytes") {
 		t.Errorf("%v", err)
 	}
-	if e := mustStart(t, Options{Memory: true, Config: config.Config{}}); e.blobBytes() > e.storage()/sideShare {
-		t.Errorf("%d of %d bytes are reserved", e.blobBytes(), e.storage())
+	if e := mustStart(t, Options{Memory: true, Config: config.Config{}}); e.share("blob_max_bytes", 4<<30, 4<<30) > e.srv.storage(true)/sideShare {
+		t.Errorf("%d of %d bytes are reserved", e.share("blob_max_bytes", 4<<30, 4<<30), e.srv.storage(true))
 	}
 }
 

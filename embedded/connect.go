@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"sync"
 	"time"
@@ -70,7 +71,7 @@ func (e *Engine) connectExec(opts ...nats.Option) (*nats.Conn, error) {
 	if e.srv != nil || !own {
 		return e.connect(false, opts...)
 	}
-	opts = append([]nats.Option{nats.ErrorHandler(e.execError)}, opts...)
+	opts = append([]nats.Option{nats.ErrorHandler(e.execDenied.handler(e.log, "the NATS server refuses the types' commands what they need: give the user of [connect.exec] the role work (`engine permissions --user NAME=work`)"))}, opts...)
 	return e.connectAs(s, "[connect.exec]", opts)
 }
 
@@ -81,7 +82,7 @@ func (e *Engine) connectAs(s connect.Settings, place string, opts []nats.Option)
 	if err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, fmt.Errorf("connect to NATS: %w", err))
 	}
-	all = append(all, nats.ErrorHandler(e.natsError), nats.Timeout(outsideTimeout))
+	all = append(all, nats.ErrorHandler(e.denied.handler(e.log, "the NATS server refuses the engine what it needs: give its user the permissions that `engine permissions` prints for it")), nats.Timeout(outsideTimeout))
 	all = append(all, opts...)
 	all = append(all, connect.Inbox(s.User, s.URL, all)...)
 	where := streamwright.Redact(s.URL)
@@ -95,32 +96,6 @@ func (e *Engine) connectAs(s connect.Settings, place string, opts []nats.Option)
 	return nc, nil
 }
 
-// execError is the error handler of the commands' connections.
-func (e *Engine) execError(nc *nats.Conn, sub *nats.Subscription, err error) {
-	if m := violation.FindStringSubmatch(err.Error()); m != nil {
-		if e.execDenied.note(m[1] + " to " + m[2]) {
-			e.log.Error("the NATS server refuses the types' commands what they need: give the user of [connect.exec] the role work (`engine permissions --user NAME=work`)", "refused", m[1]+" to "+m[2])
-		}
-		return
-	}
-	e.natsError(nc, sub, err)
-}
-
-// natsError is the error handler of the connections to an existing NATS.
-func (e *Engine) natsError(_ *nats.Conn, sub *nats.Subscription, err error) {
-	if m := violation.FindStringSubmatch(err.Error()); m != nil {
-		if e.denied.note(m[1] + " to " + m[2]) {
-			e.log.Error("the NATS server refuses the engine what it needs: give its user the permissions that `engine permissions` prints for it", "refused", m[1]+" to "+m[2])
-		}
-		return
-	}
-	subject := ""
-	if sub != nil {
-		subject = sub.Subject
-	}
-	e.log.Warn("NATS", "error", err, "subscription", subject)
-}
-
 var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to ("[^"]+")`)
 
 // maxDenied bounds the refusals that are told.
@@ -130,6 +105,24 @@ const maxDenied = 16
 type denied struct {
 	mu  sync.Mutex
 	all []string // guarded by mu; the first maxDenied
+}
+
+// handler is the error handler of a connection: it logs each refusal once, with
+// hint, and everything else.
+func (d *denied) handler(log *slog.Logger, hint string) nats.ErrHandler {
+	return func(_ *nats.Conn, sub *nats.Subscription, err error) {
+		if m := violation.FindStringSubmatch(err.Error()); m != nil {
+			if d.note(m[1] + " to " + m[2]) {
+				log.Error(hint, "refused", m[1]+" to "+m[2])
+			}
+			return
+		}
+		subject := ""
+		if sub != nil {
+			subject = sub.Subject
+		}
+		log.Warn("NATS", "error", err, "subscription", subject)
+	}
 }
 
 // note reports whether what was refused is worth telling.

@@ -17,7 +17,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright"
-	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/access/httpauth"
 	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/api"
@@ -36,8 +35,14 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Version is that of the program; release builds set it by the linker.
-var Version = "dev"
+// DedupHook decides which submissions are the same work, where keys can't say. It is
+// asked before a submission is decided, by several goroutines at once, and its
+// verdict is recorded.
+type DedupHook = dispatcher.DedupHook
+
+// DedupQuestion is what a [DedupHook] is asked: a submission, and what it may be the
+// same as.
+type DedupQuestion = dispatcher.DedupQuestion
 
 // Options say what to start. The zero Options are an engine with the default
 // configuration and a data folder named "data".
@@ -73,8 +78,8 @@ type Options struct {
 	// DedupHook, if set, is asked about submissions, in place of the subject of
 	// the configuration's [dedup_hook]; the rest of that holds for it too. Score,
 	// if set, orders the items of ScoreTypes (none: all) in place of their
-	// priority and age: see [dispatcher.Config].
-	DedupHook  dispatcher.DedupHook
+	// priority and age.
+	DedupHook  DedupHook
 	Score      func(core.Submit) time.Duration
 	ScoreTypes []events.Type
 
@@ -106,10 +111,10 @@ type Engine struct {
 	httpTLS    atomic.Pointer[tls.Config] // that of new connections
 	reloading  sync.Mutex                 // one reload at a time
 	srv        *server
-	advanced   atomic.Int64                            // how far Advance has moved the clock
-	nc         *nats.Conn                              // the engine's own
-	quotas     *quota.Book                             // nil: there are none
-	userRoles  atomic.Pointer[map[string]access.Roles] // of the NATS users
+	advanced   atomic.Int64 // how far Advance has moved the clock
+	nc         *nats.Conn   // the engine's own
+	quotas     *quota.Book  // nil: there are none
+	userRoles  userRoles
 	denied     denied
 	execDenied denied // to the login of [connect.exec]
 	eventLog   eventlog.Log
@@ -219,7 +224,7 @@ func (e *Engine) openServer(ctx context.Context) (err error) {
 		so.Before = func(s *server) error { // at a restart too, when ctx may have ended
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdTimeout)
 			defer cancel()
-			return e.holdNatives(ctx, s)
+			return s.holdNatives(ctx, e.names())
 		}
 		if e.srv, err = startServer(so); err != nil {
 			return err
@@ -228,7 +233,7 @@ func (e *Engine) openServer(ctx context.Context) (err error) {
 	if e.nc, err = e.connect(true, nats.Name("streamwright engine"), nats.MaxReconnects(-1)); err != nil {
 		return err
 	}
-	return e.checkServer(ctx)
+	return checkServer(ctx, e.nc, e.names(), streamwright.Redact(e.URL()))
 }
 
 // holdTimeout bounds what is done before a server that starts is used.
@@ -237,17 +242,18 @@ const holdTimeout = 30 * time.Second
 // minPayload is the least that a message may have: no event is larger.
 const minPayload = 2 << 20
 
-// checkServer refuses a server that can't carry the engine.
-func (e *Engine) checkServer(ctx context.Context) error {
-	if most := e.nc.MaxPayload(); most < minPayload {
-		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", streamwright.Redact(e.URL()), most, minPayload)
+// checkServer refuses a server that can't carry the engine; url is its own, for the
+// error.
+func checkServer(ctx context.Context, nc *nats.Conn, names wire.Names, url string) error {
+	if most := nc.MaxPayload(); most < minPayload {
+		return fmt.Errorf("use NATS at %s: its max_payload is %d bytes: set it to %d or more", url, most, minPayload)
 	}
-	js, err := connect.JetStream(e.nc, e.names())
+	js, err := connect.JetStream(nc, names)
 	if err == nil {
 		_, err = js.AccountInfo(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("use NATS at %s: JetStream does not answer: %w: enable it there, for this account", streamwright.Redact(e.URL()), err)
+		return fmt.Errorf("use NATS at %s: JetStream does not answer: %w: enable it there, for this account", url, err)
 	}
 	return nil
 }
@@ -298,17 +304,17 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	}
 	e.openQuotas()
 	c := dispatcher.Config{
-		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: e.owner(), Version: Version,
+		Log: e.eventLog, Store: e.store, Conn: e.nc, Names: e.names(), Owner: owner(), Version: Version,
 		Alone: e.srv != nil, MemoryOnly: e.o.Memory, Defaults: e.cfg.TypeDefaults(), MaxRunning: e.cfg.Limits.MaxRunning,
 		Limits:    e.cfg.EngineLimits(),
 		FileTypes: map[events.Type]func(events.TypeSettings) events.TypeSettings{}, FileSchedules: e.cfg.FileSchedules(), Logger: e.log, Hooks: e.hooks(),
-		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.intakeBytes(),
+		MaxParams: e.cfg.TypeDefaults().MaxParams, IntakeMaxBytes: e.share("", maxIntakeBytes, maxIntakeBytes),
 		Heartbeat: e.cfg.Workers.HeartbeatInterval, Gone: e.cfg.Workers.DeadAfter, Sweep: e.cfg.Workers.SweepInterval,
 		ProbeInterval: e.cfg.Workers.ProbeInterval, ProbeTimeout: e.cfg.Workers.ProbeTimeout, ProbeFailures: e.cfg.Workers.ProbeFailures,
-		Dedup: e.dedupHook(), Score: e.o.Score, ScoreTypes: e.o.ScoreTypes,
+		Dedup: dedupConfig(e.cfg.DedupHook, e.o.DedupHook, e.nc), Score: e.o.Score, ScoreTypes: e.o.ScoreTypes,
 		CutEvents: e.cfg.Retention.CutEvents,
 	}
-	if c.Children, err = e.readChildren(); err != nil {
+	if c.Children, err = childReader(e.nc, e.names()); err != nil {
 		return err
 	}
 	if e.lease != nil {
@@ -318,8 +324,11 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	if e.spans != nil {
 		c.Traceparent = e.spans.Traceparent
 	}
+	if len(e.cfg.Defaults) > 0 {
+		c.FileDefaults = e.cfg.Defaults.Apply
+	}
 	for name, t := range e.cfg.Types {
-		if t.Patch.Empty() {
+		if len(t.Patch) == 0 {
 			continue // just a command: the log owns the settings
 		}
 		c.FileTypes[name] = t.Patch.Apply
@@ -344,7 +353,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 }
 
 // owner names this process.
-func (e *Engine) owner() string {
+func owner() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
@@ -467,3 +476,16 @@ func (e *Engine) Dir() string {
 
 // Durability is what an acknowledged write has survived to.
 func (e *Engine) Durability() config.Durability { return e.cfg.Server.Durability }
+
+// dedupConfig says whom the dispatcher asks about submissions: own, or the subject
+// of the configuration.
+func dedupConfig(h config.DedupHook, own DedupHook, nc *nats.Conn) dispatcher.DedupConfig {
+	c := dispatcher.DedupConfig{Hook: own, Candidates: h.Candidates, KeySeparator: h.KeySeparator, Timeout: h.Timeout, Fallback: h.Fallback}
+	if c.Hook == nil && h.Subject != "" {
+		c.Hook = &dispatcher.NATSDedupHook{Conn: nc, Subject: h.Subject}
+	}
+	for _, t := range h.Types {
+		c.Types = append(c.Types, events.Type(t))
+	}
+	return c
+}

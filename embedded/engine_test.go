@@ -361,7 +361,7 @@ func TestEngineConfiguration(t *testing.T) {
 	o.Config = configOf(t, "[types.email]\ncapacity = 7\n[types.other]\nlease_ms=\"5s\"")
 	e = mustStart(t, o)
 	for _, r := range request[wire.TypesReply](t, e, wire.APITypes, wire.See{}).Types {
-		if r.Type == "email" && (r.Settings.Capacity != 7 || r.Settings.MaxAttempts != 9 || r.Source != events.SourceFile) {
+		if r.Type == "email" && (r.Settings.Capacity != 7 || r.Settings.MaxAttempts != 9 || r.Source != events.SourceAPI) {
 			t.Errorf("after a start with a file %+v", r)
 		}
 	}

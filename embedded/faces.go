@@ -5,7 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/streamwright/streamwright/api"
+	"github.com/streamwright/streamwright/api/live"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/dispatcher"
@@ -28,7 +31,9 @@ func (e *Engine) hooks() dispatcher.Hooks {
 			if e.spans != nil {
 				e.spans.Projected(c)
 			}
-			e.liveProjected(c)
+			if e.live != nil {
+				e.live.Projected(c)
+			}
 			e.items.projected(c)
 		},
 		Renewed: e.mirror.renewed,
@@ -39,7 +44,9 @@ func (e *Engine) hooks() dispatcher.Hooks {
 		Lost: e.items.lost,
 		Workers: func(list []wire.WorkerInfo) {
 			e.mirror.workersChanged(list)
-			e.liveTouched()
+			if e.live != nil {
+				e.live.Touch()
+			}
 		},
 	})
 }
@@ -47,7 +54,7 @@ func (e *Engine) hooks() dispatcher.Hooks {
 // newFaces makes the API, which answers once it is started.
 func (e *Engine) newFaces(ctx context.Context) error {
 	logs, err := api.OpenLogs(ctx, api.LogsConfig{
-		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.logsBytes(),
+		Conn: e.nc, Names: e.names(), Memory: e.o.Memory, MaxAge: e.cfg.Limits.LogMaxAge, MaxBytes: e.share("log_max_bytes", e.cfg.Limits.LogMaxBytes, config.Default().Limits.LogMaxBytes),
 	})
 	if err != nil {
 		return err
@@ -64,14 +71,17 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		},
 		NamedByFile:  func(t events.Type) []string { return e.cfg.Types[t].Patch.Named() },
 		TypeDefaults: &defaults,
-		Quotas:       e.quotas, Accounts: e.accounts, KnownUser: e.knownUser, UserRoles: e.rolesOf,
-		Full: e.isFull, Storage: e.storageNow, Spans: e.spanCounts(), Blobs: store, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
+		Quotas:       e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
+		Full: e.isFull, Storage: e.storageNow, Spans: spanCounts(e.o.Tracing), Blobs: store, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
 		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
 	})
 	if err != nil {
 		return err
 	}
-	return e.newLive()
+	if e.cfg.Server.HTTP != config.Off { // which alone serves the feed
+		e.live, err = live.New(live.Config{Engine: e.service, Logger: e.log.With("part", "live")})
+	}
+	return err
 }
 
 // publicURL is a list of NATS URLs without the users and passwords in them.
@@ -90,9 +100,9 @@ func publicURL(servers string) string {
 	return strings.Join(parts, ",")
 }
 
-// spanCounts counts the spans of Options.Tracing, if that can tell.
-func (e *Engine) spanCounts() func() tracing.SpanCounts {
-	if c, ok := e.o.Tracing.(tracing.SpanCounter); ok {
+// spanCounts counts the spans of Options.Tracing, if that can.
+func spanCounts(t trace.TracerProvider) func() tracing.SpanCounts {
+	if c, ok := t.(tracing.SpanCounter); ok {
 		return c.SpanCounts
 	}
 	return nil

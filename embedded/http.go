@@ -14,6 +14,7 @@ import (
 
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/api/bridge"
+	"github.com/streamwright/streamwright/api/page"
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
@@ -77,7 +78,7 @@ func (e *Engine) mountBeside(s *rest.Server) {
 
 // startBridge lets workers speak HTTP.
 func (e *Engine) startBridge(documents *blobs.Store) (*bridge.Bridge, error) {
-	key, err := e.sessionKey()
+	key, err := e.dir.sessionKey()
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +94,11 @@ func (e *Engine) startBridge(documents *blobs.Store) (*bridge.Bridge, error) {
 const sessionKeyFile = "http-workers.key"
 
 // sessionKey reads the key, or makes it. Nil: there is no folder to keep it in.
-func (e *Engine) sessionKey() ([]byte, error) {
-	if e.dir == nil {
+func (d *dataDir) sessionKey() ([]byte, error) {
+	if d == nil {
 		return nil, nil
 	}
-	file := filepath.Join(e.dir.path, sessionKeyFile)
+	file := filepath.Join(d.path, sessionKeyFile)
 	key, err := os.ReadFile(file)
 	if err == nil && len(key) == bridge.KeyBytes {
 		return key, nil
@@ -123,4 +124,12 @@ func (f eventFeed) Tail(ctx context.Context, cfg eventlog.TailConfig, fn func(ev
 
 func (f eventFeed) Around(ctx context.Context, seq events.Seq) (eventlog.Kept, error) {
 	return eventlog.Around(ctx, f.e.nc, f.e.names(), seq)
+}
+
+// mountPage serves the web page. Its files hold nothing, so they need no role;
+// what it shows comes from the API, which asks for one.
+func mountPage(s *rest.Server) {
+	h := page.Handler()
+	s.Mount("GET /{$}", 0, h)
+	s.Mount("GET /assets/", 0, h)
 }

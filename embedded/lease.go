@@ -62,12 +62,13 @@ type lease struct {
 // nodeFile names the data folder, for as long as it is there.
 const nodeFile = "NODE"
 
-// node reads the data folder's name, or gives it one.
-func (e *Engine) node() (string, error) {
-	if e.dir == nil {
+// node reads the data folder's name, or gives it one. Without a folder it makes one
+// up.
+func (d *dataDir) node() (string, error) {
+	if d == nil {
 		return rand.Text(), nil
 	}
-	path := filepath.Join(e.dir.path, nodeFile)
+	path := filepath.Join(d.path, nodeFile)
 	b, err := os.ReadFile(path)
 	if name := strings.TrimSpace(string(b)); err == nil && name != "" {
 		return name, nil
@@ -89,11 +90,11 @@ func (e *Engine) takeLease(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("take the lease: %w", err)
 	}
-	node, err := e.node()
+	node, err := e.dir.node()
 	if err != nil {
 		return fmt.Errorf("take the lease: name the data folder: %w", err)
 	}
-	l := &lease{e: e, owners: kvstate.NewPartitions(js, e.names(), leaseTTL), me: kvstate.Owner{Owner: e.owner(), Node: node}, wake: make(chan struct{}, 1)}
+	l := &lease{e: e, owners: kvstate.NewPartitions(js, e.names(), leaseTTL), me: kvstate.Owner{Owner: owner(), Node: node}, wake: make(chan struct{}, 1)}
 	by, err := l.first(ctx)
 	if err != nil {
 		return err

@@ -16,9 +16,8 @@ import (
 // all, and so is what it has answered.
 func TestNativeWorkersOverARestart(t *testing.T) {
 	o := quiet(t.TempDir())
-	native := events.ProtocolAck
 	o.Config = config.Default()
-	o.Config.Types = map[events.Type]config.Type{"thumbnail": {Patch: config.Patch{Protocol: &native}}}
+	o.Config.Types = map[events.Type]config.Type{"thumbnail": {Patch: config.Patch{"protocol": events.ProtocolAck}}}
 	first, client, worker := startNative(t, o)
 	submit := func(c *streamwright.Client) string {
 		t.Helper()

@@ -30,8 +30,7 @@ func TestNativeStreamsAreSeenAndBounded(t *testing.T) {
 	if err := plain.Stop(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
-	native := events.ProtocolAck
-	o.Config.Types = map[events.Type]config.Type{"thumbnail": {Patch: config.Patch{Protocol: &native}}}
+	o.Config.Types = map[events.Type]config.Type{"thumbnail": {Patch: config.Patch{"protocol": events.ProtocolAck}}}
 	e, client, worker := startNative(t, o)
 	id := fine(client.Submit(testContext(t), streamwright.Item{Type: "thumbnail"}))(t).ID
 	m := fine(worker.Next(jetstream.FetchMaxWait(testTimeout)))(t)

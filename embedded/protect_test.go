@@ -90,3 +90,41 @@ func TestProtectionChangesNoRecordedType(t *testing.T) {
 		}
 	}
 }
+
+// What [defaults] and [retention] set reaches the types that are known already, but
+// for those that someone has configured through the API.
+func TestDefaultsOfTheFileReachRecordedTypes(t *testing.T) {
+	o := quiet(t.TempDir())
+	start := func(file string) *Engine {
+		o.Config = configOf(t, file)
+		return mustStart(t, o)
+	}
+	settings := func(e *Engine) map[string]wire.TypeReply {
+		types := map[string]wire.TypeReply{}
+		for _, r := range request[wire.TypesReply](t, e, wire.APITypes, wire.See{}).Types {
+			types[r.Type] = r
+		}
+		return types
+	}
+	e := start("[types.filed]\nlease_ms = \"45s\"\n")
+	submit(t, e, wire.Submit{Type: "plain"})
+	submit(t, e, wire.Submit{Type: "changed"})
+	request[wire.TypeReply](t, e, wire.APIConfigure, wire.Configure{Type: "changed", Settings: []byte(`{"capacity":3}`)})
+	stopEngine(t, e)
+
+	const defaults = "[defaults]\ncapacity = 7\n[retention]\ndead_ms = \"1h\"\n[types.filed]\nlease_ms = \"45s\"\n"
+	for _, file := range []string{defaults, defaults + "[types.changed]\nlease_ms = \"50s\"\n", defaults + "[types.changed]\nlease_ms = \"55s\"\n"} {
+		e = start(file)
+		got := settings(e)
+		if s := got["plain"]; s.Settings.Capacity != 7 || s.Settings.Retain.DeadMS != 3_600_000 || s.Source != events.SourceDefault {
+			t.Errorf("plain: %+v", s)
+		}
+		if s := got["filed"]; s.Settings.Capacity != 7 || s.Settings.LeaseMS != 45_000 || s.Source != events.SourceFile {
+			t.Errorf("filed: %+v", s)
+		}
+		if s := got["changed"]; s.Settings.Capacity != 3 || s.Settings.Retain.DeadMS != 0 || s.Source != events.SourceAPI {
+			t.Errorf("changed: %+v", s)
+		}
+		stopEngine(t, e)
+	}
+}

@@ -62,7 +62,7 @@ func (e *Engine) reload(c config.Config) ([]string, error) {
 		e.httpTLS.Store(secure)
 	}
 	next.Apply()
-	e.setUserRoles(c.NATS)
+	e.userRoles.set(c.NATS)
 	waiting := config.NeedsRestart(e.given, c)
 	e.log.Info("who may use the engine has been read again", "tokens", next.Tokens(), "certificates", len(c.HTTP.Clients), "nats_users", users)
 	if len(waiting) > 0 {
@@ -73,7 +73,7 @@ func (e *Engine) reload(c config.Config) ([]string, error) {
 
 // prepareHTTP reads what HTTP needs to know. secure is nil if it stays in clear.
 func (e *Engine) prepareHTTP(h config.HTTP) (next *httpauth.Next, secure *tls.Config, err error) {
-	next, err = e.auth.Prepare(e.httpAuth(h))
+	next, err = e.auth.Prepare(e.o.httpAuth(h, e.log))
 	if err != nil || h.TLSCert == "" || e.httpTLS.Load() == nil {
 		return next, nil, err
 	}

@@ -15,10 +15,12 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
 	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -346,4 +348,23 @@ func (s *server) removeTmp() error {
 		return nil
 	}
 	return os.RemoveAll(filepath.Clean(s.tmp))
+}
+
+// holdNatives stops the consumers of native workers before any worker can reach
+// the server: one that was killed may have forgotten what it has delivered, and
+// would deliver it again before the engine knows what was acked.
+func (s *server) holdNatives(ctx context.Context, names wire.Names) error {
+	nc, err := s.connect(true)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err == nil {
+		err = dispatcher.HoldNatives(ctx, js, names)
+	}
+	if err != nil {
+		return fmt.Errorf("start NATS server: %w", err)
+	}
+	return nil
 }

@@ -222,7 +222,10 @@ func (s *space) stop() {
 
 // watchSpace begins to watch the room that the engine has.
 func (e *Engine) watchSpace() {
-	s := &space{free: FreeSpace, told: e.tellRoom, log: e.log}
+	s := &space{free: FreeSpace, told: func(full bool, hold string) {
+		e.dispatcher.HoldDispatch(hold)
+		e.dispatcher.PauseIntake(full)
+	}, log: e.log}
 	s.least.Store(uint64(max(e.cfg.Limits.MinFreeBytes, 0)))
 	if e.dir != nil {
 		s.dir = e.dir.path
@@ -233,12 +236,6 @@ func (e *Engine) watchSpace() {
 	}
 	e.space = s
 	s.watch()
-}
-
-// tellRoom has the dispatcher do what the room allows.
-func (e *Engine) tellRoom(full bool, hold string) {
-	e.dispatcher.HoldDispatch(hold)
-	e.dispatcher.PauseIntake(full)
 }
 
 // isFull is what stands in the way of new work, nil for nothing.

@@ -66,3 +66,42 @@ func (e *Engine) storageNow() api.Storage {
 	}
 	return st
 }
+
+const (
+	// maxIntakeBytes bounds the submissions that wait to be decided.
+	maxIntakeBytes = 1 << 30
+	// sideShare is the part of the storage that the intake, and the items' logs,
+	// may each reserve: the server sets a stream's byte limit aside in full, and
+	// the rest is for the truth.
+	sideShare = 8
+)
+
+// storage is how much the server has for the streams that hold what the engine
+// must keep; 0 if it is not ours.
+func (s *server) storage(memory bool) int64 {
+	if s == nil {
+		return 0
+	}
+	c := s.ns().JetStreamConfig()
+	switch {
+	case c == nil:
+		return 0
+	case memory:
+		return c.MaxMemory
+	}
+	return c.MaxStore
+}
+
+// share bounds what a stream beside the log may reserve: by the setting, and by its
+// share of the storage. It warns if a setting that is not the usual one is cut.
+func (e *Engine) share(setting string, wanted, usual int64) int64 {
+	total := e.srv.storage(e.o.Memory)
+	if total <= 0 {
+		return wanted
+	}
+	kept := min(wanted, max(total/sideShare, 1))
+	if kept < wanted && wanted != usual {
+		e.log.Warn(setting+" is more than its share of the storage: less is kept", setting, wanted, "kept", kept)
+	}
+	return kept
+}

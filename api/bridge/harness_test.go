@@ -80,7 +80,7 @@ func leases(d time.Duration, types ...events.Type) config.Config {
 	var c config.Config
 	c.Types = map[events.Type]config.Type{}
 	for _, t := range types {
-		c.Types[t] = config.Type{Patch: config.Patch{Lease: &d}}
+		c.Types[t] = config.Type{Patch: config.Patch{"lease_ms": d}}
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -24,23 +25,20 @@ func batchCommand(a *app) *cobra.Command {
 		Example: "  engine batch 01JD3V6YB2M4C9W8ZK5T7QXRNE\n  engine batch 01JD3V6YB2M4C9W8ZK5T7QXRNE --wait",
 		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			get := c.Get
-			if wait {
-				ctx, get = cmd.Context(), c.Wait
-			}
-			it, err := get(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			if it.Batch == nil {
-				return fmt.Errorf("item %s is no batch: engine show shows it", it.ID)
-			}
-			return a.printBatch(it.ID, it.State, *it.Batch, it)
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				get := c.Get
+				if wait {
+					ctx, get = cmd.Context(), c.Wait
+				}
+				it, err := get(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if it.Batch == nil {
+					return fmt.Errorf("item %s is no batch: engine show shows it", it.ID)
+				}
+				return a.printBatch(it.ID, it.State, *it.Batch, it)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "until all of it has ended")
@@ -70,20 +68,10 @@ func openBatchCommand(a *app) *cobra.Command {
 			} else if policy != "" {
 				return console.Usagef("--callback-policy is for a --callback")
 			}
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			out, err := c.OpenBatch(ctx, b)
-			if err != nil {
-				return err
-			}
-			if a.JSON {
-				return a.PrintJSON(out)
-			}
-			a.Printf("%s\n", out.ID)
-			return nil
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				out, err := c.OpenBatch(ctx, b)
+				return a.show(out, err, func() { a.Printf("%s\n", out.ID) })
+			})
 		},
 	}
 	fs := cmd.Flags()
@@ -104,16 +92,13 @@ func sealBatchCommand(a *app) *cobra.Command {
 		Example: "  engine batch seal 01JD3V6YB2M4C9W8ZK5T7QXRNE",
 		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			out, err := c.SealBatch(ctx, args[0], count)
-			if err != nil {
-				return err
-			}
-			return a.printBatch(out.ID, out.State, out.Batch, out)
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				out, err := c.SealBatch(ctx, args[0], count)
+				if err != nil {
+					return err
+				}
+				return a.printBatch(out.ID, out.State, out.Batch, out)
+			})
 		},
 	}
 	cmd.Flags().IntVar(&count, "count", 0, "how many `items` it has in all (default: as many as there are)")

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -158,20 +157,12 @@ func (a *app) bulk(ctx context.Context, f *bulkFlags, b streamwright.Bulk, did s
 // bulkPages does a bulk, or only counts what it is about, under a progress bar.
 func (a *app) bulkPages(ctx context.Context, c *streamwright.Client, b streamwright.Bulk, dry bool, did string) (streamwright.BulkResult, error) {
 	b.DryRun = dry
-	var bar *progressbar.ProgressBar
-	if console.OnTerminal(a.Err) && !a.JSON {
-		bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(a.Err), progressbar.OptionSetDescription(did), progressbar.OptionShowCount(),
-			progressbar.OptionShowIts(), progressbar.OptionSetItsString("items"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	show, end := func(int64, int64) {}, func() {}
+	if !a.JSON {
+		show, end = a.bar(did, "items")
 	}
-	sum, err := c.Bulk(ctx, b, func(r streamwright.BulkResult) {
-		if bar != nil {
-			_ = bar.Set(r.Matched)
-		}
-	})
-	if bar != nil {
-		_ = bar.Clear()
-		_ = bar.Exit()
-	}
+	sum, err := c.Bulk(ctx, b, func(r streamwright.BulkResult) { show(int64(r.Matched), -1) })
+	end()
 	return sum, err
 }
 

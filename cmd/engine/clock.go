@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -21,16 +22,13 @@ func clockCommand(a *app) *cobra.Command {
 			"followed: nothing is pruned, cut or made due by it until it is plausible, or accepted.",
 		Args: console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			clock, err := c.Clock(ctx)
-			if err != nil {
-				return err
-			}
-			return a.printClock(&clock)
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				clock, err := c.Clock(ctx)
+				if err != nil {
+					return err
+				}
+				return a.printClock(&clock)
+			})
 		},
 	}
 	cmd.AddCommand(acceptClockCommand(a))
@@ -49,16 +47,13 @@ func acceptClockCommand(a *app) *cobra.Command {
 		Example: "  engine clock accept --by ada",
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			clock, err := c.AcceptClock(ctx, by)
-			if err != nil {
-				return err
-			}
-			return a.printClock(&clock)
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				clock, err := c.AcceptClock(ctx, by)
+				if err != nil {
+					return err
+				}
+				return a.printClock(&clock)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&by, "by", "", "the `name` of who confirms it, for the log")

@@ -30,24 +30,21 @@ func cancelCommand(a *app) *cobra.Command {
 }
 
 func (a *app) cancelOne(cmd *cobra.Command, id, note string) error {
-	c, ctx, done, err := a.client(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer done()
-	state, was, err := c.Cancel(ctx, id, note)
-	if err != nil {
-		return err
-	}
-	if a.JSON {
-		return a.PrintJSON(wire.Cancelled{ID: id, State: state, WasRunning: was, Position: c.Position()})
-	}
-	a.Printf("%s  %s", id, state)
-	if was {
-		a.Printf(" (its worker is being told to stop)")
-	}
-	a.Printf("\n")
-	return nil
+	return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+		state, was, err := c.Cancel(ctx, id, note)
+		if err != nil {
+			return err
+		}
+		if a.JSON {
+			return a.PrintJSON(wire.Cancelled{ID: id, State: state, WasRunning: was, Position: c.Position()})
+		}
+		a.Printf("%s  %s", id, state)
+		if was {
+			a.Printf(" (its worker is being told to stop)")
+		}
+		a.Printf("\n")
+		return nil
+	})
 }
 
 func rescheduleCommand(a *app) *cobra.Command {
@@ -81,19 +78,16 @@ func rescheduleCommand(a *app) *cobra.Command {
 }
 
 func (a *app) rescheduleOne(cmd *cobra.Command, id string, o streamwright.Order) error {
-	c, ctx, done, err := a.client(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer done()
-	if err := c.Reschedule(ctx, id, o); err != nil {
-		return err
-	}
-	it, err := c.Get(ctx, id)
-	if err != nil {
-		return err
-	}
-	return a.printItems([]streamwright.WorkItem{it})
+	return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+		if err := c.Reschedule(ctx, id, o); err != nil {
+			return err
+		}
+		it, err := c.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		return a.printItems([]streamwright.WorkItem{it})
+	})
 }
 
 // parseOrder checks what needs no engine to be checked.
@@ -133,19 +127,13 @@ func parseOrder(o *streamwright.Order, priority, at string) error {
 }
 
 func undrainCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	return a.changing(&cobra.Command{
 		Use:   "undrain WORKER",
 		Short: "Let a worker that was marked by engine drain have work again",
 		Long: "Take away the mark that a worker is to drain. A worker that has heard of it stops for good,\n" +
 			"as those of package workers and engine work do; the next worker with its id gets work.",
 		Example: "  engine undrain host-7",
-		Args:    console.Args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.change(cmd.Context(), args[0]+" may have work again", args[0]+" was not marked to drain", func(ctx context.Context, c *streamwright.Client) (bool, error) {
-				return c.Undrain(ctx, args[0])
-			})
-		},
-	}
+	}, "%s may have work again", "%s was not marked to drain", (*streamwright.Client).Undrain)
 }
 
 func drainCommand(a *app) *cobra.Command {
@@ -158,19 +146,16 @@ func drainCommand(a *app) *cobra.Command {
 		Example: "  engine drain host-7",
 		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			if err := c.Drain(ctx, args[0]); err != nil {
-				return err
-			}
-			if a.JSON {
-				return a.PrintJSON(wire.OK{OK: true})
-			}
-			a.Printf("%s is draining\n", args[0])
-			return nil
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				if err := c.Drain(ctx, args[0]); err != nil {
+					return err
+				}
+				if a.JSON {
+					return a.PrintJSON(wire.OK{OK: true})
+				}
+				a.Printf("%s is draining\n", args[0])
+				return nil
+			})
 		},
 	}
 }

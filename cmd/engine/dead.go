@@ -69,54 +69,33 @@ func (a *app) dead(cmd *cobra.Command, sel streamwright.Selection, all bool) err
 }
 
 func (a *app) printDead(items []streamwright.WorkItem) error {
-	if a.JSON || len(items) == 0 {
-		return a.printItems(items)
-	}
 	now, style := time.Now(), console.StyleFor(a.Out)
-	rows := [][]string{{"ID", "TYPE", "DIED", "REASON", "ATTEMPTS", "CAUSE", "ERROR"}}
-	for _, it := range items {
+	head := []string{"ID", "TYPE", "DIED", "REASON", "ATTEMPTS", "CAUSE", "ERROR"}
+	return printList(a, items, "", head, func(it streamwright.WorkItem) []string {
 		text := ""
 		if it.Error != nil {
 			text = style.Clip(failure(it.Error), 60)
 		}
-		rows = append(rows, []string{it.ID, it.Type, console.Ago(it.FinishedAt, now), style.Clip(it.Reason, 20),
-			fmt.Sprintf("%d/%d", it.Attempt, it.MaxAttempts), it.Cause, text})
-	}
-	console.Table(a.Out, style, rows)
-	return nil
+		return []string{it.ID, it.Type, console.Ago(it.FinishedAt, now), style.Clip(it.Reason, 20),
+			fmt.Sprintf("%d/%d", it.Attempt, it.MaxAttempts), it.Cause, text}
+	})
 }
 
 func (a *app) causes(cmd *cobra.Command, q streamwright.CausesQuery) error {
-	c, ctx, done, err := a.client(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer done()
-	reply, err := c.Causes(ctx, q)
-	if err != nil {
-		return err
-	}
-	if a.JSON {
-		for _, cause := range reply.Causes {
-			if err := a.PrintJSON(cause); err != nil {
-				return err
-			}
+	return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+		reply, err := c.Causes(ctx, q)
+		if err != nil {
+			return err
 		}
-		return nil
-	}
-	if len(reply.Causes) == 0 {
-		a.Notef("nothing is dead")
-		return nil
-	}
-	now, style := time.Now(), console.StyleFor(a.Out)
-	rows := [][]string{{"CAUSE", "TYPE", "DEAD", "IN ALL", "FIRST", "LAST", "REASON", "EXAMPLE", "ERROR"}}
-	for _, cause := range reply.Causes {
-		rows = append(rows, []string{cause.Cause, cause.Type, console.Count(cause.Dead), console.Count(cause.Count), console.Ago(cause.First, now),
-			console.Ago(cause.Last, now), style.Clip(cause.Reason, 20), cause.Example, style.Clip(strings.TrimPrefix(cause.Code+": "+cause.Error, ": "), 60)})
-	}
-	console.Table(a.Out, style, rows)
-	if hidden := reply.Total - len(reply.Causes); hidden > 0 {
-		a.Notef("%s more: --limit", console.Count(hidden))
-	}
-	return nil
+		now, style := time.Now(), console.StyleFor(a.Out)
+		head := []string{"CAUSE", "TYPE", "DEAD", "IN ALL", "FIRST", "LAST", "REASON", "EXAMPLE", "ERROR"}
+		err = printList(a, reply.Causes, "nothing is dead", head, func(cause streamwright.Cause) []string {
+			return []string{cause.Cause, cause.Type, console.Count(cause.Dead), console.Count(cause.Count), console.Ago(cause.First, now),
+				console.Ago(cause.Last, now), style.Clip(cause.Reason, 20), cause.Example, style.Clip(strings.TrimPrefix(cause.Code+": "+cause.Error, ": "), 60)}
+		})
+		if hidden := reply.Total - len(reply.Causes); hidden > 0 && !a.JSON {
+			a.Notef("%s more: --limit", console.Count(hidden))
+		}
+		return err
+	})
 }

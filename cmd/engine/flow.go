@@ -120,12 +120,7 @@ func progressText(p *streamwright.Progress, n int, style console.Style) string {
 
 // printFlow prints the fields of an item's flow, those that are set.
 func (a *app) printFlow(it streamwright.WorkItem, now time.Time) {
-	style := console.StyleFor(a.Out)
-	field := func(name, value string) {
-		if value != "" {
-			a.Printf("%s%s\n", style.Faint(fmt.Sprintf("%-16s", name)), value)
-		}
-	}
+	style, field := console.StyleFor(a.Out), a.field
 	if p := it.Progress; p != nil {
 		field("progress", fmt.Sprintf("%s  (%s)", progressText(p, 200, style), console.Ago(p.At, now)))
 	}

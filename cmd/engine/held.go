@@ -28,21 +28,18 @@ What is shown may be over when it is read: the submission alone decides.`,
 			if watch {
 				return a.watchHolder(cmd.Context(), args[0], args[1])
 			}
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			info, err := c.Info(ctx)
-			if err != nil {
-				return err
-			}
-			c.Saw(info.Position) // what any command before this one has done is to be seen
-			h, err := c.Holder(ctx, args[0], args[1])
-			if err != nil {
-				return err
-			}
-			return a.printHolder(h)
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				info, err := c.Info(ctx)
+				if err != nil {
+					return err
+				}
+				c.Saw(info.Position) // what any command before this one has done is to be seen
+				h, err := c.Holder(ctx, args[0], args[1])
+				if err != nil {
+					return err
+				}
+				return a.printHolder(h)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "show every change, until interrupted")

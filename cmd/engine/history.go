@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,16 +20,13 @@ func historyCommand(a *app) *cobra.Command {
 		Example: "  engine history 01JD3V6YB2M4C9W8ZK5T7QXRNE",
 		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			evs, sum, err := c.Account(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return a.printHistory(evs, sum)
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				evs, sum, err := c.Account(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return a.printHistory(evs, sum)
+			})
 		},
 	}
 }
@@ -127,4 +125,37 @@ func (a *app) printRecord(r streamwright.LogRecord) error {
 	style := console.StyleFor(a.Out)
 	_, err := fmt.Fprintf(a.Out, "%s  %s  #%d  %s\n", style.Faint(r.At.Local().Format("15:04:05.000")), style.Level(r.Level), r.Attempt, console.Clean(r.Message))
 	return err
+}
+
+func whyCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "why ID",
+		Short: "Explain why an item is not running now",
+		Long: `Explain why an item is not running now: show all reasons at once, each with its code
+and, where it passes by itself, until when.`,
+		Example: "  engine why 01JD3V6YB2M4C9W8ZK5T7QXRNE",
+		Args:    console.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				w, err := c.Why(ctx, args[0])
+				return a.show(w, err, func() { a.printWhy(w) })
+			})
+		},
+	}
+}
+
+func (a *app) printWhy(w streamwright.Explanation) {
+	style := console.StyleFor(a.Out)
+	a.Printf("%s  %s  %s\n", w.ID, w.Type, style.State(w.State))
+	now := time.Now()
+	for _, r := range w.Reasons {
+		until := ""
+		if !r.Until.IsZero() {
+			until = ", passes " + console.Ago(r.Until, now)
+		}
+		a.Printf("  %s%s: %s\n", r.Code, until, console.Clean(r.Message))
+		for _, id := range r.Items {
+			a.Printf("    %s\n", id)
+		}
+	}
 }

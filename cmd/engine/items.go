@@ -122,27 +122,14 @@ func (a *app) pages(cmd *cobra.Command, all bool, none string, print func([]stre
 }
 
 func (a *app) printItems(items []streamwright.WorkItem) error {
-	if a.JSON {
-		for _, it := range items {
-			if err := a.PrintJSON(it); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if len(items) == 0 {
-		return nil
-	}
 	now, style := time.Now(), console.StyleFor(a.Out)
-	rows := [][]string{{"ID", "TYPE", "STATE", "PRIO", "ATTEMPT", "CREATED", "NOTE"}}
-	for _, it := range items {
-		rows = append(rows, []string{
+	head := []string{"ID", "TYPE", "STATE", "PRIO", "ATTEMPT", "CREATED", "NOTE"}
+	return printList(a, items, "", head, func(it streamwright.WorkItem) []string {
+		return []string{
 			it.ID, it.Type, style.State(it.State), strconv.Itoa(it.Priority),
 			fmt.Sprintf("%d/%d", it.Attempt, it.MaxAttempts), console.Ago(it.CreatedAt, now), note(it, now, style),
-		})
-	}
-	console.Table(a.Out, style, rows)
-	return nil
+		}
+	})
 }
 
 // note is what is worth knowing of an item beside its state.
@@ -189,27 +176,24 @@ func showCommand(a *app) *cobra.Command {
 			if err := docs.check(); err != nil {
 				return err
 			}
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			it, err := getItem(ctx, c, args, at, intake)
-			if err != nil {
-				return err
-			}
-			if docs.wanted() {
-				// A large document may take longer than a request.
-				return a.writeDocuments(cmd.Context(), c, it, docs)
-			}
-			if a.JSON {
-				return a.PrintJSON(it)
-			}
-			a.printItem(it)
-			if at != "" {
-				return nil // the tree is that of now
-			}
-			return a.printTree(ctx, c, it)
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				it, err := getItem(ctx, c, args, at, intake)
+				if err != nil {
+					return err
+				}
+				if docs.wanted() {
+					// A large document may take longer than a request.
+					return a.writeDocuments(cmd.Context(), c, it, docs)
+				}
+				if a.JSON {
+					return a.PrintJSON(it)
+				}
+				a.printItem(it)
+				if at != "" {
+					return nil // the tree is that of now
+				}
+				return a.printTree(ctx, c, it)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&docs.params, "params", "", "write the params to this `file`, or to standard output (-)")
@@ -244,12 +228,7 @@ func failure(e *wire.ItemError) string {
 
 // printItem prints an item's fields, those that are set, one on a line.
 func (a *app) printItem(it streamwright.WorkItem) {
-	now, style := time.Now(), console.StyleFor(a.Out)
-	field := func(name, value string) {
-		if value != "" {
-			a.Printf("%s%s\n", style.Faint(fmt.Sprintf("%-16s", name)), value)
-		}
-	}
+	now, style, field := time.Now(), console.StyleFor(a.Out), a.field
 	text := func(name, value string) { field(name, console.Clean(value)) }
 	at := func(name string, t time.Time) {
 		if !t.IsZero() {

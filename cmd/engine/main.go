@@ -3,19 +3,24 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
+	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/telemetry"
 )
 
 // app is what every command is made with.
@@ -45,14 +50,90 @@ var groups = []struct {
 	}},
 }
 
-// client connects, and bounds the requests of a command by the flags' timeout.
-// The caller calls done when it has made them.
-func (a *app) client(ctx context.Context) (c *streamwright.Client, within context.Context, done func(), err error) {
-	if c, err = a.Connect(ctx); err != nil {
-		return nil, nil, nil, err
+// ask connects, and calls fn with a context that bounds its requests by the flags'
+// timeout.
+func (a *app) ask(cmd *cobra.Command, fn func(context.Context, *streamwright.Client) error) error {
+	c, err := a.Connect(cmd.Context())
+	if err != nil {
+		return err
 	}
-	within, cancel := a.Within(ctx)
-	return c, within, func() { cancel(); c.Close() }, nil
+	defer c.Close()
+	ctx, cancel := a.Within(cmd.Context())
+	defer cancel()
+	return fn(ctx, c)
+}
+
+// show prints a reply, unless err says that there is none: as JSON, or by text.
+func (a *app) show(reply any, err error, text func()) error {
+	switch {
+	case err != nil:
+		return err
+	case a.JSON:
+		return a.PrintJSON(reply)
+	}
+	text()
+	return nil
+}
+
+// printList prints entries: one of JSON on each line, or a table with a row for
+// each. If there are none it says so by none, if that is not empty.
+func printList[T any](a *app, entries []T, none string, head []string, row func(T) []string) error {
+	if a.JSON {
+		for _, e := range entries {
+			if err := a.PrintJSON(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(entries) == 0 {
+		if none != "" {
+			a.Notef("%s", none)
+		}
+		return nil
+	}
+	rows := [][]string{head}
+	for _, e := range entries {
+		rows = append(rows, row(e))
+	}
+	console.Table(a.Out, console.StyleFor(a.Out), rows)
+	return nil
+}
+
+// field prints a field of what is shown, if it is set.
+func (a *app) field(name, value string) {
+	if value != "" {
+		a.Printf("%s%s\n", console.StyleFor(a.Out).Faint(fmt.Sprintf("%-16s", name)), value)
+	}
+}
+
+// bar shows on a terminal how far a long work is, in units, if they are named, with
+// their rate. The caller calls end when it is over. A total below 0 is not known.
+func (a *app) bar(doing, units string) (show func(done, total int64), end func()) {
+	var bar *progressbar.ProgressBar
+	show = func(done, total int64) {
+		if !console.OnTerminal(a.Err) {
+			return
+		}
+		if bar == nil {
+			options := []progressbar.Option{progressbar.OptionSetWriter(a.Err), progressbar.OptionSetDescription(doing),
+				progressbar.OptionShowCount(), progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionClearOnFinish()}
+			if units != "" {
+				options = append(options, progressbar.OptionShowIts(), progressbar.OptionSetItsString(units))
+			}
+			bar = progressbar.NewOptions64(total, options...)
+		}
+		if total >= 0 {
+			bar.ChangeMax64(total)
+		}
+		_ = bar.Set64(done)
+	}
+	return show, func() {
+		if bar != nil {
+			_ = bar.Clear()
+			_ = bar.Exit()
+		}
+	}
 }
 
 // gcPercent trades memory for time: an engine allocates much and keeps little.
@@ -73,7 +154,7 @@ func main() {
 
 // run is the whole program. It returns an exit code: [console.ExitDone] and the like.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	a := &app{App: console.App{In: in, Out: out, Err: errs}}
+	a := &app{App: console.App{In: in, Out: out, Err: errs, Program: console.Program("engine")}}
 	flush, err := a.trace(ctx)
 	if err != nil {
 		a.Notef("%v (%s)", err, events.CodeOf(err))
@@ -115,3 +196,25 @@ is wrong.`,
 }
 
 func tailCommand(a *app) *cobra.Command { return console.TailCommand(&a.App, "engine tail") }
+
+// flushWithin bounds the sending of the last spans at the end of a command.
+const flushWithin = 5 * time.Second
+
+// trace sets up OpenTelemetry if the environment asks for it. The caller calls
+// flush at the end of the program.
+func (a *app) trace(ctx context.Context) (flush func(), err error) {
+	tp, err := telemetry.Provider(ctx, "streamwright", embedded.Version)
+	if err != nil || tp == nil {
+		return func() {}, err
+	}
+	a.tracing = tp
+	otel.SetTracerProvider(tp)
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { a.Notef("traces: %v", err) }))
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWithin)
+		defer cancel()
+		if err := tp.Shutdown(ctx); err != nil {
+			a.Notef("traces: the last spans could not be sent: %v", err)
+		}
+	}, nil
+}

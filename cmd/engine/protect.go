@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/user"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,7 +43,7 @@ func pauseCommand(a *app) *cobra.Command {
 				yes += " until " + t.Format(time.RFC3339)
 				no += " until then"
 			}
-			return a.change(cmd.Context(), yes, no, func(ctx context.Context, c *streamwright.Client) (bool, error) {
+			return a.change(cmd, yes, no, func(ctx context.Context, c *streamwright.Client) (bool, error) {
 				return c.Pause(ctx, args[0], o)
 			})
 		},
@@ -63,17 +64,8 @@ func userName() string {
 }
 
 func resumeCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:     "resume TYPE",
-		Short:   "End the pause of a type",
-		Example: "  engine resume email",
-		Args:    console.Args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.change(cmd.Context(), args[0]+" goes on", args[0]+" was not paused", func(ctx context.Context, c *streamwright.Client) (bool, error) {
-				return c.Resume(ctx, args[0])
-			})
-		},
-	}
+	return a.changing(&cobra.Command{Use: "resume TYPE", Short: "End the pause of a type", Example: "  engine resume email"},
+		"%s goes on", "%s was not paused", (*streamwright.Client).Resume)
 }
 
 func circuitCommand(a *app) *cobra.Command {
@@ -98,7 +90,7 @@ func circuitCommand(a *app) *cobra.Command {
 			if worker == "" {
 				whose = args[0]
 			}
-			return a.change(cmd.Context(), "the circuit of "+whose+" is closed", "the circuit of "+whose+" was closed already", func(ctx context.Context, c *streamwright.Client) (bool, error) {
+			return a.change(cmd, "the circuit of "+whose+" is closed", "the circuit of "+whose+" was closed already", func(ctx context.Context, c *streamwright.Client) (bool, error) {
 				if worker != "" {
 					return c.ResetWorkerCircuit(ctx, worker)
 				}
@@ -111,25 +103,27 @@ func circuitCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// change has something changed, and says whether it was.
-func (a *app) change(ctx context.Context, yes, no string, do func(context.Context, *streamwright.Client) (bool, error)) error {
-	c, within, done, err := a.client(ctx)
-	if err != nil {
-		return err
+// changing completes a command that changes what its one argument names. The texts
+// say of that that it was changed, or was so already.
+func (a *app) changing(cmd *cobra.Command, yes, no string, do func(*streamwright.Client, context.Context, string) (bool, error)) *cobra.Command {
+	cmd.Args = console.Args(cobra.ExactArgs(1))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		say := func(format string) string { return strings.Replace(format, "%s", args[0], 1) }
+		return a.change(cmd, say(yes), say(no), func(ctx context.Context, c *streamwright.Client) (bool, error) { return do(c, ctx, args[0]) })
 	}
-	defer done()
-	changed, err := do(within, c)
-	switch {
-	case err != nil:
-		return err
-	case a.JSON:
-		return a.PrintJSON(wire.Changed{Changed: changed, Position: c.Position()})
-	case changed:
-		a.Printf("%s\n", console.Clean(yes))
-	default:
-		a.Printf("%s\n", console.Clean(no))
-	}
-	return nil
+	return cmd
+}
+
+// change makes a change, and says whether there was one to make.
+func (a *app) change(cmd *cobra.Command, yes, no string, do func(context.Context, *streamwright.Client) (bool, error)) error {
+	return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+		changed, err := do(ctx, c)
+		text := no
+		if changed {
+			text = yes
+		}
+		return a.show(wire.Changed{Changed: changed, Position: c.Position()}, err, func() { a.Printf("%s\n", console.Clean(text)) })
+	})
 }
 
 // heldBack says in a few words what holds a type back, - for nothing.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,16 +36,13 @@ func rejectedListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List rejected submissions, newest first", Example: "  engine rejected list --type email --code bad_params", Args: console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			page, err := c.Rejected(ctx, f)
-			if err != nil {
-				return err
-			}
-			return a.printRejected(page)
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				page, err := c.Rejected(ctx, f)
+				if err != nil {
+					return err
+				}
+				return a.printRejected(page)
+			})
 		},
 	}
 	fs := cmd.Flags()
@@ -56,22 +54,14 @@ func rejectedListCommand(a *app) *cobra.Command {
 }
 
 func (a *app) printRejected(page streamwright.RejectedPage) error {
-	if a.JSON {
-		for _, r := range page.Rejected {
-			if err := a.PrintJSON(r); err != nil {
-				return err
-			}
-		}
-	} else if len(page.Rejected) == 0 {
-		a.Notef("nothing was rejected that is still kept")
-	} else {
-		now, style := time.Now(), console.StyleFor(a.Out)
-		rows := [][]string{{"SEQ", "AT", "TYPE", "INTAKE", "CODE", "BYTES", "WHY"}}
-		for _, r := range page.Rejected {
-			rows = append(rows, []string{r.Seq.String(), console.Ago(r.At, now), orDash(r.Type), strconv.FormatUint(r.IntakeSeq, 10), console.Clean(r.Code),
-				console.Count(r.Size), style.Clip(r.Message, 70)})
-		}
-		console.Table(a.Out, style, rows)
+	now, style := time.Now(), console.StyleFor(a.Out)
+	head := []string{"SEQ", "AT", "TYPE", "INTAKE", "CODE", "BYTES", "WHY"}
+	err := printList(a, page.Rejected, "nothing was rejected that is still kept", head, func(r streamwright.Rejected) []string {
+		return []string{r.Seq.String(), console.Ago(r.At, now), orDash(r.Type), strconv.FormatUint(r.IntakeSeq, 10), console.Clean(r.Code),
+			console.Count(r.Size), style.Clip(r.Message, 70)}
+	})
+	if err != nil {
+		return err
 	}
 	if page.NextCursor != "" {
 		a.Notef("there is more: --cursor %s", page.NextCursor)
@@ -94,16 +84,13 @@ func rejectedShowCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			r, err := c.GetRejected(ctx, seq)
-			if err != nil {
-				return err
-			}
-			return a.printOneRejected(r)
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				r, err := c.GetRejected(ctx, seq)
+				if err != nil {
+					return err
+				}
+				return a.printOneRejected(r)
+			})
 		},
 	}
 }
@@ -112,12 +99,7 @@ func (a *app) printOneRejected(r streamwright.Rejected) error {
 	if a.JSON {
 		return a.PrintJSON(r)
 	}
-	style := console.StyleFor(a.Out)
-	field := func(name, value string) {
-		if value != "" {
-			a.Printf("%s%s\n", style.Faint(fmt.Sprintf("%-16s", name)), console.Clean(value))
-		}
-	}
+	field := func(name, value string) { a.field(name, console.Clean(value)) }
 	field("seq", r.Seq.String())
 	field("at", fmt.Sprintf("%s  (%s)", r.At.Format(time.RFC3339Nano), console.Ago(r.At, time.Now())))
 	field("type", r.Type)
@@ -172,16 +154,13 @@ func rejectedReplayCommand(a *app) *cobra.Command {
 					return err
 				}
 			}
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			s, err := c.ReplayRejected(ctx, fix)
-			if err != nil {
-				return err
-			}
-			return a.printSubmitted(fix.Type, s)
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				s, err := c.ReplayRejected(ctx, fix)
+				if err != nil {
+					return err
+				}
+				return a.printSubmitted(fix.Type, s)
+			})
 		},
 	}
 	fs := cmd.Flags()
@@ -215,19 +194,16 @@ func rejectedPurgeCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			if err := c.PurgeRejected(ctx, seq, note); err != nil {
-				return err
-			}
-			if a.JSON {
-				return a.PrintJSON(map[string]any{"seq": seq, "position": c.Position()})
-			}
-			a.Printf("%s  purged\n", seq)
-			return nil
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				if err := c.PurgeRejected(ctx, seq, note); err != nil {
+					return err
+				}
+				if a.JSON {
+					return a.PrintJSON(map[string]any{"seq": seq, "position": c.Position()})
+				}
+				a.Printf("%s  purged\n", seq)
+				return nil
+			})
 		},
 	}
 	cmd.Flags().StringVar(&note, "note", "", "the `reason`, for the log")

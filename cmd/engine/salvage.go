@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright/cmd/internal/console"
@@ -45,7 +44,7 @@ in the end that of the data folder gets another name, and is not removed.`,
 				return err
 			}
 			o.Confirm = func(s embedded.Salvageable) bool { return a.confirmSalvage(s, yes, dry) }
-			bar, end := a.salvageBar()
+			bar, end := a.bar("writing", "")
 			o.Progress = bar
 			done, err := embedded.Salvage(cmd.Context(), o)
 			end()
@@ -99,25 +98,4 @@ func (a *app) printSalvaged(done embedded.Salvaged) error {
 	}
 	a.Printf("start the engine: it goes on from there\n")
 	return nil
-}
-
-// salvageBar shows how far it is, on a terminal.
-func (a *app) salvageBar() (progress func(done, total int64), end func()) {
-	var bar *progressbar.ProgressBar
-	progress = func(done, total int64) {
-		if !console.OnTerminal(a.Err) {
-			return
-		}
-		if bar == nil {
-			bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(a.Err), progressbar.OptionSetDescription("writing"),
-				progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-		}
-		_ = bar.Set64(done)
-	}
-	return progress, func() {
-		if bar != nil {
-			_ = bar.Clear()
-			_ = bar.Exit()
-		}
-	}
 }

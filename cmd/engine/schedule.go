@@ -19,7 +19,7 @@ func schedulesCommand(a *app) *cobra.Command {
 		Example: "  engine schedules\n  engine schedules --json",
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(cmd, func(ctx context.Context, c *streamwright.Client) error {
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
 				list, err := c.Schedules(ctx)
 				if err != nil {
 					return err
@@ -56,22 +56,12 @@ func scheduleCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// withClient connects and makes requests, bounded by the flags' timeout.
-func (a *app) withClient(cmd *cobra.Command, fn func(context.Context, *streamwright.Client) error) error {
-	c, ctx, done, err := a.client(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer done()
-	return fn(ctx, c)
-}
-
 // nameCommand makes a command about one schedule.
 func (a *app) nameCommand(use, short string, fn func(context.Context, *streamwright.Client, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " NAME", Short: short, Example: "  engine schedule " + use + " nightly", Args: console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(cmd, func(ctx context.Context, c *streamwright.Client) error { return fn(ctx, c, args[0]) })
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error { return fn(ctx, c, args[0]) })
 		},
 	}
 }
@@ -165,7 +155,7 @@ func scheduleSetCommand(a *app) *cobra.Command {
 				s.Params = p
 			}
 			s.Name, s.Cron, s.Zone, s.Every = args[0], t.cron, t.zone, t.every
-			return a.withClient(cmd, func(ctx context.Context, c *streamwright.Client) error {
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
 				set, err := c.SetSchedule(ctx, s)
 				if err != nil {
 					return err

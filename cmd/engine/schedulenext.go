@@ -16,14 +16,8 @@ import (
 // printSchedules prints schedules as a table, or one as JSON a line.
 func (a *app) printSchedules(list []streamwright.ScheduleInfo) error {
 	style, now := console.StyleFor(a.Out), time.Now()
-	rows := [][]string{{"NAME", "TYPE", "WHEN", "MISSED", "OVERLAP", "NEXT", "LAST", "LAST ITEM", "STATE", "SET BY"}}
-	for _, s := range list {
-		if a.JSON {
-			if err := a.PrintJSON(s); err != nil {
-				return err
-			}
-			continue
-		}
+	head := []string{"NAME", "TYPE", "WHEN", "MISSED", "OVERLAP", "NEXT", "LAST", "LAST ITEM", "STATE", "SET BY"}
+	err := printList(a, list, "no schedules yet: see `engine schedule set --help`", head, func(s streamwright.ScheduleInfo) []string {
 		next, state := console.Ago(s.Next, now), ""
 		if s.Paused {
 			next = "paused"
@@ -34,21 +28,14 @@ func (a *app) printSchedules(list []streamwright.ScheduleInfo) error {
 		if s.LastError != nil {
 			state = "refused: " + string(s.LastError.Code)
 		}
-		rows = append(rows, []string{s.Name, s.Type, style.Clip(whenOf(&s), 60), s.Missed, s.Overlap, next, console.Ago(s.LastTick, now), s.LastItem, state, s.Source})
-	}
-	switch {
-	case a.JSON:
-	case len(list) == 0:
-		a.Notef("no schedules yet: see `engine schedule set --help`")
-	default:
-		console.Table(a.Out, style, rows)
-	}
+		return []string{s.Name, s.Type, style.Clip(whenOf(&s), 60), s.Missed, s.Overlap, next, console.Ago(s.LastTick, now), s.LastItem, state, s.Source}
+	})
 	for _, s := range list {
 		if s.LastError != nil && !a.JSON {
 			a.Notef("%s: the item of its last tick was refused: %s", s.Name, console.Clean(s.LastError.Message))
 		}
 	}
-	return nil
+	return err
 }
 
 // whenOf says when a schedule ticks.
@@ -85,7 +72,7 @@ func scheduleNextCommand(a *app) *cobra.Command {
 			if t != (timingFlags{}) {
 				return console.Usagef("give either NAME, or --cron or --every")
 			}
-			return a.withClient(cmd, func(ctx context.Context, c *streamwright.Client) error { return a.nextOfNamed(ctx, c, args[0], n) })
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error { return a.nextOfNamed(ctx, c, args[0], n) })
 		},
 	}
 	t.define(cmd)

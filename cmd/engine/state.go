@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
@@ -49,45 +48,14 @@ func stateCommand(a *app) *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			bar := &replayBar{a: a}
-			st, err := c.StateAt(cmd.Context(), m, bar.show)
-			bar.end()
-			if err != nil {
-				return err
-			}
-			if a.JSON {
-				return a.PrintJSON(st)
-			}
-			a.printState(st)
-			return nil
+			show, end := a.bar("replaying", "")
+			st, err := c.StateAt(cmd.Context(), m, func(r streamwright.Replayed) { show(int64(r.Events), int64(r.Total)) })
+			end()
+			return a.show(st, err, func() { a.printState(st) })
 		},
 	}
 	cmd.Flags().StringVar(&at, "at", "", "the `moment` to show: a position, a time, or how long ago")
 	return cmd
-}
-
-// replayBar shows how far a replay is, on a terminal.
-type replayBar struct {
-	a   *app
-	bar *progressbar.ProgressBar
-}
-
-func (b *replayBar) show(r streamwright.Replayed) {
-	if !console.OnTerminal(b.a.Err) {
-		return
-	}
-	if b.bar == nil {
-		b.bar = progressbar.NewOptions64(int64(r.Total), progressbar.OptionSetWriter(b.a.Err), progressbar.OptionSetDescription("replaying"),
-			progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-	}
-	_ = b.bar.Set64(int64(r.Events))
-}
-
-func (b *replayBar) end() {
-	if b.bar != nil {
-		_ = b.bar.Clear()
-		_ = b.bar.Exit()
-	}
 }
 
 func (a *app) printState(st streamwright.State) {

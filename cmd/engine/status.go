@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,27 +22,24 @@ func statusCommand(a *app) *cobra.Command {
 		Example: "  engine status\n  engine status --json",
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			info, err := c.Info(ctx)
-			if err != nil {
-				return err
-			}
-			stats, err := c.Stats(ctx)
-			if err != nil {
-				return err
-			}
-			if a.JSON {
-				return a.PrintJSON(struct {
-					Info  streamwright.Info  `json:"info"`
-					Stats streamwright.Stats `json:"stats"`
-				}{info, stats})
-			}
-			a.printStatus(info, stats)
-			return nil
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				info, err := c.Info(ctx)
+				if err != nil {
+					return err
+				}
+				stats, err := c.Stats(ctx)
+				if err != nil {
+					return err
+				}
+				if a.JSON {
+					return a.PrintJSON(struct {
+						Info  streamwright.Info  `json:"info"`
+						Stats streamwright.Stats `json:"stats"`
+					}{info, stats})
+				}
+				a.printStatus(info, stats)
+				return nil
+			})
 		},
 	}
 }
@@ -122,57 +121,40 @@ func workersCommand(a *app) *cobra.Command {
 		Example: "  engine workers\n  engine workers --json",
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			workers, err := c.Workers(ctx)
-			if err != nil {
-				return err
-			}
-			drains, err := c.Drains(ctx)
-			if err != nil {
-				return err
-			}
-			if err := a.printWorkers(workers); err != nil || a.JSON {
-				return err
-			}
-			a.printDrains(workers, drains)
-			return nil
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				workers, err := c.Workers(ctx)
+				if err != nil {
+					return err
+				}
+				drains, err := c.Drains(ctx)
+				if err != nil {
+					return err
+				}
+				if err := a.printWorkers(workers); err != nil || a.JSON {
+					return err
+				}
+				a.printDrains(workers, drains)
+				return nil
+			})
 		},
 	}
 }
 
 func (a *app) printWorkers(workers []streamwright.WorkerInfo) error {
 	now, style := time.Now(), console.StyleFor(a.Out)
-	rows := [][]string{{"WORKER", "TYPES", "CAPABILITIES", "BUSY", "STATUS", "CPU", "MEMORY", "HOST", "VERSION", "SINCE", "SEEN", "REASON"}}
-	for _, w := range workers {
-		if a.JSON {
-			if err := a.PrintJSON(w); err != nil {
-				return err
-			}
-			continue
-		}
+	head := []string{"WORKER", "TYPES", "CAPABILITIES", "BUSY", "STATUS", "CPU", "MEMORY", "HOST", "VERSION", "SINCE", "SEEN", "REASON"}
+	return printList(a, workers, "no workers: start one with `engine work TYPE -- COMMAND`", head, func(w streamwright.WorkerInfo) []string {
 		cpu, memory := usage(w.Health)
 		status := string(w.Status)
 		if w.Circuit != nil {
 			status += ", " + circuitText(w.Circuit, now)
 		}
-		rows = append(rows, []string{
+		return []string{
 			console.Clean(w.Worker), strings.Join(w.Types, ","), strings.Join(w.Capabilities, ","), fmt.Sprintf("%d of %d", w.InFlight, w.Slots),
 			status, cpu, memory, console.Clean(w.Host), console.Clean(w.Version), console.Ago(w.RegisteredAt, now), console.Ago(w.LastSeen, now),
 			style.Clip(w.Reason, 100),
-		})
-	}
-	switch {
-	case a.JSON:
-	case len(workers) == 0:
-		a.Notef("no workers: start one with `engine work TYPE -- COMMAND`")
-	default:
-		console.Table(a.Out, style, rows)
-	}
-	return nil
+		}
+	})
 }
 
 // usage is what a worker says that it uses; - for what it does not say.
@@ -188,4 +170,29 @@ func usage(h *wire.Health) (cpu, memory string) {
 		memory = fmt.Sprintf("%.0f MiB", float64(h.MemoryBytes)/(1<<20))
 	}
 	return cpu, memory
+}
+
+// printDrains shows who has marked which workers to drain, and which of them are
+// not there.
+func (a *app) printDrains(workers []streamwright.WorkerInfo, drains []streamwright.DrainMark) {
+	now := time.Now()
+	for _, d := range drains {
+		text := console.Clean(d.Worker) + ": " + drainText(d, now)
+		if !slices.ContainsFunc(workers, func(w streamwright.WorkerInfo) bool { return w.Worker == d.Worker && w.DiedAt.IsZero() }) {
+			text += "; it is not registered"
+		}
+		a.Printf("%s\n", text)
+	}
+}
+
+// drainText says in a few words that a worker is marked to drain.
+func drainText(d streamwright.DrainMark, now time.Time) string {
+	text := "to drain since " + console.Ago(d.At, now)
+	if d.By != "" {
+		text += ", by " + d.By
+	}
+	if d.Reason != "" {
+		text += ": " + d.Reason
+	}
+	return console.Clean(text)
 }

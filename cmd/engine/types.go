@@ -15,6 +15,7 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -26,16 +27,13 @@ func typesCommand(a *app) *cobra.Command {
 		Example: "  engine types\n  engine types set email capacity=20\n  engine types remove emial",
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			types, err := c.Types(ctx)
-			if err != nil {
-				return err
-			}
-			return a.printTypes(types)
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				types, err := c.Types(ctx)
+				if err != nil {
+					return err
+				}
+				return a.printTypes(types)
+			})
 		},
 	}
 	cmd.AddCommand(typesSetCommand(a), typesRemoveCommand(a))
@@ -43,31 +41,16 @@ func typesCommand(a *app) *cobra.Command {
 }
 
 func (a *app) printTypes(types []streamwright.TypeInfo) error {
-	rows := [][]string{{"TYPE", "CAPACITY", "LEASE", "TIMEOUT", "ATTEMPTS", "BACKOFF", "AGE STEP", "MAX PARAMS", "LIMITS", "SET BY", "HELD BACK"}}
 	now := time.Now()
 	ms := func(n int64) string { return console.Span(time.Duration(n) * time.Millisecond) }
-	for _, t := range types {
-		if a.JSON {
-			if err := a.PrintJSON(t); err != nil {
-				return err
-			}
-			continue
-		}
-		s := t.Settings
-		b := s.Backoff
-		rows = append(rows, []string{
+	head := []string{"TYPE", "CAPACITY", "LEASE", "TIMEOUT", "ATTEMPTS", "BACKOFF", "AGE STEP", "MAX PARAMS", "LIMITS", "SET BY", "HELD BACK"}
+	return printList(a, types, "no types yet: the first submission of a type makes it", head, func(t streamwright.TypeInfo) []string {
+		s, b := t.Settings, t.Settings.Backoff
+		return []string{
 			t.Type, strconv.Itoa(s.Capacity), ms(s.LeaseMS), ms(s.TimeoutMS), strconv.Itoa(int(s.MaxAttempts)),
 			fmt.Sprintf("%s ×%g to %s +%g%%", ms(b.InitialMS), b.Factor, ms(b.MaxMS), b.Jitter*100), ms(s.AgeStepMS), console.Count(s.MaxParams), limitsOf(s), t.Source, heldBack(t.Paused, t.Circuit, now),
-		})
-	}
-	switch {
-	case a.JSON:
-	case len(types) == 0:
-		a.Notef("no types yet: the first submission of a type makes it")
-	default:
-		console.Table(a.Out, console.StyleFor(a.Out), rows)
-	}
-	return nil
+		}
+	})
 }
 
 func typesSetCommand(a *app) *cobra.Command {
@@ -75,10 +58,9 @@ func typesSetCommand(a *app) *cobra.Command {
 		Use:   "set TYPE KEY=VALUE…",
 		Short: "Change settings of a type",
 		Long: "Change settings of a type; the others stay. Settings that engine.toml names can't be changed here.\n\n" +
-			"Keys: " + strings.Join(slices.Sorted(maps.Keys(settingKinds)), ", ") + ".\n" +
-			"They are spelled as in engine.toml and in the HTTP API. A duration is a number of milliseconds, or has a\n" +
-			"unit: 90s, 5m. per_priority and codes are JSON: '{\"9\":{\"max_attempts\":5}}', '{\"busy\":{\"delay_factor\":4}}';\n" +
-			"so are rates and queue_steps, arrays that replace those of before (see docs/LIMITS.md).",
+			"The keys, their values and defaults, as in engine.toml and in the HTTP API (see docs/CONFIG.md):\n" + settingsHelp() + "\n" +
+			"A duration is a number of milliseconds, or has a unit: 90s, 5m; a size a number of bytes, or 256KiB. A table is\n" +
+			"JSON: '{\"9\":{\"max_attempts\":5}}', '{\"busy\":{\"delay_factor\":4}}'; so are tables, an array that replaces the old one.",
 		Example: "  engine types set email capacity=20 timeout_ms=2m backoff.initial_ms=5s",
 		Args:    console.Args(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -86,22 +68,19 @@ func typesSetCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, ctx, done, err := a.client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer done()
-			t, err := c.Configure(ctx, args[0], patch)
-			if err != nil {
-				return err
-			}
-			if err := a.printTypes([]streamwright.TypeInfo{t}); err != nil {
-				return err
-			}
-			if _, set := patch["lease_ms"]; set && !a.JSON {
-				a.Notef("%s", leaseNote(t.Settings))
-			}
-			return nil
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				t, err := c.Configure(ctx, args[0], patch)
+				if err != nil {
+					return err
+				}
+				if err := a.printTypes([]streamwright.TypeInfo{t}); err != nil {
+					return err
+				}
+				if _, set := patch["lease_ms"]; set && !a.JSON {
+					a.Notef("%s", leaseNote(t.Settings))
+				}
+				return nil
+			})
 		},
 	}
 }
@@ -116,47 +95,39 @@ func leaseNote(s events.TypeSettings) string {
 }
 
 func typesRemoveCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	return a.changing(&cobra.Command{
 		Use:   "remove TYPE",
 		Short: "Remove a type that nothing uses",
 		Long: "Remove a type that nothing uses, with its settings and its pause. It is refused while the type has\n" +
 			"items (those that have ended and are still kept, too), a schedule, a worker, or a table in\n" +
 			"engine.toml. Its next submission makes it known again.",
 		Example: "  engine types remove emial",
-		Args:    console.Args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.change(cmd.Context(), "type "+args[0]+" is removed", "", func(ctx context.Context, c *streamwright.Client) (bool, error) {
-				return true, c.RemoveType(ctx, args[0])
-			})
-		},
-	}
+	}, "type %s is removed", "", func(c *streamwright.Client, ctx context.Context, typ string) (bool, error) {
+		return true, c.RemoveType(ctx, typ)
+	})
 }
 
-// settingKind says how a setting's value is read.
-type settingKind int
+// settings are the settings of a type, by their names.
+var settings = func() map[string]config.Setting {
+	m := map[string]config.Setting{}
+	for _, s := range config.TypeSettings() {
+		m[s.Name] = s
+	}
+	return m
+}()
 
-const (
-	number settingKind = iota
-	duration
-	fraction
-	document
-	codeDocument
-	truth
-	words
-	list
-)
-
-// settingKinds are the keys of `types set`: those of the JSON of
-// events.TypeSettings, a dot for each level.
-var settingKinds = map[string]settingKind{
-	"capacity": number, "lease_ms": duration, "timeout_ms": duration, "max_attempts": number, "age_step_ms": duration,
-	"max_params_bytes": number, "backoff.initial_ms": duration, "backoff.max_ms": duration, "backoff.factor": fraction,
-	"backoff.jitter": fraction, "per_priority": document,
-	"poison_after": number, "codes": codeDocument, "circuit.consecutive": number, "circuit.ratio": fraction, "circuit.window_ms": duration,
-	"circuit.min_runs": number, "circuit.cooldown_ms": duration, "circuit.max_cooldown_ms": duration, "circuit.probes": number, "circuit.count_no_retry": truth,
-	"max_queued": number, "queue_steps": list, "rates": list, "pool": words, "pool_weight": number, "group_by": words, "group_capacity": number, "protocol": words,
-	"dedup_policy": words, "dedup_window_ms": duration,
-	"retain.completed_ms": duration, "retain.dead_ms": duration, "retain.cancelled_ms": duration, "retain.merged_ms": duration,
+// settingsHelp lists the settings of a type, with how their values are written and
+// what they are by default.
+func settingsHelp() string {
+	var b strings.Builder
+	for _, s := range config.TypeSettings() {
+		fmt.Fprintf(&b, "  %-23s %-9s", s.Name, s.Kind)
+		if s.Default != "" {
+			b.WriteString(" " + s.Default)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
 }
 
 // settingsPatch is the JSON object that KEY=VALUE arguments stand for.
@@ -164,14 +135,14 @@ func settingsPatch(args []string) (map[string]any, error) {
 	patch := map[string]any{}
 	for _, arg := range args {
 		key, text, ok := strings.Cut(arg, "=")
-		kind, known := settingKinds[key]
+		s, known := settings[key]
 		if other := meant(key); ok && !known && other != "" {
 			return nil, console.Usagef("unknown setting %q: did you mean %s?", key, other)
 		}
 		if !ok || !known {
-			return nil, console.Usagef("invalid setting %q: use KEY=VALUE with a key of %s", arg, strings.Join(slices.Sorted(maps.Keys(settingKinds)), ", "))
+			return nil, console.Usagef("invalid setting %q: use KEY=VALUE with a key of %s", arg, strings.Join(slices.Sorted(maps.Keys(settings)), ", "))
 		}
-		value, err := kind.parse(text)
+		value, err := parseSetting(s, text)
 		if err != nil {
 			return nil, console.Usagef("invalid %s %q: %v", key, text, err)
 		}
@@ -191,54 +162,101 @@ func settingsPatch(args []string) (map[string]any, error) {
 // meant is the setting whose name lacks its unit, or its table, in key; empty: none.
 func meant(key string) string {
 	for _, other := range []string{key + "_ms", key + "_bytes", "per_" + key} {
-		if _, known := settingKinds[other]; known {
+		if _, known := settings[other]; known {
 			return other
 		}
 	}
 	return ""
 }
 
-func (k settingKind) parse(text string) (any, error) {
-	switch k {
-	case duration:
-		if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= 0 {
-			return ms, nil
+// parseSetting reads a value of the command line as the APIs' JSON has it. The
+// engine checks its bounds.
+func parseSetting(s config.Setting, text string) (v any, err error) {
+	switch s.Kind {
+	case "integer":
+		if v, err = strconv.Atoi(text); err != nil {
+			err = errors.New("use a whole number")
 		}
-		d, err := time.ParseDuration(text)
-		if err != nil || d < 0 || d%time.Millisecond != 0 {
-			return nil, errors.New("use a duration in whole milliseconds, such as 500, 500ms, 90s or 5m")
+	case "number":
+		if v, err = strconv.ParseFloat(text, 64); err != nil {
+			err = errors.New("use a number")
 		}
-		return d.Milliseconds(), nil
-	case fraction:
-		f, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return nil, errors.New("use a number")
+	case "boolean":
+		if v, err = strconv.ParseBool(text); err != nil {
+			err = errors.New("use true or false")
 		}
-		return f, nil
-	case words, list:
-		return k.parseLimit(text)
-	case document:
-		var overrides map[events.Priority]events.PriorityOverride
-		if err := json.Unmarshal([]byte(text), &overrides); err != nil {
-			return nil, fmt.Errorf("%s; use a JSON object by priority, such as '{\"9\":{\"max_attempts\":5}}'", wire.JSONFault(err))
+	case "size":
+		return config.ParseSize(text)
+	case "duration":
+		return parseMillis(text)
+	case "tables":
+		return jsonSetting(text, new([]any), "use a JSON array")
+	case "table":
+		if s.Name == "codes" {
+			return jsonSetting(text, new(map[string]events.CodePolicy), "use a JSON object by failure code, such as '{\"busy\":{\"delay_factor\":4}}'")
 		}
-		return json.RawMessage(text), nil
-	case codeDocument:
-		var codes map[string]events.CodePolicy
-		if err := json.Unmarshal([]byte(text), &codes); err != nil {
-			return nil, fmt.Errorf("%s; use a JSON object by failure code, such as '{\"busy\":{\"delay_factor\":4}}'", wire.JSONFault(err))
-		}
-		return json.RawMessage(text), nil
-	case truth:
-		b, err := strconv.ParseBool(text)
-		if err != nil {
-			return nil, errors.New("use true or false")
-		}
-		return b, nil
+		return jsonSetting(text, new(map[events.Priority]events.PriorityOverride), "use a JSON object by priority, such as '{\"9\":{\"max_attempts\":5}}'")
+	default:
+		v = text
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return nil, errors.New("use a whole number")
+	return v, err
+}
+
+// jsonSetting checks that text can be read into one, and returns it as it is.
+func jsonSetting(text string, into any, hint string) (any, error) {
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		return nil, fmt.Errorf("%s; %s", wire.JSONFault(err), hint)
 	}
-	return n, nil
+	return json.RawMessage(text), nil
+}
+
+func parseMillis(text string) (int64, error) {
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= 0 {
+		return ms, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d%time.Millisecond != 0 {
+		return 0, errors.New("use a duration in whole milliseconds, such as 500, 500ms, 90s or 5m")
+	}
+	return d.Milliseconds(), nil
+}
+
+// limitsOf says in a few words what limits a type has beyond its capacity, and
+// the protocol if it is another than that of most.
+func limitsOf(s events.TypeSettings) string {
+	var parts []string
+	if s.Native() {
+		parts = append(parts, "protocol "+string(s.Protocol))
+	}
+	if s.MaxQueued > 0 && s.MaxQueued != events.DefaultMaxQueued {
+		parts = append(parts, "queue "+console.Count(s.MaxQueued))
+	}
+	if n := len(s.QueueSteps); n > 0 {
+		parts = append(parts, fmt.Sprintf("queue steps %d", n))
+	}
+	for _, r := range s.Rates {
+		parts = append(parts, fmt.Sprintf("%d in %s per %s at %s", r.N, console.Span(time.Duration(r.IntervalMS)*time.Millisecond), console.Clean(r.Per), r.At))
+	}
+	if s.GroupBy != "" && s.GroupBy != events.PerTenant {
+		parts = append(parts, "turns by "+console.Clean(s.GroupBy))
+	}
+	if s.GroupCapacity > 0 {
+		parts = append(parts, fmt.Sprintf("%d per %s", s.GroupCapacity, console.Clean(s.GroupKey())))
+	}
+	if s.Pool != "" {
+		parts = append(parts, fmt.Sprintf("pool %s (weight %d)", s.Pool, s.Weight()))
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ofMost is a queue's length, and what bounds it, if anything does. The default
+// bound is worth a word where it is near.
+func ofMost(n int64, most int) string {
+	if most == 0 || most == events.DefaultMaxQueued && n < int64(most)/2 {
+		return console.Count(n)
+	}
+	return console.Count(n) + " of " + console.Count(most)
 }

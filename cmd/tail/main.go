@@ -21,7 +21,7 @@ func main() {
 
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	app := &console.App{In: in, Out: out, Err: errs}
-	root := console.TailCommand(app, "tail")
+	root := console.TailCommand(app, console.Program("tail"))
 	root.CompletionOptions.DisableDefaultCmd = true
 	app.Flags(root)
 	return app.Run(ctx, root, args)

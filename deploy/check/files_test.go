@@ -224,7 +224,7 @@ func TestSystemd(t *testing.T) {
 		}
 		path := filepath.Join(dir, filepath.Base(u))
 		// The program need not be where the unit has it.
-		if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("/usr/local/bin/engine"), []byte("/bin/true")), 0o600); err != nil {
+		if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("/usr/local/bin/streamwright"), []byte("/bin/true")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		args = append(args, path)

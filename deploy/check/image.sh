@@ -4,7 +4,7 @@
 # and the Dockerfile's own last stage takes them from a folder in place of its first
 # stage, which needs the golang image. Run it as root; it leaves nothing behind.
 #
-#   deploy/check/image.sh [FOLDER with engine and tail, built before]
+#   deploy/check/image.sh [FOLDER with the programs, built before]
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
@@ -24,7 +24,7 @@ chmod 1777 "$stage/rootfs/tmp"
 cp /etc/ssl/certs/ca-certificates.crt "$stage/etc/ssl/certs/"
 cp -r /usr/share/zoneinfo "$stage/usr/share/"
 if [ $# -gt 0 ]; then
-  mkdir -p "$stage/out" && cp "$1/engine" "$1/tail" "$stage/out/"
+  mkdir -p "$stage/out" && cp "$1/streamwright" "$1/streamwright-tail" "$stage/out/"
 else
   "$here/build.sh" 0.0.0-image "$stage/out"
 fi
@@ -36,10 +36,10 @@ root=$(store mount "$container")
 user=$(store inspect --format '{{.OCIv1.Config.User}}' --type image localhost/streamwright)
 [ "$user" = 65532:65532 ] || { echo "the image runs as $user" >&2; exit 1; }
 [ "$(stat -c %u:%g "$root/data")" = 65532:65532 ] || { echo "/data is not the image's user's" >&2; exit 1; }
-store run --isolation chroot "$container" -- /engine --version
+store run --isolation chroot "$container" -- /streamwright --version
 
 # As its user, in what it holds, it serves until it is told to stop.
-store run --isolation chroot "$container" -- /engine serve --dir "$data" --nats-listen 127.0.0.1:0 --http 127.0.0.1:0 >"$work/log" 2>&1 &
+store run --isolation chroot "$container" -- /streamwright serve --dir "$data" --nats-listen 127.0.0.1:0 --http 127.0.0.1:0 >"$work/log" 2>&1 &
 tries=0
 until grep -q "engine ready" "$work/log"; do
   tries=$((tries + 1))
@@ -49,7 +49,7 @@ until grep -q "engine ready" "$work/log"; do
   fi
   sleep 0.1
 done
-kill -INT "$(pgrep -f "^/engine serve --dir $data ")"
+kill -INT "$(pgrep -f "^/streamwright serve --dir $data ")"
 wait $!
 du -sh "$root" | cut -f1
 echo "the image is built, and runs"

@@ -48,7 +48,7 @@ func released(t *testing.T) string {
 				return
 			}
 		}
-		release.engine = filepath.Join(release.dir, name, "engine")
+		release.engine = filepath.Join(release.dir, name, "streamwright")
 	})
 	if release.err != nil {
 		t.Fatal(release.err)
@@ -73,7 +73,7 @@ func TestRelease(t *testing.T) {
 		return
 	}
 	root := t.TempDir()
-	if err := os.Link(engine, filepath.Join(root, "engine")); err != nil {
+	if err := os.Link(engine, filepath.Join(root, "streamwright")); err != nil {
 		if out, err := exec.Command("cp", engine, root).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -89,7 +89,7 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	demo := exec.Command("/engine", "demo", "/data", "--json")
+	demo := exec.Command("/streamwright", "demo", "/data", "--json")
 	demo.Dir = "/"
 	demo.Env = []string{}
 	demo.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}

@@ -175,8 +175,7 @@ func (r *rig) start(ctx context.Context, dir string) error {
 	c := config.Default()
 	// What is measured goes beyond what protects a type: failures in a row, and a
 	// backlog.
-	none := 0
-	c.Defaults.Circuit.Consecutive, c.Defaults.Limits.MaxQueued = &none, &none
+	c.Defaults = config.Patch{"circuit.consecutive": 0, "max_queued": 0}
 	if r.o.Users {
 		c.NATS.Users = []config.NATSUser{{Name: "bench", Password: rand.Text(), Roles: access.All}}
 	}

@@ -32,12 +32,10 @@ type trouble struct {
 
 // withFile has engine.toml make settings of the type email, and a schedule.
 func withFile(o *embedded.Options) {
-	capacity, lease := 12, 45*time.Second
-	runs, cooldown := 3, 10*time.Minute
 	o.Config = config.Config{
 		Types: map[events.Type]config.Type{
-			"email": {Patch: config.Patch{Capacity: &capacity, Lease: &lease}},
-			"fetch": {Patch: config.Patch{Circuit: config.CircuitPatch{Consecutive: &runs, Cooldown: &cooldown}}},
+			"email": {Patch: config.Patch{"capacity": 12, "lease_ms": 45 * time.Second}},
+			"fetch": {Patch: config.Patch{"circuit.consecutive": 3, "circuit.cooldown_ms": 10 * time.Minute}},
 		},
 		Schedules: map[string]config.Schedule{"rollup": {Type: "rollup", Every: time.Hour}},
 	}

@@ -335,6 +335,19 @@ export class Client {
     return watchHolder(this.link, `$KV.${this.names.bucket("dedup")}.${dedupEntry(type, key)}`, ask, options.signal);
   }
 
+  /**
+   * Forgets a type that nothing uses, with its settings and its pause. It is "wrong_state" while the type has
+   * items, a schedule or a worker, and "set_in_file" while engine.toml has a table for it.
+   */
+  async removeType(type: string, options: RequestOptions = {}): Promise<void> {
+    await this.#ask<wire.Changed>("type_remove", { type }, this.#patience(options));
+  }
+
+  /** When a schedule of such a timing would tick next, each tick with the offset of its zone. It needs no schedule. */
+  async ticks(timing: wire.Ticks, options: RequestOptions = {}): Promise<string[]> {
+    return (await this.#ask<wire.TicksReply>("ticks", timing, this.#patience(options))).ticks;
+  }
+
   /** Any other request of the protocol (docs/PROTOCOL.md), such as "stats" or "pause". */
   request<T>(endpoint: string, body: unknown = {}, options: RequestOptions = {}): Promise<T> {
     return this.#ask<T>(endpoint, body, this.#patience(options));

@@ -91,6 +91,16 @@ describe("client", { timeout: 120_000 }, () => {
     assert.equal(n, 1_501);
   });
 
+  it("removes a type that nothing uses, and previews ticks", async () => {
+    await client.request("configure", { type: "mistyped", settings: { capacity: 3 } });
+    await client.removeType("mistyped");
+    await assert.rejects(client.removeType("mistyped"), refused("not_found"));
+    const ticks = await client.ticks({ cron: "30 2 * * *", zone: "Europe/Berlin", count: 3 });
+    assert.equal(ticks.length, 3);
+    for (const tick of ticks) assert.match(tick, /T02:30:00\+0[12]:00$/);
+    await assert.rejects(client.ticks({ cron: "nonsense" }), refused("bad_request"));
+  });
+
   it("tells refusals by their code", async () => {
     await assert.rejects(client.submit({ type: "plain", priority: 99 }), refused("bad_priority"));
     await assert.rejects(client.get(new IdSource().next()), refused("not_found"));

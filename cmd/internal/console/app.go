@@ -7,13 +7,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/cli"
@@ -45,6 +50,53 @@ type App struct {
 	Timeout time.Duration // for each request to the engine, all its tries included
 
 	TellRefusals bool // by the NATS server, that concern no request
+
+	// Program is what the program is called on the command line; empty: what its
+	// root command is called, which its texts call it.
+	Program string
+	own     *regexp.Regexp // finds calls of the program in texts
+}
+
+// Program returns what this process is called: the name of its file if that begins
+// with streamwright, as in a release, else name.
+func Program(name string) string {
+	file := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
+	if strings.HasPrefix(file, "streamwright") {
+		return file
+	}
+	return name
+}
+
+// rename has the commands and their texts call the program by its name.
+func (a *App) rename(root *cobra.Command) {
+	if a.Program == "" || a.Program == root.Name() {
+		return
+	}
+	names := []string{"help"}
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	a.own = regexp.MustCompile(`\b` + root.Name() + ` (` + strings.Join(names, "|") + `)\b`)
+	root.Use = a.Program
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, text := range []*string{&cmd.Short, &cmd.Long, &cmd.Example} {
+			*text = a.called(*text)
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = a.called(f.Usage) })
+		for _, c := range cmd.Commands() {
+			walk(c)
+		}
+	}
+	walk(root)
+}
+
+// called returns text with the program's name in its calls.
+func (a *App) called(text string) string {
+	if a.own == nil {
+		return text
+	}
+	return a.own.ReplaceAllString(text, a.Program+" $1")
 }
 
 // defaultTimeout is how long a request may take.
@@ -78,7 +130,7 @@ func (a *App) PrintJSON(v any) error {
 func (a *App) Printf(format string, args ...any) { fmt.Fprintf(a.Out, format, args...) }
 
 // Notef tells something beside the output, to people.
-func (a *App) Notef(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
+func (a *App) Notef(format string, args ...any) { fmt.Fprintf(a.Err, a.called(format)+"\n", args...) }
 
 // OnTerminal reports whether a stream, an io.Reader or io.Writer, is a terminal.
 func OnTerminal(stream any) bool {
@@ -100,6 +152,7 @@ var ErrTold = errors.New("failed")
 
 // Run runs a tree of commands with the arguments and returns its exit code.
 func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
+	a.rename(root)
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
@@ -120,12 +173,12 @@ func (a *App) exit(cmd *cobra.Command, err error) int {
 	case err == nil:
 		return ExitDone
 	case code == ExitUsage && (wrong || !a.JSON):
-		a.Notef("%s: %s\nSee `%s --help`.", cmd.CommandPath(), explain(err), cmd.CommandPath())
+		a.Notef("%s: %s\nSee `%s --help`.", cmd.CommandPath(), a.called(explain(err)), cmd.CommandPath())
 	case errors.Is(err, ErrTold):
 	case a.JSON:
 		_ = json.NewEncoder(a.Err).Encode(wire.ErrorReply{Error: wire.FromError(err)})
 	default:
-		a.Notef("%s: %s", cmd.CommandPath(), explain(err))
+		a.Notef("%s: %s", cmd.CommandPath(), a.called(explain(err)))
 	}
 	return code
 }
@@ -148,4 +201,44 @@ func explain(err error) string {
 		return fmt.Sprintf("%s (%s)", faults[0], e.Code)
 	}
 	return fmt.Sprintf("%d things are wrong (%s)\n  %s", len(faults), e.Code, strings.Join(faults, "\n  "))
+}
+
+// Connection is how NATS is reached: by the flags, then the context that they
+// name, then the environment, then the context that that names.
+func (a *App) Connection() (connect.Settings, error) {
+	s, err := connect.FromPlaces(a.Flagged, os.Getenv)
+	return s, usageIfConflict(err)
+}
+
+func usageIfConflict(err error) error {
+	if errors.Is(err, connect.ErrConflict) {
+		return Usage(err)
+	}
+	return events.WithCode(events.CodeBadConfig, err)
+}
+
+// Connect connects to the server that the flags and the environment name.
+func (a *App) Connect(ctx context.Context, more ...streamwright.Option) (*streamwright.Client, error) {
+	conn, err := a.Connection()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Options(); errors.Is(err, connect.ErrConflict) {
+		return nil, Usage(err)
+	}
+	opts := []streamwright.Option{
+		streamwright.WithName("streamwright command line"), streamwright.WithPrefix(a.Prefix), streamwright.WithConnection(conn),
+		streamwright.WithNATS(nats.ErrorHandler(a.natsError)),
+	}
+	ctx, cancel := a.Within(ctx)
+	defer cancel()
+	return streamwright.Connect(ctx, "", append(opts, more...)...)
+}
+
+// natsError tells what the server refuses beside a request. A request that it
+// concerns fails of it, and is told of anyway; what a worker does is told here.
+func (a *App) natsError(_ *nats.Conn, _ *nats.Subscription, err error) {
+	if a.TellRefusals || !errors.Is(err, nats.ErrPermissionViolation) {
+		a.Notef("NATS: %s", Clean(err.Error()))
+	}
 }

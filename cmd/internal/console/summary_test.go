@@ -1,8 +1,14 @@
 package console
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
 )
@@ -23,5 +29,29 @@ func TestSummary(t *testing.T) {
 		if got := Summary(streamwright.Event{Data: json.RawMessage(data)}, Style{}); got != want {
 			t.Errorf("%s: got %q, want %q", data, got, want)
 		}
+	}
+}
+
+// A program that is called otherwise than in its texts is called so in all of them.
+func TestProgramIsCalledByItsName(t *testing.T) {
+	var out, errs bytes.Buffer
+	a := &App{Out: &out, Err: &errs, Program: "streamwright"}
+	root := &cobra.Command{Use: "engine"}
+	fail := &cobra.Command{
+		Use: "fail", Short: "Fail, unlike `engine list`", Example: "  engine fail", Args: Args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error { return errors.New("the engine fails: see `engine list`") },
+	}
+	list := &cobra.Command{Use: "list", Short: "List", Run: func(*cobra.Command, []string) {}}
+	root.AddCommand(fail, list)
+	a.Flags(root)
+	if code := a.Run(context.Background(), root, []string{"fail"}); code != ExitFailed {
+		t.Errorf("it exits with %d", code)
+	}
+	if want := "streamwright fail: the engine fails: see `streamwright list`\n"; errs.String() != want {
+		t.Errorf("it says %q, want %q", errs.String(), want)
+	}
+	a.Run(context.Background(), root, []string{"fail", "--help"})
+	if text := out.String(); strings.Contains(text, "engine ") || !strings.Contains(text, "  streamwright fail\n") {
+		t.Errorf("the help is\n%s", text)
 	}
 }

@@ -22,7 +22,7 @@ func TailCommand(a *App, called string) *cobra.Command {
 	var since string
 	var from uint64
 	cmd := &cobra.Command{
-		Use:   "tail",
+		Use:   called[strings.LastIndexByte(called, ' ')+1:],
 		Short: "Show the engine's events, live",
 		Long: "Show the events of the log as they are decided, until interrupted.\n" +
 			"--type and --kind, each of them repeatable, and --id choose which.\n" +

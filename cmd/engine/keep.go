@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
@@ -37,14 +36,7 @@ func rebuildCommand(a *app) *cobra.Command {
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := a.prove(cmd.Context(), "rebuilding", (*streamwright.Client).Rebuild)
-			if err != nil {
-				return err
-			}
-			if a.JSON {
-				return a.PrintJSON(p)
-			}
-			a.Printf("rebuilt from %s; `engine verify` compares it with another replay\n", replayed(p))
-			return nil
+			return a.show(p, err, func() { a.Printf("rebuilt from %s; `engine verify` compares it with another replay\n", replayed(p)) })
 		},
 	}
 }
@@ -58,24 +50,9 @@ func (a *app) prove(ctx context.Context, doing string, prove proving) (streamwri
 		return streamwright.Proof{}, err
 	}
 	defer c.Close()
-	var bar *progressbar.ProgressBar
-	progress := func(p streamwright.Proof) {
-		if !console.OnTerminal(a.Err) {
-			return
-		}
-		if bar == nil {
-			bar = progressbar.NewOptions64(int64(p.Total), progressbar.OptionSetWriter(a.Err), progressbar.OptionSetDescription(doing),
-				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("events"),
-				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-		}
-		bar.ChangeMax64(int64(p.Total))
-		_ = bar.Set64(int64(p.Events))
-	}
-	p, err := prove(c, ctx, progress)
-	if bar != nil {
-		_ = bar.Clear()
-		_ = bar.Exit()
-	}
+	show, end := a.bar(doing, "events")
+	p, err := prove(c, ctx, func(p streamwright.Proof) { show(int64(p.Events), int64(p.Total)) })
+	end()
 	return p, err
 }
 
@@ -101,4 +78,40 @@ func (a *app) printVerified(p streamwright.Proof) error {
 func replayed(p streamwright.Proof) string {
 	took := time.Duration(p.ElapsedMS) * time.Millisecond
 	return fmt.Sprintf("%s, replayed in %s", console.Plural(p.Events, "event"), console.Span(took))
+}
+
+func cutCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "cut",
+		Short:   "Cut the event log now, in front of what is kept",
+		Example: "  engine cut",
+		Long: "Cut the event log now. The engine does so by itself when the log has grown ([retention] in engine.toml).\n" +
+			"It re-states every item that it keeps, with its history, and then drops the log in front of that.\n" +
+			"Time travel (--at) reaches back to the cut. The command returns at once: engine status shows the rest.",
+		Args: console.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+				r, err := c.Cut(ctx)
+				return a.show(r, err, func() { a.printRetention(&r) })
+			})
+		},
+	}
+}
+
+// printRetention shows what is kept, in a line.
+func (a *app) printRetention(r *streamwright.Retention) {
+	if r == nil {
+		return
+	}
+	a.Printf("log %s to %s  items kept %s  pruned %s", r.LogFirst, orZero(string(r.LogLast)), console.Count(r.Retained), console.Count(r.Pruned))
+	if r.Held > 0 {
+		a.Printf("  past their time, still referred to %s", console.Count(int64(r.Held)))
+	}
+	if !r.LastCut.IsZero() {
+		a.Printf("  last cut %s", console.Ago(r.LastCut, time.Now()))
+	}
+	if r.Round != "" {
+		a.Printf("  a cut is under way (%s)", r.Round)
+	}
+	a.Printf("\n")
 }

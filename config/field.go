@@ -1,0 +1,243 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/streamwright/streamwright/access/quota"
+)
+
+// field is one key of a table of the file: how it is read and checked, and what
+// the documentation says of it.
+type field struct {
+	key, kind, def, doc string
+	get                 func() any        // the value that is set now
+	set                 func(v any) error // reads and checks a value of the file
+	check               func() error      // checks the value that is set now
+	fill                func()            // sets the default where the value is zero; nil: there is none
+
+	// Of a table: the fields below it. With each, the keys below are names of
+	// that, names lists those that are set, and table returns the fields of one.
+	table func(key string) ([]field, error)
+	each  string
+	name  string // stands for a name in the documentation; empty: N
+	names func() []string
+}
+
+// at is the field whose value is kept in dst, and which is def if the file does
+// not set it.
+func at[T any](key string, dst *T, k kind[T], def T, doc string) field {
+	return field{key: key, kind: k.name, def: k.text(def), doc: doc,
+		get: func() any { return *dst },
+		set: func(v any) error {
+			x, err := k.read(v)
+			if err == nil || !reflect.ValueOf(&x).Elem().IsZero() { // so that what goes with it is not reported missing
+				*dst = x
+			}
+			return err
+		},
+		check: func() error { return k.good(*dst) },
+		fill: func() {
+			if reflect.ValueOf(dst).Elem().IsZero() {
+				*dst = def
+			}
+		},
+	}
+}
+
+// zero is the field whose value is kept in dst, of which zero means what unset
+// says.
+func zero[T any](key string, dst *T, k kind[T], unset, doc string) field {
+	var none T
+	f := at(key, dst, k, none, doc)
+	f.def, f.check = unset, func() error {
+		if reflect.ValueOf(dst).Elem().IsZero() {
+			return nil
+		}
+		return k.good(*dst)
+	}
+	return f
+}
+
+// optional is the field of which *dst is nil if the file does not set it.
+func optional[T any](key string, dst **T, k kind[T], unset, doc string) field {
+	return field{key: key, kind: k.name, def: unset, doc: doc,
+		get: func() any { return *dst },
+		set: func(v any) error {
+			x, err := k.read(v)
+			if err == nil {
+				*dst = &x
+			}
+			return err
+		},
+		check: func() error {
+			if *dst == nil {
+				return nil
+			}
+			return k.good(**dst)
+		},
+	}
+}
+
+// fixed is a table that is there once.
+func fixed(key, doc string, below []field) field {
+	return field{key: key, kind: "table", doc: doc, table: func(string) ([]field, error) { return below, nil }}
+}
+
+// each is a table of tables with names, which are kept in m.
+func each[K cmp.Ordered, V any](key, what, doc string, m *map[K]V, parse func(string) (K, error), fields func(*V) []field) field {
+	return field{key: key, kind: "table", each: what, doc: doc,
+		get: func() any { return *m },
+		names: func() (names []string) {
+			for _, k := range slices.Sorted(maps.Keys(*m)) {
+				names = append(names, fmt.Sprint(k))
+			}
+			return names
+		},
+		table: func(name string) ([]field, error) {
+			k, err := parse(name)
+			if err != nil {
+				return nil, err
+			}
+			v := (*m)[k]
+			return append(fields(&v), field{set: func(any) error { // the reader's last step
+				if *m == nil {
+					*m = map[K]V{}
+				}
+				(*m)[k] = v
+				return nil
+			}}), nil
+		},
+	}
+}
+
+// withDefaults sets every zero value that has a default.
+func withDefaults(fields []field) {
+	for _, f := range fields {
+		switch {
+		case f.fill != nil:
+			f.fill()
+		case f.table != nil && f.each == "" && f.set == nil:
+			below, _ := f.table("")
+			withDefaults(below)
+		}
+	}
+}
+
+// settingNames lists the settings of a table, dotted, and its tables with names as
+// one.
+func settingNames(at string, fields []field) (names []string) {
+	for _, f := range fields {
+		switch {
+		case f.key == "":
+		case f.table != nil && f.each == "" && f.set == nil:
+			below, _ := f.table("")
+			names = append(names, settingNames(at+f.key+".", below)...)
+		default:
+			names = append(names, at+f.key)
+		}
+	}
+	return names
+}
+
+// reloaded are the keys that a reload puts into force. The others are read at a
+// start.
+var reloaded = map[string]bool{
+	"http.tokens_file": true, "http.tls_cert": true, "http.tls_key": true, "http.client_ca": true, "http.clients": true, "http.hosts": true,
+	"nats.tls_cert": true, "nats.tls_key": true, "nats.client_ca": true, "nats.users": true,
+}
+
+// NeedsRestart lists the keys, sorted, whose values differ and which a reload
+// does not put into force; of types, pools, quotas and schedules it names the
+// table. Switching TLS on or off needs a restart, since connected clients speak
+// the other way.
+func NeedsRestart(old, changed Config) []string {
+	keys := differing("", old.fields(), changed.fields())
+	if (old.HTTP.TLSCert == "") != (changed.HTTP.TLSCert == "") {
+		keys = append(keys, "http.tls_cert")
+	}
+	if (old.NATS.TLSCert == "") != (changed.NATS.TLSCert == "") {
+		keys = append(keys, "nats.tls_cert")
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// differing compares the fields of a table, and of those in it.
+func differing(path string, old, changed []field) (keys []string) {
+	for i, f := range old {
+		at := path + f.key
+		switch {
+		case f.each != "":
+			keys = append(keys, differingTables(at+".", reflect.ValueOf(f.get()), reflect.ValueOf(changed[i].get()))...)
+		case f.get != nil:
+			if !reloaded[at] && !reflect.DeepEqual(f.get(), changed[i].get()) {
+				keys = append(keys, at)
+			}
+		case f.table != nil:
+			was, _ := f.table("")
+			is, _ := changed[i].table("")
+			keys = append(keys, differing(at+".", was, is)...)
+		}
+	}
+	return keys
+}
+
+// differingTables compares two maps of tables.
+func differingTables(path string, old, changed reflect.Value) (keys []string) {
+	for _, k := range append(old.MapKeys(), changed.MapKeys()...) {
+		was, is := old.MapIndex(k), changed.MapIndex(k)
+		if !was.IsValid() || !is.IsValid() || !reflect.DeepEqual(was.Interface(), is.Interface()) {
+			keys = append(keys, path+fmt.Sprint(k.Interface()))
+		}
+	}
+	return keys
+}
+
+// Table renders every setting as Markdown tables, one for each part of the
+// file. docs/CONFIG.md holds it between two marks, and a test compares.
+func Table() string {
+	var b strings.Builder
+	var c Config
+	for _, f := range c.fields() {
+		if f.each == "" {
+			below, _ := f.table("")
+			section(&b, "["+f.key+"]", f.doc, below)
+		}
+	}
+	section(&b, "[pools.NAME]", "slots that the types which name the pool share", new(Pool).fields())
+	section(&b, "[quotas.ROLE]", "what each user with a role (`submit`, `work`, `read`, `operate`) may ask; 0 sets no limit. `[user_quotas.NAME]` has the same keys for one user (of NATS, a token or a client certificate), and wins (see [LIMITS.md](LIMITS.md#quotas))", quotaFields(new(quota.Limits)))
+	section(&b, "[types.NAME]", "the keys of `[defaults]`, for one type, and", new(Type).ownFields())
+	section(&b, "[types.NAME.exec]", "the long form of `exec`", new(Exec).fields())
+	section(&b, "[schedules.NAME]", "periodic work, which makes an item at each of its ticks (see [SCHEDULES.md](SCHEDULES.md))", new(Schedule).fields())
+	return b.String()
+}
+
+func section(b *strings.Builder, name, doc string, fields []field) {
+	fmt.Fprintf(b, "### `%s`\n\n%s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", name, strings.ToUpper(doc[:1])+doc[1:]+":")
+	rows(b, "", fields)
+	b.WriteByte('\n')
+}
+
+func rows(b *strings.Builder, prefix string, fields []field) {
+	for _, f := range fields {
+		def := f.def
+		if def != "" && !strings.Contains(def, " ") {
+			def = "`" + def + "`"
+		}
+		switch {
+		case f.key == "":
+		case f.table != nil && f.set == nil && f.each == "":
+			below, _ := f.table("")
+			rows(b, prefix+f.key+".", below)
+		case f.each != "":
+			fmt.Fprintf(b, "| `%s` | table | | %s |\n", prefix+f.key+"."+cmp.Or(f.name, "N"), f.doc)
+		default:
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", prefix+f.key, f.kind, def, f.doc)
+		}
+	}
+}

@@ -1,0 +1,459 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/streamwright/streamwright/access"
+)
+
+// kind says how the values of a setting are written, and which of them are good.
+type kind[T any] struct {
+	name  string                 // what the documentation calls it
+	parse func(v any) (T, error) // reads a value of the file
+	check func(v T) error        // nil: any value is good
+	show  func(v T) string       // renders a default; nil: as fmt does
+}
+
+// read returns the value that v stands for: as the file writes it, or as Go keeps
+// it. With an error it returns what could be read, or zero.
+func (k kind[T]) read(v any) (T, error) {
+	x, err := k.parse(v)
+	if err == nil {
+		return x, k.good(x)
+	}
+	switch v.(type) {
+	case string, bool, int64, float64: // as the file writes it
+		return x, err
+	}
+	if own, ok := v.(T); ok {
+		return own, k.good(own)
+	}
+	return x, err
+}
+
+func (k kind[T]) good(v T) error {
+	if k.check == nil {
+		return nil
+	}
+	return k.check(v)
+}
+
+// text renders a default; a zero one of which there is nothing to say is empty.
+func (k kind[T]) text(v T) string {
+	r := reflect.ValueOf(v)
+	switch {
+	case k.show != nil:
+		return k.show(v)
+	case r.Kind() == reflect.Slice || r.Kind() == reflect.Map || r.Kind() == reflect.Struct:
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// that returns k with a check of its own.
+func (k kind[T]) that(check func(T) error) kind[T] {
+	k.check = check
+	return k
+}
+
+// orZero returns k with zero as a good value.
+func (k kind[T]) orZero() kind[T] {
+	check := k.check
+	return k.that(func(v T) error {
+		if reflect.ValueOf(v).IsZero() {
+			return nil
+		}
+		return check(v)
+	})
+}
+
+func between[T int | int64 | float64 | time.Duration](v, lo, hi T) error {
+	if !(v >= lo && v <= hi) { // not a number is outside
+		return fmt.Errorf("is %v: it must be %v to %v", v, lo, hi)
+	}
+	return nil
+}
+
+var text = kind[string]{name: "string", parse: func(v any) (string, error) {
+	s, ok := v.(string)
+	if !ok {
+		return "", fmt.Errorf("is %s: it must be a string, in quotes", show(v))
+	}
+	return s, nil
+}}
+
+// choice is one of some words.
+func choice[T ~string](of ...T) kind[T] {
+	pick := func(s string) (T, error) {
+		if !slices.Contains(of, T(s)) {
+			return "", fmt.Errorf("is %q: it must be %s", s, oneOf(of))
+		}
+		return T(s), nil
+	}
+	return kind[T]{name: "string", parse: func(v any) (T, error) {
+		s, ok := v.(string)
+		if !ok {
+			return "", fmt.Errorf("is %s: it must be %s", show(v), oneOf(of))
+		}
+		return pick(s)
+	}, check: func(v T) error { _, err := pick(string(v)); return err }}
+}
+
+func oneOf[T ~string](of []T) string {
+	q := make([]string, len(of))
+	for i, o := range of {
+		q[i] = strconv.Quote(string(o))
+	}
+	return strings.Join(q[:len(q)-1], ", ") + " or " + q[len(q)-1]
+}
+
+var truth = kind[bool]{name: "boolean", parse: func(v any) (bool, error) {
+	b, ok := v.(bool)
+	if !ok {
+		return false, fmt.Errorf("is %s: it must be true or false", show(v))
+	}
+	return b, nil
+}}
+
+// unless is a truth that is kept inverted, so that the zero value is true.
+var unless = kind[bool]{name: "boolean",
+	parse: func(v any) (bool, error) { b, err := truth.parse(v); return !b, err },
+	show:  func(v bool) string { return strconv.FormatBool(!v) },
+}
+
+// integer is a whole number from lo to hi.
+func integer[T ~int | ~int64 | ~uint8 | ~uint32](lo, hi int64) kind[T] {
+	return kind[T]{name: "integer", parse: func(v any) (T, error) {
+		n, ok := v.(int64)
+		if i, isInt := v.(int); isInt {
+			n, ok = int64(i), true
+		}
+		if !ok {
+			return 0, fmt.Errorf("is %s: it must be a whole number", show(v))
+		}
+		if err := between(n, lo, hi); err != nil { // as T it might be another number
+			return 0, err
+		}
+		return T(n), nil
+	}, check: func(v T) error { return between(int64(v), lo, hi) }}
+}
+
+// whole is an integer that something else checks.
+func whole[T ~int | ~int64]() kind[T] { return integer[T](math.MinInt, math.MaxInt) }
+
+// number is a number from lo to hi.
+func number(lo, hi float64) kind[float64] {
+	return kind[float64]{name: "number", parse: func(v any) (float64, error) {
+		switch n := v.(type) {
+		case float64:
+			return n, nil
+		case int64:
+			return float64(n), nil
+		case int:
+			return float64(n), nil
+		}
+		return 0, fmt.Errorf("is %s: it must be a number", show(v))
+	}, check: func(v float64) error { return between(v, lo, hi) }}
+}
+
+// span is a duration from lo to hi.
+func span(lo, hi time.Duration) kind[time.Duration] {
+	return kind[time.Duration]{name: "duration", parse: parseDuration, show: short,
+		check: func(v time.Duration) error { return between(v, lo, hi) }}
+}
+
+// spanOrOff is a span that may be "off", or 0s, which is kept as -1.
+func spanOrOff(lo, hi time.Duration) kind[time.Duration] {
+	k := span(lo, hi)
+	parse, check := k.parse, k.check
+	k.parse = func(v any) (time.Duration, error) {
+		if v == Off {
+			return -1, nil
+		}
+		d, err := parse(v)
+		if err == nil && d == 0 {
+			return -1, nil
+		}
+		return d, err
+	}
+	return k.that(func(v time.Duration) error {
+		if v == -1 {
+			return nil
+		}
+		return check(v)
+	})
+}
+
+// millis is a span that is kept in milliseconds.
+func millis(lo, hi time.Duration) kind[int64] {
+	return kind[int64]{name: "duration",
+		parse: func(v any) (int64, error) { d, err := parseDuration(v); return d.Milliseconds(), err },
+		check: func(ms int64) error {
+			if ms < lo.Milliseconds() || ms > hi.Milliseconds() {
+				return fmt.Errorf("is %s: it must be %s to %s", ofMillis(ms), lo, hi)
+			}
+			return nil
+		},
+		show: func(ms int64) string { return short(time.Duration(ms) * time.Millisecond) },
+	}
+}
+
+// ofMillis is ms for people, also where no duration holds so many.
+func ofMillis(ms int64) string {
+	if ms < -maxMS || ms > maxMS {
+		return strconv.FormatInt(ms, 10)
+	}
+	return (time.Duration(ms) * time.Millisecond).String()
+}
+
+// maxMS is the most milliseconds that a duration holds.
+const maxMS = math.MaxInt64 / int64(time.Millisecond)
+
+// parseDuration reads a duration with its unit, or a number of milliseconds.
+func parseDuration(v any) (d time.Duration, err error) {
+	ok := true
+	switch v := v.(type) {
+	case time.Duration:
+		d = v
+	case int:
+		d = time.Duration(v) * time.Millisecond
+	case int64:
+		d, ok = time.Duration(v)*time.Millisecond, v >= -maxMS && v <= maxMS
+	case string:
+		d, err = time.ParseDuration(v)
+		ok = err == nil
+	default:
+		ok = false
+	}
+	if !ok {
+		return 0, fmt.Errorf("is %s: it must be a duration in quotes, such as \"30s\" or \"1h30m\", or a whole number of milliseconds", show(v))
+	}
+	if d%time.Millisecond != 0 {
+		return 0, fmt.Errorf("is %s: it must be whole milliseconds", show(v))
+	}
+	return d, nil
+}
+
+// short renders a duration without the units that are zero.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
+	}
+	return s
+}
+
+var sizeUnits = []struct {
+	suffix string
+	shift  uint
+}{{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"B", 0}}
+
+// size is a number of bytes from lo to hi.
+func size[T ~int | ~int64](lo, hi int64) kind[T] {
+	return kind[T]{name: "size", parse: func(v any) (T, error) {
+		n, ok := parseSize(v)
+		if !ok || int64(T(n)) != n {
+			return 0, fmt.Errorf("is %s: it must be a number of bytes, or a size in quotes such as \"256KiB\", \"8MiB\", \"2GiB\"", show(v))
+		}
+		return T(n), nil
+	}, check: func(v T) error { return between(int64(v), lo, hi) }, show: func(v T) string {
+		for _, u := range sizeUnits {
+			if n := int64(v); n > 0 && n%(1<<u.shift) == 0 {
+				return strconv.FormatInt(n>>u.shift, 10) + u.suffix
+			}
+		}
+		return fmt.Sprint(v)
+	}}
+}
+
+// ParseSize reads a number of bytes, or a size with its unit: "256KiB".
+func ParseSize(text string) (int64, error) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, nil
+	}
+	n, ok := parseSize(text)
+	if !ok {
+		return 0, errors.New("use a number of bytes, or a size such as 256KiB, 8MiB or 2GiB")
+	}
+	return n, nil
+}
+
+func parseSize(v any) (int64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return n, true
+	case int:
+		return int64(n), true
+	}
+	s, _ := v.(string)
+	for _, u := range sizeUnits {
+		num, found := strings.CutSuffix(s, u.suffix)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(num), 10, 64)
+		if err != nil || n < 0 || n > math.MaxInt64>>u.shift {
+			return 0, false
+		}
+		return n << u.shift, true
+	}
+	return 0, false
+}
+
+var texts = kind[[]string]{name: "strings", parse: func(v any) ([]string, error) {
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("is %s: it must be a list of strings, such as [\"cmd\", \"arg\"]", show(v))
+	}
+	out := make([]string, len(list))
+	for i, e := range list {
+		if out[i], ok = e.(string); !ok {
+			return nil, fmt.Errorf("has %s as its element %d: all must be strings", show(e), i+1)
+		}
+	}
+	return out, nil
+}}
+
+// atMost is texts with at most n elements, each of which is good.
+func atMost(n int, each func(string) error) kind[[]string] {
+	return texts.that(func(list []string) error {
+		if len(list) > n {
+			return fmt.Errorf("has %d elements: at most %d", len(list), n)
+		}
+		for _, s := range list {
+			if err := each(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// roles is a list of the names of roles.
+var roles = kind[access.Roles]{name: "strings", parse: func(v any) (access.Roles, error) {
+	list, err := texts.parse(v)
+	if err != nil {
+		return 0, err
+	}
+	set, err := access.ParseRoles(list)
+	if err != nil {
+		return 0, fmt.Errorf("is wrong: %w", err)
+	}
+	return set, nil
+}}
+
+// moment is a time with its offset.
+var moment = kind[time.Time]{name: "time", parse: func(v any) (time.Time, error) {
+	switch t := v.(type) {
+	case time.Time:
+		return t, nil
+	case string:
+		if at, err := time.Parse(time.RFC3339, t); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("is %s: it must be a time with its offset, such as 2030-01-31T08:00:00Z", show(v))
+}}
+
+// document is any JSON: as TOML, or in a string.
+var document = kind[json.RawMessage]{name: "table or string", parse: func(v any) (json.RawMessage, error) {
+	if s, ok := v.(string); ok {
+		if !json.Valid([]byte(s)) {
+			return nil, fmt.Errorf("is %s: it must be a JSON document; a text needs its own quotes: '\"text\"'", show(v))
+		}
+		return json.RawMessage(s), nil
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("can't be written as JSON: %v", err)
+	}
+	return data, nil
+}}
+
+// stringTable is a table of strings.
+var stringTable = kind[map[string]string]{name: "table", parse: func(v any) (map[string]string, error) {
+	t, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("is %s: it must be a table, such as { team = \"billing\" }", show(v))
+	}
+	out := make(map[string]string, len(t))
+	for _, k := range slices.Sorted(maps.Keys(t)) {
+		if out[k], ok = t[k].(string); !ok {
+			return nil, fmt.Errorf("has %s = %s: it must be a string, in quotes", k, show(t[k]))
+		}
+	}
+	return out, nil
+}}
+
+// tables is a list of tables, each with the same settings. An empty list is none.
+func tables[T any](fields func(*T) []field) kind[[]T] {
+	return kind[[]T]{name: "tables", parse: func(v any) ([]T, error) {
+		list, ok := v.([]any)
+		if !ok {
+			return nil, fmt.Errorf("is %s: it must be a list of tables, such as [{ … }, { … }]", show(v))
+		}
+		var out []T
+		var errs []error
+		for i, e := range list {
+			t, ok := e.(map[string]any)
+			if !ok {
+				return nil, fmt.Errorf("has %s as its element %d: all must be tables", show(e), i+1)
+			}
+			out = append(out, *new(T))
+			errs = append(errs, fill(i, t, fields(&out[i]))...)
+		}
+		return out, errors.Join(errs...)
+	}}
+}
+
+// fill reads the i-th table of a list.
+func fill(i int, t map[string]any, fields []field) (errs []error) {
+	for _, key := range slices.Sorted(maps.Keys(t)) {
+		at := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
+		if at < 0 {
+			errs = append(errs, &elementError{i, key, fmt.Sprintf("has %s in its element %d, which is no setting: %s", key, i+1, suggest(key, fields))})
+			continue
+		}
+		if err := fields[at].set(t[key]); err != nil {
+			errs = append(errs, &elementError{i, key, fmt.Sprintf("has an element %d whose %s %v", i+1, key, err)})
+		}
+	}
+	return errs
+}
+
+// elementError is a fault of one element of a list of tables.
+type elementError struct {
+	index int    // from 0
+	key   string // in it; empty: the element as a whole
+	text  string
+}
+
+func (e *elementError) Error() string { return e.text }
+
+// show renders a value of the file for an error text.
+func show(v any) string {
+	switch t := v.(type) {
+	case string:
+		if len(t) > 64 {
+			t = t[:64] + "…"
+		}
+		return strconv.Quote(t)
+	case map[string]any:
+		return "a table"
+	case []any:
+		return "a list"
+	}
+	return fmt.Sprint(v)
+}
