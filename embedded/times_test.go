@@ -54,6 +54,7 @@ lease_ms = "1s"
 // What is not started in time comes back, and the sweep finds in its time a
 // message that was lost without a word.
 func TestStartTimeoutAndSweepOfTheFile(t *testing.T) {
+	t.Parallel()
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, `
 [workers]
 start_timeout_ms = "200ms"

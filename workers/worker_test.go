@@ -108,6 +108,7 @@ func TestRunsItems(t *testing.T) {
 }
 
 func TestManyItemsAreBatched(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.putsBack = true // on a busy machine some may be held for too long
 	w := r.worker(Config{Concurrency: 50})
@@ -201,6 +202,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestRefusedClaimDoesNotRun(t *testing.T) {
+	t.Parallel()
 	for _, code := range []events.Code{events.CodeStaleToken, events.CodeWrongState, events.CodeNotFound} {
 		t.Run(string(code), func(t *testing.T) {
 			r := newRig(t)
