@@ -55,6 +55,7 @@ func TestItemsWaitForAWorker(t *testing.T) {
 }
 
 func TestExpiredLeaseGoesToAnother(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	set := events.DefaultTypeSettings()
 	set.LeaseMS = 1000
@@ -82,6 +83,7 @@ func TestExpiredLeaseGoesToAnother(t *testing.T) {
 }
 
 func TestUnclaimedDispatchComesAgain(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	set := events.DefaultTypeSettings()
 	set.LeaseMS = 1000

@@ -11,6 +11,7 @@ import (
 // Where types share a limit that is reached, why counts those of other types that
 // go first, and only those.
 func TestWhyCountsOtherTypes(t *testing.T) {
+	t.Parallel()
 	for name, edit := range sharedLimits {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, func(c *Config) {

@@ -468,7 +468,7 @@ func TestControlOfAWorkerWithDots(t *testing.T) {
 	}
 	select {
 	case <-stopped:
-	case <-time.After(3 * time.Second): // a heartbeat would tell it later
+	case <-time.After(10 * time.Second): // the heartbeat would tell it after 20
 		t.Error("the worker has not been told")
 	}
 }

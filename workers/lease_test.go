@@ -41,7 +41,7 @@ func recv[T any](t testing.TB, what string, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("waited in vain for: %s", what)
 		panic("unreachable")
 	}

@@ -51,7 +51,7 @@ func (r *rig) start(w *Worker) *Worker {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = w.Stop(ctx)
 	})

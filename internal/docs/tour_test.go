@@ -16,7 +16,7 @@ import (
 	"github.com/streamwright/streamwright/internal/need"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // output collects what a process prints.
 type output struct {

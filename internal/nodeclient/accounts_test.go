@@ -38,7 +38,7 @@ for await (const e of read.events({ id, fromSeq: 1 })) {
 }
 for (;;) {
   const { workers } = await read.request("workers");
-  if (workers[0]?.probed_at) { console.log("probed:", workers[0].status); break; }
+  if (workers[0]?.probed_at && workers[0].status === "active") { console.log("probed:", workers[0].status); break; }
   await new Promise((r) => setTimeout(r, 50));
 }
 await worker.stop();
@@ -72,7 +72,7 @@ func TestNodeInAccountsOfTheirOwn(t *testing.T) {
 	}
 	srv.Start()
 	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-	if !srv.ReadyForConnections(10 * time.Second) {
+	if !srv.ReadyForConnections(time.Minute) {
 		t.Fatal("the NATS server does not start")
 	}
 	c := config.Default()

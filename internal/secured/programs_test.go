@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds every wait of a test.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // built is the folder that the programs are in.
 var built string
