@@ -3,7 +3,7 @@
 export CGO_ENABLED = 0
 export GOFLAGS = -trimpath
 
-.PHONY: help build test race lint docs fuzz ci
+.PHONY: help build test short race lint docs fuzz ci
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,6 +13,9 @@ build: ## Build the programs into bin/
 
 test: ## Run all tests
 	go test ./...
+
+short: ## Run the tests that take less than a second each
+	go test -short ./...
 
 race: ## Run one package's tests under the race detector: make race PKG=./dispatcher
 	CGO_ENABLED=1 GOFLAGS= go test -race $(or $(PKG),./...)

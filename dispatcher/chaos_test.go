@@ -372,6 +372,7 @@ func seeds(usual uint64) uint64 {
 // Whatever happens, at whatever step: no item is lost, none is completed twice,
 // none is stuck, and the projection is what the log says.
 func TestChaos(t *testing.T) {
+	slow(t)
 	for seed := range seeds(15) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			c := newChaos(t, seed)
@@ -389,6 +390,7 @@ func TestChaos(t *testing.T) {
 // Two owners at once, stage by stage in any order: whoever has lost finds out
 // at its next append, of which nothing is stored.
 func TestTwoLoopsOnOneLog(t *testing.T) {
+	slow(t)
 	for seed := range seeds(30) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			stream := eventlog.NewMemoryStream(0)

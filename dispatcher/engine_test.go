@@ -55,6 +55,7 @@ func TestItemsWaitForAWorker(t *testing.T) {
 }
 
 func TestExpiredLeaseGoesToAnother(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	h := newHarness(t, nil)
 	set := events.DefaultTypeSettings()
@@ -83,6 +84,7 @@ func TestExpiredLeaseGoesToAnother(t *testing.T) {
 }
 
 func TestUnclaimedDispatchComesAgain(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	h := newHarness(t, nil)
 	set := events.DefaultTypeSettings()

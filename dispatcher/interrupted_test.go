@@ -19,6 +19,7 @@ func (c *chaos) stranger() {
 // of it: no ownership ends, nothing has to be asked again, and the projection is
 // what the log says.
 func TestForeignMessagesEndNoOwnership(t *testing.T) {
+	slow(t)
 	for seed := range seeds(15) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			c := newChaos(t, seed)

@@ -57,6 +57,7 @@ func handleLarge(t *testing.T, e *Engine, typ string, h workers.Handler) {
 }
 
 func TestLargeDocuments(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	for name, o := range map[string]Options{"memory": {Memory: true}, "files": quiet(t.TempDir())} {
 		t.Run(name, func(t *testing.T) {
@@ -115,6 +116,7 @@ func sameDocuments(t *testing.T, c *streamwright.Client, it streamwright.WorkIte
 }
 
 func TestLargeDocumentsOfChildren(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)
@@ -270,6 +272,7 @@ func TestObjectStoreAway(t *testing.T) {
 }
 
 func TestClientsMayNotDeleteTheObjectStore(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)

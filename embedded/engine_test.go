@@ -152,6 +152,7 @@ func TestEngineInMemory(t *testing.T) {
 }
 
 func TestEngineKeepsData(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	for _, d := range []config.Durability{config.Always, config.Interval} {
 		o := quiet(filepath.Join(t.TempDir(), "data"))
@@ -388,6 +389,7 @@ func TestEngineRunsCommands(t *testing.T) {
 
 // The buckets show what is so, and come back when they are deleted.
 func TestEngineBuckets(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	e := mustStart(t, quiet(t.TempDir()))
 	nc, err := e.Connect()

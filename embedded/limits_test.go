@@ -49,6 +49,7 @@ func serve(t *testing.T, e *Engine, slots int, handle func(context.Context, *wor
 
 // A tenant that floods does not keep another's one item waiting.
 func TestOneTenantsFloodIsNotAnothersWait(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)
@@ -88,6 +89,7 @@ func TestOneTenantsFloodIsNotAnothersWait(t *testing.T) {
 
 // What has begun counts against a rate limit across a restart.
 func TestRateLimitOverARestart(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	o := quiet(dir)

@@ -85,6 +85,7 @@ func queuedOf(s liveStats, typ string) int64 {
 }
 
 func TestLiveFigures(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	e := mustStart(t, Options{Memory: true, HTTP: "127.0.0.1:0"})
 	f := openLive(t, e, "")
@@ -161,6 +162,7 @@ func TestLiveSample(t *testing.T) {
 // The hour begins with the process: what the log has of before is not of it, but
 // what is there is counted.
 func TestTrendsAfterARestart(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	o := Options{Dir: dir, NATSListen: "off", HTTP: "127.0.0.1:0"}

@@ -106,6 +106,7 @@ const one = `{"type":"email","params":{"a":1}}`
 // A user who has used up the rate is refused, before anything is stored, and
 // may go on when retry_after_ms is over. Nobody else is.
 func TestQuotaOfItems(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	e := metered(t, submitters(quota.Limits{ItemsPerSecond: limit(100)}))
 	m := newMetre(t, e)

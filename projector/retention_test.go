@@ -121,6 +121,7 @@ func cutSeeds() uint64 {
 // After any number of rounds and cuts the log that is left gives the live
 // store, byte for byte, however it is read.
 func TestCutLogGivesTheLiveStore(t *testing.T) {
+	slow(t)
 	for seed := range cutSeeds() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := newSim(t, seed, openMem(t))

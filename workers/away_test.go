@@ -76,6 +76,7 @@ func (f *fakeEngine) outcomeAfter(id string, b *blocker) {
 }
 
 func TestServerRestartsOnTheSamePort(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	port := need.Address(t).Port

@@ -178,6 +178,7 @@ func TestProgressIsThrottledAndLatestWins(t *testing.T) {
 }
 
 func TestProgressIsToldWhenItsTimeHasCome(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	r := newRig(t)
 	w := r.worker(Config{})

@@ -43,6 +43,7 @@ func (r *rig) lastBeat() *wire.Health {
 }
 
 func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	r := newRig(t)
 	r.beatMS = minHeartbeat.Milliseconds()
@@ -97,6 +98,7 @@ func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
 
 // The engine's word counts as the worker's own, however it comes.
 func TestEngineSaysUnhealthy(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	for name, say := range map[string]func(*rig, *Worker){
 		"refusal": func(r *rig, w *Worker) { r.submit("x", `{}`) },

@@ -16,10 +16,14 @@ import (
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/leaks"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
 func TestMain(m *testing.M) { leaks.Check(m) }
+
+// slow skips a test that takes seconds, with -short.
+func slow(t testing.TB) { t.Helper(); need.Seconds(t) }
 
 // rig is a server, a fake engine, and what starts workers.
 type rig struct {

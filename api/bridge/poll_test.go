@@ -16,6 +16,7 @@ import (
 )
 
 func TestPollWaitsAndEndsInTime(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
@@ -37,6 +38,7 @@ func TestPollWaitsAndEndsInTime(t *testing.T) {
 
 // While a poll is open it costs nothing: no messages but the registrations.
 func TestPollDoesNotPoll(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"a", "b"}, Slots: 5})
@@ -54,6 +56,7 @@ func TestPollDoesNotPoll(t *testing.T) {
 // A poll outlasts the deadlines of the server's reads, and keeps its worker
 // registered.
 func TestPollOutlastsReadDeadlines(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})

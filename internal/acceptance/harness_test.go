@@ -38,6 +38,10 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
+	if flag.Parse(); testing.Short() {
+		fmt.Println("all of these tests take seconds: skipped by -short")
+		return
+	}
 	os.Exit(withProgram(m.Run))
 }
 

@@ -105,6 +105,7 @@ func (s *serve) connect(ctx context.Context) *nats.Conn {
 // load, workers and submitters carrying on: every accepted item must end
 // completed exactly once in the log, and the store must be what the log says.
 func TestKilledEngineLosesNothing(t *testing.T) {
+	need.Seconds(t)
 	for _, durability := range []string{"interval", "always"} {
 		t.Run(durability, func(t *testing.T) {
 			t.Parallel()

@@ -159,6 +159,7 @@ var (
 // TestTour follows README's tour as a newcomer would, on free ports, and
 // compares what the programs print with what README shows.
 func TestTour(t *testing.T) {
+	need.Seconds(t)
 	for _, program := range []string{"sh", "sha256sum"} {
 		need.Program(t, program)
 	}

@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // TestModules runs the tests of every module below the main one: ./... of the main
 // module does not contain them. The module tools only pins versions.
 func TestModules(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the other modules take minutes")
-	}
+	need.Seconds(t)
 	for _, folder := range modules(t) {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()

@@ -48,6 +48,7 @@ await Promise.all([submit.close(), work.close(), read.close()]);
 // Users in accounts of their own, without JetStream, submit, work and read, also
 // what is too large for a message, without being told how they are set up.
 func TestNodeInAccountsOfTheirOwn(t *testing.T) {
+	need.Seconds(t)
 	path := installed(t)
 	node := need.Program(t, "node", "nodejs")
 	if out, err := npm(t.Context(), path, nil, "run", "build"); err != nil {

@@ -29,6 +29,10 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
+	if flag.Parse(); testing.Short() {
+		fmt.Println("all of these tests take seconds: skipped by -short")
+		return
+	}
 	code := withPrograms(m.Run)
 	if code == 0 {
 		if err := goleak.Find(goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon")); err != nil {
