@@ -3,7 +3,7 @@
 export CGO_ENABLED = 0
 export GOFLAGS = -trimpath
 
-.PHONY: help build test race lint docs fuzz ci
+.PHONY: help build test short race lint docs fuzz ci
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,13 +14,16 @@ build: ## Build the programs into bin/
 test: ## Run all tests
 	go test ./...
 
+short: ## Run the tests that take less than a second each
+	go test -short ./...
+
 race: ## Run one package's tests under the race detector: make race PKG=./dispatcher
 	CGO_ENABLED=1 GOFLAGS= go test -race $(or $(PKG),./...)
 
 lint: ## Check format, vet and staticcheck
 	@test -z "$$(git ls-files '*.go' | xargs gofmt -l)" || { echo 'gofmt would change:'; git ls-files '*.go' | xargs gofmt -l; exit 1; }
-	go vet ./...
-	go tool -modfile=tools/go.mod staticcheck ./...
+	@check=$$(go tool -modfile=tools/go.mod -n staticcheck) && for module in $$(git ls-files 'go.mod' '*/go.mod' ':!tools/go.mod' | xargs -n 1 dirname); do \
+		echo "$$module: vet and staticcheck"; (cd $$module && go vet ./... && $$check ./...) || exit 1; done
 
 docs: ## Write the generated parts of the documentation anew
 	go test ./events -update

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { leaks.Check(m) }
 
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // rig is a service in front of a real server, log, store and engine.
 type rig struct {

@@ -13,6 +13,8 @@ import (
 // server that is some way off would hold it up for minutes: thousands of spent
 // messages cost some requests, and a run among them keeps its own.
 func TestTakeoverAsksLittle(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	const spent, most = 5000, 120
 	for _, running := range []bool{false, true} {
 		t.Run(fmt.Sprint(running), func(t *testing.T) {

@@ -25,6 +25,7 @@ func document(n int) []byte {
 }
 
 func TestBatchesAreBoundedInBytes(t *testing.T) {
+	slow(t)
 	most := 0
 	s := newSim(t, func(c *Config) { c.Hooks.Appended = func(_, n int, _ time.Duration) { most = max(most, n) } })
 	cmds := make([]core.Command, 200)

@@ -35,7 +35,8 @@ func (c *chaos) acceptClock() {
 // The clock may jump at any moment, and be confirmed when it is wrong: in the
 // end it is right, everything gets done, and the projection is what the log says.
 func TestChaosOfClocks(t *testing.T) {
-	for seed := range seeds(40) {
+	slow(t)
+	for seed := range seeds(10) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			c := newChaos(t, seed+5000)
 			set := c.cfg.Defaults

@@ -16,6 +16,7 @@ import (
 // the time: crashes, lost appends and rivals fall into every stage of a round.
 // What is left of the log still gives the live store.
 func TestChaosWithCuts(t *testing.T) {
+	slow(t)
 	cuts, pruned, carried := 0, int64(0), 0
 	for seed := range max(30, seeds(30)) { // fewer might not come to all that is asked for below
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -92,6 +93,7 @@ func TestHotItemIsCarried(t *testing.T) {
 // A log of a million items that come and go stays as short as what is retained:
 // here with fewer.
 func TestLogAndStoreStayBounded(t *testing.T) {
+	slow(t)
 	const cutEvents, bound = 2000, 75_000
 	items := 20_000
 	if v, err := strconv.Atoi(os.Getenv("RETENTION_ITEMS")); err == nil {

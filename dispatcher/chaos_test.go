@@ -361,8 +361,8 @@ func (c *chaos) verify() error {
 }
 
 // seeds is how many runs a simulation makes; CHAOS_SEEDS says another number, for
-// all of them: more to look for faults, fewer where it is only to be run through
-// (under the race detector: they have one goroutine).
+// all of them: more to look for faults, as CI does, fewer where it is only to be run
+// through (under the race detector: they have one goroutine).
 func seeds(usual uint64) uint64 {
 	if v, err := strconv.ParseUint(os.Getenv("CHAOS_SEEDS"), 10, 64); err == nil {
 		return v
@@ -373,7 +373,8 @@ func seeds(usual uint64) uint64 {
 // Whatever happens, at whatever step: no item is lost, none is completed twice,
 // none is stuck, and the projection is what the log says.
 func TestChaos(t *testing.T) {
-	for seed := range seeds(60) {
+	slow(t)
+	for seed := range seeds(15) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			c := newChaos(t, seed)
 			for range 250 {
@@ -390,6 +391,7 @@ func TestChaos(t *testing.T) {
 // Two owners at once, stage by stage in any order: whoever has lost finds out
 // at its next append, of which nothing is stored.
 func TestTwoLoopsOnOneLog(t *testing.T) {
+	slow(t)
 	for seed := range seeds(30) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			stream := eventlog.NewMemoryStream(0)

@@ -289,6 +289,7 @@ func (c *competition) fair(t *rapid.T) {
 // Whatever comes and goes: an item is overtaken by newer ones of any type for at
 // most the difference in priority times the age step, and no place is left over.
 func TestAgeingAcrossTypes(t *testing.T) {
+	slow(t)
 	for _, limit := range slices.Sorted(maps.Keys(sharedLimits)) {
 		t.Run(limit, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {

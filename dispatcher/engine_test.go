@@ -56,6 +56,8 @@ func TestItemsWaitForAWorker(t *testing.T) {
 }
 
 func TestExpiredLeaseGoesToAnother(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	h := newHarness(t, nil)
 	set := events.DefaultTypeSettings()
 	set.LeaseMS = 1000
@@ -83,6 +85,8 @@ func TestExpiredLeaseGoesToAnother(t *testing.T) {
 }
 
 func TestUnclaimedDispatchComesAgain(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	h := newHarness(t, nil)
 	set := events.DefaultTypeSettings()
 	set.LeaseMS = 1000

@@ -13,6 +13,7 @@ import (
 // Misspelt types use up all that there may be. Those that nobody needs make room
 // within two sweeps; what has items, settings or a worker stays.
 func TestMisspeltTypesLockNobodyOut(t *testing.T) {
+	slow(t)
 	s := newSim(t, func(c *Config) {
 		c.FileTypes = map[events.Type]func(events.TypeSettings) events.TypeSettings{"in-file": func(s events.TypeSettings) events.TypeSettings { return s }}
 	})
@@ -60,6 +61,7 @@ func TestMisspeltTypesLockNobodyOut(t *testing.T) {
 // Who asks for more types than there may be does not have them forgotten and
 // made anew with each request, which would fill the log.
 func TestRefusedTypesDoNotTurnOver(t *testing.T) {
+	slow(t)
 	s := newSim(t, nil)
 	more := make([]core.Command, 0, events.MaxTypes+1)
 	for i := range events.MaxTypes + 1 {

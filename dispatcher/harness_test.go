@@ -19,7 +19,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // harness is a real server, log, store and engine.
 type harness struct {

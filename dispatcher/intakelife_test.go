@@ -76,6 +76,8 @@ func TestIntakeMadeAnewUnderReadAhead(t *testing.T) {
 // No life of the intake gives out a sequence that an earlier one did, however
 // that ended.
 func TestIntakeSequencesNameOne(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	purge := func(p *published) error {
 		s, err := p.js.Stream(p.ctx(), "WORK_INTAKE")
 		if err != nil {

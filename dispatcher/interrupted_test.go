@@ -19,7 +19,8 @@ func (c *chaos) stranger() {
 // of it: no ownership ends, nothing has to be asked again, and the projection is
 // what the log says.
 func TestForeignMessagesEndNoOwnership(t *testing.T) {
-	for seed := range seeds(60) {
+	slow(t)
+	for seed := range seeds(15) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			c := newChaos(t, seed)
 			stepped := 0

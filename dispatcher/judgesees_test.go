@@ -68,6 +68,8 @@ func submitOf(h *harness, params string) core.Submit {
 
 // What was answered is a candidate of the next submission, however soon that comes.
 func TestJudgeSeesWhatWasJustAnswered(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	h := newHarness(t, func(c *Config) {
 		c.Dedup = DedupConfig{Hook: judgeFunc(func(_ context.Context, q DedupQuestion) (events.Verdict, error) { return mergeAlike(q) })}
 	})

@@ -114,6 +114,7 @@ func (s *sim) drainAll(worker string) (order []events.ID) {
 // Lanes that nobody serves take no memory and no consumer, and the other items
 // of their type cost what they cost without them.
 func TestMadeUpCapabilitiesCostNothing(t *testing.T) {
+	slow(t)
 	const lanes, plain = 20_000, 500
 	cost := func(madeUpLanes int) (s *sim, ids []events.ID, reads, busy int) {
 		s = newSim(t, nil)
@@ -152,6 +153,7 @@ func TestMadeUpCapabilitiesCostNothing(t *testing.T) {
 // A worker that comes later gets what waits for it, in the order of all of it,
 // also after a takeover.
 func TestWorkerComesLateForItsLanes(t *testing.T) {
+	slow(t)
 	for _, restart := range []bool{false, true} {
 		s := newSim(t, nil)
 		s.register("plain", 1, nil, "email")

@@ -28,6 +28,8 @@ func (h *harness) setLease(typ events.Type, lease time.Duration, edit func(*even
 // lost is noticed by it. A run that began before goes on, though its worker, which
 // was told 30 s, renews too seldom for the server.
 func TestAShorterLeaseHoldsAtOnce(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	h := newHarness(t, nil)
 	asked := make(chan struct{}, 8)
 	sub, err := h.nc.Subscribe(wire.Default.Control("w"), func(m *nats.Msg) {

@@ -61,7 +61,8 @@ func (c *chaos) submitTenants(of int) {
 // Whatever happens, no limit is exceeded in the log, and nothing is stuck
 // behind one.
 func TestChaosWithLimits(t *testing.T) {
-	for seed := range seeds(40) {
+	slow(t)
+	for seed := range seeds(10) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			c := newChaos(t, seed)
 			limits, edit := limitsUnderChaos(seed)

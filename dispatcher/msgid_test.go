@@ -114,6 +114,7 @@ func TestMessageIDsAreCarried(t *testing.T) {
 // Message ids stay in the server's memory for a moment only, whatever their
 // size, and those that are too long become no item.
 func TestLongMessageIDsDoNotStayInMemory(t *testing.T) {
+	slow(t)
 	const messages, size, bound = 1500, 60 << 10, 32 << 20 // 88 MiB of ids
 	h := newHarness(t, nil)
 	s, err := h.js.Stream(h.ctx(), "WORK_INTAKE")

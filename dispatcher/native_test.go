@@ -179,6 +179,8 @@ func TestANativeWorkerNeedsNoLibrary(t *testing.T) {
 }
 
 func TestNativeLeases(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	h := nativeHarness(t, func(s *events.TypeSettings) { s.LeaseMS = 1000; s.MaxAttempts = 2 })
 	c := h.nativeConsumer("thumb")
 	id := h.submit("thumb")
@@ -326,6 +328,8 @@ func TestWhatIsHeardOnceIsEnough(t *testing.T) {
 // One lease ran out and another run was acked, and nothing was heard of either:
 // which is which can't be told, and neither may count as done.
 func TestWhatWasNotHeardAtAllRunsAgain(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	h := nativeHarness(t, func(s *events.TypeSettings) { s.LeaseMS = 1000; s.MaxAttempts = 5 })
 	c := h.nativeConsumer("thumb")
 	one, other := h.submit("thumb"), h.submit("thumb")
@@ -356,6 +360,8 @@ func TestWhatWasNotHeardAtAllRunsAgain(t *testing.T) {
 // The stream of the server's words is deleted under a running engine, which
 // makes it again; runs that were answered in between are found.
 func TestCapturingStreamsAreMadeAgain(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	h := nativeHarness(t, nil)
 	c := h.nativeConsumer("thumb")
 	for round := range 3 {

@@ -13,6 +13,8 @@ import (
 // The server is started again while a native worker has a message, which was
 // delivered late in a second: the lease does not end early.
 func TestNativeLeaseOutlastsARestart(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	h := newHarness(t, nil)
 	set := events.DefaultTypeSettings()
 	set.Protocol, set.LeaseMS = events.ProtocolAck, 3000

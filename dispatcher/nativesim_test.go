@@ -17,7 +17,8 @@ import (
 // process ends at any stage. Every item must come to its end, none may complete
 // that no worker has acked, and none twice.
 func TestNativeChaos(t *testing.T) {
-	for seed := range seeds(150) {
+	slow(t)
+	for seed := range seeds(40) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { nativeChaos(t, rand.New(rand.NewPCG(seed, 4))) })
 	}
 }

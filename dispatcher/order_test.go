@@ -202,6 +202,7 @@ func TestWindowFollowsTheSlots(t *testing.T) {
 // A backlog far larger than a window comes out in exact order, and the loop
 // holds a bounded part of it.
 func TestLargeBacklogInOrder(t *testing.T) {
+	slow(t)
 	s := newSim(t, nil)
 	const n = 10_000
 	type placed struct {
@@ -261,6 +262,7 @@ func (s *sim) heldKeys() (n int) {
 }
 
 func TestManyDelayedItemsDueAtOnce(t *testing.T) {
+	slow(t)
 	s := newSim(t, nil)
 	const n = 5000
 	var want []events.ID

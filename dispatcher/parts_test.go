@@ -15,6 +15,7 @@ import (
 // that one decision may make; and whoever goes on behind any of the parts cuts
 // what is left in the same way.
 func TestCutPart(t *testing.T) {
+	slow(t)
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 100, 9_000, maxPartBytes / 3, maxPartBytes, 2 * maxPartBytes}), 1, 450).Draw(t, "sizes")
 		doc := json.RawMessage(strings.Repeat("x", 2*maxPartBytes))

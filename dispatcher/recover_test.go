@@ -85,6 +85,8 @@ func (h *harness) complete(m jetstream.Msg, worker string) {
 // Everything that is not the log is deleted under the running engine: what
 // runs is kept by its worker's heartbeats, and work goes on.
 func TestStreamsDeletedWhileItRuns(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	// The server mostly says that it has deleted a stream; else a sweep finds out.
 	h := newHarness(t, func(c *Config) { c.Sweep = time.Second })
 	h.register("w", 4, "email")
@@ -155,6 +157,8 @@ func TestIntakeIsNumberedOnBehindTheLog(t *testing.T) {
 // A worker dies in mid-run: another has the item within the lease and a little,
 // and what the dead one says later is refused.
 func TestDeadWorkersItemComesWithinTheLease(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.shortLease("email")
 	h.register("w1", 1, "email")
@@ -225,6 +229,8 @@ func once(n int) func([]events.Event) error {
 // it, and their provenance is complete. The same when an append in the middle
 // is lost, or its answer.
 func TestOneDedupKey(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	for name, hooks := range map[string][2]func([]events.Event) error{
 		"all is well": {}, "an append is lost": {once(3), nil}, "its answer is lost": {nil, once(3)},
 	} {
@@ -295,6 +301,8 @@ func (h *harness) oneCanonical(n int) {
 // goes on from the log. Nothing is lost or claimed twice, there is no hole and
 // no fork, and both projections are what the log says.
 func TestTwoEnginesOnOneLog(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	h := newHarness(t, func(c *Config) { c.Alone = false })
 	var lost sync.WaitGroup
 	lost.Add(2)

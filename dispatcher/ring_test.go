@@ -120,6 +120,7 @@ func (w *ringWorld) bounds() {
 // A hundred thousand groups take turns in order of name, round by round, with
 // few of them in memory.
 func TestManyGroupsTakeTurns(t *testing.T) {
+	slow(t)
 	w := newRingWorld(t)
 	const groups = 100_000
 	items := make([]*events.Item, 0, 2*groups)
@@ -209,6 +210,7 @@ func TestTurnsOfWhatIsNotProjected(t *testing.T) {
 // Groups that are held are passed over, remembered up to a bound, and have
 // their turn when they are released; those past the bound are looked for again.
 func TestHeldGroups(t *testing.T) {
+	slow(t)
 	w := newRingWorld(t)
 	const groups = maxHolds + 1000
 	items := make([]*events.Item, groups)

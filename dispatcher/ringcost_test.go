@@ -33,6 +33,7 @@ func (c *countedIndex) ReadyGroups(q projector.ReadyQueue, behind string, fromSt
 // than fit in memory, and does not grow with what is dispatched already: counted
 // are the entries read, the seeks, and the items read ahead.
 func TestWhatATurnCosts(t *testing.T) {
+	slow(t)
 	for _, c := range []struct {
 		groups, each, turns   int
 		entries, seeks, ahead float64 // at most, for each item taken
@@ -113,6 +114,7 @@ func TestAPageDoesNotReadWhatIsDispatched(t *testing.T) {
 // While new groups come that the index does not show yet, the ring still goes
 // round: those whose turn is next are not the ones that make room.
 func TestARingThatOverflowsGoesOn(t *testing.T) {
+	slow(t)
 	w := newRingWorld(t)
 	const groups = 3000
 	var items []*events.Item

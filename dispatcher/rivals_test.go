@@ -12,6 +12,8 @@ import (
 // Where types share a limit that is reached, why counts those of other types that
 // go first, and only those.
 func TestWhyCountsOtherTypes(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	for name, edit := range sharedLimits {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t, func(c *Config) {

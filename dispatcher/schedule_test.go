@@ -163,6 +163,7 @@ func TestGrace(t *testing.T) {
 // they lose appends, crash at any stage, take over from each other, and have
 // clocks that disagree.
 func TestEachTickHasOneItem(t *testing.T) {
+	slow(t)
 	stages := []string{"decide", "append", "appended", "project", "projected"}
 	faults := []eventlog.FaultKind{eventlog.FaultLost, eventlog.FaultAckLost, eventlog.FaultPrefix, eventlog.FaultLate}
 	rapid.Check(t, func(rt *rapid.T) {

@@ -79,6 +79,8 @@ func noneRefused(t *testing.T, c *streamwright.Client, refused <-chan string) {
 
 // Each role does what it is for, and is refused nothing that it takes.
 func TestRolesSufficeOnNATS(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := guarded(t)
 	ctx := testContext(t)
 	submitter, refusedSubmit := as(t, e, "submit")

@@ -41,6 +41,8 @@ func restarted(t *testing.T, dir string, users []config.NATSUser, fn func(*Engin
 // are in the global account, is moved once; a crash in the midst of that is
 // made good by the next start.
 func TestTheDataStaysWhateverTheUsers(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	dir := t.TempDir()
 	users := []config.NATSUser{user("feeder", access.Submit), user("ops", access.Read)}
 	var ids []string

@@ -16,6 +16,8 @@ import (
 // An engine that has lost its NATS server still answers on HTTP, and says first
 // that it has; once the server is back, so is the engine, and the alarm has ended.
 func TestALostNATSServerIsAnAlarm(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	o := &natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), MaxPayload: 4 << 20, NoSigs: true, NoLog: true}
 	serve := func() *natsserver.Server {
 		srv, err := natsserver.NewServer(o)

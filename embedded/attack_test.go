@@ -109,6 +109,8 @@ func TestNoWayAroundTheTokens(t *testing.T) {
 // A body that unfolds to far more than it is, or is nested beyond reason, is
 // refused for what it is.
 func TestBombs(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := mustStart(t, Options{Memory: true, HTTP: "127.0.0.1:0"})
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)

@@ -58,6 +58,8 @@ func handleLarge(t *testing.T, e *Engine, typ string, h workers.Handler) {
 }
 
 func TestLargeDocuments(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	for name, o := range map[string]Options{"memory": {Memory: true}, "files": quiet(t.TempDir())} {
 		t.Run(name, func(t *testing.T) {
 			e := mustStart(t, o)
@@ -115,6 +117,8 @@ func sameDocuments(t *testing.T, c *streamwright.Client, it streamwright.WorkIte
 }
 
 func TestLargeDocumentsOfChildren(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)
 	handleLarge(t, e, "child", process.Handler([]string{"cat"}))
@@ -269,6 +273,8 @@ func TestObjectStoreAway(t *testing.T) {
 }
 
 func TestClientsMayNotDeleteTheObjectStore(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)
 	denied := make(chan string, 16)

@@ -62,6 +62,8 @@ func left(t *testing.T, e *Engine) (ended, waiting int64) {
 // A start with a clock that is 45 days ahead destroys nothing and is told; back
 // on the right clock nothing lies in the future.
 func TestStartWithWrongClock(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	dir := t.TempDir()
 	e := mustStart(t, withClock(t, dir, 0, ""))
 	old(t, e)
@@ -111,6 +113,8 @@ func TestStartWithWrongClock(t *testing.T) {
 // expiring items go. A log that was made so is brought back by accepting the
 // right clock: what is delayed by an hour runs in an hour.
 func TestLogOfTheFutureIsBroughtBack(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	dir := t.TempDir()
 	e := mustStart(t, withClock(t, dir, 0, ""))
 	old(t, e)

@@ -107,6 +107,8 @@ func TestADeadLetterIsReplayedWithCorrectedParams(t *testing.T) {
 
 // Five thousand of one cause are replayed in pages, each with params that work.
 func TestBulkReplayByCause(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	const n = 3000                           // three pages
 	e := mustStart(t, Options{Memory: true}) // what is tested is not the disk
 	c := mustClient(t, e)

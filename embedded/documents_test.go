@@ -15,6 +15,7 @@ import (
 
 // Whoever has nothing but HTTP gets at documents in the object store too.
 func TestDocumentsOverHTTP(t *testing.T) {
+	t.Parallel()
 	e := mustStart(t, Options{Memory: true, NATSListen: config.Off, HTTP: "127.0.0.1:0"})
 	c, ctx := mustClient(t, e), testContext(t)
 	fetch := func(id, what string) (int, []byte) {

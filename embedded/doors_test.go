@@ -13,6 +13,8 @@ import (
 // No message that a user sends reaches a subject of the engine's account that is
 // not its role's: not as a reply, nor by what the server makes of it.
 func TestNoDoorIsOpen(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	doors.Try(t, func(t *testing.T) doors.Server {
 		e := guarded(t)
 		submit(t, e, wire.Submit{Type: "email"})

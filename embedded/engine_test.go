@@ -152,6 +152,8 @@ func TestEngineInMemory(t *testing.T) {
 }
 
 func TestEngineKeepsData(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	for _, d := range []config.Durability{config.Always, config.Interval} {
 		o := quiet(filepath.Join(t.TempDir(), "data"))
 		o.Durability = d
@@ -202,6 +204,7 @@ func damage(t *testing.T, dir string) {
 
 // A failed start says what to do, and undoes what it has begun.
 func TestEngineDoesNotStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first := mustStart(t, Options{Dir: dir, NATSListen: "127.0.0.1:0", HTTP: "127.0.0.1:0"})
 	newer := t.TempDir()
@@ -386,6 +389,8 @@ func TestEngineRunsCommands(t *testing.T) {
 
 // The buckets show what is so, and come back when they are deleted.
 func TestEngineBuckets(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := mustStart(t, quiet(t.TempDir()))
 	nc, err := e.Connect()
 	if err != nil {

@@ -88,6 +88,7 @@ func recvName(t *testing.T, ran <-chan string) string {
 
 // A worker whose check fails is left out, and comes back by itself.
 func TestFailingCheckAndRecovery(t *testing.T) {
+	slow(t)
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, quickHealth)})
 	var down atomic.Bool
 	ran := make(chan string, 100)
@@ -139,6 +140,7 @@ func TestFailingCheckAndRecovery(t *testing.T) {
 // A worker whose heartbeats go on, and which does not answer its probe, is
 // unhealthy until it does.
 func TestUnansweredProbe(t *testing.T) {
+	slow(t)
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, quickHealth)})
 	nc := workerConn(t, e)
 	reg := wire.Register{Worker: "deaf", Types: []string{"email"}, Slots: 1, Probe: true}

@@ -165,6 +165,8 @@ func TestHolderWithUsers(t *testing.T) {
 // Without the bucket the engine is asked. One that is left from before tells
 // nobody anything.
 func TestHolderWithoutBucket(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	dir := t.TempDir()
 	c := config.Default()
 	var left string

@@ -51,6 +51,8 @@ func rejectSome(t *testing.T, e *Engine, c *streamwright.Client, bodies ...strin
 // What was rejected, who is to drain and which types are paused until when are
 // the same when the log was cut, the store deleted, and the engine started anew.
 func TestWhatOutlivesACut(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	dir := t.TempDir()
 	e := mustStart(t, quiet(dir))
 	c, ctx := mustClient(t, e), testContext(t)

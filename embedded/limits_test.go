@@ -49,6 +49,8 @@ func serve(t *testing.T, e *Engine, slots int, handle func(context.Context, *wor
 
 // A tenant that floods does not keep another's one item waiting.
 func TestOneTenantsFloodIsNotAnothersWait(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)
 	const flood = 20_000
@@ -87,6 +89,8 @@ func TestOneTenantsFloodIsNotAnothersWait(t *testing.T) {
 
 // What has begun counts against a rate limit across a restart.
 func TestRateLimitOverARestart(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	dir := t.TempDir()
 	o := quiet(dir)
 	const interval = 1500 * time.Millisecond

@@ -85,6 +85,8 @@ func queuedOf(s liveStats, typ string) int64 {
 }
 
 func TestLiveFigures(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := mustStart(t, Options{Memory: true, HTTP: "127.0.0.1:0"})
 	f := openLive(t, e, "")
 	f.until("figures at once", func(s liveStats) bool { return s.Workers != nil })
@@ -160,6 +162,8 @@ func TestLiveSample(t *testing.T) {
 // The hour begins with the process: what the log has of before is not of it, but
 // what is there is counted.
 func TestTrendsAfterARestart(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	dir := t.TempDir()
 	o := Options{Dir: dir, NATSListen: "off", HTTP: "127.0.0.1:0"}
 	e, err := Start(testContext(t), o)

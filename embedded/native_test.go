@@ -15,6 +15,7 @@ import (
 // what it has when the whole process ends is there when it is back, lease and
 // all, and so is what it has answered.
 func TestNativeWorkersOverARestart(t *testing.T) {
+	t.Parallel()
 	o := quiet(t.TempDir())
 	o.Config = config.Default()
 	o.Config.Types = map[events.Type]config.Type{"thumbnail": {Patch: config.Patch{"protocol": events.ProtocolAck}}}

@@ -17,6 +17,7 @@ import (
 // The native streams are in the metrics once there are any, and those that
 // capture are bounded, the oldest going first.
 func TestNativeStreamsAreSeenAndBounded(t *testing.T) {
+	t.Parallel()
 	o := quiet(t.TempDir())
 	o.HTTP = "127.0.0.1:0"
 	o.Config = config.Default()

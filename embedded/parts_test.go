@@ -65,6 +65,8 @@ func (f *family) handle(w *workers.Worker) {
 // A spawn of ten thousand: each child runs once, and the parent goes on once,
 // with the results of all, in order.
 func TestSpawnOfTenThousand(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	for name, pad := range map[string]string{"small": "", "large": strings.Repeat("x", 700)} {
 		t.Run(name, func(t *testing.T) {
 			e := mustStart(t, Options{Memory: true, NATSListen: config.Off, HTTP: config.Off})
@@ -96,6 +98,8 @@ func TestSpawnOfTenThousand(t *testing.T) {
 
 // A spawn whose children find little room in the queue is made as room comes.
 func TestSpawnInPartsWaitsForRoom(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := mustStart(t, Options{Memory: true, NATSListen: config.Off, HTTP: config.Off})
 	c, ctx := mustClient(t, e), testContext(t)
 	if _, err := c.Configure(ctx, "child", map[string]any{"max_queued": 7}); err != nil {
@@ -118,6 +122,8 @@ func TestSpawnInPartsWaitsForRoom(t *testing.T) {
 
 // A batch of ten thousand: progress, a callback once, a full count.
 func TestBatchOfTenThousand(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := mustStart(t, Options{Memory: true, NATSListen: config.Off, HTTP: config.Off})
 	c, ctx := mustClient(t, e), testContext(t)
 	f := &family{}

@@ -44,6 +44,8 @@ func circuitOf(t *testing.T, e *Engine, typ string) *wire.Circuit {
 // A type of which everything fails is held back after so many failures in a row,
 // and most of its items live; with the circuit off they all die.
 func TestTypeCircuitByDefault(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	const items = 2 * events.DefaultConsecutive
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, "[types.unprotected.circuit]\nconsecutive = 0\n")})
 	for _, typ := range []string{"broken", "unprotected"} {

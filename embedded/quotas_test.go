@@ -106,6 +106,8 @@ const one = `{"type":"email","params":{"a":1}}`
 // A user who has used up the rate is refused, before anything is stored, and
 // may go on when retry_after_ms is over. Nobody else is.
 func TestQuotaOfItems(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := metered(t, submitters(quota.Limits{ItemsPerSecond: limit(100)}))
 	m := newMetre(t, e)
 	batch := "[" + strings.Repeat(one+",", 249) + one + "]"
@@ -467,7 +469,7 @@ func TestControlOfAWorkerWithDots(t *testing.T) {
 	}
 	select {
 	case <-stopped:
-	case <-time.After(3 * time.Second): // a heartbeat would tell it later
+	case <-time.After(10 * time.Second): // the heartbeat would tell it after 20
 		t.Error("the worker has not been told")
 	}
 }

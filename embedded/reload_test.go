@@ -76,6 +76,7 @@ func refusedBy(t *testing.T, refused <-chan string) {
 // A producer in the midst of publishing is cut off when its user is removed,
 // and what was acknowledged to it is work; nobody else notices anything.
 func TestRemovedProducer(t *testing.T) {
+	t.Parallel()
 	c := config.Default()
 	c.NATS.Users = []config.NATSUser{user("feeder", access.Submit), user("other", access.Submit), user("ops", access.Read, access.Operate)}
 	e := mustStart(t, Options{Config: c, Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off})

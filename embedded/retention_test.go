@@ -48,6 +48,8 @@ func kindsOf(t *testing.T, e *Engine, id string) (kinds []string) {
 // the round and the cut; then the store is deleted, and at last one from before
 // the cut is put in its place. Each time nothing is missing.
 func TestLogIsCut(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	dir := t.TempDir()
 	e := mustStart(t, quiet(dir))
 	done := submit(t, e, wire.Submit{Type: "email", Params: []byte(`{"n":1.50}`), DedupKey: "k"})

@@ -50,6 +50,8 @@ func untilTicks(t *testing.T, c *streamwright.Client, name string, n int) []time
 
 // A schedule of every second ticks each second exactly once, over a restart.
 func TestEverySecondOverARestart(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	dir := t.TempDir()
 	e, err := Start(testContext(t), quiet(dir))
 	if err != nil {

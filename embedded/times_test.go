@@ -32,6 +32,7 @@ func pullOne(t *testing.T, nc *nats.Conn, reg wire.Registered, typ string) jetst
 // Workers are told the heartbeat of engine.toml, or a third of their lease, and
 // the silent are dead in its time.
 func TestHeartbeatOfTheFile(t *testing.T) {
+	slow(t)
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, `
 [workers]
 heartbeat_interval_ms = "500ms"
@@ -54,6 +55,8 @@ lease_ms = "1s"
 // What is not started in time comes back, and the sweep finds in its time a
 // message that was lost without a word.
 func TestStartTimeoutAndSweepOfTheFile(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := mustStart(t, Options{Memory: true, Config: configOf(t, `
 [workers]
 start_timeout_ms = "200ms"

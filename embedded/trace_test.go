@@ -55,6 +55,8 @@ func drawn(x *tracetest.InMemoryExporter, id trace.TraceID) string {
 // An item that nobody gave a trace has one of its own, that a restart of the
 // engine does not break.
 func TestAnItemHasATraceOfItsOwn(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	x, tp := traces(t, sdktrace.AlwaysSample())
 	o := quiet(t.TempDir())
 	o.Tracing = tp

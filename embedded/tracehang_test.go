@@ -21,6 +21,7 @@ var droppedSpans = regexp.MustCompile(`(?m)^streamwright_trace_spans_total\{outc
 // Work goes on while the receiver of the traces hangs, and the metrics say that
 // spans are lost.
 func TestAHangingTraceReceiverHoldsNothingUp(t *testing.T) {
+	slow(t)
 	hang := make(chan struct{})
 	free := sync.OnceFunc(func() { close(hang) })
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))

@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { leaks.Check(m) }
 
 const (
-	testTimeout = 20 * time.Second
+	testTimeout = 2 * time.Minute
 	// settle is enough for a deletion on a machine that runs the race
 	// detector, and less than the default.
 	settle = 200 * time.Millisecond

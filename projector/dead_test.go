@@ -197,6 +197,7 @@ func TestCauses(t *testing.T) {
 // What is kept of rejected submissions depends on the position alone, however
 // the log was cut into batches, also at the bounds.
 func TestRejectedIsBoundedWhateverTheBatches(t *testing.T) {
+	slow(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		opts := Options{InMemory: true, rejected: rejectedLimits{5, 2000, 7}}
 		live, err := Open("", opts)

@@ -41,6 +41,7 @@ func TestFullDiskWaits(t *testing.T) {
 
 // Close does not wait for room for ever, and leaves a folder that opens again.
 func TestCloseOnFullDisk(t *testing.T) {
+	slow(t)
 	disk := need.SmallDisk(t, 32<<20)
 	folder := filepath.Join(disk.Dir, "store")
 	live, err := Open(folder, Options{})

@@ -74,6 +74,7 @@ func (s *sim) noteChildren(id events.ID) {
 
 // The indexes of relations are what the items say.
 func TestRelationsAreIndexed(t *testing.T) {
+	slow(t)
 	live := openMem(t)
 	s := newSim(t, 80, live)
 	s.run(3000, 11)

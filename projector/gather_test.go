@@ -10,6 +10,7 @@ import (
 // Changes that are committed together leave the store that they leave one by
 // one, whatever the sizes of what is committed together.
 func TestGatheredCommits(t *testing.T) {
+	slow(t)
 	for seed := range uint64(8) {
 		one, many := openMem(t), openMem(t)
 		s := newSim(t, seed, one)

@@ -48,6 +48,7 @@ func listAll(t *testing.T, store *Store, q wire.List) (ids []string, steps int) 
 // What a worker holds is found without a look at what the others hold, the last
 // touched first, and no longer once it has let go.
 func TestListByWorker(t *testing.T) {
+	slow(t)
 	live := openMem(t)
 	s := newSim(t, 1, live)
 	ids := holds(s, "one", "email", 7)
@@ -82,6 +83,7 @@ func TestListByWorker(t *testing.T) {
 
 // More than a page takes from the index of workers is found all the same.
 func TestListByWorkerThatHoldsTooMuch(t *testing.T) {
+	slow(t)
 	live := openMem(t)
 	s := newSim(t, 1, live)
 	s.submit(core.Submit{Type: "resize"})

@@ -21,6 +21,7 @@ import (
 
 // Every query answers as a look at all items would.
 func TestQueriesAgainstAllItems(t *testing.T) {
+	slow(t)
 	for _, seed := range []uint64{1, 2, 3, 4} {
 		live := openMem(t)
 		s := newSim(t, seed, live)
@@ -211,6 +212,7 @@ func checkHolders(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 // Through the pages of a listing, an item that nobody touches comes exactly
 // once, and one that is touched at most once, in order.
 func TestListPagesWhileItemsMove(t *testing.T) {
+	slow(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		live, err := Open("", Options{InMemory: true})
 		if err != nil {

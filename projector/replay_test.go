@@ -21,6 +21,7 @@ import (
 // However the events are cut into batches, with restarts or without, live or
 // rebuilt: the store is the same, byte for byte.
 func TestBatchesLeaveNoTrace(t *testing.T) {
+	slow(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
 		every := rapid.SampledFrom([]int{1, 3, 17, 256}).Draw(rt, "batch")
@@ -241,6 +242,7 @@ func TestReplayErrors(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
+	slow(t)
 	s := newSim(t, 5, nil)
 	s.run(8000, 100)
 	var last, all uint64
@@ -404,6 +406,7 @@ func (c crashEverywhere) RemoveAll(name string) error {
 }
 
 func TestRebuildLive(t *testing.T) {
+	slow(t)
 	live, err := Open(t.TempDir(), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -443,6 +446,7 @@ func TestRebuildLive(t *testing.T) {
 
 // Queries and commits go on while a store is rebuilt, verified and compared.
 func TestRebuildUnderLoad(t *testing.T) {
+	slow(t)
 	live := openMem(t)
 	s := newSim(t, 9, live)
 	s.run(6000, 100)

@@ -106,6 +106,7 @@ func wordsOf(text string) (list []string) {
 // The pages of any listing are what a look at all items would give: each item
 // once, the last touched first.
 func TestListsAreWhatAModelSays(t *testing.T) {
+	slow(t)
 	for _, seed := range []uint64{1, 2, 3} {
 		live := openMem(t)
 		s := newSim(t, seed, live)
@@ -202,6 +203,7 @@ func TestPrunedItemsLeaveTheTermIndex(t *testing.T) {
 
 // Two large sets that have little in common are leapt through.
 func TestLeaps(t *testing.T) {
+	slow(t)
 	live := openMem(t)
 	s := newSim(t, 1, live)
 	const items = 3 * MaxListScan
@@ -269,6 +271,7 @@ func TestWordsThatStandForTooMany(t *testing.T) {
 // What a page looks at follows from what it shows, not from how many items there
 // are beside.
 func TestThePriceOfAPage(t *testing.T) {
+	slow(t)
 	steps := func(items int) (all []int) {
 		live := openMem(t)
 		s := newSim(t, 1, live)

@@ -16,9 +16,13 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// slow skips a test that takes seconds, with -short.
+func slow(t testing.TB) { t.Helper(); need.Seconds(t) }
 
 // memLog is a log in memory, kept as the bytes that a stream would hold.
 type memLog struct {

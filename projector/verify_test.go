@@ -13,6 +13,7 @@ import (
 var _ Log = eventlog.Log(nil)
 
 func TestVerifyFindsEqual(t *testing.T) {
+	slow(t)
 	for _, o := range []Options{{}, {InMemory: true}} {
 		live, err := Open(t.TempDir(), o)
 		if err != nil {

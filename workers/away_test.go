@@ -76,6 +76,8 @@ func (f *fakeEngine) outcomeAfter(id string, b *blocker) {
 }
 
 func TestServerRestartsOnTheSamePort(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	dir := t.TempDir()
 	port := need.Address(t).Port
 	s := startServer(t, dir, port)
@@ -142,6 +144,7 @@ func TestRegistersOnRequest(t *testing.T) {
 }
 
 func TestUnavailableIsAskedAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	w := r.worker(Config{})
 	Handle(w, "add", add)
@@ -160,6 +163,7 @@ func TestUnavailableIsAskedAgain(t *testing.T) {
 }
 
 func TestUnansweredClaimIsForgotten(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.lease = 200 * time.Millisecond
 	w := r.worker(Config{Concurrency: 1, NoPrefetch: true})

@@ -52,6 +52,7 @@ func TestStopHandsBackWhatIsHeld(t *testing.T) {
 }
 
 func TestHeldTooLongIsHandedBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.lease = time.Second
 	b := newBlocker()

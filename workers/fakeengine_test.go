@@ -123,7 +123,7 @@ func (f *fakeEngine) signal() {
 // makeStream makes the dispatch stream anew, as an engine does at its start.
 func (f *fakeEngine) makeStream() {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_ = f.js.DeleteStream(ctx, f.names.DispatchStream())
 	if _, err := f.js.CreateStream(ctx, jetstream.StreamConfig{
@@ -354,7 +354,7 @@ func (f *fakeEngine) item(id string) fakeItem {
 // until waits for a condition that is asked with the table locked.
 func (f *fakeEngine) until(what string, ok func() bool) {
 	f.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		f.mu.Lock()
 		changed := f.changed
@@ -405,7 +405,7 @@ func (f *fakeEngine) ref(id string) wire.RunRef {
 // poll waits for a condition that nothing signals.
 func poll(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for: %s", what)

@@ -83,6 +83,7 @@ func TestBadEndsFailTheItem(t *testing.T) {
 // A spawn that the engine refuses for what it says fails the item; one that is
 // refused because the run does not count is given up.
 func TestRefusedSpawns(t *testing.T) {
+	t.Parallel()
 	for code, want := range map[events.Code][]string{
 		events.CodeBadRequest: {wire.ReportFail},
 		events.CodeIDConflict: {wire.ReportFail},
@@ -177,6 +178,8 @@ func TestProgressIsThrottledAndLatestWins(t *testing.T) {
 }
 
 func TestProgressIsToldWhenItsTimeHasCome(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	r := newRig(t)
 	w := r.worker(Config{})
 	b := newBlocker()
@@ -201,6 +204,7 @@ func TestProgressIsToldWhenItsTimeHasCome(t *testing.T) {
 
 // A checkpoint waits out an engine that is away, and comes before the outcome.
 func TestCheckpointIsDurableBeforeItReturns(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var away atomic.Bool
 	r.refuse = func(rep wire.Report) *wire.Error {

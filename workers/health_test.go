@@ -43,6 +43,8 @@ func (r *rig) lastBeat() *wire.Health {
 }
 
 func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	r := newRig(t)
 	r.beatMS = minHeartbeat.Milliseconds()
 	var db switched
@@ -96,6 +98,8 @@ func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
 
 // The engine's word counts as the worker's own, however it comes.
 func TestEngineSaysUnhealthy(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	for name, say := range map[string]func(*rig, *Worker){
 		"refusal": func(r *rig, w *Worker) { r.submit("x", `{}`) },
 		"control": func(r *rig, w *Worker) {
@@ -230,6 +234,7 @@ func TestCheckConfig(t *testing.T) {
 }
 
 func TestProbeIsAnswered(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var db switched
 	var announced atomic.Bool
@@ -291,6 +296,7 @@ func TestProbeIsAnswered(t *testing.T) {
 
 // A worker follows the heartbeat that its last registration was answered with.
 func TestHeartbeatFollowsTheRegistration(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	w := r.worker(Config{})
 	Handle(w, "add", add)

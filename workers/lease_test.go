@@ -41,7 +41,7 @@ func recv[T any](t testing.TB, what string, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("waited in vain for: %s", what)
 		panic("unreachable")
 	}
@@ -84,6 +84,7 @@ func TestTimeout(t *testing.T) {
 }
 
 func TestLeaseLostByHeartbeat(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.beatMS = minHeartbeat.Milliseconds()
 	b := newBlocker()
@@ -111,6 +112,7 @@ func TestLeaseLostByHeartbeat(t *testing.T) {
 }
 
 func TestLeaseLostWithoutConnection(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServer(t, dir, -1)
 	r := &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
@@ -136,6 +138,7 @@ func TestLeaseLostWithoutConnection(t *testing.T) {
 }
 
 func TestLeaseIsRenewed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.lease = 300 * time.Millisecond
 	lapsed := make(chan *nats.Msg, 10)

@@ -23,6 +23,8 @@ func (f *fakeEngine) takeID(id, session string) {
 // A worker whose id was taken by another stops what it runs at once, hands it
 // back, and takes nothing more until the other one has left.
 func TestIDTakenStopsRuns(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	r := newRig(t)
 	r.beatMS = minHeartbeat.Milliseconds()
 	r.putsBack = true

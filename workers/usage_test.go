@@ -51,6 +51,7 @@ func TestMeter(t *testing.T) {
 
 // A worker tells its memory without being asked to, and what its runs measure.
 func TestHeartbeatsTellMemory(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.beatMS = minHeartbeat.Milliseconds()
 	w := r.worker(Config{})

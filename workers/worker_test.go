@@ -16,10 +16,14 @@ import (
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/leaks"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
 func TestMain(m *testing.M) { leaks.Check(m) }
+
+// slow skips a test that takes seconds, with -short.
+func slow(t testing.TB) { t.Helper(); need.Seconds(t) }
 
 // rig is a server, a fake engine, and what starts workers.
 type rig struct {
@@ -51,7 +55,7 @@ func (r *rig) start(w *Worker) *Worker {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = w.Stop(ctx)
 	})
@@ -108,6 +112,7 @@ func TestRunsItems(t *testing.T) {
 }
 
 func TestManyItemsAreBatched(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.putsBack = true // on a busy machine some may be held for too long
 	w := r.worker(Config{Concurrency: 50})
@@ -201,6 +206,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestRefusedClaimDoesNotRun(t *testing.T) {
+	t.Parallel()
 	for _, code := range []events.Code{events.CodeStaleToken, events.CodeWrongState, events.CodeNotFound} {
 		t.Run(string(code), func(t *testing.T) {
 			r := newRig(t)

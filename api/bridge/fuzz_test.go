@@ -153,7 +153,7 @@ func (p *play) path(w int, op string) string {
 // document.
 func (p *play) ask(method, path string, body, reply any) int {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var data []byte
 	if raw, is := body.(json.RawMessage); is {

@@ -20,10 +20,14 @@ import (
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/leaks"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
 func TestMain(m *testing.M) { leaks.Check(m) }
+
+// slow skips a test that takes seconds, with -short.
+func slow(t testing.TB) { t.Helper(); need.Seconds(t) }
 
 const testTimeout = 3 * time.Minute
 

@@ -129,6 +129,8 @@ func TestLargeParamsOfChildren(t *testing.T) {
 
 // A result beyond a request's bound is put first, and reported by its reference.
 func TestUploadedResult(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
 	e.submit(t, "step", `1`)

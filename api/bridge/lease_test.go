@@ -25,6 +25,8 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // Heartbeats keep what they name beyond its lease; what they don't name goes
 // when its lease is over, and they say so.
 func TestHeartbeatsRenewWhatTheyName(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	const lease = 4 * time.Second
 	e := startEngine(t, embedded.Options{Config: leases(lease, "step")})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 2})
@@ -137,6 +139,8 @@ func TestSessionsAreSecrets(t *testing.T) {
 // that runs an item: the worker's next heartbeat registers it again, the run
 // goes on, and completes once.
 func TestEngineRestart(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	const lease = 3 * time.Second
 	dir := t.TempDir()
 	o := embedded.Options{Dir: dir, Config: leases(lease, "step"), HTTP: need.Address(t).String()}
@@ -237,6 +241,8 @@ func bareWith(t *testing.T, change func(*bridge.Config)) (*bridge.Bridge, *engin
 // A worker that is silent for too long is dropped, and is back with its next
 // request.
 func TestASilentWorkerIsDropped(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	b, e := bare(t, 200*time.Millisecond)
 	ctx := testContext(t)
 	reg, err := b.Register(ctx, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})

@@ -16,6 +16,8 @@ import (
 )
 
 func TestPollWaitsAndEndsInTime(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
 	for _, wait := range []time.Duration{0, 5 * time.Millisecond, 300 * time.Millisecond} {
@@ -36,6 +38,8 @@ func TestPollWaitsAndEndsInTime(t *testing.T) {
 
 // While a poll is open it costs nothing: no messages but the registrations.
 func TestPollDoesNotPoll(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"a", "b"}, Slots: 5})
 	got := make(chan wire.Polled, 1)
@@ -52,6 +56,8 @@ func TestPollDoesNotPoll(t *testing.T) {
 // A poll outlasts the deadlines of the server's reads, and keeps its worker
 // registered.
 func TestPollOutlastsReadDeadlines(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
 	began := time.Now()
@@ -204,6 +210,7 @@ func TestStopEndsPolls(t *testing.T) {
 }
 
 func TestBoundsOfPollsAndReports(t *testing.T) {
+	t.Parallel()
 	e := startEngine(t, embedded.Options{})
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
 	many := reports{Session: w.session, Reports: make([]wire.Report, bridge.MaxReports+1)}

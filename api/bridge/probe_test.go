@@ -30,6 +30,8 @@ func (e *engine) becomes(t testing.TB, worker string, want wire.WorkerStatus, re
 // An HTTP worker is probed: it is well while it answers, says what is wrong with it,
 // and is unhealthy when it does not answer.
 func TestProbe(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	c := leases(30*time.Second, "step")
 	c.Workers.ProbeInterval, c.Workers.ProbeTimeout = 500*time.Millisecond, 400*time.Millisecond
 	e := startEngine(t, embedded.Options{Config: c})

@@ -215,6 +215,8 @@ func TestHeldBatchesAreBounded(t *testing.T) {
 // What has arrived for slow clients is bounded over all of them; what is beyond
 // goes back, and comes once there is room.
 func TestArrivedParamsAreBounded(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	b, e := bareWith(t, func(c *bridge.Config) { c.MaxLoadedBytes = 10_000 })
 	ctx := testContext(t)
 	const items = 8

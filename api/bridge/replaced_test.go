@@ -43,6 +43,8 @@ func (e *engine) takeID(t testing.TB, worker string, types ...string) wire.Regis
 // it is to stop what it runs, and what it ran comes back when its lease is over,
 // since nothing renews it.
 func TestIDTakenIsToldByTheHeartbeat(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	e := startEngine(t, embedded.Options{Config: quick("step")})
 	w := e.worker(t, wire.WorkerRegistration{Worker: "w1", Types: []string{"step"}, Slots: 2})
 	id := e.submit(t, "step", `{}`)

@@ -37,6 +37,8 @@ func (o *output) String() string {
 // it completes, fails, keeps a lease that is shorter than a run, stops what is
 // cancelled, and leaves when it is drained.
 func TestShellWorker(t *testing.T) {
+	slow(t)
+	t.Parallel()
 	sh := need.Program(t, "sh")
 	need.Program(t, "curl")
 	const lease = 6 * time.Second // many times what a curl takes, on a slow machine too

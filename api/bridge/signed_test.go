@@ -14,6 +14,7 @@ import (
 // Nobody makes up a session, changes what one says, or uses one that another
 // user's worker was given.
 func TestSessionsAreSigned(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	options := embedded.Options{Dir: dir, HTTPTokens: "alice 0123456789abcdef0123456789abcdef work;bob fedcba9876543210fedcba9876543210 work"}
 	e := startEngine(t, options)

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const testTimeout = 30 * time.Second
+const testTimeout = 2 * time.Minute
 
 // engine is a Caller that counts, and fails when it is told to.
 type engine struct {

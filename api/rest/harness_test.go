@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds every wait; what it bounds takes a moment.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // rig is an engine with its HTTP server, and what a test asks of it.
 type rig struct {

@@ -29,7 +29,7 @@ type ran struct {
 // engine runs the program as a user would.
 func engine(t *testing.T, stdin string, args ...string) ran {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var out, errs bytes.Buffer
 	code := run(ctx, args, strings.NewReader(stdin), &out, &errs)
@@ -301,7 +301,7 @@ func TestTail(t *testing.T) {
 		}()
 		select {
 		case <-out.written:
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Error("nothing is tailed")
 		}
 		cancel() // as Ctrl-C does

@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { leaks.Check(m) }
 
 // testTimeout bounds every wait of the tests.
-const testTimeout = 30 * time.Second
+const testTimeout = 2 * time.Minute
 
 func testContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)

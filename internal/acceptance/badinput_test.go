@@ -53,6 +53,7 @@ var badSubmissions = []struct {
 }
 
 func TestBadSubmissions(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, embedded.Options{Memory: true, NATSListen: "127.0.0.1:0"})
 	r.submit(streamwright.Item{Type: "email", ID: takenID, Params: "first"})
 	large := filepath.Join(t.TempDir(), "large.json")
@@ -157,6 +158,7 @@ func TestBadRequests(t *testing.T) {
 
 // What keeps `engine serve` from starting is told, with what to do.
 func TestServeDoesNotStart(t *testing.T) {
+	t.Parallel()
 	taken := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	dir := t.TempDir()

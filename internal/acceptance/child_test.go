@@ -47,6 +47,7 @@ func alive(pid int) bool {
 
 // A type with a command needs no worker: the engine runs a child for each item.
 func TestExecTypes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := serve(t, fmt.Sprintf(`
 [defaults]
@@ -191,6 +192,7 @@ func TestKilledWorker(t *testing.T) {
 
 // What a worker says after it has lost its lease is refused.
 func TestLateCompletion(t *testing.T) {
+	t.Parallel()
 	s := inMemory(t, "[types.job]\nlease_ms = \"3s\"\n")
 	id := s.submit(streamwright.Item{Type: "job"})
 	p := newProtocolWorker(s, "late", "job")

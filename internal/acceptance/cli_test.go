@@ -15,6 +15,7 @@ import (
 
 // A user's tour by the command line alone.
 func TestCommandLine(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := serve(t, "[defaults]\nbackoff = {initial_ms = \"10ms\", max_ms = \"20ms\"}\n")
 	url := s.url()
@@ -79,6 +80,7 @@ func TestCommandLine(t *testing.T) {
 
 // A thousand submits of one key with a crash in their midst still make one item.
 func TestThousandSubmitsOfOneKeyWithACrash(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "")
 	const n, callers = 1000, 50
 	got := make([]streamwright.Submitted, n)

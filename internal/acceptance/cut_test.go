@@ -66,6 +66,7 @@ func (s *served) kept() (all []any) {
 // An engine that is killed in any part of a cut of the log, time and again, has
 // lost nothing, nor has one whose store is deleted after that.
 func TestKilledInTheMidstOfACut(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "")
 	items := make([]streamwright.Item, 300)
 	for i := range items {

@@ -55,8 +55,12 @@ func (r *rig) submitJob(ctx context.Context, params string) (id string, err erro
 // nothing can be written at all. When there is room again the same process goes
 // on within seconds, and each accepted item is completed once.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, d := range []config.Durability{config.Always, config.Interval} {
-		t.Run(string(d), func(t *testing.T) { fullDisk(t, d) })
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			fullDisk(t, d)
+		})
 	}
 }
 

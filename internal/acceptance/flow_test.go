@@ -318,6 +318,7 @@ func TestWaitOnAMergedItemOverARestart(t *testing.T) {
 
 // A child process's checkpoint outlives its worker.
 func TestCheckpointSurvivesAKilledWorker(t *testing.T) {
+	t.Parallel()
 	s := serve(t, `
 [types.steps]
 lease_ms = "1s"
@@ -401,6 +402,7 @@ exec = ["sh", "-c", 'echo "{\"spawn\":{\"kids\":[]}}" >&3']
 
 // The command line says what an item comes after, and when it expires.
 func TestFlowFlags(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "")
 	first := s.submit(streamwright.Item{Type: "a"})
 	at := time.Now().Add(time.Hour).UTC().Truncate(time.Second)

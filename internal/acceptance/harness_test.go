@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -33,6 +34,14 @@ import (
 const patience = 90 * time.Second
 
 func TestMain(m *testing.M) {
+	// Most tests wait for leases, kills and restarts, and compute little.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	if flag.Parse(); testing.Short() {
+		fmt.Println("all of these tests take seconds: skipped by -short")
+		return
+	}
 	os.Exit(withProgram(m.Run))
 }
 

@@ -157,6 +157,7 @@ func TestStoreDamagedBetweenRuns(t *testing.T) {
 // What is derived may be deleted while the engine runs, under load, several
 // times: nothing is lost, nothing done twice, and what it held comes back.
 func TestDerivedStreamsDeletedUnderLoad(t *testing.T) {
+	t.Parallel()
 	r := onDisk(t, "[defaults]\nlease_ms = \"2s\"\nmax_attempts = 50\nbackoff = {initial_ms = \"10ms\", max_ms = \"50ms\"}\n")
 	r.worker(workers.Config{ID: "w1", Concurrency: 8}, "job", func(ctx context.Context, _ *workers.RawItem) (any, error) {
 		select {

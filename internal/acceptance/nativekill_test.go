@@ -44,11 +44,13 @@ func outside(t *testing.T, toml string) *served {
 // workers that know nothing of it go on: with the NATS server in it, and on one
 // that lives on.
 func TestNativeWorkersAndAKilledEngine(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T, string) *served{"embedded": serve, "outside": outside} {
 		t.Run(name, func(t *testing.T) {
-			kills := 6
+			t.Parallel()
+			kills := kills(2)
 			if name == "outside" {
-				kills = 3 // the next one waits until the last one's mark has gone
+				kills /= 2 // the next one waits until the last one's mark has gone
 			}
 			s := start(t, nativeToml)
 			s.long(t)
@@ -74,8 +76,10 @@ func TestNativeWorkersAndAKilledEngine(t *testing.T) {
 
 // An engine that stands still for longer than a lease, and then goes on.
 func TestNativeWorkersAndAStoppedEngine(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T, string) *served{"embedded": serve, "outside": outside} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := start(t, nativeToml)
 			s.long(t)
 			c := newCrowd(t)

@@ -80,6 +80,7 @@ const smallStore = "[server]\nhttp = \"127.0.0.1:0\"\n[limits]\nmax_store_bytes 
 // Near the limit of the streams new work is refused, and what was accepted is
 // done; with room again everything goes on by itself.
 func TestNearlyFullStore(t *testing.T) {
+	t.Parallel()
 	r := onDisk(t, smallStore)
 	accepted := r.submit(streamwright.Item{Type: "job"})
 	b := newBallast(r)
@@ -118,6 +119,7 @@ func TestNearlyFullStore(t *testing.T) {
 // At the very limit no event fits. The engine stays up, says so, does not spin,
 // and goes on when there is room.
 func TestFullStore(t *testing.T) {
+	t.Parallel()
 	r := onDisk(t, smallStore)
 	var ids []string
 	for range 20 {
@@ -153,6 +155,7 @@ func TestFullStore(t *testing.T) {
 
 // With too little free disk nothing new is taken, over restarts too.
 func TestLowDisk(t *testing.T) {
+	t.Parallel()
 	r := onDisk(t, "[server]\nhttp = \"127.0.0.1:0\"\n")
 	id := r.submit(streamwright.Item{Type: "job"})
 	r.stop()

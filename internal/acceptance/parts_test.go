@@ -84,6 +84,7 @@ func (s *served) killAt(id string, children int) {
 // An engine that is killed again and again while it makes the children of a
 // spawn makes each of them once, and the parent goes on once, with all.
 func TestKilledWhileItSpawnsTenThousand(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "")
 	var o offspring
 	id := s.submit(streamwright.Item{Type: "parent", Params: 0})
@@ -117,6 +118,7 @@ func TestKilledWhileItSpawnsTenThousand(t *testing.T) {
 
 // A cancelled batch: nothing of it runs any more, whenever the engine is killed.
 func TestCancelledBatchOverAKill(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "")
 	items := make([]streamwright.Item, 3000)
 	for i := range items {

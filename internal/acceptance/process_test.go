@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -193,4 +194,12 @@ func touch(t *testing.T, file string) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// kills returns how often a test kills the engine: CHAOS_KILLS times, or usual.
+func kills(usual int) int {
+	if n, err := strconv.Atoi(os.Getenv("CHAOS_KILLS")); err == nil {
+		return n
+	}
+	return usual
 }

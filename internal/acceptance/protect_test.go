@@ -43,6 +43,7 @@ var errDown = workers.WithCode(errors.New("the provider is down"), events.FailUn
 
 // A type breaks its circuit, its items wait, and it recovers by itself.
 func TestATypeBreaksItsCircuitAndRecovers(t *testing.T) {
+	t.Parallel()
 	r := inMemory(t, `
 [defaults]
 backoff = {initial_ms = "1ms", max_ms = "1ms"}
@@ -90,6 +91,7 @@ probes = 1
 
 // A worker that fails everything is left out, and its items are done by another.
 func TestAWorkerThatFailsEverythingIsLeftOut(t *testing.T) {
+	t.Parallel()
 	r := inMemory(t, `
 [worker_circuit]
 consecutive = 3
@@ -170,6 +172,7 @@ func TestAPauseOutlivesARestart(t *testing.T) {
 
 // An item whose worker's process dies under it, three times, is poisoned.
 func TestAnItemThatKillsItsWorkersIsPoisoned(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := serve(t, `
 [types.bomb]

@@ -71,6 +71,7 @@ func TestCancelOfAQueuedItem(t *testing.T) {
 }
 
 func TestTimeoutRetryAndDead(t *testing.T) {
+	t.Parallel()
 	r := inMemory(t, "[defaults]\nbackoff = {initial_ms = \"10ms\", max_ms = \"20ms\"}\n")
 	// A handler that overstays is cancelled, and tried again.
 	r.worker(workers.Config{}, "slow", func(ctx context.Context, it *workers.RawItem) (any, error) {
@@ -187,6 +188,7 @@ func TestPriorityDelayReschedule(t *testing.T) {
 }
 
 func TestCapacity(t *testing.T) {
+	t.Parallel()
 	r := inMemory(t, "[limits]\nmax_running = 5\n[types.narrow]\ncapacity = 2\n")
 	var now, most [2]atomic.Int64
 	handler := func(i int) workers.Handler {

@@ -113,6 +113,7 @@ func aside(t *testing.T, dir string) []string {
 // The event stream is gone. The engine refuses to begin with nothing, the store
 // stays, and a salvage makes a log of it from which everything goes on.
 func TestSalvage(t *testing.T) {
+	t.Parallel()
 	r := onDisk(t, "[types.slow]\nlease_ms = \"2s\"\n")
 	ids := someLife(t, r)
 	before := r.picture(ids)
@@ -169,6 +170,7 @@ func TestSalvage(t *testing.T) {
 // Whoever knows that the log is right can have it: the store is set aside then,
 // and can still be salvaged elsewhere.
 func TestSetStoreAside(t *testing.T) {
+	t.Parallel()
 	r := onDisk(t, "")
 	id := r.submit(streamwright.Item{Type: "job"})
 	dir := r.eng.Dir()
@@ -198,6 +200,7 @@ func TestSetStoreAside(t *testing.T) {
 // somebody who may. The engine makes no empty one, and keeps the store; a salvage
 // brings everything back.
 func TestLogDeletedInRun(t *testing.T) {
+	t.Parallel()
 	for name, recreate := range map[string]bool{"deleted": false, "recreated": true} {
 		t.Run(name, func(t *testing.T) { logDeletedInRun(t, recreate) })
 	}

@@ -108,6 +108,7 @@ func (p *pair) standsBy(i int) {
 // over when that is killed, stopped or paused. Nothing is lost, and the log
 // changes hands no more often than that.
 func TestStandby(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	p.start(0)
 	p.says(0, 1, "engine ready")
@@ -160,6 +161,7 @@ func TestStandby(t *testing.T) {
 
 // One engine alone needs no bucket: it is made again, and the log stays its own.
 func TestLeaseBucketDeleted(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	p.start(0)
 	p.says(0, 1, "engine ready")
@@ -184,6 +186,7 @@ func TestLeaseBucketDeleted(t *testing.T) {
 // What a reload has put into force outlasts the loss of the log: a token that was
 // taken out lets nobody in when the engine owns the log again.
 func TestReloadOutlastsTheLog(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	const before, after = "0123456789-abcdef-before", "0123456789-abcdef-after"
 	dir := t.TempDir()

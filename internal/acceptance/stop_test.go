@@ -68,6 +68,7 @@ func TestWorkStopsInGoodOrder(t *testing.T) {
 // `engine serve` that is asked to stop under load loses nothing, and neither
 // workers nor submitters have to be told.
 func TestServeStopsInGoodOrderUnderLoad(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "[types.job]\nlease_ms = \"2s\"\nmax_attempts = 100\nbackoff = {initial_ms = \"10ms\", max_ms = \"50ms\"}\n")
 	w := must(workers.New(s.nc, workers.Config{ID: "w", Concurrency: 8, Logger: logTo(s.log)}))(t)
 	workers.HandleRaw(w, "job", func(ctx context.Context, _ *workers.RawItem) (any, error) {

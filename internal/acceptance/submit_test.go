@@ -18,6 +18,7 @@ import (
 )
 
 func TestThousandSubmitsOfOneKey(t *testing.T) {
+	t.Parallel()
 	r := inMemory(t, "")
 	const n = 1000
 	got := make([]streamwright.Submitted, n)

@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"dispatcher", "workers/process", "workers/workertest", "."},
 	{"api", "internal/cli"},
 	{"embedded"},
-	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/million", "internal/modules", "internal/nodeclient", "internal/pagetest", "internal/secured", "streamwrighttest"},
+	{"internal/acceptance", "internal/bench", "internal/chaos", "internal/demo", "internal/deploy", "internal/docs", "internal/modules", "internal/nodeclient", "internal/secured", "streamwrighttest"},
 	{"cmd", "examples"},
 }
 

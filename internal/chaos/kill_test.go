@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -25,8 +26,13 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// kills is how often the engine is killed.
-const kills = 20
+// kills returns how often the engine is killed: CHAOS_KILLS times, or a few.
+func kills() int {
+	if n, err := strconv.Atoi(os.Getenv("CHAOS_KILLS")); err == nil {
+		return n
+	}
+	return 4
+}
 
 // serve is an `engine serve` that is started again each time it was killed.
 type serve struct {
@@ -99,13 +105,17 @@ func (s *serve) connect(ctx context.Context) *nats.Conn {
 // load, workers and submitters carrying on: every accepted item must end
 // completed exactly once in the log, and the store must be what the log says.
 func TestKilledEngineLosesNothing(t *testing.T) {
+	need.Seconds(t)
 	for _, durability := range []string{"interval", "always"} {
-		t.Run(durability, func(t *testing.T) { killEngine(t, durability) })
+		t.Run(durability, func(t *testing.T) {
+			t.Parallel()
+			killEngine(t, durability)
+		})
 	}
 }
 
 func killEngine(t *testing.T, durability string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 	defer cancel()
 	s := newServe(t, fmt.Sprintf("[server]\ndurability = %q\n[types.chaos]\nlease_ms = \"2s\"\nmax_attempts = 100\nbackoff = {initial_ms = \"10ms\", max_ms = \"100ms\"}\n", durability))
 	s.start()
@@ -137,7 +147,7 @@ func killEngine(t *testing.T, durability string) {
 		defer client.Close()
 		sub.wg.Go(func() { sub.run(client) })
 	}
-	for i := range kills {
+	for i := range kills() {
 		// Only an engine that works again is worth killing: some submits are
 		// accepted and some handlers run, and then a random moment passes.
 		accepted, runs := sub.count(), ran.Load()

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // labelMatcher is a matcher of an inhibition rule, as Alertmanager has them.
@@ -202,6 +204,7 @@ func incidentTests(t *testing.T) string {
 // One cause raises one alert: real rules over real time, with the inhibition rules
 // of alertmanager.yml.
 func TestOneCauseRaisesOneAlert(t *testing.T) {
+	need.Seconds(t)
 	dir := t.TempDir()
 	for name, text := range map[string]string{"alerts.yml": read(t, "deploy", "prometheus", "alerts.yml"), "incidents.yml": incidentTests(t)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

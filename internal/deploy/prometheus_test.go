@@ -292,6 +292,7 @@ type vector struct {
 }
 
 func TestPrometheusScrapesAnEngine(t *testing.T) {
+	need.Seconds(t)
 	need.Program(t, "prometheus")
 	e := running(t)
 	s := startPrometheus(t, e.HTTP())

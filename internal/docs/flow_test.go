@@ -15,6 +15,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/workers"
 	"github.com/streamwright/streamwright/workers/process"
 )
@@ -119,6 +120,7 @@ func (r *flowRig) wait(id string, state events.ItemState, result string) streamw
 }
 
 func TestFlowExamples(t *testing.T) {
+	need.Seconds(t)
 	r := newFlowRig(t, func(w *workers.Worker) {
 		workers.Handle(w, "extract", func(_ context.Context, it *workers.Item[string]) (any, error) {
 			if it.Params == "atlantis" {
@@ -168,6 +170,7 @@ var script = regexp.MustCompile("(?s)<!-- script: (\\w+) -->\n```sh\n(.*?)\n```"
 
 // What docs/FLOW.md shows of shell is run.
 func TestFlowScripts(t *testing.T) {
+	need.Seconds(t)
 	scripts := map[string]string{}
 	for _, b := range script.FindAllStringSubmatch(read(t, "docs/FLOW.md"), -1) {
 		scripts[b[1]] = b[2]

@@ -65,6 +65,7 @@ func run(t *testing.T, env []string, line string) string {
 // Every command of docs/HTTP.md and of README's part on HTTP does what it says
 // on an engine, one after the other.
 func TestCurlExamplesWork(t *testing.T) {
+	need.Seconds(t)
 	addr := serveForCurl(t)
 	_, readme, found := strings.Cut(read(t, "README.md"), "## Over HTTP")
 	if !found {

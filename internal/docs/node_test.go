@@ -24,6 +24,7 @@ var program = regexp.MustCompile("(?s)In Node, `(npm install \\w+)`, save this a
 // What README shows of Node runs as it is pasted, in an empty folder: only the
 // server's address is another.
 func TestNodeSnippetRunsAsPasted(t *testing.T) {
+	need.Seconds(t)
 	m := program.FindStringSubmatch(read(t, "README.md"))
 	if m == nil {
 		t.Fatal("README.md does not say how to run its program for Node")

@@ -16,7 +16,7 @@ import (
 	"github.com/streamwright/streamwright/internal/need"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // output collects what a process prints.
 type output struct {
@@ -159,6 +159,7 @@ var (
 // TestTour follows README's tour as a newcomer would, on free ports, and
 // compares what the programs print with what README shows.
 func TestTour(t *testing.T) {
+	need.Seconds(t)
 	for _, program := range []string{"sh", "sha256sum"} {
 		need.Program(t, program)
 	}

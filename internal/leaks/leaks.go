@@ -2,6 +2,7 @@
 package leaks
 
 import (
+	"flag"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -11,7 +12,13 @@ import (
 // process, or an engine, and fails if any of ours is left at the end. What the server
 // and its client leave themselves is known, and is none of ours: a server that has not
 // been stopped leaves others too.
+//
+// Such tests wait more than they compute, so four of those that are parallel run at
+// once however few processors there are; the flag -parallel still overrides that.
 func Check(m *testing.M) {
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err) // testing has no such flag any more
+	}
 	goleak.VerifyTestMain(m,
 		// Of the server, 2.15: the loops of a file store whose stream is deleted under
 		// writes, and with them, or with a stream made while it stops, its clock.

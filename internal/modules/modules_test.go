@@ -1,20 +1,25 @@
 package modules
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/streamwright/streamwright/internal/need"
 )
 
-// The modules outbox and deploy/check are not among ./... of this one; their
-// tests are part of ours all the same.
+// TestModules runs the tests of every module below the main one: ./... of the main
+// module does not contain them. The module tools only pins versions.
 func TestModules(t *testing.T) {
-	for _, folder := range []string{"outbox", "deploy/check"} {
+	need.Seconds(t)
+	for _, folder := range modules(t) {
 		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
 			cmd := exec.Command("go", "test", "-v", "./...")
-			cmd.Dir = filepath.Join("..", "..", filepath.FromSlash(folder))
+			cmd.Dir = filepath.Join(root, folder)
 			// Flags such as -modfile are about the main module.
 			cmd.Env = append(os.Environ(), "GOFLAGS="+trimpath())
 			out, err := cmd.CombinedOutput()
@@ -26,7 +31,36 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// trimpath is that flag, if it is set for the tests of the main module: a module
+const root = "../.."
+
+// modules returns the folders, relative to root, of the modules to test.
+func modules(t *testing.T) (folders []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case d.IsDir() || d.Name() != "go.mod":
+			return nil
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(path))
+		if folder != "." && folder != "tools" {
+			folders = append(folders, folder)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(folders) == 0 {
+		t.Fatal("no other module was found")
+	}
+	return folders
+}
+
+// trimpath returns that flag if the tests of the main module have it: a module
 // compiled like that one finds what they share in the build cache.
 func trimpath() string {
 	for _, flag := range strings.Fields(os.Getenv("GOFLAGS")) {

@@ -49,6 +49,7 @@ func installed(t *testing.T) string {
 // The Node package's own tests pass: its types, and its client and worker
 // against the engine of this source tree.
 func TestNodePackage(t *testing.T) {
+	need.Seconds(t)
 	path := installed(t)
 	engine := filepath.Join(t.TempDir(), "engine")
 	if out, err := exec.Command("go", "build", "-o", engine, "github.com/streamwright/streamwright/cmd/engine").CombinedOutput(); err != nil {

@@ -50,6 +50,7 @@ await client.close();
 // TLS and credentials files reach the NATS client: an engine and a Node program
 // meet on a server that lets in nobody without.
 func TestNodeOverSecuredNATS(t *testing.T) {
+	need.Seconds(t)
 	path := installed(t)
 	node := need.Program(t, "node", "nodejs")
 	if out, err := npm(t.Context(), path, nil, "run", "build"); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 
 	"github.com/streamwright/streamwright/internal/need"
@@ -96,6 +97,47 @@ type tab struct {
 	expected []string
 }
 
+// kept is the tab that tests use one after the other: a tab of one's own takes half a
+// second of a processor to make, and another to load the page without a cache.
+var kept struct {
+	mu    sync.Mutex
+	id    target.ID
+	taken bool
+}
+
+// newTab returns a tab with empty storage: the kept one, or, while somebody has that,
+// one in a browser context of its own.
+func newTab(t testing.TB) (context.Context, context.CancelFunc) {
+	t.Helper()
+	parent := browser(t)
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if kept.taken {
+		return chromedp.NewContext(parent, chromedp.WithNewBrowserContext())
+	}
+	if kept.id == "" {
+		ctx, _ := chromedp.NewContext(parent, chromedp.WithDetachOnCancel()) // ends with the browser
+		if err := chromedp.Do(ctx); err != nil {
+			t.Fatal(err)
+		}
+		kept.id = chromedp.FromContext(ctx).Target.TargetID
+	}
+	kept.taken = true
+	ctx, cancel := chromedp.NewContext(parent, chromedp.WithTargetID(kept.id), chromedp.WithDetachOnCancel())
+	return ctx, func() {
+		if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+			t.Errorf("leave the page: %v", err)
+		}
+		cancel()
+		kept.mu.Lock()
+		defer kept.mu.Unlock()
+		kept.taken = false
+	}
+}
+
+// forgetting empties the storage that an earlier page of the same engine has left.
+const forgetting = `if (location.protocol !== 'about:') { localStorage.clear(); sessionStorage.clear(); }`
+
 // open opens an address, and ends the test if the page reports any problem that
 // it does not expect.
 func open(t testing.TB, v view, address string) *tab {
@@ -103,7 +145,7 @@ func open(t testing.TB, v view, address string) *tab {
 	if v.width == 0 {
 		v.width, v.height = desktop.width, desktop.height
 	}
-	ctx, cancel := chromedp.NewContext(browser(t), chromedp.WithNewBrowserContext())
+	ctx, cancel := newTab(t)
 	p := &tab{t: t, ctx: ctx}
 	if err := chromedp.Listen(ctx, p.listen); err != nil {
 		t.Fatal(err)
@@ -125,7 +167,9 @@ func open(t testing.TB, v view, address string) *tab {
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}})
 	call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: hearing})
+	once := call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: forgetting}).Identifier
 	p.do(chromedp.Navigate(address))
+	call(p, page.RemoveScriptToEvaluateOnNewDocument, page.RemoveScriptToEvaluateOnNewDocumentParams{Identifier: once})
 	return p
 }
 

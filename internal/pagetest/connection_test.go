@@ -51,7 +51,7 @@ func TestABrokenConnectionComesBack(t *testing.T) {
 	way.mend()
 	p.see(".connection", "live")
 	p.see(".item-state", "completed")
-	p.said("Connected again")
+	p.said("Reconnected")
 	p.said("+1 completed")
 	p.see(".history-table", "completed")
 	same()
@@ -93,7 +93,7 @@ func TestARestartedEngine(t *testing.T) {
 	w.submit(streamwright.Item{Type: "email"})
 	p.see(".connection", "live")
 	p.see(`[data-tile="queued"] .tile-value`, "2")
-	p.said("Connected again")
+	p.said("Reconnected")
 	same()
 }
 
@@ -107,7 +107,7 @@ func TestATokenIsAskedFor(t *testing.T) {
 	w.submit(streamwright.Item{Type: "email"})
 	p := open(t, desktop, w.url+"#/work")
 	p.expect("401", "status 401")
-	p.see("dialog", "wants a token")
+	p.see("dialog", "requires a token")
 	p.fill("dialog input", "wrong")
 	p.click("dialog", "Continue")
 	p.see("dialog", "was refused")
@@ -128,7 +128,7 @@ func TestWithoutATokenThePageSaysSo(t *testing.T) {
 	w := start(t, guarded)
 	p := open(t, desktop, w.url+"#/")
 	p.expect("401")
-	p.see("dialog", "wants a token")
+	p.see("dialog", "requires a token")
 	// A request that is under way when the question is answered asks it no more.
 	got, let := p.hold("/api/v1/stats")
 	p.eval(`void `+module("api.js")+`.then((m) => m.get('api/v1/stats')).catch((err) => { window.testRefused = err.status; })`, nil)
@@ -139,5 +139,5 @@ func TestWithoutATokenThePageSaysSo(t *testing.T) {
 	p.until(`window.testRefused === 401`)
 	p.until(`document.querySelectorAll('dialog').length === 0`)
 	p.click(".connection", "Connection")
-	p.see("dialog", "wants a token")
+	p.see("dialog", "requires a token")
 }

@@ -7,6 +7,9 @@
 // error on the console, a violation of the Content-Security-Policy, a request
 // that failed. What a test provokes itself it declares with expect.
 //
+// It is a module of its own, so that users of the main one do not download chromedp;
+// internal/modules runs its tests.
+//
 // With the environment variable UPDATE_SCREENS set, the test of the screenshots
 // writes docs/screens/*.png anew.
 package pagetest

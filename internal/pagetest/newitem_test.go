@@ -278,7 +278,7 @@ func TestRolesOfTheForms(t *testing.T) {
 	for who, submits := range map[string]bool{reader: false, submitter: true} {
 		p := open(t, desktop, w.url+"#/types/email")
 		p.expect("401", "status 403", "(Forbidden)")
-		p.see("dialog", "wants a token")
+		p.see("dialog", "requires a token")
 		p.fill("dialog input", who)
 		p.click("dialog", "Continue")
 		p.see(".connection", "live")

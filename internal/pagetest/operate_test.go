@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/workers"
 )
@@ -370,12 +371,14 @@ func TestOperatorsSeeEmptyScreens(t *testing.T) {
 
 // It takes the minute after which a silent worker counts as dead.
 func TestAWorkerThatDiedIsShown(t *testing.T) {
-	t.Parallel()
-	w := start(t)
-	w.silent("ghost-1")
+	w := start(t, func(o *embedded.Options) {
+		o.Config.Workers.HeartbeatInterval, o.Config.Workers.DeadAfter = time.Second, 3*time.Second
+	})
+	silence := w.beats("ghost-1")
 	p := open(t, desktop, w.url+"#/workers")
 	p.see(`.workers tr[data-worker="ghost-1"]`, "host-b")
-	w.within(2*time.Minute, "the worker is dead", func() bool {
+	silence()
+	w.until("the worker is dead", func() bool {
 		list, err := w.client.Workers(w.ctx)
 		return err == nil && len(list) == 1 && list[0].Status == "dead"
 	})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -179,19 +180,55 @@ func (w *world) mail(d time.Duration) {
 	}
 }
 
-// silent registers a worker that is never heard of again.
-func (w *world) silent(id string) {
+// beats registers a worker that sends heartbeats until silence is called, and is never
+// heard of again.
+func (w *world) beats(id string) (silence func()) {
 	w.t.Helper()
 	nc, err := w.engine.Connect()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer nc.Close()
-	body, err := json.Marshal(wire.Register{Worker: id, Types: []string{"email"}, Slots: 2, Host: "host-b", Version: "1.4.1"})
+	reg := wire.Register{Worker: id, Types: []string{"email"}, Slots: 2, Host: "host-b", Version: "1.4.1"}
+	ask := func(ctx context.Context, endpoint string, body any) ([]byte, error) {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		m, err := nc.RequestWithContext(ctx, "work.api."+endpoint, data)
+		if err != nil {
+			return nil, err
+		}
+		return m.Data, nil
+	}
+	data, err := ask(w.ctx, wire.APIRegister, reg)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if _, err := nc.RequestWithContext(w.ctx, "work.api."+wire.APIRegister, body); err != nil {
-		w.t.Fatal(err)
+	var registered wire.Registered
+	if err := json.Unmarshal(data, &registered); err != nil || registered.Session == "" {
+		w.t.Fatalf("registered: %s (%v)", data, err)
 	}
+	reg.Session = registered.Session
+	ctx, cancel := context.WithCancel(w.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if _, err := ask(ctx, wire.APIHeartbeat, wire.Heartbeat{Register: reg}); err != nil && ctx.Err() == nil {
+				w.t.Errorf("heartbeat: %v", err)
+				return
+			}
+			select {
+			case <-time.After(200 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	silence = sync.OnceFunc(func() {
+		cancel()
+		<-done
+		nc.Close()
+	})
+	w.t.Cleanup(silence)
+	return silence
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // talk asks an engine, and holds every message against its schema.
 type talk struct {

@@ -79,6 +79,7 @@ func domainUsers(t *testing.T, more ...string) string {
 // node outside, each in an account of its own there, which imports from the
 // account that is bound to the hub's.
 func TestDomainFromOutside(t *testing.T) {
+	t.Parallel()
 	hub, edge := leaf(t, "accounts { WORK { jetstream: enabled, users = [\n"+unlimited("leaf", "engine")+"] } }\n", domainUsers(t, "--js-domain", "hub"))
 	server := login{[]string{"--user", "engine"}, []string{"NATS_PASSWORD=engine"}}.begin(t, "engine", "serve", "--nats-url", hub, "--http", "off", "--dir", t.TempDir())
 	server.says("engine ready")
@@ -88,6 +89,7 @@ func TestDomainFromOutside(t *testing.T) {
 
 // The engine itself is outside, too, and so are its users.
 func TestDomainOfTheEngine(t *testing.T) {
+	t.Parallel()
 	_, edge := leaf(t, "accounts { WORK { jetstream: enabled, users = [\n"+unlimited("leaf")+"] } }\n", domainUsers(t, "--js-domain", "hub"))
 	tour(t, atEdge(edge))
 }
@@ -95,6 +97,7 @@ func TestDomainOfTheEngine(t *testing.T) {
 // Users on a server with a domain need not know of it: their own accounts
 // import the streams' API under the engine's prefix.
 func TestDomainFromWithin(t *testing.T) {
+	t.Parallel()
 	s := natsServer(t, "jetstream { store_dir: STORE, domain: hub }\n"+domainUsers(t))
 	tour(t, within(s.ClientURL()))
 }
@@ -104,6 +107,7 @@ func TestDomainFromWithin(t *testing.T) {
 // it too, comes later than this test waits.) It writes its buckets there, and
 // hears at the leaf node that somebody has deleted a stream.
 func TestDomainLeases(t *testing.T) {
+	t.Parallel()
 	_, edge := leaf(t, everybody("leaf"), everybody("all"))
 	as := login{[]string{"--user", "all", "--js-domain", "hub", "--server", edge}, []string{"NATS_PASSWORD=all"}}
 	config := write(t, t.TempDir()+"/engine.toml", "[server]\nhttp = \"off\"\nnats_url = \""+edge+"\"\n[connect]\nuser = \"all\"\njs_domain = \"hub\"\n[defaults]\nlease_ms = \"1s\"\nbackoff = {initial_ms = \"10ms\", max_ms = \"20ms\"}\n")

@@ -14,6 +14,7 @@ import (
 // On a server that is set up as the docs say, no message that a user sends
 // reaches a subject of the engine's account that is not its role's.
 func TestNoDoorIsOpen(t *testing.T) {
+	t.Parallel()
 	doors.Try(t, func(t *testing.T) doors.Server {
 		hash := hashed(t)
 		text := accounts(t, func(user string) []string { return []string{"--password-file", user + "=" + hash} })

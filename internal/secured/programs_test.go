@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,12 +19,20 @@ import (
 )
 
 // patience bounds every wait of a test.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // built is the folder that the programs are in.
 var built string
 
 func TestMain(m *testing.M) {
+	// Most tests wait for programs to start, and compute little.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	if flag.Parse(); testing.Short() {
+		fmt.Println("all of these tests take seconds: skipped by -short")
+		return
+	}
 	code := withPrograms(m.Run)
 	if code == 0 {
 		if err := goleak.Find(goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon")); err != nil {

@@ -90,6 +90,7 @@ func TestRefusals(t *testing.T) {
 // An engine that may ask for JetStream and for nothing else says what it lacks,
 // and ends in good order.
 func TestEngineWithTooLittle(t *testing.T) {
+	t.Parallel()
 	url := natsServer(t, `jetstream { store_dir: STORE }
 authorization { users = [ { user: part, password: part, permissions: { publish: ["$JS.API.INFO"], subscribe: ["_INBOX_part.>"] } } ] }`).ClientURL()
 	r := login{[]string{"--user", "part"}, []string{"NATS_PASSWORD=part"}}.run(t, "serve", "--nats-url", url, "--http", "off", "--dir", t.TempDir())

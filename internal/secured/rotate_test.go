@@ -44,6 +44,7 @@ func TestExchangedCredentials(t *testing.T) {
 // A password that the server refuses for a while, because it is exchanged there
 // later than here, does not end the connection either.
 func TestExchangedPassword(t *testing.T) {
+	t.Parallel()
 	url := natsServer(t, `authorization { users = [ { user: a, password: right } ] }`).ClientURL()
 	file := write(t, t.TempDir()+"/password", "right\n")
 	var refused atomic.Int32

@@ -75,6 +75,7 @@ func (a *authority) tls(more string) string {
 
 // The server knows its users by their certificates.
 func TestClientCertificates(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	a.server(t)
 	auth := accounts(t, func(user string) []string {

@@ -34,6 +34,7 @@ func hashed(t *testing.T) string {
 }
 
 func TestPasswords(t *testing.T) {
+	t.Parallel()
 	url, file := passwords(t)
 	tour(t, way{url: url,
 		login: func(user string) login {
@@ -50,6 +51,7 @@ func TestPasswords(t *testing.T) {
 }
 
 func TestContexts(t *testing.T) {
+	t.Parallel()
 	url, _ := passwords(t)
 	home := t.TempDir()
 	for _, u := range users {
@@ -79,6 +81,7 @@ func TestContexts(t *testing.T) {
 }
 
 func TestNkeys(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	seed := func(user string) string { return filepath.Join(dir, user+".nk") }
 	auth := accounts(t, func(user string) []string {
@@ -120,6 +123,7 @@ func describe(t *testing.T, pair nkeys.KeyPair) (public, seed string) {
 // An operator with an account for the engine, and one for each user, made from
 // what the command prints with --json.
 func TestCredentials(t *testing.T) {
+	t.Parallel()
 	op := newOperator(t)
 	dir := t.TempDir()
 	creds := func(user string) string { return filepath.Join(dir, user+".creds") }

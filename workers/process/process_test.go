@@ -158,7 +158,7 @@ func watched(t *testing.T, script string, cause error, opts ...Option) (*ran, in
 	select {
 	case r := <-done:
 		return r, pid
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the handler does not return")
 		return nil, 0
 	}
@@ -166,7 +166,7 @@ func watched(t *testing.T, script string, cause error, opts ...Option) (*ran, in
 
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for: %s", what)
 		}
