@@ -7,7 +7,7 @@
 // alone, since nothing after it can be read.
 //
 // The settings are described once, as data (see the fields methods): the
-// reader, the bounds' messages and the table in docs/CONFIG.md come from the
+// reader, the bounds' messages and the table in docs/reference/CONFIG.md come from the
 // same place, so they can't disagree.
 //
 // For types the file owns just what it names. A [Patch] holds those settings

@@ -33,7 +33,7 @@ func (s *Server) fields() []field {
 		boolean("dedup_bucket", &s.NoDedupBucket, "true", "keep the KV bucket of taken dedup keys, for others to read"),
 		choice("log_level", &s.LogLevel, "info", "the least level that is logged: `debug`, `info`, `warn`, `error`", "debug", "info", "warn", "error"),
 		choice("log_format", &s.LogFormat, "text", "`text` or `json`", "text", "json"),
-		orOff(duration("max_clock_jump_ms", &s.MaxClockJump, DefaultMaxClockJump.String(), "how far the NATS server's clock may be ahead of the last event, and of the time that the engine last knew, and still be followed without a question; 1m to 10 years, or `off` for any ([OPERATIONS.md](OPERATIONS.md#when-the-clock-is-wrong))"), &s.MaxClockJump),
+		orOff(duration("max_clock_jump_ms", &s.MaxClockJump, DefaultMaxClockJump.String(), "how far the NATS server's clock may be ahead of the last event, and of the time that the engine last knew, and still be followed without a question; 1m to 10 years, or `off` for any ([OPERATIONS.md](../operate/OPERATIONS.md#when-the-clock-is-wrong))"), &s.MaxClockJump),
 	}
 }
 
@@ -48,7 +48,7 @@ func (l *Limits) fields() []field {
 		integer("max_queued", &l.MaxQueued, "no limit", "items queued or waiting, over all types, beyond which submissions are refused (`queue_full`); plain publishes wait in the intake"),
 		steps("queue_steps", &l.QueueSteps, "none", stepsDoc),
 		texts("types", &l.Types, "any", "types of which items may be submitted, beside those with a table of their own; others are refused (`type_not_allowed`)"),
-		size("blob_max_bytes", &l.BlobMaxBytes, "4GiB", "bound of the object store of large params and results ([BLOBS.md](BLOBS.md)); at it they are refused (`unavailable`); at most an eighth of the embedded JetStream's storage"),
+		size("blob_max_bytes", &l.BlobMaxBytes, "4GiB", "bound of the object store of large params and results ([BLOBS.md](../guides/BLOBS.md)); at it they are refused (`unavailable`); at most an eighth of the embedded JetStream's storage"),
 	}
 }
 
@@ -88,7 +88,7 @@ func (p *Patch) fields() []field {
 		optional("max_params_bytes", size, &p.MaxParams, fmt.Sprintf("%dKiB", d.MaxParams>>10), "bound of a submission's params"),
 		optional("dedup_policy", dedupPolicy, &p.DedupPolicy, string(events.DedupMerge), "what becomes of a submission whose dedup key is taken: `merge`, `distinct`, `supersede`, `defer`"),
 		optional("dedup_window_ms", duration, &p.DedupWindow, "0s", "how long a dedup key stays taken after completion; at most 30 days"),
-		optional("protocol", protocol, &p.Protocol, string(events.ProtocolClaim), "how items reach their workers: `claim`, or `ack` for any JetStream consumer ([NATIVE.md](NATIVE.md))"),
+		optional("protocol", protocol, &p.Protocol, string(events.ProtocolClaim), "how items reach their workers: `claim`, or `ack` for any JetStream consumer ([NATIVE.md](../guides/NATIVE.md))"),
 	}
 	own = append(own, p.Run.fields()...)
 	own = append(own, p.protectionFields()...)
@@ -161,13 +161,13 @@ func (c *Config) fields() []field {
 	}
 	return []field{
 		fixed("server", "where and how the engine runs", c.Server.fields()),
-		fixed("http", "who may use the HTTP server, and TLS; see [ACCESS.md](ACCESS.md)", c.HTTP.fields()),
-		fixed("nats", "who may use the embedded NATS server, and TLS; see [ACCESS.md](ACCESS.md)", c.NATS.fields()),
-		fixed("connect", "how the engine reaches and logs in to an existing NATS (`nats_url`); see [CONNECT.md](CONNECT.md)", connectFields(&c.Connect, &c.ExecConnect)),
+		fixed("http", "who may use the HTTP server, and TLS; see [ACCESS.md](../operate/ACCESS.md)", c.HTTP.fields()),
+		fixed("nats", "who may use the embedded NATS server, and TLS; see [ACCESS.md](../operate/ACCESS.md)", c.NATS.fields()),
+		fixed("connect", "how the engine reaches and logs in to an existing NATS (`nats_url`); see [CONNECT.md](../operate/CONNECT.md)", connectFields(&c.Connect, &c.ExecConnect)),
 		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),
-		fixed("workers", "what the engine expects of workers, and how long it waits; see [WORKERS.md](WORKERS.md#times)", c.Workers.fields()),
+		fixed("workers", "what the engine expects of workers, and how long it waits; see [WORKERS.md](../guides/WORKERS.md#times)", c.Workers.fields()),
 		fixed("worker_circuit", "when a worker that fails everything is left out for a while", c.WorkerCircuit.workerFields()),
-		fixed("dedup_hook", "whom to ask, over NATS, whether a submission is the same as another (docs/IDENTITY.md)", c.DedupHook.fields()),
+		fixed("dedup_hook", "whom to ask, over NATS, whether a submission is the same as another (docs/guides/IDENTITY.md)", c.DedupHook.fields()),
 		fixed("retention", "how long ended items are kept, and when the log is cut", c.Retention.fields(&c.Defaults.Retain)),
 		fixed("defaults", "settings of every type that has no own", c.Defaults.fields()),
 		{key: "pools", kind: "table", each: "pool", doc: "slots that types share", table: c.poolFields},

@@ -103,7 +103,7 @@ func (p *Patch) protectionFields() []field {
 		optional("poison_after", integer[int], &p.PoisonAfter, strconv.Itoa(events.DefaultPoisonAfter), "leases that an item may lose, its worker having died or gone silent, before it is dead as `poisoned`"),
 		{key: "circuit", kind: "table", doc: "when the type's circuit opens", table: func(string) ([]field, error) { return p.Circuit.fields(), nil }},
 		{key: "codes", kind: "table", each: "failure code", name: "CODE", table: p.code,
-			doc: "how failures with a code are retried, in place of the built-in policy (see PROTECTION.md): `no_retry`, `max_attempts`, `delay_factor`, `timeout_factor`, `timeout_max_ms`"},
+			doc: "how failures with a code are retried, in place of the built-in policy (see [PROTECTION.md](../guides/PROTECTION.md)): `no_retry`, `max_attempts`, `delay_factor`, `timeout_factor`, `timeout_max_ms`"},
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // Table renders every setting as Markdown tables, one for each part of the
-// file. docs/CONFIG.md holds it between two marks, and a test compares.
+// file. docs/reference/CONFIG.md holds it between two marks, and a test compares.
 func Table() string {
 	var b strings.Builder
 	var c Config
@@ -19,13 +19,13 @@ func Table() string {
 	pool, _ := c.poolFields("")
 	section(&b, "[pools.NAME]", "slots that the types which name the pool share", pool)
 	quotas, _ := c.userQuota("")
-	section(&b, "[quotas.ROLE]", "what each user with a role (`submit`, `work`, `read`, `operate`) may ask; 0 sets no limit. `[user_quotas.NAME]` has the same keys for one user (of NATS, a token or a client certificate), and wins (see [LIMITS.md](LIMITS.md#quotas))", quotas)
+	section(&b, "[quotas.ROLE]", "what each user with a role (`submit`, `work`, `read`, `operate`) may ask; 0 sets no limit. `[user_quotas.NAME]` has the same keys for one user (of NATS, a token or a client certificate), and wins (see [LIMITS.md](../guides/LIMITS.md#quotas))", quotas)
 	var t Type
 	section(&b, "[types.NAME]", "what `[defaults]` has, for one type, and", t.fields()[len(t.Patch.fields()):])
 	var e Exec
 	section(&b, "[types.NAME.exec]", "the long form of `exec`", e.fields())
 	var s Schedule
-	section(&b, "[schedules.NAME]", "periodic work, which makes an item at each of its ticks (see [SCHEDULES.md](SCHEDULES.md))", s.fields())
+	section(&b, "[schedules.NAME]", "periodic work, which makes an item at each of its ticks (see [SCHEDULES.md](../guides/SCHEDULES.md))", s.fields())
 	return b.String()
 }
 

@@ -125,7 +125,7 @@ func ParseKind(s string) (Kind, error) {
 	if k, ok := kindsByName[s]; ok {
 		return k, nil
 	}
-	return 0, fmt.Errorf("%q is no event kind: see docs/EVENTS.md for the list", clip(s, 64))
+	return 0, fmt.Errorf("%q is no event kind: see docs/reference/EVENTS.md for the list", clip(s, 64))
 }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -140,7 +140,7 @@ func (k *Kind) UnmarshalText(b []byte) error {
 
 // transitions is the item's life: for each state, the state that each event
 // leads to. A cell that is absent is undefined: such an event is never
-// decided, and one found in the log is corruption. docs/LIFECYCLE.md is
+// decided, and one found in the log is corruption. docs/reference/LIFECYCLE.md is
 // rendered from this table.
 var transitions = [NumStates][NumKinds]ItemState{
 	StateNone: {

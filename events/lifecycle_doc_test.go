@@ -10,7 +10,7 @@ import (
 var stateMeanings = [NumStates]string{
 	StateCreated:   "Submitted. A state within a decision: no item stays in it.",
 	StateQueued:    "To be run: at once, or from its due time on. “Scheduled” and “backing off” are queued with a due time.",
-	StateClaimed:   "Granted to one worker, whose handler has not started yet. Not [started in time](WORKERS.md#times), it goes back to the queue.",
+	StateClaimed:   "Granted to one worker, whose handler has not started yet. Not [started in time](../guides/WORKERS.md#times), it goes back to the queue.",
 	StateRunning:   "Its handler runs, under one token, until the deadline.",
 	StateWaiting:   "For its children, or for what it comes after.",
 	StateFailed:    "The attempt failed. A state within a decision: a retry or the end follows in the same one.",
@@ -24,7 +24,7 @@ var stateMeanings = [NumStates]string{
 func knownKind(k Kind) bool { return newBody(k) != nil }
 
 func TestLifecycleDoc(t *testing.T) {
-	golden(t, "../docs/LIFECYCLE.md", []byte(lifecycleDoc()))
+	golden(t, "../docs/reference/LIFECYCLE.md", []byte(lifecycleDoc()))
 }
 
 func lifecycleDoc() string {
@@ -50,7 +50,7 @@ decided; one found in the log is corruption, and stops the partition.
 	for st := StateCreated; st < NumStates; st++ {
 		fmt.Fprintf(&sb, "| `%s` | %s | %s |\n", st, stateMeanings[st], yes(st.Terminal()))
 	}
-	sb.WriteString("\nAn operator may replay a dead or cancelled item: see [DEADLETTERS.md](DEADLETTERS.md).\n\n## Transitions\n\n| from | event | to | attempt |\n|---|---|---|---|\n")
+	sb.WriteString("\nAn operator may replay a dead or cancelled item: see [DEADLETTERS.md](../guides/DEADLETTERS.md).\n\n## Transitions\n\n| from | event | to | attempt |\n|---|---|---|---|\n")
 	for st := range ItemState(NumStates) {
 		for k := range Kind(NumKinds) {
 			if next, ok := Next(st, k); ok {

@@ -57,7 +57,7 @@ func (a *app) client(ctx context.Context) (c *streamwright.Client, within contex
 
 // gcPercent trades memory for time: an engine allocates much and keeps little.
 // With it, a backlog of a million items still fits the memory that
-// docs/PERFORMANCE.md states. The environment's GOGC wins.
+// docs/operate/PERFORMANCE.md states. The environment's GOGC wins.
 const gcPercent = 200
 
 func main() {

@@ -78,7 +78,7 @@ func typesSetCommand(a *app) *cobra.Command {
 			"Keys: " + strings.Join(slices.Sorted(maps.Keys(settingKinds)), ", ") + ".\n" +
 			"They are spelled as in engine.toml and in the HTTP API. A duration is a number of milliseconds, or has a\n" +
 			"unit: 90s, 5m. per_priority and codes are JSON: '{\"9\":{\"max_attempts\":5}}', '{\"busy\":{\"delay_factor\":4}}';\n" +
-			"so are rates and queue_steps, arrays that replace those of before (see docs/LIMITS.md).",
+			"so are rates and queue_steps, arrays that replace those of before (see docs/guides/LIMITS.md).",
 		Example: "  engine types set email capacity=20 timeout_ms=2m backoff.initial_ms=5s",
 		Args:    console.Args(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -82,7 +82,7 @@ var (
 )
 
 func TestLinksLeadSomewhere(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
+	pages, err := filepath.Glob(filepath.Join(top, "docs", "*", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,9 +132,9 @@ func codes(t *testing.T, prefix string) []string {
 var row = regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
 
 func TestErrorsAreAllListed(t *testing.T) {
-	refused, failed, ok := strings.Cut(read(t, "docs/ERRORS.md"), "## Codes of failed attempts")
+	refused, failed, ok := strings.Cut(read(t, "docs/reference/ERRORS.md"), "## Codes of failed attempts")
 	if !ok {
-		t.Fatal("docs/ERRORS.md has no part about failed attempts")
+		t.Fatal("docs/reference/ERRORS.md has no part about failed attempts")
 	}
 	for prefix, text := range map[string]string{"Code": refused, "Fail": failed} {
 		var listed []string
@@ -143,7 +143,7 @@ func TestErrorsAreAllListed(t *testing.T) {
 		}
 		slices.Sort(listed)
 		if want := codes(t, prefix); !slices.Equal(listed, want) {
-			t.Errorf("docs/ERRORS.md lists\n%v, events/errors.go has\n%v", listed, want)
+			t.Errorf("docs/reference/ERRORS.md lists\n%v, events/errors.go has\n%v", listed, want)
 		}
 	}
 }

@@ -8,7 +8,7 @@
 //	go run ./internal/million drive &                   # 1,000 events a second
 //	go run ./internal/million look                      # each screen in Chromium
 //
-// It is a tool for people, run on demand: the figures of docs/PAGE.md and
-// docs/LISTING.md are its output. What it loads is a pure function of the
+// It is a tool for people, run on demand: the figures of docs/operate/PAGE.md and
+// docs/guides/LISTING.md are its output. What it loads is a pure function of the
 // items' number, so two runs load the same.
 package main

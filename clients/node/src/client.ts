@@ -335,7 +335,7 @@ export class Client {
     return watchHolder(this.link, `$KV.${this.names.bucket("dedup")}.${dedupEntry(type, key)}`, ask, options.signal);
   }
 
-  /** Any other request of the protocol (docs/PROTOCOL.md), such as "stats" or "pause". */
+  /** Any other request of the protocol (docs/reference/PROTOCOL.md), such as "stats" or "pause". */
   request<T>(endpoint: string, body: unknown = {}, options: RequestOptions = {}): Promise<T> {
     return this.#ask<T>(endpoint, body, this.#patience(options));
   }
