@@ -24,8 +24,8 @@ const maxLines = 500
 // package may import packages of lower layers, and none of its own, but for
 // what stands below it in its own folder.
 var layers = [][]string{
-	{"events", "internal/cron", "internal/directget", "internal/lograte", "internal/leaks", "internal/need"},
-	{"wire", "schemas"},
+	{"docs", "events", "internal/cron", "internal/directget", "internal/lograte", "internal/leaks", "internal/need"},
+	{"wire", "schemas", "internal/docs/site"},
 	{"access", "tracing"},
 	{"connect", "access/quota"},
 	{"blobs"},

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,20 +40,6 @@ func importPage(_ context.Context, page int) error {
 		return fmt.Errorf("page %d is torn", page)
 	}
 	return nil
-}
-
-// What docs/guides/FLOW.md shows of Go is compiled and run.
-func TestFlowPageShowsTheExamples(t *testing.T) {
-	page := read(t, "docs/guides/FLOW.md")
-	blocks := quoted.FindAllStringSubmatch(page, -1)
-	if n := strings.Count(page, "```go\n"); n != len(blocks) || n == 0 {
-		t.Errorf("docs/guides/FLOW.md has %d blocks of Go, %d of them say which example they are", n, len(blocks))
-	}
-	for _, b := range blocks {
-		if want := source(t, b[1], b[2]); b[3] != want {
-			t.Errorf("docs/guides/FLOW.md shows another %s than %s, which has:\n%s", b[2], b[1], want)
-		}
-	}
 }
 
 // flowRig is an engine with a client and a worker.
