@@ -378,8 +378,16 @@ func eventsDoc(t *testing.T) string {
 		for _, n := range jsonFields(reflect.TypeOf(newBody(k)).Elem(), "") {
 			fmt.Fprintf(&sb, "| `%s` | %s |\n", n, doc.field(n))
 		}
+		if k == KindSnapshot || k == KindCarried {
+			sb.WriteString("\nThe payload is the log's own bookkeeping, and may change.\n")
+			continue
+		}
 		var pretty bytes.Buffer
-		if err := json.Indent(&pretty, examples[k], "", "  "); err != nil {
+		var example struct{ Data json.RawMessage }
+		if err := json.Unmarshal(examples[k], &example); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Indent(&pretty, example.Data, "", "  "); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&sb, "\n```json\n%s\n```\n", pretty.String())
