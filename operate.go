@@ -179,7 +179,7 @@ func (c *Client) PurgeRejected(ctx context.Context, seq events.Seq, reason strin
 type ScheduleInfo = wire.ScheduleInfo
 
 // Schedule is periodic work: at each of its ticks the engine makes an item of
-// its type. docs/SCHEDULES.md says when ticks come, and what becomes of those
+// its type. docs/guides/SCHEDULES.md says when ticks come, and what becomes of those
 // that are missed. Name, Type and one of Cron and Every must be set.
 type Schedule struct {
 	Name string // a-z and 0-9 with single - or _ between them, at most 63 bytes

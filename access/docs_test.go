@@ -10,10 +10,10 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// docs/PERMISSIONS.md holds the roles and permissions as the code has them. Run
+// docs/reference/PERMISSIONS.md holds the roles and permissions as the code has them. Run
 // with UPDATE_DOCS=1 to write it.
 func TestDocsAreCurrent(t *testing.T) {
-	const path = "../docs/PERMISSIONS.md"
+	const path = "../docs/reference/PERMISSIONS.md"
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -59,7 +59,7 @@ func newObserver(vec func(string, string, ...string) *prometheus.CounterVec, his
 		types: map[events.Type]*typeObserver{}, index: map[events.ID]int32{},
 		transitions: vec("transitions_total", "Items that went from a state to another (none: they did not exist).", "type", "from", "to"),
 		attempts:    vec("attempts_total", "Runs that were claimed, by the number of the attempt: 1 to 5, more.", "type", "attempt"),
-		failures:    vec("failures_total", "Attempts that failed, by code: those of docs/ERRORS.md that the engine knows (lease_expired, timeout, killed, panic, error, network, …), other for any that a worker has made up.", "type", "code"),
+		failures:    vec("failures_total", "Attempts that failed, by code: those of docs/reference/ERRORS.md that the engine knows (lease_expired, timeout, killed, panic, error, network, …), other for any that a worker has made up.", "type", "code"),
 		retries:     vec("retries_total", "Items queued again after a failed attempt, by the code of its failure (as in failures_total).", "type", "code"),
 		dead:        vec("dead_total", "Items that died, by reason: exhausted, not_retryable, poisoned, child_dead, children_not_made, upstream_dead.", "type", "reason"),
 		rejections:  vec("rejections_total", "Submissions that became no item, by the code of the refusal (duplicate: a repeat of what was accepted).", "code"),

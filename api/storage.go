@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	descStreamBytes = desc("stream_bytes", "Bytes of a stream: events (the log), intake, dispatch, leases, logs; where they are there: native, native_acks, native_signals (see NATIVE.md), payloads.", "stream")
+	descStreamBytes = desc("stream_bytes", "Bytes of a stream: events (the log), intake, dispatch, leases, logs; where they are there: native, native_acks, native_signals (see docs/guides/NATIVE.md), payloads.", "stream")
 	descStreamMost  = desc("stream_max_bytes", "Bytes that a stream may hold; none for a stream without a limit.", "stream")
 	descStreamMsgs  = desc("stream_messages", "Messages of a stream.", "stream")
 	descStreamLimit = desc("stream_max_messages", "Messages that a stream may hold; none for a stream without a limit.", "stream")

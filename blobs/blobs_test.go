@@ -202,7 +202,7 @@ func (w *world) described(t *testing.T, name string) (first described) {
 	return first
 }
 
-// byHand puts an object as docs/BLOBS.md has it for those without a client of
+// byHand puts an object as docs/guides/BLOBS.md has it for those without a client of
 // ours: the chunk, and the description.
 func (w *world) byHand(t *testing.T, name, nuid string, doc []byte) Ref {
 	t.Helper()

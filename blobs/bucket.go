@@ -28,7 +28,7 @@ type BucketConfig struct {
 // (rollups, times to live, schedules, batches): clients may publish here.
 func (s *Store) makeBucket(ctx context.Context, c BucketConfig) error {
 	conf := jetstream.StreamConfig{
-		Name: s.stream, Description: "params and results that are too large for an event; see docs/BLOBS.md",
+		Name: s.stream, Description: "params and results that are too large for an event; see docs/guides/BLOBS.md",
 		Subjects: []string{s.chunkSubject(">"), "$O." + s.bucket + ".M.>"},
 		MaxBytes: c.MaxBytes, Discard: jetstream.DiscardNew, Replicas: max(c.Replicas, 1),
 		Duplicates: 100 * time.Millisecond, // the least; nobody uses message ids here

@@ -287,10 +287,10 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// docs/CONFIG.md holds the table as the code renders it.
+// docs/reference/CONFIG.md holds the table as the code renders it.
 // Run with UPDATE_DOCS=1 to write it.
 func TestDocsAreCurrent(t *testing.T) {
-	const path, begin, end = "../docs/CONFIG.md", "<!-- begin: settings -->\n", "<!-- end: settings -->"
+	const path, begin, end = "../docs/reference/CONFIG.md", "<!-- begin: settings -->\n", "<!-- end: settings -->"
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@
 //
 // Each setting is one row of a table (settings.go; those of types, patch.go): its
 // key, its kind and bounds, its default, and its documentation. Reading, checking,
-// defaults, comparing two files, docs/CONFIG.md and the keys of "engine types set"
+// defaults, comparing two files, docs/reference/CONFIG.md and the keys of "engine types set"
 // all follow from the row. validate.go holds only what several settings must be
 // together.
 //

@@ -199,7 +199,7 @@ func differingTables(path string, old, changed reflect.Value) (keys []string) {
 }
 
 // Table renders every setting as Markdown tables, one for each part of the
-// file. docs/CONFIG.md holds it between two marks, and a test compares.
+// file. docs/reference/CONFIG.md holds it between two marks, and a test compares.
 func Table() string {
 	var b strings.Builder
 	var c Config
@@ -210,10 +210,10 @@ func Table() string {
 		}
 	}
 	section(&b, "[pools.NAME]", "slots that the types which name the pool share", new(Pool).fields())
-	section(&b, "[quotas.ROLE]", "what each user with a role (`submit`, `work`, `read`, `operate`) may ask; 0 sets no limit. `[user_quotas.NAME]` has the same keys for one user (of NATS, a token or a client certificate), and wins (see [LIMITS.md](LIMITS.md#quotas))", quotaFields(new(quota.Limits)))
+	section(&b, "[quotas.ROLE]", "what each user with a role (`submit`, `work`, `read`, `operate`) may ask; 0 sets no limit. `[user_quotas.NAME]` has the same keys for one user (of NATS, a token or a client certificate), and wins (see [LIMITS.md](../guides/LIMITS.md#quotas))", quotaFields(new(quota.Limits)))
 	section(&b, "[types.NAME]", "the keys of `[defaults]`, for one type, and", new(Type).ownFields())
 	section(&b, "[types.NAME.exec]", "the long form of `exec`", new(Exec).fields())
-	section(&b, "[schedules.NAME]", "periodic work, which makes an item at each of its ticks (see [SCHEDULES.md](SCHEDULES.md))", new(Schedule).fields())
+	section(&b, "[schedules.NAME]", "periodic work, which makes an item at each of its ticks (see [SCHEDULES.md](../guides/SCHEDULES.md))", new(Schedule).fields())
 	return b.String()
 }
 

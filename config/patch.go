@@ -60,7 +60,7 @@ var typeSettings = []typeSetting{
 	row("max_params_bytes", size[int](2, events.MaxParamsCeiling), func(s *events.TypeSettings) *int { return &s.MaxParams }, "bound of a submission's params"),
 	row("dedup_policy", choice(events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer), func(s *events.TypeSettings) *events.DedupPolicy { return &s.DedupPolicy }, "what becomes of a submission whose dedup key is taken: `merge`, `distinct`, `supersede`, `defer`"),
 	row("dedup_window_ms", millis(0, events.MaxDedupWindow), func(s *events.TypeSettings) *int64 { return &s.DedupWindowMS }, "how long a dedup key stays taken after completion; at most 30 days"),
-	row("protocol", protocol, func(s *events.TypeSettings) *events.Protocol { return &s.Protocol }, "how items reach their workers: `claim`, or `ack` for any JetStream consumer ([NATIVE.md](NATIVE.md))").unset("claim"),
+	row("protocol", protocol, func(s *events.TypeSettings) *events.Protocol { return &s.Protocol }, "how items reach their workers: `claim`, or `ack` for any JetStream consumer ([NATIVE.md](../guides/NATIVE.md))").unset("claim"),
 	row("retain.completed_ms", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.CompletedMS }, "how long an item is kept once it has completed"),
 	row("retain.dead_ms", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.DeadMS }, "how long once it is dead"),
 	row("retain.cancelled_ms", retention, func(s *events.TypeSettings) *int64 { return &s.Retain.CancelledMS }, "how long once it is cancelled"),
@@ -226,7 +226,7 @@ func (p Patch) below(at string) map[string]any {
 
 func (p *Patch) codes() field {
 	return field{key: "codes", kind: "table", each: "failure code", name: "CODE",
-		doc:   "how failures with a code are retried, in place of the built-in policy (see [PROTECTION.md](PROTECTION.md)): " + keysOf(codeFields(new(events.CodePolicy))),
+		doc:   "how failures with a code are retried, in place of the built-in policy (see [PROTECTION.md](../guides/PROTECTION.md)): " + keysOf(codeFields(new(events.CodePolicy))),
 		get:   func() any { return p.below(codesTable) },
 		names: func() []string { return slices.Sorted(maps.Keys(p.below(codesTable))) },
 		table: func(code string) ([]field, error) {

@@ -27,13 +27,13 @@ import (
 func (c *Config) fields() []field {
 	return []field{
 		fixed("server", "where and how the engine runs", c.Server.fields()),
-		fixed("http", "who may use the HTTP server, and TLS; see [ACCESS.md](ACCESS.md)", c.HTTP.fields()),
-		fixed("nats", "who may use the embedded NATS server, and TLS; see [ACCESS.md](ACCESS.md)", c.NATS.fields()),
-		fixed("connect", "how the engine reaches and logs in to an existing NATS (`nats_url`); see [CONNECT.md](CONNECT.md)", connectFields(&c.Connect, &c.ExecConnect)),
+		fixed("http", "who may use the HTTP server, and TLS; see [ACCESS.md](../operate/ACCESS.md)", c.HTTP.fields()),
+		fixed("nats", "who may use the embedded NATS server, and TLS; see [ACCESS.md](../operate/ACCESS.md)", c.NATS.fields()),
+		fixed("connect", "how the engine reaches and logs in to an existing NATS (`nats_url`); see [CONNECT.md](../operate/CONNECT.md)", connectFields(&c.Connect, &c.ExecConnect)),
 		fixed("limits", "bounds of the engine as a whole", c.Limits.fields()),
-		fixed("workers", "what the engine expects of workers, and how long it waits; see [WORKERS.md](WORKERS.md#times)", c.Workers.fields()),
+		fixed("workers", "what the engine expects of workers, and how long it waits; see [WORKERS.md](../guides/WORKERS.md#times)", c.Workers.fields()),
 		fixed("worker_circuit", "when a worker that fails everything is left out for a while", c.WorkerCircuit.rows("", workerCircuitSettings)),
-		fixed("dedup_hook", "whom to ask, over NATS, whether a submission is the same as another (docs/IDENTITY.md)", c.DedupHook.fields()),
+		fixed("dedup_hook", "whom to ask, over NATS, whether a submission is the same as another (docs/guides/IDENTITY.md)", c.DedupHook.fields()),
 		fixed("retention", "how long ended items are kept, and when the log is cut", append(c.Defaults.rows("retain.", retainSettings()),
 			at("cut_events", &c.Retention.CutEvents, integer[int](1000, 1_000_000_000), 1_000_000, "events that the log holds at least before it is cut; it also grows to four for each item that is kept"))),
 		fixed("defaults", "settings of every type that sets none of its own", c.Defaults.fields()),
@@ -72,7 +72,7 @@ func (s *Server) fields() []field {
 		at("dedup_bucket", &s.NoDedupBucket, unless, false, "keep the KV bucket of taken dedup keys, for others to read"),
 		at("log_level", &s.LogLevel, choice("debug", "info", "warn", "error"), "info", "the least level that is logged: `debug`, `info`, `warn`, `error`"),
 		at("log_format", &s.LogFormat, choice("text", "json"), "text", "`text` or `json`"),
-		at("max_clock_jump_ms", &s.MaxClockJump, spanOrOff(time.Minute, 10*365*24*time.Hour), 24*time.Hour, "how far the NATS server's clock may be ahead of the last event, and of the time that the engine last knew, and still be followed without a question; 1m to 10 years, or `off` for any ([OPERATIONS.md](OPERATIONS.md#when-the-clock-is-wrong))"),
+		at("max_clock_jump_ms", &s.MaxClockJump, spanOrOff(time.Minute, 10*365*24*time.Hour), 24*time.Hour, "how far the NATS server's clock may be ahead of the last event, and of the time that the engine last knew, and still be followed without a question; 1m to 10 years, or `off` for any ([OPERATIONS.md](../operate/OPERATIONS.md#when-the-clock-is-wrong))"),
 	}
 }
 
@@ -145,7 +145,7 @@ func (l *Limits) fields() []field {
 		zero("max_queued", &l.MaxQueued, integer[int](0, events.MaxMaxQueued), "no limit", "items queued or waiting, over all types, beyond which submissions are refused (`queue_full`); plain publishes wait in the intake"),
 		zero("queue_steps", &l.QueueSteps, steps, "none", stepsDoc),
 		zero("types", &l.Types, atMost(events.MaxTypes, checkTypeName), "any", "types of which items may be submitted, beside those with a table of their own; others are refused (`type_not_allowed`)"),
-		at("blob_max_bytes", &l.BlobMaxBytes, size[int64](1<<20, 1<<50), 4<<30, "bound of the object store of large params and results ([BLOBS.md](BLOBS.md)), at which they are refused (`unavailable`); at most an eighth of the embedded JetStream's storage"),
+		at("blob_max_bytes", &l.BlobMaxBytes, size[int64](1<<20, 1<<50), 4<<30, "bound of the object store of large params and results ([BLOBS.md](../guides/BLOBS.md)), at which they are refused (`unavailable`); at most an eighth of the embedded JetStream's storage"),
 	}
 }
 

@@ -46,7 +46,7 @@
 //
 // # Native workers
 //
-// Types with protocol ack have no claims and no reports (docs/NATIVE.md). What
+// Types with protocol ack have no claims and no reports (docs/guides/NATIVE.md). What
 // is heard of their runs comes as words: what the worker sent, what the server
 // made of it, what the sweep found. The loop decides each as an events.Native,
 // of which the first that ends a run counts. The native stream keeps a message

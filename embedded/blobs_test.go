@@ -174,7 +174,7 @@ func TestPlainPublishByReference(t *testing.T) {
 	_ = nc
 }
 
-// putByHand puts an object as docs/BLOBS.md says for those who only publish.
+// putByHand puts an object as docs/guides/BLOBS.md says for those who only publish.
 func putByHand(t *testing.T, js jetstream.JetStream, id, kind string, doc []byte) blobs.Ref {
 	t.Helper()
 	sum := sha256.Sum256(doc)

@@ -22,7 +22,7 @@
 // no defence against someone who may create streams on the same account.
 // The engine itself connects in-process, with a key that is made anew at each
 // start. It does not start where others than this machine would reach it and
-// everyone could do everything: see docs/ACCESS.md.
+// everyone could do everything: see docs/operate/ACCESS.md.
 //
 // Start order: lock, version, server, engine. Stop order: the reverse. A
 // failure in between undoes what has been started.

@@ -68,8 +68,8 @@ func (e *Engine) mountBeside(s *rest.Server) {
 		{"GET /healthz", 0, e.service.HealthHandler(), rest.Doc{Summary: "Whether the engine is well", Description: "200 if it is, 503 if not; the body says what is wrong.", Content: "application/json"}},
 		{"GET /readyz", 0, e.service.ReadyHandler(), rest.Doc{Summary: "Whether the engine takes requests", Description: "200 if it does, 503 if not; the body says why.", Content: "application/json"}},
 		{"GET /metrics", read, e.service.MetricsHandler(), rest.Doc{Summary: "Metrics for Prometheus", Description: "In Prometheus' text format.", Content: "text/plain"}},
-		{"GET /api/v1/live", read, e.live.LiveHandler(), rest.Doc{Summary: "The engine at a glance, live", Description: "Server-sent events for a page: stats at once and after changes, at most once a second; a sample of the events. See docs/LIVE.md.", Content: "text/event-stream", Query: []*huma.Param{types()}}},
-		{"GET /api/v1/trends", read, e.live.TrendsHandler(), rest.Doc{Summary: "The last hour in figures", Description: "By type, a figure every ten seconds. See docs/LIVE.md.", Content: "application/json", Query: []*huma.Param{types(), minutes}}},
+		{"GET /api/v1/live", read, e.live.LiveHandler(), rest.Doc{Summary: "The engine at a glance, live", Description: "Server-sent events for a page: stats at once and after changes, at most once a second; a sample of the events. See docs/reference/LIVE.md.", Content: "text/event-stream", Query: []*huma.Param{types()}}},
+		{"GET /api/v1/trends", read, e.live.TrendsHandler(), rest.Doc{Summary: "The last hour in figures", Description: "By type, a figure every ten seconds. See docs/reference/LIVE.md.", Content: "application/json", Query: []*huma.Param{types(), minutes}}},
 	} {
 		s.Mount(m.pattern, m.needs, m.h)
 		s.Describe(m.pattern, m.Doc)

@@ -156,7 +156,7 @@ func ParseKind(s string) (Kind, error) {
 	if k, ok := kindsByName[s]; ok {
 		return k, nil
 	}
-	return 0, fmt.Errorf("%q is no event kind: see docs/EVENTS.md for the list", Clip(s, 64))
+	return 0, fmt.Errorf("%q is no event kind: see docs/reference/EVENTS.md for the list", Clip(s, 64))
 }
 
 // MarshalText implements encoding.TextMarshaler.

@@ -60,7 +60,7 @@ func (s ItemState) Terminal() bool {
 
 // transitions is the item's life: for each state, the state that each event
 // leads to. A cell that is absent is undefined: such an event is never
-// decided, and one found in the log is corruption. docs/LIFECYCLE.md is
+// decided, and one found in the log is corruption. docs/reference/LIFECYCLE.md is
 // rendered from this table.
 var transitions = [NumStates][NumKinds]ItemState{
 	StateNone: {

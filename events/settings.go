@@ -227,7 +227,7 @@ const (
 	// workers register, claim what they pull, and report how it ended.
 	ProtocolClaim Protocol = "claim"
 	// ProtocolAck lets any JetStream consumer be a worker: how it answers the
-	// message says how the run ended. See docs/NATIVE.md.
+	// message says how the run ended. See docs/guides/NATIVE.md.
 	ProtocolAck Protocol = "ack"
 )
 

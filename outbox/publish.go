@@ -81,7 +81,7 @@ func decodeOptions(options []byte) (s wire.Submit, err error) {
 		if errors.As(err, &refused) {
 			return s, refused
 		}
-		return s, events.Refuse(events.CodeBadRequest, "the options are not those of a submission (%s): see docs/OUTBOX.md for what they may be", strings.TrimPrefix(err.Error(), "json: "))
+		return s, events.Refuse(events.CodeBadRequest, "the options are not those of a submission (%s): see docs/guides/OUTBOX.md for what they may be", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if s.ID != "" || s.Type != "" || s.Params != nil {
 		return s, events.Refuse(events.CodeBadRequest, "the options have an id, a type or params: these are columns of their own")

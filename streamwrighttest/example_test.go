@@ -33,7 +33,7 @@ func register(w *workers.Worker) {
 	})
 }
 
-// TestSignUp is the guide's test: docs/TESTING.md.
+// TestSignUp is the guide's test: docs/guides/TESTING.md.
 func TestSignUp(t *testing.T) {
 	e := streamwrighttest.New(t, register)
 	if err := signUp(t.Context(), e.Client(), "ada"); err != nil {

@@ -99,6 +99,6 @@ type TypeStats struct {
 	// priority 9 can't be overtaken.
 	Starving int64 `json:"starving"`
 	// DesiredWorkers is how many workers the type needs: see
-	// docs/METRICS.md#desired_workers.
+	// docs/reference/METRICS.md#desired_workers.
 	DesiredWorkers int `json:"desired_workers"`
 }

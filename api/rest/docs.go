@@ -4,6 +4,8 @@ import (
 	"embed"
 	"io/fs"
 	"net/http"
+
+	"github.com/streamwright/streamwright/internal/docs/site"
 )
 
 //go:embed docs
@@ -12,8 +14,9 @@ var docsFiles embed.FS
 // docsPolicy lets the page of the API load nothing but what this server serves.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// registerDocs serves the OpenAPI document, and a page that shows it. Both say
-// nothing of what the engine holds: they are for everyone.
+// registerDocs serves the OpenAPI document, a page that shows it, and the
+// documentation. None of them says anything of what the engine holds: they are
+// for everyone.
 func (s *Server) registerDocs() {
 	s.Mount("GET /openapi.json", 0, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
@@ -33,6 +36,7 @@ func (s *Server) registerDocs() {
 		h.Set("Cache-Control", "no-cache")
 		page.ServeHTTP(w, r)
 	})
-	s.Mount("GET /docs/", 0, http.StripPrefix("/docs", show))
+	s.Mount("GET /docs/api/", 0, http.StripPrefix("/docs/api", show))
+	s.Mount("GET /docs/", 0, site.Handler("/docs/"))
 	s.Mount("GET /docs", 0, http.RedirectHandler("/docs/", http.StatusMovedPermanently))
 }

@@ -29,7 +29,7 @@ const maxEventIDs = 100
 // eventsQuery is the input of the feed of events.
 type eventsQuery struct {
 	Type        []string `query:"type,explode" doc:"Only of these types; may be given several times."`
-	Kind        []string `query:"kind,explode" doc:"Only of these kinds, such as completed; may be given several times. See docs/EVENTS.md."`
+	Kind        []string `query:"kind,explode" doc:"Only of these kinds, such as completed; may be given several times. See docs/reference/EVENTS.md."`
 	ID          []string `query:"id,explode" doc:"Only of these items, at most 100; may be given several times."`
 	Since       string   `query:"since" doc:"Begin with the events from this time on (RFC 3339), or this long ago (as 10m)."`
 	FromSeq     string   `query:"from_seq" doc:"Begin with this position."`

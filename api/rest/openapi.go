@@ -16,9 +16,9 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-const about = `The API of a work engine. It is the same as over NATS, in the same JSON: see docs/HTTP.md for examples.
+const about = `The API of a work engine. It is the same as over NATS, in the same JSON: see docs/guides/HTTP.md for examples.
 
-Times are RFC 3339. Requests with a body take JSON, whatever their Content-Type; a field or a query parameter that the engine does not know is refused. Errors are problem documents (RFC 9457) with the engine's code, which docs/ERRORS.md explains. x-role names the roles any one of which an operation needs, where the engine is not open to all: none means that nobody has to say who he is.`
+Times are RFC 3339. Requests with a body take JSON, whatever their Content-Type; a field or a query parameter that the engine does not know is refused. Errors are problem documents (RFC 9457) with the engine's code, which docs/reference/ERRORS.md explains. x-role names the roles any one of which an operation needs, where the engine is not open to all: none means that nobody has to say who he is.`
 
 // priority stands for wire.Priority in the document.
 type priority struct{}
@@ -76,7 +76,7 @@ var tags = [][2]string{
 	{tagDead, "What has failed for good, by cause, and its replay."},
 	{tagRejected, "Submissions that became no item."},
 	{tagSchedules, "Periodic work."},
-	{tagWorkerAPI, "To be a worker with nothing but HTTP: see docs/HTTPWORKERS.md."},
+	{tagWorkerAPI, "To be a worker with nothing but HTTP: see docs/guides/HTTPWORKERS.md."},
 	{tagOther, "What is served beside the API."},
 }
 
@@ -237,9 +237,9 @@ func (s *Server) documentMounted(pattern string, needed access.Roles) {
 		return
 	}
 	id := strings.ToLower(method) + strings.NewReplacer("/", "-", "{", "", "}", "").Replace(path)
-	op := s.documented(operation{id: id, method: method, path: path, tag: tagOther, summary: path, about: "See docs/HTTP.md.", roles: needed, reply: typeOf[any]()})
+	op := s.documented(operation{id: id, method: method, path: path, tag: tagOther, summary: path, about: "See docs/guides/HTTP.md.", roles: needed, reply: typeOf[any]()})
 	for _, name := range pathParameters(path) {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Description: "See docs/HTTP.md.", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
+		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Description: "See docs/guides/HTTP.md.", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
 	}
 	if needed == 0 {
 		op.Extensions["x-role"], op.Security = []string{"none"}, nil

@@ -216,9 +216,9 @@ func TestSchemasSayWhatIsSent(t *testing.T) {
 // The page is served whole by this server, and lets nothing else in.
 func TestDocsPageNeedsNoOtherHost(t *testing.T) {
 	r := start(t, "")
-	page := r.send("GET", "/docs", "")
+	page := r.send("GET", "/docs/api/", "")
 	if page.status != http.StatusOK || !strings.Contains(string(page.body), "Streamwright API") {
-		t.Fatalf("/docs: status %d: %s", page.status, page.body)
+		t.Fatalf("/docs/api/: status %d: %s", page.status, page.body)
 	}
 	policy := page.header.Get("Content-Security-Policy")
 	if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
@@ -227,7 +227,7 @@ func TestDocsPageNeedsNoOtherHost(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?:src|href)="([^"#]+)"`).FindAllStringSubmatch(string(page.body), -1) {
 		at := m[1]
 		if !strings.HasPrefix(at, "/") {
-			at = "/docs/" + at
+			at = "/docs/api/" + at
 		}
 		if res := r.send("GET", at, ""); res.status != http.StatusOK {
 			t.Errorf("the page asks for %s: status %d", at, res.status)
@@ -237,6 +237,6 @@ func TestDocsPageNeedsNoOtherHost(t *testing.T) {
 		}
 	}
 	if os.Getenv("STREAMWRIGHT_SHOW") != "" {
-		t.Logf("%s/docs", r.base)
+		t.Logf("%s/docs/api/", r.base)
 	}
 }

@@ -23,7 +23,7 @@ type Problem struct {
 	Title        string      `json:"title" doc:"The status in words."`
 	Status       int         `json:"status"`
 	Detail       string      `json:"detail" doc:"What is wrong, and what to do."`
-	Code         events.Code `json:"code" doc:"The engine's stable code: see docs/ERRORS.md."`
+	Code         events.Code `json:"code" doc:"The engine's stable code: see docs/reference/ERRORS.md."`
 	RetryAfterMS int64       `json:"retry_after_ms,omitempty" doc:"When trying again may help."`
 }
 

@@ -29,7 +29,7 @@ func (s *Server) reportWork(b WorkerBridge) {
 		id: "report-work", method: http.MethodPost, path: "/api/v1/workers/{id}/report", tag: tagWorkerAPI, endpoint: wire.APIReport,
 		summary: "Report on runs",
 		about: "At most 1,000 reports, which are decided in order and answered each on its own, also those that can't be read; the status is 200 then. " +
-			"A report that got no answer, or unavailable, is to be sent again: a repeat gets the same answer and changes nothing. A result of more than 256 KiB goes to the object store: see docs/BLOBS.md.",
+			"A report that got no answer, or unavailable, is to be sent again: a repeat gets the same answer and changes nothing. A result of more than 256 KiB goes to the object store: see docs/guides/BLOBS.md.",
 		body: typeOf[workReports](), reply: typeOf[workReported](),
 		refusals: []int{http.StatusNotFound, http.StatusConflict},
 	}, func(ctx context.Context, in *struct {

@@ -309,7 +309,7 @@ func TestUnknownItemsAndBadRequests(t *testing.T) {
 			t.Errorf("info for a page that is %s: %d", site, res.status)
 		}
 	}
-	for _, path := range []string{"/", "/docs/", "/openapi.json", "/healthz"} { // may be linked to
+	for _, path := range []string{"/", "/docs/", "/docs/api/", "/openapi.json", "/healthz"} { // may be linked to
 		if res := r.send("GET", path, "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"); res.status != http.StatusOK {
 			t.Errorf("%s from a link: %d", path, res.status)
 		}

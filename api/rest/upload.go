@@ -69,7 +69,7 @@ func (s *Server) mountUploads() {
 	s.Describe(pattern, Doc{
 		Summary: "Put a large document into the object store",
 		Description: "The body is a JSON document of up to 64 MiB, which is stored as it is. The reply has the reference that stands for it, " +
-			"as the params of the item that is submitted with this id within an hour, or as the result of the item that has it. See docs/BLOBS.md.",
+			"as the params of the item that is submitted with this id within an hour, or as the result of the item that has it. See docs/guides/BLOBS.md.",
 	})
 	op := s.operationOf(http.MethodPost, uploadPath)
 	op.Parameters = []*huma.Param{

@@ -20,7 +20,7 @@ import (
 
 func fakeEngineURL(t *testing.T) string { return fakeengine.Start(t).URL }
 
-// `engine list` has every filter of docs/LISTING.md.
+// `engine list` has every filter of docs/guides/LISTING.md.
 func TestListFilters(t *testing.T) {
 	const patience = time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -138,7 +138,7 @@ func (a *app) bar(doing, units string) (show func(done, total int64), end func()
 
 // gcPercent trades memory for time: an engine allocates much and keeps little.
 // With it, a backlog of a million items still fits the memory that
-// docs/PERFORMANCE.md states. The environment's GOGC wins.
+// docs/operate/PERFORMANCE.md states. The environment's GOGC wins.
 const gcPercent = 200
 
 func main() {

@@ -22,7 +22,7 @@ func TestTail(t *testing.T) {
 		"help":      {[]string{"--help"}, 0, "--from-seq"},
 		"argument":  {[]string{"email"}, 2, "tail --help"},
 		"flag":      {[]string{"--types", "x"}, 2, "--types"},
-		"kind":      {[]string{"--kind", "done"}, 2, "docs/EVENTS.md"},
+		"kind":      {[]string{"--kind", "done"}, 2, "docs/reference/EVENTS.md"},
 		"no server": {[]string{"--server", "nats://127.0.0.1:1"}, 1, "engine serve"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func (w *world) circuit(want events.CircuitState) events.Circuit {
 	return info.Circuit
 }
 
-// The table of docs/PROTECTION.md: how often an item is tried that always fails
+// The table of docs/guides/PROTECTION.md: how often an item is tried that always fails
 // with one code, how long its second wait is, and what its timeout becomes.
 func TestBuiltInCodes(t *testing.T) {
 	for code, want := range map[string]struct {

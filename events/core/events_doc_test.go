@@ -74,7 +74,7 @@ var kindDocs = map[events.Kind]kindDoc{
 		"start_by":     "RFC 3339: not started by then, the item goes back to the queue",
 		"probe":        "true if the run tries the half-open circuit of its type",
 		"worker_probe": "true if the run tries the half-open circuit of its worker",
-		"delivered_at": "RFC 3339: when a native worker ([NATIVE.md](NATIVE.md)) was given it, if the server has said so; the claim is recorded once the run is known of",
+		"delivered_at": "RFC 3339: when a native worker ([NATIVE.md](../guides/NATIVE.md)) was given it, if the server has said so; the claim is recorded once the run is known of",
 		"rates":        "the rate limits at dispatch that the run counts against: each `key` and its theoretical arrival time `tat` from here on",
 	}},
 	events.KindRunning: {"The worker has started the handler.", map[string]string{
@@ -86,7 +86,7 @@ var kindDocs = map[events.Kind]kindDoc{
 	}},
 	events.KindFailed: {"The attempt has failed. `queued` (a retry) or `dead` follows in the same decision.", map[string]string{
 		"error":        "what went wrong, at most 8 KiB",
-		"code":         "the handler's own code, `error` if it gave none, or one of the engine's: `lease_expired`, `timeout`, `panic`, `killed`; see PROTECTION.md for those that have a policy",
+		"code":         "the handler's own code, `error` if it gave none, or one of the engine's: `lease_expired`, `timeout`, `panic`, `killed`; see [PROTECTION.md](../guides/PROTECTION.md) for those that have a policy",
 		"retryable":    "whether another attempt makes sense, by the report and by the policy of the code",
 		"duration_ms":  "from the start of the handler, 0 if it had not started",
 		"max_attempts": "the limit that applied, at least the attempt that failed; absent in old events: the item's `max_attempts`",
@@ -212,7 +212,7 @@ var kindDocs = map[events.Kind]kindDoc{
 		"settings.pool_weight":      "its share of that pool when it is contended; absent: 1",
 		"settings.group_by":         "what makes a group: `tenant` (the default), `label:NAME`, `none`",
 		"settings.group_capacity":   "items of one group that run at once; absent: no limit",
-		"settings.protocol":         "how items reach their workers: `ack` ([NATIVE.md](NATIVE.md)); absent: by claims",
+		"settings.protocol":         "how items reach their workers: `ack` ([NATIVE.md](../guides/NATIVE.md)); absent: by claims",
 		"settings.retain":           "how long ended items are kept: `completed_ms`, `dead_ms`, `cancelled_ms`, `merged_ms`; absent: 24 h, 30 days for dead ones",
 	}},
 	events.KindScheduleSet: {"A schedule was made, or replaced. The event's type is that of its items.", map[string]string{
@@ -318,7 +318,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 }
 
 func TestEventsDoc(t *testing.T) {
-	golden(t, "../../docs/EVENTS.md", []byte(eventsDoc(t)))
+	golden(t, "../../docs/reference/EVENTS.md", []byte(eventsDoc(t)))
 }
 
 const eventsHead = `# Events
@@ -380,8 +380,16 @@ func eventsDoc(t *testing.T) string {
 		for _, n := range jsonFields(reflect.TypeOf(newBody(k)).Elem(), "") {
 			fmt.Fprintf(&sb, "| `%s` | %s |\n", n, doc.field(n))
 		}
+		if k == events.KindSnapshot || k == events.KindCarried {
+			sb.WriteString("\nThe payload is the log's own bookkeeping, and may change.\n")
+			continue
+		}
 		var pretty bytes.Buffer
-		if err := json.Indent(&pretty, examples[k], "", "  "); err != nil {
+		var example struct{ Data json.RawMessage }
+		if err := json.Unmarshal(examples[k], &example); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Indent(&pretty, example.Data, "", "  "); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&sb, "\n```json\n%s\n```\n", pretty.String())

@@ -17,7 +17,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden log and state in testdata, and docs/LIFECYCLE.md and docs/EVENTS.md")
+var update = flag.Bool("update", false, "rewrite the golden log and state in testdata, and docs/reference/LIFECYCLE.md and docs/reference/EVENTS.md")
 
 const (
 	goldenLog   = "testdata/golden.jsonl" // the event of line n has sequence n

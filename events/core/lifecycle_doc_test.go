@@ -26,7 +26,7 @@ var stateMeanings = [events.NumStates]string{
 func knownKind(k events.Kind) bool { return newBody(k) != nil }
 
 func TestLifecycleDoc(t *testing.T) {
-	golden(t, "../../docs/LIFECYCLE.md", []byte(lifecycleDoc()))
+	golden(t, "../../docs/reference/LIFECYCLE.md", []byte(lifecycleDoc()))
 }
 
 func lifecycleDoc() string {

@@ -18,10 +18,10 @@ const module = "github.com/streamwright/streamwright"
 // package may import packages of lower layers, and none of its own, but for
 // what stands below it in its own folder.
 var layers = [][]string{
-	{"events", "internal/cron", "internal/directget", "internal/lograte", "internal/leaks", "internal/need"},
+	{"docs", "events", "internal/cron", "internal/directget", "internal/lograte", "internal/leaks", "internal/need"},
 	{"events/policy"},
 	{"events/core"},
-	{"wire", "schemas"},
+	{"wire", "schemas", "internal/docs/site"},
 	{"access", "tracing"},
 	{"connect", "access/quota", "internal/pull"},
 	{"blobs"},

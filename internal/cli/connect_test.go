@@ -12,10 +12,10 @@ import (
 	"github.com/streamwright/streamwright/connect"
 )
 
-// docs/CONNECT.md names every flag and variable of a connection, and the help of
+// docs/operate/CONNECT.md names every flag and variable of a connection, and the help of
 // a flag says which variable is its.
 func TestConnectFlagsAreDocumented(t *testing.T) {
-	data, err := os.ReadFile("../../docs/CONNECT.md")
+	data, err := os.ReadFile("../../docs/operate/CONNECT.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,14 +26,14 @@ func TestConnectFlagsAreDocumented(t *testing.T) {
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		help.WriteString(f.Usage + "\n")
 		if !strings.Contains(string(data), "`--"+f.Name+"`") {
-			t.Errorf("docs/CONNECT.md lacks --%s", f.Name)
+			t.Errorf("docs/operate/CONNECT.md lacks --%s", f.Name)
 		}
 	})
 	env := reflect.ValueOf(connect.Env)
 	for i := range env.NumField() {
 		name := env.Field(i).String()
 		if !strings.Contains(string(data), "`"+name+"`") {
-			t.Errorf("docs/CONNECT.md lacks %s", name)
+			t.Errorf("docs/operate/CONNECT.md lacks %s", name)
 		}
 		if !strings.Contains(help.String(), name) {
 			t.Errorf("no flag's help names %s", name)

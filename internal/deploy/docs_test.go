@@ -10,18 +10,18 @@ import (
 	"github.com/streamwright/streamwright/api"
 )
 
-// The tables of docs/METRICS.md are those of the code and of alerts.yml;
+// The tables of docs/reference/METRICS.md are those of the code and of alerts.yml;
 // UPDATE_DOCS=1 go test ./internal/deploy writes them.
 func TestMetricsDoc(t *testing.T) {
-	path := filepath.Join(root, "docs", "METRICS.md")
-	page := read(t, "docs", "METRICS.md")
+	path := filepath.Join(root, "docs", "reference", "METRICS.md")
+	page := read(t, "docs", "reference", "METRICS.md")
 	want := between(t, page, "metrics", metricsTable())
 	want = between(t, want, "alerts", alertsTable(t))
 	if page == want {
 		return
 	}
 	if os.Getenv("UPDATE_DOCS") == "" {
-		t.Fatal("docs/METRICS.md is out of date: run UPDATE_DOCS=1 go test ./internal/deploy")
+		t.Fatal("docs/reference/METRICS.md is out of date: run UPDATE_DOCS=1 go test ./internal/deploy")
 	}
 	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func between(t *testing.T, page, mark, text string) string {
 	before, rest, ok := strings.Cut(page, begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("docs/METRICS.md has lost its marks for %s", mark)
+		t.Fatalf("docs/reference/METRICS.md has lost its marks for %s", mark)
 	}
 	return before + begin + text + end + after
 }
@@ -56,7 +56,7 @@ func alertsTable(t *testing.T) string {
 		"{{ $labels.type }}", "T", "{{ $labels.priority }}", "P", "{{ $labels.instance }}", "I", "{{ $labels.code }}", "C")
 	for _, a := range alerts(t) {
 		_, link, _ := strings.Cut(a.Runbook, "/docs/")
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s [More](%s) |\n", a.Name, a.Severity, orAtOnce(a.For), text.Replace(a.Summary), text.Replace(a.Description), link)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s [More](../%s) |\n", a.Name, a.Severity, orAtOnce(a.For), text.Replace(a.Summary), text.Replace(a.Description), link)
 	}
 	return b.String()
 }

@@ -205,7 +205,7 @@ func TestFaultsAreFound(t *testing.T) {
 
 func TestDocsNameWhatExists(t *testing.T) {
 	all := api.Catalogue()
-	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	files, err := filepath.Glob(filepath.Join(root, "docs", "*", "*.md"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}

@@ -1,4 +1,5 @@
-// Package docs holds the documentation to what it says: README's code is that
-// of the examples, its tour prints what README shows, links lead somewhere, and
-// the table of errors is that of the code. It has tests only.
+// Package docs holds the documentation to what it says: its Go code is that of
+// the examples, its shell and Node code runs, the tour prints what its page
+// shows, links lead somewhere, and the table of errors is that of the code. It
+// has tests only; the site made of the pages is in the folder below.
 package docs

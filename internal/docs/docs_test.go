@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -45,16 +46,18 @@ func source(t *testing.T, file, function string) string {
 
 var quoted = regexp.MustCompile("(?s)<!-- from (\\S+): (\\w+) -->\n```go\n(.*?)\n```")
 
-// What README shows of Go is compiled and run.
+// What these pages show of Go is compiled and run.
 func TestCodeIsThatOfTheExamples(t *testing.T) {
-	readme := read(t, "README.md")
-	blocks := quoted.FindAllStringSubmatch(readme, -1)
-	if n := strings.Count(readme, "```go\n"); n != len(blocks) || n == 0 {
-		t.Errorf("README.md has %d blocks of Go, %d of them say which example they are", n, len(blocks))
-	}
-	for _, b := range blocks {
-		if want := source(t, b[1], b[2]); b[3] != want {
-			t.Errorf("README.md shows another %s than %s, which has:\n%s", b[2], b[1], want)
+	for _, name := range []string{"README.md", "docs/guides/FLOW.md", "docs/guides/WORKERS.md", "docs/guides/TESTING.md"} {
+		page := read(t, name)
+		blocks := quoted.FindAllStringSubmatch(page, -1)
+		if n := strings.Count(page, "```go\n"); n != len(blocks) || n == 0 {
+			t.Errorf("%s has %d blocks of Go, %d of them say which example they are", name, n, len(blocks))
+		}
+		for _, b := range blocks {
+			if want := source(t, b[1], b[2]); b[3] != want {
+				t.Errorf("%s shows another %s than %s, which has:\n%s", name, b[2], b[1], want)
+			}
 		}
 	}
 	// What the README promises of a client and a worker.
@@ -81,12 +84,22 @@ var (
 	code = regexp.MustCompile("`[^`\n]*`")
 )
 
-func TestLinksLeadSomewhere(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
+// pages are all Markdown files that a reader of the documentation meets.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(top, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatal(pattern, err)
+		}
+		all = append(all, found...)
 	}
-	for _, page := range append(pages, filepath.Join(top, "README.md"), filepath.Join(top, "ARCHITECTURE.md")) {
+	return all
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -98,6 +111,19 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
 				t.Errorf("%s links to %s, which is not there", filepath.Base(page), m[1])
 			}
+		}
+	}
+}
+
+// A path of a page in Go, in a script or in a deployment file is one that is there.
+func TestPathsOfPagesExist(t *testing.T) {
+	out, err := exec.Command("git", "-C", top, "grep", "-IohE", `docs/[a-zA-Z/_]+\.md`).Output()
+	if err != nil {
+		t.Skipf("git grep: %v", err) // not a checkout
+	}
+	for path := range strings.FieldsSeq(string(out)) {
+		if _, err := os.Stat(filepath.Join(top, path)); err != nil {
+			t.Errorf("a file names %s, which is not there", path)
 		}
 	}
 }
@@ -132,9 +158,9 @@ func codes(t *testing.T, prefix string) []string {
 var row = regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
 
 func TestErrorsAreAllListed(t *testing.T) {
-	refused, failed, ok := strings.Cut(read(t, "docs/ERRORS.md"), "## Codes of failed attempts")
+	refused, failed, ok := strings.Cut(read(t, "docs/reference/ERRORS.md"), "## Codes of failed attempts")
 	if !ok {
-		t.Fatal("docs/ERRORS.md has no part about failed attempts")
+		t.Fatal("docs/reference/ERRORS.md has no part about failed attempts")
 	}
 	for prefix, text := range map[string]string{"Code": refused, "Fail": failed} {
 		var listed []string
@@ -143,7 +169,7 @@ func TestErrorsAreAllListed(t *testing.T) {
 		}
 		slices.Sort(listed)
 		if want := codes(t, prefix); !slices.Equal(listed, want) {
-			t.Errorf("docs/ERRORS.md lists\n%v, events/errors.go has\n%v", listed, want)
+			t.Errorf("docs/reference/ERRORS.md lists\n%v, events/errors.go has\n%v", listed, want)
 		}
 	}
 }

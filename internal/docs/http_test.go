@@ -62,7 +62,7 @@ func run(t *testing.T, env []string, line string) string {
 	return string(out)
 }
 
-// Every command of docs/HTTP.md and of README's part on HTTP does what it says
+// Every command of docs/guides/HTTP.md and of README's part on HTTP does what it says
 // on an engine, one after the other.
 func TestCurlExamplesWork(t *testing.T) {
 	need.Seconds(t)
@@ -74,7 +74,7 @@ func TestCurlExamplesWork(t *testing.T) {
 	readme, _, _ = strings.Cut(readme, "\n## ")
 	id := ""
 	ran := 0
-	for _, page := range []string{readme, read(t, "docs/HTTP.md")} {
+	for _, page := range []string{readme, read(t, "docs/guides/HTTP.md")} {
 		for _, block := range shell.FindAllStringSubmatch(page, -1) {
 			for line := range strings.SplitSeq(strings.TrimSpace(block[1]), "\n") {
 				if !strings.HasPrefix(line, "curl ") {

@@ -36,7 +36,7 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// shown is a command of README's tour, and what README says that it prints.
+// shown is a command of the tour, and what the page says that it prints.
 type shown struct {
 	command string
 	prints  string
@@ -44,12 +44,12 @@ type shown struct {
 
 var console = regexp.MustCompile("(?s)```console\n(.*?)```")
 
-// tour reads the commands out of README, in their order.
+// tour reads the commands out of docs/start/TOUR.md, in their order.
 func tour(t *testing.T) (cmds []shown, tail string) {
 	t.Helper()
-	_, text, ok := strings.Cut(read(t, "README.md"), "## The tour")
+	_, text, ok := strings.Cut(read(t, "docs/start/TOUR.md"), "## Four terminals")
 	if !ok {
-		t.Fatal("README.md has no tour")
+		t.Fatal("docs/start/TOUR.md has no terminals")
 	}
 	text, _, _ = strings.Cut(text, "\n## ")
 	for _, block := range console.FindAllStringSubmatch(text, -1) {
@@ -156,8 +156,8 @@ var (
 	ulid    = regexp.MustCompile(`\b01[0-9A-Z]{24}\b`)
 )
 
-// TestTour follows README's tour as a newcomer would, on free ports, and
-// compares what the programs print with what README shows.
+// TestTour follows the tour as a newcomer would, on free ports, and
+// compares what the programs print with what the page shows.
 func TestTour(t *testing.T) {
 	need.Seconds(t)
 	for _, program := range []string{"sh", "sha256sum"} {
@@ -170,7 +170,7 @@ func TestTour(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	// The tail begins with the first event that README shows, since nothing
+	// The tail begins with the first event that the page shows, since nothing
 	// tells when it has begun to listen.
 	from := strings.Fields(tail)[1]
 	var tailed *output
@@ -196,7 +196,7 @@ func TestTour(t *testing.T) {
 				first = ulid.FindString(got)
 			}
 			if !as(got) {
-				t.Errorf("%s prints\n%s, README shows\n%s", line, got, c.prints)
+				t.Errorf("%s prints\n%s, the page shows\n%s", line, got, c.prints)
 			}
 		default: // what shows a state that is still being reached
 			s.until(line, func() string { return s.run(line) }, as)

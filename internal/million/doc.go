@@ -8,8 +8,8 @@
 //	go -C internal/million run . drive &                # 1,000 events a second
 //	go -C internal/million run . look                   # each screen in Chromium
 //
-// It is a tool for people, run on demand: the figures of docs/PAGE.md and
-// docs/LISTING.md are its output. What it loads is a pure function of the
+// It is a tool for people, run on demand: the figures of docs/operate/PAGE.md and
+// docs/guides/LISTING.md are its output. What it loads is a pure function of the
 // items' number, so two runs load the same.
 //
 // It is a module of its own, so that users of the main one do not download chromedp.

@@ -12,7 +12,7 @@ import (
 
 // Bounds of what a page may hold, and of what it may do to its document: a person
 // reads no more than that, so the rest is sampled. They say nothing of time, which on
-// a busy machine is not the page's own; docs/PAGE.md has what was measured.
+// a busy machine is not the page's own; docs/operate/PAGE.md has what was measured.
 const (
 	maxNodes   = 4000
 	maxChanges = 400 // a second

@@ -12,9 +12,9 @@ import (
 	"github.com/streamwright/streamwright/access"
 )
 
-const page = root + "/docs/PROTOCOL.md"
+const page = root + "/docs/reference/PROTOCOL.md"
 
-// endpointTable is the table of endpoints in docs/PROTOCOL.md.
+// endpointTable is the table of endpoints in docs/reference/PROTOCOL.md.
 func endpointTable() string {
 	var b strings.Builder
 	b.WriteString("| endpoint | request | reply | roles |\n|---|---|---|---|\n")
@@ -37,7 +37,7 @@ func endpointTable() string {
 	return b.String()
 }
 
-// docs/PROTOCOL.md has the endpoints as they are. Run with UPDATE_DOCS=1 to
+// docs/reference/PROTOCOL.md has the endpoints as they are. Run with UPDATE_DOCS=1 to
 // write them.
 func TestProtocolPageIsCurrent(t *testing.T) {
 	const begin, end = "<!-- begin: endpoints -->\n", "<!-- end: endpoints -->"

@@ -348,7 +348,7 @@ export class Client {
     return (await this.#ask<wire.TicksReply>("ticks", timing, this.#patience(options))).ticks;
   }
 
-  /** Any other request of the protocol (docs/PROTOCOL.md), such as "stats" or "pause". */
+  /** Any other request of the protocol (docs/reference/PROTOCOL.md), such as "stats" or "pause". */
   request<T>(endpoint: string, body: unknown = {}, options: RequestOptions = {}): Promise<T> {
     return this.#ask<T>(endpoint, body, this.#patience(options));
   }

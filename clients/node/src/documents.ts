@@ -90,7 +90,7 @@ function digestOf(bytes: Uint8Array): { digest: string; short: string } {
   return { digest: `SHA-256=${text}`, short: sum.subarray(0, 8).toString("hex") };
 }
 
-/** Large documents, in the engine's object store (docs/BLOBS.md). */
+/** Large documents, in the engine's object store (docs/guides/BLOBS.md). */
 export class Documents {
   readonly #bucket: string;
 

@@ -1,5 +1,5 @@
 /**
- * A refused request. The code is stable (docs/ERRORS.md lists them); the message
+ * A refused request. The code is stable (docs/reference/ERRORS.md lists them); the message
  * says what is wrong and what to do.
  */
 export class StreamwrightError extends Error {

@@ -64,7 +64,7 @@ function firstRequest(o: EventsOptions): ReadEvents {
     throw new StreamwrightError(code, text);
   };
   for (const t of o.types ?? []) if (!/^[a-z0-9]+([_-][a-z0-9]+)*$/.test(t)) refuse("bad_type", `"${t}" is no type`);
-  for (const k of o.kinds ?? []) if (!/^[a-z_]+$/.test(k)) refuse("bad_request", `"${k}" is no event kind: see docs/EVENTS.md for the list`);
+  for (const k of o.kinds ?? []) if (!/^[a-z_]+$/.test(k)) refuse("bad_request", `"${k}" is no event kind: see docs/reference/EVENTS.md for the list`);
   if (o.id !== undefined && !isId(o.id)) refuse("bad_id", `"${o.id}" is no id of an item`);
   if (o.fromSeq !== undefined && o.since !== undefined) refuse("bad_request", "both a position and a time to begin with are given: give one of them");
   const request: ReadEvents = {};

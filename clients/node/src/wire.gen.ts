@@ -1427,7 +1427,7 @@ export interface TypeStats {
   capacity: number;
   /** nil: it is closed, or there is none */
   circuit?: Circuit;
-  /** DesiredWorkers is how many workers the type needs: see docs/METRICS.md#desired_workers. */
+  /** DesiredWorkers is how many workers the type needs: see docs/reference/METRICS.md#desired_workers. */
   desired_workers: number;
   /** dispatched or running */
   in_flight: number;

@@ -27,7 +27,7 @@ export function setToken(t) {
   } catch { /* storage is off: it lasts as long as the page */ }
 }
 
-// ApiError is a refused request: status, code (see docs/ERRORS.md) and message.
+// ApiError is a refused request: status, code (see docs/reference/ERRORS.md) and message.
 // Status 0: the engine could not be reached.
 export class ApiError extends Error {
   constructor(status, code, message, retryAfterMS) {
