@@ -2,6 +2,7 @@ package core
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -73,7 +74,7 @@ func (d *decider) upstreamEnded(it, up *events.Item) []events.Event {
 	case r.Spawned:
 		return []events.Event{ended}
 	case bad && r.Policy != events.AfterRun:
-		return d.badEnd(it, up, firstAfter(r.Policy))
+		return d.badEnd(it, up, cmp.Or(r.Policy, events.AfterCancel))
 	case left > 0:
 		return []events.Event{ended}
 	}

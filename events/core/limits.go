@@ -55,13 +55,6 @@ func (s *State) GroupRuns(t events.Type, group string) (int64, error) {
 	return held.N, err
 }
 
-// group records what group the submission belongs to.
-func recordGroup(cr *events.Created, set events.TypeSettings) {
-	if g := valueOf(set.GroupKey(), cr.Tenant, cr.Labels); g != "" {
-		termsOf(cr).Group = g
-	}
-}
-
 // terms returns the payload's terms, for writing.
 func termsOf(cr *events.Created) *events.Terms {
 	if cr.Terms == nil {

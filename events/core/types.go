@@ -240,10 +240,8 @@ func (c DrainWorker) decide(d *decider) (Decision, error) {
 	if _, err := events.ParseWorkerID(string(c.Worker)); err != nil {
 		return Decision{}, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	for _, f := range [...]struct{ field, v string }{{"reason", c.Reason}, {"by", c.By}} {
-		if _, err := events.CheckText(f.field, f.v, events.MaxNameLen); err != nil {
-			return Decision{}, err
-		}
+	if err := checkNote(c.Reason, c.By); err != nil {
+		return Decision{}, err
 	}
 	if d.state.drains.get(string(c.Worker)) != nil {
 		return Decision{Repeat: true}, nil
