@@ -251,7 +251,7 @@ func (d *decider) outcomes(ids []events.ID, kids []*events.Item) (*outcomes, err
 	return o, nil
 }
 
-// name fills in an outcome's type, reason and code, if they have room in so many
+// nameOutcome fills in an outcome's type, reason and code, if they have room in so many
 // bytes, and returns how many they take. Few children always have the room.
 func nameOutcome(out *events.Outcome, k *events.Item, room int) int {
 	code := ""

@@ -210,7 +210,7 @@ func applyTypeForgotten(a *applier, _ *events.TypeForgotten) error {
 	return nil
 }
 
-// allowed reports whether items of a type may be submitted.
+// typeAllowed reports whether items of a type may be submitted.
 func typeAllowed(l *events.Limits, t events.Type) bool { return l.Types == nil || l.Types[t] }
 
 // checkAllowed refuses a type that the configuration does not list.
