@@ -14,7 +14,7 @@ func (s seeded) shown() map[string][2]string {
 		"#/work/" + s.running:      {".log-lines", "two-pass"},
 		"#/work/" + s.dead:         {".error-text", "declined"},
 		"#/work/" + s.parent:       {".tree", "transcode"},
-		"#/work?q=no+such+thing+x": {".empty", "No item fits"},
+		"#/work?q=no+such+thing+x": {".empty", "No items match"},
 	}
 }
 

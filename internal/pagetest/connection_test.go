@@ -109,10 +109,10 @@ func TestATokenIsAskedFor(t *testing.T) {
 	p.expect("401", "status 401")
 	p.see("dialog", "wants a token")
 	p.fill("dialog input", "wrong")
-	p.click("dialog", "Go on")
+	p.click("dialog", "Continue")
 	p.see("dialog", "was refused")
 	p.fill("dialog input", token)
-	p.click("dialog", "Go on")
+	p.click("dialog", "Continue")
 	p.see(".work-table", "email")
 	p.see(".connection", "live")
 	var kept struct{ Session, Local, Dialogs string }

@@ -96,7 +96,7 @@ func TestTheLogIsLookedBackThrough(t *testing.T) {
 
 	id := w.submit(itemOf("other")) // not while it is stopped
 	p.gone(".events", tail(id))
-	p.click(".screen-head", "Go on live")
+	p.click(".screen-head", "Resume live")
 	p.see(".screen-head", "Live")
 	p.until(`document.querySelector('.screen-head .hint').innerText.startsWith('Live')`)
 	later := ""
@@ -205,7 +205,7 @@ func TestAFilteredLookBackFindsWhatLiesDeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := open(t, desktop, w.url+"#/events?type=rare")
-	p.see(".empty", "Waiting for what comes")
+	p.see(".empty", "Waiting for events")
 	p.press("s")
 	p.see(".events", tail(rare))
 }

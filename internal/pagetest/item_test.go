@@ -68,7 +68,7 @@ func TestAnItemIsShown(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		p := open(t, desktop, w.url+"#/work/01ARZ3NDEKTSV4RRFFQ69G5FAV")
 		p.expect("404")
-		p.see(".empty", "There is no such item")
+		p.see(".empty", "No such item")
 	})
 }
 

@@ -129,7 +129,7 @@ func TestAnItemIsSubmitted(t *testing.T) {
 	if !strings.Contains(string(it.Params), "12345678901234567890") || !strings.Contains(string(it.Params), "1.50") {
 		t.Errorf("its params are %s", it.Params)
 	}
-	p.click(".toast", "See it")
+	p.click(".toast", "View")
 	p.until(`location.hash === '#/work/' + ` + quote(it.ID))
 }
 
@@ -280,7 +280,7 @@ func TestRolesOfTheForms(t *testing.T) {
 		p.expect("401", "status 403", "(Forbidden)")
 		p.see("dialog", "wants a token")
 		p.fill("dialog input", who)
-		p.click("dialog", "Go on")
+		p.click("dialog", "Continue")
 		p.see(".connection", "live")
 		p.click(".screen-head", "New item")
 		p.see("dialog .params-from", "changed last")

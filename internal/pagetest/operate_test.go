@@ -86,7 +86,7 @@ func TestBulkReplayAndPurgeCountFirst(t *testing.T) {
 	p.click(".screen-head", "Purge all")
 	p.click("dialog .dialog-buttons", fmt.Sprintf("Purge %d items", declined))
 	p.said(fmt.Sprintf("%d items purged", declined))
-	p.see(".empty", "No dead item fits")
+	p.see(".empty", "No dead items match")
 	if charge, email := dead("charge"), dead("email"); charge != 0 || email != 1 {
 		t.Errorf("%d of charge and %d of email are left: only those of charge were meant", charge, email)
 	}
@@ -132,7 +132,7 @@ func TestRejectedSubmissions(t *testing.T) {
 	p.click(".rejected", fmt.Sprintf("#%d", bin))
 	p.see(".panel-original", "00 01 02 ff 61 62")
 	p.click(".screen-head", "Purge")
-	p.click("dialog .dialog-buttons", "Purge it")
+	p.click("dialog .dialog-buttons", "Purge")
 	p.until(`document.querySelectorAll('.rejected tbody tr').length === 1`)
 	if got := w.rejected(); len(got) != 1 || got[0].Seq != text {
 		t.Errorf("kept is %+v", got)
@@ -147,8 +147,8 @@ func TestRejectedSubmissions(t *testing.T) {
 	p.see("dialog .field-error", "") // what is no JSON is said at once
 	p.fill("dialog input", "charge")
 	p.fill("dialog textarea", `{"to":"kelly","fixed":1}`)
-	p.click("dialog", "Submit it anew")
-	p.click(".toast", "See the item")
+	p.click("dialog", "Submit again")
+	p.click(".toast", "View the item")
 	p.see(".item-head", "charge")
 	id := strings.TrimPrefix(p.hash(), "#/work/")
 	if it := w.await(id, events.StateCompleted); it.Type != "charge" || it.Tenant != "acme" || it.Provenance.Trigger != fmt.Sprintf("rejected:%d", text) {
@@ -173,7 +173,7 @@ func TestATypeIsPausedAndItsCircuitClosed(t *testing.T) {
 	}
 	p.click(`tr[data-type="charge"]`, "charge")
 	p.see(".notice", "the bank is down")
-	p.see(".notice", "Its end: in ")
+	p.see(".notice", "Until in ")
 	p.click(".screen-head", "Resume")
 	p.gone(".notice", "Paused")
 	if w.typeOf("charge").Paused != nil {
@@ -253,7 +253,7 @@ func TestWorkersAreShownAndDrained(t *testing.T) {
 	p.see(media, "42 %")
 	p.click(media, "Drain")
 	p.see("dialog", "It finishes 1 item")
-	p.click("dialog .dialog-buttons", "Drain it")
+	p.click("dialog .dialog-buttons", "Drain")
 	p.see(media, "draining")
 	list, err := w.client.Workers(w.ctx)
 	if err != nil {
@@ -299,8 +299,8 @@ func TestAWorkersItemsAreFoundAmongMany(t *testing.T) {
 	}
 	p := open(t, desktop, w.url+"#/workers")
 	p.see(`tr[data-worker="small"] .w-runs`, tail(rare))
-	p.see(`tr[data-worker="large"] .w-runs`, "all that it runs")
-	p.click(`tr[data-worker="large"] .w-runs`, "all that it runs")
+	p.see(`tr[data-worker="large"] .w-runs`, "all its runs")
+	p.click(`tr[data-worker="large"] .w-runs`, "all its runs")
 	p.until(`location.hash === '#/work?worker=large' && document.querySelectorAll('.work-table tbody tr').length === 50`)
 	p.gone(".work-table tbody", "rare")
 	p.press("]")
@@ -322,8 +322,8 @@ func TestSchedulesAreFiredPausedAndRemoved(t *testing.T) {
 	p.see(nightly, "Europe/Berlin")
 	p.until(`document.querySelector('tr[data-name="rollup"] button[aria-label^="Pause"]').disabled && document.querySelector('tr[data-name="rollup"] button[aria-label^="Pause"]').title.includes('engine.toml')`)
 	p.click(nightly, "Fire nightly now")
-	p.click("dialog .dialog-buttons", "Fire it")
-	p.click(".toast", "See it")
+	p.click("dialog .dialog-buttons", "Fire")
+	p.click(".toast", "View")
 	p.see(".item-head", "report")
 	if got := w.schedule("nightly"); got == nil {
 		t.Error("it is gone")
@@ -337,7 +337,7 @@ func TestSchedulesAreFiredPausedAndRemoved(t *testing.T) {
 	p.click(nightly, "Resume nightly")
 	p.gone(nightly, "paused")
 	p.click(nightly, "Remove nightly")
-	p.click("dialog .dialog-buttons", "Remove it")
+	p.click("dialog .dialog-buttons", "Remove")
 	p.until(`!document.querySelector('tr[data-name="nightly"]')`)
 	if w.schedule("nightly") != nil {
 		t.Error("it is still there")
@@ -347,9 +347,9 @@ func TestSchedulesAreFiredPausedAndRemoved(t *testing.T) {
 func TestOperatorsSeeEmptyScreens(t *testing.T) {
 	w := start(t)
 	for hash, want := range map[string]string{
-		"#/dead": "Nothing is dead", "#/dead?items=1": "No dead item fits", "#/dead?show=rejected": "No submission has been rejected",
-		"#/dead?cause=0123456789abcdef": "Nothing is dead of this cause", "#/types": "There is no type yet", "#/workers": "No worker is registered",
-		"#/schedules": "There is no schedule", "#/events": "Waiting for what comes",
+		"#/dead": "Nothing is dead", "#/dead?items=1": "No dead items match", "#/dead?show=rejected": "No submission has been rejected",
+		"#/dead?cause=0123456789abcdef": "Nothing is dead of this cause", "#/types": "No types yet", "#/workers": "No worker is registered",
+		"#/schedules": "No schedules", "#/events": "Waiting for events",
 	} {
 		t.Run(hash, func(t *testing.T) {
 			p := open(t, desktop, w.url+hash)
@@ -359,7 +359,7 @@ func TestOperatorsSeeEmptyScreens(t *testing.T) {
 	t.Run("no such type", func(t *testing.T) {
 		p := open(t, desktop, w.url+"#/types/nowhere")
 		p.expect("status 404", "404 (Not Found)")
-		p.see(".empty", "There is no such type")
+		p.see(".empty", "No such type")
 	})
 	t.Run("no such rejected submission", func(t *testing.T) {
 		p := open(t, desktop, w.url+"#/dead?show=rejected&seq=77")

@@ -122,7 +122,7 @@ func TestLinksAndBack(t *testing.T) {
 	p.eval(`history.back()`, nil)
 	p.see(".item-state", "dead")
 	p.eval(`location.hash = '#/no/such/screen'`, nil)
-	p.see("h1", "There is no such screen")
+	p.see("h1", "No such screen")
 	var title string
 	p.eval(`location.hash = '#/work'`, nil)
 	p.see("h1", "Work")

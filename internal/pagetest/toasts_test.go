@@ -35,7 +35,7 @@ func TestMessagesTakeNoControlAway(t *testing.T) {
 			p.until(`document.querySelectorAll('main button, main a').length > 1 && !document.querySelector('.loading')`)
 			p.eval(module("toasts.js")+`.then((m) => {
 					m.toast('The first message: it is not short, so that it needs more than one line of a phone.', { kind: 'bad' });
-					m.toast('The second leads further.', { kind: 'bad', link: { href: '#/types', text: 'See it' } });
+					m.toast('The second leads further.', { kind: 'bad', link: { href: '#/types', text: 'View' } });
 				})`, nil)
 			p.see(".toast", "The second")
 			p.until(`scrollTo(0, 0) || true`)

@@ -59,13 +59,13 @@ func TestWhatNeedsAttentionEndsWithItsCause(t *testing.T) {
 	for _, tc := range []struct{ name, arguments, want string }{
 		{"the clock", `{ alarms: [{ code: 'behind', severity: 'warning', message: 'Old.', action: 'Look.' }, { code: 'clock_implausible', severity: 'critical', message: 'The clock is wrong.', action: 'Set it right.' }] }, [], null, null`,
 			"stop: The clock is wrong. | Set it right. (clock_implausible)\nwarn: Old. | Look. (behind)"},
-		{"items died", `{ types: [{ type: 'a', states: { dead: 299 } }] }, [], { types: { a: { dead: [300] } } }, null`, "bad: 300 items of a died in the last ten minutes | 299 are dead now. See what of, correct it, and replay them."},
+		{"items died", `{ types: [{ type: 'a', states: { dead: 299 } }] }, [], { types: { a: { dead: [300] } } }, null`, "bad: 300 items of a died in the last ten minutes | 299 are dead now. See why, fix it, and replay them."},
 		{"they were replayed", `{ types: [{ type: 'a', states: { completed: 300 } }] }, [], { types: { a: { dead: [300] } } }, null`, ""},
-		{"a worker died", `{}, [` + dead + `], null, null`, "warn: Worker w1 died | It was silent for too long: what it ran was given to others. No worker of the same types has come since."},
+		{"a worker died", `{}, [` + dead + `], null, null`, "warn: Worker w1 died | It was silent for too long, so its items went to others. No worker for the same types has come since."},
 		{"another has come", `{}, [` + dead + `, { worker: 'w2', types: ['a'], status: 'active', registered_at: '2030-01-01T10:00:05Z' }], null, null`, ""},
-		{"another was there before", `{}, [` + dead + `, { worker: 'w2', types: ['a'], status: 'active', registered_at: '2030-01-01T09:00:00Z' }], null, null`, "warn: Worker w1 died | It was silent for too long: what it ran was given to others. No worker of the same types has come since."},
+		{"another was there before", `{}, [` + dead + `, { worker: 'w2', types: ['a'], status: 'active', registered_at: '2030-01-01T09:00:00Z' }], null, null`, "warn: Worker w1 died | It was silent for too long, so its items went to others. No worker for the same types has come since."},
 		{"rejected long ago", `{ rejected: 7 }, [], null, null`, ""},
-		{"rejected and kept", `{ rejected: 7 }, [], null, { code: 'bad_params', type: 'a' }`, "warn: Submissions were rejected | They became no item, and are kept until they are submitted again or forgotten. The newest: bad_params, of type a."},
+		{"rejected and kept", `{ rejected: 7 }, [], null, { code: 'bad_params', type: 'a' }`, "warn: Submissions were rejected | They are not items yet, and are kept until they are replayed or purged. The newest: bad_params, of type a."},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := strings.Join(p.needsOf(tc.arguments), "\n"); got != tc.want {

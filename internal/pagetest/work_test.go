@@ -41,7 +41,7 @@ func TestTheListIsFiltered(t *testing.T) {
 				t.Errorf("%s shows %v, not %v", c.query, got, c.want)
 			}
 			if c.want == nil {
-				p.see(".empty", "No item fits")
+				p.see(".empty", "No items match")
 				p.click(".empty", "Clear the filters")
 				p.see(".work-table", "invoice")
 			}
@@ -60,7 +60,7 @@ func TestFiltersAreInTheAddress(t *testing.T) {
 	p.until(`document.querySelector('.chip[data-state="dead"]').getAttribute('aria-pressed') === 'true'`)
 	p.choose(".filters select", "email")
 	p.until(`location.hash === '#/work?state=dead&type=email'`)
-	p.see(".empty", "No item fits")
+	p.see(".empty", "No items match")
 	p.eval(`history.back()`, nil)
 	p.until(`document.querySelectorAll('.work-table tbody tr').length === 1`)
 	p.eval(`history.back()`, nil)
@@ -120,7 +120,7 @@ func TestPagesToAnyDepth(t *testing.T) {
 	p.click(".pager", "Newest")
 	p.see(".pager", "Page 1:")
 	q := open(t, desktop, w.url+deep) // a link to a page far on
-	q.see(".pager", "A page further on")
+	q.see(".pager", "A later page")
 	if got := len(q.rows()); got != all%50 {
 		t.Errorf("the last page, by its link, has %d rows", got)
 	}

@@ -64,7 +64,7 @@ async function request(method, path, { query, body, signal, accept = 'applicatio
       res = await fetch(url(path, query), { method, headers: h, body, signal, cache: 'no-store', credentials: 'same-origin' });
     } catch (err) {
       if (isAbort(err)) throw err;
-      throw new ApiError(0, 'unreachable', 'The engine does not answer. It may be restarting: this page tries again by itself.');
+      throw new ApiError(0, 'unreachable', 'The engine does not answer. It may be restarting; this page keeps retrying.');
     }
     if (res.ok) return res;
     const err = await problem(res);
@@ -101,7 +101,7 @@ export async function get(path, { exact = false, plain = false, query, ...rest }
 // getText is get for a document as it is written; one of more than so many bytes is refused.
 export async function getText(path, { most, plain = false, query, ...rest }) {
   const res = await request('GET', path, { ...rest, query: position && !plain ? { ...query, min_position: position } : query });
-  const tooLong = (n) => { if (n > most) throw new ApiError(0, 'too_large', `It has ${n} bytes: too many to be shown here.`); };
+  const tooLong = (n) => { if (n > most) throw new ApiError(0, 'too_large', `It has ${n} bytes: too many to show here.`); };
   try {
     tooLong(Number(res.headers.get('Content-Length') ?? 0));
   } catch (err) {
@@ -138,7 +138,7 @@ export function parseExact(doc) {
 // takes it up as after any break.
 export async function stream(path, { signal, ...options }) {
   const left = new AbortController();
-  const leave = () => left.abort(new ApiError(0, 'unreachable', 'The page was left.'));
+  const leave = () => left.abort(new ApiError(0, 'unreachable', 'You left the page.'));
   addEventListener('pagehide', leave);
   try {
     return await readEvents(path, { ...options, signal: AbortSignal.any([signal, left.signal].filter(Boolean)) });
@@ -171,7 +171,7 @@ async function readEvents(path, { query, signal, lastEventID, on }) {
     }
   } catch (err) {
     if (isAbort(err)) throw err;
-    throw new ApiError(0, 'unreachable', 'The connection to the engine broke.');
+    throw new ApiError(0, 'unreachable', 'The connection to the engine was lost.');
   }
 }
 

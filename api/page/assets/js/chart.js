@@ -85,7 +85,7 @@ export function lineChart(title, series) {
     grid, plots.map((p) => [p.area !== false && p.fill, p.line]), cursor);
   const topLabel = h('span', { class: 'chart-top' });
   const midLabel = h('span', { class: 'chart-mid' });
-  const none = h('span', { class: 'chart-none' }, 'The first sample comes within ten seconds.');
+  const none = h('span', { class: 'chart-none' }, 'The first sample arrives within ten seconds.');
   const values = plots.map((p) => h('span', { class: 'chart-value' }, '–'));
   const legend = h('ul', { class: 'chart-legend' }, plots.map((p, i) => h('li', { class: `st-${p.tone}` },
     s('svg', { class: 'chart-key', viewBox: '0 0 12 8', width: 12, height: 8, 'aria-hidden': 'true' }, s('path', { class: `chart-line st-${p.tone}`, d: 'M0 4h12' })),

@@ -11,7 +11,7 @@ export function parseDuration(doc) {
   part.lastIndex = 0;
   while (part.lastIndex < said.length) {
     const m = part.exec(said);
-    if (!m) throw new Error(`“${doc}” is no duration: write it as 30s, 1h30m, 250ms or 7d.`);
+    if (!m) throw new Error(`“${doc}” is not a duration: use 30s, 1h30m, 250ms or 7d.`);
     total += Number(m[1]) * units[m[2]];
   }
   if (said === '') throw new Error('Give a duration, as 30s, 1h30m, 250ms or 7d.');

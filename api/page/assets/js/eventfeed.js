@@ -62,7 +62,7 @@ export async function follow(filter, from, on, signal) {
           else take(JSON.parse(data));
         },
       } });
-      on.state(false, 'The engine has ended the feed.');
+      on.state(false, 'The engine ended the feed.');
     } catch (err) {
       if (isAbort(err)) return;
       on.state(false, err.message);

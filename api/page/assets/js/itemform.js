@@ -46,7 +46,7 @@ export function typeField(first = '', { changed = () => {} } = {}) {
     // check says what is wrong with it; empty if nothing is.
     async check() {
       const name = input.value.trim();
-      const said = !name ? 'Give the type.' : await strange() && !sure.checked ? `There is no type “${name}” yet: correct the name, or tick the box.` : '';
+      const said = !name ? 'Enter a type.' : await strange() && !sure.checked ? `There is no type “${name}” yet: correct the name or tick the box.` : '';
       el.setError(said);
       return said;
     },
@@ -66,13 +66,13 @@ async function names() {
 // the type that changed last, unless something has been typed.
 export function paramsField(first, { optional = true } = {}) {
   const doc = h('textarea', { name: 'params', rows: 9, spellcheck: 'false', autocomplete: 'off', autocapitalize: 'none', value: first ?? '' });
-  const el = field('Params (JSON)', doc, { hint: 'Checked as you type, and sent as they stand.' });
+  const el = field('Params (JSON)', doc, { hint: 'Checked as you type; sent exactly as written.' });
   const from = h('p', { class: 'hint params-from', role: 'status' });
   el.append(from);
   let mine = first !== undefined; // typed, not taken over
   let asked = 0;
   const check = () => {
-    const fault = doc.value.trim() === '' ? (optional ? '' : 'Give the params.') : faultOf(doc.value);
+    const fault = doc.value.trim() === '' ? (optional ? '' : 'Enter the params.') : faultOf(doc.value);
     el.setError(fault);
     return fault;
   };
@@ -88,7 +88,7 @@ export function paramsField(first, { optional = true } = {}) {
   function start(type, over = false) {
     asked++;
     loading = type && (over || !mine) ? take(type, over, asked) : null;
-    if (!loading) put(from, type && button(`Start from the last ${type}`, () => start(type, true), { kind: 'quiet' }));
+    if (!loading) put(from, type && button(`Copy the last ${type}`, () => start(type, true), { kind: 'quiet' }));
   }
   async function take(type, over, turn) {
     try {
@@ -102,7 +102,7 @@ export function paramsField(first, { optional = true } = {}) {
     } catch (err) {
       if (isAbort(err) || turn !== asked) return;
       if (!mine) doc.value = '';
-      text(from, err.status === 404 ? `The last item of ${type} had no params.` : err.status === 403 ? '' : `The params of the last item of ${type} can’t be had: ${err.message}`);
+      text(from, err.status === 404 ? `The last item of ${type} had no params.` : err.status === 403 ? '' : `Couldn’t load the params of the last item of ${type}: ${err.message}`);
     } finally {
       if (turn === asked) loading = null;
     }
@@ -131,9 +131,9 @@ export function optionFields(had = {}) {
   const one = (name, label, hint, value, more = {}) => [name, field(label, h('input', { name, autocomplete: 'off', spellcheck: 'false', value, ...more }), { hint })];
   const labels = h('textarea', { name: 'labels', rows: 2, spellcheck: 'false', autocomplete: 'off', value: Object.entries(had.labels ?? {}).map(([k, v]) => `${k}=${v}`).join('\n') });
   const all = Object.fromEntries([
-    ['priority', field('Priority', select([['', '5, medium (the default)'], ...priorities()], had.priority ?? '', { name: 'priority' }))],
-    one('max_attempts', 'Attempts at most', 'empty: as the type says', had.max_attempts || '', { inputmode: 'numeric', maxlength: 8 }),
-    one('timeout_ms', 'Timeout of an attempt', 'as 30s or 5m; empty: as the type says', had.timeout_ms ? writeDuration(had.timeout_ms) : '', { maxlength: 40 }),
+    ['priority', field('Priority', select([['', '5, medium (default)'], ...priorities()], had.priority ?? '', { name: 'priority' }))],
+    one('max_attempts', 'Maximum attempts', 'empty: the type’s setting', had.max_attempts || '', { inputmode: 'numeric', maxlength: 8 }),
+    one('timeout_ms', 'Timeout of an attempt', 'as 30s or 5m; empty: the type’s setting', had.timeout_ms ? writeDuration(had.timeout_ms) : '', { maxlength: 40 }),
     one('tenant', 'Tenant', 'for whom', had.tenant ?? '', { maxlength: 256 }),
     ['labels', field('Labels', labels, { hint: 'name=value, a line each' })],
   ]);
@@ -141,12 +141,12 @@ export function optionFields(had = {}) {
   const readers = {
     priority: Number, tenant: String, timeout_ms: parseDuration,
     max_attempts(said) {
-      if (!/^\d+$/.test(said)) throw new Error(`“${said}” is no number: give a whole one.`);
+      if (!/^\d+$/.test(said)) throw new Error(`“${said}” is not a whole number.`);
       return Number(said);
     },
     labels: (said) => Object.fromEntries(said.split('\n').filter((l) => l.trim()).map((l) => {
       const at = l.indexOf('=');
-      if (at < 1) throw new Error(`“${l.trim()}” is no label: write it as name=value.`);
+      if (at < 1) throw new Error(`“${l.trim()}” is not a label: use name=value.`);
       return [l.slice(0, at).trim(), l.slice(at + 1).trim()];
     })),
   };

@@ -12,7 +12,7 @@ const MAX_STACK = 1000; // pages that "newer" goes back
 
 // pager is the buttons below a list. address(cursor) is the address of a page;
 // set(route) reads where one is; draw(rows, next) says what is shown.
-export function pager({ address, signal, what = 'item', note = 'the last first' }) {
+export function pager({ address, signal, what = 'item', note = 'latest first' }) {
   const at = { cursor: '', next: '', stack: [], number: 1 };
   const page = (cursor, stack, number) => go(address(cursor), { state: { stack, number } });
   const first = button('Newest', () => page('', [], 1), { key: '0' });
@@ -42,7 +42,7 @@ export function pager({ address, signal, what = 'item', note = 'the last first' 
       attr(first, 'disabled', at.cursor === '');
       attr(newer, 'disabled', at.stack.length === 0);
       attr(older, 'disabled', at.next === '');
-      text(where, `${at.number ? `Page ${count(at.number)}` : 'A page further on'}: ${plural(rows, what)}, ${note}${at.next ? '' : '; there are no older ones'}`);
+      text(where, `${at.number ? `Page ${count(at.number)}` : 'A later page'}: ${plural(rows, what)}, ${note}${at.next ? '' : '; no older ones'}`);
     },
   };
 }

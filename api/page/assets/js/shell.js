@@ -16,7 +16,7 @@ export function startShell(screens) {
   const main = h('main', { id: 'main', tabindex: -1 });
   const nav = navigation(screens.filter((sc) => sc.key));
   document.body.append(
-    h('a', { class: 'skip', href: '#main', onclick: (ev) => { ev.preventDefault(); main.focus(); } }, 'Skip to the content'),
+    h('a', { class: 'skip', href: '#main', onclick: (ev) => { ev.preventDefault(); main.focus(); } }, 'Skip to content'),
     h('header', { class: 'top' },
       h('a', { class: 'brand', href: '#/', 'aria-label': 'Streamwright: overview' }, logo(), h('span', null, 'Streamwright')),
       search(), connection(), themeSwitch(), iconButton('help', 'Keyboard shortcuts (?)', help)),
@@ -58,7 +58,7 @@ const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/i;
 
 // search goes to an item by its id, or to the list of those that have words.
 function search() {
-  const input = h('input', { type: 'search', placeholder: 'Find an id, or words of an error', 'aria-label': 'Find work by id or by words', autocomplete: 'off', spellcheck: 'false', maxlength: 256 });
+  const input = h('input', { type: 'search', placeholder: 'Find an id or words of an error', 'aria-label': 'Find work by id or words', autocomplete: 'off', spellcheck: 'false', maxlength: 256 });
   keys('/', 'Search', () => input.focus(), { group: 'Everywhere' });
   return h('form', { class: 'search', role: 'search', onsubmit: (ev) => {
     ev.preventDefault();
@@ -85,15 +85,15 @@ function connection() {
     attr(el, 'data-phase', live.phase);
     attr(document.documentElement, 'data-phase', live.phase);
     text(label, phases[live.phase]);
-    let title = 'What you see is live.';
-    if (live.phase === 'denied') title = `${live.error} Press to give a token.`;
+    let title = 'Live.';
+    if (live.phase === 'denied') title = `${live.error} Press to enter a token.`;
     else if (live.phase !== 'live') {
       const left = Math.max(0, live.retryAt - Date.now());
-      title = `${live.error || 'Not connected.'} What you see may be old. Next try ${left > 0 ? `in ${span(left)}` : 'now'}: press to try at once.`;
+      title = `${live.error || 'Not connected.'} What you see may be old. Next try ${left > 0 ? `in ${span(left)}` : 'now'}: press to retry now.`;
       timer = setTimeout(update, 1000);
     }
     attr(el, 'title', title);
-    attr(el, 'aria-label', `Connection: ${phases[live.phase]}. ${live.phase === 'live' ? '' : 'Press to try now.'}`);
+    attr(el, 'aria-label', `Connection: ${phases[live.phase]}. ${live.phase === 'live' ? '' : 'Press to retry now.'}`);
   };
   live.on('phase', update);
   update();
@@ -112,15 +112,15 @@ async function welcomeBack({ awayMS, before }) {
   const sum = (stats, state) => (stats?.types ?? []).reduce((n, t) => n + (t.states?.[state] ?? 0), 0);
   const changes = ['completed', 'dead', 'cancelled', 'queued'].map((st) => [st, sum(after, st) - sum(before, st)]).filter(([, d]) => d !== 0)
     .map(([st, d]) => `${d > 0 ? '+' : '−'}${count(Math.abs(d))} ${st}`);
-  toast(`Connected again after ${span(awayMS)}. Meanwhile: ${changes.length ? changes.join(', ') : 'nothing has changed in number'}.`);
+  toast(`Reconnected after ${span(awayMS)}. Since then: ${changes.length ? changes.join(', ') : 'no counts have changed'}.`);
 }
 
-// themeSwitch goes through: as the system, light, dark.
+// themeSwitch goes through: the system’s theme, light, dark.
 function themeSwitch() {
   const root = document.documentElement;
   const el = iconButton('theme', '', next);
   const label = () => {
-    const l = `Theme: ${root.dataset.theme ?? 'as the system'} (t)`;
+    const l = `Theme: ${root.dataset.theme ?? 'follow the system'} (t)`;
     attr(attr(el, 'aria-label', l), 'title', l);
   };
   function next() {
@@ -145,9 +145,9 @@ async function askToken(why) {
   setToken('');
   const input = h('input', { type: 'password', autocomplete: 'off', required: true, spellcheck: 'false' });
   const given = await dialog({
-    title: 'Who are you?', action: 'Go on', cancel: 'Not now',
-    body: [h('p', null, why ? `The token was refused: ${why}` : 'This engine wants a token before it shows or does anything.'),
-      field('Token', input, { hint: 'One that the engine’s operator has given out. It is kept until this tab is closed. The role read shows everything; operate changes things.' })],
+    title: 'Sign in', action: 'Continue', cancel: 'Not now',
+    body: [h('p', null, why ? `The token was refused: ${why}` : 'This engine requires a token.'),
+      field('Token', input, { hint: 'Ask the engine’s operator for one. It is kept until this tab is closed. The role read shows everything; operate can change things.' })],
     act: () => { setToken(input.value.trim()); return hasToken(); },
   });
   if (given) setTimeout(() => live.retry());
@@ -160,7 +160,7 @@ function watchVersion() {
     try {
       const page = await (await fetch(document.baseURI.split('#')[0], { cache: 'no-cache' })).text();
       const mine = document.querySelector('link[rel=icon]').getAttribute('href');
-      if (!page.includes(mine)) toast('The engine has been updated: reload this page to have its new version.', { kind: 'warn' });
+      if (!page.includes(mine)) toast('The engine has been updated: reload this page to get the new version.', { kind: 'warn' });
     } catch { /* it has gone again: the next connection asks again */ }
   });
 }

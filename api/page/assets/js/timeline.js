@@ -126,5 +126,5 @@ export function describe(list) {
   const sum = {};
   for (const sp of list) sum[sp.kind] = (sum[sp.kind] ?? 0) + sp.to - sp.from;
   const parts = Object.entries(sum).filter(([k]) => k !== 'ended').map(([k, ms]) => `${stateName(k)} ${span(ms)}`);
-  return list.length ? `Timeline from ${when(list[0].from)}: ${parts.join(', ')}. The table of events says the same.` : 'Timeline: nothing yet.';
+  return list.length ? `Timeline from ${when(list[0].from)}: ${parts.join(', ')}. The table of events below says the same.` : 'Timeline: nothing yet.';
 }

@@ -108,7 +108,7 @@ export function copyButton(what, label = 'Copy') {
       await navigator.clipboard.writeText(what());
       toast('Copied');
     } catch {
-      toast('The browser does not let this page copy: select the text, and copy it by hand.', { kind: 'warn' });
+      toast('The browser does not let this page copy: select the text and copy it by hand.', { kind: 'warn' });
     }
   });
 }
@@ -139,7 +139,7 @@ export function json(value, { label = 'document' } = {}) {
   }
   pre.append(shown.slice(at));
   return h('div', { class: 'json-box' }, copyButton(() => whole, `Copy the ${label}`), pre,
-    cut && h('p', { class: 'hint' }, `The first ${MAX_JSON.toLocaleString('en')} of ${whole.length.toLocaleString('en')} characters. The button copies all.`));
+    cut && h('p', { class: 'hint' }, `The first ${MAX_JSON.toLocaleString('en')} of ${whole.length.toLocaleString('en')} characters. Copy takes all of it.`));
 }
 
 // bar is a part of a whole: a filled line. set(part, of) fills it.

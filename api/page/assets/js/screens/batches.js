@@ -50,7 +50,7 @@ export default {
       attr(older, 'href', href(['batches'], { cursor: page.next_cursor }));
       const open = list.filter((it) => !TERMINAL.has(it.state)).length;
       text(note, open ? `${plural(open, 'batch', 'batches')} under way` : '');
-      put(none, list.length ? null : empty('There is no batch', 'A batch is many items as one: with progress, a callback once all have ended, and one cancel.', ['engine batch open --name nightly', 'engine submit hello --lines items.jsonl --batch ID', 'engine batch seal ID']));
+      put(none, list.length ? null : empty('No batches', 'A batch treats many items as one: progress, a callback once all have ended, and one cancel.', ['engine batch open --name nightly', 'engine submit hello --lines items.jsonl --batch ID', 'engine batch seal ID']));
     };
     live.on('events', () => { timer ||= setTimeout(load, EVERY); }, signal);
     live.on('back', load, signal);
@@ -78,7 +78,7 @@ function row(item, load) {
   const said = h('span', { class: 'muted' });
   const name = h('a', { class: 'row-link', href: href(['work', item.id]), title: item.id });
   const all = h('a', { href: href(['work'], { batch: item.id }) });
-  const cancel = button('Cancel', () => confirm('Cancel this batch?', 'Everything of it that has not ended is cancelled; what runs is told to stop.', 'Cancel it', async () => {
+  const cancel = button('Cancel', () => confirm('Cancel this batch?', 'All of its items that have not ended are cancelled; running ones are told to stop.', 'Cancel the batch', async () => {
     try {
       await send('DELETE', `api/v1/work/${encodeURIComponent(item.id)}`);
       toast('The batch is cancelled.');

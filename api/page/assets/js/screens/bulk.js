@@ -27,7 +27,7 @@ export async function bulk(action, selection, said, done) {
   const asked = dialog({
     title: purge ? 'Purge these dead items?' : 'Replay these dead items?', action: purge ? 'Purge' : 'Replay', kind: purge ? 'danger' : 'primary', cancel: 'Close',
     body: [h('p', { class: 'muted' }, said), found,
-      h('p', null, purge ? 'They are forgotten with their history, logs and errors. This can’t be undone.' : 'They are queued again, each as the last of its priority, with as many further attempts as their type has.'),
+      h('p', null, purge ? 'The items are deleted with their history, logs and errors. This can’t be undone.' : 'They are queued again, each last of its priority, with as many further attempts as their type allows.'),
       fields?.el, field('Reason (kept in their history)', reason), progress],
     act() {
       state.running = run();
@@ -36,7 +36,7 @@ export async function bulk(action, selection, said, done) {
   });
   async function run() {
     if (fields && !fields.check()) return false;
-    if (!state.ready) throw new Error('They are still being counted.');
+    if (!state.ready) throw new Error('Still counting.');
     show(progress, true);
     progress.max = Math.max(state.counted, 1);
     const [options, texts] = fields?.value() ?? [{}, {}];
@@ -71,7 +71,7 @@ export async function bulk(action, selection, said, done) {
     return;
   }
   state.ready = true;
-  text(found, state.counted ? `${plural(state.counted, 'item')}${state.more ? ' and more' : ''}.` : 'None is dead any more.');
+  text(found, state.counted ? `${plural(state.counted, 'item')}${state.more ? ' and more' : ''}.` : 'None are dead any more.');
   if (state.counted && !state.stopped) {
     text(main, `${purge ? 'Purge' : 'Replay'} ${plural(state.counted, 'item')}${state.more ? ' and more' : ''}`);
     main.disabled = false;
@@ -112,9 +112,9 @@ const clean = (sel) => Object.fromEntries(Object.entries(sel).filter(([, v]) => 
 
 function replayFields() {
   const priority = select([['', 'as they were'], ...[...Array(10).keys()].reverse().map((p) => [p, p === 9 ? '9, first' : p === 0 ? '0, last' : String(p)])], '');
-  const attempts = h('input', { type: 'number', min: 1, max: 1000, step: 1, placeholder: 'as their type says' });
+  const attempts = h('input', { type: 'number', min: 1, max: 1000, step: 1, placeholder: 'their type’s setting' });
   const patch = h('input', { class: 'mono', name: 'patch', autocomplete: 'off', spellcheck: 'false', placeholder: '{"field": "new value", "other": null}' });
-  const patchField = field('Change each item’s own params (a JSON merge patch; empty: leave them)', patch, { hint: 'Checked as you type, and sent as it stands.' });
+  const patchField = field('Change each item’s own params (a JSON merge patch; empty: leave them)', patch, { hint: 'Checked as you type; sent exactly as written.' });
   const check = () => {
     const fault = patch.value.trim() && patchFault(patch.value);
     patchField.setError(fault);
@@ -123,7 +123,7 @@ function replayFields() {
   };
   patch.addEventListener('input', check);
   return {
-    check, el: h('div', null, h('div', { class: 'filters' }, h('label', null, 'Priority', priority), h('label', null, 'Further attempts', attempts)), patchField),
+    check, el: h('div', null, h('div', { class: 'filters' }, h('label', null, 'Priority', priority), h('label', null, 'More attempts', attempts)), patchField),
     value: () => [
       { ...(priority.value !== '' ? { priority: Number(priority.value) } : {}), ...(attempts.value ? { max_attempts: Number(attempts.value) } : {}) },
       { patch: patch.value.trim() ? patch.value : undefined },

@@ -53,7 +53,7 @@ export default {
 function tabsOf() {
   const tab = (query, name) => h('a', { class: 'chip', href: href(['dead'], query) }, name, h('span', { class: 'chip-count' }));
   const all = { causes: tab({}, 'By cause'), items: tab({ items: 1 }, 'Items'), rejected: tab({ show: 'rejected' }, 'Rejected submissions') };
-  const el = h('div', { class: 'chips tabs', role: 'navigation', 'aria-label': 'Parts of the dead letters' }, Object.values(all));
+  const el = h('div', { class: 'chips tabs', role: 'navigation', 'aria-label': 'Dead letter views' }, Object.values(all));
   const counts = () => {
     if (!live.stats) return;
     const dead = (live.stats.types ?? []).reduce((n, t) => n + (t.states?.dead ?? 0), 0);

@@ -16,7 +16,7 @@ const MAX_CAUSES = 200; // rows; the engine tells up to 5,000 apart
 const MAX_NOTED = 500; // causes whose growth is known
 const SOON = 700; // ms between looks
 const LATELY = 15 * 60_000; // ms for which a cause is called new or growing
-const SORTS = [['last', 'died last'], ['dead', 'most dead'], ['count', 'most deaths'], ['first', 'newest cause']];
+const SORTS = [['last', 'last death'], ['dead', 'most dead'], ['count', 'most deaths'], ['first', 'newest cause']];
 
 export function causesView({ place, tools, note, signal }) {
   let query = {};
@@ -27,14 +27,14 @@ export function causesView({ place, tools, note, signal }) {
   const sort = select(SORTS, 'last', { onchange: () => change('sort', sort.value) });
   const all = h('input', { type: 'checkbox', onchange: () => change('all', all.checked ? '1' : '') });
   const body = h('tbody');
-  const table = h('table', { class: 'folds causes' }, h('thead', null, h('tr', null, ['Died of', 'Type', 'Dead now', 'Deaths', 'Since', 'Last'].map((c) => h('th', { scope: 'col', class: c === 'Dead now' || c === 'Deaths' ? 'num' : null }, c)))), body);
+  const table = h('table', { class: 'folds causes' }, h('thead', null, h('tr', null, ['Cause', 'Type', 'Dead now', 'Deaths', 'Since', 'Last'].map((c) => h('th', { scope: 'col', class: c === 'Dead now' || c === 'Deaths' ? 'num' : null }, c)))), body);
   const none = h('div');
   const more = h('p', { class: 'panel-body hint', hidden: true });
   const change = (name, value) => go(href(['dead'], { ...query, [name]: value }));
   const selection = () => ({ type: query.type });
-  const said = () => (query.type ? `All that are dead of type ${query.type}.` : 'All that are dead, of every type.');
+  const said = () => (query.type ? `Everything dead of type ${query.type}.` : 'Everything dead, of every type.');
   put(tools, button('Replay all …', () => bulk('replay', selection(), said(), load)), button('Purge all …', () => bulk('purge', selection(), said(), load), { kind: 'danger' }), button('Refresh', refresh, { key: 'r' }));
-  place.append(h('form', { class: 'filters', 'aria-label': 'Filters', onsubmit: (ev) => ev.preventDefault() }, h('label', null, 'Type', type), h('label', null, 'Sorted by', sort), h('label', { class: 'check' }, all, ' also those of which nothing is dead now')),
+  place.append(h('form', { class: 'filters', 'aria-label': 'Filters', onsubmit: (ev) => ev.preventDefault() }, h('label', null, 'Type', type), h('label', null, 'Sorted by', sort), h('label', { class: 'check' }, all, ' include causes with nothing dead now')),
     h('section', { class: 'panel', 'aria-label': 'Causes of death' }, h('div', { class: 'scroll-x' }, table), none, more));
   keys('r', 'Refresh', refresh, { signal });
   walk(body, 'a.row-link', signal);
@@ -89,8 +89,8 @@ export function causesView({ place, tools, note, signal }) {
     keyed(body, list, (c) => c.cause, row, (tr, c) => tr.set(c, noted.get(c.cause)));
     show(text(more, `The first ${count(causes.length)} of ${count(total)} causes: narrow them by type.`), total > causes.length);
     fill(table, none, list.length, () => (query.type
-      ? empty('Nothing of this type is dead', 'Whatever fails for good comes here, with its params, log and errors.')
-      : empty('Nothing is dead', 'What fails for good comes here, grouped by what it died of, with its params, log and errors: to be corrected and run again.')));
+      ? empty('Nothing of this type is dead', 'What fails for good lands here, with its params, log and errors.')
+      : empty('Nothing is dead', 'What fails for good lands here, grouped by cause, with its params, log and errors, ready to be corrected and replayed.')));
   }
 
   return {
@@ -110,7 +110,7 @@ function row(cause) {
   const tr = h('tr', { 'data-cause': cause.cause }, h('td', { class: 'c-main' }, error, h('div', { class: 'row-tags' }, h('span', { class: 'tag tag-bad' }, cause.code || 'no code'), ' ', h('span', { class: 'tag' }, cause.reason.replaceAll('_', ' ')), ' ', flags)), h('td', { class: 'c-type' }, cause.type), dead, deaths, first, last);
   tr.addEventListener('click', (ev) => { if (!ev.target.closest('a, button') && !getSelection().toString()) error.click(); });
   tr.set = (c, growth) => {
-    text(error, c.cause.startsWith('other-') ? 'Various: too many kinds of errors to be told apart' : c.error || 'without an error text');
+    text(error, c.cause.startsWith('other-') ? 'Various: too many kinds of error to tell apart' : c.error || 'no error text');
     text(dead, count(c.dead));
     attr(dead, 'class', `num c-dead${c.dead ? ' bad' : ' muted'}`);
     text(deaths, count(c.count));

@@ -27,20 +27,20 @@ export function itemsView({ place, tools, note, signal }) {
   const reason = select([['', 'any'], ...REASONS.map((r) => [r, r.replaceAll('_', ' ')])], '', { onchange: () => change('reason', reason.value) });
   const ended = select(ENDED, '', { onchange: () => change('ended', ended.value) });
   const input = (name, label, more) => h('label', null, label, h('input', { name, autocomplete: 'off', spellcheck: 'false', maxlength: 256, size: 13, ...more, onchange: (ev) => change(name, ev.target.value.trim()) }));
-  const inputs = [input('code', 'Error code'), input('error', 'Error has', { placeholder: 'words' }), input('label', 'Label', { placeholder: 'name=value', pattern: '[^=]+=.*' }), input('tenant', 'Tenant')];
+  const inputs = [input('code', 'Error code'), input('error', 'Error contains', { placeholder: 'words' }), input('label', 'Label', { placeholder: 'name=value', pattern: '[^=]+=.*' }), input('tenant', 'Tenant')];
   const about = h('div');
   const body = h('tbody');
   const table = h('table', { class: 'folds dead-items' }, h('thead', null, h('tr', null, ['Item', 'Type', 'Error', 'Attempts', 'Died', 'Actions'].map((c) => h('th', { scope: 'col', class: c === 'Attempts' ? 'num' : null }, c === 'Actions' ? h('span', { class: 'sr' }, c) : c)))), body);
   const none = h('div');
-  const pages = pager({ address: (cursor) => href(['dead'], { ...query, cursor }), signal, what: 'dead item', note: 'those that died last first' });
+  const pages = pager({ address: (cursor) => href(['dead'], { ...query, cursor }), signal, what: 'dead item', note: 'latest death first' });
   const many = [button('Replay all …', () => bulk('replay', selection(), said(), load), { kind: 'primary', key: 'a' }), button('Purge all …', () => bulk('purge', selection(), said(), load), { kind: 'danger' }), button('Refresh', load, { key: 'r' })];
   put(tools, many);
   place.append(about, h('form', { class: 'filters', 'aria-label': 'Filters', onsubmit: (ev) => { ev.preventDefault(); document.activeElement.blur(); } },
     h('label', null, 'Type', type), h('label', null, 'Reason', reason), inputs, h('label', null, 'Died', ended), h('a', { class: 'button button-quiet', href: href(['dead'], { items: 1 }) }, 'Clear'), h('input', { type: 'submit', class: 'sr', value: 'Apply the filters', tabindex: -1 })),
   h('section', { class: 'panel', 'aria-label': 'Dead items' }, h('div', { class: 'scroll-x' }, table), none, pages.el));
   keys('r', 'Refresh', load, { signal });
-  keys('a', 'Replay all that are found', () => bulk('replay', selection(), said(), load), { signal });
-  keys('u', 'Back to the causes', () => go(href(['dead'])), { signal });
+  keys('a', 'Replay all matches', () => bulk('replay', selection(), said(), load), { signal });
+  keys('u', 'Back to causes', () => go(href(['dead'])), { signal });
   walk(body, 'a.row-link', signal);
   live.on('back', load, signal);
   live.on('stats', () => { fillTypes(type, query.type); tell(); }, signal);
@@ -52,7 +52,7 @@ export function itemsView({ place, tools, note, signal }) {
   }
   const said = () => {
     const set = FILTERS.filter((f) => query[f]).map((f) => (f === 'ended' ? `died in the ${ENDED.find(([v]) => v === query[f])?.[1] ?? query[f]}` : `${f} ${query[f]}`));
-    return set.length ? `Dead items of: ${set.join(', ')}.` : 'All that are dead, of every type.';
+    return set.length ? `Dead items of: ${set.join(', ')}.` : 'Everything dead, of every type.';
   };
   const deadNow = () => (live.stats?.types ?? []).filter((t) => !query.type || t.type === query.type).reduce((n, t) => n + (t.states?.dead ?? 0), 0);
 
@@ -71,8 +71,8 @@ export function itemsView({ place, tools, note, signal }) {
       shownDead = deadNow();
       tell();
       keyed(body, found.items, (it) => it.id, (it) => row(it, load), (tr, it) => tr.set(it));
-      fill(table, none, found.items.length, () => (found.next ? empty('None so far', 'Many items were looked through, and none fits. Older ones may: go on to older ones.')
-        : query.cause ? empty('Nothing is dead of this cause now', 'What was has been replayed or purged, or its retention is over.') : empty('No dead item fits', said())));
+      fill(table, none, found.items.length, () => (found.next ? empty('None yet', 'None of the items searched so far match. Older ones may: go on to older ones.')
+        : query.cause ? empty('Nothing is dead of this cause now', 'Its items have been replayed or purged, or their retention is over.') : empty('No dead items match', said())));
       pages.draw(found.items.length, found.next);
     } catch (err) {
       if (isAbort(err)) return;
@@ -97,7 +97,7 @@ export function itemsView({ place, tools, note, signal }) {
     if (!query.cause) { put(about); return; }
     const r = await get('api/v1/causes', { query: { type: query.type, all: 'true', limit: 1000 }, signal: stop });
     const c = (r.causes ?? []).find((x) => x.cause === query.cause);
-    put(about, c ? aboutCause(c) : panel(`Cause ${query.cause}`, {}, h('p', { class: 'panel-body muted' }, 'Nothing has died of it for long: it has been forgotten.')));
+    put(about, c ? aboutCause(c) : panel(`Cause ${query.cause}`, {}, h('p', { class: 'panel-body muted' }, 'Nothing has died of it for a long time, so its record is gone.')));
   }
 
   return {
@@ -116,8 +116,8 @@ export function itemsView({ place, tools, note, signal }) {
 const hours = (d) => Number.parseFloat(d) * (d.endsWith('m') ? 60_000 : 3_600_000);
 
 function aboutCause(c) {
-  return panel('Died of', { name: 'cause', tools: [h('span', { class: 'tag tag-bad' }, c.code || 'no code'), h('span', { class: 'tag' }, c.reason.replaceAll('_', ' '))] },
-    h('div', { class: 'panel-body' }, h('pre', { class: 'error-text', tabindex: 0, 'aria-label': 'Error text of the example' }, c.error || 'without an error text'),
+  return panel('Cause', { name: 'cause', tools: [h('span', { class: 'tag tag-bad' }, c.code || 'no code'), h('span', { class: 'tag' }, c.reason.replaceAll('_', ' '))] },
+    h('div', { class: 'panel-body' }, h('pre', { class: 'error-text', tabindex: 0, 'aria-label': 'Example’s error text' }, c.error || 'no error text'),
       facts([['Type', h('a', { href: href(['types', c.type]) }, c.type)], ['Dead now', h('span', { class: 'bad' }, count(c.dead))], ['Deaths in all', count(c.count)], ['First', ago(c.first)], ['Last', ago(c.last)],
         ['Example', h('a', { class: 'mono', href: href(['work', c.example]), title: c.example }, c.example)], ['Cause', h('span', { class: 'mono' }, c.cause)]])));
 }
@@ -152,7 +152,7 @@ async function editOne(view) {
 }
 
 function purge(view) {
-  return confirm('Purge this item?', 'It is forgotten with its history, log and errors. This can’t be undone.', 'Purge the item', async () => {
+  return confirm('Purge this item?', 'The item is deleted with its history, log and errors. This can’t be undone.', 'Purge the item', async () => {
     await send('DELETE', `api/v1/dead/${encodeURIComponent(view.id)}`);
     toast('Purged.');
     view.load();

@@ -52,7 +52,7 @@ class Events {
       h('section', { class: 'panel', 'aria-label': 'Events' }, h('div', { class: 'scroll-x' }, this.table), this.none, this.pager));
     live.on('stats', () => fillTypes(this.type, this.query.type), signal);
     signal.addEventListener('abort', () => this.feed?.abort());
-    keys('s', 'Stop, or go on live', () => this.stopOrGo(), { signal });
+    keys('s', 'Stop or resume live', () => this.stopOrGo(), { signal });
     keys(']', 'Older events', () => this.back(), { signal });
     keys('[', 'Newer events', () => this.on(), { signal });
     walk(this.body, 'button.row-link', signal);
@@ -95,7 +95,7 @@ class Events {
     this.cut = Math.max(this.cut, to);
     frame(() => this.draw());
   }
-  gone() { return this.cut ? ` Events up to ${count(this.cut)} are no longer there: retention has cut them.` : ''; }
+  gone() { return this.cut ? ` Events up to ${count(this.cut)} are gone: retention has removed them.` : ''; }
 
   stopOrGo() {
     if (this.stopped) { this.live(); return; }
@@ -138,7 +138,7 @@ class Events {
     if (this.signal.aborted) return;
     keyed(this.body, [...this.rows].reverse(), (ev) => ev.seq, row);
     show(this.table, this.rows.length > 0);
-    put(this.toggle, this.stopped ? 'Go on live' : 'Stop', h('kbd', { 'aria-hidden': 'true' }, 's'));
+    put(this.toggle, this.stopped ? 'Resume live' : 'Stop', h('kbd', { 'aria-hidden': 'true' }, 's'));
     attr(this.toggle, 'class', `button button-${this.stopped ? 'primary' : 'plain'}`);
     show(this.pager, this.stopped);
     attr(this.older, 'disabled', !this.more);
@@ -147,23 +147,23 @@ class Events {
     const kind = this.rows.length ? '' : this.error && !this.stopped ? `error ${this.error}` : this.stopped ? `stopped ${this.more} ${this.cut}` : 'live';
     if (this.none.dataset.kind === kind) return;
     this.none.dataset.kind = kind;
-    put(this.none, kind === '' ? null : kind === 'live' ? empty('Waiting for what comes', 'Events show up here as they happen. To see what was, choose where to begin, or stop and look back.')
-      : this.stopped ? empty('None here', this.more ? 'Look further back: Older.' : `The log holds none like these.${this.gone()}`) : problem(new Error(this.error), () => this.live()));
+    put(this.none, kind === '' ? null : kind === 'live' ? empty('Waiting for events', 'Events appear here as they happen. To see earlier ones, choose where to begin, or stop and look back.')
+      : this.stopped ? empty('None here', this.more ? 'Press Older to look further back.' : `The log holds no such events.${this.gone()}`) : problem(new Error(this.error), () => this.live()));
   }
 
   tell() {
-    const left = this.skipped ? ` · ${plural(this.skipped, 'event')} left out: too many to read, stop to see them all` : '';
+    const left = this.skipped ? ` · ${plural(this.skipped, 'event')} left out to keep this readable; stop to see them all` : '';
     text(this.note, this.stopped ? 'Stopped' : this.error ? `Not connected: ${this.error}` : !this.connected ? 'Connecting …' : `Live · ${count(this.shown)} shown${left}${(this.query.since || this.query.from) && this.cut ? ` ·${this.gone()}` : ''}`);
     const [a, b] = [this.rows[0], this.rows.at(-1)];
-    const end = this.more ? '' : `; the log holds none that is older.${this.gone()}`;
-    text(this.where, !this.stopped ? '' : this.ask === 'newer' ? 'There are no newer ones yet' : !a ? '' : `${plural(this.rows.length, 'event')}, ${count(a.seq)} to ${count(b.seq)}${end}`);
+    const end = this.more ? '' : `; the log holds none older.${this.gone()}`;
+    text(this.where, !this.stopped ? '' : this.ask === 'newer' ? 'No newer ones yet' : !a ? '' : `${plural(this.rows.length, 'event')}, ${count(a.seq)} to ${count(b.seq)}${end}`);
   }
 }
 
 function row(ev) {
   const tone = tones[ev.kind] ?? ev.kind;
   const at = Date.parse(ev.at);
-  return h('tr', { 'data-seq': ev.seq, 'data-kind': ev.kind }, h('td', { class: 'e-seq' }, h('button', { type: 'button', class: 'link row-link mono', title: 'All that the event says', onclick: () => dialog({ title: `Event ${ev.seq}: ${ev.kind}`, cancel: 'Close', wide: true, body: [json(ev, { label: 'event' })] }) }, String(ev.seq))),
+  return h('tr', { 'data-seq': ev.seq, 'data-kind': ev.kind }, h('td', { class: 'e-seq' }, h('button', { type: 'button', class: 'link row-link mono', title: 'The whole event', onclick: () => dialog({ title: `Event ${ev.seq}: ${ev.kind}`, cancel: 'Close', wide: true, body: [json(ev, { label: 'event' })] }) }, String(ev.seq))),
     h('td', { class: 'nowrap e-when', title: when(at) }, clockExact(at)), h('td', { class: 'e-kind' }, h('span', { class: `badge st-${tone}` }, mark(tone), eventName(ev.kind)), ev.attempt ? h('span', { class: 'muted' }, ` ${ev.attempt}`) : null),
     h('td', { class: 'e-type' }, ev.type ?? ''), h('td', { class: 'e-item' }, ev.id && h('a', { class: 'mono', href: href(['work', ev.id]), title: ev.id }, ev.id)), h('td', { class: 'e-detail' }, detail(ev)));
 }

@@ -89,8 +89,8 @@ class ItemView {
   }
 
   missing(err) {
-    return h('div', { class: 'empty panel', role: 'alert' }, h('p', { class: 'empty-title' }, 'There is no such item'), h('p', null, err.message),
-      h('p', null, 'Items that have ended are forgotten when their type’s retention is over.'), h('p', null, h('a', { href: href(['work']) }, 'To the list of work')));
+    return h('div', { class: 'empty panel', role: 'alert' }, h('p', { class: 'empty-title' }, 'No such item'), h('p', null, err.message),
+      h('p', null, 'Items that have ended are removed when their type’s retention is over.'), h('p', null, h('a', { href: href(['work']) }, 'All work')));
   }
 
   // draw shows the item. What has not changed is left alone, so that a selection
@@ -112,13 +112,13 @@ class ItemView {
 
   drawPast(it) {
     show(this.past, Boolean(it.as_of));
-    if (it.as_of) put(this.past, h('strong', null, 'As it was then. '), `After event ${it.as_of.position}, `, ago(it.as_of.at), '. ', it.as_of.latest ? 'Nothing has happened to it since. ' : '', h('a', { href: href(['work', this.id]) }, 'See it as it is now'));
+    if (it.as_of) put(this.past, h('strong', null, 'As it was then. '), `After event ${it.as_of.position}, `, ago(it.as_of.at), '. ', it.as_of.latest ? 'Nothing has happened to it since then. ' : '', h('a', { href: href(['work', this.id]) }, 'View it as it is now'));
   }
 
   drawDocs(it) {
     const doc = (el, value, none) => once(el.lastChild, [value === undefined, value], () => put(el.lastChild, value === undefined ? h('p', { class: 'muted' }, none) : json(value, { label: el.querySelector('h2').textContent.toLowerCase() })));
     doc(this.docs.params, it.params, 'None.');
-    doc(this.docs.result, it.result, it.state === 'completed' ? 'The handler gave nothing.' : 'None: it has not completed.');
+    doc(this.docs.result, it.result, it.state === 'completed' ? 'The handler returned nothing.' : 'None: it has not completed.');
     show(this.docs.result, it.result !== undefined || TERMINAL.has(it.state));
     show(this.error, Boolean(it.error));
     if (it.error) once(this.error.lastChild, it.error, () => put(this.error.lastChild, h('p', null, it.error.code && h('span', { class: 'tag tag-bad' }, it.error.code), ' ', h('span', { class: 'muted' }, it.error.retryable ? 'may be retried' : 'not retryable')), h('pre', { class: 'error-text', tabindex: 0, 'aria-label': 'Error text' }, it.error.message)));
@@ -132,7 +132,7 @@ class ItemView {
     const why = await get(`api/v1/work/${this.id}/why`, { signal: this.signal });
     const list = (why.reasons ?? []).slice(0, 6);
     show(this.why, list.length > 0);
-    once(this.why, list, () => put(this.why, h('h2', null, why.state === 'running' || why.state === 'claimed' ? 'What it does' : 'Why it is not running'),
+    once(this.why, list, () => put(this.why, h('h2', null, why.state === 'running' || why.state === 'claimed' ? 'Activity' : 'Why it is not running'),
       h('ul', null, list.map((r) => h('li', null, h('span', { class: 'tag' }, r.code.replaceAll('_', ' ')), ' ', r.message,
         r.until && [' (', ago(r.until), ')'], (r.items ?? []).slice(0, 10).map((id) => [' ', h('a', { class: 'mono', href: href(['work', id]) }, id)]))))));
   }
@@ -179,7 +179,7 @@ function factsOf(it) {
     ['Capabilities', it.capabilities?.join(', ')], ['Dedup key', it.dedup_key && h('span', { class: 'mono' }, it.dedup_key)],
     ['Idempotency key', it.idempotency_key && h('span', { class: 'mono' }, it.idempotency_key)],
     ['Merged into', it.merged_into && link(it.merged_into)], ['Merged from', it.merged_count && plural(it.merged_count, 'submission')],
-    ['Parent', it.parent && link(it.parent)], ['Because of', it.by && link(it.by)],
+    ['Parent', it.parent && link(it.parent)], ['Caused by', it.by && link(it.by)],
     ['Waits for', it.waits?.length && [it.waits.slice(0, 10).map((id) => [link(id), ' ']), it.waits_left > 10 && `and ${it.waits_left - 10} more`]],
     ['Awaited by', it.awaited && plural(it.awaited, 'item')], ['Checkpoint', it.has_checkpoint && 'saved'], ['Leases lost', it.leases_lost],
     ['Cause of death', it.cause && h('a', { class: 'mono', href: href(['dead'], { cause: it.cause }) }, it.cause)],
@@ -192,7 +192,7 @@ function treeOf(tree, here) {
   const node = (n) => h('li', null, h('span', { class: `tree-node${n.id === here ? ' is-here' : ''}` }, mark(n.state), h('span', { class: 'sr' }, n.state),
     h('a', { href: href(['work', n.id]), 'aria-current': n.id === here ? 'true' : null }, n.type), h('span', { class: 'mono muted' }, n.id),
     n.progress && h('span', { class: 'muted' }, `${n.progress.percent} %`), n.code && h('span', { class: 'tag tag-bad' }, n.code)),
-  (n.children?.length || n.truncated) && h('ul', null, (n.children ?? []).map(node), n.truncated && h('li', { class: 'muted' }, 'further children are not shown')));
+  (n.children?.length || n.truncated) && h('ul', null, (n.children ?? []).map(node), n.truncated && h('li', { class: 'muted' }, 'more children are not shown')));
   const nest = (path) => (path.length === 0 ? node(tree.root) : h('li', null, node(path[0]).firstChild, h('ul', null, nest(path.slice(1)))));
   return h('ul', { class: 'tree' }, nest(tree.path ?? []));
 }

@@ -39,18 +39,18 @@ async function cancel(view) {
   const running = view.item.state === 'running' || view.item.state === 'claimed';
   await dialog({
     title: 'Cancel this item?', action: 'Cancel the item', cancel: 'Keep it', kind: 'danger',
-    body: [h('p', null, running ? `${view.item.worker} is running it: it is told to stop, and whatever it reports afterwards does not count.` : 'It will not be run.'),
-      view.item.children?.live > 0 && h('p', null, 'Its children that have not ended are cancelled, too.'), field('Reason (kept in its history)', reason)],
+    body: [h('p', null, running ? `${view.item.worker} is running it. It is told to stop, and its later reports are ignored.` : 'It will not be run.'),
+      view.item.children?.live > 0 && h('p', null, 'Its children that have not ended are cancelled too.'), field('Reason (kept in its history)', reason)],
     async act() {
       const r = await send('DELETE', path(view), undefined, { query: { reason: reason.value.trim() } });
-      toast(r.was_running ? `Cancelled. It was running${r.worker_told ? ', and its worker has been told' : '; its worker could not be told and will learn it by its next report'}.` : 'Cancelled.');
+      toast(r.was_running ? `Cancelled. It was running${r.worker_told ? ', and its worker has been told' : '; its worker could not be reached and will learn of it at its next report'}.` : 'Cancelled.');
       view.load();
     },
   });
 }
 
 export async function replay(view) {
-  await confirm('Replay this item?', 'It is queued again, as it is, in last place. What its attempts have made so far stays in its history.', 'Replay', async () => {
+  await confirm('Replay this item?', 'It is queued again as it is, last in line. Its earlier attempts stay in its history.', 'Replay', async () => {
     await send('POST', `${path(view)}/replay`, {});
     toast('Queued again.');
     view.load();
@@ -70,7 +70,7 @@ export async function edit(view) {
   const doc = h('textarea', { rows: 14, spellcheck: 'false', autocomplete: 'off', value: view.item.params === undefined ? 'null' : JSON.stringify(view.item.params, null, 2) });
   const docField = field('Params (JSON)', doc, { hint: 'Checked as you type.' });
   const priority = select([['', `as it was (${view.item.priority})`], ...priorities()], '');
-  const attempts = h('input', { type: 'number', min: 1, max: 1000, step: 1, placeholder: 'as its type says' });
+  const attempts = h('input', { type: 'number', min: 1, max: 1000, step: 1, placeholder: 'its type’s setting' });
   attemptsOf(view.item).then((n) => attr(attempts, 'placeholder', n), () => {});
   const reason = reasonField();
   const check = () => {
@@ -81,7 +81,7 @@ export async function edit(view) {
   doc.addEventListener('input', check);
   await dialog({
     title: 'Edit and replay', action: 'Replay with these params', wide: true,
-    body: [docField, h('div', { class: 'filters' }, h('label', null, 'Priority', priority), h('label', null, 'Further attempts', attempts)), field('Reason (kept in its history)', reason)],
+    body: [docField, h('div', { class: 'filters' }, h('label', null, 'Priority', priority), h('label', null, 'More attempts', attempts)), field('Reason (kept in its history)', reason)],
     async act() {
       if (check()) { doc.focus(); return false; }
       const more = {};
@@ -90,7 +90,7 @@ export async function edit(view) {
       if (reason.value.trim()) more.reason = reason.value.trim();
       const rest = JSON.stringify(more).slice(1, -1);
       await send('POST', `${path(view)}/replay`, `{"params":${doc.value}${rest ? `,${rest}` : ''}}`);
-      toast('Queued again, with other params.');
+      toast('Queued again with the new params.');
       view.load();
       return true;
     },
@@ -117,10 +117,10 @@ async function reschedule(view) {
       if (when.value === 'now') change.now = true;
       if (when.value === 'delay') change.delay_ms = Math.round(Number(delay.value) * Number(unit.value));
       if (when.value === 'at') {
-        if (!at.value) throw new Error('Give the time.');
+        if (!at.value) throw new Error('Enter a time.');
         change.available_at = new Date(at.value).toISOString();
       }
-      if (Object.keys(change).length === 0) throw new Error('Nothing is changed: choose a time or a priority.');
+      if (Object.keys(change).length === 0) throw new Error('Nothing would change: choose a time or a priority.');
       await send('PATCH', path(view), change);
       toast('Rescheduled.');
       view.load();

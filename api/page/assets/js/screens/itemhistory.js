@@ -31,7 +31,7 @@ export function history(view) {
   function update() {
     const list = spans(events().slice(-MAX_EVENTS), view.item?.as_of ? Date.parse(view.item.as_of.at) : now());
     if (list.length === 0) {
-      put(plot, h('p', { class: 'muted' }, events().length ? 'All of it happened within a millisecond: the events say what.' : 'Nothing has happened yet.'));
+      put(plot, h('p', { class: 'muted' }, events().length ? 'All of it happened within a millisecond: see the events.' : 'Nothing has happened yet.'));
       return;
     }
     const scaled = chosen ?? fits(list);

@@ -12,7 +12,7 @@ const AGAIN = 2000; // ms until a broken follow is tried again
 // logs makes the log of a view with id, item and signal.
 export function logs(view) {
   const lines = h('ol', { class: 'log-lines', tabindex: 0, 'aria-label': 'Log records' });
-  const none = h('p', { class: 'panel-body muted' }, 'No records. What the handler logs, or a command writes to stderr, shows up here.');
+  const none = h('p', { class: 'panel-body muted' }, 'No records. What the handler logs, or a command writes to stderr, appears here.');
   const mode = h('span', { role: 'status' });
   const el = panel('Log', { tools: mode, name: 'log' }, none, lines);
   let last = 0; // the sequence of the last record that is shown

@@ -15,7 +15,7 @@ export async function newItem({ type = '', done = () => {} } = {}) {
   const params = paramsField();
   const types = typeField(type, { changed: (name) => params.start(name) });
   const due = dueFields();
-  const dedup = field('Dedup key', h('input', { name: 'dedup_key', autocomplete: 'off', spellcheck: 'false', maxlength: 512 }), { hint: 'an item of the type that has it already takes this one in' });
+  const dedup = field('Dedup key', h('input', { name: 'dedup_key', autocomplete: 'off', spellcheck: 'false', maxlength: 512 }), { hint: 'merged into an item of this type that has the same key' });
   const options = optionFields();
   const fields = { type: types.el, params: params.el, dedup_key: dedup, ...due.all, ...options.all };
   const sent = once();
@@ -86,14 +86,14 @@ function dueFields() {
 }
 
 function timeOf(said) {
-  if (said === 'none') throw new Error('Give the time.');
+  if (said === 'none') throw new Error('Enter a time.');
   return new Date(said).toISOString();
 }
 
 // tell says what has become of it.
 function tell(r) {
-  const see = (id) => ({ link: { href: href(['work', id]), text: 'See it' } });
-  if (r.merged_into) toast(`A duplicate: it has become part of ${r.merged_into}, which is still to be done.`, { kind: 'warn', ...see(r.merged_into) });
-  else if (r.repeat) toast(`It was submitted already, as ${r.id}.`, { kind: 'warn', ...see(r.id) });
+  const see = (id) => ({ link: { href: href(['work', id]), text: 'View' } });
+  if (r.merged_into) toast(`A duplicate: merged into ${r.merged_into}, which has yet to run.`, { kind: 'warn', ...see(r.merged_into) });
+  else if (r.repeat) toast(`Already submitted as ${r.id}.`, { kind: 'warn', ...see(r.id) });
   else toast(`Submitted: ${r.id}${r.ahead ? `, behind ${plural(r.ahead, 'other')}` : ''}.`, see(r.id));
 }

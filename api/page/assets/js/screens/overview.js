@@ -60,9 +60,9 @@ export default {
 // first is what an engine shows that has not had any work.
 function first() {
   return panel('Nothing has been submitted yet', {}, h('div', { class: 'panel-body empty' },
-    h('p', null, 'Submit an item, and start a worker for its type. Both show up here at once.'),
+    h('p', null, 'Submit an item and start a worker for its type. Both appear here at once.'),
     h('p', null, command('engine submit hello \'{"name":"Ada"}\'')), h('p', null, command('engine work hello -- cat')),
-    h('p', null, 'Or in the way of any program: ', h('a', { href: 'docs' }, 'the HTTP API'), '.')));
+    h('p', null, 'Or from any program: ', h('a', { href: 'docs' }, 'the HTTP API'), '.')));
 }
 
 const sum = (stats, state) => (stats.types ?? []).reduce((n, t) => n + (t.states?.[state] ?? 0), 0);
@@ -99,7 +99,7 @@ function tiles() {
 
 function aged(st) {
   const oldest = st.ages?.oldest_ms ?? Math.max(0, ...(st.types ?? []).map((t) => t.oldest_queued_ms ?? 0));
-  return `${oldest ? `oldest ${span(oldest)}` : 'none waits'}${st.scheduled ? ` · ${short(st.scheduled)} not due` : ''}`;
+  return `${oldest ? `oldest ${span(oldest)}` : 'none waiting'}${st.scheduled ? ` · ${short(st.scheduled)} not due` : ''}`;
 }
 
 // inFlight is what is dispatched or running, of how much that may be.
@@ -134,7 +134,7 @@ function charts() {
 // stops is what keeps the engine from its work, above all else.
 function stops() {
   const list = h('ul', { class: 'needs' });
-  const el = panel('The engine refuses or holds work', { name: 'stops' }, list);
+  const el = panel('The engine is refusing or holding work', { name: 'stops' }, list);
   el.setAttribute('role', 'alert');
   show(el, false);
   return { el, draw(found) { listNeeds(list, found); show(el, found.length > 0); } };
@@ -162,9 +162,9 @@ function listNeeds(list, found) {
 // needs is the list of what needs attention beside that.
 function needs() {
   const list = h('ul', { class: 'needs' });
-  const none = h('p', { class: 'panel-body muted', hidden: true }, h('span', { class: 'ok' }, mark('completed'), ' Nothing. '), 'Every type with work has a worker, no circuit is open, and nothing has died of late.');
+  const none = h('p', { class: 'panel-body muted', hidden: true }, h('span', { class: 'ok' }, mark('completed'), ' Nothing. '), 'Every type with work has a worker, no circuit is open, and nothing has died recently.');
   return {
-    el: panel('What needs attention', { name: 'needs' }, list, none),
+    el: panel('Needs attention', { name: 'needs' }, list, none),
     draw(found) {
       listNeeds(list, found.filter((n) => n.level !== 'stop'));
       show(none, found.length === 0);

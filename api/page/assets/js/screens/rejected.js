@@ -34,7 +34,7 @@ function list({ place, tools, note, signal }) {
   keys('r', 'Refresh', load, { signal });
   walk(body, 'a.row-link', signal);
   live.on('back', load, signal);
-  live.on('stats', (stats) => { if (shown >= 0 && stats.rejected !== shown) text(note, 'It has changed since – refresh to see'); }, signal);
+  live.on('stats', (stats) => { if (shown >= 0 && stats.rejected !== shown) text(note, 'Changed since – refresh to see'); }, signal);
   async function load() {
     try {
       const r = await get('api/v1/rejected', { query: { ...query, limit: PAGE, cursor: pages.cursor }, signal });
@@ -42,8 +42,8 @@ function list({ place, tools, note, signal }) {
       shown = live.stats?.rejected ?? -1;
       text(note, '');
       keyed(body, rows, (x) => x.seq, row, (tr, x) => setAgo(tr.lastChild.firstChild, x.at));
-      fill(table, none, rows.length, () => (query.type || query.code ? empty('None fits', 'No rejected submission is of this type and code.')
-        : empty('No submission has been rejected', 'A plain publish that can’t become an item (no JSON, a bad header, too large) is kept here with its original bytes.')));
+      fill(table, none, rows.length, () => (query.type || query.code ? empty('None match', 'No rejected submission has this type and code.')
+        : empty('No submission has been rejected', 'A published message that can’t become an item (invalid JSON, a bad header, too large) is kept here with its original bytes.')));
       pages.draw(rows.length, r.next_cursor);
     } catch (err) {
       if (isAbort(err)) return;
@@ -89,7 +89,7 @@ function detail({ place, tools, signal }) {
     }
   }
   keys('u', 'Back to the list', () => go(back), { signal });
-  const purge = (x) => confirm('Purge this submission?', 'Its original is forgotten, and can’t be replayed any more.', 'Purge it', async () => {
+  const purge = (x) => confirm('Purge this submission?', 'The original is deleted and can no longer be replayed.', 'Purge', async () => {
     await send('DELETE', one(x.seq));
     toast('Purged.');
     setTimeout(() => go(back));
@@ -101,7 +101,7 @@ const headersOf = (x) => Object.entries(x.headers ?? {}).flatMap(([k, vs]) => vs
 
 // original is the body as it was sent: text as text, other bytes one by one.
 function original(x) {
-  const cut = x.truncated && h('p', { class: 'hint' }, `Only a part of its ${bytes(x.size)} is kept: to replay it, give the params.`);
+  const cut = x.truncated && h('p', { class: 'hint' }, `Only part of its ${bytes(x.size)} is kept: to replay it, enter the params.`);
   if (x.text !== undefined) return [h('pre', { class: 'json', tabindex: 0, 'aria-label': 'Original body' }, x.text.slice(0, MAX_SHOWN)), cut];
   if (!x.bytes) return h('p', { class: 'muted' }, 'It had no body.');
   const raw = Uint8Array.from(atob(x.bytes), (c) => c.charCodeAt(0));
@@ -123,7 +123,7 @@ async function correct(x) {
   const type = h('input', { value: x.type ?? '', autocomplete: 'off', spellcheck: 'false', maxlength: 63 });
   const doc = h('textarea', { rows: 12, spellcheck: 'false', value: x.text ?? '' });
   const heads = h('textarea', { rows: 4, spellcheck: 'false', value: headersOf(x).map(([k, v]) => `${k}: ${v}`).join('\n') });
-  const [typeField, docField, headField] = [field('Type', type), field('Params (JSON)', doc), field('Headers', heads, { hint: 'A line each: Name: value. One that is taken away is dropped.' })];
+  const [typeField, docField, headField] = [field('Type', type), field('Params (JSON)', doc), field('Headers', heads, { hint: 'One header a line, Name: value. Remove a line to drop that header.' })];
   const check = () => {
     const fault = faultOf(doc.value);
     docField.setError(fault);
@@ -132,7 +132,7 @@ async function correct(x) {
   doc.addEventListener('input', check);
   check();
   await dialog({
-    title: `Correct and replay #${x.seq}`, action: 'Submit it anew', wide: true, body: [h('p', { class: 'muted' }, `${x.code}: ${x.message}`), typeField, docField, headField],
+    title: `Correct and replay #${x.seq}`, action: 'Submit again', wide: true, body: [h('p', { class: 'muted' }, `${x.code}: ${x.message}`), typeField, docField, headField],
     async act() {
       const headers = corrections(x, heads.value);
       headField.setError(headers === null ? 'Each line must be Name: value.' : '');
@@ -140,7 +140,7 @@ async function correct(x) {
       if (headers === null) { heads.focus(); return false; }
       const more = JSON.stringify({ ...(type.value.trim() !== (x.type ?? '') ? { type: type.value.trim() } : {}), ...(Object.keys(headers).length ? { headers } : {}) }).slice(1, -1);
       const r = await send('POST', `${one(x.seq)}/replay`, `{"params":${doc.value}${more ? `,${more}` : ''}}`);
-      toast('Submitted anew.', { link: { href: href(['work', r.id]), text: 'See the item' } });
+      toast('Submitted again.', { link: { href: href(['work', r.id]), text: 'View the item' } });
       return true;
     },
   });

@@ -18,8 +18,8 @@ import { row } from './work.js';
 const AGAIN = 3000; // ms between looks while ticks pass and runs change
 const MAX_DOC = 1 << 20; // bytes
 const MAX_STEPS = 8; // requests for one page: a page of the engine may be short
-const MISSED = { one: 'one item for all of them', skip: 'no item', all: 'an item for each' };
-const OVERLAP = { distinct: 'both run', merge: 'the new item becomes part of it', defer: 'the new item waits for it', supersede: 'the new item replaces it' };
+const MISSED = { one: 'one item for all', skip: 'no item', all: 'one item for each' };
+const OVERLAP = { distinct: 'both run', merge: 'the new item is merged into it', defer: 'the new item waits for it', supersede: 'the new item replaces it' };
 
 export default {
   name: 'schedule', title: 'Schedule', within: 'schedules', match: (path) => path[0] === 'schedules' && path.length === 2,
@@ -37,7 +37,7 @@ export default {
     live.on('back', load, signal);
     keys('r', 'Refresh', load, { signal });
     keys('u', 'Back to the list', () => go(href(['schedules'])), { signal });
-    for (const [key, does] of [['f', 'Fire it now'], ['e', 'Edit'], ['p', 'Pause or resume']]) keys(key, does, () => about.head.querySelector(`[data-key=${key}]:enabled`)?.click(), { signal });
+    for (const [key, does] of [['f', 'Fire now'], ['e', 'Edit'], ['p', 'Pause or resume']]) keys(key, does, () => about.head.querySelector(`[data-key=${key}]:enabled`)?.click(), { signal });
     about.load();
     runs.show(route);
     return (next) => {
@@ -60,11 +60,11 @@ function aboutSchedule(name, signal) {
       self.type = s.type;
       if (doc === said) return;
       said = doc;
-      put(flags, s.paused && h('span', { class: 'tag tag-warn' }, 'paused'), ' ', h('span', { class: 'tag', title: s.source === 'file' ? IN_FILE : 'set by a request' }, s.source === 'file' ? 'engine.toml' : s.source));
+      put(flags, s.paused && h('span', { class: 'tag tag-warn' }, 'paused'), ' ', h('span', { class: 'tag', title: s.source === 'file' ? IN_FILE : 'set through the API' }, s.source === 'file' ? 'engine.toml' : s.source));
       put(tools, actionsOf(s, { keyed: true, done: () => self.changed(), gone: () => go(href(['schedules'])) }));
-      put(notice, s.source === 'file' && h('div', { class: 'notice' }, h('strong', null, 'Set in engine.toml'), ': what it says can be changed there only; restart the engine then. It can be fired from here.'),
+      put(notice, s.source === 'file' && h('div', { class: 'notice' }, h('strong', null, 'Set in engine.toml'), ': change it there, then restart the engine. It can still be fired from here.'),
         s.last_error && h('div', { class: 'notice notice-bad' }, h('strong', null, 'The item of its last tick was refused'), `: ${s.last_error.message} (${s.last_error.code})`));
-      put(place, panel('What it does', { name: 'schedule' }, h('div', { class: 'panel-body schedule-body' }, h('div', null, factsOf(s)), h('div', null, h('h3', null, 'Params of its items'), paramsOf(memberOf(doc, 'params'))))));
+      put(place, panel('Activity', { name: 'schedule' }, h('div', { class: 'panel-body schedule-body' }, h('div', null, factsOf(s)), h('div', null, h('h3', null, 'Params of its items'), paramsOf(memberOf(doc, 'params'))))));
       ticks(s);
     } catch (err) {
       if (isAbort(err)) return;
@@ -72,7 +72,7 @@ function aboutSchedule(name, signal) {
       put(tools);
       put(flags);
       put(notice);
-      put(place, err.status === 404 ? h('div', { class: 'panel' }, empty('There is no such schedule', `It may have been removed: what it has made stands below. ${err.message}.`)) : problem(err, load));
+      put(place, err.status === 404 ? h('div', { class: 'panel' }, empty('No such schedule', `It may have been removed. The items it made are listed below. ${err.message}.`)) : problem(err, load));
     }
   }
   // ticks adds the next ones, as the engine says them.
@@ -93,13 +93,13 @@ function aboutSchedule(name, signal) {
 function factsOf(s) {
   const labels = Object.entries(s.labels ?? {}).map(([k, v]) => [h('span', { class: 'tag' }, `${k}=${v}`), ' ']);
   return facts([
-    ['Type', h('a', { href: href(['types', s.type]) }, s.type)], ['It ticks', whenOf(s)], ['Next', s.paused ? 'paused' : s.next ? ago(s.next) : 'never again'],
+    ['Type', h('a', { href: href(['types', s.type]) }, s.type)], ['Ticks', whenOf(s)], ['Next', s.paused ? 'paused' : s.next ? ago(s.next) : 'never again'],
     ['Last', s.last_tick ? ago(s.last_tick) : 'none yet'],
     ['Last item', s.last_item && [h('a', { class: 'mono', href: href(['work', s.last_item]), title: s.last_item }, s.last_item), ' ', s.last_state && badge(s.last_state)]],
     ['Missed ticks', MISSED[s.missed ?? 'one']], ['Overlap', OVERLAP[s.overlap ?? 'distinct']],
-    ['Priority', s.priority === undefined ? '5, the default' : String(s.priority)], ['Attempts at most', s.max_attempts ? String(s.max_attempts) : 'as the type says'], ['Timeout', s.timeout_ms ? span(s.timeout_ms) : 'as the type says'],
-    ['Tenant', s.tenant], ['Labels', labels.length > 0 && labels], ['One of its ticks', s.every_ms && s.anchor && h('span', { class: 'mono' }, s.anchor)],
-    [s.paused ? 'Its next ticks, once it is resumed' : 'Its next ticks', s.next && h('ol', { class: 'ticks ticks-next' })],
+    ['Priority', s.priority === undefined ? '5, the default' : String(s.priority)], ['Maximum attempts', s.max_attempts ? String(s.max_attempts) : 'the type’s setting'], ['Timeout', s.timeout_ms ? span(s.timeout_ms) : 'the type’s setting'],
+    ['Tenant', s.tenant], ['Labels', labels.length > 0 && labels], ['Anchor', s.every_ms && s.anchor && h('span', { class: 'mono' }, s.anchor)],
+    [s.paused ? 'Next ticks once resumed' : 'Next ticks', s.next && h('ol', { class: 'ticks ticks-next' })],
   ]);
 }
 
@@ -114,7 +114,7 @@ function runsOf(name, signal) {
   const body = h('tbody');
   const table = h('table', { class: 'work-table' }, h('thead', null, h('tr', null, ['State', 'Type', 'Item', 'Details', 'Priority', 'Attempt', 'Changed'].map((c) => h('th', { scope: 'col', class: c === 'Priority' || c === 'Attempt' ? 'num' : null }, c)))), body);
   const none = h('div');
-  const pages = pager({ address: (cursor) => href(['schedules', name], { cursor }), signal, what: 'run', note: 'the latest change first' });
+  const pages = pager({ address: (cursor) => href(['schedules', name], { cursor }), signal, what: 'run', note: 'latest change first' });
   const el = panel('Runs', { name: 'runs', tools: h('a', { href: href(['work'], { schedule: name }) }, 'Filter them in the list of work') }, h('div', { class: 'scroll-x' }, table), none, pages.el);
   walk(body, 'a.row-link', signal);
   let asked = null;
@@ -139,7 +139,7 @@ function runsOf(name, signal) {
         if (!found.next || found.items.length >= PAGE) break;
       }
       keyed(body, found.items, (it) => it.id, row, (tr, it) => tr.set(it));
-      fill(table, none, found.items.length, () => empty('It has made no item yet', 'Each of its ticks makes one. Fire it now to see one.'));
+      fill(table, none, found.items.length, () => empty('It has made no items yet', 'Each of its ticks makes one. Fire it now to see one.'));
       pages.draw(found.items.length, found.next);
     } catch (err) {
       if (isAbort(err)) return;

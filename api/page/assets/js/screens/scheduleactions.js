@@ -8,7 +8,7 @@ import { ulid } from '../ulid.js';
 import { h } from '../dom.js';
 import { scheduleForm } from './scheduleform.js';
 
-export const IN_FILE = 'engine.toml sets this schedule: change it there and restart the engine';
+export const IN_FILE = 'engine.toml sets this schedule: change it there, then restart the engine';
 export const schedulePath = (name) => `api/v1/schedules/${encodeURIComponent(name)}`;
 
 // whenOf is when a schedule ticks.
@@ -29,13 +29,13 @@ export function actionsOf(s, { done, gone = done, keyed = false }) {
   };
   const fire = () => {
     const id = ulid(); // pressed again because the reply was lost, it makes no second item
-    return confirm(`Fire ${s.name} now?`, `It makes one item of type ${s.type}, beside its ticks.`, 'Fire it', async () => {
+    return confirm(`Fire ${s.name} now?`, `It makes one item of type ${s.type} now, in addition to its ticks.`, 'Fire', async () => {
       const r = await send('POST', `${path}/fire`, { id });
-      toast(r.merged_into ? `${s.name} has made no new item: the one before takes it in.` : `${s.name} has made an item.`, { link: { href: href(['work', r.merged_into || r.id]), text: 'See it' } });
+      toast(r.merged_into ? `${s.name} made no new item: it was merged into the one before.` : `${s.name} has made an item.`, { link: { href: href(['work', r.merged_into || r.id]), text: 'View' } });
       done();
     }, 'primary');
   };
-  const remove = () => confirm(`Remove ${s.name}?`, 'No tick of it will come. The items that it has made stay.', 'Remove it', async () => {
+  const remove = () => confirm(`Remove ${s.name}?`, 'It will not tick again. The items it has made stay.', 'Remove', async () => {
     await send('DELETE', path);
     toast(`${s.name} is removed.`);
     setTimeout(gone);

@@ -13,8 +13,8 @@ import { whenQuiet } from './dead.js';
 
 const SOON = 400; // ms after a key until the preview is asked for
 const NAME = /^[a-z0-9]+([-_][a-z0-9]+)*$/;
-const MISSED = [['one', 'one item for all (the default)'], ['skip', 'none'], ['all', 'an item for each']];
-const OVERLAP = [['distinct', 'both run (the default)'], ['merge', 'the new item becomes part of it'], ['defer', 'the new item waits for it'], ['supersede', 'the new item replaces it']];
+const MISSED = [['one', 'one item for all (default)'], ['skip', 'none'], ['all', 'one item for each']];
+const OVERLAP = [['distinct', 'both run (default)'], ['merge', 'the new item is merged into it'], ['defer', 'the new item waits for it'], ['supersede', 'the new item replaces it']];
 // What the reply has beside what was set.
 const STATE = ['source', 'next', 'last_tick', 'last_item', 'last_state', 'last_error', 'params'];
 
@@ -46,8 +46,8 @@ function ask(name, had, doc, type, signal, done) {
   const types = typeField(had.type ?? type, { changed: (t) => { if (!name) params.start(t); } });
   const timing = timingFields(had, signal);
   const options = optionFields(had);
-  const missed = field('Missed ticks', select(MISSED, had.missed || 'one', { name: 'missed' }), { hint: 'no engine ran, or it was paused' });
-  const overlap = field('Overlap', select(OVERLAP, had.overlap || 'distinct', { name: 'overlap' }), { hint: 'a tick while the last item has not ended' });
+  const missed = field('Missed ticks', select(MISSED, had.missed || 'one', { name: 'missed' }), { hint: 'while no engine ran, or it was paused' });
+  const overlap = field('Overlap', select(OVERLAP, had.overlap || 'distinct', { name: 'overlap' }), { hint: 'when a tick comes before the last item has ended' });
   const paused = h('input', { type: 'checkbox', name: 'paused', checked: Boolean(had.paused) });
   const fields = { name: call, type: types.el, params: params.el, missed, overlap, ...timing.all, ...options.all };
   if (!name) params.start(type);
@@ -56,7 +56,7 @@ function ask(name, had, doc, type, signal, done) {
     body: [h('div', { class: 'form-grid' }, call, types.el), timing.el, params.el,
       h('details', { class: 'options', open: Boolean(name && (had.priority !== undefined || had.tenant || had.labels || had.timeout_ms || had.max_attempts || (had.missed ?? 'one') !== 'one' || (had.overlap ?? 'distinct') !== 'distinct')) }, h('summary', null, 'Options'),
         h('div', { class: 'form-grid' }, missed, overlap, options.els)),
-      h('label', { class: 'check' }, paused, 'Paused: it does not tick until it is resumed')],
+      h('label', { class: 'check' }, paused, 'Paused: no ticks until resumed')],
     async act() {
       for (const el of Object.values(fields)) el.setError('');
       if (await params.loading()) { params.input.focus(); return false; } // nobody has seen them yet
@@ -75,7 +75,7 @@ function ask(name, had, doc, type, signal, done) {
         if (complain(err, fields, WORDS)) return false;
         throw err;
       }
-      toast(name ? `${name} is saved.` : `${called} is set.`, name ? {} : { link: { href: href(['schedules', called]), text: 'See it' } });
+      toast(name ? `${name} is saved.` : `${called} is set.`, name ? {} : { link: { href: href(['schedules', called]), text: 'View' } });
       done();
       return true;
     },
@@ -94,9 +94,9 @@ function unknown(had) {
 // nameFault says what is wrong with the name of a new schedule: setting one that is
 // there would replace it.
 async function nameFault(name) {
-  if (!NAME.test(name)) return name ? `“${name}” is no name of a schedule: use a-z and 0-9, with single - or _ between them.` : 'Give a name.';
+  if (!NAME.test(name)) return name ? `“${name}” is not a schedule name: use a-z and 0-9, with single - or _ between them.` : 'Enter a name.';
   const { schedules } = await get('api/v1/schedules');
-  return schedules.some((s) => s.name === name) ? `There is a schedule ${name} already: choose another name, or edit that one.` : '';
+  return schedules.some((s) => s.name === name) ? `Schedule ${name} exists already: choose another name, or edit that one.` : '';
 }
 
 // timingFields ask when it ticks, and show when that is.
@@ -108,7 +108,7 @@ function timingFields(had, signal) {
     one('cron', 'Cron expression', 'minute hour day-of-month month day-of-week; or @hourly, @daily …', had.cron ?? '', { class: 'mono', placeholder: '0 3 * * *' }),
     one('zone', 'Time zone', 'an IANA name; empty: UTC', had.cron ? had.zone ?? '' : had.name ? '' : Intl.DateTimeFormat().resolvedOptions().timeZone ?? '', { list: 'zones', placeholder: 'UTC' }),
     one('every', 'Interval', 'as 90s, 15m or 1h30m; at least 1s', had.every_ms ? writeDuration(had.every_ms) : '', { placeholder: '15m' }),
-    one('anchor', 'One of its ticks', 'as 2026-01-01T00:00:00Z; empty: when it is set', had.anchor ?? '', { placeholder: 'when it is set' }),
+    one('anchor', 'Anchor', 'a tick to count from, such as 2026-01-01T00:00:00Z; empty: when it is set', had.anchor ?? '', { placeholder: 'when it is set' }),
   ]);
   const uses = { cron: 'cron', zone: 'cron', every: 'every', anchor: 'every' };
   const value = (name) => (uses[name] === kind.value ? all[name].querySelector('input').value.trim() : '');
@@ -118,7 +118,7 @@ function timingFields(had, signal) {
     delete into.every;
     return into;
   };
-  const list = h('ol', { class: 'ticks', 'aria-label': 'The next ticks' });
+  const list = h('ol', { class: 'ticks', 'aria-label': 'Next ticks' });
   const status = h('p', { class: 'hint', role: 'status' });
   let turn = 0;
   const preview = async () => {
@@ -132,7 +132,7 @@ function timingFields(had, signal) {
       const { ticks } = await get('api/v1/ticks', { query: asQuery(query), plain: true, signal });
       if (mine !== turn) return;
       for (const el of Object.values(all)) el.setError('');
-      text(status, `The next ticks${query.cron ? `, in ${query.zone || 'UTC'}` : ', in UTC'}:`);
+      text(status, `Next ticks${query.cron ? `, in ${query.zone || 'UTC'}` : ', in UTC'}:`);
       put(list, ticks.map((t) => h('li', { class: 'mono' }, tickText(t), h('span', { class: 'muted' }, ` ${ahead(t)}`))));
     } catch (err) {
       if (isAbort(err) || mine !== turn) return;
@@ -153,12 +153,12 @@ function timingFields(had, signal) {
   for (const el of Object.values(all)) el.querySelector('input').addEventListener('input', soon);
   follow();
   return {
-    all, el: h('div', { class: 'timing' }, h('div', { class: 'form-grid' }, field('It ticks', kind), Object.values(all)), zones, h('div', { class: 'preview' }, status, list)),
+    all, el: h('div', { class: 'timing' }, h('div', { class: 'form-grid' }, field('Ticks', kind), Object.values(all)), zones, h('div', { class: 'preview' }, status, list)),
     read(set) {
       const into = {};
       if (!readAll(all, readers, value, into)) return false;
       if (!into.cron && !into.every) {
-        all[kind.value].setError(kind.value === 'cron' ? 'Give an expression.' : 'Give an interval.');
+        all[kind.value].setError(kind.value === 'cron' ? 'Enter an expression.' : 'Enter an interval.');
         reveal(all[kind.value]);
         return false;
       }

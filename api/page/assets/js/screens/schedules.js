@@ -29,7 +29,7 @@ export default {
         next = Math.min(...schedules.filter((s) => s.next && !s.paused).map((s) => Date.parse(s.next)), Infinity);
         text(note, schedules.length > MAX_ROWS ? `The first ${count(MAX_ROWS)} of ${count(schedules.length)}` : schedules.length ? plural(schedules.length, 'schedule') : '');
         keyed(body, schedules.slice(0, MAX_ROWS), (s) => s.name, (s) => row(s, load), (tr, s) => tr.set(s));
-        fill(table, none, schedules.length, () => empty('There is no schedule', 'A schedule makes an item at each of its ticks. Press New schedule, or set one from a terminal or in engine.toml:', ['engine schedule set nightly --type report --cron "0 3 * * *" --zone Europe/Berlin']));
+        fill(table, none, schedules.length, () => empty('No schedules', 'A schedule makes an item at each of its ticks. Press New schedule, or set one from a terminal or in engine.toml:', ['engine schedule set nightly --type report --cron "0 3 * * *" --zone Europe/Berlin']));
       } catch (err) {
         if (isAbort(err)) return;
         keyed(body, [], String);
@@ -55,7 +55,7 @@ function row(first, load) {
   tr.set = (s) => {
     if (said === JSON.stringify(s)) return;
     said = JSON.stringify(s);
-    put(cells.name, h('a', { class: 'row-link', href: href(['schedules', s.name]) }, s.name), ' ', h('a', { class: 'tag', href: href(['types', s.type]) }, s.type), ' ', h('span', { class: 'tag', title: s.source === 'file' ? IN_FILE : 'set by a request' }, s.source), s.paused && [' ', h('span', { class: 'tag tag-warn' }, 'paused')]);
+    put(cells.name, h('a', { class: 'row-link', href: href(['schedules', s.name]) }, s.name), ' ', h('a', { class: 'tag', href: href(['types', s.type]) }, s.type), ' ', h('span', { class: 'tag', title: s.source === 'file' ? IN_FILE : 'set through the API' }, s.source), s.paused && [' ', h('span', { class: 'tag tag-warn' }, 'paused')]);
     put(cells.when, whenOf(s));
     put(cells.next, s.paused ? h('span', { class: 'muted' }, 'paused') : s.next ? ago(s.next) : h('span', { class: 'muted' }, 'never again'));
     put(cells.last, s.last_tick ? ago(s.last_tick) : h('span', { class: 'muted' }, 'none yet'), ' ', s.last_item && h('a', { class: 'mono', href: href(['work', s.last_item]), title: s.last_item }, s.last_item), ' ', s.last_state && badge(s.last_state),

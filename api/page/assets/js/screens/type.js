@@ -49,7 +49,7 @@ export default {
       } catch (err) {
         if (isAbort(err)) return;
         show(parts, false);
-        put(gone, err.status === 404 ? h('div', { class: 'empty panel', role: 'alert' }, h('p', { class: 'empty-title' }, 'There is no such type'), h('p', null, err.message), h('p', null, h('a', { href: href(['types']) }, 'To the list of types'))) : problem(err, load));
+        put(gone, err.status === 404 ? h('div', { class: 'empty panel', role: 'alert' }, h('p', { class: 'empty-title' }, 'No such type'), h('p', null, err.message), h('p', null, h('a', { href: href(['types']) }, 'All types'))) : problem(err, load));
       }
     };
     const trends = async () => {
@@ -74,22 +74,22 @@ export default {
   },
 };
 
-const why = { consecutive: 'in a row', ratio: 'too great a share of them', probe: 'so did those that tried it' }; // a circuit opened
+const why = { consecutive: 'in a row', ratio: 'too large a share', probe: 'the probes failed too' }; // a circuit opened
 
 function noticesOf(t) {
   const out = [];
-  if (t.paused) out.push(h('div', { class: 'notice' }, h('strong', null, 'Paused'), t.paused.reason ? `: “${t.paused.reason}”` : ', without a reason', t.paused.by && `, by ${t.paused.by}`, t.paused.at && [', ', ago(t.paused.at)], '. ', t.paused.until ? ['Its end: ', ago(t.paused.until), '.'] : 'Its items wait until it is resumed.'));
+  if (t.paused) out.push(h('div', { class: 'notice' }, h('strong', null, 'Paused'), t.paused.reason ? `: “${t.paused.reason}”` : ', no reason given', t.paused.by && `, by ${t.paused.by}`, t.paused.at && [', ', ago(t.paused.at)], '. ', t.paused.until ? ['Until ', ago(t.paused.until), '.'] : 'Its items wait until it is resumed.'));
   if (t.circuit) {
     const c = t.circuit;
     out.push(h('div', { class: 'notice notice-bad' }, h('strong', null, `Circuit ${c.state.replace('_', ' ')}`), `: its runs failed too often (${why[c.reason] ?? c.reason}), `, ago(c.since), c.opens > 1 && `, for the ${c.opens}th time in a row`, '. ',
-      c.until ? ['Next try: ', ago(c.until), '.'] : `${c.probing ?? 0} runs try it.`));
+      c.until ? ['Next probe: ', ago(c.until), '.'] : `${c.probing ?? 0} runs probe it.`));
   }
   return out;
 }
 
 function tilesOf(name) {
   const list = [
-    ['Queued', 'queued', { state: 'queued' }, (t) => [short(t.states?.queued ?? 0), t.oldest_queued_ms ? `oldest ${span(t.oldest_queued_ms)}` : 'none waits']],
+    ['Queued', 'queued', { state: 'queued' }, (t) => [short(t.states?.queued ?? 0), t.oldest_queued_ms ? `oldest ${span(t.oldest_queued_ms)}` : 'none waiting']],
     ['Running', 'running', { state: 'running' }, (t) => [count(running(t)), `${count(t.in_flight)} in flight, of ${count(t.capacity)}`]],
     ['Completed', 'completed', { state: 'completed' }, (t) => [`${rate(t.per_second?.completed)}/s`, t.mean_run_ms ? `mean run ${span(t.mean_run_ms)}` : t.per_second?.completed ? 'mean run below 1 ms' : 'none in the last minute']],
     ['Failed', 'failed', null, (t) => [`${rate(t.per_second?.failed)}/s`, 'attempts, last minute']],

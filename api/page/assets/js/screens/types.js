@@ -28,12 +28,12 @@ export default {
       const all = live.stats.types ?? [];
       const list = all.filter((t) => t.type.includes(q)).sort((a, b) => a.type.localeCompare(b.type));
       keyed(body, list.slice(0, MAX_ROWS), (t) => t.type, row, (tr, t) => tr.set(t));
-      text(note, list.length > MAX_ROWS ? `The first ${count(MAX_ROWS)} of ${plural(list.length, 'type')}: find the one you look for` : list.length ? plural(list.length, 'type') : '');
+      text(note, list.length > MAX_ROWS ? `The first ${count(MAX_ROWS)} of ${plural(list.length, 'type')}: search to find one` : list.length ? plural(list.length, 'type') : '');
       show(table, list.length > 0);
       const kind = list.length ? 'some' : all.length ? 'filtered' : 'none';
       if (none.dataset.kind === kind) return;
       none.dataset.kind = kind;
-      put(none, kind === 'filtered' ? empty('No type is called like this') : kind === 'none' ? empty('There is no type yet', 'A type comes to be with its first item, its first worker, or its first setting.', ['engine submit hello \'{"name":"Ada"}\'']) : null);
+      put(none, kind === 'filtered' ? empty('No type has this name') : kind === 'none' ? empty('No types yet', 'A type appears with its first item, worker or setting.', ['engine submit hello \'{"name":"Ada"}\'']) : null);
     };
     const look = (r) => {
       q = r.query.get('q') ?? '';

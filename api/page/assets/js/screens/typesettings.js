@@ -10,7 +10,7 @@ import { button, panel, select, toast } from '../ui.js';
 import { faultOf } from '../jsontext.js';
 import { typePath } from './typeactions.js';
 
-const OWNED = 'engine.toml sets this: change it there and restart the engine.';
+const OWNED = 'engine.toml sets this: change it there, then restart the engine.';
 const sources = { file: ['engine.toml', 'tag'], api: ['changed', 'tag tag-warn'], default: ['default', 'tag'] };
 
 // settingsForm is {el, set(type)} for a type; set shows what the engine has.
@@ -37,7 +37,7 @@ export function settingsForm(name) {
   // set shows the settings; what is being edited stays, unless all is taken back.
   function set(t) {
     type = t;
-    put(source, t.source === 'file' ? 'by engine.toml' : t.source === 'api' ? 'changed by requests' : 'all by default');
+    put(source, t.source === 'file' ? 'set by engine.toml' : t.source === 'api' ? 'changed through the API' : 'all defaults');
     for (const r of rows.values()) r.set(t);
     show(message, false);
     changed();
@@ -107,7 +107,7 @@ function rowOf(setting, changed) {
     value() {
       const next = valueOf(setting, read());
       const lost = setting.empty === null && next ? Object.keys(had ?? {}).filter((k) => !(k in next)) : [];
-      if (lost.length) throw new Error(`To take ${lost.join(', ')} away, empty the field and save, then give the others: a request adds and replaces entries, or takes all away.`);
+      if (lost.length) throw new Error(`To remove ${lost.join(', ')}, empty the field and save, then enter the others: a request can add or replace entries, or remove all of them.`);
       return next;
     },
     set(t) {
@@ -159,7 +159,7 @@ function valueOf(s, said) {
   if (s.kind === 'flag') return said === 'true';
   if (s.kind === 'choice' || s.kind === 'words') return said;
   if (said === '') {
-    if (s.unset === undefined) throw new Error('Give a value.');
+    if (s.unset === undefined) throw new Error('Enter a value.');
     return s.kind === 'json' ? s.empty : 0;
   }
   if (s.kind === 'duration') return parseDuration(said);
@@ -169,7 +169,7 @@ function valueOf(s, said) {
     return JSON.parse(said);
   }
   const n = Number(said.replaceAll(',', ''));
-  if (Number.isNaN(n)) throw new Error(`“${said}” is no number.`);
+  if (Number.isNaN(n)) throw new Error(`“${said}” is not a number.`);
   if (s.kind === 'count' && !Number.isInteger(n)) throw new Error('It must be a whole number.');
   return n;
 }

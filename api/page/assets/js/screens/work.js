@@ -16,7 +16,7 @@ const PAGE = 50; // rows
 const MAX_STEPS = 8; // requests for one page: a page of the engine reads a bounded number of entries, and may be short
 const MAX_STACK = 1000; // pages that "newer" goes back
 const FILTERS = ['q', 'state', 'type', 'label', 'tenant', 'worker', 'schedule', 'batch', 'error', 'code', 'reason', 'created_after', 'created_before'];
-const names = { q: 'search', worker: 'held by worker', schedule: 'made by schedule', batch: 'of batch', error: 'error has', created_after: 'created after', created_before: 'created before' };
+const names = { q: 'search', worker: 'on worker', schedule: 'from schedule', batch: 'in batch', error: 'error contains', created_after: 'created after', created_before: 'created before' };
 const CHANGES = new Set(['created', 'queued', 'claimed', 'running', 'completed', 'failed', 'dead', 'cancelled', 'merged', 'waiting', 'released', 'snoozed', 'replayed', 'rescheduled', 'purged']);
 
 export default {
@@ -140,18 +140,18 @@ class WorkList {
     attr(this.first, 'disabled', this.cursor === '');
     attr(this.newer, 'disabled', this.stack.length === 0);
     attr(this.older, 'disabled', this.next === '');
-    const here = this.number ? `Page ${count(this.number)}` : 'A page further on';
-    text(this.where, found.items.length ? `${here}: ${plural(found.items.length, 'item')}, the latest change first${this.next ? '' : '; there are no older ones'}` : '');
+    const here = this.number ? `Page ${count(this.number)}` : 'A later page';
+    text(this.where, found.items.length ? `${here}: ${plural(found.items.length, 'item')}, latest change first${this.next ? '' : '; no older ones'}` : '');
     put(this.none, found.items.length ? null : this.nothing(found));
   }
 
   // nothing says why no rows are there, and what to do.
   nothing(found) {
     const set = FILTERS.filter((f) => this.query[f]);
-    if (found.next) return empty('None so far', 'Many items were looked through, and none fits. Older ones may.', []).appendChild(button('Look further back', () => this.forward(), { kind: 'primary' })).parentNode;
+    if (found.next) return empty('None yet', 'None of the items searched so far match. Older ones may.', []).appendChild(button('Look further back', () => this.forward(), { kind: 'primary' })).parentNode;
     if (set.length) {
       const said = set.map((f) => `${names[f] ?? f} “${this.query[f]}”`).join(', ');
-      const el = empty('No item fits', `Filters: ${said}.`);
+      const el = empty('No items match', `Filters: ${said}.`);
       el.append(h('p', null, button('Clear the filters', () => go(href(['work'])), { key: 'x' })));
       return el;
     }
@@ -208,8 +208,8 @@ function filters(change) {
     h('button', { type: 'button', class: `chip${st ? ` st-${st}` : ''}`, 'aria-pressed': 'false', 'data-state': st, onclick: () => change('state', st) }, st && mark(st), name, h('span', { class: 'chip-count' }))]));
   const type = select([['', 'any']], '', { onchange: () => change('type', type.value) });
   const input = (name, label, more = {}) => h('label', null, label, h('input', { name, autocomplete: 'off', spellcheck: 'false', maxlength: 256, ...more, onchange: (ev) => change(name, ev.target.value.trim()) }));
-  const inputs = [input('q', 'Search', { type: 'search', placeholder: 'id or words', size: 16 }), input('error', 'Error has', { placeholder: 'words', size: 14 }), input('label', 'Label', { placeholder: 'name=value', size: 14, pattern: '[^=]+=.*' })];
-  const more = [input('worker', 'Held by worker', { size: 14 }), input('schedule', 'Made by schedule', { size: 14 }), input('tenant', 'Tenant', { size: 12 }), input('batch', 'Batch or parent', { placeholder: 'id', size: 12 }), input('code', 'Error code', { size: 12 }), input('reason', 'Reason', { size: 12 }),
+  const inputs = [input('q', 'Search', { type: 'search', placeholder: 'id or words', size: 16 }), input('error', 'Error contains', { placeholder: 'words', size: 14 }), input('label', 'Label', { placeholder: 'name=value', size: 14, pattern: '[^=]+=.*' })];
+  const more = [input('worker', 'On worker', { size: 14 }), input('schedule', 'From schedule', { size: 14 }), input('tenant', 'Tenant', { size: 12 }), input('batch', 'Batch or parent', { placeholder: 'id', size: 12 }), input('code', 'Error code', { size: 12 }), input('reason', 'Reason', { size: 12 }),
     input('created_after', 'Created after', { type: 'datetime-local' }), input('created_before', 'Created before', { type: 'datetime-local' })];
   const rest = h('details', { class: 'more-filters' }, h('summary', null, 'More filters'), h('div', { class: 'filters' }, more));
   const clear = h('a', { class: 'button button-quiet', href: href(['work']), hidden: true }, 'Clear');

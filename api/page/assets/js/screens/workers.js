@@ -1,4 +1,4 @@
-// Workers: what each is, what it runs, how it is; drain, circuit.
+// Workers: what each is, its runs, how it is; drain, circuit.
 
 import { attr, frame, h, keyed, put, show, text } from '../dom.js';
 import { get, isAbort, send } from '../api.js';
@@ -34,7 +34,7 @@ class Workers {
     this.body = h('tbody');
     this.table = tableOf('Workers', this.body);
     this.deadBody = h('tbody');
-    this.dead = panel('Died in the last ten minutes', { name: 'died' }, h('p', { class: 'panel-body hint' }, 'They were silent for too long. What they ran was, or will be, given to others when its lease ended.'), tableOf('Died', this.deadBody));
+    this.dead = panel('Died in the last ten minutes', { name: 'died' }, h('p', { class: 'panel-body hint' }, 'They were silent for too long. Their items go to others once the leases end.'), tableOf('Died', this.deadBody));
     this.none = h('div');
     el.append(h('div', { class: 'screen-head' }, h('h1', null, 'Workers'), this.note), h('form', { class: 'work-filters', 'aria-label': 'Filters', onsubmit: (ev) => { ev.preventDefault(); document.activeElement.blur(); } },
       h('div', { class: 'chips', role: 'group', 'aria-label': 'Status' }, [...this.statuses.values()]), h('div', { class: 'filters' }, h('label', null, 'Find', this.find)), h('input', { type: 'submit', class: 'sr', value: 'Apply', tabindex: -1 })),
@@ -74,7 +74,7 @@ class Workers {
     show(this.table, alive.length > 0);
     const slots = alive.reduce((n, w) => n + w.slots, 0);
     const used = alive.reduce((n, w) => n + usedBy(w, this.runs.of(w.worker)), 0);
-    text(this.note, alive.length ? `${count(used)} of ${plural(slots, 'slot')} used${alive.length > MAX_ROWS ? ` · the first ${count(MAX_ROWS)} of ${count(alive.length)}: find the one you look for` : ''}` : '');
+    text(this.note, alive.length ? `${count(used)} of ${plural(slots, 'slot')} used${alive.length > MAX_ROWS ? ` · the first ${count(MAX_ROWS)} of ${count(alive.length)}: search to find one` : ''}` : '');
     this.nothing(alive.length > 0, all.length > 0 && (worker || status));
   }
 
@@ -82,7 +82,7 @@ class Workers {
     const kind = some ? 'some' : filtered ? 'filtered' : 'none';
     if (this.none.dataset.kind === kind) return;
     this.none.dataset.kind = kind;
-    put(this.none, { some: () => null, filtered: () => empty('No worker fits', 'None that is alive is like this.'), none: () => empty('No worker is registered', 'Items wait until one comes. Start one for a type:', ['engine work TYPE -- COMMAND']) }[kind]());
+    put(this.none, { some: () => null, filtered: () => empty('No workers match', 'No live worker matches.'), none: () => empty('No worker is registered', 'Items wait until one comes. Start one for a type:', ['engine work TYPE -- COMMAND']) }[kind]());
   }
 }
 
@@ -124,7 +124,7 @@ function row(first) {
 const usedBy = (w, runs) => Math.max(runs?.items.length ?? 0, w.in_flight ?? 0);
 
 const statusOf = (w) => [h('span', { class: `badge st-${shapes[w.status] ?? 'created'}` }, mark(shapes[w.status] ?? 'created'), w.status), w.reason && h('div', { class: 'hint' }, w.reason),
-  w.circuit && h('div', null, h('span', { class: 'tag tag-bad' }, `circuit ${w.circuit.state.replace('_', ' ')}`), h('span', { class: 'hint' }, ` ${w.circuit.reason}`, w.circuit.until && [' · next try: ', ago(w.circuit.until)]))];
+  w.circuit && h('div', null, h('span', { class: 'tag tag-bad' }, `circuit ${w.circuit.state.replace('_', ' ')}`), h('span', { class: 'hint' }, ` ${w.circuit.reason}`, w.circuit.until && [' · next probe: ', ago(w.circuit.until)]))];
 
 const typesOf = (w) => [(w.types ?? []).slice(0, MAX_TYPES).map((t) => [h('a', { class: 'tag', href: href(['types', t]) }, t), ' ']), w.types?.length > MAX_TYPES && h('span', { class: 'hint' }, `and ${w.types.length - MAX_TYPES} more`),
   w.capabilities?.length > 0 && h('div', { class: 'hint' }, `can ${w.capabilities.join(', ')}`)];
@@ -135,7 +135,7 @@ function runsOf(w, runs, most) {
   if (!runs.items.length) return h('span', { class: 'muted' }, w.in_flight ? 'nothing yet' : 'nothing');
   const list = runs.items.slice(0, most).map((it) => h('li', null, h('a', { class: 'mono', href: href(['work', it.id]), title: it.id }, it.id), ' ', it.type, it.progress && h('span', { class: 'muted' }, ` ${it.progress.percent} %`), it.started_at && h('span', { class: 'muted' }, ' · started ', ago(it.started_at))));
   const rest = runs.items.length - most;
-  const words = runs.more ? 'all that it runs' : rest > 0 ? `${count(rest)} more` : '';
+  const words = runs.more ? 'all its runs' : rest > 0 ? `${count(rest)} more` : '';
   return h('ul', null, list, words && h('li', { class: 'hint' }, h('a', { href: href(['work'], { worker: w.worker }) }, words)));
 }
 
@@ -148,19 +148,19 @@ function healthOf(w) {
 // actionsOf are the buttons; latest() is the worker as it is when one is pressed.
 function actionsOf(w, latest) {
   const path = `api/v1/workers/${encodeURIComponent(w.worker)}`;
-  const drain = () => confirm(`Drain worker ${w.worker}?`, `It finishes ${latest().runs ? plural(latest().runs, 'item') : 'what it runs'}, gets nothing more, and ends. Once it has left, it can be started again. A worker that has heard of it may not go on, even if it is undrained.`, 'Drain it', async () => {
+  const drain = () => confirm(`Drain worker ${w.worker}?`, `It finishes ${latest().runs ? plural(latest().runs, 'item') : 'its runs'}, gets nothing more, and ends. Once it has left, it can be started again. A worker that has been told already may stop even if it is undrained.`, 'Drain', async () => {
     await send('POST', `${path}/drain`);
-    toast(`Worker ${w.worker} was told to drain.`);
+    toast(`Worker ${w.worker} is draining.`);
   });
   const undrain = async () => {
     try {
       await send('POST', `${path}/undrain`, {});
-      toast(`Worker ${w.worker} may have work again.`);
+      toast(`Worker ${w.worker} may get work again.`);
     } catch (err) {
       failed(err);
     }
   };
-  const reset = () => confirm(`Close the circuit of worker ${w.worker}?`, 'It gets work again at once, as if it had not failed.', 'Close the circuit', async () => {
+  const reset = () => confirm(`Close the circuit of worker ${w.worker}?`, 'It gets work again at once, as if nothing had failed.', 'Close the circuit', async () => {
     await send('POST', `${path}/circuit/reset`);
     toast(`The circuit of worker ${w.worker} is closed.`);
   }, 'primary');
