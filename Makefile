@@ -26,7 +26,7 @@ lint: ## Check format, vet and staticcheck
 		echo "$$module: vet and staticcheck"; (cd $$module && go vet ./... && $$check ./...) || exit 1; done
 
 docs: ## Write the generated parts of the documentation anew
-	go test ./events -update
+	go test ./events/core -update
 	UPDATE_DOCS=1 go test ./config ./internal/schemas ./access
 
 fuzz: ## Run every fuzz target for a minute: make fuzz TIME=1m

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// document checks params or a result (what says which) and returns it without
+// CheckDocument checks params or a result (what says which) and returns it without
 // the blanks around it. An empty document is null.
 func CheckDocument(what string, p json.RawMessage, limit int, advice string) (json.RawMessage, error) {
 	p = bytes.TrimSpace(p)
@@ -33,8 +33,8 @@ func CheckDocument(what string, p json.RawMessage, limit int, advice string) (js
 	return p, nil
 }
 
-// depth is how deep arrays and objects nest in a JSON document. Of a text that
-// is no JSON it is a bound for what a decoder would have to nest.
+// JSONDepth returns how deep arrays and objects nest in a JSON document. For other
+// text it is an upper bound of what a decoder would nest.
 func JSONDepth(p []byte) int {
 	deepest, now := 0, 0
 	for i := 0; i < len(p); i++ {
@@ -55,7 +55,7 @@ func JSONDepth(p []byte) int {
 	return deepest
 }
 
-// name checks a short text field.
+// CheckText checks a short text field: its length in bytes, and that it is UTF-8.
 func CheckText(field, v string, limit int) (string, error) {
 	if len(v) > limit {
 		return "", Refuse(CodeTooLarge, "%s has %d bytes: at most %d are allowed", field, len(v), limit)
@@ -66,7 +66,7 @@ func CheckText(field, v string, limit int) (string, error) {
 	return v, nil
 }
 
-// text cuts a long text to a bound, at a character.
+// Shorten cuts a long text to a bound, at a character, and says that it did.
 func Shorten(v string, limit int) string {
 	v = strings.ToValidUTF8(v, "\uFFFD")
 	if len(v) <= limit {
@@ -76,8 +76,8 @@ func Shorten(v string, limit int) string {
 	return Cut(v, limit-len(mark)) + mark
 }
 
-// cutText is the longest part of v, from its beginning, that has at most limit
-// bytes and ends with a whole character.
+// Cut returns the longest beginning of v that has at most limit bytes and ends with
+// a whole character.
 func Cut(v string, limit int) string {
 	for limit > 0 && !utf8.RuneStart(v[limit]) {
 		limit--
@@ -85,11 +85,12 @@ func Cut(v string, limit int) string {
 	return v[:limit]
 }
 
+// BadPriority refuses a priority that is out of range.
 func BadPriority(p Priority) error {
 	return Refuse(CodeBadPriority, "priority %d is outside 0 to %d", p, MaxPriority)
 }
 
-// capabilities returns them sorted, each once.
+// CheckCapabilities checks capabilities and returns them sorted, each once.
 func CheckCapabilities(in []string) ([]string, error) {
 	if len(in) == 0 {
 		return nil, nil
@@ -111,7 +112,7 @@ func CheckCapabilities(in []string) ([]string, error) {
 	return out, nil
 }
 
-// labels checks them and returns a copy: the submitter's map is not ours.
+// CheckLabels checks labels and returns a copy: the submitter's map is not ours.
 func CheckLabels(in map[string]string) (map[string]string, error) {
 	if len(in) == 0 {
 		return nil, nil // not an empty map, which the log doesn't tell from none

@@ -195,7 +195,7 @@ func isWorkerID(s string) bool {
 	return inWord
 }
 
-// clip shortens s for an error text.
+// Clip shortens s for an error text.
 func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -336,5 +336,5 @@ func (r *Relations) Size() int {
 // [core.SpawnPart], from the document that Pending refers to.
 func (r *Relations) Unmade() bool { return r.Spawned && !r.Batch && r.Made < r.Declared }
 
-// complete reports whether no more children are to come.
+// Complete reports whether no more children are to come.
 func (r *Relations) Complete() bool { return (r.Sealed || !r.Batch) && r.Made >= r.Declared }

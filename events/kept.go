@@ -103,7 +103,7 @@ type Circuit struct {
 	Trying []ID `json:"trying,omitempty"`
 }
 
-// Drain is that a worker is marked to drain.
+// Drain records that a worker is marked to drain.
 type Drain struct {
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason,omitempty"`

@@ -238,7 +238,7 @@ func (p *Protocol) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// plain is p as settings hold it.
+// Canonical returns p as settings hold it: the default is the empty string.
 func (p Protocol) Canonical() Protocol {
 	if p == ProtocolClaim {
 		return ""

@@ -213,7 +213,7 @@ func (r RateLimit) extra() int {
 	return r.N / unsetBurst
 }
 
-// burst returns how many fit through at once. In any interval at most N +
+// AtOnce returns how many fit through at once. In any interval at most N +
 // burst - 1 get through, with the step of a set burst. A limit at dispatch whose
 // burst is not set has 1 + extra, and a step that is so much longer that never
 // more than N runs begin in any interval.
@@ -227,7 +227,7 @@ func (r RateLimit) AtOnce() int {
 	return r.N
 }
 
-// step returns the time that one through takes of the bucket, rounded up.
+// Step returns the time that one through takes of the bucket, rounded up.
 func (r RateLimit) Step() time.Duration {
 	n := time.Duration(max(r.N-r.extra(), 1))
 	return (time.Duration(r.IntervalMS)*time.Millisecond + n - 1) / n

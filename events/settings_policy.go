@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// valid reports whether it is one of the policies; the empty one is.
+// Valid reports whether p is empty or one of the policies.
 func (p DedupPolicy) Valid() bool {
 	switch p {
 	case "", DedupMerge, DedupDistinct, DedupSupersede, DedupDefer:
@@ -104,4 +104,5 @@ const (
 	MaxStartTimeout = time.Hour
 )
 
+// TimeToStart returns how long a claimed item has to start.
 func (l *Limits) TimeToStart() time.Duration { return cmp.Or(l.StartTimeout, StartWithin) }

@@ -130,7 +130,6 @@ func (c Carry) decide(d *decider) (Decision, error) {
 	fold := &events.Fold{}
 	history := foldHistory(c.History, fold)
 	merged := foldMergedEntries(c.Merged, fold)
-	p := parts{d: d, it: it}
 	as := *it // the event's own: the state may go on to write its item
 	first := &events.Carried{Item: &as}
 	if fold.To != 0 || fold.MergedTo != 0 {
@@ -139,23 +138,34 @@ func (c Carry) decide(d *decider) (Decision, error) {
 	if first.Keys, err = d.keysOf(it); err != nil {
 		return Decision{}, err
 	}
-	p.begin(first, jsonSize(it)+jsonSize(first.Keys))
+	p := pages[events.Carried]{list: []*events.Carried{first}, size: jsonSize(it) + jsonSize(first.Keys)}
 	for _, k := range events.DocKinds {
 		doc, err := d.state.Document(k, it.ID)
 		if err != nil {
 			return Decision{}, err
 		}
 		if doc != nil {
-			p.room(len(doc)).Documents = append(p.last().Documents, events.CarriedDocument{Kind: k, Data: doc})
+			c := p.room(len(doc))
+			c.Documents = append(c.Documents, events.CarriedDocument{Kind: k, Data: doc})
 		}
 	}
 	for _, m := range merged {
-		p.room(jsonSize(m)).Merged = append(p.last().Merged, m)
+		c := p.room(jsonSize(m))
+		c.Merged = append(c.Merged, m)
 	}
 	for _, h := range history {
-		p.room(len(h.Data) + 32).History = append(p.last().History, h)
+		c := p.room(len(h.Data) + 32)
+		c.History = append(c.History, h)
 	}
-	return p.decision()
+	if len(p.list) > events.MaxDecisionEvents {
+		return Decision{}, events.Refuse(events.CodeTooLarge, "item %s is too large to be carried: %d parts", it.ID, len(p.list))
+	}
+	dec := Decision{ID: it.ID}
+	for i, c := range p.list {
+		c.Part, c.Parts = i+1, len(p.list)
+		dec.Events = append(dec.Events, d.event(it, c))
+	}
+	return dec, nil
 }
 
 // keysOf are the keys that lead to an item now.
@@ -170,39 +180,6 @@ func (d *decider) keysOf(it *events.Item) (keys []events.HeldKey, err error) {
 		}
 	}
 	return keys, nil
-}
-
-// parts splits a carried item.
-type parts struct {
-	d    *decider
-	it   *events.Item
-	list []*events.Carried
-	size int // of the last
-}
-
-func (p *parts) begin(c *events.Carried, size int) { p.list, p.size = append(p.list, c), size }
-
-func (p *parts) last() *events.Carried { return p.list[len(p.list)-1] }
-
-// room is the part that has room for so many bytes more.
-func (p *parts) room(bytes int) *events.Carried {
-	if p.size > 0 && p.size+bytes > carriedBytes {
-		p.begin(&events.Carried{}, 0)
-	}
-	p.size += bytes
-	return p.last()
-}
-
-func (p *parts) decision() (Decision, error) {
-	if len(p.list) > events.MaxDecisionEvents {
-		return Decision{}, events.Refuse(events.CodeTooLarge, "item %s is too large to be carried: %d parts", p.it.ID, len(p.list))
-	}
-	dec := Decision{ID: p.it.ID}
-	for i, c := range p.list {
-		c.Part, c.Parts = i+1, len(p.list)
-		dec.Events = append(dec.Events, p.d.event(p.it, c))
-	}
-	return dec, nil
 }
 
 // foldHistory shortens a history that is too long.
@@ -254,7 +231,7 @@ func (c EndCut) decide(d *decider) (Decision, error) {
 	if d.state.meta.RoundAt == 0 {
 		return Decision{}, events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
 	}
-	p := pages{of: events.Snapshot{Round: d.state.meta.Round, Mark: events.MarkPart}}
+	p := pages[events.Snapshot]{of: events.Snapshot{Round: d.state.meta.Round, Mark: events.MarkPart}}
 	room := p.room
 	room(0)
 	for _, name := range d.state.TypeNames() {

@@ -114,10 +114,8 @@ func (c PauseType) decide(d *decider) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	for _, f := range [...]struct{ field, v string }{{"reason", c.Reason}, {"by", c.By}} {
-		if _, err := events.CheckText(f.field, f.v, events.MaxNameLen); err != nil {
-			return Decision{}, err
-		}
+	if err := checkNote(c.Reason, c.By); err != nil {
+		return Decision{}, err
 	}
 	until, err := c.until(d)
 	if err != nil {

@@ -111,7 +111,7 @@ func (a *applier) setBack() {
 	}
 }
 
-// expired reports whether a held key does not exist any more at a time.
+// keyExpired reports whether a held key does not exist any more at a time.
 func keyExpired(h events.HeldKey, at time.Time) bool { return !h.Until.IsZero() && !h.Until.After(at) }
 
 // goneBack reports whether a key that the base shows had expired when time was

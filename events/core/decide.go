@@ -1,7 +1,8 @@
 package core
 
 import (
-	"fmt"
+	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -231,31 +232,18 @@ func earlier(a, b time.Time) time.Time {
 
 // equalSettings compares by content; the priorities' overrides hold pointers.
 func equalSettings(a, b events.TypeSettings) bool {
-	return fmt.Sprintf("%+v", flatSettings(a)) == fmt.Sprintf("%+v", flatSettings(b))
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// flat is the settings' content without pointers, for comparison.
-func flatSettings(s events.TypeSettings) any {
-	type override struct {
-		priority events.Priority
-		timeout  time.Duration
-		attempts events.Attempt
-		backoff  events.Backoff
-		set      [3]bool
+// checkNote checks why something was done, and who says to have done it.
+func checkNote(reason, by string) error {
+	if _, err := events.CheckText("reason", reason, events.MaxNameLen); err != nil {
+		return err
 	}
-	over := []override{}
-	for p := range events.MaxPriority + 1 {
-		if o, ok := s.PerPriority[p]; ok {
-			f := override{priority: p, set: [3]bool{o.TimeoutMS != nil, o.MaxAttempts != nil, o.Backoff != nil}}
-			f.timeout, f.attempts, f.backoff = s.For(p)
-			over = append(over, f)
-		}
-	}
-	s.PerPriority = nil
-	return struct {
-		events.TypeSettings
-		over []override
-	}{s, over}
+	_, err := events.CheckText("by", by, events.MaxNameLen)
+	return err
 }
 
 // plainLimits makes empty lists none, which the log doesn't tell from them.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/streamwright/streamwright/events"
@@ -22,7 +23,7 @@ func (s *submission) duplicateOf() (duplicate, error) {
 	if s.c.DedupKey == "" {
 		return duplicate{}, nil
 	}
-	dup := duplicate{policy: firstOf(s.c.DedupPolicy, s.set.DedupPolicy, events.DedupMerge), reason: "dedup_key"}
+	dup := duplicate{policy: cmp.Or(s.c.DedupPolicy, s.set.DedupPolicy, events.DedupMerge), reason: "dedup_key"}
 	held, has, err := s.state.Key(events.KeyRef{Kind: events.KeyDedup, Type: s.c.Type, Key: s.c.DedupKey}, s.now)
 	if err != nil || !has {
 		return duplicate{}, err
@@ -37,7 +38,7 @@ func (s *submission) duplicateOf() (duplicate, error) {
 // byVerdict is duplicateOf for a submission that the host's hook has judged.
 func (s *submission) byVerdict() (duplicate, error) {
 	none := duplicate{policy: events.DedupDistinct}
-	dup := duplicate{policy: firstOf(s.c.Verdict.Policy, events.DedupMerge), reason: "verdict"}
+	dup := duplicate{policy: cmp.Or(s.c.Verdict.Policy, events.DedupMerge), reason: "verdict"}
 	if dup.policy == events.DedupDistinct || s.c.Verdict.Canonical == s.it.ID {
 		return none, nil
 	}
@@ -97,15 +98,6 @@ func (d *decider) canonical(id events.ID) (*events.Item, error) {
 	return nil, nil
 }
 
-func firstOf(policies ...events.DedupPolicy) events.DedupPolicy {
-	for _, p := range policies {
-		if p != "" {
-			return p
-		}
-	}
-	return ""
-}
-
 // place decides where a submission goes that may be a duplicate, or may have
 // to wait. The terms of its created event are filled in here.
 func (s *submission) place() (Decision, error) {
@@ -157,7 +149,7 @@ func (s *submission) recordPolicy(dup duplicate) error {
 			return err
 		}
 	}
-	changeTerms(s.cr, func(t *events.Terms) { t.DedupPolicy = dup.policy })
+	termsOf(s.cr).DedupPolicy = dup.policy
 	return nil
 }
 
@@ -177,8 +169,8 @@ func (s *submission) inPlaceOf(dup duplicate, w *events.Waiting, q *events.Queue
 		for _, id := range r.Waits {
 			w.For = appendOnce(w.For, id)
 		}
-		if len(afterOf(s.cr)) == 0 && r.Policy != "" {
-			changeTerms(s.cr, func(t *events.Terms) { t.AfterPolicy = r.Policy })
+		if (s.cr.Terms == nil || len(s.cr.After) == 0) && r.Policy != "" {
+			termsOf(s.cr).AfterPolicy = r.Policy
 		}
 	} else if of.Priority == s.cr.Priority && s.cr.AvailableAt.IsZero() && of.AvailableAt.IsZero() && (s.cr.Terms == nil || s.cr.ScoreMS == nil) {
 		q.OrderAt = of.OrderAt
@@ -192,26 +184,9 @@ func appendOnce(ids []events.ID, id events.ID) []events.ID {
 	return append(ids, id)
 }
 
-// change writes the terms of a created event that is still being made.
-func changeTerms(cr *events.Created, fn func(*events.Terms)) {
-	t := events.Terms{}
-	if cr.Terms != nil {
-		t = *cr.Terms
-	}
-	fn(&t)
-	cr.Terms = &t
-}
-
-func afterOf(cr *events.Created) []events.ID {
-	if cr.Terms == nil {
-		return nil
-	}
-	return cr.After
-}
-
 func afterPolicyOf(cr *events.Created) events.AfterPolicy {
-	if cr.Terms == nil || cr.AfterPolicy == "" {
+	if cr.Terms == nil {
 		return events.AfterCancel
 	}
-	return cr.AfterPolicy
+	return cmp.Or(cr.AfterPolicy, events.AfterCancel)
 }

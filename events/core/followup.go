@@ -2,6 +2,7 @@ package core
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -73,7 +74,7 @@ func (d *decider) upstreamEnded(it, up *events.Item) []events.Event {
 	case r.Spawned:
 		return []events.Event{ended}
 	case bad && r.Policy != events.AfterRun:
-		return d.badEnd(it, up, firstAfter(r.Policy))
+		return d.badEnd(it, up, cmp.Or(r.Policy, events.AfterCancel))
 	case left > 0:
 		return []events.Event{ended}
 	}
@@ -250,7 +251,7 @@ func (d *decider) outcomes(ids []events.ID, kids []*events.Item) (*outcomes, err
 	return o, nil
 }
 
-// name fills in an outcome's type, reason and code, if they have room in so many
+// nameOutcome fills in an outcome's type, reason and code, if they have room in so many
 // bytes, and returns how many they take. Few children always have the room.
 func nameOutcome(out *events.Outcome, k *events.Item, room int) int {
 	code := ""

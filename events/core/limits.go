@@ -55,14 +55,7 @@ func (s *State) GroupRuns(t events.Type, group string) (int64, error) {
 	return held.N, err
 }
 
-// group records what group the submission belongs to.
-func recordGroup(cr *events.Created, set events.TypeSettings) {
-	if g := valueOf(set.GroupKey(), cr.Tenant, cr.Labels); g != "" {
-		termsOf(cr).Group = g
-	}
-}
-
-// terms returns the payload's terms, for writing.
+// termsOf returns the payload's terms, for writing.
 func termsOf(cr *events.Created) *events.Terms {
 	if cr.Terms == nil {
 		cr.Terms = &events.Terms{}
@@ -150,7 +143,7 @@ func (d *decider) mayRun(it *events.Item) ([]events.RateTaken, error) {
 	})
 }
 
-// runs reports whether the item takes a place among its group's runs.
+// isRunning reports whether the item takes a place among its group's runs.
 func isRunning(it *events.Item) bool {
 	return it.State == events.StateClaimed || it.State == events.StateRunning
 }
@@ -189,11 +182,6 @@ func valueOf(key, tenant string, labels map[string]string) string {
 	}
 	return ""
 }
-
-// A rate limit is the generic cell rate algorithm (GCRA, ITU-T I.371, as a
-// virtual schedule). A key's whole state is its theoretical arrival time: when
-// the bucket is full again. It is kept as the expiry of a [HeldKey] of
-// [KeyRate], so a full bucket takes no room.
 
 // rateTAT is a limit's theoretical arrival time for a key, zero for a full
 // bucket.

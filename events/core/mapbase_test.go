@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -176,5 +177,9 @@ func dumpItem(it *events.Item) string {
 }
 
 func dumpType(t events.TypeInfo) string {
-	return fmt.Sprintf("%s from %s: %+v %#v counts %v queued %v paused %+v circuit %+v", t.Type, t.Source, flatSettings(t.Settings), t.Settings.PerPriority == nil, t.Counts, t.Queued, t.Paused, t.Circuit)
+	settings, err := json.Marshal(t.Settings)
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf("%s from %s: %s %#v counts %v queued %v paused %+v circuit %+v", t.Type, t.Source, string(settings), t.Settings.PerPriority == nil, t.Counts, t.Queued, t.Paused, t.Circuit)
 }

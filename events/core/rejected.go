@@ -126,7 +126,7 @@ func (c CarryRejected) decide(d *decider) (Decision, error) {
 	if d.state.meta.RoundAt == 0 {
 		return Decision{}, events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
 	}
-	p := pages{of: events.Snapshot{Round: d.state.meta.Round, Mark: events.MarkRejected}}
+	p := pages[events.Snapshot]{of: events.Snapshot{Round: d.state.meta.Round, Mark: events.MarkRejected}}
 	for _, r := range c.Rejected {
 		if r.Seq >= d.state.meta.RoundAt {
 			return Decision{}, events.Refuse(events.CodeWrongState, "the rejected submission of event %d lies behind the begin of the round", r.Seq)
@@ -147,18 +147,18 @@ func (c CarryRejected) decide(d *decider) (Decision, error) {
 	return Decision{Events: d.snapshots(p.list), Repeat: len(p.list) == 0}, nil
 }
 
-// pages fills snapshots up to carriedBytes each.
-type pages struct {
-	of   events.Snapshot // what each of them says
-	list []*events.Snapshot
+// pages fills payloads up to carriedBytes each.
+type pages[T any] struct {
+	of   T // what each of them says
+	list []*T
 	size int // of the last
 }
 
-// room is the snapshot that has room for so many bytes more.
-func (p *pages) room(bytes int) *events.Snapshot {
+// room returns the payload that has room for so many bytes more.
+func (p *pages[T]) room(bytes int) *T {
 	if len(p.list) == 0 || p.size > 0 && p.size+bytes > carriedBytes {
-		s := p.of
-		p.list, p.size = append(p.list, &s), 0
+		of := p.of
+		p.list, p.size = append(p.list, &of), 0
 	}
 	p.size += bytes
 	return p.list[len(p.list)-1]

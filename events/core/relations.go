@@ -154,8 +154,8 @@ func without(ids []events.ID, gone events.ID) []events.ID {
 	return left
 }
 
-// ties are what others know of an item: by comparing them before and after an
-// event, whatever it is, the others are kept right.
+// ties are the part of an item that others depend on. Comparing them before and
+// after an event, whatever it is, keeps the others right.
 type ties struct {
 	state events.ItemState
 	waits []events.ID
@@ -378,7 +378,7 @@ func keyRefs(it *events.Item) (refs []events.KeyRef) {
 	return refs
 }
 
-// relations returns a copy of the item's relations, the zero value for none.
+// relationsOf returns a copy of the item's relations, the zero value for none.
 func relationsOf(it *events.Item) events.Relations {
 	if it.Relations == nil {
 		return events.Relations{}

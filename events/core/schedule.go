@@ -141,7 +141,7 @@ func (c Fire) decide(d *decider) (Decision, error) {
 	return dec, nil
 }
 
-// item is the submission that a tick makes; the zero tick is one by hand.
+// scheduledItem returns the submission that a tick makes; the zero tick is one by hand.
 func scheduledItem(s *events.Schedule, tick time.Time, id events.ID) *Submit {
 	c := &Submit{
 		Type: s.Type, Params: s.Params, NewID: id, Priority: s.Priority, MaxAttempts: s.MaxAttempts,
@@ -195,8 +195,8 @@ func applyScheduleFired(a *applier, b *events.ScheduleFired) error {
 	return nil
 }
 
-// canonical is the schedule in the one form that its JSON gives back, so that
-// the live state is that of a replay. REQUIRES: it is valid.
+// canonicalSchedule returns the schedule in the one form that its JSON gives back,
+// so that the live state is that of a replay. REQUIRES: it is valid.
 func canonicalSchedule(s events.Schedule) (events.Schedule, error) {
 	s.Params = bytes.TrimSpace(s.Params)
 	switch {
@@ -222,7 +222,7 @@ func canonicalSchedule(s events.Schedule) (events.Schedule, error) {
 	return s, nil
 }
 
-// equal compares by content. REQUIRES: both are canonical.
+// equalSchedules compares by content. REQUIRES: both are canonical.
 func equalSchedules(s *events.Schedule, o *events.Schedule) bool {
 	a, errA := json.Marshal(s)
 	b, errB := json.Marshal(o)

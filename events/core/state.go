@@ -433,8 +433,5 @@ func (s *State) evict() {
 	}
 }
 
-// InMemory is how many items and bytes of params the State holds.
-func (s *State) InMemory() (items, bytes int) { return len(s.items), s.cacheBytes }
-
 // SetLimits sets the engine's own settings.
 func (s *State) SetLimits(l events.Limits) { s.limits = l }

@@ -130,3 +130,6 @@ func TestAKeyChangedSinceStaysInMemory(t *testing.T) {
 		t.Fatalf("merged into %s, want %s", into, second)
 	}
 }
+
+// InMemory is how many items and bytes of params the State holds.
+func (s *State) InMemory() (items, bytes int) { return len(s.items), s.cacheBytes }

@@ -210,7 +210,9 @@ func (s *submission) create() error {
 	if s.c.Intake.MsgID != "" {
 		cr.Intake.MsgIDUntil = s.published().Add(events.MsgIDWindow)
 	}
-	recordGroup(cr, s.set)
+	if g := valueOf(s.set.GroupKey(), cr.Tenant, cr.Labels); g != "" {
+		termsOf(cr).Group = g
+	}
 	return nil
 }
 
@@ -293,7 +295,7 @@ func (s *submission) terms() error {
 		return events.Refuse(events.CodeBadTime, "the dedup window %s is outside 0 to %s", window, time.Duration(events.MaxDedupWindow))
 	}
 	if s.c.DedupKey != "" && window.Milliseconds() > 0 {
-		changeTerms(s.cr, func(t *events.Terms) { t.DedupWindowMS = window.Milliseconds() })
+		termsOf(s.cr).DedupWindowMS = window.Milliseconds()
 	}
 	if err := s.expiry(); err != nil {
 		return err
@@ -302,7 +304,7 @@ func (s *submission) terms() error {
 		return events.Refuse(events.CodeBadTime, "the estimated duration %s is outside 0 to %s", s.c.Estimate, events.MaxTimeout)
 	}
 	if ms := s.c.Estimate.Milliseconds(); ms > 0 {
-		changeTerms(s.cr, func(t *events.Terms) { t.EstimateMS = ms })
+		termsOf(s.cr).EstimateMS = ms
 	}
 	switch s.c.AfterPolicy {
 	case "", events.AfterCancel, events.AfterDead, events.AfterRun:
@@ -313,20 +315,14 @@ func (s *submission) terms() error {
 		return events.Refuse(events.CodeTooLarge, "the item waits for %d others: at most %d", len(s.c.After), events.MaxAfter)
 	}
 	if len(s.c.After) > 0 {
-		changeTerms(s.cr, func(t *events.Terms) { t.After, t.AfterPolicy = slices.Clone(s.c.After), firstAfter(s.c.AfterPolicy) })
+		t := termsOf(s.cr)
+		t.After, t.AfterPolicy = slices.Clone(s.c.After), cmp.Or(s.c.AfterPolicy, events.AfterCancel)
 	}
 	if s.parent != nil {
-		changeTerms(s.cr, func(t *events.Terms) { t.Parent, t.Spawn = s.parent.ID, s.spawn })
+		t := termsOf(s.cr)
+		t.Parent, t.Spawn = s.parent.ID, s.spawn
 	}
 	return s.judged()
-}
-
-// firstAfter is the policy in full.
-func firstAfter(p events.AfterPolicy) events.AfterPolicy {
-	if p == "" {
-		return events.AfterCancel
-	}
-	return p
 }
 
 func (s *submission) expiry() error {
@@ -341,7 +337,7 @@ func (s *submission) expiry() error {
 	case at.Year() < 1970:
 		return events.Refuse(events.CodeBadTime, "expires_at is %s: give a time from 1970 on", at.Format(time.RFC3339))
 	}
-	changeTerms(s.cr, func(t *events.Terms) { t.ExpiresAt = at })
+	termsOf(s.cr).ExpiresAt = at
 	return nil
 }
 
@@ -352,7 +348,7 @@ func (s *submission) judged() error {
 			return events.Refuse(events.CodeBadRequest, "the score %s is outside ten years", *s.c.Score)
 		}
 		ms := s.c.Score.Milliseconds()
-		changeTerms(s.cr, func(t *events.Terms) { t.ScoreMS = &ms })
+		termsOf(s.cr).ScoreMS = &ms
 	}
 	if s.c.Verdict == nil {
 		return nil
@@ -361,9 +357,9 @@ func (s *submission) judged() error {
 		return events.Refuse(events.CodeBadRequest, "the dedup hook's verdict %q is none of %s, %s, %s, %s", events.Clip(string(s.c.Verdict.Policy), 64), events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer)
 	}
 	v := *s.c.Verdict
-	v.Policy = firstOf(v.Policy, events.DedupMerge)
+	v.Policy = cmp.Or(v.Policy, events.DedupMerge)
 	v.Source, v.Reason = events.Shorten(v.Source, events.MaxNameLen), events.Shorten(v.Reason, events.MaxNameLen)
-	changeTerms(s.cr, func(t *events.Terms) { t.Verdict = &v })
+	termsOf(s.cr).Verdict = &v
 	return nil
 }
 

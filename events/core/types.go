@@ -210,7 +210,7 @@ func applyTypeForgotten(a *applier, _ *events.TypeForgotten) error {
 	return nil
 }
 
-// allowed reports whether items of a type may be submitted.
+// typeAllowed reports whether items of a type may be submitted.
 func typeAllowed(l *events.Limits, t events.Type) bool { return l.Types == nil || l.Types[t] }
 
 // checkAllowed refuses a type that the configuration does not list.
@@ -240,10 +240,8 @@ func (c DrainWorker) decide(d *decider) (Decision, error) {
 	if _, err := events.ParseWorkerID(string(c.Worker)); err != nil {
 		return Decision{}, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	for _, f := range [...]struct{ field, v string }{{"reason", c.Reason}, {"by", c.By}} {
-		if _, err := events.CheckText(f.field, f.v, events.MaxNameLen); err != nil {
-			return Decision{}, err
-		}
+	if err := checkNote(c.Reason, c.By); err != nil {
+		return Decision{}, err
 	}
 	if d.state.drains.get(string(c.Worker)) != nil {
 		return Decision{Repeat: true}, nil

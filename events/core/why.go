@@ -3,7 +3,6 @@ package core
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -42,14 +41,14 @@ func Explain(s *State, it *events.Item, now time.Time) []events.Obstacle {
 func explainWaiting(s *State, it *events.Item) events.Obstacle {
 	r := relationsOf(it)
 	if !r.Spawned {
-		return events.Obstacle{Code: events.WhyWaiting, Message: fmt.Sprintf("it waits for %s to end", plural(len(r.Waits), "item")), Items: r.Waits[:min(len(r.Waits), maxObstacleItems)]}
+		return events.Obstacle{Code: events.WhyWaiting, Message: fmt.Sprintf("it waits for %s to end", events.Count(len(r.Waits), "item")), Items: r.Waits[:min(len(r.Waits), maxObstacleItems)]}
 	}
 	if r.Batch {
 		return withMerged(explainBatch(&r), &r)
 	}
-	o := events.Obstacle{Code: events.WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, plural(r.Size(), "child"))}
+	o := events.Obstacle{Code: events.WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, children(r.Size()))}
 	if r.Unmade() {
-		o.Message = fmt.Sprintf("%d of its %s are made so far, %d of them have not ended", r.Made, plural(r.Declared, "child"), r.Live)
+		o.Message = fmt.Sprintf("%d of its %s are made so far, %d of them have not ended", r.Made, children(r.Declared), r.Live)
 	}
 	for _, id := range r.Children {
 		child, err := s.Item(id)
@@ -64,7 +63,7 @@ func explainWaiting(s *State, it *events.Item) events.Obstacle {
 // for as well.
 func withMerged(o events.Obstacle, r *events.Relations) events.Obstacle {
 	if n := len(r.Waits); n > 0 {
-		o.Message += fmt.Sprintf(", and for %s that others of them were merged into", plural(n, "item"))
+		o.Message += fmt.Sprintf(", and for %s that others of them were merged into", events.Count(n, "item"))
 		o.Items = append(o.Items, r.Waits[:min(n, maxObstacleItems-len(o.Items))]...)
 	}
 	return o
@@ -72,7 +71,7 @@ func withMerged(o events.Obstacle, r *events.Relations) events.Obstacle {
 
 // explainBatch says what a batch waits for.
 func explainBatch(r *events.Relations) events.Obstacle {
-	o := events.Obstacle{Code: events.WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, plural(r.Made, "item"))}
+	o := events.Obstacle{Code: events.WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, events.Count(r.Made, "item"))}
 	switch {
 	case !r.Sealed:
 		o.Message += ", and to be sealed: more may be submitted to it until then"
@@ -120,7 +119,7 @@ func explainType(s *State, it *events.Item) (out []events.Obstacle) {
 			Message: fmt.Sprintf("the circuit of type %s is open since %s (%s); then some runs may try", it.Type, c.At.Format(time.RFC3339), c.Reason)})
 	case events.CircuitHalfOpen:
 		if n := t.Settings.Circuit.WithDefaults().Probes; c.Probing >= n {
-			out = append(out, events.Obstacle{Code: events.WhyCircuit, Message: fmt.Sprintf("the circuit of type %s is half open: %s try it, the others wait for what comes of that", it.Type, plural(c.Probing, "run"))})
+			out = append(out, events.Obstacle{Code: events.WhyCircuit, Message: fmt.Sprintf("the circuit of type %s is half open: %s try it, the others wait for what comes of that", it.Type, events.Count(c.Probing, "run"))})
 		}
 	}
 	return out
@@ -154,13 +153,10 @@ func explainLimits(s *State, it *events.Item, now time.Time) (out []events.Obsta
 	return out
 }
 
-// plural is a number with a noun.
-func plural(n int, noun string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case strings.HasSuffix(noun, "child"):
-		return fmt.Sprintf("%d %sren", n, noun)
+// children is a number of children.
+func children(n int) string {
+	if n == 1 {
+		return "1 child"
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d children", n)
 }

@@ -36,7 +36,7 @@ func BuiltinCodes() map[string]events.CodePolicy {
 
 var builtinCodes = BuiltinCodes()
 
-// CodePolicy returns how failures with a code are retried.
+// ForCode returns how failures with a code are retried.
 func ForCode(s events.TypeSettings, code string) events.CodePolicy {
 	if p, ok := s.Codes[code]; ok {
 		return p
@@ -44,7 +44,7 @@ func ForCode(s events.TypeSettings, code string) events.CodePolicy {
 	return builtinCodes[code]
 }
 
-// attemptLimit returns how many attempts an item may make that fails with a
+// AttemptLimit returns how many attempts an item may make that fails with a
 // code, and whose limit that is. What is said more closely wins: the item's own
 // number, then the type's policy for the code, the type's number, the built-in
 // policy, the default.
@@ -71,8 +71,8 @@ func AttemptLimit(s events.TypeSettings, it *events.Item, code string) (limit ev
 	return it.AttemptsBefore + limit, from
 }
 
-// nextTimeout returns the timeout of the attempt after one that failed with a
-// code. Who may change it is as for attemptLimit.
+// NextTimeout returns the timeout of the attempt after one that failed with a
+// code. Who may change it is as for [AttemptLimit].
 func NextTimeout(s events.TypeSettings, it *events.Item, code string) time.Duration {
 	p, own := s.Codes[code]
 	switch {
@@ -96,7 +96,7 @@ func choseTimeout(s events.TypeSettings, p events.Priority) bool {
 	return s.TimeoutSet || s.TimeoutMS != events.DefaultTimeout.Milliseconds() || s.PerPriority[p].TimeoutMS != nil
 }
 
-// delay is the wait after an attempt, and how much of it is jitter.
+// RetryDelay returns the wait after an attempt, and how much of it is jitter.
 func RetryDelay(p events.CodePolicy, b events.Backoff, after events.Attempt, random uint64) (wait, jitter time.Duration) {
 	factor := p.DelayFactor
 	if factor == 0 {
@@ -107,7 +107,7 @@ func RetryDelay(p events.CodePolicy, b events.Backoff, after events.Attempt, ran
 	return wait, wait - time.Duration(float64(Delay(b, after, random))*factor)
 }
 
-// timeout is that of the next attempt.
+// growTimeout returns the timeout of the next attempt.
 func growTimeout(p events.CodePolicy, now time.Duration) time.Duration {
 	if p.TimeoutFactor == 0 {
 		return now
@@ -120,7 +120,7 @@ func growTimeout(p events.CodePolicy, now time.Duration) time.Duration {
 	return max(grown.Truncate(time.Millisecond), now)
 }
 
-// poisonAfter is how many lost leases an item may have.
+// PoisonAfter returns how many leases an item may lose before it is dead.
 func PoisonAfter(s events.TypeSettings) int {
 	if s.PoisonAfter == 0 {
 		return events.DefaultPoisonAfter

@@ -28,7 +28,7 @@ func CauseOf(t events.Type, reason, code, text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// otherCause gathers the deaths of a type whose causes are too many to be told
+// OtherCause gathers the deaths of a type whose causes are too many to be told
 // apart. No fingerprint looks like it.
 func OtherCause(t events.Type) string { return "other-" + string(t) }
 
@@ -227,7 +227,8 @@ func allHex(r string) bool {
 	return true
 }
 
-// forgettable reports whether a cause is of no use any more.
+// Forgettable reports whether a cause may be forgotten: nothing has been dead of
+// it for CauseKeep.
 func Forgettable(c *events.Cause, at time.Time) bool {
 	return c.Dead == 0 && !at.Before(c.Last.Add(CauseKeep))
 }
@@ -246,7 +247,7 @@ const (
 	CauseGrowth = 10
 )
 
-// died is the cause after one more death.
+// CountDeath returns the cause after one more death.
 func CountDeath(c events.Cause, it *events.Item, b *events.Dead, at time.Time) events.Cause {
 	if c.Count == 0 {
 		c.Type, c.First = it.Type, at
@@ -262,7 +263,7 @@ func CountDeath(c events.Cause, it *events.Item, b *events.Dead, at time.Time) e
 	return c
 }
 
-// growing reports whether the window's count has just reached a step.
+// Growing reports whether the window's count has just reached a step.
 func Growing(c events.Cause) bool {
 	step := int64(CauseGrowth)
 	for step < c.Window {

@@ -7,18 +7,18 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// counts reports whether a failure speaks against the type: one that is not
+// Counts reports whether a failure speaks against the type: one that is not
 // retried is the item's own, unless the settings say otherwise.
 func Counts(c events.CircuitSettings, f *events.Failed) bool { return f.Retryable || c.CountNoRetry }
 
-// triedBy reports whether the circuit is half open and the item's run tries it.
+// TriedBy reports whether the circuit is half open and the item's run tries it.
 // A nil circuit is closed.
 func TriedBy(c *events.Circuit, it *events.Item) bool {
 	return c != nil && c.State == events.CircuitHalfOpen && slices.Contains(c.Trying, it.ID)
 }
 
-// folded is the circuit after one of its own events; false if that can't have
-// been decided.
+// FoldCircuit returns the circuit after one of its own events; false if that can't
+// have been decided.
 func FoldCircuit(c events.Circuit, ev events.Event) (events.Circuit, bool) {
 	switch b := ev.Body.(type) {
 	case *events.CircuitOpened:
@@ -31,7 +31,7 @@ func FoldCircuit(c events.Circuit, ev events.Event) (events.Circuit, bool) {
 	return c, false
 }
 
-// ended is the circuit after a run has ended. probe says that the run was begun
+// RunEnded returns the circuit after a run has ended. probe says that the run was begun
 // to try it. Only those count while it is not closed: what was begun before it
 // opened says nothing of now.
 func RunEnded(c events.Circuit, set events.CircuitSettings, at time.Time, failed, probe bool) events.Circuit {
@@ -67,7 +67,8 @@ func roll(c *events.Circuit, set events.CircuitSettings, at time.Time) {
 	}
 }
 
-// trips says whether, and why, a closed circuit opens.
+// Trips returns why a closed circuit opens, with how many runs have failed of how
+// many; an empty reason if it does not.
 func Trips(c events.Circuit, set events.CircuitSettings) (reason string, failed, of int) {
 	set = set.WithDefaults()
 	ended := c.Ended[0] + c.Ended[1]
@@ -102,7 +103,7 @@ func closed(c events.Circuit, at time.Time) events.Circuit {
 	return c
 }
 
-// cleared is the circuit with nothing counted: each state begins so. The runs
+// Cleared returns the circuit with nothing counted, as each state begins. The runs
 // that try it are still under way.
 func Cleared(c events.Circuit) events.Circuit {
 	c.Consecutive, c.WindowAt, c.Ended, c.Failed, c.Succeeded = 0, time.Time{}, [2]int{}, [2]int{}, 0
@@ -110,7 +111,7 @@ func Cleared(c events.Circuit) events.Circuit {
 	return c
 }
 
-// workerFailed is a worker's closed circuit after an item has failed. An item
+// WorkerFailed returns a worker's closed circuit after an item has failed. An item
 // counts once, and beyond MaxWorkerFailures none is remembered.
 func WorkerFailed(c events.Circuit, id events.ID, seq events.Seq, at time.Time) events.Circuit {
 	c.LastAt = at
@@ -124,14 +125,14 @@ func WorkerFailed(c events.Circuit, id events.ID, seq events.Seq, at time.Time) 
 	return c
 }
 
-// tries adds a run that tries the worker's circuit.
+// Tries adds a run that tries the worker's circuit.
 func Tries(c events.Circuit, id events.ID) events.Circuit {
 	c.Trying = append(slices.Clone(c.Trying), id)
 	c.Probing = len(c.Trying)
 	return c
 }
 
-// triesNoMore takes it out.
+// TriesNoMore takes such a run out.
 func TriesNoMore(c events.Circuit, id events.ID) events.Circuit {
 	c.Trying = slices.DeleteFunc(slices.Clone(c.Trying), func(x events.ID) bool { return x == id })
 	if len(c.Trying) == 0 {
@@ -141,7 +142,8 @@ func TriesNoMore(c events.Circuit, id events.ID) events.Circuit {
 	return c
 }
 
-// setBack is the circuit when time goes on from before its last change.
+// SetBack returns the circuit after the clock was set back to before its last
+// change; false if that changes nothing.
 func SetBack(c events.Circuit, at time.Time) (events.Circuit, bool) {
 	if !c.At.After(at) && !c.WindowAt.After(at) && !c.LastAt.After(at) {
 		return c, false
@@ -156,7 +158,7 @@ func SetBack(c events.Circuit, at time.Time) (events.Circuit, bool) {
 	return c, true
 }
 
-// cooldown is how long the circuit stays open the n-th time in a row.
+// Cooldown returns how long the circuit stays open the n-th time in a row.
 func Cooldown(c events.CircuitSettings, opens int) time.Duration {
 	c = c.WithDefaults()
 	ms := c.CooldownMS

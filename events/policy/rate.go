@@ -6,10 +6,14 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// take lets one through at now, behind ahead others that are let through at
-// now or later and not in tat yet. tat is the theoretical arrival time of
-// before, the zero time for a full bucket. It returns that of after, or when
-// the next may pass; then ok is false.
+// Take lets one through at now, behind ahead others that pass at now or later and
+// are not in tat yet. tat is the theoretical arrival time so far, the zero time for
+// a full bucket. Take returns the new one; or, with ok false, when the next may pass.
+//
+// A rate limit is the generic cell rate algorithm (GCRA, ITU-T I.371, as a virtual
+// schedule). The theoretical arrival time is when the bucket is full again. It is a
+// key's whole state, kept as the expiry of an [events.HeldKey] of [events.KeyRate],
+// so a full bucket takes no room.
 func Take(r events.RateLimit, tat, now time.Time, ahead int) (at time.Time, ok bool) {
 	step := r.Step()
 	slack := time.Duration(r.AtOnce()-1) * step
