@@ -165,7 +165,7 @@ func (c Config) checkPatch(ch *checker, at string, p Patch) {
 	named := p.Named()
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		if !slices.Contains(named, name) {
-			ch.failf(at+"."+name, "is no setting")
+			ch.failf(at+"."+name, "is no setting: see docs/reference/CONFIG.md")
 		}
 	}
 }

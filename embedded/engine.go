@@ -56,22 +56,22 @@ type Options struct {
 	PProf      string // host:port of this machine, or config.Off
 	Durability config.Durability
 	NATSURL    string // an existing NATS, in place of an embedded one
-	// Connect says how that is reached; it counts before [connect], and its URL
-	// for nothing. With a context, NATSURL may be left out.
+	// Connect says how that NATS is reached. It overrides [connect]; its URL is
+	// ignored. With a context, NATSURL may be left out.
 	Connect connect.Settings
 
 	// Memory keeps everything in memory, gone at Stop; for tests. Unless they
 	// are set, nothing listens: connect with [Engine.Connect].
 	Memory bool
 
-	// SetStoreAside accepts a log that is not the one of the store, or that has
-	// lost its end, or all: Start refuses it else. The store is set aside, and
-	// made anew of what that log holds.
+	// SetStoreAside accepts a log that is not the store's, or that has lost its end
+	// or all of its events, which Start otherwise refuses. The store is set aside
+	// and rebuilt from that log.
 	SetStoreAside bool
 
 	// HTTPTokens are tokens for HTTP beside those of the configuration's
-	// tokens_file, one on a line or with ; between them; HTTPTokensFile overrides
-	// that.
+	// tokens_file, one on each line or separated by semicolons. HTTPTokensFile
+	// overrides tokens_file.
 	HTTPTokens     string
 	HTTPTokensFile string
 
@@ -87,8 +87,8 @@ type Options struct {
 	// made with the ids of package tracing/itemspans, and the caller shuts it down.
 	Tracing trace.TracerProvider
 
-	// StandingBy, if set, is told of the engine that this one stands by for,
-	// before Start waits for it to go.
+	// StandingBy, if set, is called with the owner's name before Start waits for
+	// that engine to go.
 	StandingBy func(owner string)
 
 	NATSOptions []nats.Option // for NATSURL
@@ -374,7 +374,7 @@ func (e *Engine) Client(ctx context.Context) (*streamwright.Client, error) {
 	return streamwright.Connect(ctx, "", streamwright.WithPrefix(e.cfg.Server.Prefix), streamwright.WithDomain(e.clientNames().Domain), streamwright.WithNATS(login...))
 }
 
-// URL is where other processes connect to NATS; empty if nothing listens.
+// URL returns where other processes connect to NATS; empty if nothing listens.
 func (e *Engine) URL() string {
 	if e.srv == nil {
 		return e.cfg.Server.NATSURL
@@ -382,7 +382,8 @@ func (e *Engine) URL() string {
 	return e.srv.URL()
 }
 
-// HTTP is where the HTTP API, the web page, health and metrics are; empty if nothing listens.
+// HTTP returns the address of the HTTP API, the web page, health and metrics; empty
+// if nothing listens.
 func (e *Engine) HTTP() string {
 	if e.http == nil {
 		return ""
@@ -390,8 +391,8 @@ func (e *Engine) HTTP() string {
 	return e.http.Addr()
 }
 
-// HTTPURL is HTTP as the beginning of a URL that can be opened on this machine, also
-// where the server listens on all addresses; empty if nothing listens.
+// HTTPURL returns the beginning of a URL of the HTTP server that can be opened on
+// this machine, also if it listens on all addresses; empty if nothing listens.
 func (e *Engine) HTTPURL() string {
 	if e.http == nil {
 		return ""
@@ -403,8 +404,8 @@ func (e *Engine) HTTPURL() string {
 	return scheme + reachable(e.http.Addr())
 }
 
-// reachable is an address that leads to a listener on this machine: one of all
-// addresses is none that can be opened.
+// reachable returns an address that reaches a listener on this machine, also one that
+// listens on all addresses.
 func reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip.IsUnspecified()) {
@@ -413,7 +414,7 @@ func reachable(addr string) string {
 	return addr
 }
 
-// Traffic is how many messages the embedded server has taken in and sent.
+// Traffic returns how many messages the embedded server has received and sent.
 func (e *Engine) Traffic() (in, out int64) {
 	if e.srv == nil {
 		return 0, 0
@@ -429,9 +430,9 @@ func (e *Engine) Traffic() (in, out int64) {
 // served, or is another engine's now ([ErrNotOwner]): Stop then says why.
 func (e *Engine) Done() <-chan struct{} { return e.dispatcher.Done() }
 
-// Stop stops in good order: no new requests, what was taken is decided,
-// durable and answered, the store is flushed, the server is down. When ctx ends
-// first it gives up in the midst, which nothing is lost by. Idempotent.
+// Stop stops in order: it takes no new requests, decides and answers what it has
+// taken, flushes the store, and stops the server. If ctx ends first it gives up;
+// nothing is lost by that. Stop is idempotent.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.stop.Do(func() { e.err = e.shutdown(ctx) })
 	return e.err
@@ -466,7 +467,7 @@ func (e *Engine) shutdown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Dir is the data folder; empty in memory.
+// Dir returns the data folder; empty in memory.
 func (e *Engine) Dir() string {
 	if e.dir == nil {
 		return ""
@@ -474,7 +475,7 @@ func (e *Engine) Dir() string {
 	return e.dir.path
 }
 
-// Durability is what an acknowledged write has survived to.
+// Durability returns when an acknowledged write is on disk.
 func (e *Engine) Durability() config.Durability { return e.cfg.Server.Durability }
 
 // dedupConfig says whom the dispatcher asks about submissions: own, or the subject

@@ -19,7 +19,7 @@ func (e *Engine) openQuotas() {
 	e.userRoles.set(e.cfg.NATS)
 	e.quotas = quota.New(quota.Config{Settings: e.cfg.Quotas, TypeExists: func(t events.Type) bool { return typeExists(e.store, t) }, Refused: e.metrics.QuotaRefused})
 	if e.quotas != nil && e.auth.Open() && !e.srv.hasAccounts() {
-		e.log.Warn("there are quotas, but nobody has to say who he is: they count for nothing without tokens, client certificates or users")
+		e.log.Warn("quotas have no effect: nobody has to log in; configure tokens, client certificates or users")
 	}
 }
 

@@ -35,13 +35,13 @@ func batchCommand(a *app) *cobra.Command {
 					return err
 				}
 				if it.Batch == nil {
-					return fmt.Errorf("item %s is no batch: engine show shows it", it.ID)
+					return fmt.Errorf("item %s is not a batch: see engine show", it.ID)
 				}
 				return a.printBatch(it.ID, it.State, *it.Batch, it)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "until all of it has ended")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until all of it has ended")
 	cmd.AddCommand(openBatchCommand(a), sealBatchCommand(a))
 	return cmd
 }

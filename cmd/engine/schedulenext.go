@@ -186,8 +186,8 @@ func scheduleRunsCommand(a *app) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.State, "state", "", "only items in this `state`")
-	fs.IntVar(&f.Limit, "limit", 50, "items in a page, at most 1000")
+	fs.IntVar(&f.Limit, "limit", 50, "how many items to show in a page, at most 1000")
 	fs.StringVar(&f.Cursor, "cursor", "", "go on from where a page has ended, by its `cursor`")
-	fs.BoolVar(&all, "all", false, "all pages")
+	fs.BoolVar(&all, "all", false, "show all pages")
 	return cmd
 }

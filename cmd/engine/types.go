@@ -57,7 +57,7 @@ func typesSetCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set TYPE KEY=VALUE…",
 		Short: "Change settings of a type",
-		Long: "Change settings of a type; the others stay. Settings that engine.toml names can't be changed here.\n\n" +
+		Long: "Change settings of a type; the others stay. Settings that engine.toml sets can't be changed here.\n\n" +
 			"The keys, their values and defaults, as in engine.toml and in the HTTP API (see docs/reference/CONFIG.md):\n" + settingsHelp() + "\n" +
 			"A duration is a number of milliseconds, or has a unit: 90s, 5m; a size a number of bytes, or 256KiB. A table is\n" +
 			"JSON: '{\"9\":{\"max_attempts\":5}}', '{\"busy\":{\"delay_factor\":4}}'; so are tables, an array that replaces the old one.",
