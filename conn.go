@@ -20,6 +20,7 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -77,7 +78,7 @@ func (c *Client) retry(ctx context.Context, op string, patience time.Duration, t
 			c.set.onRetry(op, err)
 		}
 		last, backoff = err, min(2*backoff, maxBackoff)
-		if err := sleep(ctx, wait); err != nil {
+		if err := sleep.For(ctx, wait); err != nil {
 			return endOf(op, err, last)
 		}
 	}
@@ -101,17 +102,6 @@ func worthAnother(err error, backoff time.Duration) (time.Duration, bool) {
 	}
 	wait := backoff/2 + rand.N(backoff/2)
 	return max(wait, min(e.RetryAfter, time.Minute)), true
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // once sends one request and waits for its reply, at most timeout. What comes

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -115,7 +116,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		case err != nil:
 			backoff = min(max(2*backoff, minBackoff), maxBackoff)
 			r.cfg.Logger.Warn("the outbox could not be published: trying again", "in", backoff, "error", err)
-			if !sleep(ctx, backoff/2+rand.N(backoff/2+1)) {
+			if sleep.For(ctx, backoff/2+rand.N(backoff/2+1)) != nil {
 				return nil
 			}
 			continue
@@ -138,17 +139,6 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
 // listen wakes the relay when something has been inserted, until ctx ends.
 func (r *Relay) listen(ctx context.Context) {
 	backoff := minBackoff
@@ -159,7 +149,7 @@ func (r *Relay) listen(ctx context.Context) {
 		}
 		r.tell(false)
 		r.cfg.Logger.Warn("LISTEN has ended: polling until it works again", "error", err)
-		if !sleep(ctx, backoff) {
+		if sleep.For(ctx, backoff) != nil {
 			return
 		}
 		backoff = min(2*backoff, maxBackoff)

@@ -24,7 +24,7 @@ const maxLines = 500
 // package may import packages of lower layers, and none of its own, but for
 // what stands below it in its own folder.
 var layers = [][]string{
-	{"events", "internal/cron", "internal/directget", "internal/lograte", "internal/leaks", "internal/need"},
+	{"events", "internal/cron", "internal/directget", "internal/lograte", "internal/leaks", "internal/need", "internal/sleep"},
 	{"wire", "schemas"},
 	{"access", "tracing"},
 	{"connect", "access/quota", "internal/pull"},

@@ -63,7 +63,7 @@ type Stumble struct {
 func Start(t testing.TB) *Engine {
 	t.Helper()
 	dir := t.TempDir()
-	server := start(t, dir, natsserver.RANDOM_PORT)
+	server := ServerAt(t, dir, natsserver.RANDOM_PORT)
 	url := server.ClientURL()
 	nc := Dial(t, url)
 	js, err := jetstream.New(nc)
