@@ -33,17 +33,17 @@ const (
 	maxErrorLen = 2000
 )
 
-// Config is what a Relay is made of. DB and NATS must be set.
+// Config configures a Relay. DB and NATS must be set.
 type Config struct {
 	Outbox Outbox
 	DB     *pgxpool.Pool // the relay takes one connection of it, and opens another to LISTEN
 	NATS   *nats.Conn    // whose user may publish to work.submit.>
 	Prefix string        // of the engine's subjects; empty: work
 	Domain string        // the JetStream domain that has the engine's streams; empty: that of the server
-	// Batch is how many items are published in one transaction, 1 to MaxBatch;
+	// Batch is the number of items published in one transaction, 1 to MaxBatch;
 	// 0: DefaultBatch.
 	Batch int
-	// Poll is how often the table is looked at without having been woken;
+	// Poll is the interval at which the table is looked at without having been woken;
 	// 0: DefaultPoll. While LISTEN does not work it is Degraded; 0:
 	// DefaultDegraded.
 	Poll, Degraded time.Duration
@@ -186,7 +186,7 @@ func (r *Relay) wakeUp() {
 	}
 }
 
-// tell says whether LISTEN works. Only listen calls it.
+// tell notes whether LISTEN works. Only listen calls it.
 func (r *Relay) tell(ok bool) {
 	select {
 	case <-r.heard:

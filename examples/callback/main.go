@@ -23,7 +23,7 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// Book is what to count the words of.
+// Book is a book to count the words of.
 type Book struct {
 	Pages []string `json:"pages"`
 }

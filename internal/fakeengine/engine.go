@@ -52,7 +52,7 @@ type Engine struct {
 	waits sync.WaitGroup
 }
 
-// Stumble is what happens to one request instead of an answer.
+// Stumble happens to one request instead of an answer.
 type Stumble struct {
 	Lose   bool          // it is done, but no reply comes
 	Refuse *events.Error // this is the reply
