@@ -9,7 +9,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Batch is what became of SubmitBatch.
+// Batch is the outcome of [Client.SubmitBatch].
 type Batch struct {
 	ID       string      // of the batch
 	Items    []Submitted // in the order of the items; Error is set for one that was refused

@@ -40,7 +40,7 @@ type Client struct {
 	lost   atomic.Pointer[lostConn]
 }
 
-// lostConn is what becomes of one life of the connection.
+// lostConn signals the loss of one life of the connection.
 type lostConn struct{ ch chan struct{} } // closed when it is lost
 
 // watch notes each loss of the connection, so that no request waits for a
@@ -158,7 +158,7 @@ func (c *Client) Saw(p wire.Position) {
 	}
 }
 
-// connectError says why there is no connection, and what to do about it.
+// connectError explains why there is no connection and how to get one.
 func connectError(servers string, err error) error {
 	where := Redact(servers)
 	var malformed *url.Error

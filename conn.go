@@ -20,6 +20,7 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -77,7 +78,7 @@ func (c *Client) retry(ctx context.Context, op string, patience time.Duration, t
 			c.set.onRetry(op, err)
 		}
 		last, backoff = err, min(2*backoff, maxBackoff)
-		if err := sleep(ctx, wait); err != nil {
+		if err := sleep.For(ctx, wait); err != nil {
 			return endOf(op, err, last)
 		}
 	}
@@ -93,7 +94,7 @@ func telling(earlier, now error) error {
 	return now
 }
 
-// worthAnother says whether a failed try may be repeated, and after what wait.
+// worthAnother reports whether a failed try may be repeated, and returns the wait before it.
 func worthAnother(err error, backoff time.Duration) (time.Duration, bool) {
 	var e *events.Error
 	if !errors.As(err, &e) || e.Code != events.CodeUnavailable && e.Code != events.CodeTimeout {
@@ -101,17 +102,6 @@ func worthAnother(err error, backoff time.Duration) (time.Duration, bool) {
 	}
 	wait := backoff/2 + rand.N(backoff/2)
 	return max(wait, min(e.RetryAfter, time.Minute)), true
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // once sends one request and waits for its reply, at most timeout. What comes
@@ -218,7 +208,7 @@ func unreadable(op string, err error) error {
 // errLost ends a try whose request or reply may have gone with the connection.
 var errLost = errors.New("the connection was lost")
 
-// lostOr is why a try was ended before its time, if it was, else its error.
+// lostOr returns the reason if a try was ended before its time, else its error.
 func lostOr(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	var refused *events.Error
@@ -296,7 +286,7 @@ func watchDenials(opts []nats.Option) *denials {
 	return r
 }
 
-// printError is what the NATS client does without a handler.
+// printError does what the NATS client does without a handler.
 func printError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if sub != nil {
 		fmt.Fprintf(os.Stderr, "NATS: %v (subscription to %s)\n", err, sub.Subject)

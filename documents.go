@@ -12,7 +12,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// putAgain is how long a submission is tried before its large params are put
+// putAgain bounds the time for which a submission is tried before its large params are put
 // again, so that what an engine does not take for long is not swept away as
 // belonging to nobody; well under blobs.DefaultGrace.
 const putAgain = blobs.DefaultGrace / 3

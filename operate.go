@@ -17,22 +17,22 @@ type (
 	// CausesQuery asks what items have died of, and Causes answers.
 	CausesQuery = wire.CausesQuery
 	Causes      = wire.CausesReply
-	// Cause is what items have died of.
+	// Cause is a kind of failure that items have died of.
 	Cause = wire.Cause
 	// Bulk does one thing to the items of a selection.
 	Bulk = wire.Bulk
-	// BulkResult says what became of them.
+	// BulkResult is the outcome of a Bulk.
 	BulkResult = wire.BulkReply
 	// Rejected is a submission that became no item.
 	Rejected = wire.Rejected
 	// RejectedFilter says which of them to list, and RejectedPage is a page.
 	RejectedFilter = wire.ListRejected
 	RejectedPage   = wire.RejectedListed
-	// Correction is what of a rejected submission is submitted differently.
+	// Correction changes a rejected submission before it is submitted again.
 	Correction = wire.ReplayRejected
 )
 
-// bulkTry is how long one page of a bulk may take.
+// bulkTry bounds the time for one page of a bulk.
 const bulkTry = 90 * time.Second
 
 // Dead returns a page of dead items, those that died last first, without params
@@ -52,7 +52,7 @@ func (c *Client) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 	return ask[Causes](ctx, c, wire.APICauses, q)
 }
 
-// Again is what a replay changes. What is not set stays as it was.
+// Again holds what a replay changes; fields that are not set keep their values.
 type Again struct {
 	Params      json.RawMessage // nil: as they were
 	Patch       json.RawMessage // a JSON merge patch (RFC 7396) applied to the params; not with Params
@@ -191,10 +191,10 @@ type Schedule struct {
 	// ticks; zero: the time at which it is set.
 	Every  time.Duration
 	Anchor time.Time
-	// Missed says what becomes of ticks that came while no engine ran, or in a
+	// Missed decides about ticks that came while no engine ran, or in a
 	// pause: "skip", "one" item for all of them (empty), or "all", one for each.
 	Missed string
-	// Overlap says what becomes of a tick whose previous item has not ended:
+	// Overlap decides about a tick whose previous item has not ended:
 	// "distinct": both run (empty); "merge": it becomes part of it; "defer": it
 	// waits for it; "supersede": it replaces it.
 	Overlap     string
@@ -328,7 +328,7 @@ func (c *Client) changed(ctx context.Context, endpoint string, req any) (bool, e
 	return r.Changed, err
 }
 
-// proofSilence is how long Verify and Rebuild wait for the next sign of
+// proofSilence bounds how long Verify and Rebuild wait for the next sign of
 // progress.
 const proofSilence = time.Minute
 
@@ -379,15 +379,15 @@ func (c *Client) prove(ctx context.Context, op string, progress func(Proof)) (Pr
 	}
 }
 
-// Cancel asks that an item be not run, or no longer; reason may be empty.
-// wasRunning says that a worker had it: its handler is being told.
+// Cancel stops an item from running, or from running on; reason may be empty.
+// wasRunning is true if a worker had the item: its handler is being told.
 func (c *Client) Cancel(ctx context.Context, id, reason string) (state events.ItemState, wasRunning bool, err error) {
 	r, err := ask[wire.Cancelled](ctx, c, wire.APICancel, wire.Cancel{ID: id, Reason: reason})
 	c.Saw(r.Position)
 	return r.State, r.WasRunning, err
 }
 
-// Order is what Reschedule changes of a queued item. What is not set stays.
+// Order holds what Reschedule changes of a queued item; fields that are not set keep their values.
 type Order struct {
 	Priority    *wire.Priority
 	AvailableAt time.Time     // at most one of these three
@@ -416,7 +416,7 @@ func (c *Client) Configure(ctx context.Context, typ string, patch any) (TypeInfo
 	return ask[TypeInfo](ctx, c, wire.APIConfigure, wire.Configure{Type: typ, Settings: raw})
 }
 
-// DrainMark is that a worker is to drain.
+// DrainMark records that a worker is to drain.
 type DrainMark = wire.DrainMark
 
 // Drains lists the workers that are marked to drain, also those that are not
@@ -442,7 +442,7 @@ func (c *Client) Drain(ctx context.Context, worker string) error {
 	return err
 }
 
-// Retention is what the engine keeps of the log and of ended items.
+// Retention describes what the engine keeps of the log and of ended items.
 type Retention = wire.Retention
 
 // Cut has the engine re-state everything, and cut the log in front of that, now.

@@ -100,7 +100,7 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 }
 
 const (
-	// waitFor is how long the engine holds one wait request. Short enough that
+	// waitFor is the time for which the engine holds one wait request: short enough that
 	// a wait survives an engine's restart soon, long enough to cost nothing.
 	waitFor = 15 * time.Second
 	// maxMergeHops bounds how far Wait follows merged items.
@@ -140,11 +140,11 @@ func (c *Client) waitOnce(ctx context.Context, id string) (WorkItem, error) {
 
 // What the engine answers about the past, as it goes over the wire.
 type (
-	// Spans is how long an item has been what.
+	// Spans is the time an item has spent in each state.
 	Spans = wire.Spans
 	// State is the engine as of a moment.
 	State = wire.State
-	// Replayed is how far a StateAt is.
+	// Replayed is the progress of a StateAt.
 	Replayed = wire.StateReply
 )
 
@@ -226,7 +226,7 @@ const (
 	bucketTimeout = time.Second      // for one entry of the bucket
 	bucketAgain   = 10 * time.Second // after the bucket did not answer, it is left alone for so long
 
-	// holderLook is how often a watched key is looked at when nothing shows that
+	// holderLook is the interval at which a watched key is looked at when nothing shows that
 	// its holder has changed.
 	holderLook = time.Second
 )
@@ -370,12 +370,11 @@ func (c *Client) bucketEntry(ctx context.Context, names wire.Names, entry string
 // code (the Why… constants of package events).
 type Reason = events.Obstacle
 
-// Explanation is why an item is not running.
+// Explanation holds the reasons why an item is not running.
 type Explanation = wire.WhyReply
 
-// Why says why an item is not running now: all reasons at once, the most
-// telling first. Of a running one it says that it runs, of an ended one how it
-// ended. An unknown id is CodeNotFound.
+// Why explains why an item is not running now: all reasons at once, the most
+// telling first. For a running item it says so; for one that has ended, how. An unknown id is CodeNotFound.
 func (c *Client) Why(ctx context.Context, id string) (Explanation, error) {
 	return ask[Explanation](ctx, c, wire.APIWhy, wire.Why{ID: id, MinPosition: c.Position()})
 }

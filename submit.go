@@ -155,7 +155,7 @@ type BulkOption func(*bulkSettings)
 
 type bulkSettings struct{ items, inFlight int }
 
-// defaultPerRequest is how many items go in one request: so few that the engine
+// defaultPerRequest is the number of items in one request: so few that the engine
 // answers soon.
 const defaultPerRequest = 1000
 

@@ -116,7 +116,7 @@ type fed struct {
 	err  error
 }
 
-// feedWait is how long one request for events waits for the first.
+// feedWait is the time for which one request for events waits for the first.
 const feedWait = 20 * time.Second
 
 // openFeed asks for the first page, which settles where the feed begins.
@@ -249,7 +249,7 @@ type logged struct {
 	err     error
 }
 
-// logLook is how often a log is looked at when nothing shows that it has grown.
+// logLook is the interval at which a log is looked at when nothing shows that it has grown.
 const logLook = time.Second
 
 func (c *Client) openLogFeed(ctx context.Context, id, subject string) (*logFeed, error) {

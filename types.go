@@ -14,7 +14,7 @@ import (
 type (
 	// WorkItem is a work item as queries show it.
 	WorkItem = wire.Item
-	// Submitted says what became of a submission. In the answers of
+	// Submitted is the outcome of a submission. In the answers of
 	// SubmitMany, Error is set for an item that was refused.
 	Submitted = wire.Submitted
 	// Event is one event of an item's history, or of a tail.
@@ -23,7 +23,7 @@ type (
 	Tree = wire.TreeReply
 	// TreeNode is an item in a Tree.
 	TreeNode = wire.TreeNode
-	// Progress is how far a run says it has come.
+	// Progress is the progress that a run has reported.
 	Progress = wire.Progress
 	// LogRecord is one line of an item's log.
 	LogRecord = wire.LogRecord
@@ -41,7 +41,7 @@ type (
 	WorkerInfo = wire.WorkerInfo
 	// Info describes the engine.
 	Info = wire.InfoReply
-	// Pause says that a type is paused, since when and why.
+	// Pause records since when and why a type is paused.
 	Pause = events.Pause
 	// Circuit is a circuit that is not closed.
 	Circuit = wire.Circuit
@@ -78,7 +78,7 @@ type Item struct {
 	// them ends dead or cancelled; empty: events.AfterCancel.
 	After       []string
 	AfterPolicy events.AfterPolicy
-	// DedupPolicy says what becomes of it if its DedupKey is taken, and
+	// DedupPolicy decides what happens if the DedupKey is taken, and
 	// DedupWindow how long the key stays taken once it has completed (0 to 30
 	// days, rounded up to ms). Empty and nil: the type's, which by default are
 	// events.DedupMerge and none.
@@ -88,7 +88,7 @@ type Item struct {
 
 	// Batch is the id of the batch that it belongs to: see [Client.OpenBatch].
 	Batch string
-	// EstimatedDuration is how long a run is likely to take, at most 30 days, in
+	// EstimatedDuration is the likely duration of a run, at most 30 days, in
 	// ms: what the waits of those behind it are estimated by. It bounds nothing. 0:
 	// the mean of the type's runs.
 	EstimatedDuration time.Duration

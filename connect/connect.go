@@ -13,7 +13,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Settings are how a server is reached. The zero Settings are the server of
+// Settings describe how a server is reached. The zero Settings are the server of
 // this machine, without a login.
 type Settings struct {
 	URL string // of servers, with commas between them
@@ -45,7 +45,7 @@ type Settings struct {
 // ErrConflict is wrapped by errors about settings that contradict one another.
 var ErrConflict = errors.New("conflicting settings")
 
-// DefaultURL is that of a server on this machine.
+// DefaultURL is the URL of a server on this machine.
 const DefaultURL = nats.DefaultURL
 
 // logins names what the settings log in by, the URL excepted.

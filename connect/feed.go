@@ -28,7 +28,7 @@ const (
 	feedRequest  = 5 * time.Second // to make the consumer
 )
 
-// FeedConfig says what a Feed reads. Zero fields have defaults.
+// FeedConfig configures a Feed. Zero fields have defaults.
 type FeedConfig struct {
 	Stream  string
 	Filters []string // none: everything
@@ -112,7 +112,7 @@ func OpenFeed(ctx context.Context, js jetstream.JetStream, names wire.Names, cfg
 	return f, nil
 }
 
-// Pending is how many messages there were when the Feed was opened.
+// Pending returns how many messages there were when the Feed was opened.
 func (f *Feed) Pending() uint64 { return f.pending }
 
 // Close ends it. What was not taken is read by the next Feed.

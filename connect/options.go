@@ -15,7 +15,7 @@ import (
 	"github.com/streamwright/streamwright/access"
 )
 
-// Options are those of the NATS client for settings that are resolved. The
+// Options returns those of the NATS client for settings that are resolved. The
 // files must be there and readable.
 func (s Settings) Options() ([]nats.Option, error) {
 	if err := s.Check("the connection"); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 // run is the mirror's one goroutine.
@@ -36,7 +37,7 @@ func (d *Dedup) run(ctx context.Context) {
 			return
 		}
 		d.o.Log.Warn("dedup mirror: writing failed; trying again", "error", err, "in", retry)
-		sleep(ctx, retry)
+		_ = sleep.For(ctx, retry) // the loop looks at ctx
 		retry = min(2*retry, maxDedupRetry)
 	}
 }
@@ -51,7 +52,7 @@ func (d *Dedup) pause(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-d.wake:
-			sleep(ctx, d.o.Lag)
+			_ = sleep.For(ctx, d.o.Lag) // the loop looks at ctx
 			return
 		case <-look.C:
 			d.look(ctx)
@@ -66,15 +67,6 @@ func (d *Dedup) look(ctx context.Context) {
 	st, err := d.js.Stream(ctx, d.b.conf.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) || err == nil && !st.CachedInfo().Created.Equal(d.created) {
 		d.bucketGone()
-	}
-}
-
-func sleep(ctx context.Context, t time.Duration) {
-	timer := time.NewTimer(t)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 
@@ -101,7 +93,7 @@ func (d *Dedup) step(ctx context.Context, begin bool) error {
 	d.mu.Unlock()
 	var err error
 	if stale {
-		sleep(ctx, settle)
+		_ = sleep.For(ctx, settle) // rewriting fails once ctx has ended
 		err = d.rewrite(ctx)
 	} else {
 		err = d.flush(ctx)

@@ -23,7 +23,7 @@ import (
 // DefaultTable is the table of an Outbox that names none.
 const DefaultTable = "streamwright_outbox"
 
-// MaxInsert is how many items one InsertMany takes.
+// MaxInsert bounds the items of one InsertMany.
 const MaxInsert = 1000
 
 // Outbox is a table of items that wait to be published. The zero Outbox is that
@@ -34,13 +34,13 @@ type Outbox struct {
 	Table string
 }
 
-// Tx is what Insert needs of a transaction; pgx.Tx is one (and so are *pgx.Conn
+// Tx is the part of a transaction that Insert needs; pgx.Tx is one (and so are *pgx.Conn
 // and *pgxpool.Pool, for an item that needs no transaction).
 type Tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// SQLTx is what InsertSQL needs of a transaction; *sql.Tx is one.
+// SQLTx is the part of a transaction that InsertSQL needs; *sql.Tx is one.
 type SQLTx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
@@ -127,7 +127,7 @@ func rowOf(item streamwright.Item) (row, error) {
 	return r, err
 }
 
-// optionsOf is what a submission says beside its id, type and params.
+// optionsOf returns what a submission says beside its id, type and params.
 func optionsOf(s wire.Submit) ([]byte, error) {
 	doc, err := json.Marshal(s)
 	if err != nil {
@@ -213,14 +213,14 @@ func (o Outbox) InsertSQL(ctx context.Context, tx SQLTx, item streamwright.Item)
 	return r.ID, nil
 }
 
-// Status is what is in the outbox.
+// Status counts what is in the outbox.
 type Status struct {
 	Waiting int64         `json:"waiting"` // to be published
 	Refused int64         `json:"refused"` // that can't be
 	Oldest  time.Duration `json:"oldest"`  // how long the oldest one has waited
 }
 
-// Querier is what Status and Retry need of a connection; *pgxpool.Pool,
+// Querier is the part of a connection that Status and Retry need; *pgxpool.Pool,
 // *pgx.Conn and pgx.Tx are one.
 type Querier interface {
 	Tx

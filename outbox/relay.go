@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -32,17 +33,17 @@ const (
 	maxErrorLen = 2000
 )
 
-// Config is what a Relay is made of. DB and NATS must be set.
+// Config configures a Relay. DB and NATS must be set.
 type Config struct {
 	Outbox Outbox
 	DB     *pgxpool.Pool // the relay takes one connection of it, and opens another to LISTEN
 	NATS   *nats.Conn    // whose user may publish to work.submit.>
 	Prefix string        // of the engine's subjects; empty: work
 	Domain string        // the JetStream domain that has the engine's streams; empty: that of the server
-	// Batch is how many items are published in one transaction, 1 to MaxBatch;
+	// Batch is the number of items published in one transaction, 1 to MaxBatch;
 	// 0: DefaultBatch.
 	Batch int
-	// Poll is how often the table is looked at without having been woken;
+	// Poll is the interval at which the table is looked at without having been woken;
 	// 0: DefaultPoll. While LISTEN does not work it is Degraded; 0:
 	// DefaultDegraded.
 	Poll, Degraded time.Duration
@@ -115,7 +116,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		case err != nil:
 			backoff = min(max(2*backoff, minBackoff), maxBackoff)
 			r.cfg.Logger.Warn("the outbox could not be published: trying again", "in", backoff, "error", err)
-			if !sleep(ctx, backoff/2+rand.N(backoff/2+1)) {
+			if sleep.For(ctx, backoff/2+rand.N(backoff/2+1)) != nil {
 				return nil
 			}
 			continue
@@ -138,17 +139,6 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
 // listen wakes the relay when something has been inserted, until ctx ends.
 func (r *Relay) listen(ctx context.Context) {
 	backoff := minBackoff
@@ -159,7 +149,7 @@ func (r *Relay) listen(ctx context.Context) {
 		}
 		r.tell(false)
 		r.cfg.Logger.Warn("LISTEN has ended: polling until it works again", "error", err)
-		if !sleep(ctx, backoff) {
+		if sleep.For(ctx, backoff) != nil {
 			return
 		}
 		backoff = min(2*backoff, maxBackoff)
@@ -196,7 +186,7 @@ func (r *Relay) wakeUp() {
 	}
 }
 
-// tell says whether LISTEN works. Only listen calls it.
+// tell notes whether LISTEN works. Only listen calls it.
 func (r *Relay) tell(ok bool) {
 	select {
 	case <-r.heard:

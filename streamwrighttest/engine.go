@@ -13,6 +13,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -111,10 +112,8 @@ func (e *Engine) Drain() (runs int) {
 		case time.Since(since) > patience:
 			e.t.Fatalf("drain: nothing has happened for %s, with an item left: %s", patience, e.why(ctx, now.pending))
 		}
-		select {
-		case <-ctx.Done():
-			e.t.Fatalf("drain: %v", context.Cause(ctx))
-		case <-time.After(look):
+		if err := sleep.For(ctx, look); err != nil {
+			e.t.Fatalf("drain: %v", err)
 		}
 	}
 	return int(ran.Load())

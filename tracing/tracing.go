@@ -24,7 +24,7 @@ const header = "traceparent"
 
 var w3c propagation.TraceContext
 
-// Tracer is that of the global tracer provider, which does nothing unless the
+// Tracer returns the tracer of the global provider, which does nothing unless the
 // program has set one.
 func Tracer() trace.Tracer { return otel.Tracer(Scope) }
 

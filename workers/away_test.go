@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -80,7 +81,7 @@ func TestServerRestartsOnTheSamePort(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	port := need.Address(t).Port
-	s := startServer(t, dir, port)
+	s := fakeengine.ServerAt(t, dir, port)
 	r := &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
 	b := newBlocker()
 	w := r.worker(Config{Concurrency: 2})
@@ -92,7 +93,7 @@ func TestServerRestartsOnTheSamePort(t *testing.T) {
 	s.WaitForShutdown()
 	close(b.release)
 	poll(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
-	startServer(t, dir, port)
+	fakeengine.ServerAt(t, dir, port)
 	poll(t, "the engine's connection", r.nc.IsConnected)
 	r.makeStream()
 	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {

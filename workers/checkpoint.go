@@ -14,8 +14,7 @@ import (
 // ProgressEvery is the least time between two reports of a run's progress.
 const ProgressEvery = time.Second
 
-// ErrNoItem says that a context is not, and does not come from, that of a
-// handler.
+// ErrNoItem is returned for a context that does not come from a handler.
 var ErrNoItem = errors.New("the context is not that of a handler: pass on the one that the handler was given")
 
 // itemKey is the key of the running item in its handler's context.
@@ -26,7 +25,7 @@ func itemOf(ctx context.Context) *RawItem {
 	return item
 }
 
-// Progress says how far the run has come: percent (0 to 100; anything else is
+// Progress reports how far the run has come: percent (0 to 100; anything else is
 // cut) and a message, at most 1 KiB. It never blocks. What is said more than
 // once in [ProgressEvery] is not all told: the latest is, when the time has
 // passed, and 100 percent at once. Outside a handler it does nothing.

@@ -22,17 +22,17 @@ const (
 	// MaxConcurrency is the highest Concurrency: what one consumer can have
 	// pending.
 	MaxConcurrency = events.MaxCapacity
-	// MaxReports is how many reports one request carries at most.
+	// MaxReports bounds the reports in one request.
 	MaxReports = 1000
 	// MaxReportBytes is the size from which a request takes no further
 	// report. One alone may be larger: a result has up to 256 KiB.
 	MaxReportBytes = 256 << 10
 	// PrefetchBelow is the mean run time under which Prefetch applies.
 	PrefetchBelow = 20 * time.Millisecond
-	// HoldLimit is how long a prefetched item waits for a slot before it is
+	// HoldLimit bounds the time for which a prefetched item waits for a slot before it is
 	// handed back; less if its lease is short.
 	HoldLimit = 250 * time.Millisecond
-	// AbandonAfter is how long Stop waits for a handler whose context it has
+	// AbandonAfter bounds the time for which Stop waits for a handler whose context it has
 	// cancelled.
 	AbandonAfter = 10 * time.Second
 	// MaxLogText bounds the text of one log record, in bytes.
@@ -54,12 +54,12 @@ const (
 	minHeartbeat    = 100 * time.Millisecond
 )
 
-// Config says how a worker behaves. The zero Config is complete.
+// Config configures a worker. The zero Config is complete.
 type Config struct {
 	// ID names the worker; it must be unique among those alive. Default:
 	// host, process id and random digits.
 	ID events.WorkerID
-	// Concurrency is how many handlers run at once, 1 to MaxConcurrency.
+	// Concurrency is the number of handlers that run at once, 1 to MaxConcurrency.
 	// Default: GOMAXPROCS, but at least 4.
 	Concurrency int
 	// Capabilities are what this worker can do beyond its types; items that
@@ -67,12 +67,12 @@ type Config struct {
 	Capabilities []string
 	// Names are those of the engine. Default: wire.Default.
 	Names wire.Names
-	// Prefetch is how many items may wait here for a slot, 0 to
+	// Prefetch is the number of items that may wait here for a slot, 0 to
 	// MaxConcurrency, while handlers are short. Default: Concurrency. NoPrefetch
 	// switches it off.
 	Prefetch   int
 	NoPrefetch bool
-	// DrainTimeout is how long Stop lets handlers finish. Default 30 s.
+	// DrainTimeout is the time for which Stop lets handlers finish. Default 30 s.
 	DrainTimeout time.Duration
 	// Logger gets what the operator should know. Default: slog.Default().
 	Logger *slog.Logger
@@ -85,7 +85,7 @@ type Config struct {
 	// heartbeat and for each probe, all at once; while any fails the worker is
 	// unhealthy: it takes no new work, and what runs goes on. See [Check].
 	Checks map[string]Check
-	// CheckTimeout is how long the checks may take, up to MaxCheckTimeout; one
+	// CheckTimeout bounds the duration of the checks, up to MaxCheckTimeout; one
 	// that takes longer counts as failing. Default 2 s.
 	CheckTimeout time.Duration
 	// Probe has the worker answer the engine's probes: so one that hangs, or can't

@@ -31,7 +31,7 @@ type Spawn struct {
 	// asks for a run with no name; a name alone is enough.
 	Continuation string
 	Continue     bool
-	// Policy says what a dead or cancelled child does: events.ChildFail (the
+	// Policy decides what a dead or cancelled child does: events.ChildFail (the
 	// default) makes the item dead at once and cancels its other children,
 	// events.ChildContinue leaves it to the continuation.
 	Policy events.ChildPolicy
@@ -99,7 +99,7 @@ func (s *Spawn) outcome() (Outcome, error) {
 	return Outcome{Spawn: s, report: rep}, nil
 }
 
-// submission is the child as it goes over the wire.
+// submission returns the child as it goes over the wire.
 func (c *Child) submission() (wire.Submit, error) {
 	sub := c.With
 	sub.Type, sub.Params = c.Type, nil
@@ -135,13 +135,13 @@ func badSpawn(format string, args ...any) error {
 	return Permanent(WithCode(fmt.Errorf(format, args...), FailBadSpawn))
 }
 
-// Continuation is why an item runs again: its children have ended.
+// Continuation is set for an item that runs again since its children have ended.
 type Continuation struct {
 	Name     string         // as the spawn named it
 	Children []ChildOutcome // in the order of the spawn
 }
 
-// ChildOutcome is how a child has ended.
+// ChildOutcome is the end of a child.
 type ChildOutcome struct {
 	events.Outcome
 }
@@ -164,7 +164,7 @@ func (o ChildOutcome) Decode(v any) error {
 	return nil
 }
 
-// ChildError says that a child has not completed.
+// ChildError is the error for a child that has not completed.
 type ChildError struct{ Outcome ChildOutcome }
 
 func (e *ChildError) Error() string {
@@ -197,7 +197,7 @@ func Results[T any](c *Continuation) ([]T, error) {
 	return out, errors.Join(errs...)
 }
 
-// Failed are the children that have not completed.
+// Failed returns the children that have not completed.
 func (c *Continuation) Failed() []ChildOutcome {
 	var out []ChildOutcome
 	for _, child := range c.Children {

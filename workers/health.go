@@ -38,10 +38,10 @@ type health struct {
 // unfit reports whether the worker takes no new work for its health. REQUIRES: mu.
 func (f *health) unfit() bool { return f.ailing != "" || f.shunned != "" }
 
-// why is why, its own reason first. REQUIRES: mu.
+// why returns the reason, the worker's own first. REQUIRES: mu.
 func (f *health) why() string { return cmp.Or(f.ailing, f.shunned) }
 
-// set takes note of what the checks say, and the engine. REQUIRES: mu.
+// set notes the verdicts of the checks and of the engine. REQUIRES: mu.
 func (f *health) set(ailing, shunned string) {
 	was := f.unfit()
 	f.ailing, f.shunned = ailing, shunned
@@ -57,7 +57,7 @@ func (f *health) set(ailing, shunned string) {
 	}
 }
 
-// heard hears what the engine takes the worker for; empty: it did not say.
+// heard notes whether the engine takes the worker for healthy; empty: it did not say.
 // REQUIRES: mu.
 func (f *health) heard(status wire.WorkerStatus, reason string) {
 	switch status {
@@ -80,7 +80,7 @@ func (f *health) refused(reason string) {
 	f.heard(wire.WorkerUnhealthy, reason)
 }
 
-// checkUp runs the checks and says how the worker is.
+// checkUp runs the checks and returns the worker's health.
 func (f *health) checkUp(ctx context.Context) *wire.Health {
 	h := &wire.Health{Failing: f.checks.run(ctx)}
 	h.MemoryBytes, h.CPU = f.meter.read(time.Now(), f.outside.total())
@@ -116,7 +116,7 @@ func (m *meter) read(now time.Time, children Usage) (memory uint64, cpu float64)
 	return memory, cpu
 }
 
-// processMemory is what the Go runtime holds of the system's memory.
+// processMemory returns the bytes that the Go runtime holds of the system's memory.
 func processMemory() uint64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)
@@ -172,7 +172,7 @@ func (f *health) withdrawProbe() {
 	}
 }
 
-// Usage is what a run uses outside the worker's own process, such as a child
+// Usage is the memory and processor time that a run uses outside the worker's own process, such as a child
 // process and its descendants.
 type Usage struct {
 	Memory uint64        // bytes of the system's memory that it holds now
@@ -214,7 +214,7 @@ func (o *outside) measure(read func() Usage) (done func()) {
 	}
 }
 
-// total is what all runs hold now and have used so far.
+// total returns what all runs hold now and have used so far.
 func (o *outside) total() (sum Usage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

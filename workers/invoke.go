@@ -17,7 +17,7 @@ import (
 // FailBadResult is the code of a run whose result can't be recorded.
 const FailBadResult = "bad_result"
 
-// Outcome is what came of one call of a handler.
+// Outcome is the outcome of one call of a handler.
 type Outcome struct {
 	Result     json.RawMessage // of a success; nil for none
 	Err        error           // nil for a success
@@ -30,7 +30,7 @@ type Outcome struct {
 	report *wire.Report // of a spawn or a snooze
 }
 
-// Invoke calls h once and says what came of it: a panic, a result that is no
+// Invoke calls h once and returns the outcome: a panic, a result that is no
 // JSON or too large, and an error after the context's timeout are failures
 // with a code of their own. A [Spawn] and a [Snoozed] are no results but ends of
 // their own.
@@ -91,7 +91,7 @@ func call(ctx context.Context, h Handler, item *RawItem) (result any, err error)
 	return result, err
 }
 
-// encodeResult is a result's JSON. It does not escape <, > and &, which would
+// encodeResult returns a result's JSON. It does not escape <, > and &, which would
 // make them six times as long.
 func encodeResult(result any, most int) (json.RawMessage, error) {
 	if result == nil {

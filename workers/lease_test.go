@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -114,7 +115,7 @@ func TestLeaseLostByHeartbeat(t *testing.T) {
 func TestLeaseLostWithoutConnection(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := startServer(t, dir, -1)
+	s := fakeengine.ServerAt(t, dir, -1)
 	r := &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
 	r.lease = 300 * time.Millisecond
 	b := newBlocker()

@@ -159,7 +159,7 @@ wait:
 	<-c.ended
 }
 
-// outstanding is how many messages are still to come. REQUIRES: Worker.mu.
+// outstanding returns the number of messages still to come. REQUIRES: Worker.mu.
 func (c *consumer) outstanding() (n int) {
 	for _, l := range c.lanes {
 		n += l.left
@@ -167,7 +167,7 @@ func (c *consumer) outstanding() (n int) {
 	return n
 }
 
-// free is how many messages the worker wants from c. With several consumers
+// free returns the number of messages that the worker wants from c. With several consumers
 // they share what is free, each getting at least one. REQUIRES: mu.
 func (p *puller) free(c *consumer) int {
 	n := p.w.table.room()

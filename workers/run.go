@@ -65,7 +65,7 @@ func parseRun(m *nats.Msg, types map[events.Type]*registration, now time.Time) (
 // lapsed reports whether the lease has run out if it was never renewed.
 func (r *run) lapsed(now time.Time) bool { return now.Sub(r.received) >= r.msg.Lease }
 
-// timeout is how long the attempt may take; 0 if nobody has said.
+// timeout returns the attempt's time limit; 0: none is known.
 func (r *run) timeout(reply *wire.Reported) time.Duration {
 	if reply.TimeoutMS > 0 {
 		return time.Duration(reply.TimeoutMS) * time.Millisecond
@@ -73,7 +73,7 @@ func (r *run) timeout(reply *wire.Reported) time.Duration {
 	return r.msg.Timeout
 }
 
-// holdUntil is when a held item is handed back.
+// holdUntil returns the time at which a held item is handed back.
 func (r *run) holdUntil() time.Time { return r.received.Add(min(HoldLimit, r.msg.Lease/4)) }
 
 // runTable holds all runs, and counts them. Guarded by Worker.mu.
@@ -107,17 +107,17 @@ func (t *runTable) count(r *run, by int) {
 	}
 }
 
-// busy is the number of slots taken. REQUIRES: mu.
+// busy returns the number of slots taken. REQUIRES: mu.
 func (t *runTable) busy() int { return t.counts[claiming] + t.counts[running] }
 
-// room is how many more items may be claimed. Outcomes under way do not hold a
+// room returns how many more items may be claimed. Outcomes under way do not hold a
 // slot, but no more of them than slots may pile up. REQUIRES: mu.
 func (t *runTable) room() int {
 	n := t.concurrency
 	return min(n-t.busy(), 2*n-t.busy()-t.counts[settling])
 }
 
-// allowance is how many items may be held. REQUIRES: mu.
+// allowance returns how many items may be held. REQUIRES: mu.
 func (t *runTable) allowance() int {
 	if t.meanRun >= PrefetchBelow {
 		return 0
@@ -299,7 +299,7 @@ func (w *Worker) execute(ctx context.Context, r *run, item *RawItem) {
 	w.moreWork()
 }
 
-// outcomeReport is the report of an outcome under the cause, if any, with
+// outcomeReport returns the report of an outcome under the cause, if any, with
 // which the handler's context ended.
 func outcomeReport(out Outcome, cause error) wire.Report {
 	switch {

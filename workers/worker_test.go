@@ -15,6 +15,7 @@ import (
 
 	"github.com/streamwright/streamwright/blobs"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
@@ -34,7 +35,7 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	s := startServer(t, t.TempDir(), -1)
+	s := fakeengine.ServerAt(t, t.TempDir(), -1)
 	return &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
 }
 

@@ -18,7 +18,7 @@ const (
 	itemOverhead = 512 // about what an item has in memory beside its documents
 )
 
-// batch is what a named poll has returned, until the worker shows that it has
+// batch is the reply to a named poll, kept until the worker shows that it has
 // it: by another poll, or by a report or a heartbeat that names one of the runs.
 // Until then the poll may be repeated. Guarded by Bridge.mu.
 type batch struct {

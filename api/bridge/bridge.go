@@ -19,24 +19,24 @@ import (
 
 // Bounds of the bridge.
 const (
-	// MaxWorkers is how many HTTP workers one engine process serves; more are
+	// MaxWorkers bounds the HTTP workers that one engine process serves; more are
 	// refused with "unavailable".
 	MaxWorkers = 1000 // unless Config says another number
-	// MaxItems is how many items a poll returns.
+	// MaxItems bounds the items that a poll returns.
 	MaxItems = 100
 	// MaxPollBytes bounds the params of a poll's items together.
 	MaxPollBytes = 8 << 20
 	// DefaultMaxLoadedBytes bounds the params that have arrived and are not handed out,
 	// over all workers; what comes beyond goes back.
 	DefaultMaxLoadedBytes = 256 << 20
-	// MaxWait is how long a poll waits at most, DefaultWait if it does not say.
+	// MaxWait bounds how long a poll waits; DefaultWait applies if it does not say.
 	MaxWait     = 60 * time.Second
 	DefaultWait = 30 * time.Second
-	// MaxReports is how many reports one request carries.
+	// MaxReports bounds the reports of one request.
 	MaxReports = 1000
-	// MaxInFlight is how many runs one heartbeat names.
+	// MaxInFlight bounds the runs that one heartbeat names.
 	MaxInFlight = 2000
-	// DefaultGone is how long a worker may be silent before its session is
+	// DefaultGone is the time for which a worker may be silent before its session is
 	// dropped: as long as the engine waits for a heartbeat.
 	DefaultGone = 60 * time.Second
 )
@@ -52,7 +52,7 @@ type Caller interface {
 	Call(ctx context.Context, endpoint string, body []byte) ([]byte, error)
 }
 
-// Config is what a Bridge is made of. Conn and Engine must be set.
+// Config configures a Bridge. Conn and Engine must be set.
 type Config struct {
 	Conn   *nats.Conn // the engine's own
 	Engine Caller
@@ -64,7 +64,7 @@ type Config struct {
 	// Key signs the sessions, KeyBytes of it. A bridge with the same key takes the
 	// sessions that another has made; nil: one of this bridge's own.
 	Key []byte
-	// MaxWorkers is how many workers it serves; 0: the constant MaxWorkers.
+	// MaxWorkers bounds the workers that it serves; 0: the constant MaxWorkers.
 	MaxWorkers int
 	// MaxHeldBytes bounds what is held for repeats of polls; 0: DefaultMaxHeldBytes.
 	MaxHeldBytes int
@@ -286,7 +286,7 @@ func (b *Bridge) call(ctx context.Context, endpoint string, req, reply any) erro
 	return nil
 }
 
-// Sessions is how many HTTP workers there are.
+// Sessions returns the number of HTTP workers.
 func (b *Bridge) Sessions() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

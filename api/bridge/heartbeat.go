@@ -10,7 +10,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Heartbeat says that a worker lives, and renews the leases of the runs that it
+// Heartbeat passes on that a worker lives, and renews the leases of the runs that it
 // names, and of no others.
 func (b *Bridge) Heartbeat(ctx context.Context, worker string, req wire.WorkerHeartbeat) (wire.WorkerOrders, error) {
 	if len(req.InFlight) > MaxInFlight {

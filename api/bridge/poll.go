@@ -9,7 +9,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// gatherLimit is how long a poll that has something waits for the server to end
+// gatherLimit bounds how long a poll that has something waits for the server to end
 // the request that brought it.
 const gatherLimit = 50 * time.Millisecond
 
@@ -29,7 +29,7 @@ type poll struct {
 	firstAt  time.Time // when something was first there
 }
 
-// verdict is what a poll is to do next.
+// verdict is the next step of a poll.
 type verdict struct {
 	reply    *wire.Polled // return this
 	err      error        // return this
@@ -105,7 +105,7 @@ func newPoll(req *wire.Poll, now time.Time) (*poll, error) {
 	return p, nil
 }
 
-// waitOf is how long a request waits at most.
+// waitOf returns how long a request waits at most.
 func waitOf(ms *int64) (time.Duration, error) {
 	switch {
 	case ms == nil:
@@ -211,7 +211,7 @@ func (b *Bridge) judge(s *session, p *poll, now time.Time) (v verdict) {
 // well reports whether the engine takes the worker for fit. REQUIRES: mu.
 func (s *session) well() bool { return s.status == "" || s.status == wire.WorkerActive }
 
-// nothing is the reply of a poll without items. REQUIRES: mu.
+// nothing returns the reply of a poll without items. REQUIRES: mu.
 func (s *session) nothing() *wire.Polled {
 	out := &wire.Polled{Items: []wire.PolledItem{}, ShouldDrain: s.draining}
 	if !s.well() {

@@ -15,7 +15,7 @@ type release struct {
 	report wire.Report
 }
 
-// releases is what is to be handed back. It is bounded by what has been pulled,
+// releases are the runs to be handed back. They are bounded by what has been pulled,
 // and nothing stays in it beyond its lease. Guarded by Bridge.mu.
 type releases struct {
 	list  []release
@@ -125,7 +125,7 @@ func (b *Bridge) sendSome() bool {
 	return done
 }
 
-// noteEmpty tells who waits that nothing is left. REQUIRES: mu.
+// noteEmpty wakes the waiter when nothing is left. REQUIRES: mu.
 func (b *Bridge) noteEmpty() {
 	if b.releases.empty != nil && !b.releases.busy && len(b.releases.list) == 0 {
 		close(b.releases.empty)

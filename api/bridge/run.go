@@ -45,7 +45,7 @@ func readRun(m *nats.Msg, now time.Time) (*run, error) {
 	return r, nil
 }
 
-// over is when the lease ends if it is not renewed.
+// over returns the time at which the lease ends if it is not renewed.
 func (r *run) over() time.Time { return r.renewed.Add(r.lease) }
 
 // ack lets a run's message go. REQUIRES: mu.
@@ -104,7 +104,7 @@ func (s *session) forget(token string) {
 	}
 }
 
-// free is how many more items the worker may be given. REQUIRES: mu.
+// free returns how many more items the worker may be given. REQUIRES: mu.
 func (s *session) free() int { return s.reg.Slots - len(s.runs) }
 
 // giveBack releases what has arrived and was not handed out. REQUIRES: mu.

@@ -90,7 +90,7 @@ func (b *Bridge) Register(ctx context.Context, reg wire.WorkerRegistration) (wir
 	return wire.WorkerSession{Worker: s.id, Session: s.token, HeartbeatMS: s.heartbeat.Milliseconds(), LeaseMS: s.leases}, nil
 }
 
-// freshName is a part of an id that no other worker has.
+// freshName returns a part of an id that no other worker has.
 func freshName() string {
 	const digits = "0123456789abcdefghjkmnpqrstvwxyz"
 	var out [12]byte
@@ -182,8 +182,8 @@ func (s *session) take(r *wire.Registered, now time.Time) {
 	}
 }
 
-// is reports whether a request's session is this one, and whoever makes the
-// request is he who has registered it.
+// is reports whether a request belongs to this session, and comes from the user who
+// registered it.
 func (s *session) is(ctx context.Context, token string) bool {
 	return sameToken(s.token, token) && s.by == access.NameOf(ctx)
 }
@@ -261,7 +261,7 @@ func (s *session) fresh(now time.Time) bool {
 	return s.registered && now.Before(s.renewAt())
 }
 
-// renewAt is when the engine is to hear again of a worker that waits. REQUIRES:
+// renewAt returns when the engine is to hear again of a worker that waits. REQUIRES:
 // mu.
 func (s *session) renewAt() time.Time { return s.told.Add(max(s.heartbeat, 100*time.Millisecond)) }
 
@@ -304,7 +304,7 @@ func (b *Bridge) idTaken(s *session, err error) error {
 	return err
 }
 
-// whyClosed is what to answer to a request of a session that is closed. REQUIRES: mu.
+// whyClosed returns the answer to a request of a closed session. REQUIRES: mu.
 func (s *session) whyClosed() error {
 	if s.taken {
 		return errNotYours(s.id)

@@ -65,7 +65,7 @@ func (b *Bridge) readToken(ctx context.Context, worker, token string) (wire.Work
 	return reg, nil
 }
 
-// engineSession is what the engine knows a session by. Those who may read the
+// engineSession returns the name by which the engine knows a session. Those who may read the
 // list of workers see it, so it must not give the token away.
 func engineSession(token string) string {
 	sum := sha256.Sum256([]byte(token))

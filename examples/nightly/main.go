@@ -19,7 +19,7 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// Scope is what a report is about.
+// Scope selects what a report covers.
 type Scope struct {
 	Full bool `json:"full"`
 }

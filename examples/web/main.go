@@ -24,12 +24,12 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// Text is what to count the words of.
+// Text is a text to count the words of.
 type Text struct {
 	Text string `json:"text"`
 }
 
-// Count is how many there are.
+// Count is the result.
 type Count struct {
 	Words int `json:"words"`
 }

@@ -52,7 +52,7 @@ type Engine struct {
 	waits sync.WaitGroup
 }
 
-// Stumble is what happens to one request instead of an answer.
+// Stumble happens to one request instead of an answer.
 type Stumble struct {
 	Lose   bool          // it is done, but no reply comes
 	Refuse *events.Error // this is the reply
@@ -63,7 +63,7 @@ type Stumble struct {
 func Start(t testing.TB) *Engine {
 	t.Helper()
 	dir := t.TempDir()
-	server := start(t, dir, natsserver.RANDOM_PORT)
+	server := ServerAt(t, dir, natsserver.RANDOM_PORT)
 	url := server.ClientURL()
 	nc := Dial(t, url)
 	js, err := jetstream.New(nc)

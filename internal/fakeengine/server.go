@@ -17,10 +17,12 @@ import (
 // ends.
 func Server(t testing.TB) *natsserver.Server {
 	t.Helper()
-	return start(t, t.TempDir(), natsserver.RANDOM_PORT)
+	return ServerAt(t, t.TempDir(), natsserver.RANDOM_PORT)
 }
 
-func start(t testing.TB, dir string, port int) *natsserver.Server {
+// ServerAt starts a NATS server on the data in a folder and a port, until the test
+// ends: for servers that are restarted.
+func ServerAt(t testing.TB, dir string, port int) *natsserver.Server {
 	t.Helper()
 	s, err := natsserver.NewServer(&natsserver.Options{
 		Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir,
@@ -49,7 +51,7 @@ func (e *Engine) RestartServer() {
 	port := e.server.Addr().(*net.TCPAddr).Port
 	dir := e.dir
 	stop(e.server)
-	e.server = start(e.t, dir, port)
+	e.server = ServerAt(e.t, dir, port)
 }
 
 // Dial connects to a server until the test ends.

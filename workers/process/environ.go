@@ -23,7 +23,7 @@ var secrets = []string{"NATS_PASSWORD", "NATS_TOKEN", "NATS_CREDS", "NATS_NKEY",
 // one item's child, if the worker is one, to those of others.
 var ofRun = []string{"WORK_REPORT_FD", "WORK_CONTINUATION", "WORK_CHILDREN", "TRACEPARENT"}
 
-// environ is what a child gets of the worker's own environment: all but the
+// environ returns what a child gets of the worker's own environment: all but the
 // secrets, or, if restricted, the ordinary variables alone; in either case those
 // that are passed by name.
 func (c *config) environ(own []string) []string {

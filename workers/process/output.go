@@ -58,7 +58,7 @@ func (c *capture) track(b []byte) {
 	}
 }
 
-// result is what stdout says: its last line if that is JSON, else the whole
+// result reads stdout: its last line if that is JSON, else the whole
 // text as a JSON string, nil if it is blank.
 func (c *capture) result() (any, error) {
 	last := c.lastLine()

@@ -20,12 +20,12 @@ import (
 
 // Bounds and defaults.
 const (
-	// MaxLogLines is how many lines of stderr become records of the item's log;
+	// MaxLogLines bounds the lines of stderr that become records of the item's log;
 	// further ones are dropped, and a last record says so.
 	MaxLogLines = 10_000
 	// DefaultGrace is the time from SIGTERM to SIGKILL.
 	DefaultGrace = 5 * time.Second
-	// DefaultPipeDelay is how long stdout and stderr may stay open after the
+	// DefaultPipeDelay bounds the time for which stdout and stderr may stay open after the
 	// child has exited and its group was killed.
 	DefaultPipeDelay = 2 * time.Second
 )
@@ -65,7 +65,7 @@ func Dir(path string) Option { return func(c *config) { c.dir = path } }
 // Grace is the time from SIGTERM to SIGKILL; 0 kills at once.
 func Grace(d time.Duration) Option { return func(c *config) { c.grace = max(d, 0) } }
 
-// PipeDelay is how long a descendant that has left the process group may hold
+// PipeDelay bounds the time for which a descendant that has left the process group may hold
 // the child's pipes open.
 func PipeDelay(d time.Duration) Option {
 	return func(c *config) { c.pipeDelay = max(d, time.Millisecond) }
@@ -223,7 +223,7 @@ func verdict(ctx context.Context, state *os.ProcessState, waitErr error, out *ca
 	}
 }
 
-// describe is how the child ended, and the last thing that it said.
+// describe returns how the child ended, and the last thing that it said.
 func describe(state *os.ProcessState, lastLine string) string {
 	s := "the child ended with " + state.String()
 	if lastLine = strings.TrimSpace(lastLine); lastLine != "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// meter tells what a child and its descendants use.
+// meter measures what a child and its descendants use.
 type meter struct {
 	mu   sync.Mutex    // guards what follows
 	pid  int           // 0: it does not run
@@ -30,7 +30,7 @@ func (m *meter) ended(s *os.ProcessState) {
 	}
 }
 
-// read tells what is used. CPU does not shrink when a descendant gets lost to us.
+// read returns the usage. CPU does not shrink when a descendant is lost from sight.
 func (m *meter) read() workers.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,7 +16,7 @@ const maxMeasured = 256
 // userTick is the unit of the times in /proc, the same on all of Go's systems.
 const userTick = time.Second / 100
 
-// usageOf is what a process and its descendants use, as far as the system tells: a
+// usageOf returns what a process and its descendants use, as far as the system tells: a
 // process that has ended counts for those who have waited for it.
 func usageOf(pid int) (sum workers.Usage) {
 	pids := []int{pid}

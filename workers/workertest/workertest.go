@@ -17,7 +17,7 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// Result is what came of a run.
+// Result is the outcome of a run.
 type Result struct {
 	Result     json.RawMessage // of a success; nil for none
 	Err        error           // nil for a success
@@ -32,7 +32,7 @@ type Result struct {
 	Checkpoints []json.RawMessage // what was saved, in order
 }
 
-// Progress is what a handler has said of how far it has come.
+// Progress is one report of a handler's progress.
 type Progress struct {
 	Percent int
 	Message string
@@ -74,19 +74,19 @@ func Context(ctx context.Context) Option { return func(c *config) { c.ctx = ctx 
 // Timeout ends the run's context with workers.ErrTimeout after d.
 func Timeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
-// Attempt is the item's attempt; 1 by default.
+// Attempt sets the item's attempt; 1 by default.
 func Attempt(n events.Attempt) Option { return func(c *config) { c.item.Attempt = n } }
 
-// Type is the item's type; "test" by default.
+// Type sets the item's type; "test" by default.
 func Type(t events.Type) Option { return func(c *config) { c.item.Type = t } }
 
-// ID is the item's id; a fresh one by default.
+// ID sets the item's id; a fresh one by default.
 func ID(id events.ID) Option { return func(c *config) { c.item.ID = id } }
 
-// Labels are the item's labels.
+// Labels sets the item's labels.
 func Labels(l map[string]string) Option { return func(c *config) { c.item.Labels = l } }
 
-// Checkpoint is what an earlier attempt has saved, as JSON; a json.RawMessage is
+// Checkpoint sets what an earlier attempt has saved, as JSON; a json.RawMessage is
 // taken as it is.
 func Checkpoint(v any) Option {
 	return func(c *config) {
@@ -101,7 +101,7 @@ func Continuation(name string, children ...workers.ChildOutcome) Option {
 	return func(c *config) { c.item.Continuation = &workers.Continuation{Name: name, Children: children} }
 }
 
-// Child is a child that has completed with a result.
+// Child returns a child that has completed with a result.
 func Child(typ events.Type, result any) workers.ChildOutcome {
 	doc, err := json.Marshal(result)
 	if err != nil {
@@ -110,7 +110,7 @@ func Child(typ events.Type, result any) workers.ChildOutcome {
 	return workers.ChildOutcome{Outcome: events.Outcome{ID: events.ID(ulid.Make()), Type: typ, State: events.StateCompleted, Result: doc}}
 }
 
-// DeadChild is a child that is dead.
+// DeadChild returns a child that is dead.
 func DeadChild(typ events.Type, code, message string) workers.ChildOutcome {
 	return workers.ChildOutcome{Outcome: events.Outcome{ID: events.ID(ulid.Make()), Type: typ, State: events.StateDead, Code: code, Error: message, Reason: "exhausted"}}
 }
@@ -187,7 +187,7 @@ func (s *sink) saved(doc json.RawMessage) {
 	s.got.Checkpoints = append(s.got.Checkpoints, doc)
 }
 
-// all is what was told so far.
+// all returns what was reported so far.
 func (s *sink) all() Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,19 @@
+// Package sleep waits for a time, or until a context ends.
+package sleep
+
+import (
+	"context"
+	"time"
+)
+
+// For returns nil after d, or ctx's error once that has ended.
+func For(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
