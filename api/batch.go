@@ -7,17 +7,12 @@ import (
 )
 
 // batch opens a batch, with its callback, or seals one.
-func (s *Service) batch(c *call) {
-	req, err := decode[wire.Batch](c.data)
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
-	if full := s.Full(); full != nil && !req.Seal {
+func (a *submitAPI) batch(c *call, req wire.Batch) {
+	if full := a.Full(); full != nil && !req.Seal {
 		c.reply(nil, full.Why)
 		return
 	}
-	cmds, err := req.Commands(s.Core.NewID)
+	cmds, err := req.Commands(a.Core.NewID)
 	if err == nil && !req.Seal {
 		err = c.user.Submit(len(cmds), int64(len(c.data)))
 	}

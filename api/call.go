@@ -209,18 +209,18 @@ const freshWithin = time.Second
 // that takes longer than awaitTimeout, and all that is durable now: whoever asks
 // may have heard of it from the log, or from another client. For the latter it
 // waits for freshWithin at most; then a query shows what there is.
-func (s *Service) await(ctx context.Context, min wire.Position) error {
+func (e *engine) await(ctx context.Context, min wire.Position) error {
 	seq, err := positionOf(min)
 	if err != nil {
 		return err
 	}
-	if err := s.awaitNamed(ctx, seq); err != nil {
+	if err := e.awaitNamed(ctx, seq); err != nil {
 		return err
 	}
-	if now := s.Core.Position(); now > s.Queries.Applied() {
+	if now := e.Core.Position(); now > e.Queries.Applied() {
 		ctx, cancel := context.WithTimeout(ctx, freshWithin)
 		defer cancel()
-		_ = s.Core.Await(ctx, now) // what it was not in time for is seen by the next query
+		_ = e.Core.Await(ctx, now) // what it was not in time for is seen by the next query
 	}
 	return nil
 }
@@ -247,25 +247,25 @@ const (
 // awaitNamed waits for a position that the caller has named. One beyond the
 // log's end is none that this engine has told: it is refused at once, unless it
 // is so near that the engine may be about to hear of it.
-func (s *Service) awaitNamed(ctx context.Context, seq events.Seq) error {
-	if seq <= s.Queries.Applied() {
+func (e *engine) awaitNamed(ctx context.Context, seq events.Seq) error {
+	if seq <= e.Queries.Applied() {
 		return nil
 	}
-	end := s.Core.Position()
+	end := e.Core.Position()
 	if seq <= end {
-		return s.awaitSeq(ctx, seq, awaitTimeout)
+		return e.awaitSeq(ctx, seq, awaitTimeout)
 	}
 	if seq-end > maxLead {
 		return errAhead(seq, end)
 	}
 	select {
-	case s.ahead <- struct{}{}:
-		defer func() { <-s.ahead }()
+	case e.ahead <- struct{}{}:
+		defer func() { <-e.ahead }()
 	default:
 		return errBusy
 	}
-	err := s.awaitSeq(ctx, seq, aheadWithin)
-	if end := s.Core.Position(); events.CodeOf(err) == events.CodeTimeout && seq > end {
+	err := e.awaitSeq(ctx, seq, aheadWithin)
+	if end := e.Core.Position(); events.CodeOf(err) == events.CodeTimeout && seq > end {
 		return errAhead(seq, end)
 	}
 	return err
@@ -275,13 +275,13 @@ func errAhead(seq, end events.Seq) error {
 	return events.Refuse(events.CodePositionAhead, "min_position is %s, and the log ends at %s: the position is another engine's, or of a log that is no more; ask without min_position", wire.PositionOf(seq), wire.PositionOf(end))
 }
 
-func (s *Service) awaitSeq(ctx context.Context, seq events.Seq, within time.Duration) error {
+func (e *engine) awaitSeq(ctx context.Context, seq events.Seq, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	err := s.Core.Await(ctx, seq)
+	err := e.Core.Await(ctx, seq)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return events.Refuse(events.CodeTimeout, "the projection has not reached position %s within %s, it is at %s: ask again, or without min_position", wire.PositionOf(seq), within, wire.PositionOf(s.Queries.Applied()))
+		return events.Refuse(events.CodeTimeout, "the projection has not reached position %s within %s, it is at %s: ask again, or without min_position", wire.PositionOf(seq), within, wire.PositionOf(e.Queries.Applied()))
 	case err != nil:
 		return fmt.Errorf("await position %s: %w", wire.PositionOf(seq), err)
 	}

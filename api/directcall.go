@@ -20,8 +20,8 @@ const maxDirectReply = 64 << 20
 // decided all the same. It works from New on until Stop, and may be used by any
 // number of goroutines.
 func (s *Service) Call(ctx context.Context, endpoint string, body []byte) ([]byte, error) {
-	fn := s.direct[endpoint]
-	if fn == nil {
+	h, ok := s.direct[endpoint]
+	if !ok {
 		return nil, events.Refuse(events.CodeNotFound, "the engine has no endpoint %q", endpoint)
 	}
 	type answer struct {
@@ -40,7 +40,7 @@ func (s *Service) Call(ctx context.Context, endpoint string, body []byte) ([]byt
 		c.send(nil, errClosing)
 		return nil, errClosing
 	}
-	fn(c)
+	h.serve(c)
 	select {
 	case a := <-replies:
 		return a.data, a.err.Err()

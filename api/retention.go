@@ -13,10 +13,7 @@ import (
 const retentionTimeout = time.Second
 
 // cut has the log cut now, however short it is.
-func (s *Service) cut(ctx context.Context, c *call) (any, error) {
-	if _, err := decode[wire.See](c.data); err != nil {
-		return nil, err
-	}
+func (s *Service) cut(ctx context.Context, c *call, _ wire.See) (any, error) {
 	st, err := s.Core.Cut(ctx)
 	if err != nil {
 		if events.CodeOf(err) == events.CodeInternal {

@@ -10,13 +10,29 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
+// scheduleAPI shows and changes schedules.
+type scheduleAPI struct {
+	*engine
+	Full func() *Full
+}
+
+func (a *scheduleAPI) handle(h *handlers) {
+	on(h, wire.APISchedules, a.list)
+	on(h, wire.APIScheduleSet, a.set)
+	on(h, wire.APIScheduleRemove, a.remove)
+	on(h, wire.APISchedulePause, a.pause(true))
+	on(h, wire.APIScheduleResume, a.pause(false))
+	at(h, wire.APIScheduleFire, a.fire)
+	on(h, wire.APITicks, a.ticks)
+}
+
 // schedules lists them.
-func (s *Service) schedules(ctx context.Context, c *call) (any, error) {
-	if err := s.see(ctx, c); err != nil {
+func (a *scheduleAPI) list(ctx context.Context, _ *call, req wire.See) (any, error) {
+	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	at := s.Queries.Applied()
-	recs, err := s.Queries.Records(events.RecordSchedule)
+	at := a.Queries.Applied()
+	recs, err := a.Queries.Records(events.RecordSchedule)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +42,7 @@ func (s *Service) schedules(ctx context.Context, c *call) (any, error) {
 		if err := json.Unmarshal(rec.Data, &v); err != nil {
 			return nil, fmt.Errorf("read schedule %s: %w", rec.Key, err)
 		}
-		if reply.Schedules[i], err = s.scheduleInfo(&v); err != nil {
+		if reply.Schedules[i], err = a.info(&v); err != nil {
 			return nil, err
 		}
 	}
@@ -34,62 +50,50 @@ func (s *Service) schedules(ctx context.Context, c *call) (any, error) {
 }
 
 // scheduleInfo adds the state of the last item.
-func (s *Service) scheduleInfo(v *events.Schedule) (wire.ScheduleInfo, error) {
+func (a *scheduleAPI) info(v *events.Schedule) (wire.ScheduleInfo, error) {
 	info := wire.FromSchedule(v)
 	if v.LastItem.IsZero() {
 		return info, nil
 	}
-	it, err := s.Queries.Item(v.LastItem)
+	it, err := a.Queries.Item(v.LastItem)
 	if it != nil {
 		info.LastState = it.State
 	}
 	return info, err
 }
 
-func (s *Service) scheduleSet(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Schedule](c.data)
-	if err != nil {
-		return nil, err
-	}
+func (a *scheduleAPI) set(ctx context.Context, c *call, req wire.Schedule) (any, error) {
 	cmd, err := req.Command(events.SourceAPI)
 	if err != nil {
 		return nil, err
 	}
-	return s.changeSchedule(ctx, req.Name, cmd)
+	return a.changed(ctx, req.Name, cmd)
 }
 
-func (s *Service) scheduleRemove(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.ScheduleName](c.data)
-	if err != nil {
-		return nil, err
-	}
-	o, err := s.one(ctx, events.RemoveSchedule{Name: req.Name, Source: events.SourceAPI})
+func (a *scheduleAPI) remove(ctx context.Context, c *call, req wire.ScheduleName) (any, error) {
+	o, err := a.one(ctx, events.RemoveSchedule{Name: req.Name, Source: events.SourceAPI})
 	return wire.ScheduleReply{Repeat: o.Decision.Repeat, Position: wire.PositionOf(o.Position)}, err
 }
 
 // schedulePause makes the handler of schedule_pause, or of schedule_resume.
-func (s *Service) schedulePause(paused bool) func(context.Context, *call) (any, error) {
-	return func(ctx context.Context, c *call) (any, error) {
-		req, err := decode[wire.ScheduleName](c.data)
-		if err != nil {
-			return nil, err
-		}
-		return s.changeSchedule(ctx, req.Name, events.PauseSchedule{Name: req.Name, Paused: paused})
+func (a *scheduleAPI) pause(paused bool) func(context.Context, *call, wire.ScheduleName) (any, error) {
+	return func(ctx context.Context, _ *call, req wire.ScheduleName) (any, error) {
+		return a.changed(ctx, req.Name, events.PauseSchedule{Name: req.Name, Paused: paused})
 	}
 }
 
 // changeSchedule decides a change and answers with the schedule as it is then,
 // or as a tick has left it since.
-func (s *Service) changeSchedule(ctx context.Context, name string, cmd events.Command) (any, error) {
-	o, err := s.one(ctx, cmd)
+func (a *scheduleAPI) changed(ctx context.Context, name string, cmd events.Command) (any, error) {
+	o, err := a.one(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
 	reply := wire.ScheduleReply{Repeat: o.Decision.Repeat, Position: wire.PositionOf(o.Position)}
-	if err := s.await(ctx, reply.Position); err != nil {
+	if err := a.await(ctx, reply.Position); err != nil {
 		return nil, err
 	}
-	recs, err := s.Queries.Records(events.RecordSchedule)
+	recs, err := a.Queries.Records(events.RecordSchedule)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +105,7 @@ func (s *Service) changeSchedule(ctx context.Context, name string, cmd events.Co
 		if err := json.Unmarshal(rec.Data, &v); err != nil {
 			return nil, fmt.Errorf("read schedule %s: %w", name, err)
 		}
-		info, err := s.scheduleInfo(&v)
+		info, err := a.info(&v)
 		reply.Schedule = &info
 		return reply, err
 	}
@@ -109,18 +113,13 @@ func (s *Service) changeSchedule(ctx context.Context, name string, cmd events.Co
 }
 
 // scheduleFire makes an item beside the ticks.
-func (s *Service) scheduleFire(c *call) {
-	req, err := decode[wire.ScheduleFire](c.data)
+func (a *scheduleAPI) fire(c *call, req wire.ScheduleFire) {
+	cmd, err := req.Command(a.Core.NewID())
 	if err != nil {
 		c.reply(nil, err)
 		return
 	}
-	cmd, err := req.Command(s.Core.NewID())
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
-	if full := s.Full(); full != nil {
+	if full := a.Full(); full != nil {
 		c.reply(nil, full.Why)
 		return
 	}

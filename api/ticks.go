@@ -12,18 +12,14 @@ import (
 
 // ticks shows when a schedule would tick next. It refuses what setting such a
 // schedule would refuse of its timing.
-func (s *Service) ticks(_ context.Context, c *call) (any, error) {
-	req, err := decode[wire.Ticks](c.data)
-	if err != nil {
-		return nil, err
-	}
+func (a *scheduleAPI) ticks(_ context.Context, c *call, req wire.Ticks) (any, error) {
 	if req.Count == 0 {
 		req.Count = wire.DefaultTicks
 	}
 	if req.Count < 1 || req.Count > wire.MaxTicks {
 		return nil, events.Refuse(events.CodeBadRequest, "count is %d: it must be 1 to %d", req.Count, wire.MaxTicks)
 	}
-	now := s.Core.Now()
+	now := a.Core.Now()
 	timing, err := timingOf(req, now)
 	if err != nil {
 		return nil, err

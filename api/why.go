@@ -7,17 +7,13 @@ import (
 )
 
 // why says why an item is not running.
-func (s *Service) why(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Why](c.data)
-	if err != nil {
-		return nil, err
-	}
+func (a *itemAPI) why(ctx context.Context, c *call, req wire.Why) (any, error) {
 	id, err := parseID(req.ID)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.await(ctx, req.MinPosition); err != nil {
+	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	return s.Core.Why(ctx, id)
+	return a.Core.Why(ctx, id)
 }

@@ -9,7 +9,7 @@ import (
 // Held asks which live item holds a dedup key.
 type Held struct {
 	Type        string   `json:"type"`
-	Key         string   `json:"key"`
+	Key         string   `json:"key"` // the dedup key
 	MinPosition Position `json:"min_position,omitempty"`
 }
 

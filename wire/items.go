@@ -143,21 +143,21 @@ type Get struct {
 // finds the items of which it is the type, the tenant, the dedup key or a label's
 // value, exactly, and those whose error it finds as Error would.
 type List struct {
-	State         string    `json:"state,omitempty"`
-	Type          string    `json:"type,omitempty"`
-	Tenant        string    `json:"tenant,omitempty"`
-	Label         string    `json:"label,omitempty"`    // k=v
-	Worker        string    `json:"worker,omitempty"`   // that holds the item now: claimed or running
-	Schedule      string    `json:"schedule,omitempty"` // that made the item
-	Batch         string    `json:"batch,omitempty"`    // that it belongs to; or the item that spawned it
-	Reason        string    `json:"reason,omitempty"`   // why it is in its state
-	Code          string    `json:"code,omitempty"`     // of its last failure
-	Error         string    `json:"error,omitempty"`    // words of its last failure
-	Q             string    `json:"q,omitempty"`        // an id, a name, or words
-	CreatedAfter  time.Time `json:"created_after,omitzero"`
-	CreatedBefore time.Time `json:"created_before,omitzero"`
-	Limit         int       `json:"limit,omitempty"` // default 50, at most 1,000
-	Cursor        string    `json:"cursor,omitempty"`
+	State         string    `json:"state,omitempty"`         // only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged
+	Type          string    `json:"type,omitempty"`          // only of this type
+	Tenant        string    `json:"tenant,omitempty"`        // only of this tenant
+	Label         string    `json:"label,omitempty"`         // only with this label: name=value
+	Worker        string    `json:"worker,omitempty"`        // only those that this worker holds now: claimed or running
+	Schedule      string    `json:"schedule,omitempty"`      // only those that this schedule has made
+	Batch         string    `json:"batch,omitempty"`         // only those of this batch, or that this item has spawned
+	Reason        string    `json:"reason,omitempty"`        // only those that are in their state for this reason
+	Code          string    `json:"code,omitempty"`          // only those whose last failure has this code
+	Error         string    `json:"error,omitempty"`         // only those whose last failure has all these words, in any order; the last may be the beginning of one
+	Q             string    `json:"q,omitempty"`             // an item's id; else a type, tenant, dedup key or label's value, or words of the last failure
+	CreatedAfter  time.Time `json:"created_after,omitzero"`  // only those created at this time or later
+	CreatedBefore time.Time `json:"created_before,omitzero"` // only those created before this time
+	Limit         int       `json:"limit,omitempty"`         // how many at most: 1 to 1,000, 50 if left out
+	Cursor        string    `json:"cursor,omitempty"`        // the next_cursor of the page before
 	MinPosition   Position  `json:"min_position,omitempty"`
 }
 
@@ -198,7 +198,7 @@ type HistoryEvent struct {
 // Cancel asks that an item be not run, or no longer.
 type Cancel struct {
 	ID     string `json:"id"`
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty"` // why; it is kept with the item
 }
 
 // Cancelled answers a Cancel. WorkerTold says that a registered worker was

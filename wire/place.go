@@ -1,8 +1,5 @@
 package wire
 
-// APIPlace says how far items are from their turn.
-const APIPlace = "place"
-
 // MaxPlaces is how many items one Place asks about.
 const MaxPlaces = 100
 

@@ -54,18 +54,6 @@ func needs(endpoint string) map[string]any {
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
-// register adds an operation whose handler makes one request of the engine:
-// what make returns, to o's endpoint.
-func register[In any](s *Server, o operation, request func(in *In) (any, error)) {
-	handle(s, o, func(ctx context.Context, in *In) (*output, error) {
-		req, err := request(in)
-		if err != nil {
-			return nil, problemOf(err)
-		}
-		return s.reply(ctx, o.endpoint, req)
-	})
-}
-
 // handle adds an operation.
 func handle[In any](s *Server, o operation, handler func(context.Context, *In) (*output, error)) {
 	op := s.documented(o)
