@@ -7,15 +7,9 @@ import (
 
 // terms checks what a submission says beyond the plain, and records it.
 func (d *decider) terms(c *Submit, set TypeSettings, cr *Created) error {
-	if !c.DedupPolicy.valid() {
-		return Refuse(CodeBadRequest, "%q is no dedup policy: use %s, %s, %s or %s", clip(string(c.DedupPolicy), 64), DedupMerge, DedupDistinct, DedupSupersede, DedupDefer)
-	}
 	window := time.Duration(set.DedupWindowMS) * time.Millisecond
 	if c.DedupWindow != nil {
 		window = *c.DedupWindow
-	}
-	if window < 0 || window > MaxDedupWindow {
-		return Refuse(CodeBadTime, "the dedup window %s is outside 0 to %s", window, time.Duration(MaxDedupWindow))
 	}
 	if c.DedupKey != "" && window.Milliseconds() > 0 {
 		cr.change(func(t *Terms) { t.DedupWindowMS = window.Milliseconds() })
@@ -23,19 +17,8 @@ func (d *decider) terms(c *Submit, set TypeSettings, cr *Created) error {
 	if err := d.expiry(c, cr); err != nil {
 		return err
 	}
-	if c.Estimate < 0 || c.Estimate > MaxTimeout {
-		return Refuse(CodeBadTime, "the estimated duration %s is outside 0 to %s", c.Estimate, MaxTimeout)
-	}
 	if ms := c.Estimate.Milliseconds(); ms > 0 {
 		cr.change(func(t *Terms) { t.EstimateMS = ms })
-	}
-	switch c.AfterPolicy {
-	case "", AfterCancel, AfterDead, AfterRun:
-	default:
-		return Refuse(CodeBadRequest, "%q is no policy for what an item waits for: use %s, %s or %s", clip(string(c.AfterPolicy), 64), AfterCancel, AfterDead, AfterRun)
-	}
-	if len(c.After) > MaxAfter {
-		return Refuse(CodeTooLarge, "the item waits for %d others: at most %d", len(c.After), MaxAfter)
 	}
 	if len(c.After) > 0 {
 		cr.change(func(t *Terms) { t.After, t.AfterPolicy = slices.Clone(c.After), firstAfter(c.AfterPolicy) })
@@ -59,8 +42,6 @@ func (d *decider) expiry(c *Submit, cr *Created) error {
 	switch {
 	case c.ExpiresAt.IsZero():
 		return nil
-	case at.After(d.now.Add(MaxDelay)):
-		return Refuse(CodeBadTime, "expires_at lies more than ten years ahead: the limit is %s", d.now.Add(MaxDelay).Format(time.RFC3339))
 	case !at.After(cr.AvailableAt):
 		return Refuse(CodeBadTime, "the item would expire at %s, before it may run at %s: it would never run", at.Format(time.RFC3339), cr.AvailableAt.Format(time.RFC3339))
 	case at.Year() < 1970:

@@ -127,8 +127,10 @@ func (d *decider) repeat(c *Submit, of ID) (Decision, error) {
 
 // created checks a submission and fills in the type's defaults.
 func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
-	if _, err := ParseType(string(c.Type)); err != nil {
-		return nil, Refuse(CodeBadType, "%v", err)
+	if !c.checked {
+		if err := c.Check(MaxParamsCeiling, d.now); err != nil {
+			return nil, err
+		}
 	}
 	if c.ID.IsZero() && c.NewID.IsZero() {
 		return nil, Refuse(CodeInternal, "the submission came with no fresh id")
@@ -136,18 +138,13 @@ func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
 	cr := &Created{Priority: PriorityDefault, Intake: c.Intake, Provenance: c.Provenance, Tenant: c.Tenant,
 		DedupKey: c.DedupKey, IdempotencyKey: c.IdempotencyKey, Trace: c.Trace}
 	if c.Priority != nil {
-		if cr.Priority = *c.Priority; cr.Priority > MaxPriority {
-			return nil, badPriority(cr.Priority)
-		}
+		cr.Priority = *c.Priority
+	}
+	if cr.Params = c.Params; len(cr.Params) > set.MaxParams {
+		return nil, Refuse(CodeTooLarge, "the params document has %d bytes, the limit is %d: store it elsewhere and submit a reference to it, or raise max_params_bytes", len(cr.Params), set.MaxParams)
 	}
 	var err error
-	if cr.Params, err = document("the params document", c.Params, set.MaxParams, "store it elsewhere and submit a reference to it, or raise max_params_bytes"); err != nil {
-		return nil, err
-	}
 	if cr.AvailableAt, err = d.availableAt(c.AvailableAt, c.Delay); err != nil {
-		return nil, err
-	}
-	if err := c.checkNames(); err != nil {
 		return nil, err
 	}
 	if cr.Capabilities, err = capabilities(c.Capabilities); err != nil {
@@ -164,12 +161,6 @@ func (d *decider) created(c *Submit, set TypeSettings) (*Created, error) {
 		cr.OwnTimeout, cr.OwnAttempts = c.Timeout != 0, c.MaxAttempts != 0
 	}
 	timeout, attempts = cmp.Or(c.Timeout, timeout), cmp.Or(c.MaxAttempts, attempts)
-	if timeout < time.Millisecond || timeout > MaxTimeout {
-		return nil, Refuse(CodeBadRequest, "the timeout %s is outside 1ms to %s", timeout, MaxTimeout)
-	}
-	if attempts < 1 || attempts > MaxAttemptsCeiling {
-		return nil, Refuse(CodeBadRequest, "max attempts %d is outside 1 to %d", attempts, MaxAttemptsCeiling)
-	}
 	cr.TimeoutMS, cr.MaxAttempts = timeout.Milliseconds(), attempts
 	if err := d.terms(c, set, cr); err != nil {
 		return nil, err
@@ -189,7 +180,7 @@ func (c *Submit) checkNames() error {
 		field, v string
 		limit    int
 	}{
-		{"dedup key", c.DedupKey, MaxKeyLen}, {"idempotency key", c.IdempotencyKey, MaxKeyLen}, {"message id", c.Intake.MsgID, MaxKeyLen},
+		{"dedup_key", c.DedupKey, MaxKeyLen}, {"idempotency_key", c.IdempotencyKey, MaxKeyLen}, {"message id", c.Intake.MsgID, MaxKeyLen},
 		{"source", c.Provenance.Source, MaxNameLen}, {"trigger", c.Provenance.Trigger, MaxNameLen},
 		{"tenant", c.Tenant, MaxNameLen}, {"traceparent", c.Trace, MaxTraceLen},
 	} {
@@ -206,18 +197,18 @@ func capabilities(in []string) ([]string, error) {
 		return nil, nil
 	}
 	if len(in) > MaxCapabilities {
-		return nil, Refuse(CodeTooLarge, "the item asks for %d capabilities: at most %d", len(in), MaxCapabilities)
+		return nil, Refuse(CodeTooLarge, "%d capabilities are given: at most %d are allowed", len(in), MaxCapabilities)
 	}
 	for _, c := range in {
 		if !words(c, "-") || len(c) > MaxCapabilityLen {
-			return nil, Refuse(CodeBadRequest, "%q is no capability: use at most %d characters of a-z and 0-9 with single - between them", clip(c, 80), MaxCapabilityLen)
+			return nil, Refuse(CodeBadRequest, "invalid capability %q: use at most %d characters of a-z and 0-9 with single - between them", clip(c, 80), MaxCapabilityLen)
 		}
 	}
 	out := slices.Clone(in)
 	slices.Sort(out)
 	out = slices.Compact(out)
 	if n := len(LaneOf(out)); n > MaxLaneLen {
-		return nil, Refuse(CodeTooLarge, "the item's capabilities have %d bytes together: at most %d", n, MaxLaneLen)
+		return nil, Refuse(CodeTooLarge, "the capabilities have %d bytes together: at most %d are allowed", n, MaxLaneLen)
 	}
 	return out, nil
 }
@@ -228,14 +219,14 @@ func labels(in map[string]string) (map[string]string, error) {
 		return nil, nil // not an empty map, which the log doesn't tell from none
 	}
 	if len(in) > MaxLabels {
-		return nil, Refuse(CodeTooLarge, "the item has %d labels: at most %d", len(in), MaxLabels)
+		return nil, Refuse(CodeTooLarge, "%d labels are given: at most %d are allowed", len(in), MaxLabels)
 	}
 	for _, k := range slices.Sorted(maps.Keys(in)) { // in order, so that the refusal is the same each time
 		v := in[k]
 		if k == "" || strings.ContainsAny(k, "=,") {
-			return nil, Refuse(CodeBadRequest, "%q is no label name: it must not be empty nor have = or , in it", clip(k, 80))
+			return nil, Refuse(CodeBadRequest, "invalid label key %q: it must not be empty, and have no = and no comma", clip(k, 80))
 		}
-		if _, err := name("a label's name", k, MaxLabelLen); err != nil {
+		if _, err := name("a label's key", k, MaxLabelLen); err != nil {
 			return nil, err
 		}
 		if _, err := name("label "+k, v, MaxLabelLen); err != nil {

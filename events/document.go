@@ -3,6 +3,8 @@ package events
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"unicode/utf8"
 )
 
@@ -14,7 +16,7 @@ func document(what string, p json.RawMessage, limit int, advice string) (json.Ra
 		return json.RawMessage("null"), nil
 	}
 	if len(p) > limit {
-		return nil, Refuse(CodeTooLarge, "%s has %d bytes, the limit is %d: %s", what, len(p), limit, advice)
+		return nil, Refuse(CodeTooLarge, "%s has %d bytes: at most %d are allowed; %s", what, len(p), limit, advice)
 	}
 	// The depth comes before the syntax, since encoding/json calls what is
 	// too deep for it a syntax error.
@@ -22,9 +24,23 @@ func document(what string, p json.RawMessage, limit int, advice string) (json.Ra
 		return nil, Refuse(CodeBadParams, "%s is nested %d deep, the limit is %d: flatten it, or send it as a JSON string", what, n, MaxJSONDepth)
 	}
 	if !json.Valid(p) || !utf8.Valid(p) {
-		return nil, Refuse(CodeBadParams, "%s is no JSON document in UTF-8: quote strings, and send null or nothing for none", what)
+		return nil, Refuse(CodeBadParams, "%s is no JSON document in UTF-8: %s", what, DocumentFault(p))
 	}
 	return p, nil
+}
+
+// DocumentFault says where a document that can't be taken stops being JSON.
+func DocumentFault(doc []byte) string {
+	var v any
+	err := json.Unmarshal(doc, &v)
+	var at *json.SyntaxError
+	switch {
+	case errors.As(err, &at):
+		return fmt.Sprintf("%v, at byte %d; a text must be in double quotes", at, at.Offset)
+	case err != nil:
+		return err.Error()
+	}
+	return "a string in it has bytes that are no UTF-8"
 }
 
 // depth is how deep arrays and objects nest in a JSON document. Of a text that

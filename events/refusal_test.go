@@ -42,8 +42,8 @@ func TestRefusedSubmissions(t *testing.T) {
 		"labels":          {CodeTooLarge, Submit{Labels: many}},
 		"label name":      {CodeBadRequest, Submit{Labels: map[string]string{"a=b": ""}}},
 		"label value":     {CodeTooLarge, Submit{Labels: map[string]string{"a": long}}},
-		"timeout":         {CodeBadRequest, Submit{Timeout: time.Microsecond}},
-		"long timeout":    {CodeBadRequest, Submit{Timeout: MaxTimeout + 1}},
+		"timeout":         {CodeBadTime, Submit{Timeout: time.Microsecond}},
+		"long timeout":    {CodeBadTime, Submit{Timeout: MaxTimeout + 1}},
 		"attempts":        {CodeBadRequest, Submit{MaxAttempts: MaxAttemptsCeiling + 1}},
 	} {
 		t.Run(name, func(t *testing.T) {

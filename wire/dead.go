@@ -157,10 +157,9 @@ func (r Replay) Command() (events.Replay, error) {
 		return events.Replay{}, events.Refuse(events.CodeBadRequest, "the patch is no JSON object: name the fields to change, or give params to replace the whole")
 	}
 	if len(r.Params) > 0 {
-		if err := checkParams(r.Params, events.MaxParamsCeiling); err != nil {
+		if c.Params, err = events.CheckParams(r.Params, events.MaxParamsCeiling); err != nil {
 			return events.Replay{}, err
 		}
-		c.Params = r.Params
 	}
 	return c, checkText("reason", r.Reason, events.MaxNameLen)
 }
