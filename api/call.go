@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
 
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -296,4 +298,100 @@ func decodeInto(data []byte, v any) error {
 		return malformed(err)
 	}
 	return nil
+}
+
+// maxDirectReply bounds the reply to a Call, in bytes.
+const maxDirectReply = 64 << 20
+
+// Call makes a request of an endpoint (wire.APISubmit and the like) from within
+// the process, with the JSON that a NATS request has, and returns the reply's
+// JSON, or what the request was refused for. The progress of long requests is
+// not told. When ctx ends first, that is the error; what was submitted is
+// decided all the same. It works from New on until Stop, and may be used by any
+// number of goroutines.
+func (s *Service) Call(ctx context.Context, endpoint string, body []byte) ([]byte, error) {
+	h, ok := s.direct[endpoint]
+	if !ok {
+		return nil, events.Refuse(events.CodeNotFound, "the engine has no endpoint %q", endpoint)
+	}
+	type answer struct {
+		data []byte
+		err  *wire.Error
+	}
+	replies := make(chan answer, 1)
+	var last answer // all but the last are progress
+	c := &call{s: s, ctx: ctx, data: body, limit: maxDirectReply, endpoint: endpoint, start: time.Now()}
+	c.respond = func(data []byte, err *wire.Error) { last = answer{data, err} }
+	if id, ok := access.IdentityOf(ctx); ok && id != access.Anyone {
+		c.user = s.Quotas.User(quota.HTTP, id.Name, id.Roles) // whose requests and waits the HTTP server counts
+	}
+	c.replied = func() { replies <- last }
+	if !s.begin() {
+		c.send(nil, errClosing)
+		return nil, errClosing
+	}
+	h.serve(c)
+	select {
+	case a := <-replies:
+		return a.data, a.err.Err()
+	case <-ctx.Done():
+		return nil, known(ctx.Err())
+	}
+}
+
+// handler makes a micro handler of fn, which must see to it that the call is
+// answered exactly once.
+func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
+	return func(req micro.Request) {
+		c := &call{s: s, data: req.Data(), limit: s.Conn.MaxPayload(), endpoint: name, start: time.Now()}
+		c.imported = req.Headers().Get(wire.HeaderRequestInfo) != ""
+		c.respond = func(data []byte, err *wire.Error) { c.publish(req.Reply(), data, err) }
+		if !s.admitted(c, req) {
+			return
+		}
+		if !s.begin() {
+			c.send(nil, errClosing)
+			return
+		}
+		if err := s.admit(c, req.Headers()); err != nil {
+			c.reply(nil, err)
+			return
+		}
+		fn(c)
+	}
+}
+
+// domain is the JetStream domain where the caller has the engine's streams. Who
+// forges the header that tells learns a domain that he has no use for.
+func (c *call) domain() string {
+	if !c.imported {
+		return ""
+	}
+	return c.s.Names.ImportDomain()
+}
+
+// publish sends a reply. It goes past micro.Request, whose methods are for the
+// time before its handler returns.
+func (c *call) publish(to string, data []byte, e *wire.Error) {
+	m := &nats.Msg{Subject: to, Data: data}
+	if e != nil {
+		m.Header = nats.Header{micro.ErrorHeader: {headerText(e.Message)}, micro.ErrorCodeHeader: {string(e.Code)}}
+		if body, err := json.Marshal(wire.ErrorReply{Error: e}); err == nil {
+			m.Data = body
+		}
+	}
+	c.undelivered(c.s.Conn.PublishMsg(m))
+}
+
+// headerText makes a text fit for a header: one line.
+func headerText(s string) string {
+	if s == "" {
+		return "error"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, s)
 }

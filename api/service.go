@@ -288,7 +288,7 @@ func (s *Service) begin() bool {
 }
 
 var (
-	errClosing = &events.Error{Code: events.CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: time.Second}
+	errClosing = events.ErrShuttingDown
 	errBusy    = &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many requests of this kind under way as it takes: ask again", RetryAfter: 50 * time.Millisecond}
 )
 

@@ -70,9 +70,6 @@ func (s *Server) reply(ctx context.Context, endpoint string, request any) (*outp
 	return &output{Status: http.StatusOK, Body: data}, nil
 }
 
-// errStopping is told to those who wait when the server stops.
-var errStopping = &events.Error{Code: events.CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: 1e9}
-
 // ask makes a request of the engine.
 func (s *Server) ask(ctx context.Context, endpoint string, request any) ([]byte, error) {
 	body, raw := request.(json.RawMessage) // goes as it came
@@ -96,7 +93,7 @@ func (s *Server) whyEnded(ctx context.Context, err error) error {
 		return refused
 	}
 	if s.stopping.Err() != nil {
-		return errStopping
+		return events.ErrShuttingDown
 	}
 	return err
 }
