@@ -3,7 +3,6 @@ package access
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -45,12 +44,11 @@ func between(t *testing.T, text, mark, fill string) string {
 func endpointTable() string {
 	by := map[Roles][]string{}
 	var order []Roles
-	for _, e := range Endpoints() {
-		r := Needs(e)
-		if by[r] == nil {
-			order = append(order, r)
+	for _, e := range wire.Endpoints() {
+		if by[e.Roles] == nil {
+			order = append(order, e.Roles)
 		}
-		by[r] = append(by[r], "`"+e+"`")
+		by[e.Roles] = append(by[e.Roles], "`"+e.Name+"`")
 	}
 	var b strings.Builder
 	b.WriteString("| any one of | requests |\n|---|---|\n")
@@ -62,12 +60,13 @@ func endpointTable() string {
 
 func permissionLists() string {
 	var b strings.Builder
-	for _, n := range append(slices.Clone(names), struct {
-		role Role
-		name string
-	}{name: "publish"}) {
-		g := Grant{Names: wire.Default, User: "NAME", Roles: Roles(n.role), PublishOnly: n.role == 0}
-		fmt.Fprintf(&b, "### `%s`\n\n| flow | subject in the user's account | in the engine's, if it differs |\n|---|---|---|\n", n.name)
+	for _, role := range []Role{Submit, Work, Read, Operate, 0} {
+		g := Grant{Names: wire.Default, User: "NAME", Roles: Roles(role), PublishOnly: role == 0}
+		name := "publish"
+		if role != 0 {
+			name = role.String()
+		}
+		fmt.Fprintf(&b, "### `%s`\n\n| flow | subject in the user's account | in the engine's, if it differs |\n|---|---|---|\n", name)
 		for _, i := range g.Imports() {
 			subject := "`" + i.Subject + "`"
 			if i.Subject == i.Local {

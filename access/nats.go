@@ -65,9 +65,6 @@ const (
 	Pull
 )
 
-// long are the requests that tell their progress.
-var long = []string{wire.APIVerify, wire.APIRebuild, wire.APIState}
-
 // Import is a subject of the engine's account that a user's account imports.
 // The user may do with it what its Flow says, and nothing with any other.
 type Import struct {
@@ -92,12 +89,12 @@ func (g Grant) Imports() []Import {
 		l.add(Request, g.Names.SubmitAll())
 		return l.sorted()
 	}
-	for _, e := range Endpoints() {
-		if flow := Question; g.Roles.Has(Needs(e)) {
-			if slices.Contains(long, e) {
+	for _, e := range wire.Endpoints() {
+		if flow := Question; g.Roles.Has(e.Roles) {
+			if e.Stream {
 				flow = Long
 			}
-			l.add(flow, g.Names.API(e))
+			l.add(flow, g.Names.API(e.Name))
 		}
 	}
 	if g.Roles.Has(Roles(Submit)) && !g.NoPublish {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -186,36 +187,46 @@ func (c condition) status() string {
 	return "ok"
 }
 
+// health is what JetStream said when it was last asked.
+type health struct {
+	asked   sync.Mutex // held while JetStream is asked
+	askedAt time.Time  // guarded by asked
+	answer  error      // guarded by asked: what it then said
+	account fill       // guarded by asked: what the account then used
+	roomAt  time.Time  // guarded by asked: when room was asked for
+	room    []fill     // guarded by asked: what the bounded streams then held
+}
+
 // askJetStream asks whether JetStream answers, unless it has just been asked, and
 // with room what the bounded streams hold.
 func (s *Service) askJetStream(ctx context.Context, room bool) ([]fill, error) {
-	s.asked.Lock()
-	defer s.asked.Unlock()
+	s.health.asked.Lock()
+	defer s.health.asked.Unlock()
 	asker := ctx
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if s.askedAt.IsZero() || time.Since(s.askedAt) >= readyFor {
+	if s.health.askedAt.IsZero() || time.Since(s.health.askedAt) >= readyFor {
 		info, err := s.js.AccountInfo(ctx)
 		if err != nil && asker.Err() != nil { // it says nothing of JetStream
 			return nil, err
 		}
-		s.askedAt, s.answer = time.Now(), err
-		s.account = fill{}
+		s.health.askedAt, s.health.answer = time.Now(), err
+		s.health.account = fill{}
 		if err == nil && info.Limits.MaxStore > 0 {
-			s.account = fill{wire.AlarmAccount, info.Store, uint64(info.Limits.MaxStore)}
+			s.health.account = fill{wire.AlarmAccount, info.Store, uint64(info.Limits.MaxStore)}
 		}
 	}
-	if s.answer != nil || !room {
-		return nil, s.answer
+	if s.health.answer != nil || !room {
+		return nil, s.health.answer
 	}
-	if s.roomAt.IsZero() || time.Since(s.roomAt) >= roomFor {
+	if s.health.roomAt.IsZero() || time.Since(s.health.roomAt) >= roomFor {
 		fills := s.streamFills(ctx)
 		if asker.Err() != nil {
 			return nil, asker.Err()
 		}
-		s.room, s.roomAt = fills, time.Now()
+		s.health.room, s.health.roomAt = fills, time.Now()
 	}
-	return append([]fill{s.account}, s.room...), nil
+	return append([]fill{s.health.account}, s.health.room...), nil
 }
 
 // streamFills is what those streams hold that refuse messages when they are full.

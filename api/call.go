@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
 
+	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -209,18 +211,18 @@ const freshWithin = time.Second
 // that takes longer than awaitTimeout, and all that is durable now: whoever asks
 // may have heard of it from the log, or from another client. For the latter it
 // waits for freshWithin at most; then a query shows what there is.
-func (s *Service) await(ctx context.Context, min wire.Position) error {
+func (e *engine) await(ctx context.Context, min wire.Position) error {
 	seq, err := positionOf(min)
 	if err != nil {
 		return err
 	}
-	if err := s.awaitNamed(ctx, seq); err != nil {
+	if err := e.awaitNamed(ctx, seq); err != nil {
 		return err
 	}
-	if now := s.Core.Position(); now > s.Queries.Applied() {
+	if now := e.Core.Position(); now > e.Queries.Applied() {
 		ctx, cancel := context.WithTimeout(ctx, freshWithin)
 		defer cancel()
-		_ = s.Core.Await(ctx, now) // what it was not in time for is seen by the next query
+		_ = e.Core.Await(ctx, now) // what it was not in time for is seen by the next query
 	}
 	return nil
 }
@@ -247,25 +249,25 @@ const (
 // awaitNamed waits for a position that the caller has named. One beyond the
 // log's end is none that this engine has told: it is refused at once, unless it
 // is so near that the engine may be about to hear of it.
-func (s *Service) awaitNamed(ctx context.Context, seq events.Seq) error {
-	if seq <= s.Queries.Applied() {
+func (e *engine) awaitNamed(ctx context.Context, seq events.Seq) error {
+	if seq <= e.Queries.Applied() {
 		return nil
 	}
-	end := s.Core.Position()
+	end := e.Core.Position()
 	if seq <= end {
-		return s.awaitSeq(ctx, seq, awaitTimeout)
+		return e.awaitSeq(ctx, seq, awaitTimeout)
 	}
 	if seq-end > maxLead {
 		return errAhead(seq, end)
 	}
 	select {
-	case s.ahead <- struct{}{}:
-		defer func() { <-s.ahead }()
+	case e.ahead <- struct{}{}:
+		defer func() { <-e.ahead }()
 	default:
 		return errBusy
 	}
-	err := s.awaitSeq(ctx, seq, aheadWithin)
-	if end := s.Core.Position(); events.CodeOf(err) == events.CodeTimeout && seq > end {
+	err := e.awaitSeq(ctx, seq, aheadWithin)
+	if end := e.Core.Position(); events.CodeOf(err) == events.CodeTimeout && seq > end {
 		return errAhead(seq, end)
 	}
 	return err
@@ -275,13 +277,13 @@ func errAhead(seq, end events.Seq) error {
 	return events.Refuse(events.CodePositionAhead, "min_position is %s, and the log ends at %s: the position is another engine's, or of a log that is no more; ask without min_position", wire.PositionOf(seq), wire.PositionOf(end))
 }
 
-func (s *Service) awaitSeq(ctx context.Context, seq events.Seq, within time.Duration) error {
+func (e *engine) awaitSeq(ctx context.Context, seq events.Seq, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	err := s.Core.Await(ctx, seq)
+	err := e.Core.Await(ctx, seq)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return events.Refuse(events.CodeTimeout, "the projection has not reached position %s within %s, it is at %s: ask again, or without min_position", wire.PositionOf(seq), within, wire.PositionOf(s.Queries.Applied()))
+		return events.Refuse(events.CodeTimeout, "the projection has not reached position %s within %s, it is at %s: ask again, or without min_position", wire.PositionOf(seq), within, wire.PositionOf(e.Queries.Applied()))
 	case err != nil:
 		return fmt.Errorf("await position %s: %w", wire.PositionOf(seq), err)
 	}
@@ -296,4 +298,100 @@ func decodeInto(data []byte, v any) error {
 		return malformed(err)
 	}
 	return nil
+}
+
+// maxDirectReply bounds the reply to a Call, in bytes.
+const maxDirectReply = 64 << 20
+
+// Call makes a request of an endpoint (wire.APISubmit and the like) from within
+// the process, with the JSON that a NATS request has, and returns the reply's
+// JSON, or what the request was refused for. The progress of long requests is
+// not told. When ctx ends first, that is the error; what was submitted is
+// decided all the same. It works from New on until Stop, and may be used by any
+// number of goroutines.
+func (s *Service) Call(ctx context.Context, endpoint string, body []byte) ([]byte, error) {
+	h, ok := s.direct[endpoint]
+	if !ok {
+		return nil, events.Refuse(events.CodeNotFound, "the engine has no endpoint %q", endpoint)
+	}
+	type answer struct {
+		data []byte
+		err  *wire.Error
+	}
+	replies := make(chan answer, 1)
+	var last answer // all but the last are progress
+	c := &call{s: s, ctx: ctx, data: body, limit: maxDirectReply, endpoint: endpoint, start: time.Now()}
+	c.respond = func(data []byte, err *wire.Error) { last = answer{data, err} }
+	if id, ok := access.IdentityOf(ctx); ok && id != access.Anyone {
+		c.user = s.Quotas.User(quota.HTTP, id.Name, id.Roles) // whose requests and waits the HTTP server counts
+	}
+	c.replied = func() { replies <- last }
+	if !s.begin() {
+		c.send(nil, errClosing)
+		return nil, errClosing
+	}
+	h.serve(c)
+	select {
+	case a := <-replies:
+		return a.data, a.err.Err()
+	case <-ctx.Done():
+		return nil, known(ctx.Err())
+	}
+}
+
+// handler makes a micro handler of fn, which must see to it that the call is
+// answered exactly once.
+func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
+	return func(req micro.Request) {
+		c := &call{s: s, data: req.Data(), limit: s.Conn.MaxPayload(), endpoint: name, start: time.Now()}
+		c.imported = req.Headers().Get(wire.HeaderRequestInfo) != ""
+		c.respond = func(data []byte, err *wire.Error) { c.publish(req.Reply(), data, err) }
+		if !s.admitted(c, req) {
+			return
+		}
+		if !s.begin() {
+			c.send(nil, errClosing)
+			return
+		}
+		if err := s.admit(c, req.Headers()); err != nil {
+			c.reply(nil, err)
+			return
+		}
+		fn(c)
+	}
+}
+
+// domain is the JetStream domain where the caller has the engine's streams. Who
+// forges the header that tells learns a domain that he has no use for.
+func (c *call) domain() string {
+	if !c.imported {
+		return ""
+	}
+	return c.s.Names.ImportDomain()
+}
+
+// publish sends a reply. It goes past micro.Request, whose methods are for the
+// time before its handler returns.
+func (c *call) publish(to string, data []byte, e *wire.Error) {
+	m := &nats.Msg{Subject: to, Data: data}
+	if e != nil {
+		m.Header = nats.Header{micro.ErrorHeader: {headerText(e.Message)}, micro.ErrorCodeHeader: {string(e.Code)}}
+		if body, err := json.Marshal(wire.ErrorReply{Error: e}); err == nil {
+			m.Data = body
+		}
+	}
+	c.undelivered(c.s.Conn.PublishMsg(m))
+}
+
+// headerText makes a text fit for a header: one line.
+func headerText(s string) string {
+	if s == "" {
+		return "error"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, s)
 }

@@ -38,7 +38,7 @@ func storesChildren(r wire.Report) bool {
 
 // fetchChildren reads the children that reports refer to, so that they are
 // checked before the report is taken.
-func (s *Service) fetchChildren(ctx context.Context, reports []wire.Report, errs []error) []error {
+func (a *submitAPI) fetchChildren(ctx context.Context, reports []wire.Report, errs []error) []error {
 	return eachSound(reports, errs, func(r *wire.Report) error {
 		if r.Event != wire.ReportSpawn || len(r.ChildrenRef) == 0 {
 			return nil
@@ -53,7 +53,7 @@ func (s *Service) fetchChildren(ctx context.Context, reports []wire.Report, errs
 		if ref.Item().String() != r.ID {
 			return events.Refuse(events.CodeBadRequest, "children_ref names an object of item %s: put it under the id of the item that spawns, so that it lives as long", ref.Item())
 		}
-		r.Children, err = ReadChildren(ctx, s.Blobs, ref)
+		r.Children, err = ReadChildren(ctx, a.Blobs, ref)
 		return err
 	})
 }
@@ -89,7 +89,7 @@ var errNoDocuments = events.Refuse(events.CodeUnavailable, "the engine has no ob
 
 // storeChildren puts the children of spawns that are too large for one decision
 // into the object store, unless they came from there.
-func (s *Service) storeChildren(ctx context.Context, reports []wire.Report, errs []error) []error {
+func (a *submitAPI) storeChildren(ctx context.Context, reports []wire.Report, errs []error) []error {
 	return eachSound(reports, errs, func(r *wire.Report) error {
 		if r.Event != wire.ReportSpawn || !r.TooMany() {
 			return nil
@@ -98,7 +98,7 @@ func (s *Service) storeChildren(ctx context.Context, reports []wire.Report, errs
 			r.InParts(r.ChildrenRef)
 			return nil
 		}
-		if s.Blobs == nil {
+		if a.Blobs == nil {
 			return errNoDocuments
 		}
 		id, err := events.ParseID(r.ID)
@@ -109,7 +109,7 @@ func (s *Service) storeChildren(ctx context.Context, reports []wire.Report, errs
 		if err != nil {
 			return err
 		}
-		ref, err := s.Blobs.PutBytes(ctx, id, blobs.Children, doc)
+		ref, err := a.Blobs.PutBytes(ctx, id, blobs.Children, doc)
 		if err != nil {
 			return events.Refuse(events.CodeUnavailable, "the spawn's children can't be stored now: %v; report it again", err)
 		}
@@ -133,4 +133,11 @@ func eachSound(reports []wire.Report, errs []error, fn func(*wire.Report) error)
 		}
 	}
 	return errs
+}
+
+// prepare checks what can be checked of reports before they wait for the
+// engine. errs has an error for each report that can't be decided; nil if all
+// can.
+func (a *submitAPI) check(reports []wire.Report, errs []error) []error {
+	return eachSound(reports, errs, func(r *wire.Report) error { return r.Prepare(a.Core.NewID, events.MaxParamsCeiling) })
 }

@@ -42,10 +42,7 @@ func clockOf(st dispatcher.ClockStatus) wire.Clock {
 }
 
 // clock answers how the clock is.
-func (s *Service) clock(_ context.Context, c *call) (any, error) {
-	if _, err := decode[wire.See](c.data); err != nil {
-		return nil, err
-	}
+func (s *Service) clock(_ context.Context, c *call, _ wire.See) (any, error) {
 	st := s.clockStatus()
 	if st == nil {
 		return nil, events.Refuse(events.CodeUnavailable, "the engine has no time yet: ask again")
@@ -54,11 +51,7 @@ func (s *Service) clock(_ context.Context, c *call) (any, error) {
 }
 
 // acceptClock makes the server's time the engine's.
-func (s *Service) acceptClock(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.AcceptClock](c.data)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) acceptClock(ctx context.Context, c *call, req wire.AcceptClock) (any, error) {
 	if len(req.By) > events.MaxNameLen {
 		return nil, events.Refuse(events.CodeTooLarge, "by has %d bytes: at most %d", len(req.By), events.MaxNameLen)
 	}
@@ -67,7 +60,7 @@ func (s *Service) acceptClock(ctx context.Context, c *call) (any, error) {
 	if _, err := s.Core.AcceptClock(ctx, req.By); err != nil {
 		return nil, err
 	}
-	return s.clock(ctx, &call{})
+	return s.clock(ctx, nil, wire.See{})
 }
 
 // clockIsPlausible is the reason why the clock is not, nil if it is.
@@ -76,4 +69,37 @@ func (s *Service) clockIsPlausible() error {
 		return errors.New(st.Why)
 	}
 	return nil
+}
+
+// retentionTimeout is how long info waits for what the loop says of retention.
+const retentionTimeout = time.Second
+
+// cut has the log cut now, however short it is.
+func (s *Service) cut(ctx context.Context, c *call, _ wire.See) (any, error) {
+	st, err := s.Core.Cut(ctx)
+	if err != nil {
+		if events.CodeOf(err) == events.CodeInternal {
+			err = events.Refuse(events.CodeUnavailable, "the engine does not answer: ask again")
+		}
+		return nil, err
+	}
+	return retentionOf(st), nil
+}
+
+// retention is nil when it can't be told now.
+func (s *Service) retention(ctx context.Context) *wire.Retention {
+	ctx, cancel := context.WithTimeout(ctx, retentionTimeout)
+	defer cancel()
+	st, err := s.Core.Retention(ctx)
+	if err != nil {
+		return nil
+	}
+	return retentionOf(st)
+}
+
+func retentionOf(st dispatcher.RetentionStatus) *wire.Retention {
+	return &wire.Retention{
+		LogFirst: wire.PositionOf(st.First), LogLast: wire.PositionOf(st.Last), Retained: st.Retained, Held: st.Held,
+		Pruned: st.Pruned, LastCut: st.CutAt, Round: st.Phase,
+	}
 }

@@ -126,7 +126,7 @@ func (c collector) spans(out chan<- prometheus.Metric) {
 func (c collector) workers(ctx context.Context, out gauge) {
 	byStatus := map[wire.WorkerStatus]int{}
 	idle, slots, used := 0, 0, 0
-	for _, w := range c.s.workersNow(ctx) {
+	for _, w := range c.s.workers.now(ctx) {
 		byStatus[w.Status]++
 		if w.Status != wire.WorkerActive {
 			continue

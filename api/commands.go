@@ -10,9 +10,26 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
+// submitAPI decides what those who submit and those who work ask for.
+type submitAPI struct {
+	*engine
+	Full   func() *Full
+	Blobs  Blobs
+	ctx    context.Context // the service's
+	spawns chan struct{}   // a token for each request with large spawns
+}
+
+func (a *submitAPI) handle(h *handlers) {
+	raw[wire.Submit](h, wire.APISubmit, a.submit)
+	raw[[]wire.Report](h, wire.APIReport, a.report)
+	at(h, wire.APIBatch, a.batch)
+	at(h, wire.APICancel, a.cancelItem)
+	at(h, wire.APIReschedule, a.reschedule)
+}
+
 // submit decides one item or an array of them.
-func (s *Service) submit(c *call) {
-	if full := s.Full(); full != nil {
+func (a *submitAPI) submit(c *call) {
+	if full := a.Full(); full != nil {
 		c.reply(nil, full.Why)
 		return
 	}
@@ -28,7 +45,7 @@ func (s *Service) submit(c *call) {
 	cmds := make([]core.Command, 0, len(subs))
 	at := make([]int, 0, len(subs)) // the element of each command
 	for i, sub := range subs {
-		cmd, err := s.submission(sub, errs, i)
+		cmd, err := a.submission(sub, errs, i)
 		if err == nil {
 			err = c.user.Type(cmd.Type)
 		}
@@ -59,11 +76,11 @@ func (s *Service) submit(c *call) {
 }
 
 // submission makes the command of the i-th element, unless reading it failed.
-func (s *Service) submission(sub wire.Submit, errs []error, i int) (core.Submit, error) {
+func (a *submitAPI) submission(sub wire.Submit, errs []error, i int) (core.Submit, error) {
 	if errs != nil && errs[i] != nil {
 		return core.Submit{}, errs[i]
 	}
-	return sub.Command(s.Core.NewID(), events.MaxParamsCeiling)
+	return sub.Command(a.Core.NewID(), events.MaxParamsCeiling)
 }
 
 func submitted(o dispatcher.Outcome) wire.Submitted {
@@ -90,34 +107,34 @@ func (c *call) do(cmds []core.Command, done func([]dispatcher.Outcome)) {
 }
 
 // report decides one report or an array of them.
-func (s *Service) report(c *call) {
+func (a *submitAPI) report(c *call) {
 	reports, array, errs, err := decodeReports(c.data)
 	if err != nil {
 		c.reply(nil, err)
 		return
 	}
 	if !slices.ContainsFunc(reports, storesChildren) {
-		s.decideReports(c, reports, array, s.prepare(reports, errs))
+		a.decideReports(c, reports, array, a.check(reports, errs))
 		return
 	}
 	select { // the object store takes its time, which other reports must not wait for
-	case s.spawns <- struct{}{}:
+	case a.spawns <- struct{}{}:
 	default:
 		c.reply(nil, errBusy)
 		return
 	}
 	go func() {
-		defer func() { <-s.spawns }()
-		ctx, cancel := context.WithTimeout(s.ctx, childrenTimeout)
+		defer func() { <-a.spawns }()
+		ctx, cancel := context.WithTimeout(a.ctx, childrenTimeout)
 		defer cancel()
-		errs := s.fetchChildren(ctx, reports, errs)
-		errs = s.storeChildren(ctx, reports, s.prepare(reports, errs))
-		s.decideReports(c, reports, array, errs)
+		errs := a.fetchChildren(ctx, reports, errs)
+		errs = a.storeChildren(ctx, reports, a.check(reports, errs))
+		a.decideReports(c, reports, array, errs)
 	}()
 }
 
 // decideReports decides the reports that are sound and answers all.
-func (s *Service) decideReports(c *call, reports []wire.Report, array bool, errs []error) {
+func (a *submitAPI) decideReports(c *call, reports []wire.Report, array bool, errs []error) {
 	if !array && errs != nil {
 		c.reply(nil, errs[0])
 		return
@@ -134,9 +151,9 @@ func (s *Service) decideReports(c *call, reports []wire.Report, array bool, errs
 		c.reply(place(nil), nil)
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, enqueueTimeout)
+	ctx, cancel := context.WithTimeout(a.ctx, enqueueTimeout)
 	defer cancel()
-	if err := s.Core.Report(ctx, reports, finish); err != nil {
+	if err := a.Core.Report(ctx, reports, finish); err != nil {
 		c.reply(nil, err)
 	}
 }
@@ -183,12 +200,7 @@ func sound(reports []wire.Report, errs []error) ([]wire.Report, func([]wire.Repo
 }
 
 // cancelItem decides a cancel.
-func (s *Service) cancelItem(c *call) {
-	req, err := decode[wire.Cancel](c.data)
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
+func (a *submitAPI) cancelItem(c *call, req wire.Cancel) {
 	cmd, err := req.Command()
 	if err != nil {
 		c.reply(nil, err)
@@ -204,13 +216,8 @@ func (s *Service) cancelItem(c *call) {
 }
 
 // reschedule decides a change of a queued item's order.
-func (s *Service) reschedule(c *call) {
-	req, err := decode[wire.Reschedule](c.data)
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
-	cmd, err := req.Command(s.Core.Now())
+func (a *submitAPI) reschedule(c *call, req wire.Reschedule) {
+	cmd, err := req.Command(a.Core.Now())
 	if err != nil {
 		c.reply(nil, err)
 		return
@@ -219,6 +226,37 @@ func (s *Service) reschedule(c *call) {
 		a := wire.Rescheduled{ID: o[0].Decision.ID.String(), Position: wire.PositionOf(o[0].Position)}
 		if o[0].Item != nil {
 			a.State = o[0].Item.State
+		}
+		c.reply(a, o[0].Err)
+	})
+}
+
+// batch opens a batch, with its callback, or seals one.
+func (a *submitAPI) batch(c *call, req wire.Batch) {
+	if full := a.Full(); full != nil && !req.Seal {
+		c.reply(nil, full.Why)
+		return
+	}
+	cmds, err := req.Commands(a.Core.NewID)
+	if err == nil && !req.Seal {
+		err = c.user.Submit(len(cmds), int64(len(c.data)))
+	}
+	if err == nil && len(cmds) > 1 {
+		err = c.user.Type(cmds[1].(core.Submit).Type) // the callback's
+	}
+	if err != nil {
+		c.reply(nil, err)
+		return
+	}
+	c.do(cmds, func(o []dispatcher.Outcome) {
+		a := wire.BatchReply{ID: o[0].Decision.ID.String(), Repeat: o[0].Decision.Repeat, Position: wire.PositionOf(o[len(o)-1].Position)}
+		a.Batch, _ = wire.BatchOf(o[0].Item)
+		if o[0].Item != nil {
+			a.State = o[0].Item.State
+		}
+		if o[0].Err == nil && len(o) > 1 {
+			callback := submitted(o[1])
+			a.Callback = &callback
 		}
 		c.reply(a, o[0].Err)
 	})

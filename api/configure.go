@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
@@ -13,24 +14,37 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
+// typeAPI shows and changes types.
+type typeAPI struct {
+	*engine
+	OwnedByFile  func(t events.Type, wanted events.TypeSettings) []string
+	NamedByFile  func(t events.Type) []string
+	TypeDefaults *events.TypeSettings
+	typesMu      sync.Mutex // held while a type is configured
+}
+
+func (a *typeAPI) handle(h *handlers) {
+	on(h, wire.APITypes, a.list)
+	on(h, wire.APIConfigure, a.configure)
+	on(h, wire.APITypeRemove, a.remove)
+	on(h, wire.APIPause, a.pause)
+	on(h, wire.APIResume, a.resume)
+}
+
 // configure changes some of a type's settings. The request names those to
 // change; a command carries all. One request at a time reads and writes, so
 // that none undoes another's change.
-func (s *Service) configure(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Configure](c.data)
-	if err != nil {
-		return nil, err
-	}
+func (a *typeAPI) configure(ctx context.Context, c *call, req wire.Configure) (any, error) {
 	t, err := events.ParseType(req.Type)
 	if err != nil {
 		return nil, events.Refuse(events.CodeBadType, "%v", err)
 	}
-	s.typesMu.Lock()
-	defer s.typesMu.Unlock()
-	if err := s.await(ctx, wire.PositionOf(s.Core.Position())); err != nil {
+	a.typesMu.Lock()
+	defer a.typesMu.Unlock()
+	if err := a.await(ctx, wire.PositionOf(a.Core.Position())); err != nil {
 		return nil, err
 	}
-	info, err := s.typeInfo(t)
+	info, err := a.info(t)
 	if err != nil {
 		return nil, err
 	}
@@ -38,28 +52,24 @@ func (s *Service) configure(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.OwnedByFile != nil {
-		if owned := s.OwnedByFile(t, wanted); len(owned) > 0 {
+	if a.OwnedByFile != nil {
+		if owned := a.OwnedByFile(t, wanted); len(owned) > 0 {
 			return nil, events.Refuse(events.CodeSetInFile, "engine.toml sets %s of type %s: change it there and restart the engine", strings.Join(owned, ", "), t)
 		}
 	}
-	return s.applySettings(ctx, t, wanted)
+	return a.applySettings(ctx, t, wanted)
 }
 
 // removeType forgets a type that nothing uses, and answers once queries no longer
 // see it.
-func (s *Service) removeType(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.TypeRemove](c.data)
-	if err != nil {
-		return nil, err
-	}
-	return s.change(ctx, core.RemoveType{Type: events.Type(req.Type)})
+func (a *typeAPI) remove(ctx context.Context, c *call, req wire.TypeRemove) (any, error) {
+	return a.change(ctx, core.RemoveType{Type: events.Type(req.Type)})
 }
 
 // typeInfo is what is known of a type. An unknown one has the engine's defaults, and
 // stays unknown: a request that is refused must not make it.
-func (s *Service) typeInfo(t events.Type) (events.TypeInfo, error) {
-	types, err := s.Queries.Types()
+func (a *typeAPI) info(t events.Type) (events.TypeInfo, error) {
+	types, err := a.Queries.Types()
 	if err != nil {
 		return events.TypeInfo{}, err
 	}
@@ -68,16 +78,16 @@ func (s *Service) typeInfo(t events.Type) (events.TypeInfo, error) {
 			return info, nil
 		}
 	}
-	return events.TypeInfo{Type: t, Source: events.SourceDefault, Settings: s.typeDefaults()}, nil
+	return events.TypeInfo{Type: t, Source: events.SourceDefault, Settings: a.defaults()}, nil
 }
 
 // typeDefaults returns the settings of a type that has none of its own, for the caller
 // to keep.
-func (s *Service) typeDefaults() events.TypeSettings {
-	if s.TypeDefaults == nil {
+func (a *typeAPI) defaults() events.TypeSettings {
+	if a.TypeDefaults == nil {
 		return events.DefaultTypeSettings()
 	}
-	set := *s.TypeDefaults
+	set := *a.TypeDefaults
 	set.Rates, set.QueueSteps = slices.Clone(set.Rates), slices.Clone(set.QueueSteps)
 	return set
 }
@@ -113,25 +123,25 @@ func overlay(settings events.TypeSettings, patch []byte) (events.TypeSettings, e
 	return set, nil
 }
 
-func (s *Service) applySettings(ctx context.Context, t events.Type, set events.TypeSettings) (any, error) {
-	o, err := s.one(ctx, core.Configure{Type: t, Source: events.SourceAPI, Settings: set})
+func (a *typeAPI) applySettings(ctx context.Context, t events.Type, set events.TypeSettings) (any, error) {
+	o, err := a.one(ctx, core.Configure{Type: t, Source: events.SourceAPI, Settings: set})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.await(ctx, wire.PositionOf(o.Position)); err != nil {
+	if err := a.await(ctx, wire.PositionOf(o.Position)); err != nil {
 		return nil, err
 	}
-	info, err := s.typeInfo(t)
+	info, err := a.info(t)
 	if err != nil {
 		return nil, err
 	}
-	return s.typeReply(info), nil
+	return a.reply(info), nil
 }
 
 // one decides one command and waits for the outcome.
-func (s *Service) one(ctx context.Context, cmd core.Command) (dispatcher.Outcome, error) {
+func (e *engine) one(ctx context.Context, cmd core.Command) (dispatcher.Outcome, error) {
 	out := make(chan dispatcher.Outcome, 1)
-	if err := s.Core.Do(ctx, []core.Command{cmd}, func(o []dispatcher.Outcome) { out <- o[0] }); err != nil {
+	if err := e.Core.Do(ctx, []core.Command{cmd}, func(o []dispatcher.Outcome) { out <- o[0] }); err != nil {
 		return dispatcher.Outcome{}, err
 	}
 	select {

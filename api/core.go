@@ -69,3 +69,11 @@ type Prover interface {
 	// AsOf calls fn with the projection as of a moment; see [projector.Store.AsOf].
 	AsOf(ctx context.Context, through events.Seq, until time.Time, progress projector.Progress, fn func(*projector.Store) error) error
 }
+
+// engine is what nearly every request needs: the loop, the projection, and to wait
+// until the projection shows what the loop has made durable.
+type engine struct {
+	Core    Core
+	Queries Queries
+	ahead   chan struct{} // a token for each request for a position that is not known yet
+}

@@ -11,57 +11,58 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-func (s *Service) dead(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Selection](c.data)
-	if err != nil {
+// deadAPI shows dead items, replays and purges them, and changes many items at once.
+type deadAPI struct {
+	*engine
+	bulks chan struct{} // a token for each bulk request
+}
+
+func (a *deadAPI) handle(h *handlers) {
+	on(h, wire.APIDead, a.list)
+	on(h, wire.APICauses, a.causes)
+	at(h, wire.APIReplay, a.replay)
+	at(h, wire.APIPurge, a.purge)
+	raw[wire.Bulk](h, wire.APIBulk, limited(h.s, a.bulks, bulkTimeout, a.bulk))
+}
+
+func (a *deadAPI) list(ctx context.Context, c *call, req wire.Selection) (any, error) {
+	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	if err := s.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
-	page, err := s.Queries.Dead(req)
+	page, err := a.Queries.Dead(req)
 	return page, err
 }
 
-func (s *Service) causes(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.CausesQuery](c.data)
-	if err != nil {
+func (a *deadAPI) causes(ctx context.Context, c *call, req wire.CausesQuery) (any, error) {
+	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	if err := s.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
-	reply, err := s.Queries.Causes(req)
+	reply, err := a.Queries.Causes(req)
 	return reply, err
 }
 
 // replay decides the replay of one item.
-func (s *Service) replay(c *call) {
-	req, err := decode[wire.Replay](c.data)
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
+func (a *deadAPI) replay(c *call, req wire.Replay) {
 	cmd, err := req.Command()
 	if err != nil || len(req.Patch) == 0 {
 		c.change(cmd, err)
 		return
 	}
-	s.query(func(ctx context.Context, c *call) (any, error) { return s.replayPatched(ctx, req, cmd) })(c)
+	c.s.async(c.s.queries, awaitTimeout+controlTimeout, func(ctx context.Context, _ *call) (any, error) { return a.replayPatched(ctx, req, cmd) })(c)
 }
 
 // replayPatched decides the replay of an item whose params are patched first. They
 // can't change in between: only a replay changes them, and of two the second is
 // refused.
-func (s *Service) replayPatched(ctx context.Context, req wire.Replay, cmd core.Replay) (any, error) {
-	if err := s.await(ctx, wire.PositionOf(s.Core.Position())); err != nil {
+func (a *deadAPI) replayPatched(ctx context.Context, req wire.Replay, cmd core.Replay) (any, error) {
+	if err := a.await(ctx, wire.PositionOf(a.Core.Position())); err != nil {
 		return nil, err
 	}
 	var err error
-	if cmd.Params, err = s.patched(cmd.ID, req.Patch); err != nil {
+	if cmd.Params, err = a.patched(cmd.ID, req.Patch); err != nil {
 		return nil, err
 	}
-	o, err := s.decideAll(ctx, []core.Command{cmd})
+	o, err := a.decideAll(ctx, []core.Command{cmd})
 	if err == nil {
 		err = o[0].Err
 	}
@@ -72,8 +73,8 @@ func (s *Service) replayPatched(ctx context.Context, req wire.Replay, cmd core.R
 }
 
 // patched returns an item's params with a merge patch applied to them.
-func (s *Service) patched(id events.ID, patch []byte) ([]byte, error) {
-	it, ok, err := s.Queries.Full(id)
+func (a *deadAPI) patched(id events.ID, patch []byte) ([]byte, error) {
+	it, ok, err := a.Queries.Full(id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -86,12 +87,7 @@ func (s *Service) patched(id events.ID, patch []byte) ([]byte, error) {
 }
 
 // purge decides the end of one item.
-func (s *Service) purge(c *call) {
-	req, err := decode[wire.Purge](c.data)
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
+func (a *deadAPI) purge(c *call, req wire.Purge) {
 	cmd, err := req.Command()
 	c.change(cmd, err)
 }
@@ -112,11 +108,11 @@ func (c *call) change(cmd core.Command, err error) {
 }
 
 // decideAll has commands decided, and waits for what becomes of them.
-func (s *Service) decideAll(ctx context.Context, cmds []core.Command) ([]dispatcher.Outcome, error) {
+func (e *engine) decideAll(ctx context.Context, cmds []core.Command) ([]dispatcher.Outcome, error) {
 	answer := make(chan []dispatcher.Outcome, 1)
 	enqueue, cancel := context.WithTimeout(ctx, enqueueTimeout)
 	defer cancel()
-	if err := s.Core.Do(enqueue, cmds, func(o []dispatcher.Outcome) { answer <- o }); err != nil {
+	if err := e.Core.Do(enqueue, cmds, func(o []dispatcher.Outcome) { answer <- o }); err != nil {
 		return nil, err
 	}
 	select {
@@ -153,18 +149,14 @@ var bulkStates = map[string][]events.ItemState{
 
 // bulk does one thing to a page of items: it reads them from the projection,
 // and has each changed by a command of its own.
-func (s *Service) bulk(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Bulk](c.data)
-	if err != nil {
-		return nil, err
-	}
+func (a *deadAPI) bulk(ctx context.Context, c *call, req wire.Bulk) (any, error) {
 	if err := checkBulk(&req); err != nil {
 		return nil, err
 	}
-	if err := s.await(ctx, req.Select.MinPosition); err != nil {
+	if err := a.await(ctx, req.Select.MinPosition); err != nil {
 		return nil, err
 	}
-	page, err := s.Queries.Select(req.Select, bulkStates[req.Action]...)
+	page, err := a.Queries.Select(req.Select, bulkStates[req.Action]...)
 	if err != nil {
 		return nil, err
 	}
@@ -180,10 +172,10 @@ func (s *Service) bulk(ctx context.Context, c *call) (any, error) {
 	if req.DryRun || len(page.Items) == 0 {
 		return reply, nil
 	}
-	return s.bulkPage(ctx, &req, page.Items, reply)
+	return a.bulkPage(ctx, &req, page.Items, reply)
 }
 
-func (s *Service) bulkPage(ctx context.Context, req *wire.Bulk, items []wire.Item, reply wire.BulkReply) (any, error) {
+func (a *deadAPI) bulkPage(ctx context.Context, req *wire.Bulk, items []wire.Item, reply wire.BulkReply) (any, error) {
 	failed := func(id string, err error) {
 		if reply.Failed++; len(reply.Errors) < maxBulkErrors {
 			reply.Errors = append(reply.Errors, wire.BulkError{ID: id, Error: wire.FromError(err)})
@@ -191,12 +183,12 @@ func (s *Service) bulkPage(ctx context.Context, req *wire.Bulk, items []wire.Ite
 	}
 	cmds, ids := make([]core.Command, 0, len(items)), make([]string, 0, len(items))
 	for _, it := range items {
-		cmd, err := req.Command(it.ID, s.Core.Now())
+		cmd, err := req.Command(it.ID, a.Core.Now())
 		if err != nil {
 			return nil, err
 		}
 		if replay, is := cmd.(core.Replay); is && len(req.Patch) > 0 {
-			if replay.Params, err = s.patched(replay.ID, req.Patch); err != nil {
+			if replay.Params, err = a.patched(replay.ID, req.Patch); err != nil {
 				failed(it.ID, err)
 				continue
 			}
@@ -207,7 +199,7 @@ func (s *Service) bulkPage(ctx context.Context, req *wire.Bulk, items []wire.Ite
 	if len(cmds) == 0 {
 		return reply, nil
 	}
-	outcomes, err := s.decideAll(ctx, cmds)
+	outcomes, err := a.decideAll(ctx, cmds)
 	if err != nil {
 		return nil, err
 	}

@@ -47,33 +47,33 @@ func (c *commits) happened() {
 // idOfIntake returns the id of the item that a message of the intake became. Who
 // publishes has the message's ack before the engine has decided it, so a message
 // that is there is waited for, for decidedWithin.
-func (s *Service) idOfIntake(ctx context.Context, seq uint64) (events.ID, error) {
-	id, decided, err := s.decision(seq)
+func (a *itemAPI) idOfIntake(ctx context.Context, seq uint64) (events.ID, error) {
+	id, decided, err := a.decision(seq)
 	if err != nil || decided {
 		return id, err
 	}
 	select {
-	case s.undecided <- struct{}{}:
-		defer func() { <-s.undecided }()
+	case a.undecided <- struct{}{}:
+		defer func() { <-a.undecided }()
 	default:
-		return id, s.errUndecided(seq)
+		return id, a.errUndecided(seq)
 	}
 	within, cancel := context.WithTimeout(ctx, decidedWithin)
 	defer cancel()
-	stored, err := s.js.Stream(within, s.Names.IntakeStream())
+	stored, err := a.js.Stream(within, a.Names.IntakeStream())
 	if err != nil {
-		return id, s.errUndecided(seq)
+		return id, a.errUndecided(seq)
 	}
 	if last := stored.CachedInfo().State.LastSeq; seq > last {
 		return id, events.Refuse(events.CodeNotFound, "there is no intake message %d: %d is the last; use the sequence from the publish's ack", seq, last)
 	}
 	for {
-		commit := s.commits.wait() // before the look, so that none is missed
-		if id, decided, err = s.decision(seq); err != nil || decided {
+		commit := a.commits.wait() // before the look, so that none is missed
+		if id, decided, err = a.decision(seq); err != nil || decided {
 			return id, err
 		}
-		if s.Full() != nil {
-			return id, s.errUndecided(seq) // it is not read now
+		if a.Full() != nil {
+			return id, a.errUndecided(seq) // it is not read now
 		}
 		select {
 		case <-commit:
@@ -81,23 +81,23 @@ func (s *Service) idOfIntake(ctx context.Context, seq uint64) (events.ID, error)
 			if ctx.Err() != nil {
 				return id, ctx.Err()
 			}
-			return id, s.errUndecided(seq)
+			return id, a.errUndecided(seq)
 		}
 	}
 }
 
 // decision returns the item that a message of the intake became, whether that is
 // decided, and why there is none.
-func (s *Service) decision(seq uint64) (id events.ID, decided bool, err error) {
-	meta, err := s.Queries.Meta() // first, for it goes on
+func (a *itemAPI) decision(seq uint64) (id events.ID, decided bool, err error) {
+	meta, err := a.Queries.Meta() // first, for it goes on
 	if err != nil {
 		return id, false, err
 	}
-	id, found, err := s.Queries.ByIntake(seq)
+	id, found, err := a.Queries.ByIntake(seq)
 	if err != nil || found {
 		return id, found, err
 	}
-	event, of, found, err := s.Queries.Answer(seq)
+	event, of, found, err := a.Queries.Answer(seq)
 	switch {
 	case err != nil:
 		return id, false, err
@@ -111,17 +111,17 @@ func (s *Service) decision(seq uint64) (id events.ID, decided bool, err error) {
 	return id, true, events.Refuse(events.CodeNotFound, "no item came of intake message %d that is still known: its item is gone, or it was answered too long ago; its event says which (tail --kind rejected)", seq)
 }
 
-func (s *Service) errUndecided(seq uint64) error {
-	if f := s.Full(); f != nil {
+func (a *itemAPI) errUndecided(seq uint64) error {
+	if f := a.Full(); f != nil {
 		return events.Refuse(events.CodeNotFound, "intake message %d is not decided yet: the engine takes no new work for now: %s", seq, f.Why.Message)
 	}
 	return events.Refuse(events.CodeNotFound, "intake message %d is not decided yet: ask again", seq)
 }
 
 // idOf returns the id of the item that a request is for.
-func (s *Service) idOf(ctx context.Context, req wire.Get) (events.ID, error) {
+func (a *itemAPI) idOf(ctx context.Context, req wire.Get) (events.ID, error) {
 	if req.ID != "" {
 		return parseID(req.ID)
 	}
-	return s.idOfIntake(ctx, req.IntakeSeq)
+	return a.idOfIntake(ctx, req.IntakeSeq)
 }

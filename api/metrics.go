@@ -2,6 +2,10 @@ package api
 
 import (
 	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -224,4 +228,101 @@ func (b *behind) since(now time.Time) time.Duration {
 		return 0
 	}
 	return max(now.Sub(time.Unix(0, at)), 0)
+}
+
+// recoveries counts what was repaired, by cause (wire.Recoveries).
+type recoveries struct {
+	mu sync.Mutex
+	n  map[string]int64
+}
+
+func (r *recoveries) add(cause string) {
+	r.mu.Lock()
+	if r.n == nil {
+		r.n = map[string]int64{}
+	}
+	r.n[cause]++
+	r.mu.Unlock()
+}
+
+func (r *recoveries) all() map[string]int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n == nil {
+		return map[string]int64{}
+	}
+	return maps.Clone(r.n)
+}
+
+// recoveryOf is what an event repairs, empty for nothing.
+func recoveryOf(ev *events.Event) string {
+	switch b := ev.Body.(type) {
+	case *events.Failed:
+		switch b.Code {
+		case events.FailLeaseExpired:
+			return wire.RecoveryLeaseExpired
+		case events.FailTimeout:
+			return wire.RecoveryTimeout
+		}
+	case *events.Released:
+		if b.Reason == "not_started" {
+			return wire.RecoveryNotStarted
+		}
+	}
+	return ""
+}
+
+// namespace begins every metric's name.
+const namespace = "streamwright"
+
+// Described is a metric that the engine exports, whether it has samples or not.
+type Described struct {
+	Name   string
+	Type   string // counter, gauge, histogram
+	Help   string
+	Labels []string
+}
+
+// catalogue collects what is described.
+type catalogue []Described
+
+func (c *catalogue) add(kind, name, help string, labels []string) string {
+	*c = append(*c, Described{Name: namespace + "_" + name, Type: kind, Help: help, Labels: labels})
+	return name
+}
+
+func (c *catalogue) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: c.add("counter", name, help, labels), Help: help}, labels)
+}
+
+func (c *catalogue) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: c.add("histogram", name, help, labels), Help: help, Buckets: buckets}, labels)
+}
+
+// scraped are the metrics that are read when they are scraped.
+var scraped catalogue
+
+// scrapedDescs are those of scraped.
+var scrapedDescs []*prometheus.Desc
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return described("gauge", name, help, labels)
+}
+
+func counterDesc(name, help string, labels ...string) *prometheus.Desc {
+	return described("counter", name, help, labels)
+}
+
+func described(kind, name, help string, labels []string) *prometheus.Desc {
+	d := prometheus.NewDesc(namespace+"_"+scraped.add(kind, name, help, labels), help, labels, nil)
+	scrapedDescs = append(scrapedDescs, d)
+	return d
+}
+
+// Catalogue lists the engine's own metrics by name, those of the Go runtime and
+// the process (go_*, process_*) left out.
+func Catalogue() []Described {
+	all := slices.Concat(NewMetrics().catalogue, scraped)
+	slices.SortFunc(all, func(a, b Described) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }

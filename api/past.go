@@ -13,27 +13,27 @@ import (
 )
 
 // moment is the past that a request asks for: a position, or a time, or both.
-func (s *Service) moment(at wire.Position, when time.Time) (through events.Seq, until time.Time, err error) {
+func (e *engine) moment(at wire.Position, when time.Time) (through events.Seq, until time.Time, err error) {
 	if through, err = at.Seq(); err != nil {
 		return 0, when, err
 	}
-	if applied := s.Queries.Applied(); through > applied {
+	if applied := e.Queries.Applied(); through > applied {
 		return 0, when, events.Refuse(events.CodeBadRequest, "position %s is not reached yet: the engine is at %s", at, applied)
 	}
 	return through, when, nil
 }
 
 // past answers a get of an item as it was.
-func (s *Service) past(ctx context.Context, id events.ID, req wire.Get) (any, error) {
-	through, until, err := s.moment(req.AtPosition, req.AtTime)
+func (a *itemAPI) past(ctx context.Context, id events.ID, req wire.Get) (any, error) {
+	through, until, err := a.moment(req.AtPosition, req.AtTime)
 	if err != nil {
 		return nil, err
 	}
-	now, err := s.item(ctx, id)
+	now, err := a.item(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	it, found, err := s.Queries.ItemAt(id, through, until)
+	it, found, err := a.Queries.ItemAt(id, through, until)
 	if err != nil || found {
 		return it, err
 	}
@@ -42,40 +42,40 @@ func (s *Service) past(ctx context.Context, id events.ID, req wire.Get) (any, er
 
 // stateAt tells what the engine was like at a moment, by replaying its log up
 // to there. One replay is under way at a time.
-func (s *Service) stateAt(c *call) {
-	req, err := decode[wire.StateAt](c.data)
-	if err == nil && req.AtPosition == "" && req.AtTime.IsZero() {
+func (a *proofAPI) stateAt(c *call, req wire.StateAt) {
+	var err error
+	if req.AtPosition == "" && req.AtTime.IsZero() {
 		err = events.Refuse(events.CodeBadRequest, "give at_position or at_time")
 	}
-	if err == nil && s.Prover == nil {
+	if err == nil && a.Prover == nil {
 		err = events.Refuse(events.CodeUnavailable, "this engine can't replay its log")
 	}
 	if err != nil {
 		c.reply(nil, err)
 		return
 	}
-	through, until, err := s.moment(req.AtPosition, req.AtTime)
+	through, until, err := a.moment(req.AtPosition, req.AtTime)
 	if err != nil {
 		c.reply(nil, err)
 		return
 	}
 	if through == 0 {
-		through = s.Queries.Applied()
+		through = a.Queries.Applied()
 	}
 	select {
-	case s.proving <- struct{}{}:
+	case a.proving <- struct{}{}:
 	default:
 		c.reply(nil, errProving)
 		return
 	}
-	go s.replayTo(c, through, until)
+	go a.replayTo(c, through, until)
 }
 
 // replayTo replays on a goroutine of its own, and tells progress and outcome.
-func (s *Service) replayTo(c *call, through events.Seq, until time.Time) {
+func (a *proofAPI) replayTo(c *call, through events.Seq, until time.Time) {
 	p := &pastProgress{c: c, sent: time.Now()}
 	var reply wire.StateReply
-	err := s.Prover.AsOf(s.ctx, through, until, p.told, func(then *projector.Store) error {
+	err := a.Prover.AsOf(a.ctx, through, until, p.told, func(then *projector.Store) error {
 		st, err := stateOf(then)
 		reply.State = &st
 		return err
@@ -83,10 +83,10 @@ func (s *Service) replayTo(c *call, through events.Seq, until time.Time) {
 	switch {
 	case errors.Is(err, projector.ErrProving):
 		err = errProving
-	case err != nil && s.ctx.Err() != nil:
+	case err != nil && a.ctx.Err() != nil:
 		err = errClosing
 	}
-	<-s.proving // before the reply, so that the caller can ask for the next
+	<-a.proving // before the reply, so that the caller can ask for the next
 	reply.Done, reply.ElapsedMS = true, time.Since(c.start).Milliseconds()
 	reply.Events, reply.Total = p.done, p.total
 	c.reply(reply, err)

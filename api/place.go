@@ -10,31 +10,28 @@ import (
 )
 
 // place says how far items are from their turn.
-func (s *Service) place(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Place](c.data)
-	if err != nil {
-		return nil, err
-	}
+func (a *statsAPI) place(ctx context.Context, c *call, req wire.Place) (any, error) {
 	if n := len(req.IDs); n == 0 || n > wire.MaxPlaces {
 		return nil, events.Refuse(events.CodeBadRequest, "ids has %d elements: give 1 to %d", n, wire.MaxPlaces)
 	}
 	ids := make([]events.ID, len(req.IDs))
 	for i, text := range req.IDs {
+		var err error
 		if ids[i], err = parseID(text); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.await(ctx, req.MinPosition); err != nil {
+	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	places, err := s.Core.Places(ctx, ids)
+	places, err := a.Core.Places(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	now := s.Core.Now()
+	now := a.Core.Now()
 	reply := wire.PlaceReply{Places: make([]wire.Placed, len(places))}
 	for i, p := range places {
-		reply.Places[i] = placed(p, s.Metrics.flow.MeanRun(p.Type, now))
+		reply.Places[i] = placed(p, a.Metrics.flow.MeanRun(p.Type, now))
 	}
 	return reply, nil
 }

@@ -16,52 +16,40 @@ import (
 
 // pause, resume and resetCircuit answer once queries see the change.
 
-func (s *Service) pause(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Pause](c.data)
-	if err != nil {
-		return nil, err
-	}
+func (a *typeAPI) pause(ctx context.Context, c *call, req wire.Pause) (any, error) {
 	lasts := time.Duration(min(max(req.ForMS, -1), events.MaxDelay.Milliseconds()+1)) * time.Millisecond
-	return s.change(ctx, core.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: req.By, Until: req.Until, For: lasts})
+	return a.change(ctx, core.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: req.By, Until: req.Until, For: lasts})
 }
 
-func (s *Service) resume(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Resume](c.data)
-	if err != nil {
-		return nil, err
-	}
-	return s.change(ctx, core.ResumeType{Type: events.Type(req.Type), By: req.By})
+func (a *typeAPI) resume(ctx context.Context, c *call, req wire.Resume) (any, error) {
+	return a.change(ctx, core.ResumeType{Type: events.Type(req.Type), By: req.By})
 }
 
-func (s *Service) resetCircuit(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.CircuitReset](c.data)
-	if err != nil {
-		return nil, err
-	}
-	reply, err := s.change(ctx, core.ResetCircuit{Type: events.Type(req.Type), Worker: events.WorkerID(req.Worker)})
-	if changed, is := reply.(wire.Changed); err == nil && is && !changed.Changed && req.Worker != "" && !s.knowsWorker(req.Worker) {
+func (a *workerAPI) resetCircuit(ctx context.Context, c *call, req wire.CircuitReset) (any, error) {
+	reply, err := a.change(ctx, core.ResetCircuit{Type: events.Type(req.Type), Worker: events.WorkerID(req.Worker)})
+	if changed, is := reply.(wire.Changed); err == nil && is && !changed.Changed && req.Worker != "" && !a.knowsWorker(req.Worker) {
 		return nil, events.Refuse(events.CodeNotFound, "no worker %s: see `engine workers`", clip(req.Worker, 64))
 	}
 	return reply, err
 }
 
 // knowsWorker reports whether a worker is registered.
-func (s *Service) knowsWorker(id string) bool {
-	return slices.ContainsFunc(s.Core.Workers(), func(w wire.WorkerInfo) bool { return w.Worker == id })
+func (a *workerAPI) knowsWorker(id string) bool {
+	return slices.ContainsFunc(a.Core.Workers(), func(w wire.WorkerInfo) bool { return w.Worker == id })
 }
 
-func (s *Service) change(ctx context.Context, cmd core.Command) (any, error) {
-	o, err := s.one(ctx, cmd)
+func (e *engine) change(ctx context.Context, cmd core.Command) (any, error) {
+	o, err := e.one(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
 	pos := wire.PositionOf(o.Position)
-	return wire.Changed{Changed: !o.Decision.Repeat, Position: pos}, s.await(ctx, pos)
+	return wire.Changed{Changed: !o.Decision.Repeat, Position: pos}, e.await(ctx, pos)
 }
 
 // workerCircuits are the circuits of workers that are not closed, by worker.
-func (s *Service) workerCircuits() (map[string]*wire.Circuit, error) {
-	recs, err := s.Queries.Records(events.RecordWorker)
+func (a *workerAPI) circuits() (map[string]*wire.Circuit, error) {
+	recs, err := a.Queries.Records(events.RecordWorker)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +87,7 @@ func (c collector) protection(out gauge, t *events.TypeInfo) {
 
 // benched shows how many workers are left out.
 func (c collector) benched(out gauge) {
-	circuits, err := c.s.workerCircuits()
+	circuits, err := c.s.workers.circuits()
 	if err != nil {
 		c.s.Logger.Warn("metrics lack the circuits of workers", "error", err)
 		return

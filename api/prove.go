@@ -21,9 +21,24 @@ const (
 // errProving refuses a proof while one is under way.
 var errProving = &events.Error{Code: events.CodeUnavailable, Message: "a verify or rebuild is under way already: ask again when it is done", RetryAfter: 5 * time.Second}
 
-func (s *Service) verify(c *call) {
-	s.prove(c, func(ctx context.Context, p *proof) error {
-		v, err := s.Prover.Verify(ctx, p.told)
+// proofAPI replays the log.
+type proofAPI struct {
+	*engine
+	Prover  Prover
+	Metrics *Metrics
+	ctx     context.Context // the service's
+	proving chan struct{}   // a token for the one replay that is under way
+}
+
+func (a *proofAPI) handle(h *handlers) {
+	raw[wire.See](h, wire.APIVerify, a.verify)
+	raw[wire.See](h, wire.APIRebuild, a.rebuild)
+	at(h, wire.APIState, a.stateAt)
+}
+
+func (a *proofAPI) verify(c *call) {
+	a.prove(c, func(ctx context.Context, p *proof) error {
+		v, err := a.Prover.Verify(ctx, p.told)
 		p.set(func(r *wire.ProveReply) {
 			r.Equal, r.Digest, r.Live, r.Diff, r.Position = v.Equal, v.Digest, v.Live, v.Diff, wire.PositionOf(v.Position)
 		})
@@ -31,11 +46,11 @@ func (s *Service) verify(c *call) {
 	})
 }
 
-func (s *Service) rebuild(c *call) {
-	s.prove(c, func(ctx context.Context, p *proof) error {
-		err := s.Prover.Rebuild(ctx, p.told)
-		s.Metrics.recount()
-		p.set(func(r *wire.ProveReply) { r.Equal, r.Position = err == nil, wire.PositionOf(s.Queries.Applied()) })
+func (a *proofAPI) rebuild(c *call) {
+	a.prove(c, func(ctx context.Context, p *proof) error {
+		err := a.Prover.Rebuild(ctx, p.told)
+		a.Metrics.recount()
+		p.set(func(r *wire.ProveReply) { r.Equal, r.Position = err == nil, wire.PositionOf(a.Queries.Applied()) })
 		return err
 	})
 }
@@ -74,17 +89,17 @@ func (p *proof) tell(ago time.Duration) {
 
 // prove runs fn on a goroutine of its own, one at a time, and tells its
 // progress and outcome.
-func (s *Service) prove(c *call, fn func(context.Context, *proof) error) {
+func (a *proofAPI) prove(c *call, fn func(context.Context, *proof) error) {
 	if _, err := decode[wire.See](c.data); err != nil {
 		c.reply(nil, err)
 		return
 	}
-	if s.Prover == nil {
+	if a.Prover == nil {
 		c.reply(nil, events.Refuse(events.CodeUnavailable, "this engine can't replay its log"))
 		return
 	}
 	select {
-	case s.proving <- struct{}{}:
+	case a.proving <- struct{}{}:
 	default:
 		c.reply(nil, errProving)
 		return
@@ -92,15 +107,15 @@ func (s *Service) prove(c *call, fn func(context.Context, *proof) error) {
 	go func() {
 		p := &proof{c: c, sent: time.Now()}
 		stop := p.stayAlive()
-		err := fn(s.ctx, p)
+		err := fn(a.ctx, p)
 		stop()
 		switch {
 		case errors.Is(err, projector.ErrProving):
 			err = errProving
-		case err != nil && s.ctx.Err() != nil:
+		case err != nil && a.ctx.Err() != nil:
 			err = errClosing
 		}
-		<-s.proving // before the reply, so that the caller can ask for the next
+		<-a.proving // before the reply, so that the caller can ask for the next
 		p.reply.Done, p.reply.ElapsedMS = true, time.Since(c.start).Milliseconds()
 		c.reply(p.reply, err)
 	}()

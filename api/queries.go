@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -19,25 +21,42 @@ func parseID(text string) (events.ID, error) {
 	return id, nil
 }
 
-func (s *Service) get(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Get](c.data)
-	if err != nil {
-		return nil, err
-	}
+// itemAPI shows items.
+type itemAPI struct {
+	*engine
+	Logs      *Logs
+	js        jetstream.JetStream
+	Names     wire.Names
+	Full      func() *Full
+	undecided chan struct{} // a token for each request for an intake message that is not decided yet
+	commits   commits
+}
+
+func (a *itemAPI) handle(h *handlers) {
+	on(h, wire.APIGet, a.get)
+	on(h, wire.APIList, a.list)
+	on(h, wire.APIHistory, a.history)
+	on(h, wire.APILogs, a.logs)
+	on(h, wire.APITree, a.tree)
+	on(h, wire.APIWhy, a.why)
+	on(h, wire.APIHeld, a.held)
+}
+
+func (a *itemAPI) get(ctx context.Context, c *call, req wire.Get) (any, error) {
 	if (req.ID == "") == (req.IntakeSeq == 0) {
 		return nil, events.Refuse(events.CodeBadRequest, "give either id or intake_seq")
 	}
-	if err := s.await(ctx, req.MinPosition); err != nil {
+	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	id, err := s.idOf(ctx, req)
+	id, err := a.idOf(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	if req.AtPosition != "" || !req.AtTime.IsZero() {
-		return s.past(ctx, id, req)
+		return a.past(ctx, id, req)
 	}
-	return lookup(ctx, s, id, func() (wire.Item, bool, error) { return s.Queries.Full(id) })
+	return lookup(ctx, a.engine, id, func() (wire.Item, bool, error) { return a.Queries.Full(id) })
 }
 
 // Documents returns an item's state, params and result, nil for none, byte for
@@ -48,20 +67,20 @@ func (s *Service) Documents(ctx context.Context, id string) (state events.ItemSt
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	if err := s.await(ctx, ""); err != nil {
+	if err := s.engine.await(ctx, ""); err != nil {
 		return 0, nil, nil, err
 	}
-	it, err := lookup(ctx, s, known, func() (wire.Item, bool, error) { return s.Queries.Full(known) })
+	it, err := lookup(ctx, s.engine, known, func() (wire.Item, bool, error) { return s.Queries.Full(known) })
 	return it.State, it.Params, it.Result, err
 }
 
 // lookup finds something of an item. What is not there is looked for once more
 // when all that is durable by now is projected: another client may have just
 // submitted the item. An item that is not there then is refused.
-func lookup[T any](ctx context.Context, s *Service, id events.ID, find func() (T, bool, error)) (T, error) {
+func lookup[T any](ctx context.Context, e *engine, id events.ID, find func() (T, bool, error)) (T, error) {
 	v, found, err := find()
 	if err == nil && !found {
-		if err = s.await(ctx, wire.PositionOf(s.Core.Position())); err == nil {
+		if err = e.await(ctx, wire.PositionOf(e.Core.Position())); err == nil {
 			v, found, err = find()
 		}
 	}
@@ -72,15 +91,15 @@ func lookup[T any](ctx context.Context, s *Service, id events.ID, find func() (T
 }
 
 // item is the lookup of an item alone.
-func (s *Service) item(ctx context.Context, id events.ID) (*events.Item, error) {
-	return lookup(ctx, s, id, func() (*events.Item, bool, error) {
-		it, err := s.Queries.Item(id)
+func (e *engine) item(ctx context.Context, id events.ID) (*events.Item, error) {
+	return lookup(ctx, e, id, func() (*events.Item, bool, error) {
+		it, err := e.Queries.Item(id)
 		return it, it != nil, err
 	})
 }
 
-func (s *Service) full(id events.ID) (any, error) {
-	it, found, err := s.Queries.Full(id)
+func (e *engine) whole(id events.ID) (any, error) {
+	it, found, err := e.Queries.Full(id)
 	if err != nil {
 		return nil, err
 	}
@@ -90,35 +109,27 @@ func (s *Service) full(id events.ID) (any, error) {
 	return it, nil
 }
 
-func (s *Service) list(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.List](c.data)
-	if err != nil {
+func (a *itemAPI) list(ctx context.Context, c *call, req wire.List) (any, error) {
+	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	if err := s.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
-	page, err := s.Queries.List(req)
+	page, err := a.Queries.List(req)
 	if page.Items == nil {
 		page.Items = []wire.Item{}
 	}
 	return page, err
 }
 
-func (s *Service) history(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.History](c.data)
-	if err != nil {
-		return nil, err
-	}
+func (a *itemAPI) history(ctx context.Context, c *call, req wire.History) (any, error) {
 	id, err := parseID(req.ID)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.await(ctx, req.MinPosition); err != nil {
+	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	list, err := lookup(ctx, s, id, func() ([]wire.HistoryEvent, bool, error) {
-		list, err := s.Queries.History(id)
+	list, err := lookup(ctx, a.engine, id, func() ([]wire.HistoryEvent, bool, error) {
+		list, err := a.Queries.History(id)
 		return list, len(list) > 0, err
 	})
 	if err != nil {
@@ -128,11 +139,7 @@ func (s *Service) history(ctx context.Context, c *call) (any, error) {
 	return wire.HistoryReply{Events: list, Totals: totals}, nil
 }
 
-func (s *Service) logs(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Logs](c.data)
-	if err != nil {
-		return nil, err
-	}
+func (a *itemAPI) logs(ctx context.Context, c *call, req wire.Logs) (any, error) {
 	id, err := parseID(req.ID)
 	if err != nil {
 		return nil, err
@@ -140,14 +147,14 @@ func (s *Service) logs(ctx context.Context, c *call) (any, error) {
 	if req.Limit < 0 || req.Limit > MaxLogRecords {
 		return nil, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d, or left out for %d", req.Limit, MaxLogRecords, defaultLogRecords)
 	}
-	it, err := s.item(ctx, id)
+	it, err := a.item(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if req.After != nil {
-		return s.Logs.After(ctx, it.Type, id, *req.After, req.Limit)
+		return a.Logs.After(ctx, it.Type, id, *req.After, req.Limit)
 	}
-	records, err := s.Logs.Last(ctx, it.Type, id, req.Limit)
+	records, err := a.Logs.Last(ctx, it.Type, id, req.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -159,21 +166,21 @@ func (s *Service) see(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.await(ctx, req.MinPosition)
+	return s.engine.await(ctx, req.MinPosition)
 }
 
-func (s *Service) types(ctx context.Context, c *call) (any, error) {
-	if err := s.see(ctx, c); err != nil {
+func (a *typeAPI) list(ctx context.Context, _ *call, req wire.See) (any, error) {
+	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	types, err := s.Queries.Types()
+	types, err := a.Queries.Types()
 	if err != nil {
 		return nil, err
 	}
-	defaults := s.typeDefaults()
+	defaults := a.defaults()
 	reply := wire.TypesReply{Types: make([]wire.TypeReply, len(types)), Defaults: &defaults}
 	for i, t := range types {
-		reply.Types[i] = s.typeReply(t)
+		reply.Types[i] = a.reply(t)
 	}
 	unset := events.UnsetTypeSettings()
 	reply.Unset = &unset
@@ -181,10 +188,10 @@ func (s *Service) types(ctx context.Context, c *call) (any, error) {
 }
 
 // typeReply is a type as queries show it.
-func (s *Service) typeReply(t events.TypeInfo) wire.TypeReply {
+func (a *typeAPI) reply(t events.TypeInfo) wire.TypeReply {
 	out := wire.FromType(t)
-	if s.NamedByFile != nil {
-		out.SetInFile = s.NamedByFile(t.Type)
+	if a.NamedByFile != nil {
+		out.SetInFile = a.NamedByFile(t.Type)
 	}
 	return out
 }
@@ -192,14 +199,14 @@ func (s *Service) typeReply(t events.TypeInfo) wire.TypeReply {
 // workersNow are the workers with what each has claimed or runs by the log, as the
 // states of the items count it: what heartbeats say is as old as they are. While
 // the engine owns no log that is all that is known.
-func (s *Service) workersNow(ctx context.Context) []wire.WorkerInfo {
-	list := s.Core.Workers()
+func (a *workerAPI) now(ctx context.Context) []wire.WorkerInfo {
+	list := a.Core.Workers()
 	if len(list) == 0 {
 		return list
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadsTimeout)
 	defer cancel()
-	if runs, err := s.Core.Runs(ctx); err == nil {
+	if runs, err := a.Core.Runs(ctx); err == nil {
 		for i := range list {
 			list[i].InFlight = runs[events.WorkerID(list[i].Worker)]
 		}
@@ -207,28 +214,22 @@ func (s *Service) workersNow(ctx context.Context) []wire.WorkerInfo {
 	return list
 }
 
-func (s *Service) workers(ctx context.Context, c *call) (any, error) {
-	if _, err := decode[wire.See](c.data); err != nil {
-		return nil, err
-	}
-	list := s.workersNow(ctx)
+func (a *workerAPI) list(ctx context.Context, c *call, _ wire.See) (any, error) {
+	list := a.now(ctx)
 	if list == nil {
 		list = []wire.WorkerInfo{}
 	}
-	circuits, err := s.workerCircuits()
+	circuits, err := a.circuits()
 	if err != nil {
 		return nil, err
 	}
 	for i := range list {
 		list[i].Circuit = circuits[list[i].Worker]
 	}
-	return wire.WorkersReply{Workers: list, Drains: s.Core.Drains()}, nil
+	return wire.WorkersReply{Workers: list, Drains: a.Core.Drains()}, nil
 }
 
-func (s *Service) info(ctx context.Context, c *call) (any, error) {
-	if _, err := decode[wire.See](c.data); err != nil {
-		return nil, err
-	}
+func (s *Service) info(ctx context.Context, c *call, _ wire.See) (any, error) {
 	s.mu.Lock()
 	reply := s.Info
 	s.mu.Unlock()
@@ -243,4 +244,45 @@ func (s *Service) info(ctx context.Context, c *call) (any, error) {
 		reply.Clock = c
 	}
 	return reply, nil
+}
+
+// held says which item holds a dedup key. It tells what the bucket of taken keys
+// tells, and without its delay.
+func (a *itemAPI) held(ctx context.Context, c *call, req wire.Held) (any, error) {
+	t, err := events.ParseType(req.Type)
+	if err != nil {
+		return nil, events.Refuse(events.CodeBadType, "%v", err)
+	}
+	if req.Key == "" || len(req.Key) > events.MaxKeyLen {
+		return nil, events.Refuse(events.CodeBadRequest, "key has %d bytes: give the dedup key, of 1 to %d", len(req.Key), events.MaxKeyLen)
+	}
+	if err := a.await(ctx, req.MinPosition); err != nil {
+		return nil, err
+	}
+	find := func() (*events.Item, error) { return a.Queries.DedupHolder(t, req.Key) }
+	it, err := find()
+	if it == nil && err == nil { // another client may have just submitted it
+		if err = a.await(ctx, wire.PositionOf(a.Core.Position())); err == nil {
+			it, err = find()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if it == nil {
+		return nil, events.Refuse(events.CodeNotFound, "no live item of type %s holds the dedup key %q", t, req.Key)
+	}
+	return wire.Holder{ID: it.ID.String(), State: it.State}, nil
+}
+
+// why says why an item is not running.
+func (a *itemAPI) why(ctx context.Context, c *call, req wire.Why) (any, error) {
+	id, err := parseID(req.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.await(ctx, req.MinPosition); err != nil {
+		return nil, err
+	}
+	return a.Core.Why(ctx, id)
 }

@@ -11,45 +11,52 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-func (s *Service) rejected(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.ListRejected](c.data)
-	if err != nil {
+// rejectedAPI shows rejected submissions, and submits or purges them.
+type rejectedAPI struct {
+	*engine
+	Names wire.Names
+	Full  func() *Full
+}
+
+func (a *rejectedAPI) handle(h *handlers) {
+	on(h, wire.APIRejected, a.list)
+	on(h, wire.APIShowRejected, a.show)
+	at(h, wire.APIReplayRejected, a.replay)
+	at(h, wire.APIPurgeRejected, a.purge)
+}
+
+func (a *rejectedAPI) list(ctx context.Context, c *call, req wire.ListRejected) (any, error) {
+	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	if err := s.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
-	page, err := s.Queries.Rejected(req)
+	page, err := a.Queries.Rejected(req)
 	return page, err
 }
 
-func (s *Service) showRejected(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.GetRejected](c.data)
-	if err != nil {
-		return nil, err
-	}
+func (a *rejectedAPI) show(ctx context.Context, c *call, req wire.GetRejected) (any, error) {
 	if (req.Seq == 0) == (req.IntakeSeq == 0) {
 		return nil, events.Refuse(events.CodeBadRequest, "give either seq or intake_seq")
 	}
-	if err := s.await(ctx, req.MinPosition); err != nil {
+	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
 	seq := req.Seq
 	if seq == 0 {
 		var of events.ID
 		var found bool
-		if seq, of, found, err = s.Queries.Answer(req.IntakeSeq); err != nil {
+		var err error
+		if seq, of, found, err = a.Queries.Answer(req.IntakeSeq); err != nil {
 			return nil, err
 		}
 		if !found || !of.IsZero() {
 			return nil, events.Refuse(events.CodeNotFound, "intake message %d was not rejected, or too long ago: ask for the item (get, intake_seq)", req.IntakeSeq)
 		}
 	}
-	return s.rejectedOf(seq)
+	return a.find(seq)
 }
 
-func (s *Service) rejectedOf(seq events.Seq) (wire.Rejected, error) {
-	r, found, err := s.Queries.RejectedOf(seq)
+func (a *rejectedAPI) find(seq events.Seq) (wire.Rejected, error) {
+	r, found, err := a.Queries.RejectedOf(seq)
 	if err == nil && !found {
 		err = events.Refuse(events.CodeNotFound, "no rejected submission of event %d is kept: the newest %d are, up to %d MiB; list them (rejected)", seq, events.MaxRejectedKept, events.MaxRejectedKeptBytes>>20)
 	}
@@ -57,12 +64,12 @@ func (s *Service) rejectedOf(seq events.Seq) (wire.Rejected, error) {
 }
 
 // replayRejected submits a rejected submission anew, with corrections.
-func (s *Service) replayRejected(c *call) {
-	if full := s.Full(); full != nil {
+func (a *rejectedAPI) replay(c *call, req wire.ReplayRejected) {
+	if full := a.Full(); full != nil {
 		c.reply(nil, full.Why)
 		return
 	}
-	cmd, err := s.corrected(c)
+	cmd, err := a.corrected(req)
 	if err != nil {
 		c.reply(nil, err)
 		return
@@ -71,19 +78,15 @@ func (s *Service) replayRejected(c *call) {
 }
 
 // corrected is the submission that a replay of a rejected one makes.
-func (s *Service) corrected(c *call) (cmd core.Submit, err error) {
-	req, err := decode[wire.ReplayRejected](c.data)
-	if err != nil {
-		return cmd, err
-	}
-	r, err := s.rejectedOf(req.Seq)
+func (a *rejectedAPI) corrected(req wire.ReplayRejected) (cmd core.Submit, err error) {
+	r, err := a.find(req.Seq)
 	if err != nil {
 		return cmd, err
 	}
 	if r.Truncated && req.Params == nil {
 		return cmd, events.Refuse(events.CodeBadRequest, "of the submission of event %d only a part is kept (%d bytes were sent): give the params", req.Seq, r.Size)
 	}
-	sub, err := wire.ParseSubmission(s.correctedSubject(r, req.Type), correctedHeaders(r.Headers, req.Headers), original(r), s.Names)
+	sub, err := wire.ParseSubmission(a.correctedSubject(r, req.Type), correctedHeaders(r.Headers, req.Headers), original(r), a.Names)
 	if err != nil {
 		return cmd, err
 	}
@@ -94,15 +97,15 @@ func (s *Service) corrected(c *call) (cmd core.Submit, err error) {
 		sub.ID = req.ID
 	}
 	sub.Trigger = fmt.Sprintf("rejected:%d", req.Seq)
-	return sub.Command(s.Core.NewID(), events.MaxParamsCeiling)
+	return sub.Command(a.Core.NewID(), events.MaxParamsCeiling)
 }
 
 // correctedSubject is where the submission would have been published to.
-func (s *Service) correctedSubject(r wire.Rejected, typ string) string {
+func (a *rejectedAPI) correctedSubject(r wire.Rejected, typ string) string {
 	if typ == "" {
 		return r.Subject
 	}
-	return s.Names.Submit(events.Type(typ))
+	return a.Names.Submit(events.Type(typ))
 }
 
 func original(r wire.Rejected) []byte {
@@ -129,13 +132,8 @@ func correctedHeaders(had map[string][]string, corrections map[string]string) ma
 }
 
 // purgeRejected forgets a rejected submission.
-func (s *Service) purgeRejected(c *call) {
-	req, err := decode[wire.PurgeRejected](c.data)
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
-	r, err := s.rejectedOf(req.Seq)
+func (a *rejectedAPI) purge(c *call, req wire.PurgeRejected) {
+	r, err := a.find(req.Seq)
 	if err != nil {
 		c.reply(nil, err)
 		return

@@ -3,21 +3,40 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/cron"
 	"github.com/streamwright/streamwright/wire"
 )
 
+// scheduleAPI shows and changes schedules.
+type scheduleAPI struct {
+	*engine
+	Full func() *Full
+}
+
+func (a *scheduleAPI) handle(h *handlers) {
+	on(h, wire.APISchedules, a.list)
+	on(h, wire.APIScheduleSet, a.set)
+	on(h, wire.APIScheduleRemove, a.remove)
+	on(h, wire.APISchedulePause, a.pause(true))
+	on(h, wire.APIScheduleResume, a.pause(false))
+	at(h, wire.APIScheduleFire, a.fire)
+	on(h, wire.APITicks, a.ticks)
+}
+
 // schedules lists them.
-func (s *Service) schedules(ctx context.Context, c *call) (any, error) {
-	if err := s.see(ctx, c); err != nil {
+func (a *scheduleAPI) list(ctx context.Context, _ *call, req wire.See) (any, error) {
+	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	at := s.Queries.Applied()
-	recs, err := s.Queries.Records(events.RecordSchedule)
+	at := a.Queries.Applied()
+	recs, err := a.Queries.Records(events.RecordSchedule)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +46,7 @@ func (s *Service) schedules(ctx context.Context, c *call) (any, error) {
 		if err := json.Unmarshal(rec.Data, &v); err != nil {
 			return nil, fmt.Errorf("read schedule %s: %w", rec.Key, err)
 		}
-		if reply.Schedules[i], err = s.scheduleInfo(&v); err != nil {
+		if reply.Schedules[i], err = a.info(&v); err != nil {
 			return nil, err
 		}
 	}
@@ -35,62 +54,50 @@ func (s *Service) schedules(ctx context.Context, c *call) (any, error) {
 }
 
 // scheduleInfo adds the state of the last item.
-func (s *Service) scheduleInfo(v *events.Schedule) (wire.ScheduleInfo, error) {
+func (a *scheduleAPI) info(v *events.Schedule) (wire.ScheduleInfo, error) {
 	info := wire.FromSchedule(v)
 	if v.LastItem.IsZero() {
 		return info, nil
 	}
-	it, err := s.Queries.Item(v.LastItem)
+	it, err := a.Queries.Item(v.LastItem)
 	if it != nil {
 		info.LastState = it.State
 	}
 	return info, err
 }
 
-func (s *Service) scheduleSet(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Schedule](c.data)
-	if err != nil {
-		return nil, err
-	}
+func (a *scheduleAPI) set(ctx context.Context, c *call, req wire.Schedule) (any, error) {
 	cmd, err := req.Command(events.SourceAPI)
 	if err != nil {
 		return nil, err
 	}
-	return s.changeSchedule(ctx, req.Name, cmd)
+	return a.changed(ctx, req.Name, cmd)
 }
 
-func (s *Service) scheduleRemove(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.ScheduleName](c.data)
-	if err != nil {
-		return nil, err
-	}
-	o, err := s.one(ctx, core.RemoveSchedule{Name: req.Name, Source: events.SourceAPI})
+func (a *scheduleAPI) remove(ctx context.Context, c *call, req wire.ScheduleName) (any, error) {
+	o, err := a.one(ctx, core.RemoveSchedule{Name: req.Name, Source: events.SourceAPI})
 	return wire.ScheduleReply{Repeat: o.Decision.Repeat, Position: wire.PositionOf(o.Position)}, err
 }
 
 // schedulePause makes the handler of schedule_pause, or of schedule_resume.
-func (s *Service) schedulePause(paused bool) func(context.Context, *call) (any, error) {
-	return func(ctx context.Context, c *call) (any, error) {
-		req, err := decode[wire.ScheduleName](c.data)
-		if err != nil {
-			return nil, err
-		}
-		return s.changeSchedule(ctx, req.Name, core.PauseSchedule{Name: req.Name, Paused: paused})
+func (a *scheduleAPI) pause(paused bool) func(context.Context, *call, wire.ScheduleName) (any, error) {
+	return func(ctx context.Context, _ *call, req wire.ScheduleName) (any, error) {
+		return a.changed(ctx, req.Name, core.PauseSchedule{Name: req.Name, Paused: paused})
 	}
 }
 
 // changeSchedule decides a change and answers with the schedule as it is then,
 // or as a tick has left it since.
-func (s *Service) changeSchedule(ctx context.Context, name string, cmd core.Command) (any, error) {
-	o, err := s.one(ctx, cmd)
+func (a *scheduleAPI) changed(ctx context.Context, name string, cmd core.Command) (any, error) {
+	o, err := a.one(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
 	reply := wire.ScheduleReply{Repeat: o.Decision.Repeat, Position: wire.PositionOf(o.Position)}
-	if err := s.await(ctx, reply.Position); err != nil {
+	if err := a.await(ctx, reply.Position); err != nil {
 		return nil, err
 	}
-	recs, err := s.Queries.Records(events.RecordSchedule)
+	recs, err := a.Queries.Records(events.RecordSchedule)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +109,7 @@ func (s *Service) changeSchedule(ctx context.Context, name string, cmd core.Comm
 		if err := json.Unmarshal(rec.Data, &v); err != nil {
 			return nil, fmt.Errorf("read schedule %s: %w", name, err)
 		}
-		info, err := s.scheduleInfo(&v)
+		info, err := a.info(&v)
 		reply.Schedule = &info
 		return reply, err
 	}
@@ -110,22 +117,79 @@ func (s *Service) changeSchedule(ctx context.Context, name string, cmd core.Comm
 }
 
 // scheduleFire makes an item beside the ticks.
-func (s *Service) scheduleFire(c *call) {
-	req, err := decode[wire.ScheduleFire](c.data)
+func (a *scheduleAPI) fire(c *call, req wire.ScheduleFire) {
+	cmd, err := req.Command(a.Core.NewID())
 	if err != nil {
 		c.reply(nil, err)
 		return
 	}
-	cmd, err := req.Command(s.Core.NewID())
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
-	if full := s.Full(); full != nil {
+	if full := a.Full(); full != nil {
 		c.reply(nil, full.Why)
 		return
 	}
 	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) {
 		c.reply(submitted(o[0]), o[0].Err)
 	})
+}
+
+// ticks shows when a schedule would tick next. It refuses what setting such a
+// schedule would refuse of its timing.
+func (a *scheduleAPI) ticks(_ context.Context, c *call, req wire.Ticks) (any, error) {
+	if req.Count == 0 {
+		req.Count = wire.DefaultTicks
+	}
+	if req.Count < 1 || req.Count > wire.MaxTicks {
+		return nil, events.Refuse(events.CodeBadRequest, "count is %d: it must be 1 to %d", req.Count, wire.MaxTicks)
+	}
+	now := a.Core.Now()
+	timing, err := timingOf(req, now)
+	if err != nil {
+		return nil, err
+	}
+	zone, err := cron.Zone(req.Zone)
+	if err != nil {
+		return nil, badTiming(err)
+	}
+	reply := wire.TicksReply{Ticks: []time.Time{}}
+	for at := timing.Next(now); !at.IsZero() && len(reply.Ticks) < req.Count; at = timing.Next(at) {
+		reply.Ticks = append(reply.Ticks, at.In(zone))
+	}
+	if len(reply.Ticks) == 0 {
+		return nil, events.Refuse(events.CodeBadRequest, "no moment in the next ten years matches: check the expression")
+	}
+	return reply, nil
+}
+
+// timingOf reads a timing; one without an anchor begins now.
+func timingOf(req wire.Ticks, now time.Time) (cron.Timing, error) {
+	s := events.Schedule{Cron: req.Cron, EveryMS: req.EveryMS, Anchor: req.Anchor, Zone: req.Zone}
+	every, isEvery, err := cron.ParseEvery(s.Cron)
+	if err == nil && isEvery && s.EveryMS == 0 {
+		s.Cron, s.EveryMS = "", every.Milliseconds()
+	}
+	if err == nil {
+		err = s.CheckTiming()
+	}
+	if err != nil {
+		return cron.Timing{}, badTiming(err)
+	}
+	if s.EveryMS != 0 && s.Anchor.IsZero() {
+		s.Anchor = now.Truncate(time.Second)
+	}
+	var t cron.Timing
+	if s.EveryMS != 0 {
+		t, err = cron.Every(s.Every(), s.Anchor)
+	} else {
+		t, err = cron.New(s.Cron, s.Zone)
+	}
+	return t, badTiming(err)
+}
+
+// badTiming is an error about a timing as a refusal; nil stays nil.
+func badTiming(err error) error {
+	var refused *events.Error
+	if err == nil || errors.As(err, &refused) {
+		return err
+	}
+	return events.Refuse(events.CodeBadRequest, "%v", err)
 }

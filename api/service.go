@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -16,7 +15,6 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/connect"
-	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
@@ -105,15 +103,27 @@ type Full struct {
 	Hold   bool          // nothing new is begun either
 }
 
-// Service answers the engine's requests.
+// Service answers the engine's requests. Its parts answer those about one thing
+// each; what they share is the engine.
 type Service struct {
 	Config
-	js      jetstream.JetStream
-	guard   *guard
-	waits   *waits
-	direct  map[string]func(*call) // the endpoints, for Call
-	tails   *tails
-	typesMu sync.Mutex // held while a type is configured
+	js     jetstream.JetStream
+	guard  *guard
+	engine *engine
+	waits  *waits
+	tails  *tails
+	health health
+	direct map[string]handler // the endpoints, by name
+
+	items     *itemAPI
+	submits   *submitAPI
+	types     *typeAPI
+	workers   *workerAPI
+	schedules *scheduleAPI
+	dead      *deadAPI
+	rejected  *rejectedAPI
+	proofs    *proofAPI
+	stats     *statsAPI
 
 	// A token for each request of its kind under way. They are apart so that no
 	// kind takes another's.
@@ -121,22 +131,6 @@ type Service struct {
 	control  chan struct{} // of workers
 	actions  chan struct{} // of operators
 	arriving chan struct{} // waits for their min_position
-	ahead    chan struct{} // requests for a position that is not known yet
-	proving  chan struct{} // one at a time
-	bulks    chan struct{}
-	// undecided are requests for intake messages that are not decided yet.
-	undecided chan struct{}
-	commits   commits
-	spawns    chan struct{} // reports of large ones
-
-	asked   sync.Mutex // held while JetStream is asked
-	askedAt time.Time  // guarded by asked
-	answer  error      // guarded by asked: what it then said
-	account fill       // guarded by asked: what the account then used
-	roomAt  time.Time  // guarded by asked: when room was asked for
-	room    []fill     // guarded by asked: what the bounded streams then held
-
-	lastLoads atomic.Pointer[map[events.Type]dispatcher.Load] // as the loop last said
 
 	ctx    context.Context // ends with Stop
 	cancel context.CancelFunc
@@ -162,16 +156,15 @@ func New(cfg Config) (*Service, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		Config: cfg, queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), actions: make(chan struct{}, MaxActions),
-		arriving: make(chan struct{}, MaxArriving), ahead: make(chan struct{}, MaxAhead), proving: make(chan struct{}, 1), bulks: make(chan struct{}, MaxBulks), undecided: make(chan struct{}, MaxUndecided),
-		spawns: make(chan struct{}, MaxLargeSpawns),
+		Config: cfg, guard: newGuard(cfg.Conn, cfg.Names),
+		queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), actions: make(chan struct{}, MaxActions), arriving: make(chan struct{}, MaxArriving),
 	}
 	var err error
 	if s.js, err = connect.JetStream(cfg.Conn, cfg.Names); err != nil {
 		return nil, fmt.Errorf("make api service: %w", err)
 	}
-	s.guard = newGuard(cfg.Conn, cfg.Names)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.makeParts()
 	if err := cfg.Metrics.registry.Register(s.collector()); err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("make api service: its Metrics are another's already: %w", err)
@@ -182,63 +175,43 @@ func New(cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// endpoints are what the service answers.
-func (s *Service) endpoints() map[string]func(*call) {
-	return map[string]func(*call){
-		wire.APISubmit:       s.submit,
-		wire.APIBatch:        s.batch,
-		wire.APIReport:       s.report,
-		wire.APICancel:       s.cancelItem,
-		wire.APIReschedule:   s.reschedule,
-		wire.APIConfigure:    s.action(s.configure),
-		wire.APITypeRemove:   s.action(s.removeType),
-		wire.APIGet:          s.query(s.get),
-		wire.APITree:         s.query(s.tree),
-		wire.APIList:         s.query(s.list),
-		wire.APIHistory:      s.query(s.history),
-		wire.APILogs:         s.query(s.logs),
-		wire.APIEvents:       s.readEvents,
-		wire.APIStats:        s.query(s.stats),
-		wire.APITypes:        s.query(s.types),
-		wire.APIWorkers:      s.query(s.workers),
-		wire.APIInfo:         s.query(s.info),
-		wire.APIWhy:          s.query(s.why),
-		wire.APIPlace:        s.query(s.place),
-		wire.APIHeld:         s.query(s.held),
-		wire.APIWait:         s.wait,
-		wire.APIVerify:       s.verify,
-		wire.APIRebuild:      s.rebuild,
-		wire.APIRegister:     s.worker(s.register),
-		wire.APIHeartbeat:    s.worker(s.heartbeat),
-		wire.APIUnregister:   s.worker(s.unregister),
-		wire.APIProbed:       s.worker(s.probed),
-		wire.APIDrain:        s.action(s.drain),
-		wire.APIUndrain:      s.action(s.undrain),
-		wire.APIPause:        s.action(s.pause),
-		wire.APIResume:       s.action(s.resume),
-		wire.APICircuitReset: s.action(s.resetCircuit),
+func (s *Service) makeParts() {
+	cfg := s.Config
+	e := &engine{Core: cfg.Core, Queries: cfg.Queries, ahead: make(chan struct{}, MaxAhead)}
+	s.engine = e
+	s.items = &itemAPI{engine: e, Logs: cfg.Logs, js: s.js, Names: cfg.Names, Full: cfg.Full, undecided: make(chan struct{}, MaxUndecided)}
+	s.submits = &submitAPI{engine: e, Full: cfg.Full, Blobs: cfg.Blobs, ctx: s.ctx, spawns: make(chan struct{}, MaxLargeSpawns)}
+	s.types = &typeAPI{engine: e, OwnedByFile: cfg.OwnedByFile, NamedByFile: cfg.NamedByFile, TypeDefaults: cfg.TypeDefaults}
+	s.workers = &workerAPI{engine: e}
+	s.schedules = &scheduleAPI{engine: e, Full: cfg.Full}
+	s.dead = &deadAPI{engine: e, bulks: make(chan struct{}, MaxBulks)}
+	s.rejected = &rejectedAPI{engine: e, Names: cfg.Names, Full: cfg.Full}
+	s.proofs = &proofAPI{engine: e, Prover: cfg.Prover, Metrics: cfg.Metrics, ctx: s.ctx, proving: make(chan struct{}, 1)}
+	s.stats = &statsAPI{engine: e, Metrics: cfg.Metrics, Logger: cfg.Logger, MaxQueued: cfg.MaxQueued, MaxRunning: cfg.MaxRunning, workers: s.workers, ctx: s.ctx,
+		alarms: func(ctx context.Context, types []events.TypeInfo) []wire.Alarm {
+			return s.lookFurther(ctx, types).alarms()
+		}}
+}
 
-		wire.APISchedules:      s.query(s.schedules),
-		wire.APIScheduleSet:    s.action(s.scheduleSet),
-		wire.APIScheduleRemove: s.action(s.scheduleRemove),
-		wire.APISchedulePause:  s.action(s.schedulePause(true)),
-		wire.APIScheduleResume: s.action(s.schedulePause(false)),
-		wire.APIScheduleFire:   s.scheduleFire,
-		wire.APITicks:          s.query(s.ticks),
-		wire.APIDead:           s.query(s.dead),
-		wire.APICauses:         s.query(s.causes),
-		wire.APIReplay:         s.replay,
-		wire.APIPurge:          s.purge,
-		wire.APIBulk:           s.async(s.bulks, bulkTimeout, s.bulk),
-		wire.APIRejected:       s.query(s.rejected),
-		wire.APIShowRejected:   s.query(s.showRejected),
-		wire.APIReplayRejected: s.replayRejected,
-		wire.APIPurgeRejected:  s.purgeRejected,
-		wire.APIState:          s.stateAt,
-		wire.APICut:            s.action(s.cut),
-		wire.APIClock:          s.query(s.clock),
-		wire.APIClockAccept:    s.action(s.acceptClock),
-	}
+// endpoints collects what answers each endpoint of the table (wire.Endpoints).
+func (s *Service) endpoints() map[string]handler {
+	h := &handlers{s: s, by: map[string]handler{}}
+	s.items.handle(h)
+	s.submits.handle(h)
+	s.types.handle(h)
+	s.workers.handle(h)
+	s.schedules.handle(h)
+	s.dead.handle(h)
+	s.rejected.handle(h)
+	s.proofs.handle(h)
+	s.stats.handle(h)
+	raw[wire.Wait](h, wire.APIWait, s.wait)
+	raw[wire.ReadEvents](h, wire.APIEvents, s.readEvents)
+	on(h, wire.APIInfo, s.info)
+	on(h, wire.APICut, s.cut)
+	on(h, wire.APIClock, s.clock)
+	on(h, wire.APIClockAccept, s.acceptClock)
+	return h.by
 }
 
 // Start begins to answer, and returns once requests reach it. The engine must
@@ -261,8 +234,8 @@ func (s *Service) Start() error {
 	if err != nil {
 		return fmt.Errorf("start api service: %w", err)
 	}
-	for name, fn := range s.direct {
-		err := svc.AddEndpoint(name, s.handler(name, fn), micro.WithEndpointSubject(s.Names.API(name)), micro.WithEndpointPendingLimits(MaxPendingRequests, MaxPendingBytes))
+	for name, h := range s.direct {
+		err := svc.AddEndpoint(name, s.handler(name, h.serve), micro.WithEndpointSubject(s.Names.API(name)), micro.WithEndpointPendingLimits(MaxPendingRequests, MaxPendingBytes))
 		if err != nil {
 			return errors.Join(fmt.Errorf("start api service: endpoint %s: %w", name, err), svc.Stop())
 		}
@@ -272,7 +245,7 @@ func (s *Service) Start() error {
 		return errors.Join(fmt.Errorf("start api service: %w", err), svc.Stop())
 	}
 	s.micro = svc
-	s.pending.Go(s.countWaits)
+	s.pending.Go(s.stats.countWaits)
 	return nil
 }
 
@@ -315,27 +288,11 @@ func (s *Service) begin() bool {
 }
 
 var (
-	errClosing = &events.Error{Code: events.CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: time.Second}
+	errClosing = events.ErrShuttingDown
 	errBusy    = &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many requests of this kind under way as it takes: ask again", RetryAfter: 50 * time.Millisecond}
 )
 
-// query runs fn on a goroutine of its own, if there is room.
-func (s *Service) query(fn func(context.Context, *call) (any, error)) func(*call) {
-	return s.async(s.queries, awaitTimeout+controlTimeout, fn)
-}
-
-// worker is query for what workers say of themselves, which must not wait
-// behind queries.
-func (s *Service) worker(fn func(context.Context, *call) (any, error)) func(*call) {
-	return s.async(s.control, controlTimeout, fn)
-}
-
-// action is query for what operators change, which must not wait behind what
-// others ask.
-func (s *Service) action(fn func(context.Context, *call) (any, error)) func(*call) {
-	return s.async(s.actions, awaitTimeout+controlTimeout, fn)
-}
-
+// async runs fn on a goroutine of its own, if there is room.
 func (s *Service) async(room chan struct{}, timeout time.Duration, fn func(context.Context, *call) (any, error)) func(*call) {
 	return func(c *call) {
 		select {

@@ -244,13 +244,13 @@ func TestGetByIntakeOfOneThatWaits(t *testing.T) {
 	full := &Full{Why: &events.Error{Code: events.CodeUnavailable, Message: "the disk is full"}}
 	r := newRig(t, func(c *Config) { c.Full = func() *Full { return full } })
 	s := r.svc
-	if err := s.errUndecided(7); !strings.Contains(err.Error(), "the disk is full") {
+	if err := s.items.errUndecided(7); !strings.Contains(err.Error(), "the disk is full") {
 		t.Error(err)
 	}
-	for range cap(s.undecided) {
-		s.undecided <- struct{}{}
+	for range cap(s.items.undecided) {
+		s.items.undecided <- struct{}{}
 	}
-	if _, err := s.idOfIntake(r.ctx(), 7); events.CodeOf(err) != events.CodeNotFound || !strings.Contains(err.Error(), "not decided yet") {
+	if _, err := s.items.idOfIntake(r.ctx(), 7); events.CodeOf(err) != events.CodeNotFound || !strings.Contains(err.Error(), "not decided yet") {
 		t.Errorf("with as many requests waiting as may: %v", err)
 	}
 }
@@ -342,13 +342,13 @@ func TestMinPositionIsBounded(t *testing.T) {
 	next := r.eng.Position() + 1
 	ctx, cancel := context.WithCancel(r.ctx())
 	cancel()
-	if err := r.svc.await(ctx, wire.PositionOf(next)); err == nil {
+	if err := r.svc.engine.await(ctx, wire.PositionOf(next)); err == nil {
 		t.Fatal("no error for a position that is not reached")
 	}
 	ctx, cancel = context.WithTimeout(r.ctx(), time.Millisecond)
 	defer cancel()
-	wantCode(t, r.svc.await(ctx, wire.PositionOf(next)), events.CodePositionAhead)
-	wantCode(t, r.svc.await(r.ctx(), "1000000"), events.CodePositionAhead)
+	wantCode(t, r.svc.engine.await(ctx, wire.PositionOf(next)), events.CodePositionAhead)
+	wantCode(t, r.svc.engine.await(r.ctx(), "1000000"), events.CodePositionAhead)
 }
 
 // More queries than there is room for are told so.
@@ -430,10 +430,10 @@ func TestVerifyAndRebuildStream(t *testing.T) {
 		}
 		_ = sub.Unsubscribe()
 	}
-	r.svc.proving <- struct{}{}
+	r.svc.proofs.proving <- struct{}{}
 	_, err := try[wire.ProveReply](r, wire.APIVerify, nil)
 	wantCode(t, err, events.CodeUnavailable)
-	<-r.svc.proving
+	<-r.svc.proofs.proving
 }
 
 // The tools find the service, with all its endpoints.

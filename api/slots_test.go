@@ -87,7 +87,7 @@ func TestPositionsJustAheadAreWaitedFor(t *testing.T) {
 	soon := wire.PositionOf(r.eng.Position() + 2) // of the next item's two events
 	sub := r.flood(wire.APIGet, 4*MaxQueries, fmt.Sprintf(`{"id":%q,"min_position":%q}`, item.ID, soon))
 	r.raw(wire.APIGet, `{"no such field":1}`) // the flood has arrived
-	if n := len(r.svc.ahead); n != MaxAhead {
+	if n := len(r.svc.engine.ahead); n != MaxAhead {
 		t.Errorf("%d wait for a position that is not known yet", n)
 	}
 	if _, err := try[wire.Item](r, wire.APIGet, wire.Get{ID: item.ID}); err != nil {
@@ -123,7 +123,7 @@ func TestEachKindOfRequestHasItsSlots(t *testing.T) {
 		"control":  {r.svc.control, wire.APIHeartbeat},
 		"actions":  {r.svc.actions, wire.APIPause},
 		"arriving": {r.svc.arriving, ""},
-		"ahead":    {r.svc.ahead, ""},
+		"ahead":    {r.svc.engine.ahead, ""},
 	} {
 		for range cap(tc.slots) {
 			tc.slots <- struct{}{}

@@ -2,9 +2,11 @@ package api
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/streamwright/streamwright/api/figures"
@@ -22,36 +24,55 @@ const (
 	starvingShare = 0.8
 )
 
-func (s *Service) stats(ctx context.Context, c *call) (any, error) {
-	if err := s.see(ctx, c); err != nil {
-		return nil, err
-	}
-	return s.Stats(ctx)
+// statsAPI answers with figures.
+type statsAPI struct {
+	*engine
+	Metrics               *Metrics
+	Logger                *slog.Logger
+	MaxQueued, MaxRunning int
+	workers               *workerAPI
+	alarms                func(ctx context.Context, types []events.TypeInfo) []wire.Alarm
+	lastLoads             atomic.Pointer[map[events.Type]dispatcher.Load] // as the loop last said
+	ctx                   context.Context                                 // the service's
 }
 
-// Stats is the engine at a glance.
-func (s *Service) Stats(ctx context.Context) (wire.StatsReply, error) {
-	types, err := s.Queries.Types()
+func (a *statsAPI) handle(h *handlers) {
+	on(h, wire.APIStats, a.ask)
+	on(h, wire.APIPlace, a.place)
+}
+
+func (a *statsAPI) ask(ctx context.Context, _ *call, req wire.See) (any, error) {
+	if err := a.await(ctx, req.MinPosition); err != nil {
+		return nil, err
+	}
+	return a.now(ctx)
+}
+
+// Stats returns the engine's figures at a glance.
+func (s *Service) Stats(ctx context.Context) (wire.StatsReply, error) { return s.stats.now(ctx) }
+
+func (a *statsAPI) now(ctx context.Context) (wire.StatsReply, error) {
+	types, err := a.Queries.Types()
 	if err != nil {
 		return wire.StatsReply{}, err
 	}
-	meta, err := s.Queries.Meta()
+	meta, err := a.Queries.Meta()
 	if err != nil {
 		return wire.StatsReply{}, err
 	}
-	loads, err := s.loads(ctx)
+	loads, err := a.loads(ctx)
 	if err != nil {
 		return wire.StatsReply{}, err
 	}
-	now := s.Core.Now()
+	now := a.Core.Now()
 	r := wire.StatsReply{
-		Types: make([]wire.TypeStats, len(types)), Rejected: meta.Rejected, MaxQueued: s.MaxQueued, Position: wire.PositionOf(meta.Applied),
-		States: map[string]int64{}, Recoveries: s.Metrics.recovered(), Alarms: s.lookFurther(ctx, types).alarms(),
+		Types: make([]wire.TypeStats, len(types)), Rejected: meta.Rejected, MaxQueued: a.MaxQueued, Position: wire.PositionOf(meta.Applied),
+		States: map[string]int64{}, Recoveries: a.Metrics.recovered(), Alarms: a.alarms(ctx, types),
 	}
-	s.workerStats(&r)
+	a.workerStats(&r)
 	var all figures.Tally
 	for i := range types {
-		st, minute, err := s.typeStats(&types[i], loads[types[i].Type], now)
+		st, minute, err := a.typeStats(&types[i], loads[types[i].Type], now)
 		if err != nil {
 			return r, err
 		}
@@ -64,13 +85,13 @@ func (s *Service) Stats(ctx context.Context) (wire.StatsReply, error) {
 		r.Capacity += st.Capacity
 		r.Ages.OldestMS = max(r.Ages.OldestMS, st.Ages.OldestMS)
 	}
-	if s.MaxRunning > 0 {
-		r.Capacity = min(r.Capacity, s.MaxRunning)
+	if a.MaxRunning > 0 {
+		r.Capacity = min(r.Capacity, a.MaxRunning)
 	}
-	r.PerSecond, r.MeanRunMS = rates(all, s.Metrics.flow.Span(now))
-	total := s.Metrics.waits.Total(now)
+	r.PerSecond, r.MeanRunMS = rates(all, a.Metrics.flow.Span(now))
+	total := a.Metrics.waits.Total(now)
 	r.Ages, r.Scheduled = ages(total, r.Ages.OldestMS), total.Scheduled
-	circuits, err := s.workerCircuits()
+	circuits, err := a.workers.circuits()
 	for _, w := range slices.Sorted(maps.Keys(circuits)) {
 		r.Circuits = append(r.Circuits, *circuits[w])
 	}
@@ -79,27 +100,27 @@ func (s *Service) Stats(ctx context.Context) (wire.StatsReply, error) {
 
 // loads asks the loop for its loads. While the engine owns no log the loop may not
 // answer; the loads are then as it last said, and an alarm says so.
-func (s *Service) loads(ctx context.Context) (map[events.Type]dispatcher.Load, error) {
+func (a *statsAPI) loads(ctx context.Context) (map[events.Type]dispatcher.Load, error) {
 	asking, cancel := context.WithTimeout(ctx, loadsTimeout)
 	defer cancel()
-	loads, err := s.Core.Loads(asking)
+	loads, err := a.Core.Loads(asking)
 	if err == nil {
-		s.lastLoads.Store(&loads)
+		a.lastLoads.Store(&loads)
 		return loads, nil
 	}
-	if last := s.lastLoads.Load(); last != nil && !s.Metrics.owned.Load() && ctx.Err() == nil {
+	if last := a.lastLoads.Load(); last != nil && !a.Metrics.owned.Load() && ctx.Err() == nil {
 		return *last, nil
 	}
 	return nil, err
 }
 
 // workerStats counts the workers and their slots.
-func (s *Service) workerStats(r *wire.StatsReply) {
+func (a *statsAPI) workerStats(r *wire.StatsReply) {
 	r.WorkersByStatus = map[wire.WorkerStatus]int{}
 	for _, status := range wire.WorkerStatuses {
 		r.WorkersByStatus[status] = 0
 	}
-	for _, w := range s.Core.Workers() {
+	for _, w := range a.Core.Workers() {
 		r.WorkersByStatus[w.Status]++
 		if w.Status != wire.WorkerDead {
 			r.Workers++
@@ -111,7 +132,7 @@ func (s *Service) workerStats(r *wire.StatsReply) {
 }
 
 // typeStats are a type's figures, and what has happened in the last minute.
-func (s *Service) typeStats(t *events.TypeInfo, load dispatcher.Load, now time.Time) (wire.TypeStats, figures.Tally, error) {
+func (a *statsAPI) typeStats(t *events.TypeInfo, load dispatcher.Load, now time.Time) (wire.TypeStats, figures.Tally, error) {
 	st := wire.TypeStats{
 		Type: string(t.Type), States: map[string]int64{}, Queued: map[int]int64{}, InFlight: load.InFlight, Capacity: t.Settings.Capacity,
 		Workers: load.Workers, Slots: load.Slots, MaxQueued: t.Settings.MaxQueued, Paused: t.Paused, Circuit: wire.FromCircuit("", t.Circuit),
@@ -126,23 +147,23 @@ func (s *Service) typeStats(t *events.TypeInfo, load dispatcher.Load, now time.T
 			st.Queued[p] = n
 		}
 	}
-	minute := s.Metrics.flow.Minute(t.Type, now)
-	st.PerSecond, st.MeanRunMS = rates(minute, s.Metrics.flow.Span(now))
-	waiting, err := s.waitStats(&st, t, now)
+	minute := a.Metrics.flow.Minute(t.Type, now)
+	st.PerSecond, st.MeanRunMS = rates(minute, a.Metrics.flow.Span(now))
+	waiting, err := a.waitStats(&st, t, now)
 	st.DesiredWorkers = desiredWorkers(demand{
-		arrivals: float64(minute.Arrived) / s.Metrics.flow.Span(now).Seconds(), run: s.Metrics.flow.MeanRun(t.Type, now), waiting: waiting,
+		arrivals: float64(minute.Arrived) / a.Metrics.flow.Span(now).Seconds(), run: a.Metrics.flow.MeanRun(t.Type, now), waiting: waiting,
 		running: t.Counts[events.StateClaimed] + t.Counts[events.StateRunning], capacity: t.Settings.Capacity, workers: load.Workers, slots: load.Slots,
 	})
 	return st, minute, err
 }
 
 // waitStats says how long a type's items wait; it returns how many do.
-func (s *Service) waitStats(st *wire.TypeStats, t *events.TypeInfo, now time.Time) (int64, error) {
-	byPriority, all, known := s.Metrics.waits.Of(t.Type, now)
+func (a *statsAPI) waitStats(st *wire.TypeStats, t *events.TypeInfo, now time.Time) (int64, error) {
+	byPriority, all, known := a.Metrics.waits.Of(t.Type, now)
 	if !known {
 		all.Waiting = t.Counts[events.StateQueued] // the count is still being taken
 	}
-	oldest, exact, err := s.oldest(t, byPriority, now)
+	oldest, exact, err := a.oldest(t, byPriority, now)
 	if err != nil {
 		return 0, err
 	}
@@ -155,7 +176,7 @@ func (s *Service) waitStats(st *wire.TypeStats, t *events.TypeInfo, now time.Tim
 			st.AgesByPriority[p] = ages(byPriority[p], ms)
 		}
 		if most := overtaken(p, t.Settings.AgeStep()); most > 0 && ms > most.Milliseconds() {
-			st.Starving += max(s.Metrics.waits.LongerThan(t.Type, events.Priority(p), most, now), boolInt(exact))
+			st.Starving += max(a.Metrics.waits.LongerThan(t.Type, events.Priority(p), most, now), boolInt(exact))
 		}
 	}
 	st.Ages, st.OldestMS, st.Scheduled = ages(all, st.Ages.OldestMS), st.Ages.OldestMS, all.Scheduled
@@ -171,11 +192,11 @@ func boolInt(b bool) int64 {
 
 // oldest is how long the first waiting item of each priority has waited, in
 // milliseconds.
-func (s *Service) oldest(t *events.TypeInfo, counted [int(events.MaxPriority) + 1]figures.Wait, now time.Time) (out [int(events.MaxPriority) + 1]int64, exact bool, err error) {
+func (a *statsAPI) oldest(t *events.TypeInfo, counted [int(events.MaxPriority) + 1]figures.Wait, now time.Time) (out [int(events.MaxPriority) + 1]int64, exact bool, err error) {
 	if t.Counts[events.StateQueued] == 0 {
 		return out, true, nil
 	}
-	at, exact, err := s.Queries.OldestWaiting(t.Type, now)
+	at, exact, err := a.Queries.OldestWaiting(t.Type, now)
 	for p := range out {
 		switch {
 		case !exact:
@@ -242,24 +263,24 @@ func desiredWorkers(d demand) int {
 
 // countWaits counts what is queued, and again whenever the projection was made
 // anew, until the service stops.
-func (s *Service) countWaits() {
+func (a *statsAPI) countWaits() {
 	for {
-		if err := s.Metrics.waits.Load(s.Core.Now(), s.eachQueued); err != nil && s.ctx.Err() == nil {
-			s.Logger.Warn("the ages of queued items are not known: the ready index can't be read", "error", err)
+		if err := a.Metrics.waits.Load(a.Core.Now(), a.eachQueued); err != nil && a.ctx.Err() == nil {
+			a.Logger.Warn("the ages of queued items are not known: the ready index can't be read", "error", err)
 		}
-		s.Metrics.flow.Begin(s.Core.Now())
+		a.Metrics.flow.Begin(a.Core.Now())
 		select {
-		case <-s.ctx.Done():
+		case <-a.ctx.Done():
 			return
-		case <-s.Metrics.again:
+		case <-a.Metrics.again:
 		}
 	}
 }
 
 // eachQueued reads the ready index until the service stops.
-func (s *Service) eachQueued(begin func(events.Seq), count func(events.Type, events.Priority, int64) error) error {
-	return s.Queries.EachQueued(begin, func(t events.Type, p events.Priority, place int64) error {
-		if err := s.ctx.Err(); err != nil {
+func (a *statsAPI) eachQueued(begin func(events.Seq), count func(events.Type, events.Priority, int64) error) error {
+	return a.Queries.EachQueued(begin, func(t events.Type, p events.Priority, place int64) error {
+		if err := a.ctx.Err(); err != nil {
 			return err
 		}
 		return count(t, p, place)

@@ -21,11 +21,7 @@ const (
 )
 
 // tree answers with an item, what spawned it, and what it has spawned.
-func (s *Service) tree(ctx context.Context, c *call) (any, error) {
-	req, err := decode[wire.Tree](c.data)
-	if err != nil {
-		return nil, err
-	}
+func (a *itemAPI) tree(ctx context.Context, c *call, req wire.Tree) (any, error) {
 	id, err := parseID(req.ID)
 	if err != nil {
 		return nil, err
@@ -36,14 +32,14 @@ func (s *Service) tree(ctx context.Context, c *call) (any, error) {
 	if req.Limit < 0 || req.Limit > MaxTreeNodes {
 		return nil, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d, or left out for %d", req.Limit, MaxTreeNodes, DefaultTreeNodes)
 	}
-	if err := s.await(ctx, req.MinPosition); err != nil {
+	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
-	it, err := s.item(ctx, id)
+	it, err := a.item(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	b := treeBuilder{ctx: ctx, q: s.Queries, left: DefaultTreeNodes, depth: DefaultTreeDepth}
+	b := treeBuilder{ctx: ctx, q: a.Queries, left: DefaultTreeNodes, depth: DefaultTreeDepth}
 	if req.Limit > 0 {
 		b.left = req.Limit
 	}

@@ -105,7 +105,7 @@ func (ws *waits) awaitFirst(w *waiter, min wire.Position) {
 		defer func() { <-s.arriving }()
 		ctx, cancel := context.WithTimeout(s.ctx, awaitTimeout)
 		defer cancel()
-		if err := s.await(ctx, min); err != nil {
+		if err := s.engine.await(ctx, min); err != nil {
 			if s.ctx.Err() != nil {
 				err = errClosing
 			}
@@ -172,7 +172,7 @@ func (ws *waits) look(w *waiter) {
 		case it.State == events.StateMerged && !it.MergedInto.IsZero():
 			w.id = it.MergedInto
 		default:
-			v, err := ws.s.full(w.id)
+			v, err := ws.s.engine.whole(w.id)
 			ws.answer(w, v, err)
 			return
 		}
@@ -252,7 +252,7 @@ func (ws *waits) leave(w *waiter) {
 // Notify tells those who wait what a commit of the projection has changed. It must
 // be called after each commit; it never waits.
 func (s *Service) Notify(items []core.ItemChange) {
-	s.commits.happened()
+	s.items.commits.happened()
 	ws := s.waits
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

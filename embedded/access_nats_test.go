@@ -302,10 +302,10 @@ func TestRolesAreNoMoreOnNATS(t *testing.T) {
 	forbid(true, []string{n.Submit("email")}, "work")
 	forbid(true, []string{n.Log("email", id), "$JS.work.API.CONSUMER.MSG.NEXT.WORK_DISPATCH.email", "$JS.ACK.WORK_DISPATCH.email.1.1.1.1.0"}, "submit", "read", "operate")
 	forbid(true, []string{"$JS.API.STREAM.MSG.GET.WORK_EVENTS_0", "$JS.API.DIRECT.GET.WORK_EVENTS_0", "$JS.API.CONSUMER.CREATE.WORK_EVENTS_0.x", "$JS.API.DIRECT.GET.WORK_LOGS", "$JS.work.API.DIRECT.GET.WORK_LOGS"}, everyone...)
-	for _, endpoint := range access.Endpoints() {
+	for _, endpoint := range wire.Endpoints() {
 		for _, u := range everyone {
-			if r, _ := access.ParseRole(u); !access.Needs(endpoint).Has(access.RolesOf(r)) {
-				forbid(true, []string{n.API(endpoint)}, u)
+			if r, _ := access.ParseRole(u); !endpoint.Roles.Has(access.RolesOf(r)) {
+				forbid(true, []string{n.API(endpoint.Name)}, u)
 			}
 		}
 	}

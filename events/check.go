@@ -3,6 +3,7 @@ package events
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,7 +21,7 @@ func CheckDocument(what string, p json.RawMessage, limit int, advice string) (js
 		return json.RawMessage("null"), nil
 	}
 	if len(p) > limit {
-		return nil, Refuse(CodeTooLarge, "%s has %d bytes, the limit is %d: %s", what, len(p), limit, advice)
+		return nil, Refuse(CodeTooLarge, "%s has %d bytes: at most %d are allowed; %s", what, len(p), limit, advice)
 	}
 	// The depth comes before the syntax, since encoding/json calls what is
 	// too deep for it a syntax error.
@@ -28,9 +29,23 @@ func CheckDocument(what string, p json.RawMessage, limit int, advice string) (js
 		return nil, Refuse(CodeBadParams, "%s is nested %d deep, the limit is %d: flatten it, or send it as a JSON string", what, n, MaxJSONDepth)
 	}
 	if !json.Valid(p) || !utf8.Valid(p) {
-		return nil, Refuse(CodeBadParams, "%s is no JSON document in UTF-8: quote strings, and send null or nothing for none", what)
+		return nil, Refuse(CodeBadParams, "%s is no JSON document in UTF-8: %s", what, DocumentFault(p))
 	}
 	return p, nil
+}
+
+// DocumentFault says where a document that can't be taken stops being JSON.
+func DocumentFault(doc []byte) string {
+	var v any
+	err := json.Unmarshal(doc, &v)
+	var at *json.SyntaxError
+	switch {
+	case errors.As(err, &at):
+		return fmt.Sprintf("%v, at byte %d; a text must be in double quotes", at, at.Offset)
+	case err != nil:
+		return err.Error()
+	}
+	return "a string in it has bytes that are no UTF-8"
 }
 
 // JSONDepth returns how deep arrays and objects nest in a JSON document. For other
@@ -96,18 +111,18 @@ func CheckCapabilities(in []string) ([]string, error) {
 		return nil, nil
 	}
 	if len(in) > MaxCapabilities {
-		return nil, Refuse(CodeTooLarge, "the item asks for %d capabilities: at most %d", len(in), MaxCapabilities)
+		return nil, Refuse(CodeTooLarge, "%d capabilities are given: at most %d are allowed", len(in), MaxCapabilities)
 	}
 	for _, c := range in {
 		if !words(c, "-") || len(c) > MaxCapabilityLen {
-			return nil, Refuse(CodeBadRequest, "%q is no capability: use at most %d characters of a-z and 0-9 with single - between them", Clip(c, 80), MaxCapabilityLen)
+			return nil, Refuse(CodeBadRequest, "invalid capability %q: use at most %d characters of a-z and 0-9 with single - between them", Clip(c, 80), MaxCapabilityLen)
 		}
 	}
 	out := slices.Clone(in)
 	slices.Sort(out)
 	out = slices.Compact(out)
 	if n := len(LaneOf(out)); n > MaxLaneLen {
-		return nil, Refuse(CodeTooLarge, "the item's capabilities have %d bytes together: at most %d", n, MaxLaneLen)
+		return nil, Refuse(CodeTooLarge, "the capabilities have %d bytes together: at most %d are allowed", n, MaxLaneLen)
 	}
 	return out, nil
 }
@@ -118,14 +133,14 @@ func CheckLabels(in map[string]string) (map[string]string, error) {
 		return nil, nil // not an empty map, which the log doesn't tell from none
 	}
 	if len(in) > MaxLabels {
-		return nil, Refuse(CodeTooLarge, "the item has %d labels: at most %d", len(in), MaxLabels)
+		return nil, Refuse(CodeTooLarge, "%d labels are given: at most %d are allowed", len(in), MaxLabels)
 	}
 	for _, k := range slices.Sorted(maps.Keys(in)) { // in order, so that the refusal is the same each time
 		v := in[k]
 		if k == "" || strings.ContainsAny(k, "=,") {
-			return nil, Refuse(CodeBadRequest, "%q is no label name: it must not be empty nor have = or , in it", Clip(k, 80))
+			return nil, Refuse(CodeBadRequest, "invalid label key %q: it must not be empty, and have no = and no comma", Clip(k, 80))
 		}
-		if _, err := CheckText("a label's name", k, MaxLabelLen); err != nil {
+		if _, err := CheckText("a label's key", k, MaxLabelLen); err != nil {
 			return nil, err
 		}
 		if _, err := CheckText("label "+k, v, MaxLabelLen); err != nil {

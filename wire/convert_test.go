@@ -111,6 +111,9 @@ func TestSubmitCommandCarriesEverything(t *testing.T) {
 		AvailableAt: s.AvailableAt, MaxAttempts: 4, Timeout: 1500 * time.Millisecond, Capabilities: []string{"gpu"},
 		Tenant: "n", Labels: map[string]string{"k": "v,w"}, Provenance: events.Provenance{Source: "s", Trigger: "t"}, Trace: "00",
 	}
+	if err := want.Check(100, now); err != nil {
+		t.Fatal(err)
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
@@ -224,5 +227,25 @@ func TestPositionsAndErrors(t *testing.T) {
 	}
 	if got := wire.FromError(errors.New("x")); got.Code != events.CodeInternal || wire.FromError(nil) != nil {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// What the engine would refuse is refused before it gets to its loop, with the same
+// code: both go by one check.
+func TestSubmitCommandChecksAsTheCoreDoes(t *testing.T) {
+	for name, s := range map[string]wire.Submit{
+		"nesting": {Type: "email", Params: json.RawMessage(strings.Repeat("[", events.MaxJSONDepth+1) + strings.Repeat("]", events.MaxJSONDepth+1))},
+		"timeout": {Type: "email", TimeoutMS: events.MaxTimeout.Milliseconds() + 1},
+		"endless": {Type: "email", TimeoutMS: 1 << 62},
+		"ancient": {Type: "email", DelayMS: -1 << 62},
+	} {
+		_, err := s.Command(events.ID{}, events.MaxParamsCeiling)
+		want := events.CodeBadTime
+		if name == "nesting" {
+			want = events.CodeBadParams
+		}
+		if events.CodeOf(err) != want {
+			t.Errorf("%s: got %v, want %s", name, err, want)
+		}
 	}
 }

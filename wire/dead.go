@@ -13,9 +13,9 @@ import (
 // see [Cause].
 type Selection struct {
 	List
-	Cause string    `json:"cause,omitempty"`
-	Since time.Time `json:"since,omitzero"`
-	Until time.Time `json:"until,omitzero"`
+	Cause string    `json:"cause,omitempty"` // only those that died of this cause
+	Since time.Time `json:"since,omitzero"`  // only those that ended at this time or later
+	Until time.Time `json:"until,omitzero"`  // only those that ended at this time or before
 }
 
 // Narrow reports whether a selection says more than a state.
@@ -26,12 +26,12 @@ func (s *Selection) Narrow() bool {
 
 // CausesQuery asks what items have died of.
 type CausesQuery struct {
-	Type        string   `json:"type,omitempty"`
-	Reason      string   `json:"reason,omitempty"`
-	Code        string   `json:"code,omitempty"`
-	Sort        string   `json:"sort,omitempty"` // last (the default), first, count, dead; the highest first
-	All         bool     `json:"all,omitempty"`  // also those of which nothing is dead now
-	Limit       int      `json:"limit,omitempty"`
+	Type        string   `json:"type,omitempty"`   // only of this type
+	Reason      string   `json:"reason,omitempty"` // only of this reason
+	Code        string   `json:"code,omitempty"`   // only of this code
+	Sort        string   `json:"sort,omitempty"`   // last (if left out), first, count or dead; the highest first
+	All         bool     `json:"all,omitempty"`    // include resolved causes, of which nothing is dead now
+	Limit       int      `json:"limit,omitempty"`  // how many at most
 	MinPosition Position `json:"min_position,omitempty"`
 }
 
@@ -86,7 +86,7 @@ type ReplayReply struct {
 // Purge forgets an item that has ended.
 type Purge struct {
 	ID     string `json:"id"`
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty"` // why; the event records it
 }
 
 // The actions of a Bulk.
@@ -158,10 +158,9 @@ func (r Replay) Command() (core.Replay, error) {
 		return core.Replay{}, events.Refuse(events.CodeBadRequest, "the patch is no JSON object: name the fields to change, or give params to replace the whole")
 	}
 	if len(r.Params) > 0 {
-		if err := checkParams(r.Params, events.MaxParamsCeiling); err != nil {
+		if c.Params, err = core.CheckParams(r.Params, events.MaxParamsCeiling); err != nil {
 			return core.Replay{}, err
 		}
-		c.Params = r.Params
 	}
 	return c, checkText("reason", r.Reason, events.MaxNameLen)
 }
@@ -193,10 +192,10 @@ func (b *Bulk) Command(id string, now time.Time) (core.Command, error) {
 
 // ListRejected asks for a page of rejected submissions, newest first.
 type ListRejected struct {
-	Type        string   `json:"type,omitempty"`
-	Code        string   `json:"code,omitempty"`
-	Limit       int      `json:"limit,omitempty"` // default 50, at most 1,000
-	Cursor      string   `json:"cursor,omitempty"`
+	Type        string   `json:"type,omitempty"`   // only of this type
+	Code        string   `json:"code,omitempty"`   // only with this code
+	Limit       int      `json:"limit,omitempty"`  // how many at most: 1 to 1,000, 50 if left out
+	Cursor      string   `json:"cursor,omitempty"` // the next_cursor of the page before
 	MinPosition Position `json:"min_position,omitempty"`
 }
 
@@ -226,7 +225,7 @@ type Rejected struct {
 // GetRejected asks for one rejected submission, with its original: by the
 // sequence of its event, or by that of its message in the intake stream.
 type GetRejected struct {
-	Seq         events.Seq `json:"seq,omitempty"`
+	Seq         events.Seq `json:"seq,omitempty"` // the position of its rejected event
 	IntakeSeq   uint64     `json:"intake_seq,omitempty"`
 	MinPosition Position   `json:"min_position,omitempty"`
 }
@@ -237,7 +236,7 @@ type GetRejected struct {
 // "rejected:SEQ". ID is the new item's, so that a repeated request makes one
 // item; empty: a fresh one.
 type ReplayRejected struct {
-	Seq     events.Seq        `json:"seq"`
+	Seq     events.Seq        `json:"seq"` // the position of its rejected event
 	ID      string            `json:"id,omitempty"`
 	Type    string            `json:"type,omitempty"`
 	Params  json.RawMessage   `json:"params,omitempty"`
@@ -246,8 +245,8 @@ type ReplayRejected struct {
 
 // PurgeRejected forgets a rejected submission.
 type PurgeRejected struct {
-	Seq    events.Seq `json:"seq"`
-	Reason string     `json:"reason,omitempty"`
+	Seq    events.Seq `json:"seq"`              // the position of its rejected event
+	Reason string     `json:"reason,omitempty"` // why; the event records it
 }
 
 // PurgedRejected answers a PurgeRejected.

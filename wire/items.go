@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"time"
 
@@ -143,21 +144,21 @@ type Get struct {
 // finds the items of which it is the type, the tenant, the dedup key or a label's
 // value, exactly, and those whose error it finds as Error would.
 type List struct {
-	State         string    `json:"state,omitempty"`
-	Type          string    `json:"type,omitempty"`
-	Tenant        string    `json:"tenant,omitempty"`
-	Label         string    `json:"label,omitempty"`    // k=v
-	Worker        string    `json:"worker,omitempty"`   // that holds the item now: claimed or running
-	Schedule      string    `json:"schedule,omitempty"` // that made the item
-	Batch         string    `json:"batch,omitempty"`    // that it belongs to; or the item that spawned it
-	Reason        string    `json:"reason,omitempty"`   // why it is in its state
-	Code          string    `json:"code,omitempty"`     // of its last failure
-	Error         string    `json:"error,omitempty"`    // words of its last failure
-	Q             string    `json:"q,omitempty"`        // an id, a name, or words
-	CreatedAfter  time.Time `json:"created_after,omitzero"`
-	CreatedBefore time.Time `json:"created_before,omitzero"`
-	Limit         int       `json:"limit,omitempty"` // default 50, at most 1,000
-	Cursor        string    `json:"cursor,omitempty"`
+	State         string    `json:"state,omitempty"`         // only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged
+	Type          string    `json:"type,omitempty"`          // only of this type
+	Tenant        string    `json:"tenant,omitempty"`        // only of this tenant
+	Label         string    `json:"label,omitempty"`         // only with this label: name=value
+	Worker        string    `json:"worker,omitempty"`        // only those that this worker holds now: claimed or running
+	Schedule      string    `json:"schedule,omitempty"`      // only those that this schedule has made
+	Batch         string    `json:"batch,omitempty"`         // only those of this batch, or that this item has spawned
+	Reason        string    `json:"reason,omitempty"`        // only those that are in their state for this reason
+	Code          string    `json:"code,omitempty"`          // only those whose last failure has this code
+	Error         string    `json:"error,omitempty"`         // only those whose last failure has all these words, in any order; the last may be the beginning of one
+	Q             string    `json:"q,omitempty"`             // an item's id; else a type, tenant, dedup key or label's value, or words of the last failure
+	CreatedAfter  time.Time `json:"created_after,omitzero"`  // only those created at this time or later
+	CreatedBefore time.Time `json:"created_before,omitzero"` // only those created before this time
+	Limit         int       `json:"limit,omitempty"`         // how many at most: 1 to 1,000, 50 if left out
+	Cursor        string    `json:"cursor,omitempty"`        // the next_cursor of the page before
 	MinPosition   Position  `json:"min_position,omitempty"`
 }
 
@@ -198,7 +199,7 @@ type HistoryEvent struct {
 // Cancel asks that an item be not run, or no longer.
 type Cancel struct {
 	ID     string `json:"id"`
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty"` // why; it is kept with the item
 }
 
 // Cancelled answers a Cancel. WorkerTold says that a registered worker was
@@ -385,4 +386,79 @@ type ProveReply struct {
 	Position  Position `json:"position,omitempty"`
 	ElapsedMS int64    `json:"elapsed_ms"`
 	Diff      []string `json:"diff,omitempty"` // the first keys that differ
+}
+
+// Why asks why an item is not running now.
+type Why struct {
+	ID          string   `json:"id"`
+	MinPosition Position `json:"min_position,omitempty"`
+}
+
+// WhyReply answers a Why. Reasons come with the most telling one first; an item
+// may have several at once.
+type WhyReply struct {
+	ID       string            `json:"id"`
+	Type     string            `json:"type"`
+	State    events.ItemState  `json:"state"`
+	At       time.Time         `json:"at"` // when this was so
+	Reasons  []events.Obstacle `json:"reasons"`
+	Position Position          `json:"position,omitempty"`
+}
+
+// Held asks which live item holds a dedup key.
+type Held struct {
+	Type        string   `json:"type"`
+	Key         string   `json:"key"` // the dedup key
+	MinPosition Position `json:"min_position,omitempty"`
+}
+
+// Holder is the live item that holds a dedup key. The KV bucket of taken dedup
+// keys has it in the same form.
+type Holder struct {
+	ID    string           `json:"id"`
+	State events.ItemState `json:"state"`
+}
+
+// DedupBucket is the KV bucket of taken dedup keys; see [Names.Bucket].
+const DedupBucket = "dedup"
+
+// DedupPosition is the bucket's entry with the position of the log that it shows.
+// No type has this name.
+const DedupPosition = "_.position"
+
+// DedupEntry is a dedup key's form in the bucket: the type, a dot, and the key
+// in unpadded base64url (RFC 4648 §5), since a dedup key may hold any byte and
+// a KV key may not. The shell's
+//
+//	printf %s KEY | base64 -w0 | tr '+/' '-_' | tr -d =
+//
+// gives the second part.
+func DedupEntry(t events.Type, key string) string {
+	return string(t) + "." + base64.RawURLEncoding.EncodeToString([]byte(key))
+}
+
+// MaxPlaces is how many items one Place asks about.
+const MaxPlaces = 100
+
+// Place asks where queued items stand. Counting takes time in a deep queue, so
+// one request counts a bounded number of items and takes a bounded time: what
+// is left over then has no Ahead in the answer.
+type Place struct {
+	IDs         []string `json:"ids"` // at most MaxPlaces
+	MinPosition Position `json:"min_position,omitempty"`
+}
+
+// PlaceReply answers a Place, in its order.
+type PlaceReply struct {
+	Places []Placed `json:"places"`
+}
+
+// Placed is where an item stands now. Ahead is left out for an item that is not
+// queued, or is not due yet; 10,000 means so many or more. EstimatedWaitMS is
+// left out where nothing is known to compute it from: no worker, or no run of
+// the type of late.
+type Placed struct {
+	ID              string `json:"id"`
+	Ahead           *int   `json:"ahead,omitempty"`
+	EstimatedWaitMS *int64 `json:"estimated_wait_ms,omitempty"`
 }

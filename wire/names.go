@@ -196,56 +196,6 @@ func (n Names) Bucket(s string) string {
 // Service is the name of the NATS micro service.
 const Service = "streamwright"
 
-// The request endpoints.
-const (
-	APISubmit     = "submit"
-	APIBatch      = "batch"
-	APIGet        = "get"
-	APIList       = "list"
-	APIHistory    = "history"
-	APILogs       = "logs"
-	APIEvents     = "events"
-	APICancel     = "cancel"
-	APIReschedule = "reschedule"
-	APIWait       = "wait"
-	APITree       = "tree"
-	APIStats      = "stats"
-	APITypes      = "types"
-	APIConfigure  = "configure"
-	APITypeRemove = "type_remove"
-	APIWorkers    = "workers"
-	APIInfo       = "info"
-	APIVerify     = "verify"
-	APIRebuild    = "rebuild"
-	APIRegister   = "register"
-	APIHeartbeat  = "heartbeat"
-	APIUnregister = "unregister"
-	APIProbed     = "probed"
-	APIDrain      = "drain"
-	APIUndrain    = "undrain"
-	APIReport     = "report"
-	APIWhy        = "why"
-	APIHeld       = "held" // who holds a dedup key
-	APIPause      = "pause"
-	APIResume     = "resume"
-	// APICircuitReset closes a circuit.
-	APICircuitReset = "circuit_reset"
-	APICut          = "cut"
-	APIClock        = "clock"
-	APIClockAccept  = "clock_accept"
-
-	APIDead           = "dead"
-	APICauses         = "causes"
-	APIReplay         = "replay"
-	APIPurge          = "purge"
-	APIBulk           = "bulk"
-	APIRejected       = "rejected"
-	APIShowRejected   = "show_rejected"
-	APIReplayRejected = "replay_rejected"
-	APIPurgeRejected  = "purge_rejected"
-	APIState          = "state"
-)
-
 // The headers of submissions and dispatched messages.
 const (
 	HeaderID                = "Work-Id"

@@ -91,7 +91,7 @@ func checkResult(result json.RawMessage) error {
 		return events.Refuse(events.CodeTooLarge, "the result has %d bytes: at most %d are allowed; store it elsewhere and report a reference to it", len(result), events.MaxResultBytes)
 	}
 	if len(result) > 0 && !(json.Valid(result) && utf8.Valid(result)) {
-		return events.Refuse(events.CodeBadRequest, "the result is no JSON document in UTF-8: %s", jsonFault(result))
+		return events.Refuse(events.CodeBadRequest, "the result is no JSON document in UTF-8: %s", events.DocumentFault(result))
 	}
 	return nil
 }

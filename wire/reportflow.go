@@ -162,7 +162,7 @@ func CheckCheckpoint(doc json.RawMessage) error {
 		return events.Refuse(events.CodeBadRequest, "the report has no checkpoint: send a JSON document")
 	}
 	if !(json.Valid(doc) && utf8.Valid(doc)) {
-		return events.Refuse(events.CodeBadRequest, "the checkpoint is no JSON document in UTF-8: %s", jsonFault(doc))
+		return events.Refuse(events.CodeBadRequest, "the checkpoint is no JSON document in UTF-8: %s", events.DocumentFault(doc))
 	}
 	return nil
 }

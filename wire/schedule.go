@@ -8,20 +8,9 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// The request endpoints of schedules.
-const (
-	APISchedules      = "schedules"
-	APIScheduleSet    = "schedule_set"
-	APIScheduleRemove = "schedule_remove"
-	APISchedulePause  = "schedule_pause"
-	APIScheduleResume = "schedule_resume"
-	APIScheduleFire   = "schedule_fire"
-	APITicks          = "ticks"
-)
-
 // Schedule is periodic work, as a request sets it.
 type Schedule struct {
-	Name        string            `json:"name"`
+	Name        string            `json:"name"` // the schedule's name
 	Type        string            `json:"type"`
 	Cron        string            `json:"cron,omitempty"`     // five fields, or @hourly and the like
 	EveryMS     int64             `json:"every_ms,omitempty"` // instead of Cron
@@ -51,13 +40,13 @@ type ScheduleInfo struct {
 
 // ScheduleName names the schedule that a request is about.
 type ScheduleName struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // the schedule's name
 }
 
 // ScheduleFire asks for an item beside the ticks, answered with a Submitted. ID,
 // if given, is the item's: the same request again then gives the same item.
 type ScheduleFire struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // the schedule's name
 	ID   string `json:"id,omitempty"`
 }
 
@@ -95,11 +84,11 @@ const (
 // Ticks asks when a schedule of such a timing would tick next: a preview, which
 // needs no schedule.
 type Ticks struct {
-	Cron    string    `json:"cron,omitempty"`
-	EveryMS int64     `json:"every_ms,omitempty"` // instead of Cron
-	Anchor  time.Time `json:"anchor,omitzero"`    // of an interval; left out: now
-	Zone    string    `json:"zone,omitempty"`     // IANA name; left out: UTC
-	Count   int       `json:"count,omitempty"`    // default 5, at most 100
+	Cron    string    `json:"cron,omitempty"`     // five fields, or @hourly and the like
+	EveryMS int64     `json:"every_ms,omitempty"` // an interval in milliseconds, in place of cron
+	Anchor  time.Time `json:"anchor,omitzero"`    // one of the interval's ticks; now if left out
+	Zone    string    `json:"zone,omitempty"`     // the time zone of cron, such as Europe/Berlin; UTC if left out
+	Count   int       `json:"count,omitempty"`    // how many: 1 to 100, 5 if left out
 }
 
 // TicksReply has the ticks, each with the offset of its time zone. There are fewer

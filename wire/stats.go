@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/streamwright/streamwright/events"
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
 
 // StatsReply is the engine at a glance. Counts are exact as of Position; rates,
 // means and recoveries are this process's own, since it has started.
@@ -101,4 +105,89 @@ type TypeStats struct {
 	// DesiredWorkers is how many workers the type needs: see
 	// docs/reference/METRICS.md#desired_workers.
 	DesiredWorkers int `json:"desired_workers"`
+}
+
+// Alarm is one thing that keeps the engine from its work, or soon will. An alarm
+// ends when its cause does. The list of them is in [StatsReply], the gravest first.
+type Alarm struct {
+	Code     string        `json:"code"` // see [AlarmCodes]
+	Severity AlarmSeverity `json:"severity"`
+	Message  string        `json:"message"` // what is wrong, and what that stops
+	Action   string        `json:"action"`  // what to do
+}
+
+// AlarmSeverity says whether work is affected yet.
+type AlarmSeverity string
+
+// The severities of alarms.
+const (
+	AlarmCritical AlarmSeverity = "critical" // work is refused or held now
+	AlarmWarning  AlarmSeverity = "warning"  // it soon will be
+)
+
+// The codes of alarms.
+const (
+	AlarmDisconnected = "nats_disconnected" // the engine has no connection to NATS
+	AlarmNotOwner     = "not_owner"         // it does not own its log: it recovers, or another engine has it
+	AlarmJetStream    = "jetstream_silent"  // JetStream does not answer
+	AlarmDiskLow      = "disk_low"          // the disk is nearly full
+	AlarmStoreFull    = "store_full"        // the streams have nearly reached max_store_bytes
+	AlarmClock        = "clock_implausible" // the NATS server's clock is not followed
+	AlarmBehind       = "behind"            // queries lag behind the log
+	AlarmQueue        = "queue_limit"       // the engine's own max_queued
+	AlarmIntake       = "intake_limit"      // plain publishes that wait to be decided
+	AlarmDocuments    = "documents_limit"   // the object store of large documents
+	AlarmNative       = "native_limit"      // what is dispatched to native workers
+	AlarmAccount      = "account_limit"     // the storage of the engine's account on a NATS server of others
+)
+
+// AlarmCodes are all of them, the gravest first.
+var AlarmCodes = []string{
+	AlarmDisconnected, AlarmNotOwner, AlarmJetStream, AlarmDiskLow, AlarmStoreFull, AlarmAccount, AlarmClock, AlarmQueue, AlarmIntake,
+	AlarmDocuments, AlarmNative, AlarmBehind,
+}
+
+// The verdicts on the NATS server's clock.
+const (
+	ClockPlausible = "plausible"
+	ClockAhead     = "ahead"  // implausibly far ahead of all that is known
+	ClockBehind    = "behind" // implausibly far behind the event log, or an earlier run
+)
+
+// Clock answers clock and clock_accept: the engine's time, and what it makes of
+// the NATS server's.
+type Clock struct {
+	// Verdict is one of the Clock constants. What is not plausible is not
+	// followed.
+	Verdict    string    `json:"verdict"`
+	EngineTime time.Time `json:"engine_time"` // by which everything is recorded
+	ServerTime time.Time `json:"server_time"` // of the NATS server
+	LastEvent  time.Time `json:"last_event,omitzero"`
+	// KnownGood is when the server's clock was last plausible to an earlier process
+	// of this engine.
+	KnownGood    time.Time `json:"known_good,omitzero"`
+	DifferenceMS int64     `json:"difference_ms"` // server_time less engine_time
+	// MaxJumpMS is the setting max_clock_jump_ms; 0: any time of the server is
+	// followed.
+	MaxJumpMS int64     `json:"max_jump_ms"`
+	Since     time.Time `json:"since,omitzero"` // of a verdict that is not plausible, by the engine's time
+	Why       string    `json:"why,omitempty"`  // of the same, and what to do
+	// Held names what rests until the clock is plausible or accepted.
+	Held []string `json:"held,omitempty"`
+}
+
+// AcceptClock confirms the NATS server's clock: from then on it is the engine's.
+type AcceptClock struct {
+	By string `json:"by,omitempty"` // who confirms it, at most 256 bytes
+}
+
+// Retention is what the engine keeps, in the info reply and in that to cut.
+type Retention struct {
+	LogFirst Position  `json:"log_first"` // the first event that the log holds
+	LogLast  Position  `json:"log_last"`
+	Retained int64     `json:"retained"`          // items
+	Held     int       `json:"held,omitempty"`    // of them, past their time, but with a key or an item that refers to them
+	Pruned   int64     `json:"pruned"`            // in all
+	LastCut  time.Time `json:"last_cut,omitzero"` // when the last round of snapshots ended
+	Round    string    `json:"round,omitempty"`   // how far the one under way has come: begun, carrying, syncing, cutting
 }

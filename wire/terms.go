@@ -28,11 +28,13 @@ type Terms struct {
 	EstimatedDurationMS int64 `json:"estimated_duration_ms,omitempty"`
 }
 
-// into checks the terms and puts them into the command. A zero now leaves the
-// distance of ExpiresAt unchecked.
-func (t *Terms) into(c *core.Submit, now time.Time) error {
-	if err := t.check(now); err != nil {
-		return err
+// into puts the terms into the command.
+func (t *Terms) into(c *core.Submit) error {
+	if t.AfterPolicy != "" && len(t.After) == 0 {
+		return events.Refuse(events.CodeBadRequest, "after_policy is %q, but the item comes after nothing: give the ids in after, or leave the policy out", t.AfterPolicy)
+	}
+	if len(t.After) > events.MaxAfter {
+		t.After = t.After[:events.MaxAfter+1] // Check refuses them: no need to read them all
 	}
 	for _, text := range t.After {
 		id, err := parseID(text)
@@ -42,7 +44,7 @@ func (t *Terms) into(c *core.Submit, now time.Time) error {
 		c.After = append(c.After, id)
 	}
 	if t.DedupWindowMS != nil {
-		d := time.Duration(*t.DedupWindowMS) * time.Millisecond
+		d := duration(*t.DedupWindowMS)
 		c.DedupWindow = &d
 	}
 	c.AfterPolicy, c.DedupPolicy, c.ExpiresAt = t.AfterPolicy, t.DedupPolicy, t.ExpiresAt
@@ -53,50 +55,8 @@ func (t *Terms) into(c *core.Submit, now time.Time) error {
 		}
 		c.Batch = id
 	}
-	c.Estimate = time.Duration(t.EstimatedDurationMS) * time.Millisecond
+	c.Estimate = duration(t.EstimatedDurationMS)
 	return nil
-}
-
-func (t *Terms) check(now time.Time) error {
-	if len(t.After) > events.MaxAfter {
-		return events.Refuse(events.CodeTooLarge, "the item comes after %d others: at most %d are allowed; let a few items wait for them, and this one for those", len(t.After), events.MaxAfter)
-	}
-	if err := checkAfterPolicy(t.AfterPolicy); err != nil {
-		return err
-	}
-	if err := checkDedupPolicy(t.DedupPolicy); err != nil {
-		return err
-	}
-	if t.AfterPolicy != "" && len(t.After) == 0 {
-		return events.Refuse(events.CodeBadRequest, "after_policy is %q, but the item comes after nothing: give the ids in after, or leave the policy out", t.AfterPolicy)
-	}
-	most := time.Duration(events.MaxDedupWindow)
-	if w := t.DedupWindowMS; w != nil && (*w < 0 || *w > most.Milliseconds()) {
-		return events.Refuse(events.CodeBadTime, "the dedup window is %d ms: it must be 0 to %v, or left out", *w, most)
-	}
-	if ms := t.EstimatedDurationMS; ms < 0 || ms > events.MaxTimeout.Milliseconds() {
-		return events.Refuse(events.CodeBadTime, "estimated_duration_ms is %d: it must be 1 to %d, or left out", ms, events.MaxTimeout.Milliseconds())
-	}
-	if at := t.ExpiresAt; !now.IsZero() && at.After(now.Add(events.MaxDelay)) || at.Year() > 9999 {
-		return events.Refuse(events.CodeBadTime, "expires_at is beyond ten years: choose an earlier time, or leave it out")
-	}
-	return nil
-}
-
-func checkAfterPolicy(p events.AfterPolicy) error {
-	switch p {
-	case "", events.AfterCancel, events.AfterDead, events.AfterRun:
-		return nil
-	}
-	return events.Refuse(events.CodeBadRequest, "%q is no after_policy: use %s, %s or %s", clip(string(p)), events.AfterCancel, events.AfterDead, events.AfterRun)
-}
-
-func checkDedupPolicy(p events.DedupPolicy) error {
-	switch p {
-	case "", events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer:
-		return nil
-	}
-	return events.Refuse(events.CodeBadRequest, "%q is no dedup_policy: use %s, %s, %s or %s", clip(string(p)), events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer)
 }
 
 // checkChildPolicy checks what a dead or cancelled child is to do.

@@ -163,7 +163,7 @@ func (b *Bridge) roomFor(id string) error {
 }
 
 var (
-	errStopping = &events.Error{Code: events.CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: time.Second}
+	errStopping = events.ErrShuttingDown
 	errFull     = &events.Error{Code: events.CodeUnavailable, Message: "this engine has as many HTTP workers as it takes: give each more slots, or let some of them speak NATS", RetryAfter: 10 * time.Second}
 )
 

@@ -54,18 +54,6 @@ func needs(endpoint string) map[string]any {
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
-// register adds an operation whose handler makes one request of the engine:
-// what make returns, to o's endpoint.
-func register[In any](s *Server, o operation, request func(in *In) (any, error)) {
-	handle(s, o, func(ctx context.Context, in *In) (*output, error) {
-		req, err := request(in)
-		if err != nil {
-			return nil, problemOf(err)
-		}
-		return s.reply(ctx, o.endpoint, req)
-	})
-}
-
 // handle adds an operation.
 func handle[In any](s *Server, o operation, handler func(context.Context, *In) (*output, error)) {
 	op := s.documented(o)
@@ -81,9 +69,6 @@ func (s *Server) reply(ctx context.Context, endpoint string, request any) (*outp
 	}
 	return &output{Status: http.StatusOK, Body: data}, nil
 }
-
-// errStopping is told to those who wait when the server stops.
-var errStopping = &events.Error{Code: events.CodeUnavailable, Message: "the engine is shutting down: ask again, another engine or this one after its restart", RetryAfter: 1e9}
 
 // ask makes a request of the engine.
 func (s *Server) ask(ctx context.Context, endpoint string, request any) ([]byte, error) {
@@ -108,7 +93,7 @@ func (s *Server) whyEnded(ctx context.Context, err error) error {
 		return refused
 	}
 	if s.stopping.Err() != nil {
-		return errStopping
+		return events.ErrShuttingDown
 	}
 	return err
 }

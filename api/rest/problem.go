@@ -92,7 +92,7 @@ func refusedByHuma(status int, msg string, errs []error) *Problem {
 	switch {
 	case status == http.StatusRequestTimeout:
 		msg = "the body did not come in time: send it again"
-	case len(errs) > 0 && status == http.StatusInternalServerError && msg == "cannot read request body":
+	case len(errs) > 0 && status == http.StatusInternalServerError && msg == unreadBody:
 		status, msg = http.StatusBadRequest, "the body can't be read to its end" // the caller has broken off
 	case status == http.StatusRequestEntityTooLarge:
 		code = events.CodeTooLarge
@@ -137,8 +137,14 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// problemOf is the problem document of an error.
+// unreadBody is what huma says when a body can't be read.
+const unreadBody = "cannot read request body"
+
+// problemOf returns the problem document of an error.
 func problemOf(err error) *Problem {
+	if p := (*Problem)(nil); errors.As(err, &p) {
+		return p
+	}
 	e := wire.FromError(err)
 	status, ok := statuses[e.Code]
 	if !ok {
@@ -163,6 +169,10 @@ func (p *Problem) GetHeaders() http.Header {
 	p.headers(h)
 	return h
 }
+
+// WriteProblem refuses a request with the problem document of an error, for the
+// handlers that are mounted on the server.
+func WriteProblem(w http.ResponseWriter, err error) { writeProblem(w, err) }
 
 func writeProblem(w http.ResponseWriter, err error) { problemOf(err).write(w) }
 

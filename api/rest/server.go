@@ -117,17 +117,12 @@ func (open) Changed() context.Context { return context.Background() }
 
 // register adds the operations of the API.
 func (s *Server) register() {
-	s.registerWork()
-	s.registerItem()
+	s.registerRoutes()
+	s.registerComposed()
+	s.registerLogs()
 	s.mountDocuments()
 	s.mountUploads()
 	s.registerEvents()
-	s.registerEngine()
-	s.registerTypes()
-	s.registerWorkers()
-	s.registerDead()
-	s.registerRejected()
-	s.registerSchedules()
 	s.describeSchemas()
 }
 

@@ -111,7 +111,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) (Uploaded, error
 	_ = part.rc.SetReadDeadline(time.Time{})
 	user.Took(part.read)
 	if err != nil && s.stopping.Err() != nil {
-		err = errStopping
+		err = events.ErrShuttingDown
 	}
 	return Uploaded{id.String(), ref}, err
 }
@@ -155,7 +155,7 @@ type incoming struct {
 // Read implements io.Reader. Its errors are *events.Errors, or io.EOF.
 func (b *incoming) Read(p []byte) (int, error) {
 	if err := b.stopping.Err(); err != nil {
-		return 0, errStopping
+		return 0, events.ErrShuttingDown
 	}
 	at := time.Now().Add(partTime)
 	if b.until.Before(at) {

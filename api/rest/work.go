@@ -14,8 +14,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// registerWork adds the operations on the items in general.
-func (s *Server) registerWork() {
+// registerSubmit adds the operation that submits items.
+func (s *Server) registerSubmit() {
 	handle(s, operation{
 		id: "submit", method: http.MethodPost, path: "/api/v1/work", tag: tagWork, endpoint: wire.APISubmit,
 		summary: "Submit an item, or many",
@@ -26,11 +26,6 @@ func (s *Server) registerWork() {
 		refusals: []int{http.StatusConflict, http.StatusTooManyRequests},
 	}, func(ctx context.Context, in *submitInput) (*output, error) { return s.submit(ctx, in) })
 
-	register(s, operation{
-		id: "list-work", method: http.MethodGet, path: "/api/v1/work", tag: tagWork, endpoint: wire.APIList,
-		summary: "List items", about: "A page of items, the latest change of state first, without params and result. A page may be shorter than the limit, even empty, and still have a next_cursor; without one it is the last.",
-		reply: typeOf[wire.Listed](),
-	}, func(in *listQuery) (any, error) { return in.list() })
 }
 
 // submitInput is what a submission is made of.
@@ -204,44 +199,4 @@ func (s *Server) place(ctx context.Context, replies []PlacedItem) {
 	for n, p := range places.Places {
 		replies[at[n]].Ahead, replies[at[n]].EstimatedWaitMS = p.Ahead, p.EstimatedWaitMS
 	}
-}
-
-// SelectQuery is what lists of items are narrowed by.
-type SelectQuery struct {
-	Type          string    `query:"type" doc:"Only of this type."`
-	Tenant        string    `query:"tenant" doc:"Only of this tenant."`
-	Label         string    `query:"label" doc:"Only with this label: name=value."`
-	Reason        string    `query:"reason" doc:"Only those that are in their state for this reason."`
-	Code          string    `query:"code" doc:"Only those whose last failure has this code."`
-	Error         string    `query:"error" doc:"Only those whose last failure has all these words, in any order; the last may be the beginning of one."`
-	Q             string    `query:"q" doc:"An item's id; else only those of this type, tenant, dedup key or label's value, or with these words in their last failure."`
-	CreatedAfter  time.Time `query:"created_after" doc:"Only those created at this time or later."`
-	CreatedBefore time.Time `query:"created_before" doc:"Only those created before this time."`
-	Limit         string    `query:"limit" doc:"How many at most: 1 to 1,000, 50 if left out."`
-	Cursor        string    `query:"cursor" doc:"The next_cursor of the page before."`
-}
-
-// listQuery is the input of a list of items.
-type listQuery struct {
-	State  string `query:"state" doc:"Only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged."`
-	Worker string `query:"worker" doc:"Only those that this worker holds now: claimed or running."`
-	// Schedule is not of SelectQuery: lists of the dead have no such filter.
-	Schedule string `query:"schedule" doc:"Only those that this schedule has made."`
-	Batch    string `query:"batch" doc:"Only those of this batch, or what this item has spawned."`
-	SelectQuery
-	After
-}
-
-func (q *SelectQuery) list() (wire.List, error) {
-	limit, err := number("limit", q.Limit)
-	return wire.List{
-		Type: q.Type, Tenant: q.Tenant, Label: q.Label, Reason: q.Reason, Code: q.Code, Error: q.Error, Q: q.Q,
-		CreatedAfter: q.CreatedAfter, CreatedBefore: q.CreatedBefore, Limit: limit, Cursor: q.Cursor,
-	}, err
-}
-
-func (q *listQuery) list() (any, error) {
-	l, err := q.SelectQuery.list()
-	l.State, l.Worker, l.Schedule, l.Batch, l.MinPosition = q.State, q.Worker, q.Schedule, q.Batch, q.MinPosition
-	return l, err
 }

@@ -103,7 +103,7 @@ func TestPermissionsRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"there is no user":    {},
 		"no role":             {"--user", "a"},
-		"is no role":          {"--user", "a=root"},
+		"unknown role":        {"--user", "a=root"},
 		"stands by itself":    {"--user", "a=publish+read"},
 		"invalid name":        {"--user", "a.b=work"},
 		"is there twice":      {"--user", "a=work", "--user", "a=read"},

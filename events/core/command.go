@@ -45,6 +45,8 @@ type Submit struct {
 	Estimate    time.Duration   // how long a run is likely to take; 0: not said
 	Score       *time.Duration  // the host's: how far ahead of its time of submission its place is; nil: the built-in order
 	Verdict     *events.Verdict // the host's dedup hook's
+
+	checked bool // by Check
 }
 
 // Reject records an intake message that can't become an item.

@@ -193,17 +193,11 @@ func (c Reschedule) decide(d *decider) (Decision, error) {
 
 // availableAt resolves a due time: the zero time for at once.
 func (d *decider) availableAt(at time.Time, delay time.Duration) (time.Time, error) {
-	if !at.IsZero() && delay != 0 {
-		return time.Time{}, events.Refuse(events.CodeBadTime, "give a time or a delay, not both")
-	}
-	if delay < 0 {
-		return time.Time{}, events.Refuse(events.CodeBadTime, "the delay %s is negative: give a positive one, or none", delay)
+	if err := CheckDue(at, delay, d.now); err != nil {
+		return time.Time{}, err
 	}
 	if delay > 0 {
 		at = d.now.Add(delay)
-	}
-	if delay > events.MaxDelay || at.After(d.now.Add(events.MaxDelay)) {
-		return time.Time{}, events.Refuse(events.CodeBadTime, "the due time lies more than ten years ahead: the limit is %s", d.now.Add(events.MaxDelay).Format(time.RFC3339))
 	}
 	if !at.After(d.dueTime()) {
 		return time.Time{}, nil

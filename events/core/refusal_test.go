@@ -44,8 +44,8 @@ func TestRefusedSubmissions(t *testing.T) {
 		"labels":          {events.CodeTooLarge, Submit{Labels: many}},
 		"label name":      {events.CodeBadRequest, Submit{Labels: map[string]string{"a=b": ""}}},
 		"label value":     {events.CodeTooLarge, Submit{Labels: map[string]string{"a": long}}},
-		"timeout":         {events.CodeBadRequest, Submit{Timeout: time.Microsecond}},
-		"long timeout":    {events.CodeBadRequest, Submit{Timeout: events.MaxTimeout + 1}},
+		"timeout":         {events.CodeBadTime, Submit{Timeout: time.Microsecond}},
+		"long timeout":    {events.CodeBadTime, Submit{Timeout: events.MaxTimeout + 1}},
 		"attempts":        {events.CodeBadRequest, Submit{MaxAttempts: events.MaxAttemptsCeiling + 1}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -156,8 +156,10 @@ func (s *submission) repeat(of events.ID) (Decision, error) {
 
 // create checks a submission and fills in the type's defaults.
 func (s *submission) create() error {
-	if _, err := events.ParseType(string(s.c.Type)); err != nil {
-		return events.Refuse(events.CodeBadType, "%v", err)
+	if !s.c.checked {
+		if err := s.c.Check(events.MaxParamsCeiling, s.now); err != nil {
+			return err
+		}
 	}
 	if s.c.ID.IsZero() && s.c.NewID.IsZero() {
 		return events.Refuse(events.CodeInternal, "the submission came with no fresh id")
@@ -166,18 +168,13 @@ func (s *submission) create() error {
 		DedupKey: s.c.DedupKey, IdempotencyKey: s.c.IdempotencyKey, Trace: s.c.Trace}
 	s.cr = cr
 	if s.c.Priority != nil {
-		if cr.Priority = *s.c.Priority; cr.Priority > events.MaxPriority {
-			return events.BadPriority(cr.Priority)
-		}
+		cr.Priority = *s.c.Priority
+	}
+	if cr.Params = s.c.Params; len(cr.Params) > s.set.MaxParams {
+		return events.Refuse(events.CodeTooLarge, "the params document has %d bytes, the limit is %d: store it elsewhere and submit a reference to it, or raise max_params_bytes", len(cr.Params), s.set.MaxParams)
 	}
 	var err error
-	if cr.Params, err = events.CheckDocument("the params document", s.c.Params, s.set.MaxParams, "store it elsewhere and submit a reference to it, or raise max_params_bytes"); err != nil {
-		return err
-	}
 	if cr.AvailableAt, err = s.availableAt(s.c.AvailableAt, s.c.Delay); err != nil {
-		return err
-	}
-	if err := s.c.checkNames(); err != nil {
 		return err
 	}
 	if cr.Capabilities, err = events.CheckCapabilities(s.c.Capabilities); err != nil {
@@ -194,12 +191,6 @@ func (s *submission) create() error {
 		cr.OwnTimeout, cr.OwnAttempts = s.c.Timeout != 0, s.c.MaxAttempts != 0
 	}
 	timeout, attempts = cmp.Or(s.c.Timeout, timeout), cmp.Or(s.c.MaxAttempts, attempts)
-	if timeout < time.Millisecond || timeout > events.MaxTimeout {
-		return events.Refuse(events.CodeBadRequest, "the timeout %s is outside 1ms to %s", timeout, events.MaxTimeout)
-	}
-	if attempts < 1 || attempts > events.MaxAttemptsCeiling {
-		return events.Refuse(events.CodeBadRequest, "max attempts %d is outside 1 to %d", attempts, events.MaxAttemptsCeiling)
-	}
 	cr.TimeoutMS, cr.MaxAttempts = timeout.Milliseconds(), attempts
 	if err := s.terms(); err != nil {
 		return err
@@ -221,7 +212,7 @@ func (c *Submit) checkNames() error {
 		field, v string
 		limit    int
 	}{
-		{"dedup key", c.DedupKey, events.MaxKeyLen}, {"idempotency key", c.IdempotencyKey, events.MaxKeyLen}, {"message id", c.Intake.MsgID, events.MaxKeyLen},
+		{"dedup_key", c.DedupKey, events.MaxKeyLen}, {"idempotency_key", c.IdempotencyKey, events.MaxKeyLen}, {"message id", c.Intake.MsgID, events.MaxKeyLen},
 		{"source", c.Provenance.Source, events.MaxNameLen}, {"trigger", c.Provenance.Trigger, events.MaxNameLen},
 		{"tenant", c.Tenant, events.MaxNameLen}, {"traceparent", c.Trace, events.MaxTraceLen},
 	} {
@@ -282,17 +273,11 @@ func unixNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// terms checks what a submission says beyond the plain, and records it.
+// terms records what a submission says beyond the plain.
 func (s *submission) terms() error {
-	if !s.c.DedupPolicy.Valid() {
-		return events.Refuse(events.CodeBadRequest, "%q is no dedup policy: use %s, %s, %s or %s", events.Clip(string(s.c.DedupPolicy), 64), events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer)
-	}
 	window := time.Duration(s.set.DedupWindowMS) * time.Millisecond
 	if s.c.DedupWindow != nil {
 		window = *s.c.DedupWindow
-	}
-	if window < 0 || window > events.MaxDedupWindow {
-		return events.Refuse(events.CodeBadTime, "the dedup window %s is outside 0 to %s", window, time.Duration(events.MaxDedupWindow))
 	}
 	if s.c.DedupKey != "" && window.Milliseconds() > 0 {
 		termsOf(s.cr).DedupWindowMS = window.Milliseconds()
@@ -300,19 +285,8 @@ func (s *submission) terms() error {
 	if err := s.expiry(); err != nil {
 		return err
 	}
-	if s.c.Estimate < 0 || s.c.Estimate > events.MaxTimeout {
-		return events.Refuse(events.CodeBadTime, "the estimated duration %s is outside 0 to %s", s.c.Estimate, events.MaxTimeout)
-	}
 	if ms := s.c.Estimate.Milliseconds(); ms > 0 {
 		termsOf(s.cr).EstimateMS = ms
-	}
-	switch s.c.AfterPolicy {
-	case "", events.AfterCancel, events.AfterDead, events.AfterRun:
-	default:
-		return events.Refuse(events.CodeBadRequest, "%q is no policy for what an item waits for: use %s, %s or %s", events.Clip(string(s.c.AfterPolicy), 64), events.AfterCancel, events.AfterDead, events.AfterRun)
-	}
-	if len(s.c.After) > events.MaxAfter {
-		return events.Refuse(events.CodeTooLarge, "the item waits for %d others: at most %d", len(s.c.After), events.MaxAfter)
 	}
 	if len(s.c.After) > 0 {
 		t := termsOf(s.cr)
@@ -330,8 +304,6 @@ func (s *submission) expiry() error {
 	switch {
 	case s.c.ExpiresAt.IsZero():
 		return nil
-	case at.After(s.now.Add(events.MaxDelay)):
-		return events.Refuse(events.CodeBadTime, "expires_at lies more than ten years ahead: the limit is %s", s.now.Add(events.MaxDelay).Format(time.RFC3339))
 	case !at.After(s.cr.AvailableAt):
 		return events.Refuse(events.CodeBadTime, "the item would expire at %s, before it may run at %s: it would never run", at.Format(time.RFC3339), s.cr.AvailableAt.Format(time.RFC3339))
 	case at.Year() < 1970:

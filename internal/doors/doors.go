@@ -48,8 +48,8 @@ func (s Server) targets() []string {
 			t = append(t, n.JetStream("STREAM."+op+"."+stream), "$JS.API.STREAM."+op+"."+stream, n.Imported().JetStream("STREAM."+op+"."+stream))
 		}
 	}
-	for _, e := range access.Endpoints() {
-		t = append(t, n.API(e))
+	for _, e := range wire.Endpoints() {
+		t = append(t, n.API(e.Name))
 	}
 	slices.Sort(t)
 	return slices.Compact(t)

@@ -195,7 +195,7 @@ func endpointIndex() schema {
 		}
 		return schema{"$ref": "types.json" + refPrefix + t.Name()}
 	}
-	either := func(e Endpoint, t reflect.Type) schema {
+	either := func(e wire.Endpoint, t reflect.Type) schema {
 		if !e.Array {
 			return ref(t)
 		}

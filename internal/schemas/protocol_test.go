@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/wire"
 )
 
 const page = root + "/docs/reference/PROTOCOL.md"
@@ -18,7 +18,7 @@ const page = root + "/docs/reference/PROTOCOL.md"
 func endpointTable() string {
 	var b strings.Builder
 	b.WriteString("| endpoint | request | reply | roles |\n|---|---|---|---|\n")
-	name := func(t reflect.Type, e Endpoint) string {
+	name := func(t reflect.Type, e wire.Endpoint) string {
 		if t.Kind() == reflect.Slice {
 			return "array of `" + t.Elem().Name() + "`"
 		}
@@ -32,7 +32,7 @@ func endpointTable() string {
 		if e.Stream {
 			stream = ", stream"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s%s | %s |\n", e.Name, name(e.Request, e), name(e.Reply, e), stream, strings.ReplaceAll(access.Needs(e.Name).String(), ",", ", "))
+		fmt.Fprintf(&b, "| `%s` | %s | %s%s | %s |\n", e.Name, name(e.Request, e), name(e.Reply, e), stream, strings.ReplaceAll(e.Roles.String(), ",", ", "))
 	}
 	return b.String()
 }
@@ -124,7 +124,7 @@ func thereIs(t *testing.T, where, test string) bool {
 // The table of endpoints is that of the engine: none is missing.
 func TestEveryEndpointIsListed(t *testing.T) {
 	listed := map[string]bool{}
-	for _, e := range Endpoints() {
+	for _, e := range wire.Endpoints() {
 		listed[e.Name] = true
 	}
 	files, err := filepath.Glob(filepath.Join(root, "wire", "*.go"))
@@ -140,11 +140,11 @@ func TestEveryEndpointIsListed(t *testing.T) {
 		}
 		for _, m := range name.FindAllStringSubmatch(string(data), -1) {
 			if n++; !listed[m[1]] {
-				t.Errorf("the endpoint %s is not in Endpoints", m[1])
+				t.Errorf("the endpoint %s is not in wire.Endpoints", m[1])
 			}
 		}
 	}
 	if n != len(listed) {
-		t.Errorf("wire has %d endpoints, Endpoints %d", n, len(listed))
+		t.Errorf("wire names %d endpoints, its table has %d", n, len(listed))
 	}
 }

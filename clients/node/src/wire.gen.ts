@@ -141,6 +141,7 @@ export interface BulkReply {
 /** Cancel asks that an item be not run, or no longer. */
 export interface Cancel {
   id: string;
+  /** why; it is kept with the item */
   reason?: string;
 }
 
@@ -173,14 +174,18 @@ export interface Cause {
 
 /** CausesQuery asks what items have died of. */
 export interface CausesQuery {
-  /** also those of which nothing is dead now */
+  /** include resolved causes, of which nothing is dead now */
   all?: boolean;
+  /** only of this code */
   code?: string;
+  /** how many at most */
   limit?: number;
   min_position?: string;
+  /** only of this reason */
   reason?: string;
-  /** last (the default), first, count, dead; the highest first */
+  /** last (if left out), first, count or dead; the highest first */
   sort?: string;
+  /** only of this type */
   type?: string;
 }
 
@@ -383,6 +388,7 @@ export interface Get {
 export interface GetRejected {
   intake_seq?: number;
   min_position?: string;
+  /** the position of its rejected event */
   seq?: number;
 }
 
@@ -426,6 +432,7 @@ export interface HeartbeatReply {
 
 /** Held asks which live item holds a dedup key. */
 export interface Held {
+  /** the dedup key */
   key: string;
   min_position?: string;
   type: string;
@@ -581,40 +588,49 @@ export interface ItemError {
  * Q finds what a person types. If it is an item's id, it finds that item. Else it finds the items of which it is the type, the tenant, the dedup key or a label's value, exactly, and those whose error it finds as Error would.
  */
 export interface List {
-  /** that it belongs to; or the item that spawned it */
+  /** only those of this batch, or that this item has spawned */
   batch?: string;
-  /** of its last failure */
+  /** only those whose last failure has this code */
   code?: string;
+  /** only those created at this time or later */
   created_after?: string;
+  /** only those created before this time */
   created_before?: string;
+  /** the next_cursor of the page before */
   cursor?: string;
-  /** words of its last failure */
+  /** only those whose last failure has all these words, in any order; the last may be the beginning of one */
   error?: string;
-  /** k=v */
+  /** only with this label: name=value */
   label?: string;
-  /** default 50, at most 1,000 */
+  /** how many at most: 1 to 1,000, 50 if left out */
   limit?: number;
   min_position?: string;
-  /** an id, a name, or words */
+  /** an item's id; else a type, tenant, dedup key or label's value, or words of the last failure */
   q?: string;
-  /** why it is in its state */
+  /** only those that are in their state for this reason */
   reason?: string;
-  /** that made the item */
+  /** only those that this schedule has made */
   schedule?: string;
+  /** only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged */
   state?: string;
+  /** only of this tenant */
   tenant?: string;
+  /** only of this type */
   type?: string;
-  /** that holds the item now: claimed or running */
+  /** only those that this worker holds now: claimed or running */
   worker?: string;
 }
 
 /** ListRejected asks for a page of rejected submissions, newest first. */
 export interface ListRejected {
+  /** only with this code */
   code?: string;
+  /** the next_cursor of the page before */
   cursor?: string;
-  /** default 50, at most 1,000 */
+  /** how many at most: 1 to 1,000, 50 if left out */
   limit?: number;
   min_position?: string;
+  /** only of this type */
   type?: string;
 }
 
@@ -780,12 +796,15 @@ export interface Provenance {
 /** Purge forgets an item that has ended. */
 export interface Purge {
   id: string;
+  /** why; the event records it */
   reason?: string;
 }
 
 /** PurgeRejected forgets a rejected submission. */
 export interface PurgeRejected {
+  /** why; the event records it */
   reason?: string;
+  /** the position of its rejected event */
   seq: number;
 }
 
@@ -898,6 +917,7 @@ export interface ReplayRejected {
   headers?: { [key: string]: string };
   id?: string;
   params?: unknown;
+  /** the position of its rejected event */
   seq: number;
   type?: string;
 }
@@ -1023,6 +1043,7 @@ export interface Schedule {
   max_attempts?: number;
   /** skip, one (left out), all */
   missed?: string;
+  /** the schedule's name */
   name: string;
   /** distinct (left out), merge, defer, supersede */
   overlap?: string;
@@ -1039,6 +1060,7 @@ export interface Schedule {
 /** ScheduleFire asks for an item beside the ticks, answered with a Submitted. ID, if given, is the item's: the same request again then gives the same item. */
 export interface ScheduleFire {
   id?: string;
+  /** the schedule's name */
   name: string;
 }
 
@@ -1060,6 +1082,7 @@ export interface ScheduleInfo {
   max_attempts?: number;
   /** skip, one (left out), all */
   missed?: string;
+  /** the schedule's name */
   name: string;
   /** left out: no tick will come */
   next?: string;
@@ -1079,6 +1102,7 @@ export interface ScheduleInfo {
 
 /** ScheduleName names the schedule that a request is about. */
 export interface ScheduleName {
+  /** the schedule's name */
   name: string;
 }
 
@@ -1136,33 +1160,42 @@ export interface See {
 
 /** Selection says which items are meant, and which page of them. Since and Until are about when they ended, both ends included. Cause is of dead items alone; see [Cause]. */
 export interface Selection {
-  /** that it belongs to; or the item that spawned it */
+  /** only those of this batch, or that this item has spawned */
   batch?: string;
+  /** only those that died of this cause */
   cause?: string;
-  /** of its last failure */
+  /** only those whose last failure has this code */
   code?: string;
+  /** only those created at this time or later */
   created_after?: string;
+  /** only those created before this time */
   created_before?: string;
+  /** the next_cursor of the page before */
   cursor?: string;
-  /** words of its last failure */
+  /** only those whose last failure has all these words, in any order; the last may be the beginning of one */
   error?: string;
-  /** k=v */
+  /** only with this label: name=value */
   label?: string;
-  /** default 50, at most 1,000 */
+  /** how many at most: 1 to 1,000, 50 if left out */
   limit?: number;
   min_position?: string;
-  /** an id, a name, or words */
+  /** an item's id; else a type, tenant, dedup key or label's value, or words of the last failure */
   q?: string;
-  /** why it is in its state */
+  /** only those that are in their state for this reason */
   reason?: string;
-  /** that made the item */
+  /** only those that this schedule has made */
   schedule?: string;
+  /** only those that ended at this time or later */
   since?: string;
+  /** only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged */
   state?: string;
+  /** only of this tenant */
   tenant?: string;
+  /** only of this type */
   type?: string;
+  /** only those that ended at this time or before */
   until?: string;
-  /** that holds the item now: claimed or running */
+  /** only those that this worker holds now: claimed or running */
   worker?: string;
 }
 
@@ -1291,14 +1324,15 @@ export interface Submitted {
 
 /** Ticks asks when a schedule of such a timing would tick next: a preview, which needs no schedule. */
 export interface Ticks {
-  /** of an interval; left out: now */
+  /** one of the interval's ticks; now if left out */
   anchor?: string;
-  /** default 5, at most 100 */
+  /** how many: 1 to 100, 5 if left out */
   count?: number;
+  /** five fields, or @hourly and the like */
   cron?: string;
-  /** instead of Cron */
+  /** an interval in milliseconds, in place of cron */
   every_ms?: number;
-  /** IANA name; left out: UTC */
+  /** the time zone of cron, such as Europe/Berlin; UTC if left out */
   zone?: string;
 }
 

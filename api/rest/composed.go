@@ -1,0 +1,383 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// The operations that are more than one request of an endpoint, or whose
+// parameters are not the fields of one. All others are in the table of endpoints
+// (package wire) and registered from there.
+
+// registerComposed adds them.
+func (s *Server) registerComposed() {
+	s.registerSubmit()
+	s.registerShow()
+	s.registerWait()
+	s.registerState()
+	s.registerOneType()
+	s.registerOneSchedule()
+	s.registerDead()
+}
+
+// itemReply is an item with its history, for the document.
+type itemReply struct {
+	wire.Item
+	History *wire.HistoryReply `json:"history,omitempty" doc:"Its events, if asked for."`
+}
+
+// AtQuery is the input of a look at the past.
+type AtQuery struct {
+	At string `query:"at" doc:"As it was then: a position of the log, or a time (RFC 3339)."`
+}
+
+// moment reads it.
+func (q AtQuery) moment() (wire.Position, time.Time, error) {
+	if q.At == "" {
+		return "", time.Time{}, nil
+	}
+	if _, err := strconv.ParseUint(q.At, 10, 64); err == nil {
+		return wire.Position(q.At), time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, q.At)
+	if err != nil {
+		return "", t, events.Refuse(events.CodeBadTime, "at is %q: it must be a position, or a time as 2030-01-31T08:00:00Z", clip(q.At, 64))
+	}
+	return "", t, nil
+}
+
+// registerShow adds the operation that shows an item.
+func (s *Server) registerShow() {
+	handle(s, operation{
+		id: "get-work", method: http.MethodGet, path: "/api/v1/work/{id}", tag: tagWork, endpoint: wire.APIGet,
+		summary: "An item", about: "The item as it is, or as it was at a moment; with history=true its events are beside it.",
+		reply: typeOf[itemReply](), refusals: []int{http.StatusNotFound},
+	}, func(ctx context.Context, in *struct {
+		ItemPath
+		History bool `query:"history" doc:"Its events as well."`
+		AtQuery
+		After
+	}) (*output, error) {
+		pos, when, err := in.moment()
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		out, err := s.reply(ctx, wire.APIGet, wire.Get{ID: in.ID, AtPosition: pos, AtTime: when, MinPosition: in.MinPosition})
+		if err != nil || !in.History {
+			return out, err
+		}
+		return s.withHistory(ctx, in.ID, out)
+	})
+}
+
+// withHistory adds an item's events to the item.
+func (s *Server) withHistory(ctx context.Context, id string, item *output) (*output, error) {
+	history, err := s.ask(ctx, wire.APIHistory, wire.History{ID: id})
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(item.Body, &m); err != nil {
+		return nil, problemOf(err)
+	}
+	m["history"] = history
+	item.Body, err = json.Marshal(m)
+	return item, err
+}
+
+// registerWait adds the long poll for an item's end.
+func (s *Server) registerWait() {
+	handle(s, operation{
+		id: "wait-work", method: http.MethodGet, path: "/api/v1/work/{id}/wait", tag: tagWork, endpoint: wire.APIWait, pace: waiting,
+		summary: "Wait for an item to end", about: "The item once it is completed, dead or cancelled, or as it is when the time is up: look at its state, and ask again. Where it was merged into another it is the other that is waited for.",
+		reply: typeOf[wire.Item](), refusals: []int{http.StatusNotFound},
+	}, func(ctx context.Context, in *struct {
+		ItemPath
+		Timeout string `query:"timeout" doc:"How long: a number of seconds, or as 1m30s. At most 300 seconds, 30 if left out."`
+		After
+	}) (*output, error) {
+		ms, err := waitTime(in.Timeout)
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		return s.reply(ctx, wire.APIWait, wire.Wait{ID: in.ID, TimeoutMS: ms, MinPosition: in.MinPosition})
+	})
+}
+
+// waitTime reads how long to wait, in milliseconds; 0 is the engine's default.
+func waitTime(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		d, err = time.ParseDuration(text + "s")
+	}
+	if err != nil || d < time.Millisecond || d > MaxWait {
+		return 0, events.Refuse(events.CodeBadTime, "timeout is %q: it must be a number of seconds, or as 1m30s, and at most %v", clip(text, 64), MaxWait)
+	}
+	return d.Milliseconds(), nil
+}
+
+// registerState adds the look at the engine's past.
+func (s *Server) registerState() {
+	handle(s, operation{
+		id: "state", method: http.MethodGet, path: "/api/v1/state", tag: tagEngine, endpoint: wire.APIState, pace: waiting,
+		summary: "The engine as it was", about: "The state as of a position or a time, by replaying the log up to there: it takes as long as that takes, and one is made at a time.",
+		reply: typeOf[wire.State](),
+	}, func(ctx context.Context, in *AtQuery) (*output, error) {
+		pos, when, err := in.moment()
+		if err == nil && in.At == "" {
+			err = events.Refuse(events.CodeBadRequest, "at is missing: give a position, or a time")
+		}
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		reply, err := call[struct{ State json.RawMessage }](ctx, s, wire.APIState, wire.StateAt{AtPosition: pos, AtTime: when})
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		return &output{Status: http.StatusOK, Body: reply.State}, nil
+	})
+}
+
+// TypePath is the input of an operation on a type.
+type TypePath struct {
+	Type string `path:"type" doc:"The type's name." example:"email"`
+}
+
+// typePatch is the body of PATCH /api/v1/types/{type}, for the document.
+type typePatch struct {
+	events.TypeSettings
+	Paused *bool        `json:"paused,omitempty" doc:"true pauses the type, false resumes it."`
+	Pause  *pauseFields `json:"pause,omitempty" doc:"With paused: who, why, and until when."`
+}
+
+type pauseFields struct {
+	Reason string `json:"reason,omitempty" doc:"Why; at most 256 bytes."`
+	By     string `json:"by,omitempty" doc:"Who; at most 256 bytes."`
+
+	Until time.Time `json:"until,omitzero" doc:"When the pause ends by itself; none: when the type is resumed."`
+	ForMS int64     `json:"for_ms,omitempty" doc:"In place of until: how long it lasts, in milliseconds."`
+}
+
+// registerOneType adds the operations on one type that are several requests.
+func (s *Server) registerOneType() {
+	handle(s, operation{
+		id: "get-type", method: http.MethodGet, path: "/api/v1/types/{type}", tag: tagTypes, endpoint: wire.APITypes,
+		summary: "One type", about: "Its settings, where they come from, its pause and circuit.", reply: typeOf[wire.TypeReply](), refusals: []int{http.StatusNotFound},
+	}, func(ctx context.Context, in *struct {
+		TypePath
+		After
+	}) (*output, error) {
+		return s.oneType(ctx, in.Type, in.MinPosition)
+	})
+	handle(s, operation{
+		id: "patch-type", method: http.MethodPatch, path: "/api/v1/types/{type}", tag: tagTypes, endpoint: wire.APIConfigure,
+		summary: "Change a type's settings", about: "The settings that the body names are changed, the others stay; an object is merged member by member. paused pauses or resumes the type, behind the settings. A setting that engine.toml makes is refused (set_in_file).",
+		body: typeOf[typePatch](), reply: typeOf[wire.TypeReply](), refusals: []int{http.StatusConflict},
+	}, func(ctx context.Context, in *struct {
+		TypePath
+		JSONBody
+	}) (*output, error) {
+		out, err := s.patchType(ctx, in.Type, in.RawBody)
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		return out, nil
+	})
+}
+
+func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*output, error) {
+	types, err := call[struct {
+		Types    []json.RawMessage
+		Defaults json.RawMessage
+		Unset    json.RawMessage
+	}](ctx, s, wire.APITypes, wire.See{MinPosition: min})
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	for _, raw := range types.Types {
+		var t struct{ Type string }
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return nil, problemOf(err)
+		}
+		if t.Type == name {
+			m, err := members(raw)
+			if err != nil {
+				return nil, problemOf(err)
+			}
+			m["defaults"], m["unset"] = types.Defaults, types.Unset
+			if raw, err = json.Marshal(m); err != nil {
+				return nil, problemOf(err)
+			}
+			return &output{Status: http.StatusOK, Body: raw}, nil
+		}
+	}
+	return nil, problemOf(events.Refuse(events.CodeNotFound, "no type %s: it comes to be with its first item, its first worker, or its first setting", clip(name, 64)))
+}
+
+// patchType changes settings first, and pauses or resumes behind that.
+func (s *Server) patchType(ctx context.Context, name string, body []byte) (*output, error) {
+	m, err := members(body)
+	if err != nil {
+		return nil, err
+	}
+	change, err := pauseChange(m, name)
+	if err != nil {
+		return nil, err
+	}
+	delete(m, "paused")
+	delete(m, "pause")
+	if len(m) == 0 && change == nil {
+		return nil, events.Refuse(events.CodeBadRequest, "nothing to change: give settings, or paused")
+	}
+	var at wire.Position
+	if len(m) > 0 {
+		settings, err := json.Marshal(m)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := s.ask(ctx, wire.APIConfigure, wire.Configure{Type: name, Settings: settings}); err != nil {
+			return nil, err
+		}
+	}
+	if change != nil {
+		reply, err := call[wire.Changed](ctx, s, change.endpoint, change.request)
+		if err != nil {
+			return nil, err
+		}
+		at = reply.Position
+	}
+	return s.oneType(ctx, name, at)
+}
+
+// pausing is a pause or a resume that a patch asks for.
+type pausing struct {
+	endpoint string
+	request  any
+}
+
+func pauseChange(m map[string]json.RawMessage, name string) (*pausing, error) {
+	raw, given := m["paused"]
+	if !given {
+		if _, alone := m["pause"]; alone {
+			return nil, events.Refuse(events.CodeBadRequest, "the request has pause without paused: give paused")
+		}
+		return nil, nil
+	}
+	var paused *bool
+	if err := json.Unmarshal(raw, &paused); err != nil || paused == nil {
+		return nil, events.Refuse(events.CodeBadRequest, "the request's field paused must be true or false")
+	}
+	request, err := withFields(m["pause"], field{"type", name})
+	if err != nil {
+		return nil, err
+	}
+	if *paused {
+		return &pausing{wire.APIPause, request}, nil
+	}
+	return &pausing{wire.APIResume, request}, nil
+}
+
+// SchedulePath is the input of an operation on a schedule.
+type SchedulePath struct {
+	Name string `path:"name" doc:"The schedule's name." example:"nightly"`
+}
+
+// registerOneSchedule adds the operation that shows one schedule.
+func (s *Server) registerOneSchedule() {
+	handle(s, operation{
+		id: "get-schedule", method: http.MethodGet, path: "/api/v1/schedules/{name}", tag: tagSchedules, endpoint: wire.APISchedules,
+		summary: "One schedule", about: "With its next tick and what became of the last.", reply: typeOf[wire.ScheduleInfo](), refusals: []int{http.StatusNotFound},
+	}, func(ctx context.Context, in *struct {
+		SchedulePath
+		After
+	}) (*output, error) {
+		list, err := call[struct{ Schedules []json.RawMessage }](ctx, s, wire.APISchedules, wire.See{MinPosition: in.MinPosition})
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		for _, raw := range list.Schedules {
+			var v struct{ Name string }
+			if err := json.Unmarshal(raw, &v); err == nil && v.Name == in.Name {
+				return &output{Status: http.StatusOK, Body: raw}, nil
+			}
+		}
+		return nil, problemOf(events.Refuse(events.CodeNotFound, "no schedule has the name %s", clip(in.Name, 64)))
+	})
+}
+
+// SelectQuery is what lists of items are narrowed by.
+type SelectQuery struct {
+	Type          string    `query:"type" doc:"Only of this type."`
+	Tenant        string    `query:"tenant" doc:"Only of this tenant."`
+	Label         string    `query:"label" doc:"Only with this label: name=value."`
+	Reason        string    `query:"reason" doc:"Only those that are in their state for this reason."`
+	Code          string    `query:"code" doc:"Only those whose last failure has this code."`
+	Error         string    `query:"error" doc:"Only those whose last failure has all these words, in any order; the last may be the beginning of one."`
+	Q             string    `query:"q" doc:"An item's id; else only those of this type, tenant, dedup key or label's value, or with these words in their last failure."`
+	CreatedAfter  time.Time `query:"created_after" doc:"Only those created at this time or later."`
+	CreatedBefore time.Time `query:"created_before" doc:"Only those created before this time."`
+	Limit         string    `query:"limit" doc:"How many at most: 1 to 1,000, 50 if left out."`
+	Cursor        string    `query:"cursor" doc:"The next_cursor of the page before."`
+}
+
+func (q *SelectQuery) list() (wire.List, error) {
+	limit, err := number("limit", q.Limit)
+	return wire.List{
+		Type: q.Type, Tenant: q.Tenant, Label: q.Label, Reason: q.Reason, Code: q.Code, Error: q.Error, Q: q.Q,
+		CreatedAfter: q.CreatedAfter, CreatedBefore: q.CreatedBefore, Limit: limit, Cursor: q.Cursor,
+	}, err
+}
+
+// deadQuery is the input of the list of dead items. With group it is that of
+// the causes.
+type deadQuery struct {
+	Group string `query:"group" doc:"cause: the causes of death in place of the items; then only type, reason, code and limit narrow it."`
+	SelectQuery
+	Cause string    `query:"cause" doc:"Only those that died of this cause: see /api/v1/causes."`
+	Since time.Time `query:"since" doc:"Only those that ended at this time or later."`
+	Until time.Time `query:"until" doc:"Only those that ended at this time or before."`
+	After
+}
+
+func (q *deadQuery) selection() (wire.Selection, error) {
+	l, err := q.list()
+	l.MinPosition = q.MinPosition
+	return wire.Selection{List: l, Cause: q.Cause, Since: q.Since, Until: q.Until}, err
+}
+
+// deadReply is the reply, for the document.
+type deadReply struct {
+	wire.Listed
+	Causes []wire.Cause `json:"causes,omitempty" doc:"With group=cause."`
+	Total  int          `json:"total,omitempty" doc:"With group=cause: causes without the limit."`
+}
+
+// registerDead adds the operations on dead letters.
+func (s *Server) registerDead() {
+	handle(s, operation{
+		id: "dead", method: http.MethodGet, path: "/api/v1/dead", tag: tagDead, endpoint: wire.APIDead,
+		summary: "Dead items", about: "A page of what has failed for good, or with group=cause what it has died of.", reply: typeOf[deadReply](),
+	}, func(ctx context.Context, in *deadQuery) (*output, error) {
+		sel, err := in.selection()
+		switch {
+		case err != nil:
+		case in.Group == "":
+			return s.reply(ctx, wire.APIDead, sel)
+		case in.Group != "cause":
+			err = events.Refuse(events.CodeBadRequest, "group is %q: it must be cause, or left out", clip(in.Group, 64))
+		default:
+			causes := wire.CausesQuery{Type: sel.Type, Reason: sel.Reason, Code: sel.Code, Limit: sel.Limit, MinPosition: sel.MinPosition}
+			return s.reply(ctx, wire.APICauses, causes)
+		}
+		return nil, problemOf(err)
+	})
+}

@@ -1,0 +1,326 @@
+package wire
+
+import (
+	"net/http"
+	"reflect"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// The names of the endpoints. [Endpoints] says what each takes and answers.
+const (
+	APISubmit     = "submit"
+	APIBatch      = "batch"
+	APIGet        = "get"
+	APIList       = "list"
+	APIWait       = "wait"
+	APICancel     = "cancel"
+	APIHistory    = "history"
+	APILogs       = "logs"
+	APIEvents     = "events"
+	APITree       = "tree"
+	APIWhy        = "why"
+	APIPlace      = "place"
+	APIHeld       = "held"
+	APIReschedule = "reschedule"
+
+	APIRegister   = "register"
+	APIHeartbeat  = "heartbeat"
+	APIReport     = "report"
+	APIProbed     = "probed"
+	APIUnregister = "unregister"
+
+	APIStats        = "stats"
+	APITypes        = "types"
+	APIWorkers      = "workers"
+	APIInfo         = "info"
+	APIConfigure    = "configure"
+	APITypeRemove   = "type_remove"
+	APIPause        = "pause"
+	APIResume       = "resume"
+	APICircuitReset = "circuit_reset"
+	APIDrain        = "drain"
+	APIUndrain      = "undrain"
+
+	APIDead           = "dead"
+	APICauses         = "causes"
+	APIReplay         = "replay"
+	APIPurge          = "purge"
+	APIBulk           = "bulk"
+	APIRejected       = "rejected"
+	APIShowRejected   = "show_rejected"
+	APIReplayRejected = "replay_rejected"
+	APIPurgeRejected  = "purge_rejected"
+
+	APISchedules      = "schedules"
+	APIScheduleSet    = "schedule_set"
+	APIScheduleRemove = "schedule_remove"
+	APISchedulePause  = "schedule_pause"
+	APIScheduleResume = "schedule_resume"
+	APIScheduleFire   = "schedule_fire"
+	APITicks          = "ticks"
+
+	APICut         = "cut"
+	APIClock       = "clock"
+	APIClockAccept = "clock_accept"
+	APIState       = "state"
+	APIVerify      = "verify"
+	APIRebuild     = "rebuild"
+)
+
+// Endpoint is one request that the engine answers. Everything that has to know
+// the endpoints goes by it: the NATS service, the HTTP server, the roles and
+// NATS permissions, the schemas, the TypeScript types and the generated docs.
+type Endpoint struct {
+	Name           string
+	Request, Reply reflect.Type
+	Roles          Roles // any one of them suffices
+
+	ReadOnly bool // changes nothing, so it may be repeated at will
+	Array    bool // an array of requests is answered with an array of replies
+	Stream   bool // replies come until one is done
+	Waits    bool // may be open for long: a user's quota bounds how many are
+	Private  bool // between the engine's own parts: not part of the protocol
+
+	Routes []Route // on HTTP, where the request needs nothing but its fields
+}
+
+// Route is an HTTP operation that makes one request of an endpoint and answers
+// with its reply. Parameters of the path are fields of the request; so are the
+// parameters of the query of a GET or DELETE, and the members of another's body.
+type Route struct {
+	ID             string // of the operation in the OpenAPI document
+	Method, Path   string
+	Tag            string
+	Summary, About string
+	// Refusals are the refusals that this operation has beside those that any may
+	// have.
+	Refusals []events.Code
+
+	Renamed map[string]string // parameters of the path that are fields of another name
+	Fixed   map[string]any    // fields that the path decides
+	Hidden  []string          // fields that the route's document leaves out
+	Slow    bool              // may take minutes
+}
+
+var endpoints = func() []Endpoint {
+	const (
+		submits  = Roles(RoleSubmit)
+		works    = Roles(RoleWork)
+		reads    = Roles(RoleRead)
+		operates = Roles(RoleOperate)
+
+		get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
+		v1                         = "/api/v1"
+	)
+	var (
+		missing   = []events.Code{events.CodeNotFound}
+		conflicts = []events.Code{events.CodeNotFound, events.CodeWrongState}
+		adds      = []events.Code{events.CodeNotFound, events.CodeWrongState, events.CodeQueueFull}
+		position  = []string{"min_position"}
+	)
+	return []Endpoint{
+		// Of those who submit.
+		{Name: APISubmit, Roles: submits, Request: typeOf[Submit](), Reply: typeOf[Submitted](), Array: true},
+		{Name: APIBatch, Roles: submits, Request: typeOf[Batch](), Reply: typeOf[BatchReply](), Routes: []Route{
+			{ID: "open-batch", Method: post, Path: v1 + "/batches", Tag: "work", Hidden: []string{"seal"}, Refusals: []events.Code{events.CodeWrongState, events.CodeQueueFull},
+				Summary: "Open a batch",
+				About: "A batch is an item that runs nothing. It waits for the items that are submitted with its id in batch, and completes when their number is settled, by count or by sealing it, and the last of them has ended. " +
+					"GET /api/v1/work/{id} shows its progress, DELETE cancels those of its items that have not ended, GET /api/v1/work?batch={id} lists its items. callback is submitted with it and runs when it has ended. With an id the request may be repeated."},
+			{ID: "seal-batch", Method: post, Path: v1 + "/batches/{id}/seal", Tag: "work", Fixed: map[string]any{"seal": true}, Refusals: conflicts,
+				Hidden:  []string{"name", "callback", "labels", "priority", "source", "tenant", "traceparent", "trigger"},
+				Summary: "Settle how many items a batch has", About: "The batch ends with the last of them. Sealing it again with the same count changes nothing."},
+		}},
+		{Name: APIGet, Roles: reads, ReadOnly: true, Request: typeOf[Get](), Reply: typeOf[Item]()},
+		{Name: APIList, Roles: reads, ReadOnly: true, Request: typeOf[List](), Reply: typeOf[Listed](), Routes: []Route{
+			{ID: "list-work", Method: get, Path: v1 + "/work", Tag: "work",
+				Summary: "List items", About: "A page of items, the latest change of state first, without params and result. A page may be shorter than the limit, even empty, and still have a next_cursor; without one it is the last."},
+		}},
+		{Name: APIWait, Roles: Roles(RoleSubmit | RoleRead), ReadOnly: true, Waits: true, Request: typeOf[Wait](), Reply: typeOf[Item]()},
+		{Name: APICancel, Roles: Roles(RoleSubmit | RoleOperate), Request: typeOf[Cancel](), Reply: typeOf[Cancelled](), Routes: []Route{
+			{ID: "cancel-work", Method: del, Path: v1 + "/work/{id}", Tag: "work", Refusals: conflicts,
+				Summary: "Cancel an item", About: "It is cancelled at once. was_running says that it was claimed or running, worker_told that its worker was sent the cancel; a worker that missed it learns of it with its next heartbeat or report. Cancelling again changes nothing."},
+		}},
+		{Name: APIHistory, Roles: reads, ReadOnly: true, Request: typeOf[History](), Reply: typeOf[HistoryReply](), Routes: []Route{
+			{ID: "work-history", Method: get, Path: v1 + "/work/{id}/history", Tag: "work", Refusals: missing,
+				Summary: "Show an item's events", About: "Everything that has happened to the item, oldest first, with the time that it spent in each state."},
+		}},
+		{Name: APILogs, Roles: reads, ReadOnly: true, Request: typeOf[Logs](), Reply: typeOf[LogsReply]()},
+		{Name: APIEvents, Roles: reads, ReadOnly: true, Waits: true, Request: typeOf[ReadEvents](), Reply: typeOf[EventsReply]()},
+		{Name: APITree, Roles: reads, ReadOnly: true, Request: typeOf[Tree](), Reply: typeOf[TreeReply](), Routes: []Route{
+			{ID: "work-tree", Method: get, Path: v1 + "/work/{id}/tree", Tag: "work", Refusals: missing,
+				Summary: "Show what an item has spawned, and what has spawned it", About: "The item with the items below it, and the path of the items above it."},
+		}},
+		{Name: APIWhy, Roles: reads, ReadOnly: true, Request: typeOf[Why](), Reply: typeOf[WhyReply](), Routes: []Route{
+			{ID: "work-why", Method: get, Path: v1 + "/work/{id}/why", Tag: "work", Refusals: missing,
+				Summary: "Explain why an item is not running", About: "What stands in its way now, the most telling first."},
+		}},
+		{Name: APIPlace, Roles: Roles(RoleSubmit | RoleRead), ReadOnly: true, Private: true, Request: typeOf[Place](), Reply: typeOf[PlaceReply]()},
+		{Name: APIHeld, Roles: reads, ReadOnly: true, Request: typeOf[Held](), Reply: typeOf[Holder](), Routes: []Route{
+			{ID: "type-holder", Method: get, Path: v1 + "/types/{type}/holder", Tag: "types", Refusals: missing,
+				Summary: "Show the item that holds a dedup key", About: "The live item of the type that a submission with this dedup key would be a duplicate of; 404 if there is none. The answer may be outdated when it arrives: the submission alone decides."},
+		}},
+		{Name: APIReschedule, Roles: operates, Request: typeOf[Reschedule](), Reply: typeOf[Rescheduled](), Routes: []Route{
+			{ID: "reschedule-work", Method: patch, Path: v1 + "/work/{id}", Tag: "work", Refusals: conflicts,
+				Summary: "Change a queued item's order", About: "Its priority, or when it is due. Only queued items can be changed."},
+		}},
+
+		// Of workers.
+		{Name: APIRegister, Roles: works, Request: typeOf[Register](), Reply: typeOf[Registered]()},
+		{Name: APIHeartbeat, Roles: works, Request: typeOf[Heartbeat](), Reply: typeOf[HeartbeatReply]()},
+		{Name: APIReport, Roles: works, Request: typeOf[[]Report](), Reply: typeOf[[]Reported]()},
+		{Name: APIProbed, Roles: works, Request: typeOf[Probed](), Reply: typeOf[OK]()},
+		{Name: APIUnregister, Roles: works, Request: typeOf[Unregister](), Reply: typeOf[OK]()},
+
+		// Of operators, and of those who watch.
+		{Name: APIStats, Roles: reads, ReadOnly: true, Request: typeOf[See](), Reply: typeOf[StatsReply](), Routes: []Route{
+			{ID: "stats", Method: get, Path: v1 + "/stats", Tag: "engine",
+				Summary: "Show the engine at a glance", About: "Items by state, type and priority, what runs, the workers, and the rates."},
+		}},
+		{Name: APITypes, Roles: reads, ReadOnly: true, Request: typeOf[See](), Reply: typeOf[TypesReply](), Routes: []Route{
+			{ID: "types", Method: get, Path: v1 + "/types", Tag: "types",
+				Summary: "List the types and their settings", About: "With pauses, and the circuits that are not closed."},
+		}},
+		{Name: APIWorkers, Roles: reads, ReadOnly: true, Request: typeOf[See](), Reply: typeOf[WorkersReply](), Routes: []Route{
+			{ID: "workers", Method: get, Path: v1 + "/workers", Tag: "workers", Hidden: position,
+				Summary: "List the registered workers", About: "Including those that died recently."},
+		}},
+		{Name: APIInfo, Roles: AllRoles, ReadOnly: true, Request: typeOf[See](), Reply: typeOf[InfoReply](), Routes: []Route{
+			{ID: "info", Method: get, Path: v1 + "/info", Tag: "engine", Hidden: position,
+				Summary: "Show who answers", About: "The engine's version, its position, where its data is and what it keeps."},
+		}},
+		{Name: APIConfigure, Roles: operates, Request: typeOf[Configure](), Reply: typeOf[TypeReply]()},
+		{Name: APITypeRemove, Roles: operates, Request: typeOf[TypeRemove](), Reply: typeOf[Changed](), Routes: []Route{
+			{ID: "delete-type", Method: del, Path: v1 + "/types/{type}", Tag: "types", Refusals: conflicts,
+				Summary: "Remove an unused type", About: "Its settings and its pause go with it. Refused while it has items (ended ones that are still kept, too), a schedule or a worker (wrong_state), or a table in engine.toml (set_in_file). Its next submission makes it known again."},
+		}},
+		{Name: APIPause, Roles: operates, Request: typeOf[Pause](), Reply: typeOf[Changed](), Routes: []Route{
+			{ID: "pause-type", Method: post, Path: v1 + "/types/{type}/pause", Tag: "types", Refusals: missing,
+				Summary: "Pause a type", About: "Its items wait until it is resumed, or until the time given; running items go on. For a paused type, the end of the pause is changed."},
+		}},
+		{Name: APIResume, Roles: operates, Request: typeOf[Resume](), Reply: typeOf[Changed](), Routes: []Route{
+			{ID: "resume-type", Method: post, Path: v1 + "/types/{type}/resume", Tag: "types", Refusals: missing,
+				Summary: "Resume a paused type", About: "Its items run again."},
+		}},
+		{Name: APICircuitReset, Roles: operates, Request: typeOf[CircuitReset](), Reply: typeOf[Changed](), Routes: []Route{
+			{ID: "reset-type-circuit", Method: post, Path: v1 + "/types/{type}/circuit/reset", Tag: "types", Hidden: []string{"worker"}, Refusals: missing,
+				Summary: "Close a type's circuit", About: "Its items run again at once."},
+			{ID: "reset-worker-circuit", Method: post, Path: v1 + "/workers/{id}/circuit/reset", Tag: "workers", Renamed: map[string]string{"id": "worker"}, Hidden: []string{"type"}, Refusals: missing,
+				Summary: "Close a worker's circuit", About: "It gets work again at once."},
+		}},
+		{Name: APIDrain, Roles: operates, Request: typeOf[Drain](), Reply: typeOf[OK](), Routes: []Route{
+			{ID: "drain-worker", Method: post, Path: v1 + "/workers/{id}/drain", Tag: "workers", Renamed: map[string]string{"id": "worker"}, Refusals: missing,
+				Summary: "Drain a worker", About: "It finishes what it runs, and gets no more. The drain is recorded, and outlives a restart of the engine and of the worker; it ends when the worker unregisters."},
+		}},
+		{Name: APIUndrain, Roles: operates, Request: typeOf[Undrain](), Reply: typeOf[Changed](), Routes: []Route{
+			{ID: "undrain-worker", Method: post, Path: v1 + "/workers/{id}/undrain", Tag: "workers", Renamed: map[string]string{"id": "worker"},
+				Summary: "End the drain of a worker", About: "It may get work again. A worker that has learned of the drain may have stopped for good."},
+		}},
+
+		// Dead letters and rejected submissions.
+		{Name: APIDead, Roles: reads, ReadOnly: true, Request: typeOf[Selection](), Reply: typeOf[Listed]()},
+		{Name: APICauses, Roles: reads, ReadOnly: true, Request: typeOf[CausesQuery](), Reply: typeOf[CausesReply](), Routes: []Route{
+			{ID: "causes", Method: get, Path: v1 + "/causes", Tag: "dead letters",
+				Summary: "List the causes of death", About: "Deaths with the same type, reason and code whose error texts differ only in numbers, ids, paths and quoted texts have one cause."},
+		}},
+		{Name: APIReplay, Roles: operates, Request: typeOf[Replay](), Reply: typeOf[ReplayReply](), Routes: []Route{
+			{ID: "replay-work", Method: post, Path: v1 + "/work/{id}/replay", Tag: "work", Refusals: adds,
+				Summary: "Queue a dead or cancelled item again", About: "Fields that the body leaves out stay as they were; without a body all do."},
+			{ID: "replay-dead", Method: post, Path: v1 + "/dead/{id}/replay", Tag: "dead letters", Refusals: adds,
+				Summary: "Queue a dead or cancelled item again", About: "Fields that the body leaves out stay as they were; without a body all do."},
+		}},
+		{Name: APIPurge, Roles: operates, Request: typeOf[Purge](), Reply: typeOf[ReplayReply](), Routes: []Route{
+			{ID: "purge-dead", Method: del, Path: v1 + "/dead/{id}", Tag: "dead letters", Refusals: conflicts,
+				Summary: "Delete an item that has ended", About: "Its history is deleted with it."},
+		}},
+		{Name: APIBulk, Roles: operates, Request: typeOf[Bulk](), Reply: typeOf[BulkReply](), Routes: []Route{
+			{ID: "bulk-replay", Method: post, Path: v1 + "/dead/replay", Tag: "dead letters", Fixed: map[string]any{"action": BulkReplay}, Slow: true,
+				Summary: "Replay many dead items", About: "One page of the selection, at most 1,000 items. Go on with next_cursor, in select.cursor, until there is none. dry_run only counts."},
+			{ID: "bulk-purge", Method: post, Path: v1 + "/dead/purge", Tag: "dead letters", Fixed: map[string]any{"action": BulkPurge}, Slow: true,
+				Summary: "Purge many dead items", About: "One page of the selection, at most 1,000 items. Go on with next_cursor, in select.cursor, until there is none. dry_run only counts."},
+		}},
+		{Name: APIRejected, Roles: reads, ReadOnly: true, Request: typeOf[ListRejected](), Reply: typeOf[RejectedListed](), Routes: []Route{
+			{ID: "rejected", Method: get, Path: v1 + "/rejected", Tag: "rejected",
+				Summary: "List rejected submissions", About: "A page of plain publishes that became no item, newest first, without their originals."},
+		}},
+		{Name: APIShowRejected, Roles: reads, ReadOnly: true, Request: typeOf[GetRejected](), Reply: typeOf[Rejected](), Routes: []Route{
+			{ID: "get-rejected", Method: get, Path: v1 + "/rejected/{seq}", Tag: "rejected", Hidden: []string{"intake_seq"}, Refusals: missing,
+				Summary: "Show a rejected submission", About: "With its original body and headers."},
+		}},
+		{Name: APIReplayRejected, Roles: operates, Request: typeOf[ReplayRejected](), Reply: typeOf[Submitted](), Routes: []Route{
+			{ID: "replay-rejected", Method: post, Path: v1 + "/rejected/{seq}/replay", Tag: "rejected", Refusals: adds,
+				Summary: "Submit a rejected submission again", About: "With the corrections in the body."},
+		}},
+		{Name: APIPurgeRejected, Roles: operates, Request: typeOf[PurgeRejected](), Reply: typeOf[PurgedRejected](), Routes: []Route{
+			{ID: "purge-rejected", Method: del, Path: v1 + "/rejected/{seq}", Tag: "rejected", Refusals: missing,
+				Summary: "Delete a rejected submission", About: "It can no longer be replayed."},
+		}},
+
+		// Schedules.
+		{Name: APISchedules, Roles: reads, ReadOnly: true, Request: typeOf[See](), Reply: typeOf[SchedulesReply](), Routes: []Route{
+			{ID: "schedules", Method: get, Path: v1 + "/schedules", Tag: "schedules",
+				Summary: "List the schedules", About: "By name, with their next tick and what became of the last."},
+		}},
+		{Name: APIScheduleSet, Roles: operates, Request: typeOf[Schedule](), Reply: typeOf[ScheduleReply](), Routes: []Route{
+			{ID: "put-schedule", Method: put, Path: v1 + "/schedules/{name}", Tag: "schedules", Refusals: []events.Code{events.CodeSetInFile},
+				Summary: "Set a schedule", About: "Create it, or replace the one of this name; setting the same again changes nothing. A schedule of engine.toml can't be changed (set_in_file)."},
+		}},
+		{Name: APIScheduleRemove, Roles: operates, Request: typeOf[ScheduleName](), Reply: typeOf[ScheduleReply](), Routes: []Route{
+			{ID: "delete-schedule", Method: del, Path: v1 + "/schedules/{name}", Tag: "schedules", Refusals: conflicts,
+				Summary: "Remove a schedule", About: "The items that it has made stay."},
+		}},
+		{Name: APISchedulePause, Roles: operates, Request: typeOf[ScheduleName](), Reply: typeOf[ScheduleReply](), Routes: []Route{
+			{ID: "pause-schedule", Method: post, Path: v1 + "/schedules/{name}/pause", Tag: "schedules", Refusals: missing,
+				Summary: "Pause a schedule", About: "Its ticks pass without an item."},
+		}},
+		{Name: APIScheduleResume, Roles: operates, Request: typeOf[ScheduleName](), Reply: typeOf[ScheduleReply](), Routes: []Route{
+			{ID: "resume-schedule", Method: post, Path: v1 + "/schedules/{name}/resume", Tag: "schedules", Refusals: missing,
+				Summary: "Resume a schedule", About: "Its ticks make items again."},
+		}},
+		{Name: APIScheduleFire, Roles: operates, Request: typeOf[ScheduleFire](), Reply: typeOf[Submitted](), Routes: []Route{
+			{ID: "fire-schedule", Method: post, Path: v1 + "/schedules/{name}/fire", Tag: "schedules", Refusals: adds,
+				Summary: "Make an item of a schedule now", About: "With an id in the body, repeating the request returns the same item."},
+		}},
+		{Name: APITicks, Roles: reads, ReadOnly: true, Request: typeOf[Ticks](), Reply: typeOf[TicksReply](), Routes: []Route{
+			{ID: "ticks", Method: get, Path: v1 + "/ticks", Tag: "schedules",
+				Summary: "Show when a schedule would tick next", About: "A preview of a timing: no schedule is needed. Each tick has the offset of the time zone."},
+		}},
+
+		// The engine itself.
+		{Name: APICut, Roles: operates, Request: typeOf[See](), Reply: typeOf[Retention]()},
+		{Name: APIClock, Roles: reads, ReadOnly: true, Request: typeOf[See](), Reply: typeOf[Clock](), Routes: []Route{
+			{ID: "clock", Method: get, Path: v1 + "/clock", Tag: "engine", Hidden: position,
+				Summary: "Show the engine's clock", About: "Its time, the NATS server's, and whether that is plausible."},
+		}},
+		{Name: APIClockAccept, Roles: operates, Request: typeOf[AcceptClock](), Reply: typeOf[Clock](), Routes: []Route{
+			{ID: "accept-clock", Method: post, Path: v1 + "/clock/accept", Tag: "engine",
+				Summary: "Confirm the NATS server's clock", About: "From then on its time is the engine's, however far the two are apart. Everything that is due by it then happens. It is recorded, and may set the clock back."},
+		}},
+		{Name: APIState, Roles: reads, ReadOnly: true, Stream: true, Request: typeOf[StateAt](), Reply: typeOf[StateReply]()},
+		{Name: APIVerify, Roles: reads, ReadOnly: true, Stream: true, Request: typeOf[See](), Reply: typeOf[ProveReply]()},
+		{Name: APIRebuild, Roles: operates, Stream: true, Request: typeOf[See](), Reply: typeOf[ProveReply]()},
+	}
+}()
+
+var endpointByName = func() map[string]*Endpoint {
+	m := make(map[string]*Endpoint, len(endpoints))
+	for i := range endpoints {
+		m[endpoints[i].Name] = &endpoints[i]
+	}
+	return m
+}()
+
+// Endpoints lists every endpoint, those of producers first, then those of workers,
+// then those of operators. The list is the caller's to read, not to change.
+func Endpoints() []Endpoint { return endpoints }
+
+// EndpointOf returns the endpoint of a name, such as APISubmit.
+func EndpointOf(name string) (Endpoint, bool) {
+	e, ok := endpointByName[name]
+	if !ok {
+		return Endpoint{}, false
+	}
+	return *e, true
+}
+
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
