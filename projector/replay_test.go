@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -48,18 +49,51 @@ func crashed(t *testing.T, fs *vfs.MemFS) (*Store, *vfs.MemFS) {
 	return s, left
 }
 
+// replayTo replays a log through a State that the caller keeps.
+func replayTo(ctx context.Context, store *Store, state *events.State, log Log, to events.Seq) error {
+	r := NewReplay(ctx, store, state, nil)
+	defer r.Close()
+	return r.readTo(log, state.Meta().Applied+1, to)
+}
+
 func catchUp(t testing.TB, s *Store, l *memLog, to events.Seq) {
 	t.Helper()
 	state, err := events.NewState(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := CatchUp(context.Background(), s, state, l, to, nil); err != nil {
+	if err := replayTo(context.Background(), s, state, l, to); err != nil {
 		t.Fatal(err)
 	}
 	if state.Meta().Applied != s.Applied() {
 		t.Fatalf("the state is at %d, the store at %d", state.Meta().Applied, s.Applied())
 	}
+}
+
+// A replay of large items makes commits below the bound in bytes, however few
+// events they have.
+func TestLargeItemsReplayInBoundedCommits(t *testing.T) {
+	s := newSim(t, 1, nil)
+	params := json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)
+	for range 300 {
+		s.submit(events.Submit{Type: "email", Params: params})
+	}
+	store := openMem(t)
+	state, err := events.NewState(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commits, largest := 0, 0
+	r := NewReplay(t.Context(), store, state, func(c *events.Changes) { commits, largest = commits+1, max(largest, batchSize(c)) })
+	defer r.Close()
+	if err := r.readTo(s.log, 1, s.log.last()); err != nil {
+		t.Fatal(err)
+	}
+	const group = 16 * 68 << 10 // what memLog gives at a time
+	if bound := ReplayBytes + group; largest > bound || commits < 4 {
+		t.Errorf("%d commits, the largest of %d bytes: it must be at most %d", commits, largest, bound)
+	}
+	same(t, store, replayed(t, s.log, s.log.last()))
 }
 
 func TestCrashWithoutFlush(t *testing.T) {
@@ -325,7 +359,7 @@ func TestOlderFormatIsMadeAnew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := CatchUp(t.Context(), again, state, s.log, s.log.last(), nil); err != nil {
+			if err := replayTo(t.Context(), again, state, s.log, s.log.last()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -64,16 +64,6 @@ func (w *writer) restated(b *pebble.Batch, c *events.Changes) error {
 	return nil
 }
 
-func carriedSize(c *events.Carried) (n int) {
-	for _, d := range c.Documents {
-		n += len(d.Data)
-	}
-	for _, h := range c.History {
-		n += len(h.Data)
-	}
-	return n
-}
-
 // Uncarried returns items whose base lies below a position, in ascending order,
 // those behind an id, of the next scan items; and the last id that it has
 // looked at, with more false when that was the last of all.

@@ -171,12 +171,12 @@ func TestRenew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := CatchUp(t.Context(), behind, state, s.log, 50, nil); err != nil {
+	if err := replayTo(t.Context(), behind, state, s.log, 50); err != nil {
 		t.Fatal(err)
 	}
 	begin, _ := s.round(0)
 	s.log.first = begin
-	if err := CatchUp(t.Context(), behind, state, s.log, s.log.last(), nil); !errors.Is(err, eventlog.ErrTrimmed) {
+	if err := replayTo(t.Context(), behind, state, s.log, s.log.last()); !errors.Is(err, eventlog.ErrTrimmed) {
 		t.Fatalf("caught up over the cut: %v", err)
 	}
 	if err := behind.Renew(t.Context(), s.log, s.log.last(), nil); err != nil {
