@@ -2,6 +2,7 @@ package projector
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -9,7 +10,10 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-var _ events.Base = (*Store)(nil)
+var (
+	_ events.Base   = (*Store)(nil)
+	_ events.Loader = (*Store)(nil)
+)
 
 // Meta implements [events.Base].
 func (s *Store) Meta() (m events.Meta, err error) {
@@ -123,4 +127,93 @@ func (s *Store) SetIdentity(id string) error {
 		}
 		return nil
 	})
+}
+
+// ByIntake returns the id of the item that a message of the intake stream
+// became, and whether it became one that is known yet.
+func (s *Store) ByIntake(seq uint64) (id events.ID, found bool, err error) {
+	err = s.lookup(func(v view) error {
+		found, err = v.get(appendIntakeKey(nil, seq), func(data []byte) error {
+			id, err = decodeID(data)
+			return err
+		})
+		return err
+	})
+	return id, found, err
+}
+
+// InState calls fn with every item in a state, as of one moment, by type and
+// last touched first, until fn errs. It reads those items alone.
+func (s *Store) InState(state events.ItemState, fn func(*events.Item) error) error {
+	prefix := []byte{prefixList, byte(state)}
+	return s.Snapshot(func(v view) error {
+		return v.scan(prefix, prefix, func(key, _ []byte) (bool, error) {
+			it, err := v.indexed(key, len(key)-16)
+			if err != nil {
+				return false, err
+			}
+			return true, fn(it)
+		})
+	})
+}
+
+// Load implements [events.Loader]: two passes over neighbouring keys in place
+// of two lookups for each item.
+func (s *Store) Load(ids []events.ID, withParams bool, fn func(*events.Item, []byte)) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return s.Snapshot(func(v view) error {
+		items := make([]*events.Item, len(ids))
+		err := seekEach(v, prefixItem, ids, func(i int, data []byte) (err error) {
+			items[i], err = decodeItem(ids[i], data)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		params := make([][]byte, len(ids))
+		if withParams {
+			err = seekEach(v, prefixParams, ids, func(i int, data []byte) error {
+				params[i] = bytes.Clone(data)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		for i, it := range items {
+			if it != nil {
+				fn(it, params[i])
+			}
+		}
+		return nil
+	})
+}
+
+// seekEach calls fn with the value of each id's key under a prefix, for those
+// that have one. ids are in ascending order, so the iterator only goes forward.
+func seekEach(v view, prefix byte, ids []events.ID, fn func(i int, value []byte) error) error {
+	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: idKey(prefix, ids[0]), UpperBound: after([]byte{prefix})})
+	if err != nil {
+		return err
+	}
+	var buf [17]byte
+	for i, id := range ids {
+		key := appendIDKey(buf[:0], prefix, id)
+		if !it.SeekGE(key) {
+			break
+		}
+		if !bytes.Equal(it.Key(), key) {
+			continue
+		}
+		value, err := it.ValueAndErr()
+		if err == nil {
+			err = fn(i, value)
+		}
+		if err != nil {
+			return errors.Join(err, it.Close())
+		}
+	}
+	return errors.Join(it.Error(), it.Close())
 }

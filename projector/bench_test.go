@@ -180,7 +180,7 @@ func BenchmarkReadyPage(b *testing.B) {
 	var behind ReadyKey
 	n := 0
 	for b.Loop() {
-		page, err := live.Ready("email", "", events.PriorityDefault, "", behind, 1000)
+		page, err := readyPage(live, ReadyQueue{"email", "", events.PriorityDefault}, "", behind, 1000)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func BenchmarkList(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := live.List(q); err != nil {
+				if _, err := Of(live).List(q); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -242,7 +242,7 @@ func BenchmarkSelectiveList(b *testing.B) {
 		} {
 			b.Run(fmt.Sprintf("%s/%d", name, items), func(b *testing.B) {
 				for b.Loop() {
-					page, err := live.List(q)
+					page, err := Of(live).List(q)
 					if err != nil || len(page.Items) < 30 {
 						b.Fatalf("%d items, %v", len(page.Items), err)
 					}

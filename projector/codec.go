@@ -99,3 +99,12 @@ func decodeUint(data []byte) (uint64, error) {
 	}
 	return binary.BigEndian.Uint64(data), nil
 }
+
+// wholeTo is the event by which the clock was last set back, if that was before
+// a moment: the events before it are then of its past, whatever their times say.
+func wholeTo(m events.Meta, until time.Time) events.Seq {
+	if until.Before(m.SetBackTo) {
+		return 0
+	}
+	return m.SetBackAt
+}

@@ -1,15 +1,12 @@
 package projector
 
 import (
-	"bytes"
 	"cmp"
-	"container/heap"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -24,21 +21,28 @@ const MaxCausesShown = 10_000
 // the same however deep it lies: the index is by cause and time, and the causes
 // that the filters leave are merged. All of a page is as of one moment; an item
 // that dies, or is replayed, meanwhile is not among what follows.
-func (s *Store) Dead(q wire.Selection) (page wire.Listed, err error) {
+func (s Reader) Dead(q wire.Selection) (page wire.Listed, err error) {
+	err = s.snapshot(func(v view) error { page, _, err = Dead(v, q); return err })
+	return page, err
+}
+
+// Dead is [Reader.Dead] in a view. It also says how many of [MaxListScan] steps
+// the page took, if it was found through the term index.
+func Dead(v view, q wire.Selection) (page wire.Listed, steps int, err error) {
 	l, err := newSelection(q)
 	if err != nil {
-		return page, err
+		return page, 0, err
 	}
 	if l.state != events.StateNone && l.state != events.StateDead {
-		return page, events.Refuse(events.CodeBadRequest, "state is %s: dead items are asked for; leave it out", l.state)
+		return page, 0, events.Refuse(events.CodeBadRequest, "state is %s: dead items are asked for; leave it out", l.state)
 	}
-	err = s.snapshot(func(v view) error { page, err = l.deadPage(v); return err })
-	return page, err
+	page, err = l.deadPage(v)
+	return page, l.steps, err
 }
 
 // Select returns a page of the items that a selection is about: dead ones as
 // Dead does, others as List does.
-func (s *Store) Select(q wire.Selection, states ...events.ItemState) (page wire.Listed, err error) {
+func (s Reader) Select(q wire.Selection, states ...events.ItemState) (page wire.Listed, err error) {
 	l, err := newSelection(q)
 	if err != nil {
 		return page, err
@@ -72,20 +76,6 @@ func newSelection(q wire.Selection) (*selection, error) {
 	}
 	l.since, l.until = q.Since, q.Until
 	return &selection{listing: l, cause: q.Cause}, nil
-}
-
-// A dead item's place is that of its death, in the form of a list's place: the
-// last first.
-func deadPlace(it *events.Item) listPlace { return listPlace{placeOfTime(it.FinishedAt), it.ID} }
-
-func placeOfTime(t time.Time) events.Seq { return events.Seq(uint64(nanos(t)) ^ (1 << 63)) }
-
-func appendDeadPrefix(b []byte, cause string) []byte {
-	return appendText(append(b, prefixDead), cause)
-}
-
-func appendDeadKey(b []byte, it *events.Item) []byte {
-	return appendListPlace(appendDeadPrefix(b, it.Cause), deadPlace(it))
 }
 
 // deadPage merges the causes that the filters leave, by time of death.
@@ -181,28 +171,9 @@ func (l *selection) causes(v view) (prefixes [][]byte, err error) {
 	return prefixes, nil
 }
 
-// openAt reads the start of each range, from a place on.
-func (m *listMerge) openAt(prefixes [][]byte, start *listPlace) error {
-	for _, prefix := range prefixes {
-		r := &listRange{prefix: prefix, chunk: m.chunk}
-		from := prefix
-		if start != nil {
-			from = append(appendListPlace(bytes.Clone(prefix), *start), 0)
-		}
-		if err := m.read(r, from); err != nil {
-			return err
-		}
-		if len(r.buffer) > 0 {
-			m.ranges = append(m.ranges, r)
-		}
-	}
-	heap.Init(m)
-	return nil
-}
-
 // Causes returns what items have died of, as asked for: those that have dead
 // items, or all that are known.
-func (s *Store) Causes(q wire.CausesQuery) (reply wire.CausesReply, err error) {
+func (s Reader) Causes(q wire.CausesQuery) (reply wire.CausesReply, err error) {
 	less := map[string]func(a, b wire.Cause) int{
 		"":      func(a, b wire.Cause) int { return b.Last.Compare(a.Last) },
 		"last":  func(a, b wire.Cause) int { return b.Last.Compare(a.Last) },
@@ -216,7 +187,8 @@ func (s *Store) Causes(q wire.CausesQuery) (reply wire.CausesReply, err error) {
 	if q.Limit < 0 || q.Limit > MaxCausesShown {
 		return reply, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d, or left out for all", q.Limit, MaxCausesShown)
 	}
-	recs, err := s.Records(events.RecordCause)
+	var recs []events.Record
+	err = s.snapshot(func(v view) error { recs, err = v.records(events.RecordCause); return err })
 	if err != nil {
 		return reply, err
 	}
@@ -243,4 +215,25 @@ func clipText(s string, n int) string {
 		return s[:n] + "…"
 	}
 	return s
+}
+
+// byTerms reports whether dead items are better found through the term index than
+// among all the dead: something is asked for that it knows. A cause names few enough
+// items as it is.
+func (l *selection) byTerms() bool {
+	return l.cause == "" && (l.hasLabel || l.tenant != "" || l.worker != "" || len(l.words) > 0 || l.search.text != "")
+}
+
+// termPage is the page of dead items that is found as other lists are: the last
+// touched first, which for what is dead is the last that died, since nothing touches
+// it any more and an event's time is never before that of an earlier one.
+func (l *selection) termPage(v view) (wire.Listed, error) {
+	l.state = events.StateDead
+	return l.page(v)
+}
+
+// past reports whether all that follows an item in a listing ended too long ago to
+// be asked for.
+func (l *listing) past(it *events.Item) bool {
+	return l.state == events.StateDead && !l.since.IsZero() && it.FinishedAt.Before(l.since)
 }

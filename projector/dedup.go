@@ -14,7 +14,7 @@ import (
 // DedupHeld calls fn with each dedup key that a live item holds, that item and
 // its state, as of one position, which it returns. A key that a completed item
 // keeps for its window is not among them. It ends with fn's error or ctx's.
-func (s *Store) DedupHeld(ctx context.Context, fn func(t events.Type, key string, id events.ID, state events.ItemState) error) (at events.Seq, err error) {
+func (s Reader) DedupHeld(ctx context.Context, fn func(t events.Type, key string, id events.ID, state events.ItemState) error) (at events.Seq, err error) {
 	prefix := []byte{prefixKey, byte(events.KeyDedup)}
 	err = s.snapshot(func(v view) error {
 		m, err := v.meta()
@@ -53,7 +53,7 @@ func (s *Store) DedupHeld(ctx context.Context, fn func(t events.Type, key string
 
 // DedupHolder returns the live item that holds a dedup key, nil if there is none.
 // A key that a completed item keeps for its window has none.
-func (s *Store) DedupHolder(t events.Type, key string) (it *events.Item, err error) {
+func (s Reader) DedupHolder(t events.Type, key string) (it *events.Item, err error) {
 	err = s.snapshot(func(v view) error {
 		held, has, err := v.heldKey(events.KeyRef{Kind: events.KeyDedup, Type: t, Key: key})
 		if err != nil || !has || !held.Until.IsZero() {
@@ -73,21 +73,21 @@ const maxHolders = 1000
 // it, the last touched first, until fn wants no more. With a keyPrefix those are
 // the holders of dedup keys that begin so, of at most maxHolders keys. All are as
 // of one moment.
-func (s *Store) EachLive(t events.Type, keyPrefix string, fn func(wire.Item) (more bool)) error {
+func (s Reader) EachLive(t events.Type, keyPrefix string, fn func(wire.Item) (more bool)) error {
 	return s.snapshot(func(v view) error {
-		each := v.eachListed
+		each := eachListed
 		if keyPrefix != "" {
-			each = v.eachHolder
+			each = eachHolder
 		}
-		return each(t, keyPrefix, func(it *events.Item) (bool, error) {
-			full, err := v.full(it)
+		return each(v, t, keyPrefix, func(it *events.Item) (bool, error) {
+			full, err := fullItem(v, it)
 			return err == nil && fn(full), err
 		})
 	})
 }
 
 // eachListed calls fn with the live items of a type, the last touched first.
-func (v view) eachListed(t events.Type, _ string, fn func(*events.Item) (more bool, err error)) (err error) {
+func eachListed(v view, t events.Type, _ string, fn func(*events.Item) (more bool, err error)) (err error) {
 	l := &listing{typ: t, limit: DefaultListLimit}
 	for _, st := range []events.ItemState{events.StateQueued, events.StateWaiting, events.StateClaimed, events.StateRunning} {
 		l.states |= 1 << st
@@ -118,7 +118,7 @@ func (v view) eachListed(t events.Type, _ string, fn func(*events.Item) (more bo
 
 // eachHolder calls fn with the live holders of dedup keys with a prefix, the last
 // touched first.
-func (v view) eachHolder(t events.Type, keyPrefix string, fn func(*events.Item) (more bool, err error)) error {
+func eachHolder(v view, t events.Type, keyPrefix string, fn func(*events.Item) (more bool, err error)) error {
 	var holders []*events.Item
 	from := appendHeldKey(nil, events.KeyRef{Kind: events.KeyDedup, Type: t, Key: keyPrefix})
 	err := v.scan(from, from, func(key, value []byte) (bool, error) {

@@ -34,7 +34,7 @@ func TestDedupHeldListsTheTakenKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string]events.ItemState{}
-	at, err := s.DedupHeld(context.Background(), func(_ events.Type, key string, _ events.ID, st events.ItemState) error {
+	at, err := Of(s).DedupHeld(context.Background(), func(_ events.Type, key string, _ events.ID, st events.ItemState) error {
 		got[key] = st
 		return nil
 	})

@@ -25,12 +25,12 @@ const checkEvery = 4096
 // Two stores that have folded the same log up to the same position have the
 // same digest, however they got there.
 func (s *Store) Digest(ctx context.Context) (digest string, err error) {
-	err = s.snapshot(func(v view) error { digest, err = v.digest(ctx); return err })
+	err = s.Snapshot(func(v view) error { digest, err = digestView(ctx, v); return err })
 	return digest, err
 }
 
-func (v view) digest(ctx context.Context) (string, error) {
-	c, err := v.content(ctx)
+func digestView(ctx context.Context, v view) (string, error) {
+	c, err := contentOf(ctx, v)
 	if err != nil {
 		return "", err
 	}
@@ -63,7 +63,7 @@ type content struct {
 	err        error
 }
 
-func (v view) content(ctx context.Context) (*content, error) {
+func contentOf(ctx context.Context, v view) (*content, error) {
 	m, err := v.meta()
 	if err != nil {
 		return nil, err
@@ -125,8 +125,8 @@ func (c *content) close() error { return errors.Join(c.err, c.iter.Error(), c.it
 // Diff names the first keys in which two stores differ, at most limit of them,
 // in words. None: they are equal, as their digests are.
 func Diff(ctx context.Context, a, b *Store, limit int) (differences []string, err error) {
-	err = a.snapshot(func(va view) error {
-		return b.snapshot(func(vb view) error {
+	err = a.Snapshot(func(va view) error {
+		return b.Snapshot(func(vb view) error {
 			differences, err = diffViews(ctx, va, vb, "the first store", "the second store", limit)
 			return err
 		})
@@ -135,12 +135,12 @@ func Diff(ctx context.Context, a, b *Store, limit int) (differences []string, er
 }
 
 func diffViews(ctx context.Context, va, vb view, nameA, nameB string, limit int) (differences []string, err error) {
-	a, err := va.content(ctx)
+	a, err := contentOf(ctx, va)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
-	b, err := vb.content(ctx)
+	b, err := contentOf(ctx, vb)
 	if err != nil {
 		return nil, err
 	}

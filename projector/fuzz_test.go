@@ -17,7 +17,7 @@ func FuzzList(f *testing.F) {
 	s.run(300, 40)
 	all := len(s.items())
 	for _, q := range []wire.List{{Limit: 7}, {State: "queued", Limit: 1}, {Type: "email", State: "completed", Limit: 3}, {Label: "team=a"}, {Worker: "w1"}, {Q: "e"}} {
-		page, err := store.List(q)
+		page, err := Of(store).List(q)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -28,7 +28,7 @@ func FuzzList(f *testing.F) {
 		query := wire.List{State: state, Type: typ, Label: label, Worker: worker, Q: q, Error: text, Cursor: cursor, Limit: limit}
 		seen := map[string]bool{}
 		for pages := 0; ; pages++ {
-			page, err := store.List(query)
+			page, err := Of(store).List(query)
 			if err != nil {
 				var refused *events.Error
 				if !errors.As(err, &refused) || refused.Code == events.CodeInternal || len(refused.Message) > 4096 {

@@ -1,14 +1,12 @@
 package projector
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -21,13 +19,13 @@ const MaxFold = 100_000
 // comes first. It is folded from the item's own history, and exact in what that
 // holds; Notes say what it does not hold. found is false for an unknown item,
 // and for one that was not there yet.
-func (s *Store) ItemAt(id events.ID, through events.Seq, until time.Time) (full wire.Item, found bool, err error) {
+func (s Reader) ItemAt(id events.ID, through events.Seq, until time.Time) (full wire.Item, found bool, err error) {
 	err = s.snapshot(func(v view) error {
 		now, err := v.item(id)
 		if now == nil || err != nil {
 			return err
 		}
-		evs, later, err := v.ownEvents(now, through, until)
+		evs, later, err := ownEvents(v, now, through, until)
 		if len(evs) == 0 || err != nil {
 			return err
 		}
@@ -37,20 +35,11 @@ func (s *Store) ItemAt(id events.ID, through events.Seq, until time.Time) (full 
 		}
 		it.HasResult = it.State == events.StateCompleted && now.HasResult // which ends its life
 		at := evs[len(evs)-1]
-		full, err = v.asOf(it, at, later, through, until)
+		full, err = asOf(v, it, at, later, through, until)
 		found = err == nil
 		return err
 	})
 	return full, found && err == nil, err
-}
-
-// wholeTo is the event by which the clock was last set back, if that was before
-// a moment: the events before it are then of its past, whatever their times say.
-func wholeTo(m events.Meta, until time.Time) events.Seq {
-	if until.Before(m.SetBackTo) {
-		return 0
-	}
-	return m.SetBackAt
 }
 
 // laterChanges is what a history says of the events behind a moment.
@@ -60,7 +49,7 @@ type laterChanges struct {
 
 // ownEvents are an item's events up to a moment, without the documents that the
 // store keeps elsewhere.
-func (v view) ownEvents(now *events.Item, through events.Seq, until time.Time) (evs []events.Event, later laterChanges, err error) {
+func ownEvents(v view, now *events.Item, through events.Seq, until time.Time) (evs []events.Event, later laterChanges, err error) {
 	meta, err := v.meta()
 	if err != nil {
 		return nil, later, err
@@ -105,7 +94,7 @@ func decidedFrom(seq events.Seq, record []byte) events.Seq {
 }
 
 // asOf shows a folded item with what is kept beside it, as of then.
-func (v view) asOf(it *events.Item, at events.Event, later laterChanges, through events.Seq, until time.Time) (full wire.Item, err error) {
+func asOf(v view, it *events.Item, at events.Event, later laterChanges, through events.Seq, until time.Time) (full wire.Item, err error) {
 	var params, result []byte
 	if !later.params {
 		if params, err = v.document(prefixParams, it.ID); err != nil {
@@ -118,7 +107,7 @@ func (v view) asOf(it *events.Item, at events.Event, later laterChanges, through
 		}
 	}
 	it.MergedCount = MaxMergedShown // that there may be some
-	merged, err := v.mergedInto(it)
+	merged, err := mergedInto(v, it)
 	if err != nil {
 		return full, err
 	}
@@ -143,80 +132,4 @@ func (v view) asOf(it *events.Item, at events.Event, later laterChanges, through
 		full.Notes = append(full.Notes, fmt.Sprintf("merged_count: %d or more", MaxMergedShown))
 	}
 	return full, nil
-}
-
-// AsOf calls fn with a store as of a moment of the past (see [StateAt]; a
-// position within a decision means the whole of it), which is made beside this one and removed in the end. Queries and commits go on
-// meanwhile. It needs the disk space of both; one AsOf, Verify or Rebuild of a
-// store can be under way, another gets [ErrProving]. A moment before the log's
-// first event is refused.
-func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until time.Time, progress Progress, fn func(*Store) error) (err error) {
-	if err := s.beginProof(); err != nil {
-		return err
-	}
-	defer s.proof.Unlock()
-	opts, dir := s.opts, s.folder.fs.PathJoin(s.folder.dir, verifyName)
-	opts.InMemory = false // it shares the live store's file system, whatever that is
-	if err := s.folder.fs.RemoveAll(dir); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.folder.fs.RemoveAll(dir)) }()
-	meta, err := s.Meta()
-	if err != nil {
-		return err
-	}
-	opts.whole = wholeTo(meta, until)
-	then, err := StateAt(ctx, log, through, until, dir, opts, progress)
-	var trimmed *eventlog.TrimmedError
-	switch {
-	case errors.As(err, &trimmed) && trimmed.First > through:
-		return beforeLog(trimmed.First)
-	case err != nil:
-		return fmt.Errorf("state as of %d: %w", through, err)
-	}
-	defer func() { err = errors.Join(err, then.Close()) }()
-	if at := then.Applied(); until.IsZero() && at < through {
-		end, err := decisionEnd(ctx, log, at+1, through, s.Applied())
-		if err == nil && end > 0 {
-			err = fill(ctx, then, log, end, time.Time{}, progress)
-		}
-		if err != nil {
-			return fmt.Errorf("state as of %d: %w", through, err)
-		}
-	}
-	meta, err = then.Meta()
-	switch {
-	case err != nil:
-		return err
-	case meta.Applied == 0:
-		return beforeLog(1)
-	case meta.Partial:
-		return events.Refuse(events.CodeNotFound, "that is before the log's first whole state: the log has been cut; ask for a later position or time")
-	}
-	return fn(then)
-}
-
-// decisionEnd is the position of the last event of the decision that a position
-// lies within; 0 if it lies within none.
-func decisionEnd(ctx context.Context, log Log, from, through, last events.Seq) (end events.Seq, err error) {
-	err = log.Read(ctx, from, min(last, through+events.MaxDecisionEvents), func(g eventlog.Group) error {
-		for _, ev := range g.Events {
-			switch {
-			case ev.Seq < through || !ev.Tx.Last():
-				continue
-			case ev.Tx.Of > 0 && ev.Seq-events.Seq(ev.Tx.N-1) <= through:
-				end = ev.Seq
-			}
-			return errReached
-		}
-		return nil
-	})
-	if errors.Is(err, errReached) {
-		err = nil
-	}
-	return end, err
-}
-
-func beforeLog(first events.Seq) error {
-	return events.Refuse(events.CodeNotFound, "that is before the log's first event: it begins with event %d; ask for a later position or time", first)
 }

@@ -188,17 +188,6 @@ func appendListKey(b []byte, it *events.Item) []byte {
 	return appendListPlace(appendListPrefix(b, it.State, it.Type), listPlace{it.Seq, it.ID})
 }
 
-// appendReadyPrefix is what the entries of one ready queue share.
-func appendReadyPrefix(b []byte, q ReadyQueue) []byte {
-	b = appendText(append(b, prefixReady), string(q.Type))
-	return append(appendText(b, q.Lane), byte(q.Priority))
-}
-
-func appendReadyKey(b []byte, it *events.Item) []byte {
-	b = appendText(appendReadyPrefix(b, ReadyQueue{it.Type, it.Lane(), it.Priority}), it.Group)
-	return append(appendTime(b, it.OrderAt), it.ID[:]...)
-}
-
 func appendTimerKey(b []byte, at time.Time, id events.ID) []byte {
 	return append(appendTime(append(b, prefixTimer), at), id[:]...)
 }
@@ -307,6 +296,15 @@ func (r *keyReader) text() string {
 	return ""
 }
 
+// skipText passes over a text without making one.
+func (r *keyReader) skipText() {
+	for r.err == nil {
+		if r.byte() == 0 && r.byte() == 1 {
+			return
+		}
+	}
+}
+
 func (r *keyReader) rest() string {
 	s := string(r.b)
 	r.b = nil
@@ -330,4 +328,47 @@ func after(prefix []byte) []byte {
 		}
 	}
 	return nil
+}
+
+// A dead item's place is that of its death, in the form of a list's place: the
+// last first.
+func deadPlace(it *events.Item) listPlace { return listPlace{placeOfTime(it.FinishedAt), it.ID} }
+
+func placeOfTime(t time.Time) events.Seq { return events.Seq(uint64(nanos(t)) ^ (1 << 63)) }
+
+func appendDeadPrefix(b []byte, cause string) []byte {
+	return appendText(append(b, prefixDead), cause)
+}
+
+func appendDeadKey(b []byte, it *events.Item) []byte {
+	return appendListPlace(appendDeadPrefix(b, it.Cause), deadPlace(it))
+}
+
+// held reports whether an item is held by a worker: claimed or running. The worker
+// of an item that has ended, or is queued again, is that of its last attempt, and
+// does not count.
+func held(it *events.Item) bool {
+	return it.State == events.StateClaimed || it.State == events.StateRunning
+}
+
+// next is the first place that can come behind p.
+func (p listPlace) next() listPlace {
+	for i := len(p.id) - 1; i >= 0; i-- {
+		if p.id[i]++; p.id[i] != 0 {
+			return p
+		}
+	}
+	p.seq--
+	return p
+}
+
+// prior is the last place that can come before p.
+func (p listPlace) prior() listPlace {
+	for i := len(p.id) - 1; i >= 0; i-- {
+		if p.id[i]--; p.id[i] != 0xff {
+			return p
+		}
+	}
+	p.seq++
+	return p
 }

@@ -36,13 +36,20 @@ const (
 // reason, and times, are checked on each item that the rest finds.
 //
 // Its errors are [*events.Error] for what the caller got wrong.
-func (s *Store) List(q wire.List) (page wire.Listed, err error) {
+func (s Reader) List(q wire.List) (page wire.Listed, err error) {
+	err = s.snapshot(func(v view) error { page, _, err = List(v, q); return err })
+	return page, err
+}
+
+// List is [Reader.List] in a view. It also says how many of [MaxListScan] steps
+// the page took.
+func List(v view, q wire.List) (page wire.Listed, steps int, err error) {
 	l, err := newListing(q)
 	if err != nil {
-		return wire.Listed{}, err
+		return wire.Listed{}, 0, err
 	}
-	err = s.snapshot(func(v view) error { page, err = l.page(v); return err })
-	return page, err
+	page, err = l.page(v)
+	return page, l.steps, err
 }
 
 // listing is a checked wire.List.

@@ -13,13 +13,6 @@ import (
 // by item.
 const maxHeldSource = 10 * events.MaxCapacity
 
-// held reports whether an item is held by a worker: claimed or running. The worker
-// of an item that has ended, or is queued again, is that of its last attempt, and
-// does not count.
-func held(it *events.Item) bool {
-	return it.State == events.StateClaimed || it.State == events.StateRunning
-}
-
 // heldStates are the bits of the states in which an item is held.
 const heldStates = 1<<events.StateClaimed | 1<<events.StateRunning
 

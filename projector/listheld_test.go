@@ -26,18 +26,15 @@ func holds(s *sim, w events.WorkerID, t events.Type, n int) (ids []events.ID) {
 func listAll(t *testing.T, store *Store, q wire.List) (ids []string, steps int) {
 	t.Helper()
 	for {
-		l, err := newListing(q)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var page wire.Listed
-		if err := store.snapshot(func(v view) error { page, err = l.page(v); return err }); err != nil {
+		var took int
+		if err := store.Snapshot(func(v view) (err error) { page, took, err = List(v, q); return err }); err != nil {
 			t.Fatal(err)
 		}
 		for _, it := range page.Items {
 			ids = append(ids, it.ID)
 		}
-		if steps = max(steps, l.steps); page.NextCursor == "" {
+		if steps = max(steps, took); page.NextCursor == "" {
 			return ids, steps
 		}
 		q.Cursor = page.NextCursor
@@ -74,7 +71,7 @@ func TestListByWorker(t *testing.T) {
 		}
 	}
 	var refused *events.Error
-	if _, err := live.List(wire.List{Worker: "no worker's id"}); !errors.As(err, &refused) || refused.Code != events.CodeBadRequest {
+	if _, err := Of(live).List(wire.List{Worker: "no worker's id"}); !errors.As(err, &refused) || refused.Code != events.CodeBadRequest {
 		t.Errorf("a worker's id that can't be: %v", err)
 	}
 }
@@ -101,7 +98,7 @@ func BenchmarkListByWorker(b *testing.B) {
 	s := newSim(b, 1, live)
 	holds(s, "one", "email", events.MaxCapacity)
 	for b.Loop() {
-		if page, err := live.List(wire.List{Worker: "one"}); err != nil || len(page.Items) != DefaultListLimit {
+		if page, err := Of(live).List(wire.List{Worker: "one"}); err != nil || len(page.Items) != DefaultListLimit {
 			b.Fatalf("%d items, %v", len(page.Items), err)
 		}
 	}
@@ -136,12 +133,12 @@ func TestListBySchedule(t *testing.T) {
 			t.Errorf("%+v: %v", q, got)
 		}
 	}
-	first, err := live.List(wire.List{Schedule: "nightly", Limit: 2})
+	first, err := Of(live).List(wire.List{Schedule: "nightly", Limit: 2})
 	if err != nil || first.NextCursor == "" {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	var refused *events.Error
-	if _, err := live.List(wire.List{Schedule: "hourly", Cursor: first.NextCursor}); !errors.As(err, &refused) {
+	if _, err := Of(live).List(wire.List{Schedule: "hourly", Cursor: first.NextCursor}); !errors.As(err, &refused) {
 		t.Errorf("a cursor of another schedule: %v", err)
 	}
 	s.do(events.Cancel{ID: mustID(t, want[6])})

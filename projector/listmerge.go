@@ -67,6 +67,25 @@ func (m *listMerge) prefixes(l *listing, most int) (prefixes [][]byte, err error
 	return prefixes, m.iter.Error()
 }
 
+// openAt reads the start of each range, from a place on.
+func (m *listMerge) openAt(prefixes [][]byte, start *listPlace) error {
+	for _, prefix := range prefixes {
+		r := &listRange{prefix: prefix, chunk: m.chunk}
+		from := prefix
+		if start != nil {
+			from = append(appendListPlace(bytes.Clone(prefix), *start), 0)
+		}
+		if err := m.read(r, from); err != nil {
+			return err
+		}
+		if len(r.buffer) > 0 {
+			m.ranges = append(m.ranges, r)
+		}
+	}
+	heap.Init(m)
+	return nil
+}
+
 // read fills a range's buffer with what comes from a key on.
 func (m *listMerge) read(r *listRange, from []byte) error {
 	r.buffer, r.more, r.taken = r.buffer[:0], false, 0

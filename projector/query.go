@@ -7,23 +7,36 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
+// Snapshotter has a store's content to read; *projector.Store is one.
+type Snapshotter interface {
+	// Snapshot calls fn with a view that stays as it is.
+	Snapshot(fn func(view) error) error
+}
+
+// Reader answers questions about a store. It may be used by many goroutines.
+type Reader struct{ of Snapshotter }
+
+// Of returns a Reader of a store.
+func Of(store Snapshotter) Reader { return Reader{store} }
+
+func (s Reader) snapshot(fn func(view) error) error { return s.of.Snapshot(fn) }
+
 // The bounds of what one query returns.
 const (
 	MaxMergedShown  = 1000   // submissions merged into an item; Item.MergedCount has their number
 	MaxHistoryShown = 10_000 // events of an item, the first ones
-	MaxHeldShown    = 10_000 // items that a worker holds
 )
 
 // Full returns an item with what is kept beside it: params, result, and the
 // first MaxMergedShown of the submissions merged into it. All are as of one
 // moment. It reports false for an unknown item.
-func (s *Store) Full(id events.ID) (full wire.Item, found bool, err error) {
+func (s Reader) Full(id events.ID) (full wire.Item, found bool, err error) {
 	err = s.snapshot(func(v view) error {
 		it, err := v.item(id)
 		if it == nil || err != nil {
 			return err
 		}
-		full, err = v.full(it)
+		full, err = fullItem(v, it)
 		found = true
 		return err
 	})
@@ -31,7 +44,7 @@ func (s *Store) Full(id events.ID) (full wire.Item, found bool, err error) {
 }
 
 // full is an item with what is kept beside it.
-func (v view) full(it *events.Item) (full wire.Item, err error) {
+func fullItem(v view, it *events.Item) (full wire.Item, err error) {
 	params, err := v.document(prefixParams, it.ID)
 	if err != nil {
 		return full, err
@@ -42,11 +55,11 @@ func (v view) full(it *events.Item) (full wire.Item, err error) {
 			return full, err
 		}
 	}
-	merged, err := v.mergedInto(it)
+	merged, err := mergedInto(v, it)
 	return wire.FromItem(it, params, result, merged), err
 }
 
-func (v view) mergedInto(it *events.Item) (merged []events.MergedEntry, err error) {
+func mergedInto(v view, it *events.Item) (merged []events.MergedEntry, err error) {
 	if it.MergedCount == 0 {
 		return nil, nil
 	}
@@ -61,22 +74,9 @@ func (v view) mergedInto(it *events.Item) (merged []events.MergedEntry, err erro
 	return merged, err
 }
 
-// ByIntake returns the id of the item that a message of the intake stream
-// became, and whether it became one that is known yet.
-func (s *Store) ByIntake(seq uint64) (id events.ID, found bool, err error) {
-	err = s.lookup(func(v view) error {
-		found, err = v.get(appendIntakeKey(nil, seq), func(data []byte) error {
-			id, err = decodeID(data)
-			return err
-		})
-		return err
-	})
-	return id, found, err
-}
-
 // History returns an item's events, oldest first, at most MaxHistoryShown;
 // none for an unknown item. Params and result are left out of their data.
-func (s *Store) History(id events.ID) (history []wire.HistoryEvent, err error) {
+func (s Reader) History(id events.ID) (history []wire.HistoryEvent, err error) {
 	err = s.snapshot(func(v view) error {
 		it, err := v.item(id)
 		if it == nil || err != nil {
@@ -95,46 +95,4 @@ func (s *Store) History(id events.ID) (history []wire.HistoryEvent, err error) {
 		})
 	})
 	return history, err
-}
-
-// HeldBy returns the items that a worker holds, claimed or running, at most
-// MaxHeldShown, in order of id.
-func (s *Store) HeldBy(w events.WorkerID) (held []*events.Item, err error) {
-	prefix := appendWorkerPrefix(nil, w)
-	err = s.snapshot(func(v view) error {
-		return v.scan(prefix, prefix, func(key, _ []byte) (bool, error) {
-			it, err := v.indexed(key, len(prefix))
-			held = append(held, it)
-			return len(held) < MaxHeldShown, err
-		})
-	})
-	return held, err
-}
-
-// InState calls fn with every item in a state, as of one moment, by type and
-// last touched first, until fn errs. It reads those items alone.
-func (s *Store) InState(state events.ItemState, fn func(*events.Item) error) error {
-	prefix := []byte{prefixList, byte(state)}
-	return s.snapshot(func(v view) error {
-		return v.scan(prefix, prefix, func(key, _ []byte) (bool, error) {
-			it, err := v.indexed(key, len(key)-16)
-			if err != nil {
-				return false, err
-			}
-			return true, fn(it)
-		})
-	})
-}
-
-// indexed returns the item whose id stands in an index key at an offset.
-func (v view) indexed(key []byte, at int) (*events.Item, error) {
-	id, err := decodeID(key[at:])
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", describeKey(key), err)
-	}
-	it, err := v.item(id)
-	if it == nil && err == nil {
-		err = fmt.Errorf("%s, but there is no such item: %w", describeKey(key), errRecord)
-	}
-	return it, err
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -12,7 +13,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// MaxPage is the most entries that one call of Ready or Timers returns.
+// MaxPage is the most entries that one call of ReadyGroups or Timers returns.
 const MaxPage = 100_000
 
 // ReadyQueue names one ordered set of queued items.
@@ -47,20 +48,6 @@ func (k ReadyKey) Less(o ReadyKey) bool { return k.Compare(o) < 0 }
 type ReadyEntry struct {
 	ReadyKey
 	AvailableAt time.Time
-}
-
-// Ready returns up to limit entries of one group of a ready queue behind a
-// place (the zero one: from the start), in order. Those that may not run yet
-// are among them.
-func (s *Store) Ready(t events.Type, lane string, p events.Priority, group string, behind ReadyKey, limit int) (page []ReadyEntry, err error) {
-	if limit = min(limit, MaxPage); limit <= 0 {
-		return nil, nil
-	}
-	err = s.EachReady(ReadyQueue{t, lane, p}, group, behind, func(e ReadyEntry) bool {
-		page = append(page, e)
-		return len(page) < limit
-	})
-	return page, err
 }
 
 // EachReady calls fn with the entries of one group of a ready queue behind a
@@ -101,7 +88,7 @@ func (s *Store) ReadyGroups(q ReadyQueue, behind string, fromStart bool, limit i
 		return nil, nil
 	}
 	err = s.lookup(func(v view) error {
-		return v.eachGroup(prefix, from, func(group string, key, place, value []byte) (bool, error) {
+		return eachGroup(v, prefix, from, func(group string, key, place, value []byte) (bool, error) {
 			first, err := decodeReady(key, place, value)
 			groups = append(groups, ReadyGroup{group, first})
 			return len(groups) < limit, err
@@ -175,7 +162,7 @@ func (s *Store) ReadyLanes(t events.Type, from string, fn func(lane string) (nex
 // eachGroup calls fn with each group of a ready queue, whose prefix that is, from
 // a key on, and its first entry: the key, the place that the key says, and the
 // value. It does so until fn says no more, and seeks from one to the next.
-func (v view) eachGroup(prefix, from []byte, fn func(group string, key, place, value []byte) (more bool, err error)) error {
+func eachGroup(v view, prefix, from []byte, fn func(group string, key, place, value []byte) (more bool, err error)) error {
 	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: after(prefix)})
 	if err != nil {
 		return err
@@ -265,4 +252,203 @@ func (s *Store) Timers(behind TimerKey, limit int) (page []TimerEntry, err error
 		})
 	})
 	return page, err
+}
+
+// MaxWaitingReads bounds the index entries that one call of OldestWaiting reads.
+const MaxWaitingReads = 20_000
+
+// EachQueued calls begin with a position, then count with the type, priority and
+// place of each item that is queued there: the moment from which it waits, in
+// nanoseconds since 1970 (its place in the queue, or when it became due if that
+// is later). It reads every entry of the ready index. The first error of count
+// ends it.
+func (s *Store) EachQueued(begin func(events.Seq), count func(t events.Type, p events.Priority, place int64) error) error {
+	return s.Snapshot(func(v view) error {
+		m, err := v.meta()
+		if err != nil {
+			return err
+		}
+		begin(m.Applied)
+		all := []byte{prefixReady}
+		return v.scan(all, all, func(key, value []byte) (bool, error) {
+			r := keyReader{b: key[1:]}
+			t := events.Type(r.text())
+			r.skipText() // lane
+			p := events.Priority(r.byte())
+			r.skipText() // group
+			if r.err != nil || int(p) > int(events.MaxPriority) {
+				return false, fmt.Errorf("%s: %w", describeKey(key), errRecord)
+			}
+			e, err := decodeReady(key, r.b, value)
+			if err != nil {
+				return false, err
+			}
+			return true, count(t, p, e.place())
+		})
+	})
+}
+
+// place is the moment from which the entry's item waits.
+func (e ReadyEntry) place() int64 { return max(e.OrderAt, nanos(e.AvailableAt)) }
+
+// OldestWaiting is, for each priority of a type, the earliest moment from which
+// an item waits that may run by now; zero if none does. It reads an index entry
+// for each group of each queue, and those of items in a backoff that have a place
+// before the first that may run; exact is false if those are more than
+// MaxWaitingReads, and then nothing is found.
+func (s *Store) OldestWaiting(t events.Type, now time.Time) (oldest [int(events.MaxPriority) + 1]time.Time, exact bool, err error) {
+	w := waitingWalk{by: nanos(now), left: MaxWaitingReads}
+	for p := range w.first {
+		w.first[p] = math.MaxInt64
+	}
+	prefix := appendText([]byte{prefixReady}, string(t))
+	err = s.lookup(func(v view) error {
+		it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+		if err != nil {
+			return err
+		}
+		err = w.walk(it)
+		return errors.Join(err, it.Error(), it.Close())
+	})
+	if err != nil || w.left <= 0 {
+		return oldest, false, err
+	}
+	for p, ns := range w.first {
+		if ns != math.MaxInt64 {
+			oldest[p] = fromNanos(ns)
+		}
+	}
+	return oldest, true, nil
+}
+
+// waitingWalk looks for the earliest places of a type's ready queues.
+type waitingWalk struct {
+	by    int64
+	left  int // entries that may still be read
+	first [int(events.MaxPriority) + 1]int64
+}
+
+// walk goes through each group of each queue as far as an entry can still be
+// earlier than what is found.
+func (w *waitingWalk) walk(it *pebble.Iterator) error {
+	for ok := it.First(); ok && w.left > 0; w.left-- {
+		key := it.Key()
+		r := keyReader{b: key[1:]}
+		r.skipText() // type
+		r.skipText() // lane
+		p := r.byte()
+		r.skipText() // group
+		share := len(key) - len(r.b)
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if r.err != nil || int(p) >= len(w.first) {
+			return fmt.Errorf("%s: %w", describeKey(key), errRecord)
+		}
+		e, err := decodeReady(key, r.b, value)
+		if err != nil {
+			return err
+		}
+		if e.OrderAt <= w.by && e.OrderAt < w.first[p] {
+			if place := e.place(); place <= w.by {
+				w.first[p] = min(w.first[p], place)
+			}
+			ok = it.Next()
+			continue
+		}
+		ok = it.SeekGE(after(key[:share]))
+	}
+	return nil
+}
+
+// appendReadyPrefix is what the entries of one ready queue share.
+func appendReadyPrefix(b []byte, q ReadyQueue) []byte {
+	b = appendText(append(b, prefixReady), string(q.Type))
+	return append(appendText(b, q.Lane), byte(q.Priority))
+}
+
+func appendReadyKey(b []byte, it *events.Item) []byte {
+	b = appendText(appendReadyPrefix(b, ReadyQueue{it.Type, it.Lane(), it.Priority}), it.Group)
+	return append(appendTime(b, it.OrderAt), it.ID[:]...)
+}
+
+// maxAheadGroups bounds the groups of a queue that CountAhead looks at.
+const maxAheadGroups = 1000
+
+// Ahead is what goes before an item.
+type Ahead struct {
+	Items int
+	// Estimated are those of the items whose submission says how long a run is
+	// likely to take, and Work how long they are likely to take together.
+	Estimated int
+	Work      time.Duration
+}
+
+// Add adds what else goes before the item.
+func (a *Ahead) Add(o Ahead) {
+	a.Items += o.Items
+	a.Estimated += o.Estimated
+	a.Work += o.Work
+}
+
+// CountAhead counts the items of a ready queue that go before the item it, up
+// to limit: those that may run at now and have a place before a time. Groups
+// take turns, so of another group no more count than of the item's own, and
+// one. It reads an index entry for each, of at most maxAheadGroups groups.
+func (s *Store) CountAhead(q ReadyQueue, it *events.Item, before, now time.Time, limit int) (Ahead, error) {
+	own, err := s.countReady(q, it.Group, before, now, limit)
+	if err != nil || own.Items >= limit {
+		return own, err
+	}
+	groups, err := s.ReadyGroups(q, "", true, maxAheadGroups)
+	all := own
+	for _, g := range groups {
+		if g.Name == it.Group || err != nil || all.Items >= limit {
+			continue
+		}
+		var more Ahead
+		more, err = s.countReady(q, g.Name, before, now, min(own.Items+1, limit-all.Items))
+		all.Add(more)
+	}
+	return all, err
+}
+
+// CountBefore counts the items of a ready queue that may run at now and have a
+// place before a time, up to limit, of at most maxAheadGroups groups.
+func (s *Store) CountBefore(q ReadyQueue, before, now time.Time, limit int) (n int, err error) {
+	groups, err := s.ReadyGroups(q, "", true, maxAheadGroups)
+	for _, g := range groups {
+		if err != nil || n >= limit {
+			break
+		}
+		var more Ahead
+		more, err = s.countReady(q, g.Name, before, now, limit-n)
+		n += more.Items
+	}
+	return n, err
+}
+
+func (s *Store) countReady(q ReadyQueue, group string, before, now time.Time, limit int) (a Ahead, err error) {
+	if limit <= 0 {
+		return a, nil
+	}
+	prefix := appendText(appendReadyPrefix(nil, q), group)
+	err = s.lookup(func(v view) error {
+		return v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
+			e, err := decodeReady(key, key[len(prefix):], value)
+			if err != nil || e.OrderAt >= nanos(before) {
+				return false, err
+			}
+			if !e.AvailableAt.After(now) {
+				a.Items++
+				if d := readyEstimate(value); d > 0 {
+					a.Estimated++
+					a.Work += d
+				}
+			}
+			return a.Items < limit, nil
+		})
+	})
+	return a, err
 }

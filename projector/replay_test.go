@@ -484,7 +484,7 @@ func TestRebuildUnderLoad(t *testing.T) {
 	go func() { done <- live.Rebuild(context.Background(), fixed, nil) }()
 	go func() {
 		for i := range 2000 {
-			if _, _, err := live.Full(s.ids[i%100]); err != nil {
+			if _, _, err := Of(live).Full(s.ids[i%100]); err != nil {
 				done <- err
 				return
 			}

@@ -96,7 +96,7 @@ func (s *Store) Uncarried(below events.Seq, behind events.ID, scan int) (ids []e
 // Kept returns what is kept beside an item, its documents apart: its history
 // and the submissions merged into it, in order.
 func (s *Store) Kept(id events.ID) (history []events.StoredEvent, merged []events.MergedEntry, err error) {
-	err = s.snapshot(func(v view) error {
+	err = s.Snapshot(func(v view) error {
 		prefix := idKey(prefixHistory, id)
 		err := v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
 			seq, err := decodeUint(key[len(prefix):])
@@ -123,7 +123,7 @@ func (s *Store) Kept(id events.ID) (history []events.StoredEvent, merged []event
 // LooseKeys returns the held keys that follow from no item (see
 // [events.KeyKind.Loose]), expired ones among them, in order.
 func (s *Store) LooseKeys() (keys []events.HeldKey, err error) {
-	err = s.snapshot(func(v view) error {
+	err = s.Snapshot(func(v view) error {
 		for kind := range 256 {
 			if !events.KeyKind(kind).Loose() {
 				continue
@@ -159,7 +159,7 @@ type EndedPlace struct {
 // behind a place, at most limit of them, and the place of the last.
 func (s *Store) Ended(state events.ItemState, t events.Type, behind EndedPlace, limit int) (items []*events.Item, last EndedPlace, err error) {
 	last = behind
-	err = s.snapshot(func(v view) error {
+	err = s.Snapshot(func(v view) error {
 		prefix := appendListPrefix(nil, state, t)
 		upper := after(prefix)
 		if behind != (EndedPlace{}) {

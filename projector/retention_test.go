@@ -218,8 +218,8 @@ func TestPrunedLeavesNothing(t *testing.T) {
 		s.do(events.Prune{ID: i})
 	}
 	s.project()
-	err := s.store.snapshot(func(v view) error {
-		c, err := v.content(context.Background())
+	err := s.store.Snapshot(func(v view) error {
+		c, err := contentOf(context.Background(), v)
 		if err != nil {
 			return err
 		}

@@ -87,6 +87,7 @@ func model(q wire.List, it *events.Item) bool {
 	text := strings.TrimSpace(q.Q)
 	return (q.State == "" || it.State.String() == q.State) && (q.Type == "" || string(it.Type) == q.Type) &&
 		(q.Tenant == "" || it.Tenant == q.Tenant) && (q.Worker == "" || string(it.Worker) == q.Worker && held(it)) && (q.Label == "" || label(key, value)) &&
+		(q.CreatedAfter.IsZero() || it.CreatedAt.After(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || it.CreatedAt.Before(q.CreatedBefore)) &&
 		(q.Code == "" || it.Code == q.Code) && (q.Reason == "" || it.Reason == q.Reason) && (q.Error == "" || says(q.Error)) &&
 		(text == "" || it.ID.String() == text || string(it.Type) == text || it.Tenant == text || it.DedupKey == text ||
 			slices.Contains(slices.Collect(maps.Values(it.Labels)), text) || says(text))
@@ -127,7 +128,7 @@ func TestListsAreWhatAModelSays(t *testing.T) {
 			}
 			got := []string{}
 			for pages := 0; ; pages++ {
-				page, err := live.List(q)
+				page, err := Of(live).List(q)
 				if err != nil || len(page.Items) > q.Limit {
 					rt.Fatalf("%d items, %v", len(page.Items), err)
 				}
@@ -217,7 +218,7 @@ func TestLeaps(t *testing.T) {
 	s.project()
 	count := func(q wire.List) (n, pages int) {
 		for {
-			page, err := live.List(q)
+			page, err := Of(live).List(q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -257,7 +258,7 @@ func TestWordsThatStandForTooMany(t *testing.T) {
 	for text, want := range map[string]int{"ab": maxExpand + 50, "ab00": 10, "disk ab": maxExpand + 50, "full ab01 ": 10, "full ab017 disk": 1} {
 		for _, q := range []wire.List{{Error: text}, {Q: text}, {Error: text, State: "dead"}, {Q: text, Type: "email"}} {
 			q.Limit = MaxListLimit
-			page, err := live.List(q)
+			page, err := Of(live).List(q)
 			if err != nil || len(page.Items) != want || page.NextCursor != "" {
 				t.Errorf("%+v: %d items, want %d, %v", q, len(page.Items), want, err)
 			}
@@ -286,15 +287,13 @@ func TestThePriceOfAPage(t *testing.T) {
 			{Label: "customer=rare"}, {Label: "customer=rare", Tenant: "0", State: "queued", Type: "email"}, {Q: "rare", State: "queued"},
 			{Label: "region=eu", State: "queued", Tenant: "1"},
 		} {
-			l, err := newListing(q)
-			if err != nil {
-				t.Fatal(err)
-			}
 			var page wire.Listed
-			if err := live.snapshot(func(v view) error { page, err = l.page(v); return err }); err != nil || len(page.Items) < 50 {
+			var took int
+			err := live.Snapshot(func(v view) (err error) { page, took, err = List(v, q); return err })
+			if err != nil || len(page.Items) < 50 {
 				t.Fatalf("%+v: %d items, %v", q, len(page.Items), err)
 			}
-			all = append(all, l.steps)
+			all = append(all, took)
 		}
 		return all
 	}

@@ -48,7 +48,7 @@ func TestClockThatIsSetBack(t *testing.T) {
 		}
 	}
 	for _, id := range s.ids {
-		if _, found, err := live.ItemAt(id, 0, m.LastAt); err != nil {
+		if _, found, err := Of(live).ItemAt(id, 0, m.LastAt); err != nil {
 			t.Fatalf("%s: %v %v", id, found, err)
 		}
 	}

@@ -25,28 +25,6 @@ type spot struct {
 	exact, ok bool
 }
 
-// next is the first place that can come behind p.
-func (p listPlace) next() listPlace {
-	for i := len(p.id) - 1; i >= 0; i-- {
-		if p.id[i]++; p.id[i] != 0 {
-			return p
-		}
-	}
-	p.seq--
-	return p
-}
-
-// prior is the last place that can come before p.
-func (p listPlace) prior() listPlace {
-	for i := len(p.id) - 1; i >= 0; i-- {
-		if p.id[i]--; p.id[i] != 0xff {
-			return p
-		}
-	}
-	p.seq++
-	return p
-}
-
 // allOf is what all of some sources have. They leap over each other: whoever is
 // behind seeks to where the furthest one stands, so that what it costs follows
 // the smallest of them, however large the others are.

@@ -2,7 +2,6 @@ package projector
 
 import (
 	"bytes"
-	"slices"
 	"unicode"
 	"unicode/utf8"
 
@@ -40,80 +39,12 @@ func appendTerm(b []byte, kind byte, texts ...string) []byte {
 	return b
 }
 
-// fillTerms computes the entries of an item in the term index: at most
-// events.MaxLabels + MaxErrorWords + 5, and none, at no cost, for an item that
-// has nothing of the kind.
-func (s *indexSet) fillTerms(it *events.Item) {
-	s.place = listPlace{it.Seq, it.ID}
-	for k, v := range it.Labels {
-		s.putTerm(appendTerm(s.buf, termLabel, v, k))
-	}
-	if it.Tenant != "" {
-		s.putTerm(appendTerm(s.buf, termTenant, it.Tenant))
-	}
-	if it.DedupKey != "" {
-		s.putTerm(appendTerm(s.buf, termDedup, it.DedupKey))
-	}
-	if name := scheduleOf(it); name != "" {
-		s.putTerm(appendTerm(s.buf, termSchedule, name))
-	}
-	if r := it.Relations; r != nil && !r.Parent.IsZero() {
-		s.putTerm(appendTerm(s.buf, termParent, string(r.Parent[:])))
-	}
-	if it.Error == "" && it.Code == "" {
-		return
-	}
-	s.words.ofItem(it)
-	for _, w := range s.words.list {
-		s.putTerm(append(append(append(s.buf, prefixTerm, termWord), w...), 0, 1)) // a word has no zero byte
-	}
-}
-
 // scheduleOf is the name of the schedule that made an item; empty: none did.
 func scheduleOf(it *events.Item) string {
 	if it.Provenance.Source != events.SourceSchedule {
 		return ""
 	}
 	return it.Provenance.Trigger
-}
-
-// putTerm records the key whose prefix was appended to s.buf.
-func (s *indexSet) putTerm(buf []byte) {
-	from := len(s.buf)
-	s.buf = appendListPlace(buf, s.place)
-	s.terms = append(s.terms, s.buf[from:len(s.buf):len(s.buf)])
-}
-
-// diffTerms is diffIndexes for the term index. Every event that touches an item
-// moves all its entries, since it moves the item to the front of each list.
-func diffTerms(old, new *indexSet, o *ops) {
-	gone, come := old.terms, new.terms
-	if old.place == new.place {
-		gone, come = differences(gone, come)
-	}
-	for _, key := range gone {
-		o.addTerm(key, true)
-	}
-	for _, key := range come {
-		o.addTerm(key, false)
-	}
-}
-
-// differences returns what only a has and what only b has.
-func differences(a, b [][]byte) (onlyA, onlyB [][]byte) {
-	slices.SortFunc(a, bytes.Compare)
-	slices.SortFunc(b, bytes.Compare)
-	for len(a) > 0 && len(b) > 0 {
-		switch c := bytes.Compare(a[0], b[0]); {
-		case c < 0:
-			onlyA, a = append(onlyA, a[0]), a[1:]
-		case c > 0:
-			onlyB, b = append(onlyB, b[0]), b[1:]
-		default:
-			a, b = a[1:], b[1:]
-		}
-	}
-	return append(onlyA, a...), append(onlyB, b...)
 }
 
 // words takes texts apart. Its memory is used again.

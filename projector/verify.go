@@ -38,7 +38,7 @@ func (s *Store) Verify(ctx context.Context, log Log, progress Progress) (res Ver
 	defer s.proof.Unlock()
 	start := time.Now()
 	err = untilUncut(func() error {
-		return s.snapshot(func(live view) error {
+		return s.Snapshot(func(live view) error {
 			m, err := live.meta()
 			if err != nil {
 				return err
@@ -65,11 +65,11 @@ func (s *Store) verify(ctx context.Context, live view, log Log, res *Verified, p
 		return errors.Join(err, s.folder.fs.RemoveAll(dir))
 	}
 	defer func() { err = errors.Join(err, second.Close(), s.folder.fs.RemoveAll(dir)) }()
-	return second.snapshot(func(rebuilt view) error {
-		if res.Live, err = live.digest(ctx); err != nil {
+	return second.Snapshot(func(rebuilt view) error {
+		if res.Live, err = digestView(ctx, live); err != nil {
 			return err
 		}
-		if res.Digest, err = rebuilt.digest(ctx); err != nil {
+		if res.Digest, err = digestView(ctx, rebuilt); err != nil {
 			return err
 		}
 		if res.Equal = res.Live == res.Digest; res.Equal {
@@ -99,7 +99,7 @@ func (s *Store) CheckLog(ctx context.Context, identity string, log Log) error {
 		noted string
 		sum   uint64
 	)
-	err := s.snapshot(func(v view) (err error) {
+	err := s.Snapshot(func(v view) (err error) {
 		if m, err = v.meta(); err != nil {
 			return err
 		}

@@ -24,8 +24,8 @@ func (s *Store) lookup(fn func(view) error) error {
 	return fn(view{g.db})
 }
 
-// snapshot calls fn with a view that stays as it is.
-func (s *Store) snapshot(fn func(view) error) error {
+// Snapshot calls fn with a view that stays as it is.
+func (s *Store) Snapshot(fn func(view) error) error {
 	g, err := s.acquire()
 	if err != nil {
 		return err
@@ -194,4 +194,40 @@ func (v view) identity() (id string, err error) {
 		return nil
 	})
 	return id, err
+}
+
+// backward calls fn for each key of a prefix before end, the last first, until
+// fn says no more.
+func (v view) backward(prefix, end []byte, fn func(key, value []byte) (more bool, err error)) error {
+	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: end})
+	if err != nil {
+		return err
+	}
+	for ok := it.Last(); ok; ok = it.Prev() {
+		value, err := it.ValueAndErr()
+		more := false
+		if err == nil {
+			more, err = fn(it.Key(), value)
+		}
+		if err != nil {
+			return errors.Join(err, it.Close())
+		}
+		if !more {
+			break
+		}
+	}
+	return errors.Join(it.Error(), it.Close())
+}
+
+// indexed returns the item whose id stands in an index key at an offset.
+func (v view) indexed(key []byte, at int) (*events.Item, error) {
+	id, err := decodeID(key[at:])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", describeKey(key), err)
+	}
+	it, err := v.item(id)
+	if it == nil && err == nil {
+		err = fmt.Errorf("%s, but there is no such item: %w", describeKey(key), errRecord)
+	}
+	return it, err
 }
