@@ -10,6 +10,8 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector/internal/layout"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -203,7 +205,7 @@ func BenchmarkList(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Of(live).List(q); err != nil {
+				if _, err := query.Of(live).List(q); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -242,7 +244,7 @@ func BenchmarkSelectiveList(b *testing.B) {
 		} {
 			b.Run(fmt.Sprintf("%s/%d", name, items), func(b *testing.B) {
 				for b.Loop() {
-					page, err := Of(live).List(q)
+					page, err := query.Of(live).List(q)
 					if err != nil || len(page.Items) < 30 {
 						b.Fatalf("%d items, %v", len(page.Items), err)
 					}
@@ -346,17 +348,17 @@ func BenchmarkGet(b *testing.B) {
 
 func BenchmarkItemRecord(b *testing.B) {
 	it := sample(events.StateRunning)
-	data := appendItem(nil, it)
+	data := layout.AppendItem(nil, it)
 	b.Run("encode", func(b *testing.B) {
 		b.ReportMetric(float64(len(data)), "bytes")
 		for b.Loop() {
-			data = appendItem(data[:0], it)
+			data = layout.AppendItem(data[:0], it)
 		}
 	})
 	b.Run("decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := decodeItem(it.ID, data); err != nil {
+			if _, err := layout.DecodeItem(it.ID, data); err != nil {
 				b.Fatal(err)
 			}
 		}

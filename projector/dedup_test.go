@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/query"
 )
 
 func TestDedupHeldListsTheTakenKeys(t *testing.T) {
@@ -34,7 +35,7 @@ func TestDedupHeldListsTheTakenKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string]events.ItemState{}
-	at, err := Of(s).DedupHeld(context.Background(), func(_ events.Type, key string, _ events.ID, st events.ItemState) error {
+	at, err := query.Of(s).DedupHeld(context.Background(), func(_ events.Type, key string, _ events.ID, st events.ItemState) error {
 		got[key] = st
 		return nil
 	})

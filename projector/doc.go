@@ -1,5 +1,5 @@
-// Package projector folds the event log into a Pebble store, answers queries
-// from it, and proves that it is what the log says.
+// Package projector folds the event log into a Pebble store, and proves that the
+// store is what the log says. Package query answers people's questions from it.
 //
 // # What it owns
 //
@@ -14,9 +14,11 @@
 // There is one way in. [events.State] folds events, hands out what they have
 // changed as [events.Changes], and [Store.Commit] writes that in one atomic
 // Pebble batch together with the position. The owner of a partition does so
-// live, [CatchUp] does it at a restart and in a follower, [Rebuild] and
-// [StateAt] do it from nothing. How the events were cut into batches leaves no
-// trace in the store; [Store.Digest] is how tests and Verify know.
+// live. Whatever reads the log does it through [Replay], in commits bounded in
+// events and in bytes: a start and a takeover up to the log's end, [Rebuild],
+// [Store.Verify] and [StateAt] from nothing. How the events were cut into
+// batches leaves no trace in the store; [Store.Digest] is how tests and Verify
+// know.
 //
 // # Invariants
 //

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -28,7 +30,7 @@ func listAll(t *testing.T, store *Store, q wire.List) (ids []string, steps int) 
 	for {
 		var page wire.Listed
 		var took int
-		if err := store.Snapshot(func(v view) (err error) { page, took, err = List(v, q); return err }); err != nil {
+		if err := store.Snapshot(func(v layout.View) (err error) { page, took, err = query.List(v, q); return err }); err != nil {
 			t.Fatal(err)
 		}
 		for _, it := range page.Items {
@@ -71,7 +73,7 @@ func TestListByWorker(t *testing.T) {
 		}
 	}
 	var refused *events.Error
-	if _, err := Of(live).List(wire.List{Worker: "no worker's id"}); !errors.As(err, &refused) || refused.Code != events.CodeBadRequest {
+	if _, err := query.Of(live).List(wire.List{Worker: "no worker's id"}); !errors.As(err, &refused) || refused.Code != events.CodeBadRequest {
 		t.Errorf("a worker's id that can't be: %v", err)
 	}
 }
@@ -81,12 +83,12 @@ func TestListByWorkerThatHoldsTooMuch(t *testing.T) {
 	live := openMem(t)
 	s := newSim(t, 1, live)
 	s.submit(events.Submit{Type: "resize"})
-	holds(s, "one", "email", maxHeldSource+1)
+	holds(s, "one", "email", query.MaxHeldSource+1)
 	holds(s, "two", "email", 5)
-	for _, q := range []wire.List{{Limit: MaxListLimit}, {Limit: MaxListLimit, Type: "email"}} {
+	for _, q := range []wire.List{{Limit: query.MaxListLimit}, {Limit: query.MaxListLimit, Type: "email"}} {
 		q.Worker = "one"
-		if got, _ := listAll(t, live, q); len(got) != maxHeldSource+1 {
-			t.Errorf("%+v: %d items, want %d", q, len(got), maxHeldSource+1)
+		if got, _ := listAll(t, live, q); len(got) != query.MaxHeldSource+1 {
+			t.Errorf("%+v: %d items, want %d", q, len(got), query.MaxHeldSource+1)
 		}
 	}
 }
@@ -98,7 +100,7 @@ func BenchmarkListByWorker(b *testing.B) {
 	s := newSim(b, 1, live)
 	holds(s, "one", "email", events.MaxCapacity)
 	for b.Loop() {
-		if page, err := Of(live).List(wire.List{Worker: "one"}); err != nil || len(page.Items) != DefaultListLimit {
+		if page, err := query.Of(live).List(wire.List{Worker: "one"}); err != nil || len(page.Items) != query.DefaultListLimit {
 			b.Fatalf("%d items, %v", len(page.Items), err)
 		}
 	}
@@ -133,12 +135,12 @@ func TestListBySchedule(t *testing.T) {
 			t.Errorf("%+v: %v", q, got)
 		}
 	}
-	first, err := Of(live).List(wire.List{Schedule: "nightly", Limit: 2})
+	first, err := query.Of(live).List(wire.List{Schedule: "nightly", Limit: 2})
 	if err != nil || first.NextCursor == "" {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	var refused *events.Error
-	if _, err := Of(live).List(wire.List{Schedule: "hourly", Cursor: first.NextCursor}); !errors.As(err, &refused) {
+	if _, err := query.Of(live).List(wire.List{Schedule: "hourly", Cursor: first.NextCursor}); !errors.As(err, &refused) {
 		t.Errorf("a cursor of another schedule: %v", err)
 	}
 	s.do(events.Cancel{ID: mustID(t, want[6])})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // ErrProving is returned by a second Rebuild or Verify of a store while one is
@@ -174,8 +175,8 @@ func (s *Store) replace(b *Store, number int) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, err1 := view{db}.firstExpiries()
-	newest, err2 := view{db}.newestID()
+	first, err1 := layout.View{R: db}.FirstExpiries()
+	newest, err2 := layout.View{R: db}.NewestID()
 	if err = errors.Join(err1, err2); err == nil {
 		err = s.folder.makeCurrent(number)
 	}
@@ -234,7 +235,7 @@ func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until tim
 	if err != nil {
 		return err
 	}
-	opts.whole = wholeTo(meta, until)
+	opts.whole = layout.WholeTo(meta, until)
 	then, err := StateAt(ctx, log, through, until, dir, opts, progress)
 	var trimmed *eventlog.TrimmedError
 	switch {

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // rejectedStart is where what is kept begins: all before has gone, and not to
@@ -21,17 +22,17 @@ type rejectedStart struct {
 // rejectedWrite is the rejected submissions of one Commit under way.
 type rejectedWrite struct {
 	b     *pebble.Batch
-	v     view
-	book  rejectedBook
+	v     layout.View
+	book  layout.RejectedBook
 	limit rejectedLimits
 	start rejectedStart
 	cut   events.Seq // all before go
 	// cutAnswers is that of the answers, by the events that gave them.
 	cutAnswers events.Seq
 
-	fresh map[events.Seq]rejectedRecord // in the batch, not in the store
-	order []events.Seq                  // of fresh
-	asked []asked                       // intake messages whose answers are in the batch
+	fresh map[events.Seq]layout.RejectedRecord // in the batch, not in the store
+	order []events.Seq                         // of fresh
+	asked []asked                              // intake messages whose answers are in the batch
 }
 
 type asked struct {
@@ -51,11 +52,11 @@ func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *events.Changes) err
 	if len(c.Rejected) == 0 {
 		return nil
 	}
-	book, err := view{db}.rejectedBook()
+	book, err := layout.View{R: db}.RejectedBook()
 	if err != nil {
 		return err
 	}
-	r := rejectedWrite{b: b, v: view{db}, book: book, limit: w.limits, start: w.rejectedStart, fresh: map[events.Seq]rejectedRecord{}}
+	r := rejectedWrite{b: b, v: layout.View{R: db}, book: book, limit: w.limits, start: w.rejectedStart, fresh: map[events.Seq]layout.RejectedRecord{}}
 	r.start.seq = max(r.start.seq, book.From)
 	for i := range c.Rejected {
 		if err := r.add(&c.Rejected[i]); err != nil {
@@ -74,7 +75,7 @@ func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *events.Changes) err
 	if err != nil {
 		return err
 	}
-	return b.Set(metaKey(metaRejected), data, nil)
+	return b.Set(layout.MetaKey(layout.MetaRejected), data, nil)
 }
 
 func (r *rejectedWrite) add(c *events.RejectedChange) error {
@@ -90,18 +91,18 @@ func (r *rejectedWrite) add(c *events.RejectedChange) error {
 		return r.purge(c.Seq)
 	}
 	if c.Answer {
-		if err := r.answer(c.Body.Intake.Seq, answerRecord{Seq: c.Seq, Of: c.Body.Of}); err != nil {
+		if err := r.answer(c.Body.Intake.Seq, layout.AnswerRecord{Seq: c.Seq, Of: c.Body.Of}); err != nil {
 			return err
 		}
 	}
 	if !c.Body.Of.IsZero() {
 		return nil // it is answered by its item
 	}
-	return r.keep(c.Seq, rejectedRecord{Type: c.Type, At: c.At, Size: c.Body.KeptBytes(), Body: c.Body})
+	return r.keep(c.Seq, layout.RejectedRecord{Type: c.Type, At: c.At, Size: c.Body.KeptBytes(), Body: c.Body})
 }
 
 // keep keeps a rejected submission that is not there.
-func (r *rejectedWrite) keep(seq events.Seq, rec rejectedRecord) error {
+func (r *rejectedWrite) keep(seq events.Seq, rec layout.RejectedRecord) error {
 	r.book.Count++
 	r.book.Bytes += rec.Size
 	r.fresh[seq], r.order = rec, append(r.order, seq)
@@ -109,22 +110,22 @@ func (r *rejectedWrite) keep(seq events.Seq, rec rejectedRecord) error {
 }
 
 // answer keeps the answer to an intake message.
-func (r *rejectedWrite) answer(intake uint64, a answerRecord) error {
+func (r *rejectedWrite) answer(intake uint64, a layout.AnswerRecord) error {
 	data, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
 	r.book.Answers++
 	r.asked = append(r.asked, asked{intake, a.Seq})
-	return r.b.Set(appendAnswerKey(nil, intake), data, nil)
+	return r.b.Set(layout.AppendAnswerKey(nil, intake), data, nil)
 }
 
-func (r *rejectedWrite) set(seq events.Seq, rec rejectedRecord) error {
+func (r *rejectedWrite) set(seq events.Seq, rec layout.RejectedRecord) error {
 	data, err := json.Marshal(rec)
 	if err != nil {
 		return err
 	}
-	return r.b.Set(appendRejectedKey(nil, seq), data, nil)
+	return r.b.Set(layout.AppendRejectedKey(nil, seq), data, nil)
 }
 
 // purge forgets one, if it is there.
@@ -132,11 +133,11 @@ func (r *rejectedWrite) purge(seq events.Seq) error {
 	rec, has := r.fresh[seq]
 	if !has {
 		var err error
-		if rec, has, err = r.v.rejectedAt(seq); !has || err != nil {
+		if rec, has, err = r.v.RejectedAt(seq); !has || err != nil {
 			return err
 		}
 	}
-	rec = rejectedRecord{Size: rec.Size, Purged: true}
+	rec = layout.RejectedRecord{Size: rec.Size, Purged: true}
 	if _, has := r.fresh[seq]; has {
 		r.fresh[seq] = rec
 	}
@@ -158,7 +159,7 @@ func (r *rejectedWrite) trim() error {
 		r.book.Count--
 		r.book.Bytes -= size
 		r.start.seq = seq + 1
-		return r.b.Delete(appendRejectedKey(nil, seq), nil)
+		return r.b.Delete(layout.AppendRejectedKey(nil, seq), nil)
 	}
 	dropFresh := func(below events.Seq) (err error) {
 		for ; err == nil && len(r.order) > 0 && r.order[0] < below && r.goes(r.order[0]); r.order = r.order[1:] {
@@ -166,8 +167,8 @@ func (r *rejectedWrite) trim() error {
 		}
 		return err
 	}
-	err := r.v.scan([]byte{prefixRejected}, appendRejectedKey(nil, r.start.seq), func(key, value []byte) (bool, error) {
-		seq, rec, err := decodeRejected(key, value)
+	err := r.v.Scan([]byte{layout.PrefixRejected}, layout.AppendRejectedKey(nil, r.start.seq), func(key, value []byte) (bool, error) {
+		seq, rec, err := layout.DecodeRejected(key, value)
 		if err == nil {
 			err = dropFresh(seq)
 		}
@@ -190,7 +191,7 @@ func (r *rejectedWrite) trimAnswers() error {
 	drop := func(intake uint64) error {
 		r.book.Answers--
 		r.start.intake = intake + 1
-		return r.b.Delete(appendAnswerKey(nil, intake), nil)
+		return r.b.Delete(layout.AppendAnswerKey(nil, intake), nil)
 	}
 	dropFresh := func(below events.Seq) (err error) {
 		for ; err == nil && len(r.asked) > 0 && r.asked[0].seq < below && goes(r.asked[0].seq); r.asked = r.asked[1:] {
@@ -198,8 +199,8 @@ func (r *rejectedWrite) trimAnswers() error {
 		}
 		return err
 	}
-	err := r.v.scan([]byte{prefixAnswer}, appendAnswerKey(nil, r.start.intake), func(key, value []byte) (bool, error) {
-		a, err := decodeAnswer(key, value)
+	err := r.v.Scan([]byte{layout.PrefixAnswer}, layout.AppendAnswerKey(nil, r.start.intake), func(key, value []byte) (bool, error) {
+		a, err := layout.DecodeAnswer(key, value)
 		if err == nil {
 			err = dropFresh(a.Seq)
 		}
@@ -221,23 +222,23 @@ func (r *rejectedWrite) restate(k *events.KeptRejected) error {
 	_, has := r.fresh[k.Seq]
 	if !has {
 		var err error
-		if _, has, err = r.v.rejectedAt(k.Seq); err != nil {
+		if _, has, err = r.v.RejectedAt(k.Seq); err != nil {
 			return err
 		}
 	}
 	if has || k.Seq < r.start.seq {
 		return nil
 	}
-	return r.keep(k.Seq, rejectedRecord{Type: k.Type, At: k.At, Size: k.Size, Body: k.Body, Purged: k.Body == nil})
+	return r.keep(k.Seq, layout.RejectedRecord{Type: k.Type, At: k.At, Size: k.Size, Body: k.Body, Purged: k.Body == nil})
 }
 
 // restateAnswer keeps the answer to an intake message as a round tells it.
 func (r *rejectedWrite) restateAnswer(a *events.KeptAnswer) error {
-	has, err := r.v.get(appendAnswerKey(nil, a.Intake), func([]byte) error { return nil })
+	has, err := r.v.Get(layout.AppendAnswerKey(nil, a.Intake), func([]byte) error { return nil })
 	if err != nil || has || a.Intake < r.start.intake {
 		return err
 	}
-	return r.answer(a.Intake, answerRecord{Seq: a.Seq, Of: a.Of})
+	return r.answer(a.Intake, layout.AnswerRecord{Seq: a.Seq, Of: a.Of})
 }
 
 // sorted brings what is in the batch into order: what was restated came late.
@@ -250,17 +251,17 @@ func (r *rejectedWrite) sorted() {
 // begins, or below if all of it lies behind that.
 func (s *Store) RejectedKept(below events.Seq) (kept events.RejectedKept, err error) {
 	kept = events.RejectedKept{From: below, Answers: below}
-	err = s.Snapshot(func(v view) error {
-		err := v.scan([]byte{prefixRejected}, []byte{prefixRejected}, func(key, value []byte) (bool, error) {
-			seq, _, err := decodeRejected(key, value)
+	err = s.Snapshot(func(v layout.View) error {
+		err := v.Scan([]byte{layout.PrefixRejected}, []byte{layout.PrefixRejected}, func(key, value []byte) (bool, error) {
+			seq, _, err := layout.DecodeRejected(key, value)
 			kept.From = min(kept.From, seq)
 			return false, err
 		})
 		if err != nil {
 			return err
 		}
-		return v.scan([]byte{prefixAnswer}, []byte{prefixAnswer}, func(key, value []byte) (bool, error) {
-			a, err := decodeAnswer(key, value)
+		return v.Scan([]byte{layout.PrefixAnswer}, []byte{layout.PrefixAnswer}, func(key, value []byte) (bool, error) {
+			a, err := layout.DecodeAnswer(key, value)
 			kept.Answers = min(kept.Answers, a.Seq)
 			return false, err
 		})
@@ -272,9 +273,9 @@ func (s *Store) RejectedKept(below events.Seq) (kept events.RejectedKept, err er
 // were purged, from one on and below another, in order: as many as come to about
 // so many bytes, one at least; and which comes next, 0 for none.
 func (s *Store) KeptRejected(from, below events.Seq, bytes int64) (page []events.KeptRejected, next events.Seq, err error) {
-	err = s.Snapshot(func(v view) error {
-		return v.scan([]byte{prefixRejected}, appendRejectedKey(nil, from), func(key, value []byte) (bool, error) {
-			seq, rec, err := decodeRejected(key, value)
+	err = s.Snapshot(func(v layout.View) error {
+		return v.Scan([]byte{layout.PrefixRejected}, layout.AppendRejectedKey(nil, from), func(key, value []byte) (bool, error) {
+			seq, rec, err := layout.DecodeRejected(key, value)
 			if err != nil || seq >= below {
 				return false, err
 			}
@@ -293,9 +294,9 @@ func (s *Store) KeptRejected(from, below events.Seq, bytes int64) (page []events
 // that became no item, from a message on and given below a position, in order, at
 // most limit of them; and which message comes next, 0 for none.
 func (s *Store) KeptAnswers(from uint64, below events.Seq, limit int) (page []events.KeptAnswer, next uint64, err error) {
-	err = s.Snapshot(func(v view) error {
-		return v.scan([]byte{prefixAnswer}, appendAnswerKey(nil, from), func(key, value []byte) (bool, error) {
-			a, err := decodeAnswer(key, value)
+	err = s.Snapshot(func(v layout.View) error {
+		return v.Scan([]byte{layout.PrefixAnswer}, layout.AppendAnswerKey(nil, from), func(key, value []byte) (bool, error) {
+			a, err := layout.DecodeAnswer(key, value)
 			if err != nil || a.Seq >= below {
 				return false, err
 			}

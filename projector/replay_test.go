@@ -16,6 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
+	"github.com/streamwright/streamwright/projector/query"
 )
 
 // However the events are cut into batches, with restarts or without, live or
@@ -109,8 +111,8 @@ func TestCrashWithoutFlush(t *testing.T) {
 		t.Fatal(err)
 	}
 	flushed := live.Applied()
-	if live.Flushed() != flushed {
-		t.Fatalf("flushed is %d, want %d", live.Flushed(), flushed)
+	if events.Seq(live.flushed.Load()) != flushed {
+		t.Fatalf("flushed is %d, want %d", events.Seq(live.flushed.Load()), flushed)
 	}
 	s.run(300, 7)
 	again, _ := crashed(t, fs)
@@ -132,7 +134,7 @@ func TestFlushPolicy(t *testing.T) {
 		}
 		s := newSim(t, 1, live)
 		deadline := time.Now().Add(20 * time.Second)
-		for live.Flushed() == 0 {
+		for events.Seq(live.flushed.Load()) == 0 {
 			if s.run(50, 5); time.Now().After(deadline) {
 				t.Fatal("nothing was flushed")
 			}
@@ -315,7 +317,7 @@ func TestRebuildReplacesAnything(t *testing.T) {
 				writeFile(t, dir, currentFile, text)
 				if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "engine rebuild") {
 					t.Fatalf("Open does not say what to do: %v", err)
-				} else if name == "newer format" && !errors.Is(err, ErrNewerFormat) {
+				} else if name == "newer format" && !errors.Is(err, layout.ErrNewerFormat) {
 					t.Fatalf("Open: %v", err)
 				}
 			}
@@ -447,7 +449,7 @@ func TestRebuildLive(t *testing.T) {
 	}
 	s := newSim(t, 9, live)
 	s.run(3000, 100)
-	tamper(t, live, idKey(prefixParams, s.ids[0]), []byte("changed"))
+	tamper(t, live, layout.IDKey(layout.PrefixParams, s.ids[0]), []byte("changed"))
 	last := s.submit(events.Submit{Type: "email", ID: events.ID{0: 0x7f}})
 	s.project()
 	at := live.Applied()
@@ -484,7 +486,7 @@ func TestRebuildUnderLoad(t *testing.T) {
 	go func() { done <- live.Rebuild(context.Background(), fixed, nil) }()
 	go func() {
 		for i := range 2000 {
-			if _, _, err := Of(live).Full(s.ids[i%100]); err != nil {
+			if _, _, err := query.Of(live).Full(s.ids[i%100]); err != nil {
 				done <- err
 				return
 			}
@@ -499,7 +501,7 @@ func TestRebuildUnderLoad(t *testing.T) {
 
 func tamper(t testing.TB, s *Store, key, value []byte) {
 	t.Helper()
-	err := s.lookup(func(v view) error { return v.r.(*pebble.DB).Set(key, value, pebble.NoSync) })
+	err := s.lookup(func(v layout.View) error { return v.R.(*pebble.DB).Set(key, value, pebble.NoSync) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // round has everything carried, with other steps in between, and returns where
@@ -218,14 +219,14 @@ func TestPrunedLeavesNothing(t *testing.T) {
 		s.do(events.Prune{ID: i})
 	}
 	s.project()
-	err := s.store.Snapshot(func(v view) error {
+	err := s.store.Snapshot(func(v layout.View) error {
 		c, err := contentOf(context.Background(), v)
 		if err != nil {
 			return err
 		}
 		for c.next() {
-			if c.key[0] != prefixMeta && c.key[0] != prefixType {
-				t.Errorf("left: %s", describeKey(c.key))
+			if c.key[0] != layout.PrefixMeta && c.key[0] != layout.PrefixType {
+				t.Errorf("left: %s", layout.DescribeKey(c.key))
 			}
 		}
 		return c.close()

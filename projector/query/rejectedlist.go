@@ -1,10 +1,11 @@
-package projector
+package query
 
 import (
 	"fmt"
 	"strconv"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -20,17 +21,17 @@ func (s Reader) Rejected(q wire.ListRejected) (page wire.RejectedListed, err err
 	if limit < 1 || limit > MaxListLimit {
 		return page, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d; follow next_cursor for more", limit, MaxListLimit)
 	}
-	end := after([]byte{prefixRejected})
+	end := layout.After([]byte{layout.PrefixRejected})
 	if q.Cursor != "" {
 		seq, err := strconv.ParseUint(q.Cursor, 10, 64)
 		if err != nil {
 			return page, events.Refuse(events.CodeBadRequest, "cursor is malformed: use next_cursor of the page before, unchanged")
 		}
-		end = appendRejectedKey(nil, events.Seq(seq))
+		end = layout.AppendRejectedKey(nil, events.Seq(seq))
 	}
-	err = s.snapshot(func(v view) error {
-		return v.backward([]byte{prefixRejected}, end, func(key, value []byte) (bool, error) {
-			seq, rec, err := decodeRejected(key, value)
+	err = s.snapshot(func(v layout.View) error {
+		return v.Backward([]byte{layout.PrefixRejected}, end, func(key, value []byte) (bool, error) {
+			seq, rec, err := layout.DecodeRejected(key, value)
 			if err != nil || rec.Purged || q.Type != "" && string(rec.Type) != q.Type || q.Code != "" && rec.Body.Code != q.Code {
 				return true, err
 			}
@@ -48,8 +49,8 @@ func (s Reader) Rejected(q wire.ListRejected) (page wire.RejectedListed, err err
 // RejectedOf returns a rejected submission with its original, by the sequence
 // of its event; false if none is kept.
 func (s Reader) RejectedOf(seq events.Seq) (r wire.Rejected, found bool, err error) {
-	err = s.snapshot(func(v view) error {
-		rec, has, err := v.rejectedAt(seq)
+	err = s.snapshot(func(v layout.View) error {
+		rec, has, err := v.RejectedAt(seq)
 		if found = has && !rec.Purged; found {
 			r = fromRejected(seq, rec, true)
 		}
@@ -63,9 +64,9 @@ func (s Reader) RejectedOf(seq events.Seq) (r wire.Rejected, found bool, err err
 // false for one that became an item, that is not answered yet, or whose answer
 // is too old to be kept.
 func (s Reader) Answer(intake uint64) (seq events.Seq, of events.ID, found bool, err error) {
-	err = s.snapshot(func(v view) error {
-		found, err = v.get(appendAnswerKey(nil, intake), func(value []byte) error {
-			a, err := decodeJSON[answerRecord](fmt.Sprintf("the answer to intake message %d", intake), value)
+	err = s.snapshot(func(v layout.View) error {
+		found, err = v.Get(layout.AppendAnswerKey(nil, intake), func(value []byte) error {
+			a, err := layout.DecodeJSON[layout.AnswerRecord](fmt.Sprintf("the answer to intake message %d", intake), value)
 			seq, of = a.Seq, a.Of
 			return err
 		})
@@ -74,7 +75,7 @@ func (s Reader) Answer(intake uint64) (seq events.Seq, of events.ID, found bool,
 	return seq, of, found, err
 }
 
-func fromRejected(seq events.Seq, rec rejectedRecord, whole bool) wire.Rejected {
+func fromRejected(seq events.Seq, rec layout.RejectedRecord, whole bool) wire.Rejected {
 	b := rec.Body
 	r := wire.Rejected{Seq: seq, At: rec.At, Type: string(rec.Type), Code: b.Code, Message: b.Message, Subject: b.Subject,
 		Size: b.Size, Truncated: b.Truncated, IntakeSeq: b.Intake.Seq}

@@ -1,4 +1,4 @@
-package projector
+package query
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -20,8 +21,8 @@ const MaxFold = 100_000
 // holds; Notes say what it does not hold. found is false for an unknown item,
 // and for one that was not there yet.
 func (s Reader) ItemAt(id events.ID, through events.Seq, until time.Time) (full wire.Item, found bool, err error) {
-	err = s.snapshot(func(v view) error {
-		now, err := v.item(id)
+	err = s.snapshot(func(v layout.View) error {
+		now, err := v.Item(id)
 		if now == nil || err != nil {
 			return err
 		}
@@ -49,22 +50,22 @@ type laterChanges struct {
 
 // ownEvents are an item's events up to a moment, without the documents that the
 // store keeps elsewhere.
-func ownEvents(v view, now *events.Item, through events.Seq, until time.Time) (evs []events.Event, later laterChanges, err error) {
-	meta, err := v.meta()
+func ownEvents(v layout.View, now *events.Item, through events.Seq, until time.Time) (evs []events.Event, later laterChanges, err error) {
+	meta, err := v.Meta()
 	if err != nil {
 		return nil, later, err
 	}
-	whole, prefix := wholeTo(meta, until), idKey(prefixHistory, now.ID)
-	err = v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
-		r := keyReader{b: key[len(prefix):]}
-		seq := r.seq()
-		h, err := decodeHistory(now.ID, now.Type, seq, value)
-		if err != nil || r.err != nil {
-			return false, errors.Join(err, r.err)
+	whole, prefix := layout.WholeTo(meta, until), layout.IDKey(layout.PrefixHistory, now.ID)
+	err = v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
+		r := layout.KeyReader{B: key[len(prefix):]}
+		seq := r.Seq()
+		h, err := layout.DecodeHistory(now.ID, now.Type, seq, value)
+		if err != nil || r.Err != nil {
+			return false, errors.Join(err, r.Err)
 		}
 		if through > 0 && decidedFrom(seq, value) > through || !until.IsZero() && seq >= whole && h.At.After(until) {
 			later.any = true
-			later.params = later.params || h.Kind == events.KindReplayed && replacesParams(h.Data)
+			later.params = later.params || h.Kind == events.KindReplayed && layout.ReplacesParams(h.Data)
 			return true, nil
 		}
 		if len(evs) == MaxFold {
@@ -94,15 +95,15 @@ func decidedFrom(seq events.Seq, record []byte) events.Seq {
 }
 
 // asOf shows a folded item with what is kept beside it, as of then.
-func asOf(v view, it *events.Item, at events.Event, later laterChanges, through events.Seq, until time.Time) (full wire.Item, err error) {
+func asOf(v layout.View, it *events.Item, at events.Event, later laterChanges, through events.Seq, until time.Time) (full wire.Item, err error) {
 	var params, result []byte
 	if !later.params {
-		if params, err = v.document(prefixParams, it.ID); err != nil {
+		if params, err = v.Document(layout.PrefixParams, it.ID); err != nil {
 			return full, err
 		}
 	}
 	if it.HasResult {
-		if result, err = v.document(prefixResult, it.ID); err != nil {
+		if result, err = v.Document(layout.PrefixResult, it.ID); err != nil {
 			return full, err
 		}
 	}

@@ -1,4 +1,4 @@
-package projector
+package layout
 
 import (
 	"bytes"
@@ -20,59 +20,59 @@ const (
 
 // What the term index has items by.
 const (
-	termLabel  = 'l' // value:text key:text
-	termTenant = 't' // tenant:text
-	termDedup  = 'd' // dedup key:text
-	termParent = 'p' // id of the item that spawned it, or of its batch
-	termWord   = 'w' // word of the error's code or message:text
+	TermLabel  = 'l' // value:text key:text
+	TermTenant = 't' // tenant:text
+	TermDedup  = 'd' // dedup key:text
+	TermParent = 'p' // id of the item that spawned it, or of its batch
+	TermWord   = 'w' // word of the error's code or message:text
 
-	termSchedule = 's' // name of the schedule that made the item:text
+	TermSchedule = 's' // name of the schedule that made the item:text
 )
 
-// appendTerm appends what the term index's entries for a text share. A label's
+// AppendTerm appends what the term index's entries for a text share. A label's
 // key follows its value, so that items can be found by a value alone.
-func appendTerm(b []byte, kind byte, texts ...string) []byte {
-	b = append(b, prefixTerm, kind)
+func AppendTerm(b []byte, kind byte, texts ...string) []byte {
+	b = append(b, PrefixTerm, kind)
 	for _, s := range texts {
-		b = appendText(b, s)
+		b = AppendText(b, s)
 	}
 	return b
 }
 
-// scheduleOf is the name of the schedule that made an item; empty: none did.
-func scheduleOf(it *events.Item) string {
+// ScheduleOf is the name of the schedule that made an item; empty: none did.
+func ScheduleOf(it *events.Item) string {
 	if it.Provenance.Source != events.SourceSchedule {
 		return ""
 	}
 	return it.Provenance.Trigger
 }
 
-// words takes texts apart. Its memory is used again.
-type words struct {
-	list [][]byte // distinct, lower case
+// Words takes texts apart. Its memory is used again.
+type Words struct {
+	List [][]byte // distinct, lower case
 	buf  []byte
 }
 
-// ofItem takes an item's error apart: its code, then its message.
-func (w *words) ofItem(it *events.Item) {
-	w.list, w.buf = w.list[:0], w.buf[:0]
+// OfItem takes an item's error apart: its code, then its message.
+func (w *Words) OfItem(it *events.Item) {
+	w.List, w.buf = w.List[:0], w.buf[:0]
 	w.add(it.Code, MaxErrorWords)
 	w.add(it.Error, MaxErrorWords)
 }
 
-// ofQuery returns the words of a question.
-func ofQuery(text string) [][]byte {
-	var w words
+// QueryWords returns the words of a question.
+func QueryWords(text string) [][]byte {
+	var w Words
 	w.add(text, MaxQueryWords)
-	return w.list
+	return w.List
 }
 
 // add takes a text apart, until there are so many words. A word is a run of
 // letters and digits.
-func (w *words) add(text string, most int) {
+func (w *Words) add(text string, most int) {
 	start := len(w.buf)
 	for _, r := range text {
-		if len(w.list) >= most {
+		if len(w.List) >= most {
 			return
 		}
 		if r < utf8.RuneSelf && asciiWord[r] != 0 {
@@ -89,25 +89,25 @@ func (w *words) add(text string, most int) {
 		}
 		start = w.end(start)
 	}
-	if len(w.list) < most {
+	if len(w.List) < most {
 		w.end(start)
 	}
 }
 
 // end ends the word that began at a place of the buffer, and says where the next
 // one begins.
-func (w *words) end(start int) int {
+func (w *Words) end(start int) int {
 	word := w.buf[start:len(w.buf):len(w.buf)]
 	if len(word) < MinWordBytes || w.has(word) {
 		w.buf = w.buf[:start]
 		return start
 	}
-	w.list = append(w.list, word)
+	w.List = append(w.List, word)
 	return len(w.buf)
 }
 
-func (w *words) has(word []byte) bool {
-	for _, x := range w.list {
+func (w *Words) has(word []byte) bool {
+	for _, x := range w.List {
 		if bytes.Equal(x, word) {
 			return true
 		}
@@ -115,8 +115,8 @@ func (w *words) has(word []byte) bool {
 	return false
 }
 
-func (w *words) hasPrefix(prefix []byte) bool {
-	for _, x := range w.list {
+func (w *Words) hasPrefix(prefix []byte) bool {
+	for _, x := range w.List {
 		if bytes.HasPrefix(x, prefix) {
 			return true
 		}
@@ -124,9 +124,9 @@ func (w *words) hasPrefix(prefix []byte) bool {
 	return false
 }
 
-// match reports whether all the words of a question are there, the last of them
+// Match reports whether all the words of a question are there, the last of them
 // as the beginning of a word.
-func (w *words) match(query [][]byte) bool {
+func (w *Words) Match(query [][]byte) bool {
 	last := len(query) - 1
 	for i, q := range query {
 		if i < last && !w.has(q) || i == last && !w.hasPrefix(q) {

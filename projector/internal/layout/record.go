@@ -1,4 +1,4 @@
-package projector
+package layout
 
 import (
 	"encoding/binary"
@@ -12,9 +12,9 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// recordVersion is that of the item records which this program writes. It
+// RecordVersion is that of the item records which this program writes. It
 // reads this one and refuses a higher one.
-const recordVersion = 2
+const RecordVersion = 2
 
 // The flags of an item record.
 const (
@@ -29,11 +29,11 @@ func itemTimes(it *events.Item) [8]*time.Time {
 	return [8]*time.Time{&it.QueuedAt, &it.OrderAt, &it.AvailableAt, &it.ClaimedAt, &it.StartBy, &it.StartedAt, &it.Deadline, &it.FinishedAt}
 }
 
-// appendItem appends the record of an item: a version, then the fields in a
+// AppendItem appends the record of an item: a version, then the fields in a
 // fixed order, numbers as varints, text with its length, maps sorted by key.
 // The same item always gives the same bytes. The id is left to the key.
-func appendItem(b []byte, it *events.Item) []byte {
-	b = append(b, recordVersion, byte(it.State), byte(it.Priority), itemFlags(it))
+func AppendItem(b []byte, it *events.Item) []byte {
+	b = append(b, RecordVersion, byte(it.State), byte(it.Priority), itemFlags(it))
 	b = appendString(b, string(it.Type))
 	b = binary.AppendUvarint(b, uint64(it.Attempt))
 	b = binary.AppendUvarint(b, uint64(it.MaxAttempts))
@@ -76,7 +76,7 @@ func itemFlags(it *events.Item) (f byte) {
 }
 
 func appendTimes(b []byte, it *events.Item) []byte {
-	base := nanos(it.CreatedAt)
+	base := Nanos(it.CreatedAt)
 	b = binary.AppendVarint(b, base)
 	mask := len(b)
 	b = append(b, 0)
@@ -108,15 +108,15 @@ func appendLabels(b []byte, labels map[string]string) []byte {
 // that a newer program wrote.
 var ErrNewerFormat = errors.New("written by a newer program")
 
-var errRecord = errors.New("malformed record: the store is damaged, rebuild it from the log (engine rebuild)")
+var ErrRecord = errors.New("malformed record: the store is damaged, rebuild it from the log (engine rebuild)")
 
-// decodeItem reads an item's record.
-func decodeItem(id events.ID, data []byte) (*events.Item, error) {
-	if len(data) > 0 && data[0] > recordVersion {
-		return nil, fmt.Errorf("item %s: its record has version %d, this program knows up to %d: %w: use that one, or rebuild the store (engine rebuild)", id, data[0], recordVersion, ErrNewerFormat)
+// DecodeItem reads an item's record.
+func DecodeItem(id events.ID, data []byte) (*events.Item, error) {
+	if len(data) > 0 && data[0] > RecordVersion {
+		return nil, fmt.Errorf("item %s: its record has version %d, this program knows up to %d: %w: use that one, or rebuild the store (engine rebuild)", id, data[0], RecordVersion, ErrNewerFormat)
 	}
-	if len(data) < 4 || data[0] != recordVersion {
-		return nil, fmt.Errorf("item %s: %w", id, errRecord)
+	if len(data) < 4 || data[0] != RecordVersion {
+		return nil, fmt.Errorf("item %s: %w", id, ErrRecord)
 	}
 	it := &events.Item{ID: id, State: events.ItemState(data[1]), Priority: events.Priority(data[2])}
 	flags := data[3]
@@ -124,7 +124,7 @@ func decodeItem(id events.ID, data []byte) (*events.Item, error) {
 	r := recordReader{s: string(data[4:])}
 	r.item(it, flags)
 	if r.bad || r.s != "" || it.State >= events.NumStates || it.Priority > events.MaxPriority {
-		return nil, fmt.Errorf("item %s: %w", id, errRecord)
+		return nil, fmt.Errorf("item %s: %w", id, ErrRecord)
 	}
 	return it, nil
 }
@@ -167,7 +167,7 @@ func (r *recordReader) item(it *events.Item, flags byte) {
 	it.CreatedSeq = events.Seq(r.uint())
 	it.Seq = events.Seq(r.uint())
 	base := r.int()
-	it.CreatedAt = fromNanos(base)
+	it.CreatedAt = FromNanos(base)
 	mask := r.take(1)
 	for i, t := range itemTimes(it) {
 		if mask != "" && mask[0]&(1<<i) != 0 {
@@ -333,13 +333,13 @@ func (r *recordReader) rest(it *events.Item) {
 		it.DedupWindow = time.Duration(r.int())
 	}
 	if bits&restExpires != 0 {
-		it.ExpiresAt = fromNanos(r.int())
+		it.ExpiresAt = FromNanos(r.int())
 	}
 	if bits&restLeasesLost != 0 {
 		it.LeasesLost = int(r.uint())
 	}
 	if bits&restProgress != 0 {
-		it.Progress = events.Progress{At: fromNanos(r.int()), Percent: int(r.uint()), Message: r.string()}
+		it.Progress = events.Progress{At: FromNanos(r.int()), Percent: int(r.uint()), Message: r.string()}
 	}
 	if bits&restCause != 0 {
 		it.Cause = r.string()

@@ -1,16 +1,17 @@
-package projector
+package query
 
 import (
 	"fmt"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // Snapshotter has a store's content to read; *projector.Store is one.
 type Snapshotter interface {
 	// Snapshot calls fn with a view that stays as it is.
-	Snapshot(fn func(view) error) error
+	Snapshot(fn func(layout.View) error) error
 }
 
 // Reader answers questions about a store. It may be used by many goroutines.
@@ -19,7 +20,7 @@ type Reader struct{ of Snapshotter }
 // Of returns a Reader of a store.
 func Of(store Snapshotter) Reader { return Reader{store} }
 
-func (s Reader) snapshot(fn func(view) error) error { return s.of.Snapshot(fn) }
+func (s Reader) snapshot(fn func(layout.View) error) error { return s.of.Snapshot(fn) }
 
 // The bounds of what one query returns.
 const (
@@ -31,8 +32,8 @@ const (
 // first MaxMergedShown of the submissions merged into it. All are as of one
 // moment. It reports false for an unknown item.
 func (s Reader) Full(id events.ID) (full wire.Item, found bool, err error) {
-	err = s.snapshot(func(v view) error {
-		it, err := v.item(id)
+	err = s.snapshot(func(v layout.View) error {
+		it, err := v.Item(id)
 		if it == nil || err != nil {
 			return err
 		}
@@ -44,14 +45,14 @@ func (s Reader) Full(id events.ID) (full wire.Item, found bool, err error) {
 }
 
 // full is an item with what is kept beside it.
-func fullItem(v view, it *events.Item) (full wire.Item, err error) {
-	params, err := v.document(prefixParams, it.ID)
+func fullItem(v layout.View, it *events.Item) (full wire.Item, err error) {
+	params, err := v.Document(layout.PrefixParams, it.ID)
 	if err != nil {
 		return full, err
 	}
 	var result []byte
 	if it.HasResult {
-		if result, err = v.document(prefixResult, it.ID); err != nil {
+		if result, err = v.Document(layout.PrefixResult, it.ID); err != nil {
 			return full, err
 		}
 	}
@@ -59,15 +60,15 @@ func fullItem(v view, it *events.Item) (full wire.Item, err error) {
 	return wire.FromItem(it, params, result, merged), err
 }
 
-func mergedInto(v view, it *events.Item) (merged []events.MergedEntry, err error) {
+func mergedInto(v layout.View, it *events.Item) (merged []events.MergedEntry, err error) {
 	if it.MergedCount == 0 {
 		return nil, nil
 	}
-	prefix := idKey(prefixMerged, it.ID)
-	err = v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
-		r := keyReader{b: key[len(prefix):]}
-		seq := r.seq()
-		m, err := decodeJSON[mergedRecord](describeKey(key), value)
+	prefix := layout.IDKey(layout.PrefixMerged, it.ID)
+	err = v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
+		r := layout.KeyReader{B: key[len(prefix):]}
+		seq := r.Seq()
+		m, err := layout.DecodeJSON[layout.MergedRecord](layout.DescribeKey(key), value)
 		merged = append(merged, events.MergedEntry{Into: it.ID, Seq: seq, ID: m.ID, At: m.At, Provenance: m.Provenance})
 		return len(merged) < MaxMergedShown, err
 	})
@@ -77,19 +78,19 @@ func mergedInto(v view, it *events.Item) (merged []events.MergedEntry, err error
 // History returns an item's events, oldest first, at most MaxHistoryShown;
 // none for an unknown item. Params and result are left out of their data.
 func (s Reader) History(id events.ID) (history []wire.HistoryEvent, err error) {
-	err = s.snapshot(func(v view) error {
-		it, err := v.item(id)
+	err = s.snapshot(func(v layout.View) error {
+		it, err := v.Item(id)
 		if it == nil || err != nil {
 			return err
 		}
-		prefix := idKey(prefixHistory, id)
-		return v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
-			r := keyReader{b: key[len(prefix):]}
-			seq := r.seq()
-			if r.err != nil {
-				return false, fmt.Errorf("%s: %w", describeKey(key), errRecord)
+		prefix := layout.IDKey(layout.PrefixHistory, id)
+		return v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
+			r := layout.KeyReader{B: key[len(prefix):]}
+			seq := r.Seq()
+			if r.Err != nil {
+				return false, fmt.Errorf("%s: %w", layout.DescribeKey(key), layout.ErrRecord)
 			}
-			h, err := decodeHistory(id, it.Type, seq, value)
+			h, err := layout.DecodeHistory(id, it.Type, seq, value)
 			history = append(history, h)
 			return len(history) < MaxHistoryShown, err
 		})
