@@ -29,14 +29,27 @@ type running struct {
 	t     *testing.T
 	got   chan string
 	ended chan error
+	read  chan struct{} // the server was asked, since the last event
 	stop  context.CancelFunc
 }
 
 func startTail(t *testing.T, p *Pages, cfg TailConfig) *running {
 	ctx, cancel := context.WithCancel(testContext(t))
-	r := &running{t: t, got: make(chan string, 100), ended: make(chan error, 1), stop: cancel}
+	r := &running{t: t, got: make(chan string, 100), ended: make(chan error, 1), read: make(chan struct{}, 1), stop: cancel}
+	reading := func(context.Context) (func(), error) {
+		return func() {
+			select {
+			case r.read <- struct{}{}:
+			default:
+			}
+		}, nil
+	}
 	go func() {
-		r.ended <- p.Tail(ctx, cfg, nil, func(ev events.Event) error {
+		r.ended <- p.Tail(ctx, cfg, reading, func(ev events.Event) error {
+			select {
+			case <-r.read:
+			default:
+			}
 			r.got <- fmt.Sprintf("%d:%s", ev.Seq, markOf(ev))
 			return nil
 		})
@@ -83,9 +96,12 @@ func TestTailLive(t *testing.T) {
 			last = mustAppend(t, l, last, decision(2, "new"))
 			p.Grown()
 			tail.expect("4:new", "5:new")
+			<-tail.read // nothing is under way that would be lost
+			connected := nc.StatusChanged(nats.CONNECTED)
 			if err := nc.ForceReconnect(); err != nil {
 				t.Fatal(err)
 			}
+			<-connected
 			// A group that waits for its end, then its end.
 			f.fault(l, Fault{Kind: FaultLate, N: 1}, 2)
 			if _, err := l.Append(testContext(t), last, decision(2, "late")); !errors.Is(err, ErrAmbiguous) {
@@ -103,7 +119,7 @@ func TestTailLive(t *testing.T) {
 // A tail that begins while the server has no streams, as when it loads them anew,
 // begins once it has.
 func TestTailBeginsWhileTheServerReloads(t *testing.T) {
-	for name, from := range map[string]events.Seq{"from a position": 1, "with what comes next": 0} {
+	for name, cfg := range map[string]TailConfig{"from a position": {FromSeq: 1}, "from a time": {Since: testTime}} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := startServer(t, dir, nil)
@@ -114,7 +130,7 @@ func TestTailBeginsWhileTheServerReloads(t *testing.T) {
 			}
 			tried := make(chan struct{}, 1000)
 			p := NewPages(dialTail(t, s), wire.Default, func() events.Seq { tried <- struct{}{}; return last })
-			tail := startTail(t, p, TailConfig{FromSeq: from})
+			tail := startTail(t, p, cfg)
 			for range 3 { // asked more than once a try; in any case it has been refused
 				select {
 				case <-tried:
@@ -125,9 +141,7 @@ func TestTailBeginsWhileTheServerReloads(t *testing.T) {
 			if err := s.EnableJetStream(&server.JetStreamConfig{StoreDir: dir}); err != nil {
 				t.Fatal(err)
 			}
-			if from > 0 {
-				tail.expect("1:old", "2:old")
-			}
+			tail.expect("1:old", "2:old")
 			tail.end()
 		})
 	}
