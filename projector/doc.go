@@ -22,7 +22,7 @@
 //
 // # Invariants
 //
-//   - Every index entry is a pure function of one item (see indexEntries), so
+//   - Every index entry is a pure function of one item (see indexSet.fill), so
 //     the difference between two versions of an item is the difference between
 //     two small sets of entries.
 //   - A key whose Until is not after the LastAt of the store's position does
