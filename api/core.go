@@ -38,7 +38,8 @@ type Core interface {
 	AcceptClock(ctx context.Context, by string) (dispatcher.ClockStatus, error)
 }
 
-// Queries is what the service needs of the projection; *projector.Store is it.
+// Queries is what the service needs of the projection; a *projector.Store and a
+// query.Reader of it are it.
 type Queries interface {
 	Meta() (events.Meta, error)
 	Types() ([]events.TypeInfo, error)

@@ -17,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -37,6 +38,12 @@ type rig struct {
 }
 
 // prover replays for verify and rebuild.
+// queries is what the service asks of the projection.
+type queries struct {
+	*projector.Store
+	query.Reader
+}
+
 type prover struct {
 	store *projector.Store
 	log   eventlog.Log
@@ -84,7 +91,7 @@ func newRig(t testing.TB, edit func(*Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Conn: own, Names: wire.Default, Core: r.eng, Queries: r.store, Prover: prover{r.store, r.log}, Logs: logs, Metrics: r.metrics,
+	cfg := Config{Conn: own, Names: wire.Default, Core: r.eng, Queries: queries{r.store, query.Of(r.store)}, Prover: prover{r.store, r.log}, Logs: logs, Metrics: r.metrics,
 		Info: wire.InfoReply{Version: "1.2.3", Owner: "test"}, Logger: slog.New(slog.DiscardHandler)}
 	if edit != nil {
 		edit(&cfg)

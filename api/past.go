@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -126,7 +127,7 @@ func stateOf(then *projector.Store) (st wire.State, err error) {
 	for _, t := range types {
 		st.Types = append(st.Types, wire.FromTypeInfo(t))
 	}
-	causes, err := then.Causes(wire.CausesQuery{})
+	causes, err := query.Of(then).Causes(wire.CausesQuery{})
 	if err != nil {
 		return st, err
 	}

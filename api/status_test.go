@@ -165,7 +165,7 @@ func TestForeignEventsThatLookLikeStatuses(t *testing.T) {
 	defer cancel()
 	for _, types := range [][]events.Type{nil, {"email"}} {
 		found := false
-		err := eventlog.Tail(ctx, r.nc, eventlog.TailConfig{FromSeq: 1, Live: true, Types: types, Partitions: []int{0}}, func(ev events.Event) error {
+		err := r.svc.Feed().Tail(ctx, eventlog.TailConfig{FromSeq: 1, Types: types}, func(ev events.Event) error {
 			if found = ev.ID.String() == last.ID; found {
 				return context.Canceled
 			}

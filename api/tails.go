@@ -42,6 +42,21 @@ func newTails(s *Service) *tails {
 // Appended tells the service that the log has grown. It never waits.
 func (s *Service) Appended() { s.tails.pages.Grown() }
 
+// Feed is the log as feeds of events read it, which take turns with the requests
+// for events.
+type Feed struct{ t *tails }
+
+// Feed returns the log for feeds of events.
+func (s *Service) Feed() Feed { return Feed{s.tails} }
+
+// Tail gives the events of the log; see [eventlog.Pages.Tail].
+func (f Feed) Tail(ctx context.Context, cfg eventlog.TailConfig, fn func(events.Event) error) error {
+	return f.t.pages.Tail(ctx, cfg, f.t.enter, fn)
+}
+
+// Kept says what the log holds.
+func (f Feed) Kept(ctx context.Context) (eventlog.Kept, error) { return f.t.pages.Kept(ctx) }
+
 // enter waits for a turn to read.
 func (t *tails) enter(ctx context.Context) (done func(), err error) {
 	select {

@@ -3,11 +3,16 @@ package blobs
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
+	"strconv"
+	"strings"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
@@ -189,4 +194,87 @@ func (r *reader) chunkAt() (*jetstream.RawStreamMsg, error) {
 func (r *reader) Close() error {
 	r.chunk, r.err = nil, errors.New("the object is closed")
 	return nil
+}
+
+// get reads one message of the bucket, jetstream.ErrMsgNotFound if there is
+// none. A handle of nats.go would ask for the stream's configuration first,
+// which clients may not.
+func (s *Store) get(ctx context.Context, req map[string]any) (*jetstream.RawStreamMsg, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	body, err := json.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.nc.RequestWithContext(ctx, s.names(ctx).JetStream("STREAM.MSG.GET."+s.stream), body)
+	if err != nil {
+		return nil, err
+	}
+	var reply struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Header  []byte    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(m.Data, &reply); err != nil {
+		return nil, fmt.Errorf("the server's answer can't be read: %w", err)
+	}
+	switch {
+	case reply.Error != nil && reply.Error.ErrorCode == natsNoMessage:
+		return nil, jetstream.ErrMsgNotFound
+	case reply.Error != nil && reply.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:
+		return nil, jetstream.ErrStreamNotFound
+	case reply.Error != nil:
+		return nil, reply.Error
+	case reply.Message == nil:
+		return nil, fmt.Errorf("the server's answer has no message")
+	}
+	r := reply.Message
+	out := &jetstream.RawStreamMsg{Subject: r.Subject, Sequence: r.Seq, Data: r.Data, Time: r.Time}
+	if len(r.Header) > 0 {
+		if out.Header, err = nats.DecodeHeadersMsg(r.Header); err != nil {
+			return nil, fmt.Errorf("the server's answer has an unreadable header: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// placesKey is where a description says, among its metadata, which messages its
+// chunks are. Their subject alone does not: whoever may put objects sees the
+// first chunk, and may put others between those that are still to come.
+const placesKey = "chunks"
+
+// places writes ascending sequences: the first, and how far each is behind the
+// one before.
+func places(seqs []uint64) string {
+	var b strings.Builder
+	last := uint64(0)
+	for i, seq := range seqs {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(strconv.FormatUint(seq-last, 10))
+		last = seq
+	}
+	return b.String()
+}
+
+// readPlaces reads what places has written; nil if that is not what it is, as in
+// the descriptions of other programs.
+func readPlaces(text string) []uint64 {
+	var seqs []uint64
+	last := uint64(0)
+	for step := range strings.FieldsSeq(text) {
+		n, err := strconv.ParseUint(step, 10, 64)
+		if err != nil || n == 0 || last+n < last {
+			return nil
+		}
+		last += n
+		seqs = append(seqs, last)
+	}
+	return seqs
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // purgeRejected has one of the rejected submissions forgotten.
 func (c *chaos) purgeRejected() {
-	page, err := c.store.Rejected(wire.ListRejected{Limit: 5})
+	page, err := query.Of(c.store).Rejected(wire.ListRejected{Limit: 5})
 	c.ok(err)
 	if n := len(page.Rejected); n > 0 {
 		r := page.Rejected[c.rng.IntN(n)]
@@ -88,7 +89,7 @@ func (c *chaos) rejectedAsTheLogSays() error {
 	if err != nil {
 		return err
 	}
-	page, err := c.store.Rejected(wire.ListRejected{Limit: 1000})
+	page, err := query.Of(c.store).Rejected(wire.ListRejected{Limit: 1000})
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (c *chaos) rejectedAsTheLogSays() error {
 		return fmt.Errorf("the rejected submissions of events %v are kept, not %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 	for intake, seq := range answers {
-		if at, _, found, err := c.store.Answer(intake); err != nil || !found || at != seq {
+		if at, _, found, err := query.Of(c.store).Answer(intake); err != nil || !found || at != seq {
 			return fmt.Errorf("message %d was answered by event %d; the projection says %d, %v, %v", intake, seq, at, found, err)
 		}
 	}

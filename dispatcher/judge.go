@@ -12,6 +12,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -239,7 +240,7 @@ func (j *judge) candidates(ctx context.Context, a *asked) (before []*asked, item
 		add(b.item)
 	}
 	live := 0
-	err = j.cfg.Store.EachLive(a.submit.Type, prefix, func(it wire.Item) bool {
+	err = query.Of(j.cfg.Store).EachLive(a.submit.Type, prefix, func(it wire.Item) bool {
 		if !except[it.ID] {
 			add(it)
 			live++

@@ -10,6 +10,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -194,7 +195,7 @@ func (h *harness) oneRuns() {
 	h.t.Helper()
 	states := map[events.ItemState]int{}
 	h.until("both are decided", func() bool {
-		got, err := h.store.List(wire.List{Type: "email"})
+		got, err := query.Of(h.store).List(wire.List{Type: "email"})
 		if err != nil {
 			h.t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/query"
 )
 
 // withMsgID is a message of the intake stream.
@@ -26,7 +27,7 @@ func (s *sim) became() (ids []events.ID) {
 		id, found, err := s.store.ByIntake(uint64(i + 1))
 		s.ok(err)
 		if !found {
-			_, id, _, err = s.store.Answer(uint64(i + 1))
+			_, id, _, err = query.Of(s.store).Answer(uint64(i + 1))
 			s.ok(err)
 		}
 		ids = append(ids, id)

@@ -23,9 +23,6 @@ import (
 
 func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0) }
 
-// catchUpEvents is how many replayed events are projected at once.
-const catchUpEvents = 4096
-
 // own becomes the partition's owner: it reads the log to its end into the
 // projection, appends an owned event, and builds the loop from what it finds.
 func (e *Engine) own(ctx context.Context) (*loop, error) {
@@ -77,7 +74,8 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *
 	state.SetLimits(cfg.Limits)
 	start := clockStart{known: cfg.lastKnown(before), accepted: accept != nil}
 	var clk *clock
-	f := &follower{store: cfg.Store, state: state, projected: cfg.Hooks.Projected}
+	replay := projector.NewReplay(ctx, cfg.Store, state, cfg.Hooks.Projected)
+	defer replay.Close()
 	last, err := eventlog.Settle(ctx, cfg.Log, state.Meta().Applied, func(events.Seq) events.Event {
 		start.server, start.lastEvent = tip.Time.Add(local().Sub(heard)), state.Meta().LastAt
 		clk = newClock(cfg.clockSource(local), start)
@@ -87,11 +85,11 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *
 		}
 		dec, _ := core.Decide(state, own, clk.now()) // it is never refused
 		return dec.Events[0]
-	}, f.apply)
+	}, replay.Apply)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
 	}
-	if err := f.commit(); err != nil {
+	if err := replay.Finish(); err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
 	}
 	if state.Meta().Partial {
@@ -112,50 +110,6 @@ func sameLog(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
 		err = fmt.Errorf("%w (stop the engine and start it: it says what can be done)", err)
 	}
 	return err
-}
-
-// follower folds what it reads of the log into the projection.
-type follower struct {
-	store *projector.Store
-	state *core.State
-	n     int
-	sum   uint64
-	// projected is the hook: what it feeds must miss nothing.
-	projected func(*core.Changes)
-}
-
-func (f *follower) apply(g eventlog.Group) error {
-	for _, ev := range g.Events {
-		if err := f.state.Apply(ev); err != nil {
-			return err
-		}
-	}
-	if len(g.Events) == 0 {
-		return nil // the checksum is that of a message which is no event
-	}
-	f.n += len(g.Events)
-	f.sum = g.Checksum
-	if f.n >= catchUpEvents {
-		return f.commit()
-	}
-	return nil
-}
-
-func (f *follower) commit() error {
-	c := f.state.TakeChanges()
-	if c == nil {
-		return nil
-	}
-	c.Checksum = f.sum
-	if err := f.store.Commit(c); err != nil {
-		return err
-	}
-	if f.projected != nil {
-		f.projected(c)
-	}
-	f.state.Projected(c.Meta.Applied)
-	f.n = 0
-	return nil
 }
 
 // newLoop builds the loop of an ownership that begins behind last.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -47,11 +48,11 @@ func (st *story) replayCommand(td *datadriven.TestData) string {
 	case "causes":
 		return st.listCauses()
 	}
-	page, err := st.cfg.Store.Rejected(wire.ListRejected{})
+	page, err := query.Of(st.cfg.Store).Rejected(wire.ListRejected{})
 	st.ok(err)
 	var b strings.Builder
 	for _, r := range page.Rejected {
-		whole, found, err := st.cfg.Store.RejectedOf(r.Seq)
+		whole, found, err := query.Of(st.cfg.Store).RejectedOf(r.Seq)
 		st.ok(err)
 		fmt.Fprintf(&b, "%d %s %s: %s%s\n", r.Seq, r.Type, r.Code, whole.Text, map[bool]string{false: " (gone)"}[found])
 	}
@@ -62,7 +63,7 @@ func (st *story) listDead(td *datadriven.TestData) string {
 	var q wire.Selection
 	td.MaybeScanArgs(st.t, "type", &q.Type)
 	td.MaybeScanArgs(st.t, "code", &q.Code)
-	page, err := st.cfg.Store.Dead(q)
+	page, err := query.Of(st.cfg.Store).Dead(q)
 	st.ok(err)
 	var b strings.Builder
 	for _, it := range page.Items {
@@ -74,7 +75,7 @@ func (st *story) listDead(td *datadriven.TestData) string {
 }
 
 func (st *story) listCauses() string {
-	reply, err := st.cfg.Store.Causes(wire.CausesQuery{All: true})
+	reply, err := query.Of(st.cfg.Store).Causes(wire.CausesQuery{All: true})
 	st.ok(err)
 	var b strings.Builder
 	for _, c := range reply.Causes {

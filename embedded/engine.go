@@ -31,6 +31,7 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/tracing/itemspans"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -298,7 +299,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 		return err
 	}
 	if e.o.Tracing != nil {
-		if e.spans, err = itemspans.New(e.o.Tracing, e.store.History); err != nil {
+		if e.spans, err = itemspans.New(e.o.Tracing, query.Of(e.store).History); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/tracing"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -65,7 +66,7 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		return err
 	}
 	e.service, err = api.New(api.Config{
-		Conn: e.nc, Names: e.names(), Core: e.dispatcher, Queries: e.store, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
+		Conn: e.nc, Names: e.names(), Core: e.dispatcher, Queries: queries{e.store, query.Of(e.store)}, Prover: prover{e}, Logs: logs, Metrics: e.metrics, Logger: e.log,
 		OwnedByFile: func(t events.Type, wanted events.TypeSettings) []string {
 			return e.cfg.Types[t].Patch.Conflicts(wanted)
 		},
@@ -123,6 +124,12 @@ func (e *Engine) startFaces(ctx context.Context) (err error) {
 		}
 	}
 	return e.service.Start()
+}
+
+// queries is what the service asks of the projection.
+type queries struct {
+	*projector.Store
+	query.Reader
 }
 
 // prover replays the log for the API.

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -17,8 +16,6 @@ import (
 	"github.com/streamwright/streamwright/api/page"
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
-	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/eventlog"
 )
 
 // serveHTTP puts the faces that are for HTTP on one server, and opens it.
@@ -32,7 +29,7 @@ func (e *Engine) serveHTTP() error {
 		return err
 	}
 	s, err := rest.New(rest.Config{
-		Engine: e.service, Events: eventFeed{e}, Logs: e.service.Logs, Documents: documents, Auth: e.auth, Quotas: e.quotas, TLS: secure, Version: Version, Logger: e.log.With("part", "http"),
+		Engine: e.service, Events: e.service.Feed(), Logs: e.service.Logs, Documents: documents, Auth: e.auth, Quotas: e.quotas, TLS: secure, Version: Version, Logger: e.log.With("part", "http"),
 	})
 	if err != nil {
 		return err
@@ -112,18 +109,6 @@ func (d *dataDir) sessionKey() ([]byte, error) {
 		return nil, fmt.Errorf("write the key of HTTP workers' sessions: %w", err)
 	}
 	return key, nil
-}
-
-// eventFeed is the engine's log for those who read it over HTTP.
-type eventFeed struct{ e *Engine }
-
-func (f eventFeed) Tail(ctx context.Context, cfg eventlog.TailConfig, fn func(events.Event) error) error {
-	cfg.Names = f.e.names()
-	return eventlog.Tail(ctx, f.e.nc, cfg, fn)
-}
-
-func (f eventFeed) Around(ctx context.Context, seq events.Seq) (eventlog.Kept, error) {
-	return eventlog.Around(ctx, f.e.nc, f.e.names(), seq)
 }
 
 // mountPage serves the web page. Its files hold nothing, so they need no role;

@@ -12,6 +12,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/kvstate"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -57,7 +58,7 @@ func newMirror(e *Engine) (*mirror, error) {
 
 // snapshot gives the mirror all keys that are taken.
 func (m *mirror) snapshot(ctx context.Context, yield func(kvstate.DedupHeld) error) (events.Seq, error) {
-	return m.e.store.DedupHeld(ctx, func(t events.Type, key string, id events.ID, state events.ItemState) error {
+	return query.Of(m.e.store).DedupHeld(ctx, func(t events.Type, key string, id events.ID, state events.ItemState) error {
 		return yield(kvstate.DedupHeld{Type: t, Key: key, DedupEntry: kvstate.DedupEntry{ID: id, State: state}})
 	})
 }

@@ -2,36 +2,41 @@ package projector
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-var _ core.Base = (*Store)(nil)
+var (
+	_ core.Base   = (*Store)(nil)
+	_ core.Loader = (*Store)(nil)
+)
 
 // Meta implements [core.Base].
 func (s *Store) Meta() (m events.Meta, err error) {
-	err = s.lookup(func(v view) error { m, err = v.meta(); return err })
+	err = s.lookup(func(v layout.View) error { m, err = v.Meta(); return err })
 	return m, err
 }
 
 // Types implements [core.Base]: the types that are known, in order, with
 // their counters.
 func (s *Store) Types() (types []events.TypeInfo, err error) {
-	err = s.lookup(func(v view) error { types, err = v.types(); return err })
+	err = s.lookup(func(v layout.View) error { types, err = v.Types(); return err })
 	return types, err
 }
 
 // Item implements [core.Base].
 func (s *Store) Item(id events.ID) (it *events.Item, err error) {
-	err = s.lookup(func(v view) error {
+	err = s.lookup(func(v layout.View) error {
 		if newest := s.newest.Load(); bytes.Compare(id[:], newest[:]) > 0 {
 			return nil
 		}
-		it, err = v.item(id)
+		it, err = v.Item(id)
 		return err
 	})
 	return it, err
@@ -39,20 +44,20 @@ func (s *Store) Item(id events.ID) (it *events.Item, err error) {
 
 // Document implements [core.Base].
 func (s *Store) Document(kind events.DocKind, id events.ID) (doc []byte, err error) {
-	err = s.lookup(func(v view) error { doc, err = v.document(docPrefix(kind), id); return err })
+	err = s.lookup(func(v layout.View) error { doc, err = v.Document(layout.DocPrefix(kind), id); return err })
 	return doc, err
 }
 
 // Records implements [core.Base].
 func (s *Store) Records(kind events.RecordKind) (recs []events.Record, err error) {
-	err = s.lookup(func(v view) error { recs, err = v.records(kind); return err })
+	err = s.lookup(func(v layout.View) error { recs, err = v.Records(kind); return err })
 	return recs, err
 }
 
 // Waiters implements [core.Base].
 func (s *Store) Waiters(of, behind events.ID, limit int) (ids []events.ID, err error) {
-	err = s.lookup(func(v view) error {
-		ids, err = v.related(prefixWaiter, of, behind, limit)
+	err = s.lookup(func(v layout.View) error {
+		ids, err = v.Related(layout.PrefixWaiter, of, behind, limit)
 		return err
 	})
 	return ids, err
@@ -61,8 +66,8 @@ func (s *Store) Waiters(of, behind events.ID, limit int) (ids []events.ID, err e
 // Children returns the items that an item has spawned, in ascending order of
 // their ids, those behind one, at most limit of them.
 func (s *Store) Children(of, behind events.ID, limit int) (ids []events.ID, err error) {
-	err = s.lookup(func(v view) error {
-		ids, err = v.related(prefixChild, of, behind, limit)
+	err = s.lookup(func(v layout.View) error {
+		ids, err = v.Related(layout.PrefixChild, of, behind, limit)
 		return err
 	})
 	return ids, err
@@ -72,10 +77,10 @@ func (s *Store) Children(of, behind events.ID, limit int) (ids []events.ID, err 
 // [events.Item.NeedsFollowUp]), in ascending order, those behind one, at most
 // limit of them.
 func (s *Store) FollowUps(behind events.ID, limit int) (ids []events.ID, err error) {
-	err = s.lookup(func(v view) error {
-		prefix := []byte{prefixFollowUp}
-		return v.scan(prefix, append(idKey(prefixFollowUp, behind), 0), func(key, _ []byte) (bool, error) {
-			id, err := decodeID(key[1:])
+	err = s.lookup(func(v layout.View) error {
+		prefix := []byte{layout.PrefixFollowUp}
+		return v.Scan(prefix, append(layout.IDKey(layout.PrefixFollowUp, behind), 0), func(key, _ []byte) (bool, error) {
+			id, err := layout.DecodeID(key[1:])
 			if err != nil {
 				return false, err
 			}
@@ -89,12 +94,12 @@ func (s *Store) FollowUps(behind events.ID, limit int) (ids []events.ID, err err
 // Key implements [core.Base]. A key that had expired by the last event is
 // not found.
 func (s *Store) Key(ref events.KeyRef) (h events.HeldKey, has bool, err error) {
-	err = s.lookup(func(v view) error { h, has, err = v.heldKey(ref); return err })
+	err = s.lookup(func(v layout.View) error { h, has, err = v.HeldKey(ref); return err })
 	if err != nil || !has || h.Until.IsZero() {
 		return h, has, err
 	}
 	m, err := s.Meta()
-	if err != nil || expired(h, m) {
+	if err != nil || layout.Expired(h, m) {
 		return events.HeldKey{}, false, err
 	}
 	return h, true, nil
@@ -102,14 +107,8 @@ func (s *Store) Key(ref events.KeyRef) (h events.HeldKey, has bool, err error) {
 
 // Identity is what SetIdentity has set, empty for nothing.
 func (s *Store) Identity() (id string, err error) {
-	err = s.lookup(func(v view) error { id, err = v.identity(); return err })
+	err = s.lookup(func(v layout.View) error { id, err = v.Identity(); return err })
 	return id, err
-}
-
-// Checksum is that of the event at Applied.
-func (s *Store) Checksum() (sum uint64, err error) {
-	err = s.lookup(func(v view) error { sum, err = v.checksum(); return err })
-	return sum, err
 }
 
 // SetIdentity notes which log this store is the projection of: a text that no
@@ -118,10 +117,99 @@ func (s *Store) Checksum() (sum uint64, err error) {
 func (s *Store) SetIdentity(id string) error {
 	s.commitMu.Lock()
 	defer s.commitMu.Unlock()
-	return s.lookup(func(v view) error {
-		if err := v.r.(*pebble.DB).Set(metaKey(metaIdentity), []byte(id), pebble.NoSync); err != nil {
+	return s.lookup(func(v layout.View) error {
+		if err := v.R.(*pebble.DB).Set(layout.MetaKey(layout.MetaIdentity), []byte(id), pebble.NoSync); err != nil {
 			return fmt.Errorf("note the log's identity: %w", err)
 		}
 		return nil
 	})
+}
+
+// ByIntake returns the id of the item that a message of the intake stream
+// became, and whether it became one that is known yet.
+func (s *Store) ByIntake(seq uint64) (id events.ID, found bool, err error) {
+	err = s.lookup(func(v layout.View) error {
+		found, err = v.Get(layout.AppendIntakeKey(nil, seq), func(data []byte) error {
+			id, err = layout.DecodeID(data)
+			return err
+		})
+		return err
+	})
+	return id, found, err
+}
+
+// InState calls fn with every item in a state, as of one moment, by type and
+// last touched first, until fn errs. It reads those items alone.
+func (s *Store) InState(state events.ItemState, fn func(*events.Item) error) error {
+	prefix := []byte{layout.PrefixList, byte(state)}
+	return s.Snapshot(func(v layout.View) error {
+		return v.Scan(prefix, prefix, func(key, _ []byte) (bool, error) {
+			it, err := v.Indexed(key, len(key)-16)
+			if err != nil {
+				return false, err
+			}
+			return true, fn(it)
+		})
+	})
+}
+
+// Load implements [core.Loader]: two passes over neighbouring keys in place
+// of two lookups for each item.
+func (s *Store) Load(ids []events.ID, withParams bool, fn func(*events.Item, []byte)) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return s.Snapshot(func(v layout.View) error {
+		items := make([]*events.Item, len(ids))
+		err := seekEach(v, layout.PrefixItem, ids, func(i int, data []byte) (err error) {
+			items[i], err = layout.DecodeItem(ids[i], data)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		params := make([][]byte, len(ids))
+		if withParams {
+			err = seekEach(v, layout.PrefixParams, ids, func(i int, data []byte) error {
+				params[i] = bytes.Clone(data)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		for i, it := range items {
+			if it != nil {
+				fn(it, params[i])
+			}
+		}
+		return nil
+	})
+}
+
+// seekEach calls fn with the value of each id's key under a prefix, for those
+// that have one. ids are in ascending order, so the iterator only goes forward.
+func seekEach(v layout.View, prefix byte, ids []events.ID, fn func(i int, value []byte) error) error {
+	it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: layout.IDKey(prefix, ids[0]), UpperBound: layout.After([]byte{prefix})})
+	if err != nil {
+		return err
+	}
+	var buf [17]byte
+	for i, id := range ids {
+		key := layout.AppendIDKey(buf[:0], prefix, id)
+		if !it.SeekGE(key) {
+			break
+		}
+		if !bytes.Equal(it.Key(), key) {
+			continue
+		}
+		value, err := it.ValueAndErr()
+		if err == nil {
+			err = fn(i, value)
+		}
+		if err != nil {
+			return errors.Join(err, it.Close())
+		}
+	}
+	return errors.Join(it.Error(), it.Close())
 }

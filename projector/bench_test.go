@@ -11,6 +11,8 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector/internal/layout"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -181,7 +183,7 @@ func BenchmarkReadyPage(b *testing.B) {
 	var behind ReadyKey
 	n := 0
 	for b.Loop() {
-		page, err := live.Ready("email", "", events.PriorityDefault, "", behind, 1000)
+		page, err := readyPage(live, ReadyQueue{"email", "", events.PriorityDefault}, "", behind, 1000)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -204,7 +206,7 @@ func BenchmarkList(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := live.List(q); err != nil {
+				if _, err := query.Of(live).List(q); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -243,7 +245,7 @@ func BenchmarkSelectiveList(b *testing.B) {
 		} {
 			b.Run(fmt.Sprintf("%s/%d", name, items), func(b *testing.B) {
 				for b.Loop() {
-					page, err := live.List(q)
+					page, err := query.Of(live).List(q)
 					if err != nil || len(page.Items) < 30 {
 						b.Fatalf("%d items, %v", len(page.Items), err)
 					}
@@ -347,17 +349,17 @@ func BenchmarkGet(b *testing.B) {
 
 func BenchmarkItemRecord(b *testing.B) {
 	it := sample(events.StateRunning)
-	data := appendItem(nil, it)
+	data := layout.AppendItem(nil, it)
 	b.Run("encode", func(b *testing.B) {
 		b.ReportMetric(float64(len(data)), "bytes")
 		for b.Loop() {
-			data = appendItem(data[:0], it)
+			data = layout.AppendItem(data[:0], it)
 		}
 	})
 	b.Run("decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := decodeItem(it.ID, data); err != nil {
+			if _, err := layout.DecodeItem(it.ID, data); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // PurgePerCommit is how many expired keys one Commit removes from disk at
@@ -20,7 +21,7 @@ const PurgePerCommit = 1000
 
 // writer turns Changes into batches. Guarded by Store.commitMu.
 type writer struct {
-	nextExpiry expiries
+	nextExpiry layout.Expiries
 	unflushed  int // events committed since a flush last began
 
 	// Memory that is used again by the next Commit.
@@ -31,12 +32,6 @@ type writer struct {
 	gathered      gathered
 	ops           ops
 }
-
-const noExpiry = math.MaxInt64
-
-// expiries are times not after the earliest Until on disk (noExpiry: none), of
-// the keys that expire by each clock.
-type expiries [numClocks]int64
 
 // Commit writes what a run of decisions has changed, and the position behind
 // it, in one atomic step, visible to every query that begins after it returns.
@@ -155,8 +150,8 @@ func (w *writer) items(b *pebble.Batch, db *pebble.DB, items []core.ItemChange) 
 			}
 			continue
 		}
-		w.key = appendIDKey(w.key[:0], prefixItem, c.New.ID)
-		w.val = appendItem(w.val[:0], c.New)
+		w.key = layout.AppendIDKey(w.key[:0], layout.PrefixItem, c.New.ID)
+		w.val = layout.AppendItem(w.val[:0], c.New)
 		w.ops.add(opItems, w.key, w.val, false)
 	}
 	return w.ops.write(b)
@@ -168,7 +163,7 @@ func (w *writer) documents(b *pebble.Batch, docs []core.Document) error {
 			if d.Kind != kind {
 				continue
 			}
-			w.key = appendIDKey(w.key[:0], docPrefix(d.Kind), d.ID)
+			w.key = layout.AppendIDKey(w.key[:0], layout.DocPrefix(d.Kind), d.ID)
 			var err error
 			if d.Data == nil {
 				err = b.Delete(w.key, nil)
@@ -188,8 +183,8 @@ func (w *writer) histories(b *pebble.Batch, history []events.Event) (err error) 
 		if ev.ID.IsZero() {
 			continue // it belongs to no item
 		}
-		w.key = appendSeqKey(w.key[:0], prefixHistory, ev.ID, ev.Seq)
-		if w.val, err = appendHistory(w.val[:0], ev); err != nil {
+		w.key = layout.AppendSeqKey(w.key[:0], layout.PrefixHistory, ev.ID, ev.Seq)
+		if w.val, err = layout.AppendHistory(w.val[:0], ev); err != nil {
 			return err
 		}
 		if err := b.Set(w.key, w.val, nil); err != nil {
@@ -201,11 +196,11 @@ func (w *writer) histories(b *pebble.Batch, history []events.Event) (err error) 
 
 func (w *writer) merged(b *pebble.Batch, merged []events.MergedEntry) error {
 	for _, m := range merged {
-		data, err := json.Marshal(mergedRecord{ID: m.ID, At: m.At, Provenance: m.Provenance})
+		data, err := json.Marshal(layout.MergedRecord{ID: m.ID, At: m.At, Provenance: m.Provenance})
 		if err != nil {
 			return err
 		}
-		w.key = appendSeqKey(w.key[:0], prefixMerged, m.Into, m.Seq)
+		w.key = layout.AppendSeqKey(w.key[:0], layout.PrefixMerged, m.Into, m.Seq)
 		if err := b.Set(w.key, data, nil); err != nil {
 			return err
 		}
@@ -215,21 +210,21 @@ func (w *writer) merged(b *pebble.Batch, merged []events.MergedEntry) error {
 
 // keys writes the held keys that have changed hands. One that has expired
 // already is not written.
-func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *core.Changes, next *expiries) error {
+func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *core.Changes, next *layout.Expiries) error {
 	for _, k := range c.Keys {
 		ref := k.Key.Ref
-		old, had, err := view{db}.heldKey(ref)
+		old, had, err := layout.View{R: db}.HeldKey(ref)
 		if err != nil {
 			return err
 		}
 		if had && !old.Until.IsZero() {
-			w.key = appendExpiryKey(w.key[:0], old.Until, ref)
+			w.key = layout.AppendExpiryKey(w.key[:0], old.Until, ref)
 			if err := b.Delete(w.key, nil); err != nil {
 				return err
 			}
 		}
-		w.key = appendHeldKey(w.key[:0], ref)
-		if !k.Has || expired(k.Key, c.Meta) {
+		w.key = layout.AppendHeldKey(w.key[:0], ref)
+		if !k.Has || layout.Expired(k.Key, c.Meta) {
 			if had {
 				if err := b.Delete(w.key, nil); err != nil {
 					return err
@@ -237,16 +232,16 @@ func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *core.Changes, next *exp
 			}
 			continue
 		}
-		w.val = appendHeld(w.val[:0], k.Key)
+		w.val = layout.AppendHeld(w.val[:0], k.Key)
 		if err := b.Set(w.key, w.val, nil); err != nil {
 			return err
 		}
 		if k.Key.Until.IsZero() {
 			continue
 		}
-		clock := clockOf(ref.Kind)
-		next[clock] = min(next[clock], nanos(k.Key.Until))
-		w.key = appendExpiryKey(w.key[:0], k.Key.Until, ref)
+		clock := layout.ClockOf(ref.Kind)
+		next[clock] = min(next[clock], layout.Nanos(k.Key.Until))
+		w.key = layout.AppendExpiryKey(w.key[:0], k.Key.Until, ref)
 		if err := b.Set(w.key, nil, nil); err != nil {
 			return err
 		}
@@ -256,30 +251,30 @@ func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *core.Changes, next *exp
 
 // purge removes some of the keys that have expired, and all that had before the
 // clock was set back. It comes before keys in a batch: a name may be held anew.
-func (w *writer) purge(b *pebble.Batch, db *pebble.DB, c *core.Changes, next *expiries) error {
+func (w *writer) purge(b *pebble.Batch, db *pebble.DB, c *core.Changes, next *layout.Expiries) error {
 	left := PurgePerCommit
-	for clock := range numClocks {
-		at := clock.at(c.Meta)
-		if back := clock.of(c.SetBack); back.After(at) {
+	for clock := range layout.NumClocks {
+		at := clock.At(c.Meta)
+		if back := clock.Of(c.SetBack); back.After(at) {
 			// These would exist again at the time that it is now: all of them go.
 			at, left = back, math.MaxInt
 		}
-		if w.nextExpiry[clock] > nanos(at) {
+		if w.nextExpiry[clock] > layout.Nanos(at) {
 			continue
 		}
-		next[clock] = noExpiry
+		next[clock] = layout.NoExpiry
 		// What was purged before lies in front of nextExpiry; not to look there
 		// saves stepping over what it left behind.
-		err := view{db}.expiries(clock, w.nextExpiry[clock], func(h events.HeldKey, entry []byte) (bool, error) {
+		err := layout.View{R: db}.Expiries(clock, w.nextExpiry[clock], func(h events.HeldKey, entry []byte) (bool, error) {
 			if h.Until.After(at) || left == 0 {
-				next[clock] = nanos(h.Until)
+				next[clock] = layout.Nanos(h.Until)
 				return false, nil
 			}
 			left--
 			if err := b.Delete(entry, nil); err != nil {
 				return false, err
 			}
-			w.key = appendHeldKey(w.key[:0], h.Ref)
+			w.key = layout.AppendHeldKey(w.key[:0], h.Ref)
 			return true, b.Delete(w.key, nil)
 		})
 		if err != nil {
@@ -292,7 +287,7 @@ func (w *writer) purge(b *pebble.Batch, db *pebble.DB, c *core.Changes, next *ex
 // records writes the records, the types, the partition's own and the position.
 func (w *writer) records(b *pebble.Batch, c *core.Changes) error {
 	for _, r := range c.Records {
-		w.key = appendRecordKey(w.key[:0], r)
+		w.key = layout.AppendRecordKey(w.key[:0], r)
 		write := func() error { return b.Set(w.key, r.Data, nil) }
 		if r.Data == nil {
 			write = func() error { return b.Delete(w.key, nil) }
@@ -302,7 +297,7 @@ func (w *writer) records(b *pebble.Batch, c *core.Changes) error {
 		}
 	}
 	for _, t := range c.Forgotten {
-		if err := b.Delete(appendTypeKey(nil, t), nil); err != nil {
+		if err := b.Delete(layout.AppendTypeKey(nil, t), nil); err != nil {
 			return err
 		}
 	}
@@ -311,7 +306,7 @@ func (w *writer) records(b *pebble.Batch, c *core.Changes) error {
 		if err != nil {
 			return err
 		}
-		w.key = appendTypeKey(w.key[:0], t.Type)
+		w.key = layout.AppendTypeKey(w.key[:0], t.Type)
 		if err := b.Set(w.key, data, nil); err != nil {
 			return err
 		}
@@ -320,6 +315,6 @@ func (w *writer) records(b *pebble.Batch, c *core.Changes) error {
 	if err != nil {
 		return err
 	}
-	w.val = appendUint(w.val[:0], c.Checksum)
-	return errors.Join(b.Set(metaKey(metaState), data, nil), b.Set(metaKey(metaChecksum), w.val, nil))
+	w.val = layout.AppendUint(w.val[:0], c.Checksum)
+	return errors.Join(b.Set(layout.MetaKey(layout.MetaState), data, nil), b.Set(layout.MetaKey(layout.MetaChecksum), w.val, nil))
 }

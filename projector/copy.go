@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // Copy copies the store of a folder to a new one, for a reader that must not
@@ -31,7 +33,7 @@ func Copy(from, to string) error {
 	f := &folder{fs: vf, dir: from}
 	version, err := f.readCurrent()
 	if err == nil && version > FormatVersion {
-		err = fmt.Errorf("its format is %d, this program knows up to %d: %w: use that one", version, FormatVersion, ErrNewerFormat)
+		err = fmt.Errorf("its format is %d, this program knows up to %d: %w: use that one", version, FormatVersion, layout.ErrNewerFormat)
 	}
 	if err == nil {
 		err = copyGeneration(vf, f, to)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/internal/layout"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -45,7 +47,7 @@ func TestDeadIsPagedByTimeOfDeath(t *testing.T) {
 			dead = append(dead, it)
 		}
 	}
-	slices.SortFunc(dead, func(a, b *events.Item) int { return deadPlace(a).compare(deadPlace(b)) })
+	slices.SortFunc(dead, func(a, b *events.Item) int { return layout.DeadPlace(a).Compare(layout.DeadPlace(b)) })
 	mid := dead[len(dead)/2]
 	for name, c := range map[string]struct {
 		q    wire.Selection
@@ -72,10 +74,10 @@ func TestDeadIsPagedByTimeOfDeath(t *testing.T) {
 	} {
 		var want, got []string
 		sorted := slices.Clone(dead)
-		if l, err := newSelection(c.q); err != nil {
-			t.Fatal(err)
-		} else if l.byTerms() { // of those that died at one moment the last comes first
-			slices.SortFunc(sorted, func(a, b *events.Item) int { return listPlace{a.Seq, a.ID}.compare(listPlace{b.Seq, b.ID}) })
+		if c.q.Cause == "" && (c.q.Label != "" || c.q.Tenant != "" || c.q.Worker != "" || c.q.Error != "" || c.q.Q != "") { // of those that died at one moment the last comes first
+			slices.SortFunc(sorted, func(a, b *events.Item) int {
+				return layout.ListPlace{Seq: a.Seq, ID: a.ID}.Compare(layout.ListPlace{Seq: b.Seq, ID: b.ID})
+			})
 		}
 		for i, it := range sorted {
 			if i > 0 && it.FinishedAt.After(sorted[i-1].FinishedAt) {
@@ -88,7 +90,7 @@ func TestDeadIsPagedByTimeOfDeath(t *testing.T) {
 		for _, limit := range []int{1, 7, 1000} {
 			got, c.q.Cursor, c.q.Limit = nil, "", limit
 			for pages := 0; ; pages++ {
-				page, err := s.store.Dead(c.q)
+				page, err := query.Of(s.store).Dead(c.q)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -113,19 +115,17 @@ func TestDeadIsPagedByTimeOfDeath(t *testing.T) {
 func TestThePriceOfADeadPage(t *testing.T) {
 	s := deaths(t, 300)
 	for _, q := range []wire.List{{Tenant: "nobody"}, {Error: "nothing like it"}, {Label: "a=b"}, {Error: "space", Tenant: "nobody"}, {Q: "tenant-9"}} {
-		l, err := newSelection(wire.Selection{List: q})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = s.store.snapshot(func(v view) error {
-			page, err := l.deadPage(v)
+		var steps int
+		err := s.store.Snapshot(func(v layout.View) error {
+			page, n, err := query.Dead(v, wire.Selection{List: q})
 			if len(page.Items) > 0 || page.NextCursor != "" {
 				t.Errorf("%+v finds %+v", q, page)
 			}
+			steps = n
 			return err
 		})
-		if err != nil || l.steps == 0 || l.steps > 10 {
-			t.Errorf("%+v takes %d steps, %v", q, l.steps, err)
+		if err != nil || steps == 0 || steps > 10 {
+			t.Errorf("%+v takes %d steps, %v", q, steps, err)
 		}
 	}
 }
@@ -134,15 +134,15 @@ func TestDeadRefuses(t *testing.T) {
 	s := deaths(t, 3)
 	for _, q := range []wire.Selection{{List: wire.List{State: "queued"}}, {List: wire.List{Limit: 5000}}, {Cause: strings.Repeat("x", 300)}, {List: wire.List{Cursor: "x"}}} {
 		var refused *events.Error
-		if _, err := s.store.Dead(q); !errors.As(err, &refused) {
+		if _, err := query.Of(s.store).Dead(q); !errors.As(err, &refused) {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
-	if _, err := s.store.Select(wire.Selection{List: wire.List{State: "queued"}, Cause: "x"}); events.CodeOf(err) != events.CodeBadRequest {
+	if _, err := query.Of(s.store).Select(wire.Selection{List: wire.List{State: "queued"}, Cause: "x"}); events.CodeOf(err) != events.CodeBadRequest {
 		t.Errorf("a cause of what is queued: %v", err)
 	}
 	for _, q := range []wire.CausesQuery{{Sort: "size"}, {Limit: -1}} {
-		if _, err := s.store.Causes(q); events.CodeOf(err) != events.CodeBadRequest {
+		if _, err := query.Of(s.store).Causes(q); events.CodeOf(err) != events.CodeBadRequest {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
@@ -151,7 +151,7 @@ func TestDeadRefuses(t *testing.T) {
 func TestSelectLooksAtTheStatesThatItIsFor(t *testing.T) {
 	s := newSim(t, 3, openMem(t))
 	s.run(600, 50)
-	page, err := s.store.Select(wire.Selection{List: wire.List{Limit: 1000}}, events.StateQueued, events.StateCompleted)
+	page, err := query.Of(s.store).Select(wire.Selection{List: wire.List{Limit: 1000}}, events.StateQueued, events.StateCompleted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestCauses(t *testing.T) {
 			count[it.Cause]++
 		}
 	}
-	reply, err := s.store.Causes(wire.CausesQuery{Sort: "dead"})
+	reply, err := query.Of(s.store).Causes(wire.CausesQuery{Sort: "dead"})
 	if err != nil || reply.Total != len(count) {
 		t.Fatalf("%d causes, want %d, %v", reply.Total, len(count), err)
 	}
@@ -188,7 +188,7 @@ func TestCauses(t *testing.T) {
 			t.Errorf("%+v, want %d dead", c, count[c.Cause])
 		}
 	}
-	reply, err = s.store.Causes(wire.CausesQuery{Type: "email", Code: "io", Limit: 1})
+	reply, err = query.Of(s.store).Causes(wire.CausesQuery{Type: "email", Code: "io", Limit: 1})
 	if err != nil || len(reply.Causes) != 1 || reply.Causes[0].Type != "email" || reply.Causes[0].Code != "io" || reply.Total < 1 {
 		t.Errorf("%+v, %v", reply, err)
 	}
@@ -228,12 +228,12 @@ func TestRejectedIsBoundedWhateverTheBatches(t *testing.T) {
 		}
 		defer again.Close()
 		same(t, live, again)
-		page, err := live.Rejected(wire.ListRejected{})
+		page, err := query.Of(live).Rejected(wire.ListRejected{})
 		if err != nil || len(page.Rejected) > 5 {
 			t.Fatalf("%d are kept, %v", len(page.Rejected), err)
 		}
 		for _, r := range page.Rejected {
-			if one, found, err := live.RejectedOf(r.Seq); err != nil || !found || one.IntakeSeq != r.IntakeSeq || one.Size != len(one.Text) {
+			if one, found, err := query.Of(live).RejectedOf(r.Seq); err != nil || !found || one.IntakeSeq != r.IntakeSeq || one.Size != len(one.Text) {
 				t.Fatalf("%+v %v %v", one, found, err)
 			}
 		}
@@ -251,7 +251,7 @@ func TestRejectedIsListedAndFound(t *testing.T) {
 	var seqs []events.Seq
 	q := wire.ListRejected{Code: "bad_header", Limit: 4}
 	for {
-		page, err := s.store.Rejected(q)
+		page, err := query.Of(s.store).Rejected(q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,19 +267,19 @@ func TestRejectedIsListedAndFound(t *testing.T) {
 	if len(seqs) != 15 || !slices.IsSortedFunc(seqs, func(a, b events.Seq) int { return int(b) - int(a) }) {
 		t.Errorf("listed %v", seqs)
 	}
-	if _, of, found, err := s.store.Answer(31); err != nil || !found || of != id {
+	if _, of, found, err := query.Of(s.store).Answer(31); err != nil || !found || of != id {
 		t.Errorf("the duplicate repeats %s, %v, %v", of, found, err)
 	}
-	seq, of, found, err := s.store.Answer(30)
+	seq, of, found, err := query.Of(s.store).Answer(30)
 	if err != nil || !found || !of.IsZero() || seq != seqs[0] {
 		t.Errorf("message 30: event %d, %s, %v, %v", seq, of, found, err)
 	}
 	s.do(core.PurgeRejected{Seq: seq})
 	s.project()
-	if _, found, err := s.store.RejectedOf(seq); found || err != nil {
+	if _, found, err := query.Of(s.store).RejectedOf(seq); found || err != nil {
 		t.Errorf("it was purged: %v, %v", found, err)
 	}
-	if page, err := s.store.Rejected(wire.ListRejected{Type: "email"}); err != nil || len(page.Rejected) != 29 {
+	if page, err := query.Of(s.store).Rejected(wire.ListRejected{Type: "email"}); err != nil || len(page.Rejected) != 29 {
 		t.Errorf("%d are left, %v", len(page.Rejected), err)
 	}
 }
@@ -290,7 +290,7 @@ func TestItemAtIsWhatTheStoreWas(t *testing.T) {
 	s.run(300, 20)
 	checked := 0
 	for id := range s.items() {
-		history, err := s.store.History(id)
+		history, err := query.Of(s.store).History(id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,12 +301,12 @@ func TestItemAtIsWhatTheStoreWas(t *testing.T) {
 		for _, ev := range []wire.HistoryEvent{history[0], history[len(history)/2], history[len(history)-1]} {
 			var want wire.Item
 			if err := s.store.AsOf(context.Background(), s.log, ev.Seq, time.Time{}, nil, func(then *Store) (err error) {
-				want, _, err = then.Full(id)
+				want, _, err = query.Of(then).Full(id)
 				return err
 			}); err != nil {
 				t.Fatal(err)
 			}
-			got, found, err := s.store.ItemAt(id, ev.Seq, time.Time{})
+			got, found, err := query.Of(s.store).ItemAt(id, ev.Seq, time.Time{})
 			if err != nil || !found {
 				t.Fatalf("%s at %d: %v %v", id, ev.Seq, found, err)
 			}
@@ -339,14 +339,14 @@ func TestItemAtATimeAndBeforeItWasThere(t *testing.T) {
 	s.now = s.now.Add(time.Minute)
 	s.do(core.Replay{ID: id, Params: json.RawMessage(`{"v":2}`)})
 	s.project()
-	if _, found, err := s.store.ItemAt(id, 1, time.Time{}); found || err != nil {
+	if _, found, err := query.Of(s.store).ItemAt(id, 1, time.Time{}); found || err != nil {
 		t.Errorf("before it was there: %v %v", found, err)
 	}
-	it, found, err := s.store.ItemAt(id, 0, born.Add(time.Second))
+	it, found, err := query.Of(s.store).ItemAt(id, 0, born.Add(time.Second))
 	if err != nil || !found || it.State != events.StateQueued || it.Params != nil || len(it.Notes) != 1 || it.AsOf.Latest {
 		t.Errorf("%+v %v %v", it, found, err)
 	}
-	it, found, err = s.store.ItemAt(id, 0, s.now)
+	it, found, err = query.Of(s.store).ItemAt(id, 0, s.now)
 	if err != nil || !found || string(it.Params) != `{"v":2}` || len(it.Notes) != 0 || !it.AsOf.Latest {
 		t.Errorf("%+v %v %v", it, found, err)
 	}

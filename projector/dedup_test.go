@@ -7,6 +7,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/query"
 )
 
 func TestDedupHeldListsTheTakenKeys(t *testing.T) {
@@ -35,7 +36,7 @@ func TestDedupHeldListsTheTakenKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[string]events.ItemState{}
-	at, err := s.DedupHeld(context.Background(), func(_ events.Type, key string, _ events.ID, st events.ItemState) error {
+	at, err := query.Of(s).DedupHeld(context.Background(), func(_ events.Type, key string, _ events.ID, st events.ItemState) error {
 		got[key] = st
 		return nil
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // checkEvery is how many keys a walk over the store reads between two looks
@@ -25,12 +26,12 @@ const checkEvery = 4096
 // Two stores that have folded the same log up to the same position have the
 // same digest, however they got there.
 func (s *Store) Digest(ctx context.Context) (digest string, err error) {
-	err = s.snapshot(func(v view) error { digest, err = v.digest(ctx); return err })
+	err = s.Snapshot(func(v layout.View) error { digest, err = digestView(ctx, v); return err })
 	return digest, err
 }
 
-func (v view) digest(ctx context.Context) (string, error) {
-	c, err := v.content(ctx)
+func digestView(ctx context.Context, v layout.View) (string, error) {
+	c, err := contentOf(ctx, v)
 	if err != nil {
 		return "", err
 	}
@@ -63,12 +64,12 @@ type content struct {
 	err        error
 }
 
-func (v view) content(ctx context.Context) (*content, error) {
-	m, err := v.meta()
+func contentOf(ctx context.Context, v layout.View) (*content, error) {
+	m, err := v.Meta()
 	if err != nil {
 		return nil, err
 	}
-	it, err := v.r.NewIter(nil)
+	it, err := v.R.NewIter(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -104,17 +105,17 @@ func (c *content) step() bool {
 // content, or belongs to a key that does not exist any more.
 func (c *content) hidden() bool {
 	switch c.key[0] {
-	case prefixMeta:
-		return bytes.Equal(c.key, metaKey(metaIdentity))
-	case prefixKey:
-		r := keyReader{b: c.key[1:]}
-		h, err := decodeHeld(r.ref(), c.value)
-		return err == nil && r.err == nil && expired(h, c.meta)
-	case prefixExpiry:
-		r := keyReader{b: c.key[1:]}
-		r.byte()
-		until := fromNanos(r.nanos())
-		return r.err == nil && expired(events.HeldKey{Ref: r.ref(), Until: until}, c.meta)
+	case layout.PrefixMeta:
+		return bytes.Equal(c.key, layout.MetaKey(layout.MetaIdentity))
+	case layout.PrefixKey:
+		r := layout.KeyReader{B: c.key[1:]}
+		h, err := layout.DecodeHeld(r.Ref(), c.value)
+		return err == nil && r.Err == nil && layout.Expired(h, c.meta)
+	case layout.PrefixExpiry:
+		r := layout.KeyReader{B: c.key[1:]}
+		r.Byte()
+		until := layout.FromNanos(r.Nanos())
+		return r.Err == nil && layout.Expired(events.HeldKey{Ref: r.Ref(), Until: until}, c.meta)
 	}
 	return false
 }
@@ -125,8 +126,8 @@ func (c *content) close() error { return errors.Join(c.err, c.iter.Error(), c.it
 // Diff names the first keys in which two stores differ, at most limit of them,
 // in words. None: they are equal, as their digests are.
 func Diff(ctx context.Context, a, b *Store, limit int) (differences []string, err error) {
-	err = a.snapshot(func(va view) error {
-		return b.snapshot(func(vb view) error {
+	err = a.Snapshot(func(va layout.View) error {
+		return b.Snapshot(func(vb layout.View) error {
 			differences, err = diffViews(ctx, va, vb, "the first store", "the second store", limit)
 			return err
 		})
@@ -134,13 +135,13 @@ func Diff(ctx context.Context, a, b *Store, limit int) (differences []string, er
 	return differences, err
 }
 
-func diffViews(ctx context.Context, va, vb view, nameA, nameB string, limit int) (differences []string, err error) {
-	a, err := va.content(ctx)
+func diffViews(ctx context.Context, va, vb layout.View, nameA, nameB string, limit int) (differences []string, err error) {
+	a, err := contentOf(ctx, va)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
-	b, err := vb.content(ctx)
+	b, err := contentOf(ctx, vb)
 	if err != nil {
 		return nil, err
 	}
@@ -150,14 +151,14 @@ func diffViews(ctx context.Context, va, vb view, nameA, nameB string, limit int)
 		order := bytes.Compare(a.key, b.key)
 		switch {
 		case !moreB || moreA && order < 0:
-			differences = append(differences, fmt.Sprintf("%s: only in %s", describeKey(a.key), nameA))
+			differences = append(differences, fmt.Sprintf("%s: only in %s", layout.DescribeKey(a.key), nameA))
 			moreA = a.next()
 		case !moreA || order > 0:
-			differences = append(differences, fmt.Sprintf("%s: only in %s", describeKey(b.key), nameB))
+			differences = append(differences, fmt.Sprintf("%s: only in %s", layout.DescribeKey(b.key), nameB))
 			moreB = b.next()
 		default:
 			if !bytes.Equal(a.value, b.value) {
-				differences = append(differences, fmt.Sprintf("%s, in %s against %s", describeDifference(a.key, a.value, b.value), nameA, nameB))
+				differences = append(differences, fmt.Sprintf("%s, in %s against %s", layout.DescribeDifference(a.key, a.value, b.value), nameA, nameB))
 			}
 			moreA, moreB = a.next(), b.next()
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // randomTerms adds what a submission may say of others, and of its time.
@@ -129,7 +130,7 @@ func TestHistoryHasNoDocuments(t *testing.T) {
 		&events.Queued{Reason: "continuation", Outcomes: []byte(`["secret"]`)}, &events.Checkpointed{Checkpoint: []byte(`"secret"`)},
 		&events.Created{Params: []byte(`"secret"`)}, &events.Completed{Result: []byte(`"secret"`)},
 	} {
-		data, err := appendHistory(nil, events.Event{Kind: events.KindQueued, At: time.Unix(1, 0), Body: body})
+		data, err := layout.AppendHistory(nil, events.Event{Kind: events.KindQueued, At: time.Unix(1, 0), Body: body})
 		if err != nil || len(data) == 0 || bytes.Contains(data, []byte("secret")) {
 			t.Errorf("%T: %s, %v", body, data, err)
 		}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // FormatVersion is that of the stores which this program writes: the layout
@@ -63,7 +65,7 @@ func openFolder(vf vfs.FS, dir string, ignoreFormat bool) (_ *folder, err error)
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	if version > FormatVersion && !ignoreFormat {
-		return nil, fmt.Errorf("open store %s: its format is %d, this program knows up to %d: %w: use that one, or rebuild the store from the log (engine rebuild)", dir, version, FormatVersion, ErrNewerFormat)
+		return nil, fmt.Errorf("open store %s: its format is %d, this program knows up to %d: %w: use that one, or rebuild the store from the log (engine rebuild)", dir, version, FormatVersion, layout.ErrNewerFormat)
 	}
 	if version < FormatVersion {
 		f.number = 0 // the log is the truth: an empty store reads it anew

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -17,7 +18,7 @@ func FuzzList(f *testing.F) {
 	s.run(300, 40)
 	all := len(s.items())
 	for _, q := range []wire.List{{Limit: 7}, {State: "queued", Limit: 1}, {Type: "email", State: "completed", Limit: 3}, {Label: "team=a"}, {Worker: "w1"}, {Q: "e"}} {
-		page, err := store.List(q)
+		page, err := query.Of(store).List(q)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -25,14 +26,14 @@ func FuzzList(f *testing.F) {
 	}
 	f.Add("dead", "E-Mail", "=", "w 1", "\xff", "", "AAAA", -1)
 	f.Fuzz(func(t *testing.T, state, typ, label, worker, q, text, cursor string, limit int) {
-		query := wire.List{State: state, Type: typ, Label: label, Worker: worker, Q: q, Error: text, Cursor: cursor, Limit: limit}
+		asked := wire.List{State: state, Type: typ, Label: label, Worker: worker, Q: q, Error: text, Cursor: cursor, Limit: limit}
 		seen := map[string]bool{}
 		for pages := 0; ; pages++ {
-			page, err := store.List(query)
+			page, err := query.Of(store).List(asked)
 			if err != nil {
 				var refused *events.Error
 				if !errors.As(err, &refused) || refused.Code == events.CodeInternal || len(refused.Message) > 4096 {
-					t.Fatalf("%+v: %v", query, err)
+					t.Fatalf("%+v: %v", asked, err)
 				}
 				if pages > 0 {
 					t.Fatalf("the cursor that the page before gave is refused: %v", err)
@@ -51,7 +52,7 @@ func FuzzList(f *testing.F) {
 			if page.NextCursor == "" {
 				return
 			}
-			if query.Cursor = page.NextCursor; pages > 2*all {
+			if asked.Cursor = page.NextCursor; pages > 2*all {
 				t.Fatalf("after %d pages over %d items there is one more", pages, all)
 			}
 		}

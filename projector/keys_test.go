@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 func TestTextKeepsItsOrderAndEndsItself(t *testing.T) {
@@ -21,13 +22,13 @@ func TestTextKeepsItsOrderAndEndsItself(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := text.Draw(t, "a"), text.Draw(t, "b")
-		ka, kb := appendText(nil, a), appendText(nil, b)
+		ka, kb := layout.AppendText(nil, a), layout.AppendText(nil, b)
 		if bytes.Compare(ka, kb) != cmp.Compare(a, b) {
 			t.Fatalf("%q and %q change their order", a, b)
 		}
-		r := keyReader{b: append(ka, kb...)}
-		if x, y := r.text(), r.text(); x != a || y != b || r.err != nil || len(r.b) > 0 {
-			t.Fatalf("%q %q became %q %q, %v", a, b, x, y, r.err)
+		r := layout.KeyReader{B: append(ka, kb...)}
+		if x, y := r.Text(), r.Text(); x != a || y != b || r.Err != nil || len(r.B) > 0 {
+			t.Fatalf("%q %q became %q %q, %v", a, b, x, y, r.Err)
 		}
 	})
 }
@@ -35,22 +36,22 @@ func TestTextKeepsItsOrderAndEndsItself(t *testing.T) {
 func TestTimeKeepsItsOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Int64().Draw(t, "a"), rapid.Int64().Draw(t, "b")
-		if bytes.Compare(appendNanos(nil, a), appendNanos(nil, b)) != cmp.Compare(a, b) {
+		if bytes.Compare(layout.AppendNanos(nil, a), layout.AppendNanos(nil, b)) != cmp.Compare(a, b) {
 			t.Fatalf("%d and %d change their order", a, b)
 		}
-		r := keyReader{b: appendTime(nil, fromNanos(a))}
-		if r.nanos() != a {
+		r := layout.KeyReader{B: layout.AppendTime(nil, layout.FromNanos(a))}
+		if r.Nanos() != a {
 			t.Fatalf("%d is not read back", a)
 		}
 	})
-	if !fromNanos(nanos(time.Time{})).IsZero() {
+	if !layout.FromNanos(layout.Nanos(time.Time{})).IsZero() {
 		t.Fatal("the zero time is not read back")
 	}
 }
 
 func TestAfter(t *testing.T) {
 	for _, c := range []struct{ prefix, want string }{{"a", "b"}, {"a\xff", "b"}, {"\xff\xff", ""}, {"", ""}, {"a\x00", "a\x01"}} {
-		if got := after([]byte(c.prefix)); string(got) != c.want {
+		if got := layout.After([]byte(c.prefix)); string(got) != c.want {
 			t.Errorf("after %q comes %q, want %q", c.prefix, got, c.want)
 		}
 	}
@@ -83,13 +84,13 @@ func TestItemRecordHoldsEveryField(t *testing.T) {
 		}
 	}
 	for _, it := range []*events.Item{full, {ID: full.ID}, {ID: full.ID, CreatedAt: full.CreatedAt, FinishedAt: full.CreatedAt.Add(-time.Hour)}} {
-		data := appendItem(nil, it)
-		got, err := decodeItem(it.ID, data)
+		data := layout.AppendItem(nil, it)
+		got, err := layout.DecodeItem(it.ID, data)
 		if err != nil || !reflect.DeepEqual(got, it) {
 			t.Fatalf("read back (%v):\n%+v\nwant\n%+v", err, got, it)
 		}
 		for range 20 { // maps are walked in random order
-			if !bytes.Equal(appendItem(nil, it), data) {
+			if !bytes.Equal(layout.AppendItem(nil, it), data) {
 				t.Fatal("the same item gives different bytes")
 			}
 		}
@@ -97,9 +98,9 @@ func TestItemRecordHoldsEveryField(t *testing.T) {
 }
 
 func TestDamagedRecords(t *testing.T) {
-	data := appendItem(nil, sample(events.StateQueued))
+	data := layout.AppendItem(nil, sample(events.StateQueued))
 	for n := range data {
-		if it, err := decodeItem(events.ID{}, data[:n]); err == nil {
+		if it, err := layout.DecodeItem(events.ID{}, data[:n]); err == nil {
 			t.Fatalf("%d of %d bytes were read as %+v", n, len(data), it)
 		}
 	}
@@ -109,11 +110,11 @@ func TestDamagedRecords(t *testing.T) {
 		for range 1 + rng.IntN(3) {
 			bad[rng.IntN(len(bad))] = byte(rng.UintN(256))
 		}
-		_, _ = decodeItem(events.ID{}, bad) // whatever it says, it must not panic
+		_, _ = layout.DecodeItem(events.ID{}, bad) // whatever it says, it must not panic
 	}
 	newer := bytes.Clone(data)
-	newer[0] = recordVersion + 1
-	if _, err := decodeItem(events.ID{}, newer); err == nil || !strings.Contains(err.Error(), "newer program") {
+	newer[0] = layout.RecordVersion + 1
+	if _, err := layout.DecodeItem(events.ID{}, newer); err == nil || !strings.Contains(err.Error(), "newer program") {
 		t.Fatalf("a newer record: %v", err)
 	}
 }
@@ -146,7 +147,7 @@ func TestIndexesOfEachState(t *testing.T) {
 		for _, e := range set.entries {
 			if e.key != nil {
 				got = append(got, e.key[0])
-				if d := describeKey(e.key); strings.Contains(d, "no known kind") {
+				if d := layout.DescribeKey(e.key); strings.Contains(d, "no known kind") {
 					t.Errorf("%s: %s", s, d)
 				}
 			}
@@ -176,14 +177,14 @@ func TestIndexDifferences(t *testing.T) {
 		store := map[string]string{}
 		del := func(k []byte) error {
 			if _, ok := store[string(k)]; !ok {
-				t.Fatalf("deletes %s, which is not there", describeKey(k))
+				t.Fatalf("deletes %s, which is not there", layout.DescribeKey(k))
 			}
 			delete(store, string(k))
 			return nil
 		}
 		set := func(k, v []byte) error {
 			if _, ok := store[string(k)]; ok {
-				t.Fatalf("sets %s twice", describeKey(k))
+				t.Fatalf("sets %s twice", layout.DescribeKey(k))
 			}
 			store[string(k)] = string(v)
 			return nil
@@ -222,7 +223,7 @@ func TestIndexDifferences(t *testing.T) {
 				want[string(key)] = ""
 			}
 			for _, of := range now.waits {
-				want[string(append(idKey(prefixWaiter, of), it.ID[:]...))] = ""
+				want[string(append(layout.IDKey(layout.PrefixWaiter, of), it.ID[:]...))] = ""
 			}
 			if !reflect.DeepEqual(store, want) {
 				t.Fatalf("have %q, want %q", store, want)
@@ -236,34 +237,34 @@ func TestEveryKeyHasADescription(t *testing.T) {
 	id := events.ID{7}
 	ref := events.KeyRef{Kind: events.KeyDedup, Type: "email", Key: "k\x00"}
 	keys := map[string][]byte{
-		"the partition's record":                                            metaKey(metaState),
-		"the last event's checksum":                                         metaKey(metaChecksum),
-		"the log's identity":                                                metaKey(metaIdentity),
-		"type email":                                                        appendTypeKey(nil, "email"),
-		"item " + id.String():                                               idKey(prefixItem, id),
-		"params of item " + id.String():                                     idKey(prefixParams, id),
-		"result of item " + id.String():                                     idKey(prefixResult, id),
-		"event 3 in the history of item " + id.String():                     appendSeqKey(nil, prefixHistory, id, 3),
-		"submission merged into item " + id.String() + " by event 3":        appendSeqKey(nil, prefixMerged, id, 3),
-		`dedup key "k\x00" of type email`:                                   appendHeldKey(nil, ref),
-		`expiry at 1970-01-01T00:00:01Z of dedup key "k\x00" of type email`: appendExpiryKey(nil, time.Unix(1, 0), ref),
-		"intake message 9":                                                  appendIntakeKey(nil, 9),
-		"rejected submission of event 9":                                    appendRejectedKey(nil, 9),
-		"what intake message 9 became":                                      appendAnswerKey(nil, 9),
-		"the book of rejected submissions":                                  metaKey(metaRejected),
-		"item " + id.String() + ` among those with label region="eu\x00", event 4`:      appendListPlace(appendTerm(nil, termLabel, "eu\x00", "region"), listPlace{4, id}),
-		"item " + id.String() + ` among those with the word "refused", event 4`:         appendListPlace(appendTerm(nil, termWord, "refused"), listPlace{4, id}),
-		"item " + id.String() + " among those with parent " + id.String() + ", event 4": appendListPlace(appendTerm(nil, termParent, string(id[:])), listPlace{4, id}),
-		"item " + id.String() + ` among those with schedule "nightly", event 4`:         appendListPlace(appendTerm(nil, termSchedule, "nightly"), listPlace{4, id}),
-		"item " + id.String() + ` among those that are dead of cause "c"`:               appendDeadKey(nil, &events.Item{ID: id, Cause: "c"}),
+		"the partition's record":                                            layout.MetaKey(layout.MetaState),
+		"the last event's checksum":                                         layout.MetaKey(layout.MetaChecksum),
+		"the log's identity":                                                layout.MetaKey(layout.MetaIdentity),
+		"type email":                                                        layout.AppendTypeKey(nil, "email"),
+		"item " + id.String():                                               layout.IDKey(layout.PrefixItem, id),
+		"params of item " + id.String():                                     layout.IDKey(layout.PrefixParams, id),
+		"result of item " + id.String():                                     layout.IDKey(layout.PrefixResult, id),
+		"event 3 in the history of item " + id.String():                     layout.AppendSeqKey(nil, layout.PrefixHistory, id, 3),
+		"submission merged into item " + id.String() + " by event 3":        layout.AppendSeqKey(nil, layout.PrefixMerged, id, 3),
+		`dedup key "k\x00" of type email`:                                   layout.AppendHeldKey(nil, ref),
+		`expiry at 1970-01-01T00:00:01Z of dedup key "k\x00" of type email`: layout.AppendExpiryKey(nil, time.Unix(1, 0), ref),
+		"intake message 9":                                                  layout.AppendIntakeKey(nil, 9),
+		"rejected submission of event 9":                                    layout.AppendRejectedKey(nil, 9),
+		"what intake message 9 became":                                      layout.AppendAnswerKey(nil, 9),
+		"the book of rejected submissions":                                  layout.MetaKey(layout.MetaRejected),
+		"item " + id.String() + ` among those with label region="eu\x00", event 4`:      layout.AppendListPlace(layout.AppendTerm(nil, layout.TermLabel, "eu\x00", "region"), layout.ListPlace{Seq: 4, ID: id}),
+		"item " + id.String() + ` among those with the word "refused", event 4`:         layout.AppendListPlace(layout.AppendTerm(nil, layout.TermWord, "refused"), layout.ListPlace{Seq: 4, ID: id}),
+		"item " + id.String() + " among those with parent " + id.String() + ", event 4": layout.AppendListPlace(layout.AppendTerm(nil, layout.TermParent, string(id[:])), layout.ListPlace{Seq: 4, ID: id}),
+		"item " + id.String() + ` among those with schedule "nightly", event 4`:         layout.AppendListPlace(layout.AppendTerm(nil, layout.TermSchedule, "nightly"), layout.ListPlace{Seq: 4, ID: id}),
+		"item " + id.String() + ` among those that are dead of cause "c"`:               layout.AppendDeadKey(nil, &events.Item{ID: id, Cause: "c"}),
 	}
 	for want, key := range keys {
-		if got := describeKey(key); got != want {
+		if got := layout.DescribeKey(key); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 	for _, key := range []string{"", "x", "i123", "m", "mz", "l"} {
-		if got := describeKey([]byte(key)); !strings.Contains(got, "key") {
+		if got := layout.DescribeKey([]byte(key)); !strings.Contains(got, "key") {
 			t.Errorf("%q: %s", key, got)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/internal/layout"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -27,18 +29,15 @@ func holds(s *sim, w events.WorkerID, t events.Type, n int) (ids []events.ID) {
 func listAll(t *testing.T, store *Store, q wire.List) (ids []string, steps int) {
 	t.Helper()
 	for {
-		l, err := newListing(q)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var page wire.Listed
-		if err := store.snapshot(func(v view) error { page, err = l.page(v); return err }); err != nil {
+		var took int
+		if err := store.Snapshot(func(v layout.View) (err error) { page, took, err = query.List(v, q); return err }); err != nil {
 			t.Fatal(err)
 		}
 		for _, it := range page.Items {
 			ids = append(ids, it.ID)
 		}
-		if steps = max(steps, l.steps); page.NextCursor == "" {
+		if steps = max(steps, took); page.NextCursor == "" {
 			return ids, steps
 		}
 		q.Cursor = page.NextCursor
@@ -76,7 +75,7 @@ func TestListByWorker(t *testing.T) {
 		}
 	}
 	var refused *events.Error
-	if _, err := live.List(wire.List{Worker: "no worker's id"}); !errors.As(err, &refused) || refused.Code != events.CodeBadRequest {
+	if _, err := query.Of(live).List(wire.List{Worker: "no worker's id"}); !errors.As(err, &refused) || refused.Code != events.CodeBadRequest {
 		t.Errorf("a worker's id that can't be: %v", err)
 	}
 }
@@ -87,12 +86,12 @@ func TestListByWorkerThatHoldsTooMuch(t *testing.T) {
 	live := openMem(t)
 	s := newSim(t, 1, live)
 	s.submit(core.Submit{Type: "resize"})
-	holds(s, "one", "email", maxHeldSource+1)
+	holds(s, "one", "email", query.MaxHeldSource+1)
 	holds(s, "two", "email", 5)
-	for _, q := range []wire.List{{Limit: MaxListLimit}, {Limit: MaxListLimit, Type: "email"}} {
+	for _, q := range []wire.List{{Limit: query.MaxListLimit}, {Limit: query.MaxListLimit, Type: "email"}} {
 		q.Worker = "one"
-		if got, _ := listAll(t, live, q); len(got) != maxHeldSource+1 {
-			t.Errorf("%+v: %d items, want %d", q, len(got), maxHeldSource+1)
+		if got, _ := listAll(t, live, q); len(got) != query.MaxHeldSource+1 {
+			t.Errorf("%+v: %d items, want %d", q, len(got), query.MaxHeldSource+1)
 		}
 	}
 }
@@ -104,7 +103,7 @@ func BenchmarkListByWorker(b *testing.B) {
 	s := newSim(b, 1, live)
 	holds(s, "one", "email", events.MaxCapacity)
 	for b.Loop() {
-		if page, err := live.List(wire.List{Worker: "one"}); err != nil || len(page.Items) != DefaultListLimit {
+		if page, err := query.Of(live).List(wire.List{Worker: "one"}); err != nil || len(page.Items) != query.DefaultListLimit {
 			b.Fatalf("%d items, %v", len(page.Items), err)
 		}
 	}
@@ -139,12 +138,12 @@ func TestListBySchedule(t *testing.T) {
 			t.Errorf("%+v: %v", q, got)
 		}
 	}
-	first, err := live.List(wire.List{Schedule: "nightly", Limit: 2})
+	first, err := query.Of(live).List(wire.List{Schedule: "nightly", Limit: 2})
 	if err != nil || first.NextCursor == "" {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	var refused *events.Error
-	if _, err := live.List(wire.List{Schedule: "hourly", Cursor: first.NextCursor}); !errors.As(err, &refused) {
+	if _, err := query.Of(live).List(wire.List{Schedule: "hourly", Cursor: first.NextCursor}); !errors.As(err, &refused) {
 		t.Errorf("a cursor of another schedule: %v", err)
 	}
 	s.do(core.Cancel{ID: mustID(t, want[6])})

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // opLists are the lists of ops: one for each index of its own slot, then those
@@ -47,7 +49,7 @@ func (o *ops) add(list int, key, val []byte, del bool) {
 
 // addTerm adds a write of the term index.
 func (o *ops) addTerm(key []byte, del bool) {
-	term := key[:len(key)-placeBytes]
+	term := key[:len(key)-layout.PlaceBytes]
 	at, ok := o.term[string(term)]
 	if !ok {
 		if o.term == nil {

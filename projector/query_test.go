@@ -16,6 +16,8 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/internal/layout"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -49,7 +51,7 @@ func checkItems(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 				t.Fatalf("intake %d: %s %v %v", want.IntakeSeq, by, ok, err)
 			}
 		}
-		full, ok, err := live.Full(id)
+		full, ok, err := query.Of(live).Full(id)
 		if !ok || err != nil || !json.Valid(full.Params) || (full.Result != nil) != want.HasResult || len(full.MergedProvenance) != want.MergedCount {
 			t.Fatalf("full: %+v, %v, %v", full, ok, err)
 		}
@@ -61,10 +63,10 @@ func checkItems(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 	if it, err := live.Item(events.ID{1}); it != nil || err != nil {
 		t.Fatalf("unknown item: %v, %v", it, err)
 	}
-	if _, ok, err := live.Full(events.ID{1}); ok || err != nil {
+	if _, ok, err := query.Of(live).Full(events.ID{1}); ok || err != nil {
 		t.Fatalf("unknown item: %v, %v", ok, err)
 	}
-	if h, err := live.History(events.ID{1}); h != nil || err != nil {
+	if h, err := query.Of(live).History(events.ID{1}); h != nil || err != nil {
 		t.Fatalf("unknown item: %v, %v", h, err)
 	}
 	if _, ok, err := live.ByIntake(1 << 40); ok || err != nil {
@@ -75,7 +77,7 @@ func checkItems(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 // checkHistory walks an item's history along the transition table.
 func checkHistory(t *testing.T, live *Store, it *events.Item) {
 	t.Helper()
-	history, err := live.History(it.ID)
+	history, err := query.Of(live).History(it.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +132,7 @@ func checkReady(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 		var got []ReadyEntry
 		var behind ReadyKey
 		for {
-			page, err := live.Ready(q.Type, q.Lane, q.Priority, g.group, behind, 3)
+			page, err := readyPage(live, q, g.group, behind, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -195,7 +197,7 @@ func checkHolders(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 		}
 	}
 	for _, w := range []events.WorkerID{"w0", "w1", "w2", "w3", "w"} {
-		got, err := live.HeldBy(w)
+		got, err := heldBy(live, w)
 		var want []*events.Item
 		for _, it := range all {
 			if it.Worker == w && (it.State == events.StateClaimed || it.State == events.StateRunning) {
@@ -207,6 +209,19 @@ func checkHolders(t *testing.T, live *Store, all map[events.ID]*events.Item) {
 			t.Fatalf("held by %s: %v (%v), want %v", w, got, err, want)
 		}
 	}
+}
+
+// heldBy are the items that the index says a worker holds, in order of id.
+func heldBy(s *Store, w events.WorkerID) (held []*events.Item, err error) {
+	prefix := layout.AppendWorkerPrefix(nil, w)
+	err = s.Snapshot(func(v layout.View) error {
+		return v.Scan(prefix, prefix, func(key, _ []byte) (bool, error) {
+			it, err := v.Indexed(key, len(prefix))
+			held = append(held, it)
+			return true, err
+		})
+	})
+	return held, err
 }
 
 // Through the pages of a listing, an item that nobody touches comes exactly
@@ -239,7 +254,7 @@ func TestListPagesWhileItemsMove(t *testing.T) {
 		start := live.Applied()
 		var got []wire.Item
 		for {
-			page, err := live.List(q)
+			page, err := query.Of(live).List(q)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -264,15 +279,11 @@ func checkListed(t *rapid.T, q wire.List, got []wire.Item, before, now map[event
 		}
 		last, seen[it.ID] = seq, true
 	}
-	l, err := newListing(wire.List{State: q.State, Type: q.Type, Tenant: q.Tenant, Label: q.Label, CreatedAfter: q.CreatedAfter, CreatedBefore: q.CreatedBefore})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for id, it := range before {
 		if now[id].Seq > start { // touched meanwhile
 			continue
 		}
-		want := (q.State == "" || it.State.String() == q.State) && (q.Type == "" || string(it.Type) == q.Type) && l.matches(it)
+		want := model(q, it)
 		if seen[id.String()] != want {
 			t.Fatalf("%s (%s %s) is listed: %v, want %v", id, it.Type, it.State, seen[id.String()], want)
 		}
@@ -283,7 +294,7 @@ func checkListed(t *rapid.T, q wire.List, got []wire.Item, before, now map[event
 func TestListReadsABoundedNumber(t *testing.T) {
 	live := openMem(t)
 	s := newSim(t, 1, live)
-	const items = MaxListScan + 500
+	const items = query.MaxListScan + 500
 	before := s.now.Add(time.Nanosecond)
 	for i := range items {
 		s.submit(core.Submit{Type: simTypes[i%3]})
@@ -295,16 +306,16 @@ func TestListReadsABoundedNumber(t *testing.T) {
 		}
 	}
 	s.project()
-	page, err := live.List(wire.List{CreatedBefore: before})
+	page, err := query.Of(live).List(wire.List{CreatedBefore: before})
 	if err != nil || len(page.Items) != 0 || page.NextCursor == "" {
 		t.Fatalf("%d items, cursor %q, %v", len(page.Items), page.NextCursor, err)
 	}
-	page, err = live.List(wire.List{CreatedBefore: before, Cursor: page.NextCursor})
+	page, err = query.Of(live).List(wire.List{CreatedBefore: before, Cursor: page.NextCursor})
 	if err != nil || len(page.Items) != 1 || page.NextCursor != "" {
 		t.Fatalf("%d items, cursor %q, %v", len(page.Items), page.NextCursor, err)
 	}
-	page, err = live.List(wire.List{Limit: MaxListLimit})
-	if err != nil || len(page.Items) != MaxListLimit || page.NextCursor == "" {
+	page, err = query.Of(live).List(wire.List{Limit: query.MaxListLimit})
+	if err != nil || len(page.Items) != query.MaxListLimit || page.NextCursor == "" {
 		t.Fatalf("%d items, cursor %q, %v", len(page.Items), page.NextCursor, err)
 	}
 }
@@ -313,7 +324,7 @@ func TestListRefuses(t *testing.T) {
 	live := openMem(t)
 	s := newSim(t, 1, live)
 	s.run(100, 10)
-	page, err := live.List(wire.List{Limit: 1})
+	page, err := query.Of(live).List(wire.List{Limit: 1})
 	if err != nil || page.NextCursor == "" {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -321,16 +332,16 @@ func TestListRefuses(t *testing.T) {
 		"state":         {State: "lost"},
 		"type":          {Type: "No Type"},
 		"label":         {Label: "novalue"},
-		"limit":         {Limit: MaxListLimit + 1},
+		"limit":         {Limit: query.MaxListLimit + 1},
 		"negative":      {Limit: -1},
 		"cursor":        {Cursor: "!!"},
 		"no word":       {Error: "- ! x"},
-		"long error":    {Error: strings.Repeat("x", MaxQueryBytes+1)},
-		"long question": {Q: strings.Repeat("x", MaxQueryBytes+1)},
+		"long error":    {Error: strings.Repeat("x", query.MaxQueryBytes+1)},
+		"long question": {Q: strings.Repeat("x", query.MaxQueryBytes+1)},
 		"short cursor":  {Cursor: "AAAA"},
 		"other filters": {State: "queued", Cursor: page.NextCursor},
 	} {
-		_, err := live.List(q)
+		_, err := query.Of(live).List(q)
 		var refused *events.Error
 		if !errors.As(err, &refused) || cmp.Compare(len(refused.Message), 20) < 0 {
 			t.Errorf("%s: %v", name, err)
@@ -382,8 +393,8 @@ func TestKeysExpire(t *testing.T) {
 
 func expiringOnDisk(t *testing.T, s *Store) (n int) {
 	t.Helper()
-	err := s.snapshot(func(v view) error {
-		return v.expiries(clockEvents, noTime, func(events.HeldKey, []byte) (bool, error) {
+	err := s.Snapshot(func(v layout.View) error {
+		return v.Expiries(layout.ClockEvents, layout.NoTime, func(events.HeldKey, []byte) (bool, error) {
 			n++
 			return true, nil
 		})

@@ -5,14 +5,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-// MaxPage is the most entries that one call of Ready or Timers returns.
+// MaxPage is the most entries that one call of ReadyGroups or Timers returns.
 const MaxPage = 100_000
 
 // ReadyQueue names one ordered set of queued items.
@@ -30,7 +32,7 @@ type ReadyKey struct {
 }
 
 // ReadyKeyOf is a queued item's place.
-func ReadyKeyOf(it *events.Item) ReadyKey { return ReadyKey{nanos(it.OrderAt), it.ID} }
+func ReadyKeyOf(it *events.Item) ReadyKey { return ReadyKey{layout.Nanos(it.OrderAt), it.ID} }
 
 // Compare orders places: -1 if k comes first, +1 if o does, 0 if they are one.
 func (k ReadyKey) Compare(o ReadyKey) int {
@@ -49,33 +51,19 @@ type ReadyEntry struct {
 	AvailableAt time.Time
 }
 
-// Ready returns up to limit entries of one group of a ready queue behind a
-// place (the zero one: from the start), in order. Those that may not run yet
-// are among them.
-func (s *Store) Ready(t events.Type, lane string, p events.Priority, group string, behind ReadyKey, limit int) (page []ReadyEntry, err error) {
-	if limit = min(limit, MaxPage); limit <= 0 {
-		return nil, nil
-	}
-	err = s.EachReady(ReadyQueue{t, lane, p}, group, behind, func(e ReadyEntry) bool {
-		page = append(page, e)
-		return len(page) < limit
-	})
-	return page, err
-}
-
 // EachReady calls fn with the entries of one group of a ready queue behind a
 // place (the zero one: from the start), in order, until fn says no more. It
 // reads no entry that fn is not called with. Those that may not run yet are
 // among them. fn must not call the Store.
 func (s *Store) EachReady(q ReadyQueue, group string, behind ReadyKey, fn func(ReadyEntry) (more bool)) error {
-	prefix := appendText(appendReadyPrefix(nil, q), group)
+	prefix := layout.AppendText(appendReadyPrefix(nil, q), group)
 	from := prefix
 	if behind != (ReadyKey{}) {
-		from = append(appendNanos(bytes.Clone(prefix), behind.OrderAt), behind.ID[:]...)
+		from = append(layout.AppendNanos(bytes.Clone(prefix), behind.OrderAt), behind.ID[:]...)
 		from = append(from, 0) // the first key behind it
 	}
-	return s.lookup(func(v view) error {
-		return v.scan(prefix, from, func(key, value []byte) (bool, error) {
+	return s.lookup(func(v layout.View) error {
+		return v.Scan(prefix, from, func(key, value []byte) (bool, error) {
 			e, err := decodeReady(key, key[len(prefix):], value)
 			return err == nil && fn(e), err
 		})
@@ -95,13 +83,13 @@ func (s *Store) ReadyGroups(q ReadyQueue, behind string, fromStart bool, limit i
 	prefix := appendReadyPrefix(nil, q)
 	from := prefix
 	if !fromStart {
-		from = after(appendText(bytes.Clone(prefix), behind))
+		from = layout.After(layout.AppendText(bytes.Clone(prefix), behind))
 	}
 	if limit = min(limit, MaxPage); limit <= 0 {
 		return nil, nil
 	}
-	err = s.lookup(func(v view) error {
-		return v.eachGroup(prefix, from, func(group string, key, place, value []byte) (bool, error) {
+	err = s.lookup(func(v layout.View) error {
+		return eachGroup(v, prefix, from, func(group string, key, place, value []byte) (bool, error) {
 			first, err := decodeReady(key, place, value)
 			groups = append(groups, ReadyGroup{group, first})
 			return len(groups) < limit, err
@@ -116,9 +104,9 @@ func readyValue(it *events.Item) []byte {
 	if it.AvailableAt.IsZero() && it.Estimate == 0 {
 		return nil
 	}
-	value := appendTime(nil, it.AvailableAt)
+	value := layout.AppendTime(nil, it.AvailableAt)
 	if it.Estimate != 0 {
-		value = appendNanos(value, int64(it.Estimate))
+		value = layout.AppendNanos(value, int64(it.Estimate))
 	}
 	return value
 }
@@ -129,20 +117,20 @@ func readyEstimate(value []byte) time.Duration {
 	if len(value) < 16 {
 		return 0
 	}
-	r := keyReader{b: value[8:]}
-	return time.Duration(r.nanos())
+	r := layout.KeyReader{B: value[8:]}
+	return time.Duration(r.Nanos())
 }
 
 func decodeReady(key, place, value []byte) (e ReadyEntry, err error) {
-	r := keyReader{b: place}
-	e.OrderAt, e.ID = r.nanos(), r.id()
+	r := layout.KeyReader{B: place}
+	e.OrderAt, e.ID = r.Nanos(), r.ID()
 	if len(value) > 0 {
-		v := keyReader{b: value}
-		e.AvailableAt = fromNanos(v.nanos())
-		r.err = errors.Join(r.err, v.err)
+		v := layout.KeyReader{B: value}
+		e.AvailableAt = layout.FromNanos(v.Nanos())
+		r.Err = errors.Join(r.Err, v.Err)
 	}
-	if r.err != nil {
-		return e, fmt.Errorf("%s: %w", describeKey(key), errRecord)
+	if r.Err != nil {
+		return e, fmt.Errorf("%s: %w", layout.DescribeKey(key), layout.ErrRecord)
 	}
 	return e, nil
 }
@@ -151,18 +139,18 @@ func decodeReady(key, place, value []byte) (e ReadyEntry, err error) {
 // from one on. fn returns the name to go on from, behind the one that it was
 // called with; empty: no more are wanted. It costs one seek for each.
 func (s *Store) ReadyLanes(t events.Type, from string, fn func(lane string) (next string)) error {
-	ofType := appendText([]byte{prefixReady}, string(t))
-	at := func(lane string) []byte { return appendText(bytes.Clone(ofType), lane) }
-	return s.lookup(func(v view) error {
-		it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: ofType, UpperBound: after(ofType)})
+	ofType := layout.AppendText([]byte{layout.PrefixReady}, string(t))
+	at := func(lane string) []byte { return layout.AppendText(bytes.Clone(ofType), lane) }
+	return s.lookup(func(v layout.View) error {
+		it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: ofType, UpperBound: layout.After(ofType)})
 		if err != nil {
 			return err
 		}
 		for ok := it.SeekGE(at(from)); ok; ok = it.SeekGE(at(from)) {
-			r := keyReader{b: it.Key()[len(ofType):]}
-			lane := r.text()
-			if r.err != nil {
-				return errors.Join(fmt.Errorf("%s: %w", describeKey(it.Key()), errRecord), it.Close())
+			r := layout.KeyReader{B: it.Key()[len(ofType):]}
+			lane := r.Text()
+			if r.Err != nil {
+				return errors.Join(fmt.Errorf("%s: %w", layout.DescribeKey(it.Key()), layout.ErrRecord), it.Close())
 			}
 			if from = fn(lane); from == "" {
 				break
@@ -175,28 +163,28 @@ func (s *Store) ReadyLanes(t events.Type, from string, fn func(lane string) (nex
 // eachGroup calls fn with each group of a ready queue, whose prefix that is, from
 // a key on, and its first entry: the key, the place that the key says, and the
 // value. It does so until fn says no more, and seeks from one to the next.
-func (v view) eachGroup(prefix, from []byte, fn func(group string, key, place, value []byte) (more bool, err error)) error {
-	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: after(prefix)})
+func eachGroup(v layout.View, prefix, from []byte, fn func(group string, key, place, value []byte) (more bool, err error)) error {
+	it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: layout.After(prefix)})
 	if err != nil {
 		return err
 	}
 	for ok := it.First(); ok; {
 		key := it.Key()
-		r := keyReader{b: key[len(prefix):]}
-		group := r.text()
-		share := len(key) - len(r.b)
-		if r.err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", describeKey(key), errRecord), it.Close())
+		r := layout.KeyReader{B: key[len(prefix):]}
+		group := r.Text()
+		share := len(key) - len(r.B)
+		if r.Err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", layout.DescribeKey(key), layout.ErrRecord), it.Close())
 		}
 		value, err := it.ValueAndErr()
 		more := false
 		if err == nil {
-			more, err = fn(group, key, r.b, value)
+			more, err = fn(group, key, r.B, value)
 		}
 		if err != nil || !more {
 			return errors.Join(err, it.Close())
 		}
-		ok = it.SeekGE(after(key[:share]))
+		ok = it.SeekGE(layout.After(key[:share]))
 	}
 	return errors.Join(it.Error(), it.Close())
 }
@@ -214,10 +202,10 @@ type TimerKey struct {
 func TimerKeysOf(it *events.Item) (keys [2]TimerKey) {
 	due, expiry := it.TimerAt(), it.ExpiryAt()
 	if !due.IsZero() {
-		keys[0] = TimerKey{nanos(due), it.ID}
+		keys[0] = TimerKey{layout.Nanos(due), it.ID}
 	}
 	if !expiry.IsZero() && !expiry.Equal(due) {
-		keys[1] = TimerKey{nanos(expiry), it.ID}
+		keys[1] = TimerKey{layout.Nanos(expiry), it.ID}
 	}
 	return keys
 }
@@ -242,22 +230,22 @@ type TimerEntry struct {
 // Timers returns up to limit of what is due behind a place (the zero one: from
 // the start), in order of time, however far away.
 func (s *Store) Timers(behind TimerKey, limit int) (page []TimerEntry, err error) {
-	prefix := []byte{prefixTimer}
+	prefix := []byte{layout.PrefixTimer}
 	from := prefix
 	if behind != (TimerKey{}) {
-		from = append(appendNanos(bytes.Clone(prefix), behind.At), behind.ID[:]...)
+		from = append(layout.AppendNanos(bytes.Clone(prefix), behind.At), behind.ID[:]...)
 		from = append(from, 0)
 	}
 	limit = min(limit, MaxPage)
-	err = s.lookup(func(v view) error {
-		return v.scan(prefix, from, func(key, value []byte) (bool, error) {
+	err = s.lookup(func(v layout.View) error {
+		return v.Scan(prefix, from, func(key, value []byte) (bool, error) {
 			if len(page) >= limit {
 				return false, nil
 			}
-			r := keyReader{b: key[1:]}
-			e := TimerEntry{TimerKey: TimerKey{r.nanos(), r.id()}}
-			if r.err != nil || len(value) != 1 {
-				return false, fmt.Errorf("%s: %w", describeKey(key), errRecord)
+			r := layout.KeyReader{B: key[1:]}
+			e := TimerEntry{TimerKey: TimerKey{r.Nanos(), r.ID()}}
+			if r.Err != nil || len(value) != 1 {
+				return false, fmt.Errorf("%s: %w", layout.DescribeKey(key), layout.ErrRecord)
 			}
 			e.State = events.ItemState(value[0])
 			page = append(page, e)
@@ -265,4 +253,203 @@ func (s *Store) Timers(behind TimerKey, limit int) (page []TimerEntry, err error
 		})
 	})
 	return page, err
+}
+
+// MaxWaitingReads bounds the index entries that one call of OldestWaiting reads.
+const MaxWaitingReads = 20_000
+
+// EachQueued calls begin with a position, then count with the type, priority and
+// place of each item that is queued there: the moment from which it waits, in
+// nanoseconds since 1970 (its place in the queue, or when it became due if that
+// is later). It reads every entry of the ready index. The first error of count
+// ends it.
+func (s *Store) EachQueued(begin func(events.Seq), count func(t events.Type, p events.Priority, place int64) error) error {
+	return s.Snapshot(func(v layout.View) error {
+		m, err := v.Meta()
+		if err != nil {
+			return err
+		}
+		begin(m.Applied)
+		all := []byte{layout.PrefixReady}
+		return v.Scan(all, all, func(key, value []byte) (bool, error) {
+			r := layout.KeyReader{B: key[1:]}
+			t := events.Type(r.Text())
+			r.SkipText() // lane
+			p := events.Priority(r.Byte())
+			r.SkipText() // group
+			if r.Err != nil || int(p) > int(events.MaxPriority) {
+				return false, fmt.Errorf("%s: %w", layout.DescribeKey(key), layout.ErrRecord)
+			}
+			e, err := decodeReady(key, r.B, value)
+			if err != nil {
+				return false, err
+			}
+			return true, count(t, p, e.place())
+		})
+	})
+}
+
+// place is the moment from which the entry's item waits.
+func (e ReadyEntry) place() int64 { return max(e.OrderAt, layout.Nanos(e.AvailableAt)) }
+
+// OldestWaiting is, for each priority of a type, the earliest moment from which
+// an item waits that may run by now; zero if none does. It reads an index entry
+// for each group of each queue, and those of items in a backoff that have a place
+// before the first that may run; exact is false if those are more than
+// MaxWaitingReads, and then nothing is found.
+func (s *Store) OldestWaiting(t events.Type, now time.Time) (oldest [int(events.MaxPriority) + 1]time.Time, exact bool, err error) {
+	w := waitingWalk{by: layout.Nanos(now), left: MaxWaitingReads}
+	for p := range w.first {
+		w.first[p] = math.MaxInt64
+	}
+	prefix := layout.AppendText([]byte{layout.PrefixReady}, string(t))
+	err = s.lookup(func(v layout.View) error {
+		it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
+		if err != nil {
+			return err
+		}
+		err = w.walk(it)
+		return errors.Join(err, it.Error(), it.Close())
+	})
+	if err != nil || w.left <= 0 {
+		return oldest, false, err
+	}
+	for p, ns := range w.first {
+		if ns != math.MaxInt64 {
+			oldest[p] = layout.FromNanos(ns)
+		}
+	}
+	return oldest, true, nil
+}
+
+// waitingWalk looks for the earliest places of a type's ready queues.
+type waitingWalk struct {
+	by    int64
+	left  int // entries that may still be read
+	first [int(events.MaxPriority) + 1]int64
+}
+
+// walk goes through each group of each queue as far as an entry can still be
+// earlier than what is found.
+func (w *waitingWalk) walk(it *pebble.Iterator) error {
+	for ok := it.First(); ok && w.left > 0; w.left-- {
+		key := it.Key()
+		r := layout.KeyReader{B: key[1:]}
+		r.SkipText() // type
+		r.SkipText() // lane
+		p := r.Byte()
+		r.SkipText() // group
+		share := len(key) - len(r.B)
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if r.Err != nil || int(p) >= len(w.first) {
+			return fmt.Errorf("%s: %w", layout.DescribeKey(key), layout.ErrRecord)
+		}
+		e, err := decodeReady(key, r.B, value)
+		if err != nil {
+			return err
+		}
+		if e.OrderAt <= w.by && e.OrderAt < w.first[p] {
+			if place := e.place(); place <= w.by {
+				w.first[p] = min(w.first[p], place)
+			}
+			ok = it.Next()
+			continue
+		}
+		ok = it.SeekGE(layout.After(key[:share]))
+	}
+	return nil
+}
+
+// appendReadyPrefix is what the entries of one ready queue share.
+func appendReadyPrefix(b []byte, q ReadyQueue) []byte {
+	b = layout.AppendText(append(b, layout.PrefixReady), string(q.Type))
+	return append(layout.AppendText(b, q.Lane), byte(q.Priority))
+}
+
+func appendReadyKey(b []byte, it *events.Item) []byte {
+	b = layout.AppendText(appendReadyPrefix(b, ReadyQueue{it.Type, it.Lane(), it.Priority}), it.Group)
+	return append(layout.AppendTime(b, it.OrderAt), it.ID[:]...)
+}
+
+// maxAheadGroups bounds the groups of a queue that CountAhead looks at.
+const maxAheadGroups = 1000
+
+// Ahead is what goes before an item.
+type Ahead struct {
+	Items int
+	// Estimated are those of the items whose submission says how long a run is
+	// likely to take, and Work how long they are likely to take together.
+	Estimated int
+	Work      time.Duration
+}
+
+// Add adds what else goes before the item.
+func (a *Ahead) Add(o Ahead) {
+	a.Items += o.Items
+	a.Estimated += o.Estimated
+	a.Work += o.Work
+}
+
+// CountAhead counts the items of a ready queue that go before the item it, up
+// to limit: those that may run at now and have a place before a time. Groups
+// take turns, so of another group no more count than of the item's own, and
+// one. It reads an index entry for each, of at most maxAheadGroups groups.
+func (s *Store) CountAhead(q ReadyQueue, it *events.Item, before, now time.Time, limit int) (Ahead, error) {
+	own, err := countReady(s, q, it.Group, before, now, limit)
+	if err != nil || own.Items >= limit {
+		return own, err
+	}
+	groups, err := s.ReadyGroups(q, "", true, maxAheadGroups)
+	all := own
+	for _, g := range groups {
+		if g.Name == it.Group || err != nil || all.Items >= limit {
+			continue
+		}
+		var more Ahead
+		more, err = countReady(s, q, g.Name, before, now, min(own.Items+1, limit-all.Items))
+		all.Add(more)
+	}
+	return all, err
+}
+
+// CountBefore counts the items of a ready queue that may run at now and have a
+// place before a time, up to limit, of at most maxAheadGroups groups.
+func (s *Store) CountBefore(q ReadyQueue, before, now time.Time, limit int) (n int, err error) {
+	groups, err := s.ReadyGroups(q, "", true, maxAheadGroups)
+	for _, g := range groups {
+		if err != nil || n >= limit {
+			break
+		}
+		var more Ahead
+		more, err = countReady(s, q, g.Name, before, now, limit-n)
+		n += more.Items
+	}
+	return n, err
+}
+
+func countReady(s *Store, q ReadyQueue, group string, before, now time.Time, limit int) (a Ahead, err error) {
+	if limit <= 0 {
+		return a, nil
+	}
+	prefix := layout.AppendText(appendReadyPrefix(nil, q), group)
+	err = s.lookup(func(v layout.View) error {
+		return v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
+			e, err := decodeReady(key, key[len(prefix):], value)
+			if err != nil || e.OrderAt >= layout.Nanos(before) {
+				return false, err
+			}
+			if !e.AvailableAt.After(now) {
+				a.Items++
+				if d := readyEstimate(value); d > 0 {
+					a.Estimated++
+					a.Work += d
+				}
+			}
+			return a.Items < limit, nil
+		})
+	})
+	return a, err
 }

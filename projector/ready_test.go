@@ -23,7 +23,7 @@ func readyGroups(t *testing.T, live *Store, q ReadyQueue) (names []string) {
 			return names
 		}
 		for _, g := range page {
-			first, err := live.Ready(q.Type, q.Lane, q.Priority, g.Name, ReadyKey{}, 1)
+			first, err := readyPage(live, q, g.Name, ReadyKey{}, 1)
 			if err != nil || len(first) != 1 || first[0] != g.First {
 				t.Fatalf("group %q begins with %v %v, not %v", g.Name, first, err, g.First)
 			}
@@ -70,7 +70,7 @@ func TestReadyGroups(t *testing.T) {
 		t.Fatalf("%q, want %q", got, names)
 	}
 	for _, g := range names {
-		page, err := s.Ready("email", "", 5, g, ReadyKey{}, 10)
+		page, err := readyPage(s, ReadyQueue{"email", "", 5}, g, ReadyKey{}, 10)
 		if err != nil || len(page) != 3 || !page[0].Less(page[1].ReadyKey) || !page[1].Less(page[2].ReadyKey) {
 			t.Fatalf("group %q: %v %v", g, page, err)
 		}
@@ -95,4 +95,13 @@ func readyQueues(t *testing.T, s *Store, types ...events.Type) (queues []ReadyQu
 		}
 	}
 	return slices.DeleteFunc(queues, func(q ReadyQueue) bool { return len(readyGroups(t, s, q)) == 0 })
+}
+
+// readyPage is up to limit entries of a group of a ready queue behind a place.
+func readyPage(s *Store, q ReadyQueue, group string, behind ReadyKey, limit int) (page []ReadyEntry, err error) {
+	err = s.EachReady(q, group, behind, func(e ReadyEntry) bool {
+		page = append(page, e)
+		return len(page) < limit
+	})
+	return page, err
 }

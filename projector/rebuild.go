@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // ErrProving is returned by a second Rebuild or Verify of a store while one is
@@ -173,8 +175,8 @@ func (s *Store) replace(b *Store, number int) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, err1 := view{db}.firstExpiries()
-	newest, err2 := view{db}.newestID()
+	first, err1 := layout.View{R: db}.FirstExpiries()
+	newest, err2 := layout.View{R: db}.NewestID()
 	if err = errors.Join(err1, err2); err == nil {
 		err = s.folder.makeCurrent(number)
 	}
@@ -211,4 +213,80 @@ func StateAt(ctx context.Context, log Log, through events.Seq, until time.Time, 
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// AsOf calls fn with a store as of a moment of the past (see [StateAt]; a
+// position within a decision means the whole of it), which is made beside this one and removed in the end. Queries and commits go on
+// meanwhile. It needs the disk space of both; one AsOf, Verify or Rebuild of a
+// store can be under way, another gets [ErrProving]. A moment before the log's
+// first event is refused.
+func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until time.Time, progress Progress, fn func(*Store) error) (err error) {
+	if err := s.beginProof(); err != nil {
+		return err
+	}
+	defer s.proof.Unlock()
+	opts, dir := s.opts, s.folder.fs.PathJoin(s.folder.dir, verifyName)
+	opts.InMemory = false // it shares the live store's file system, whatever that is
+	if err := s.folder.fs.RemoveAll(dir); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.folder.fs.RemoveAll(dir)) }()
+	meta, err := s.Meta()
+	if err != nil {
+		return err
+	}
+	opts.whole = layout.WholeTo(meta, until)
+	then, err := StateAt(ctx, log, through, until, dir, opts, progress)
+	var trimmed *eventlog.TrimmedError
+	switch {
+	case errors.As(err, &trimmed) && trimmed.First > through:
+		return beforeLog(trimmed.First)
+	case err != nil:
+		return fmt.Errorf("state as of %d: %w", through, err)
+	}
+	defer func() { err = errors.Join(err, then.Close()) }()
+	if at := then.Applied(); until.IsZero() && at < through {
+		end, err := decisionEnd(ctx, log, at+1, through, s.Applied())
+		if err == nil && end > 0 {
+			err = fill(ctx, then, log, end, time.Time{}, progress)
+		}
+		if err != nil {
+			return fmt.Errorf("state as of %d: %w", through, err)
+		}
+	}
+	meta, err = then.Meta()
+	switch {
+	case err != nil:
+		return err
+	case meta.Applied == 0:
+		return beforeLog(1)
+	case meta.Partial:
+		return events.Refuse(events.CodeNotFound, "that is before the log's first whole state: the log has been cut; ask for a later position or time")
+	}
+	return fn(then)
+}
+
+// decisionEnd is the position of the last event of the decision that a position
+// lies within; 0 if it lies within none.
+func decisionEnd(ctx context.Context, log Log, from, through, last events.Seq) (end events.Seq, err error) {
+	err = log.Read(ctx, from, min(last, through+events.MaxDecisionEvents), func(g eventlog.Group) error {
+		for _, ev := range g.Events {
+			switch {
+			case ev.Seq < through || !ev.Tx.Last():
+				continue
+			case ev.Tx.Of > 0 && ev.Seq-events.Seq(ev.Tx.N-1) <= through:
+				end = ev.Seq
+			}
+			return errReached
+		}
+		return nil
+	})
+	if errors.Is(err, errReached) {
+		err = nil
+	}
+	return end, err
+}
+
+func beforeLog(first events.Seq) error {
+	return events.Refuse(events.CodeNotFound, "that is before the log's first event: it begins with event %d; ask for a later position or time", first)
 }

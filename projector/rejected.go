@@ -3,44 +3,15 @@ package projector
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
-	"strconv"
-	"time"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/wire"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
-
-// rejectedRecord is a rejected submission. One that was purged keeps its place
-// and size, so that which others are kept depends on the log's position alone.
-type rejectedRecord struct {
-	Type   events.Type      `json:"type,omitempty"`
-	At     time.Time        `json:"at,omitzero"`
-	Size   int64            `json:"size"` // what it counts as against the bound
-	Body   *events.Rejected `json:"body,omitempty"`
-	Purged bool             `json:"purged,omitempty"`
-}
-
-// answerRecord is what a message of the intake stream became, if no item.
-type answerRecord struct {
-	Seq events.Seq `json:"seq"`         // of the rejected event
-	Of  events.ID  `json:"of,omitzero"` // a duplicate: the item that it repeats
-}
-
-// rejectedBook counts what is kept of both.
-type rejectedBook struct {
-	Count   int64 `json:"count"`
-	Bytes   int64 `json:"bytes"`
-	Answers int64 `json:"answers"`
-	// From is set while a log that has been cut is read up to the end of the
-	// round at its head: what lies before it had to go, also what the round
-	// tells only now.
-	From events.Seq `json:"from,omitempty"`
-}
 
 // rejectedStart is where what is kept begins: all before has gone, and not to
 // look there saves stepping over what it left behind. Zero is right, too.
@@ -49,28 +20,20 @@ type rejectedStart struct {
 	intake uint64
 }
 
-func (v view) rejectedBook() (b rejectedBook, err error) {
-	_, err = v.get(metaKey(metaRejected), func(data []byte) error {
-		b, err = decodeJSON[rejectedBook]("the book of rejected submissions", data)
-		return err
-	})
-	return b, err
-}
-
 // rejectedWrite is the rejected submissions of one Commit under way.
 type rejectedWrite struct {
 	b     *pebble.Batch
-	v     view
-	book  rejectedBook
+	v     layout.View
+	book  layout.RejectedBook
 	limit rejectedLimits
 	start rejectedStart
 	cut   events.Seq // all before go
 	// cutAnswers is that of the answers, by the events that gave them.
 	cutAnswers events.Seq
 
-	fresh map[events.Seq]rejectedRecord // in the batch, not in the store
-	order []events.Seq                  // of fresh
-	asked []asked                       // intake messages whose answers are in the batch
+	fresh map[events.Seq]layout.RejectedRecord // in the batch, not in the store
+	order []events.Seq                         // of fresh
+	asked []asked                              // intake messages whose answers are in the batch
 }
 
 type asked struct {
@@ -90,11 +53,11 @@ func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *core.Changes) error
 	if len(c.Rejected) == 0 {
 		return nil
 	}
-	book, err := view{db}.rejectedBook()
+	book, err := layout.View{R: db}.RejectedBook()
 	if err != nil {
 		return err
 	}
-	r := rejectedWrite{b: b, v: view{db}, book: book, limit: w.limits, start: w.rejectedStart, fresh: map[events.Seq]rejectedRecord{}}
+	r := rejectedWrite{b: b, v: layout.View{R: db}, book: book, limit: w.limits, start: w.rejectedStart, fresh: map[events.Seq]layout.RejectedRecord{}}
 	r.start.seq = max(r.start.seq, book.From)
 	for i := range c.Rejected {
 		if err := r.add(&c.Rejected[i]); err != nil {
@@ -113,7 +76,7 @@ func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *core.Changes) error
 	if err != nil {
 		return err
 	}
-	return b.Set(metaKey(metaRejected), data, nil)
+	return b.Set(layout.MetaKey(layout.MetaRejected), data, nil)
 }
 
 func (r *rejectedWrite) add(c *core.RejectedChange) error {
@@ -129,18 +92,18 @@ func (r *rejectedWrite) add(c *core.RejectedChange) error {
 		return r.purge(c.Seq)
 	}
 	if c.Answer {
-		if err := r.answer(c.Body.Intake.Seq, answerRecord{Seq: c.Seq, Of: c.Body.Of}); err != nil {
+		if err := r.answer(c.Body.Intake.Seq, layout.AnswerRecord{Seq: c.Seq, Of: c.Body.Of}); err != nil {
 			return err
 		}
 	}
 	if !c.Body.Of.IsZero() {
 		return nil // it is answered by its item
 	}
-	return r.keep(c.Seq, rejectedRecord{Type: c.Type, At: c.At, Size: c.Body.KeptBytes(), Body: c.Body})
+	return r.keep(c.Seq, layout.RejectedRecord{Type: c.Type, At: c.At, Size: c.Body.KeptBytes(), Body: c.Body})
 }
 
 // keep keeps a rejected submission that is not there.
-func (r *rejectedWrite) keep(seq events.Seq, rec rejectedRecord) error {
+func (r *rejectedWrite) keep(seq events.Seq, rec layout.RejectedRecord) error {
 	r.book.Count++
 	r.book.Bytes += rec.Size
 	r.fresh[seq], r.order = rec, append(r.order, seq)
@@ -148,22 +111,22 @@ func (r *rejectedWrite) keep(seq events.Seq, rec rejectedRecord) error {
 }
 
 // answer keeps the answer to an intake message.
-func (r *rejectedWrite) answer(intake uint64, a answerRecord) error {
+func (r *rejectedWrite) answer(intake uint64, a layout.AnswerRecord) error {
 	data, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
 	r.book.Answers++
 	r.asked = append(r.asked, asked{intake, a.Seq})
-	return r.b.Set(appendAnswerKey(nil, intake), data, nil)
+	return r.b.Set(layout.AppendAnswerKey(nil, intake), data, nil)
 }
 
-func (r *rejectedWrite) set(seq events.Seq, rec rejectedRecord) error {
+func (r *rejectedWrite) set(seq events.Seq, rec layout.RejectedRecord) error {
 	data, err := json.Marshal(rec)
 	if err != nil {
 		return err
 	}
-	return r.b.Set(appendRejectedKey(nil, seq), data, nil)
+	return r.b.Set(layout.AppendRejectedKey(nil, seq), data, nil)
 }
 
 // purge forgets one, if it is there.
@@ -171,11 +134,11 @@ func (r *rejectedWrite) purge(seq events.Seq) error {
 	rec, has := r.fresh[seq]
 	if !has {
 		var err error
-		if rec, has, err = r.v.rejectedAt(seq); !has || err != nil {
+		if rec, has, err = r.v.RejectedAt(seq); !has || err != nil {
 			return err
 		}
 	}
-	rec = rejectedRecord{Size: rec.Size, Purged: true}
+	rec = layout.RejectedRecord{Size: rec.Size, Purged: true}
 	if _, has := r.fresh[seq]; has {
 		r.fresh[seq] = rec
 	}
@@ -197,7 +160,7 @@ func (r *rejectedWrite) trim() error {
 		r.book.Count--
 		r.book.Bytes -= size
 		r.start.seq = seq + 1
-		return r.b.Delete(appendRejectedKey(nil, seq), nil)
+		return r.b.Delete(layout.AppendRejectedKey(nil, seq), nil)
 	}
 	dropFresh := func(below events.Seq) (err error) {
 		for ; err == nil && len(r.order) > 0 && r.order[0] < below && r.goes(r.order[0]); r.order = r.order[1:] {
@@ -205,8 +168,8 @@ func (r *rejectedWrite) trim() error {
 		}
 		return err
 	}
-	err := r.v.scan([]byte{prefixRejected}, appendRejectedKey(nil, r.start.seq), func(key, value []byte) (bool, error) {
-		seq, rec, err := decodeRejected(key, value)
+	err := r.v.Scan([]byte{layout.PrefixRejected}, layout.AppendRejectedKey(nil, r.start.seq), func(key, value []byte) (bool, error) {
+		seq, rec, err := layout.DecodeRejected(key, value)
 		if err == nil {
 			err = dropFresh(seq)
 		}
@@ -229,7 +192,7 @@ func (r *rejectedWrite) trimAnswers() error {
 	drop := func(intake uint64) error {
 		r.book.Answers--
 		r.start.intake = intake + 1
-		return r.b.Delete(appendAnswerKey(nil, intake), nil)
+		return r.b.Delete(layout.AppendAnswerKey(nil, intake), nil)
 	}
 	dropFresh := func(below events.Seq) (err error) {
 		for ; err == nil && len(r.asked) > 0 && r.asked[0].seq < below && goes(r.asked[0].seq); r.asked = r.asked[1:] {
@@ -237,8 +200,8 @@ func (r *rejectedWrite) trimAnswers() error {
 		}
 		return err
 	}
-	err := r.v.scan([]byte{prefixAnswer}, appendAnswerKey(nil, r.start.intake), func(key, value []byte) (bool, error) {
-		a, err := decodeAnswer(key, value)
+	err := r.v.Scan([]byte{layout.PrefixAnswer}, layout.AppendAnswerKey(nil, r.start.intake), func(key, value []byte) (bool, error) {
+		a, err := layout.DecodeAnswer(key, value)
 		if err == nil {
 			err = dropFresh(a.Seq)
 		}
@@ -253,120 +216,98 @@ func (r *rejectedWrite) trimAnswers() error {
 	return dropFresh(math.MaxUint64)
 }
 
-func decodeRejected(key, value []byte) (events.Seq, rejectedRecord, error) {
-	k := keyReader{b: key[1:]}
-	seq := k.seq()
-	if k.err != nil {
-		return 0, rejectedRecord{}, fmt.Errorf("%s: %w", describeKey(key), errRecord)
-	}
-	rec, err := decodeJSON[rejectedRecord](describeKey(key), value)
-	return seq, rec, err
-}
-
-func (v view) rejectedAt(seq events.Seq) (rec rejectedRecord, has bool, err error) {
-	key := appendRejectedKey(nil, seq)
-	has, err = v.get(key, func(value []byte) error {
-		_, rec, err = decodeRejected(key, value)
-		return err
-	})
-	return rec, has, err
-}
-
-// Rejected returns a page of the rejected submissions that are kept, newest
-// first, without their originals. Its errors are [*events.Error] for what the
-// caller got wrong.
-func (s *Store) Rejected(q wire.ListRejected) (page wire.RejectedListed, err error) {
-	page.Rejected = []wire.Rejected{}
-	limit := q.Limit
-	if limit == 0 {
-		limit = DefaultListLimit
-	}
-	if limit < 1 || limit > MaxListLimit {
-		return page, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d; follow next_cursor for more", limit, MaxListLimit)
-	}
-	end := after([]byte{prefixRejected})
-	if q.Cursor != "" {
-		seq, err := strconv.ParseUint(q.Cursor, 10, 64)
-		if err != nil {
-			return page, events.Refuse(events.CodeBadRequest, "cursor is malformed: use next_cursor of the page before, unchanged")
+// restate keeps a rejected submission as a round tells it. What lies in front of
+// one that had to go is gone as well: it must not come back because it is the
+// smaller of the two.
+func (r *rejectedWrite) restate(k *events.KeptRejected) error {
+	_, has := r.fresh[k.Seq]
+	if !has {
+		var err error
+		if _, has, err = r.v.RejectedAt(k.Seq); err != nil {
+			return err
 		}
-		end = appendRejectedKey(nil, events.Seq(seq))
 	}
-	err = s.snapshot(func(v view) error {
-		return v.backward([]byte{prefixRejected}, end, func(key, value []byte) (bool, error) {
-			seq, rec, err := decodeRejected(key, value)
-			if err != nil || rec.Purged || q.Type != "" && string(rec.Type) != q.Type || q.Code != "" && rec.Body.Code != q.Code {
-				return true, err
+	if has || k.Seq < r.start.seq {
+		return nil
+	}
+	return r.keep(k.Seq, layout.RejectedRecord{Type: k.Type, At: k.At, Size: k.Size, Body: k.Body, Purged: k.Body == nil})
+}
+
+// restateAnswer keeps the answer to an intake message as a round tells it.
+func (r *rejectedWrite) restateAnswer(a *events.KeptAnswer) error {
+	has, err := r.v.Get(layout.AppendAnswerKey(nil, a.Intake), func([]byte) error { return nil })
+	if err != nil || has || a.Intake < r.start.intake {
+		return err
+	}
+	return r.answer(a.Intake, layout.AnswerRecord{Seq: a.Seq, Of: a.Of})
+}
+
+// sorted brings what is in the batch into order: what was restated came late.
+func (r *rejectedWrite) sorted() {
+	slices.Sort(r.order)
+	slices.SortFunc(r.asked, func(a, b asked) int { return int(a.seq) - int(b.seq) })
+}
+
+// RejectedKept returns where what is kept of submissions that became no item
+// begins, or below if all of it lies behind that.
+func (s *Store) RejectedKept(below events.Seq) (kept events.RejectedKept, err error) {
+	kept = events.RejectedKept{From: below, Answers: below}
+	err = s.Snapshot(func(v layout.View) error {
+		err := v.Scan([]byte{layout.PrefixRejected}, []byte{layout.PrefixRejected}, func(key, value []byte) (bool, error) {
+			seq, _, err := layout.DecodeRejected(key, value)
+			kept.From = min(kept.From, seq)
+			return false, err
+		})
+		if err != nil {
+			return err
+		}
+		return v.Scan([]byte{layout.PrefixAnswer}, []byte{layout.PrefixAnswer}, func(key, value []byte) (bool, error) {
+			a, err := layout.DecodeAnswer(key, value)
+			kept.Answers = min(kept.Answers, a.Seq)
+			return false, err
+		})
+	})
+	return kept, err
+}
+
+// KeptRejected returns the rejected submissions that are kept, with those that
+// were purged, from one on and below another, in order: as many as come to about
+// so many bytes, one at least; and which comes next, 0 for none.
+func (s *Store) KeptRejected(from, below events.Seq, bytes int64) (page []events.KeptRejected, next events.Seq, err error) {
+	err = s.Snapshot(func(v layout.View) error {
+		return v.Scan([]byte{layout.PrefixRejected}, layout.AppendRejectedKey(nil, from), func(key, value []byte) (bool, error) {
+			seq, rec, err := layout.DecodeRejected(key, value)
+			if err != nil || seq >= below {
+				return false, err
 			}
-			if len(page.Rejected) == limit {
-				page.NextCursor = page.Rejected[limit-1].Seq.String()
+			if bytes -= int64(len(value)); bytes < 0 && len(page) > 0 {
+				next = seq
 				return false, nil
 			}
-			page.Rejected = append(page.Rejected, fromRejected(seq, rec, false))
+			page = append(page, events.KeptRejected{Seq: seq, Type: rec.Type, At: rec.At, Size: rec.Size, Body: rec.Body})
 			return true, nil
 		})
 	})
-	return page, err
+	return page, next, err
 }
 
-// RejectedOf returns a rejected submission with its original, by the sequence
-// of its event; false if none is kept.
-func (s *Store) RejectedOf(seq events.Seq) (r wire.Rejected, found bool, err error) {
-	err = s.lookup(func(v view) error {
-		rec, has, err := v.rejectedAt(seq)
-		if found = has && !rec.Purged; found {
-			r = fromRejected(seq, rec, true)
-		}
-		return err
-	})
-	return r, found && err == nil, err
-}
-
-// Answer is what a message of the intake stream became, if no item: the
-// rejected event, and the item that it repeats, if it is a duplicate. found is
-// false for one that became an item, that is not answered yet, or whose answer
-// is too old to be kept.
-func (s *Store) Answer(intake uint64) (seq events.Seq, of events.ID, found bool, err error) {
-	err = s.lookup(func(v view) error {
-		found, err = v.get(appendAnswerKey(nil, intake), func(value []byte) error {
-			a, err := decodeJSON[answerRecord](fmt.Sprintf("the answer to intake message %d", intake), value)
-			seq, of = a.Seq, a.Of
-			return err
+// KeptAnswers returns the answers that are kept to messages of the intake stream
+// that became no item, from a message on and given below a position, in order, at
+// most limit of them; and which message comes next, 0 for none.
+func (s *Store) KeptAnswers(from uint64, below events.Seq, limit int) (page []events.KeptAnswer, next uint64, err error) {
+	err = s.Snapshot(func(v layout.View) error {
+		return v.Scan([]byte{layout.PrefixAnswer}, layout.AppendAnswerKey(nil, from), func(key, value []byte) (bool, error) {
+			a, err := layout.DecodeAnswer(key, value)
+			if err != nil || a.Seq >= below {
+				return false, err
+			}
+			if len(page) == limit {
+				next = a.Intake
+				return false, nil
+			}
+			page = append(page, a)
+			return true, nil
 		})
-		return err
 	})
-	return seq, of, found, err
-}
-
-func fromRejected(seq events.Seq, rec rejectedRecord, whole bool) wire.Rejected {
-	b := rec.Body
-	r := wire.Rejected{Seq: seq, At: rec.At, Type: string(rec.Type), Code: b.Code, Message: b.Message, Subject: b.Subject,
-		Size: b.Size, Truncated: b.Truncated, IntakeSeq: b.Intake.Seq}
-	if whole {
-		r.Headers, r.Text, r.Bytes = b.Headers, b.Text, b.Bytes
-	}
-	return r
-}
-
-// backward calls fn for each key of a prefix before end, the last first, until
-// fn says no more.
-func (v view) backward(prefix, end []byte, fn func(key, value []byte) (more bool, err error)) error {
-	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: end})
-	if err != nil {
-		return err
-	}
-	for ok := it.Last(); ok; ok = it.Prev() {
-		value, err := it.ValueAndErr()
-		more := false
-		if err == nil {
-			more, err = fn(it.Key(), value)
-		}
-		if err != nil {
-			return errors.Join(err, it.Close())
-		}
-		if !more {
-			break
-		}
-	}
-	return errors.Join(it.Error(), it.Close())
+	return page, next, err
 }

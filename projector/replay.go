@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -27,117 +25,102 @@ type Log interface {
 // called from one goroutine at a time, about once a batch, and must not block.
 type Progress func(done, total uint64)
 
-// The bounds of one batch of a replay. A batch ends with the first group that
+// The bounds of one commit of a replay. A commit ends with the first group that
 // reaches one of them.
 const (
 	ReplayEvents = 4096
-	ReplayBytes  = 4 << 20 // of params and results
-	// replayAhead is how many batches may wait to be committed.
+	ReplayBytes  = 4 << 20 // of the events as stored in the log
+	// replayAhead is how many commits may wait while one is written.
 	replayAhead = 2
 )
 
-// CatchUp brings a store up to a position of the log, through a State over it,
-// in which every event is applied: at a restart, in a follower. Events that
-// the State has applied already are not read again. Both are at to afterwards,
-// or at the last event in front of it.
+// Replay folds what is read of a log into a store: at start and at takeover, in
+// a rebuild and a verify, and for a moment of the past. Groups go to Apply in
+// order; Finish commits the rest. Every Replay needs Close.
 //
-// It applies and commits in two goroutines; the caller must not use the State
-// meanwhile, nor Commit. After an error (one that wraps [events.ErrCorrupt], or
-// the log's, the store's or the context's) the State must be dropped; the store
-// stands at some position in between, whole.
-func CatchUp(ctx context.Context, store *Store, state *core.State, log Log, to events.Seq, progress Progress) error {
-	r := replay{store: store, state: state, log: log, to: to, progress: progress}
-	return r.run(ctx)
-}
+// Apply folds each event into the State on the caller's goroutine, and hands
+// the changes in bounded batches to a goroutine that commits them, so a replay
+// of any length needs the memory of a few batches. Apply waits while commits
+// lag behind. The caller may use the State between calls, but must not commit.
+//
+// After an error the State must be dropped. The store then stands at some
+// position in between, whole.
+type Replay struct {
+	store     *Store
+	state     *core.State
+	projected func(*core.Changes)
 
-// replay is one run of CatchUp.
-type replay struct {
-	store    *Store
-	state    *core.State
-	log      Log
-	to       events.Seq
-	until    time.Time // if set, events after it are left out
-	progress Progress
-
-	ids []events.ID // reused by prefetch
+	// Owned by the goroutine that applies.
+	ctx      context.Context
+	ids      []events.ID // reused by prefetch
+	events   int         // applied since the last hand-over
+	bytes    int         // of those
+	last     events.Seq  // the last event applied
+	checksum uint64      // of that event; 0 where a Group was cut short
+	until    time.Time   // if set, later events are left out: see pastUntil
+	handed   func(through events.Seq)
+	closed   bool
 
 	batches   chan *core.Changes
-	committed atomic.Uint64
-
-	// Owned by the goroutine that reads.
-	from     events.Seq // 0: the first that the log keeps
-	last     events.Seq // the last event applied
-	lastSum  uint64     // its checksum, if lastHas
-	lastHas  bool
-	events   int // in the batch that is being collected
-	bytes    int
-	finished bool
+	committed atomic.Uint64 // position
+	done      chan struct{} // closed when nothing is committed any more
+	err       error         // of the commits; read it only after done is closed
 }
 
-// errReached ends a Read at the moment that was asked for.
-var errReached = errors.New("reached")
-
-func (r *replay) run(ctx context.Context) error {
-	r.from = r.state.Meta().Applied + 1
-	if r.from > r.to {
-		return nil
-	}
-	if r.from == 1 {
-		r.from = 0 // the first that the log keeps
-	}
-	r.batches = make(chan *core.Changes, replayAhead)
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.commit(ctx) })
-	g.Go(func() error {
-		defer close(r.batches)
-		return r.read(ctx)
-	})
-	if err := g.Wait(); err != nil {
-		return fmt.Errorf("replay the log from event %d: %w", r.from, err)
-	}
-	r.state.Projected(r.store.Applied())
-	r.report(r.to)
-	return nil
+// NewReplay begins a replay into a store through a State over it. projected, if
+// set, hears of each commit once queries see it, in order, from one goroutine.
+// ctx ends the waiting of Apply and Finish.
+func NewReplay(ctx context.Context, store *Store, state *core.State, projected func(*core.Changes)) *Replay {
+	r := &Replay{store: store, state: state, projected: projected, ctx: ctx,
+		batches: make(chan *core.Changes, replayAhead), done: make(chan struct{})}
+	r.committed.Store(uint64(store.Applied()))
+	go r.commit()
+	return r
 }
 
-// commit writes the batches.
-func (r *replay) commit(ctx context.Context) error {
+// commit is the committing goroutine.
+func (r *Replay) commit() {
+	defer close(r.done)
 	for c := range r.batches {
-		if err := r.store.Commit(c); err != nil {
-			return err
+		if r.err = r.store.Commit(c); r.err != nil {
+			return
 		}
 		r.committed.Store(uint64(c.Meta.Applied))
-		if err := ctx.Err(); err != nil {
-			return err
+		if r.projected != nil {
+			r.projected(c)
 		}
 	}
-	return nil
 }
 
-// read applies the groups and hands out the batches.
-func (r *replay) read(ctx context.Context) error {
-	err := r.log.Read(ctx, r.from, r.to, func(g eventlog.Group) error {
-		if err := r.apply(g); err != nil {
-			return err
-		}
-		if r.finished {
-			return errReached
-		}
-		if r.events < ReplayEvents && r.bytes < ReplayBytes {
-			return nil
-		}
-		r.report(g.Through)
-		return r.handOut(ctx)
-	})
-	if err != nil && !errors.Is(err, errReached) {
+// Apply folds a group of the log, the next one, into the State. Its errors wrap
+// [events.ErrCorrupt], or are the store's or the context's.
+func (r *Replay) Apply(g eventlog.Group) error {
+	if len(g.Events) == 0 {
+		return nil // the checksum is that of a message which is no event
+	}
+	if err := r.prefetch(g); err != nil {
 		return err
 	}
-	return r.handOut(ctx)
+	for _, ev := range g.Events {
+		if r.pastUntil(ev) {
+			return errReached
+		}
+		if err := r.state.Apply(ev); err != nil {
+			return err
+		}
+		r.last, r.checksum = ev.Seq, 0
+		r.events++
+	}
+	r.checksum = g.Checksum
+	if r.bytes += g.Bytes; r.events < ReplayEvents && r.bytes < ReplayBytes {
+		return nil
+	}
+	return r.handOver()
 }
 
 // prefetch reads the items that a group's events touch in one go. Those that it
 // creates are not in the store.
-func (r *replay) prefetch(g eventlog.Group) error {
+func (r *Replay) prefetch(g eventlog.Group) error {
 	r.ids = r.ids[:0]
 	fresh := make(map[events.ID]bool, len(g.Events)/4)
 	for i := range g.Events {
@@ -153,83 +136,102 @@ func (r *replay) prefetch(g eventlog.Group) error {
 	return r.state.Prefetch(r.ids, false)
 }
 
-func (r *replay) apply(g eventlog.Group) error {
-	if err := r.prefetch(g); err != nil {
-		return err
-	}
-	for _, ev := range g.Events {
-		if !r.until.IsZero() && ev.Tx.N <= 1 && ev.Seq >= r.store.opts.whole && ev.At.After(r.until) {
-			r.finished = true
-			return nil
-		}
-		if err := r.state.Apply(ev); err != nil {
-			return err
-		}
-		r.last, r.lastHas = ev.Seq, false
-		r.events++
-		switch b := ev.Body.(type) {
-		case *events.Created:
-			r.bytes += len(b.Params)
-		case *events.Completed:
-			r.bytes += len(b.Result)
-		case *events.Replayed:
-			r.bytes += len(b.Params)
-		case *events.Carried:
-			r.bytes += carriedSize(b)
-		case *events.Snapshot:
-			for _, k := range b.Rejected {
-				r.bytes += int(k.Size)
-			}
-		}
-	}
-	if len(g.Events) > 0 {
-		r.lastSum, r.lastHas = g.Checksum, true
-	}
-	return nil
+// errReached ends a Read at the moment that was asked for.
+var errReached = errors.New("reached")
+
+// pastUntil reports whether a decision begins with ev behind the moment that was
+// asked for. What lies before the event by which the clock was last set back is
+// never behind it.
+func (r *Replay) pastUntil(ev events.Event) bool {
+	return !r.until.IsZero() && ev.Tx.N <= 1 && ev.Seq >= r.store.opts.whole && ev.At.After(r.until)
 }
 
-// handOut passes on what the State has collected, and lets it forget what is
-// written.
-func (r *replay) handOut(ctx context.Context) error {
+// handOver passes on what the State has collected, and lets it forget what is
+// committed.
+func (r *Replay) handOver() error {
 	c := r.state.TakeChanges()
 	r.events, r.bytes = 0, 0
 	r.state.Projected(events.Seq(r.committed.Load()))
 	if c == nil {
 		return nil
 	}
-	if !r.lastHas {
-		// The replay ends inside a group, which has the checksum of its end.
-		sum, err := r.log.Checksum(ctx, r.last)
-		if err != nil {
-			return err
-		}
-		r.lastSum, r.lastHas = sum, true
+	c.Checksum = r.checksum
+	if r.handed != nil {
+		r.handed(r.last)
 	}
-	c.Checksum = r.lastSum
 	select {
+	case <-r.done: // only a failure ends it before Close
+		return r.err
+	case <-r.ctx.Done():
+		return r.ctx.Err()
 	case r.batches <- c:
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
-func (r *replay) report(at events.Seq) {
-	if r.progress != nil {
-		from := max(r.from, 1)
-		r.progress(uint64(at-from+1), uint64(r.to-from+1))
+// Finish commits what is left. The State and the store are then level, and the
+// caller may commit.
+func (r *Replay) Finish() error {
+	err := r.handOver()
+	if r.Close(); r.err != nil {
+		err = r.err
 	}
+	if err != nil {
+		return err
+	}
+	r.state.Projected(r.store.Applied())
+	return nil
 }
 
-// fill replays a log into an empty store.
+// Close ends the replay, after the commits that were handed over. What was not
+// is lost to the store, but not to the log. It may be called more than once.
+func (r *Replay) Close() {
+	if !r.closed {
+		r.closed = true
+		close(r.batches)
+	}
+	<-r.done
+}
+
+// fill replays a log into a store up to the position to, or, if until is set,
+// up to the last event not after that time.
 func fill(ctx context.Context, store *Store, log Log, to events.Seq, until time.Time, progress Progress) error {
 	state, err := core.NewState(store)
 	if err != nil {
 		return err
 	}
-	r := replay{store: store, state: state, log: log, to: to, until: until, progress: progress}
-	if err := r.run(ctx); err != nil {
+	from := state.Meta().Applied + 1
+	if from > to {
+		return whole(state)
+	}
+	report := func(at events.Seq) {
+		if progress != nil {
+			progress(uint64(at-from+1), uint64(to-from+1))
+		}
+	}
+	r := NewReplay(ctx, store, state, nil)
+	defer r.Close()
+	r.until, r.handed = until, report
+	if err := r.readTo(log, from, to); err != nil {
+		return fmt.Errorf("replay the log from event %d: %w", from, err)
+	}
+	report(to)
+	return whole(state)
+}
+
+// readTo replays a stretch of a log and finishes.
+func (r *Replay) readTo(log Log, from, to events.Seq) error {
+	if from == 1 {
+		from = 0 // the first that the log keeps
+	}
+	err := log.Read(r.ctx, from, to, r.Apply)
+	if err != nil && !errors.Is(err, errReached) {
 		return err
 	}
-	return whole(state)
+	if r.events > 0 && r.checksum == 0 { // it ended inside a Group, which has only the checksum of its end
+		if r.checksum, err = log.Checksum(r.ctx, r.last); err != nil {
+			return err
+		}
+	}
+	return r.Finish()
 }

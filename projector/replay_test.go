@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/internal/layout"
+	"github.com/streamwright/streamwright/projector/query"
 )
 
 // However the events are cut into batches, with restarts or without, live or
@@ -50,18 +53,51 @@ func crashed(t *testing.T, fs *vfs.MemFS) (*Store, *vfs.MemFS) {
 	return s, left
 }
 
+// replayTo replays a log through a State that the caller keeps.
+func replayTo(ctx context.Context, store *Store, state *core.State, log Log, to events.Seq) error {
+	r := NewReplay(ctx, store, state, nil)
+	defer r.Close()
+	return r.readTo(log, state.Meta().Applied+1, to)
+}
+
 func catchUp(t testing.TB, s *Store, l *memLog, to events.Seq) {
 	t.Helper()
 	state, err := core.NewState(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := CatchUp(context.Background(), s, state, l, to, nil); err != nil {
+	if err := replayTo(context.Background(), s, state, l, to); err != nil {
 		t.Fatal(err)
 	}
 	if state.Meta().Applied != s.Applied() {
 		t.Fatalf("the state is at %d, the store at %d", state.Meta().Applied, s.Applied())
 	}
+}
+
+// A replay of large items makes commits below the bound in bytes, however few
+// events they have.
+func TestLargeItemsReplayInBoundedCommits(t *testing.T) {
+	s := newSim(t, 1, nil)
+	params := json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)
+	for range 300 {
+		s.submit(core.Submit{Type: "email", Params: params})
+	}
+	store := openMem(t)
+	state, err := core.NewState(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commits, largest := 0, 0
+	r := NewReplay(t.Context(), store, state, func(c *core.Changes) { commits, largest = commits+1, max(largest, batchSize(c)) })
+	defer r.Close()
+	if err := r.readTo(s.log, 1, s.log.last()); err != nil {
+		t.Fatal(err)
+	}
+	const group = 16 * 68 << 10 // what memLog gives at a time
+	if bound := ReplayBytes + group; largest > bound || commits < 4 {
+		t.Errorf("%d commits, the largest of %d bytes: it must be at most %d", commits, largest, bound)
+	}
+	same(t, store, replayed(t, s.log, s.log.last()))
 }
 
 func TestCrashWithoutFlush(t *testing.T) {
@@ -77,8 +113,8 @@ func TestCrashWithoutFlush(t *testing.T) {
 		t.Fatal(err)
 	}
 	flushed := live.Applied()
-	if live.Flushed() != flushed {
-		t.Fatalf("flushed is %d, want %d", live.Flushed(), flushed)
+	if events.Seq(live.flushed.Load()) != flushed {
+		t.Fatalf("flushed is %d, want %d", events.Seq(live.flushed.Load()), flushed)
 	}
 	s.run(300, 7)
 	again, _ := crashed(t, fs)
@@ -100,7 +136,7 @@ func TestFlushPolicy(t *testing.T) {
 		}
 		s := newSim(t, 1, live)
 		deadline := time.Now().Add(20 * time.Second)
-		for live.Flushed() == 0 {
+		for events.Seq(live.flushed.Load()) == 0 {
 			if s.run(50, 5); time.Now().After(deadline) {
 				t.Fatal("nothing was flushed")
 			}
@@ -284,7 +320,7 @@ func TestRebuildReplacesAnything(t *testing.T) {
 				writeFile(t, dir, currentFile, text)
 				if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "engine rebuild") {
 					t.Fatalf("Open does not say what to do: %v", err)
-				} else if name == "newer format" && !errors.Is(err, ErrNewerFormat) {
+				} else if name == "newer format" && !errors.Is(err, layout.ErrNewerFormat) {
 					t.Fatalf("Open: %v", err)
 				}
 			}
@@ -328,7 +364,7 @@ func TestOlderFormatIsMadeAnew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := CatchUp(t.Context(), again, state, s.log, s.log.last(), nil); err != nil {
+			if err := replayTo(t.Context(), again, state, s.log, s.log.last()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -417,7 +453,7 @@ func TestRebuildLive(t *testing.T) {
 	}
 	s := newSim(t, 9, live)
 	s.run(3000, 100)
-	tamper(t, live, idKey(prefixParams, s.ids[0]), []byte("changed"))
+	tamper(t, live, layout.IDKey(layout.PrefixParams, s.ids[0]), []byte("changed"))
 	last := s.submit(core.Submit{Type: "email", ID: events.ID{0: 0x7f}})
 	s.project()
 	at := live.Applied()
@@ -455,7 +491,7 @@ func TestRebuildUnderLoad(t *testing.T) {
 	go func() { done <- live.Rebuild(context.Background(), fixed, nil) }()
 	go func() {
 		for i := range 2000 {
-			if _, _, err := live.Full(s.ids[i%100]); err != nil {
+			if _, _, err := query.Of(live).Full(s.ids[i%100]); err != nil {
 				done <- err
 				return
 			}
@@ -470,7 +506,7 @@ func TestRebuildUnderLoad(t *testing.T) {
 
 func tamper(t testing.TB, s *Store, key, value []byte) {
 	t.Helper()
-	err := s.lookup(func(v view) error { return v.r.(*pebble.DB).Set(key, value, pebble.NoSync) })
+	err := s.lookup(func(v layout.View) error { return v.R.(*pebble.DB).Set(key, value, pebble.NoSync) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,29 +12,30 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // forget removes what is kept of an item beside its index entries.
 func (w *writer) forget(b *pebble.Batch, db *pebble.DB, it *events.Item) error {
 	drop := func(key []byte) error { return b.Delete(key, nil) }
-	if err := drop(idKey(prefixItem, it.ID)); err != nil {
+	if err := drop(layout.IDKey(layout.PrefixItem, it.ID)); err != nil {
 		return err
 	}
 	for _, k := range events.DocKinds {
-		if err := drop(idKey(docPrefix(k), it.ID)); err != nil {
+		if err := drop(layout.IDKey(layout.DocPrefix(k), it.ID)); err != nil {
 			return err
 		}
 	}
 	// One by one: a range tombstone for each pruned item would burden every
 	// read near it for longer.
-	v := view{db}
+	v := layout.View{R: db}
 	each := func(key, _ []byte) (bool, error) { return true, drop(key) }
-	history := idKey(prefixHistory, it.ID)
-	if err := v.scan(history, history, each); err != nil || it.MergedCount == 0 {
+	history := layout.IDKey(layout.PrefixHistory, it.ID)
+	if err := v.Scan(history, history, each); err != nil || it.MergedCount == 0 {
 		return err
 	}
-	merged := idKey(prefixMerged, it.ID)
-	return v.scan(merged, merged, each)
+	merged := layout.IDKey(layout.PrefixMerged, it.ID)
+	return v.Scan(merged, merged, each)
 }
 
 // restated writes histories as a carried event tells them, and folds those
@@ -42,7 +43,7 @@ func (w *writer) forget(b *pebble.Batch, db *pebble.DB, it *events.Item) error {
 func (w *writer) restated(b *pebble.Batch, c *core.Changes) error {
 	for _, r := range c.Restated {
 		for _, e := range r.History {
-			w.key = appendSeqKey(w.key[:0], prefixHistory, r.ID, e.Seq)
+			w.key = layout.AppendSeqKey(w.key[:0], layout.PrefixHistory, r.ID, e.Seq)
 			if err := b.Set(w.key, e.Data, nil); err != nil {
 				return err
 			}
@@ -50,13 +51,13 @@ func (w *writer) restated(b *pebble.Batch, c *core.Changes) error {
 	}
 	for _, f := range c.Folds {
 		if f.To > 0 {
-			from, to := appendSeqKey(nil, prefixHistory, f.ID, f.From), appendSeqKey(nil, prefixHistory, f.ID, f.To)
+			from, to := layout.AppendSeqKey(nil, layout.PrefixHistory, f.ID, f.From), layout.AppendSeqKey(nil, layout.PrefixHistory, f.ID, f.To)
 			if err := errors.Join(b.DeleteRange(from, to, nil), b.Set(to, f.Marker, nil)); err != nil {
 				return err
 			}
 		}
 		if f.MergedTo > 0 {
-			from, to := idKey(prefixMerged, f.ID), appendSeqKey(nil, prefixMerged, f.ID, f.MergedTo+1)
+			from, to := layout.IDKey(layout.PrefixMerged, f.ID), layout.AppendSeqKey(nil, layout.PrefixMerged, f.ID, f.MergedTo+1)
 			if err := b.DeleteRange(from, to, nil); err != nil {
 				return err
 			}
@@ -65,33 +66,23 @@ func (w *writer) restated(b *pebble.Batch, c *core.Changes) error {
 	return nil
 }
 
-func carriedSize(c *events.Carried) (n int) {
-	for _, d := range c.Documents {
-		n += len(d.Data)
-	}
-	for _, h := range c.History {
-		n += len(h.Data)
-	}
-	return n
-}
-
 // Uncarried returns items whose base lies below a position, in ascending order,
 // those behind an id, of the next scan items; and the last id that it has
 // looked at, with more false when that was the last of all.
 func (s *Store) Uncarried(below events.Seq, behind events.ID, scan int) (ids []events.ID, at events.ID, more bool, err error) {
 	at = behind
-	err = s.lookup(func(v view) error {
+	err = s.lookup(func(v layout.View) error {
 		n := 0
-		return v.scan([]byte{prefixItem}, append(idKey(prefixItem, behind), 0), func(key, value []byte) (bool, error) {
+		return v.Scan([]byte{layout.PrefixItem}, append(layout.IDKey(layout.PrefixItem, behind), 0), func(key, value []byte) (bool, error) {
 			if n++; n > scan {
 				more = true
 				return false, nil
 			}
-			id, err := decodeID(key[1:])
+			id, err := layout.DecodeID(key[1:])
 			if err != nil {
 				return false, err
 			}
-			it, err := decodeItem(id, value)
+			it, err := layout.DecodeItem(id, value)
 			if err != nil {
 				return false, err
 			}
@@ -107,23 +98,23 @@ func (s *Store) Uncarried(below events.Seq, behind events.ID, scan int) (ids []e
 // Kept returns what is kept beside an item, its documents apart: its history
 // and the submissions merged into it, in order.
 func (s *Store) Kept(id events.ID) (history []events.StoredEvent, merged []events.MergedEntry, err error) {
-	err = s.snapshot(func(v view) error {
-		prefix := idKey(prefixHistory, id)
-		err := v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
-			seq, err := decodeUint(key[len(prefix):])
+	err = s.Snapshot(func(v layout.View) error {
+		prefix := layout.IDKey(layout.PrefixHistory, id)
+		err := v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
+			seq, err := layout.DecodeUint(key[len(prefix):])
 			history = append(history, events.StoredEvent{Seq: events.Seq(seq), Data: bytes.Clone(value)})
 			return true, err
 		})
 		if err != nil {
 			return err
 		}
-		prefix = idKey(prefixMerged, id)
-		return v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
-			seq, err := decodeUint(key[len(prefix):])
+		prefix = layout.IDKey(layout.PrefixMerged, id)
+		return v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
+			seq, err := layout.DecodeUint(key[len(prefix):])
 			if err != nil {
 				return false, err
 			}
-			m, err := decodeJSON[mergedRecord](describeKey(key), value)
+			m, err := layout.DecodeJSON[layout.MergedRecord](layout.DescribeKey(key), value)
 			merged = append(merged, events.MergedEntry{Into: id, Seq: events.Seq(seq), ID: m.ID, At: m.At, Provenance: m.Provenance})
 			return true, err
 		})
@@ -134,19 +125,19 @@ func (s *Store) Kept(id events.ID) (history []events.StoredEvent, merged []event
 // LooseKeys returns the held keys that follow from no item (see
 // [events.KeyKind.Loose]), expired ones among them, in order.
 func (s *Store) LooseKeys() (keys []events.HeldKey, err error) {
-	err = s.snapshot(func(v view) error {
+	err = s.Snapshot(func(v layout.View) error {
 		for kind := range 256 {
 			if !events.KeyKind(kind).Loose() {
 				continue
 			}
-			prefix := []byte{prefixKey, byte(kind)}
-			err := v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
-				r := keyReader{b: key[1:]}
-				ref := r.ref()
-				if r.err != nil {
-					return false, fmt.Errorf("%s: %w", describeKey(key), r.err)
+			prefix := []byte{layout.PrefixKey, byte(kind)}
+			err := v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
+				r := layout.KeyReader{B: key[1:]}
+				ref := r.Ref()
+				if r.Err != nil {
+					return false, fmt.Errorf("%s: %w", layout.DescribeKey(key), r.Err)
 				}
-				held, err := decodeHeld(ref, value)
+				held, err := layout.DecodeHeld(ref, value)
 				keys = append(keys, held)
 				return true, err
 			})
@@ -161,34 +152,31 @@ func (s *Store) LooseKeys() (keys []events.HeldKey, err error) {
 
 // EndedPlace is a place among the items of a state and type; the zero one is
 // in front of all.
-type EndedPlace struct {
-	seq events.Seq
-	id  events.ID
-}
+type EndedPlace struct{ place layout.ListPlace }
 
 // Ended returns items of a state and type, those touched longest ago first,
 // behind a place, at most limit of them, and the place of the last.
 func (s *Store) Ended(state events.ItemState, t events.Type, behind EndedPlace, limit int) (items []*events.Item, last EndedPlace, err error) {
 	last = behind
-	err = s.snapshot(func(v view) error {
-		prefix := appendListPrefix(nil, state, t)
-		upper := after(prefix)
+	err = s.Snapshot(func(v layout.View) error {
+		prefix := layout.AppendListPrefix(nil, state, t)
+		upper := layout.After(prefix)
 		if behind != (EndedPlace{}) {
-			upper = appendListPlace(bytes.Clone(prefix), listPlace(behind))
+			upper = layout.AppendListPlace(bytes.Clone(prefix), behind.place)
 		}
-		it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper})
+		it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper})
 		if err != nil {
 			return err
 		}
 		for ok := it.Last(); ok && len(items) < limit && err == nil; ok = it.Prev() {
-			r := keyReader{b: it.Key()[len(prefix):]}
-			last = EndedPlace{seq: events.Seq(^r.uint()), id: r.id()}
-			if r.err != nil {
-				err = fmt.Errorf("%s: %w", describeKey(it.Key()), r.err)
+			r := layout.KeyReader{B: it.Key()[len(prefix):]}
+			last = EndedPlace{r.Place()}
+			if r.Err != nil {
+				err = fmt.Errorf("%s: %w", layout.DescribeKey(it.Key()), r.Err)
 				break
 			}
 			var item *events.Item
-			if item, err = v.item(last.id); err == nil && item != nil {
+			if item, err = v.Item(last.place.ID); err == nil && item != nil {
 				items = append(items, item)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // round has everything carried, with other steps in between, and returns where
@@ -173,12 +174,12 @@ func TestRenew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := CatchUp(t.Context(), behind, state, s.log, 50, nil); err != nil {
+	if err := replayTo(t.Context(), behind, state, s.log, 50); err != nil {
 		t.Fatal(err)
 	}
 	begin, _ := s.round(0)
 	s.log.first = begin
-	if err := CatchUp(t.Context(), behind, state, s.log, s.log.last(), nil); !errors.Is(err, eventlog.ErrTrimmed) {
+	if err := replayTo(t.Context(), behind, state, s.log, s.log.last()); !errors.Is(err, eventlog.ErrTrimmed) {
 		t.Fatalf("caught up over the cut: %v", err)
 	}
 	if err := behind.Renew(t.Context(), s.log, s.log.last(), nil); err != nil {
@@ -220,14 +221,14 @@ func TestPrunedLeavesNothing(t *testing.T) {
 		s.do(core.Prune{ID: i})
 	}
 	s.project()
-	err := s.store.snapshot(func(v view) error {
-		c, err := v.content(context.Background())
+	err := s.store.Snapshot(func(v layout.View) error {
+		c, err := contentOf(context.Background(), v)
 		if err != nil {
 			return err
 		}
 		for c.next() {
-			if c.key[0] != prefixMeta && c.key[0] != prefixType {
-				t.Errorf("left: %s", describeKey(c.key))
+			if c.key[0] != layout.PrefixMeta && c.key[0] != layout.PrefixType {
+				t.Errorf("left: %s", layout.DescribeKey(c.key))
 			}
 		}
 		return c.close()

@@ -15,50 +15,52 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/internal/layout"
+	"github.com/streamwright/streamwright/projector/query"
 	"github.com/streamwright/streamwright/wire"
 )
 
 func TestPlacesFollowEachOther(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 1000 {
-		p := listPlace{seq: events.Seq(1 + rng.IntN(9))}
-		for i := range p.id {
-			p.id[i] = []byte{0, 1, 0xff}[rng.IntN(3)]
+		p := layout.ListPlace{Seq: events.Seq(1 + rng.IntN(9))}
+		for i := range p.ID {
+			p.ID[i] = []byte{0, 1, 0xff}[rng.IntN(3)]
 		}
-		if p.next().prior() != p || p.prior().next() != p || p.next().compare(p) <= 0 || p.prior().compare(p) >= 0 {
-			t.Fatalf("%v is between %v and %v", p, p.prior(), p.next())
+		if p.Next().Prior() != p || p.Prior().Next() != p || p.Next().Compare(p) <= 0 || p.Prior().Compare(p) >= 0 {
+			t.Fatalf("%v is between %v and %v", p, p.Prior(), p.Next())
 		}
 	}
 }
 
 func TestWords(t *testing.T) {
-	many := make([]string, MaxErrorWords+5)
+	many := make([]string, layout.MaxErrorWords+5)
 	for i := range many {
 		many[i] = fmt.Sprintf("word%d", i)
 	}
-	long := strings.Repeat("x", MaxWordBytes)
+	long := strings.Repeat("x", layout.MaxWordBytes)
 	for _, c := range []struct{ code, text, want string }{
 		{"", "", ""},
 		{"", "a, b: c!", ""},
 		{"http_503", "dial tcp 10.0.0.7:5432: Connection REFUSED, connection", "http 503 dial tcp 10 5432 connection refused"},
 		{"", "Größe überschritten \xff\xfe größe", "größe überschritten"},
 		{"", long + "yz end", long + " end"},
-		{"", strings.Repeat("x", MaxWordBytes-1) + "öz", strings.Repeat("x", MaxWordBytes-1) + "z"},
-		{"first code", strings.Join(many, " "), "first code " + strings.Join(many[:MaxErrorWords-2], " ")},
+		{"", strings.Repeat("x", layout.MaxWordBytes-1) + "öz", strings.Repeat("x", layout.MaxWordBytes-1) + "z"},
+		{"first code", strings.Join(many, " "), "first code " + strings.Join(many[:layout.MaxErrorWords-2], " ")},
 	} {
-		var w words
-		w.ofItem(&events.Item{Code: c.code, Error: c.text})
-		if got := join(w.list); got != c.want {
+		var w layout.Words
+		w.OfItem(&events.Item{Code: c.code, Error: c.text})
+		if got := join(w.List); got != c.want {
 			t.Errorf("%q %q: %q, want %q", c.code, c.text, got, c.want)
 		}
 	}
-	if got := join(ofQuery(strings.Join(many, " "))); got != strings.Join(many[:MaxQueryWords], " ") {
+	if got := join(layout.QueryWords(strings.Join(many, " "))); got != strings.Join(many[:layout.MaxQueryWords], " ") {
 		t.Errorf("of a long question count %q", got)
 	}
-	var w words
+	var w layout.Words
 	text := &events.Item{Error: strings.Repeat("connection to 10.0.0.7 refused ", 5), Code: "http_503"}
-	w.ofItem(text)
-	if n := testing.AllocsPerRun(100, func() { w.ofItem(text) }); n != 0 {
+	w.OfItem(text)
+	if n := testing.AllocsPerRun(100, func() { w.OfItem(text) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -87,7 +89,8 @@ func model(q wire.List, it *events.Item) bool {
 	key, value, _ := strings.Cut(q.Label, "=")
 	text := strings.TrimSpace(q.Q)
 	return (q.State == "" || it.State.String() == q.State) && (q.Type == "" || string(it.Type) == q.Type) &&
-		(q.Tenant == "" || it.Tenant == q.Tenant) && (q.Worker == "" || string(it.Worker) == q.Worker && held(it)) && (q.Label == "" || label(key, value)) &&
+		(q.Tenant == "" || it.Tenant == q.Tenant) && (q.Worker == "" || string(it.Worker) == q.Worker && layout.Held(it)) && (q.Label == "" || label(key, value)) &&
+		(q.CreatedAfter.IsZero() || it.CreatedAt.After(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || it.CreatedAt.Before(q.CreatedBefore)) &&
 		(q.Code == "" || it.Code == q.Code) && (q.Reason == "" || it.Reason == q.Reason) && (q.Error == "" || says(q.Error)) &&
 		(text == "" || it.ID.String() == text || string(it.Type) == text || it.Tenant == text || it.DedupKey == text ||
 			slices.Contains(slices.Collect(maps.Values(it.Labels)), text) || says(text))
@@ -96,7 +99,7 @@ func model(q wire.List, it *events.Item) bool {
 // wordsOf are the different words of a text, of which the tests use few.
 func wordsOf(text string) (list []string) {
 	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if len(w) >= MinWordBytes && !slices.Contains(list, w) {
+		if len(w) >= layout.MinWordBytes && !slices.Contains(list, w) {
 			list = append(list, w)
 		}
 	}
@@ -112,7 +115,7 @@ func TestListsAreWhatAModelSays(t *testing.T) {
 		s := newSim(t, seed, live)
 		s.run(1200, 40)
 		all := slices.SortedFunc(maps.Values(s.items()), func(a, b *events.Item) int {
-			return listPlace{a.Seq, a.ID}.compare(listPlace{b.Seq, b.ID})
+			return layout.ListPlace{Seq: a.Seq, ID: a.ID}.Compare(layout.ListPlace{Seq: b.Seq, ID: b.ID})
 		})
 		if seed == 2 {
 			if err := live.Flush(); err != nil {
@@ -129,7 +132,7 @@ func TestListsAreWhatAModelSays(t *testing.T) {
 			}
 			got := []string{}
 			for pages := 0; ; pages++ {
-				page, err := live.List(q)
+				page, err := query.Of(live).List(q)
 				if err != nil || len(page.Items) > q.Limit {
 					rt.Fatalf("%d items, %v", len(page.Items), err)
 				}
@@ -187,11 +190,11 @@ func TestPrunedItemsLeaveTheTermIndex(t *testing.T) {
 		left[it.ID] = true
 	}
 	entries := 0
-	err := live.lookup(func(v view) error {
-		return v.scan([]byte{prefixTerm}, []byte{prefixTerm}, func(key, _ []byte) (bool, error) {
+	err := live.lookup(func(v layout.View) error {
+		return v.Scan([]byte{layout.PrefixTerm}, []byte{layout.PrefixTerm}, func(key, _ []byte) (bool, error) {
 			entries++
 			if id := events.ID(key[len(key)-16:]); !left[id] {
-				t.Errorf("%s, which is gone", describeKey(key))
+				t.Errorf("%s, which is gone", layout.DescribeKey(key))
 			}
 			return true, nil
 		})
@@ -206,7 +209,7 @@ func TestLeaps(t *testing.T) {
 	slow(t)
 	live := openMem(t)
 	s := newSim(t, 1, live)
-	const items = 3 * MaxListScan
+	const items = 3 * query.MaxListScan
 	for i := range items {
 		c := core.Submit{Type: "email", Labels: map[string]string{"half": fmt.Sprint(i * 2 / items), "third": fmt.Sprint(i * 3 / items), "all": "yes"}}
 		if i == 17 {
@@ -220,7 +223,7 @@ func TestLeaps(t *testing.T) {
 	s.project()
 	count := func(q wire.List) (n, pages int) {
 		for {
-			page, err := live.List(q)
+			page, err := query.Of(live).List(q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -237,7 +240,7 @@ func TestLeaps(t *testing.T) {
 		{wire.List{Label: "half=0", Q: "2"}, 0, 1},
 		{wire.List{Label: "all=yes", Tenant: "rare", State: "queued", Type: "email"}, 1, 1},
 		{wire.List{Label: "all=yes", Tenant: "rare", State: "dead"}, 0, 1},
-		{wire.List{Label: "half=0", Q: "0", Limit: MaxListLimit}, items / 2, items / 2 / MaxListLimit},
+		{wire.List{Label: "half=0", Q: "0", Limit: query.MaxListLimit}, items / 2, items / 2 / query.MaxListLimit},
 		{wire.List{Tenant: "rare", Q: "yes"}, 1, 1},
 	} {
 		if n, pages := count(c.q); n != c.n || pages != c.pages {
@@ -250,17 +253,17 @@ func TestLeaps(t *testing.T) {
 func TestWordsThatStandForTooMany(t *testing.T) {
 	live := openMem(t)
 	s := newSim(t, 1, live)
-	for i := range maxExpand + 50 {
+	for i := range query.MaxExpand + 50 {
 		id := s.submit(core.Submit{Type: "email"})
 		tok := s.token()
 		s.do(core.Claim{ID: id, Token: tok, Dispatched: tok, Worker: "w", Start: true})
 		s.do(core.Fail{Run: core.Run{ID: id, Token: tok, Worker: "w"}, Error: fmt.Sprintf("disk ab%03d is full", i), Code: "io"})
 	}
 	s.project()
-	for text, want := range map[string]int{"ab": maxExpand + 50, "ab00": 10, "disk ab": maxExpand + 50, "full ab01 ": 10, "full ab017 disk": 1} {
+	for text, want := range map[string]int{"ab": query.MaxExpand + 50, "ab00": 10, "disk ab": query.MaxExpand + 50, "full ab01 ": 10, "full ab017 disk": 1} {
 		for _, q := range []wire.List{{Error: text}, {Q: text}, {Error: text, State: "dead"}, {Q: text, Type: "email"}} {
-			q.Limit = MaxListLimit
-			page, err := live.List(q)
+			q.Limit = query.MaxListLimit
+			page, err := query.Of(live).List(q)
 			if err != nil || len(page.Items) != want || page.NextCursor != "" {
 				t.Errorf("%+v: %d items, want %d, %v", q, len(page.Items), want, err)
 			}
@@ -290,22 +293,20 @@ func TestThePriceOfAPage(t *testing.T) {
 			{Label: "customer=rare"}, {Label: "customer=rare", Tenant: "0", State: "queued", Type: "email"}, {Q: "rare", State: "queued"},
 			{Label: "region=eu", State: "queued", Tenant: "1"},
 		} {
-			l, err := newListing(q)
-			if err != nil {
-				t.Fatal(err)
-			}
 			var page wire.Listed
-			if err := live.snapshot(func(v view) error { page, err = l.page(v); return err }); err != nil || len(page.Items) < 50 {
+			var took int
+			err := live.Snapshot(func(v layout.View) (err error) { page, took, err = query.List(v, q); return err })
+			if err != nil || len(page.Items) < 50 {
 				t.Fatalf("%+v: %d items, %v", q, len(page.Items), err)
 			}
-			all = append(all, l.steps)
+			all = append(all, took)
 		}
 		return all
 	}
 	few, many := steps(2_000), steps(20_000)
 	t.Logf("steps of a page: %v of 2,000 items, %v of 20,000", few, many)
 	for i := range few {
-		if many[i] > 2*few[i] || many[i] > 10*DefaultListLimit {
+		if many[i] > 2*few[i] || many[i] > 10*query.DefaultListLimit {
 			t.Errorf("listing %d: %d steps of 2,000 items, %d of 20,000", i, few[i], many[i])
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector/query"
 )
 
 // The clock of a log can be set back. The store is that which a replay makes,
@@ -49,7 +50,7 @@ func TestClockThatIsSetBack(t *testing.T) {
 		}
 	}
 	for _, id := range s.ids {
-		if _, found, err := live.ItemAt(id, 0, m.LastAt); err != nil {
+		if _, found, err := query.Of(live).ItemAt(id, 0, m.LastAt); err != nil {
 			t.Fatalf("%s: %v %v", id, found, err)
 		}
 	}

@@ -86,6 +86,7 @@ func (l *memLog) Read(ctx context.Context, from, to events.Seq, fn func(eventlog
 		}
 		ev.Seq = seq
 		g.Events = append(g.Events, ev)
+		g.Bytes += len(msg)
 		if !ev.Tx.Last() {
 			continue
 		}

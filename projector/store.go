@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // Store is the projection of one partition's log. It implements [core.Base].
@@ -113,17 +114,17 @@ func newStore(db *pebble.DB, f *folder, opts Options) (*Store, error) {
 
 // load reads what the Store keeps in memory of a generation.
 func (s *Store) load(db *pebble.DB) error {
-	v := view{db}
-	m, err := v.meta()
+	v := layout.View{R: db}
+	m, err := v.Meta()
 	if err != nil {
 		return err
 	}
-	newest, err := v.newestID()
+	newest, err := v.NewestID()
 	if err != nil {
 		return err
 	}
 	s.newest.Store(&newest)
-	s.writer.nextExpiry, err = v.firstExpiries()
+	s.writer.nextExpiry, err = v.FirstExpiries()
 	s.pos.advance(m.Applied)
 	s.flushed.Store(uint64(m.Applied))
 	return err
@@ -206,12 +207,30 @@ func (s *Store) release(g *generation) {
 	}
 }
 
+// lookup calls fn with a view for one lookup.
+func (s *Store) lookup(fn func(layout.View) error) error {
+	g, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer s.release(g)
+	return fn(layout.View{R: g.db})
+}
+
+// Snapshot calls fn with a view that stays as it is.
+func (s *Store) Snapshot(fn func(layout.View) error) error {
+	g, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer s.release(g)
+	snap := g.db.NewSnapshot()
+	return errors.Join(fn(layout.View{R: snap}), snap.Close())
+}
+
 // Applied is the position of the last event that is folded in: what a query
 // that begins now sees at least.
 func (s *Store) Applied() events.Seq { return s.pos.get() }
-
-// Flushed is a position that the store would have after a crash at least.
-func (s *Store) Flushed() events.Seq { return events.Seq(s.flushed.Load()) }
 
 // Await returns once Applied has reached seq, with ctx's error if that ends
 // first, or with [ErrClosed].

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // MaxDifferences is how many differences Verify names.
@@ -38,8 +39,8 @@ func (s *Store) Verify(ctx context.Context, log Log, progress Progress) (res Ver
 	defer s.proof.Unlock()
 	start := time.Now()
 	err = untilUncut(func() error {
-		return s.snapshot(func(live view) error {
-			m, err := live.meta()
+		return s.Snapshot(func(live layout.View) error {
+			m, err := live.Meta()
 			if err != nil {
 				return err
 			}
@@ -54,7 +55,7 @@ func (s *Store) Verify(ctx context.Context, log Log, progress Progress) (res Ver
 	return res, nil
 }
 
-func (s *Store) verify(ctx context.Context, live view, log Log, res *Verified, progress Progress) (err error) {
+func (s *Store) verify(ctx context.Context, live layout.View, log Log, res *Verified, progress Progress) (err error) {
 	opts, dir := s.opts, s.folder.fs.PathJoin(s.folder.dir, verifyName)
 	opts.InMemory = false // it shares the live store's file system, whatever that is
 	if err := s.folder.fs.RemoveAll(dir); err != nil {
@@ -65,11 +66,11 @@ func (s *Store) verify(ctx context.Context, live view, log Log, res *Verified, p
 		return errors.Join(err, s.folder.fs.RemoveAll(dir))
 	}
 	defer func() { err = errors.Join(err, second.Close(), s.folder.fs.RemoveAll(dir)) }()
-	return second.snapshot(func(rebuilt view) error {
-		if res.Live, err = live.digest(ctx); err != nil {
+	return second.Snapshot(func(rebuilt layout.View) error {
+		if res.Live, err = digestView(ctx, live); err != nil {
 			return err
 		}
-		if res.Digest, err = rebuilt.digest(ctx); err != nil {
+		if res.Digest, err = digestView(ctx, rebuilt); err != nil {
 			return err
 		}
 		if res.Equal = res.Live == res.Digest; res.Equal {
@@ -99,14 +100,14 @@ func (s *Store) CheckLog(ctx context.Context, identity string, log Log) error {
 		noted string
 		sum   uint64
 	)
-	err := s.snapshot(func(v view) (err error) {
-		if m, err = v.meta(); err != nil {
+	err := s.Snapshot(func(v layout.View) (err error) {
+		if m, err = v.Meta(); err != nil {
 			return err
 		}
-		if noted, err = v.identity(); err != nil {
+		if noted, err = v.Identity(); err != nil {
 			return err
 		}
-		sum, err = v.checksum()
+		sum, err = v.Checksum()
 		return err
 	})
 	if err != nil || m.Applied == 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 var _ Log = eventlog.Log(nil)
@@ -57,8 +58,8 @@ func TestVerifyNamesWhatDiffers(t *testing.T) {
 	changed := *it
 	changed.Priority, changed.Reason = 9-it.Priority, "tampered"
 	ref := events.KeyRef{Kind: events.KeyDedup, Type: "email", Key: "from nowhere"}
-	tamper(t, live, idKey(prefixItem, id), appendItem(nil, &changed))
-	tamper(t, live, appendHeldKey(nil, ref), appendHeld(nil, events.HeldKey{ID: id}))
+	tamper(t, live, layout.IDKey(layout.PrefixItem, id), layout.AppendItem(nil, &changed))
+	tamper(t, live, layout.AppendHeldKey(nil, ref), layout.AppendHeld(nil, events.HeldKey{ID: id}))
 	res, err := live.Verify(context.Background(), s.log, nil)
 	if err != nil || res.Equal || res.Digest == res.Live || len(res.Diff) != 2 {
 		t.Fatalf("%+v, %v", res, err)

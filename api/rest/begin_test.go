@@ -4,15 +4,14 @@ import (
 	"context"
 	"testing"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
 // endedLog is a log of five positions that nobody reads yet.
 type endedLog struct{ Events }
 
-func (endedLog) Around(_ context.Context, seq events.Seq) (eventlog.Kept, error) {
-	return eventlog.Kept{First: 1, Last: 5, Start: seq}, nil
+func (endedLog) Kept(context.Context) (eventlog.Kept, error) {
+	return eventlog.Kept{First: 1, Last: 5}, nil
 }
 
 // What a client does once it has the head of the reply comes in its feed, however

@@ -17,10 +17,10 @@ import (
 
 // Events is the engine's log, to be read live.
 type Events interface {
-	// Tail gives the events of the log; see [eventlog.Tail].
+	// Tail gives the events of the log; see [eventlog.Pages.Tail].
 	Tail(ctx context.Context, cfg eventlog.TailConfig, fn func(events.Event) error) error
-	// Around looks at the log around a position; see [eventlog.Around].
-	Around(ctx context.Context, seq events.Seq) (eventlog.Kept, error)
+	// Kept says what the log holds.
+	Kept(ctx context.Context) (eventlog.Kept, error)
 }
 
 // maxEventIDs bounds the ids that a feed of events is filtered by.
@@ -85,7 +85,7 @@ type feed struct {
 	log  Events
 	cfg  eventlog.TailConfig
 	ids  map[events.ID]bool // none: all
-	from events.Seq         // those before it are passed over
+	from events.Seq         // where it begins; 0: at cfg.Since
 	gap  *gap
 }
 
@@ -94,7 +94,7 @@ func (s *Server) newFeed(ctx context.Context, in *eventsQuery) (*feed, error) {
 	if s.cfg.Events == nil {
 		return nil, events.Refuse(events.CodeUnavailable, "this server has no feed of events")
 	}
-	f := &feed{log: s.cfg.Events, cfg: eventlog.TailConfig{Live: true}}
+	f := &feed{log: s.cfg.Events}
 	if err := f.filter(in); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (s *Server) newFeed(ctx context.Context, in *eventsQuery) (*feed, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, RequestTime)
 	defer cancel()
-	kept, err := f.log.Around(ctx, f.from)
+	kept, err := f.log.Kept(ctx)
 	if err != nil {
 		return nil, events.WithCode(events.CodeUnavailable, err)
 	}
@@ -124,7 +124,7 @@ func (s *Server) newFeed(ctx context.Context, in *eventsQuery) (*feed, error) {
 		}
 		f.from = kept.First
 	}
-	f.cfg.FromSeq = max(min(kept.Start, f.from), kept.First)
+	f.cfg.FromSeq = f.from
 	return f, nil
 }
 
@@ -221,7 +221,7 @@ func (f *feed) source(ctx context.Context, fn func(record) error) error {
 			}
 		}
 		due = ev.Seq + 1
-		if ev.Seq < f.from || f.ids != nil && !f.ids[ev.ID] {
+		if f.ids != nil && !f.ids[ev.ID] {
 			return nil
 		}
 		return fn(record{name: ev.Kind.String(), id: uint64(ev.Seq), data: wire.FromEvent(ev)})
@@ -231,7 +231,7 @@ func (f *feed) source(ctx context.Context, fn func(record) error) error {
 // checkCut looks whether positions that the feed has passed over are gone, or
 // only count for nothing, as those of a decision that was never completed.
 func (f *feed) checkCut(ctx context.Context, due events.Seq) error {
-	kept, err := f.log.Around(ctx, due)
+	kept, err := f.log.Kept(ctx)
 	if err == nil && kept.First > due {
 		err = errCut
 	}

@@ -54,7 +54,7 @@ func (k tokens) Authenticate(r *http.Request) (access.Identity, error) {
 // flood gives events without end, and counts them.
 type flood struct{ given atomic.Uint64 }
 
-func (f *flood) Around(context.Context, events.Seq) (eventlog.Kept, error) {
+func (f *flood) Kept(context.Context) (eventlog.Kept, error) {
 	return eventlog.Kept{First: 1, Last: 1 << 40}, nil
 }
 

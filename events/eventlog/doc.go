@@ -16,13 +16,26 @@
 //     whoever writes.
 //   - At most one append of a writer is outstanding.
 //   - A decision counts once its last event is stored. A group of events that
-//     something else interrupts was never decided; [Grouper] skips it, and all
-//     readers use Grouper.
+//     something else interrupts was never decided, and no reader hands it over.
 //   - Every message of ours carries an append id (the header Nats-Msg-Id). A
 //     message without one, or whose subject is not that of its event, is
 //     foreign: it is skipped, counted and reported, and interrupts a group. A
 //     message with an append id that can't be decoded is corruption, which
 //     stops the reader.
+//
+// # How the log is read
+//
+// There are two readers, for two needs; both judge messages with one decoder.
+//
+// [Log.Read] is the owner's: every message from a position to the end, in order,
+// from a consumer, decoded on several goroutines. It sees all of a decision, so a
+// [Grouper] assembles decisions as they come.
+//
+// [Pages] is for everyone who watches: a stretch of the log at a time, by direct
+// gets, without state in the server however many watch. [Pages.Tail] reads page
+// after page and waits in between. A filter may leave out parts of a decision, so
+// each event's decision is judged by the one message that would end it: see
+// scan.complete.
 //
 // # How an append is fenced
 //

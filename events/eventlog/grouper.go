@@ -17,16 +17,19 @@ type Grouper struct {
 
 	pending    []events.Event // of the group that is not complete
 	pendingSum uint64         // of the last of pending
+	pendingLen int            // bytes of pending as stored
 	out        []events.Event // decided, not taken
 	outSkipped int            // messages skipped before an event in out
 	outSum     uint64         // of the last of out
+	outLen     int            // bytes of out as stored
 	held       int            // messages skipped behind the last event in out
 	heldTo     events.Seq     // the last of held
 	heldSum    uint64         // of heldTo
 }
 
-// Event takes the next event; sum is the checksum of its stored bytes.
-func (g *Grouper) Event(ev events.Event, sum uint64) error {
+// Event takes the next event; sum is the checksum of its stored bytes, size
+// their number.
+func (g *Grouper) Event(ev events.Event, sum uint64, size int) error {
 	switch {
 	case ev.Tx.Of == 0 || ev.Tx.N == 1:
 		g.interrupt()
@@ -44,10 +47,12 @@ func (g *Grouper) Event(ev events.Event, sum uint64) error {
 	}
 	if !ev.Tx.Last() {
 		g.pending, g.pendingSum = append(g.pending, ev), sum
+		g.pendingLen += size
 		return nil
 	}
 	g.out = append(append(g.out, g.pending...), ev)
 	g.outSum = sum
+	g.outLen += g.pendingLen + size
 	g.outSkipped += g.held
 	g.held = 0
 	g.drop()
@@ -77,7 +82,7 @@ func (g *Grouper) interrupt() {
 
 func (g *Grouper) drop() {
 	clear(g.pending)
-	g.pending = g.pending[:0]
+	g.pending, g.pendingLen = g.pending[:0], 0
 }
 
 // Pending is the number of events of the group that is not complete.
@@ -89,8 +94,8 @@ func (g *Grouper) Pending() int { return len(g.pending) }
 func (g *Grouper) Take() (Group, bool) {
 	switch {
 	case len(g.out) > 0:
-		grp := Group{Events: g.out, Through: g.out[len(g.out)-1].Seq, Skipped: g.outSkipped, Checksum: g.outSum}
-		g.out, g.outSkipped = nil, 0
+		grp := Group{Events: g.out, Through: g.out[len(g.out)-1].Seq, Skipped: g.outSkipped, Bytes: g.outLen, Checksum: g.outSum}
+		g.out, g.outSkipped, g.outLen = nil, 0, 0
 		return grp, true
 	case g.held > 0:
 		grp := Group{Through: g.heldTo, Skipped: g.held, Checksum: g.heldSum}

@@ -62,6 +62,9 @@ func drive(g *Grouper, in string) string {
 				if grp.Checksum != uint64(grp.Through)*10 {
 					s += " checksum " + strconv.FormatUint(grp.Checksum, 10)
 				}
+				if grp.Bytes != 7*len(grp.Events) {
+					s += " bytes " + strconv.Itoa(grp.Bytes)
+				}
 				out = append(out, s)
 				return nil
 			})
@@ -74,12 +77,12 @@ func drive(g *Grouper, in string) string {
 			g.Foreign(seq, uint64(seq)*10)
 		case "hole":
 		case "-":
-			err = g.Event(events.Event{Seq: seq}, uint64(seq)*10)
+			err = g.Event(events.Event{Seq: seq}, uint64(seq)*10, 7)
 		default:
 			a, b, _ := strings.Cut(w, "/")
 			n, _ := strconv.Atoi(a)
 			of, _ := strconv.Atoi(b)
-			err = g.Event(events.Event{Seq: seq, Tx: events.Tx{N: n, Of: of}}, uint64(seq)*10)
+			err = g.Event(events.Event{Seq: seq, Tx: events.Tx{N: n, Of: of}}, uint64(seq)*10, 7)
 		}
 		var corrupt *CorruptError
 		if errors.As(err, &corrupt) {

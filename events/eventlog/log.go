@@ -112,6 +112,8 @@ type Group struct {
 	// Skipped counts the messages consumed that are no events of a decision:
 	// foreign ones and those of undecided groups.
 	Skipped int
+	// Bytes is the size of Events as stored.
+	Bytes int
 	// Checksum is events.Checksum of the message at Through.
 	Checksum uint64
 }

@@ -254,11 +254,14 @@ func (m *Memory) Read(ctx context.Context, from, to events.Seq, fn func(Group) e
 	}
 	return replay(ctx, wire.Default, s.partition, m.OnForeign, func(ctx context.Context, p *pipeline) error {
 		for len(msgs) > 0 {
-			n := min(len(msgs), chunkMessages)
-			if err := p.put(ctx, &chunk{msgs: msgs[:n]}); err != nil {
+			c := &chunk{}
+			for len(msgs) > 0 && !c.full() {
+				c.add(msgs[0])
+				msgs = msgs[1:]
+			}
+			if err := p.put(ctx, c); err != nil {
 				return err
 			}
-			msgs = msgs[n:]
 		}
 		return nil
 	}, fn)

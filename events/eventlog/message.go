@@ -73,6 +73,7 @@ type message struct {
 type decoded struct {
 	seq     events.Seq
 	sum     uint64
+	size    int // of the stored data
 	ev      events.Event
 	subject string // of a foreign message
 	foreign string
@@ -116,7 +117,7 @@ func (d *decoder) subject(t events.Type, k events.Kind) string {
 
 // decode judges m.
 func (d *decoder) decode(m message) decoded {
-	out := decoded{seq: m.seq, sum: events.Checksum(m.data)}
+	out := decoded{seq: m.seq, sum: events.Checksum(m.data), size: len(m.data)}
 	if !isAppendID(m.id) {
 		out.subject, out.foreign = m.subject, "it has no append id: not written by an engine"
 		return out

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -177,7 +178,7 @@ func (p *Pages) begin(ctx context.Context, q *PageQuery) (events.Seq, error) {
 	case !q.Since.IsZero():
 		return p.since(ctx, q.Since)
 	}
-	k, err := Around(ctx, p.nc, p.names, 0)
+	k, err := p.Kept(ctx)
 	return max(k.Last, p.position()) + 1, err
 }
 
@@ -187,7 +188,7 @@ func (p *Pages) reached(ctx context.Context, from events.Seq) error {
 		if end := max(p.position(), events.Seq(p.seen.Load())); from <= end+1 {
 			return nil
 		}
-		k, err := Around(ctx, p.nc, p.names, 0)
+		k, err := p.Kept(ctx)
 		switch {
 		case err != nil:
 			return err
@@ -225,7 +226,7 @@ func (p *Pages) since(ctx context.Context, at time.Time) (events.Seq, error) {
 		if len(msgs) > 0 && msgs[0].Time.Before(at) {
 			return events.Seq(msgs[0].Seq) + 1, nil
 		}
-		k, err := Around(ctx, p.nc, p.names, 0)
+		k, err := p.Kept(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -262,6 +263,27 @@ func (q *PageQuery) subject(n wire.Names) string {
 		return ""
 	}
 	return n.EventFilter(strconv.Itoa(0), t, k)
+}
+
+// mayWant reports whether an event with this subject can be wanted, which saves
+// decoding most of those that are not.
+func (q *PageQuery) mayWant(subject string) bool {
+	if len(q.Types) == 0 && len(q.Kinds) == 0 {
+		return true
+	}
+	rest, kind := cutLast(subject)
+	_, typ := cutLast(rest)
+	if typ == string(events.NoType) {
+		typ = ""
+	}
+	return (len(q.Types) == 0 || slices.Contains(q.Types, events.Type(typ))) &&
+		(len(q.Kinds) == 0 || slices.ContainsFunc(q.Kinds, func(k events.Kind) bool { return k.String() == kind }))
+}
+
+// cutLast cuts off the last token of a subject.
+func cutLast(subject string) (rest, token string) {
+	i := strings.LastIndexByte(subject, '.')
+	return subject[:max(i, 0)], subject[i+1:]
 }
 
 func (q *PageQuery) wants(ev *events.Event) bool {
@@ -374,6 +396,10 @@ func (s *scan) far(ctx context.Context, subject string, through events.Seq) erro
 // take judges one message and, if it is an event that was decided and is wanted,
 // puts it on the page. whole: msgs has all messages.
 func (s *scan) take(ctx context.Context, msgs []directget.Message, i int, whole bool) error {
+	if !s.q.mayWant(msgs[i].Subject) {
+		s.page.Next = events.Seq(msgs[i].Seq) + 1
+		return nil
+	}
 	d := s.dec.decode(stored(&msgs[i]))
 	switch {
 	case d.err != nil:

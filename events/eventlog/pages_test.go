@@ -66,18 +66,23 @@ func TestPagesAreTheLog(t *testing.T) {
 		q    PageQuery
 		want []string
 	}{
-		"all":           {PageQuery{From: 1}, all},
-		"one at a time": {PageQuery{From: 1, Limit: 1}, all},
-		"few bytes":     {PageQuery{From: 1, MaxBytes: 1}, all},
-		"midway":        {PageQuery{From: 8}, all[5:]},
-		"what was cut":  {PageQuery{From: 5}, all[3:]},
-		"a kind":        {PageQuery{From: 1, Kinds: []events.Kind{events.KindCreated}}, []string{all[0], all[2], all[4], all[7]}},
-		"a type":        {PageQuery{From: 1, Types: []events.Type{"resize"}}, all[2:3]},
-		"types, kinds":  {PageQuery{From: 1, Types: []events.Type{"", "email"}, Kinds: []events.Kind{events.KindCreated, events.KindOwned}}, []string{all[0], all[3], all[4], all[7]}},
-		"an id":         {PageQuery{From: 1, ID: testID(1)}, []string{"2:queued:a", "8:queued:b"}},
-		"since":         {PageQuery{Since: testTime}, all},
-		"since later":   {PageQuery{Since: time.Now().Add(time.Hour)}, nil},
-		"from the end":  {PageQuery{}, nil},
+		"all":                    {PageQuery{From: 1}, all},
+		"one at a time":          {PageQuery{From: 1, Limit: 1}, all},
+		"few bytes":              {PageQuery{From: 1, MaxBytes: 1}, all},
+		"midway":                 {PageQuery{From: 8}, all[5:]},
+		"from a position":        {PageQuery{From: 3}, all[2:]},
+		"the partition's":        {PageQuery{From: 1, Types: []events.Type{""}}, all[3:4]},
+		"a kind, midway":         {PageQuery{From: 4, Kinds: []events.Kind{events.KindQueued}}, all[5:7]},
+		"no such type":           {PageQuery{From: 1, Types: []events.Type{"none"}}, nil},
+		"since long ago, a type": {PageQuery{Since: testTime, Types: []events.Type{"resize"}}, all[2:3]},
+		"what was cut":           {PageQuery{From: 5}, all[3:]},
+		"a kind":                 {PageQuery{From: 1, Kinds: []events.Kind{events.KindCreated}}, []string{all[0], all[2], all[4], all[7]}},
+		"a type":                 {PageQuery{From: 1, Types: []events.Type{"resize"}}, all[2:3]},
+		"types, kinds":           {PageQuery{From: 1, Types: []events.Type{"", "email"}, Kinds: []events.Kind{events.KindCreated, events.KindOwned}}, []string{all[0], all[3], all[4], all[7]}},
+		"an id":                  {PageQuery{From: 1, ID: testID(1)}, []string{"2:queued:a", "8:queued:b"}},
+		"since":                  {PageQuery{Since: testTime}, all},
+		"since later":            {PageQuery{Since: time.Now().Add(time.Hour)}, nil},
+		"from the end":           {PageQuery{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := paged(t, p, c.q); !slices.Equal(got, c.want) {

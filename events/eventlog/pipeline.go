@@ -127,7 +127,7 @@ func (g *Grouper) take(d *decoded, foreign ForeignFunc) error {
 		g.Foreign(d.seq, d.sum)
 		return nil
 	}
-	return g.Event(d.ev, d.sum)
+	return g.Event(d.ev, d.sum, d.size)
 }
 
 func flush(g *Grouper, fn func(Group) error) error {

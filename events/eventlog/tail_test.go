@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 func dialTail(t *testing.T, s *server.Server) *nats.Conn {
@@ -24,114 +24,125 @@ func dialTail(t *testing.T, s *server.Server) *nats.Conn {
 	return nc
 }
 
-// tailed runs a tail that is not live, and lists what it gives.
-func tailed(t *testing.T, nc *nats.Conn, cfg TailConfig) []string {
-	t.Helper()
-	var got []string
-	err := Tail(testContext(t), nc, cfg, func(ev events.Event) error {
-		got = append(got, fmt.Sprintf("%d:%s:%s", ev.Seq, ev.Kind, markOf(ev)))
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
+// running is a tail under way.
+type running struct {
+	t     *testing.T
+	got   chan string
+	ended chan error
+	read  chan struct{} // the server was asked, since the last event
+	stop  context.CancelFunc
 }
 
-func TestTailFilters(t *testing.T) {
-	f := newServerFixture(false)(t).(*serverFixture)
-	nc := dialTail(t, f.s)
-	l := f.open(t, false, nil)
-	other := decision(1, "o")
-	other[0].Type = "resize"
-	after := mustAppend(t, l, 0, decision(2, "a")) // 1, 2
-	after = mustAppend(t, l, after, other)         // 3
-	f.fault(l, Fault{Kind: FaultPrefix, N: 2}, 3)  // 4, 5: cut
-	if _, err := l.Append(testContext(t), after, decision(3, "cut")); !errors.Is(err, ErrAmbiguous) {
-		t.Fatal(err)
-	}
-	last, err := Settle(testContext(t), l, 0, ownedBarrier("me"), func(Group) error { return nil }) // 6
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustAppend(t, l, last, decision(3, "b"))                    // 7, 8, 9
-	f.inject(t, "work.event.0.email.created", "", []byte("hm")) // 10
-	for _, c := range []struct {
-		name string
-		cfg  TailConfig
-		want []string
-	}{
-		{"all", TailConfig{}, []string{"1:created:a", "2:queued:a", "3:created:o", "6:owned:owned:me", "7:created:b", "8:queued:b", "9:queued:b"}},
-		{"from the middle of a decision", TailConfig{FromSeq: 8}, nil},
-		{"from a position", TailConfig{FromSeq: 3}, []string{"3:created:o", "6:owned:owned:me", "7:created:b", "8:queued:b", "9:queued:b"}},
-		{"past the end", TailConfig{FromSeq: 99}, nil},
-		{"a kind", TailConfig{Kinds: []events.Kind{events.KindCreated}}, []string{"1:created:a", "3:created:o", "7:created:b"}},
-		{"a kind, midway", TailConfig{FromSeq: 4, Kinds: []events.Kind{events.KindQueued}}, []string{"8:queued:b", "9:queued:b"}},
-		{"a type", TailConfig{Types: []events.Type{"resize"}}, []string{"3:created:o"}},
-		{"the partition's", TailConfig{Types: []events.Type{""}}, []string{"6:owned:owned:me"}},
-		{"types and kinds", TailConfig{Types: []events.Type{"", "email"}, Kinds: []events.Kind{events.KindCreated, events.KindOwned}}, []string{"1:created:a", "6:owned:owned:me", "7:created:b"}},
-		{"an id", TailConfig{ID: testID(1)}, []string{"2:queued:a", "8:queued:b"}},
-		{"nothing", TailConfig{Types: []events.Type{"none"}}, nil},
-		{"since long ago", TailConfig{Since: testTime, Types: []events.Type{"resize"}}, []string{"3:created:o"}},
-		{"since later", TailConfig{Since: time.Now().Add(time.Hour)}, nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := tailed(t, nc, c.cfg); !slices.Equal(got, c.want) {
-				t.Fatalf("got %q, want %q", got, c.want)
+func startTail(t *testing.T, p *Pages, cfg TailConfig) *running {
+	ctx, cancel := context.WithCancel(testContext(t))
+	r := &running{t: t, got: make(chan string, 100), ended: make(chan error, 1), read: make(chan struct{}, 1), stop: cancel}
+	reading := func(context.Context) (func(), error) {
+		return func() {
+			select {
+			case r.read <- struct{}{}:
+			default:
 			}
+		}, nil
+	}
+	go func() {
+		r.ended <- p.Tail(ctx, cfg, reading, func(ev events.Event) error {
+			select {
+			case <-r.read:
+			default:
+			}
+			r.got <- fmt.Sprintf("%d:%s", ev.Seq, markOf(ev))
+			return nil
 		})
+	}()
+	return r
+}
+
+func (r *running) expect(want ...string) {
+	r.t.Helper()
+	for _, w := range want {
+		select {
+		case g := <-r.got:
+			if g != w {
+				r.t.Fatalf("got %s, want %s", g, w)
+			}
+		case err := <-r.ended:
+			r.t.Fatalf("the tail has ended: %v", err)
+		case <-time.After(testTimeout):
+			r.t.Fatalf("no %s", w)
+		}
 	}
 }
 
-// TestTailLive follows appends, filtered and not, over a broken connection.
+// end ends the tail in good order.
+func (r *running) end() {
+	r.t.Helper()
+	r.stop()
+	if err := <-r.ended; err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Tails follow appends, filtered and not, over a broken connection.
 func TestTailLive(t *testing.T) {
 	for name, kinds := range map[string][]events.Kind{"all": nil, "filtered": {events.KindCreated, events.KindQueued}} {
 		t.Run(name, func(t *testing.T) {
 			f := newServerFixture(false)(t).(*serverFixture)
 			nc := dialTail(t, f.s)
+			p := NewPages(nc, wire.Default, func() events.Seq { return 1 })
 			l := f.open(t, false, nil)
 			last := mustAppend(t, l, 0, singles(3, "old"))
-			ctx, cancel := context.WithCancel(testContext(t))
-			got := make(chan string, 100)
-			ended := make(chan error, 1)
-			go func() {
-				ended <- Tail(ctx, nc, TailConfig{Live: true, FromSeq: 3, Kinds: kinds}, func(ev events.Event) error {
-					got <- fmt.Sprintf("%d:%s", ev.Seq, markOf(ev))
-					return nil
-				})
-			}()
-			expect := func(want ...string) {
-				t.Helper()
-				for _, w := range want {
-					select {
-					case g := <-got:
-						if g != w {
-							t.Fatalf("got %s, want %s", g, w)
-						}
-					case err := <-ended:
-						t.Fatalf("the tail ended: %v", err)
-					case <-time.After(testTimeout):
-						t.Fatalf("no %s", w)
-					}
-				}
-			}
-			expect("3:old")
+			tail := startTail(t, p, TailConfig{FromSeq: 3, Kinds: kinds})
+			tail.expect("3:old")
 			last = mustAppend(t, l, last, decision(2, "new"))
-			expect("4:new", "5:new")
+			p.Grown()
+			tail.expect("4:new", "5:new")
+			<-tail.read // nothing is under way that would be lost
+			connected := nc.StatusChanged(nats.CONNECTED)
 			if err := nc.ForceReconnect(); err != nil {
 				t.Fatal(err)
 			}
+			<-connected
 			// A group that waits for its end, then its end.
 			f.fault(l, Fault{Kind: FaultLate, N: 1}, 2)
 			if _, err := l.Append(testContext(t), last, decision(2, "late")); !errors.Is(err, ErrAmbiguous) {
 				t.Fatal(err)
 			}
+			p.Grown()
 			f.land()
-			expect("6:late", "7:late")
-			cancel()
-			if err := <-ended; err != nil {
+			p.Grown()
+			tail.expect("6:late", "7:late")
+			tail.end()
+		})
+	}
+}
+
+// A tail that begins while the server has no streams, as when it loads them anew,
+// begins once it has.
+func TestTailBeginsWhileTheServerReloads(t *testing.T) {
+	for name, cfg := range map[string]TailConfig{"from a position": {FromSeq: 1}, "from a time": {Since: testTime}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := startServer(t, dir, nil)
+			l := openLog(t, Config{Connect: dialURL(s.ClientURL())})
+			last := mustAppend(t, l, 0, singles(2, "old"))
+			if err := s.DisableJetStream(); err != nil {
 				t.Fatal(err)
 			}
+			tried := make(chan struct{}, 1000)
+			p := NewPages(dialTail(t, s), wire.Default, func() events.Seq { tried <- struct{}{}; return last })
+			tail := startTail(t, p, cfg)
+			for range 3 { // asked more than once a try; in any case it has been refused
+				select {
+				case <-tried:
+				case err := <-tail.ended:
+					t.Fatalf("the tail has ended: %v", err)
+				}
+			}
+			if err := s.EnableJetStream(&server.JetStreamConfig{StoreDir: dir}); err != nil {
+				t.Fatal(err)
+			}
+			tail.expect("1:old", "2:old")
+			tail.end()
 		})
 	}
 }
@@ -140,16 +151,25 @@ func TestTailErrors(t *testing.T) {
 	f := newServerFixture(false)(t).(*serverFixture)
 	nc := dialTail(t, f.s)
 	none := func(events.Event) error { return nil }
-	if err := Tail(testContext(t), nc, TailConfig{}, none); err == nil {
+	p := NewPages(nc, wire.Default, func() events.Seq { return 0 })
+	if err := p.Tail(testContext(t), TailConfig{}, nil, none); err == nil {
 		t.Fatal("a tail of a stream that does not exist")
 	}
 	l := f.open(t, false, nil)
 	mustAppend(t, l, 0, singles(3, "a"))
 	stop := errors.New("stop")
-	if err := Tail(testContext(t), nc, TailConfig{}, func(events.Event) error { return stop }); err != stop {
+	if err := p.Tail(testContext(t), TailConfig{FromSeq: 1}, nil, func(events.Event) error { return stop }); err != stop {
 		t.Fatal(err)
 	}
-	if err := Tail(testContext(t), nc, TailConfig{FromSeq: 1, Partitions: []int{0, 1}}, none); err == nil {
-		t.Fatal("a position in two partitions")
+	if err := p.Tail(testContext(t), TailConfig{FromSeq: 99}, nil, none); !errors.Is(err, ErrBehind) {
+		t.Fatalf("a tail from past the end: %v", err)
+	}
+	many := TailConfig{Types: make([]events.Type, 100), Kinds: make([]events.Kind, 100)}
+	if err := p.Tail(testContext(t), many, nil, none); err == nil {
+		t.Fatal("a tail with too many filters")
+	}
+	nc.Close()
+	if err := p.Tail(testContext(t), TailConfig{FromSeq: 1}, nil, none); !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Fatalf("a tail over a closed connection: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package projector
+package query
 
 import (
 	"cmp"
@@ -8,37 +8,38 @@ import (
 	"slices"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // DedupHeld calls fn with each dedup key that a live item holds, that item and
 // its state, as of one position, which it returns. A key that a completed item
 // keeps for its window is not among them. It ends with fn's error or ctx's.
-func (s *Store) DedupHeld(ctx context.Context, fn func(t events.Type, key string, id events.ID, state events.ItemState) error) (at events.Seq, err error) {
-	prefix := []byte{prefixKey, byte(events.KeyDedup)}
-	err = s.snapshot(func(v view) error {
-		m, err := v.meta()
+func (s Reader) DedupHeld(ctx context.Context, fn func(t events.Type, key string, id events.ID, state events.ItemState) error) (at events.Seq, err error) {
+	prefix := []byte{layout.PrefixKey, byte(events.KeyDedup)}
+	err = s.snapshot(func(v layout.View) error {
+		m, err := v.Meta()
 		if err != nil {
 			return err
 		}
 		at = m.Applied
-		return v.scan(prefix, prefix, func(key, value []byte) (bool, error) {
+		return v.Scan(prefix, prefix, func(key, value []byte) (bool, error) {
 			if err := ctx.Err(); err != nil {
 				return false, err
 			}
-			r := keyReader{b: key[1:]}
-			ref := r.ref()
-			if r.err != nil {
-				return false, fmt.Errorf("%s: %w", describeKey(key), r.err)
+			r := layout.KeyReader{B: key[1:]}
+			ref := r.Ref()
+			if r.Err != nil {
+				return false, fmt.Errorf("%s: %w", layout.DescribeKey(key), r.Err)
 			}
-			held, err := decodeHeld(ref, value)
+			held, err := layout.DecodeHeld(ref, value)
 			if err != nil {
 				return false, err
 			}
 			if !held.Until.IsZero() {
 				return true, nil
 			}
-			it, err := v.item(held.ID)
+			it, err := v.Item(held.ID)
 			if err != nil {
 				return false, err
 			}
@@ -53,13 +54,13 @@ func (s *Store) DedupHeld(ctx context.Context, fn func(t events.Type, key string
 
 // DedupHolder returns the live item that holds a dedup key, nil if there is none.
 // A key that a completed item keeps for its window has none.
-func (s *Store) DedupHolder(t events.Type, key string) (it *events.Item, err error) {
-	err = s.snapshot(func(v view) error {
-		held, has, err := v.heldKey(events.KeyRef{Kind: events.KeyDedup, Type: t, Key: key})
+func (s Reader) DedupHolder(t events.Type, key string) (it *events.Item, err error) {
+	err = s.snapshot(func(v layout.View) error {
+		held, has, err := v.HeldKey(events.KeyRef{Kind: events.KeyDedup, Type: t, Key: key})
 		if err != nil || !has || !held.Until.IsZero() {
 			return err
 		}
-		it, err = v.item(held.ID)
+		it, err = v.Item(held.ID)
 		return err
 	})
 	return it, err
@@ -73,21 +74,21 @@ const maxHolders = 1000
 // it, the last touched first, until fn wants no more. With a keyPrefix those are
 // the holders of dedup keys that begin so, of at most maxHolders keys. All are as
 // of one moment.
-func (s *Store) EachLive(t events.Type, keyPrefix string, fn func(wire.Item) (more bool)) error {
-	return s.snapshot(func(v view) error {
-		each := v.eachListed
+func (s Reader) EachLive(t events.Type, keyPrefix string, fn func(wire.Item) (more bool)) error {
+	return s.snapshot(func(v layout.View) error {
+		each := eachListed
 		if keyPrefix != "" {
-			each = v.eachHolder
+			each = eachHolder
 		}
-		return each(t, keyPrefix, func(it *events.Item) (bool, error) {
-			full, err := v.full(it)
+		return each(v, t, keyPrefix, func(it *events.Item) (bool, error) {
+			full, err := fullItem(v, it)
 			return err == nil && fn(full), err
 		})
 	})
 }
 
 // eachListed calls fn with the live items of a type, the last touched first.
-func (v view) eachListed(t events.Type, _ string, fn func(*events.Item) (more bool, err error)) (err error) {
+func eachListed(v layout.View, t events.Type, _ string, fn func(*events.Item) (more bool, err error)) (err error) {
 	l := &listing{typ: t, limit: DefaultListLimit}
 	for _, st := range []events.ItemState{events.StateQueued, events.StateWaiting, events.StateClaimed, events.StateRunning} {
 		l.states |= 1 << st
@@ -99,12 +100,12 @@ func (v view) eachListed(t events.Type, _ string, fn func(*events.Item) (more bo
 		return err
 	}
 	for at := m.spot(); at.ok && s.budget > 0; at = m.spot() {
-		it, err := v.item(at.place.id)
+		it, err := v.Item(at.place.ID)
 		if err != nil {
 			return err
 		}
 		if it == nil {
-			return fmt.Errorf("item %s is listed, but not there: %w", at.place.id, errRecord)
+			return fmt.Errorf("item %s is listed, but not there: %w", at.place.ID, layout.ErrRecord)
 		}
 		if more, err := fn(it); !more || err != nil {
 			return err
@@ -118,16 +119,16 @@ func (v view) eachListed(t events.Type, _ string, fn func(*events.Item) (more bo
 
 // eachHolder calls fn with the live holders of dedup keys with a prefix, the last
 // touched first.
-func (v view) eachHolder(t events.Type, keyPrefix string, fn func(*events.Item) (more bool, err error)) error {
+func eachHolder(v layout.View, t events.Type, keyPrefix string, fn func(*events.Item) (more bool, err error)) error {
 	var holders []*events.Item
-	from := appendHeldKey(nil, events.KeyRef{Kind: events.KeyDedup, Type: t, Key: keyPrefix})
-	err := v.scan(from, from, func(key, value []byte) (bool, error) {
-		r := keyReader{b: key[1:]}
-		held, err := decodeHeld(r.ref(), value)
+	from := layout.AppendHeldKey(nil, events.KeyRef{Kind: events.KeyDedup, Type: t, Key: keyPrefix})
+	err := v.Scan(from, from, func(key, value []byte) (bool, error) {
+		r := layout.KeyReader{B: key[1:]}
+		held, err := layout.DecodeHeld(r.Ref(), value)
 		if err != nil || !held.Until.IsZero() {
 			return true, err
 		}
-		it, err := v.item(held.ID)
+		it, err := v.Item(held.ID)
 		if it != nil && err == nil {
 			holders = append(holders, it)
 		}

@@ -1,4 +1,4 @@
-package projector
+package query
 
 import (
 	"bytes"
@@ -9,16 +9,17 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // listRange is the index range of one state and type: what of it has been read
 // and not listed.
 type listRange struct {
 	prefix []byte
-	buffer []listPlace // never empty in a heap
-	more   bool        // there may be more behind the buffer
-	chunk  int         // read at a time
-	taken  int         // of those read last, one by one
+	buffer []layout.ListPlace // never empty in a heap
+	more   bool               // there may be more behind the buffer
+	chunk  int                // read at a time
+	taken  int                // of those read last, one by one
 }
 
 // listMerge is a heap of ranges by their first place, over one iterator. The
@@ -38,33 +39,52 @@ const (
 
 // prefixes lists the ranges that are not empty, the first so many of them.
 func (m *listMerge) prefixes(l *listing, most int) (prefixes [][]byte, err error) {
-	from := []byte{prefixList}
+	from := []byte{layout.PrefixList}
 	if l.state != events.StateNone {
 		from = append(from, byte(l.state))
 	}
 	for len(prefixes) < most && m.iter.SeekGE(from) {
-		r := keyReader{b: m.iter.Key()[1:]}
-		state, t := events.ItemState(r.byte()), events.Type(r.text())
-		if r.err != nil {
-			return nil, fmt.Errorf("%s: %w", describeKey(m.iter.Key()), errRecord)
+		r := layout.KeyReader{B: m.iter.Key()[1:]}
+		state, t := events.ItemState(r.Byte()), events.Type(r.Text())
+		if r.Err != nil {
+			return nil, fmt.Errorf("%s: %w", layout.DescribeKey(m.iter.Key()), layout.ErrRecord)
 		}
 		if l.state != events.StateNone && state != l.state {
 			break
 		}
-		prefix := appendListPrefix(nil, state, t)
+		prefix := layout.AppendListPrefix(nil, state, t)
 		switch {
 		case l.states != 0 && l.states&(1<<state) == 0:
-			from = []byte{prefixList, byte(state) + 1}
+			from = []byte{layout.PrefixList, byte(state) + 1}
 		case l.typ == "" || t == l.typ:
 			prefixes = append(prefixes, prefix)
-			from = after(prefix)
+			from = layout.After(prefix)
 		case t < l.typ:
-			from = appendListPrefix(nil, state, l.typ)
+			from = layout.AppendListPrefix(nil, state, l.typ)
 		default:
-			from = []byte{prefixList, byte(state) + 1}
+			from = []byte{layout.PrefixList, byte(state) + 1}
 		}
 	}
 	return prefixes, m.iter.Error()
+}
+
+// openAt reads the start of each range, from a place on.
+func (m *listMerge) openAt(prefixes [][]byte, start *layout.ListPlace) error {
+	for _, prefix := range prefixes {
+		r := &listRange{prefix: prefix, chunk: m.chunk}
+		from := prefix
+		if start != nil {
+			from = append(layout.AppendListPlace(bytes.Clone(prefix), *start), 0)
+		}
+		if err := m.read(r, from); err != nil {
+			return err
+		}
+		if len(r.buffer) > 0 {
+			m.ranges = append(m.ranges, r)
+		}
+	}
+	heap.Init(m)
+	return nil
 }
 
 // read fills a range's buffer with what comes from a key on.
@@ -74,10 +94,10 @@ func (m *listMerge) read(r *listRange, from []byte) error {
 		*m.budget--
 	}
 	for ok := m.iter.SeekGE(from); ok && bytes.HasPrefix(m.iter.Key(), r.prefix); ok = m.iter.Next() {
-		k := keyReader{b: m.iter.Key()[len(r.prefix):]}
-		r.buffer = append(r.buffer, k.place())
-		if k.err != nil {
-			return fmt.Errorf("%s: %w", describeKey(m.iter.Key()), errRecord)
+		k := layout.KeyReader{B: m.iter.Key()[len(r.prefix):]}
+		r.buffer = append(r.buffer, k.Place())
+		if k.Err != nil {
+			return fmt.Errorf("%s: %w", layout.DescribeKey(m.iter.Key()), layout.ErrRecord)
 		}
 		if r.more = len(r.buffer) == r.chunk; r.more {
 			break
@@ -92,7 +112,7 @@ func (m *listMerge) pop() error {
 	last := r.buffer[0]
 	r.buffer = r.buffer[1:]
 	if len(r.buffer) == 0 && r.more {
-		if err := m.read(r, append(appendListPlace(bytes.Clone(r.prefix), last), 0)); err != nil {
+		if err := m.read(r, append(layout.AppendListPlace(bytes.Clone(r.prefix), last), 0)); err != nil {
 			return err
 		}
 	}
@@ -113,8 +133,8 @@ func (m *listMerge) spot() spot {
 }
 
 // seek implements source.
-func (m *listMerge) seek(p listPlace) error {
-	for len(m.ranges) > 0 && m.ranges[0].buffer[0].compare(p) < 0 {
+func (m *listMerge) seek(p layout.ListPlace) error {
+	for len(m.ranges) > 0 && m.ranges[0].buffer[0].Compare(p) < 0 {
 		if err := m.forward(m.ranges[0], p); err != nil {
 			return err
 		}
@@ -129,8 +149,8 @@ func (m *listMerge) seek(p listPlace) error {
 
 // forward drops what a range has before p. A range that is read on and on is read
 // in ever larger chunks, one that is leapt through in small ones.
-func (m *listMerge) forward(r *listRange, p listPlace) error {
-	n, _ := slices.BinarySearchFunc(r.buffer, p, listPlace.compare)
+func (m *listMerge) forward(r *listRange, p layout.ListPlace) error {
+	n, _ := slices.BinarySearchFunc(r.buffer, p, layout.ListPlace.Compare)
 	if r.taken++; n < len(r.buffer) || !r.more {
 		r.buffer = r.buffer[n:]
 		return nil
@@ -140,13 +160,13 @@ func (m *listMerge) forward(r *listRange, p listPlace) error {
 	} else {
 		r.chunk = minListChunk
 	}
-	return m.read(r, appendListPlace(bytes.Clone(r.prefix), p))
+	return m.read(r, layout.AppendListPlace(bytes.Clone(r.prefix), p))
 }
 
 // Len, Less, Swap, Push and Pop implement heap.Interface.
 func (m *listMerge) Len() int { return len(m.ranges) }
 func (m *listMerge) Less(i, j int) bool {
-	return m.ranges[i].buffer[0].compare(m.ranges[j].buffer[0]) < 0
+	return m.ranges[i].buffer[0].Compare(m.ranges[j].buffer[0]) < 0
 }
 func (m *listMerge) Swap(i, j int) { m.ranges[i], m.ranges[j] = m.ranges[j], m.ranges[i] }
 func (m *listMerge) Push(x any)    { m.ranges = append(m.ranges, x.(*listRange)) }

@@ -1,7 +1,8 @@
-package projector
+package query
 
 import (
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // search is a question without a field: what it is about is found out.
@@ -17,12 +18,12 @@ func newSearch(text string) (q search) {
 	if id, err := events.ParseID(text); err == nil {
 		q.id, q.isID = id, true
 	} else {
-		q.words = ofQuery(text)
+		q.words = layout.QueryWords(text)
 	}
 	return q
 }
 
-func (q *search) matches(it *events.Item, w *words) bool {
+func (q *search) matches(it *events.Item, w *layout.Words) bool {
 	if q.isID {
 		return it.ID == q.id
 	}
@@ -37,8 +38,8 @@ func (q *search) matches(it *events.Item, w *words) bool {
 	if len(q.words) == 0 {
 		return false
 	}
-	w.ofItem(it)
-	return w.match(q.words)
+	w.OfItem(it)
+	return w.Match(q.words)
 }
 
 // plan finds the sources of what a listing asks for. Whatever they don't say is
@@ -61,27 +62,27 @@ func (l *listing) plan(s *scan) (source, error) {
 		}
 	}
 	if !l.batch.IsZero() {
-		if err := add(s.term(termParent, string(l.batch[:]))); err != nil {
+		if err := add(s.term(layout.TermParent, string(l.batch[:]))); err != nil {
 			return nil, err
 		}
 	}
 	if l.hasLabel {
-		if err := add(s.term(termLabel, l.labelValue, l.labelKey)); err != nil {
+		if err := add(s.term(layout.TermLabel, l.labelValue, l.labelKey)); err != nil {
 			return nil, err
 		}
 	}
 	if l.tenant != "" {
-		if err := add(s.term(termTenant, l.tenant)); err != nil {
+		if err := add(s.term(layout.TermTenant, l.tenant)); err != nil {
 			return nil, err
 		}
 	}
 	if l.schedule != "" {
-		if err := add(s.term(termSchedule, l.schedule)); err != nil {
+		if err := add(s.term(layout.TermSchedule, l.schedule)); err != nil {
 			return nil, err
 		}
 	}
-	for _, w := range ofQuery(l.code) {
-		if err := add(s.term(termWord, string(w))); err != nil {
+	for _, w := range layout.QueryWords(l.code) {
+		if err := add(s.term(layout.TermWord, string(w))); err != nil {
 			return nil, err
 		}
 	}
@@ -125,13 +126,13 @@ func (s *scan) words(query [][]byte) (source, error) {
 	all := &allOf{budget: &s.budget}
 	last := len(query) - 1
 	for _, w := range query[:last] {
-		src, err := s.term(termWord, string(w))
+		src, err := s.term(layout.TermWord, string(w))
 		if err != nil {
 			return nil, err
 		}
 		all.of = append(all.of, src)
 	}
-	src, err := s.expand(append([]byte{prefixTerm, termWord}, query[last]...), 1)
+	src, err := s.expand(append([]byte{layout.PrefixTerm, layout.TermWord}, query[last]...), 1)
 	if err != nil {
 		return nil, err
 	}
@@ -165,9 +166,9 @@ func (s *scan) search(q *search) (source, error) {
 			missing = true
 		}
 	}
-	add(s.term(termTenant, q.text))
-	add(s.term(termDedup, q.text))
-	add(s.expand(appendTerm(nil, termLabel, q.text), 2))
+	add(s.term(layout.TermTenant, q.text))
+	add(s.term(layout.TermDedup, q.text))
+	add(s.expand(layout.AppendTerm(nil, layout.TermLabel, q.text), 2))
 	if len(q.words) > 0 {
 		add(s.words(q.words))
 	}

@@ -1,7 +1,8 @@
-package projector
+package layout
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,9 +12,9 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// recordVersion is that of the item records which this program writes. It
+// RecordVersion is that of the item records which this program writes. It
 // reads this one and refuses a higher one.
-const recordVersion = 2
+const RecordVersion = 2
 
 // The flags of an item record.
 const (
@@ -28,11 +29,11 @@ func itemTimes(it *events.Item) [8]*time.Time {
 	return [8]*time.Time{&it.QueuedAt, &it.OrderAt, &it.AvailableAt, &it.ClaimedAt, &it.StartBy, &it.StartedAt, &it.Deadline, &it.FinishedAt}
 }
 
-// appendItem appends the record of an item: a version, then the fields in a
+// AppendItem appends the record of an item: a version, then the fields in a
 // fixed order, numbers as varints, text with its length, maps sorted by key.
 // The same item always gives the same bytes. The id is left to the key.
-func appendItem(b []byte, it *events.Item) []byte {
-	b = append(b, recordVersion, byte(it.State), byte(it.Priority), itemFlags(it))
+func AppendItem(b []byte, it *events.Item) []byte {
+	b = append(b, RecordVersion, byte(it.State), byte(it.Priority), itemFlags(it))
 	b = appendString(b, string(it.Type))
 	b = binary.AppendUvarint(b, uint64(it.Attempt))
 	b = binary.AppendUvarint(b, uint64(it.MaxAttempts))
@@ -75,7 +76,7 @@ func itemFlags(it *events.Item) (f byte) {
 }
 
 func appendTimes(b []byte, it *events.Item) []byte {
-	base := nanos(it.CreatedAt)
+	base := Nanos(it.CreatedAt)
 	b = binary.AppendVarint(b, base)
 	mask := len(b)
 	b = append(b, 0)
@@ -107,15 +108,15 @@ func appendLabels(b []byte, labels map[string]string) []byte {
 // that a newer program wrote.
 var ErrNewerFormat = errors.New("written by a newer program")
 
-var errRecord = errors.New("malformed record: the store is damaged, rebuild it from the log (engine rebuild)")
+var ErrRecord = errors.New("malformed record: the store is damaged, rebuild it from the log (engine rebuild)")
 
-// decodeItem reads an item's record.
-func decodeItem(id events.ID, data []byte) (*events.Item, error) {
-	if len(data) > 0 && data[0] > recordVersion {
-		return nil, fmt.Errorf("item %s: its record has version %d, this program knows up to %d: %w: use that one, or rebuild the store (engine rebuild)", id, data[0], recordVersion, ErrNewerFormat)
+// DecodeItem reads an item's record.
+func DecodeItem(id events.ID, data []byte) (*events.Item, error) {
+	if len(data) > 0 && data[0] > RecordVersion {
+		return nil, fmt.Errorf("item %s: its record has version %d, this program knows up to %d: %w: use that one, or rebuild the store (engine rebuild)", id, data[0], RecordVersion, ErrNewerFormat)
 	}
-	if len(data) < 4 || data[0] != recordVersion {
-		return nil, fmt.Errorf("item %s: %w", id, errRecord)
+	if len(data) < 4 || data[0] != RecordVersion {
+		return nil, fmt.Errorf("item %s: %w", id, ErrRecord)
 	}
 	it := &events.Item{ID: id, State: events.ItemState(data[1]), Priority: events.Priority(data[2])}
 	flags := data[3]
@@ -123,7 +124,7 @@ func decodeItem(id events.ID, data []byte) (*events.Item, error) {
 	r := recordReader{s: string(data[4:])}
 	r.item(it, flags)
 	if r.bad || r.s != "" || it.State >= events.NumStates || it.Priority > events.MaxPriority {
-		return nil, fmt.Errorf("item %s: %w", id, errRecord)
+		return nil, fmt.Errorf("item %s: %w", id, ErrRecord)
 	}
 	return it, nil
 }
@@ -166,7 +167,7 @@ func (r *recordReader) item(it *events.Item, flags byte) {
 	it.CreatedSeq = events.Seq(r.uint())
 	it.Seq = events.Seq(r.uint())
 	base := r.int()
-	it.CreatedAt = fromNanos(base)
+	it.CreatedAt = FromNanos(base)
 	mask := r.take(1)
 	for i, t := range itemTimes(it) {
 		if mask != "" && mask[0]&(1<<i) != 0 {
@@ -224,4 +225,141 @@ func (r *recordReader) string() string {
 		return ""
 	}
 	return r.take(int(n))
+}
+
+// The fields that most items leave out come last in a record: a bit for each
+// that is there, then those.
+const (
+	restGroup = 1 << iota
+	restWindow
+	restHoldsKey
+	restExpires
+	restOwnAttempts
+	restLeasesLost
+	restProbe
+	restCheckpoint
+	restProgress
+	restCause
+	restRelations
+	restBase // its base is not its created event
+	restBefore
+	restMsgID
+	restOwnTimeout
+	restEstimate
+	restEnd
+)
+
+func appendRest(b []byte, it *events.Item) []byte {
+	bits := restBits(it)
+	b = binary.AppendUvarint(b, bits)
+	if bits == 0 {
+		return b
+	}
+	if bits&restGroup != 0 {
+		b = appendString(b, it.Group)
+	}
+	if bits&restWindow != 0 {
+		b = binary.AppendVarint(b, int64(it.DedupWindow))
+	}
+	if bits&restExpires != 0 {
+		b = binary.AppendVarint(b, it.ExpiresAt.UnixNano())
+	}
+	if bits&restLeasesLost != 0 {
+		b = binary.AppendUvarint(b, uint64(it.LeasesLost))
+	}
+	if bits&restProgress != 0 {
+		b = binary.AppendVarint(b, it.Progress.At.UnixNano())
+		b = binary.AppendUvarint(b, uint64(it.Progress.Percent))
+		b = appendString(b, it.Progress.Message)
+	}
+	if bits&restCause != 0 {
+		b = appendString(b, it.Cause)
+	}
+	if bits&restRelations != 0 {
+		data, err := json.Marshal(it.Relations)
+		if err != nil {
+			panic("relations that can't be written as JSON: " + err.Error()) // all fields are plain
+		}
+		b = binary.AppendUvarint(b, uint64(len(data)))
+		b = append(b, data...)
+	}
+	if bits&restBase != 0 {
+		b = binary.AppendUvarint(b, uint64(it.BaseSeq))
+	}
+	if bits&restBefore != 0 {
+		b = binary.AppendUvarint(b, uint64(it.AttemptsBefore))
+	}
+	if bits&restMsgID != 0 {
+		b = appendString(b, it.MsgID)
+	}
+	if bits&restEstimate != 0 {
+		b = binary.AppendVarint(b, int64(it.Estimate))
+	}
+	return b
+}
+
+func restBits(it *events.Item) (bits uint64) {
+	for _, f := range [...]struct {
+		bit uint64
+		set bool
+	}{
+		{restGroup, it.Group != ""}, {restWindow, it.DedupWindow != 0}, {restHoldsKey, it.HoldsKey}, {restExpires, !it.ExpiresAt.IsZero()},
+		{restOwnAttempts, it.OwnAttempts}, {restLeasesLost, it.LeasesLost != 0}, {restProbe, it.Probe}, {restCheckpoint, it.HasCheckpoint},
+		{restProgress, !it.Progress.At.IsZero()}, {restCause, it.Cause != ""}, {restRelations, it.Relations != nil}, {restBase, it.BaseSeq != it.CreatedSeq},
+		{restBefore, it.AttemptsBefore != 0}, {restMsgID, it.MsgID != ""}, {restOwnTimeout, it.OwnTimeout},
+		{restEstimate, it.Estimate != 0},
+	} {
+		if f.set {
+			bits |= f.bit
+		}
+	}
+	return bits
+}
+
+func (r *recordReader) rest(it *events.Item) {
+	bits := r.uint()
+	if bits >= restEnd {
+		r.bad = true
+		return
+	}
+	it.HoldsKey, it.OwnAttempts = bits&restHoldsKey != 0, bits&restOwnAttempts != 0
+	it.OwnTimeout = bits&restOwnTimeout != 0
+	it.Probe, it.HasCheckpoint = bits&restProbe != 0, bits&restCheckpoint != 0
+	it.BaseSeq = it.CreatedSeq
+	if bits&restGroup != 0 {
+		it.Group = r.string()
+	}
+	if bits&restWindow != 0 {
+		it.DedupWindow = time.Duration(r.int())
+	}
+	if bits&restExpires != 0 {
+		it.ExpiresAt = FromNanos(r.int())
+	}
+	if bits&restLeasesLost != 0 {
+		it.LeasesLost = int(r.uint())
+	}
+	if bits&restProgress != 0 {
+		it.Progress = events.Progress{At: FromNanos(r.int()), Percent: int(r.uint()), Message: r.string()}
+	}
+	if bits&restCause != 0 {
+		it.Cause = r.string()
+	}
+	if bits&restRelations != 0 {
+		it.Relations = new(events.Relations)
+		if json.Unmarshal([]byte(r.string()), it.Relations) != nil {
+			r.bad = true
+		}
+	}
+	if bits&restBase != 0 {
+		it.BaseSeq = events.Seq(r.uint())
+	}
+	if bits&restBefore != 0 {
+		it.AttemptsBefore = events.Attempt(r.uint())
+	}
+	if bits&restMsgID != 0 {
+		it.MsgID = r.string()
+	}
+	if bits&restEstimate != 0 {
+		it.Estimate = time.Duration(r.int())
+	}
 }

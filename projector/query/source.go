@@ -1,4 +1,4 @@
-package projector
+package query
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
 // A source is an ordered set of places, found in indexes: one range of one, or
@@ -15,36 +16,14 @@ type source interface {
 	// spot is where it stands.
 	spot() spot
 	// seek goes on to its first place that is not before p. It never goes back.
-	seek(p listPlace) error
+	seek(p layout.ListPlace) error
 }
 
 // spot is where a source stands: at its next place, or, if it has used up what
 // the page may look at, somewhere before that (not exact). Not ok: at its end.
 type spot struct {
-	place     listPlace
+	place     layout.ListPlace
 	exact, ok bool
-}
-
-// next is the first place that can come behind p.
-func (p listPlace) next() listPlace {
-	for i := len(p.id) - 1; i >= 0; i-- {
-		if p.id[i]++; p.id[i] != 0 {
-			return p
-		}
-	}
-	p.seq--
-	return p
-}
-
-// prior is the last place that can come before p.
-func (p listPlace) prior() listPlace {
-	for i := len(p.id) - 1; i >= 0; i-- {
-		if p.id[i]--; p.id[i] != 0xff {
-			return p
-		}
-	}
-	p.seq++
-	return p
 }
 
 // allOf is what all of some sources have. They leap over each other: whoever is
@@ -58,9 +37,9 @@ type allOf struct {
 
 func (a *allOf) spot() spot { return a.now }
 
-func (a *allOf) seek(p listPlace) error {
+func (a *allOf) seek(p layout.ListPlace) error {
 	for _, s := range a.of {
-		if at := s.spot(); at.ok && at.place.compare(p) < 0 {
+		if at := s.spot(); at.ok && at.place.Compare(p) < 0 {
 			if err := s.seek(p); err != nil {
 				return err
 			}
@@ -80,7 +59,7 @@ func (a *allOf) align() error {
 				a.now = spot{}
 				return nil
 			}
-			c := at.place.compare(far.place)
+			c := at.place.Compare(far.place)
 			same, exact = same && c == 0, exact && at.exact
 			if c > 0 {
 				far = at
@@ -91,7 +70,7 @@ func (a *allOf) align() error {
 			return nil
 		}
 		for _, s := range a.of {
-			if s.spot().place.compare(far.place) < 0 {
+			if s.spot().place.Compare(far.place) < 0 {
 				if err := s.seek(far.place); err != nil {
 					return err
 				}
@@ -111,7 +90,7 @@ func (a anyOf) spot() (first spot) {
 		}
 		c := 0
 		if first.ok {
-			c = at.place.compare(first.place)
+			c = at.place.Compare(first.place)
 		}
 		if !first.ok || c < 0 {
 			first = at
@@ -122,9 +101,9 @@ func (a anyOf) spot() (first spot) {
 	return first
 }
 
-func (a anyOf) seek(p listPlace) error {
+func (a anyOf) seek(p layout.ListPlace) error {
 	for _, s := range a {
-		if at := s.spot(); at.ok && at.place.compare(p) < 0 {
+		if at := s.spot(); at.ok && at.place.Compare(p) < 0 {
 			if err := s.seek(p); err != nil {
 				return err
 			}
@@ -136,9 +115,9 @@ func (a anyOf) seek(p listPlace) error {
 // scan is what one page looks at: its sources' iterators, and how much they may
 // still read.
 type scan struct {
-	v      view
-	start  *listPlace // behind this place; nil: from the front
-	budget int        // steps left: an item looked at, or a seek in an index
+	v      layout.View
+	start  *layout.ListPlace // behind this place; nil: from the front
+	budget int               // steps left: an item looked at, or a seek in an index
 	iters  []*pebble.Iterator
 }
 
@@ -152,7 +131,7 @@ func (s *scan) close() error {
 
 // merge is a source without ranges yet, over the keys that begin with prefix.
 func (s *scan) merge(prefix []byte) (*listMerge, error) {
-	it, err := s.v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	it, err := s.v.R.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +141,7 @@ func (s *scan) merge(prefix []byte) (*listMerge, error) {
 
 // term is the source of one text of the term index.
 func (s *scan) term(kind byte, texts ...string) (source, error) {
-	prefix := appendTerm(nil, kind, texts...)
+	prefix := layout.AppendTerm(nil, kind, texts...)
 	m, err := s.merge(prefix)
 	if err != nil {
 		return nil, err
@@ -170,10 +149,10 @@ func (s *scan) term(kind byte, texts ...string) (source, error) {
 	return m, m.openAt([][]byte{prefix}, s.start)
 }
 
-// maxExpand is how many texts of the term index one question may stand for: words
+// MaxExpand is how many texts of the term index one question may stand for: words
 // that begin with one, keys of a label's value. One that stands for more has no
 // source; each item is looked at instead.
-const maxExpand = 256
+const MaxExpand = 256
 
 // expand is the source of all texts of the term index whose entries begin with
 // from; n texts make up an entry's term. It is nil if they are more than
@@ -185,19 +164,19 @@ func (s *scan) expand(from []byte, n int) (source, error) {
 	}
 	var prefixes [][]byte
 	for seek := from; m.iter.SeekGE(seek); {
-		r := keyReader{b: m.iter.Key()[2:]}
+		r := layout.KeyReader{B: m.iter.Key()[2:]}
 		for range n {
-			r.text()
+			r.Text()
 		}
-		if r.err != nil {
-			return nil, errRecord
+		if r.Err != nil {
+			return nil, layout.ErrRecord
 		}
-		if len(prefixes) == maxExpand {
+		if len(prefixes) == MaxExpand {
 			return nil, nil
 		}
-		prefix := slices.Clone(m.iter.Key()[:len(m.iter.Key())-len(r.b)])
+		prefix := slices.Clone(m.iter.Key()[:len(m.iter.Key())-len(r.B)])
 		prefixes = append(prefixes, prefix)
-		seek = after(prefix)
+		seek = layout.After(prefix)
 	}
 	if err := m.iter.Error(); err != nil {
 		return nil, err
@@ -208,7 +187,7 @@ func (s *scan) expand(from []byte, n int) (source, error) {
 // listed is the source of the items of some states and a type (of all, if those
 // are not given), nil if that would be more than most ranges.
 func (s *scan) listed(l *listing, most int) (*listMerge, error) {
-	m, err := s.merge([]byte{prefixList})
+	m, err := s.merge([]byte{layout.PrefixList})
 	if err != nil {
 		return nil, err
 	}

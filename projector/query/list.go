@@ -1,4 +1,4 @@
-package projector
+package query
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -36,13 +37,20 @@ const (
 // reason, and times, are checked on each item that the rest finds.
 //
 // Its errors are [*events.Error] for what the caller got wrong.
-func (s *Store) List(q wire.List) (page wire.Listed, err error) {
+func (s Reader) List(q wire.List) (page wire.Listed, err error) {
+	err = s.snapshot(func(v layout.View) error { page, _, err = List(v, q); return err })
+	return page, err
+}
+
+// List is [Reader.List] in a view. It also says how many of [MaxListScan] steps
+// the page took.
+func List(v layout.View, q wire.List) (page wire.Listed, steps int, err error) {
 	l, err := newListing(q)
 	if err != nil {
-		return wire.Listed{}, err
+		return wire.Listed{}, 0, err
 	}
-	err = s.snapshot(func(v view) error { page, err = l.page(v); return err })
-	return page, err
+	page, err = l.page(v)
+	return page, l.steps, err
 }
 
 // listing is a checked wire.List.
@@ -66,9 +74,9 @@ type listing struct {
 	after      time.Time // created
 	before     time.Time
 	limit      int
-	start      *listPlace // behind this place; nil: from the front
-	mark       [4]byte    // of the filters, in cursors
-	steps      int        // that the last page took
+	start      *layout.ListPlace // behind this place; nil: from the front
+	mark       [4]byte           // of the filters, in cursors
+	steps      int               // that the last page took
 }
 
 func newListing(q wire.List) (l listing, err error) {
@@ -106,15 +114,15 @@ func newListing(q wire.List) (l listing, err error) {
 		return l, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d; follow next_cursor for more", l.limit, MaxListLimit)
 	}
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%q %q %q %q %q %q %q %q %q %d %d", q.State, q.Type, q.Tenant, q.Label, q.Worker, q.Reason, q.Code, q.Error, q.Q, nanos(q.CreatedAfter), nanos(q.CreatedBefore))
+	fmt.Fprintf(h, "%q %q %q %q %q %q %q %q %q %d %d", q.State, q.Type, q.Tenant, q.Label, q.Worker, q.Reason, q.Code, q.Error, q.Q, layout.Nanos(q.CreatedAfter), layout.Nanos(q.CreatedBefore))
 	fmt.Fprintf(h, " %q %q", q.Schedule, q.Batch)
 	h.Sum(l.mark[:0])
 	return l, l.readCursor(q.Cursor)
 }
 
 // A cursor is the mark of its filters and the place behind which to go on.
-func (l *listing) cursor(p listPlace) string {
-	return base64.RawURLEncoding.EncodeToString(appendListPlace(bytes.Clone(l.mark[:]), p))
+func (l *listing) cursor(p layout.ListPlace) string {
+	return base64.RawURLEncoding.EncodeToString(layout.AppendListPlace(bytes.Clone(l.mark[:]), p))
 }
 
 func (l *listing) readCursor(cursor string) error {
@@ -128,10 +136,10 @@ func (l *listing) readCursor(cursor string) error {
 	if [4]byte(data) != l.mark {
 		return events.Refuse(events.CodeBadRequest, "cursor belongs to a list with other filters: keep them the same from page to page")
 	}
-	r := keyReader{b: data[4:]}
-	p := r.place()
+	r := layout.KeyReader{B: data[4:]}
+	p := r.Place()
 	l.start = &p
-	return r.err
+	return r.Err
 }
 
 // readWords reads the parts of a question that are taken apart. Blank ones ask
@@ -143,8 +151,8 @@ func (l *listing) readWords(q wire.List) error {
 		}
 	}
 	if text := strings.TrimSpace(q.Error); text != "" {
-		if l.words = ofQuery(text); len(l.words) == 0 {
-			return events.Refuse(events.CodeBadRequest, "error has no word of %d bytes or more, of letters and digits", MinWordBytes)
+		if l.words = layout.QueryWords(text); len(l.words) == 0 {
+			return events.Refuse(events.CodeBadRequest, "error has no word of %d bytes or more, of letters and digits", layout.MinWordBytes)
 		}
 	}
 	if text := strings.TrimSpace(q.Q); text != "" {
@@ -161,10 +169,10 @@ func (l *listing) matches(it *events.Item) bool {
 	if l.tenant != "" && it.Tenant != l.tenant {
 		return false
 	}
-	if l.schedule != "" && scheduleOf(it) != l.schedule {
+	if l.schedule != "" && layout.ScheduleOf(it) != l.schedule {
 		return false
 	}
-	if l.worker != "" && (it.Worker != l.worker || !held(it)) {
+	if l.worker != "" && (it.Worker != l.worker || !layout.Held(it)) {
 		return false
 	}
 	if !l.batch.IsZero() && (it.Relations == nil || it.Relations.Parent != l.batch) {
@@ -189,9 +197,9 @@ func (l *listing) matches(it *events.Item) bool {
 
 // says reports whether an item's texts are those asked for.
 func (l *listing) says(it *events.Item) bool {
-	var w words
+	var w layout.Words
 	if len(l.words) > 0 {
-		if w.ofItem(it); !w.match(l.words) {
+		if w.OfItem(it); !w.Match(l.words) {
 			return false
 		}
 	}
@@ -199,7 +207,7 @@ func (l *listing) says(it *events.Item) bool {
 }
 
 // page reads a page of what the plan's sources have in common.
-func (l *listing) page(v view) (page wire.Listed, err error) {
+func (l *listing) page(v layout.View) (page wire.Listed, err error) {
 	page.Items = []wire.Item{}
 	if l.search.isID {
 		return l.single(v)
@@ -212,16 +220,16 @@ func (l *listing) page(v view) (page wire.Listed, err error) {
 	}
 	for at := src.spot(); at.ok; at = src.spot() {
 		if !at.exact || len(page.Items) == l.limit || s.budget <= 0 {
-			page.NextCursor = l.cursor(at.place.prior())
+			page.NextCursor = l.cursor(at.place.Prior())
 			break
 		}
 		s.budget--
-		item, err := v.item(at.place.id)
+		item, err := v.Item(at.place.ID)
 		if err != nil {
 			return page, err
 		}
 		if item == nil {
-			return page, fmt.Errorf("item %s is listed, but not there: %w", at.place.id, errRecord)
+			return page, fmt.Errorf("item %s is listed, but not there: %w", at.place.ID, layout.ErrRecord)
 		}
 		if l.past(item) {
 			break
@@ -229,7 +237,7 @@ func (l *listing) page(v view) (page wire.Listed, err error) {
 		if l.matches(item) {
 			page.Items = append(page.Items, wire.FromItem(item, nil, nil, nil))
 		}
-		if err := src.seek(at.place.next()); err != nil {
+		if err := src.seek(at.place.Next()); err != nil {
 			return page, err
 		}
 	}
@@ -237,9 +245,9 @@ func (l *listing) page(v view) (page wire.Listed, err error) {
 }
 
 // single is the page of the item whose id was asked for.
-func (l *listing) single(v view) (page wire.Listed, err error) {
+func (l *listing) single(v layout.View) (page wire.Listed, err error) {
 	page.Items = []wire.Item{}
-	item, err := v.item(l.search.id)
+	item, err := v.Item(l.search.id)
 	if item != nil && err == nil && l.start == nil && l.matches(item) {
 		page.Items = append(page.Items, wire.FromItem(item, nil, nil, nil))
 	}

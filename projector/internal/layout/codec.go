@@ -1,4 +1,4 @@
-package projector
+package layout
 
 import (
 	"encoding/binary"
@@ -14,33 +14,33 @@ import (
 // maps, so the same value always gives the same bytes, and a record gains a
 // field without a new version.
 
-func decodeJSON[T any](what string, data []byte) (v T, err error) {
+func DecodeJSON[T any](what string, data []byte) (v T, err error) {
 	if err := json.Unmarshal(data, &v); err != nil {
-		return v, fmt.Errorf("%s: %w: %w", what, errRecord, err)
+		return v, fmt.Errorf("%s: %w: %w", what, ErrRecord, err)
 	}
 	return v, nil
 }
 
-// appendHeld appends the record of a held key; its Ref is left to the key.
-func appendHeld(b []byte, h events.HeldKey) []byte {
-	return appendUint(appendTime(append(b, h.ID[:]...), h.Until), uint64(h.N))
+// AppendHeld appends the record of a held key; its Ref is left to the key.
+func AppendHeld(b []byte, h events.HeldKey) []byte {
+	return AppendUint(AppendTime(append(b, h.ID[:]...), h.Until), uint64(h.N))
 }
 
-func decodeHeld(ref events.KeyRef, data []byte) (events.HeldKey, error) {
+func DecodeHeld(ref events.KeyRef, data []byte) (events.HeldKey, error) {
 	if len(data) != 32 {
-		return events.HeldKey{}, fmt.Errorf("%s: %w", describeRef(ref), errRecord)
+		return events.HeldKey{}, fmt.Errorf("%s: %w", describeRef(ref), ErrRecord)
 	}
-	r := keyReader{b: data}
-	return events.HeldKey{Ref: ref, ID: r.id(), Until: fromNanos(r.nanos()), N: int64(r.uint())}, nil
+	r := KeyReader{B: data}
+	return events.HeldKey{Ref: ref, ID: r.ID(), Until: FromNanos(r.Nanos()), N: int64(r.Uint())}, nil
 }
 
-// expired reports whether a held key does not exist any more.
-func expired(h events.HeldKey, m events.Meta) bool {
+// Expired reports whether a held key does not exist any more.
+func Expired(h events.HeldKey, m events.Meta) bool {
 	return !h.Until.IsZero() && !h.Until.After(m.KeyTime(h.Ref.Kind))
 }
 
-// mergedRecord is what is kept of a merged submission beside its position.
-type mergedRecord struct {
+// MergedRecord is what is kept of a merged submission beside its position.
+type MergedRecord struct {
 	ID         events.ID         `json:"id"`
 	At         time.Time         `json:"at"`
 	Provenance events.Provenance `json:"provenance,omitzero"`
@@ -53,14 +53,14 @@ type replayedBrief struct {
 	Replaced bool            `json:"params_replaced,omitempty"`
 }
 
-func replacesParams(data []byte) bool {
+func ReplacesParams(data []byte) bool {
 	var b replayedBrief
 	return json.Unmarshal(data, &b) == nil && b.Replaced
 }
 
-// appendHistory appends an event's record in its item's history: its JSON
+// AppendHistory appends an event's record in its item's history: its JSON
 // without what the key, the item and the documents beside it already say.
-func appendHistory(b []byte, ev events.Event) ([]byte, error) {
+func AppendHistory(b []byte, ev events.Event) ([]byte, error) {
 	ev.ID, ev.Type = events.ID{}, ""
 	switch body := ev.Body.(type) {
 	case *events.Created, *events.Completed:
@@ -79,23 +79,32 @@ func appendHistory(b []byte, ev events.Event) ([]byte, error) {
 	return ev.AppendJSON(b)
 }
 
-func decodeHistory(id events.ID, t events.Type, seq events.Seq, data []byte) (wire.HistoryEvent, error) {
+func DecodeHistory(id events.ID, t events.Type, seq events.Seq, data []byte) (wire.HistoryEvent, error) {
 	what := fmt.Sprintf("event %d of item %s", seq, id)
-	h, err := decodeJSON[wire.HistoryEvent](what, data)
+	h, err := DecodeJSON[wire.HistoryEvent](what, data)
 	h.Seq, h.ID, h.Type = seq, id.String(), string(t)
 	return h, err
 }
 
-func decodeID(data []byte) (id events.ID, err error) {
+func DecodeID(data []byte) (id events.ID, err error) {
 	if len(data) != len(id) {
-		return id, errRecord
+		return id, ErrRecord
 	}
 	return events.ID(data), nil
 }
 
-func decodeUint(data []byte) (uint64, error) {
+func DecodeUint(data []byte) (uint64, error) {
 	if len(data) != 8 {
-		return 0, errRecord
+		return 0, ErrRecord
 	}
 	return binary.BigEndian.Uint64(data), nil
+}
+
+// WholeTo is the event by which the clock was last set back, if that was before
+// a moment: the events before it are then of its past, whatever their times say.
+func WholeTo(m events.Meta, until time.Time) events.Seq {
+	if until.Before(m.SetBackTo) {
+		return 0
+	}
+	return m.SetBackAt
 }

@@ -1,19 +1,17 @@
-package projector
+package query
 
 import (
-	"bytes"
 	"cmp"
-	"container/heap"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -24,21 +22,28 @@ const MaxCausesShown = 10_000
 // the same however deep it lies: the index is by cause and time, and the causes
 // that the filters leave are merged. All of a page is as of one moment; an item
 // that dies, or is replayed, meanwhile is not among what follows.
-func (s *Store) Dead(q wire.Selection) (page wire.Listed, err error) {
+func (s Reader) Dead(q wire.Selection) (page wire.Listed, err error) {
+	err = s.snapshot(func(v layout.View) error { page, _, err = Dead(v, q); return err })
+	return page, err
+}
+
+// Dead is [Reader.Dead] in a view. It also says how many of [MaxListScan] steps
+// the page took, if it was found through the term index.
+func Dead(v layout.View, q wire.Selection) (page wire.Listed, steps int, err error) {
 	l, err := newSelection(q)
 	if err != nil {
-		return page, err
+		return page, 0, err
 	}
 	if l.state != events.StateNone && l.state != events.StateDead {
-		return page, events.Refuse(events.CodeBadRequest, "state is %s: dead items are asked for; leave it out", l.state)
+		return page, 0, events.Refuse(events.CodeBadRequest, "state is %s: dead items are asked for; leave it out", l.state)
 	}
-	err = s.snapshot(func(v view) error { page, err = l.deadPage(v); return err })
-	return page, err
+	page, err = l.deadPage(v)
+	return page, l.steps, err
 }
 
 // Select returns a page of the items that a selection is about: dead ones as
 // Dead does, others as List does.
-func (s *Store) Select(q wire.Selection, states ...events.ItemState) (page wire.Listed, err error) {
+func (s Reader) Select(q wire.Selection, states ...events.ItemState) (page wire.Listed, err error) {
 	l, err := newSelection(q)
 	if err != nil {
 		return page, err
@@ -52,7 +57,7 @@ func (s *Store) Select(q wire.Selection, states ...events.ItemState) (page wire.
 	for _, st := range states {
 		l.states |= 1 << st
 	}
-	err = s.snapshot(func(v view) error { page, err = l.page(v); return err })
+	err = s.snapshot(func(v layout.View) error { page, err = l.page(v); return err })
 	return page, err
 }
 
@@ -74,22 +79,8 @@ func newSelection(q wire.Selection) (*selection, error) {
 	return &selection{listing: l, cause: q.Cause}, nil
 }
 
-// A dead item's place is that of its death, in the form of a list's place: the
-// last first.
-func deadPlace(it *events.Item) listPlace { return listPlace{placeOfTime(it.FinishedAt), it.ID} }
-
-func placeOfTime(t time.Time) events.Seq { return events.Seq(uint64(nanos(t)) ^ (1 << 63)) }
-
-func appendDeadPrefix(b []byte, cause string) []byte {
-	return appendText(append(b, prefixDead), cause)
-}
-
-func appendDeadKey(b []byte, it *events.Item) []byte {
-	return appendListPlace(appendDeadPrefix(b, it.Cause), deadPlace(it))
-}
-
 // deadPage merges the causes that the filters leave, by time of death.
-func (l *selection) deadPage(v view) (page wire.Listed, err error) {
+func (l *selection) deadPage(v layout.View) (page wire.Listed, err error) {
 	page.Items = []wire.Item{}
 	if l.search.isID {
 		return l.singleDead(v)
@@ -101,8 +92,8 @@ func (l *selection) deadPage(v view) (page wire.Listed, err error) {
 	if err != nil {
 		return page, err
 	}
-	prefix := []byte{prefixDead}
-	it, err := v.r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	prefix := []byte{layout.PrefixDead}
+	it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
 	if err != nil {
 		return page, err
 	}
@@ -113,19 +104,19 @@ func (l *selection) deadPage(v view) (page wire.Listed, err error) {
 	}
 	first := events.Seq(0)
 	if !l.since.IsZero() {
-		first = placeOfTime(l.since)
+		first = layout.PlaceOfTime(l.since)
 	}
 	for scanned := 1; m.Len() > 0; scanned++ {
 		place := m.ranges[0].buffer[0]
-		if place.seq < first {
+		if place.Seq < first {
 			break // all that follows died before
 		}
-		item, err := v.item(place.id)
+		item, err := v.Item(place.ID)
 		if err != nil {
 			return page, err
 		}
 		if item == nil {
-			return page, fmt.Errorf("item %s is among the dead, but not there: %w", place.id, errRecord)
+			return page, fmt.Errorf("item %s is among the dead, but not there: %w", place.ID, layout.ErrRecord)
 		}
 		if l.matches(item) {
 			page.Items = append(page.Items, wire.FromItem(item, nil, nil, nil))
@@ -142,7 +133,7 @@ func (l *selection) deadPage(v view) (page wire.Listed, err error) {
 }
 
 // singleDead is the page of the item whose id was asked for, if it is dead.
-func (l *selection) singleDead(v view) (wire.Listed, error) {
+func (l *selection) singleDead(v layout.View) (wire.Listed, error) {
 	page, err := l.single(v)
 	page.Items = slices.DeleteFunc(page.Items, func(it wire.Item) bool {
 		return it.State != events.StateDead || l.cause != "" && it.Cause != l.cause
@@ -151,58 +142,39 @@ func (l *selection) singleDead(v view) (wire.Listed, error) {
 }
 
 // from is the place behind which the page begins, nil for the front.
-func (l *selection) from() *listPlace {
+func (l *selection) from() *layout.ListPlace {
 	if l.start != nil || l.until.IsZero() {
 		return l.start
 	}
-	return &listPlace{seq: placeOfTime(l.until)} // those of that moment, and before
+	return &layout.ListPlace{Seq: layout.PlaceOfTime(l.until)} // those of that moment, and before
 }
 
 // causes lists the ranges of the index that may hold what is asked for.
-func (l *selection) causes(v view) (prefixes [][]byte, err error) {
+func (l *selection) causes(v layout.View) (prefixes [][]byte, err error) {
 	if l.cause != "" {
-		return [][]byte{appendDeadPrefix(nil, l.cause)}, nil
+		return [][]byte{layout.AppendDeadPrefix(nil, l.cause)}, nil
 	}
-	recs, err := v.records(events.RecordCause)
+	recs, err := v.Records(events.RecordCause)
 	if err != nil {
 		return nil, err
 	}
-	prefixes = append(prefixes, appendDeadPrefix(nil, "")) // of a time before there were causes
+	prefixes = append(prefixes, layout.AppendDeadPrefix(nil, "")) // of a time before there were causes
 	for _, rec := range recs {
-		c, err := decodeJSON[events.Cause]("cause "+rec.Key, rec.Data)
+		c, err := layout.DecodeJSON[events.Cause]("cause "+rec.Key, rec.Data)
 		if err != nil {
 			return nil, err
 		}
 		mixed := strings.HasPrefix(rec.Key, "other-")
 		if c.Dead > 0 && (l.typ == "" || c.Type == l.typ) && (mixed || (l.reason == "" || c.Reason == l.reason) && (l.code == "" || c.Code == l.code)) {
-			prefixes = append(prefixes, appendDeadPrefix(nil, rec.Key))
+			prefixes = append(prefixes, layout.AppendDeadPrefix(nil, rec.Key))
 		}
 	}
 	return prefixes, nil
 }
 
-// openAt reads the start of each range, from a place on.
-func (m *listMerge) openAt(prefixes [][]byte, start *listPlace) error {
-	for _, prefix := range prefixes {
-		r := &listRange{prefix: prefix, chunk: m.chunk}
-		from := prefix
-		if start != nil {
-			from = append(appendListPlace(bytes.Clone(prefix), *start), 0)
-		}
-		if err := m.read(r, from); err != nil {
-			return err
-		}
-		if len(r.buffer) > 0 {
-			m.ranges = append(m.ranges, r)
-		}
-	}
-	heap.Init(m)
-	return nil
-}
-
 // Causes returns what items have died of, as asked for: those that have dead
 // items, or all that are known.
-func (s *Store) Causes(q wire.CausesQuery) (reply wire.CausesReply, err error) {
+func (s Reader) Causes(q wire.CausesQuery) (reply wire.CausesReply, err error) {
 	less := map[string]func(a, b wire.Cause) int{
 		"":      func(a, b wire.Cause) int { return b.Last.Compare(a.Last) },
 		"last":  func(a, b wire.Cause) int { return b.Last.Compare(a.Last) },
@@ -216,7 +188,8 @@ func (s *Store) Causes(q wire.CausesQuery) (reply wire.CausesReply, err error) {
 	if q.Limit < 0 || q.Limit > MaxCausesShown {
 		return reply, events.Refuse(events.CodeBadRequest, "limit is %d: it must be 1 to %d, or left out for all", q.Limit, MaxCausesShown)
 	}
-	recs, err := s.Records(events.RecordCause)
+	var recs []events.Record
+	err = s.snapshot(func(v layout.View) error { recs, err = v.Records(events.RecordCause); return err })
 	if err != nil {
 		return reply, err
 	}
@@ -224,7 +197,7 @@ func (s *Store) Causes(q wire.CausesQuery) (reply wire.CausesReply, err error) {
 	for _, rec := range recs {
 		var c events.Cause
 		if err := json.Unmarshal(rec.Data, &c); err != nil {
-			return reply, fmt.Errorf("cause %s: %w: %w", rec.Key, errRecord, err)
+			return reply, fmt.Errorf("cause %s: %w: %w", rec.Key, layout.ErrRecord, err)
 		}
 		if (q.All || c.Dead > 0) && (q.Type == "" || string(c.Type) == q.Type) && (q.Reason == "" || c.Reason == q.Reason) && (q.Code == "" || c.Code == q.Code) {
 			reply.Causes = append(reply.Causes, wire.FromCause(rec.Key, c))
@@ -243,4 +216,25 @@ func clipText(s string, n int) string {
 		return s[:n] + "…"
 	}
 	return s
+}
+
+// byTerms reports whether dead items are better found through the term index than
+// among all the dead: something is asked for that it knows. A cause names few enough
+// items as it is.
+func (l *selection) byTerms() bool {
+	return l.cause == "" && (l.hasLabel || l.tenant != "" || l.worker != "" || len(l.words) > 0 || l.search.text != "")
+}
+
+// termPage is the page of dead items that is found as other lists are: the last
+// touched first, which for what is dead is the last that died, since nothing touches
+// it any more and an event's time is never before that of an earlier one.
+func (l *selection) termPage(v layout.View) (wire.Listed, error) {
+	l.state = events.StateDead
+	return l.page(v)
+}
+
+// past reports whether all that follows an item in a listing ended too long ago to
+// be asked for.
+func (l *listing) past(it *events.Item) bool {
+	return l.state == events.StateDead && !l.since.IsZero() && it.FinishedAt.Before(l.since)
 }

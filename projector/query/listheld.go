@@ -1,24 +1,18 @@
-package projector
+package query
 
 import (
 	"slices"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-// maxHeldSource is how many of the items that a worker holds a page takes from
+// MaxHeldSource is how many of the items that a worker holds a page takes from
 // the index of workers, which is in the order of ids and so has to be read whole
 // for each page. A worker has at most events.MaxCapacity slots; one that holds
 // more than this has no source, and what is claimed and running is looked at item
 // by item.
-const maxHeldSource = 10 * events.MaxCapacity
-
-// held reports whether an item is held by a worker: claimed or running. The worker
-// of an item that has ended, or is queued again, is that of its last attempt, and
-// does not count.
-func held(it *events.Item) bool {
-	return it.State == events.StateClaimed || it.State == events.StateRunning
-}
+const MaxHeldSource = 10 * events.MaxCapacity
 
 // heldStates are the bits of the states in which an item is held.
 const heldStates = 1<<events.StateClaimed | 1<<events.StateRunning
@@ -38,27 +32,27 @@ func (l *listing) readWorker(worker string) (err error) {
 // maxHeldSource. The index says which they are, the items where they stand.
 func (s *scan) heldBy(w events.WorkerID) (source, error) {
 	var places places
-	prefix := appendWorkerPrefix(nil, w)
-	err := s.v.scan(prefix, prefix, func(key, _ []byte) (bool, error) {
-		it, err := s.v.indexed(key, len(prefix))
+	prefix := layout.AppendWorkerPrefix(nil, w)
+	err := s.v.Scan(prefix, prefix, func(key, _ []byte) (bool, error) {
+		it, err := s.v.Indexed(key, len(prefix))
 		if err != nil {
 			return false, err
 		}
-		places = append(places, listPlace{it.Seq, it.ID})
-		return len(places) <= maxHeldSource, nil
+		places = append(places, layout.ListPlace{Seq: it.Seq, ID: it.ID})
+		return len(places) <= MaxHeldSource, nil
 	})
-	if err != nil || len(places) > maxHeldSource {
+	if err != nil || len(places) > MaxHeldSource {
 		return nil, err
 	}
-	slices.SortFunc(places, listPlace.compare)
+	slices.SortFunc(places, layout.ListPlace.Compare)
 	if s.start != nil {
-		return &places, places.seek(s.start.next())
+		return &places, places.seek(s.start.Next())
 	}
 	return &places, nil
 }
 
 // places is a source that is known whole: what is left of it.
-type places []listPlace
+type places []layout.ListPlace
 
 // spot implements source.
 func (p *places) spot() spot {
@@ -69,8 +63,8 @@ func (p *places) spot() spot {
 }
 
 // seek implements source.
-func (p *places) seek(to listPlace) error {
-	n, _ := slices.BinarySearchFunc(*p, to, listPlace.compare)
+func (p *places) seek(to layout.ListPlace) error {
+	n, _ := slices.BinarySearchFunc(*p, to, layout.ListPlace.Compare)
 	*p = (*p)[n:]
 	return nil
 }
