@@ -128,7 +128,7 @@ const (
 	MaxExecEnv        = 256
 	MaxPrefixLen      = 32
 
-	DefaultMaxClockJump = 24 * time.Hour // as dispatcher.DefaultMaxClockJump
+	DefaultMaxClockJump = 24 * time.Hour // as clock.DefaultMaxJump of the dispatcher
 	MinMaxClockJump     = time.Minute
 	MaxMaxClockJump     = 10 * 365 * 24 * time.Hour
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/wire"
@@ -108,7 +109,7 @@ func TestLogAndStoreStayBounded(t *testing.T) {
 			cmds[i] = events.Submit{Type: "email", NewID: s.newID()}
 		}
 		s.do(cmds...)
-		for m := s.world.pull(laneKey{"email", ""}); m != nil; m = s.world.pull(laneKey{"email", ""}) {
+		for m := s.world.pull(lanes.Key{Type: "email", Name: ""}); m != nil; m = s.world.pull(lanes.Key{Type: "email", Name: ""}) {
 			claim := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 			done := claim
 			done.Event = wire.ReportComplete

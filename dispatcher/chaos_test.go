@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/wire"
@@ -180,7 +182,7 @@ func (c *chaos) publish() {
 
 func (c *chaos) pullSome() {
 	for range 1 + c.rng.IntN(3) {
-		m := c.world.pull(laneKey{"email", ""})
+		m := c.world.pull(lanes.Key{Type: "email", Name: ""})
 		if m == nil {
 			return
 		}
@@ -285,7 +287,7 @@ func (c *chaos) finish() {
 		c.letGo()                         // again, if the answer was that nobody knows
 		c.register("w9", 4, nil, "email") // again and again, or it would be gone
 		c.tick(30 * time.Second)
-		for m := c.world.pull(laneKey{"email", ""}); m != nil; m = c.world.pull(laneKey{"email", ""}) {
+		for m := c.world.pull(lanes.Key{Type: "email", Name: ""}); m != nil; m = c.world.pull(lanes.Key{Type: "email", Name: ""}) {
 			c.run(m, "w9")
 			delete(c.world.msgs, m.seq)
 		}
@@ -401,7 +403,7 @@ func TestTwoLoopsOnOneLog(t *testing.T) {
 					c = b
 				}
 				c.world.signals = c.l.signals
-				c.at = later(a.at, b.at) // one world, one time
+				c.at = clock.Later(a.at, b.at) // one world, one time
 				c.submitOrWork()
 			}
 			if a.losses+b.losses < 2 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -44,14 +45,14 @@ func (p *pusher) repair() {
 }
 
 // ensureConsumer makes a lane's consumer.
-func (p *pusher) ensureConsumer(key laneKey, lease time.Duration, tell bool) {
+func (p *pusher) ensureConsumer(key lanes.Key, lease time.Duration, tell bool) {
 	p.chore(func(ctx context.Context) {
-		if _, err := p.topology.ensureConsumer(ctx, key.typ, key.lane, lease); err != nil {
-			p.log.Warn("a consumer could not be made", "type", key.typ, "lane", key.lane, "error", err)
+		if _, err := p.topology.ensureConsumer(ctx, key.Type, key.Name, lease); err != nil {
+			p.log.Warn("a consumer could not be made", "type", key.Type, "lane", key.Name, "error", err)
 			return
 		}
 		if tell {
-			for _, w := range p.registry.able(key.typ, key.lane) {
+			for _, w := range p.registry.able(key.Type, key.Name) {
 				p.control(w, wire.Control{Register: true})
 			}
 		}
@@ -60,10 +61,10 @@ func (p *pusher) ensureConsumer(key laneKey, lease time.Duration, tell bool) {
 
 // dropConsumer removes a lane's consumer. Who pulls from it is told by the
 // server, and registers again.
-func (p *pusher) dropConsumer(key laneKey) {
-	name := wire.Consumer(key.typ, key.lane)
+func (p *pusher) dropConsumer(key lanes.Key) {
+	name := wire.Consumer(key.Type, key.Name)
 	p.chore(func(ctx context.Context) {
-		if key.lane == "" && len(p.registry.able(key.typ, "")) > 0 {
+		if key.Name == "" && len(p.registry.able(key.Type, "")) > 0 {
 			return // the type has come back
 		}
 		word := p.consumerDeleted(name)
@@ -82,11 +83,11 @@ func (p *pusher) dropConsumer(key laneKey) {
 // lane's are left alone.
 func (p *pusher) findConsumers() {
 	p.chore(func(ctx context.Context) {
-		var found []laneKey
+		var found []lanes.Key
 		names := p.topology.dispatchStream().ConsumerNames(ctx)
 		for name := range names.Name() {
 			if t, lane, ok := wire.ParseConsumer(name); ok {
-				found = append(found, laneKey{t, lane})
+				found = append(found, lanes.Key{Type: t, Name: lane})
 			}
 		}
 		if err := names.Err(); err != nil {
@@ -146,13 +147,13 @@ func (p *pusher) lookAround(live map[events.Token]bool, newest events.Token) {
 
 // inspect finds out which of a lane's unclaimed messages have had their one
 // delivery, or are gone, and leaves word of them.
-func (p *pusher) inspect(key laneKey, waiting []pushAck) {
+func (p *pusher) inspect(key lanes.Key, waiting []pushAck) {
 	p.chore(func(ctx context.Context) {
 		s := p.topology.dispatchStream()
-		cons, err := s.Consumer(ctx, wire.Consumer(key.typ, key.lane))
+		cons, err := s.Consumer(ctx, wire.Consumer(key.Type, key.Name))
 		if err != nil {
 			if gone(err) {
-				p.signals.consumersWanted(key.typ)
+				p.signals.consumersWanted(key.Type)
 			}
 			return
 		}

@@ -4,8 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 )
+
+// ClockStatus compares the partition's time with the NATS server's.
+type ClockStatus = clock.Status
 
 // acceptance is an operator's word that the server's clock is right.
 type acceptance struct {
@@ -13,27 +17,27 @@ type acceptance struct {
 	done chan struct{} // closed when an ownership has begun with it
 }
 
-// clockSource is what a clock of this engine goes by.
-func (c *Config) clockSource(local func() time.Time) clockSource {
-	return clockSource{local: local, maxJump: c.MaxClockJump, synced: c.ClockSynced, sleep: c.Suspended}
+// Source is what a clock of this engine goes by.
+func (c *Config) clockSource(local func() time.Time) clock.Source {
+	return clock.Source{Local: local, MaxJump: c.MaxClockJump, Synced: c.ClockSynced, Sleep: c.Suspended}
 }
 
 // lastKnown is the latest time that is known to have been right: that of the
 // previous process, or of an earlier ownership of this one.
-func (c *Config) lastKnown(before *clock) (t time.Time) {
+func (c *Config) lastKnown(before *clock.Clock) (t time.Time) {
 	if c.KnownTime != nil {
 		t = c.KnownTime()
 	}
 	if before != nil {
-		t = later(t, before.now())
+		t = clock.Later(t, before.Now())
 	}
 	return t
 }
 
 // clockBegins says how the clock of an ownership begins, and answers who has
 // confirmed it.
-func (e *Engine) clockBegins(c *clock, accept *acceptance) {
-	s := c.status()
+func (e *Engine) clockBegins(c *clock.Clock, accept *acceptance) {
+	s := c.Status()
 	switch {
 	case accept != nil:
 		e.cfg.Logger.Warn("the server's clock was confirmed: the engine's time is the server's again", "by", accept.by, "time", s.Engine)
@@ -59,15 +63,15 @@ func (c *Config) sayDoubt(s ClockStatus) {
 
 // correctClock corrects the clock by the server's time.
 func (p *pusher) correctClock(server time.Time) {
-	d, changed := p.clock.correct(server)
-	s := p.clock.status()
+	d, changed := p.clock.Correct(server)
+	s := p.clock.Status()
 	p.cfg.noteTime(s)
 	switch {
 	case changed && !s.Plausible():
 		p.cfg.sayDoubt(s)
 	case changed:
 		p.log.Warn("the engine's clock has followed the server's", "by", d, "time", s.Engine)
-	case s.Plausible() && d < -maxSlewed:
+	case s.Plausible() && d < -clock.MaxSlewed:
 		p.log.Warn("sweep: the server's clock is behind the partition's: slewing towards it", "difference", d)
 	}
 	if changed {
@@ -82,7 +86,7 @@ func (e *Engine) Clock() (ClockStatus, bool) {
 	if c == nil {
 		return ClockStatus{}, false
 	}
-	return c.status(), true
+	return c.Status(), true
 }
 
 // AcceptClock has the partition's time be the server's from now on, since
@@ -91,7 +95,7 @@ func (e *Engine) Clock() (ClockStatus, bool) {
 // Where both agree to a second nothing happens.
 func (e *Engine) AcceptClock(ctx context.Context, by string) (ClockStatus, error) {
 	s, ok := e.Clock()
-	if ok && s.Plausible() && s.Difference.Abs() <= maxSlewed {
+	if ok && s.Plausible() && s.Difference.Abs() <= clock.MaxSlewed {
 		return s, nil
 	}
 	a := &acceptance{by: by, done: make(chan struct{})}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -82,7 +83,7 @@ func (r *registry) expire(now time.Time) (next time.Time) {
 	for id, w := range r.workers {
 		end := w.info.LastSeen.Add(r.gone)
 		if end.After(now) {
-			next = sooner(next, end)
+			next = clock.Sooner(next, end)
 			continue
 		}
 		delete(r.workers, id)
@@ -93,7 +94,7 @@ func (r *registry) expire(now time.Time) (next time.Time) {
 	}
 	for id, d := range r.dead {
 		if end := d.DiedAt.Add(deadShown); end.After(now) {
-			next = sooner(next, end)
+			next = clock.Sooner(next, end)
 			continue
 		}
 		delete(r.dead, id)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
@@ -226,7 +227,7 @@ func (c Config) WithDefaults() Config {
 		c.CutEvents = DefaultCutEvents
 	}
 	if c.MaxClockJump == 0 {
-		c.MaxClockJump = DefaultMaxClockJump
+		c.MaxClockJump = clock.DefaultMaxJump
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"slices"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -193,7 +194,7 @@ func (l *loop) sharedRoom(td *typeDispatch, c *contest, tds []*typeDispatch) (ro
 // head, if there is one that must give way to it.
 func (l *loop) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispatch) (bool, error) {
 	extra := func(d *dispatched) bool {
-		key := laneKey{d.typ, d.lane}
+		key := lanes.Key{Type: d.typ, Name: d.lane}
 		return p == nil && l.table.byLane[key] > l.window(key, 1)
 	}
 	if !l.table.waiting.mayHave(td.next.rank) && !l.anyExtra(p) {
@@ -240,7 +241,7 @@ func (l *loop) anyExtra(p *pool) bool {
 		return false
 	}
 	for key, n := range l.table.byLane {
-		if n > l.window(key, 1) && l.table.unclaimed[key.typ] > 0 {
+		if n > l.window(key, 1) && l.table.unclaimed[key.Type] > 0 {
 			return true
 		}
 	}

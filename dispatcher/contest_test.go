@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -39,7 +40,7 @@ func (s *sim) next(types ...events.Type) events.ID {
 		s.t.Fatalf("%d items are on their way", n)
 	}
 	for _, typ := range types {
-		if m := s.world.pull(laneKey{typ, ""}); m != nil {
+		if m := s.world.pull(lanes.Key{Type: typ, Name: ""}); m != nil {
 			for _, r := range s.run(m, "w") {
 				if !r.OK {
 					s.t.Fatalf("%+v", r.Error)
@@ -131,7 +132,7 @@ func TestUnclaimedGivesWay(t *testing.T) {
 func (s *sim) claimSome(typ events.Type, n int) (ids []events.ID, runs []*simMsg) {
 	s.t.Helper()
 	for range n {
-		m := s.world.pull(laneKey{typ, ""})
+		m := s.world.pull(lanes.Key{Type: typ, Name: ""})
 		r := s.report(wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true})[0]
 		if !r.OK {
 			s.t.Fatalf("%+v", r.Error)
@@ -226,7 +227,7 @@ func (c *competition) submit(t *rapid.T) {
 // claim has a worker claim what it pulls, perhaps after others have come.
 func (c *competition) claim(t *rapid.T) {
 	typ := rapid.SampledFrom(c.types).Draw(t, "type")
-	m := c.s.world.pull(laneKey{typ, ""})
+	m := c.s.world.pull(lanes.Key{Type: typ, Name: ""})
 	if m == nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
@@ -39,12 +40,12 @@ func (l *loop) cut(now time.Time) error {
 		if k.nextCut.IsZero() {
 			k.nextCut = now.Add(l.cfg.SyncWithin)
 		}
-		if passed(k.nextCut, now) {
+		if clock.Passed(k.nextCut, now) {
 			k.phase, k.nextCut = cutCuts, now.Add(cutTimeout+recutAfter)
 			l.out.cutLog(k.began)
 		}
 	case cutCuts:
-		if passed(k.nextCut, now) {
+		if clock.Passed(k.nextCut, now) {
 			k.nextCut = now.Add(cutTimeout + recutAfter)
 			l.out.cutLog(k.began)
 		}
@@ -149,7 +150,7 @@ func (l *loop) endRound() error {
 // decideLarge decides what may make more events than a batch has room for; it
 // is put off then. When it is refused the round is given up.
 func (l *loop) decideLarge(c events.Command) (done bool, err error) {
-	dec, err := events.Decide(l.state, c, l.clock.now())
+	dec, err := events.Decide(l.state, c, l.clock.Now())
 	if fatal(err) != nil {
 		return false, err
 	}

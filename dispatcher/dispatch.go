@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -27,7 +29,7 @@ func random() uint64 { return rand.Uint64() }
 // types compete: see contest.go.
 func (l *loop) dispatch() error {
 	l.stalled = false
-	now := l.clock.now()
+	now := l.clock.Now()
 	l.makeRoom(now)
 	if err := l.findLanes(); err != nil || len(l.dirty) == 0 {
 		return err
@@ -85,7 +87,7 @@ type typeDispatch struct {
 }
 
 func (l *loop) dispatchOf(t events.Type, now time.Time) *typeDispatch {
-	td := &typeDispatch{typ: t, pool: l.pools.of(t), pick: picking{typ: t, now: now, due: l.clock.due(), last: later(now, l.state.Meta().Ahead)}}
+	td := &typeDispatch{typ: t, pool: l.pools.of(t), pick: picking{typ: t, now: now, due: l.clock.Due(), last: clock.Later(now, l.state.Meta().Ahead)}}
 	td.set, _ = l.state.Settings(t)
 	td.pick.ageStep = l.ageStep(t, &td.set)
 	td.setAhead(prefetch)
@@ -113,7 +115,7 @@ func (l *loop) ageStep(t events.Type, set *events.TypeSettings) time.Duration {
 
 // laneRoom is how many more items of a lane may be dispatched.
 func (l *loop) laneRoom(td *typeDispatch, lane string) int {
-	key := laneKey{td.typ, lane}
+	key := lanes.Key{Type: td.typ, Name: lane}
 	if td.set.Native() { // nobody registers, so nobody is known to have a capability
 		if lane != "" || !l.native.ready[td.typ] {
 			return 0
@@ -125,8 +127,8 @@ func (l *loop) laneRoom(td *typeDispatch, lane string) int {
 
 // window is how many items of a lane may be dispatched or running, with so many
 // for each slot.
-func (l *loop) window(key laneKey, ahead int) int {
-	return min(l.table.held.away[key]+ahead*l.laneSlots(key), maxPending)
+func (l *loop) window(key lanes.Key, ahead int) int {
+	return min(l.table.held.away[key]+ahead*l.laneSlots(key), lanes.MaxPending)
 }
 
 // dispatchType sends a type's ready items as long as there is room. again says
@@ -213,10 +215,10 @@ func (l *loop) push(id events.ID, lane string, set events.TypeSettings, now time
 const maxSlotsKnown = 4096
 
 // laneSlots is how many slots the workers of a lane have together.
-func (l *loop) laneSlots(key laneKey) int {
+func (l *loop) laneSlots(key lanes.Key) int {
 	n, known := l.slots[key]
 	if !known {
-		n, _ = l.registry.slots(key.typ, key.lane)
+		n, _ = l.registry.slots(key.Type, key.Name)
 		if len(l.slots) >= maxSlotsKnown {
 			clear(l.slots)
 		}

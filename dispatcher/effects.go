@@ -45,7 +45,7 @@ func (l *loop) itemChanged(before, after *events.Item) error {
 		return nil // it has been pruned: nothing of it is volatile but a slot that its worker still holds
 	}
 	l.tableFollows(before, after)
-	return l.readyIfDue(after, l.clock.due())
+	return l.readyIfDue(after, l.clock.Due())
 }
 
 // readyIfDue puts an item that may run, and is not on its way, into its queue.
@@ -67,12 +67,12 @@ func (l *loop) tableFollows(before, after *events.Item) {
 	switch {
 	case run && (after.State == events.StateClaimed || after.State == events.StateRunning):
 		if !d.claimed {
-			l.table.claim(d, after.Worker, l.clock.now())
+			l.table.claim(d, after.Worker, l.clock.Now())
 			l.roomChanged(d.typ, d.group)
 		}
 	case run && after.State == events.StateCancelled:
 		// The slot is the worker's until it lets go.
-		l.table.claim(d, after.Worker, l.clock.now())
+		l.table.claim(d, after.Worker, l.clock.Now())
 		l.table.linger(d)
 		if d.native {
 			break // it is not told: its answer frees the slot, or the lease's end
@@ -128,5 +128,5 @@ func (l *loop) putBack(d *dispatched) (bool, error) {
 		return false, err
 	}
 	l.letGo(d)
-	return true, l.readyIfDue(it, l.clock.due())
+	return true, l.readyIfDue(it, l.clock.Due())
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -46,7 +47,7 @@ type Engine struct {
 	epoch    atomic.Uint64
 	paused   atomic.Bool // the intake is not read
 	halt     halt        // of what begins new work
-	clock    atomic.Pointer[clock]
+	clock    atomic.Pointer[clock.Clock]
 	// accepting is an operator's word that the server's clock is right, until an
 	// ownership has begun with it.
 	accepting atomic.Pointer[acceptance]
@@ -251,7 +252,7 @@ func (e *Engine) NewID() events.ID {
 // Now is the partition's time.
 func (e *Engine) Now() time.Time {
 	if c := e.clock.Load(); c != nil {
-		return c.now()
+		return c.Now()
 	}
 	return time.Now().UTC()
 }

@@ -65,7 +65,7 @@ func (l *loop) decideFollowUps() error {
 		if !l.roomFor(events.MaxEvents(c), followShare) {
 			return nil
 		}
-		dec, err := events.Decide(l.state, c, l.clock.now())
+		dec, err := events.Decide(l.state, c, l.clock.Now())
 		if err != nil {
 			return err // it is never refused
 		}

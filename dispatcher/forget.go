@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -92,7 +93,7 @@ func (l *loop) typesForgotten(types []events.Type) {
 		delete(l.table.byType, t)
 		delete(l.table.unclaimed, t)
 		delete(l.lanes.full, t)
-		l.out.dropConsumer(laneKey{t, ""})
+		l.out.dropConsumer(lanes.Key{Type: t, Name: ""})
 	}
 }
 

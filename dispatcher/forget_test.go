@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -25,7 +26,7 @@ func TestMisspeltTypesLockNobodyOut(t *testing.T) {
 	for i := 0; len(s.l.state.TypeNames()) < events.MaxTypes; i++ {
 		name := events.Type(fmt.Sprint("misspelt-", i))
 		s.ok(s.do(events.Define{Type: name})[0].Err)
-		s.world.consumers[laneKey{name, ""}] = true
+		s.world.consumers[lanes.Key{Type: name, Name: ""}] = true
 	}
 	refused := s.do(events.Submit{Type: "email", NewID: s.newID()})[0].Err
 	if events.CodeOf(refused) != events.CodeTooManyTypes {
@@ -116,12 +117,12 @@ func TestRemoveTypeInUse(t *testing.T) {
 	set := events.DefaultTypeSettings()
 	set.Capacity = 3
 	s.ok(s.do(events.Configure{Type: "misspelt", Source: events.SourceAPI, Settings: set})[0].Err)
-	s.world.consumers[laneKey{"misspelt", ""}] = true
+	s.world.consumers[lanes.Key{Type: "misspelt", Name: ""}] = true
 	s.ok(remove("misspelt"))
 	if events.CodeOf(remove("misspelt")) != events.CodeNotFound {
 		t.Error("it was removed twice")
 	}
-	if s.world.consumers[laneKey{"misspelt", ""}] {
+	if s.world.consumers[lanes.Key{Type: "misspelt", Name: ""}] {
 		t.Error("its consumer is left")
 	}
 	s.check()

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -98,7 +99,7 @@ func (l *loop) heldBack(d *dispatched, cmd events.Command, refusal error) error 
 func (l *loop) dueCircuits(now time.Time) error {
 	for l.room() {
 		ref, at := l.state.NextCircuit()
-		if !passed(at, now) {
+		if !clock.Passed(at, now) {
 			return nil
 		}
 		if _, _, err := l.decide(events.DueCircuit(ref)); err != nil {

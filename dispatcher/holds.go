@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -143,7 +144,7 @@ func (h *holdHeap) Pop() any {
 
 // endHolds ends the holds whose time has come.
 func (l *loop) endHolds(now time.Time) {
-	for passed(l.holds.next(), now) {
+	for clock.Passed(l.holds.next(), now) {
 		key := l.holds.timed[0].key
 		l.holds.release(key)
 		l.dirty[key.typ] = true

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -27,7 +28,7 @@ func (d *drainMarks) begin(l *loop) {
 	d.version, d.seen = l.state.DrainVersion(), map[events.WorkerID]time.Time{}
 	marks := l.state.Drains()
 	for w := range marks {
-		d.seen[w] = l.clock.now()
+		d.seen[w] = l.clock.Now()
 	}
 	l.registry.drains(marks)
 }
@@ -43,7 +44,7 @@ func (l *loop) followDrains() {
 	maps.DeleteFunc(d.seen, func(w events.WorkerID, _ time.Time) bool { _, marked := marks[w]; return !marked })
 	for w := range marks {
 		if d.seen[w].IsZero() {
-			d.seen[w] = l.clock.now()
+			d.seen[w] = l.clock.Now()
 		}
 	}
 	l.registry.drains(marks)
@@ -149,7 +150,7 @@ func (e *Engine) Unregister(ctx context.Context, u wire.Unregister) error {
 func (l *loop) duePauses(now time.Time) error {
 	for l.room() {
 		typ, at := l.state.NextPauseEnd()
-		if !passed(at, now) {
+		if !clock.Passed(at, now) {
 			return nil
 		}
 		if _, _, err := l.decide(events.DuePause{Type: typ}); err != nil {

@@ -2,24 +2,11 @@ package dispatcher
 
 import (
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
-)
-
-// The bounds of lanes with capabilities that are open at once. Each has a
-// consumer on the dispatch stream, and a place in memory. Beyond them a lane
-// waits until one that is open has nothing to run any more.
-const (
-	// MaxTypeLanes bounds those of one type.
-	MaxTypeLanes = 100
-	// MaxLanes bounds those of all types together.
-	MaxLanes = 500
-	// maxConsumers is what the dispatch stream has room for: a shared lane for
-	// each type, and some that are still to be removed.
-	maxConsumers = events.MaxTypes + MaxLanes + 200
 )
 
 // laneIdle is how long an open lane stays with nothing to run.
@@ -176,9 +163,9 @@ func (r *readyQueues) room(t events.Type) bool {
 		named = len(tl.open) - 1
 	}
 	switch {
-	case named >= MaxTypeLanes:
+	case named >= lanes.MaxPerType:
 		return r.closeIdle(t)
-	case r.named < MaxLanes:
+	case r.named < lanes.Max:
 		return true
 	}
 	for other := range r.types {
@@ -193,7 +180,7 @@ func (r *readyQueues) room(t events.Type) bool {
 // dispatched, if there is one.
 func (r *readyQueues) closeIdle(t events.Type) bool {
 	for name, ln := range r.types[t].open {
-		if name != "" && ln.empty() && r.table.byLane[laneKey{t, name}] == 0 {
+		if name != "" && ln.empty() && r.table.byLane[lanes.Key{Type: t, Name: name}] == 0 {
 			r.close(t, name)
 			return true
 		}
@@ -217,50 +204,10 @@ func (r *readyQueues) close(t events.Type, name string) {
 	}
 }
 
-// offer is a set of capabilities that a worker has, sorted.
-type offer []string
-
-// covers reports whether a worker with these capabilities can run what a lane
-// holds.
-func (o offer) covers(lane string) bool {
-	if lane == "" {
-		return true
-	}
-	for c := range strings.SplitSeq(lane, "_") {
-		if _, has := slices.BinarySearch(o, c); !has {
-			return false
-		}
-	}
-	return true
-}
-
-// nextLane returns the first lane at or behind a name, in the order of names,
-// that a worker with these capabilities serves; empty for none. There are up to
-// 2^16 such lanes: it looks only at those in the way to the name.
-func (o offer) nextLane(from string) (next string) {
-	var look func(prefix string, rest offer)
-	look = func(prefix string, rest offer) {
-		for i, c := range rest {
-			name := prefix + c
-			if name >= from {
-				if next == "" || name < next {
-					next = name
-				}
-				continue // those that begin with it come behind it
-			}
-			if more := name + "_"; more > from || strings.HasPrefix(from, more) {
-				look(more, rest[i+1:])
-			}
-		}
-	}
-	look("", o)
-	return next
-}
-
 // laneSearch looks in the index for the lanes of a type that an offer covers.
 type laneSearch struct {
 	typ   events.Type
-	offer offer
+	offer lanes.Offer
 	start string // where it begins: it goes on from there to the end, and then from the first to here
 	from  string // the next lane to look at; empty: it has not begun
 	again bool   // it has been at the end
@@ -268,7 +215,7 @@ type laneSearch struct {
 
 // laneSearches are those under way. Owned by the loop.
 type laneSearches struct {
-	offers map[events.Type]map[string]offer // what the registered workers have, by its name
+	offers map[events.Type]map[string]lanes.Offer // what the registered workers have, by its name
 	open   []laneSearch
 	// quiet: a worker that registers is about to hear of the lanes that are
 	// opened.
@@ -283,7 +230,7 @@ type laneSearches struct {
 // served reports whether a registered worker serves a lane.
 func (l *loop) served(t events.Type, lane string) bool {
 	for _, o := range l.lanes.offers[t] {
-		if o.covers(lane) {
+		if o.Covers(lane) {
 			return true
 		}
 	}
@@ -315,7 +262,7 @@ func (l *loop) offersChanged() {
 	}
 }
 
-func (l *loop) searchLanes(t events.Type, o offer, start string) {
+func (l *loop) searchLanes(t events.Type, o lanes.Offer, start string) {
 	same := func(s laneSearch) bool { return s.typ == t && slices.Equal(s.offer, o) }
 	l.lanes.open = append(slices.DeleteFunc(l.lanes.open, same), laneSearch{typ: t, offer: o, start: start})
 }
@@ -344,9 +291,9 @@ func (l *loop) findLanes() error {
 func (l *loop) findSome(s *laneSearch, left *int) (done bool, err error) {
 	var found []string
 	if s.from == "" {
-		s.from = s.offer.nextLane(s.start)
+		s.from = s.offer.NextLane(s.start)
 		l.eachUnprojected(func(_, after *events.Item) {
-			if q := queueOf(after); q.Type == s.typ && q.Lane != "" && s.offer.covers(q.Lane) {
+			if q := queueOf(after); q.Type == s.typ && q.Lane != "" && s.offer.Covers(q.Lane) {
 				found = append(found, q.Lane)
 			}
 		})
@@ -367,7 +314,7 @@ func (l *loop) findSome(s *laneSearch, left *int) (done bool, err error) {
 	}
 	l.dirty[s.typ] = true
 	if s.from = next; next == "" && !s.again && s.start != "" {
-		s.again, s.from = true, s.offer.nextLane("")
+		s.again, s.from = true, s.offer.NextLane("")
 	}
 	return s.from == "" || s.again && s.from >= s.start, nil
 }
@@ -378,11 +325,11 @@ func (l *loop) lookForLanes(s *laneSearch, left *int, found *[]string) (next str
 	cut := false
 	err = l.cfg.Store.ReadyLanes(s.typ, s.from, func(lane string) string {
 		*left--
-		if next = s.offer.nextLane(lane); next == lane {
+		if next = s.offer.NextLane(lane); next == lane {
 			*found = append(*found, lane)
-			next = s.offer.nextLane(lane + "\x00")
+			next = s.offer.NextLane(lane + "\x00")
 		}
-		if cut = *left <= 0 || len(*found) >= MaxTypeLanes; cut {
+		if cut = *left <= 0 || len(*found) >= lanes.MaxPerType; cut {
 			return ""
 		}
 		return next
@@ -418,7 +365,7 @@ func (l *loop) closeLanes(now time.Time) {
 		for name, ln := range tl.open {
 			switch {
 			case name == "":
-			case !ln.empty() || l.table.byLane[laneKey{t, name}] > 0:
+			case !ln.empty() || l.table.byLane[lanes.Key{Type: t, Name: name}] > 0:
 				ln.idle = time.Time{}
 			case ln.idle.IsZero():
 				ln.idle = now
@@ -433,38 +380,38 @@ func (l *loop) closeLanes(now time.Time) {
 // that serve it register again, to hear of it.
 func (l *loop) laneOpened(t events.Type, lane string) {
 	able := len(l.registry.able(t, lane)) // also those that are unhealthy: they will be back
-	l.out.ensureConsumer(laneKey{t, lane}, l.ackWait(t), able > 1 || able == 1 && !l.lanes.quiet)
+	l.out.ensureConsumer(lanes.Key{Type: t, Name: lane}, l.ackWait(t), able > 1 || able == 1 && !l.lanes.quiet)
 }
 
 // laneClosed removes the consumer of a lane that was closed, unless somebody
 // still runs what it has delivered: then a sweep finds it.
 func (l *loop) laneClosed(t events.Type, lane string) {
-	if key := (laneKey{t, lane}); l.table.byLane[key] == 0 {
+	if key := (lanes.Key{Type: t, Name: lane}); l.table.byLane[key] == 0 {
 		l.out.dropConsumer(key)
 	}
 }
 
 // consumersFound removes the consumers that nothing is dispatched to, such as an
 // earlier owner's. One that a worker serves stays: it may be pulling from it.
-func (l *loop) consumersFound(keys []laneKey) error {
+func (l *loop) consumersFound(keys []lanes.Key) error {
 	for _, key := range keys {
 		if l.table.byLane[key] > 0 {
 			continue
 		}
-		if key.lane == "" {
-			if _, known := l.state.Type(key.typ); !known {
+		if key.Name == "" {
+			if _, known := l.state.Type(key.Type); !known {
 				l.out.dropConsumer(key)
 			}
 			continue
 		}
-		if tl := l.ready.types[key.typ]; tl.lane(key.lane) != nil {
+		if tl := l.ready.types[key.Type]; tl.lane(key.Name) != nil {
 			continue
 		}
-		if !l.served(key.typ, key.lane) || !l.ready.room(key.typ) {
+		if !l.served(key.Type, key.Name) || !l.ready.room(key.Type) {
 			l.out.dropConsumer(key)
 			continue
 		}
-		if _, err := l.ready.lane(key.typ, key.lane); err != nil {
+		if _, err := l.ready.lane(key.Type, key.Name); err != nil {
 			return err
 		}
 	}

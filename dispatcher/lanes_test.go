@@ -8,38 +8,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"pgregory.net/rapid"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
-
-// nextLane finds what a look at all sets of capabilities would.
-func TestNextLane(t *testing.T) {
-	name := rapid.StringMatching(`[ab0](-[ab0])?[ab]?`)
-	rapid.Check(t, func(t *rapid.T) {
-		o := offer(slices.Compact(slices.Sorted(slices.Values(rapid.SliceOfN(name, 0, 6).Draw(t, "offer")))))
-		var all []string
-		for set := 1; set < 1<<len(o); set++ {
-			var caps []string
-			for i, c := range o {
-				if set>>i&1 == 1 {
-					caps = append(caps, c)
-				}
-			}
-			all = append(all, events.LaneOf(caps))
-		}
-		slices.Sort(all)
-		from := rapid.StringMatching(`[ab0_-]{0,6}`).Draw(t, "from")
-		want := ""
-		if i, _ := slices.BinarySearch(all, from); i < len(all) {
-			want = all[i]
-		}
-		if got := o.nextLane(from); got != want {
-			t.Fatalf("%q, want %q", got, want)
-		}
-	})
-}
 
 // lanesOpen counts a type's open lanes with capabilities, and those that are
 // looked at for its next item.
@@ -52,7 +25,7 @@ func (s *sim) lanesOpen(t events.Type) (named, busy int) {
 // namedConsumers counts the consumers of lanes with capabilities.
 func (s *sim) namedConsumers() (n int) {
 	for key := range s.world.consumers {
-		if key.lane != "" {
+		if key.Name != "" {
 			n++
 		}
 	}
@@ -88,7 +61,7 @@ func madeUp(n int) (sets [][]string) {
 func (s *sim) drainAll(worker string) (order []events.ID) {
 	s.t.Helper()
 	for len(s.world.msgs) > 0 {
-		var key laneKey
+		var key lanes.Key
 		seq := ^uint64(0)
 		for _, m := range s.world.msgs {
 			if m.seq < seq {
@@ -225,7 +198,7 @@ func TestMoreLanesThanMayBeOpen(t *testing.T) {
 	for i := range has {
 		has[i] = fmt.Sprintf("c%02d", i)
 	}
-	sets := subsets(3*MaxTypeLanes+7, has)
+	sets := subsets(3*lanes.MaxPerType+7, has)
 	s.register("w", 5, has, "email")
 	ids := s.submitEach(append(sets, sets...))
 	s.submitEach(madeUp(200))
@@ -237,12 +210,12 @@ func TestMoreLanesThanMayBeOpen(t *testing.T) {
 			}
 		}
 	}
-	if waits != len(ids)-2*MaxTypeLanes {
+	if waits != len(ids)-2*lanes.MaxPerType {
 		t.Fatalf("%d of %d items are said to wait for a lane", waits, len(ids))
 	}
 	done := 0
 	for range 100 {
-		if named, _ := s.lanesOpen("email"); named > MaxTypeLanes || s.namedConsumers() > MaxTypeLanes || s.l.ready.named != named {
+		if named, _ := s.lanesOpen("email"); named > lanes.MaxPerType || s.namedConsumers() > lanes.MaxPerType || s.l.ready.named != named {
 			t.Fatalf("%d lanes are open, %d counted, %d consumers", named, s.l.ready.named, s.namedConsumers())
 		}
 		done += len(s.drainAll("w"))
@@ -275,7 +248,7 @@ func TestLaneIsClosedWithItsLastWorker(t *testing.T) {
 	s.register("w", 1, []string{"gpu"}, "email")
 	first := s.submit(events.Submit{Capabilities: []string{"gpu"}}).Decision.ID
 	second := s.submit(events.Submit{Capabilities: []string{"gpu"}}).Decision.ID
-	m := s.world.pull(laneKey{"email", "gpu"})
+	m := s.world.pull(lanes.Key{Type: "email", Name: "gpu"})
 	claim := wire.Report{ID: first.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	if r := s.report(claim); !r[0].OK {
 		t.Fatalf("%+v", r)
@@ -304,17 +277,17 @@ func TestLaneIsClosedWithItsLastWorker(t *testing.T) {
 func TestConsumersOfBefore(t *testing.T) {
 	w := newWorld(nil)
 	for i := range 1000 {
-		w.consumers[laneKey{"email", fmt.Sprintf("made-up-%d", i)}] = true
+		w.consumers[lanes.Key{Type: "email", Name: fmt.Sprintf("made-up-%d", i)}] = true
 	}
-	w.consumers[laneKey{"email", "gpu"}] = true
-	w.consumers[laneKey{"email", ""}] = true
-	w.consumers[laneKey{"nobody-knows", ""}] = true
+	w.consumers[lanes.Key{Type: "email", Name: "gpu"}] = true
+	w.consumers[lanes.Key{Type: "email", Name: ""}] = true
+	w.consumers[lanes.Key{Type: "nobody-knows", Name: ""}] = true
 	s := newSim(t, nil)
 	w.now, s.world.consumers = s.now, w.consumers
 	s.submit(events.Submit{})
 	s.register("w", 1, []string{"gpu"}, "email")
 	s.tick(s.cfg.Sweep)
-	if len(w.consumers) != 2 || !w.consumers[laneKey{"email", "gpu"}] || !w.consumers[laneKey{"email", ""}] {
+	if len(w.consumers) != 2 || !w.consumers[lanes.Key{Type: "email", Name: "gpu"}] || !w.consumers[lanes.Key{Type: "email", Name: ""}] {
 		t.Fatalf("%d consumers are left", len(w.consumers))
 	}
 }
@@ -358,7 +331,7 @@ func TestRegisterAfterManySetsOfCapabilities(t *testing.T) {
 	for i := range 20 {
 		h.register(fmt.Sprintf("plain-%d", i), 1, fmt.Sprintf("type-%d", i))
 	}
-	if n := h.consumers(); n > 21+MaxTypeLanes {
+	if n := h.consumers(); n > 21+lanes.MaxPerType {
 		t.Fatalf("%d consumers", n)
 	}
 	if err := h.eng.Unregister(h.ctx(), wire.Unregister{Worker: "capable", Session: r.Session}); err != nil {

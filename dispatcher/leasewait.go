@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -95,9 +96,9 @@ func (l *loop) makeConsumers(t events.Type, tell bool) {
 	if tl := l.ready.types[t]; tl != nil {
 		for name := range tl.open {
 			if name != "" {
-				l.out.ensureConsumer(laneKey{t, name}, l.ackWait(t), false)
+				l.out.ensureConsumer(lanes.Key{Type: t, Name: name}, l.ackWait(t), false)
 			}
 		}
 	}
-	l.out.ensureConsumer(laneKey{t, ""}, l.ackWait(t), tell)
+	l.out.ensureConsumer(lanes.Key{Type: t, Name: ""}, l.ackWait(t), tell)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -22,7 +23,7 @@ func (s *sim) limit(typ events.Type, edit func(*events.TypeSettings)) {
 // ("" for a grant), with the granted runs.
 func (s *sim) claims(typ events.Type) (codes []events.Code, granted []*simMsg) {
 	s.t.Helper()
-	for m := s.world.pull(laneKey{typ, ""}); m != nil; m = s.world.pull(laneKey{typ, ""}) {
+	for m := s.world.pull(lanes.Key{Type: typ, Name: ""}); m != nil; m = s.world.pull(lanes.Key{Type: typ, Name: ""}) {
 		r := s.report(wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true})[0]
 		if r.OK {
 			codes, granted = append(codes, ""), append(granted, m)

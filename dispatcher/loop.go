@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
@@ -24,7 +26,7 @@ const maxPendingJobs = 64
 type loop struct {
 	cfg       *Config
 	log       *slog.Logger
-	clock     *clock
+	clock     *clock.Clock
 	durable   func(last events.Seq, intake uint64) // told of each durable batch
 	state     *events.State
 	registry  *registry
@@ -38,7 +40,7 @@ type loop struct {
 	idleTypes idleTypes
 	timers    *window[projector.TimerKey]
 	leases    map[events.Type]time.Duration // ack-waits of the types' consumers
-	slots     map[laneKey]int               // memo of registry.slots; cleared when that changes
+	slots     map[lanes.Key]int             // memo of registry.slots; cleared when that changes
 	tokens    uint64                        // given out in this epoch
 	dirty     map[events.Type]bool          // whose ready items are to be looked at
 	stopped   map[events.Type]bool          // paused, or their circuit open
@@ -179,7 +181,7 @@ func (l *loop) step() error {
 			return err
 		}
 	}
-	l.state.SetDue(l.clock.blindDue())
+	l.state.SetDue(l.clock.BlindDue())
 	if !l.closing {
 		// First, and few at a time: a flood of work must not delay the ticks.
 		if err := l.tick(); err != nil {
@@ -283,10 +285,10 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 // its events to the batch. A refusal is an *events.Error; any other error
 // stops the partition. The item is that of the decision, nil for none.
 func (l *loop) decide(c events.Command) (events.Decision, *events.Item, error) {
-	dec, err := events.Decide(l.state, c, l.clock.now())
+	dec, err := events.Decide(l.state, c, l.clock.Now())
 	if err != nil {
 		l.building.confirm = true
-		l.drain.retryAfter(err, l.clock.now())
+		l.drain.retryAfter(err, l.clock.Now())
 		return dec, nil, err
 	}
 	if len(dec.Events) == 0 {
@@ -425,35 +427,35 @@ func (l *loop) effects(r appendResult) error {
 func (l *loop) nextWake() time.Duration {
 	at := l.nextSweep
 	if l.closing || l.interrupted != nil {
-		return l.clock.until(at) // only the stages still have something to say
+		return l.clock.Until(at) // only the stages still have something to say
 	}
 	if l.stalled || l.timers.wantsPage() {
 		return 0
 	}
 	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextPurge, l.nextNak(), l.native.settling.until, l.holds.next(), l.keep.wake(l)} {
-		at = sooner(at, t)
+		at = clock.Sooner(at, t)
 	}
 	if len(l.dirty) > 0 {
-		at = sooner(at, l.hold)
+		at = clock.Sooner(at, l.hold)
 	}
 	if len(l.ready.crowded) > 0 {
-		at = sooner(at, l.lanes.nextRoom)
+		at = clock.Sooner(at, l.lanes.nextRoom)
 	}
 	if due := l.nextDue(); !due.IsZero() {
-		at = sooner(at, due.Add(l.clock.lag()))
+		at = clock.Sooner(at, due.Add(l.clock.Lag()))
 	}
-	return l.clock.until(at)
+	return l.clock.Until(at)
 }
 
 // nextDue is when the next of what the log says is due, the zero time for
 // never: see clock.due.
 func (l *loop) nextDue() time.Time {
-	at := sooner(l.nextCircuit(), l.nextPauseEnd())
+	at := clock.Sooner(l.nextCircuit(), l.nextPauseEnd())
 	if !l.schedules.held && l.tickRoom() && !l.halt.on() {
-		at = sooner(at, l.nextTick())
+		at = clock.Sooner(at, l.nextTick())
 	}
 	if k, ok := l.timers.min(); ok && l.room() {
-		at = sooner(at, time.Unix(0, k.At))
+		at = clock.Sooner(at, time.Unix(0, k.At))
 	}
 	return at
 }

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -137,7 +138,7 @@ func (l *loop) pushNativeAgain(d *dispatched, now time.Time) error {
 	}
 	set, _ := l.state.Settings(d.typ)
 	d.at, d.again = now, true
-	l.nextAck = sooner(l.nextAck, now.Add(pushTimeout))
+	l.nextAck = clock.Sooner(l.nextAck, now.Add(pushTimeout))
 	l.out.pushNative(it, params, d.token, set.Lease())
 	return nil
 }
@@ -214,7 +215,7 @@ func (l *loop) hearNative(w *nativeWord) error {
 
 // nativeSeen notes that a worker has the message.
 func (l *loop) nativeSeen(d *dispatched) error {
-	d.heard, d.spent = l.clock.now(), time.Time{}
+	d.heard, d.spent = l.clock.Now(), time.Time{}
 	if d.claimed {
 		return nil
 	}
@@ -228,7 +229,7 @@ func (l *loop) nativeSaid(d *dispatched, w *nativeWord) error {
 		return nil // the first one counts, as it does for the server
 	}
 	said := *w
-	said.at = l.clock.now()
+	said.at = l.clock.Now()
 	d.word = &said
 	for i, h := range l.native.naks {
 		if h.token == d.token {
@@ -245,7 +246,7 @@ func (l *loop) nativeTold(d *dispatched, w *nativeWord) error {
 	case w.kind == events.NativeExpired && d.word != nil:
 		return l.decideNative(d, d.word) // it had answered, if too late for the server
 	case w.kind == events.NativeNak && d.word == nil:
-		l.native.naks = append(l.native.naks, heldNak{d.token, l.clock.now().Add(nakWait)})
+		l.native.naks = append(l.native.naks, heldNak{d.token, l.clock.Now().Add(nakWait)})
 		return nil
 	case w.kind == events.NativeNak && d.word.kind == events.NativeNak:
 		return l.decideNative(d, d.word)
@@ -279,7 +280,7 @@ func (l *loop) nextNak() time.Time {
 
 // decideNative records a word. REQUIRES: room.
 func (l *loop) decideNative(d *dispatched, w *nativeWord) error {
-	now := l.clock.now()
+	now := l.clock.Now()
 	dec, it, err := l.decide(events.Native{
 		ID: d.id, Token: d.token, Dispatched: d.token, Word: w.kind, Took: min(max(w.took, 0), max(now.Sub(d.at), 0)),
 		Delay: w.delay, Reason: w.reason, Random: random(),

@@ -26,7 +26,7 @@ type nativeMsg struct {
 // unlike what waits for a claim it stays there, since a worker may have it. What
 // became of it meanwhile is in the stream that captures the acks.
 func (e *Engine) adoptNatives(ctx context.Context, l *loop) error {
-	now := l.clock.now()
+	now := l.clock.Now()
 	l.native.since = now.Add(-time.Second)
 	any := false
 	for _, t := range l.state.TypeNames() {
@@ -99,7 +99,7 @@ func (l *loop) adoptNativeMsgs(msgs []nativeMsg, last uint64) error {
 		}
 	}
 	if len(l.native.on) > 0 {
-		l.native.settling.until = l.clock.now().Add(nativeSettle)
+		l.native.settling.until = l.clock.Now().Add(nativeSettle)
 		l.makeNatives()
 	}
 	return nil
@@ -117,7 +117,7 @@ func (l *loop) adoptNative(m nativeMsg, newest bool) (*dispatched, error) {
 	if err != nil || it == nil || !newest || m.token == 0 {
 		return nil, err
 	}
-	if it.State != events.StateQueued || it.Token == m.token || it.AvailableAt.After(l.clock.due()) || l.table.byID[it.ID] != nil {
+	if it.State != events.StateQueued || it.Token == m.token || it.AvailableAt.After(l.clock.Due()) || l.table.byID[it.ID] != nil {
 		return nil, nil
 	}
 	d := &dispatched{id: it.ID, token: m.token, typ: it.Type, lane: it.Lane(), group: it.Group, at: m.at, native: true}

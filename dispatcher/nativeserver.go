@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -66,7 +67,7 @@ func (t *topology) ensureNativeStreams(ctx context.Context) (jetstream.Stream, e
 		// from an earlier one hits nothing.
 		s, err = t.js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: n.NativeStream(), Subjects: []string{n.Native("*")}, Storage: storage, Replicas: t.cfg.Replicas,
-			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + maxPending),
+			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + lanes.MaxPending),
 			FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true, Duplicates: minDuplicates,
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -63,7 +64,7 @@ func (l *loop) settleNatives(now time.Time) error {
 	if s.until.IsZero() {
 		return nil
 	}
-	if !passed(s.until, now) {
+	if !clock.Passed(s.until, now) {
 		done, err := l.nativesSettled()
 		if err != nil || !done {
 			return err

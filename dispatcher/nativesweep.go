@@ -3,6 +3,8 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -51,7 +53,7 @@ func (l *loop) sweepNatives(now time.Time) error {
 		case d.seq == 0 || d.orphan || d.lingering:
 		case d.word != nil && now.Sub(d.word.at) >= nativeGrace:
 			if !l.room() {
-				l.nextSweep = sooner(l.nextSweep, now.Add(nativeAgain))
+				l.nextSweep = clock.Sooner(l.nextSweep, now.Add(nativeAgain))
 				continue
 			}
 			if err := l.decideNative(d, d.word); err != nil {
@@ -104,7 +106,7 @@ func (l *loop) nativeLooked(d *dispatched, found nativeFinding, now time.Time) e
 		return err
 	}
 	if !l.room() {
-		l.nextSweep = sooner(l.nextSweep, now.Add(nativeAgain))
+		l.nextSweep = clock.Sooner(l.nextSweep, now.Add(nativeAgain))
 		return nil
 	}
 	if found == nativeDelivered {
@@ -114,7 +116,7 @@ func (l *loop) nativeLooked(d *dispatched, found nativeFinding, now time.Time) e
 		if d.spent.IsZero() {
 			d.spent = now
 		}
-		l.nextSweep = sooner(l.nextSweep, later(d.spent.Add(nativeAgain), now.Add(time.Millisecond)))
+		l.nextSweep = clock.Sooner(l.nextSweep, clock.Later(d.spent.Add(nativeAgain), now.Add(time.Millisecond)))
 		return nil
 	}
 	w := d.word
@@ -164,7 +166,7 @@ func (l *loop) nativeWants(t events.Type) nativeConsumer {
 
 // nativeWindow is how many native items of a type may be on their way or
 // running.
-func nativeWindow(set *events.TypeSettings) int { return min(set.Capacity, maxPending) }
+func nativeWindow(set *events.TypeSettings) int { return min(set.Capacity, lanes.MaxPending) }
 
 // makeNative makes a type's consumer, or brings it up to date, if it has one.
 func (l *loop) makeNative(t events.Type) {

@@ -3,6 +3,8 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -13,7 +15,7 @@ func (l *loop) onSignals() error {
 	if t.reload {
 		return errReload
 	}
-	now := l.clock.now()
+	now := l.clock.Now()
 	if t.registry {
 		if err := l.registryChanged(now); err != nil {
 			return err
@@ -91,10 +93,10 @@ func (l *loop) registryChanged(now time.Time) error {
 }
 
 // withdraw takes back what was dispatched to a lane that has no worker.
-func (l *loop) withdraw(key laneKey) error {
+func (l *loop) withdraw(key lanes.Key) error {
 	had := l.table.byLane[key]
-	err := l.withdrawIf(func(d *dispatched) bool { return !d.native && laneKey{d.typ, d.lane} == key })
-	l.returned(key.typ, wire.RecoveryWorkerGone, had-l.table.byLane[key])
+	err := l.withdrawIf(func(d *dispatched) bool { return !d.native && lanes.Key{Type: d.typ, Name: d.lane} == key })
+	l.returned(key.Type, wire.RecoveryWorkerGone, had-l.table.byLane[key])
 	return err
 }
 
@@ -211,8 +213,8 @@ func (l *loop) expiredEarly(d *dispatched) (bool, error) {
 		return false, err
 	}
 	if !d.orphan {
-		l.table.orphaned(d, later(d.heard, d.at))
-		l.watchOrphans(l.clock.now())
+		l.table.orphaned(d, clock.Later(d.heard, d.at))
+		l.watchOrphans(l.clock.Now())
 	}
 	return true, nil
 }
@@ -251,7 +253,7 @@ func (l *loop) heard(w events.WorkerID, runs map[events.Token]bool, now time.Tim
 func (l *loop) watchOrphans(now time.Time) {
 	l.nextOrphan = time.Time{}
 	for _, d := range l.table.orphans {
-		l.nextOrphan = sooner(l.nextOrphan, later(d.heard.Add(l.leaseOf(d)), now.Add(time.Millisecond)))
+		l.nextOrphan = clock.Sooner(l.nextOrphan, clock.Later(d.heard.Add(l.leaseOf(d)), now.Add(time.Millisecond)))
 	}
 }
 

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
@@ -19,7 +20,7 @@ const pushTimeout = 5 * time.Second
 // onTime does what is due: timers, expired leases that had to wait, silent
 // workers and orphans, pushes without an answer, the sweep.
 func (l *loop) onTime() error {
-	now, due := l.clock.now(), l.clock.due()
+	now, due := l.clock.Now(), l.clock.Due()
 	if err := l.dueTimers(due); err != nil {
 		return err
 	}
@@ -42,32 +43,29 @@ func (l *loop) onTime() error {
 		return err
 	}
 	l.endHolds(now)
-	if passed(l.nextWorker, now) {
+	if clock.Passed(l.nextWorker, now) {
 		l.nextWorker = l.registry.expire(now)
 	}
-	if passed(l.nextPurge, now) {
+	if clock.Passed(l.nextPurge, now) {
 		l.purgeIntake(now)
 	}
-	if passed(l.nextAck, now) {
+	if clock.Passed(l.nextAck, now) {
 		if err := l.lostPushes(now); err != nil {
 			return err
 		}
 	}
-	if passed(l.nextOrphan, now) {
+	if clock.Passed(l.nextOrphan, now) {
 		if err := l.expireOrphans(now); err != nil {
 			return err
 		}
 	}
-	if passed(l.nextSweep, now) {
+	if clock.Passed(l.nextSweep, now) {
 		if err := l.sweep(now); err != nil {
 			return err
 		}
 	}
 	return l.retain(now)
 }
-
-// passed reports whether a time, if it is set, has come.
-func passed(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 
 // dueTimers handles the item timers that have passed, up to maxDue of them.
 func (l *loop) dueTimers(now time.Time) error {
@@ -89,7 +87,7 @@ func (l *loop) dueTimers(now time.Time) error {
 		if it == nil {
 			continue
 		}
-		if it.State == events.StateQueued && !passed(it.ExpiryAt(), now) {
+		if it.State == events.StateQueued && !clock.Passed(it.ExpiryAt(), now) {
 			if err := l.readyIfDue(it, now); err != nil {
 				return err
 			}
@@ -133,7 +131,7 @@ func (l *loop) pageTimers() error {
 func (l *loop) noteIntake(through uint64) {
 	l.answered = through
 	if l.nextPurge.IsZero() && through > l.purged {
-		l.synced, l.nextPurge = through, l.clock.now().Add(l.cfg.SyncWithin)
+		l.synced, l.nextPurge = through, l.clock.Now().Add(l.cfg.SyncWithin)
 	}
 }
 
@@ -155,7 +153,7 @@ func (l *loop) lostPushes(now time.Time) error {
 			continue
 		}
 		if d.at.Add(pushTimeout).After(now) {
-			l.nextAck = sooner(l.nextAck, d.at.Add(pushTimeout))
+			l.nextAck = clock.Sooner(l.nextAck, d.at.Add(pushTimeout))
 			continue
 		}
 		if d.native {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
@@ -65,7 +66,7 @@ func TestRetriedItemKeepsItsPlace(t *testing.T) {
 	s := newSim(t, nil)
 	first := s.submit(events.Submit{}).Decision.ID
 	s.register("w", 1, nil, "email")
-	m := s.world.pull(laneKey{"email", ""})
+	m := s.world.pull(lanes.Key{Type: "email", Name: ""})
 	claim := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	fail := claim
 	fail.Event, fail.RetryAfterMS = wire.ReportFail, 5000
@@ -230,7 +231,7 @@ func TestLargeBacklogInOrder(t *testing.T) {
 	var got []events.ID
 	for len(got) < n {
 		for range 400 {
-			m := s.world.pull(laneKey{"email", ""})
+			m := s.world.pull(lanes.Key{Type: "email", Name: ""})
 			if m == nil {
 				break
 			}
@@ -295,10 +296,10 @@ func TestLanesAndWorkersFindEachOther(t *testing.T) {
 	if fmt.Sprint(s.world.told) != `[lane "gpu" of email is made: its workers are told to register again]` {
 		t.Fatalf("told: %q", s.world.told)
 	}
-	if m := s.world.pull(laneKey{"email", ""}); m != nil {
+	if m := s.world.pull(lanes.Key{Type: "email", Name: ""}); m != nil {
 		t.Fatal("an item with capabilities came by the shared lane")
 	}
-	if m := s.world.pull(laneKey{"email", "gpu"}); m == nil || m.id != id {
+	if m := s.world.pull(lanes.Key{Type: "email", Name: "gpu"}); m == nil || m.id != id {
 		t.Fatalf("%+v", m)
 	}
 	other := s.submit(events.Submit{Capabilities: []string{"fpga"}}).Decision.ID
@@ -306,13 +307,13 @@ func TestLanesAndWorkersFindEachOther(t *testing.T) {
 		t.Fatal("a lane that nobody serves was made")
 	}
 	s.register("late", 1, []string{"fpga"}, "email")
-	j := &lanesJob{typ: "email", offer: offer{"fpga"}, out: make(chan lanesReply, 1)}
+	j := &lanesJob{typ: "email", offer: lanes.Offer{"fpga"}, out: make(chan lanesReply, 1)}
 	s.l.urgent.jobs = append(s.l.urgent.jobs, j)
 	s.settle()
 	if r := <-j.out; !slices.Equal(r.lanes, []string{"", "fpga"}) {
 		t.Fatalf("%+v", r)
 	}
-	if m := s.world.pull(laneKey{"email", "fpga"}); m == nil || m.id != other {
+	if m := s.world.pull(lanes.Key{Type: "email", Name: "fpga"}); m == nil || m.id != other {
 		t.Fatalf("%+v", m)
 	}
 }
@@ -323,7 +324,7 @@ func TestCancelInTheBatchOfTheClaim(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("w", 1, nil, "email")
 	id := s.submit(events.Submit{}).Decision.ID
-	m := s.world.pull(laneKey{"email", ""})
+	m := s.world.pull(lanes.Key{Type: "email", Name: ""})
 	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	s.l.urgent.jobs = append(s.l.urgent.jobs,
 		&reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}},
@@ -344,7 +345,7 @@ func TestRegistryChangesInTheBatchOfTheClaim(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("w", 1, nil, "email")
 	id := s.submit(events.Submit{}).Decision.ID
-	m := s.world.pull(laneKey{"email", ""})
+	m := s.world.pull(lanes.Key{Type: "email", Name: ""})
 	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	s.steps = func() int { return 1 }
 	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}})

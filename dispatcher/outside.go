@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -21,9 +22,9 @@ type outside interface {
 	deleteMsg(seq uint64)
 	// ensureConsumer makes a lane's consumer; tell has the workers that serve
 	// the lane register again, to hear of it.
-	ensureConsumer(key laneKey, lease time.Duration, tell bool)
+	ensureConsumer(key lanes.Key, lease time.Duration, tell bool)
 	// dropConsumer removes a lane's consumer.
-	dropConsumer(key laneKey)
+	dropConsumer(key lanes.Key)
 	// findConsumers leaves word of the consumers that lanes have.
 	findConsumers()
 	// repair makes the dispatch stream and its consumers anew, where missing.
@@ -38,5 +39,5 @@ type outside interface {
 	lookAround(live map[events.Token]bool, newest events.Token)
 	// inspect finds out which of a lane's unclaimed messages have had their one
 	// delivery, or are gone.
-	inspect(key laneKey, waiting []pushAck)
+	inspect(key lanes.Key, waiting []pushAck)
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
@@ -55,7 +57,7 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 // event. From then on nobody else can append. The partition's clock begins with
 // that event; before is the clock of an earlier ownership of this process, if
 // there was one, and accept is set if an operator has confirmed the server's.
-func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *clock, accept *acceptance) (*events.State, *clock, events.Seq, error) {
+func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *clock.Clock, accept *acceptance) (*events.State, *clock.Clock, events.Seq, error) {
 	tip, err := cfg.Log.Last(ctx)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
@@ -73,17 +75,17 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *
 	}
 	state.SetDefaults(cfg.Defaults)
 	state.SetLimits(cfg.Limits)
-	start := clockStart{known: cfg.lastKnown(before), accepted: accept != nil}
-	var clk *clock
+	start := clock.Start{Known: cfg.lastKnown(before), Accepted: accept != nil}
+	var clk *clock.Clock
 	f := &follower{store: cfg.Store, state: state, projected: cfg.Hooks.Projected}
 	last, err := eventlog.Settle(ctx, cfg.Log, state.Meta().Applied, func(events.Seq) events.Event {
-		start.server, start.lastEvent = tip.Time.Add(local().Sub(heard)), state.Meta().LastAt
-		clk = newClock(cfg.clockSource(local), start)
+		start.Server, start.LastEvent = tip.Time.Add(local().Sub(heard)), state.Meta().LastAt
+		clk = clock.New(cfg.clockSource(local), start)
 		own := events.Own{Owner: cfg.Owner, Version: cfg.Version}
 		if accept != nil {
-			own.Clock = &events.AcceptClock{At: clk.now(), By: accept.by}
+			own.Clock = &events.AcceptClock{At: clk.Now(), By: accept.by}
 		}
-		dec, _ := events.Decide(state, own, clk.now()) // it is never refused
+		dec, _ := events.Decide(state, own, clk.Now()) // it is never refused
 		return dec.Events[0]
 	}, f.apply)
 	if err != nil {
@@ -157,15 +159,15 @@ func (f *follower) commit() error {
 }
 
 // newLoop builds the loop of an ownership that begins behind last.
-func newLoop(cfg *Config, state *events.State, clk *clock, last events.Seq, reg *registry, out outside, sig *signals) (*loop, error) {
+func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq, reg *registry, out outside, sig *signals) (*loop, error) {
 	t, h := newTable(), newHolds()
 	ready := newReadyQueues(cfg.Store, t, h)
 	l := &loop{
 		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, native: newNativeState(), durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
-		table: t, holds: h, ready: ready, lanes: laneSearches{full: map[events.Type]string{}}, timers: newWindow(projector.TimerKey.Less), slots: map[laneKey]int{}, dirty: map[events.Type]bool{},
+		table: t, holds: h, ready: ready, lanes: laneSearches{full: map[events.Type]string{}}, timers: newWindow(projector.TimerKey.Less), slots: map[lanes.Key]int{}, dirty: map[events.Type]bool{},
 		marks: map[events.Type]string{}, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
 		building: &batch{}, appended: last, leases: map[events.Type]time.Duration{},
-		nextSweep: clk.now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
+		nextSweep: clk.Now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
 		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
 		toCommit: make(chan *batch, MaxUnprojected), commits: make(chan commitResult, MaxUnprojected),
 		toReply: make(chan []job, maxReplies), hurry: make(chan struct{}, 1),
@@ -245,7 +247,7 @@ func (l *loop) found(seq uint64, id events.ID, token events.Token, lease time.Du
 
 // adopt takes over what the last owner left in flight.
 func (e *Engine) adopt(ctx context.Context, l *loop) error {
-	now := l.clock.now()
+	now := l.clock.Now()
 	if err := l.adoptRuns(now); err != nil {
 		return err
 	}
@@ -297,7 +299,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	if h := e.cfg.Hooks.Owned; h != nil {
 		h(l.state.Meta().Epoch)
 	}
-	leases := &leaseReader{cfg: &e.cfg, js: e.js, signals: l.signals, topology: e.topology, since: l.clock.now().Add(-time.Second)}
+	leases := &leaseReader{cfg: &e.cfg, js: e.js, signals: l.signals, topology: e.topology, since: l.clock.Now().Add(-time.Second)}
 	after := l.state.Meta().IntakeSeq
 	var side, tail sync.WaitGroup
 	side.Go(func() { p.run(run) })

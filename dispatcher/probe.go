@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -76,7 +77,7 @@ func (r *registry) dueProbes(now time.Time, interval time.Duration, most int) (d
 			due = append(due, probeTarget{id, w.info.Session})
 			continue // its end wakes the prober
 		}
-		next = sooner(next, p.next)
+		next = clock.Sooner(next, p.next)
 	}
 	return due, next
 }

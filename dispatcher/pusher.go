@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -32,7 +34,7 @@ type pusher struct {
 	js       jetstream.JetStream
 	cfg      *Config
 	log      *slog.Logger
-	clock    *clock
+	clock    *clock.Clock
 	signals  *signals
 	topology *topology
 	registry *registry
@@ -42,7 +44,7 @@ type pusher struct {
 	nativeInbox string
 	native      jetstream.Stream // see nativeStream
 	pushed      runHeader        // of the last push; the loop's
-	subjects    map[laneKey]string
+	subjects    map[lanes.Key]string
 	chores      chan func(context.Context)
 	spent       spentMsgs
 	dropped     atomic.Int64 // chores that found no room, not yet said
@@ -53,11 +55,11 @@ type pusher struct {
 
 var _ outside = (*pusher)(nil)
 
-func newPusher(e *Engine, sig *signals, clk *clock) *pusher {
+func newPusher(e *Engine, sig *signals, clk *clock.Clock) *pusher {
 	return &pusher{
 		nc: e.cfg.Conn, js: e.js, cfg: &e.cfg, log: e.cfg.Logger, clock: clk, signals: sig, topology: e.topology, registry: e.registry,
 		inbox: e.cfg.Conn.NewInbox() + ".", nativeInbox: e.cfg.Conn.NewInbox() + ".", chores: make(chan func(context.Context), maxChores),
-		cuts: make(chan events.Seq, 1), subjects: map[laneKey]string{},
+		cuts: make(chan events.Seq, 1), subjects: map[lanes.Key]string{},
 	}
 }
 
@@ -156,7 +158,7 @@ func (p *pusher) choreDropped() {
 
 // push sends an item to its lane. Whether it arrived is told by signals.
 func (p *pusher) push(it *events.Item, params []byte, token events.Token, lease time.Duration, lane string) {
-	key := laneKey{it.Type, lane}
+	key := lanes.Key{Type: it.Type, Name: lane}
 	subject, known := p.subjects[key]
 	if !known {
 		if len(p.subjects) >= maxRunSubjects {

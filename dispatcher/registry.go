@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -35,7 +36,7 @@ type registry struct {
 
 type worker struct {
 	info  wire.WorkerInfo
-	offer offer
+	offer lanes.Offer
 	condition
 }
 
@@ -113,8 +114,8 @@ func checkRegister(reg *wire.Register) (events.WorkerID, error) {
 			return "", err
 		}
 	}
-	if reg.Slots < 1 || reg.Slots > maxPending {
-		return "", events.Refuse(events.CodeBadRequest, "worker %s has %d slots: 1 to %d", id, reg.Slots, maxPending)
+	if reg.Slots < 1 || reg.Slots > lanes.MaxPending {
+		return "", events.Refuse(events.CodeBadRequest, "worker %s has %d slots: 1 to %d", id, reg.Slots, lanes.MaxPending)
 	}
 	reg.Types = slices.Compact(slices.Sorted(slices.Values(reg.Types)))
 	return id, nil
@@ -172,7 +173,7 @@ func (r *registry) mayClaim(id, session string) error {
 }
 
 // serves reports whether the worker can run what a lane holds.
-func (w *worker) serves(lane string) bool { return w.offer.covers(lane) }
+func (w *worker) serves(lane string) bool { return w.offer.Covers(lane) }
 
 // serving lists the workers that are registered for a type, in order.
 func (r *registry) serving(t events.Type) (ids []string) {
@@ -189,15 +190,15 @@ func (r *registry) serving(t events.Type) (ids []string) {
 
 // offers are the distinct sets of capabilities that registered workers have, by
 // type and the name of the lane that asks for all of them.
-func (r *registry) offers() map[events.Type]map[string]offer {
+func (r *registry) offers() map[events.Type]map[string]lanes.Offer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := map[events.Type]map[string]offer{}
+	all := map[events.Type]map[string]lanes.Offer{}
 	for _, w := range r.workers {
 		name := events.LaneOf(w.offer)
 		for _, t := range w.info.Types {
 			if all[events.Type(t)] == nil {
-				all[events.Type(t)] = map[string]offer{}
+				all[events.Type(t)] = map[string]lanes.Offer{}
 			}
 			all[events.Type(t)][name] = w.offer
 		}

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -88,7 +89,7 @@ var phaseNames = [...]string{"", "begun", "carrying", "syncing", "cutting"}
 
 // begin is what follows from the log that was taken over.
 func (k *keeper) begin(l *loop) {
-	now, m := l.clock.now(), l.state.Meta()
+	now, m := l.clock.Now(), l.state.Meta()
 	k.first, k.nextPass = max(m.CutAt, 1), now.Add(minPass)
 	if m.CutAt > 0 {
 		// Whether the log has been cut behind that round is not known: it does
@@ -103,7 +104,7 @@ func (l *loop) retain(now time.Time) error {
 	if l.state.Meta().Partial {
 		return nil
 	}
-	if l.clock.doubtful() {
+	if l.clock.Doubtful() {
 		l.keep.waiting, l.keep.quiet = time.Time{}, false // others must not wait for it
 		return nil
 	}
@@ -131,10 +132,10 @@ func (l *loop) mayRetain() bool {
 
 // wake is when there is something to do, the zero time for never.
 func (k *keeper) wake(l *loop) time.Time {
-	if l.clock.doubtful() {
+	if l.clock.Doubtful() {
 		return time.Time{}
 	}
-	now, at := l.clock.now(), k.nextPass
+	now, at := l.clock.Now(), k.nextPass
 	if l.halt.on() {
 		if k.cutting() {
 			return k.nextCut
@@ -161,10 +162,10 @@ func (k *keeper) wake(l *loop) time.Time {
 			return now
 		}
 		if !k.quiet && !k.waiting.IsZero() {
-			return sooner(at, k.waiting.Add(carryPatience))
+			return clock.Sooner(at, k.waiting.Add(carryPatience))
 		}
 	case cutSyncs, cutCuts:
-		return sooner(at, k.nextCut)
+		return clock.Sooner(at, k.nextCut)
 	}
 	return at
 }
@@ -173,7 +174,7 @@ func (k *keeper) wake(l *loop) time.Time {
 func (l *loop) prune(now time.Time) error {
 	k := &l.keep
 	if len(k.lists) == 0 {
-		if !passed(k.nextPass, now) {
+		if !clock.Passed(k.nextPass, now) {
 			return nil
 		}
 		k.lists, k.place, k.soonest, k.held = l.endedLists(), projector.EndedPlace{}, now.Add(l.cfg.Sweep), 0
@@ -187,7 +188,7 @@ func (l *loop) prune(now time.Time) error {
 		return nil
 	}
 	k.heldLast = k.held
-	k.nextPass = later(k.soonest, now.Add(minPass))
+	k.nextPass = clock.Later(k.soonest, now.Add(minPass))
 	if k.phase == cutIdle && l.cutIsDue() {
 		k.asked = true
 	}
@@ -225,7 +226,7 @@ func (l *loop) pruneFrom(list endedList, now time.Time) error {
 			continue // the projection lags behind
 		}
 		if due := it.FinishedAt.Add(set.Retain.For(it.State)); due.After(now) {
-			k.soonest = sooner(k.soonest, due)
+			k.soonest = clock.Sooner(k.soonest, due)
 			page = nil
 			break
 		}

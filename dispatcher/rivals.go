@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -19,7 +20,7 @@ type rivalry struct {
 }
 
 type rival struct {
-	lane    laneKey
+	lane    lanes.Key
 	ageStep time.Duration
 }
 
@@ -35,7 +36,7 @@ func (l *loop) rivals(t events.Type) (c rivalry) {
 	default:
 		return c
 	}
-	now := l.clock.now()
+	now := l.clock.Now()
 	for other, tl := range l.ready.types {
 		if other == t || l.stopped[other] || p != nil && l.pools.of(other) != p {
 			continue
@@ -51,7 +52,7 @@ func (l *loop) rivals(t events.Type) (c rivalry) {
 			if c.cut = len(c.lanes) >= maxRivals; c.cut {
 				return c
 			}
-			c.lanes = append(c.lanes, rival{laneKey{other, name}, td.pick.ageStep})
+			c.lanes = append(c.lanes, rival{lanes.Key{Type: other, Name: name}, td.pick.ageStep})
 		}
 	}
 	return c
@@ -65,7 +66,7 @@ func (e *Engine) rivalsAhead(c *rivalry, it *events.Item, ageStep time.Duration,
 			if n >= limit {
 				return n, nil
 			}
-			q := projector.ReadyQueue{Type: r.lane.typ, Lane: r.lane.lane, Priority: p}
+			q := projector.ReadyQueue{Type: r.lane.Type, Lane: r.lane.Name, Priority: p}
 			k, err := e.cfg.Store.CountBefore(q, placeBefore(it, ageStep, p, r.ageStep), now, limit-n)
 			if n += k; err != nil {
 				return n, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -40,7 +41,7 @@ func Salvage(ctx context.Context, cfg Config, progress func(done, total int64)) 
 	// The round is of the time of the last event, whatever the clock says: nothing
 	// expires by it.
 	last := state.Meta().LastAt
-	clk := newClock(clockSource{local: time.Now, maxJump: -1}, clockStart{server: last, lastEvent: last})
+	clk := clock.New(clock.Source{Local: time.Now, MaxJump: -1}, clock.Start{Server: last, LastEvent: last})
 	l, err := newLoop(&cfg, state, clk, at, newRegistry(cfg.Gone, func() {}), nil, newSignals(0))
 	if err != nil {
 		return fmt.Errorf("salvage: %w", err)
@@ -52,7 +53,7 @@ func Salvage(ctx context.Context, cfg Config, progress func(done, total int64)) 
 			return fmt.Errorf("salvage: %w", err)
 		}
 		if l.keep.phase != cutSyncs {
-			if err := l.cut(l.clock.now()); err != nil {
+			if err := l.cut(l.clock.Now()); err != nil {
 				return fmt.Errorf("salvage: %w", err)
 			}
 			if l.keep.phase == cutIdle {

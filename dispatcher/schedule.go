@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/internal/cron"
@@ -66,7 +67,7 @@ func (l *loop) plan(c events.Command) (events.Command, error) {
 		return c, nil
 	}
 	s := set.Schedule
-	now := l.clock.now()
+	now := l.clock.Now()
 	every, isEvery, err := cron.ParseEvery(s.Cron)
 	switch {
 	case err != nil:
@@ -105,7 +106,7 @@ func (l *loop) nextTick() time.Time {
 		l.schedules.stale, l.schedules.next = false, time.Time{}
 		l.state.DueSchedules(func(name string, next time.Time) {
 			if !l.schedules.broken[name] {
-				l.schedules.next = sooner(l.schedules.next, next)
+				l.schedules.next = clock.Sooner(l.schedules.next, next)
 			}
 		})
 	}
@@ -119,8 +120,8 @@ func (l *loop) tickRoom() bool { return l.roomBelow(eventlog.MaxAppend - 1) }
 // tick answers the ticks that have come, the longest due first, up to maxTicks
 // of them. What is left makes the loop come back at once.
 func (l *loop) tick() error {
-	now := l.clock.due()
-	if l.schedules.held || l.halt.on() || !passed(l.nextTick(), now) {
+	now := l.clock.Due()
+	if l.schedules.held || l.halt.on() || !clock.Passed(l.nextTick(), now) {
 		return nil
 	}
 	type due struct {
@@ -247,7 +248,7 @@ func (l *loop) replan() *commandJob {
 	if l.state.Meta().SetBackAt == 0 {
 		return j
 	}
-	now := l.clock.due()
+	now := l.clock.Due()
 	for _, name := range l.state.ScheduleNames() {
 		s, _ := l.state.Schedule(name)
 		t, err := l.timing(&s)

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/internal/cron"
@@ -198,7 +199,7 @@ func TestEachTickHasOneItem(t *testing.T) {
 			}
 		}
 		a.onStage, b.onStage = nil, nil
-		a.at = later(a.at, b.at)
+		a.at = clock.Later(a.at, b.at)
 		stream.Now = a.now
 		a.crash()
 		a.tick(10 * time.Minute)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -38,7 +39,7 @@ type taken struct {
 	beats    map[events.WorkerID]map[events.Token]bool // what each worker runs, as it last said
 	types    map[events.Type]bool                      // whose consumers are to be made anew
 
-	lanes []laneKey // that have consumers, as they were last found; bounded by maxSignals
+	lanes []lanes.Key // that have consumers, as they were last found; bounded by maxSignals
 
 	words   []nativeWord // bounded by their reader: see nativeReader
 	looks   []nativeLook
@@ -129,7 +130,7 @@ func (s *signals) consumersWanted(typ events.Type) {
 }
 
 // consumersFound leaves which lanes have consumers.
-func (s *signals) consumersFound(lanes []laneKey) {
+func (s *signals) consumersFound(lanes []lanes.Key) {
 	s.leave(func(t *taken) { t.lanes = lanes[:min(len(lanes), maxSignals)] })
 }
 

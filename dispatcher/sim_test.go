@@ -9,6 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
@@ -97,10 +99,10 @@ func (s *sim) serverNow() time.Time { return s.at.Add(s.skew) }
 
 // looked is what the sweep makes of the server's clock.
 func (s *sim) looked() {
-	if _, changed := s.l.clock.correct(s.serverNow()); changed {
+	if _, changed := s.l.clock.Correct(s.serverNow()); changed {
 		s.l.signals.clockChanged()
 	}
-	s.cfg.noteTime(s.l.clock.status())
+	s.cfg.noteTime(s.l.clock.Status())
 }
 
 func (s *sim) ok(err error) {
@@ -124,21 +126,21 @@ func (s *sim) start() {
 	state, clk, last, err := takeOver(ctx, &s.cfg, s.now, nil, s.accept)
 	s.ok(err)
 	s.accept = nil
-	s.cfg.noteTime(clk.status())
+	s.cfg.noteTime(clk.Status())
 	sig := newSignals(s.cfg.MaxRunning)
 	s.held = nil
 	s.world.signals = sig
 	s.l, err = newLoop(&s.cfg, state, clk, last, s.reg, s.world, sig)
 	s.ok(err)
 	s.l.newID = s.newID
-	s.ok(s.l.adoptRuns(clk.now()))
+	s.ok(s.l.adoptRuns(clk.Now()))
 	for seq, m := range s.world.msgs {
 		if !s.l.found(seq, m.id, m.token, m.lease) {
 			delete(s.world.msgs, seq)
 		}
 	}
 	s.ok(s.world.adoptNatives(s.l))
-	s.l.watchOrphans(clk.now())
+	s.l.watchOrphans(clk.Now())
 	sig.registryChanged()
 	s.handed = state.Meta().IntakeSeq
 	s.settle()
@@ -309,11 +311,11 @@ func (s *sim) tick(d time.Duration) {
 		if n > maxSteps {
 			s.t.Fatalf("time does not pass: it is %v, the next thing is due in %v", s.at, s.l.nextWake())
 		}
-		next := sooner(sooner(s.at.Add(max(s.l.nextWake(), time.Microsecond)), s.world.nextExpiry()), s.world.nextNativeExpiry())
+		next := clock.Sooner(clock.Sooner(s.at.Add(max(s.l.nextWake(), time.Microsecond)), s.world.nextExpiry()), s.world.nextNativeExpiry())
 		if next.After(end) {
 			break
 		}
-		s.at = later(next, s.at)
+		s.at = clock.Later(next, s.at)
 		s.world.expire()
 		s.world.expireNatives()
 		s.settle()
@@ -349,7 +351,7 @@ func (s *sim) report(rs ...wire.Report) (out []wire.Reported) {
 // register registers a worker; a slot is a run at a time.
 func (s *sim) register(w string, slots int, capabilities []string, types ...string) {
 	s.t.Helper()
-	_, _, err := s.reg.put(wire.Register{Worker: w, Session: "s-" + w, Types: types, Slots: slots, Capabilities: capabilities}, s.l.clock.now())
+	_, _, err := s.reg.put(wire.Register{Worker: w, Session: "s-" + w, Types: types, Slots: slots, Capabilities: capabilities}, s.l.clock.Now())
 	s.ok(err)
 	s.settle()
 }
@@ -381,7 +383,7 @@ func (s *sim) item(id events.ID) *events.Item {
 // and returns the items in the order in which they came.
 func (s *sim) drain(typ events.Type, worker string) (order []events.ID) {
 	s.t.Helper()
-	for m := s.world.pull(laneKey{typ, ""}); m != nil; m = s.world.pull(laneKey{typ, ""}) {
+	for m := s.world.pull(lanes.Key{Type: typ, Name: ""}); m != nil; m = s.world.pull(lanes.Key{Type: typ, Name: ""}) {
 		for _, r := range s.run(m, worker) {
 			if !r.OK {
 				s.t.Fatalf("%s: %+v", m.id, r.Error)

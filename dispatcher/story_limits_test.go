@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -78,7 +79,7 @@ func (st *story) grab(td *datadriven.TestData) string {
 	td.MaybeScanArgs(st.t, "by", &by)
 	var said []string
 	for range n {
-		m := st.world.pull(laneKey{events.Type(typ), ""})
+		m := st.world.pull(lanes.Key{Type: events.Type(typ), Name: ""})
 		if m == nil {
 			break
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/wire"
@@ -259,7 +260,7 @@ func (st *story) pull(td *datadriven.TestData) string {
 	typ, lane := "email", ""
 	td.MaybeScanArgs(st.t, "type", &typ)
 	td.MaybeScanArgs(st.t, "lane", &lane)
-	m := st.world.pull(laneKey{events.Type(typ), lane})
+	m := st.world.pull(lanes.Key{Type: events.Type(typ), Name: lane})
 	if m == nil {
 		return "nothing to pull\n"
 	}

@@ -3,6 +3,8 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -17,12 +19,12 @@ const doubtSweep = 10 * time.Second
 // the server each time, and one for each lane where something has waited long.
 func (l *loop) sweep(now time.Time) error {
 	l.nextSweep = now.Add(l.cfg.Sweep)
-	if l.clock.doubtful() {
+	if l.clock.Doubtful() {
 		l.nextSweep = now.Add(min(l.cfg.Sweep, doubtSweep))
 	}
 	l.noteAcks()
 	l.endOpenHolds()
-	waiting := map[laneKey][]pushAck{}
+	waiting := map[lanes.Key][]pushAck{}
 	live := make(map[events.Token]bool, l.table.total())
 	for tok, d := range l.table.byToken {
 		live[tok] = true
@@ -32,10 +34,10 @@ func (l *loop) sweep(now time.Time) error {
 		case d.native && !d.lingering: // see sweepNatives
 		case !d.claimed:
 			if d.seq != 0 && now.Sub(d.at) > 2*lease {
-				key := laneKey{d.typ, d.lane}
+				key := lanes.Key{Type: d.typ, Name: d.lane}
 				waiting[key] = append(waiting[key], pushAck{token: tok, seq: d.seq})
 			}
-		case now.Sub(later(d.heard, d.at)) <= lease+l.cfg.Gone:
+		case now.Sub(clock.Later(d.heard, d.at)) <= lease+l.cfg.Gone:
 		case d.lingering:
 			l.letGo(d)
 		case len(l.late) < maxSignals:

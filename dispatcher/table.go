@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -38,12 +39,6 @@ type dispatched struct {
 	again    bool        // it was sent to the native stream more than once
 }
 
-// laneKey names a consumer.
-type laneKey struct {
-	typ  events.Type
-	lane string
-}
-
 // groupKey names a group of a type's items.
 type groupKey struct {
 	typ   events.Type
@@ -58,7 +53,7 @@ type table struct {
 	byID      map[events.ID]*dispatched // an item's current dispatch
 	byToken   map[events.Token]*dispatched
 	byType    map[events.Type]int
-	byLane    map[laneKey]int
+	byLane    map[lanes.Key]int
 	byGroup   map[groupKey]groupLoad // of groups that are not empty
 	unclaimed map[events.Type]int
 	orphans   map[events.Token]*dispatched
@@ -72,7 +67,7 @@ type table struct {
 func newTable() *table {
 	return &table{
 		byID: map[events.ID]*dispatched{}, byToken: map[events.Token]*dispatched{},
-		byType: map[events.Type]int{}, byLane: map[laneKey]int{}, byGroup: map[groupKey]groupLoad{}, unclaimed: map[events.Type]int{},
+		byType: map[events.Type]int{}, byLane: map[lanes.Key]int{}, byGroup: map[groupKey]groupLoad{}, unclaimed: map[events.Type]int{},
 		orphans: map[events.Token]*dispatched{}, lingering: map[events.Token]*dispatched{}, held: newHeld(),
 		natives: map[events.Token]*dispatched{}, bySeq: map[uint64]*dispatched{},
 	}
@@ -84,7 +79,7 @@ func (t *table) add(d *dispatched) {
 	t.byID[d.id] = d
 	t.byToken[d.token] = d
 	t.byType[d.typ]++
-	t.byLane[laneKey{d.typ, d.lane}]++
+	t.byLane[lanes.Key{Type: d.typ, Name: d.lane}]++
 	if d.native {
 		t.natives[d.token] = d
 	}
@@ -116,7 +111,7 @@ func (t *table) remove(d *dispatched) {
 		delete(t.byID, d.id)
 	}
 	t.byType[d.typ]--
-	if key := (laneKey{d.typ, d.lane}); t.byLane[key] > 1 {
+	if key := (lanes.Key{Type: d.typ, Name: d.lane}); t.byLane[key] > 1 {
 		t.byLane[key]--
 	} else {
 		delete(t.byLane, key)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -38,10 +39,6 @@ type topology struct {
 	// name, so that it serves the next one too.
 	dispatch jetstream.Stream
 }
-
-// maxPending is a consumer's MaxAckPending: past 1,024 pending the server may
-// notice an expired lease 100 ms late.
-const maxPending = 1000
 
 // dispatchStream is nil before ensureStreams.
 func (t *topology) dispatchStream() jetstream.Stream {
@@ -155,8 +152,8 @@ func (t *topology) ensureDispatch(ctx context.Context) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		s, err = t.js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: name, Subjects: []string{t.cfg.Names.RunAll()}, Storage: jetstream.MemoryStorage, Replicas: t.cfg.Replicas,
-			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + maxPending),
-			FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true, MaxConsumers: maxConsumers, Duplicates: minDuplicates,
+			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + lanes.MaxPending),
+			FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true, MaxConsumers: lanes.MaxConsumers, Duplicates: minDuplicates,
 		})
 	}
 	if err != nil {
@@ -176,7 +173,7 @@ func (t *topology) ensureDispatch(ctx context.Context) error {
 func (t *topology) ensureConsumer(ctx context.Context, typ events.Type, lane string, lease time.Duration) (string, error) {
 	cfg := jetstream.ConsumerConfig{
 		Durable: wire.Consumer(typ, lane), FilterSubject: t.cfg.Names.Run(typ, lane),
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: lease, MaxDeliver: 1, MaxAckPending: maxPending,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: lease, MaxDeliver: 1, MaxAckPending: lanes.MaxPending,
 		MaxWaiting: 2048, MemoryStorage: true,
 	}
 	_, err := t.js.CreateOrUpdateConsumer(ctx, t.cfg.Names.DispatchStream(), cfg)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
@@ -105,11 +106,11 @@ func (j *whyJob) decide(l *loop, _ int) error {
 		j.a.err = events.Refuse(events.CodeNotFound, "there is no item %s: check the id; ended items are forgotten after their retention", j.id)
 		return nil
 	}
-	now := l.clock.now()
+	now := l.clock.Now()
 	copied := *it // the state may still change it
 	j.a.item = &copied
 	j.a.reply = wire.WhyReply{ID: it.ID.String(), Type: string(it.Type), State: it.State, At: now, Position: wire.PositionOf(l.state.Meta().Applied)}
-	due := l.clock.due()
+	due := l.clock.Due()
 	reasons := events.Explain(l.state, it, due)
 	if it.State == events.StateQueued {
 		set, _ := l.state.Settings(it.Type)
@@ -165,11 +166,11 @@ func (l *loop) explainWorkers(it *events.Item) []events.Obstacle {
 		return []events.Obstacle{{Code: code, Message: fmt.Sprintf(format, args...)}}
 	}
 	lane := it.Lane()
-	key := laneKey{it.Type, lane}
+	key := lanes.Key{Type: it.Type, Name: lane}
 	slots := l.laneSlots(key)
 	if slots > 0 {
 		if lane != "" && l.ready.types[it.Type].lane(lane) == nil {
-			return one(events.WhyLanesFull, "items that ask for other sets of capabilities go first: at most %d sets of one type, and %d of all, are served at once", MaxTypeLanes, MaxLanes)
+			return one(events.WhyLanesFull, "items that ask for other sets of capabilities go first: at most %d sets of one type, and %d of all, are served at once", lanes.MaxPerType, lanes.Max)
 		}
 		ahead := prefetch
 		if l.pools.of(it.Type) != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -95,7 +96,7 @@ func (e *Engine) lanes(ctx context.Context, t events.Type, capabilities []string
 // lanesJob asks the loop which lanes of a type a worker can serve.
 type lanesJob struct {
 	typ   events.Type
-	offer offer
+	offer lanes.Offer
 	out   chan lanesReply
 	reply lanesReply
 }
@@ -125,7 +126,7 @@ func (j *lanesJob) decide(l *loop, _ int) error {
 		return err
 	}
 	for name := range tl.open {
-		if name != "" && j.offer.covers(name) {
+		if name != "" && j.offer.Covers(name) {
 			j.reply.lanes = append(j.reply.lanes, name)
 		}
 	}
@@ -136,7 +137,7 @@ func (j *lanesJob) finish()                   { j.out <- j.reply }
 func (j *lanesJob) abandon(err *events.Error) { j.out <- lanesReply{err: err} }
 
 // maxInFlight bounds the runs that one heartbeat names.
-const maxInFlight = 2 * maxPending
+const maxInFlight = 2 * lanes.MaxPending
 
 // Heartbeat keeps a worker registered, registering it if it is not known.
 func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error) {

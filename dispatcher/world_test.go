@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -21,8 +23,8 @@ type world struct {
 	silent  bool // pushes are not answered, and lost
 	told    []string
 	// consumers are those of the dispatch stream.
-	consumers map[laneKey]bool
-	ackWaits  map[laneKey]time.Duration // of those that have been made; others go by the message
+	consumers map[lanes.Key]bool
+	ackWaits  map[lanes.Key]time.Duration // of those that have been made; others go by the message
 	pushes    int
 	purged    uint64
 	purge     func(below events.Seq) error // cuts the log
@@ -37,7 +39,7 @@ type simMsg struct {
 	seq       uint64
 	id        events.ID
 	token     events.Token
-	key       laneKey
+	key       lanes.Key
 	attempt   int
 	priority  events.Priority
 	lease     time.Duration
@@ -48,7 +50,7 @@ type simMsg struct {
 }
 
 func newWorld(now func() time.Time) *world {
-	return &world{now: now, msgs: map[uint64]*simMsg{}, nextSeq: 1, consumers: map[laneKey]bool{}, ackWaits: map[laneKey]time.Duration{}}
+	return &world{now: now, msgs: map[uint64]*simMsg{}, nextSeq: 1, consumers: map[lanes.Key]bool{}, ackWaits: map[lanes.Key]time.Duration{}}
 }
 
 func (w *world) push(it *events.Item, _ []byte, token events.Token, lease time.Duration, lane string) {
@@ -60,7 +62,7 @@ func (w *world) push(it *events.Item, _ []byte, token events.Token, lease time.D
 	case w.silent:
 		return
 	}
-	w.msgs[w.nextSeq] = &simMsg{seq: w.nextSeq, id: it.ID, token: token, key: laneKey{it.Type, lane}, attempt: int(it.Attempt) + 1, priority: it.Priority, lease: lease}
+	w.msgs[w.nextSeq] = &simMsg{seq: w.nextSeq, id: it.ID, token: token, key: lanes.Key{Type: it.Type, Name: lane}, attempt: int(it.Attempt) + 1, priority: it.Priority, lease: lease}
 	w.signals.pushed(token, w.nextSeq)
 	w.nextSeq++
 }
@@ -76,7 +78,7 @@ func (w *world) control(id events.WorkerID, c wire.Control) {
 
 func (w *world) deleteMsg(seq uint64) { delete(w.msgs, seq) }
 
-func (w *world) ensureConsumer(key laneKey, lease time.Duration, tell bool) {
+func (w *world) ensureConsumer(key lanes.Key, lease time.Duration, tell bool) {
 	w.consumers[key], w.ackWaits[key] = true, lease
 	for _, m := range w.msgs { // a consumer's ack-wait hits what is already pending
 		if m.key == key && m.delivered && !m.expired {
@@ -84,13 +86,13 @@ func (w *world) ensureConsumer(key laneKey, lease time.Duration, tell bool) {
 		}
 	}
 	if tell {
-		w.told = append(w.told, fmt.Sprintf("lane %q of %s is made: its workers are told to register again", key.lane, key.typ))
+		w.told = append(w.told, fmt.Sprintf("lane %q of %s is made: its workers are told to register again", key.Name, key.Type))
 	}
 }
 
 func (w *world) repair() {}
 
-func (w *world) dropConsumer(key laneKey) { delete(w.consumers, key) }
+func (w *world) dropConsumer(key lanes.Key) { delete(w.consumers, key) }
 
 func (w *world) findConsumers() { w.signals.consumersFound(slices.Collect(maps.Keys(w.consumers))) }
 
@@ -105,7 +107,7 @@ func (w *world) lookAround(live map[events.Token]bool, newest events.Token) {
 	}
 }
 
-func (w *world) inspect(_ laneKey, waiting []pushAck) {
+func (w *world) inspect(_ lanes.Key, waiting []pushAck) {
 	for _, a := range waiting {
 		if m := w.msgs[a.seq]; m == nil {
 			w.signals.pushFailed(a.token)
@@ -116,7 +118,7 @@ func (w *world) inspect(_ laneKey, waiting []pushAck) {
 }
 
 // pull is a worker's pull: the delivery starts the lease.
-func (w *world) pull(key laneKey) *simMsg {
+func (w *world) pull(key lanes.Key) *simMsg {
 	for _, seq := range slices.Sorted(maps.Keys(w.msgs)) {
 		if m := w.msgs[seq]; m.key == key && !m.delivered {
 			m.delivered = true
@@ -139,7 +141,7 @@ func (w *world) renew(m *simMsg) {
 func (w *world) nextExpiry() (next time.Time) {
 	for _, m := range w.msgs {
 		if m.delivered && !m.expired {
-			next = sooner(next, m.expires)
+			next = clock.Sooner(next, m.expires)
 		}
 	}
 	return next

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -188,7 +189,7 @@ func (w *world) adoptNatives(l *loop) error {
 func (w *world) nextNativeExpiry() (next time.Time) {
 	for _, m := range w.native.msgs {
 		if m.delivered && !m.over {
-			next = sooner(next, m.expires)
+			next = clock.Sooner(next, m.expires)
 		}
 	}
 	return next

@@ -1,19 +1,21 @@
-package dispatcher
+package clock
 
 import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/streamwright/streamwright/wire"
 )
 
-// The bounds within which the server's clock counts as plausible.
+// Bounds within which the server's clock counts as plausible.
 const (
-	// DefaultMaxClockJump is how far the server's clock may lie ahead of what the
+	// DefaultMaxJump is how far the server's clock may lie ahead of what the
 	// partition last knew. What a wrong clock within it destroys had a day left at
 	// most; so long are ended items kept by default.
-	DefaultMaxClockJump = 24 * time.Hour
-	// MaxClockBehind is how far it may lie behind that.
-	MaxClockBehind = 5 * time.Minute
+	DefaultMaxJump = 24 * time.Hour
+	// MaxBehind is how far it may lie behind that.
+	MaxBehind = 5 * time.Minute
 	// maxSyncedDiffers is how far it may differ from the clock of this machine, if
 	// that is known to be synchronised, to be confirmed by it.
 	maxSyncedDiffers = time.Minute
@@ -23,24 +25,17 @@ const (
 	// maxSlew is how much of a difference to the server's clock one correction
 	// takes back.
 	maxSlew = 50 * time.Millisecond
-	// maxSlewed is the difference up to which the clock is slewed forward. It
+	// MaxSlewed is the difference up to which the clock is slewed forward. It
 	// follows at once over a larger one: after a suspend, it would lag for months.
-	maxSlewed = time.Second
+	MaxSlewed = time.Second
 )
 
-// The verdicts on the server's clock.
-const (
-	ClockPlausible = "plausible"
-	ClockAhead     = "ahead"  // of the last event, and of all else that is known
-	ClockBehind    = "behind" // the last event, or the time of an earlier run
-)
-
-// clock is the partition's time: the NATS server's, carried on by this
+// Clock is the partition's time: the NATS server's, carried on by this
 // process's monotonic clock, and never before the last event's. It does not
 // follow a server whose time is implausible: it goes on from the last time that
 // was trusted. It may be read by anyone.
-type clock struct {
-	clockSource
+type Clock struct {
+	Source
 
 	mu    sync.Mutex
 	base  time.Time // partition time ...
@@ -59,40 +54,40 @@ type clock struct {
 	blind bool
 }
 
-// clockSource is what a clock goes by, beside the server's time.
-type clockSource struct {
-	local   func() time.Time // this process's; time.Now but in tests
-	maxJump time.Duration    // negative: any server time is plausible
-	// synced, if set, returns the time of this machine's clock, and whether that is
+// Source is what a clock goes by, beside the server's time.
+type Source struct {
+	Local   func() time.Time // this process's time
+	MaxJump time.Duration    // negative: any server time is plausible
+	// Synced, if set, returns the time of this machine's clock, and whether that is
 	// known to be synchronised.
-	synced func() (time.Time, bool)
-	// sleep, if set, returns for how long this machine has been suspended since
+	Synced func() (time.Time, bool)
+	// Sleep, if set, returns for how long this machine has been suspended since
 	// some moment: time that local does not count.
-	sleep func() time.Duration
+	Sleep func() time.Duration
 }
 
-// clockStart is what a clock begins from.
-type clockStart struct {
-	server    time.Time // the NATS server's time now
-	lastEvent time.Time // zero: the log is empty
-	known     time.Time // the latest time that an earlier run took for right; may be zero
-	accepted  bool      // an operator has confirmed the server's
+// Start is what a clock begins from.
+type Start struct {
+	Server    time.Time // the NATS server's time now
+	LastEvent time.Time // zero: the log is empty
+	Known     time.Time // the latest time that an earlier run took for right; may be zero
+	Accepted  bool      // an operator has confirmed the server's
 }
 
-// newClock starts at the server's time, or the last event's if that is a little
+// New starts at the server's time, or the last event's if that is a little
 // later. If the server's is not plausible it starts at the latest time known.
-func newClock(src clockSource, st clockStart) *clock {
-	c := &clock{clockSource: src, since: src.local(), known: st.known, verdict: ClockPlausible}
-	c.heard, c.server = c.since, st.server
-	c.base = later(st.server, st.lastEvent)
-	ref := later(st.lastEvent, st.known)
+func New(src Source, st Start) *Clock {
+	c := &Clock{Source: src, since: src.Local(), known: st.Known, verdict: wire.ClockPlausible}
+	c.heard, c.server = c.since, st.Server
+	c.base = Later(st.Server, st.LastEvent)
+	ref := Later(st.LastEvent, st.Known)
 	switch {
-	case st.accepted:
-		c.base = st.server
-	case st.lastEvent.IsZero(): // there is nothing that the clock could destroy
+	case st.Accepted:
+		c.base = st.Server
+	case st.LastEvent.IsZero(): // there is nothing that the clock could destroy
 	default:
-		if c.verdict = c.judge(st.server.Sub(ref)); c.verdict != ClockPlausible {
-			c.base, c.doubted, c.blind = ref, ref, c.verdict == ClockBehind
+		if c.verdict = c.judge(st.Server.Sub(ref)); c.verdict != wire.ClockPlausible {
+			c.base, c.doubted, c.blind = ref, ref, c.verdict == wire.ClockBehind
 		}
 	}
 	c.base = c.base.UTC().Round(0)
@@ -103,53 +98,53 @@ func newClock(src clockSource, st clockStart) *clock {
 
 // judge says whether a difference of the server's clock to what is known is
 // plausible.
-func (c *clock) judge(diff time.Duration) string {
+func (c *Clock) judge(diff time.Duration) string {
 	switch {
-	case c.maxJump < 0:
-	case diff < -MaxClockBehind:
-		return ClockBehind
-	case diff > c.maxJump && !c.wasAsleep(diff) && !c.confirmed():
-		return ClockAhead
+	case c.MaxJump < 0:
+	case diff < -MaxBehind:
+		return wire.ClockBehind
+	case diff > c.MaxJump && !c.wasAsleep(diff) && !c.confirmed():
+		return wire.ClockAhead
 	}
-	return ClockPlausible
+	return wire.ClockPlausible
 }
 
 // wasAsleep reports whether the machine has been suspended for as long as the
 // server's clock is ahead.
-func (c *clock) wasAsleep(diff time.Duration) bool {
-	return c.sleep != nil && c.awake && (diff-(c.sleep()-c.slept)).Abs() <= MaxClockBehind
+func (c *Clock) wasAsleep(diff time.Duration) bool {
+	return c.Sleep != nil && c.awake && (diff-(c.Sleep()-c.slept)).Abs() <= MaxBehind
 }
 
 // confirmed reports whether this machine's clock is synchronised and agrees with
 // the server's.
-func (c *clock) confirmed() bool {
-	if c.synced == nil {
+func (c *Clock) confirmed() bool {
+	if c.Synced == nil {
 		return false
 	}
-	now, ok := c.synced()
+	now, ok := c.Synced()
 	return ok && now.Sub(c.serverNow()).Abs() <= maxSyncedDiffers
 }
 
-func (c *clock) noteSleep() {
-	if c.sleep != nil {
-		c.slept, c.awake = c.sleep(), true
+func (c *Clock) noteSleep() {
+	if c.Sleep != nil {
+		c.slept, c.awake = c.Sleep(), true
 	}
 }
 
 // serverNow is the server's time, as it was heard and has gone on since.
-func (c *clock) serverNow() time.Time { return c.server.Add(c.local().Sub(c.heard)) }
+func (c *Clock) serverNow() time.Time { return c.server.Add(c.Local().Sub(c.heard)) }
 
 // running is the partition's time before it is kept from going back.
-func (c *clock) running() time.Time { return c.base.Add(c.local().Sub(c.since)) }
+func (c *Clock) running() time.Time { return c.base.Add(c.Local().Sub(c.since)) }
 
-// now is the time, never before one given out earlier.
-func (c *clock) now() time.Time {
+// Now is the time, never before one given out earlier.
+func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nowLocked()
 }
 
-func (c *clock) nowLocked() time.Time {
+func (c *Clock) nowLocked() time.Time {
 	t := c.running()
 	if t.Before(c.last) {
 		return c.last
@@ -158,9 +153,9 @@ func (c *clock) nowLocked() time.Time {
 	return t
 }
 
-// due is the time by which something recorded in the log is due: now, or an
+// Due is the time by which something recorded in the log is due: now, or an
 // earlier time while the log's own times can't be trusted.
-func (c *clock) due() time.Time {
+func (c *Clock) Due() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.nowLocked()
@@ -170,16 +165,16 @@ func (c *clock) due() time.Time {
 	return t
 }
 
-// blindDue is due while that is not now, else zero.
-func (c *clock) blindDue() time.Time {
-	if c.lag() == 0 {
+// BlindDue is due while that is not now, else zero.
+func (c *Clock) BlindDue() time.Time {
+	if c.Lag() == 0 {
 		return time.Time{}
 	}
-	return c.due()
+	return c.Due()
 }
 
-// lag is how far due is behind now.
-func (c *clock) lag() time.Duration {
+// Lag is how far due is behind now.
+func (c *Clock) Lag() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.blind {
@@ -188,37 +183,37 @@ func (c *clock) lag() time.Duration {
 	return max(c.nowLocked().Sub(c.serverNow()), 0)
 }
 
-// doubtful reports whether the server's clock is implausible: then nothing is
+// Doubtful reports whether the server's clock is implausible: then nothing is
 // dropped by time.
-func (c *clock) doubtful() bool {
+func (c *Clock) Doubtful() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.doubted.IsZero()
 }
 
-// until is how long it takes to t, at least 0.
-func (c *clock) until(t time.Time) time.Duration { return max(t.Sub(c.now()), 0) }
+// Until is how long it takes to t, at least 0.
+func (c *Clock) Until(t time.Time) time.Duration { return max(t.Sub(c.Now()), 0) }
 
-// correct moves the clock towards the server's time, if that is plausible: back
+// Correct moves the clock towards the server's time, if that is plausible: back
 // or a little forward by at most maxSlew, over more forward at once. It returns
 // the whole difference, and whether the verdict, or the time, has changed by
 // more than that.
-func (c *clock) correct(server time.Time) (diff time.Duration, changed bool) {
+func (c *Clock) Correct(server time.Time) (diff time.Duration, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.server, c.heard = server, c.local()
+	c.server, c.heard = server, c.Local()
 	diff = server.Sub(c.running())
 	was := c.verdict
-	if c.verdict = c.judge(diff); c.verdict != ClockPlausible {
+	if c.verdict = c.judge(diff); c.verdict != wire.ClockPlausible {
 		if c.doubted.IsZero() {
 			c.doubted = c.nowLocked()
 		}
-		c.blind = c.blind && c.verdict == ClockBehind
+		c.blind = c.blind && c.verdict == wire.ClockBehind
 		return diff, c.verdict != was
 	}
 	c.doubted, c.blind = time.Time{}, false
 	c.noteSleep()
-	if diff > maxSlewed {
+	if diff > MaxSlewed {
 		c.base = c.base.Add(diff)
 		return diff, true
 	}
@@ -226,15 +221,15 @@ func (c *clock) correct(server time.Time) (diff time.Duration, changed bool) {
 	return diff, c.verdict != was
 }
 
-// ClockStatus is the partition's time, the server's, and what the engine makes
+// Status is the partition's time, the server's, and what the engine makes
 // of the difference.
-type ClockStatus struct {
+type Status struct {
 	Engine     time.Time
 	Server     time.Time     // as last heard, and gone on since
 	Known      time.Time     // when an earlier run last had a plausible time; zero: not known
 	Difference time.Duration // Server less Engine
-	Verdict    string        // one of the Clock constants
-	Since      time.Time     // of a verdict that is not ClockPlausible, by Engine
+	Verdict    string        // wire.ClockPlausible, wire.ClockAhead or wire.ClockBehind
+	Since      time.Time     // of a verdict that is not wire.ClockPlausible, by Engine
 	Why        string        // of the same, in words
 	MaxJump    time.Duration // negative: any is plausible
 	// Blind is set while the log's own times can't be trusted either.
@@ -242,36 +237,39 @@ type ClockStatus struct {
 }
 
 // Plausible reports whether the server's clock is.
-func (s ClockStatus) Plausible() bool { return s.Verdict == ClockPlausible }
+func (s Status) Plausible() bool { return s.Verdict == wire.ClockPlausible }
 
-func (c *clock) status() ClockStatus {
+func (c *Clock) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := ClockStatus{Engine: c.nowLocked(), Server: c.serverNow().UTC().Round(0), Known: c.known, Verdict: c.verdict, Since: c.doubted, MaxJump: c.maxJump, Blind: c.blind}
+	s := Status{Engine: c.nowLocked(), Server: c.serverNow().UTC().Round(0), Known: c.known, Verdict: c.verdict, Since: c.doubted, MaxJump: c.MaxJump, Blind: c.blind}
 	s.Difference = s.Server.Sub(s.Engine)
 	by := s.Difference.Abs().Round(time.Second)
 	switch {
-	case s.Verdict == ClockAhead:
+	case s.Verdict == wire.ClockAhead:
 		s.Why = fmt.Sprintf("the NATS server's clock is %s ahead of the last time that is known to be right; more than %s (max_clock_jump_ms) is not followed until the machine's clock is synchronised, or an operator confirms it: engine clock accept", by, s.MaxJump)
 	case s.Blind:
 		s.Why = fmt.Sprintf("the event log ends %s ahead of the NATS server's clock, so one of the two is wrong: correct the machine's clock, or, if that is right, confirm it: engine clock accept", by)
-	case s.Verdict == ClockBehind:
+	case s.Verdict == wire.ClockBehind:
 		s.Why = fmt.Sprintf("the NATS server's clock has gone back and is %s behind the engine's: correct the machine's clock, or, if that is right, confirm it: engine clock accept", by)
 	}
 	return s
 }
 
-func later(a, b time.Time) time.Time {
+func Later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-// sooner is the earlier of two times, where the zero time means never.
-func sooner(a, b time.Time) time.Time {
+// Sooner is the earlier of two times, where the zero time means never.
+func Sooner(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
 	}
 	return a
 }
+
+// Passed reports whether a time, if it is set, has come.
+func Passed(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
