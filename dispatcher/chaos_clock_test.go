@@ -28,7 +28,7 @@ func (c *chaos) acceptClock() {
 	c.accept = &acceptance{by: "ops"}
 	c.losses++
 	c.start()
-	c.reg.setBack(c.l.clock.Now())
+	c.reg.SetBack(c.l.clock.Now())
 }
 
 // The clock may jump at any moment, and be confirmed when it is wrong: in the

@@ -55,10 +55,10 @@ func (c *chaos) heldAsTheLogSays() error {
 		return fmt.Errorf("held back: %v; the dispatcher thinks %v", stopped, !stopped)
 	}
 	marks := c.l.state.Drains()
-	if !maps.Equal(c.reg.marked, marks) {
-		return fmt.Errorf("to drain are %v; the registry thinks %v", marks, c.reg.marked)
+	if !maps.Equal(c.reg.Marks(), marks) {
+		return fmt.Errorf("to drain are %v; the registry thinks %v", marks, c.reg.Marks())
 	}
-	for _, w := range c.reg.list() {
+	for _, w := range c.reg.List() {
 		if _, marked := marks[events.WorkerID(w.Worker)]; w.DiedAt.IsZero() && marked != (w.Status == wire.WorkerDraining) {
 			return fmt.Errorf("worker %s is %s, to drain: %v", w.Worker, w.Status, marked)
 		}

@@ -136,7 +136,7 @@ func (c *chaos) toRest(fn func()) {
 func (c *chaos) workerLeaves() {
 	w := c.worker()
 	delete(c.alive, w)
-	c.reg.remove(events.WorkerID(w), "")
+	c.reg.Remove(events.WorkerID(w), "")
 	c.settle()
 }
 
@@ -251,7 +251,7 @@ func (c *chaos) faultNext() {
 func (c *chaos) heartbeats() {
 	for _, w := range slices.Sorted(maps.Keys(c.alive)) {
 		c.register(w, c.alive[w], nil, "email")
-		c.reg.beat(&wire.Heartbeat{Register: wire.Register{Worker: w}, Health: c.someHealth()})
+		c.reg.Beat(&wire.Heartbeat{Register: wire.Register{Worker: w}, Health: c.someHealth()})
 	}
 	runs := map[string][]wire.RunRef{}
 	for _, h := range c.granted {
@@ -271,7 +271,7 @@ func (c *chaos) someHealth() *wire.Health {
 	if c.rng.IntN(5) > 0 {
 		return nil
 	}
-	return &wire.Health{Failing: []wire.FailingCheck{dbDown}}
+	return &wire.Health{Failing: []wire.FailingCheck{{Check: "db", Error: "refused"}}}
 }
 
 // finish lets everything heal and all work be done.

@@ -36,7 +36,7 @@ func (p *pusher) repair() {
 			p.log.Warn("the streams could not be repaired", "error", err)
 			return
 		}
-		for _, w := range p.registry.list() {
+		for _, w := range p.registry.List() {
 			for _, t := range w.Types {
 				p.signals.consumersWanted(events.Type(t))
 			}
@@ -52,7 +52,7 @@ func (p *pusher) ensureConsumer(key lanes.Key, lease time.Duration, tell bool) {
 			return
 		}
 		if tell {
-			for _, w := range p.registry.able(key.Type, key.Name) {
+			for _, w := range p.registry.Able(key.Type, key.Name) {
 				p.control(w, wire.Control{Register: true})
 			}
 		}
@@ -64,7 +64,7 @@ func (p *pusher) ensureConsumer(key lanes.Key, lease time.Duration, tell bool) {
 func (p *pusher) dropConsumer(key lanes.Key) {
 	name := wire.Consumer(key.Type, key.Name)
 	p.chore(func(ctx context.Context) {
-		if key.Name == "" && len(p.registry.able(key.Type, "")) > 0 {
+		if key.Name == "" && len(p.registry.Able(key.Type, "")) > 0 {
 			return // the type has come back
 		}
 		word := p.consumerDeleted(name)

@@ -41,7 +41,7 @@ func (e *Engine) clockBegins(c *clock.Clock, accept *acceptance) {
 	switch {
 	case accept != nil:
 		e.cfg.Logger.Warn("the server's clock was confirmed: the engine's time is the server's again", "by", accept.by, "time", s.Engine)
-		e.registry.setBack(s.Engine)
+		e.registry.SetBack(s.Engine)
 		e.accepting.CompareAndSwap(accept, nil)
 		close(accept.done)
 	case !s.Plausible():

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -272,4 +273,11 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(append(errs, c.checkSchedules()...)...)
+}
+
+func (c Config) withProbes() Config {
+	c.ProbeInterval = cmp.Or(c.ProbeInterval, DefaultProbeInterval)
+	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, DefaultProbeTimeout)
+	c.ProbeFailures = cmp.Or(c.ProbeFailures, DefaultProbeFailures)
+	return c
 }

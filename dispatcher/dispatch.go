@@ -218,7 +218,7 @@ const maxSlotsKnown = 4096
 func (l *loop) laneSlots(key lanes.Key) int {
 	n, known := l.slots[key]
 	if !known {
-		n, _ = l.registry.slots(key.Type, key.Name)
+		n, _ = l.registry.Slots(key.Type, key.Name)
 		if len(l.slots) >= maxSlotsKnown {
 			clear(l.slots)
 		}

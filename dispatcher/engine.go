@@ -14,6 +14,7 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -35,8 +36,8 @@ type Outcome struct {
 type Engine struct {
 	cfg      Config
 	js       jetstream.JetStream
-	registry *registry
-	asked    probesAsked
+	registry *registry.Registry
+	prober   *registry.Prober
 	topology *topology
 	signals  atomic.Pointer[signals] // of the present ownership
 	requests inbox
@@ -82,10 +83,11 @@ func New(cfg Config) (*Engine, error) {
 	e.drain, e.drainNow = context.WithCancel(context.Background())
 	e.topology = &topology{js: js, cfg: &e.cfg, log: e.cfg.Logger, answered: e.answered.Load, read: e.read.Load, epoch: e.epoch.Load, lost: e.whenOwner((*signals).dispatchLost)}
 	e.topology.native.ready, e.topology.native.lost = make(chan struct{}), e.whenOwner((*signals).nativeLost)
-	e.registry = newRegistry(cfg.Gone, e.whenOwner((*signals).registryChanged))
+	e.registry = registry.New(cfg.Gone, e.whenOwner((*signals).registryChanged))
 	if h := cfg.Hooks.WorkerFailed; h != nil {
-		e.registry.silent = func() { h(WorkerSilent) }
+		e.registry.Silent = func() { h(WorkerSilent) }
 	}
+	e.prober = e.newProber()
 	return e, nil
 }
 

@@ -68,7 +68,7 @@ func (l *loop) mayRemove(t events.Type) error {
 	if l.cfg.FileTypes[t] != nil {
 		return events.Refuse(events.CodeSetInFile, "type %s has a table in engine.toml: take [types.%s] out and restart the engine, then remove it", t, t)
 	}
-	if workers := l.registry.serving(t); len(workers) > 0 {
+	if workers := l.registry.Serving(t); len(workers) > 0 {
 		const most = 3
 		more := ""
 		if n := len(workers) - most; n > 0 {

@@ -33,7 +33,7 @@ func (l *loop) followGates(changed []events.TypeInfo) error {
 	}
 	if v := l.state.CircuitVersion(); v != l.circuits {
 		l.circuits = v
-		l.registry.bench(l.state.Benched())
+		l.registry.Bench(l.state.Benched())
 	}
 	l.followDrains()
 	return nil

@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // holder is a worker that runs items of a lane.
@@ -45,17 +44,4 @@ func (h *held) setActive(active map[events.WorkerID]bool) {
 			h.away[k.lane] += n
 		}
 	}
-}
-
-// active is the set of the workers that take new work.
-func (r *registry) active() map[events.WorkerID]bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	set := make(map[events.WorkerID]bool, len(r.workers))
-	for id, w := range r.workers {
-		if w.info.Status == wire.WorkerActive {
-			set[id] = true
-		}
-	}
-	return set
 }

@@ -51,7 +51,7 @@ func (l *loop) tells(dec *events.Decision, it *events.Item) bool {
 		return false
 	}
 	d := l.table.byID[dec.ID]
-	return d != nil && d.token == it.Token && l.registry.knows(it.Worker)
+	return d != nil && d.token == it.Token && l.registry.Knows(it.Worker)
 }
 
 func (j *commandJob) finish() { j.done(j.outcomes) }
@@ -116,7 +116,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	}
 	switch r.Event {
 	case wire.ReportClaim:
-		if err := l.registry.mayClaim(r.Worker, r.Session); err != nil {
+		if err := l.registry.MayClaim(r.Worker, r.Session); err != nil {
 			granted, fault := l.keptFrom(d, r, events.CodeOf(err))
 			if fault != nil {
 				return wire.Reported{}, fault
@@ -165,4 +165,16 @@ func (q *backlog) take(j job, more <-chan job) {
 			return
 		}
 	}
+}
+
+// keptFrom is what follows from the refusal of a worker's claim. What an
+// unhealthy or draining worker may not have is dispatched again at once, to
+// others. granted says that the claim is a repeat: it was decided before, and
+// gets the same answer again.
+func (l *loop) keptFrom(d *dispatched, r *wire.Report, code events.Code) (granted bool, err error) {
+	if d == nil || (code != events.CodeDraining && code != events.CodeUnhealthy) {
+		return false, nil
+	}
+	back, err := l.putBack(d)
+	return err == nil && !back && d.id.String() == r.ID, err
 }

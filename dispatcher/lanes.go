@@ -241,7 +241,7 @@ func (l *loop) served(t events.Type, lane string) bool {
 // are closed, and those that a new offer covers are looked for.
 func (l *loop) offersChanged() {
 	old := l.lanes.offers
-	l.lanes.offers = l.registry.offers()
+	l.lanes.offers = l.registry.Offers()
 	for t, offers := range l.lanes.offers {
 		for name, o := range offers {
 			if _, known := old[t][name]; !known && name != "" {
@@ -379,7 +379,7 @@ func (l *loop) closeLanes(now time.Time) {
 // laneOpened makes the consumer of a lane with capabilities, and has the workers
 // that serve it register again, to hear of it.
 func (l *loop) laneOpened(t events.Type, lane string) {
-	able := len(l.registry.able(t, lane)) // also those that are unhealthy: they will be back
+	able := len(l.registry.Able(t, lane)) // also those that are unhealthy: they will be back
 	l.out.ensureConsumer(lanes.Key{Type: t, Name: lane}, l.ackWait(t), able > 1 || able == 1 && !l.lanes.quiet)
 }
 

@@ -253,7 +253,7 @@ func TestLaneIsClosedWithItsLastWorker(t *testing.T) {
 	if r := s.report(claim); !r[0].OK {
 		t.Fatalf("%+v", r)
 	}
-	s.reg.remove("w", "")
+	s.reg.Remove("w", "")
 	s.settle()
 	if named, _ := s.lanesOpen("email"); named != 0 || s.namedConsumers() != 1 {
 		t.Fatalf("%d lanes, %d consumers", named, s.namedConsumers())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
@@ -29,7 +30,7 @@ type loop struct {
 	clock     *clock.Clock
 	durable   func(last events.Seq, intake uint64) // told of each durable batch
 	state     *events.State
-	registry  *registry
+	registry  *registry.Registry
 	out       outside
 	table     *table
 	holds     *holds
@@ -45,7 +46,7 @@ type loop struct {
 	dirty     map[events.Type]bool          // whose ready items are to be looked at
 	stopped   map[events.Type]bool          // paused, or their circuit open
 	circuits  uint64                        // State.CircuitVersion that the registry has heard of
-	drains    drainMarks
+	drains    registry.DrainMarks
 
 	newID   func() events.ID // for what is spawned
 	follow  followUps

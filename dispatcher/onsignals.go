@@ -73,8 +73,8 @@ func (l *loop) onSignals() error {
 // get back what nobody has pulled.
 func (l *loop) registryChanged(now time.Time) error {
 	clear(l.slots)
-	l.nextWorker = l.registry.expire(now)
-	l.table.held.setActive(l.registry.active())
+	l.nextWorker = l.registry.Expire(now)
+	l.table.held.setActive(l.registry.Active())
 	for key, n := range l.table.byLane {
 		if n > 0 && l.laneSlots(key) == 0 {
 			if err := l.withdraw(key); err != nil {
@@ -87,7 +87,7 @@ func (l *loop) registryChanged(now time.Time) error {
 		l.dirty[t] = true
 	}
 	if h := l.cfg.Hooks.Workers; h != nil {
-		h(l.registry.list())
+		h(l.registry.List())
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (l *loop) onTime() error {
 	}
 	l.endHolds(now)
 	if clock.Passed(l.nextWorker, now) {
-		l.nextWorker = l.registry.expire(now)
+		l.nextWorker = l.registry.Expire(now)
 	}
 	if clock.Passed(l.nextPurge, now) {
 		l.purgeIntake(now)

@@ -72,7 +72,7 @@ func TestRetriedItemKeepsItsPlace(t *testing.T) {
 	fail.Event, fail.RetryAfterMS = wire.ReportFail, 5000
 	s.report(claim, fail)
 	delete(s.world.msgs, m.seq)
-	s.reg.remove("w", "")
+	s.reg.Remove("w", "")
 	s.settle()
 	var rest []events.ID
 	for range 3 {
@@ -350,7 +350,7 @@ func TestRegistryChangesInTheBatchOfTheClaim(t *testing.T) {
 	s.steps = func() int { return 1 }
 	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}})
 	s.ok(s.l.step()) // decided, and not appended yet
-	s.reg.remove("w", "")
+	s.reg.Remove("w", "")
 	s.ok(s.l.onSignals())
 	s.steps = nil
 	s.settle()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
@@ -159,7 +160,7 @@ func (f *follower) commit() error {
 }
 
 // newLoop builds the loop of an ownership that begins behind last.
-func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq, reg *registry, out outside, sig *signals) (*loop, error) {
+func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out outside, sig *signals) (*loop, error) {
 	t, h := newTable(), newHolds()
 	ready := newReadyQueues(cfg.Store, t, h)
 	l := &loop{
@@ -183,8 +184,8 @@ func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq
 		}
 		l.marks[t] = limitsMark(set)
 	}
-	reg.bench(state.Benched())
-	l.drains.begin(l)
+	reg.Bench(state.Benched())
+	l.followDrains()
 	l.inflow.held = state.QueueFull
 	l.findPools()
 	ready.unprojected, ready.prefetch = l.eachUnprojected, l.prefetch
@@ -309,7 +310,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	for _, r := range newNativeReaders(e, l) {
 		side.Go(func() { r.read(run) })
 	}
-	side.Go(func() { newProber(e).run(run) })
+	side.Go(func() { e.prober.Run(run) })
 	defer context.AfterFunc(e.drain, stopLoop)()
 	tail.Go(func() { l.appendBatches(run) })
 	tail.Go(l.commitBatches)

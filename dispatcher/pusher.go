@@ -15,6 +15,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -37,7 +38,7 @@ type pusher struct {
 	clock    *clock.Clock
 	signals  *signals
 	topology *topology
-	registry *registry
+	registry *registry.Registry
 
 	inbox string // acks of dispatched messages come to inbox.<token>
 	// nativeInbox is the same of those in the native stream.

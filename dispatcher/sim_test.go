@@ -11,6 +11,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
@@ -27,7 +28,7 @@ type sim struct {
 	log    *eventlog.Memory
 	store  *projector.Store
 	cfg    Config
-	reg    *registry
+	reg    *registry.Registry
 	world  *world
 	l      *loop
 	intake []*nats.Msg // the intake stream; its sequences begin at 1
@@ -113,7 +114,7 @@ func (s *sim) ok(err error) {
 }
 
 func (s *sim) newRegistry() {
-	s.reg = newRegistry(s.cfg.Gone, func() {
+	s.reg = registry.New(s.cfg.Gone, func() {
 		if s.l != nil {
 			s.l.signals.registryChanged()
 		}
@@ -351,7 +352,7 @@ func (s *sim) report(rs ...wire.Report) (out []wire.Reported) {
 // register registers a worker; a slot is a run at a time.
 func (s *sim) register(w string, slots int, capabilities []string, types ...string) {
 	s.t.Helper()
-	_, _, err := s.reg.put(wire.Register{Worker: w, Session: "s-" + w, Types: types, Slots: slots, Capabilities: capabilities}, s.l.clock.Now())
+	_, _, err := s.reg.Put(wire.Register{Worker: w, Session: "s-" + w, Types: types, Slots: slots, Capabilities: capabilities}, s.l.clock.Now())
 	s.ok(err)
 	s.settle()
 }

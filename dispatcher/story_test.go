@@ -239,7 +239,7 @@ func (st *story) worker(td *datadriven.TestData) string {
 	td.MaybeScanArgs(st.t, "capabilities", &caps)
 	switch {
 	case td.HasArg("gone"):
-		st.reg.remove(events.WorkerID(name), "")
+		st.reg.Remove(events.WorkerID(name), "")
 		st.settle()
 	case td.HasArg("undrain"):
 		st.do(events.EndDrain{Worker: events.WorkerID(name)})

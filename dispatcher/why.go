@@ -181,7 +181,7 @@ func (l *loop) explainWorkers(it *events.Item) []events.Obstacle {
 		}
 		return nil
 	}
-	switch able, of := l.registry.able(it.Type, lane), l.registry.able(it.Type, ""); {
+	switch able, of := l.registry.Able(it.Type, lane), l.registry.Able(it.Type, ""); {
 	case len(able) > 0:
 		return one(events.WhyUnfit, "%s could run it, and none takes work now (draining, unhealthy, or its circuit is open): see `engine workers`", count(len(able), "worker"))
 	case len(of) > 0:

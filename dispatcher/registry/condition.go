@@ -1,4 +1,4 @@
-package dispatcher
+package registry
 
 import (
 	"cmp"
@@ -53,8 +53,8 @@ func (w *worker) carryOn(from *worker) {
 	w.info.InFlight, w.info.Health, w.info.ProbedAt = from.info.InFlight, from.info.Health, from.info.ProbedAt
 }
 
-// beat notes what a worker's heartbeat says, and returns what it is taken for.
-func (r *registry) beat(h *wire.Heartbeat) (status wire.WorkerStatus, reason string) {
+// Beat notes what a worker's heartbeat says, and returns what it is taken for.
+func (r *Registry) Beat(h *wire.Heartbeat) (status wire.WorkerStatus, reason string) {
 	health := h.Health.Bounded()
 	r.mu.Lock()
 	w := r.workers[events.WorkerID(h.Worker)]
@@ -75,9 +75,9 @@ func (r *registry) beat(h *wire.Heartbeat) (status wire.WorkerStatus, reason str
 	return status, reason
 }
 
-// expire lets the workers die that have been silent for too long, forgets those
+// Expire lets the workers die that have been silent for too long, forgets those
 // that have been dead for long, and returns when there will be more to do.
-func (r *registry) expire(now time.Time) (next time.Time) {
+func (r *Registry) Expire(now time.Time) (next time.Time) {
 	r.mu.Lock()
 	died, forgotten := 0, false
 	for id, w := range r.workers {
@@ -103,8 +103,8 @@ func (r *registry) expire(now time.Time) (next time.Time) {
 	r.boundDead()
 	r.mu.Unlock()
 	for range died {
-		if r.silent != nil {
-			r.silent()
+		if r.Silent != nil {
+			r.Silent()
 		}
 	}
 	if died > 0 || forgotten {
@@ -115,7 +115,7 @@ func (r *registry) expire(now time.Time) (next time.Time) {
 
 // boundDead forgets those that died first, where too many have died. REQUIRES:
 // mu.
-func (r *registry) boundDead() {
+func (r *Registry) boundDead() {
 	excess := len(r.dead) - MaxDeadWorkers
 	if excess <= 0 {
 		return
@@ -126,8 +126,8 @@ func (r *registry) boundDead() {
 	}
 }
 
-// list returns the workers by id, those that died of late included.
-func (r *registry) list() []wire.WorkerInfo {
+// List returns the workers by id, those that died of late included.
+func (r *Registry) List() []wire.WorkerInfo {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := make([]wire.WorkerInfo, 0, len(r.workers)+len(r.dead))
@@ -141,14 +141,15 @@ func (r *registry) list() []wire.WorkerInfo {
 	return out
 }
 
-// keptFrom is what follows from the refusal of a worker's claim. What an
-// unhealthy or draining worker may not have is dispatched again at once, to
-// others. granted says that the claim is a repeat: it was decided before, and
-// gets the same answer again.
-func (l *loop) keptFrom(d *dispatched, r *wire.Report, code events.Code) (granted bool, err error) {
-	if d == nil || (code != events.CodeDraining && code != events.CodeUnhealthy) {
-		return false, nil
+// Active is the set of the workers that take new work.
+func (r *Registry) Active() map[events.WorkerID]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	set := make(map[events.WorkerID]bool, len(r.workers))
+	for id, w := range r.workers {
+		if w.info.Status == wire.WorkerActive {
+			set[id] = true
+		}
 	}
-	back, err := l.putBack(d)
-	return err == nil && !back && d.id.String() == r.ID, err
+	return set
 }

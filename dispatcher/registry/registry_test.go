@@ -1,63 +1,38 @@
-package dispatcher
+package registry
 
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/datadriven"
-
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// health is a heartbeat that says which of a worker's checks fail.
-func (st *story) health(td *datadriven.TestData) string {
-	w := td.CmdArgs[0].Key
-	h := wire.Heartbeat{Register: wire.Register{Worker: w}, Health: &wire.Health{}}
-	for _, a := range td.CmdArgs[1:] {
-		h.Health.Failing = append(h.Health.Failing, wire.FailingCheck{Check: a.Key, Error: strings.Join(a.Vals, " ")})
-	}
-	status, reason := st.reg.beat(&h)
-	st.settle()
-	if reason != "" {
-		reason = ": " + reason
-	}
-	return fmt.Sprintf("%s is %s%s\n", w, status, reason)
-}
+// No goroutine outlives a test.
+func TestMain(m *testing.M) { leaks.Check(m) }
 
-// workers tells what the registry takes the workers for.
-func (st *story) workers() string {
-	var b strings.Builder
-	for _, w := range st.reg.list() {
-		fmt.Fprintf(&b, "%s: %s", w.Worker, w.Status)
-		if w.Reason != "" {
-			fmt.Fprintf(&b, " (%s)", w.Reason)
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
-}
+var rigStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // rig is a registry with a clock of its own.
 type rig struct {
-	*registry
+	*Registry
 	t       *testing.T
 	now     time.Time
 	changes int
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, now: simStart}
-	r.registry = newRegistry(time.Minute, func() { r.changes++ })
+	r := &rig{t: t, now: rigStart}
+	r.Registry = New(time.Minute, func() { r.changes++ })
 	return r
 }
 
 func (r *rig) register(id, session string, probe bool) error {
-	_, _, err := r.put(wire.Register{Worker: id, Session: session, Types: []string{"email"}, Slots: 3, Probe: probe}, r.now)
+	_, _, err := r.Put(wire.Register{Worker: id, Session: session, Types: []string{"email"}, Slots: 3, Probe: probe}, r.now)
 	return err
 }
 
@@ -70,7 +45,7 @@ func (r *rig) must(err error) {
 
 // says is a heartbeat with the checks that fail.
 func (r *rig) says(id string, failing ...wire.FailingCheck) wire.WorkerStatus {
-	s, _ := r.beat(&wire.Heartbeat{Register: wire.Register{Worker: id}, Health: &wire.Health{Failing: failing}})
+	s, _ := r.Beat(&wire.Heartbeat{Register: wire.Register{Worker: id}, Health: &wire.Health{Failing: failing}})
 	return s
 }
 
@@ -78,7 +53,7 @@ func (r *rig) says(id string, failing ...wire.FailingCheck) wire.WorkerStatus {
 func (r *rig) is(id string, want wire.WorkerStatus, code events.Code) {
 	r.t.Helper()
 	var got wire.WorkerStatus
-	for _, w := range r.list() {
+	for _, w := range r.List() {
 		if w.Worker == id {
 			got = w.Status
 		}
@@ -86,7 +61,7 @@ func (r *rig) is(id string, want wire.WorkerStatus, code events.Code) {
 	if got != want {
 		r.t.Errorf("%s is %q, not %q", id, got, want)
 	}
-	switch err := r.mayClaim(id, ""); {
+	switch err := r.MayClaim(id, ""); {
 	case code == "" && err != nil:
 		r.t.Errorf("%s, which is %s, may not claim: %v", id, got, err)
 	case code != "" && (err == nil || events.CodeOf(err) != code):
@@ -102,7 +77,7 @@ func TestStatusesOfAWorker(t *testing.T) {
 	r.must(r.register("b", "1", false))
 	slots := func(want int) {
 		t.Helper()
-		if got, _ := r.slots("email", ""); got != want {
+		if got, _ := r.Slots("email", ""); got != want {
 			t.Errorf("%d slots, not %d", got, want)
 		}
 	}
@@ -121,13 +96,13 @@ func TestStatusesOfAWorker(t *testing.T) {
 	r.is("a", wire.WorkerUnhealthy, events.CodeUnhealthy)
 
 	// Draining goes first, and stays.
-	r.drains(map[events.WorkerID]events.Drain{"a": {}})
+	r.SetMarks(map[events.WorkerID]events.Drain{"a": {}})
 	r.is("a", wire.WorkerDraining, events.CodeDraining)
 	r.says("a")
 	r.is("a", wire.WorkerDraining, events.CodeDraining)
 	r.says("a", dbDown)
 	r.is("a", wire.WorkerDraining, events.CodeDraining)
-	r.remove("a", "1")
+	r.Remove("a", "1")
 	r.is("a", "", events.CodeUnknownWorker)
 
 	r.says("b", dbDown)
@@ -144,42 +119,42 @@ func TestTheDeadAreShownForAWhile(t *testing.T) {
 	r.now = r.now.Add(30 * time.Second)
 	r.must(r.register("b", "1", false))
 	r.now = r.now.Add(30 * time.Second)
-	if next := r.expire(r.now); !next.Equal(simStart.Add(90 * time.Second)) {
-		t.Errorf("the next is due at %s", next.Sub(simStart))
+	if next := r.Expire(r.now); !next.Equal(rigStart.Add(90 * time.Second)) {
+		t.Errorf("the next is due at %s", next.Sub(rigStart))
 	}
 	r.is("a", wire.WorkerDead, events.CodeUnknownWorker)
 	r.is("b", wire.WorkerActive, "")
-	if a := r.list()[0]; !a.DiedAt.Equal(r.now) || !a.LastSeen.Equal(simStart) || a.Reason == "" {
+	if a := r.List()[0]; !a.DiedAt.Equal(r.now) || !a.LastSeen.Equal(rigStart) || a.Reason == "" {
 		t.Errorf("%+v", a)
 	}
-	if n, w := r.slots("email", ""); n != 3 || w != 1 || len(r.able("email", "")) != 1 || r.knows("a") {
+	if n, w := r.Slots("email", ""); n != 3 || w != 1 || len(r.Able("email", "")) != 1 || r.Knows("a") {
 		t.Errorf("the dead one still counts: %d slots of %d workers", n, w)
 	}
-	if err := r.drainable("a"); events.CodeOf(err) != events.CodeNotFound || !strings.Contains(err.Error(), "dead") {
+	if err := r.Drainable("a"); events.CodeOf(err) != events.CodeNotFound || !strings.Contains(err.Error(), "dead") {
 		t.Errorf("a dead one is drained: %v", err)
 	}
 	// Its id is free.
 	r.must(r.register("a", "2", false))
 	r.is("a", wire.WorkerActive, "")
-	if n := len(r.list()); n != 2 {
+	if n := len(r.List()); n != 2 {
 		t.Errorf("%d workers are shown", n)
 	}
 	// One that says goodbye, dead or alive, is gone at once.
 	r.now = r.now.Add(time.Minute)
-	r.expire(r.now)
+	r.Expire(r.now)
 	r.is("b", wire.WorkerDead, events.CodeUnknownWorker)
-	r.remove("b", "other")
+	r.Remove("b", "other")
 	r.is("b", wire.WorkerDead, events.CodeUnknownWorker)
-	r.remove("b", "1")
+	r.Remove("b", "1")
 	r.is("b", "", events.CodeUnknownWorker)
 	// The others are forgotten in time.
-	next := r.expire(r.now)
+	next := r.Expire(r.now)
 	if !next.Equal(r.now.Add(deadShown)) {
 		t.Errorf("a is forgotten at %s", next.Sub(r.now))
 	}
 	before := r.changes
-	r.expire(next)
-	if n := len(r.list()); n != 0 || r.changes != before+1 {
+	r.Expire(next)
+	if n := len(r.List()); n != 0 || r.changes != before+1 {
 		t.Errorf("%d are still shown, after %d changes", n, r.changes-before)
 	}
 }
@@ -191,12 +166,12 @@ func TestTheDeadAreBounded(t *testing.T) {
 		r.must(r.register(fmt.Sprintf("w%04d", i), "1", false))
 		r.now = r.now.Add(time.Millisecond)
 		if i == more-1 { // these die first
-			r.expire(r.now.Add(time.Minute))
+			r.Expire(r.now.Add(time.Minute))
 			r.now = r.now.Add(time.Second)
 		}
 	}
-	r.expire(r.now.Add(2 * time.Minute))
-	list := r.list()
+	r.Expire(r.now.Add(2 * time.Minute))
+	list := r.List()
 	if len(list) != MaxDeadWorkers || list[0].Worker != fmt.Sprintf("w%04d", more) {
 		t.Fatalf("%d are shown, the first is %s", len(list), list[0].Worker)
 	}
@@ -209,10 +184,10 @@ func TestHealthIsBounded(t *testing.T) {
 	for range 100 {
 		h.Health.Failing = append(h.Health.Failing, wire.FailingCheck{Check: strings.Repeat("é", 500), Error: strings.Repeat("x", 5000)})
 	}
-	if s, _ := r.beat(h); s != wire.WorkerUnhealthy {
+	if s, _ := r.Beat(h); s != wire.WorkerUnhealthy {
 		t.Errorf("it is %s", s)
 	}
-	got := r.list()[0]
+	got := r.List()[0]
 	if f := got.Health.Failing; len(f) != wire.MaxFailingChecks || len(f[0].Check) > wire.MaxCheckName || len(f[0].Error) != wire.MaxCheckError {
 		t.Errorf("%d checks are kept, the first of %d and %d bytes", len(f), len(f[0].Check), len(f[0].Error))
 	}
@@ -271,7 +246,7 @@ func TestProbesAreSpread(t *testing.T) {
 	const n, interval = 1000, time.Minute
 	for i := range n {
 		r.must(r.register(fmt.Sprintf("w%d", i), "1", i%10 != 0))
-		r.beat(&wire.Heartbeat{Register: wire.Register{Worker: fmt.Sprintf("w%d", i)}, InFlight: make([]wire.RunRef, i%2)})
+		r.Beat(&wire.Heartbeat{Register: wire.Register{Worker: fmt.Sprintf("w%d", i)}, InFlight: make([]wire.RunRef, i%2)})
 	}
 	r.dueProbes(r.now, interval, n)
 	probes, most := map[events.WorkerID]int{}, 0
@@ -322,26 +297,6 @@ func TestProbesUnderWayAreBounded(t *testing.T) {
 	}
 }
 
-// consistent compares the counts with the table.
-func (h *held) consistent(t *table) error {
-	want := newHeld()
-	want.active = h.active
-	for _, d := range t.byToken {
-		if d.claimed {
-			want.count(d, 1)
-		}
-	}
-	if !maps.Equal(h.by, want.by) {
-		return fmt.Errorf("workers hold %v, should be %v", h.by, want.by)
-	}
-	for k, n := range h.away {
-		if n != want.away[k] {
-			return fmt.Errorf("lane %v has %d away, should be %d", k, n, want.away[k])
-		}
-	}
-	return nil
-}
-
 // Every worker hears every probe, and may answer first: the worker's own answer
 // counts all the same.
 func TestAnotherWorkersAnswerKeepsNobodysOut(t *testing.T) {
@@ -360,4 +315,24 @@ func TestAnotherWorkersAnswerKeepsNobodysOut(t *testing.T) {
 	}
 	a.close("n")
 	a.answered(wire.Probed{Worker: "a", Session: "1", Nonce: "n"})
+}
+
+// Each worker that dies is told of once, one that unregisters is not.
+func TestSilentWorkersAreToldOf(t *testing.T) {
+	silent := 0
+	r := New(time.Minute, func() {})
+	r.Silent = func() { silent++ }
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, id := range []string{"a", "b", "c"} {
+		if _, _, err := r.Put(wire.Register{Worker: id, Types: []string{"email"}, Slots: 1}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Remove("c", "")
+	for _, after := range []time.Duration{59 * time.Second, 61 * time.Second, 2 * time.Minute, time.Hour} {
+		r.Expire(now.Add(after))
+		if want := map[bool]int{true: 2}[after > time.Minute]; silent != want {
+			t.Errorf("after %v %d have been told of, want %d", after, silent, want)
+		}
+	}
 }

@@ -1,10 +1,8 @@
-package dispatcher
+package registry
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -25,13 +23,6 @@ const maxProbes = 256
 // time falls between two of them are sent at the second.
 const probeTicks = 256
 
-func (c Config) withProbes() Config {
-	c.ProbeInterval = cmp.Or(c.ProbeInterval, DefaultProbeInterval)
-	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, DefaultProbeTimeout)
-	c.ProbeFailures = cmp.Or(c.ProbeFailures, DefaultProbeFailures)
-	return c
-}
-
 // probeState is what the probes of a worker have shown.
 type probeState struct {
 	next     time.Time // when it is probed next; zero: that is not settled yet
@@ -47,7 +38,7 @@ type probeTarget struct {
 }
 
 // probesOffered wakes the prober, if a worker that has come offers a probe.
-func (r *registry) probesOffered(offered bool) {
+func (r *Registry) probesOffered(offered bool) {
 	if !offered {
 		return
 	}
@@ -61,7 +52,7 @@ func (r *registry) probesOffered(offered bool) {
 // next will be; zero if none will. Every worker is probed once in an interval,
 // busy or not, each at a time of its own: the first is at a random time within
 // an interval from now.
-func (r *registry) dueProbes(now time.Time, interval time.Duration, most int) (due []probeTarget, next time.Time) {
+func (r *Registry) dueProbes(now time.Time, interval time.Duration, most int) (due []probeTarget, next time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, w := range r.workers {
@@ -84,7 +75,7 @@ func (r *registry) dueProbes(now time.Time, interval time.Duration, most int) (d
 
 // probed notes what came of a probe; fault is nil for a good answer. changed
 // says that the worker's status, or its reason, has.
-func (r *registry) probed(t probeTarget, fault error, failures int, now time.Time) (info wire.WorkerInfo, changed bool) {
+func (r *Registry) probed(t probeTarget, fault error, failures int, now time.Time) (info wire.WorkerInfo, changed bool) {
 	r.mu.Lock()
 	w := r.workers[t.worker]
 	if w == nil || w.info.Session != t.session || !w.info.Probe {
@@ -108,7 +99,7 @@ func (r *registry) probed(t probeTarget, fault error, failures int, now time.Tim
 
 // abandonProbe: the probe was ended by the engine, or for want of a connection,
 // and says nothing of the worker.
-func (r *registry) abandonProbe(t probeTarget) {
+func (r *Registry) abandonProbe(t probeTarget) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w := r.workers[t.worker]; w != nil && w.info.Session == t.session {
@@ -116,83 +107,86 @@ func (r *registry) abandonProbe(t probeTarget) {
 	}
 }
 
-// prober probes the workers that offer it, during one ownership.
-type prober struct {
-	e     *Engine
-	ended chan struct{} // told of each probe's end
-	wg    sync.WaitGroup
+// Prober probes the workers that offer it. Its fields are set once, before it
+// is used; Run may be called again once it has returned.
+type Prober struct {
+	Registry *Registry
+	Interval time.Duration // between two probes of a worker
+	Timeout  time.Duration // of one; shorter than Interval
+	Failures int           // in a row that make a worker unhealthy
+	Now      func() time.Time
+	// Send sends a probe to a worker, and must not wait for its answer. The probe has no
+	// reply subject: a worker in an account of its own could not answer there.
+	Send func(events.WorkerID, wire.Probe) error
+	// Connected says whether a worker could have been reached.
+	Connected func() bool
+	// Failed, if set, is called for each probe without a good answer.
+	Failed func()
+	// Changed is called when a worker's status or its reason has changed.
+	Changed func(events.WorkerID, wire.WorkerInfo)
+
+	asked probesAsked
 }
 
-func newProber(e *Engine) *prober {
-	return &prober{e: e, ended: make(chan struct{}, maxProbes)}
-}
-
-// run probes until ctx ends. With no worker that offers a probe it sleeps.
-func (p *prober) run(ctx context.Context) {
-	defer p.wg.Wait()
-	r, interval := p.e.registry, p.e.cfg.ProbeInterval
+// Run probes until ctx ends, and waits for the probes under way. With no worker
+// that offers a probe it sleeps.
+func (p *Prober) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ended := make(chan struct{}, maxProbes) // told of each probe's end; has room for all
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	underWay := 0
 	for {
-		now := p.e.Now()
-		due, next := r.dueProbes(now, interval, maxProbes-underWay)
+		now := p.Now()
+		due, next := p.Registry.dueProbes(now, p.Interval, maxProbes-underWay)
 		for _, t := range due {
 			underWay++
-			p.wg.Go(func() {
+			wg.Go(func() {
 				p.probe(ctx, t)
-				p.ended <- struct{}{} // has room for all
+				ended <- struct{}{}
 			})
 		}
 		var tick <-chan time.Time
 		if !next.IsZero() && underWay < maxProbes {
-			timer.Reset(max(next.Sub(now), interval/probeTicks))
+			timer.Reset(max(next.Sub(now), p.Interval/probeTicks))
 			tick = timer.C
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick:
-		case <-r.offered:
-		case <-p.ended:
+		case <-p.Registry.offered:
+		case <-ended:
 			underWay--
 		}
 	}
 }
 
-// probe asks one worker, and tells it if that changes what it is taken for.
-func (p *prober) probe(ctx context.Context, t probeTarget) {
+// probe asks one worker, and reports if that changes its status.
+func (p *Prober) probe(ctx context.Context, t probeTarget) {
 	fault := p.ask(ctx, t)
-	if ctx.Err() != nil || (fault != nil && !p.e.cfg.Conn.IsConnected()) {
-		p.e.registry.abandonProbe(t)
+	if ctx.Err() != nil || (fault != nil && !p.Connected()) {
+		p.Registry.abandonProbe(t)
 		return
 	}
-	if h := p.e.cfg.Hooks.WorkerFailed; h != nil && fault != nil {
-		h(WorkerProbe)
+	if p.Failed != nil && fault != nil {
+		p.Failed()
 	}
-	info, changed := p.e.registry.probed(t, fault, p.e.cfg.ProbeFailures, p.e.Now())
-	if !changed {
-		return
+	if info, changed := p.Registry.probed(t, fault, p.Failures, p.Now()); changed {
+		p.Changed(t.worker, info)
 	}
-	p.e.cfg.Logger.Warn("a worker's probes have changed its status", "worker", t.worker, "status", info.Status, "reason", info.Reason)
-	p.e.tell(t.worker, wire.Control{Status: info.Status, Reason: info.Reason})
 }
 
-// ask sends one probe. The error says what is wrong with the answer. The probe
-// has no reply subject: a worker in an account of its own could not answer there.
-func (p *prober) ask(ctx context.Context, t probeTarget) error {
-	limit := p.e.cfg.ProbeTimeout
+// ask sends one probe. The error says what is wrong with the answer.
+func (p *Prober) ask(ctx context.Context, t probeTarget) error {
 	nonce := rand.Text()
-	asked := p.e.asked.open(nonce, t)
-	defer p.e.asked.close(nonce)
-	body, err := json.Marshal(wire.Probe{Nonce: nonce})
-	if err == nil {
-		err = p.e.cfg.Conn.Publish(p.e.cfg.Names.Probe(t.worker), body)
-	}
-	if err != nil {
+	asked := p.asked.open(nonce, t)
+	defer p.asked.close(nonce)
+	if err := p.Send(t.worker, wire.Probe{Nonce: nonce}); err != nil {
 		return err
 	}
-	timer := time.NewTimer(limit)
+	timer := time.NewTimer(p.Timeout)
 	defer timer.Stop()
 	select {
 	case reply := <-asked.answer:
@@ -201,11 +195,15 @@ func (p *prober) ask(ctx context.Context, t probeTarget) error {
 		if asked.others.Load() {
 			return errors.New("another worker answers under this id")
 		}
-		return fmt.Errorf("no answer within %s", limit)
+		return fmt.Errorf("no answer within %s", p.Timeout)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
+
+// Answered takes a worker's answer to a probe. One that comes late, or twice, is
+// ignored.
+func (p *Prober) Answered(reply wire.Probed) { p.asked.answered(reply) }
 
 // probeFault is what is wrong with the answer to a probe.
 func probeFault(reply *wire.Probed) error {
@@ -245,10 +243,6 @@ func (a *probesAsked) close(nonce string) {
 	defer a.mu.Unlock()
 	delete(a.waiting, nonce)
 }
-
-// Probed takes a worker's answer to a probe. One that comes late, or twice,
-// counts for nothing.
-func (e *Engine) Probed(p wire.Probed) { e.asked.answered(p) }
 
 // answered takes an answer. Every worker hears the probes of all, so that of
 // another one does not keep out the worker's own.

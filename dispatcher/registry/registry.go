@@ -1,4 +1,4 @@
-package dispatcher
+package registry
 
 import (
 	"crypto/rand"
@@ -15,12 +15,13 @@ import (
 // MaxWorkers bounds the registry.
 const MaxWorkers = 10_000
 
-// registry is who is there to work. It is volatile: a worker that the engine
-// does not know is asked to register again.
-type registry struct {
+// Registry holds the workers. It is safe for concurrent use. Silent must be set
+// before that.
+type Registry struct {
+	Silent func() // if set, called for each worker that has died
+
 	gone    time.Duration
 	changed func()        // called without the lock after any change but one of load
-	silent  func()        // if set, called for each worker that has died
 	offered chan struct{} // a worker with a probe has come; room for one
 
 	mu      sync.Mutex                  // guards what follows
@@ -40,16 +41,18 @@ type worker struct {
 	condition
 }
 
-func newRegistry(gone time.Duration, changed func()) *registry {
-	return &registry{
+// New makes an empty registry, in which a worker dies that is not heard of for so
+// long. changed is called, without a lock, after every change but one of load.
+func New(gone time.Duration, changed func()) *Registry {
+	return &Registry{
 		gone: gone, changed: changed, offered: make(chan struct{}, 1),
 		workers: map[events.WorkerID]*worker{}, dead: map[events.WorkerID]wire.WorkerInfo{},
 	}
 }
 
-// put registers a worker, or renews its registration, and returns its session.
-func (r *registry) put(reg wire.Register, now time.Time) (session string, fresh bool, err error) {
-	id, err := checkRegister(&reg)
+// Put registers a worker, or renews its registration, and returns its session.
+func (r *Registry) Put(reg wire.Register, now time.Time) (session string, fresh bool, err error) {
+	id, err := CheckRegister(&reg)
 	if err != nil {
 		return "", false, err
 	}
@@ -87,7 +90,7 @@ func (r *registry) put(reg wire.Register, now time.Time) (session string, fresh 
 	return reg.Session, fresh, nil
 }
 
-func checkRegister(reg *wire.Register) (events.WorkerID, error) {
+func CheckRegister(reg *wire.Register) (events.WorkerID, error) {
 	id, err := events.ParseWorkerID(reg.Worker)
 	if err != nil {
 		return "", events.Refuse(events.CodeBadRequest, "%v", err)
@@ -121,9 +124,9 @@ func checkRegister(reg *wire.Register) (events.WorkerID, error) {
 	return id, nil
 }
 
-// remove takes a worker out, if the session is its own, and reports whether
+// Remove takes a worker out, if the session is its own, and reports whether
 // nobody has its id from here on.
-func (r *registry) remove(id events.WorkerID, session string) (free bool) {
+func (r *Registry) Remove(id events.WorkerID, session string) (free bool) {
 	r.mu.Lock()
 	w := r.workers[id]
 	found := w != nil && (session == "" || w.info.Session == session)
@@ -142,9 +145,9 @@ func (r *registry) remove(id events.WorkerID, session string) (free bool) {
 	return free
 }
 
-// setBack is called when the clock was set back to a time: nobody has been heard
+// SetBack is called when the clock was set back to a time: nobody has been heard
 // of later.
-func (r *registry) setBack(now time.Time) {
+func (r *Registry) SetBack(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, w := range r.workers {
@@ -154,8 +157,8 @@ func (r *registry) setBack(now time.Time) {
 	}
 }
 
-// mayClaim says whether a worker may take new work now.
-func (r *registry) mayClaim(id, session string) error {
+// MayClaim says whether a worker may take new work now.
+func (r *Registry) MayClaim(id, session string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.workers[events.WorkerID(id)]
@@ -175,8 +178,8 @@ func (r *registry) mayClaim(id, session string) error {
 // serves reports whether the worker can run what a lane holds.
 func (w *worker) serves(lane string) bool { return w.offer.Covers(lane) }
 
-// serving lists the workers that are registered for a type, in order.
-func (r *registry) serving(t events.Type) (ids []string) {
+// Serving lists the workers that are registered for a type, in order.
+func (r *Registry) Serving(t events.Type) (ids []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, w := range r.workers {
@@ -188,9 +191,9 @@ func (r *registry) serving(t events.Type) (ids []string) {
 	return ids
 }
 
-// offers are the distinct sets of capabilities that registered workers have, by
+// Offers are the distinct sets of capabilities that registered workers have, by
 // type and the name of the lane that asks for all of them.
-func (r *registry) offers() map[events.Type]map[string]lanes.Offer {
+func (r *Registry) Offers() map[events.Type]map[string]lanes.Offer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := map[events.Type]map[string]lanes.Offer{}
@@ -206,8 +209,8 @@ func (r *registry) offers() map[events.Type]map[string]lanes.Offer {
 	return all
 }
 
-// slots is how much the active workers that serve a lane can run at once.
-func (r *registry) slots(t events.Type, lane string) (slots, workers int) {
+// Slots is how much the active workers that serve a lane can run at once.
+func (r *Registry) Slots(t events.Type, lane string) (slots, workers int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, w := range r.workers {
@@ -220,15 +223,15 @@ func (r *registry) slots(t events.Type, lane string) (slots, workers int) {
 }
 
 // slotsOf is how many slots of a worker count. REQUIRES: mu.
-func (r *registry) slotsOf(id events.WorkerID, w *worker) int {
+func (r *Registry) slotsOf(id events.WorkerID, w *worker) int {
 	if most, benched := r.benched[id]; benched {
 		return min(most, w.info.Slots)
 	}
 	return w.info.Slots
 }
 
-// bench says whose circuit is not closed.
-func (r *registry) bench(benched map[events.WorkerID]int) {
+// Bench says whose circuit is not closed.
+func (r *Registry) Bench(benched map[events.WorkerID]int) {
 	r.mu.Lock()
 	changed := !maps.Equal(r.benched, benched)
 	r.benched = benched
@@ -238,9 +241,9 @@ func (r *registry) bench(benched map[events.WorkerID]int) {
 	}
 }
 
-// able lists the workers that serve a lane of a type, those included that take
+// Able lists the workers that serve a lane of a type, those included that take
 // no work just now.
-func (r *registry) able(t events.Type, lane string) (ids []events.WorkerID) {
+func (r *Registry) Able(t events.Type, lane string) (ids []events.WorkerID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, w := range r.workers {
@@ -251,8 +254,8 @@ func (r *registry) able(t events.Type, lane string) (ids []events.WorkerID) {
 	return ids
 }
 
-// knows reports whether a worker is registered.
-func (r *registry) knows(id events.WorkerID) bool {
+// Knows reports whether a worker is registered.
+func (r *Registry) Knows(id events.WorkerID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.workers[id] != nil
