@@ -143,7 +143,7 @@ func (c *chaos) workerLeaves() {
 func (c *chaos) dispatchStreamGoes() {
 	if c.rng.IntN(2) == 0 {
 		clear(c.world.msgs)
-		c.l.signals.dispatchLost()
+		c.l.signals.DispatchLost()
 		c.settle()
 	}
 }
@@ -261,7 +261,7 @@ func (c *chaos) heartbeats() {
 		}
 	}
 	for w, in := range runs {
-		c.l.signals.heartbeat(&wire.Heartbeat{Register: wire.Register{Worker: w}, InFlight: in})
+		c.l.signals.Heartbeat(&wire.Heartbeat{Register: wire.Register{Worker: w}, InFlight: in})
 	}
 	c.settle()
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -61,21 +62,25 @@ func (c *Config) sayDoubt(s ClockStatus) {
 	c.Logger.Error("the clock is implausible: nothing is pruned, cut or made due by it", "why", s.Why, "engine_time", s.Engine, "server_time", s.Server, "difference", s.Difference)
 }
 
-// correctClock corrects the clock by the server's time.
-func (p *pusher) correctClock(server time.Time) {
-	d, changed := p.clock.Correct(server)
-	s := p.clock.Status()
-	p.cfg.noteTime(s)
+// lookAtClock corrects an ownership's clock by the server's time.
+func (e *Engine) lookAtClock(ctx context.Context, c *clock.Clock, sig *natsio.Signals) {
+	tip, err := e.cfg.Log.Last(ctx)
+	if err != nil {
+		return
+	}
+	d, changed := c.Correct(tip.Time)
+	s := c.Status()
+	e.cfg.noteTime(s)
 	switch {
 	case changed && !s.Plausible():
-		p.cfg.sayDoubt(s)
+		e.cfg.sayDoubt(s)
 	case changed:
-		p.log.Warn("the engine's clock has followed the server's", "by", d, "time", s.Engine)
+		e.cfg.Logger.Warn("the engine's clock has followed the server's", "by", d, "time", s.Engine)
 	case s.Plausible() && d < -clock.MaxSlewed:
-		p.log.Warn("sweep: the server's clock is behind the partition's: slewing towards it", "difference", d)
+		e.cfg.Logger.Warn("sweep: the server's clock is behind the partition's: slewing towards it", "difference", d)
 	}
 	if changed {
-		p.signals.clockChanged()
+		sig.ClockChanged()
 	}
 }
 

@@ -24,7 +24,6 @@ const (
 	MaxRequests    = 1024 // requests waiting to be decided
 	MaxUnprojected = 256  // batches appended and not yet projected
 	maxIntakeBatch = 256  // intake messages handed to the loop at once
-	maxPulled      = 1000 // intake messages on their way from the server
 	maxReplies     = 64   // batches whose replies are not sent yet
 )
 

@@ -222,7 +222,7 @@ func (l *loop) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispatc
 	if err != nil || !back {
 		return false, err
 	}
-	l.out.deleteMsg(d.seq)
+	l.out.DeleteMsg(d.seq)
 	i := slices.IndexFunc(tds, func(td *typeDispatch) bool { return td.typ == d.typ })
 	if i < 0 {
 		l.stalled = true // its type competes from the next step on

@@ -42,12 +42,12 @@ func (l *loop) cut(now time.Time) error {
 		}
 		if clock.Passed(k.nextCut, now) {
 			k.phase, k.nextCut = cutCuts, now.Add(cutTimeout+recutAfter)
-			l.out.cutLog(k.began)
+			l.out.CutLog(k.began)
 		}
 	case cutCuts:
 		if clock.Passed(k.nextCut, now) {
 			k.nextCut = now.Add(cutTimeout + recutAfter)
-			l.out.cutLog(k.began)
+			l.out.CutLog(k.began)
 		}
 	}
 	return nil
@@ -177,40 +177,15 @@ func carriedBytes(c *events.Carried) int {
 	return n + 256*len(c.Merged)
 }
 
-// cutLog hands a cut to the goroutine that waits for it. One that is under way
-// is tried again by the loop.
-func (p *pusher) cutLog(below events.Seq) {
-	select {
-	case p.cuts <- below:
-	default:
-	}
-}
-
-// runCuts cuts the log, until ctx ends. First the projection is flushed: after
-// a crash it would else have to be made anew from what the log has left.
-func (p *pusher) runCuts(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case below := <-p.cuts:
-			if err := p.cutBelow(ctx, below); err != nil {
-				p.log.Warn("the log could not be cut: trying again", "below", below, "error", err)
-				continue
-			}
-			p.log.Info("the log has been cut", "below", below)
-			p.signals.logCut(below)
-		}
-	}
-}
-
-func (p *pusher) cutBelow(ctx context.Context, below events.Seq) error {
+// cutBelow cuts the log. First the projection is flushed: after a crash it would
+// else have to be made anew from what the log has left.
+func (c *Config) cutBelow(ctx context.Context, below events.Seq) error {
 	ctx, cancel := context.WithTimeout(ctx, cutTimeout)
 	defer cancel()
-	if err := p.cfg.Store.Flush(); err != nil {
+	if err := c.Store.Flush(); err != nil {
 		return err
 	}
-	return p.cfg.Log.Purge(ctx, below)
+	return c.Log.Purge(ctx, below)
 }
 
 // renewIfCut makes the projection anew if the log has been cut in front of its

@@ -199,7 +199,7 @@ func (l *loop) push(id events.ID, lane string, set events.TypeSettings, now time
 	if d.native {
 		l.pushNative(d, it, params, set.Lease())
 	} else {
-		l.out.push(it, params, d.token, set.Lease(), lane)
+		l.out.Push(it, params, d.token, set.Lease(), lane)
 	}
 	if l.nextAck.IsZero() {
 		l.nextAck = now.Add(pushTimeout)

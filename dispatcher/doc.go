@@ -52,7 +52,7 @@
 // of which the first that ends a run counts. The native stream keeps a message
 // until that is durable, so at a takeover the messages that are there are the
 // table, and words are read again from the oldest of them on. Words are never
-// dropped: the readers wait for room (maxSignals), and the streams hold the rest.
+// dropped: the readers wait for room (MaxSignals), and the streams hold the rest.
 // Until those of before are recorded and their messages removed, the consumers
 // rest: a server that was killed would deliver some of them again.
 //

@@ -77,13 +77,13 @@ func (l *loop) tableFollows(before, after *events.Item) {
 		if d.native {
 			break // it is not told: its answer frees the slot, or the lease's end
 		}
-		l.out.control(d.worker, wire.Control{Cancel: []wire.RunRef{{ID: d.id.String(), Token: d.token.String()}}})
+		l.out.Control(d.worker, wire.Control{Cancel: []wire.RunRef{{ID: d.id.String(), Token: d.token.String()}}})
 	case !run && after.State == events.StateQueued && !moved(before, after):
 		// On its way, and still to be claimed.
 	default:
 		l.letGo(d)
 		if !run && !d.native {
-			l.out.deleteMsg(d.seq) // nobody may claim it any more
+			l.out.DeleteMsg(d.seq) // nobody may claim it any more
 		}
 	}
 }

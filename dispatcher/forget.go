@@ -93,7 +93,7 @@ func (l *loop) typesForgotten(types []events.Type) {
 		delete(l.table.byType, t)
 		delete(l.table.unclaimed, t)
 		delete(l.lanes.full, t)
-		l.out.dropConsumer(lanes.Key{Type: t, Name: ""})
+		l.out.DropConsumer(lanes.Key{Type: t, Name: ""})
 	}
 }
 

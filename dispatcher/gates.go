@@ -74,7 +74,7 @@ func (l *loop) withdrawIf(match func(*dispatched) bool) error {
 			return err
 		}
 		if back {
-			l.out.deleteMsg(d.seq)
+			l.out.DeleteMsg(d.seq)
 		}
 	}
 	return nil

@@ -380,18 +380,18 @@ func (l *loop) closeLanes(now time.Time) {
 // that serve it register again, to hear of it.
 func (l *loop) laneOpened(t events.Type, lane string) {
 	able := len(l.registry.Able(t, lane)) // also those that are unhealthy: they will be back
-	l.out.ensureConsumer(lanes.Key{Type: t, Name: lane}, l.ackWait(t), able > 1 || able == 1 && !l.lanes.quiet)
+	l.out.EnsureConsumer(lanes.Key{Type: t, Name: lane}, l.ackWait(t), able > 1 || able == 1 && !l.lanes.quiet)
 }
 
 // laneClosed removes the consumer of a lane that was closed, unless somebody
 // still runs what it has delivered: then a sweep finds it.
 func (l *loop) laneClosed(t events.Type, lane string) {
 	if key := (lanes.Key{Type: t, Name: lane}); l.table.byLane[key] == 0 {
-		l.out.dropConsumer(key)
+		l.out.DropConsumer(key)
 	}
 }
 
-// consumersFound removes the consumers that nothing is dispatched to, such as an
+// ConsumersFound removes the consumers that nothing is dispatched to, such as an
 // earlier owner's. One that a worker serves stays: it may be pulling from it.
 func (l *loop) consumersFound(keys []lanes.Key) error {
 	for _, key := range keys {
@@ -400,7 +400,7 @@ func (l *loop) consumersFound(keys []lanes.Key) error {
 		}
 		if key.Name == "" {
 			if _, known := l.state.Type(key.Type); !known {
-				l.out.dropConsumer(key)
+				l.out.DropConsumer(key)
 			}
 			continue
 		}
@@ -408,7 +408,7 @@ func (l *loop) consumersFound(keys []lanes.Key) error {
 			continue
 		}
 		if !l.served(key.Type, key.Name) || !l.ready.room(key.Type) {
-			l.out.dropConsumer(key)
+			l.out.DropConsumer(key)
 			continue
 		}
 		if _, err := l.ready.lane(key.Type, key.Name); err != nil {

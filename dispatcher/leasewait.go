@@ -96,9 +96,9 @@ func (l *loop) makeConsumers(t events.Type, tell bool) {
 	if tl := l.ready.types[t]; tl != nil {
 		for name := range tl.open {
 			if name != "" {
-				l.out.ensureConsumer(lanes.Key{Type: t, Name: name}, l.ackWait(t), false)
+				l.out.EnsureConsumer(lanes.Key{Type: t, Name: name}, l.ackWait(t), false)
 			}
 		}
 	}
-	l.out.ensureConsumer(lanes.Key{Type: t, Name: ""}, l.ackWait(t), tell)
+	l.out.EnsureConsumer(lanes.Key{Type: t, Name: ""}, l.ackWait(t), tell)
 }

@@ -78,7 +78,7 @@ func (l *loop) takeBack(d *dispatched) error {
 	back, err := l.putBack(d)
 	if back {
 		l.noteAcks()
-		l.out.deleteMsg(d.seq)
+		l.out.DeleteMsg(d.seq)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -31,7 +32,7 @@ type loop struct {
 	durable   func(last events.Seq, intake uint64) // told of each durable batch
 	state     *events.State
 	registry  *registry.Registry
-	out       outside
+	out       effects
 	table     *table
 	holds     *holds
 	pools     pools
@@ -60,11 +61,11 @@ type loop struct {
 	appending   bool
 	interrupted *appendResult // of an append whose events are not where they were to be; nil: none
 	strangers   strangers
-	appended    events.Seq // last durable event
-	unprojected []*batch   // appended and not yet projected, oldest first
-	behind      int        // bytes of those
-	acks        []pushAck  // reused
-	late        []expiry   // expired leases that found no room in the batch
+	appended    events.Seq      // last durable event
+	unprojected []*batch        // appended and not yet projected, oldest first
+	behind      int             // bytes of those
+	acks        []natsio.Stored // reused
+	late        []natsio.Expiry // expired leases that found no room in the batch
 	schedules   schedules
 	native      nativeState
 
@@ -93,7 +94,7 @@ type loop struct {
 	requests chan job // shared by all ownerships, as is
 	submits  chan job
 	intake   chan job // of this one: a message must not be taken out of turn
-	signals  *signals
+	signals  *natsio.Signals
 	toAppend chan *batch
 	results  chan appendResult
 	toCommit chan *batch
@@ -157,7 +158,7 @@ func (l *loop) run(ctx context.Context) error {
 			if err := l.onCommitted(c); err != nil {
 				return err
 			}
-		case <-l.signals.wake:
+		case <-l.signals.Wake:
 			if err := l.onSignals(); err != nil {
 				return err
 			}

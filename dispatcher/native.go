@@ -3,7 +3,9 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -18,62 +20,40 @@ import (
 // way outlives the engine, a message that is gone is never taken for one that
 // was acked, and each word's sequence can be looked up.
 
-// nativeOutside is the part of outside that native dispatching asks for.
-type nativeOutside interface {
-	// pushNative sends an item to the native stream. Sent again under the same
+// ackEffects is the part of outside that native dispatching asks for.
+type ackEffects interface {
+	// PushNative sends an item to the native stream. Sent again under the same
 	// token it is stored once.
-	pushNative(it *events.Item, params []byte, token events.Token, lease time.Duration)
-	// deleteNative removes a message that is not to be run, or no longer; 0 does
+	PushNative(it *events.Item, params []byte, token events.Token, lease time.Duration)
+	// DeleteNative removes a message that is not to be run, or no longer; 0 does
 	// nothing.
-	deleteNative(seq uint64)
-	// cleanNative removes messages whose outcome is recorded: all below floor, and
+	DeleteNative(seq uint64)
+	// CleanNative removes messages whose outcome is recorded: all below floor, and
 	// those of ended. It ends with a signal.
-	cleanNative(floor uint64, ended []uint64)
-	// ensureNative makes a type's consumer.
-	ensureNative(c nativeConsumer)
-	// withdrawNative stops a type's consumer, and takes back those messages that
+	CleanNative(floor uint64, ended []uint64)
+	// EnsureNative makes a type's consumer.
+	EnsureNative(c ackmode.Consumer)
+	// WithdrawNative stops a type's consumer, and takes back those messages that
 	// it has not delivered.
-	withdrawNative(c nativeConsumer, waiting []pushAck)
-	// inspectNative finds out how far a type's consumer is with messages, and
+	WithdrawNative(c ackmode.Consumer, waiting []natsio.Stored)
+	// InspectNative finds out how far a type's consumer is with messages, and
 	// mends one that is not as it is to be.
-	inspectNative(c nativeConsumer, waiting []pushAck)
-	// lookUpNative finds out which dispatch a word is about.
-	lookUpNative(w nativeWord)
-}
-
-// nativeConsumer is a type's consumer, as it is to be.
-type nativeConsumer struct {
-	typ    events.Type
-	native bool // the type has the protocol, still
-	lease  time.Duration
-	window int // messages delivered and not answered, at most
-	paused bool
-}
-
-// nativeWord is something heard about a native dispatch.
-type nativeWord struct {
-	seq    uint64      // of the message
-	typ    events.Type // by the name of the consumer
-	kind   events.NativeWord
-	raw    bool // as its worker sent it; else the server's word that it has taken it
-	at     time.Time
-	took   time.Duration // since the delivery, where the server says so
-	delay  time.Duration
-	reason string
-	token  events.Token // once it has been looked up
+	InspectNative(c ackmode.Consumer, waiting []natsio.Stored)
+	// LookUpNative finds out which dispatch a word is about.
+	LookUpNative(w ackmode.Word)
 }
 
 // nativeState is what the loop holds of native dispatching beyond the table.
 type nativeState struct {
-	on       map[events.Type]nativeConsumer // types with the protocol, and their consumers as asked for
-	ready    map[events.Type]bool           // whose consumers are there
-	words    []nativeWord                   // heard, and not decided for want of room
-	top      uint64                         // highest sequence that a push is known to have got
-	ended    []uint64                       // messages whose outcome is recorded, to be removed
+	on       map[events.Type]ackmode.Consumer // types with the protocol, and their consumers as asked for
+	ready    map[events.Type]bool             // whose consumers are there
+	words    []ackmode.Word                   // heard, and not decided for want of room
+	top      uint64                           // highest sequence that a push is known to have got
+	ended    []uint64                         // messages whose outcome is recorded, to be removed
 	cleaning bool
 	naks     []heldNak
 	since    time.Time // words of before concern nothing that is dispatched
-	done     recent
+	done     ackmode.Recent
 	settling settling
 }
 
@@ -88,41 +68,13 @@ type heldNak struct {
 const nakWait = 250 * time.Millisecond
 
 func newNativeState() nativeState {
-	return nativeState{on: map[events.Type]nativeConsumer{}, ready: map[events.Type]bool{}}
+	return nativeState{on: map[events.Type]ackmode.Consumer{}, ready: map[events.Type]bool{}}
 }
 
-// recent remembers the last sequences that were put in: most of what is heard
-// of a run is heard twice.
-type recent struct {
-	has  map[uint64]bool
-	ring []uint64
-	next int
-}
-
-// maxRecent bounds recent.
-const maxRecent = 16384
-
-func (r *recent) put(seq uint64) {
-	switch {
-	case r.has == nil:
-		r.has = map[uint64]bool{}
-	case r.has[seq]:
-		return
-	}
-	if len(r.ring) < maxRecent {
-		r.ring = append(r.ring, seq)
-	} else {
-		delete(r.has, r.ring[r.next])
-		r.ring[r.next] = seq
-		r.next = (r.next + 1) % maxRecent
-	}
-	r.has[seq] = true
-}
-
-// pushNative sends a dispatch, or sends it again.
+// PushNative sends a dispatch, or sends it again.
 func (l *loop) pushNative(d *dispatched, it *events.Item, params []byte, lease time.Duration) {
 	d.after = l.native.top
-	l.out.pushNative(it, params, d.token, lease)
+	l.out.PushNative(it, params, d.token, lease)
 }
 
 // pushNativeAgain sends what was pushed and not answered: it may have arrived
@@ -139,7 +91,7 @@ func (l *loop) pushNativeAgain(d *dispatched, now time.Time) error {
 	set, _ := l.state.Settings(d.typ)
 	d.at, d.again = now, true
 	l.nextAck = clock.Sooner(l.nextAck, now.Add(pushTimeout))
-	l.out.pushNative(it, params, d.token, set.Lease())
+	l.out.PushNative(it, params, d.token, set.Lease())
 	return nil
 }
 
@@ -154,8 +106,8 @@ func (l *loop) nativeStored(d *dispatched, seq uint64) {
 // known where it is.
 func (l *loop) nativeStray(seq uint64) {
 	l.native.top = max(l.native.top, seq)
-	l.native.done.put(seq)
-	l.out.deleteNative(seq)
+	l.native.done.Put(seq)
+	l.out.DeleteNative(seq)
 }
 
 // hearNatives decides what was heard, as far as the batch has room.
@@ -165,9 +117,9 @@ func (l *loop) hearNatives() error {
 		if l.native.words = l.native.words[1:]; len(l.native.words) == 0 {
 			l.native.words = nil
 		}
-		if w.token == 0 { // else its room was given back before it was looked up
+		if w.Token == 0 { // else its room was given back before it was looked up
 			select {
-			case <-l.signals.wordRoom:
+			case <-l.signals.WordRoom:
 			default:
 			}
 		}
@@ -180,34 +132,34 @@ func (l *loop) hearNatives() error {
 
 // hearNative follows one word. What concerns no dispatch of this ownership's,
 // or has been answered by one heard before, is passed over.
-func (l *loop) hearNative(w *nativeWord) error {
-	d := l.table.bySeq[w.seq]
+func (l *loop) hearNative(w *ackmode.Word) error {
+	d := l.table.bySeq[w.Seq]
 	if d == nil {
 		l.noteAcks()
-		d = l.table.bySeq[w.seq]
+		d = l.table.bySeq[w.Seq]
 	}
-	if d == nil && w.token != 0 {
-		if d = l.table.byToken[w.token]; d != nil && d.native && d.seq == 0 {
-			l.nativeStored(d, w.seq)
+	if d == nil && w.Token != 0 {
+		if d = l.table.byToken[w.Token]; d != nil && d.native && d.seq == 0 {
+			l.nativeStored(d, w.Seq)
 		}
 	}
 	if d == nil {
-		if w.token == 0 && !l.native.done.has[w.seq] {
-			l.out.lookUpNative(*w)
+		if w.Token == 0 && !l.native.done.Has(w.Seq) {
+			l.out.LookUpNative(*w)
 		}
 		return nil
 	}
 	switch {
-	case !d.native || w.typ != d.typ: // a consumer that is not ours
+	case !d.native || w.Type != d.typ: // a consumer that is not ours
 		return nil
 	case d.lingering:
-		if w.kind != events.NativeSeen {
+		if w.Kind != events.NativeSeen {
 			l.letGo(d) // its worker has let go
 		}
 		return nil
-	case w.kind == events.NativeSeen:
+	case w.Kind == events.NativeSeen:
 		return l.nativeSeen(d)
-	case w.raw:
+	case w.Raw:
 		return l.nativeSaid(d, w)
 	}
 	return l.nativeTold(d, w)
@@ -219,17 +171,17 @@ func (l *loop) nativeSeen(d *dispatched) error {
 	if d.claimed {
 		return nil
 	}
-	return l.decideNative(d, &nativeWord{kind: events.NativeSeen})
+	return l.decideNative(d, &ackmode.Word{Kind: events.NativeSeen})
 }
 
 // nativeSaid notes what a worker has sent. It counts once the server has said
 // that it has taken it; when that does not come, the sweep makes do with this.
-func (l *loop) nativeSaid(d *dispatched, w *nativeWord) error {
+func (l *loop) nativeSaid(d *dispatched, w *ackmode.Word) error {
 	if d.word != nil {
 		return nil // the first one counts, as it does for the server
 	}
 	said := *w
-	said.at = l.clock.Now()
+	said.At = l.clock.Now()
 	d.word = &said
 	for i, h := range l.native.naks {
 		if h.token == d.token {
@@ -241,14 +193,14 @@ func (l *loop) nativeSaid(d *dispatched, w *nativeWord) error {
 }
 
 // nativeTold follows the server's word on a message.
-func (l *loop) nativeTold(d *dispatched, w *nativeWord) error {
+func (l *loop) nativeTold(d *dispatched, w *ackmode.Word) error {
 	switch {
-	case w.kind == events.NativeExpired && d.word != nil:
+	case w.Kind == events.NativeExpired && d.word != nil:
 		return l.decideNative(d, d.word) // it had answered, if too late for the server
-	case w.kind == events.NativeNak && d.word == nil:
+	case w.Kind == events.NativeNak && d.word == nil:
 		l.native.naks = append(l.native.naks, heldNak{d.token, l.clock.Now().Add(nakWait)})
 		return nil
-	case w.kind == events.NativeNak && d.word.kind == events.NativeNak:
+	case w.Kind == events.NativeNak && d.word.Kind == events.NativeNak:
 		return l.decideNative(d, d.word)
 	}
 	return l.decideNative(d, w)
@@ -262,7 +214,7 @@ func (l *loop) heldNaks(now time.Time) error {
 			l.native.naks = nil
 		}
 		if d := l.table.byToken[h.token]; d != nil && !d.lingering {
-			if err := l.decideNative(d, &nativeWord{kind: events.NativeNak}); err != nil {
+			if err := l.decideNative(d, &ackmode.Word{Kind: events.NativeNak}); err != nil {
 				return err
 			}
 		}
@@ -279,19 +231,19 @@ func (l *loop) nextNak() time.Time {
 }
 
 // decideNative records a word. REQUIRES: room.
-func (l *loop) decideNative(d *dispatched, w *nativeWord) error {
+func (l *loop) decideNative(d *dispatched, w *ackmode.Word) error {
 	now := l.clock.Now()
 	dec, it, err := l.decide(events.Native{
-		ID: d.id, Token: d.token, Dispatched: d.token, Word: w.kind, Took: min(max(w.took, 0), max(now.Sub(d.at), 0)),
-		Delay: w.delay, Reason: w.reason, Random: random(),
+		ID: d.id, Token: d.token, Dispatched: d.token, Word: w.Kind, Took: min(max(w.Took, 0), max(now.Sub(d.at), 0)),
+		Delay: w.Delay, Reason: w.Reason, Random: random(),
 	})
 	if fatal(err) != nil {
 		return err
 	}
-	if w.kind != events.NativeSeen {
-		d.answered = d.answered || w.kind != events.NativeNak // a message that was refused with a delay is still pending
+	if w.Kind != events.NativeSeen {
+		d.answered = d.answered || w.Kind != events.NativeNak // a message that was refused with a delay is still pending
 	}
-	if it != nil && !dec.Repeat && w.kind == events.NativeExpired {
+	if it != nil && !dec.Repeat && w.Kind == events.NativeExpired {
 		l.log.Warn("a native worker's lease expired", "id", it.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
 		if h := l.cfg.Hooks.LeaseExpired; h != nil {
 			h(it.Type)
@@ -307,12 +259,12 @@ func (l *loop) nativeLetGo(d *dispatched) {
 	if d.seq == 0 {
 		return // noteAcks removes it once it is known where it is
 	}
-	l.native.done.put(d.seq)
+	l.native.done.Put(d.seq)
 	if d.answered && len(l.native.ended) < maxEnded {
 		l.native.ended = append(l.native.ended, d.seq)
 		return
 	}
-	l.out.deleteNative(d.seq)
+	l.out.DeleteNative(d.seq)
 }
 
 // Bounds of the removal of messages.
@@ -346,5 +298,5 @@ func (l *loop) cleanNatives() {
 		}
 	}
 	l.native.ended, l.native.cleaning = later, true
-	l.out.cleanNative(floor, now)
+	l.out.CleanNative(floor, now)
 }

@@ -1,16 +1,10 @@
 package dispatcher
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // A NATS server that was killed has lost what its consumers did in the last tenth
@@ -22,32 +16,6 @@ import (
 // nativeSettle is how long they rest at most: if the streams that capture can't
 // be read for so long, work goes on without.
 const nativeSettle = 15 * time.Second
-
-// HoldNatives stops the delivery of messages to native workers until an engine
-// has taken over: it is to be called when the NATS server has begun and nobody
-// else can reach it.
-func HoldNatives(ctx context.Context, js jetstream.JetStream, names wire.Names) error {
-	s, err := js.Stream(ctx, names.NativeStream())
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("hold native workers: %w", err)
-	}
-	list := s.ListConsumers(ctx)
-	for c := range list.Info() {
-		if c.Paused {
-			continue
-		}
-		if _, err := js.PauseConsumer(ctx, c.Stream, c.Name, atRest); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-			return fmt.Errorf("hold native workers: consumer %s: %w", c.Name, err)
-		}
-	}
-	if err := list.Err(); err != nil {
-		return fmt.Errorf("hold native workers: %w", err)
-	}
-	return nil
-}
 
 // settling is how far an ownership is with what was said before it began.
 type settling struct {
@@ -74,7 +42,7 @@ func (l *loop) settleNatives(now time.Time) error {
 	}
 	*s = settling{}
 	for t := range l.native.on {
-		if l.nativeWants(t).paused {
+		if l.nativeWants(t).Paused {
 			l.withdrawNatives(t)
 		} else {
 			l.makeNative(t)

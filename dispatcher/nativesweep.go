@@ -3,8 +3,10 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -25,25 +27,10 @@ const nativeAgain = time.Second
 // before it is taken as it is.
 const nativeGrace = 2 * time.Second
 
-// nativeLook is what an inspection has found about a dispatch.
-type nativeLook struct {
-	token   events.Token
-	finding nativeFinding
-}
-
-type nativeFinding uint8
-
-const (
-	nativeDelivered nativeFinding = iota + 1 // and, as far as is known, not answered
-	nativeOver                               // answered, or its lease has ended
-	nativeGone                               // not in the stream
-	nativeTakenBack                          // removed before it was delivered
-)
-
 // sweepNatives looks for what was not heard.
 func (l *loop) sweepNatives(now time.Time) error {
 	l.native.cleaning = false
-	waiting := map[events.Type][]pushAck{}
+	waiting := map[events.Type][]natsio.Stored{}
 	unseen := map[events.Type]bool{}
 	for tok, d := range l.table.natives {
 		if d.unseen() && !d.orphan {
@@ -51,7 +38,7 @@ func (l *loop) sweepNatives(now time.Time) error {
 		}
 		switch {
 		case d.seq == 0 || d.orphan || d.lingering:
-		case d.word != nil && now.Sub(d.word.at) >= nativeGrace:
+		case d.word != nil && now.Sub(d.word.At) >= nativeGrace:
 			if !l.room() {
 				l.nextSweep = clock.Sooner(l.nextSweep, now.Add(nativeAgain))
 				continue
@@ -60,17 +47,17 @@ func (l *loop) sweepNatives(now time.Time) error {
 				return err
 			}
 		default:
-			waiting[d.typ] = append(waiting[d.typ], pushAck{token: tok, seq: d.seq})
+			waiting[d.typ] = append(waiting[d.typ], natsio.Stored{Token: tok, Seq: d.seq})
 		}
 	}
 	for t, c := range l.native.on {
 		switch {
-		case c.native && !l.native.ready[t]:
+		case c.Native && !l.native.ready[t]:
 			l.makeNative(t) // it could not be made
-		case c.native || len(waiting[t]) > 0:
-			l.out.inspectNative(l.nativeWants(t), waiting[t])
+		case c.Native || len(waiting[t]) > 0:
+			l.out.InspectNative(l.nativeWants(t), waiting[t])
 		}
-		if unseen[t] && l.nativeWants(t).paused && l.native.settling.until.IsZero() {
+		if unseen[t] && l.nativeWants(t).Paused && l.native.settling.until.IsZero() {
 			l.withdrawNatives(t) // what was only just being stored when it was stopped
 		}
 	}
@@ -78,26 +65,26 @@ func (l *loop) sweepNatives(now time.Time) error {
 	return nil
 }
 
-// nativeLooks follows what inspections have found.
-func (l *loop) nativeLooks(looks []nativeLook, now time.Time) error {
+// NativeLooks follows what inspections have found.
+func (l *loop) nativeLooks(looks []ackmode.Look, now time.Time) error {
 	for _, look := range looks {
-		d := l.table.byToken[look.token]
+		d := l.table.byToken[look.Token]
 		if d == nil || !d.native || d.lingering {
 			continue
 		}
-		if err := l.nativeLooked(d, look.finding, now); err != nil {
+		if err := l.nativeLooked(d, look.Finding, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *loop) nativeLooked(d *dispatched, found nativeFinding, now time.Time) error {
+func (l *loop) nativeLooked(d *dispatched, found ackmode.Finding, now time.Time) error {
 	switch found {
-	case nativeTakenBack:
+	case ackmode.TakenBack:
 		_, err := l.putBack(d)
 		return err
-	case nativeGone:
+	case ackmode.Gone:
 		back, err := l.putBack(d)
 		if !back && err == nil && !d.orphan {
 			l.table.orphaned(d, now)
@@ -109,7 +96,7 @@ func (l *loop) nativeLooked(d *dispatched, found nativeFinding, now time.Time) e
 		l.nextSweep = clock.Sooner(l.nextSweep, now.Add(nativeAgain))
 		return nil
 	}
-	if found == nativeDelivered {
+	if found == ackmode.Delivered {
 		return l.nativeSeen(d)
 	}
 	if d.spent.IsZero() || now.Sub(d.spent) < nativeAgain {
@@ -121,13 +108,13 @@ func (l *loop) nativeLooked(d *dispatched, found nativeFinding, now time.Time) e
 	}
 	w := d.word
 	if w == nil {
-		w = &nativeWord{kind: events.NativeExpired}
+		w = &ackmode.Word{Kind: events.NativeExpired}
 		l.log.Warn("what became of a native run was not heard: it counts as lost", "id", d.id, "type", d.typ)
 	}
 	return l.decideNative(d, w)
 }
 
-// nativeLost: the native stream is gone with all its messages. What a worker may
+// NativeLost: the native stream is gone with all its messages. What a worker may
 // be at is dispatched again all the same, but for runs that have been seen: those
 // count as lost with their lease.
 func (l *loop) nativeLost(now time.Time) error {
@@ -158,10 +145,10 @@ func (l *loop) nativeLost(now time.Time) error {
 
 // nativeWants is a type's consumer as it is to be now. It is at rest while the
 // type is held back, and once its protocol is another.
-func (l *loop) nativeWants(t events.Type) nativeConsumer {
+func (l *loop) nativeWants(t events.Type) ackmode.Consumer {
 	set, _ := l.state.Settings(t)
-	return nativeConsumer{typ: t, native: set.Native(), lease: l.ackWait(t), window: nativeWindow(&set),
-		paused: l.stopped[t] || !set.Native() || !l.native.settling.until.IsZero()}
+	return ackmode.Consumer{Type: t, Native: set.Native(), Lease: l.ackWait(t), Window: nativeWindow(&set),
+		Paused: l.stopped[t] || !set.Native() || !l.native.settling.until.IsZero()}
 }
 
 // nativeWindow is how many native items of a type may be on their way or
@@ -175,7 +162,7 @@ func (l *loop) makeNative(t events.Type) {
 	}
 	c := l.nativeWants(t)
 	l.native.on[t] = c
-	l.out.ensureNative(c)
+	l.out.EnsureNative(c)
 }
 
 func (l *loop) makeNatives() {
@@ -195,31 +182,31 @@ func (l *loop) nativesChanged(changed []events.TypeInfo) error {
 }
 
 // nativeSignals handles what other goroutines have left about native dispatches.
-func (l *loop) nativeSignals(t *taken, now time.Time) error {
-	if t.another {
+func (l *loop) nativeSignals(t *natsio.Taken, now time.Time) error {
+	if t.Another {
 		if err := l.nativeLost(now); err != nil {
 			return err
 		}
 	}
-	if t.native {
+	if t.Native {
 		// A consumer that is made anew delivers what is there once more: not, however,
 		// what has been answered.
 		l.native.settling = settling{until: now.Add(nativeSettle), heard: true}
 		l.makeNatives()
 	}
-	for _, typ := range t.made {
+	for _, typ := range t.Made {
 		l.native.ready[typ], l.dirty[typ] = true, true
 	}
-	if t.cleaned {
+	if t.Cleaned {
 		l.native.cleaning = false
 		l.cleanNatives()
 	}
-	l.native.settling.heard = l.native.settling.heard || t.heard
-	l.native.words = append(l.native.words, t.words...)
+	l.native.settling.heard = l.native.settling.heard || t.Heard
+	l.native.words = append(l.native.words, t.Words...)
 	if err := l.hearNatives(); err != nil {
 		return err
 	}
-	return l.nativeLooks(t.looks, now)
+	return l.nativeLooks(t.Looks, now)
 }
 
 // nativeChanged follows a type's settings: what was dispatched by another
@@ -229,9 +216,9 @@ func (l *loop) nativeChanged(t events.TypeInfo) error {
 	if !on && !t.Settings.Native() {
 		return nil
 	}
-	if native := t.Settings.Native(); native && !was.native {
+	if native := t.Settings.Native(); native && !was.Native {
 		if !on {
-			was.paused = true // as one that is not there
+			was.Paused = true // as one that is not there
 			l.native.on[t.Type] = was
 		}
 		if err := l.withdrawIf(func(d *dispatched) bool { return d.typ == t.Type && !d.native }); err != nil {
@@ -242,7 +229,7 @@ func (l *loop) nativeChanged(t events.TypeInfo) error {
 	if wants == was {
 		return nil
 	}
-	if wants.paused && !was.paused {
+	if wants.Paused && !was.Paused {
 		l.withdrawNatives(t.Type)
 		return nil
 	}
@@ -262,11 +249,11 @@ func (l *loop) withdrawNatives(t events.Type) {
 	l.noteAcks()
 	c := l.nativeWants(t)
 	l.native.on[t] = c
-	var waiting []pushAck
+	var waiting []natsio.Stored
 	for tok, d := range l.table.natives {
 		if d.typ == t && d.unseen() {
-			waiting = append(waiting, pushAck{token: tok, seq: d.seq})
+			waiting = append(waiting, natsio.Stored{Token: tok, Seq: d.seq})
 		}
 	}
-	l.out.withdrawNative(c, waiting)
+	l.out.WithdrawNative(c, waiting)
 }

@@ -5,32 +5,33 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // onSignals handles what other goroutines have left.
 func (l *loop) onSignals() error {
-	t := l.signals.take()
-	if t.reload {
+	t := l.signals.Take()
+	if t.Reload {
 		return errReload
 	}
 	now := l.clock.Now()
-	if t.registry {
+	if t.Registry {
 		if err := l.registryChanged(now); err != nil {
 			return err
 		}
 	}
-	if t.lost {
+	if t.Lost {
 		if err := l.dispatchLost(now); err != nil {
 			return err
 		}
 	}
-	if len(t.failed) > 0 {
-		l.log.Warn("items could not be dispatched: trying again", "items", len(t.failed))
+	if len(t.Failed) > 0 {
+		l.log.Warn("items could not be dispatched: trying again", "items", len(t.Failed))
 		l.pushFailed(now)
 	}
-	for _, tok := range t.failed {
+	for _, tok := range t.Failed {
 		if d := l.table.byToken[tok]; d != nil && !d.again { // the first of two may have arrived
 			back, err := l.putBack(d)
 			if err != nil {
@@ -41,35 +42,35 @@ func (l *loop) onSignals() error {
 			}
 		}
 	}
-	if err := l.spent(t.spent, now); err != nil {
+	if err := l.spent(t.Spent, now); err != nil {
 		return err
 	}
-	l.late = append(l.late, t.expired...)
+	l.late = append(l.late, t.Expired...)
 	if err := l.lateExpiries(); err != nil {
 		return err
 	}
 	if err := l.nativeSignals(&t, now); err != nil {
 		return err
 	}
-	for w, runs := range t.beats {
+	for w, runs := range t.Beats {
 		l.heard(w, runs, now)
 	}
-	for typ := range t.types {
+	for typ := range t.Types {
 		l.makeConsumers(typ, false)
 	}
-	if err := l.consumersFound(t.lanes); err != nil {
+	if err := l.consumersFound(t.Lanes); err != nil {
 		return err
 	}
-	if t.cut > 0 {
-		l.keep.cutDone(t.cut)
+	if t.Cut > 0 {
+		l.keep.cutDone(t.Cut)
 	}
-	if t.sweep {
+	if t.Sweep {
 		l.nextSweep = now
 	}
 	return nil
 }
 
-// registryChanged looks at the lanes anew: those whose last worker has gone
+// RegistryChanged looks at the lanes anew: those whose last worker has gone
 // get back what nobody has pulled.
 func (l *loop) registryChanged(now time.Time) error {
 	clear(l.slots)
@@ -111,19 +112,19 @@ func (l *loop) returned(t events.Type, why string, n int) {
 
 // noteAcks notes where the messages pushed since the last call went.
 func (l *loop) noteAcks() {
-	l.acks = l.signals.takeAcks(l.acks)
+	l.acks = l.signals.TakeAcks(l.acks)
 	if len(l.acks) > 0 {
 		l.holdFor = 0
 	}
 	for _, a := range l.acks {
-		if d := l.table.byToken[a.token]; d != nil && a.native {
-			l.nativeStored(d, a.seq)
+		if d := l.table.byToken[a.Token]; d != nil && a.Native {
+			l.nativeStored(d, a.Seq)
 		} else if d != nil {
-			d.seq = a.seq
-		} else if a.native {
-			l.nativeStray(a.seq)
+			d.seq = a.Seq
+		} else if a.Native {
+			l.nativeStray(a.Seq)
 		} else {
-			l.out.deleteMsg(a.seq) // it was taken back meanwhile
+			l.out.DeleteMsg(a.Seq) // it was taken back meanwhile
 		}
 	}
 }
@@ -134,15 +135,15 @@ const (
 	maxHold = 2 * time.Second
 )
 
-// pushFailed holds what is to be dispatched, longer each time until a push
+// PushFailed holds what is to be dispatched, longer each time until a push
 // succeeds, and has the stream looked at.
 func (l *loop) pushFailed(now time.Time) {
 	l.holdFor = min(max(2*l.holdFor, minHold), maxHold)
 	l.hold = now.Add(l.holdFor)
-	l.out.repair()
+	l.out.Repair()
 }
 
-// dispatchLost: the dispatch stream is gone with all its messages.
+// DispatchLost: the dispatch stream is gone with all its messages.
 func (l *loop) dispatchLost(now time.Time) error {
 	l.log.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", l.table.total())
 	l.noteAcks()
@@ -162,7 +163,7 @@ func (l *loop) dispatchLost(now time.Time) error {
 		}
 	}
 	l.watchOrphans(now)
-	l.out.repair()
+	l.out.Repair()
 	return nil
 }
 
@@ -180,11 +181,11 @@ func (l *loop) lateExpiries() error {
 	return nil
 }
 
-// leaseExpired handles the server's word that a dispatch was neither acked nor
+// LeaseExpired handles the server's word that a dispatch was neither acked nor
 // renewed in time.
-func (l *loop) leaseExpired(e expiry) error {
-	l.out.deleteMsg(e.seq)
-	if d := l.table.byToken[e.token]; d != nil && d.id == e.id {
+func (l *loop) leaseExpired(e natsio.Expiry) error {
+	l.out.DeleteMsg(e.Seq)
+	if d := l.table.byToken[e.Token]; d != nil && d.id == e.ID {
 		if early, err := l.expiredEarly(d); early || err != nil {
 			return err
 		}
@@ -200,7 +201,7 @@ func (l *loop) leaseExpired(e expiry) error {
 			return err
 		}
 	}
-	return l.expire(e.id, e.token)
+	return l.expire(e.ID, e.Token)
 }
 
 // expiredEarly keeps a run whose worker was told a longer lease than the server

@@ -137,7 +137,7 @@ func (l *loop) noteIntake(through uint64) {
 
 func (l *loop) purgeIntake(now time.Time) {
 	l.nextPurge = time.Time{}
-	l.out.purgeIntake(l.synced)
+	l.out.PurgeIntake(l.synced)
 	l.purged = l.synced
 	l.noteIntake(l.answered)
 }

@@ -11,11 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -40,15 +40,15 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	e.epoch.Store(uint64(state.Meta().Epoch))
 	e.position.Store(uint64(last))
 	e.answered.Store(state.Meta().IntakeSeq)
-	sig := newSignals(e.cfg.MaxRunning)
-	l, err := newLoop(&e.cfg, state, clk, last, e.registry, newPusher(e, sig, clk), sig)
+	sig := natsio.NewSignals(e.cfg.MaxRunning)
+	l, err := newLoop(&e.cfg, state, clk, last, e.registry, e.newEffects(sig, clk), sig)
 	if err != nil {
 		return nil, err
 	}
 	l.requests, l.submits, l.newID = e.requests.ch, e.submits.ch, e.NewID
 	l.durable = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
 	l.paused, l.halt = &e.paused, &e.halt
-	if err := e.topology.ensureStreams(ctx); err != nil {
+	if err := e.topology.EnsureStreams(ctx); err != nil {
 		return nil, err
 	}
 	return l, e.adopt(ctx, l)
@@ -160,7 +160,7 @@ func (f *follower) commit() error {
 }
 
 // newLoop builds the loop of an ownership that begins behind last.
-func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out outside, sig *signals) (*loop, error) {
+func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out effects, sig *natsio.Signals) (*loop, error) {
 	t, h := newTable(), newHolds()
 	ready := newReadyQueues(cfg.Store, t, h)
 	l := &loop{
@@ -252,27 +252,8 @@ func (e *Engine) adopt(ctx context.Context, l *loop) error {
 	if err := l.adoptRuns(now); err != nil {
 		return err
 	}
-	var drop []uint64
-	kept := 0
-	s := e.topology.dispatchStream()
-	err := scanDispatched(ctx, e.cfg.Conn, s, e.cfg.Names, func(seq uint64, id events.ID, token events.Token, lease time.Duration) error {
-		if l.found(seq, id, token, lease) {
-			kept++
-		} else {
-			drop = append(drop, seq)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := e.topology.AdoptDispatched(ctx, l.found); err != nil {
 		return fmt.Errorf("take over: %w", err)
-	}
-	if kept == 0 && len(drop) > 0 {
-		err = s.Purge(ctx, jetstream.WithPurgeSequence(drop[len(drop)-1]+1))
-	} else {
-		err = deleteMsgs(ctx, s, drop)
-	}
-	if err != nil {
-		return fmt.Errorf("take over: delete spent messages: %w", err)
 	}
 	if err := e.adoptNatives(ctx, l); err != nil {
 		return err
@@ -281,14 +262,22 @@ func (e *Engine) adopt(ctx context.Context, l *loop) error {
 	return nil
 }
 
+// newEffects makes the pusher of an ownership.
+func (e *Engine) newEffects(sig *natsio.Signals, clk *clock.Clock) *natsio.Pusher {
+	p := natsio.NewPusher(e.topology, e.registry, sig)
+	p.Look = func(ctx context.Context) { e.lookAtClock(ctx, clk, sig) }
+	p.Cut = e.cfg.cutBelow
+	return p
+}
+
 // serve runs one ownership to its end, and answers what it leaves open.
 func (e *Engine) serve(ctx context.Context, l *loop) error {
 	run, cancel := context.WithCancel(ctx)
 	defer cancel()
 	loopCtx, stopLoop := context.WithCancel(ctx)
 	defer stopLoop()
-	p := l.out.(*pusher)
-	stopListening, err := p.listen()
+	p := l.out.(*natsio.Pusher)
+	stopListening, err := p.Listen()
 	if err != nil {
 		l.abandon(err)
 		return err
@@ -296,19 +285,19 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	defer stopListening()
 	l.errands = newErrands(run, e)
 	e.signals.Store(l.signals)
-	l.signals.registryChanged() // it may have, since the loop was made
+	l.signals.RegistryChanged() // it may have, since the loop was made
 	if h := e.cfg.Hooks.Owned; h != nil {
 		h(l.state.Meta().Epoch)
 	}
-	leases := &leaseReader{cfg: &e.cfg, js: e.js, signals: l.signals, topology: e.topology, since: l.clock.Now().Add(-time.Second)}
+	leases := natsio.NewLeaseReader(e.topology, l.signals, l.clock.Now().Add(-time.Second))
 	after := l.state.Meta().IntakeSeq
 	var side, tail sync.WaitGroup
-	side.Go(func() { p.run(run) })
-	side.Go(func() { p.runCuts(run) })
+	side.Go(func() { p.Run(run) })
+	side.Go(func() { p.RunCuts(run) })
 	side.Go(func() { e.readIntake(run, l, after) })
-	side.Go(func() { leases.read(run) })
-	for _, r := range newNativeReaders(e, l) {
-		side.Go(func() { r.read(run) })
+	side.Go(func() { leases.Read(run) })
+	for _, r := range natsio.NewAckReaders(e.topology, l.signals, l.native.since) {
+		side.Go(func() { r.Read(run) })
 	}
 	side.Go(func() { e.prober.Run(run) })
 	defer context.AfterFunc(e.drain, stopLoop)()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 )
@@ -43,7 +44,7 @@ func Salvage(ctx context.Context, cfg Config, progress func(done, total int64)) 
 	// expires by it.
 	last := state.Meta().LastAt
 	clk := clock.New(clock.Source{Local: time.Now, MaxJump: -1}, clock.Start{Server: last, LastEvent: last})
-	l, err := newLoop(&cfg, state, clk, at, registry.New(cfg.Gone, func() {}), nil, newSignals(0))
+	l, err := newLoop(&cfg, state, clk, at, registry.New(cfg.Gone, func() {}), nil, natsio.NewSignals(0))
 	if err != nil {
 		return fmt.Errorf("salvage: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -101,7 +102,7 @@ func (s *sim) serverNow() time.Time { return s.at.Add(s.skew) }
 // looked is what the sweep makes of the server's clock.
 func (s *sim) looked() {
 	if _, changed := s.l.clock.Correct(s.serverNow()); changed {
-		s.l.signals.clockChanged()
+		s.l.signals.ClockChanged()
 	}
 	s.cfg.noteTime(s.l.clock.Status())
 }
@@ -116,7 +117,7 @@ func (s *sim) ok(err error) {
 func (s *sim) newRegistry() {
 	s.reg = registry.New(s.cfg.Gone, func() {
 		if s.l != nil {
-			s.l.signals.registryChanged()
+			s.l.signals.RegistryChanged()
 		}
 	})
 }
@@ -128,7 +129,7 @@ func (s *sim) start() {
 	s.ok(err)
 	s.accept = nil
 	s.cfg.noteTime(clk.Status())
-	sig := newSignals(s.cfg.MaxRunning)
+	sig := natsio.NewSignals(s.cfg.MaxRunning)
 	s.held = nil
 	s.world.signals = sig
 	s.l, err = newLoop(&s.cfg, state, clk, last, s.reg, s.world, sig)
@@ -142,7 +143,7 @@ func (s *sim) start() {
 	}
 	s.ok(s.world.adoptNatives(s.l))
 	s.l.watchOrphans(clk.Now())
-	sig.registryChanged()
+	sig.RegistryChanged()
 	s.handed = state.Meta().IntakeSeq
 	s.settle()
 }
@@ -202,7 +203,7 @@ func (s *sim) step() (moved bool, err error) {
 		l.inflow.jobs = append(l.inflow.jobs, j)
 	}
 	select {
-	case <-l.signals.wake:
+	case <-l.signals.Wake:
 		if err := l.onSignals(); err != nil {
 			return true, err
 		}
@@ -236,7 +237,7 @@ func (s *sim) step() (moved bool, err error) {
 	if len(stages) > 0 {
 		return true, stages[s.choose(len(stages))]()
 	}
-	return moved || len(l.signals.wake) > 0 || l.nextWake() == 0, nil
+	return moved || len(l.signals.Wake) > 0 || l.nextWake() == 0, nil
 }
 
 func (s *sim) append(b *batch) error {

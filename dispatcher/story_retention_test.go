@@ -14,9 +14,9 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-func (w *world) cutLog(below events.Seq) {
+func (w *world) CutLog(below events.Seq) {
 	if w.purge(below) == nil {
-		w.signals.logCut(below)
+		w.signals.LogCut(below)
 	}
 }
 

@@ -297,7 +297,7 @@ func (st *story) heartbeat(td *datadriven.TestData) string {
 		m := st.held[a.Key]
 		h.InFlight = append(h.InFlight, wire.RunRef{ID: m.id.String(), Token: m.token.String()})
 	}
-	st.l.signals.heartbeat(&h)
+	st.l.signals.Heartbeat(&h)
 	st.settle()
 	return ""
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -24,7 +25,7 @@ func (l *loop) sweep(now time.Time) error {
 	}
 	l.noteAcks()
 	l.endOpenHolds()
-	waiting := map[lanes.Key][]pushAck{}
+	waiting := map[lanes.Key][]natsio.Stored{}
 	live := make(map[events.Token]bool, l.table.total())
 	for tok, d := range l.table.byToken {
 		live[tok] = true
@@ -35,21 +36,21 @@ func (l *loop) sweep(now time.Time) error {
 		case !d.claimed:
 			if d.seq != 0 && now.Sub(d.at) > 2*lease {
 				key := lanes.Key{Type: d.typ, Name: d.lane}
-				waiting[key] = append(waiting[key], pushAck{token: tok, seq: d.seq})
+				waiting[key] = append(waiting[key], natsio.Stored{Token: tok, Seq: d.seq})
 			}
 		case now.Sub(clock.Later(d.heard, d.at)) <= lease+l.cfg.Gone:
 		case d.lingering:
 			l.letGo(d)
-		case len(l.late) < maxSignals:
-			l.late = append(l.late, expiry{id: d.id, token: tok, seq: d.seq})
+		case len(l.late) < natsio.MaxSignals:
+			l.late = append(l.late, natsio.Expiry{ID: d.id, Token: tok, Seq: d.seq})
 			d.heard = now // until the decision is durable and frees it
 		}
 	}
 	l.closeLanes(now)
-	l.out.findConsumers()
-	l.out.lookAround(live, events.NewToken(l.state.Meta().Epoch, l.tokens))
+	l.out.FindConsumers()
+	l.out.LookAround(live, events.NewToken(l.state.Meta().Epoch, l.tokens))
 	for key, list := range waiting {
-		l.out.inspect(key, list)
+		l.out.Inspect(key, list)
 	}
 	if err := l.endUnseenDrains(now); err != nil {
 		return err
@@ -82,7 +83,7 @@ func (l *loop) spent(tokens []events.Token, now time.Time) error {
 		}
 		if back {
 			l.returned(d.typ, wire.RecoveryUnclaimed, 1)
-			l.out.deleteMsg(d.seq)
+			l.out.DeleteMsg(d.seq)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 )
@@ -32,11 +33,11 @@ type dispatched struct {
 	seq    uint64    // of the message in the dispatch stream; 0: not known
 	spent  time.Time // when the message was first seen delivered and not claimed
 
-	native   bool        // it went to the native stream
-	word     *nativeWord // what its native worker has sent
-	answered bool        // its native worker has nothing more to do with the message
-	after    uint64      // a native message's sequence lies behind it
-	again    bool        // it was sent to the native stream more than once
+	native   bool          // it went to the native stream
+	word     *ackmode.Word // what its native worker has sent
+	answered bool          // its native worker has nothing more to do with the message
+	after    uint64        // a native message's sequence lies behind it
+	again    bool          // it was sent to the native stream more than once
 }
 
 // groupKey names a group of a type's items.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -66,9 +67,9 @@ func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Register
 			return out, err
 		}
 		for _, lane := range reply.lanes {
-			name, err := e.topology.ensureConsumer(ctx, events.Type(t), lane, reply.ackWait)
+			name, err := e.topology.EnsureConsumer(ctx, events.Type(t), lane, reply.ackWait)
 			if err != nil {
-				e.whenOwner((*signals).sweepNow)() // it may be for consumers of lanes that are no more
+				e.whenOwner((*natsio.Signals).SweepNow)() // it may be for consumers of lanes that are no more
 				return out, events.Refuse(events.CodeUnavailable, "%v", err)
 			}
 			out.Consumers[t] = append(out.Consumers[t], name)
@@ -158,7 +159,7 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 	reply.Status, reply.Reason = e.registry.Beat(&h)
 	reply.ShouldDrain = reply.Status == wire.WorkerDraining
 	if s := e.signals.Load(); s != nil {
-		s.heartbeat(&h)
+		s.Heartbeat(&h)
 	}
 	for _, r := range h.InFlight {
 		if e.runEnded(r) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -16,7 +17,7 @@ import (
 // stream with its consumers and leases, by the clock of a sim.
 type world struct {
 	now     func() time.Time
-	signals *signals // of the present ownership
+	signals *natsio.Signals // of the present ownership
 	msgs    map[uint64]*simMsg
 	nextSeq uint64
 	down    bool // pushes fail
@@ -53,21 +54,21 @@ func newWorld(now func() time.Time) *world {
 	return &world{now: now, msgs: map[uint64]*simMsg{}, nextSeq: 1, consumers: map[lanes.Key]bool{}, ackWaits: map[lanes.Key]time.Duration{}}
 }
 
-func (w *world) push(it *events.Item, _ []byte, token events.Token, lease time.Duration, lane string) {
+func (w *world) Push(it *events.Item, _ []byte, token events.Token, lease time.Duration, lane string) {
 	w.pushes++
 	switch {
 	case w.down:
-		w.signals.pushFailed(token)
+		w.signals.PushFailed(token)
 		return
 	case w.silent:
 		return
 	}
 	w.msgs[w.nextSeq] = &simMsg{seq: w.nextSeq, id: it.ID, token: token, key: lanes.Key{Type: it.Type, Name: lane}, attempt: int(it.Attempt) + 1, priority: it.Priority, lease: lease}
-	w.signals.pushed(token, w.nextSeq)
+	w.signals.Pushed(token, w.nextSeq)
 	w.nextSeq++
 }
 
-func (w *world) control(id events.WorkerID, c wire.Control) {
+func (w *world) Control(id events.WorkerID, c wire.Control) {
 	switch {
 	case len(c.Cancel) > 0:
 		w.told = append(w.told, fmt.Sprintf("%s is told to cancel %d", id, len(c.Cancel)))
@@ -76,9 +77,9 @@ func (w *world) control(id events.WorkerID, c wire.Control) {
 	}
 }
 
-func (w *world) deleteMsg(seq uint64) { delete(w.msgs, seq) }
+func (w *world) DeleteMsg(seq uint64) { delete(w.msgs, seq) }
 
-func (w *world) ensureConsumer(key lanes.Key, lease time.Duration, tell bool) {
+func (w *world) EnsureConsumer(key lanes.Key, lease time.Duration, tell bool) {
 	w.consumers[key], w.ackWaits[key] = true, lease
 	for _, m := range w.msgs { // a consumer's ack-wait hits what is already pending
 		if m.key == key && m.delivered && !m.expired {
@@ -90,15 +91,15 @@ func (w *world) ensureConsumer(key lanes.Key, lease time.Duration, tell bool) {
 	}
 }
 
-func (w *world) repair() {}
+func (w *world) Repair() {}
 
-func (w *world) dropConsumer(key lanes.Key) { delete(w.consumers, key) }
+func (w *world) DropConsumer(key lanes.Key) { delete(w.consumers, key) }
 
-func (w *world) findConsumers() { w.signals.consumersFound(slices.Collect(maps.Keys(w.consumers))) }
+func (w *world) FindConsumers() { w.signals.ConsumersFound(slices.Collect(maps.Keys(w.consumers))) }
 
-func (w *world) purgeIntake(through uint64) { w.purged = through }
+func (w *world) PurgeIntake(through uint64) { w.purged = through }
 
-func (w *world) lookAround(live map[events.Token]bool, newest events.Token) {
+func (w *world) LookAround(live map[events.Token]bool, newest events.Token) {
 	w.looked()
 	for seq, m := range w.msgs {
 		if m.token <= newest && !live[m.token] {
@@ -107,12 +108,12 @@ func (w *world) lookAround(live map[events.Token]bool, newest events.Token) {
 	}
 }
 
-func (w *world) inspect(_ lanes.Key, waiting []pushAck) {
+func (w *world) Inspect(_ lanes.Key, waiting []natsio.Stored) {
 	for _, a := range waiting {
-		if m := w.msgs[a.seq]; m == nil {
-			w.signals.pushFailed(a.token)
+		if m := w.msgs[a.Seq]; m == nil {
+			w.signals.PushFailed(a.Token)
 		} else if m.delivered {
-			w.signals.messageSpent(a.token)
+			w.signals.MessageSpent(a.Token)
 		}
 	}
 }
@@ -154,7 +155,7 @@ func (w *world) expire() {
 		if m := w.msgs[seq]; m.delivered && !m.expired && !m.expires.After(now) {
 			m.expired = true
 			if !w.deaf {
-				w.signals.leaseExpired(expiry{id: m.id, token: m.token, seq: m.seq})
+				w.signals.LeaseExpired(natsio.Expiry{ID: m.id, Token: m.token, Seq: m.seq})
 			}
 		}
 	}

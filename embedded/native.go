@@ -6,7 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 )
 
 // holdNatives stops the consumers of native workers before any worker can reach
@@ -20,7 +20,7 @@ func (e *Engine) holdNatives(ctx context.Context, s *server) error {
 	defer nc.Close()
 	js, err := jetstream.New(nc)
 	if err == nil {
-		err = dispatcher.HoldNatives(ctx, js, e.names())
+		err = natsio.HoldNatives(ctx, js, e.names())
 	}
 	if err != nil {
 		return fmt.Errorf("start NATS server: %w", err)

@@ -1,4 +1,4 @@
-package dispatcher
+package natsio
 
 import (
 	"context"
@@ -8,18 +8,20 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
 )
 
-// nativeSlack is added to a native lease: a server that starts again knows only
+// AckSlack is added to a native lease: a server that starts again knows only
 // the second in which it has delivered a message (encodeConsumerState in
 // server/store.go, 2.15.2), so that ack-waits of before end up to that much early.
-const nativeSlack = time.Second
+const AckSlack = time.Second
 
 // nativeConfig is the configuration of a type's consumer, but for its rest.
-func (t *topology) nativeConfig(c nativeConsumer) jetstream.ConsumerConfig {
+func (t *Topology) nativeConfig(c ackmode.Consumer) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
-		Durable: string(c.typ), FilterSubject: t.cfg.Names.Native(c.typ), AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.lease + nativeSlack,
-		MaxDeliver: 1, MaxAckPending: max(c.window, 1), MaxWaiting: 2048, SampleFrequency: "100%", MemoryStorage: t.cfg.MemoryOnly,
+		Durable: string(c.Type), FilterSubject: t.cfg.Names.Native(c.Type), AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.Lease + AckSlack,
+		MaxDeliver: 1, MaxAckPending: max(c.Window, 1), MaxWaiting: 2048, SampleFrequency: "100%", MemoryStorage: t.cfg.MemoryOnly,
 	}
 }
 
@@ -33,41 +35,41 @@ func isAnother(err error) bool {
 // isAsWanted reports whether a consumer is as the engine has made it. Otherwise
 // the server would try again what the engine is to try again, would not say what
 // was acked, or would wait for another lease.
-func (t *topology) isAsWanted(info *jetstream.ConsumerInfo, c nativeConsumer) bool {
+func (t *Topology) isAsWanted(info *jetstream.ConsumerInfo, c ackmode.Consumer) bool {
 	have, want := info.Config, t.nativeConfig(c)
-	return info.Paused == c.paused && have.FilterSubject == want.FilterSubject && len(have.FilterSubjects) == 0 &&
+	return info.Paused == c.Paused && have.FilterSubject == want.FilterSubject && len(have.FilterSubjects) == 0 &&
 		have.AckPolicy == want.AckPolicy && have.AckWait == want.AckWait && len(have.BackOff) == 0 &&
 		have.MaxDeliver == want.MaxDeliver && have.MaxAckPending == want.MaxAckPending &&
 		strings.TrimSuffix(have.SampleFrequency, "%") == strings.TrimSuffix(want.SampleFrequency, "%")
 }
 
-// ensureNative makes a type's consumer, and lets it deliver or not.
-func (t *topology) ensureNative(ctx context.Context, c nativeConsumer) error {
+// EnsureNative makes a type's consumer, and lets it deliver or not.
+func (t *Topology) EnsureAckConsumer(ctx context.Context, c ackmode.Consumer) error {
 	stream, cfg := t.cfg.Names.NativeStream(), t.nativeConfig(c)
-	if c.paused {
-		cfg.PauseUntil = &atRest // of a new one; one that is there keeps what it has
+	if c.Paused {
+		cfg.PauseUntil = &AtRest // of a new one; one that is there keeps what it has
 	}
 	cons, err := t.js.CreateOrUpdateConsumer(ctx, stream, cfg)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if _, err = t.ensureNativeStreams(ctx); err == nil {
+		if _, err = t.EnsureAckStreams(ctx); err == nil {
 			cons, err = t.js.CreateOrUpdateConsumer(ctx, stream, cfg)
 		}
 	}
 	if isAnother(err) {
-		t.log.Warn("somebody has made a native consumer in another way: making it anew", "type", c.typ, "error", err)
+		t.log.Warn("somebody has made a native consumer in another way: making it anew", "type", c.Type, "error", err)
 		if err = t.js.DeleteConsumer(ctx, stream, cfg.Durable); err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) {
 			cons, err = t.js.CreateOrUpdateConsumer(ctx, stream, cfg)
 		}
 	}
-	if err == nil && cons.CachedInfo().Paused != c.paused {
-		if c.paused {
-			_, err = t.js.PauseConsumer(ctx, stream, cfg.Durable, atRest)
+	if err == nil && cons.CachedInfo().Paused != c.Paused {
+		if c.Paused {
+			_, err = t.js.PauseConsumer(ctx, stream, cfg.Durable, AtRest)
 		} else {
 			err = t.resumeNative(ctx, stream, cfg)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("make the native consumer of type %s: %w", c.typ, err)
+		return fmt.Errorf("make the native consumer of type %s: %w", c.Type, err)
 	}
 	return nil
 }
@@ -75,7 +77,7 @@ func (t *topology) ensureNative(ctx context.Context, c nativeConsumer) error {
 // resumeNative lets a consumer deliver again. Those who wait for messages get
 // them at once: the server looks for what it has for them not when a consumer is
 // resumed, but when the bound of what it may have delivered becomes another.
-func (t *topology) resumeNative(ctx context.Context, stream string, cfg jetstream.ConsumerConfig) error {
+func (t *Topology) resumeNative(ctx context.Context, stream string, cfg jetstream.ConsumerConfig) error {
 	if _, err := t.js.ResumeConsumer(ctx, stream, cfg.Durable); err != nil {
 		return err
 	}
@@ -89,16 +91,16 @@ func (t *topology) resumeNative(ctx context.Context, stream string, cfg jetstrea
 	return nil
 }
 
-// inspectNative finds out how far a consumer is with messages: see
+// InspectNative finds out how far a consumer is with messages: see
 // nativesweep.go. A message counts as over only if it is still there, by its
 // token: one that was lost was not acked. What was found before the server
 // stopped answering counts; the rest is left to the next sweep.
-func (p *pusher) inspectNative(c nativeConsumer, waiting []pushAck) {
+func (p *Pusher) InspectNative(c ackmode.Consumer, waiting []Stored) {
 	p.chore(func(ctx context.Context) {
 		s, err := p.nativeStream(ctx)
 		var cons jetstream.Consumer
 		if err == nil {
-			cons, err = s.Consumer(ctx, string(c.typ))
+			cons, err = s.Consumer(ctx, string(c.Type))
 		}
 		if err != nil {
 			if gone(err) {
@@ -108,14 +110,14 @@ func (p *pusher) inspectNative(c nativeConsumer, waiting []pushAck) {
 		}
 		info := cons.CachedInfo()
 		if !p.topology.isAsWanted(info, c) {
-			p.log.Warn("a native consumer is not as it is to be: changing it back", "type", c.typ)
-			if err := p.topology.ensureNative(ctx, c); err != nil {
-				p.log.Warn("a native consumer could not be changed back", "type", c.typ, "error", err)
+			p.log.Warn("a native consumer is not as it is to be: changing it back", "type", c.Type)
+			if err := p.topology.EnsureAckConsumer(ctx, c); err != nil {
+				p.log.Warn("a native consumer could not be changed back", "type", c.Type, "error", err)
 			}
 			return
 		}
 		behind := p.topology.native.behind.Load() > 0 // what has been said may only not be heard yet
-		var looks []nativeLook
+		var looks []ackmode.Look
 		for _, w := range waiting {
 			found, err := p.stillNative(ctx, s, w)
 			if err != nil {
@@ -123,14 +125,14 @@ func (p *pusher) inspectNative(c nativeConsumer, waiting []pushAck) {
 			}
 			switch {
 			case !found:
-				looks = append(looks, nativeLook{w.token, nativeGone})
-			case w.seq > info.Delivered.Stream:
-			case w.seq > info.AckFloor.Stream:
-				looks = append(looks, nativeLook{w.token, nativeDelivered})
+				looks = append(looks, ackmode.Look{Token: w.Token, Finding: ackmode.Gone})
+			case w.Seq > info.Delivered.Stream:
+			case w.Seq > info.AckFloor.Stream:
+				looks = append(looks, ackmode.Look{Token: w.Token, Finding: ackmode.Delivered})
 			case !behind:
-				looks = append(looks, nativeLook{w.token, nativeOver})
+				looks = append(looks, ackmode.Look{Token: w.Token, Finding: ackmode.Over})
 			}
 		}
-		p.signals.nativeLooks(looks)
+		p.signals.NativeLooks(looks)
 	})
 }

@@ -1,4 +1,4 @@
-package dispatcher
+package natsio
 
 import (
 	"context"
@@ -16,41 +16,44 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// leaseReader follows the server's advisories: with MaxDeliver 1, one comes
+// LeaseReader follows the server's advisories: with MaxDeliver 1, one comes
 // for each message that was neither acked nor renewed within its ack-wait.
-type leaseReader struct {
-	cfg      *Config
-	js       jetstream.JetStream
-	signals  *signals
-	topology *topology
-	since    time.Time // advisories of before concern nothing that is dispatched
+type LeaseReader struct {
+	signals  *Signals
+	topology *Topology
+	since    time.Time // earlier advisories are not about anything that is dispatched
 }
 
-// read runs until ctx ends. When the stream is deleted under it, it makes it
+// NewLeaseReader makes the reader of an ownership, for what is said from a time on.
+func NewLeaseReader(t *Topology, sig *Signals, since time.Time) *LeaseReader {
+	return &LeaseReader{signals: sig, topology: t, since: since}
+}
+
+// Read runs until ctx ends. When the stream is deleted under it, it makes it
 // anew and goes on; the sweep finds what was missed.
-func (r *leaseReader) read(ctx context.Context) {
+func (r *LeaseReader) Read(ctx context.Context) {
 	for {
 		err := r.follow(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		r.cfg.Logger.Warn("lease advisories: starting again", "error", err)
-		if !pause(ctx, retryRead) {
+		r.topology.log.Warn("lease advisories: starting again", "error", err)
+		if !pauseFor(ctx) {
 			return
 		}
-		if err := r.topology.ensureStreams(ctx); err != nil && ctx.Err() == nil {
-			r.cfg.Logger.Warn("lease advisories: the streams could not be made", "error", err)
+		if err := r.topology.EnsureStreams(ctx); err != nil && ctx.Err() == nil {
+			r.topology.log.Warn("lease advisories: the streams could not be made", "error", err)
 		}
-		r.signals.sweepNow()
+		r.signals.SweepNow()
 	}
 }
 
 // retryRead is the wait before a stream that could not be read is read again.
 const retryRead = 200 * time.Millisecond
 
-// pause waits, and reports false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
+// pauseFor waits for retryRead, and reports false when ctx ended first.
+func pauseFor(ctx context.Context) bool {
+	t := time.NewTimer(retryRead)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
@@ -60,8 +63,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (r *leaseReader) follow(ctx context.Context) error {
-	f, err := connect.OpenFeed(ctx, r.js, r.cfg.Names, connect.FeedConfig{Stream: r.cfg.Names.LeaseStream(), Since: r.since})
+func (r *LeaseReader) follow(ctx context.Context) error {
+	f, err := connect.OpenFeed(ctx, r.topology.js, r.topology.cfg.Names, connect.FeedConfig{Stream: r.topology.cfg.Names.LeaseStream(), Since: r.since})
 	if err != nil {
 		return fmt.Errorf("follow lease advisories: %w", err)
 	}
@@ -77,7 +80,7 @@ func (r *leaseReader) follow(ctx context.Context) error {
 
 // advisory looks up whose lease has expired: the message is still in the
 // dispatch stream, and says it.
-func (r *leaseReader) advisory(ctx context.Context, data []byte) {
+func (r *LeaseReader) advisory(ctx context.Context, data []byte) {
 	var adv struct {
 		StreamSeq uint64 `json:"stream_seq"`
 	}
@@ -89,12 +92,12 @@ func (r *leaseReader) advisory(ctx context.Context, data []byte) {
 	m, err := r.topology.dispatchStream().GetMsg(c, adv.StreamSeq)
 	if err != nil {
 		if !gone(err) {
-			r.signals.sweepNow()
+			r.signals.SweepNow()
 		}
 		return
 	}
 	if id, token, ok := dispatchedBy(m.Header); ok {
-		r.signals.leaseExpired(expiry{id: id, token: token, seq: adv.StreamSeq})
+		r.signals.LeaseExpired(Expiry{ID: id, Token: token, Seq: adv.StreamSeq})
 	}
 }
 

@@ -1,4 +1,4 @@
-package dispatcher
+package natsio
 
 import (
 	"bytes"
@@ -14,47 +14,48 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
-// nativeReader follows one of the streams that capture what native workers
+// AckReader follows one of the streams that capture what native workers
 // answer and what the server makes of it. It begins early enough for everything that is
 // dispatched, so that what was said while no engine was there is heard as well.
-type nativeReader struct {
-	cfg      *Config
-	js       jetstream.JetStream
-	signals  *signals
-	topology *topology
+type AckReader struct {
+	signals  *Signals
+	topology *Topology
 	stream   string
 	since    time.Time
 	behind   bool // it counts in nativeTopology.behind
 }
 
-// newNativeReaders makes the readers of an ownership.
-func newNativeReaders(e *Engine, l *loop) []*nativeReader {
-	var rs []*nativeReader
-	e.topology.native.behind.Store(0)
-	for _, stream := range []string{e.cfg.Names.NativeAckStream(), e.cfg.Names.NativeSignalStream()} {
-		r := &nativeReader{cfg: &e.cfg, js: e.js, signals: l.signals, topology: e.topology, stream: stream, since: l.native.since}
+// NewAckReaders makes the readers of an ownership, for what was said from a
+// time on.
+func NewAckReaders(t *Topology, sig *Signals, since time.Time) []*AckReader {
+	var rs []*AckReader
+	t.native.behind.Store(0)
+	for _, stream := range []string{t.cfg.Names.NativeAckStream(), t.cfg.Names.NativeSignalStream()} {
+		r := &AckReader{signals: sig, topology: t, stream: stream, since: since}
 		r.setBehind(true)
 		rs = append(rs, r)
 	}
 	return rs
 }
 
-func (r *nativeReader) setBehind(behind bool) {
+func (r *AckReader) setBehind(behind bool) {
 	if behind == r.behind {
 		return
 	}
 	if r.behind = behind; behind {
 		r.topology.native.behind.Add(1)
 	} else if r.topology.native.behind.Add(-1) == 0 {
-		r.signals.nativeHeard()
+		r.signals.NativeHeard()
 	}
 }
 
-// read runs until ctx ends. It sleeps until there is a type with the protocol.
-func (r *nativeReader) read(ctx context.Context) {
+// Read runs until ctx ends. It sleeps until there is a type with the protocol.
+func (r *AckReader) Read(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
@@ -65,20 +66,20 @@ func (r *nativeReader) read(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		r.cfg.Logger.Warn("words of native workers: starting again", "stream", r.stream, "error", err)
-		if !pause(ctx, retryRead) {
+		r.topology.log.Warn("words of native workers: starting again", "stream", r.stream, "error", err)
+		if !pauseFor(ctx) {
 			return
 		}
-		if _, err := r.topology.ensureNativeStreams(ctx); err != nil && ctx.Err() == nil {
-			r.cfg.Logger.Warn("words of native workers: the streams could not be made", "error", err)
+		if _, err := r.topology.EnsureAckStreams(ctx); err != nil && ctx.Err() == nil {
+			r.topology.log.Warn("words of native workers: the streams could not be made", "error", err)
 		}
-		r.signals.sweepNow()
+		r.signals.SweepNow()
 	}
 }
 
-func (r *nativeReader) follow(ctx context.Context) error {
+func (r *AckReader) follow(ctx context.Context) error {
 	gone := make(chan struct{}, 1)
-	sub, err := r.js.Conn().Subscribe("$JS.EVENT.ADVISORY.STREAM.DELETED."+r.stream, func(*nats.Msg) {
+	sub, err := r.topology.js.Conn().Subscribe("$JS.EVENT.ADVISORY.STREAM.DELETED."+r.stream, func(*nats.Msg) {
 		select {
 		case gone <- struct{}{}:
 		default:
@@ -88,7 +89,7 @@ func (r *nativeReader) follow(ctx context.Context) error {
 		return fmt.Errorf("follow %s: %w", r.stream, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	f, err := connect.OpenFeed(ctx, r.js, r.cfg.Names, connect.FeedConfig{Stream: r.stream, Since: r.since})
+	f, err := connect.OpenFeed(ctx, r.topology.js, r.topology.cfg.Names, connect.FeedConfig{Stream: r.stream, Since: r.since})
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", r.stream, err)
 	}
@@ -121,17 +122,17 @@ func (r *nativeReader) follow(ctx context.Context) error {
 
 // hear leaves a word for the loop, once there is room for it: none may be
 // dropped, so this waits and the stream holds the rest.
-func (r *nativeReader) hear(ctx context.Context, m connect.Message) {
+func (r *AckReader) hear(ctx context.Context, m connect.Message) {
 	if r.behind && m.Pending == 0 {
 		defer r.setBehind(false)
 	}
-	w, ok := nativeWordOf(m.Subject, m.Data, r.cfg.Names.NativeStream())
+	w, ok := nativeWordOf(m.Subject, m.Data, r.topology.cfg.Names.NativeStream())
 	if !ok {
 		return
 	}
 	select {
-	case r.signals.wordRoom <- struct{}{}:
-		r.signals.nativeWord(w)
+	case r.signals.WordRoom <- struct{}{}:
+		r.signals.NativeWord(w)
 	case <-ctx.Done():
 	}
 }
@@ -141,7 +142,7 @@ func (r *nativeReader) hear(ctx context.Context, m connect.Message) {
 const messageDeleted = "Unacknowledged message was deleted"
 
 // nativeWordOf reads what a captured message says.
-func nativeWordOf(subject string, data []byte, stream string) (nativeWord, bool) {
+func nativeWordOf(subject string, data []byte, stream string) (ackmode.Word, bool) {
 	if rest, ok := strings.CutPrefix(subject, "$JS.ACK."+stream+"."); ok {
 		return rawWord(rest, data)
 	}
@@ -154,23 +155,23 @@ func nativeWordOf(subject string, data []byte, stream string) (nativeWord, bool)
 		Reason    string `json:"reason"`
 	}
 	if err := json.Unmarshal(data, &a); err != nil || a.Stream != stream || a.StreamSeq == 0 {
-		return nativeWord{}, false
+		return ackmode.Word{}, false
 	}
-	w := nativeWord{seq: a.StreamSeq, typ: events.Type(a.Consumer)}
+	w := ackmode.Word{Seq: a.StreamSeq, Type: events.Type(a.Consumer)}
 	switch {
 	case strings.Contains(subject, ".METRIC.CONSUMER.ACK."):
-		w.kind, w.took = events.NativeAck, time.Duration(a.AckTime)
+		w.Kind, w.Took = events.NativeAck, time.Duration(a.AckTime)
 	case strings.Contains(subject, ".MSG_NAKED."):
-		w.kind = events.NativeNak
+		w.Kind = events.NativeNak
 	case strings.Contains(subject, ".MAX_DELIVERIES."):
-		w.kind = events.NativeExpired
+		w.Kind = events.NativeExpired
 	case strings.Contains(subject, ".MSG_TERMINATED."):
-		w.kind, w.reason = events.NativeTerm, a.Reason
+		w.Kind, w.Reason = events.NativeTerm, a.Reason
 		if a.Reason == messageDeleted {
-			w.kind, w.reason = events.NativeExpired, "" // its worker can answer no more
+			w.Kind, w.Reason = events.NativeExpired, "" // its worker can answer no more
 		}
 	default:
-		return nativeWord{}, false
+		return ackmode.Word{}, false
 	}
 	return w, true
 }
@@ -178,27 +179,27 @@ func nativeWordOf(subject string, data []byte, stream string) (nativeWord, bool)
 // rawWord reads an ack as its worker has sent it: see the server's processAck.
 // rest is its subject from the consumer on: consumer, deliveries, stream
 // sequence, consumer sequence, time, pending.
-func rawWord(rest string, data []byte) (nativeWord, bool) {
+func rawWord(rest string, data []byte) (ackmode.Word, bool) {
 	tokens := strings.Split(rest, ".")
 	if len(tokens) < 4 {
-		return nativeWord{}, false
+		return ackmode.Word{}, false
 	}
 	seq, err := strconv.ParseUint(tokens[2], 10, 64)
 	if err != nil || seq == 0 {
-		return nativeWord{}, false
+		return ackmode.Word{}, false
 	}
-	w := nativeWord{seq: seq, typ: events.Type(tokens[0]), raw: true}
+	w := ackmode.Word{Seq: seq, Type: events.Type(tokens[0]), Raw: true}
 	switch {
 	case len(data) == 0, bytes.Equal(data, []byte("+ACK")), bytes.Equal(data, []byte("+OK")), bytes.HasPrefix(data, []byte("+NXT")):
-		w.kind = events.NativeAck
+		w.Kind = events.NativeAck
 	case bytes.Equal(data, []byte("+WPI")):
-		w.kind = events.NativeSeen
+		w.Kind = events.NativeSeen
 	case bytes.HasPrefix(data, []byte("-NAK")):
-		w.kind, w.delay = events.NativeNak, nakDelay(data[len("-NAK"):])
+		w.Kind, w.Delay = events.NativeNak, nakDelay(data[len("-NAK"):])
 	case bytes.HasPrefix(data, []byte("+TERM")):
-		w.kind, w.reason = events.NativeTerm, string(bytes.TrimSpace(data[len("+TERM"):]))
+		w.Kind, w.Reason = events.NativeTerm, string(bytes.TrimSpace(data[len("+TERM"):]))
 	default:
-		return nativeWord{}, false
+		return ackmode.Word{}, false
 	}
 	return w, true
 }
@@ -224,4 +225,31 @@ func nakDelay(arg []byte) time.Duration {
 		return 0
 	}
 	return max(d, 0)
+}
+
+// AckMsg is a message found in the native stream.
+type AckMsg struct {
+	Seq   uint64
+	At    time.Time
+	ID    events.ID
+	Token events.Token
+	Lease time.Duration // as its worker was told
+}
+
+// scanNatives reads the headers of the native stream's messages, in order.
+func scanNatives(ctx context.Context, nc *nats.Conn, s jetstream.Stream, names wire.Names) (msgs []AckMsg, err error) {
+	err = scanStream(ctx, nc, s, names, names.Native("*"), func(seq uint64, h nats.Header) error {
+		stamps := h["Nats-Time-Stamp"] // the server's is the last
+		if len(stamps) == 0 {
+			return fmt.Errorf("message %d has no time", seq)
+		}
+		at, err := time.Parse(time.RFC3339Nano, stamps[len(stamps)-1])
+		if err != nil {
+			return fmt.Errorf("message %d: %w", seq, err)
+		}
+		id, token, _ := dispatchedBy(h)
+		msgs = append(msgs, AckMsg{seq, at, id, token, leaseTold(h)})
+		return nil
+	})
+	return msgs, err
 }

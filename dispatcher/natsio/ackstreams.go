@@ -1,4 +1,4 @@
-package dispatcher
+package natsio
 
 import (
 	"context"
@@ -11,8 +11,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // Bounds of each of the streams that capture what is said of native runs. They
@@ -24,8 +26,8 @@ const (
 	nativeWordAge  = 72 * time.Hour
 )
 
-// atRest is when a consumer that is paused would go on by itself.
-var atRest = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+// AtRest is when a consumer that is paused would go on by itself.
+var AtRest = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // nativeTopology is the streams of native workers. They are made when a type
 // first has the protocol.
@@ -43,9 +45,9 @@ type nativeTopology struct {
 	created time.Time  // of the stream last seen
 }
 
-// ensureNativeStreams makes the native streams if they are not there. Those
+// EnsureAckStreams makes the native streams if they are not there. Those
 // that capture come first: the server says nothing that nobody hears.
-func (t *topology) ensureNativeStreams(ctx context.Context) (jetstream.Stream, error) {
+func (t *Topology) EnsureAckStreams(ctx context.Context) (jetstream.Stream, error) {
 	n, storage := t.cfg.Names, jetstream.FileStorage
 	if t.cfg.MemoryOnly {
 		storage = jetstream.MemoryStorage
@@ -53,7 +55,7 @@ func (t *topology) ensureNativeStreams(ctx context.Context) (jetstream.Stream, e
 	for name, subjects := range map[string][]string{n.NativeAckStream(): {n.NativeAcks()}, n.NativeSignalStream(): n.NativeSignals()} {
 		cfg := jetstream.StreamConfig{
 			Name: name, Subjects: subjects, NoAck: true, Replicas: t.cfg.Replicas, Storage: storage, Discard: jetstream.DiscardOld,
-			MaxAge: nativeWordAge, MaxMsgs: nativeWordMsgs, MaxMsgSize: nativeWordSize, Duplicates: minDuplicates,
+			MaxAge: nativeWordAge, MaxMsgs: nativeWordMsgs, MaxMsgSize: nativeWordSize, Duplicates: MinDuplicates,
 		}
 		if _, err := t.js.CreateOrUpdateStream(ctx, cfg); err != nil {
 			return nil, fmt.Errorf("make stream %s: %w", name, err)
@@ -68,7 +70,7 @@ func (t *topology) ensureNativeStreams(ctx context.Context) (jetstream.Stream, e
 		s, err = t.js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: n.NativeStream(), Subjects: []string{n.Native("*")}, Storage: storage, Replicas: t.cfg.Replicas,
 			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + lanes.MaxPending),
-			FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true, Duplicates: minDuplicates,
+			FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true, Duplicates: MinDuplicates,
 		})
 	}
 	if err != nil {
@@ -96,42 +98,42 @@ func (n *nativeTopology) made() bool {
 	return !n.created.IsZero()
 }
 
-// pushNative sends an item to the native stream. Sent again it is stored once,
+// PushNative sends an item to the native stream. Sent again it is stored once,
 // by its token.
-func (p *pusher) pushNative(it *events.Item, params []byte, token events.Token, lease time.Duration) {
+func (p *Pusher) PushNative(it *events.Item, params []byte, token events.Token, lease time.Duration) {
 	tok := token.String()
 	h := p.header(it, token, lease)
 	h.Set(jetstream.MsgIDHeader, tok)
 	err := p.nc.PublishMsg(&nats.Msg{Subject: p.cfg.Names.Native(it.Type), Reply: p.nativeInbox + tok, Header: h, Data: params})
 	if err != nil {
 		p.log.Debug("an item could not be dispatched", "id", it.ID, "error", err)
-		p.signals.pushFailed(token)
+		p.signals.PushFailed(token)
 	}
 }
 
 // nativeStored hears what became of a push to the native stream.
-func (p *pusher) nativeStored(m *nats.Msg) {
+func (p *Pusher) nativeStored(m *nats.Msg) {
 	var token events.Token
 	if err := token.UnmarshalText([]byte(m.Subject[len(p.nativeInbox):])); err != nil {
 		return
 	}
 	if seq, ok := pubAckSeq(m.Data); ok {
-		p.signals.pushedNative(token, seq)
+		p.signals.PushedNative(token, seq)
 		return
 	}
 	p.log.Debug("the server refused an item for native workers", "token", token, "reply", string(m.Data), "status", m.Header.Get("Status"))
-	p.signals.pushFailed(token)
+	p.signals.PushFailed(token)
 	p.repairNative()
 }
 
 // repairNative makes the native streams and consumers anew where they are
 // missing.
-func (p *pusher) repairNative() {
+func (p *Pusher) repairNative() {
 	p.chore(func(ctx context.Context) {
 		if !p.topology.native.made() {
 			return
 		}
-		if _, err := p.topology.ensureNativeStreams(ctx); err != nil {
+		if _, err := p.topology.EnsureAckStreams(ctx); err != nil {
 			p.log.Warn("the streams of native workers could not be repaired", "error", err)
 			return
 		}
@@ -139,14 +141,14 @@ func (p *pusher) repairNative() {
 	})
 }
 
-func (p *pusher) deleteNative(seq uint64) {
+func (p *Pusher) DeleteNative(seq uint64) {
 	if seq == 0 {
 		return
 	}
 	p.chore(func(ctx context.Context) { p.removeNative(ctx, seq) })
 }
 
-func (p *pusher) removeNative(ctx context.Context, seq uint64) bool {
+func (p *Pusher) removeNative(ctx context.Context, seq uint64) bool {
 	s, err := p.nativeStream(ctx)
 	if err == nil {
 		err = s.DeleteMsg(ctx, seq)
@@ -159,7 +161,7 @@ func (p *pusher) removeNative(ctx context.Context, seq uint64) bool {
 }
 
 // nativeStream is a handle of the native stream, by its name.
-func (p *pusher) nativeStream(ctx context.Context) (jetstream.Stream, error) {
+func (p *Pusher) nativeStream(ctx context.Context) (jetstream.Stream, error) {
 	if p.native == nil { // owned by the chore goroutine
 		s, err := p.js.Stream(ctx, p.cfg.Names.NativeStream())
 		if err != nil {
@@ -170,11 +172,11 @@ func (p *pusher) nativeStream(ctx context.Context) (jetstream.Stream, error) {
 	return p.native, nil
 }
 
-// cleanNative removes messages whose outcome is recorded. What a failure leaves
+// CleanNative removes messages whose outcome is recorded. What a failure leaves
 // lies below the floor of a later one.
-func (p *pusher) cleanNative(floor uint64, ended []uint64) {
+func (p *Pusher) CleanNative(floor uint64, ended []uint64) {
 	clean := func(ctx context.Context) {
-		defer p.signals.nativeCleaned()
+		defer p.signals.NativeCleaned()
 		s, err := p.nativeStream(ctx)
 		if err == nil {
 			err = s.Purge(ctx, jetstream.WithPurgeSequence(floor))
@@ -196,43 +198,43 @@ func (p *pusher) cleanNative(floor uint64, ended []uint64) {
 	}
 }
 
-func (p *pusher) ensureNative(c nativeConsumer) {
+func (p *Pusher) EnsureNative(c ackmode.Consumer) {
 	p.chore(func(ctx context.Context) {
-		if err := p.topology.ensureNative(ctx, c); err != nil {
-			p.log.Warn("a native consumer could not be made", "type", c.typ, "error", err)
+		if err := p.topology.EnsureAckConsumer(ctx, c); err != nil {
+			p.log.Warn("a native consumer could not be made", "type", c.Type, "error", err)
 			return
 		}
-		p.signals.nativeMade(c.typ)
+		p.signals.NativeMade(c.Type)
 	})
 }
 
-// withdrawNative takes back what a consumer has not delivered, once it delivers
+// WithdrawNative takes back what a consumer has not delivered, once it delivers
 // no more.
-func (p *pusher) withdrawNative(c nativeConsumer, waiting []pushAck) {
+func (p *Pusher) WithdrawNative(c ackmode.Consumer, waiting []Stored) {
 	p.chore(func(ctx context.Context) {
-		err := p.topology.ensureNative(ctx, c)
+		err := p.topology.EnsureAckConsumer(ctx, c)
 		var cons jetstream.Consumer
 		if err == nil {
-			cons, err = p.js.Consumer(ctx, p.cfg.Names.NativeStream(), string(c.typ))
+			cons, err = p.js.Consumer(ctx, p.cfg.Names.NativeStream(), string(c.Type))
 		}
 		if err != nil {
-			p.log.Warn("what native workers have not been given could not be taken back", "type", c.typ, "error", err)
+			p.log.Warn("what native workers have not been given could not be taken back", "type", c.Type, "error", err)
 			return
 		}
 		delivered := cons.CachedInfo().Delivered.Stream
-		var looks []nativeLook
+		var looks []ackmode.Look
 		for _, w := range waiting {
-			if w.seq > delivered && p.removeNative(ctx, w.seq) {
-				looks = append(looks, nativeLook{w.token, nativeTakenBack})
+			if w.Seq > delivered && p.removeNative(ctx, w.Seq) {
+				looks = append(looks, ackmode.Look{Token: w.Token, Finding: ackmode.TakenBack})
 			}
 		}
-		p.signals.nativeLooks(looks)
+		p.signals.NativeLooks(looks)
 	})
 }
 
 // stillNative reports whether a dispatch's message is where it was put.
-func (p *pusher) stillNative(ctx context.Context, s jetstream.Stream, w pushAck) (bool, error) {
-	m, err := s.GetMsg(ctx, w.seq)
+func (p *Pusher) stillNative(ctx context.Context, s jetstream.Stream, w Stored) (bool, error) {
+	m, err := s.GetMsg(ctx, w.Seq)
 	if gone(err) {
 		return false, nil
 	}
@@ -240,24 +242,50 @@ func (p *pusher) stillNative(ctx context.Context, s jetstream.Stream, w pushAck)
 		return false, err
 	}
 	_, token, _ := dispatchedBy(m.Header)
-	return token == w.token, nil
+	return token == w.Token, nil
 }
 
-// lookUpNative finds out which dispatch a word is about. A message that is gone
+// LookUpNative finds out which dispatch a word is about. A message that is gone
 // needs no word any more.
-func (p *pusher) lookUpNative(w nativeWord) {
+func (p *Pusher) LookUpNative(w ackmode.Word) {
 	p.chore(func(ctx context.Context) {
 		s, err := p.nativeStream(ctx)
 		if err != nil {
 			return
 		}
-		m, err := s.GetMsg(ctx, w.seq)
+		m, err := s.GetMsg(ctx, w.Seq)
 		if err != nil {
 			return
 		}
 		if _, token, ok := dispatchedBy(m.Header); ok {
-			w.token = token
-			p.signals.nativeWord(w)
+			w.Token = token
+			p.signals.NativeWord(w)
 		}
 	})
+}
+
+// HoldNatives stops the delivery of messages to native workers until an engine
+// has taken over: it is to be called when the NATS server has begun and nobody
+// else can reach it.
+func HoldNatives(ctx context.Context, js jetstream.JetStream, names wire.Names) error {
+	s, err := js.Stream(ctx, names.NativeStream())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("hold native workers: %w", err)
+	}
+	list := s.ListConsumers(ctx)
+	for c := range list.Info() {
+		if c.Paused {
+			continue
+		}
+		if _, err := js.PauseConsumer(ctx, c.Stream, c.Name, AtRest); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return fmt.Errorf("hold native workers: consumer %s: %w", c.Name, err)
+		}
+	}
+	if err := list.Err(); err != nil {
+		return fmt.Errorf("hold native workers: %w", err)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package dispatcher
+package natsio
 
 import (
 	"context"
@@ -55,8 +55,8 @@ func (s *spentMsgs) notQueued() {
 	s.queued = false
 }
 
-// deleteMsg removes a dispatched message that nobody is to get any more.
-func (p *pusher) deleteMsg(seq uint64) {
+// DeleteMsg removes a dispatched message that nobody is to get any more.
+func (p *Pusher) DeleteMsg(seq uint64) {
 	if seq == 0 {
 		return
 	}
@@ -69,7 +69,7 @@ func (p *pusher) deleteMsg(seq uint64) {
 	}
 }
 
-func (p *pusher) queueSpent() {
+func (p *Pusher) queueSpent() {
 	if !p.chore(p.deleteSpent) {
 		p.spent.notQueued()
 	}
@@ -77,7 +77,7 @@ func (p *pusher) queueSpent() {
 
 // deleteSpent deletes some of the messages that wait for it. Those that it has no
 // time for are left to the sweep.
-func (p *pusher) deleteSpent(ctx context.Context) {
+func (p *Pusher) deleteSpent(ctx context.Context) {
 	seqs, more := p.spent.next()
 	if more {
 		p.queueSpent() // behind what waits already

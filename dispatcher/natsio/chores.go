@@ -1,4 +1,4 @@
-package dispatcher
+package natsio
 
 import (
 	"context"
@@ -28,11 +28,11 @@ func noSuchMessage(err error) bool {
 	return gone(err) || strings.Contains(err.Error(), "not found") || strings.Contains(err.Error(), "no message found")
 }
 
-// repair makes the streams, and the consumers of all registered workers, anew
+// Repair makes the streams, and the consumers of all registered workers, anew
 // where they are missing.
-func (p *pusher) repair() {
+func (p *Pusher) Repair() {
 	p.chore(func(ctx context.Context) {
-		if err := p.topology.ensureStreams(ctx); err != nil {
+		if err := p.topology.EnsureStreams(ctx); err != nil {
 			p.log.Warn("the streams could not be repaired", "error", err)
 			return
 		}
@@ -44,24 +44,24 @@ func (p *pusher) repair() {
 	})
 }
 
-// ensureConsumer makes a lane's consumer.
-func (p *pusher) ensureConsumer(key lanes.Key, lease time.Duration, tell bool) {
+// EnsureConsumer makes a lane's consumer.
+func (p *Pusher) EnsureConsumer(key lanes.Key, lease time.Duration, tell bool) {
 	p.chore(func(ctx context.Context) {
-		if _, err := p.topology.ensureConsumer(ctx, key.Type, key.Name, lease); err != nil {
+		if _, err := p.topology.EnsureConsumer(ctx, key.Type, key.Name, lease); err != nil {
 			p.log.Warn("a consumer could not be made", "type", key.Type, "lane", key.Name, "error", err)
 			return
 		}
 		if tell {
 			for _, w := range p.registry.Able(key.Type, key.Name) {
-				p.control(w, wire.Control{Register: true})
+				p.Control(w, wire.Control{Register: true})
 			}
 		}
 	})
 }
 
-// dropConsumer removes a lane's consumer. Who pulls from it is told by the
+// DropConsumer removes a lane's consumer. Who pulls from it is told by the
 // server, and registers again.
-func (p *pusher) dropConsumer(key lanes.Key) {
+func (p *Pusher) DropConsumer(key lanes.Key) {
 	name := wire.Consumer(key.Type, key.Name)
 	p.chore(func(ctx context.Context) {
 		if key.Name == "" && len(p.registry.Able(key.Type, "")) > 0 {
@@ -79,9 +79,9 @@ func (p *pusher) dropConsumer(key lanes.Key) {
 	})
 }
 
-// findConsumers lists the consumers of the dispatch stream. Those that are no
+// FindConsumers lists the consumers of the dispatch stream. Those that are no
 // lane's are left alone.
-func (p *pusher) findConsumers() {
+func (p *Pusher) FindConsumers() {
 	p.chore(func(ctx context.Context) {
 		var found []lanes.Key
 		names := p.topology.dispatchStream().ConsumerNames(ctx)
@@ -94,12 +94,12 @@ func (p *pusher) findConsumers() {
 			p.log.Debug("sweep: the consumers could not be listed", "error", err)
 			return
 		}
-		p.signals.consumersFound(found)
+		p.signals.ConsumersFound(found)
 	})
 }
 
-// purgeIntake gives free what lies at or before an intake position.
-func (p *pusher) purgeIntake(through uint64) {
+// PurgeIntake gives free what lies at or before an intake position.
+func (p *Pusher) PurgeIntake(through uint64) {
 	p.chore(func(ctx context.Context) {
 		s, err := p.js.Stream(ctx, p.cfg.Names.IntakeStream())
 		if err == nil {
@@ -115,17 +115,15 @@ func (p *pusher) purgeIntake(through uint64) {
 // may hold before they are looked for: some are always on their way out.
 const maxStrays = 100
 
-// lookAround sees to it that the streams are there, corrects the clock, and
+// LookAround sees to it that the streams are there, corrects the clock, and
 // removes what is left over in the dispatch stream.
-func (p *pusher) lookAround(live map[events.Token]bool, newest events.Token) {
+func (p *Pusher) LookAround(live map[events.Token]bool, newest events.Token) {
 	p.chore(func(ctx context.Context) {
-		if err := p.topology.ensureStreams(ctx); err != nil {
+		if err := p.topology.EnsureStreams(ctx); err != nil {
 			p.log.Warn("sweep: the streams could not be looked at", "error", err)
 			return
 		}
-		if tip, err := p.cfg.Log.Last(ctx); err == nil {
-			p.correctClock(tip.Time)
-		}
+		p.Look(ctx)
 		s := p.topology.dispatchStream()
 		info, err := s.Info(ctx)
 		if err != nil || info.State.Msgs <= uint64(len(live)+maxStrays) {
@@ -145,9 +143,9 @@ func (p *pusher) lookAround(live map[events.Token]bool, newest events.Token) {
 	})
 }
 
-// inspect finds out which of a lane's unclaimed messages have had their one
+// Inspect finds out which of a lane's unclaimed messages have had their one
 // delivery, or are gone, and leaves word of them.
-func (p *pusher) inspect(key lanes.Key, waiting []pushAck) {
+func (p *Pusher) Inspect(key lanes.Key, waiting []Stored) {
 	p.chore(func(ctx context.Context) {
 		s := p.topology.dispatchStream()
 		cons, err := s.Consumer(ctx, wire.Consumer(key.Type, key.Name))
@@ -160,8 +158,8 @@ func (p *pusher) inspect(key lanes.Key, waiting []pushAck) {
 		info := cons.CachedInfo()
 		undelivered := waiting[:0:0]
 		for _, w := range waiting {
-			if w.seq <= info.Delivered.Stream {
-				p.signals.messageSpent(w.token)
+			if w.Seq <= info.Delivered.Stream {
+				p.signals.MessageSpent(w.Token)
 			} else {
 				undelivered = append(undelivered, w)
 			}
@@ -170,8 +168,8 @@ func (p *pusher) inspect(key lanes.Key, waiting []pushAck) {
 			return // they wait for a worker to pull them
 		}
 		for _, w := range undelivered {
-			if _, err := s.GetMsg(ctx, w.seq); gone(err) {
-				p.signals.pushFailed(w.token)
+			if _, err := s.GetMsg(ctx, w.Seq); gone(err) {
+				p.signals.PushFailed(w.Token)
 			} else if err != nil {
 				return
 			}
