@@ -44,12 +44,12 @@ func (l *loop) demand(td *typeDispatch) int {
 	if td.pool != nil {
 		most = min(most, td.pool.slots)
 	}
-	tl := l.ready.types[td.typ]
-	if tl == nil { // not opened yet
+	names, known := l.ready.BusyLanes(td.typ)
+	if !known { // not opened yet
 		return max(0, min(most, l.laneRoom(td, "")))
 	}
 	n := 0
-	for name := range tl.busy {
+	for name := range names {
 		n += max(0, l.laneRoom(td, name))
 	}
 	return max(0, min(most, n))
@@ -197,7 +197,7 @@ func (l *loop) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispatc
 		key := lanes.Key{Type: d.typ, Name: d.lane}
 		return p == nil && l.table.byLane[key] > l.window(key, 1)
 	}
-	if !l.table.waiting.mayHave(td.next.rank) && !l.anyExtra(p) {
+	if !l.table.waiting.mayHave(td.next.Rank) && !l.anyExtra(p) {
 		return false, nil
 	}
 	d, err := l.table.waiting.first(func(a, b *dispatched) bool {
@@ -209,7 +209,7 @@ func (l *loop) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispatc
 		if p != nil && (l.pools.of(d.typ) != p || p.weighted && d.priority >= td.priority()) {
 			return false, nil
 		}
-		if d.rank >= td.next.rank && !extra(d) {
+		if d.rank >= td.next.Rank && !extra(d) {
 			return false, nil
 		}
 		return l.unclaimed(d)
@@ -248,17 +248,17 @@ func (l *loop) anyExtra(p *pool) bool {
 	return false
 }
 
-func (td *typeDispatch) priority() events.Priority { return td.next.lv.q.Priority }
+func (td *typeDispatch) priority() events.Priority { return td.next.Priority() }
 
 // Len, Less, Swap, Push and Pop implement heap.Interface.
 func (c contest) Len() int { return len(c) }
 
 func (c contest) Less(i, j int) bool {
 	a, b := &c[i].next, &c[j].next
-	if a.rank != b.rank {
-		return a.rank > b.rank
+	if a.Rank != b.Rank {
+		return a.Rank > b.Rank
 	}
-	return a.key.Less(b.key)
+	return a.Key.Less(b.Key)
 }
 
 func (c contest) Swap(i, j int) {

@@ -110,18 +110,18 @@ func TestUnclaimedGivesWay(t *testing.T) {
 			t.Fatalf("%d of a are on their way", n)
 		}
 		first := s.submit(events.Submit{Type: "b", Priority: prio(9)}).Decision.ID
-		if s.l.table.current(first) == 0 || s.l.table.total() != 16 {
+		if s.l.table.Current(first) == 0 || s.l.table.total() != 16 {
 			t.Fatalf("the urgent item waits behind what nobody has claimed: %v on their way", s.l.table.byType)
 		}
 		if n := len(s.world.msgs); n != 16 {
 			t.Fatalf("%d messages: that of what was taken back must be gone", n)
 		}
 		second := s.submit(events.Submit{Type: "b", Priority: prio(9)}).Decision.ID
-		if s.l.table.current(second) != 0 || s.l.table.current(first) == 0 {
+		if s.l.table.Current(second) != 0 || s.l.table.Current(first) == 0 {
 			t.Fatal("it has taken the place of a run, or of its equal")
 		}
 		s.complete(running[0])
-		if s.l.table.current(second) == 0 {
+		if s.l.table.Current(second) == 0 {
 			t.Fatal("the place that came back is not the urgent item's")
 		}
 		s.check()
@@ -260,7 +260,7 @@ func (c *competition) finish(t *rapid.T) {
 // waiting are those that are not on their way.
 func (c *competition) waiting() (out []*competitor) {
 	for _, x := range c.all {
-		if c.s.item(x.id).State == events.StateQueued && c.s.l.table.current(x.id) == 0 {
+		if c.s.item(x.id).State == events.StateQueued && c.s.l.table.Current(x.id) == 0 {
 			out = append(out, x)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -30,14 +31,15 @@ func random() uint64 { return rand.Uint64() }
 func (l *loop) dispatch() error {
 	l.stalled = false
 	now := l.clock.Now()
-	l.makeRoom(now)
+	l.ready.MakeRoom(now)
 	if err := l.findLanes(); err != nil || len(l.dirty) == 0 {
 		return err
 	}
 	if l.hold.After(now) || l.allTaken() {
 		return nil
 	}
-	l.stepPushes, l.ready.read = 0, 0
+	l.stepPushes = 0
+	l.ready.ResetRead()
 	tds := l.tds[:0]
 	for t := range l.dirty {
 		tds = append(tds, l.dispatchOf(t, now))
@@ -74,25 +76,25 @@ func (l *loop) dispatchTypes(tds []*typeDispatch) error {
 type typeDispatch struct {
 	typ  events.Type
 	set  events.TypeSettings
-	pick picking
+	pick readyq.Pick
 	pool *pool // nil: none
 	// ahead is how many items a lane may have in flight for each slot.
 	ahead int
 	// While it competes with others: the item that it would be sent next, its place
 	// in the contest (-1: none), and that it has stopped for something that will
 	// pass by itself.
-	next  head
+	next  readyq.Head
 	place int
 	again bool
 }
 
 func (l *loop) dispatchOf(t events.Type, now time.Time) *typeDispatch {
-	td := &typeDispatch{typ: t, pool: l.pools.of(t), pick: picking{typ: t, now: now, due: l.clock.Due(), last: clock.Later(now, l.state.Meta().Ahead)}}
+	td := &typeDispatch{typ: t, pool: l.pools.of(t), pick: readyq.Pick{Type: t, Now: now, Due: l.clock.Due(), Last: clock.Later(now, l.state.Meta().Ahead)}}
 	td.set, _ = l.state.Settings(t)
-	td.pick.ageStep = l.ageStep(t, &td.set)
+	td.pick.AgeStep = l.ageStep(t, &td.set)
 	td.setAhead(prefetch)
-	td.pick.admits = func(lane string) bool { return l.laneRoom(td, lane) > 0 }
-	td.pick.blocked = l.groupBlocked(t, &td.set, now)
+	td.pick.Admits = func(lane string) bool { return l.laneRoom(td, lane) > 0 }
+	td.pick.Open = l.groupsOpen(t, &td.set, now)
 	return td
 }
 
@@ -104,7 +106,7 @@ func (td *typeDispatch) setAhead(n int) {
 	}
 }
 
-// ageStep is what a priority of a type is worth, in time waited: nothing where
+// AgeStep is what a priority of a type is worth, in time waited: nothing where
 // the host's score has said all.
 func (l *loop) ageStep(t events.Type, set *events.TypeSettings) time.Duration {
 	if l.cfg.scores(t) {
@@ -150,33 +152,33 @@ func (l *loop) dispatchType(td *typeDispatch) (again bool, err error) {
 
 // candidate is the item of a type that goes next, if there is one and the type's
 // own limits have room for it.
-func (l *loop) candidate(td *typeDispatch) (b head, ok, again bool, err error) {
-	if l.stepPushes >= maxStepPushes || l.ready.read >= maxStepRead {
+func (l *loop) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err error) {
+	if l.stepPushes >= maxStepPushes || l.ready.Read() >= maxStepRead {
 		l.stalled = true
-		return head{}, false, true, nil
+		return readyq.Head{}, false, true, nil
 	}
 	if l.table.byType[td.typ] >= td.set.Capacity {
-		return head{}, false, false, nil
+		return readyq.Head{}, false, false, nil
 	}
 	if left, limited, err := l.admitted(td.typ); err != nil || limited && left <= 0 {
-		return head{}, false, false, err
+		return readyq.Head{}, false, false, err
 	}
-	if blocked, err := l.typeBlocked(td.typ, &td.set, td.pick.now); blocked || err != nil {
-		return head{}, false, false, err
+	if blocked, err := l.typeBlocked(td.typ, &td.set, td.pick.Now); blocked || err != nil {
+		return readyq.Head{}, false, false, err
 	}
-	b, ok, stalled, err := l.ready.best(td.pick)
+	b, ok, stalled, err := l.ready.Best(td.pick)
 	if err != nil || !ok {
 		l.stalled = l.stalled || stalled
-		return head{}, false, stalled, err
+		return readyq.Head{}, false, stalled, err
 	}
 	return b, true, false, nil
 }
 
 // send dispatches a head.
-func (l *loop) send(td *typeDispatch, b *head) error {
-	b.take()
+func (l *loop) send(td *typeDispatch, b *readyq.Head) error {
+	b.Take()
 	l.stepPushes++
-	return l.push(b.key.ID, b.lane, td.set, td.pick.now)
+	return l.push(b.Key.ID, b.Lane, td.set, td.pick.Now)
 }
 
 // push sends one item to its lane under a fresh token.
@@ -194,7 +196,7 @@ func (l *loop) push(id events.ID, lane string, set events.TypeSettings, now time
 	}
 	l.tokens++
 	d := &dispatched{id: id, token: events.NewToken(l.state.Meta().Epoch, l.tokens), typ: it.Type, lane: lane, group: it.Group, at: now, native: set.Native(), lease: set.Lease()}
-	d.priority, d.rank = it.Priority, rankOf(it.Priority, l.ageStep(it.Type, &set), projector.ReadyKeyOf(it))
+	d.priority, d.rank = it.Priority, readyq.RankOf(it.Priority, l.ageStep(it.Type, &set), projector.ReadyKeyOf(it))
 	l.table.add(d)
 	if d.native {
 		l.pushNative(d, it, params, set.Lease())

@@ -71,7 +71,7 @@
 // a batch holds at most eventlog.MaxAppend events and about maxBatchBytes; at
 // most MaxUnprojected batches, and about maxUnprojectedBytes, may be appended and
 // not projected (a commit is put off by projectEvery at most, and not at all while
-// somebody waits for it); a ready or timer window holds at most windowMax keys and pages the rest in from the
+// somebody waits for it); a ready or timer window holds at most WindowMax keys and pages the rest in from the
 // projection's index; a queue with groups holds maxGroups of them with maxKeys
 // each, and at most maxHolds groups are remembered as held by a limit. While the
 // engine's own queue limit is reached the intake is not read. At each bound the loop stops taking in, and the pressure

@@ -24,12 +24,12 @@ func (l *loop) retime(before, after *events.Item) {
 	}
 	for _, k := range was {
 		if k != (projector.TimerKey{}) && k != now[0] && k != now[1] {
-			l.timers.remove(k)
+			l.timers.Remove(k)
 		}
 	}
 	for _, k := range now {
 		if k != (projector.TimerKey{}) && k != was[0] && k != was[1] {
-			l.timers.insert(k)
+			l.timers.Insert(k)
 		}
 	}
 }
@@ -39,7 +39,7 @@ func (l *loop) retime(before, after *events.Item) {
 func (l *loop) itemChanged(before, after *events.Item) error {
 	l.retime(before, after)
 	if before != nil && before.State == events.StateQueued {
-		l.ready.remove(before)
+		l.ready.Remove(before)
 	}
 	if after == nil {
 		return nil // it has been pruned: nothing of it is volatile but a slot that its worker still holds
@@ -54,7 +54,7 @@ func (l *loop) readyIfDue(it *events.Item, now time.Time) error {
 		return nil
 	}
 	l.dirty[it.Type] = true
-	return l.ready.insert(it)
+	return l.ready.Insert(it)
 }
 
 // tableFollows follows an item's change in the dispatch table.
@@ -129,4 +129,15 @@ func (l *loop) putBack(d *dispatched) (bool, error) {
 	}
 	l.letGo(d)
 	return true, l.readyIfDue(it, l.clock.Due())
+}
+
+// roomChanged tells the queues and the pool that a dispatch of a type and group has
+// begun to run, or has ended: what was held for it is looked at again.
+func (l *loop) roomChanged(t events.Type, group string) {
+	l.ready.Moved(t, group)
+	if p := l.pools.of(t); p != nil {
+		for _, member := range p.types {
+			l.dirty[member] = true
+		}
+	}
 }

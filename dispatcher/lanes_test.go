@@ -10,16 +10,24 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // lanesOpen counts a type's open lanes with capabilities, and those that are
 // looked at for its next item.
 func (s *sim) lanesOpen(t events.Type) (named, busy int) {
-	tl, err := s.l.ready.of(t)
-	s.ok(err)
-	return len(tl.open) - 1, len(tl.busy)
+	s.ok(s.l.ready.Prepare(t))
+	for range s.l.ready.OpenLanes(t) {
+		named++
+	}
+	lanes, _ := s.l.ready.BusyLanes(t)
+	for range lanes {
+		busy++
+	}
+	return named, busy
 }
 
 // namedConsumers counts the consumers of lanes with capabilities.
@@ -83,6 +91,26 @@ func (s *sim) drainAll(worker string) (order []events.ID) {
 	return order
 }
 
+// countedReads counts the entries read of the index, and the seeks.
+type countedReads struct {
+	readyq.Index
+	n int
+}
+
+func (c *countedReads) EachReady(q projector.ReadyQueue, group string, behind projector.ReadyKey, fn func(projector.ReadyEntry) bool) error {
+	c.n++
+	return c.Index.EachReady(q, group, behind, func(e projector.ReadyEntry) bool {
+		c.n++
+		return fn(e)
+	})
+}
+
+func (c *countedReads) ReadyGroups(q projector.ReadyQueue, behind string, fromStart bool, limit int) ([]projector.ReadyGroup, error) {
+	groups, err := c.Index.ReadyGroups(q, behind, fromStart, limit)
+	c.n += len(groups) + 1
+	return groups, err
+}
+
 // Lanes that nobody serves take no memory and no consumer, and the other items
 // of their type cost what they cost without them.
 func TestMadeUpCapabilitiesCostNothing(t *testing.T) {
@@ -91,21 +119,21 @@ func TestMadeUpCapabilitiesCostNothing(t *testing.T) {
 		s = newSim(t, nil)
 		ids = s.submitEach(madeUp(madeUpLanes))
 		s.register("w", 10, []string{"gpu"}, "email")
-		index := &countedIndex{readyIndex: s.l.ready.index}
-		s.l.ready.index = index
+		index := &countedReads{Index: s.l.ready.Index}
+		s.l.ready.Index = index
 		s.submitEach(make([][]string, plain))
 		if n := len(s.drainAll("w")); n != plain {
 			t.Fatalf("%d of %d plain items came", n, plain)
 		}
 		_, busy = s.lanesOpen("email")
-		return s, ids, index.seeks + index.entries, busy
+		return s, ids, index.n, busy
 	}
 	_, _, reads0, _ := cost(0)
 	s, ids, reads, busy := cost(lanes)
 	if reads > reads0 || busy > 1 {
 		t.Fatalf("%d reads of the index and %d lanes to look at, %d and 1 without made-up capabilities", reads, busy, reads0)
 	}
-	if named, _ := s.lanesOpen("email"); named != 0 || s.l.ready.named != 0 || s.namedConsumers() != 0 || len(s.l.slots) > 2 || len(s.l.table.byLane) > 1 {
+	if named, _ := s.lanesOpen("email"); named != 0 || s.l.ready.Named() != 0 || s.namedConsumers() != 0 || len(s.l.slots) > 2 || len(s.l.table.byLane) > 1 {
 		t.Fatalf("%d lanes, %d consumers, %d slots known", named, s.namedConsumers(), len(s.l.slots))
 	}
 	for chunk := range slices.Chunk(ids, 500) {
@@ -215,17 +243,17 @@ func TestMoreLanesThanMayBeOpen(t *testing.T) {
 	}
 	done := 0
 	for range 100 {
-		if named, _ := s.lanesOpen("email"); named > lanes.MaxPerType || s.namedConsumers() > lanes.MaxPerType || s.l.ready.named != named {
-			t.Fatalf("%d lanes are open, %d counted, %d consumers", named, s.l.ready.named, s.namedConsumers())
+		if named, _ := s.lanesOpen("email"); named > lanes.MaxPerType || s.namedConsumers() > lanes.MaxPerType || s.l.ready.Named() != named {
+			t.Fatalf("%d lanes are open, %d counted, %d consumers", named, s.l.ready.Named(), s.namedConsumers())
 		}
 		done += len(s.drainAll("w"))
-		s.tick(lookForRoom)
+		s.tick(readyq.LookForRoom)
 	}
 	if done != len(ids) {
 		t.Fatalf("%d of %d items came", done, len(ids))
 	}
 	// Nothing is left to do: the lanes are closed by and by.
-	s.tick(laneIdle + 3*s.cfg.Sweep)
+	s.tick(readyq.LaneIdle + 3*s.cfg.Sweep)
 	if named, busy := s.lanesOpen("email"); named != 0 || busy > 1 || s.namedConsumers() != 0 {
 		t.Fatalf("%d lanes are left, %d busy, %d consumers", named, busy, s.namedConsumers())
 	}

@@ -93,12 +93,8 @@ func (l *loop) lentLonger(d *dispatched) bool { return d.lease > l.ackWait(d.typ
 // register again.
 func (l *loop) makeConsumers(t events.Type, tell bool) {
 	l.makeNative(t)
-	if tl := l.ready.types[t]; tl != nil {
-		for name := range tl.open {
-			if name != "" {
-				l.out.EnsureConsumer(lanes.Key{Type: t, Name: name}, l.ackWait(t), false)
-			}
-		}
+	for name := range l.ready.OpenLanes(t) {
+		l.out.EnsureConsumer(lanes.Key{Type: t, Name: name}, l.ackWait(t), false)
 	}
 	l.out.EnsureConsumer(lanes.Key{Type: t, Name: ""}, l.ackWait(t), tell)
 }

@@ -20,26 +20,14 @@ func perGroup(set *events.TypeSettings) bool {
 	return false
 }
 
-// groupBlocked makes the check of a type's groups, nil if it has no limits per
+// groupsOpen makes the check of a type's groups, nil if it has no limits per
 // group. A place is reserved from the dispatch on, by the table; the claim
 // checks again, and records.
-func (l *loop) groupBlocked(t events.Type, set *events.TypeSettings, now time.Time) func(*ring, string) (bool, error) {
+func (l *loop) groupsOpen(t events.Type, set *events.TypeSettings, now time.Time) func(string) (bool, time.Time, error) {
 	if !perGroup(set) {
 		return nil
 	}
-	return func(rg *ring, group string) (bool, error) {
-		key := holdKey{typ: t, group: group}
-		if held := l.holds.byKey[key]; held != nil {
-			held.join(rg)
-			return true, nil
-		}
-		open, at, err := l.groupOpen(t, group, set, now)
-		if open || err != nil {
-			return false, err
-		}
-		l.holds.put(key, at, now, rg)
-		return true, nil
-	}
+	return func(group string) (bool, time.Time, error) { return l.groupOpen(t, group, set, now) }
 }
 
 // groupOpen reports whether one more item of a group may be dispatched; if not,
@@ -60,16 +48,9 @@ func (l *loop) typeBlocked(t events.Type, set *events.TypeSettings, now time.Tim
 	if len(set.Rates) == 0 {
 		return false, nil
 	}
-	key := holdKey{typ: t, whole: true}
-	if l.holds.byKey[key] != nil {
-		return true, nil
-	}
-	open, at, err := l.state.RatesOpen(t, "", l.table.unclaimed[t], now)
-	if open || err != nil {
-		return false, err
-	}
-	l.holds.put(key, at, now, nil)
-	return true, nil
+	return l.ready.TypeBlocked(t, now, func(string) (bool, time.Time, error) {
+		return l.state.RatesOpen(t, "", l.table.unclaimed[t], now)
+	})
 }
 
 // takeBack takes back a dispatch whose claim found no room. It goes out again
@@ -91,7 +72,7 @@ func (l *loop) limitsMayHaveChanged(t events.TypeInfo) {
 		return
 	}
 	l.marks[t.Type] = mark
-	l.endTypesHolds(t.Type)
+	l.ready.ReleaseType(t.Type)
 	l.findPools()
 	for _, p := range l.pools.byName {
 		for _, member := range p.types {

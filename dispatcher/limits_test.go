@@ -102,7 +102,7 @@ func TestALimitIsNotPolled(t *testing.T) {
 	at := s.at
 	_, granted := s.claims("email")
 	s.complete(granted[0])
-	if next := s.l.holds.next(); !next.Equal(at.Add(30 * time.Second)) {
+	if next := s.l.ready.NextRelease(); !next.Equal(at.Add(30 * time.Second)) {
 		t.Fatalf("it is held until %s", next)
 	}
 	steps := 0

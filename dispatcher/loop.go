@@ -10,6 +10,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -26,21 +27,21 @@ const maxPendingJobs = 64
 // loop is the sequencer during one ownership of the partition: see the package
 // comment. Everything in it is owned by run, except the channels.
 type loop struct {
-	cfg       *Config
-	log       *slog.Logger
-	clock     *clock.Clock
-	durable   func(last events.Seq, intake uint64) // told of each durable batch
-	state     *events.State
-	registry  *registry.Registry
-	out       effects
-	table     *table
-	holds     *holds
-	pools     pools
-	marks     map[events.Type]string // of each type's limits, to see them change
-	ready     *readyQueues
-	lanes     laneSearches
+	cfg      *Config
+	log      *slog.Logger
+	clock    *clock.Clock
+	durable  func(last events.Seq, intake uint64) // told of each durable batch
+	state    *events.State
+	registry *registry.Registry
+	out      effects
+	table    *table
+	pools    pools
+	marks    map[events.Type]string // of each type's limits, to see them change
+	ready    *readyq.Queues
+	// quiet: a worker that registers is about to hear of the lanes that are opened.
+	quiet     bool
 	idleTypes idleTypes
-	timers    *window[projector.TimerKey]
+	timers    *readyq.Window[projector.TimerKey]
 	leases    map[events.Type]time.Duration // ack-waits of the types' consumers
 	slots     map[lanes.Key]int             // memo of registry.slots; cleared when that changes
 	tokens    uint64                        // given out in this epoch
@@ -431,17 +432,14 @@ func (l *loop) nextWake() time.Duration {
 	if l.closing || l.interrupted != nil {
 		return l.clock.Until(at) // only the stages still have something to say
 	}
-	if l.stalled || l.timers.wantsPage() {
+	if l.stalled || l.timers.WantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextPurge, l.nextNak(), l.native.settling.until, l.holds.next(), l.keep.wake(l)} {
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextPurge, l.nextNak(), l.native.settling.until, l.ready.NextRelease(), l.ready.NextRoom(), l.keep.wake(l)} {
 		at = clock.Sooner(at, t)
 	}
 	if len(l.dirty) > 0 {
 		at = clock.Sooner(at, l.hold)
-	}
-	if len(l.ready.crowded) > 0 {
-		at = clock.Sooner(at, l.lanes.nextRoom)
 	}
 	if due := l.nextDue(); !due.IsZero() {
 		at = clock.Sooner(at, due.Add(l.clock.Lag()))
@@ -456,7 +454,7 @@ func (l *loop) nextDue() time.Time {
 	if !l.schedules.held && l.tickRoom() && !l.halt.on() {
 		at = clock.Sooner(at, l.nextTick())
 	}
-	if k, ok := l.timers.min(); ok && l.room() {
+	if k, ok := l.timers.Min(); ok && l.room() {
 		at = clock.Sooner(at, time.Unix(0, k.At))
 	}
 	return at

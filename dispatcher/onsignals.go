@@ -83,7 +83,7 @@ func (l *loop) registryChanged(now time.Time) error {
 			}
 		}
 	}
-	l.offersChanged()
+	l.ready.Offers(l.registry.Offers())
 	for _, t := range l.state.TypeNames() {
 		l.dirty[t] = true
 	}

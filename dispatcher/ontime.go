@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
@@ -42,7 +43,7 @@ func (l *loop) onTime() error {
 	if err := l.settleNatives(now); err != nil {
 		return err
 	}
-	l.endHolds(now)
+	l.ready.Release(now)
 	if clock.Passed(l.nextWorker, now) {
 		l.nextWorker = l.registry.Expire(now)
 	}
@@ -70,16 +71,16 @@ func (l *loop) onTime() error {
 // dueTimers handles the item timers that have passed, up to maxDue of them.
 func (l *loop) dueTimers(now time.Time) error {
 	for range maxDue {
-		for l.timers.wantsPage() {
+		for l.timers.WantsPage() {
 			if err := l.pageTimers(); err != nil {
 				return err
 			}
 		}
-		k, ok := l.timers.min()
+		k, ok := l.timers.Min()
 		if !ok || k.At > now.UnixNano() || !l.room() {
 			return nil
 		}
-		l.timers.remove(k)
+		l.timers.Remove(k)
 		it, err := l.state.Item(k.ID)
 		if err != nil {
 			return err
@@ -102,24 +103,24 @@ func (l *loop) dueTimers(now time.Time) error {
 
 // pageTimers takes in the next part of the timer index.
 func (l *loop) pageTimers() error {
-	entries, err := l.cfg.Store.Timers(l.timers.horizon, windowPage)
+	entries, err := l.cfg.Store.Timers(l.timers.Horizon, readyq.WindowPage)
 	if err != nil {
 		return err
 	}
-	keys, last := make([]projector.TimerKey, len(entries)), l.timers.horizon
+	keys, last := make([]projector.TimerKey, len(entries)), l.timers.Horizon
 	for i, e := range entries {
 		keys[i], last = e.TimerKey, e.TimerKey
 	}
-	l.timers.page(keys, last, len(keys) < windowPage)
+	l.timers.Page(keys, last, len(keys) < readyq.WindowPage)
 	l.eachUnprojected(func(before, after *events.Item) {
 		for _, k := range timerKeys(before) {
 			if k != (projector.TimerKey{}) {
-				l.timers.remove(k)
+				l.timers.Remove(k)
 			}
 		}
 		for _, k := range timerKeys(after) {
 			if k != (projector.TimerKey{}) {
-				l.timers.insert(k)
+				l.timers.Insert(k)
 			}
 		}
 	})

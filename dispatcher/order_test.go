@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -104,9 +104,9 @@ func TestReprioritiseWhatIsDispatched(t *testing.T) {
 	a := s.submit(events.Submit{}).Decision.ID
 	b := s.submit(events.Submit{}).Decision.ID
 	c := s.submit(events.Submit{}).Decision.ID
-	old := s.l.table.current(a)
+	old := s.l.table.Current(a)
 	s.do(events.Reschedule{ID: a, Priority: prio(1)})
-	if tok := s.l.table.current(a); tok != 0 || len(s.world.msgs) != 2 {
+	if tok := s.l.table.Current(a); tok != 0 || len(s.world.msgs) != 2 {
 		t.Fatalf("the item is still on its way under %s, %d messages", tok, len(s.world.msgs))
 	}
 	r := s.report(wire.Report{ID: a.String(), Token: old.String(), Worker: "w", Event: wire.ReportClaim})
@@ -241,23 +241,14 @@ func TestLargeBacklogInOrder(t *testing.T) {
 		}
 		held = max(held, s.heldKeys())
 	}
-	if held > 3*windowMax {
+	if held > 3*readyq.WindowMax {
 		t.Fatalf("%d keys in memory", held)
 	}
 	s.expectOrder(got, want)
 }
 
 func (s *sim) heldKeys() (n int) {
-	for _, lanes := range s.l.ready.types {
-		for _, ln := range lanes.open {
-			for _, w := range ln.levels {
-				if w != nil {
-					w.eachWindow(func(w *window[projector.ReadyKey]) { n += w.set.Len() })
-				}
-			}
-		}
-	}
-	return n + s.l.timers.set.Len()
+	return s.l.ready.Keys() + s.l.timers.Len()
 }
 
 func TestManyDelayedItemsDueAtOnce(t *testing.T) {
@@ -279,7 +270,7 @@ func TestManyDelayedItemsDueAtOnce(t *testing.T) {
 	if s.l.table.total() != 0 {
 		t.Fatal("some came too early")
 	}
-	if n := s.heldKeys(); n > 2*windowMax {
+	if n := s.heldKeys(); n > 2*readyq.WindowMax {
 		t.Fatalf("%d keys in memory", n)
 	}
 	s.tick(time.Minute)
@@ -303,7 +294,7 @@ func TestLanesAndWorkersFindEachOther(t *testing.T) {
 		t.Fatalf("%+v", m)
 	}
 	other := s.submit(events.Submit{Capabilities: []string{"fpga"}}).Decision.ID
-	if len(s.world.told) != 1 || s.l.table.current(other) != 0 {
+	if len(s.world.told) != 1 || s.l.table.Current(other) != 0 {
 		t.Fatal("a lane that nobody serves was made")
 	}
 	s.register("late", 1, []string{"fpga"}, "email")
@@ -354,7 +345,7 @@ func TestRegistryChangesInTheBatchOfTheClaim(t *testing.T) {
 	s.ok(s.l.onSignals())
 	s.steps = nil
 	s.settle()
-	if s.world.msgs[m.seq] == nil || s.l.table.current(id) != m.token || s.item(id).State != events.StateRunning {
+	if s.world.msgs[m.seq] == nil || s.l.table.Current(id) != m.token || s.item(id).State != events.StateRunning {
 		t.Fatal("the claimed run has lost its message or its slot")
 	}
 	s.ok(s.consistent())
@@ -381,4 +372,40 @@ func TestPushesThatFail(t *testing.T) {
 		t.Fatalf("%d of 5 items came", n)
 	}
 	s.check()
+}
+
+// Many items are dispatched in steps, between which the loop takes what waits for
+// it: a question is answered while most are still to be dispatched.
+func TestDispatchingGoesInSteps(t *testing.T) {
+	s := newSim(t, nil)
+	const types, slots = 4, 500
+	for i := range types * 2 * slots {
+		s.submit(events.Submit{Type: events.Type(fmt.Sprintf("t%d", i%types)), Tenant: fmt.Sprintf("tenant-%d", i%300)})
+	}
+	asked, answered, pushes := false, 0, 0
+	s.onStage = func(stage string) {
+		if stage != "decide" {
+			return
+		}
+		if n := s.world.pushes - pushes; n > maxStepPushes {
+			t.Errorf("%d items were dispatched in one step", n)
+		}
+		if pushes = s.world.pushes; pushes > 0 && !asked {
+			asked = true
+			j := &commandJob{cmds: []events.Command{events.Define{Type: "asked"}}, done: func([]Outcome) { answered = s.world.pushes }}
+			s.l.urgent.jobs = append(s.l.urgent.jobs, j)
+		}
+	}
+	var names []string
+	for i := range types {
+		names = append(names, fmt.Sprintf("t%d", i))
+	}
+	s.register("w", slots, nil, names...)
+	s.settle()
+	if s.world.pushes != types*2*slots {
+		t.Fatalf("%d items were dispatched", s.world.pushes)
+	}
+	if answered == 0 || answered > 8*maxStepPushes {
+		t.Fatalf("the question was answered after %d items", answered)
+	}
 }

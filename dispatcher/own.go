@@ -16,6 +16,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -161,11 +162,11 @@ func (f *follower) commit() error {
 
 // newLoop builds the loop of an ownership that begins behind last.
 func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out effects, sig *natsio.Signals) (*loop, error) {
-	t, h := newTable(), newHolds()
-	ready := newReadyQueues(cfg.Store, t, h)
+	t := newTable()
+	ready := readyq.New(cfg.Store, t)
 	l := &loop{
 		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, native: newNativeState(), durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
-		table: t, holds: h, ready: ready, lanes: laneSearches{full: map[events.Type]string{}}, timers: newWindow(projector.TimerKey.Less), slots: map[lanes.Key]int{}, dirty: map[events.Type]bool{},
+		table: t, ready: ready, timers: readyq.NewWindow(projector.TimerKey.Less), slots: map[lanes.Key]int{}, dirty: map[events.Type]bool{},
 		marks: map[events.Type]string{}, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
 		building: &batch{}, appended: last, leases: map[events.Type]time.Duration{},
 		nextSweep: clk.Now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
@@ -188,8 +189,9 @@ func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq
 	l.followDrains()
 	l.inflow.held = state.QueueFull
 	l.findPools()
-	ready.unprojected, ready.prefetch = l.eachUnprojected, l.prefetch
-	ready.served, ready.opened, ready.closed = l.served, l.laneOpened, l.laneClosed
+	ready.Unprojected, ready.Prefetch = l.eachUnprojected, l.prefetch
+	ready.Again = func(t events.Type) { l.dirty[t] = true }
+	ready.Opened, ready.Closed = l.laneOpened, l.laneClosed
 	l.noteIntake(state.Meta().IntakeSeq)
 	l.keep.begin(l)
 	if j := fileSettings(cfg, state); j.len() > 0 {

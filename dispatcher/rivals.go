@@ -37,7 +37,7 @@ func (l *loop) rivals(t events.Type) (c rivalry) {
 		return c
 	}
 	now := l.clock.Now()
-	for other, tl := range l.ready.types {
+	for other := range l.ready.Types() {
 		if other == t || l.stopped[other] || p != nil && l.pools.of(other) != p {
 			continue
 		}
@@ -45,14 +45,15 @@ func (l *loop) rivals(t events.Type) (c rivalry) {
 		if td.setAhead(1); l.table.byType[other] >= td.set.Capacity {
 			continue
 		}
-		for name := range tl.busy {
+		names, _ := l.ready.BusyLanes(other)
+		for name := range names {
 			if l.laneRoom(td, name) <= 0 {
 				continue
 			}
 			if c.cut = len(c.lanes) >= maxRivals; c.cut {
 				return c
 			}
-			c.lanes = append(c.lanes, rival{lanes.Key{Type: other, Name: name}, td.pick.ageStep})
+			c.lanes = append(c.lanes, rival{lanes.Key{Type: other, Name: name}, td.pick.AgeStep})
 		}
 	}
 	return c

@@ -24,7 +24,7 @@ func (l *loop) sweep(now time.Time) error {
 		l.nextSweep = now.Add(min(l.cfg.Sweep, doubtSweep))
 	}
 	l.noteAcks()
-	l.endOpenHolds()
+	l.ready.ReleaseWaiting()
 	waiting := map[lanes.Key][]natsio.Stored{}
 	live := make(map[events.Token]bool, l.table.total())
 	for tok, d := range l.table.byToken {
@@ -46,7 +46,7 @@ func (l *loop) sweep(now time.Time) error {
 			d.heard = now // until the decision is durable and frees it
 		}
 	}
-	l.closeLanes(now)
+	l.ready.CloseLanes(now)
 	l.out.FindConsumers()
 	l.out.LookAround(live, events.NewToken(l.state.Meta().Epoch, l.tokens))
 	for key, list := range waiting {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -20,7 +21,7 @@ type dispatched struct {
 	lease time.Duration // that its worker was told; 0: not known
 	// priority and rank are the item's when it was dispatched.
 	priority events.Priority
-	rank     rank
+	rank     readyq.Rank
 	place    int // in table.waiting
 	claimed  bool
 	worker   events.WorkerID
@@ -166,13 +167,16 @@ func (t *table) linger(d *dispatched) {
 	}
 }
 
-// current is the token under which the item may be claimed, 0 for none.
-func (t *table) current(id events.ID) events.Token {
+// Current is the token under which the item may be claimed, 0 for none.
+func (t *table) Current(id events.ID) events.Token {
 	if d := t.byID[id]; d != nil {
 		return d.token
 	}
 	return 0
 }
+
+// Lane is how many items of a lane are dispatched.
+func (t *table) Lane(key lanes.Key) int { return t.byLane[key] }
 
 // orphaned notes that the dispatch's message is gone.
 func (t *table) orphaned(d *dispatched, now time.Time) {

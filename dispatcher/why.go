@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
@@ -74,7 +75,7 @@ func (e *Engine) ahead(it *events.Item, ageStep time.Duration, now time.Time) (a
 // placeBefore is the place before which an item of priority p, of a type with
 // another age step, goes before it.
 func placeBefore(it *events.Item, ageStep time.Duration, p events.Priority, step time.Duration) time.Time {
-	return it.OrderAt.Add(time.Duration(rankOf(p, step, projector.ReadyKey{}) - rankOf(it.Priority, ageStep, projector.ReadyKey{})))
+	return it.OrderAt.Add(time.Duration(readyq.RankOf(p, step, projector.ReadyKey{}) - readyq.RankOf(it.Priority, ageStep, projector.ReadyKey{})))
 }
 
 // whyJob asks the loop what keeps an item from running.
@@ -169,7 +170,7 @@ func (l *loop) explainWorkers(it *events.Item) []events.Obstacle {
 	key := lanes.Key{Type: it.Type, Name: lane}
 	slots := l.laneSlots(key)
 	if slots > 0 {
-		if lane != "" && l.ready.types[it.Type].lane(lane) == nil {
+		if lane != "" && !l.ready.IsOpen(it.Type, lane) {
 			return one(events.WhyLanesFull, "items that ask for other sets of capabilities go first: at most %d sets of one type, and %d of all, are served at once", lanes.MaxPerType, lanes.Max)
 		}
 		ahead := prefetch

@@ -116,19 +116,18 @@ func (j *lanesJob) decide(l *loop, _ int) error {
 	set, _ := l.state.Settings(j.typ)
 	j.reply = lanesReply{lease: set.Lease(), ackWait: l.ackWait(j.typ), lanes: []string{""}}
 	// The registry has the worker, and word of that may still be on its way here.
-	l.lanes.quiet = true
-	l.offersChanged()
+	l.quiet = true
+	l.ready.Offers(l.registry.Offers())
 	err := l.findLanes()
-	l.lanes.quiet = false
+	l.quiet = false
 	if err != nil {
 		return err
 	}
-	tl, err := l.ready.of(j.typ)
-	if err != nil {
+	if err := l.ready.Prepare(j.typ); err != nil {
 		return err
 	}
-	for name := range tl.open {
-		if name != "" && j.offer.Covers(name) {
+	for name := range l.ready.OpenLanes(j.typ) {
+		if j.offer.Covers(name) {
 			j.reply.lanes = append(j.reply.lanes, name)
 		}
 	}

@@ -1,4 +1,4 @@
-package dispatcher
+package readyq
 
 import (
 	"fmt"
@@ -10,20 +10,20 @@ import (
 
 // countedIndex counts what is read of the index: entries, and seeks.
 type countedIndex struct {
-	readyIndex
+	Index
 	entries, seeks int
 }
 
 func (c *countedIndex) EachReady(q projector.ReadyQueue, group string, behind projector.ReadyKey, fn func(projector.ReadyEntry) bool) error {
 	c.seeks++
-	return c.readyIndex.EachReady(q, group, behind, func(e projector.ReadyEntry) bool {
+	return c.Index.EachReady(q, group, behind, func(e projector.ReadyEntry) bool {
 		c.entries++
 		return fn(e)
 	})
 }
 
 func (c *countedIndex) ReadyGroups(q projector.ReadyQueue, behind string, fromStart bool, limit int) ([]projector.ReadyGroup, error) {
-	groups, err := c.readyIndex.ReadyGroups(q, behind, fromStart, limit)
+	groups, err := c.Index.ReadyGroups(q, behind, fromStart, limit)
 	c.seeks += len(groups) + 1
 	return groups, err
 }
@@ -52,10 +52,10 @@ func TestWhatATurnCosts(t *testing.T) {
 			}
 			w.put(items...)
 			w.open()
-			index, ahead := &countedIndex{readyIndex: w.store}, 0
-			w.r.index = index
+			index, ahead := &countedIndex{Index: w.store}, 0
+			w.r.Index = index
 			asked := map[events.ID]bool{}
-			w.r.prefetch = func(keys []projector.ReadyKey) error {
+			w.r.Prefetch = func(keys []projector.ReadyKey) error {
 				ahead += len(keys)
 				for _, k := range keys {
 					asked[k.ID] = true
@@ -89,22 +89,22 @@ func TestWhatATurnCosts(t *testing.T) {
 func TestAPageDoesNotReadWhatIsDispatched(t *testing.T) {
 	w := newRingWorld(t)
 	var items []*events.Item
-	for range 40 * windowPage {
+	for range 40 * WindowPage {
 		items = append(items, w.item(""))
 	}
 	w.put(items...)
 	w.open()
-	index := &countedIndex{readyIndex: w.store}
-	w.r.index = index
-	for dispatched := 0; dispatched < len(items); dispatched += windowPage {
+	index := &countedIndex{Index: w.store}
+	w.r.Index = index
+	for dispatched := 0; dispatched < len(items); dispatched += WindowPage {
 		before := index.entries
-		for range windowPage {
+		for range WindowPage {
 			if _, _, ok := w.next(); !ok {
 				t.Fatalf("nothing is left after %d", dispatched)
 			}
 		}
-		if n := index.entries - before; n > windowPage {
-			t.Fatalf("with %d dispatched, a page of %d read %d entries", dispatched, windowPage, n)
+		if n := index.entries - before; n > WindowPage {
+			t.Fatalf("with %d dispatched, a page of %d read %d entries", dispatched, WindowPage, n)
 		}
 	}
 }
@@ -137,41 +137,5 @@ func TestARingThatOverflowsGoesOn(t *testing.T) {
 		if n, want := count[fmt.Sprintf("g%05d", g)], 3-2*(g%2); n != want {
 			t.Fatalf("group %d had %d turns of %d", g, n, want)
 		}
-	}
-}
-
-// Many items are dispatched in steps, between which the loop takes what waits for
-// it: a question is answered while most are still to be dispatched.
-func TestDispatchingGoesInSteps(t *testing.T) {
-	s := newSim(t, nil)
-	const types, slots = 4, 500
-	for i := range types * 2 * slots {
-		s.submit(events.Submit{Type: events.Type(fmt.Sprintf("t%d", i%types)), Tenant: fmt.Sprintf("tenant-%d", i%300)})
-	}
-	asked, answered, pushes := false, 0, 0
-	s.onStage = func(stage string) {
-		if stage != "decide" {
-			return
-		}
-		if n := s.world.pushes - pushes; n > maxStepPushes {
-			t.Errorf("%d items were dispatched in one step", n)
-		}
-		if pushes = s.world.pushes; pushes > 0 && !asked {
-			asked = true
-			j := &commandJob{cmds: []events.Command{events.Define{Type: "asked"}}, done: func([]Outcome) { answered = s.world.pushes }}
-			s.l.urgent.jobs = append(s.l.urgent.jobs, j)
-		}
-	}
-	var names []string
-	for i := range types {
-		names = append(names, fmt.Sprintf("t%d", i))
-	}
-	s.register("w", slots, nil, names...)
-	s.settle()
-	if s.world.pushes != types*2*slots {
-		t.Fatalf("%d items were dispatched", s.world.pushes)
-	}
-	if answered == 0 || answered > 8*maxStepPushes {
-		t.Fatalf("the question was answered after %d items", answered)
 	}
 }

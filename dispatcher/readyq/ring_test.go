@@ -1,23 +1,27 @@
-package dispatcher
+package readyq
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
 
+var begin = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // ringWorld is ready queues over a real store, without a loop.
 type ringWorld struct {
-	t       *testing.T
-	store   *projector.Store
-	r       *readyQueues
-	ids     int
-	applied events.Seq
-	pending []events.ItemChange // not projected
-	blocked func(rg *ring, group string) (bool, error)
+	t         *testing.T
+	store     *projector.Store
+	r         *Queues
+	ids       int
+	applied   events.Seq
+	pending   []events.ItemChange // not projected
+	groupOpen func(group string) (bool, time.Time, error)
+	sent      sent
 }
 
 func newRingWorld(t *testing.T) *ringWorld {
@@ -35,8 +39,8 @@ func newRingWorld(t *testing.T) *ringWorld {
 
 func (w *ringWorld) item(group string) *events.Item {
 	w.ids++
-	it := &events.Item{Type: "email", State: events.StateQueued, Priority: 5, Group: group, CreatedAt: simStart, QueuedAt: simStart,
-		OrderAt: simStart.Add(time.Duration(w.ids) * time.Microsecond)}
+	it := &events.Item{Type: "email", State: events.StateQueued, Priority: 5, Group: group, CreatedAt: begin, QueuedAt: begin,
+		OrderAt: begin.Add(time.Duration(w.ids) * time.Microsecond)}
 	for i := range 8 {
 		it.ID[15-i] = byte(w.ids >> (8 * i))
 	}
@@ -56,10 +60,17 @@ func (w *ringWorld) put(items ...*events.Item) {
 	}
 }
 
+// sent is what was dispatched, of lanes that nobody asks about.
+type sent map[events.ID]events.Token
+
+func (s sent) Current(id events.ID) events.Token { return s[id] }
+func (s sent) Lane(lanes.Key) int                { return 0 }
+
 // open makes the queues, as at a takeover.
 func (w *ringWorld) open() {
-	w.r = newReadyQueues(w.store, newTable(), newHolds())
-	w.r.unprojected = func(fn func(before, after *events.Item)) {
+	w.sent = sent{}
+	w.r = New(w.store, w.sent)
+	w.r.Unprojected = func(fn func(before, after *events.Item)) {
 		for _, c := range w.pending {
 			fn(c.Old, c.New)
 		}
@@ -70,7 +81,7 @@ func (w *ringWorld) open() {
 func (w *ringWorld) next() (group string, id events.ID, ok bool) {
 	w.t.Helper()
 	for range 100_000 {
-		b, ok, stalled, err := w.r.best(picking{typ: "email", ageStep: time.Second, now: simStart.Add(time.Hour), due: simStart.Add(time.Hour), last: simStart.Add(time.Hour), admits: func(string) bool { return true }, blocked: w.blocked})
+		b, ok, stalled, err := w.r.Best(Pick{Type: "email", AgeStep: time.Second, Now: begin.Add(time.Hour), Due: begin.Add(time.Hour), Last: begin.Add(time.Hour), Admits: func(string) bool { return true }, Open: w.groupOpen})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -79,10 +90,10 @@ func (w *ringWorld) next() (group string, id events.ID, ok bool) {
 			continue
 		}
 		if ok {
-			b.take()
-			w.r.table.add(&dispatched{id: b.key.ID, token: events.Token(w.r.table.total() + 1), typ: "email", group: b.group})
+			b.Take()
+			w.sent[b.Key.ID] = events.Token(len(w.sent) + 1)
 		}
-		return b.group, b.key.ID, ok
+		return b.group, b.Key.ID, ok
 	}
 	w.t.Fatal("it stalls for ever")
 	return "", events.ID{}, false
@@ -184,14 +195,14 @@ func TestTurnsOfWhatIsNotProjected(t *testing.T) {
 	for g := range 1000 {
 		it := w.item(fmt.Sprintf("g%04d", 2*g+1))
 		w.pending = append(w.pending, events.ItemChange{New: it})
-		if err := w.r.insert(it); err != nil {
+		if err := w.r.Insert(it); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 	gone := *items[500]
 	gone.State = events.StateCancelled
 	w.pending = append(w.pending, events.ItemChange{Old: items[500], New: &gone})
-	w.r.remove(items[500])
+	w.r.Remove(items[500])
 	for g := range 2000 {
 		if g == 1000 {
 			continue
@@ -209,21 +220,17 @@ func TestTurnsOfWhatIsNotProjected(t *testing.T) {
 // their turn when they are released; those past the bound are looked for again.
 func TestHeldGroups(t *testing.T) {
 	w := newRingWorld(t)
-	const groups = maxHolds + 1000
+	const groups = maxThrottled + 1000
 	items := make([]*events.Item, groups)
 	for g := range items {
 		items[g] = w.item(fmt.Sprintf("g%06d", g))
 	}
 	w.put(items...)
 	w.open()
-	h, open := w.r.holds, false
-	until := simStart.Add(2 * time.Hour)
-	w.blocked = func(rg *ring, group string) (bool, error) {
-		if !open && group != "g000777" {
-			h.put(holdKey{typ: "email", group: group}, until, simStart, rg)
-			return true, nil
-		}
-		return false, nil
+	h, open := &w.r.throttled, false
+	until := begin.Add(2 * time.Hour)
+	w.groupOpen = func(group string) (bool, time.Time, error) {
+		return open || group == "g000777", until, nil
 	}
 	if got, _, ok := w.next(); !ok || got != "g000777" {
 		t.Fatalf("group %q %v", got, ok)
@@ -231,11 +238,11 @@ func TestHeldGroups(t *testing.T) {
 	if got, _, ok := w.next(); ok {
 		t.Fatalf("group %q", got)
 	}
-	if len(h.byKey) != maxHolds+1 || !h.next().Equal(until) {
+	if len(h.byKey) != maxThrottled+1 || !h.next().Equal(until) {
 		t.Fatalf("%d holds, the first until %s", len(h.byKey), h.next())
 	}
 	open = true
-	h.release(holdKey{typ: "email", group: "g000042"})
+	h.release(throttleKey{typ: "email", group: "g000042"})
 	if got, _, ok := w.next(); !ok || got != "g000042" {
 		t.Fatalf("group %q %v", got, ok)
 	}
@@ -262,7 +269,7 @@ func TestRingBecomesPlainAgain(t *testing.T) {
 	for _, g := range []string{"a", "", "b", ""} {
 		it := w.item(g)
 		w.pending = append(w.pending, events.ItemChange{New: it})
-		if err := w.r.insert(it); err != nil {
+		if err := w.r.Insert(it); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -274,7 +281,7 @@ func TestRingBecomesPlainAgain(t *testing.T) {
 	if _, _, ok := w.next(); ok {
 		t.Fatal("one more")
 	}
-	if lv := w.r.level(w.shared(), 5); lv.ring != nil || lv.plain.most != windowMax || !lv.plain.complete {
+	if lv := w.r.level(w.shared(), 5); lv.ring != nil || lv.plain.most != WindowMax || !lv.plain.complete {
 		t.Fatalf("%+v", lv)
 	}
 }

@@ -1,4 +1,4 @@
-package dispatcher
+package readyq
 
 import (
 	"time"
@@ -45,7 +45,7 @@ type ring struct {
 
 type group struct {
 	name string
-	win  *window[projector.ReadyKey]
+	win  *Window[projector.ReadyKey]
 }
 
 // newRing returns a ring that knows nothing yet: it pages its groups in.
@@ -76,14 +76,14 @@ func (lv *level) toPlain() bool {
 	if !rg.whole() || rg.held > 0 || rg.groups.Len() > 1 {
 		return false
 	}
-	w := newWindow(projector.ReadyKey.Less)
+	w := NewWindow(projector.ReadyKey.Less)
 	w.complete = true
 	if g, ok := rg.groups.Min(); ok {
 		if g.name != "" {
 			return false
 		}
 		w = g.win
-		w.most = windowMax
+		w.most = WindowMax
 	}
 	lv.plain, lv.ring = w, nil
 	return true
@@ -105,7 +105,7 @@ func (rg *ring) get(name string) *group {
 // add takes a group into memory. Complete says that the index has nothing of
 // it to run.
 func (rg *ring) add(name string, complete bool) *group {
-	w := newWindow(projector.ReadyKey.Less)
+	w := NewWindow(projector.ReadyKey.Less)
 	w.complete, w.most = complete, maxKeys
 	g := &group{name, w}
 	rg.groups.Set(g)
@@ -150,12 +150,12 @@ func (rg *ring) insert(name string, k projector.ReadyKey, held bool) {
 		}
 		g = rg.add(name, true)
 	}
-	g.win.insert(k)
+	g.win.Insert(k)
 }
 
 func (rg *ring) remove(name string, k projector.ReadyKey) {
 	if g := rg.get(name); g != nil {
-		g.win.remove(k)
+		g.win.Remove(k)
 		rg.dropEmpty(g)
 	}
 }
@@ -211,7 +211,7 @@ func (rg *ring) restore(name string) {
 // nextGroup is the group of a level whose turn it is, with a key in its window;
 // nil if none can run, or the pages have run out. A ring that has but the empty
 // group left becomes plain again.
-func (r *readyQueues) nextGroup(lv *level, pick *picking) (*group, error) {
+func (r *Queues) nextGroup(lv *level, pick *Pick) (*group, error) {
 	rg := lv.ring
 	for {
 		g := rg.next()
@@ -246,13 +246,13 @@ func (r *readyQueues) nextGroup(lv *level, pick *picking) (*group, error) {
 
 // mayGo reports whether a group is not blocked and has a key, which it pages in
 // if need be.
-func (r *readyQueues) mayGo(lv *level, g *group, pick *picking) (bool, error) {
-	if pick.blocked != nil && g.name != "" {
-		if blocked, err := pick.blocked(lv.ring, g.name); blocked || err != nil {
+func (r *Queues) mayGo(lv *level, g *group, pick *Pick) (bool, error) {
+	if pick.Open != nil && g.name != "" {
+		if blocked, err := r.throttled.blocked(throttleKey{typ: pick.Type, group: g.name}, lv.ring, pick.Now, pick.Open); blocked || err != nil {
 			return false, err
 		}
 	}
-	for g.win.wantsPage() {
+	for g.win.WantsPage() {
 		if !pick.more() {
 			return false, nil
 		}
@@ -276,15 +276,15 @@ func (rg *ring) pageSize() int {
 // readAhead has the items of the next turns read in one go, when those of the
 // last time have had theirs. What a page holds is not read at once: of many
 // groups it would have left memory again by the time of its turn.
-func (r *readyQueues) readAhead(rg *ring, from *group) error {
-	if rg.ahead > 0 || r.prefetch == nil {
+func (r *Queues) readAhead(rg *ring, from *group) error {
+	if rg.ahead > 0 || r.Prefetch == nil {
 		return nil
 	}
 	var next []*group // in order of turn
 	known := true
 	add := func(g *group) bool {
 		// What one that wants a page has is known in its turn.
-		if known = len(next) < turnsPage && !g.win.wantsPage(); known {
+		if known = len(next) < turnsPage && !g.win.WantsPage(); known {
 			next = append(next, g)
 		}
 		return known
@@ -311,19 +311,19 @@ func (r *readyQueues) readAhead(rg *ring, from *group) error {
 		})
 	}
 	rg.ahead = len(keys)
-	return r.prefetch(keys)
+	return r.Prefetch(keys)
 }
 
 // pageGroups takes the next groups from the index. Those in memory are left to
 // it when they are many; they have had their turn.
-func (r *readyQueues) pageGroups(lv *level, pick *picking) error {
+func (r *Queues) pageGroups(lv *level, pick *Pick) error {
 	rg, page := lv.ring, lv.ring.most/2
 	if rg.groups.Len() > rg.most-page {
 		rg.groups.Clear()
 		rg.behind, rg.open = rg.through, false
 	}
 	from, fromStart := rg.through, rg.none
-	found, err := r.index.ReadyGroups(lv.q, from, fromStart, page)
+	found, err := r.Index.ReadyGroups(lv.q, from, fromStart, page)
 	if err != nil {
 		return err
 	}
@@ -332,37 +332,37 @@ func (r *readyQueues) pageGroups(lv *level, pick *picking) error {
 		rg.through, rg.none = found[len(found)-1].Name, false
 	}
 	for _, f := range found {
-		if r.holds.keeps(lv.q.Type, f.Name, rg) {
+		if r.throttled.keeps(lv.q.Type, f.Name, rg) {
 			continue
 		}
 		g := rg.add(f.Name, false)
-		if first := f.First; first.OrderAt <= pick.last.UnixNano() && !first.AvailableAt.After(pick.due) && r.table.current(first.ID) == 0 {
-			g.win.page([]projector.ReadyKey{first.ReadyKey}, first.ReadyKey, false)
+		if first := f.First; first.OrderAt <= pick.Last.UnixNano() && !first.AvailableAt.After(pick.Due) && r.table.Current(first.ID) == 0 {
+			g.win.Page([]projector.ReadyKey{first.ReadyKey}, first.ReadyKey, false)
 		}
 	}
-	if r.unprojected == nil {
+	if r.Unprojected == nil {
 		return nil
 	}
-	r.unprojected(func(before, after *events.Item) {
-		r.amendGroups(lv, func(name string) bool { return (fromStart || name > from) && rg.has(name) }, before, after, pick.due)
+	r.Unprojected(func(before, after *events.Item) {
+		r.amendGroups(lv, func(name string) bool { return (fromStart || name > from) && rg.has(name) }, before, after, pick.Due)
 	})
 	return nil
 }
 
 // amendGroups brings the groups just taken from the index, those that are new,
 // up to date by a change that the index may not show yet.
-func (r *readyQueues) amendGroups(lv *level, fresh func(name string) bool, before, after *events.Item, now time.Time) {
+func (r *Queues) amendGroups(lv *level, fresh func(name string) bool, before, after *events.Item, now time.Time) {
 	if queueOf(before) == lv.q && fresh(before.Group) {
 		if g := lv.ring.get(before.Group); g != nil {
-			g.win.remove(projector.ReadyKeyOf(before))
+			g.win.Remove(projector.ReadyKeyOf(before))
 		}
 	}
-	if queueOf(after) != lv.q || !fresh(after.Group) || after.AvailableAt.After(now) || r.table.current(after.ID) != 0 || r.holds.keeps(lv.q.Type, after.Group, lv.ring) {
+	if queueOf(after) != lv.q || !fresh(after.Group) || after.AvailableAt.After(now) || r.table.Current(after.ID) != 0 || r.throttled.keeps(lv.q.Type, after.Group, lv.ring) {
 		return
 	}
 	g := lv.ring.get(after.Group)
 	if g == nil {
 		g = lv.ring.add(after.Group, false)
 	}
-	g.win.insert(projector.ReadyKeyOf(after))
+	g.win.Insert(projector.ReadyKeyOf(after))
 }
