@@ -55,7 +55,7 @@ func TestChaosWithCuts(t *testing.T) {
 			if n := c.l.retained(); n != 0 {
 				t.Fatalf("%d items are kept for good", n)
 			}
-			if held := c.l.appended - c.l.keep.first; held > 400 {
+			if held := c.l.appended - c.l.retention.first; held > 400 {
 				t.Fatalf("the log holds %d events, of no item", held)
 			}
 			c.check()
@@ -75,7 +75,7 @@ func TestHotItemIsCarried(t *testing.T) {
 	s.l.urgent.jobs = append(s.l.urgent.jobs, &retentionJob{cut: true, out: make(chan retentionReply, 1)})
 	for i := 0; s.l.state.Meta().CutAt == 0; i++ {
 		if i > 2000 {
-			t.Fatalf("the round does not end: %+v", s.l.keep)
+			t.Fatalf("the round does not end: %+v", s.l.retention)
 		}
 		// Something of the hot item is always on its way to the projection.
 		p := events.Priority(i % 2)

@@ -14,7 +14,7 @@ import (
 
 // cut goes on with the round under way, or begins one.
 func (l *loop) cut(now time.Time) error {
-	k := &l.keep
+	k := &l.retention
 	switch k.phase {
 	case cutIdle:
 		if !k.asked || !l.mayRetain() {
@@ -23,7 +23,7 @@ func (l *loop) cut(now time.Time) error {
 		if _, _, err := l.decide(events.BeginCut{}); err != nil {
 			return err // it is never refused to an owner
 		}
-		*k = keeper{lists: k.lists, place: k.place, nextPass: k.nextPass, soonest: k.soonest, held: k.held, heldLast: k.heldLast, first: k.first,
+		*k = retention{lists: k.lists, place: k.place, nextPass: k.nextPass, soonest: k.soonest, held: k.held, heldLast: k.heldLast, first: k.first,
 			phase: cutBegun, began: l.state.Meta().RoundAt}
 	case cutBegun:
 		// What was created before the round must be found in the projection.
@@ -54,7 +54,7 @@ func (l *loop) cut(now time.Time) error {
 }
 
 // cutDone notes that the log has been cut.
-func (k *keeper) cutDone(below events.Seq) {
+func (k *retention) cutDone(below events.Seq) {
 	k.first = max(k.first, below)
 	if k.phase == cutCuts && below >= k.began {
 		k.phase, k.nextCut = cutIdle, time.Time{}
@@ -63,7 +63,7 @@ func (k *keeper) cutDone(below events.Seq) {
 
 // carry carries items of the round, and ends it when all are.
 func (l *loop) carry(now time.Time) error {
-	k := &l.keep
+	k := &l.retention
 	k.later = append(k.later, l.state.TakeCarryAgain()...)
 	if !k.scanned && len(k.later) < maxLater && l.mayRetain() {
 		ids, at, more, err := l.cfg.Store.Uncarried(k.began, k.scan, retainPage)
@@ -114,7 +114,7 @@ func (l *loop) carryOne(id events.ID) (bool, error) {
 		return false, nil
 	}
 	it, err := l.state.Item(id)
-	if err != nil || it == nil || it.BaseSeq >= l.keep.began {
+	if err != nil || it == nil || it.BaseSeq >= l.retention.began {
 		return err == nil, err
 	}
 	history, merged, err := l.cfg.Store.Kept(id)
@@ -126,7 +126,7 @@ func (l *loop) carryOne(id events.ID) (bool, error) {
 
 // endRound ends the round, if the batch has room for its end.
 func (l *loop) endRound() error {
-	k := &l.keep
+	k := &l.retention
 	if again := l.state.TakeCarryAgain(); len(again) > 0 {
 		k.later = again
 		return nil
@@ -156,7 +156,7 @@ func (l *loop) decideLarge(c events.Command) (done bool, err error) {
 	}
 	if err != nil {
 		l.log.Error("the log can't be cut now: trying again when it has grown further", "error", err)
-		k := &l.keep
+		k := &l.retention
 		k.phase, k.asked, k.later, k.quiet, k.scanned = cutIdle, false, nil, false, false
 		return false, nil
 	}

@@ -14,7 +14,7 @@ type keptPlace struct {
 // carryRejected re-states the next pages of what was rejected, as far as the
 // batch has room. What the projection does not know of them yet, the State does.
 func (l *loop) carryRejected() error {
-	p := &l.keep.rejected
+	p := &l.retention.rejected
 	if !p.begun {
 		*p = keptPlace{next: 1, answers: 1, begun: true}
 	}
@@ -22,17 +22,17 @@ func (l *loop) carryRejected() error {
 		var c events.CarryRejected
 		at, err := *p, error(nil)
 		if p.next > 0 {
-			if c.Rejected, at.next, err = l.cfg.Store.KeptRejected(p.next, l.keep.began, keptPageBytes); err != nil {
+			if c.Rejected, at.next, err = l.cfg.Store.KeptRejected(p.next, l.retention.began, keptPageBytes); err != nil {
 				return err
 			}
 		}
 		if p.answers > 0 {
-			if c.Answers, at.answers, err = l.cfg.Store.KeptAnswers(p.answers, l.keep.began, keptPageAnswers); err != nil {
+			if c.Answers, at.answers, err = l.cfg.Store.KeptAnswers(p.answers, l.retention.began, keptPageAnswers); err != nil {
 				return err
 			}
 		}
 		done, err := l.decideLarge(c)
-		if err != nil || !done || l.keep.phase != cutCarries {
+		if err != nil || !done || l.retention.phase != cutCarries {
 			return err // the batch has no room for it, or the round was given up
 		}
 		*p = at

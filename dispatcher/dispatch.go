@@ -119,7 +119,7 @@ func (l *loop) ageStep(t events.Type, set *events.TypeSettings) time.Duration {
 func (l *loop) laneRoom(td *typeDispatch, lane string) int {
 	key := lanes.Key{Type: td.typ, Name: lane}
 	if td.set.Native() { // nobody registers, so nobody is known to have a capability
-		if lane != "" || !l.native.ready[td.typ] {
+		if lane != "" || !l.acked.ready[td.typ] {
 			return 0
 		}
 		return nativeWindow(&td.set) - l.table.byLane[key]
@@ -199,7 +199,7 @@ func (l *loop) push(id events.ID, lane string, set events.TypeSettings, now time
 	d.priority, d.rank = it.Priority, readyq.RankOf(it.Priority, l.ageStep(it.Type, &set), projector.ReadyKeyOf(it))
 	l.table.add(d)
 	if d.native {
-		l.pushNative(d, it, params, set.Lease())
+		l.acked.pushNative(d, it, params, set.Lease())
 	} else {
 		l.out.Push(it, params, d.token, set.Lease(), lane)
 	}

@@ -99,7 +99,7 @@ func moved(before, after *events.Item) bool {
 func (l *loop) letGo(d *dispatched) {
 	l.table.remove(d)
 	if d.native {
-		l.nativeLetGo(d)
+		l.acked.nativeLetGo(d)
 		l.nativeEnded(d)
 	}
 	l.dirty[d.typ] = true

@@ -22,14 +22,14 @@ func (l *loop) followGates(changed []events.TypeInfo) error {
 		}
 		if !stopped {
 			delete(l.stopped, t)
-			l.makeNative(t) // its consumer goes on
+			l.acked.makeNative(t) // its consumer goes on
 			continue
 		}
 		l.stopped[t] = true
 		if err := l.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native }); err != nil {
 			return err
 		}
-		l.withdrawNatives(t)
+		l.acked.withdrawNatives(t)
 	}
 	if v := l.state.CircuitVersion(); v != l.circuits {
 		l.circuits = v

@@ -101,7 +101,7 @@ func (l *loop) renumber(b *batch, moved func(events.Seq) events.Seq) {
 			renumber(j, moved)
 		}
 	}
-	for _, seq := range []*events.Seq{&l.keep.began, &l.keep.end, &l.native.settling.upTo, &l.follow.from} {
+	for _, seq := range []*events.Seq{&l.retention.began, &l.retention.end, &l.acked.settling.upTo, &l.follow.from} {
 		*seq = moved(*seq)
 	}
 }

@@ -34,15 +34,15 @@ func (l *loop) typesChanged(changed []events.TypeInfo) error {
 }
 
 func (l *loop) leaseChanged(t events.Type, lease time.Duration) error {
-	was, known := l.leases[t]
+	was, known := l.ackWaits[t]
 	switch {
 	case !known:
-		l.leases[t] = lease // its consumers are made when a worker registers
+		l.ackWaits[t] = lease // its consumers are made when a worker registers
 	case lease > was:
-		l.leases[t] = lease
+		l.ackWaits[t] = lease
 		l.makeConsumers(t, false)
 	case lease < was && !l.nativesLentLonger(t, lease):
-		l.leases[t] = lease
+		l.ackWaits[t] = lease
 		if err := l.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native && d.lease > lease }); err != nil {
 			return err
 		}
@@ -67,14 +67,14 @@ func (l *loop) nativesLentLonger(t events.Type, lease time.Duration) bool {
 func (l *loop) nativeEnded(d *dispatched) {
 	set, _ := l.state.Settings(d.typ)
 	if lease := set.Lease(); d.lease > lease && lease < l.ackWait(d.typ) && !l.nativesLentLonger(d.typ, lease) {
-		l.leases[d.typ] = lease
+		l.ackWaits[d.typ] = lease
 		l.makeConsumers(d.typ, true)
 	}
 }
 
 // ackWait is what a type's consumers are to have now.
 func (l *loop) ackWait(t events.Type) time.Duration {
-	if lease, ok := l.leases[t]; ok {
+	if lease, ok := l.ackWaits[t]; ok {
 		return lease
 	}
 	set, _ := l.state.Settings(t)
@@ -92,7 +92,7 @@ func (l *loop) lentLonger(d *dispatched) bool { return d.lease > l.ackWait(d.typ
 // makeConsumers makes the consumers of a type's open lanes; tell has its workers
 // register again.
 func (l *loop) makeConsumers(t events.Type, tell bool) {
-	l.makeNative(t)
+	l.acked.makeNative(t)
 	for name := range l.ready.OpenLanes(t) {
 		l.out.EnsureConsumer(lanes.Key{Type: t, Name: name}, l.ackWait(t), false)
 	}

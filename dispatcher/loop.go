@@ -42,7 +42,7 @@ type loop struct {
 	quiet     bool
 	idleTypes idleTypes
 	timers    *readyq.Window[projector.TimerKey]
-	leases    map[events.Type]time.Duration // ack-waits of the types' consumers
+	ackWaits    map[events.Type]time.Duration // ack-waits of the types' consumers
 	slots     map[lanes.Key]int             // memo of registry.slots; cleared when that changes
 	tokens    uint64                        // given out in this epoch
 	dirty     map[events.Type]bool          // whose ready items are to be looked at
@@ -65,10 +65,10 @@ type loop struct {
 	appended    events.Seq      // last durable event
 	unprojected []*batch        // appended and not yet projected, oldest first
 	behind      int             // bytes of those
-	acks        []natsio.Stored // reused
+	stored        []natsio.Stored // reused
 	late        []natsio.Expiry // expired leases that found no room in the batch
 	schedules   schedules
-	native      nativeState
+	acked      ackRuns
 
 	drain   drain
 	stalled bool // dispatching has stopped at a bound, and goes on at once
@@ -90,7 +90,7 @@ type loop struct {
 	nextAck    time.Time // when the oldest push must have been answered
 	nextPurge  time.Time
 	nextSweep  time.Time
-	keep       keeper
+	retention       retention
 
 	requests chan job // shared by all ownerships, as is
 	submits  chan job
@@ -240,7 +240,7 @@ func (l *loop) roomFor(need, most int) bool {
 // submissions must not delay them. They leave a quarter of each batch to the
 // submissions, so neither do they starve those.
 func (l *loop) decidePending() error {
-	if l.keep.quiet {
+	if l.retention.quiet {
 		return nil
 	}
 	most := eventlog.MaxAppend
@@ -411,7 +411,7 @@ func (l *loop) effects(r appendResult) error {
 		return err
 	}
 	l.typesForgotten(b.changes.Forgotten)
-	if err := l.nativesChanged(b.changes.Types); err != nil {
+	if err := l.acked.nativesChanged(b.changes.Types); err != nil {
 		return err
 	}
 	if err := l.followGates(b.changes.Types); err != nil {
@@ -422,7 +422,7 @@ func (l *loop) effects(r appendResult) error {
 			return err
 		}
 	}
-	l.cleanNatives()
+	l.acked.cleanNatives()
 	return nil
 }
 
@@ -435,7 +435,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.stalled || l.timers.WantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextPurge, l.nextNak(), l.native.settling.until, l.ready.NextRelease(), l.ready.NextRoom(), l.keep.wake(l)} {
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextPurge, l.acked.nextNak(), l.acked.settling.until, l.ready.NextRelease(), l.ready.NextRoom(), l.retention.wake(l)} {
 		at = clock.Sooner(at, t)
 	}
 	if len(l.dirty) > 0 {

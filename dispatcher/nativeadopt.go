@@ -15,11 +15,11 @@ import (
 // became of it meanwhile is in the stream that captures the acks.
 func (e *Engine) adoptNatives(ctx context.Context, l *loop) error {
 	now := l.clock.Now()
-	l.native.since = now.Add(-time.Second)
+	l.acked.since = now.Add(-time.Second)
 	any := false
 	for _, t := range l.state.TypeNames() {
 		if set, _ := l.state.Settings(t); set.Native() {
-			l.native.on[t], any = ackmode.Consumer{}, true
+			l.acked.on[t], any = ackmode.Consumer{}, true
 		}
 	}
 	msgs, last, there, err := e.topology.AckMsgs(ctx, any)
@@ -29,7 +29,7 @@ func (e *Engine) adoptNatives(ctx context.Context, l *loop) error {
 	if !there {
 		return nil
 	}
-	if err := l.adoptNativeMsgs(msgs, last); err != nil {
+	if err := l.acked.adoptNativeMsgs(msgs, last); err != nil {
 		return fmt.Errorf("take over native dispatches: %w", err)
 	}
 	return nil
@@ -37,54 +37,54 @@ func (e *Engine) adoptNatives(ctx context.Context, l *loop) error {
 
 // adoptNativeMsgs takes the messages that are their items' dispatch into the
 // table, and has the others removed. Of two for one item the later counts.
-func (l *loop) adoptNativeMsgs(msgs []natsio.AckMsg, last uint64) error {
+func (a *ackRuns) adoptNativeMsgs(msgs []natsio.AckMsg, last uint64) error {
 	newest := make(map[events.ID]uint64, len(msgs))
 	for _, m := range msgs {
 		newest[m.ID] = m.Seq
 	}
-	l.native.top = last
+	a.top = last
 	for _, m := range msgs {
-		d, err := l.adoptNative(m, newest[m.ID] == m.Seq)
+		d, err := a.adoptNative(m, newest[m.ID] == m.Seq)
 		if err != nil {
 			return err
 		}
 		if d == nil {
-			l.native.done.Put(m.Seq)
-			l.out.DeleteNative(m.Seq)
+			a.done.Put(m.Seq)
+			a.l.out.DeleteNative(m.Seq)
 			continue
 		}
-		l.nativeStored(d, m.Seq)
+		a.nativeStored(d, m.Seq)
 		d.lease = m.Lease
-		l.leases[d.typ] = max(l.ackWait(d.typ), m.Lease) // see leasewait.go
-		l.native.since = earliest(l.native.since, m.At.Add(-time.Second))
-		if _, on := l.native.on[d.typ]; !on { // its type has another protocol by now
-			l.native.on[d.typ] = ackmode.Consumer{}
+		a.l.ackWaits[d.typ] = max(a.l.ackWait(d.typ), m.Lease) // see leasewait.go
+		a.since = earliest(a.since, m.At.Add(-time.Second))
+		if _, on := a.on[d.typ]; !on { // its type has another protocol by now
+			a.on[d.typ] = ackmode.Consumer{}
 		}
 	}
-	if len(l.native.on) > 0 {
-		l.native.settling.until = l.clock.Now().Add(nativeSettle)
-		l.makeNatives()
+	if len(a.on) > 0 {
+		a.settling.until = a.l.clock.Now().Add(nativeSettle)
+		a.makeNatives()
 	}
 	return nil
 }
 
 // adoptNative is the dispatch that a message is, nil if it is none any more: its
 // item has moved on since.
-func (l *loop) adoptNative(m natsio.AckMsg, newest bool) (*dispatched, error) {
-	if d := l.table.byToken[m.Token]; d != nil && d.id == m.ID && d.native {
+func (a *ackRuns) adoptNative(m natsio.AckMsg, newest bool) (*dispatched, error) {
+	if d := a.l.table.byToken[m.Token]; d != nil && d.id == m.ID && d.native {
 		d.orphan = false
-		delete(l.table.orphans, m.Token)
+		delete(a.l.table.orphans, m.Token)
 		return d, nil
 	}
-	it, err := l.state.Item(m.ID)
+	it, err := a.l.state.Item(m.ID)
 	if err != nil || it == nil || !newest || m.Token == 0 {
 		return nil, err
 	}
-	if it.State != events.StateQueued || it.Token == m.Token || it.AvailableAt.After(l.clock.Due()) || l.table.byID[it.ID] != nil {
+	if it.State != events.StateQueued || it.Token == m.Token || it.AvailableAt.After(a.l.clock.Due()) || a.l.table.byID[it.ID] != nil {
 		return nil, nil
 	}
 	d := &dispatched{id: it.ID, token: m.Token, typ: it.Type, lane: it.Lane(), group: it.Group, at: m.At, native: true}
-	l.table.add(d)
+	a.l.table.add(d)
 	return d, nil
 }
 

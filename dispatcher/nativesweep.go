@@ -28,127 +28,127 @@ const nativeAgain = time.Second
 const nativeGrace = 2 * time.Second
 
 // sweepNatives looks for what was not heard.
-func (l *loop) sweepNatives(now time.Time) error {
-	l.native.cleaning = false
+func (a *ackRuns) sweepNatives(now time.Time) error {
+	a.cleaning = false
 	waiting := map[events.Type][]natsio.Stored{}
 	unseen := map[events.Type]bool{}
-	for tok, d := range l.table.natives {
+	for tok, d := range a.l.table.natives {
 		if d.unseen() && !d.orphan {
 			unseen[d.typ] = true
 		}
 		switch {
 		case d.seq == 0 || d.orphan || d.lingering:
 		case d.word != nil && now.Sub(d.word.At) >= nativeGrace:
-			if !l.room() {
-				l.nextSweep = clock.Sooner(l.nextSweep, now.Add(nativeAgain))
+			if !a.l.room() {
+				a.l.nextSweep = clock.Sooner(a.l.nextSweep, now.Add(nativeAgain))
 				continue
 			}
-			if err := l.decideNative(d, d.word); err != nil {
+			if err := a.decideNative(d, d.word); err != nil {
 				return err
 			}
 		default:
 			waiting[d.typ] = append(waiting[d.typ], natsio.Stored{Token: tok, Seq: d.seq})
 		}
 	}
-	for t, c := range l.native.on {
+	for t, c := range a.on {
 		switch {
-		case c.Native && !l.native.ready[t]:
-			l.makeNative(t) // it could not be made
+		case c.Native && !a.ready[t]:
+			a.makeNative(t) // it could not be made
 		case c.Native || len(waiting[t]) > 0:
-			l.out.InspectNative(l.nativeWants(t), waiting[t])
+			a.l.out.InspectNative(a.nativeWants(t), waiting[t])
 		}
-		if unseen[t] && l.nativeWants(t).Paused && l.native.settling.until.IsZero() {
-			l.withdrawNatives(t) // what was only just being stored when it was stopped
+		if unseen[t] && a.nativeWants(t).Paused && a.settling.until.IsZero() {
+			a.withdrawNatives(t) // what was only just being stored when it was stopped
 		}
 	}
-	l.cleanNatives()
+	a.cleanNatives()
 	return nil
 }
 
 // NativeLooks follows what inspections have found.
-func (l *loop) nativeLooks(looks []ackmode.Look, now time.Time) error {
+func (a *ackRuns) nativeLooks(looks []ackmode.Look, now time.Time) error {
 	for _, look := range looks {
-		d := l.table.byToken[look.Token]
+		d := a.l.table.byToken[look.Token]
 		if d == nil || !d.native || d.lingering {
 			continue
 		}
-		if err := l.nativeLooked(d, look.Finding, now); err != nil {
+		if err := a.nativeLooked(d, look.Finding, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *loop) nativeLooked(d *dispatched, found ackmode.Finding, now time.Time) error {
+func (a *ackRuns) nativeLooked(d *dispatched, found ackmode.Finding, now time.Time) error {
 	switch found {
 	case ackmode.TakenBack:
-		_, err := l.putBack(d)
+		_, err := a.l.putBack(d)
 		return err
 	case ackmode.Gone:
-		back, err := l.putBack(d)
+		back, err := a.l.putBack(d)
 		if !back && err == nil && !d.orphan {
-			l.table.orphaned(d, now)
-			l.watchOrphans(now)
+			a.l.table.orphaned(d, now)
+			a.l.watchOrphans(now)
 		}
 		return err
 	}
-	if !l.room() {
-		l.nextSweep = clock.Sooner(l.nextSweep, now.Add(nativeAgain))
+	if !a.l.room() {
+		a.l.nextSweep = clock.Sooner(a.l.nextSweep, now.Add(nativeAgain))
 		return nil
 	}
 	if found == ackmode.Delivered {
-		return l.nativeSeen(d)
+		return a.nativeSeen(d)
 	}
 	if d.spent.IsZero() || now.Sub(d.spent) < nativeAgain {
 		if d.spent.IsZero() {
 			d.spent = now
 		}
-		l.nextSweep = clock.Sooner(l.nextSweep, clock.Later(d.spent.Add(nativeAgain), now.Add(time.Millisecond)))
+		a.l.nextSweep = clock.Sooner(a.l.nextSweep, clock.Later(d.spent.Add(nativeAgain), now.Add(time.Millisecond)))
 		return nil
 	}
 	w := d.word
 	if w == nil {
 		w = &ackmode.Word{Kind: events.NativeExpired}
-		l.log.Warn("what became of a native run was not heard: it counts as lost", "id", d.id, "type", d.typ)
+		a.l.log.Warn("what became of a native run was not heard: it counts as lost", "id", d.id, "type", d.typ)
 	}
-	return l.decideNative(d, w)
+	return a.decideNative(d, w)
 }
 
 // NativeLost: the native stream is gone with all its messages. What a worker may
 // be at is dispatched again all the same, but for runs that have been seen: those
 // count as lost with their lease.
-func (l *loop) nativeLost(now time.Time) error {
-	l.log.Warn("the stream of native workers was deleted: dispatching anew", "dispatched", len(l.table.natives))
-	l.noteAcks()
-	l.native.ended, l.native.cleaning = nil, false
-	for _, d := range l.table.natives {
-		delete(l.table.bySeq, d.seq)
+func (a *ackRuns) nativeLost(now time.Time) error {
+	a.l.log.Warn("the stream of native workers was deleted: dispatching anew", "dispatched", len(a.l.table.natives))
+	a.l.noteAcks()
+	a.ended, a.cleaning = nil, false
+	for _, d := range a.l.table.natives {
+		delete(a.l.table.bySeq, d.seq)
 		d.seq, d.after, d.word = 0, 0, nil
 		if d.lingering {
-			l.letGo(d)
+			a.l.letGo(d)
 			continue
 		}
-		back, err := l.putBack(d)
+		back, err := a.l.putBack(d)
 		if err != nil {
 			return err
 		}
 		if !back && !d.orphan {
-			l.table.orphaned(d, now)
+			a.l.table.orphaned(d, now)
 		}
 	}
-	l.native.top = 0
-	clear(l.native.ready)
-	l.watchOrphans(now)
-	l.makeNatives()
+	a.top = 0
+	clear(a.ready)
+	a.l.watchOrphans(now)
+	a.makeNatives()
 	return nil
 }
 
 // nativeWants is a type's consumer as it is to be now. It is at rest while the
 // type is held back, and once its protocol is another.
-func (l *loop) nativeWants(t events.Type) ackmode.Consumer {
-	set, _ := l.state.Settings(t)
-	return ackmode.Consumer{Type: t, Native: set.Native(), Lease: l.ackWait(t), Window: nativeWindow(&set),
-		Paused: l.stopped[t] || !set.Native() || !l.native.settling.until.IsZero()}
+func (a *ackRuns) nativeWants(t events.Type) ackmode.Consumer {
+	set, _ := a.l.state.Settings(t)
+	return ackmode.Consumer{Type: t, Native: set.Native(), Lease: a.l.ackWait(t), Window: nativeWindow(&set),
+		Paused: a.l.stopped[t] || !set.Native() || !a.settling.until.IsZero()}
 }
 
 // nativeWindow is how many native items of a type may be on their way or
@@ -156,25 +156,25 @@ func (l *loop) nativeWants(t events.Type) ackmode.Consumer {
 func nativeWindow(set *events.TypeSettings) int { return min(set.Capacity, lanes.MaxPending) }
 
 // makeNative makes a type's consumer, or brings it up to date, if it has one.
-func (l *loop) makeNative(t events.Type) {
-	if _, on := l.native.on[t]; !on {
+func (a *ackRuns) makeNative(t events.Type) {
+	if _, on := a.on[t]; !on {
 		return
 	}
-	c := l.nativeWants(t)
-	l.native.on[t] = c
-	l.out.EnsureNative(c)
+	c := a.nativeWants(t)
+	a.on[t] = c
+	a.l.out.EnsureNative(c)
 }
 
-func (l *loop) makeNatives() {
-	for t := range l.native.on {
-		l.makeNative(t)
+func (a *ackRuns) makeNatives() {
+	for t := range a.on {
+		a.makeNative(t)
 	}
 }
 
 // nativesChanged follows what has changed about types.
-func (l *loop) nativesChanged(changed []events.TypeInfo) error {
+func (a *ackRuns) nativesChanged(changed []events.TypeInfo) error {
 	for _, t := range changed {
-		if err := l.nativeChanged(t); err != nil {
+		if err := a.nativeChanged(t); err != nil {
 			return err
 		}
 	}
@@ -182,58 +182,58 @@ func (l *loop) nativesChanged(changed []events.TypeInfo) error {
 }
 
 // nativeSignals handles what other goroutines have left about native dispatches.
-func (l *loop) nativeSignals(t *natsio.Taken, now time.Time) error {
+func (a *ackRuns) nativeSignals(t *natsio.Taken, now time.Time) error {
 	if t.Another {
-		if err := l.nativeLost(now); err != nil {
+		if err := a.nativeLost(now); err != nil {
 			return err
 		}
 	}
 	if t.Native {
 		// A consumer that is made anew delivers what is there once more: not, however,
 		// what has been answered.
-		l.native.settling = settling{until: now.Add(nativeSettle), heard: true}
-		l.makeNatives()
+		a.settling = settling{until: now.Add(nativeSettle), heard: true}
+		a.makeNatives()
 	}
 	for _, typ := range t.Made {
-		l.native.ready[typ], l.dirty[typ] = true, true
+		a.ready[typ], a.l.dirty[typ] = true, true
 	}
 	if t.Cleaned {
-		l.native.cleaning = false
-		l.cleanNatives()
+		a.cleaning = false
+		a.cleanNatives()
 	}
-	l.native.settling.heard = l.native.settling.heard || t.Heard
-	l.native.words = append(l.native.words, t.Words...)
-	if err := l.hearNatives(); err != nil {
+	a.settling.heard = a.settling.heard || t.Heard
+	a.words = append(a.words, t.Words...)
+	if err := a.hearNatives(); err != nil {
 		return err
 	}
-	return l.nativeLooks(t.Looks, now)
+	return a.nativeLooks(t.Looks, now)
 }
 
 // nativeChanged follows a type's settings: what was dispatched by another
 // protocol and is not running is taken back, and what runs goes on to its end.
-func (l *loop) nativeChanged(t events.TypeInfo) error {
-	was, on := l.native.on[t.Type]
+func (a *ackRuns) nativeChanged(t events.TypeInfo) error {
+	was, on := a.on[t.Type]
 	if !on && !t.Settings.Native() {
 		return nil
 	}
 	if native := t.Settings.Native(); native && !was.Native {
 		if !on {
 			was.Paused = true // as one that is not there
-			l.native.on[t.Type] = was
+			a.on[t.Type] = was
 		}
-		if err := l.withdrawIf(func(d *dispatched) bool { return d.typ == t.Type && !d.native }); err != nil {
+		if err := a.l.withdrawIf(func(d *dispatched) bool { return d.typ == t.Type && !d.native }); err != nil {
 			return err
 		}
 	}
-	wants := l.nativeWants(t.Type)
+	wants := a.nativeWants(t.Type)
 	if wants == was {
 		return nil
 	}
 	if wants.Paused && !was.Paused {
-		l.withdrawNatives(t.Type)
+		a.withdrawNatives(t.Type)
 		return nil
 	}
-	l.makeNative(t.Type)
+	a.makeNative(t.Type)
 	return nil
 }
 
@@ -242,18 +242,18 @@ func (l *loop) nativeChanged(t events.TypeInfo) error {
 func (d *dispatched) unseen() bool { return d.seq != 0 && !d.claimed && !d.lingering }
 
 // withdrawNatives takes back what a type's native workers have not been given.
-func (l *loop) withdrawNatives(t events.Type) {
-	if _, on := l.native.on[t]; !on {
+func (a *ackRuns) withdrawNatives(t events.Type) {
+	if _, on := a.on[t]; !on {
 		return
 	}
-	l.noteAcks()
-	c := l.nativeWants(t)
-	l.native.on[t] = c
+	a.l.noteAcks()
+	c := a.nativeWants(t)
+	a.on[t] = c
 	var waiting []natsio.Stored
-	for tok, d := range l.table.natives {
+	for tok, d := range a.l.table.natives {
 		if d.typ == t && d.unseen() {
 			waiting = append(waiting, natsio.Stored{Token: tok, Seq: d.seq})
 		}
 	}
-	l.out.WithdrawNative(c, waiting)
+	a.l.out.WithdrawNative(c, waiting)
 }

@@ -49,7 +49,7 @@ func (l *loop) onSignals() error {
 	if err := l.lateExpiries(); err != nil {
 		return err
 	}
-	if err := l.nativeSignals(&t, now); err != nil {
+	if err := l.acked.nativeSignals(&t, now); err != nil {
 		return err
 	}
 	for w, runs := range t.Beats {
@@ -62,7 +62,7 @@ func (l *loop) onSignals() error {
 		return err
 	}
 	if t.Cut > 0 {
-		l.keep.cutDone(t.Cut)
+		l.retention.cutDone(t.Cut)
 	}
 	if t.Sweep {
 		l.nextSweep = now
@@ -112,17 +112,17 @@ func (l *loop) returned(t events.Type, why string, n int) {
 
 // noteAcks notes where the messages pushed since the last call went.
 func (l *loop) noteAcks() {
-	l.acks = l.signals.TakeAcks(l.acks)
-	if len(l.acks) > 0 {
+	l.stored = l.signals.TakeAcks(l.stored)
+	if len(l.stored) > 0 {
 		l.holdFor = 0
 	}
-	for _, a := range l.acks {
+	for _, a := range l.stored {
 		if d := l.table.byToken[a.Token]; d != nil && a.Native {
-			l.nativeStored(d, a.Seq)
+			l.acked.nativeStored(d, a.Seq)
 		} else if d != nil {
 			d.seq = a.Seq
 		} else if a.Native {
-			l.nativeStray(a.Seq)
+			l.acked.nativeStray(a.Seq)
 		} else {
 			l.out.DeleteMsg(a.Seq) // it was taken back meanwhile
 		}

@@ -34,13 +34,13 @@ func (l *loop) onTime() error {
 	if err := l.lateExpiries(); err != nil {
 		return err
 	}
-	if err := l.hearNatives(); err != nil {
+	if err := l.acked.hearNatives(); err != nil {
 		return err
 	}
-	if err := l.heldNaks(now); err != nil {
+	if err := l.acked.heldNaks(now); err != nil {
 		return err
 	}
-	if err := l.settleNatives(now); err != nil {
+	if err := l.acked.settleNatives(now); err != nil {
 		return err
 	}
 	l.ready.Release(now)
@@ -158,7 +158,7 @@ func (l *loop) lostPushes(now time.Time) error {
 			continue
 		}
 		if d.native {
-			if err := l.pushNativeAgain(d, now); err != nil {
+			if err := l.acked.pushNativeAgain(d, now); err != nil {
 				return err
 			}
 			continue

@@ -165,20 +165,21 @@ func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq
 	t := newTable()
 	ready := readyq.New(cfg.Store, t)
 	l := &loop{
-		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, native: newNativeState(), durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
+		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, acked: newAckRuns(), durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
 		table: t, ready: ready, timers: readyq.NewWindow(projector.TimerKey.Less), slots: map[lanes.Key]int{}, dirty: map[events.Type]bool{},
 		marks: map[events.Type]string{}, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
-		building: &batch{}, appended: last, leases: map[events.Type]time.Duration{},
+		building: &batch{}, appended: last, ackWaits: map[events.Type]time.Duration{},
 		nextSweep: clk.Now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
 		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
 		toCommit: make(chan *batch, MaxUnprojected), commits: make(chan commitResult, MaxUnprojected),
 		toReply: make(chan []job, maxReplies), hurry: make(chan struct{}, 1),
 	}
+	l.acked.l = l
 	state.TakeFollowUps() // the projection's index has them
 	l.follow.lookFrom(state.Meta().Applied)
 	for _, t := range state.TypeNames() {
 		set, _ := state.Settings(t)
-		l.leases[t] = set.Lease()
+		l.ackWaits[t] = set.Lease()
 		l.dirty[t] = true
 		if state.Gate(t).Stopped {
 			l.stopped[t] = true
@@ -193,7 +194,7 @@ func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq
 	ready.Again = func(t events.Type) { l.dirty[t] = true }
 	ready.Opened, ready.Closed = l.laneOpened, l.laneClosed
 	l.noteIntake(state.Meta().IntakeSeq)
-	l.keep.begin(l)
+	l.retention.begin(l)
 	if j := fileSettings(cfg, state); j.len() > 0 {
 		l.urgent.jobs = append(l.urgent.jobs, j)
 	}
@@ -298,7 +299,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	side.Go(func() { p.RunCuts(run) })
 	side.Go(func() { e.readIntake(run, l, after) })
 	side.Go(func() { leases.Read(run) })
-	for _, r := range natsio.NewAckReaders(e.topology, l.signals, l.native.since) {
+	for _, r := range natsio.NewAckReaders(e.topology, l.signals, l.acked.since) {
 		side.Go(func() { r.Read(run) })
 	}
 	side.Go(func() { e.prober.Run(run) })

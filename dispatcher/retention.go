@@ -41,11 +41,11 @@ const (
 // endedStates are those that items are pruned from.
 var endedStates = [...]events.ItemState{events.StateCompleted, events.StateDead, events.StateCancelled, events.StateMerged}
 
-// keeper is what the loop knows of retention: the pass over what has ended, and
+// retention is what the loop knows of retention: the pass over what has ended, and
 // the round of snapshots that lets the log be cut. All of it can be lost: a
 // pass begins anew, and so does a round, but for the cut behind one that has
 // ended, which the partition's record tells.
-type keeper struct {
+type retention struct {
 	// The pass: the lists still to look at, and the place in the first.
 	lists    []endedList
 	place    projector.EndedPlace
@@ -88,7 +88,7 @@ const (
 var phaseNames = [...]string{"", "begun", "carrying", "syncing", "cutting"}
 
 // begin is what follows from the log that was taken over.
-func (k *keeper) begin(l *loop) {
+func (k *retention) begin(l *loop) {
 	now, m := l.clock.Now(), l.state.Meta()
 	k.first, k.nextPass = max(m.CutAt, 1), now.Add(minPass)
 	if m.CutAt > 0 {
@@ -105,12 +105,12 @@ func (l *loop) retain(now time.Time) error {
 		return nil
 	}
 	if l.clock.Doubtful() {
-		l.keep.waiting, l.keep.quiet = time.Time{}, false // others must not wait for it
+		l.retention.waiting, l.retention.quiet = time.Time{}, false // others must not wait for it
 		return nil
 	}
 	if l.halt.on() {
-		l.keep.quiet = false // nothing would end it now
-		if !l.keep.cutting() {
+		l.retention.quiet = false // nothing would end it now
+		if !l.retention.cutting() {
 			return nil
 		}
 		return l.cut(now)
@@ -123,7 +123,7 @@ func (l *loop) retain(now time.Time) error {
 
 // cutting reports whether a round has ended and the cut behind it is to come:
 // that frees room, where all else that retention does takes some first.
-func (k *keeper) cutting() bool { return k.phase == cutSyncs || k.phase == cutCuts }
+func (k *retention) cutting() bool { return k.phase == cutSyncs || k.phase == cutCuts }
 
 // mayRetain reports whether the batch being built has room for retention.
 func (l *loop) mayRetain() bool {
@@ -131,7 +131,7 @@ func (l *loop) mayRetain() bool {
 }
 
 // wake is when there is something to do, the zero time for never.
-func (k *keeper) wake(l *loop) time.Time {
+func (k *retention) wake(l *loop) time.Time {
 	if l.clock.Doubtful() {
 		return time.Time{}
 	}
@@ -172,7 +172,7 @@ func (k *keeper) wake(l *loop) time.Time {
 
 // prune goes on with a pass over the items that have ended, or begins one.
 func (l *loop) prune(now time.Time) error {
-	k := &l.keep
+	k := &l.retention
 	if len(k.lists) == 0 {
 		if !clock.Passed(k.nextPass, now) {
 			return nil
@@ -210,7 +210,7 @@ func (l *loop) endedLists() (lists []endedList) {
 // pruneFrom looks at the next page of a list, those that ended first. The list
 // is left when its end, or an item that is to be kept for longer, is reached.
 func (l *loop) pruneFrom(list endedList, now time.Time) error {
-	k := &l.keep
+	k := &l.retention
 	page, last, err := l.cfg.Store.Ended(list.state, list.typ, k.place, retainPage)
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func (l *loop) pruneFrom(list endedList, now time.Time) error {
 
 // cutIsDue reports whether the log has grown so far that it is worth a round.
 func (l *loop) cutIsDue() bool {
-	held := int64(l.appended) - int64(l.keep.first) + 1
+	held := int64(l.appended) - int64(l.retention.first) + 1
 	return held >= max(int64(l.cfg.CutEvents), eventsPerRetained*l.retained())
 }
 

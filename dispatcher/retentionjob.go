@@ -54,7 +54,7 @@ type retentionReply struct {
 func (j *retentionJob) len() int { return 1 }
 
 func (j *retentionJob) decide(l *loop, _ int) error {
-	k, m := &l.keep, l.state.Meta()
+	k, m := &l.retention, l.state.Meta()
 	if j.cut && (k.phase == cutIdle || k.phase == cutSyncs && l.state.Meta().CutEnd == k.end && k.first == k.began) {
 		k.asked, k.phase = true, cutIdle
 	}

@@ -48,17 +48,17 @@ func Salvage(ctx context.Context, cfg Config, progress func(done, total int64)) 
 	if err != nil {
 		return fmt.Errorf("salvage: %w", err)
 	}
-	l.keep = keeper{asked: true}
+	l.retention = retention{asked: true}
 	carried, total := int64(0), l.retained()
-	for l.keep.phase != cutSyncs || len(l.building.events) > 0 {
+	for l.retention.phase != cutSyncs || len(l.building.events) > 0 {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("salvage: %w", err)
 		}
-		if l.keep.phase != cutSyncs {
+		if l.retention.phase != cutSyncs {
 			if err := l.cut(l.clock.Now()); err != nil {
 				return fmt.Errorf("salvage: %w", err)
 			}
-			if l.keep.phase == cutIdle {
+			if l.retention.phase == cutIdle {
 				return fmt.Errorf("salvage: %w", ErrTooLarge)
 			}
 		}

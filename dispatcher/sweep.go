@@ -58,7 +58,7 @@ func (l *loop) sweep(now time.Time) error {
 	if err := l.forgetTypes(now); err != nil {
 		return err
 	}
-	return l.sweepNatives(now)
+	return l.acked.sweepNatives(now)
 }
 
 // spent handles unclaimed dispatches whose message has had its one delivery, or

@@ -132,7 +132,7 @@ func (j *whyJob) decide(l *loop, _ int) error {
 // explainDispatch says what of the dispatcher's own keeps a queued item.
 func (l *loop) explainDispatch(it *events.Item, d *dispatched, set events.TypeSettings, now time.Time) []events.Obstacle {
 	if set.Native() || d != nil && d.native {
-		return l.explainNative(it, d, &set, now)
+		return l.acked.explainNative(it, d, &set, now)
 	}
 	workers := l.explainWorkers(it)
 	if d != nil {

@@ -171,7 +171,7 @@ func (w *world) say(word ackmode.Word) {
 func (w *world) adoptNatives(l *loop) error {
 	for _, t := range l.state.TypeNames() {
 		if set, _ := l.state.Settings(t); set.Native() {
-			l.native.on[t] = ackmode.Consumer{}
+			l.acked.on[t] = ackmode.Consumer{}
 		}
 	}
 	var msgs []natsio.AckMsg
@@ -183,7 +183,7 @@ func (w *world) adoptNatives(l *loop) error {
 		w.signals.NativeWord(word)
 	}
 	w.signals.NativeHeard()
-	return l.adoptNativeMsgs(msgs, w.native.next)
+	return l.acked.adoptNativeMsgs(msgs, w.native.next)
 }
 
 // nextNativeExpiry is when the next lease of a native worker runs out, the zero
