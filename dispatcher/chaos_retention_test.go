@@ -52,7 +52,7 @@ func TestChaosWithCuts(t *testing.T) {
 			}
 			pruned += c.l.state.Meta().Pruned
 			c.tick(time.Hour)
-			if n := c.l.retained(); n != 0 {
+			if n := c.l.retention.retained(); n != 0 {
 				t.Fatalf("%d items are kept for good", n)
 			}
 			if held := c.l.appended - c.l.retention.first; held > 400 {
@@ -125,10 +125,10 @@ func TestLogAndStoreStayBounded(t *testing.T) {
 	tip, err := s.log.Last(t.Context())
 	s.ok(err)
 	left := tip.Seq - tip.First + 1
-	t.Logf("%d events in all, at most %d in the log, %d in the end; %d items left, store %d bytes", tip.Seq, most, left, s.l.retained(), s.store.DiskBytes())
+	t.Logf("%d events in all, at most %d in the log, %d in the end; %d items left, store %d bytes", tip.Seq, most, left, s.l.retention.retained(), s.store.DiskBytes())
 	// While it runs: what comes in the 5 s of retention, and while a round is
 	// carried and synced, whatever has come before; in the end, next to nothing.
-	if most > bound || tip.Seq < 130_000 || left > cutEvents+100 || s.l.retained() != 0 {
+	if most > bound || tip.Seq < 130_000 || left > cutEvents+100 || s.l.retention.retained() != 0 {
 		t.Fatalf("the log held %d events, and %d are left", most, left)
 	}
 	s.check()

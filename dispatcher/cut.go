@@ -13,41 +13,40 @@ import (
 )
 
 // cut goes on with the round under way, or begins one.
-func (l *loop) cut(now time.Time) error {
-	k := &l.retention
+func (k *retention) cut(now time.Time) error {
 	switch k.phase {
 	case cutIdle:
-		if !k.asked || !l.mayRetain() {
+		if !k.asked || !k.mayRetain() {
 			return nil
 		}
-		if _, _, err := l.decide(events.BeginCut{}); err != nil {
+		if _, _, err := k.l.decide(events.BeginCut{}); err != nil {
 			return err // it is never refused to an owner
 		}
-		*k = retention{lists: k.lists, place: k.place, nextPass: k.nextPass, soonest: k.soonest, held: k.held, heldLast: k.heldLast, first: k.first,
-			phase: cutBegun, began: l.state.Meta().RoundAt}
+		*k = retention{l: k.l, lists: k.lists, place: k.place, nextPass: k.nextPass, soonest: k.soonest, held: k.held, heldLast: k.heldLast, first: k.first,
+			phase: cutBegun, began: k.l.state.Meta().RoundAt}
 	case cutBegun:
 		// What was created before the round must be found in the projection.
-		if l.cfg.Store.Applied() >= k.began {
+		if k.l.cfg.Store.Applied() >= k.began {
 			k.phase = cutCarries
-			return l.carry(now)
+			return k.carry(now)
 		}
 	case cutCarries:
-		return l.carry(now)
+		return k.carry(now)
 	case cutSyncs:
-		if l.appended < k.end {
+		if k.l.appended < k.end {
 			return nil
 		}
 		if k.nextCut.IsZero() {
-			k.nextCut = now.Add(l.cfg.SyncWithin)
+			k.nextCut = now.Add(k.l.cfg.SyncWithin)
 		}
 		if clock.Passed(k.nextCut, now) {
 			k.phase, k.nextCut = cutCuts, now.Add(cutTimeout+recutAfter)
-			l.out.CutLog(k.began)
+			k.l.out.CutLog(k.began)
 		}
 	case cutCuts:
 		if clock.Passed(k.nextCut, now) {
 			k.nextCut = now.Add(cutTimeout + recutAfter)
-			l.out.CutLog(k.began)
+			k.l.out.CutLog(k.began)
 		}
 	}
 	return nil
@@ -62,11 +61,10 @@ func (k *retention) cutDone(below events.Seq) {
 }
 
 // carry carries items of the round, and ends it when all are.
-func (l *loop) carry(now time.Time) error {
-	k := &l.retention
-	k.later = append(k.later, l.state.TakeCarryAgain()...)
-	if !k.scanned && len(k.later) < maxLater && l.mayRetain() {
-		ids, at, more, err := l.cfg.Store.Uncarried(k.began, k.scan, retainPage)
+func (k *retention) carry(now time.Time) error {
+	k.later = append(k.later, k.l.state.TakeCarryAgain()...)
+	if !k.scanned && len(k.later) < maxLater && k.mayRetain() {
+		ids, at, more, err := k.l.cfg.Store.Uncarried(k.began, k.scan, retainPage)
 		if err != nil {
 			return err
 		}
@@ -75,12 +73,12 @@ func (l *loop) carry(now time.Time) error {
 	moved := false
 	var wait []events.ID
 	for i, id := range k.later {
-		if !l.mayRetain() {
+		if !k.mayRetain() {
 			wait = append(wait, k.later[i:]...)
 			moved = true // as far as it may
 			break
 		}
-		done, err := l.carryOne(id)
+		done, err := k.carryOne(id)
 		if err != nil {
 			return err
 		}
@@ -102,68 +100,66 @@ func (l *loop) carry(now time.Time) error {
 		return nil
 	}
 	if !k.rejected.done {
-		return l.carryRejected()
+		return k.carryRejected()
 	}
-	return l.endRound()
+	return k.endRound()
 }
 
 // carryOne carries an item, unless the projection does not have all of it yet,
 // or the batch has no room for it.
-func (l *loop) carryOne(id events.ID) (bool, error) {
-	if !l.state.Settled(id) {
+func (k *retention) carryOne(id events.ID) (bool, error) {
+	if !k.l.state.Settled(id) {
 		return false, nil
 	}
-	it, err := l.state.Item(id)
-	if err != nil || it == nil || it.BaseSeq >= l.retention.began {
+	it, err := k.l.state.Item(id)
+	if err != nil || it == nil || it.BaseSeq >= k.began {
 		return err == nil, err
 	}
-	history, merged, err := l.cfg.Store.Kept(id)
+	history, merged, err := k.l.cfg.Store.Kept(id)
 	if err != nil {
 		return false, err
 	}
-	return l.decideLarge(events.Carry{ID: id, History: history, Merged: merged})
+	return k.decideLarge(events.Carry{ID: id, History: history, Merged: merged})
 }
 
 // endRound ends the round, if the batch has room for its end.
-func (l *loop) endRound() error {
-	k := &l.retention
-	if again := l.state.TakeCarryAgain(); len(again) > 0 {
+func (k *retention) endRound() error {
+	if again := k.l.state.TakeCarryAgain(); len(again) > 0 {
 		k.later = again
 		return nil
 	}
-	keys, err := l.cfg.Store.LooseKeys()
+	keys, err := k.l.cfg.Store.LooseKeys()
 	if err != nil {
 		return err
 	}
-	kept, err := l.cfg.Store.RejectedKept(k.began)
+	kept, err := k.l.cfg.Store.RejectedKept(k.began)
 	if err != nil {
 		return err
 	}
-	done, err := l.decideLarge(events.EndCut{Keys: keys, Kept: &kept})
+	done, err := k.decideLarge(events.EndCut{Keys: keys, Kept: &kept})
 	if err != nil || !done {
 		return err
 	}
-	k.phase, k.end = cutSyncs, l.state.Meta().CutEnd
+	k.phase, k.end = cutSyncs, k.l.state.Meta().CutEnd
 	return nil
 }
 
 // decideLarge decides what may make more events than a batch has room for; it
 // is put off then. When it is refused the round is given up.
-func (l *loop) decideLarge(c events.Command) (done bool, err error) {
-	dec, err := events.Decide(l.state, c, l.clock.Now())
+func (k *retention) decideLarge(c events.Command) (done bool, err error) {
+	dec, err := events.Decide(k.l.state, c, k.l.clock.Now())
 	if fatal(err) != nil {
 		return false, err
 	}
 	if err != nil {
-		l.log.Error("the log can't be cut now: trying again when it has grown further", "error", err)
-		k := &l.retention
+		k.l.log.Error("the log can't be cut now: trying again when it has grown further", "error", err)
 		k.phase, k.asked, k.later, k.quiet, k.scanned = cutIdle, false, nil, false, false
 		return false, nil
 	}
-	if len(l.building.events)+len(dec.Events) > eventlog.MaxAppend {
+	if len(k.l.building.events)+len(dec.Events) > eventlog.MaxAppend {
 		return false, nil
 	}
-	return true, l.add(dec.Events)
+	return true, k.l.add(dec.Events)
 }
 
 func carriedBytes(c *events.Carried) int {

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
@@ -17,35 +18,35 @@ func timerKeys(it *events.Item) (keys [2]projector.TimerKey) {
 }
 
 // retime follows an item's change in the timers.
-func (l *loop) retime(before, after *events.Item) {
+func (f *flight) retime(before, after *events.Item) {
 	was, now := timerKeys(before), timerKeys(after)
 	if was == now {
 		return
 	}
 	for _, k := range was {
 		if k != (projector.TimerKey{}) && k != now[0] && k != now[1] {
-			l.timers.Remove(k)
+			f.l.timers.Remove(k)
 		}
 	}
 	for _, k := range now {
 		if k != (projector.TimerKey{}) && k != was[0] && k != was[1] {
-			l.timers.Insert(k)
+			f.l.timers.Insert(k)
 		}
 	}
 }
 
 // itemChanged follows an item's durable change in all that is volatile: the
 // timers, the dispatch table, the ready windows.
-func (l *loop) itemChanged(before, after *events.Item) error {
-	l.retime(before, after)
+func (f *flight) itemChanged(before, after *events.Item) error {
+	f.retime(before, after)
 	if before != nil && before.State == events.StateQueued {
-		l.ready.Remove(before)
+		f.l.ready.Remove(before)
 	}
 	if after == nil {
 		return nil // it has been pruned: nothing of it is volatile but a slot that its worker still holds
 	}
-	l.tableFollows(before, after)
-	return l.readyIfDue(after, l.clock.Due())
+	f.tableFollows(before, after)
+	return f.l.readyIfDue(after, f.l.clock.Due())
 }
 
 // readyIfDue puts an item that may run, and is not on its way, into its queue.
@@ -58,8 +59,8 @@ func (l *loop) readyIfDue(it *events.Item, now time.Time) error {
 }
 
 // tableFollows follows an item's change in the dispatch table.
-func (l *loop) tableFollows(before, after *events.Item) {
-	d := l.table.byID[after.ID]
+func (f *flight) tableFollows(before, after *events.Item) {
+	d := f.l.table.byID[after.ID]
 	if d == nil {
 		return
 	}
@@ -67,23 +68,23 @@ func (l *loop) tableFollows(before, after *events.Item) {
 	switch {
 	case run && (after.State == events.StateClaimed || after.State == events.StateRunning):
 		if !d.claimed {
-			l.table.claim(d, after.Worker, l.clock.Now())
-			l.roomChanged(d.typ, d.group)
+			f.l.table.claim(d, after.Worker, f.l.clock.Now())
+			f.roomChanged(d.typ, d.group)
 		}
 	case run && after.State == events.StateCancelled:
 		// The slot is the worker's until it lets go.
-		l.table.claim(d, after.Worker, l.clock.Now())
-		l.table.linger(d)
+		f.l.table.claim(d, after.Worker, f.l.clock.Now())
+		f.l.table.linger(d)
 		if d.native {
 			break // it is not told: its answer frees the slot, or the lease's end
 		}
-		l.out.Control(d.worker, wire.Control{Cancel: []wire.RunRef{{ID: d.id.String(), Token: d.token.String()}}})
+		f.l.out.Control(d.worker, wire.Control{Cancel: []wire.RunRef{{ID: d.id.String(), Token: d.token.String()}}})
 	case !run && after.State == events.StateQueued && !moved(before, after):
 		// On its way, and still to be claimed.
 	default:
-		l.letGo(d)
+		f.letGo(d)
 		if !run && !d.native {
-			l.out.DeleteMsg(d.seq) // nobody may claim it any more
+			f.l.out.DeleteMsg(d.seq) // nobody may claim it any more
 		}
 	}
 }
@@ -96,48 +97,58 @@ func moved(before, after *events.Item) bool {
 }
 
 // letGo frees a dispatch's slot.
-func (l *loop) letGo(d *dispatched) {
-	l.table.remove(d)
+func (f *flight) letGo(d *dispatched) {
+	f.l.table.remove(d)
 	if d.native {
-		l.acked.nativeLetGo(d)
-		l.nativeEnded(d)
+		f.l.acked.nativeLetGo(d)
+		f.l.nativeEnded(d)
 	}
-	l.dirty[d.typ] = true
-	l.roomChanged(d.typ, d.group)
+	f.l.dirty[d.typ] = true
+	f.roomChanged(d.typ, d.group)
 }
 
 // unclaimed reports whether a dispatch can still be claimed. A claim counts
 // from its decision on, also in a batch that is not durable yet.
-func (l *loop) unclaimed(d *dispatched) (bool, error) {
+func (f *flight) unclaimed(d *dispatched) (bool, error) {
 	if d.claimed || d.lingering {
 		return false, nil
 	}
-	it, err := l.state.Item(d.id)
+	it, err := f.l.state.Item(d.id)
 	return err == nil && it != nil && it.State == events.StateQueued && it.Token != d.token, err
 }
 
 // putBack takes back a dispatch, if it is unclaimed: its item is ready again,
 // under another token. It reports whether it did.
-func (l *loop) putBack(d *dispatched) (bool, error) {
-	free, err := l.unclaimed(d)
+func (f *flight) putBack(d *dispatched) (bool, error) {
+	free, err := f.unclaimed(d)
 	if !free || err != nil {
 		return false, err
 	}
-	it, err := l.state.Item(d.id)
+	it, err := f.l.state.Item(d.id)
 	if err != nil {
 		return false, err
 	}
-	l.letGo(d)
-	return true, l.readyIfDue(it, l.clock.Due())
+	f.letGo(d)
+	return true, f.l.readyIfDue(it, f.l.clock.Due())
 }
 
 // roomChanged tells the queues and the pool that a dispatch of a type and group has
 // begun to run, or has ended: what was held for it is looked at again.
-func (l *loop) roomChanged(t events.Type, group string) {
-	l.ready.Moved(t, group)
-	if p := l.pools.of(t); p != nil {
+func (f *flight) roomChanged(t events.Type, group string) {
+	f.l.ready.Moved(t, group)
+	if p := f.l.sender.pools.of(t); p != nil {
 		for _, member := range p.types {
-			l.dirty[member] = true
+			f.l.dirty[member] = true
 		}
 	}
+}
+
+// flight follows what is on its way to workers, or with them. Owned by the loop.
+type flight struct {
+	l *loop
+
+	stored  []natsio.Stored // used again
+	nextAck time.Time       // when the oldest push must have been answered; zero: never
+	hold    time.Time       // nothing is dispatched before, after a push has failed
+	holdFor time.Duration
 }

@@ -87,7 +87,7 @@ func (l *loop) typesForgotten(types []events.Type) {
 		}
 		l.ready.Forget(t)
 		delete(l.ackWaits, t)
-		delete(l.marks, t)
+		delete(l.sender.marks, t)
 		delete(l.dirty, t)
 		delete(l.stopped, t)
 		delete(l.table.byType, t)

@@ -26,7 +26,7 @@ func (l *loop) followGates(changed []events.TypeInfo) error {
 			continue
 		}
 		l.stopped[t] = true
-		if err := l.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native }); err != nil {
+		if err := l.flight.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native }); err != nil {
 			return err
 		}
 		l.acked.withdrawNatives(t)
@@ -51,7 +51,7 @@ func (l *loop) admitted(t events.Type) (n int, limited bool, err error) {
 		if d.typ != t {
 			continue
 		}
-		free, err := l.unclaimed(d)
+		free, err := l.flight.unclaimed(d)
 		if err != nil {
 			return 0, true, err
 		}
@@ -63,18 +63,18 @@ func (l *loop) admitted(t events.Type) (n int, limited bool, err error) {
 }
 
 // withdrawIf takes back those of the unclaimed dispatches that match.
-func (l *loop) withdrawIf(match func(*dispatched) bool) error {
-	l.noteAcks()
-	for _, d := range l.table.byToken {
+func (f *flight) withdrawIf(match func(*dispatched) bool) error {
+	f.noteAcks()
+	for _, d := range f.l.table.byToken {
 		if !match(d) {
 			continue
 		}
-		back, err := l.putBack(d)
+		back, err := f.putBack(d)
 		if err != nil {
 			return err
 		}
 		if back {
-			l.out.DeleteMsg(d.seq)
+			f.l.out.DeleteMsg(d.seq)
 		}
 	}
 	return nil
@@ -82,14 +82,14 @@ func (l *loop) withdrawIf(match func(*dispatched) bool) error {
 
 // heldBack takes back a dispatch whose claim was refused by a pause, a circuit,
 // or for want of room. It goes out again once the checks at dispatch let it.
-func (l *loop) heldBack(d *dispatched, cmd events.Command, refusal error) error {
+func (f *flight) heldBack(d *dispatched, cmd events.Command, refusal error) error {
 	claim, is := cmd.(events.Claim)
 	if d == nil || !is || d.id != claim.ID {
 		return nil
 	}
 	switch events.CodeOf(refusal) {
 	case events.CodePaused, events.CodeCircuitOpen, events.CodeRateLimited, events.CodeAtCapacity:
-		return l.takeBack(d)
+		return f.takeBack(d)
 	}
 	return nil
 }

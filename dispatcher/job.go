@@ -31,7 +31,7 @@ type commandJob struct {
 func (j *commandJob) len() int { return len(j.cmds) }
 
 func (j *commandJob) decide(l *loop, i int) error {
-	cmd, err := l.plan(j.cmds[i])
+	cmd, err := l.schedules.plan(j.cmds[i])
 	var dec events.Decision
 	var it *events.Item
 	if err == nil {
@@ -129,7 +129,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 		if d == nil || d.id.String() != r.ID {
 			break
 		}
-		if back, err := l.putBack(d); back || err != nil {
+		if back, err := l.flight.putBack(d); back || err != nil {
 			return wire.Reported{OK: true, State: events.StateQueued}, err
 		}
 	}
@@ -175,6 +175,6 @@ func (l *loop) keptFrom(d *dispatched, r *wire.Report, code events.Code) (grante
 	if d == nil || (code != events.CodeDraining && code != events.CodeUnhealthy) {
 		return false, nil
 	}
-	back, err := l.putBack(d)
+	back, err := l.flight.putBack(d)
 	return err == nil && !back && d.id.String() == r.ID, err
 }

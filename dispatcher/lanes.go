@@ -57,3 +57,8 @@ func (l *loop) findLanes() error {
 	l.stalled = l.stalled || stalled
 	return err
 }
+
+// workforce follows who is there to work. Owned by the loop.
+type workforce struct {
+	l *loop
+}

@@ -25,7 +25,7 @@ import (
 func (l *loop) typesChanged(changed []events.TypeInfo) error {
 	for _, t := range changed {
 		l.dirty[t.Type] = true // its capacity may be another
-		l.limitsMayHaveChanged(t)
+		l.sender.limitsMayHaveChanged(t)
 		if err := l.leaseChanged(t.Type, t.Settings.Lease()); err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func (l *loop) leaseChanged(t events.Type, lease time.Duration) error {
 		l.makeConsumers(t, false)
 	case lease < was && !l.nativesLentLonger(t, lease):
 		l.ackWaits[t] = lease
-		if err := l.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native && d.lease > lease }); err != nil {
+		if err := l.flight.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native && d.lease > lease }); err != nil {
 			return err
 		}
 		l.makeConsumers(t, true)
@@ -97,4 +97,9 @@ func (l *loop) makeConsumers(t events.Type, tell bool) {
 		l.out.EnsureConsumer(lanes.Key{Type: t, Name: name}, l.ackWait(t), false)
 	}
 	l.out.EnsureConsumer(lanes.Key{Type: t, Name: ""}, l.ackWait(t), tell)
+}
+
+// leases follows the leases of types and runs. Owned by the loop.
+type leases struct {
+	l *loop
 }

@@ -35,19 +35,20 @@ type loop struct {
 	registry *registry.Registry
 	out      effects
 	table    *table
-	pools    pools
-	marks    map[events.Type]string // of each type's limits, to see them change
 	ready    *readyq.Queues
 	// quiet: a worker that registers is about to hear of the lanes that are opened.
 	quiet     bool
 	idleTypes idleTypes
 	timers    *readyq.Window[projector.TimerKey]
-	ackWaits    map[events.Type]time.Duration // ack-waits of the types' consumers
+	ackWaits  map[events.Type]time.Duration // ack-waits of the types' consumers
 	slots     map[lanes.Key]int             // memo of registry.slots; cleared when that changes
-	tokens    uint64                        // given out in this epoch
-	dirty     map[events.Type]bool          // whose ready items are to be looked at
-	stopped   map[events.Type]bool          // paused, or their circuit open
-	circuits  uint64                        // State.CircuitVersion that the registry has heard of
+	sender    sender
+	flight    flight
+	leases    leases
+	workforce workforce
+	dirty     map[events.Type]bool // whose ready items are to be looked at
+	stopped   map[events.Type]bool // paused, or their circuit open
+	circuits  uint64               // State.CircuitVersion that the registry has heard of
 	drains    registry.DrainMarks
 
 	newID   func() events.ID // for what is spawned
@@ -65,32 +66,24 @@ type loop struct {
 	appended    events.Seq      // last durable event
 	unprojected []*batch        // appended and not yet projected, oldest first
 	behind      int             // bytes of those
-	stored        []natsio.Stored // reused
 	late        []natsio.Expiry // expired leases that found no room in the batch
 	schedules   schedules
-	acked      ackRuns
+	acked       ackRuns
 
-	drain   drain
-	stalled bool // dispatching has stopped at a bound, and goes on at once
-	// stepPushes is how many items this step has taken to dispatch.
-	stepPushes int
-	tds        []*typeDispatch // room for the next step's, used again
-	looks      int             // steps in a row that only looked for the heads of types that compete
-	hold       time.Time       // nothing is dispatched before, after a push has failed
-	holdFor    time.Duration
-	closing    bool
-	paused     *atomic.Bool // the intake is not read
-	halt       *halt        // of what begins new work; nil: there is none
-	answered   uint64       // intake position that is durable
-	synced     uint64       // one that will be on disk at nextPurge
-	purged     uint64
+	drain    drain
+	stalled  bool // dispatching has stopped at a bound, and goes on at once
+	closing  bool
+	paused   *atomic.Bool // the intake is not read
+	halt     *halt        // of what begins new work; nil: there is none
+	answered uint64       // intake position that is durable
+	synced   uint64       // one that will be on disk at nextPurge
+	purged   uint64
 
 	nextWorker time.Time // when the next silent worker is gone; zero: never, here and below
 	nextOrphan time.Time
-	nextAck    time.Time // when the oldest push must have been answered
 	nextPurge  time.Time
 	nextSweep  time.Time
-	retention       retention
+	retention  retention
 
 	requests chan job // shared by all ownerships, as is
 	submits  chan job
@@ -187,7 +180,7 @@ func (l *loop) step() error {
 	l.state.SetDue(l.clock.BlindDue())
 	if !l.closing {
 		// First, and few at a time: a flood of work must not delay the ticks.
-		if err := l.tick(); err != nil {
+		if err := l.schedules.tick(); err != nil {
 			return err
 		}
 	}
@@ -207,13 +200,13 @@ func (l *loop) step() error {
 		l.stalled = false
 		return nil
 	}
-	return l.dispatch()
+	return l.sender.dispatch()
 }
 
 // moreFollowUps decides what follows from what is due, in the same batch.
 func (l *loop) moreFollowUps() error {
 	if l.follow.waits() {
-		return l.decideFollowUps()
+		return l.follow.decideFollowUps()
 	}
 	return nil
 }
@@ -265,7 +258,7 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 		j := q.jobs[0]
 		for q.next < j.len() {
 			if l.follow.waits() {
-				if err := l.decideFollowUps(); err != nil {
+				if err := l.follow.decideFollowUps(); err != nil {
 					return err
 				}
 			}
@@ -406,7 +399,7 @@ func (l *loop) effects(r appendResult) error {
 	clear(b.events) // what they refer to must not outlive them here
 	b.events, l.spare = nil, b.events[:0]
 	l.noteIntake(b.changes.Meta.IntakeSeq)
-	l.noteAcks()
+	l.flight.noteAcks()
 	if err := l.typesChanged(b.changes.Types); err != nil {
 		return err
 	}
@@ -418,7 +411,7 @@ func (l *loop) effects(r appendResult) error {
 		return err
 	}
 	for _, c := range b.changes.Items {
-		if err := l.itemChanged(c.Old, c.New); err != nil {
+		if err := l.flight.itemChanged(c.Old, c.New); err != nil {
 			return err
 		}
 	}
@@ -435,11 +428,11 @@ func (l *loop) nextWake() time.Duration {
 	if l.stalled || l.timers.WantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextPurge, l.acked.nextNak(), l.acked.settling.until, l.ready.NextRelease(), l.ready.NextRoom(), l.retention.wake(l)} {
+	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.flight.nextAck, l.nextPurge, l.acked.nextNak(), l.acked.settling.until, l.ready.NextRelease(), l.ready.NextRoom(), l.retention.wake(l)} {
 		at = clock.Sooner(at, t)
 	}
 	if len(l.dirty) > 0 {
-		at = clock.Sooner(at, l.hold)
+		at = clock.Sooner(at, l.flight.hold)
 	}
 	if due := l.nextDue(); !due.IsZero() {
 		at = clock.Sooner(at, due.Add(l.clock.Lag()))
@@ -451,8 +444,8 @@ func (l *loop) nextWake() time.Duration {
 // never: see clock.due.
 func (l *loop) nextDue() time.Time {
 	at := clock.Sooner(l.nextCircuit(), l.nextPauseEnd())
-	if !l.schedules.held && l.tickRoom() && !l.halt.on() {
-		at = clock.Sooner(at, l.nextTick())
+	if !l.schedules.held && l.schedules.tickRoom() && !l.halt.on() {
+		at = clock.Sooner(at, l.schedules.nextTick())
 	}
 	if k, ok := l.timers.Min(); ok && l.room() {
 		at = clock.Sooner(at, time.Unix(0, k.At))

@@ -92,7 +92,7 @@ func (a *ackRuns) pushNativeAgain(d *dispatched, now time.Time) error {
 	}
 	set, _ := a.l.state.Settings(d.typ)
 	d.at, d.again = now, true
-	a.l.nextAck = clock.Sooner(a.l.nextAck, now.Add(pushTimeout))
+	a.l.flight.nextAck = clock.Sooner(a.l.flight.nextAck, now.Add(pushTimeout))
 	a.l.out.PushNative(it, params, d.token, set.Lease())
 	return nil
 }
@@ -137,7 +137,7 @@ func (a *ackRuns) hearNatives() error {
 func (a *ackRuns) hearNative(w *ackmode.Word) error {
 	d := a.l.table.bySeq[w.Seq]
 	if d == nil {
-		a.l.noteAcks()
+		a.l.flight.noteAcks()
 		d = a.l.table.bySeq[w.Seq]
 	}
 	if d == nil && w.Token != 0 {
@@ -156,7 +156,7 @@ func (a *ackRuns) hearNative(w *ackmode.Word) error {
 		return nil
 	case d.lingering:
 		if w.Kind != events.NativeSeen {
-			a.l.letGo(d) // its worker has let go
+			a.l.flight.letGo(d) // its worker has let go
 		}
 		return nil
 	case w.Kind == events.NativeSeen:

@@ -82,10 +82,10 @@ func (a *ackRuns) nativeLooks(looks []ackmode.Look, now time.Time) error {
 func (a *ackRuns) nativeLooked(d *dispatched, found ackmode.Finding, now time.Time) error {
 	switch found {
 	case ackmode.TakenBack:
-		_, err := a.l.putBack(d)
+		_, err := a.l.flight.putBack(d)
 		return err
 	case ackmode.Gone:
-		back, err := a.l.putBack(d)
+		back, err := a.l.flight.putBack(d)
 		if !back && err == nil && !d.orphan {
 			a.l.table.orphaned(d, now)
 			a.l.watchOrphans(now)
@@ -119,16 +119,16 @@ func (a *ackRuns) nativeLooked(d *dispatched, found ackmode.Finding, now time.Ti
 // count as lost with their lease.
 func (a *ackRuns) nativeLost(now time.Time) error {
 	a.l.log.Warn("the stream of native workers was deleted: dispatching anew", "dispatched", len(a.l.table.natives))
-	a.l.noteAcks()
+	a.l.flight.noteAcks()
 	a.ended, a.cleaning = nil, false
 	for _, d := range a.l.table.natives {
 		delete(a.l.table.bySeq, d.seq)
 		d.seq, d.after, d.word = 0, 0, nil
 		if d.lingering {
-			a.l.letGo(d)
+			a.l.flight.letGo(d)
 			continue
 		}
-		back, err := a.l.putBack(d)
+		back, err := a.l.flight.putBack(d)
 		if err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (a *ackRuns) nativeChanged(t events.TypeInfo) error {
 			was.Paused = true // as one that is not there
 			a.on[t.Type] = was
 		}
-		if err := a.l.withdrawIf(func(d *dispatched) bool { return d.typ == t.Type && !d.native }); err != nil {
+		if err := a.l.flight.withdrawIf(func(d *dispatched) bool { return d.typ == t.Type && !d.native }); err != nil {
 			return err
 		}
 	}
@@ -246,7 +246,7 @@ func (a *ackRuns) withdrawNatives(t events.Type) {
 	if _, on := a.on[t]; !on {
 		return
 	}
-	a.l.noteAcks()
+	a.l.flight.noteAcks()
 	c := a.nativeWants(t)
 	a.on[t] = c
 	var waiting []natsio.Stored

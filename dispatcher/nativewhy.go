@@ -30,8 +30,8 @@ func (a *ackRuns) explainNative(it *events.Item, d *dispatched, set *events.Type
 	if why := a.l.halt.reason(); why != "" {
 		out = append(out, events.Obstacle{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})
 	}
-	if a.l.hold.After(now) {
-		out = append(out, events.Obstacle{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: a.l.hold})
+	if a.l.flight.hold.After(now) {
+		out = append(out, events.Obstacle{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: a.l.flight.hold})
 	}
 	return out
 }

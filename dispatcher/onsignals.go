@@ -23,26 +23,26 @@ func (l *loop) onSignals() error {
 		}
 	}
 	if t.Lost {
-		if err := l.dispatchLost(now); err != nil {
+		if err := l.flight.dispatchLost(now); err != nil {
 			return err
 		}
 	}
 	if len(t.Failed) > 0 {
 		l.log.Warn("items could not be dispatched: trying again", "items", len(t.Failed))
-		l.pushFailed(now)
+		l.flight.pushFailed(now)
 	}
 	for _, tok := range t.Failed {
 		if d := l.table.byToken[tok]; d != nil && !d.again { // the first of two may have arrived
-			back, err := l.putBack(d)
+			back, err := l.flight.putBack(d)
 			if err != nil {
 				return err
 			}
 			if back {
-				l.returned(d.typ, wire.RecoveryDispatchLost, 1)
+				l.flight.returned(d.typ, wire.RecoveryDispatchLost, 1)
 			}
 		}
 	}
-	if err := l.spent(t.Spent, now); err != nil {
+	if err := l.flight.spent(t.Spent, now); err != nil {
 		return err
 	}
 	l.late = append(l.late, t.Expired...)
@@ -78,7 +78,7 @@ func (l *loop) registryChanged(now time.Time) error {
 	l.table.held.setActive(l.registry.Active())
 	for key, n := range l.table.byLane {
 		if n > 0 && l.laneSlots(key) == 0 {
-			if err := l.withdraw(key); err != nil {
+			if err := l.flight.withdraw(key); err != nil {
 				return err
 			}
 		}
@@ -94,16 +94,16 @@ func (l *loop) registryChanged(now time.Time) error {
 }
 
 // withdraw takes back what was dispatched to a lane that has no worker.
-func (l *loop) withdraw(key lanes.Key) error {
-	had := l.table.byLane[key]
-	err := l.withdrawIf(func(d *dispatched) bool { return !d.native && lanes.Key{Type: d.typ, Name: d.lane} == key })
-	l.returned(key.Type, wire.RecoveryWorkerGone, had-l.table.byLane[key])
+func (f *flight) withdraw(key lanes.Key) error {
+	had := f.l.table.byLane[key]
+	err := f.withdrawIf(func(d *dispatched) bool { return !d.native && lanes.Key{Type: d.typ, Name: d.lane} == key })
+	f.returned(key.Type, wire.RecoveryWorkerGone, had-f.l.table.byLane[key])
 	return err
 }
 
 // returned tells of dispatches that are taken back.
-func (l *loop) returned(t events.Type, why string, n int) {
-	if h := l.cfg.Hooks.Returned; h != nil {
+func (f *flight) returned(t events.Type, why string, n int) {
+	if h := f.l.cfg.Hooks.Returned; h != nil {
 		for range n {
 			h(t, why)
 		}
@@ -111,20 +111,20 @@ func (l *loop) returned(t events.Type, why string, n int) {
 }
 
 // noteAcks notes where the messages pushed since the last call went.
-func (l *loop) noteAcks() {
-	l.stored = l.signals.TakeAcks(l.stored)
-	if len(l.stored) > 0 {
-		l.holdFor = 0
+func (f *flight) noteAcks() {
+	f.stored = f.l.signals.TakeAcks(f.stored)
+	if len(f.stored) > 0 {
+		f.holdFor = 0
 	}
-	for _, a := range l.stored {
-		if d := l.table.byToken[a.Token]; d != nil && a.Native {
-			l.acked.nativeStored(d, a.Seq)
+	for _, a := range f.stored {
+		if d := f.l.table.byToken[a.Token]; d != nil && a.Native {
+			f.l.acked.nativeStored(d, a.Seq)
 		} else if d != nil {
 			d.seq = a.Seq
 		} else if a.Native {
-			l.acked.nativeStray(a.Seq)
+			f.l.acked.nativeStray(a.Seq)
 		} else {
-			l.out.DeleteMsg(a.Seq) // it was taken back meanwhile
+			f.l.out.DeleteMsg(a.Seq) // it was taken back meanwhile
 		}
 	}
 }
@@ -137,33 +137,33 @@ const (
 
 // PushFailed holds what is to be dispatched, longer each time until a push
 // succeeds, and has the stream looked at.
-func (l *loop) pushFailed(now time.Time) {
-	l.holdFor = min(max(2*l.holdFor, minHold), maxHold)
-	l.hold = now.Add(l.holdFor)
-	l.out.Repair()
+func (f *flight) pushFailed(now time.Time) {
+	f.holdFor = min(max(2*f.holdFor, minHold), maxHold)
+	f.hold = now.Add(f.holdFor)
+	f.l.out.Repair()
 }
 
 // DispatchLost: the dispatch stream is gone with all its messages.
-func (l *loop) dispatchLost(now time.Time) error {
-	l.log.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", l.table.total())
-	l.noteAcks()
-	for _, d := range l.table.byToken {
+func (f *flight) dispatchLost(now time.Time) error {
+	f.l.log.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", f.l.table.total())
+	f.noteAcks()
+	for _, d := range f.l.table.byToken {
 		if d.native {
 			continue
 		}
 		d.seq = 0
-		back, err := l.putBack(d)
+		back, err := f.putBack(d)
 		if err != nil {
 			return err
 		}
 		if back {
-			l.returned(d.typ, wire.RecoveryDispatchLost, 1)
+			f.returned(d.typ, wire.RecoveryDispatchLost, 1)
 		} else if !d.orphan {
-			l.table.orphaned(d, now)
+			f.l.table.orphaned(d, now)
 		}
 	}
-	l.watchOrphans(now)
-	l.out.Repair()
+	f.l.watchOrphans(now)
+	f.l.out.Repair()
 	return nil
 }
 
@@ -190,12 +190,12 @@ func (l *loop) leaseExpired(e natsio.Expiry) error {
 			return err
 		}
 		if d.lingering {
-			l.letGo(d)
+			l.flight.letGo(d)
 			return nil
 		}
-		back, err := l.putBack(d)
+		back, err := l.flight.putBack(d)
 		if back {
-			l.returned(d.typ, wire.RecoveryUnclaimed, 1)
+			l.flight.returned(d.typ, wire.RecoveryUnclaimed, 1)
 		}
 		if back || err != nil {
 			return err
@@ -210,7 +210,7 @@ func (l *loop) expiredEarly(d *dispatched) (bool, error) {
 	if !l.lentLonger(d) {
 		return false, nil
 	}
-	if free, err := l.unclaimed(d); free || err != nil {
+	if free, err := l.flight.unclaimed(d); free || err != nil {
 		return false, err
 	}
 	if !d.orphan {
@@ -245,7 +245,7 @@ func (l *loop) heard(w events.WorkerID, runs map[events.Token]bool, now time.Tim
 	}
 	for _, d := range l.table.lingering {
 		if d.worker == w && !runs[d.token] {
-			l.letGo(d)
+			l.flight.letGo(d)
 		}
 	}
 }
@@ -266,7 +266,7 @@ func (l *loop) expireOrphans(now time.Time) error {
 			continue
 		}
 		if d.lingering {
-			l.letGo(d)
+			l.flight.letGo(d)
 			continue
 		}
 		if !l.room() {

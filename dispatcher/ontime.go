@@ -50,8 +50,8 @@ func (l *loop) onTime() error {
 	if clock.Passed(l.nextPurge, now) {
 		l.purgeIntake(now)
 	}
-	if clock.Passed(l.nextAck, now) {
-		if err := l.lostPushes(now); err != nil {
+	if clock.Passed(l.flight.nextAck, now) {
+		if err := l.flight.lostPushes(now); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func (l *loop) onTime() error {
 			return err
 		}
 	}
-	return l.retain(now)
+	return l.retention.retain(now)
 }
 
 // dueTimers handles the item timers that have passed, up to maxDue of them.
@@ -145,36 +145,36 @@ func (l *loop) purgeIntake(now time.Time) {
 
 // lostPushes puts back what was pushed long ago with no answer. If it did
 // arrive, its token is stale by then, and it is deleted when that turns out.
-func (l *loop) lostPushes(now time.Time) error {
-	l.noteAcks()
-	l.nextAck = time.Time{}
+func (f *flight) lostPushes(now time.Time) error {
+	f.noteAcks()
+	f.nextAck = time.Time{}
 	lost := 0
-	for _, d := range l.table.byToken {
+	for _, d := range f.l.table.byToken {
 		if d.seq != 0 || d.claimed || d.orphan {
 			continue
 		}
 		if d.at.Add(pushTimeout).After(now) {
-			l.nextAck = clock.Sooner(l.nextAck, d.at.Add(pushTimeout))
+			f.nextAck = clock.Sooner(f.nextAck, d.at.Add(pushTimeout))
 			continue
 		}
 		if d.native {
-			if err := l.acked.pushNativeAgain(d, now); err != nil {
+			if err := f.l.acked.pushNativeAgain(d, now); err != nil {
 				return err
 			}
 			continue
 		}
-		back, err := l.putBack(d)
+		back, err := f.putBack(d)
 		if err != nil {
 			return err
 		}
 		if back {
-			l.returned(d.typ, wire.RecoveryDispatchLost, 1)
+			f.returned(d.typ, wire.RecoveryDispatchLost, 1)
 			lost++
 		}
 	}
 	if lost > 0 {
-		l.log.Warn("dispatched items were not acknowledged in time: dispatching them anew", "items", lost, "after", pushTimeout)
-		l.pushFailed(now)
+		f.l.log.Warn("dispatched items were not acknowledged in time: dispatching them anew", "items", lost, "after", pushTimeout)
+		f.pushFailed(now)
 	}
 	return nil
 }

@@ -167,14 +167,16 @@ func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq
 	l := &loop{
 		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, acked: newAckRuns(), durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
 		table: t, ready: ready, timers: readyq.NewWindow(projector.TimerKey.Less), slots: map[lanes.Key]int{}, dirty: map[events.Type]bool{},
-		marks: map[events.Type]string{}, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
+		stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
 		building: &batch{}, appended: last, ackWaits: map[events.Type]time.Duration{},
 		nextSweep: clk.Now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
 		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
 		toCommit: make(chan *batch, MaxUnprojected), commits: make(chan commitResult, MaxUnprojected),
 		toReply: make(chan []job, maxReplies), hurry: make(chan struct{}, 1),
 	}
-	l.acked.l = l
+	l.acked.l, l.retention.l, l.schedules.l, l.follow.l = l, l, l, l
+	l.sender.marks = map[events.Type]string{}
+	l.sender.l, l.flight.l, l.leases.l, l.workforce.l = l, l, l, l
 	state.TakeFollowUps() // the projection's index has them
 	l.follow.lookFrom(state.Meta().Applied)
 	for _, t := range state.TypeNames() {
@@ -184,13 +186,13 @@ func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq
 		if state.Gate(t).Stopped {
 			l.stopped[t] = true
 		}
-		l.marks[t] = limitsMark(set)
+		l.sender.marks[t] = limitsMark(set)
 	}
 	reg.Bench(state.Benched())
 	l.followDrains()
 	l.inflow.held = state.QueueFull
-	l.findPools()
-	ready.Unprojected, ready.Prefetch = l.eachUnprojected, l.prefetch
+	l.sender.findPools()
+	ready.Unprojected, ready.Prefetch = l.eachUnprojected, l.sender.prefetch
 	ready.Again = func(t events.Type) { l.dirty[t] = true }
 	ready.Opened, ready.Closed = l.laneOpened, l.laneClosed
 	l.noteIntake(state.Meta().IntakeSeq)
@@ -198,7 +200,7 @@ func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq
 	if j := fileSettings(cfg, state); j.len() > 0 {
 		l.urgent.jobs = append(l.urgent.jobs, j)
 	}
-	l.holdSchedules()
+	l.schedules.holdSchedules()
 	return l, nil
 }
 

@@ -106,7 +106,7 @@ func (j *placeJob) decide(l *loop, _ int) error {
 		}
 		set, _ := l.state.Settings(it.Type)
 		copied := *it // the state may still change it
-		j.a.items[i], j.a.ageSteps[i] = &copied, l.ageStep(it.Type, &set)
+		j.a.items[i], j.a.ageSteps[i] = &copied, l.sender.ageStep(it.Type, &set)
 		p.Known, p.Type, p.Estimate = true, it.Type, it.Estimate
 		p.InFlight = l.table.byType[it.Type]
 		p.Parallel = min(l.laneSlots(lanes.Key{Type: it.Type, Name: it.Lane()}), set.Capacity, l.cfg.MaxRunning)

@@ -46,6 +46,8 @@ var endedStates = [...]events.ItemState{events.StateCompleted, events.StateDead,
 // pass begins anew, and so does a round, but for the cut behind one that has
 // ended, which the partition's record tells.
 type retention struct {
+	l *loop
+
 	// The pass: the lists still to look at, and the place in the first.
 	lists    []endedList
 	place    projector.EndedPlace
@@ -100,25 +102,25 @@ func (k *retention) begin(l *loop) {
 
 // retain does a bounded part of what there is to do. While the server's clock
 // is implausible it does nothing.
-func (l *loop) retain(now time.Time) error {
-	if l.state.Meta().Partial {
+func (k *retention) retain(now time.Time) error {
+	if k.l.state.Meta().Partial {
 		return nil
 	}
-	if l.clock.Doubtful() {
-		l.retention.waiting, l.retention.quiet = time.Time{}, false // others must not wait for it
+	if k.l.clock.Doubtful() {
+		k.waiting, k.quiet = time.Time{}, false // others must not wait for it
 		return nil
 	}
-	if l.halt.on() {
-		l.retention.quiet = false // nothing would end it now
-		if !l.retention.cutting() {
+	if k.l.halt.on() {
+		k.quiet = false // nothing would end it now
+		if !k.cutting() {
 			return nil
 		}
-		return l.cut(now)
+		return k.cut(now)
 	}
-	if err := l.prune(now); err != nil {
+	if err := k.prune(now); err != nil {
 		return err
 	}
-	return l.cut(now)
+	return k.cut(now)
 }
 
 // cutting reports whether a round has ended and the cut behind it is to come:
@@ -126,8 +128,8 @@ func (l *loop) retain(now time.Time) error {
 func (k *retention) cutting() bool { return k.phase == cutSyncs || k.phase == cutCuts }
 
 // mayRetain reports whether the batch being built has room for retention.
-func (l *loop) mayRetain() bool {
-	return len(l.building.events) < retainEvents && l.building.bytes < retainBytes
+func (k *retention) mayRetain() bool {
+	return len(k.l.building.events) < retainEvents && k.l.building.bytes < retainBytes
 }
 
 // wake is when there is something to do, the zero time for never.
@@ -144,13 +146,13 @@ func (k *retention) wake(l *loop) time.Time {
 	}
 	if len(k.lists) > 0 {
 		at = time.Time{}
-		if l.mayRetain() {
+		if l.retention.mayRetain() {
 			return now
 		}
 	}
 	switch k.phase {
 	case cutIdle:
-		if k.asked && l.mayRetain() {
+		if k.asked && l.retention.mayRetain() {
 			return now
 		}
 	case cutBegun:
@@ -158,7 +160,7 @@ func (k *retention) wake(l *loop) time.Time {
 			return now
 		}
 	case cutCarries:
-		if l.mayRetain() && (!k.scanned && len(k.later) < maxLater || len(k.later) == 0 || l.state.Settled(k.later[0])) {
+		if l.retention.mayRetain() && (!k.scanned && len(k.later) < maxLater || len(k.later) == 0 || l.state.Settled(k.later[0])) {
 			return now
 		}
 		if !k.quiet && !k.waiting.IsZero() {
@@ -171,16 +173,15 @@ func (k *retention) wake(l *loop) time.Time {
 }
 
 // prune goes on with a pass over the items that have ended, or begins one.
-func (l *loop) prune(now time.Time) error {
-	k := &l.retention
+func (k *retention) prune(now time.Time) error {
 	if len(k.lists) == 0 {
 		if !clock.Passed(k.nextPass, now) {
 			return nil
 		}
-		k.lists, k.place, k.soonest, k.held = l.endedLists(), projector.EndedPlace{}, now.Add(l.cfg.Sweep), 0
+		k.lists, k.place, k.soonest, k.held = k.endedLists(), projector.EndedPlace{}, now.Add(k.l.cfg.Sweep), 0
 	}
-	for len(k.lists) > 0 && l.mayRetain() {
-		if err := l.pruneFrom(k.lists[0], now); err != nil {
+	for len(k.lists) > 0 && k.mayRetain() {
+		if err := k.pruneFrom(k.lists[0], now); err != nil {
 			return err
 		}
 	}
@@ -189,15 +190,15 @@ func (l *loop) prune(now time.Time) error {
 	}
 	k.heldLast = k.held
 	k.nextPass = clock.Later(k.soonest, now.Add(minPass))
-	if k.phase == cutIdle && l.cutIsDue() {
+	if k.phase == cutIdle && k.cutIsDue() {
 		k.asked = true
 	}
 	return nil
 }
 
-func (l *loop) endedLists() (lists []endedList) {
-	for _, t := range l.state.TypeNames() {
-		info, _ := l.state.Type(t)
+func (k *retention) endedLists() (lists []endedList) {
+	for _, t := range k.l.state.TypeNames() {
+		info, _ := k.l.state.Type(t)
 		for _, state := range endedStates {
 			if info.Counts[state] > 0 {
 				lists = append(lists, endedList{t, state})
@@ -209,16 +210,15 @@ func (l *loop) endedLists() (lists []endedList) {
 
 // pruneFrom looks at the next page of a list, those that ended first. The list
 // is left when its end, or an item that is to be kept for longer, is reached.
-func (l *loop) pruneFrom(list endedList, now time.Time) error {
-	k := &l.retention
-	page, last, err := l.cfg.Store.Ended(list.state, list.typ, k.place, retainPage)
+func (k *retention) pruneFrom(list endedList, now time.Time) error {
+	page, last, err := k.l.cfg.Store.Ended(list.state, list.typ, k.place, retainPage)
 	if err != nil {
 		return err
 	}
-	set, _ := l.state.Settings(list.typ)
+	set, _ := k.l.state.Settings(list.typ)
 	k.place = last
 	for _, shown := range page {
-		it, err := l.state.Item(shown.ID)
+		it, err := k.l.state.Item(shown.ID)
 		if err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (l *loop) pruneFrom(list endedList, now time.Time) error {
 			page = nil
 			break
 		}
-		_, _, err = l.decide(events.Prune{ID: it.ID})
+		_, _, err = k.l.decide(events.Prune{ID: it.ID})
 		if err := fatal(err); err != nil {
 			return err
 		}
@@ -245,15 +245,15 @@ func (l *loop) pruneFrom(list endedList, now time.Time) error {
 }
 
 // cutIsDue reports whether the log has grown so far that it is worth a round.
-func (l *loop) cutIsDue() bool {
-	held := int64(l.appended) - int64(l.retention.first) + 1
-	return held >= max(int64(l.cfg.CutEvents), eventsPerRetained*l.retained())
+func (k *retention) cutIsDue() bool {
+	held := int64(k.l.appended) - int64(k.first) + 1
+	return held >= max(int64(k.l.cfg.CutEvents), eventsPerRetained*k.retained())
 }
 
 // retained is how many items there are.
-func (l *loop) retained() (n int64) {
-	for _, t := range l.state.TypeNames() {
-		info, _ := l.state.Type(t)
+func (k *retention) retained() (n int64) {
+	for _, t := range k.l.state.TypeNames() {
+		info, _ := k.l.state.Type(t)
 		for _, c := range info.Counts {
 			n += c
 		}

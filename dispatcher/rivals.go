@@ -26,28 +26,28 @@ type rival struct {
 
 // rivals are the lanes of other types that could be sent something, were it not for
 // a limit that they share with a type and that is reached.
-func (l *loop) rivals(t events.Type) (c rivalry) {
-	p := l.pools.of(t)
+func (s *sender) rivals(t events.Type) (c rivalry) {
+	p := s.pools.of(t)
 	switch {
-	case l.table.total() >= l.cfg.MaxRunning:
+	case s.l.table.total() >= s.l.cfg.MaxRunning:
 		p, c.limit = nil, "max_running"
-	case p != nil && l.poolFull(p):
+	case p != nil && s.poolFull(p):
 		c.limit = "pool " + p.name
 	default:
 		return c
 	}
-	now := l.clock.Now()
-	for other := range l.ready.Types() {
-		if other == t || l.stopped[other] || p != nil && l.pools.of(other) != p {
+	now := s.l.clock.Now()
+	for other := range s.l.ready.Types() {
+		if other == t || s.l.stopped[other] || p != nil && s.pools.of(other) != p {
 			continue
 		}
-		td := l.dispatchOf(other, now)
-		if td.setAhead(1); l.table.byType[other] >= td.set.Capacity {
+		td := s.dispatchOf(other, now)
+		if td.setAhead(1); s.l.table.byType[other] >= td.set.Capacity {
 			continue
 		}
-		names, _ := l.ready.BusyLanes(other)
+		names, _ := s.l.ready.BusyLanes(other)
 		for name := range names {
-			if l.laneRoom(td, name) <= 0 {
+			if s.laneRoom(td, name) <= 0 {
 				continue
 			}
 			if c.cut = len(c.lanes) >= maxRivals; c.cut {

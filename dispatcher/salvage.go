@@ -48,14 +48,14 @@ func Salvage(ctx context.Context, cfg Config, progress func(done, total int64)) 
 	if err != nil {
 		return fmt.Errorf("salvage: %w", err)
 	}
-	l.retention = retention{asked: true}
-	carried, total := int64(0), l.retained()
+	l.retention = retention{l: l, asked: true}
+	carried, total := int64(0), l.retention.retained()
 	for l.retention.phase != cutSyncs || len(l.building.events) > 0 {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("salvage: %w", err)
 		}
 		if l.retention.phase != cutSyncs {
-			if err := l.cut(l.clock.Now()); err != nil {
+			if err := l.retention.cut(l.clock.Now()); err != nil {
 				return fmt.Errorf("salvage: %w", err)
 			}
 			if l.retention.phase == cutIdle {

@@ -23,7 +23,7 @@ func (l *loop) sweep(now time.Time) error {
 	if l.clock.Doubtful() {
 		l.nextSweep = now.Add(min(l.cfg.Sweep, doubtSweep))
 	}
-	l.noteAcks()
+	l.flight.noteAcks()
 	l.ready.ReleaseWaiting()
 	waiting := map[lanes.Key][]natsio.Stored{}
 	live := make(map[events.Token]bool, l.table.total())
@@ -40,7 +40,7 @@ func (l *loop) sweep(now time.Time) error {
 			}
 		case now.Sub(clock.Later(d.heard, d.at)) <= lease+l.cfg.Gone:
 		case d.lingering:
-			l.letGo(d)
+			l.flight.letGo(d)
 		case len(l.late) < natsio.MaxSignals:
 			l.late = append(l.late, natsio.Expiry{ID: d.id, Token: tok, Seq: d.seq})
 			d.heard = now // until the decision is durable and frees it
@@ -48,7 +48,7 @@ func (l *loop) sweep(now time.Time) error {
 	}
 	l.ready.CloseLanes(now)
 	l.out.FindConsumers()
-	l.out.LookAround(live, events.NewToken(l.state.Meta().Epoch, l.tokens))
+	l.out.LookAround(live, events.NewToken(l.state.Meta().Epoch, l.sender.tokens))
 	for key, list := range waiting {
 		l.out.Inspect(key, list)
 	}
@@ -64,9 +64,9 @@ func (l *loop) sweep(now time.Time) error {
 // spent handles unclaimed dispatches whose message has had its one delivery, or
 // is gone. A worker may have pulled it only just now, or hold it on purpose,
 // and renew it: it is taken back when it has been so for two leases.
-func (l *loop) spent(tokens []events.Token, now time.Time) error {
+func (f *flight) spent(tokens []events.Token, now time.Time) error {
 	for _, tok := range tokens {
-		d := l.table.byToken[tok]
+		d := f.l.table.byToken[tok]
 		if d == nil || d.claimed {
 			continue
 		}
@@ -74,16 +74,16 @@ func (l *loop) spent(tokens []events.Token, now time.Time) error {
 			d.spent = now
 			continue
 		}
-		if now.Sub(d.spent) <= 2*l.leaseOf(d) {
+		if now.Sub(d.spent) <= 2*f.l.leaseOf(d) {
 			continue
 		}
-		back, err := l.putBack(d)
+		back, err := f.putBack(d)
 		if err != nil {
 			return err
 		}
 		if back {
-			l.returned(d.typ, wire.RecoveryUnclaimed, 1)
-			l.out.DeleteMsg(d.seq)
+			f.returned(d.typ, wire.RecoveryUnclaimed, 1)
+			f.l.out.DeleteMsg(d.seq)
 		}
 	}
 	return nil

@@ -115,10 +115,10 @@ func (j *whyJob) decide(l *loop, _ int) error {
 	reasons := events.Explain(l.state, it, due)
 	if it.State == events.StateQueued {
 		set, _ := l.state.Settings(it.Type)
-		j.a.ageStep = l.ageStep(it.Type, &set)
+		j.a.ageStep = l.sender.ageStep(it.Type, &set)
 		d := l.table.byID[it.ID]
 		if j.a.queued = d == nil && !it.AvailableAt.After(due); j.a.queued {
-			j.a.contest = l.rivals(it.Type)
+			j.a.contest = l.sender.rivals(it.Type)
 		}
 		reasons = append(reasons, l.explainDispatch(it, d, set, now)...)
 	}
@@ -149,14 +149,14 @@ func (l *loop) explainDispatch(it *events.Item, d *dispatched, set events.TypeSe
 	if n := l.table.total(); n >= l.cfg.MaxRunning {
 		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", count(n, "item"), l.cfg.MaxRunning)
 	}
-	if p := l.pools.of(it.Type); p != nil && l.poolFull(p) && l.state.PoolRuns(p.name) < int64(p.slots) { // else the state says it
+	if p := l.sender.pools.of(it.Type); p != nil && l.sender.poolFull(p) && l.state.PoolRuns(p.name) < int64(p.slots) { // else the state says it
 		add(events.WhyPoolFull, "pool %s has %s dispatched or running: it has %d slots", p.name, count(p.slots, "item"), p.slots)
 	}
 	if why := l.halt.reason(); why != "" {
 		out = append(out, events.Obstacle{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})
 	}
-	if l.hold.After(now) {
-		out = append(out, events.Obstacle{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: l.hold})
+	if l.flight.hold.After(now) {
+		out = append(out, events.Obstacle{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: l.flight.hold})
 	}
 	return out
 }
@@ -174,10 +174,10 @@ func (l *loop) explainWorkers(it *events.Item) []events.Obstacle {
 			return one(events.WhyLanesFull, "items that ask for other sets of capabilities go first: at most %d sets of one type, and %d of all, are served at once", lanes.MaxPerType, lanes.Max)
 		}
 		ahead := prefetch
-		if l.pools.of(it.Type) != nil {
+		if l.sender.pools.of(it.Type) != nil {
 			ahead = 1
 		}
-		if n := l.table.byLane[key]; n >= l.window(key, ahead) {
+		if n := l.table.byLane[key]; n >= l.sender.window(key, ahead) {
 			return one(events.WhyBusy, "the workers have %s for it, and none is free: %s dispatched or running", count(slots, "slot"), count(n, "item"))
 		}
 		return nil
