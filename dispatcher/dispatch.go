@@ -32,7 +32,7 @@ func (s *sender) dispatch() error {
 	s.l.stalled = false
 	now := s.l.clock.Now()
 	s.l.ready.MakeRoom(now)
-	if err := s.l.findLanes(); err != nil || len(s.l.dirty) == 0 {
+	if err := s.l.workforce.findLanes(); err != nil || len(s.l.dirty) == 0 {
 		return err
 	}
 	if s.l.flight.hold.After(now) || s.allTaken() {
@@ -130,7 +130,7 @@ func (s *sender) laneRoom(td *typeDispatch, lane string) int {
 // window is how many items of a lane may be dispatched or running, with so many
 // for each slot.
 func (s *sender) window(key lanes.Key, ahead int) int {
-	return min(s.l.table.held.away[key]+ahead*s.l.laneSlots(key), lanes.MaxPending)
+	return min(s.l.table.held.away[key]+ahead*s.l.workforce.laneSlots(key), lanes.MaxPending)
 }
 
 // dispatchType sends a type's ready items as long as there is room. again says
@@ -217,14 +217,14 @@ func (s *sender) push(id events.ID, lane string, set events.TypeSettings, now ti
 const maxSlotsKnown = 4096
 
 // laneSlots is how many slots the workers of a lane have together.
-func (l *loop) laneSlots(key lanes.Key) int {
-	n, known := l.slots[key]
+func (wf *workforce) laneSlots(key lanes.Key) int {
+	n, known := wf.slots[key]
 	if !known {
-		n, _ = l.registry.Slots(key.Type, key.Name)
-		if len(l.slots) >= maxSlotsKnown {
-			clear(l.slots)
+		n, _ = wf.l.registry.Slots(key.Type, key.Name)
+		if len(wf.slots) >= maxSlotsKnown {
+			clear(wf.slots)
 		}
-		l.slots[key] = n
+		wf.slots[key] = n
 	}
 	return n
 }

@@ -101,7 +101,7 @@ func (f *flight) letGo(d *dispatched) {
 	f.l.table.remove(d)
 	if d.native {
 		f.l.acked.nativeLetGo(d)
-		f.l.nativeEnded(d)
+		f.l.leases.nativeEnded(d)
 	}
 	f.l.dirty[d.typ] = true
 	f.roomChanged(d.typ, d.group)

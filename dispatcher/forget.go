@@ -86,7 +86,7 @@ func (l *loop) typesForgotten(types []events.Type) {
 			continue // it is back
 		}
 		l.ready.Forget(t)
-		delete(l.ackWaits, t)
+		delete(l.leases.ackWaits, t)
 		delete(l.sender.marks, t)
 		delete(l.dirty, t)
 		delete(l.stopped, t)

@@ -49,8 +49,8 @@ func TestMisspeltTypesLockNobodyOut(t *testing.T) {
 	if fmt.Sprint(names) != "[email in-file served set waiting]" {
 		t.Fatalf("%d types are left: %v", len(names), names[:min(len(names), 10)])
 	}
-	if n := len(s.world.consumers); n > len(names)+1 || len(s.l.ackWaits) > len(names) || len(slices.Collect(s.l.ready.Types())) > len(names) || len(s.l.sender.marks) > len(names) {
-		t.Fatalf("%d consumers, %d leases, %d queues", n, len(s.l.ackWaits), len(slices.Collect(s.l.ready.Types())))
+	if n := len(s.world.consumers); n > len(names)+1 || len(s.l.leases.ackWaits) > len(names) || len(slices.Collect(s.l.ready.Types())) > len(names) || len(s.l.sender.marks) > len(names) {
+		t.Fatalf("%d consumers, %d leases, %d queues", n, len(s.l.leases.ackWaits), len(slices.Collect(s.l.ready.Types())))
 	}
 	if s.item(waiting).State != events.StateQueued {
 		t.Fatal("the item that waits is gone")

@@ -35,7 +35,7 @@ func (l *loop) followGates(changed []events.TypeInfo) error {
 		l.circuits = v
 		l.registry.Bench(l.state.Benched())
 	}
-	l.followDrains()
+	l.workforce.followDrains()
 	return nil
 }
 

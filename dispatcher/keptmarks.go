@@ -10,20 +10,20 @@ import (
 )
 
 // followDrains tells the registry of the marks that have changed.
-func (l *loop) followDrains() {
-	if marks, changed := l.drains.Follow(l.state, l.clock.Now()); changed {
-		l.registry.SetMarks(marks)
+func (wf *workforce) followDrains() {
+	if marks, changed := wf.drains.Follow(wf.l.state, wf.l.clock.Now()); changed {
+		wf.l.registry.SetMarks(marks)
 	}
 }
 
 // endUnseenDrains ends the marks of workers that won't come back, with each
 // sweep, as far as the batch has room.
-func (l *loop) endUnseenDrains(now time.Time) error {
-	for _, w := range l.drains.Unseen(now, l.registry) {
-		if !l.room() {
+func (wf *workforce) endUnseenDrains(now time.Time) error {
+	for _, w := range wf.drains.Unseen(now, wf.l.registry) {
+		if !wf.l.room() {
 			return nil
 		}
-		if _, _, err := l.decide(events.EndDrain{Worker: w, Reason: events.ReasonUnseen}); fatal(err) != nil {
+		if _, _, err := wf.l.decide(events.EndDrain{Worker: w, Reason: events.ReasonUnseen}); fatal(err) != nil {
 			return err
 		}
 	}

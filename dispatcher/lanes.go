@@ -1,64 +1,72 @@
 package dispatcher
 
 import (
+	"time"
+
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 )
 
 // laneOpened makes the consumer of a lane with capabilities, and has the workers
 // that serve it register again, to hear of it.
-func (l *loop) laneOpened(t events.Type, lane string) {
-	able := len(l.registry.Able(t, lane)) // also those that are unhealthy: they will be back
-	l.out.EnsureConsumer(lanes.Key{Type: t, Name: lane}, l.ackWait(t), able > 1 || able == 1 && !l.quiet)
+func (wf *workforce) laneOpened(t events.Type, lane string) {
+	able := len(wf.l.registry.Able(t, lane)) // also those that are unhealthy: they will be back
+	wf.l.out.EnsureConsumer(lanes.Key{Type: t, Name: lane}, wf.l.leases.ackWait(t), able > 1 || able == 1 && !wf.quiet)
 }
 
 // laneClosed removes the consumer of a lane that was closed, unless somebody
 // still runs what it has delivered: then a sweep finds it.
-func (l *loop) laneClosed(t events.Type, lane string) {
-	if key := (lanes.Key{Type: t, Name: lane}); l.table.byLane[key] == 0 {
-		l.out.DropConsumer(key)
+func (wf *workforce) laneClosed(t events.Type, lane string) {
+	if key := (lanes.Key{Type: t, Name: lane}); wf.l.table.byLane[key] == 0 {
+		wf.l.out.DropConsumer(key)
 	}
 }
 
 // ConsumersFound removes the consumers that nothing is dispatched to, such as an
 // earlier owner's. One that a worker serves stays: it may be pulling from it.
-func (l *loop) consumersFound(keys []lanes.Key) error {
+func (wf *workforce) consumersFound(keys []lanes.Key) error {
 	for _, key := range keys {
-		if l.table.byLane[key] > 0 {
+		if wf.l.table.byLane[key] > 0 {
 			continue
 		}
 		if key.Name == "" {
-			if _, known := l.state.Type(key.Type); !known {
-				l.out.DropConsumer(key)
+			if _, known := wf.l.state.Type(key.Type); !known {
+				wf.l.out.DropConsumer(key)
 			}
 			continue
 		}
-		if l.ready.IsOpen(key.Type, key.Name) {
+		if wf.l.ready.IsOpen(key.Type, key.Name) {
 			continue
 		}
-		if !l.ready.Served(key.Type, key.Name) {
-			l.out.DropConsumer(key)
+		if !wf.l.ready.Served(key.Type, key.Name) {
+			wf.l.out.DropConsumer(key)
 			continue
 		}
-		room, err := l.ready.Open(key.Type, key.Name)
+		room, err := wf.l.ready.Open(key.Type, key.Name)
 		if err != nil {
 			return err
 		}
 		if !room {
-			l.out.DropConsumer(key)
+			wf.l.out.DropConsumer(key)
 		}
 	}
 	return nil
 }
 
 // findLanes goes on with the search for lanes that workers have come for.
-func (l *loop) findLanes() error {
-	stalled, err := l.ready.FindLanes()
-	l.stalled = l.stalled || stalled
+func (wf *workforce) findLanes() error {
+	stalled, err := wf.l.ready.FindLanes()
+	wf.l.stalled = wf.l.stalled || stalled
 	return err
 }
 
 // workforce follows who is there to work. Owned by the loop.
 type workforce struct {
 	l *loop
+
+	slots      map[lanes.Key]int // memo of Registry.Slots; cleared when that changes
+	drains     registry.DrainMarks
+	nextWorker time.Time // when the next silent worker is gone; zero: never
+	quiet      bool      // a worker that registers is about to hear of the lanes that are opened
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
-	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/registry"
@@ -27,21 +26,17 @@ const maxPendingJobs = 64
 // loop is the sequencer during one ownership of the partition: see the package
 // comment. Everything in it is owned by run, except the channels.
 type loop struct {
-	cfg      *Config
-	log      *slog.Logger
-	clock    *clock.Clock
-	durable  func(last events.Seq, intake uint64) // told of each durable batch
-	state    *events.State
-	registry *registry.Registry
-	out      effects
-	table    *table
-	ready    *readyq.Queues
-	// quiet: a worker that registers is about to hear of the lanes that are opened.
-	quiet     bool
+	cfg       *Config
+	log       *slog.Logger
+	clock     *clock.Clock
+	durable   func(last events.Seq, intake uint64) // told of each durable batch
+	state     *events.State
+	registry  *registry.Registry
+	out       effects
+	table     *table
+	ready     *readyq.Queues
 	idleTypes idleTypes
 	timers    *readyq.Window[projector.TimerKey]
-	ackWaits  map[events.Type]time.Duration // ack-waits of the types' consumers
-	slots     map[lanes.Key]int             // memo of registry.slots; cleared when that changes
 	sender    sender
 	flight    flight
 	leases    leases
@@ -49,7 +44,6 @@ type loop struct {
 	dirty     map[events.Type]bool // whose ready items are to be looked at
 	stopped   map[events.Type]bool // paused, or their circuit open
 	circuits  uint64               // State.CircuitVersion that the registry has heard of
-	drains    registry.DrainMarks
 
 	newID   func() events.ID // for what is spawned
 	follow  followUps
@@ -63,10 +57,9 @@ type loop struct {
 	appending   bool
 	interrupted *appendResult // of an append whose events are not where they were to be; nil: none
 	strangers   strangers
-	appended    events.Seq      // last durable event
-	unprojected []*batch        // appended and not yet projected, oldest first
-	behind      int             // bytes of those
-	late        []natsio.Expiry // expired leases that found no room in the batch
+	appended    events.Seq // last durable event
+	unprojected []*batch   // appended and not yet projected, oldest first
+	behind      int        // bytes of those
 	schedules   schedules
 	acked       ackRuns
 
@@ -79,11 +72,9 @@ type loop struct {
 	synced   uint64       // one that will be on disk at nextPurge
 	purged   uint64
 
-	nextWorker time.Time // when the next silent worker is gone; zero: never, here and below
-	nextOrphan time.Time
-	nextPurge  time.Time
-	nextSweep  time.Time
-	retention  retention
+	nextPurge time.Time
+	nextSweep time.Time
+	retention retention
 
 	requests chan job // shared by all ownerships, as is
 	submits  chan job
@@ -400,7 +391,7 @@ func (l *loop) effects(r appendResult) error {
 	b.events, l.spare = nil, b.events[:0]
 	l.noteIntake(b.changes.Meta.IntakeSeq)
 	l.flight.noteAcks()
-	if err := l.typesChanged(b.changes.Types); err != nil {
+	if err := l.leases.typesChanged(b.changes.Types); err != nil {
 		return err
 	}
 	l.typesForgotten(b.changes.Forgotten)
@@ -428,7 +419,7 @@ func (l *loop) nextWake() time.Duration {
 	if l.stalled || l.timers.WantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.flight.nextAck, l.nextPurge, l.acked.nextNak(), l.acked.settling.until, l.ready.NextRelease(), l.ready.NextRoom(), l.retention.wake(l)} {
+	for _, t := range []time.Time{l.workforce.nextWorker, l.leases.nextOrphan, l.flight.nextAck, l.nextPurge, l.acked.nextNak(), l.acked.settling.until, l.ready.NextRelease(), l.ready.NextRoom(), l.retention.wake(l)} {
 		at = clock.Sooner(at, t)
 	}
 	if len(l.dirty) > 0 {

@@ -55,7 +55,7 @@ func (a *ackRuns) adoptNativeMsgs(msgs []natsio.AckMsg, last uint64) error {
 		}
 		a.nativeStored(d, m.Seq)
 		d.lease = m.Lease
-		a.l.ackWaits[d.typ] = max(a.l.ackWait(d.typ), m.Lease) // see leasewait.go
+		a.l.leases.ackWaits[d.typ] = max(a.l.leases.ackWait(d.typ), m.Lease) // see leasewait.go
 		a.since = earliest(a.since, m.At.Add(-time.Second))
 		if _, on := a.on[d.typ]; !on { // its type has another protocol by now
 			a.on[d.typ] = ackmode.Consumer{}

@@ -88,7 +88,7 @@ func (a *ackRuns) nativeLooked(d *dispatched, found ackmode.Finding, now time.Ti
 		back, err := a.l.flight.putBack(d)
 		if !back && err == nil && !d.orphan {
 			a.l.table.orphaned(d, now)
-			a.l.watchOrphans(now)
+			a.l.leases.watchOrphans(now)
 		}
 		return err
 	}
@@ -138,7 +138,7 @@ func (a *ackRuns) nativeLost(now time.Time) error {
 	}
 	a.top = 0
 	clear(a.ready)
-	a.l.watchOrphans(now)
+	a.l.leases.watchOrphans(now)
 	a.makeNatives()
 	return nil
 }
@@ -147,7 +147,7 @@ func (a *ackRuns) nativeLost(now time.Time) error {
 // type is held back, and once its protocol is another.
 func (a *ackRuns) nativeWants(t events.Type) ackmode.Consumer {
 	set, _ := a.l.state.Settings(t)
-	return ackmode.Consumer{Type: t, Native: set.Native(), Lease: a.l.ackWait(t), Window: nativeWindow(&set),
+	return ackmode.Consumer{Type: t, Native: set.Native(), Lease: a.l.leases.ackWait(t), Window: nativeWindow(&set),
 		Paused: a.l.stopped[t] || !set.Native() || !a.settling.until.IsZero()}
 }
 

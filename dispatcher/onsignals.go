@@ -18,7 +18,7 @@ func (l *loop) onSignals() error {
 	}
 	now := l.clock.Now()
 	if t.Registry {
-		if err := l.registryChanged(now); err != nil {
+		if err := l.workforce.registryChanged(now); err != nil {
 			return err
 		}
 	}
@@ -45,20 +45,20 @@ func (l *loop) onSignals() error {
 	if err := l.flight.spent(t.Spent, now); err != nil {
 		return err
 	}
-	l.late = append(l.late, t.Expired...)
-	if err := l.lateExpiries(); err != nil {
+	l.leases.late = append(l.leases.late, t.Expired...)
+	if err := l.leases.lateExpiries(); err != nil {
 		return err
 	}
 	if err := l.acked.nativeSignals(&t, now); err != nil {
 		return err
 	}
 	for w, runs := range t.Beats {
-		l.heard(w, runs, now)
+		l.leases.heard(w, runs, now)
 	}
 	for typ := range t.Types {
-		l.makeConsumers(typ, false)
+		l.leases.makeConsumers(typ, false)
 	}
-	if err := l.consumersFound(t.Lanes); err != nil {
+	if err := l.workforce.consumersFound(t.Lanes); err != nil {
 		return err
 	}
 	if t.Cut > 0 {
@@ -72,23 +72,23 @@ func (l *loop) onSignals() error {
 
 // RegistryChanged looks at the lanes anew: those whose last worker has gone
 // get back what nobody has pulled.
-func (l *loop) registryChanged(now time.Time) error {
-	clear(l.slots)
-	l.nextWorker = l.registry.Expire(now)
-	l.table.held.setActive(l.registry.Active())
-	for key, n := range l.table.byLane {
-		if n > 0 && l.laneSlots(key) == 0 {
-			if err := l.flight.withdraw(key); err != nil {
+func (wf *workforce) registryChanged(now time.Time) error {
+	clear(wf.slots)
+	wf.nextWorker = wf.l.registry.Expire(now)
+	wf.l.table.held.setActive(wf.l.registry.Active())
+	for key, n := range wf.l.table.byLane {
+		if n > 0 && wf.laneSlots(key) == 0 {
+			if err := wf.l.flight.withdraw(key); err != nil {
 				return err
 			}
 		}
 	}
-	l.ready.Offers(l.registry.Offers())
-	for _, t := range l.state.TypeNames() {
-		l.dirty[t] = true
+	wf.l.ready.Offers(wf.l.registry.Offers())
+	for _, t := range wf.l.state.TypeNames() {
+		wf.l.dirty[t] = true
 	}
-	if h := l.cfg.Hooks.Workers; h != nil {
-		h(l.registry.List())
+	if h := wf.l.cfg.Hooks.Workers; h != nil {
+		h(wf.l.registry.List())
 	}
 	return nil
 }
@@ -162,19 +162,19 @@ func (f *flight) dispatchLost(now time.Time) error {
 			f.l.table.orphaned(d, now)
 		}
 	}
-	f.l.watchOrphans(now)
+	f.l.leases.watchOrphans(now)
 	f.l.out.Repair()
 	return nil
 }
 
 // lateExpiries handles expired leases as far as the batch has room.
-func (l *loop) lateExpiries() error {
-	for len(l.late) > 0 && l.room() {
-		e := l.late[0]
-		if l.late = l.late[1:]; len(l.late) == 0 {
-			l.late = nil
+func (le *leases) lateExpiries() error {
+	for len(le.late) > 0 && le.l.room() {
+		e := le.late[0]
+		if le.late = le.late[1:]; len(le.late) == 0 {
+			le.late = nil
 		}
-		if err := l.leaseExpired(e); err != nil {
+		if err := le.leaseExpired(e); err != nil {
 			return err
 		}
 	}
@@ -183,52 +183,52 @@ func (l *loop) lateExpiries() error {
 
 // LeaseExpired handles the server's word that a dispatch was neither acked nor
 // renewed in time.
-func (l *loop) leaseExpired(e natsio.Expiry) error {
-	l.out.DeleteMsg(e.Seq)
-	if d := l.table.byToken[e.Token]; d != nil && d.id == e.ID {
-		if early, err := l.expiredEarly(d); early || err != nil {
+func (le *leases) leaseExpired(e natsio.Expiry) error {
+	le.l.out.DeleteMsg(e.Seq)
+	if d := le.l.table.byToken[e.Token]; d != nil && d.id == e.ID {
+		if early, err := le.expiredEarly(d); early || err != nil {
 			return err
 		}
 		if d.lingering {
-			l.flight.letGo(d)
+			le.l.flight.letGo(d)
 			return nil
 		}
-		back, err := l.flight.putBack(d)
+		back, err := le.l.flight.putBack(d)
 		if back {
-			l.flight.returned(d.typ, wire.RecoveryUnclaimed, 1)
+			le.l.flight.returned(d.typ, wire.RecoveryUnclaimed, 1)
 		}
 		if back || err != nil {
 			return err
 		}
 	}
-	return l.expire(e.ID, e.Token)
+	return le.expire(e.ID, e.Token)
 }
 
 // expiredEarly keeps a run whose worker was told a longer lease than the server
 // goes by: from here on its worker's heartbeats do.
-func (l *loop) expiredEarly(d *dispatched) (bool, error) {
-	if !l.lentLonger(d) {
+func (le *leases) expiredEarly(d *dispatched) (bool, error) {
+	if !le.lentLonger(d) {
 		return false, nil
 	}
-	if free, err := l.flight.unclaimed(d); free || err != nil {
+	if free, err := le.l.flight.unclaimed(d); free || err != nil {
 		return false, err
 	}
 	if !d.orphan {
-		l.table.orphaned(d, clock.Later(d.heard, d.at))
-		l.watchOrphans(l.clock.Now())
+		le.l.table.orphaned(d, clock.Later(d.heard, d.at))
+		le.watchOrphans(le.l.clock.Now())
 	}
 	return true, nil
 }
 
 // expire ends the run under a token, whose lease has run out. REQUIRES: room.
-func (l *loop) expire(id events.ID, token events.Token) error {
-	dec, it, err := l.decide(events.ExpireLease{ID: id, Token: token, Random: random()})
+func (le *leases) expire(id events.ID, token events.Token) error {
+	dec, it, err := le.l.decide(events.ExpireLease{ID: id, Token: token, Random: random()})
 	if fatal(err) != nil {
 		return err
 	}
 	if it != nil && !dec.Repeat {
-		l.log.Warn("a lease expired", "id", id, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
-		if h := l.cfg.Hooks.LeaseExpired; h != nil {
+		le.l.log.Warn("a lease expired", "id", id, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
+		if h := le.l.cfg.Hooks.LeaseExpired; h != nil {
 			h(it.Type)
 		}
 	}
@@ -237,46 +237,46 @@ func (l *loop) expire(id events.ID, token events.Token) error {
 
 // heard notes what a worker says that it runs: it keeps the leases whose
 // message is gone, and shows which cancelled runs it has let go.
-func (l *loop) heard(w events.WorkerID, runs map[events.Token]bool, now time.Time) {
+func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.Time) {
 	for tok := range runs {
-		if d := l.table.byToken[tok]; d != nil && d.worker == w {
+		if d := le.l.table.byToken[tok]; d != nil && d.worker == w {
 			d.heard = now
 		}
 	}
-	for _, d := range l.table.lingering {
+	for _, d := range le.l.table.lingering {
 		if d.worker == w && !runs[d.token] {
-			l.flight.letGo(d)
+			le.l.flight.letGo(d)
 		}
 	}
 }
 
 // watchOrphans sees to it that orphans are looked at in time.
-func (l *loop) watchOrphans(now time.Time) {
-	l.nextOrphan = time.Time{}
-	for _, d := range l.table.orphans {
-		l.nextOrphan = clock.Sooner(l.nextOrphan, clock.Later(d.heard.Add(l.leaseOf(d)), now.Add(time.Millisecond)))
+func (le *leases) watchOrphans(now time.Time) {
+	le.nextOrphan = time.Time{}
+	for _, d := range le.l.table.orphans {
+		le.nextOrphan = clock.Sooner(le.nextOrphan, clock.Later(d.heard.Add(le.leaseOf(d)), now.Add(time.Millisecond)))
 	}
 }
 
 // expireOrphans ends the runs whose message is gone and whose worker has been
 // silent for a lease.
-func (l *loop) expireOrphans(now time.Time) error {
-	for _, d := range l.table.orphans {
-		if d.heard.Add(l.leaseOf(d)).After(now) {
+func (le *leases) expireOrphans(now time.Time) error {
+	for _, d := range le.l.table.orphans {
+		if d.heard.Add(le.leaseOf(d)).After(now) {
 			continue
 		}
 		if d.lingering {
-			l.flight.letGo(d)
+			le.l.flight.letGo(d)
 			continue
 		}
-		if !l.room() {
+		if !le.l.room() {
 			break
 		}
-		if err := l.expire(d.id, d.token); err != nil {
+		if err := le.expire(d.id, d.token); err != nil {
 			return err
 		}
 		d.heard = now // until the decision is durable and frees it
 	}
-	l.watchOrphans(now)
+	le.watchOrphans(now)
 	return nil
 }

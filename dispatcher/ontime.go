@@ -31,7 +31,7 @@ func (l *loop) onTime() error {
 	if err := l.dueCircuits(due); err != nil {
 		return err
 	}
-	if err := l.lateExpiries(); err != nil {
+	if err := l.leases.lateExpiries(); err != nil {
 		return err
 	}
 	if err := l.acked.hearNatives(); err != nil {
@@ -44,8 +44,8 @@ func (l *loop) onTime() error {
 		return err
 	}
 	l.ready.Release(now)
-	if clock.Passed(l.nextWorker, now) {
-		l.nextWorker = l.registry.Expire(now)
+	if clock.Passed(l.workforce.nextWorker, now) {
+		l.workforce.nextWorker = l.registry.Expire(now)
 	}
 	if clock.Passed(l.nextPurge, now) {
 		l.purgeIntake(now)
@@ -55,8 +55,8 @@ func (l *loop) onTime() error {
 			return err
 		}
 	}
-	if clock.Passed(l.nextOrphan, now) {
-		if err := l.expireOrphans(now); err != nil {
+	if clock.Passed(l.leases.nextOrphan, now) {
+		if err := l.leases.expireOrphans(now); err != nil {
 			return err
 		}
 	}

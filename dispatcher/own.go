@@ -166,22 +166,24 @@ func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq
 	ready := readyq.New(cfg.Store, t)
 	l := &loop{
 		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, acked: newAckRuns(), durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
-		table: t, ready: ready, timers: readyq.NewWindow(projector.TimerKey.Less), slots: map[lanes.Key]int{}, dirty: map[events.Type]bool{},
+		table: t, ready: ready, timers: readyq.NewWindow(projector.TimerKey.Less), dirty: map[events.Type]bool{},
 		stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
-		building: &batch{}, appended: last, ackWaits: map[events.Type]time.Duration{},
+		building: &batch{}, appended: last,
 		nextSweep: clk.Now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
 		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
 		toCommit: make(chan *batch, MaxUnprojected), commits: make(chan commitResult, MaxUnprojected),
 		toReply: make(chan []job, maxReplies), hurry: make(chan struct{}, 1),
 	}
 	l.acked.l, l.retention.l, l.schedules.l, l.follow.l = l, l, l, l
+	l.leases.ackWaits = map[events.Type]time.Duration{}
+	l.workforce.slots = map[lanes.Key]int{}
 	l.sender.marks = map[events.Type]string{}
 	l.sender.l, l.flight.l, l.leases.l, l.workforce.l = l, l, l, l
 	state.TakeFollowUps() // the projection's index has them
 	l.follow.lookFrom(state.Meta().Applied)
 	for _, t := range state.TypeNames() {
 		set, _ := state.Settings(t)
-		l.ackWaits[t] = set.Lease()
+		l.leases.ackWaits[t] = set.Lease()
 		l.dirty[t] = true
 		if state.Gate(t).Stopped {
 			l.stopped[t] = true
@@ -189,12 +191,12 @@ func newLoop(cfg *Config, state *events.State, clk *clock.Clock, last events.Seq
 		l.sender.marks[t] = limitsMark(set)
 	}
 	reg.Bench(state.Benched())
-	l.followDrains()
+	l.workforce.followDrains()
 	l.inflow.held = state.QueueFull
 	l.sender.findPools()
 	ready.Unprojected, ready.Prefetch = l.eachUnprojected, l.sender.prefetch
 	ready.Again = func(t events.Type) { l.dirty[t] = true }
-	ready.Opened, ready.Closed = l.laneOpened, l.laneClosed
+	ready.Opened, ready.Closed = l.workforce.laneOpened, l.workforce.laneClosed
 	l.noteIntake(state.Meta().IntakeSeq)
 	l.retention.begin(l)
 	if j := fileSettings(cfg, state); j.len() > 0 {
@@ -263,7 +265,7 @@ func (e *Engine) adopt(ctx context.Context, l *loop) error {
 	if err := e.adoptNatives(ctx, l); err != nil {
 		return err
 	}
-	l.watchOrphans(now)
+	l.leases.watchOrphans(now)
 	return nil
 }
 

@@ -109,7 +109,7 @@ func (j *placeJob) decide(l *loop, _ int) error {
 		j.a.items[i], j.a.ageSteps[i] = &copied, l.sender.ageStep(it.Type, &set)
 		p.Known, p.Type, p.Estimate = true, it.Type, it.Estimate
 		p.InFlight = l.table.byType[it.Type]
-		p.Parallel = min(l.laneSlots(lanes.Key{Type: it.Type, Name: it.Lane()}), set.Capacity, l.cfg.MaxRunning)
+		p.Parallel = min(l.workforce.laneSlots(lanes.Key{Type: it.Type, Name: it.Lane()}), set.Capacity, l.cfg.MaxRunning)
 		if it.State != events.StateQueued {
 			continue
 		}

@@ -142,7 +142,7 @@ func (s *sim) start() {
 		}
 	}
 	s.ok(s.world.adoptNatives(s.l))
-	s.l.watchOrphans(clk.Now())
+	s.l.leases.watchOrphans(clk.Now())
 	sig.RegistryChanged()
 	s.handed = state.Meta().IntakeSeq
 	s.settle()

@@ -29,7 +29,7 @@ func (l *loop) sweep(now time.Time) error {
 	live := make(map[events.Token]bool, l.table.total())
 	for tok, d := range l.table.byToken {
 		live[tok] = true
-		lease := l.leaseOf(d)
+		lease := l.leases.leaseOf(d)
 		switch {
 		case d.orphan: // expireOrphans has its own time
 		case d.native && !d.lingering: // see sweepNatives
@@ -41,8 +41,8 @@ func (l *loop) sweep(now time.Time) error {
 		case now.Sub(clock.Later(d.heard, d.at)) <= lease+l.cfg.Gone:
 		case d.lingering:
 			l.flight.letGo(d)
-		case len(l.late) < natsio.MaxSignals:
-			l.late = append(l.late, natsio.Expiry{ID: d.id, Token: tok, Seq: d.seq})
+		case len(l.leases.late) < natsio.MaxSignals:
+			l.leases.late = append(l.leases.late, natsio.Expiry{ID: d.id, Token: tok, Seq: d.seq})
 			d.heard = now // until the decision is durable and frees it
 		}
 	}
@@ -52,7 +52,7 @@ func (l *loop) sweep(now time.Time) error {
 	for key, list := range waiting {
 		l.out.Inspect(key, list)
 	}
-	if err := l.endUnseenDrains(now); err != nil {
+	if err := l.workforce.endUnseenDrains(now); err != nil {
 		return err
 	}
 	if err := l.forgetTypes(now); err != nil {
@@ -74,7 +74,7 @@ func (f *flight) spent(tokens []events.Token, now time.Time) error {
 			d.spent = now
 			continue
 		}
-		if now.Sub(d.spent) <= 2*f.l.leaseOf(d) {
+		if now.Sub(d.spent) <= 2*f.l.leases.leaseOf(d) {
 			continue
 		}
 		back, err := f.putBack(d)

@@ -168,7 +168,7 @@ func (l *loop) explainWorkers(it *events.Item) []events.Obstacle {
 	}
 	lane := it.Lane()
 	key := lanes.Key{Type: it.Type, Name: lane}
-	slots := l.laneSlots(key)
+	slots := l.workforce.laneSlots(key)
 	if slots > 0 {
 		if lane != "" && !l.ready.IsOpen(it.Type, lane) {
 			return one(events.WhyLanesFull, "items that ask for other sets of capabilities go first: at most %d sets of one type, and %d of all, are served at once", lanes.MaxPerType, lanes.Max)

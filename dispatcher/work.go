@@ -114,12 +114,12 @@ func (j *lanesJob) len() int { return 1 }
 
 func (j *lanesJob) decide(l *loop, _ int) error {
 	set, _ := l.state.Settings(j.typ)
-	j.reply = lanesReply{lease: set.Lease(), ackWait: l.ackWait(j.typ), lanes: []string{""}}
+	j.reply = lanesReply{lease: set.Lease(), ackWait: l.leases.ackWait(j.typ), lanes: []string{""}}
 	// The registry has the worker, and word of that may still be on its way here.
-	l.quiet = true
+	l.workforce.quiet = true
 	l.ready.Offers(l.registry.Offers())
-	err := l.findLanes()
-	l.quiet = false
+	err := l.workforce.findLanes()
+	l.workforce.quiet = false
 	if err != nil {
 		return err
 	}
