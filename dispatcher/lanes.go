@@ -23,7 +23,7 @@ func (wf *workforce) laneClosed(t events.Type, lane string) {
 	}
 }
 
-// ConsumersFound removes the consumers that nothing is dispatched to, such as an
+// consumersFound removes the consumers that nothing is dispatched to, such as an
 // earlier owner's. One that a worker serves stays: it may be pulling from it.
 func (wf *workforce) consumersFound(keys []lanes.Key) error {
 	for _, key := range keys {
