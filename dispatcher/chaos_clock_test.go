@@ -29,7 +29,7 @@ func (c *chaos) acceptClock() {
 	c.accept = &acceptance{by: "ops"}
 	c.losses++
 	c.start()
-	c.reg.setBack(c.l.clock.now())
+	c.reg.SetBack(c.l.clock.Now())
 }
 
 // The clock may jump at any moment, and be confirmed when it is wrong: in the
@@ -52,7 +52,7 @@ func TestChaosOfClocks(t *testing.T) {
 			c.crashAt, c.skew, c.steps = "", 0, nil
 			c.log.Script()
 			c.acceptClock()
-			if now := c.l.clock.now(); !now.Equal(c.at) {
+			if now := c.l.clock.Now(); !now.Equal(c.at) {
 				t.Errorf("on the right clock, confirmed, it is %v, not %v", now, c.at)
 			}
 			// What failed under a wrong clock is to be tried again by that clock.

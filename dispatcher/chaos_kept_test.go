@@ -50,17 +50,17 @@ func (c *chaos) letGo() {
 // is past its end, and the registry knows who is to drain.
 func (c *chaos) heldAsTheLogSays() error {
 	t, _ := c.l.state.Type("email")
-	if p := t.Paused; p != nil && !p.Until.IsZero() && !p.Until.After(c.l.clock.due()) {
-		return fmt.Errorf("at %s a pause goes on that ended at %s", c.l.clock.due(), p.Until)
+	if p := t.Paused; p != nil && !p.Until.IsZero() && !p.Until.After(c.l.clock.Due()) {
+		return fmt.Errorf("at %s a pause goes on that ended at %s", c.l.clock.Due(), p.Until)
 	}
 	if stopped := c.l.state.Gate("email").Stopped; stopped != c.l.stopped["email"] {
 		return fmt.Errorf("held back: %v; the dispatcher thinks %v", stopped, !stopped)
 	}
 	marks := c.l.state.Drains()
-	if !maps.Equal(c.reg.marked, marks) {
-		return fmt.Errorf("to drain are %v; the registry thinks %v", marks, c.reg.marked)
+	if !maps.Equal(c.reg.Marks(), marks) {
+		return fmt.Errorf("to drain are %v; the registry thinks %v", marks, c.reg.Marks())
 	}
-	for _, w := range c.reg.list() {
+	for _, w := range c.reg.List() {
 		if _, marked := marks[events.WorkerID(w.Worker)]; w.DiedAt.IsZero() && marked != (w.Status == wire.WorkerDraining) {
 			return fmt.Errorf("worker %s is %s, to drain: %v", w.Worker, w.Status, marked)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -53,10 +54,10 @@ func TestChaosWithCuts(t *testing.T) {
 			}
 			pruned += c.l.state.Meta().Pruned
 			c.tick(time.Hour)
-			if n := c.l.retained(); n != 0 {
+			if n := c.l.retention.retained(); n != 0 {
 				t.Fatalf("%d items are kept for good", n)
 			}
-			if held := c.l.appended - c.l.keep.first; held > 400 {
+			if held := c.l.appended - c.l.retention.first; held > 400 {
 				t.Fatalf("the log holds %d events, of no item", held)
 			}
 			c.check()
@@ -76,7 +77,7 @@ func TestHotItemIsCarried(t *testing.T) {
 	s.l.urgent.jobs = append(s.l.urgent.jobs, &retentionJob{cut: true, out: make(chan retentionReply, 1)})
 	for i := 0; s.l.state.Meta().CutAt == 0; i++ {
 		if i > 2000 {
-			t.Fatalf("the round does not end: %+v", s.l.keep)
+			t.Fatalf("the round does not end: %+v", s.l.retention)
 		}
 		// Something of the hot item is always on its way to the projection.
 		p := events.Priority(i % 2)
@@ -111,7 +112,7 @@ func TestLogAndStoreStayBounded(t *testing.T) {
 			cmds[i] = core.Submit{Type: "email", NewID: s.newID()}
 		}
 		s.do(cmds...)
-		for m := s.world.pull(laneKey{"email", ""}); m != nil; m = s.world.pull(laneKey{"email", ""}) {
+		for m := s.world.pull(lanes.Key{Type: "email", Name: ""}); m != nil; m = s.world.pull(lanes.Key{Type: "email", Name: ""}) {
 			claim := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 			done := claim
 			done.Event = wire.ReportComplete
@@ -127,10 +128,10 @@ func TestLogAndStoreStayBounded(t *testing.T) {
 	tip, err := s.log.Last(t.Context())
 	s.ok(err)
 	left := tip.Seq - tip.First + 1
-	t.Logf("%d events in all, at most %d in the log, %d in the end; %d items left, store %d bytes", tip.Seq, most, left, s.l.retained(), s.store.DiskBytes())
+	t.Logf("%d events in all, at most %d in the log, %d in the end; %d items left, store %d bytes", tip.Seq, most, left, s.l.retention.retained(), s.store.DiskBytes())
 	// While it runs: what comes in the 5 s of retention, and while a round is
 	// carried and synced, whatever has come before; in the end, next to nothing.
-	if most > bound || tip.Seq < 130_000 || left > cutEvents+100 || s.l.retained() != 0 {
+	if most > bound || tip.Seq < 130_000 || left > cutEvents+100 || s.l.retention.retained() != 0 {
 		t.Fatalf("the log held %d events, and %d are left", most, left)
 	}
 	s.check()

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -135,14 +137,14 @@ func (c *chaos) toRest(fn func()) {
 func (c *chaos) workerLeaves() {
 	w := c.worker()
 	delete(c.alive, w)
-	c.reg.remove(events.WorkerID(w), "")
+	c.reg.Remove(events.WorkerID(w), "")
 	c.settle()
 }
 
 func (c *chaos) dispatchStreamGoes() {
 	if c.rng.IntN(2) == 0 {
 		clear(c.world.msgs)
-		c.l.signals.dispatchLost()
+		c.l.signals.DispatchLost()
 		c.settle()
 	}
 }
@@ -181,7 +183,7 @@ func (c *chaos) publish() {
 
 func (c *chaos) pullSome() {
 	for range 1 + c.rng.IntN(3) {
-		m := c.world.pull(laneKey{"email", ""})
+		m := c.world.pull(lanes.Key{Type: "email", Name: ""})
 		if m == nil {
 			return
 		}
@@ -250,7 +252,7 @@ func (c *chaos) faultNext() {
 func (c *chaos) heartbeats() {
 	for _, w := range slices.Sorted(maps.Keys(c.alive)) {
 		c.register(w, c.alive[w], nil, "email")
-		c.reg.beat(&wire.Heartbeat{Register: wire.Register{Worker: w}, Health: c.someHealth()})
+		c.reg.Beat(&wire.Heartbeat{Register: wire.Register{Worker: w}, Health: c.someHealth()})
 	}
 	runs := map[string][]wire.RunRef{}
 	for _, h := range c.granted {
@@ -260,7 +262,7 @@ func (c *chaos) heartbeats() {
 		}
 	}
 	for w, in := range runs {
-		c.l.signals.heartbeat(&wire.Heartbeat{Register: wire.Register{Worker: w}, InFlight: in})
+		c.l.signals.Heartbeat(&wire.Heartbeat{Register: wire.Register{Worker: w}, InFlight: in})
 	}
 	c.settle()
 }
@@ -270,7 +272,7 @@ func (c *chaos) someHealth() *wire.Health {
 	if c.rng.IntN(5) > 0 {
 		return nil
 	}
-	return &wire.Health{Failing: []wire.FailingCheck{dbDown}}
+	return &wire.Health{Failing: []wire.FailingCheck{{Check: "db", Error: "refused"}}}
 }
 
 // finish lets everything heal and all work be done.
@@ -286,7 +288,7 @@ func (c *chaos) finish() {
 		c.letGo()                         // again, if the answer was that nobody knows
 		c.register("w9", 4, nil, "email") // again and again, or it would be gone
 		c.tick(30 * time.Second)
-		for m := c.world.pull(laneKey{"email", ""}); m != nil; m = c.world.pull(laneKey{"email", ""}) {
+		for m := c.world.pull(lanes.Key{Type: "email", Name: ""}); m != nil; m = c.world.pull(lanes.Key{Type: "email", Name: ""}) {
 			c.run(m, "w9")
 			delete(c.world.msgs, m.seq)
 		}
@@ -404,7 +406,7 @@ func TestTwoLoopsOnOneLog(t *testing.T) {
 					c = b
 				}
 				c.world.signals = c.l.signals
-				c.at = later(a.at, b.at) // one world, one time
+				c.at = clock.Later(a.at, b.at) // one world, one time
 				c.submitOrWork()
 			}
 			if a.losses+b.losses < 2 {

@@ -5,8 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 )
+
+// ClockStatus compares the partition's time with the NATS server's.
+type ClockStatus = clock.Status
 
 // acceptance is an operator's word that the server's clock is right.
 type acceptance struct {
@@ -14,31 +19,31 @@ type acceptance struct {
 	done chan struct{} // closed when an ownership has begun with it
 }
 
-// clockSource is what a clock of this engine goes by.
-func (c *Config) clockSource(local func() time.Time) clockSource {
-	return clockSource{local: local, maxJump: c.MaxClockJump, synced: c.ClockSynced, sleep: c.Suspended}
+// Source is what a clock of this engine goes by.
+func (c *Config) clockSource(local func() time.Time) clock.Source {
+	return clock.Source{Local: local, MaxJump: c.MaxClockJump, Synced: c.ClockSynced, Sleep: c.Suspended}
 }
 
 // lastKnown is the latest time that is known to have been right: that of the
 // previous process, or of an earlier ownership of this one.
-func (c *Config) lastKnown(before *clock) (t time.Time) {
+func (c *Config) lastKnown(before *clock.Clock) (t time.Time) {
 	if c.KnownTime != nil {
 		t = c.KnownTime()
 	}
 	if before != nil {
-		t = later(t, before.now())
+		t = clock.Later(t, before.Now())
 	}
 	return t
 }
 
 // clockBegins says how the clock of an ownership begins, and answers who has
 // confirmed it.
-func (e *Engine) clockBegins(c *clock, accept *acceptance) {
-	s := c.status()
+func (e *Engine) clockBegins(c *clock.Clock, accept *acceptance) {
+	s := c.Status()
 	switch {
 	case accept != nil:
 		e.cfg.Logger.Warn("the server's clock was confirmed: the engine's time is the server's again", "by", accept.by, "time", s.Engine)
-		e.registry.setBack(s.Engine)
+		e.registry.SetBack(s.Engine)
 		e.accepting.CompareAndSwap(accept, nil)
 		close(accept.done)
 	case !s.Plausible():
@@ -58,21 +63,25 @@ func (c *Config) sayDoubt(s ClockStatus) {
 	c.Logger.Error("the clock is implausible: nothing is pruned, cut or made due by it", "why", s.Why, "engine_time", s.Engine, "server_time", s.Server, "difference", s.Difference)
 }
 
-// correctClock corrects the clock by the server's time.
-func (p *pusher) correctClock(server time.Time) {
-	d, changed := p.clock.correct(server)
-	s := p.clock.status()
-	p.cfg.noteTime(s)
+// lookAtClock corrects an ownership's clock by the server's time.
+func (e *Engine) lookAtClock(ctx context.Context, c *clock.Clock, sig *natsio.Signals) {
+	tip, err := e.cfg.Log.Last(ctx)
+	if err != nil {
+		return
+	}
+	d, changed := c.Correct(tip.Time)
+	s := c.Status()
+	e.cfg.noteTime(s)
 	switch {
 	case changed && !s.Plausible():
-		p.cfg.sayDoubt(s)
+		e.cfg.sayDoubt(s)
 	case changed:
-		p.log.Warn("the engine's clock has followed the server's", "by", d, "time", s.Engine)
-	case s.Plausible() && d < -maxSlewed:
-		p.log.Warn("sweep: the server's clock is behind the partition's: slewing towards it", "difference", d)
+		e.cfg.Logger.Warn("the engine's clock has followed the server's", "by", d, "time", s.Engine)
+	case s.Plausible() && d < -clock.MaxSlewed:
+		e.cfg.Logger.Warn("sweep: the server's clock is behind the partition's: slewing towards it", "difference", d)
 	}
 	if changed {
-		p.signals.clockChanged()
+		sig.ClockChanged()
 	}
 }
 
@@ -83,7 +92,7 @@ func (e *Engine) Clock() (ClockStatus, bool) {
 	if c == nil {
 		return ClockStatus{}, false
 	}
-	return c.status(), true
+	return c.Status(), true
 }
 
 // AcceptClock has the partition's time be the server's from now on, since
@@ -92,7 +101,7 @@ func (e *Engine) Clock() (ClockStatus, bool) {
 // Where both agree to a second nothing happens.
 func (e *Engine) AcceptClock(ctx context.Context, by string) (ClockStatus, error) {
 	s, ok := e.Clock()
-	if ok && s.Plausible() && s.Difference.Abs() <= maxSlewed {
+	if ok && s.Plausible() && s.Difference.Abs() <= clock.MaxSlewed {
 		return s, nil
 	}
 	a := &acceptance{by: by, done: make(chan struct{})}
@@ -123,12 +132,12 @@ func (e *Engine) FollowClock(ctx context.Context) error {
 	if c == nil {
 		return errClosed
 	}
-	// A correction takes back no more than maxSlew of a small difference.
-	for range maxSlewed / maxSlew {
-		if diff, _ := c.correct(tip.Time); diff <= 0 || diff > maxSlewed {
+	// A correction takes back no more than clock.MaxSlew of a small difference.
+	for range clock.MaxSlewed / clock.MaxSlew {
+		if diff, _ := c.Correct(tip.Time); diff <= 0 || diff > clock.MaxSlewed {
 			break
 		}
 	}
-	e.whenOwner((*signals).clockChanged)()
+	e.whenOwner((*natsio.Signals).ClockChanged)()
 	return nil
 }

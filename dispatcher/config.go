@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -23,7 +25,6 @@ const (
 	MaxRequests    = 1024 // requests waiting to be decided
 	MaxUnprojected = 256  // batches appended and not yet projected
 	maxIntakeBatch = 256  // intake messages handed to the loop at once
-	maxPulled      = 1000 // intake messages on their way from the server
 	maxReplies     = 64   // batches whose replies are not sent yet
 )
 
@@ -231,7 +232,7 @@ func (c Config) WithDefaults() Config {
 		c.CutEvents = DefaultCutEvents
 	}
 	if c.MaxClockJump == 0 {
-		c.MaxClockJump = DefaultMaxClockJump
+		c.MaxClockJump = clock.DefaultMaxJump
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -276,4 +277,11 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(append(errs, c.checkSchedules()...)...)
+}
+
+func (c Config) withProbes() Config {
+	c.ProbeInterval = cmp.Or(c.ProbeInterval, DefaultProbeInterval)
+	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, DefaultProbeTimeout)
+	c.ProbeFailures = cmp.Or(c.ProbeFailures, DefaultProbeFailures)
+	return c
 }

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"slices"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -20,17 +21,17 @@ import (
 const maxLooks = 1024
 
 // allTaken reports whether max_running is full, and nothing can give way.
-func (l *loop) allTaken() bool {
-	over := l.table.total() - l.cfg.MaxRunning
-	return over > 0 || over == 0 && len(l.table.waiting.list) == 0
+func (s *sender) allTaken() bool {
+	over := s.l.table.total() - s.l.cfg.MaxRunning
+	return over > 0 || over == 0 && len(s.l.table.waiting.list) == 0
 }
 
 // scarce reports whether max_running may not have room for all that the types
 // could be sent.
-func (l *loop) scarce(tds []*typeDispatch) bool {
-	free := l.cfg.MaxRunning - l.table.total()
+func (s *sender) scarce(tds []*typeDispatch) bool {
+	free := s.l.cfg.MaxRunning - s.l.table.total()
 	for _, td := range tds {
-		if free -= l.demand(td); free < 0 {
+		if free -= s.demand(td); free < 0 {
 			return true
 		}
 	}
@@ -38,44 +39,44 @@ func (l *loop) scarce(tds []*typeDispatch) bool {
 }
 
 // demand is how many items of a type there is room for, at most.
-func (l *loop) demand(td *typeDispatch) int {
-	most := td.set.Capacity - l.table.byType[td.typ]
+func (s *sender) demand(td *typeDispatch) int {
+	most := td.set.Capacity - s.l.table.byType[td.typ]
 	if td.pool != nil {
 		most = min(most, td.pool.slots)
 	}
-	tl := l.ready.types[td.typ]
-	if tl == nil { // not opened yet
-		return max(0, min(most, l.laneRoom(td, "")))
+	names, known := s.l.ready.BusyLanes(td.typ)
+	if !known { // not opened yet
+		return max(0, min(most, s.laneRoom(td, "")))
 	}
 	n := 0
-	for name := range tl.busy {
-		n += max(0, l.laneRoom(td, name))
+	for name := range names {
+		n += max(0, s.laneRoom(td, name))
 	}
 	return max(0, min(most, n))
 }
 
 // dispatchScarce dispatches where max_running can bind. First for the slots that
 // are free; what places are left then serve to send ahead.
-func (l *loop) dispatchScarce(tds []*typeDispatch) error {
+func (s *sender) dispatchScarce(tds []*typeDispatch) error {
 	for ahead := 1; ahead <= prefetch; ahead++ {
 		for _, td := range tds {
 			td.setAhead(ahead)
 		}
-		over, err := l.compete(tds)
+		over, err := s.compete(tds)
 		if err != nil || over {
 			return err // all stay dirty: they compete for the next place
 		}
 	}
-	l.settled(tds)
+	s.settled(tds)
 	return nil
 }
 
 // settled notes that there is nothing more to dispatch of types, but of those that
 // stopped for something that will pass by itself.
-func (l *loop) settled(tds []*typeDispatch) {
+func (s *sender) settled(tds []*typeDispatch) {
 	for _, td := range tds {
 		if !td.again {
-			delete(l.dirty, td.typ)
+			delete(s.l.dirty, td.typ)
 		}
 	}
 }
@@ -85,10 +86,10 @@ type contest []*typeDispatch
 
 // compete dispatches the heads of types, the highest rank first. over says that it
 // ended early: max_running is full, or this step has done enough.
-func (l *loop) compete(tds []*typeDispatch) (over bool, err error) {
+func (s *sender) compete(tds []*typeDispatch) (over bool, err error) {
 	c, unknown := make(contest, 0, len(tds)), false
 	for _, td := range tds {
-		ok, err := l.look(td)
+		ok, err := s.look(td)
 		if err != nil {
 			return false, err
 		}
@@ -97,16 +98,16 @@ func (l *loop) compete(tds []*typeDispatch) (over bool, err error) {
 			td.place, c = len(c), append(c, td)
 		}
 	}
-	if unknown && l.looks < maxLooks {
-		if l.stepPushes == 0 {
-			l.looks++
+	if unknown && s.looks < maxLooks {
+		if s.pushes == 0 {
+			s.looks++
 		}
 		return true, nil // any of those that are still to be read may be the best
 	}
 	heap.Init(&c)
 	for len(c) > 0 {
-		td := l.nextOf(c)
-		room, full, err := l.sharedRoom(td, &c, tds)
+		td := s.nextOf(c)
+		room, full, err := s.sharedRoom(td, &c, tds)
 		switch {
 		case err != nil:
 			return false, err
@@ -116,16 +117,16 @@ func (l *loop) compete(tds []*typeDispatch) (over bool, err error) {
 			heap.Remove(&c, td.place)
 			continue
 		}
-		if err := l.send(td, &td.next); err != nil {
+		if err := s.send(td, &td.next); err != nil {
 			return false, err
 		}
 		if td.pool != nil {
 			td.pool.charge(td.typ)
 		}
-		if err := l.lookAgain(&c, td); err != nil {
+		if err := s.lookAgain(&c, td); err != nil {
 			return false, err
 		}
-		if td.again && l.looks < maxLooks {
+		if td.again && s.looks < maxLooks {
 			return true, nil
 		}
 	}
@@ -133,14 +134,14 @@ func (l *loop) compete(tds []*typeDispatch) (over bool, err error) {
 }
 
 // look finds out a type's head.
-func (l *loop) look(td *typeDispatch) (ok bool, err error) {
-	td.next, ok, td.again, err = l.candidate(td)
+func (s *sender) look(td *typeDispatch) (ok bool, err error) {
+	td.next, ok, td.again, err = s.candidate(td)
 	return ok, err
 }
 
 // lookAgain finds out a type's head, and gives it its place in a contest.
-func (l *loop) lookAgain(c *contest, td *typeDispatch) error {
-	ok, err := l.look(td)
+func (s *sender) lookAgain(c *contest, td *typeDispatch) error {
+	ok, err := s.look(td)
 	switch {
 	case err != nil:
 		return err
@@ -156,13 +157,13 @@ func (l *loop) lookAgain(c *contest, td *typeDispatch) error {
 
 // nextOf is the type whose head is dispatched next: the one of the highest rank;
 // but within a pool whose types have weights, and a priority, the types take turns.
-func (l *loop) nextOf(c contest) *typeDispatch {
+func (s *sender) nextOf(c contest) *typeDispatch {
 	next := c[0]
 	if next.pool == nil || !next.pool.weighted {
 		return next
 	}
 	for _, td := range c[1:] {
-		if td.pool == next.pool && td.priority() == next.priority() && l.compareShares(td.pool, td.typ, next.typ) < 0 {
+		if td.pool == next.pool && td.priority() == next.priority() && s.compareShares(td.pool, td.typ, next.typ) < 0 {
 			next = td
 		}
 	}
@@ -172,92 +173,92 @@ func (l *loop) nextOf(c contest) *typeDispatch {
 // sharedRoom reports whether the limits that a type shares have room for its head,
 // which something unclaimed may have given way to. full says that max_running has
 // none, for any.
-func (l *loop) sharedRoom(td *typeDispatch, c *contest, tds []*typeDispatch) (room, full bool, err error) {
-	if td.pool != nil && l.poolFull(td.pool) {
-		gave, err := l.giveWay(td, td.pool, c, tds)
-		if err != nil || !gave || l.poolFull(td.pool) {
+func (s *sender) sharedRoom(td *typeDispatch, c *contest, tds []*typeDispatch) (room, full bool, err error) {
+	if td.pool != nil && s.poolFull(td.pool) {
+		gave, err := s.giveWay(td, td.pool, c, tds)
+		if err != nil || !gave || s.poolFull(td.pool) {
 			return false, false, err
 		}
 	}
-	switch over := l.table.total() - l.cfg.MaxRunning; {
+	switch over := s.l.table.total() - s.l.cfg.MaxRunning; {
 	case over < 0:
 		return true, false, nil
 	case over > 0 || td.ahead > 1:
 		return false, true, nil
 	}
-	gave, err := l.giveWay(td, nil, c, tds)
+	gave, err := s.giveWay(td, nil, c, tds)
 	return gave, !gave, err
 }
 
 // giveWay takes back one unclaimed dispatch (of a pool's types; nil: of any) for a
 // head, if there is one that must give way to it.
-func (l *loop) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispatch) (bool, error) {
+func (s *sender) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispatch) (bool, error) {
 	extra := func(d *dispatched) bool {
-		key := laneKey{d.typ, d.lane}
-		return p == nil && l.table.byLane[key] > l.window(key, 1)
+		key := lanes.Key{Type: d.typ, Name: d.lane}
+		return p == nil && s.l.table.byLane[key] > s.window(key, 1)
 	}
-	if !l.table.waiting.mayHave(td.next.rank) && !l.anyExtra(p) {
+	if !s.l.table.waiting.mayHave(td.next.Rank) && !s.anyExtra(p) {
 		return false, nil
 	}
-	d, err := l.table.waiting.first(func(a, b *dispatched) bool {
+	d, err := s.l.table.waiting.first(func(a, b *dispatched) bool {
 		if x, y := extra(a), extra(b); x != y {
 			return x
 		}
 		return a.rank < b.rank
 	}, func(d *dispatched) (bool, error) {
-		if p != nil && (l.pools.of(d.typ) != p || p.weighted && d.priority >= td.priority()) {
+		if p != nil && (s.pools.of(d.typ) != p || p.weighted && d.priority >= td.priority()) {
 			return false, nil
 		}
-		if d.rank >= td.next.rank && !extra(d) {
+		if d.rank >= td.next.Rank && !extra(d) {
 			return false, nil
 		}
-		return l.unclaimed(d)
+		return s.l.flight.unclaimed(d)
 	})
 	if err != nil || d == nil {
 		return false, err
 	}
-	l.noteAcks()
-	back, err := l.putBack(d)
+	s.l.flight.noteAcks()
+	back, err := s.l.flight.putBack(d)
 	if err != nil || !back {
 		return false, err
 	}
-	l.out.deleteMsg(d.seq)
+	s.l.out.DeleteMsg(d.seq)
 	i := slices.IndexFunc(tds, func(td *typeDispatch) bool { return td.typ == d.typ })
 	if i < 0 {
-		l.stalled = true // its type competes from the next step on
+		s.l.stalled = true // its type competes from the next step on
 		return true, nil
 	}
 	if tds[i] == td {
 		return true, nil // it is looked at again in a moment
 	}
-	return true, l.lookAgain(c, tds[i])
+	return true, s.lookAgain(c, tds[i])
 }
 
 // anyExtra reports whether something was sent ahead, for a slot that is taken. In a
 // pool nothing is.
-func (l *loop) anyExtra(p *pool) bool {
-	if p != nil || len(l.table.waiting.list) == 0 {
+func (s *sender) anyExtra(p *pool) bool {
+	if p != nil || len(s.l.table.waiting.list) == 0 {
 		return false
 	}
-	for key, n := range l.table.byLane {
-		if n > l.window(key, 1) && l.table.unclaimed[key.typ] > 0 {
+	for key, n := range s.l.table.byLane {
+		if n > s.window(key, 1) && s.l.table.unclaimed[key.Type] > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-func (td *typeDispatch) priority() events.Priority { return td.next.lv.q.Priority }
+func (td *typeDispatch) priority() events.Priority { return td.next.Priority() }
 
 // Len, Less, Swap, Push and Pop implement heap.Interface.
 func (c contest) Len() int { return len(c) }
 
 func (c contest) Less(i, j int) bool {
 	a, b := &c[i].next, &c[j].next
-	if a.rank != b.rank {
-		return a.rank > b.rank
+	if a.Rank != b.Rank {
+		return a.Rank > b.Rank
 	}
-	return a.key.Less(b.key)
+	return a.Key.Less(b.Key)
 }
 
 func (c contest) Swap(i, j int) {

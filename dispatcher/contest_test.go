@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -40,7 +41,7 @@ func (s *sim) next(types ...events.Type) events.ID {
 		s.t.Fatalf("%d items are on their way", n)
 	}
 	for _, typ := range types {
-		if m := s.world.pull(laneKey{typ, ""}); m != nil {
+		if m := s.world.pull(lanes.Key{Type: typ, Name: ""}); m != nil {
 			for _, r := range s.run(m, "w") {
 				if !r.OK {
 					s.t.Fatalf("%+v", r.Error)
@@ -110,18 +111,18 @@ func TestUnclaimedGivesWay(t *testing.T) {
 			t.Fatalf("%d of a are on their way", n)
 		}
 		first := s.submit(core.Submit{Type: "b", Priority: prio(9)}).Decision.ID
-		if s.l.table.current(first) == 0 || s.l.table.total() != 16 {
+		if s.l.table.Current(first) == 0 || s.l.table.total() != 16 {
 			t.Fatalf("the urgent item waits behind what nobody has claimed: %v on their way", s.l.table.byType)
 		}
 		if n := len(s.world.msgs); n != 16 {
 			t.Fatalf("%d messages: that of what was taken back must be gone", n)
 		}
 		second := s.submit(core.Submit{Type: "b", Priority: prio(9)}).Decision.ID
-		if s.l.table.current(second) != 0 || s.l.table.current(first) == 0 {
+		if s.l.table.Current(second) != 0 || s.l.table.Current(first) == 0 {
 			t.Fatal("it has taken the place of a run, or of its equal")
 		}
 		s.complete(running[0])
-		if s.l.table.current(second) == 0 {
+		if s.l.table.Current(second) == 0 {
 			t.Fatal("the place that came back is not the urgent item's")
 		}
 		s.check()
@@ -132,7 +133,7 @@ func TestUnclaimedGivesWay(t *testing.T) {
 func (s *sim) claimSome(typ events.Type, n int) (ids []events.ID, runs []*simMsg) {
 	s.t.Helper()
 	for range n {
-		m := s.world.pull(laneKey{typ, ""})
+		m := s.world.pull(lanes.Key{Type: typ, Name: ""})
 		r := s.report(wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true})[0]
 		if !r.OK {
 			s.t.Fatalf("%+v", r.Error)
@@ -227,7 +228,7 @@ func (c *competition) submit(t *rapid.T) {
 // claim has a worker claim what it pulls, perhaps after others have come.
 func (c *competition) claim(t *rapid.T) {
 	typ := rapid.SampledFrom(c.types).Draw(t, "type")
-	m := c.s.world.pull(laneKey{typ, ""})
+	m := c.s.world.pull(lanes.Key{Type: typ, Name: ""})
 	if m == nil {
 		return
 	}
@@ -260,7 +261,7 @@ func (c *competition) finish(t *rapid.T) {
 // waiting are those that are not on their way.
 func (c *competition) waiting() (out []*competitor) {
 	for _, x := range c.all {
-		if c.s.item(x.id).State == events.StateQueued && c.s.l.table.current(x.id) == 0 {
+		if c.s.item(x.id).State == events.StateQueued && c.s.l.table.Current(x.id) == 0 {
 			out = append(out, x)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -13,48 +14,47 @@ import (
 )
 
 // cut goes on with the round under way, or begins one.
-func (l *loop) cut(now time.Time) error {
-	k := &l.keep
+func (k *retention) cut(now time.Time) error {
 	switch k.phase {
 	case cutIdle:
-		if !k.asked || !l.mayRetain() {
+		if !k.asked || !k.mayRetain() {
 			return nil
 		}
-		if _, _, err := l.decide(core.BeginCut{}); err != nil {
+		if _, _, err := k.l.decide(core.BeginCut{}); err != nil {
 			return err // it is never refused to an owner
 		}
-		*k = keeper{lists: k.lists, place: k.place, nextPass: k.nextPass, soonest: k.soonest, held: k.held, heldLast: k.heldLast, first: k.first,
-			phase: cutBegun, began: l.state.Meta().RoundAt}
+		*k = retention{l: k.l, lists: k.lists, place: k.place, nextPass: k.nextPass, soonest: k.soonest, held: k.held, heldLast: k.heldLast, first: k.first,
+			phase: cutBegun, began: k.l.state.Meta().RoundAt}
 	case cutBegun:
 		// What was created before the round must be found in the projection.
-		if l.cfg.Store.Applied() >= k.began {
+		if k.l.cfg.Store.Applied() >= k.began {
 			k.phase = cutCarries
-			return l.carry(now)
+			return k.carry(now)
 		}
 	case cutCarries:
-		return l.carry(now)
+		return k.carry(now)
 	case cutSyncs:
-		if l.appended < k.end {
+		if k.l.appended < k.end {
 			return nil
 		}
 		if k.nextCut.IsZero() {
-			k.nextCut = now.Add(l.cfg.SyncWithin)
+			k.nextCut = now.Add(k.l.cfg.SyncWithin)
 		}
-		if passed(k.nextCut, now) {
+		if clock.Passed(k.nextCut, now) {
 			k.phase, k.nextCut = cutCuts, now.Add(cutTimeout+recutAfter)
-			l.out.cutLog(k.began)
+			k.l.out.CutLog(k.began)
 		}
 	case cutCuts:
-		if passed(k.nextCut, now) {
+		if clock.Passed(k.nextCut, now) {
 			k.nextCut = now.Add(cutTimeout + recutAfter)
-			l.out.cutLog(k.began)
+			k.l.out.CutLog(k.began)
 		}
 	}
 	return nil
 }
 
 // cutDone notes that the log has been cut.
-func (k *keeper) cutDone(below events.Seq) {
+func (k *retention) cutDone(below events.Seq) {
 	k.first = max(k.first, below)
 	if k.phase == cutCuts && below >= k.began {
 		k.phase, k.nextCut = cutIdle, time.Time{}
@@ -62,11 +62,10 @@ func (k *keeper) cutDone(below events.Seq) {
 }
 
 // carry carries items of the round, and ends it when all are.
-func (l *loop) carry(now time.Time) error {
-	k := &l.keep
-	k.later = append(k.later, l.state.TakeCarryAgain()...)
-	if !k.scanned && len(k.later) < maxLater && l.mayRetain() {
-		ids, at, more, err := l.cfg.Store.Uncarried(k.began, k.scan, retainPage)
+func (k *retention) carry(now time.Time) error {
+	k.later = append(k.later, k.l.state.TakeCarryAgain()...)
+	if !k.scanned && len(k.later) < maxLater && k.mayRetain() {
+		ids, at, more, err := k.l.cfg.Store.Uncarried(k.began, k.scan, retainPage)
 		if err != nil {
 			return err
 		}
@@ -75,12 +74,12 @@ func (l *loop) carry(now time.Time) error {
 	moved := false
 	var wait []events.ID
 	for i, id := range k.later {
-		if !l.mayRetain() {
+		if !k.mayRetain() {
 			wait = append(wait, k.later[i:]...)
 			moved = true // as far as it may
 			break
 		}
-		done, err := l.carryOne(id)
+		done, err := k.carryOne(id)
 		if err != nil {
 			return err
 		}
@@ -102,68 +101,66 @@ func (l *loop) carry(now time.Time) error {
 		return nil
 	}
 	if !k.rejected.done {
-		return l.carryRejected()
+		return k.carryRejected()
 	}
-	return l.endRound()
+	return k.endRound()
 }
 
 // carryOne carries an item, unless the projection does not have all of it yet,
 // or the batch has no room for it.
-func (l *loop) carryOne(id events.ID) (bool, error) {
-	if !l.state.Settled(id) {
+func (k *retention) carryOne(id events.ID) (bool, error) {
+	if !k.l.state.Settled(id) {
 		return false, nil
 	}
-	it, err := l.state.Item(id)
-	if err != nil || it == nil || it.BaseSeq >= l.keep.began {
+	it, err := k.l.state.Item(id)
+	if err != nil || it == nil || it.BaseSeq >= k.began {
 		return err == nil, err
 	}
-	history, merged, err := l.cfg.Store.Kept(id)
+	history, merged, err := k.l.cfg.Store.Kept(id)
 	if err != nil {
 		return false, err
 	}
-	return l.decideLarge(core.Carry{ID: id, History: history, Merged: merged})
+	return k.decideLarge(core.Carry{ID: id, History: history, Merged: merged})
 }
 
 // endRound ends the round, if the batch has room for its end.
-func (l *loop) endRound() error {
-	k := &l.keep
-	if again := l.state.TakeCarryAgain(); len(again) > 0 {
+func (k *retention) endRound() error {
+	if again := k.l.state.TakeCarryAgain(); len(again) > 0 {
 		k.later = again
 		return nil
 	}
-	keys, err := l.cfg.Store.LooseKeys()
+	keys, err := k.l.cfg.Store.LooseKeys()
 	if err != nil {
 		return err
 	}
-	kept, err := l.cfg.Store.RejectedKept(k.began)
+	kept, err := k.l.cfg.Store.RejectedKept(k.began)
 	if err != nil {
 		return err
 	}
-	done, err := l.decideLarge(core.EndCut{Keys: keys, Kept: &kept})
+	done, err := k.decideLarge(core.EndCut{Keys: keys, Kept: &kept})
 	if err != nil || !done {
 		return err
 	}
-	k.phase, k.end = cutSyncs, l.state.Meta().CutEnd
+	k.phase, k.end = cutSyncs, k.l.state.Meta().CutEnd
 	return nil
 }
 
 // decideLarge decides what may make more events than a batch has room for; it
 // is put off then. When it is refused the round is given up.
-func (l *loop) decideLarge(c core.Command) (done bool, err error) {
-	dec, err := core.Decide(l.state, c, l.clock.now())
+func (k *retention) decideLarge(c core.Command) (done bool, err error) {
+	dec, err := core.Decide(k.l.state, c, k.l.clock.Now())
 	if fatal(err) != nil {
 		return false, err
 	}
 	if err != nil {
-		l.log.Error("the log can't be cut now: trying again when it has grown further", "error", err)
-		k := &l.keep
+		k.l.log.Error("the log can't be cut now: trying again when it has grown further", "error", err)
 		k.phase, k.asked, k.later, k.quiet, k.scanned = cutIdle, false, nil, false, false
 		return false, nil
 	}
-	if len(l.building.events)+len(dec.Events) > eventlog.MaxAppend {
+	if len(k.l.building.events)+len(dec.Events) > eventlog.MaxAppend {
 		return false, nil
 	}
-	return true, l.add(dec.Events)
+	return true, k.l.add(dec.Events)
 }
 
 func carriedBytes(c *events.Carried) int {
@@ -177,40 +174,15 @@ func carriedBytes(c *events.Carried) int {
 	return n + 256*len(c.Merged)
 }
 
-// cutLog hands a cut to the goroutine that waits for it. One that is under way
-// is tried again by the loop.
-func (p *pusher) cutLog(below events.Seq) {
-	select {
-	case p.cuts <- below:
-	default:
-	}
-}
-
-// runCuts cuts the log, until ctx ends. First the projection is flushed: after
-// a crash it would else have to be made anew from what the log has left.
-func (p *pusher) runCuts(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case below := <-p.cuts:
-			if err := p.cutBelow(ctx, below); err != nil {
-				p.log.Warn("the log could not be cut: trying again", "below", below, "error", err)
-				continue
-			}
-			p.log.Info("the log has been cut", "below", below)
-			p.signals.logCut(below)
-		}
-	}
-}
-
-func (p *pusher) cutBelow(ctx context.Context, below events.Seq) error {
+// cutBelow cuts the log. First the projection is flushed: after a crash it would
+// else have to be made anew from what the log has left.
+func (c *Config) cutBelow(ctx context.Context, below events.Seq) error {
 	ctx, cancel := context.WithTimeout(ctx, cutTimeout)
 	defer cancel()
-	if err := p.cfg.Store.Flush(); err != nil {
+	if err := c.Store.Flush(); err != nil {
 		return err
 	}
-	return p.cfg.Log.Purge(ctx, below)
+	return c.Log.Purge(ctx, below)
 }
 
 // renewIfCut makes the projection anew if the log has been cut in front of its

@@ -16,26 +16,26 @@ type keptPlace struct {
 
 // carryRejected re-states the next pages of what was rejected, as far as the
 // batch has room. What the projection does not know of them yet, the State does.
-func (l *loop) carryRejected() error {
-	p := &l.keep.rejected
+func (k *retention) carryRejected() error {
+	p := &k.rejected
 	if !p.begun {
 		*p = keptPlace{next: 1, answers: 1, begun: true}
 	}
-	for (p.next > 0 || p.answers > 0) && l.mayRetain() {
+	for (p.next > 0 || p.answers > 0) && k.mayRetain() {
 		var c core.CarryRejected
 		at, err := *p, error(nil)
 		if p.next > 0 {
-			if c.Rejected, at.next, err = l.cfg.Store.KeptRejected(p.next, l.keep.began, keptPageBytes); err != nil {
+			if c.Rejected, at.next, err = k.l.cfg.Store.KeptRejected(p.next, k.began, keptPageBytes); err != nil {
 				return err
 			}
 		}
 		if p.answers > 0 {
-			if c.Answers, at.answers, err = l.cfg.Store.KeptAnswers(p.answers, l.keep.began, keptPageAnswers); err != nil {
+			if c.Answers, at.answers, err = k.l.cfg.Store.KeptAnswers(p.answers, k.began, keptPageAnswers); err != nil {
 				return err
 			}
 		}
-		done, err := l.decideLarge(c)
-		if err != nil || !done || l.keep.phase != cutCarries {
+		done, err := k.decideLarge(c)
+		if err != nil || !done || k.phase != cutCarries {
 			return err // the batch has no room for it, or the round was given up
 		}
 		*p = at

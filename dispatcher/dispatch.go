@@ -4,6 +4,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -25,72 +28,73 @@ func random() uint64 { return rand.Uint64() }
 // dispatch sends what is ready to the lanes that have room, best first. While no
 // limit that types share can bind, each type is looked at by itself; else the
 // types compete: see contest.go.
-func (l *loop) dispatch() error {
-	l.stalled = false
-	now := l.clock.now()
-	l.makeRoom(now)
-	if err := l.findLanes(); err != nil || len(l.dirty) == 0 {
+func (s *sender) dispatch() error {
+	s.l.stalled = false
+	now := s.l.clock.Now()
+	s.l.ready.MakeRoom(now)
+	if err := s.l.workforce.findLanes(); err != nil || len(s.l.dirty) == 0 {
 		return err
 	}
-	if l.hold.After(now) || l.allTaken() {
+	if s.l.flight.hold.After(now) || s.allTaken() {
 		return nil
 	}
-	l.stepPushes, l.ready.read = 0, 0
-	tds := l.tds[:0]
-	for t := range l.dirty {
-		tds = append(tds, l.dispatchOf(t, now))
+	s.pushes = 0
+	s.l.ready.ResetRead()
+	tds := s.tds[:0]
+	for t := range s.l.dirty {
+		tds = append(tds, s.dispatchOf(t, now))
 	}
-	l.tds = tds
-	err := l.dispatchTypes(tds)
+	s.tds = tds
+	err := s.dispatchTypes(tds)
 	clear(tds)
-	if !l.stalled {
-		l.looks = 0
+	if !s.l.stalled {
+		s.looks = 0
 	}
 	return err
 }
 
-func (l *loop) dispatchTypes(tds []*typeDispatch) error {
-	if l.scarce(tds) {
-		return l.dispatchScarce(tds)
+func (s *sender) dispatchTypes(tds []*typeDispatch) error {
+	if s.scarce(tds) {
+		return s.dispatchScarce(tds)
 	}
 	for _, td := range tds {
 		if td.pool != nil {
 			continue
 		}
-		again, err := l.dispatchType(td)
+		again, err := s.dispatchType(td)
 		if err != nil {
 			return err
 		}
 		if !again {
-			delete(l.dirty, td.typ)
+			delete(s.l.dirty, td.typ)
 		}
 	}
-	return l.dispatchPools(tds)
+	return s.dispatchPools(tds)
 }
 
 // typeDispatch is the dispatching of a type's ready items at one moment.
 type typeDispatch struct {
 	typ  events.Type
 	set  events.TypeSettings
-	pick picking
+	pick readyq.Pick
 	pool *pool // nil: none
 	// ahead is how many items a lane may have in flight for each slot.
 	ahead int
 	// While it competes with others: the item that it would be sent next, its place
 	// in the contest (-1: none), and that it has stopped for something that will
 	// pass by itself.
-	next  head
+	next  readyq.Head
 	place int
 	again bool
 }
 
-func (l *loop) dispatchOf(t events.Type, now time.Time) *typeDispatch {
-	td := &typeDispatch{typ: t, pool: l.pools.of(t), pick: picking{typ: t, now: now, due: l.clock.due(), last: later(now, l.state.Meta().Ahead)}}
-	td.set, _ = l.state.Settings(t)
-	td.pick.ageStep = l.ageStep(t, &td.set)
+func (s *sender) dispatchOf(t events.Type, now time.Time) *typeDispatch {
+	td := &typeDispatch{typ: t, pool: s.pools.of(t), pick: readyq.Pick{Type: t, Now: now, Due: s.l.clock.Due(), Last: clock.Later(now, s.l.state.Meta().Ahead)}}
+	td.set, _ = s.l.state.Settings(t)
+	td.pick.AgeStep = s.ageStep(t, &td.set)
 	td.setAhead(prefetch)
-	td.pick.admits = func(lane string) bool { return l.laneRoom(td, lane) > 0 }
-	td.pick.blocked = l.groupBlocked(t, &td.set, now)
+	td.pick.Admits = func(lane string) bool { return s.laneRoom(td, lane) > 0 }
+	td.pick.Open = s.groupsOpen(t, &td.set, now)
 	return td
 }
 
@@ -102,45 +106,45 @@ func (td *typeDispatch) setAhead(n int) {
 	}
 }
 
-// ageStep is what a priority of a type is worth, in time waited: nothing where
+// AgeStep is what a priority of a type is worth, in time waited: nothing where
 // the host's score has said all.
-func (l *loop) ageStep(t events.Type, set *events.TypeSettings) time.Duration {
-	if l.cfg.scores(t) {
+func (s *sender) ageStep(t events.Type, set *events.TypeSettings) time.Duration {
+	if s.l.cfg.scores(t) {
 		return 0
 	}
 	return set.AgeStep()
 }
 
 // laneRoom is how many more items of a lane may be dispatched.
-func (l *loop) laneRoom(td *typeDispatch, lane string) int {
-	key := laneKey{td.typ, lane}
+func (s *sender) laneRoom(td *typeDispatch, lane string) int {
+	key := lanes.Key{Type: td.typ, Name: lane}
 	if td.set.Native() { // nobody registers, so nobody is known to have a capability
-		if lane != "" || !l.native.ready[td.typ] {
+		if lane != "" || !s.l.acked.ready[td.typ] {
 			return 0
 		}
-		return nativeWindow(&td.set) - l.table.byLane[key]
+		return nativeWindow(&td.set) - s.l.table.byLane[key]
 	}
-	return l.window(key, td.ahead) - l.table.byLane[key]
+	return s.window(key, td.ahead) - s.l.table.byLane[key]
 }
 
 // window is how many items of a lane may be dispatched or running, with so many
 // for each slot.
-func (l *loop) window(key laneKey, ahead int) int {
-	return min(l.table.held.away[key]+ahead*l.laneSlots(key), maxPending)
+func (s *sender) window(key lanes.Key, ahead int) int {
+	return min(s.l.table.held.away[key]+ahead*s.l.workforce.laneSlots(key), lanes.MaxPending)
 }
 
 // dispatchType sends a type's ready items as long as there is room. again says
 // that it stopped for something that will pass by itself.
-func (l *loop) dispatchType(td *typeDispatch) (again bool, err error) {
+func (s *sender) dispatchType(td *typeDispatch) (again bool, err error) {
 	for {
-		if l.table.total() >= l.cfg.MaxRunning {
+		if s.l.table.total() >= s.l.cfg.MaxRunning {
 			return true, nil
 		}
-		b, ok, again, err := l.candidate(td)
+		b, ok, again, err := s.candidate(td)
 		if err != nil || !ok {
 			return again, err
 		}
-		if err := l.send(td, &b); err != nil {
+		if err := s.send(td, &b); err != nil {
 			return false, err
 		}
 	}
@@ -148,61 +152,61 @@ func (l *loop) dispatchType(td *typeDispatch) (again bool, err error) {
 
 // candidate is the item of a type that goes next, if there is one and the type's
 // own limits have room for it.
-func (l *loop) candidate(td *typeDispatch) (b head, ok, again bool, err error) {
-	if l.stepPushes >= maxStepPushes || l.ready.read >= maxStepRead {
-		l.stalled = true
-		return head{}, false, true, nil
+func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err error) {
+	if s.pushes >= maxStepPushes || s.l.ready.Read() >= maxStepRead {
+		s.l.stalled = true
+		return readyq.Head{}, false, true, nil
 	}
-	if l.table.byType[td.typ] >= td.set.Capacity {
-		return head{}, false, false, nil
+	if s.l.table.byType[td.typ] >= td.set.Capacity {
+		return readyq.Head{}, false, false, nil
 	}
-	if left, limited, err := l.admitted(td.typ); err != nil || limited && left <= 0 {
-		return head{}, false, false, err
+	if left, limited, err := s.l.admitted(td.typ); err != nil || limited && left <= 0 {
+		return readyq.Head{}, false, false, err
 	}
-	if blocked, err := l.typeBlocked(td.typ, &td.set, td.pick.now); blocked || err != nil {
-		return head{}, false, false, err
+	if blocked, err := s.typeBlocked(td.typ, &td.set, td.pick.Now); blocked || err != nil {
+		return readyq.Head{}, false, false, err
 	}
-	b, ok, stalled, err := l.ready.best(td.pick)
+	b, ok, stalled, err := s.l.ready.Best(td.pick)
 	if err != nil || !ok {
-		l.stalled = l.stalled || stalled
-		return head{}, false, stalled, err
+		s.l.stalled = s.l.stalled || stalled
+		return readyq.Head{}, false, stalled, err
 	}
 	return b, true, false, nil
 }
 
 // send dispatches a head.
-func (l *loop) send(td *typeDispatch, b *head) error {
-	b.take()
-	l.stepPushes++
-	return l.push(b.key.ID, b.lane, td.set, td.pick.now)
+func (s *sender) send(td *typeDispatch, b *readyq.Head) error {
+	b.Take()
+	s.pushes++
+	return s.push(b.Key.ID, b.Lane, td.set, td.pick.Now)
 }
 
 // push sends one item to its lane under a fresh token.
-func (l *loop) push(id events.ID, lane string, set events.TypeSettings, now time.Time) error {
-	it, err := l.state.Item(id)
+func (s *sender) push(id events.ID, lane string, set events.TypeSettings, now time.Time) error {
+	it, err := s.l.state.Item(id)
 	if err != nil {
 		return err
 	}
-	if it == nil || it.State != events.StateQueued || l.table.byID[id] != nil {
+	if it == nil || it.State != events.StateQueued || s.l.table.byID[id] != nil {
 		return nil // claimed or changed in the batch that is being built
 	}
-	params, err := l.state.Params(id)
+	params, err := s.l.state.Params(id)
 	if err != nil {
 		return err
 	}
-	l.tokens++
-	d := &dispatched{id: id, token: events.NewToken(l.state.Meta().Epoch, l.tokens), typ: it.Type, lane: lane, group: it.Group, at: now, native: set.Native(), lease: set.Lease()}
-	d.priority, d.rank = it.Priority, rankOf(it.Priority, l.ageStep(it.Type, &set), projector.ReadyKeyOf(it))
-	l.table.add(d)
+	s.tokens++
+	d := &dispatched{id: id, token: events.NewToken(s.l.state.Meta().Epoch, s.tokens), typ: it.Type, lane: lane, group: it.Group, at: now, native: set.Native(), lease: set.Lease()}
+	d.priority, d.rank = it.Priority, readyq.RankOf(it.Priority, s.ageStep(it.Type, &set), projector.ReadyKeyOf(it))
+	s.l.table.add(d)
 	if d.native {
-		l.pushNative(d, it, params, set.Lease())
+		s.l.acked.pushNative(d, it, params, set.Lease())
 	} else {
-		l.out.push(it, params, d.token, set.Lease(), lane)
+		s.l.out.Push(it, params, d.token, set.Lease(), lane)
 	}
-	if l.nextAck.IsZero() {
-		l.nextAck = now.Add(pushTimeout)
+	if s.l.flight.nextAck.IsZero() {
+		s.l.flight.nextAck = now.Add(pushTimeout)
 	}
-	if h := l.cfg.Hooks.Dispatched; h != nil {
+	if h := s.l.cfg.Hooks.Dispatched; h != nil {
 		h(it.Type)
 	}
 	return nil
@@ -213,24 +217,37 @@ func (l *loop) push(id events.ID, lane string, set events.TypeSettings, now time
 const maxSlotsKnown = 4096
 
 // laneSlots is how many slots the workers of a lane have together.
-func (l *loop) laneSlots(key laneKey) int {
-	n, known := l.slots[key]
+func (wf *workforce) laneSlots(key lanes.Key) int {
+	n, known := wf.slots[key]
 	if !known {
-		n, _ = l.registry.slots(key.typ, key.lane)
-		if len(l.slots) >= maxSlotsKnown {
-			clear(l.slots)
+		n, _ = wf.l.registry.Slots(key.Type, key.Name)
+		if len(wf.slots) >= maxSlotsKnown {
+			clear(wf.slots)
 		}
-		l.slots[key] = n
+		wf.slots[key] = n
 	}
 	return n
 }
 
 // prefetch reads the items of a page in one go, in place of one by one as they
 // are dispatched.
-func (l *loop) prefetch(keys []projector.ReadyKey) error {
+func (s *sender) prefetch(keys []projector.ReadyKey) error {
 	ids := make([]events.ID, len(keys))
 	for i, k := range keys {
 		ids[i] = k.ID
 	}
-	return l.state.Prefetch(ids, true)
+	return s.l.state.Prefetch(ids, true)
+}
+
+// sender chooses what is dispatched next, and sends it. Owned by the loop.
+type sender struct {
+	l *loop
+
+	tokens uint64 // given out in this epoch
+	pools  pools
+	marks  map[events.Type]string // of each type's limits, to see them change
+
+	pushes int             // items that this step has taken to dispatch
+	looks  int             // steps in a row that only looked for the heads of types that compete
+	tds    []*typeDispatch // room for the next step's, used again
 }

@@ -15,6 +15,11 @@
 // projected: group commit by itself, and a batch of one when there is little
 // to do.
 //
+// Its parts own their fields: sender (what is dispatched next), flight (what is on
+// its way or running), leases, workforce (who is there), acked (the runs of native
+// workers), retention, schedules, follow. Each has a pointer to the loop for what
+// they share: the state, the clock, the batch being built. None has a goroutine.
+//
 // # Who wins
 //
 // The log. When an append is refused (another owner) or its outcome is
@@ -39,7 +44,7 @@
 // A dispatch is taken back (its worker left, its message was lost, its order
 // has changed) only if no decided claim stands against it, whether durable
 // yet or not; its item then goes out again under another token. What asks the
-// server for anything is behind the interface outside, and never waited for:
+// server for anything is behind the interface effects (package natsio), and never waited for:
 // the answer, or its absence, comes back as a signal, and the sweep looks for
 // what no signal has told. A push that fails holds all dispatching for a
 // while, longer each time, so that a server in trouble is not hammered.
@@ -52,7 +57,7 @@
 // of which the first that ends a run counts. The native stream keeps a message
 // until that is durable, so at a takeover the messages that are there are the
 // table, and words are read again from the oldest of them on. Words are never
-// dropped: the readers wait for room (maxSignals), and the streams hold the rest.
+// dropped: the readers wait for room (MaxSignals), and the streams hold the rest.
 // Until those of before are recorded and their messages removed, the consumers
 // rest: a server that was killed would deliver some of them again.
 //
@@ -71,9 +76,9 @@
 // a batch holds at most eventlog.MaxAppend events and about maxBatchBytes; at
 // most MaxUnprojected batches, and about maxUnprojectedBytes, may be appended and
 // not projected (a commit is put off by projectEvery at most, and not at all while
-// somebody waits for it); a ready or timer window holds at most windowMax keys and pages the rest in from the
-// projection's index; a queue with groups holds maxGroups of them with maxKeys
-// each, and at most maxHolds groups are remembered as held by a limit. While the
+// somebody waits for it); a ready or timer window holds at most WindowMax keys and pages the rest in from the
+// projection's index; package readyq bounds its groups and what it remembers as
+// throttled. While the
 // engine's own queue limit is reached the intake is not read. At each bound the loop stops taking in, and the pressure
 // reaches the publishers. No single turn of the loop is long: maxDue timers,
 // maxStepPushes items dispatched, maxStepRead entries of the index read for them; the

@@ -3,130 +3,42 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// timerKeys are an item's places in the timers; the zero key is none.
-func timerKeys(it *events.Item) (keys [2]projector.TimerKey) {
-	if it != nil {
-		keys = projector.TimerKeysOf(it)
-	}
-	return keys
-}
-
-// retime follows an item's change in the timers.
-func (l *loop) retime(before, after *events.Item) {
-	was, now := timerKeys(before), timerKeys(after)
-	if was == now {
-		return
-	}
-	for _, k := range was {
-		if k != (projector.TimerKey{}) && k != now[0] && k != now[1] {
-			l.timers.remove(k)
-		}
-	}
-	for _, k := range now {
-		if k != (projector.TimerKey{}) && k != was[0] && k != was[1] {
-			l.timers.insert(k)
-		}
-	}
-}
-
-// itemChanged follows an item's durable change in all that is volatile: the
-// timers, the dispatch table, the ready windows.
-func (l *loop) itemChanged(before, after *events.Item) error {
-	l.retime(before, after)
-	if before != nil && before.State == events.StateQueued {
-		l.ready.remove(before)
-	}
-	if after == nil {
-		return nil // it has been pruned: nothing of it is volatile but a slot that its worker still holds
-	}
-	l.tableFollows(before, after)
-	return l.readyIfDue(after, l.clock.due())
-}
-
-// readyIfDue puts an item that may run, and is not on its way, into its queue.
-func (l *loop) readyIfDue(it *events.Item, now time.Time) error {
-	if it.State != events.StateQueued || l.table.byID[it.ID] != nil || it.AvailableAt.After(now) {
-		return nil
-	}
-	l.dirty[it.Type] = true
-	return l.ready.insert(it)
-}
-
-// tableFollows follows an item's change in the dispatch table.
-func (l *loop) tableFollows(before, after *events.Item) {
-	d := l.table.byID[after.ID]
-	if d == nil {
-		return
-	}
-	run := after.Token == d.token // it was claimed under this dispatch
-	switch {
-	case run && (after.State == events.StateClaimed || after.State == events.StateRunning):
-		if !d.claimed {
-			l.table.claim(d, after.Worker, l.clock.now())
-			l.roomChanged(d.typ, d.group)
-		}
-	case run && after.State == events.StateCancelled:
-		// The slot is the worker's until it lets go.
-		l.table.claim(d, after.Worker, l.clock.now())
-		l.table.linger(d)
-		if d.native {
-			break // it is not told: its answer frees the slot, or the lease's end
-		}
-		l.out.control(d.worker, wire.Control{Cancel: []wire.RunRef{{ID: d.id.String(), Token: d.token.String()}}})
-	case !run && after.State == events.StateQueued && !moved(before, after):
-		// On its way, and still to be claimed.
-	default:
-		l.letGo(d)
-		if !run && !d.native {
-			l.out.deleteMsg(d.seq) // nobody may claim it any more
-		}
-	}
-}
-
-// moved reports whether a queued item's order has changed, so that what was
-// dispatched by the old one must not be claimed.
-func moved(before, after *events.Item) bool {
-	return before == nil || before.State != events.StateQueued || before.Priority != after.Priority ||
-		!before.OrderAt.Equal(after.OrderAt) || !before.AvailableAt.Equal(after.AvailableAt)
-}
-
-// letGo frees a dispatch's slot.
-func (l *loop) letGo(d *dispatched) {
-	l.table.remove(d)
-	if d.native {
-		l.nativeLetGo(d)
-		l.nativeEnded(d)
-	}
-	l.dirty[d.typ] = true
-	l.roomChanged(d.typ, d.group)
-}
-
-// unclaimed reports whether a dispatch can still be claimed. A claim counts
-// from its decision on, also in a batch that is not durable yet.
-func (l *loop) unclaimed(d *dispatched) (bool, error) {
-	if d.claimed || d.lingering {
-		return false, nil
-	}
-	it, err := l.state.Item(d.id)
-	return err == nil && it != nil && it.State == events.StateQueued && it.Token != d.token, err
-}
-
-// putBack takes back a dispatch, if it is unclaimed: its item is ready again,
-// under another token. It reports whether it did.
-func (l *loop) putBack(d *dispatched) (bool, error) {
-	free, err := l.unclaimed(d)
-	if !free || err != nil {
-		return false, err
-	}
-	it, err := l.state.Item(d.id)
-	if err != nil {
-		return false, err
-	}
-	l.letGo(d)
-	return true, l.readyIfDue(it, l.clock.due())
+// effects is what the loop asks of the world but for the log and the store. No
+// method waits for the server: what becomes of a request is told by signals,
+// and a request may be lost, which the sweep makes up for. The pusher is the
+// real one; tests have one without a server.
+type effects interface {
+	ackEffects
+	// Push sends an item to its lane.
+	Push(it *events.Item, params []byte, token events.Token, lease time.Duration, lane string)
+	// Control tells a worker something.
+	Control(w events.WorkerID, c wire.Control)
+	// DeleteMsg removes a dispatched message; 0 does nothing.
+	DeleteMsg(seq uint64)
+	// EnsureConsumer makes a lane's consumer; tell has the workers that serve
+	// the lane register again, to hear of it.
+	EnsureConsumer(key lanes.Key, lease time.Duration, tell bool)
+	// DropConsumer removes a lane's consumer.
+	DropConsumer(key lanes.Key)
+	// FindConsumers leaves word of the consumers that lanes have.
+	FindConsumers()
+	// Repair makes the dispatch stream and its consumers anew, where missing.
+	Repair()
+	// PurgeIntake gives free what lies at or before an intake position.
+	PurgeIntake(through uint64)
+	// CutLog has the projection flushed, and then the log cut below a position.
+	// What becomes of it is told by a signal.
+	CutLog(below events.Seq)
+	// LookAround looks at the streams, the clock, and what is left over in the
+	// dispatch stream: messages whose token is at most newest and not in live.
+	LookAround(live map[events.Token]bool, newest events.Token)
+	// Inspect finds out which of a lane's unclaimed messages have had their one
+	// delivery, or are gone.
+	Inspect(key lanes.Key, waiting []natsio.Stored)
 }

@@ -8,11 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -34,11 +36,10 @@ type Outcome struct {
 // by any goroutine.
 type Engine struct {
 	cfg      Config
-	js       jetstream.JetStream
-	registry *registry
-	asked    probesAsked
-	topology *topology
-	signals  atomic.Pointer[signals] // of the present ownership
+	registry *registry.Registry
+	prober   *registry.Prober
+	topology *natsio.Topology
+	signals  atomic.Pointer[natsio.Signals] // of the present ownership
 	requests inbox
 	submits  inbox // of what begins with a Submit
 	position atomic.Uint64
@@ -47,7 +48,7 @@ type Engine struct {
 	epoch    atomic.Uint64
 	paused   atomic.Bool // the intake is not read
 	halt     halt        // of what begins new work
-	clock    atomic.Pointer[clock]
+	clock    atomic.Pointer[clock.Clock]
 	// accepting is an operator's word that the server's clock is right, until an
 	// ownership has begun with it.
 	accepting atomic.Pointer[acceptance]
@@ -77,20 +78,25 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
-	e := &Engine{cfg: cfg, js: js, requests: newInbox(), submits: newInbox(), ended: make(chan struct{}), entropy: newEntropy()}
+	e := &Engine{cfg: cfg, requests: newInbox(), submits: newInbox(), ended: make(chan struct{}), entropy: newEntropy()}
 	e.judge, e.judging.room = newJudge(&e.cfg, e.Position), semaphore.NewWeighted(maxJudging)
 	e.drain, e.drainNow = context.WithCancel(context.Background())
-	e.topology = &topology{js: js, cfg: &e.cfg, log: e.cfg.Logger, answered: e.answered.Load, read: e.read.Load, epoch: e.epoch.Load, lost: e.whenOwner((*signals).dispatchLost)}
-	e.topology.native.ready, e.topology.native.lost = make(chan struct{}), e.whenOwner((*signals).nativeLost)
-	e.registry = newRegistry(cfg.Gone, e.whenOwner((*signals).registryChanged))
+	e.topology = natsio.NewTopology(natsio.Config{
+		Conn: cfg.Conn, JS: js, Names: cfg.Names, Logger: cfg.Logger, Partition: cfg.Partition, Replicas: cfg.Replicas,
+		MemoryOnly: cfg.MemoryOnly, IntakeMaxBytes: cfg.IntakeMaxBytes, MaxRunning: cfg.MaxRunning,
+		Answered: e.answered.Load, Read: e.read.Load, Epoch: e.epoch.Load, Traceparent: cfg.Traceparent,
+		DispatchLost: e.whenOwner((*natsio.Signals).DispatchLost), AckLost: e.whenOwner((*natsio.Signals).NativeLost),
+	})
+	e.registry = registry.New(cfg.Gone, e.whenOwner((*natsio.Signals).RegistryChanged))
 	if h := cfg.Hooks.WorkerFailed; h != nil {
-		e.registry.silent = func() { h(WorkerSilent) }
+		e.registry.Silent = func() { h(WorkerSilent) }
 	}
+	e.prober = e.newProber()
 	return e, nil
 }
 
 // whenOwner makes a function that leaves word with the loop, if there is one.
-func (e *Engine) whenOwner(fn func(*signals)) func() {
+func (e *Engine) whenOwner(fn func(*natsio.Signals)) func() {
 	return func() {
 		if s := e.signals.Load(); s != nil {
 			fn(s)
@@ -252,7 +258,7 @@ func (e *Engine) NewID() events.ID {
 // Now is the partition's time.
 func (e *Engine) Now() time.Time {
 	if c := e.clock.Load(); c != nil {
-		return c.now()
+		return c.Now()
 	}
 	return time.Now().UTC()
 }
@@ -279,6 +285,6 @@ var errReload = errors.New("asked to start again from the log")
 // been replaced.
 func (e *Engine) Reload() {
 	if s := e.signals.Load(); s != nil {
-		s.leave(func(t *taken) { t.reload = true })
+		s.Leave(func(t *natsio.Taken) { t.Reload = true })
 	}
 }

@@ -20,6 +20,8 @@ const followShare = eventlog.MaxAppend / 2
 // followUps are the items that a follow-up is to be decided for. Owned by the
 // loop.
 type followUps struct {
+	l *loop
+
 	ids     []events.ID
 	looking bool      // the index is still to be read
 	behind  events.ID // from there on
@@ -51,55 +53,54 @@ func (f *followUps) pop() {
 // decideFollowUps decides what follows from what has become of items, as far as
 // the batch has room for it: normally in the batch of its cause. Each is
 // repeated until there is nothing more to do.
-func (l *loop) decideFollowUps() error {
-	if l.closing || l.halt.on() {
+func (f *followUps) decideFollowUps() error {
+	if f.l.closing || f.l.halt.on() {
 		return nil // the next owner finds them, or they wait
 	}
 	for {
-		if len(l.follow.ids) == 0 {
-			if more, err := l.pageFollowUps(); err != nil || !more {
+		if len(f.ids) == 0 {
+			if more, err := f.pageFollowUps(); err != nil || !more {
 				return err
 			}
 			continue
 		}
-		c := core.FollowUp{ID: l.follow.ids[0]}
-		if !l.roomFor(core.MaxEvents(c), followShare) {
+		c := core.FollowUp{ID: f.ids[0]}
+		if !f.l.roomFor(core.MaxEvents(c), followShare) {
 			return nil
 		}
-		dec, err := core.Decide(l.state, c, l.clock.now())
+		dec, err := core.Decide(f.l.state, c, f.l.clock.Now())
 		if err != nil {
 			return err // it is never refused
 		}
 		if len(dec.Events) == 0 {
-			l.follow.pop()
-			if err := l.sendErrand(c.ID); err != nil {
+			f.pop()
+			if err := f.sendErrand(c.ID); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := l.apply(&dec); err != nil {
+		if err := f.l.apply(&dec); err != nil {
 			return err
 		}
 	}
 }
 
 // sendErrand has done what no follow-up of an item can do by itself.
-func (l *loop) sendErrand(id events.ID) error {
-	it, err := l.state.Item(id)
+func (f *followUps) sendErrand(id events.ID) error {
+	it, err := f.l.state.Item(id)
 	if err == nil {
-		l.errands.send(it)
+		f.l.errands.send(it)
 	}
 	return err
 }
 
 // pageFollowUps takes in the next part of the index, and reports whether there
 // may be more.
-func (l *loop) pageFollowUps() (more bool, err error) {
-	f := &l.follow
-	if !f.looking || l.cfg.Store.Applied() < f.from {
+func (f *followUps) pageFollowUps() (more bool, err error) {
+	if !f.looking || f.l.cfg.Store.Applied() < f.from {
 		return false, nil
 	}
-	ids, err := l.cfg.Store.FollowUps(f.behind, followPage)
+	ids, err := f.l.cfg.Store.FollowUps(f.behind, followPage)
 	if err != nil {
 		return false, err
 	}

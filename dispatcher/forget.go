@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -27,7 +28,7 @@ type idleTypes struct {
 
 // unneeded reports whether nothing and nobody needs a type.
 func (l *loop) unneeded(t events.Type) bool {
-	return l.state.Kept(t) == "" && l.cfg.FileTypes[t] == nil && l.table.byType[t] == 0 && len(l.lanes.offers[t]) == 0
+	return l.state.Kept(t) == "" && l.cfg.FileTypes[t] == nil && l.table.byType[t] == 0 && !l.ready.Offered(t)
 }
 
 // forgetTypes forgets types that have long been idle, and if room is scarce those
@@ -68,7 +69,7 @@ func (l *loop) mayRemove(t events.Type) error {
 	if l.cfg.FileTypes[t] != nil {
 		return events.Refuse(events.CodeSetInFile, "type %s has a table in engine.toml: take [types.%s] out and restart the engine, then remove it", t, t)
 	}
-	if workers := l.registry.serving(t); len(workers) > 0 {
+	if workers := l.registry.Serving(t); len(workers) > 0 {
 		const most = 3
 		more := ""
 		if n := len(workers) - most; n > 0 {
@@ -85,29 +86,13 @@ func (l *loop) typesForgotten(types []events.Type) {
 		if _, known := l.state.Type(t); known {
 			continue // it is back
 		}
-		l.ready.forget(t)
-		delete(l.leases, t)
-		delete(l.marks, t)
+		l.ready.Forget(t)
+		delete(l.leases.ackWaits, t)
+		delete(l.sender.marks, t)
 		delete(l.dirty, t)
 		delete(l.stopped, t)
 		delete(l.table.byType, t)
 		delete(l.table.unclaimed, t)
-		delete(l.lanes.full, t)
-		l.out.dropConsumer(laneKey{t, ""})
+		l.out.DropConsumer(lanes.Key{Type: t, Name: ""})
 	}
-}
-
-// forget lets go of a type's lanes.
-func (r *readyQueues) forget(t events.Type) {
-	tl := r.types[t]
-	if tl == nil {
-		return
-	}
-	for name := range tl.open {
-		if name != "" {
-			r.close(t, name)
-		}
-	}
-	delete(r.types, t)
-	delete(r.crowded, t)
 }

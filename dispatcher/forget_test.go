@@ -2,9 +2,11 @@ package dispatcher
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -27,7 +29,7 @@ func TestMisspeltTypesLockNobodyOut(t *testing.T) {
 	for i := 0; len(s.l.state.TypeNames()) < events.MaxTypes; i++ {
 		name := events.Type(fmt.Sprint("misspelt-", i))
 		s.ok(s.do(core.Define{Type: name})[0].Err)
-		s.world.consumers[laneKey{name, ""}] = true
+		s.world.consumers[lanes.Key{Type: name, Name: ""}] = true
 	}
 	refused := s.do(core.Submit{Type: "email", NewID: s.newID()})[0].Err
 	if events.CodeOf(refused) != events.CodeTooManyTypes {
@@ -49,8 +51,8 @@ func TestMisspeltTypesLockNobodyOut(t *testing.T) {
 	if fmt.Sprint(names) != "[email in-file served set waiting]" {
 		t.Fatalf("%d types are left: %v", len(names), names[:min(len(names), 10)])
 	}
-	if n := len(s.world.consumers); n > len(names)+1 || len(s.l.leases) > len(names) || len(s.l.ready.types) > len(names) || len(s.l.marks) > len(names) {
-		t.Fatalf("%d consumers, %d leases, %d queues", n, len(s.l.leases), len(s.l.ready.types))
+	if n := len(s.world.consumers); n > len(names)+1 || len(s.l.leases.ackWaits) > len(names) || len(slices.Collect(s.l.ready.Types())) > len(names) || len(s.l.sender.marks) > len(names) {
+		t.Fatalf("%d consumers, %d leases, %d queues", n, len(s.l.leases.ackWaits), len(slices.Collect(s.l.ready.Types())))
 	}
 	if s.item(waiting).State != events.StateQueued {
 		t.Fatal("the item that waits is gone")
@@ -119,12 +121,12 @@ func TestRemoveTypeInUse(t *testing.T) {
 	set := events.DefaultTypeSettings()
 	set.Capacity = 3
 	s.ok(s.do(core.Configure{Type: "misspelt", Source: events.SourceAPI, Settings: set})[0].Err)
-	s.world.consumers[laneKey{"misspelt", ""}] = true
+	s.world.consumers[lanes.Key{Type: "misspelt", Name: ""}] = true
 	s.ok(remove("misspelt"))
 	if events.CodeOf(remove("misspelt")) != events.CodeNotFound {
 		t.Error("it was removed twice")
 	}
-	if s.world.consumers[laneKey{"misspelt", ""}] {
+	if s.world.consumers[lanes.Key{Type: "misspelt", Name: ""}] {
 		t.Error("its consumer is left")
 	}
 	s.check()

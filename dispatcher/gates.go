@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -22,20 +23,20 @@ func (l *loop) followGates(changed []events.TypeInfo) error {
 		}
 		if !stopped {
 			delete(l.stopped, t)
-			l.makeNative(t) // its consumer goes on
+			l.acked.makeNative(t) // its consumer goes on
 			continue
 		}
 		l.stopped[t] = true
-		if err := l.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native }); err != nil {
+		if err := l.flight.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native }); err != nil {
 			return err
 		}
-		l.withdrawNatives(t)
+		l.acked.withdrawNatives(t)
 	}
 	if v := l.state.CircuitVersion(); v != l.circuits {
 		l.circuits = v
-		l.registry.bench(l.state.Benched())
+		l.registry.Bench(l.state.Benched())
 	}
-	l.followDrains()
+	l.workforce.followDrains()
 	return nil
 }
 
@@ -51,7 +52,7 @@ func (l *loop) admitted(t events.Type) (n int, limited bool, err error) {
 		if d.typ != t {
 			continue
 		}
-		free, err := l.unclaimed(d)
+		free, err := l.flight.unclaimed(d)
 		if err != nil {
 			return 0, true, err
 		}
@@ -63,18 +64,18 @@ func (l *loop) admitted(t events.Type) (n int, limited bool, err error) {
 }
 
 // withdrawIf takes back those of the unclaimed dispatches that match.
-func (l *loop) withdrawIf(match func(*dispatched) bool) error {
-	l.noteAcks()
-	for _, d := range l.table.byToken {
+func (f *flight) withdrawIf(match func(*dispatched) bool) error {
+	f.noteAcks()
+	for _, d := range f.l.table.byToken {
 		if !match(d) {
 			continue
 		}
-		back, err := l.putBack(d)
+		back, err := f.putBack(d)
 		if err != nil {
 			return err
 		}
 		if back {
-			l.out.deleteMsg(d.seq)
+			f.l.out.DeleteMsg(d.seq)
 		}
 	}
 	return nil
@@ -82,14 +83,14 @@ func (l *loop) withdrawIf(match func(*dispatched) bool) error {
 
 // heldBack takes back a dispatch whose claim was refused by a pause, a circuit,
 // or for want of room. It goes out again once the checks at dispatch let it.
-func (l *loop) heldBack(d *dispatched, cmd core.Command, refusal error) error {
+func (f *flight) heldBack(d *dispatched, cmd core.Command, refusal error) error {
 	claim, is := cmd.(core.Claim)
 	if d == nil || !is || d.id != claim.ID {
 		return nil
 	}
 	switch events.CodeOf(refusal) {
 	case events.CodePaused, events.CodeCircuitOpen, events.CodeRateLimited, events.CodeAtCapacity:
-		return l.takeBack(d)
+		return f.takeBack(d)
 	}
 	return nil
 }
@@ -99,7 +100,7 @@ func (l *loop) heldBack(d *dispatched, cmd core.Command, refusal error) error {
 func (l *loop) dueCircuits(now time.Time) error {
 	for l.room() {
 		ref, at := l.state.NextCircuit()
-		if !passed(at, now) {
+		if !clock.Passed(at, now) {
 			return nil
 		}
 		if _, _, err := l.decide(core.DueCircuit(ref)); err != nil {

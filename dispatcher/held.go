@@ -1,13 +1,13 @@
 package dispatcher
 
 import (
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // holder is a worker that runs items of a lane.
 type holder struct {
-	lane   laneKey
+	lane   lanes.Key
 	worker events.WorkerID
 }
 
@@ -17,14 +17,14 @@ type holder struct {
 // others would idle until it is done. Owned by the loop.
 type held struct {
 	by     map[holder]int
-	away   map[laneKey]int
+	away   map[lanes.Key]int
 	active map[events.WorkerID]bool
 }
 
-func newHeld() held { return held{by: map[holder]int{}, away: map[laneKey]int{}} }
+func newHeld() held { return held{by: map[holder]int{}, away: map[lanes.Key]int{}} }
 
 func (h *held) count(d *dispatched, by int) {
-	k := holder{laneKey{d.typ, d.lane}, d.worker}
+	k := holder{lanes.Key{Type: d.typ, Name: d.lane}, d.worker}
 	if h.by[k] += by; h.by[k] == 0 {
 		delete(h.by, k)
 	}
@@ -44,17 +44,4 @@ func (h *held) setActive(active map[events.WorkerID]bool) {
 			h.away[k.lane] += n
 		}
 	}
-}
-
-// active is the set of the workers that take new work.
-func (r *registry) active() map[events.WorkerID]bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	set := make(map[events.WorkerID]bool, len(r.workers))
-	for id, w := range r.workers {
-		if w.info.Status == wire.WorkerActive {
-			set[id] = true
-		}
-	}
-	return set
 }

@@ -6,14 +6,18 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 )
+
+// retryIntake is the wait before the intake is read again after a disturbance.
+const retryIntake = 200 * time.Millisecond
 
 // intakeReader follows the intake stream from where the log left off. It needs
 // no acks: the events say which messages have been answered. It reads ahead by
@@ -37,24 +41,21 @@ func (e *Engine) readIntake(ctx context.Context, l *loop, after uint64) {
 	budget := semaphore.NewWeighted(maxIntakeBytes)
 	for ctx.Err() == nil {
 		r := &intakeReader{cfg: &e.cfg, newID: e.NewID, out: l.intake, budget: budget, judge: e.judge, after: after, last: &e.read, wake: make(chan struct{}, 1)}
-		err := r.read(ctx, e.js)
+		err := r.read(ctx, e.topology)
 		if after = r.after; err == nil || ctx.Err() != nil {
 			return
 		}
 		e.cfg.Logger.Warn("intake: starting again", "error", err)
-		pause(ctx, retryRead)
-		if err := e.topology.ensureStreams(ctx); err != nil && ctx.Err() == nil {
+		pause(ctx, retryIntake)
+		if err := e.topology.EnsureStreams(ctx); err != nil && ctx.Err() == nil {
 			e.cfg.Logger.Warn("intake: the streams could not be made", "error", err)
 		}
 	}
 }
 
 // read runs until ctx ends (nil) or the stream can't be read any more.
-func (r *intakeReader) read(ctx context.Context, js jetstream.JetStream) error {
-	f, err := connect.OpenFeed(ctx, js, r.cfg.Names, connect.FeedConfig{
-		Stream: r.cfg.Names.IntakeStream(), Filters: []string{r.cfg.Names.Intake(r.cfg.Partition, "*")}, FromSeq: r.after + 1,
-		Messages: maxPulled, Bytes: maxPullBytes / 2, // of one request, and two are open
-	})
+func (r *intakeReader) read(ctx context.Context, t *natsio.Topology) error {
+	f, err := t.OpenIntake(ctx, r.after)
 	if err != nil {
 		return fmt.Errorf("read intake: %w", err)
 	}

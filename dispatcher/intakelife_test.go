@@ -63,7 +63,7 @@ func TestIntakeMadeAnewUnderReadAhead(t *testing.T) {
 	if err := p.js.DeleteStream(p.ctx(), "WORK_INTAKE"); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.eng.topology.ensureStreams(p.ctx()); err != nil { // as a sweep does
+	if err := p.eng.topology.EnsureStreams(p.ctx()); err != nil { // as a sweep does
 		t.Fatal(err)
 	}
 	last := p.publish(50)

@@ -101,7 +101,7 @@ func (l *loop) renumber(b *batch, moved func(events.Seq) events.Seq) {
 			renumber(j, moved)
 		}
 	}
-	for _, seq := range []*events.Seq{&l.keep.began, &l.keep.end, &l.native.settling.upTo, &l.follow.from} {
+	for _, seq := range []*events.Seq{&l.retention.began, &l.retention.end, &l.acked.settling.upTo, &l.follow.from} {
 		*seq = moved(*seq)
 	}
 }
@@ -160,7 +160,7 @@ type strangers struct {
 
 func (s *strangers) note(l *loop, n int) {
 	s.n += n
-	if now := l.clock.now(); !now.Before(s.next) {
+	if now := l.clock.Now(); !now.Before(s.next) {
 		l.log.Warn("messages that no engine wrote are in the event stream, and are passed over: let nobody else publish to its subjects", "messages", s.n)
 		*s = strangers{next: now.Add(strangersEvery)}
 	}

@@ -32,7 +32,7 @@ type commandJob struct {
 func (j *commandJob) len() int { return len(j.cmds) }
 
 func (j *commandJob) decide(l *loop, i int) error {
-	cmd, err := l.plan(j.cmds[i])
+	cmd, err := l.schedules.plan(j.cmds[i])
 	var dec core.Decision
 	var it *events.Item
 	if err == nil {
@@ -52,7 +52,7 @@ func (l *loop) tells(dec *core.Decision, it *events.Item) bool {
 		return false
 	}
 	d := l.table.byID[dec.ID]
-	return d != nil && d.token == it.Token && l.registry.knows(it.Worker)
+	return d != nil && d.token == it.Token && l.registry.Knows(it.Worker)
 }
 
 func (j *commandJob) finish() { j.done(j.outcomes) }
@@ -117,7 +117,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	}
 	switch r.Event {
 	case wire.ReportClaim:
-		if err := l.registry.mayClaim(r.Worker, r.Session); err != nil {
+		if err := l.registry.MayClaim(r.Worker, r.Session); err != nil {
 			granted, fault := l.keptFrom(d, r, events.CodeOf(err))
 			if fault != nil {
 				return wire.Reported{}, fault
@@ -130,7 +130,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 		if d == nil || d.id.String() != r.ID {
 			break
 		}
-		if back, err := l.putBack(d); back || err != nil {
+		if back, err := l.flight.putBack(d); back || err != nil {
 			return wire.Reported{OK: true, State: events.StateQueued}, err
 		}
 	}
@@ -166,4 +166,16 @@ func (q *backlog) take(j job, more <-chan job) {
 			return
 		}
 	}
+}
+
+// keptFrom is what follows from the refusal of a worker's claim. What an
+// unhealthy or draining worker may not have is dispatched again at once, to
+// others. granted says that the claim is a repeat: it was decided before, and
+// gets the same answer again.
+func (l *loop) keptFrom(d *dispatched, r *wire.Report, code events.Code) (granted bool, err error) {
+	if d == nil || (code != events.CodeDraining && code != events.CodeUnhealthy) {
+		return false, nil
+	}
+	back, err := l.flight.putBack(d)
+	return err == nil && !back && d.id.String() == r.ID, err
 }

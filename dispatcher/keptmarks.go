@@ -2,113 +2,39 @@ package dispatcher
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// DrainUnseen is how long a worker that is marked to drain may not be heard of
-// until its mark ends. It is counted anew when the engine starts.
-const DrainUnseen = 24 * time.Hour
-
-// drainMarks follows the workers that are marked to drain. Which are is decided
-// and recorded (package events); when each was last heard of is volatile.
-// Owned by the loop.
-type drainMarks struct {
-	version uint64 // State.DrainVersion that the registry has heard of
-	seen    map[events.WorkerID]time.Time
-}
-
-// begin tells the registry what the log says.
-func (d *drainMarks) begin(l *loop) {
-	d.version, d.seen = l.state.DrainVersion(), map[events.WorkerID]time.Time{}
-	marks := l.state.Drains()
-	for w := range marks {
-		d.seen[w] = l.clock.now()
-	}
-	l.registry.drains(marks)
-}
-
 // followDrains tells the registry of the marks that have changed.
-func (l *loop) followDrains() {
-	d := &l.drains
-	if l.state.DrainVersion() == d.version {
-		return
+func (wf *workforce) followDrains() {
+	if marks, changed := wf.drains.Follow(wf.l.state, wf.l.clock.Now()); changed {
+		wf.l.registry.SetMarks(marks)
 	}
-	d.version = l.state.DrainVersion()
-	marks := l.state.Drains()
-	maps.DeleteFunc(d.seen, func(w events.WorkerID, _ time.Time) bool { _, marked := marks[w]; return !marked })
-	for w := range marks {
-		if d.seen[w].IsZero() {
-			d.seen[w] = l.clock.now()
-		}
-	}
-	l.registry.drains(marks)
 }
 
 // endUnseenDrains ends the marks of workers that won't come back, with each
 // sweep, as far as the batch has room.
-func (l *loop) endUnseenDrains(now time.Time) error {
-	for _, w := range slices.Sorted(maps.Keys(l.drains.seen)) {
-		switch {
-		case l.registry.knows(w):
-			l.drains.seen[w] = now
-		case !now.Before(l.drains.seen[w].Add(DrainUnseen)) && l.room():
-			if _, _, err := l.decide(core.EndDrain{Worker: w, Reason: events.ReasonUnseen}); fatal(err) != nil {
-				return err
-			}
+func (wf *workforce) endUnseenDrains(now time.Time) error {
+	for _, w := range wf.drains.Unseen(now, wf.l.registry) {
+		if !wf.l.room() {
+			return nil
+		}
+		if _, _, err := wf.l.decide(core.EndDrain{Worker: w, Reason: events.ReasonUnseen}); fatal(err) != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// drains says which workers are marked to drain.
-func (r *registry) drains(marks map[events.WorkerID]events.Drain) {
-	r.mu.Lock()
-	r.marked = marks
-	changed := false
-	for id, w := range r.workers {
-		_, w.draining = marks[id]
-		changed = w.settle() || changed
-	}
-	r.mu.Unlock()
-	if changed {
-		r.changed()
-	}
-}
-
-// drainable refuses what no worker that is alive has the id of.
-func (r *registry) drainable(id events.WorkerID) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, marked := r.marked[id]
-	if r.workers[id] != nil || marked {
-		return nil
-	}
-	if d, died := r.dead[id]; died {
-		return events.Refuse(events.CodeNotFound, "worker %s is dead: it was last heard of at %s, and what it had is taken from it", id, d.LastSeen.Format(time.RFC3339))
-	}
-	return events.Refuse(events.CodeNotFound, "no worker %s is registered: `engine workers` lists those that are", id)
-}
-
-// isMarked reports whether a worker is marked to drain.
-func (r *registry) isMarked(id events.WorkerID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, marked := r.marked[id]
-	return marked
-}
-
 // Drains are the workers that are marked to drain, by id, whether they are
 // registered or not.
 func (e *Engine) Drains() []wire.DrainMark {
-	e.registry.mu.Lock()
-	defer e.registry.mu.Unlock()
-	return wire.FromDrains(e.registry.marked)
+	return wire.FromDrains(e.registry.Marks())
 }
 
 // Drain asks a worker to take no more work. It is recorded: it holds until the
@@ -116,7 +42,7 @@ func (e *Engine) Drains() []wire.DrainMark {
 // worker for DrainUnseen.
 func (e *Engine) Drain(ctx context.Context, d wire.Drain) (Outcome, error) {
 	w := events.WorkerID(d.Worker)
-	if err := e.registry.drainable(w); err != nil {
+	if err := e.registry.Drainable(w); err != nil {
 		return Outcome{}, err
 	}
 	out, err := e.one(ctx, core.DrainWorker{Worker: w, Reason: d.Reason, By: d.By})
@@ -139,7 +65,7 @@ func (e *Engine) Unregister(ctx context.Context, u wire.Unregister) error {
 	if u.Session == "" {
 		return events.Refuse(events.CodeBadRequest, "the session is missing: send the one that the registration was answered with")
 	}
-	if free := e.registry.remove(w, u.Session); !free || !e.registry.isMarked(w) {
+	if free := e.registry.Remove(w, u.Session); !free || !e.registry.Marked(w) {
 		return nil
 	}
 	_, err := e.one(ctx, core.EndDrain{Worker: w, Reason: events.ReasonLeft})
@@ -150,7 +76,7 @@ func (e *Engine) Unregister(ctx context.Context, u wire.Unregister) error {
 func (l *loop) duePauses(now time.Time) error {
 	for l.room() {
 		typ, at := l.state.NextPauseEnd()
-		if !passed(at, now) {
+		if !clock.Passed(at, now) {
 			return nil
 		}
 		if _, _, err := l.decide(core.DuePause{Type: typ}); err != nil {

@@ -8,52 +8,33 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"pgregory.net/rapid"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
-
-// nextLane finds what a look at all sets of capabilities would.
-func TestNextLane(t *testing.T) {
-	name := rapid.StringMatching(`[ab0](-[ab0])?[ab]?`)
-	rapid.Check(t, func(t *rapid.T) {
-		o := offer(slices.Compact(slices.Sorted(slices.Values(rapid.SliceOfN(name, 0, 6).Draw(t, "offer")))))
-		var all []string
-		for set := 1; set < 1<<len(o); set++ {
-			var caps []string
-			for i, c := range o {
-				if set>>i&1 == 1 {
-					caps = append(caps, c)
-				}
-			}
-			all = append(all, events.LaneOf(caps))
-		}
-		slices.Sort(all)
-		from := rapid.StringMatching(`[ab0_-]{0,6}`).Draw(t, "from")
-		want := ""
-		if i, _ := slices.BinarySearch(all, from); i < len(all) {
-			want = all[i]
-		}
-		if got := o.nextLane(from); got != want {
-			t.Fatalf("%q, want %q", got, want)
-		}
-	})
-}
 
 // lanesOpen counts a type's open lanes with capabilities, and those that are
 // looked at for its next item.
 func (s *sim) lanesOpen(t events.Type) (named, busy int) {
-	tl, err := s.l.ready.of(t)
-	s.ok(err)
-	return len(tl.open) - 1, len(tl.busy)
+	s.ok(s.l.ready.Prepare(t))
+	for range s.l.ready.OpenLanes(t) {
+		named++
+	}
+	lanes, _ := s.l.ready.BusyLanes(t)
+	for range lanes {
+		busy++
+	}
+	return named, busy
 }
 
 // namedConsumers counts the consumers of lanes with capabilities.
 func (s *sim) namedConsumers() (n int) {
 	for key := range s.world.consumers {
-		if key.lane != "" {
+		if key.Name != "" {
 			n++
 		}
 	}
@@ -89,7 +70,7 @@ func madeUp(n int) (sets [][]string) {
 func (s *sim) drainAll(worker string) (order []events.ID) {
 	s.t.Helper()
 	for len(s.world.msgs) > 0 {
-		var key laneKey
+		var key lanes.Key
 		seq := ^uint64(0)
 		for _, m := range s.world.msgs {
 			if m.seq < seq {
@@ -111,6 +92,26 @@ func (s *sim) drainAll(worker string) (order []events.ID) {
 	return order
 }
 
+// countedReads counts the entries read of the index, and the seeks.
+type countedReads struct {
+	readyq.Index
+	n int
+}
+
+func (c *countedReads) EachReady(q projector.ReadyQueue, group string, behind projector.ReadyKey, fn func(projector.ReadyEntry) bool) error {
+	c.n++
+	return c.Index.EachReady(q, group, behind, func(e projector.ReadyEntry) bool {
+		c.n++
+		return fn(e)
+	})
+}
+
+func (c *countedReads) ReadyGroups(q projector.ReadyQueue, behind string, fromStart bool, limit int) ([]projector.ReadyGroup, error) {
+	groups, err := c.Index.ReadyGroups(q, behind, fromStart, limit)
+	c.n += len(groups) + 1
+	return groups, err
+}
+
 // Lanes that nobody serves take no memory and no consumer, and the other items
 // of their type cost what they cost without them.
 func TestMadeUpCapabilitiesCostNothing(t *testing.T) {
@@ -120,22 +121,22 @@ func TestMadeUpCapabilitiesCostNothing(t *testing.T) {
 		s = newSim(t, nil)
 		ids = s.submitEach(madeUp(madeUpLanes))
 		s.register("w", 10, []string{"gpu"}, "email")
-		index := &countedIndex{readyIndex: s.l.ready.index}
-		s.l.ready.index = index
+		index := &countedReads{Index: s.l.ready.Index}
+		s.l.ready.Index = index
 		s.submitEach(make([][]string, plain))
 		if n := len(s.drainAll("w")); n != plain {
 			t.Fatalf("%d of %d plain items came", n, plain)
 		}
 		_, busy = s.lanesOpen("email")
-		return s, ids, index.seeks + index.entries, busy
+		return s, ids, index.n, busy
 	}
 	_, _, reads0, _ := cost(0)
 	s, ids, reads, busy := cost(lanes)
 	if reads > reads0 || busy > 1 {
 		t.Fatalf("%d reads of the index and %d lanes to look at, %d and 1 without made-up capabilities", reads, busy, reads0)
 	}
-	if named, _ := s.lanesOpen("email"); named != 0 || s.l.ready.named != 0 || s.namedConsumers() != 0 || len(s.l.slots) > 2 || len(s.l.table.byLane) > 1 {
-		t.Fatalf("%d lanes, %d consumers, %d slots known", named, s.namedConsumers(), len(s.l.slots))
+	if named, _ := s.lanesOpen("email"); named != 0 || s.l.ready.Named() != 0 || s.namedConsumers() != 0 || len(s.l.workforce.slots) > 2 || len(s.l.table.byLane) > 1 {
+		t.Fatalf("%d lanes, %d consumers, %d slots known", named, s.namedConsumers(), len(s.l.workforce.slots))
 	}
 	for chunk := range slices.Chunk(ids, 500) {
 		cmds := make([]core.Command, len(chunk))
@@ -228,7 +229,7 @@ func TestMoreLanesThanMayBeOpen(t *testing.T) {
 	for i := range has {
 		has[i] = fmt.Sprintf("c%02d", i)
 	}
-	sets := subsets(3*MaxTypeLanes+7, has)
+	sets := subsets(3*lanes.MaxPerType+7, has)
 	s.register("w", 5, has, "email")
 	ids := s.submitEach(append(sets, sets...))
 	s.submitEach(madeUp(200))
@@ -240,22 +241,22 @@ func TestMoreLanesThanMayBeOpen(t *testing.T) {
 			}
 		}
 	}
-	if waits != len(ids)-2*MaxTypeLanes {
+	if waits != len(ids)-2*lanes.MaxPerType {
 		t.Fatalf("%d of %d items are said to wait for a lane", waits, len(ids))
 	}
 	done := 0
 	for range 100 {
-		if named, _ := s.lanesOpen("email"); named > MaxTypeLanes || s.namedConsumers() > MaxTypeLanes || s.l.ready.named != named {
-			t.Fatalf("%d lanes are open, %d counted, %d consumers", named, s.l.ready.named, s.namedConsumers())
+		if named, _ := s.lanesOpen("email"); named > lanes.MaxPerType || s.namedConsumers() > lanes.MaxPerType || s.l.ready.Named() != named {
+			t.Fatalf("%d lanes are open, %d counted, %d consumers", named, s.l.ready.Named(), s.namedConsumers())
 		}
 		done += len(s.drainAll("w"))
-		s.tick(lookForRoom)
+		s.tick(readyq.LookForRoom)
 	}
 	if done != len(ids) {
 		t.Fatalf("%d of %d items came", done, len(ids))
 	}
 	// Nothing is left to do: the lanes are closed by and by.
-	s.tick(laneIdle + 3*s.cfg.Sweep)
+	s.tick(readyq.LaneIdle + 3*s.cfg.Sweep)
 	if named, busy := s.lanesOpen("email"); named != 0 || busy > 1 || s.namedConsumers() != 0 {
 		t.Fatalf("%d lanes are left, %d busy, %d consumers", named, busy, s.namedConsumers())
 	}
@@ -278,12 +279,12 @@ func TestLaneIsClosedWithItsLastWorker(t *testing.T) {
 	s.register("w", 1, []string{"gpu"}, "email")
 	first := s.submit(core.Submit{Capabilities: []string{"gpu"}}).Decision.ID
 	second := s.submit(core.Submit{Capabilities: []string{"gpu"}}).Decision.ID
-	m := s.world.pull(laneKey{"email", "gpu"})
+	m := s.world.pull(lanes.Key{Type: "email", Name: "gpu"})
 	claim := wire.Report{ID: first.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	if r := s.report(claim); !r[0].OK {
 		t.Fatalf("%+v", r)
 	}
-	s.reg.remove("w", "")
+	s.reg.Remove("w", "")
 	s.settle()
 	if named, _ := s.lanesOpen("email"); named != 0 || s.namedConsumers() != 1 {
 		t.Fatalf("%d lanes, %d consumers", named, s.namedConsumers())
@@ -307,17 +308,17 @@ func TestLaneIsClosedWithItsLastWorker(t *testing.T) {
 func TestConsumersOfBefore(t *testing.T) {
 	w := newWorld(nil)
 	for i := range 1000 {
-		w.consumers[laneKey{"email", fmt.Sprintf("made-up-%d", i)}] = true
+		w.consumers[lanes.Key{Type: "email", Name: fmt.Sprintf("made-up-%d", i)}] = true
 	}
-	w.consumers[laneKey{"email", "gpu"}] = true
-	w.consumers[laneKey{"email", ""}] = true
-	w.consumers[laneKey{"nobody-knows", ""}] = true
+	w.consumers[lanes.Key{Type: "email", Name: "gpu"}] = true
+	w.consumers[lanes.Key{Type: "email", Name: ""}] = true
+	w.consumers[lanes.Key{Type: "nobody-knows", Name: ""}] = true
 	s := newSim(t, nil)
 	w.now, s.world.consumers = s.now, w.consumers
 	s.submit(core.Submit{})
 	s.register("w", 1, []string{"gpu"}, "email")
 	s.tick(s.cfg.Sweep)
-	if len(w.consumers) != 2 || !w.consumers[laneKey{"email", "gpu"}] || !w.consumers[laneKey{"email", ""}] {
+	if len(w.consumers) != 2 || !w.consumers[lanes.Key{Type: "email", Name: "gpu"}] || !w.consumers[lanes.Key{Type: "email", Name: ""}] {
 		t.Fatalf("%d consumers are left", len(w.consumers))
 	}
 }
@@ -361,7 +362,7 @@ func TestRegisterAfterManySetsOfCapabilities(t *testing.T) {
 	for i := range 20 {
 		h.register(fmt.Sprintf("plain-%d", i), 1, fmt.Sprintf("type-%d", i))
 	}
-	if n := h.consumers(); n > 21+MaxTypeLanes {
+	if n := h.consumers(); n > 21+lanes.MaxPerType {
 		t.Fatalf("%d consumers", n)
 	}
 	if err := h.eng.Unregister(h.ctx(), wire.Unregister{Worker: "capable", Session: r.Session}); err != nil {

@@ -3,6 +3,8 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -21,39 +23,39 @@ import (
 
 // typesChanged follows what has changed about types: their leases, and what
 // lets them dispatch more.
-func (l *loop) typesChanged(changed []events.TypeInfo) error {
+func (le *leases) typesChanged(changed []events.TypeInfo) error {
 	for _, t := range changed {
-		l.dirty[t.Type] = true // its capacity may be another
-		l.limitsMayHaveChanged(t)
-		if err := l.leaseChanged(t.Type, t.Settings.Lease()); err != nil {
+		le.l.dirty[t.Type] = true // its capacity may be another
+		le.l.sender.limitsMayHaveChanged(t)
+		if err := le.leaseChanged(t.Type, t.Settings.Lease()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *loop) leaseChanged(t events.Type, lease time.Duration) error {
-	was, known := l.leases[t]
+func (le *leases) leaseChanged(t events.Type, lease time.Duration) error {
+	was, known := le.ackWaits[t]
 	switch {
 	case !known:
-		l.leases[t] = lease // its consumers are made when a worker registers
+		le.ackWaits[t] = lease // its consumers are made when a worker registers
 	case lease > was:
-		l.leases[t] = lease
-		l.makeConsumers(t, false)
-	case lease < was && !l.nativesLentLonger(t, lease):
-		l.leases[t] = lease
-		if err := l.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native && d.lease > lease }); err != nil {
+		le.ackWaits[t] = lease
+		le.makeConsumers(t, false)
+	case lease < was && !le.nativesLentLonger(t, lease):
+		le.ackWaits[t] = lease
+		if err := le.l.flight.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native && d.lease > lease }); err != nil {
 			return err
 		}
-		l.makeConsumers(t, true)
+		le.makeConsumers(t, true)
 	}
 	return nil
 }
 
 // nativesLentLonger reports whether something of a type was sent to native workers
 // with a longer lease.
-func (l *loop) nativesLentLonger(t events.Type, lease time.Duration) bool {
-	for _, d := range l.table.natives {
+func (le *leases) nativesLentLonger(t events.Type, lease time.Duration) bool {
+	for _, d := range le.l.table.natives {
 		if d.typ == t && d.lease > lease {
 			return true
 		}
@@ -63,41 +65,46 @@ func (l *loop) nativesLentLonger(t events.Type, lease time.Duration) bool {
 
 // nativeEnded applies a type's shorter lease once the last of what was sent to
 // native workers with a longer one has ended.
-func (l *loop) nativeEnded(d *dispatched) {
-	set, _ := l.state.Settings(d.typ)
-	if lease := set.Lease(); d.lease > lease && lease < l.ackWait(d.typ) && !l.nativesLentLonger(d.typ, lease) {
-		l.leases[d.typ] = lease
-		l.makeConsumers(d.typ, true)
+func (le *leases) nativeEnded(d *dispatched) {
+	set, _ := le.l.state.Settings(d.typ)
+	if lease := set.Lease(); d.lease > lease && lease < le.ackWait(d.typ) && !le.nativesLentLonger(d.typ, lease) {
+		le.ackWaits[d.typ] = lease
+		le.makeConsumers(d.typ, true)
 	}
 }
 
 // ackWait is what a type's consumers are to have now.
-func (l *loop) ackWait(t events.Type) time.Duration {
-	if lease, ok := l.leases[t]; ok {
+func (le *leases) ackWait(t events.Type) time.Duration {
+	if lease, ok := le.ackWaits[t]; ok {
 		return lease
 	}
-	set, _ := l.state.Settings(t)
+	set, _ := le.l.state.Settings(t)
 	return set.Lease()
 }
 
 // leaseOf is the lease of a dispatch: what its worker was told, or what its
 // consumer has if that is longer.
-func (l *loop) leaseOf(d *dispatched) time.Duration { return max(d.lease, l.ackWait(d.typ)) }
+func (le *leases) leaseOf(d *dispatched) time.Duration { return max(d.lease, le.ackWait(d.typ)) }
 
 // lentLonger reports whether the worker of a dispatch was told a longer lease than
 // the consumer has: the server then takes it for lost too early.
-func (l *loop) lentLonger(d *dispatched) bool { return d.lease > l.ackWait(d.typ) }
+func (le *leases) lentLonger(d *dispatched) bool { return d.lease > le.ackWait(d.typ) }
 
 // makeConsumers makes the consumers of a type's open lanes; tell has its workers
 // register again.
-func (l *loop) makeConsumers(t events.Type, tell bool) {
-	l.makeNative(t)
-	if tl := l.ready.types[t]; tl != nil {
-		for name := range tl.open {
-			if name != "" {
-				l.out.ensureConsumer(laneKey{t, name}, l.ackWait(t), false)
-			}
-		}
+func (le *leases) makeConsumers(t events.Type, tell bool) {
+	le.l.acked.makeNative(t)
+	for name := range le.l.ready.OpenLanes(t) {
+		le.l.out.EnsureConsumer(lanes.Key{Type: t, Name: name}, le.ackWait(t), false)
 	}
-	l.out.ensureConsumer(laneKey{t, ""}, l.ackWait(t), tell)
+	le.l.out.EnsureConsumer(lanes.Key{Type: t, Name: ""}, le.ackWait(t), tell)
+}
+
+// leases follows the leases of types and runs. Owned by the loop.
+type leases struct {
+	l *loop
+
+	ackWaits   map[events.Type]time.Duration // of the types' consumers
+	late       []natsio.Expiry               // expired leases that found no room in the batch
+	nextOrphan time.Time                     // when an orphan's lease ends; zero: never
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -90,7 +91,7 @@ func TestAShorterNativeLeaseWaits(t *testing.T) {
 		return c.CachedInfo().Config.AckWait
 	}
 	h.submit("email")
-	h.until("the consumer is there", func() bool { return ackWait() == 20*time.Second+nativeSlack })
+	h.until("the consumer is there", func() bool { return ackWait() == 20*time.Second+natsio.AckSlack })
 	next := func() (m jetstream.Msg) {
 		h.until("an item is delivered", func() bool {
 			c, err := h.js.Consumer(h.ctx(), "WORK_NATIVE", "email")
@@ -111,11 +112,11 @@ func TestAShorterNativeLeaseWaits(t *testing.T) {
 	if err := m.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	if got := ackWait(); got != 20*time.Second+nativeSlack {
+	if got := ackWait(); got != 20*time.Second+natsio.AckSlack {
 		t.Fatalf("the consumer waits for %s while a worker has been told 20s", got)
 	}
 	if err := old.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	h.until("the shorter lease is applied", func() bool { return ackWait() == 2*time.Second+nativeSlack })
+	h.until("the shorter lease is applied", func() bool { return ackWait() == 2*time.Second+natsio.AckSlack })
 }

@@ -20,82 +20,63 @@ func perGroup(set *events.TypeSettings) bool {
 	return false
 }
 
-// groupBlocked makes the check of a type's groups, nil if it has no limits per
+// groupsOpen makes the check of a type's groups, nil if it has no limits per
 // group. A place is reserved from the dispatch on, by the table; the claim
 // checks again, and records.
-func (l *loop) groupBlocked(t events.Type, set *events.TypeSettings, now time.Time) func(*ring, string) (bool, error) {
+func (s *sender) groupsOpen(t events.Type, set *events.TypeSettings, now time.Time) func(string) (bool, time.Time, error) {
 	if !perGroup(set) {
 		return nil
 	}
-	return func(rg *ring, group string) (bool, error) {
-		key := holdKey{typ: t, group: group}
-		if held := l.holds.byKey[key]; held != nil {
-			held.join(rg)
-			return true, nil
-		}
-		open, at, err := l.groupOpen(t, group, set, now)
-		if open || err != nil {
-			return false, err
-		}
-		l.holds.put(key, at, now, rg)
-		return true, nil
-	}
+	return func(group string) (bool, time.Time, error) { return s.groupOpen(t, group, set, now) }
 }
 
 // groupOpen reports whether one more item of a group may be dispatched; if not,
 // from when on (zero: once one of those on their way or running has moved on).
-func (l *loop) groupOpen(t events.Type, group string, set *events.TypeSettings, now time.Time) (bool, time.Time, error) {
-	load := l.table.byGroup[groupKey{t, group}]
+func (s *sender) groupOpen(t events.Type, group string, set *events.TypeSettings, now time.Time) (bool, time.Time, error) {
+	load := s.l.table.byGroup[groupKey{t, group}]
 	if set.GroupCapacity > 0 {
-		runs, err := l.state.GroupRuns(t, group)
+		runs, err := s.l.state.GroupRuns(t, group)
 		if err != nil || max(int64(load.all), runs) >= int64(set.GroupCapacity) {
 			return false, time.Time{}, err
 		}
 	}
-	return l.state.RatesOpen(t, group, load.unclaimed, now)
+	return s.l.state.RatesOpen(t, group, load.unclaimed, now)
 }
 
 // typeBlocked reports whether a type's own rate limits hold it.
-func (l *loop) typeBlocked(t events.Type, set *events.TypeSettings, now time.Time) (bool, error) {
+func (s *sender) typeBlocked(t events.Type, set *events.TypeSettings, now time.Time) (bool, error) {
 	if len(set.Rates) == 0 {
 		return false, nil
 	}
-	key := holdKey{typ: t, whole: true}
-	if l.holds.byKey[key] != nil {
-		return true, nil
-	}
-	open, at, err := l.state.RatesOpen(t, "", l.table.unclaimed[t], now)
-	if open || err != nil {
-		return false, err
-	}
-	l.holds.put(key, at, now, nil)
-	return true, nil
+	return s.l.ready.TypeBlocked(t, now, func(string) (bool, time.Time, error) {
+		return s.l.state.RatesOpen(t, "", s.l.table.unclaimed[t], now)
+	})
 }
 
 // takeBack takes back a dispatch whose claim found no room. It goes out again
 // once the checks at dispatch, which are as strict as the claim's, let it.
-func (l *loop) takeBack(d *dispatched) error {
-	back, err := l.putBack(d)
+func (f *flight) takeBack(d *dispatched) error {
+	back, err := f.putBack(d)
 	if back {
-		l.noteAcks()
-		l.out.deleteMsg(d.seq)
+		f.noteAcks()
+		f.l.out.DeleteMsg(d.seq)
 	}
 	return err
 }
 
 // limitsMayHaveChanged follows a type's change: when its settings are others,
 // what is held for it, and who shares a pool, is looked at anew.
-func (l *loop) limitsMayHaveChanged(t events.TypeInfo) {
+func (s *sender) limitsMayHaveChanged(t events.TypeInfo) {
 	mark := limitsMark(t.Settings)
-	if was, known := l.marks[t.Type]; known && was == mark {
+	if was, known := s.marks[t.Type]; known && was == mark {
 		return
 	}
-	l.marks[t.Type] = mark
-	l.endTypesHolds(t.Type)
-	l.findPools()
-	for _, p := range l.pools.byName {
+	s.marks[t.Type] = mark
+	s.l.ready.ReleaseType(t.Type)
+	s.findPools()
+	for _, p := range s.pools.byName {
 		for _, member := range p.types {
-			l.dirty[member] = true
+			s.l.dirty[member] = true
 		}
 	}
 }

@@ -29,19 +29,7 @@ func limitsUnderChaos(seed uint64) (events.Limits, func(*events.TypeSettings)) {
 
 // shrink makes the rings so small that they page all the time.
 func shrink(l *loop) {
-	l.ready.most = 4
-	for _, lanes := range l.ready.types {
-		for _, ln := range lanes.open {
-			for _, lv := range ln.levels {
-				if lv == nil || lv.ring == nil {
-					continue
-				}
-				if lv.ring.most = 4; lv.ring.groups.Len() > 4 {
-					lv.ring.cut()
-				}
-			}
-		}
-	}
+	l.ready.SetMaxGroups(4)
 }
 
 func (c *chaos) submitTenants(of int) {

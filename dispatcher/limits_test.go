@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -23,7 +24,7 @@ func (s *sim) limit(typ events.Type, edit func(*events.TypeSettings)) {
 // ("" for a grant), with the granted runs.
 func (s *sim) claims(typ events.Type) (codes []events.Code, granted []*simMsg) {
 	s.t.Helper()
-	for m := s.world.pull(laneKey{typ, ""}); m != nil; m = s.world.pull(laneKey{typ, ""}) {
+	for m := s.world.pull(lanes.Key{Type: typ, Name: ""}); m != nil; m = s.world.pull(lanes.Key{Type: typ, Name: ""}) {
 		r := s.report(wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true})[0]
 		if r.OK {
 			codes, granted = append(codes, ""), append(granted, m)
@@ -102,7 +103,7 @@ func TestALimitIsNotPolled(t *testing.T) {
 	at := s.at
 	_, granted := s.claims("email")
 	s.complete(granted[0])
-	if next := s.l.holds.next(); !next.Equal(at.Add(30 * time.Second)) {
+	if next := s.l.ready.NextRelease(); !next.Equal(at.Add(30 * time.Second)) {
 		t.Fatalf("it is held until %s", next)
 	}
 	steps := 0

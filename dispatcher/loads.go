@@ -58,7 +58,7 @@ func (j *loadsJob) decide(l *loop, _ int) error {
 	j.reply = loadsReply{loads: map[events.Type]Load{}, runs: map[events.WorkerID]int{}}
 	for _, t := range l.state.TypeNames() {
 		set, _ := l.state.Settings(t)
-		slots, workers := l.registry.slots(t, "")
+		slots, workers := l.registry.Slots(t, "")
 		j.reply.loads[t] = Load{InFlight: l.table.byType[t], Capacity: set.Capacity, Workers: workers, Slots: slots}
 	}
 	for h, n := range l.table.held.by {

@@ -7,6 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
+	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -25,26 +29,22 @@ const maxPendingJobs = 64
 type loop struct {
 	cfg       *Config
 	log       *slog.Logger
-	clock     *clock
+	clock     *clock.Clock
 	durable   func(last events.Seq, intake uint64) // told of each durable batch
 	state     *core.State
-	registry  *registry
-	out       outside
+	registry  *registry.Registry
+	out       effects
 	table     *table
-	holds     *holds
-	pools     pools
-	marks     map[events.Type]string // of each type's limits, to see them change
-	ready     *readyQueues
-	lanes     laneSearches
+	ready     *readyq.Queues
 	idleTypes idleTypes
-	timers    *window[projector.TimerKey]
-	leases    map[events.Type]time.Duration // ack-waits of the types' consumers
-	slots     map[laneKey]int               // memo of registry.slots; cleared when that changes
-	tokens    uint64                        // given out in this epoch
-	dirty     map[events.Type]bool          // whose ready items are to be looked at
-	stopped   map[events.Type]bool          // paused, or their circuit open
-	circuits  uint64                        // State.CircuitVersion that the registry has heard of
-	drains    drainMarks
+	timers    *readyq.Window[projector.TimerKey]
+	sender    sender
+	flight    flight
+	leases    leases
+	workforce workforce
+	dirty     map[events.Type]bool // whose ready items are to be looked at
+	stopped   map[events.Type]bool // paused, or their circuit open
+	circuits  uint64               // State.CircuitVersion that the registry has heard of
 
 	newID   func() events.ID // for what is spawned
 	follow  followUps
@@ -61,37 +61,26 @@ type loop struct {
 	appended    events.Seq // last durable event
 	unprojected []*batch   // appended and not yet projected, oldest first
 	behind      int        // bytes of those
-	acks        []pushAck  // reused
-	late        []expiry   // expired leases that found no room in the batch
 	schedules   schedules
-	native      nativeState
+	acked       ackRuns
 
-	drain   drain
-	stalled bool // dispatching has stopped at a bound, and goes on at once
-	// stepPushes is how many items this step has taken to dispatch.
-	stepPushes int
-	tds        []*typeDispatch // room for the next step's, used again
-	looks      int             // steps in a row that only looked for the heads of types that compete
-	hold       time.Time       // nothing is dispatched before, after a push has failed
-	holdFor    time.Duration
-	closing    bool
-	paused     *atomic.Bool // the intake is not read
-	halt       *halt        // of what begins new work; nil: there is none
-	answered   uint64       // intake position that is durable
-	synced     uint64       // one that will be on disk at nextPurge
-	purged     uint64
+	drain    drain
+	stalled  bool // dispatching has stopped at a bound, and goes on at once
+	closing  bool
+	paused   *atomic.Bool // the intake is not read
+	halt     *halt        // of what begins new work; nil: there is none
+	answered uint64       // intake position that is durable
+	synced   uint64       // one that will be on disk at nextPurge
+	purged   uint64
 
-	nextWorker time.Time // when the next silent worker is gone; zero: never, here and below
-	nextOrphan time.Time
-	nextAck    time.Time // when the oldest push must have been answered
-	nextPurge  time.Time
-	nextSweep  time.Time
-	keep       keeper
+	nextPurge time.Time
+	nextSweep time.Time
+	retention retention
 
 	requests chan job // shared by all ownerships, as is
 	submits  chan job
 	intake   chan job // of this one: a message must not be taken out of turn
-	signals  *signals
+	signals  *natsio.Signals
 	toAppend chan *batch
 	results  chan appendResult
 	toCommit chan *batch
@@ -155,7 +144,7 @@ func (l *loop) run(ctx context.Context) error {
 			if err := l.onCommitted(c); err != nil {
 				return err
 			}
-		case <-l.signals.wake:
+		case <-l.signals.Wake:
 			if err := l.onSignals(); err != nil {
 				return err
 			}
@@ -180,10 +169,10 @@ func (l *loop) step() error {
 			return err
 		}
 	}
-	l.state.SetDue(l.clock.blindDue())
+	l.state.SetDue(l.clock.BlindDue())
 	if !l.closing {
 		// First, and few at a time: a flood of work must not delay the ticks.
-		if err := l.tick(); err != nil {
+		if err := l.schedules.tick(); err != nil {
 			return err
 		}
 	}
@@ -203,13 +192,13 @@ func (l *loop) step() error {
 		l.stalled = false
 		return nil
 	}
-	return l.dispatch()
+	return l.sender.dispatch()
 }
 
 // moreFollowUps decides what follows from what is due, in the same batch.
 func (l *loop) moreFollowUps() error {
 	if l.follow.waits() {
-		return l.decideFollowUps()
+		return l.follow.decideFollowUps()
 	}
 	return nil
 }
@@ -236,7 +225,7 @@ func (l *loop) roomFor(need, most int) bool {
 // submissions must not delay them. They leave a quarter of each batch to the
 // submissions, so neither do they starve those.
 func (l *loop) decidePending() error {
-	if l.keep.quiet {
+	if l.retention.quiet {
 		return nil
 	}
 	most := eventlog.MaxAppend
@@ -261,7 +250,7 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 		j := q.jobs[0]
 		for q.next < j.len() {
 			if l.follow.waits() {
-				if err := l.decideFollowUps(); err != nil {
+				if err := l.follow.decideFollowUps(); err != nil {
 					return err
 				}
 			}
@@ -284,10 +273,10 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 // its events to the batch. A refusal is an *events.Error; any other error
 // stops the partition. The item is that of the decision, nil for none.
 func (l *loop) decide(c core.Command) (core.Decision, *events.Item, error) {
-	dec, err := core.Decide(l.state, c, l.clock.now())
+	dec, err := core.Decide(l.state, c, l.clock.Now())
 	if err != nil {
 		l.building.confirm = true
-		l.drain.retryAfter(err, l.clock.now())
+		l.drain.retryAfter(err, l.clock.Now())
 		return dec, nil, err
 	}
 	if len(dec.Events) == 0 {
@@ -402,23 +391,23 @@ func (l *loop) effects(r appendResult) error {
 	clear(b.events) // what they refer to must not outlive them here
 	b.events, l.spare = nil, b.events[:0]
 	l.noteIntake(b.changes.Meta.IntakeSeq)
-	l.noteAcks()
-	if err := l.typesChanged(b.changes.Types); err != nil {
+	l.flight.noteAcks()
+	if err := l.leases.typesChanged(b.changes.Types); err != nil {
 		return err
 	}
 	l.typesForgotten(b.changes.Forgotten)
-	if err := l.nativesChanged(b.changes.Types); err != nil {
+	if err := l.acked.nativesChanged(b.changes.Types); err != nil {
 		return err
 	}
 	if err := l.followGates(b.changes.Types); err != nil {
 		return err
 	}
 	for _, c := range b.changes.Items {
-		if err := l.itemChanged(c.Old, c.New); err != nil {
+		if err := l.flight.itemChanged(c.Old, c.New); err != nil {
 			return err
 		}
 	}
-	l.cleanNatives()
+	l.acked.cleanNatives()
 	return nil
 }
 
@@ -426,35 +415,32 @@ func (l *loop) effects(r appendResult) error {
 func (l *loop) nextWake() time.Duration {
 	at := l.nextSweep
 	if l.closing || l.interrupted != nil {
-		return l.clock.until(at) // only the stages still have something to say
+		return l.clock.Until(at) // only the stages still have something to say
 	}
-	if l.stalled || l.timers.wantsPage() {
+	if l.stalled || l.timers.WantsPage() {
 		return 0
 	}
-	for _, t := range []time.Time{l.nextWorker, l.nextOrphan, l.nextAck, l.nextPurge, l.nextNak(), l.native.settling.until, l.holds.next(), l.keep.wake(l)} {
-		at = sooner(at, t)
+	for _, t := range []time.Time{l.workforce.nextWorker, l.leases.nextOrphan, l.flight.nextAck, l.nextPurge, l.acked.nextNak(), l.acked.settling.until, l.ready.NextRelease(), l.ready.NextRoom(), l.retention.wake(l)} {
+		at = clock.Sooner(at, t)
 	}
 	if len(l.dirty) > 0 {
-		at = sooner(at, l.hold)
-	}
-	if len(l.ready.crowded) > 0 {
-		at = sooner(at, l.lanes.nextRoom)
+		at = clock.Sooner(at, l.flight.hold)
 	}
 	if due := l.nextDue(); !due.IsZero() {
-		at = sooner(at, due.Add(l.clock.lag()))
+		at = clock.Sooner(at, due.Add(l.clock.Lag()))
 	}
-	return l.clock.until(at)
+	return l.clock.Until(at)
 }
 
 // nextDue is when the next of what the log says is due, the zero time for
 // never: see clock.due.
 func (l *loop) nextDue() time.Time {
-	at := sooner(l.nextCircuit(), l.nextPauseEnd())
-	if !l.schedules.held && l.tickRoom() && !l.halt.on() {
-		at = sooner(at, l.nextTick())
+	at := clock.Sooner(l.nextCircuit(), l.nextPauseEnd())
+	if !l.schedules.held && l.schedules.tickRoom() && !l.halt.on() {
+		at = clock.Sooner(at, l.schedules.nextTick())
 	}
-	if k, ok := l.timers.min(); ok && l.room() {
-		at = sooner(at, time.Unix(0, k.At))
+	if k, ok := l.timers.Min(); ok && l.room() {
+		at = clock.Sooner(at, time.Unix(0, k.At))
 	}
 	return at
 }

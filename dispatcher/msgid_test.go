@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector/query"
@@ -119,7 +120,7 @@ func TestLongMessageIDsDoNotStayInMemory(t *testing.T) {
 	const messages, size, bound = 1500, 60 << 10, 32 << 20 // 88 MiB of ids
 	h := newHarness(t, nil)
 	s, err := h.js.Stream(h.ctx(), "WORK_INTAKE")
-	if err != nil || s.CachedInfo().Config.Duplicates != minDuplicates {
+	if err != nil || s.CachedInfo().Config.Duplicates != natsio.MinDuplicates {
 		t.Fatalf("%v %v", s.CachedInfo().Config.Duplicates, err)
 	}
 	heap := func() uint64 {
@@ -171,7 +172,7 @@ func TestNoStreamHoldsMessageIDsForLong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w := s.CachedInfo().Config.Duplicates; w > minDuplicates {
+		if w := s.CachedInfo().Config.Duplicates; w > natsio.MinDuplicates {
 			t.Errorf("%s remembers message ids for %v", name, w)
 		}
 		n++

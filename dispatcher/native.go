@@ -3,6 +3,9 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -18,62 +21,42 @@ import (
 // way outlives the engine, a message that is gone is never taken for one that
 // was acked, and each word's sequence can be looked up.
 
-// nativeOutside is the part of outside that native dispatching asks for.
-type nativeOutside interface {
-	// pushNative sends an item to the native stream. Sent again under the same
+// ackEffects is the part of outside that native dispatching asks for.
+type ackEffects interface {
+	// PushNative sends an item to the native stream. Sent again under the same
 	// token it is stored once.
-	pushNative(it *events.Item, params []byte, token events.Token, lease time.Duration)
-	// deleteNative removes a message that is not to be run, or no longer; 0 does
+	PushNative(it *events.Item, params []byte, token events.Token, lease time.Duration)
+	// DeleteNative removes a message that is not to be run, or no longer; 0 does
 	// nothing.
-	deleteNative(seq uint64)
-	// cleanNative removes messages whose outcome is recorded: all below floor, and
+	DeleteNative(seq uint64)
+	// CleanNative removes messages whose outcome is recorded: all below floor, and
 	// those of ended. It ends with a signal.
-	cleanNative(floor uint64, ended []uint64)
-	// ensureNative makes a type's consumer.
-	ensureNative(c nativeConsumer)
-	// withdrawNative stops a type's consumer, and takes back those messages that
+	CleanNative(floor uint64, ended []uint64)
+	// EnsureNative makes a type's consumer.
+	EnsureNative(c ackmode.Consumer)
+	// WithdrawNative stops a type's consumer, and takes back those messages that
 	// it has not delivered.
-	withdrawNative(c nativeConsumer, waiting []pushAck)
-	// inspectNative finds out how far a type's consumer is with messages, and
+	WithdrawNative(c ackmode.Consumer, waiting []natsio.Stored)
+	// InspectNative finds out how far a type's consumer is with messages, and
 	// mends one that is not as it is to be.
-	inspectNative(c nativeConsumer, waiting []pushAck)
-	// lookUpNative finds out which dispatch a word is about.
-	lookUpNative(w nativeWord)
+	InspectNative(c ackmode.Consumer, waiting []natsio.Stored)
+	// LookUpNative finds out which dispatch a word is about.
+	LookUpNative(w ackmode.Word)
 }
 
-// nativeConsumer is a type's consumer, as it is to be.
-type nativeConsumer struct {
-	typ    events.Type
-	native bool // the type has the protocol, still
-	lease  time.Duration
-	window int // messages delivered and not answered, at most
-	paused bool
-}
+// ackRuns is what the loop holds of native dispatching beyond the table.
+type ackRuns struct {
+	l *loop
 
-// nativeWord is something heard about a native dispatch.
-type nativeWord struct {
-	seq    uint64      // of the message
-	typ    events.Type // by the name of the consumer
-	kind   core.NativeWord
-	raw    bool // as its worker sent it; else the server's word that it has taken it
-	at     time.Time
-	took   time.Duration // since the delivery, where the server says so
-	delay  time.Duration
-	reason string
-	token  events.Token // once it has been looked up
-}
-
-// nativeState is what the loop holds of native dispatching beyond the table.
-type nativeState struct {
-	on       map[events.Type]nativeConsumer // types with the protocol, and their consumers as asked for
-	ready    map[events.Type]bool           // whose consumers are there
-	words    []nativeWord                   // heard, and not decided for want of room
-	top      uint64                         // highest sequence that a push is known to have got
-	ended    []uint64                       // messages whose outcome is recorded, to be removed
+	on       map[events.Type]ackmode.Consumer // types with the protocol, and their consumers as asked for
+	ready    map[events.Type]bool             // whose consumers are there
+	words    []ackmode.Word                   // heard, and not decided for want of room
+	top      uint64                           // highest sequence that a push is known to have got
+	ended    []uint64                         // messages whose outcome is recorded, to be removed
 	cleaning bool
 	naks     []heldNak
 	since    time.Time // words of before concern nothing that is dispatched
-	done     recent
+	done     ackmode.Recent
 	settling settling
 }
 
@@ -87,91 +70,63 @@ type heldNak struct {
 // nakWait is how long a refusal waits for its delay.
 const nakWait = 250 * time.Millisecond
 
-func newNativeState() nativeState {
-	return nativeState{on: map[events.Type]nativeConsumer{}, ready: map[events.Type]bool{}}
+func newAckRuns() ackRuns {
+	return ackRuns{on: map[events.Type]ackmode.Consumer{}, ready: map[events.Type]bool{}}
 }
 
-// recent remembers the last sequences that were put in: most of what is heard
-// of a run is heard twice.
-type recent struct {
-	has  map[uint64]bool
-	ring []uint64
-	next int
-}
-
-// maxRecent bounds recent.
-const maxRecent = 16384
-
-func (r *recent) put(seq uint64) {
-	switch {
-	case r.has == nil:
-		r.has = map[uint64]bool{}
-	case r.has[seq]:
-		return
-	}
-	if len(r.ring) < maxRecent {
-		r.ring = append(r.ring, seq)
-	} else {
-		delete(r.has, r.ring[r.next])
-		r.ring[r.next] = seq
-		r.next = (r.next + 1) % maxRecent
-	}
-	r.has[seq] = true
-}
-
-// pushNative sends a dispatch, or sends it again.
-func (l *loop) pushNative(d *dispatched, it *events.Item, params []byte, lease time.Duration) {
-	d.after = l.native.top
-	l.out.pushNative(it, params, d.token, lease)
+// PushNative sends a dispatch, or sends it again.
+func (a *ackRuns) pushNative(d *dispatched, it *events.Item, params []byte, lease time.Duration) {
+	d.after = a.top
+	a.l.out.PushNative(it, params, d.token, lease)
 }
 
 // pushNativeAgain sends what was pushed and not answered: it may have arrived
 // and be running, so that it can't be taken back, and is stored only once.
-func (l *loop) pushNativeAgain(d *dispatched, now time.Time) error {
-	it, err := l.state.Item(d.id)
+func (a *ackRuns) pushNativeAgain(d *dispatched, now time.Time) error {
+	it, err := a.l.state.Item(d.id)
 	if err != nil || it == nil || it.State != events.StateQueued {
 		return err
 	}
-	params, err := l.state.Params(d.id)
+	params, err := a.l.state.Params(d.id)
 	if err != nil {
 		return err
 	}
-	set, _ := l.state.Settings(d.typ)
+	set, _ := a.l.state.Settings(d.typ)
 	d.at, d.again = now, true
-	l.nextAck = sooner(l.nextAck, now.Add(pushTimeout))
-	l.out.pushNative(it, params, d.token, set.Lease())
+	a.l.flight.nextAck = clock.Sooner(a.l.flight.nextAck, now.Add(pushTimeout))
+	a.l.out.PushNative(it, params, d.token, set.Lease())
 	return nil
 }
 
 // nativeStored notes where a dispatch's message is.
-func (l *loop) nativeStored(d *dispatched, seq uint64) {
+func (a *ackRuns) nativeStored(d *dispatched, seq uint64) {
 	d.seq = seq
-	l.table.bySeq[seq] = d
-	l.native.top = max(l.native.top, seq)
+	a.l.table.bySeq[seq] = d
+	a.top = max(a.top, seq)
 }
 
 // nativeStray has a message removed whose dispatch was given up before it was
 // known where it is.
-func (l *loop) nativeStray(seq uint64) {
-	l.native.top = max(l.native.top, seq)
-	l.native.done.put(seq)
-	l.out.deleteNative(seq)
+func (a *ackRuns) nativeStray(seq uint64) {
+	a.top = max(a.top, seq)
+	a.done.Put(seq)
+	a.l.out.DeleteNative(seq)
 }
 
 // hearNatives decides what was heard, as far as the batch has room.
-func (l *loop) hearNatives() error {
-	for len(l.native.words) > 0 && l.room() {
-		w := l.native.words[0]
-		if l.native.words = l.native.words[1:]; len(l.native.words) == 0 {
-			l.native.words = nil
+func (a *ackRuns) hearNatives() error {
+	for len(a.words) > 0 && a.l.room() {
+		w := a.words[0]
+		if a.words = a.words[1:]; len(a.words) == 0 {
+			a.words = nil
 		}
-		if w.token == 0 { // else its room was given back before it was looked up
+		if w.Token == 0 { // else its room was given back before it was looked up
 			select {
-			case <-l.signals.wordRoom:
+			case <-a.l.signals.WordRoom:
 			default:
 			}
 		}
-		if err := l.hearNative(&w); err != nil {
+		if err := a.hearNative(&w); err != nil {
 			return err
 		}
 	}
@@ -180,89 +135,89 @@ func (l *loop) hearNatives() error {
 
 // hearNative follows one word. What concerns no dispatch of this ownership's,
 // or has been answered by one heard before, is passed over.
-func (l *loop) hearNative(w *nativeWord) error {
-	d := l.table.bySeq[w.seq]
+func (a *ackRuns) hearNative(w *ackmode.Word) error {
+	d := a.l.table.bySeq[w.Seq]
 	if d == nil {
-		l.noteAcks()
-		d = l.table.bySeq[w.seq]
+		a.l.flight.noteAcks()
+		d = a.l.table.bySeq[w.Seq]
 	}
-	if d == nil && w.token != 0 {
-		if d = l.table.byToken[w.token]; d != nil && d.native && d.seq == 0 {
-			l.nativeStored(d, w.seq)
+	if d == nil && w.Token != 0 {
+		if d = a.l.table.byToken[w.Token]; d != nil && d.native && d.seq == 0 {
+			a.nativeStored(d, w.Seq)
 		}
 	}
 	if d == nil {
-		if w.token == 0 && !l.native.done.has[w.seq] {
-			l.out.lookUpNative(*w)
+		if w.Token == 0 && !a.done.Has(w.Seq) {
+			a.l.out.LookUpNative(*w)
 		}
 		return nil
 	}
 	switch {
-	case !d.native || w.typ != d.typ: // a consumer that is not ours
+	case !d.native || w.Type != d.typ: // a consumer that is not ours
 		return nil
 	case d.lingering:
-		if w.kind != core.NativeSeen {
-			l.letGo(d) // its worker has let go
+		if w.Kind != core.NativeSeen {
+			a.l.flight.letGo(d) // its worker has let go
 		}
 		return nil
-	case w.kind == core.NativeSeen:
-		return l.nativeSeen(d)
-	case w.raw:
-		return l.nativeSaid(d, w)
+	case w.Kind == core.NativeSeen:
+		return a.nativeSeen(d)
+	case w.Raw:
+		return a.nativeSaid(d, w)
 	}
-	return l.nativeTold(d, w)
+	return a.nativeTold(d, w)
 }
 
 // nativeSeen notes that a worker has the message.
-func (l *loop) nativeSeen(d *dispatched) error {
-	d.heard, d.spent = l.clock.now(), time.Time{}
+func (a *ackRuns) nativeSeen(d *dispatched) error {
+	d.heard, d.spent = a.l.clock.Now(), time.Time{}
 	if d.claimed {
 		return nil
 	}
-	return l.decideNative(d, &nativeWord{kind: core.NativeSeen})
+	return a.decideNative(d, &ackmode.Word{Kind: core.NativeSeen})
 }
 
 // nativeSaid notes what a worker has sent. It counts once the server has said
 // that it has taken it; when that does not come, the sweep makes do with this.
-func (l *loop) nativeSaid(d *dispatched, w *nativeWord) error {
+func (a *ackRuns) nativeSaid(d *dispatched, w *ackmode.Word) error {
 	if d.word != nil {
 		return nil // the first one counts, as it does for the server
 	}
 	said := *w
-	said.at = l.clock.now()
+	said.At = a.l.clock.Now()
 	d.word = &said
-	for i, h := range l.native.naks {
+	for i, h := range a.naks {
 		if h.token == d.token {
-			l.native.naks = append(l.native.naks[:i], l.native.naks[i+1:]...)
-			return l.decideNative(d, &said)
+			a.naks = append(a.naks[:i], a.naks[i+1:]...)
+			return a.decideNative(d, &said)
 		}
 	}
 	return nil
 }
 
 // nativeTold follows the server's word on a message.
-func (l *loop) nativeTold(d *dispatched, w *nativeWord) error {
+func (a *ackRuns) nativeTold(d *dispatched, w *ackmode.Word) error {
 	switch {
-	case w.kind == core.NativeExpired && d.word != nil:
-		return l.decideNative(d, d.word) // it had answered, if too late for the server
-	case w.kind == core.NativeNak && d.word == nil:
-		l.native.naks = append(l.native.naks, heldNak{d.token, l.clock.now().Add(nakWait)})
+	case w.Kind == core.NativeExpired && d.word != nil:
+		return a.decideNative(d, d.word) // it had answered, if too late for the server
+	case w.Kind == core.NativeNak && d.word == nil:
+		a.naks = append(a.naks, heldNak{d.token, a.l.clock.Now().Add(nakWait)})
 		return nil
-	case w.kind == core.NativeNak && d.word.kind == core.NativeNak:
-		return l.decideNative(d, d.word)
+	case w.Kind == core.NativeNak && d.word.Kind == core.NativeNak:
+		return a.decideNative(d, d.word)
 	}
-	return l.decideNative(d, w)
+	return a.decideNative(d, w)
 }
 
 // heldNaks decides the refusals whose delay has not come.
-func (l *loop) heldNaks(now time.Time) error {
-	for len(l.native.naks) > 0 && !l.native.naks[0].due.After(now) && l.room() {
-		h := l.native.naks[0]
-		if l.native.naks = l.native.naks[1:]; len(l.native.naks) == 0 {
-			l.native.naks = nil
+func (a *ackRuns) heldNaks(now time.Time) error {
+	for len(a.naks) > 0 && !a.naks[0].due.After(now) && a.l.room() {
+		h := a.naks[0]
+		if a.naks = a.naks[1:]; len(a.naks) == 0 {
+			a.naks = nil
 		}
-		if d := l.table.byToken[h.token]; d != nil && !d.lingering {
-			if err := l.decideNative(d, &nativeWord{kind: core.NativeNak}); err != nil {
+		if d := a.l.table.byToken[h.token]; d != nil && !d.lingering {
+			if err := a.decideNative(d, &ackmode.Word{Kind: core.NativeNak}); err != nil {
 				return err
 			}
 		}
@@ -271,29 +226,29 @@ func (l *loop) heldNaks(now time.Time) error {
 }
 
 // nextNak is when the next held refusal is due; zero: none is.
-func (l *loop) nextNak() time.Time {
-	if len(l.native.naks) == 0 || !l.room() {
+func (a *ackRuns) nextNak() time.Time {
+	if len(a.naks) == 0 || !a.l.room() {
 		return time.Time{}
 	}
-	return l.native.naks[0].due
+	return a.naks[0].due
 }
 
 // decideNative records a word. REQUIRES: room.
-func (l *loop) decideNative(d *dispatched, w *nativeWord) error {
-	now := l.clock.now()
-	dec, it, err := l.decide(core.Native{
-		ID: d.id, Token: d.token, Dispatched: d.token, Word: w.kind, Took: min(max(w.took, 0), max(now.Sub(d.at), 0)),
-		Delay: w.delay, Reason: w.reason, Random: random(),
+func (a *ackRuns) decideNative(d *dispatched, w *ackmode.Word) error {
+	now := a.l.clock.Now()
+	dec, it, err := a.l.decide(core.Native{
+		ID: d.id, Token: d.token, Dispatched: d.token, Word: w.Kind, Took: min(max(w.Took, 0), max(now.Sub(d.at), 0)),
+		Delay: w.Delay, Reason: w.Reason, Random: random(),
 	})
 	if fatal(err) != nil {
 		return err
 	}
-	if w.kind != core.NativeSeen {
-		d.answered = d.answered || w.kind != core.NativeNak // a message that was refused with a delay is still pending
+	if w.Kind != core.NativeSeen {
+		d.answered = d.answered || w.Kind != core.NativeNak // a message that was refused with a delay is still pending
 	}
-	if it != nil && !dec.Repeat && w.kind == core.NativeExpired {
-		l.log.Warn("a native worker's lease expired", "id", it.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
-		if h := l.cfg.Hooks.LeaseExpired; h != nil {
+	if it != nil && !dec.Repeat && w.Kind == core.NativeExpired {
+		a.l.log.Warn("a native worker's lease expired", "id", it.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
+		if h := a.l.cfg.Hooks.LeaseExpired; h != nil {
 			h(it.Type)
 		}
 	}
@@ -303,16 +258,16 @@ func (l *loop) decideNative(d *dispatched, w *nativeWord) error {
 // nativeLetGo has the message of a dispatch that is over removed: soon, with
 // others, if its worker has answered it; else at once, so that it is not
 // delivered, or counts no longer as being worked on.
-func (l *loop) nativeLetGo(d *dispatched) {
+func (a *ackRuns) nativeLetGo(d *dispatched) {
 	if d.seq == 0 {
 		return // noteAcks removes it once it is known where it is
 	}
-	l.native.done.put(d.seq)
-	if d.answered && len(l.native.ended) < maxEnded {
-		l.native.ended = append(l.native.ended, d.seq)
+	a.done.Put(d.seq)
+	if d.answered && len(a.ended) < maxEnded {
+		a.ended = append(a.ended, d.seq)
 		return
 	}
-	l.out.deleteNative(d.seq)
+	a.l.out.DeleteNative(d.seq)
 }
 
 // Bounds of the removal of messages.
@@ -323,12 +278,12 @@ const (
 
 // cleanNatives removes messages whose outcome is recorded: all below the first
 // that is still on its way with one request, those above it one by one.
-func (l *loop) cleanNatives() {
-	if l.native.cleaning || len(l.native.ended) == 0 {
+func (a *ackRuns) cleanNatives() {
+	if a.cleaning || len(a.ended) == 0 {
 		return
 	}
-	floor := l.native.top + 1
-	for _, d := range l.table.natives {
+	floor := a.top + 1
+	for _, d := range a.l.table.natives {
 		if at := d.after + 1; d.seq == 0 {
 			floor = min(floor, at)
 		} else {
@@ -336,7 +291,7 @@ func (l *loop) cleanNatives() {
 		}
 	}
 	var now, later []uint64
-	for _, seq := range l.native.ended {
+	for _, seq := range a.ended {
 		switch {
 		case seq < floor:
 		case len(now) < maxClean:
@@ -345,6 +300,6 @@ func (l *loop) cleanNatives() {
 			later = append(later, seq)
 		}
 	}
-	l.native.ended, l.native.cleaning = later, true
-	l.out.cleanNative(floor, now)
+	a.ended, a.cleaning = later, true
+	a.l.out.CleanNative(floor, now)
 }

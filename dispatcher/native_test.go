@@ -32,7 +32,7 @@ func (h *harness) native(typ events.Type, edit func(*events.TypeSettings)) {
 	h.do(core.Configure{Type: typ, Source: events.SourceAPI, Settings: set})
 }
 
-// nativeConsumer is a type's consumer as any program would look it up, once
+// Consumer is a type's consumer as any program would look it up, once
 // the engine has made it.
 func (h *harness) nativeConsumer(typ string) jetstream.Consumer {
 	h.t.Helper()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -19,7 +20,7 @@ func (h *harness) asMade(typ string) jetstream.Consumer {
 			return false
 		}
 		cfg := c.CachedInfo().Config
-		return cfg.AckPolicy == jetstream.AckExplicitPolicy && cfg.MaxDeliver == 1 && cfg.SampleFrequency != "" && cfg.AckWait == 30*time.Second+nativeSlack && !c.CachedInfo().Paused
+		return cfg.AckPolicy == jetstream.AckExplicitPolicy && cfg.MaxDeliver == 1 && cfg.SampleFrequency != "" && cfg.AckWait == 30*time.Second+natsio.AckSlack && !c.CachedInfo().Paused
 	})
 	return c
 }

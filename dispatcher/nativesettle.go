@@ -1,15 +1,10 @@
 package dispatcher
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/wire"
 )
 
 // A NATS server that was killed has lost what its consumers did in the last tenth
@@ -22,32 +17,6 @@ import (
 // be read for so long, work goes on without.
 const nativeSettle = 15 * time.Second
 
-// HoldNatives stops the delivery of messages to native workers until an engine
-// has taken over: it is to be called when the NATS server has begun and nobody
-// else can reach it.
-func HoldNatives(ctx context.Context, js jetstream.JetStream, names wire.Names) error {
-	s, err := js.Stream(ctx, names.NativeStream())
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("hold native workers: %w", err)
-	}
-	list := s.ListConsumers(ctx)
-	for c := range list.Info() {
-		if c.Paused {
-			continue
-		}
-		if _, err := js.PauseConsumer(ctx, c.Stream, c.Name, atRest); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-			return fmt.Errorf("hold native workers: consumer %s: %w", c.Name, err)
-		}
-	}
-	if err := list.Err(); err != nil {
-		return fmt.Errorf("hold native workers: %w", err)
-	}
-	return nil
-}
-
 // settling is how far an ownership is with what was said before it began.
 type settling struct {
 	until   time.Time  // zero: it is settled
@@ -58,25 +27,25 @@ type settling struct {
 
 // settleNatives lets the consumers deliver once all that was said before this
 // ownership is recorded, and the messages that it was about are gone.
-func (l *loop) settleNatives(now time.Time) error {
-	s := &l.native.settling
+func (a *ackRuns) settleNatives(now time.Time) error {
+	s := &a.settling
 	if s.until.IsZero() {
 		return nil
 	}
-	if !passed(s.until, now) {
-		done, err := l.nativesSettled()
+	if !clock.Passed(s.until, now) {
+		done, err := a.nativesSettled()
 		if err != nil || !done {
 			return err
 		}
 	} else {
-		l.log.Warn("what native workers have answered while no engine was there could not be read in time: delivering all the same", "waited", nativeSettle)
+		a.l.log.Warn("what native workers have answered while no engine was there could not be read in time: delivering all the same", "waited", nativeSettle)
 	}
 	*s = settling{}
-	for t := range l.native.on {
-		if l.nativeWants(t).paused {
-			l.withdrawNatives(t)
+	for t := range a.on {
+		if a.nativeWants(t).Paused {
+			a.withdrawNatives(t)
 		} else {
-			l.makeNative(t)
+			a.makeNative(t)
 		}
 	}
 	return nil
@@ -84,30 +53,30 @@ func (l *loop) settleNatives(now time.Time) error {
 
 // nativesSettled goes on with settling as far as it can, and reports whether it
 // is done.
-func (l *loop) nativesSettled() (bool, error) {
-	s := &l.native.settling
-	if !s.heard || len(l.native.words) > 0 || len(l.native.naks) > 0 {
+func (a *ackRuns) nativesSettled() (bool, error) {
+	s := &a.settling
+	if !s.heard || len(a.words) > 0 || len(a.naks) > 0 {
 		return false, nil
 	}
 	if !s.decided {
-		for _, d := range l.table.natives {
+		for _, d := range a.l.table.natives {
 			if d.word == nil || d.lingering {
 				continue
 			}
-			if !l.room() {
+			if !a.l.room() {
 				return false, nil
 			}
 			w := d.word // the server's word on it was lost with the server
 			d.word = nil
-			if err := l.decideNative(d, w); err != nil {
+			if err := a.decideNative(d, w); err != nil {
 				return false, err
 			}
 		}
-		s.decided, s.upTo = true, l.state.Meta().Applied
+		s.decided, s.upTo = true, a.l.state.Meta().Applied
 	}
-	if l.appended < s.upTo {
+	if a.l.appended < s.upTo {
 		return false, nil
 	}
-	l.cleanNatives()
-	return !l.native.cleaning && len(l.native.ended) == 0, nil
+	a.cleanNatives()
+	return !a.cleaning && len(a.ended) == 0, nil
 }

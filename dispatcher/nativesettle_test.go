@@ -6,6 +6,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -15,13 +17,13 @@ func TestAWaitingWorkerIsServedWhenTheConsumerGoesOn(t *testing.T) {
 	h := nativeHarness(t, nil)
 	c := h.nativeConsumer("thumb")
 	h.stopEngine()
-	if err := HoldNatives(h.ctx(), h.js, h.eng.cfg.Names); err != nil {
+	if err := natsio.HoldNatives(h.ctx(), h.js, h.eng.cfg.Names); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := c.Info(h.ctx()); err != nil || !info.Paused {
 		t.Fatalf("held, it is %+v, %v", info, err)
 	}
-	if err := HoldNatives(h.ctx(), h.js, h.eng.cfg.Names); err != nil { // again: nothing to do
+	if err := natsio.HoldNatives(h.ctx(), h.js, h.eng.cfg.Names); err != nil { // again: nothing to do
 		t.Fatal(err)
 	}
 	// One more message than the engine knows of: nothing new comes to wake the consumer.
@@ -38,8 +40,8 @@ func TestAWaitingWorkerIsServedWhenTheConsumerGoesOn(t *testing.T) {
 		info, err := c.Info(h.ctx())
 		return err == nil && info.NumWaiting > 0
 	})
-	topo := &topology{js: h.js, cfg: &h.eng.cfg}
-	if err := topo.ensureNative(h.ctx(), nativeConsumer{typ: "thumb", native: true, lease: time.Minute, window: 5}); err != nil {
+	topo := natsio.NewTopology(natsio.Config{Conn: h.nc, JS: h.js, Names: h.eng.cfg.Names, Logger: h.eng.cfg.Logger})
+	if err := topo.EnsureAckConsumer(h.ctx(), ackmode.Consumer{Type: "thumb", Native: true, Lease: time.Minute, Window: 5}); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -75,7 +77,7 @@ func TestAForgetfulServerDeliversNothingThatWasAcked(t *testing.T) {
 	if err := h.js.DeleteConsumer(h.ctx(), "WORK_NATIVE", "thumb"); err != nil {
 		t.Fatal(err)
 	}
-	cfg.PauseUntil = &atRest
+	cfg.PauseUntil = &natsio.AtRest
 	c, err := h.js.CreateConsumer(h.ctx(), "WORK_NATIVE", cfg)
 	if err != nil {
 		t.Fatal(err)

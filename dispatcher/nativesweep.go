@@ -3,6 +3,10 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -24,169 +28,154 @@ const nativeAgain = time.Second
 // before it is taken as it is.
 const nativeGrace = 2 * time.Second
 
-// nativeLook is what an inspection has found about a dispatch.
-type nativeLook struct {
-	token   events.Token
-	finding nativeFinding
-}
-
-type nativeFinding uint8
-
-const (
-	nativeDelivered nativeFinding = iota + 1 // and, as far as is known, not answered
-	nativeOver                               // answered, or its lease has ended
-	nativeGone                               // not in the stream
-	nativeTakenBack                          // removed before it was delivered
-)
-
 // sweepNatives looks for what was not heard.
-func (l *loop) sweepNatives(now time.Time) error {
-	l.native.cleaning = false
-	waiting := map[events.Type][]pushAck{}
+func (a *ackRuns) sweepNatives(now time.Time) error {
+	a.cleaning = false
+	waiting := map[events.Type][]natsio.Stored{}
 	unseen := map[events.Type]bool{}
-	for tok, d := range l.table.natives {
+	for tok, d := range a.l.table.natives {
 		if d.unseen() && !d.orphan {
 			unseen[d.typ] = true
 		}
 		switch {
 		case d.seq == 0 || d.orphan || d.lingering:
-		case d.word != nil && now.Sub(d.word.at) >= nativeGrace:
-			if !l.room() {
-				l.nextSweep = sooner(l.nextSweep, now.Add(nativeAgain))
+		case d.word != nil && now.Sub(d.word.At) >= nativeGrace:
+			if !a.l.room() {
+				a.l.nextSweep = clock.Sooner(a.l.nextSweep, now.Add(nativeAgain))
 				continue
 			}
-			if err := l.decideNative(d, d.word); err != nil {
+			if err := a.decideNative(d, d.word); err != nil {
 				return err
 			}
 		default:
-			waiting[d.typ] = append(waiting[d.typ], pushAck{token: tok, seq: d.seq})
+			waiting[d.typ] = append(waiting[d.typ], natsio.Stored{Token: tok, Seq: d.seq})
 		}
 	}
-	for t, c := range l.native.on {
+	for t, c := range a.on {
 		switch {
-		case c.native && !l.native.ready[t]:
-			l.makeNative(t) // it could not be made
-		case c.native || len(waiting[t]) > 0:
-			l.out.inspectNative(l.nativeWants(t), waiting[t])
+		case c.Native && !a.ready[t]:
+			a.makeNative(t) // it could not be made
+		case c.Native || len(waiting[t]) > 0:
+			a.l.out.InspectNative(a.nativeWants(t), waiting[t])
 		}
-		if unseen[t] && l.nativeWants(t).paused && l.native.settling.until.IsZero() {
-			l.withdrawNatives(t) // what was only just being stored when it was stopped
+		if unseen[t] && a.nativeWants(t).Paused && a.settling.until.IsZero() {
+			a.withdrawNatives(t) // what was only just being stored when it was stopped
 		}
 	}
-	l.cleanNatives()
+	a.cleanNatives()
 	return nil
 }
 
-// nativeLooks follows what inspections have found.
-func (l *loop) nativeLooks(looks []nativeLook, now time.Time) error {
+// NativeLooks follows what inspections have found.
+func (a *ackRuns) nativeLooks(looks []ackmode.Look, now time.Time) error {
 	for _, look := range looks {
-		d := l.table.byToken[look.token]
+		d := a.l.table.byToken[look.Token]
 		if d == nil || !d.native || d.lingering {
 			continue
 		}
-		if err := l.nativeLooked(d, look.finding, now); err != nil {
+		if err := a.nativeLooked(d, look.Finding, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *loop) nativeLooked(d *dispatched, found nativeFinding, now time.Time) error {
+func (a *ackRuns) nativeLooked(d *dispatched, found ackmode.Finding, now time.Time) error {
 	switch found {
-	case nativeTakenBack:
-		_, err := l.putBack(d)
+	case ackmode.TakenBack:
+		_, err := a.l.flight.putBack(d)
 		return err
-	case nativeGone:
-		back, err := l.putBack(d)
+	case ackmode.Gone:
+		back, err := a.l.flight.putBack(d)
 		if !back && err == nil && !d.orphan {
-			l.table.orphaned(d, now)
-			l.watchOrphans(now)
+			a.l.table.orphaned(d, now)
+			a.l.leases.watchOrphans(now)
 		}
 		return err
 	}
-	if !l.room() {
-		l.nextSweep = sooner(l.nextSweep, now.Add(nativeAgain))
+	if !a.l.room() {
+		a.l.nextSweep = clock.Sooner(a.l.nextSweep, now.Add(nativeAgain))
 		return nil
 	}
-	if found == nativeDelivered {
-		return l.nativeSeen(d)
+	if found == ackmode.Delivered {
+		return a.nativeSeen(d)
 	}
 	if d.spent.IsZero() || now.Sub(d.spent) < nativeAgain {
 		if d.spent.IsZero() {
 			d.spent = now
 		}
-		l.nextSweep = sooner(l.nextSweep, later(d.spent.Add(nativeAgain), now.Add(time.Millisecond)))
+		a.l.nextSweep = clock.Sooner(a.l.nextSweep, clock.Later(d.spent.Add(nativeAgain), now.Add(time.Millisecond)))
 		return nil
 	}
 	w := d.word
 	if w == nil {
-		w = &nativeWord{kind: core.NativeExpired}
-		l.log.Warn("what became of a native run was not heard: it counts as lost", "id", d.id, "type", d.typ)
+		w = &ackmode.Word{Kind: core.NativeExpired}
+		a.l.log.Warn("what became of a native run was not heard: it counts as lost", "id", d.id, "type", d.typ)
 	}
-	return l.decideNative(d, w)
+	return a.decideNative(d, w)
 }
 
-// nativeLost: the native stream is gone with all its messages. What a worker may
+// NativeLost: the native stream is gone with all its messages. What a worker may
 // be at is dispatched again all the same, but for runs that have been seen: those
 // count as lost with their lease.
-func (l *loop) nativeLost(now time.Time) error {
-	l.log.Warn("the stream of native workers was deleted: dispatching anew", "dispatched", len(l.table.natives))
-	l.noteAcks()
-	l.native.ended, l.native.cleaning = nil, false
-	for _, d := range l.table.natives {
-		delete(l.table.bySeq, d.seq)
+func (a *ackRuns) nativeLost(now time.Time) error {
+	a.l.log.Warn("the stream of native workers was deleted: dispatching anew", "dispatched", len(a.l.table.natives))
+	a.l.flight.noteAcks()
+	a.ended, a.cleaning = nil, false
+	for _, d := range a.l.table.natives {
+		delete(a.l.table.bySeq, d.seq)
 		d.seq, d.after, d.word = 0, 0, nil
 		if d.lingering {
-			l.letGo(d)
+			a.l.flight.letGo(d)
 			continue
 		}
-		back, err := l.putBack(d)
+		back, err := a.l.flight.putBack(d)
 		if err != nil {
 			return err
 		}
 		if !back && !d.orphan {
-			l.table.orphaned(d, now)
+			a.l.table.orphaned(d, now)
 		}
 	}
-	l.native.top = 0
-	clear(l.native.ready)
-	l.watchOrphans(now)
-	l.makeNatives()
+	a.top = 0
+	clear(a.ready)
+	a.l.leases.watchOrphans(now)
+	a.makeNatives()
 	return nil
 }
 
 // nativeWants is a type's consumer as it is to be now. It is at rest while the
 // type is held back, and once its protocol is another.
-func (l *loop) nativeWants(t events.Type) nativeConsumer {
-	set, _ := l.state.Settings(t)
-	return nativeConsumer{typ: t, native: set.Native(), lease: l.ackWait(t), window: nativeWindow(&set),
-		paused: l.stopped[t] || !set.Native() || !l.native.settling.until.IsZero()}
+func (a *ackRuns) nativeWants(t events.Type) ackmode.Consumer {
+	set, _ := a.l.state.Settings(t)
+	return ackmode.Consumer{Type: t, Native: set.Native(), Lease: a.l.leases.ackWait(t), Window: nativeWindow(&set),
+		Paused: a.l.stopped[t] || !set.Native() || !a.settling.until.IsZero()}
 }
 
 // nativeWindow is how many native items of a type may be on their way or
 // running.
-func nativeWindow(set *events.TypeSettings) int { return min(set.Capacity, maxPending) }
+func nativeWindow(set *events.TypeSettings) int { return min(set.Capacity, lanes.MaxPending) }
 
 // makeNative makes a type's consumer, or brings it up to date, if it has one.
-func (l *loop) makeNative(t events.Type) {
-	if _, on := l.native.on[t]; !on {
+func (a *ackRuns) makeNative(t events.Type) {
+	if _, on := a.on[t]; !on {
 		return
 	}
-	c := l.nativeWants(t)
-	l.native.on[t] = c
-	l.out.ensureNative(c)
+	c := a.nativeWants(t)
+	a.on[t] = c
+	a.l.out.EnsureNative(c)
 }
 
-func (l *loop) makeNatives() {
-	for t := range l.native.on {
-		l.makeNative(t)
+func (a *ackRuns) makeNatives() {
+	for t := range a.on {
+		a.makeNative(t)
 	}
 }
 
 // nativesChanged follows what has changed about types.
-func (l *loop) nativesChanged(changed []events.TypeInfo) error {
+func (a *ackRuns) nativesChanged(changed []events.TypeInfo) error {
 	for _, t := range changed {
-		if err := l.nativeChanged(t); err != nil {
+		if err := a.nativeChanged(t); err != nil {
 			return err
 		}
 	}
@@ -194,58 +183,58 @@ func (l *loop) nativesChanged(changed []events.TypeInfo) error {
 }
 
 // nativeSignals handles what other goroutines have left about native dispatches.
-func (l *loop) nativeSignals(t *taken, now time.Time) error {
-	if t.another {
-		if err := l.nativeLost(now); err != nil {
+func (a *ackRuns) nativeSignals(t *natsio.Taken, now time.Time) error {
+	if t.Another {
+		if err := a.nativeLost(now); err != nil {
 			return err
 		}
 	}
-	if t.native {
+	if t.Native {
 		// A consumer that is made anew delivers what is there once more: not, however,
 		// what has been answered.
-		l.native.settling = settling{until: now.Add(nativeSettle), heard: true}
-		l.makeNatives()
+		a.settling = settling{until: now.Add(nativeSettle), heard: true}
+		a.makeNatives()
 	}
-	for _, typ := range t.made {
-		l.native.ready[typ], l.dirty[typ] = true, true
+	for _, typ := range t.Made {
+		a.ready[typ], a.l.dirty[typ] = true, true
 	}
-	if t.cleaned {
-		l.native.cleaning = false
-		l.cleanNatives()
+	if t.Cleaned {
+		a.cleaning = false
+		a.cleanNatives()
 	}
-	l.native.settling.heard = l.native.settling.heard || t.heard
-	l.native.words = append(l.native.words, t.words...)
-	if err := l.hearNatives(); err != nil {
+	a.settling.heard = a.settling.heard || t.Heard
+	a.words = append(a.words, t.Words...)
+	if err := a.hearNatives(); err != nil {
 		return err
 	}
-	return l.nativeLooks(t.looks, now)
+	return a.nativeLooks(t.Looks, now)
 }
 
 // nativeChanged follows a type's settings: what was dispatched by another
 // protocol and is not running is taken back, and what runs goes on to its end.
-func (l *loop) nativeChanged(t events.TypeInfo) error {
-	was, on := l.native.on[t.Type]
+func (a *ackRuns) nativeChanged(t events.TypeInfo) error {
+	was, on := a.on[t.Type]
 	if !on && !t.Settings.Native() {
 		return nil
 	}
-	if native := t.Settings.Native(); native && !was.native {
+	if native := t.Settings.Native(); native && !was.Native {
 		if !on {
-			was.paused = true // as one that is not there
-			l.native.on[t.Type] = was
+			was.Paused = true // as one that is not there
+			a.on[t.Type] = was
 		}
-		if err := l.withdrawIf(func(d *dispatched) bool { return d.typ == t.Type && !d.native }); err != nil {
+		if err := a.l.flight.withdrawIf(func(d *dispatched) bool { return d.typ == t.Type && !d.native }); err != nil {
 			return err
 		}
 	}
-	wants := l.nativeWants(t.Type)
+	wants := a.nativeWants(t.Type)
 	if wants == was {
 		return nil
 	}
-	if wants.paused && !was.paused {
-		l.withdrawNatives(t.Type)
+	if wants.Paused && !was.Paused {
+		a.withdrawNatives(t.Type)
 		return nil
 	}
-	l.makeNative(t.Type)
+	a.makeNative(t.Type)
 	return nil
 }
 
@@ -254,18 +243,18 @@ func (l *loop) nativeChanged(t events.TypeInfo) error {
 func (d *dispatched) unseen() bool { return d.seq != 0 && !d.claimed && !d.lingering }
 
 // withdrawNatives takes back what a type's native workers have not been given.
-func (l *loop) withdrawNatives(t events.Type) {
-	if _, on := l.native.on[t]; !on {
+func (a *ackRuns) withdrawNatives(t events.Type) {
+	if _, on := a.on[t]; !on {
 		return
 	}
-	l.noteAcks()
-	c := l.nativeWants(t)
-	l.native.on[t] = c
-	var waiting []pushAck
-	for tok, d := range l.table.natives {
+	a.l.flight.noteAcks()
+	c := a.nativeWants(t)
+	a.on[t] = c
+	var waiting []natsio.Stored
+	for tok, d := range a.l.table.natives {
 		if d.typ == t && d.unseen() {
-			waiting = append(waiting, pushAck{token: tok, seq: d.seq})
+			waiting = append(waiting, natsio.Stored{Token: tok, Seq: d.seq})
 		}
 	}
-	l.out.withdrawNative(c, waiting)
+	a.l.out.WithdrawNative(c, waiting)
 }

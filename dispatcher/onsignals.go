@@ -3,6 +3,9 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -10,98 +13,98 @@ import (
 
 // onSignals handles what other goroutines have left.
 func (l *loop) onSignals() error {
-	t := l.signals.take()
-	if t.reload {
+	t := l.signals.Take()
+	if t.Reload {
 		return errReload
 	}
-	now := l.clock.now()
-	if t.registry {
-		if err := l.registryChanged(now); err != nil {
+	now := l.clock.Now()
+	if t.Registry {
+		if err := l.workforce.registryChanged(now); err != nil {
 			return err
 		}
 	}
-	if t.lost {
-		if err := l.dispatchLost(now); err != nil {
+	if t.Lost {
+		if err := l.flight.dispatchLost(now); err != nil {
 			return err
 		}
 	}
-	if len(t.failed) > 0 {
-		l.log.Warn("items could not be dispatched: trying again", "items", len(t.failed))
-		l.pushFailed(now)
+	if len(t.Failed) > 0 {
+		l.log.Warn("items could not be dispatched: trying again", "items", len(t.Failed))
+		l.flight.pushFailed(now)
 	}
-	for _, tok := range t.failed {
+	for _, tok := range t.Failed {
 		if d := l.table.byToken[tok]; d != nil && !d.again { // the first of two may have arrived
-			back, err := l.putBack(d)
+			back, err := l.flight.putBack(d)
 			if err != nil {
 				return err
 			}
 			if back {
-				l.returned(d.typ, wire.RecoveryDispatchLost, 1)
+				l.flight.returned(d.typ, wire.RecoveryDispatchLost, 1)
 			}
 		}
 	}
-	if err := l.spent(t.spent, now); err != nil {
+	if err := l.flight.spent(t.Spent, now); err != nil {
 		return err
 	}
-	l.late = append(l.late, t.expired...)
-	if err := l.lateExpiries(); err != nil {
+	l.leases.late = append(l.leases.late, t.Expired...)
+	if err := l.leases.lateExpiries(); err != nil {
 		return err
 	}
-	if err := l.nativeSignals(&t, now); err != nil {
+	if err := l.acked.nativeSignals(&t, now); err != nil {
 		return err
 	}
-	for w, runs := range t.beats {
-		l.heard(w, runs, now)
+	for w, runs := range t.Beats {
+		l.leases.heard(w, runs, now)
 	}
-	for typ := range t.types {
-		l.makeConsumers(typ, false)
+	for typ := range t.Types {
+		l.leases.makeConsumers(typ, false)
 	}
-	if err := l.consumersFound(t.lanes); err != nil {
+	if err := l.workforce.consumersFound(t.Lanes); err != nil {
 		return err
 	}
-	if t.cut > 0 {
-		l.keep.cutDone(t.cut)
+	if t.Cut > 0 {
+		l.retention.cutDone(t.Cut)
 	}
-	if t.sweep {
+	if t.Sweep {
 		l.nextSweep = now
 	}
 	return nil
 }
 
-// registryChanged looks at the lanes anew: those whose last worker has gone
+// RegistryChanged looks at the lanes anew: those whose last worker has gone
 // get back what nobody has pulled.
-func (l *loop) registryChanged(now time.Time) error {
-	clear(l.slots)
-	l.nextWorker = l.registry.expire(now)
-	l.table.held.setActive(l.registry.active())
-	for key, n := range l.table.byLane {
-		if n > 0 && l.laneSlots(key) == 0 {
-			if err := l.withdraw(key); err != nil {
+func (wf *workforce) registryChanged(now time.Time) error {
+	clear(wf.slots)
+	wf.nextWorker = wf.l.registry.Expire(now)
+	wf.l.table.held.setActive(wf.l.registry.Active())
+	for key, n := range wf.l.table.byLane {
+		if n > 0 && wf.laneSlots(key) == 0 {
+			if err := wf.l.flight.withdraw(key); err != nil {
 				return err
 			}
 		}
 	}
-	l.offersChanged()
-	for _, t := range l.state.TypeNames() {
-		l.dirty[t] = true
+	wf.l.ready.Offers(wf.l.registry.Offers())
+	for _, t := range wf.l.state.TypeNames() {
+		wf.l.dirty[t] = true
 	}
-	if h := l.cfg.Hooks.Workers; h != nil {
-		h(l.registry.list())
+	if h := wf.l.cfg.Hooks.Workers; h != nil {
+		h(wf.l.registry.List())
 	}
 	return nil
 }
 
 // withdraw takes back what was dispatched to a lane that has no worker.
-func (l *loop) withdraw(key laneKey) error {
-	had := l.table.byLane[key]
-	err := l.withdrawIf(func(d *dispatched) bool { return !d.native && laneKey{d.typ, d.lane} == key })
-	l.returned(key.typ, wire.RecoveryWorkerGone, had-l.table.byLane[key])
+func (f *flight) withdraw(key lanes.Key) error {
+	had := f.l.table.byLane[key]
+	err := f.withdrawIf(func(d *dispatched) bool { return !d.native && lanes.Key{Type: d.typ, Name: d.lane} == key })
+	f.returned(key.Type, wire.RecoveryWorkerGone, had-f.l.table.byLane[key])
 	return err
 }
 
 // returned tells of dispatches that are taken back.
-func (l *loop) returned(t events.Type, why string, n int) {
-	if h := l.cfg.Hooks.Returned; h != nil {
+func (f *flight) returned(t events.Type, why string, n int) {
+	if h := f.l.cfg.Hooks.Returned; h != nil {
 		for range n {
 			h(t, why)
 		}
@@ -109,20 +112,20 @@ func (l *loop) returned(t events.Type, why string, n int) {
 }
 
 // noteAcks notes where the messages pushed since the last call went.
-func (l *loop) noteAcks() {
-	l.acks = l.signals.takeAcks(l.acks)
-	if len(l.acks) > 0 {
-		l.holdFor = 0
+func (f *flight) noteAcks() {
+	f.stored = f.l.signals.TakeAcks(f.stored)
+	if len(f.stored) > 0 {
+		f.holdFor = 0
 	}
-	for _, a := range l.acks {
-		if d := l.table.byToken[a.token]; d != nil && a.native {
-			l.nativeStored(d, a.seq)
+	for _, a := range f.stored {
+		if d := f.l.table.byToken[a.Token]; d != nil && a.Native {
+			f.l.acked.nativeStored(d, a.Seq)
 		} else if d != nil {
-			d.seq = a.seq
-		} else if a.native {
-			l.nativeStray(a.seq)
+			d.seq = a.Seq
+		} else if a.Native {
+			f.l.acked.nativeStray(a.Seq)
 		} else {
-			l.out.deleteMsg(a.seq) // it was taken back meanwhile
+			f.l.out.DeleteMsg(a.Seq) // it was taken back meanwhile
 		}
 	}
 }
@@ -133,100 +136,100 @@ const (
 	maxHold = 2 * time.Second
 )
 
-// pushFailed holds what is to be dispatched, longer each time until a push
+// PushFailed holds what is to be dispatched, longer each time until a push
 // succeeds, and has the stream looked at.
-func (l *loop) pushFailed(now time.Time) {
-	l.holdFor = min(max(2*l.holdFor, minHold), maxHold)
-	l.hold = now.Add(l.holdFor)
-	l.out.repair()
+func (f *flight) pushFailed(now time.Time) {
+	f.holdFor = min(max(2*f.holdFor, minHold), maxHold)
+	f.hold = now.Add(f.holdFor)
+	f.l.out.Repair()
 }
 
-// dispatchLost: the dispatch stream is gone with all its messages.
-func (l *loop) dispatchLost(now time.Time) error {
-	l.log.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", l.table.total())
-	l.noteAcks()
-	for _, d := range l.table.byToken {
+// DispatchLost: the dispatch stream is gone with all its messages.
+func (f *flight) dispatchLost(now time.Time) error {
+	f.l.log.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", f.l.table.total())
+	f.noteAcks()
+	for _, d := range f.l.table.byToken {
 		if d.native {
 			continue
 		}
 		d.seq = 0
-		back, err := l.putBack(d)
+		back, err := f.putBack(d)
 		if err != nil {
 			return err
 		}
 		if back {
-			l.returned(d.typ, wire.RecoveryDispatchLost, 1)
+			f.returned(d.typ, wire.RecoveryDispatchLost, 1)
 		} else if !d.orphan {
-			l.table.orphaned(d, now)
+			f.l.table.orphaned(d, now)
 		}
 	}
-	l.watchOrphans(now)
-	l.out.repair()
+	f.l.leases.watchOrphans(now)
+	f.l.out.Repair()
 	return nil
 }
 
 // lateExpiries handles expired leases as far as the batch has room.
-func (l *loop) lateExpiries() error {
-	for len(l.late) > 0 && l.room() {
-		e := l.late[0]
-		if l.late = l.late[1:]; len(l.late) == 0 {
-			l.late = nil
+func (le *leases) lateExpiries() error {
+	for len(le.late) > 0 && le.l.room() {
+		e := le.late[0]
+		if le.late = le.late[1:]; len(le.late) == 0 {
+			le.late = nil
 		}
-		if err := l.leaseExpired(e); err != nil {
+		if err := le.leaseExpired(e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// leaseExpired handles the server's word that a dispatch was neither acked nor
+// LeaseExpired handles the server's word that a dispatch was neither acked nor
 // renewed in time.
-func (l *loop) leaseExpired(e expiry) error {
-	l.out.deleteMsg(e.seq)
-	if d := l.table.byToken[e.token]; d != nil && d.id == e.id {
-		if early, err := l.expiredEarly(d); early || err != nil {
+func (le *leases) leaseExpired(e natsio.Expiry) error {
+	le.l.out.DeleteMsg(e.Seq)
+	if d := le.l.table.byToken[e.Token]; d != nil && d.id == e.ID {
+		if early, err := le.expiredEarly(d); early || err != nil {
 			return err
 		}
 		if d.lingering {
-			l.letGo(d)
+			le.l.flight.letGo(d)
 			return nil
 		}
-		back, err := l.putBack(d)
+		back, err := le.l.flight.putBack(d)
 		if back {
-			l.returned(d.typ, wire.RecoveryUnclaimed, 1)
+			le.l.flight.returned(d.typ, wire.RecoveryUnclaimed, 1)
 		}
 		if back || err != nil {
 			return err
 		}
 	}
-	return l.expire(e.id, e.token)
+	return le.expire(e.ID, e.Token)
 }
 
 // expiredEarly keeps a run whose worker was told a longer lease than the server
 // goes by: from here on its worker's heartbeats do.
-func (l *loop) expiredEarly(d *dispatched) (bool, error) {
-	if !l.lentLonger(d) {
+func (le *leases) expiredEarly(d *dispatched) (bool, error) {
+	if !le.lentLonger(d) {
 		return false, nil
 	}
-	if free, err := l.unclaimed(d); free || err != nil {
+	if free, err := le.l.flight.unclaimed(d); free || err != nil {
 		return false, err
 	}
 	if !d.orphan {
-		l.table.orphaned(d, later(d.heard, d.at))
-		l.watchOrphans(l.clock.now())
+		le.l.table.orphaned(d, clock.Later(d.heard, d.at))
+		le.watchOrphans(le.l.clock.Now())
 	}
 	return true, nil
 }
 
 // expire ends the run under a token, whose lease has run out. REQUIRES: room.
-func (l *loop) expire(id events.ID, token events.Token) error {
-	dec, it, err := l.decide(core.ExpireLease{ID: id, Token: token, Random: random()})
+func (le *leases) expire(id events.ID, token events.Token) error {
+	dec, it, err := le.l.decide(core.ExpireLease{ID: id, Token: token, Random: random()})
 	if fatal(err) != nil {
 		return err
 	}
 	if it != nil && !dec.Repeat {
-		l.log.Warn("a lease expired", "id", id, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
-		if h := l.cfg.Hooks.LeaseExpired; h != nil {
+		le.l.log.Warn("a lease expired", "id", id, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
+		if h := le.l.cfg.Hooks.LeaseExpired; h != nil {
 			h(it.Type)
 		}
 	}
@@ -235,46 +238,46 @@ func (l *loop) expire(id events.ID, token events.Token) error {
 
 // heard notes what a worker says that it runs: it keeps the leases whose
 // message is gone, and shows which cancelled runs it has let go.
-func (l *loop) heard(w events.WorkerID, runs map[events.Token]bool, now time.Time) {
+func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.Time) {
 	for tok := range runs {
-		if d := l.table.byToken[tok]; d != nil && d.worker == w {
+		if d := le.l.table.byToken[tok]; d != nil && d.worker == w {
 			d.heard = now
 		}
 	}
-	for _, d := range l.table.lingering {
+	for _, d := range le.l.table.lingering {
 		if d.worker == w && !runs[d.token] {
-			l.letGo(d)
+			le.l.flight.letGo(d)
 		}
 	}
 }
 
 // watchOrphans sees to it that orphans are looked at in time.
-func (l *loop) watchOrphans(now time.Time) {
-	l.nextOrphan = time.Time{}
-	for _, d := range l.table.orphans {
-		l.nextOrphan = sooner(l.nextOrphan, later(d.heard.Add(l.leaseOf(d)), now.Add(time.Millisecond)))
+func (le *leases) watchOrphans(now time.Time) {
+	le.nextOrphan = time.Time{}
+	for _, d := range le.l.table.orphans {
+		le.nextOrphan = clock.Sooner(le.nextOrphan, clock.Later(d.heard.Add(le.leaseOf(d)), now.Add(time.Millisecond)))
 	}
 }
 
 // expireOrphans ends the runs whose message is gone and whose worker has been
 // silent for a lease.
-func (l *loop) expireOrphans(now time.Time) error {
-	for _, d := range l.table.orphans {
-		if d.heard.Add(l.leaseOf(d)).After(now) {
+func (le *leases) expireOrphans(now time.Time) error {
+	for _, d := range le.l.table.orphans {
+		if d.heard.Add(le.leaseOf(d)).After(now) {
 			continue
 		}
 		if d.lingering {
-			l.letGo(d)
+			le.l.flight.letGo(d)
 			continue
 		}
-		if !l.room() {
+		if !le.l.room() {
 			break
 		}
-		if err := l.expire(d.id, d.token); err != nil {
+		if err := le.expire(d.id, d.token); err != nil {
 			return err
 		}
 		d.heard = now // until the decision is durable and frees it
 	}
-	l.watchOrphans(now)
+	le.watchOrphans(now)
 	return nil
 }

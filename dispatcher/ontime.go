@@ -3,6 +3,8 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
@@ -20,7 +22,7 @@ const pushTimeout = 5 * time.Second
 // onTime does what is due: timers, expired leases that had to wait, silent
 // workers and orphans, pushes without an answer, the sweep.
 func (l *loop) onTime() error {
-	now, due := l.clock.now(), l.clock.due()
+	now, due := l.clock.Now(), l.clock.Due()
 	if err := l.dueTimers(due); err != nil {
 		return err
 	}
@@ -30,59 +32,56 @@ func (l *loop) onTime() error {
 	if err := l.dueCircuits(due); err != nil {
 		return err
 	}
-	if err := l.lateExpiries(); err != nil {
+	if err := l.leases.lateExpiries(); err != nil {
 		return err
 	}
-	if err := l.hearNatives(); err != nil {
+	if err := l.acked.hearNatives(); err != nil {
 		return err
 	}
-	if err := l.heldNaks(now); err != nil {
+	if err := l.acked.heldNaks(now); err != nil {
 		return err
 	}
-	if err := l.settleNatives(now); err != nil {
+	if err := l.acked.settleNatives(now); err != nil {
 		return err
 	}
-	l.endHolds(now)
-	if passed(l.nextWorker, now) {
-		l.nextWorker = l.registry.expire(now)
+	l.ready.Release(now)
+	if clock.Passed(l.workforce.nextWorker, now) {
+		l.workforce.nextWorker = l.registry.Expire(now)
 	}
-	if passed(l.nextPurge, now) {
+	if clock.Passed(l.nextPurge, now) {
 		l.purgeIntake(now)
 	}
-	if passed(l.nextAck, now) {
-		if err := l.lostPushes(now); err != nil {
+	if clock.Passed(l.flight.nextAck, now) {
+		if err := l.flight.lostPushes(now); err != nil {
 			return err
 		}
 	}
-	if passed(l.nextOrphan, now) {
-		if err := l.expireOrphans(now); err != nil {
+	if clock.Passed(l.leases.nextOrphan, now) {
+		if err := l.leases.expireOrphans(now); err != nil {
 			return err
 		}
 	}
-	if passed(l.nextSweep, now) {
+	if clock.Passed(l.nextSweep, now) {
 		if err := l.sweep(now); err != nil {
 			return err
 		}
 	}
-	return l.retain(now)
+	return l.retention.retain(now)
 }
-
-// passed reports whether a time, if it is set, has come.
-func passed(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 
 // dueTimers handles the item timers that have passed, up to maxDue of them.
 func (l *loop) dueTimers(now time.Time) error {
 	for range maxDue {
-		for l.timers.wantsPage() {
+		for l.timers.WantsPage() {
 			if err := l.pageTimers(); err != nil {
 				return err
 			}
 		}
-		k, ok := l.timers.min()
+		k, ok := l.timers.Min()
 		if !ok || k.At > now.UnixNano() || !l.room() {
 			return nil
 		}
-		l.timers.remove(k)
+		l.timers.Remove(k)
 		it, err := l.state.Item(k.ID)
 		if err != nil {
 			return err
@@ -90,7 +89,7 @@ func (l *loop) dueTimers(now time.Time) error {
 		if it == nil {
 			continue
 		}
-		if it.State == events.StateQueued && !passed(it.ExpiryAt(), now) {
+		if it.State == events.StateQueued && !clock.Passed(it.ExpiryAt(), now) {
 			if err := l.readyIfDue(it, now); err != nil {
 				return err
 			}
@@ -105,24 +104,24 @@ func (l *loop) dueTimers(now time.Time) error {
 
 // pageTimers takes in the next part of the timer index.
 func (l *loop) pageTimers() error {
-	entries, err := l.cfg.Store.Timers(l.timers.horizon, windowPage)
+	entries, err := l.cfg.Store.Timers(l.timers.Horizon, readyq.WindowPage)
 	if err != nil {
 		return err
 	}
-	keys, last := make([]projector.TimerKey, len(entries)), l.timers.horizon
+	keys, last := make([]projector.TimerKey, len(entries)), l.timers.Horizon
 	for i, e := range entries {
 		keys[i], last = e.TimerKey, e.TimerKey
 	}
-	l.timers.page(keys, last, len(keys) < windowPage)
+	l.timers.Page(keys, last, len(keys) < readyq.WindowPage)
 	l.eachUnprojected(func(before, after *events.Item) {
 		for _, k := range timerKeys(before) {
 			if k != (projector.TimerKey{}) {
-				l.timers.remove(k)
+				l.timers.Remove(k)
 			}
 		}
 		for _, k := range timerKeys(after) {
 			if k != (projector.TimerKey{}) {
-				l.timers.insert(k)
+				l.timers.Insert(k)
 			}
 		}
 	})
@@ -134,49 +133,49 @@ func (l *loop) pageTimers() error {
 func (l *loop) noteIntake(through uint64) {
 	l.answered = through
 	if l.nextPurge.IsZero() && through > l.purged {
-		l.synced, l.nextPurge = through, l.clock.now().Add(l.cfg.SyncWithin)
+		l.synced, l.nextPurge = through, l.clock.Now().Add(l.cfg.SyncWithin)
 	}
 }
 
 func (l *loop) purgeIntake(now time.Time) {
 	l.nextPurge = time.Time{}
-	l.out.purgeIntake(l.synced)
+	l.out.PurgeIntake(l.synced)
 	l.purged = l.synced
 	l.noteIntake(l.answered)
 }
 
 // lostPushes puts back what was pushed long ago with no answer. If it did
 // arrive, its token is stale by then, and it is deleted when that turns out.
-func (l *loop) lostPushes(now time.Time) error {
-	l.noteAcks()
-	l.nextAck = time.Time{}
+func (f *flight) lostPushes(now time.Time) error {
+	f.noteAcks()
+	f.nextAck = time.Time{}
 	lost := 0
-	for _, d := range l.table.byToken {
+	for _, d := range f.l.table.byToken {
 		if d.seq != 0 || d.claimed || d.orphan {
 			continue
 		}
 		if d.at.Add(pushTimeout).After(now) {
-			l.nextAck = sooner(l.nextAck, d.at.Add(pushTimeout))
+			f.nextAck = clock.Sooner(f.nextAck, d.at.Add(pushTimeout))
 			continue
 		}
 		if d.native {
-			if err := l.pushNativeAgain(d, now); err != nil {
+			if err := f.l.acked.pushNativeAgain(d, now); err != nil {
 				return err
 			}
 			continue
 		}
-		back, err := l.putBack(d)
+		back, err := f.putBack(d)
 		if err != nil {
 			return err
 		}
 		if back {
-			l.returned(d.typ, wire.RecoveryDispatchLost, 1)
+			f.returned(d.typ, wire.RecoveryDispatchLost, 1)
 			lost++
 		}
 	}
 	if lost > 0 {
-		l.log.Warn("dispatched items were not acknowledged in time: dispatching them anew", "items", lost, "after", pushTimeout)
-		l.pushFailed(now)
+		f.l.log.Warn("dispatched items were not acknowledged in time: dispatching them anew", "items", lost, "after", pushTimeout)
+		f.pushFailed(now)
 	}
 	return nil
 }

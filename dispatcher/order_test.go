@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -66,13 +67,13 @@ func TestRetriedItemKeepsItsPlace(t *testing.T) {
 	s := newSim(t, nil)
 	first := s.submit(core.Submit{}).Decision.ID
 	s.register("w", 1, nil, "email")
-	m := s.world.pull(laneKey{"email", ""})
+	m := s.world.pull(lanes.Key{Type: "email", Name: ""})
 	claim := wire.Report{ID: m.id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	fail := claim
 	fail.Event, fail.RetryAfterMS = wire.ReportFail, 5000
 	s.report(claim, fail)
 	delete(s.world.msgs, m.seq)
-	s.reg.remove("w", "")
+	s.reg.Remove("w", "")
 	s.settle()
 	var rest []events.ID
 	for range 3 {
@@ -104,9 +105,9 @@ func TestReprioritiseWhatIsDispatched(t *testing.T) {
 	a := s.submit(core.Submit{}).Decision.ID
 	b := s.submit(core.Submit{}).Decision.ID
 	c := s.submit(core.Submit{}).Decision.ID
-	old := s.l.table.current(a)
+	old := s.l.table.Current(a)
 	s.do(core.Reschedule{ID: a, Priority: prio(1)})
-	if tok := s.l.table.current(a); tok != 0 || len(s.world.msgs) != 2 {
+	if tok := s.l.table.Current(a); tok != 0 || len(s.world.msgs) != 2 {
 		t.Fatalf("the item is still on its way under %s, %d messages", tok, len(s.world.msgs))
 	}
 	r := s.report(wire.Report{ID: a.String(), Token: old.String(), Worker: "w", Event: wire.ReportClaim})
@@ -232,7 +233,7 @@ func TestLargeBacklogInOrder(t *testing.T) {
 	var got []events.ID
 	for len(got) < n {
 		for range 400 {
-			m := s.world.pull(laneKey{"email", ""})
+			m := s.world.pull(lanes.Key{Type: "email", Name: ""})
 			if m == nil {
 				break
 			}
@@ -242,23 +243,14 @@ func TestLargeBacklogInOrder(t *testing.T) {
 		}
 		held = max(held, s.heldKeys())
 	}
-	if held > 3*windowMax {
+	if held > 3*readyq.WindowMax {
 		t.Fatalf("%d keys in memory", held)
 	}
 	s.expectOrder(got, want)
 }
 
 func (s *sim) heldKeys() (n int) {
-	for _, lanes := range s.l.ready.types {
-		for _, ln := range lanes.open {
-			for _, w := range ln.levels {
-				if w != nil {
-					w.eachWindow(func(w *window[projector.ReadyKey]) { n += w.set.Len() })
-				}
-			}
-		}
-	}
-	return n + s.l.timers.set.Len()
+	return s.l.ready.Keys() + s.l.timers.Len()
 }
 
 func TestManyDelayedItemsDueAtOnce(t *testing.T) {
@@ -281,7 +273,7 @@ func TestManyDelayedItemsDueAtOnce(t *testing.T) {
 	if s.l.table.total() != 0 {
 		t.Fatal("some came too early")
 	}
-	if n := s.heldKeys(); n > 2*windowMax {
+	if n := s.heldKeys(); n > 2*readyq.WindowMax {
 		t.Fatalf("%d keys in memory", n)
 	}
 	s.tick(time.Minute)
@@ -298,24 +290,24 @@ func TestLanesAndWorkersFindEachOther(t *testing.T) {
 	if fmt.Sprint(s.world.told) != `[lane "gpu" of email is made: its workers are told to register again]` {
 		t.Fatalf("told: %q", s.world.told)
 	}
-	if m := s.world.pull(laneKey{"email", ""}); m != nil {
+	if m := s.world.pull(lanes.Key{Type: "email", Name: ""}); m != nil {
 		t.Fatal("an item with capabilities came by the shared lane")
 	}
-	if m := s.world.pull(laneKey{"email", "gpu"}); m == nil || m.id != id {
+	if m := s.world.pull(lanes.Key{Type: "email", Name: "gpu"}); m == nil || m.id != id {
 		t.Fatalf("%+v", m)
 	}
 	other := s.submit(core.Submit{Capabilities: []string{"fpga"}}).Decision.ID
-	if len(s.world.told) != 1 || s.l.table.current(other) != 0 {
+	if len(s.world.told) != 1 || s.l.table.Current(other) != 0 {
 		t.Fatal("a lane that nobody serves was made")
 	}
 	s.register("late", 1, []string{"fpga"}, "email")
-	j := &lanesJob{typ: "email", offer: offer{"fpga"}, out: make(chan lanesReply, 1)}
+	j := &lanesJob{typ: "email", offer: lanes.Offer{"fpga"}, out: make(chan lanesReply, 1)}
 	s.l.urgent.jobs = append(s.l.urgent.jobs, j)
 	s.settle()
 	if r := <-j.out; !slices.Equal(r.lanes, []string{"", "fpga"}) {
 		t.Fatalf("%+v", r)
 	}
-	if m := s.world.pull(laneKey{"email", "fpga"}); m == nil || m.id != other {
+	if m := s.world.pull(lanes.Key{Type: "email", Name: "fpga"}); m == nil || m.id != other {
 		t.Fatalf("%+v", m)
 	}
 }
@@ -326,7 +318,7 @@ func TestCancelInTheBatchOfTheClaim(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("w", 1, nil, "email")
 	id := s.submit(core.Submit{}).Decision.ID
-	m := s.world.pull(laneKey{"email", ""})
+	m := s.world.pull(lanes.Key{Type: "email", Name: ""})
 	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	s.l.urgent.jobs = append(s.l.urgent.jobs,
 		&reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}},
@@ -347,16 +339,16 @@ func TestRegistryChangesInTheBatchOfTheClaim(t *testing.T) {
 	s := newSim(t, nil)
 	s.register("w", 1, nil, "email")
 	id := s.submit(core.Submit{}).Decision.ID
-	m := s.world.pull(laneKey{"email", ""})
+	m := s.world.pull(lanes.Key{Type: "email", Name: ""})
 	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	s.steps = func() int { return 1 }
 	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}})
 	s.ok(s.l.step()) // decided, and not appended yet
-	s.reg.remove("w", "")
+	s.reg.Remove("w", "")
 	s.ok(s.l.onSignals())
 	s.steps = nil
 	s.settle()
-	if s.world.msgs[m.seq] == nil || s.l.table.current(id) != m.token || s.item(id).State != events.StateRunning {
+	if s.world.msgs[m.seq] == nil || s.l.table.Current(id) != m.token || s.item(id).State != events.StateRunning {
 		t.Fatal("the claimed run has lost its message or its slot")
 	}
 	s.ok(s.consistent())
@@ -383,4 +375,40 @@ func TestPushesThatFail(t *testing.T) {
 		t.Fatalf("%d of 5 items came", n)
 	}
 	s.check()
+}
+
+// Many items are dispatched in steps, between which the loop takes what waits for
+// it: a question is answered while most are still to be dispatched.
+func TestDispatchingGoesInSteps(t *testing.T) {
+	s := newSim(t, nil)
+	const types, slots = 4, 500
+	for i := range types * 2 * slots {
+		s.submit(core.Submit{Type: events.Type(fmt.Sprintf("t%d", i%types)), Tenant: fmt.Sprintf("tenant-%d", i%300)})
+	}
+	asked, answered, pushes := false, 0, 0
+	s.onStage = func(stage string) {
+		if stage != "decide" {
+			return
+		}
+		if n := s.world.pushes - pushes; n > maxStepPushes {
+			t.Errorf("%d items were dispatched in one step", n)
+		}
+		if pushes = s.world.pushes; pushes > 0 && !asked {
+			asked = true
+			j := &commandJob{cmds: []core.Command{core.Define{Type: "asked"}}, done: func([]Outcome) { answered = s.world.pushes }}
+			s.l.urgent.jobs = append(s.l.urgent.jobs, j)
+		}
+	}
+	var names []string
+	for i := range types {
+		names = append(names, fmt.Sprintf("t%d", i))
+	}
+	s.register("w", slots, nil, names...)
+	s.settle()
+	if s.world.pushes != types*2*slots {
+		t.Fatalf("%d items were dispatched", s.world.pushes)
+	}
+	if answered == 0 || answered > 8*maxStepPushes {
+		t.Fatalf("the question was answered after %d items", answered)
+	}
 }

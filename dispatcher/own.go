@@ -12,9 +12,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
+	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -36,15 +40,15 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	e.epoch.Store(uint64(state.Meta().Epoch))
 	e.position.Store(uint64(last))
 	e.answered.Store(state.Meta().IntakeSeq)
-	sig := newSignals(e.cfg.MaxRunning)
-	l, err := newLoop(&e.cfg, state, clk, last, e.registry, newPusher(e, sig, clk), sig)
+	sig := natsio.NewSignals(e.cfg.MaxRunning)
+	l, err := newLoop(&e.cfg, state, clk, last, e.registry, e.newEffects(sig, clk), sig)
 	if err != nil {
 		return nil, err
 	}
 	l.requests, l.submits, l.newID = e.requests.ch, e.submits.ch, e.NewID
 	l.durable = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
 	l.paused, l.halt = &e.paused, &e.halt
-	if err := e.topology.ensureStreams(ctx); err != nil {
+	if err := e.topology.EnsureStreams(ctx); err != nil {
 		return nil, err
 	}
 	return l, e.adopt(ctx, l)
@@ -54,7 +58,7 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 // event. From then on nobody else can append. The partition's clock begins with
 // that event; before is the clock of an earlier ownership of this process, if
 // there was one, and accept is set if an operator has confirmed the server's.
-func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *clock, accept *acceptance) (*core.State, *clock, events.Seq, error) {
+func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *clock.Clock, accept *acceptance) (*core.State, *clock.Clock, events.Seq, error) {
 	tip, err := cfg.Log.Last(ctx)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
@@ -72,18 +76,18 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *
 	}
 	state.SetDefaults(cfg.Defaults)
 	state.SetLimits(cfg.Limits)
-	start := clockStart{known: cfg.lastKnown(before), accepted: accept != nil}
-	var clk *clock
+	start := clock.Start{Known: cfg.lastKnown(before), Accepted: accept != nil}
+	var clk *clock.Clock
 	replay := projector.NewReplay(ctx, cfg.Store, state, cfg.Hooks.Projected)
 	defer replay.Close()
 	last, err := eventlog.Settle(ctx, cfg.Log, state.Meta().Applied, func(events.Seq) events.Event {
-		start.server, start.lastEvent = tip.Time.Add(local().Sub(heard)), state.Meta().LastAt
-		clk = newClock(cfg.clockSource(local), start)
+		start.Server, start.LastEvent = tip.Time.Add(local().Sub(heard)), state.Meta().LastAt
+		clk = clock.New(cfg.clockSource(local), start)
 		own := core.Own{Owner: cfg.Owner, Version: cfg.Version}
 		if accept != nil {
-			own.Clock = &core.AcceptClock{At: clk.now(), By: accept.by}
+			own.Clock = &core.AcceptClock{At: clk.Now(), By: accept.by}
 		}
-		dec, _ := core.Decide(state, own, clk.now()) // it is never refused
+		dec, _ := core.Decide(state, own, clk.Now()) // it is never refused
 		return dec.Events[0]
 	}, replay.Apply)
 	if err != nil {
@@ -113,42 +117,48 @@ func sameLog(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
 }
 
 // newLoop builds the loop of an ownership that begins behind last.
-func newLoop(cfg *Config, state *core.State, clk *clock, last events.Seq, reg *registry, out outside, sig *signals) (*loop, error) {
-	t, h := newTable(), newHolds()
-	ready := newReadyQueues(cfg.Store, t, h)
+func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out effects, sig *natsio.Signals) (*loop, error) {
+	t := newTable()
+	ready := readyq.New(cfg.Store, t)
 	l := &loop{
-		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, native: newNativeState(), durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
-		table: t, holds: h, ready: ready, lanes: laneSearches{full: map[events.Type]string{}}, timers: newWindow(projector.TimerKey.Less), slots: map[laneKey]int{}, dirty: map[events.Type]bool{},
-		marks: map[events.Type]string{}, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
-		building: &batch{}, appended: last, leases: map[events.Type]time.Duration{},
-		nextSweep: clk.now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
+		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, acked: newAckRuns(), durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
+		table: t, ready: ready, timers: readyq.NewWindow(projector.TimerKey.Less), dirty: map[events.Type]bool{},
+		stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
+		building: &batch{}, appended: last,
+		nextSweep: clk.Now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
 		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
 		toCommit: make(chan *batch, MaxUnprojected), commits: make(chan commitResult, MaxUnprojected),
 		toReply: make(chan []job, maxReplies), hurry: make(chan struct{}, 1),
 	}
+	l.acked.l, l.retention.l, l.schedules.l, l.follow.l = l, l, l, l
+	l.leases.ackWaits = map[events.Type]time.Duration{}
+	l.workforce.slots = map[lanes.Key]int{}
+	l.sender.marks = map[events.Type]string{}
+	l.sender.l, l.flight.l, l.leases.l, l.workforce.l = l, l, l, l
 	state.TakeFollowUps() // the projection's index has them
 	l.follow.lookFrom(state.Meta().Applied)
 	for _, t := range state.TypeNames() {
 		set, _ := state.Settings(t)
-		l.leases[t] = set.Lease()
+		l.leases.ackWaits[t] = set.Lease()
 		l.dirty[t] = true
 		if state.Gate(t).Stopped {
 			l.stopped[t] = true
 		}
-		l.marks[t] = limitsMark(set)
+		l.sender.marks[t] = limitsMark(set)
 	}
-	reg.bench(state.Benched())
-	l.drains.begin(l)
+	reg.Bench(state.Benched())
+	l.workforce.followDrains()
 	l.inflow.held = state.QueueFull
-	l.findPools()
-	ready.unprojected, ready.prefetch = l.eachUnprojected, l.prefetch
-	ready.served, ready.opened, ready.closed = l.served, l.laneOpened, l.laneClosed
+	l.sender.findPools()
+	ready.Unprojected, ready.Prefetch = l.eachUnprojected, l.sender.prefetch
+	ready.Again = func(t events.Type) { l.dirty[t] = true }
+	ready.Opened, ready.Closed = l.workforce.laneOpened, l.workforce.laneClosed
 	l.noteIntake(state.Meta().IntakeSeq)
-	l.keep.begin(l)
+	l.retention.begin(l)
 	if j := fileSettings(cfg, state); j.len() > 0 {
 		l.urgent.jobs = append(l.urgent.jobs, j)
 	}
-	l.holdSchedules()
+	l.schedules.holdSchedules()
 	return l, nil
 }
 
@@ -219,37 +229,26 @@ func (l *loop) found(seq uint64, id events.ID, token events.Token, lease time.Du
 
 // adopt takes over what the last owner left in flight.
 func (e *Engine) adopt(ctx context.Context, l *loop) error {
-	now := l.clock.now()
+	now := l.clock.Now()
 	if err := l.adoptRuns(now); err != nil {
 		return err
 	}
-	var drop []uint64
-	kept := 0
-	s := e.topology.dispatchStream()
-	err := scanDispatched(ctx, e.cfg.Conn, s, e.cfg.Names, func(seq uint64, id events.ID, token events.Token, lease time.Duration) error {
-		if l.found(seq, id, token, lease) {
-			kept++
-		} else {
-			drop = append(drop, seq)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := e.topology.AdoptDispatched(ctx, l.found); err != nil {
 		return fmt.Errorf("take over: %w", err)
-	}
-	if kept == 0 && len(drop) > 0 {
-		err = s.Purge(ctx, jetstream.WithPurgeSequence(drop[len(drop)-1]+1))
-	} else {
-		err = deleteMsgs(ctx, s, drop)
-	}
-	if err != nil {
-		return fmt.Errorf("take over: delete spent messages: %w", err)
 	}
 	if err := e.adoptNatives(ctx, l); err != nil {
 		return err
 	}
-	l.watchOrphans(now)
+	l.leases.watchOrphans(now)
 	return nil
+}
+
+// newEffects makes the pusher of an ownership.
+func (e *Engine) newEffects(sig *natsio.Signals, clk *clock.Clock) *natsio.Pusher {
+	p := natsio.NewPusher(e.topology, e.registry, sig)
+	p.Look = func(ctx context.Context) { e.lookAtClock(ctx, clk, sig) }
+	p.Cut = e.cfg.cutBelow
+	return p
 }
 
 // serve runs one ownership to its end, and answers what it leaves open.
@@ -258,8 +257,8 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	defer cancel()
 	loopCtx, stopLoop := context.WithCancel(ctx)
 	defer stopLoop()
-	p := l.out.(*pusher)
-	stopListening, err := p.listen()
+	p := l.out.(*natsio.Pusher)
+	stopListening, err := p.Listen()
 	if err != nil {
 		l.abandon(err)
 		return err
@@ -267,21 +266,21 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	defer stopListening()
 	l.errands = newErrands(run, e)
 	e.signals.Store(l.signals)
-	l.signals.registryChanged() // it may have, since the loop was made
+	l.signals.RegistryChanged() // it may have, since the loop was made
 	if h := e.cfg.Hooks.Owned; h != nil {
 		h(l.state.Meta().Epoch)
 	}
-	leases := &leaseReader{cfg: &e.cfg, js: e.js, signals: l.signals, topology: e.topology, since: l.clock.now().Add(-time.Second)}
+	leases := natsio.NewLeaseReader(e.topology, l.signals, l.clock.Now().Add(-time.Second))
 	after := l.state.Meta().IntakeSeq
 	var side, tail sync.WaitGroup
-	side.Go(func() { p.run(run) })
-	side.Go(func() { p.runCuts(run) })
+	side.Go(func() { p.Run(run) })
+	side.Go(func() { p.RunCuts(run) })
 	side.Go(func() { e.readIntake(run, l, after) })
-	side.Go(func() { leases.read(run) })
-	for _, r := range newNativeReaders(e, l) {
-		side.Go(func() { r.read(run) })
+	side.Go(func() { leases.Read(run) })
+	for _, r := range natsio.NewAckReaders(e.topology, l.signals, l.acked.since) {
+		side.Go(func() { r.Read(run) })
 	}
-	side.Go(func() { newProber(e).run(run) })
+	side.Go(func() { e.prober.Run(run) })
 	defer context.AfterFunc(e.drain, stopLoop)()
 	tail.Go(func() { l.appendBatches(run) })
 	tail.Go(l.commitBatches)

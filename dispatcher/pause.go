@@ -1,6 +1,10 @@
 package dispatcher
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/streamwright/streamwright/dispatcher/natsio"
+)
 
 // halt is why nothing new is begun; empty: it is. Any goroutine may set it.
 type halt struct{ why atomic.Pointer[string] }
@@ -32,7 +36,7 @@ func (e *Engine) HoldDispatch(why string) {
 	}
 	e.halt.set(why)
 	if s := e.signals.Load(); s != nil {
-		s.leave(func(*taken) {}) // the loop looks again
+		s.Leave(func(*natsio.Taken) {}) // the loop looks again
 	}
 }
 
@@ -43,6 +47,6 @@ func (e *Engine) HoldDispatch(why string) {
 func (e *Engine) PauseIntake(paused bool) {
 	e.paused.Store(paused)
 	if s := e.signals.Load(); s != nil {
-		s.leave(func(*taken) {}) // the loop looks again
+		s.Leave(func(*natsio.Taken) {}) // the loop looks again
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -92,7 +93,7 @@ func (j *placeJob) finish()                   { j.out <- j.a }
 func (j *placeJob) abandon(err *events.Error) { j.out <- placeAnswer{err: err} }
 
 func (j *placeJob) decide(l *loop, _ int) error {
-	j.a = placeAnswer{places: make([]Place, len(j.ids)), items: make([]*events.Item, len(j.ids)), ageSteps: make([]time.Duration, len(j.ids)), at: l.clock.now()}
+	j.a = placeAnswer{places: make([]Place, len(j.ids)), items: make([]*events.Item, len(j.ids)), ageSteps: make([]time.Duration, len(j.ids)), at: l.clock.Now()}
 	for i, id := range j.ids {
 		it, err := l.state.Item(id)
 		if err != nil {
@@ -105,10 +106,10 @@ func (j *placeJob) decide(l *loop, _ int) error {
 		}
 		set, _ := l.state.Settings(it.Type)
 		copied := *it // the state may still change it
-		j.a.items[i], j.a.ageSteps[i] = &copied, l.ageStep(it.Type, &set)
+		j.a.items[i], j.a.ageSteps[i] = &copied, l.sender.ageStep(it.Type, &set)
 		p.Known, p.Type, p.Estimate = true, it.Type, it.Estimate
 		p.InFlight = l.table.byType[it.Type]
-		p.Parallel = min(l.laneSlots(laneKey{it.Type, it.Lane()}), set.Capacity, l.cfg.MaxRunning)
+		p.Parallel = min(l.workforce.laneSlots(lanes.Key{Type: it.Type, Name: it.Lane()}), set.Capacity, l.cfg.MaxRunning)
 		if it.State != events.StateQueued {
 			continue
 		}

@@ -37,53 +37,53 @@ func (p *pools) of(t events.Type) *pool {
 }
 
 // findPools sets up the pools by the types' settings.
-func (l *loop) findPools() {
-	old := l.pools.byName
-	l.pools = pools{byType: map[events.Type]*pool{}, byName: map[string]*pool{}}
-	for _, t := range l.state.TypeNames() {
-		set, _ := l.state.Settings(t)
-		slots, limited := l.state.PoolSlots(set)
+func (s *sender) findPools() {
+	old := s.pools.byName
+	s.pools = pools{byType: map[events.Type]*pool{}, byName: map[string]*pool{}}
+	for _, t := range s.l.state.TypeNames() {
+		set, _ := s.l.state.Settings(t)
+		slots, limited := s.l.state.PoolSlots(set)
 		if !limited {
 			continue
 		}
-		p := l.pools.byName[set.Pool]
+		p := s.pools.byName[set.Pool]
 		if p == nil {
 			p = &pool{name: set.Pool, slots: slots, weight: map[events.Type]int{}, turn: map[events.Type]float64{}}
 			if was := old[set.Pool]; was != nil {
 				p.turn, p.now = was.turn, was.now
 			}
-			l.pools.byName[set.Pool] = p
+			s.pools.byName[set.Pool] = p
 		}
 		p.types = append(p.types, t)
 		p.weight[t] = set.Weight()
 		p.weighted = p.weighted || set.PoolWeight > 0
-		l.pools.byType[t] = p
+		s.pools.byType[t] = p
 	}
 }
 
 // poolFull reports whether all slots of a pool are taken, counting what is on
 // its way.
-func (l *loop) poolFull(p *pool) bool {
+func (s *sender) poolFull(p *pool) bool {
 	n := 0
 	for _, t := range p.types {
-		n += l.table.byType[t]
+		n += s.l.table.byType[t]
 	}
-	return max(int64(n), l.state.PoolRuns(p.name)) >= int64(p.slots)
+	return max(int64(n), s.l.state.PoolRuns(p.name)) >= int64(p.slots)
 }
 
 // dispatchPools sends what is ready of the types that share pools.
-func (l *loop) dispatchPools(tds []*typeDispatch) error {
-	for _, name := range slices.Sorted(maps.Keys(l.pools.byName)) {
+func (s *sender) dispatchPools(tds []*typeDispatch) error {
+	for _, name := range slices.Sorted(maps.Keys(s.pools.byName)) {
 		var members []*typeDispatch
 		for _, td := range tds {
-			if td.pool == l.pools.byName[name] {
+			if td.pool == s.pools.byName[name] {
 				members = append(members, td)
 			}
 		}
-		if over, err := l.compete(members); err != nil || over {
+		if over, err := s.compete(members); err != nil || over {
 			return err
 		}
-		l.settled(members) // of a pool that is full: a slot that comes back makes them dirty
+		s.settled(members) // of a pool that is full: a slot that comes back makes them dirty
 	}
 	return nil
 }
@@ -92,8 +92,8 @@ func (l *loop) dispatchPools(tds []*typeDispatch) error {
 // one that has least first. A slot that one leaves is another's; no type with
 // something to run is passed over for long by its equals, since each slot given
 // raises the taker's place.
-func (l *loop) compareShares(p *pool, a, b events.Type) int {
-	if c := cmp.Compare(l.table.byType[a]*p.weight[b], l.table.byType[b]*p.weight[a]); c != 0 {
+func (s *sender) compareShares(p *pool, a, b events.Type) int {
+	if c := cmp.Compare(s.l.table.byType[a]*p.weight[b], s.l.table.byType[b]*p.weight[a]); c != 0 {
 		return c
 	}
 	return cmp.Or(cmp.Compare(max(p.turn[a], p.now), max(p.turn[b], p.now)), cmp.Compare(a, b))

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
@@ -41,11 +42,13 @@ const (
 // endedStates are those that items are pruned from.
 var endedStates = [...]events.ItemState{events.StateCompleted, events.StateDead, events.StateCancelled, events.StateMerged}
 
-// keeper is what the loop knows of retention: the pass over what has ended, and
+// retention is what the loop knows of retention: the pass over what has ended, and
 // the round of snapshots that lets the log be cut. All of it can be lost: a
 // pass begins anew, and so does a round, but for the cut behind one that has
 // ended, which the partition's record tells.
-type keeper struct {
+type retention struct {
+	l *loop
+
 	// The pass: the lists still to look at, and the place in the first.
 	lists    []endedList
 	place    projector.EndedPlace
@@ -88,8 +91,8 @@ const (
 var phaseNames = [...]string{"", "begun", "carrying", "syncing", "cutting"}
 
 // begin is what follows from the log that was taken over.
-func (k *keeper) begin(l *loop) {
-	now, m := l.clock.now(), l.state.Meta()
+func (k *retention) begin(l *loop) {
+	now, m := l.clock.Now(), l.state.Meta()
 	k.first, k.nextPass = max(m.CutAt, 1), now.Add(minPass)
 	if m.CutAt > 0 {
 		// Whether the log has been cut behind that round is not known: it does
@@ -100,42 +103,42 @@ func (k *keeper) begin(l *loop) {
 
 // retain does a bounded part of what there is to do. While the server's clock
 // is implausible it does nothing.
-func (l *loop) retain(now time.Time) error {
-	if l.state.Meta().Partial {
+func (k *retention) retain(now time.Time) error {
+	if k.l.state.Meta().Partial {
 		return nil
 	}
-	if l.clock.doubtful() {
-		l.keep.waiting, l.keep.quiet = time.Time{}, false // others must not wait for it
+	if k.l.clock.Doubtful() {
+		k.waiting, k.quiet = time.Time{}, false // others must not wait for it
 		return nil
 	}
-	if l.halt.on() {
-		l.keep.quiet = false // nothing would end it now
-		if !l.keep.cutting() {
+	if k.l.halt.on() {
+		k.quiet = false // nothing would end it now
+		if !k.cutting() {
 			return nil
 		}
-		return l.cut(now)
+		return k.cut(now)
 	}
-	if err := l.prune(now); err != nil {
+	if err := k.prune(now); err != nil {
 		return err
 	}
-	return l.cut(now)
+	return k.cut(now)
 }
 
 // cutting reports whether a round has ended and the cut behind it is to come:
 // that frees room, where all else that retention does takes some first.
-func (k *keeper) cutting() bool { return k.phase == cutSyncs || k.phase == cutCuts }
+func (k *retention) cutting() bool { return k.phase == cutSyncs || k.phase == cutCuts }
 
 // mayRetain reports whether the batch being built has room for retention.
-func (l *loop) mayRetain() bool {
-	return len(l.building.events) < retainEvents && l.building.bytes < retainBytes
+func (k *retention) mayRetain() bool {
+	return len(k.l.building.events) < retainEvents && k.l.building.bytes < retainBytes
 }
 
 // wake is when there is something to do, the zero time for never.
-func (k *keeper) wake(l *loop) time.Time {
-	if l.clock.doubtful() {
+func (k *retention) wake(l *loop) time.Time {
+	if l.clock.Doubtful() {
 		return time.Time{}
 	}
-	now, at := l.clock.now(), k.nextPass
+	now, at := l.clock.Now(), k.nextPass
 	if l.halt.on() {
 		if k.cutting() {
 			return k.nextCut
@@ -144,13 +147,13 @@ func (k *keeper) wake(l *loop) time.Time {
 	}
 	if len(k.lists) > 0 {
 		at = time.Time{}
-		if l.mayRetain() {
+		if l.retention.mayRetain() {
 			return now
 		}
 	}
 	switch k.phase {
 	case cutIdle:
-		if k.asked && l.mayRetain() {
+		if k.asked && l.retention.mayRetain() {
 			return now
 		}
 	case cutBegun:
@@ -158,29 +161,28 @@ func (k *keeper) wake(l *loop) time.Time {
 			return now
 		}
 	case cutCarries:
-		if l.mayRetain() && (!k.scanned && len(k.later) < maxLater || len(k.later) == 0 || l.state.Settled(k.later[0])) {
+		if l.retention.mayRetain() && (!k.scanned && len(k.later) < maxLater || len(k.later) == 0 || l.state.Settled(k.later[0])) {
 			return now
 		}
 		if !k.quiet && !k.waiting.IsZero() {
-			return sooner(at, k.waiting.Add(carryPatience))
+			return clock.Sooner(at, k.waiting.Add(carryPatience))
 		}
 	case cutSyncs, cutCuts:
-		return sooner(at, k.nextCut)
+		return clock.Sooner(at, k.nextCut)
 	}
 	return at
 }
 
 // prune goes on with a pass over the items that have ended, or begins one.
-func (l *loop) prune(now time.Time) error {
-	k := &l.keep
+func (k *retention) prune(now time.Time) error {
 	if len(k.lists) == 0 {
-		if !passed(k.nextPass, now) {
+		if !clock.Passed(k.nextPass, now) {
 			return nil
 		}
-		k.lists, k.place, k.soonest, k.held = l.endedLists(), projector.EndedPlace{}, now.Add(l.cfg.Sweep), 0
+		k.lists, k.place, k.soonest, k.held = k.endedLists(), projector.EndedPlace{}, now.Add(k.l.cfg.Sweep), 0
 	}
-	for len(k.lists) > 0 && l.mayRetain() {
-		if err := l.pruneFrom(k.lists[0], now); err != nil {
+	for len(k.lists) > 0 && k.mayRetain() {
+		if err := k.pruneFrom(k.lists[0], now); err != nil {
 			return err
 		}
 	}
@@ -188,16 +190,16 @@ func (l *loop) prune(now time.Time) error {
 		return nil
 	}
 	k.heldLast = k.held
-	k.nextPass = later(k.soonest, now.Add(minPass))
-	if k.phase == cutIdle && l.cutIsDue() {
+	k.nextPass = clock.Later(k.soonest, now.Add(minPass))
+	if k.phase == cutIdle && k.cutIsDue() {
 		k.asked = true
 	}
 	return nil
 }
 
-func (l *loop) endedLists() (lists []endedList) {
-	for _, t := range l.state.TypeNames() {
-		info, _ := l.state.Type(t)
+func (k *retention) endedLists() (lists []endedList) {
+	for _, t := range k.l.state.TypeNames() {
+		info, _ := k.l.state.Type(t)
 		for _, state := range endedStates {
 			if info.Counts[state] > 0 {
 				lists = append(lists, endedList{t, state})
@@ -209,16 +211,15 @@ func (l *loop) endedLists() (lists []endedList) {
 
 // pruneFrom looks at the next page of a list, those that ended first. The list
 // is left when its end, or an item that is to be kept for longer, is reached.
-func (l *loop) pruneFrom(list endedList, now time.Time) error {
-	k := &l.keep
-	page, last, err := l.cfg.Store.Ended(list.state, list.typ, k.place, retainPage)
+func (k *retention) pruneFrom(list endedList, now time.Time) error {
+	page, last, err := k.l.cfg.Store.Ended(list.state, list.typ, k.place, retainPage)
 	if err != nil {
 		return err
 	}
-	set, _ := l.state.Settings(list.typ)
+	set, _ := k.l.state.Settings(list.typ)
 	k.place = last
 	for _, shown := range page {
-		it, err := l.state.Item(shown.ID)
+		it, err := k.l.state.Item(shown.ID)
 		if err != nil {
 			return err
 		}
@@ -226,11 +227,11 @@ func (l *loop) pruneFrom(list endedList, now time.Time) error {
 			continue // the projection lags behind
 		}
 		if due := it.FinishedAt.Add(set.Retain.For(it.State)); due.After(now) {
-			k.soonest = sooner(k.soonest, due)
+			k.soonest = clock.Sooner(k.soonest, due)
 			page = nil
 			break
 		}
-		_, _, err = l.decide(core.Prune{ID: it.ID})
+		_, _, err = k.l.decide(core.Prune{ID: it.ID})
 		if err := fatal(err); err != nil {
 			return err
 		}
@@ -245,15 +246,15 @@ func (l *loop) pruneFrom(list endedList, now time.Time) error {
 }
 
 // cutIsDue reports whether the log has grown so far that it is worth a round.
-func (l *loop) cutIsDue() bool {
-	held := int64(l.appended) - int64(l.keep.first) + 1
-	return held >= max(int64(l.cfg.CutEvents), eventsPerRetained*l.retained())
+func (k *retention) cutIsDue() bool {
+	held := int64(k.l.appended) - int64(k.first) + 1
+	return held >= max(int64(k.l.cfg.CutEvents), eventsPerRetained*k.retained())
 }
 
 // retained is how many items there are.
-func (l *loop) retained() (n int64) {
-	for _, t := range l.state.TypeNames() {
-		info, _ := l.state.Type(t)
+func (k *retention) retained() (n int64) {
+	for _, t := range k.l.state.TypeNames() {
+		info, _ := k.l.state.Type(t)
 		for _, c := range info.Counts {
 			n += c
 		}

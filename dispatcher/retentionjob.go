@@ -54,11 +54,11 @@ type retentionReply struct {
 func (j *retentionJob) len() int { return 1 }
 
 func (j *retentionJob) decide(l *loop, _ int) error {
-	k, m := &l.keep, l.state.Meta()
+	k, m := &l.retention, l.state.Meta()
 	if j.cut && (k.phase == cutIdle || k.phase == cutSyncs && l.state.Meta().CutEnd == k.end && k.first == k.began) {
 		k.asked, k.phase = true, cutIdle
 	}
-	j.status = RetentionStatus{First: k.first, Last: m.Applied, Retained: l.retained(), Held: k.heldLast, Pruned: m.Pruned, CutAt: m.CutTime, Phase: phaseNames[k.phase]}
+	j.status = RetentionStatus{First: k.first, Last: m.Applied, Retained: l.retention.retained(), Held: k.heldLast, Pruned: m.Pruned, CutAt: m.CutTime, Phase: phaseNames[k.phase]}
 	if k.asked {
 		j.status.Phase = phaseNames[cutBegun]
 	}

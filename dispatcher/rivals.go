@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -19,39 +20,40 @@ type rivalry struct {
 }
 
 type rival struct {
-	lane    laneKey
+	lane    lanes.Key
 	ageStep time.Duration
 }
 
 // rivals are the lanes of other types that could be sent something, were it not for
 // a limit that they share with a type and that is reached.
-func (l *loop) rivals(t events.Type) (c rivalry) {
-	p := l.pools.of(t)
+func (s *sender) rivals(t events.Type) (c rivalry) {
+	p := s.pools.of(t)
 	switch {
-	case l.table.total() >= l.cfg.MaxRunning:
+	case s.l.table.total() >= s.l.cfg.MaxRunning:
 		p, c.limit = nil, "max_running"
-	case p != nil && l.poolFull(p):
+	case p != nil && s.poolFull(p):
 		c.limit = "pool " + p.name
 	default:
 		return c
 	}
-	now := l.clock.now()
-	for other, tl := range l.ready.types {
-		if other == t || l.stopped[other] || p != nil && l.pools.of(other) != p {
+	now := s.l.clock.Now()
+	for other := range s.l.ready.Types() {
+		if other == t || s.l.stopped[other] || p != nil && s.pools.of(other) != p {
 			continue
 		}
-		td := l.dispatchOf(other, now)
-		if td.setAhead(1); l.table.byType[other] >= td.set.Capacity {
+		td := s.dispatchOf(other, now)
+		if td.setAhead(1); s.l.table.byType[other] >= td.set.Capacity {
 			continue
 		}
-		for name := range tl.busy {
-			if l.laneRoom(td, name) <= 0 {
+		names, _ := s.l.ready.BusyLanes(other)
+		for name := range names {
+			if s.laneRoom(td, name) <= 0 {
 				continue
 			}
 			if c.cut = len(c.lanes) >= maxRivals; c.cut {
 				return c
 			}
-			c.lanes = append(c.lanes, rival{laneKey{other, name}, td.pick.ageStep})
+			c.lanes = append(c.lanes, rival{lanes.Key{Type: other, Name: name}, td.pick.AgeStep})
 		}
 	}
 	return c
@@ -65,7 +67,7 @@ func (e *Engine) rivalsAhead(c *rivalry, it *events.Item, ageStep time.Duration,
 			if n >= limit {
 				return n, nil
 			}
-			q := projector.ReadyQueue{Type: r.lane.typ, Lane: r.lane.lane, Priority: p}
+			q := projector.ReadyQueue{Type: r.lane.Type, Lane: r.lane.Name, Priority: p}
 			k, err := e.cfg.Store.CountBefore(q, placeBefore(it, ageStep, p, r.ageStep), now, limit-n)
 			if n += k; err != nil {
 				return n, err

@@ -57,10 +57,10 @@ func (l *loop) runCommand(cmd core.Command, d *dispatched) (wire.Reported, error
 		return wire.Reported{}, err
 	}
 	if d != nil && d.lingering && endsRun(cmd) {
-		l.letGo(d)
+		l.flight.letGo(d)
 	}
 	if err != nil {
-		return wire.Reported{Error: wire.FromError(err)}, l.heldBack(d, cmd, err)
+		return wire.Reported{Error: wire.FromError(err)}, l.flight.heldBack(d, cmd, err)
 	}
 	answer := wire.Reported{
 		OK: true, Attempt: int(it.Attempt), Deadline: it.Deadline, TimeoutMS: it.Timeout.Milliseconds(),

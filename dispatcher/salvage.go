@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -41,22 +44,22 @@ func Salvage(ctx context.Context, cfg Config, progress func(done, total int64)) 
 	// The round is of the time of the last event, whatever the clock says: nothing
 	// expires by it.
 	last := state.Meta().LastAt
-	clk := newClock(clockSource{local: time.Now, maxJump: -1}, clockStart{server: last, lastEvent: last})
-	l, err := newLoop(&cfg, state, clk, at, newRegistry(cfg.Gone, func() {}), nil, newSignals(0))
+	clk := clock.New(clock.Source{Local: time.Now, MaxJump: -1}, clock.Start{Server: last, LastEvent: last})
+	l, err := newLoop(&cfg, state, clk, at, registry.New(cfg.Gone, func() {}), nil, natsio.NewSignals(0))
 	if err != nil {
 		return fmt.Errorf("salvage: %w", err)
 	}
-	l.keep = keeper{asked: true}
-	carried, total := int64(0), l.retained()
-	for l.keep.phase != cutSyncs || len(l.building.events) > 0 {
+	l.retention = retention{l: l, asked: true}
+	carried, total := int64(0), l.retention.retained()
+	for l.retention.phase != cutSyncs || len(l.building.events) > 0 {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("salvage: %w", err)
 		}
-		if l.keep.phase != cutSyncs {
-			if err := l.cut(l.clock.now()); err != nil {
+		if l.retention.phase != cutSyncs {
+			if err := l.retention.cut(l.clock.Now()); err != nil {
 				return fmt.Errorf("salvage: %w", err)
 			}
-			if l.keep.phase == cutIdle {
+			if l.retention.phase == cutIdle {
 				return fmt.Errorf("salvage: %w", ErrTooLarge)
 			}
 		}

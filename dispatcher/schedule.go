@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -22,6 +23,8 @@ const (
 // schedules is the loop's knowledge of when what ticks. All of it follows from
 // the state; which ticks have been answered is the state's alone.
 type schedules struct {
+	l *loop
+
 	timings map[string]timing
 	broken  map[string]bool // what can't be followed, until it is set anew
 	next    time.Time       // the earliest tick of all; zero: none
@@ -43,13 +46,13 @@ func timingOf(s *events.Schedule) (cron.Timing, error) {
 	return cron.New(s.Cron, s.Zone)
 }
 
-func (l *loop) timing(s *events.Schedule) (cron.Timing, error) {
-	if t, ok := l.schedules.timings[s.Name]; ok && t.of.SameTiming(s) {
+func (sc *schedules) timing(s *events.Schedule) (cron.Timing, error) {
+	if t, ok := sc.timings[s.Name]; ok && t.of.SameTiming(s) {
 		return t.t, nil
 	}
 	t, err := timingOf(s)
 	if err == nil {
-		l.schedules.timings[s.Name] = timing{of: *s, t: t}
+		sc.timings[s.Name] = timing{of: *s, t: t}
 	}
 	return t, err
 }
@@ -58,16 +61,16 @@ func (l *loop) timing(s *events.Schedule) (cron.Timing, error) {
 // and the present time: the anchor of an interval, and the first tick. It is
 // done right before the decision, so that no tick comes between the two. A type
 // is not removed that somebody uses of whom the log knows nothing.
-func (l *loop) plan(c core.Command) (core.Command, error) {
+func (sc *schedules) plan(c core.Command) (core.Command, error) {
 	if remove, ok := c.(core.RemoveType); ok {
-		return c, l.mayRemove(remove.Type)
+		return c, sc.l.mayRemove(remove.Type)
 	}
 	set, ok := c.(core.SetSchedule)
 	if !ok {
 		return c, nil
 	}
 	s := set.Schedule
-	now := l.clock.now()
+	now := sc.l.clock.Now()
 	every, isEvery, err := cron.ParseEvery(s.Cron)
 	switch {
 	case err != nil:
@@ -79,7 +82,7 @@ func (l *loop) plan(c core.Command) (core.Command, error) {
 	}
 	if s.EveryMS != 0 && s.Anchor.IsZero() {
 		s.Anchor = now.Truncate(time.Second)
-		if cur, has := l.state.Schedule(s.Name); has && cur.EveryMS == s.EveryMS {
+		if cur, has := sc.l.state.Schedule(s.Name); has && cur.EveryMS == s.EveryMS {
 			s.Anchor = cur.Anchor
 		}
 	}
@@ -91,7 +94,7 @@ func (l *loop) plan(c core.Command) (core.Command, error) {
 		}
 		s.Next = t.Next(now)
 	}
-	delete(l.schedules.broken, s.Name)
+	delete(sc.broken, s.Name)
 	return core.SetSchedule{Schedule: s, Replan: set.Replan}, nil
 }
 
@@ -101,27 +104,27 @@ func badTiming(s *events.Schedule, err error) error {
 
 // nextTick is when the next tick of any schedule is due, the zero time for
 // never.
-func (l *loop) nextTick() time.Time {
-	if l.schedules.stale {
-		l.schedules.stale, l.schedules.next = false, time.Time{}
-		l.state.DueSchedules(func(name string, next time.Time) {
-			if !l.schedules.broken[name] {
-				l.schedules.next = sooner(l.schedules.next, next)
+func (sc *schedules) nextTick() time.Time {
+	if sc.stale {
+		sc.stale, sc.next = false, time.Time{}
+		sc.l.state.DueSchedules(func(name string, next time.Time) {
+			if !sc.broken[name] {
+				sc.next = clock.Sooner(sc.next, next)
 			}
 		})
 	}
-	return l.schedules.next
+	return sc.next
 }
 
 // tickRoom reports whether the batch has room for a tick: for what a submission
 // makes, and one event more.
-func (l *loop) tickRoom() bool { return l.roomBelow(eventlog.MaxAppend - 1) }
+func (sc *schedules) tickRoom() bool { return sc.l.roomBelow(eventlog.MaxAppend - 1) }
 
 // tick answers the ticks that have come, the longest due first, up to maxTicks
 // of them. What is left makes the loop come back at once.
-func (l *loop) tick() error {
-	now := l.clock.due()
-	if l.schedules.held || l.halt.on() || !passed(l.nextTick(), now) {
+func (sc *schedules) tick() error {
+	now := sc.l.clock.Due()
+	if sc.held || sc.l.halt.on() || !clock.Passed(sc.nextTick(), now) {
 		return nil
 	}
 	type due struct {
@@ -129,18 +132,18 @@ func (l *loop) tick() error {
 		at   time.Time
 	}
 	var list []due
-	l.state.DueSchedules(func(name string, next time.Time) {
-		if !next.After(now) && !l.schedules.broken[name] {
+	sc.l.state.DueSchedules(func(name string, next time.Time) {
+		if !next.After(now) && !sc.broken[name] {
 			list = append(list, due{name, next})
 		}
 	})
 	slices.SortFunc(list, func(a, b due) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.name, b.name)) })
 	left := maxTicks
 	for _, d := range list {
-		if err := l.answer(d.name, now, &left); err != nil {
+		if err := sc.answer(d.name, now, &left); err != nil {
 			return err
 		}
-		if left == 0 || !l.tickRoom() {
+		if left == 0 || !sc.tickRoom() {
 			break
 		}
 	}
@@ -149,23 +152,23 @@ func (l *loop) tick() error {
 
 // answer answers a schedule's passed ticks, by its policy for those that were
 // missed.
-func (l *loop) answer(name string, now time.Time, left *int) error {
-	s, ok := l.state.Schedule(name)
+func (sc *schedules) answer(name string, now time.Time, left *int) error {
+	s, ok := sc.l.state.Schedule(name)
 	if !ok {
 		return nil
 	}
-	t, err := l.timing(&s)
+	t, err := sc.timing(&s)
 	if err != nil {
-		l.breakOff(name, err)
+		sc.breakOff(name, err)
 		return nil
 	}
 	p := t.Passed(s.Next, now, maxCatchUp)
 	for _, f := range fires(&s, t, p, now) {
-		if *left == 0 || !l.tickRoom() {
+		if *left == 0 || !sc.tickRoom() {
 			return nil
 		}
 		*left--
-		if err := l.fire(f); err != nil {
+		if err := sc.fire(f); err != nil {
 			return err
 		}
 	}
@@ -175,9 +178,9 @@ func (l *loop) answer(name string, now time.Time, left *int) error {
 // breakOff has a schedule rest that can't be followed, as when its zone is not
 // in the time zone database here. Its ticks are missed ones, should an engine
 // come that can.
-func (l *loop) breakOff(name string, err error) {
-	l.log.Error("a schedule can't be followed: set it anew", "schedule", name, "error", err)
-	l.schedules.broken[name], l.schedules.stale = true, true
+func (sc *schedules) breakOff(name string, err error) {
+	sc.l.log.Error("a schedule can't be followed: set it anew", "schedule", name, "error", err)
+	sc.broken[name], sc.stale = true, true
 }
 
 // fires are the commands that answer the ticks which have passed.
@@ -209,49 +212,49 @@ func grace(t cron.Timing, tick time.Time) time.Duration {
 }
 
 // fire decides the answer to a tick.
-func (l *loop) fire(f core.Fire) error {
-	f.NewID = l.newID()
-	dec, _, err := l.decide(f)
+func (sc *schedules) fire(f core.Fire) error {
+	f.NewID = sc.l.newID()
+	dec, _, err := sc.l.decide(f)
 	if fatal(err) != nil {
 		return err
 	}
-	s, _ := l.state.Schedule(f.Name)
+	s, _ := sc.l.state.Schedule(f.Name)
 	switch {
 	case err != nil:
-		l.breakOff(f.Name, err)
+		sc.breakOff(f.Name, err)
 	case s.LastCode != "":
-		l.log.Error("a schedule's item was refused: it is left out", "schedule", f.Name, "tick", f.Tick, "code", s.LastCode, "error", s.LastError)
+		sc.l.log.Error("a schedule's item was refused: it is left out", "schedule", f.Name, "tick", f.Tick, "code", s.LastCode, "error", s.LastError)
 	case f.Skipped > 0:
-		l.log.Warn("a schedule has missed ticks", "schedule", f.Name, "tick", f.Tick, "missed", f.Skipped, "policy", s.Missed, "item", dec.ID)
+		sc.l.log.Warn("a schedule has missed ticks", "schedule", f.Name, "tick", f.Tick, "missed", f.Skipped, "policy", s.Missed, "item", dec.ID)
 	}
 	return nil
 }
 
 // holdSchedules has nothing tick until the file's schedules are those of the
 // log: one that is no longer in it must not tick again.
-func (l *loop) holdSchedules() {
-	l.schedules = schedules{timings: map[string]timing{}, broken: map[string]bool{}, stale: true}
-	j := fileSchedules(l.cfg, l.state)
+func (sc *schedules) holdSchedules() {
+	*sc = schedules{l: sc.l, timings: map[string]timing{}, broken: map[string]bool{}, stale: true}
+	j := fileSchedules(sc.l.cfg, sc.l.state)
 	if len(j.cmds) > 0 {
-		l.schedules.held = true
-		l.urgent.jobs = append(l.urgent.jobs, j)
+		sc.held = true
+		sc.l.urgent.jobs = append(sc.l.urgent.jobs, j)
 	}
-	if j := l.replan(); j.len() > 0 {
-		l.urgent.jobs = append(l.urgent.jobs, j)
+	if j := sc.replan(); j.len() > 0 {
+		sc.l.urgent.jobs = append(sc.l.urgent.jobs, j)
 	}
 }
 
 // replan has the schedules tick again at their next moment that, since the
 // clock was set back, wait for one which lies beyond it.
-func (l *loop) replan() *commandJob {
+func (sc *schedules) replan() *commandJob {
 	j := &commandJob{}
-	if l.state.Meta().SetBackAt == 0 {
+	if sc.l.state.Meta().SetBackAt == 0 {
 		return j
 	}
-	now := l.clock.due()
-	for _, name := range l.state.ScheduleNames() {
-		s, _ := l.state.Schedule(name)
-		t, err := l.timing(&s)
+	now := sc.l.clock.Due()
+	for _, name := range sc.l.state.ScheduleNames() {
+		s, _ := sc.l.state.Schedule(name)
+		t, err := sc.timing(&s)
 		if err != nil || s.Next.IsZero() {
 			continue // when it is due to tick it is said to be broken
 		}
@@ -262,7 +265,7 @@ func (l *loop) replan() *commandJob {
 	j.done = func(outcomes []Outcome) {
 		for i, o := range outcomes {
 			if o.Err != nil && events.CodeOf(o.Err) != events.CodeUnavailable {
-				l.log.Error("a schedule could not be planned anew after the clock was set back: set it again", "command", j.cmds[i], "error", o.Err)
+				sc.l.log.Error("a schedule could not be planned anew after the clock was set back: set it again", "command", j.cmds[i], "error", o.Err)
 			}
 		}
 	}

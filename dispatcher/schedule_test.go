@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -92,7 +93,7 @@ func TestTicksLeaveRoomForOthers(t *testing.T) {
 	}
 	s.at = s.at.Add(time.Hour)
 	before := s.l.state.Meta().Applied
-	s.ok(s.l.tick())
+	s.ok(s.l.schedules.tick())
 	if n := s.l.state.Meta().Applied - before; n == 0 || n > maxTicks*maxDecision {
 		t.Errorf("one turn has made %d events", n)
 	}
@@ -100,7 +101,7 @@ func TestTicksLeaveRoomForOthers(t *testing.T) {
 	if made, _ := s.fired(); len(made) != events.MaxSchedules {
 		t.Errorf("%d of %d schedules have ticked", len(made), events.MaxSchedules)
 	}
-	if got := s.l.nextTick(); !got.Equal(simStart.Add(2 * time.Hour)) {
+	if got := s.l.schedules.nextTick(); !got.Equal(simStart.Add(2 * time.Hour)) {
 		t.Errorf("the loop wakes at %s", got)
 	}
 }
@@ -135,7 +136,7 @@ func TestABrokenScheduleRests(t *testing.T) {
 	s := newSim(t, followAnyClock)
 	s.setSchedule(events.Schedule{Name: "good", EveryMS: 60_000})
 	s.setSchedule(events.Schedule{Name: "odd", Cron: "* * * * *"})
-	s.l.breakOff("odd", fmt.Errorf("no such zone here"))
+	s.l.schedules.breakOff("odd", fmt.Errorf("no such zone here"))
 	s.tick(3 * time.Minute)
 	if made, _ := s.fired(); len(made["good"]) != 3 || len(made["odd"]) != 0 {
 		t.Errorf("%v", made)
@@ -200,7 +201,7 @@ func TestEachTickHasOneItem(t *testing.T) {
 			}
 		}
 		a.onStage, b.onStage = nil, nil
-		a.at = later(a.at, b.at)
+		a.at = clock.Later(a.at, b.at)
 		stream.Now = a.now
 		a.crash()
 		a.tick(10 * time.Minute)

@@ -9,6 +9,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -26,7 +30,7 @@ type sim struct {
 	log    *eventlog.Memory
 	store  *projector.Store
 	cfg    Config
-	reg    *registry
+	reg    *registry.Registry
 	world  *world
 	l      *loop
 	intake []*nats.Msg // the intake stream; its sequences begin at 1
@@ -98,10 +102,10 @@ func (s *sim) serverNow() time.Time { return s.at.Add(s.skew) }
 
 // looked is what the sweep makes of the server's clock.
 func (s *sim) looked() {
-	if _, changed := s.l.clock.correct(s.serverNow()); changed {
-		s.l.signals.clockChanged()
+	if _, changed := s.l.clock.Correct(s.serverNow()); changed {
+		s.l.signals.ClockChanged()
 	}
-	s.cfg.noteTime(s.l.clock.status())
+	s.cfg.noteTime(s.l.clock.Status())
 }
 
 func (s *sim) ok(err error) {
@@ -112,9 +116,9 @@ func (s *sim) ok(err error) {
 }
 
 func (s *sim) newRegistry() {
-	s.reg = newRegistry(s.cfg.Gone, func() {
+	s.reg = registry.New(s.cfg.Gone, func() {
 		if s.l != nil {
-			s.l.signals.registryChanged()
+			s.l.signals.RegistryChanged()
 		}
 	})
 }
@@ -125,22 +129,22 @@ func (s *sim) start() {
 	state, clk, last, err := takeOver(ctx, &s.cfg, s.now, nil, s.accept)
 	s.ok(err)
 	s.accept = nil
-	s.cfg.noteTime(clk.status())
-	sig := newSignals(s.cfg.MaxRunning)
+	s.cfg.noteTime(clk.Status())
+	sig := natsio.NewSignals(s.cfg.MaxRunning)
 	s.held = nil
 	s.world.signals = sig
 	s.l, err = newLoop(&s.cfg, state, clk, last, s.reg, s.world, sig)
 	s.ok(err)
 	s.l.newID = s.newID
-	s.ok(s.l.adoptRuns(clk.now()))
+	s.ok(s.l.adoptRuns(clk.Now()))
 	for seq, m := range s.world.msgs {
 		if !s.l.found(seq, m.id, m.token, m.lease) {
 			delete(s.world.msgs, seq)
 		}
 	}
 	s.ok(s.world.adoptNatives(s.l))
-	s.l.watchOrphans(clk.now())
-	sig.registryChanged()
+	s.l.leases.watchOrphans(clk.Now())
+	sig.RegistryChanged()
 	s.handed = state.Meta().IntakeSeq
 	s.settle()
 }
@@ -200,7 +204,7 @@ func (s *sim) step() (moved bool, err error) {
 		l.inflow.jobs = append(l.inflow.jobs, j)
 	}
 	select {
-	case <-l.signals.wake:
+	case <-l.signals.Wake:
 		if err := l.onSignals(); err != nil {
 			return true, err
 		}
@@ -234,7 +238,7 @@ func (s *sim) step() (moved bool, err error) {
 	if len(stages) > 0 {
 		return true, stages[s.choose(len(stages))]()
 	}
-	return moved || len(l.signals.wake) > 0 || l.nextWake() == 0, nil
+	return moved || len(l.signals.Wake) > 0 || l.nextWake() == 0, nil
 }
 
 func (s *sim) append(b *batch) error {
@@ -310,11 +314,11 @@ func (s *sim) tick(d time.Duration) {
 		if n > maxSteps {
 			s.t.Fatalf("time does not pass: it is %v, the next thing is due in %v", s.at, s.l.nextWake())
 		}
-		next := sooner(sooner(s.at.Add(max(s.l.nextWake(), time.Microsecond)), s.world.nextExpiry()), s.world.nextNativeExpiry())
+		next := clock.Sooner(clock.Sooner(s.at.Add(max(s.l.nextWake(), time.Microsecond)), s.world.nextExpiry()), s.world.nextNativeExpiry())
 		if next.After(end) {
 			break
 		}
-		s.at = later(next, s.at)
+		s.at = clock.Later(next, s.at)
 		s.world.expire()
 		s.world.expireNatives()
 		s.settle()
@@ -350,7 +354,7 @@ func (s *sim) report(rs ...wire.Report) (out []wire.Reported) {
 // register registers a worker; a slot is a run at a time.
 func (s *sim) register(w string, slots int, capabilities []string, types ...string) {
 	s.t.Helper()
-	_, _, err := s.reg.put(wire.Register{Worker: w, Session: "s-" + w, Types: types, Slots: slots, Capabilities: capabilities}, s.l.clock.now())
+	_, _, err := s.reg.Put(wire.Register{Worker: w, Session: "s-" + w, Types: types, Slots: slots, Capabilities: capabilities}, s.l.clock.Now())
 	s.ok(err)
 	s.settle()
 }
@@ -382,7 +386,7 @@ func (s *sim) item(id events.ID) *events.Item {
 // and returns the items in the order in which they came.
 func (s *sim) drain(typ events.Type, worker string) (order []events.ID) {
 	s.t.Helper()
-	for m := s.world.pull(laneKey{typ, ""}); m != nil; m = s.world.pull(laneKey{typ, ""}) {
+	for m := s.world.pull(lanes.Key{Type: typ, Name: ""}); m != nil; m = s.world.pull(lanes.Key{Type: typ, Name: ""}) {
 		for _, r := range s.run(m, worker) {
 			if !r.OK {
 				s.t.Fatalf("%s: %+v", m.id, r.Error)

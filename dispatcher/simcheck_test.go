@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
@@ -36,10 +37,10 @@ func (s *sim) check() {
 // consistent compares the loop's tables with the items.
 func (s *sim) consistent() error {
 	t := s.l.table
-	lanes, types := map[laneKey]int{}, map[events.Type]int{}
+	byLane, types := map[lanes.Key]int{}, map[events.Type]int{}
 	for tok, d := range t.byToken {
 		types[d.typ]++
-		lanes[laneKey{d.typ, d.lane}]++
+		byLane[lanes.Key{Type: d.typ, Name: d.lane}]++
 		if tok != d.token || (t.byID[d.id] != d && !d.lingering) {
 			return fmt.Errorf("dispatch %s of %s is in the table under another name", d.token, d.id)
 		}
@@ -65,8 +66,8 @@ func (s *sim) consistent() error {
 		}
 	}
 	for k, n := range t.byLane {
-		if n != lanes[k] {
-			return fmt.Errorf("lane %v counts %d, has %d", k, n, lanes[k])
+		if n != byLane[k] {
+			return fmt.Errorf("lane %v counts %d, has %d", k, n, byLane[k])
 		}
 	}
 	for k, n := range t.byType {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -60,7 +61,7 @@ func (st *story) protect(td *datadriven.TestData) (string, bool) {
 func (st *story) take(td *datadriven.TestData) string {
 	typ, w := "email", "w"
 	td.MaybeScanArgs(st.t, "by", &w)
-	m := st.world.pull(laneKey{events.Type(typ), ""})
+	m := st.world.pull(lanes.Key{Type: events.Type(typ), Name: ""})
 	if m == nil {
 		return "nothing to pull\n"
 	}

@@ -30,10 +30,10 @@ func (st *story) clockVerb(td *datadriven.TestData) string {
 		st.looked()
 		st.settle()
 	}
-	s := st.l.clock.status()
+	s := st.l.clock.Status()
 	line := fmt.Sprintf("%s: engine %s, server %s", s.Verdict, s.Engine.Sub(simStart), s.Server.Sub(simStart))
 	if s.Blind {
-		line += fmt.Sprintf(", due %s", st.l.clock.due().Sub(simStart).Round(time.Millisecond))
+		line += fmt.Sprintf(", due %s", st.l.clock.Due().Sub(simStart).Round(time.Millisecond))
 	}
 	return strings.Join(append([]string{line}, st.news(from)...), "\n")
 }

@@ -6,9 +6,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -79,7 +81,7 @@ func (st *story) grab(td *datadriven.TestData) string {
 	td.MaybeScanArgs(st.t, "by", &by)
 	var said []string
 	for range n {
-		m := st.world.pull(laneKey{events.Type(typ), ""})
+		m := st.world.pull(lanes.Key{Type: events.Type(typ), Name: ""})
 		if m == nil {
 			break
 		}
@@ -103,7 +105,14 @@ func (st *story) grab(td *datadriven.TestData) string {
 
 func (st *story) holding() string {
 	var said []string
-	for _, key := range slices.SortedFunc(maps.Keys(st.l.holds.byKey), func(a, b holdKey) int {
+	type held struct {
+		typ   events.Type
+		group string
+		whole bool
+	}
+	all := map[held]time.Time{}
+	st.l.ready.EachThrottled(func(t events.Type, group string, whole bool, until time.Time) { all[held{t, group, whole}] = until })
+	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b held) int {
 		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
 	}) {
 		what := fmt.Sprintf("group %q of %s", key.group, key.typ)
@@ -111,7 +120,7 @@ func (st *story) holding() string {
 			what = "type " + string(key.typ)
 		}
 		until := "one of its runs moves on"
-		if at := st.l.holds.byKey[key].until; !at.IsZero() {
+		if at := all[key]; !at.IsZero() {
 			until = at.Sub(simStart).String()
 		}
 		said = append(said, what+" is held until "+until)

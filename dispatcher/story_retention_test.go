@@ -15,9 +15,9 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-func (w *world) cutLog(below events.Seq) {
+func (w *world) CutLog(below events.Seq) {
 	if w.purge(below) == nil {
-		w.signals.logCut(below)
+		w.signals.LogCut(below)
 	}
 }
 
@@ -82,7 +82,7 @@ func (st *story) retentionCommand(td *datadriven.TestData) string {
 	case "log":
 		tip, err := st.log.Last(context.Background())
 		st.ok(err)
-		return fmt.Sprintf("the log holds %d to %d, %d items are retained\n", tip.First, tip.Seq, st.l.retained())
+		return fmt.Sprintf("the log holds %d to %d, %d items are retained\n", tip.First, tip.Seq, st.l.retention.retained())
 	case "drop-store":
 		st.dropStore()
 	case "history":

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -239,7 +240,7 @@ func (st *story) worker(td *datadriven.TestData) string {
 	td.MaybeScanArgs(st.t, "capabilities", &caps)
 	switch {
 	case td.HasArg("gone"):
-		st.reg.remove(events.WorkerID(name), "")
+		st.reg.Remove(events.WorkerID(name), "")
 		st.settle()
 	case td.HasArg("undrain"):
 		st.do(core.EndDrain{Worker: events.WorkerID(name)})
@@ -260,7 +261,7 @@ func (st *story) pull(td *datadriven.TestData) string {
 	typ, lane := "email", ""
 	td.MaybeScanArgs(st.t, "type", &typ)
 	td.MaybeScanArgs(st.t, "lane", &lane)
-	m := st.world.pull(laneKey{events.Type(typ), lane})
+	m := st.world.pull(lanes.Key{Type: events.Type(typ), Name: lane})
 	if m == nil {
 		return "nothing to pull\n"
 	}
@@ -297,7 +298,7 @@ func (st *story) heartbeat(td *datadriven.TestData) string {
 		m := st.held[a.Key]
 		h.InFlight = append(h.InFlight, wire.RunRef{ID: m.id.String(), Token: m.token.String()})
 	}
-	st.l.signals.heartbeat(&h)
+	st.l.signals.Heartbeat(&h)
 	st.settle()
 	return ""
 }

@@ -3,6 +3,9 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -17,53 +20,53 @@ const doubtSweep = 10 * time.Second
 // the server each time, and one for each lane where something has waited long.
 func (l *loop) sweep(now time.Time) error {
 	l.nextSweep = now.Add(l.cfg.Sweep)
-	if l.clock.doubtful() {
+	if l.clock.Doubtful() {
 		l.nextSweep = now.Add(min(l.cfg.Sweep, doubtSweep))
 	}
-	l.noteAcks()
-	l.endOpenHolds()
-	waiting := map[laneKey][]pushAck{}
+	l.flight.noteAcks()
+	l.ready.ReleaseWaiting()
+	waiting := map[lanes.Key][]natsio.Stored{}
 	live := make(map[events.Token]bool, l.table.total())
 	for tok, d := range l.table.byToken {
 		live[tok] = true
-		lease := l.leaseOf(d)
+		lease := l.leases.leaseOf(d)
 		switch {
 		case d.orphan: // expireOrphans has its own time
 		case d.native && !d.lingering: // see sweepNatives
 		case !d.claimed:
 			if d.seq != 0 && now.Sub(d.at) > 2*lease {
-				key := laneKey{d.typ, d.lane}
-				waiting[key] = append(waiting[key], pushAck{token: tok, seq: d.seq})
+				key := lanes.Key{Type: d.typ, Name: d.lane}
+				waiting[key] = append(waiting[key], natsio.Stored{Token: tok, Seq: d.seq})
 			}
-		case now.Sub(later(d.heard, d.at)) <= lease+l.cfg.Gone:
+		case now.Sub(clock.Later(d.heard, d.at)) <= lease+l.cfg.Gone:
 		case d.lingering:
-			l.letGo(d)
-		case len(l.late) < maxSignals:
-			l.late = append(l.late, expiry{id: d.id, token: tok, seq: d.seq})
+			l.flight.letGo(d)
+		case len(l.leases.late) < natsio.MaxSignals:
+			l.leases.late = append(l.leases.late, natsio.Expiry{ID: d.id, Token: tok, Seq: d.seq})
 			d.heard = now // until the decision is durable and frees it
 		}
 	}
-	l.closeLanes(now)
-	l.out.findConsumers()
-	l.out.lookAround(live, events.NewToken(l.state.Meta().Epoch, l.tokens))
+	l.ready.CloseLanes(now)
+	l.out.FindConsumers()
+	l.out.LookAround(live, events.NewToken(l.state.Meta().Epoch, l.sender.tokens))
 	for key, list := range waiting {
-		l.out.inspect(key, list)
+		l.out.Inspect(key, list)
 	}
-	if err := l.endUnseenDrains(now); err != nil {
+	if err := l.workforce.endUnseenDrains(now); err != nil {
 		return err
 	}
 	if err := l.forgetTypes(now); err != nil {
 		return err
 	}
-	return l.sweepNatives(now)
+	return l.acked.sweepNatives(now)
 }
 
 // spent handles unclaimed dispatches whose message has had its one delivery, or
 // is gone. A worker may have pulled it only just now, or hold it on purpose,
 // and renew it: it is taken back when it has been so for two leases.
-func (l *loop) spent(tokens []events.Token, now time.Time) error {
+func (f *flight) spent(tokens []events.Token, now time.Time) error {
 	for _, tok := range tokens {
-		d := l.table.byToken[tok]
+		d := f.l.table.byToken[tok]
 		if d == nil || d.claimed {
 			continue
 		}
@@ -71,16 +74,16 @@ func (l *loop) spent(tokens []events.Token, now time.Time) error {
 			d.spent = now
 			continue
 		}
-		if now.Sub(d.spent) <= 2*l.leaseOf(d) {
+		if now.Sub(d.spent) <= 2*f.l.leases.leaseOf(d) {
 			continue
 		}
-		back, err := l.putBack(d)
+		back, err := f.putBack(d)
 		if err != nil {
 			return err
 		}
 		if back {
-			l.returned(d.typ, wire.RecoveryUnclaimed, 1)
-			l.out.deleteMsg(d.seq)
+			f.returned(d.typ, wire.RecoveryUnclaimed, 1)
+			f.l.out.DeleteMsg(d.seq)
 		}
 	}
 	return nil

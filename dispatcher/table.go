@@ -3,6 +3,9 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -18,7 +21,7 @@ type dispatched struct {
 	lease time.Duration // that its worker was told; 0: not known
 	// priority and rank are the item's when it was dispatched.
 	priority events.Priority
-	rank     rank
+	rank     readyq.Rank
 	place    int // in table.waiting
 	claimed  bool
 	worker   events.WorkerID
@@ -31,17 +34,11 @@ type dispatched struct {
 	seq    uint64    // of the message in the dispatch stream; 0: not known
 	spent  time.Time // when the message was first seen delivered and not claimed
 
-	native   bool        // it went to the native stream
-	word     *nativeWord // what its native worker has sent
-	answered bool        // its native worker has nothing more to do with the message
-	after    uint64      // a native message's sequence lies behind it
-	again    bool        // it was sent to the native stream more than once
-}
-
-// laneKey names a consumer.
-type laneKey struct {
-	typ  events.Type
-	lane string
+	native   bool          // it went to the native stream
+	word     *ackmode.Word // what its native worker has sent
+	answered bool          // its native worker has nothing more to do with the message
+	after    uint64        // a native message's sequence lies behind it
+	again    bool          // it was sent to the native stream more than once
 }
 
 // groupKey names a group of a type's items.
@@ -58,7 +55,7 @@ type table struct {
 	byID      map[events.ID]*dispatched // an item's current dispatch
 	byToken   map[events.Token]*dispatched
 	byType    map[events.Type]int
-	byLane    map[laneKey]int
+	byLane    map[lanes.Key]int
 	byGroup   map[groupKey]groupLoad // of groups that are not empty
 	unclaimed map[events.Type]int
 	orphans   map[events.Token]*dispatched
@@ -72,7 +69,7 @@ type table struct {
 func newTable() *table {
 	return &table{
 		byID: map[events.ID]*dispatched{}, byToken: map[events.Token]*dispatched{},
-		byType: map[events.Type]int{}, byLane: map[laneKey]int{}, byGroup: map[groupKey]groupLoad{}, unclaimed: map[events.Type]int{},
+		byType: map[events.Type]int{}, byLane: map[lanes.Key]int{}, byGroup: map[groupKey]groupLoad{}, unclaimed: map[events.Type]int{},
 		orphans: map[events.Token]*dispatched{}, lingering: map[events.Token]*dispatched{}, held: newHeld(),
 		natives: map[events.Token]*dispatched{}, bySeq: map[uint64]*dispatched{},
 	}
@@ -84,7 +81,7 @@ func (t *table) add(d *dispatched) {
 	t.byID[d.id] = d
 	t.byToken[d.token] = d
 	t.byType[d.typ]++
-	t.byLane[laneKey{d.typ, d.lane}]++
+	t.byLane[lanes.Key{Type: d.typ, Name: d.lane}]++
 	if d.native {
 		t.natives[d.token] = d
 	}
@@ -116,7 +113,7 @@ func (t *table) remove(d *dispatched) {
 		delete(t.byID, d.id)
 	}
 	t.byType[d.typ]--
-	if key := (laneKey{d.typ, d.lane}); t.byLane[key] > 1 {
+	if key := (lanes.Key{Type: d.typ, Name: d.lane}); t.byLane[key] > 1 {
 		t.byLane[key]--
 	} else {
 		delete(t.byLane, key)
@@ -170,13 +167,16 @@ func (t *table) linger(d *dispatched) {
 	}
 }
 
-// current is the token under which the item may be claimed, 0 for none.
-func (t *table) current(id events.ID) events.Token {
+// Current is the token under which the item may be claimed, 0 for none.
+func (t *table) Current(id events.ID) events.Token {
 	if d := t.byID[id]; d != nil {
 		return d.token
 	}
 	return 0
 }
+
+// Lane is how many items of a lane are dispatched.
+func (t *table) Lane(key lanes.Key) int { return t.byLane[key] }
 
 // orphaned notes that the dispatch's message is gone.
 func (t *table) orphaned(d *dispatched, now time.Time) {

@@ -1,12 +1,16 @@
 package dispatcher
 
+import (
+	"github.com/streamwright/streamwright/dispatcher/readyq"
+)
+
 // waiting are the dispatches that nobody has claimed and that can be taken back:
 // those of native workers can't. Owned by the loop.
 type waiting struct {
 	list []*dispatched
 	// floor is at most the lowest rank of the list, so that most often one
 	// comparison says that nothing gives way. It is exact after a scan.
-	floor rank
+	floor readyq.Rank
 }
 
 func (w *waiting) add(d *dispatched) {
@@ -30,7 +34,7 @@ func (w *waiting) remove(d *dispatched) {
 }
 
 // mayHave reports whether something of a rank below may be among them.
-func (w *waiting) mayHave(below rank) bool { return len(w.list) > 0 && w.floor < below }
+func (w *waiting) mayHave(below readyq.Rank) bool { return len(w.list) > 0 && w.floor < below }
 
 // first returns the one that goes before all others by less, among those that
 // match, nil for none. match is asked only about what would be the first.

@@ -15,7 +15,6 @@ import (
 const (
 	maxRequestBytes = 64 << 20 // of requests accepted and not yet answered, in each inbox
 	maxIntakeBytes  = 32 << 20 // of intake messages read and not yet durable
-	maxPullBytes    = 16 << 20 // of intake messages on their way from the server
 	maxBatchBytes   = 8 << 20  // past which a batch takes no further decision
 
 	// maxUnprojectedBytes is that of the batches appended and not yet projected,

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
@@ -74,7 +76,7 @@ func (e *Engine) ahead(it *events.Item, ageStep time.Duration, now time.Time) (a
 // placeBefore is the place before which an item of priority p, of a type with
 // another age step, goes before it.
 func placeBefore(it *events.Item, ageStep time.Duration, p events.Priority, step time.Duration) time.Time {
-	return it.OrderAt.Add(time.Duration(rankOf(p, step, projector.ReadyKey{}) - rankOf(it.Priority, ageStep, projector.ReadyKey{})))
+	return it.OrderAt.Add(time.Duration(readyq.RankOf(p, step, projector.ReadyKey{}) - readyq.RankOf(it.Priority, ageStep, projector.ReadyKey{})))
 }
 
 // whyJob asks the loop what keeps an item from running.
@@ -106,18 +108,18 @@ func (j *whyJob) decide(l *loop, _ int) error {
 		j.a.err = events.Refuse(events.CodeNotFound, "there is no item %s: check the id; ended items are forgotten after their retention", j.id)
 		return nil
 	}
-	now := l.clock.now()
+	now := l.clock.Now()
 	copied := *it // the state may still change it
 	j.a.item = &copied
 	j.a.reply = wire.WhyReply{ID: it.ID.String(), Type: string(it.Type), State: it.State, At: now, Position: wire.PositionOf(l.state.Meta().Applied)}
-	due := l.clock.due()
+	due := l.clock.Due()
 	reasons := core.Explain(l.state, it, due)
 	if it.State == events.StateQueued {
 		set, _ := l.state.Settings(it.Type)
-		j.a.ageStep = l.ageStep(it.Type, &set)
+		j.a.ageStep = l.sender.ageStep(it.Type, &set)
 		d := l.table.byID[it.ID]
 		if j.a.queued = d == nil && !it.AvailableAt.After(due); j.a.queued {
-			j.a.contest = l.rivals(it.Type)
+			j.a.contest = l.sender.rivals(it.Type)
 		}
 		reasons = append(reasons, l.explainDispatch(it, d, set, now)...)
 	}
@@ -131,7 +133,7 @@ func (j *whyJob) decide(l *loop, _ int) error {
 // explainDispatch says what of the dispatcher's own keeps a queued item.
 func (l *loop) explainDispatch(it *events.Item, d *dispatched, set events.TypeSettings, now time.Time) []events.Obstacle {
 	if set.Native() || d != nil && d.native {
-		return l.explainNative(it, d, &set, now)
+		return l.acked.explainNative(it, d, &set, now)
 	}
 	workers := l.explainWorkers(it)
 	if d != nil {
@@ -148,14 +150,14 @@ func (l *loop) explainDispatch(it *events.Item, d *dispatched, set events.TypeSe
 	if n := l.table.total(); n >= l.cfg.MaxRunning {
 		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", count(n, "item"), l.cfg.MaxRunning)
 	}
-	if p := l.pools.of(it.Type); p != nil && l.poolFull(p) && l.state.PoolRuns(p.name) < int64(p.slots) { // else the state says it
+	if p := l.sender.pools.of(it.Type); p != nil && l.sender.poolFull(p) && l.state.PoolRuns(p.name) < int64(p.slots) { // else the state says it
 		add(events.WhyPoolFull, "pool %s has %s dispatched or running: it has %d slots", p.name, count(p.slots, "item"), p.slots)
 	}
 	if why := l.halt.reason(); why != "" {
 		out = append(out, events.Obstacle{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})
 	}
-	if l.hold.After(now) {
-		out = append(out, events.Obstacle{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: l.hold})
+	if l.flight.hold.After(now) {
+		out = append(out, events.Obstacle{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: l.flight.hold})
 	}
 	return out
 }
@@ -166,22 +168,22 @@ func (l *loop) explainWorkers(it *events.Item) []events.Obstacle {
 		return []events.Obstacle{{Code: code, Message: fmt.Sprintf(format, args...)}}
 	}
 	lane := it.Lane()
-	key := laneKey{it.Type, lane}
-	slots := l.laneSlots(key)
+	key := lanes.Key{Type: it.Type, Name: lane}
+	slots := l.workforce.laneSlots(key)
 	if slots > 0 {
-		if lane != "" && l.ready.types[it.Type].lane(lane) == nil {
-			return one(events.WhyLanesFull, "items that ask for other sets of capabilities go first: at most %d sets of one type, and %d of all, are served at once", MaxTypeLanes, MaxLanes)
+		if lane != "" && !l.ready.IsOpen(it.Type, lane) {
+			return one(events.WhyLanesFull, "items that ask for other sets of capabilities go first: at most %d sets of one type, and %d of all, are served at once", lanes.MaxPerType, lanes.Max)
 		}
 		ahead := prefetch
-		if l.pools.of(it.Type) != nil {
+		if l.sender.pools.of(it.Type) != nil {
 			ahead = 1
 		}
-		if n := l.table.byLane[key]; n >= l.window(key, ahead) {
+		if n := l.table.byLane[key]; n >= l.sender.window(key, ahead) {
 			return one(events.WhyBusy, "the workers have %s for it, and none is free: %s dispatched or running", count(slots, "slot"), count(n, "item"))
 		}
 		return nil
 	}
-	switch able, of := l.registry.able(it.Type, lane), l.registry.able(it.Type, ""); {
+	switch able, of := l.registry.Able(it.Type, lane), l.registry.Able(it.Type, ""); {
 	case len(able) > 0:
 		return one(events.WhyUnfit, "%s could run it, and none takes work now (draining, unhealthy, or its circuit is open): see `engine workers`", count(len(able), "worker"))
 	case len(of) > 0:

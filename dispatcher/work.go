@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -14,7 +17,7 @@ import (
 // Register announces a worker: its types and their consumers exist when it
 // returns.
 func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered, error) {
-	if _, err := checkRegister(&r); err != nil {
+	if _, err := registry.CheckRegister(&r); err != nil {
 		return wire.Registered{}, err
 	}
 	if err := e.define(ctx, r.Types); err != nil {
@@ -22,14 +25,14 @@ func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered
 	}
 	// First the registry, then the lanes: one that is made in between tells the
 	// worker, or is among those found.
-	session, fresh, err := e.registry.put(r, e.Now())
+	session, fresh, err := e.registry.Put(r, e.Now())
 	if err != nil {
 		return wire.Registered{}, err
 	}
 	out, err := e.consumers(ctx, &r)
 	if err != nil {
 		if fresh { // the caller does not know its session
-			e.registry.remove(events.WorkerID(r.Worker), session)
+			e.registry.Remove(events.WorkerID(r.Worker), session)
 		}
 		return wire.Registered{}, err
 	}
@@ -65,9 +68,9 @@ func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Register
 			return out, err
 		}
 		for _, lane := range reply.lanes {
-			name, err := e.topology.ensureConsumer(ctx, events.Type(t), lane, reply.ackWait)
+			name, err := e.topology.EnsureConsumer(ctx, events.Type(t), lane, reply.ackWait)
 			if err != nil {
-				e.whenOwner((*signals).sweepNow)() // it may be for consumers of lanes that are no more
+				e.whenOwner((*natsio.Signals).SweepNow)() // it may be for consumers of lanes that are no more
 				return out, events.Refuse(events.CodeUnavailable, "%v", err)
 			}
 			out.Consumers[t] = append(out.Consumers[t], name)
@@ -96,7 +99,7 @@ func (e *Engine) lanes(ctx context.Context, t events.Type, capabilities []string
 // lanesJob asks the loop which lanes of a type a worker can serve.
 type lanesJob struct {
 	typ   events.Type
-	offer offer
+	offer lanes.Offer
 	out   chan lanesReply
 	reply lanesReply
 }
@@ -112,21 +115,20 @@ func (j *lanesJob) len() int { return 1 }
 
 func (j *lanesJob) decide(l *loop, _ int) error {
 	set, _ := l.state.Settings(j.typ)
-	j.reply = lanesReply{lease: set.Lease(), ackWait: l.ackWait(j.typ), lanes: []string{""}}
+	j.reply = lanesReply{lease: set.Lease(), ackWait: l.leases.ackWait(j.typ), lanes: []string{""}}
 	// The registry has the worker, and word of that may still be on its way here.
-	l.lanes.quiet = true
-	l.offersChanged()
-	err := l.findLanes()
-	l.lanes.quiet = false
+	l.workforce.quiet = true
+	l.ready.Offers(l.registry.Offers())
+	err := l.workforce.findLanes()
+	l.workforce.quiet = false
 	if err != nil {
 		return err
 	}
-	tl, err := l.ready.of(j.typ)
-	if err != nil {
+	if err := l.ready.Prepare(j.typ); err != nil {
 		return err
 	}
-	for name := range tl.open {
-		if name != "" && j.offer.covers(name) {
+	for name := range l.ready.OpenLanes(j.typ) {
+		if j.offer.Covers(name) {
 			j.reply.lanes = append(j.reply.lanes, name)
 		}
 	}
@@ -137,27 +139,27 @@ func (j *lanesJob) finish()                   { j.out <- j.reply }
 func (j *lanesJob) abandon(err *events.Error) { j.out <- lanesReply{err: err} }
 
 // maxInFlight bounds the runs that one heartbeat names.
-const maxInFlight = 2 * maxPending
+const maxInFlight = 2 * lanes.MaxPending
 
 // Heartbeat keeps a worker registered, registering it if it is not known.
 func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error) {
 	if len(h.InFlight) > maxInFlight {
 		return wire.HeartbeatReply{}, events.Refuse(events.CodeTooLarge, "the heartbeat names %d runs: at most %d", len(h.InFlight), maxInFlight)
 	}
-	if !e.registry.knows(events.WorkerID(h.Worker)) {
+	if !e.registry.Knows(events.WorkerID(h.Worker)) {
 		if _, err := e.Register(ctx, h.Register); err != nil {
 			return wire.HeartbeatReply{}, err
 		}
 		// It may not know of lanes that were made while nobody knew of it.
 		e.tell(events.WorkerID(h.Worker), wire.Control{Register: true})
-	} else if _, _, err := e.registry.put(h.Register, e.Now()); err != nil {
+	} else if _, _, err := e.registry.Put(h.Register, e.Now()); err != nil {
 		return wire.HeartbeatReply{}, idTaken(err, h.Worker)
 	}
 	var reply wire.HeartbeatReply
-	reply.Status, reply.Reason = e.registry.beat(&h)
+	reply.Status, reply.Reason = e.registry.Beat(&h)
 	reply.ShouldDrain = reply.Status == wire.WorkerDraining
 	if s := e.signals.Load(); s != nil {
-		s.heartbeat(&h)
+		s.Heartbeat(&h)
 	}
 	for _, r := range h.InFlight {
 		if e.runEnded(r) {
@@ -206,4 +208,31 @@ func (e *Engine) runEnded(r wire.RunRef) bool {
 
 // Workers lists the registered workers, by id, and those that died within the
 // last ten minutes.
-func (e *Engine) Workers() []wire.WorkerInfo { return e.registry.list() }
+func (e *Engine) Workers() []wire.WorkerInfo { return e.registry.List() }
+
+// Probed takes a worker's answer to a probe. One that comes late, or twice, is
+// ignored.
+func (e *Engine) Probed(p wire.Probed) { e.prober.Answered(p) }
+
+// newProber makes the prober of the engine's workers.
+func (e *Engine) newProber() *registry.Prober {
+	p := &registry.Prober{
+		Registry: e.registry, Interval: e.cfg.ProbeInterval, Timeout: e.cfg.ProbeTimeout, Failures: e.cfg.ProbeFailures,
+		Now: e.Now, Connected: e.cfg.Conn.IsConnected,
+		Send: func(w events.WorkerID, probe wire.Probe) error {
+			body, err := json.Marshal(probe)
+			if err != nil {
+				return err
+			}
+			return e.cfg.Conn.Publish(e.cfg.Names.Probe(w), body)
+		},
+		Changed: func(w events.WorkerID, info wire.WorkerInfo) {
+			e.cfg.Logger.Warn("a worker's probes have changed its status", "worker", w, "status", info.Status, "reason", info.Reason)
+			e.tell(w, wire.Control{Status: info.Status, Reason: info.Reason})
+		},
+	}
+	if h := e.cfg.Hooks.WorkerFailed; h != nil {
+		p.Failed = func() { h(WorkerProbe) }
+	}
+	return p
+}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -14,15 +17,15 @@ import (
 // stream with its consumers and leases, by the clock of a sim.
 type world struct {
 	now     func() time.Time
-	signals *signals // of the present ownership
+	signals *natsio.Signals // of the present ownership
 	msgs    map[uint64]*simMsg
 	nextSeq uint64
 	down    bool // pushes fail
 	silent  bool // pushes are not answered, and lost
 	told    []string
 	// consumers are those of the dispatch stream.
-	consumers map[laneKey]bool
-	ackWaits  map[laneKey]time.Duration // of those that have been made; others go by the message
+	consumers map[lanes.Key]bool
+	ackWaits  map[lanes.Key]time.Duration // of those that have been made; others go by the message
 	pushes    int
 	purged    uint64
 	purge     func(below events.Seq) error // cuts the log
@@ -37,7 +40,7 @@ type simMsg struct {
 	seq       uint64
 	id        events.ID
 	token     events.Token
-	key       laneKey
+	key       lanes.Key
 	attempt   int
 	priority  events.Priority
 	lease     time.Duration
@@ -48,24 +51,24 @@ type simMsg struct {
 }
 
 func newWorld(now func() time.Time) *world {
-	return &world{now: now, msgs: map[uint64]*simMsg{}, nextSeq: 1, consumers: map[laneKey]bool{}, ackWaits: map[laneKey]time.Duration{}}
+	return &world{now: now, msgs: map[uint64]*simMsg{}, nextSeq: 1, consumers: map[lanes.Key]bool{}, ackWaits: map[lanes.Key]time.Duration{}}
 }
 
-func (w *world) push(it *events.Item, _ []byte, token events.Token, lease time.Duration, lane string) {
+func (w *world) Push(it *events.Item, _ []byte, token events.Token, lease time.Duration, lane string) {
 	w.pushes++
 	switch {
 	case w.down:
-		w.signals.pushFailed(token)
+		w.signals.PushFailed(token)
 		return
 	case w.silent:
 		return
 	}
-	w.msgs[w.nextSeq] = &simMsg{seq: w.nextSeq, id: it.ID, token: token, key: laneKey{it.Type, lane}, attempt: int(it.Attempt) + 1, priority: it.Priority, lease: lease}
-	w.signals.pushed(token, w.nextSeq)
+	w.msgs[w.nextSeq] = &simMsg{seq: w.nextSeq, id: it.ID, token: token, key: lanes.Key{Type: it.Type, Name: lane}, attempt: int(it.Attempt) + 1, priority: it.Priority, lease: lease}
+	w.signals.Pushed(token, w.nextSeq)
 	w.nextSeq++
 }
 
-func (w *world) control(id events.WorkerID, c wire.Control) {
+func (w *world) Control(id events.WorkerID, c wire.Control) {
 	switch {
 	case len(c.Cancel) > 0:
 		w.told = append(w.told, fmt.Sprintf("%s is told to cancel %d", id, len(c.Cancel)))
@@ -74,9 +77,9 @@ func (w *world) control(id events.WorkerID, c wire.Control) {
 	}
 }
 
-func (w *world) deleteMsg(seq uint64) { delete(w.msgs, seq) }
+func (w *world) DeleteMsg(seq uint64) { delete(w.msgs, seq) }
 
-func (w *world) ensureConsumer(key laneKey, lease time.Duration, tell bool) {
+func (w *world) EnsureConsumer(key lanes.Key, lease time.Duration, tell bool) {
 	w.consumers[key], w.ackWaits[key] = true, lease
 	for _, m := range w.msgs { // a consumer's ack-wait hits what is already pending
 		if m.key == key && m.delivered && !m.expired {
@@ -84,19 +87,19 @@ func (w *world) ensureConsumer(key laneKey, lease time.Duration, tell bool) {
 		}
 	}
 	if tell {
-		w.told = append(w.told, fmt.Sprintf("lane %q of %s is made: its workers are told to register again", key.lane, key.typ))
+		w.told = append(w.told, fmt.Sprintf("lane %q of %s is made: its workers are told to register again", key.Name, key.Type))
 	}
 }
 
-func (w *world) repair() {}
+func (w *world) Repair() {}
 
-func (w *world) dropConsumer(key laneKey) { delete(w.consumers, key) }
+func (w *world) DropConsumer(key lanes.Key) { delete(w.consumers, key) }
 
-func (w *world) findConsumers() { w.signals.consumersFound(slices.Collect(maps.Keys(w.consumers))) }
+func (w *world) FindConsumers() { w.signals.ConsumersFound(slices.Collect(maps.Keys(w.consumers))) }
 
-func (w *world) purgeIntake(through uint64) { w.purged = through }
+func (w *world) PurgeIntake(through uint64) { w.purged = through }
 
-func (w *world) lookAround(live map[events.Token]bool, newest events.Token) {
+func (w *world) LookAround(live map[events.Token]bool, newest events.Token) {
 	w.looked()
 	for seq, m := range w.msgs {
 		if m.token <= newest && !live[m.token] {
@@ -105,18 +108,18 @@ func (w *world) lookAround(live map[events.Token]bool, newest events.Token) {
 	}
 }
 
-func (w *world) inspect(_ laneKey, waiting []pushAck) {
+func (w *world) Inspect(_ lanes.Key, waiting []natsio.Stored) {
 	for _, a := range waiting {
-		if m := w.msgs[a.seq]; m == nil {
-			w.signals.pushFailed(a.token)
+		if m := w.msgs[a.Seq]; m == nil {
+			w.signals.PushFailed(a.Token)
 		} else if m.delivered {
-			w.signals.messageSpent(a.token)
+			w.signals.MessageSpent(a.Token)
 		}
 	}
 }
 
 // pull is a worker's pull: the delivery starts the lease.
-func (w *world) pull(key laneKey) *simMsg {
+func (w *world) pull(key lanes.Key) *simMsg {
 	for _, seq := range slices.Sorted(maps.Keys(w.msgs)) {
 		if m := w.msgs[seq]; m.key == key && !m.delivered {
 			m.delivered = true
@@ -139,7 +142,7 @@ func (w *world) renew(m *simMsg) {
 func (w *world) nextExpiry() (next time.Time) {
 	for _, m := range w.msgs {
 		if m.delivered && !m.expired {
-			next = sooner(next, m.expires)
+			next = clock.Sooner(next, m.expires)
 		}
 	}
 	return next
@@ -152,7 +155,7 @@ func (w *world) expire() {
 		if m := w.msgs[seq]; m.delivered && !m.expired && !m.expires.After(now) {
 			m.expired = true
 			if !w.deaf {
-				w.signals.leaseExpired(expiry{id: m.id, token: m.token, seq: m.seq})
+				w.signals.LeaseExpired(natsio.Expiry{ID: m.id, Token: m.token, Seq: m.seq})
 			}
 		}
 	}

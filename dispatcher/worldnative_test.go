@@ -5,6 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -15,7 +18,7 @@ type nativeWorld struct {
 	msgs   map[uint64]*nativeSimMsg
 	next   uint64
 	paused map[events.Type]bool
-	said   []nativeWord    // captured, for the next owner to hear again
+	said   []ackmode.Word  // captured, for the next owner to hear again
 	deaf   bool            // nothing that workers say is heard
 	quiet  bool            // pushes are stored, and not answered
 	acked  map[uint64]bool // captured acks
@@ -43,10 +46,10 @@ type nativeSimMsg struct {
 	over      bool // answered, or its lease has ended
 }
 
-func (w *world) pushNative(it *events.Item, _ []byte, token events.Token, lease time.Duration) {
+func (w *world) PushNative(it *events.Item, _ []byte, token events.Token, lease time.Duration) {
 	w.pushes++
 	if w.down {
-		w.signals.pushFailed(token)
+		w.signals.PushFailed(token)
 		return
 	}
 	n := &w.native
@@ -55,67 +58,67 @@ func (w *world) pushNative(it *events.Item, _ []byte, token events.Token, lease 
 	}
 	for seq, m := range n.msgs {
 		if m.token == token {
-			w.signals.pushedNative(token, seq)
+			w.signals.PushedNative(token, seq)
 			return
 		}
 	}
 	n.next++
 	n.msgs[n.next] = &nativeSimMsg{id: it.ID, token: token, typ: it.Type, at: w.now(), lease: lease}
 	if !n.quiet {
-		w.signals.pushedNative(token, n.next)
+		w.signals.PushedNative(token, n.next)
 	}
 }
 
-func (w *world) deleteNative(seq uint64) { delete(w.native.msgs, seq) }
+func (w *world) DeleteNative(seq uint64) { delete(w.native.msgs, seq) }
 
-func (w *world) cleanNative(floor uint64, ended []uint64) {
+func (w *world) CleanNative(floor uint64, ended []uint64) {
 	for seq := range w.native.msgs {
 		if seq < floor || slices.Contains(ended, seq) {
 			delete(w.native.msgs, seq)
 		}
 	}
-	w.signals.nativeCleaned()
+	w.signals.NativeCleaned()
 }
 
-func (w *world) ensureNative(c nativeConsumer) {
+func (w *world) EnsureNative(c ackmode.Consumer) {
 	if w.native.paused == nil {
 		w.native.paused = map[events.Type]bool{}
 	}
-	w.native.paused[c.typ] = c.paused
-	w.signals.nativeMade(c.typ)
+	w.native.paused[c.Type] = c.Paused
+	w.signals.NativeMade(c.Type)
 }
 
-func (w *world) withdrawNative(c nativeConsumer, waiting []pushAck) {
-	w.ensureNative(c)
-	var looks []nativeLook
+func (w *world) WithdrawNative(c ackmode.Consumer, waiting []natsio.Stored) {
+	w.EnsureNative(c)
+	var looks []ackmode.Look
 	for _, a := range waiting {
-		if m := w.native.msgs[a.seq]; m != nil && !m.delivered {
-			delete(w.native.msgs, a.seq)
-			looks = append(looks, nativeLook{a.token, nativeTakenBack})
+		if m := w.native.msgs[a.Seq]; m != nil && !m.delivered {
+			delete(w.native.msgs, a.Seq)
+			looks = append(looks, ackmode.Look{Token: a.Token, Finding: ackmode.TakenBack})
 		}
 	}
-	w.signals.nativeLooks(looks)
+	w.signals.NativeLooks(looks)
 }
 
-func (w *world) inspectNative(_ nativeConsumer, waiting []pushAck) {
-	var looks []nativeLook
+func (w *world) InspectNative(_ ackmode.Consumer, waiting []natsio.Stored) {
+	var looks []ackmode.Look
 	for _, a := range waiting {
-		switch m := w.native.msgs[a.seq]; {
+		switch m := w.native.msgs[a.Seq]; {
 		case m == nil:
-			looks = append(looks, nativeLook{a.token, nativeGone})
+			looks = append(looks, ackmode.Look{Token: a.Token, Finding: ackmode.Gone})
 		case m.over:
-			looks = append(looks, nativeLook{a.token, nativeOver})
+			looks = append(looks, ackmode.Look{Token: a.Token, Finding: ackmode.Over})
 		case m.delivered:
-			looks = append(looks, nativeLook{a.token, nativeDelivered})
+			looks = append(looks, ackmode.Look{Token: a.Token, Finding: ackmode.Delivered})
 		}
 	}
-	w.signals.nativeLooks(looks)
+	w.signals.NativeLooks(looks)
 }
 
-func (w *world) lookUpNative(word nativeWord) {
-	if m := w.native.msgs[word.seq]; m != nil {
-		word.token = m.token
-		w.signals.nativeWord(word)
+func (w *world) LookUpNative(word ackmode.Word) {
+	if m := w.native.msgs[word.Seq]; m != nil {
+		word.Token = m.token
+		w.signals.NativeWord(word)
 	}
 }
 
@@ -138,50 +141,50 @@ func (w *world) nativeAnswer(seq uint64, kind core.NativeWord, delay time.Durati
 		return
 	}
 	if !m.delivered { // as far as the server knows: it takes no notice
-		w.say(nativeWord{seq: seq, typ: m.typ, kind: kind, raw: true, delay: delay})
+		w.say(ackmode.Word{Seq: seq, Type: m.typ, Kind: kind, Raw: true, Delay: delay})
 		return
 	}
 	m.over = kind != core.NativeSeen
-	w.say(nativeWord{seq: seq, typ: m.typ, kind: kind, raw: true, delay: delay})
+	w.say(ackmode.Word{Seq: seq, Type: m.typ, Kind: kind, Raw: true, Delay: delay})
 	if kind != core.NativeSeen {
-		w.say(nativeWord{seq: seq, typ: m.typ, kind: kind})
+		w.say(ackmode.Word{Seq: seq, Type: m.typ, Kind: kind})
 	} else {
 		m.expires = w.now().Add(m.lease)
 	}
 }
 
 // say has a word captured, and heard.
-func (w *world) say(word nativeWord) {
+func (w *world) say(word ackmode.Word) {
 	if w.native.deaf {
 		return
 	}
-	if word.kind == core.NativeAck {
+	if word.Kind == core.NativeAck {
 		if w.native.acked == nil {
 			w.native.acked = map[uint64]bool{}
 		}
-		w.native.acked[word.seq] = true
+		w.native.acked[word.Seq] = true
 	}
 	w.native.said = append(w.native.said, word)
-	w.signals.nativeWord(word)
+	w.signals.NativeWord(word)
 }
 
 // adoptNatives is what a new owner finds, and hears.
 func (w *world) adoptNatives(l *loop) error {
 	for _, t := range l.state.TypeNames() {
 		if set, _ := l.state.Settings(t); set.Native() {
-			l.native.on[t] = nativeConsumer{}
+			l.acked.on[t] = ackmode.Consumer{}
 		}
 	}
-	var msgs []nativeMsg
+	var msgs []natsio.AckMsg
 	for _, seq := range slices.Sorted(maps.Keys(w.native.msgs)) {
 		m := w.native.msgs[seq]
-		msgs = append(msgs, nativeMsg{seq: seq, at: m.at, id: m.id, token: m.token, lease: m.lease})
+		msgs = append(msgs, natsio.AckMsg{Seq: seq, At: m.at, ID: m.id, Token: m.token, Lease: m.lease})
 	}
 	for _, word := range w.native.said {
-		w.signals.nativeWord(word)
+		w.signals.NativeWord(word)
 	}
-	w.signals.nativeHeard()
-	return l.adoptNativeMsgs(msgs, w.native.next)
+	w.signals.NativeHeard()
+	return l.acked.adoptNativeMsgs(msgs, w.native.next)
 }
 
 // nextNativeExpiry is when the next lease of a native worker runs out, the zero
@@ -189,7 +192,7 @@ func (w *world) adoptNatives(l *loop) error {
 func (w *world) nextNativeExpiry() (next time.Time) {
 	for _, m := range w.native.msgs {
 		if m.delivered && !m.over {
-			next = sooner(next, m.expires)
+			next = clock.Sooner(next, m.expires)
 		}
 	}
 	return next
@@ -201,7 +204,7 @@ func (w *world) expireNatives() {
 	for _, seq := range slices.Sorted(maps.Keys(w.native.msgs)) {
 		if m := w.native.msgs[seq]; m.delivered && !m.over && !m.expires.After(now) {
 			m.over = true
-			w.say(nativeWord{seq: seq, typ: m.typ, kind: core.NativeExpired})
+			w.say(ackmode.Word{Seq: seq, Type: m.typ, Kind: core.NativeExpired})
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 	"github.com/streamwright/streamwright/access/quota"
 	"github.com/streamwright/streamwright/config"
-	"github.com/streamwright/streamwright/dispatcher"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -361,7 +361,7 @@ func (s *server) holdNatives(ctx context.Context, names wire.Names) error {
 	defer nc.Close()
 	js, err := jetstream.New(nc)
 	if err == nil {
-		err = dispatcher.HoldNatives(ctx, js, names)
+		err = natsio.HoldNatives(ctx, js, names)
 	}
 	if err != nil {
 		return fmt.Errorf("start NATS server: %w", err)

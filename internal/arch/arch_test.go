@@ -181,6 +181,27 @@ func TestThePureCoreDependsOnNothingElse(t *testing.T) {
 	}
 }
 
+// withoutIO are packages that reach the outside only through what they are given.
+var withoutIO = []string{"dispatcher/ackmode", "dispatcher/clock", "dispatcher/lanes", "dispatcher/readyq", "dispatcher/registry"}
+
+func TestPureOnesDoNoIO(t *testing.T) {
+	found := 0
+	for _, p := range packages(t) {
+		if !slices.Contains(withoutIO, p.name()) {
+			continue
+		}
+		found++
+		for _, imp := range p.Imports {
+			if imp == "net" || imp == "net/http" || imp == "os" || strings.HasPrefix(imp, "github.com/nats-io/") || within(imp) == "connect" || within(imp) == "dispatcher/natsio" {
+				t.Errorf("%s must not import %s: it does no I/O of its own", p.name(), imp)
+			}
+		}
+	}
+	if found != len(withoutIO) {
+		t.Errorf("%d of %d packages were found: is the list up to date?", found, len(withoutIO))
+	}
+}
+
 func TestAllowed(t *testing.T) {
 	for _, c := range []struct {
 		from, to string

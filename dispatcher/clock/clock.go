@@ -1,0 +1,275 @@
+package clock
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds within which the server's clock counts as plausible.
+const (
+	// DefaultMaxJump is how far the server's clock may lie ahead of what the
+	// partition last knew. What a wrong clock within it destroys had a day left at
+	// most; so long are ended items kept by default.
+	DefaultMaxJump = 24 * time.Hour
+	// MaxBehind is how far it may lie behind that.
+	MaxBehind = 5 * time.Minute
+	// maxSyncedDiffers is how far it may differ from the clock of this machine, if
+	// that is known to be synchronised, to be confirmed by it.
+	maxSyncedDiffers = time.Minute
+)
+
+const (
+	// MaxSlew is how much of a difference to the server's clock one correction
+	// takes back.
+	MaxSlew = 50 * time.Millisecond
+	// MaxSlewed is the difference up to which the clock is slewed forward. It
+	// follows at once over a larger one: after a suspend, it would lag for months.
+	MaxSlewed = time.Second
+)
+
+// Clock is the partition's time: the NATS server's, carried on by this
+// process's monotonic clock, and never before the last event's. It does not
+// follow a server whose time is implausible: it goes on from the last time that
+// was trusted. It may be read by anyone.
+type Clock struct {
+	Source
+
+	mu    sync.Mutex
+	base  time.Time // partition time ...
+	since time.Time // ... at this local time (with its monotonic reading)
+	last  time.Time // highest time given out
+
+	server  time.Time     // as last heard ...
+	heard   time.Time     // ... at this local time
+	known   time.Time     // of the previous run, when its clock was last plausible
+	slept   time.Duration // what sleep said when the clock was last plausible ...
+	awake   bool          // ... and that it did
+	verdict string
+	doubted time.Time // since when, by the partition's time; zero: it is not
+	// blind is set from a start in front of the log's own times until the server's
+	// clock is plausible: then base can't be trusted either.
+	blind bool
+}
+
+// Source is what a clock goes by, beside the server's time.
+type Source struct {
+	Local   func() time.Time // this process's time
+	MaxJump time.Duration    // negative: any server time is plausible
+	// Synced, if set, returns the time of this machine's clock, and whether that is
+	// known to be synchronised.
+	Synced func() (time.Time, bool)
+	// Sleep, if set, returns for how long this machine has been suspended since
+	// some moment: time that local does not count.
+	Sleep func() time.Duration
+}
+
+// Start is what a clock begins from.
+type Start struct {
+	Server    time.Time // the NATS server's time now
+	LastEvent time.Time // zero: the log is empty
+	Known     time.Time // the latest time that an earlier run took for right; may be zero
+	Accepted  bool      // an operator has confirmed the server's
+}
+
+// New starts at the server's time, or the last event's if that is a little
+// later. If the server's is not plausible it starts at the latest time known.
+func New(src Source, st Start) *Clock {
+	c := &Clock{Source: src, since: src.Local(), known: st.Known, verdict: wire.ClockPlausible}
+	c.heard, c.server = c.since, st.Server
+	c.base = Later(st.Server, st.LastEvent)
+	ref := Later(st.LastEvent, st.Known)
+	switch {
+	case st.Accepted:
+		c.base = st.Server
+	case st.LastEvent.IsZero(): // there is nothing that the clock could destroy
+	default:
+		if c.verdict = c.judge(st.Server.Sub(ref)); c.verdict != wire.ClockPlausible {
+			c.base, c.doubted, c.blind = ref, ref, c.verdict == wire.ClockBehind
+		}
+	}
+	c.base = c.base.UTC().Round(0)
+	c.last = c.base
+	c.noteSleep()
+	return c
+}
+
+// judge says whether a difference of the server's clock to what is known is
+// plausible.
+func (c *Clock) judge(diff time.Duration) string {
+	switch {
+	case c.MaxJump < 0:
+	case diff < -MaxBehind:
+		return wire.ClockBehind
+	case diff > c.MaxJump && !c.wasAsleep(diff) && !c.confirmed():
+		return wire.ClockAhead
+	}
+	return wire.ClockPlausible
+}
+
+// wasAsleep reports whether the machine has been suspended for as long as the
+// server's clock is ahead.
+func (c *Clock) wasAsleep(diff time.Duration) bool {
+	return c.Sleep != nil && c.awake && (diff-(c.Sleep()-c.slept)).Abs() <= MaxBehind
+}
+
+// confirmed reports whether this machine's clock is synchronised and agrees with
+// the server's.
+func (c *Clock) confirmed() bool {
+	if c.Synced == nil {
+		return false
+	}
+	now, ok := c.Synced()
+	return ok && now.Sub(c.serverNow()).Abs() <= maxSyncedDiffers
+}
+
+func (c *Clock) noteSleep() {
+	if c.Sleep != nil {
+		c.slept, c.awake = c.Sleep(), true
+	}
+}
+
+// serverNow is the server's time, as it was heard and has gone on since.
+func (c *Clock) serverNow() time.Time { return c.server.Add(c.Local().Sub(c.heard)) }
+
+// running is the partition's time before it is kept from going back.
+func (c *Clock) running() time.Time { return c.base.Add(c.Local().Sub(c.since)) }
+
+// Now is the time, never before one given out earlier.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nowLocked()
+}
+
+func (c *Clock) nowLocked() time.Time {
+	t := c.running()
+	if t.Before(c.last) {
+		return c.last
+	}
+	c.last = t
+	return t
+}
+
+// Due is the time by which something recorded in the log is due: now, or an
+// earlier time while the log's own times can't be trusted.
+func (c *Clock) Due() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.nowLocked()
+	if s := c.serverNow().UTC().Round(0); c.blind && s.Before(t) {
+		return s
+	}
+	return t
+}
+
+// BlindDue is due while that is not now, else zero.
+func (c *Clock) BlindDue() time.Time {
+	if c.Lag() == 0 {
+		return time.Time{}
+	}
+	return c.Due()
+}
+
+// Lag is how far due is behind now.
+func (c *Clock) Lag() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.blind {
+		return 0
+	}
+	return max(c.nowLocked().Sub(c.serverNow()), 0)
+}
+
+// Doubtful reports whether the server's clock is implausible: then nothing is
+// dropped by time.
+func (c *Clock) Doubtful() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.doubted.IsZero()
+}
+
+// Until is how long it takes to t, at least 0.
+func (c *Clock) Until(t time.Time) time.Duration { return max(t.Sub(c.Now()), 0) }
+
+// Correct moves the clock towards the server's time, if that is plausible: back
+// or a little forward by at most MaxSlew, over more forward at once. It returns
+// the whole difference, and whether the verdict, or the time, has changed by
+// more than that.
+func (c *Clock) Correct(server time.Time) (diff time.Duration, changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.server, c.heard = server, c.Local()
+	diff = server.Sub(c.running())
+	was := c.verdict
+	if c.verdict = c.judge(diff); c.verdict != wire.ClockPlausible {
+		if c.doubted.IsZero() {
+			c.doubted = c.nowLocked()
+		}
+		c.blind = c.blind && c.verdict == wire.ClockBehind
+		return diff, c.verdict != was
+	}
+	c.doubted, c.blind = time.Time{}, false
+	c.noteSleep()
+	if diff > MaxSlewed {
+		c.base = c.base.Add(diff)
+		return diff, true
+	}
+	c.base = c.base.Add(min(max(diff, -MaxSlew), MaxSlew))
+	return diff, c.verdict != was
+}
+
+// Status is the partition's time, the server's, and what the engine makes
+// of the difference.
+type Status struct {
+	Engine     time.Time
+	Server     time.Time     // as last heard, and gone on since
+	Known      time.Time     // when an earlier run last had a plausible time; zero: not known
+	Difference time.Duration // Server less Engine
+	Verdict    string        // wire.ClockPlausible, wire.ClockAhead or wire.ClockBehind
+	Since      time.Time     // of a verdict that is not wire.ClockPlausible, by Engine
+	Why        string        // of the same, in words
+	MaxJump    time.Duration // negative: any is plausible
+	// Blind is set while the log's own times can't be trusted either.
+	Blind bool
+}
+
+// Plausible reports whether the server's clock is.
+func (s Status) Plausible() bool { return s.Verdict == wire.ClockPlausible }
+
+func (c *Clock) Status() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := Status{Engine: c.nowLocked(), Server: c.serverNow().UTC().Round(0), Known: c.known, Verdict: c.verdict, Since: c.doubted, MaxJump: c.MaxJump, Blind: c.blind}
+	s.Difference = s.Server.Sub(s.Engine)
+	by := s.Difference.Abs().Round(time.Second)
+	switch {
+	case s.Verdict == wire.ClockAhead:
+		s.Why = fmt.Sprintf("the NATS server's clock is %s ahead of the last time that is known to be right; more than %s (max_clock_jump_ms) is not followed until the machine's clock is synchronised, or an operator confirms it: engine clock accept", by, s.MaxJump)
+	case s.Blind:
+		s.Why = fmt.Sprintf("the event log ends %s ahead of the NATS server's clock, so one of the two is wrong: correct the machine's clock, or, if that is right, confirm it: engine clock accept", by)
+	case s.Verdict == wire.ClockBehind:
+		s.Why = fmt.Sprintf("the NATS server's clock has gone back and is %s behind the engine's: correct the machine's clock, or, if that is right, confirm it: engine clock accept", by)
+	}
+	return s
+}
+
+func Later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Sooner is the earlier of two times, where the zero time means never.
+func Sooner(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}
+
+// Passed reports whether a time, if it is set, has come.
+func Passed(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }

@@ -1,0 +1,69 @@
+package lanes
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Key names a lane, and so its consumer.
+type Key struct {
+	Type events.Type
+	Name string // of the capabilities that it asks for; empty: the shared lane
+}
+
+// Bounds of the lanes with capabilities that are open at once. Each has a
+// consumer on the dispatch stream and a place in memory. Beyond them a lane
+// waits until an open one has nothing left to run.
+const (
+	MaxPerType = 100 // of one type
+	Max        = 500 // of all types
+	// MaxConsumers is the most consumers of the dispatch stream: a shared lane
+	// for each type, the lanes above, and some that are still to be removed.
+	MaxConsumers = events.MaxTypes + Max + 200
+)
+
+// MaxPending is a consumer's MaxAckPending: past 1,024 pending the server may
+// notice an expired lease 100 ms late.
+const MaxPending = 1000
+
+// Offer is the sorted set of a worker's capabilities.
+type Offer []string
+
+// Covers reports whether a worker with these capabilities can run what a lane
+// holds.
+func (o Offer) Covers(lane string) bool {
+	if lane == "" {
+		return true
+	}
+	for c := range strings.SplitSeq(lane, "_") {
+		if _, has := slices.BinarySearch(o, c); !has {
+			return false
+		}
+	}
+	return true
+}
+
+// NextLane returns the first lane at or behind a name, in the order of names,
+// that a worker with these capabilities serves; empty for none. There are up to
+// 2^16 such lanes: it looks only at those in the way to the name.
+func (o Offer) NextLane(from string) (next string) {
+	var look func(prefix string, rest Offer)
+	look = func(prefix string, rest Offer) {
+		for i, c := range rest {
+			name := prefix + c
+			if name >= from {
+				if next == "" || name < next {
+					next = name
+				}
+				continue // those that begin with it come behind it
+			}
+			if more := name + "_"; more > from || strings.HasPrefix(from, more) {
+				look(more, rest[i+1:])
+			}
+		}
+	}
+	look("", o)
+	return next
+}

@@ -1,0 +1,256 @@
+package natsio
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// AckReader follows one of the streams that capture what native workers
+// answer and what the server makes of it. It begins early enough for everything that is
+// dispatched, so that what was said while no engine was there is heard as well.
+type AckReader struct {
+	signals  *Signals
+	topology *Topology
+	stream   string
+	since    time.Time
+	behind   bool // it counts in nativeTopology.behind
+}
+
+// NewAckReaders makes the readers of an ownership, for what was said from a
+// time on.
+func NewAckReaders(t *Topology, sig *Signals, since time.Time) []*AckReader {
+	var rs []*AckReader
+	t.native.behind.Store(0)
+	for _, stream := range []string{t.cfg.Names.NativeAckStream(), t.cfg.Names.NativeSignalStream()} {
+		r := &AckReader{signals: sig, topology: t, stream: stream, since: since}
+		r.setBehind(true)
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+func (r *AckReader) setBehind(behind bool) {
+	if behind == r.behind {
+		return
+	}
+	if r.behind = behind; behind {
+		r.topology.native.behind.Add(1)
+	} else if r.topology.native.behind.Add(-1) == 0 {
+		r.signals.NativeHeard()
+	}
+}
+
+// Read runs until ctx ends. It sleeps until there is a type with the protocol.
+func (r *AckReader) Read(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-r.topology.native.ready:
+	}
+	for {
+		err := r.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		r.topology.log.Warn("words of native workers: starting again", "stream", r.stream, "error", err)
+		if !pauseFor(ctx) {
+			return
+		}
+		if _, err := r.topology.EnsureAckStreams(ctx); err != nil && ctx.Err() == nil {
+			r.topology.log.Warn("words of native workers: the streams could not be made", "error", err)
+		}
+		r.signals.SweepNow()
+	}
+}
+
+func (r *AckReader) follow(ctx context.Context) error {
+	gone := make(chan struct{}, 1)
+	sub, err := r.topology.js.Conn().Subscribe("$JS.EVENT.ADVISORY.STREAM.DELETED."+r.stream, func(*nats.Msg) {
+		select {
+		case gone <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", r.stream, err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	f, err := connect.OpenFeed(ctx, r.topology.js, r.topology.cfg.Names, connect.FeedConfig{Stream: r.stream, Since: r.since})
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", r.stream, err)
+	}
+	defer f.Close()
+	r.setBehind(f.Pending() > 0)
+	reading, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-gone:
+			cancel(errors.New("it was deleted"))
+		case <-stop:
+		}
+	}()
+	defer func() { close(stop); <-watched }()
+	for {
+		m, err := f.Next(reading)
+		if err != nil {
+			if reading.Err() != nil {
+				err = context.Cause(reading)
+			}
+			return fmt.Errorf("follow %s: %w", r.stream, err)
+		}
+		r.hear(reading, m)
+	}
+}
+
+// hear leaves a word for the loop, once there is room for it: none may be
+// dropped, so this waits and the stream holds the rest.
+func (r *AckReader) hear(ctx context.Context, m connect.Message) {
+	if r.behind && m.Pending == 0 {
+		defer r.setBehind(false)
+	}
+	w, ok := nativeWordOf(m.Subject, m.Data, r.topology.cfg.Names.NativeStream())
+	if !ok {
+		return
+	}
+	select {
+	case r.signals.WordRoom <- struct{}{}:
+		r.signals.NativeWord(w)
+	case <-ctx.Done():
+	}
+}
+
+// messageDeleted is the reason that the server gives for a message which was
+// deleted while a worker had it.
+const messageDeleted = "Unacknowledged message was deleted"
+
+// nativeWordOf reads what a captured message says.
+func nativeWordOf(subject string, data []byte, stream string) (ackmode.Word, bool) {
+	if rest, ok := strings.CutPrefix(subject, "$JS.ACK."+stream+"."); ok {
+		return rawWord(rest, data)
+	}
+	var a struct {
+		Type      string `json:"type"`
+		Stream    string `json:"stream"`
+		Consumer  string `json:"consumer"`
+		StreamSeq uint64 `json:"stream_seq"`
+		AckTime   int64  `json:"ack_time"`
+		Reason    string `json:"reason"`
+	}
+	if err := json.Unmarshal(data, &a); err != nil || a.Stream != stream || a.StreamSeq == 0 {
+		return ackmode.Word{}, false
+	}
+	w := ackmode.Word{Seq: a.StreamSeq, Type: events.Type(a.Consumer)}
+	switch {
+	case strings.Contains(subject, ".METRIC.CONSUMER.ACK."):
+		w.Kind, w.Took = core.NativeAck, time.Duration(a.AckTime)
+	case strings.Contains(subject, ".MSG_NAKED."):
+		w.Kind = core.NativeNak
+	case strings.Contains(subject, ".MAX_DELIVERIES."):
+		w.Kind = core.NativeExpired
+	case strings.Contains(subject, ".MSG_TERMINATED."):
+		w.Kind, w.Reason = core.NativeTerm, a.Reason
+		if a.Reason == messageDeleted {
+			w.Kind, w.Reason = core.NativeExpired, "" // its worker can answer no more
+		}
+	default:
+		return ackmode.Word{}, false
+	}
+	return w, true
+}
+
+// rawWord reads an ack as its worker has sent it: see the server's processAck.
+// rest is its subject from the consumer on: consumer, deliveries, stream
+// sequence, consumer sequence, time, pending.
+func rawWord(rest string, data []byte) (ackmode.Word, bool) {
+	tokens := strings.Split(rest, ".")
+	if len(tokens) < 4 {
+		return ackmode.Word{}, false
+	}
+	seq, err := strconv.ParseUint(tokens[2], 10, 64)
+	if err != nil || seq == 0 {
+		return ackmode.Word{}, false
+	}
+	w := ackmode.Word{Seq: seq, Type: events.Type(tokens[0]), Raw: true}
+	switch {
+	case len(data) == 0, bytes.Equal(data, []byte("+ACK")), bytes.Equal(data, []byte("+OK")), bytes.HasPrefix(data, []byte("+NXT")):
+		w.Kind = core.NativeAck
+	case bytes.Equal(data, []byte("+WPI")):
+		w.Kind = core.NativeSeen
+	case bytes.HasPrefix(data, []byte("-NAK")):
+		w.Kind, w.Delay = core.NativeNak, nakDelay(data[len("-NAK"):])
+	case bytes.HasPrefix(data, []byte("+TERM")):
+		w.Kind, w.Reason = core.NativeTerm, string(bytes.TrimSpace(data[len("+TERM"):]))
+	default:
+		return ackmode.Word{}, false
+	}
+	return w, true
+}
+
+// nakDelay reads the delay of a -NAK: a JSON object with nanoseconds, or a Go
+// duration; 0 for none, and for one that the server doesn't understand either.
+func nakDelay(arg []byte) time.Duration {
+	arg = bytes.TrimSpace(arg)
+	if len(arg) == 0 {
+		return 0
+	}
+	if arg[0] == '{' {
+		var o struct {
+			Delay time.Duration `json:"delay"`
+		}
+		if json.Unmarshal(arg, &o) != nil {
+			return 0
+		}
+		return max(o.Delay, 0)
+	}
+	d, err := time.ParseDuration(string(arg))
+	if err != nil {
+		return 0
+	}
+	return max(d, 0)
+}
+
+// AckMsg is a message found in the native stream.
+type AckMsg struct {
+	Seq   uint64
+	At    time.Time
+	ID    events.ID
+	Token events.Token
+	Lease time.Duration // as its worker was told
+}
+
+// scanNatives reads the headers of the native stream's messages, in order.
+func scanNatives(ctx context.Context, nc *nats.Conn, s jetstream.Stream, names wire.Names) (msgs []AckMsg, err error) {
+	err = scanStream(ctx, nc, s, names, names.Native("*"), func(seq uint64, h nats.Header) error {
+		stamps := h["Nats-Time-Stamp"] // the server's is the last
+		if len(stamps) == 0 {
+			return fmt.Errorf("message %d has no time", seq)
+		}
+		at, err := time.Parse(time.RFC3339Nano, stamps[len(stamps)-1])
+		if err != nil {
+			return fmt.Errorf("message %d: %w", seq, err)
+		}
+		id, token, _ := dispatchedBy(h)
+		msgs = append(msgs, AckMsg{seq, at, id, token, leaseTold(h)})
+		return nil
+	})
+	return msgs, err
+}

@@ -1,0 +1,277 @@
+package natsio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Bounds of the intake messages on their way from the server.
+const (
+	maxPulled    = 1000
+	maxPullBytes = 16 << 20
+)
+
+// Config says how to reach the server, and what its streams are to be like.
+type Config struct {
+	Conn   *nats.Conn
+	JS     jetstream.JetStream // of Conn
+	Names  wire.Names
+	Logger *slog.Logger
+
+	Partition      int
+	Replicas       int   // of the streams
+	MemoryOnly     bool  // the streams that are kept in files are kept in memory too
+	IntakeMaxBytes int64 // of the intake stream
+	MaxRunning     int   // items dispatched or running, at most
+
+	// Answered returns the intake position that the log answers, Read the last
+	// intake message that this process has read, and Epoch that of the ownership.
+	Answered, Read, Epoch func() uint64
+	// DispatchLost and AckLost are called, without a lock, when the dispatch
+	// stream, or that of native workers, turned out to be another than the one
+	// last seen.
+	DispatchLost, AckLost func()
+	// Traceparent is what a dispatch carries in place of its item's; nil, or
+	// empty: that. It must not block.
+	Traceparent func(*events.Item, events.Token) string
+}
+
+// Topology makes the streams and consumers that are not the log's, and makes
+// them anew when somebody has deleted them. Safe for concurrent use.
+type Topology struct {
+	cfg Config
+	js  jetstream.JetStream
+	log *slog.Logger
+
+	native nativeTopology
+
+	making sync.Mutex // held while the dispatch stream is looked at
+	mu     sync.Mutex // guards dispatch and intake
+	intake bool       // the intake stream has been there
+	// dispatch is a handle of the dispatch stream as last seen. It goes by the
+	// name, so that it serves the next one too.
+	dispatch jetstream.Stream
+}
+
+// NewTopology makes a topology, which makes nothing on the server yet.
+func NewTopology(cfg Config) *Topology {
+	t := &Topology{cfg: cfg, js: cfg.JS, log: cfg.Logger}
+	t.native.ready, t.native.lost = make(chan struct{}), cfg.AckLost
+	return t
+}
+
+// dispatchStream is nil before EnsureStreams.
+func (t *Topology) dispatchStream() jetstream.Stream {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.dispatch
+}
+
+// EnsureStreams makes the intake, dispatch and lease streams if they are not
+// there.
+func (t *Topology) EnsureStreams(ctx context.Context) error {
+	if err := t.ensureIntake(ctx); err != nil {
+		return err
+	}
+	n := t.cfg.Names
+	leases := jetstream.StreamConfig{
+		Name: n.LeaseStream(), Subjects: []string{n.LeaseAdvisories()}, Replicas: t.cfg.Replicas,
+		Storage: jetstream.MemoryStorage, MaxAge: 10 * time.Minute, MaxMsgs: 100_000, Discard: jetstream.DiscardOld, Duplicates: MinDuplicates,
+	}
+	if _, err := t.js.CreateOrUpdateStream(ctx, leases); err != nil {
+		return fmt.Errorf("make stream %s: %w", leases.Name, err)
+	}
+	return t.ensureDispatch(ctx)
+}
+
+// MinDuplicates is the least duplicate window that the server allows. It holds
+// each message id in memory for that long, whatever its size.
+const MinDuplicates = 100 * time.Millisecond
+
+// maxIntakeMsg bounds a submission: the largest params that a type may allow,
+// and headers. What is over its type's bound is rejected on record.
+const maxIntakeMsg = events.MaxParamsCeiling + 64<<10
+
+// intakeLife is where a new life of the intake stream begins: behind every
+// sequence that an earlier one can have given out, since a sequence is the handle
+// of a publish, and must never name two. What has not been answered is still in
+// the stream when that ends, which holds fewer messages than bytes; and where
+// that is not so (somebody has purged it, or a power loss has taken the end of
+// the log too), the time is ahead of whoever publishes less than a message each
+// microsecond. Both stay far below 2^53, which JSON's readers need.
+func (t *Topology) intakeLife() uint64 {
+	return max(max(t.cfg.Answered(), t.cfg.Read())+uint64(t.cfg.IntakeMaxBytes)+1, uint64(time.Now().UnixMicro()))
+}
+
+// newIntake is where an intake stream that is not there begins: with 1 if there
+// has never been one for this log, which then has no owner yet but this.
+func (t *Topology) newIntake() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.intake && t.cfg.Answered() == 0 && t.cfg.Epoch() <= 1 {
+		return 1
+	}
+	return t.intakeLife()
+}
+
+// ensureIntake makes the intake stream if it is not there, and brings its
+// settings up to date. Its sequences must go on behind what the log answers: a
+// stream that is new, or has lost its end in a power loss, would number other
+// messages like those, and they would count as answered.
+func (t *Topology) ensureIntake(ctx context.Context) error {
+	n := t.cfg.Names
+	cfg := jetstream.StreamConfig{
+		Name: n.IntakeStream(), Subjects: []string{n.SubmitAll()}, Replicas: t.cfg.Replicas,
+		SubjectTransform: &jetstream.SubjectTransformConfig{
+			Source: n.SubmitAll(), Destination: n.Intake(t.cfg.Partition, "{{wildcard(1)}}"),
+		},
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
+		MaxBytes: t.cfg.IntakeMaxBytes, MaxMsgSize: maxIntakeMsg, Duplicates: MinDuplicates,
+		AllowDirect: true,
+	}
+	if t.cfg.MemoryOnly {
+		cfg.Storage = jetstream.MemoryStorage
+	}
+	s, err := t.js.Stream(ctx, cfg.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		cfg.FirstSeq = t.newIntake()
+		if s, err = t.js.CreateStream(ctx, cfg); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			s, err = t.js.Stream(ctx, cfg.Name) // a sweep has just made it
+		}
+	} else if err == nil {
+		if have := s.CachedInfo().Config; have.MaxBytes != cfg.MaxBytes || have.MaxMsgSize != cfg.MaxMsgSize || have.Duplicates != cfg.Duplicates {
+			cfg.FirstSeq = have.FirstSeq
+			s, err = t.js.UpdateStream(ctx, cfg)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make stream %s: %w", cfg.Name, err)
+	}
+	t.mu.Lock()
+	t.intake = true
+	t.mu.Unlock()
+	state := s.CachedInfo().State
+	if answered := t.cfg.Answered(); state.LastSeq < answered {
+		first := t.intakeLife()
+		t.log.Warn("the intake ends before what the log has answered: moving it past that", "intake", state.LastSeq, "answered", answered, "to", first)
+		if err := s.Purge(ctx, jetstream.WithPurgeSequence(first)); err != nil {
+			return fmt.Errorf("move stream %s to message %d: %w", cfg.Name, first, err)
+		}
+	}
+	return nil
+}
+
+// ensureDispatch makes the dispatch stream if it is not there. Each life of it
+// numbers its messages from another place, so that an ack from an earlier life
+// hits nothing.
+func (t *Topology) ensureDispatch(ctx context.Context) error {
+	t.making.Lock()
+	defer t.making.Unlock()
+	name := t.cfg.Names.DispatchStream()
+	s, err := t.js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, err = t.js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: name, Subjects: []string{t.cfg.Names.RunAll()}, Storage: jetstream.MemoryStorage, Replicas: t.cfg.Replicas,
+			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + lanes.MaxPending),
+			FirstSeq: uint64(time.Now().UnixMicro()), AllowDirect: true, MaxConsumers: lanes.MaxConsumers, Duplicates: MinDuplicates,
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("make stream %s: %w", name, err)
+	}
+	t.mu.Lock()
+	another := t.dispatch != nil && !t.dispatch.CachedInfo().Created.Equal(s.CachedInfo().Created)
+	t.dispatch = s
+	t.mu.Unlock()
+	if another {
+		t.cfg.DispatchLost()
+	}
+	return nil
+}
+
+// EnsureConsumer makes the consumer of a lane, with the type's lease.
+func (t *Topology) EnsureConsumer(ctx context.Context, typ events.Type, lane string, lease time.Duration) (string, error) {
+	cfg := jetstream.ConsumerConfig{
+		Durable: wire.Consumer(typ, lane), FilterSubject: t.cfg.Names.Run(typ, lane),
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: lease, MaxDeliver: 1, MaxAckPending: lanes.MaxPending,
+		MaxWaiting: 2048, MemoryStorage: true,
+	}
+	_, err := t.js.CreateOrUpdateConsumer(ctx, t.cfg.Names.DispatchStream(), cfg)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err = t.ensureDispatch(ctx); err == nil {
+			_, err = t.js.CreateOrUpdateConsumer(ctx, t.cfg.Names.DispatchStream(), cfg)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("make the consumer of type %s: %w", typ, err)
+	}
+	return cfg.Durable, nil
+}
+
+// OpenIntake follows the intake stream behind a message.
+func (t *Topology) OpenIntake(ctx context.Context, after uint64) (*connect.Feed, error) {
+	n := t.cfg.Names
+	return connect.OpenFeed(ctx, t.js, n, connect.FeedConfig{
+		Stream: n.IntakeStream(), Filters: []string{n.Intake(t.cfg.Partition, "*")}, FromSeq: after + 1,
+		Messages: maxPulled, Bytes: maxPullBytes / 2, // of one request, and two are open
+	})
+}
+
+// AdoptDispatched calls keep for each message of the dispatch stream, with the
+// zero token for one that is not the engine's, and deletes those that are not to
+// be kept.
+func (t *Topology) AdoptDispatched(ctx context.Context, keep func(seq uint64, id events.ID, token events.Token, lease time.Duration) bool) error {
+	var drop []uint64
+	kept := 0
+	s := t.dispatchStream()
+	err := scanDispatched(ctx, t.cfg.Conn, s, t.cfg.Names, func(seq uint64, id events.ID, token events.Token, lease time.Duration) error {
+		if keep(seq, id, token, lease) {
+			kept++
+		} else {
+			drop = append(drop, seq)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if kept == 0 && len(drop) > 0 {
+		err = s.Purge(ctx, jetstream.WithPurgeSequence(drop[len(drop)-1]+1))
+	} else {
+		err = deleteMsgs(ctx, s, drop)
+	}
+	if err != nil {
+		return fmt.Errorf("delete spent messages: %w", err)
+	}
+	return nil
+}
+
+// AckMsgs reads what is in the native stream, in order, and the last sequence
+// that it has given out. With wanted the stream is made if it is not there; there
+// is false if it is not.
+func (t *Topology) AckMsgs(ctx context.Context, wanted bool) (msgs []AckMsg, last uint64, there bool, err error) {
+	s, err := t.js.Stream(ctx, t.cfg.Names.NativeStream())
+	if errors.Is(err, jetstream.ErrStreamNotFound) && !wanted {
+		return nil, 0, false, nil
+	}
+	if err == nil || wanted {
+		s, err = t.EnsureAckStreams(ctx)
+	}
+	if err != nil {
+		return nil, 0, false, err
+	}
+	msgs, err = scanNatives(ctx, t.cfg.Conn, s, t.cfg.Names)
+	return msgs, s.CachedInfo().State.LastSeq, true, err
+}

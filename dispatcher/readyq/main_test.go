@@ -1,0 +1,13 @@
+package readyq
+
+import (
+	"testing"
+
+	"github.com/streamwright/streamwright/internal/leaks"
+	"github.com/streamwright/streamwright/internal/need"
+)
+
+func TestMain(m *testing.M) { leaks.Check(m) }
+
+// slow skips a test that takes seconds, with -short.
+func slow(t testing.TB) { t.Helper(); need.Seconds(t) }

@@ -1,0 +1,262 @@
+package registry
+
+import (
+	"crypto/rand"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// MaxWorkers bounds the registry.
+const MaxWorkers = 10_000
+
+// Registry holds the workers. It is safe for concurrent use. Silent must be set
+// before that.
+type Registry struct {
+	Silent func() // if set, called for each worker that has died
+
+	gone    time.Duration
+	changed func()        // called without the lock after any change but one of load
+	offered chan struct{} // a worker with a probe has come; room for one
+
+	mu      sync.Mutex                  // guards what follows
+	workers map[events.WorkerID]*worker // those that are alive
+	dead    map[events.WorkerID]wire.WorkerInfo
+	// benched are those whose circuit is not closed, and the runs that each may
+	// have under way. The claim decides; here they only count for less.
+	benched map[events.WorkerID]int
+	// marked are those that the log says are to drain, whether they are there or
+	// not. The map is never written.
+	marked map[events.WorkerID]events.Drain
+}
+
+type worker struct {
+	info  wire.WorkerInfo
+	offer lanes.Offer
+	condition
+}
+
+// New makes an empty registry, in which a worker dies that is not heard of for so
+// long. changed is called, without a lock, after every change but one of load.
+func New(gone time.Duration, changed func()) *Registry {
+	return &Registry{
+		gone: gone, changed: changed, offered: make(chan struct{}, 1),
+		workers: map[events.WorkerID]*worker{}, dead: map[events.WorkerID]wire.WorkerInfo{},
+	}
+}
+
+// Put registers a worker, or renews its registration, and returns its session.
+func (r *Registry) Put(reg wire.Register, now time.Time) (session string, fresh bool, err error) {
+	id, err := CheckRegister(&reg)
+	if err != nil {
+		return "", false, err
+	}
+	r.mu.Lock()
+	w := r.workers[id]
+	if w != nil && w.info.Session != reg.Session && now.Sub(w.info.LastSeen) < r.gone {
+		r.mu.Unlock()
+		return "", false, events.Refuse(events.CodeWorkerIDInUse, "worker id %s is in use by another worker (on %s, last heard of %s ago): choose another id, or wait %s after that one has stopped", id, w.info.Host, now.Sub(w.info.LastSeen).Round(time.Millisecond), r.gone)
+	}
+	if w == nil && len(r.workers) >= MaxWorkers {
+		r.mu.Unlock()
+		return "", false, events.Refuse(events.CodeUnavailable, "%d workers are registered, which is the most: give each worker more slots instead", MaxWorkers)
+	}
+	if reg.Session == "" {
+		reg.Session = rand.Text()
+	}
+	next := &worker{offer: slices.Compact(slices.Sorted(slices.Values(reg.Capabilities))), info: wire.WorkerInfo{
+		Worker: reg.Worker, Session: reg.Session, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
+		Version: reg.Version, Host: reg.Host, Probe: reg.Probe, RegisteredAt: now, LastSeen: now,
+	}}
+	fresh = w == nil || w.info.Session != reg.Session || !slices.Equal(w.info.Types, reg.Types) ||
+		!slices.Equal(w.info.Capabilities, reg.Capabilities) || w.info.Slots != reg.Slots || w.info.Probe != reg.Probe
+	if w != nil && w.info.Session == reg.Session {
+		next.carryOn(w)
+	}
+	_, next.draining = r.marked[id]
+	next.settle()
+	r.workers[id] = next
+	delete(r.dead, id)
+	r.mu.Unlock()
+	if fresh {
+		r.changed()
+		r.probesOffered(reg.Probe)
+	}
+	return reg.Session, fresh, nil
+}
+
+func CheckRegister(reg *wire.Register) (events.WorkerID, error) {
+	id, err := events.ParseWorkerID(reg.Worker)
+	if err != nil {
+		return "", events.Refuse(events.CodeBadRequest, "%v", err)
+	}
+	if len(reg.Types) == 0 {
+		return "", events.Refuse(events.CodeBadRequest, "worker %s names no types: name at least one that it handles", id)
+	}
+	if len(reg.Types) > events.MaxTypes {
+		return "", events.Refuse(events.CodeTooManyTypes, "worker %s names %d types: an engine serves %d", id, len(reg.Types), events.MaxTypes)
+	}
+	if n := max(len(reg.Session), len(reg.Host), len(reg.Version)); n > events.MaxNameLen {
+		return "", events.Refuse(events.CodeTooLarge, "the session, host or version of worker %s has %d bytes: at most %d", id, n, events.MaxNameLen)
+	}
+	for _, t := range reg.Types {
+		if _, err := events.ParseType(t); err != nil {
+			return "", events.Refuse(events.CodeBadType, "%v", err)
+		}
+	}
+	if len(reg.Capabilities) > events.MaxCapabilities {
+		return "", events.Refuse(events.CodeTooLarge, "worker %s has %d capabilities: at most %d", id, len(reg.Capabilities), events.MaxCapabilities)
+	}
+	for _, c := range reg.Capabilities {
+		if err := wire.CheckCapability(c); err != nil {
+			return "", err
+		}
+	}
+	if reg.Slots < 1 || reg.Slots > lanes.MaxPending {
+		return "", events.Refuse(events.CodeBadRequest, "worker %s has %d slots: 1 to %d", id, reg.Slots, lanes.MaxPending)
+	}
+	reg.Types = slices.Compact(slices.Sorted(slices.Values(reg.Types)))
+	return id, nil
+}
+
+// Remove takes a worker out, if the session is its own, and reports whether
+// nobody has its id from here on.
+func (r *Registry) Remove(id events.WorkerID, session string) (free bool) {
+	r.mu.Lock()
+	w := r.workers[id]
+	found := w != nil && (session == "" || w.info.Session == session)
+	if found {
+		delete(r.workers, id)
+	}
+	if d, ok := r.dead[id]; ok && (session == "" || d.Session == session) {
+		delete(r.dead, id)
+		found = true
+	}
+	free = r.workers[id] == nil
+	r.mu.Unlock()
+	if found {
+		r.changed()
+	}
+	return free
+}
+
+// SetBack is called when the clock was set back to a time: nobody has been heard
+// of later.
+func (r *Registry) SetBack(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.workers {
+		if w.info.LastSeen.After(now) {
+			w.info.LastSeen = now
+		}
+	}
+}
+
+// MayClaim says whether a worker may take new work now.
+func (r *Registry) MayClaim(id, session string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.workers[events.WorkerID(id)]
+	switch {
+	case w == nil:
+		return events.Refuse(events.CodeUnknownWorker, "worker %s is not registered: register, then claim", id)
+	case session != "" && session != w.info.Session:
+		return events.Refuse(events.CodeWorkerIDInUse, "worker id %s belongs to another session: choose another id", id)
+	case w.info.Status == wire.WorkerDraining:
+		return events.Refuse(events.CodeDraining, "worker %s is draining: it takes no new work", id)
+	case w.info.Status == wire.WorkerUnhealthy:
+		return events.Refuse(events.CodeUnhealthy, "worker %s is unhealthy (%s): it takes no new work until it is well again", id, w.info.Reason)
+	}
+	return nil
+}
+
+// serves reports whether the worker can run what a lane holds.
+func (w *worker) serves(lane string) bool { return w.offer.Covers(lane) }
+
+// Serving lists the workers that are registered for a type, in order.
+func (r *Registry) Serving(t events.Type) (ids []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, w := range r.workers {
+		if slices.Contains(w.info.Types, string(t)) {
+			ids = append(ids, string(id))
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Offers are the distinct sets of capabilities that registered workers have, by
+// type and the name of the lane that asks for all of them.
+func (r *Registry) Offers() map[events.Type]map[string]lanes.Offer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[events.Type]map[string]lanes.Offer{}
+	for _, w := range r.workers {
+		name := events.LaneOf(w.offer)
+		for _, t := range w.info.Types {
+			if all[events.Type(t)] == nil {
+				all[events.Type(t)] = map[string]lanes.Offer{}
+			}
+			all[events.Type(t)][name] = w.offer
+		}
+	}
+	return all
+}
+
+// Slots is how much the active workers that serve a lane can run at once.
+func (r *Registry) Slots(t events.Type, lane string) (slots, workers int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, w := range r.workers {
+		if w.info.Status == wire.WorkerActive && slices.Contains(w.info.Types, string(t)) && w.serves(lane) {
+			slots += r.slotsOf(id, w)
+			workers++
+		}
+	}
+	return slots, workers
+}
+
+// slotsOf is how many slots of a worker count. REQUIRES: mu.
+func (r *Registry) slotsOf(id events.WorkerID, w *worker) int {
+	if most, benched := r.benched[id]; benched {
+		return min(most, w.info.Slots)
+	}
+	return w.info.Slots
+}
+
+// Bench says whose circuit is not closed.
+func (r *Registry) Bench(benched map[events.WorkerID]int) {
+	r.mu.Lock()
+	changed := !maps.Equal(r.benched, benched)
+	r.benched = benched
+	r.mu.Unlock()
+	if changed {
+		r.changed()
+	}
+}
+
+// Able lists the workers that serve a lane of a type, those included that take
+// no work just now.
+func (r *Registry) Able(t events.Type, lane string) (ids []events.WorkerID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, w := range r.workers {
+		if slices.Contains(w.info.Types, string(t)) && w.serves(lane) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Knows reports whether a worker is registered.
+func (r *Registry) Knows(id events.WorkerID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.workers[id] != nil
+}
