@@ -71,7 +71,7 @@ func TestAccessRefuses(t *testing.T) {
 		"http.client_ca needs tls_cert and tls_key":                                                                  "[http]\nclient_ca = \"c\"\nclients = [{ name = \"a\", roles = [\"read\"] }]",
 		"nats.tls_cert and tls_key belong together":                                                                  "[nats]\ntls_key = \"c\"",
 		"http.allow_open is \"yes\": it must be true or false":                                                       "[http]\nallow_open = \"yes\"",
-		"nats.users has an element 1 (a.b) that has no good name":                                                    user(`name = "a.b", password = "0123456789ab", roles = ["read"]`),
+		"nats.users has an element 1 (a.b) that has an invalid name":                                                 user(`name = "a.b", password = "0123456789ab", roles = ["read"]`),
 		"nats.users has an element 1 (a) that must have exactly one of password":                                     user(`name = "a", roles = ["read"]`),
 		"nats.users has an element 1 (b) that must have exactly one of password":                                     user(`name = "b", password = "0123456789ab", password_file = "f", roles = ["read"]`),
 		"nats.users has an element 1 (a) that has a weak password":                                                   user(`name = "a", password = "0123456789a", roles = ["read"]`),

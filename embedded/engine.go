@@ -325,16 +325,7 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	if e.spans != nil {
 		c.Traceparent = e.spans.Traceparent
 	}
-	if len(e.cfg.Defaults) > 0 {
-		c.FileDefaults = e.cfg.Defaults.Apply
-	}
-	for name, t := range e.cfg.Types {
-		if len(t.Patch) == 0 {
-			continue // just a command: the log owns the settings
-		}
-		c.FileTypes[name] = t.Patch.Apply
-		c.MaxParams = max(c.MaxParams, e.cfg.Settings(name).MaxParams)
-	}
+	fileSettings(e.cfg, &c)
 	if e.dispatcher, err = dispatcher.New(c); err != nil {
 		return err
 	}
@@ -351,6 +342,20 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	}
 	e.working.Store(e.dispatcher)
 	return nil
+}
+
+// fileSettings adds what engine.toml sets for types.
+func fileSettings(cfg config.Config, c *dispatcher.Config) {
+	if len(cfg.Defaults) > 0 {
+		c.FileDefaults = cfg.Defaults.Apply
+	}
+	for name, t := range cfg.Types {
+		if len(t.Patch) == 0 {
+			continue // just a command: the log owns the settings
+		}
+		c.FileTypes[name] = t.Patch.Apply
+		c.MaxParams = max(c.MaxParams, cfg.Settings(name).MaxParams)
+	}
 }
 
 // owner names this process.

@@ -48,6 +48,30 @@ func DocumentFault(doc []byte) string {
 	return "a string in it has bytes that are no UTF-8"
 }
 
+// CheckParams refuses params that are no JSON document, are nested too deep, or have
+// more than limit bytes. It returns them without the blanks around them, and null
+// for none. The error is an [*Error].
+func CheckParams(params json.RawMessage, limit int) (json.RawMessage, error) {
+	return CheckDocument("the params document", params, limit, "store it elsewhere and submit a reference to it")
+}
+
+// CheckDue refuses a due time, given as a moment or as a delay, that is out of
+// bounds, and both at once. With a zero now, how far ahead the moment lies is left
+// unchecked. The error is an [*Error].
+func CheckDue(at time.Time, delay time.Duration, now time.Time) error {
+	switch {
+	case !at.IsZero() && delay != 0:
+		return Refuse(CodeBadTime, "both available_at and a delay are given: give one of them")
+	case delay < 0:
+		return Refuse(CodeBadTime, "the delay is negative (%s): leave it out to make the item available at once", delay)
+	case delay > MaxDelay:
+		return Refuse(CodeBadTime, "the delay of %s is beyond ten years: choose an earlier time", delay)
+	case at.Year() > 9999, !now.IsZero() && at.After(now.Add(MaxDelay)):
+		return Refuse(CodeBadTime, "available_at is beyond ten years: choose an earlier time")
+	}
+	return nil
+}
+
 // JSONDepth returns how deep arrays and objects nest in a JSON document. For other
 // text it is an upper bound of what a decoder would nest.
 func JSONDepth(p []byte) int {

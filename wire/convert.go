@@ -196,7 +196,7 @@ func (r Reschedule) Command(now time.Time) (core.Reschedule, error) {
 		return core.Reschedule{}, err
 	}
 	delay := duration(r.DelayMS)
-	if err := core.CheckDue(r.AvailableAt, delay, now); err != nil {
+	if err := events.CheckDue(r.AvailableAt, delay, now); err != nil {
 		return core.Reschedule{}, err
 	}
 	due := delay != 0 || !r.AvailableAt.IsZero()

@@ -158,7 +158,7 @@ func (r Replay) Command() (core.Replay, error) {
 		return core.Replay{}, events.Refuse(events.CodeBadRequest, "the patch is no JSON object: name the fields to change, or give params to replace the whole")
 	}
 	if len(r.Params) > 0 {
-		if c.Params, err = core.CheckParams(r.Params, events.MaxParamsCeiling); err != nil {
+		if c.Params, err = events.CheckParams(r.Params, events.MaxParamsCeiling); err != nil {
 			return core.Replay{}, err
 		}
 	}

@@ -193,7 +193,7 @@ func (c Reschedule) decide(d *decider) (Decision, error) {
 
 // availableAt resolves a due time: the zero time for at once.
 func (d *decider) availableAt(at time.Time, delay time.Duration) (time.Time, error) {
-	if err := CheckDue(at, delay, d.now); err != nil {
+	if err := events.CheckDue(at, delay, d.now); err != nil {
 		return time.Time{}, err
 	}
 	if delay > 0 {

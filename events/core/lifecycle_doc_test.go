@@ -12,7 +12,7 @@ import (
 var stateMeanings = [events.NumStates]string{
 	events.StateCreated:   "Submitted. A state within a decision: no item stays in it.",
 	events.StateQueued:    "To be run: at once, or from its due time on. “Scheduled” and “backing off” are queued with a due time.",
-	events.StateClaimed:   "Granted to one worker, whose handler has not started yet. Not [started in time](WORKERS.md#times), it goes back to the queue.",
+	events.StateClaimed:   "Granted to one worker, whose handler has not started yet. Not [started in time](../guides/WORKERS.md#times), it goes back to the queue.",
 	events.StateRunning:   "Its handler runs, under one token, until the deadline.",
 	events.StateWaiting:   "For its children, or for what it comes after.",
 	events.StateFailed:    "The attempt failed. A state within a decision: a retry or the end follows in the same one.",
@@ -52,7 +52,7 @@ decided; one found in the log is corruption, and stops the partition.
 	for st := events.StateCreated; st < events.NumStates; st++ {
 		fmt.Fprintf(&sb, "| `%s` | %s | %s |\n", st, stateMeanings[st], yes(st.Terminal()))
 	}
-	sb.WriteString("\nAn operator may replay a dead or cancelled item: see [DEADLETTERS.md](DEADLETTERS.md).\n\n## Transitions\n\n| from | event | to | attempt |\n|---|---|---|---|\n")
+	sb.WriteString("\nAn operator may replay a dead or cancelled item: see [DEADLETTERS.md](../guides/DEADLETTERS.md).\n\n## Transitions\n\n| from | event | to | attempt |\n|---|---|---|---|\n")
 	for st := range events.ItemState(events.NumStates) {
 		for k := range events.Kind(events.NumKinds) {
 			if next, ok := events.Next(st, k); ok {

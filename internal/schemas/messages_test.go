@@ -55,7 +55,7 @@ func TestGoldenEventsAreValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"golden.jsonl", "golden_before_causes.jsonl"} {
-		f, err := os.Open(filepath.Join(root, "events", "testdata", name))
+		f, err := os.Open(filepath.Join(root, "events", "core", "testdata", name))
 		if err != nil {
 			t.Fatal(err)
 		}
