@@ -161,14 +161,6 @@ func (a *itemAPI) logs(ctx context.Context, c *call, req wire.Logs) (any, error)
 	return wire.LogsReply{Records: records}, nil
 }
 
-func (s *Service) see(ctx context.Context, c *call) error {
-	req, err := decode[wire.See](c.data)
-	if err != nil {
-		return err
-	}
-	return s.engine.await(ctx, req.MinPosition)
-}
-
 func (a *typeAPI) list(ctx context.Context, _ *call, req wire.See) (any, error) {
 	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
