@@ -83,11 +83,15 @@ func parseIntake(seq uint64, at time.Time, msg *nats.Msg, cfg *Config, newID eve
 		// The bound of params is the type's: Decide knows it.
 		in.submit, err = sub.Command(newID, math.MaxInt)
 	}
+	msgID := msg.Header.Get(nats.MsgIdHdr)
+	if err == nil { // what the submission itself says was checked by Command
+		_, err = events.CheckText("message id", msgID, events.MaxKeyLen)
+	}
 	if err != nil {
 		in.err = err
 		return in
 	}
-	in.submit.Intake = events.Intake{Seq: seq, MsgID: msg.Header.Get(nats.MsgIdHdr)}
+	in.submit.Intake = events.Intake{Seq: seq, MsgID: msgID}
 	in.submit.PublishedAt = at
 	return in
 }

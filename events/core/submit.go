@@ -256,7 +256,7 @@ func (c *Submit) checkTerms(now time.Time) error {
 		return events.Refuse(events.CodeBadTime, "the dedup window is %s: it must be 0 to %s, or left out", *w, time.Duration(events.MaxDedupWindow))
 	}
 	if c.Estimate < 0 || c.Estimate > events.MaxTimeout {
-		return events.Refuse(events.CodeBadTime, "the estimated duration is %s: it must be 1ms to %s, or left out", c.Estimate, events.MaxTimeout)
+		return events.Refuse(events.CodeBadTime, "estimated_duration_ms is %d: it must be 1 to %d, or left out", c.Estimate.Milliseconds(), events.MaxTimeout.Milliseconds())
 	}
 	switch c.AfterPolicy {
 	case "", events.AfterCancel, events.AfterDead, events.AfterRun:
