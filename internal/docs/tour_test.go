@@ -70,6 +70,7 @@ var varies = []struct {
 }{
 	{regexp.MustCompile(`\b01[0-9A-Z]{24}\b`), "ID"},
 	{regexp.MustCompile(`[\w.-]+-\d+-[0-9a-f]{8}\b`), "WORKER"},
+	{regexp.MustCompile(`engine \S+  owner \S+`), "engine VERSION owner OWNER"},
 	{regexp.MustCompile(`owner \S+`), "owner OWNER"},
 	{regexp.MustCompile(`digest [0-9a-f]+`), "digest DIGEST"},
 	{regexp.MustCompile(`(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{3}`), "TIME"},
