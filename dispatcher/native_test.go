@@ -158,16 +158,22 @@ func TestANativeWorkerNeedsNoLibrary(t *testing.T) {
 	nc := h.connect()
 	defer nc.Close()
 	id := h.submit("thumb")
-	m, err := nc.Request("$JS.API.CONSUMER.MSG.NEXT.WORK_NATIVE.thumb", []byte(`{"batch":1,"expires":10000000000}`), patience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var m *nats.Msg
+	h.until("a pull is answered", func() bool { // the server tells of a consumer a moment before it listens for its pulls
+		var err error
+		m, err = nc.Request("$JS.API.CONSUMER.MSG.NEXT.WORK_NATIVE.thumb", []byte(`{"batch":1,"expires":10000000000}`), patience)
+		if err != nil && !errors.Is(err, nats.ErrNoResponders) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	if err := nc.Publish(m.Reply, nil); err != nil { // an empty answer is an ack
 		t.Fatal(err)
 	}
 	h.becomes(id, events.StateCompleted)
 	id = h.submit("thumb")
-	if m, err = nc.Request("$JS.API.CONSUMER.MSG.NEXT.WORK_NATIVE.thumb", nil, patience); err != nil {
+	m, err := nc.Request("$JS.API.CONSUMER.MSG.NEXT.WORK_NATIVE.thumb", nil, patience)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := nc.Publish(m.Reply, []byte("-NAK 2h")); err != nil {
