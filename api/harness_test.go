@@ -223,12 +223,17 @@ func (r *rig) pull(stream, consumer string) *nats.Msg {
 		r.t.Fatal(err)
 	}
 	defer sub.Unsubscribe()
-	if err := r.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer, sub.Subject, []byte(`{"batch":1,"expires":10000000000}`)); err != nil {
-		r.t.Fatal(err)
+	for {
+		if err := r.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer, sub.Subject, []byte(`{"batch":1,"expires":10000000000}`)); err != nil {
+			r.t.Fatal(err)
+		}
+		msg, err := sub.NextMsgWithContext(r.ctx())
+		if err == nil && msg.Header.Get("Status") == "503" {
+			continue // the server tells of a consumer a moment before it listens for its pulls
+		}
+		if err != nil || msg.Header.Get(wire.HeaderID) == "" {
+			r.t.Fatalf("pull: %v, %v", msg, err)
+		}
+		return msg
 	}
-	msg, err := sub.NextMsgWithContext(r.ctx())
-	if err != nil || msg.Header.Get(wire.HeaderID) == "" {
-		r.t.Fatalf("pull: %v, %v", msg, err)
-	}
-	return msg
 }
