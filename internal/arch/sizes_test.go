@@ -26,7 +26,7 @@ var oversized = map[string]int{
 	"api/rest.Server":             73,
 	"cmd/engine.app":              67,
 	"cmd/engine.app.printItem()":  76,
-	"dispatcher":                  8826,
+	"dispatcher":                  8816,
 	"dispatcher.Engine":           64,
 	"embedded.Engine":             62,
 	"events/core":                 7002,
