@@ -27,7 +27,7 @@ lint: ## Check format, vet and staticcheck
 
 docs: ## Write the generated parts of the documentation anew
 	go test ./events/core -update
-	UPDATE_DOCS=1 go test ./config ./internal/schemas ./access
+	UPDATE_DOCS=1 go test ./config ./internal/schemas ./access ./internal/deploy
 
 fuzz: ## Run every fuzz target for a minute: make fuzz TIME=1m
 	tools/fuzz.sh $(or $(TIME),1m)

@@ -6,7 +6,7 @@ import "fmt"
 // the log has its name.
 type Kind uint8
 
-// The event kinds. To add one, see "Adding a kind" in ARCHITECTURE.md.
+// The event kinds. To add one, see "Add a kind" in CONTRIBUTING.md.
 const (
 	KindNone Kind = iota
 	KindCreated
