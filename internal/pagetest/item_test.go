@@ -172,7 +172,7 @@ func TestRescheduleAnItem(t *testing.T) {
 	p.see(".item-state", "delayed")
 	p.press("m")
 	p.click("dialog", "Reschedule")
-	p.see("dialog", "Nothing is changed")
+	p.see("dialog", "Nothing would change")
 	p.choose("dialog .field:nth-of-type(1) select", "delay")
 	p.fill("dialog input[type=number]", "90")
 	p.choose("dialog .field:last-of-type select", "9")

@@ -98,7 +98,7 @@ func TestAnItemIsSubmitted(t *testing.T) {
 	p.choose("dialog select[name=when]", "delay")
 	p.set("dialog input[name=delay]", "2h")
 	p.click("dialog .dialog-buttons", "Submit")
-	p.see("dialog .field-error", "is no duration")
+	p.see("dialog .field-error", "is not a duration")
 	p.until(`document.activeElement.name === 'timeout_ms'`)
 	if sent := p.sent("POST /api/v1/work"); len(sent) > 0 {
 		t.Fatalf("what could not be read was sent: %q", sent)
@@ -155,7 +155,7 @@ func TestAnItemIsSubmittedOnce(t *testing.T) {
 	p.click("dialog .dialog-buttons", "Submit")
 	p.see("dialog .dialog-error", "does not answer")
 	p.click("dialog .dialog-buttons", "Submit")
-	p.said("submitted already")
+	p.said("Already submitted")
 	if items := w.all("invoice"); len(items) != 2 {
 		t.Errorf("%d items", len(items))
 	}
@@ -182,7 +182,7 @@ func TestANewTypeIsConfirmed(t *testing.T) {
 	p.see("dialog .new-type", "Create the new type “invoces”")
 	p.set("dialog textarea[name=params]", `{"n":2}`)
 	p.eval(`(() => { const b = document.querySelector('dialog button[type=submit]'); b.click(); b.click(); })()`, nil)
-	p.see("dialog .field-error", "correct the name, or tick")
+	p.see("dialog .field-error", "correct the name or tick")
 	p.press(kb.Escape)
 	p.gone("dialog", "New item")
 	if sent := p.sent("POST /api/v1/work"); len(sent) > 0 {

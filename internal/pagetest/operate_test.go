@@ -220,7 +220,7 @@ func TestSettingsAreEdited(t *testing.T) {
 	p.until(`document.activeElement.name === 'max_attempts'`)
 	p.fill(setting("max_attempts")+" input", "soon") // the page's own
 	p.click(".settings-end", "Save")
-	p.see(setting("max_attempts")+" .field-error", "is no number")
+	p.see(setting("max_attempts")+" .field-error", "is not a number")
 	p.click(".settings-end", "Undo")
 	p.until(`document.querySelector('[data-setting="max_attempts"] input').value === '3'`)
 
@@ -307,7 +307,7 @@ func TestAWorkersItemsAreFoundAmongMany(t *testing.T) {
 	p.press("]")
 	p.see(".pager", "Page 2: 50 items")
 	p.press("]")
-	p.see(".pager", "there are no older ones")
+	p.see(".pager", "no older ones")
 	p.see(".pager", "Page 3: 10 items")
 	p.eval(`location.hash = '#/work?worker=small'`, nil)
 	p.until(`document.querySelectorAll('.work-table tbody tr').length === 1`)

@@ -34,7 +34,7 @@ func TestAScheduleIsMadeAndChanged(t *testing.T) {
 	p.click(".screen-head", "New schedule")
 	p.sends()
 	p.click("dialog .dialog-buttons", "Create")
-	p.see("dialog .field-error", "Give a name")
+	p.see("dialog .field-error", "Enter a name")
 	p.set("dialog input[name=name]", "nightly")
 	p.fill("dialog input[name=type]", "report")
 	p.see("dialog .params-from", "had no params")
