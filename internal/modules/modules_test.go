@@ -18,7 +18,7 @@ func TestModules(t *testing.T) {
 	for _, folder := range modules(t) {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.Command("go", "test", "-v", "./...")
+			cmd := exec.Command("go", "test", "-v", "-timeout", "9m", "./...") // before the test around it is ended, which would hide what they said
 			cmd.Dir = filepath.Join(root, folder)
 			// Flags such as -modfile are about the main module.
 			cmd.Env = append(os.Environ(), "GOFLAGS="+trimpath())

@@ -127,7 +127,7 @@ func TestALookBackSaysWhatIsNoLongerThere(t *testing.T) {
 	for _, submitted := range []string{"rare", "late"} {
 		w.submit(itemOf(submitted))
 	}
-	said := fmt.Sprintf("Events up to %s are no longer there", grouped(first-1))
+	said := fmt.Sprintf("Events up to %s are gone", grouped(first-1))
 
 	p := open(t, desktop, w.url+"#/events")
 	p.see(".screen-head", "Live")

@@ -74,7 +74,7 @@ func TestAScheduleIsMadeAndChanged(t *testing.T) {
 	p.set("dialog input[name=every]", "15m")
 	p.see("dialog .preview", "in UTC")
 	p.click("dialog .dialog-buttons", "Create")
-	p.see("dialog .field-error", "There is a schedule nightly already")
+	p.see("dialog .field-error", "Schedule nightly exists already")
 	p.set("dialog input[name=name]", "quarterly")
 	p.click("dialog .dialog-buttons", "Create")
 	p.said("quarterly is set")
