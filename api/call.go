@@ -148,7 +148,7 @@ func malformed(err error) error {
 		if n, uerr := strconv.Unquote(name); uerr == nil {
 			name = n
 		}
-		return events.Refuse(events.CodeBadRequest, "the request has the field %q, which the engine does not know: check its spelling", clip(name, 64))
+		return events.Refuse(events.CodeBadRequest, "the request has the field %q, which the engine does not know: check its spelling", events.Clip(name, 64))
 	}
 	return events.Refuse(events.CodeBadRequest, "the request can't be read as JSON: %s", wire.JSONFault(err))
 }
@@ -193,13 +193,6 @@ func decodeEach[T any](data []byte) ([]T, []error, error) {
 func isArray(data []byte) bool {
 	body := bytes.TrimLeft(data, " \t\r\n")
 	return len(body) > 0 && body[0] == '['
-}
-
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return s[:n] + "…"
 }
 
 // freshWithin is how long a query waits at most for what was durable when it

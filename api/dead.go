@@ -222,7 +222,7 @@ func (a *deadAPI) bulkPage(ctx context.Context, req *wire.Bulk, items []wire.Ite
 func checkBulk(b *wire.Bulk) error {
 	states, known := bulkStates[b.Action]
 	if !known {
-		return events.Refuse(events.CodeBadRequest, "%q is no action: use replay, purge, cancel or reschedule", clip(b.Action, 64))
+		return events.Refuse(events.CodeBadRequest, "%q is no action: use replay, purge, cancel or reschedule", events.Clip(b.Action, 64))
 	}
 	if b.Select.Limit == 0 {
 		b.Select.Limit = MaxBulk
@@ -232,7 +232,7 @@ func checkBulk(b *wire.Bulk) error {
 	}
 	if len(b.Patch) > 0 {
 		if b.Action != wire.BulkReplay {
-			return events.Refuse(events.CodeBadRequest, "a patch is for replay, not for %s", clip(b.Action, 64))
+			return events.Refuse(events.CodeBadRequest, "a patch is for replay, not for %s", events.Clip(b.Action, 64))
 		}
 		b.Select.Limit = min(b.Select.Limit, MaxPatched)
 	}

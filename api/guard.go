@@ -64,7 +64,7 @@ func (g *guard) check(subject string, req micro.Request) (reason, detail, told s
 		return refusedSubject, is, "the message was sent to another subject: send requests to " + subject
 	}
 	if name := wire.ServersHeader(req.Headers()); name != "" {
-		return refusedHeader, name, "the request has the header " + clip(name, 64) + ", which only messages of the NATS server have: send it without"
+		return refusedHeader, name, "the request has the header " + events.Clip(name, 64) + ", which only messages of the NATS server have: send it without"
 	}
 	reply := req.Reply()
 	if reply == "" {
@@ -107,7 +107,7 @@ func (s *Service) admitted(c *call, req micro.Request) bool {
 	s.Metrics.requestRefused(reason)
 	if silent, log := s.guard.due(reason, time.Now()); log {
 		s.Logger.Warn("a request was not executed: no client sends one like that", "endpoint", c.endpoint, "reason", reason,
-			"detail", clip(detail, 200), "reply_subject", clip(req.Reply(), 200), "more_since_last", silent)
+			"detail", events.Clip(detail, 200), "reply_subject", events.Clip(req.Reply(), 200), "more_since_last", silent)
 	}
 	if told != "" && req.Reply() != "" && s.guard.mayAnswer(req.Reply()) {
 		c.send(nil, events.Refuse(events.CodeBadRequest, "%s", told))

@@ -28,7 +28,7 @@ func (a *typeAPI) resume(ctx context.Context, c *call, req wire.Resume) (any, er
 func (a *workerAPI) resetCircuit(ctx context.Context, c *call, req wire.CircuitReset) (any, error) {
 	reply, err := a.change(ctx, core.ResetCircuit{Type: events.Type(req.Type), Worker: events.WorkerID(req.Worker)})
 	if changed, is := reply.(wire.Changed); err == nil && is && !changed.Changed && req.Worker != "" && !a.knowsWorker(req.Worker) {
-		return nil, events.Refuse(events.CodeNotFound, "no worker %s: see `engine workers`", clip(req.Worker, 64))
+		return nil, events.Refuse(events.CodeNotFound, "no worker %s: see `engine workers`", events.Clip(req.Worker, 64))
 	}
 	return reply, err
 }
