@@ -259,7 +259,7 @@ func (e *engine) awaitNamed(ctx context.Context, seq events.Seq) error {
 	default:
 		return errBusy
 	}
-	err := e.awaitSeq(ctx, seq, aheadWithin)
+	err := e.awaitSeq(ctx, seq, e.aheadWithin)
 	if end := e.Core.Position(); events.CodeOf(err) == events.CodeTimeout && seq > end {
 		return errAhead(seq, end)
 	}

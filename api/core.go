@@ -77,4 +77,6 @@ type engine struct {
 	Core    Core
 	Queries Queries
 	ahead   chan struct{} // a token for each request for a position that is not known yet
+	// aheadWithin bounds how long such a request waits.
+	aheadWithin time.Duration
 }

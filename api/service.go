@@ -177,7 +177,7 @@ func New(cfg Config) (*Service, error) {
 
 func (s *Service) makeParts() {
 	cfg := s.Config
-	e := &engine{Core: cfg.Core, Queries: cfg.Queries, ahead: make(chan struct{}, MaxAhead)}
+	e := &engine{Core: cfg.Core, Queries: cfg.Queries, ahead: make(chan struct{}, MaxAhead), aheadWithin: aheadWithin}
 	s.engine = e
 	s.items = &itemAPI{engine: e, Logs: cfg.Logs, js: s.js, Names: cfg.Names, Full: cfg.Full, undecided: make(chan struct{}, MaxUndecided)}
 	s.submits = &submitAPI{engine: e, Full: cfg.Full, Blobs: cfg.Blobs, ctx: s.ctx, spawns: make(chan struct{}, MaxLargeSpawns)}

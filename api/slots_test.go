@@ -83,15 +83,19 @@ func TestPositionsBeyondTheLogAreRefusedAtOnce(t *testing.T) {
 // such ones take few of the queries' slots.
 func TestPositionsJustAheadAreWaitedFor(t *testing.T) {
 	r := newRig(t, nil)
+	r.svc.engine.aheadWithin = patience
 	item := r.submit(wire.Submit{Type: "email"})
-	soon := wire.PositionOf(r.eng.Position() + 2) // of the next item's two events
-	sub := r.flood(wire.APIGet, 4*MaxQueries, fmt.Sprintf(`{"id":%q,"min_position":%q}`, item.ID, soon))
-	r.raw(wire.APIGet, `{"no such field":1}`) // the flood has arrived
+	next := wire.PositionOf(r.eng.Position() + 2) // of the next item's two events
+	sub := r.flood(wire.APIGet, 4*MaxQueries, fmt.Sprintf(`{"id":%q,"min_position":%q}`, item.ID, next))
+	for end := time.Now().Add(patience); len(r.svc.engine.ahead) < MaxAhead && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	soon(t, func() error {
+		_, err := try[wire.Item](r, wire.APIGet, wire.Get{ID: item.ID})
+		return err
+	})
 	if n := len(r.svc.engine.ahead); n != MaxAhead {
 		t.Errorf("%d wait for a position that is not known yet", n)
-	}
-	if _, err := try[wire.Item](r, wire.APIGet, wire.Get{ID: item.ID}); err != nil {
-		t.Errorf("a query is shut out: %v", err)
 	}
 	r.submit(wire.Submit{Type: "email"})
 	found := 0

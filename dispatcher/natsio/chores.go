@@ -64,6 +64,8 @@ func (p *Pusher) EnsureConsumer(key lanes.Key, lease time.Duration, tell bool) {
 func (p *Pusher) DropConsumer(key lanes.Key) {
 	name := wire.Consumer(key.Type, key.Name)
 	p.chore(func(ctx context.Context) {
+		p.topology.dropping.Lock()
+		defer p.topology.dropping.Unlock()
 		if key.Name == "" && len(p.registry.Able(key.Type, "")) > 0 {
 			return // the type has come back
 		}

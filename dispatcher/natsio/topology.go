@@ -58,8 +58,11 @@ type Topology struct {
 	native nativeTopology
 
 	making sync.Mutex // held while the dispatch stream is looked at
-	mu     sync.Mutex // guards dispatch and intake
-	intake bool       // the intake stream has been there
+	// dropping is locked while a consumer that nobody needs is removed, so that
+	// none is that a worker has just come for; those that make one share it.
+	dropping sync.RWMutex
+	mu       sync.Mutex // guards dispatch and intake
+	intake   bool       // the intake stream has been there
 	// dispatch is a handle of the dispatch stream as last seen. It goes by the
 	// name, so that it serves the next one too.
 	dispatch jetstream.Stream
@@ -208,6 +211,8 @@ func (t *Topology) EnsureConsumer(ctx context.Context, typ events.Type, lane str
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: lease, MaxDeliver: 1, MaxAckPending: lanes.MaxPending,
 		MaxWaiting: 2048, MemoryStorage: true,
 	}
+	t.dropping.RLock()
+	defer t.dropping.RUnlock()
 	_, err := t.js.CreateOrUpdateConsumer(ctx, t.cfg.Names.DispatchStream(), cfg)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if err = t.ensureDispatch(ctx); err == nil {
