@@ -54,7 +54,7 @@ func (c *Client) SealBatch(ctx context.Context, id string, count int) (BatchStat
 func (c *Client) batch(ctx context.Context, b NewBatch) (BatchState, error) {
 	out, err := askFor[BatchState](ctx, c, wire.APIBatch, b, c.set.tryTimeout, forever)
 	if err == nil {
-		c.Saw(out.Position)
+		c.ObservePosition(out.Position)
 	}
 	return out, err
 }

@@ -143,9 +143,9 @@ func (c *Client) Conn() *nats.Conn { return c.nc }
 // everything up to it is visible to its queries.
 func (c *Client) Position() wire.Position { return wire.PositionOf(events.Seq(c.seen.Load())) }
 
-// Saw makes later queries see at least everything up to p, which another
+// ObservePosition makes later queries see at least everything up to p, which another
 // client may have been told. What is no position is ignored.
-func (c *Client) Saw(p wire.Position) {
+func (c *Client) ObservePosition(p wire.Position) {
 	seq, err := p.Seq()
 	if err != nil {
 		return

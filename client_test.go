@@ -69,8 +69,8 @@ func TestSubmitChoosesAnIDAndReadsItsOwnWrites(t *testing.T) {
 	if seen := e.Seen(); !slices.Equal(seen, []wire.Position{"12"}) || c.Position() != "12" {
 		t.Errorf("queries asked for %v, position is %q", seen, c.Position())
 	}
-	c.Saw("7")
-	c.Saw("nonsense")
+	c.ObservePosition("7")
+	c.ObservePosition("nonsense")
 	if c.Position() != "12" {
 		t.Errorf("position went back to %q", c.Position())
 	}
@@ -303,10 +303,10 @@ func TestTheRestOfTheSurface(t *testing.T) {
 	if l, err := c.Logs(ctx, ids[0], 10); err != nil || len(l) != 1 {
 		t.Errorf("logs: %+v, %v", l, err)
 	}
-	if err := c.Reschedule(ctx, ids[0], streamwright.Order{Priority: streamwright.Priority(9), Now: true}); err != nil {
+	if err := c.Reschedule(ctx, ids[0], streamwright.RescheduleOptions{Priority: streamwright.Priority(9), Now: true}); err != nil {
 		t.Error(err)
 	}
-	wantCode(t, c.Reschedule(ctx, ids[0], streamwright.Order{}), events.CodeBadRequest)
+	wantCode(t, c.Reschedule(ctx, ids[0], streamwright.RescheduleOptions{}), events.CodeBadRequest)
 	if st, was, err := c.Cancel(ctx, ids[0], "because"); err != nil || st != events.StateCancelled || was {
 		t.Errorf("cancel: %v %v %v", st, was, err)
 	}

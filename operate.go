@@ -52,8 +52,8 @@ func (c *Client) Causes(ctx context.Context, q CausesQuery) (Causes, error) {
 	return ask[Causes](ctx, c, wire.APICauses, q)
 }
 
-// Again holds what a replay changes; fields that are not set keep their values.
-type Again struct {
+// ReplayOptions holds what a replay changes; fields that are not set keep their values.
+type ReplayOptions struct {
 	Params      json.RawMessage // nil: as they were
 	Patch       json.RawMessage // a JSON merge patch (RFC 7396) applied to the params; not with Params
 	Priority    *wire.Priority
@@ -66,9 +66,9 @@ type Again struct {
 //
 // A replay that is repeated after its reply was lost is refused: the item is
 // queued then.
-func (c *Client) Replay(ctx context.Context, id string, a Again) (events.ItemState, error) {
+func (c *Client) Replay(ctx context.Context, id string, a ReplayOptions) (events.ItemState, error) {
 	r, err := ask[wire.ReplayReply](ctx, c, wire.APIReplay, wire.Replay{ID: id, Params: a.Params, Patch: a.Patch, Priority: a.Priority, MaxAttempts: a.MaxAttempts, Reason: a.Reason})
-	c.Saw(r.Position)
+	c.ObservePosition(r.Position)
 	return r.State, err
 }
 
@@ -76,7 +76,7 @@ func (c *Client) Replay(ctx context.Context, id string, a Again) (events.ItemSta
 // has not is CodeWrongState.
 func (c *Client) Purge(ctx context.Context, id, reason string) error {
 	r, err := ask[wire.ReplayReply](ctx, c, wire.APIPurge, wire.Purge{ID: id, Reason: reason})
-	c.Saw(r.Position)
+	c.ObservePosition(r.Position)
 	return err
 }
 
@@ -87,7 +87,7 @@ func (c *Client) BulkPage(ctx context.Context, b Bulk) (BulkResult, error) {
 		b.Select.MinPosition = c.Position()
 	}
 	r, err := askFor[BulkResult](ctx, c, wire.APIBulk, b, bulkTry, c.set.patience)
-	c.Saw(r.Position)
+	c.ObservePosition(r.Position)
 	return r, err
 }
 
@@ -164,14 +164,14 @@ func (c *Client) ReplayRejected(ctx context.Context, fix Correction) (Submitted,
 	if err != nil {
 		return Submitted{ID: fix.ID}, err
 	}
-	c.Saw(out.Position)
+	c.ObservePosition(out.Position)
 	return out, nil
 }
 
 // PurgeRejected forgets a rejected submission.
 func (c *Client) PurgeRejected(ctx context.Context, seq events.Seq, reason string) error {
 	r, err := ask[wire.PurgedRejected](ctx, c, wire.APIPurgeRejected, wire.PurgeRejected{Seq: seq, Reason: reason})
-	c.Saw(r.Position)
+	c.ObservePosition(r.Position)
 	return err
 }
 
@@ -223,7 +223,7 @@ func (s *Schedule) request() (wire.Schedule, error) {
 
 // Schedules lists the schedules, by name.
 func (c *Client) Schedules(ctx context.Context) ([]ScheduleInfo, error) {
-	r, err := ask[wire.SchedulesReply](ctx, c, wire.APISchedules, wire.See{MinPosition: c.Position()})
+	r, err := ask[wire.SchedulesReply](ctx, c, wire.APISchedules, wire.StatsRequest{MinPosition: c.Position()})
 	return r.Schedules, err
 }
 
@@ -251,7 +251,7 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) (ScheduleInfo,
 
 func (c *Client) changeSchedule(ctx context.Context, op string, req any) (ScheduleInfo, error) {
 	r, err := ask[wire.ScheduleReply](ctx, c, op, req)
-	c.Saw(r.Position)
+	c.ObservePosition(r.Position)
 	if r.Schedule == nil {
 		return ScheduleInfo{}, err
 	}
@@ -261,7 +261,7 @@ func (c *Client) changeSchedule(ctx context.Context, op string, req any) (Schedu
 // RemoveSchedule ends a schedule. Items that it has made stay.
 func (c *Client) RemoveSchedule(ctx context.Context, name string) error {
 	r, err := ask[wire.ScheduleReply](ctx, c, wire.APIScheduleRemove, wire.ScheduleName{Name: name})
-	c.Saw(r.Position)
+	c.ObservePosition(r.Position)
 	return err
 }
 
@@ -273,7 +273,7 @@ func (c *Client) FireSchedule(ctx context.Context, name string) (Submitted, erro
 		return Submitted{}, err
 	}
 	s, err := ask[Submitted](ctx, c, wire.APIScheduleFire, wire.ScheduleFire{Name: name, ID: id})
-	c.Saw(s.Position)
+	c.ObservePosition(s.Position)
 	return s, err
 }
 
@@ -324,7 +324,7 @@ func (c *Client) ResetWorkerCircuit(ctx context.Context, worker string) (changed
 
 func (c *Client) changed(ctx context.Context, endpoint string, req any) (bool, error) {
 	r, err := ask[wire.Changed](ctx, c, endpoint, req)
-	c.Saw(r.Position)
+	c.ObservePosition(r.Position)
 	return r.Changed, err
 }
 
@@ -383,12 +383,12 @@ func (c *Client) prove(ctx context.Context, op string, progress func(Proof)) (Pr
 // wasRunning is true if a worker had the item: its handler is being told.
 func (c *Client) Cancel(ctx context.Context, id, reason string) (state events.ItemState, wasRunning bool, err error) {
 	r, err := ask[wire.Cancelled](ctx, c, wire.APICancel, wire.Cancel{ID: id, Reason: reason})
-	c.Saw(r.Position)
+	c.ObservePosition(r.Position)
 	return r.State, r.WasRunning, err
 }
 
-// Order holds what Reschedule changes of a queued item; fields that are not set keep their values.
-type Order struct {
+// RescheduleOptions holds what Reschedule changes of a queued item; fields that are not set keep their values.
+type RescheduleOptions struct {
 	Priority    *wire.Priority
 	AvailableAt time.Time     // at most one of these three
 	Delay       time.Duration // from now
@@ -397,11 +397,11 @@ type Order struct {
 
 // Reschedule changes when and in what order a queued item runs. An item in
 // another state is CodeWrongState.
-func (c *Client) Reschedule(ctx context.Context, id string, o Order) error {
+func (c *Client) Reschedule(ctx context.Context, id string, o RescheduleOptions) error {
 	r, err := ask[wire.Rescheduled](ctx, c, wire.APIReschedule, wire.Reschedule{
 		ID: id, Priority: o.Priority, AvailableAt: o.AvailableAt, DelayMS: wire.Millis(o.Delay), Now: o.Now,
 	})
-	c.Saw(r.Position)
+	c.ObservePosition(r.Position)
 	return err
 }
 

@@ -28,7 +28,7 @@ func (c *Client) GetByIntake(ctx context.Context, seq uint64) (WorkItem, error) 
 func (c *Client) get(ctx context.Context, g wire.Get) (WorkItem, error) {
 	g.MinPosition = c.Position()
 	it, err := ask[WorkItem](ctx, c, wire.APIGet, g)
-	c.Saw(it.Position)
+	c.ObservePosition(it.Position)
 	return it, err
 }
 
@@ -79,12 +79,12 @@ func (c *Client) Logs(ctx context.Context, id string, limit int) ([]LogRecord, e
 
 // Stats returns the engine at a glance.
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
-	return ask[Stats](ctx, c, wire.APIStats, wire.See{MinPosition: c.Position()})
+	return ask[Stats](ctx, c, wire.APIStats, wire.StatsRequest{MinPosition: c.Position()})
 }
 
 // Types lists the types and their settings.
 func (c *Client) Types(ctx context.Context) ([]TypeInfo, error) {
-	r, err := ask[wire.TypesReply](ctx, c, wire.APITypes, wire.See{MinPosition: c.Position()})
+	r, err := ask[wire.TypesReply](ctx, c, wire.APITypes, wire.StatsRequest{MinPosition: c.Position()})
 	return r.Types, err
 }
 
@@ -134,23 +134,23 @@ func (c *Client) waitOnce(ctx context.Context, id string) (WorkItem, error) {
 	}
 	req := wire.Wait{ID: id, TimeoutMS: wire.Millis(hold), MinPosition: c.Position()}
 	it, err := askFor[WorkItem](ctx, c, wire.APIWait, req, hold+c.set.tryTimeout, forever)
-	c.Saw(it.Position)
+	c.ObservePosition(it.Position)
 	return it, err
 }
 
 // What the engine answers about the past, as it goes over the wire.
 type (
-	// Spans is the time an item has spent in each state.
-	Spans = wire.Spans
+	// StateDurations is the time an item has spent in each state.
+	StateDurations = wire.StateDurations
 	// State is the engine as of a moment.
 	State = wire.State
-	// Replayed is the progress of a StateAt.
-	Replayed = wire.StateReply
+	// StateProgress is the progress of a StateAt.
+	StateProgress = wire.StateReply
 )
 
-// Moment is a point of the log's past: a position, or a time (then its last
+// PointInTime is a point of the log's past: a position, or a time (then its last
 // event not after that), or whichever of the two comes first.
-type Moment struct {
+type PointInTime struct {
 	Position wire.Position
 	Time     time.Time
 }
@@ -158,13 +158,13 @@ type Moment struct {
 // GetAt returns an item as it was at a moment, folded from its own history. Its
 // Notes say what of it is not known any more; its AsOf, as of which event it is
 // shown. An item that was not there yet is CodeNotFound.
-func (c *Client) GetAt(ctx context.Context, id string, m Moment) (WorkItem, error) {
+func (c *Client) GetAt(ctx context.Context, id string, m PointInTime) (WorkItem, error) {
 	return ask[WorkItem](ctx, c, wire.APIGet, wire.Get{ID: id, AtPosition: m.Position, AtTime: m.Time, MinPosition: c.Position()})
 }
 
 // Account returns an item's events, oldest first, with what each state has
 // taken, and the sums.
-func (c *Client) Account(ctx context.Context, id string) ([]Event, Spans, error) {
+func (c *Client) Account(ctx context.Context, id string) ([]Event, StateDurations, error) {
 	r, err := ask[wire.HistoryReply](ctx, c, wire.APIHistory, wire.History{ID: id, MinPosition: c.Position()})
 	return r.Events, r.Totals, err
 }
@@ -173,7 +173,7 @@ func (c *Client) Account(ctx context.Context, id string) ([]Event, Spans, error)
 // like then. progress, which may be nil, is told how far it is. One replay is
 // under way at a time; another is CodeUnavailable. A moment before the log's
 // first event is CodeNotFound.
-func (c *Client) StateAt(ctx context.Context, m Moment, progress func(Replayed)) (State, error) {
+func (c *Client) StateAt(ctx context.Context, m PointInTime, progress func(StateProgress)) (State, error) {
 	body, err := json.Marshal(wire.StateAt{AtPosition: m.Position, AtTime: m.Time})
 	if err != nil {
 		return State{}, unreadable(wire.APIState, err)
@@ -184,7 +184,7 @@ func (c *Client) StateAt(ctx context.Context, m Moment, progress func(Replayed))
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	for {
-		r, err := nextReply[Replayed](ctx, c, wire.APIState, sub)
+		r, err := nextReply[StateProgress](ctx, c, wire.APIState, sub)
 		if err != nil {
 			return State{}, err
 		}
@@ -304,7 +304,7 @@ func (c *Client) WatchHolder(ctx context.Context, typ, key string, fn func(Holde
 
 // askHolder asks the engine who holds a key.
 func (c *Client) askHolder(ctx context.Context, typ, key string, patience time.Duration) (Holder, error) {
-	return askFor[Holder](ctx, c, wire.APIHeld, wire.Held{Type: typ, Key: key, MinPosition: c.Position()}, c.set.tryTimeout, patience)
+	return askFor[Holder](ctx, c, wire.APIHeld, wire.HolderRequest{Type: typ, Key: key, MinPosition: c.Position()}, c.set.tryTimeout, patience)
 }
 
 // bucketHolder reads the holder of a key from the bucket. known is false if the
@@ -368,7 +368,7 @@ func (c *Client) bucketEntry(ctx context.Context, names wire.Names, entry string
 
 // Reason is one reason why an item is not running, in words and as a stable
 // code (the Why… constants of package events).
-type Reason = events.Obstacle
+type Reason = events.BlockReason
 
 // Explanation holds the reasons why an item is not running.
 type Explanation = wire.WhyReply
@@ -382,11 +382,11 @@ func (c *Client) Why(ctx context.Context, id string) (Explanation, error) {
 // Tree returns an item with what it has spawned, to a depth of 10 and at most
 // 200 items, and with the items that it was spawned by.
 func (c *Client) Tree(ctx context.Context, id string) (Tree, error) {
-	return c.TreeOf(ctx, id, 0, 0)
+	return c.TreeWithin(ctx, id, 0, 0)
 }
 
-// TreeOf is Tree with bounds of the caller's: at most depth levels (to 100) and
+// TreeWithin is Tree with bounds of the caller's: at most depth levels (to 100) and
 // limit items (to 10,000) below the item; 0 is the default.
-func (c *Client) TreeOf(ctx context.Context, id string, depth, limit int) (Tree, error) {
+func (c *Client) TreeWithin(ctx context.Context, id string, depth, limit int) (Tree, error) {
 	return ask[Tree](ctx, c, wire.APITree, wire.Tree{ID: id, Depth: depth, Limit: limit, MinPosition: c.Position()})
 }

@@ -51,7 +51,7 @@ func (c *Client) Submit(ctx context.Context, item Item) (out Submitted, err erro
 	if err != nil {
 		return Submitted{ID: s.ID}, err
 	}
-	c.Saw(out.Position)
+	c.ObservePosition(out.Position)
 	return out, nil
 }
 
@@ -321,7 +321,7 @@ func (b *bulk) land() error {
 		return p.err
 	}
 	for _, s := range p.out {
-		b.c.Saw(s.Position)
+		b.c.ObservePosition(s.Position)
 		if err := b.done(s); err != nil {
 			return err
 		}

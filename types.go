@@ -46,7 +46,7 @@ type (
 	// Circuit is a circuit that is not closed.
 	Circuit = wire.Circuit
 	// Proof is the outcome, or the progress, of Verify and Rebuild.
-	Proof = wire.ProveReply
+	Proof = wire.VerifyReply
 )
 
 // Item is one piece of work to submit. Only Type must be set.
@@ -118,12 +118,12 @@ func (it *Item) submission() (wire.Submit, error) {
 		Type: it.Type, Params: params, ID: it.ID, Priority: it.Priority, DedupKey: it.DedupKey,
 		IdempotencyKey: it.IdempotencyKey, AvailableAt: it.AvailableAt, DelayMS: wire.Millis(it.Delay),
 		MaxAttempts: it.MaxAttempts, TimeoutMS: wire.Millis(it.Timeout), Capabilities: it.Capabilities,
-		Source: it.Source, Trigger: it.Trigger, Tenant: it.Tenant, Labels: it.Labels, Trace: it.Trace, Terms: terms,
+		Source: it.Source, Trigger: it.Trigger, Tenant: it.Tenant, Labels: it.Labels, Trace: it.Trace, SubmitOptions: terms,
 	}, err
 }
 
-func (it *Item) terms() (wire.Terms, error) {
-	t := wire.Terms{After: it.After, AfterPolicy: it.AfterPolicy, DedupPolicy: it.DedupPolicy, ExpiresAt: it.ExpiresAt, Batch: it.Batch}
+func (it *Item) terms() (wire.SubmitOptions, error) {
+	t := wire.SubmitOptions{After: it.After, AfterPolicy: it.AfterPolicy, DedupPolicy: it.DedupPolicy, ExpiresAt: it.ExpiresAt, Batch: it.Batch}
 	if it.EstimatedDuration < 0 {
 		return t, events.Refuse(events.CodeBadTime, "the estimated duration must not be negative (it is %v)", it.EstimatedDuration)
 	}

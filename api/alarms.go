@@ -35,7 +35,7 @@ type condition struct {
 	running   bool // not starting, not stopping
 	connected bool // to NATS
 	owned     bool
-	full      *Full
+	full      *RoomAlarm
 	clock     error // why the NATS server's clock is implausible
 	lag       uint64
 

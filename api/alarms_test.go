@@ -15,7 +15,7 @@ import (
 var well = condition{running: true, connected: true, owned: true}
 
 func TestAlarms(t *testing.T) {
-	full := &Full{Status: wire.AlarmDiskLow, Fact: "the disk is nearly full (1 MiB free)", Do: "make room", Why: events.Refuse(events.CodeUnavailable, "full")}
+	full := &RoomAlarm{Status: wire.AlarmDiskLow, Fact: "the disk is nearly full (1 MiB free)", Do: "make room", Why: events.Refuse(events.CodeUnavailable, "full")}
 	hold := *full
 	hold.Hold = true
 	for name, tc := range map[string]struct {
@@ -82,11 +82,11 @@ func TestSize(t *testing.T) {
 // Who asks the engine for its figures hears of what keeps it from working.
 func TestStatsTellOfAlarms(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxQueued = 1 })
-	if st := ask[wire.StatsReply](r, wire.APIStats, wire.See{}); st.Alarms == nil || len(st.Alarms) != 0 {
+	if st := ask[wire.StatsReply](r, wire.APIStats, wire.StatsRequest{}); st.Alarms == nil || len(st.Alarms) != 0 {
 		t.Fatalf("an engine that works raises %+v", st.Alarms)
 	}
 	sub := ask[wire.Submitted](r, wire.APISubmit, wire.Submit{Type: "email"})
-	st := ask[wire.StatsReply](r, wire.APIStats, wire.See{MinPosition: sub.Position})
+	st := ask[wire.StatsReply](r, wire.APIStats, wire.StatsRequest{MinPosition: sub.Position})
 	if len(st.Alarms) != 1 || st.Alarms[0].Code != wire.AlarmQueue || st.Alarms[0].Severity != wire.AlarmCritical {
 		t.Fatalf("a full queue raises %+v", st.Alarms)
 	}

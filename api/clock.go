@@ -42,7 +42,7 @@ func clockOf(st dispatcher.ClockStatus) wire.Clock {
 }
 
 // clock answers how the clock is.
-func (s *Service) clock(_ context.Context, c *call, _ wire.See) (any, error) {
+func (s *Service) clock(_ context.Context, c *call, _ wire.StatsRequest) (any, error) {
 	st := s.clockStatus()
 	if st == nil {
 		return nil, events.Refuse(events.CodeUnavailable, "the engine has no time yet: ask again")
@@ -60,7 +60,7 @@ func (s *Service) acceptClock(ctx context.Context, c *call, req wire.AcceptClock
 	if _, err := s.Core.AcceptClock(ctx, req.By); err != nil {
 		return nil, err
 	}
-	return s.clock(ctx, nil, wire.See{})
+	return s.clock(ctx, nil, wire.StatsRequest{})
 }
 
 // clockIsPlausible is the reason why the clock is not, nil if it is.
@@ -75,7 +75,7 @@ func (s *Service) clockIsPlausible() error {
 const retentionTimeout = time.Second
 
 // cut has the log cut now, however short it is.
-func (s *Service) cut(ctx context.Context, c *call, _ wire.See) (any, error) {
+func (s *Service) cut(ctx context.Context, c *call, _ wire.StatsRequest) (any, error) {
 	st, err := s.Core.Cut(ctx)
 	if err != nil {
 		if events.CodeOf(err) == events.CodeInternal {

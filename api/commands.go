@@ -13,7 +13,7 @@ import (
 // submitAPI decides what those who submit and those who work ask for.
 type submitAPI struct {
 	*engine
-	Full   func() *Full
+	Full   func() *RoomAlarm
 	Blobs  Blobs
 	ctx    context.Context // the service's
 	spawns chan struct{}   // a token for each request with large spawns

@@ -113,8 +113,8 @@ func (l *Logs) After(ctx context.Context, t events.Type, id events.ID, behind ui
 	return reply, nil
 }
 
-// Tip is the sequence of the last record of an item's log; 0 for none.
-func (l *Logs) Tip(ctx context.Context, t events.Type, id events.ID) (uint64, error) {
+// LastSeq is the sequence of the last record of an item's log; 0 for none.
+func (l *Logs) LastSeq(ctx context.Context, t events.Type, id events.ID) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, logWait)
 	defer cancel()
 	s, err := l.js.Stream(ctx, l.names.LogStream())

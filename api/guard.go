@@ -63,7 +63,7 @@ func (g *guard) check(subject string, req micro.Request) (reason, detail, told s
 	if is := req.Subject(); is != subject {
 		return refusedSubject, is, "the message was sent to another subject: send requests to " + subject
 	}
-	if name := wire.ServersHeader(req.Headers()); name != "" {
+	if name := wire.ServerHeader(req.Headers()); name != "" {
 		return refusedHeader, name, "the request has the header " + events.Clip(name, 64) + ", which only messages of the NATS server have: send it without"
 	}
 	reply := req.Reply()

@@ -46,7 +46,7 @@ func (r *rig) delivered(sub *nats.Subscription, endpoint string) {
 // typeOf is what the engine knows of a type.
 func (r *rig) typeOf(name string) wire.TypeReply {
 	r.t.Helper()
-	for _, ty := range ask[wire.TypesReply](r, wire.APITypes, wire.See{MinPosition: wire.PositionOf(r.eng.Position())}).Types {
+	for _, ty := range ask[wire.TypesReply](r, wire.APITypes, wire.StatsRequest{MinPosition: wire.PositionOf(r.eng.Position())}).Types {
 		if string(ty.Type) == name {
 			return ty
 		}

@@ -82,7 +82,7 @@ func newRig(t testing.TB, edit func(*Config)) *rig {
 	}
 	hooks := r.metrics.Hook(dispatcher.Hooks{
 		Projected: func(c *core.Changes) { r.svc.Notify(c.Items) },
-		Appended:  func(int, int, time.Duration) { r.svc.Appended() },
+		Appended:  func(int, int, time.Duration) { r.svc.LogGrew() },
 	})
 	if r.eng, err = dispatcher.New(dispatcher.Config{Log: r.log, Store: r.store, Conn: own, Alone: true, Owner: "test", Hooks: hooks}); err != nil {
 		t.Fatal(err)

@@ -275,8 +275,8 @@ func recoveryOf(ev *events.Event) string {
 // namespace begins every metric's name.
 const namespace = "streamwright"
 
-// Described is a metric that the engine exports, whether it has samples or not.
-type Described struct {
+// MetricInfo is a metric that the engine exports, whether it has samples or not.
+type MetricInfo struct {
 	Name   string
 	Type   string // counter, gauge, histogram
 	Help   string
@@ -284,10 +284,10 @@ type Described struct {
 }
 
 // catalogue collects what is described.
-type catalogue []Described
+type catalogue []MetricInfo
 
 func (c *catalogue) add(kind, name, help string, labels []string) string {
-	*c = append(*c, Described{Name: namespace + "_" + name, Type: kind, Help: help, Labels: labels})
+	*c = append(*c, MetricInfo{Name: namespace + "_" + name, Type: kind, Help: help, Labels: labels})
 	return name
 }
 
@@ -321,8 +321,8 @@ func described(kind, name, help string, labels []string) *prometheus.Desc {
 
 // Catalogue lists the engine's own metrics by name, those of the Go runtime and
 // the process (go_*, process_*) left out.
-func Catalogue() []Described {
+func Catalogue() []MetricInfo {
 	all := slices.Concat(NewMetrics().catalogue, scraped)
-	slices.SortFunc(all, func(a, b Described) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b MetricInfo) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // place says how far items are from their turn.
-func (a *statsAPI) place(ctx context.Context, c *call, req wire.Place) (any, error) {
+func (a *statsAPI) place(ctx context.Context, c *call, req wire.QueuePositions) (any, error) {
 	if n := len(req.IDs); n == 0 || n > wire.MaxPlaces {
 		return nil, events.Refuse(events.CodeBadRequest, "ids has %d elements: give 1 to %d", n, wire.MaxPlaces)
 	}
@@ -29,7 +29,7 @@ func (a *statsAPI) place(ctx context.Context, c *call, req wire.Place) (any, err
 		return nil, err
 	}
 	now := a.Core.Now()
-	reply := wire.PlaceReply{Places: make([]wire.Placed, len(places))}
+	reply := wire.PlaceReply{Places: make([]wire.QueuePosition, len(places))}
 	for i, p := range places {
 		reply.Places[i] = placed(p, a.Metrics.flow.MeanRun(p.Type, now))
 	}
@@ -37,8 +37,8 @@ func (a *statsAPI) place(ctx context.Context, c *call, req wire.Place) (any, err
 }
 
 // placed is a place as the reply has it.
-func placed(p dispatcher.Place, meanRun time.Duration) wire.Placed {
-	out := wire.Placed{ID: p.ID.String()}
+func placed(p dispatcher.Place, meanRun time.Duration) wire.QueuePosition {
+	out := wire.QueuePosition{ID: p.ID.String()}
 	estimate := func(d time.Duration) { ms := d.Milliseconds(); out.EstimatedWaitMS = &ms }
 	switch {
 	case p.OnItsWay:

@@ -31,15 +31,15 @@ type proofAPI struct {
 }
 
 func (a *proofAPI) handle(h *handlers) {
-	raw[wire.See](h, wire.APIVerify, a.verify)
-	raw[wire.See](h, wire.APIRebuild, a.rebuild)
+	raw[wire.StatsRequest](h, wire.APIVerify, a.verify)
+	raw[wire.StatsRequest](h, wire.APIRebuild, a.rebuild)
 	at(h, wire.APIState, a.stateAt)
 }
 
 func (a *proofAPI) verify(c *call) {
 	a.prove(c, func(ctx context.Context, p *proof) error {
 		v, err := a.Prover.Verify(ctx, p.told)
-		p.set(func(r *wire.ProveReply) {
+		p.set(func(r *wire.VerifyReply) {
 			r.Equal, r.Digest, r.Live, r.Diff, r.Position = v.Equal, v.Digest, v.Live, v.Diff, wire.PositionOf(v.Position)
 		})
 		return err
@@ -50,7 +50,7 @@ func (a *proofAPI) rebuild(c *call) {
 	a.prove(c, func(ctx context.Context, p *proof) error {
 		err := a.Prover.Rebuild(ctx, p.told)
 		a.Metrics.recount()
-		p.set(func(r *wire.ProveReply) { r.Equal, r.Position = err == nil, wire.PositionOf(a.Queries.Applied()) })
+		p.set(func(r *wire.VerifyReply) { r.Equal, r.Position = err == nil, wire.PositionOf(a.Queries.Applied()) })
 		return err
 	})
 }
@@ -59,11 +59,11 @@ func (a *proofAPI) rebuild(c *call) {
 type proof struct {
 	c     *call
 	mu    sync.Mutex
-	reply wire.ProveReply // guarded by mu
-	sent  time.Time       // guarded by mu
+	reply wire.VerifyReply // guarded by mu
+	sent  time.Time        // guarded by mu
 }
 
-func (p *proof) set(fn func(*wire.ProveReply)) {
+func (p *proof) set(fn func(*wire.VerifyReply)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fn(&p.reply)
@@ -90,7 +90,7 @@ func (p *proof) tell(ago time.Duration) {
 // prove runs fn on a goroutine of its own, one at a time, and tells its
 // progress and outcome.
 func (a *proofAPI) prove(c *call, fn func(context.Context, *proof) error) {
-	if _, err := decode[wire.See](c.data); err != nil {
+	if _, err := decode[wire.StatsRequest](c.data); err != nil {
 		c.reply(nil, err)
 		return
 	}

@@ -27,7 +27,7 @@ type itemAPI struct {
 	Logs      *Logs
 	js        jetstream.JetStream
 	Names     wire.Names
-	Full      func() *Full
+	Full      func() *RoomAlarm
 	undecided chan struct{} // a token for each request for an intake message that is not decided yet
 	commits   commits
 }
@@ -161,7 +161,7 @@ func (a *itemAPI) logs(ctx context.Context, c *call, req wire.Logs) (any, error)
 	return wire.LogsReply{Records: records}, nil
 }
 
-func (a *typeAPI) list(ctx context.Context, _ *call, req wire.See) (any, error) {
+func (a *typeAPI) list(ctx context.Context, _ *call, req wire.StatsRequest) (any, error) {
 	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (a *workerAPI) now(ctx context.Context) []wire.WorkerInfo {
 	return list
 }
 
-func (a *workerAPI) list(ctx context.Context, c *call, _ wire.See) (any, error) {
+func (a *workerAPI) list(ctx context.Context, c *call, _ wire.StatsRequest) (any, error) {
 	list := a.now(ctx)
 	if list == nil {
 		list = []wire.WorkerInfo{}
@@ -221,7 +221,7 @@ func (a *workerAPI) list(ctx context.Context, c *call, _ wire.See) (any, error) 
 	return wire.WorkersReply{Workers: list, Drains: a.Core.Drains()}, nil
 }
 
-func (s *Service) info(ctx context.Context, c *call, _ wire.See) (any, error) {
+func (s *Service) info(ctx context.Context, c *call, _ wire.StatsRequest) (any, error) {
 	s.mu.Lock()
 	reply := s.Info
 	s.mu.Unlock()
@@ -240,7 +240,7 @@ func (s *Service) info(ctx context.Context, c *call, _ wire.See) (any, error) {
 
 // held says which item holds a dedup key. It tells what the bucket of taken keys
 // tells, and without its delay.
-func (a *itemAPI) held(ctx context.Context, c *call, req wire.Held) (any, error) {
+func (a *itemAPI) held(ctx context.Context, c *call, req wire.HolderRequest) (any, error) {
 	t, err := events.ParseType(req.Type)
 	if err != nil {
 		return nil, events.Refuse(events.CodeBadType, "%v", err)

@@ -29,16 +29,16 @@ const (
 
 // Readiness is the body of /readyz.
 type Readiness struct {
-	Ready  bool    `json:"ready"`
-	Checks []Check `json:"checks"`
+	Ready  bool         `json:"ready"`
+	Checks []ReadyCheck `json:"checks"`
 	// Refused says why new work is refused for want of room, and Held why nothing
 	// new is begun either. The engine is ready all the same.
 	Refused string `json:"refused,omitempty"`
 	Held    string `json:"held,omitempty"`
 }
 
-// Check is one thing that must hold for the engine to be ready.
-type Check struct {
+// ReadyCheck is one thing that must hold for the engine to be ready.
+type ReadyCheck struct {
 	Check string `json:"check"` // running, owner, projection, clock, jetstream
 	OK    bool   `json:"ok"`
 	Why   string `json:"why,omitempty"` // it is not
@@ -61,7 +61,7 @@ func (c condition) readiness() Readiness {
 	r := Readiness{Ready: true}
 	r.Refused, r.Held = c.full.texts()
 	check := func(name string, ok bool, why string) {
-		c := Check{Check: name, OK: ok}
+		c := ReadyCheck{Check: name, OK: ok}
 		if !ok {
 			c.Why, r.Ready = why, false
 		}
@@ -127,7 +127,7 @@ func (s *Service) Health() Health {
 }
 
 // texts says why new work is refused, and why nothing new is begun.
-func (f *Full) texts() (refused, held string) {
+func (f *RoomAlarm) texts() (refused, held string) {
 	if f == nil {
 		return "", ""
 	}
@@ -178,7 +178,7 @@ func AnswerStandby(w http.ResponseWriter, r *http.Request, owner string) {
 	case "/healthz":
 		code, body = http.StatusOK, Health{Status: "standby", Owner: owner}
 	case "/readyz":
-		body = Readiness{Checks: []Check{{Check: "owner", Why: why}}}
+		body = Readiness{Checks: []ReadyCheck{{Check: "owner", Why: why}}}
 	default:
 		body = map[string]any{"error": events.Refuse(events.CodeNotOwner, "%s: ask that one, or again later", why)}
 		w.Header().Set("Retry-After", "1")

@@ -15,7 +15,7 @@ import (
 type rejectedAPI struct {
 	*engine
 	Names wire.Names
-	Full  func() *Full
+	Full  func() *RoomAlarm
 }
 
 func (a *rejectedAPI) handle(h *handlers) {

@@ -17,7 +17,7 @@ import (
 // scheduleAPI shows and changes schedules.
 type scheduleAPI struct {
 	*engine
-	Full func() *Full
+	Full func() *RoomAlarm
 }
 
 func (a *scheduleAPI) handle(h *handlers) {
@@ -31,7 +31,7 @@ func (a *scheduleAPI) handle(h *handlers) {
 }
 
 // schedules lists them.
-func (a *scheduleAPI) list(ctx context.Context, _ *call, req wire.See) (any, error) {
+func (a *scheduleAPI) list(ctx context.Context, _ *call, req wire.StatsRequest) (any, error) {
 	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}

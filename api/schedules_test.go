@@ -45,7 +45,7 @@ func TestSchedules(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	rm := ask[wire.ScheduleReply](r, wire.APIScheduleRemove, wire.ScheduleName{Name: "report"})
-	if got := ask[wire.SchedulesReply](r, wire.APISchedules, wire.See{MinPosition: rm.Position}); len(got.Schedules) != 0 {
+	if got := ask[wire.SchedulesReply](r, wire.APISchedules, wire.StatsRequest{MinPosition: rm.Position}); len(got.Schedules) != 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -81,12 +81,12 @@ type Config struct {
 	UserRoles func(name string) access.Roles
 	// Full says why submissions must be refused for want of room; nil: they
 	// need not.
-	Full func() *Full
+	Full func() *RoomAlarm
 	// Blobs keeps the children of spawns that are made in parts; nil: there can be
 	// none.
 	Blobs Blobs
 	// Storage says how much room there is; nil: nothing is known.
-	Storage func() Storage
+	Storage func() StorageUse
 	// Spans says what has become of this process's spans; nil: there are none.
 	Spans func() tracing.SpanCounts
 	// Info is the part of the info reply that never changes.
@@ -94,8 +94,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Full is what stands in the way of new work.
-type Full struct {
+// RoomAlarm is what stands in the way of new work.
+type RoomAlarm struct {
 	Status string        // in the health reply, and the alarm's code
 	Fact   string        // what is full
 	Do     string        // what to do
@@ -150,7 +150,7 @@ func New(cfg Config) (*Service, error) {
 		cfg.Metrics = NewMetrics()
 	}
 	if cfg.Full == nil {
-		cfg.Full = func() *Full { return nil }
+		cfg.Full = func() *RoomAlarm { return nil }
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -241,8 +241,8 @@ func TestGetByIntake(t *testing.T) {
 // A message that the engine does not read for want of room is answered at once,
 // with the reason.
 func TestGetByIntakeOfOneThatWaits(t *testing.T) {
-	full := &Full{Why: &events.Error{Code: events.CodeUnavailable, Message: "the disk is full"}}
-	r := newRig(t, func(c *Config) { c.Full = func() *Full { return full } })
+	full := &RoomAlarm{Why: &events.Error{Code: events.CodeUnavailable, Message: "the disk is full"}}
+	r := newRig(t, func(c *Config) { c.Full = func() *RoomAlarm { return full } })
 	s := r.svc
 	if err := s.items.errUndecided(7); !strings.Contains(err.Error(), "the disk is full") {
 		t.Error(err)
@@ -372,7 +372,7 @@ func TestLogs(t *testing.T) {
 	id, _ := events.ParseID(sub.ID)
 	other := r.submit(wire.Submit{Type: "email"})
 	otherID, _ := events.ParseID(other.ID)
-	ask[wire.StatsReply](r, wire.APIStats, wire.See{MinPosition: other.Position}) // logs looks the item up
+	ask[wire.StatsReply](r, wire.APIStats, wire.StatsRequest{MinPosition: other.Position}) // logs looks the item up
 	if got := ask[wire.LogsReply](r, wire.APILogs, wire.Logs{ID: sub.ID}); len(got.Records) != 0 {
 		t.Fatalf("records of nothing: %+v", got)
 	}
@@ -420,7 +420,7 @@ func TestVerifyAndRebuildStream(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := read[wire.ProveReply](t, msg)
+			p, err := read[wire.VerifyReply](t, msg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -431,7 +431,7 @@ func TestVerifyAndRebuildStream(t *testing.T) {
 		_ = sub.Unsubscribe()
 	}
 	r.svc.proofs.proving <- struct{}{}
-	_, err := try[wire.ProveReply](r, wire.APIVerify, nil)
+	_, err := try[wire.VerifyReply](r, wire.APIVerify, nil)
 	wantCode(t, err, events.CodeUnavailable)
 	<-r.svc.proofs.proving
 }

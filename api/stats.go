@@ -41,7 +41,7 @@ func (a *statsAPI) handle(h *handlers) {
 	on(h, wire.APIPlace, a.place)
 }
 
-func (a *statsAPI) ask(ctx context.Context, _ *call, req wire.See) (any, error) {
+func (a *statsAPI) ask(ctx context.Context, _ *call, req wire.StatsRequest) (any, error) {
 	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func TestStatsSayHowLongItemsWait(t *testing.T) {
 	r.submit(wire.Submit{Type: "email", Priority: &low})
 	r.submit(wire.Submit{Type: "email", DelayMS: 3_600_000})
 	last := r.submit(wire.Submit{Type: "report", DelayMS: 7_200_000})
-	ask[wire.StatsReply](r, wire.APIStats, wire.See{MinPosition: last.Position})
+	ask[wire.StatsReply](r, wire.APIStats, wire.StatsRequest{MinPosition: last.Position})
 	got := statsWhen(r, func(s wire.StatsReply) bool {
 		return s.Scheduled == 2 && len(s.Types) == 2 && s.Types[0].AgesByPriority[int(low)].OldestMS > 0
 	})

@@ -27,9 +27,9 @@ var (
 	descStorageMost = desc("storage_max_bytes", "Bytes that the embedded server's streams may hold.")
 )
 
-// Storage is what is known of the room that the engine has. A nil field is not
+// StorageUse is what is known of the room that the engine has. A nil field is not
 // known: the engine is in memory, or on a NATS server that is not its own.
-type Storage struct {
+type StorageUse struct {
 	DiskFree, DiskLeast, DataDir *uint64
 	Used, Most                   *uint64
 }

@@ -39,8 +39,8 @@ func newTails(s *Service) *tails {
 	}
 }
 
-// Appended tells the service that the log has grown. It never waits.
-func (s *Service) Appended() { s.tails.pages.Grown() }
+// LogGrew tells the service that the log has grown. It never waits.
+func (s *Service) LogGrew() { s.tails.pages.Grown() }
 
 // Feed is the log as feeds of events read it, which take turns with the requests
 // for events.

@@ -173,7 +173,7 @@ func TestWaitingForEventsShutsNobodyOut(t *testing.T) {
 	for range 20 {
 		wg.Go(func() {
 			r.put("email")
-			ask[wire.StatsReply](r, wire.APIStats, wire.See{})
+			ask[wire.StatsReply](r, wire.APIStats, wire.StatsRequest{})
 		})
 	}
 	wg.Wait()

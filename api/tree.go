@@ -146,7 +146,7 @@ func (b *treeBuilder) path(it *events.Item) ([]wire.TreeNode, error) {
 
 // treeNode is a node with its texts clipped, so that a reply stays small.
 func treeNode(it *events.Item) wire.TreeNode {
-	n := wire.NodeOf(it)
+	n := wire.TreeNodeOf(it)
 	n.Reason = events.Clip(n.Reason, maxTreeText)
 	if n.Progress != nil {
 		n.Progress.Message = events.Clip(n.Progress.Message, maxTreeText)

@@ -63,7 +63,7 @@ func (k *retention) cutDone(below events.Seq) {
 
 // carry carries items of the round, and ends it when all are.
 func (k *retention) carry(now time.Time) error {
-	k.later = append(k.later, k.l.state.TakeCarryAgain()...)
+	k.later = append(k.later, k.l.state.TakeRecarry()...)
 	if !k.scanned && len(k.later) < maxLater && k.mayRetain() {
 		ids, at, more, err := k.l.cfg.Store.Uncarried(k.began, k.scan, retainPage)
 		if err != nil {
@@ -109,7 +109,7 @@ func (k *retention) carry(now time.Time) error {
 // carryOne carries an item, unless the projection does not have all of it yet,
 // or the batch has no room for it.
 func (k *retention) carryOne(id events.ID) (bool, error) {
-	if !k.l.state.Settled(id) {
+	if !k.l.state.Projectable(id) {
 		return false, nil
 	}
 	it, err := k.l.state.Item(id)
@@ -125,7 +125,7 @@ func (k *retention) carryOne(id events.ID) (bool, error) {
 
 // endRound ends the round, if the batch has room for its end.
 func (k *retention) endRound() error {
-	if again := k.l.state.TakeCarryAgain(); len(again) > 0 {
+	if again := k.l.state.TakeRecarry(); len(again) > 0 {
 		k.later = again
 		return nil
 	}

@@ -28,7 +28,7 @@ type idleTypes struct {
 
 // unneeded reports whether nothing and nobody needs a type.
 func (l *loop) unneeded(t events.Type) bool {
-	return l.state.Kept(t) == "" && l.cfg.FileTypes[t] == nil && l.table.byType[t] == 0 && !l.ready.Offered(t)
+	return l.state.TypeInUse(t) == "" && l.cfg.FileTypes[t] == nil && l.table.byType[t] == 0 && !l.ready.Offered(t)
 }
 
 // forgetTypes forgets types that have long been idle, and if room is scarce those

@@ -17,7 +17,7 @@ import (
 func (l *loop) followGates(changed []events.TypeInfo) error {
 	for i := range changed {
 		t := changed[i].Type
-		stopped := l.state.Gate(t).Stopped
+		stopped := l.state.DispatchGate(t).Stopped
 		if stopped == l.stopped[t] {
 			continue
 		}
@@ -34,7 +34,7 @@ func (l *loop) followGates(changed []events.TypeInfo) error {
 	}
 	if v := l.state.CircuitVersion(); v != l.circuits {
 		l.circuits = v
-		l.registry.Bench(l.state.Benched())
+		l.registry.Bench(l.state.OpenWorkerCircuits())
 	}
 	l.workforce.followDrains()
 	return nil
@@ -43,7 +43,7 @@ func (l *loop) followGates(changed []events.TypeInfo) error {
 // admitted is how many more items of a type may be dispatched because of its
 // gate; limited is false if there is no such bound.
 func (l *loop) admitted(t events.Type) (n int, limited bool, err error) {
-	g := l.state.Gate(t)
+	g := l.state.DispatchGate(t)
 	if g.Stopped || !g.Limited {
 		return 0, g.Stopped, nil
 	}

@@ -264,7 +264,7 @@ func TestMoreLanesThanMayBeOpen(t *testing.T) {
 }
 
 // why asks why an item does not run.
-func (s *sim) why(id events.ID) []events.Obstacle {
+func (s *sim) why(id events.ID) []events.BlockReason {
 	s.t.Helper()
 	j := &whyJob{id: id, out: make(chan whyAnswer, 1)}
 	s.l.urgent.jobs = append(s.l.urgent.jobs, j)

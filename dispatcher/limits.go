@@ -40,7 +40,7 @@ func (s *sender) groupOpen(t events.Type, group string, set *events.TypeSettings
 			return false, time.Time{}, err
 		}
 	}
-	return s.l.state.RatesOpen(t, group, load.unclaimed, now)
+	return s.l.state.RatesAllow(t, group, load.unclaimed, now)
 }
 
 // typeBlocked reports whether a type's own rate limits hold it.
@@ -49,7 +49,7 @@ func (s *sender) typeBlocked(t events.Type, set *events.TypeSettings, now time.T
 		return false, nil
 	}
 	return s.l.ready.TypeBlocked(t, now, func(string) (bool, time.Time, error) {
-		return s.l.state.RatesOpen(t, "", s.l.table.unclaimed[t], now)
+		return s.l.state.RatesAllow(t, "", s.l.table.unclaimed[t], now)
 	})
 }
 

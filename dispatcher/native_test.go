@@ -601,7 +601,7 @@ func TestPausingAndCancellingNativeItems(t *testing.T) {
 
 func TestWhyANativeItemWaits(t *testing.T) {
 	h := nativeHarness(t, func(s *events.TypeSettings) { s.Capacity = 1 })
-	why := func(id events.ID) events.Obstacle {
+	why := func(id events.ID) events.BlockReason {
 		t.Helper()
 		if err := h.eng.Await(h.ctx(), h.eng.Position()); err != nil {
 			t.Fatal(err)

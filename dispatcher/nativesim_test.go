@@ -104,7 +104,7 @@ func (r *nativeRun) done() bool {
 }
 
 // answer has a worker say something of a message.
-func (r *nativeRun) answer(seq uint64, kind core.NativeWord, delay time.Duration) {
+func (r *nativeRun) answer(seq uint64, kind core.AckSignal, delay time.Duration) {
 	if m := r.world.native.msgs[seq]; m != nil && !m.over && kind == core.NativeAck {
 		r.acked[m.id] = true
 	}
@@ -123,7 +123,7 @@ func (r *nativeRun) act() {
 	case 6, 7, 8, 9:
 		if len(r.held) > 0 {
 			i := r.rnd.IntN(len(r.held))
-			kind := []core.NativeWord{core.NativeSeen, core.NativeAck, core.NativeAck, core.NativeNak, core.NativeTerm}[r.rnd.IntN(5)]
+			kind := []core.AckSignal{core.NativeSeen, core.NativeAck, core.NativeAck, core.NativeNak, core.NativeTerm}[r.rnd.IntN(5)]
 			r.answer(r.held[i], kind, time.Duration(r.rnd.IntN(3))*time.Second)
 			if kind != core.NativeSeen {
 				r.held = slices.Delete(r.held, i, i+1)

@@ -141,12 +141,12 @@ func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, 
 		set, _ := state.Settings(t)
 		l.leases.ackWaits[t] = set.Lease()
 		l.dirty[t] = true
-		if state.Gate(t).Stopped {
+		if state.DispatchGate(t).Stopped {
 			l.stopped[t] = true
 		}
 		l.sender.marks[t] = limitsMark(set)
 	}
-	reg.Bench(state.Benched())
+	reg.Bench(state.OpenWorkerCircuits())
 	l.workforce.followDrains()
 	l.inflow.held = state.QueueFull
 	l.sender.findPools()

@@ -234,7 +234,7 @@ func (r *errands) endMembers(ctx context.Context, it *events.Item) error {
 		}
 		cmds := make([]core.Command, len(ids))
 		for i, id := range ids {
-			cmds[i] = core.EndMember{ID: id, Parent: it.ID}
+			cmds[i] = core.EndBatchItem{ID: id, Parent: it.ID}
 		}
 		if err := r.decide(ctx, cmds); err != nil {
 			return err

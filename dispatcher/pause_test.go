@@ -41,7 +41,7 @@ func TestHoldDispatch(t *testing.T) {
 		t.Errorf("what ran is %s", st)
 	}
 	why, err := h.eng.Why(h.ctx(), waits)
-	if err != nil || !slices.ContainsFunc(why.Reasons, func(o events.Obstacle) bool { return o.Code == events.WhyNoRoom }) {
+	if err != nil || !slices.ContainsFunc(why.Reasons, func(o events.BlockReason) bool { return o.Code == events.WhyNoRoom }) {
 		t.Errorf("why: %+v, %v", why.Reasons, err)
 	}
 	if st := h.item(after).State; st != events.StateWaiting {

@@ -41,7 +41,7 @@ func changed(seq events.Seq) *batch {
 // alone is a batch that can't be committed with others.
 func alone(seq events.Seq) *batch {
 	b := changed(seq)
-	b.changes.Restated = []core.Restated{{}}
+	b.changes.Restated = []core.EncodedHistory{{}}
 	return b
 }
 

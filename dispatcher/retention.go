@@ -161,7 +161,7 @@ func (k *retention) wake(l *loop) time.Time {
 			return now
 		}
 	case cutCarries:
-		if l.retention.mayRetain() && (!k.scanned && len(k.later) < maxLater || len(k.later) == 0 || l.state.Settled(k.later[0])) {
+		if l.retention.mayRetain() && (!k.scanned && len(k.later) < maxLater || len(k.later) == 0 || l.state.Projectable(k.later[0])) {
 			return now
 		}
 		if !k.quiet && !k.waiting.IsZero() {

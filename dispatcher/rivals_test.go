@@ -38,7 +38,7 @@ func TestWhyCountsOtherTypes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(why.Reasons, func(o events.Obstacle) bool { return o.Code == events.WhyBehind })
+			i := slices.IndexFunc(why.Reasons, func(o events.BlockReason) bool { return o.Code == events.WhyBehind })
 			if i < 0 || why.Reasons[i].Ahead != 3 || !strings.HasPrefix(why.Reasons[i].Message, "3 items go first: 1 of its type, 2 of other types that share "+strings.Replace(name, "pool", "pool shared", 1)) {
 				t.Fatalf("%+v", why.Reasons)
 			}

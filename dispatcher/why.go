@@ -41,7 +41,7 @@ func (e *Engine) Why(ctx context.Context, id events.ID) (wire.WhyReply, error) {
 	if err != nil || own.Items+others == 0 {
 		return a.reply, err
 	}
-	a.reply.Reasons = append(a.reply.Reasons, events.Obstacle{Code: events.WhyBehind, Message: saidAhead(own.Items, others, &a.contest), Ahead: own.Items + others})
+	a.reply.Reasons = append(a.reply.Reasons, events.BlockReason{Code: events.WhyBehind, Message: saidAhead(own.Items, others, &a.contest), Ahead: own.Items + others})
 	return a.reply, nil
 }
 
@@ -124,25 +124,25 @@ func (j *whyJob) decide(l *loop, _ int) error {
 		reasons = append(reasons, l.explainDispatch(it, d, set, now)...)
 	}
 	if len(reasons) == 0 {
-		reasons = []events.Obstacle{{Code: events.WhyReady, Message: "nothing stands in its way: it is about to go"}}
+		reasons = []events.BlockReason{{Code: events.WhyReady, Message: "nothing stands in its way: it is about to go"}}
 	}
 	j.a.reply.Reasons = reasons
 	return nil
 }
 
 // explainDispatch says what of the dispatcher's own keeps a queued item.
-func (l *loop) explainDispatch(it *events.Item, d *dispatched, set events.TypeSettings, now time.Time) []events.Obstacle {
+func (l *loop) explainDispatch(it *events.Item, d *dispatched, set events.TypeSettings, now time.Time) []events.BlockReason {
 	if set.Native() || d != nil && d.native {
 		return l.acked.explainNative(it, d, &set, now)
 	}
 	workers := l.explainWorkers(it)
 	if d != nil {
-		o := events.Obstacle{Code: events.WhyOnItsWay, Message: fmt.Sprintf("it was sent to the workers of its type %s ago, and none has claimed it yet", now.Sub(d.at).Round(time.Millisecond))}
-		return append([]events.Obstacle{o}, workers...)
+		o := events.BlockReason{Code: events.WhyOnItsWay, Message: fmt.Sprintf("it was sent to the workers of its type %s ago, and none has claimed it yet", now.Sub(d.at).Round(time.Millisecond))}
+		return append([]events.BlockReason{o}, workers...)
 	}
 	out := workers
 	add := func(code, format string, args ...any) {
-		out = append(out, events.Obstacle{Code: code, Message: fmt.Sprintf(format, args...)})
+		out = append(out, events.BlockReason{Code: code, Message: fmt.Sprintf(format, args...)})
 	}
 	if n := l.table.byType[it.Type]; n >= set.Capacity {
 		add(events.WhyTypeFull, "type %s has %s dispatched or running: its capacity is %d", it.Type, count(n, "item"), set.Capacity)
@@ -154,18 +154,18 @@ func (l *loop) explainDispatch(it *events.Item, d *dispatched, set events.TypeSe
 		add(events.WhyPoolFull, "pool %s has %s dispatched or running: it has %d slots", p.name, count(p.slots, "item"), p.slots)
 	}
 	if why := l.halt.reason(); why != "" {
-		out = append(out, events.Obstacle{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})
+		out = append(out, events.BlockReason{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})
 	}
 	if l.flight.hold.After(now) {
-		out = append(out, events.Obstacle{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: l.flight.hold})
+		out = append(out, events.BlockReason{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: l.flight.hold})
 	}
 	return out
 }
 
 // explainWorkers says whether anyone is there to run an item.
-func (l *loop) explainWorkers(it *events.Item) []events.Obstacle {
-	one := func(code, format string, args ...any) []events.Obstacle {
-		return []events.Obstacle{{Code: code, Message: fmt.Sprintf(format, args...)}}
+func (l *loop) explainWorkers(it *events.Item) []events.BlockReason {
+	one := func(code, format string, args ...any) []events.BlockReason {
+		return []events.BlockReason{{Code: code, Message: fmt.Sprintf(format, args...)}}
 	}
 	lane := it.Lane()
 	key := lanes.Key{Type: it.Type, Name: lane}
@@ -201,9 +201,9 @@ func count(n int, noun string) string {
 
 // explainNative says what of the dispatcher's own keeps a queued item of a type
 // with native workers. d is its dispatch, nil for none.
-func (a *ackRuns) explainNative(it *events.Item, d *dispatched, set *events.TypeSettings, now time.Time) (out []events.Obstacle) {
+func (a *ackRuns) explainNative(it *events.Item, d *dispatched, set *events.TypeSettings, now time.Time) (out []events.BlockReason) {
 	add := func(code, format string, args ...any) {
-		out = append(out, events.Obstacle{Code: code, Message: fmt.Sprintf(format, args...)})
+		out = append(out, events.BlockReason{Code: code, Message: fmt.Sprintf(format, args...)})
 	}
 	if d != nil {
 		add(events.WhyOnItsWay, "it was sent to the JetStream consumer %s of stream %s %s ago; whether a worker has it yet is not known before it answers, renews, or the next sweep", d.typ, a.l.cfg.Names.NativeStream(), now.Sub(d.at).Round(time.Millisecond))
@@ -220,10 +220,10 @@ func (a *ackRuns) explainNative(it *events.Item, d *dispatched, set *events.Type
 		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", count(n, "item"), a.l.cfg.MaxRunning)
 	}
 	if why := a.l.halt.reason(); why != "" {
-		out = append(out, events.Obstacle{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})
+		out = append(out, events.BlockReason{Code: events.WhyNoRoom, Message: "nothing new is begun: " + why})
 	}
 	if a.l.flight.hold.After(now) {
-		out = append(out, events.Obstacle{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: a.l.flight.hold})
+		out = append(out, events.BlockReason{Code: events.WhyHeld, Message: "dispatching rests for a moment: the NATS server has just refused a dispatch", Until: a.l.flight.hold})
 	}
 	return out
 }

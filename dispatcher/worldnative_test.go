@@ -118,7 +118,7 @@ func (w *world) InspectNative(_ ackmode.Consumer, waiting []natsio.Stored) {
 func (w *world) LookUpNative(word ackmode.Word) {
 	if m := w.native.msgs[word.Seq]; m != nil {
 		word.Token = m.token
-		w.signals.NativeWord(word)
+		w.signals.AckSignal(word)
 	}
 }
 
@@ -135,7 +135,7 @@ func (w *world) nativePull(typ events.Type) (uint64, *nativeSimMsg) {
 
 // nativeAnswer is what a native worker sends for a message, and the server's
 // word on it.
-func (w *world) nativeAnswer(seq uint64, kind core.NativeWord, delay time.Duration) {
+func (w *world) nativeAnswer(seq uint64, kind core.AckSignal, delay time.Duration) {
 	m := w.native.msgs[seq]
 	if m == nil || m.over {
 		return
@@ -165,7 +165,7 @@ func (w *world) say(word ackmode.Word) {
 		w.native.acked[word.Seq] = true
 	}
 	w.native.said = append(w.native.said, word)
-	w.signals.NativeWord(word)
+	w.signals.AckSignal(word)
 }
 
 // adoptNatives is what a new owner finds, and hears.
@@ -181,7 +181,7 @@ func (w *world) adoptNatives(l *loop) error {
 		msgs = append(msgs, natsio.AckMsg{Seq: seq, At: m.at, ID: m.id, Token: m.token, Lease: m.lease})
 	}
 	for _, word := range w.native.said {
-		w.signals.NativeWord(word)
+		w.signals.AckSignal(word)
 	}
 	w.signals.NativeHeard()
 	return l.acked.adoptNativeMsgs(msgs, w.native.next)

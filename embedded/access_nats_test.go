@@ -310,7 +310,7 @@ func TestRolesAreNoMoreOnNATS(t *testing.T) {
 		}
 	}
 
-	before := request[wire.StatsReply](t, e, wire.APIStats, wire.See{})
+	before := request[wire.StatsReply](t, e, wire.APIStats, wire.StatsRequest{})
 	last, err := e.eventLog.Last(testContext(t))
 	if err != nil {
 		t.Fatal(err)
@@ -338,7 +338,7 @@ func TestRolesAreNoMoreOnNATS(t *testing.T) {
 	if now, err := e.eventLog.Last(testContext(t)); err != nil || now.Seq != last.Seq {
 		t.Errorf("the log has grown from %d to %d, %v", last.Seq, now.Seq, err)
 	}
-	if after := request[wire.StatsReply](t, e, wire.APIStats, wire.See{}); len(after.Types) != len(before.Types) || !maps.Equal(after.Types[0].States, before.Types[0].States) || after.Types[0].Capacity != before.Types[0].Capacity {
+	if after := request[wire.StatsReply](t, e, wire.APIStats, wire.StatsRequest{}); len(after.Types) != len(before.Types) || !maps.Equal(after.Types[0].States, before.Types[0].States) || after.Types[0].Capacity != before.Types[0].Capacity {
 		t.Errorf("the state has changed from %+v to %+v", before.Types, after.Types)
 	}
 	t.Logf("%d attempts refused", len(all))

@@ -89,7 +89,7 @@ func TestTheServersAnswersDoNothing(t *testing.T) {
 			t.Errorf("the stream %s: %s", stream, m.Data)
 		}
 	}
-	list := request[wire.TypesReply](t, e, wire.APITypes, wire.See{})
+	list := request[wire.TypesReply](t, e, wire.APITypes, wire.StatsRequest{})
 	for _, typ := range list.Types {
 		if typ.Paused != nil {
 			t.Errorf("a worker has paused %s", typ.Type)

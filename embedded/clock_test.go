@@ -43,7 +43,7 @@ func old(t *testing.T, e *Engine) (ended, expiring []string) {
 	}
 	at := time.Now().Add(10 * 24 * time.Hour)
 	for range 5 {
-		expiring = append(expiring, submit(t, e, wire.Submit{Type: "email", Terms: wire.Terms{ExpiresAt: at}}).ID)
+		expiring = append(expiring, submit(t, e, wire.Submit{Type: "email", SubmitOptions: wire.SubmitOptions{ExpiresAt: at}}).ID)
 	}
 	return ended, expiring
 }
@@ -51,7 +51,7 @@ func old(t *testing.T, e *Engine) (ended, expiring []string) {
 // left counts the items that are there and not cancelled by expiry.
 func left(t *testing.T, e *Engine) (ended, waiting int64) {
 	t.Helper()
-	for _, ty := range request[wire.StatsReply](t, e, wire.APIStats, wire.See{}).Types {
+	for _, ty := range request[wire.StatsReply](t, e, wire.APIStats, wire.StatsRequest{}).Types {
 		if ty.Type == "email" {
 			return ty.States["cancelled"], ty.States["queued"]
 		}
@@ -73,7 +73,7 @@ func TestStartWithWrongClock(t *testing.T) {
 	// Time goes on, by the engine's clock: when this has expired, what was to be
 	// pruned by the wrong clock would have been.
 	soon := e.dispatcher.Now().Add(2500 * time.Millisecond)
-	awaitState(t, e, submit(t, e, wire.Submit{Type: "other", Terms: wire.Terms{ExpiresAt: soon}}).ID, events.StateCancelled)
+	awaitState(t, e, submit(t, e, wire.Submit{Type: "other", SubmitOptions: wire.SubmitOptions{ExpiresAt: soon}}).ID, events.StateCancelled)
 	if ended, waiting := left(t, e); ended != 20 || waiting != 5 {
 		t.Fatalf("%d of 20 ended items are left, %d of 5 wait", ended, waiting)
 	}
@@ -87,7 +87,7 @@ func TestStartWithWrongClock(t *testing.T) {
 	if _, page := fetch(t, "http://"+e.HTTP()+"/metrics"); !strings.Contains(page, "streamwright_clock_implausible 1") {
 		t.Error("no metric says so")
 	}
-	if st := request[wire.StatsReply](t, e, wire.APIStats, wire.See{}); len(st.Alarms) != 1 || st.Alarms[0].Code != wire.AlarmClock || !strings.Contains(st.Alarms[0].Action, "engine clock accept") {
+	if st := request[wire.StatsReply](t, e, wire.APIStats, wire.StatsRequest{}); len(st.Alarms) != 1 || st.Alarms[0].Code != wire.AlarmClock || !strings.Contains(st.Alarms[0].Action, "engine clock accept") {
 		t.Errorf("the alarms are %+v", st.Alarms)
 	}
 	c := request[wire.Clock](t, e, wire.APIClock, struct{}{})

@@ -68,35 +68,35 @@ func TestADeadLetterIsReplayedWithCorrectedParams(t *testing.T) {
 		t.Fatalf("%+v, %v", causes, err)
 	}
 	died := it.Position
-	if _, err := c.Replay(ctx, sub.ID, streamwright.Again{Params: json.RawMessage(`{"good":true}`), Reason: "corrected"}); err != nil {
+	if _, err := c.Replay(ctx, sub.ID, streamwright.ReplayOptions{Params: json.RawMessage(`{"good":true}`), Reason: "corrected"}); err != nil {
 		t.Fatal(err)
 	}
 	if it, err = c.Wait(ctx, sub.ID); err != nil || it.State != events.StateCompleted || string(it.Params) != `{"good":true}` || it.Cause != "" {
 		t.Fatalf("%+v, %v", it, err)
 	}
-	then, err := c.GetAt(ctx, sub.ID, streamwright.Moment{Position: died})
+	then, err := c.GetAt(ctx, sub.ID, streamwright.PointInTime{Position: died})
 	if err != nil || then.State != events.StateDead || then.Params != nil || len(then.Notes) != 1 || then.AsOf.Latest {
 		t.Errorf("before its replay: %+v, %v", then, err)
 	}
-	now, err := c.GetAt(ctx, sub.ID, streamwright.Moment{Time: time.Now().Add(time.Minute)})
+	now, err := c.GetAt(ctx, sub.ID, streamwright.PointInTime{Time: time.Now().Add(time.Minute)})
 	if err != nil || now.State != events.StateCompleted || !now.AsOf.Latest {
 		t.Errorf("after it: %+v, %v", now, err)
 	}
-	if _, err := c.GetAt(ctx, sub.ID, streamwright.Moment{Position: "1"}); events.CodeOf(err) != events.CodeNotFound || !strings.Contains(err.Error(), "not there yet") {
+	if _, err := c.GetAt(ctx, sub.ID, streamwright.PointInTime{Position: "1"}); events.CodeOf(err) != events.CodeNotFound || !strings.Contains(err.Error(), "not there yet") {
 		t.Errorf("before it was there: %v", err)
 	}
-	past, err := c.StateAt(ctx, streamwright.Moment{Position: died}, nil)
+	past, err := c.StateAt(ctx, streamwright.PointInTime{Position: died}, nil)
 	if err != nil || len(past.Types) != 1 || past.Types[0].States["dead"] != 1 || past.Types[0].States["completed"] != 0 || past.Causes != 1 {
 		t.Errorf("the state before: %+v, %v", past, err)
 	}
-	past, err = c.StateAt(ctx, streamwright.Moment{Position: it.Position}, nil)
+	past, err = c.StateAt(ctx, streamwright.PointInTime{Position: it.Position}, nil)
 	if err != nil || past.Types[0].States["dead"] != 0 || past.Types[0].States["completed"] != 1 {
 		t.Errorf("the state after: %+v, %v", past, err)
 	}
-	if _, err := c.StateAt(ctx, streamwright.Moment{Time: time.Unix(1, 0)}, nil); events.CodeOf(err) != events.CodeNotFound {
+	if _, err := c.StateAt(ctx, streamwright.PointInTime{Time: time.Unix(1, 0)}, nil); events.CodeOf(err) != events.CodeNotFound {
 		t.Errorf("the state before the log: %v", err)
 	}
-	if _, err := c.StateAt(ctx, streamwright.Moment{Position: "999999"}, nil); events.CodeOf(err) != events.CodeBadRequest {
+	if _, err := c.StateAt(ctx, streamwright.PointInTime{Position: "999999"}, nil); events.CodeOf(err) != events.CodeBadRequest {
 		t.Errorf("the state of the future: %v", err)
 	}
 	history, sum, err := c.Account(ctx, sub.ID)

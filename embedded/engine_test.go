@@ -309,7 +309,7 @@ func TestEngineHTTP(t *testing.T) {
 	if code, body := read("/healthz"); code != 503 || !strings.Contains(body, "disk_low") {
 		t.Errorf("health on a full disk %d %s", code, body)
 	}
-	st := request[wire.StatsReply](t, e, wire.APIStats, wire.See{})
+	st := request[wire.StatsReply](t, e, wire.APIStats, wire.StatsRequest{})
 	if len(st.Alarms) != 1 || st.Alarms[0].Code != wire.AlarmDiskLow || st.Alarms[0].Severity != wire.AlarmCritical || !strings.Contains(st.Alarms[0].Message, "nothing new is begun") {
 		t.Errorf("on a full disk the alarms are %+v", st.Alarms)
 	}
@@ -363,7 +363,7 @@ func TestEngineConfiguration(t *testing.T) {
 
 	o.Config = configOf(t, "[types.email]\ncapacity = 7\n[types.other]\nlease_ms=\"5s\"")
 	e = mustStart(t, o)
-	for _, r := range request[wire.TypesReply](t, e, wire.APITypes, wire.See{}).Types {
+	for _, r := range request[wire.TypesReply](t, e, wire.APITypes, wire.StatsRequest{}).Types {
 		if r.Type == "email" && (r.Settings.Capacity != 7 || r.Settings.MaxAttempts != 9 || r.Source != events.SourceAPI) {
 			t.Errorf("after a start with a file %+v", r)
 		}

@@ -23,7 +23,7 @@ import (
 // hooks tell the faces and the mirrors what happens.
 func (e *Engine) hooks() dispatcher.Hooks {
 	return e.metrics.Hook(dispatcher.Hooks{
-		Appended: func(int, int, time.Duration) { e.service.Appended() },
+		Appended: func(int, int, time.Duration) { e.service.LogGrew() },
 		Awaited:  func(c *core.Changes) bool { return e.service.Awaits(c.Items) },
 		Projected: func(c *core.Changes) {
 			e.service.Notify(c.Items)

@@ -62,7 +62,7 @@ func shown(t *testing.T, e *Engine, worker string, want wire.WorkerStatus, why s
 	ctx := testContext(t)
 	var last wire.WorkerInfo
 	for ctx.Err() == nil {
-		for _, w := range request[wire.WorkersReply](t, e, wire.APIWorkers, wire.See{}).Workers {
+		for _, w := range request[wire.WorkersReply](t, e, wire.APIWorkers, wire.StatsRequest{}).Workers {
 			if w.Worker == worker {
 				last = w
 			}

@@ -191,7 +191,7 @@ func TestEngineQueueLimit(t *testing.T) {
 	if err := publish(nc, "work.submit.email", id); err != nil {
 		t.Fatal(err)
 	}
-	stats := request[wire.StatsReply](t, e, wire.APIStats, wire.See{MinPosition: items[2].Position})
+	stats := request[wire.StatsReply](t, e, wire.APIStats, wire.StatsRequest{MinPosition: items[2].Position})
 	if n := stats.Types[0].States["queued"]; n != 3 || stats.Rejected != 0 {
 		t.Fatalf("%+v", stats)
 	}

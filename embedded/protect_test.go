@@ -33,7 +33,7 @@ func failing(t *testing.T, e *Engine, types ...string) {
 
 func circuitOf(t *testing.T, e *Engine, typ string) *wire.Circuit {
 	t.Helper()
-	for _, r := range request[wire.TypesReply](t, e, wire.APITypes, wire.See{}).Types {
+	for _, r := range request[wire.TypesReply](t, e, wire.APITypes, wire.StatsRequest{}).Types {
 		if r.Type == typ {
 			return r.Circuit
 		}
@@ -59,7 +59,7 @@ func TestTypeCircuitByDefault(t *testing.T) {
 		return c != nil && c.State == events.CircuitOpen.String()
 	})
 	count := func(typ string) (dead int64) {
-		for _, s := range request[wire.StatsReply](t, e, wire.APIStats, wire.See{}).Types {
+		for _, s := range request[wire.StatsReply](t, e, wire.APIStats, wire.StatsRequest{}).Types {
 			if s.Type == typ {
 				dead = s.States[events.StateDead.String()]
 			}
@@ -86,7 +86,7 @@ func TestProtectionChangesNoRecordedType(t *testing.T) {
 	o.Config = configOf(t, "")
 	e = mustStart(t, o)
 	submit(t, e, wire.Submit{Type: "new"})
-	for _, r := range request[wire.TypesReply](t, e, wire.APITypes, wire.See{}).Types {
+	for _, r := range request[wire.TypesReply](t, e, wire.APITypes, wire.StatsRequest{}).Types {
 		if protected := r.Settings.Circuit.On() && r.Settings.MaxQueued == events.DefaultMaxQueued; protected != (r.Type == "new") {
 			t.Errorf("type %s: %+v", r.Type, r.Settings)
 		}
@@ -103,7 +103,7 @@ func TestDefaultsOfTheFileReachRecordedTypes(t *testing.T) {
 	}
 	settings := func(e *Engine) map[string]wire.TypeReply {
 		types := map[string]wire.TypeReply{}
-		for _, r := range request[wire.TypesReply](t, e, wire.APITypes, wire.See{}).Types {
+		for _, r := range request[wire.TypesReply](t, e, wire.APITypes, wire.StatsRequest{}).Types {
 			types[r.Type] = r
 		}
 		return types

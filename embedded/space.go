@@ -59,8 +59,8 @@ type space struct {
 	restart func() error // of that server
 	log     *slog.Logger
 
-	full      atomic.Pointer[api.Full] // nil: there is room
-	restarted atomic.Uint64            // restarts that succeeded
+	full      atomic.Pointer[api.RoomAlarm] // nil: there is room
+	restarted atomic.Uint64                 // restarts that succeeded
 
 	// Owned by whoever calls look.
 	near        bool      // look again soon
@@ -160,7 +160,7 @@ func (s *space) repair(now time.Time) {
 }
 
 // judge says what is full, nil for nothing.
-func (s *space) judge() (*api.Full, error) {
+func (s *space) judge() (*api.RoomAlarm, error) {
 	s.near = false
 	if s.dir != "" {
 		free, err := s.free(s.dir)
@@ -209,10 +209,10 @@ func headroom(most uint64, wasFull bool) uint64 {
 	return h
 }
 
-func full(status, fact, do string) *api.Full {
+func full(status, fact, do string) *api.RoomAlarm {
 	why := events.Refuse(events.CodeUnavailable, "%s: %s, then ask again", fact, do)
 	why.RetryAfter = 2 * spaceEvery
-	return &api.Full{Status: status, Fact: fact, Do: do, Why: why}
+	return &api.RoomAlarm{Status: status, Fact: fact, Do: do, Why: why}
 }
 
 func (s *space) stop() {
@@ -239,7 +239,7 @@ func (e *Engine) watchSpace() {
 }
 
 // isFull is what stands in the way of new work, nil for nothing.
-func (e *Engine) isFull() *api.Full {
+func (e *Engine) isFull() *api.RoomAlarm {
 	if e.space == nil {
 		return nil
 	}

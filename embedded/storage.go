@@ -43,8 +43,8 @@ func (d *dataSize) of(dir string) uint64 {
 }
 
 // storageNow is the room that the engine has, for its metrics.
-func (e *Engine) storageNow() api.Storage {
-	var st api.Storage
+func (e *Engine) storageNow() api.StorageUse {
+	var st api.StorageUse
 	if e.dir != nil {
 		size := e.dataSize.of(e.dir.path)
 		st.DataDir = &size

@@ -62,7 +62,7 @@ func TestAnItemHasATraceOfItsOwn(t *testing.T) {
 	o.Tracing = tp
 	e := mustStart(t, o)
 	first := submit(t, e, wire.Submit{Type: "email"})
-	second := submit(t, e, wire.Submit{Type: "print", Terms: wire.Terms{After: []string{first.ID}}})
+	second := submit(t, e, wire.Submit{Type: "print", SubmitOptions: wire.SubmitOptions{After: []string{first.ID}}})
 	stopEngine(t, e)
 	e = mustStart(t, o)
 	defer stopEngine(t, e)

@@ -12,7 +12,7 @@ func TestBriefEvents(t *testing.T) {
 	full := &Created{
 		Params: json.RawMessage(`{"a":"<&>"}`), Priority: 3, MaxAttempts: 4, TimeoutMS: 5, DedupKey: "d<&>\u00fc", IdempotencyKey: "i", IdempotencyUntil: at,
 		AvailableAt: at, Capabilities: []string{"gpu"}, Tenant: "acme", Labels: map[string]string{"a": "b"}, Provenance: Provenance{Source: "s"},
-		Trace: "t", Digest: "x", Intake: Intake{Seq: 7, MsgID: "m", MsgIDUntil: at}, Terms: &Terms{Group: "g"},
+		Trace: "t", Digest: "x", Intake: Intake{Seq: 7, MsgID: "m", MsgIDUntil: at}, SubmitOptions: &SubmitOptions{Group: "g"},
 	}
 	for _, body := range []Body{&Created{}, full, &Completed{DurationMS: 9}, &Completed{DurationMS: 9, Result: json.RawMessage(`[1]`)}, &Running{Deadline: at}} {
 		ev := Event{Kind: body.Kind(), ID: ID{1}, Type: "email", At: at, Tx: Tx{1, 2}, Attempt: 2, Worker: "w", Body: body}

@@ -227,7 +227,7 @@ func (b *Created) check(*Event) error {
 		return fmt.Errorf("it has no params")
 	}
 	return inRange(b.Priority <= MaxPriority && Writable(b.AvailableAt, b.IdempotencyUntil, b.MsgIDUntil) &&
-		(b.Terms == nil || Writable(b.ExpiresAt) && writableRates(b.Rates)))
+		(b.SubmitOptions == nil || Writable(b.ExpiresAt) && writableRates(b.Rates)))
 }
 
 func (b *Queued) check(*Event) error {

@@ -215,10 +215,10 @@ func appendCreatedRest(b []byte, d *Created) ([]byte, error) {
 	}
 	b = appendOptText(b, `,"msg_id":`, d.MsgID)
 	b = appendTime(b, `,"msg_id_until":"`, d.MsgIDUntil)
-	if d.Terms != nil && d.onlyGroup() {
+	if d.SubmitOptions != nil && d.onlyGroup() {
 		b = appendOptText(b, `,"group":`, d.Group)
-	} else if d.Terms != nil {
-		terms, err := json.Marshal(d.Terms)
+	} else if d.SubmitOptions != nil {
+		terms, err := json.Marshal(d.SubmitOptions)
 		if err != nil {
 			return nil, err
 		}
@@ -324,7 +324,7 @@ func Checksum(data []byte) uint64 { return crc64.Checksum(data, crcTable) }
 // onlyGroup reports whether a payload's terms say nothing but the group, as
 // those of most submissions with a tenant.
 func (cr *Created) onlyGroup() bool {
-	t := *cr.Terms
+	t := *cr.SubmitOptions
 	return t.Group != "" && len(t.After) == 0 && t.AfterPolicy == "" && t.DedupPolicy == "" && t.DedupWindowMS == 0 && t.ExpiresAt.IsZero() && t.EstimateMS == 0 &&
 		!t.OwnAttempts && !t.OwnTimeout && t.Parent.IsZero() && t.Spawn == 0 && t.ScoreMS == nil && t.Verdict == nil && len(t.Rates) == 0
 }

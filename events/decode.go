@@ -155,7 +155,7 @@ func (s *scanner) created() Body {
 		group = s.text()
 	}
 	if ownAttempts || ownTimeout || group != "" {
-		d.Terms = &Terms{OwnAttempts: ownAttempts, OwnTimeout: ownTimeout, Group: group}
+		d.SubmitOptions = &SubmitOptions{OwnAttempts: ownAttempts, OwnTimeout: ownTimeout, Group: group}
 	}
 	s.lit(`}`)
 	return d

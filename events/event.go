@@ -68,7 +68,7 @@ type Created struct {
 	Trace            string            `json:"traceparent,omitempty"`
 	Digest           string            `json:"digest,omitempty"` // of the submission, when the submitter chose the id
 	Intake
-	*Terms // nil: none
+	*SubmitOptions // nil: none
 }
 
 // Merged is the payload of merged: the event's item has become part of Into.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Terms is what a submission may say beyond the plain; most leave it out.
-type Terms struct {
+// SubmitOptions is what a submission may say beyond the plain; most leave it out.
+type SubmitOptions struct {
 	After         []ID        `json:"after,omitempty"`
 	AfterPolicy   AfterPolicy `json:"after_policy,omitempty"`
 	DedupPolicy   DedupPolicy `json:"dedup_policy,omitempty"`

@@ -213,9 +213,9 @@ type MergedEntry struct {
 	Provenance Provenance `json:"provenance,omitzero"`
 }
 
-// Loose reports whether a key's kind follows from no item: what holds is
+// Unowned reports whether a key's kind follows from no item: what holds is
 // restated by the end of a round, and by nothing else.
-func (k KeyKind) Loose() bool { return k != KeyDedup && k != KeyIdempotency && k != KeyMsgID }
+func (k KeyKind) Unowned() bool { return k != KeyDedup && k != KeyIdempotency && k != KeyMsgID }
 
 // Waiting is how many of a type's items are queued or waiting.
 func (t TypeInfo) Waiting() int64 { return t.Counts[StateQueued] + t.Counts[StateWaiting] }

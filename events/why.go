@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// Obstacle is one reason why an item is not running now, in words and as a
+// BlockReason is one reason why an item is not running now, in words and as a
 // stable code.
-type Obstacle struct {
+type BlockReason struct {
 	Code    string    `json:"code"`
 	Message string    `json:"message"`
 	Until   time.Time `json:"until,omitzero"`  // when it passes by itself, where that is known
@@ -14,7 +14,7 @@ type Obstacle struct {
 	Ahead   int       `json:"ahead,omitempty"` // items in front of it, for WhyBehind
 }
 
-// The codes of obstacles. Those that no item is to blame for (capacity,
+// The codes of block reasons. Those that no item is to blame for (capacity,
 // workers, position) are the dispatcher's to find.
 const (
 	WhyEnded       = "ended"        // it is terminal

@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	_ core.Base   = (*Store)(nil)
-	_ core.Loader = (*Store)(nil)
+	_ core.Base      = (*Store)(nil)
+	_ core.BatchBase = (*Store)(nil)
 )
 
 // Meta implements [core.Base].
@@ -153,7 +153,7 @@ func (s *Store) InState(state events.ItemState, fn func(*events.Item) error) err
 	})
 }
 
-// Load implements [core.Loader]: two passes over neighbouring keys in place
+// Load implements [core.BatchBase]: two passes over neighbouring keys in place
 // of two lookups for each item.
 func (s *Store) Load(ids []events.ID, withParams bool, fn func(*events.Item, []byte)) error {
 	if len(ids) == 0 {

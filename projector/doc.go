@@ -72,7 +72,7 @@
 //     and tellParent), so that outdate notes it.
 //
 // To note Y is to set its BaseSeq to 0 and to put it on the list that
-// State.TakeCarryAgain returns. The round does not end while something is on that
+// State.TakeRecarry returns. The round does not end while something is on that
 // list, nor while an item is left whose base lies before B ([Store.Uncarried]).
 // The list is worked off in the same batches as the events that feed it.
 //

@@ -123,11 +123,11 @@ func (s *Store) Kept(id events.ID) (history []events.StoredEvent, merged []event
 }
 
 // LooseKeys returns the held keys that follow from no item (see
-// [events.KeyKind.Loose]), expired ones among them, in order.
+// [events.KeyKind.Unowned]), expired ones among them, in order.
 func (s *Store) LooseKeys() (keys []events.HeldKey, err error) {
 	err = s.Snapshot(func(v layout.View) error {
 		for kind := range 256 {
-			if !events.KeyKind(kind).Loose() {
+			if !events.KeyKind(kind).Unowned() {
 				continue
 			}
 			prefix := []byte{layout.PrefixKey, byte(kind)}

@@ -33,7 +33,7 @@ func (s *sim) round(meanwhile int) (begin, end events.Seq) {
 			return 0, 0 // another owner
 		}
 	}
-	for again := s.state.TakeCarryAgain(); len(again) > 0; again = s.state.TakeCarryAgain() {
+	for again := s.state.TakeRecarry(); len(again) > 0; again = s.state.TakeRecarry() {
 		if !s.carry(again, 0) {
 			return 0, 0
 		}
@@ -83,7 +83,7 @@ func (s *sim) carryRejected(begin events.Seq) {
 func (s *sim) carry(ids []events.ID, meanwhile int) bool {
 	s.t.Helper()
 	for _, id := range ids {
-		if !s.state.Settled(id) {
+		if !s.state.Projectable(id) {
 			s.project()
 		}
 		history, merged, err := s.store.Kept(id)

@@ -188,7 +188,7 @@ func (e *Engine) sync(ctx context.Context) {
 	if err != nil {
 		e.t.Fatalf("ask the engine how far it is: %v", err)
 	}
-	e.client.Saw(info.Position)
+	e.client.ObservePosition(info.Position)
 }
 
 // why explains what keeps an item from running.

@@ -74,7 +74,7 @@ func (s Submit) Command(newID events.ID, maxParams int) (core.Submit, error) {
 	if c.Priority, err = checkPriority(s.Priority); err != nil {
 		return core.Submit{}, err
 	}
-	if err := s.Terms.into(&c); err != nil {
+	if err := s.SubmitOptions.into(&c); err != nil {
 		return core.Submit{}, err
 	}
 	return c, c.Check(maxParams, idTime(newID))

@@ -155,8 +155,8 @@ var endpoints = func() []Endpoint {
 			{ID: "work-why", Method: get, Path: v1 + "/work/{id}/why", Tag: "work", Refusals: missing,
 				Summary: "Explain why an item is not running", About: "What stands in its way now, the most telling first."},
 		}},
-		{Name: APIPlace, Roles: Roles(RoleSubmit | RoleRead), ReadOnly: true, Private: true, Request: typeOf[Place](), Reply: typeOf[PlaceReply]()},
-		{Name: APIHeld, Roles: reads, ReadOnly: true, Request: typeOf[Held](), Reply: typeOf[Holder](), Routes: []Route{
+		{Name: APIPlace, Roles: Roles(RoleSubmit | RoleRead), ReadOnly: true, Private: true, Request: typeOf[QueuePositions](), Reply: typeOf[PlaceReply]()},
+		{Name: APIHeld, Roles: reads, ReadOnly: true, Request: typeOf[HolderRequest](), Reply: typeOf[Holder](), Routes: []Route{
 			{ID: "type-holder", Method: get, Path: v1 + "/types/{type}/holder", Tag: "types", Refusals: missing,
 				Summary: "Show the item that holds a dedup key", About: "The live item of the type that a submission with this dedup key would be a duplicate of; 404 if there is none. The answer may be outdated when it arrives: the submission alone decides."},
 		}},
@@ -173,19 +173,19 @@ var endpoints = func() []Endpoint {
 		{Name: APIUnregister, Roles: works, Request: typeOf[Unregister](), Reply: typeOf[OK]()},
 
 		// Of operators, and of those who watch.
-		{Name: APIStats, Roles: reads, ReadOnly: true, Request: typeOf[See](), Reply: typeOf[StatsReply](), Routes: []Route{
+		{Name: APIStats, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[StatsReply](), Routes: []Route{
 			{ID: "stats", Method: get, Path: v1 + "/stats", Tag: "engine",
 				Summary: "Show the engine at a glance", About: "Items by state, type and priority, what runs, the workers, and the rates."},
 		}},
-		{Name: APITypes, Roles: reads, ReadOnly: true, Request: typeOf[See](), Reply: typeOf[TypesReply](), Routes: []Route{
+		{Name: APITypes, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[TypesReply](), Routes: []Route{
 			{ID: "types", Method: get, Path: v1 + "/types", Tag: "types",
 				Summary: "List the types and their settings", About: "With pauses, and the circuits that are not closed."},
 		}},
-		{Name: APIWorkers, Roles: reads, ReadOnly: true, Request: typeOf[See](), Reply: typeOf[WorkersReply](), Routes: []Route{
+		{Name: APIWorkers, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[WorkersReply](), Routes: []Route{
 			{ID: "workers", Method: get, Path: v1 + "/workers", Tag: "workers", Hidden: position,
 				Summary: "List the registered workers", About: "Including those that died recently."},
 		}},
-		{Name: APIInfo, Roles: AllRoles, ReadOnly: true, Request: typeOf[See](), Reply: typeOf[InfoReply](), Routes: []Route{
+		{Name: APIInfo, Roles: AllRoles, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[InfoReply](), Routes: []Route{
 			{ID: "info", Method: get, Path: v1 + "/info", Tag: "engine", Hidden: position,
 				Summary: "Show who answers", About: "The engine's version, its position, where its data is and what it keeps."},
 		}},
@@ -257,7 +257,7 @@ var endpoints = func() []Endpoint {
 		}},
 
 		// Schedules.
-		{Name: APISchedules, Roles: reads, ReadOnly: true, Request: typeOf[See](), Reply: typeOf[SchedulesReply](), Routes: []Route{
+		{Name: APISchedules, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[SchedulesReply](), Routes: []Route{
 			{ID: "schedules", Method: get, Path: v1 + "/schedules", Tag: "schedules",
 				Summary: "List the schedules", About: "By name, with their next tick and what became of the last."},
 		}},
@@ -287,8 +287,8 @@ var endpoints = func() []Endpoint {
 		}},
 
 		// The engine itself.
-		{Name: APICut, Roles: operates, Request: typeOf[See](), Reply: typeOf[Retention]()},
-		{Name: APIClock, Roles: reads, ReadOnly: true, Request: typeOf[See](), Reply: typeOf[Clock](), Routes: []Route{
+		{Name: APICut, Roles: operates, Request: typeOf[StatsRequest](), Reply: typeOf[Retention]()},
+		{Name: APIClock, Roles: reads, ReadOnly: true, Request: typeOf[StatsRequest](), Reply: typeOf[Clock](), Routes: []Route{
 			{ID: "clock", Method: get, Path: v1 + "/clock", Tag: "engine", Hidden: position,
 				Summary: "Show the engine's clock", About: "Its time, the NATS server's, and whether that is plausible."},
 		}},
@@ -297,8 +297,8 @@ var endpoints = func() []Endpoint {
 				Summary: "Confirm the NATS server's clock", About: "From then on its time is the engine's, however far the two are apart. Everything that is due by it then happens. It is recorded, and may set the clock back."},
 		}},
 		{Name: APIState, Roles: reads, ReadOnly: true, Stream: true, Request: typeOf[StateAt](), Reply: typeOf[StateReply]()},
-		{Name: APIVerify, Roles: reads, ReadOnly: true, Stream: true, Request: typeOf[See](), Reply: typeOf[ProveReply]()},
-		{Name: APIRebuild, Roles: operates, Stream: true, Request: typeOf[See](), Reply: typeOf[ProveReply]()},
+		{Name: APIVerify, Roles: reads, ReadOnly: true, Stream: true, Request: typeOf[StatsRequest](), Reply: typeOf[VerifyReply]()},
+		{Name: APIRebuild, Roles: operates, Stream: true, Request: typeOf[StatsRequest](), Reply: typeOf[VerifyReply]()},
 	}
 }()
 

@@ -17,7 +17,7 @@ import (
 
 func TestTermsGoThroughHeaders(t *testing.T) {
 	zero, hour := int64(0), int64(3_600_000)
-	for _, terms := range []wire.Terms{
+	for _, terms := range []wire.SubmitOptions{
 		{},
 		{After: []string{anID, anID}, AfterPolicy: events.AfterRun},
 		{DedupPolicy: events.DedupSupersede, DedupWindowMS: &hour},
@@ -25,7 +25,7 @@ func TestTermsGoThroughHeaders(t *testing.T) {
 		{EstimatedDurationMS: 90_000},
 		{ExpiresAt: time.Date(2030, 1, 31, 8, 0, 0, 123e6, time.UTC)},
 	} {
-		in := wire.Submit{Type: "email", Params: json.RawMessage("1"), Terms: terms}
+		in := wire.Submit{Type: "email", Params: json.RawMessage("1"), SubmitOptions: terms}
 		header, err := in.Headers()
 		if err != nil {
 			t.Fatal(err)
@@ -52,23 +52,23 @@ func TestTermsBounds(t *testing.T) {
 	most := int64(math.MaxInt64)
 	ms := func(d time.Duration) *int64 { n := d.Milliseconds(); return &n }
 	for name, c := range map[string]struct {
-		terms wire.Terms
+		terms wire.SubmitOptions
 		code  events.Code
 	}{
-		"id":                {wire.Terms{After: []string{"x"}}, events.CodeBadID},
-		"too many":          {wire.Terms{After: slices.Repeat([]string{anID}, events.MaxAfter+1)}, events.CodeTooLarge},
-		"after policy":      {wire.Terms{After: []string{anID}, AfterPolicy: "maybe"}, events.CodeBadRequest},
-		"policy alone":      {wire.Terms{AfterPolicy: events.AfterRun}, events.CodeBadRequest},
-		"dedup policy":      {wire.Terms{DedupPolicy: "twice"}, events.CodeBadRequest},
-		"window":            {wire.Terms{DedupWindowMS: ms(events.MaxDedupWindow + time.Millisecond)}, events.CodeBadTime},
-		"negative window":   {wire.Terms{DedupWindowMS: ms(-time.Millisecond)}, events.CodeBadTime},
-		"overflowing":       {wire.Terms{DedupWindowMS: &most}, events.CodeBadTime},
-		"negative estimate": {wire.Terms{EstimatedDurationMS: -1}, events.CodeBadTime},
-		"estimate too long": {wire.Terms{EstimatedDurationMS: events.MaxTimeout.Milliseconds() + 1}, events.CodeBadTime},
-		"expires too late":  {wire.Terms{ExpiresAt: now.AddDate(11, 0, 0)}, events.CodeBadTime},
-		"fine":              {wire.Terms{After: []string{anID}, AfterPolicy: events.AfterDead, DedupPolicy: events.DedupDefer, DedupWindowMS: ms(0), ExpiresAt: now.Add(time.Hour)}, ""},
+		"id":                {wire.SubmitOptions{After: []string{"x"}}, events.CodeBadID},
+		"too many":          {wire.SubmitOptions{After: slices.Repeat([]string{anID}, events.MaxAfter+1)}, events.CodeTooLarge},
+		"after policy":      {wire.SubmitOptions{After: []string{anID}, AfterPolicy: "maybe"}, events.CodeBadRequest},
+		"policy alone":      {wire.SubmitOptions{AfterPolicy: events.AfterRun}, events.CodeBadRequest},
+		"dedup policy":      {wire.SubmitOptions{DedupPolicy: "twice"}, events.CodeBadRequest},
+		"window":            {wire.SubmitOptions{DedupWindowMS: ms(events.MaxDedupWindow + time.Millisecond)}, events.CodeBadTime},
+		"negative window":   {wire.SubmitOptions{DedupWindowMS: ms(-time.Millisecond)}, events.CodeBadTime},
+		"overflowing":       {wire.SubmitOptions{DedupWindowMS: &most}, events.CodeBadTime},
+		"negative estimate": {wire.SubmitOptions{EstimatedDurationMS: -1}, events.CodeBadTime},
+		"estimate too long": {wire.SubmitOptions{EstimatedDurationMS: events.MaxTimeout.Milliseconds() + 1}, events.CodeBadTime},
+		"expires too late":  {wire.SubmitOptions{ExpiresAt: now.AddDate(11, 0, 0)}, events.CodeBadTime},
+		"fine":              {wire.SubmitOptions{After: []string{anID}, AfterPolicy: events.AfterDead, DedupPolicy: events.DedupDefer, DedupWindowMS: ms(0), ExpiresAt: now.Add(time.Hour)}, ""},
 	} {
-		_, err := wire.Submit{Type: "email", Terms: c.terms}.Command(freshID(now), 1000)
+		_, err := wire.Submit{Type: "email", SubmitOptions: c.terms}.Command(freshID(now), 1000)
 		if got := events.CodeOf(err); err != nil && got != c.code || err == nil && c.code != "" {
 			t.Errorf("%s: got %v, want %q", name, err, c.code)
 		}
@@ -143,7 +143,7 @@ func TestFlowReportBounds(t *testing.T) {
 		"large children":  {wire.ReportSpawn, wire.ReportFlow{Children: slices.Repeat([]wire.Submit{large}, 20)}, events.CodeTooLarge, "together"},
 		"a bad child":     {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{child, {Type: "A B"}}}, events.CodeBadType, "child 2"},
 		"child policy":    {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{child}, ChildPolicy: "ignore"}, events.CodeBadRequest, "child_policy"},
-		"continuation":    {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{child}, Continuation: &wire.Continue{Name: strings.Repeat("x", 257)}}, events.CodeTooLarge, "continuation"},
+		"continuation":    {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{child}, Continuation: &wire.ContinueWith{Name: strings.Repeat("x", 257)}}, events.CodeTooLarge, "continuation"},
 		"unknown report":  {"dance", wire.ReportFlow{}, events.CodeBadRequest, "checkpoint"},
 		"nothing amiss":   {wire.ReportSpawn, wire.ReportFlow{Children: []wire.Submit{child}}, "", ""},
 		"negative amount": {wire.ReportProgress, wire.ReportFlow{Percent: -1}, events.CodeBadRequest, "0 to 100"},

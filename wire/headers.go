@@ -22,10 +22,10 @@ var submitHeaders = []string{
 
 const workPrefix = "Work-"
 
-// ServersHeader returns the first header, by name, that shows that a NATS server
+// ServerHeader returns the first header, by name, that shows that a NATS server
 // sent a message, and no client: a status, or any Nats-… but
 // [HeaderRequestInfo]. Empty: there is none.
-func ServersHeader(header map[string][]string) string {
+func ServerHeader(header map[string][]string) string {
 	found := ""
 	for name := range header {
 		servers := strings.EqualFold(name, "Status") || len(name) > 5 && strings.EqualFold(name[:5], "Nats-") && name != HeaderRequestInfo
@@ -166,7 +166,7 @@ func (s *Submit) readValue(name, v string) (err error) {
 	case HeaderTrace:
 		s.Trace = v
 	case HeaderAfterPolicy, HeaderDedupPolicy, HeaderDedupWindow, HeaderExpiresAt, HeaderBatch, HeaderEstimatedDuration:
-		return s.Terms.readValue(name, v)
+		return s.SubmitOptions.readValue(name, v)
 	default:
 		return events.Refuse(events.CodeBadHeader, "header %q is unknown: the known ones are %s and %s; drop it or correct its name", clip(name), strings.Join(submitHeaders, ", "), HeaderTrace)
 	}
@@ -281,7 +281,7 @@ func (s Submit) Headers() (map[string][]string, error) {
 	list(HeaderLabels, labelList(s.Labels))
 	set(HeaderTrace, s.Trace)
 	list(HeaderAfter, s.After)
-	s.Terms.setHeaders(set)
+	s.SubmitOptions.setHeaders(set)
 	return h, bad
 }
 

@@ -142,8 +142,8 @@ type TreeNode struct {
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// NodeOf is an item as a tree shows it, without its children.
-func NodeOf(it *events.Item) TreeNode {
+// TreeNodeOf is an item as a tree shows it, without its children.
+func TreeNodeOf(it *events.Item) TreeNode {
 	return TreeNode{
 		ID: it.ID.String(), Type: string(it.Type), State: it.State, Attempt: int(it.Attempt),
 		Progress: fromProgress(it.Progress), Reason: it.Reason, Code: it.Code,

@@ -30,7 +30,7 @@ type Submit struct {
 	Tenant         string            `json:"tenant,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
 	Trace          string            `json:"traceparent,omitempty"`
-	Terms
+	SubmitOptions
 }
 
 // Submitted answers a Submit. In the answer to an array, an element that was
@@ -101,7 +101,7 @@ type Item struct {
 	Reason           string             `json:"reason,omitempty"`
 	Cause            string             `json:"cause,omitempty"` // of a dead one: see Cause
 	Position         Position           `json:"position"`        // of the last event that touched it
-	AsOf             *AsOf              `json:"as_of,omitempty"` // shown as it was then
+	AsOf             *PastPosition      `json:"as_of,omitempty"` // shown as it was then
 	Notes            []string           `json:"notes,omitempty"` // what can't be shown, and why
 	ItemFlow
 }
@@ -179,7 +179,7 @@ type History struct {
 // HistoryReply is an item's events, oldest first.
 type HistoryReply struct {
 	Events []HistoryEvent `json:"events"`
-	Totals Spans          `json:"totals"`
+	Totals StateDurations `json:"totals"`
 }
 
 // HistoryEvent is one event as queries and tails show it.
@@ -193,7 +193,7 @@ type HistoryEvent struct {
 	Worker  string          `json:"worker,omitempty"`
 	Data    json.RawMessage `json:"data,omitempty"`
 	// What the state that it ends has taken, in histories.
-	*Spans
+	*StateDurations
 }
 
 // Cancel asks that an item be not run, or no longer.
@@ -237,9 +237,9 @@ type Wait struct {
 	MinPosition Position `json:"min_position,omitempty"`
 }
 
-// See is the body of stats and types, which ask for nothing else. An empty
+// StatsRequest is the body of stats and types, which ask for nothing else. An empty
 // body will do too.
-type See struct {
+type StatsRequest struct {
 	MinPosition Position `json:"min_position,omitempty"`
 }
 
@@ -374,9 +374,9 @@ type InfoReply struct {
 	Clock *Clock `json:"clock,omitempty"`
 }
 
-// ProveReply answers verify and rebuild. The engine streams progress replies
+// VerifyReply answers verify and rebuild. The engine streams progress replies
 // (Done false) before the last.
-type ProveReply struct {
+type VerifyReply struct {
 	Done      bool     `json:"done"`
 	Events    uint64   `json:"events"` // replayed so far
 	Total     uint64   `json:"total"`
@@ -397,16 +397,16 @@ type Why struct {
 // WhyReply answers a Why. Reasons come with the most telling one first; an item
 // may have several at once.
 type WhyReply struct {
-	ID       string            `json:"id"`
-	Type     string            `json:"type"`
-	State    events.ItemState  `json:"state"`
-	At       time.Time         `json:"at"` // when this was so
-	Reasons  []events.Obstacle `json:"reasons"`
-	Position Position          `json:"position,omitempty"`
+	ID       string               `json:"id"`
+	Type     string               `json:"type"`
+	State    events.ItemState     `json:"state"`
+	At       time.Time            `json:"at"` // when this was so
+	Reasons  []events.BlockReason `json:"reasons"`
+	Position Position             `json:"position,omitempty"`
 }
 
-// Held asks which live item holds a dedup key.
-type Held struct {
+// HolderRequest asks which live item holds a dedup key.
+type HolderRequest struct {
 	Type        string   `json:"type"`
 	Key         string   `json:"key"` // the dedup key
 	MinPosition Position `json:"min_position,omitempty"`
@@ -440,24 +440,24 @@ func DedupEntry(t events.Type, key string) string {
 // MaxPlaces is how many items one Place asks about.
 const MaxPlaces = 100
 
-// Place asks where queued items stand. Counting takes time in a deep queue, so
+// QueuePositions asks where queued items stand. Counting takes time in a deep queue, so
 // one request counts a bounded number of items and takes a bounded time: what
 // is left over then has no Ahead in the answer.
-type Place struct {
+type QueuePositions struct {
 	IDs         []string `json:"ids"` // at most MaxPlaces
 	MinPosition Position `json:"min_position,omitempty"`
 }
 
 // PlaceReply answers a Place, in its order.
 type PlaceReply struct {
-	Places []Placed `json:"places"`
+	Places []QueuePosition `json:"places"`
 }
 
-// Placed is where an item stands now. Ahead is left out for an item that is not
+// QueuePosition is where an item stands now. Ahead is left out for an item that is not
 // queued, or is not due yet; 10,000 means so many or more. EstimatedWaitMS is
 // left out where nothing is known to compute it from: no worker, or no run of
 // the type of late.
-type Placed struct {
+type QueuePosition struct {
 	ID              string `json:"id"`
 	Ahead           *int   `json:"ahead,omitempty"`
 	EstimatedWaitMS *int64 `json:"estimated_wait_ms,omitempty"`

@@ -6,8 +6,8 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// AsOf says as of which event an item of the past is shown.
-type AsOf struct {
+// PastPosition says as of which event an item of the past is shown.
+type PastPosition struct {
 	Position Position  `json:"position"`
 	At       time.Time `json:"at"`
 	Latest   bool      `json:"latest"` // nothing has happened to it since

@@ -29,7 +29,7 @@ func drawReport(t *rapid.T) Report {
 	case 3:
 		r.Checkpoint = json.RawMessage(`1`)
 	case 4:
-		r.Children, r.Continuation, r.ChildPolicy = []Submit{{Type: "t"}}, &Continue{Name: "n"}, "p"
+		r.Children, r.Continuation, r.ChildPolicy = []Submit{{Type: "t"}}, &ContinueWith{Name: "n"}, "p"
 	}
 	return r
 }

@@ -29,15 +29,15 @@ type ReportFlow struct {
 	// ChildrenRef, in place of Children, refers to an object that holds them as
 	// a JSON array: what no message has room for is put there first.
 	ChildrenRef  json.RawMessage    `json:"children_ref,omitempty"`
-	Continuation *Continue          `json:"continuation,omitempty"`
+	Continuation *ContinueWith      `json:"continuation,omitempty"`
 	ChildPolicy  events.ChildPolicy `json:"child_policy,omitempty"`
 
 	children []core.Submit // what Prepare has made of Children
 	declared int           // how many there are behind ChildrenRef; see InParts
 }
 
-// Continue says that an item runs again when its children have ended.
-type Continue struct {
+// ContinueWith says that an item runs again when its children have ended.
+type ContinueWith struct {
 	Name string `json:"name,omitempty"` // for the handler
 }
 

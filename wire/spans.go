@@ -7,10 +7,10 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Spans is how long an item has been what, up to its last event, in
+// StateDurations is how long an item has been what, up to its last event, in
 // milliseconds. Together they are the time from its created event to its last
 // one, but for what it has spent ended before a replay.
-type Spans struct {
+type StateDurations struct {
 	WaitedMS    int64 `json:"waited_ms,omitempty"`     // queued and due, until it was claimed
 	BackedOffMS int64 `json:"backed_off_ms,omitempty"` // queued and not due: a delay, a backoff, a snooze
 	HeldMS      int64 `json:"held_ms,omitempty"`       // waiting for other items
@@ -20,7 +20,7 @@ type Spans struct {
 
 // Measure computes an item's waits and run times from its events, oldest first.
 // It sets those of each event that ends one, and returns the sums.
-func Measure(evs []HistoryEvent) Spans {
+func Measure(evs []HistoryEvent) StateDurations {
 	var m measure
 	for i := range evs {
 		m.step(&evs[i])
@@ -30,10 +30,10 @@ func Measure(evs []HistoryEvent) Spans {
 
 type measure struct {
 	state events.ItemState
-	since time.Time // when the state began, or was last accounted for
-	due   time.Time // queued: not before
-	now   Spans     // in this state
-	sum   Spans
+	since time.Time      // when the state began, or was last accounted for
+	due   time.Time      // queued: not before
+	now   StateDurations // in this state
+	sum   StateDurations
 }
 
 // step takes one event.
@@ -77,16 +77,16 @@ func (m *measure) account(at time.Time) {
 
 // settle tells what the state that ends here has taken.
 func (m *measure) settle(ev *HistoryEvent) {
-	if m.now != (Spans{}) {
+	if m.now != (StateDurations{}) {
 		spans := m.now
-		ev.Spans = &spans
+		ev.StateDurations = &spans
 	}
 	m.sum.WaitedMS += m.now.WaitedMS
 	m.sum.BackedOffMS += m.now.BackedOffMS
 	m.sum.HeldMS += m.now.HeldMS
 	m.sum.StartingMS += m.now.StartingMS
 	m.sum.RanMS += m.now.RanMS
-	m.now = Spans{}
+	m.now = StateDurations{}
 }
 
 func dueOf(data json.RawMessage) time.Time {

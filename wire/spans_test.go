@@ -34,17 +34,17 @@ func TestMeasure(t *testing.T) {
 		{Kind: events.KindCompleted, At: at(103)},
 	}
 	sum := Measure(evs)
-	if want := (Spans{WaitedMS: 3000 + 2000 + 1000, BackedOffMS: 6000 + 1000, StartingMS: 500, RanMS: 2500 + 3000 + 2000}); sum != want {
+	if want := (StateDurations{WaitedMS: 3000 + 2000 + 1000, BackedOffMS: 6000 + 1000, StartingMS: 500, RanMS: 2500 + 3000 + 2000}); sum != want {
 		t.Errorf("in all %+v, want %+v", sum, want)
 	}
-	for i, want := range map[int]Spans{3: {WaitedMS: 3000, BackedOffMS: 6000}, 4: {StartingMS: 500}, 5: {RanMS: 2500}, 7: {WaitedMS: 2000, BackedOffMS: 1000}, 10: {RanMS: 3000}, 13: {WaitedMS: 1000}, 15: {RanMS: 2000}} {
-		if evs[i].Spans == nil || *evs[i].Spans != want {
-			t.Errorf("%s at %s: %+v, want %+v", evs[i].Kind, evs[i].At, evs[i].Spans, want)
+	for i, want := range map[int]StateDurations{3: {WaitedMS: 3000, BackedOffMS: 6000}, 4: {StartingMS: 500}, 5: {RanMS: 2500}, 7: {WaitedMS: 2000, BackedOffMS: 1000}, 10: {RanMS: 3000}, 13: {WaitedMS: 1000}, 15: {RanMS: 2000}} {
+		if evs[i].StateDurations == nil || *evs[i].StateDurations != want {
+			t.Errorf("%s at %s: %+v, want %+v", evs[i].Kind, evs[i].At, evs[i].StateDurations, want)
 		}
 	}
 	for _, i := range []int{0, 1, 2, 9, 12} {
-		if evs[i].Spans != nil {
-			t.Errorf("%s at %s: %+v", evs[i].Kind, evs[i].At, evs[i].Spans)
+		if evs[i].StateDurations != nil {
+			t.Errorf("%s at %s: %+v", evs[i].Kind, evs[i].At, evs[i].StateDurations)
 		}
 	}
 	if data, err := json.Marshal(evs[9]); err != nil || string(data) != `{"seq":0,"kind":"progressed","at":"2030-01-02T03:04:21Z"}` {

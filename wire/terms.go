@@ -8,8 +8,8 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// Terms is what a submission may say of other items and of its own end.
-type Terms struct {
+// SubmitOptions is what a submission may say of other items and of its own end.
+type SubmitOptions struct {
 	// After are the items that must have ended first, at most
 	// events.MaxAfter; AfterPolicy says what a bad end of one does.
 	After       []string           `json:"after,omitempty"`
@@ -29,7 +29,7 @@ type Terms struct {
 }
 
 // into puts the terms into the command.
-func (t *Terms) into(c *core.Submit) error {
+func (t *SubmitOptions) into(c *core.Submit) error {
 	if t.AfterPolicy != "" && len(t.After) == 0 {
 		return events.Refuse(events.CodeBadRequest, "after_policy is %q, but the item comes after nothing: give the ids in after, or leave the policy out", t.AfterPolicy)
 	}
@@ -69,7 +69,7 @@ func checkChildPolicy(p events.ChildPolicy) error {
 }
 
 // readValue takes the value of one header.
-func (t *Terms) readValue(name, v string) (err error) {
+func (t *SubmitOptions) readValue(name, v string) (err error) {
 	switch name {
 	case HeaderAfterPolicy:
 		t.AfterPolicy = events.AfterPolicy(v)
@@ -95,7 +95,7 @@ func (t *Terms) readValue(name, v string) (err error) {
 }
 
 // setHeaders tells set the headers that say the same, but for After.
-func (t *Terms) setHeaders(set func(name, value string)) {
+func (t *SubmitOptions) setHeaders(set func(name, value string)) {
 	set(HeaderBatch, t.Batch)
 	set(HeaderAfterPolicy, string(t.AfterPolicy))
 	set(HeaderDedupPolicy, string(t.DedupPolicy))

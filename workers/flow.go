@@ -84,7 +84,7 @@ func (s *Spawn) outcome() (Outcome, error) {
 	}
 	rep := &wire.Report{Event: wire.ReportSpawn, ReportFlow: wire.ReportFlow{Children: make([]wire.Submit, len(s.Children)), ChildPolicy: s.Policy}}
 	if s.Continue || s.Continuation != "" {
-		rep.Continuation = &wire.Continue{Name: s.Continuation}
+		rep.Continuation = &wire.ContinueWith{Name: s.Continuation}
 	}
 	for i, child := range s.Children {
 		sub, err := child.submission()

@@ -71,7 +71,7 @@ func TestBadEndsFailTheItem(t *testing.T) {
 		"no delay":        Snoozed{},
 		"delay too long":  Snooze(events.MaxDelay + time.Hour),
 		"long name":       Spawn{Children: []Child{child}, Continuation: strings.Repeat("x", 300)},
-		"bad child terms": Spawn{Children: []Child{{Type: "a", With: wire.Submit{Terms: wire.Terms{After: []string{"?"}}}}}},
+		"bad child terms": Spawn{Children: []Child{{Type: "a", With: wire.Submit{SubmitOptions: wire.SubmitOptions{After: []string{"?"}}}}}},
 	} {
 		out := Invoke(t.Context(), func(context.Context, *RawItem) (any, error) { return result, nil }, item)
 		if out.Err == nil || out.Code != FailBadSpawn || out.Retryable || out.Spawn != nil || out.Snooze != nil {

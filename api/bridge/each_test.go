@@ -81,7 +81,7 @@ func TestEachReportIsJudgedAlone(t *testing.T) {
 		if !out.Reports[i].OK {
 			t.Errorf("report %s: %+v", list[i], out.Reports[i].Error)
 		}
-		e.client.Saw(out.Reports[i].Position)
+		e.client.ObservePosition(out.Reports[i].Position)
 	}
 	if it := e.item(t, one.ID); it.State != events.StateCompleted || string(it.Result) != `{"n":1}` {
 		t.Errorf("the item beside those that can't be read: %+v", it)

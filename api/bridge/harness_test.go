@@ -98,7 +98,7 @@ func (e *engine) submitItem(t testing.TB, s wire.Submit) string {
 	t.Helper()
 	var got wire.Submitted
 	e.request(t, wire.APISubmit, s, &got)
-	e.client.Saw(got.Position)
+	e.client.ObservePosition(got.Position)
 	return got.ID
 }
 
@@ -241,7 +241,7 @@ func (w *worker) report(list ...wire.Report) []wire.Reported {
 	var out struct{ Reports []wire.Reported }
 	w.must("report", reports{w.session, list}, &out)
 	for _, r := range out.Reports {
-		w.e.client.Saw(r.Position)
+		w.e.client.ObservePosition(r.Position)
 	}
 	if len(out.Reports) != len(list) {
 		w.t.Fatalf("%d reports have %d answers", len(list), len(out.Reports))

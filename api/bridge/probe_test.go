@@ -17,7 +17,7 @@ func (e *engine) becomes(t testing.TB, worker string, want wire.WorkerStatus, re
 	t.Helper()
 	eventually(t, worker+" is "+string(want), func() bool {
 		var list wire.WorkersReply
-		e.request(t, wire.APIWorkers, wire.See{}, &list)
+		e.request(t, wire.APIWorkers, wire.StatsRequest{}, &list)
 		for _, w := range list.Workers {
 			if w.Worker == worker {
 				return w.Status == want && strings.Contains(w.Reason, reason) && (want != wire.WorkerActive || !w.ProbedAt.IsZero())

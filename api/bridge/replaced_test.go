@@ -18,7 +18,7 @@ func quick(typ events.Type) config.Config { return leases(time.Second, typ) }
 func (e *engine) freeID(t testing.TB, worker string) {
 	t.Helper()
 	var list wire.WorkersReply
-	e.request(t, wire.APIWorkers, wire.See{}, &list)
+	e.request(t, wire.APIWorkers, wire.StatsRequest{}, &list)
 	for _, w := range list.Workers {
 		if w.Worker == worker {
 			var ok wire.OK

@@ -199,7 +199,7 @@ func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*
 		Types    []json.RawMessage
 		Defaults json.RawMessage
 		Unset    json.RawMessage
-	}](ctx, s, wire.APITypes, wire.See{MinPosition: min})
+	}](ctx, s, wire.APITypes, wire.StatsRequest{MinPosition: min})
 	if err != nil {
 		return nil, problemOf(err)
 	}
@@ -300,7 +300,7 @@ func (s *Server) registerOneSchedule() {
 		SchedulePath
 		After
 	}) (*output, error) {
-		list, err := call[struct{ Schedules []json.RawMessage }](ctx, s, wire.APISchedules, wire.See{MinPosition: in.MinPosition})
+		list, err := call[struct{ Schedules []json.RawMessage }](ctx, s, wire.APISchedules, wire.StatsRequest{MinPosition: in.MinPosition})
 		if err != nil {
 			return nil, problemOf(err)
 		}

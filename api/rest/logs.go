@@ -18,8 +18,8 @@ type Logs interface {
 	// Follow gives the records of an item's log behind a sequence, those already
 	// there first, until ctx ends or fn errs; that is its error then.
 	Follow(ctx context.Context, t events.Type, id events.ID, behind uint64, fn func(wire.LogRecord) error) error
-	// Tip is the sequence of the last record of an item's log; 0 for none.
-	Tip(ctx context.Context, t events.Type, id events.ID) (uint64, error)
+	// LastSeq is the sequence of the last record of an item's log; 0 for none.
+	LastSeq(ctx context.Context, t events.Type, id events.ID) (uint64, error)
 }
 
 // logsQuery is the input of an item's log.
@@ -103,7 +103,7 @@ func (s *Server) followLogs(ctx context.Context, in *logsQuery) (func(huma.Conte
 		return nil, err
 	}
 	if in.LastEventID != "" && item.State.Terminal() {
-		tip, err := s.cfg.Logs.Tip(first, f.t, f.id)
+		tip, err := s.cfg.Logs.LastSeq(first, f.t, f.id)
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +197,7 @@ func (f *followed) end(ctx context.Context) (end logEnd) {
 		end.item, end.err = call[wire.Item](ctx, f.s, wire.APIWait, wire.Wait{ID: f.id.String(), TimeoutMS: MaxWait.Milliseconds()})
 	}
 	if end.err == nil {
-		end.tip, end.err = f.s.cfg.Logs.Tip(ctx, f.t, f.id)
+		end.tip, end.err = f.s.cfg.Logs.LastSeq(ctx, f.t, f.id)
 	}
 	return end
 }

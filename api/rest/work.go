@@ -175,7 +175,7 @@ const placeTime = 500 * time.Millisecond
 
 // place adds to replies where the items stand, as far as that can be told.
 func (s *Server) place(ctx context.Context, replies []PlacedItem) {
-	var ask wire.Place
+	var ask wire.QueuePositions
 	var at []int
 	for i := range replies {
 		r := &replies[i]

@@ -136,7 +136,7 @@ type workReport struct {
 	DelayMS    int64           `json:"delay_ms,omitempty" doc:"Of snooze."`
 
 	Children     []wire.Submit      `json:"children,omitempty" doc:"Of spawn: submissions."`
-	Continuation *wire.Continue     `json:"continuation,omitempty" doc:"Of spawn: the item runs again when its children have ended."`
+	Continuation *wire.ContinueWith `json:"continuation,omitempty" doc:"Of spawn: the item runs again when its children have ended."`
 	ChildPolicy  events.ChildPolicy `json:"child_policy,omitempty" doc:"Of spawn."`
 }
 

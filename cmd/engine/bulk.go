@@ -274,7 +274,7 @@ type replayFlags struct {
 	params   string
 	patch    string
 	priority string
-	again    streamwright.Again
+	again    streamwright.ReplayOptions
 }
 
 func replayCommand(a *app) *cobra.Command {

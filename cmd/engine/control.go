@@ -48,7 +48,7 @@ func (a *app) cancelOne(cmd *cobra.Command, id, note string) error {
 }
 
 func rescheduleCommand(a *app) *cobra.Command {
-	var o streamwright.Order
+	var o streamwright.RescheduleOptions
 	var priority, at string
 	var f bulkFlags
 	cmd := &cobra.Command{
@@ -77,7 +77,7 @@ func rescheduleCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) rescheduleOne(cmd *cobra.Command, id string, o streamwright.Order) error {
+func (a *app) rescheduleOne(cmd *cobra.Command, id string, o streamwright.RescheduleOptions) error {
 	return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
 		if err := c.Reschedule(ctx, id, o); err != nil {
 			return err
@@ -91,7 +91,7 @@ func (a *app) rescheduleOne(cmd *cobra.Command, id string, o streamwright.Order)
 }
 
 // parseOrder checks what needs no engine to be checked.
-func parseOrder(o *streamwright.Order, priority, at string) error {
+func parseOrder(o *streamwright.RescheduleOptions, priority, at string) error {
 	if priority != "" {
 		p, err := events.ParsePriority(priority)
 		if err != nil {

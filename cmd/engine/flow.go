@@ -82,7 +82,7 @@ func (f *flowFlags) into(item *streamwright.Item) error {
 }
 
 // overlayTerms is overlay for what a line says of other items.
-func overlayTerms(item *streamwright.Item, t wire.Terms) {
+func overlayTerms(item *streamwright.Item, t wire.SubmitOptions) {
 	if len(t.After) > 0 {
 		item.After = t.After
 	}

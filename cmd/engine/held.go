@@ -33,7 +33,7 @@ What is shown may be over when it is read: the submission alone decides.`,
 				if err != nil {
 					return err
 				}
-				c.Saw(info.Position) // what any command before this one has done is to be seen
+				c.ObservePosition(info.Position) // what any command before this one has done is to be seen
 				h, err := c.Holder(ctx, args[0], args[1])
 				if err != nil {
 					return err

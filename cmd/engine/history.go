@@ -31,14 +31,14 @@ func historyCommand(a *app) *cobra.Command {
 	}
 }
 
-func (a *app) printHistory(evs []streamwright.Event, sum streamwright.Spans) error {
+func (a *app) printHistory(evs []streamwright.Event, sum streamwright.StateDurations) error {
 	if a.JSON {
 		for _, ev := range evs {
 			if err := a.PrintJSON(ev); err != nil {
 				return err
 			}
 		}
-		return a.PrintJSON(map[string]streamwright.Spans{"totals": sum})
+		return a.PrintJSON(map[string]streamwright.StateDurations{"totals": sum})
 	}
 	rows := [][]string{{"SEQ", "AT", "AFTER", "EVENT", "ATTEMPT", "WORKER", "TOOK", "DETAIL"}}
 	style := console.StyleFor(a.Out)
@@ -54,7 +54,7 @@ func (a *app) printHistory(evs []streamwright.Event, sum streamwright.Spans) err
 		before = ev.At
 		rows = append(rows, []string{
 			ev.Seq.String(), ev.At.Local().Format("2006-01-02 15:04:05.000"), after, ev.Kind.String(),
-			attempt, console.Clean(ev.Worker), took(ev.Spans), console.Summary(ev, style),
+			attempt, console.Clean(ev.Worker), took(ev.StateDurations), console.Summary(ev, style),
 		})
 	}
 	console.Table(a.Out, style, rows)
@@ -65,7 +65,7 @@ func (a *app) printHistory(evs []streamwright.Event, sum streamwright.Spans) err
 }
 
 // took says what a state has taken.
-func took(s *streamwright.Spans) string {
+func took(s *streamwright.StateDurations) string {
 	if s == nil {
 		return ""
 	}

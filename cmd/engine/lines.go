@@ -186,7 +186,7 @@ func overlay(item streamwright.Item, s wire.Submit) streamwright.Item {
 	if len(s.Labels) > 0 {
 		item.Labels = s.Labels
 	}
-	overlayTerms(&item, s.Terms)
+	overlayTerms(&item, s.SubmitOptions)
 	return item
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // parseAt reads a moment of the past: a position, a time, or how long ago.
-func parseAt(s string, now time.Time) (m streamwright.Moment, err error) {
+func parseAt(s string, now time.Time) (m streamwright.PointInTime, err error) {
 	if n, err := strconv.ParseUint(s, 10, 64); err == nil && n > 0 {
 		m.Position = wire.Position(s)
 		return m, nil
@@ -49,7 +49,7 @@ func stateCommand(a *app) *cobra.Command {
 			}
 			defer c.Close()
 			show, end := a.bar("replaying", "")
-			st, err := c.StateAt(cmd.Context(), m, func(r streamwright.Replayed) { show(int64(r.Events), int64(r.Total)) })
+			st, err := c.StateAt(cmd.Context(), m, func(r streamwright.StateProgress) { show(int64(r.Events), int64(r.Total)) })
 			end()
 			return a.show(st, err, func() { a.printState(st) })
 		},

@@ -20,7 +20,7 @@ type Consumer struct {
 type Word struct {
 	Seq    uint64      // of the message
 	Type   events.Type // by the name of the consumer
-	Kind   core.NativeWord
+	Kind   core.AckSignal
 	Raw    bool // as its worker sent it; else the server's word that it has taken it
 	At     time.Time
 	Took   time.Duration // since the delivery, where the server says so

@@ -133,7 +133,7 @@ func (r *AckReader) hear(ctx context.Context, m connect.Message) {
 	}
 	select {
 	case r.signals.WordRoom <- struct{}{}:
-		r.signals.NativeWord(w)
+		r.signals.AckSignal(w)
 	case <-ctx.Done():
 	}
 }

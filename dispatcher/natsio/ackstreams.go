@@ -259,7 +259,7 @@ func (p *Pusher) LookUpNative(w ackmode.Word) {
 		}
 		if _, token, ok := dispatchedBy(m.Header); ok {
 			w.Token = token
-			p.signals.NativeWord(w)
+			p.signals.AckSignal(w)
 		}
 	})
 }

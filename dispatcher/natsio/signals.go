@@ -155,7 +155,7 @@ func (s *Signals) PushedNative(t events.Token, seq uint64) {
 }
 
 // Word leaves what was heard of a native dispatch.
-func (s *Signals) NativeWord(w ackmode.Word) {
+func (s *Signals) AckSignal(w ackmode.Word) {
 	s.Leave(func(t *Taken) { t.Words = append(t.Words, w) })
 }
 

@@ -142,7 +142,7 @@ func applyCreated(a *applier, b *events.Created) error {
 		Tenant: b.Tenant, Labels: b.Labels, Provenance: b.Provenance, Trace: b.Trace, Digest: b.Digest,
 		IntakeSeq: b.Intake.Seq, MsgID: b.Intake.MsgID, AvailableAt: b.AvailableAt, CreatedAt: a.ev.At, CreatedSeq: a.ev.Seq, BaseSeq: a.ev.Seq, Seq: a.ev.Seq,
 	}
-	takeTerms(it, b.Terms)
+	takeTerms(it, b.SubmitOptions)
 	if err := a.joinBatch(it); err != nil {
 		return err
 	}
@@ -150,11 +150,11 @@ func applyCreated(a *applier, b *events.Created) error {
 	a.setDocument(events.DocParams, a.ev.ID, b.Params)
 	a.record()
 	a.count(it, +1)
-	it.HoldsKey = b.DedupKey != "" && takesKey(b.Terms)
+	it.HoldsKey = b.DedupKey != "" && takesKey(b.SubmitOptions)
 	if b.IdempotencyKey != "" {
 		a.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyIdempotency, Type: a.ev.Type, Key: b.IdempotencyKey}, ID: a.ev.ID, Until: b.IdempotencyUntil}, true)
 	}
-	if b.Terms != nil {
+	if b.SubmitOptions != nil {
 		a.applyRates(a.ev.Type, b.Rates)
 	}
 	if b.Intake.MsgID != "" {

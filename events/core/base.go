@@ -21,8 +21,8 @@ type Base interface {
 	Waiters(of, behind events.ID, limit int) ([]events.ID, error)
 }
 
-// Loader is a Base that reads many items at once more cheaply than one by one.
-type Loader interface {
+// BatchBase is a Base that reads many items at once more cheaply than one by one.
+type BatchBase interface {
 	// Load calls fn with each of the items that exists, and its params if they
 	// are asked for. ids are in ascending order.
 	Load(ids []events.ID, withParams bool, fn func(*events.Item, []byte)) error
@@ -53,7 +53,7 @@ type Changes struct {
 	// Restated are histories as a carried event tells them, and Folds what is
 	// to go of a history that has become too long. An item is in one of them at
 	// most.
-	Restated []Restated
+	Restated []EncodedHistory
 	Folds    []events.Fold
 	// SetBack is set when the clock was set back on the way: keys of the base whose
 	// Until is not after its time are gone, whatever Meta.KeyTime is now. They go
@@ -93,8 +93,8 @@ func (Empty) Key(events.KeyRef) (events.HeldKey, bool, error)    { return events
 func (Empty) Records(events.RecordKind) ([]events.Record, error)     { return nil, nil }
 func (Empty) Waiters(events.ID, events.ID, int) ([]events.ID, error) { return nil, nil }
 
-// Restated are entries of an item's history in the form that is kept.
-type Restated struct {
+// EncodedHistory are entries of an item's history in the form that is kept.
+type EncodedHistory struct {
 	ID      events.ID
 	History []events.StoredEvent
 }

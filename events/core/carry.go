@@ -265,7 +265,7 @@ func (c EndCut) looseKeys(d *decider) []events.HeldKey {
 		all[k.Ref] = k
 	}
 	for ref, k := range d.state.keys {
-		if !ref.Kind.Loose() {
+		if !ref.Kind.Unowned() {
 			continue
 		}
 		if delete(all, ref); k.has {
@@ -352,9 +352,9 @@ func (a *applier) leans(it *events.Item, on events.ID) error {
 	return err
 }
 
-// TakeCarryAgain returns the items that were carried in the round under way and
+// TakeRecarry returns the items that were carried in the round under way and
 // must be so once more, by what was applied since the last call.
-func (s *State) TakeCarryAgain() []events.ID {
+func (s *State) TakeRecarry() []events.ID {
 	ids := s.again
 	s.again = nil
 	return ids
@@ -493,7 +493,7 @@ func (a *applier) restateItem(e *entry, b *events.Carried) {
 	}
 	a.merged = append(a.merged, b.Merged...)
 	if len(b.History) > 0 {
-		a.restated = append(a.restated, Restated{ID: e.id, History: b.History})
+		a.restated = append(a.restated, EncodedHistory{ID: e.id, History: b.History})
 	}
 }
 
@@ -553,7 +553,7 @@ func (a *applier) forget(e *entry) {
 		a.dirtyDocs = slices.DeleteFunc(a.dirtyDocs, func(d Document) bool { return d.ID == e.id })
 		a.history = slices.DeleteFunc(a.history, func(ev events.Event) bool { return ev.ID == e.id })
 		a.merged = slices.DeleteFunc(a.merged, func(m events.MergedEntry) bool { return m.Into == e.id })
-		a.restated = slices.DeleteFunc(a.restated, func(r Restated) bool { return r.ID == e.id })
+		a.restated = slices.DeleteFunc(a.restated, func(r EncodedHistory) bool { return r.ID == e.id })
 		a.folds = slices.DeleteFunc(a.folds, func(f events.Fold) bool { return f.ID == e.id })
 	}
 	for _, k := range events.DocKinds {
@@ -580,10 +580,10 @@ func (e *entry) appendChanges(to []ItemChange) []ItemChange {
 	return append(to, ItemChange{Old: e.prev, New: e.cur})
 }
 
-// Settled reports whether the base will have all that has become of an item
+// Projectable reports whether the base will have all that has become of an item
 // once it has come to the position that State has been told of by
 // [State.Projected]: only then is what it holds beside the item complete.
-func (s *State) Settled(id events.ID) bool {
+func (s *State) Projectable(id events.ID) bool {
 	e := s.items[id]
 	return e == nil || !e.dirty && e.seq <= s.projected && (e.cur == nil || e.cur.Seq <= s.projected)
 }

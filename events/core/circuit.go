@@ -61,10 +61,10 @@ func (s *State) WorkerCircuit(w events.WorkerID) events.Circuit {
 	return events.Circuit{}
 }
 
-// Benched are the workers that may not claim as they like, and how many runs
+// OpenWorkerCircuits are the workers that may not claim as they like, and how many runs
 // each may have under way: none while its circuit is open, the probes of it
 // while it is half open.
-func (s *State) Benched() map[events.WorkerID]int {
+func (s *State) OpenWorkerCircuits() map[events.WorkerID]int {
 	set := s.limits.WorkerCircuit
 	if !set.On() {
 		return nil
@@ -85,27 +85,27 @@ func (s *State) Benched() map[events.WorkerID]int {
 	return out
 }
 
-// Gate is whether items of a type may be dispatched now.
-type Gate struct {
+// DispatchGate is whether items of a type may be dispatched now.
+type DispatchGate struct {
 	Stopped bool // none may: the type is paused, or its circuit open
 	Probes  int  // half open: so many more runs may be begun; else 0
 	Limited bool // half open: Probes counts
 }
 
-// Gate returns a type's gate.
-func (s *State) Gate(t events.Type) Gate {
+// DispatchGate returns a type's gate.
+func (s *State) DispatchGate(t events.Type) DispatchGate {
 	e := s.types[t]
 	if e == nil {
-		return Gate{}
+		return DispatchGate{}
 	}
 	c := &e.info.Circuit
 	switch {
 	case e.info.Paused != nil || c.State == events.CircuitOpen:
-		return Gate{Stopped: true}
+		return DispatchGate{Stopped: true}
 	case c.State == events.CircuitHalfOpen:
-		return Gate{Limited: true, Probes: max(e.info.Settings.Circuit.WithDefaults().Probes-c.Probing, 0)}
+		return DispatchGate{Limited: true, Probes: max(e.info.Settings.Circuit.WithDefaults().Probes-c.Probing, 0)}
 	}
-	return Gate{}
+	return DispatchGate{}
 }
 
 // decide holds a type back. One that is paused gets another end at most.

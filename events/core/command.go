@@ -141,9 +141,9 @@ type SealBatch struct {
 	Count int // 0: as many as there are
 }
 
-// EndMember cancels an item of a batch, or a child of a spawn that was made in
+// EndBatchItem cancels an item of a batch, or a child of a spawn that was made in
 // parts, which has ended before it.
-type EndMember struct{ ID, Parent events.ID }
+type EndBatchItem struct{ ID, Parent events.ID }
 
 // Snooze puts a running item off, with no attempt used.
 type Snooze struct {
@@ -317,7 +317,7 @@ type Prune struct{ ID events.ID }
 type BeginCut struct{}
 
 // Carry re-states an item in the round under way. History and Merged are what
-// the projection holds of it, complete: see [State.Settled]. An item that needs
+// the projection holds of it, complete: see [State.Projectable]. An item that needs
 // it not is a Repeat.
 type Carry struct {
 	ID      events.ID
@@ -327,7 +327,7 @@ type Carry struct {
 
 // EndCut ends the round under way. Every item must have been carried: the
 // caller sees to it. Keys are those that the projection holds of kinds that
-// follow from no item; see [events.KeyKind.Loose].
+// follow from no item; see [events.KeyKind.Unowned].
 type EndCut struct {
 	Keys []events.HeldKey
 	// Kept is where what the projection keeps of rejected submissions begins, all

@@ -169,10 +169,10 @@ func (s *submission) inPlaceOf(dup duplicate, w *events.Waiting, q *events.Queue
 		for _, id := range r.Waits {
 			w.For = appendOnce(w.For, id)
 		}
-		if (s.cr.Terms == nil || len(s.cr.After) == 0) && r.Policy != "" {
+		if (s.cr.SubmitOptions == nil || len(s.cr.After) == 0) && r.Policy != "" {
 			termsOf(s.cr).AfterPolicy = r.Policy
 		}
-	} else if of.Priority == s.cr.Priority && s.cr.AvailableAt.IsZero() && of.AvailableAt.IsZero() && (s.cr.Terms == nil || s.cr.ScoreMS == nil) {
+	} else if of.Priority == s.cr.Priority && s.cr.AvailableAt.IsZero() && of.AvailableAt.IsZero() && (s.cr.SubmitOptions == nil || s.cr.ScoreMS == nil) {
 		q.OrderAt = of.OrderAt
 	}
 }
@@ -185,7 +185,7 @@ func appendOnce(ids []events.ID, id events.ID) []events.ID {
 }
 
 func afterPolicyOf(cr *events.Created) events.AfterPolicy {
-	if cr.Terms == nil {
+	if cr.SubmitOptions == nil {
 		return events.AfterCancel
 	}
 	return cmp.Or(cr.AfterPolicy, events.AfterCancel)

@@ -176,7 +176,7 @@ func (d *decider) children(ids []events.ID) ([]*events.Item, error) {
 }
 
 // cancelChildren cancels children of an item that has ended before them, but for
-// those of a spawn made in parts and of a batch: see [EndMember].
+// those of a spawn made in parts and of a batch: see [EndBatchItem].
 func (FollowUp) cancelChildren(d *decider, it *events.Item) ([]events.Event, error) {
 	p, err := d.plan()
 	if err != nil {

@@ -56,11 +56,11 @@ func (s *State) GroupRuns(t events.Type, group string) (int64, error) {
 }
 
 // termsOf returns the payload's terms, for writing.
-func termsOf(cr *events.Created) *events.Terms {
-	if cr.Terms == nil {
-		cr.Terms = &events.Terms{}
+func termsOf(cr *events.Created) *events.SubmitOptions {
+	if cr.SubmitOptions == nil {
+		cr.SubmitOptions = &events.SubmitOptions{}
 	}
-	return cr.Terms
+	return cr.SubmitOptions
 }
 
 // admit refuses a submission that makes a new item when a queue has no room
@@ -193,12 +193,12 @@ func (s *State) rateTAT(t events.Type, key string, now time.Time) (time.Time, er
 	return held.Until, nil
 }
 
-// RatesOpen reports whether a type's limits at dispatch let one more run
+// RatesAllow reports whether a type's limits at dispatch let one more run
 // begin, behind ahead others that are on their way already: those limits per
 // group, for a group that is not empty, else those per type. When not, at says
 // when they will; the zero time: only once one of those on their way has begun
 // or come back.
-func (s *State) RatesOpen(t events.Type, group string, ahead int, now time.Time) (open bool, at time.Time, err error) {
+func (s *State) RatesAllow(t events.Type, group string, ahead int, now time.Time) (open bool, at time.Time, err error) {
 	if now.Before(s.meta.LastAt) {
 		now = s.meta.LastAt // as Decide has it
 	}

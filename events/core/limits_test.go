@@ -132,15 +132,15 @@ func TestRateLimitAtDispatch(t *testing.T) {
 		t.Fatalf("the last to open is told: %+v", e)
 	}
 	w.do(Release{Run: run}) // does not give the token back
-	open, at, err := w.s.RatesOpen("email", "", 0, w.now)
+	open, at, err := w.s.RatesAllow("email", "", 0, w.now)
 	if err != nil || open || !at.Equal(w.now.Add(time.Second)) {
 		t.Fatalf("%v %s %v", open, at, err)
 	}
 	w.now = at
-	if open, _, _ := w.s.RatesOpen("email", "", 0, w.now); !open {
+	if open, _, _ := w.s.RatesAllow("email", "", 0, w.now); !open {
 		t.Fatal("shut")
 	}
-	if open, at, _ := w.s.RatesOpen("email", "", 1, w.now); open || !at.IsZero() {
+	if open, at, _ := w.s.RatesAllow("email", "", 1, w.now); open || !at.IsZero() {
 		t.Fatalf("one on its way takes the place: %v %s", open, at)
 	}
 	w.do(claim(c, 2))

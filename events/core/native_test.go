@@ -117,7 +117,7 @@ func TestANativeRunIsRecordedWhateverHoldsClaimsBack(t *testing.T) {
 	})
 	w.s.SetLimits(events.Limits{WorkerCircuit: events.CircuitSettings{Consecutive: 1, Probes: 1}})
 	n := uint64(100)
-	say := func(word NativeWord) events.ID {
+	say := func(word AckSignal) events.ID {
 		n++
 		id := w.submit(Submit{})
 		w.do(Native{ID: id, Token: events.NewToken(1, n), Dispatched: events.NewToken(1, n), Word: word})

@@ -80,9 +80,9 @@ func TestAFailedChildEndsASpawnInParts(t *testing.T) {
 	if it := w.item(parent); !it.NeedsFollowUp() || it.Relations.Live != 1 {
 		t.Fatalf("%+v", it.Relations)
 	}
-	w.do(EndMember{ID: kids[1], Parent: parent})
+	w.do(EndBatchItem{ID: kids[1], Parent: parent})
 	w.state(kids[1], events.StateCancelled)
-	if d := w.do(EndMember{ID: kids[0], Parent: parent}); !d.Repeat {
+	if d := w.do(EndBatchItem{ID: kids[0], Parent: parent}); !d.Repeat {
 		t.Fatalf("a child that has ended: %+v", d)
 	}
 	if it := w.item(parent); it.NeedsFollowUp() {
@@ -178,7 +178,7 @@ func TestBatchesThatAreNot(t *testing.T) {
 	if _, err := Decide(w.s, SealBatch{ID: gone, Count: 3}, w.now); err == nil || !strings.Contains(err.Error(), "is cancelled, with 1 of its items: it takes no more; open another") {
 		t.Errorf("sealed with another number: %v", err)
 	}
-	w.do(EndMember{ID: live, Parent: gone})
+	w.do(EndBatchItem{ID: live, Parent: gone})
 	w.state(live, events.StateCancelled)
 	w.readBack()
 }

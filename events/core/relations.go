@@ -19,7 +19,7 @@ const (
 )
 
 // takeTerms takes over what a submission says beyond the plain.
-func takeTerms(it *events.Item, t *events.Terms) {
+func takeTerms(it *events.Item, t *events.SubmitOptions) {
 	if t == nil {
 		return
 	}
@@ -36,7 +36,7 @@ func takeTerms(it *events.Item, t *events.Terms) {
 
 // takesKey reports whether the item, if it is not merged, takes its dedup key:
 // it is free then, or taken from its holder.
-func takesKey(t *events.Terms) bool { return t == nil || t.DedupPolicy != events.DedupDistinct }
+func takesKey(t *events.SubmitOptions) bool { return t == nil || t.DedupPolicy != events.DedupDistinct }
 
 // endedBy notes the item because of which this one has ended.
 func endedBy(it *events.Item, by events.ID) {

@@ -68,7 +68,7 @@ func TestCarriedAgain(t *testing.T) {
 	w.do(BeginCut{})
 	history, merged := w.known(first)
 	w.do(Carry{ID: first, History: history, Merged: merged})
-	if w.do(Carry{ID: first, History: history}); w.s.TakeCarryAgain() != nil {
+	if w.do(Carry{ID: first, History: history}); w.s.TakeRecarry() != nil {
 		t.Fatal("it is to be carried again for no reason")
 	}
 	touch := func(actor events.ID) events.Seq { // as an event of actor that changes first does
@@ -89,7 +89,7 @@ func TestCarriedAgain(t *testing.T) {
 	if touch(second) != 0 {
 		t.Error("it counts as carried")
 	}
-	if again := w.s.TakeCarryAgain(); fmt.Sprint(again) != fmt.Sprint([]events.ID{first}) {
+	if again := w.s.TakeRecarry(); fmt.Sprint(again) != fmt.Sprint([]events.ID{first}) {
 		t.Errorf("to be carried again: %v", again)
 	}
 	if d := w.do(Carry{ID: first, History: history}); d.Repeat {

@@ -419,16 +419,16 @@ func (c SaveCheckpoint) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Checkpointed{Checkpoint: data})}}, nil
 }
 
-// NativeWord is what is known of a run by a native worker: see [events.ProtocolAck].
-type NativeWord uint8
+// AckSignal is what is known of a run by a native worker: see [events.ProtocolAck].
+type AckSignal uint8
 
 // The words.
 const (
-	NativeSeen    NativeWord = iota + 1 // the message was delivered, and is not answered yet
-	NativeAck                           // +ACK
-	NativeNak                           // -NAK
-	NativeTerm                          // +TERM
-	NativeExpired                       // neither answered nor renewed within the lease
+	NativeSeen    AckSignal = iota + 1 // the message was delivered, and is not answered yet
+	NativeAck                          // +ACK
+	NativeNak                          // -NAK
+	NativeTerm                         // +TERM
+	NativeExpired                      // neither answered nor renewed within the lease
 )
 
 // Native says how far a native worker has come with what was dispatched to it.
@@ -439,7 +439,7 @@ type Native struct {
 	ID         events.ID
 	Token      events.Token // of the message that it is about
 	Dispatched events.Token // of the item's current dispatch; 0: it is not dispatched
-	Word       NativeWord
+	Word       AckSignal
 	// Took is how long the worker had the message, where the server says so.
 	Took   time.Duration
 	Delay  time.Duration // with NativeNak: the worker's; 0: the type's backoff

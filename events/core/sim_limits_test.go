@@ -113,7 +113,7 @@ func (s *sim) limited(before limitsBefore, dec Decision) {
 		case events.KindCreated:
 			cr := ev.Body.(*events.Created)
 			var taken []events.RateTaken
-			if cr.Terms != nil {
+			if cr.SubmitOptions != nil {
 				taken = cr.Rates
 			}
 			if s.oracle.items[ev.ID].cur.State != events.StateMerged {

@@ -40,7 +40,7 @@ func (s *sim) partsCommand(r Run) Command {
 	case 3:
 		member := s.family("member", func(r *events.Relations) bool { return !r.Parent.IsZero() })
 		if it, err := s.oracle.Item(member); err == nil && it != nil {
-			return EndMember{ID: member, Parent: it.Relations.Parent}
+			return EndBatchItem{ID: member, Parent: it.Relations.Parent}
 		}
 	}
 	c := OpenBatch{Submit: Submit{NewID: s.freshID()}, Name: pick(s, "name", "", "nightly"), Count: pick(s, "count", 0, 0, 2)}
@@ -104,7 +104,7 @@ func (s *sim) errand(it *events.Item) bool {
 	case it.State.Terminal() && r.InParts() && r.Live > 0:
 		s.busy[it.ID] = true
 		for _, kid := range s.kids(it.ID, &r) {
-			s.do(EndMember{ID: kid, Parent: it.ID})
+			s.do(EndBatchItem{ID: kid, Parent: it.ID})
 		}
 		delete(s.busy, it.ID)
 		return !s.oracle.items[it.ID].cur.NeedsFollowUp()

@@ -52,10 +52,10 @@ func (s *sim) carryOne() {
 // carry carries an item with what the projection holds of it, which must have
 // caught up with the item.
 func (s *sim) carry(id events.ID) {
-	if !s.live.Settled(id) {
+	if !s.live.Projectable(id) {
 		s.settle()
 	}
-	if !s.live.Settled(id) {
+	if !s.live.Projectable(id) {
 		s.t.Fatalf("%s does not settle", id)
 	}
 	s.do(Carry{ID: id, History: slices.Clone(s.base.history[id]), Merged: s.base.mergedInto(id)})
@@ -87,7 +87,7 @@ func (s *sim) wholeRound() {
 	if s.oracle.meta.RoundAt == 0 {
 		return
 	}
-	loose := slices.DeleteFunc(slices.Collect(maps.Values(s.base.keys)), func(k events.HeldKey) bool { return !k.Ref.Kind.Loose() })
+	loose := slices.DeleteFunc(slices.Collect(maps.Values(s.base.keys)), func(k events.HeldKey) bool { return !k.Ref.Kind.Unowned() })
 	slices.SortFunc(loose, func(a, b events.HeldKey) int { return slices.Compare([]byte(dumpKey(a)), []byte(dumpKey(b))) })
 	s.do(EndCut{Keys: loose, Kept: kept})
 }

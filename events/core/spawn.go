@@ -378,7 +378,7 @@ func (d *decider) submitMember(c *Submit) (Decision, error) {
 }
 
 // decide cancels what belongs to an item that has ended before it.
-func (c EndMember) decide(d *decider) (Decision, error) {
+func (c EndBatchItem) decide(d *decider) (Decision, error) {
 	nothing := Decision{ID: c.ID, Repeat: true}
 	it, err := d.state.Item(c.ID)
 	if it == nil || err != nil {

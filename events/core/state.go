@@ -42,7 +42,7 @@ type State struct {
 	noted       []events.Event // of causes
 	rejected    []RejectedChange
 	history     []events.Event
-	restated    []Restated
+	restated    []EncodedHistory
 	folds       []events.Fold
 	historySize int // of the last one taken: the next will be like it
 
@@ -74,7 +74,7 @@ type State struct {
 	due      time.Time // see SetDue
 
 	applier applier     // of the event that is being applied
-	again   []events.ID // carried items that must be carried once more; see TakeCarryAgain
+	again   []events.ID // carried items that must be carried once more; see TakeRecarry
 
 	// What may leave memory, oldest touch first.
 	projected  events.Seq
@@ -272,9 +272,9 @@ func (s *State) entry(id events.ID) (*entry, error) {
 }
 
 // Prefetch reads items that will be asked for soon, and their params if those
-// will be, if the base is a [Loader]. At most CacheItems/2 ids are of use.
+// will be, if the base is a [BatchBase]. At most CacheItems/2 ids are of use.
 func (s *State) Prefetch(ids []events.ID, withParams bool) error {
-	loader, ok := s.base.(Loader)
+	loader, ok := s.base.(BatchBase)
 	if !ok {
 		return nil
 	}
@@ -342,7 +342,7 @@ func (a *applier) typeOf(t events.Type) *typeEntry {
 
 // setKey gives a key to a holder, or (has false) frees it.
 func (a *applier) setKey(held events.HeldKey, has bool) {
-	if a.meta.Partial && held.Ref.Kind.Loose() {
+	if a.meta.Partial && held.Ref.Kind.Unowned() {
 		return // what it was before is not known; the end of the round says what it is
 	}
 	a.putKey(held, has)

@@ -48,7 +48,7 @@ func (d *decider) submit(c *Submit) (Decision, error) {
 	if err := s.begin(); err != nil {
 		return Decision{}, err
 	}
-	if c.DedupKey == "" && s.cr.Terms == nil {
+	if c.DedupKey == "" && s.cr.SubmitOptions == nil {
 		if err := s.admit(); err != nil {
 			return Decision{}, err
 		}
@@ -88,7 +88,7 @@ func (s *submission) queued() *events.Queued {
 	if !q.AvailableAt.IsZero() {
 		q.OrderAt = q.AvailableAt
 	}
-	if s.cr.Terms != nil && s.cr.ScoreMS != nil {
+	if s.cr.SubmitOptions != nil && s.cr.ScoreMS != nil {
 		q.OrderAt = s.now.Add(-time.Duration(*s.cr.ScoreMS) * time.Millisecond)
 	}
 	return q

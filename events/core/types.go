@@ -155,9 +155,9 @@ func (s *State) usedBy(t *events.TypeInfo) string {
 	return ""
 }
 
-// Kept reports why a type can't be forgotten, empty if it can: it has items, or
+// TypeInUse reports why a type can't be forgotten, empty if it can: it has items, or
 // somebody has set something for it.
-func (s *State) Kept(t events.Type) (why string) {
+func (s *State) TypeInUse(t events.Type) (why string) {
 	e := s.types[t]
 	if e == nil {
 		return "there is no such type"
@@ -181,7 +181,7 @@ func (s *State) Kept(t events.Type) (why string) {
 }
 
 func (c ForgetType) decide(d *decider) (Decision, error) {
-	if why := d.state.Kept(c.Type); why != "" {
+	if why := d.state.TypeInUse(c.Type); why != "" {
 		return Decision{}, events.Refuse(events.CodeWrongState, "type %s can't be forgotten: %s", events.Clip(string(c.Type), events.MaxTypeLen), why)
 	}
 	return Decision{Events: []events.Event{{Kind: events.KindTypeForgotten, Type: c.Type, At: d.now, Body: &events.TypeForgotten{Reason: events.ReasonIdle}}}}, nil

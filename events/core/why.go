@@ -13,16 +13,16 @@ const maxObstacleItems = 10
 
 // Explain says what of the partition's state keeps an item from running at a
 // time: the most telling reason first, none if it is only a matter of its turn.
-func Explain(s *State, it *events.Item, now time.Time) []events.Obstacle {
+func Explain(s *State, it *events.Item, now time.Time) []events.BlockReason {
 	switch it.State {
 	case events.StateClaimed, events.StateRunning:
-		return []events.Obstacle{{Code: events.WhyRunning, Message: fmt.Sprintf("it is %s, attempt %d of %d, by worker %s", it.State, it.Attempt, it.MaxAttempts, it.Worker)}}
+		return []events.BlockReason{{Code: events.WhyRunning, Message: fmt.Sprintf("it is %s, attempt %d of %d, by worker %s", it.State, it.Attempt, it.MaxAttempts, it.Worker)}}
 	case events.StateWaiting:
-		return []events.Obstacle{explainWaiting(s, it)}
+		return []events.BlockReason{explainWaiting(s, it)}
 	case events.StateQueued:
 		return append(append(explainDue(s, it, now), explainType(s, it)...), explainLimits(s, it, now)...)
 	}
-	o := events.Obstacle{Code: events.WhyEnded, Message: fmt.Sprintf("it is %s since %s", it.State, it.FinishedAt.Format(time.RFC3339))}
+	o := events.BlockReason{Code: events.WhyEnded, Message: fmt.Sprintf("it is %s since %s", it.State, it.FinishedAt.Format(time.RFC3339))}
 	switch {
 	case it.State == events.StateMerged:
 		o.Message, o.Items = "it was merged into another item, which runs in its place", []events.ID{it.MergedInto}
@@ -35,18 +35,18 @@ func Explain(s *State, it *events.Item, now time.Time) []events.Obstacle {
 	case it.Reason != "":
 		o.Message += ": " + it.Reason
 	}
-	return []events.Obstacle{o}
+	return []events.BlockReason{o}
 }
 
-func explainWaiting(s *State, it *events.Item) events.Obstacle {
+func explainWaiting(s *State, it *events.Item) events.BlockReason {
 	r := relationsOf(it)
 	if !r.Spawned {
-		return events.Obstacle{Code: events.WhyWaiting, Message: fmt.Sprintf("it waits for %s to end", events.Count(len(r.Waits), "item")), Items: r.Waits[:min(len(r.Waits), maxObstacleItems)]}
+		return events.BlockReason{Code: events.WhyWaiting, Message: fmt.Sprintf("it waits for %s to end", events.Count(len(r.Waits), "item")), Items: r.Waits[:min(len(r.Waits), maxObstacleItems)]}
 	}
 	if r.Batch {
 		return withMerged(explainBatch(&r), &r)
 	}
-	o := events.Obstacle{Code: events.WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, children(r.Size()))}
+	o := events.BlockReason{Code: events.WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, children(r.Size()))}
 	if r.Unmade() {
 		o.Message = fmt.Sprintf("%d of its %s are made so far, %d of them have not ended", r.Made, children(r.Declared), r.Live)
 	}
@@ -61,7 +61,7 @@ func explainWaiting(s *State, it *events.Item) events.Obstacle {
 
 // withMerged adds the items that children were merged into, and which are waited
 // for as well.
-func withMerged(o events.Obstacle, r *events.Relations) events.Obstacle {
+func withMerged(o events.BlockReason, r *events.Relations) events.BlockReason {
 	if n := len(r.Waits); n > 0 {
 		o.Message += fmt.Sprintf(", and for %s that others of them were merged into", events.Count(n, "item"))
 		o.Items = append(o.Items, r.Waits[:min(n, maxObstacleItems-len(o.Items))]...)
@@ -70,8 +70,8 @@ func withMerged(o events.Obstacle, r *events.Relations) events.Obstacle {
 }
 
 // explainBatch says what a batch waits for.
-func explainBatch(r *events.Relations) events.Obstacle {
-	o := events.Obstacle{Code: events.WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, events.Count(r.Made, "item"))}
+func explainBatch(r *events.Relations) events.BlockReason {
+	o := events.BlockReason{Code: events.WhyChildren, Message: fmt.Sprintf("it waits for %d of its %s", r.Live, events.Count(r.Made, "item"))}
 	switch {
 	case !r.Sealed:
 		o.Message += ", and to be sealed: more may be submitted to it until then"
@@ -81,11 +81,11 @@ func explainBatch(r *events.Relations) events.Obstacle {
 	return o
 }
 
-func explainDue(s *State, it *events.Item, now time.Time) []events.Obstacle {
+func explainDue(s *State, it *events.Item, now time.Time) []events.BlockReason {
 	if !it.AvailableAt.After(now) {
 		return nil
 	}
-	o := events.Obstacle{Code: events.WhyNotDue, Message: "it is due later", Until: it.AvailableAt}
+	o := events.BlockReason{Code: events.WhyNotDue, Message: "it is due later", Until: it.AvailableAt}
 	switch {
 	case isSnoozed(it.Reason):
 		o.Code, o.Message = events.WhySnoozed, "its handler has put it off"
@@ -94,11 +94,11 @@ func explainDue(s *State, it *events.Item, now time.Time) []events.Obstacle {
 		_, from := policy.AttemptLimit(set, it, it.Code)
 		o.Code, o.Message = events.WhyBackingOff, fmt.Sprintf("attempt %d of %d (%s) has failed (%s: %s): it is tried again", it.Attempt, it.MaxAttempts, from, it.Code, events.Clip(it.Error, 200))
 	}
-	return []events.Obstacle{o}
+	return []events.BlockReason{o}
 }
 
 // explainType says what holds all items of the type back.
-func explainType(s *State, it *events.Item) (out []events.Obstacle) {
+func explainType(s *State, it *events.Item) (out []events.BlockReason) {
 	t, _ := s.Type(it.Type)
 	if p := t.Paused; p != nil {
 		msg := fmt.Sprintf("type %s is paused since %s", it.Type, p.At.Format(time.RFC3339))
@@ -111,15 +111,15 @@ func explainType(s *State, it *events.Item) (out []events.Obstacle) {
 		if !p.Until.IsZero() {
 			msg += "; the pause ends by itself at " + p.Until.Format(time.RFC3339)
 		}
-		out = append(out, events.Obstacle{Code: events.WhyPaused, Message: msg + " (`engine resume` lets it go)", Until: p.Until})
+		out = append(out, events.BlockReason{Code: events.WhyPaused, Message: msg + " (`engine resume` lets it go)", Until: p.Until})
 	}
 	switch c := t.Circuit; c.State {
 	case events.CircuitOpen:
-		out = append(out, events.Obstacle{Code: events.WhyCircuit, Until: c.Until,
+		out = append(out, events.BlockReason{Code: events.WhyCircuit, Until: c.Until,
 			Message: fmt.Sprintf("the circuit of type %s is open since %s (%s); then some runs may try", it.Type, c.At.Format(time.RFC3339), c.Reason)})
 	case events.CircuitHalfOpen:
 		if n := t.Settings.Circuit.WithDefaults().Probes; c.Probing >= n {
-			out = append(out, events.Obstacle{Code: events.WhyCircuit, Message: fmt.Sprintf("the circuit of type %s is half open: %s try it, the others wait for what comes of that", it.Type, events.Count(c.Probing, "run"))})
+			out = append(out, events.BlockReason{Code: events.WhyCircuit, Message: fmt.Sprintf("the circuit of type %s is half open: %s try it, the others wait for what comes of that", it.Type, events.Count(c.Probing, "run"))})
 		}
 	}
 	return out
@@ -127,20 +127,20 @@ func explainType(s *State, it *events.Item) (out []events.Obstacle) {
 
 // explainLimits says which limits have no room for the item. A limit that can't
 // be read is left out: it is only said, not decided.
-func explainLimits(s *State, it *events.Item, now time.Time) (out []events.Obstacle) {
+func explainLimits(s *State, it *events.Item, now time.Time) (out []events.BlockReason) {
 	set, _ := s.Settings(it.Type)
 	if most := set.GroupCapacity; most > 0 && it.Group != "" {
 		if n, err := s.GroupRuns(it.Type, it.Group); err == nil && n >= int64(most) {
-			out = append(out, events.Obstacle{Code: events.WhyGroupFull, Message: fmt.Sprintf("%s %q has %s running: group_capacity is %d", set.GroupKey(), events.Clip(it.Group, 80), events.Count(n, "item"), most)})
+			out = append(out, events.BlockReason{Code: events.WhyGroupFull, Message: fmt.Sprintf("%s %q has %s running: group_capacity is %d", set.GroupKey(), events.Clip(it.Group, 80), events.Count(n, "item"), most)})
 		}
 	}
 	if slots, limited := s.PoolSlots(set); limited {
 		if n := s.PoolRuns(set.Pool); n >= int64(slots) {
-			out = append(out, events.Obstacle{Code: events.WhyPoolFull, Message: fmt.Sprintf("pool %s has %s running: it has %s", set.Pool, events.Count(n, "item"), events.Count(slots, "slot"))})
+			out = append(out, events.BlockReason{Code: events.WhyPoolFull, Message: fmt.Sprintf("pool %s has %s running: it has %s", set.Pool, events.Count(n, "item"), events.Count(slots, "slot"))})
 		}
 	}
 	for _, group := range slices.Compact([]string{"", it.Group}) {
-		open, at, err := s.RatesOpen(it.Type, group, 0, now)
+		open, at, err := s.RatesAllow(it.Type, group, 0, now)
 		if err != nil || open {
 			continue
 		}
@@ -148,7 +148,7 @@ func explainLimits(s *State, it *events.Item, now time.Time) (out []events.Obsta
 		if group != "" {
 			whose = fmt.Sprintf("%s %q", set.GroupKey(), events.Clip(group, 80))
 		}
-		out = append(out, events.Obstacle{Code: events.WhyRateLimited, Message: "a rate limit of " + whose + " is reached", Until: at})
+		out = append(out, events.BlockReason{Code: events.WhyRateLimited, Message: "a rate limit of " + whose + " is reached", Until: at})
 	}
 	return out
 }

@@ -81,18 +81,18 @@ func TestReplayWithAPatch(t *testing.T) {
 	if first := recv(t, "the first run", got); first != `{"to":"ada","n":1.50}` {
 		t.Errorf("params %s", first)
 	}
-	if _, err := r.c.Replay(r.ctx, id, streamwright.Again{Patch: json.RawMessage(`{"to":"grace"}`)}); err != nil {
+	if _, err := r.c.Replay(r.ctx, id, streamwright.ReplayOptions{Patch: json.RawMessage(`{"to":"grace"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	if second := recv(t, "the second run", got); second != `{"n":1.50,"to":"grace"}` {
 		t.Errorf("params %s", second)
 	}
 	r.wait(id, events.StateDead)
-	if _, err := r.c.Replay(r.ctx, id, streamwright.Again{Patch: json.RawMessage(`{}`), Params: json.RawMessage(`1`)}); events.CodeOf(err) != events.CodeBadRequest {
+	if _, err := r.c.Replay(r.ctx, id, streamwright.ReplayOptions{Patch: json.RawMessage(`{}`), Params: json.RawMessage(`1`)}); events.CodeOf(err) != events.CodeBadRequest {
 		t.Errorf("params and a patch: %v", err)
 	}
 	// A patch that is no object would put one document in place of every item's.
-	if _, err := r.c.Replay(r.ctx, id, streamwright.Again{Patch: json.RawMessage(`[1]`)}); events.CodeOf(err) != events.CodeBadRequest {
+	if _, err := r.c.Replay(r.ctx, id, streamwright.ReplayOptions{Patch: json.RawMessage(`[1]`)}); events.CodeOf(err) != events.CodeBadRequest {
 		t.Errorf("a patch that is no object: %v", err)
 	}
 }

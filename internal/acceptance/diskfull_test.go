@@ -120,7 +120,7 @@ func fullDisk(t *testing.T, d config.Durability) {
 	eventually(t, "the engine says that it holds new work", func() bool { return must(r.c.Info(r.ctx))(t).Held != "" })
 	before := r.get(ids[len(ids)-1])
 	why := must(r.c.Why(r.ctx, before.ID))(t)
-	if !slices.ContainsFunc(why.Reasons, func(o events.Obstacle) bool { return o.Code == events.WhyNoRoom }) {
+	if !slices.ContainsFunc(why.Reasons, func(o events.BlockReason) bool { return o.Code == events.WhyNoRoom }) {
 		t.Errorf("why: %+v", why.Reasons)
 	}
 	// What runs is completed, and that is recorded.

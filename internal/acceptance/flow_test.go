@@ -89,10 +89,10 @@ func TestSpawnTreeWithAFailingLeaf(t *testing.T) {
 	if b := r.get(left.Children[0].ID); b.Parent != left.ID || b.Tenant != "acme" {
 		t.Errorf("a leaf is %+v", b)
 	}
-	if cut := must(r.c.TreeOf(r.ctx, root, 1, 0))(t); cut.Nodes != 2 || !cut.Root.Children[0].Truncated || cut.Root.Truncated {
+	if cut := must(r.c.TreeWithin(r.ctx, root, 1, 0))(t); cut.Nodes != 2 || !cut.Root.Children[0].Truncated || cut.Root.Truncated {
 		t.Errorf("a tree of depth 1: %+v", cut)
 	}
-	if cut := must(r.c.TreeOf(r.ctx, root, 0, 3))(t); cut.Nodes != 3 || !cut.Root.Children[0].Truncated || !cut.Root.Children[1].Truncated {
+	if cut := must(r.c.TreeWithin(r.ctx, root, 0, 3))(t); cut.Nodes != 3 || !cut.Root.Children[0].Truncated || !cut.Root.Children[1].Truncated {
 		t.Errorf("a tree of three: %+v", cut)
 	}
 

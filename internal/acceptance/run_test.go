@@ -147,7 +147,7 @@ func TestPriorityDelayReschedule(t *testing.T) {
 	raised := r.submit(streamwright.Item{Type: "job", Params: "raised", Priority: streamwright.Priority(0)})
 	delayed := r.submit(streamwright.Item{Type: "job", Params: "delayed", Delay: 300 * time.Millisecond, Priority: streamwright.Priority(9)})
 	submitted := time.Now()
-	if err := r.c.Reschedule(r.ctx, raised, streamwright.Order{Priority: streamwright.Priority(9)}); err != nil {
+	if err := r.c.Reschedule(r.ctx, raised, streamwright.RescheduleOptions{Priority: streamwright.Priority(9)}); err != nil {
 		t.Fatal(err)
 	}
 	if it := r.get(later); it.State != events.StateQueued || !it.AvailableAt.Equal(at.Round(0)) {
@@ -179,11 +179,11 @@ func TestPriorityDelayReschedule(t *testing.T) {
 	if it := r.get(later); it.State != events.StateQueued || it.Attempt != 0 {
 		t.Errorf("got %+v", it)
 	}
-	if err := r.c.Reschedule(r.ctx, later, streamwright.Order{Now: true}); err != nil {
+	if err := r.c.Reschedule(r.ctx, later, streamwright.RescheduleOptions{Now: true}); err != nil {
 		t.Fatal(err)
 	}
 	r.wait(later, events.StateCompleted)
-	wantCode(t, r.c.Reschedule(r.ctx, later, streamwright.Order{Now: true}), events.CodeWrongState)
+	wantCode(t, r.c.Reschedule(r.ctx, later, streamwright.RescheduleOptions{Now: true}), events.CodeWrongState)
 	r.verify()
 }
 

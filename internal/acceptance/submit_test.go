@@ -177,13 +177,13 @@ func TestQueriesReadYourOwnWrites(t *testing.T) {
 	other := must(r.eng.Client(r.ctx))(t)
 	defer other.Close()
 	s := must(r.c.Submit(r.ctx, streamwright.Item{Type: "sms"}))(t)
-	other.Saw(s.Position)
+	other.ObservePosition(s.Position)
 	if it := must(other.Get(r.ctx, s.ID))(t); it.Type != "sms" {
 		t.Errorf("got %+v", it)
 	}
 	ahead := must(r.eng.Client(r.ctx))(t)
 	defer ahead.Close()
-	ahead.Saw("123456789")
+	ahead.ObservePosition("123456789")
 	_, err := ahead.Get(withTimeout(t, 300*time.Millisecond), s.ID)
 	wantCode(t, err, events.CodePositionAhead)
 }

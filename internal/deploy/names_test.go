@@ -112,7 +112,7 @@ var (
 )
 
 // find returns what a name stands for: a metric, or a part of a histogram.
-func find(all []api.Described, name string) (labels []string, ok bool) {
+func find(all []api.MetricInfo, name string) (labels []string, ok bool) {
 	for _, d := range all {
 		if d.Name == name && d.Type != "histogram" {
 			return d.Labels, true
@@ -131,7 +131,7 @@ func find(all []api.Described, name string) (labels []string, ok bool) {
 }
 
 // faults says what an expression names that does not exist.
-func faults(all []api.Described, expr string) (wrong []string) {
+func faults(all []api.MetricInfo, expr string) (wrong []string) {
 	known := slices.Clone(ofTheScrape)
 	for _, m := range selector.FindAllStringSubmatch(expr, -1) {
 		labels, ok := find(all, m[1])
@@ -217,7 +217,7 @@ func TestDocsNameWhatExists(t *testing.T) {
 		for _, m := range selector.FindAllString(string(data), -1) {
 			name := selector.FindStringSubmatch(m)[1]
 			_, ok := find(all, name)
-			ok = ok || slices.ContainsFunc(all, func(d api.Described) bool { return d.Name == name })
+			ok = ok || slices.ContainsFunc(all, func(d api.MetricInfo) bool { return d.Name == name })
 			ok = ok || name == "streamwright_outbox" // a table
 			if !ok {
 				t.Errorf("%s names %s, which does not exist", filepath.Base(f), name)

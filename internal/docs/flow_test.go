@@ -201,7 +201,7 @@ func TestFlowScripts(t *testing.T) {
 	if err := os.WriteFile("ready", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.c.Reschedule(r.ctx, id, streamwright.Order{Now: true}); err != nil {
+	if err := r.c.Reschedule(r.ctx, id, streamwright.RescheduleOptions{Now: true}); err != nil {
 		t.Fatal(err)
 	}
 	if it := r.wait(id, events.StateCompleted, `"collected"`); it.Attempt != 2 {

@@ -42,7 +42,7 @@ func (e *Engine) answer(op string, m *nats.Msg) (any, error) {
 	case wire.APIReschedule:
 		return e.reschedule(read[wire.Reschedule](e, m))
 	case wire.APIStats:
-		e.seen = append(e.seen, read[wire.See](e, m).MinPosition)
+		e.seen = append(e.seen, read[wire.StatsRequest](e, m).MinPosition)
 		return wire.StatsReply{Workers: 1, Rejected: 2, Position: wire.PositionOf(e.position), Types: []wire.TypeStats{
 			{Type: "email", States: map[string]int64{"queued": 12345, "running": 1, "dead": 2}, InFlight: 3, Capacity: 10, Workers: 1, OldestMS: 90_000},
 		}}, nil
@@ -59,9 +59,9 @@ func (e *Engine) answer(op string, m *nats.Msg) (any, error) {
 		return wire.InfoReply{Version: "v0", Owner: "fake", Epoch: 1, Durability: "always", Position: wire.PositionOf(e.position), Now: Now}, nil
 	case wire.APIVerify, wire.APIRebuild:
 		for i := range uint64(3) {
-			e.reply(m, wire.ProveReply{Events: 100 * (i + 1), Total: 300})
+			e.reply(m, wire.VerifyReply{Events: 100 * (i + 1), Total: 300})
 		}
-		return wire.ProveReply{Done: true, Events: 300, Total: 300, Equal: true, Digest: "abc", Live: "abc", ElapsedMS: 12}, nil
+		return wire.VerifyReply{Done: true, Events: 300, Total: 300, Equal: true, Digest: "abc", Live: "abc", ElapsedMS: 12}, nil
 	}
 	return nil, events.Refuse(events.CodeBadRequest, "no endpoint %s", op)
 }

@@ -136,7 +136,7 @@ func (w *world) awaitThat(id, what string, ok func(streamwright.WorkItem) bool) 
 	done := errors.New("it is so")
 	began := time.Now()
 	err := w.client.Tail(ctx, streamwright.TailOptions{ID: id, FromSeq: 1}, func(ev streamwright.Event) error {
-		w.client.Saw(wire.PositionOf(ev.Seq)) // what is read next has it
+		w.client.ObservePosition(wire.PositionOf(ev.Seq)) // what is read next has it
 		if ok(w.item(id)) {
 			return done
 		}

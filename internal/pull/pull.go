@@ -154,7 +154,7 @@ func ReadStatus(m *nats.Msg) (s Status, ok bool) {
 // FromEngine reports whether a control message or a probe is the engine's. Others
 // are answers of the NATS server to somebody who has named this subject for his
 // reply.
-func FromEngine(m *nats.Msg) bool { return m.Reply == "" && wire.ServersHeader(m.Header) == "" }
+func FromEngine(m *nats.Msg) bool { return m.Reply == "" && wire.ServerHeader(m.Header) == "" }
 
 // Transient reports whether a refusal may end by itself.
 func Transient(c events.Code) bool {

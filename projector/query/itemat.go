@@ -121,7 +121,7 @@ func asOf(v layout.View, it *events.Item, at events.Event, later laterChanges, t
 	}
 	it.MergedCount = upTo
 	full = wire.FromItem(it, params, result, merged[:upTo])
-	full.AsOf = &wire.AsOf{Position: wire.PositionOf(at.Seq), At: at.At, Latest: !later.any}
+	full.AsOf = &wire.PastPosition{Position: wire.PositionOf(at.Seq), At: at.At, Latest: !later.any}
 	full.Awaited = 0
 	if c := full.Children; c != nil {
 		c.Live, c.Failed = 0, 0

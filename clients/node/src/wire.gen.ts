@@ -28,14 +28,6 @@ export interface Alarm {
   severity: "critical" | "warning";
 }
 
-/** AsOf says as of which event an item of the past is shown. */
-export interface AsOf {
-  at: string;
-  /** nothing has happened to it since */
-  latest: boolean;
-  position: string;
-}
-
 /** Backoff is how long to wait before a retry: Initial × Factor^(attempt-1), at most Max, lengthened by up to Jitter (a fraction of it). */
 export interface Backoff {
   factor: number;
@@ -91,6 +83,18 @@ export interface BatchReply {
   /** it was already so */
   repeat?: boolean;
   state: ItemState;
+}
+
+/** BlockReason is one reason why an item is not running now, in words and as a stable code. */
+export interface BlockReason {
+  /** items in front of it, for WhyBehind */
+  ahead?: number;
+  code: string;
+  /** the others that it is about, at most maxObstacleItems */
+  items?: string[];
+  message: string;
+  /** when it passes by itself, where that is known */
+  until?: string;
 }
 
 /** Bulk does one thing to the items of a selection, a page of them: at most Limit of the selection, 1,000 by default and at most. What the action can't be done to by its state is passed over. Go on with the answer's NextCursor. */
@@ -306,8 +310,8 @@ export interface Continuation {
   name?: string;
 }
 
-/** Continue says that an item runs again when its children have ended. */
-export interface Continue {
+/** ContinueWith says that an item runs again when its children have ended. */
+export interface ContinueWith {
   /** for the handler */
   name?: string;
 }
@@ -430,14 +434,6 @@ export interface HeartbeatReply {
   status?: "active" | "draining" | "unhealthy" | "dead";
 }
 
-/** Held asks which live item holds a dedup key. */
-export interface Held {
-  /** the dedup key */
-  key: string;
-  min_position?: string;
-  type: string;
-}
-
 /** History asks for the events of an item. */
 export interface History {
   id: string;
@@ -469,13 +465,21 @@ export interface HistoryEvent {
 /** HistoryReply is an item's events, oldest first. */
 export interface HistoryReply {
   events: HistoryEvent[];
-  totals: Spans;
+  totals: StateDurations;
 }
 
 /** Holder is the live item that holds a dedup key. The KV bucket of taken dedup keys has it in the same form. */
 export interface Holder {
   id: string;
   state: ItemState;
+}
+
+/** HolderRequest asks which live item holds a dedup key. */
+export interface HolderRequest {
+  /** the dedup key */
+  key: string;
+  min_position?: string;
+  type: string;
 }
 
 /** InfoReply describes the engine. */
@@ -506,7 +510,7 @@ export interface InfoReply {
 /** Item is a work item as queries show it. */
 export interface Item {
   /** shown as it was then */
-  as_of?: AsOf;
+  as_of?: PastPosition;
   attempt: number;
   available_at?: string;
   /** items that wait for this one */
@@ -680,18 +684,6 @@ export interface OK {
   ok: boolean;
 }
 
-/** Obstacle is one reason why an item is not running now, in words and as a stable code. */
-export interface Obstacle {
-  /** items in front of it, for WhyBehind */
-  ahead?: number;
-  code: string;
-  /** the others that it is about, at most maxObstacleItems */
-  items?: string[];
-  message: string;
-  /** when it passes by itself, where that is known */
-  until?: string;
-}
-
 /** Outcome is how one child ended, as its parent's continuation gets it. */
 export interface Outcome {
   code?: string;
@@ -704,6 +696,14 @@ export interface Outcome {
   /** absent: it has been forgotten */
   state?: ItemState;
   type: string;
+}
+
+/** PastPosition says as of which event an item of the past is shown. */
+export interface PastPosition {
+  at: string;
+  /** nothing has happened to it since */
+  latest: boolean;
+  position: string;
 }
 
 /** Pause holds the items of a type back until it is resumed, or until a time. Of a type that is paused it changes that time. */
@@ -768,23 +768,6 @@ export interface Progress {
   message?: string;
   /** 0 to 100 */
   percent: number;
-}
-
-/** ProveReply answers verify and rebuild. The engine streams progress replies (Done false) before the last. */
-export interface ProveReply {
-  /** the first keys that differ */
-  diff?: string[];
-  /** of the store rebuilt from the log */
-  digest?: string;
-  done: boolean;
-  elapsed_ms: number;
-  equal?: boolean;
-  /** replayed so far */
-  events: number;
-  /** of the live store */
-  live?: string;
-  position?: string;
-  total: number;
 }
 
 /** Provenance says why an item exists. */
@@ -941,7 +924,7 @@ export interface Report {
   /** ChildrenRef, in place of Children, refers to an object that holds them as a JSON array: what no message has room for is put there first. */
   children_ref?: unknown;
   code?: string;
-  continuation?: Continue;
+  continuation?: ContinueWith;
   /** of snooze */
   delay_ms?: number;
   error?: string;
@@ -1153,11 +1136,6 @@ export interface SchedulesReply {
   schedules: ScheduleInfo[];
 }
 
-/** See is the body of stats and types, which ask for nothing else. An empty body will do too. */
-export interface See {
-  min_position?: string;
-}
-
 /** Selection says which items are meant, and which page of them. Since and Until are about when they ended, both ends included. Cause is of dead items alone; see [Cause]. */
 export interface Selection {
   /** only those of this batch, or that this item has spawned */
@@ -1199,20 +1177,6 @@ export interface Selection {
   worker?: string;
 }
 
-/** Spans is how long an item has been what, up to its last event, in milliseconds. Together they are the time from its created event to its last one, but for what it has spent ended before a replay. */
-export interface Spans {
-  /** queued and not due: a delay, a backoff, a snooze */
-  backed_off_ms?: number;
-  /** waiting for other items */
-  held_ms?: number;
-  /** running */
-  ran_ms?: number;
-  /** claimed, until it started */
-  starting_ms?: number;
-  /** queued and due, until it was claimed */
-  waited_ms?: number;
-}
-
 /** State is the engine as of a moment. */
 export interface State {
   /** of the last event */
@@ -1235,6 +1199,20 @@ export interface State {
 export interface StateAt {
   at_position?: string;
   at_time?: string;
+}
+
+/** StateDurations is how long an item has been what, up to its last event, in milliseconds. Together they are the time from its created event to its last one, but for what it has spent ended before a replay. */
+export interface StateDurations {
+  /** queued and not due: a delay, a backoff, a snooze */
+  backed_off_ms?: number;
+  /** waiting for other items */
+  held_ms?: number;
+  /** running */
+  ran_ms?: number;
+  /** claimed, until it started */
+  starting_ms?: number;
+  /** queued and due, until it was claimed */
+  waited_ms?: number;
 }
 
 /** StateReply answers a StateAt. The engine streams progress replies (Done false) before the last, which alone has State. */
@@ -1277,6 +1255,11 @@ export interface StatsReply {
   workers: number;
   /** WorkersByStatus counts active, draining, unhealthy and dead workers; the dead are those of the last ten minutes. All four are always there. */
   workers_by_status: { [key: string]: number };
+}
+
+/** StatsRequest is the body of stats and types, which ask for nothing else. An empty body will do too. */
+export interface StatsRequest {
+  min_position?: string;
 }
 
 /** Submit is one item to be done. */
@@ -1509,6 +1492,23 @@ export interface Unregister {
   worker: string;
 }
 
+/** VerifyReply answers verify and rebuild. The engine streams progress replies (Done false) before the last. */
+export interface VerifyReply {
+  /** the first keys that differ */
+  diff?: string[];
+  /** of the store rebuilt from the log */
+  digest?: string;
+  done: boolean;
+  elapsed_ms: number;
+  equal?: boolean;
+  /** replayed so far */
+  events: number;
+  /** of the live store */
+  live?: string;
+  position?: string;
+  total: number;
+}
+
 /** Wait asks for an item once it is terminal, or as it is after TimeoutMS (at most 300,000; 0 means 30,000). */
 export interface Wait {
   id: string;
@@ -1528,7 +1528,7 @@ export interface WhyReply {
   at: string;
   id: string;
   position?: string;
-  reasons: Obstacle[];
+  reasons: BlockReason[];
   state: ItemState;
   type: string;
 }
