@@ -156,7 +156,7 @@ func (c collector) types(ctx context.Context, out gauge, types []events.TypeInfo
 	}
 	for i := range types {
 		c.protection(out, &types[i])
-		c.s.Metrics.observer.begin(types[i].Type)
+		c.s.Metrics.figures.Zero(types[i].Type)
 	}
 }
 

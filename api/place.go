@@ -31,7 +31,7 @@ func (a *statsAPI) place(ctx context.Context, c *call, req wire.QueuePositions) 
 	now := a.Core.Now()
 	reply := wire.PlaceReply{Places: make([]wire.QueuePosition, len(places))}
 	for i, p := range places {
-		reply.Places[i] = placed(p, a.Metrics.flow.MeanRun(p.Type, now))
+		reply.Places[i] = placed(p, a.Metrics.figures.MeanRun(p.Type, now))
 	}
 	return reply, nil
 }

@@ -51,6 +51,12 @@ func (a *statsAPI) ask(ctx context.Context, _ *call, req wire.StatsRequest) (any
 // Stats returns the engine's figures at a glance.
 func (s *Service) Stats(ctx context.Context) (wire.StatsReply, error) { return s.stats.now(ctx) }
 
+// Totals returns what there is and has been of each type.
+func (s *Service) Totals() (map[events.Type]figures.Total, error) {
+	types, err := s.Queries.Types()
+	return s.Metrics.figures.Totals(types), err
+}
+
 func (a *statsAPI) now(ctx context.Context) (wire.StatsReply, error) {
 	types, err := a.Queries.Types()
 	if err != nil {
@@ -67,7 +73,7 @@ func (a *statsAPI) now(ctx context.Context) (wire.StatsReply, error) {
 	now := a.Core.Now()
 	r := wire.StatsReply{
 		Types: make([]wire.TypeStats, len(types)), Rejected: meta.Rejected, MaxQueued: a.MaxQueued, Position: wire.PositionOf(meta.Applied),
-		States: map[string]int64{}, Recoveries: a.Metrics.recovered(), Alarms: a.alarms(ctx, types),
+		States: map[string]int64{}, Recoveries: a.Metrics.figures.Recoveries(), Alarms: a.alarms(ctx, types),
 	}
 	a.workerStats(&r)
 	var all figures.Tally
@@ -88,8 +94,8 @@ func (a *statsAPI) now(ctx context.Context) (wire.StatsReply, error) {
 	if a.MaxRunning > 0 {
 		r.Capacity = min(r.Capacity, a.MaxRunning)
 	}
-	r.PerSecond, r.MeanRunMS = rates(all, a.Metrics.flow.Span(now))
-	total := a.Metrics.waits.Total(now)
+	r.PerSecond, r.MeanRunMS = rates(all, a.Metrics.figures.Span(now))
+	total := a.Metrics.figures.TotalWait(now)
 	r.Ages, r.Scheduled = ages(total, r.Ages.OldestMS), total.Scheduled
 	circuits, err := a.workers.circuits()
 	for _, w := range slices.Sorted(maps.Keys(circuits)) {
@@ -147,11 +153,11 @@ func (a *statsAPI) typeStats(t *events.TypeInfo, load dispatcher.Load, now time.
 			st.Queued[p] = n
 		}
 	}
-	minute := a.Metrics.flow.Minute(t.Type, now)
-	st.PerSecond, st.MeanRunMS = rates(minute, a.Metrics.flow.Span(now))
+	minute := a.Metrics.figures.Minute(t.Type, now)
+	st.PerSecond, st.MeanRunMS = rates(minute, a.Metrics.figures.Span(now))
 	waiting, err := a.waitStats(&st, t, now)
 	st.DesiredWorkers = desiredWorkers(demand{
-		arrivals: float64(minute.Arrived) / a.Metrics.flow.Span(now).Seconds(), run: a.Metrics.flow.MeanRun(t.Type, now), waiting: waiting,
+		arrivals: float64(minute.Arrived) / a.Metrics.figures.Span(now).Seconds(), run: a.Metrics.figures.MeanRun(t.Type, now), waiting: waiting,
 		running: t.Counts[events.StateClaimed] + t.Counts[events.StateRunning], capacity: t.Settings.Capacity, workers: load.Workers, slots: load.Slots,
 	})
 	return st, minute, err
@@ -159,7 +165,7 @@ func (a *statsAPI) typeStats(t *events.TypeInfo, load dispatcher.Load, now time.
 
 // waitStats says how long a type's items wait; it returns how many do.
 func (a *statsAPI) waitStats(st *wire.TypeStats, t *events.TypeInfo, now time.Time) (int64, error) {
-	byPriority, all, known := a.Metrics.waits.Of(t.Type, now)
+	byPriority, all, known := a.Metrics.figures.Waits(t.Type, now)
 	if !known {
 		all.Waiting = t.Counts[events.StateQueued] // the count is still being taken
 	}
@@ -176,7 +182,7 @@ func (a *statsAPI) waitStats(st *wire.TypeStats, t *events.TypeInfo, now time.Ti
 			st.AgesByPriority[p] = ages(byPriority[p], ms)
 		}
 		if most := overtaken(p, t.Settings.AgeStep()); most > 0 && ms > most.Milliseconds() {
-			st.Starving += max(a.Metrics.waits.LongerThan(t.Type, events.Priority(p), most, now), boolInt(exact))
+			st.Starving += max(a.Metrics.figures.LongerThan(t.Type, events.Priority(p), most, now), boolInt(exact))
 		}
 	}
 	st.Ages, st.OldestMS, st.Scheduled = ages(all, st.Ages.OldestMS), st.Ages.OldestMS, all.Scheduled
@@ -265,10 +271,10 @@ func desiredWorkers(d demand) int {
 // anew, until the service stops.
 func (a *statsAPI) countWaits() {
 	for {
-		if err := a.Metrics.waits.Load(a.Core.Now(), a.eachQueued); err != nil && a.ctx.Err() == nil {
+		if err := a.Metrics.figures.Load(a.Core.Now(), a.eachQueued); err != nil && a.ctx.Err() == nil {
 			a.Logger.Warn("the ages of queued items are not known: the ready index can't be read", "error", err)
 		}
-		a.Metrics.flow.Begin(a.Core.Now())
+		a.Metrics.figures.Begin(a.Core.Now())
 		select {
 		case <-a.ctx.Done():
 			return

@@ -80,7 +80,7 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		return err
 	}
 	if e.cfg.Server.HTTP != config.Off { // which alone serves the feed
-		e.live, err = live.New(live.Config{Engine: e.service, Logger: e.log.With("part", "live")})
+		e.live, err = live.New(live.Config{Engine: e.service, Totals: e.service.Totals, Logger: e.log.With("part", "live")})
 	}
 	return err
 }

@@ -256,7 +256,7 @@ func filterKey(types map[events.Type]bool) string {
 
 // ask asks the engine for its figures, with the workers if somebody is to see
 // them.
-func (h *Hub) ask(ctx context.Context, workers bool) (f figures) {
+func (h *Hub) ask(ctx context.Context, workers bool) (f answer) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.pace.call)
 	defer cancel()
 	stats, err := h.cfg.Engine.Call(ctx, wire.APIStats, nil)
