@@ -125,12 +125,7 @@ func (m *mirror) bucketGone() {
 	m.poke()
 }
 
-func (m *mirror) poke() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
-}
+func (m *mirror) poke() { signal(m.wake) }
 
 // run writes the registry and the owner when they have changed, and again
 // before their entries expire.

@@ -49,6 +49,7 @@ const (
 // soon as there is room. One at its byte limit takes no event of any kind.
 type space struct {
 	dir   string                              // empty: nothing is on disk
+	size  dataSize                            // of dir
 	least atomic.Uint64                       // bytes that the disk must have free
 	free  func(dir string) (uint64, error)    // of the disk
 	used  func() (used, most uint64, ok bool) // of JetStream's storage; nil: not ours
@@ -236,14 +237,6 @@ func (e *Engine) watchSpace() {
 	}
 	e.space = s
 	s.watch()
-}
-
-// isFull is what stands in the way of new work, nil for nothing.
-func (e *Engine) isFull() *api.RoomAlarm {
-	if e.space == nil {
-		return nil
-	}
-	return e.space.full.Load()
 }
 
 // storageUsed is how much the server's streams hold, and may.

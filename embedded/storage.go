@@ -42,22 +42,18 @@ func (d *dataSize) of(dir string) uint64 {
 	return sum
 }
 
-// storageNow is the room that the engine has, for its metrics.
-func (e *Engine) storageNow() api.StorageUse {
+// use returns the room that the engine has, for its metrics.
+func (s *space) use() api.StorageUse {
 	var st api.StorageUse
-	if e.dir != nil {
-		size := e.dataSize.of(e.dir.path)
-		st.DataDir = &size
-		if free, err := FreeSpace(e.dir.path); err == nil {
+	if s.dir != "" {
+		size, least := s.size.of(s.dir), s.least.Load()
+		st.DataDir, st.DiskLeast = &size, &least
+		if free, err := s.free(s.dir); err == nil {
 			st.DiskFree = &free
 		}
-		if e.space != nil {
-			least := e.space.least.Load()
-			st.DiskLeast = &least
-		}
 	}
-	if e.srv != nil {
-		if used, most, ok := storageUsed(e.srv.ns(), e.o.Memory); ok {
+	if s.used != nil {
+		if used, most, ok := s.used(); ok {
 			st.Used = &used
 			if most > 0 {
 				st.Most = &most
