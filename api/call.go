@@ -44,6 +44,9 @@ func (c *call) reply(v any, err error) {
 }
 
 func (c *call) send(v any, err error) {
+	if err != nil && c.s.ctx.Err() != nil {
+		err = events.ErrShuttingDown // whatever else it says follows from that, or is said when it is asked again
+	}
 	var data []byte
 	if err == nil {
 		data, err = encodeReply(v)
@@ -320,8 +323,8 @@ func (s *Service) Call(ctx context.Context, endpoint string, body []byte) ([]byt
 	}
 	c.replied = func() { replies <- last }
 	if !s.begin() {
-		c.send(nil, errClosing)
-		return nil, errClosing
+		c.send(nil, events.ErrShuttingDown)
+		return nil, events.ErrShuttingDown
 	}
 	h.serve(c)
 	select {
@@ -343,7 +346,7 @@ func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
 			return
 		}
 		if !s.begin() {
-			c.send(nil, errClosing)
+			c.send(nil, events.ErrShuttingDown)
 			return
 		}
 		if err := s.admit(c, req.Headers()); err != nil {

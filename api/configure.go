@@ -60,13 +60,13 @@ func (a *typeAPI) configure(ctx context.Context, c *call, req wire.Configure) (a
 	return a.applySettings(ctx, t, wanted)
 }
 
-// removeType forgets a type that nothing uses, and answers once queries no longer
+// remove forgets a type that nothing uses, and answers once queries no longer
 // see it.
 func (a *typeAPI) remove(ctx context.Context, c *call, req wire.TypeRemove) (any, error) {
 	return a.change(ctx, core.RemoveType{Type: events.Type(req.Type)})
 }
 
-// typeInfo is what is known of a type. An unknown one has the engine's defaults, and
+// info is what is known of a type. An unknown one has the engine's defaults, and
 // stays unknown: a request that is refused must not make it.
 func (a *typeAPI) info(t events.Type) (events.TypeInfo, error) {
 	types, err := a.Queries.Types()
@@ -81,7 +81,7 @@ func (a *typeAPI) info(t events.Type) (events.TypeInfo, error) {
 	return events.TypeInfo{Type: t, Source: events.SourceDefault, Settings: a.defaults()}, nil
 }
 
-// typeDefaults returns the settings of a type that has none of its own, for the caller
+// defaults returns the settings of a type that has none of its own, for the caller
 // to keep.
 func (a *typeAPI) defaults() events.TypeSettings {
 	if a.TypeDefaults == nil {
@@ -140,14 +140,9 @@ func (a *typeAPI) applySettings(ctx context.Context, t events.Type, set events.T
 
 // one decides one command and waits for the outcome.
 func (e *engine) one(ctx context.Context, cmd core.Command) (dispatcher.Outcome, error) {
-	out := make(chan dispatcher.Outcome, 1)
-	if err := e.Core.Do(ctx, []core.Command{cmd}, func(o []dispatcher.Outcome) { out <- o[0] }); err != nil {
+	o, err := e.decideAll(ctx, []core.Command{cmd})
+	if err != nil {
 		return dispatcher.Outcome{}, err
 	}
-	select {
-	case o := <-out:
-		return o, o.Err
-	case <-ctx.Done():
-		return dispatcher.Outcome{}, ctx.Err()
-	}
+	return o[0], o[0].Err
 }

@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -49,21 +47,12 @@ func (e *engine) change(ctx context.Context, cmd core.Command) (any, error) {
 
 // workerCircuits are the circuits of workers that are not closed, by worker.
 func (a *workerAPI) circuits() (map[string]*wire.Circuit, error) {
-	recs, err := a.Queries.Records(events.RecordWorker)
-	if err != nil {
-		return nil, err
-	}
 	out := map[string]*wire.Circuit{}
-	for _, r := range recs {
-		var c events.Circuit
-		if err := json.Unmarshal(r.Data, &c); err != nil {
-			return nil, fmt.Errorf("read the circuit of worker %s: %w", r.Key, err)
+	return out, eachRecord(a.Queries, events.RecordWorker, func(worker string, c events.Circuit) {
+		if w := wire.FromCircuit(worker, c); w != nil {
+			out[worker] = w
 		}
-		if w := wire.FromCircuit(r.Key, c); w != nil {
-			out[r.Key] = w
-		}
-	}
-	return out, nil
+	})
 }
 
 var (

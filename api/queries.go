@@ -34,7 +34,13 @@ type itemAPI struct {
 
 func (a *itemAPI) handle(h *handlers) {
 	on(h, wire.APIGet, a.get)
-	on(h, wire.APIList, a.list)
+	projected(h, wire.APIList, func(r wire.List) wire.Position { return r.MinPosition }, func(r wire.List) (wire.Listed, error) {
+		page, err := a.Queries.List(r)
+		if page.Items == nil {
+			page.Items = []wire.Item{}
+		}
+		return page, err
+	})
 	on(h, wire.APIHistory, a.history)
 	on(h, wire.APILogs, a.logs)
 	on(h, wire.APITree, a.tree)
@@ -109,17 +115,6 @@ func (e *engine) whole(id events.ID) (any, error) {
 	return it, nil
 }
 
-func (a *itemAPI) list(ctx context.Context, c *call, req wire.List) (any, error) {
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
-	page, err := a.Queries.List(req)
-	if page.Items == nil {
-		page.Items = []wire.Item{}
-	}
-	return page, err
-}
-
 func (a *itemAPI) history(ctx context.Context, c *call, req wire.History) (any, error) {
 	id, err := parseID(req.ID)
 	if err != nil {
@@ -179,7 +174,7 @@ func (a *typeAPI) list(ctx context.Context, _ *call, req wire.StatsRequest) (any
 	return reply, nil
 }
 
-// typeReply is a type as queries show it.
+// reply returns a type as queries show it.
 func (a *typeAPI) reply(t events.TypeInfo) wire.TypeReply {
 	out := wire.FromType(t)
 	if a.NamedByFile != nil {
@@ -188,7 +183,7 @@ func (a *typeAPI) reply(t events.TypeInfo) wire.TypeReply {
 	return out
 }
 
-// workersNow are the workers with what each has claimed or runs by the log, as the
+// now returns the workers with what each has claimed or runs by the log, as the
 // states of the items count it: what heartbeats say is as old as they are. While
 // the engine owns no log that is all that is known.
 func (a *workerAPI) now(ctx context.Context) []wire.WorkerInfo {

@@ -287,10 +287,7 @@ func (s *Service) begin() bool {
 	return true
 }
 
-var (
-	errClosing = events.ErrShuttingDown
-	errBusy    = &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many requests of this kind under way as it takes: ask again", RetryAfter: 50 * time.Millisecond}
-)
+var errBusy = &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many requests of this kind under way as it takes: ask again", RetryAfter: 50 * time.Millisecond}
 
 // async runs fn on a goroutine of its own, if there is room.
 func (s *Service) async(room chan struct{}, timeout time.Duration, fn func(context.Context, *call) (any, error)) func(*call) {
@@ -308,11 +305,7 @@ func (s *Service) async(room chan struct{}, timeout time.Duration, fn func(conte
 			if c.ctx != nil {
 				defer context.AfterFunc(c.ctx, cancel)()
 			}
-			v, err := fn(ctx, c)
-			if err != nil && s.ctx.Err() != nil {
-				err = errClosing
-			}
-			c.reply(v, err)
+			c.reply(fn(ctx, c))
 		}()
 	}
 }

@@ -106,9 +106,6 @@ func (ws *waits) awaitFirst(w *waiter, min wire.Position) {
 		ctx, cancel := context.WithTimeout(s.ctx, awaitTimeout)
 		defer cancel()
 		if err := s.engine.await(ctx, min); err != nil {
-			if s.ctx.Err() != nil {
-				err = errClosing
-			}
 			ws.answer(w, nil, err)
 			return
 		}
@@ -121,7 +118,7 @@ func (ws *waits) enter() error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.closed {
-		return errClosing
+		return events.ErrShuttingDown
 	}
 	if ws.n >= MaxWaits {
 		return &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many waits under way as it takes: ask for the item now and then instead", RetryAfter: time.Second}
@@ -146,7 +143,7 @@ func (ws *waits) answer(w *waiter, v any, err error) {
 func (ws *waits) look(w *waiter) {
 	for range maxMergeHops {
 		if !ws.put(w) {
-			ws.answer(w, nil, errClosing)
+			ws.answer(w, nil, events.ErrShuttingDown)
 			return
 		}
 		if w.c.gone() {
@@ -346,7 +343,7 @@ func (ws *waits) close() {
 		break
 	}
 	for _, w := range left {
-		ws.answer(w, nil, errClosing)
+		ws.answer(w, nil, events.ErrShuttingDown)
 	}
 }
 

@@ -131,7 +131,7 @@ func (h *Hub) live(w http.ResponseWriter, r *http.Request) {
 	select {
 	case h.join <- c:
 	case <-h.quit:
-		rest.WriteProblem(w, errStopping)
+		rest.WriteProblem(w, events.ErrShuttingDown)
 		return
 	case <-r.Context().Done():
 		return
@@ -167,7 +167,7 @@ func (h *Hub) serve(ctx context.Context, ctl *http.ResponseController, w http.Re
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-h.quit:
-			return errStopping
+			return events.ErrShuttingDown
 		case <-heartbeat.C:
 			if err := h.write(ctl, w, []byte(": still here\n\n")); err != nil {
 				return err
@@ -192,7 +192,7 @@ func (h *Hub) write(ctl *http.ResponseController, w http.ResponseWriter, data []
 	}
 	select {
 	case <-h.quit: // a stop's deadline was just moved
-		return errStopping
+		return events.ErrShuttingDown
 	default:
 	}
 	if _, err := w.Write(data); err != nil {
@@ -201,14 +201,12 @@ func (h *Hub) write(ctl *http.ResponseController, w http.ResponseWriter, data []
 	return ctl.Flush()
 }
 
-var errStopping = &events.Error{Code: events.CodeUnavailable, Message: "the engine is stopping: connect again", RetryAfter: retryAfter}
-
 // reserve makes room for a feed, or says that there is none.
 func (h *Hub) reserve() error {
 	h.feedMu.Lock()
 	defer h.feedMu.Unlock()
 	if h.ended {
-		return errStopping
+		return events.ErrShuttingDown
 	}
 	if h.clients.Load() >= MaxClients {
 		return &events.Error{Code: events.CodeUnavailable, RetryAfter: retryAfter,
