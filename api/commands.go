@@ -13,10 +13,7 @@ import (
 // submitAPI decides what those who submit and those who work ask for.
 type submitAPI struct {
 	*engine
-	Full   func() *RoomAlarm
-	Blobs  Blobs
-	ctx    context.Context // the service's
-	spawns chan struct{}   // a token for each request with large spawns
+	spawns chan struct{} // a token for each request with large spawns
 }
 
 func (a *submitAPI) handle(h *handlers) {
@@ -173,7 +170,7 @@ func (a *submitAPI) decideReports(c *call, reports []wire.Report, array bool, er
 	}
 }
 
-// decodeReports is decodeMany of reports.
+// decodeReports is decodeMany for reports.
 func decodeReports(data []byte) (list []wire.Report, array bool, errs []error, err error) {
 	if list, ok := wire.DecodeReports(data); ok && len(list) <= MaxReports {
 		return list, true, nil, nil

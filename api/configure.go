@@ -17,10 +17,7 @@ import (
 // typeAPI shows and changes types.
 type typeAPI struct {
 	*engine
-	OwnedByFile  func(t events.Type, wanted events.TypeSettings) []string
-	NamedByFile  func(t events.Type) []string
-	TypeDefaults *events.TypeSettings
-	typesMu      sync.Mutex // held while a type is configured
+	typesMu sync.Mutex // held while a type is configured
 }
 
 func (a *typeAPI) handle(h *handlers) {
@@ -66,7 +63,7 @@ func (a *typeAPI) remove(ctx context.Context, c *call, req wire.TypeRemove) (any
 	return a.change(ctx, core.RemoveType{Type: events.Type(req.Type)})
 }
 
-// info is what is known of a type. An unknown one has the engine's defaults, and
+// info returns what is known of a type. An unknown one has the engine's defaults, and
 // stays unknown: a request that is refused must not make it.
 func (a *typeAPI) info(t events.Type) (events.TypeInfo, error) {
 	types, err := a.Queries.Types()

@@ -98,16 +98,16 @@ func (e *engine) decideAll(ctx context.Context, cmds []core.Command) ([]dispatch
 }
 
 const (
-	// MaxBulk is how many items one bulk request changes.
+	// MaxBulk bounds the items that one bulk request changes.
 	MaxBulk = 1000
-	// MaxBulks is how many of them are under way at once.
+	// MaxBulks bounds the bulk requests under way at once.
 	MaxBulks = 2
-	// MaxPatched is how many items one bulk request replays with a patch, since it
+	// MaxPatched bounds the items that one bulk request replays with a patch, since it
 	// holds the params of all of them: its pages are so much shorter.
 	MaxPatched = 100
-	// maxBulkErrors is how many of the failures a reply names.
+	// maxBulkErrors bounds the failures that a reply names.
 	maxBulkErrors = 10
-	// maxBulkSample is how many of the items a reply names.
+	// maxBulkSample bounds the items that a reply names.
 	maxBulkSample = 5
 	// bulkTimeout bounds a bulk request.
 	bulkTimeout = 60 * time.Second

@@ -9,7 +9,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// handlers are what answers the endpoints. Each entry has a row in the table of
+// handlers answer the endpoints. Each entry has a row in the table of
 // endpoints of package wire, and each row an entry here.
 type handlers struct {
 	s  *Service

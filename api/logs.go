@@ -19,7 +19,7 @@ import (
 
 // Bounds of items' logs.
 const (
-	// MaxLogRecords is how many records of one item are kept, and read at once.
+	// MaxLogRecords bounds the records of one item that are kept, and read at once.
 	MaxLogRecords = 10_000
 	// MaxLogMessage bounds a message on a log subject: a record's text of 8 KiB,
 	// in JSON.
@@ -110,9 +110,9 @@ func (l *Logs) Last(ctx context.Context, t events.Type, id events.ID, limit int)
 }
 
 const (
-	// followAhead is how many records a followed log has fetched ahead.
+	// followAhead is the number of records that a followed log fetches ahead.
 	followAhead = 128
-	// followRetry is how long it rests when the server does not answer.
+	// followRetry is the pause before another try when the server does not answer.
 	followRetry = 500 * time.Millisecond
 )
 
@@ -200,7 +200,7 @@ func (l *Logs) After(ctx context.Context, t events.Type, id events.ID, behind ui
 	return reply, nil
 }
 
-// LastSeq is the sequence of the last record of an item's log; 0 for none.
+// LastSeq returns the sequence of the last record of an item's log; 0 for none.
 func (l *Logs) LastSeq(ctx context.Context, t events.Type, id events.ID) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, logWait)
 	defer cancel()

@@ -185,7 +185,7 @@ func (b *behind) appended(now time.Time) {
 
 func (b *behind) projected(now time.Time) { b.progress.Store(now.UnixNano()) }
 
-// since is how long the projection has made no step although there is one to make.
+// since returns how long the projection has made no step although there is one to make.
 func (b *behind) since(now time.Time) time.Duration {
 	at := max(b.first.Load(), b.progress.Load())
 	if at == 0 {
@@ -221,10 +221,10 @@ func (c *catalogue) histogram(name, help string, buckets []float64, labels ...st
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: c.add("histogram", name, help, labels), Help: help, Buckets: buckets}, labels)
 }
 
-// scraped are the metrics that are read when they are scraped.
+// scraped lists the metrics that are read at each scrape.
 var scraped catalogue
 
-// scrapedDescs are those of scraped.
+// scrapedDescs are their descriptions.
 var scrapedDescs []*prometheus.Desc
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

@@ -12,7 +12,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// moment is the past that a request asks for: a position, or a time, or both.
+// moment reads the past that a request asks for: a position, or a time, or both.
 func (e *engine) moment(at wire.Position, when time.Time) (through events.Seq, until time.Time, err error) {
 	if through, err = at.Seq(); err != nil {
 		return 0, when, err
@@ -69,7 +69,7 @@ func (a *proofAPI) stateAt(c *call, req wire.StateAt) {
 	})
 }
 
-// stateOf is the whole of a store at a glance.
+// stateOf returns the whole of a store at a glance.
 func stateOf(then *projector.Store) (st wire.State, err error) {
 	meta, err := then.Meta()
 	if err != nil {

@@ -45,7 +45,7 @@ func (e *engine) change(ctx context.Context, cmd core.Command) (any, error) {
 	return wire.Changed{Changed: !o.Decision.Repeat, Position: pos}, e.await(ctx, pos)
 }
 
-// workerCircuits are the circuits of workers that are not closed, by worker.
+// circuits returns the circuits of workers that are not closed, by worker.
 func (a *workerAPI) circuits() (map[string]*wire.Circuit, error) {
 	out := map[string]*wire.Circuit{}
 	return out, eachRecord(a.Queries, events.RecordWorker, func(worker string, c events.Circuit) {

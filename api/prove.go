@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// proofEvery is how often progress is told while there is some, and
+	// proofEvery is the time between two reports of progress while there is some, and
 	// proofAlive while there is none, so that the caller knows that we live.
 	proofEvery = 100 * time.Millisecond
 	proofAlive = 5 * time.Second
@@ -24,10 +24,7 @@ var errProving = &events.Error{Code: events.CodeUnavailable, Message: "a verify 
 // proofAPI replays the log.
 type proofAPI struct {
 	*engine
-	Prover  Prover
-	Metrics *Metrics
-	ctx     context.Context // the service's
-	proving chan struct{}   // a token for the one replay that is under way
+	proving chan struct{} // a token for the one replay that is under way
 }
 
 func (a *proofAPI) handle(h *handlers) {
@@ -90,7 +87,7 @@ func (a *proofAPI) replay(c *call, fn func(context.Context, projector.Progress) 
 	}()
 }
 
-// proof is a replay under way, as told to the caller.
+// proof is a replay under way.
 type proof struct {
 	c     *call
 	write func(wire.VerifyReply) any

@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -24,10 +22,6 @@ func parseID(text string) (events.ID, error) {
 // itemAPI shows items.
 type itemAPI struct {
 	*engine
-	Logs      *Logs
-	js        jetstream.JetStream
-	Names     wire.Names
-	Full      func() *RoomAlarm
 	undecided chan struct{} // a token for each request for an intake message that is not decided yet
 	commits   commits
 }
@@ -96,7 +90,7 @@ func lookup[T any](ctx context.Context, e *engine, id events.ID, find func() (T,
 	return v, err
 }
 
-// item is the lookup of an item alone.
+// item looks up an item without its documents.
 func (e *engine) item(ctx context.Context, id events.ID) (*events.Item, error) {
 	return lookup(ctx, e, id, func() (*events.Item, bool, error) {
 		it, err := e.Queries.Item(id)

@@ -12,11 +12,7 @@ import (
 )
 
 // rejectedAPI shows rejected submissions, and submits or purges them.
-type rejectedAPI struct {
-	*engine
-	Names wire.Names
-	Full  func() *RoomAlarm
-}
+type rejectedAPI struct{ *engine }
 
 func (a *rejectedAPI) handle(h *handlers) {
 	projected(h, wire.APIRejected, func(r wire.ListRejected) wire.Position { return r.MinPosition }, a.Queries.Rejected)
@@ -65,7 +61,7 @@ func (a *rejectedAPI) replay(c *call, req wire.ReplayRejected) {
 	c.decide(cmd, err, func(o dispatcher.Outcome) any { return submitted(o) })
 }
 
-// corrected is the submission that a replay of a rejected one makes.
+// corrected returns the submission that a replay of a rejected one makes.
 func (a *rejectedAPI) corrected(req wire.ReplayRejected) (cmd core.Submit, err error) {
 	r, err := a.find(req.Seq)
 	if err != nil {
@@ -88,7 +84,7 @@ func (a *rejectedAPI) corrected(req wire.ReplayRejected) (cmd core.Submit, err e
 	return sub.Command(a.Core.NewID(), events.MaxParamsCeiling)
 }
 
-// correctedSubject is where the submission would have been published to.
+// correctedSubject returns where the submission would have been published to.
 func (a *rejectedAPI) correctedSubject(r wire.Rejected, typ string) string {
 	if typ == "" {
 		return r.Subject

@@ -14,10 +14,7 @@ import (
 )
 
 // scheduleAPI shows and changes schedules.
-type scheduleAPI struct {
-	*engine
-	Full func() *RoomAlarm
-}
+type scheduleAPI struct{ *engine }
 
 func (a *scheduleAPI) handle(h *handlers) {
 	on(h, wire.APISchedules, a.list)
@@ -169,7 +166,7 @@ func timingOf(req wire.Ticks, now time.Time) (cron.Timing, error) {
 	return t, badTiming(err)
 }
 
-// badTiming is an error about a timing as a refusal; nil stays nil.
+// badTiming returns an error about a timing as a refusal; nil stays nil.
 func badTiming(err error) error {
 	var refused *events.Error
 	if err == nil || errors.As(err, &refused) {

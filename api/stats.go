@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -16,7 +15,7 @@ import (
 )
 
 const (
-	// DrainWithin is the time within which a type's backlog is to be worked off,
+	// DrainWithin is the time within which a type's backlog should be worked off,
 	// in the formula of desired_workers.
 	DrainWithin = time.Minute
 	// starvingShare is the part of the time in which an item can be overtaken
@@ -27,13 +26,9 @@ const (
 // statsAPI answers with figures.
 type statsAPI struct {
 	*engine
-	Metrics               *Metrics
-	Logger                *slog.Logger
-	MaxQueued, MaxRunning int
-	workers               *workerAPI
-	alarms                func(ctx context.Context, types []events.TypeInfo) []wire.Alarm
-	lastLoads             atomic.Pointer[map[events.Type]dispatcher.Load] // as the loop last said
-	ctx                   context.Context                                 // the service's
+	workers   *workerAPI
+	alarms    func(ctx context.Context, types []events.TypeInfo) []wire.Alarm
+	lastLoads atomic.Pointer[map[events.Type]dispatcher.Load] // as the loop last said
 }
 
 func (a *statsAPI) handle(h *handlers) {
@@ -137,7 +132,7 @@ func (a *statsAPI) workerStats(r *wire.StatsReply) {
 	}
 }
 
-// typeStats are a type's figures, and what has happened in the last minute.
+// typeStats returns a type's figures, and what has happened in the last minute.
 func (a *statsAPI) typeStats(t *events.TypeInfo, load dispatcher.Load, now time.Time) (wire.TypeStats, figures.Tally, error) {
 	st := wire.TypeStats{
 		Type: string(t.Type), States: map[string]int64{}, Queued: map[int]int64{}, InFlight: load.InFlight, Capacity: t.Settings.Capacity,
@@ -196,7 +191,7 @@ func boolInt(b bool) int64 {
 	return 0
 }
 
-// oldest is how long the first waiting item of each priority has waited, in
+// oldest returns how long the first waiting item of each priority has waited, in
 // milliseconds.
 func (a *statsAPI) oldest(t *events.TypeInfo, counted [int(events.MaxPriority) + 1]figures.Wait, now time.Time) (out [int(events.MaxPriority) + 1]int64, exact bool, err error) {
 	if t.Counts[events.StateQueued] == 0 {
@@ -219,7 +214,7 @@ func ages(w figures.Wait, oldest int64) wire.Ages {
 	return wire.Ages{OldestMS: oldest, P50MS: min(w.P50.Milliseconds(), oldest), P95MS: min(w.P95.Milliseconds(), oldest)}
 }
 
-// overtaken is how long an item of a priority waits before it counts as
+// overtaken returns how long an item of a priority waits before it counts as
 // starving; 0 for the highest, which nothing that comes later can overtake.
 func overtaken(p int, ageStep time.Duration) time.Duration {
 	return time.Duration(starvingShare * float64(int(events.MaxPriority)-p) * float64(ageStep))
@@ -233,7 +228,7 @@ func rates(t figures.Tally, span time.Duration) (per wire.PerSecond, meanRunMS i
 	return wire.PerSecond{Submitted: of(t.Submitted), Completed: of(t.Completed), Failed: of(t.Failed), Dead: of(t.Dead)}, meanRunMS
 }
 
-// demand is what the number of workers that a type needs follows from.
+// demand holds what the number of workers that a type needs follows from.
 type demand struct {
 	arrivals         float64 // items queued a second
 	run              time.Duration
@@ -242,7 +237,7 @@ type demand struct {
 	workers, slots   int // that serve the type now
 }
 
-// desiredWorkers is how many workers a type needs, by Little's law:
+// desiredWorkers returns how many workers a type needs, by Little's law:
 //
 //	slots needed   = arrivals per second × mean run time
 //	               + items waiting × mean run time / 60 s (DrainWithin)

@@ -12,14 +12,14 @@ import (
 
 // Bounds of waits.
 const (
-	// MaxWaits is how many waits are under way at once.
+	// MaxWaits bounds the waits under way at once.
 	MaxWaits    = 10_000
 	MaxWait     = 300 * time.Second
 	DefaultWait = 30 * time.Second
 
 	// maxMergeHops bounds how far a wait follows merged items.
 	maxMergeHops = 16
-	// wakers is how many goroutines answer waits that have come to an end.
+	// wakers is the number of goroutines that answer waits that have ended.
 	wakers = 2
 )
 
@@ -177,7 +177,7 @@ func (ws *waits) look(w *waiter) {
 	ws.answer(w, nil, events.Refuse(events.CodeInternal, "item %s was merged more than %d times over", w.id, maxMergeHops))
 }
 
-// missing is for a waiter whose item is not there. Another client may have just
+// missing handles a waiter whose item is not there. Another client may have just
 // submitted it: see lookup.
 func (ws *waits) missing(w *waiter) {
 	if w.again {
@@ -211,7 +211,7 @@ func (ws *waits) take(w *waiter) bool {
 	return ws.remove(w)
 }
 
-// remove is take for those who hold mu.
+// remove is take for callers that hold mu.
 func (ws *waits) remove(w *waiter) bool {
 	set := ws.byItem[w.id]
 	if _, ok := set[w]; !ok {
@@ -347,7 +347,7 @@ func (ws *waits) close() {
 	}
 }
 
-// count is the number of waits under way.
+// count returns the number of waits under way.
 func (ws *waits) count() int {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

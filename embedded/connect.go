@@ -115,7 +115,7 @@ type denied struct {
 	all []string // guarded by mu; the first maxDenied
 }
 
-// handler is the error handler of a connection: it logs each refusal once, with
+// handler returns the error handler of a connection: it logs each refusal once, with
 // hint, and everything else.
 func (d *denied) handler(log *slog.Logger, hint string) nats.ErrHandler {
 	return func(_ *nats.Conn, sub *nats.Subscription, err error) {

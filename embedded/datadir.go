@@ -13,7 +13,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// FormatVersion is that of the data folder which this program writes and the
+// FormatVersion is the format of the data folder that this program writes and the
 // newest that it reads. Since 2 the streams are in the engine's own NATS
 // account: a program that knows 1 alone would not find them, and begin anew.
 const FormatVersion = 2

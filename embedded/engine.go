@@ -41,7 +41,10 @@ import (
 // verdict is recorded.
 type DedupHook = dispatcher.DedupHook
 
-// DedupQuestion is what a [DedupHook] is asked: a submission, and what it may be the
+// Submission is a submission as the engine decides it.
+type Submission = core.Submit
+
+// DedupQuestion is the question to a [DedupHook]: a submission, and what it may be the
 // same as.
 type DedupQuestion = dispatcher.DedupQuestion
 
@@ -81,7 +84,7 @@ type Options struct {
 	// if set, orders the items of ScoreTypes (none: all) in place of their
 	// priority and age.
 	DedupHook  DedupHook
-	Score      func(core.Submit) time.Duration
+	Score      func(Submission) time.Duration
 	ScoreTypes []events.Type
 
 	// Tracing makes spans of what happens to items; nil: none. It must have been
@@ -198,7 +201,7 @@ func (e *Engine) names() wire.Names {
 	return wire.WithPrefix(e.cfg.Server.Prefix).In(e.cfg.Connect.Domain)
 }
 
-// clientNames are the names as the clients of this process have them.
+// clientNames returns the names as the clients of this process have them.
 func (e *Engine) clientNames() wire.Names {
 	if e.srv != nil && e.srv.isolated {
 		return e.names().Imported()
@@ -238,7 +241,7 @@ func (e *Engine) openServer(ctx context.Context) (err error) {
 // holdTimeout bounds what is done before a server that starts is used.
 const holdTimeout = 30 * time.Second
 
-// minPayload is the least that a message may have: no event is larger.
+// minPayload is the least max_payload, in bytes: no event is larger.
 const minPayload = 2 << 20
 
 // checkServer refuses a server that can't carry the engine; url is its own, for the

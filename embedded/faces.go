@@ -85,7 +85,7 @@ func (e *Engine) newFaces(ctx context.Context) error {
 	return err
 }
 
-// publicURL is a list of NATS URLs without the users and passwords in them.
+// publicURL returns a list of NATS URLs without the users and passwords in them.
 func publicURL(servers string) string {
 	parts := strings.Split(servers, ",")
 	for i, p := range parts {
@@ -126,7 +126,7 @@ func (e *Engine) startFaces(ctx context.Context) (err error) {
 	return e.service.Start()
 }
 
-// queries is what the service asks of the projection.
+// queries answers the service from the projection.
 type queries struct {
 	*projector.Store
 	query.Reader

@@ -40,12 +40,12 @@ const (
 	// before an engine goes on without.
 	leaseAsk   = 2 * time.Second
 	leaseTries = 3
-	// standbyLook is how often a standby asks for the lease, beside whenever the
+	// standbyLook is the time after which a standby asks for the lease again, beside whenever the
 	// server tells that it has changed.
 	standbyLook = time.Second
 )
 
-// lease is this engine's part in who owns the log.
+// lease holds this engine's claim to the log.
 type lease struct {
 	e      *Engine
 	owners *kvstate.Partitions

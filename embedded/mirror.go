@@ -155,7 +155,7 @@ func (m *mirror) run(ctx context.Context) {
 	}
 }
 
-// shownWorker is what the bucket has of a worker, and when it was written.
+// shownWorker holds what the bucket has of a worker, and when it was written.
 type shownWorker struct {
 	info wire.WorkerInfo
 	at   time.Time

@@ -122,7 +122,7 @@ func (s *server) apply(o serverOptions) (roots []*x509.Certificate, err error) {
 	return roots, nil
 }
 
-// connPage is how many connections are looked at at once.
+// connPage is the number of connections looked at in one step.
 const connPage = 1024
 
 // disconnectUntrusted ends the connections whose certificates are of a CA that

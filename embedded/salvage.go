@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// salvageFolder is where Salvage works, in the data folder.
+	// salvageFolder is the folder that Salvage works in, below the data folder.
 	salvageFolder = "salvage"
 	// salvageCopy and salvageProof are the folders in that.
 	salvageCopy  = "copy"
@@ -39,7 +39,7 @@ type SalvageOptions struct {
 	Progress func(done, total int64)
 }
 
-// Salvageable is what a store holds.
+// Salvageable tells what a store holds.
 type Salvageable struct {
 	Store     string           `json:"store"`
 	Position  events.Seq       `json:"position"` // of the last event in it
@@ -52,7 +52,7 @@ type Salvageable struct {
 	Intake    uint64           `json:"intake_seq"` // the last published submission that it has answered
 }
 
-// Salvaged is what has become of it.
+// Salvaged tells what a Salvage has done.
 type Salvaged struct {
 	Salvageable
 	Written bool       `json:"written"` // false: Confirm has said no

@@ -9,7 +9,7 @@ import (
 	"github.com/streamwright/streamwright/api"
 )
 
-// sizedFor is how long the size of the data folder stands before its files are
+// sizedFor is the time for which the size of the data folder stands before its files are
 // looked at again.
 const sizedFor = time.Minute
 
@@ -20,7 +20,7 @@ type dataSize struct {
 	bytes uint64
 }
 
-// of is the size of the files in a folder, as of at most sizedFor ago. Files that
+// of returns the size of the files in a folder, as of at most sizedFor ago. Files that
 // go meanwhile do not count.
 func (d *dataSize) of(dir string) uint64 {
 	d.mu.Lock()
@@ -72,7 +72,7 @@ const (
 	sideShare = 8
 )
 
-// storage is how much the server has for the streams that hold what the engine
+// storage returns how much the server has for the streams that hold what the engine
 // must keep; 0 if it is not ours.
 func (s *server) storage(memory bool) int64 {
 	if s == nil {

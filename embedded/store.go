@@ -23,7 +23,7 @@ const (
 	storeFolder = "store"
 	// asidePrefix begins the names of stores that were set aside.
 	asidePrefix = "store-set-aside-"
-	// maxLostEvents is how many events a power loss may have taken from a log
+	// maxLostEvents bounds the events that a power loss may have taken from a log
 	// that is synced each second: what an engine appends in a few seconds. A log
 	// that has lost more has lost it otherwise.
 	maxLostEvents = 100_000
@@ -140,7 +140,7 @@ func wouldLose(tip eventlog.Tip, why error, synced bool) bool {
 	return false
 }
 
-// lost is the error of a log that must not be started on.
+// lost returns the error of a log that must not be started on.
 func (e *Engine) lost(why error) error {
 	what := "a store that can't be opened"
 	if e.store != nil {
@@ -188,7 +188,7 @@ func setAside(dir string) (string, error) {
 	return aside, syncDir(parent)
 }
 
-// storesAside are the stores that were set aside, and not removed since.
+// storesAside returns the stores that were set aside, and not removed since.
 func storesAside(dir string) (names []string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -19,10 +19,10 @@ const (
 	moreTries = "more"  // than attemptsTold
 )
 
-// attemptsTold is how many attempts have a label of their own.
+// attemptsTold is the number of attempts with a label of their own.
 const attemptsTold = 5
 
-// vectors are the metrics of what items go through: from state to state, how long
+// vectors are the metrics of items' lives: the ways from state to state, how long
 // each stage took, what failed and died.
 type vectors struct {
 	transitions, attempts, failures, retries, dead, recoveries *prometheus.CounterVec // by type
@@ -49,7 +49,7 @@ func held[M any](slot *M, find func() M) M {
 	return *slot
 }
 
-// life is where an item is in the midst of a batch.
+// life is an item's standing within a batch.
 type life struct {
 	state            events.ItemState
 	code             string // of the failure that the batch has for it

@@ -23,7 +23,7 @@ type waits struct {
 	since map[spot]int64
 }
 
-// spot is where a queued item is counted, to the Resolution.
+// spot identifies where a queued item is counted, to the Resolution.
 type spot struct {
 	typ      events.Type
 	priority events.Priority

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// maxBacklog is how many frames of events wait for a slow client. When there
+	// maxBacklog bounds the frames of events that wait for a slow client. When there
 	// are more the oldest is only counted.
 	maxBacklog = 8
-	// maxFilterTypes is how many types one feed names.
+	// maxFilterTypes bounds the types that one feed names.
 	maxFilterTypes = 64
-	// stopGrace is how long a stop waits for what is being written.
+	// stopGrace bounds how long a stop waits for a write under way.
 	stopGrace = time.Second
-	// retryAfter is when a client that there is no room for should come again.
+	// retryAfter is the wait suggested to a client for which there is no room.
 	retryAfter = 5 * time.Second
 )
 
@@ -57,7 +57,7 @@ func newFrame(shown []wire.HistoryEvent, skipped int) frame {
 	return frame{events: data, shown: len(shown), skipped: skipped}
 }
 
-// count is how many events it stands for.
+// count returns the number of events that the frame stands for.
 func (f frame) count() int { return f.shown + f.skipped }
 
 func (c *client) putStats(data []byte) {
@@ -282,7 +282,7 @@ func (h *Hub) ask(ctx context.Context, workers bool) (f answer) {
 	return f
 }
 
-// maxReads is how many replies with trends are made at once.
+// maxReads bounds the replies with trends that are made at once.
 const maxReads = 16
 
 // TrendsHandler answers GET /api/v1/trends.

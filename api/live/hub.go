@@ -17,10 +17,10 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// MaxClients is how many feeds there are at once.
+// MaxClients bounds the feeds open at once.
 const MaxClients = 256
 
-// pace is how often things are done; tests are quicker.
+// pace sets how often things are done; tests are quicker.
 type pace struct {
 	stats     time.Duration // between two looks at the figures, at least
 	refresh   time.Duration // and at most: ages grow though nothing happens
@@ -45,7 +45,7 @@ type Config struct {
 	pace pace // zero: usualPace
 }
 
-// Hub is the live feed and the trends. Start and Stop are called once each; all
+// Hub serves the live feed and the trends. Start and Stop are called once each; all
 // else may be used by any goroutine, before, between and after them.
 type Hub struct {
 	cfg      Config
@@ -164,7 +164,7 @@ type answer struct {
 	err   error
 }
 
-// runner is the loop of a Hub. All is owned by run.
+// runner is the loop of a Hub. All fields are owned by run.
 type runner struct {
 	*Hub
 	watching map[*client]bool // and whether it is to see the next frame of events
@@ -287,7 +287,7 @@ func (r *runner) due(now time.Time) bool {
 	return ok && !now.Before(at)
 }
 
-// dueAt is when to ask the engine next, if at all.
+// dueAt returns when to ask the engine next, if at all.
 func (r *runner) dueAt() (at time.Time, ok bool) {
 	soon := r.asked.Add(r.cfg.pace.stats)
 	switch {
@@ -303,7 +303,7 @@ func (r *runner) dueAt() (at time.Time, ok bool) {
 	return at, false
 }
 
-// next is when something is due.
+// next returns when something is due.
 func (r *runner) next() time.Time {
 	at := r.sampleAt
 	if r.told {
@@ -337,7 +337,7 @@ func (r *runner) took(f answer) {
 	}
 }
 
-// oldest are the ages of the types' oldest queued items in ms; nil if the
+// oldest returns the ages of the types' oldest queued items in ms; nil if the
 // engine did not say.
 func (f *answer) oldest() map[events.Type]int64 {
 	if f.err != nil {
@@ -350,7 +350,7 @@ func (f *answer) oldest() map[events.Type]int64 {
 	return ages
 }
 
-// sortedTypes are the types of a map that a filter wants, in order.
+// sortedTypes returns the types of a map that a filter wants, in order.
 func sortedTypes[V any](m map[events.Type]V, filter map[events.Type]bool) []events.Type {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(t events.Type) bool { return !wanted(filter, t) })
 }

@@ -17,16 +17,16 @@ const (
 	MaxSamples  = 360 // of a type: an hour
 )
 
-// unknown is the age of the oldest where the engine did not say.
+// unknown stands for the age of the oldest where the engine did not say.
 const unknown = -1
 
-// series is an hour of a type, a ring in step with ring.at.
+// series holds an hour of a type, in step with ring.at.
 type series struct {
 	queued, running, submitted, completed, failed, dead [MaxSamples]uint32
 	oldest                                              [MaxSamples]int64 // ms
 }
 
-// ring is the hour of all types.
+// ring holds the last hour of all types.
 type ring struct {
 	mu    sync.Mutex
 	n     int               // samples taken so far
@@ -74,7 +74,7 @@ func (r *ring) sample(at time.Time, now map[events.Type]figures.Total, oldest ma
 
 func clip(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// render is the body of a reply: the last so many samples of the types wanted.
+// render returns the body of a reply: the last so many samples of the types wanted.
 func (r *ring) render(samples int, filter map[events.Type]bool) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
