@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
@@ -142,4 +143,40 @@ func (e *engine) one(ctx context.Context, cmd core.Command) (dispatcher.Outcome,
 		return dispatcher.Outcome{}, err
 	}
 	return o[0], o[0].Err
+}
+
+func (a *typeAPI) list(ctx context.Context, _ *call, req wire.StatsRequest) (any, error) {
+	if err := a.await(ctx, req.MinPosition); err != nil {
+		return nil, err
+	}
+	types, err := a.Queries.Types()
+	if err != nil {
+		return nil, err
+	}
+	defaults := a.defaults()
+	reply := wire.TypesReply{Types: make([]wire.TypeReply, len(types)), Defaults: &defaults}
+	for i, t := range types {
+		reply.Types[i] = a.reply(t)
+	}
+	unset := events.UnsetTypeSettings()
+	reply.Unset = &unset
+	return reply, nil
+}
+
+// reply returns a type as queries show it.
+func (a *typeAPI) reply(t events.TypeInfo) wire.TypeReply {
+	out := wire.FromType(t)
+	if a.NamedByFile != nil {
+		out.SetInFile = a.NamedByFile(t.Type)
+	}
+	return out
+}
+
+func (a *typeAPI) pause(ctx context.Context, c *call, req wire.Pause) (any, error) {
+	lasts := time.Duration(min(max(req.ForMS, -1), events.MaxDelay.Milliseconds()+1)) * time.Millisecond
+	return a.change(ctx, core.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: req.By, Until: req.Until, For: lasts})
+}
+
+func (a *typeAPI) resume(ctx context.Context, c *call, req wire.Resume) (any, error) {
+	return a.change(ctx, core.ResumeType{Type: events.Type(req.Type), By: req.By})
 }

@@ -150,66 +150,6 @@ func (a *itemAPI) logs(ctx context.Context, c *call, req wire.Logs) (any, error)
 	return wire.LogsReply{Records: records}, nil
 }
 
-func (a *typeAPI) list(ctx context.Context, _ *call, req wire.StatsRequest) (any, error) {
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
-	types, err := a.Queries.Types()
-	if err != nil {
-		return nil, err
-	}
-	defaults := a.defaults()
-	reply := wire.TypesReply{Types: make([]wire.TypeReply, len(types)), Defaults: &defaults}
-	for i, t := range types {
-		reply.Types[i] = a.reply(t)
-	}
-	unset := events.UnsetTypeSettings()
-	reply.Unset = &unset
-	return reply, nil
-}
-
-// reply returns a type as queries show it.
-func (a *typeAPI) reply(t events.TypeInfo) wire.TypeReply {
-	out := wire.FromType(t)
-	if a.NamedByFile != nil {
-		out.SetInFile = a.NamedByFile(t.Type)
-	}
-	return out
-}
-
-// now returns the workers with what each has claimed or runs by the log, as the
-// states of the items count it: what heartbeats say is as old as they are. While
-// the engine owns no log that is all that is known.
-func (a *workerAPI) now(ctx context.Context) []wire.WorkerInfo {
-	list := a.Core.Workers()
-	if len(list) == 0 {
-		return list
-	}
-	ctx, cancel := context.WithTimeout(ctx, loadsTimeout)
-	defer cancel()
-	if runs, err := a.Core.Runs(ctx); err == nil {
-		for i := range list {
-			list[i].InFlight = runs[events.WorkerID(list[i].Worker)]
-		}
-	}
-	return list
-}
-
-func (a *workerAPI) list(ctx context.Context, c *call, _ wire.StatsRequest) (any, error) {
-	list := a.now(ctx)
-	if list == nil {
-		list = []wire.WorkerInfo{}
-	}
-	circuits, err := a.circuits()
-	if err != nil {
-		return nil, err
-	}
-	for i := range list {
-		list[i].Circuit = circuits[list[i].Worker]
-	}
-	return wire.WorkersReply{Workers: list, Drains: a.Core.Drains()}, nil
-}
-
 func (s *Service) info(ctx context.Context, c *call, _ wire.StatsRequest) (any, error) {
 	s.mu.Lock()
 	reply := s.Info
