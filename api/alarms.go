@@ -29,7 +29,7 @@ const (
 
 var descAlarm = desc("alarm", "1 while an alarm of this code and severity is raised, as `engine status` and the page show it.", "code", "severity")
 
-// condition is what the engine's health, readiness, alarms and metrics follow
+// condition holds what the engine's health, readiness, alarms and metrics follow
 // from. All of them are made of one look at it, so that they agree.
 type condition struct {
 	running   bool // not starting, not stopping
@@ -45,7 +45,7 @@ type condition struct {
 	limits           []fill
 }
 
-// fill is how much of a limit is used.
+// fill tells how much of a limit is used.
 type fill struct {
 	code       string
 	used, most uint64
@@ -77,7 +77,7 @@ func (s *Service) lookFurther(ctx context.Context, types []events.TypeInfo) cond
 	return c
 }
 
-// alarms are what the condition gives cause for, the gravest first.
+// alarms returns the alarms that the condition calls for, the gravest first.
 func (c condition) alarms() []wire.Alarm {
 	out := []wire.Alarm{}
 	add := func(sev wire.AlarmSeverity, code, message, action string) {
@@ -174,7 +174,7 @@ func Size(n uint64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// status is what /healthz says: the gravest of the alarms that concern the process
+// status returns what /healthz says: the gravest of the alarms that concern the process
 // itself, or ok. What JetStream or a limit says is not of those: who watches
 // /healthz restarts processes, which mends neither.
 func (c condition) status() string {
@@ -187,7 +187,7 @@ func (c condition) status() string {
 	return "ok"
 }
 
-// health is what JetStream said when it was last asked.
+// health holds JetStream's last answer.
 type health struct {
 	asked   sync.Mutex // held while JetStream is asked
 	askedAt time.Time  // guarded by asked
@@ -229,7 +229,7 @@ func (s *Service) askJetStream(ctx context.Context, room bool) ([]fill, error) {
 	return append([]fill{s.health.account}, s.health.room...), nil
 }
 
-// streamFills is what those streams hold that refuse messages when they are full.
+// streamFills returns how full the streams are that refuse messages at their limit.
 // One that can't be asked, or is not there, says nothing.
 func (s *Service) streamFills(ctx context.Context) (fills []fill) {
 	for _, o := range []struct {

@@ -44,6 +44,9 @@ func (c *call) reply(v any, err error) {
 }
 
 func (c *call) send(v any, err error) {
+	if err != nil && c.s.ctx.Err() != nil {
+		err = events.ErrShuttingDown // whatever else it says follows from that, or is said when it is asked again
+	}
 	var data []byte
 	if err == nil {
 		data, err = encodeReply(v)
@@ -195,7 +198,7 @@ func isArray(data []byte) bool {
 	return len(body) > 0 && body[0] == '['
 }
 
-// freshWithin is how long a query waits at most for what was durable when it
+// freshWithin bounds how long a query waits for what was durable when it
 // came. The projection puts a commit off for 10 ms if nobody waits, and is
 // further behind only under a flood or on a slow disk.
 const freshWithin = time.Second
@@ -220,7 +223,7 @@ func (e *engine) await(ctx context.Context, min wire.Position) error {
 	return nil
 }
 
-// positionOf is 0 for none.
+// positionOf returns 0 for none.
 func positionOf(p wire.Position) (events.Seq, error) {
 	if p == "" {
 		return 0, nil
@@ -230,12 +233,12 @@ func positionOf(p wire.Position) (events.Seq, error) {
 
 // Bounds of what waits for positions beyond the log's end.
 const (
-	// MaxAhead is how many requests wait at once for a position that the engine
+	// MaxAhead bounds the requests that wait at once for a position that the engine
 	// does not know yet, and maxLead how far ahead of the log's end it may be:
 	// another engine of the same log may have told it an instant ago.
 	MaxAhead = 32
 	maxLead  = 10_000 // events
-	// aheadWithin is how long such a request waits at most.
+	// aheadWithin bounds how long such a request waits.
 	aheadWithin = 2 * time.Second
 )
 
@@ -320,8 +323,8 @@ func (s *Service) Call(ctx context.Context, endpoint string, body []byte) ([]byt
 	}
 	c.replied = func() { replies <- last }
 	if !s.begin() {
-		c.send(nil, errClosing)
-		return nil, errClosing
+		c.send(nil, events.ErrShuttingDown)
+		return nil, events.ErrShuttingDown
 	}
 	h.serve(c)
 	select {
@@ -343,7 +346,7 @@ func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
 			return
 		}
 		if !s.begin() {
-			c.send(nil, errClosing)
+			c.send(nil, events.ErrShuttingDown)
 			return
 		}
 		if err := s.admit(c, req.Headers()); err != nil {
@@ -354,7 +357,7 @@ func (s *Service) handler(name string, fn func(*call)) micro.HandlerFunc {
 	}
 }
 
-// domain is the JetStream domain where the caller has the engine's streams. Who
+// domain returns the JetStream domain where the caller has the engine's streams. Who
 // forges the header that tells learns a domain that he has no use for.
 func (c *call) domain() string {
 	if !c.imported {

@@ -10,7 +10,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// acceptTimeout is how long accepting the clock may take: the engine takes its
+// acceptTimeout bounds how long accepting the clock takes: the engine takes its
 // log over anew.
 const acceptTimeout = 20 * time.Second
 
@@ -63,7 +63,7 @@ func (s *Service) acceptClock(ctx context.Context, c *call, req wire.AcceptClock
 	return s.clock(ctx, nil, wire.StatsRequest{})
 }
 
-// clockIsPlausible is the reason why the clock is not, nil if it is.
+// clockIsPlausible returns why the clock is implausible, nil if it is not.
 func (s *Service) clockIsPlausible() error {
 	if st, ok := s.Core.Clock(); ok && !st.Plausible() {
 		return errors.New(st.Why)
@@ -71,7 +71,7 @@ func (s *Service) clockIsPlausible() error {
 	return nil
 }
 
-// retentionTimeout is how long info waits for what the loop says of retention.
+// retentionTimeout bounds how long info waits for the loop's word on retention.
 const retentionTimeout = time.Second
 
 // cut has the log cut now, however short it is.
@@ -86,7 +86,7 @@ func (s *Service) cut(ctx context.Context, c *call, _ wire.StatsRequest) (any, e
 	return retentionOf(st), nil
 }
 
-// retention is nil when it can't be told now.
+// retention returns nil if the loop does not answer in time.
 func (s *Service) retention(ctx context.Context) *wire.Retention {
 	ctx, cancel := context.WithTimeout(ctx, retentionTimeout)
 	defer cancel()

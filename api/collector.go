@@ -156,7 +156,7 @@ func (c collector) types(ctx context.Context, out gauge, types []events.TypeInfo
 	}
 	for i := range types {
 		c.protection(out, &types[i])
-		c.s.Metrics.observer.begin(types[i].Type)
+		c.s.Metrics.figures.Zero(types[i].Type)
 	}
 }
 
@@ -199,7 +199,7 @@ func seconds(d time.Duration) float64 { return d.Seconds() }
 
 func milliseconds(ms int64) float64 { return float64(ms) / 1000 }
 
-// lag is how far a position is ahead of another.
+// lag returns how far a position is ahead of another.
 func lag[P ~uint64](pos, applied P) uint64 {
 	if applied >= pos {
 		return 0

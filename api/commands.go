@@ -13,10 +13,7 @@ import (
 // submitAPI decides what those who submit and those who work ask for.
 type submitAPI struct {
 	*engine
-	Full   func() *RoomAlarm
-	Blobs  Blobs
-	ctx    context.Context // the service's
-	spawns chan struct{}   // a token for each request with large spawns
+	spawns chan struct{} // a token for each request with large spawns
 }
 
 func (a *submitAPI) handle(h *handlers) {
@@ -87,12 +84,9 @@ func submitted(o dispatcher.Outcome) wire.Submitted {
 	if o.Err != nil {
 		return wire.Submitted{Error: wire.FromError(o.Err)}
 	}
-	a := wire.Submitted{ID: o.Decision.ID.String(), Repeat: o.Decision.Repeat, Position: wire.PositionOf(o.Position)}
-	if o.Item != nil {
-		a.State = o.Item.State
-		if !o.Item.MergedInto.IsZero() {
-			a.MergedInto = o.Item.MergedInto.String()
-		}
+	a := wire.Submitted{ID: o.Decision.ID.String(), State: stateAfter(o), Repeat: o.Decision.Repeat, Position: wire.PositionOf(o.Position)}
+	if o.Item != nil && !o.Item.MergedInto.IsZero() {
+		a.MergedInto = o.Item.MergedInto.String()
 	}
 	return a
 }
@@ -104,6 +98,24 @@ func (c *call) do(cmds []core.Command, done func([]dispatcher.Outcome)) {
 	if err := c.s.Core.Do(ctx, cmds, done); err != nil {
 		c.reply(nil, err)
 	}
+}
+
+// decide has one command decided, unless reading it failed, and answers with what
+// reply makes of the outcome.
+func (c *call) decide(cmd core.Command, err error, reply func(dispatcher.Outcome) any) {
+	if err != nil {
+		c.reply(nil, err)
+		return
+	}
+	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) { c.reply(reply(o[0]), o[0].Err) })
+}
+
+// stateAfter returns the state that a decision has left its item in.
+func stateAfter(o dispatcher.Outcome) (s events.ItemState) {
+	if o.Item != nil {
+		s = o.Item.State
+	}
+	return s
 }
 
 // report decides one report or an array of them.
@@ -142,7 +154,7 @@ func (a *submitAPI) decideReports(c *call, reports []wire.Report, array bool, er
 	reports, place := sound(reports, errs)
 	finish := func(answers []wire.Reported) {
 		if !array {
-			c.replyReported(answers[0])
+			c.reply(answers[0], answers[0].Error.Err())
 			return
 		}
 		c.reply(place(answers), nil)
@@ -158,16 +170,13 @@ func (a *submitAPI) decideReports(c *call, reports []wire.Report, array bool, er
 	}
 }
 
-// decodeReports is decodeMany of reports.
+// decodeReports is decodeMany for reports.
 func decodeReports(data []byte) (list []wire.Report, array bool, errs []error, err error) {
 	if list, ok := wire.DecodeReports(data); ok && len(list) <= MaxReports {
 		return list, true, nil, nil
 	}
 	return decodeMany[wire.Report](data, MaxReports)
 }
-
-// replyReported answers a report that came alone.
-func (c *call) replyReported(a wire.Reported) { c.reply(a, a.Error.Err()) }
 
 // sound leaves out the reports that could not be read, and returns how to put
 // the answers of the others into their places.
@@ -202,32 +211,16 @@ func sound(reports []wire.Report, errs []error) ([]wire.Report, func([]wire.Repo
 // cancelItem decides a cancel.
 func (a *submitAPI) cancelItem(c *call, req wire.Cancel) {
 	cmd, err := req.Command()
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
-	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) {
-		a := wire.Cancelled{ID: o[0].Decision.ID.String(), WasRunning: o[0].Decision.WasRunning, WorkerTold: o[0].WorkerTold, Position: wire.PositionOf(o[0].Position)}
-		if o[0].Item != nil {
-			a.State = o[0].Item.State
-		}
-		c.reply(a, o[0].Err)
+	c.decide(cmd, err, func(o dispatcher.Outcome) any {
+		return wire.Cancelled{ID: o.Decision.ID.String(), State: stateAfter(o), WasRunning: o.Decision.WasRunning, WorkerTold: o.WorkerTold, Position: wire.PositionOf(o.Position)}
 	})
 }
 
 // reschedule decides a change of a queued item's order.
 func (a *submitAPI) reschedule(c *call, req wire.Reschedule) {
 	cmd, err := req.Command(a.Core.Now())
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
-	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) {
-		a := wire.Rescheduled{ID: o[0].Decision.ID.String(), Position: wire.PositionOf(o[0].Position)}
-		if o[0].Item != nil {
-			a.State = o[0].Item.State
-		}
-		c.reply(a, o[0].Err)
+	c.decide(cmd, err, func(o dispatcher.Outcome) any {
+		return wire.Rescheduled{ID: o.Decision.ID.String(), State: stateAfter(o), Position: wire.PositionOf(o.Position)}
 	})
 }
 
@@ -249,11 +242,8 @@ func (a *submitAPI) batch(c *call, req wire.Batch) {
 		return
 	}
 	c.do(cmds, func(o []dispatcher.Outcome) {
-		a := wire.BatchReply{ID: o[0].Decision.ID.String(), Repeat: o[0].Decision.Repeat, Position: wire.PositionOf(o[len(o)-1].Position)}
+		a := wire.BatchReply{ID: o[0].Decision.ID.String(), State: stateAfter(o[0]), Repeat: o[0].Decision.Repeat, Position: wire.PositionOf(o[len(o)-1].Position)}
 		a.Batch, _ = wire.BatchOf(o[0].Item)
-		if o[0].Item != nil {
-			a.State = o[0].Item.State
-		}
 		if o[0].Err == nil && len(o) > 1 {
 			callback := submitted(o[1])
 			a.Callback = &callback

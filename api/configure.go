@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
@@ -17,10 +18,7 @@ import (
 // typeAPI shows and changes types.
 type typeAPI struct {
 	*engine
-	OwnedByFile  func(t events.Type, wanted events.TypeSettings) []string
-	NamedByFile  func(t events.Type) []string
-	TypeDefaults *events.TypeSettings
-	typesMu      sync.Mutex // held while a type is configured
+	typesMu sync.Mutex // held while a type is configured
 }
 
 func (a *typeAPI) handle(h *handlers) {
@@ -60,13 +58,13 @@ func (a *typeAPI) configure(ctx context.Context, c *call, req wire.Configure) (a
 	return a.applySettings(ctx, t, wanted)
 }
 
-// removeType forgets a type that nothing uses, and answers once queries no longer
+// remove forgets a type that nothing uses, and answers once queries no longer
 // see it.
 func (a *typeAPI) remove(ctx context.Context, c *call, req wire.TypeRemove) (any, error) {
 	return a.change(ctx, core.RemoveType{Type: events.Type(req.Type)})
 }
 
-// typeInfo is what is known of a type. An unknown one has the engine's defaults, and
+// info returns what is known of a type. An unknown one has the engine's defaults, and
 // stays unknown: a request that is refused must not make it.
 func (a *typeAPI) info(t events.Type) (events.TypeInfo, error) {
 	types, err := a.Queries.Types()
@@ -81,7 +79,7 @@ func (a *typeAPI) info(t events.Type) (events.TypeInfo, error) {
 	return events.TypeInfo{Type: t, Source: events.SourceDefault, Settings: a.defaults()}, nil
 }
 
-// typeDefaults returns the settings of a type that has none of its own, for the caller
+// defaults returns the settings of a type that has none of its own, for the caller
 // to keep.
 func (a *typeAPI) defaults() events.TypeSettings {
 	if a.TypeDefaults == nil {
@@ -140,14 +138,45 @@ func (a *typeAPI) applySettings(ctx context.Context, t events.Type, set events.T
 
 // one decides one command and waits for the outcome.
 func (e *engine) one(ctx context.Context, cmd core.Command) (dispatcher.Outcome, error) {
-	out := make(chan dispatcher.Outcome, 1)
-	if err := e.Core.Do(ctx, []core.Command{cmd}, func(o []dispatcher.Outcome) { out <- o[0] }); err != nil {
+	o, err := e.decideAll(ctx, []core.Command{cmd})
+	if err != nil {
 		return dispatcher.Outcome{}, err
 	}
-	select {
-	case o := <-out:
-		return o, o.Err
-	case <-ctx.Done():
-		return dispatcher.Outcome{}, ctx.Err()
+	return o[0], o[0].Err
+}
+
+func (a *typeAPI) list(ctx context.Context, _ *call, req wire.StatsRequest) (any, error) {
+	if err := a.await(ctx, req.MinPosition); err != nil {
+		return nil, err
 	}
+	types, err := a.Queries.Types()
+	if err != nil {
+		return nil, err
+	}
+	defaults := a.defaults()
+	reply := wire.TypesReply{Types: make([]wire.TypeReply, len(types)), Defaults: &defaults}
+	for i, t := range types {
+		reply.Types[i] = a.reply(t)
+	}
+	unset := events.UnsetTypeSettings()
+	reply.Unset = &unset
+	return reply, nil
+}
+
+// reply returns a type as queries show it.
+func (a *typeAPI) reply(t events.TypeInfo) wire.TypeReply {
+	out := wire.FromType(t)
+	if a.NamedByFile != nil {
+		out.SetInFile = a.NamedByFile(t.Type)
+	}
+	return out
+}
+
+func (a *typeAPI) pause(ctx context.Context, c *call, req wire.Pause) (any, error) {
+	lasts := time.Duration(min(max(req.ForMS, -1), events.MaxDelay.Milliseconds()+1)) * time.Millisecond
+	return a.change(ctx, core.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: req.By, Until: req.Until, For: lasts})
+}
+
+func (a *typeAPI) resume(ctx context.Context, c *call, req wire.Resume) (any, error) {
+	return a.change(ctx, core.ResumeType{Type: events.Type(req.Type), By: req.By})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -11,7 +13,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Core is what the service needs of the engine; *dispatcher.Engine is it.
+// Core is the part of *dispatcher.Engine that the service needs.
 type Core interface {
 	Do(ctx context.Context, cmds []core.Command, done func([]dispatcher.Outcome)) error
 	Report(ctx context.Context, reports []wire.Report, done func([]wire.Reported)) error
@@ -71,12 +73,13 @@ type Prover interface {
 	AsOf(ctx context.Context, through events.Seq, until time.Time, progress projector.Progress, fn func(*projector.Store) error) error
 }
 
-// engine is what nearly every request needs: the loop, the projection, and to wait
+// engine holds what nearly every request needs: the loop, the projection, and a way to wait
 // until the projection shows what the loop has made durable.
 type engine struct {
-	Core    Core
-	Queries Queries
-	ahead   chan struct{} // a token for each request for a position that is not known yet
+	Config
+	js    jetstream.JetStream
+	ctx   context.Context // ends with Stop
+	ahead chan struct{}   // a token for each request for a position that is not known yet
 	// aheadWithin bounds how long such a request waits.
 	aheadWithin time.Duration
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/blobs"
@@ -18,27 +19,11 @@ type deadAPI struct {
 }
 
 func (a *deadAPI) handle(h *handlers) {
-	on(h, wire.APIDead, a.list)
-	on(h, wire.APICauses, a.causes)
+	projected(h, wire.APIDead, func(r wire.Selection) wire.Position { return r.MinPosition }, a.Queries.Dead)
+	projected(h, wire.APICauses, func(r wire.CausesQuery) wire.Position { return r.MinPosition }, a.Queries.Causes)
 	at(h, wire.APIReplay, a.replay)
 	at(h, wire.APIPurge, a.purge)
 	raw[wire.Bulk](h, wire.APIBulk, limited(h.s, a.bulks, bulkTimeout, a.bulk))
-}
-
-func (a *deadAPI) list(ctx context.Context, c *call, req wire.Selection) (any, error) {
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
-	page, err := a.Queries.Dead(req)
-	return page, err
-}
-
-func (a *deadAPI) causes(ctx context.Context, c *call, req wire.CausesQuery) (any, error) {
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
-	reply, err := a.Queries.Causes(req)
-	return reply, err
 }
 
 // replay decides the replay of one item.
@@ -62,14 +47,11 @@ func (a *deadAPI) replayPatched(ctx context.Context, req wire.Replay, cmd core.R
 	if cmd.Params, err = a.patched(cmd.ID, req.Patch); err != nil {
 		return nil, err
 	}
-	o, err := a.decideAll(ctx, []core.Command{cmd})
-	if err == nil {
-		err = o[0].Err
-	}
+	o, err := a.one(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
-	return wire.ReplayReply{ID: req.ID, State: o[0].Item.State, Position: wire.PositionOf(o[0].Position)}, nil
+	return wire.ReplayReply{ID: req.ID, State: stateAfter(o), Position: wire.PositionOf(o.Position)}, nil
 }
 
 // patched returns an item's params with a merge patch applied to them.
@@ -94,16 +76,8 @@ func (a *deadAPI) purge(c *call, req wire.Purge) {
 
 // change decides a command about one item, unless reading it failed.
 func (c *call) change(cmd core.Command, err error) {
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
-	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) {
-		a := wire.ReplayReply{ID: o[0].Decision.ID.String(), Position: wire.PositionOf(o[0].Position)}
-		if o[0].Item != nil {
-			a.State = o[0].Item.State
-		}
-		c.reply(a, o[0].Err)
+	c.decide(cmd, err, func(o dispatcher.Outcome) any {
+		return wire.ReplayReply{ID: o.Decision.ID.String(), State: stateAfter(o), Position: wire.PositionOf(o.Position)}
 	})
 }
 
@@ -124,16 +98,16 @@ func (e *engine) decideAll(ctx context.Context, cmds []core.Command) ([]dispatch
 }
 
 const (
-	// MaxBulk is how many items one bulk request changes.
+	// MaxBulk bounds the items that one bulk request changes.
 	MaxBulk = 1000
-	// MaxBulks is how many of them are under way at once.
+	// MaxBulks bounds the bulk requests under way at once.
 	MaxBulks = 2
-	// MaxPatched is how many items one bulk request replays with a patch, since it
+	// MaxPatched bounds the items that one bulk request replays with a patch, since it
 	// holds the params of all of them: its pages are so much shorter.
 	MaxPatched = 100
-	// maxBulkErrors is how many of the failures a reply names.
+	// maxBulkErrors bounds the failures that a reply names.
 	maxBulkErrors = 10
-	// maxBulkSample is how many of the items a reply names.
+	// maxBulkSample bounds the items that a reply names.
 	maxBulkSample = 5
 	// bulkTimeout bounds a bulk request.
 	bulkTimeout = 60 * time.Second
@@ -247,7 +221,7 @@ func checkBulk(b *wire.Bulk) error {
 		if err != nil {
 			return events.Refuse(events.CodeBadRequest, "%v", err)
 		}
-		if !contains(states, st) {
+		if !slices.Contains(states, st) {
 			return events.Refuse(events.CodeBadRequest, "what is %s can't be %s: %s", st, pastTense[b.Action], listStates(states))
 		}
 	}
@@ -259,15 +233,6 @@ func checkBulk(b *wire.Bulk) error {
 const anyID = "00000000000000000000000001"
 
 var pastTense = map[string]string{wire.BulkReplay: "replayed", wire.BulkPurge: "purged", wire.BulkCancel: "cancelled", wire.BulkReschedule: "rescheduled"}
-
-func contains(states []events.ItemState, st events.ItemState) bool {
-	for _, s := range states {
-		if s == st {
-			return true
-		}
-	}
-	return false
-}
 
 func listStates(states []events.ItemState) string {
 	text := "only what is "

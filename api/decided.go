@@ -11,10 +11,10 @@ import (
 
 // Bounds of requests for the item of an intake message that is not decided yet.
 const (
-	// MaxUndecided is how many such requests wait at once: fewer than there may be
+	// MaxUndecided bounds how many such requests wait at once: fewer than there may be
 	// queries, so that others go on. More are answered at once.
 	MaxUndecided = 128
-	// decidedWithin is how long each waits at most. A message is decided within
+	// decidedWithin bounds how long each waits. A message is decided within
 	// milliseconds unless the engine is held up.
 	decidedWithin = 2 * time.Second
 )

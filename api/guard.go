@@ -22,7 +22,7 @@ const (
 	refusedReply   = "reply_subject"
 )
 
-// refusals are all of them.
+// refusals lists the reasons.
 var refusals = []string{refusedSubject, refusedHeader, refusedNoReply, refusedReply}
 
 // guard keeps out what reaches a request's subject without being a request.
@@ -43,7 +43,7 @@ type guard struct {
 	silent map[string]int       // not logged since; guarded by mu
 }
 
-// refusalLogEvery is how often a reason is logged; what comes between is
+// refusalLogEvery is the least time between two lines of a reason; what comes between is
 // counted, and the next line says how many there were.
 const refusalLogEvery = 10 * time.Second
 

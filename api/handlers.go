@@ -9,7 +9,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// handlers are what answers the endpoints. Each entry has a row in the table of
+// handlers answer the endpoints. Each entry has a row in the table of
 // endpoints of package wire, and each row an entry here.
 type handlers struct {
 	s  *Service
@@ -64,5 +64,16 @@ func limited[Request any](s *Service, room chan struct{}, within time.Duration, 
 			return nil, err
 		}
 		return fn(ctx, c, req)
+	})
+}
+
+// projected has an endpoint answered by the projection, once that shows the position
+// that the request names.
+func projected[Request, Reply any](h *handlers, name string, least func(Request) wire.Position, fn func(Request) (Reply, error)) {
+	on(h, name, func(ctx context.Context, _ *call, req Request) (any, error) {
+		if err := h.s.engine.await(ctx, least(req)); err != nil {
+			return nil, err
+		}
+		return fn(req)
 	})
 }

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -11,12 +13,13 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/directget"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // Bounds of items' logs.
 const (
-	// MaxLogRecords is how many records of one item are kept, and read at once.
+	// MaxLogRecords bounds the records of one item that are kept, and read at once.
 	MaxLogRecords = 10_000
 	// MaxLogMessage bounds a message on a log subject: a record's text of 8 KiB,
 	// in JSON.
@@ -88,92 +91,129 @@ func OpenLogs(ctx context.Context, c LogsConfig) (*Logs, error) {
 // Last returns the last records of an item's log, oldest first: at most limit
 // of them, 0 meaning 1,000. A message that is no record comes as its text.
 func (l *Logs) Last(ctx context.Context, t events.Type, id events.ID, limit int) ([]wire.LogRecord, error) {
-	if limit == 0 {
-		limit = defaultLogRecords
-	}
+	limit = cmp.Or(limit, defaultLogRecords)
 	records := []wire.LogRecord{}
-	for next := uint64(1); next > 0; {
-		batch, after, err := l.batch(ctx, l.names.Log(t, id), next)
+	for behind, more := uint64(0), true; more; {
+		page, err := l.After(ctx, t, id, behind, logBatch)
 		if err != nil {
-			return nil, fmt.Errorf("read the log of item %s: %w", id, err)
+			return nil, err
 		}
-		records = append(records, batch...)
+		records = append(records, page.Records...)
 		if over := len(records) - limit; over > 0 {
 			records = records[:copy(records, records[over:])]
 		}
-		next = after
+		if more = page.More && len(page.Records) > 0; more {
+			behind = page.Records[len(page.Records)-1].Seq
+		}
 	}
 	return records, nil
 }
 
-// batch asks for the records of a subject from a sequence on, in one request
-// that is answered with a message each. It returns where the next batch
-// begins, 0 if there is none. No consumer is made for it.
-func (l *Logs) batch(ctx context.Context, subject string, from uint64) (records []wire.LogRecord, next uint64, err error) {
-	inbox := l.nc.NewInbox()
-	msgs := make(chan *nats.Msg, logBatch+1) // a SubscribeSync would take a record for "no responders"
-	sub, err := l.nc.ChanSubscribe(inbox, msgs)
+const (
+	// followAhead is the number of records that a followed log fetches ahead.
+	followAhead = 128
+	// followRetry is the pause before another try when the server does not answer.
+	followRetry = 500 * time.Millisecond
+)
+
+// Follow gives the records of an item's log behind a sequence to fn, those
+// already there first, until ctx ends or fn errs: that is the error it returns.
+// It outlives reconnects.
+func (l *Logs) Follow(ctx context.Context, t events.Type, id events.ID, behind uint64, fn func(wire.LogRecord) error) error {
+	for ctx.Err() == nil {
+		err := l.followOnce(ctx, l.names.Log(t, id), &behind, fn)
+		var lost *feedLost
+		if !errors.As(err, &lost) {
+			return err
+		}
+		if l.nc.IsClosed() {
+			return fmt.Errorf("follow the log of item %s: %w", id, lost.err)
+		}
+		select {
+		case <-time.After(followRetry):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// feedLost is the end of a consumer, not of the log.
+type feedLost struct{ err error }
+
+func (e *feedLost) Error() string { return e.err.Error() }
+
+// followOnce reads with one consumer for as long as it lasts.
+func (l *Logs) followOnce(ctx context.Context, subject string, behind *uint64, fn func(wire.LogRecord) error) error {
+	f, err := connect.OpenFeed(ctx, l.js, l.names, connect.FeedConfig{Stream: l.names.LogStream(), Filters: []string{subject}, FromSeq: *behind + 1, Messages: followAhead})
 	if err != nil {
-		return nil, 0, err
+		return &feedLost{err}
 	}
-	defer func() { _ = sub.Unsubscribe() }()
-	req := fmt.Sprintf(`{"seq":%d,"next_by_subj":%q,"batch":%d}`, from, subject, logBatch)
-	if err := l.nc.PublishRequest(l.names.JetStream("DIRECT.GET."+l.names.LogStream()), inbox, []byte(req)); err != nil {
-		return nil, 0, err
-	}
+	defer f.Close()
 	for {
-		msg, err := nextMsg(ctx, msgs)
+		m, err := f.Next(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil {
-			return nil, 0, err
+			return &feedLost{err}
 		}
-		// A record may have headers of its own, a status too. The server's come
-		// behind them, and every message that was stored has them.
-		if ofServer(msg, "Nats-Stream") == l.names.LogStream() {
-			records = append(records, recordOf(msg))
-			continue
+		r := readRecord(m.Data, m.Seq, m.Time)
+		if err := fn(r); err != nil {
+			return err
 		}
-		switch status := msg.Header.Get("Status"); status {
-		case "404": // nothing, or nothing more
-			return records, 0, nil
-		case "204": // the end of the batch
-			if msg.Header.Get("Nats-Num-Pending") == "0" || len(records) == 0 {
-				return records, 0, nil
-			}
-			return records, records[len(records)-1].Seq + 1, nil
-		case "503":
-			return nil, 0, events.Refuse(events.CodeUnavailable, "the stream %s does not answer: it is being made, or gone; restart the engine if this lasts", l.names.LogStream())
-		default:
-			return nil, 0, fmt.Errorf("the server answers %s %s", status, msg.Header.Get("Description"))
-		}
+		*behind = r.Seq
 	}
 }
 
-func nextMsg(ctx context.Context, msgs <-chan *nats.Msg) (*nats.Msg, error) {
-	ctx, cancel := context.WithTimeout(ctx, logWait)
-	defer cancel()
-	select {
-	case msg := <-msgs:
-		return msg, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// readRecord reads a message of a log; one that is no record comes as its text.
+func readRecord(data []byte, seq uint64, stored time.Time) (r wire.LogRecord) {
+	if err := json.Unmarshal(data, &r); err != nil {
+		r = wire.LogRecord{Level: "info", Message: string(data)}
 	}
-}
-
-func recordOf(msg *nats.Msg) wire.LogRecord {
-	r := readRecord(msg.Data)
-	r.Seq, _ = strconv.ParseUint(ofServer(msg, "Nats-Sequence"), 10, 64)
-	if r.At.IsZero() {
-		r.At, _ = time.Parse(time.RFC3339Nano, ofServer(msg, "Nats-Time-Stamp"))
+	if r.Seq = seq; r.At.IsZero() {
+		r.At = stored
 	}
 	return r
 }
 
-// ofServer is the value of a header that the server has put behind those of the
-// message.
-func ofServer(msg *nats.Msg, name string) string {
-	values := msg.Header[name]
-	if len(values) == 0 {
-		return ""
+// maxLogPage bounds a page of records, in bytes of stored messages and one
+// message beyond. Written as a reply they may become twice as large.
+const maxLogPage = 512 << 10
+
+// After returns the first records of an item's log behind a sequence: at most
+// limit of them, 0 meaning 1,000, and no more than fit into one reply.
+func (l *Logs) After(ctx context.Context, t events.Type, id events.ID, behind uint64, limit int) (reply wire.LogsReply, err error) {
+	msgs, pending, err := directget.Get(ctx, l.nc, l.names.JetStream("DIRECT.GET."+l.names.LogStream()), directget.Request{
+		Seq: behind + 1, NextFor: l.names.Log(t, id), Batch: min(cmp.Or(limit, defaultLogRecords), defaultLogRecords), MaxBytes: maxLogPage,
+	})
+	switch {
+	case errors.Is(err, directget.ErrUnreachable):
+		return reply, events.Refuse(events.CodeUnavailable, "read the log of item %s: %v: ask again", id, err)
+	case err != nil:
+		return reply, fmt.Errorf("read the log of item %s: %w", id, err)
 	}
-	return values[len(values)-1]
+	reply.Records = make([]wire.LogRecord, len(msgs))
+	for i := range msgs {
+		reply.Records[i] = readRecord(msgs[i].Data, msgs[i].Seq, msgs[i].Time)
+	}
+	reply.More = pending > 0
+	return reply, nil
+}
+
+// LastSeq returns the sequence of the last record of an item's log; 0 for none.
+func (l *Logs) LastSeq(ctx context.Context, t events.Type, id events.ID) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, logWait)
+	defer cancel()
+	s, err := l.js.Stream(ctx, l.names.LogStream())
+	if err != nil {
+		return 0, fmt.Errorf("find the end of the log of item %s: %w", id, err)
+	}
+	m, err := s.GetLastMsgForSubject(ctx, l.names.Log(t, id))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find the end of the log of item %s: %w", id, err)
+	}
+	return m.Sequence, nil
 }

@@ -2,10 +2,8 @@ package api
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,13 +27,10 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry
 	catalogue
-	owned    atomic.Bool
-	waits    *figures.Waits
-	flow     *figures.Flow
-	observer *observer
-	repaired recoveries
-	again    chan struct{} // what waits must be counted again; room for one
-	behind   behind
+	figures *figures.Figures // what follows from the projection
+	owned   atomic.Bool
+	again   chan struct{} // what waits must be counted again; room for one
+	behind  behind
 
 	appendSeconds prometheus.Observer
 	appendEvents  prometheus.Observer
@@ -45,8 +40,6 @@ type Metrics struct {
 	leases        *prometheus.CounterVec
 	lost          prometheus.Counter
 	fenced        prometheus.Counter
-	causes        *prometheus.CounterVec
-	recoveries    *prometheus.CounterVec
 	workersFailed *prometheus.CounterVec
 	quotas        *prometheus.CounterVec
 	requests      *prometheus.CounterVec
@@ -57,7 +50,7 @@ type Metrics struct {
 // NewMetrics makes the engine's metrics, with those of the Go runtime and the
 // process, in a registry of their own.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), waits: figures.NewWaits(), flow: figures.NewFlow(), again: make(chan struct{}, 1)}
+	m := &Metrics{registry: prometheus.NewRegistry(), again: make(chan struct{}, 1)}
 	c := &m.catalogue
 	register := func(list ...prometheus.Collector) { m.registry.MustRegister(list...) }
 	counter := func(name, help string) prometheus.Counter {
@@ -83,11 +76,6 @@ func NewMetrics() *Metrics {
 	m.leases = vec("leases_expired_total", "Runs whose worker was silent for a lease.", "type")
 	m.lost = counter("ownerships_lost_total", "Times that the ownership of the partition ended and the engine started again from the log.")
 	m.fenced = counter("fences_total", "Appends that the log refused, since another process had appended: part of ownerships_lost_total.")
-	m.causes = vec("causes_noted_total", "Causes of death that were new, or grew fast (why: new, growing).", "why")
-	for _, why := range []string{events.CauseNew, events.CauseGrowing} {
-		m.causes.WithLabelValues(why) // from 0 on, or its first would not be seen to be new
-	}
-	m.recoveries = vec("recoveries_total", "What the engine has repaired, by cause: lease_expired, timeout, not_started, unclaimed, worker_gone, dispatch_lost.", "type", "cause")
 	m.workersFailed = vec("worker_failures_total", "Signs that a worker is not well: heartbeat (silent for so long that it counts as dead), probe (a probe had no good answer).", "reason")
 	for _, reason := range []string{dispatcher.WorkerSilent, dispatcher.WorkerProbe} {
 		m.workersFailed.WithLabelValues(reason)
@@ -99,7 +87,7 @@ func NewMetrics() *Metrics {
 	for _, reason := range refusals {
 		m.refused.WithLabelValues(reason)
 	}
-	m.observer = newObserver(vec, histogram)
+	m.figures = figures.New(vec, histogram)
 	register(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -111,13 +99,17 @@ func (m *Metrics) QuotaRefused(roles access.Roles, limit string) {
 
 // CountFrom says that the log's events up to a position happened before this
 // process: they are not counted. It is called before the engine starts.
-func (m *Metrics) CountFrom(seq events.Seq) { m.observer.from = seq }
+func (m *Metrics) CountFrom(seq events.Seq) { m.figures.CountFrom(seq) }
 
 // Hook adds the metrics to an engine's hooks; what is set there already is
 // called as well, afterwards.
 func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
 	o := h
-	h.Projected = func(c *core.Changes) { m.projected(c); tellOf(o.Projected, c) }
+	h.Projected = func(c *core.Changes) {
+		m.behind.projected(time.Now())
+		m.figures.Feed(c)
+		tellOf(o.Projected, c)
+	}
 	h.Appended = func(n, bytes int, took time.Duration) {
 		m.behind.appended(time.Now())
 		m.appendSeconds.Observe(took.Seconds())
@@ -131,7 +123,7 @@ func (m *Metrics) Hook(h dispatcher.Hooks) dispatcher.Hooks {
 	h.Dispatched = func(t events.Type) { m.dispatched.WithLabelValues(string(t)).Inc(); tellOf(o.Dispatched, t) }
 	h.LeaseExpired = func(t events.Type) { m.leases.WithLabelValues(string(t)).Inc(); tellOf(o.LeaseExpired, t) }
 	h.Returned = func(t events.Type, why string) {
-		m.repair(t, why)
+		m.figures.Repaired(t, why)
 		if o.Returned != nil {
 			o.Returned(t, why)
 		}
@@ -159,7 +151,7 @@ func (m *Metrics) ownershipLost(err error) {
 		return
 	}
 	m.lost.Inc()
-	m.repaired.add(wire.RecoveryOwnership)
+	m.figures.Repaired("", wire.RecoveryOwnership)
 	if errors.Is(err, eventlog.ErrFenced) {
 		m.fenced.Inc()
 	}
@@ -180,34 +172,6 @@ func (m *Metrics) recount() {
 	}
 }
 
-func (m *Metrics) recovered() map[string]int64 { return m.repaired.all() }
-
-func (m *Metrics) repair(t events.Type, cause string) {
-	m.repaired.add(cause)
-	m.recoveries.WithLabelValues(string(t), cause).Inc()
-}
-
-// projected takes what has become visible. It is called by one goroutine at a
-// time.
-func (m *Metrics) projected(c *core.Changes) {
-	m.behind.projected(time.Now())
-	m.waits.Feed(c)
-	m.flow.Feed(c)
-	m.observer.feed(c)
-	for i := range c.History {
-		if ev := &c.History[i]; ev.Seq > m.observer.from {
-			if cause := recoveryOf(ev); cause != "" {
-				m.repair(ev.Type, cause)
-			}
-		}
-	}
-	for i := range c.Noted {
-		if b, ok := c.Noted[i].Body.(*events.CauseNoted); ok && c.Noted[i].Seq > m.observer.from {
-			m.causes.WithLabelValues(b.Why).Inc()
-		}
-	}
-}
-
 // behind says since when durable events wait for the projection.
 type behind struct {
 	first, progress atomic.Int64 // nanoseconds since 1970: the first append since the projection's last step, and that step
@@ -221,55 +185,13 @@ func (b *behind) appended(now time.Time) {
 
 func (b *behind) projected(now time.Time) { b.progress.Store(now.UnixNano()) }
 
-// since is how long the projection has made no step although there is one to make.
+// since returns how long the projection has made no step although there is one to make.
 func (b *behind) since(now time.Time) time.Duration {
 	at := max(b.first.Load(), b.progress.Load())
 	if at == 0 {
 		return 0
 	}
 	return max(now.Sub(time.Unix(0, at)), 0)
-}
-
-// recoveries counts what was repaired, by cause (wire.Recoveries).
-type recoveries struct {
-	mu sync.Mutex
-	n  map[string]int64
-}
-
-func (r *recoveries) add(cause string) {
-	r.mu.Lock()
-	if r.n == nil {
-		r.n = map[string]int64{}
-	}
-	r.n[cause]++
-	r.mu.Unlock()
-}
-
-func (r *recoveries) all() map[string]int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.n == nil {
-		return map[string]int64{}
-	}
-	return maps.Clone(r.n)
-}
-
-// recoveryOf is what an event repairs, empty for nothing.
-func recoveryOf(ev *events.Event) string {
-	switch b := ev.Body.(type) {
-	case *events.Failed:
-		switch b.Code {
-		case events.FailLeaseExpired:
-			return wire.RecoveryLeaseExpired
-		case events.FailTimeout:
-			return wire.RecoveryTimeout
-		}
-	case *events.Released:
-		if b.Reason == "not_started" {
-			return wire.RecoveryNotStarted
-		}
-	}
-	return ""
 }
 
 // namespace begins every metric's name.
@@ -299,10 +221,10 @@ func (c *catalogue) histogram(name, help string, buckets []float64, labels ...st
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: c.add("histogram", name, help, labels), Help: help, Buckets: buckets}, labels)
 }
 
-// scraped are the metrics that are read when they are scraped.
+// scraped lists the metrics that are read at each scrape.
 var scraped catalogue
 
-// scrapedDescs are those of scraped.
+// scrapedDescs are their descriptions.
 var scrapedDescs []*prometheus.Desc
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

@@ -3,8 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"sync"
+	"fmt"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -13,7 +12,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// moment is the past that a request asks for: a position, or a time, or both.
+// moment reads the past that a request asks for: a position, or a time, or both.
 func (e *engine) moment(at wire.Position, when time.Time) (through events.Seq, until time.Time, err error) {
 	if through, err = at.Seq(); err != nil {
 		return 0, when, err
@@ -42,20 +41,12 @@ func (a *itemAPI) past(ctx context.Context, id events.ID, req wire.Get) (any, er
 }
 
 // stateAt tells what the engine was like at a moment, by replaying its log up
-// to there. One replay is under way at a time.
+// to there.
 func (a *proofAPI) stateAt(c *call, req wire.StateAt) {
-	var err error
+	through, until, err := a.moment(req.AtPosition, req.AtTime)
 	if req.AtPosition == "" && req.AtTime.IsZero() {
 		err = events.Refuse(events.CodeBadRequest, "give at_position or at_time")
 	}
-	if err == nil && a.Prover == nil {
-		err = events.Refuse(events.CodeUnavailable, "this engine can't replay its log")
-	}
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
-	through, until, err := a.moment(req.AtPosition, req.AtTime)
 	if err != nil {
 		c.reply(nil, err)
 		return
@@ -63,56 +54,22 @@ func (a *proofAPI) stateAt(c *call, req wire.StateAt) {
 	if through == 0 {
 		through = a.Queries.Applied()
 	}
-	select {
-	case a.proving <- struct{}{}:
-	default:
-		c.reply(nil, errProving)
-		return
-	}
-	go a.replayTo(c, through, until)
-}
-
-// replayTo replays on a goroutine of its own, and tells progress and outcome.
-func (a *proofAPI) replayTo(c *call, through events.Seq, until time.Time) {
-	p := &pastProgress{c: c, sent: time.Now()}
-	var reply wire.StateReply
-	err := a.Prover.AsOf(a.ctx, through, until, p.told, func(then *projector.Store) error {
-		st, err := stateOf(then)
-		reply.State = &st
-		return err
+	var st wire.State
+	a.replay(c, func(ctx context.Context, told projector.Progress) error {
+		return a.Prover.AsOf(ctx, through, until, told, func(then *projector.Store) (err error) {
+			st, err = stateOf(then)
+			return err
+		})
+	}, func(now wire.VerifyReply) any {
+		reply := wire.StateReply{Done: now.Done, Events: now.Events, Total: now.Total, ElapsedMS: now.ElapsedMS}
+		if now.Done {
+			reply.State = &st
+		}
+		return reply
 	})
-	switch {
-	case errors.Is(err, projector.ErrProving):
-		err = errProving
-	case err != nil && a.ctx.Err() != nil:
-		err = errClosing
-	}
-	<-a.proving // before the reply, so that the caller can ask for the next
-	reply.Done, reply.ElapsedMS = true, time.Since(c.start).Milliseconds()
-	reply.Events, reply.Total = p.done, p.total
-	c.reply(reply, err)
 }
 
-// pastProgress tells the caller how far a replay is, now and then.
-type pastProgress struct {
-	c           *call
-	mu          sync.Mutex
-	done, total uint64
-	sent        time.Time
-}
-
-func (p *pastProgress) told(done, total uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.done, p.total = done, total
-	if time.Since(p.sent) < proofEvery {
-		return
-	}
-	p.sent = time.Now()
-	p.c.progress(wire.StateReply{Events: done, Total: total, ElapsedMS: time.Since(p.c.start).Milliseconds()})
-}
-
-// stateOf is the whole of a store at a glance.
+// stateOf returns the whole of a store at a glance.
 func stateOf(then *projector.Store) (st wire.State, err error) {
 	meta, err := then.Meta()
 	if err != nil {
@@ -150,7 +107,10 @@ func stateOf(then *projector.Store) (st wire.State, err error) {
 	})
 }
 
-func eachRecord[T any](s *projector.Store, kind events.RecordKind, fn func(key string, v T)) error {
+// eachRecord gives all records of a kind to fn.
+func eachRecord[T any](s interface {
+	Records(events.RecordKind) ([]events.Record, error)
+}, kind events.RecordKind, fn func(key string, v T)) error {
 	recs, err := s.Records(kind)
 	if err != nil {
 		return err
@@ -158,7 +118,7 @@ func eachRecord[T any](s *projector.Store, kind events.RecordKind, fn func(key s
 	for _, rec := range recs {
 		var v T
 		if err := json.Unmarshal(rec.Data, &v); err != nil {
-			return err
+			return fmt.Errorf("read the record %s: %w", rec.Key, err)
 		}
 		fn(rec.Key, v)
 	}

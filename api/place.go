@@ -31,12 +31,12 @@ func (a *statsAPI) place(ctx context.Context, c *call, req wire.QueuePositions) 
 	now := a.Core.Now()
 	reply := wire.PlaceReply{Places: make([]wire.QueuePosition, len(places))}
 	for i, p := range places {
-		reply.Places[i] = placed(p, a.Metrics.flow.MeanRun(p.Type, now))
+		reply.Places[i] = placed(p, a.Metrics.figures.MeanRun(p.Type, now))
 	}
 	return reply, nil
 }
 
-// placed is a place as the reply has it.
+// placed returns a place as the reply has it.
 func placed(p dispatcher.Place, meanRun time.Duration) wire.QueuePosition {
 	out := wire.QueuePosition{ID: p.ID.String()}
 	estimate := func(d time.Duration) { ms := d.Milliseconds(); out.EstimatedWaitMS = &ms }
@@ -56,7 +56,7 @@ func placed(p dispatcher.Place, meanRun time.Duration) wire.QueuePosition {
 	return out
 }
 
-// likelyRun is how long a run of those in front of an item is likely to take: the
+// likelyRun returns how long a run of those in front of an item is likely to take: the
 // mean of what their submissions say, and of meanRun for those that don't. 0: not
 // known. With nothing known of others, the item's own estimate stands for them.
 func likelyRun(p dispatcher.Place, meanRun time.Duration) time.Duration {
@@ -72,7 +72,7 @@ func likelyRun(p dispatcher.Place, meanRun time.Duration) time.Duration {
 	return (a.Work + time.Duration(a.Items-a.Estimated)*meanRun) / time.Duration(a.Items)
 }
 
-// estimateWait is how long an item waits behind so many others, if each of them
+// estimateWait returns how long an item waits behind so many others, if each of them
 // takes meanRun and so many run at once. Free slots are taken first; then each
 // run that ends, one of them every meanRun/parallel, lets one go. It is not
 // known without workers, nor, unless there is a free slot, without a mean.

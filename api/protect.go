@@ -2,10 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -14,30 +10,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// pause, resume and resetCircuit answer once queries see the change.
-
-func (a *typeAPI) pause(ctx context.Context, c *call, req wire.Pause) (any, error) {
-	lasts := time.Duration(min(max(req.ForMS, -1), events.MaxDelay.Milliseconds()+1)) * time.Millisecond
-	return a.change(ctx, core.PauseType{Type: events.Type(req.Type), Reason: req.Reason, By: req.By, Until: req.Until, For: lasts})
-}
-
-func (a *typeAPI) resume(ctx context.Context, c *call, req wire.Resume) (any, error) {
-	return a.change(ctx, core.ResumeType{Type: events.Type(req.Type), By: req.By})
-}
-
-func (a *workerAPI) resetCircuit(ctx context.Context, c *call, req wire.CircuitReset) (any, error) {
-	reply, err := a.change(ctx, core.ResetCircuit{Type: events.Type(req.Type), Worker: events.WorkerID(req.Worker)})
-	if changed, is := reply.(wire.Changed); err == nil && is && !changed.Changed && req.Worker != "" && !a.knowsWorker(req.Worker) {
-		return nil, events.Refuse(events.CodeNotFound, "no worker %s: see `engine workers`", events.Clip(req.Worker, 64))
-	}
-	return reply, err
-}
-
-// knowsWorker reports whether a worker is registered.
-func (a *workerAPI) knowsWorker(id string) bool {
-	return slices.ContainsFunc(a.Core.Workers(), func(w wire.WorkerInfo) bool { return w.Worker == id })
-}
-
+// change decides a command, and returns once queries see the change.
 func (e *engine) change(ctx context.Context, cmd core.Command) (any, error) {
 	o, err := e.one(ctx, cmd)
 	if err != nil {
@@ -45,25 +18,6 @@ func (e *engine) change(ctx context.Context, cmd core.Command) (any, error) {
 	}
 	pos := wire.PositionOf(o.Position)
 	return wire.Changed{Changed: !o.Decision.Repeat, Position: pos}, e.await(ctx, pos)
-}
-
-// workerCircuits are the circuits of workers that are not closed, by worker.
-func (a *workerAPI) circuits() (map[string]*wire.Circuit, error) {
-	recs, err := a.Queries.Records(events.RecordWorker)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]*wire.Circuit{}
-	for _, r := range recs {
-		var c events.Circuit
-		if err := json.Unmarshal(r.Data, &c); err != nil {
-			return nil, fmt.Errorf("read the circuit of worker %s: %w", r.Key, err)
-		}
-		if w := wire.FromCircuit(r.Key, c); w != nil {
-			out[r.Key] = w
-		}
-	}
-	return out, nil
 }
 
 var (

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// proofEvery is how often progress is told while there is some, and
+	// proofEvery is the time between two reports of progress while there is some, and
 	// proofAlive while there is none, so that the caller knows that we live.
 	proofEvery = 100 * time.Millisecond
 	proofAlive = 5 * time.Second
@@ -24,76 +24,45 @@ var errProving = &events.Error{Code: events.CodeUnavailable, Message: "a verify 
 // proofAPI replays the log.
 type proofAPI struct {
 	*engine
-	Prover  Prover
-	Metrics *Metrics
-	ctx     context.Context // the service's
-	proving chan struct{}   // a token for the one replay that is under way
+	proving chan struct{} // a token for the one replay that is under way
 }
 
 func (a *proofAPI) handle(h *handlers) {
-	raw[wire.StatsRequest](h, wire.APIVerify, a.verify)
-	raw[wire.StatsRequest](h, wire.APIRebuild, a.rebuild)
+	at(h, wire.APIVerify, a.verify)
+	at(h, wire.APIRebuild, a.rebuild)
 	at(h, wire.APIState, a.stateAt)
 }
 
-func (a *proofAPI) verify(c *call) {
-	a.prove(c, func(ctx context.Context, p *proof) error {
-		v, err := a.Prover.Verify(ctx, p.told)
-		p.set(func(r *wire.VerifyReply) {
-			r.Equal, r.Digest, r.Live, r.Diff, r.Position = v.Equal, v.Digest, v.Live, v.Diff, wire.PositionOf(v.Position)
-		})
+func (a *proofAPI) verify(c *call, _ wire.StatsRequest) {
+	var v projector.Verified
+	a.replay(c, func(ctx context.Context, told projector.Progress) (err error) {
+		v, err = a.Prover.Verify(ctx, told)
 		return err
+	}, func(now wire.VerifyReply) any {
+		if now.Done {
+			now.Equal, now.Digest, now.Live, now.Diff, now.Position = v.Equal, v.Digest, v.Live, v.Diff, wire.PositionOf(v.Position)
+		}
+		return now
 	})
 }
 
-func (a *proofAPI) rebuild(c *call) {
-	a.prove(c, func(ctx context.Context, p *proof) error {
-		err := a.Prover.Rebuild(ctx, p.told)
+func (a *proofAPI) rebuild(c *call, _ wire.StatsRequest) {
+	a.replay(c, func(ctx context.Context, told projector.Progress) error {
+		err := a.Prover.Rebuild(ctx, told)
 		a.Metrics.recount()
-		p.set(func(r *wire.VerifyReply) { r.Equal, r.Position = err == nil, wire.PositionOf(a.Queries.Applied()) })
 		return err
+	}, func(now wire.VerifyReply) any {
+		if now.Done { // without an error, or nobody sees it
+			now.Equal, now.Position = true, wire.PositionOf(a.Queries.Applied())
+		}
+		return now
 	})
 }
 
-// proof is a replay under way, as told to the caller.
-type proof struct {
-	c     *call
-	mu    sync.Mutex
-	reply wire.VerifyReply // guarded by mu
-	sent  time.Time        // guarded by mu
-}
-
-func (p *proof) set(fn func(*wire.VerifyReply)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	fn(&p.reply)
-}
-
-// told passes progress on, now and then.
-func (p *proof) told(done, total uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reply.Events, p.reply.Total = done, total
-	p.tell(proofEvery)
-}
-
-// tell sends the progress if it was last sent so long ago. Callers hold mu.
-func (p *proof) tell(ago time.Duration) {
-	if time.Since(p.sent) < ago {
-		return
-	}
-	p.sent = time.Now()
-	p.reply.ElapsedMS = time.Since(p.c.start).Milliseconds()
-	p.c.progress(p.reply)
-}
-
-// prove runs fn on a goroutine of its own, one at a time, and tells its
-// progress and outcome.
-func (a *proofAPI) prove(c *call, fn func(context.Context, *proof) error) {
-	if _, err := decode[wire.StatsRequest](c.data); err != nil {
-		c.reply(nil, err)
-		return
-	}
+// replay runs fn on a goroutine of its own, one at a time, and tells its progress
+// and outcome, as reply writes them. While fn runs, reply must not read what fn
+// writes.
+func (a *proofAPI) replay(c *call, fn func(context.Context, projector.Progress) error, reply func(now wire.VerifyReply) any) {
 	if a.Prover == nil {
 		c.reply(nil, events.Refuse(events.CodeUnavailable, "this engine can't replay its log"))
 		return
@@ -105,20 +74,44 @@ func (a *proofAPI) prove(c *call, fn func(context.Context, *proof) error) {
 		return
 	}
 	go func() {
-		p := &proof{c: c, sent: time.Now()}
+		p := &proof{c: c, write: reply, sent: time.Now()}
 		stop := p.stayAlive()
-		err := fn(a.ctx, p)
+		err := fn(a.ctx, p.told)
 		stop()
-		switch {
-		case errors.Is(err, projector.ErrProving):
+		if errors.Is(err, projector.ErrProving) {
 			err = errProving
-		case err != nil && a.ctx.Err() != nil:
-			err = errClosing
 		}
 		<-a.proving // before the reply, so that the caller can ask for the next
-		p.reply.Done, p.reply.ElapsedMS = true, time.Since(c.start).Milliseconds()
-		c.reply(p.reply, err)
+		p.now.Done, p.now.ElapsedMS = true, time.Since(c.start).Milliseconds()
+		c.reply(reply(p.now), err)
 	}()
+}
+
+// proof is a replay under way.
+type proof struct {
+	c     *call
+	write func(wire.VerifyReply) any
+	mu    sync.Mutex
+	now   wire.VerifyReply // guarded by mu
+	sent  time.Time        // guarded by mu
+}
+
+// told passes progress on, now and then.
+func (p *proof) told(done, total uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now.Events, p.now.Total = done, total
+	p.tell(proofEvery)
+}
+
+// tell sends the progress if it was last sent so long ago. REQUIRES: mu is held.
+func (p *proof) tell(ago time.Duration) {
+	if time.Since(p.sent) < ago {
+		return
+	}
+	p.sent = time.Now()
+	p.now.ElapsedMS = time.Since(p.c.start).Milliseconds()
+	p.c.progress(p.write(p.now))
 }
 
 // stayAlive repeats the progress while there is none, until the returned

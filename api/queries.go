@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -24,17 +22,19 @@ func parseID(text string) (events.ID, error) {
 // itemAPI shows items.
 type itemAPI struct {
 	*engine
-	Logs      *Logs
-	js        jetstream.JetStream
-	Names     wire.Names
-	Full      func() *RoomAlarm
 	undecided chan struct{} // a token for each request for an intake message that is not decided yet
 	commits   commits
 }
 
 func (a *itemAPI) handle(h *handlers) {
 	on(h, wire.APIGet, a.get)
-	on(h, wire.APIList, a.list)
+	projected(h, wire.APIList, func(r wire.List) wire.Position { return r.MinPosition }, func(r wire.List) (wire.Listed, error) {
+		page, err := a.Queries.List(r)
+		if page.Items == nil {
+			page.Items = []wire.Item{}
+		}
+		return page, err
+	})
 	on(h, wire.APIHistory, a.history)
 	on(h, wire.APILogs, a.logs)
 	on(h, wire.APITree, a.tree)
@@ -90,7 +90,7 @@ func lookup[T any](ctx context.Context, e *engine, id events.ID, find func() (T,
 	return v, err
 }
 
-// item is the lookup of an item alone.
+// item looks up an item without its documents.
 func (e *engine) item(ctx context.Context, id events.ID) (*events.Item, error) {
 	return lookup(ctx, e, id, func() (*events.Item, bool, error) {
 		it, err := e.Queries.Item(id)
@@ -107,17 +107,6 @@ func (e *engine) whole(id events.ID) (any, error) {
 		return nil, noItem(id)
 	}
 	return it, nil
-}
-
-func (a *itemAPI) list(ctx context.Context, c *call, req wire.List) (any, error) {
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
-	page, err := a.Queries.List(req)
-	if page.Items == nil {
-		page.Items = []wire.Item{}
-	}
-	return page, err
 }
 
 func (a *itemAPI) history(ctx context.Context, c *call, req wire.History) (any, error) {
@@ -159,66 +148,6 @@ func (a *itemAPI) logs(ctx context.Context, c *call, req wire.Logs) (any, error)
 		return nil, err
 	}
 	return wire.LogsReply{Records: records}, nil
-}
-
-func (a *typeAPI) list(ctx context.Context, _ *call, req wire.StatsRequest) (any, error) {
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
-	types, err := a.Queries.Types()
-	if err != nil {
-		return nil, err
-	}
-	defaults := a.defaults()
-	reply := wire.TypesReply{Types: make([]wire.TypeReply, len(types)), Defaults: &defaults}
-	for i, t := range types {
-		reply.Types[i] = a.reply(t)
-	}
-	unset := events.UnsetTypeSettings()
-	reply.Unset = &unset
-	return reply, nil
-}
-
-// typeReply is a type as queries show it.
-func (a *typeAPI) reply(t events.TypeInfo) wire.TypeReply {
-	out := wire.FromType(t)
-	if a.NamedByFile != nil {
-		out.SetInFile = a.NamedByFile(t.Type)
-	}
-	return out
-}
-
-// workersNow are the workers with what each has claimed or runs by the log, as the
-// states of the items count it: what heartbeats say is as old as they are. While
-// the engine owns no log that is all that is known.
-func (a *workerAPI) now(ctx context.Context) []wire.WorkerInfo {
-	list := a.Core.Workers()
-	if len(list) == 0 {
-		return list
-	}
-	ctx, cancel := context.WithTimeout(ctx, loadsTimeout)
-	defer cancel()
-	if runs, err := a.Core.Runs(ctx); err == nil {
-		for i := range list {
-			list[i].InFlight = runs[events.WorkerID(list[i].Worker)]
-		}
-	}
-	return list
-}
-
-func (a *workerAPI) list(ctx context.Context, c *call, _ wire.StatsRequest) (any, error) {
-	list := a.now(ctx)
-	if list == nil {
-		list = []wire.WorkerInfo{}
-	}
-	circuits, err := a.circuits()
-	if err != nil {
-		return nil, err
-	}
-	for i := range list {
-		list[i].Circuit = circuits[list[i].Worker]
-	}
-	return wire.WorkersReply{Workers: list, Drains: a.Core.Drains()}, nil
 }
 
 func (s *Service) info(ctx context.Context, c *call, _ wire.StatsRequest) (any, error) {

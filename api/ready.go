@@ -18,10 +18,10 @@ import (
 const (
 	// readyTimeout bounds what /readyz waits for JetStream.
 	readyTimeout = 2 * time.Second
-	// readyFor is how long JetStream's answer, or the want of one, stands: however
+	// readyFor is the time for which JetStream's answer, or the lack of one, stands: however
 	// many ask, it is asked once in that time.
 	readyFor = time.Second
-	// MaxReadyLag is how many events the projection may be behind for the engine to
+	// MaxReadyLag bounds how many events the projection may be behind for the engine to
 	// be ready: a second's worth or so. Being behind for longer makes queries
 	// old; it does not stop work.
 	MaxReadyLag = 10_000
@@ -56,7 +56,7 @@ func (s *Service) Ready(ctx context.Context) Readiness {
 	return c.readiness()
 }
 
-// readiness is what /readyz says.
+// readiness returns what /readyz says.
 func (c condition) readiness() Readiness {
 	r := Readiness{Ready: true}
 	r.Refused, r.Held = c.full.texts()
@@ -83,22 +83,25 @@ func (c condition) readiness() Readiness {
 func (s *Service) ReadyHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r := s.Ready(req.Context())
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		if !r.Ready {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-		if err := json.NewEncoder(w).Encode(r); err != nil {
-			s.Logger.Debug("a readiness reply could not be sent", "error", err)
-		}
+		answer(w, r.Ready, r)
 	})
 }
 
+// answer sends a JSON document, with 503 unless all is well.
+func answer(w http.ResponseWriter, ok bool, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if !ok {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(body) // who has gone needs no answer
+}
+
 const (
-	// MaxLag is how many events the projection may be behind before the engine
+	// MaxLag is the number of events that the projection may be behind before the engine
 	// counts as unhealthy.
 	MaxLag = 100_000
-	// maxScrapes is how many scrapes run at once.
+	// maxScrapes bounds the scrapes that run at once.
 	maxScrapes = 4
 )
 
@@ -116,7 +119,7 @@ type Health struct {
 	Held    string `json:"held,omitempty"`
 }
 
-// Health is the engine's health now.
+// Health returns the engine's health now.
 func (s *Service) Health() Health {
 	pos, applied := s.Core.Position(), s.Queries.Applied()
 	h := Health{Owner: s.Info.Owner, Epoch: uint64(s.Core.Epoch()), Position: wire.PositionOf(pos), Projected: wire.PositionOf(applied), Lag: lag(pos, applied)}
@@ -157,14 +160,7 @@ func (s *Service) MetricsHandler() http.Handler {
 
 func (s *Service) healthz(w http.ResponseWriter, _ *http.Request) {
 	h := s.Health()
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	if h.Status != "ok" {
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	if err := json.NewEncoder(w).Encode(h); err != nil {
-		s.Logger.Debug("a health reply could not be sent", "error", err)
-	}
+	answer(w, h.Status == "ok", h)
 }
 
 // AnswerStandby answers an HTTP request to an engine that stands by for another,
@@ -172,19 +168,13 @@ func (s *Service) healthz(w http.ResponseWriter, _ *http.Request) {
 // would help; /readyz is 503, and everything else is refused.
 func AnswerStandby(w http.ResponseWriter, r *http.Request, owner string) {
 	why := "standing by: " + owner + " owns the log"
-	var body any
-	code := http.StatusServiceUnavailable
 	switch r.URL.Path {
 	case "/healthz":
-		code, body = http.StatusOK, Health{Status: "standby", Owner: owner}
+		answer(w, true, Health{Status: "standby", Owner: owner})
 	case "/readyz":
-		body = Readiness{Checks: []ReadyCheck{{Check: "owner", Why: why}}}
+		answer(w, false, Readiness{Checks: []ReadyCheck{{Check: "owner", Why: why}}})
 	default:
-		body = map[string]any{"error": events.Refuse(events.CodeNotOwner, "%s: ask that one, or again later", why)}
 		w.Header().Set("Retry-After", "1")
+		answer(w, false, map[string]any{"error": events.Refuse(events.CodeNotOwner, "%s: ask that one, or again later", why)})
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // who has gone needs no answer
 }

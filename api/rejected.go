@@ -12,25 +12,13 @@ import (
 )
 
 // rejectedAPI shows rejected submissions, and submits or purges them.
-type rejectedAPI struct {
-	*engine
-	Names wire.Names
-	Full  func() *RoomAlarm
-}
+type rejectedAPI struct{ *engine }
 
 func (a *rejectedAPI) handle(h *handlers) {
-	on(h, wire.APIRejected, a.list)
+	projected(h, wire.APIRejected, func(r wire.ListRejected) wire.Position { return r.MinPosition }, a.Queries.Rejected)
 	on(h, wire.APIShowRejected, a.show)
 	at(h, wire.APIReplayRejected, a.replay)
 	at(h, wire.APIPurgeRejected, a.purge)
-}
-
-func (a *rejectedAPI) list(ctx context.Context, c *call, req wire.ListRejected) (any, error) {
-	if err := a.await(ctx, req.MinPosition); err != nil {
-		return nil, err
-	}
-	page, err := a.Queries.Rejected(req)
-	return page, err
 }
 
 func (a *rejectedAPI) show(ctx context.Context, c *call, req wire.GetRejected) (any, error) {
@@ -63,21 +51,17 @@ func (a *rejectedAPI) find(seq events.Seq) (wire.Rejected, error) {
 	return r, err
 }
 
-// replayRejected submits a rejected submission anew, with corrections.
+// replay submits a rejected submission anew, with corrections.
 func (a *rejectedAPI) replay(c *call, req wire.ReplayRejected) {
 	if full := a.Full(); full != nil {
 		c.reply(nil, full.Why)
 		return
 	}
 	cmd, err := a.corrected(req)
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
-	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) { c.reply(submitted(o[0]), o[0].Err) })
+	c.decide(cmd, err, func(o dispatcher.Outcome) any { return submitted(o) })
 }
 
-// corrected is the submission that a replay of a rejected one makes.
+// corrected returns the submission that a replay of a rejected one makes.
 func (a *rejectedAPI) corrected(req wire.ReplayRejected) (cmd core.Submit, err error) {
 	r, err := a.find(req.Seq)
 	if err != nil {
@@ -100,7 +84,7 @@ func (a *rejectedAPI) corrected(req wire.ReplayRejected) (cmd core.Submit, err e
 	return sub.Command(a.Core.NewID(), events.MaxParamsCeiling)
 }
 
-// correctedSubject is where the submission would have been published to.
+// correctedSubject returns where the submission would have been published to.
 func (a *rejectedAPI) correctedSubject(r wire.Rejected, typ string) string {
 	if typ == "" {
 		return r.Subject
@@ -131,15 +115,10 @@ func correctedHeaders(had map[string][]string, corrections map[string]string) ma
 	return out
 }
 
-// purgeRejected forgets a rejected submission.
+// purge forgets a rejected submission.
 func (a *rejectedAPI) purge(c *call, req wire.PurgeRejected) {
 	r, err := a.find(req.Seq)
-	if err != nil {
-		c.reply(nil, err)
-		return
-	}
-	cmd := core.PurgeRejected{Seq: req.Seq, Type: events.Type(r.Type), Reason: req.Reason}
-	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) {
-		c.reply(wire.PurgedRejected{Seq: req.Seq, Position: wire.PositionOf(o[0].Position)}, o[0].Err)
+	c.decide(core.PurgeRejected{Seq: req.Seq, Type: events.Type(r.Type), Reason: req.Reason}, err, func(o dispatcher.Outcome) any {
+		return wire.PurgedRejected{Seq: req.Seq, Position: wire.PositionOf(o.Position)}
 	})
 }

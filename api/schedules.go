@@ -2,9 +2,8 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher"
@@ -15,10 +14,7 @@ import (
 )
 
 // scheduleAPI shows and changes schedules.
-type scheduleAPI struct {
-	*engine
-	Full func() *RoomAlarm
-}
+type scheduleAPI struct{ *engine }
 
 func (a *scheduleAPI) handle(h *handlers) {
 	on(h, wire.APISchedules, a.list)
@@ -30,30 +26,31 @@ func (a *scheduleAPI) handle(h *handlers) {
 	on(h, wire.APITicks, a.ticks)
 }
 
-// schedules lists them.
+// list lists the schedules.
 func (a *scheduleAPI) list(ctx context.Context, _ *call, req wire.StatsRequest) (any, error) {
 	if err := a.await(ctx, req.MinPosition); err != nil {
 		return nil, err
 	}
 	at := a.Queries.Applied()
-	recs, err := a.Queries.Records(events.RecordSchedule)
+	all, err := a.all()
 	if err != nil {
 		return nil, err
 	}
-	reply := wire.SchedulesReply{Schedules: make([]wire.ScheduleInfo, len(recs)), Position: wire.PositionOf(at)}
-	for i, rec := range recs {
-		var v events.Schedule
-		if err := json.Unmarshal(rec.Data, &v); err != nil {
-			return nil, fmt.Errorf("read schedule %s: %w", rec.Key, err)
-		}
-		if reply.Schedules[i], err = a.info(&v); err != nil {
+	reply := wire.SchedulesReply{Schedules: make([]wire.ScheduleInfo, len(all)), Position: wire.PositionOf(at)}
+	for i := range all {
+		if reply.Schedules[i], err = a.info(&all[i]); err != nil {
 			return nil, err
 		}
 	}
 	return reply, nil
 }
 
-// scheduleInfo adds the state of the last item.
+func (a *scheduleAPI) all() (all []events.Schedule, err error) {
+	err = eachRecord(a.Queries, events.RecordSchedule, func(_ string, v events.Schedule) { all = append(all, v) })
+	return all, err
+}
+
+// info adds the state of the last item.
 func (a *scheduleAPI) info(v *events.Schedule) (wire.ScheduleInfo, error) {
 	info := wire.FromSchedule(v)
 	if v.LastItem.IsZero() {
@@ -79,14 +76,14 @@ func (a *scheduleAPI) remove(ctx context.Context, c *call, req wire.ScheduleName
 	return wire.ScheduleReply{Repeat: o.Decision.Repeat, Position: wire.PositionOf(o.Position)}, err
 }
 
-// schedulePause makes the handler of schedule_pause, or of schedule_resume.
+// pause makes the handler of schedule_pause, or of schedule_resume.
 func (a *scheduleAPI) pause(paused bool) func(context.Context, *call, wire.ScheduleName) (any, error) {
 	return func(ctx context.Context, _ *call, req wire.ScheduleName) (any, error) {
 		return a.changed(ctx, req.Name, core.PauseSchedule{Name: req.Name, Paused: paused})
 	}
 }
 
-// changeSchedule decides a change and answers with the schedule as it is then,
+// changed decides a change and answers with the schedule as it is then,
 // or as a tick has left it since.
 func (a *scheduleAPI) changed(ctx context.Context, name string, cmd core.Command) (any, error) {
 	o, err := a.one(ctx, cmd)
@@ -97,39 +94,23 @@ func (a *scheduleAPI) changed(ctx context.Context, name string, cmd core.Command
 	if err := a.await(ctx, reply.Position); err != nil {
 		return nil, err
 	}
-	recs, err := a.Queries.Records(events.RecordSchedule)
-	if err != nil {
-		return nil, err
-	}
-	for _, rec := range recs {
-		if rec.Key != name {
-			continue
-		}
-		var v events.Schedule
-		if err := json.Unmarshal(rec.Data, &v); err != nil {
-			return nil, fmt.Errorf("read schedule %s: %w", name, err)
-		}
-		info, err := a.info(&v)
-		reply.Schedule = &info
+	all, err := a.all()
+	i := slices.IndexFunc(all, func(v events.Schedule) bool { return v.Name == name })
+	if err != nil || i < 0 { // removed since
 		return reply, err
 	}
-	return reply, nil // removed since
+	info, err := a.info(&all[i])
+	reply.Schedule = &info
+	return reply, err
 }
 
-// scheduleFire makes an item beside the ticks.
+// fire makes an item beside the ticks.
 func (a *scheduleAPI) fire(c *call, req wire.ScheduleFire) {
 	cmd, err := req.Command(a.Core.NewID())
-	if err != nil {
-		c.reply(nil, err)
-		return
+	if full := a.Full(); err == nil && full != nil {
+		err = full.Why
 	}
-	if full := a.Full(); full != nil {
-		c.reply(nil, full.Why)
-		return
-	}
-	c.do([]core.Command{cmd}, func(o []dispatcher.Outcome) {
-		c.reply(submitted(o[0]), o[0].Err)
-	})
+	c.decide(cmd, err, func(o dispatcher.Outcome) any { return submitted(o) })
 }
 
 // ticks shows when a schedule would tick next. It refuses what setting such a
@@ -185,7 +166,7 @@ func timingOf(req wire.Ticks, now time.Time) (cron.Timing, error) {
 	return t, badTiming(err)
 }
 
-// badTiming is an error about a timing as a refusal; nil stays nil.
+// badTiming returns an error about a timing as a refusal; nil stays nil.
 func badTiming(err error) error {
 	var refused *events.Error
 	if err == nil || errors.As(err, &refused) {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/streamwright/streamwright/access"
@@ -22,31 +21,31 @@ import (
 
 // Bounds of what the service has under way.
 const (
-	// MaxQueries is how many queries run at once.
+	// MaxQueries bounds the queries that run at once.
 	MaxQueries = 256
-	// MaxControl is how many of the workers' own requests run at once.
+	// MaxControl bounds the workers' own requests that run at once.
 	MaxControl = 256
-	// MaxActions is how many of the operators' requests run at once.
+	// MaxActions bounds the operators' requests that run at once.
 	MaxActions = 64
-	// MaxArriving is how many waits wait at once for their min_position.
+	// MaxArriving bounds the waits that wait at once for their min_position.
 	MaxArriving = 256
 	// MaxPendingRequests and MaxPendingBytes bound what waits for one endpoint
 	// in this process; the NATS client drops what comes beyond, and the caller's
 	// request times out.
 	MaxPendingRequests = 65_536
 	MaxPendingBytes    = 256 << 20
-	// MaxReports is how many reports one request carries.
+	// MaxReports bounds the reports that one request carries.
 	MaxReports = 1000
 
-	// enqueueTimeout is how long an endpoint waits for the engine's queue.
+	// enqueueTimeout bounds how long an endpoint waits for the engine's queue.
 	enqueueTimeout = 5 * time.Second
-	// awaitTimeout is how long a query waits for its min_position.
+	// awaitTimeout bounds how long a query waits for its min_position.
 	awaitTimeout = 10 * time.Second
 	// controlTimeout bounds a worker's own request.
 	controlTimeout = 10 * time.Second
 )
 
-// Config is what a Service is made of. Conn, Core, Queries and Logs must be set.
+// Config holds what a Service needs. Conn, Core, Queries and Logs must be set.
 type Config struct {
 	Conn    *nats.Conn // the engine's own
 	Names   wire.Names
@@ -89,12 +88,12 @@ type Config struct {
 	Storage func() StorageUse
 	// Spans says what has become of this process's spans; nil: there are none.
 	Spans func() tracing.SpanCounts
-	// Info is the part of the info reply that never changes.
+	// Info holds the part of the info reply that never changes.
 	Info   wire.InfoReply
 	Logger *slog.Logger
 }
 
-// RoomAlarm is what stands in the way of new work.
+// RoomAlarm says what stands in the way of new work.
 type RoomAlarm struct {
 	Status string        // in the health reply, and the alarm's code
 	Fact   string        // what is full
@@ -106,10 +105,8 @@ type RoomAlarm struct {
 // Service answers the engine's requests. Its parts answer those about one thing
 // each; what they share is the engine.
 type Service struct {
-	Config
-	js     jetstream.JetStream
+	*engine
 	guard  *guard
-	engine *engine
 	waits  *waits
 	tails  *tails
 	health health
@@ -132,8 +129,7 @@ type Service struct {
 	actions  chan struct{} // of operators
 	arriving chan struct{} // waits for their min_position
 
-	ctx    context.Context // ends with Stop
-	cancel context.CancelFunc
+	cancel context.CancelFunc // of ctx
 
 	mu      sync.Mutex
 	micro   micro.Service // guarded by mu
@@ -155,42 +151,32 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{
-		Config: cfg, guard: newGuard(cfg.Conn, cfg.Names),
-		queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), actions: make(chan struct{}, MaxActions), arriving: make(chan struct{}, MaxArriving),
-	}
-	var err error
-	if s.js, err = connect.JetStream(cfg.Conn, cfg.Names); err != nil {
+	js, err := connect.JetStream(cfg.Conn, cfg.Names)
+	if err != nil {
 		return nil, fmt.Errorf("make api service: %w", err)
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.makeParts()
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &engine{Config: cfg, js: js, ctx: ctx, ahead: make(chan struct{}, MaxAhead), aheadWithin: aheadWithin}
+	s := &Service{
+		engine: e, cancel: cancel, guard: newGuard(cfg.Conn, cfg.Names),
+		items:   &itemAPI{engine: e, undecided: make(chan struct{}, MaxUndecided)},
+		submits: &submitAPI{engine: e, spawns: make(chan struct{}, MaxLargeSpawns)},
+		types:   &typeAPI{engine: e}, workers: &workerAPI{engine: e}, schedules: &scheduleAPI{engine: e},
+		dead: &deadAPI{engine: e, bulks: make(chan struct{}, MaxBulks)}, rejected: &rejectedAPI{engine: e},
+		proofs:  &proofAPI{engine: e, proving: make(chan struct{}, 1)},
+		queries: make(chan struct{}, MaxQueries), control: make(chan struct{}, MaxControl), actions: make(chan struct{}, MaxActions), arriving: make(chan struct{}, MaxArriving),
+	}
+	s.stats = &statsAPI{engine: e, workers: s.workers, alarms: func(ctx context.Context, types []events.TypeInfo) []wire.Alarm {
+		return s.lookFurther(ctx, types).alarms()
+	}}
 	if err := cfg.Metrics.registry.Register(s.collector()); err != nil {
-		s.cancel()
+		cancel()
 		return nil, fmt.Errorf("make api service: its Metrics are another's already: %w", err)
 	}
 	s.waits = newWaits(s)
 	s.tails = newTails(s)
 	s.direct = s.endpoints()
 	return s, nil
-}
-
-func (s *Service) makeParts() {
-	cfg := s.Config
-	e := &engine{Core: cfg.Core, Queries: cfg.Queries, ahead: make(chan struct{}, MaxAhead), aheadWithin: aheadWithin}
-	s.engine = e
-	s.items = &itemAPI{engine: e, Logs: cfg.Logs, js: s.js, Names: cfg.Names, Full: cfg.Full, undecided: make(chan struct{}, MaxUndecided)}
-	s.submits = &submitAPI{engine: e, Full: cfg.Full, Blobs: cfg.Blobs, ctx: s.ctx, spawns: make(chan struct{}, MaxLargeSpawns)}
-	s.types = &typeAPI{engine: e, OwnedByFile: cfg.OwnedByFile, NamedByFile: cfg.NamedByFile, TypeDefaults: cfg.TypeDefaults}
-	s.workers = &workerAPI{engine: e}
-	s.schedules = &scheduleAPI{engine: e, Full: cfg.Full}
-	s.dead = &deadAPI{engine: e, bulks: make(chan struct{}, MaxBulks)}
-	s.rejected = &rejectedAPI{engine: e, Names: cfg.Names, Full: cfg.Full}
-	s.proofs = &proofAPI{engine: e, Prover: cfg.Prover, Metrics: cfg.Metrics, ctx: s.ctx, proving: make(chan struct{}, 1)}
-	s.stats = &statsAPI{engine: e, Metrics: cfg.Metrics, Logger: cfg.Logger, MaxQueued: cfg.MaxQueued, MaxRunning: cfg.MaxRunning, workers: s.workers, ctx: s.ctx,
-		alarms: func(ctx context.Context, types []events.TypeInfo) []wire.Alarm {
-			return s.lookFurther(ctx, types).alarms()
-		}}
 }
 
 // endpoints collects what answers each endpoint of the table (wire.Endpoints).
@@ -287,10 +273,7 @@ func (s *Service) begin() bool {
 	return true
 }
 
-var (
-	errClosing = events.ErrShuttingDown
-	errBusy    = &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many requests of this kind under way as it takes: ask again", RetryAfter: 50 * time.Millisecond}
-)
+var errBusy = &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many requests of this kind under way as it takes: ask again", RetryAfter: 50 * time.Millisecond}
 
 // async runs fn on a goroutine of its own, if there is room.
 func (s *Service) async(room chan struct{}, timeout time.Duration, fn func(context.Context, *call) (any, error)) func(*call) {
@@ -308,11 +291,7 @@ func (s *Service) async(room chan struct{}, timeout time.Duration, fn func(conte
 			if c.ctx != nil {
 				defer context.AfterFunc(c.ctx, cancel)()
 			}
-			v, err := fn(ctx, c)
-			if err != nil && s.ctx.Err() != nil {
-				err = errClosing
-			}
-			c.reply(v, err)
+			c.reply(fn(ctx, c))
 		}()
 	}
 }

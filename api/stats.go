@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -16,7 +15,7 @@ import (
 )
 
 const (
-	// DrainWithin is the time within which a type's backlog is to be worked off,
+	// DrainWithin is the time within which a type's backlog should be worked off,
 	// in the formula of desired_workers.
 	DrainWithin = time.Minute
 	// starvingShare is the part of the time in which an item can be overtaken
@@ -27,13 +26,9 @@ const (
 // statsAPI answers with figures.
 type statsAPI struct {
 	*engine
-	Metrics               *Metrics
-	Logger                *slog.Logger
-	MaxQueued, MaxRunning int
-	workers               *workerAPI
-	alarms                func(ctx context.Context, types []events.TypeInfo) []wire.Alarm
-	lastLoads             atomic.Pointer[map[events.Type]dispatcher.Load] // as the loop last said
-	ctx                   context.Context                                 // the service's
+	workers   *workerAPI
+	alarms    func(ctx context.Context, types []events.TypeInfo) []wire.Alarm
+	lastLoads atomic.Pointer[map[events.Type]dispatcher.Load] // as the loop last said
 }
 
 func (a *statsAPI) handle(h *handlers) {
@@ -51,6 +46,12 @@ func (a *statsAPI) ask(ctx context.Context, _ *call, req wire.StatsRequest) (any
 // Stats returns the engine's figures at a glance.
 func (s *Service) Stats(ctx context.Context) (wire.StatsReply, error) { return s.stats.now(ctx) }
 
+// Totals returns what there is and has been of each type.
+func (s *Service) Totals() (map[events.Type]figures.Total, error) {
+	types, err := s.Queries.Types()
+	return s.Metrics.figures.Totals(types), err
+}
+
 func (a *statsAPI) now(ctx context.Context) (wire.StatsReply, error) {
 	types, err := a.Queries.Types()
 	if err != nil {
@@ -67,7 +68,7 @@ func (a *statsAPI) now(ctx context.Context) (wire.StatsReply, error) {
 	now := a.Core.Now()
 	r := wire.StatsReply{
 		Types: make([]wire.TypeStats, len(types)), Rejected: meta.Rejected, MaxQueued: a.MaxQueued, Position: wire.PositionOf(meta.Applied),
-		States: map[string]int64{}, Recoveries: a.Metrics.recovered(), Alarms: a.alarms(ctx, types),
+		States: map[string]int64{}, Recoveries: a.Metrics.figures.Recoveries(), Alarms: a.alarms(ctx, types),
 	}
 	a.workerStats(&r)
 	var all figures.Tally
@@ -88,8 +89,8 @@ func (a *statsAPI) now(ctx context.Context) (wire.StatsReply, error) {
 	if a.MaxRunning > 0 {
 		r.Capacity = min(r.Capacity, a.MaxRunning)
 	}
-	r.PerSecond, r.MeanRunMS = rates(all, a.Metrics.flow.Span(now))
-	total := a.Metrics.waits.Total(now)
+	r.PerSecond, r.MeanRunMS = rates(all, a.Metrics.figures.Span(now))
+	total := a.Metrics.figures.TotalWait(now)
 	r.Ages, r.Scheduled = ages(total, r.Ages.OldestMS), total.Scheduled
 	circuits, err := a.workers.circuits()
 	for _, w := range slices.Sorted(maps.Keys(circuits)) {
@@ -131,7 +132,7 @@ func (a *statsAPI) workerStats(r *wire.StatsReply) {
 	}
 }
 
-// typeStats are a type's figures, and what has happened in the last minute.
+// typeStats returns a type's figures, and what has happened in the last minute.
 func (a *statsAPI) typeStats(t *events.TypeInfo, load dispatcher.Load, now time.Time) (wire.TypeStats, figures.Tally, error) {
 	st := wire.TypeStats{
 		Type: string(t.Type), States: map[string]int64{}, Queued: map[int]int64{}, InFlight: load.InFlight, Capacity: t.Settings.Capacity,
@@ -147,11 +148,11 @@ func (a *statsAPI) typeStats(t *events.TypeInfo, load dispatcher.Load, now time.
 			st.Queued[p] = n
 		}
 	}
-	minute := a.Metrics.flow.Minute(t.Type, now)
-	st.PerSecond, st.MeanRunMS = rates(minute, a.Metrics.flow.Span(now))
+	minute := a.Metrics.figures.Minute(t.Type, now)
+	st.PerSecond, st.MeanRunMS = rates(minute, a.Metrics.figures.Span(now))
 	waiting, err := a.waitStats(&st, t, now)
 	st.DesiredWorkers = desiredWorkers(demand{
-		arrivals: float64(minute.Arrived) / a.Metrics.flow.Span(now).Seconds(), run: a.Metrics.flow.MeanRun(t.Type, now), waiting: waiting,
+		arrivals: float64(minute.Arrived) / a.Metrics.figures.Span(now).Seconds(), run: a.Metrics.figures.MeanRun(t.Type, now), waiting: waiting,
 		running: t.Counts[events.StateClaimed] + t.Counts[events.StateRunning], capacity: t.Settings.Capacity, workers: load.Workers, slots: load.Slots,
 	})
 	return st, minute, err
@@ -159,7 +160,7 @@ func (a *statsAPI) typeStats(t *events.TypeInfo, load dispatcher.Load, now time.
 
 // waitStats says how long a type's items wait; it returns how many do.
 func (a *statsAPI) waitStats(st *wire.TypeStats, t *events.TypeInfo, now time.Time) (int64, error) {
-	byPriority, all, known := a.Metrics.waits.Of(t.Type, now)
+	byPriority, all, known := a.Metrics.figures.Waits(t.Type, now)
 	if !known {
 		all.Waiting = t.Counts[events.StateQueued] // the count is still being taken
 	}
@@ -176,7 +177,7 @@ func (a *statsAPI) waitStats(st *wire.TypeStats, t *events.TypeInfo, now time.Ti
 			st.AgesByPriority[p] = ages(byPriority[p], ms)
 		}
 		if most := overtaken(p, t.Settings.AgeStep()); most > 0 && ms > most.Milliseconds() {
-			st.Starving += max(a.Metrics.waits.LongerThan(t.Type, events.Priority(p), most, now), boolInt(exact))
+			st.Starving += max(a.Metrics.figures.LongerThan(t.Type, events.Priority(p), most, now), boolInt(exact))
 		}
 	}
 	st.Ages, st.OldestMS, st.Scheduled = ages(all, st.Ages.OldestMS), st.Ages.OldestMS, all.Scheduled
@@ -190,7 +191,7 @@ func boolInt(b bool) int64 {
 	return 0
 }
 
-// oldest is how long the first waiting item of each priority has waited, in
+// oldest returns how long the first waiting item of each priority has waited, in
 // milliseconds.
 func (a *statsAPI) oldest(t *events.TypeInfo, counted [int(events.MaxPriority) + 1]figures.Wait, now time.Time) (out [int(events.MaxPriority) + 1]int64, exact bool, err error) {
 	if t.Counts[events.StateQueued] == 0 {
@@ -213,7 +214,7 @@ func ages(w figures.Wait, oldest int64) wire.Ages {
 	return wire.Ages{OldestMS: oldest, P50MS: min(w.P50.Milliseconds(), oldest), P95MS: min(w.P95.Milliseconds(), oldest)}
 }
 
-// overtaken is how long an item of a priority waits before it counts as
+// overtaken returns how long an item of a priority waits before it counts as
 // starving; 0 for the highest, which nothing that comes later can overtake.
 func overtaken(p int, ageStep time.Duration) time.Duration {
 	return time.Duration(starvingShare * float64(int(events.MaxPriority)-p) * float64(ageStep))
@@ -227,7 +228,7 @@ func rates(t figures.Tally, span time.Duration) (per wire.PerSecond, meanRunMS i
 	return wire.PerSecond{Submitted: of(t.Submitted), Completed: of(t.Completed), Failed: of(t.Failed), Dead: of(t.Dead)}, meanRunMS
 }
 
-// demand is what the number of workers that a type needs follows from.
+// demand holds what the number of workers that a type needs follows from.
 type demand struct {
 	arrivals         float64 // items queued a second
 	run              time.Duration
@@ -236,7 +237,7 @@ type demand struct {
 	workers, slots   int // that serve the type now
 }
 
-// desiredWorkers is how many workers a type needs, by Little's law:
+// desiredWorkers returns how many workers a type needs, by Little's law:
 //
 //	slots needed   = arrivals per second × mean run time
 //	               + items waiting × mean run time / 60 s (DrainWithin)
@@ -265,10 +266,10 @@ func desiredWorkers(d demand) int {
 // anew, until the service stops.
 func (a *statsAPI) countWaits() {
 	for {
-		if err := a.Metrics.waits.Load(a.Core.Now(), a.eachQueued); err != nil && a.ctx.Err() == nil {
+		if err := a.Metrics.figures.Load(a.Core.Now(), a.eachQueued); err != nil && a.ctx.Err() == nil {
 			a.Logger.Warn("the ages of queued items are not known: the ready index can't be read", "error", err)
 		}
-		a.Metrics.flow.Begin(a.Core.Now())
+		a.Metrics.figures.Begin(a.Core.Now())
 		select {
 		case <-a.ctx.Done():
 			return

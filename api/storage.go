@@ -27,7 +27,7 @@ var (
 	descStorageMost = desc("storage_max_bytes", "Bytes that the embedded server's streams may hold.")
 )
 
-// StorageUse is what is known of the room that the engine has. A nil field is not
+// StorageUse tells how much room the engine has. A nil field is not
 // known: the engine is in memory, or on a NATS server that is not its own.
 type StorageUse struct {
 	DiskFree, DiskLeast, DataDir *uint64

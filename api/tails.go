@@ -14,10 +14,10 @@ import (
 
 // Bounds of those who read the log.
 const (
-	// MaxTails is how many requests for events are under way at once, nearly all
+	// MaxTails bounds the requests for events under way at once, nearly all
 	// of them waiting for the next event.
 	MaxTails = 1000
-	// maxTailReads is how many of them read the log at the same time. They take
+	// maxTailReads bounds how many of them read the log at the same time. They take
 	// turns: each reads at most one page.
 	maxTailReads = 8
 	// replyMargin is the room in a reply for what stands around the events.

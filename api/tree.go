@@ -14,7 +14,7 @@ const (
 	DefaultTreeDepth = 10
 	MaxTreeNodes     = 10_000
 	DefaultTreeNodes = 200
-	// maxPath is how many items above one are shown.
+	// maxPath bounds the items above one that are shown.
 	maxPath = 100
 	// maxTreeText bounds the reasons and messages of one node, in bytes.
 	maxTreeText = 200
@@ -58,7 +58,7 @@ type treeBuilder struct {
 	depth int
 }
 
-// growing is a node whose children are to be read.
+// growing is a node whose children are still to be read.
 type growing struct {
 	id   events.ID
 	node *wire.TreeNode
@@ -126,7 +126,7 @@ func (b *treeBuilder) grow(g growing, deeper bool) ([]growing, error) {
 	return next, nil
 }
 
-// path is what is above an item, the topmost first.
+// path returns what is above an item, the topmost first.
 func (b *treeBuilder) path(it *events.Item) ([]wire.TreeNode, error) {
 	var up []wire.TreeNode
 	for it.Relations != nil && !it.Relations.Parent.IsZero() && len(up) < maxPath {
@@ -144,7 +144,7 @@ func (b *treeBuilder) path(it *events.Item) ([]wire.TreeNode, error) {
 	return up, nil
 }
 
-// treeNode is a node with its texts clipped, so that a reply stays small.
+// treeNode returns a node with its texts clipped, so that a reply stays small.
 func treeNode(it *events.Item) wire.TreeNode {
 	n := wire.TreeNodeOf(it)
 	n.Reason = events.Clip(n.Reason, maxTreeText)

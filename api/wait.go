@@ -12,14 +12,14 @@ import (
 
 // Bounds of waits.
 const (
-	// MaxWaits is how many waits are under way at once.
+	// MaxWaits bounds the waits under way at once.
 	MaxWaits    = 10_000
 	MaxWait     = 300 * time.Second
 	DefaultWait = 30 * time.Second
 
 	// maxMergeHops bounds how far a wait follows merged items.
 	maxMergeHops = 16
-	// wakers is how many goroutines answer waits that have come to an end.
+	// wakers is the number of goroutines that answer waits that have ended.
 	wakers = 2
 )
 
@@ -106,9 +106,6 @@ func (ws *waits) awaitFirst(w *waiter, min wire.Position) {
 		ctx, cancel := context.WithTimeout(s.ctx, awaitTimeout)
 		defer cancel()
 		if err := s.engine.await(ctx, min); err != nil {
-			if s.ctx.Err() != nil {
-				err = errClosing
-			}
 			ws.answer(w, nil, err)
 			return
 		}
@@ -121,7 +118,7 @@ func (ws *waits) enter() error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.closed {
-		return errClosing
+		return events.ErrShuttingDown
 	}
 	if ws.n >= MaxWaits {
 		return &events.Error{Code: events.CodeUnavailable, Message: "the engine has as many waits under way as it takes: ask for the item now and then instead", RetryAfter: time.Second}
@@ -146,7 +143,7 @@ func (ws *waits) answer(w *waiter, v any, err error) {
 func (ws *waits) look(w *waiter) {
 	for range maxMergeHops {
 		if !ws.put(w) {
-			ws.answer(w, nil, errClosing)
+			ws.answer(w, nil, events.ErrShuttingDown)
 			return
 		}
 		if w.c.gone() {
@@ -180,7 +177,7 @@ func (ws *waits) look(w *waiter) {
 	ws.answer(w, nil, events.Refuse(events.CodeInternal, "item %s was merged more than %d times over", w.id, maxMergeHops))
 }
 
-// missing is for a waiter whose item is not there. Another client may have just
+// missing handles a waiter whose item is not there. Another client may have just
 // submitted it: see lookup.
 func (ws *waits) missing(w *waiter) {
 	if w.again {
@@ -214,7 +211,7 @@ func (ws *waits) take(w *waiter) bool {
 	return ws.remove(w)
 }
 
-// remove is take for those who hold mu.
+// remove is take for callers that hold mu.
 func (ws *waits) remove(w *waiter) bool {
 	set := ws.byItem[w.id]
 	if _, ok := set[w]; !ok {
@@ -346,11 +343,11 @@ func (ws *waits) close() {
 		break
 	}
 	for _, w := range left {
-		ws.answer(w, nil, errClosing)
+		ws.answer(w, nil, events.ErrShuttingDown)
 	}
 }
 
-// count is the number of waits under way.
+// count returns the number of waits under way.
 func (ws *waits) count() int {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -56,4 +58,60 @@ func (a *workerAPI) undrain(ctx context.Context, c *call, req wire.Undrain) (any
 		return nil, err
 	}
 	return wire.Changed{Changed: !o.Decision.Repeat, Position: wire.PositionOf(o.Position)}, nil
+}
+
+// now returns the workers with what each has claimed or runs by the log, as the
+// states of the items count it: what heartbeats say is as old as they are. While
+// the engine owns no log that is all that is known.
+func (a *workerAPI) now(ctx context.Context) []wire.WorkerInfo {
+	list := a.Core.Workers()
+	if len(list) == 0 {
+		return list
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadsTimeout)
+	defer cancel()
+	if runs, err := a.Core.Runs(ctx); err == nil {
+		for i := range list {
+			list[i].InFlight = runs[events.WorkerID(list[i].Worker)]
+		}
+	}
+	return list
+}
+
+func (a *workerAPI) list(ctx context.Context, c *call, _ wire.StatsRequest) (any, error) {
+	list := a.now(ctx)
+	if list == nil {
+		list = []wire.WorkerInfo{}
+	}
+	circuits, err := a.circuits()
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		list[i].Circuit = circuits[list[i].Worker]
+	}
+	return wire.WorkersReply{Workers: list, Drains: a.Core.Drains()}, nil
+}
+
+func (a *workerAPI) resetCircuit(ctx context.Context, c *call, req wire.CircuitReset) (any, error) {
+	reply, err := a.change(ctx, core.ResetCircuit{Type: events.Type(req.Type), Worker: events.WorkerID(req.Worker)})
+	if changed, is := reply.(wire.Changed); err == nil && is && !changed.Changed && req.Worker != "" && !a.knowsWorker(req.Worker) {
+		return nil, events.Refuse(events.CodeNotFound, "no worker %s: see `engine workers`", events.Clip(req.Worker, 64))
+	}
+	return reply, err
+}
+
+// knowsWorker reports whether a worker is registered.
+func (a *workerAPI) knowsWorker(id string) bool {
+	return slices.ContainsFunc(a.Core.Workers(), func(w wire.WorkerInfo) bool { return w.Worker == id })
+}
+
+// circuits returns the circuits of workers that are not closed, by worker.
+func (a *workerAPI) circuits() (map[string]*wire.Circuit, error) {
+	out := map[string]*wire.Circuit{}
+	return out, eachRecord(a.Queries, events.RecordWorker, func(worker string, c events.Circuit) {
+		if w := wire.FromCircuit(worker, c); w != nil {
+			out[worker] = w
+		}
+	})
 }

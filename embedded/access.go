@@ -42,7 +42,7 @@ func (e *Engine) openAccess() error {
 	return checkNATSListen(e.cfg.Server.NATSListen, e.cfg.NATS)
 }
 
-// httpAuth is who is known on HTTP, but for the CAs of certificates.
+// httpAuth returns who is known on HTTP, except for the CAs of certificates.
 func (o *Options) httpAuth(h config.HTTP, log *slog.Logger) httpauth.Config {
 	clients := make([]httpauth.Client, len(h.Clients))
 	for i, c := range h.Clients {
@@ -176,10 +176,10 @@ func (s *server) grant(o serverOptions, u config.NATSUser) access.Grant {
 	}
 }
 
-// signBytes is how much of a signature is in the name of an account.
+// signBytes is the length of the signature in the name of an account.
 const signBytes = 10
 
-// named is a user's name in that of its account, where it is signed by a key of
+// named returns a user's name as its account has it, signed by a key of
 // this process. The server puts the account's name into each request, but a
 // client can write its headers so that the server does not find what they say
 // of that already, and that the engine reads this alone. So nobody may be able
@@ -190,7 +190,7 @@ func (s *server) named(user string) string {
 	return user + "_" + base32.StdEncoding.EncodeToString(h.Sum(nil)[:signBytes])
 }
 
-// userOf is the user that named has given a name; false: it has not.
+// userOf returns the user whom named gave a name; false if it gave none such.
 func (s *server) userOf(named string) (string, bool) {
 	end := strings.LastIndexByte(named, '_')
 	if end < 0 || !hmac.Equal([]byte(named), []byte(s.named(named[:end]))) {

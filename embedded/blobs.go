@@ -52,7 +52,7 @@ func childReader(nc *nats.Conn, names wire.Names) (func(context.Context, string)
 	}, nil
 }
 
-// undecided is since when the oldest submission has waited in the intake; zero
+// undecided returns since when the oldest submission has waited in the intake; zero
 // if none does. Before it looks it sees to it that the store is up with the
 // log: its own position may be old if another engine has taken over, so the
 // log's end counts.

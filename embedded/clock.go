@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
@@ -29,17 +28,14 @@ type clockMemory struct {
 	warn   func(msg string, args ...any)
 }
 
-// known is the time that was noted, zero if there is none.
+// known returns the time that was noted, zero if there is none.
 func (m *clockMemory) known() time.Time {
+	var t time.Time
 	text, err := readShort(m.file)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			m.warn("the time of the previous run can't be read: going by the last event", "file", m.file, "error", err)
-		}
-		return time.Time{}
+	if err == nil {
+		t, err = time.Parse(time.RFC3339Nano, strings.TrimSpace(text))
 	}
-	t, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(text))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.warn("the time of the previous run can't be read: going by the last event", "file", m.file, "error", err)
 	}
 	return t
@@ -48,31 +44,17 @@ func (m *clockMemory) known() time.Time {
 func (m *clockMemory) note(t time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	err := m.write(t)
+	err := replaceFile(m.file, t.UTC().Format(time.RFC3339Nano)+"\n", false)
 	if err != nil && !m.failed {
 		m.warn("the time can't be noted for the next run", "error", err)
 	}
 	m.failed = err != nil
 }
 
-// write replaces the file, so that a crash leaves the old one or the new one.
-func (m *clockMemory) write(t time.Time) error {
-	next := m.file + ".new"
-	if err := os.WriteFile(next, []byte(t.UTC().Format(time.RFC3339Nano)+"\n"), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, m.file)
-}
-
-// setClock says what the dispatcher knows of clocks.
-func (e *Engine) setClock(c *dispatcher.Config) {
-	c.MaxClockJump = e.cfg.Server.MaxClockJump
-	c.ClockSynced, c.Suspended = machineClock, suspended
-	if e.dir == nil {
-		return
-	}
-	m := &clockMemory{file: filepath.Join(e.dir.path, clockFile), warn: e.log.Warn}
-	c.KnownTime, c.NoteTime = m.known, m.note
+// clock returns what reads and notes the time in the data folder.
+func (d *dataDir) clock(log *slog.Logger) (known func() time.Time, note func(time.Time)) {
+	m := &clockMemory{file: filepath.Join(d.path, clockFile), warn: log.Warn}
+	return m.known, m.note
 }
 
 // Advance moves the clock of an engine in memory ahead by d, for tests of programs
@@ -92,15 +74,6 @@ func (e *Engine) Advance(ctx context.Context, d time.Duration) error {
 
 // Now returns the time by the engine's clock.
 func (e *Engine) Now() time.Time { return e.dispatcher.Now() }
-
-// skew is how wrong the server's clock is, or is to seem, in a test.
-func (e *Engine) skew() time.Duration {
-	d := time.Duration(e.advanced.Load())
-	if e.o.clockSkew != nil {
-		d += e.o.clockSkew()
-	}
-	return d
-}
 
 // skewedLog is a log on a server with a wrong clock, for tests.
 type skewedLog struct {

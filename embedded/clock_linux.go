@@ -21,7 +21,7 @@ func machineClock() (time.Time, bool) {
 	return time.Unix(int64(t.Time.Sec), nanos), true
 }
 
-// suspended is for how long the machine has slept since it was started: time
+// suspended returns how long the machine has slept since it was started: time
 // that Go's monotonic clock leaves out.
 func suspended() time.Duration {
 	var boot, mono unix.Timespec

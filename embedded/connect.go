@@ -6,40 +6,49 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 )
 
-// connection lays the options' connection over the configuration's.
-func (o Options) connection(file connect.Settings) connect.Settings {
-	own := o.Connect
-	own.URL = ""
-	return connect.Merge(own, file)
+// outside reaches the NATS server that the engine uses, if it embeds none. It may
+// be used by any goroutine.
+type outside struct {
+	cfg        config.Config
+	options    []nats.Option
+	log        *slog.Logger
+	denied     denied
+	execDenied denied // to the login of [connect.exec]
 }
 
-// resolveConnection reads the context that is named, and tells the server's URL.
-func (e *Engine) resolveConnection() error {
+// resolve reads the context that is named and the server's URL into the
+// configuration.
+func (e *Engine) resolve() error {
+	e.outside = &outside{options: e.o.NATSOptions, log: e.log}
+	defer func() { e.outside.cfg = e.cfg }()
 	if !e.cfg.External() || e.o.Memory && e.cfg.Server.NATSURL == "" {
 		return nil
 	}
 	c := e.cfg.Connect
+	err := error(nil)
 	if e.cfg.Server.NATSURL != "" {
 		c.URL = e.cfg.Server.NATSURL
-		if err := c.Check("the configuration"); err != nil {
-			return fmt.Errorf("connect to NATS: %w", err)
-		}
+		err = c.Check("the configuration")
 	}
-	c, err := c.Resolve()
+	if err == nil {
+		c, err = c.Resolve()
+	}
+	if err == nil {
+		_, err = c.Options()
+	}
 	if err != nil {
-		return fmt.Errorf("connect to NATS: %w", err)
-	}
-	if _, err := c.Options(); err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
 	e.cfg.Server.NATSURL = cmp.Or(c.URL, connect.DefaultURL)
@@ -52,37 +61,36 @@ func (e *Engine) resolveConnection() error {
 // takes its time with the hash of a password.
 const outsideTimeout = 10 * time.Second
 
-// connectOutside opens a connection of the engine's to the existing NATS.
-func (e *Engine) connectOutside(opts []nats.Option) (*nats.Conn, error) {
-	return e.connectAs(e.connection(), "[connect], or --creds, --nkey, --user, --tlscert", append(e.o.NATSOptions[:len(e.o.NATSOptions):len(e.o.NATSOptions)], opts...))
+// connection returns how the server is reached, with its URL.
+func (o *outside) connection() connect.Settings {
+	c := o.cfg.Connect
+	c.URL = o.cfg.Server.NATSURL
+	return c
 }
 
-// connection is how the existing NATS is reached, with its URL.
-func (e *Engine) connection() connect.Settings {
-	c := e.cfg.Connect
-	c.URL = e.cfg.Server.NATSURL
-	return c
+// connect opens a connection of the engine's.
+func (o *outside) connect(opts []nats.Option) (*nats.Conn, error) {
+	return o.connectAs(o.connection(), "[connect], or --creds, --nkey, --user, --tlscert", slices.Concat(o.options, opts))
 }
 
 // connectExec opens a connection for a type's command: with a login of its own
 // if there is one.
-func (e *Engine) connectExec(opts ...nats.Option) (*nats.Conn, error) {
-	s, own := e.cfg.ExecConnection(e.connection())
-	if e.srv != nil || !own {
-		return e.connect(false, opts...)
+func (o *outside) connectExec(opts ...nats.Option) (*nats.Conn, error) {
+	s, own := o.cfg.ExecConnection(o.connection())
+	if !own {
+		return o.connect(opts)
 	}
-	opts = append([]nats.Option{nats.ErrorHandler(e.execDenied.handler(e.log, "the NATS server refuses the types' commands what they need: give the user of [connect.exec] the role work (`engine permissions --user NAME=work`)"))}, opts...)
-	return e.connectAs(s, "[connect.exec]", opts)
+	handler := o.execDenied.handler(o.log, "the NATS server refuses the types' commands what they need: give the user of [connect.exec] the role work (`engine permissions --user NAME=work`)")
+	return o.connectAs(s, "[connect.exec]", append([]nats.Option{nats.ErrorHandler(handler)}, opts...))
 }
 
-// connectAs opens a connection to the existing NATS; place is where its login
-// stands.
-func (e *Engine) connectAs(s connect.Settings, place string, opts []nats.Option) (*nats.Conn, error) {
+// connectAs opens a connection; place is where its login stands.
+func (o *outside) connectAs(s connect.Settings, place string, opts []nats.Option) (*nats.Conn, error) {
 	all, err := s.Options()
 	if err != nil {
 		return nil, events.WithCode(events.CodeBadConfig, fmt.Errorf("connect to NATS: %w", err))
 	}
-	all = append(all, nats.ErrorHandler(e.denied.handler(e.log, "the NATS server refuses the engine what it needs: give its user the permissions that `engine permissions` prints for it")), nats.Timeout(outsideTimeout))
+	all = append(all, nats.ErrorHandler(o.denied.handler(o.log, "the NATS server refuses the engine what it needs: give its user the permissions that `engine permissions` prints for it")), nats.Timeout(outsideTimeout))
 	all = append(all, opts...)
 	all = append(all, connect.Inbox(s.User, s.URL, all)...)
 	where := streamwright.Redact(s.URL)
@@ -107,7 +115,7 @@ type denied struct {
 	all []string // guarded by mu; the first maxDenied
 }
 
-// handler is the error handler of a connection: it logs each refusal once, with
+// handler returns the error handler of a connection: it logs each refusal once, with
 // hint, and everything else.
 func (d *denied) handler(log *slog.Logger, hint string) nats.ErrHandler {
 	return func(_ *nats.Conn, sub *nats.Subscription, err error) {
@@ -129,12 +137,7 @@ func (d *denied) handler(log *slog.Logger, hint string) nats.ErrHandler {
 func (d *denied) note(what string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, s := range d.all {
-		if s == what {
-			return false
-		}
-	}
-	if len(d.all) == maxDenied {
+	if len(d.all) == maxDenied || slices.Contains(d.all, what) {
 		return false
 	}
 	d.all = append(d.all, what)

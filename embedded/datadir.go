@@ -13,7 +13,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// FormatVersion is that of the data folder which this program writes and the
+// FormatVersion is the format of the data folder that this program writes and the
 // newest that it reads. Since 2 the streams are in the engine's own NATS
 // account: a program that knows 1 alone would not find them, and begin anew.
 const FormatVersion = 2
@@ -153,10 +153,11 @@ func (d *dataDir) moveStreams(account string) error {
 	if there == nil {
 		return fmt.Errorf("move the streams of the data folder to the account %s: there are streams in both %s and %s: set one of them aside", account, from, to)
 	}
-	if err := os.Rename(from, to); err != nil {
-		return fmt.Errorf("move the streams of the data folder to the account %s: %w", account, err)
+	err := os.Rename(from, to)
+	if err == nil {
+		err = syncDir(root)
 	}
-	if err := syncDir(root); err != nil {
+	if err != nil {
 		return fmt.Errorf("move the streams of the data folder to the account %s: %w", account, err)
 	}
 	return nil
@@ -172,28 +173,31 @@ func readShort(file string) (string, error) {
 	return string(b), err
 }
 
-// writeVersion writes the file under another name first, so that a crash
-// leaves none or a whole one.
 func (d *dataDir) writeVersion() error {
-	file := filepath.Join(d.path, versionFile)
-	err := func() error {
-		f, err := os.OpenFile(file+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-		if err != nil {
-			return err
-		}
-		_, err = f.WriteString(strconv.Itoa(FormatVersion) + "\n")
-		if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-			return err
-		}
-		if err := os.Rename(file+".tmp", file); err != nil {
-			return err
-		}
-		return syncDir(d.path)
-	}()
-	if err != nil {
+	if err := replaceFile(filepath.Join(d.path, versionFile), strconv.Itoa(FormatVersion)+"\n", true); err != nil {
 		return fmt.Errorf("write data folder's version: %w", err)
 	}
 	return nil
+}
+
+// replaceFile writes the file under another name first, so that a crash leaves the
+// old one, or none, or a whole one. With sync it outlives a power loss.
+func replaceFile(file, text string, sync bool) error {
+	f, err := os.OpenFile(file+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err == nil && sync {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(file+".tmp", file); err != nil || !sync {
+		return err
+	}
+	return syncDir(filepath.Dir(file))
 }
 
 func syncDir(path string) error {

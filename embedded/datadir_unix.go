@@ -18,7 +18,7 @@ func flock(f *os.File) error {
 
 func isLocked(err error) bool { return errors.Is(err, unix.EWOULDBLOCK) }
 
-// FreeSpace is the number of bytes that this process may still write to the
+// FreeSpace returns the number of bytes that this process may still write to the
 // file system of dir.
 func FreeSpace(dir string) (uint64, error) {
 	var st unix.Statfs_t

@@ -20,7 +20,7 @@ func flock(f *os.File) error {
 
 func isLocked(err error) bool { return errors.Is(err, windows.ERROR_LOCK_VIOLATION) }
 
-// FreeSpace is the number of bytes that this process may still write to the
+// FreeSpace returns the number of bytes that this process may still write to the
 // file system of dir.
 func FreeSpace(dir string) (uint64, error) {
 	p, err := windows.UTF16PtrFromString(dir)

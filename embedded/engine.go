@@ -41,7 +41,10 @@ import (
 // verdict is recorded.
 type DedupHook = dispatcher.DedupHook
 
-// DedupQuestion is what a [DedupHook] is asked: a submission, and what it may be the
+// Submission is a submission as the engine decides it.
+type Submission = core.Submit
+
+// DedupQuestion is the question to a [DedupHook]: a submission, and what it may be the
 // same as.
 type DedupQuestion = dispatcher.DedupQuestion
 
@@ -81,7 +84,7 @@ type Options struct {
 	// if set, orders the items of ScoreTypes (none: all) in place of their
 	// priority and age.
 	DedupHook  DedupHook
-	Score      func(core.Submit) time.Duration
+	Score      func(Submission) time.Duration
 	ScoreTypes []events.Type
 
 	// Tracing makes spans of what happens to items; nil: none. It must have been
@@ -107,7 +110,6 @@ type Engine struct {
 
 	dir        *dataDir
 	space      *space
-	dataSize   dataSize
 	auth       *httpauth.Authenticator
 	httpTLS    atomic.Pointer[tls.Config] // that of new connections
 	reloading  sync.Mutex                 // one reload at a time
@@ -116,8 +118,7 @@ type Engine struct {
 	nc         *nats.Conn   // the engine's own
 	quotas     *quota.Book  // nil: there are none
 	userRoles  userRoles
-	denied     denied
-	execDenied denied // to the login of [connect.exec]
+	outside    *outside
 	eventLog   eventlog.Log
 	store      *projector.Store
 	unread     error // why the store could not be opened, until it is made anew
@@ -146,31 +147,32 @@ type Engine struct {
 // that one has gone or ctx ends: its HTTP answers 503 not_owner meanwhile.
 // A failure undoes what has been started, and its error says what to do.
 func Start(ctx context.Context, o Options) (*Engine, error) {
-	e := &Engine{o: o, cfg: o.config(), log: o.Logger, metrics: api.NewMetrics()}
-	if e.log == nil {
-		e.log = slog.New(slog.DiscardHandler)
-	}
-	if err := e.cfg.Validate(); err != nil {
-		return nil, events.WithCode(events.CodeBadConfig, err)
-	}
+	e := newEngine(o)
 	e.given = e.cfg
-	if err := e.resolveConnection(); err != nil {
-		return nil, events.WithCode(events.CodeBadConfig, err)
+	for _, step := range []func() error{e.cfg.Validate, e.resolve, e.openAccess} {
+		if err := step(); err != nil {
+			return nil, events.WithCode(events.CodeBadConfig, err)
+		}
 	}
-	if err := e.openAccess(); err != nil {
-		return nil, events.WithCode(events.CodeBadConfig, err)
-	}
-	for _, step := range []func(context.Context) error{e.openDir, e.startPProf, e.openServer, e.takeLease, e.openStore, e.openLog, e.checkStrict, e.matchStore, e.startEngine, e.startFaces, e.startExecs} {
+	for _, step := range []func(context.Context) error{e.openDir, e.startPProf, e.openServer, e.takeLease, e.openStore, e.openLog, e.matchStore, e.startEngine, e.startFaces, e.startExecs} {
 		if err := step(ctx); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 			defer cancel()
-			return nil, errors.Join(e.denied.explain(err), e.Stop(undo))
+			return nil, errors.Join(e.outside.denied.explain(err), e.Stop(undo))
 		}
 	}
 	return e, nil
 }
 
-// config is the configuration with the overrides in it.
+func newEngine(o Options) *Engine {
+	e := &Engine{o: o, cfg: o.config(), log: o.Logger, metrics: api.NewMetrics()}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	return e
+}
+
+// config returns the configuration with the overrides in it.
 func (o Options) config() config.Config {
 	c := o.Config
 	set := func(dst *string, v string) {
@@ -187,7 +189,8 @@ func (o Options) config() config.Config {
 	set(&c.Server.PProf, o.PProf)
 	set(&c.Server.NATSURL, o.NATSURL)
 	set(&c.HTTP.TokensFile, o.HTTPTokensFile)
-	c.Connect = o.connection(c.Connect)
+	o.Connect.URL = ""
+	c.Connect = connect.Merge(o.Connect, c.Connect)
 	if o.Durability != "" {
 		c.Server.Durability = o.Durability
 	}
@@ -198,7 +201,7 @@ func (e *Engine) names() wire.Names {
 	return wire.WithPrefix(e.cfg.Server.Prefix).In(e.cfg.Connect.Domain)
 }
 
-// clientNames are the names as the clients of this process have them.
+// clientNames returns the names as the clients of this process have them.
 func (e *Engine) clientNames() wire.Names {
 	if e.srv != nil && e.srv.isolated {
 		return e.names().Imported()
@@ -210,10 +213,8 @@ func (e *Engine) openDir(context.Context) (err error) {
 	if e.o.Memory {
 		return nil
 	}
-	if e.dir, err = openDataDir(e.cfg.Server.Dir); err != nil {
-		return err
-	}
-	return nil
+	e.dir, err = openDataDir(e.cfg.Server.Dir)
+	return err
 }
 
 func (e *Engine) openServer(ctx context.Context) (err error) {
@@ -240,7 +241,7 @@ func (e *Engine) openServer(ctx context.Context) (err error) {
 // holdTimeout bounds what is done before a server that starts is used.
 const holdTimeout = 30 * time.Second
 
-// minPayload is the least that a message may have: no event is larger.
+// minPayload is the least max_payload, in bytes: no event is larger.
 const minPayload = 2 << 20
 
 // checkServer refuses a server that can't carry the engine; url is its own, for the
@@ -261,23 +262,21 @@ func checkServer(ctx context.Context, nc *nats.Conn, names wire.Names, url strin
 
 // checkStrict refuses a JetStream that takes requests with fields that it does
 // not know (strict: false): it would take some answers for requests. Asked for
-// the state of a stream, it tells by whether it refuses such a field.
-func (e *Engine) checkStrict(ctx context.Context) error {
-	if e.srv != nil {
-		return nil // ours is strict, and would only warn of the question
-	}
+// the state of a stream, it tells by whether it refuses such a field. url is the
+// server's, for the error.
+func checkStrict(ctx context.Context, nc *nats.Conn, names wire.Names, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, outsideTimeout)
 	defer cancel()
-	m, err := e.nc.RequestWithContext(ctx, e.names().JetStream("STREAM.INFO."+e.names().EventStream(0)), []byte(`{"is_it_strict":true}`))
-	if err != nil {
-		return fmt.Errorf("ask NATS at %s whether its JetStream is strict: %w", streamwright.Redact(e.URL()), err)
-	}
 	var answer struct{ Error json.RawMessage }
-	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return fmt.Errorf("ask NATS at %s whether its JetStream is strict: %w", streamwright.Redact(e.URL()), err)
+	m, err := nc.RequestWithContext(ctx, names.JetStream("STREAM.INFO."+names.EventStream(0)), []byte(`{"is_it_strict":true}`))
+	if err == nil {
+		err = json.Unmarshal(m.Data, &answer)
 	}
-	if answer.Error == nil {
-		return events.WithCode(events.CodeBadConfig, fmt.Errorf("use NATS at %s: its JetStream has strict: false, so that it may take an answer for a request: take that out of its configuration (jetstream { strict: true })", streamwright.Redact(e.URL())))
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask NATS at %s whether its JetStream is strict: %w", url, err)
+	case answer.Error == nil:
+		return events.WithCode(events.CodeBadConfig, fmt.Errorf("use NATS at %s: its JetStream has strict: false, so that it may take an answer for a request: take that out of its configuration (jetstream { strict: true })", url))
 	}
 	return nil
 }
@@ -287,7 +286,7 @@ func (e *Engine) connect(privileged bool, opts ...nats.Option) (*nats.Conn, erro
 	if e.srv != nil {
 		return e.srv.connect(privileged, opts...)
 	}
-	return e.connectOutside(opts)
+	return e.outside.connect(opts)
 }
 
 func (e *Engine) startEngine(ctx context.Context) (err error) {
@@ -321,7 +320,10 @@ func (e *Engine) startEngine(ctx context.Context) (err error) {
 	if e.lease != nil {
 		c.MayOwn = e.lease.mayOwn
 	}
-	e.setClock(&c)
+	c.MaxClockJump, c.ClockSynced, c.Suspended = e.cfg.Server.MaxClockJump, machineClock, suspended
+	if e.dir != nil {
+		c.KnownTime, c.NoteTime = e.dir.clock(e.log)
+	}
 	if e.spans != nil {
 		c.Traceparent = e.spans.Traceparent
 	}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -21,35 +22,43 @@ type execWorker struct {
 
 // startExecs starts the workers of the types that have a command.
 func (e *Engine) startExecs(ctx context.Context) error {
+	connect := e.outside.connectExec
+	if e.srv != nil {
+		connect = func(opts ...nats.Option) (*nats.Conn, error) { return e.srv.connect(false, opts...) }
+	}
 	for _, name := range e.cfg.TypeNames() {
-		if x := e.cfg.Types[name].Exec; x != nil {
-			if err := e.startExec(ctx, name, x); err != nil {
-				return fmt.Errorf("start the command of type %s: %w", name, err)
+		x := e.cfg.Types[name].Exec
+		if x == nil {
+			continue
+		}
+		nc, err := connect(nats.Name("streamwright exec "+string(name)), nats.MaxReconnects(-1))
+		if err == nil {
+			worker := workers.Config{
+				Concurrency: cmp.Or(x.Concurrency, e.cfg.Settings(name).Capacity), Capabilities: x.Capabilities, Names: e.clientNames(), Logger: e.log,
+				NoPrefetch: true, Version: Version, ChildrenOnly: true,
 			}
+			var started *execWorker
+			if started, err = startExec(ctx, nc, name, x, worker); started != nil {
+				e.execs = append(e.execs, started)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("start the command of type %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func (e *Engine) startExec(ctx context.Context, typ events.Type, x *config.Exec) error {
-	nc, err := e.connectExec(nats.Name("streamwright exec "+string(typ)), nats.MaxReconnects(-1))
-	if err != nil {
-		return err
-	}
-	slots := x.Concurrency
-	if slots == 0 {
-		slots = e.cfg.Settings(typ).Capacity
-	}
-	w, err := workers.New(nc, workers.Config{
-		Concurrency: slots, Capabilities: x.Capabilities, Names: e.clientNames(), Logger: e.log, NoPrefetch: true, Version: Version, ChildrenOnly: true,
-	})
+// startExec starts the worker of a type. It is nil after an error before which
+// there is nothing to stop.
+func startExec(ctx context.Context, nc *nats.Conn, typ events.Type, x *config.Exec, c workers.Config) (*execWorker, error) {
+	w, err := workers.New(nc, c)
 	if err != nil {
 		nc.Close()
-		return err
+		return nil, err
 	}
 	workers.HandleRaw(w, string(typ), process.Handler(x.Command, process.Grace(x.Grace), process.Restricted(), process.Env(x.Env...)))
-	e.execs = append(e.execs, &execWorker{nc: nc, w: w})
-	return w.Start(ctx)
+	return &execWorker{nc: nc, w: w}, w.Start(ctx)
 }
 
 func (x *execWorker) stop(ctx context.Context) error {

@@ -73,19 +73,19 @@ func (e *Engine) newFaces(ctx context.Context) error {
 		NamedByFile:  func(t events.Type) []string { return e.cfg.Types[t].Patch.Named() },
 		TypeDefaults: &defaults,
 		Quotas:       e.quotas, Accounts: e.srv.hasAccounts, KnownUser: e.srv.userOf, UserRoles: e.userRoles.of,
-		Full: e.isFull, Storage: e.storageNow, Spans: spanCounts(e.o.Tracing), Blobs: store, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
+		Full: e.space.full.Load, Storage: e.space.use, Spans: spanCounts(e.o.Tracing), Blobs: store, MaxQueued: e.cfg.Limits.MaxQueued, MaxRunning: e.cfg.Limits.MaxRunning,
 		Info: wire.InfoReply{Version: Version, Owner: e.dispatcher.Owner(), Durability: string(e.cfg.Server.Durability), DataDir: e.Dir(), NATS: publicURL(e.URL()), Prefix: e.names().Prefix},
 	})
 	if err != nil {
 		return err
 	}
 	if e.cfg.Server.HTTP != config.Off { // which alone serves the feed
-		e.live, err = live.New(live.Config{Engine: e.service, Logger: e.log.With("part", "live")})
+		e.live, err = live.New(live.Config{Engine: e.service, Totals: e.service.Totals, Logger: e.log.With("part", "live")})
 	}
 	return err
 }
 
-// publicURL is a list of NATS URLs without the users and passwords in them.
+// publicURL returns a list of NATS URLs without the users and passwords in them.
 func publicURL(servers string) string {
 	parts := strings.Split(servers, ",")
 	for i, p := range parts {
@@ -126,7 +126,7 @@ func (e *Engine) startFaces(ctx context.Context) (err error) {
 	return e.service.Start()
 }
 
-// queries is what the service asks of the projection.
+// queries answers the service from the projection.
 type queries struct {
 	*projector.Store
 	query.Reader

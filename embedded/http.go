@@ -12,7 +12,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/api/bridge"
+	"github.com/streamwright/streamwright/api/live"
 	"github.com/streamwright/streamwright/api/page"
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/blobs"
@@ -35,8 +37,16 @@ func (e *Engine) serveHTTP() error {
 		return err
 	}
 	mountPage(s)
-	e.mountBeside(s)
-	if e.bridge, err = e.startBridge(documents); err != nil {
+	mountBeside(s, e.service, e.live)
+	key, err := e.dir.sessionKey()
+	if err != nil {
+		return err
+	}
+	e.bridge, err = bridge.New(bridge.Config{Key: key, Conn: e.nc, Engine: e.service, Names: e.names(), Documents: documents, Gone: e.cfg.Workers.DeadAfter, Logger: e.log.With("part", "bridge")})
+	if err != nil {
+		return err
+	}
+	if err := e.bridge.Start(); err != nil {
 		return err
 	}
 	s.RegisterWorkers(e.bridge)
@@ -50,7 +60,7 @@ func (e *Engine) serveHTTP() error {
 }
 
 // mountBeside serves what stands beside the API.
-func (e *Engine) mountBeside(s *rest.Server) {
+func mountBeside(s *rest.Server, service *api.Service, feed *live.Hub) {
 	read := access.RolesOf(access.Read)
 	types := func() *huma.Param {
 		return &huma.Param{Name: "types", Description: "Only these types: names with commas between them, or repeated.", Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}}
@@ -62,28 +72,15 @@ func (e *Engine) mountBeside(s *rest.Server) {
 		h       http.Handler
 		rest.Doc
 	}{
-		{"GET /healthz", 0, e.service.HealthHandler(), rest.Doc{Summary: "Whether the engine is well", Description: "200 if it is, 503 if not; the body says what is wrong.", Content: "application/json"}},
-		{"GET /readyz", 0, e.service.ReadyHandler(), rest.Doc{Summary: "Whether the engine takes requests", Description: "200 if it does, 503 if not; the body says why.", Content: "application/json"}},
-		{"GET /metrics", read, e.service.MetricsHandler(), rest.Doc{Summary: "Metrics for Prometheus", Description: "In Prometheus' text format.", Content: "text/plain"}},
-		{"GET /api/v1/live", read, e.live.LiveHandler(), rest.Doc{Summary: "The engine at a glance, live", Description: "Server-sent events for a page: stats at once and after changes, at most once a second; a sample of the events. See docs/reference/LIVE.md.", Content: "text/event-stream", Query: []*huma.Param{types()}}},
-		{"GET /api/v1/trends", read, e.live.TrendsHandler(), rest.Doc{Summary: "The last hour in figures", Description: "By type, a figure every ten seconds. See docs/reference/LIVE.md.", Content: "application/json", Query: []*huma.Param{types(), minutes}}},
+		{"GET /healthz", 0, service.HealthHandler(), rest.Doc{Summary: "Whether the engine is well", Description: "200 if it is, 503 if not; the body says what is wrong.", Content: "application/json"}},
+		{"GET /readyz", 0, service.ReadyHandler(), rest.Doc{Summary: "Whether the engine takes requests", Description: "200 if it does, 503 if not; the body says why.", Content: "application/json"}},
+		{"GET /metrics", read, service.MetricsHandler(), rest.Doc{Summary: "Metrics for Prometheus", Description: "In Prometheus' text format.", Content: "text/plain"}},
+		{"GET /api/v1/live", read, feed.LiveHandler(), rest.Doc{Summary: "The engine at a glance, live", Description: "Server-sent events for a page: stats at once and after changes, at most once a second; a sample of the events. See docs/reference/LIVE.md.", Content: "text/event-stream", Query: []*huma.Param{types()}}},
+		{"GET /api/v1/trends", read, feed.TrendsHandler(), rest.Doc{Summary: "The last hour in figures", Description: "By type, a figure every ten seconds. See docs/reference/LIVE.md.", Content: "application/json", Query: []*huma.Param{types(), minutes}}},
 	} {
 		s.Mount(m.pattern, m.needs, m.h)
 		s.Describe(m.pattern, m.Doc)
 	}
-}
-
-// startBridge lets workers speak HTTP.
-func (e *Engine) startBridge(documents *blobs.Store) (*bridge.Bridge, error) {
-	key, err := e.dir.sessionKey()
-	if err != nil {
-		return nil, err
-	}
-	b, err := bridge.New(bridge.Config{Key: key, Conn: e.nc, Engine: e.service, Names: e.names(), Documents: documents, Gone: e.cfg.Workers.DeadAfter, Logger: e.log.With("part", "bridge")})
-	if err != nil {
-		return nil, err
-	}
-	return b, b.Start()
 }
 
 // sessionKeyFile has the key that signs the sessions of HTTP workers, so that
@@ -105,7 +102,7 @@ func (d *dataDir) sessionKey() ([]byte, error) {
 	}
 	key = make([]byte, bridge.KeyBytes) // anew also if it is damaged: workers register again
 	_, _ = rand.Read(key)               // never fails
-	if err := errors.Join(os.WriteFile(file+".tmp", key, 0o600), os.Rename(file+".tmp", file)); err != nil {
+	if err := replaceFile(file, string(key), false); err != nil {
 		return nil, fmt.Errorf("write the key of HTTP workers' sessions: %w", err)
 	}
 	return key, nil

@@ -58,7 +58,7 @@ func (l *itemLog) projected(c *core.Changes) {
 	}
 }
 
-// lineOf is the message at level info for an event of that kind, and what bounds
+// lineOf returns the message at level info for an event of that kind, and what bounds
 // such lines; nil: there is none.
 func lineOf(k events.Kind) (string, func(*itemLog) *lograte.Limiter) {
 	ends := func(l *itemLog) *lograte.Limiter { return l.ends }
@@ -84,7 +84,7 @@ func died(evs []events.Event) bool {
 	return len(evs) > 1 && evs[0].Kind == events.KindFailed && evs[1].Kind == events.KindDead && evs[0].ID == evs[1].ID
 }
 
-// attrs are what a line says of an event.
+// attrs returns what a line says of an event.
 func attrs(ev *events.Event, trace string) []slog.Attr {
 	out := make([]slog.Attr, 0, 10)
 	out = append(out, slog.String("item", ev.ID.String()), slog.String("type", string(ev.Type)))
@@ -131,7 +131,7 @@ func clipText(s string) string {
 	return strings.ToValidUTF8(s[:maxLogError], "") + "…"
 }
 
-// traceOf is the trace id of an item of a batch, empty if it has no trace.
+// traceOf returns the trace id of an item of a batch, empty if it has no trace.
 func traceOf(c *core.Changes, id events.ID) string {
 	for i := range c.Items {
 		it := c.Items[i].New

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -39,12 +40,12 @@ const (
 	// before an engine goes on without.
 	leaseAsk   = 2 * time.Second
 	leaseTries = 3
-	// standbyLook is how often a standby asks for the lease, beside whenever the
+	// standbyLook is the time after which a standby asks for the lease again, beside whenever the
 	// server tells that it has changed.
 	standbyLook = time.Second
 )
 
-// lease is this engine's part in who owns the log.
+// lease holds this engine's claim to the log.
 type lease struct {
 	e      *Engine
 	owners *kvstate.Partitions
@@ -157,9 +158,12 @@ func (l *lease) owned(epoch events.Epoch) {
 	l.poke()
 }
 
-func (l *lease) poke() {
+func (l *lease) poke() { signal(l.wake) }
+
+// signal fills a channel with room for one, unless it is full.
+func signal(ch chan struct{}) {
 	select {
-	case l.wake <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }
@@ -210,14 +214,14 @@ func (l *lease) stop(ctx context.Context) error {
 
 // standBy waits until the lease is this engine's.
 func (l *lease) standBy(ctx context.Context, held *kvstate.HeldError) error {
-	face := &standbyFace{}
-	face.set(held.By.Owner)
+	var by atomic.Pointer[string] // the owner, as HTTP tells it
+	by.Store(&held.By.Owner)
 	if l.e.cfg.Server.HTTP != config.Off {
 		secure, err := l.e.openTLS()
 		if err != nil {
 			return err
 		}
-		s := rest.NewStandby(rest.StandbyConfig{TLS: secure, Handler: face, Logger: l.e.log.With("part", "http")})
+		s := rest.NewStandby(rest.StandbyConfig{TLS: secure, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.AnswerStandby(w, r, *by.Load()) }), Logger: l.e.log.With("part", "http")})
 		if err := s.Listen(l.e.cfg.Server.HTTP); err != nil {
 			return err
 		}
@@ -233,7 +237,7 @@ func (l *lease) standBy(ctx context.Context, held *kvstate.HeldError) error {
 	for {
 		if name := held.By.Owner; name != told {
 			told = name
-			face.set(name)
+			by.Store(&name)
 			l.e.log.Info("standing by: another engine owns the log", "owner", name)
 			if l.e.o.StandingBy != nil {
 				l.e.o.StandingBy(name)
@@ -253,23 +257,4 @@ func (l *lease) standBy(ctx context.Context, held *kvstate.HeldError) error {
 			l.e.log.Warn("the lease of the log can't be asked for: standing by", "error", err)
 		}
 	}
-}
-
-// standbyFace is what an engine that stands by answers on HTTP.
-type standbyFace struct {
-	mu    sync.Mutex
-	owner string // guarded by mu
-}
-
-func (f *standbyFace) set(owner string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.owner = owner
-}
-
-func (f *standbyFace) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	owner := f.owner
-	f.mu.Unlock()
-	api.AnswerStandby(w, r, owner)
 }

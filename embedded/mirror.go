@@ -125,12 +125,7 @@ func (m *mirror) bucketGone() {
 	m.poke()
 }
 
-func (m *mirror) poke() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
-}
+func (m *mirror) poke() { signal(m.wake) }
 
 // run writes the registry and the owner when they have changed, and again
 // before their entries expire.
@@ -160,7 +155,7 @@ func (m *mirror) run(ctx context.Context) {
 	}
 }
 
-// shownWorker is what the bucket has of a worker, and when it was written.
+// shownWorker holds what the bucket has of a worker, and when it was written.
 type shownWorker struct {
 	info wire.WorkerInfo
 	at   time.Time

@@ -97,7 +97,7 @@ func (l *natsLog) noteWrite(text string) {
 	}
 }
 
-// failedWrite is the first message of this start about a failed write; empty:
+// failedWrite returns the first message of this start about a failed write; empty:
 // there was none.
 func (l *natsLog) failedWrite() string {
 	l.mu.Lock()

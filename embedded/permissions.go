@@ -9,7 +9,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// clientPermissions are those of everyone but the engine: all, except for what
+// clientPermissions returns those of everyone but the engine: all, except for what
 // the package's comment names.
 func clientPermissions(n wire.Names, partitions int) *natsserver.Permissions {
 	return &natsserver.Permissions{

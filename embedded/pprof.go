@@ -88,7 +88,7 @@ func (e *Engine) startPProf(context.Context) (err error) {
 	return err
 }
 
-// PProf is where the profiler is; empty if there is none.
+// PProf returns where the profiler is; empty if there is none.
 func (e *Engine) PProf() string {
 	if e.profiler == nil {
 		return ""

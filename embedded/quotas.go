@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,10 +19,11 @@ func (s *server) hasAccounts() bool { return s != nil && s.isolated }
 // openQuotas makes what counts against the quotas, if there are any.
 func (e *Engine) openQuotas() {
 	e.userRoles.set(e.cfg.NATS)
-	// The quotas refill by the machine's clock, moved as far as Advance has moved
-	// the engine's.
-	now := func() time.Time { return time.Now().Add(time.Duration(e.advanced.Load())) }
-	e.quotas = quota.New(quota.Config{Settings: e.cfg.Quotas, TypeExists: func(t events.Type) bool { return typeExists(e.store, t) }, Refused: e.metrics.QuotaRefused, Now: now})
+	e.quotas = quota.New(quota.Config{
+		Settings: e.cfg.Quotas, TypeExists: func(t events.Type) bool { return typeExists(e.store, t) }, Refused: e.metrics.QuotaRefused,
+		// They refill by the machine's clock, moved as far as Advance has moved the engine's.
+		Now: func() time.Time { return time.Now().Add(time.Duration(e.advanced.Load())) },
+	})
 	if e.quotas != nil && e.auth.Open() && !e.srv.hasAccounts() {
 		e.log.Warn("quotas have no effect: nobody has to log in; configure tokens, client certificates or users")
 	}
@@ -57,13 +59,5 @@ func (r *userRoles) of(user string) access.Roles {
 // not held against anybody.
 func typeExists(store *projector.Store, t events.Type) bool {
 	types, err := store.Types()
-	if err != nil {
-		return true
-	}
-	for _, info := range types {
-		if info.Type == t {
-			return true
-		}
-	}
-	return false
+	return err != nil || slices.ContainsFunc(types, func(info events.TypeInfo) bool { return info.Type == t })
 }

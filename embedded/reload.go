@@ -30,14 +30,12 @@ import (
 func (e *Engine) Reload(c config.Config) (waiting []string, err error) {
 	e.reloading.Lock()
 	defer e.reloading.Unlock()
-	if waiting, err = e.reload(c); err != nil {
-		e.log.Error("the configuration was not read again: all is as it was", "error", err)
-		return nil, events.WithCode(events.CodeBadConfig, err)
-	}
-	return waiting, nil
-}
-
-func (e *Engine) reload(c config.Config) ([]string, error) {
+	defer func() {
+		if err != nil {
+			e.log.Error("the configuration was not read again: all is as it was", "error", err)
+			err = events.WithCode(events.CodeBadConfig, err)
+		}
+	}()
 	o := e.o
 	o.Config = c
 	c = o.config()
@@ -63,7 +61,7 @@ func (e *Engine) reload(c config.Config) ([]string, error) {
 	}
 	next.Apply()
 	e.userRoles.set(c.NATS)
-	waiting := config.NeedsRestart(e.given, c)
+	waiting = config.NeedsRestart(e.given, c)
 	e.log.Info("who may use the engine has been read again", "tokens", next.Tokens(), "certificates", len(c.HTTP.Clients), "nats_users", users)
 	if len(waiting) > 0 {
 		e.log.Warn("changed, needs a restart: "+strings.Join(waiting, ", "), "settings", len(waiting))
@@ -124,7 +122,7 @@ func (s *server) apply(o serverOptions) (roots []*x509.Certificate, err error) {
 	return roots, nil
 }
 
-// connPage is how many connections are looked at at once.
+// connPage is the number of connections looked at in one step.
 const connPage = 1024
 
 // disconnectUntrusted ends the connections whose certificates are of a CA that

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/streamwright/streamwright/api"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/dispatcher"
 	"github.com/streamwright/streamwright/events"
@@ -20,7 +18,7 @@ import (
 )
 
 const (
-	// salvageFolder is where Salvage works, in the data folder.
+	// salvageFolder is the folder that Salvage works in, below the data folder.
 	salvageFolder = "salvage"
 	// salvageCopy and salvageProof are the folders in that.
 	salvageCopy  = "copy"
@@ -41,7 +39,7 @@ type SalvageOptions struct {
 	Progress func(done, total int64)
 }
 
-// Salvageable is what a store holds.
+// Salvageable tells what a store holds.
 type Salvageable struct {
 	Store     string           `json:"store"`
 	Position  events.Seq       `json:"position"` // of the last event in it
@@ -54,7 +52,7 @@ type Salvageable struct {
 	Intake    uint64           `json:"intake_seq"` // the last published submission that it has answered
 }
 
-// Salvaged is what has become of it.
+// Salvaged tells what a Salvage has done.
 type Salvaged struct {
 	Salvageable
 	Written bool       `json:"written"` // false: Confirm has said no
@@ -74,14 +72,11 @@ type Salvaged struct {
 // interrupted is begun anew by the next. The store is only read, but at the end
 // that of the data folder is set aside, since it is not the new log's.
 func Salvage(ctx context.Context, o SalvageOptions) (done Salvaged, err error) {
-	e := &Engine{o: o.Options, cfg: o.Options.config(), log: o.Options.Logger, metrics: api.NewMetrics()}
-	if e.log == nil {
-		e.log = slog.New(slog.DiscardHandler)
-	}
+	e := newEngine(o.Options)
 	// The server is for this process alone, and what is written must stay.
 	e.cfg.Server.Durability = config.Always
 	e.cfg.Server.NATSListen, e.cfg.Server.HTTP, e.cfg.Server.PProf = config.Off, config.Off, config.Off
-	if err := errors.Join(e.cfg.Validate(), e.resolveConnection()); err != nil {
+	if err := errors.Join(e.cfg.Validate(), e.resolve()); err != nil {
 		return done, events.WithCode(events.CodeBadConfig, err)
 	}
 	if _, err := os.Stat(e.cfg.Server.Dir); o.Store == "" && errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +93,7 @@ func Salvage(ctx context.Context, o SalvageOptions) (done Salvaged, err error) {
 	}()
 	from := o.Store
 	if from == "" {
-		from = e.storeDir()
+		from = e.dir.store()
 	}
 	if err := errors.Join(os.RemoveAll(work), os.MkdirAll(work, 0o700)); err != nil {
 		return done, fmt.Errorf("salvage: %w", err)
@@ -106,7 +101,7 @@ func Salvage(ctx context.Context, o SalvageOptions) (done Salvaged, err error) {
 	if err := projector.Copy(from, filepath.Join(work, salvageCopy)); err != nil {
 		return done, err
 	}
-	if e.store, err = projector.Open(filepath.Join(work, salvageCopy), e.storeOptions()); err != nil {
+	if e.store, err = projector.Open(filepath.Join(work, salvageCopy), storeOptions(e.o.Memory, e.log)); err != nil {
 		return done, err
 	}
 	if done.Salvageable, err = salvageable(e.store, from); err != nil {
@@ -119,7 +114,7 @@ func Salvage(ctx context.Context, o SalvageOptions) (done Salvaged, err error) {
 		return done, err
 	}
 	if o.Store == "" {
-		done.Aside, err = setAside(e.storeDir())
+		done.Aside, err = setAside(e.dir.store())
 	}
 	return done, err
 }
@@ -173,7 +168,7 @@ func (e *Engine) writeSalvaged(ctx context.Context, done *Salvaged, progress fun
 	if done.Digest, err = e.store.Digest(ctx); err != nil {
 		return err
 	}
-	proof, err := projector.StateAt(ctx, log, done.Last, time.Time{}, filepath.Join(e.dir.path, salvageFolder, salvageProof), e.storeOptions(), nil)
+	proof, err := projector.StateAt(ctx, log, done.Last, time.Time{}, filepath.Join(e.dir.path, salvageFolder, salvageProof), storeOptions(e.o.Memory, e.log), nil)
 	if err != nil {
 		return fmt.Errorf("salvage: replay the new log: %w", err)
 	}

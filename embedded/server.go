@@ -28,20 +28,20 @@ import (
 const (
 	// MaxPayload bounds a message of the embedded server, in bytes.
 	MaxPayload = 8 << 20
-	// syncInterval is that of the durability "interval".
+	// syncInterval is the interval of the durability "interval".
 	syncInterval = time.Second
 	// connectTimeout bounds an in-process connection.
 	connectTimeout = 5 * time.Second
-	// reconnectWait is how soon an in-process connection tries to come back when
+	// reconnectWait is the pause before an in-process connection tries to come back when
 	// the server is restarted, and maxReconnects how often in a row: for two
 	// minutes, like other connections.
 	reconnectWait = 100 * time.Millisecond
 	maxReconnects = 1200
-	// partitions is how many the log has.
+	// partitions is the number of partitions of the log.
 	partitions = 1
 )
 
-// serverOptions are what startServer needs to know.
+// serverOptions configure startServer.
 type serverOptions struct {
 	Dir        string // the data folder; empty: in memory
 	Listen     string // host:port, or config.Off
@@ -58,7 +58,7 @@ type serverOptions struct {
 	Before func(*server) error
 }
 
-// serverOptions are those of the engine's own server.
+// serverOptions returns the options of the engine's own server.
 func (e *Engine) serverOptions() serverOptions {
 	so := serverOptions{
 		Listen: e.cfg.Server.NATSListen, Durability: e.cfg.Server.Durability, Names: e.names(), Partitions: partitions, Access: e.cfg.NATS, Quotas: e.cfg.Quotas,
@@ -96,7 +96,7 @@ type server struct {
 	addr     *net.TCPAddr // where it listens; nil: nowhere
 }
 
-// ns is the server that runs now, or that ran last.
+// ns returns the server that runs now, or that ran last.
 func (s *server) ns() *natsserver.Server { return s.now.Load() }
 
 // InProcessConn implements nats.InProcessConnProvider: a connection to the server
@@ -153,7 +153,7 @@ func (s *server) launch() error {
 	return nil
 }
 
-// errServerStopped is why a server that was stopped is not restarted.
+// errServerStopped is the error of a restart of a server that was stopped.
 var errServerStopped = errors.New("restart NATS server: it has been stopped")
 
 // restart ends the server and starts another one in its place, with the same
@@ -275,7 +275,7 @@ func startError(addr, fatal string) error {
 	return fmt.Errorf("start NATS server: %s", fatal)
 }
 
-// URL is where other processes connect; empty if the server does not listen.
+// URL returns where other processes connect; empty if the server does not listen.
 func (s *server) URL() string {
 	addr := s.addr // set before the server is handed out, and the same from then on
 	if addr == nil {
@@ -312,7 +312,7 @@ func (s *server) connect(privileged bool, opts ...nats.Option) (*nats.Conn, erro
 	return nc, nil
 }
 
-// inProcess are the options of a connection that proves itself by a key.
+// inProcess returns the options of a connection that proves itself by a key.
 func (s *server) inProcess(key nkeys.KeyPair) ([]nats.Option, error) {
 	public, err := key.PublicKey()
 	if err != nil {

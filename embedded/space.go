@@ -16,7 +16,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// spaceEvery is how often free space is looked at: a system call and a few
+// spaceEvery is the time between two looks at free space: a system call and a few
 // counters of the server's. nearEvery is how often once less than nearTimes of
 // what must be free is: submissions can fill hundreds of megabytes a second.
 const (
@@ -49,6 +49,7 @@ const (
 // soon as there is room. One at its byte limit takes no event of any kind.
 type space struct {
 	dir   string                              // empty: nothing is on disk
+	size  dataSize                            // of dir
 	least atomic.Uint64                       // bytes that the disk must have free
 	free  func(dir string) (uint64, error)    // of the disk
 	used  func() (used, most uint64, ok bool) // of JetStream's storage; nil: not ours
@@ -190,7 +191,7 @@ func (s *space) judge() (*api.RoomAlarm, error) {
 	return nil, nil
 }
 
-// mark is what must be free for new work to be begun; half as much again once it
+// mark returns what must be free for new work to be begun; half as much again once it
 // was not.
 func (s *space) mark(free uint64) uint64 {
 	if f := s.full.Load(); f != nil && f.Hold {
@@ -199,7 +200,7 @@ func (s *space) mark(free uint64) uint64 {
 	return free
 }
 
-// headroom is what must be free; half as much again to call it room once it
+// headroom returns what must be free; half as much again to call it room once it
 // was not, so that the answer does not flicker.
 func headroom(most uint64, wasFull bool) uint64 {
 	h := min(most/headroomShare, maxHeadroom)
@@ -238,15 +239,7 @@ func (e *Engine) watchSpace() {
 	s.watch()
 }
 
-// isFull is what stands in the way of new work, nil for nothing.
-func (e *Engine) isFull() *api.RoomAlarm {
-	if e.space == nil {
-		return nil
-	}
-	return e.space.full.Load()
-}
-
-// storageUsed is how much the server's streams hold, and may.
+// storageUsed returns how much the server's streams hold, and may.
 func storageUsed(ns *natsserver.Server, memory bool) (used, most uint64, ok bool) {
 	info, err := ns.Jsz(nil)
 	if err != nil || info.Disabled {

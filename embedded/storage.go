@@ -9,7 +9,7 @@ import (
 	"github.com/streamwright/streamwright/api"
 )
 
-// sizedFor is how long the size of the data folder stands before its files are
+// sizedFor is the time for which the size of the data folder stands before its files are
 // looked at again.
 const sizedFor = time.Minute
 
@@ -20,7 +20,7 @@ type dataSize struct {
 	bytes uint64
 }
 
-// of is the size of the files in a folder, as of at most sizedFor ago. Files that
+// of returns the size of the files in a folder, as of at most sizedFor ago. Files that
 // go meanwhile do not count.
 func (d *dataSize) of(dir string) uint64 {
 	d.mu.Lock()
@@ -42,22 +42,18 @@ func (d *dataSize) of(dir string) uint64 {
 	return sum
 }
 
-// storageNow is the room that the engine has, for its metrics.
-func (e *Engine) storageNow() api.StorageUse {
+// use returns the room that the engine has, for its metrics.
+func (s *space) use() api.StorageUse {
 	var st api.StorageUse
-	if e.dir != nil {
-		size := e.dataSize.of(e.dir.path)
-		st.DataDir = &size
-		if free, err := FreeSpace(e.dir.path); err == nil {
+	if s.dir != "" {
+		size, least := s.size.of(s.dir), s.least.Load()
+		st.DataDir, st.DiskLeast = &size, &least
+		if free, err := s.free(s.dir); err == nil {
 			st.DiskFree = &free
 		}
-		if e.space != nil {
-			least := e.space.least.Load()
-			st.DiskLeast = &least
-		}
 	}
-	if e.srv != nil {
-		if used, most, ok := storageUsed(e.srv.ns(), e.o.Memory); ok {
+	if s.used != nil {
+		if used, most, ok := s.used(); ok {
 			st.Used = &used
 			if most > 0 {
 				st.Most = &most
@@ -76,7 +72,7 @@ const (
 	sideShare = 8
 )
 
-// storage is how much the server has for the streams that hold what the engine
+// storage returns how much the server has for the streams that hold what the engine
 // must keep; 0 if it is not ours.
 func (s *server) storage(memory bool) int64 {
 	if s == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -21,28 +23,29 @@ const (
 	storeFolder = "store"
 	// asidePrefix begins the names of stores that were set aside.
 	asidePrefix = "store-set-aside-"
-	// maxLostEvents is how many events a power loss may have taken from a log
+	// maxLostEvents bounds the events that a power loss may have taken from a log
 	// that is synced each second: what an engine appends in a few seconds. A log
 	// that has lost more has lost it otherwise.
 	maxLostEvents = 100_000
 )
 
-func (e *Engine) storeDir() string {
-	if e.dir == nil {
+// store returns the store's folder; empty without a data folder.
+func (d *dataDir) store() string {
+	if d == nil {
 		return ""
 	}
-	return filepath.Join(e.dir.path, storeFolder)
+	return filepath.Join(d.path, storeFolder)
 }
 
-func (e *Engine) storeOptions() projector.Options {
-	return projector.Options{InMemory: e.o.Memory, Logger: e.log}
+func storeOptions(memory bool, log *slog.Logger) projector.Options {
+	return projector.Options{InMemory: memory, Logger: log}
 }
 
 // openStore opens the projection as it is. One that can't be opened is left
 // alone until the log is seen to be there: see matchStore.
 func (e *Engine) openStore(context.Context) (err error) {
 	if e.dir != nil {
-		_, outdated, err := projector.Holds(e.storeDir())
+		_, outdated, err := projector.Holds(e.dir.store())
 		if err == nil && outdated {
 			err = errors.New("its format is that of an older program")
 		}
@@ -50,15 +53,12 @@ func (e *Engine) openStore(context.Context) (err error) {
 			return nil
 		}
 	}
-	e.store, err = projector.Open(e.storeDir(), e.storeOptions())
+	e.store, err = projector.Open(e.dir.store(), storeOptions(e.o.Memory, e.log))
 	if err != nil && e.dir != nil && !errors.Is(err, projector.ErrInUse) {
 		e.unread, err = err, nil
 	}
 	return err
 }
-
-// knowsLog reports whether there has been a log: the store has something of it.
-func (e *Engine) knowsLog() bool { return e.unread != nil || e.store.Applied() > 0 }
 
 func (e *Engine) openLog(ctx context.Context) error {
 	l, err := eventlog.Open(ctx, e.logConfig())
@@ -70,17 +70,27 @@ func (e *Engine) openLog(ctx context.Context) error {
 	}
 	e.eventLog = l
 	if e.o.Memory || e.o.clockSkew != nil {
-		e.eventLog = skewedLog{l, e.skew}
+		e.eventLog = skewedLog{l, func() time.Duration {
+			d := time.Duration(e.advanced.Load())
+			if e.o.clockSkew != nil {
+				d += e.o.clockSkew()
+			}
+			return d
+		}}
 	}
-	return nil
+	if e.srv != nil {
+		return nil // ours is strict, and would only warn of the question
+	}
+	return checkStrict(ctx, e.nc, e.names(), streamwright.Redact(e.URL()))
 }
 
 func (e *Engine) logConfig() eventlog.Config {
+	knownLog := e.unread != nil || e.store.Applied() > 0 // the store has something of it
 	return eventlog.Config{
 		Connect: func() (*nats.Conn, error) {
 			return e.connect(true, nats.Name("streamwright log"), nats.ReconnectBufSize(-1))
 		},
-		Existing: e.knowsLog() && !e.o.SetStoreAside,
+		Existing: knownLog && !e.o.SetStoreAside,
 		Names:    e.names(), SyncAlways: e.cfg.Server.Durability == config.Always && !e.o.Memory, Memory: e.o.Memory, Logger: e.log,
 	}
 }
@@ -103,7 +113,7 @@ func (e *Engine) matchStore(ctx context.Context) error {
 	case why == nil:
 	case e.unread == nil && !errors.Is(why, projector.ErrDiverged):
 		return why // the log's own error
-	case !e.o.SetStoreAside && e.wouldLose(tip, why):
+	case !e.o.SetStoreAside && wouldLose(tip, why, e.Durability() == config.Always && e.srv != nil):
 		return e.lost(why)
 	case e.unread == nil && errors.Is(why, eventlog.ErrTrimmed) && !errors.Is(why, projector.ErrOtherLog):
 		// The log has been cut in front of the store: the takeover renews it.
@@ -116,8 +126,8 @@ func (e *Engine) matchStore(ctx context.Context) error {
 }
 
 // wouldLose reports whether a store made anew of the log would lack what the
-// present one holds.
-func (e *Engine) wouldLose(tip eventlog.Tip, why error) bool {
+// present one holds. synced: the log has lost nothing to a power loss.
+func wouldLose(tip eventlog.Tip, why error, synced bool) bool {
 	var behind *eventlog.BehindError
 	switch {
 	case tip.First > tip.Seq: // the log is empty
@@ -125,12 +135,12 @@ func (e *Engine) wouldLose(tip eventlog.Tip, why error) bool {
 	case errors.Is(why, projector.ErrOtherLog):
 		return true
 	case errors.As(why, &behind):
-		return e.Durability() == config.Always && e.srv != nil || behind.Known-behind.Last > maxLostEvents
+		return synced || behind.Known-behind.Last > maxLostEvents
 	}
 	return false
 }
 
-// lost is the error of a log that must not be started on.
+// lost returns the error of a log that must not be started on.
 func (e *Engine) lost(why error) error {
 	what := "a store that can't be opened"
 	if e.store != nil {
@@ -141,7 +151,7 @@ func (e *Engine) lost(why error) error {
 	}
 	return events.WithCode(events.CodeLogLost, fmt.Errorf(
 		"the event log is not the one of the store: %w: %s is in %s, and starting on this log would lose what it holds: "+
-			"restore the log from a backup; or have `engine salvage` write a new log of what the store holds; or, if the log is right, start with --set-store-aside", why, what, e.storeDir()))
+			"restore the log from a backup; or have `engine salvage` write a new log of what the store holds; or, if the log is right, start with --set-store-aside", why, what, e.dir.store()))
 }
 
 // renewStore sets the store aside and opens an empty one, which the takeover
@@ -155,14 +165,14 @@ func (e *Engine) renewStore(why error) error {
 		}
 	}
 	if e.dir != nil {
-		aside, err := setAside(e.storeDir())
+		aside, err := setAside(e.dir.store())
 		if err != nil {
 			return err
 		}
 		e.log.Warn("the store is made anew from the log; the old one is set aside: remove it when nothing is missed", "why", why, "folder", aside, "set_aside_in_all", len(storesAside(e.dir.path)))
 	}
 	e.unread = nil
-	s, err := projector.Open(e.storeDir(), e.storeOptions())
+	s, err := projector.Open(e.dir.store(), storeOptions(e.o.Memory, e.log))
 	e.store = s
 	return err
 }
@@ -178,7 +188,7 @@ func setAside(dir string) (string, error) {
 	return aside, syncDir(parent)
 }
 
-// storesAside are the stores that were set aside, and not removed since.
+// storesAside returns the stores that were set aside, and not removed since.
 func storesAside(dir string) (names []string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

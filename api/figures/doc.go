@@ -1,18 +1,23 @@
-// Package figures counts what is not in the projection: how long items have
-// been waiting, how many come and go per second, how long they run.
+// Package figures counts what the projection doesn't keep: how long items have
+// been waiting, how many come and go per second, how long they run, what they
+// fail and die of.
 //
-// It owns two things, both bounded and both fed from what the projection tells
-// its listeners (dispatcher.Hooks.Projected), so they cost no query anything:
+// [Figures] is the one listener (dispatcher.Hooks.Projected) for all of it; the
+// metrics, the replies about the engine's figures and the trends of the web
+// page are read from it. Every change that the projection tells of carries the
+// item as it was before, so nothing is kept for an item beyond a batch, and
+// memory follows the number of types alone. For each type, at most
+// events.MaxTypes, it holds
 //
-//   - [Waits] counts the queued items of each type and priority by the moment
-//     since which they wait. It is filled once from the projection's ready index
-//     and kept from then on.
-//   - [Flow] is a ring of seconds for each type: what was submitted, completed,
-//     failed, died and ran in the last minute.
+//   - the totals since the process began, and a ring with those of the last 61
+//     seconds, of 56 bytes each;
+//   - the number of queued items by priority and by the moment since which they
+//     wait, in buckets that widen with age ([Precision]). They are filled once
+//     from the projection's ready index ([Figures.Load]) and kept from then on;
+//   - its Prometheus counters and histograms.
+//
+// A type that is removed takes all of it along. Events of a type beyond the
+// bound are not counted.
 //
 // Nothing is decided by any of it, and it can be thrown away at any time.
-//
-// Both may be used by any goroutine. Feeding costs a map lookup or two for each
-// item that enters or leaves a queue, and a few additions for each event; the
-// benchmarks of this package say how much.
 package figures

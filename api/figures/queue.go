@@ -48,16 +48,11 @@ type queue struct {
 	fold    int // at so many buckets
 }
 
-func grow(m map[bucket]int64) map[bucket]int64 {
-	if m == nil {
-		m = map[bucket]int64{}
-	}
-	return m
-}
-
 func (q *queue) add(place, now int64) {
 	l := levelFor(now - place)
-	q.buckets = grow(q.buckets)
+	if q.buckets == nil {
+		q.buckets = map[bucket]int64{}
+	}
 	q.buckets[bucket{l, place >> (bits0 + l)}]++
 	q.n++
 	if len(q.buckets) >= max(q.fold, minToFold) {
@@ -68,9 +63,9 @@ func (q *queue) add(place, now int64) {
 // remove takes out an item that was put in for a place. It is in one of the
 // buckets around that; if several hold items, taking one from the narrowest
 // keeps each count right to the width of the widest.
-func (q *queue) remove(place int64) bool {
+func (q *queue) remove(place int64) {
 	if q.n == 0 {
-		return false
+		return
 	}
 	for l := int8(0); l <= maxLevel; l++ {
 		b := bucket{l, place >> (bits0 + l)}
@@ -84,9 +79,8 @@ func (q *queue) remove(place int64) bool {
 			q.buckets[b] = n - 1
 		}
 		q.n--
-		return true
+		return
 	}
-	return false
 }
 
 // foldUp makes buckets of the past as wide as their age allows.
@@ -104,51 +98,42 @@ func (q *queue) foldUp(now int64) {
 	q.fold = 2 * len(q.buckets)
 }
 
-func (qs *queues) total() (n int64) {
-	for p := range qs {
-		n += qs[p].n
-	}
-	return n
-}
-
-// span is how many items have been waiting for about a time.
+// span counts items that have been waiting for about the same time.
 type span struct {
 	age time.Duration
 	n   int64
 }
 
-type spans []span
-
-// spans are the waits of the items whose place has come.
-func (q *queue) spans(now int64) spans {
-	out := make(spans, 0, len(q.buckets))
+// spans appends the waits of the items whose place has come.
+func (q *queue) spans(to []span, now int64) []span {
+	to = slices.Grow(to, len(q.buckets))
 	for b, n := range q.buckets {
 		if middle := b.middle(); middle <= now {
-			out = append(out, span{time.Duration(now - middle), n})
+			to = append(to, span{time.Duration(now - middle), n})
 		} else if b.level == 0 && b.from() <= now {
-			out = append(out, span{0, n})
+			to = append(to, span{0, n})
 		}
 	}
-	return out
+	return to
 }
 
-// wait sums spans up; of says how many items there are, scheduled ones included.
-func (s spans) wait(of int64) (w Wait) {
-	slices.SortFunc(s, func(a, b span) int { return cmp.Compare(a.age, b.age) })
-	for _, x := range s {
-		w.Waiting += x.n
+// waitOf sums spans up; of is the number of items, scheduled ones included.
+func waitOf(spans []span, of int64) (w Wait) {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.age, b.age) })
+	for _, s := range spans {
+		w.Waiting += s.n
 	}
 	w.Scheduled = of - w.Waiting
 	seen := int64(0)
-	for _, x := range s {
+	for _, s := range spans {
 		if seen*100 < w.Waiting*50 {
-			w.P50 = x.age
+			w.P50 = s.age
 		}
 		if seen*100 < w.Waiting*95 {
-			w.P95 = x.age
+			w.P95 = s.age
 		}
-		seen += x.n
-		w.Oldest = x.age
+		seen += s.n
+		w.Oldest = s.age
 	}
 	return w
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// model is what Waits says in other words: every queued item, in a list.
+// model is what the waits say in other words: every queued item, in a list.
 type model struct {
 	items []*events.Item
 	seq   events.Seq
@@ -76,9 +76,9 @@ func (m *model) scan(between func()) Scan {
 
 // check compares with the model: exact totals, and ages within their bounds. A
 // delay may be known to 1/Precision only, so whether an item is due is as well.
-func (m *model) check(t *testing.T, w *Waits, now time.Time) {
+func (m *model) check(t *testing.T, w rig, now time.Time) {
 	t.Helper()
-	by, all, ok := w.Of("email", now)
+	by, all, ok := w.Waits("email", now)
 	if !ok {
 		t.Fatal("nothing is counted")
 	}
@@ -86,7 +86,7 @@ func (m *model) check(t *testing.T, w *Waits, now time.Time) {
 		m.compare(t, by[p], now, func(it *events.Item) bool { return int(it.Priority) == p })
 	}
 	m.compare(t, all, now, func(*events.Item) bool { return true })
-	if got := w.Total(now); got != all {
+	if got := w.TotalWait(now); got != all {
 		t.Fatalf("of all types %+v, of the only one %+v", got, all)
 	}
 }
@@ -139,9 +139,9 @@ func (m *model) compare(t *testing.T, got Wait, now time.Time, which func(*event
 func TestWaitsAreThoseOfTheItems(t *testing.T) {
 	for seed := range uint64(8) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		m, w, now := &model{}, NewWaits(), start
+		m, w, now := &model{}, newRig(), start
 		w.Feed(m.change(now, rnd)) // before the load: of no consequence
-		if _, _, ok := w.Of("email", now); ok {
+		if _, _, ok := w.Waits("email", now); ok {
 			t.Fatal("it claims to know before it is loaded")
 		}
 		if err := w.Load(now, m.scan(func() {})); err != nil {
@@ -169,7 +169,7 @@ func TestWaitsAreThoseOfTheItems(t *testing.T) {
 }
 
 func TestWaitsStayFew(t *testing.T) {
-	w, now := NewWaits(), start
+	w, now := newRig(), start
 	m := &model{}
 	if err := w.Load(now, m.scan(func() {})); err != nil {
 		t.Fatal(err)
@@ -179,10 +179,10 @@ func TestWaitsStayFew(t *testing.T) {
 		it := &events.Item{Type: "email", State: events.StateQueued, OrderAt: now}
 		w.Feed(&core.Changes{Meta: events.Meta{Applied: events.Seq(i + 1), LastAt: now}, Items: []core.ItemChange{{New: it}}})
 	}
-	if n, most := len(w.types["email"][0].buckets), 2*2*Precision*16; n > most {
+	if n, most := len(w.types["email"].queues[0].buckets), 2*2*Precision*16; n > most {
 		t.Errorf("%d buckets, want %d at most", n, most)
 	}
-	_, all, _ := w.Of("email", now)
+	_, all, _ := w.Waits("email", now)
 	day := 100_000 * time.Second
 	if all.Waiting != 200_000 || (all.P50-day/2).Abs() > day/2/Precision || (all.P95-day*95/100).Abs() > day/Precision {
 		t.Errorf("%+v", all)
@@ -193,7 +193,7 @@ func TestWaitsStayFew(t *testing.T) {
 }
 
 func BenchmarkWaitsFeed(b *testing.B) {
-	w, now := NewWaits(), start
+	w, now := newRig(), start
 	if err := w.Load(now, (&model{}).scan(func() {})); err != nil {
 		b.Fatal(err)
 	}

@@ -6,12 +6,12 @@
 // # Who runs what
 //
 // A [Hub] has one loop, which owns the clients and their pace. The projector
-// hands it each commit through [Hub.Projected], which never waits: it counts
-// into the trends, and, while somebody watches, into a window of at most
-// maxWindow events, of which the rest is only counted. The loop empties that
-// window at most four times a second, and asks the engine for its figures at
-// most once a second for all clients together. What it makes of either is
-// rendered once and shared by all clients that asked for the same.
+// hands it each commit through [Hub.Projected], which never waits: while somebody
+// watches, it keeps a window of at most maxWindow events, and counts the rest.
+// The loop empties that window at most four times a second, and asks the engine
+// for its figures at most once a second for all clients together. What it makes
+// of either is rendered once and shared by all clients that asked for the same.
+// The trends are samples of the totals of package api/figures.
 //
 // A client is served by its own HTTP handler, from a mailbox that the loop never
 // waits for: of figures it keeps the newest, of events the newest maxBacklog
@@ -27,6 +27,5 @@
 //
 // Clients: [MaxClients]. Trends: an hour for each type, about 11.3 KiB, so 10 MiB
 // for events.MaxTypes of them; they begin anew with the process. With nobody
-// connected a commit costs what counting its events for the trends costs, and
-// one atomic load.
+// connected a commit costs one atomic load.
 package live

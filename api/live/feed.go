@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// maxBacklog is how many frames of events wait for a slow client. When there
+	// maxBacklog bounds the frames of events that wait for a slow client. When there
 	// are more the oldest is only counted.
 	maxBacklog = 8
-	// maxFilterTypes is how many types one feed names.
+	// maxFilterTypes bounds the types that one feed names.
 	maxFilterTypes = 64
-	// stopGrace is how long a stop waits for what is being written.
+	// stopGrace bounds how long a stop waits for a write under way.
 	stopGrace = time.Second
-	// retryAfter is when a client that there is no room for should come again.
+	// retryAfter is the wait suggested to a client for which there is no room.
 	retryAfter = 5 * time.Second
 )
 
@@ -57,7 +57,7 @@ func newFrame(shown []wire.HistoryEvent, skipped int) frame {
 	return frame{events: data, shown: len(shown), skipped: skipped}
 }
 
-// count is how many events it stands for.
+// count returns the number of events that the frame stands for.
 func (f frame) count() int { return f.shown + f.skipped }
 
 func (c *client) putStats(data []byte) {
@@ -131,7 +131,7 @@ func (h *Hub) live(w http.ResponseWriter, r *http.Request) {
 	select {
 	case h.join <- c:
 	case <-h.quit:
-		rest.WriteProblem(w, errStopping)
+		rest.WriteProblem(w, events.ErrShuttingDown)
 		return
 	case <-r.Context().Done():
 		return
@@ -167,7 +167,7 @@ func (h *Hub) serve(ctx context.Context, ctl *http.ResponseController, w http.Re
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-h.quit:
-			return errStopping
+			return events.ErrShuttingDown
 		case <-heartbeat.C:
 			if err := h.write(ctl, w, []byte(": still here\n\n")); err != nil {
 				return err
@@ -192,7 +192,7 @@ func (h *Hub) write(ctl *http.ResponseController, w http.ResponseWriter, data []
 	}
 	select {
 	case <-h.quit: // a stop's deadline was just moved
-		return errStopping
+		return events.ErrShuttingDown
 	default:
 	}
 	if _, err := w.Write(data); err != nil {
@@ -201,14 +201,12 @@ func (h *Hub) write(ctl *http.ResponseController, w http.ResponseWriter, data []
 	return ctl.Flush()
 }
 
-var errStopping = &events.Error{Code: events.CodeUnavailable, Message: "the engine is stopping: connect again", RetryAfter: retryAfter}
-
 // reserve makes room for a feed, or says that there is none.
 func (h *Hub) reserve() error {
 	h.feedMu.Lock()
 	defer h.feedMu.Unlock()
 	if h.ended {
-		return errStopping
+		return events.ErrShuttingDown
 	}
 	if h.clients.Load() >= MaxClients {
 		return &events.Error{Code: events.CodeUnavailable, RetryAfter: retryAfter,
@@ -256,7 +254,7 @@ func filterKey(types map[events.Type]bool) string {
 
 // ask asks the engine for its figures, with the workers if somebody is to see
 // them.
-func (h *Hub) ask(ctx context.Context, workers bool) (f figures) {
+func (h *Hub) ask(ctx context.Context, workers bool) (f answer) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.pace.call)
 	defer cancel()
 	stats, err := h.cfg.Engine.Call(ctx, wire.APIStats, nil)
@@ -284,7 +282,7 @@ func (h *Hub) ask(ctx context.Context, workers bool) (f figures) {
 	return f
 }
 
-// maxReads is how many replies with trends are made at once.
+// maxReads bounds the replies with trends that are made at once.
 const maxReads = 16
 
 // TrendsHandler answers GET /api/v1/trends.

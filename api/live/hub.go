@@ -10,16 +10,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/streamwright/streamwright/api/figures"
 	"github.com/streamwright/streamwright/api/rest"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// MaxClients is how many feeds there are at once.
+// MaxClients bounds the feeds open at once.
 const MaxClients = 256
 
-// pace is how often things are done; tests are quicker.
+// pace sets how often things are done; tests are quicker.
 type pace struct {
 	stats     time.Duration // between two looks at the figures, at least
 	refresh   time.Duration // and at most: ages grow though nothing happens
@@ -35,19 +36,19 @@ var usualPace = pace{
 	heartbeat: 15 * time.Second, write: 10 * time.Second, call: 5 * time.Second,
 }
 
-// Config is what a Hub is made of. Engine must be set.
+// Config holds what a Hub is made of. Engine and Totals must be set.
 type Config struct {
 	Engine rest.Caller
-	Logger *slog.Logger // nil: none
+	Totals func() (map[events.Type]figures.Total, error) // of each type, now
+	Logger *slog.Logger                                  // nil: none
 
 	pace pace // zero: usualPace
 }
 
-// Hub is the live feed and the trends. Start and Stop are called once each; all
+// Hub serves the live feed and the trends. Start and Stop are called once each; all
 // else may be used by any goroutine, before, between and after them.
 type Hub struct {
 	cfg      Config
-	tallies  tallies
 	ring     ring
 	clients  atomic.Int32 // feeds under way
 	reads    atomic.Int32 // replies with trends under way
@@ -69,8 +70,8 @@ type Hub struct {
 
 // New makes a Hub.
 func New(cfg Config) (*Hub, error) {
-	if cfg.Engine == nil {
-		return nil, errors.New("make live feed: Engine must be set")
+	if cfg.Engine == nil || cfg.Totals == nil {
+		return nil, errors.New("make live feed: Engine and Totals must be set")
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -84,7 +85,7 @@ func New(cfg Config) (*Hub, error) {
 // Start begins to sample and to serve. What was projected before counts for
 // nothing in the trends: at a start that is the past.
 func (h *Hub) Start() {
-	h.ring.begin(h.tallies.read())
+	h.ring.begin(h.totals())
 	h.loop.Go(h.run)
 }
 
@@ -103,7 +104,6 @@ func (h *Hub) Stop() {
 
 // Projected takes in a commit of the projector. It never waits.
 func (h *Hub) Projected(c *core.Changes) {
-	h.tallies.count(c)
 	if h.clients.Load() == 0 {
 		return
 	}
@@ -140,6 +140,16 @@ func (h *Hub) take() window {
 	return w
 }
 
+// totals returns what there is now, nil if that can't be read.
+func (h *Hub) totals() map[events.Type]figures.Total {
+	now, err := h.cfg.Totals()
+	if err != nil {
+		h.cfg.Logger.Warn("the trends lack the types", "error", err)
+		return nil
+	}
+	return now
+}
+
 func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -147,19 +157,19 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// figures is what the engine said when it was asked.
-type figures struct {
+// answer holds the engine's figures as it gave them when it was asked.
+type answer struct {
 	frame []byte // nil: it was not asked for the workers
 	stats wire.StatsReply
 	err   error
 }
 
-// runner is the loop of a Hub. All is owned by run.
+// runner is the loop of a Hub. All fields are owned by run.
 type runner struct {
 	*Hub
 	watching map[*client]bool // and whether it is to see the next frame of events
 
-	fetched  chan figures
+	fetched  chan answer
 	fetching bool
 	asked    time.Time // when the engine was last asked
 	frame    []byte    // the figures of then
@@ -170,13 +180,12 @@ type runner struct {
 	shown    time.Time // when it was last taken
 	sampleAt time.Time
 	sampling bool // waits for figures
-	seeded   bool
 }
 
 func (h *Hub) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	r := &runner{Hub: h, watching: map[*client]bool{}, fetched: make(chan figures, 1), sampleAt: time.Now().Add(h.cfg.pace.sample)}
+	r := &runner{Hub: h, watching: map[*client]bool{}, fetched: make(chan answer, 1), sampleAt: time.Now().Add(h.cfg.pace.sample)}
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer cancel()
@@ -256,13 +265,20 @@ func (r *runner) sample(now time.Time) {
 	for r.sampleAt = r.sampleAt.Add(r.cfg.pace.sample); r.sampleAt.Before(now); {
 		r.sampleAt = r.sampleAt.Add(r.cfg.pace.sample) // the machine slept
 	}
-	for _, n := range r.tallies.read() {
-		if n.queued > 0 {
+	totals := r.totals()
+	for _, n := range totals {
+		if n.Queued > 0 {
 			r.sampling = true // with the next figures
 			return
 		}
 	}
-	r.ring.sample(now, r.tallies.read(), map[events.Type]int64{})
+	r.add(now, totals, map[events.Type]int64{})
+}
+
+func (r *runner) add(now time.Time, totals map[events.Type]figures.Total, oldest map[events.Type]int64) {
+	if totals != nil {
+		r.ring.sample(now, totals, oldest)
+	}
 }
 
 // due reports whether to ask the engine for its figures now.
@@ -271,15 +287,15 @@ func (r *runner) due(now time.Time) bool {
 	return ok && !now.Before(at)
 }
 
-// dueAt is when to ask the engine next, if at all.
+// dueAt returns when to ask the engine next, if at all.
 func (r *runner) dueAt() (at time.Time, ok bool) {
 	soon := r.asked.Add(r.cfg.pace.stats)
 	switch {
 	case r.fetching:
 		return at, false
-	case !r.failing && (!r.seeded || r.sampling || len(r.watching) > 0 && r.frame == nil):
+	case !r.failing && (r.sampling || len(r.watching) > 0 && r.frame == nil):
 		return r.asked, true
-	case !r.seeded || r.sampling || len(r.watching) > 0 && (r.dirty || r.failing || r.frame == nil):
+	case r.sampling || len(r.watching) > 0 && (r.dirty || r.failing || r.frame == nil):
 		return soon, true
 	case len(r.watching) > 0:
 		return r.asked.Add(r.cfg.pace.refresh), true
@@ -287,7 +303,7 @@ func (r *runner) dueAt() (at time.Time, ok bool) {
 	return at, false
 }
 
-// next is when something is due.
+// next returns when something is due.
 func (r *runner) next() time.Time {
 	at := r.sampleAt
 	if r.told {
@@ -302,19 +318,15 @@ func (r *runner) next() time.Time {
 }
 
 // took takes in the engine's figures, or that there are none.
-func (r *runner) took(f figures) {
+func (r *runner) took(f answer) {
 	r.fetching = false
 	if f.err != nil && !r.failing {
 		r.cfg.Logger.Warn("the live feed lacks the engine's figures: trying again", "error", f.err)
 	}
 	r.failing = f.err != nil
-	if f.err == nil && !r.seeded {
-		r.tallies.seed(f.stats.Types)
-		r.seeded = true
-	}
 	if r.sampling {
 		r.sampling = false
-		r.ring.sample(time.Now(), r.tallies.read(), f.oldest())
+		r.add(time.Now(), r.totals(), f.oldest())
 	}
 	if f.frame == nil {
 		return
@@ -325,9 +337,9 @@ func (r *runner) took(f figures) {
 	}
 }
 
-// oldest are the ages of the types' oldest queued items in ms; nil if the
+// oldest returns the ages of the types' oldest queued items in ms; nil if the
 // engine did not say.
-func (f *figures) oldest() map[events.Type]int64 {
+func (f *answer) oldest() map[events.Type]int64 {
 	if f.err != nil {
 		return nil
 	}
@@ -338,7 +350,7 @@ func (f *figures) oldest() map[events.Type]int64 {
 	return ages
 }
 
-// sortedTypes are the types of a map that a filter wants, in order.
+// sortedTypes returns the types of a map that a filter wants, in order.
 func sortedTypes[V any](m map[events.Type]V, filter map[events.Type]bool) []events.Type {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(t events.Type) bool { return !wanted(filter, t) })
 }

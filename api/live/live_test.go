@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/streamwright/streamwright/api/figures"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -33,7 +34,19 @@ type engine struct {
 	mu     sync.Mutex
 	calls  map[string]int
 	broken bool
-	queued int64
+	total  figures.Total
+}
+
+func (e *engine) totals() (map[events.Type]figures.Total, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return map[events.Type]figures.Total{"email": e.total}, nil
+}
+
+func (e *engine) set(t figures.Total) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.total = t
 }
 
 func (e *engine) Call(_ context.Context, endpoint string, _ []byte) ([]byte, error) {
@@ -49,7 +62,7 @@ func (e *engine) Call(_ context.Context, endpoint string, _ []byte) ([]byte, err
 	if endpoint == wire.APIWorkers {
 		return []byte(`{"workers":[{"worker":"w1"}]}`), nil
 	}
-	return json.Marshal(wire.StatsReply{Types: []wire.TypeStats{{Type: "email", States: map[string]int64{"queued": e.queued, "running": 2, "claimed": 1}, OldestMS: 70}}})
+	return json.Marshal(wire.StatsReply{Types: []wire.TypeStats{{Type: "email", States: map[string]int64{"queued": e.total.Queued, "running": 2, "claimed": 1}, OldestMS: 70}}})
 }
 
 func (e *engine) Documents(context.Context, string) (events.ItemState, []byte, []byte, error) {
@@ -65,7 +78,7 @@ func (e *engine) count(endpoint string) int {
 // start starts a hub with a server of its own; both are stopped with the test.
 func start(t testing.TB, e *engine, p pace, change func(*http.Server)) (*Hub, string) {
 	t.Helper()
-	h, err := New(Config{Engine: e, pace: p})
+	h, err := New(Config{Engine: e, Totals: e.totals, pace: p})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +418,7 @@ func TestStopEndsFeeds(t *testing.T) {
 }
 
 func TestWithNobodyThereNothingIsKept(t *testing.T) {
-	h, err := New(Config{Engine: &engine{}})
+	h, err := New(Config{Engine: &engine{}, Totals: (&engine{}).totals})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,13 @@ package live
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/api/figures"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -17,28 +18,28 @@ type trendsReply struct {
 	Types  map[string]map[string][]*int64
 }
 
-func typeChange(name events.Type, queued, claimed, running int64) *core.Changes {
-	t := events.TypeInfo{Type: name}
-	t.Counts[events.StateQueued], t.Counts[events.StateClaimed], t.Counts[events.StateRunning] = queued, claimed, running
-	return &core.Changes{Types: []events.TypeInfo{t}}
-}
-
 func TestRing(t *testing.T) {
-	var n tallies
+	total := map[events.Type]figures.Total{"email": {Tally: figures.Tally{Submitted: 1}}}
 	var r ring
-	n.count(commit(event(1, events.KindCreated, "email")))
-	r.begin(n.read()) // what was before does not count
+	r.begin(maps.Clone(total)) // what was before does not count
 	from := time.UnixMilli(1_000_000)
 	const samples = MaxSamples + 40
 	for i := range samples {
-		n.count(commit(event(1, events.KindCreated, "email"), event(2, events.KindCreated, "email"), event(3, events.KindClaimed, "email"),
-			event(4, events.KindCompleted, "email"), event(5, events.KindFailed, "other"), event(6, events.KindDead, "other")))
-		n.count(typeChange("email", int64(i), 1, 2))
+		email, other := total["email"], total["other"]
+		email.Add(figures.Tally{Submitted: 2, Completed: 1})
+		other.Add(figures.Tally{Failed: 1, Dead: 1})
+		email.Queued, email.Running = int64(i), 3
+		total["email"], total["other"] = email, other
+		if i == samples/2 {
+			total["gone"] = figures.Total{Queued: 1}
+		} else {
+			delete(total, "gone")
+		}
 		oldest := map[events.Type]int64{"email": int64(10 * i)}
 		if i == samples-1 {
 			oldest = nil
 		}
-		r.sample(from.Add(time.Duration(i)*SampleEvery), n.read(), oldest)
+		r.sample(from.Add(time.Duration(i)*SampleEvery), maps.Clone(total), oldest)
 	}
 	got := decode[trendsReply](t, string(r.render(MaxSamples, nil)))
 	if got.StepMS != 10_000 || len(got.At) != MaxSamples || got.At[0] != 1_000_000+40*10_000 || len(got.Types) != 2 {
@@ -62,23 +63,12 @@ func TestRing(t *testing.T) {
 	}
 }
 
-func TestTooManyTypesForTheTrends(t *testing.T) {
-	var n tallies
-	for i := range 2 * events.MaxTypes {
-		n.count(commit(event(1, events.KindCreated, events.Type(rune('a'+i)))))
-	}
-	if len(n.read()) != events.MaxTypes {
-		t.Errorf("%d types", len(n.read()))
-	}
-}
-
-// The sampler knows the types that nothing has happened to since the start, and
-// asks for the oldest only while something is queued.
+// The sampler asks for the oldest only while something is queued.
 func TestSampler(t *testing.T) {
 	p := usualPace
 	p.sample = 20 * time.Millisecond
-	e := &engine{queued: 7}
-	h, url := start(t, e, p, nil)
+	e := &engine{total: figures.Total{Queued: 7, Running: 3}}
+	_, url := start(t, e, p, nil)
 	get := func() trendsReply {
 		resp, err := http.Get(url + "/trends?minutes=5")
 		if err != nil {
@@ -101,11 +91,11 @@ func TestSampler(t *testing.T) {
 			}
 		}
 	}
-	reach("seeded", func(r trendsReply, last int) bool {
+	reach("queued", func(r trendsReply, last int) bool {
 		s := r.Types["email"]
 		return s != nil && *s["queued"][last] == 7 && *s["running"][last] == 3 && *s["oldest_ms"][last] == 70
 	})
-	h.Projected(typeChange("email", 0, 0, 0))
+	e.set(figures.Total{})
 	reach("idle", func(r trendsReply, last int) bool {
 		s := r.Types["email"]
 		return *s["queued"][last] == 0 && *s["running"][last] == 0 && *s["oldest_ms"][last] == 0

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// MaxEvents is how many events one frame shows.
+	// MaxEvents bounds the events that one frame shows.
 	MaxEvents = 20
-	// maxWindow is how many events are kept between two frames for all clients
+	// maxWindow bounds the events kept between two frames for all clients
 	// together, at most MaxEvents of a type.
 	maxWindow = 512
 	// maxWindowTypes bounds the types told apart between two frames: submissions
 	// may be rejected because of their type. What is beyond it counts for those
 	// who watch all types.
 	maxWindowTypes = 2 * events.MaxTypes
-	// maxEventData is how much of an event's data is shown; more is left out, and
+	// maxEventData bounds the data of an event that is shown; more is left out, and
 	// found in the item's history.
 	maxEventData = 4 << 10
 )
 
-// window is what has happened since the last frame: all of it counted, some of
+// window holds what has happened since the last frame: all of it counted, some of
 // it kept.
 type window struct {
 	types map[events.Type]*typeWindow
@@ -128,7 +128,7 @@ func (w *window) evict() bool {
 	return true
 }
 
-// least is the last of those kept that tell the least.
+// least returns the last of those kept that tell the least.
 func (t *typeWindow) least() int {
 	at := len(t.kept) - 1
 	for i := at; i >= 0; i-- {
@@ -148,7 +148,7 @@ func (t *typeWindow) replace(ev *events.Event, r rank) {
 	}
 }
 
-// brief is an event without its documents, so that the window keeps none of
+// brief returns an event without its documents, so that the window keeps none of
 // them in memory.
 func brief(ev events.Event) events.Event {
 	switch b := ev.Body.(type) {

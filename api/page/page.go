@@ -45,7 +45,7 @@ type file struct {
 	cached bool // under a path that holds its hash
 }
 
-// site is all files by path.
+// site holds all files by path.
 type site map[string]*file
 
 // build makes the site, once: what is embedded does not change.
@@ -104,7 +104,7 @@ func newSite(root fs.FS) (site, error) {
 	return s, err
 }
 
-// index is the page with the path of its files in it, and a hint to load all
+// index returns the page with the path of its files in it, and a hint to load all
 // modules at once: else each would be known only once its importer is there.
 func index(page []byte, base string, names []string) []byte {
 	var hints strings.Builder

@@ -28,7 +28,6 @@ var oversized = map[string]int{
 	"cmd/engine.app.printItem()":  76,
 	"dispatcher":                  8816,
 	"dispatcher.Engine":           64,
-	"embedded.Engine":             62,
 	"events/core":                 7002,
 	"internal/doors.Server.try()": 80,
 }

@@ -71,7 +71,7 @@ func (s sending) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan)
 
 func (s sending) Shutdown(ctx context.Context) error { return s.q.exporter.Shutdown(ctx) }
 
-// queueSize is how many spans may wait to be sent: OTEL_BSP_MAX_QUEUE_SIZE, or
+// queueSize returns how many spans may wait to be sent: OTEL_BSP_MAX_QUEUE_SIZE, or
 // the SDK's default.
 func queueSize() int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(os.Getenv("OTEL_BSP_MAX_QUEUE_SIZE")), 10, 32)

@@ -51,13 +51,13 @@ func orRandom(id trace.SpanID) trace.SpanID {
 	return id
 }
 
-// itemSpan is the id of the span of an item's life, before or since it was
+// itemSpan returns the id of the span of an item's life, before or since it was
 // replayed after so many attempts.
 func itemSpan(id events.ID, before events.Attempt) trace.SpanID {
 	return derive(id, 'i', uint64(before))
 }
 
-// attemptSpan is the id of the span of a dispatch that was claimed.
+// attemptSpan returns the id of the span of a dispatch that was claimed.
 func attemptSpan(id events.ID, token events.Token) trace.SpanID {
 	return derive(id, 'a', uint64(token))
 }

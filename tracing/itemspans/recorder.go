@@ -49,7 +49,7 @@ func New(tp trace.TracerProvider, history func(events.ID) ([]wire.HistoryEvent, 
 	return &Recorder{tracer: tp.Tracer(tracing.Scope), history: history}, nil
 }
 
-// Traceparent is what a dispatch of an item carries: the span of the attempt
+// Traceparent returns what a dispatch of an item carries: the span of the attempt
 // that it may become. It is empty if the item's trace is not sampled.
 func (r *Recorder) Traceparent(it *events.Item, token events.Token) string {
 	parent := r.parent(it)
@@ -59,7 +59,7 @@ func (r *Recorder) Traceparent(it *events.Item, token events.Token) string {
 	return tracing.Format(parent.WithSpanID(attemptSpan(it.ID, token)))
 }
 
-// parent is the span that an item's own is below, or, of an item without a
+// parent returns the span that an item's own is below, or, of an item without a
 // trace of its submitter's, that of the item itself; it says whether the trace
 // is sampled.
 func (r *Recorder) parent(it *events.Item) trace.SpanContext {
@@ -107,7 +107,7 @@ func (r *Recorder) Projected(c *core.Changes) {
 	}
 }
 
-// resume is an item's life as of before the batch.
+// resume returns an item's life as of before the batch.
 func (r *Recorder) resume(ch core.ItemChange, parent trace.SpanContext) *life {
 	l := &life{r: r, item: ch.New, parent: parent, before: ch.New.AttemptsBefore}
 	old := ch.Old
@@ -125,7 +125,7 @@ func (r *Recorder) resume(ch core.ItemChange, parent trace.SpanContext) *life {
 	return l
 }
 
-// waitingSince is when an item that is waiting began to; zero if that can't be
+// waitingSince returns when a waiting item began to wait; zero if that can't be
 // told any more.
 func (r *Recorder) waitingSince(it *events.Item) (since time.Time) {
 	if it.QueuedAt.IsZero() {
@@ -209,7 +209,7 @@ func (l *life) leave(ev *events.Event) {
 	}
 }
 
-// below is the context of spans below that of the item.
+// below returns the context of spans below that of the item.
 func (l *life) below(span trace.SpanID) context.Context {
 	item := l.parent.WithSpanID(itemSpan(l.item.ID, l.before)).WithRemote(true)
 	return with(trace.ContextWithRemoteSpanContext(context.Background(), item), wanted{span: span})

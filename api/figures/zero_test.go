@@ -1,4 +1,4 @@
-package api
+package figures
 
 import (
 	"testing"
@@ -11,15 +11,15 @@ import (
 // growth from 0, not a counter's first sample: only so does an alert's rate see
 // them.
 func TestCountersBeginAtZero(t *testing.T) {
-	m := NewMetrics()
-	m.observer.begin("email")
+	m := newRig()
+	m.Zero("email")
 	samples := func(name string) (n int, sum float64) {
 		families, err := m.registry.Gather()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range families {
-			if f.GetName() != namespace+"_"+name {
+			if f.GetName() != name {
 				continue
 			}
 			for _, s := range f.GetMetric() {
@@ -37,7 +37,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	// Each reason that an item died of is one that the type began with.
 	now := time.Unix(1893456000, 0)
 	for seq, reason := range deadReasons {
-		m.projected(lived(events.Seq(seq+1), &events.Item{ID: events.ID{1}, Type: "email", State: events.StateFailed, CreatedAt: now}, now,
+		m.Feed(lived(events.Seq(seq+1), &events.Item{ID: events.ID{1}, Type: "email", State: events.StateFailed, CreatedAt: now}, now,
 			events.Event{Kind: events.KindDead, At: now, Body: &events.Dead{Reason: reason}}))
 	}
 	if n, sum := samples("dead_total"); n != len(deadReasons) || int(sum) != n {

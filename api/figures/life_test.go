@@ -1,9 +1,11 @@
-package api
+package figures
 
 import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -21,8 +23,8 @@ func lived(seq events.Seq, old *events.Item, now time.Time, evs ...events.Event)
 	return c
 }
 
-func TestObserverFollowsAnItem(t *testing.T) {
-	m := NewMetrics()
+func TestFiguresFollowAnItem(t *testing.T) {
+	m := newRig()
 	at := func(s int) time.Time { return time.Date(2030, 1, 2, 3, 0, s, 0, time.UTC) }
 	ev := func(k events.Kind, sec int, b events.Body) events.Event {
 		return events.Event{Kind: k, At: at(sec), Body: b, Attempt: 1}
@@ -44,9 +46,9 @@ func TestObserverFollowsAnItem(t *testing.T) {
 		ev(events.KindCompleted, 33, &events.Completed{DurationMS: 2000}),
 	}
 	third[0].Attempt = 9
-	m.projected(lived(1, nil, at(14), first...))
-	m.projected(lived(4, &events.Item{ID: events.ID{1}, Type: "email", State: events.StateClaimed, Priority: 7, CreatedAt: at(0), ClaimedAt: at(14)}, at(20), second...))
-	m.projected(lived(8, &events.Item{ID: events.ID{1}, Type: "email", State: events.StateQueued, Priority: 7, CreatedAt: at(0), QueuedAt: at(20), AvailableAt: at(30)}, at(33), third...))
+	m.Feed(lived(1, nil, at(14), first...))
+	m.Feed(lived(4, &events.Item{ID: events.ID{1}, Type: "email", State: events.StateClaimed, Priority: 7, CreatedAt: at(0), ClaimedAt: at(14)}, at(20), second...))
+	m.Feed(lived(8, &events.Item{ID: events.ID{1}, Type: "email", State: events.StateQueued, Priority: 7, CreatedAt: at(0), QueuedAt: at(20), AvailableAt: at(30)}, at(33), third...))
 	for from, to := range map[string]string{"none": "created", "created": "queued", "running": "failed", "failed": "queued"} {
 		if got := counted(t, m, "transitions_total", from, to); got != 1 {
 			t.Errorf("%s to %s: %v", from, to, got)
@@ -81,8 +83,27 @@ func TestObserverFollowsAnItem(t *testing.T) {
 	}
 }
 
+// rig is Figures with the registry of their metrics.
+type rig struct {
+	*Figures
+	registry *prometheus.Registry
+}
+
+func newRig() rig {
+	r := rig{registry: prometheus.NewRegistry()}
+	r.Figures = New(func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		r.registry.MustRegister(v)
+		return v
+	}, func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		r.registry.MustRegister(v)
+		return v
+	})
+	return r
+}
+
 func trimmed(name string) string {
-	name = name[len(namespace)+1:]
 	if i := len(name) - len("_seconds"); i > 0 && name[i:] == "_seconds" {
 		return name[:i]
 	}
@@ -99,7 +120,7 @@ func equal(a, b map[string]float64) bool {
 }
 
 // counted is the value of the counter that has all of some label values.
-func counted(t *testing.T, m *Metrics, name string, values ...string) (sum float64) {
+func counted(t *testing.T, m rig, name string, values ...string) (sum float64) {
 	t.Helper()
 	families, err := m.registry.Gather()
 	if err != nil {
@@ -107,7 +128,7 @@ func counted(t *testing.T, m *Metrics, name string, values ...string) (sum float
 	}
 	for _, f := range families {
 		for _, s := range f.GetMetric() {
-			all := f.GetName() == namespace+"_"+name
+			all := f.GetName() == name
 			for at, l := range s.GetLabel() { // in order of name: code; attempt; from, to; and type behind them
 				all = all && (at >= len(values) || l.GetValue() == values[at])
 			}
@@ -120,11 +141,11 @@ func counted(t *testing.T, m *Metrics, name string, values ...string) (sum float
 }
 
 // What the log says of before this process is not counted.
-func TestObserverCountsFromItsStart(t *testing.T) {
-	m := NewMetrics()
+func TestMetricsCountFromTheirStart(t *testing.T) {
+	m := newRig()
 	m.CountFrom(2)
 	now := time.Date(2030, 1, 2, 3, 0, 0, 0, time.UTC)
-	m.projected(lived(1, nil, now,
+	m.Feed(lived(1, nil, now,
 		events.Event{Kind: events.KindCreated, At: now, Body: &events.Created{}},
 		events.Event{Kind: events.KindQueued, At: now, Body: &events.Queued{}},
 		events.Event{Kind: events.KindClaimed, At: now.Add(time.Second), Body: &events.Claimed{}}))
@@ -133,14 +154,14 @@ func TestObserverCountsFromItsStart(t *testing.T) {
 	}
 }
 
-func BenchmarkObserverFeed(b *testing.B) {
-	m := NewMetrics()
+func BenchmarkFeed(b *testing.B) {
+	m := newRig()
 	now := time.Date(2030, 1, 2, 3, 0, 0, 0, time.UTC)
 	c := lived(1, nil, now,
 		events.Event{Kind: events.KindCreated, At: now, Body: &events.Created{}}, events.Event{Kind: events.KindQueued, At: now, Body: &events.Queued{}},
 		events.Event{Kind: events.KindClaimed, At: now, Body: &events.Claimed{}, Attempt: 1}, events.Event{Kind: events.KindRunning, At: now, Body: &events.Running{}},
 		events.Event{Kind: events.KindCompleted, At: now, Body: &events.Completed{DurationMS: 1}})
 	for b.Loop() {
-		m.projected(c)
+		m.Feed(c)
 	}
 }

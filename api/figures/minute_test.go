@@ -16,8 +16,8 @@ func batch(at time.Time, bodies ...events.Body) *core.Changes {
 	return c
 }
 
-func TestFlowCountsTheLastMinute(t *testing.T) {
-	f, now := NewFlow(), start
+func TestMinute(t *testing.T) {
+	f, now := newRig(), start
 	f.Begin(now.Add(-time.Hour))
 	f.Feed(batch(now.Add(-2*time.Minute), &events.Created{}, &events.Completed{DurationMS: 9000}))
 	for i := range 60 {
@@ -50,8 +50,8 @@ func TestFlowCountsTheLastMinute(t *testing.T) {
 	}
 }
 
-func TestFlowOfAYoungEngine(t *testing.T) {
-	f, now := NewFlow(), start
+func TestSpanOfAYoungEngine(t *testing.T) {
+	f, now := newRig(), start
 	f.Begin(now)
 	for after, want := range map[time.Duration]time.Duration{0: time.Second, 10 * time.Second: 10 * time.Second, 59*time.Second + 500*time.Millisecond: 59*time.Second + 500*time.Millisecond, time.Hour + 250*time.Millisecond: 59*time.Second + 250*time.Millisecond} {
 		if got := f.Span(now.Add(after)); got != want {
@@ -60,8 +60,8 @@ func TestFlowOfAYoungEngine(t *testing.T) {
 	}
 }
 
-func BenchmarkFlowFeed(b *testing.B) {
-	f, c := NewFlow(), batch(start, &events.Created{}, &events.Queued{}, &events.Claimed{}, &events.Running{}, &events.Completed{DurationMS: 5})
+func BenchmarkFeedTallies(b *testing.B) {
+	f, c := newRig(), batch(start, &events.Created{}, &events.Queued{}, &events.Claimed{}, &events.Running{}, &events.Completed{DurationMS: 5})
 	for b.Loop() {
 		f.Feed(c)
 	}
