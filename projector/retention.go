@@ -16,20 +16,14 @@ import (
 )
 
 // forget removes what is kept of an item beside its index entries.
-func (w *writer) forget(b *pebble.Batch, db *pebble.DB, it *events.Item) error {
-	drop := func(key []byte) error { return b.Delete(key, nil) }
-	if err := drop(layout.IDKey(layout.PrefixItem, it.ID)); err != nil {
-		return err
-	}
+func forget(b *batch, v layout.View, it *events.Item) error {
+	b.delete(layout.IDKey(layout.PrefixItem, it.ID))
 	for _, k := range events.DocKinds {
-		if err := drop(layout.IDKey(layout.DocPrefix(k), it.ID)); err != nil {
-			return err
-		}
+		b.delete(layout.IDKey(layout.DocPrefix(k), it.ID))
 	}
 	// One by one: a range tombstone for each pruned item would burden every
 	// read near it for longer.
-	v := layout.View{R: db}
-	each := func(key, _ []byte) (bool, error) { return true, drop(key) }
+	each := func(key, _ []byte) (bool, error) { b.delete(key); return true, nil }
 	history := layout.IDKey(layout.PrefixHistory, it.ID)
 	if err := v.Scan(history, history, each); err != nil || it.MergedCount == 0 {
 		return err
@@ -40,30 +34,23 @@ func (w *writer) forget(b *pebble.Batch, db *pebble.DB, it *events.Item) error {
 
 // restated writes histories as a carried event tells them, and folds those
 // that have become too long.
-func (w *writer) restated(b *pebble.Batch, c *core.Changes) error {
+func (w *writer) restated(b *batch, c *core.Changes) {
 	for _, r := range c.Restated {
 		for _, e := range r.History {
 			w.key = layout.AppendSeqKey(w.key[:0], layout.PrefixHistory, r.ID, e.Seq)
-			if err := b.Set(w.key, e.Data, nil); err != nil {
-				return err
-			}
+			b.set(w.key, e.Data)
 		}
 	}
 	for _, f := range c.Folds {
 		if f.To > 0 {
 			from, to := layout.AppendSeqKey(nil, layout.PrefixHistory, f.ID, f.From), layout.AppendSeqKey(nil, layout.PrefixHistory, f.ID, f.To)
-			if err := errors.Join(b.DeleteRange(from, to, nil), b.Set(to, f.Marker, nil)); err != nil {
-				return err
-			}
+			b.deleteRange(from, to)
+			b.set(to, f.Marker)
 		}
 		if f.MergedTo > 0 {
-			from, to := layout.IDKey(layout.PrefixMerged, f.ID), layout.AppendSeqKey(nil, layout.PrefixMerged, f.ID, f.MergedTo+1)
-			if err := b.DeleteRange(from, to, nil); err != nil {
-				return err
-			}
+			b.deleteRange(layout.IDKey(layout.PrefixMerged, f.ID), layout.AppendSeqKey(nil, layout.PrefixMerged, f.ID, f.MergedTo+1))
 		}
 	}
-	return nil
 }
 
 // Uncarried returns items whose base lies below a position, in ascending order,
