@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -151,23 +149,21 @@ func (s *Store) Ended(state events.ItemState, t events.Type, behind EndedPlace, 
 		if behind != (EndedPlace{}) {
 			upper = layout.AppendListPlace(bytes.Clone(prefix), behind.place)
 		}
-		it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper})
-		if err != nil {
-			return err
+		if limit <= 0 {
+			return nil
 		}
-		for ok := it.Last(); ok && len(items) < limit && err == nil; ok = it.Prev() {
-			r := layout.KeyReader{B: it.Key()[len(prefix):]}
+		return v.Backward(prefix, upper, func(key, _ []byte) (bool, error) {
+			r := layout.KeyReader{B: key[len(prefix):]}
 			last = EndedPlace{r.Place()}
 			if r.Err != nil {
-				err = fmt.Errorf("%s: %w", layout.DescribeKey(it.Key()), r.Err)
-				break
+				return false, fmt.Errorf("%s: %w", layout.DescribeKey(key), r.Err)
 			}
-			var item *events.Item
-			if item, err = v.Item(last.place.ID); err == nil && item != nil {
+			item, err := v.Item(last.place.ID)
+			if item != nil && err == nil {
 				items = append(items, item)
 			}
-		}
-		return errors.Join(err, it.Error(), it.Close())
+			return len(items) < limit, err
+		})
 	})
 	return items, last, err
 }
@@ -209,24 +205,16 @@ func (s *Store) Renew(ctx context.Context, log Log, through events.Seq, progress
 		return err
 	}
 	defer s.proof.Unlock()
-	number := s.folder.number + 1
-	b, err := newBuild(s.folder, number, s.opts)
-	if err != nil {
-		return fmt.Errorf("renew store: %w", err)
-	}
-	err = fill(ctx, b, log, through, time.Time{}, progress)
-	var old *generation
-	if err == nil {
+	return s.makeAnew("renew", func(b *Store, number int) (*generation, error) {
+		if err := fill(ctx, b, log, through, time.Time{}, progress); err != nil {
+			return nil, err
+		}
 		s.commitMu.Lock()
-		old, err = s.replace(b, number)
-		s.commitMu.Unlock()
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("renew store: %w", err), b.Close(), s.folder.remove(number))
-	}
-	s.pos.advance(b.Applied())
-	if err := errors.Join(s.retire(old), s.folder.remove(number-1)); err != nil {
-		return fmt.Errorf("the store is renewed, but the old one could not be removed: %w", err)
-	}
-	return nil
+		defer s.commitMu.Unlock()
+		old, err := s.replace(b, number)
+		if err == nil {
+			s.pos.advance(b.Applied())
+		}
+		return old, err
+	})
 }
