@@ -11,6 +11,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/directget"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -226,7 +227,7 @@ func TestChunksBetweenThoseOfAnother(t *testing.T) {
 	doc := random(1 << 20)
 	insert := func() {
 		await(t, "the first chunk", func() bool {
-			msg, err := w.store.get(t.Context(), map[string]any{"seq": 1, "next_by_subj": w.store.chunkSubject("*")})
+			msg, err := w.store.get(t.Context(), directget.Request{Seq: 1, NextFor: w.store.chunkSubject("*")})
 			if err == nil {
 				_, err = w.nc.Request(msg.Subject, []byte("no part of it"), requestTimeout)
 			}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/directget"
 	"github.com/streamwright/streamwright/internal/fakeengine"
 	"github.com/streamwright/streamwright/internal/leaks"
 	"github.com/streamwright/streamwright/wire"
@@ -380,14 +381,14 @@ func TestPutAnewStays(t *testing.T) {
 	doc := random(200_000)
 	ref := w.put(t, itemID(t, "R"), Params, doc)
 	old := w.described(t, ref.Name)
-	msg, err := w.store.get(t.Context(), map[string]any{"last_by_subj": w.store.metaSubject(ref.Name)})
+	msg, err := w.store.get(t.Context(), directget.Request{Seq: 1, NextFor: w.store.metaSubject(ref.Name)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := w.store.send(t.Context(), ref, bytes.NewReader(doc)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.j.remove(t.Context(), object{name: ref.Name, nuid: old.NUID, seq: msg.Sequence, at: msg.Time}); err != nil {
+	if err := w.j.remove(t.Context(), object{name: ref.Name, nuid: old.NUID, seq: msg.Seq, at: msg.Time}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := w.store.Get(t.Context(), ref); err != nil || !bytes.Equal(got, doc) {

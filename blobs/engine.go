@@ -58,9 +58,17 @@ func (s *Store) discard(ctx context.Context, nuid string, up *upload) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
 	up.landAll(ctx)
-	if h, err := s.use(ctx); err == nil {
-		_ = h.Purge(ctx, jetstream.WithPurgeSubject(s.chunkSubject(nuid))) // else the sweep's
+	_ = s.purge(ctx, jetstream.WithPurgeSubject(s.chunkSubject(nuid))) // else the sweep's
+}
+
+func (s *Store) purge(ctx context.Context, opts ...jetstream.StreamPurgeOpt) error {
+	h, err := s.use(ctx)
+	if err != nil {
+		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return h.Purge(ctx, opts...)
 }
 
 // Remove deletes an object whose reference nobody else has. One that is not
@@ -68,12 +76,8 @@ func (s *Store) discard(ctx context.Context, nuid string, up *upload) {
 // alone.
 func (s *Store) Remove(ctx context.Context, ref Ref) error {
 	what := "remove the object " + ref.Name
-	h, err := s.use(ctx)
-	if err != nil {
-		return s.failed(ctx, what, err)
-	}
 	var mine *described
-	err = s.find(ctx, ref.Name, func(d described) bool {
+	err := s.find(ctx, ref.Name, func(d described) bool {
 		if matches(d, ref) && owns(ref.Item(), d.NUID) {
 			mine = &d
 		}
@@ -82,10 +86,9 @@ func (s *Store) Remove(ctx context.Context, ref Ref) error {
 	if err != nil || mine == nil {
 		return s.failed(ctx, what, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	if err := h.Purge(ctx, jetstream.WithPurgeSubject(s.chunkSubject(mine.NUID))); err != nil {
-		return s.failed(ctx, what, err)
+	err = s.purge(ctx, jetstream.WithPurgeSubject(s.chunkSubject(mine.NUID)))
+	if err == nil {
+		err = s.purge(ctx, jetstream.WithPurgeSubject(s.metaSubject(ref.Name)), jetstream.WithPurgeSequence(mine.seq+1))
 	}
-	return s.failed(ctx, what, h.Purge(ctx, jetstream.WithPurgeSubject(s.metaSubject(ref.Name)), jetstream.WithPurgeSequence(mine.seq+1)))
+	return s.failed(ctx, what, err)
 }

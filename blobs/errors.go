@@ -47,7 +47,6 @@ const (
 	natsStoreFailed  = 10077 // also: maximum bytes reached
 	natsMsgTooLarge  = 10054
 	natsInsufficient = 10122 // more than one stream of the account may have
-	natsNoMessage    = 10037
 )
 
 // failed says what a request to the bucket met. ctx is the caller's: its own

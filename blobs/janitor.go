@@ -359,11 +359,11 @@ func (j *Janitor) deletePruned(ctx context.Context) error {
 // anew: they go by the sweep, once no description names them.
 func (j *Janitor) remove(ctx context.Context, o object) error {
 	if id, _, err := splitName(o.name); err == nil && owns(id, o.nuid) {
-		if err := j.purge(ctx, jetstream.WithPurgeSubject(j.store.chunkSubject(o.nuid))); err != nil {
+		if err := j.store.purge(ctx, jetstream.WithPurgeSubject(j.store.chunkSubject(o.nuid))); err != nil {
 			return fmt.Errorf("delete the chunks of object %s: %w", o.name, err)
 		}
 	}
-	if err := j.purge(ctx, jetstream.WithPurgeSubject(j.store.metaSubject(o.name)), jetstream.WithPurgeSequence(o.seq+1)); err != nil {
+	if err := j.store.purge(ctx, jetstream.WithPurgeSubject(j.store.metaSubject(o.name)), jetstream.WithPurgeSequence(o.seq+1)); err != nil {
 		return fmt.Errorf("delete object %s: %w", o.name, err)
 	}
 	j.forget(o)
@@ -382,14 +382,4 @@ func (j *Janitor) discard(ctx context.Context, o object) error {
 		return fmt.Errorf("delete message %d of the object store: %w", o.seq, err)
 	}
 	return nil
-}
-
-func (j *Janitor) purge(ctx context.Context, opts ...jetstream.StreamPurgeOpt) error {
-	h, err := j.store.use(ctx)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	return h.Purge(ctx, opts...)
 }

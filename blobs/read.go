@@ -3,19 +3,17 @@ package blobs
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/directget"
 )
 
 // Get returns the document that a reference stands for, all of it in memory; one
@@ -164,7 +162,7 @@ func (r *reader) next() error {
 	if err != nil {
 		return r.s.failed(r.ctx, what, err)
 	}
-	r.seq = msg.Sequence
+	r.seq = msg.Seq
 	r.read += int64(len(msg.Data))
 	if r.read > r.ref.Size {
 		return damaged(r.ref, fmt.Sprintf("it has more than its %d bytes", r.ref.Size))
@@ -175,14 +173,14 @@ func (r *reader) next() error {
 }
 
 // chunkAt gets the message that the next chunk is.
-func (r *reader) chunkAt() (*jetstream.RawStreamMsg, error) {
+func (r *reader) chunkAt() (directget.Message, error) {
 	if r.places == nil {
-		return r.s.get(r.ctx, map[string]any{"seq": r.seq + 1, "next_by_subj": r.subject})
+		return r.s.get(r.ctx, directget.Request{Seq: r.seq + 1, NextFor: r.subject})
 	}
 	if len(r.places) == 0 {
-		return nil, jetstream.ErrMsgNotFound
+		return directget.Message{}, jetstream.ErrMsgNotFound
 	}
-	msg, err := r.s.get(r.ctx, map[string]any{"seq": r.places[0]})
+	msg, err := r.s.get(r.ctx, directget.Request{Seq: r.places[0]})
 	r.places = r.places[1:] // not nil at its end
 	if err == nil && msg.Subject != r.subject {
 		err = jetstream.ErrMsgNotFound
@@ -199,48 +197,10 @@ func (r *reader) Close() error {
 // get reads one message of the bucket, jetstream.ErrMsgNotFound if there is
 // none. A handle of nats.go would ask for the stream's configuration first,
 // which clients may not.
-func (s *Store) get(ctx context.Context, req map[string]any) (*jetstream.RawStreamMsg, error) {
+func (s *Store) get(ctx context.Context, req directget.Request) (directget.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	body, err := json.Marshal(req)
-	if err != nil {
-		return nil, err
-	}
-	m, err := s.nc.RequestWithContext(ctx, s.names(ctx).JetStream("STREAM.MSG.GET."+s.stream), body)
-	if err != nil {
-		return nil, err
-	}
-	var reply struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message *struct {
-			Subject string    `json:"subject"`
-			Seq     uint64    `json:"seq"`
-			Header  []byte    `json:"hdrs"`
-			Data    []byte    `json:"data"`
-			Time    time.Time `json:"time"`
-		} `json:"message"`
-	}
-	if err := json.Unmarshal(m.Data, &reply); err != nil {
-		return nil, fmt.Errorf("the server's answer can't be read: %w", err)
-	}
-	switch {
-	case reply.Error != nil && reply.Error.ErrorCode == natsNoMessage:
-		return nil, jetstream.ErrMsgNotFound
-	case reply.Error != nil && reply.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:
-		return nil, jetstream.ErrStreamNotFound
-	case reply.Error != nil:
-		return nil, reply.Error
-	case reply.Message == nil:
-		return nil, fmt.Errorf("the server's answer has no message")
-	}
-	r := reply.Message
-	out := &jetstream.RawStreamMsg{Subject: r.Subject, Sequence: r.Seq, Data: r.Data, Time: r.Time}
-	if len(r.Header) > 0 {
-		if out.Header, err = nats.DecodeHeadersMsg(r.Header); err != nil {
-			return nil, fmt.Errorf("the server's answer has an unreadable header: %w", err)
-		}
-	}
-	return out, nil
+	return directget.FromLeader(ctx, s.nc, s.names(ctx).JetStream("STREAM.MSG.GET."+s.stream), req)
 }
 
 // placesKey is where a description says, among its metadata, which messages its

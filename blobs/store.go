@@ -20,6 +20,7 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/directget"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -124,15 +125,15 @@ const maxDescriptions = 64
 func (s *Store) find(ctx context.Context, name string, fn func(described) bool) error {
 	next := uint64(1)
 	for range maxDescriptions {
-		msg, err := s.get(ctx, map[string]any{"seq": next, "next_by_subj": s.metaSubject(name)})
+		msg, err := s.get(ctx, directget.Request{Seq: next, NextFor: s.metaSubject(name)})
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		next = msg.Sequence + 1
-		d := described{seq: msg.Sequence}
+		next = msg.Seq + 1
+		d := described{seq: msg.Seq}
 		if json.Unmarshal(msg.Data, &d.ObjectInfo) != nil || !validNUID(d.NUID) {
 			continue
 		}

@@ -210,7 +210,7 @@ func (s *sweep) partial(ctx context.Context, h jetstream.Stream, subject string)
 	if err != nil {
 		return err
 	}
-	if err := s.j.purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(last.Sequence+1)); err != nil {
+	if err := s.j.store.purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(last.Sequence+1)); err != nil {
 		return err
 	}
 	s.Partials++

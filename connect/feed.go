@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -169,16 +170,43 @@ func (f *Feed) ask() error {
 // take reads what was delivered: it comes under its own subject, whatever its
 // headers say.
 func (f *Feed) take(m *nats.Msg) (Message, error) {
-	meta, err := m.Metadata()
-	if err != nil {
+	d, ok := readDelivery(m.Reply)
+	if !ok {
 		return Message{}, f.lost(fmt.Sprintf("the delivery %q can't be read", m.Reply))
 	}
-	if meta.Sequence.Consumer != f.last+1 {
+	if d.consumer != f.last+1 {
 		return Message{}, f.lost("a delivery is missing")
 	}
-	f.last = meta.Sequence.Consumer
+	f.last = d.consumer
 	f.open--
-	return Message{Subject: m.Subject, Header: m.Header, Data: m.Data, Seq: meta.Sequence.Stream, Time: meta.Timestamp, Pending: meta.NumPending}, nil
+	return Message{Subject: m.Subject, Header: m.Header, Data: m.Data, Seq: d.stream, Time: time.Unix(0, int64(d.nanos)), Pending: d.pending}, nil
+}
+
+// delivery is what the reply subject of a delivered message says.
+type delivery struct{ stream, consumer, nanos, pending uint64 }
+
+// readDelivery reads $JS.ACK, the stream, the consumer, the number of deliveries,
+// and the four; newer servers may put domain and account before the stream, and a
+// token behind. nats.go's own reader makes garbage of each.
+func readDelivery(reply string) (d delivery, ok bool) {
+	skip := 5
+	if n := strings.Count(reply, "."); n >= 10 {
+		skip = 7
+	} else if n != 8 {
+		return d, false
+	}
+	for range skip {
+		_, reply, _ = strings.Cut(reply, ".")
+	}
+	for _, v := range [...]*uint64{&d.stream, &d.consumer, &d.nanos, &d.pending} {
+		var token string
+		var err error
+		token, reply, _ = strings.Cut(reply, ".")
+		if *v, err = strconv.ParseUint(token, 10, 64); err != nil {
+			return d, false
+		}
+	}
+	return d, true
 }
 
 // word takes what the server itself says, on the inbox.

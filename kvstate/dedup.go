@@ -263,13 +263,6 @@ func (d *Dedup) poke() {
 	}
 }
 
-// Written is the position that the bucket shows, 0 if it is not there.
-func (d *Dedup) Written() events.Seq {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.written
-}
-
 // Await returns once the bucket shows position seq, or with ctx's error.
 func (d *Dedup) Await(ctx context.Context, seq events.Seq) error {
 	for {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,24 +46,6 @@ func (w *Workers) Delete(ctx context.Context, id events.WorkerID) error {
 	return w.b.delete(ctx, workerKey(string(id)))
 }
 
-// List returns the workers, by id.
-func (w *Workers) List(ctx context.Context) ([]wire.WorkerInfo, error) {
-	var list []wire.WorkerInfo
-	err := w.b.each(ctx, func(key string, value []byte) error {
-		var info wire.WorkerInfo
-		if err := json.Unmarshal(value, &info); err != nil {
-			return fmt.Errorf("decode worker %s: %w", key, err)
-		}
-		list = append(list, info)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list workers: %w", err)
-	}
-	slices.SortFunc(list, func(a, b wire.WorkerInfo) int { return cmp.Compare(a.Worker, b.Worker) })
-	return list, nil
-}
-
 // workerKey is the worker's id, a second dot in a row being spelled =2E, since
 // a subject has no empty tokens. Ids have no = of their own.
 func workerKey(id string) string { return strings.ReplaceAll(id, "..", ".=2E") }
@@ -95,12 +76,6 @@ func NewPartitions(js jetstream.JetStream, names wire.Names, ttl time.Duration) 
 // Put shows the owner of partition p, for the bucket's time to live.
 func (p *Partitions) Put(ctx context.Context, partition int, o Owner) error {
 	return p.b.put(ctx, strconv.Itoa(partition), o)
-}
-
-// Get returns the owner of partition p, and whether one shows.
-func (p *Partitions) Get(ctx context.Context, partition int) (o Owner, found bool, err error) {
-	found, err = p.b.get(ctx, strconv.Itoa(partition), &o)
-	return o, found, err
 }
 
 // HeldError says that the lease of a partition is another's.

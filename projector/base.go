@@ -2,7 +2,6 @@ package projector
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -17,18 +16,18 @@ var (
 	_ core.BatchBase = (*Store)(nil)
 )
 
-// Meta implements [core.Base].
-func (s *Store) Meta() (m events.Meta, err error) {
-	err = s.lookup(func(v layout.View) error { m, err = v.Meta(); return err })
-	return m, err
+// look returns what read reads, in one lookup.
+func look[T any](s *Store, read func(layout.View) (T, error)) (value T, err error) {
+	err = s.lookup(func(v layout.View) error { value, err = read(v); return err })
+	return value, err
 }
+
+// Meta implements [core.Base].
+func (s *Store) Meta() (events.Meta, error) { return look(s, layout.View.Meta) }
 
 // Types implements [core.Base]: the types that are known, in order, with
 // their counters.
-func (s *Store) Types() (types []events.TypeInfo, err error) {
-	err = s.lookup(func(v layout.View) error { types, err = v.Types(); return err })
-	return types, err
-}
+func (s *Store) Types() ([]events.TypeInfo, error) { return look(s, layout.View.Types) }
 
 // Item implements [core.Base].
 func (s *Store) Item(id events.ID) (it *events.Item, err error) {
@@ -43,34 +42,24 @@ func (s *Store) Item(id events.ID) (it *events.Item, err error) {
 }
 
 // Document implements [core.Base].
-func (s *Store) Document(kind events.DocKind, id events.ID) (doc []byte, err error) {
-	err = s.lookup(func(v layout.View) error { doc, err = v.Document(layout.DocPrefix(kind), id); return err })
-	return doc, err
+func (s *Store) Document(kind events.DocKind, id events.ID) ([]byte, error) {
+	return look(s, func(v layout.View) ([]byte, error) { return v.Document(layout.DocPrefix(kind), id) })
 }
 
 // Records implements [core.Base].
-func (s *Store) Records(kind events.RecordKind) (recs []events.Record, err error) {
-	err = s.lookup(func(v layout.View) error { recs, err = v.Records(kind); return err })
-	return recs, err
+func (s *Store) Records(kind events.RecordKind) ([]events.Record, error) {
+	return look(s, func(v layout.View) ([]events.Record, error) { return v.Records(kind) })
 }
 
 // Waiters implements [core.Base].
-func (s *Store) Waiters(of, behind events.ID, limit int) (ids []events.ID, err error) {
-	err = s.lookup(func(v layout.View) error {
-		ids, err = v.Related(layout.PrefixWaiter, of, behind, limit)
-		return err
-	})
-	return ids, err
+func (s *Store) Waiters(of, behind events.ID, limit int) ([]events.ID, error) {
+	return look(s, func(v layout.View) ([]events.ID, error) { return v.Related(layout.PrefixWaiter, of, behind, limit) })
 }
 
 // Children returns the items that an item has spawned, in ascending order of
 // their ids, those behind one, at most limit of them.
-func (s *Store) Children(of, behind events.ID, limit int) (ids []events.ID, err error) {
-	err = s.lookup(func(v layout.View) error {
-		ids, err = v.Related(layout.PrefixChild, of, behind, limit)
-		return err
-	})
-	return ids, err
+func (s *Store) Children(of, behind events.ID, limit int) ([]events.ID, error) {
+	return look(s, func(v layout.View) ([]events.ID, error) { return v.Related(layout.PrefixChild, of, behind, limit) })
 }
 
 // FollowUps returns the items that need a follow-up (see
@@ -106,10 +95,7 @@ func (s *Store) Key(ref events.KeyRef) (h events.HeldKey, has bool, err error) {
 }
 
 // Identity is what SetIdentity has set, empty for nothing.
-func (s *Store) Identity() (id string, err error) {
-	err = s.lookup(func(v layout.View) error { id, err = v.Identity(); return err })
-	return id, err
-}
+func (s *Store) Identity() (string, error) { return look(s, layout.View.Identity) }
 
 // SetIdentity notes which log this store is the projection of: a text that no
 // other log has, such as the stream's name with its time of creation. It
@@ -190,26 +176,24 @@ func (s *Store) Load(ids []events.ID, withParams bool, fn func(*events.Item, []b
 // seekEach calls fn with the value of each id's key under a prefix, for those
 // that have one. ids are in ascending order, so the iterator only goes forward.
 func seekEach(v layout.View, prefix byte, ids []events.ID, fn func(i int, value []byte) error) error {
-	it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: layout.IDKey(prefix, ids[0]), UpperBound: layout.After([]byte{prefix})})
-	if err != nil {
-		return err
-	}
-	var buf [17]byte
-	for i, id := range ids {
-		key := layout.AppendIDKey(buf[:0], prefix, id)
-		if !it.SeekGE(key) {
-			break
+	return v.Iterate(layout.IDKey(prefix, ids[0]), layout.After([]byte{prefix}), func(it *pebble.Iterator) error {
+		var buf [17]byte
+		for i, id := range ids {
+			key := layout.AppendIDKey(buf[:0], prefix, id)
+			if !it.SeekGE(key) {
+				break
+			}
+			if !bytes.Equal(it.Key(), key) {
+				continue
+			}
+			value, err := it.ValueAndErr()
+			if err == nil {
+				err = fn(i, value)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if !bytes.Equal(it.Key(), key) {
-			continue
-		}
-		value, err := it.ValueAndErr()
-		if err == nil {
-			err = fn(i, value)
-		}
-		if err != nil {
-			return errors.Join(err, it.Close())
-		}
-	}
-	return errors.Join(it.Error(), it.Close())
+		return nil
+	})
 }

@@ -2,8 +2,6 @@ package projector
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -102,22 +100,21 @@ func (s *Store) noteUnflushed(n int) {
 
 // write makes one batch of the changes and applies it.
 func (w *writer) write(db *pebble.DB, c *core.Changes) error {
-	b := db.NewBatchWithSize(batchSize(c))
+	b := &batch{Batch: db.NewBatchWithSize(batchSize(c))}
 	defer b.Close()
+	v := layout.View{R: db}
 	next := w.nextExpiry
-	err := errors.Join(
-		w.purge(b, db, c, &next),
-		w.keys(b, db, c, &next),
-		w.items(b, db, c.Items),
-		w.documents(b, c.Documents),
-		w.histories(b, c.History),
-		w.merged(b, c.Merged),
-		w.rejected(b, db, c),
-		w.restated(b, c),
-		w.records(b, c),
-	)
-	if err != nil {
-		return err
+	b.note(w.purge(b, v, c, &next))
+	b.note(w.keys(b, v, c, &next))
+	b.note(w.items(b, v, c.Items))
+	w.documents(b, c.Documents)
+	w.histories(b, c.History)
+	w.merged(b, c.Merged)
+	b.note(w.rejected(b, v, c))
+	w.restated(b, c)
+	w.records(b, c)
+	if b.err != nil {
+		return b.err
 	}
 	if err := b.Commit(pebble.NoSync); err != nil {
 		return err
@@ -138,14 +135,14 @@ func batchSize(c *core.Changes) int {
 	return n
 }
 
-func (w *writer) items(b *pebble.Batch, db *pebble.DB, items []core.ItemChange) error {
+func (w *writer) items(b *batch, v layout.View, items []core.ItemChange) error {
 	defer w.ops.reset()
 	for _, c := range items {
 		w.old.fill(c.Old)
 		w.new.fill(c.New)
 		diffIndexes(&w.old, &w.new, &w.ops)
 		if c.New == nil {
-			if err := w.forget(b, db, c.Old); err != nil {
+			if err := forget(b, v, c.Old); err != nil {
 				return err
 			}
 			continue
@@ -154,104 +151,82 @@ func (w *writer) items(b *pebble.Batch, db *pebble.DB, items []core.ItemChange) 
 		w.val = layout.AppendItem(w.val[:0], c.New)
 		w.ops.add(opItems, w.key, w.val, false)
 	}
-	return w.ops.write(b)
+	w.ops.each(b.singleDelete, b.set)
+	return nil
 }
 
-func (w *writer) documents(b *pebble.Batch, docs []core.Document) error {
+func (w *writer) documents(b *batch, docs []core.Document) {
 	for _, kind := range events.DocKinds { // kind by kind: see ops
 		for _, d := range docs {
 			if d.Kind != kind {
 				continue
 			}
 			w.key = layout.AppendIDKey(w.key[:0], layout.DocPrefix(d.Kind), d.ID)
-			var err error
 			if d.Data == nil {
-				err = b.Delete(w.key, nil)
+				b.delete(w.key)
 			} else {
-				err = b.Set(w.key, d.Data, nil)
-			}
-			if err != nil {
-				return err
+				b.set(w.key, d.Data)
 			}
 		}
 	}
-	return nil
 }
 
-func (w *writer) histories(b *pebble.Batch, history []events.Event) (err error) {
+func (w *writer) histories(b *batch, history []events.Event) {
 	for _, ev := range history {
 		if ev.ID.IsZero() {
 			continue // it belongs to no item
 		}
+		var err error
 		w.key = layout.AppendSeqKey(w.key[:0], layout.PrefixHistory, ev.ID, ev.Seq)
-		if w.val, err = layout.AppendHistory(w.val[:0], ev); err != nil {
-			return err
-		}
-		if err := b.Set(w.key, w.val, nil); err != nil {
-			return err
-		}
+		w.val, err = layout.AppendHistory(w.val[:0], ev)
+		b.note(err)
+		b.set(w.key, w.val)
 	}
-	return nil
 }
 
-func (w *writer) merged(b *pebble.Batch, merged []events.MergedEntry) error {
+func (w *writer) merged(b *batch, merged []events.MergedEntry) {
 	for _, m := range merged {
-		data, err := json.Marshal(layout.MergedRecord{ID: m.ID, At: m.At, Provenance: m.Provenance})
-		if err != nil {
-			return err
-		}
 		w.key = layout.AppendSeqKey(w.key[:0], layout.PrefixMerged, m.Into, m.Seq)
-		if err := b.Set(w.key, data, nil); err != nil {
-			return err
-		}
+		b.setJSON(w.key, layout.MergedRecord{ID: m.ID, At: m.At, Provenance: m.Provenance})
 	}
-	return nil
 }
 
 // keys writes the held keys that have changed hands. One that has expired
 // already is not written.
-func (w *writer) keys(b *pebble.Batch, db *pebble.DB, c *core.Changes, next *layout.Expiries) error {
+func (w *writer) keys(b *batch, v layout.View, c *core.Changes, next *layout.Expiries) error {
 	for _, k := range c.Keys {
 		ref := k.Key.Ref
-		old, had, err := layout.View{R: db}.HeldKey(ref)
+		old, had, err := v.HeldKey(ref)
 		if err != nil {
 			return err
 		}
 		if had && !old.Until.IsZero() {
 			w.key = layout.AppendExpiryKey(w.key[:0], old.Until, ref)
-			if err := b.Delete(w.key, nil); err != nil {
-				return err
-			}
+			b.delete(w.key)
 		}
 		w.key = layout.AppendHeldKey(w.key[:0], ref)
 		if !k.Has || layout.Expired(k.Key, c.Meta) {
 			if had {
-				if err := b.Delete(w.key, nil); err != nil {
-					return err
-				}
+				b.delete(w.key)
 			}
 			continue
 		}
 		w.val = layout.AppendHeld(w.val[:0], k.Key)
-		if err := b.Set(w.key, w.val, nil); err != nil {
-			return err
-		}
+		b.set(w.key, w.val)
 		if k.Key.Until.IsZero() {
 			continue
 		}
 		clock := layout.ClockOf(ref.Kind)
 		next[clock] = min(next[clock], layout.Nanos(k.Key.Until))
 		w.key = layout.AppendExpiryKey(w.key[:0], k.Key.Until, ref)
-		if err := b.Set(w.key, nil, nil); err != nil {
-			return err
-		}
+		b.set(w.key, nil)
 	}
 	return nil
 }
 
 // purge removes some of the keys that have expired, and all that had before the
 // clock was set back. It comes before keys in a batch: a name may be held anew.
-func (w *writer) purge(b *pebble.Batch, db *pebble.DB, c *core.Changes, next *layout.Expiries) error {
+func (w *writer) purge(b *batch, v layout.View, c *core.Changes, next *layout.Expiries) error {
 	left := PurgePerCommit
 	for clock := range layout.NumClocks {
 		at := clock.At(c.Meta)
@@ -265,17 +240,16 @@ func (w *writer) purge(b *pebble.Batch, db *pebble.DB, c *core.Changes, next *la
 		next[clock] = layout.NoExpiry
 		// What was purged before lies in front of nextExpiry; not to look there
 		// saves stepping over what it left behind.
-		err := layout.View{R: db}.Expiries(clock, w.nextExpiry[clock], func(h events.HeldKey, entry []byte) (bool, error) {
+		err := v.Expiries(clock, w.nextExpiry[clock], func(h events.HeldKey, entry []byte) (bool, error) {
 			if h.Until.After(at) || left == 0 {
 				next[clock] = layout.Nanos(h.Until)
 				return false, nil
 			}
 			left--
-			if err := b.Delete(entry, nil); err != nil {
-				return false, err
-			}
+			b.delete(entry)
 			w.key = layout.AppendHeldKey(w.key[:0], h.Ref)
-			return true, b.Delete(w.key, nil)
+			b.delete(w.key)
+			return true, nil
 		})
 		if err != nil {
 			return err
@@ -285,36 +259,23 @@ func (w *writer) purge(b *pebble.Batch, db *pebble.DB, c *core.Changes, next *la
 }
 
 // records writes the records, the types, the partition's own and the position.
-func (w *writer) records(b *pebble.Batch, c *core.Changes) error {
+func (w *writer) records(b *batch, c *core.Changes) {
 	for _, r := range c.Records {
 		w.key = layout.AppendRecordKey(w.key[:0], r)
-		write := func() error { return b.Set(w.key, r.Data, nil) }
 		if r.Data == nil {
-			write = func() error { return b.Delete(w.key, nil) }
-		}
-		if err := write(); err != nil {
-			return err
+			b.delete(w.key)
+		} else {
+			b.set(w.key, r.Data)
 		}
 	}
 	for _, t := range c.Forgotten {
-		if err := b.Delete(layout.AppendTypeKey(nil, t), nil); err != nil {
-			return err
-		}
+		b.delete(layout.AppendTypeKey(nil, t))
 	}
 	for _, t := range c.Types {
-		data, err := json.Marshal(t)
-		if err != nil {
-			return err
-		}
 		w.key = layout.AppendTypeKey(w.key[:0], t.Type)
-		if err := b.Set(w.key, data, nil); err != nil {
-			return err
-		}
+		b.setJSON(w.key, t)
 	}
-	data, err := json.Marshal(c.Meta)
-	if err != nil {
-		return err
-	}
+	b.setJSON(layout.MetaKey(layout.MetaState), c.Meta)
 	w.val = layout.AppendUint(w.val[:0], c.Checksum)
-	return errors.Join(b.Set(layout.MetaKey(layout.MetaState), data, nil), b.Set(layout.MetaKey(layout.MetaChecksum), w.val, nil))
+	b.set(layout.MetaKey(layout.MetaChecksum), w.val)
 }

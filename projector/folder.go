@@ -43,17 +43,34 @@ type folder struct {
 }
 
 // openFolder locks the folder, makes it if need be, and removes what is not
-// current. ignoreFormat is for a rebuild, which replaces what it can't read.
-func openFolder(vf vfs.FS, dir string, ignoreFormat bool) (_ *folder, err error) {
-	if err := vf.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("open store %s: make the folder: %w", dir, err)
+// current. It returns the options as they hold for that folder. ignoreFormat is
+// for a rebuild, which replaces what it can't read.
+func openFolder(dir string, opts Options, ignoreFormat bool) (*folder, Options, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, opts, err
 	}
-	if err := syncDir(vf, vf.PathDir(dir)); err != nil {
-		return nil, fmt.Errorf("open store %s: make the folder: %w", dir, err)
+	opts = opts.WithDefaults()
+	if opts.InMemory {
+		dir = "store"
 	}
-	f := &folder{fs: vf, dir: dir}
-	if f.lock, err = vf.Lock(vf.PathJoin(dir, lockFile)); err != nil {
-		return nil, fmt.Errorf("open store %s: %w: stop that one, or use another folder (%v)", dir, ErrInUse, err)
+	opts = opts.on(dir)
+	f := &folder{fs: opts.fs, dir: dir}
+	if err := f.open(ignoreFormat); err != nil {
+		return nil, opts, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	return f, opts, nil
+}
+
+func (f *folder) open(ignoreFormat bool) (err error) {
+	err = f.fs.MkdirAll(f.dir, 0o755)
+	if err == nil {
+		err = syncDir(f.fs, f.fs.PathDir(f.dir))
+	}
+	if err != nil {
+		return fmt.Errorf("make the folder: %w", err)
+	}
+	if f.lock, err = f.fs.Lock(f.fs.PathJoin(f.dir, lockFile)); err != nil {
+		return fmt.Errorf("%w: stop that one, or use another folder (%v)", ErrInUse, err)
 	}
 	defer func() {
 		if err != nil {
@@ -62,18 +79,18 @@ func openFolder(vf vfs.FS, dir string, ignoreFormat bool) (_ *folder, err error)
 	}()
 	version, err := f.readCurrent()
 	if err != nil && !ignoreFormat {
-		return nil, fmt.Errorf("open store %s: %w", dir, err)
+		return err
 	}
 	if version > FormatVersion && !ignoreFormat {
-		return nil, fmt.Errorf("open store %s: its format is %d, this program knows up to %d: %w: use that one, or rebuild the store from the log (engine rebuild)", dir, version, FormatVersion, layout.ErrNewerFormat)
+		return fmt.Errorf("its format is %d, this program knows up to %d: %w: use that one, or rebuild the store from the log (engine rebuild)", version, FormatVersion, layout.ErrNewerFormat)
 	}
 	if version < FormatVersion {
 		f.number = 0 // the log is the truth: an empty store reads it anew
 	}
 	if err := f.sweep(); err != nil {
-		return nil, fmt.Errorf("open store %s: remove what a crash has left: %w", dir, err)
+		return fmt.Errorf("remove what a crash has left: %w", err)
 	}
-	return f, nil
+	return nil
 }
 
 // Holds says what a folder holds, without opening or changing it: a store that

@@ -1,7 +1,7 @@
 package projector
 
 import (
-	"errors"
+	"encoding/json"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -93,38 +93,46 @@ func (o *ops) reset() {
 	o.buf, o.terms = o.buf[:0], o.terms[:0]
 }
 
-// write puts all into the batch.
-func (o *ops) write(b *pebble.Batch) error {
-	return o.each(
-		func(key []byte) error { return b.SingleDelete(key, nil) },
-		func(key, val []byte) error { return b.Set(key, val, nil) })
-}
-
 // each calls del and set for all, in the order in which they are to be done.
-func (o *ops) each(del func(key []byte) error, set func(key, val []byte) error) error {
-	do := func(list []op) error {
+func (o *ops) each(del func(key []byte), set func(key, val []byte)) {
+	do := func(list []op) {
 		for _, p := range list {
-			var err error
 			if key := o.buf[p.at : p.at+int(p.key)]; p.del {
-				err = del(key)
+				del(key)
 			} else {
-				err = set(key, o.buf[p.at+int(p.key):][:p.val])
-			}
-			if err != nil {
-				return err
+				set(key, o.buf[p.at+int(p.key):][:p.val])
 			}
 		}
-		return nil
 	}
 	for _, list := range o.lists {
-		if err := do(list); err != nil {
-			return err
-		}
+		do(list)
 	}
 	for _, t := range o.terms {
-		if err := errors.Join(do(t.dels), do(t.sets)); err != nil {
-			return err
-		}
+		do(t.dels)
+		do(t.sets)
 	}
-	return nil
+}
+
+// batch is a Pebble batch under way. Its first error sticks.
+type batch struct {
+	*pebble.Batch
+	err error
+}
+
+func (b *batch) note(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+func (b *batch) set(key, value []byte)       { b.note(b.Set(key, value, nil)) }
+func (b *batch) delete(key []byte)           { b.note(b.Delete(key, nil)) }
+func (b *batch) singleDelete(key []byte)     { b.note(b.SingleDelete(key, nil)) }
+func (b *batch) deleteRange(from, to []byte) { b.note(b.DeleteRange(from, to, nil)) }
+
+// setJSON sets a key to the JSON of a value.
+func (b *batch) setJSON(key []byte, value any) {
+	data, err := json.Marshal(value)
+	b.note(err)
+	b.set(key, data)
 }

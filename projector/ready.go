@@ -142,21 +142,19 @@ func (s *Store) ReadyLanes(t events.Type, from string, fn func(lane string) (nex
 	ofType := layout.AppendText([]byte{layout.PrefixReady}, string(t))
 	at := func(lane string) []byte { return layout.AppendText(bytes.Clone(ofType), lane) }
 	return s.lookup(func(v layout.View) error {
-		it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: ofType, UpperBound: layout.After(ofType)})
-		if err != nil {
-			return err
-		}
-		for ok := it.SeekGE(at(from)); ok; ok = it.SeekGE(at(from)) {
-			r := layout.KeyReader{B: it.Key()[len(ofType):]}
-			lane := r.Text()
-			if r.Err != nil {
-				return errors.Join(fmt.Errorf("%s: %w", layout.DescribeKey(it.Key()), layout.ErrRecord), it.Close())
+		return v.Iterate(ofType, layout.After(ofType), func(it *pebble.Iterator) error {
+			for ok := it.SeekGE(at(from)); ok; ok = it.SeekGE(at(from)) {
+				r := layout.KeyReader{B: it.Key()[len(ofType):]}
+				lane := r.Text()
+				if r.Err != nil {
+					return fmt.Errorf("%s: %w", layout.DescribeKey(it.Key()), layout.ErrRecord)
+				}
+				if from = fn(lane); from == "" {
+					break
+				}
 			}
-			if from = fn(lane); from == "" {
-				break
-			}
-		}
-		return errors.Join(it.Error(), it.Close())
+			return nil
+		})
 	})
 }
 
@@ -164,29 +162,26 @@ func (s *Store) ReadyLanes(t events.Type, from string, fn func(lane string) (nex
 // a key on, and its first entry: the key, the place that the key says, and the
 // value. It does so until fn says no more, and seeks from one to the next.
 func eachGroup(v layout.View, prefix, from []byte, fn func(group string, key, place, value []byte) (more bool, err error)) error {
-	it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: layout.After(prefix)})
-	if err != nil {
-		return err
-	}
-	for ok := it.First(); ok; {
-		key := it.Key()
-		r := layout.KeyReader{B: key[len(prefix):]}
-		group := r.Text()
-		share := len(key) - len(r.B)
-		if r.Err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", layout.DescribeKey(key), layout.ErrRecord), it.Close())
+	return v.Iterate(from, layout.After(prefix), func(it *pebble.Iterator) error {
+		for ok := it.First(); ok; {
+			key := it.Key()
+			r := layout.KeyReader{B: key[len(prefix):]}
+			group := r.Text()
+			share := len(key) - len(r.B)
+			if r.Err != nil {
+				return fmt.Errorf("%s: %w", layout.DescribeKey(key), layout.ErrRecord)
+			}
+			value, err := it.ValueAndErr()
+			if err != nil {
+				return err
+			}
+			if more, err := fn(group, key, r.B, value); !more || err != nil {
+				return err
+			}
+			ok = it.SeekGE(layout.After(key[:share]))
 		}
-		value, err := it.ValueAndErr()
-		more := false
-		if err == nil {
-			more, err = fn(group, key, r.B, value)
-		}
-		if err != nil || !more {
-			return errors.Join(err, it.Close())
-		}
-		ok = it.SeekGE(layout.After(key[:share]))
-	}
-	return errors.Join(it.Error(), it.Close())
+		return nil
+	})
 }
 
 // TimerKey is the place of something due: at which moment, for which item. The
@@ -303,14 +298,7 @@ func (s *Store) OldestWaiting(t events.Type, now time.Time) (oldest [int(events.
 		w.first[p] = math.MaxInt64
 	}
 	prefix := layout.AppendText([]byte{layout.PrefixReady}, string(t))
-	err = s.lookup(func(v layout.View) error {
-		it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
-		if err != nil {
-			return err
-		}
-		err = w.walk(it)
-		return errors.Join(err, it.Error(), it.Close())
-	})
+	err = s.lookup(func(v layout.View) error { return v.Iterate(prefix, layout.After(prefix), w.walk) })
 	if err != nil || w.left <= 0 {
 		return oldest, false, err
 	}

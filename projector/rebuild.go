@@ -25,21 +25,13 @@ var ErrProving = errors.New("a rebuild or verify of this store is under way alre
 // new one is whole and safe on disk. A crash or an error on the way leaves the
 // old one in place. It needs the disk space of both.
 func Rebuild(ctx context.Context, log Log, dir string, opts Options, through events.Seq, progress Progress) (*Store, error) {
-	if err := opts.Validate(); err != nil {
-		return nil, err
-	}
-	opts = opts.WithDefaults()
-	if opts.InMemory {
-		dir = "store"
-	}
-	opts = opts.on(dir)
-	f, err := openFolder(opts.fs, dir, true)
+	f, opts, err := openFolder(dir, opts, true)
 	if err != nil {
 		return nil, err
 	}
 	s, err := rebuildIn(ctx, f, log, opts, through, progress)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("rebuild store %s: %w", dir, err), f.close())
+		return nil, errors.Join(fmt.Errorf("rebuild store %s: %w", f.dir, err), f.close())
 	}
 	return s, nil
 }
@@ -96,21 +88,28 @@ func (s *Store) Rebuild(ctx context.Context, log Log, progress Progress) error {
 }
 
 func (s *Store) rebuild(ctx context.Context, log Log, progress Progress) error {
+	return s.makeAnew("rebuild", func(b *Store, number int) (*generation, error) {
+		if err := s.chase(ctx, b, log, progress); err != nil {
+			return nil, err
+		}
+		return s.changeOver(ctx, b, number, log)
+	})
+}
+
+// makeAnew has become fill a new store and put it in the place of the live one,
+// which it returns and which is then removed. verb says in errors what is done.
+func (s *Store) makeAnew(verb string, become func(b *Store, number int) (old *generation, err error)) error {
 	number := s.folder.number + 1
 	b, err := newBuild(s.folder, number, s.opts)
 	if err != nil {
-		return fmt.Errorf("rebuild store: %w", err)
+		return fmt.Errorf("%s store: %w", verb, err)
 	}
-	err = s.chase(ctx, b, log, progress)
-	var old *generation
-	if err == nil {
-		old, err = s.changeOver(ctx, b, number, log)
-	}
+	old, err := become(b, number)
 	if err != nil {
-		return errors.Join(fmt.Errorf("rebuild store: %w", err), b.Close(), s.folder.remove(number))
+		return errors.Join(fmt.Errorf("%s store: %w", verb, err), b.Close(), s.folder.remove(number))
 	}
 	if err := errors.Join(s.retire(old), s.folder.remove(number-1)); err != nil {
-		return fmt.Errorf("the store is rebuilt, but the old one could not be removed: %w", err)
+		return fmt.Errorf("%s store: it is done, but the old one could not be removed: %w", verb, err)
 	}
 	return nil
 }
@@ -216,8 +215,8 @@ func StateAt(ctx context.Context, log Log, through events.Seq, until time.Time, 
 }
 
 // AsOf calls fn with a store as of a moment of the past (see [StateAt]; a
-// position within a decision means the whole of it), which is made beside this one and removed in the end. Queries and commits go on
-// meanwhile. It needs the disk space of both; one AsOf, Verify or Rebuild of a
+// position within a decision means the whole of it), which is made beside this
+// one and removed in the end. Queries and commits go on meanwhile. It needs the disk space of both; one AsOf, Verify or Rebuild of a
 // store can be under way, another gets [ErrProving]. A moment before the log's
 // first event is refused.
 func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until time.Time, progress Progress, fn func(*Store) error) (err error) {
@@ -225,18 +224,11 @@ func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until tim
 		return err
 	}
 	defer s.proof.Unlock()
-	opts, dir := s.opts, s.folder.fs.PathJoin(s.folder.dir, verifyName)
-	opts.InMemory = false // it shares the live store's file system, whatever that is
-	if err := s.folder.fs.RemoveAll(dir); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.folder.fs.RemoveAll(dir)) }()
 	meta, err := s.Meta()
 	if err != nil {
 		return err
 	}
-	opts.whole = layout.WholeTo(meta, until)
-	then, err := StateAt(ctx, log, through, until, dir, opts, progress)
+	then, remove, err := s.beside(ctx, log, through, until, layout.WholeTo(meta, until), progress)
 	var trimmed *eventlog.TrimmedError
 	switch {
 	case errors.As(err, &trimmed) && trimmed.First > through:
@@ -244,7 +236,7 @@ func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until tim
 	case err != nil:
 		return fmt.Errorf("state as of %d: %w", through, err)
 	}
-	defer func() { err = errors.Join(err, then.Close()) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	if at := then.Applied(); until.IsZero() && at < through {
 		end, err := decisionEnd(ctx, log, at+1, through, s.Applied())
 		if err == nil && end > 0 {
@@ -264,6 +256,22 @@ func (s *Store) AsOf(ctx context.Context, log Log, through events.Seq, until tim
 		return events.Refuse(events.CodeNotFound, "that is before the log's first whole state: the log has been cut; ask for a later position or time")
 	}
 	return fn(then)
+}
+
+// beside is StateAt in a folder beside the live one's generation; remove closes
+// it and removes that. whole is as in Options.
+func (s *Store) beside(ctx context.Context, log Log, through events.Seq, until time.Time, whole events.Seq, progress Progress) (then *Store, remove func() error, err error) {
+	opts, fs := s.opts, s.folder.fs
+	opts.InMemory = false // it shares the live store's file system, whatever that is
+	opts.whole = whole
+	dir := fs.PathJoin(s.folder.dir, verifyName)
+	if err := fs.RemoveAll(dir); err != nil {
+		return nil, nil, err
+	}
+	if then, err = StateAt(ctx, log, through, until, dir, opts, progress); err != nil {
+		return nil, nil, errors.Join(err, fs.RemoveAll(dir))
+	}
+	return then, func() error { return errors.Join(then.Close(), fs.RemoveAll(dir)) }, nil
 }
 
 // decisionEnd is the position of the last event of the decision that a position

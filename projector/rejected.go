@@ -1,12 +1,9 @@
 package projector
 
 import (
-	"encoding/json"
 	"errors"
 	"math"
 	"slices"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -22,7 +19,7 @@ type rejectedStart struct {
 
 // rejectedWrite is the rejected submissions of one Commit under way.
 type rejectedWrite struct {
-	b     *pebble.Batch
+	b     *batch
 	v     layout.View
 	book  layout.RejectedBook
 	limit rejectedLimits
@@ -49,15 +46,15 @@ type rejectedLimits struct {
 var defaultRejectedLimits = rejectedLimits{events.MaxRejectedKept, events.MaxRejectedKeptBytes, events.MaxAnswersKept}
 
 // rejected writes the submissions that became no item, and lets the oldest go.
-func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *core.Changes) error {
+func (w *writer) rejected(b *batch, v layout.View, c *core.Changes) error {
 	if len(c.Rejected) == 0 {
 		return nil
 	}
-	book, err := layout.View{R: db}.RejectedBook()
+	book, err := v.RejectedBook()
 	if err != nil {
 		return err
 	}
-	r := rejectedWrite{b: b, v: layout.View{R: db}, book: book, limit: w.limits, start: w.rejectedStart, fresh: map[events.Seq]layout.RejectedRecord{}}
+	r := rejectedWrite{b: b, v: v, book: book, limit: w.limits, start: w.rejectedStart, fresh: map[events.Seq]layout.RejectedRecord{}}
 	r.start.seq = max(r.start.seq, book.From)
 	for i := range c.Rejected {
 		if err := r.add(&c.Rejected[i]); err != nil {
@@ -72,11 +69,8 @@ func (w *writer) rejected(b *pebble.Batch, db *pebble.DB, c *core.Changes) error
 	if r.book.From = 0; c.Meta.Partial {
 		r.book.From = r.start.seq
 	}
-	data, err := json.Marshal(r.book)
-	if err != nil {
-		return err
-	}
-	return b.Set(layout.MetaKey(layout.MetaRejected), data, nil)
+	b.setJSON(layout.MetaKey(layout.MetaRejected), r.book)
+	return nil
 }
 
 func (r *rejectedWrite) add(c *core.RejectedChange) error {
@@ -92,57 +86,51 @@ func (r *rejectedWrite) add(c *core.RejectedChange) error {
 		return r.purge(c.Seq)
 	}
 	if c.Answer {
-		if err := r.answer(c.Body.Intake.Seq, layout.AnswerRecord{Seq: c.Seq, Of: c.Body.Of}); err != nil {
-			return err
-		}
+		r.answer(c.Body.Intake.Seq, layout.AnswerRecord{Seq: c.Seq, Of: c.Body.Of})
 	}
-	if !c.Body.Of.IsZero() {
-		return nil // it is answered by its item
+	if c.Body.Of.IsZero() { // else it is answered by its item
+		r.keep(c.Seq, layout.RejectedRecord{Type: c.Type, At: c.At, Size: c.Body.KeptBytes(), Body: c.Body})
 	}
-	return r.keep(c.Seq, layout.RejectedRecord{Type: c.Type, At: c.At, Size: c.Body.KeptBytes(), Body: c.Body})
+	return nil
 }
 
 // keep keeps a rejected submission that is not there.
-func (r *rejectedWrite) keep(seq events.Seq, rec layout.RejectedRecord) error {
+func (r *rejectedWrite) keep(seq events.Seq, rec layout.RejectedRecord) {
 	r.book.Count++
 	r.book.Bytes += rec.Size
 	r.fresh[seq], r.order = rec, append(r.order, seq)
-	return r.set(seq, rec)
+	r.b.setJSON(layout.AppendRejectedKey(nil, seq), rec)
 }
 
 // answer keeps the answer to an intake message.
-func (r *rejectedWrite) answer(intake uint64, a layout.AnswerRecord) error {
-	data, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
+func (r *rejectedWrite) answer(intake uint64, a layout.AnswerRecord) {
 	r.book.Answers++
 	r.asked = append(r.asked, asked{intake, a.Seq})
-	return r.b.Set(layout.AppendAnswerKey(nil, intake), data, nil)
+	r.b.setJSON(layout.AppendAnswerKey(nil, intake), a)
 }
 
-func (r *rejectedWrite) set(seq events.Seq, rec layout.RejectedRecord) error {
-	data, err := json.Marshal(rec)
-	if err != nil {
-		return err
+// record returns a rejected submission that is kept, and whether it is in the
+// batch alone.
+func (r *rejectedWrite) record(seq events.Seq) (rec layout.RejectedRecord, fresh, has bool, err error) {
+	if rec, fresh = r.fresh[seq]; fresh {
+		return rec, true, true, nil
 	}
-	return r.b.Set(layout.AppendRejectedKey(nil, seq), data, nil)
+	rec, has, err = r.v.RejectedAt(seq)
+	return rec, false, has, err
 }
 
 // purge forgets one, if it is there.
 func (r *rejectedWrite) purge(seq events.Seq) error {
-	rec, has := r.fresh[seq]
-	if !has {
-		var err error
-		if rec, has, err = r.v.RejectedAt(seq); !has || err != nil {
-			return err
-		}
+	rec, fresh, has, err := r.record(seq)
+	if !has || err != nil {
+		return err
 	}
 	rec = layout.RejectedRecord{Size: rec.Size, Purged: true}
-	if _, has := r.fresh[seq]; has {
+	if fresh {
 		r.fresh[seq] = rec
 	}
-	return r.set(seq, rec)
+	r.b.setJSON(layout.AppendRejectedKey(nil, seq), rec)
+	return nil
 }
 
 // goes reports whether the oldest has to go: it lies before the cut, or there
@@ -156,81 +144,75 @@ func (r *rejectedWrite) trim() error {
 	if !r.goes(r.cut) && r.cut == 0 {
 		return nil
 	}
-	drop := func(seq events.Seq, size int64) error {
+	drop := func(seq events.Seq, size int64) {
 		r.book.Count--
 		r.book.Bytes -= size
 		r.start.seq = seq + 1
-		return r.b.Delete(layout.AppendRejectedKey(nil, seq), nil)
+		r.b.delete(layout.AppendRejectedKey(nil, seq))
 	}
-	dropFresh := func(below events.Seq) (err error) {
-		for ; err == nil && len(r.order) > 0 && r.order[0] < below && r.goes(r.order[0]); r.order = r.order[1:] {
-			err = drop(r.order[0], r.fresh[r.order[0]].Size)
+	dropFresh := func(below events.Seq) {
+		for ; len(r.order) > 0 && r.order[0] < below && r.goes(r.order[0]); r.order = r.order[1:] {
+			drop(r.order[0], r.fresh[r.order[0]].Size)
 		}
-		return err
 	}
 	err := r.v.Scan([]byte{layout.PrefixRejected}, layout.AppendRejectedKey(nil, r.start.seq), func(key, value []byte) (bool, error) {
 		seq, rec, err := layout.DecodeRejected(key, value)
-		if err == nil {
-			err = dropFresh(seq)
-		}
-		if err != nil || !r.goes(seq) || len(r.order) > 0 && r.order[0] < seq {
+		if err != nil {
 			return false, err
 		}
-		return true, drop(seq, rec.Size)
+		dropFresh(seq)
+		if !r.goes(seq) || len(r.order) > 0 && r.order[0] < seq {
+			return false, nil
+		}
+		drop(seq, rec.Size)
+		return true, nil
 	})
-	if err != nil {
-		return err
-	}
-	return dropFresh(math.MaxUint64)
+	dropFresh(math.MaxUint64)
+	return err
 }
 
+// trimAnswers is trim for the answers.
 func (r *rejectedWrite) trimAnswers() error {
 	goes := func(seq events.Seq) bool { return seq < r.cutAnswers || r.book.Answers > r.limit.answers }
 	if !goes(r.cutAnswers) && r.cutAnswers == 0 {
 		return nil
 	}
-	drop := func(intake uint64) error {
+	drop := func(intake uint64) {
 		r.book.Answers--
 		r.start.intake = intake + 1
-		return r.b.Delete(layout.AppendAnswerKey(nil, intake), nil)
+		r.b.delete(layout.AppendAnswerKey(nil, intake))
 	}
-	dropFresh := func(below events.Seq) (err error) {
-		for ; err == nil && len(r.asked) > 0 && r.asked[0].seq < below && goes(r.asked[0].seq); r.asked = r.asked[1:] {
-			err = drop(r.asked[0].intake)
+	dropFresh := func(below events.Seq) {
+		for ; len(r.asked) > 0 && r.asked[0].seq < below && goes(r.asked[0].seq); r.asked = r.asked[1:] {
+			drop(r.asked[0].intake)
 		}
-		return err
 	}
 	err := r.v.Scan([]byte{layout.PrefixAnswer}, layout.AppendAnswerKey(nil, r.start.intake), func(key, value []byte) (bool, error) {
 		a, err := layout.DecodeAnswer(key, value)
-		if err == nil {
-			err = dropFresh(a.Seq)
-		}
-		if err != nil || !goes(a.Seq) || len(r.asked) > 0 && r.asked[0].seq < a.Seq {
+		if err != nil {
 			return false, err
 		}
-		return true, drop(a.Intake)
+		dropFresh(a.Seq)
+		if !goes(a.Seq) || len(r.asked) > 0 && r.asked[0].seq < a.Seq {
+			return false, nil
+		}
+		drop(a.Intake)
+		return true, nil
 	})
-	if err != nil {
-		return err
-	}
-	return dropFresh(math.MaxUint64)
+	dropFresh(math.MaxUint64)
+	return err
 }
 
 // restate keeps a rejected submission as a round tells it. What lies in front of
 // one that had to go is gone as well: it must not come back because it is the
 // smaller of the two.
 func (r *rejectedWrite) restate(k *events.KeptRejected) error {
-	_, has := r.fresh[k.Seq]
-	if !has {
-		var err error
-		if _, has, err = r.v.RejectedAt(k.Seq); err != nil {
-			return err
-		}
+	_, _, has, err := r.record(k.Seq)
+	if err != nil || has || k.Seq < r.start.seq {
+		return err
 	}
-	if has || k.Seq < r.start.seq {
-		return nil
-	}
-	return r.keep(k.Seq, layout.RejectedRecord{Type: k.Type, At: k.At, Size: k.Size, Body: k.Body, Purged: k.Body == nil})
+	r.keep(k.Seq, layout.RejectedRecord{Type: k.Type, At: k.At, Size: k.Size, Body: k.Body, Purged: k.Body == nil})
+	return nil
 }
 
 // restateAnswer keeps the answer to an intake message as a round tells it.
@@ -239,7 +221,8 @@ func (r *rejectedWrite) restateAnswer(a *events.KeptAnswer) error {
 	if err != nil || has || a.Intake < r.start.intake {
 		return err
 	}
-	return r.answer(a.Intake, layout.AnswerRecord{Seq: a.Seq, Of: a.Of})
+	r.answer(a.Intake, layout.AnswerRecord{Seq: a.Seq, Of: a.Of})
+	return nil
 }
 
 // sorted brings what is in the batch into order: what was restated came late.

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -16,20 +14,14 @@ import (
 )
 
 // forget removes what is kept of an item beside its index entries.
-func (w *writer) forget(b *pebble.Batch, db *pebble.DB, it *events.Item) error {
-	drop := func(key []byte) error { return b.Delete(key, nil) }
-	if err := drop(layout.IDKey(layout.PrefixItem, it.ID)); err != nil {
-		return err
-	}
+func forget(b *batch, v layout.View, it *events.Item) error {
+	b.delete(layout.IDKey(layout.PrefixItem, it.ID))
 	for _, k := range events.DocKinds {
-		if err := drop(layout.IDKey(layout.DocPrefix(k), it.ID)); err != nil {
-			return err
-		}
+		b.delete(layout.IDKey(layout.DocPrefix(k), it.ID))
 	}
 	// One by one: a range tombstone for each pruned item would burden every
 	// read near it for longer.
-	v := layout.View{R: db}
-	each := func(key, _ []byte) (bool, error) { return true, drop(key) }
+	each := func(key, _ []byte) (bool, error) { b.delete(key); return true, nil }
 	history := layout.IDKey(layout.PrefixHistory, it.ID)
 	if err := v.Scan(history, history, each); err != nil || it.MergedCount == 0 {
 		return err
@@ -40,30 +32,23 @@ func (w *writer) forget(b *pebble.Batch, db *pebble.DB, it *events.Item) error {
 
 // restated writes histories as a carried event tells them, and folds those
 // that have become too long.
-func (w *writer) restated(b *pebble.Batch, c *core.Changes) error {
+func (w *writer) restated(b *batch, c *core.Changes) {
 	for _, r := range c.Restated {
 		for _, e := range r.History {
 			w.key = layout.AppendSeqKey(w.key[:0], layout.PrefixHistory, r.ID, e.Seq)
-			if err := b.Set(w.key, e.Data, nil); err != nil {
-				return err
-			}
+			b.set(w.key, e.Data)
 		}
 	}
 	for _, f := range c.Folds {
 		if f.To > 0 {
 			from, to := layout.AppendSeqKey(nil, layout.PrefixHistory, f.ID, f.From), layout.AppendSeqKey(nil, layout.PrefixHistory, f.ID, f.To)
-			if err := errors.Join(b.DeleteRange(from, to, nil), b.Set(to, f.Marker, nil)); err != nil {
-				return err
-			}
+			b.deleteRange(from, to)
+			b.set(to, f.Marker)
 		}
 		if f.MergedTo > 0 {
-			from, to := layout.IDKey(layout.PrefixMerged, f.ID), layout.AppendSeqKey(nil, layout.PrefixMerged, f.ID, f.MergedTo+1)
-			if err := b.DeleteRange(from, to, nil); err != nil {
-				return err
-			}
+			b.deleteRange(layout.IDKey(layout.PrefixMerged, f.ID), layout.AppendSeqKey(nil, layout.PrefixMerged, f.ID, f.MergedTo+1))
 		}
 	}
-	return nil
 }
 
 // Uncarried returns items whose base lies below a position, in ascending order,
@@ -164,23 +149,21 @@ func (s *Store) Ended(state events.ItemState, t events.Type, behind EndedPlace, 
 		if behind != (EndedPlace{}) {
 			upper = layout.AppendListPlace(bytes.Clone(prefix), behind.place)
 		}
-		it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper})
-		if err != nil {
-			return err
+		if limit <= 0 {
+			return nil
 		}
-		for ok := it.Last(); ok && len(items) < limit && err == nil; ok = it.Prev() {
-			r := layout.KeyReader{B: it.Key()[len(prefix):]}
+		return v.Backward(prefix, upper, func(key, _ []byte) (bool, error) {
+			r := layout.KeyReader{B: key[len(prefix):]}
 			last = EndedPlace{r.Place()}
 			if r.Err != nil {
-				err = fmt.Errorf("%s: %w", layout.DescribeKey(it.Key()), r.Err)
-				break
+				return false, fmt.Errorf("%s: %w", layout.DescribeKey(key), r.Err)
 			}
-			var item *events.Item
-			if item, err = v.Item(last.place.ID); err == nil && item != nil {
+			item, err := v.Item(last.place.ID)
+			if item != nil && err == nil {
 				items = append(items, item)
 			}
-		}
-		return errors.Join(err, it.Error(), it.Close())
+			return len(items) < limit, err
+		})
 	})
 	return items, last, err
 }
@@ -222,24 +205,16 @@ func (s *Store) Renew(ctx context.Context, log Log, through events.Seq, progress
 		return err
 	}
 	defer s.proof.Unlock()
-	number := s.folder.number + 1
-	b, err := newBuild(s.folder, number, s.opts)
-	if err != nil {
-		return fmt.Errorf("renew store: %w", err)
-	}
-	err = fill(ctx, b, log, through, time.Time{}, progress)
-	var old *generation
-	if err == nil {
+	return s.makeAnew("renew", func(b *Store, number int) (*generation, error) {
+		if err := fill(ctx, b, log, through, time.Time{}, progress); err != nil {
+			return nil, err
+		}
 		s.commitMu.Lock()
-		old, err = s.replace(b, number)
-		s.commitMu.Unlock()
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("renew store: %w", err), b.Close(), s.folder.remove(number))
-	}
-	s.pos.advance(b.Applied())
-	if err := errors.Join(s.retire(old), s.folder.remove(number-1)); err != nil {
-		return fmt.Errorf("the store is renewed, but the old one could not be removed: %w", err)
-	}
-	return nil
+		defer s.commitMu.Unlock()
+		old, err := s.replace(b, number)
+		if err == nil {
+			s.pos.advance(b.Applied())
+		}
+		return old, err
+	})
 }

@@ -64,15 +64,7 @@ func newGeneration(db *pebble.DB) *generation {
 // [ErrInUse]. A store that a newer program wrote is refused with
 // [ErrNewerFormat].
 func Open(dir string, opts Options) (*Store, error) {
-	if err := opts.Validate(); err != nil {
-		return nil, err
-	}
-	opts = opts.WithDefaults()
-	if opts.InMemory {
-		dir = "store"
-	}
-	opts = opts.on(dir)
-	f, err := openFolder(opts.fs, dir, false)
+	f, opts, err := openFolder(dir, opts, false)
 	if err != nil {
 		return nil, err
 	}

@@ -56,16 +56,11 @@ func (s *Store) Verify(ctx context.Context, log Log, progress Progress) (res Ver
 }
 
 func (s *Store) verify(ctx context.Context, live layout.View, log Log, res *Verified, progress Progress) (err error) {
-	opts, dir := s.opts, s.folder.fs.PathJoin(s.folder.dir, verifyName)
-	opts.InMemory = false // it shares the live store's file system, whatever that is
-	if err := s.folder.fs.RemoveAll(dir); err != nil {
+	second, remove, err := s.beside(ctx, log, res.Position, time.Time{}, s.opts.whole, progress)
+	if err != nil {
 		return err
 	}
-	second, err := StateAt(ctx, log, res.Position, time.Time{}, dir, opts, progress)
-	if err != nil {
-		return errors.Join(err, s.folder.fs.RemoveAll(dir))
-	}
-	defer func() { err = errors.Join(err, second.Close(), s.folder.fs.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	return second.Snapshot(func(rebuilt layout.View) error {
 		if res.Live, err = digestView(ctx, live); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/directget"
 )
 
 // JetStream is a Log on a JetStream stream.
@@ -155,15 +156,11 @@ func (l *JetStream) Checksum(ctx context.Context, seq events.Seq) (uint64, error
 // codeNoStream is the server's error for a stream that is not there.
 const codeNoStream = 10059
 
-// codeNoMessage is the server's error for a sequence that it does not hold.
-const codeNoMessage = 10037
-
 // get fetches one message from the stream's leader. ErrTrimmed or ErrBehind:
 // it is not there.
 func (l *JetStream) get(ctx context.Context, seq events.Seq) (message, error) {
 	m, err := l.getOnce(ctx, seq)
-	var none *apiError
-	if !errors.As(err, &none) || none.Code != codeNoMessage {
+	if !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return m, err
 	}
 	tip, err := l.reached(ctx, seq)
@@ -175,39 +172,32 @@ func (l *JetStream) get(ctx context.Context, seq events.Seq) (message, error) {
 	}
 	// It has come meanwhile, or has been deleted.
 	m, err = l.getOnce(ctx, seq)
-	if errors.As(err, &none) && none.Code == codeNoMessage {
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		err = &CorruptError{Seq: seq, Reason: "it has been deleted"}
 	}
 	return m, err
 }
 
 func (l *JetStream) getOnce(ctx context.Context, seq events.Seq) (message, error) {
+	nc, err := l.conn()
+	if err != nil {
+		return message{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.AckTimeout)
 	defer cancel()
-	var resp struct {
-		Error   *apiError `json:"error"`
-		Message struct {
-			Subject string `json:"subject"`
-			Header  []byte `json:"hdrs"`
-			Data    []byte `json:"data"`
-		} `json:"message"`
+	m, err := directget.FromLeader(ctx, nc, l.cfg.Names.JetStream("STREAM.MSG.GET."+l.stream), directget.Request{Seq: uint64(seq)})
+	if err != nil {
+		return message{}, fmt.Errorf("read event %d: %w", seq, unreachable(err))
 	}
-	req := fmt.Appendf(nil, `{"seq":%d}`, uint64(seq))
-	if err := l.request(ctx, l.cfg.Names.JetStream("STREAM.MSG.GET."+l.stream), req, &resp); err != nil {
-		return message{}, fmt.Errorf("read event %d: %w", seq, err)
+	return message{seq: seq, subject: m.Subject, id: headerID(m.Header), data: m.Data}, nil
+}
+
+// unreachable makes an error of package directget one of this package.
+func unreachable(err error) error {
+	if errors.Is(err, directget.ErrUnreachable) {
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
-	if resp.Error != nil {
-		return message{}, fmt.Errorf("read event %d: %w", seq, resp.Error)
-	}
-	m := message{seq: seq, subject: resp.Message.Subject, data: resp.Message.Data}
-	if len(resp.Message.Header) > 0 {
-		h, err := nats.DecodeHeadersMsg(resp.Message.Header)
-		if err != nil {
-			return message{}, fmt.Errorf("read event %d: its header: %w", seq, err)
-		}
-		m.id = headerID(h)
-	}
-	return m, nil
+	return err
 }
 
 // request asks the JetStream API.

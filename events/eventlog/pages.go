@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/directget"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -30,6 +32,9 @@ const (
 	// replica that lags behind must not make a filtered get look complete. A
 	// replica further behind than this answers no gets.
 	nearEnd = 2048
+	// lookEvery is the least time between two looks for a query's first event:
+	// the log may grow by nothing that it wants, thousands of times a second.
+	lookEvery = 10 * time.Millisecond
 	// unreachedFor is how long a position past the end is looked for.
 	unreachedFor = time.Second
 )
@@ -66,6 +71,7 @@ type Pages struct {
 	position func() events.Seq
 	get      string // subject of direct gets
 	seen     atomic.Uint64
+	replicas atomic.Int32 // of the stream; 0: not known yet
 
 	mu    sync.Mutex
 	grown chan struct{} // closed by Grown; nil: nobody waits; guarded by mu
@@ -114,6 +120,7 @@ func (p *Pages) Read(ctx context.Context, q PageQuery, reading func(context.Cont
 	defer until.Stop()
 	from, begun := q.From, false
 	for lag := retryMin; ; {
+		looked := time.Now()
 		grown, tip := p.waiting(), p.position()
 		page, err := p.once(ctx, &q, from, tip, begun, reading)
 		if err != nil || len(page.Events) > 0 || page.First > 0 || page.More || q.Wait <= 0 {
@@ -130,6 +137,7 @@ func (p *Pages) Read(ctx context.Context, q PageQuery, reading func(context.Cont
 		}
 		select {
 		case <-grown:
+			_ = sleep.For(ctx, time.Until(looked.Add(lookEvery))) // its error shows in the next look
 		case <-again:
 		case <-until.C:
 			return page, nil
@@ -241,8 +249,8 @@ func (p *Pages) since(ctx context.Context, at time.Time) (events.Seq, error) {
 
 func (p *Pages) fetch(ctx context.Context, r directget.Request) ([]directget.Message, uint64, error) {
 	msgs, pending, err := directget.Get(ctx, p.nc, p.get, r)
-	if errors.Is(err, directget.ErrUnreachable) {
-		err = fmt.Errorf("read the event log: %w: %w", ErrUnreachable, err)
+	if err != nil {
+		err = fmt.Errorf("read the event log: %w", unreachable(err))
 	}
 	return msgs, pending, err
 }
@@ -309,12 +317,11 @@ type scan struct {
 func (s *scan) run(ctx context.Context) error {
 	subject := s.q.subject(s.p.names)
 	for range pageGets {
-		far := subject != "" && s.tip > s.page.Next+nearEnd
 		var ended bool
 		var err error
-		if far {
+		if subject != "" && s.tip > s.page.Next+nearEnd {
 			err = s.far(ctx, subject, s.tip-nearEnd)
-		} else {
+		} else if ended, err = s.skip(ctx, subject); err == nil && !ended && !s.stopped {
 			ended, err = s.near(ctx)
 		}
 		if err != nil || ended || s.stopped {
@@ -332,6 +339,40 @@ func (s *scan) unless(err error) error {
 		return nil
 	}
 	return err
+}
+
+// skip goes on to the next message of a subject. Only the one server of a stream
+// without replicas can tell which that is. ended: there is none up to the end.
+func (s *scan) skip(ctx context.Context, subject string) (ended bool, err error) {
+	if subject == "" || s.page.Next == 0 || s.page.Next > s.tip {
+		return false, nil
+	}
+	if alone, err := s.p.alone(ctx); err != nil || !alone {
+		return false, err
+	}
+	if ok, err := s.kept(ctx); err != nil || !ok {
+		return false, err
+	}
+	m, err := directget.FromLeader(ctx, s.p.nc, s.p.names.JetStream("STREAM.MSG.GET."+s.p.names.EventStream(0)), directget.Request{Seq: uint64(s.page.Next), NextFor: subject})
+	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && events.Seq(m.Seq) > s.tip {
+		s.page.Next = s.tip + 1
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the event log: %w", unreachable(err))
+	}
+	s.page.Next = events.Seq(m.Seq)
+	return false, nil
+}
+
+// alone reports whether the stream has no replicas.
+func (p *Pages) alone(ctx context.Context) (bool, error) {
+	if p.replicas.Load() == 0 {
+		if _, err := p.Kept(ctx); err != nil {
+			return false, err
+		}
+	}
+	return p.replicas.Load() == 1, nil
 }
 
 // near takes the next messages, whatever they are. ended: there are no more.
@@ -363,16 +404,21 @@ func (s *scan) cut(first events.Seq) bool {
 	return true
 }
 
+// kept looks, without a filter, whether the log still keeps the next position;
+// false: the page ends there.
+func (s *scan) kept(ctx context.Context) (bool, error) {
+	one, _, err := s.p.fetch(ctx, directget.Request{Seq: uint64(max(s.page.Next, 1)), Batch: 1})
+	if err != nil || len(one) == 0 || events.Seq(one[0].Seq) <= s.page.Next {
+		return err == nil, err
+	}
+	return s.cut(events.Seq(one[0].Seq)), nil
+}
+
 // far takes the next messages of a subject, up to a position that is well
 // before the end.
 func (s *scan) far(ctx context.Context, subject string, through events.Seq) error {
-	// What is gone shows without the filter.
-	one, _, err := s.p.fetch(ctx, directget.Request{Seq: uint64(max(s.page.Next, 1)), Batch: 1})
-	if err != nil {
+	if ok, err := s.kept(ctx); err != nil || !ok {
 		return err
-	}
-	if len(one) > 0 && events.Seq(one[0].Seq) > s.page.Next && !s.cut(events.Seq(one[0].Seq)) {
-		return nil
 	}
 	msgs, pending, err := s.p.fetch(ctx, directget.Request{Seq: uint64(max(s.page.Next, 1)), NextFor: subject, Batch: MaxPageEvents, MaxBytes: MaxPageBytes})
 	if err != nil {

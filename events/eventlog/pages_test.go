@@ -152,3 +152,28 @@ func TestPagesEndWithTheContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A page of a rare type goes on to its next event, and still says what is cut.
+func TestAPageOfARareTypeIsRead(t *testing.T) {
+	f := newServerFixture(false)(t).(*serverFixture)
+	l := f.open(t, false, nil)
+	rare := decision(1, "rare")
+	rare[0].Type = "rare"
+	after := mustAppend(t, l, 0, singles(20, "many"))     // 1 to 20
+	after = mustAppend(t, l, after, rare)                 // 21
+	after = mustAppend(t, l, after, singles(9, "behind")) // 22 to 30
+	if err := l.Purge(testContext(t), 10); err != nil {
+		t.Fatal(err)
+	}
+	p := NewPages(dialTail(t, f.s), wire.Default, func() events.Seq { return after })
+	q := PageQuery{From: 1, Types: []events.Type{"rare"}}
+	page, err := p.Read(testContext(t), q, nil)
+	if err != nil || page.First != 10 || len(page.Events) != 1 || page.Events[0].Seq != 21 || page.Next != 31 {
+		t.Errorf("from the start: %+v, %v", page, err)
+	}
+	q.From = 22
+	page, err = p.Read(testContext(t), q, nil)
+	if err != nil || page.First != 0 || len(page.Events) != 0 || page.Next != 31 {
+		t.Errorf("from behind it: %+v, %v", page, err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
 // Bounds of the wait between two attempts at what may pass.
@@ -17,13 +18,9 @@ const (
 
 // pause waits, longer each time, or until ctx ends.
 func pause(ctx context.Context, wait *time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(*wait):
-		*wait = min(2**wait, retryMax)
-		return nil
-	}
+	err := sleep.For(ctx, *wait)
+	*wait = min(2**wait, retryMax)
+	return err
 }
 
 // Settle makes the caller the log's only writer. It is used alike at start, at

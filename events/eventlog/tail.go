@@ -99,6 +99,7 @@ func (p *Pages) Kept(ctx context.Context) (Kept, error) {
 	case err != nil:
 		return Kept{}, fmt.Errorf("look at the event log %s: %w: %w", stream, ErrUnreachable, err)
 	}
+	p.replicas.Store(int32(max(s.CachedInfo().Config.Replicas, 1)))
 	st := s.CachedInfo().State
 	return Kept{First: events.Seq(st.FirstSeq), Last: events.Seq(st.LastSeq)}, nil
 }

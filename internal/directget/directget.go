@@ -1,6 +1,6 @@
-// Package directget reads messages of a stream by batched direct gets: one
-// request that the server answers with a message each, without a consumer. The
-// engine alone does so: a client's account has no such request to make.
+// Package directget reads messages of a stream without a consumer: many with one
+// request ([Get]), which any server with the stream, or a mirror of it, may
+// answer, or one from the stream's leader ([FromLeader]).
 package directget
 
 import (
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Timeout bounds the wait for one message of an answer.
@@ -25,7 +26,7 @@ type Request struct {
 	Seq       uint64     `json:"seq,omitempty"`
 	StartTime *time.Time `json:"start_time,omitempty"`
 	NextFor   string     `json:"next_by_subj,omitempty"` // only on subjects that match
-	Batch     int        `json:"batch"`                  // messages, at least 1
+	Batch     int        `json:"batch,omitempty"`        // messages, at least 1; for Get alone
 	MaxBytes  int        `json:"max_bytes,omitempty"`    // after so many the server ends the answer
 }
 
@@ -81,6 +82,47 @@ func Get(ctx context.Context, nc *nats.Conn, subject string, req Request) (msgs 
 			return nil, 0, ctx.Err()
 		}
 	}
+}
+
+// FromLeader sends a request for one message to the message get subject of a
+// stream, which its leader answers. An error of the server is a
+// *jetstream.APIError: jetstream.ErrMsgNotFound if there is no such message.
+func FromLeader(ctx context.Context, nc *nats.Conn, subject string, req Request) (msg Message, err error) {
+	body, err := json.Marshal(req)
+	if err != nil {
+		return msg, err
+	}
+	m, err := nc.RequestWithContext(ctx, subject, body)
+	if errors.Is(err, context.Canceled) {
+		return msg, err
+	}
+	if err != nil {
+		return msg, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	var reply struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Header  []byte    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(m.Data, &reply); err != nil {
+		return msg, fmt.Errorf("unreadable answer of the server on %s: %w", subject, err)
+	}
+	if reply.Error != nil {
+		return msg, reply.Error
+	}
+	got := &reply.Message
+	msg = Message{Seq: got.Seq, Subject: got.Subject, Time: got.Time, Data: got.Data}
+	if len(got.Header) > 0 {
+		if msg.Header, err = nats.DecodeHeadersMsg(got.Header); err != nil {
+			return msg, fmt.Errorf("unreadable header of message %d: %w", got.Seq, err)
+		}
+	}
+	return msg, nil
 }
 
 func read(m *nats.Msg, seq string) (msg Message, err error) {

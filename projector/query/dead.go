@@ -2,7 +2,6 @@ package query
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -86,7 +85,11 @@ func (l *selection) deadPage(v layout.View) (page wire.Listed, err error) {
 		return l.singleDead(v)
 	}
 	if l.byTerms() {
-		return l.termPage(v)
+		// As other lists are, the last touched first: for what is dead that is the
+		// last that died. Nothing touches it any more, and no event's time is before
+		// that of an earlier one.
+		l.state = events.StateDead
+		return l.page(v)
 	}
 	prefixes, err := l.causes(v)
 	if err != nil {
@@ -195,9 +198,9 @@ func (s Reader) Causes(q wire.CausesQuery) (reply wire.CausesReply, err error) {
 	}
 	reply.Causes = []wire.Cause{}
 	for _, rec := range recs {
-		var c events.Cause
-		if err := json.Unmarshal(rec.Data, &c); err != nil {
-			return reply, fmt.Errorf("cause %s: %w: %w", rec.Key, layout.ErrRecord, err)
+		c, err := layout.DecodeJSON[events.Cause]("cause "+rec.Key, rec.Data)
+		if err != nil {
+			return reply, err
 		}
 		if (q.All || c.Dead > 0) && (q.Type == "" || string(c.Type) == q.Type) && (q.Reason == "" || c.Reason == q.Reason) && (q.Code == "" || c.Code == q.Code) {
 			reply.Causes = append(reply.Causes, wire.FromCause(rec.Key, c))
@@ -223,14 +226,6 @@ func clipText(s string, n int) string {
 // items as it is.
 func (l *selection) byTerms() bool {
 	return l.cause == "" && (l.hasLabel || l.tenant != "" || l.worker != "" || len(l.words) > 0 || l.search.text != "")
-}
-
-// termPage is the page of dead items that is found as other lists are: the last
-// touched first, which for what is dead is the last that died, since nothing touches
-// it any more and an event's time is never before that of an earlier one.
-func (l *selection) termPage(v layout.View) (wire.Listed, error) {
-	l.state = events.StateDead
-	return l.page(v)
 }
 
 // past reports whether all that follows an item in a listing ended too long ago to

@@ -18,9 +18,9 @@
 // Each item found is then checked against all filters, so a source only has to
 // be complete, never exact. See docs/guides/LISTING.md for what a page costs.
 //
-// This planner stays as it is, although it is the largest part here: with it a
-// page of a label of a hundred among a million items takes 2 ms; a filter that has
-// no source reads [MaxListScan] items, takes 120 ms, and may come back empty.
+// The planner is the largest part of this package, and earns its keep: a page of
+// the hundred items with a label, among a million others, takes 2 ms. Without a
+// source the same page reads [MaxListScan] items, takes 120 ms and may be empty.
 //
 // # Invariants
 //

@@ -1,6 +1,8 @@
 package query
 
 import (
+	"errors"
+
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
@@ -46,55 +48,41 @@ func (q *search) matches(it *events.Item, w *layout.Words) bool {
 // checked on each item that they have in common.
 func (l *listing) plan(s *scan) (source, error) {
 	all := &allOf{budget: &s.budget}
-	add := func(src source, err error) error {
-		if src != nil && err == nil {
+	var errs []error
+	add := func(src source, err error) {
+		if errs = append(errs, err); src != nil {
 			all.of = append(all.of, src)
 		}
-		return err
 	}
 	if l.worker != "" {
 		src, err := s.heldBy(l.worker)
-		if err := add(src, err); err != nil {
-			return nil, err
-		}
-		if src == nil && l.states == 0 {
+		if add(src, err); src == nil && l.states == 0 {
 			l.states = heldStates
 		}
 	}
 	if !l.batch.IsZero() {
-		if err := add(s.term(layout.TermParent, string(l.batch[:]))); err != nil {
-			return nil, err
-		}
+		add(s.term(layout.TermParent, string(l.batch[:])))
 	}
 	if l.hasLabel {
-		if err := add(s.term(layout.TermLabel, l.labelValue, l.labelKey)); err != nil {
-			return nil, err
-		}
+		add(s.term(layout.TermLabel, l.labelValue, l.labelKey))
 	}
 	if l.tenant != "" {
-		if err := add(s.term(layout.TermTenant, l.tenant)); err != nil {
-			return nil, err
-		}
+		add(s.term(layout.TermTenant, l.tenant))
 	}
 	if l.schedule != "" {
-		if err := add(s.term(layout.TermSchedule, l.schedule)); err != nil {
-			return nil, err
-		}
+		add(s.term(layout.TermSchedule, l.schedule))
 	}
 	for _, w := range layout.QueryWords(l.code) {
-		if err := add(s.term(layout.TermWord, string(w))); err != nil {
-			return nil, err
-		}
+		add(s.term(layout.TermWord, string(w)))
 	}
 	if len(l.words) > 0 {
-		if err := add(s.words(l.words)); err != nil {
-			return nil, err
-		}
+		add(s.words(l.words))
 	}
 	if l.search.text != "" {
-		if err := add(s.search(&l.search)); err != nil {
-			return nil, err
-		}
+		add(s.search(&l.search))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return l.narrow(s, all)
 }
@@ -114,14 +102,19 @@ func (l *listing) narrow(s *scan, all *allOf) (source, error) {
 			all.of = append(all.of, m)
 		}
 	}
-	if len(all.of) == 1 {
-		return all.of[0], nil
-	}
-	return all, all.align()
+	return all.aligned()
 }
 
-// words is the source of the items whose error has some words, the last as the
-// beginning of one; nil if the words of which there are sources are none.
+// aligned returns the sources as one, at its first place.
+func (a *allOf) aligned() (source, error) {
+	if len(a.of) == 1 {
+		return a.of[0], nil
+	}
+	return a, a.align()
+}
+
+// words returns the source of the items whose error has some words, the last as
+// the beginning of one; nil if no word is indexed.
 func (s *scan) words(query [][]byte) (source, error) {
 	all := &allOf{budget: &s.budget}
 	last := len(query) - 1
@@ -139,30 +132,25 @@ func (s *scan) words(query [][]byte) (source, error) {
 	if src != nil {
 		all.of = append(all.of, src)
 	}
-	switch len(all.of) {
-	case 0:
+	if len(all.of) == 0 {
 		return nil, nil
-	case 1:
-		return all.of[0], nil
 	}
-	return all, all.align()
+	return all.aligned()
 }
 
 // search is the source of what a question without a field finds; nil if a part
 // of it has none.
 func (s *scan) search(q *search) (source, error) {
 	var of anyOf
-	var err error
+	var errs []error
 	missing := false
-	add := func(src source, e error) {
-		if of = append(of, src); e != nil {
-			err = e
-		}
+	add := func(src source, err error) {
+		of, errs = append(of, src), append(errs, err)
 		missing = missing || src == nil
 	}
-	if t, e := events.ParseType(q.text); e == nil {
-		m, e := s.listed(&listing{typ: t, limit: 1}, maxLeapRanges)
-		if add(m, e); m == nil {
+	if t, err := events.ParseType(q.text); err == nil {
+		m, err := s.listed(&listing{typ: t, limit: 1}, maxLeapRanges)
+		if add(m, err); m == nil { // a nil in an interface is none
 			missing = true
 		}
 	}
@@ -172,7 +160,7 @@ func (s *scan) search(q *search) (source, error) {
 	if len(q.words) > 0 {
 		add(s.words(q.words))
 	}
-	if missing || err != nil {
+	if err := errors.Join(errs...); missing || err != nil {
 		return nil, err
 	}
 	return of, nil

@@ -50,6 +50,17 @@ func (v View) Scan(prefix, from []byte, fn func(key, value []byte) (more bool, e
 	return errors.Join(it.Error(), it.Close())
 }
 
+// Iterate calls fn with an iterator over the keys from lower up to upper (nil:
+// all), and closes it.
+func (v View) Iterate(lower, upper []byte, fn func(*pebble.Iterator) error) error {
+	it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	err = fn(it)
+	return errors.Join(err, it.Error(), it.Close())
+}
+
 func (v View) Meta() (m events.Meta, err error) {
 	_, err = v.Get(MetaKey(MetaState), func(data []byte) error {
 		m, err = DecodeJSON[events.Meta]("the partition's record", data)
@@ -80,14 +91,13 @@ func (v View) Item(id events.ID) (it *events.Item, err error) {
 // NewestID is the last id of all items, the zero id for none.
 func (v View) NewestID() (id events.ID, err error) {
 	prefix := []byte{PrefixItem}
-	it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: After(prefix)})
-	if err != nil {
-		return id, err
-	}
-	if it.Last() {
-		id, err = DecodeID(it.Key()[1:])
-	}
-	return id, errors.Join(err, it.Error(), it.Close())
+	err = v.Iterate(prefix, After(prefix), func(it *pebble.Iterator) (err error) {
+		if it.Last() {
+			id, err = DecodeID(it.Key()[1:])
+		}
+		return err
+	})
+	return id, err
 }
 
 // Document returns an item's params or result, nil for none.
@@ -178,24 +188,18 @@ func (v View) Identity() (id string, err error) {
 // Backward calls fn for each key of a prefix before end, the last first, until
 // fn says no more.
 func (v View) Backward(prefix, end []byte, fn func(key, value []byte) (more bool, err error)) error {
-	it, err := v.R.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: end})
-	if err != nil {
-		return err
-	}
-	for ok := it.Last(); ok; ok = it.Prev() {
-		value, err := it.ValueAndErr()
-		more := false
-		if err == nil {
-			more, err = fn(it.Key(), value)
+	return v.Iterate(prefix, end, func(it *pebble.Iterator) error {
+		for ok := it.Last(); ok; ok = it.Prev() {
+			value, err := it.ValueAndErr()
+			if err != nil {
+				return err
+			}
+			if more, err := fn(it.Key(), value); !more || err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return errors.Join(err, it.Close())
-		}
-		if !more {
-			break
-		}
-	}
-	return errors.Join(it.Error(), it.Close())
+		return nil
+	})
 }
 
 // Indexed returns the item whose id stands in an index key at an offset.

@@ -1,0 +1,80 @@
+//go:build unix
+
+package eventlog
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// BenchmarkTail measures tails of a type that has no events, while 5,000 events
+// of another are appended each second, one or fifty at once. cpu-ms/s is the CPU
+// time of the process in a second: the difference to no tails is theirs.
+func BenchmarkTail(b *testing.B) {
+	const rate = 5000
+	for _, batch := range []int{1, 50} {
+		for _, tails := range []int{0, 1, 10} {
+			b.Run(fmt.Sprintf("batch=%d/tails=%d", batch, tails), func(b *testing.B) {
+				s := startServer(b, b.TempDir(), nil)
+				l := openLog(b, Config{Connect: inProcess(s)})
+				nc, err := nats.Connect("", nats.InProcessServer(s))
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer nc.Close()
+				var position atomic.Uint64
+				p := NewPages(nc, wire.Default, func() events.Seq { return events.Seq(position.Load()) })
+				ctx, cancel := context.WithCancel(b.Context())
+				var running sync.WaitGroup
+				for range tails {
+					running.Go(func() {
+						if err := p.Tail(ctx, TailConfig{Types: []events.Type{"rare"}}, nil, func(events.Event) error { return nil }); err != nil {
+							b.Error(err)
+						}
+					})
+				}
+				evs := benchEvents(batch)
+				for i := range evs {
+					evs[i].Tx = events.Tx{}
+				}
+				begun, cpu := time.Now(), cpuTime(b)
+				for n := 0; b.Loop(); {
+					if ahead := time.Duration(n)*time.Second/rate - time.Since(begun); ahead > 0 {
+						time.Sleep(ahead)
+					}
+					done, err := l.Append(b.Context(), events.Seq(position.Load()), evs)
+					if err != nil {
+						b.Fatal(err)
+					}
+					position.Store(uint64(done.Last))
+					p.Grown()
+					n += batch
+				}
+				took, used := time.Since(begun), cpuTime(b)-cpu
+				b.ReportMetric(float64(used.Milliseconds())/took.Seconds(), "cpu-ms/s")
+				b.ReportMetric(float64(b.N*batch)/took.Seconds(), "events/s")
+				cancel()
+				running.Wait()
+			})
+		}
+	}
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
