@@ -287,21 +287,9 @@ func foldDead(a *applier, e *entry, it *events.Item, b *events.Dead) error {
 	return nil
 }
 
-func foldCancelled(a *applier, e *entry, it *events.Item, b *events.Cancelled) error {
-	it.Reason, it.FinishedAt = b.Reason, a.ev.At
-	endedBy(it, b.By)
-	a.dropParams(e)
-	return nil
-}
-
 func foldReleased(a *applier, _ *entry, it *events.Item, b *events.Released) error {
 	handBack(it, a.ev)
 	it.Reason = b.Reason
-	return nil
-}
-
-func foldRescheduled(_ *applier, _ *entry, it *events.Item, b *events.Rescheduled) error {
-	it.Priority, it.OrderAt, it.AvailableAt = b.Priority, b.OrderAt, b.AvailableAt
 	return nil
 }
 

@@ -112,7 +112,7 @@ func (BeginCut) decide(d *decider) (Decision, error) {
 	if d.state.meta.Epoch == 0 { // a log that has not been cut begins with an ownership
 		return Decision{}, events.Refuse(events.CodeWrongState, "nobody owns the partition yet")
 	}
-	return Decision{Events: []events.Event{{Kind: events.KindSnapshot, At: d.now, Body: &events.Snapshot{Round: d.state.meta.Round + 1, Mark: events.MarkBegin}}}}, nil
+	return Decision{Events: []events.Event{d.typeEvent("", &events.Snapshot{Round: d.state.meta.Round + 1, Mark: events.MarkBegin})}}, nil
 }
 
 // decide re-states an item.

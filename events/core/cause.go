@@ -23,9 +23,9 @@ func (d *decider) dead(it *events.Item, b *events.Dead) []events.Event {
 	}
 	if why != "" {
 		c.Noted = c.Window
-		evs = append(evs, events.Event{Kind: events.KindCauseNoted, Type: it.Type, At: d.now, Body: &events.CauseNoted{
+		evs = append(evs, d.typeEvent(it.Type, &events.CauseNoted{
 			Cause: key, Why: why, Count: c.Count, Window: c.Window, Reason: c.Reason, Code: c.Code, Error: c.Error, Example: it.ID,
-		}})
+		}))
 	}
 	if d.causes == nil {
 		d.causes = map[string]events.Cause{}

@@ -108,48 +108,6 @@ func (s *State) DispatchGate(t events.Type) DispatchGate {
 	return DispatchGate{}
 }
 
-// decide holds a type back. One that is paused gets another end at most.
-func (c PauseType) decide(d *decider) (Decision, error) {
-	t, err := d.knownType(c.Type)
-	if err != nil {
-		return Decision{}, err
-	}
-	if err := checkNote(c.Reason, c.By); err != nil {
-		return Decision{}, err
-	}
-	until, err := c.until(d)
-	if err != nil {
-		return Decision{}, err
-	}
-	if t.Paused != nil {
-		return c.again(d, t.Paused, until)
-	}
-	return Decision{Events: []events.Event{{Kind: events.KindPaused, Type: c.Type, At: d.now, Body: &events.Paused{Reason: c.Reason, By: c.By, Until: until}}}}, nil
-}
-
-// decide ends a pause, if there is one.
-func (c ResumeType) decide(d *decider) (Decision, error) {
-	t, err := d.knownType(c.Type)
-	if err != nil {
-		return Decision{}, err
-	}
-	if _, err := events.CheckText("by", c.By, events.MaxNameLen); err != nil {
-		return Decision{}, err
-	}
-	if t.Paused == nil {
-		return Decision{Repeat: true}, nil
-	}
-	return Decision{Events: []events.Event{{Kind: events.KindResumed, Type: c.Type, At: d.now, Body: &events.Resumed{By: c.By}}}}, nil
-}
-
-// info is what is known of an item's type, not to be written.
-func (d *decider) info(t events.Type) *events.TypeInfo {
-	if e := d.state.types[t]; e != nil {
-		return &e.info
-	}
-	return &events.TypeInfo{Type: t, Settings: d.state.defaults}
-}
-
 func (d *decider) knownType(t events.Type) (events.TypeInfo, error) {
 	if _, err := events.ParseType(string(t)); err != nil {
 		return events.TypeInfo{}, events.Refuse(events.CodeBadType, "%v", err)
@@ -221,7 +179,7 @@ func (d *decider) circuitEvent(ref CircuitRef, b events.Body) events.Event {
 // lets refuses a claim that a pause or a circuit holds back, and says which
 // half-open circuits the run tries.
 func (d *decider) lets(it *events.Item, w events.WorkerID) (probe, workerProbe bool, err error) {
-	t := d.info(it.Type)
+	t, _ := d.state.info(it.Type)
 	switch c := &t.Circuit; {
 	case t.Paused != nil:
 		return false, false, events.Refuse(events.CodePaused, "type %s is paused: don't run item %s, it will be dispatched again when the type is resumed", it.Type, it.ID)
@@ -263,7 +221,7 @@ func (d *decider) letsWorker(it *events.Item, w events.WorkerID) (probe bool, er
 // circuits.
 func (d *decider) succeeded(it *events.Item, ev events.Event) []events.Event {
 	evs := []events.Event{ev}
-	t := d.info(it.Type)
+	t, _ := d.state.info(it.Type)
 	if set := t.Settings.Circuit; it.Probe && t.Circuit.State == events.CircuitHalfOpen && policy.RunEnded(t.Circuit, set, d.now, false, true).Succeeded >= set.WithDefaults().Probes {
 		evs = append(evs, d.circuitEvent(CircuitRef{Type: it.Type}, &events.CircuitClosed{Reason: events.ReasonProbes}))
 	}
@@ -277,7 +235,7 @@ func (d *decider) succeeded(it *events.Item, ev events.Event) []events.Event {
 // circuitsAfter is what a failed run does to the circuits of its type and of its
 // worker.
 func (d *decider) circuitsAfter(it *events.Item, f *events.Failed) (evs []events.Event) {
-	t := d.info(it.Type)
+	t, _ := d.state.info(it.Type)
 	if set := t.Settings.Circuit; set.On() && policy.Counts(set, f) {
 		c := policy.RunEnded(t.Circuit, set, d.now, true, it.Probe)
 		reason, failed, of := "", 1, 1

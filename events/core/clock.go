@@ -49,14 +49,6 @@ func (d *decider) accept(c *AcceptClock) *events.ClockAccepted {
 // who can't trust the log's own times.
 func (s *State) SetDue(at time.Time) { s.due = at }
 
-// dueTime is the time by which something is due.
-func (d *decider) dueTime() time.Time {
-	if d.state.due.IsZero() {
-		return d.now
-	}
-	return earlier(d.state.due, d.now)
-}
-
 // setBack has time go on from an event that lies before was, the latest time
 // until then. What had expired by then stays expired, and what the partition
 // itself was to do after a while is counted from here: a circuit that opened,

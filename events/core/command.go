@@ -185,22 +185,6 @@ type Purge struct {
 	Reason string // empty: "purged"
 }
 
-// PauseType holds the items of a type back until ResumeType, or until a time. Of
-// a type that is paused it changes that time.
-type PauseType struct {
-	Type   events.Type
-	Reason string
-	By     string
-	Until  time.Time     // when it ends by itself; at most one of Until and For
-	For    time.Duration // from the time of the decision
-}
-
-// ResumeType ends a pause.
-type ResumeType struct {
-	Type events.Type
-	By   string
-}
-
 // DueCircuit says that a circuit's time may have come: a type's, or a worker's.
 type DueCircuit struct {
 	Type   events.Type

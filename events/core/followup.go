@@ -2,11 +2,9 @@ package core
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/streamwright/streamwright/events"
 )
@@ -35,70 +33,6 @@ func (c FollowUp) decide(d *decider) (Decision, error) {
 		return nothing, err
 	}
 	return Decision{ID: it.ID, Events: evs}, nil
-}
-
-// tellWaiters tells items that wait for one that it has ended.
-func (FollowUp) tellWaiters(d *decider, up *events.Item) ([]events.Event, error) {
-	ids, err := d.state.Waiters(up.ID, events.ID{}, followUpPage)
-	if err != nil {
-		return nil, err
-	}
-	p, err := d.plan()
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range ids {
-		it, err := p.state.Item(id)
-		if err != nil {
-			return nil, err
-		}
-		if it == nil || it.State != events.StateWaiting || !slices.Contains(relationsOf(it).Waits, up.ID) {
-			continue
-		}
-		if err := p.add(p.upstreamEnded(it, up)...); err != nil {
-			return nil, err
-		}
-	}
-	return p.events, nil
-}
-
-// upstreamEnded is what the end of one that it waits for means to an item.
-func (d *decider) upstreamEnded(it, up *events.Item) []events.Event {
-	r := relationsOf(it)
-	bad := endedBadly(up) && r.Behind != up.ID
-	left := len(r.Waits) - 1
-	ended := d.event(it, &events.Waiting{Reason: it.Reason, Ended: up.ID, Left: left})
-	switch {
-	case r.Spawned && bad && r.ChildPolicy != events.ChildContinue:
-		return d.childDead(it, up)
-	case r.Spawned:
-		return []events.Event{ended}
-	case bad && r.Policy != events.AfterRun:
-		return d.badEnd(it, up, cmp.Or(r.Policy, events.AfterCancel))
-	case left > 0:
-		return []events.Event{ended}
-	}
-	return []events.Event{d.event(it, d.freed(it, "after"))}
-}
-
-// endedBadly reports whether an ended item counts as failed for those that come
-// after it: a batch does when one of its items has.
-func endedBadly(it *events.Item) bool {
-	r := relationsOf(it)
-	return it.State != events.StateCompleted || r.Batch && r.Failed > 0
-}
-
-// freed queues an item that has waited: behind those that are queued already,
-// unless its place was settled before.
-func (d *decider) freed(it *events.Item, reason string) *events.Queued {
-	q := &events.Queued{Reason: reason, OrderAt: d.now}
-	if it.AvailableAt.After(d.now) {
-		q.AvailableAt, q.OrderAt = it.AvailableAt, it.AvailableAt
-	}
-	if !it.OrderAt.IsZero() {
-		q.OrderAt = it.OrderAt
-	}
-	return q
 }
 
 // childDead is the end of a parent that does not outlive a child.

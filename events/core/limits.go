@@ -1,17 +1,11 @@
 package core
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/policy"
 )
-
-// QueueFullRetryAfter is when a submission refused with queue_full may be worth
-// trying again, where nothing better is known.
-const QueueFullRetryAfter = 5 * time.Second
 
 // Waiting is how many items are queued or waiting, over all types.
 func (s *State) Waiting() (n int64) {
@@ -55,65 +49,6 @@ func (s *State) GroupRuns(t events.Type, group string) (int64, error) {
 	return held.N, err
 }
 
-// termsOf returns the payload's terms, for writing.
-func termsOf(cr *events.Created) *events.SubmitOptions {
-	if cr.SubmitOptions == nil {
-		cr.SubmitOptions = &events.SubmitOptions{}
-	}
-	return cr.SubmitOptions
-}
-
-// admit refuses a submission that makes a new item when a queue has no room
-// for it or a rate limit is reached, else counts it against those. Repeats and
-// merges make no new item and don't come here.
-func (s *submission) admit() error {
-	info, _ := s.state.Type(s.c.Type)
-	if err := full("type "+string(s.c.Type), info.Waiting(), s.set.MaxQueued, s.set.QueueSteps, s.cr); err != nil {
-		return err
-	}
-	if l := s.state.limits; l.MaxQueued > 0 || len(l.QueueSteps) > 0 {
-		if err := full("the engine", s.state.Waiting(), l.MaxQueued, l.QueueSteps, s.cr); err != nil {
-			return err
-		}
-	}
-	if len(s.set.Rates) == 0 {
-		return nil
-	}
-	taken, err := s.takeRates(s.c.Type, s.set, events.AtSubmit, func(per string) string { return valueOf(per, s.cr.Tenant, s.cr.Labels) })
-	if len(taken) > 0 {
-		termsOf(s.cr).Rates = taken
-	}
-	return err
-}
-
-// full refuses one more item when so many wait already. Of the steps, the last
-// that is exceeded counts.
-func full(whose string, waiting int64, most int, steps []events.QueueStep, cr *events.Created) error {
-	if most > 0 && waiting >= int64(most) {
-		return queueFull("%s has %d items waiting, of at most %d: submit it again later", whose, waiting, most)
-	}
-	for i := len(steps) - 1; i >= 0; i-- {
-		st := steps[i]
-		if waiting < int64(st.Over) {
-			continue
-		}
-		if st.MinPriority > 0 && cr.Priority >= st.MinPriority || slices.Contains(st.Sources, cr.Provenance.Source) {
-			return nil
-		}
-		if st.MinPriority == 0 {
-			return queueFull("%s has %s waiting: beyond %d only some sources may submit, and %q is none of them", whose, events.Count(waiting, "item"), st.Over, cr.Provenance.Source)
-		}
-		return queueFull("%s has %s waiting: beyond %d it takes only priority %d and above", whose, events.Count(waiting, "item"), st.Over, st.MinPriority)
-	}
-	return nil
-}
-
-func queueFull(format string, args ...any) error {
-	e := events.Refuse(events.CodeQueueFull, format, args...)
-	e.RetryAfter = QueueFullRetryAfter
-	return e
-}
-
 // mayRun refuses a claim that a group's capacity, a pool or a rate limit has no
 // room for, else says what it counts against.
 func (d *decider) mayRun(it *events.Item) ([]events.RateTaken, error) {
@@ -135,7 +70,7 @@ func (d *decider) mayRun(it *events.Item) ([]events.RateTaken, error) {
 	if len(set.Rates) == 0 {
 		return nil, nil
 	}
-	return d.takeRates(it.Type, set, events.AtDispatch, func(per string) string {
+	return d.takeRates(it.Type, &set, events.AtDispatch, func(per string) string {
 		if per == events.PerType {
 			return ""
 		}
@@ -162,25 +97,6 @@ func (a *applier) countRuns(it *events.Item, before bool) error {
 	}
 	a.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyGroup, Type: it.Type, Key: it.Group}, N: n}, n > 0)
 	return nil
-}
-
-// checkPool refuses settings that name a pool which the engine has not.
-func (d *decider) checkPool(t events.Type, set events.TypeSettings) error {
-	if _, ok := d.state.limits.Pools[set.Pool]; set.Pool != "" && !ok {
-		return events.Refuse(events.CodeBadRequest, "settings of type %s: there is no pool %q: make it in engine.toml, as [pools.%s] with slots", t, set.Pool, set.Pool)
-	}
-	return nil
-}
-
-// valueOf is what a submission has for a key; empty: nothing.
-func valueOf(key, tenant string, labels map[string]string) string {
-	if key == events.PerTenant {
-		return tenant
-	}
-	if name, ok := strings.CutPrefix(key, events.PerLabel); ok {
-		return labels[name]
-	}
-	return ""
 }
 
 // rateTAT is a limit's theoretical arrival time for a key, zero for a full
@@ -225,7 +141,7 @@ func (s *State) RatesAllow(t events.Type, group string, ahead int, now time.Time
 
 // takeRates counts against the limits of a type at a moment: it returns what
 // is to be recorded, or the refusal of the last one to open.
-func (d *decider) takeRates(t events.Type, set events.TypeSettings, at string, value func(per string) string) (taken []events.RateTaken, err error) {
+func (d *decider) takeRates(t events.Type, set *events.TypeSettings, at string, value func(per string) string) (taken []events.RateTaken, err error) {
 	var until time.Time
 	var shut events.RateLimit
 	for _, r := range set.Rates {

@@ -70,7 +70,7 @@ func (d *decider) reject(c Reject) Decision {
 	if _, known := d.state.Type(typ); err != nil || !known && (len(d.state.types) >= events.MaxTypes || !typeAllowed(&d.state.limits, typ)) {
 		typ = "" // it becomes part of a subject, of which the server keeps each in memory
 	}
-	return Decision{ID: r.Of, Repeat: !r.Of.IsZero(), Events: []events.Event{{Kind: events.KindRejected, Type: typ, At: d.now, Body: &r}}}
+	return Decision{ID: r.Of, Repeat: !r.Of.IsZero(), Events: []events.Event{d.typeEvent(typ, &r)}}
 }
 
 // boundBody cuts the original to its bound. What is no text is kept as bytes,
@@ -166,7 +166,7 @@ func (p *pages[T]) room(bytes int) *T {
 
 func (d *decider) snapshots(list []*events.Snapshot) (evs []events.Event) {
 	for _, s := range list {
-		evs = append(evs, events.Event{Kind: events.KindSnapshot, At: d.now, Body: s})
+		evs = append(evs, d.typeEvent("", s))
 	}
 	return evs
 }

@@ -188,7 +188,7 @@ func notStarted(it *events.Item, report string) error {
 // expired reports whether the item has not started in time.
 func (d *decider) expired(it *events.Item) bool {
 	at := it.ExpiryAt()
-	return !at.IsZero() && !at.After(d.dueTime())
+	return !at.IsZero() && !at.After(d.due)
 }
 
 func expiredRun(it *events.Item) error {
@@ -278,7 +278,7 @@ func (c Due) decide(d *decider) (Decision, error) {
 	if it != nil && d.expired(it) {
 		return Decision{ID: it.ID, Events: []events.Event{d.cancelled(it, "expired", events.ID{})}}, nil
 	}
-	if it == nil || it.TimerAt().IsZero() || it.TimerAt().After(d.dueTime()) {
+	if it == nil || it.TimerAt().IsZero() || it.TimerAt().After(d.due) {
 		return nothing, nil
 	}
 	switch it.State {
@@ -490,7 +490,7 @@ func (c Native) begin(d *decider, run *events.Item) ([]events.Event, error) {
 		run.StartedAt = d.now.Add(-c.Took)
 		claimed.DeliveredAt = run.StartedAt
 	}
-	t := d.info(run.Type)
+	t, _ := d.state.info(run.Type)
 	if n := t.Settings.Circuit.WithDefaults().Probes; t.Circuit.State == events.CircuitHalfOpen && t.Circuit.Probing < n {
 		claimed.Probe, run.Probe = true, true
 	}

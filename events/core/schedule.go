@@ -52,11 +52,7 @@ func (c SetSchedule) decide(d *decider) (Decision, error) {
 			return Decision{}, events.Refuse(events.CodeBadTime, "schedule %s: its first tick, %s, lies before the last that was answered: set it again", next.Name, next.Next.Format(time.RFC3339Nano))
 		}
 	}
-	return Decision{Events: []events.Event{d.scheduleEvent(next.Type, &events.ScheduleSet{Schedule: next})}}, nil
-}
-
-func (d *decider) scheduleEvent(t events.Type, b events.Body) events.Event {
-	return events.Event{Kind: b.Kind(), Type: t, At: d.now, Body: b}
+	return Decision{Events: []events.Event{d.typeEvent(next.Type, &events.ScheduleSet{Schedule: next})}}, nil
 }
 
 func scheduleInFile(name string) error {
@@ -83,7 +79,7 @@ func (c PauseSchedule) decide(d *decider) (Decision, error) {
 	}
 	next := *cur
 	next.Paused = c.Paused
-	return Decision{Events: []events.Event{d.scheduleEvent(next.Type, &events.ScheduleSet{Schedule: next})}}, nil
+	return Decision{Events: []events.Event{d.typeEvent(next.Type, &events.ScheduleSet{Schedule: next})}}, nil
 }
 
 func (c RemoveSchedule) decide(d *decider) (Decision, error) {
@@ -99,7 +95,7 @@ func (c RemoveSchedule) decide(d *decider) (Decision, error) {
 	case cur.Source == events.SourceAPI && c.Source == events.SourceFile:
 		return Decision{Repeat: true}, nil // the file never had it
 	}
-	return Decision{Events: []events.Event{d.scheduleEvent(cur.Type, &events.ScheduleRemoved{Name: c.Name, Source: c.Source})}}, nil
+	return Decision{Events: []events.Event{d.typeEvent(cur.Type, &events.ScheduleRemoved{Name: c.Name, Source: c.Source})}}, nil
 }
 
 // decide answers a tick: in one decision with the item that it makes, so that
@@ -137,7 +133,7 @@ func (c Fire) decide(d *decider) (Decision, error) {
 		}
 		fired.Item = dec.ID
 	}
-	dec.Events = append([]events.Event{d.scheduleEvent(cur.Type, fired)}, dec.Events...)
+	dec.Events = append([]events.Event{d.typeEvent(cur.Type, fired)}, dec.Events...)
 	return dec, nil
 }
 

@@ -282,15 +282,15 @@ func (c OpenBatch) decide(d *decider) (Decision, error) {
 	if _, err := events.CheckText("the batch's name", c.Name, events.MaxNameLen); err != nil {
 		return Decision{}, err
 	}
-	sub := submission{decider: d, c: &c.Submit}
-	if dec, done, err := sub.repeated(); done || err != nil {
+	sub := submission{decider: d, c: c.Submit}
+	if dec, err := sub.repeated(); dec.Repeat || err != nil {
 		return dec, err
 	}
 	if err := sub.begin(); err != nil {
 		return Decision{}, err
 	}
 	opened := &events.Spawned{Spawn: 1, Children: []events.ID{}, Batch: true, Name: c.Name, Declared: c.Count, Sealed: c.Count > 0}
-	return Decision{ID: sub.it.ID, Events: append(sub.evs, d.event(sub.it, opened))}, nil
+	return sub.ends(opened), nil
 }
 
 // batchParams are the params of a batch's item.
@@ -339,8 +339,8 @@ func (c SealBatch) decide(d *decider) (Decision, error) {
 
 // submitMember decides a submission to a batch.
 func (d *decider) submitMember(c *Submit) (Decision, error) {
-	s := submission{decider: d, c: c}
-	if dec, done, err := s.repeated(); done || err != nil {
+	s := submission{decider: d, c: *c}
+	if dec, err := s.repeated(); dec.Repeat || err != nil {
 		return dec, err
 	}
 	batch, err := d.batch(c.Batch)
@@ -488,7 +488,7 @@ func (d *decider) plan() (*plan, error) {
 	s.schedules.share(d.state.schedules)
 	s.workers.share(d.state.workers)
 	s.causes.share(d.state.causes.records)
-	return &plan{decider: decider{state: s, now: d.now}, seq: s.meta.Applied}, nil
+	return &plan{decider: decider{state: s, now: d.now, due: d.now}, seq: s.meta.Applied}, nil
 }
 
 // add makes events a part of the decision.

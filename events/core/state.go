@@ -73,6 +73,7 @@ type State struct {
 	tookBack KeyTimes
 	due      time.Time // see SetDue
 
+	decider decider     // of the command that is being decided
 	applier applier     // of the event that is being applied
 	again   []events.ID // carried items that must be carried once more; see TakeRecarry
 
@@ -190,6 +191,15 @@ func (s *State) Type(t events.Type) (events.TypeInfo, bool) {
 		return e.info, true
 	}
 	return events.TypeInfo{}, false
+}
+
+// info returns what is known of a type, not to be written, and whether anything
+// is; the defaults if not.
+func (s *State) info(t events.Type) (*events.TypeInfo, bool) {
+	if e := s.types[t]; e != nil {
+		return &e.info, true
+	}
+	return &events.TypeInfo{Type: t, Settings: s.defaults}, false
 }
 
 // TypeNames lists the known types in order.

@@ -126,5 +126,85 @@ func (c PurgeRejected) decide(d *decider) (Decision, error) {
 	if reason == "" {
 		reason = "purged"
 	}
-	return Decision{Events: []events.Event{{Kind: events.KindRejectedPurged, Type: c.Type, At: d.now, Body: &events.RejectedPurged{Seq: c.Seq, Reason: reason}}}}, nil
+	return Decision{Events: []events.Event{d.typeEvent(c.Type, &events.RejectedPurged{Seq: c.Seq, Reason: reason})}}, nil
+}
+
+func (c Cancel) decide(d *decider) (Decision, error) {
+	it, err := d.known(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if it.State == events.StateCancelled {
+		return Decision{ID: it.ID, Repeat: true}, nil
+	}
+	if _, ok := events.Next(it.State, events.KindCancelled); !ok {
+		return Decision{}, events.Refuse(events.CodeWrongState, "item %s is %s: only one that is queued, waiting, claimed or running can be cancelled", it.ID, it.State)
+	}
+	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
+	if err != nil {
+		return Decision{}, err
+	}
+	if reason == "" {
+		reason = "cancelled"
+	}
+	ev := d.cancelled(it, reason, events.ID{})
+	return Decision{ID: it.ID, WasRunning: ev.Body.(*events.Cancelled).WasRunning, Events: []events.Event{ev}}, nil
+}
+
+// cancelled is the end of an item that is not to be run, because of another if
+// that is given.
+func (d *decider) cancelled(it *events.Item, reason string, by events.ID) events.Event {
+	running := it.State == events.StateClaimed || it.State == events.StateRunning
+	body := &events.Cancelled{Reason: reason, WasRunning: running, By: by}
+	if running {
+		return d.runEvent(it, body)
+	}
+	return d.event(it, body)
+}
+
+func (c Reschedule) decide(d *decider) (Decision, error) {
+	it, err := d.known(c.ID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if it.State != events.StateQueued {
+		return Decision{}, events.Refuse(events.CodeWrongState, "item %s is %s: only a queued item can be rescheduled", it.ID, it.State)
+	}
+	at, err := d.availableAt(c.AvailableAt, c.Delay)
+	if err != nil {
+		return Decision{}, err
+	}
+	if c.Now && !at.IsZero() {
+		return Decision{}, events.Refuse(events.CodeBadTime, "give a time or a delay, or ask to run now, not both")
+	}
+	r := events.Rescheduled{Priority: it.Priority, OrderAt: it.OrderAt, AvailableAt: it.AvailableAt}
+	if c.Priority != nil {
+		if *c.Priority > events.MaxPriority {
+			return Decision{}, events.BadPriority(*c.Priority)
+		}
+		r.Priority = *c.Priority
+	}
+	switch {
+	case c.Now || (!c.AvailableAt.IsZero() && at.IsZero()):
+		r.AvailableAt = time.Time{}
+		r.OrderAt = earlier(it.OrderAt, it.QueuedAt)
+	case !at.IsZero():
+		r.AvailableAt, r.OrderAt = at, at
+	}
+	if r == (events.Rescheduled{Priority: it.Priority, OrderAt: it.OrderAt, AvailableAt: it.AvailableAt}) {
+		return Decision{ID: it.ID, Repeat: true}, nil
+	}
+	return Decision{ID: it.ID, Events: []events.Event{d.event(it, &r)}}, nil
+}
+
+func foldCancelled(a *applier, e *entry, it *events.Item, b *events.Cancelled) error {
+	it.Reason, it.FinishedAt = b.Reason, a.ev.At
+	endedBy(it, b.By)
+	a.dropParams(e)
+	return nil
+}
+
+func foldRescheduled(_ *applier, _ *entry, it *events.Item, b *events.Rescheduled) error {
+	it.Priority, it.OrderAt, it.AvailableAt = b.Priority, b.OrderAt, b.AvailableAt
+	return nil
 }
