@@ -24,7 +24,7 @@ type submission struct {
 	*decider
 	c   Submit           // a copy, which stays on the stack where a pointer would not
 	typ *events.TypeInfo // of the submission's type, with the defaults for a new one
-	it  *events.Item     // the item, of which only the id and the type are set
+	it  events.Item      // the item, of which only the id and the type are set
 	cr  *events.Created  // the payload of its created event
 	evs []events.Event   // of the decision so far
 }
@@ -56,7 +56,7 @@ func (d *decider) submit(c *Submit) (Decision, error) {
 
 // ends returns the decision whose last event is the item's b.
 func (s *submission) ends(b events.Body) Decision {
-	return Decision{ID: s.it.ID, Events: append(s.evs, s.event(s.it, b))}
+	return Decision{ID: s.it.ID, Events: append(s.evs, s.event(&s.it, b))}
 }
 
 // repeated answers a submission that repeats an accepted one, with a Repeat. If
@@ -132,7 +132,7 @@ func (s *submission) begin() error {
 	if err := s.create(); err != nil {
 		return err
 	}
-	s.it = &events.Item{ID: s.c.ID, Type: s.c.Type}
+	s.it = events.Item{ID: s.c.ID, Type: s.c.Type}
 	if s.it.ID.IsZero() {
 		s.it.ID = s.c.NewID
 	} else {
@@ -145,7 +145,7 @@ func (s *submission) begin() error {
 		}
 		s.evs = append(s.evs, s.configured(s.c.Type, events.SourceDefault, s.typ.Settings))
 	}
-	s.evs = append(s.evs, s.event(s.it, s.cr))
+	s.evs = append(s.evs, s.event(&s.it, s.cr))
 	return nil
 }
 
@@ -326,7 +326,7 @@ func (s *submission) place() (Decision, error) {
 	case up.bad != nil && policy != events.AfterRun:
 		w.Behind = events.ID{}
 		dec := s.ends(w)
-		dec.Events = append(dec.Events, s.badEnd(s.it, up.bad, policy)...)
+		dec.Events = append(dec.Events, s.badEnd(&s.it, up.bad, policy)...)
 		return dec, nil
 	case len(w.For) > 0:
 		return s.ends(w), nil
