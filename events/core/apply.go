@@ -331,3 +331,17 @@ func (a *applier) count(it *events.Item, by int64) {
 		t.info.Queued[it.Priority] += by
 	}
 }
+
+// insert adds an item that does not exist.
+func (a *applier) insert(it *events.Item, params []byte) *entry {
+	e := a.items[it.ID]
+	if e == nil {
+		e = &entry{id: it.ID}
+		a.items[it.ID] = e
+	}
+	e.cur, e.params, e.fresh, e.reborn = it, params, true, e.prev != nil
+	a.markDirty(e)
+	a.cacheBytes += len(params)
+	a.touch(e, a.meta.Applied)
+	return e
+}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -15,40 +16,34 @@ type CircuitRef struct {
 	Worker events.WorkerID
 }
 
-// circuits is what the State knows of the circuits that are not closed, so that
-// nobody looks through all types and workers. It follows from what is kept.
+// circuits indexes the circuits that are not closed. It follows from the types
+// and workers.
 type circuits struct {
-	open    map[CircuitRef]time.Time // when it becomes half open; zero: it is
+	open    map[CircuitRef]time.Time // when each becomes half open; zero: it is
 	version uint64                   // changes with each of them
-	next    CircuitRef               // the first that becomes half open
-	nextAt  time.Time                // when; zero: none does
 }
 
-// note notes what has become of a circuit.
+// note keeps the index when a circuit may have changed.
 func (cs *circuits) note(ref CircuitRef, c *events.Circuit) {
 	until, was := cs.open[ref]
 	switch is := c != nil && c.State != events.CircuitShut; {
-	case !is && !was:
+	case !is && !was, is && was && until.Equal(c.Until):
 		return
-	case !is:
-		delete(cs.open, ref)
-	case was && until.Equal(c.Until):
-		return
-	default:
+	case is:
 		cs.open[ref] = c.Until
+	default:
+		delete(cs.open, ref)
 	}
 	cs.version++
-	cs.next, cs.nextAt = CircuitRef{}, time.Time{}
-	for r, at := range cs.open {
-		if !at.IsZero() && (cs.nextAt.IsZero() || at.Before(cs.nextAt)) {
-			cs.next, cs.nextAt = r, at
-		}
-	}
 }
 
 // NextCircuit returns the circuit that becomes half open first, and when; the
 // zero time for none.
-func (s *State) NextCircuit() (CircuitRef, time.Time) { return s.circuits.next, s.circuits.nextAt }
+func (s *State) NextCircuit() (CircuitRef, time.Time) {
+	return earliest(s.circuits.open, func(a, b CircuitRef) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Worker, b.Worker))
+	})
+}
 
 // CircuitVersion changes whenever a circuit opens, half opens or closes.
 func (s *State) CircuitVersion() uint64 { return s.circuits.version }
@@ -134,6 +129,12 @@ func (d *decider) circuit(ref CircuitRef) (events.Circuit, events.CircuitSetting
 	return d.state.WorkerCircuit(ref.Worker), d.state.limits.WorkerCircuit, nil
 }
 
+// DueCircuit says that a circuit's time may have come: a type's, or a worker's.
+type DueCircuit struct {
+	Type   events.Type
+	Worker events.WorkerID
+}
+
 // decide half opens a circuit whose time has come. It closes one that has
 // been switched off meanwhile.
 func (c DueCircuit) decide(d *decider) (Decision, error) {
@@ -149,6 +150,12 @@ func (c DueCircuit) decide(d *decider) (Decision, error) {
 		return Decision{Events: []events.Event{d.circuitEvent(ref, &events.CircuitClosed{Reason: events.ReasonConfigured})}}, nil
 	}
 	return Decision{Events: []events.Event{d.circuitEvent(ref, &events.CircuitHalfOpened{Probes: set.WithDefaults().Probes})}}, nil
+}
+
+// ResetCircuit closes a circuit.
+type ResetCircuit struct {
+	Type   events.Type
+	Worker events.WorkerID
 }
 
 // decide closes a circuit, whatever it has seen.

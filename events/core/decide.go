@@ -6,6 +6,22 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
+// Command asks for a change. What is random or volatile comes in with it. Each
+// command decides itself: see [Decide].
+type Command interface {
+	decide(*decider) (Decision, error)
+}
+
+// Decision is what Decide answers: the events (none for a repeat of what is
+// already so), the item that the answer is about, and whether it is a repeat.
+type Decision struct {
+	Events []events.Event
+	ID     events.ID
+	Repeat bool
+	// WasRunning is set for a Cancel that found the item claimed or running.
+	WasRunning bool
+}
+
 // Decide answers a command, given the state before it and the time. Its
 // Decision's events have no Seq yet; they are to be applied, all or none, with
 // the sequences that follow [events.Meta.Applied]. A refusal is an [*events.Error]; any other
@@ -63,6 +79,14 @@ func (d *decider) runEvent(it *events.Item, b events.Body) events.Event {
 // typeEvent makes an event of a type, or with an empty type of the partition.
 func (d *decider) typeEvent(t events.Type, b events.Body) events.Event {
 	return events.Event{Kind: b.Kind(), Type: t, At: d.now, Body: b}
+}
+
+// Own opens a new epoch (or, with Barrier, states the current one again).
+type Own struct {
+	Owner   string
+	Version string
+	Barrier bool
+	Clock   *AcceptClock // set when an operator has confirmed the clock; not with Barrier
 }
 
 func (c Own) decide(d *decider) (Decision, error) {

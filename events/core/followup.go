@@ -12,6 +12,11 @@ import (
 // followUpPage is how many items one FollowUp decides about, at most.
 const followUpPage = 100
 
+// FollowUp decides what follows from what has become of an item, for those
+// that it concerns, a bounded number at a time: to be repeated until the
+// Decision is a Repeat. See [events.Item.NeedsFollowUp].
+type FollowUp struct{ ID events.ID }
+
 // decide decides what follows from what has become of an item: for its
 // parent's sake, for those that wait for it, for its children.
 func (c FollowUp) decide(d *decider) (Decision, error) {

@@ -1,10 +1,20 @@
 package core
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
 )
+
+// Replay queues a dead or cancelled item again.
+type Replay struct {
+	ID          events.ID
+	Params      json.RawMessage  // nil: as they were
+	Priority    *events.Priority // nil: as it was
+	MaxAttempts events.Attempt   // further ones; 0: the type's
+	Reason      string
+}
 
 // decide queues a dead or cancelled item again, as the last among those that
 // wait.
@@ -98,35 +108,10 @@ func clearRun(it *events.Item) {
 	it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
-// decide forgets an item that has ended.
-func (c Purge) decide(d *decider) (Decision, error) {
-	it, err := d.known(c.ID)
-	if err != nil {
-		return Decision{}, err
-	}
-	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
-	if err != nil {
-		return Decision{}, err
-	}
-	if reason == "" {
-		reason = "purged"
-	}
-	return d.prune(it, reason)
-}
-
-// decide forgets a rejected submission.
-func (c PurgeRejected) decide(d *decider) (Decision, error) {
-	if c.Seq == 0 || c.Seq > d.state.meta.Applied {
-		return Decision{}, events.Refuse(events.CodeNotFound, "there is no event %d: the log ends at %d", c.Seq, d.state.meta.Applied)
-	}
-	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
-	if err != nil {
-		return Decision{}, err
-	}
-	if reason == "" {
-		reason = "purged"
-	}
-	return Decision{Events: []events.Event{d.typeEvent(c.Type, &events.RejectedPurged{Seq: c.Seq, Reason: reason})}}, nil
+// Cancel asks that an item be not run, or no longer.
+type Cancel struct {
+	ID     events.ID
+	Reason string // empty: "cancelled"
 }
 
 func (c Cancel) decide(d *decider) (Decision, error) {
@@ -160,6 +145,16 @@ func (d *decider) cancelled(it *events.Item, reason string, by events.ID) events
 		return d.runEvent(it, body)
 	}
 	return d.event(it, body)
+}
+
+// Reschedule changes the order of a queued item. Now makes it available at
+// once; otherwise AvailableAt or Delay, if set, says when.
+type Reschedule struct {
+	ID          events.ID
+	Priority    *events.Priority
+	AvailableAt time.Time
+	Delay       time.Duration
+	Now         bool
 }
 
 func (c Reschedule) decide(d *decider) (Decision, error) {

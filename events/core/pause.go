@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -25,7 +26,8 @@ type ResumeType struct {
 // DuePause says that the time at which a type's pause ends may have come.
 type DuePause struct{ Type events.Type }
 
-// decide holds a type back. One that is paused gets another end at most.
+// decide pauses a type. Another pause of a paused type can only move its end,
+// and keeps the reason and author that it does not replace.
 func (c PauseType) decide(d *decider) (Decision, error) {
 	t, err := d.knownType(c.Type)
 	if err != nil {
@@ -34,47 +36,29 @@ func (c PauseType) decide(d *decider) (Decision, error) {
 	if err := checkNote(c.Reason, c.By); err != nil {
 		return Decision{}, err
 	}
-	until, err := c.until(d)
+	until, err := d.availableAt(c.Until, c.For)
 	if err != nil {
 		return Decision{}, err
 	}
-	if t.Paused != nil {
-		return c.again(d, t.Paused, until)
+	if until.IsZero() && !c.Until.IsZero() {
+		return Decision{}, events.Refuse(events.CodeBadTime, "the pause would end at %s, which has passed: give a later time, or none", c.Until.UTC().Format(time.RFC3339))
 	}
-	return Decision{Events: []events.Event{d.typeEvent(c.Type, &events.Paused{Reason: c.Reason, By: c.By, Until: until})}}, nil
+	b := &events.Paused{Reason: c.Reason, By: c.By, Until: until}
+	if p := t.Paused; p != nil {
+		if until.Equal(p.Until) {
+			return Decision{Repeat: true}, nil
+		}
+		b.Reason, b.By = cmp.Or(b.Reason, p.Reason), cmp.Or(b.By, p.By)
+	}
+	return Decision{Events: []events.Event{d.typeEvent(c.Type, b)}}, nil
 }
 
-// until resolves when a pause is to end by itself: the zero time for never.
-func (c PauseType) until(d *decider) (time.Time, error) {
-	at, err := d.availableAt(c.Until, c.For)
-	if err == nil && at.IsZero() && !c.Until.IsZero() {
-		err = events.Refuse(events.CodeBadTime, "the pause would end at %s, which has passed: give a later time, or none", c.Until.UTC().Format(time.RFC3339))
-	}
-	return at, err
-}
-
-// again gives a pause another end. It keeps what is not said anew.
-func (c PauseType) again(d *decider, p *events.Pause, until time.Time) (Decision, error) {
-	if until.Equal(p.Until) {
-		return Decision{Repeat: true}, nil
-	}
-	b := events.Paused{Reason: c.Reason, By: c.By, Until: until}
-	if b.Reason == "" {
-		b.Reason = p.Reason
-	}
-	if b.By == "" {
-		b.By = p.By
-	}
-	return Decision{Events: []events.Event{d.typeEvent(c.Type, &b)}}, nil
-}
-
-// decide ends a pause, if there is one.
 func (c ResumeType) decide(d *decider) (Decision, error) {
 	t, err := d.knownType(c.Type)
 	if err != nil {
 		return Decision{}, err
 	}
-	if _, err := events.CheckText("by", c.By, events.MaxNameLen); err != nil {
+	if err := checkNote("", c.By); err != nil {
 		return Decision{}, err
 	}
 	if t.Paused == nil {
@@ -95,7 +79,7 @@ func (c DuePause) decide(d *decider) (Decision, error) {
 	return Decision{Events: []events.Event{d.typeEvent(c.Type, &events.Resumed{Reason: events.ReasonUntil})}}, nil
 }
 
-// applyPaused folds in a pause, or a new end of one that there is.
+// applyPaused folds in a pause, or the new end of one.
 func applyPaused(a *applier, b *events.Paused) error {
 	if a.types[a.ev.Type] == nil {
 		return a.corrupt("there is no type %q", a.ev.Type)
@@ -106,7 +90,7 @@ func applyPaused(a *applier, b *events.Paused) error {
 		p.At, p.UntilSet = had.At, a.ev.At
 	}
 	info.Paused = p
-	a.pauses.note(a.ev.Type, p)
+	a.notePause(a.ev.Type, p)
 	return nil
 }
 
@@ -116,42 +100,40 @@ func applyResumed(a *applier, _ *events.Resumed) error {
 		return a.corrupt("type %s is not paused", a.ev.Type)
 	}
 	a.typeOf(a.ev.Type).info.Paused = nil
-	a.pauses.note(a.ev.Type, nil)
+	a.notePause(a.ev.Type, nil)
 	return nil
 }
 
-// pauseEnds is when the types' pauses end by themselves. It follows from what is
-// kept of the types.
-type pauseEnds struct {
-	at     map[events.Type]time.Time
-	next   events.Type // the first to end
-	nextAt time.Time   // when; zero: none does
-}
-
-// note notes what has become of a type's pause.
-func (p *pauseEnds) note(t events.Type, pause *events.Pause) {
-	delete(p.at, t)
-	if pause != nil && !pause.Until.IsZero() {
-		p.at[t] = pause.Until
+// notePause keeps pauseEnds.
+func (s *State) notePause(t events.Type, p *events.Pause) {
+	if p == nil || p.Until.IsZero() {
+		delete(s.pauseEnds, t)
+		return
 	}
-	p.next, p.nextAt = "", time.Time{}
-	for t, at := range p.at {
-		if p.nextAt.IsZero() || at.Before(p.nextAt) || at.Equal(p.nextAt) && t < p.next {
-			p.next, p.nextAt = t, at
-		}
-	}
+	s.pauseEnds[t] = p.Until
 }
 
 // NextPauseEnd returns the type whose pause ends first by itself, and when; the
 // zero time for none.
-func (s *State) NextPauseEnd() (events.Type, time.Time) { return s.pauses.next, s.pauses.nextAt }
+func (s *State) NextPauseEnd() (events.Type, time.Time) {
+	return earliest(s.pauseEnds, cmp.Compare[events.Type])
+}
 
-// loadPauses notes when the pauses end that the types have.
-func (s *State) loadPauses() {
-	s.pauses = pauseEnds{at: map[events.Type]time.Time{}}
-	for t, e := range s.types {
-		if e.info.Paused != nil {
-			s.pauses.note(t, e.info.Paused)
+// earliest returns the key with the earliest time, and of several the least one.
+// Zero times don't count.
+func earliest[K comparable](times map[K]time.Time, compare func(a, b K) int) (first K, at time.Time) {
+	for k, t := range times {
+		if !t.IsZero() && (at.IsZero() || t.Before(at) || t.Equal(at) && compare(k, first) < 0) {
+			first, at = k, t
 		}
+	}
+	return first, at
+}
+
+// loadPauses fills pauseEnds from the types.
+func (s *State) loadPauses() {
+	s.pauseEnds = map[events.Type]time.Time{}
+	for t, e := range s.types {
+		s.notePause(t, e.info.Paused)
 	}
 }

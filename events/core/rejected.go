@@ -53,6 +53,12 @@ func applyRejectedPurged(a *applier, b *events.RejectedPurged) error {
 	return nil
 }
 
+// Reject records an intake message that can't become an item.
+type Reject struct {
+	Type events.Type // empty if not known
+	events.Rejected
+}
+
 func (c Reject) decide(d *decider) (Decision, error) { return d.reject(c), nil }
 
 // reject records a submission that becomes no item. Whatever it holds, the
@@ -147,30 +153,6 @@ func (c CarryRejected) decide(d *decider) (Decision, error) {
 	return Decision{Events: d.snapshots(p.list), Repeat: len(p.list) == 0}, nil
 }
 
-// pages fills payloads up to carriedBytes each.
-type pages[T any] struct {
-	of   T // what each of them says
-	list []*T
-	size int // of the last
-}
-
-// room returns the payload that has room for so many bytes more.
-func (p *pages[T]) room(bytes int) *T {
-	if len(p.list) == 0 || p.size > 0 && p.size+bytes > carriedBytes {
-		of := p.of
-		p.list, p.size = append(p.list, &of), 0
-	}
-	p.size += bytes
-	return p.list[len(p.list)-1]
-}
-
-func (d *decider) snapshots(list []*events.Snapshot) (evs []events.Event) {
-	for _, s := range list {
-		evs = append(evs, d.typeEvent("", s))
-	}
-	return evs
-}
-
 // restateRejected takes over what a round says of submissions that became no
 // item.
 func (a *applier) restateRejected(b *events.Snapshot) {
@@ -192,4 +174,19 @@ func (a *applier) cutRejected(b *events.Snapshot) {
 	if cut.Cut > 0 || cut.CutAnswers > 0 {
 		a.rejected = append(a.rejected, cut)
 	}
+}
+
+// decide forgets a rejected submission.
+func (c PurgeRejected) decide(d *decider) (Decision, error) {
+	if c.Seq == 0 || c.Seq > d.state.meta.Applied {
+		return Decision{}, events.Refuse(events.CodeNotFound, "there is no event %d: the log ends at %d", c.Seq, d.state.meta.Applied)
+	}
+	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
+	if err != nil {
+		return Decision{}, err
+	}
+	if reason == "" {
+		reason = "purged"
+	}
+	return Decision{Events: []events.Event{d.typeEvent(c.Type, &events.RejectedPurged{Seq: c.Seq, Reason: reason})}}, nil
 }

@@ -10,6 +10,15 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
+// SetSchedule makes or replaces a schedule. Schedule.Next is the first tick, and
+// its Last fields are not looked at. A schedule whose timing stays the same
+// keeps its place among its ticks, unless Replan is set: then Schedule.Next
+// counts, as after the clock was set back.
+type SetSchedule struct {
+	Schedule events.Schedule
+	Replan   bool
+}
+
 // decide makes or replaces a schedule. Nothing that it says may bring back
 // a tick that has been answered.
 func (c SetSchedule) decide(d *decider) (Decision, error) {
@@ -67,6 +76,12 @@ func (d *decider) schedule(name string) (*events.Schedule, error) {
 	return nil, events.Refuse(events.CodeNotFound, "there is no schedule %q: check its name", events.Clip(name, 80))
 }
 
+// PauseSchedule stops a schedule's ticks, or lets them come again.
+type PauseSchedule struct {
+	Name   string
+	Paused bool
+}
+
 func (c PauseSchedule) decide(d *decider) (Decision, error) {
 	cur, err := d.schedule(c.Name)
 	switch {
@@ -80,6 +95,12 @@ func (c PauseSchedule) decide(d *decider) (Decision, error) {
 	next := *cur
 	next.Paused = c.Paused
 	return Decision{Events: []events.Event{d.typeEvent(next.Type, &events.ScheduleSet{Schedule: next})}}, nil
+}
+
+// RemoveSchedule ends a schedule.
+type RemoveSchedule struct {
+	Name   string
+	Source string // file, api
 }
 
 func (c RemoveSchedule) decide(d *decider) (Decision, error) {
@@ -96,6 +117,18 @@ func (c RemoveSchedule) decide(d *decider) (Decision, error) {
 		return Decision{Repeat: true}, nil // the file never had it
 	}
 	return Decision{Events: []events.Event{d.typeEvent(cur.Type, &events.ScheduleRemoved{Name: c.Name, Source: c.Source})}}, nil
+}
+
+// Fire answers a schedule's tick, and all before it. One that has been answered
+// already is answered by a Repeat.
+type Fire struct {
+	Name    string
+	Tick    time.Time // the tick that makes an item; Schedule.Next, or a later missed one; zero: none, but an item beside the ticks
+	Next    time.Time // the one after; zero: none
+	Skip    bool      // make no item
+	Skipped int       // ticks that are passed over
+	NewID   events.ID // fresh
+	ID      events.ID // with the zero Tick: chosen by the caller, so that it may ask again
 }
 
 // decide answers a tick: in one decision with the item that it makes, so that

@@ -29,12 +29,22 @@ func MaxEvents(c Command) int {
 // most, as a child does, and a death may be noted with its cause.
 const maxOtherEvents = 8
 
+// Spawn says that a run has ended in children. When all of them have ended, the
+// item is queued again for its continuation, or completes if there is none.
+type Spawn struct {
+	Run
+	Children     []Submit // their NewID set, those of the batch in ascending order
+	Continues    bool     // there is a continuation
+	Continuation string   // its name, for the handler; may be empty
+	Policy       events.ChildPolicy
+}
+
 // decide ends a run in children: the parent waits for them, and all of it is
 // one decision.
 func (c Spawn) decide(d *decider) (Decision, error) {
-	it, repeat, err := d.spawning(c.Run)
+	it, repeat, err := d.report(c.Run, "spawn", false, inChildren)
 	if repeat || err != nil {
-		return Decision{ID: c.Run.ID, Repeat: repeat}, err
+		return Decision{ID: c.ID, Repeat: repeat}, err
 	}
 	if err := c.check(); err != nil {
 		return Decision{}, err
@@ -60,22 +70,6 @@ func (c Spawn) decide(d *decider) (Decision, error) {
 		return Decision{}, events.Refuse(events.CodeTooLarge, "the spawn would make %d events: at most %d; spawn fewer children, and the rest from one of them", len(evs), events.MaxDecisionEvents)
 	}
 	return Decision{ID: it.ID, Events: evs}, nil
-}
-
-// spawning is the item of a run that may end in children, or has done so.
-func (d *decider) spawning(run Run) (it *events.Item, repeat bool, err error) {
-	if it, err = d.current(run); err != nil {
-		return nil, false, err
-	}
-	switch {
-	case inChildren(it):
-		return it, true, nil
-	case it.State == events.StateClaimed:
-		return nil, false, notStarted(it, "spawn")
-	case it.State != events.StateRunning:
-		return nil, false, wrongState(it, "spawn")
-	}
-	return it, false, nil
 }
 
 func (c *Spawn) check() error {
@@ -152,11 +146,23 @@ func ofChild(i int, err error) error {
 
 var errBatchType = events.Refuse(events.CodeBadType, "type %s is reserved for batches, which run nothing: choose another name, or open a batch", events.BatchType)
 
+// SpawnInParts is a Spawn of more than MaxWholeSpawn children: the parent waits
+// for as many as are declared, and [SpawnPart] makes them. Whoever decides it
+// has checked the children.
+type SpawnInParts struct {
+	Run
+	Declared     int
+	Pending      string // reference of the document that has them, as JSON
+	Continues    bool
+	Continuation string
+	Policy       events.ChildPolicy
+}
+
 // decide ends a run in children that are made later.
 func (c SpawnInParts) decide(d *decider) (Decision, error) {
-	it, repeat, err := d.spawning(c.Run)
+	it, repeat, err := d.report(c.Run, "spawn", false, inChildren)
 	if repeat || err != nil {
-		return Decision{ID: c.Run.ID, Repeat: repeat}, err
+		return Decision{ID: c.ID, Repeat: repeat}, err
 	}
 	if c.Declared < 1 || c.Declared > events.MaxChildren {
 		return Decision{}, events.Refuse(events.CodeTooLarge, "the spawn has %d children: at most %d; spawn fewer, and the rest from one of them", c.Declared, events.MaxChildren)
@@ -171,6 +177,17 @@ func (c SpawnInParts) decide(d *decider) (Decision, error) {
 		Spawn: relationsOf(it).Spawns + 1, Children: []events.ID{}, Declared: c.Declared, Pending: c.Pending,
 		Continues: c.Continues, Continuation: c.Continuation, ChildPolicy: c.Policy, DurationMS: d.since(it.StartedAt),
 	})}}, nil
+}
+
+// SpawnPart makes further children of a spawn that was declared. A part that is
+// there already, or of a spawn that is over, is answered by a Repeat.
+type SpawnPart struct {
+	ID       events.ID
+	Spawn    int
+	From     int // how many children the parts before have made
+	Children []Submit
+	// Lost, if set, says why the children can't be had: the item is dead.
+	Lost string
 }
 
 // decide makes the next children of a spawn that was declared.
@@ -269,6 +286,15 @@ func (p *plan) isChild(sp *events.Spawned, dec Decision) (bool, error) {
 	return p.made[dec.ID], nil
 }
 
+// OpenBatch makes a batch: an item that runs nothing, waits for the items that
+// are submitted to it, and completes once it is sealed and all of them have
+// ended. One that is there already is answered by a Repeat.
+type OpenBatch struct {
+	Submit        // of the batch itself; its Type is BatchType
+	Name   string // for people
+	Count  int    // how many items it will have; 0: SealBatch says
+}
+
 // decide makes a batch.
 func (c OpenBatch) decide(d *decider) (Decision, error) {
 	c.Type = events.BatchType
@@ -312,6 +338,12 @@ func (d *decider) batch(id events.ID) (*events.Item, error) {
 		return nil, events.Refuse(events.CodeBadRequest, "item %s is no batch: open one, and submit to that", id)
 	}
 	return it, nil
+}
+
+// SealBatch settles how many items a batch has: it ends with the last of them.
+type SealBatch struct {
+	ID    events.ID
+	Count int // 0: as many as there are
 }
 
 func (c SealBatch) decide(d *decider) (Decision, error) {
@@ -376,6 +408,10 @@ func (d *decider) submitMember(c *Submit) (Decision, error) {
 	}
 	return dec, nil
 }
+
+// EndBatchItem cancels an item of a batch, or a child of a spawn that was made in
+// parts, which has ended before it.
+type EndBatchItem struct{ ID, Parent events.ID }
 
 // decide cancels what belongs to an item that has ended before it.
 func (c EndBatchItem) decide(d *decider) (Decision, error) {

@@ -61,7 +61,7 @@ type State struct {
 	causes    causes
 	drains    records[events.Drain] // by worker
 	circuits  circuits
-	pauses    pauseEnds
+	pauseEnds map[events.Type]time.Time // of the pauses that end by themselves; follows from types
 
 	drainVersion uint64
 
@@ -176,13 +176,11 @@ func (s *State) SetDefaults(d events.TypeSettings) { s.defaults = d }
 // Meta is the partition's record.
 func (s *State) Meta() events.Meta { return s.meta }
 
-// Settings are a type's settings, and whether the type is known; the defaults
+// Settings returns a type's settings, and whether the type is known; the defaults
 // if it is not.
 func (s *State) Settings(t events.Type) (events.TypeSettings, bool) {
-	if e := s.types[t]; e != nil {
-		return e.info.Settings, true
-	}
-	return s.defaults, false
+	info, known := s.info(t)
+	return info.Settings, known
 }
 
 // Type returns what is known of a type, false if nothing is.
@@ -445,3 +443,22 @@ func (s *State) evict() {
 
 // SetLimits sets the engine's own settings.
 func (s *State) SetLimits(l events.Limits) { s.limits = l }
+
+// appendChanges appends what has become of the item since the last call.
+func (e *entry) appendChanges(to []ItemChange) []ItemChange {
+	switch {
+	case e.cur == nil && e.prev == nil:
+		return to
+	case e.reborn && e.prev != nil:
+		return append(to, ItemChange{Old: e.prev}, ItemChange{New: e.cur})
+	}
+	return append(to, ItemChange{Old: e.prev, New: e.cur})
+}
+
+// Projectable reports whether the base will have all that has become of an item
+// once it has come to the position that State has been told of by
+// [State.Projected]: only then is what it holds beside the item complete.
+func (s *State) Projectable(id events.ID) bool {
+	e := s.items[id]
+	return e == nil || !e.dirty && e.seq <= s.projected && (e.cur == nil || e.cur.Seq <= s.projected)
+}

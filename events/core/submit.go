@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,42 @@ import (
 
 // QueueFullRetryAfter is the pause proposed with a refusal for a full queue.
 const QueueFullRetryAfter = 5 * time.Second
+
+// Submit asks for a new item.
+type Submit struct {
+	Type     events.Type
+	Params   json.RawMessage  // any JSON document; empty means null
+	ID       events.ID        // chosen by the submitter; zero: NewID is used
+	NewID    events.ID        // fresh
+	Priority *events.Priority // nil: PriorityDefault
+
+	DedupKey       string
+	IdempotencyKey string
+	AvailableAt    time.Time      // at most one of AvailableAt and Delay
+	Delay          time.Duration  // from the time of the decision
+	MaxAttempts    events.Attempt // 0: the type's
+	Timeout        time.Duration  // 0: the type's
+	Capabilities   []string
+	Tenant         string
+	Labels         map[string]string
+	Provenance     events.Provenance
+	Trace          string
+	Intake         events.Intake // set when it came by the intake stream
+	// PublishedAt is when it came into the intake stream; zero: not known.
+	PublishedAt time.Time
+
+	After       []events.ID // items that must end first
+	AfterPolicy events.AfterPolicy
+	DedupPolicy events.DedupPolicy // empty: the type's
+	DedupWindow *time.Duration     // nil: the type's
+	ExpiresAt   time.Time
+	Batch       events.ID       // the batch that it belongs to
+	Estimate    time.Duration   // how long a run is likely to take; 0: not said
+	Score       *time.Duration  // the host's: how far ahead of its time of submission its place is; nil: the built-in order
+	Verdict     *events.Verdict // the host's dedup hook's
+
+	checked bool // by Check
+}
 
 func (c Submit) decide(d *decider) (Decision, error) {
 	if !c.Batch.IsZero() {

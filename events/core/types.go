@@ -28,8 +28,8 @@ func (c RemoveType) decide(d *decider) (Decision, error) {
 	return Decision{Events: []events.Event{d.typeEvent(c.Type, &events.TypeForgotten{Reason: events.ReasonRemoved})}}, nil
 }
 
-// usedBy says what the log knows to use a type, and what to do about it; empty:
-// nothing.
+// usedBy returns what the log knows to use a type and what to do about it, empty
+// for nothing.
 func (s *State) usedBy(t *events.TypeInfo) string {
 	var items int64
 	var states []string
@@ -44,7 +44,7 @@ func (s *State) usedBy(t *events.TypeInfo) string {
 	case t.Settings.Native():
 		return "its protocol is ack, and who takes its items is not known; set the protocol to claim first"
 	}
-	names := make([]string, 0, len(s.schedules.m))
+	var names []string
 	for _, sch := range s.schedules.m {
 		if sch.Type == t.Type {
 			names = append(names, sch.Name)
@@ -56,29 +56,19 @@ func (s *State) usedBy(t *events.TypeInfo) string {
 	return ""
 }
 
-// TypeInUse reports why a type can't be forgotten, empty if it can: it has items, or
-// somebody has set something for it.
+// TypeInUse reports why a type can't be forgotten, empty if it can: something
+// uses it, or somebody has set something for it.
 func (s *State) TypeInUse(t events.Type) (why string) {
 	e := s.types[t]
-	if e == nil {
-		return "there is no such type"
-	}
 	switch {
+	case e == nil:
+		return "there is no such type"
 	case e.info.Source != events.SourceDefault:
 		return "it has settings of its own"
-	case e.info.Counts != [events.NumStates]int64{}:
-		return "it has items"
 	case e.info.Paused != nil || e.info.Circuit.State != events.CircuitShut:
 		return "it is paused, or its circuit is not closed"
-	case e.info.Settings.Native():
-		return "its items go to workers that do not register"
 	}
-	for _, sch := range s.schedules.m {
-		if sch.Type == t {
-			return "schedule " + sch.Name + " makes items of it"
-		}
-	}
-	return ""
+	return s.usedBy(&e.info)
 }
 
 func (c ForgetType) decide(d *decider) (Decision, error) {
@@ -104,11 +94,18 @@ func applyTypeForgotten(a *applier, _ *events.TypeForgotten) error {
 			break
 		}
 	}
-	a.pauses.note(a.ev.Type, nil)
+	a.notePause(a.ev.Type, nil)
 	a.circuits.note(CircuitRef{Type: a.ev.Type}, nil)
 	delete(a.types, a.ev.Type)
 	a.forgotten = append(a.forgotten, a.ev.Type)
 	return nil
+}
+
+// Configure sets a type's settings. Changes only what differs.
+type Configure struct {
+	Type     events.Type
+	Source   string // file, api
+	Settings events.TypeSettings
 }
 
 func (c Configure) decide(d *decider) (Decision, error) {
@@ -139,6 +136,9 @@ func (c Configure) decide(d *decider) (Decision, error) {
 	}
 	return Decision{Events: append([]events.Event{d.configured(c.Type, c.Source, c.Settings)}, d.switchedOff(t, c.Settings)...)}, nil
 }
+
+// Define makes a type known, with the default settings, if it is not.
+type Define struct{ Type events.Type }
 
 func (c Define) decide(d *decider) (Decision, error) {
 	if _, known := d.state.Type(c.Type); known {

@@ -1,0 +1,233 @@
+package core
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// BeginCut begins a round of [events.Snapshot]; one under way is given up.
+type BeginCut struct{}
+
+func (BeginCut) decide(d *decider) (Decision, error) {
+	if d.state.meta.Epoch == 0 { // a log that has not been cut begins with an ownership
+		return Decision{}, events.Refuse(events.CodeWrongState, "nobody owns the partition yet")
+	}
+	return Decision{Events: []events.Event{d.typeEvent("", &events.Snapshot{Round: d.state.meta.Round + 1, Mark: events.MarkBegin})}}, nil
+}
+
+// EndCut ends the round under way. Every item must have been carried: the
+// caller sees to it. Keys are those that the projection holds of kinds that
+// follow from no item; see [events.KeyKind.Unowned].
+type EndCut struct {
+	Keys []events.HeldKey
+	// Kept is where what the projection keeps of rejected submissions begins, all
+	// of which from before the round has been carried; nil: none is to be kept.
+	Kept *events.RejectedKept
+}
+
+// decide states what belongs to no item.
+func (c EndCut) decide(d *decider) (Decision, error) {
+	if d.state.meta.RoundAt == 0 {
+		return Decision{}, events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
+	}
+	p := pages[events.Snapshot]{of: events.Snapshot{Round: d.state.meta.Round, Mark: events.MarkPart}}
+	room := p.room
+	room(0)
+	for _, name := range d.state.TypeNames() {
+		t, _ := d.state.Type(name)
+		t.Counts, t.Queued = [events.NumStates]int64{}, [events.MaxPriority + 1]int64{}
+		s := room(jsonSize(t))
+		s.Types = append(s.Types, t)
+	}
+	for _, rs := range d.state.recordSets() {
+		for _, rec := range rs.all() {
+			s := room(len(rec.Data) + len(rec.Key) + 64)
+			s.Records = append(s.Records, rec)
+		}
+	}
+	for _, k := range c.looseKeys(d) {
+		s := room(jsonSize(k))
+		s.Keys = append(s.Keys, k)
+	}
+	last, meta := p.list[len(p.list)-1], d.state.meta
+	last.Mark, last.Meta, last.Kept = events.MarkEnd, &meta, c.Kept
+	if len(p.list) > MaxEndEvents {
+		return Decision{}, events.Refuse(events.CodeTooLarge, "the round's end would have %d events, at most %d are allowed: there are too many keys of rate limits", len(p.list), MaxEndEvents)
+	}
+	return Decision{Events: d.snapshots(p.list)}, nil
+}
+
+// looseKeys lays what has changed over the keys that the projection has: Keys.
+func (c EndCut) looseKeys(d *decider) []events.HeldKey {
+	all := make(map[events.KeyRef]events.HeldKey, len(c.Keys))
+	for _, k := range c.Keys {
+		all[k.Ref] = k
+	}
+	for ref, k := range d.state.keys {
+		if !ref.Kind.Unowned() {
+			continue
+		}
+		if delete(all, ref); k.has {
+			all[ref] = k.held
+		}
+	}
+	keys := make([]events.HeldKey, 0, len(all))
+	for _, k := range all {
+		if k.Until.IsZero() || k.Until.After(d.now) {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b events.HeldKey) int {
+		if a.Ref.Kind != b.Ref.Kind {
+			return int(a.Ref.Kind) - int(b.Ref.Kind)
+		}
+		if a.Ref.Type != b.Ref.Type {
+			return strings.Compare(string(a.Ref.Type), string(b.Ref.Type))
+		}
+		return strings.Compare(a.Ref.Key, b.Ref.Key)
+	})
+	return keys
+}
+
+func applySnapshot(a *applier, b *events.Snapshot) error {
+	switch {
+	case b.Mark == events.MarkBegin:
+		if a.meta.Partial {
+			return a.corrupt("the log has been cut and begins with a round of snapshots that does not end")
+		}
+		// A log begins with an ownership, unless it has been cut.
+		a.meta.Partial = a.meta.Epoch == 0
+		a.meta.Round, a.meta.RoundAt = b.Round, a.ev.Seq
+		a.again = nil
+		return nil
+	case b.Round != a.meta.Round || a.meta.RoundAt == 0:
+		return a.corrupt("it is of round %d, which is not under way", b.Round)
+	}
+	if a.meta.Partial {
+		a.restateRejected(b)
+	}
+	if b.Mark == events.MarkRejected {
+		return nil
+	}
+	if a.meta.Partial {
+		if err := a.restate(b); err != nil {
+			return err
+		}
+	}
+	if b.Mark == events.MarkEnd {
+		a.cutRejected(b)
+		a.meta.CutAt, a.meta.CutEnd, a.meta.CutTime, a.meta.RoundAt = a.meta.RoundAt, a.ev.Seq, a.ev.At, 0
+		a.again = nil
+	}
+	return nil
+}
+
+// restate takes over what the end of a round says, in place of whatever the
+// events since its begin have left.
+func (a *applier) restate(b *events.Snapshot) error {
+	all := a.recordSets()
+	if a.ev.Tx.N <= 1 {
+		for _, r := range all {
+			r.removeAll()
+		}
+	}
+	for _, rec := range b.Records {
+		i := slices.IndexFunc(all, func(r recordSet) bool { return r.of() == rec.Kind })
+		if i < 0 {
+			return a.corrupt("this program does not know records of kind %c: use a newer one", rec.Kind)
+		}
+		if err := all[i].restore(rec); err != nil {
+			return a.corrupt("%v", err)
+		}
+	}
+	for _, t := range b.Types {
+		to := a.typeOf(t.Type)
+		t.Counts, t.Queued = to.info.Counts, to.info.Queued
+		to.info = t
+	}
+	for _, k := range b.Keys {
+		a.putKey(k, true)
+	}
+	if b.Mark != events.MarkEnd {
+		return nil
+	}
+	a.causes.countIdle()
+	a.loadCircuits()
+	a.loadPauses()
+	a.drainVersion++
+	if b.Meta == nil {
+		return a.corrupt("it does not say how the partition is")
+	}
+	applied, at := a.meta.Applied, a.meta.LastAt
+	a.meta = *b.Meta
+	a.meta.Applied, a.meta.LastAt, a.meta.Partial = applied, at, false
+	if at.After(a.meta.Ahead) { // as it was before this event
+		a.meta.Ahead = time.Time{}
+	}
+	return nil
+}
+
+// skips reports whether an event is passed over while not everything is known,
+// in the round at the head of a log that has been cut: one of an item that is
+// not known yet, since its carried, which comes later, says what has become of
+// it; and what the end of the round states in full.
+func (a *applier) skips(f *fold) (bool, error) {
+	if f.restated {
+		return true, nil
+	}
+	switch b := a.ev.Body.(type) {
+	case *events.Owned:
+		if !b.Barrier {
+			return true, a.corrupt("the log has been cut and begins with a round of snapshots that does not end")
+		}
+		return true, nil
+	case *events.Snapshot, *events.Created:
+		return false, nil
+	case *events.Carried:
+		if b.Part > 1 {
+			return false, nil
+		}
+	}
+	if a.ev.ID.IsZero() {
+		return false, nil
+	}
+	e, err := a.entry(a.ev.ID)
+	return e == nil && a.ev.Kind != events.KindCarried, err
+}
+
+// pages fills payloads up to carriedBytes each.
+type pages[T any] struct {
+	of   T // what each of them says
+	list []*T
+	size int // of the last
+}
+
+// room returns the payload that has room for so many bytes more.
+func (p *pages[T]) room(bytes int) *T {
+	if len(p.list) == 0 || p.size > 0 && p.size+bytes > carriedBytes {
+		of := p.of
+		p.list, p.size = append(p.list, &of), 0
+	}
+	p.size += bytes
+	return p.list[len(p.list)-1]
+}
+
+func (d *decider) snapshots(list []*events.Snapshot) (evs []events.Event) {
+	for _, s := range list {
+		evs = append(evs, d.typeEvent("", s))
+	}
+	return evs
+}
+
+// jsonSize is how many bytes v has in JSON.
+func jsonSize(v any) int {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return 0 // it is found when the event is encoded
+	}
+	return len(data)
+}
