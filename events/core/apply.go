@@ -211,16 +211,15 @@ func (a *applier) applyToItem(fold func(*applier, *entry, *events.Item) error) e
 	}
 	a.base = e.cur.BaseSeq
 	it := a.writable(e)
-	was, ran := tiesOf(it), isRunning(it)
-	run := runOf(it)
+	was := beforeOf(it)
 	a.count(it, -1)
 	it.State, it.Seq = next, a.ev.Seq
 	if err := fold(a, e, it); err != nil {
 		return err
 	}
 	a.count(it, +1)
-	a.followRun(run, it)
-	if err := a.countRuns(it, ran); err != nil {
+	a.followRun(was, it)
+	if err := a.countRuns(it, was); err != nil {
 		return err
 	}
 	a.record()

@@ -37,25 +37,27 @@ type Carry struct {
 	Merged  []events.MergedEntry
 }
 
-// decide re-states an item.
+// decide re-states an item, in as many parts as it needs.
 func (c Carry) decide(d *decider) (Decision, error) {
 	if d.state.meta.RoundAt == 0 {
-		return Decision{}, events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
+		return Decision{}, errNoRound
 	}
 	it, err := d.state.Item(c.ID)
 	if err != nil {
 		return Decision{}, err
 	}
-	if it == nil || it.BaseSeq >= d.state.meta.RoundAt {
+	if it == nil || d.state.carried(it) {
 		return Decision{ID: c.ID, Repeat: true}, nil
 	}
-	fold := &events.Fold{}
-	history := foldHistory(c.History, fold)
-	merged := foldMergedEntries(c.Merged, fold)
 	as := *it // the event's own: the state may go on to write its item
 	first := &events.Carried{Item: &as}
+	fold := events.Fold{}
+	history := foldHistory(c.History, &fold)
+	if n := len(c.Merged) - MaxCarriedMerged; n > 0 {
+		fold.MergedTo, c.Merged = c.Merged[n-1].Seq, c.Merged[n:]
+	}
 	if fold.To != 0 || fold.MergedTo != 0 {
-		first.Fold = fold
+		first.Fold = &fold
 	}
 	if first.Keys, err = d.keysOf(it); err != nil {
 		return Decision{}, err
@@ -71,7 +73,7 @@ func (c Carry) decide(d *decider) (Decision, error) {
 			c.Documents = append(c.Documents, events.CarriedDocument{Kind: k, Data: doc})
 		}
 	}
-	for _, m := range merged {
+	for _, m := range c.Merged {
 		c := p.room(jsonSize(m))
 		c.Merged = append(c.Merged, m)
 	}
@@ -116,7 +118,7 @@ func foldHistory(h []events.StoredEvent, fold *events.Fold) []events.StoredEvent
 	}
 	n := 0
 	for _, e := range gone {
-		n += foldedCount(e.Data)
+		n += countFolded(e.Data)
 	}
 	_ = json.Unmarshal(gone[len(gone)-1].Data, &last) // without a time it says only how many
 	fold.From, fold.To = gone[0].Seq, gone[len(gone)-1].Seq
@@ -125,8 +127,8 @@ func foldHistory(h []events.StoredEvent, fold *events.Fold) []events.StoredEvent
 	return append(out, h[newest:]...)
 }
 
-// foldedCount is how many events an entry of a history stands for.
-func foldedCount(entry []byte) int {
+// countFolded returns the number of events that an entry of a history stands for.
+func countFolded(entry []byte) int {
 	var e struct {
 		Kind string `json:"kind"`
 		Data struct {
@@ -139,36 +141,37 @@ func foldedCount(entry []byte) int {
 	return 1
 }
 
-func foldMergedEntries(m []events.MergedEntry, fold *events.Fold) []events.MergedEntry {
-	n := len(m) - MaxCarriedMerged
-	if n <= 0 {
-		return m
-	}
-	fold.MergedTo = m[n-1].Seq
-	return m[n:]
+// While a round is under way, the live state must also keep right the reader who
+// begins with that round and so knows an item only once it has been carried, or
+// created since. Every change of an item therefore goes through writable, and
+// what depends on another item calls dependsOn. The package comment of projector
+// says why this is enough.
+
+// carried reports whether a reader who begins with the round under way knows the
+// item.
+func (s *State) carried(it *events.Item) bool {
+	return s.meta.RoundAt != 0 && it.BaseSeq >= s.meta.RoundAt
 }
 
-// outdate notes that an item which the round under way has carried is changed
-// by the event of one that it has not: who begins to read with this round does
-// not know the event's item yet and can't tell, so the item is carried again.
-func (a *applier) outdate(e *entry) {
-	if a.base < a.meta.RoundAt && e.id != a.ev.ID && e.cur.BaseSeq >= a.meta.RoundAt {
-		e.cur.BaseSeq = 0
-		a.again = append(a.again, e.id)
-	}
+// unseen reports whether that reader skips the event, since it does not know the
+// event's item.
+func (a *applier) unseen() bool { return a.base < a.meta.RoundAt }
+
+// recarry notes that an item must be carried once more in the round under way.
+func (a *applier) recarry(it *events.Item) {
+	it.BaseSeq = 0
+	a.toRecarry = append(a.toRecarry, it.ID)
 }
 
-// leans notes that what has become of an item depends on another. If the round
-// under way has not carried that one yet, who begins to read with this round
-// does not know it and may conclude otherwise: the item is carried again.
-func (a *applier) leans(it *events.Item, on events.ID) error {
-	if a.meta.RoundAt == 0 || it.BaseSeq < a.meta.RoundAt {
+// dependsOn notes that what has become of an item depends on another. A reader
+// who knows the item and not yet the other may conclude otherwise.
+func (a *applier) dependsOn(it *events.Item, other events.ID) error {
+	if !a.carried(it) {
 		return nil
 	}
-	e, err := a.entry(on)
-	if err == nil && e != nil && e.cur.BaseSeq < a.meta.RoundAt {
-		it.BaseSeq = 0
-		a.again = append(a.again, it.ID)
+	e, err := a.entry(other)
+	if err == nil && e != nil && !a.carried(e.cur) {
+		a.recarry(it)
 	}
 	return err
 }
@@ -176,8 +179,8 @@ func (a *applier) leans(it *events.Item, on events.ID) error {
 // TakeRecarry returns the items that were carried in the round under way and
 // must be so once more, by what was applied since the last call.
 func (s *State) TakeRecarry() []events.ID {
-	ids := s.again
-	s.again = nil
+	ids := s.toRecarry
+	s.toRecarry = nil
 	return ids
 }
 
@@ -187,32 +190,15 @@ func applyCarried(a *applier, b *events.Carried) error {
 		return err
 	}
 	if a.meta.Partial && b.Part == 1 {
-		if e != nil {
-			if err := a.loseKeys(e.cur); err != nil {
-				return err
-			}
-			a.forget(e)
-		}
-		it, keys := *b.Item, slices.Clone(b.Keys)
-		for i := range keys {
-			if ref := &keys[i].Ref; ref.Kind == events.KeyMsgID && ref.Type == "" { // written when ids were of no type
-				it.MsgID, ref.Type = ref.Key, it.Type
-			}
-		}
-		e = a.insert(&it, nil)
-		a.count(&it, +1)
-		for _, of := range relationsOf(&it).Waits {
-			a.setWait(of, it.ID, true)
-		}
-		for _, k := range keys {
-			a.putKey(k, true)
+		if e, err = a.restateItem(e, b); err != nil {
+			return err
 		}
 	}
 	if e == nil || a.meta.RoundAt == 0 {
 		return a.corrupt("there is no such item, or no round is under way")
 	}
 	if a.meta.Partial {
-		a.restateItem(e, b)
+		a.restateBeside(e, b)
 	} else if b.Fold != nil {
 		fold := *b.Fold
 		fold.ID = a.ev.ID
@@ -225,8 +211,31 @@ func applyCarried(a *applier, b *events.Carried) error {
 	return nil
 }
 
-// restateItem keeps what a carried says of what stands beside an item.
-func (a *applier) restateItem(e *entry, b *events.Carried) {
+// restateItem puts the item that a carried states in place of e, if it exists.
+func (a *applier) restateItem(e *entry, b *events.Carried) (*entry, error) {
+	if e != nil {
+		if err := a.loseKeys(e.cur); err != nil {
+			return nil, err
+		}
+		a.forget(e)
+	}
+	it := *b.Item
+	for _, k := range b.Keys {
+		if k.Ref.Kind == events.KeyMsgID && k.Ref.Type == "" { // written when message ids had no type
+			it.MsgID, k.Ref.Type = k.Ref.Key, it.Type
+		}
+		a.putKey(k, true)
+	}
+	e = a.insert(&it, nil)
+	a.count(&it, +1)
+	for _, of := range relationsOf(&it).Waits {
+		a.setWait(of, it.ID, true)
+	}
+	return e, nil
+}
+
+// restateBeside keeps what a carried states beside the item.
+func (a *applier) restateBeside(e *entry, b *events.Carried) {
 	for _, d := range b.Documents {
 		a.setDocument(d.Kind, e.id, d.Data)
 		if d.Kind == events.DocParams {

@@ -289,25 +289,12 @@ func (d *decider) opens(ref CircuitRef, c events.Circuit, set events.CircuitSett
 	return d.circuitEvent(ref, &events.CircuitOpened{Reason: reason, Until: d.now.Add(policy.Cooldown(set, opens)), Opens: opens, Failed: failed, Of: of})
 }
 
-// run is what of an item's run is needed once it has ended.
-type run struct {
-	running bool
-	worker  events.WorkerID
-	probe   bool
-}
-
-func runOf(it *events.Item) run {
-	return run{running: it.State == events.StateClaimed || it.State == events.StateRunning, worker: it.Worker, probe: it.Probe}
-}
-
 // followRun follows, in the circuits, the begin and the end of an item's run.
-// was is the run before the event.
-func (a *applier) followRun(was run, it *events.Item) {
-	is := it.State == events.StateClaimed || it.State == events.StateRunning
-	switch {
-	case is && !was.running:
+func (a *applier) followRun(was before, it *events.Item) {
+	switch is := running(it.State); {
+	case is && !running(was.state):
 		a.runBegins(it)
-	case !is && was.running:
+	case !is && running(was.state):
 		a.runEnds(was, it)
 	case a.ev.Kind == events.KindReplayed:
 		it.LeasesLost = 0
@@ -328,7 +315,7 @@ func (a *applier) runBegins(it *events.Item) {
 	}
 }
 
-func (a *applier) runEnds(was run, it *events.Item) {
+func (a *applier) runEnds(was before, it *events.Item) {
 	t := a.typeOf(it.Type)
 	if was.probe {
 		it.Probe = false

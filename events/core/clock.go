@@ -56,9 +56,9 @@ func (s *State) SetDue(at time.Time) { s.due = at }
 func (a *applier) setBack() {
 	was := a.lastAt
 	at, from := a.ev.At, KeyTimes{Events: was, MsgIDs: a.meta.MsgIDAt}
-	for _, k := range a.keys {
-		if k.has && from.expired(k.held) {
-			a.putKey(k.held, false)
+	for _, k := range a.keys.m {
+		if k.v.has && from.expired(k.v.held) {
+			a.putKey(k.v.held, false)
 		}
 	}
 	a.setBacks = append(a.setBacks, setBack{a.ev.Seq, from})

@@ -1,9 +1,10 @@
 package core
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -19,6 +20,8 @@ func (BeginCut) decide(d *decider) (Decision, error) {
 	return Decision{Events: []events.Event{d.typeEvent("", &events.Snapshot{Round: d.state.meta.Round + 1, Mark: events.MarkBegin})}}, nil
 }
 
+var errNoRound = events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
+
 // EndCut ends the round under way. Every item must have been carried: the
 // caller sees to it. Keys are those that the projection holds of kinds that
 // follow from no item; see [events.KeyKind.Unowned].
@@ -32,25 +35,24 @@ type EndCut struct {
 // decide states what belongs to no item.
 func (c EndCut) decide(d *decider) (Decision, error) {
 	if d.state.meta.RoundAt == 0 {
-		return Decision{}, events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
+		return Decision{}, errNoRound
 	}
 	p := pages[events.Snapshot]{of: events.Snapshot{Round: d.state.meta.Round, Mark: events.MarkPart}}
-	room := p.room
-	room(0)
+	p.room(0)
 	for _, name := range d.state.TypeNames() {
 		t, _ := d.state.Type(name)
 		t.Counts, t.Queued = [events.NumStates]int64{}, [events.MaxPriority + 1]int64{}
-		s := room(jsonSize(t))
+		s := p.room(jsonSize(t))
 		s.Types = append(s.Types, t)
 	}
 	for _, rs := range d.state.recordSets() {
 		for _, rec := range rs.all() {
-			s := room(len(rec.Data) + len(rec.Key) + 64)
+			s := p.room(len(rec.Data) + len(rec.Key) + 64)
 			s.Records = append(s.Records, rec)
 		}
 	}
 	for _, k := range c.looseKeys(d) {
-		s := room(jsonSize(k))
+		s := p.room(jsonSize(k))
 		s.Keys = append(s.Keys, k)
 	}
 	last, meta := p.list[len(p.list)-1], d.state.meta
@@ -67,28 +69,18 @@ func (c EndCut) looseKeys(d *decider) []events.HeldKey {
 	for _, k := range c.Keys {
 		all[k.Ref] = k
 	}
-	for ref, k := range d.state.keys {
+	for ref, k := range d.state.keys.m {
 		if !ref.Kind.Unowned() {
 			continue
 		}
-		if delete(all, ref); k.has {
-			all[ref] = k.held
+		if delete(all, ref); k.v.has {
+			all[ref] = k.v.held
 		}
 	}
-	keys := make([]events.HeldKey, 0, len(all))
-	for _, k := range all {
-		if k.Until.IsZero() || k.Until.After(d.now) {
-			keys = append(keys, k)
-		}
-	}
+	keys := slices.Collect(maps.Values(all))
+	keys = slices.DeleteFunc(keys, func(k events.HeldKey) bool { return keyExpired(k, d.now) })
 	slices.SortFunc(keys, func(a, b events.HeldKey) int {
-		if a.Ref.Kind != b.Ref.Kind {
-			return int(a.Ref.Kind) - int(b.Ref.Kind)
-		}
-		if a.Ref.Type != b.Ref.Type {
-			return strings.Compare(string(a.Ref.Type), string(b.Ref.Type))
-		}
-		return strings.Compare(a.Ref.Key, b.Ref.Key)
+		return cmp.Or(cmp.Compare(a.Ref.Kind, b.Ref.Kind), cmp.Compare(a.Ref.Type, b.Ref.Type), cmp.Compare(a.Ref.Key, b.Ref.Key))
 	})
 	return keys
 }
@@ -102,7 +94,7 @@ func applySnapshot(a *applier, b *events.Snapshot) error {
 		// A log begins with an ownership, unless it has been cut.
 		a.meta.Partial = a.meta.Epoch == 0
 		a.meta.Round, a.meta.RoundAt = b.Round, a.ev.Seq
-		a.again = nil
+		a.toRecarry = nil
 		return nil
 	case b.Round != a.meta.Round || a.meta.RoundAt == 0:
 		return a.corrupt("it is of round %d, which is not under way", b.Round)
@@ -121,7 +113,7 @@ func applySnapshot(a *applier, b *events.Snapshot) error {
 	if b.Mark == events.MarkEnd {
 		a.cutRejected(b)
 		a.meta.CutAt, a.meta.CutEnd, a.meta.CutTime, a.meta.RoundAt = a.meta.RoundAt, a.ev.Seq, a.ev.At, 0
-		a.again = nil
+		a.toRecarry = nil
 	}
 	return nil
 }

@@ -78,21 +78,16 @@ func (d *decider) mayRun(it *events.Item) ([]events.RateTaken, error) {
 	})
 }
 
-// isRunning reports whether the item takes a place among its group's runs.
-func isRunning(it *events.Item) bool {
-	return it.State == events.StateClaimed || it.State == events.StateRunning
-}
-
 // countRuns keeps the number of a group's runs.
-func (a *applier) countRuns(it *events.Item, before bool) error {
-	if it.Group == "" || isRunning(it) == before {
+func (a *applier) countRuns(it *events.Item, was before) error {
+	if it.Group == "" || running(it.State) == running(was.state) {
 		return nil
 	}
 	n, err := a.GroupRuns(it.Type, it.Group)
 	if err != nil {
 		return err
 	}
-	if n--; !before {
+	if n--; !running(was.state) {
 		n += 2
 	}
 	a.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyGroup, Type: it.Type, Key: it.Group}, N: n}, n > 0)

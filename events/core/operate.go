@@ -139,9 +139,8 @@ func (c Cancel) decide(d *decider) (Decision, error) {
 // cancelled is the end of an item that is not to be run, because of another if
 // that is given.
 func (d *decider) cancelled(it *events.Item, reason string, by events.ID) events.Event {
-	running := it.State == events.StateClaimed || it.State == events.StateRunning
-	body := &events.Cancelled{Reason: reason, WasRunning: running, By: by}
-	if running {
+	body := &events.Cancelled{Reason: reason, WasRunning: running(it.State), By: by}
+	if body.WasRunning {
 		return d.runEvent(it, body)
 	}
 	return d.event(it, body)

@@ -247,41 +247,29 @@ func (r *records[T]) record(key string) events.Record {
 // share takes over the values of others, which stay as they are.
 func (r *records[T]) share(of records[T]) { r.m = maps.Clone(of.m) }
 
-// fifo is a queue in a ring that grows as needed.
+// fifo is a queue. Its array is used again, so that a queue of a steady length
+// allocates nothing.
 type fifo[T any] struct {
-	ring []T // its length is a power of two, or 0
+	list []T // the first head of them are gone
 	head int
-	n    int
 }
 
-func (f *fifo[T]) len() int { return f.n }
+func (f *fifo[T]) len() int { return len(f.list) - f.head }
 
 func (f *fifo[T]) push(v T) {
-	if f.n == len(f.ring) {
-		f.grow()
+	if len(f.list) == cap(f.list) && f.head > len(f.list)/2 {
+		n := copy(f.list, f.list[f.head:])
+		clear(f.list[n:])
+		f.list, f.head = f.list[:n], 0
 	}
-	f.ring[(f.head+f.n)&(len(f.ring)-1)] = v
-	f.n++
+	f.list = append(f.list, v)
 }
 
 func (f *fifo[T]) peek() (v T, ok bool) {
-	if f.n == 0 {
+	if f.len() == 0 {
 		return v, false
 	}
-	return f.ring[f.head], true
+	return f.list[f.head], true
 }
 
-func (f *fifo[T]) pop() {
-	var zero T
-	f.ring[f.head] = zero
-	f.head = (f.head + 1) & (len(f.ring) - 1)
-	f.n--
-}
-
-func (f *fifo[T]) grow() {
-	ring := make([]T, max(16, 2*len(f.ring)))
-	for i := range f.n {
-		ring[i] = f.ring[(f.head+i)&(len(f.ring)-1)]
-	}
-	f.ring, f.head = ring, 0
-}
+func (f *fifo[T]) pop() { f.head++ }

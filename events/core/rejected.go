@@ -130,7 +130,7 @@ type CarryRejected struct {
 // decide splits a page over as many events as it needs.
 func (c CarryRejected) decide(d *decider) (Decision, error) {
 	if d.state.meta.RoundAt == 0 {
-		return Decision{}, events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
+		return Decision{}, errNoRound
 	}
 	p := pages[events.Snapshot]{of: events.Snapshot{Round: d.state.meta.Round, Mark: events.MarkRejected}}
 	for _, r := range c.Rejected {

@@ -40,7 +40,7 @@ func (c Claim) decide(d *decider) (Decision, error) {
 	if c.Token == 0 {
 		return Decision{}, stale(it, c.Token)
 	}
-	if it.Token == c.Token && it.Worker == c.Worker && (it.State == events.StateClaimed || it.State == events.StateRunning) {
+	if it.Token == c.Token && it.Worker == c.Worker && running(it.State) {
 		if c.Attempt != 0 && c.Attempt != it.Attempt {
 			return Decision{}, wrongAttempt(it, it.Attempt, c.Attempt)
 		}
@@ -282,7 +282,7 @@ func (c ExpireLease) decide(d *decider) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	if it == nil || it.Token != c.Token || (it.State != events.StateClaimed && it.State != events.StateRunning) {
+	if it == nil || it.Token != c.Token || !running(it.State) {
 		return Decision{ID: c.ID, Repeat: true}, nil
 	}
 	return d.failed(it, Fail{

@@ -29,7 +29,7 @@ type State struct {
 	meta  events.Meta
 	types map[events.Type]*typeEntry
 	items map[events.ID]*entry
-	keys  map[events.KeyRef]keyEntry
+	keys  overlay[events.KeyRef, keyEntry]
 
 	// What has changed since the last TakeChanges.
 	changed     bool
@@ -73,14 +73,14 @@ type State struct {
 	tookBack KeyTimes
 	due      time.Time // see SetDue
 
-	decider decider     // of the command that is being decided
-	applier applier     // of the event that is being applied
-	again   []events.ID // carried items that must be carried once more; see TakeRecarry
+	decider decider // of the command that is being decided
+	applier applier // of the event that is being applied
+
+	toRecarry []events.ID // see TakeRecarry
 
 	// What may leave memory, oldest touch first.
 	projected  events.Seq
 	touched    fifo[touch]
-	touchedKey fifo[keyTouch]
 	cacheBytes int
 	maxItems   int // CacheItems; smaller in tests
 	maxBytes   int // CacheBytes
@@ -108,17 +108,11 @@ type typeEntry struct {
 type keyEntry struct {
 	held  events.HeldKey
 	has   bool
-	dirty bool
-	seq   events.Seq
+	dirty bool // in dirtyKeys
 }
 
 type touch struct {
 	id  events.ID
-	seq events.Seq
-}
-
-type keyTouch struct {
-	ref events.KeyRef
 	seq events.Seq
 }
 
@@ -127,7 +121,7 @@ type keyTouch struct {
 func NewState(base Base) (*State, error) {
 	s := &State{
 		base: base, defaults: events.DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes, maxDrains: events.MaxDrains,
-		types: map[events.Type]*typeEntry{}, items: map[events.ID]*entry{}, keys: map[events.KeyRef]keyEntry{},
+		types: map[events.Type]*typeEntry{}, items: map[events.ID]*entry{}, keys: newOverlay[events.KeyRef, keyEntry](),
 		docs: newOverlay[docRef, []byte](), purgedRejected: newOverlay[events.Seq, bool](), waiters: newOverlay[waitRef, bool](), waitsOf: map[events.ID]map[events.ID]bool{},
 		schedules: newRecords[events.Schedule](events.RecordSchedule), workers: newRecords[events.Circuit](events.RecordWorker), causes: causes{records: newRecords[events.Cause](events.RecordCause), max: events.MaxCauses},
 		drains: newRecords[events.Drain](events.RecordDrain),
@@ -236,7 +230,7 @@ func (s *State) Params(id events.ID) ([]byte, error) {
 // have a time of their own: see [events.Meta.KeyTime].
 func (s *State) Key(ref events.KeyRef, at time.Time) (events.HeldKey, bool, error) {
 	held, has := events.HeldKey{}, false
-	if k, ok := s.keys[ref]; ok {
+	if k, ok := s.keys.get(ref); ok {
 		held, has = k.held, k.has
 	} else {
 		var err error
@@ -248,7 +242,7 @@ func (s *State) Key(ref events.KeyRef, at time.Time) (events.HeldKey, bool, erro
 	if ref.Kind == events.KeyMsgID {
 		at = s.meta.MsgIDAt
 	}
-	if has && !held.Until.IsZero() && !held.Until.After(at) {
+	if has && keyExpired(held, at) {
 		return events.HeldKey{}, false, nil
 	}
 	return held, has, nil
@@ -320,8 +314,8 @@ func (a *applier) writable(e *entry) *events.Item {
 		c := *e.cur
 		e.cur, e.fresh = &c, true
 	}
-	if a.meta.RoundAt != 0 {
-		a.outdate(e)
+	if a.unseen() && e.id != a.ev.ID && a.carried(e.cur) {
+		a.recarry(e.cur) // the change comes with an event that some readers skip
 	}
 	a.markDirty(e)
 	return e.cur
@@ -357,12 +351,10 @@ func (a *applier) setKey(held events.HeldKey, has bool) {
 }
 
 func (a *applier) putKey(held events.HeldKey, has bool) {
-	k := a.keys[held.Ref]
-	if !k.dirty {
+	if k, _ := a.keys.get(held.Ref); !k.dirty {
 		a.dirtyKeys = append(a.dirtyKeys, held.Ref)
 	}
-	a.keys[held.Ref] = keyEntry{held: held, has: has, dirty: true, seq: a.meta.Applied}
-	a.touchedKey.push(keyTouch{held.Ref, a.meta.Applied})
+	a.keys.set(held.Ref, keyEntry{held: held, has: has, dirty: true}, a.meta.Applied)
 }
 
 // record adds an event to the history of its item.
@@ -391,10 +383,10 @@ func (s *State) TakeChanges() *Changes {
 		t.dirty = false
 	}
 	for _, ref := range s.dirtyKeys {
-		k := s.keys[ref]
-		c.Keys = append(c.Keys, KeyChange{Key: k.held, Has: k.has})
-		k.dirty = false
-		s.keys[ref] = k
+		k := s.keys.m[ref]
+		c.Keys = append(c.Keys, KeyChange{Key: k.v.held, Has: k.v.has})
+		k.v.dirty = false
+		s.keys.m[ref] = k
 	}
 	c.Records = s.drains.take(s.causes.take(s.workers.take(s.schedules.take(nil))))
 	clear(s.dirtyItems) // or they would stay reachable
@@ -412,12 +404,7 @@ func (s *State) TakeChanges() *Changes {
 func (s *State) Projected(seq events.Seq) {
 	s.projected = max(s.projected, seq)
 	s.setBackProjected()
-	for t, ok := s.touchedKey.peek(); ok && t.seq <= s.projected; t, ok = s.touchedKey.peek() {
-		s.touchedKey.pop()
-		if s.keys[t.ref].seq <= t.seq {
-			delete(s.keys, t.ref)
-		}
-	}
+	s.keys.settle(s.projected, nil)
 	s.docs.settle(s.projected, nil)
 	s.purgedRejected.settle(s.projected, nil)
 	s.waiters.settle(s.projected, s.forgetWaiter)
