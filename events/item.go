@@ -71,7 +71,7 @@ type Item struct {
 	Seq        Seq    `json:"seq,omitzero"`      // of the last event that touched it
 }
 
-// Progress is how far a run says it has come.
+// Progress is a run's last report of how far it has come.
 type Progress struct {
 	Percent int       `json:"percent"` // 0 to 100
 	Message string    `json:"message,omitempty"`
@@ -150,7 +150,7 @@ type KeyRef struct {
 	Key  string  `json:"key"`
 }
 
-// TypeInfo is what is known of a type.
+// TypeInfo describes a type: its settings, counters, pause and circuit.
 type TypeInfo struct {
 	Type     Type                   `json:"type"`
 	Settings TypeSettings           `json:"settings"`
@@ -217,10 +217,10 @@ type MergedEntry struct {
 // restated by the end of a round, and by nothing else.
 func (k KeyKind) Unowned() bool { return k != KeyDedup && k != KeyIdempotency && k != KeyMsgID }
 
-// Waiting is how many of a type's items are queued or waiting.
+// Waiting returns the number of the type's items that are queued or waiting.
 func (t TypeInfo) Waiting() int64 { return t.Counts[StateQueued] + t.Counts[StateWaiting] }
 
-// Runs is how many of a type's items are claimed or running.
+// Runs returns the number of the type's items that are claimed or running.
 func (t TypeInfo) Runs() int64 { return t.Counts[StateClaimed] + t.Counts[StateRunning] }
 
 // LaneOf names the consumer lane for a set of capabilities: sorted, joined
@@ -323,7 +323,7 @@ func (it *Item) NeedsFollowUp() bool {
 // InParts reports whether the children are counted rather than listed.
 func (r *Relations) InParts() bool { return r.Batch || r.Declared > 0 }
 
-// Size is how many children there are: those of the last spawn, or the items of
+// Size returns the number of children: of the last spawn, or the items of
 // the batch.
 func (r *Relations) Size() int {
 	if r.InParts() {

@@ -7,10 +7,10 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// upstream is what a submission comes after.
+// upstream holds the items that a submission comes after.
 type upstream struct {
-	waits []events.ID  // those that have not ended, each once, in the order given
-	bad   *events.Item // the first that has ended dead or cancelled
+	waits []events.ID  // have not ended; each once, in the order given
+	bad   *events.Item // the first that has ended badly; nil for none
 }
 
 func (s *submission) upstream() (upstream, error) {
@@ -68,7 +68,7 @@ func (FollowUp) tellWaiters(d *decider, up *events.Item) ([]events.Event, error)
 	return p.events, nil
 }
 
-// upstreamEnded is what the end of one that it waits for means to an item.
+// upstreamEnded decides what an item does when up, which it waits for, has ended.
 func (d *decider) upstreamEnded(it, up *events.Item) []events.Event {
 	r := relationsOf(it)
 	bad := endedBadly(up) && r.Behind != up.ID
@@ -94,7 +94,7 @@ func endedBadly(it *events.Item) bool {
 	return it.State != events.StateCompleted || r.Batch && r.Failed > 0
 }
 
-// badEnd is the end of an item because of the end of one that it waits for.
+// badEnd ends an item because up, which it waits for, has ended badly.
 func (d *decider) badEnd(it, up *events.Item, policy events.AfterPolicy) []events.Event {
 	reason, how := "upstream_"+up.State.String(), "is "+up.State.String()
 	if up.State == events.StateCompleted {
@@ -119,14 +119,14 @@ func (d *decider) freed(it *events.Item, reason string) *events.Queued {
 	return q
 }
 
-// maxBlockWalk bounds the items that are looked at to find out whether one
-// waits for another. Beyond, it counts as if it did.
+// maxBlockWalk bounds the items that waitsForParent looks at. Beyond it, the
+// answer is yes.
 const maxBlockWalk = 2000
 
 // waitsForParent reports whether an item is the parent of what is submitted, or
-// waits for it, through however many others: what is submitted must not wait
-// for such a one, since the parent waits for it. Only a spawn can close such a
-// ring: nothing waits yet for what is submitted otherwise.
+// waits for that parent, directly or through others. The submission must not wait
+// for it: they would wait for each other for ever. Only a spawn can close such a
+// ring, since nothing waits yet for any other submission.
 func (d *decider) waitsForParent(id events.ID) (bool, error) {
 	if d.parent == nil {
 		return false, nil

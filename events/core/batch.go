@@ -46,7 +46,7 @@ type batchParams struct {
 	Count int    `json:"count,omitempty"`
 }
 
-// batch is the batch of an id.
+// batch returns a batch that must exist.
 func (d *decider) batch(id events.ID) (*events.Item, error) {
 	it, err := d.state.Item(id)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 
 // The bounds of what a round re-states.
 const (
-	// MaxCarriedHistory is how many entries of an item's history are carried. Of
-	// a longer one the first carriedFirst stay, and the newest; those between
-	// become one that counts them.
+	// MaxCarriedHistory bounds the entries of an item's history that are carried.
+	// A longer one keeps its first carriedFirst and its newest entries; one entry
+	// counts what was between.
 	MaxCarriedHistory = 1000
 	carriedFirst      = 10
-	// MaxCarriedMerged is how many of the submissions merged into an item are
-	// carried, the newest; the others are counted only.
+	// MaxCarriedMerged bounds the submissions merged into an item that are carried,
+	// the newest; the others are only counted.
 	MaxCarriedMerged = 10_000
 	// carriedBytes is about where one part of a carried item, or of a round's
 	// end, is full. A document that is larger alone has a part of its own.
@@ -92,7 +92,7 @@ func (c Carry) decide(d *decider) (Decision, error) {
 	return dec, nil
 }
 
-// keysOf are the keys that lead to an item now.
+// keysOf returns the keys that lead to an item now.
 func (d *decider) keysOf(it *events.Item) (keys []events.HeldKey, err error) {
 	for _, ref := range allKeys(it) {
 		held, has, err := d.state.Key(ref, d.now)

@@ -56,9 +56,9 @@ func (s *State) WorkerCircuit(w events.WorkerID) events.Circuit {
 	return events.Circuit{}
 }
 
-// OpenWorkerCircuits are the workers that may not claim as they like, and how many runs
-// each may have under way: none while its circuit is open, the probes of it
-// while it is half open.
+// OpenWorkerCircuits returns the workers whose circuit is not closed, and how many
+// runs each may have under way: none while it is open, its probes while it is half
+// open.
 func (s *State) OpenWorkerCircuits() map[events.WorkerID]int {
 	set := s.limits.WorkerCircuit
 	if !set.On() {
@@ -80,7 +80,7 @@ func (s *State) OpenWorkerCircuits() map[events.WorkerID]int {
 	return out
 }
 
-// DispatchGate is whether items of a type may be dispatched now.
+// DispatchGate says whether items of a type may be dispatched now.
 type DispatchGate struct {
 	Stopped bool // none may: the type is paused, or its circuit open
 	Probes  int  // half open: so many more runs may be begun; else 0
@@ -224,8 +224,8 @@ func (d *decider) letsWorker(it *events.Item, w events.WorkerID) (probe bool, er
 	return true, nil
 }
 
-// succeeded is the end of a run that has succeeded, and what it does to the
-// circuits.
+// succeeded returns the end of a run that has succeeded, ev, and what it does to
+// the circuits.
 func (d *decider) succeeded(it *events.Item, ev events.Event) []events.Event {
 	evs := []events.Event{ev}
 	t, _ := d.state.info(it.Type)
@@ -239,8 +239,8 @@ func (d *decider) succeeded(it *events.Item, ev events.Event) []events.Event {
 	return evs
 }
 
-// circuitsAfter is what a failed run does to the circuits of its type and of its
-// worker.
+// circuitsAfter decides what a failed run does to the circuits of its type and of
+// its worker.
 func (d *decider) circuitsAfter(it *events.Item, f *events.Failed) (evs []events.Event) {
 	t, _ := d.state.info(it.Type)
 	if set := t.Settings.Circuit; set.On() && policy.Counts(set, f) {
@@ -359,7 +359,7 @@ func (a *applier) workerSucceeded(w events.WorkerID, ev events.Event, tried bool
 }
 
 // workerFailed counts an item that a worker has failed. A lost lease does not
-// count: who is dead takes no work.
+// count: a dead worker takes no work.
 func (a *applier) workerFailed(w events.WorkerID, b *events.Failed) {
 	c := a.WorkerCircuit(w)
 	if w == "" || w.Native() || c.State != events.CircuitShut || b.Code == events.FailLeaseExpired {

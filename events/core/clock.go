@@ -46,7 +46,7 @@ func (d *decider) accept(c *AcceptClock) *events.ClockAccepted {
 
 // SetDue says that times in commands and items are due by another time than
 // that of the decision, an earlier one; zero: by that one. It is for an owner
-// who can't trust the log's own times.
+// that can't trust the log's own times.
 func (s *State) SetDue(at time.Time) { s.due = at }
 
 // setBack has time go on from an event that lies before was, the latest time

@@ -22,13 +22,13 @@ func (BeginCut) decide(d *decider) (Decision, error) {
 
 var errNoRound = events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
 
-// EndCut ends the round under way. Every item must have been carried: the
-// caller sees to it. Keys are those that the projection holds of kinds that
-// follow from no item; see [events.KeyKind.Unowned].
+// EndCut ends the round under way. REQUIRES: every item has been carried. Keys
+// are the projection's keys of the kinds that follow from no item: see
+// [events.KeyKind.Unowned].
 type EndCut struct {
 	Keys []events.HeldKey
-	// Kept is where what the projection keeps of rejected submissions begins, all
-	// of which from before the round has been carried; nil: none is to be kept.
+	// Kept says where the rejected submissions begin that the projection keeps, all
+	// carried if from before the round; nil: keep none.
 	Kept *events.RejectedKept
 }
 
@@ -215,7 +215,7 @@ func (d *decider) snapshots(list []*events.Snapshot) (evs []events.Event) {
 	return evs
 }
 
-// jsonSize is how many bytes v has in JSON.
+// jsonSize returns the length of v in JSON.
 func jsonSize(v any) int {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -12,12 +13,11 @@ type Command interface {
 	decide(*decider) (Decision, error)
 }
 
-// Decision is what Decide answers: the events (none for a repeat of what is
-// already so), the item that the answer is about, and whether it is a repeat.
+// Decision is the answer to a command.
 type Decision struct {
 	Events []events.Event
-	ID     events.ID
-	Repeat bool
+	ID     events.ID // the item that it is about; zero for none
+	Repeat bool      // it is so already; mostly without events
 	// WasRunning is set for a Cancel that found the item claimed or running.
 	WasRunning bool
 }
@@ -118,7 +118,13 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// checkNote checks why something was done, and who says to have done it.
+// reasonOr checks a reason, and returns unset for an empty one.
+func reasonOr(reason, unset string) (string, error) {
+	reason, err := events.CheckText("reason", reason, events.MaxNameLen)
+	return cmp.Or(reason, unset), err
+}
+
+// checkNote checks the reason and the author of what an operator does.
 func checkNote(reason, by string) error {
 	if _, err := events.CheckText("reason", reason, events.MaxNameLen); err != nil {
 		return err

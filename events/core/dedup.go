@@ -7,7 +7,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// duplicate is what a submission is the same as, and what follows from that.
+// duplicate is the item that a submission duplicates, and what follows from that.
 type duplicate struct {
 	of     *events.Item // nil: nothing
 	policy events.DedupPolicy

@@ -76,7 +76,7 @@ func applyDrainEnded(a *applier, _ *events.DrainEnded) error {
 	return nil
 }
 
-// Drains are the workers that are marked to drain. The caller may keep it.
+// Drains returns the workers that are marked to drain. The caller may keep it.
 func (s *State) Drains() map[events.WorkerID]events.Drain {
 	out := make(map[events.WorkerID]events.Drain, s.drains.len())
 	for w, d := range s.drains.m {

@@ -9,7 +9,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// followUpPage is how many items one FollowUp decides about, at most.
+// followUpPage bounds the items that one FollowUp decides about.
 const followUpPage = 100
 
 // FollowUp decides what follows from what has become of an item, for those
@@ -40,7 +40,7 @@ func (c FollowUp) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: evs}, nil
 }
 
-// childDead is the end of a parent that does not outlive a child.
+// childDead ends a parent that does not outlive a child.
 func (d *decider) childDead(it, child *events.Item) []events.Event {
 	msg := "child " + child.ID.String() + " (" + string(child.Type) + ") is " + child.State.String()
 	if child.Reason != "" {
@@ -96,13 +96,13 @@ func (FollowUp) childrenEnded(d *decider, it *events.Item) ([]events.Event, erro
 	return []events.Event{d.event(it, q)}, nil
 }
 
-// tally is how many children have ended how, as JSON.
+// tally returns the number of children by how they have ended, as JSON.
 func tally(r *events.Relations) json.RawMessage {
 	return fmt.Appendf(nil, `{"total":%d,"completed":%d,"dead":%d,"cancelled":%d}`, r.Size(), r.Size()-r.Live-r.Failed, r.Failed-r.Cancelled, r.Cancelled)
 }
 
-// children are what an item's children have become, in order; merged ones are
-// what they were merged into; nil for one that is not there any more.
+// children returns what children have become, in order: for a merged one the item
+// that it was merged into, nil for one that is gone.
 func (d *decider) children(ids []events.ID) ([]*events.Item, error) {
 	kids := make([]*events.Item, len(ids))
 	for i, id := range ids {

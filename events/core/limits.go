@@ -7,7 +7,7 @@ import (
 	"github.com/streamwright/streamwright/events/policy"
 )
 
-// Waiting is how many items are queued or waiting, over all types.
+// Waiting returns the number of items that are queued or waiting, over all types.
 func (s *State) Waiting() (n int64) {
 	for _, t := range s.types {
 		n += t.info.Waiting()
@@ -20,8 +20,8 @@ func (s *State) QueueFull() bool {
 	return s.limits.MaxQueued > 0 && s.Waiting() >= int64(s.limits.MaxQueued)
 }
 
-// PoolRuns is how many items of the types that share a pool are claimed or
-// running.
+// PoolRuns returns the number of items, of all types that share a pool, that are
+// claimed or running.
 func (s *State) PoolRuns(pool string) (n int64) {
 	for _, t := range s.types {
 		if t.info.Settings.Pool == pool {
@@ -31,9 +31,8 @@ func (s *State) PoolRuns(pool string) (n int64) {
 	return n
 }
 
-// PoolSlots is how many slots a type's pool has; false when the type is in no
-// pool, or in one that the engine's configuration no longer has, which then
-// limits nothing.
+// PoolSlots returns the slots of a type's pool; false if the type is in no pool, or
+// in one that the configuration no longer has: nothing limits it then.
 func (s *State) PoolSlots(set events.TypeSettings) (slots int, limited bool) {
 	if set.Pool == "" {
 		return 0, false
@@ -42,8 +41,8 @@ func (s *State) PoolSlots(set events.TypeSettings) (slots int, limited bool) {
 	return p.Slots, ok
 }
 
-// GroupRuns is how many items of a group are claimed or running. The empty
-// group is not counted.
+// GroupRuns returns the number of items of a group that are claimed or running.
+// The empty group is not counted.
 func (s *State) GroupRuns(t events.Type, group string) (int64, error) {
 	held, _, err := s.Key(events.KeyRef{Kind: events.KeyGroup, Type: t, Key: group}, s.meta.LastAt)
 	return held.N, err

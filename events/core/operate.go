@@ -53,8 +53,8 @@ func (c Replay) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{d.event(it, r)}}, nil
 }
 
-// furtherAttempts is how many attempts an item may have made in the end, with
-// those that a replay gives it.
+// furtherAttempts returns the item's limit of attempts after a replay that gives it
+// so many more.
 func furtherAttempts(it *events.Item, p events.Priority, set events.TypeSettings, further events.Attempt) (events.Attempt, error) {
 	if further < 0 || further > events.MaxAttemptsCeiling {
 		return 0, events.Refuse(events.CodeBadRequest, "max attempts %d is outside 1 to %d", further, events.MaxAttemptsCeiling)
@@ -125,19 +125,16 @@ func (c Cancel) decide(d *decider) (Decision, error) {
 	if _, ok := events.Next(it.State, events.KindCancelled); !ok {
 		return Decision{}, events.Refuse(events.CodeWrongState, "item %s is %s: only one that is queued, waiting, claimed or running can be cancelled", it.ID, it.State)
 	}
-	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
+	reason, err := reasonOr(c.Reason, "cancelled")
 	if err != nil {
 		return Decision{}, err
-	}
-	if reason == "" {
-		reason = "cancelled"
 	}
 	ev := d.cancelled(it, reason, events.ID{})
 	return Decision{ID: it.ID, WasRunning: ev.Body.(*events.Cancelled).WasRunning, Events: []events.Event{ev}}, nil
 }
 
-// cancelled is the end of an item that is not to be run, because of another if
-// that is given.
+// cancelled ends an item that is not to be run, because of the item by if that is
+// not zero.
 func (d *decider) cancelled(it *events.Item, reason string, by events.ID) events.Event {
 	body := &events.Cancelled{Reason: reason, WasRunning: running(it.State), By: by}
 	if body.WasRunning {

@@ -106,7 +106,7 @@ func (s *State) Waiters(of, behind events.ID, limit int) ([]events.ID, error) {
 	changed := s.waitsOf[of]
 	ids, err := s.base.Waiters(of, behind, limit+len(changed))
 	if err != nil {
-		return nil, fmt.Errorf("read who waits for %s: %w", of, err)
+		return nil, fmt.Errorf("read the items that wait for %s: %w", of, err)
 	}
 	if len(changed) > 0 {
 		ids = slices.DeleteFunc(slices.Clone(ids), func(id events.ID) bool { _, is := changed[id]; return is })

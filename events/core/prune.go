@@ -9,8 +9,7 @@ import (
 
 // Prunable reports why an item can't be forgotten yet, empty if it can: it is
 // to be kept for longer, leads a key that has not expired, or others hang on
-// it. due is when it is to be looked at again, the zero time if that can't be
-// told.
+// it. It may be prunable at due; the zero time if that can't be told.
 func (s *State) Prunable(it *events.Item, now time.Time) (why string, due time.Time, err error) {
 	if !it.State.Terminal() {
 		return "it is " + it.State.String(), time.Time{}, nil
@@ -102,12 +101,9 @@ func (c Purge) decide(d *decider) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
+	reason, err := reasonOr(c.Reason, "purged")
 	if err != nil {
 		return Decision{}, err
-	}
-	if reason == "" {
-		reason = "purged"
 	}
 	return d.prune(it, reason)
 }

@@ -53,7 +53,10 @@ func applyRejectedPurged(a *applier, b *events.RejectedPurged) error {
 	return nil
 }
 
-// Reject records an intake message that can't become an item.
+// Reject records an intake message that can't become an item. A rejected
+// submission has a life of its own (it is stored, listed, replayed and pruned)
+// because the publisher of a plain publish has its acknowledgement already and
+// awaits no reply: an error reply alone would lose the submission in silence.
 type Reject struct {
 	Type events.Type // empty if not known
 	events.Rejected
@@ -74,13 +77,13 @@ func (d *decider) reject(c Reject) Decision {
 	boundHeaders(&r)
 	typ, err := events.ParseType(string(c.Type))
 	if _, known := d.state.Type(typ); err != nil || !known && (len(d.state.types) >= events.MaxTypes || !typeAllowed(&d.state.limits, typ)) {
-		typ = "" // it becomes part of a subject, of which the server keeps each in memory
+		typ = "" // the server keeps each subject in memory, and it becomes part of one
 	}
 	return Decision{ID: r.Of, Repeat: !r.Of.IsZero(), Events: []events.Event{d.typeEvent(typ, &r)}}
 }
 
-// boundBody cuts the original to its bound. What is no text is kept as bytes,
-// which JSON would not.
+// boundBody cuts the original to its bound. JSON would damage what is not UTF-8,
+// which is kept as bytes.
 func boundBody(r *events.Rejected) {
 	if r.Text != "" && !utf8.ValidString(r.Text) {
 		r.Text, r.Bytes = "", []byte(r.Text)
@@ -181,12 +184,9 @@ func (c PurgeRejected) decide(d *decider) (Decision, error) {
 	if c.Seq == 0 || c.Seq > d.state.meta.Applied {
 		return Decision{}, events.Refuse(events.CodeNotFound, "there is no event %d: the log ends at %d", c.Seq, d.state.meta.Applied)
 	}
-	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
+	reason, err := reasonOr(c.Reason, "purged")
 	if err != nil {
 		return Decision{}, err
-	}
-	if reason == "" {
-		reason = "purged"
 	}
 	return Decision{Events: []events.Event{d.typeEvent(c.Type, &events.RejectedPurged{Seq: c.Seq, Reason: reason})}}, nil
 }

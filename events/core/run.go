@@ -259,11 +259,11 @@ func (c Release) decide(d *decider) (Decision, error) {
 	if repeat || err != nil {
 		return Decision{ID: c.ID, Repeat: repeat}, err
 	}
-	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
+	reason, err := reasonOr(c.Reason, "released")
 	if err != nil {
 		return Decision{}, err
 	}
-	if reason == "" || reason == reasonContinuation || isSnoozed(reason) {
+	if reason == reasonContinuation || isSnoozed(reason) {
 		reason = "released" // the others are the engine's own
 	}
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Released{Reason: reason})}}, nil
@@ -366,8 +366,8 @@ func (d *decider) retry(it *events.Item, c Fail, set events.TypeSettings, forCod
 	return q
 }
 
-// ProgressEvery is how much time there is at least between two progressed
-// events of a run; the one that reaches 100 percent does not wait.
+// ProgressEvery is the least time between two progressed events of a run; the one
+// that reaches 100 percent does not wait.
 const ProgressEvery = time.Second
 
 // Snooze puts a running item off, with no attempt used.
@@ -447,10 +447,10 @@ func (c SaveCheckpoint) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Checkpointed{Checkpoint: data})}}, nil
 }
 
-// AckSignal is what is known of a run by a native worker: see [events.ProtocolAck].
+// AckSignal is how a native worker has answered: see [events.ProtocolAck].
 type AckSignal uint8
 
-// The words.
+// The ack signals.
 const (
 	NativeSeen    AckSignal = iota + 1 // the message was delivered, and is not answered yet
 	NativeAck                          // +ACK
@@ -468,7 +468,7 @@ type Native struct {
 	Token      events.Token // of the message that it is about
 	Dispatched events.Token // of the item's current dispatch; 0: it is not dispatched
 	Word       AckSignal
-	// Took is how long the worker had the message, where the server says so.
+	// Took is the time for which the worker had the message, where the server says so.
 	Took   time.Duration
 	Delay  time.Duration // with NativeNak: the worker's; 0: the type's backoff
 	Reason string        // with NativeTerm; may be empty

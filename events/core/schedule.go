@@ -225,7 +225,7 @@ func applyScheduleFired(a *applier, b *events.ScheduleFired) error {
 }
 
 // canonicalSchedule returns the schedule in the one form that its JSON gives back,
-// so that the live state is that of a replay. REQUIRES: it is valid.
+// so that the live state equals that of a replay. REQUIRES: it is valid.
 func canonicalSchedule(s events.Schedule) (events.Schedule, error) {
 	s.Params = bytes.TrimSpace(s.Params)
 	switch {

@@ -239,16 +239,16 @@ func temporary(err error) bool {
 	return false
 }
 
-// notSpawned is the end of a parent whose children can't all be made. Those that
-// are there are cancelled, as after any end of a parent.
+// notSpawned ends a parent whose children can't all be made. The children that
+// exist are cancelled, as after any end of a parent.
 func (d *decider) notSpawned(it *events.Item, why string) Decision {
 	return Decision{ID: it.ID, Events: d.dead(it, &events.Dead{
 		Reason: reasonNotSpawned, Attempts: it.Attempt, Code: reasonNotSpawned, Error: events.Shorten("its children can't all be made: "+why, events.MaxErrorText),
 	})}
 }
 
-// moreWaits is how an item comes to wait for others beside those that it waits
-// for, nil for no others.
+// moreWaits adds to what an item waits for. It returns nil if it waits for all of
+// more already.
 func (d *decider) moreWaits(it *events.Item, more []events.ID) *events.Waiting {
 	all := slices.Clone(relationsOf(it).Waits)
 	for _, id := range more {

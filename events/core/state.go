@@ -167,7 +167,7 @@ func (s *State) Reload() error {
 // first seen.
 func (s *State) SetDefaults(d events.TypeSettings) { s.defaults = d }
 
-// Meta is the partition's record.
+// Meta returns the partition's record.
 func (s *State) Meta() events.Meta { return s.meta }
 
 // Settings returns a type's settings, and whether the type is known; the defaults
@@ -226,7 +226,7 @@ func (s *State) Params(id events.ID) ([]byte, error) {
 	return p, nil
 }
 
-// Key returns who holds a key at a time, and whether anyone does. Message ids
+// Key returns the holder of a key at a time, and whether there is one. Message ids
 // have a time of their own: see [events.Meta.KeyTime].
 func (s *State) Key(ref events.KeyRef, at time.Time) (events.HeldKey, bool, error) {
 	held, has := events.HeldKey{}, false
@@ -393,7 +393,7 @@ func (s *State) TakeChanges() *Changes {
 	s.dirtyItems, s.dirtyTypes, s.dirtyKeys = s.dirtyItems[:0], s.dirtyTypes[:0], s.dirtyKeys[:0]
 	s.historySize = len(s.history)
 	s.dirtyDocs, s.merged, s.history, s.restated, s.folds = nil, nil, nil, nil, nil
-	s.follow = nil // those that nobody has taken are in the projection's index
+	s.follow = nil // what nobody has taken is in the projection's index
 	s.noted, s.rejected, s.forgotten, s.tookBack = nil, nil, nil, KeyTimes{}
 	s.changed = false
 	return c
@@ -442,9 +442,9 @@ func (e *entry) appendChanges(to []ItemChange) []ItemChange {
 	return append(to, ItemChange{Old: e.prev, New: e.cur})
 }
 
-// Projectable reports whether the base will have all that has become of an item
-// once it has come to the position that State has been told of by
-// [State.Projected]: only then is what it holds beside the item complete.
+// Projectable reports whether the projection, at the position last given to
+// [State.Projected], has all that has become of an item. Only then is what it holds
+// beside the item complete.
 func (s *State) Projectable(id events.ID) bool {
 	e := s.items[id]
 	return e == nil || !e.dirty && e.seq <= s.projected && (e.cur == nil || e.cur.Seq <= s.projected)

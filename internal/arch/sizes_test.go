@@ -29,7 +29,6 @@ var oversized = map[string]int{
 	"dispatcher":                  8816,
 	"dispatcher.Engine":           64,
 	"embedded.Engine":             62,
-	"events/core":                 7002,
 	"internal/doors.Server.try()": 80,
 }
 
