@@ -150,7 +150,8 @@ func applyCreated(a *applier, b *events.Created) error {
 	a.setDocument(events.DocParams, a.ev.ID, b.Params)
 	a.record()
 	a.count(it, +1)
-	it.HoldsKey = b.DedupKey != "" && takesKey(b.SubmitOptions)
+	// An item that is not merged takes its key, which is free or taken from its holder.
+	it.HoldsKey = b.DedupKey != "" && (b.SubmitOptions == nil || b.DedupPolicy != events.DedupDistinct)
 	if b.IdempotencyKey != "" {
 		a.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyIdempotency, Type: a.ev.Type, Key: b.IdempotencyKey}, ID: a.ev.ID, Until: b.IdempotencyUntil}, true)
 	}

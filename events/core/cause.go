@@ -57,10 +57,7 @@ func (d *decider) cause(key string) (events.Cause, bool) {
 	if c, ok := d.causes[key]; ok {
 		return c, true
 	}
-	if c := d.state.causes.get(key); c != nil {
-		return *c, true
-	}
-	return events.Cause{}, false
+	return d.state.causes.value(key)
 }
 
 func applyCauseNoted(a *applier, b *events.CauseNoted) error {
@@ -76,12 +73,7 @@ func applyCauseNoted(a *applier, b *events.CauseNoted) error {
 }
 
 // Cause returns what is known of a cause, false if nothing is.
-func (s *State) Cause(key string) (events.Cause, bool) {
-	if c := s.causes.get(key); c != nil {
-		return *c, true
-	}
-	return events.Cause{}, false
-}
+func (s *State) Cause(key string) (events.Cause, bool) { return s.causes.value(key) }
 
 // causes holds the causes that items have died of.
 type causes struct {

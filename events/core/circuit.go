@@ -50,10 +50,8 @@ func (s *State) CircuitVersion() uint64 { return s.circuits.version }
 
 // WorkerCircuit returns a worker's circuit, the zero one if nothing is known.
 func (s *State) WorkerCircuit(w events.WorkerID) events.Circuit {
-	if c := s.workers.get(string(w)); c != nil {
-		return *c
-	}
-	return events.Circuit{}
+	c, _ := s.workers.value(string(w))
+	return c
 }
 
 // OpenWorkerCircuits returns the workers whose circuit is not closed, and how many

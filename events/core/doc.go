@@ -26,7 +26,7 @@
 //	decide.go  begin and ends: each event is made
 //	dedup.go   place: what it duplicates, if it has a dedup key or a verdict
 //	after.go   place: what it comes after, if anything
-//	limits.go  admit: the rate limits of its type, if it has any
+//	limits.go  admit: the queue of the engine, and rate limits, if there are any
 //
 // Everything else is decided in submit.go, from top to bottom.
 //

@@ -168,9 +168,9 @@ func (d *decider) outcomes(ids []events.ID, kids []*events.Item) (*outcomes, err
 			nameOutcome(out, k, math.MaxInt)
 		}
 		if k.State == events.StateDead {
-			if msg := events.Shorten(k.Error, maxOutcomeError); jsonLen(msg) <= texts {
+			if msg := events.Shorten(k.Error, maxOutcomeError); jsonSize(msg) <= texts {
 				out.Error = msg
-				texts -= jsonLen(msg)
+				texts -= jsonSize(msg)
 			}
 		}
 		if !k.HasResult {
@@ -197,7 +197,7 @@ func nameOutcome(out *events.Outcome, k *events.Item, room int) int {
 	if k.State == events.StateDead {
 		code = k.Code
 	}
-	n := jsonLen(string(k.Type)) + jsonLen(k.Reason) + jsonLen(code)
+	n := jsonSize(string(k.Type)) + jsonSize(k.Reason) + jsonSize(code)
 	if n > room {
 		return 0
 	}
@@ -214,11 +214,6 @@ func compactJSON(doc []byte) (json.RawMessage, int) {
 	}
 	json.HTMLEscape(&escaped, b.Bytes())
 	return escaped.Bytes(), escaped.Len()
-}
-
-func jsonLen(s string) int {
-	b, _ := json.Marshal(s) // a string can't fail
-	return len(b)
 }
 
 // all is the whole as JSON, with or without the results.

@@ -206,6 +206,14 @@ func (r *records[T]) all() (recs []events.Record) {
 // get returns a value that must not be written, nil for none.
 func (r *records[T]) get(key string) *T { return r.m[key] }
 
+// value returns a value, false for none.
+func (r *records[T]) value(key string) (v T, ok bool) {
+	if p := r.m[key]; p != nil {
+		return *p, true
+	}
+	return v, false
+}
+
 func (r *records[T]) len() int { return len(r.m) }
 
 // keys lists them in order.

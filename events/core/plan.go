@@ -43,31 +43,21 @@ func (p *plan) add(evs ...events.Event) error {
 
 // overState is a State as the Base of another: what that one changes stays its
 // own, since items are copied before they are written.
-type overState struct{ s *State }
+type overState struct{ *State }
 
-func (o overState) Meta() (events.Meta, error) { return o.s.meta, nil }
+func (o overState) Meta() (events.Meta, error) { return o.meta, nil }
 
 func (o overState) Types() ([]events.TypeInfo, error) {
-	types := make([]events.TypeInfo, 0, len(o.s.types))
-	for _, t := range o.s.types {
+	types := make([]events.TypeInfo, 0, len(o.types))
+	for _, t := range o.types {
 		types = append(types, t.info)
 	}
 	return types, nil
 }
 
-func (o overState) Item(id events.ID) (*events.Item, error) { return o.s.Item(id) }
-
-func (o overState) Document(k events.DocKind, id events.ID) ([]byte, error) {
-	return o.s.Document(k, id)
-}
-
 func (o overState) Key(ref events.KeyRef) (events.HeldKey, bool, error) {
-	return o.s.Key(ref, o.s.meta.LastAt)
+	return o.State.Key(ref, o.meta.LastAt)
 }
 
 // Records are shared with the State instead: see plan.
 func (o overState) Records(events.RecordKind) ([]events.Record, error) { return nil, nil }
-
-func (o overState) Waiters(of, behind events.ID, limit int) ([]events.ID, error) {
-	return o.s.Waiters(of, behind, limit)
-}

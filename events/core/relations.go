@@ -34,10 +34,6 @@ func takeTerms(it *events.Item, t *events.SubmitOptions) {
 	}
 }
 
-// takesKey reports whether the item, if it is not merged, takes its dedup key:
-// it is free then, or taken from its holder.
-func takesKey(t *events.SubmitOptions) bool { return t == nil || t.DedupPolicy != events.DedupDistinct }
-
 // endedBy notes the item because of which this one has ended.
 func endedBy(it *events.Item, by events.ID) {
 	if !by.IsZero() {

@@ -49,7 +49,7 @@ func (c SetSchedule) decide(d *decider) (Decision, error) {
 	}
 	if cur != nil {
 		next.LastTick, next.LastItem, next.LastCode, next.LastError = cur.LastTick, cur.LastItem, cur.LastCode, cur.LastError
-		if equalSchedules(&next, cur) {
+		if sameJSON(&next, cur) {
 			return Decision{Repeat: true}, nil
 		}
 	}
@@ -251,20 +251,8 @@ func canonicalSchedule(s events.Schedule) (events.Schedule, error) {
 	return s, nil
 }
 
-// equalSchedules compares by content. REQUIRES: both are canonical.
-func equalSchedules(s *events.Schedule, o *events.Schedule) bool {
-	a, errA := json.Marshal(s)
-	b, errB := json.Marshal(o)
-	return errA == nil && errB == nil && bytes.Equal(a, b)
-}
-
 // Schedule returns a schedule, false if there is none of that name.
-func (s *State) Schedule(name string) (events.Schedule, bool) {
-	if v := s.schedules.get(name); v != nil {
-		return *v, true
-	}
-	return events.Schedule{}, false
-}
+func (s *State) Schedule(name string) (events.Schedule, bool) { return s.schedules.value(name) }
 
 // ScheduleNames lists the schedules in order.
 func (s *State) ScheduleNames() []string { return s.schedules.keys() }

@@ -192,10 +192,13 @@ func (c SpawnPart) decide(d *decider) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	if it == nil || !unmade(relationsOf(it), c.Spawn) || c.From < it.Relations.Made && c.Lost == "" {
+	if it == nil {
 		return Decision{ID: c.ID, Repeat: true}, nil
 	}
 	r := relationsOf(it)
+	if !r.Unmade() || r.Spawns != c.Spawn || c.From < r.Made && c.Lost == "" {
+		return Decision{ID: c.ID, Repeat: true}, nil
+	}
 	if c.Lost != "" {
 		return d.notSpawned(it, c.Lost), nil
 	}
@@ -226,9 +229,6 @@ func (c SpawnPart) decide(d *decider) (Decision, error) {
 	}
 	return Decision{ID: it.ID, Events: evs}, nil
 }
-
-// unmade reports whether children of that spawn are still to be made.
-func unmade(r events.Relations, spawn int) bool { return r.Unmade() && r.Spawns == spawn }
 
 // temporary reports whether what was refused may be let through later.
 func temporary(err error) bool {

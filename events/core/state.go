@@ -1,9 +1,9 @@
 package core
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -195,14 +195,7 @@ func (s *State) info(t events.Type) (*events.TypeInfo, bool) {
 }
 
 // TypeNames lists the known types in order.
-func (s *State) TypeNames() []events.Type {
-	names := make([]events.Type, 0, len(s.types))
-	for t := range s.types {
-		names = append(names, t)
-	}
-	slices.Sort(names)
-	return names
-}
+func (s *State) TypeNames() []events.Type { return slices.Sorted(maps.Keys(s.types)) }
 
 // Item returns the item, nil if there is none. It is immutable once the
 // Changes that hold it have been taken.
@@ -286,7 +279,7 @@ func (s *State) Prefetch(ids []events.ID, withParams bool) error {
 			missing = append(missing, id)
 		}
 	}
-	slices.SortFunc(missing, func(a, b events.ID) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(missing, compareIDs)
 	missing = slices.Compact(missing)
 	s.evict()
 	err := loader.Load(missing, withParams, func(it *events.Item, params []byte) {

@@ -131,7 +131,7 @@ func (c Configure) decide(d *decider) (Decision, error) {
 	if !known && len(d.state.types) >= events.MaxTypes {
 		return Decision{}, tooManyTypes(c.Type)
 	}
-	if known && equalSettings(t.Settings, c.Settings) {
+	if known && sameJSON(t.Settings, c.Settings) {
 		return Decision{Repeat: true}, nil
 	}
 	return Decision{Events: append([]events.Event{d.configured(c.Type, c.Source, c.Settings)}, d.switchedOff(t, c.Settings)...)}, nil
@@ -169,8 +169,8 @@ func (d *decider) checkPool(t events.Type, set events.TypeSettings) error {
 	return nil
 }
 
-// equalSettings compares by content; the priorities' overrides hold pointers.
-func equalSettings(a, b events.TypeSettings) bool {
+// sameJSON compares two values, in their canonical form, by content.
+func sameJSON(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
