@@ -265,10 +265,14 @@ type fifo[T any] struct {
 func (f *fifo[T]) len() int { return len(f.list) - f.head }
 
 func (f *fifo[T]) push(v T) {
-	if len(f.list) == cap(f.list) && f.head > len(f.list)/2 {
+	switch {
+	case len(f.list) < cap(f.list):
+	case f.head > len(f.list)/2:
 		n := copy(f.list, f.list[f.head:])
 		clear(f.list[n:])
 		f.list, f.head = f.list[:n], 0
+	default:
+		f.list = slices.Grow(f.list, max(16, len(f.list)))
 	}
 	f.list = append(f.list, v)
 }
