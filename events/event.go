@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Version is that of the event envelope which this package writes. A reader
+// Version is the event envelope's version that this package writes. A reader
 // refuses a higher one and ignores fields that it does not know.
 const Version = 1
 
@@ -45,8 +45,8 @@ type Provenance struct {
 type Intake struct {
 	Seq   uint64 `json:"intake_seq,omitempty"`
 	MsgID string `json:"msg_id,omitempty"`
-	// MsgIDUntil is until when a message that repeats MsgID, of the same type,
-	// may be published and still makes no second item.
+	// MsgIDUntil ends the time in which a message of the same type that repeats
+	// MsgID makes no second item.
 	MsgIDUntil time.Time `json:"msg_id_until,omitzero"`
 }
 
@@ -86,7 +86,7 @@ type Queued struct {
 	AvailableAt time.Time `json:"available_at,omitzero"`
 	JitterMS    int64     `json:"jitter_ms,omitempty"`  // the part of the wait that was drawn at random
 	TimeoutMS   int64     `json:"timeout_ms,omitempty"` // of the attempts from here on; 0: as it was
-	// Outcomes are how its children ended, for the continuation: an array of
+	// Outcomes tell the continuation how the children ended: an array of
 	// [Outcome].
 	Outcomes json.RawMessage `json:"outcomes,omitempty"`
 }
@@ -102,12 +102,12 @@ type Claimed struct {
 	WorkerProbe bool `json:"worker_probe,omitempty"`
 	// Rates are the limits at dispatch that the run counts against.
 	Rates []RateTaken `json:"rates,omitempty"`
-	// DeliveredAt is when a native worker was given it, if the server has said
+	// DeliveredAt is the time when a native worker was given it, if the server has said
 	// so: the claim itself is recorded when the run is first known of.
 	DeliveredAt time.Time `json:"delivered_at,omitzero"`
 }
 
-// Running is the payload of running. Deadline is when the attempt times out.
+// Running is the payload of running. The attempt times out at Deadline.
 type Running struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 }

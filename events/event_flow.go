@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SubmitOptions is what a submission may say beyond the plain; most leave it out.
+// SubmitOptions holds what most submissions leave out.
 type SubmitOptions struct {
 	After         []ID        `json:"after,omitempty"`
 	AfterPolicy   AfterPolicy `json:"after_policy,omitempty"`
@@ -35,7 +35,7 @@ const (
 	DedupDefer     DedupPolicy = "defer"     // it waits for the holder's end, then runs
 )
 
-// Verdict is what the host's dedup hook has said of a submission.
+// Verdict is the answer of the host's dedup hook to a submission.
 type Verdict struct {
 	Policy    DedupPolicy `json:"policy"`
 	Canonical ID          `json:"canonical,omitzero"` // the item that it is the same as
@@ -115,7 +115,7 @@ type Replayed struct {
 	Reason      string          `json:"reason,omitempty"`
 }
 
-// Outcome is how one child ended, as its parent's continuation gets it.
+// Outcome tells a parent's continuation how one child ended.
 type Outcome struct {
 	ID      ID              `json:"id"`
 	Type    Type            `json:"type"`

@@ -25,7 +25,7 @@ type Pause struct {
 	Reason string    `json:"reason,omitempty"`
 	By     string    `json:"by,omitempty"`
 	Until  time.Time `json:"until,omitzero"` // when it ends by itself; zero: never
-	// UntilSet is when Until was last changed; zero: never since the pause began.
+	// UntilSet is the time of the last change of Until; zero: none since the pause began.
 	UntilSet time.Time `json:"until_set,omitzero"`
 }
 

@@ -71,7 +71,7 @@ type Item struct {
 	Seq        Seq    `json:"seq,omitzero"`      // of the last event that touched it
 }
 
-// Progress is how far a run says it has come.
+// Progress is a run's last report of how far it has come.
 type Progress struct {
 	Percent int       `json:"percent"` // 0 to 100
 	Message string    `json:"message,omitempty"`
@@ -150,7 +150,7 @@ type KeyRef struct {
 	Key  string  `json:"key"`
 }
 
-// TypeInfo is what is known of a type.
+// TypeInfo describes a type: its settings, counters, pause and circuit.
 type TypeInfo struct {
 	Type     Type                   `json:"type"`
 	Settings TypeSettings           `json:"settings"`
@@ -217,10 +217,10 @@ type MergedEntry struct {
 // restated by the end of a round, and by nothing else.
 func (k KeyKind) Unowned() bool { return k != KeyDedup && k != KeyIdempotency && k != KeyMsgID }
 
-// Waiting is how many of a type's items are queued or waiting.
+// Waiting returns the number of the type's items that are queued or waiting.
 func (t TypeInfo) Waiting() int64 { return t.Counts[StateQueued] + t.Counts[StateWaiting] }
 
-// Runs is how many of a type's items are claimed or running.
+// Runs returns the number of the type's items that are claimed or running.
 func (t TypeInfo) Runs() int64 { return t.Counts[StateClaimed] + t.Counts[StateRunning] }
 
 // LaneOf names the consumer lane for a set of capabilities: sorted, joined
@@ -323,7 +323,7 @@ func (it *Item) NeedsFollowUp() bool {
 // InParts reports whether the children are counted rather than listed.
 func (r *Relations) InParts() bool { return r.Batch || r.Declared > 0 }
 
-// Size is how many children there are: those of the last spawn, or the items of
+// Size returns the number of children: of the last spawn, or the items of
 // the batch.
 func (r *Relations) Size() int {
 	if r.InParts() {
@@ -338,3 +338,42 @@ func (r *Relations) Unmade() bool { return r.Spawned && !r.Batch && r.Made < r.D
 
 // Complete reports whether no more children are to come.
 func (r *Relations) Complete() bool { return (r.Sealed || !r.Batch) && r.Made >= r.Declared }
+
+// BlockReason is one reason why an item is not running now, in words and as a
+// stable code.
+type BlockReason struct {
+	Code    string    `json:"code"`
+	Message string    `json:"message"`
+	Until   time.Time `json:"until,omitzero"`  // when it passes by itself, where that is known
+	Items   []ID      `json:"items,omitempty"` // the others that it is about, at most ten
+	Ahead   int       `json:"ahead,omitempty"` // items in front of it, for WhyBehind
+}
+
+// The codes of block reasons. Those that no item is to blame for (capacity,
+// workers, position) are the dispatcher's to find.
+const (
+	WhyEnded       = "ended"        // it is terminal
+	WhyRunning     = "running"      // it is claimed or running
+	WhyNotDue      = "not_due"      // delayed, or rescheduled
+	WhyBackingOff  = "backing_off"  // after a failed attempt
+	WhySnoozed     = "snoozed"      // its handler has put it off
+	WhyWaiting     = "waiting_for"  // items that must end first
+	WhyChildren    = "children"     // what it has spawned
+	WhyPaused      = "paused"       // its type
+	WhyCircuit     = "circuit_open" // of its type
+	WhyRateLimited = "rate_limited"
+	WhyGroupFull   = "group_at_capacity"
+	WhyPoolFull    = "pool_at_capacity"
+	WhyTypeFull    = "type_at_capacity"
+	WhyEngineFull  = "engine_at_capacity"
+	WhyNoWorker    = "no_worker"
+	WhyNoCapable   = "no_capable_worker"
+	WhyLanesFull   = "lanes_at_capacity"  // too many sets of capabilities at once
+	WhyUnfit       = "workers_not_taking" // draining, unhealthy, or their circuit is open
+	WhyBusy        = "workers_busy"
+	WhyOnItsWay    = "dispatched" // on its way to a worker
+	WhyBehind      = "behind"     // others go first
+	WhyHeld        = "dispatch_held"
+	WhyNoRoom      = "no_room" // on the engine's disk
+	WhyReady       = "ready"   // nothing stands in its way: it is about to go
+)

@@ -57,7 +57,7 @@ type Cause struct {
 	Noted    int64     `json:"noted,omitempty"` // the window's count when that was last noted
 }
 
-// CircuitState is whether a circuit lets work through.
+// CircuitState says whether a circuit lets work through.
 type CircuitState string
 
 // The states of a circuit. The zero one is closed: work goes through.

@@ -2,7 +2,7 @@ package events
 
 import "fmt"
 
-// Kind is what an event says has happened. Its number is for this process only:
+// Kind says what has happened. Its number is for this process only:
 // the log has its name.
 type Kind uint8
 
@@ -48,7 +48,7 @@ const (
 	NumKinds = iota
 )
 
-// Scope says what events of a kind are about, and so which of their fields are set.
+// Scope says what the events of a kind are about, and so which of their fields are set.
 type Scope uint8
 
 // The scopes.
@@ -63,9 +63,8 @@ const (
 	ScopeCause                       // a cause of deaths
 )
 
-// kinds says what there is to know of each kind here: its name, its scope, and
-// how to make its payload. What a payload is held to stands beside that, as its
-// check; what it does to the state, in core's table.
+// kinds has the name, the scope and the payload of each kind. The bounds of a
+// payload are in its check method; what it does to the state is in core's folds.
 var kinds = [NumKinds]kindRow{
 	KindCreated:           row[Created]("created", ScopeItem),
 	KindMerged:            row[Merged]("merged", ScopeItem),

@@ -4,10 +4,10 @@ import (
 	"fmt"
 )
 
-// ItemState is where in its life an item is.
+// ItemState is the state of an item in its life.
 type ItemState uint8
 
-// The item states. StateNone is that of an item that does not exist yet.
+// The item states. An item that does not exist yet has StateNone.
 const (
 	StateNone ItemState = iota
 	StateCreated

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Backoff is how long to wait before a retry: Initial × Factor^(attempt-1), at
+// Backoff sets the wait before a retry: Initial × Factor^(attempt-1), at
 // most Max, lengthened by up to Jitter (a fraction of it).
 type Backoff struct {
 	InitialMS int64   `json:"initial_ms"`
@@ -55,7 +55,7 @@ type TypeSettings struct {
 	MaxAttemptsSet bool `json:"max_attempts_set,omitempty"`
 }
 
-// PriorityOverride is what a priority may set differently. Nil fields follow
+// PriorityOverride holds the settings that a priority may have of its own. Nil fields follow
 // the type.
 type PriorityOverride struct {
 	TimeoutMS   *int64   `json:"timeout_ms,omitempty"`
@@ -90,7 +90,7 @@ func DefaultTypeSettings() TypeSettings {
 // Lease is the type's lease: the ack-wait of its consumers.
 func (s TypeSettings) Lease() time.Duration { return time.Duration(s.LeaseMS) * time.Millisecond }
 
-// AgeStep is how long an item waits to outrank one of the next priority.
+// AgeStep returns how long an item waits to outrank one of the next priority.
 func (s TypeSettings) AgeStep() time.Duration { return time.Duration(s.AgeStepMS) * time.Millisecond }
 
 // For returns the timeout, attempts and backoff of items of priority p.
@@ -177,7 +177,7 @@ const (
 	DefaultRetainDead = 30 * 24 * time.Hour
 )
 
-// For is how long an item is kept once it has ended in a terminal state.
+// For returns how long an item is kept once it has ended in a terminal state.
 func (r Retention) For(state ItemState) time.Duration {
 	ms, def := r.CompletedMS, DefaultRetain
 	switch state {
@@ -218,7 +218,7 @@ func UnsetTypeSettings() TypeSettings {
 	return s
 }
 
-// Protocol is how the items of a type reach those who run them.
+// Protocol says how the items of a type reach their workers.
 type Protocol string
 
 // The protocols.
@@ -267,5 +267,5 @@ const nativePrefix = "native:"
 // server does not say.
 func NativeWorker(t Type) WorkerID { return WorkerID(nativePrefix + string(t)) }
 
-// Native reports whether the name is that of native workers.
+// Native reports whether this is the name of a type's native workers.
 func (w WorkerID) Native() bool { return strings.HasPrefix(string(w), nativePrefix) }

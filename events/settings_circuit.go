@@ -87,7 +87,7 @@ func (c CircuitSettings) WithDefaults() CircuitSettings {
 	return c
 }
 
-// DefaultWorkerCircuit is that of an engine that sets none.
+// DefaultWorkerCircuit is the worker circuit of an engine that sets none.
 func DefaultWorkerCircuit() CircuitSettings {
 	return CircuitSettings{Consecutive: 10, CooldownMS: DefaultCooldown.Milliseconds(), MaxCooldownMS: DefaultWorkerMaxCooldown.Milliseconds(), Probes: 1}
 }

@@ -37,7 +37,7 @@ const (
 	MaxPoolName      = 63
 )
 
-// GroupKey is what makes the type's groups: [PerTenant], [PerNone], or a label.
+// GroupKey returns what makes the type's groups: [PerTenant], [PerNone], or a label.
 func (s TypeSettings) GroupKey() string {
 	if s.GroupBy == "" {
 		return PerTenant
@@ -45,7 +45,7 @@ func (s TypeSettings) GroupKey() string {
 	return s.GroupBy
 }
 
-// Weight is the type's share of its pool.
+// Weight returns the type's share of its pool.
 func (s TypeSettings) Weight() int { return max(s.PoolWeight, 1) }
 
 func checkKey(key string) error {

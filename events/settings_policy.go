@@ -35,7 +35,7 @@ type QueueStep struct {
 	Sources     []string `json:"sources,omitempty"`
 }
 
-// CodePolicy is how failures with one code are retried. Zero fields follow the
+// CodePolicy says how failures with one code are retried. Zero fields follow the
 // type.
 type CodePolicy struct {
 	NoRetry       bool    `json:"no_retry,omitempty"`
@@ -70,7 +70,7 @@ type RateLimit struct {
 	Burst      int    `json:"burst,omitempty"` // 0: not set
 }
 
-// Retention is how long items are kept once they have ended. Zero fields have
+// Retention says how long items are kept once they have ended. Zero fields have
 // the defaults.
 type Retention struct {
 	CompletedMS int64 `json:"completed_ms,omitempty"`

@@ -150,7 +150,8 @@ func applyCreated(a *applier, b *events.Created) error {
 	a.setDocument(events.DocParams, a.ev.ID, b.Params)
 	a.record()
 	a.count(it, +1)
-	it.HoldsKey = b.DedupKey != "" && takesKey(b.SubmitOptions)
+	// An item that is not merged takes its key, which is free or taken from its holder.
+	it.HoldsKey = b.DedupKey != "" && (b.SubmitOptions == nil || b.DedupPolicy != events.DedupDistinct)
 	if b.IdempotencyKey != "" {
 		a.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyIdempotency, Type: a.ev.Type, Key: b.IdempotencyKey}, ID: a.ev.ID, Until: b.IdempotencyUntil}, true)
 	}
@@ -211,16 +212,15 @@ func (a *applier) applyToItem(fold func(*applier, *entry, *events.Item) error) e
 	}
 	a.base = e.cur.BaseSeq
 	it := a.writable(e)
-	was, ran := tiesOf(it), isRunning(it)
-	run := runOf(it)
+	was := beforeOf(it)
 	a.count(it, -1)
 	it.State, it.Seq = next, a.ev.Seq
 	if err := fold(a, e, it); err != nil {
 		return err
 	}
 	a.count(it, +1)
-	a.followRun(run, it)
-	if err := a.countRuns(it, ran); err != nil {
+	a.followRun(was, it)
+	if err := a.countRuns(it, was); err != nil {
 		return err
 	}
 	a.record()
@@ -287,21 +287,9 @@ func foldDead(a *applier, e *entry, it *events.Item, b *events.Dead) error {
 	return nil
 }
 
-func foldCancelled(a *applier, e *entry, it *events.Item, b *events.Cancelled) error {
-	it.Reason, it.FinishedAt = b.Reason, a.ev.At
-	endedBy(it, b.By)
-	a.dropParams(e)
-	return nil
-}
-
 func foldReleased(a *applier, _ *entry, it *events.Item, b *events.Released) error {
 	handBack(it, a.ev)
 	it.Reason = b.Reason
-	return nil
-}
-
-func foldRescheduled(_ *applier, _ *entry, it *events.Item, b *events.Rescheduled) error {
-	it.Priority, it.OrderAt, it.AvailableAt = b.Priority, b.OrderAt, b.AvailableAt
 	return nil
 }
 
@@ -342,4 +330,18 @@ func (a *applier) count(it *events.Item, by int64) {
 	if it.State == events.StateQueued {
 		t.info.Queued[it.Priority] += by
 	}
+}
+
+// insert adds an item that does not exist.
+func (a *applier) insert(it *events.Item, params []byte) *entry {
+	e := a.items[it.ID]
+	if e == nil {
+		e = &entry{id: it.ID}
+		a.items[it.ID] = e
+	}
+	e.cur, e.params, e.fresh, e.reborn = it, params, true, e.prev != nil
+	a.markDirty(e)
+	a.cacheBytes += len(params)
+	a.touch(e, a.meta.Applied)
+	return e
 }

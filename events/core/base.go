@@ -4,7 +4,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Base is what [State] stands on: the projection as of its last applied
+// Base is the projection under a [State], as of its last applied
 // batch. Lookups answer nil (or false) with no error for what is not there.
 // The items that it returns are the State's to keep, and never written.
 type Base interface {
@@ -28,7 +28,7 @@ type BatchBase interface {
 	Load(ids []events.ID, withParams bool, fn func(*events.Item, []byte)) error
 }
 
-// Changes is what a run of whole decisions has changed: the difference
+// Changes holds what a run of whole decisions has changed: the difference
 // between two positions of the log, which the projection writes in one atomic
 // batch. It holds final values: applying the Changes of several runs one after
 // the other, or those of one longer run, leaves the same store.
@@ -41,7 +41,7 @@ type BatchBase interface {
 type Changes struct {
 	Meta      events.Meta // as of Meta.Applied
 	Types     []events.TypeInfo
-	Forgotten []events.Type // types of which nothing is kept, but for those in Types
+	Forgotten []events.Type // nothing is kept of these types, unless they are in Types
 	Items     []ItemChange
 	Documents []Document // the last of a kind and item counts
 	Keys      []KeyChange
@@ -59,8 +59,8 @@ type Changes struct {
 	// Until is not after its time are gone, whatever Meta.KeyTime is now. They go
 	// before Keys are written.
 	SetBack KeyTimes
-	// Checksum is that of the event at Meta.Applied (see [events.Checksum]), filled in
-	// by whoever has the stored bytes.
+	// Checksum is the checksum of the event at Meta.Applied (see [events.Checksum]).
+	// Whoever has the stored bytes fills it in.
 	Checksum uint64
 }
 
@@ -93,15 +93,15 @@ func (Empty) Key(events.KeyRef) (events.HeldKey, bool, error)    { return events
 func (Empty) Records(events.RecordKind) ([]events.Record, error)     { return nil, nil }
 func (Empty) Waiters(events.ID, events.ID, int) ([]events.ID, error) { return nil, nil }
 
-// EncodedHistory are entries of an item's history in the form that is kept.
+// EncodedHistory holds entries of an item's history, encoded as they are kept.
 type EncodedHistory struct {
 	ID      events.ID
 	History []events.StoredEvent
 }
 
-// FoldItem is an item as its own events, in order and from its created on,
-// leave it. What other items' events have done to it (submissions merged into
-// it, items that wait for it) they do not say.
+// FoldItem returns an item as its own events, in order from its created on, leave
+// it. It leaves out what other items' events have done to it: submissions merged
+// into it, items that wait for it.
 func FoldItem(evs []events.Event) (*events.Item, error) {
 	base := foldBase{stubs: map[events.ID]*events.Item{}}
 	for _, ev := range evs {
@@ -124,7 +124,7 @@ func FoldItem(evs []events.Event) (*events.Item, error) {
 	return s.Item(evs[0].ID)
 }
 
-// foldBase is empty but for what an item was merged into.
+// foldBase holds nothing but what an item was merged into.
 type foldBase struct {
 	Empty
 	stubs map[events.ID]*events.Item

@@ -7,8 +7,8 @@ import (
 	"github.com/streamwright/streamwright/events/policy"
 )
 
-// dead is the end of an item that has failed for good, and what that says of
-// its cause: one event, or two.
+// dead ends an item that has failed for good: with one event, or two if its
+// cause is worth a note.
 func (d *decider) dead(it *events.Item, b *events.Dead) []events.Event {
 	key, c, known := d.causeOf(it, b)
 	b.Cause = key
@@ -23,9 +23,9 @@ func (d *decider) dead(it *events.Item, b *events.Dead) []events.Event {
 	}
 	if why != "" {
 		c.Noted = c.Window
-		evs = append(evs, events.Event{Kind: events.KindCauseNoted, Type: it.Type, At: d.now, Body: &events.CauseNoted{
+		evs = append(evs, d.typeEvent(it.Type, &events.CauseNoted{
 			Cause: key, Why: why, Count: c.Count, Window: c.Window, Reason: c.Reason, Code: c.Code, Error: c.Error, Example: it.ID,
-		}})
+		}))
 	}
 	if d.causes == nil {
 		d.causes = map[string]events.Cause{}
@@ -34,9 +34,9 @@ func (d *decider) dead(it *events.Item, b *events.Dead) []events.Event {
 	return evs
 }
 
-// causeOf is what a death is counted under: its own cause, or, where there are
-// too many of them, the type's other one. known says that items have died of
-// it before.
+// causeOf returns the cause that a death is counted under: its own, or the
+// type's other cause when there are too many. known reports whether items have
+// died of it before.
 func (d *decider) causeOf(it *events.Item, b *events.Dead) (key string, c events.Cause, known bool) {
 	key = policy.CauseOf(it.Type, b.Reason, b.Code, b.Error)
 	if c, known = d.cause(key); known {
@@ -57,10 +57,7 @@ func (d *decider) cause(key string) (events.Cause, bool) {
 	if c, ok := d.causes[key]; ok {
 		return c, true
 	}
-	if c := d.state.causes.get(key); c != nil {
-		return *c, true
-	}
-	return events.Cause{}, false
+	return d.state.causes.value(key)
 }
 
 func applyCauseNoted(a *applier, b *events.CauseNoted) error {
@@ -76,17 +73,12 @@ func applyCauseNoted(a *applier, b *events.CauseNoted) error {
 }
 
 // Cause returns what is known of a cause, false if nothing is.
-func (s *State) Cause(key string) (events.Cause, bool) {
-	if c := s.causes.get(key); c != nil {
-		return *c, true
-	}
-	return events.Cause{}, false
-}
+func (s *State) Cause(key string) (events.Cause, bool) { return s.causes.value(key) }
 
-// causes are what items have died of.
+// causes holds the causes that items have died of.
 type causes struct {
 	records[events.Cause]
-	idle int // of which nothing is dead now
+	idle int // how many have no dead item now
 	max  int // events.MaxCauses; smaller in tests
 }
 
@@ -123,8 +115,8 @@ func (cs *causes) leftDead(it *events.Item, at time.Time) {
 }
 
 // makeRoom lets go of the causes that are of no use any more before a new one
-// comes. At the bound, it also drops the one with the oldest last death of those
-// that nothing is dead of.
+// comes. At the bound, it also drops the cause without dead items whose last death
+// is the oldest.
 func (cs *causes) makeRoom(at time.Time) {
 	if cs.idle == 0 {
 		return

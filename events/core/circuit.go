@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -15,55 +16,47 @@ type CircuitRef struct {
 	Worker events.WorkerID
 }
 
-// circuits is what the State knows of the circuits that are not closed, so that
-// nobody looks through all types and workers. It follows from what is kept.
+// circuits indexes the circuits that are not closed. It follows from the types
+// and workers.
 type circuits struct {
-	open    map[CircuitRef]time.Time // when it becomes half open; zero: it is
+	open    map[CircuitRef]time.Time // when each becomes half open; zero: it is
 	version uint64                   // changes with each of them
-	next    CircuitRef               // the first that becomes half open
-	nextAt  time.Time                // when; zero: none does
 }
 
-// note notes what has become of a circuit.
+// note keeps the index when a circuit may have changed.
 func (cs *circuits) note(ref CircuitRef, c *events.Circuit) {
 	until, was := cs.open[ref]
 	switch is := c != nil && c.State != events.CircuitShut; {
-	case !is && !was:
+	case !is && !was, is && was && until.Equal(c.Until):
 		return
-	case !is:
-		delete(cs.open, ref)
-	case was && until.Equal(c.Until):
-		return
-	default:
+	case is:
 		cs.open[ref] = c.Until
+	default:
+		delete(cs.open, ref)
 	}
 	cs.version++
-	cs.next, cs.nextAt = CircuitRef{}, time.Time{}
-	for r, at := range cs.open {
-		if !at.IsZero() && (cs.nextAt.IsZero() || at.Before(cs.nextAt)) {
-			cs.next, cs.nextAt = r, at
-		}
-	}
 }
 
 // NextCircuit returns the circuit that becomes half open first, and when; the
 // zero time for none.
-func (s *State) NextCircuit() (CircuitRef, time.Time) { return s.circuits.next, s.circuits.nextAt }
+func (s *State) NextCircuit() (CircuitRef, time.Time) {
+	return earliest(s.circuits.open, func(a, b CircuitRef) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Worker, b.Worker))
+	})
+}
 
 // CircuitVersion changes whenever a circuit opens, half opens or closes.
 func (s *State) CircuitVersion() uint64 { return s.circuits.version }
 
 // WorkerCircuit returns a worker's circuit, the zero one if nothing is known.
 func (s *State) WorkerCircuit(w events.WorkerID) events.Circuit {
-	if c := s.workers.get(string(w)); c != nil {
-		return *c
-	}
-	return events.Circuit{}
+	c, _ := s.workers.value(string(w))
+	return c
 }
 
-// OpenWorkerCircuits are the workers that may not claim as they like, and how many runs
-// each may have under way: none while its circuit is open, the probes of it
-// while it is half open.
+// OpenWorkerCircuits returns the workers whose circuit is not closed, and how many
+// runs each may have under way: none while it is open, its probes while it is half
+// open.
 func (s *State) OpenWorkerCircuits() map[events.WorkerID]int {
 	set := s.limits.WorkerCircuit
 	if !set.On() {
@@ -85,7 +78,7 @@ func (s *State) OpenWorkerCircuits() map[events.WorkerID]int {
 	return out
 }
 
-// DispatchGate is whether items of a type may be dispatched now.
+// DispatchGate says whether items of a type may be dispatched now.
 type DispatchGate struct {
 	Stopped bool // none may: the type is paused, or its circuit open
 	Probes  int  // half open: so many more runs may be begun; else 0
@@ -106,48 +99,6 @@ func (s *State) DispatchGate(t events.Type) DispatchGate {
 		return DispatchGate{Limited: true, Probes: max(e.info.Settings.Circuit.WithDefaults().Probes-c.Probing, 0)}
 	}
 	return DispatchGate{}
-}
-
-// decide holds a type back. One that is paused gets another end at most.
-func (c PauseType) decide(d *decider) (Decision, error) {
-	t, err := d.knownType(c.Type)
-	if err != nil {
-		return Decision{}, err
-	}
-	if err := checkNote(c.Reason, c.By); err != nil {
-		return Decision{}, err
-	}
-	until, err := c.until(d)
-	if err != nil {
-		return Decision{}, err
-	}
-	if t.Paused != nil {
-		return c.again(d, t.Paused, until)
-	}
-	return Decision{Events: []events.Event{{Kind: events.KindPaused, Type: c.Type, At: d.now, Body: &events.Paused{Reason: c.Reason, By: c.By, Until: until}}}}, nil
-}
-
-// decide ends a pause, if there is one.
-func (c ResumeType) decide(d *decider) (Decision, error) {
-	t, err := d.knownType(c.Type)
-	if err != nil {
-		return Decision{}, err
-	}
-	if _, err := events.CheckText("by", c.By, events.MaxNameLen); err != nil {
-		return Decision{}, err
-	}
-	if t.Paused == nil {
-		return Decision{Repeat: true}, nil
-	}
-	return Decision{Events: []events.Event{{Kind: events.KindResumed, Type: c.Type, At: d.now, Body: &events.Resumed{By: c.By}}}}, nil
-}
-
-// info is what is known of an item's type, not to be written.
-func (d *decider) info(t events.Type) *events.TypeInfo {
-	if e := d.state.types[t]; e != nil {
-		return &e.info
-	}
-	return &events.TypeInfo{Type: t, Settings: d.state.defaults}
 }
 
 func (d *decider) knownType(t events.Type) (events.TypeInfo, error) {
@@ -176,6 +127,12 @@ func (d *decider) circuit(ref CircuitRef) (events.Circuit, events.CircuitSetting
 	return d.state.WorkerCircuit(ref.Worker), d.state.limits.WorkerCircuit, nil
 }
 
+// DueCircuit says that a circuit's time may have come: a type's, or a worker's.
+type DueCircuit struct {
+	Type   events.Type
+	Worker events.WorkerID
+}
+
 // decide half opens a circuit whose time has come. It closes one that has
 // been switched off meanwhile.
 func (c DueCircuit) decide(d *decider) (Decision, error) {
@@ -191,6 +148,12 @@ func (c DueCircuit) decide(d *decider) (Decision, error) {
 		return Decision{Events: []events.Event{d.circuitEvent(ref, &events.CircuitClosed{Reason: events.ReasonConfigured})}}, nil
 	}
 	return Decision{Events: []events.Event{d.circuitEvent(ref, &events.CircuitHalfOpened{Probes: set.WithDefaults().Probes})}}, nil
+}
+
+// ResetCircuit closes a circuit.
+type ResetCircuit struct {
+	Type   events.Type
+	Worker events.WorkerID
 }
 
 // decide closes a circuit, whatever it has seen.
@@ -221,7 +184,7 @@ func (d *decider) circuitEvent(ref CircuitRef, b events.Body) events.Event {
 // lets refuses a claim that a pause or a circuit holds back, and says which
 // half-open circuits the run tries.
 func (d *decider) lets(it *events.Item, w events.WorkerID) (probe, workerProbe bool, err error) {
-	t := d.info(it.Type)
+	t, _ := d.state.info(it.Type)
 	switch c := &t.Circuit; {
 	case t.Paused != nil:
 		return false, false, events.Refuse(events.CodePaused, "type %s is paused: don't run item %s, it will be dispatched again when the type is resumed", it.Type, it.ID)
@@ -259,11 +222,11 @@ func (d *decider) letsWorker(it *events.Item, w events.WorkerID) (probe bool, er
 	return true, nil
 }
 
-// succeeded is the end of a run that has succeeded, and what it does to the
-// circuits.
+// succeeded returns the end of a run that has succeeded, ev, and what it does to
+// the circuits.
 func (d *decider) succeeded(it *events.Item, ev events.Event) []events.Event {
 	evs := []events.Event{ev}
-	t := d.info(it.Type)
+	t, _ := d.state.info(it.Type)
 	if set := t.Settings.Circuit; it.Probe && t.Circuit.State == events.CircuitHalfOpen && policy.RunEnded(t.Circuit, set, d.now, false, true).Succeeded >= set.WithDefaults().Probes {
 		evs = append(evs, d.circuitEvent(CircuitRef{Type: it.Type}, &events.CircuitClosed{Reason: events.ReasonProbes}))
 	}
@@ -274,10 +237,10 @@ func (d *decider) succeeded(it *events.Item, ev events.Event) []events.Event {
 	return evs
 }
 
-// circuitsAfter is what a failed run does to the circuits of its type and of its
-// worker.
+// circuitsAfter decides what a failed run does to the circuits of its type and of
+// its worker.
 func (d *decider) circuitsAfter(it *events.Item, f *events.Failed) (evs []events.Event) {
-	t := d.info(it.Type)
+	t, _ := d.state.info(it.Type)
 	if set := t.Settings.Circuit; set.On() && policy.Counts(set, f) {
 		c := policy.RunEnded(t.Circuit, set, d.now, true, it.Probe)
 		reason, failed, of := "", 1, 1
@@ -324,25 +287,12 @@ func (d *decider) opens(ref CircuitRef, c events.Circuit, set events.CircuitSett
 	return d.circuitEvent(ref, &events.CircuitOpened{Reason: reason, Until: d.now.Add(policy.Cooldown(set, opens)), Opens: opens, Failed: failed, Of: of})
 }
 
-// run is what of an item's run is needed once it has ended.
-type run struct {
-	running bool
-	worker  events.WorkerID
-	probe   bool
-}
-
-func runOf(it *events.Item) run {
-	return run{running: it.State == events.StateClaimed || it.State == events.StateRunning, worker: it.Worker, probe: it.Probe}
-}
-
 // followRun follows, in the circuits, the begin and the end of an item's run.
-// was is the run before the event.
-func (a *applier) followRun(was run, it *events.Item) {
-	is := it.State == events.StateClaimed || it.State == events.StateRunning
-	switch {
-	case is && !was.running:
+func (a *applier) followRun(was before, it *events.Item) {
+	switch is := running(it.State); {
+	case is && !running(was.state):
 		a.runBegins(it)
-	case !is && was.running:
+	case !is && running(was.state):
 		a.runEnds(was, it)
 	case a.ev.Kind == events.KindReplayed:
 		it.LeasesLost = 0
@@ -363,7 +313,7 @@ func (a *applier) runBegins(it *events.Item) {
 	}
 }
 
-func (a *applier) runEnds(was run, it *events.Item) {
+func (a *applier) runEnds(was before, it *events.Item) {
 	t := a.typeOf(it.Type)
 	if was.probe {
 		it.Probe = false
@@ -407,7 +357,7 @@ func (a *applier) workerSucceeded(w events.WorkerID, ev events.Event, tried bool
 }
 
 // workerFailed counts an item that a worker has failed. A lost lease does not
-// count: who is dead takes no work.
+// count: a dead worker takes no work.
 func (a *applier) workerFailed(w events.WorkerID, b *events.Failed) {
 	c := a.WorkerCircuit(w)
 	if w == "" || w.Native() || c.State != events.CircuitShut || b.Code == events.FailLeaseExpired {

@@ -46,16 +46,8 @@ func (d *decider) accept(c *AcceptClock) *events.ClockAccepted {
 
 // SetDue says that times in commands and items are due by another time than
 // that of the decision, an earlier one; zero: by that one. It is for an owner
-// who can't trust the log's own times.
+// that can't trust the log's own times.
 func (s *State) SetDue(at time.Time) { s.due = at }
-
-// dueTime is the time by which something is due.
-func (d *decider) dueTime() time.Time {
-	if d.state.due.IsZero() {
-		return d.now
-	}
-	return earlier(d.state.due, d.now)
-}
 
 // setBack has time go on from an event that lies before was, the latest time
 // until then. What had expired by then stays expired, and what the partition
@@ -64,9 +56,9 @@ func (d *decider) dueTime() time.Time {
 func (a *applier) setBack() {
 	was := a.lastAt
 	at, from := a.ev.At, KeyTimes{Events: was, MsgIDs: a.meta.MsgIDAt}
-	for _, k := range a.keys {
-		if k.has && from.expired(k.held) {
-			a.putKey(k.held, false)
+	for _, k := range a.keys.m {
+		if k.v.has && from.expired(k.v.held) {
+			a.putKey(k.v.held, false)
 		}
 	}
 	a.setBacks = append(a.setBacks, setBack{a.ev.Seq, from})

@@ -7,7 +7,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// duplicate is what a submission is the same as, and what follows from that.
+// duplicate is the item that a submission duplicates, and what follows from that.
 type duplicate struct {
 	of     *events.Item // nil: nothing
 	policy events.DedupPolicy
@@ -23,7 +23,7 @@ func (s *submission) duplicateOf() (duplicate, error) {
 	if s.c.DedupKey == "" {
 		return duplicate{}, nil
 	}
-	dup := duplicate{policy: cmp.Or(s.c.DedupPolicy, s.set.DedupPolicy, events.DedupMerge), reason: "dedup_key"}
+	dup := duplicate{policy: cmp.Or(s.c.DedupPolicy, s.typ.Settings.DedupPolicy, events.DedupMerge), reason: "dedup_key"}
 	held, has, err := s.state.Key(events.KeyRef{Kind: events.KeyDedup, Type: s.c.Type, Key: s.c.DedupKey}, s.now)
 	if err != nil || !has {
 		return duplicate{}, err
@@ -98,47 +98,9 @@ func (d *decider) canonical(id events.ID) (*events.Item, error) {
 	return nil, nil
 }
 
-// place decides where a submission goes that may be a duplicate, or may have
-// to wait. The terms of its created event are filled in here.
-func (s *submission) place() (Decision, error) {
-	dup, err := s.duplicateOf()
-	if err != nil {
-		return Decision{}, err
-	}
-	if dup.of != nil && dup.policy == events.DedupMerge {
-		s.evs = append(s.evs, s.event(s.it, &events.Merged{Into: dup.of.ID, Reason: dup.reason}))
-		return Decision{ID: s.it.ID, Events: s.evs}, nil
-	}
-	if err := s.admit(); err != nil {
-		return Decision{}, err
-	}
-	if err := s.recordPolicy(dup); err != nil {
-		return Decision{}, err
-	}
-	up, err := s.upstream()
-	if err != nil {
-		return Decision{}, err
-	}
-	w := &events.Waiting{Reason: "after", For: up.waits}
-	q := s.queued()
-	if dup.of != nil && dup.policy != events.DedupDistinct {
-		s.inPlaceOf(dup, w, q)
-	}
-	w.Left = len(w.For)
-	switch {
-	case up.bad != nil && afterPolicyOf(s.cr) != events.AfterRun:
-		w.Behind = events.ID{}
-		s.evs = append(append(s.evs, s.event(s.it, w)), s.badEnd(s.it, up.bad, afterPolicyOf(s.cr))...)
-		return Decision{ID: s.it.ID, Events: s.evs}, nil
-	case len(w.For) > 0:
-		return Decision{ID: s.it.ID, Events: append(s.evs, s.event(s.it, w))}, nil
-	}
-	return Decision{ID: s.it.ID, Events: append(s.evs, s.event(s.it, q))}, nil
-}
-
-// recordPolicy notes what has become of a duplicate. That its policy is distinct
-// says that its dedup key is another's: one that only the verdict calls so, and
-// whose key is free, takes that.
+// recordPolicy notes what has become of a duplicate. The policy distinct says
+// that its dedup key is another's: an item that only the verdict calls distinct,
+// and whose key is free, takes the key.
 func (s *submission) recordPolicy(dup duplicate) error {
 	switch {
 	case dup.of == nil && dup.policy != events.DedupDistinct:
@@ -182,11 +144,4 @@ func appendOnce(ids []events.ID, id events.ID) []events.ID {
 		return ids
 	}
 	return append(ids, id)
-}
-
-func afterPolicyOf(cr *events.Created) events.AfterPolicy {
-	if cr.SubmitOptions == nil {
-		return events.AfterCancel
-	}
-	return cmp.Or(cr.AfterPolicy, events.AfterCancel)
 }

@@ -15,6 +15,23 @@
 // the complete prefix of the log. [State.TakeChanges] hands what has changed
 // to the projection, which writes it in one atomic batch.
 //
+// # The walk of a submission
+//
+// [Decide] (decide.go) calls Submit.decide, and the steps stand in submit.go in
+// their order. The walk leaves that file for these only:
+//
+//	state.go   original: the holders of its id and keys, if it brings any
+//	state.go   begin: what is known of its type
+//	check.go   create: [Submit.Check], unless the caller has checked it already
+//	decide.go  begin and ends: each event is made
+//	dedup.go   place: what it duplicates, if it has a dedup key or a verdict
+//	after.go   place: what it comes after, if anything
+//	limits.go  admit: the queue of the engine, and rate limits, if there are any
+//
+// Everything else is decided in submit.go, from top to bottom.
+//
+// # Invariants
+//
 // A State has one owner goroutine; nothing here locks. The events, items and
 // [Changes] that leave it are never written again and may be read by anyone.
 //

@@ -2,17 +2,20 @@ package core
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/streamwright/streamwright/events"
 )
 
-// followUpPage is how many items one FollowUp decides about, at most.
+// followUpPage bounds the items that one FollowUp decides about.
 const followUpPage = 100
+
+// FollowUp decides what follows from what has become of an item, for those
+// that it concerns, a bounded number at a time: to be repeated until the
+// Decision is a Repeat. See [events.Item.NeedsFollowUp].
+type FollowUp struct{ ID events.ID }
 
 // decide decides what follows from what has become of an item: for its
 // parent's sake, for those that wait for it, for its children.
@@ -37,71 +40,7 @@ func (c FollowUp) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: evs}, nil
 }
 
-// tellWaiters tells items that wait for one that it has ended.
-func (FollowUp) tellWaiters(d *decider, up *events.Item) ([]events.Event, error) {
-	ids, err := d.state.Waiters(up.ID, events.ID{}, followUpPage)
-	if err != nil {
-		return nil, err
-	}
-	p, err := d.plan()
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range ids {
-		it, err := p.state.Item(id)
-		if err != nil {
-			return nil, err
-		}
-		if it == nil || it.State != events.StateWaiting || !slices.Contains(relationsOf(it).Waits, up.ID) {
-			continue
-		}
-		if err := p.add(p.upstreamEnded(it, up)...); err != nil {
-			return nil, err
-		}
-	}
-	return p.events, nil
-}
-
-// upstreamEnded is what the end of one that it waits for means to an item.
-func (d *decider) upstreamEnded(it, up *events.Item) []events.Event {
-	r := relationsOf(it)
-	bad := endedBadly(up) && r.Behind != up.ID
-	left := len(r.Waits) - 1
-	ended := d.event(it, &events.Waiting{Reason: it.Reason, Ended: up.ID, Left: left})
-	switch {
-	case r.Spawned && bad && r.ChildPolicy != events.ChildContinue:
-		return d.childDead(it, up)
-	case r.Spawned:
-		return []events.Event{ended}
-	case bad && r.Policy != events.AfterRun:
-		return d.badEnd(it, up, cmp.Or(r.Policy, events.AfterCancel))
-	case left > 0:
-		return []events.Event{ended}
-	}
-	return []events.Event{d.event(it, d.freed(it, "after"))}
-}
-
-// endedBadly reports whether an ended item counts as failed for those that come
-// after it: a batch does when one of its items has.
-func endedBadly(it *events.Item) bool {
-	r := relationsOf(it)
-	return it.State != events.StateCompleted || r.Batch && r.Failed > 0
-}
-
-// freed queues an item that has waited: behind those that are queued already,
-// unless its place was settled before.
-func (d *decider) freed(it *events.Item, reason string) *events.Queued {
-	q := &events.Queued{Reason: reason, OrderAt: d.now}
-	if it.AvailableAt.After(d.now) {
-		q.AvailableAt, q.OrderAt = it.AvailableAt, it.AvailableAt
-	}
-	if !it.OrderAt.IsZero() {
-		q.OrderAt = it.OrderAt
-	}
-	return q
-}
-
-// childDead is the end of a parent that does not outlive a child.
+// childDead ends a parent that does not outlive a child.
 func (d *decider) childDead(it, child *events.Item) []events.Event {
 	msg := "child " + child.ID.String() + " (" + string(child.Type) + ") is " + child.State.String()
 	if child.Reason != "" {
@@ -157,13 +96,13 @@ func (FollowUp) childrenEnded(d *decider, it *events.Item) ([]events.Event, erro
 	return []events.Event{d.event(it, q)}, nil
 }
 
-// tally is how many children have ended how, as JSON.
+// tally returns the number of children by how they have ended, as JSON.
 func tally(r *events.Relations) json.RawMessage {
 	return fmt.Appendf(nil, `{"total":%d,"completed":%d,"dead":%d,"cancelled":%d}`, r.Size(), r.Size()-r.Live-r.Failed, r.Failed-r.Cancelled, r.Cancelled)
 }
 
-// children are what an item's children have become, in order; merged ones are
-// what they were merged into; nil for one that is not there any more.
+// children returns what children have become, in order: for a merged one the item
+// that it was merged into, nil for one that is gone.
 func (d *decider) children(ids []events.ID) ([]*events.Item, error) {
 	kids := make([]*events.Item, len(ids))
 	for i, id := range ids {
@@ -229,9 +168,9 @@ func (d *decider) outcomes(ids []events.ID, kids []*events.Item) (*outcomes, err
 			nameOutcome(out, k, math.MaxInt)
 		}
 		if k.State == events.StateDead {
-			if msg := events.Shorten(k.Error, maxOutcomeError); jsonLen(msg) <= texts {
+			if msg := events.Shorten(k.Error, maxOutcomeError); jsonSize(msg) <= texts {
 				out.Error = msg
-				texts -= jsonLen(msg)
+				texts -= jsonSize(msg)
 			}
 		}
 		if !k.HasResult {
@@ -258,7 +197,7 @@ func nameOutcome(out *events.Outcome, k *events.Item, room int) int {
 	if k.State == events.StateDead {
 		code = k.Code
 	}
-	n := jsonLen(string(k.Type)) + jsonLen(k.Reason) + jsonLen(code)
+	n := jsonSize(string(k.Type)) + jsonSize(k.Reason) + jsonSize(code)
 	if n > room {
 		return 0
 	}
@@ -275,11 +214,6 @@ func compactJSON(doc []byte) (json.RawMessage, int) {
 	}
 	json.HTMLEscape(&escaped, b.Bytes())
 	return escaped.Bytes(), escaped.Len()
-}
-
-func jsonLen(s string) int {
-	b, _ := json.Marshal(s) // a string can't fail
-	return len(b)
 }
 
 // all is the whole as JSON, with or without the results.

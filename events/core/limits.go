@@ -1,19 +1,13 @@
 package core
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/policy"
 )
 
-// QueueFullRetryAfter is when a submission refused with queue_full may be worth
-// trying again, where nothing better is known.
-const QueueFullRetryAfter = 5 * time.Second
-
-// Waiting is how many items are queued or waiting, over all types.
+// Waiting returns the number of items that are queued or waiting, over all types.
 func (s *State) Waiting() (n int64) {
 	for _, t := range s.types {
 		n += t.info.Waiting()
@@ -26,8 +20,8 @@ func (s *State) QueueFull() bool {
 	return s.limits.MaxQueued > 0 && s.Waiting() >= int64(s.limits.MaxQueued)
 }
 
-// PoolRuns is how many items of the types that share a pool are claimed or
-// running.
+// PoolRuns returns the number of items, of all types that share a pool, that are
+// claimed or running.
 func (s *State) PoolRuns(pool string) (n int64) {
 	for _, t := range s.types {
 		if t.info.Settings.Pool == pool {
@@ -37,9 +31,8 @@ func (s *State) PoolRuns(pool string) (n int64) {
 	return n
 }
 
-// PoolSlots is how many slots a type's pool has; false when the type is in no
-// pool, or in one that the engine's configuration no longer has, which then
-// limits nothing.
+// PoolSlots returns the slots of a type's pool; false if the type is in no pool, or
+// in one that the configuration no longer has: nothing limits it then.
 func (s *State) PoolSlots(set events.TypeSettings) (slots int, limited bool) {
 	if set.Pool == "" {
 		return 0, false
@@ -48,70 +41,11 @@ func (s *State) PoolSlots(set events.TypeSettings) (slots int, limited bool) {
 	return p.Slots, ok
 }
 
-// GroupRuns is how many items of a group are claimed or running. The empty
-// group is not counted.
+// GroupRuns returns the number of items of a group that are claimed or running.
+// The empty group is not counted.
 func (s *State) GroupRuns(t events.Type, group string) (int64, error) {
 	held, _, err := s.Key(events.KeyRef{Kind: events.KeyGroup, Type: t, Key: group}, s.meta.LastAt)
 	return held.N, err
-}
-
-// termsOf returns the payload's terms, for writing.
-func termsOf(cr *events.Created) *events.SubmitOptions {
-	if cr.SubmitOptions == nil {
-		cr.SubmitOptions = &events.SubmitOptions{}
-	}
-	return cr.SubmitOptions
-}
-
-// admit refuses a submission that makes a new item when a queue has no room
-// for it or a rate limit is reached, else counts it against those. Repeats and
-// merges make no new item and don't come here.
-func (s *submission) admit() error {
-	info, _ := s.state.Type(s.c.Type)
-	if err := full("type "+string(s.c.Type), info.Waiting(), s.set.MaxQueued, s.set.QueueSteps, s.cr); err != nil {
-		return err
-	}
-	if l := s.state.limits; l.MaxQueued > 0 || len(l.QueueSteps) > 0 {
-		if err := full("the engine", s.state.Waiting(), l.MaxQueued, l.QueueSteps, s.cr); err != nil {
-			return err
-		}
-	}
-	if len(s.set.Rates) == 0 {
-		return nil
-	}
-	taken, err := s.takeRates(s.c.Type, s.set, events.AtSubmit, func(per string) string { return valueOf(per, s.cr.Tenant, s.cr.Labels) })
-	if len(taken) > 0 {
-		termsOf(s.cr).Rates = taken
-	}
-	return err
-}
-
-// full refuses one more item when so many wait already. Of the steps, the last
-// that is exceeded counts.
-func full(whose string, waiting int64, most int, steps []events.QueueStep, cr *events.Created) error {
-	if most > 0 && waiting >= int64(most) {
-		return queueFull("%s has %d items waiting, of at most %d: submit it again later", whose, waiting, most)
-	}
-	for i := len(steps) - 1; i >= 0; i-- {
-		st := steps[i]
-		if waiting < int64(st.Over) {
-			continue
-		}
-		if st.MinPriority > 0 && cr.Priority >= st.MinPriority || slices.Contains(st.Sources, cr.Provenance.Source) {
-			return nil
-		}
-		if st.MinPriority == 0 {
-			return queueFull("%s has %s waiting: beyond %d only some sources may submit, and %q is none of them", whose, events.Count(waiting, "item"), st.Over, cr.Provenance.Source)
-		}
-		return queueFull("%s has %s waiting: beyond %d it takes only priority %d and above", whose, events.Count(waiting, "item"), st.Over, st.MinPriority)
-	}
-	return nil
-}
-
-func queueFull(format string, args ...any) error {
-	e := events.Refuse(events.CodeQueueFull, format, args...)
-	e.RetryAfter = QueueFullRetryAfter
-	return e
 }
 
 // mayRun refuses a claim that a group's capacity, a pool or a rate limit has no
@@ -135,7 +69,7 @@ func (d *decider) mayRun(it *events.Item) ([]events.RateTaken, error) {
 	if len(set.Rates) == 0 {
 		return nil, nil
 	}
-	return d.takeRates(it.Type, set, events.AtDispatch, func(per string) string {
+	return d.takeRates(it.Type, &set, events.AtDispatch, func(per string) string {
 		if per == events.PerType {
 			return ""
 		}
@@ -143,44 +77,20 @@ func (d *decider) mayRun(it *events.Item) ([]events.RateTaken, error) {
 	})
 }
 
-// isRunning reports whether the item takes a place among its group's runs.
-func isRunning(it *events.Item) bool {
-	return it.State == events.StateClaimed || it.State == events.StateRunning
-}
-
 // countRuns keeps the number of a group's runs.
-func (a *applier) countRuns(it *events.Item, before bool) error {
-	if it.Group == "" || isRunning(it) == before {
+func (a *applier) countRuns(it *events.Item, was before) error {
+	if it.Group == "" || running(it.State) == running(was.state) {
 		return nil
 	}
 	n, err := a.GroupRuns(it.Type, it.Group)
 	if err != nil {
 		return err
 	}
-	if n--; !before {
+	if n--; !running(was.state) {
 		n += 2
 	}
 	a.setKey(events.HeldKey{Ref: events.KeyRef{Kind: events.KeyGroup, Type: it.Type, Key: it.Group}, N: n}, n > 0)
 	return nil
-}
-
-// checkPool refuses settings that name a pool which the engine has not.
-func (d *decider) checkPool(t events.Type, set events.TypeSettings) error {
-	if _, ok := d.state.limits.Pools[set.Pool]; set.Pool != "" && !ok {
-		return events.Refuse(events.CodeBadRequest, "settings of type %s: there is no pool %q: make it in engine.toml, as [pools.%s] with slots", t, set.Pool, set.Pool)
-	}
-	return nil
-}
-
-// valueOf is what a submission has for a key; empty: nothing.
-func valueOf(key, tenant string, labels map[string]string) string {
-	if key == events.PerTenant {
-		return tenant
-	}
-	if name, ok := strings.CutPrefix(key, events.PerLabel); ok {
-		return labels[name]
-	}
-	return ""
 }
 
 // rateTAT is a limit's theoretical arrival time for a key, zero for a full
@@ -225,7 +135,7 @@ func (s *State) RatesAllow(t events.Type, group string, ahead int, now time.Time
 
 // takeRates counts against the limits of a type at a moment: it returns what
 // is to be recorded, or the refusal of the last one to open.
-func (d *decider) takeRates(t events.Type, set events.TypeSettings, at string, value func(per string) string) (taken []events.RateTaken, err error) {
+func (d *decider) takeRates(t events.Type, set *events.TypeSettings, at string, value func(per string) string) (taken []events.RateTaken, err error) {
 	var until time.Time
 	var shut events.RateLimit
 	for _, r := range set.Rates {

@@ -106,7 +106,7 @@ func (s *State) Waiters(of, behind events.ID, limit int) ([]events.ID, error) {
 	changed := s.waitsOf[of]
 	ids, err := s.base.Waiters(of, behind, limit+len(changed))
 	if err != nil {
-		return nil, fmt.Errorf("read who waits for %s: %w", of, err)
+		return nil, fmt.Errorf("read the items that wait for %s: %w", of, err)
 	}
 	if len(changed) > 0 {
 		ids = slices.DeleteFunc(slices.Clone(ids), func(id events.ID) bool { _, is := changed[id]; return is })
@@ -206,6 +206,14 @@ func (r *records[T]) all() (recs []events.Record) {
 // get returns a value that must not be written, nil for none.
 func (r *records[T]) get(key string) *T { return r.m[key] }
 
+// value returns a value, false for none.
+func (r *records[T]) value(key string) (v T, ok bool) {
+	if p := r.m[key]; p != nil {
+		return *p, true
+	}
+	return v, false
+}
+
 func (r *records[T]) len() int { return len(r.m) }
 
 // keys lists them in order.
@@ -247,41 +255,33 @@ func (r *records[T]) record(key string) events.Record {
 // share takes over the values of others, which stay as they are.
 func (r *records[T]) share(of records[T]) { r.m = maps.Clone(of.m) }
 
-// fifo is a queue in a ring that grows as needed.
+// fifo is a queue. Its array is used again, so that a queue of a steady length
+// allocates nothing.
 type fifo[T any] struct {
-	ring []T // its length is a power of two, or 0
+	list []T // the first head of them are gone
 	head int
-	n    int
 }
 
-func (f *fifo[T]) len() int { return f.n }
+func (f *fifo[T]) len() int { return len(f.list) - f.head }
 
 func (f *fifo[T]) push(v T) {
-	if f.n == len(f.ring) {
-		f.grow()
+	switch {
+	case len(f.list) < cap(f.list):
+	case f.head > len(f.list)/2:
+		n := copy(f.list, f.list[f.head:])
+		clear(f.list[n:])
+		f.list, f.head = f.list[:n], 0
+	default:
+		f.list = slices.Grow(f.list, max(16, len(f.list)))
 	}
-	f.ring[(f.head+f.n)&(len(f.ring)-1)] = v
-	f.n++
+	f.list = append(f.list, v)
 }
 
 func (f *fifo[T]) peek() (v T, ok bool) {
-	if f.n == 0 {
+	if f.len() == 0 {
 		return v, false
 	}
-	return f.ring[f.head], true
+	return f.list[f.head], true
 }
 
-func (f *fifo[T]) pop() {
-	var zero T
-	f.ring[f.head] = zero
-	f.head = (f.head + 1) & (len(f.ring) - 1)
-	f.n--
-}
-
-func (f *fifo[T]) grow() {
-	ring := make([]T, max(16, 2*len(f.ring)))
-	for i := range f.n {
-		ring[i] = f.ring[(f.head+i)&(len(f.ring)-1)]
-	}
-	f.ring, f.head = ring, 0
-}
+func (f *fifo[T]) pop() { f.head++ }

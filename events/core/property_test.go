@@ -106,14 +106,14 @@ func (s *sim) check() {
 		}
 		s.checkItem(it)
 	}
-	for ref, k := range o.keys {
+	for ref, k := range o.keys.m {
 		if ref.Kind != events.KeyDedup {
 			continue
 		}
-		has := k.has && (k.held.Until.IsZero() || k.held.Until.After(o.meta.LastAt))
-		if window := has && !k.held.Until.IsZero(); window && (holders[ref] != events.ID{} || o.items[k.held.ID].cur.State != events.StateCompleted) {
+		has := k.v.has && (k.v.held.Until.IsZero() || k.v.held.Until.After(o.meta.LastAt))
+		if window := has && !k.v.held.Until.IsZero(); window && (holders[ref] != events.ID{} || o.items[k.v.held.ID].cur.State != events.StateCompleted) {
 			s.t.Fatalf("key %+v: %+v is held for a window, and by %s", ref, k, holders[ref])
-		} else if !window && (has != (holders[ref] != events.ID{}) || has && k.held.ID != holders[ref]) {
+		} else if !window && (has != (holders[ref] != events.ID{}) || has && k.v.held.ID != holders[ref]) {
 			s.t.Fatalf("key %+v: %+v, held by %s", ref, k, holders[ref])
 		}
 	}

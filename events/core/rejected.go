@@ -53,6 +53,15 @@ func applyRejectedPurged(a *applier, b *events.RejectedPurged) error {
 	return nil
 }
 
+// Reject records an intake message that can't become an item. A rejected
+// submission has a life of its own (it is stored, listed, replayed and pruned)
+// because the publisher of a plain publish has its acknowledgement already and
+// awaits no reply: an error reply alone would lose the submission in silence.
+type Reject struct {
+	Type events.Type // empty if not known
+	events.Rejected
+}
+
 func (c Reject) decide(d *decider) (Decision, error) { return d.reject(c), nil }
 
 // reject records a submission that becomes no item. Whatever it holds, the
@@ -68,13 +77,13 @@ func (d *decider) reject(c Reject) Decision {
 	boundHeaders(&r)
 	typ, err := events.ParseType(string(c.Type))
 	if _, known := d.state.Type(typ); err != nil || !known && (len(d.state.types) >= events.MaxTypes || !typeAllowed(&d.state.limits, typ)) {
-		typ = "" // it becomes part of a subject, of which the server keeps each in memory
+		typ = "" // the server keeps each subject in memory, and it becomes part of one
 	}
-	return Decision{ID: r.Of, Repeat: !r.Of.IsZero(), Events: []events.Event{{Kind: events.KindRejected, Type: typ, At: d.now, Body: &r}}}
+	return Decision{ID: r.Of, Repeat: !r.Of.IsZero(), Events: []events.Event{d.typeEvent(typ, &r)}}
 }
 
-// boundBody cuts the original to its bound. What is no text is kept as bytes,
-// which JSON would not.
+// boundBody cuts the original to its bound. JSON would damage what is not UTF-8,
+// which is kept as bytes.
 func boundBody(r *events.Rejected) {
 	if r.Text != "" && !utf8.ValidString(r.Text) {
 		r.Text, r.Bytes = "", []byte(r.Text)
@@ -124,7 +133,7 @@ type CarryRejected struct {
 // decide splits a page over as many events as it needs.
 func (c CarryRejected) decide(d *decider) (Decision, error) {
 	if d.state.meta.RoundAt == 0 {
-		return Decision{}, events.Refuse(events.CodeWrongState, "no round of snapshots is under way")
+		return Decision{}, errNoRound
 	}
 	p := pages[events.Snapshot]{of: events.Snapshot{Round: d.state.meta.Round, Mark: events.MarkRejected}}
 	for _, r := range c.Rejected {
@@ -145,30 +154,6 @@ func (c CarryRejected) decide(d *decider) (Decision, error) {
 		return Decision{}, events.Refuse(events.CodeTooLarge, "a page of rejected submissions has %d events, at most %d are allowed: ask for less at once", len(p.list), events.MaxDecisionEvents)
 	}
 	return Decision{Events: d.snapshots(p.list), Repeat: len(p.list) == 0}, nil
-}
-
-// pages fills payloads up to carriedBytes each.
-type pages[T any] struct {
-	of   T // what each of them says
-	list []*T
-	size int // of the last
-}
-
-// room returns the payload that has room for so many bytes more.
-func (p *pages[T]) room(bytes int) *T {
-	if len(p.list) == 0 || p.size > 0 && p.size+bytes > carriedBytes {
-		of := p.of
-		p.list, p.size = append(p.list, &of), 0
-	}
-	p.size += bytes
-	return p.list[len(p.list)-1]
-}
-
-func (d *decider) snapshots(list []*events.Snapshot) (evs []events.Event) {
-	for _, s := range list {
-		evs = append(evs, events.Event{Kind: events.KindSnapshot, At: d.now, Body: s})
-	}
-	return evs
 }
 
 // restateRejected takes over what a round says of submissions that became no
@@ -192,4 +177,16 @@ func (a *applier) cutRejected(b *events.Snapshot) {
 	if cut.Cut > 0 || cut.CutAnswers > 0 {
 		a.rejected = append(a.rejected, cut)
 	}
+}
+
+// decide forgets a rejected submission.
+func (c PurgeRejected) decide(d *decider) (Decision, error) {
+	if c.Seq == 0 || c.Seq > d.state.meta.Applied {
+		return Decision{}, events.Refuse(events.CodeNotFound, "there is no event %d: the log ends at %d", c.Seq, d.state.meta.Applied)
+	}
+	reason, err := reasonOr(c.Reason, "purged")
+	if err != nil {
+		return Decision{}, err
+	}
+	return Decision{Events: []events.Event{d.typeEvent(c.Type, &events.RejectedPurged{Seq: c.Seq, Reason: reason})}}, nil
 }

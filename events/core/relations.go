@@ -34,29 +34,22 @@ func takeTerms(it *events.Item, t *events.SubmitOptions) {
 	}
 }
 
-// takesKey reports whether the item, if it is not merged, takes its dedup key:
-// it is free then, or taken from its holder.
-func takesKey(t *events.SubmitOptions) bool { return t == nil || t.DedupPolicy != events.DedupDistinct }
-
 // endedBy notes the item because of which this one has ended.
 func endedBy(it *events.Item, by events.ID) {
-	if by.IsZero() {
-		return
+	if !by.IsZero() {
+		ownRelations(it).By = by
 	}
-	r := relationsOf(it)
-	r.By = by
-	it.Relations = &r
 }
 
 func foldWaiting(_ *applier, _ *entry, it *events.Item, b *events.Waiting) error {
-	r := relationsOf(it)
+	it.Reason = b.Reason
+	r := ownRelations(it)
 	if len(b.For) > 0 {
 		r.Waits, r.Behind = b.For, b.Behind
 	}
 	if !b.Ended.IsZero() {
-		r.Waits = without(r.Waits, b.Ended)
+		r.Waits = minus(r.Waits, []events.ID{b.Ended})
 	}
-	it.Relations, it.Reason = &r, b.Reason
 	return nil
 }
 
@@ -95,7 +88,7 @@ func foldSpawned(a *applier, _ *entry, it *events.Item, b *events.Spawned) error
 		foldBatch(it, b, a.ev)
 		return nil
 	}
-	r := relationsOf(it)
+	r := ownRelations(it)
 	if r.Declared > 0 {
 		a.setDocument(events.DocChildren, it.ID, nil)
 	}
@@ -111,19 +104,18 @@ func foldSpawned(a *applier, _ *entry, it *events.Item, b *events.Spawned) error
 	r.ChildPolicy, r.Continues, r.Continuation = b.ChildPolicy, b.Continues, b.Continuation
 	queued := it.QueuedAt
 	handBack(it, a.ev)
-	it.Relations, it.Reason, it.QueuedAt = &r, reasonChildren, queued
+	it.Reason, it.QueuedAt = reasonChildren, queued
 	return nil
 }
 
 // foldContinuation keeps how the children ended for the run that follows.
 func (a *applier) foldContinuation(it *events.Item, b *events.Queued) {
 	it.Reason = reasonContinuation
-	r := relationsOf(it)
+	r := ownRelations(it)
 	if b.Outcomes != nil {
 		r.HasChildren = true
 		a.setDocument(events.DocOutcomes, it.ID, b.Outcomes)
 	}
-	it.Relations = &r
 }
 
 // dropOutcomes lets go of what a further run would have needed.
@@ -136,37 +128,32 @@ func (a *applier) dropOutcomes(it *events.Item) {
 		it.Reason = reasonChildren
 	}
 	if r.HasChildren {
-		c := *r
-		c.HasChildren = false
-		it.Relations = &c
+		ownRelations(it).HasChildren = false
 		a.setDocument(events.DocOutcomes, it.ID, nil)
 	}
 }
 
-// without is a copy of ids without one, nil for none.
-func without(ids []events.ID, gone events.ID) []events.ID {
-	var left []events.ID
-	for _, id := range ids {
-		if id != gone {
-			left = append(left, id)
-		}
-	}
-	return left
+// before is what is needed of an item as it was before an event, whatever the
+// event is: comparing the two keeps right what is counted of items, and what
+// other items know of this one.
+type before struct {
+	state  events.ItemState
+	waits  []events.ID
+	worker events.WorkerID
+	probe  bool
 }
 
-// ties are the part of an item that others depend on. Comparing them before and
-// after an event, whatever it is, keeps the others right.
-type ties struct {
-	state events.ItemState
-	waits []events.ID
-}
-
-func tiesOf(it *events.Item) ties {
-	t := ties{state: it.State}
+func beforeOf(it *events.Item) before {
+	b := before{state: it.State, worker: it.Worker, probe: it.Probe}
 	if it.Relations != nil {
-		t.waits = it.Relations.Waits
+		b.waits = it.Relations.Waits
 	}
-	return t
+	return b
+}
+
+// running reports whether an item in this state has a run.
+func running(st events.ItemState) bool {
+	return st == events.StateClaimed || st == events.StateRunning
 }
 
 // live reports whether an item in this state is still to end, and has begun.
@@ -174,7 +161,7 @@ func live(st events.ItemState) bool { return st > events.StateCreated && !st.Ter
 
 // retie brings what others know of an item, which was so before an event, up to
 // date. What is not there any more (it was pruned) is passed over.
-func (a *applier) retie(it *events.Item, was ties, at time.Time) error {
+func (a *applier) retie(it *events.Item, was before, at time.Time) error {
 	if it.DedupKey != "" {
 		if err := a.rekey(it, live(was.state), at); err != nil {
 			return err
@@ -188,9 +175,8 @@ func (a *applier) retie(it *events.Item, was ties, at time.Time) error {
 		return nil
 	}
 	if was.state == events.StateWaiting && it.State != events.StateWaiting {
-		r := relationsOf(it)
+		r := ownRelations(it)
 		r.Waits, r.Behind, r.Spawned, r.Pending = nil, events.ID{}, false, ""
-		it.Relations = &r
 	}
 	if err := a.rewait(it, was.waits); err != nil {
 		return err
@@ -238,7 +224,7 @@ func (a *applier) takeKey(it *events.Item, ref events.KeyRef, at time.Time) erro
 	if !it.HoldsKey && (taken || a.meta.Partial) {
 		return nil
 	}
-	if taken || has && a.base < a.meta.RoundAt { // who misses this event would leave the key to its window
+	if taken || has && a.unseen() { // who misses this event would leave the key to its window
 		other, err := a.other(held.ID)
 		if err != nil {
 			return err
@@ -270,28 +256,31 @@ func (a *applier) rewait(it *events.Item, was []events.ID) error {
 	if slices.Equal(was, now) {
 		return nil
 	}
-	had := make(map[events.ID]bool, len(was))
-	for _, of := range was {
-		had[of] = true
-	}
-	for _, of := range now {
-		if had[of] {
-			delete(had, of)
-			continue
-		}
+	for _, of := range minus(now, was) {
 		if err := a.await(of, it.ID, +1); err != nil {
 			return err
 		}
 	}
-	for _, of := range was {
-		if !had[of] {
-			continue
-		}
+	for _, of := range minus(was, now) {
 		if err := a.await(of, it.ID, -1); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// minus returns the ids that are not among others, nil for none.
+func minus(ids, others []events.ID) (left []events.ID) {
+	gone := make(map[events.ID]bool, len(others))
+	for _, id := range others {
+		gone[id] = true
+	}
+	for _, id := range ids {
+		if !gone[id] {
+			left = append(left, id)
+		}
+	}
+	return left
 }
 
 // await notes that an item is waited for by one more, or one less.
@@ -301,9 +290,7 @@ func (a *applier) await(of, by events.ID, n int) error {
 	if up == nil || err != nil {
 		return err
 	}
-	r := relationsOf(up)
-	r.Awaited += n
-	up.Relations = &r
+	ownRelations(up).Awaited += n
 	a.noteFollowUp(up)
 	return nil
 }
@@ -317,7 +304,7 @@ func (a *applier) tellParent(it *events.Item, was events.ItemState) error {
 	}
 	pr := relationsOf(p.cur)
 	if pr.Spawns != it.Relations.Spawn {
-		if a.base < a.meta.RoundAt { // who knows less of the item may count it all the same
+		if a.unseen() { // who knows less of the item may count it all the same
 			a.writable(p)
 			a.touch(p, a.meta.Applied)
 		}
@@ -325,14 +312,12 @@ func (a *applier) tellParent(it *events.Item, was events.ItemState) error {
 	}
 	ended := it.State.Terminal()
 	if !ended {
-		if err := a.leans(it, p.id); err != nil {
+		if err := a.dependsOn(it, p.id); err != nil {
 			return err
 		}
 	}
 	if !ended && !(p.cur.State == events.StateWaiting && pr.Spawned) {
-		r := relationsOf(it)
-		r.Spawn = 0
-		it.Relations = &r
+		ownRelations(it).Spawn = 0
 		return nil
 	}
 	n, st := 1, was
@@ -376,6 +361,14 @@ func keyRefs(it *events.Item) (refs []events.KeyRef) {
 		refs = append(refs, events.KeyRef{Kind: events.KeyIdempotency, Type: it.Type, Key: it.IdempotencyKey})
 	}
 	return refs
+}
+
+// ownRelations gives the item, which is written, a copy of its relations, since
+// the copy that it had may be another's too.
+func ownRelations(it *events.Item) *events.Relations {
+	r := relationsOf(it)
+	it.Relations = &r
+	return &r
 }
 
 // relationsOf returns a copy of the item's relations, the zero value for none.

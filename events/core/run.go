@@ -2,6 +2,7 @@ package core
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -10,6 +11,25 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/policy"
 )
+
+// Run names one run of an item in a worker's report.
+type Run struct {
+	ID      events.ID
+	Token   events.Token
+	Worker  events.WorkerID
+	Attempt events.Attempt // 0: not said
+}
+
+// Claim asks to run an item. Dispatched is the token of the item's current
+// dispatch, from the dispatcher's volatile table, 0 if it is not dispatched.
+type Claim struct {
+	ID         events.ID
+	Token      events.Token
+	Attempt    events.Attempt // the attempt that the worker believes it is; 0: not said
+	Worker     events.WorkerID
+	Dispatched events.Token
+	Start      bool // and start at once
+}
 
 // decide grants an item to a worker, for the item's current token only.
 func (c Claim) decide(d *decider) (Decision, error) {
@@ -20,7 +40,7 @@ func (c Claim) decide(d *decider) (Decision, error) {
 	if c.Token == 0 {
 		return Decision{}, stale(it, c.Token)
 	}
-	if it.Token == c.Token && it.Worker == c.Worker && (it.State == events.StateClaimed || it.State == events.StateRunning) {
+	if it.Token == c.Token && it.Worker == c.Worker && running(it.State) {
 		if c.Attempt != 0 && c.Attempt != it.Attempt {
 			return Decision{}, wrongAttempt(it, it.Attempt, c.Attempt)
 		}
@@ -114,15 +134,8 @@ func inChildren(it *events.Item) bool {
 	return false
 }
 
-func snoozed(it *events.Item) bool { return it.State == events.StateQueued && isSnoozed(it.Reason) }
-
 func isSnoozed(reason string) bool {
 	return reason == reasonSnoozed || strings.HasPrefix(reason, reasonSnoozed+": ")
-}
-
-// released reports whether the item's last run was released.
-func released(it *events.Item) bool {
-	return it.State == events.StateQueued && it.Reason != "" && it.Reason != reasonContinuation && !isSnoozed(it.Reason)
 }
 
 func wrongAttempt(it *events.Item, last, said events.Attempt) error {
@@ -133,43 +146,51 @@ func stale(it *events.Item, t events.Token) error {
 	return events.Refuse(events.CodeStaleToken, "token %q is not the current one of item %s, which is %s: stop running it", t, it.ID, it.State)
 }
 
-func wrongState(it *events.Item, report string) error {
-	return events.Refuse(events.CodeWrongState, "item %s is %s: %s can't be reported any more; stop running it", it.ID, it.State, report)
+// report returns the item that a worker's report is about. If the run has ended
+// as reported already (repeated), repeat is true; otherwise the item is running,
+// or claimed if early.
+func (d *decider) report(r Run, what string, early bool, repeated func(*events.Item) bool) (it *events.Item, repeat bool, err error) {
+	if it, err = d.current(r); err != nil {
+		return nil, false, err
+	}
+	switch {
+	case repeated(it):
+		return it, true, nil
+	case it.State == events.StateRunning, early && it.State == events.StateClaimed:
+		return it, false, nil
+	case it.State == events.StateClaimed:
+		return nil, false, events.Refuse(events.CodeWrongState, "item %s is claimed and has not started: report start before %s", it.ID, what)
+	}
+	return nil, false, events.Refuse(events.CodeWrongState, "item %s is %s: %s can't be reported any more; stop running it", it.ID, it.State, what)
 }
 
+// never is the repeated of a report that may come any number of times.
+func never(*events.Item) bool { return false }
+
+// Start says that a claimed item's handler starts.
+type Start struct{ Run }
+
 func (c Start) decide(d *decider) (Decision, error) {
-	it, err := d.current(c.Run)
-	if err != nil {
-		return Decision{}, err
+	it, repeat, err := d.report(c.Run, "start", true, func(it *events.Item) bool { return it.State == events.StateRunning })
+	switch {
+	case repeat || err != nil:
+		return Decision{ID: c.ID, Repeat: repeat}, err
+	case d.expired(it):
+		return Decision{}, expiredRun(it)
 	}
-	switch it.State {
-	case events.StateRunning:
-		return Decision{ID: it.ID, Repeat: true}, nil
-	case events.StateClaimed:
-		if d.expired(it) {
-			return Decision{}, expiredRun(it)
-		}
-		return Decision{ID: it.ID, Events: []events.Event{d.running(it)}}, nil
-	}
-	return Decision{}, wrongState(it, "start")
+	return Decision{ID: it.ID, Events: []events.Event{d.running(it)}}, nil
+}
+
+// Complete says that a run has succeeded.
+type Complete struct {
+	Run
+	Result json.RawMessage
 }
 
 func (c Complete) decide(d *decider) (Decision, error) {
-	it, err := d.current(c.Run)
-	if err != nil {
-		return Decision{}, err
-	}
-	switch it.State {
-	case events.StateCompleted:
-		if inChildren(it) {
-			return Decision{}, wrongState(it, "complete")
-		}
-		return Decision{ID: it.ID, Repeat: true}, nil
-	case events.StateRunning:
-	case events.StateClaimed:
-		return Decision{}, notStarted(it, "complete")
-	default:
-		return Decision{}, wrongState(it, "complete")
+	it, repeat, err := d.report(c.Run, "complete", false, func(it *events.Item) bool { return it.State == events.StateCompleted && !inChildren(it) })
+	if repeat || err != nil {
+		return Decision{ID: c.ID, Repeat: repeat}, err
 	}
 	var result json.RawMessage
 	if len(bytes.TrimSpace(c.Result)) > 0 {
@@ -181,14 +202,10 @@ func (c Complete) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: d.succeeded(it, ev)}, nil
 }
 
-func notStarted(it *events.Item, report string) error {
-	return events.Refuse(events.CodeWrongState, "item %s is claimed and has not started: report start before %s", it.ID, report)
-}
-
 // expired reports whether the item has not started in time.
 func (d *decider) expired(it *events.Item) bool {
 	at := it.ExpiryAt()
-	return !at.IsZero() && !at.After(d.dueTime())
+	return !at.IsZero() && !at.After(d.due)
 }
 
 func expiredRun(it *events.Item) error {
@@ -202,56 +219,61 @@ func (d *decider) since(t time.Time) int64 {
 	return d.now.Sub(t).Milliseconds()
 }
 
+// Fail says that a run has failed.
+type Fail struct {
+	Run
+	Error      string
+	Code       string // empty: FailError
+	Retryable  bool
+	RetryAfter time.Duration // 0: the type's backoff
+	Random     uint64        // for jitter
+}
+
 func (c Fail) decide(d *decider) (Decision, error) {
-	it, err := d.current(c.Run)
-	if err != nil {
-		return Decision{}, err
-	}
-	if c.Code == "" {
-		c.Code = events.FailError
-	}
-	switch it.State {
-	case events.StateClaimed, events.StateRunning:
-	case events.StateQueued, events.StateDead:
-		if uncounted(it) || it.Code != c.Code {
-			return Decision{}, wrongState(it, "fail") // its run ended otherwise: lease, timeout, release
-		}
-		return Decision{ID: it.ID, Repeat: true}, nil
-	default:
-		return Decision{}, wrongState(it, "fail")
-	}
-	if len(c.Code) > events.MaxNameLen || !utf8.ValidString(c.Code) {
+	c.Code = cmp.Or(c.Code, events.FailError)
+	it, repeat, err := d.report(c.Run, "fail", true, func(it *events.Item) bool {
+		ended := it.State == events.StateQueued || it.State == events.StateDead
+		return ended && !uncounted(it) && it.Code == c.Code // else its run ended otherwise: lease, timeout, release
+	})
+	switch {
+	case repeat || err != nil:
+		return Decision{ID: c.ID, Repeat: repeat}, err
+	case len(c.Code) > events.MaxNameLen || !utf8.ValidString(c.Code):
 		return Decision{}, events.Refuse(events.CodeBadRequest, "the failure code must be valid UTF-8 of at most %d bytes", events.MaxNameLen)
-	}
-	if c.RetryAfter < 0 || c.RetryAfter > events.MaxDelay {
+	case c.RetryAfter < 0 || c.RetryAfter > events.MaxDelay:
 		return Decision{}, events.Refuse(events.CodeBadTime, "retry_after %s is outside 0 to ten years", c.RetryAfter)
 	}
 	return d.failed(it, c), nil
 }
 
+// Release hands a claimed or running item back, with no attempt used.
+type Release struct {
+	Run
+	Reason string // empty: "released"
+}
+
 func (c Release) decide(d *decider) (Decision, error) {
-	it, err := d.current(c.Run)
+	it, repeat, err := d.report(c.Run, "release", true, func(it *events.Item) bool {
+		return it.State == events.StateQueued && it.Reason != "" && it.Reason != reasonContinuation && !isSnoozed(it.Reason)
+	})
+	if repeat || err != nil {
+		return Decision{ID: c.ID, Repeat: repeat}, err
+	}
+	reason, err := reasonOr(c.Reason, "released")
 	if err != nil {
 		return Decision{}, err
 	}
-	switch it.State {
-	case events.StateClaimed, events.StateRunning:
-	case events.StateQueued:
-		if !released(it) {
-			return Decision{}, wrongState(it, "release")
-		}
-		return Decision{ID: it.ID, Repeat: true}, nil
-	default:
-		return Decision{}, wrongState(it, "release")
-	}
-	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
-	if err != nil {
-		return Decision{}, err
-	}
-	if reason == "" || reason == reasonContinuation || isSnoozed(reason) {
+	if reason == reasonContinuation || isSnoozed(reason) {
 		reason = "released" // the others are the engine's own
 	}
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Released{Reason: reason})}}, nil
+}
+
+// ExpireLease says that the lease of the dispatch Token has run out.
+type ExpireLease struct {
+	ID     events.ID
+	Token  events.Token
+	Random uint64
 }
 
 // decide ends the run that a dispatch led to, if it is still the item's.
@@ -260,12 +282,18 @@ func (c ExpireLease) decide(d *decider) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	if it == nil || it.Token != c.Token || (it.State != events.StateClaimed && it.State != events.StateRunning) {
+	if it == nil || it.Token != c.Token || !running(it.State) {
 		return Decision{ID: c.ID, Repeat: true}, nil
 	}
 	return d.failed(it, Fail{
 		Error: "the lease expired: worker " + string(it.Worker) + " neither renewed it nor reported", Code: events.FailLeaseExpired, Retryable: true, Random: c.Random,
 	}), nil
+}
+
+// Due says that the item's timer ([events.Item.TimerAt]) may have passed.
+type Due struct {
+	ID     events.ID
+	Random uint64
 }
 
 // decide decides what a passed timer means.
@@ -278,7 +306,7 @@ func (c Due) decide(d *decider) (Decision, error) {
 	if it != nil && d.expired(it) {
 		return Decision{ID: it.ID, Events: []events.Event{d.cancelled(it, "expired", events.ID{})}}, nil
 	}
-	if it == nil || it.TimerAt().IsZero() || it.TimerAt().After(d.dueTime()) {
+	if it == nil || it.TimerAt().IsZero() || it.TimerAt().After(d.due) {
 		return nothing, nil
 	}
 	switch it.State {
@@ -338,35 +366,22 @@ func (d *decider) retry(it *events.Item, c Fail, set events.TypeSettings, forCod
 	return q
 }
 
-// ProgressEvery is how much time there is at least between two progressed
-// events of a run; the one that reaches 100 percent does not wait.
+// ProgressEvery is the least time between two progressed events of a run; the one
+// that reaches 100 percent does not wait.
 const ProgressEvery = time.Second
 
-// runsOn returns the item of a report about a run that goes on.
-func (d *decider) runsOn(r Run, report string) (*events.Item, error) {
-	it, err := d.current(r)
-	switch {
-	case err != nil:
-		return nil, err
-	case it.State == events.StateClaimed:
-		return nil, notStarted(it, report)
-	case it.State != events.StateRunning:
-		return nil, wrongState(it, report)
-	}
-	return it, nil
+// Snooze puts a running item off, with no attempt used.
+type Snooze struct {
+	Run
+	Delay  time.Duration
+	Reason string
 }
 
 // decide puts a running item off.
 func (c Snooze) decide(d *decider) (Decision, error) {
-	it, err := d.current(c.Run)
-	if err != nil {
-		return Decision{}, err
-	}
-	if snoozed(it) {
-		return Decision{ID: it.ID, Repeat: true}, nil
-	}
-	if it, err = d.runsOn(c.Run, "snooze"); err != nil {
-		return Decision{}, err
+	it, repeat, err := d.report(c.Run, "snooze", false, func(it *events.Item) bool { return it.State == events.StateQueued && isSnoozed(it.Reason) })
+	if repeat || err != nil {
+		return Decision{ID: c.ID, Repeat: repeat}, err
 	}
 	if c.Delay <= 0 || c.Delay > events.MaxDelay {
 		return Decision{}, events.Refuse(events.CodeBadTime, "the delay of a snooze is %s: it must be positive and at most ten years", c.Delay)
@@ -379,9 +394,16 @@ func (c Snooze) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{ev}}, nil
 }
 
+// ReportProgress says how far a run has come.
+type ReportProgress struct {
+	Run
+	Percent int
+	Message string
+}
+
 // decide records how far a run has come, not too often.
 func (c ReportProgress) decide(d *decider) (Decision, error) {
-	it, err := d.runsOn(c.Run, "progress")
+	it, _, err := d.report(c.Run, "progress", false, never)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -397,9 +419,15 @@ func (c ReportProgress) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Progressed{Percent: c.Percent, Message: msg})}}, nil
 }
 
+// SaveCheckpoint keeps what the item's next attempt is to begin from.
+type SaveCheckpoint struct {
+	Run
+	Checkpoint json.RawMessage
+}
+
 // decide keeps what the next attempt is to begin from.
 func (c SaveCheckpoint) decide(d *decider) (Decision, error) {
-	it, err := d.runsOn(c.Run, "checkpoint")
+	it, _, err := d.report(c.Run, "checkpoint", false, never)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -419,10 +447,10 @@ func (c SaveCheckpoint) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{d.runEvent(it, &events.Checkpointed{Checkpoint: data})}}, nil
 }
 
-// AckSignal is what is known of a run by a native worker: see [events.ProtocolAck].
+// AckSignal is how a native worker has answered: see [events.ProtocolAck].
 type AckSignal uint8
 
-// The words.
+// The ack signals.
 const (
 	NativeSeen    AckSignal = iota + 1 // the message was delivered, and is not answered yet
 	NativeAck                          // +ACK
@@ -440,7 +468,7 @@ type Native struct {
 	Token      events.Token // of the message that it is about
 	Dispatched events.Token // of the item's current dispatch; 0: it is not dispatched
 	Word       AckSignal
-	// Took is how long the worker had the message, where the server says so.
+	// Took is the time for which the worker had the message, where the server says so.
 	Took   time.Duration
 	Delay  time.Duration // with NativeNak: the worker's; 0: the type's backoff
 	Reason string        // with NativeTerm; may be empty
@@ -490,7 +518,7 @@ func (c Native) begin(d *decider, run *events.Item) ([]events.Event, error) {
 		run.StartedAt = d.now.Add(-c.Took)
 		claimed.DeliveredAt = run.StartedAt
 	}
-	t := d.info(run.Type)
+	t, _ := d.state.info(run.Type)
 	if n := t.Settings.Circuit.WithDefaults().Probes; t.Circuit.State == events.CircuitHalfOpen && t.Circuit.Probing < n {
 		claimed.Probe, run.Probe = true, true
 	}

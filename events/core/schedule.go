@@ -10,6 +10,15 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
+// SetSchedule makes or replaces a schedule. Schedule.Next is the first tick, and
+// its Last fields are not looked at. A schedule whose timing stays the same
+// keeps its place among its ticks, unless Replan is set: then Schedule.Next
+// counts, as after the clock was set back.
+type SetSchedule struct {
+	Schedule events.Schedule
+	Replan   bool
+}
+
 // decide makes or replaces a schedule. Nothing that it says may bring back
 // a tick that has been answered.
 func (c SetSchedule) decide(d *decider) (Decision, error) {
@@ -40,7 +49,7 @@ func (c SetSchedule) decide(d *decider) (Decision, error) {
 	}
 	if cur != nil {
 		next.LastTick, next.LastItem, next.LastCode, next.LastError = cur.LastTick, cur.LastItem, cur.LastCode, cur.LastError
-		if equalSchedules(&next, cur) {
+		if sameJSON(&next, cur) {
 			return Decision{Repeat: true}, nil
 		}
 	}
@@ -52,11 +61,7 @@ func (c SetSchedule) decide(d *decider) (Decision, error) {
 			return Decision{}, events.Refuse(events.CodeBadTime, "schedule %s: its first tick, %s, lies before the last that was answered: set it again", next.Name, next.Next.Format(time.RFC3339Nano))
 		}
 	}
-	return Decision{Events: []events.Event{d.scheduleEvent(next.Type, &events.ScheduleSet{Schedule: next})}}, nil
-}
-
-func (d *decider) scheduleEvent(t events.Type, b events.Body) events.Event {
-	return events.Event{Kind: b.Kind(), Type: t, At: d.now, Body: b}
+	return Decision{Events: []events.Event{d.typeEvent(next.Type, &events.ScheduleSet{Schedule: next})}}, nil
 }
 
 func scheduleInFile(name string) error {
@@ -71,6 +76,12 @@ func (d *decider) schedule(name string) (*events.Schedule, error) {
 	return nil, events.Refuse(events.CodeNotFound, "there is no schedule %q: check its name", events.Clip(name, 80))
 }
 
+// PauseSchedule stops a schedule's ticks, or lets them come again.
+type PauseSchedule struct {
+	Name   string
+	Paused bool
+}
+
 func (c PauseSchedule) decide(d *decider) (Decision, error) {
 	cur, err := d.schedule(c.Name)
 	switch {
@@ -83,7 +94,13 @@ func (c PauseSchedule) decide(d *decider) (Decision, error) {
 	}
 	next := *cur
 	next.Paused = c.Paused
-	return Decision{Events: []events.Event{d.scheduleEvent(next.Type, &events.ScheduleSet{Schedule: next})}}, nil
+	return Decision{Events: []events.Event{d.typeEvent(next.Type, &events.ScheduleSet{Schedule: next})}}, nil
+}
+
+// RemoveSchedule ends a schedule.
+type RemoveSchedule struct {
+	Name   string
+	Source string // file, api
 }
 
 func (c RemoveSchedule) decide(d *decider) (Decision, error) {
@@ -99,7 +116,19 @@ func (c RemoveSchedule) decide(d *decider) (Decision, error) {
 	case cur.Source == events.SourceAPI && c.Source == events.SourceFile:
 		return Decision{Repeat: true}, nil // the file never had it
 	}
-	return Decision{Events: []events.Event{d.scheduleEvent(cur.Type, &events.ScheduleRemoved{Name: c.Name, Source: c.Source})}}, nil
+	return Decision{Events: []events.Event{d.typeEvent(cur.Type, &events.ScheduleRemoved{Name: c.Name, Source: c.Source})}}, nil
+}
+
+// Fire answers a schedule's tick, and all before it. One that has been answered
+// already is answered by a Repeat.
+type Fire struct {
+	Name    string
+	Tick    time.Time // the tick that makes an item; Schedule.Next, or a later missed one; zero: none, but an item beside the ticks
+	Next    time.Time // the one after; zero: none
+	Skip    bool      // make no item
+	Skipped int       // ticks that are passed over
+	NewID   events.ID // fresh
+	ID      events.ID // with the zero Tick: chosen by the caller, so that it may ask again
 }
 
 // decide answers a tick: in one decision with the item that it makes, so that
@@ -137,7 +166,7 @@ func (c Fire) decide(d *decider) (Decision, error) {
 		}
 		fired.Item = dec.ID
 	}
-	dec.Events = append([]events.Event{d.scheduleEvent(cur.Type, fired)}, dec.Events...)
+	dec.Events = append([]events.Event{d.typeEvent(cur.Type, fired)}, dec.Events...)
 	return dec, nil
 }
 
@@ -196,7 +225,7 @@ func applyScheduleFired(a *applier, b *events.ScheduleFired) error {
 }
 
 // canonicalSchedule returns the schedule in the one form that its JSON gives back,
-// so that the live state is that of a replay. REQUIRES: it is valid.
+// so that the live state equals that of a replay. REQUIRES: it is valid.
 func canonicalSchedule(s events.Schedule) (events.Schedule, error) {
 	s.Params = bytes.TrimSpace(s.Params)
 	switch {
@@ -222,20 +251,8 @@ func canonicalSchedule(s events.Schedule) (events.Schedule, error) {
 	return s, nil
 }
 
-// equalSchedules compares by content. REQUIRES: both are canonical.
-func equalSchedules(s *events.Schedule, o *events.Schedule) bool {
-	a, errA := json.Marshal(s)
-	b, errB := json.Marshal(o)
-	return errA == nil && errB == nil && bytes.Equal(a, b)
-}
-
 // Schedule returns a schedule, false if there is none of that name.
-func (s *State) Schedule(name string) (events.Schedule, bool) {
-	if v := s.schedules.get(name); v != nil {
-		return *v, true
-	}
-	return events.Schedule{}, false
-}
+func (s *State) Schedule(name string) (events.Schedule, bool) { return s.schedules.value(name) }
 
 // ScheduleNames lists the schedules in order.
 func (s *State) ScheduleNames() []string { return s.schedules.keys() }

@@ -128,7 +128,7 @@ func TestFiringByHandIsNoTick(t *testing.T) {
 	if it := w.item(id); it.Provenance.Trigger != "sweep" || it.Labels != nil {
 		t.Fatalf("%+v", it)
 	}
-	if after := w.schedule("sweep"); !equalSchedules(&before, &after) {
+	if after := w.schedule("sweep"); !sameJSON(&before, &after) {
 		t.Fatalf("%+v", after)
 	}
 }

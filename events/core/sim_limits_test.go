@@ -61,11 +61,11 @@ func (s *sim) checkLimits() {
 			groups[events.KeyRef{Kind: events.KeyGroup, Type: it.Type, Key: it.Group}]++
 		}
 	}
-	for ref, k := range s.oracle.keys {
+	for ref, k := range s.oracle.keys.m {
 		if ref.Kind != events.KeyGroup {
 			continue
 		}
-		if k.has != (groups[ref] > 0) || k.has && k.held.N != groups[ref] {
+		if k.v.has != (groups[ref] > 0) || k.v.has && k.v.held.N != groups[ref] {
 			s.t.Fatalf("group %q of %s has %d runs, its key says %+v", ref.Key, ref.Type, groups[ref], k)
 		}
 		delete(groups, ref)

@@ -54,8 +54,8 @@ func (s *sim) checkPauses() {
 	}
 	for _, st := range []*State{s.live, s.oracle} {
 		t, next := st.NextPauseEnd()
-		if !reflect.DeepEqual(st.pauses.at, ends) || !next.Equal(ends[t]) {
-			s.t.Fatalf("pauses end %v, noted are %v, next %s at %v", ends, st.pauses.at, t, next)
+		if !reflect.DeepEqual(st.pauseEnds, ends) || !next.Equal(ends[t]) {
+			s.t.Fatalf("pauses end %v, noted are %v, next %s at %v", ends, st.pauseEnds, t, next)
 		}
 		for _, at := range ends {
 			if at.Before(next) {
@@ -74,7 +74,7 @@ func (s *sim) checkDrains() {
 // sameNotes holds for a state that has read the log: it knows what the live one
 // knows beside what is kept.
 func (s *sim) sameNotes(st *State) {
-	if !reflect.DeepEqual(st.pauses.at, s.oracle.pauses.at) || !reflect.DeepEqual(st.circuits.open, s.oracle.circuits.open) || !reflect.DeepEqual(st.Drains(), s.oracle.Drains()) {
-		s.t.Fatalf("noted in a replay: %v, %v, %v; live: %v, %v, %v", st.pauses.at, st.circuits.open, st.Drains(), s.oracle.pauses.at, s.oracle.circuits.open, s.oracle.Drains())
+	if !reflect.DeepEqual(st.pauseEnds, s.oracle.pauseEnds) || !reflect.DeepEqual(st.circuits.open, s.oracle.circuits.open) || !reflect.DeepEqual(st.Drains(), s.oracle.Drains()) {
+		s.t.Fatalf("noted in a replay: %v, %v, %v; live: %v, %v, %v", st.pauseEnds, st.circuits.open, st.Drains(), s.oracle.pauseEnds, s.oracle.circuits.open, s.oracle.Drains())
 	}
 }

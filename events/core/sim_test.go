@@ -317,7 +317,7 @@ func (s *sim) do(c Command) Decision {
 // observe shows what a Decide must leave as it is.
 func (s *sim) observe() string {
 	st := s.live
-	return fmt.Sprint(st.meta, st.changed, len(st.dirtyItems), len(st.dirtyKeys), len(st.dirtyTypes), len(st.history), len(st.merged), len(st.types), len(st.keys))
+	return fmt.Sprint(st.meta, st.changed, len(st.dirtyItems), len(st.dirtyKeys), len(st.dirtyTypes), len(st.history), len(st.merged), len(st.types), len(st.keys.m))
 }
 
 func (s *sim) apply(ev events.Event) {

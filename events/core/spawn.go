@@ -3,9 +3,7 @@ package core
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/streamwright/streamwright/events"
 )
@@ -29,12 +27,22 @@ func MaxEvents(c Command) int {
 // most, as a child does, and a death may be noted with its cause.
 const maxOtherEvents = 8
 
+// Spawn says that a run has ended in children. When all of them have ended, the
+// item is queued again for its continuation, or completes if there is none.
+type Spawn struct {
+	Run
+	Children     []Submit // their NewID set, those of the batch in ascending order
+	Continues    bool     // there is a continuation
+	Continuation string   // its name, for the handler; may be empty
+	Policy       events.ChildPolicy
+}
+
 // decide ends a run in children: the parent waits for them, and all of it is
 // one decision.
 func (c Spawn) decide(d *decider) (Decision, error) {
-	it, repeat, err := d.spawning(c.Run)
+	it, repeat, err := d.report(c.Run, "spawn", false, inChildren)
 	if repeat || err != nil {
-		return Decision{ID: c.Run.ID, Repeat: repeat}, err
+		return Decision{ID: c.ID, Repeat: repeat}, err
 	}
 	if err := c.check(); err != nil {
 		return Decision{}, err
@@ -60,22 +68,6 @@ func (c Spawn) decide(d *decider) (Decision, error) {
 		return Decision{}, events.Refuse(events.CodeTooLarge, "the spawn would make %d events: at most %d; spawn fewer children, and the rest from one of them", len(evs), events.MaxDecisionEvents)
 	}
 	return Decision{ID: it.ID, Events: evs}, nil
-}
-
-// spawning is the item of a run that may end in children, or has done so.
-func (d *decider) spawning(run Run) (it *events.Item, repeat bool, err error) {
-	if it, err = d.current(run); err != nil {
-		return nil, false, err
-	}
-	switch {
-	case inChildren(it):
-		return it, true, nil
-	case it.State == events.StateClaimed:
-		return nil, false, notStarted(it, "spawn")
-	case it.State != events.StateRunning:
-		return nil, false, wrongState(it, "spawn")
-	}
-	return it, false, nil
 }
 
 func (c *Spawn) check() error {
@@ -150,13 +142,23 @@ func ofChild(i int, err error) error {
 	return &events.Error{Code: refused.Code, Message: events.Refuse(refused.Code, "child %d: %s", i, refused.Message).Message, RetryAfter: refused.RetryAfter}
 }
 
-var errBatchType = events.Refuse(events.CodeBadType, "type %s is reserved for batches, which run nothing: choose another name, or open a batch", events.BatchType)
+// SpawnInParts is a Spawn of more than MaxWholeSpawn children: the parent waits
+// for as many as are declared, and [SpawnPart] makes them. Whoever decides it
+// has checked the children.
+type SpawnInParts struct {
+	Run
+	Declared     int
+	Pending      string // reference of the document that has them, as JSON
+	Continues    bool
+	Continuation string
+	Policy       events.ChildPolicy
+}
 
 // decide ends a run in children that are made later.
 func (c SpawnInParts) decide(d *decider) (Decision, error) {
-	it, repeat, err := d.spawning(c.Run)
+	it, repeat, err := d.report(c.Run, "spawn", false, inChildren)
 	if repeat || err != nil {
-		return Decision{ID: c.Run.ID, Repeat: repeat}, err
+		return Decision{ID: c.ID, Repeat: repeat}, err
 	}
 	if c.Declared < 1 || c.Declared > events.MaxChildren {
 		return Decision{}, events.Refuse(events.CodeTooLarge, "the spawn has %d children: at most %d; spawn fewer, and the rest from one of them", c.Declared, events.MaxChildren)
@@ -173,16 +175,30 @@ func (c SpawnInParts) decide(d *decider) (Decision, error) {
 	})}}, nil
 }
 
+// SpawnPart makes further children of a spawn that was declared. A part that is
+// there already, or of a spawn that is over, is answered by a Repeat.
+type SpawnPart struct {
+	ID       events.ID
+	Spawn    int
+	From     int // how many children the parts before have made
+	Children []Submit
+	// Lost, if set, says why the children can't be had: the item is dead.
+	Lost string
+}
+
 // decide makes the next children of a spawn that was declared.
 func (c SpawnPart) decide(d *decider) (Decision, error) {
 	it, err := d.state.Item(c.ID)
 	if err != nil {
 		return Decision{}, err
 	}
-	if it == nil || !unmade(relationsOf(it), c.Spawn) || c.From < it.Relations.Made && c.Lost == "" {
+	if it == nil {
 		return Decision{ID: c.ID, Repeat: true}, nil
 	}
 	r := relationsOf(it)
+	if !r.Unmade() || r.Spawns != c.Spawn || c.From < r.Made && c.Lost == "" {
+		return Decision{ID: c.ID, Repeat: true}, nil
+	}
 	if c.Lost != "" {
 		return d.notSpawned(it, c.Lost), nil
 	}
@@ -214,9 +230,6 @@ func (c SpawnPart) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: evs}, nil
 }
 
-// unmade reports whether children of that spawn are still to be made.
-func unmade(r events.Relations, spawn int) bool { return r.Unmade() && r.Spawns == spawn }
-
 // temporary reports whether what was refused may be let through later.
 func temporary(err error) bool {
 	switch events.CodeOf(err) {
@@ -226,16 +239,16 @@ func temporary(err error) bool {
 	return false
 }
 
-// notSpawned is the end of a parent whose children can't all be made. Those that
-// are there are cancelled, as after any end of a parent.
+// notSpawned ends a parent whose children can't all be made. The children that
+// exist are cancelled, as after any end of a parent.
 func (d *decider) notSpawned(it *events.Item, why string) Decision {
 	return Decision{ID: it.ID, Events: d.dead(it, &events.Dead{
 		Reason: reasonNotSpawned, Attempts: it.Attempt, Code: reasonNotSpawned, Error: events.Shorten("its children can't all be made: "+why, events.MaxErrorText),
 	})}
 }
 
-// moreWaits is how an item comes to wait for others beside those that it waits
-// for, nil for no others.
+// moreWaits adds to what an item waits for. It returns nil if it waits for all of
+// more already.
 func (d *decider) moreWaits(it *events.Item, more []events.ID) *events.Waiting {
 	all := slices.Clone(relationsOf(it).Waits)
 	for _, id := range more {
@@ -269,131 +282,6 @@ func (p *plan) isChild(sp *events.Spawned, dec Decision) (bool, error) {
 	return p.made[dec.ID], nil
 }
 
-// decide makes a batch.
-func (c OpenBatch) decide(d *decider) (Decision, error) {
-	c.Type = events.BatchType
-	about, err := json.Marshal(batchParams{c.Name, c.Count})
-	if err != nil {
-		return Decision{}, err
-	}
-	if c.Params = about; c.Count < 0 || c.Count > events.MaxBatchCount {
-		return Decision{}, events.Refuse(events.CodeTooLarge, "the batch is to have %d items: at most %d; make several", c.Count, events.MaxBatchCount)
-	}
-	if _, err := events.CheckText("the batch's name", c.Name, events.MaxNameLen); err != nil {
-		return Decision{}, err
-	}
-	sub := submission{decider: d, c: &c.Submit}
-	if dec, done, err := sub.repeated(); done || err != nil {
-		return dec, err
-	}
-	if err := sub.begin(); err != nil {
-		return Decision{}, err
-	}
-	opened := &events.Spawned{Spawn: 1, Children: []events.ID{}, Batch: true, Name: c.Name, Declared: c.Count, Sealed: c.Count > 0}
-	return Decision{ID: sub.it.ID, Events: append(sub.evs, d.event(sub.it, opened))}, nil
-}
-
-// batchParams are the params of a batch's item.
-type batchParams struct {
-	Name  string `json:"name,omitempty"`
-	Count int    `json:"count,omitempty"`
-}
-
-// batch is the batch of an id.
-func (d *decider) batch(id events.ID) (*events.Item, error) {
-	it, err := d.state.Item(id)
-	if err != nil {
-		return nil, err
-	}
-	if it == nil {
-		return nil, events.Refuse(events.CodeNotFound, "there is no batch %s: open it first", id)
-	}
-	if !relationsOf(it).Batch {
-		return nil, events.Refuse(events.CodeBadRequest, "item %s is no batch: open one, and submit to that", id)
-	}
-	return it, nil
-}
-
-func (c SealBatch) decide(d *decider) (Decision, error) {
-	it, err := d.batch(c.ID)
-	if err != nil {
-		return Decision{}, err
-	}
-	r := relationsOf(it)
-	count := c.Count
-	if count == 0 && !r.Sealed {
-		count = r.Made
-	}
-	switch {
-	case r.Sealed && (c.Count == 0 || c.Count == r.Declared):
-		return Decision{ID: it.ID, Repeat: true}, nil
-	case it.State != events.StateWaiting:
-		return Decision{}, events.Refuse(events.CodeWrongState, "batch %s is %s, with %d of its items: it takes no more; open another", it.ID, it.State, r.Made)
-	case count < r.Made:
-		return Decision{}, events.Refuse(events.CodeBadRequest, "the batch has %d items already: seal it with that many or more, not with %d", r.Made, count)
-	case count > events.MaxBatchCount:
-		return Decision{}, events.Refuse(events.CodeTooLarge, "the batch is to have %d items: at most %d; make several", count, events.MaxBatchCount)
-	}
-	return Decision{ID: it.ID, Events: []events.Event{d.event(it, &events.Spawned{Spawn: r.Spawns, Children: []events.ID{}, Batch: true, Sealed: true, Declared: count})}}, nil
-}
-
-// submitMember decides a submission to a batch.
-func (d *decider) submitMember(c *Submit) (Decision, error) {
-	s := submission{decider: d, c: c}
-	if dec, done, err := s.repeated(); done || err != nil {
-		return dec, err
-	}
-	batch, err := d.batch(c.Batch)
-	if err != nil {
-		return Decision{}, err
-	}
-	switch r := relationsOf(batch); {
-	case batch.State != events.StateWaiting:
-		return Decision{}, events.Refuse(events.CodeWrongState, "batch %s is %s: open another", batch.ID, batch.State)
-	case r.Sealed && r.Made >= r.Declared:
-		return Decision{}, events.Refuse(events.CodeWrongState, "batch %s is sealed, with %d items: open another, or declare more", batch.ID, r.Declared)
-	case r.Made >= events.MaxBatchCount:
-		return Decision{}, events.Refuse(events.CodeTooLarge, "batch %s has %d items, which is the most: open another", batch.ID, r.Made)
-	}
-	d.parent, d.spawn = batch, 1
-	dec, err := d.submit(c)
-	if err != nil {
-		return Decision{}, err
-	}
-	merged, ok := dec.Events[len(dec.Events)-1].Body.(*events.Merged)
-	if !ok {
-		return dec, nil
-	}
-	into, err := d.canonical(merged.Into)
-	if into == nil || err != nil || !live(into.State) || relationsOf(into).Parent == batch.ID {
-		return dec, err
-	}
-	if blocked, err := d.waitsForParent(into.ID); blocked || err != nil {
-		return dec, err
-	}
-	if all := d.moreWaits(batch, []events.ID{into.ID}); all != nil && len(all.For) <= events.MaxAfter {
-		dec.Events = append(dec.Events, d.event(batch, all))
-	}
-	return dec, nil
-}
-
-// decide cancels what belongs to an item that has ended before it.
-func (c EndBatchItem) decide(d *decider) (Decision, error) {
-	nothing := Decision{ID: c.ID, Repeat: true}
-	it, err := d.state.Item(c.ID)
-	if it == nil || err != nil {
-		return nothing, err
-	}
-	parent, err := d.state.Item(c.Parent)
-	if parent == nil || err != nil {
-		return nothing, err
-	}
-	if !live(it.State) || !parent.State.Terminal() || relationsOf(it).Parent != parent.ID || relationsOf(it).Spawn != relationsOf(parent).Spawns {
-		return nothing, nil
-	}
-	return Decision{ID: it.ID, Events: []events.Event{d.cancelled(it, "parent_"+parent.State.String(), parent.ID)}}, nil
-}
-
 // foldPart adds the children of one part to a spawn that is made in parts.
 func (a *applier) foldPart(it *events.Item, b *events.Spawned) error {
 	r := relationsOf(it)
@@ -408,41 +296,6 @@ func (a *applier) foldPart(it *events.Item, b *events.Spawned) error {
 	r.Part, r.Made = b.Part, r.Made+b.Taken
 	r.Live += len(b.Children) - len(b.Existing)
 	it.Relations, it.Reason = &r, reasonChildren
-	return nil
-}
-
-// foldBatch opens a batch, or seals it.
-func foldBatch(it *events.Item, b *events.Spawned, ev events.Event) {
-	r := relationsOf(it)
-	if !r.Batch {
-		r.Batch, r.Spawned, r.Spawns, r.ChildPolicy, r.Name = true, true, b.Spawn, events.ChildContinue, b.Name
-		it.QueuedAt, it.AvailableAt = ev.At, time.Time{}
-	}
-	r.Sealed = b.Sealed
-	if b.Declared > 0 {
-		r.Declared = b.Declared
-	}
-	it.Relations, it.Reason = &r, reasonBatch
-}
-
-// joinBatch counts a new item of a batch.
-func (a *applier) joinBatch(it *events.Item) error {
-	if it.Relations == nil || it.Relations.Parent.IsZero() {
-		return nil
-	}
-	e, err := a.entry(it.Relations.Parent)
-	if e == nil || err != nil {
-		return err
-	}
-	if !relationsOf(e.cur).Batch {
-		return nil
-	}
-	batch := a.writable(e)
-	a.touch(e, a.meta.Applied)
-	r := relationsOf(batch)
-	r.Made++
-	r.Live++
-	batch.Relations = &r
 	return nil
 }
 
@@ -467,70 +320,4 @@ func childrenDocument(ids []events.ID) []byte {
 		panic("ids that can't be written as JSON: " + err.Error()) // they are plain text
 	}
 	return doc
-}
-
-// plan makes one decision out of many: each part is decided against a scratch
-// state that has the parts before it, while the State itself stays as it is.
-type plan struct {
-	decider
-	seq    events.Seq // given out to the scratch state
-	events []events.Event
-	made   map[events.ID]bool // the children of the parts before; nil: not read yet
-}
-
-// plan begins a decision of many parts.
-func (d *decider) plan() (*plan, error) {
-	s, err := NewState(overState{d.state})
-	if err != nil {
-		return nil, fmt.Errorf("plan: %w", err)
-	}
-	s.defaults, s.limits = d.state.defaults, d.state.limits
-	s.schedules.share(d.state.schedules)
-	s.workers.share(d.state.workers)
-	s.causes.share(d.state.causes.records)
-	return &plan{decider: decider{state: s, now: d.now}, seq: s.meta.Applied}, nil
-}
-
-// add makes events a part of the decision.
-func (p *plan) add(evs ...events.Event) error {
-	for _, ev := range evs {
-		p.events = append(p.events, ev)
-		p.seq++
-		ev.Seq = p.seq
-		if err := p.state.Apply(ev); err != nil {
-			return fmt.Errorf("plan: %w", err)
-		}
-	}
-	return nil
-}
-
-// overState is a State as the Base of another: what that one changes stays its
-// own, since items are copied before they are written.
-type overState struct{ s *State }
-
-func (o overState) Meta() (events.Meta, error) { return o.s.meta, nil }
-
-func (o overState) Types() ([]events.TypeInfo, error) {
-	types := make([]events.TypeInfo, 0, len(o.s.types))
-	for _, t := range o.s.types {
-		types = append(types, t.info)
-	}
-	return types, nil
-}
-
-func (o overState) Item(id events.ID) (*events.Item, error) { return o.s.Item(id) }
-
-func (o overState) Document(k events.DocKind, id events.ID) ([]byte, error) {
-	return o.s.Document(k, id)
-}
-
-func (o overState) Key(ref events.KeyRef) (events.HeldKey, bool, error) {
-	return o.s.Key(ref, o.s.meta.LastAt)
-}
-
-// Records are shared with the State instead: see plan.
-func (o overState) Records(events.RecordKind) ([]events.Record, error) { return nil, nil }
-
-func (o overState) Waiters(of, behind events.ID, limit int) ([]events.ID, error) {
-	return o.s.Waiters(of, behind, limit)
 }

@@ -1,9 +1,9 @@
 package core
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,7 +29,7 @@ type State struct {
 	meta  events.Meta
 	types map[events.Type]*typeEntry
 	items map[events.ID]*entry
-	keys  map[events.KeyRef]keyEntry
+	keys  overlay[events.KeyRef, keyEntry]
 
 	// What has changed since the last TakeChanges.
 	changed     bool
@@ -61,7 +61,7 @@ type State struct {
 	causes    causes
 	drains    records[events.Drain] // by worker
 	circuits  circuits
-	pauses    pauseEnds
+	pauseEnds map[events.Type]time.Time // of the pauses that end by themselves; follows from types
 
 	drainVersion uint64
 
@@ -73,13 +73,14 @@ type State struct {
 	tookBack KeyTimes
 	due      time.Time // see SetDue
 
-	applier applier     // of the event that is being applied
-	again   []events.ID // carried items that must be carried once more; see TakeRecarry
+	decider decider // of the command that is being decided
+	applier applier // of the event that is being applied
+
+	toRecarry []events.ID // see TakeRecarry
 
 	// What may leave memory, oldest touch first.
 	projected  events.Seq
 	touched    fifo[touch]
-	touchedKey fifo[keyTouch]
 	cacheBytes int
 	maxItems   int // CacheItems; smaller in tests
 	maxBytes   int // CacheBytes
@@ -107,17 +108,11 @@ type typeEntry struct {
 type keyEntry struct {
 	held  events.HeldKey
 	has   bool
-	dirty bool
-	seq   events.Seq
+	dirty bool // in dirtyKeys
 }
 
 type touch struct {
 	id  events.ID
-	seq events.Seq
-}
-
-type keyTouch struct {
-	ref events.KeyRef
 	seq events.Seq
 }
 
@@ -126,7 +121,7 @@ type keyTouch struct {
 func NewState(base Base) (*State, error) {
 	s := &State{
 		base: base, defaults: events.DefaultTypeSettings(), maxItems: CacheItems, maxBytes: CacheBytes, maxDrains: events.MaxDrains,
-		types: map[events.Type]*typeEntry{}, items: map[events.ID]*entry{}, keys: map[events.KeyRef]keyEntry{},
+		types: map[events.Type]*typeEntry{}, items: map[events.ID]*entry{}, keys: newOverlay[events.KeyRef, keyEntry](),
 		docs: newOverlay[docRef, []byte](), purgedRejected: newOverlay[events.Seq, bool](), waiters: newOverlay[waitRef, bool](), waitsOf: map[events.ID]map[events.ID]bool{},
 		schedules: newRecords[events.Schedule](events.RecordSchedule), workers: newRecords[events.Circuit](events.RecordWorker), causes: causes{records: newRecords[events.Cause](events.RecordCause), max: events.MaxCauses},
 		drains: newRecords[events.Drain](events.RecordDrain),
@@ -172,16 +167,14 @@ func (s *State) Reload() error {
 // first seen.
 func (s *State) SetDefaults(d events.TypeSettings) { s.defaults = d }
 
-// Meta is the partition's record.
+// Meta returns the partition's record.
 func (s *State) Meta() events.Meta { return s.meta }
 
-// Settings are a type's settings, and whether the type is known; the defaults
+// Settings returns a type's settings, and whether the type is known; the defaults
 // if it is not.
 func (s *State) Settings(t events.Type) (events.TypeSettings, bool) {
-	if e := s.types[t]; e != nil {
-		return e.info.Settings, true
-	}
-	return s.defaults, false
+	info, known := s.info(t)
+	return info.Settings, known
 }
 
 // Type returns what is known of a type, false if nothing is.
@@ -192,15 +185,17 @@ func (s *State) Type(t events.Type) (events.TypeInfo, bool) {
 	return events.TypeInfo{}, false
 }
 
-// TypeNames lists the known types in order.
-func (s *State) TypeNames() []events.Type {
-	names := make([]events.Type, 0, len(s.types))
-	for t := range s.types {
-		names = append(names, t)
+// info returns what is known of a type, not to be written, and whether anything
+// is; the defaults if not.
+func (s *State) info(t events.Type) (*events.TypeInfo, bool) {
+	if e := s.types[t]; e != nil {
+		return &e.info, true
 	}
-	slices.Sort(names)
-	return names
+	return &events.TypeInfo{Type: t, Settings: s.defaults}, false
 }
+
+// TypeNames lists the known types in order.
+func (s *State) TypeNames() []events.Type { return slices.Sorted(maps.Keys(s.types)) }
 
 // Item returns the item, nil if there is none. It is immutable once the
 // Changes that hold it have been taken.
@@ -224,11 +219,11 @@ func (s *State) Params(id events.ID) ([]byte, error) {
 	return p, nil
 }
 
-// Key returns who holds a key at a time, and whether anyone does. Message ids
+// Key returns the holder of a key at a time, and whether there is one. Message ids
 // have a time of their own: see [events.Meta.KeyTime].
 func (s *State) Key(ref events.KeyRef, at time.Time) (events.HeldKey, bool, error) {
 	held, has := events.HeldKey{}, false
-	if k, ok := s.keys[ref]; ok {
+	if k, ok := s.keys.get(ref); ok {
 		held, has = k.held, k.has
 	} else {
 		var err error
@@ -240,7 +235,7 @@ func (s *State) Key(ref events.KeyRef, at time.Time) (events.HeldKey, bool, erro
 	if ref.Kind == events.KeyMsgID {
 		at = s.meta.MsgIDAt
 	}
-	if has && !held.Until.IsZero() && !held.Until.After(at) {
+	if has && keyExpired(held, at) {
 		return events.HeldKey{}, false, nil
 	}
 	return held, has, nil
@@ -284,7 +279,7 @@ func (s *State) Prefetch(ids []events.ID, withParams bool) error {
 			missing = append(missing, id)
 		}
 	}
-	slices.SortFunc(missing, func(a, b events.ID) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(missing, compareIDs)
 	missing = slices.Compact(missing)
 	s.evict()
 	err := loader.Load(missing, withParams, func(it *events.Item, params []byte) {
@@ -312,8 +307,8 @@ func (a *applier) writable(e *entry) *events.Item {
 		c := *e.cur
 		e.cur, e.fresh = &c, true
 	}
-	if a.meta.RoundAt != 0 {
-		a.outdate(e)
+	if a.unseen() && e.id != a.ev.ID && a.carried(e.cur) {
+		a.recarry(e.cur) // the change comes with an event that some readers skip
 	}
 	a.markDirty(e)
 	return e.cur
@@ -349,12 +344,10 @@ func (a *applier) setKey(held events.HeldKey, has bool) {
 }
 
 func (a *applier) putKey(held events.HeldKey, has bool) {
-	k := a.keys[held.Ref]
-	if !k.dirty {
+	if k, _ := a.keys.get(held.Ref); !k.dirty {
 		a.dirtyKeys = append(a.dirtyKeys, held.Ref)
 	}
-	a.keys[held.Ref] = keyEntry{held: held, has: has, dirty: true, seq: a.meta.Applied}
-	a.touchedKey.push(keyTouch{held.Ref, a.meta.Applied})
+	a.keys.set(held.Ref, keyEntry{held: held, has: has, dirty: true}, a.meta.Applied)
 }
 
 // record adds an event to the history of its item.
@@ -383,17 +376,17 @@ func (s *State) TakeChanges() *Changes {
 		t.dirty = false
 	}
 	for _, ref := range s.dirtyKeys {
-		k := s.keys[ref]
-		c.Keys = append(c.Keys, KeyChange{Key: k.held, Has: k.has})
-		k.dirty = false
-		s.keys[ref] = k
+		k := s.keys.m[ref]
+		c.Keys = append(c.Keys, KeyChange{Key: k.v.held, Has: k.v.has})
+		k.v.dirty = false
+		s.keys.m[ref] = k
 	}
 	c.Records = s.drains.take(s.causes.take(s.workers.take(s.schedules.take(nil))))
 	clear(s.dirtyItems) // or they would stay reachable
 	s.dirtyItems, s.dirtyTypes, s.dirtyKeys = s.dirtyItems[:0], s.dirtyTypes[:0], s.dirtyKeys[:0]
 	s.historySize = len(s.history)
 	s.dirtyDocs, s.merged, s.history, s.restated, s.folds = nil, nil, nil, nil, nil
-	s.follow = nil // those that nobody has taken are in the projection's index
+	s.follow = nil // what nobody has taken is in the projection's index
 	s.noted, s.rejected, s.forgotten, s.tookBack = nil, nil, nil, KeyTimes{}
 	s.changed = false
 	return c
@@ -404,12 +397,7 @@ func (s *State) TakeChanges() *Changes {
 func (s *State) Projected(seq events.Seq) {
 	s.projected = max(s.projected, seq)
 	s.setBackProjected()
-	for t, ok := s.touchedKey.peek(); ok && t.seq <= s.projected; t, ok = s.touchedKey.peek() {
-		s.touchedKey.pop()
-		if s.keys[t.ref].seq <= t.seq {
-			delete(s.keys, t.ref)
-		}
-	}
+	s.keys.settle(s.projected, nil)
 	s.docs.settle(s.projected, nil)
 	s.purgedRejected.settle(s.projected, nil)
 	s.waiters.settle(s.projected, s.forgetWaiter)
@@ -435,3 +423,22 @@ func (s *State) evict() {
 
 // SetLimits sets the engine's own settings.
 func (s *State) SetLimits(l events.Limits) { s.limits = l }
+
+// appendChanges appends what has become of the item since the last call.
+func (e *entry) appendChanges(to []ItemChange) []ItemChange {
+	switch {
+	case e.cur == nil && e.prev == nil:
+		return to
+	case e.reborn && e.prev != nil:
+		return append(to, ItemChange{Old: e.prev}, ItemChange{New: e.cur})
+	}
+	return append(to, ItemChange{Old: e.prev, New: e.cur})
+}
+
+// Projectable reports whether the projection, at the position last given to
+// [State.Projected], has all that has become of an item. Only then is what it holds
+// beside the item complete.
+func (s *State) Projectable(id events.ID) bool {
+	e := s.items[id]
+	return e == nil || !e.dirty && e.seq <= s.projected && (e.cur == nil || e.cur.Seq <= s.projected)
+}

@@ -57,7 +57,7 @@ func TestWhatIsProjectedLeavesMemory(t *testing.T) {
 	if _, bytes := w.s.InMemory(); bytes > CacheBytes {
 		t.Fatalf("%d bytes in memory, the bound is %d", bytes, CacheBytes)
 	}
-	if n := len(w.s.keys); n != 0 {
+	if n := len(w.s.keys.m); n != 0 {
 		t.Fatalf("%d keys in memory", n)
 	}
 	w.state(first, events.StateQueued)

@@ -1,17 +1,53 @@
 package core
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
-	"maps"
+	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
 )
+
+// QueueFullRetryAfter is the pause proposed with a refusal for a full queue.
+const QueueFullRetryAfter = 5 * time.Second
+
+// Submit asks for a new item.
+type Submit struct {
+	Type     events.Type
+	Params   json.RawMessage  // any JSON document; empty means null
+	ID       events.ID        // chosen by the submitter; zero: NewID is used
+	NewID    events.ID        // fresh
+	Priority *events.Priority // nil: PriorityDefault
+
+	DedupKey       string
+	IdempotencyKey string
+	AvailableAt    time.Time      // at most one of AvailableAt and Delay
+	Delay          time.Duration  // from the time of the decision
+	MaxAttempts    events.Attempt // 0: the type's
+	Timeout        time.Duration  // 0: the type's
+	Capabilities   []string
+	Tenant         string
+	Labels         map[string]string
+	Provenance     events.Provenance
+	Trace          string
+	Intake         events.Intake // set when it came by the intake stream
+	// PublishedAt is when it came into the intake stream; zero: not known.
+	PublishedAt time.Time
+
+	After       []events.ID // items that must end first
+	AfterPolicy events.AfterPolicy
+	DedupPolicy events.DedupPolicy // empty: the type's
+	DedupWindow *time.Duration     // nil: the type's
+	ExpiresAt   time.Time
+	Batch       events.ID       // the batch that it belongs to
+	Estimate    time.Duration   // how long a run is likely to take; 0: not said
+	Score       *time.Duration  // the host's: how far ahead of its time of submission its place is; nil: the built-in order
+	Verdict     *events.Verdict // the host's dedup hook's
+
+	checked bool // by Check
+}
 
 func (c Submit) decide(d *decider) (Decision, error) {
 	if !c.Batch.IsZero() {
@@ -23,20 +59,18 @@ func (c Submit) decide(d *decider) (Decision, error) {
 // submission is a Submit on its way to a decision.
 type submission struct {
 	*decider
-	c   *Submit
-	set events.TypeSettings // of its type
-	// What it becomes: the item (of which only the id and the type are set), the
-	// payload of its created event, and the events of the decision so far.
-	it  *events.Item
-	cr  *events.Created
-	evs []events.Event
+	c   Submit           // a copy, which stays on the stack where a pointer would not
+	typ *events.TypeInfo // of the submission's type, with the defaults for a new one
+	it  events.Item      // the item, of which only the id and the type are set
+	cr  *events.Created  // the payload of its created event
+	evs []events.Event   // of the decision so far
 }
 
-// submit decides a submission: a repeat of what is there, an item merged into
-// the one that holds its dedup key, or a queued item.
+// submit decides a submission in these steps: is it a repeat, is it valid, does
+// it duplicate another item, is there room for it, must it wait?
 func (d *decider) submit(c *Submit) (Decision, error) {
-	s := submission{decider: d, c: c}
-	if dec, done, err := s.repeated(); done || err != nil {
+	s := submission{decider: d, c: *c}
+	if dec, err := s.repeated(); dec.Repeat || err != nil {
 		return dec, err
 	}
 	if c.Type == events.BatchType {
@@ -48,24 +82,94 @@ func (d *decider) submit(c *Submit) (Decision, error) {
 	if err := s.begin(); err != nil {
 		return Decision{}, err
 	}
-	if c.DedupKey == "" && s.cr.SubmitOptions == nil {
-		if err := s.admit(); err != nil {
-			return Decision{}, err
-		}
-		return Decision{ID: s.it.ID, Events: append(s.evs, d.event(s.it, s.queued()))}, nil
+	if c.DedupKey != "" || s.cr.SubmitOptions != nil {
+		return s.place()
 	}
-	return s.place()
+	if err := s.admit(); err != nil {
+		return Decision{}, err
+	}
+	return s.ends(s.queued()), nil
 }
 
-// begin checks the submission, and makes its created event, with that of its
-// type in front if the type is new.
+// ends returns the decision whose last event is the item's b.
+func (s *submission) ends(b events.Body) Decision {
+	return Decision{ID: s.it.ID, Events: append(s.evs, s.event(&s.it, b))}
+}
+
+// repeated answers a submission that repeats an accepted one, with a Repeat. If
+// it came by the intake stream, an event says that its message is answered.
+func (s *submission) repeated() (Decision, error) {
+	of, err := s.original()
+	if of.IsZero() || err != nil {
+		return Decision{}, err
+	}
+	dec := Decision{ID: of, Repeat: true}
+	if s.c.Intake.Seq != 0 {
+		dec.Events = s.reject(Reject{Type: s.c.Type, Rejected: events.Rejected{
+			Code: string(events.CodeDuplicate), Message: "repeats item " + of.String(), Of: of, Intake: s.c.Intake,
+		}}).Events
+	}
+	return dec, nil
+}
+
+// original returns the item that a submission has made already, by its work id,
+// its message id, or its idempotency key; zero for none.
+func (s *submission) original() (events.ID, error) {
+	c := &s.c
+	if !c.ID.IsZero() {
+		it, err := s.state.Item(c.ID)
+		switch {
+		case err != nil:
+			return events.ID{}, err
+		case it != nil && it.Digest != c.digest():
+			return events.ID{}, events.Refuse(events.CodeIDConflict, "the id %s belongs to an item with other content: choose a new id", c.ID)
+		case it != nil:
+			return it.ID, nil
+		}
+	}
+	if c.Intake.MsgID != "" {
+		held, has, err := s.state.Key(events.KeyRef{Kind: events.KeyMsgID, Type: c.Type, Key: c.Intake.MsgID}, s.now)
+		if err != nil || has && held.Until.After(s.published()) {
+			return held.ID, err
+		}
+	}
+	if c.IdempotencyKey != "" {
+		held, has, err := s.state.Key(events.KeyRef{Kind: events.KeyIdempotency, Type: c.Type, Key: c.IdempotencyKey}, s.now)
+		if err != nil || has {
+			return held.ID, err
+		}
+	}
+	return events.ID{}, nil
+}
+
+// published returns when a submission came into the intake stream. The server's
+// clock may be ahead of the partition's: a time to come counts as now.
+func (s *submission) published() time.Time {
+	if at := s.c.PublishedAt; !at.IsZero() && at.Before(s.now) {
+		return at
+	}
+	return s.now
+}
+
+func typeAllowed(l *events.Limits, t events.Type) bool { return l.Types == nil || l.Types[t] }
+
+// checkAllowed refuses a type that the configuration does not list.
+func (d *decider) checkAllowed(t events.Type) error {
+	if typeAllowed(&d.state.limits, t) {
+		return nil
+	}
+	return events.Refuse(events.CodeTypeNotAllowed, "type %s is not one of those that this engine serves: check its spelling, or add it to types under [limits] in engine.toml", t)
+}
+
+// begin checks the submission and makes its created event, behind the
+// type_configured event of a new type.
 func (s *submission) begin() error {
-	set, known := s.state.Settings(s.c.Type)
-	s.set = set
+	var known bool
+	s.typ, known = s.state.info(s.c.Type)
 	if err := s.create(); err != nil {
 		return err
 	}
-	s.it = &events.Item{ID: s.c.ID, Type: s.c.Type}
+	s.it = events.Item{ID: s.c.ID, Type: s.c.Type}
 	if s.it.ID.IsZero() {
 		s.it.ID = s.c.NewID
 	} else {
@@ -76,13 +180,198 @@ func (s *submission) begin() error {
 		if len(s.state.types) >= events.MaxTypes {
 			return tooManyTypes(s.c.Type)
 		}
-		s.evs = append(s.evs, s.configured(s.c.Type, events.SourceDefault, s.set))
+		s.evs = append(s.evs, s.configured(s.c.Type, events.SourceDefault, s.typ.Settings))
 	}
-	s.evs = append(s.evs, s.event(s.it, s.cr))
+	s.evs = append(s.evs, s.event(&s.it, s.cr))
 	return nil
 }
 
-// queued is how a submission that waits for nothing goes on.
+func tooManyTypes(t events.Type) error {
+	return events.Refuse(events.CodeTooManyTypes, "type %s would be the %dth: an engine serves %d types; put variants of one kind of work into params or labels instead of the type", t, events.MaxTypes+1, events.MaxTypes)
+}
+
+// create checks a submission and fills in the type's defaults.
+func (s *submission) create() (err error) {
+	c, set := &s.c, &s.typ.Settings
+	if !c.checked {
+		if err := c.Check(events.MaxParamsCeiling, s.now); err != nil {
+			return err
+		}
+	}
+	if c.ID.IsZero() && c.NewID.IsZero() {
+		return events.Refuse(events.CodeInternal, "the submission came with no fresh id")
+	}
+	if len(c.Params) > set.MaxParams {
+		return events.Refuse(events.CodeTooLarge, "the params document has %d bytes, the limit is %d: store it elsewhere and submit a reference to it, or raise max_params_bytes", len(c.Params), set.MaxParams)
+	}
+	cr := &events.Created{Params: c.Params, Priority: events.PriorityDefault, Intake: c.Intake, Provenance: c.Provenance, Tenant: c.Tenant,
+		DedupKey: c.DedupKey, IdempotencyKey: c.IdempotencyKey, Trace: c.Trace}
+	s.cr = cr
+	if c.Priority != nil {
+		cr.Priority = *c.Priority
+	}
+	if cr.AvailableAt, err = s.availableAt(c.AvailableAt, c.Delay); err != nil {
+		return err
+	}
+	if cr.Capabilities, err = events.CheckCapabilities(c.Capabilities); err != nil {
+		return err
+	}
+	if cr.Labels, err = events.CheckLabels(c.Labels); err != nil {
+		return err
+	}
+	timeout, attempts, _ := set.For(cr.Priority)
+	cr.TimeoutMS, cr.MaxAttempts = cmp.Or(c.Timeout, timeout).Milliseconds(), cmp.Or(c.MaxAttempts, attempts)
+	if c.IdempotencyKey != "" {
+		cr.IdempotencyUntil = s.now.Add(events.IdempotencyWindow)
+	}
+	if c.Intake.MsgID != "" {
+		cr.Intake.MsgIDUntil = s.published().Add(events.MsgIDWindow)
+	}
+	if err := s.terms(); err != nil {
+		return err
+	}
+	return s.judged()
+}
+
+// availableAt resolves a due time: the zero time for at once.
+func (d *decider) availableAt(at time.Time, delay time.Duration) (time.Time, error) {
+	if err := events.CheckDue(at, delay, d.now); err != nil {
+		return time.Time{}, err
+	}
+	if delay > 0 {
+		at = d.now.Add(delay)
+	}
+	if !at.After(d.due) {
+		return time.Time{}, nil
+	}
+	return at.UTC().Round(0), nil
+}
+
+// terms records the options of a submission that most leave out.
+func (s *submission) terms() error {
+	c, cr := &s.c, s.cr
+	if c.Timeout != 0 || c.MaxAttempts != 0 {
+		t := termsOf(cr)
+		t.OwnTimeout, t.OwnAttempts = c.Timeout != 0, c.MaxAttempts != 0
+	}
+	window := s.typ.Settings.DedupWindowMS
+	if c.DedupWindow != nil {
+		window = c.DedupWindow.Milliseconds()
+	}
+	if c.DedupKey != "" && window > 0 {
+		termsOf(cr).DedupWindowMS = window
+	}
+	if !c.ExpiresAt.IsZero() {
+		at := c.ExpiresAt.UTC().Round(0)
+		if !at.After(cr.AvailableAt) {
+			return events.Refuse(events.CodeBadTime, "the item would expire at %s, before it may run at %s: it would never run", at.Format(time.RFC3339), cr.AvailableAt.Format(time.RFC3339))
+		}
+		if at.Year() < 1970 {
+			return events.Refuse(events.CodeBadTime, "expires_at is %s: give a time from 1970 on", at.Format(time.RFC3339))
+		}
+		termsOf(cr).ExpiresAt = at
+	}
+	if ms := c.Estimate.Milliseconds(); ms > 0 {
+		termsOf(cr).EstimateMS = ms
+	}
+	if len(c.After) > 0 {
+		t := termsOf(cr)
+		t.After, t.AfterPolicy = slices.Clone(c.After), cmp.Or(c.AfterPolicy, events.AfterCancel)
+	}
+	if s.parent != nil {
+		t := termsOf(cr)
+		t.Parent, t.Spawn = s.parent.ID, s.spawn
+	}
+	if g := valueOf(s.typ.Settings.GroupKey(), cr.Tenant, cr.Labels); g != "" {
+		termsOf(cr).Group = g
+	}
+	return nil
+}
+
+// termsOf returns the payload's options, for writing.
+func termsOf(cr *events.Created) *events.SubmitOptions {
+	if cr.SubmitOptions == nil {
+		cr.SubmitOptions = &events.SubmitOptions{}
+	}
+	return cr.SubmitOptions
+}
+
+// valueOf returns what a submission has for a key (PerTenant, or a label's),
+// empty for nothing.
+func valueOf(key, tenant string, labels map[string]string) string {
+	if key == events.PerTenant {
+		return tenant
+	}
+	if name, ok := strings.CutPrefix(key, events.PerLabel); ok {
+		return labels[name]
+	}
+	return ""
+}
+
+// judged records the host's score and verdict.
+func (s *submission) judged() error {
+	if score := s.c.Score; score != nil {
+		if *score < -events.MaxDelay || *score > events.MaxDelay {
+			return events.Refuse(events.CodeBadRequest, "the score %s is outside ten years", *score)
+		}
+		termsOf(s.cr).ScoreMS = new(score.Milliseconds())
+	}
+	if s.c.Verdict == nil {
+		return nil
+	}
+	v := *s.c.Verdict
+	if !v.Policy.Valid() {
+		return events.Refuse(events.CodeBadRequest, "the dedup hook's verdict %q is none of %s, %s, %s, %s", events.Clip(string(v.Policy), 64), events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer)
+	}
+	v.Policy = cmp.Or(v.Policy, events.DedupMerge)
+	v.Source, v.Reason = events.Shorten(v.Source, events.MaxNameLen), events.Shorten(v.Reason, events.MaxNameLen)
+	termsOf(s.cr).Verdict = &v
+	return nil
+}
+
+// place decides where a submission goes that may be a duplicate, or may have
+// to wait. It fills in the rest of the options of its created event.
+func (s *submission) place() (Decision, error) {
+	dup, err := s.duplicateOf()
+	if err != nil {
+		return Decision{}, err
+	}
+	if dup.of != nil && dup.policy == events.DedupMerge {
+		return s.ends(&events.Merged{Into: dup.of.ID, Reason: dup.reason}), nil
+	}
+	if err := s.admit(); err != nil {
+		return Decision{}, err
+	}
+	if err := s.recordPolicy(dup); err != nil {
+		return Decision{}, err
+	}
+	up, err := s.upstream()
+	if err != nil {
+		return Decision{}, err
+	}
+	w := &events.Waiting{Reason: "after", For: up.waits}
+	q := s.queued()
+	if dup.of != nil && dup.policy != events.DedupDistinct {
+		s.inPlaceOf(dup, w, q)
+	}
+	w.Left = len(w.For)
+	policy := events.AfterCancel
+	if s.cr.SubmitOptions != nil {
+		policy = cmp.Or(s.cr.AfterPolicy, policy)
+	}
+	switch {
+	case up.bad != nil && policy != events.AfterRun:
+		w.Behind = events.ID{}
+		dec := s.ends(w)
+		dec.Events = append(dec.Events, s.badEnd(&s.it, up.bad, policy)...)
+		return dec, nil
+	case len(w.For) > 0:
+		return s.ends(w), nil
+	}
+	return s.ends(q), nil
+}
+
+// queued returns how a submission that waits for nothing goes on.
 func (s *submission) queued() *events.Queued {
 	q := &events.Queued{Reason: "submitted", OrderAt: s.now, AvailableAt: s.cr.AvailableAt}
 	if !q.AvailableAt.IsZero() {
@@ -94,441 +383,52 @@ func (s *submission) queued() *events.Queued {
 	return q
 }
 
-// repeated finds out whether the submission repeats one that was accepted: by
-// its message id, its work id, or its idempotency key.
-func (s *submission) repeated() (Decision, bool, error) {
-	if !s.c.ID.IsZero() {
-		it, err := s.state.Item(s.c.ID)
-		if err != nil {
-			return Decision{}, false, err
-		}
-		if it != nil && it.Digest != s.c.digest() {
-			return Decision{}, false, events.Refuse(events.CodeIDConflict, "the id %s belongs to an item with other content: choose a new id", s.c.ID)
-		}
-		if it != nil {
-			dec, err := s.repeat(it.ID)
-			return dec, true, err
-		}
+// admit refuses a submission that makes a new item when a queue has no room
+// for it or a rate limit is reached, else counts it against those. Repeats and
+// merges make no new item and don't come here.
+func (s *submission) admit() error {
+	set := &s.typ.Settings
+	if err := full("type "+string(s.c.Type), s.typ.Waiting(), set.MaxQueued, set.QueueSteps, s.cr); err != nil {
+		return err
 	}
-	if s.c.Intake.MsgID != "" {
-		held, has, err := s.state.Key(events.KeyRef{Kind: events.KeyMsgID, Type: s.c.Type, Key: s.c.Intake.MsgID}, s.now)
-		if err != nil {
-			return Decision{}, false, err
-		}
-		if has && held.Until.After(s.published()) {
-			dec, err := s.repeat(held.ID)
-			return dec, true, err
-		}
-	}
-	if s.c.IdempotencyKey != "" {
-		held, has, err := s.state.Key(events.KeyRef{Kind: events.KeyIdempotency, Type: s.c.Type, Key: s.c.IdempotencyKey}, s.now)
-		if err != nil {
-			return Decision{}, false, err
-		}
-		if has {
-			dec, err := s.repeat(held.ID)
-			return dec, true, err
-		}
-	}
-	return Decision{}, false, nil
-}
-
-// published is when a submission came into the intake stream. The server's clock
-// may be ahead of the partition's: a time to come counts as now.
-func (s *submission) published() time.Time {
-	if at := s.c.PublishedAt; !at.IsZero() && at.Before(s.now) {
-		return at
-	}
-	return s.now
-}
-
-// repeat answers a repeated submission. One that came by the intake stream
-// leaves an event, so that the log says which messages have been answered.
-func (s *submission) repeat(of events.ID) (Decision, error) {
-	dec := Decision{ID: of, Repeat: true}
-	if s.c.Intake.Seq != 0 {
-		dec.Events = s.reject(Reject{Type: s.c.Type, Rejected: events.Rejected{
-			Code: string(events.CodeDuplicate), Message: "repeats item " + of.String(), Of: of, Intake: s.c.Intake,
-		}}).Events
-	}
-	return dec, nil
-}
-
-// create checks a submission and fills in the type's defaults.
-func (s *submission) create() error {
-	if !s.c.checked {
-		if err := s.c.Check(events.MaxParamsCeiling, s.now); err != nil {
+	if l := &s.state.limits; l.MaxQueued > 0 || len(l.QueueSteps) > 0 {
+		if err := full("the engine", s.state.Waiting(), l.MaxQueued, l.QueueSteps, s.cr); err != nil {
 			return err
 		}
 	}
-	if s.c.ID.IsZero() && s.c.NewID.IsZero() {
-		return events.Refuse(events.CodeInternal, "the submission came with no fresh id")
-	}
-	cr := &events.Created{Priority: events.PriorityDefault, Intake: s.c.Intake, Provenance: s.c.Provenance, Tenant: s.c.Tenant,
-		DedupKey: s.c.DedupKey, IdempotencyKey: s.c.IdempotencyKey, Trace: s.c.Trace}
-	s.cr = cr
-	if s.c.Priority != nil {
-		cr.Priority = *s.c.Priority
-	}
-	if cr.Params = s.c.Params; len(cr.Params) > s.set.MaxParams {
-		return events.Refuse(events.CodeTooLarge, "the params document has %d bytes, the limit is %d: store it elsewhere and submit a reference to it, or raise max_params_bytes", len(cr.Params), s.set.MaxParams)
-	}
-	var err error
-	if cr.AvailableAt, err = s.availableAt(s.c.AvailableAt, s.c.Delay); err != nil {
-		return err
-	}
-	if cr.Capabilities, err = events.CheckCapabilities(s.c.Capabilities); err != nil {
-		return err
-	}
-	if cr.Labels, err = events.CheckLabels(s.c.Labels); err != nil {
-		return err
-	}
-	timeout, attempts, _ := s.set.For(cr.Priority)
-	if s.c.Timeout != 0 || s.c.MaxAttempts != 0 {
-		t := termsOf(cr)
-		t.OwnTimeout, t.OwnAttempts = s.c.Timeout != 0, s.c.MaxAttempts != 0
-	}
-	timeout, attempts = cmp.Or(s.c.Timeout, timeout), cmp.Or(s.c.MaxAttempts, attempts)
-	cr.TimeoutMS, cr.MaxAttempts = timeout.Milliseconds(), attempts
-	if err := s.terms(); err != nil {
-		return err
-	}
-	if s.c.IdempotencyKey != "" {
-		cr.IdempotencyUntil = s.now.Add(events.IdempotencyWindow)
-	}
-	if s.c.Intake.MsgID != "" {
-		cr.Intake.MsgIDUntil = s.published().Add(events.MsgIDWindow)
-	}
-	if g := valueOf(s.set.GroupKey(), cr.Tenant, cr.Labels); g != "" {
-		termsOf(cr).Group = g
-	}
-	return nil
-}
-
-// Check refuses a submission that no state would admit: everything about it that
-// can be judged without one. It is the only place for these rules. Whoever takes
-// submissions in calls it before they reach the loop; for a submission that was
-// checked, Decide judges only what depends on the state. maxParams bounds the params
-// in bytes; with a zero now, how far ahead moments lie is left unchecked. The error
-// is an [*events.Error].
-func (c *Submit) Check(maxParams int, now time.Time) error {
-	if _, err := events.ParseType(string(c.Type)); err != nil {
-		return events.Refuse(events.CodeBadType, "%v", err)
-	}
-	params, err := events.CheckParams(c.Params, maxParams)
-	if err != nil {
-		return err
-	}
-	if c.Priority != nil && *c.Priority > events.MaxPriority {
-		return events.BadPriority(*c.Priority)
-	}
-	if err := events.CheckDue(c.AvailableAt, c.Delay, now); err != nil {
-		return err
-	}
-	if c.MaxAttempts < 0 || c.MaxAttempts > events.MaxAttemptsCeiling {
-		return events.Refuse(events.CodeBadRequest, "max_attempts is %d: it must be 1 to %d, or left out", c.MaxAttempts, events.MaxAttemptsCeiling)
-	}
-	if c.Timeout != 0 && (c.Timeout < time.Millisecond || c.Timeout > events.MaxTimeout) {
-		return events.Refuse(events.CodeBadTime, "the timeout is %s: it must be 1ms to %s, or left out", c.Timeout, events.MaxTimeout)
-	}
-	if err := c.checkNames(); err != nil {
-		return err
-	}
-	if _, err := events.CheckCapabilities(c.Capabilities); err != nil {
-		return err
-	}
-	if _, err := events.CheckLabels(c.Labels); err != nil {
-		return err
-	}
-	if err := c.checkTerms(now); err != nil {
-		return err
-	}
-	c.Params, c.checked = params, true
-	return nil
-}
-
-// checkTerms checks what a submission says of other items and of its own end.
-func (c *Submit) checkTerms(now time.Time) error {
-	if !c.DedupPolicy.Valid() {
-		return events.Refuse(events.CodeBadRequest, "unknown dedup_policy %q: use %s, %s, %s or %s", events.Clip(string(c.DedupPolicy), 64), events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer)
-	}
-	if w := c.DedupWindow; w != nil && (*w < 0 || *w > events.MaxDedupWindow) {
-		return events.Refuse(events.CodeBadTime, "the dedup window is %s: it must be 0 to %s, or left out", *w, time.Duration(events.MaxDedupWindow))
-	}
-	if c.Estimate < 0 || c.Estimate > events.MaxTimeout {
-		return events.Refuse(events.CodeBadTime, "estimated_duration_ms is %d: it must be 1 to %d, or left out", c.Estimate.Milliseconds(), events.MaxTimeout.Milliseconds())
-	}
-	switch c.AfterPolicy {
-	case "", events.AfterCancel, events.AfterDead, events.AfterRun:
-	default:
-		return events.Refuse(events.CodeBadRequest, "unknown after_policy %q: use %s, %s or %s", events.Clip(string(c.AfterPolicy), 64), events.AfterCancel, events.AfterDead, events.AfterRun)
-	}
-	if len(c.After) > events.MaxAfter {
-		return events.Refuse(events.CodeTooLarge, "the item comes after %d others: at most %d are allowed; let a few items wait for them, and this one for those", len(c.After), events.MaxAfter)
-	}
-	if at := c.ExpiresAt; at.Year() > 9999 || !now.IsZero() && at.After(now.Add(events.MaxDelay)) {
-		return events.Refuse(events.CodeBadTime, "expires_at is beyond ten years: choose an earlier time, or leave it out")
-	}
-	return nil
-}
-
-func (c *Submit) checkNames() error {
-	for _, f := range []struct {
-		field, v string
-		limit    int
-	}{
-		{"dedup_key", c.DedupKey, events.MaxKeyLen}, {"idempotency_key", c.IdempotencyKey, events.MaxKeyLen}, {"message id", c.Intake.MsgID, events.MaxKeyLen},
-		{"source", c.Provenance.Source, events.MaxNameLen}, {"trigger", c.Provenance.Trigger, events.MaxNameLen},
-		{"tenant", c.Tenant, events.MaxNameLen}, {"traceparent", c.Trace, events.MaxTraceLen},
-	} {
-		if _, err := events.CheckText(f.field, f.v, f.limit); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// digest identifies the content of a submission, to tell a repeat from a
-// conflict. It covers what the submitter said, not what became of it.
-func (c *Submit) digest() string {
-	body := bytes.TrimSpace(c.Params)
-	if len(body) == 0 {
-		body = []byte("null")
-	}
-	prio := int64(-1)
-	if c.Priority != nil {
-		prio = int64(*c.Priority)
-	}
-	b := make([]byte, 0, 512+len(body))
-	b = appendPart(b, string(c.Type))
-	b = append(appendNumber(b, int64(len(body))), body...)
-	for _, n := range [...]int64{prio, unixNano(c.AvailableAt), int64(c.Delay), int64(c.MaxAttempts), int64(c.Timeout)} {
-		b = appendNumber(b, n)
-	}
-	for _, part := range [...]string{c.DedupKey, c.IdempotencyKey, c.Tenant, c.Provenance.Source, c.Provenance.Trigger} {
-		b = appendPart(b, part)
-	}
-	caps := slices.Compact(slices.Sorted(slices.Values(c.Capabilities)))
-	b = appendNumber(b, int64(len(caps)))
-	for _, name := range caps {
-		b = appendPart(b, name)
-	}
-	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
-		b = appendPart(appendPart(b, k), c.Labels[k])
-	}
-	b = c.digestFlow(b)
-	if !c.Batch.IsZero() {
-		b = append(b, c.Batch[:]...)
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
-}
-
-// appendPart appends a text with its length in front, so that no two lists of
-// texts look alike.
-func appendPart(b []byte, s string) []byte { return append(appendNumber(b, int64(len(s))), s...) }
-
-func appendNumber(b []byte, n int64) []byte { return binary.AppendVarint(b, n) }
-
-// unixNano is 0 for the zero time.
-func unixNano(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-// terms records what a submission says beyond the plain.
-func (s *submission) terms() error {
-	window := time.Duration(s.set.DedupWindowMS) * time.Millisecond
-	if s.c.DedupWindow != nil {
-		window = *s.c.DedupWindow
-	}
-	if s.c.DedupKey != "" && window.Milliseconds() > 0 {
-		termsOf(s.cr).DedupWindowMS = window.Milliseconds()
-	}
-	if err := s.expiry(); err != nil {
-		return err
-	}
-	if ms := s.c.Estimate.Milliseconds(); ms > 0 {
-		termsOf(s.cr).EstimateMS = ms
-	}
-	if len(s.c.After) > 0 {
-		t := termsOf(s.cr)
-		t.After, t.AfterPolicy = slices.Clone(s.c.After), cmp.Or(s.c.AfterPolicy, events.AfterCancel)
-	}
-	if s.parent != nil {
-		t := termsOf(s.cr)
-		t.Parent, t.Spawn = s.parent.ID, s.spawn
-	}
-	return s.judged()
-}
-
-func (s *submission) expiry() error {
-	at := s.c.ExpiresAt.UTC().Round(0)
-	switch {
-	case s.c.ExpiresAt.IsZero():
-		return nil
-	case !at.After(s.cr.AvailableAt):
-		return events.Refuse(events.CodeBadTime, "the item would expire at %s, before it may run at %s: it would never run", at.Format(time.RFC3339), s.cr.AvailableAt.Format(time.RFC3339))
-	case at.Year() < 1970:
-		return events.Refuse(events.CodeBadTime, "expires_at is %s: give a time from 1970 on", at.Format(time.RFC3339))
-	}
-	termsOf(s.cr).ExpiresAt = at
-	return nil
-}
-
-// judged records what the host has said of a submission.
-func (s *submission) judged() error {
-	if s.c.Score != nil {
-		if *s.c.Score < -events.MaxDelay || *s.c.Score > events.MaxDelay {
-			return events.Refuse(events.CodeBadRequest, "the score %s is outside ten years", *s.c.Score)
-		}
-		ms := s.c.Score.Milliseconds()
-		termsOf(s.cr).ScoreMS = &ms
-	}
-	if s.c.Verdict == nil {
+	if len(set.Rates) == 0 {
 		return nil
 	}
-	if !s.c.Verdict.Policy.Valid() {
-		return events.Refuse(events.CodeBadRequest, "the dedup hook's verdict %q is none of %s, %s, %s, %s", events.Clip(string(s.c.Verdict.Policy), 64), events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer)
+	taken, err := s.takeRates(s.c.Type, set, events.AtSubmit, func(per string) string { return valueOf(per, s.cr.Tenant, s.cr.Labels) })
+	if len(taken) > 0 {
+		termsOf(s.cr).Rates = taken
 	}
-	v := *s.c.Verdict
-	v.Policy = cmp.Or(v.Policy, events.DedupMerge)
-	v.Source, v.Reason = events.Shorten(v.Source, events.MaxNameLen), events.Shorten(v.Reason, events.MaxNameLen)
-	termsOf(s.cr).Verdict = &v
+	return err
+}
+
+// full refuses one more item when so many wait already. Of the steps, the last
+// that is exceeded counts.
+func full(whose string, waiting int64, most int, steps []events.QueueStep, cr *events.Created) error {
+	if most > 0 && waiting >= int64(most) {
+		return queueFull("%s has %d items waiting, of at most %d: submit it again later", whose, waiting, most)
+	}
+	for _, st := range slices.Backward(steps) {
+		if waiting < int64(st.Over) {
+			continue
+		}
+		if st.MinPriority > 0 && cr.Priority >= st.MinPriority || slices.Contains(st.Sources, cr.Provenance.Source) {
+			return nil
+		}
+		if st.MinPriority == 0 {
+			return queueFull("%s has %s waiting: beyond %d only some sources may submit, and %q is none of them", whose, events.Count(waiting, "item"), st.Over, cr.Provenance.Source)
+		}
+		return queueFull("%s has %s waiting: beyond %d it takes only priority %d and above", whose, events.Count(waiting, "item"), st.Over, st.MinPriority)
+	}
 	return nil
 }
 
-// upstream is what a submission comes after.
-type upstream struct {
-	waits []events.ID  // those that have not ended, each once, in the order given
-	bad   *events.Item // the first that has ended dead or cancelled
-}
-
-func (s *submission) upstream() (upstream, error) {
-	var up upstream
-	seen := make(map[events.ID]bool, len(s.c.After))
-	for _, id := range s.c.After {
-		it, err := s.canonical(id)
-		if err != nil {
-			return up, err
-		}
-		if it == nil {
-			return up, events.Refuse(events.CodeNotFound, "there is no item %s to come after: check the id, and submit what comes first before", id)
-		}
-		if seen[it.ID] {
-			continue
-		}
-		seen[it.ID] = true
-		switch {
-		case live(it.State):
-			if blocked, err := s.waitsForParent(it.ID); err != nil {
-				return up, err
-			} else if blocked {
-				return up, events.Refuse(events.CodeBadRequest, "the item can't come after %s, which waits for its parent %s: they would wait for each other for ever", it.ID, s.parent.ID)
-			}
-			up.waits = append(up.waits, it.ID)
-		case endedBadly(it) && up.bad == nil:
-			up.bad = it
-		}
-	}
-	return up, nil
-}
-
-// badEnd is the end of an item because of the end of one that it waits for.
-func (d *decider) badEnd(it, up *events.Item, policy events.AfterPolicy) []events.Event {
-	reason, how := "upstream_"+up.State.String(), "is "+up.State.String()
-	if up.State == events.StateCompleted {
-		reason, how = "upstream_failed", "is a batch with items that have failed"
-	}
-	if policy == events.AfterDead {
-		return d.dead(it, &events.Dead{Reason: reason, Attempts: it.Attempt, Error: "item " + up.ID.String() + ", which it comes after, " + how, By: up.ID})
-	}
-	return []events.Event{d.cancelled(it, reason, up.ID)}
-}
-
-// maxBlockWalk bounds the items that are looked at to find out whether one
-// waits for another. Beyond, it counts as if it did.
-const maxBlockWalk = 2000
-
-// waitsForParent reports whether an item is the parent of what is submitted, or
-// waits for it, through however many others: what is submitted must not wait
-// for such a one, since the parent waits for it. Only a spawn can close such a
-// ring: nothing waits yet for what is submitted otherwise.
-func (d *decider) waitsForParent(id events.ID) (bool, error) {
-	if d.parent == nil {
-		return false, nil
-	}
-	seen := map[events.ID]bool{id: true}
-	for queue := []events.ID{id}; len(queue) > 0; queue = queue[1:] {
-		if queue[0] == d.parent.ID || len(seen) > maxBlockWalk {
-			return true, nil
-		}
-		it, err := d.state.Item(queue[0])
-		if err != nil {
-			return false, err
-		}
-		if it == nil || it.State != events.StateWaiting {
-			continue
-		}
-		r := relationsOf(it)
-		next := r.Waits
-		if r.Spawned && r.InParts() { // not listed here: only the way up is looked at
-			if below, err := d.parentIsBelow(it.ID); below || err != nil {
-				return true, err
-			}
-		}
-		if r.Spawned {
-			next = slices.Concat(next, r.Children)
-		}
-		for _, n := range next {
-			if !seen[n] {
-				seen[n] = true
-				queue = append(queue, n)
-			}
-		}
-	}
-	return false, nil
-}
-
-// maxParents bounds the items that are looked at above one.
-const maxParents = 100
-
-// parentIsBelow reports whether an item has spawned the parent of what is
-// submitted, through however many others.
-func (d *decider) parentIsBelow(id events.ID) (bool, error) {
-	at := d.parent
-	for range maxParents {
-		up := relationsOf(at).Parent
-		if up.IsZero() || up == id {
-			return up == id, nil
-		}
-		var err error
-		if at, err = d.state.Item(up); at == nil || err != nil {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// digestFlow adds to a submission's digest what most leave out.
-func (c *Submit) digestFlow(b []byte) []byte {
-	if len(c.After) == 0 && c.AfterPolicy == "" && c.DedupPolicy == "" && c.DedupWindow == nil && c.ExpiresAt.IsZero() && c.Estimate == 0 {
-		return b
-	}
-	b = appendNumber(b, int64(len(c.After)))
-	for _, id := range c.After {
-		b = append(b, id[:]...)
-	}
-	b = appendPart(appendPart(b, string(c.AfterPolicy)), string(c.DedupPolicy))
-	window := int64(-1)
-	if c.DedupWindow != nil {
-		window = int64(*c.DedupWindow)
-	}
-	b = appendNumber(appendNumber(b, window), unixNano(c.ExpiresAt))
-	if c.Estimate != 0 { // digests that are recorded already have none
-		b = appendNumber(b, int64(c.Estimate))
-	}
-	return b
+func queueFull(format string, args ...any) error {
+	e := events.Refuse(events.CodeQueueFull, format, args...)
+	e.RetryAfter = QueueFullRetryAfter
+	return e
 }

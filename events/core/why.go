@@ -153,7 +153,7 @@ func explainLimits(s *State, it *events.Item, now time.Time) (out []events.Block
 	return out
 }
 
-// children is a number of children.
+// children returns a number of children in words.
 func children(n int) string {
 	if n == 1 {
 		return "1 child"

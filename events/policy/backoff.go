@@ -19,8 +19,8 @@ func Delay(b events.Backoff, after events.Attempt, random uint64) time.Duration 
 	return time.Duration(d * float64(time.Millisecond))
 }
 
-// BuiltinCodes are the retry policies of codes that a type sets nothing for. A
-// type's own policy for a code takes the place of the whole built-in one.
+// BuiltinCodes returns the retry policies of the codes that a type sets nothing
+// for. A type's own policy for a code replaces the whole built-in one.
 func BuiltinCodes() map[string]events.CodePolicy {
 	passing := events.CodePolicy{MaxAttempts: 5}
 	starved := events.CodePolicy{MaxAttempts: 3, TimeoutFactor: 1.5, TimeoutMaxMS: events.DefaultTimeoutMax.Milliseconds()}
@@ -45,9 +45,9 @@ func ForCode(s events.TypeSettings, code string) events.CodePolicy {
 }
 
 // AttemptLimit returns how many attempts an item may make that fails with a
-// code, and whose limit that is. What is said more closely wins: the item's own
-// number, then the type's policy for the code, the type's number, the built-in
-// policy, the default.
+// code, and whose limit that is. The most specific wins: the item's own number,
+// then the type's policy for the code, the type's number, the built-in policy, the
+// default.
 func AttemptLimit(s events.TypeSettings, it *events.Item, code string) (limit events.Attempt, from string) {
 	if it.OwnAttempts {
 		return it.MaxAttempts, "the item's own"
@@ -72,7 +72,7 @@ func AttemptLimit(s events.TypeSettings, it *events.Item, code string) (limit ev
 }
 
 // NextTimeout returns the timeout of the attempt after one that failed with a
-// code. Who may change it is as for [AttemptLimit].
+// code. The most specific setting wins, as for [AttemptLimit].
 func NextTimeout(s events.TypeSettings, it *events.Item, code string) time.Duration {
 	p, own := s.Codes[code]
 	switch {

@@ -10,15 +10,15 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// maxCauseText is how much of an error's text its cause is made of, in bytes:
-// the part that says what happened; what follows is where.
+// maxCauseText is the length, in bytes, of the part of an error's text that its
+// cause is made of: it says what happened; what follows says where.
 const maxCauseText = 1024
 
-// CauseOf is the fingerprint of a death: 16 hexadecimal digits that are the
-// same for items of one type which died for one reason, with one code, of one
-// error, whatever numbers, ids, addresses, paths and quoted texts stand in its
-// text (see [CauseText]). It is made of the first KiB of the text. It is
-// stable: it is kept in events, and compared with that of later deaths.
+// CauseOf returns the fingerprint of a death: 16 hexadecimal digits, the same for
+// all items of one type that died for one reason, with one code, of one error,
+// whatever numbers, ids, addresses, paths and quoted texts are in its text (see
+// [CauseText]). Only the first KiB of the text counts. The fingerprint is stable:
+// events keep it, and later deaths are compared with it.
 func CauseOf(t events.Type, reason, code, text string) string {
 	b := make([]byte, 0, 256)
 	for _, part := range [...]string{string(t), reason, code, CauseText(text)} {
@@ -32,7 +32,7 @@ func CauseOf(t events.Type, reason, code, text string) string {
 // apart. No fingerprint looks like it.
 func OtherCause(t events.Type) string { return "other-" + string(t) }
 
-// CauseText is an error's text without what changes from one item to the next:
+// CauseText returns an error's text without what changes from one item to the next:
 //
 //	quoted texts ("…", '…', `…`)           "…"
 //	UUIDs, ULIDs                           <id>
@@ -199,7 +199,7 @@ func (c *causeScanner) digits(w string, n int) int {
 	return i
 }
 
-// uuidAt is the length of the UUID with which w begins, 0 for none.
+// uuidAt returns the length of the UUID that w begins with, 0 for none.
 func uuidAt(w string) int {
 	const n = 36
 	if len(w) < n || len(w) > n && isAlnum(w[n]) {
@@ -235,10 +235,10 @@ func Forgettable(c *events.Cause, at time.Time) bool {
 
 // The bounds of causes.
 const (
-	// MaxCauseError is how much of its example's error a [events.Cause] keeps, in bytes.
+	// MaxCauseError bounds the error text of its example that a [events.Cause] keeps, in bytes.
 	MaxCauseError = 512
-	// CauseKeep is how long a cause of which nothing is dead any more is kept
-	// after its last death.
+	// CauseKeep is the time for which a cause without dead items is kept after its
+	// last death.
 	CauseKeep = 30 * 24 * time.Hour
 	// CauseWindow is the time within which fast growth is noticed: when the
 	// deaths of a cause in one window reach CauseGrowth, ten times that, and so

@@ -82,21 +82,21 @@ func Trips(c events.Circuit, set events.CircuitSettings) (reason string, failed,
 	return "", 0, 0
 }
 
-// opened is the circuit after circuit_opened.
+// opened returns the circuit after circuit_opened.
 func opened(c events.Circuit, b *events.CircuitOpened, at time.Time) events.Circuit {
 	c = Cleared(c)
 	c.State, c.At, c.Reason, c.Until, c.Opens = events.CircuitOpen, at, b.Reason, b.Until, b.Opens
 	return c
 }
 
-// halfOpened is the circuit after circuit_half_opened.
+// halfOpened returns the circuit after circuit_half_opened.
 func halfOpened(c events.Circuit, at time.Time) events.Circuit {
 	c = Cleared(c)
 	c.State, c.At, c.Until = events.CircuitHalfOpen, at, time.Time{}
 	return c
 }
 
-// closed is the circuit after circuit_closed.
+// closed returns the circuit after circuit_closed.
 func closed(c events.Circuit, at time.Time) events.Circuit {
 	c = Cleared(c)
 	c.State, c.At, c.Reason, c.Until, c.Opens = events.CircuitShut, at, "", time.Time{}, 0

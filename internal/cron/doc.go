@@ -11,17 +11,17 @@
 // of the week. A field is a list of values, ranges (1-5) and steps (*/15,
 // 10-50/20), or * for all. Months and days of the week have their English
 // names too (jan, MON); Sunday is 0 or 7. If both days are given, either
-// will do, as in every cron since the first. The words @hourly, @daily,
-// @midnight, @weekly, @monthly, @yearly and @annually stand for what they say,
-// and "@every 90s" for an interval.
+// will do, as in every cron. The words @hourly, @daily,
+// @midnight, @weekly, @monthly, @yearly and @annually mean what they say, and
+// "@every 90s" is an interval.
 //
 // # Clock changes
 //
 // An expression whose hour field has all hours goes by real time: its ticks
 // neither stop nor come double when a zone changes its offset. Any other
-// expression goes by the clock on the wall, of which it does not know that it
-// changes: a tick whose time is skipped comes at the first moment after the
-// gap, and a tick whose time comes twice is the first of the two. Two ticks at
+// expression goes by the clock on the wall: a tick whose time is skipped comes at
+// the first moment after the gap, and a tick whose time comes twice is the first of
+// the two. Two ticks at
 // one moment are one tick. Those are the rules of ISC cron.
 //
 // # Why not a library

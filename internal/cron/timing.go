@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// MaxCounted is how many ticks of an expression are counted one by one. Of more
-// that have passed, the number is not known; it counts as this one.
+// MaxCounted bounds the ticks of an expression that are counted one by one. If
+// more have passed, Passed.N is MaxCounted.
 const MaxCounted = 10_000
 
-// searchYears is how far ahead a tick is looked for. The 29th of February is at
-// most eight years ahead.
+// searchYears bounds the search for the next tick. The 29th of February is at most
+// eight years ahead.
 const searchYears = 10
 
-// Timing says when something is due: New or Every makes it.
+// Timing says when something is due. New or Every makes it.
 type Timing struct {
 	spec   *spec // nil: an interval
 	every  time.Duration
 	anchor time.Time
 }
 
-// New is the timing of an expression (not one with @every) in a zone.
+// New returns the timing of an expression (not one with @every) in a zone.
 func New(expr, zone string) (Timing, error) {
 	loc, err := Zone(zone)
 	if err != nil {
@@ -31,8 +31,8 @@ func New(expr, zone string) (Timing, error) {
 	return Timing{spec: s}, err
 }
 
-// Every is the timing of an interval: tick k is at anchor + k×every, for k from
-// 0 on.
+// Every returns the timing of an interval: tick k is at anchor + k×every, for k
+// from 0 on.
 func Every(every time.Duration, anchor time.Time) (Timing, error) {
 	if every <= 0 {
 		return Timing{}, fmt.Errorf("the interval %s must be longer than nothing", every)
@@ -40,7 +40,7 @@ func Every(every time.Duration, anchor time.Time) (Timing, error) {
 	return Timing{every: every, anchor: anchor.UTC().Round(0)}, nil
 }
 
-// Next is the first tick after a moment, in UTC; the zero time if none comes
+// Next returns the first tick after a moment, in UTC; the zero time if none comes
 // within ten years.
 func (t Timing) Next(after time.Time) time.Time {
 	switch {
@@ -93,7 +93,7 @@ func (s *spec) nextWall(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// match is the first time of the wall clock from a minute on that the
+// match returns the first time of the wall clock, from a minute on, that the
 // expression names; end if none comes before it.
 func (s *spec) match(wall, end time.Time) time.Time {
 	for wall.Before(end) {
@@ -113,14 +113,14 @@ func (s *spec) match(wall, end time.Time) time.Time {
 	return end
 }
 
-// moment is when the wall clock shows a time: the first of two, and the end of
-// the gap if it never does.
+// moment returns the moment at which the wall clock shows a time: the first of two,
+// and the end of the gap if it never does.
 func (s *spec) moment(wall time.Time) time.Time {
 	at := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), 0, 0, s.loc)
 	start, end := at.ZoneBounds()
 	shown := time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), 0, 0, time.UTC)
 	switch {
-	case shown.After(wall): // in a gap, of which time.Date gave the far side
+	case shown.After(wall): // in a gap: time.Date gave its far side
 		return start.UTC()
 	case shown.Before(wall):
 		return end.UTC()
@@ -134,15 +134,15 @@ func (s *spec) moment(wall time.Time) time.Time {
 	return at.UTC()
 }
 
-// Passed are the ticks that have passed.
+// Passed tells which ticks have passed.
 type Passed struct {
 	N    int         // how many; MaxCounted may stand for more
 	Last []time.Time // the last of them, oldest first
 	Next time.Time   // the one after; zero: none
 }
 
-// Passed finds the ticks from first, which is one, up to now, and keeps the
-// last of them. first must not lie after now, and keep must be at least 1.
+// Passed finds the ticks from first to now, and returns the last keep of them.
+// REQUIRES: first is a tick and not after now, and keep is at least 1.
 func (t Timing) Passed(first, now time.Time, keep int) Passed {
 	if t.spec == nil {
 		n := int(now.Sub(first)/t.every) + 1

@@ -28,7 +28,7 @@ export interface Alarm {
   severity: "critical" | "warning";
 }
 
-/** Backoff is how long to wait before a retry: Initial × Factor^(attempt-1), at most Max, lengthened by up to Jitter (a fraction of it). */
+/** Backoff sets the wait before a retry: Initial × Factor^(attempt-1), at most Max, lengthened by up to Jitter (a fraction of it). */
 export interface Backoff {
   factor: number;
   initial_ms: number;
@@ -90,7 +90,7 @@ export interface BlockReason {
   /** items in front of it, for WhyBehind */
   ahead?: number;
   code: string;
-  /** the others that it is about, at most maxObstacleItems */
+  /** the others that it is about, at most ten */
   items?: string[];
   message: string;
   /** when it passes by itself, where that is known */
@@ -283,7 +283,7 @@ export interface Clock {
   why?: string;
 }
 
-/** CodePolicy is how failures with one code are retried. Zero fields follow the type. */
+/** CodePolicy says how failures with one code are retried. Zero fields follow the type. */
 export interface CodePolicy {
   /** of the backoff */
   delay_factor?: number;
@@ -684,7 +684,7 @@ export interface OK {
   ok: boolean;
 }
 
-/** Outcome is how one child ended, as its parent's continuation gets it. */
+/** Outcome tells a parent's continuation how one child ended. */
 export interface Outcome {
   code?: string;
   error?: string;
@@ -726,7 +726,7 @@ export interface PauseInfo {
   reason?: string;
   /** when it ends by itself; zero: never */
   until?: string;
-  /** UntilSet is when Until was last changed; zero: never since the pause began. */
+  /** UntilSet is the time of the last change of Until; zero: none since the pause began. */
   until_set?: string;
 }
 
@@ -740,7 +740,7 @@ export interface PerSecond {
   submitted: number;
 }
 
-/** PriorityOverride is what a priority may set differently. Nil fields follow the type. */
+/** PriorityOverride holds the settings that a priority may have of its own. Nil fields follow the type. */
 export interface PriorityOverride {
   backoff?: Backoff;
   max_attempts?: number;
@@ -983,7 +983,7 @@ export interface Resume {
   type: string;
 }
 
-/** Retention is how long items are kept once they have ended. Zero fields have the defaults. */
+/** Retention says how long items are kept once they have ended. Zero fields have the defaults. */
 export interface Retain {
   cancelled_ms?: number;
   completed_ms?: number;

@@ -1,10 +1,20 @@
 package core
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
 )
+
+// Replay queues a dead or cancelled item again.
+type Replay struct {
+	ID          events.ID
+	Params      json.RawMessage  // nil: as they were
+	Priority    *events.Priority // nil: as it was
+	MaxAttempts events.Attempt   // further ones; 0: the type's
+	Reason      string
+}
 
 // decide queues a dead or cancelled item again, as the last among those that
 // wait.
@@ -43,8 +53,8 @@ func (c Replay) decide(d *decider) (Decision, error) {
 	return Decision{ID: it.ID, Events: []events.Event{d.event(it, r)}}, nil
 }
 
-// furtherAttempts is how many attempts an item may have made in the end, with
-// those that a replay gives it.
+// furtherAttempts returns the item's limit of attempts after a replay that gives it
+// so many more.
 func furtherAttempts(it *events.Item, p events.Priority, set events.TypeSettings, further events.Attempt) (events.Attempt, error) {
 	if further < 0 || further > events.MaxAttemptsCeiling {
 		return 0, events.Refuse(events.CodeBadRequest, "max attempts %d is outside 1 to %d", further, events.MaxAttemptsCeiling)
@@ -98,33 +108,94 @@ func clearRun(it *events.Item) {
 	it.ClaimedAt, it.StartBy, it.StartedAt, it.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
-// decide forgets an item that has ended.
-func (c Purge) decide(d *decider) (Decision, error) {
+// Cancel asks that an item be not run, or no longer.
+type Cancel struct {
+	ID     events.ID
+	Reason string // empty: "cancelled"
+}
+
+func (c Cancel) decide(d *decider) (Decision, error) {
 	it, err := d.known(c.ID)
 	if err != nil {
 		return Decision{}, err
 	}
-	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
+	if it.State == events.StateCancelled {
+		return Decision{ID: it.ID, Repeat: true}, nil
+	}
+	if _, ok := events.Next(it.State, events.KindCancelled); !ok {
+		return Decision{}, events.Refuse(events.CodeWrongState, "item %s is %s: only one that is queued, waiting, claimed or running can be cancelled", it.ID, it.State)
+	}
+	reason, err := reasonOr(c.Reason, "cancelled")
 	if err != nil {
 		return Decision{}, err
 	}
-	if reason == "" {
-		reason = "purged"
-	}
-	return d.prune(it, reason)
+	ev := d.cancelled(it, reason, events.ID{})
+	return Decision{ID: it.ID, WasRunning: ev.Body.(*events.Cancelled).WasRunning, Events: []events.Event{ev}}, nil
 }
 
-// decide forgets a rejected submission.
-func (c PurgeRejected) decide(d *decider) (Decision, error) {
-	if c.Seq == 0 || c.Seq > d.state.meta.Applied {
-		return Decision{}, events.Refuse(events.CodeNotFound, "there is no event %d: the log ends at %d", c.Seq, d.state.meta.Applied)
+// cancelled ends an item that is not to be run, because of the item by if that is
+// not zero.
+func (d *decider) cancelled(it *events.Item, reason string, by events.ID) events.Event {
+	body := &events.Cancelled{Reason: reason, WasRunning: running(it.State), By: by}
+	if body.WasRunning {
+		return d.runEvent(it, body)
 	}
-	reason, err := events.CheckText("reason", c.Reason, events.MaxNameLen)
+	return d.event(it, body)
+}
+
+// Reschedule changes the order of a queued item. Now makes it available at
+// once; otherwise AvailableAt or Delay, if set, says when.
+type Reschedule struct {
+	ID          events.ID
+	Priority    *events.Priority
+	AvailableAt time.Time
+	Delay       time.Duration
+	Now         bool
+}
+
+func (c Reschedule) decide(d *decider) (Decision, error) {
+	it, err := d.known(c.ID)
 	if err != nil {
 		return Decision{}, err
 	}
-	if reason == "" {
-		reason = "purged"
+	if it.State != events.StateQueued {
+		return Decision{}, events.Refuse(events.CodeWrongState, "item %s is %s: only a queued item can be rescheduled", it.ID, it.State)
 	}
-	return Decision{Events: []events.Event{{Kind: events.KindRejectedPurged, Type: c.Type, At: d.now, Body: &events.RejectedPurged{Seq: c.Seq, Reason: reason}}}}, nil
+	at, err := d.availableAt(c.AvailableAt, c.Delay)
+	if err != nil {
+		return Decision{}, err
+	}
+	if c.Now && !at.IsZero() {
+		return Decision{}, events.Refuse(events.CodeBadTime, "give a time or a delay, or ask to run now, not both")
+	}
+	r := events.Rescheduled{Priority: it.Priority, OrderAt: it.OrderAt, AvailableAt: it.AvailableAt}
+	if c.Priority != nil {
+		if *c.Priority > events.MaxPriority {
+			return Decision{}, events.BadPriority(*c.Priority)
+		}
+		r.Priority = *c.Priority
+	}
+	switch {
+	case c.Now || (!c.AvailableAt.IsZero() && at.IsZero()):
+		r.AvailableAt = time.Time{}
+		r.OrderAt = earlier(it.OrderAt, it.QueuedAt)
+	case !at.IsZero():
+		r.AvailableAt, r.OrderAt = at, at
+	}
+	if r == (events.Rescheduled{Priority: it.Priority, OrderAt: it.OrderAt, AvailableAt: it.AvailableAt}) {
+		return Decision{ID: it.ID, Repeat: true}, nil
+	}
+	return Decision{ID: it.ID, Events: []events.Event{d.event(it, &r)}}, nil
+}
+
+func foldCancelled(a *applier, e *entry, it *events.Item, b *events.Cancelled) error {
+	it.Reason, it.FinishedAt = b.Reason, a.ev.At
+	endedBy(it, b.By)
+	a.dropParams(e)
+	return nil
+}
+
+func foldRescheduled(_ *applier, _ *entry, it *events.Item, b *events.Rescheduled) error {
+	it.Priority, it.OrderAt, it.AvailableAt = b.Priority, b.OrderAt, b.AvailableAt
+	return nil
 }
