@@ -76,7 +76,7 @@ func (s *sender) dispatchScarce(tds []*typeDispatch) error {
 func (s *sender) settled(tds []*typeDispatch) {
 	for _, td := range tds {
 		if !td.again {
-			delete(s.l.dirty, td.typ)
+			delete(s.dirty, td.typ)
 		}
 	}
 }
@@ -225,7 +225,7 @@ func (s *sender) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispa
 	s.l.out.DeleteMsg(d.seq)
 	i := slices.IndexFunc(tds, func(td *typeDispatch) bool { return td.typ == d.typ })
 	if i < 0 {
-		s.l.stalled = true // its type competes from the next step on
+		s.stalled = true // its type competes from the next step on
 		return true, nil
 	}
 	if tds[i] == td {

@@ -29,10 +29,10 @@ func random() uint64 { return rand.Uint64() }
 // limit that types share can bind, each type is looked at by itself; else the
 // types compete: see contest.go.
 func (s *sender) dispatch() error {
-	s.l.stalled = false
+	s.stalled = false
 	now := s.l.clock.Now()
 	s.l.ready.MakeRoom(now)
-	if err := s.l.workforce.findLanes(); err != nil || len(s.l.dirty) == 0 {
+	if err := s.l.workforce.findLanes(); err != nil || len(s.dirty) == 0 {
 		return err
 	}
 	if s.l.flight.hold.After(now) || s.allTaken() {
@@ -41,13 +41,13 @@ func (s *sender) dispatch() error {
 	s.pushes = 0
 	s.l.ready.ResetRead()
 	tds := s.tds[:0]
-	for t := range s.l.dirty {
+	for t := range s.dirty {
 		tds = append(tds, s.dispatchOf(t, now))
 	}
 	s.tds = tds
 	err := s.dispatchTypes(tds)
 	clear(tds)
-	if !s.l.stalled {
+	if !s.stalled {
 		s.looks = 0
 	}
 	return err
@@ -66,7 +66,7 @@ func (s *sender) dispatchTypes(tds []*typeDispatch) error {
 			return err
 		}
 		if !again {
-			delete(s.l.dirty, td.typ)
+			delete(s.dirty, td.typ)
 		}
 	}
 	return s.dispatchPools(tds)
@@ -154,13 +154,13 @@ func (s *sender) dispatchType(td *typeDispatch) (again bool, err error) {
 // own limits have room for it.
 func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err error) {
 	if s.pushes >= maxStepPushes || s.l.ready.Read() >= maxStepRead {
-		s.l.stalled = true
+		s.stalled = true
 		return readyq.Head{}, false, true, nil
 	}
 	if s.l.table.byType[td.typ] >= td.set.Capacity {
 		return readyq.Head{}, false, false, nil
 	}
-	if left, limited, err := s.l.admitted(td.typ); err != nil || limited && left <= 0 {
+	if left, limited, err := s.l.gates.admitted(td.typ); err != nil || limited && left <= 0 {
 		return readyq.Head{}, false, false, err
 	}
 	if blocked, err := s.typeBlocked(td.typ, &td.set, td.pick.Now); blocked || err != nil {
@@ -168,7 +168,7 @@ func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err
 	}
 	b, ok, stalled, err := s.l.ready.Best(td.pick)
 	if err != nil || !ok {
-		s.l.stalled = s.l.stalled || stalled
+		s.stalled = s.stalled || stalled
 		return readyq.Head{}, false, stalled, err
 	}
 	return b, true, false, nil
@@ -220,7 +220,7 @@ const maxSlotsKnown = 4096
 func (wf *workforce) laneSlots(key lanes.Key) int {
 	n, known := wf.slots[key]
 	if !known {
-		n, _ = wf.l.registry.Slots(key.Type, key.Name)
+		n, _ = wf.registry.Slots(key.Type, key.Name)
 		if len(wf.slots) >= maxSlotsKnown {
 			clear(wf.slots)
 		}
@@ -247,7 +247,9 @@ type sender struct {
 	pools  pools
 	marks  map[events.Type]string // of each type's limits, to see them change
 
-	pushes int             // items that this step has taken to dispatch
-	looks  int             // steps in a row that only looked for the heads of types that compete
-	tds    []*typeDispatch // room for the next step's, used again
+	dirty   map[events.Type]bool // whose ready items are to be looked at
+	stalled bool                 // it has stopped at a bound, and goes on at once
+	pushes  int                  // items that this step has taken to dispatch
+	looks   int                  // steps in a row that only looked for the heads of types that compete
+	tds     []*typeDispatch      // room for the next step's, used again
 }

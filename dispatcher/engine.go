@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/dedup"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
@@ -52,8 +52,7 @@ type Engine struct {
 	// accepting is an operator's word that the server's clock is right, until an
 	// ownership has begun with it.
 	accepting atomic.Pointer[acceptance]
-	judge     *judge
-	judging   judging
+	dedup     *dedup.Asker
 
 	idMu    sync.Mutex // guards entropy
 	entropy *ulid.MonotonicEntropy
@@ -79,8 +78,8 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e := &Engine{cfg: cfg, requests: newInbox(), submits: newInbox(), ended: make(chan struct{}), entropy: newEntropy()}
-	e.judge, e.judging.room = newJudge(&e.cfg, e.Position), semaphore.NewWeighted(maxJudging)
 	e.drain, e.drainNow = context.WithCancel(context.Background())
+	e.dedup = dedup.New(e.drain, cfg.Dedup, cfg.Store, cfg.Logger, e.Position)
 	e.topology = natsio.NewTopology(natsio.Config{
 		Conn: cfg.Conn, JS: js, Names: cfg.Names, Logger: cfg.Logger, Partition: cfg.Partition, Replicas: cfg.Replicas,
 		MemoryOnly: cfg.MemoryOnly, IntakeMaxBytes: cfg.IntakeMaxBytes, MaxRunning: cfg.MaxRunning,
@@ -135,7 +134,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		return nil
 	}
 	e.drainNow()
-	defer e.judging.stop()
+	defer e.dedup.Stop()
 	select {
 	case <-e.ended:
 	case <-ctx.Done():
@@ -160,7 +159,7 @@ func (e *Engine) Do(ctx context.Context, cmds []core.Command, done func([]Outcom
 	j := &commandJob{cmds: cmds, outcomes: make([]Outcome, 0, len(cmds)), done: done}
 	if len(cmds) > 0 {
 		if _, ok := cmds[0].(core.Submit); ok {
-			if taken, err := e.judged(ctx, j); taken || err != nil {
+			if taken, err := e.askFirst(ctx, j); taken || err != nil {
 				return err
 			}
 			return e.enqueue(ctx, e.submits, j, j.bytes())
@@ -172,8 +171,8 @@ func (e *Engine) Do(ctx context.Context, cmds []core.Command, done func([]Outcom
 // Report decides workers' reports, in order, each on its own; done as in Do.
 func (e *Engine) Report(ctx context.Context, reports []wire.Report, done func([]wire.Reported)) error {
 	j := &reportJob{reports: reports, answers: make([]wire.Reported, 0, len(reports)), done: done}
-	if places := e.judge.spawns(reports); len(places) > 0 {
-		return e.reportJudged(ctx, j, places)
+	if e.dedup.AsksSpawn(reports) {
+		return e.reportAsked(ctx, j)
 	}
 	return e.enqueue(ctx, e.requests, j, j.bytes())
 }
@@ -284,7 +283,5 @@ var errReload = errors.New("asked to start again from the log")
 // projection and the log, as after a failed append: for when the projection has
 // been replaced.
 func (e *Engine) Reload() {
-	if s := e.signals.Load(); s != nil {
-		s.Leave(func(t *natsio.Taken) { t.Reload = true })
-	}
+	e.whenOwner(func(s *natsio.Signals) { s.Leave(func(t *natsio.Taken) { t.Reload = true }) })()
 }

@@ -5,40 +5,13 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
-
-// timerKeys are an item's places in the timers; the zero key is none.
-func timerKeys(it *events.Item) (keys [2]projector.TimerKey) {
-	if it != nil {
-		keys = projector.TimerKeysOf(it)
-	}
-	return keys
-}
-
-// retime follows an item's change in the timers.
-func (f *flight) retime(before, after *events.Item) {
-	was, now := timerKeys(before), timerKeys(after)
-	if was == now {
-		return
-	}
-	for _, k := range was {
-		if k != (projector.TimerKey{}) && k != now[0] && k != now[1] {
-			f.l.timers.Remove(k)
-		}
-	}
-	for _, k := range now {
-		if k != (projector.TimerKey{}) && k != was[0] && k != was[1] {
-			f.l.timers.Insert(k)
-		}
-	}
-}
 
 // itemChanged follows an item's durable change in all that is volatile: the
 // timers, the dispatch table, the ready windows.
 func (f *flight) itemChanged(before, after *events.Item) error {
-	f.retime(before, after)
+	f.l.timers.changed(before, after)
 	if before != nil && before.State == events.StateQueued {
 		f.l.ready.Remove(before)
 	}
@@ -46,16 +19,16 @@ func (f *flight) itemChanged(before, after *events.Item) error {
 		return nil // it has been pruned: nothing of it is volatile but a slot that its worker still holds
 	}
 	f.tableFollows(before, after)
-	return f.l.readyIfDue(after, f.l.clock.Due())
+	return f.readyIfDue(after, f.l.clock.Due())
 }
 
 // readyIfDue puts an item that may run, and is not on its way, into its queue.
-func (l *loop) readyIfDue(it *events.Item, now time.Time) error {
-	if it.State != events.StateQueued || l.table.byID[it.ID] != nil || it.AvailableAt.After(now) {
+func (f *flight) readyIfDue(it *events.Item, now time.Time) error {
+	if it.State != events.StateQueued || f.l.table.byID[it.ID] != nil || it.AvailableAt.After(now) {
 		return nil
 	}
-	l.dirty[it.Type] = true
-	return l.ready.Insert(it)
+	f.l.sender.dirty[it.Type] = true
+	return f.l.ready.Insert(it)
 }
 
 // tableFollows follows an item's change in the dispatch table.
@@ -103,7 +76,7 @@ func (f *flight) letGo(d *dispatched) {
 		f.l.acked.nativeLetGo(d)
 		f.l.leases.nativeEnded(d)
 	}
-	f.l.dirty[d.typ] = true
+	f.l.sender.dirty[d.typ] = true
 	f.roomChanged(d.typ, d.group)
 }
 
@@ -129,7 +102,7 @@ func (f *flight) putBack(d *dispatched) (bool, error) {
 		return false, err
 	}
 	f.letGo(d)
-	return true, f.l.readyIfDue(it, f.l.clock.Due())
+	return true, f.readyIfDue(it, f.l.clock.Due())
 }
 
 // roomChanged tells the queues and the pool that a dispatch of a type and group has
@@ -138,7 +111,7 @@ func (f *flight) roomChanged(t events.Type, group string) {
 	f.l.ready.Moved(t, group)
 	if p := f.l.sender.pools.of(t); p != nil {
 		for _, member := range p.types {
-			f.l.dirty[member] = true
+			f.l.sender.dirty[member] = true
 		}
 	}
 }

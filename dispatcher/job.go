@@ -1,8 +1,10 @@
 package dispatcher
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
@@ -22,6 +24,50 @@ type job interface {
 	abandon(err *events.Error)
 }
 
+// question is a job that reads what the loop knows, and decides nothing.
+type question[T any] struct {
+	read   func(*loop) (T, error)
+	out    chan answer[T]
+	answer answer[T]
+}
+
+type answer[T any] struct {
+	value T
+	err   error // an *events.Error
+}
+
+// ask has the loop answer a question. A refusal by read is its answer; any other
+// error of it stops the partition.
+func ask[T any](ctx context.Context, e *Engine, read func(*loop) (T, error)) (T, error) {
+	j := &question[T]{read: read, out: make(chan answer[T], 1)}
+	if err := e.enqueue(ctx, e.requests, j, overhead); err != nil {
+		return j.answer.value, err
+	}
+	select {
+	case a := <-j.out:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+func (j *question[T]) len() int { return 1 }
+
+func (j *question[T]) decide(l *loop, _ int) error {
+	j.answer.value, j.answer.err = j.read(l)
+	return fatal(j.answer.err)
+}
+
+func (j *question[T]) finish()                   { j.out <- j.answer }
+func (j *question[T]) abandon(err *events.Error) { j.out <- answer[T]{err: err} }
+
+func (j *question[T]) renumber(moved func(events.Seq) events.Seq) {
+	if r, ok := any(&j.answer.value).(renumbered); ok {
+		r.renumber(moved)
+	}
+}
+
 // commandJob is a Do.
 type commandJob struct {
 	cmds     []core.Command
@@ -32,7 +78,7 @@ type commandJob struct {
 func (j *commandJob) len() int { return len(j.cmds) }
 
 func (j *commandJob) decide(l *loop, i int) error {
-	cmd, err := l.schedules.plan(j.cmds[i])
+	cmd, err := l.plan(j.cmds[i])
 	var dec core.Decision
 	var it *events.Item
 	if err == nil {
@@ -45,6 +91,17 @@ func (j *commandJob) decide(l *loop, i int) error {
 	return nil
 }
 
+// plan completes a command with what the log does not know, or refuses it.
+func (l *loop) plan(c core.Command) (core.Command, error) {
+	switch c := c.(type) {
+	case core.RemoveType:
+		return c, l.mayRemove(c.Type)
+	case core.SetSchedule:
+		return l.schedules.Plan(c)
+	}
+	return c, nil
+}
+
 // tells reports whether the effects of a decision tell a registered worker to
 // stop its run: see tableFollows.
 func (l *loop) tells(dec *core.Decision, it *events.Item) bool {
@@ -52,7 +109,7 @@ func (l *loop) tells(dec *core.Decision, it *events.Item) bool {
 		return false
 	}
 	d := l.table.byID[dec.ID]
-	return d != nil && d.token == it.Token && l.registry.Knows(it.Worker)
+	return d != nil && d.token == it.Token && l.workforce.registry.Knows(it.Worker)
 }
 
 func (j *commandJob) finish() { j.done(j.outcomes) }
@@ -117,7 +174,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	}
 	switch r.Event {
 	case wire.ReportClaim:
-		if err := l.registry.MayClaim(r.Worker, r.Session); err != nil {
+		if err := l.workforce.registry.MayClaim(r.Worker, r.Session); err != nil {
 			granted, fault := l.keptFrom(d, r, events.CodeOf(err))
 			if fault != nil {
 				return wire.Reported{}, fault
@@ -145,26 +202,48 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	return l.runCommand(cmd, d)
 }
 
-// backlog is what the loop has taken and not yet decided in full.
+// queues holds what waits to be decided: reports, and whatever else is small;
+// submissions, of which there may be any number; and those of the intake stream,
+// which wait while the engine's queue is full.
+type queues struct {
+	urgent, bulk, intake backlog
+	paused               *atomic.Bool // the intake is not read
+}
+
+// backlog is what the loop has taken from a channel and not yet decided in full.
 type backlog struct {
+	in   chan job
 	jobs []job
 	next int // commands of jobs[0] that are decided
 	// held, if set, says that no further command may be decided for now.
 	held func() bool
 }
 
-func (q *backlog) room() bool { return len(q.jobs) < maxPendingJobs }
+// open returns the channel to take from, nil if there is no room.
+func (q *backlog) open() <-chan job {
+	if len(q.jobs) >= maxPendingJobs {
+		return nil
+	}
+	return q.in
+}
 
 // take takes a job, and those that wait behind it, as long as there is room.
-func (q *backlog) take(j job, more <-chan job) {
-	q.jobs = append(q.jobs, j)
-	for q.room() {
+func (q *backlog) take(j job) {
+	for {
+		q.jobs = append(q.jobs, j)
 		select {
-		case j := <-more:
-			q.jobs = append(q.jobs, j)
+		case j = <-q.open():
 		default:
 			return
 		}
+	}
+}
+
+// abandon gives up all jobs, also those that were not taken.
+func (q *backlog) abandon() {
+	abandonAll(q.jobs)
+	for len(q.in) > 0 {
+		(<-q.in).abandon(errUnknown)
 	}
 }
 

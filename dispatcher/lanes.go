@@ -11,7 +11,7 @@ import (
 // laneOpened makes the consumer of a lane with capabilities, and has the workers
 // that serve it register again, to hear of it.
 func (wf *workforce) laneOpened(t events.Type, lane string) {
-	able := len(wf.l.registry.Able(t, lane)) // also those that are unhealthy: they will be back
+	able := len(wf.registry.Able(t, lane)) // also those that are unhealthy: they will be back
 	wf.l.out.EnsureConsumer(lanes.Key{Type: t, Name: lane}, wf.l.leases.ackWait(t), able > 1 || able == 1 && !wf.quiet)
 }
 
@@ -57,13 +57,14 @@ func (wf *workforce) consumersFound(keys []lanes.Key) error {
 // findLanes goes on with the search for lanes that workers have come for.
 func (wf *workforce) findLanes() error {
 	stalled, err := wf.l.ready.FindLanes()
-	wf.l.stalled = wf.l.stalled || stalled
+	wf.l.sender.stalled = wf.l.sender.stalled || stalled
 	return err
 }
 
 // workforce follows who is there to work. Owned by the loop.
 type workforce struct {
-	l *loop
+	l        *loop
+	registry *registry.Registry
 
 	slots      map[lanes.Key]int // memo of Registry.Slots; cleared when that changes
 	drains     registry.DrainMarks

@@ -266,10 +266,9 @@ func TestMoreLanesThanMayBeOpen(t *testing.T) {
 // why asks why an item does not run.
 func (s *sim) why(id events.ID) []events.BlockReason {
 	s.t.Helper()
-	j := &whyJob{id: id, out: make(chan whyAnswer, 1)}
-	s.l.urgent.jobs = append(s.l.urgent.jobs, j)
+	j := answerTo(s, func(l *loop) (whyAnswer, error) { return l.why(id) })
 	s.settle()
-	return (<-j.out).reply.Reasons
+	return (<-j.out).value.reply.Reasons
 }
 
 // A lane is closed with its last worker, its run goes on, and its consumer is

@@ -25,7 +25,7 @@ import (
 // lets them dispatch more.
 func (le *leases) typesChanged(changed []events.TypeInfo) error {
 	for _, t := range changed {
-		le.l.dirty[t.Type] = true // its capacity may be another
+		le.l.sender.dirty[t.Type] = true // its capacity may be another
 		le.l.sender.limitsMayHaveChanged(t)
 		if err := le.leaseChanged(t.Type, t.Settings.Lease()); err != nil {
 			return err

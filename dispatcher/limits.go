@@ -76,7 +76,7 @@ func (s *sender) limitsMayHaveChanged(t events.TypeInfo) {
 	s.findPools()
 	for _, p := range s.pools.byName {
 		for _, member := range p.types {
-			s.l.dirty[member] = true
+			s.dirty[member] = true
 		}
 	}
 }

@@ -115,7 +115,7 @@ func (a *ackRuns) nativeStray(seq uint64) {
 
 // hearNatives decides what was heard, as far as the batch has room.
 func (a *ackRuns) hearNatives() error {
-	for len(a.words) > 0 && a.l.room() {
+	for len(a.words) > 0 && a.l.pipe.room() {
 		w := a.words[0]
 		if a.words = a.words[1:]; len(a.words) == 0 {
 			a.words = nil
@@ -211,7 +211,7 @@ func (a *ackRuns) nativeTold(d *dispatched, w *ackmode.Word) error {
 
 // heldNaks decides the refusals whose delay has not come.
 func (a *ackRuns) heldNaks(now time.Time) error {
-	for len(a.naks) > 0 && !a.naks[0].due.After(now) && a.l.room() {
+	for len(a.naks) > 0 && !a.naks[0].due.After(now) && a.l.pipe.room() {
 		h := a.naks[0]
 		if a.naks = a.naks[1:]; len(a.naks) == 0 {
 			a.naks = nil
@@ -227,7 +227,7 @@ func (a *ackRuns) heldNaks(now time.Time) error {
 
 // nextNak is when the next held refusal is due; zero: none is.
 func (a *ackRuns) nextNak() time.Time {
-	if len(a.naks) == 0 || !a.l.room() {
+	if len(a.naks) == 0 || !a.l.pipe.room() {
 		return time.Time{}
 	}
 	return a.naks[0].due
@@ -247,7 +247,7 @@ func (a *ackRuns) decideNative(d *dispatched, w *ackmode.Word) error {
 		d.answered = d.answered || w.Kind != core.NativeNak // a message that was refused with a delay is still pending
 	}
 	if it != nil && !dec.Repeat && w.Kind == core.NativeExpired {
-		a.l.log.Warn("a native worker's lease expired", "id", it.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
+		a.l.cfg.Logger.Warn("a native worker's lease expired", "id", it.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
 		if h := a.l.cfg.Hooks.LeaseExpired; h != nil {
 			h(it.Type)
 		}

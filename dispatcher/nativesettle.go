@@ -38,7 +38,7 @@ func (a *ackRuns) settleNatives(now time.Time) error {
 			return err
 		}
 	} else {
-		a.l.log.Warn("what native workers have answered while no engine was there could not be read in time: delivering all the same", "waited", nativeSettle)
+		a.l.cfg.Logger.Warn("what native workers have answered while no engine was there could not be read in time: delivering all the same", "waited", nativeSettle)
 	}
 	*s = settling{}
 	for t := range a.on {
@@ -63,7 +63,7 @@ func (a *ackRuns) nativesSettled() (bool, error) {
 			if d.word == nil || d.lingering {
 				continue
 			}
-			if !a.l.room() {
+			if !a.l.pipe.room() {
 				return false, nil
 			}
 			w := d.word // the server's word on it was lost with the server
@@ -74,7 +74,7 @@ func (a *ackRuns) nativesSettled() (bool, error) {
 		}
 		s.decided, s.upTo = true, a.l.state.Meta().Applied
 	}
-	if a.l.appended < s.upTo {
+	if a.l.pipe.appended < s.upTo {
 		return false, nil
 	}
 	a.cleanNatives()

@@ -40,8 +40,8 @@ func (a *ackRuns) sweepNatives(now time.Time) error {
 		switch {
 		case d.seq == 0 || d.orphan || d.lingering:
 		case d.word != nil && now.Sub(d.word.At) >= nativeGrace:
-			if !a.l.room() {
-				a.l.nextSweep = clock.Sooner(a.l.nextSweep, now.Add(nativeAgain))
+			if !a.l.pipe.room() {
+				a.l.sweeper.next = clock.Sooner(a.l.sweeper.next, now.Add(nativeAgain))
 				continue
 			}
 			if err := a.decideNative(d, d.word); err != nil {
@@ -93,8 +93,8 @@ func (a *ackRuns) nativeLooked(d *dispatched, found ackmode.Finding, now time.Ti
 		}
 		return err
 	}
-	if !a.l.room() {
-		a.l.nextSweep = clock.Sooner(a.l.nextSweep, now.Add(nativeAgain))
+	if !a.l.pipe.room() {
+		a.l.sweeper.next = clock.Sooner(a.l.sweeper.next, now.Add(nativeAgain))
 		return nil
 	}
 	if found == ackmode.Delivered {
@@ -104,13 +104,13 @@ func (a *ackRuns) nativeLooked(d *dispatched, found ackmode.Finding, now time.Ti
 		if d.spent.IsZero() {
 			d.spent = now
 		}
-		a.l.nextSweep = clock.Sooner(a.l.nextSweep, clock.Later(d.spent.Add(nativeAgain), now.Add(time.Millisecond)))
+		a.l.sweeper.next = clock.Sooner(a.l.sweeper.next, clock.Later(d.spent.Add(nativeAgain), now.Add(time.Millisecond)))
 		return nil
 	}
 	w := d.word
 	if w == nil {
 		w = &ackmode.Word{Kind: core.NativeExpired}
-		a.l.log.Warn("what became of a native run was not heard: it counts as lost", "id", d.id, "type", d.typ)
+		a.l.cfg.Logger.Warn("what became of a native run was not heard: it counts as lost", "id", d.id, "type", d.typ)
 	}
 	return a.decideNative(d, w)
 }
@@ -119,7 +119,7 @@ func (a *ackRuns) nativeLooked(d *dispatched, found ackmode.Finding, now time.Ti
 // be at is dispatched again all the same, but for runs that have been seen: those
 // count as lost with their lease.
 func (a *ackRuns) nativeLost(now time.Time) error {
-	a.l.log.Warn("the stream of native workers was deleted: dispatching anew", "dispatched", len(a.l.table.natives))
+	a.l.cfg.Logger.Warn("the stream of native workers was deleted: dispatching anew", "dispatched", len(a.l.table.natives))
 	a.l.flight.noteAcks()
 	a.ended, a.cleaning = nil, false
 	for _, d := range a.l.table.natives {
@@ -149,7 +149,7 @@ func (a *ackRuns) nativeLost(now time.Time) error {
 func (a *ackRuns) nativeWants(t events.Type) ackmode.Consumer {
 	set, _ := a.l.state.Settings(t)
 	return ackmode.Consumer{Type: t, Native: set.Native(), Lease: a.l.leases.ackWait(t), Window: nativeWindow(&set),
-		Paused: a.l.stopped[t] || !set.Native() || !a.settling.until.IsZero()}
+		Paused: a.l.gates.stopped[t] || !set.Native() || !a.settling.until.IsZero()}
 }
 
 // nativeWindow is how many native items of a type may be on their way or
@@ -196,7 +196,7 @@ func (a *ackRuns) nativeSignals(t *natsio.Taken, now time.Time) error {
 		a.makeNatives()
 	}
 	for _, typ := range t.Made {
-		a.ready[typ], a.l.dirty[typ] = true, true
+		a.ready[typ], a.l.sender.dirty[typ] = true, true
 	}
 	if t.Cleaned {
 		a.cleaning = false

@@ -29,7 +29,7 @@ func (l *loop) onSignals() error {
 		}
 	}
 	if len(t.Failed) > 0 {
-		l.log.Warn("items could not be dispatched: trying again", "items", len(t.Failed))
+		l.cfg.Logger.Warn("items could not be dispatched: trying again", "items", len(t.Failed))
 		l.flight.pushFailed(now)
 	}
 	for _, tok := range t.Failed {
@@ -63,10 +63,10 @@ func (l *loop) onSignals() error {
 		return err
 	}
 	if t.Cut > 0 {
-		l.retention.cutDone(t.Cut)
+		l.retention.CutDone(t.Cut)
 	}
 	if t.Sweep {
-		l.nextSweep = now
+		l.sweeper.next = now
 	}
 	return nil
 }
@@ -75,8 +75,8 @@ func (l *loop) onSignals() error {
 // get back what nobody has pulled.
 func (wf *workforce) registryChanged(now time.Time) error {
 	clear(wf.slots)
-	wf.nextWorker = wf.l.registry.Expire(now)
-	wf.l.table.held.setActive(wf.l.registry.Active())
+	wf.nextWorker = wf.registry.Expire(now)
+	wf.l.table.held.setActive(wf.registry.Active())
 	for key, n := range wf.l.table.byLane {
 		if n > 0 && wf.laneSlots(key) == 0 {
 			if err := wf.l.flight.withdraw(key); err != nil {
@@ -84,12 +84,12 @@ func (wf *workforce) registryChanged(now time.Time) error {
 			}
 		}
 	}
-	wf.l.ready.Offers(wf.l.registry.Offers())
+	wf.l.ready.Offers(wf.registry.Offers())
 	for _, t := range wf.l.state.TypeNames() {
-		wf.l.dirty[t] = true
+		wf.l.sender.dirty[t] = true
 	}
 	if h := wf.l.cfg.Hooks.Workers; h != nil {
-		h(wf.l.registry.List())
+		h(wf.registry.List())
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (f *flight) pushFailed(now time.Time) {
 
 // DispatchLost: the dispatch stream is gone with all its messages.
 func (f *flight) dispatchLost(now time.Time) error {
-	f.l.log.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", f.l.table.total())
+	f.l.cfg.Logger.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", f.l.table.total())
 	f.noteAcks()
 	for _, d := range f.l.table.byToken {
 		if d.native {
@@ -170,7 +170,7 @@ func (f *flight) dispatchLost(now time.Time) error {
 
 // lateExpiries handles expired leases as far as the batch has room.
 func (le *leases) lateExpiries() error {
-	for len(le.late) > 0 && le.l.room() {
+	for len(le.late) > 0 && le.l.pipe.room() {
 		e := le.late[0]
 		if le.late = le.late[1:]; len(le.late) == 0 {
 			le.late = nil
@@ -228,7 +228,7 @@ func (le *leases) expire(id events.ID, token events.Token) error {
 		return err
 	}
 	if it != nil && !dec.Repeat {
-		le.l.log.Warn("a lease expired", "id", id, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
+		le.l.cfg.Logger.Warn("a lease expired", "id", id, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
 		if h := le.l.cfg.Hooks.LeaseExpired; h != nil {
 			h(it.Type)
 		}
@@ -270,7 +270,7 @@ func (le *leases) expireOrphans(now time.Time) error {
 			le.l.flight.letGo(d)
 			continue
 		}
-		if !le.l.room() {
+		if !le.l.pipe.room() {
 			break
 		}
 		if err := le.expire(d.id, d.token); err != nil {

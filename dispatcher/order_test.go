@@ -301,10 +301,9 @@ func TestLanesAndWorkersFindEachOther(t *testing.T) {
 		t.Fatal("a lane that nobody serves was made")
 	}
 	s.register("late", 1, []string{"fpga"}, "email")
-	j := &lanesJob{typ: "email", offer: lanes.Offer{"fpga"}, out: make(chan lanesReply, 1)}
-	s.l.urgent.jobs = append(s.l.urgent.jobs, j)
+	j := answerTo(s, func(l *loop) (served, error) { return l.workforce.served("email", lanes.Offer{"fpga"}) })
 	s.settle()
-	if r := <-j.out; !slices.Equal(r.lanes, []string{"", "fpga"}) {
+	if r := <-j.out; !slices.Equal(r.value.lanes, []string{"", "fpga"}) {
 		t.Fatalf("%+v", r)
 	}
 	if m := s.world.pull(lanes.Key{Type: "email", Name: "fpga"}); m == nil || m.id != other {
@@ -320,7 +319,7 @@ func TestCancelInTheBatchOfTheClaim(t *testing.T) {
 	id := s.submit(core.Submit{}).Decision.ID
 	m := s.world.pull(lanes.Key{Type: "email", Name: ""})
 	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
-	s.l.urgent.jobs = append(s.l.urgent.jobs,
+	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs,
 		&reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}},
 		&commandJob{cmds: []core.Command{core.Cancel{ID: id}}, done: func([]Outcome) {}})
 	s.settle()
@@ -342,7 +341,7 @@ func TestRegistryChangesInTheBatchOfTheClaim(t *testing.T) {
 	m := s.world.pull(lanes.Key{Type: "email", Name: ""})
 	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	s.steps = func() int { return 1 }
-	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}})
+	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, &reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}})
 	s.ok(s.l.step()) // decided, and not appended yet
 	s.reg.Remove("w", "")
 	s.ok(s.l.onSignals())
@@ -396,7 +395,7 @@ func TestDispatchingGoesInSteps(t *testing.T) {
 		if pushes = s.world.pushes; pushes > 0 && !asked {
 			asked = true
 			j := &commandJob{cmds: []core.Command{core.Define{Type: "asked"}}, done: func([]Outcome) { answered = s.world.pushes }}
-			s.l.urgent.jobs = append(s.l.urgent.jobs, j)
+			s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, j)
 		}
 	}
 	var names []string

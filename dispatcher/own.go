@@ -19,6 +19,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/registry"
+	"github.com/streamwright/streamwright/dispatcher/schedules"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -41,13 +42,10 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	e.position.Store(uint64(last))
 	e.answered.Store(state.Meta().IntakeSeq)
 	sig := natsio.NewSignals(e.cfg.MaxRunning)
-	l, err := newLoop(&e.cfg, state, clk, last, e.registry, e.newEffects(sig, clk), sig)
-	if err != nil {
-		return nil, err
-	}
-	l.requests, l.submits, l.newID = e.requests.ch, e.submits.ch, e.NewID
-	l.durable = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
-	l.paused, l.halt = &e.paused, &e.halt
+	l := newLoop(&e.cfg, state, clk, last, e.registry, e.newEffects(sig, clk), sig)
+	l.newID, l.halt = e.NewID, &e.halt
+	l.queues.urgent.in, l.queues.bulk.in, l.queues.paused = e.requests.ch, e.submits.ch, &e.paused
+	l.pipe.told = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
 	if err := e.topology.EnsureStreams(ctx); err != nil {
 		return nil, err
 	}
@@ -117,55 +115,96 @@ func sameLog(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
 }
 
 // newLoop builds the loop of an ownership that begins behind last.
-func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out effects, sig *natsio.Signals) (*loop, error) {
+func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out effects, sig *natsio.Signals) *loop {
 	t := newTable()
-	ready := readyq.New(cfg.Store, t)
-	l := &loop{
-		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, acked: newAckRuns(), durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
-		table: t, ready: ready, timers: readyq.NewWindow(projector.TimerKey.Less), dirty: map[events.Type]bool{},
-		stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
-		building: &batch{}, appended: last,
-		nextSweep: clk.Now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
-		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
-		toCommit: make(chan *batch, MaxUnprojected), commits: make(chan commitResult, MaxUnprojected),
-		toReply: make(chan []job, maxReplies), hurry: make(chan struct{}, 1),
-	}
-	l.acked.l, l.retention.l, l.schedules.l, l.follow.l = l, l, l, l
-	l.leases.ackWaits = map[events.Type]time.Duration{}
-	l.workforce.slots = map[lanes.Key]int{}
-	l.sender.marks = map[events.Type]string{}
-	l.sender.l, l.flight.l, l.leases.l, l.workforce.l = l, l, l, l
+	l := &loop{cfg: cfg, clock: clk, state: state, out: out, signals: sig, table: t, ready: readyq.New(cfg.Store, t), acked: newAckRuns(), pipe: newPipeline(cfg, state, last)}
+	l.queues.intake = backlog{in: make(chan job, 4), held: state.QueueFull}
+	l.queues.paused = new(atomic.Bool)
+	l.timers = timers{l: l, Window: readyq.NewWindow(projector.TimerKey.Less)}
+	l.sender = sender{l: l, dirty: map[events.Type]bool{}, marks: map[events.Type]string{}}
+	l.workforce = workforce{l: l, registry: reg, slots: map[lanes.Key]int{}}
+	l.leases = leases{l: l, ackWaits: map[events.Type]time.Duration{}}
+	l.gates = gates{l: l, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion()}
+	l.sweeper = sweeper{l: l, next: clk.Now().Add(cfg.Sweep)}
+	l.purge = purge{clock: clk, within: cfg.SyncWithin, through: func(seq uint64) { l.out.PurgeIntake(seq) }}
+	l.flight.l, l.acked.l, l.follow.l = l, l, l
+	l.retention = l.newRetention()
+	l.schedules = schedules.New(state, clk, cfg.Logger, (*ticker)(l))
+	l.ready.Unprojected, l.ready.Prefetch = l.pipe.eachUnprojected, l.sender.prefetch
+	l.ready.Again = func(t events.Type) { l.sender.dirty[t] = true }
+	l.ready.Opened, l.ready.Closed = l.workforce.laneOpened, l.workforce.laneClosed
 	state.TakeFollowUps() // the projection's index has them
 	l.follow.lookFrom(state.Meta().Applied)
 	for _, t := range state.TypeNames() {
 		set, _ := state.Settings(t)
 		l.leases.ackWaits[t] = set.Lease()
-		l.dirty[t] = true
+		l.sender.dirty[t] = true
 		if state.DispatchGate(t).Stopped {
-			l.stopped[t] = true
+			l.gates.stopped[t] = true
 		}
 		l.sender.marks[t] = limitsMark(set)
 	}
 	reg.Bench(state.OpenWorkerCircuits())
 	l.workforce.followDrains()
-	l.inflow.held = state.QueueFull
 	l.sender.findPools()
-	ready.Unprojected, ready.Prefetch = l.eachUnprojected, l.sender.prefetch
-	ready.Again = func(t events.Type) { l.dirty[t] = true }
-	ready.Opened, ready.Closed = l.workforce.laneOpened, l.workforce.laneClosed
-	l.noteIntake(state.Meta().IntakeSeq)
-	l.retention.begin(l)
-	if j := fileSettings(cfg, state); j.len() > 0 {
-		l.urgent.jobs = append(l.urgent.jobs, j)
-	}
-	l.schedules.holdSchedules()
-	return l, nil
+	l.purge.note(state.Meta().IntakeSeq)
+	l.decideFirst()
+	return l
 }
 
-// fileSettings records the settings that engine.toml sets, where they differ from
-// the log's.
-func fileSettings(cfg *Config, state *core.State) *commandJob {
-	j := &commandJob{}
+// ticker is the loop as the schedules see it.
+type ticker loop
+
+// Decide implements [schedules.Loop].
+func (t *ticker) Decide(f core.Fire) (dec core.Decision, refused, err error) {
+	f.NewID = t.newID()
+	dec, _, refused = (*loop)(t).decide(f)
+	return dec, refused, fatal(refused)
+}
+
+// TickRoom implements [schedules.Loop]: for what a submission makes, and one event
+// more.
+func (t *ticker) TickRoom() bool { return t.pipe.roomFor(maxDecision, eventlog.MaxAppend-1) }
+
+// decideFirst has decided, before anything else, what engine.toml says of types and
+// schedules, and what follows for schedules from a clock that was set back. Nothing
+// ticks until the file's schedules are those of the log: one that is no longer in
+// it must not tick again.
+func (l *loop) decideFirst() {
+	add := func(cmds []core.Command, complaint string) *commandJob {
+		j := &commandJob{cmds: cmds}
+		j.done = func(outcomes []Outcome) {
+			for i, o := range outcomes {
+				if o.Err != nil && events.CodeOf(o.Err) != events.CodeUnavailable {
+					l.cfg.Logger.Error(complaint, "command", cmds[i], "error", o.Err)
+				}
+			}
+		}
+		return j
+	}
+	first := func(j job) {
+		if j.len() > 0 {
+			l.queues.urgent.jobs = append(l.queues.urgent.jobs, j)
+		}
+	}
+	first(add(fileSettings(l.cfg, l.state), "the settings of a type could not be recorded"))
+	file := schedules.FromFile(l.cfg.FileSchedules, l.state)
+	l.schedules.Hold(len(file) > 0)
+	first(&fileSchedules{add(file, "a schedule of the file could not be recorded")})
+	first(add(l.schedules.Replan(), "a schedule could not be planned anew after the clock was set back: set it again"))
+}
+
+// fileSchedules lets the schedules tick once all of it is decided.
+type fileSchedules struct{ *commandJob }
+
+func (j *fileSchedules) decide(l *loop, i int) error {
+	l.schedules.Hold(i < len(j.cmds)-1)
+	return j.commandJob.decide(l, i)
+}
+
+// fileSettings returns the commands that record the settings of engine.toml where
+// they differ from the log's.
+func fileSettings(cfg *Config, state *core.State) (cmds []core.Command) {
 	types := slices.Collect(maps.Keys(cfg.FileTypes))
 	if cfg.FileDefaults != nil {
 		types = append(types, state.TypeNames()...)
@@ -185,17 +224,10 @@ func fileSettings(cfg *Config, state *core.State) *commandJob {
 			}
 		}
 		if !known || !reflect.DeepEqual(set, was) {
-			j.cmds = append(j.cmds, core.Configure{Type: t, Source: source, Settings: set})
+			cmds = append(cmds, core.Configure{Type: t, Source: source, Settings: set})
 		}
 	}
-	j.done = func(outcomes []Outcome) {
-		for i, o := range outcomes {
-			if o.Err != nil && events.CodeOf(o.Err) != events.CodeUnavailable {
-				cfg.Logger.Error("the settings of a type could not be recorded", "command", j.cmds[i], "error", o.Err)
-			}
-		}
-	}
-	return j
+	return cmds
 }
 
 // adoptRuns notes what the last owner left claimed or running. Each counts as
@@ -264,37 +296,37 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 		return err
 	}
 	defer stopListening()
-	l.errands = newErrands(run, e)
+	l.follow.errands = e.newErrands(run)
 	e.signals.Store(l.signals)
 	l.signals.RegistryChanged() // it may have, since the loop was made
 	if h := e.cfg.Hooks.Owned; h != nil {
 		h(l.state.Meta().Epoch)
 	}
 	leases := natsio.NewLeaseReader(e.topology, l.signals, l.clock.Now().Add(-time.Second))
-	after := l.state.Meta().IntakeSeq
+	in := e.newIntake(l)
 	var side, tail sync.WaitGroup
 	side.Go(func() { p.Run(run) })
 	side.Go(func() { p.RunCuts(run) })
-	side.Go(func() { e.readIntake(run, l, after) })
+	side.Go(func() { in.Run(run) })
 	side.Go(func() { leases.Read(run) })
 	for _, r := range natsio.NewAckReaders(e.topology, l.signals, l.acked.since) {
 		side.Go(func() { r.Read(run) })
 	}
 	side.Go(func() { e.prober.Run(run) })
 	defer context.AfterFunc(e.drain, stopLoop)()
-	tail.Go(func() { l.appendBatches(run) })
-	tail.Go(l.commitBatches)
-	tail.Go(l.sendReplies)
+	tail.Go(func() { l.pipe.append(run) })
+	tail.Go(l.pipe.commit)
+	tail.Go(l.pipe.reply)
 
 	err = l.run(loopCtx)
 	e.signals.Store(nil)
 	cancel()
-	close(l.toAppend)
+	close(l.pipe.toAppend)
 	side.Wait()
-	l.errands.wait.Wait()
-	close(l.toCommit)
+	l.follow.errands.Wait()
+	close(l.pipe.toCommit)
 	l.abandon(err)
-	close(l.toReply)
+	close(l.pipe.toReply)
 	tail.Wait()
 	return err
 }

@@ -38,7 +38,7 @@ func (s *sender) rivals(t events.Type) (c rivalry) {
 	}
 	now := s.l.clock.Now()
 	for other := range s.l.ready.Types() {
-		if other == t || s.l.stopped[other] || p != nil && s.pools.of(other) != p {
+		if other == t || s.l.gates.stopped[other] || p != nil && s.pools.of(other) != p {
 			continue
 		}
 		td := s.dispatchOf(other, now)

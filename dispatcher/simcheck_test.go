@@ -16,7 +16,7 @@ import (
 func (s *sim) check() {
 	s.t.Helper()
 	ctx := context.Background()
-	rebuilt, err := projector.Rebuild(ctx, projectorLog{s.log}, "", projector.Options{InMemory: true}, s.l.appended, nil)
+	rebuilt, err := projector.Rebuild(ctx, projectorLog{s.log}, "", projector.Options{InMemory: true}, s.l.pipe.appended, nil)
 	s.ok(err)
 	defer func() { s.ok(rebuilt.Close()) }()
 	want, err := rebuilt.Digest(ctx)
@@ -24,7 +24,7 @@ func (s *sim) check() {
 	got, err := s.store.Digest(ctx)
 	s.ok(err)
 	if got != want {
-		s.t.Fatalf("the live store differs from one rebuilt from the log at %d", s.l.appended)
+		s.t.Fatalf("the live store differs from one rebuilt from the log at %d", s.l.pipe.appended)
 	}
 	s.ok(s.consistent())
 	left, err := s.store.FollowUps(events.ID{}, 1)

@@ -15,7 +15,7 @@ import (
 //	clock skew=D start   the same, and the process ends and another starts
 //	clock accept         an operator confirms it
 func (st *story) clockVerb(td *datadriven.TestData) string {
-	from := st.l.appended
+	from := st.l.pipe.appended
 	var skew string
 	if td.MaybeScanArgs(st.t, "skew", &skew); skew != "" {
 		st.skew = st.duration(skew)

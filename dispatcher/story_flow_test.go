@@ -59,7 +59,7 @@ func (j *saidJob) decide(l *loop, _ int) (err error) {
 // say has a worker's command decided, nil if the process ended before.
 func (s *sim) say(cmd core.Command, token events.Token) *wire.Reported {
 	j := &saidJob{cmd: cmd, token: token}
-	s.l.urgent.jobs = append(s.l.urgent.jobs, j)
+	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, j)
 	s.settle()
 	if !j.answered {
 		return nil

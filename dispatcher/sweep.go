@@ -14,14 +14,22 @@ import (
 // implausible.
 const doubtSweep = 10 * time.Second
 
+// sweeper looks, now and then, for what no signal has told.
+type sweeper struct {
+	l    *loop
+	next time.Time
+	idle map[events.Type]time.Time // since when types have been idle
+}
+
 // sweep looks for what a lost signal missed: streams that are gone, messages
 // that nobody will get any more, a run whose worker has not been heard of for
 // longer than its lease and a heartbeat's grace. It costs a few requests to
 // the server each time, and one for each lane where something has waited long.
-func (l *loop) sweep(now time.Time) error {
-	l.nextSweep = now.Add(l.cfg.Sweep)
+func (sw *sweeper) sweep(now time.Time) error {
+	l := sw.l
+	sw.next = now.Add(l.cfg.Sweep)
 	if l.clock.Doubtful() {
-		l.nextSweep = now.Add(min(l.cfg.Sweep, doubtSweep))
+		sw.next = now.Add(min(l.cfg.Sweep, doubtSweep))
 	}
 	l.flight.noteAcks()
 	l.ready.ReleaseWaiting()
@@ -55,7 +63,7 @@ func (l *loop) sweep(now time.Time) error {
 	if err := l.workforce.endUnseenDrains(now); err != nil {
 		return err
 	}
-	if err := l.forgetTypes(now); err != nil {
+	if err := sw.forgetTypes(now); err != nil {
 		return err
 	}
 	return l.acked.sweepNatives(now)

@@ -5,6 +5,8 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/streamwright/streamwright/dispatcher/intake"
+	"github.com/streamwright/streamwright/dispatcher/retention"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -14,7 +16,6 @@ import (
 // that they take.
 const (
 	maxRequestBytes = 64 << 20 // of requests accepted and not yet answered, in each inbox
-	maxIntakeBytes  = 32 << 20 // of intake messages read and not yet durable
 	maxBatchBytes   = 8 << 20  // past which a batch takes no further decision
 
 	// maxUnprojectedBytes is that of the batches appended and not yet projected,
@@ -99,17 +100,6 @@ func (j *reportJob) bytes() (n int) {
 
 func reportBytes(r *wire.Report) int { return overhead + r.Size() }
 
-// headerBytes is how long a message's headers are: a publisher may send long ones
-// that mean nothing here.
-func headerBytes(h map[string][]string) (n int) {
-	for name, values := range h {
-		for _, v := range values {
-			n += len(name) + len(v)
-		}
-	}
-	return n
-}
-
 // eventBytes is about how long an event's JSON is.
 func eventBytes(ev *events.Event) int {
 	switch b := ev.Body.(type) {
@@ -129,12 +119,8 @@ func eventBytes(ev *events.Event) int {
 		return overhead + idBytes*len(b.For)
 	case *events.Spawned:
 		return overhead + idBytes*len(b.Children)
-	case *events.Carried:
-		return carriedBytes(b)
-	case *events.Snapshot:
-		return snapshotBytes(b)
 	case *events.Rejected:
-		return overhead + len(b.Text) + 4*len(b.Bytes)/3 + headerBytes(b.Headers)
+		return overhead + len(b.Text) + 4*len(b.Bytes)/3 + intake.HeaderBytes(b.Headers)
 	}
-	return overhead
+	return overhead + retention.Bytes(ev)
 }

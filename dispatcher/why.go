@@ -19,18 +19,9 @@ const maxAhead = 10_000
 
 // Why says why an item is not running now.
 func (e *Engine) Why(ctx context.Context, id events.ID) (wire.WhyReply, error) {
-	j := &whyJob{id: id, out: make(chan whyAnswer, 1)}
-	if err := e.enqueue(ctx, e.requests, j, overhead); err != nil {
-		return wire.WhyReply{}, err
-	}
-	var a whyAnswer
-	select {
-	case a = <-j.out:
-	case <-ctx.Done():
-		return wire.WhyReply{}, ctx.Err()
-	}
-	if a.err != nil || !a.queued {
-		return a.reply, a.err
+	a, err := ask(ctx, e, func(l *loop) (whyAnswer, error) { return l.why(id) })
+	if err != nil || !a.queued {
+		return a.reply, err
 	}
 	// Outside of the loop: it reads as many index entries as lie in front.
 	own, err := e.ahead(a.item, a.ageStep, a.reply.At)
@@ -79,55 +70,48 @@ func placeBefore(it *events.Item, ageStep time.Duration, p events.Priority, step
 	return it.OrderAt.Add(time.Duration(readyq.RankOf(p, step, projector.ReadyKey{}) - readyq.RankOf(it.Priority, ageStep, projector.ReadyKey{})))
 }
 
-// whyJob asks the loop what keeps an item from running.
-type whyJob struct {
-	id  events.ID
-	out chan whyAnswer
-	a   whyAnswer
-}
-
+// whyAnswer is what the loop knows of an item.
 type whyAnswer struct {
 	reply   wire.WhyReply
 	item    *events.Item
 	ageStep time.Duration
 	queued  bool    // it may run, and waits for its turn
 	contest rivalry // with other types
-	err     error
 }
 
-func (j *whyJob) len() int                  { return 1 }
-func (j *whyJob) finish()                   { j.out <- j.a }
-func (j *whyJob) abandon(err *events.Error) { j.out <- whyAnswer{err: err} }
+func (a *whyAnswer) renumber(moved func(events.Seq) events.Seq) {
+	movePosition(&a.reply.Position, moved)
+}
 
-func (j *whyJob) decide(l *loop, _ int) error {
-	it, err := l.state.Item(j.id)
+// why says what keeps an item from running, but for what goes before it.
+func (l *loop) why(id events.ID) (a whyAnswer, err error) {
+	it, err := l.state.Item(id)
 	if err != nil {
-		return err
+		return a, err
 	}
 	if it == nil {
-		j.a.err = events.Refuse(events.CodeNotFound, "there is no item %s: check the id; ended items are forgotten after their retention", j.id)
-		return nil
+		return a, events.Refuse(events.CodeNotFound, "there is no item %s: check the id; ended items are forgotten after their retention", id)
 	}
 	now := l.clock.Now()
 	copied := *it // the state may still change it
-	j.a.item = &copied
-	j.a.reply = wire.WhyReply{ID: it.ID.String(), Type: string(it.Type), State: it.State, At: now, Position: wire.PositionOf(l.state.Meta().Applied)}
+	a.item = &copied
+	a.reply = wire.WhyReply{ID: it.ID.String(), Type: string(it.Type), State: it.State, At: now, Position: wire.PositionOf(l.state.Meta().Applied)}
 	due := l.clock.Due()
 	reasons := core.Explain(l.state, it, due)
 	if it.State == events.StateQueued {
 		set, _ := l.state.Settings(it.Type)
-		j.a.ageStep = l.sender.ageStep(it.Type, &set)
+		a.ageStep = l.sender.ageStep(it.Type, &set)
 		d := l.table.byID[it.ID]
-		if j.a.queued = d == nil && !it.AvailableAt.After(due); j.a.queued {
-			j.a.contest = l.sender.rivals(it.Type)
+		if a.queued = d == nil && !it.AvailableAt.After(due); a.queued {
+			a.contest = l.sender.rivals(it.Type)
 		}
 		reasons = append(reasons, l.explainDispatch(it, d, set, now)...)
 	}
 	if len(reasons) == 0 {
 		reasons = []events.BlockReason{{Code: events.WhyReady, Message: "nothing stands in its way: it is about to go"}}
 	}
-	j.a.reply.Reasons = reasons
-	return nil
+	a.reply.Reasons = reasons
+	return a, nil
 }
 
 // explainDispatch says what of the dispatcher's own keeps a queued item.
@@ -183,7 +167,7 @@ func (l *loop) explainWorkers(it *events.Item) []events.BlockReason {
 		}
 		return nil
 	}
-	switch able, of := l.registry.Able(it.Type, lane), l.registry.Able(it.Type, ""); {
+	switch able, of := l.workforce.registry.Able(it.Type, lane), l.workforce.registry.Able(it.Type, ""); {
 	case len(able) > 0:
 		return one(events.WhyUnfit, "%s could run it, and none takes work now (draining, unhealthy, or its circuit is open): see `engine workers`", count(len(able), "worker"))
 	case len(of) > 0:

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/streamwright/streamwright/dispatcher/dedup"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector/query"
@@ -176,7 +177,7 @@ func TestJudgedAtTheSameMoment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var asked questions
 			h := newHarness(t, func(c *Config) {
-				c.Dedup = DedupConfig{Hook: together(2, &asked), Timeout: MaxDedupTimeout}
+				c.Dedup = DedupConfig{Hook: together(2, &asked), Timeout: dedup.MaxTimeout}
 			})
 			if err := submit(h, func(o []Outcome) {
 				if o[0].Err != nil {
@@ -214,7 +215,7 @@ func (h *harness) oneRuns() {
 func TestPublishesJudgedTogether(t *testing.T) {
 	held, release := make(chan struct{}), make(chan struct{})
 	h := newHarness(t, func(c *Config) {
-		c.Dedup = DedupConfig{Timeout: MaxDedupTimeout, Hook: judgeFunc(func(_ context.Context, q DedupQuestion) (events.Verdict, error) {
+		c.Dedup = DedupConfig{Timeout: dedup.MaxTimeout, Hook: judgeFunc(func(_ context.Context, q DedupQuestion) (events.Verdict, error) {
 			if q.Submission.Type == "plug" {
 				close(held)
 				<-release
@@ -244,7 +245,7 @@ func TestJudgeNamesWhatRepeats(t *testing.T) {
 		return events.Verdict{Policy: events.DedupDistinct}, nil
 	}
 	h := newHarness(t, func(c *Config) {
-		c.Dedup = DedupConfig{Timeout: MaxDedupTimeout, Hook: judgeFunc(func(ctx context.Context, q DedupQuestion) (events.Verdict, error) { return hook(ctx, q) })}
+		c.Dedup = DedupConfig{Timeout: dedup.MaxTimeout, Hook: judgeFunc(func(ctx context.Context, q DedupQuestion) (events.Verdict, error) { return hook(ctx, q) })}
 	})
 	c := submitOf(h, `1`)
 	c.IdempotencyKey = "k"
@@ -295,7 +296,7 @@ func (h *harness) runningParent() wire.Report {
 func TestJudgeOfChildren(t *testing.T) {
 	var asked questions
 	h := newHarness(t, func(c *Config) {
-		c.Dedup = DedupConfig{Timeout: MaxDedupTimeout, Hook: judgeFunc(func(_ context.Context, q DedupQuestion) (events.Verdict, error) {
+		c.Dedup = DedupConfig{Timeout: dedup.MaxTimeout, Hook: judgeFunc(func(_ context.Context, q DedupQuestion) (events.Verdict, error) {
 			asked.note(q)
 			return mergeAlike(q)
 		})}
@@ -328,12 +329,16 @@ func TestJudgeOfChildren(t *testing.T) {
 	if it := h.item(kids[3]); it.State != events.StateQueued {
 		t.Errorf("the child that is like its parent: %+v", it)
 	}
-	if len(h.eng.judge.spawned.byRun) != 0 || len(h.eng.judge.undecided.types) != 0 {
-		t.Errorf("%d spawns and %d types are left", len(h.eng.judge.spawned.byRun), len(h.eng.judge.undecided.types))
-	}
 	// The report that comes again asks nobody.
 	if a := h.report(rep)[0]; !a.OK || asked.len() != 6 {
 		t.Fatalf("%+v after %d questions", a, asked.len())
+	}
+	// Nothing of it is left undecided.
+	h.do(submitOf(h, `"later"`))
+	for _, c := range asked.last() {
+		if c.State == events.StateCreated {
+			t.Errorf("%s is still a candidate as undecided", c.ID)
+		}
 	}
 }
 
@@ -344,7 +349,7 @@ func TestSlowJudgeOfChildren(t *testing.T) {
 	answer := make(chan struct{})
 	slow := false
 	h := newHarness(t, func(c *Config) {
-		c.Dedup = DedupConfig{Timeout: MaxDedupTimeout, Hook: judgeFunc(func(ctx context.Context, q DedupQuestion) (events.Verdict, error) {
+		c.Dedup = DedupConfig{Timeout: dedup.MaxTimeout, Hook: judgeFunc(func(ctx context.Context, q DedupQuestion) (events.Verdict, error) {
 			asked.note(q)
 			if slow {
 				select {

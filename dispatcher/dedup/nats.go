@@ -1,4 +1,4 @@
-package dispatcher
+package dedup
 
 import (
 	"context"
@@ -12,29 +12,29 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// NATSDedupHook asks over NATS: a request to Subject, with the JSON of a
-// DedupAsked, is answered with that of a DedupAnswer.
-type NATSDedupHook struct {
+// NATSHook asks over NATS: a request to Subject with the JSON of a NATSQuestion is
+// answered with that of a NATSAnswer.
+type NATSHook struct {
 	Conn    *nats.Conn
 	Subject string
 }
 
-// DedupAsked is the request to a dedup hook over NATS.
-type DedupAsked struct {
+// NATSQuestion is the request to a dedup hook over NATS.
+type NATSQuestion struct {
 	Submission wire.Submit `json:"submission"`
 	Candidates []wire.Item `json:"candidates"`
 }
 
-// DedupAnswer is its answer.
-type DedupAnswer struct {
+// NATSAnswer is the answer of a dedup hook over NATS.
+type NATSAnswer struct {
 	Policy    events.DedupPolicy `json:"policy"`              // merge, distinct, supersede, defer
 	Canonical string             `json:"canonical,omitempty"` // the id of the item that it is the same as
 	Reason    string             `json:"reason,omitempty"`
 }
 
-// Judge implements [DedupHook].
-func (h *NATSDedupHook) Judge(ctx context.Context, q DedupQuestion) (events.Verdict, error) {
-	data, err := json.Marshal(DedupAsked{Submission: wireSubmit(&q.Submission), Candidates: q.Candidates})
+// Judge implements [Hook].
+func (h *NATSHook) Judge(ctx context.Context, q Question) (events.Verdict, error) {
+	data, err := json.Marshal(NATSQuestion{Submission: wireSubmit(&q.Submission), Candidates: q.Candidates})
 	if err != nil {
 		return events.Verdict{}, fmt.Errorf("ask the dedup hook: %w", err)
 	}
@@ -42,7 +42,7 @@ func (h *NATSDedupHook) Judge(ctx context.Context, q DedupQuestion) (events.Verd
 	if err != nil {
 		return events.Verdict{}, fmt.Errorf("ask the dedup hook at %s: %w", h.Subject, err)
 	}
-	var a DedupAnswer
+	var a NATSAnswer
 	if err := json.Unmarshal(reply.Data, &a); err != nil {
 		return events.Verdict{}, fmt.Errorf("read the dedup hook's answer: %w", err)
 	}
@@ -55,7 +55,7 @@ func (h *NATSDedupHook) Judge(ctx context.Context, q DedupQuestion) (events.Verd
 	return v, nil
 }
 
-// wireSubmit is what a submitter said, as far as a hook may want to know.
+// wireSubmit returns the part of a submission that a hook may want to know.
 func wireSubmit(c *core.Submit) wire.Submit {
 	s := wire.Submit{
 		Type: string(c.Type), Params: c.Params, DedupKey: c.DedupKey, IdempotencyKey: c.IdempotencyKey, AvailableAt: c.AvailableAt,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/streamwright/streamwright/dispatcher/dedup"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -52,7 +53,7 @@ func (h *harness) allMade(parent events.ID, n int) {
 func TestJudgeOfChildrenInParts(t *testing.T) {
 	var asked questions
 	h := newHarness(t, func(c *Config) {
-		c.Dedup = DedupConfig{Timeout: MaxDedupTimeout, Hook: judgeFunc(func(_ context.Context, q DedupQuestion) (events.Verdict, error) {
+		c.Dedup = DedupConfig{Timeout: dedup.MaxTimeout, Hook: judgeFunc(func(_ context.Context, q DedupQuestion) (events.Verdict, error) {
 			asked.note(q)
 			return mergeAlike(q)
 		})}

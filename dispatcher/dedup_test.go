@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/streamwright/streamwright/dispatcher/dedup"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -44,7 +45,7 @@ func (h *harness) submitParams(typ events.Type, params, key string) Outcome {
 func TestDedupHook(t *testing.T) {
 	hook := &sameSubject{asked: make(chan int, 100)}
 	h := newHarness(t, func(c *Config) {
-		c.Dedup = DedupConfig{Hook: hook, Types: []events.Type{"email"}, Candidates: 2, KeySeparator: "/", Fallback: DedupFallbackDistinct}
+		c.Dedup = DedupConfig{Hook: hook, Types: []events.Type{"email"}, Candidates: 2, KeySeparator: "/", Fallback: dedup.FallbackDistinct}
 	})
 	first := h.submitParams("email", `{"to":"a"}`, "").Decision.ID
 	h.submitParams("call", `{"to":"a"}`, "") // of which nobody asks
@@ -103,11 +104,11 @@ func TestDedupHookOverNATS(t *testing.T) {
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	answer = func(m *nats.Msg) {
-		var q DedupAsked
+		var q dedup.NATSQuestion
 		if err := json.Unmarshal(m.Data, &q); err != nil || q.Submission.Type != "email" || len(q.Candidates) != 1 {
 			t.Errorf("asked %s, %v", m.Data, err)
 		}
-		data, _ := json.Marshal(DedupAnswer{Policy: events.DedupDefer, Canonical: q.Candidates[0].ID, Reason: "alike"})
+		data, _ := json.Marshal(dedup.NATSAnswer{Policy: events.DedupDefer, Canonical: q.Candidates[0].ID, Reason: "alike"})
 		_ = m.Respond(data)
 	}
 	o := h.submitParams("email", `2`, "")

@@ -1,4 +1,4 @@
-package dispatcher
+package errands
 
 import (
 	"encoding/json"
@@ -9,13 +9,14 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 // However the children of a spawn are cut, all of them come, in order, in parts
 // that one decision may make; and whoever goes on behind any of the parts cuts
 // what is left in the same way.
 func TestCutPart(t *testing.T) {
-	slow(t)
+	need.Seconds(t)
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 100, 9_000, maxPartBytes / 3, maxPartBytes, 2 * maxPartBytes}), 1, 450).Draw(t, "sizes")
 		doc := json.RawMessage(strings.Repeat("x", 2*maxPartBytes))

@@ -1,4 +1,4 @@
-package dispatcher
+package dedup
 
 import (
 	"context"
@@ -11,6 +11,11 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
+
+// noHook is a hook that is never asked.
+type noHook struct{}
+
+func (noHook) Judge(context.Context, Question) (events.Verdict, error) { return events.Verdict{}, nil }
 
 func askedIDs(found []*asked) (ids []byte) {
 	for _, a := range found {
@@ -25,10 +30,11 @@ func numbered(n byte, t events.Type, key string) *core.Submit {
 }
 
 func TestUndecidedSeeThoseBeforeThem(t *testing.T) {
-	var u undecided
-	first := u.enter([]*core.Submit{numbered(1, "a", "x/1"), numbered(2, "a", "y/2"), numbered(3, "b", "")}, "")
-	second := u.enter([]*core.Submit{numbered(4, "a", "x/4"), numbered(5, "a", "x/5")}, "")
-	third := u.enter([]*core.Submit{{Type: "a", ID: events.ID{15: 4}}}, "") // the fourth once more
+	asker := New(context.Background(), Config{Hook: noHook{}}, nil, slog.New(slog.DiscardHandler), nil)
+	u := &asker.undecided
+	first := asker.Enter([]*core.Submit{numbered(1, "a", "x/1"), numbered(2, "a", "y/2"), numbered(3, "b", "")})
+	second := asker.Enter([]*core.Submit{numbered(4, "a", "x/4"), numbered(5, "a", "x/5")})
+	third := asker.Enter([]*core.Submit{{Type: "a", ID: events.ID{15: 4}}}) // the fourth once more
 	for _, c := range []struct {
 		of     *asked
 		prefix string
@@ -47,12 +53,12 @@ func TestUndecidedSeeThoseBeforeThem(t *testing.T) {
 			t.Errorf("before %s, keys %q, limit %d: %v, want %v", c.of.item.ID, c.prefix, c.limit, got, c.want)
 		}
 	}
-	first.end()
+	first.End()
 	if got := askedIDs(u.before(second.all[1], "", 9)); !slices.Equal(got, []byte{4}) {
 		t.Errorf("after the first have ended: %v", got)
 	}
-	second.end()
-	third.end()
+	second.End()
+	third.End()
 	if len(u.types) != 0 {
 		t.Errorf("%d types are left", len(u.types))
 	}
@@ -61,10 +67,10 @@ func TestUndecidedSeeThoseBeforeThem(t *testing.T) {
 // A submission waits for the one that its verdict names, and not for ever.
 func TestUndecidedAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := newJudge(&Config{Logger: slog.New(slog.DiscardHandler), Dedup: DedupConfig{Fallback: DedupFallbackDistinct}}, nil)
-		named := func() (first, second *askedGroup) {
-			first = j.undecided.enter([]*core.Submit{numbered(1, "a", "")}, "")
-			second = j.undecided.enter([]*core.Submit{numbered(2, "a", "")}, "")
+		j := New(context.Background(), Config{Hook: noHook{}, Fallback: FallbackDistinct}, nil, slog.New(slog.DiscardHandler), nil)
+		named := func() (first, second *Group) {
+			first = j.Enter([]*core.Submit{numbered(1, "a", "")})
+			second = j.Enter([]*core.Submit{numbered(2, "a", "")})
 			a := second.all[0]
 			a.submit.Verdict = &events.Verdict{Policy: events.DedupMerge, Canonical: events.ID{15: 1}}
 			a.names = first.all[0]
@@ -73,8 +79,8 @@ func TestUndecidedAreAwaited(t *testing.T) {
 		first, second := named()
 		go func() {
 			time.Sleep(time.Second)
-			first.all[0].became = events.ID{15: 9}
-			first.end()
+			first.Became(first.all[0].submit, events.ID{15: 9})
+			first.End()
 		}()
 		start := time.Now()
 		j.settle(context.Background(), second)
@@ -87,7 +93,7 @@ func TestUndecidedAreAwaited(t *testing.T) {
 		if v := second.all[0].submit.Verdict; time.Since(start) != maxUndecidedWait || v.Source != "fallback" {
 			t.Errorf("after %s: %+v", time.Since(start), v)
 		}
-		first.end()
-		second.end()
+		first.End()
+		second.End()
 	})
 }

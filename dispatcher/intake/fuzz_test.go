@@ -1,4 +1,4 @@
-package dispatcher
+package intake
 
 import (
 	"encoding/json"
@@ -20,14 +20,13 @@ import (
 // engine accepts.
 const maxIntakeEvent = 1 << 20
 
-// FuzzIntake reads a message of the intake stream: it becomes an item or is
+// FuzzMessage reads a message of the intake stream: it becomes an item or is
 // rejected, by events that are bounded and are read back as they were written.
-func FuzzIntake(f *testing.F) {
+func FuzzMessage(f *testing.F) {
 	f.Add("work.intake.0.email", "Work-Priority", "high", "Nats-Msg-Id", "m-1", []byte(`{"a":1}`))
 	f.Add("work.intake.0.email", "Status", "404", "Nats-Stream", "WORK_EVENTS_0", []byte(``))
 	f.Add("work.intake.0.E-Mail", "Work-Id", "01JD3V6YB2M4C9W8ZK5T7QXRNE", "Work-Labels", "\xff=\x00", []byte("\xff\x00"))
 	f.Add("work.submit.email", "Nats-Expected-Last-Sequence", "1", "Work-\r\nX", "y", []byte(`{"type":"io.nats.jetstream.api.v1.pub_ack_response"}`))
-	cfg := Config{Names: wire.Default}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, subject, name, value, other, otherValue string, body []byte) {
 		msg := &nats.Msg{Subject: subject, Header: nats.Header{name: {value}}, Data: body}
@@ -36,22 +35,22 @@ func FuzzIntake(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := parseIntake(7, now, msg, &cfg, events.ID{1})
-		cmd := core.Command(m.submit)
-		if m.err != nil {
+		m := Parse(7, now, msg, wire.Default, events.ID{1})
+		cmd := core.Command(m.Submit)
+		if m.Err != nil {
 			var refused *events.Error
-			if !errors.As(m.err, &refused) || refused.Code == events.CodeInternal || refused.Message == "" {
-				t.Fatalf("%v is no refusal", m.err)
+			if !errors.As(m.Err, &refused) || refused.Code == events.CodeInternal || refused.Message == "" {
+				t.Fatalf("%v is no refusal", m.Err)
 			}
-			cmd = m.reject(refused)
+			cmd = m.Reject(refused)
 		}
 		dec, err := core.Decide(s, cmd, now)
-		if m.err == nil && err != nil {
+		if m.Err == nil && err != nil {
 			var refused *events.Error
 			if !errors.As(err, &refused) {
 				t.Fatalf("a submission stops the partition: %v", err)
 			}
-			dec, err = core.Decide(s, m.reject(refused), now)
+			dec, err = core.Decide(s, m.Reject(refused), now)
 		}
 		if err != nil {
 			t.Fatalf("a rejection is refused: %v", err)

@@ -24,6 +24,9 @@ func (h *halt) reason() string {
 
 func (h *halt) on() bool { return h.reason() != "" }
 
+// halted reports whether nothing new is begun.
+func (l *loop) halted() bool { return l.halt.on() }
+
 // HoldDispatch stops what makes new work or begins it, and gives the reason that
 // items are then said to wait for; an empty one lets it go on. Held are
 // dispatching, schedules, spawned children, what follows from items' ends, and
@@ -35,9 +38,7 @@ func (e *Engine) HoldDispatch(why string) {
 		return
 	}
 	e.halt.set(why)
-	if s := e.signals.Load(); s != nil {
-		s.Leave(func(*natsio.Taken) {}) // the loop looks again
-	}
+	e.whenOwner(lookAgain)()
 }
 
 // PauseIntake stops, or starts again, the reading of the intake stream: what is
@@ -46,7 +47,7 @@ func (e *Engine) HoldDispatch(why string) {
 // holds for later ownerships too.
 func (e *Engine) PauseIntake(paused bool) {
 	e.paused.Store(paused)
-	if s := e.signals.Load(); s != nil {
-		s.Leave(func(*natsio.Taken) {}) // the loop looks again
-	}
+	e.whenOwner(lookAgain)()
 }
+
+func lookAgain(s *natsio.Signals) { s.Leave(func(*natsio.Taken) {}) }

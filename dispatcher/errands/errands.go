@@ -1,13 +1,17 @@
-package dispatcher
+package errands
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/dedup"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/sleep"
+	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -23,14 +27,31 @@ const (
 	maxPartBytes = wire.MaxWholeSpawnBytes // of the params of one part's children
 )
 
-// errands do what takes many decisions, each of which stands alone: making the
-// children of a large spawn, from the document that the log refers to, and
-// cancelling what belongs to an item that has ended before it. What is left to
-// do is a function of the item (see [events.Item.NeedsFollowUp]), so whoever
-// owns the partition next goes on where this one has stopped, and an errand that
-// is run twice finds its decisions taken.
-type errands struct {
-	e      *Engine
+// Config is what errands are done with.
+type Config struct {
+	Store  *projector.Store
+	Logger *slog.Logger
+	NewID  func() events.ID
+	// Decide has commands decided, in order, and returns an outcome for each.
+	Decide func(context.Context, []core.Command) ([]Outcome, error)
+	// Children reads the children of a spawn from the document that a report
+	// referred to; nil: there is no object store.
+	Children func(ctx context.Context, ref string) ([]core.Submit, error)
+	// Ask has the dedup hook asked about children of a parent.
+	Ask func(ctx context.Context, parent events.ID, children []core.Submit) *dedup.Group
+	// Ended has the loop call [Errands.Ended].
+	Ended func(context.Context, events.ID)
+}
+
+// Outcome is what became of a command.
+type Outcome struct {
+	Repeat bool  // it was decided before
+	Err    error // an *events.Error when it was refused
+}
+
+// Errands are those of one ownership of the partition.
+type Errands struct {
+	cfg    Config
 	ctx    context.Context
 	makers chan struct{}
 	wait   sync.WaitGroup
@@ -40,12 +61,17 @@ type errands struct {
 	left bool // some found no room
 }
 
-func newErrands(ctx context.Context, e *Engine) *errands {
-	return &errands{e: e, ctx: ctx, makers: make(chan struct{}, maxMakers), busy: map[events.ID]bool{}}
+// New makes the Errands of an ownership, which ends with ctx.
+func New(ctx context.Context, cfg Config) *Errands {
+	return &Errands{cfg: cfg, ctx: ctx, makers: make(chan struct{}, maxMakers), busy: map[events.ID]bool{}}
 }
 
-// send goes on an errand for an item, if it needs one and nobody is on it.
-func (r *errands) send(it *events.Item) {
+// Wait waits for the errands under way, which end with the ownership.
+func (r *Errands) Wait() { r.wait.Wait() }
+
+// Send goes on an errand for an item, if it needs one and nobody is on it. A nil
+// Errands leaves it to the next owner. Called by the loop.
+func (r *Errands) Send(it *events.Item) {
 	if r == nil || it == nil || !it.NeedsFollowUp() || !it.Relations.InParts() || r.busy[it.ID] {
 		return
 	}
@@ -65,42 +91,26 @@ func (r *errands) send(it *events.Item) {
 	r.busy[it.ID] = true
 	r.wait.Go(func() {
 		if err := run(r.ctx); err != nil && r.ctx.Err() == nil {
-			r.e.cfg.Logger.Warn("what belongs to an item is not done yet: going on shortly", "id", it.ID, "error", err)
-			pause(r.ctx, errandPause)
+			r.cfg.Logger.Warn("what belongs to an item is not done yet: going on shortly", "id", it.ID, "error", err)
+			sleep.For(r.ctx, errandPause)
 		}
 		if r.ctx.Err() == nil {
-			_ = r.e.enqueue(r.ctx, r.e.requests, &errandEnded{r, it.ID}, overhead) // refused only when the engine ends
+			r.cfg.Ended(r.ctx, it.ID)
 		}
 	})
 }
 
-// errandEnded tells the loop that an errand is over.
-type errandEnded struct {
-	of *errands
-	id events.ID
+// Ended notes that an errand is over, and reports whether some found no room in the
+// meantime: then what needs one is to be looked up again. Else its item may need
+// another. Called by the loop.
+func (r *Errands) Ended(id events.ID) (left bool) {
+	delete(r.busy, id)
+	left, r.left = r.left, false
+	return left
 }
-
-func (j *errandEnded) len() int { return 1 }
-
-func (j *errandEnded) decide(l *loop, _ int) error {
-	if l.errands != j.of {
-		return nil // of an earlier ownership
-	}
-	delete(l.errands.busy, j.id)
-	if l.errands.left {
-		l.errands.left = false
-		l.follow.lookFrom(l.state.Meta().Applied)
-		return nil
-	}
-	l.follow.add([]events.ID{j.id}, l.state.Meta().Applied) // it may need another
-	return nil
-}
-
-func (j *errandEnded) finish()               {}
-func (j *errandEnded) abandon(*events.Error) {}
 
 // makeChildren makes the children of a spawn that are still to be made.
-func (r *errands) makeChildren(ctx context.Context, it *events.Item) error {
+func (r *Errands) makeChildren(ctx context.Context, it *events.Item) error {
 	select {
 	case r.makers <- struct{}{}:
 		defer func() { <-r.makers }()
@@ -112,28 +122,26 @@ func (r *errands) makeChildren(ctx context.Context, it *events.Item) error {
 	var refused *events.Error
 	switch {
 	case errors.As(err, &refused) && refused.Code != events.CodeUnavailable:
-		_, err = r.e.one(ctx, core.SpawnPart{ID: it.ID, Spawn: rel.Spawns, Lost: refused.Message})
-		return err
+		return r.decide(ctx, core.SpawnPart{ID: it.ID, Spawn: rel.Spawns, Lost: refused.Message})
 	case err != nil:
 		return err
 	case len(children) < rel.Declared:
-		_, err = r.e.one(ctx, core.SpawnPart{ID: it.ID, Spawn: rel.Spawns, Lost: "the document has fewer of them than were declared"})
-		return err
+		return r.decide(ctx, core.SpawnPart{ID: it.ID, Spawn: rel.Spawns, Lost: "the document has fewer of them than were declared"})
 	}
 	return r.makeParts(ctx, it, children[rel.Made:rel.Declared])
 }
 
 // makeParts makes the children of a spawn that are left, some parts at a time, once
 // the dedup hook has been asked about them.
-func (r *errands) makeParts(ctx context.Context, it *events.Item, left []core.Submit) error {
+func (r *Errands) makeParts(ctx context.Context, it *events.Item, left []core.Submit) error {
 	for len(left) > 0 {
 		next := left[:min(len(left), partsAtOnce*events.SpawnPartSize)]
 		for i := range next {
-			next[i].NewID = r.e.NewID()
+			next[i].NewID = r.cfg.NewID()
 		}
-		g := r.e.judgeChildren(ctx, it.ID, next)
+		g := r.cfg.Ask(ctx, it.ID, next)
 		over, err := r.makeSome(ctx, it, next, it.Relations.Declared-len(left))
-		if g.end(); over || err != nil {
+		if g.End(); over || err != nil {
 			return err
 		}
 		left = left[len(next):]
@@ -145,7 +153,7 @@ func (r *errands) makeParts(ctx context.Context, it *events.Item, left []core.Su
 // has no room for a whole part, it makes smaller ones, down to one child; if there
 // is no room even for that, for a while, it returns the refusal. over is as for
 // decideParts.
-func (r *errands) makeSome(ctx context.Context, it *events.Item, left []core.Submit, made int) (over bool, err error) {
+func (r *Errands) makeSome(ctx context.Context, it *events.Item, left []core.Submit, made int) (over bool, err error) {
 	for most, looks := events.SpawnPartSize, 0; len(left) > 0; {
 		var cmds []core.Command
 		for taken := 0; len(cmds) < partsAtOnce && taken < len(left); {
@@ -173,7 +181,7 @@ func (r *errands) makeSome(ctx context.Context, it *events.Item, left []core.Sub
 			most = max(most/4, 1)
 		default:
 			looks++
-			pause(ctx, roomPause)
+			sleep.For(ctx, roomPause)
 		}
 	}
 	return false, nil
@@ -182,13 +190,13 @@ func (r *errands) makeSome(ctx context.Context, it *events.Item, left []core.Sub
 // decideParts has parts decided and returns how many of them stand, and the
 // refusal of the next. over says that one was there already, or that the spawn has
 // ended: what is left is to be looked up again then.
-func (r *errands) decideParts(ctx context.Context, cmds []core.Command) (done int, over bool, err error) {
-	outcomes, err := r.e.all(ctx, cmds)
+func (r *Errands) decideParts(ctx context.Context, cmds []core.Command) (done int, over bool, err error) {
+	outcomes, err := r.cfg.Decide(ctx, cmds)
 	if err != nil {
 		return 0, false, err
 	}
 	for _, o := range outcomes {
-		if o.Err != nil || o.Decision.Repeat {
+		if o.Err != nil || o.Repeat {
 			return done, o.Err == nil, o.Err
 		}
 		done++
@@ -202,14 +210,14 @@ func noRoom(err error) bool {
 	return code == events.CodeQueueFull || code == events.CodeRateLimited
 }
 
-func (r *errands) children(ctx context.Context, ref string) ([]core.Submit, error) {
-	if r.e.cfg.Children == nil {
+func (r *Errands) children(ctx context.Context, ref string) ([]core.Submit, error) {
+	if r.cfg.Children == nil {
 		return nil, events.Refuse(events.CodeUnavailable, "the engine has no object store to read children from")
 	}
-	return r.e.cfg.Children(ctx, ref)
+	return r.cfg.Children(ctx, ref)
 }
 
-// cutPart is the next part of the children of a spawn: as many as one decision
+// cutPart returns the next part of the children of a spawn: as many as one decision
 // may make, at most most of them, and at least one.
 func cutPart(children []core.Submit, most int) []core.Submit {
 	bytes := 0
@@ -223,12 +231,12 @@ func cutPart(children []core.Submit, most int) []core.Submit {
 
 // endMembers cancels what belongs to an item that has ended. Nothing is added to
 // it any more, so the projection's index has all of it, once it is that far.
-func (r *errands) endMembers(ctx context.Context, it *events.Item) error {
-	if err := r.e.Await(ctx, it.Seq); err != nil {
+func (r *Errands) endMembers(ctx context.Context, it *events.Item) error {
+	if err := r.cfg.Store.Await(ctx, it.Seq); err != nil {
 		return err
 	}
 	for behind := (events.ID{}); ; {
-		ids, err := r.e.cfg.Store.Children(it.ID, behind, membersPage)
+		ids, err := r.cfg.Store.Children(it.ID, behind, membersPage)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -236,7 +244,7 @@ func (r *errands) endMembers(ctx context.Context, it *events.Item) error {
 		for i, id := range ids {
 			cmds[i] = core.EndBatchItem{ID: id, Parent: it.ID}
 		}
-		if err := r.decide(ctx, cmds); err != nil {
+		if err := r.decide(ctx, cmds...); err != nil {
 			return err
 		}
 		behind = ids[len(ids)-1]
@@ -244,8 +252,8 @@ func (r *errands) endMembers(ctx context.Context, it *events.Item) error {
 }
 
 // decide has commands decided, in order, and returns the first refusal.
-func (r *errands) decide(ctx context.Context, cmds []core.Command) error {
-	outcomes, err := r.e.all(ctx, cmds)
+func (r *Errands) decide(ctx context.Context, cmds ...core.Command) error {
+	outcomes, err := r.cfg.Decide(ctx, cmds)
 	if err != nil {
 		return err
 	}
