@@ -48,11 +48,8 @@ type Engine struct {
 	epoch    atomic.Uint64
 	paused   atomic.Bool // the intake is not read
 	halt     halt        // of what begins new work
-	clock    atomic.Pointer[clock.Clock]
-	// accepting is an operator's word that the server's clock is right, until an
-	// ownership has begun with it.
-	accepting atomic.Pointer[acceptance]
-	dedup     *dedup.Asker
+	clocks   *clock.Partition
+	dedup    *dedup.Asker
 
 	idMu    sync.Mutex // guards entropy
 	entropy *ulid.MonotonicEntropy
@@ -78,6 +75,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e := &Engine{cfg: cfg, requests: newInbox(), submits: newInbox(), ended: make(chan struct{}), entropy: newEntropy()}
+	e.clocks = newClocks(&e.cfg, time.Now)
 	e.drain, e.drainNow = context.WithCancel(context.Background())
 	e.dedup = dedup.New(e.drain, cfg.Dedup, cfg.Store, cfg.Logger, e.Position)
 	e.topology = natsio.NewTopology(natsio.Config{
@@ -90,6 +88,7 @@ func New(cfg Config) (*Engine, error) {
 	if h := cfg.Hooks.WorkerFailed; h != nil {
 		e.registry.Silent = func() { h(WorkerSilent) }
 	}
+	e.clocks.Accepted = e.registry.SetBack
 	e.prober = e.newProber()
 	return e, nil
 }
@@ -256,7 +255,7 @@ func (e *Engine) NewID() events.ID {
 
 // Now is the partition's time.
 func (e *Engine) Now() time.Time {
-	if c := e.clock.Load(); c != nil {
+	if c := e.clocks.Clock(); c != nil {
 		return c.Now()
 	}
 	return time.Now().UTC()

@@ -16,14 +16,14 @@ type Load struct {
 
 // Loads returns the load of each type that has any.
 func (e *Engine) Loads(ctx context.Context) (map[events.Type]Load, error) {
-	r, err := e.loads(ctx)
+	r, err := loadsOf(ctx, e)
 	return r.loads, err
 }
 
 // Runs returns how many items each worker has claimed or runs, by the log; workers
 // with none are left out.
 func (e *Engine) Runs(ctx context.Context) (map[events.WorkerID]int, error) {
-	r, err := e.loads(ctx)
+	r, err := loadsOf(ctx, e)
 	return r.runs, err
 }
 
@@ -32,7 +32,7 @@ type loads struct {
 	runs  map[events.WorkerID]int
 }
 
-func (e *Engine) loads(ctx context.Context) (loads, error) {
+func loadsOf(ctx context.Context, e *Engine) (loads, error) {
 	return ask(ctx, e, func(l *loop) (loads, error) {
 		r := loads{loads: map[events.Type]Load{}, runs: map[events.WorkerID]int{}}
 		for _, t := range l.state.TypeNames() {

@@ -31,13 +31,12 @@ func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0)
 // own becomes the partition's owner: it reads the log to its end into the
 // projection, appends an owned event, and builds the loop from what it finds.
 func (e *Engine) own(ctx context.Context) (*loop, error) {
-	accept := e.accepting.Load()
-	state, clk, last, err := takeOver(ctx, &e.cfg, time.Now, e.clock.Load(), accept)
+	accept := e.clocks.Accepting()
+	state, clk, last, err := takeOver(ctx, &e.cfg, e.clocks, accept)
 	if err != nil {
 		return nil, err
 	}
-	e.clock.Store(clk)
-	e.clockBegins(clk, accept)
+	e.clocks.Begin(clk, accept)
 	e.epoch.Store(uint64(state.Meta().Epoch))
 	e.position.Store(uint64(last))
 	e.answered.Store(state.Meta().IntakeSeq)
@@ -54,14 +53,13 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 
 // takeOver reads the log to its end into the projection, and appends an owned
 // event. From then on nobody else can append. The partition's clock begins with
-// that event; before is the clock of an earlier ownership of this process, if
-// there was one, and accept is set if an operator has confirmed the server's.
-func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *clock.Clock, accept *acceptance) (*core.State, *clock.Clock, events.Seq, error) {
+// that event; accept is set if an operator has confirmed the server's.
+func takeOver(ctx context.Context, cfg *Config, clocks *clock.Partition, accept *clock.Acceptance) (*core.State, *clock.Clock, events.Seq, error) {
 	tip, err := cfg.Log.Last(ctx)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
 	}
-	heard := local()
+	heard := clocks.Local()
 	if err := sameLog(ctx, cfg, tip); err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
 	}
@@ -74,16 +72,14 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *
 	}
 	state.SetDefaults(cfg.Defaults)
 	state.SetLimits(cfg.Limits)
-	start := clock.Start{Known: cfg.lastKnown(before), Accepted: accept != nil}
 	var clk *clock.Clock
 	replay := projector.NewReplay(ctx, cfg.Store, state, cfg.Hooks.Projected)
 	defer replay.Close()
 	last, err := eventlog.Settle(ctx, cfg.Log, state.Meta().Applied, func(events.Seq) events.Event {
-		start.Server, start.LastEvent = tip.Time.Add(local().Sub(heard)), state.Meta().LastAt
-		clk = clock.New(cfg.clockSource(local), start)
+		clk = clocks.New(tip.Time.Add(clocks.Local().Sub(heard)), state.Meta().LastAt, accept)
 		own := core.Own{Owner: cfg.Owner, Version: cfg.Version}
 		if accept != nil {
-			own.Clock = &core.AcceptClock{At: clk.Now(), By: accept.by}
+			own.Clock = &core.AcceptClock{At: clk.Now(), By: accept.By}
 		}
 		dec, _ := core.Decide(state, own, clk.Now()) // it is never refused
 		return dec.Events[0]
@@ -278,7 +274,11 @@ func (e *Engine) adopt(ctx context.Context, l *loop) error {
 // newEffects makes the pusher of an ownership.
 func (e *Engine) newEffects(sig *natsio.Signals, clk *clock.Clock) *natsio.Pusher {
 	p := natsio.NewPusher(e.topology, e.registry, sig)
-	p.Look = func(ctx context.Context) { e.lookAtClock(ctx, clk, sig) }
+	p.Look = func(ctx context.Context) {
+		if tip, err := e.cfg.Log.Last(ctx); err == nil && e.clocks.Look(clk, tip.Time) {
+			sig.ClockChanged()
+		}
+	}
 	p.Cut = e.cfg.cutBelow
 	return p
 }

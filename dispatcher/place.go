@@ -42,19 +42,19 @@ func (e *Engine) Places(ctx context.Context, ids []events.ID) ([]Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.places, e.countPlaces(&a)
+	return a.places, a.count(e.cfg.Store)
 }
 
-// countPlaces reads as many index entries as lie in front of the items, up to
-// the bounds, outside of the loop.
-func (e *Engine) countPlaces(a *placeAnswer) error {
+// count reads as many index entries as lie in front of the items, up to the
+// bounds, outside of the loop.
+func (a *placeAnswer) count(store *projector.Store) error {
 	left, end := maxPlaceCount, time.Now().Add(placeTime)
 	for i := range a.places {
 		p := &a.places[i]
 		if !p.Queued || left <= 0 || time.Now().After(end) {
 			continue
 		}
-		n, err := e.ahead(a.items[i], a.ageSteps[i], a.at)
+		n, err := countAhead(store, a.items[i], a.ageSteps[i], a.at)
 		if err != nil {
 			return err
 		}

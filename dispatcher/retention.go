@@ -20,14 +20,16 @@ type RetentionStatus = retention.Status
 
 // Retention returns what is known of retention.
 func (e *Engine) Retention(ctx context.Context) (RetentionStatus, error) {
-	return e.retention(ctx, false)
+	return retentionOf(ctx, e, false)
 }
 
 // Cut begins a round of snapshots, behind which the log is cut; if one is under
 // way, that one goes on. It returns at once.
-func (e *Engine) Cut(ctx context.Context) (RetentionStatus, error) { return e.retention(ctx, true) }
+func (e *Engine) Cut(ctx context.Context) (RetentionStatus, error) {
+	return retentionOf(ctx, e, true)
+}
 
-func (e *Engine) retention(ctx context.Context, cut bool) (RetentionStatus, error) {
+func retentionOf(ctx context.Context, e *Engine, cut bool) (RetentionStatus, error) {
 	s, err := ask(ctx, e, func(l *loop) (retentionStatus, error) { return retentionStatus{l.retention.Status(cut)}, nil })
 	return s.Status, err
 }

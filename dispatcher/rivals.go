@@ -59,16 +59,16 @@ func (s *sender) rivals(t events.Type) (c rivalry) {
 	return c
 }
 
-// rivalsAhead counts the queued items of other types that go before one, by the
+// countAhead counts the queued items of other types that go before one, by the
 // projection, up to a limit.
-func (e *Engine) rivalsAhead(c *rivalry, it *events.Item, ageStep time.Duration, now time.Time, limit int) (n int, err error) {
+func (c *rivalry) countAhead(store *projector.Store, it *events.Item, ageStep time.Duration, now time.Time, limit int) (n int, err error) {
 	for _, r := range c.lanes {
 		for p := range events.MaxPriority + 1 {
 			if n >= limit {
 				return n, nil
 			}
 			q := projector.ReadyQueue{Type: r.lane.Type, Lane: r.lane.Name, Priority: p}
-			k, err := e.cfg.Store.CountBefore(q, placeBefore(it, ageStep, p, r.ageStep), now, limit-n)
+			k, err := store.CountBefore(q, placeBefore(it, ageStep, p, r.ageStep), now, limit-n)
 			if n += k; err != nil {
 				return n, err
 			}

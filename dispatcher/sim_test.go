@@ -39,12 +39,12 @@ type sim struct {
 	published []time.Time
 	handed    uint64 // intake messages handed to the loop
 	ids       uint64
-	accept    *acceptance    // of the next start
-	skew      time.Duration  // of the server's clock against the right one
-	known     time.Time      // as NoteTime has it
-	held      *batch         // taken by commit, for its next call
-	losses    int            // ownerships that have ended
-	gone      []events.Event // that the log has been cut of; kept of them were cut for sure
+	accept    *clock.Acceptance // of the next start
+	skew      time.Duration     // of the server's clock against the right one
+	known     time.Time         // as NoteTime has it
+	held      *batch            // taken by commit, for its next call
+	losses    int               // ownerships that have ended
+	gone      []events.Event    // that the log has been cut of; kept of them were cut for sure
 	kept      int
 	stores    []*projector.Store // that took the first one's place
 	// onStage, if set, is told of each stage before it is run, and may end the
@@ -106,7 +106,14 @@ func (s *sim) looked() {
 	if _, changed := s.l.clock.Correct(s.serverNow()); changed {
 		s.l.signals.ClockChanged()
 	}
-	s.cfg.noteTime(s.l.clock.Status())
+	s.noteTime(s.l.clock)
+}
+
+// noteTime keeps the time for the next process, as a clock.Partition does.
+func (s *sim) noteTime(c *clock.Clock) {
+	if st := c.Status(); s.cfg.NoteTime != nil && st.Plausible() {
+		s.cfg.NoteTime(st.Engine)
+	}
 }
 
 func (s *sim) ok(err error) {
@@ -127,10 +134,10 @@ func (s *sim) newRegistry() {
 // start takes the partition over, as an Engine does.
 func (s *sim) start() {
 	ctx := context.Background()
-	state, clk, last, err := takeOver(ctx, &s.cfg, s.now, nil, s.accept)
+	state, clk, last, err := takeOver(ctx, &s.cfg, newClocks(&s.cfg, s.now), s.accept)
 	s.ok(err)
 	s.accept = nil
-	s.cfg.noteTime(clk.Status())
+	s.noteTime(clk)
 	sig := natsio.NewSignals(s.cfg.MaxRunning)
 	s.held = nil
 	s.world.signals = sig

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/streamwright/streamwright/dispatcher/clock"
 )
 
 // clockVerb runs what stories say of the server's clock, and tells the verdict:
@@ -24,7 +26,7 @@ func (st *story) clockVerb(td *datadriven.TestData) string {
 	case td.HasArg("start"):
 		st.sim.crash()
 	case td.HasArg("accept"):
-		st.accept = &acceptance{by: "ops"}
+		st.accept = &clock.Acceptance{By: "ops"}
 		st.sim.start()
 	case skew != "":
 		st.looked()

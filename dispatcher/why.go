@@ -24,11 +24,11 @@ func (e *Engine) Why(ctx context.Context, id events.ID) (wire.WhyReply, error) {
 		return a.reply, err
 	}
 	// Outside of the loop: it reads as many index entries as lie in front.
-	own, err := e.ahead(a.item, a.ageStep, a.reply.At)
+	own, err := countAhead(e.cfg.Store, a.item, a.ageStep, a.reply.At)
 	if err != nil {
 		return a.reply, err
 	}
-	others, err := e.rivalsAhead(&a.contest, a.item, a.ageStep, a.reply.At, maxAhead-own.Items)
+	others, err := a.contest.countAhead(e.cfg.Store, a.item, a.ageStep, a.reply.At, maxAhead-own.Items)
 	if err != nil || own.Items+others == 0 {
 		return a.reply, err
 	}
@@ -52,11 +52,12 @@ func saidAhead(own, others int, c *rivalry) string {
 	return fmt.Sprintf("%s%s %s first: %d of its type, %d of other types that share %s", count(n, "item"), more, verb, own, others, c.limit)
 }
 
-// ahead counts the queued items of its type that go before one, by the projection.
-func (e *Engine) ahead(it *events.Item, ageStep time.Duration, now time.Time) (all projector.Ahead, err error) {
+// countAhead counts the queued items of its type that go before one, by the
+// projection.
+func countAhead(store *projector.Store, it *events.Item, ageStep time.Duration, now time.Time) (all projector.Ahead, err error) {
 	for p := range events.MaxPriority + 1 {
 		q := projector.ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: p}
-		more, err := e.cfg.Store.CountAhead(q, it, placeBefore(it, ageStep, p, ageStep), now, maxAhead-all.Items)
+		more, err := store.CountAhead(q, it, placeBefore(it, ageStep, p, ageStep), now, maxAhead-all.Items)
 		if all.Add(more); err != nil || all.Items >= maxAhead {
 			return all, err
 		}
