@@ -7,6 +7,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -122,22 +123,22 @@ func (s *sender) laneRoom(td *typeDispatch, lane string) int {
 		if lane != "" || !s.l.acked.ready[td.typ] {
 			return 0
 		}
-		return nativeWindow(&td.set) - s.l.table.byLane[key]
+		return nativeWindow(&td.set) - s.l.table.ByLane[key]
 	}
-	return s.window(key, td.ahead) - s.l.table.byLane[key]
+	return s.window(key, td.ahead) - s.l.table.ByLane[key]
 }
 
 // window is how many items of a lane may be dispatched or running, with so many
 // for each slot.
 func (s *sender) window(key lanes.Key, ahead int) int {
-	return min(s.l.table.held.away[key]+ahead*s.l.workforce.laneSlots(key), lanes.MaxPending)
+	return min(s.l.table.Held.Away[key]+ahead*s.l.workforce.laneSlots(key), lanes.MaxPending)
 }
 
 // dispatchType sends a type's ready items as long as there is room. again says
 // that it stopped for something that will pass by itself.
 func (s *sender) dispatchType(td *typeDispatch) (again bool, err error) {
 	for {
-		if s.l.table.total() >= s.l.cfg.MaxRunning {
+		if s.l.table.Total() >= s.l.cfg.MaxRunning {
 			return true, nil
 		}
 		b, ok, again, err := s.candidate(td)
@@ -157,7 +158,7 @@ func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err
 		s.stalled = true
 		return readyq.Head{}, false, true, nil
 	}
-	if s.l.table.byType[td.typ] >= td.set.Capacity {
+	if s.l.table.ByType[td.typ] >= td.set.Capacity {
 		return readyq.Head{}, false, false, nil
 	}
 	if left, limited, err := s.l.gates.admitted(td.typ); err != nil || limited && left <= 0 {
@@ -187,7 +188,7 @@ func (s *sender) push(id events.ID, lane string, set events.TypeSettings, now ti
 	if err != nil {
 		return err
 	}
-	if it == nil || it.State != events.StateQueued || s.l.table.byID[id] != nil {
+	if it == nil || it.State != events.StateQueued || s.l.table.ByID[id] != nil {
 		return nil // claimed or changed in the batch that is being built
 	}
 	params, err := s.l.state.Params(id)
@@ -195,13 +196,13 @@ func (s *sender) push(id events.ID, lane string, set events.TypeSettings, now ti
 		return err
 	}
 	s.tokens++
-	d := &dispatched{id: id, token: events.NewToken(s.l.state.Meta().Epoch, s.tokens), typ: it.Type, lane: lane, group: it.Group, at: now, native: set.Native(), lease: set.Lease()}
-	d.priority, d.rank = it.Priority, readyq.RankOf(it.Priority, s.ageStep(it.Type, &set), projector.ReadyKeyOf(it))
-	s.l.table.add(d)
-	if d.native {
+	d := &table.Dispatch{ID: id, Token: events.NewToken(s.l.state.Meta().Epoch, s.tokens), Type: it.Type, Lane: lane, Group: it.Group, At: now, Native: set.Native(), Lease: set.Lease()}
+	d.Priority, d.Rank = it.Priority, readyq.RankOf(it.Priority, s.ageStep(it.Type, &set), projector.ReadyKeyOf(it))
+	s.l.table.Add(d)
+	if d.Native {
 		s.l.acked.pushNative(d, it, params, set.Lease())
 	} else {
-		s.l.out.Push(it, params, d.token, set.Lease(), lane)
+		s.l.out.Push(it, params, d.Token, set.Lease(), lane)
 	}
 	if s.l.flight.nextAck.IsZero() {
 		s.l.flight.nextAck = now.Add(pushTimeout)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -24,7 +25,7 @@ func (f *flight) itemChanged(before, after *events.Item) error {
 
 // readyIfDue puts an item that may run, and is not on its way, into its queue.
 func (f *flight) readyIfDue(it *events.Item, now time.Time) error {
-	if it.State != events.StateQueued || f.l.table.byID[it.ID] != nil || it.AvailableAt.After(now) {
+	if it.State != events.StateQueued || f.l.table.ByID[it.ID] != nil || it.AvailableAt.After(now) {
 		return nil
 	}
 	f.l.sender.dirty[it.Type] = true
@@ -33,31 +34,31 @@ func (f *flight) readyIfDue(it *events.Item, now time.Time) error {
 
 // tableFollows follows an item's change in the dispatch table.
 func (f *flight) tableFollows(before, after *events.Item) {
-	d := f.l.table.byID[after.ID]
+	d := f.l.table.ByID[after.ID]
 	if d == nil {
 		return
 	}
-	run := after.Token == d.token // it was claimed under this dispatch
+	run := after.Token == d.Token // it was claimed under this dispatch
 	switch {
 	case run && (after.State == events.StateClaimed || after.State == events.StateRunning):
-		if !d.claimed {
-			f.l.table.claim(d, after.Worker, f.l.clock.Now())
-			f.roomChanged(d.typ, d.group)
+		if !d.Claimed {
+			f.l.table.Claim(d, after.Worker, f.l.clock.Now())
+			f.roomChanged(d.Type, d.Group)
 		}
 	case run && after.State == events.StateCancelled:
 		// The slot is the worker's until it lets go.
-		f.l.table.claim(d, after.Worker, f.l.clock.Now())
-		f.l.table.linger(d)
-		if d.native {
+		f.l.table.Claim(d, after.Worker, f.l.clock.Now())
+		f.l.table.Linger(d)
+		if d.Native {
 			break // it is not told: its answer frees the slot, or the lease's end
 		}
-		f.l.out.Control(d.worker, wire.Control{Cancel: []wire.RunRef{{ID: d.id.String(), Token: d.token.String()}}})
+		f.l.out.Control(d.Worker, wire.Control{Cancel: []wire.RunRef{{ID: d.ID.String(), Token: d.Token.String()}}})
 	case !run && after.State == events.StateQueued && !moved(before, after):
 		// On its way, and still to be claimed.
 	default:
 		f.letGo(d)
-		if !run && !d.native {
-			f.l.out.DeleteMsg(d.seq) // nobody may claim it any more
+		if !run && !d.Native {
+			f.l.out.DeleteMsg(d.Seq) // nobody may claim it any more
 		}
 	}
 }
@@ -70,34 +71,34 @@ func moved(before, after *events.Item) bool {
 }
 
 // letGo frees a dispatch's slot.
-func (f *flight) letGo(d *dispatched) {
-	f.l.table.remove(d)
-	if d.native {
+func (f *flight) letGo(d *table.Dispatch) {
+	f.l.table.Remove(d)
+	if d.Native {
 		f.l.acked.nativeLetGo(d)
 		f.l.leases.nativeEnded(d)
 	}
-	f.l.sender.dirty[d.typ] = true
-	f.roomChanged(d.typ, d.group)
+	f.l.sender.dirty[d.Type] = true
+	f.roomChanged(d.Type, d.Group)
 }
 
 // unclaimed reports whether a dispatch can still be claimed. A claim counts
 // from its decision on, also in a batch that is not durable yet.
-func (f *flight) unclaimed(d *dispatched) (bool, error) {
-	if d.claimed || d.lingering {
+func (f *flight) unclaimed(d *table.Dispatch) (bool, error) {
+	if d.Claimed || d.Lingering {
 		return false, nil
 	}
-	it, err := f.l.state.Item(d.id)
-	return err == nil && it != nil && it.State == events.StateQueued && it.Token != d.token, err
+	it, err := f.l.state.Item(d.ID)
+	return err == nil && it != nil && it.State == events.StateQueued && it.Token != d.Token, err
 }
 
 // putBack takes back a dispatch, if it is unclaimed: its item is ready again,
 // under another token. It reports whether it did.
-func (f *flight) putBack(d *dispatched) (bool, error) {
+func (f *flight) putBack(d *table.Dispatch) (bool, error) {
 	free, err := f.unclaimed(d)
 	if !free || err != nil {
 		return false, err
 	}
-	it, err := f.l.state.Item(d.id)
+	it, err := f.l.state.Item(d.ID)
 	if err != nil {
 		return false, err
 	}

@@ -56,7 +56,7 @@ func (sw *sweeper) forgetTypes(now time.Time) error {
 // unneeded reports whether nothing and nobody needs a type.
 func (sw *sweeper) unneeded(t events.Type) bool {
 	l := sw.l
-	return l.state.TypeInUse(t) == "" && l.cfg.FileTypes[t] == nil && l.table.byType[t] == 0 && !l.ready.Offered(t)
+	return l.state.TypeInUse(t) == "" && l.cfg.FileTypes[t] == nil && l.table.ByType[t] == 0 && !l.ready.Offered(t)
 }
 
 // mayRemove refuses to remove a type that engine.toml names, or that a worker
@@ -87,8 +87,7 @@ func (l *loop) typesForgotten(types []events.Type) {
 		delete(l.sender.marks, t)
 		delete(l.sender.dirty, t)
 		delete(l.gates.stopped, t)
-		delete(l.table.byType, t)
-		delete(l.table.unclaimed, t)
+		l.table.Forget(t)
 		l.out.DropConsumer(lanes.Key{Type: t, Name: ""})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -34,7 +35,7 @@ func (g *gates) changed(types []events.TypeInfo) error {
 			continue
 		}
 		g.stopped[t] = true
-		if err := g.l.flight.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native }); err != nil {
+		if err := g.l.flight.withdrawIf(func(d *table.Dispatch) bool { return d.Type == t && !d.Native }); err != nil {
 			return err
 		}
 		g.l.acked.withdrawNatives(t)
@@ -55,8 +56,8 @@ func (g *gates) admitted(t events.Type) (n int, limited bool, err error) {
 		return 0, gate.Stopped, nil
 	}
 	n = gate.Probes
-	for _, d := range g.l.table.byToken { // rare: only while a circuit is half open
-		if d.typ != t {
+	for _, d := range g.l.table.ByToken { // rare: only while a circuit is half open
+		if d.Type != t {
 			continue
 		}
 		free, err := g.l.flight.unclaimed(d)
@@ -98,9 +99,9 @@ func (g *gates) next() time.Time {
 }
 
 // withdrawIf takes back those of the unclaimed dispatches that match.
-func (f *flight) withdrawIf(match func(*dispatched) bool) error {
+func (f *flight) withdrawIf(match func(*table.Dispatch) bool) error {
 	f.noteAcks()
-	for _, d := range f.l.table.byToken {
+	for _, d := range f.l.table.ByToken {
 		if !match(d) {
 			continue
 		}
@@ -109,7 +110,7 @@ func (f *flight) withdrawIf(match func(*dispatched) bool) error {
 			return err
 		}
 		if back {
-			f.l.out.DeleteMsg(d.seq)
+			f.l.out.DeleteMsg(d.Seq)
 		}
 	}
 	return nil
@@ -117,9 +118,9 @@ func (f *flight) withdrawIf(match func(*dispatched) bool) error {
 
 // heldBack takes back a dispatch whose claim was refused by a pause, a circuit,
 // or for want of room. It goes out again once the checks at dispatch let it.
-func (f *flight) heldBack(d *dispatched, cmd core.Command, refusal error) error {
+func (f *flight) heldBack(d *table.Dispatch, cmd core.Command, refusal error) error {
 	claim, is := cmd.(core.Claim)
-	if d == nil || !is || d.id != claim.ID {
+	if d == nil || !is || d.ID != claim.ID {
 		return nil
 	}
 	switch events.CodeOf(refusal) {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -108,8 +109,8 @@ func (l *loop) tells(dec *core.Decision, it *events.Item) bool {
 	if !dec.WasRunning || it == nil {
 		return false
 	}
-	d := l.table.byID[dec.ID]
-	return d != nil && d.token == it.Token && l.workforce.registry.Knows(it.Worker)
+	d := l.table.ByID[dec.ID]
+	return d != nil && d.Token == it.Token && l.workforce.registry.Knows(it.Worker)
 }
 
 func (j *commandJob) finish() { j.done(j.outcomes) }
@@ -168,8 +169,8 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
-	d := l.table.byToken[tok]
-	if d != nil && d.native {
+	d := l.table.ByToken[tok]
+	if d != nil && d.Native {
 		d = nil // it is nobody's to claim, or to report of
 	}
 	switch r.Event {
@@ -184,7 +185,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 			}
 		}
 	case wire.ReportRelease:
-		if d == nil || d.id.String() != r.ID {
+		if d == nil || d.ID.String() != r.ID {
 			break
 		}
 		if back, err := l.flight.putBack(d); back || err != nil {
@@ -192,8 +193,8 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 		}
 	}
 	var current events.Token
-	if d != nil && !d.lingering && d.id.String() == r.ID {
-		current = d.token
+	if d != nil && !d.Lingering && d.ID.String() == r.ID {
+		current = d.Token
 	}
 	cmd, err := r.Command(current, rand.Uint64())
 	if err != nil {
@@ -251,10 +252,10 @@ func (q *backlog) abandon() {
 // unhealthy or draining worker may not have is dispatched again at once, to
 // others. granted says that the claim is a repeat: it was decided before, and
 // gets the same answer again.
-func (l *loop) keptFrom(d *dispatched, r *wire.Report, code events.Code) (granted bool, err error) {
+func (l *loop) keptFrom(d *table.Dispatch, r *wire.Report, code events.Code) (granted bool, err error) {
 	if d == nil || (code != events.CodeDraining && code != events.CodeUnhealthy) {
 		return false, nil
 	}
 	back, err := l.flight.putBack(d)
-	return err == nil && !back && d.id.String() == r.ID, err
+	return err == nil && !back && d.ID.String() == r.ID, err
 }

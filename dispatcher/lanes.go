@@ -18,7 +18,7 @@ func (wf *workforce) laneOpened(t events.Type, lane string) {
 // laneClosed removes the consumer of a lane that was closed, unless somebody
 // still runs what it has delivered: then a sweep finds it.
 func (wf *workforce) laneClosed(t events.Type, lane string) {
-	if key := (lanes.Key{Type: t, Name: lane}); wf.l.table.byLane[key] == 0 {
+	if key := (lanes.Key{Type: t, Name: lane}); wf.l.table.ByLane[key] == 0 {
 		wf.l.out.DropConsumer(key)
 	}
 }
@@ -27,7 +27,7 @@ func (wf *workforce) laneClosed(t events.Type, lane string) {
 // earlier owner's. One that a worker serves stays: it may be pulling from it.
 func (wf *workforce) consumersFound(keys []lanes.Key) error {
 	for _, key := range keys {
-		if wf.l.table.byLane[key] > 0 {
+		if wf.l.table.ByLane[key] > 0 {
 			continue
 		}
 		if key.Name == "" {

@@ -135,7 +135,7 @@ func TestMadeUpCapabilitiesCostNothing(t *testing.T) {
 	if reads > reads0 || busy > 1 {
 		t.Fatalf("%d reads of the index and %d lanes to look at, %d and 1 without made-up capabilities", reads, busy, reads0)
 	}
-	if named, _ := s.lanesOpen("email"); named != 0 || s.l.ready.Named() != 0 || s.namedConsumers() != 0 || len(s.l.workforce.slots) > 2 || len(s.l.table.byLane) > 1 {
+	if named, _ := s.lanesOpen("email"); named != 0 || s.l.ready.Named() != 0 || s.namedConsumers() != 0 || len(s.l.workforce.slots) > 2 || len(s.l.table.ByLane) > 1 {
 		t.Fatalf("%d lanes, %d consumers, %d slots known", named, s.namedConsumers(), len(s.l.workforce.slots))
 	}
 	for chunk := range slices.Chunk(ids, 500) {

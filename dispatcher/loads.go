@@ -38,10 +38,10 @@ func loadsOf(ctx context.Context, e *Engine) (loads, error) {
 		for _, t := range l.state.TypeNames() {
 			set, _ := l.state.Settings(t)
 			slots, workers := l.workforce.registry.Slots(t, "")
-			r.loads[t] = Load{InFlight: l.table.byType[t], Capacity: set.Capacity, Workers: workers, Slots: slots}
+			r.loads[t] = Load{InFlight: l.table.ByType[t], Capacity: set.Capacity, Workers: workers, Slots: slots}
 		}
-		for h, n := range l.table.held.by {
-			r.runs[h.worker] += n
+		for h, n := range l.table.Held.By {
+			r.runs[h.Worker] += n
 		}
 		return r, nil
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/retention"
 	"github.com/streamwright/streamwright/dispatcher/schedules"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -36,7 +37,7 @@ type loop struct {
 	queues queues   // of what is to be decided
 	pipe   pipeline // of what is decided
 
-	table     *table
+	table     *table.Table
 	ready     *readyq.Queues
 	timers    timers
 	sender    sender

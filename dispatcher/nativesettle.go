@@ -59,15 +59,15 @@ func (a *ackRuns) nativesSettled() (bool, error) {
 		return false, nil
 	}
 	if !s.decided {
-		for _, d := range a.l.table.natives {
-			if d.word == nil || d.lingering {
+		for _, d := range a.l.table.Natives {
+			if d.Word == nil || d.Lingering {
 				continue
 			}
 			if !a.l.pipe.room() {
 				return false, nil
 			}
-			w := d.word // the server's word on it was lost with the server
-			d.word = nil
+			w := d.Word // the server's word on it was lost with the server
+			d.Word = nil
 			if err := a.decideNative(d, w); err != nil {
 				return false, err
 			}

@@ -180,15 +180,15 @@ func (f *flight) lostPushes(now time.Time) error {
 	f.noteAcks()
 	f.nextAck = time.Time{}
 	lost := 0
-	for _, d := range f.l.table.byToken {
-		if d.seq != 0 || d.claimed || d.orphan {
+	for _, d := range f.l.table.ByToken {
+		if d.Seq != 0 || d.Claimed || d.Orphan {
 			continue
 		}
-		if d.at.Add(pushTimeout).After(now) {
-			f.nextAck = clock.Sooner(f.nextAck, d.at.Add(pushTimeout))
+		if d.At.Add(pushTimeout).After(now) {
+			f.nextAck = clock.Sooner(f.nextAck, d.At.Add(pushTimeout))
 			continue
 		}
-		if d.native {
+		if d.Native {
 			if err := f.l.acked.pushNativeAgain(d, now); err != nil {
 				return err
 			}
@@ -199,7 +199,7 @@ func (f *flight) lostPushes(now time.Time) error {
 			return err
 		}
 		if back {
-			f.returned(d.typ, wire.RecoveryDispatchLost, 1)
+			f.returned(d.Type, wire.RecoveryDispatchLost, 1)
 			lost++
 		}
 	}

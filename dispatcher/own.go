@@ -20,6 +20,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/dispatcher/schedules"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -112,7 +113,7 @@ func sameLog(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
 
 // newLoop builds the loop of an ownership that begins behind last.
 func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out effects, sig *natsio.Signals) *loop {
-	t := newTable()
+	t := table.New()
 	l := &loop{cfg: cfg, clock: clk, state: state, out: out, signals: sig, table: t, ready: readyq.New(cfg.Store, t), acked: newAckRuns(), pipe: newPipeline(cfg, state, last)}
 	l.queues.intake = backlog{in: make(chan job, 4), held: state.QueueFull}
 	l.queues.paused = new(atomic.Bool)
@@ -231,7 +232,7 @@ func fileSettings(cfg *Config, state *core.State) (cmds []core.Command) {
 func (l *loop) adoptRuns(now time.Time) error {
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
 		err := l.cfg.Store.InState(state, func(it *events.Item) error {
-			l.table.add(&dispatched{id: it.ID, token: it.Token, typ: it.Type, lane: it.Lane(), group: it.Group, at: now, claimed: true, worker: it.Worker, orphan: true, heard: now, native: it.Worker.Native()})
+			l.table.Add(&table.Dispatch{ID: it.ID, Token: it.Token, Type: it.Type, Lane: it.Lane(), Group: it.Group, At: now, Claimed: true, Worker: it.Worker, Orphan: true, Heard: now, Native: it.Worker.Native()})
 			return nil
 		})
 		if err != nil {
@@ -246,12 +247,12 @@ func (l *loop) adoptRuns(now time.Time) error {
 // dispatched and not claimed is dispatched afresh, as its one delivery may be
 // spent.
 func (l *loop) found(seq uint64, id events.ID, token events.Token, lease time.Duration) bool {
-	d := l.table.byToken[token]
-	if d == nil || d.id != id {
+	d := l.table.ByToken[token]
+	if d == nil || d.ID != id {
 		return false
 	}
-	d.orphan, d.seq, d.lease = false, seq, lease
-	delete(l.table.orphans, token)
+	d.Orphan, d.Seq, d.Lease = false, seq, lease
+	delete(l.table.Orphans, token)
 	return true
 }
 

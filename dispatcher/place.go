@@ -89,12 +89,12 @@ func (l *loop) places(ids []events.ID) (placeAnswer, error) {
 		copied := *it // the state may still change it
 		a.items[i], a.ageSteps[i] = &copied, l.sender.ageStep(it.Type, &set)
 		p.Known, p.Type, p.Estimate = true, it.Type, it.Estimate
-		p.InFlight = l.table.byType[it.Type]
+		p.InFlight = l.table.ByType[it.Type]
 		p.Parallel = min(l.workforce.laneSlots(lanes.Key{Type: it.Type, Name: it.Lane()}), set.Capacity, l.cfg.MaxRunning)
 		if it.State != events.StateQueued {
 			continue
 		}
-		p.OnItsWay = l.table.byID[id] != nil
+		p.OnItsWay = l.table.ByID[id] != nil
 		p.Delay = max(it.AvailableAt.Sub(a.at), 0)
 		p.Queued = !p.OnItsWay && p.Delay == 0
 	}

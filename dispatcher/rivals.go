@@ -29,7 +29,7 @@ type rival struct {
 func (s *sender) rivals(t events.Type) (c rivalry) {
 	p := s.pools.of(t)
 	switch {
-	case s.l.table.total() >= s.l.cfg.MaxRunning:
+	case s.l.table.Total() >= s.l.cfg.MaxRunning:
 		p, c.limit = nil, "max_running"
 	case p != nil && s.poolFull(p):
 		c.limit = "pool " + p.name
@@ -42,7 +42,7 @@ func (s *sender) rivals(t events.Type) (c rivalry) {
 			continue
 		}
 		td := s.dispatchOf(other, now)
-		if td.setAhead(1); s.l.table.byType[other] >= td.set.Capacity {
+		if td.setAhead(1); s.l.table.ByType[other] >= td.set.Capacity {
 			continue
 		}
 		names, _ := s.l.ready.BusyLanes(other)

@@ -52,7 +52,7 @@ func (j *saidJob) finish()               { j.answered = true }
 func (j *saidJob) abandon(*events.Error) {}
 
 func (j *saidJob) decide(l *loop, _ int) (err error) {
-	j.out, err = l.runCommand(j.cmd, l.table.byToken[j.token])
+	j.out, err = l.runCommand(j.cmd, l.table.ByToken[j.token])
 	return err
 }
 

@@ -389,14 +389,14 @@ func (st *story) state() string {
 		if it.State == events.StateQueued {
 			b.WriteString(st.in(it.AvailableAt))
 		}
-		if d := st.l.table.byID[it.ID]; d != nil {
+		if d := st.l.table.ByID[it.ID]; d != nil {
 			b.WriteString(", dispatched")
-			if d.orphan {
+			if d.Orphan {
 				b.WriteString(", its message is gone")
 			}
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "  slots taken: %d, messages: %d", st.l.table.total(), len(st.world.msgs))
+	fmt.Fprintf(&b, "  slots taken: %d, messages: %d", st.l.table.Total(), len(st.world.msgs))
 	return b.String()
 }

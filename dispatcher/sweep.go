@@ -34,24 +34,24 @@ func (sw *sweeper) sweep(now time.Time) error {
 	l.flight.noteAcks()
 	l.ready.ReleaseWaiting()
 	waiting := map[lanes.Key][]natsio.Stored{}
-	live := make(map[events.Token]bool, l.table.total())
-	for tok, d := range l.table.byToken {
+	live := make(map[events.Token]bool, l.table.Total())
+	for tok, d := range l.table.ByToken {
 		live[tok] = true
 		lease := l.leases.leaseOf(d)
 		switch {
-		case d.orphan: // expireOrphans has its own time
-		case d.native && !d.lingering: // see sweepNatives
-		case !d.claimed:
-			if d.seq != 0 && now.Sub(d.at) > 2*lease {
-				key := lanes.Key{Type: d.typ, Name: d.lane}
-				waiting[key] = append(waiting[key], natsio.Stored{Token: tok, Seq: d.seq})
+		case d.Orphan: // expireOrphans has its own time
+		case d.Native && !d.Lingering: // see sweepNatives
+		case !d.Claimed:
+			if d.Seq != 0 && now.Sub(d.At) > 2*lease {
+				key := lanes.Key{Type: d.Type, Name: d.Lane}
+				waiting[key] = append(waiting[key], natsio.Stored{Token: tok, Seq: d.Seq})
 			}
-		case now.Sub(clock.Later(d.heard, d.at)) <= lease+l.cfg.Gone:
-		case d.lingering:
+		case now.Sub(clock.Later(d.Heard, d.At)) <= lease+l.cfg.Gone:
+		case d.Lingering:
 			l.flight.letGo(d)
 		case len(l.leases.late) < natsio.MaxSignals:
-			l.leases.late = append(l.leases.late, natsio.Expiry{ID: d.id, Token: tok, Seq: d.seq})
-			d.heard = now // until the decision is durable and frees it
+			l.leases.late = append(l.leases.late, natsio.Expiry{ID: d.ID, Token: tok, Seq: d.Seq})
+			d.Heard = now // until the decision is durable and frees it
 		}
 	}
 	l.ready.CloseLanes(now)
@@ -74,15 +74,15 @@ func (sw *sweeper) sweep(now time.Time) error {
 // and renew it: it is taken back when it has been so for two leases.
 func (f *flight) spent(tokens []events.Token, now time.Time) error {
 	for _, tok := range tokens {
-		d := f.l.table.byToken[tok]
-		if d == nil || d.claimed {
+		d := f.l.table.ByToken[tok]
+		if d == nil || d.Claimed {
 			continue
 		}
-		if d.spent.IsZero() {
-			d.spent = now
+		if d.Spent.IsZero() {
+			d.Spent = now
 			continue
 		}
-		if now.Sub(d.spent) <= 2*f.l.leases.leaseOf(d) {
+		if now.Sub(d.Spent) <= 2*f.l.leases.leaseOf(d) {
 			continue
 		}
 		back, err := f.putBack(d)
@@ -90,8 +90,8 @@ func (f *flight) spent(tokens []events.Token, now time.Time) error {
 			return err
 		}
 		if back {
-			f.returned(d.typ, wire.RecoveryUnclaimed, 1)
-			f.l.out.DeleteMsg(d.seq)
+			f.returned(d.Type, wire.RecoveryUnclaimed, 1)
+			f.l.out.DeleteMsg(d.Seq)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
@@ -102,7 +103,7 @@ func (l *loop) why(id events.ID) (a whyAnswer, err error) {
 	if it.State == events.StateQueued {
 		set, _ := l.state.Settings(it.Type)
 		a.ageStep = l.sender.ageStep(it.Type, &set)
-		d := l.table.byID[it.ID]
+		d := l.table.ByID[it.ID]
 		if a.queued = d == nil && !it.AvailableAt.After(due); a.queued {
 			a.contest = l.sender.rivals(it.Type)
 		}
@@ -116,23 +117,23 @@ func (l *loop) why(id events.ID) (a whyAnswer, err error) {
 }
 
 // explainDispatch says what of the dispatcher's own keeps a queued item.
-func (l *loop) explainDispatch(it *events.Item, d *dispatched, set events.TypeSettings, now time.Time) []events.BlockReason {
-	if set.Native() || d != nil && d.native {
+func (l *loop) explainDispatch(it *events.Item, d *table.Dispatch, set events.TypeSettings, now time.Time) []events.BlockReason {
+	if set.Native() || d != nil && d.Native {
 		return l.acked.explainNative(it, d, &set, now)
 	}
 	workers := l.explainWorkers(it)
 	if d != nil {
-		o := events.BlockReason{Code: events.WhyOnItsWay, Message: fmt.Sprintf("it was sent to the workers of its type %s ago, and none has claimed it yet", now.Sub(d.at).Round(time.Millisecond))}
+		o := events.BlockReason{Code: events.WhyOnItsWay, Message: fmt.Sprintf("it was sent to the workers of its type %s ago, and none has claimed it yet", now.Sub(d.At).Round(time.Millisecond))}
 		return append([]events.BlockReason{o}, workers...)
 	}
 	out := workers
 	add := func(code, format string, args ...any) {
 		out = append(out, events.BlockReason{Code: code, Message: fmt.Sprintf(format, args...)})
 	}
-	if n := l.table.byType[it.Type]; n >= set.Capacity {
+	if n := l.table.ByType[it.Type]; n >= set.Capacity {
 		add(events.WhyTypeFull, "type %s has %s dispatched or running: its capacity is %d", it.Type, count(n, "item"), set.Capacity)
 	}
-	if n := l.table.total(); n >= l.cfg.MaxRunning {
+	if n := l.table.Total(); n >= l.cfg.MaxRunning {
 		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", count(n, "item"), l.cfg.MaxRunning)
 	}
 	if p := l.sender.pools.of(it.Type); p != nil && l.sender.poolFull(p) && l.state.PoolRuns(p.name) < int64(p.slots) { // else the state says it
@@ -163,7 +164,7 @@ func (l *loop) explainWorkers(it *events.Item) []events.BlockReason {
 		if l.sender.pools.of(it.Type) != nil {
 			ahead = 1
 		}
-		if n := l.table.byLane[key]; n >= l.sender.window(key, ahead) {
+		if n := l.table.ByLane[key]; n >= l.sender.window(key, ahead) {
 			return one(events.WhyBusy, "the workers have %s for it, and none is free: %s dispatched or running", count(slots, "slot"), count(n, "item"))
 		}
 		return nil
@@ -186,22 +187,22 @@ func count(n int, noun string) string {
 
 // explainNative says what of the dispatcher's own keeps a queued item of a type
 // with native workers. d is its dispatch, nil for none.
-func (a *ackRuns) explainNative(it *events.Item, d *dispatched, set *events.TypeSettings, now time.Time) (out []events.BlockReason) {
+func (a *ackRuns) explainNative(it *events.Item, d *table.Dispatch, set *events.TypeSettings, now time.Time) (out []events.BlockReason) {
 	add := func(code, format string, args ...any) {
 		out = append(out, events.BlockReason{Code: code, Message: fmt.Sprintf(format, args...)})
 	}
 	if d != nil {
-		add(events.WhyOnItsWay, "it was sent to the JetStream consumer %s of stream %s %s ago; whether a worker has it yet is not known before it answers, renews, or the next sweep", d.typ, a.l.cfg.Names.NativeStream(), now.Sub(d.at).Round(time.Millisecond))
+		add(events.WhyOnItsWay, "it was sent to the JetStream consumer %s of stream %s %s ago; whether a worker has it yet is not known before it answers, renews, or the next sweep", d.Type, a.l.cfg.Names.NativeStream(), now.Sub(d.At).Round(time.Millisecond))
 		return out
 	}
 	if it.Lane() != "" {
 		add(events.WhyNoCapable, "it needs capabilities, and its type has protocol ack, whose workers tell none: submit it without, or set protocol=claim")
 		return out
 	}
-	if n := a.l.table.byType[it.Type]; n >= nativeWindow(set) {
+	if n := a.l.table.ByType[it.Type]; n >= nativeWindow(set) {
 		add(events.WhyTypeFull, "type %s has %s on their way or running: its workers get at most %d", it.Type, count(n, "item"), nativeWindow(set))
 	}
-	if n := a.l.table.total(); n >= a.l.cfg.MaxRunning {
+	if n := a.l.table.Total(); n >= a.l.cfg.MaxRunning {
 		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", count(n, "item"), a.l.cfg.MaxRunning)
 	}
 	if why := a.l.halt.reason(); why != "" {
