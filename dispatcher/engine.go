@@ -176,46 +176,6 @@ func (e *Engine) Report(ctx context.Context, reports []wire.Report, done func([]
 	return e.enqueue(ctx, e.requests, j, j.bytes())
 }
 
-// errBusy is what an engine answers that can take no more for now.
-var errBusy = events.Refuse(events.CodeUnavailable, "the engine has more requests than it can take: ask again later")
-
-// enqueue hands a job to the loop, when its queue has room for it in number
-// and in bytes.
-func (e *Engine) enqueue(ctx context.Context, to inbox, j job, bytes int) error {
-	w, err := weigh(ctx, to.budget, maxRequestBytes, j, bytes)
-	if err != nil {
-		return errBusy
-	}
-	if err := e.queue(ctx, to.ch, w); err != nil {
-		to.budget.Release(w.weight)
-		return err
-	}
-	return nil
-}
-
-func (e *Engine) queue(ctx context.Context, to chan<- job, j job) error {
-	select {
-	case <-e.drain.Done():
-		return errClosed
-	case <-e.ended:
-		return errClosed
-	default:
-	}
-	select {
-	case to <- j:
-		select {
-		case <-e.ended: // nobody may be left to take it
-			e.refuseAll()
-		default:
-		}
-		return nil
-	case <-e.ended:
-		return errClosed
-	case <-ctx.Done():
-		return errBusy
-	}
-}
-
 // one decides one command and waits for its outcome.
 func (e *Engine) one(ctx context.Context, c core.Command) (Outcome, error) {
 	out, err := e.all(ctx, []core.Command{c})

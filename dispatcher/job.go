@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync/atomic"
 
 	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
@@ -201,51 +200,6 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
 	return l.runCommand(cmd, d)
-}
-
-// queues holds what waits to be decided: reports, and whatever else is small;
-// submissions, of which there may be any number; and those of the intake stream,
-// which wait while the engine's queue is full.
-type queues struct {
-	urgent, bulk, intake backlog
-	paused               *atomic.Bool // the intake is not read
-}
-
-// backlog is what the loop has taken from a channel and not yet decided in full.
-type backlog struct {
-	in   chan job
-	jobs []job
-	next int // commands of jobs[0] that are decided
-	// held, if set, says that no further command may be decided for now.
-	held func() bool
-}
-
-// open returns the channel to take from, nil if there is no room.
-func (q *backlog) open() <-chan job {
-	if len(q.jobs) >= maxPendingJobs {
-		return nil
-	}
-	return q.in
-}
-
-// take takes a job, and those that wait behind it, as long as there is room.
-func (q *backlog) take(j job) {
-	for {
-		q.jobs = append(q.jobs, j)
-		select {
-		case j = <-q.open():
-		default:
-			return
-		}
-	}
-}
-
-// abandon gives up all jobs, also those that were not taken.
-func (q *backlog) abandon() {
-	abandonAll(q.jobs)
-	for len(q.in) > 0 {
-		(<-q.in).abandon(errUnknown)
-	}
 }
 
 // keptFrom is what follows from the refusal of a worker's claim. What an

@@ -22,7 +22,7 @@ import (
 // way outlives the engine, a message that is gone is never taken for one that
 // was acked, and each word's sequence can be looked up.
 
-// ackEffects is the part of outside that native dispatching asks for.
+// ackEffects is the part of effects that native dispatching asks for.
 type ackEffects interface {
 	// PushNative sends an item to the native stream. Sent again under the same
 	// token it is stored once.
@@ -45,7 +45,7 @@ type ackEffects interface {
 	LookUpNative(w ackmode.Word)
 }
 
-// ackRuns is what the loop holds of native dispatching beyond the table.
+// ackRuns is what the loop knows of native dispatching beyond the table.
 type ackRuns struct {
 	l *loop
 

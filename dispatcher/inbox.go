@@ -40,6 +40,46 @@ func newInbox() inbox {
 	return inbox{ch: make(chan job, MaxRequests), budget: semaphore.NewWeighted(maxRequestBytes)}
 }
 
+// errBusy is what an engine answers that can take no more for now.
+var errBusy = events.Refuse(events.CodeUnavailable, "the engine has more requests than it can take: ask again later")
+
+// enqueue hands a job to the loop, when its queue has room for it in number
+// and in bytes.
+func (e *Engine) enqueue(ctx context.Context, to inbox, j job, bytes int) error {
+	w, err := weigh(ctx, to.budget, maxRequestBytes, j, bytes)
+	if err != nil {
+		return errBusy
+	}
+	if err := e.queue(ctx, to.ch, w); err != nil {
+		to.budget.Release(w.weight)
+		return err
+	}
+	return nil
+}
+
+func (e *Engine) queue(ctx context.Context, to chan<- job, j job) error {
+	select {
+	case <-e.drain.Done():
+		return errClosed
+	case <-e.ended:
+		return errClosed
+	default:
+	}
+	select {
+	case to <- j:
+		select {
+		case <-e.ended: // nobody may be left to take it
+			e.refuseAll()
+		default:
+		}
+		return nil
+	case <-e.ended:
+		return errClosed
+	case <-ctx.Done():
+		return errBusy
+	}
+}
+
 // weighed is a job that holds a part of a byte budget until it is answered.
 type weighed struct {
 	job
