@@ -4,18 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
-	"github.com/streamwright/streamwright/wire"
 )
 
 func document(n int) []byte {
@@ -39,28 +34,6 @@ func TestBatchesAreBoundedInBytes(t *testing.T) {
 		t.Fatalf("the largest batch has %d bytes: want up to %d", most, limit)
 	}
 	s.check()
-}
-
-// What is read ahead of the intake is bounded with the headers that a publisher
-// may add to it, which say nothing to the engine.
-func TestIntakeReadAheadCountsHeaders(t *testing.T) {
-	const long = 60 << 10
-	cfg := Config{Names: wire.Default}
-	r := &intakeReader{cfg: &cfg, newID: func() events.ID { return events.ID{1} }, budget: semaphore.NewWeighted(maxIntakeBytes), last: new(atomic.Uint64), wake: make(chan struct{}, 1)}
-	header := nats.Header{"X": {strings.Repeat("x", long)}}
-	n := 0
-	for r.budget.TryAcquire(2 * long) { // else take waits
-		r.budget.Release(2 * long)
-		if err := r.take(t.Context(), connect.Message{Seq: uint64(n + 1), Subject: "work.intake.0.email", Header: header, Data: []byte("1")}); err != nil {
-			t.Fatal(err)
-		}
-		if n++; n*long > maxIntakeBytes {
-			t.Fatalf("%d messages of %d bytes are held: the bound is %d", n, long, maxIntakeBytes)
-		}
-	}
-	if n*long < maxIntakeBytes/2 {
-		t.Fatalf("only %d messages are held", n)
-	}
 }
 
 func TestRequestsAreBoundedInBytes(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -26,7 +27,7 @@ func (c *chaos) jump() {
 }
 
 func (c *chaos) acceptClock() {
-	c.accept = &acceptance{by: "ops"}
+	c.accept = &clock.Acceptance{By: "ops"}
 	c.losses++
 	c.start()
 	c.reg.SetBack(c.l.clock.Now())

@@ -53,7 +53,7 @@ func (c *chaos) heldAsTheLogSays() error {
 	if p := t.Paused; p != nil && !p.Until.IsZero() && !p.Until.After(c.l.clock.Due()) {
 		return fmt.Errorf("at %s a pause goes on that ended at %s", c.l.clock.Due(), p.Until)
 	}
-	if stopped := c.l.state.DispatchGate("email").Stopped; stopped != c.l.stopped["email"] {
+	if stopped := c.l.state.DispatchGate("email").Stopped; stopped != c.l.gates.stopped["email"] {
 		return fmt.Errorf("held back: %v; the dispatcher thinks %v", stopped, !stopped)
 	}
 	marks := c.l.state.Drains()

@@ -30,7 +30,7 @@ func TestChaosWithCuts(t *testing.T) {
 				c.one()
 				switch c.rng.IntN(30) {
 				case 0:
-					c.l.urgent.jobs = append(c.l.urgent.jobs, &retentionJob{cut: true, out: make(chan retentionReply, 1)})
+					c.cut()
 					c.settle()
 				case 1:
 					c.log.ScriptPurges(eventlog.PurgeFault(c.rng.IntN(3)))
@@ -54,10 +54,10 @@ func TestChaosWithCuts(t *testing.T) {
 			}
 			pruned += c.l.state.Meta().Pruned
 			c.tick(time.Hour)
-			if n := c.l.retention.retained(); n != 0 {
+			if n := c.retained().Retained; n != 0 {
 				t.Fatalf("%d items are kept for good", n)
 			}
-			if held := c.l.appended - c.l.retention.first; held > 400 {
+			if held := c.l.pipe.appended - c.retained().First; held > 400 {
 				t.Fatalf("the log holds %d events, of no item", held)
 			}
 			c.check()
@@ -74,14 +74,14 @@ func TestChaosWithCuts(t *testing.T) {
 func TestHotItemIsCarried(t *testing.T) {
 	s := newSim(t, func(c *Config) { c.CutEvents = 1 << 30 })
 	hot := s.submit(core.Submit{DedupKey: "hot"}).Decision.ID
-	s.l.urgent.jobs = append(s.l.urgent.jobs, &retentionJob{cut: true, out: make(chan retentionReply, 1)})
+	s.cut()
 	for i := 0; s.l.state.Meta().CutAt == 0; i++ {
 		if i > 2000 {
-			t.Fatalf("the round does not end: %+v", s.l.retention)
+			t.Fatalf("the round does not end: %+v", s.retained())
 		}
 		// Something of the hot item is always on its way to the projection.
 		p := events.Priority(i % 2)
-		s.l.urgent.jobs = append(s.l.urgent.jobs, &commandJob{cmds: []core.Command{core.Reschedule{ID: hot, Priority: &p}}, done: func([]Outcome) {}})
+		s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, &commandJob{cmds: []core.Command{core.Reschedule{ID: hot, Priority: &p}}, done: func([]Outcome) {}})
 		if _, err := s.step(); err != nil {
 			t.Fatal(err)
 		}
@@ -128,10 +128,10 @@ func TestLogAndStoreStayBounded(t *testing.T) {
 	tip, err := s.log.Last(t.Context())
 	s.ok(err)
 	left := tip.Seq - tip.First + 1
-	t.Logf("%d events in all, at most %d in the log, %d in the end; %d items left, store %d bytes", tip.Seq, most, left, s.l.retention.retained(), s.store.DiskBytes())
+	t.Logf("%d events in all, at most %d in the log, %d in the end; %d items left, store %d bytes", tip.Seq, most, left, s.retained().Retained, s.store.DiskBytes())
 	// While it runs: what comes in the 5 s of retention, and while a round is
 	// carried and synced, whatever has come before; in the end, next to nothing.
-	if most > bound || tip.Seq < 130_000 || left > cutEvents+100 || s.l.retention.retained() != 0 {
+	if most > bound || tip.Seq < 130_000 || left > cutEvents+100 || s.retained().Retained != 0 {
 		t.Fatalf("the log held %d events, and %d are left", most, left)
 	}
 	s.check()

@@ -292,12 +292,12 @@ func (c *chaos) finish() {
 			c.run(m, "w9")
 			delete(c.world.msgs, m.seq)
 		}
-		if c.unfinished() == 0 && c.l.table.total() == 0 {
+		if c.unfinished() == 0 && c.l.table.Total() == 0 {
 			return
 		}
 	}
-	for tok, d := range c.l.table.byToken {
-		c.t.Logf("slot %s: %+v, its item: %+v", tok, d, c.item(d.id))
+	for tok, d := range c.l.table.ByToken {
+		c.t.Logf("slot %s: %+v, its item: %+v", tok, d, c.item(d.ID))
 	}
 	c.t.Fatalf("%d items are stuck", c.unfinished())
 }

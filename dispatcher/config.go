@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/schedules"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -24,7 +25,6 @@ import (
 const (
 	MaxRequests    = 1024 // requests waiting to be decided
 	MaxUnprojected = 256  // batches appended and not yet projected
-	maxIntakeBatch = 256  // intake messages handed to the loop at once
 	maxReplies     = 64   // batches whose replies are not sent yet
 )
 
@@ -151,6 +151,14 @@ func (c *Config) scores(t events.Type) bool {
 	return c.Score != nil && (len(c.ScoreTypes) == 0 || slices.Contains(c.ScoreTypes, t))
 }
 
+// score gives a submission the host's score.
+func (c *Config) score(s *core.Submit) {
+	if c.scores(s.Type) && s.Score == nil {
+		score := c.Score(*s)
+		s.Score = &score
+	}
+}
+
 // Why Hooks.WorkerFailed is called.
 const (
 	WorkerSilent = "heartbeat"
@@ -227,7 +235,7 @@ func (c Config) WithDefaults() Config {
 			c.SyncWithin = AloneSyncWithin
 		}
 	}
-	c.Dedup = c.Dedup.withDefaults()
+	c.Dedup = c.Dedup.WithDefaults()
 	if c.CutEvents == 0 {
 		c.CutEvents = DefaultCutEvents
 	}
@@ -255,7 +263,7 @@ func (c Config) Validate() error {
 	if c.ProbeInterval < 0 || c.ProbeTimeout < 0 || c.ProbeTimeout >= c.ProbeInterval || c.ProbeFailures < 1 {
 		errs = append(errs, errors.New("dispatcher: ProbeTimeout must be shorter than ProbeInterval, and ProbeFailures at least 1"))
 	}
-	errs = append(errs, c.Dedup.validate()...)
+	errs = append(errs, c.Dedup.Validate())
 	if c.CutEvents < 1 {
 		errs = append(errs, errors.New("dispatcher: CutEvents must be at least 1"))
 	}
@@ -276,7 +284,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("dispatcher: settings of type %s: %w", t, err))
 		}
 	}
-	return errors.Join(append(errs, c.checkSchedules()...)...)
+	return errors.Join(append(errs, schedules.CheckFile(c.FileSchedules)...)...)
 }
 
 func (c Config) withProbes() Config {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -22,14 +23,14 @@ const maxLooks = 1024
 
 // allTaken reports whether max_running is full, and nothing can give way.
 func (s *sender) allTaken() bool {
-	over := s.l.table.total() - s.l.cfg.MaxRunning
-	return over > 0 || over == 0 && len(s.l.table.waiting.list) == 0
+	over := s.l.table.Total() - s.l.cfg.MaxRunning
+	return over > 0 || over == 0 && s.l.table.Waiting.Len() == 0
 }
 
 // scarce reports whether max_running may not have room for all that the types
 // could be sent.
 func (s *sender) scarce(tds []*typeDispatch) bool {
-	free := s.l.cfg.MaxRunning - s.l.table.total()
+	free := s.l.cfg.MaxRunning - s.l.table.Total()
 	for _, td := range tds {
 		if free -= s.demand(td); free < 0 {
 			return true
@@ -40,7 +41,7 @@ func (s *sender) scarce(tds []*typeDispatch) bool {
 
 // demand is how many items of a type there is room for, at most.
 func (s *sender) demand(td *typeDispatch) int {
-	most := td.set.Capacity - s.l.table.byType[td.typ]
+	most := td.set.Capacity - s.l.table.ByType[td.typ]
 	if td.pool != nil {
 		most = min(most, td.pool.slots)
 	}
@@ -76,7 +77,7 @@ func (s *sender) dispatchScarce(tds []*typeDispatch) error {
 func (s *sender) settled(tds []*typeDispatch) {
 	for _, td := range tds {
 		if !td.again {
-			delete(s.l.dirty, td.typ)
+			delete(s.dirty, td.typ)
 		}
 	}
 }
@@ -180,7 +181,7 @@ func (s *sender) sharedRoom(td *typeDispatch, c *contest, tds []*typeDispatch) (
 			return false, false, err
 		}
 	}
-	switch over := s.l.table.total() - s.l.cfg.MaxRunning; {
+	switch over := s.l.table.Total() - s.l.cfg.MaxRunning; {
 	case over < 0:
 		return true, false, nil
 	case over > 0 || td.ahead > 1:
@@ -193,23 +194,23 @@ func (s *sender) sharedRoom(td *typeDispatch, c *contest, tds []*typeDispatch) (
 // giveWay takes back one unclaimed dispatch (of a pool's types; nil: of any) for a
 // head, if there is one that must give way to it.
 func (s *sender) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispatch) (bool, error) {
-	extra := func(d *dispatched) bool {
-		key := lanes.Key{Type: d.typ, Name: d.lane}
-		return p == nil && s.l.table.byLane[key] > s.window(key, 1)
+	extra := func(d *table.Dispatch) bool {
+		key := lanes.Key{Type: d.Type, Name: d.Lane}
+		return p == nil && s.l.table.ByLane[key] > s.window(key, 1)
 	}
-	if !s.l.table.waiting.mayHave(td.next.Rank) && !s.anyExtra(p) {
+	if !s.l.table.Waiting.MayHave(td.next.Rank) && !s.anyExtra(p) {
 		return false, nil
 	}
-	d, err := s.l.table.waiting.first(func(a, b *dispatched) bool {
+	d, err := s.l.table.Waiting.First(func(a, b *table.Dispatch) bool {
 		if x, y := extra(a), extra(b); x != y {
 			return x
 		}
-		return a.rank < b.rank
-	}, func(d *dispatched) (bool, error) {
-		if p != nil && (s.pools.of(d.typ) != p || p.weighted && d.priority >= td.priority()) {
+		return a.Rank < b.Rank
+	}, func(d *table.Dispatch) (bool, error) {
+		if p != nil && (s.pools.of(d.Type) != p || p.weighted && d.Priority >= td.priority()) {
 			return false, nil
 		}
-		if d.rank >= td.next.Rank && !extra(d) {
+		if d.Rank >= td.next.Rank && !extra(d) {
 			return false, nil
 		}
 		return s.l.flight.unclaimed(d)
@@ -222,10 +223,10 @@ func (s *sender) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispa
 	if err != nil || !back {
 		return false, err
 	}
-	s.l.out.DeleteMsg(d.seq)
-	i := slices.IndexFunc(tds, func(td *typeDispatch) bool { return td.typ == d.typ })
+	s.l.out.DeleteMsg(d.Seq)
+	i := slices.IndexFunc(tds, func(td *typeDispatch) bool { return td.typ == d.Type })
 	if i < 0 {
-		s.l.stalled = true // its type competes from the next step on
+		s.stalled = true // its type competes from the next step on
 		return true, nil
 	}
 	if tds[i] == td {
@@ -237,11 +238,11 @@ func (s *sender) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispa
 // anyExtra reports whether something was sent ahead, for a slot that is taken. In a
 // pool nothing is.
 func (s *sender) anyExtra(p *pool) bool {
-	if p != nil || len(s.l.table.waiting.list) == 0 {
+	if p != nil || s.l.table.Waiting.Len() == 0 {
 		return false
 	}
-	for key, n := range s.l.table.byLane {
-		if n > s.window(key, 1) && s.l.table.unclaimed[key.Type] > 0 {
+	for key, n := range s.l.table.ByLane {
+		if n > s.window(key, 1) && s.l.table.Unclaimed[key.Type] > 0 {
 			return true
 		}
 	}

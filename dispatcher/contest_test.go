@@ -37,7 +37,7 @@ func onSharedLimits(t *testing.T, n int, test func(t *testing.T, s *sim)) {
 // next runs the one item that is on its way, and returns it.
 func (s *sim) next(types ...events.Type) events.ID {
 	s.t.Helper()
-	if n := s.l.table.total(); n != 1 {
+	if n := s.l.table.Total(); n != 1 {
 		s.t.Fatalf("%d items are on their way", n)
 	}
 	for _, typ := range types {
@@ -107,12 +107,12 @@ func TestUnclaimedGivesWay(t *testing.T) {
 			s.submit(core.Submit{Type: "a", Priority: prio(0)})
 		}
 		_, running := s.claimSome("a", 15)
-		if n := s.l.table.byType["a"]; n != 16 {
+		if n := s.l.table.ByType["a"]; n != 16 {
 			t.Fatalf("%d of a are on their way", n)
 		}
 		first := s.submit(core.Submit{Type: "b", Priority: prio(9)}).Decision.ID
-		if s.l.table.Current(first) == 0 || s.l.table.total() != 16 {
-			t.Fatalf("the urgent item waits behind what nobody has claimed: %v on their way", s.l.table.byType)
+		if s.l.table.Current(first) == 0 || s.l.table.Total() != 16 {
+			t.Fatalf("the urgent item waits behind what nobody has claimed: %v on their way", s.l.table.ByType)
 		}
 		if n := len(s.world.msgs); n != 16 {
 			t.Fatalf("%d messages: that of what was taken back must be gone", n)
@@ -155,8 +155,8 @@ func TestWhatIsSentAheadGivesWay(t *testing.T) {
 	s.claimSome("a", 10)
 	want := func(a, b int) {
 		t.Helper()
-		if s.l.table.byType["a"] != a || s.l.table.byType["b"] != b {
-			t.Fatalf("on their way: %v; %d of a and %d of b expected", s.l.table.byType, a, b)
+		if s.l.table.ByType["a"] != a || s.l.table.ByType["b"] != b {
+			t.Fatalf("on their way: %v; %d of a and %d of b expected", s.l.table.ByType, a, b)
 		}
 	}
 	want(15, 0)
@@ -181,13 +181,13 @@ func TestPriorityInAPoolWithWeights(t *testing.T) {
 		s.submit(core.Submit{Type: "b"})
 	}
 	s.register("w", 10, nil, "a", "b")
-	if a, b := s.l.table.byType["a"], s.l.table.byType["b"]; a != 2 || b != 1 {
+	if a, b := s.l.table.ByType["a"], s.l.table.ByType["b"]; a != 2 || b != 1 {
 		t.Fatalf("%d of a, %d of b", a, b)
 	}
 	for range 3 {
 		s.submit(core.Submit{Type: "b", Priority: prio(8)})
 	}
-	if a, b := s.l.table.byType["a"], s.l.table.byType["b"]; a != 0 || b != 3 {
+	if a, b := s.l.table.ByType["a"], s.l.table.ByType["b"]; a != 0 || b != 3 {
 		t.Fatalf("%d of a, %d of b: the urgent ones go first", a, b)
 	}
 	s.check()
@@ -272,11 +272,11 @@ func (c *competition) waiting() (out []*competitor) {
 // unclaimed that may not go before it.
 func (c *competition) fair(t *rapid.T) {
 	waiting := c.waiting()
-	if n := c.s.l.table.total(); n > c.most || n < c.most && len(waiting) > 0 {
+	if n := c.s.l.table.Total(); n > c.most || n < c.most && len(waiting) > 0 {
 		t.Fatalf("%d of %d places are taken, and %d wait", n, c.most, len(waiting))
 	}
 	for _, y := range c.all {
-		if d := c.s.l.table.byID[y.id]; d == nil || d.claimed {
+		if d := c.s.l.table.ByID[y.id]; d == nil || d.Claimed {
 			continue
 		}
 		for _, x := range waiting {

@@ -7,6 +7,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/projector"
 )
@@ -29,10 +30,10 @@ func random() uint64 { return rand.Uint64() }
 // limit that types share can bind, each type is looked at by itself; else the
 // types compete: see contest.go.
 func (s *sender) dispatch() error {
-	s.l.stalled = false
+	s.stalled = false
 	now := s.l.clock.Now()
 	s.l.ready.MakeRoom(now)
-	if err := s.l.workforce.findLanes(); err != nil || len(s.l.dirty) == 0 {
+	if err := s.l.workforce.findLanes(); err != nil || len(s.dirty) == 0 {
 		return err
 	}
 	if s.l.flight.hold.After(now) || s.allTaken() {
@@ -41,13 +42,13 @@ func (s *sender) dispatch() error {
 	s.pushes = 0
 	s.l.ready.ResetRead()
 	tds := s.tds[:0]
-	for t := range s.l.dirty {
+	for t := range s.dirty {
 		tds = append(tds, s.dispatchOf(t, now))
 	}
 	s.tds = tds
 	err := s.dispatchTypes(tds)
 	clear(tds)
-	if !s.l.stalled {
+	if !s.stalled {
 		s.looks = 0
 	}
 	return err
@@ -66,7 +67,7 @@ func (s *sender) dispatchTypes(tds []*typeDispatch) error {
 			return err
 		}
 		if !again {
-			delete(s.l.dirty, td.typ)
+			delete(s.dirty, td.typ)
 		}
 	}
 	return s.dispatchPools(tds)
@@ -122,22 +123,22 @@ func (s *sender) laneRoom(td *typeDispatch, lane string) int {
 		if lane != "" || !s.l.acked.ready[td.typ] {
 			return 0
 		}
-		return nativeWindow(&td.set) - s.l.table.byLane[key]
+		return nativeWindow(&td.set) - s.l.table.ByLane[key]
 	}
-	return s.window(key, td.ahead) - s.l.table.byLane[key]
+	return s.window(key, td.ahead) - s.l.table.ByLane[key]
 }
 
 // window is how many items of a lane may be dispatched or running, with so many
 // for each slot.
 func (s *sender) window(key lanes.Key, ahead int) int {
-	return min(s.l.table.held.away[key]+ahead*s.l.workforce.laneSlots(key), lanes.MaxPending)
+	return min(s.l.table.Held.Away[key]+ahead*s.l.workforce.laneSlots(key), lanes.MaxPending)
 }
 
 // dispatchType sends a type's ready items as long as there is room. again says
 // that it stopped for something that will pass by itself.
 func (s *sender) dispatchType(td *typeDispatch) (again bool, err error) {
 	for {
-		if s.l.table.total() >= s.l.cfg.MaxRunning {
+		if s.l.table.Total() >= s.l.cfg.MaxRunning {
 			return true, nil
 		}
 		b, ok, again, err := s.candidate(td)
@@ -154,13 +155,13 @@ func (s *sender) dispatchType(td *typeDispatch) (again bool, err error) {
 // own limits have room for it.
 func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err error) {
 	if s.pushes >= maxStepPushes || s.l.ready.Read() >= maxStepRead {
-		s.l.stalled = true
+		s.stalled = true
 		return readyq.Head{}, false, true, nil
 	}
-	if s.l.table.byType[td.typ] >= td.set.Capacity {
+	if s.l.table.ByType[td.typ] >= td.set.Capacity {
 		return readyq.Head{}, false, false, nil
 	}
-	if left, limited, err := s.l.admitted(td.typ); err != nil || limited && left <= 0 {
+	if left, limited, err := s.l.gates.admitted(td.typ); err != nil || limited && left <= 0 {
 		return readyq.Head{}, false, false, err
 	}
 	if blocked, err := s.typeBlocked(td.typ, &td.set, td.pick.Now); blocked || err != nil {
@@ -168,7 +169,7 @@ func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err
 	}
 	b, ok, stalled, err := s.l.ready.Best(td.pick)
 	if err != nil || !ok {
-		s.l.stalled = s.l.stalled || stalled
+		s.stalled = s.stalled || stalled
 		return readyq.Head{}, false, stalled, err
 	}
 	return b, true, false, nil
@@ -187,7 +188,7 @@ func (s *sender) push(id events.ID, lane string, set events.TypeSettings, now ti
 	if err != nil {
 		return err
 	}
-	if it == nil || it.State != events.StateQueued || s.l.table.byID[id] != nil {
+	if it == nil || it.State != events.StateQueued || s.l.table.ByID[id] != nil {
 		return nil // claimed or changed in the batch that is being built
 	}
 	params, err := s.l.state.Params(id)
@@ -195,13 +196,13 @@ func (s *sender) push(id events.ID, lane string, set events.TypeSettings, now ti
 		return err
 	}
 	s.tokens++
-	d := &dispatched{id: id, token: events.NewToken(s.l.state.Meta().Epoch, s.tokens), typ: it.Type, lane: lane, group: it.Group, at: now, native: set.Native(), lease: set.Lease()}
-	d.priority, d.rank = it.Priority, readyq.RankOf(it.Priority, s.ageStep(it.Type, &set), projector.ReadyKeyOf(it))
-	s.l.table.add(d)
-	if d.native {
+	d := &table.Dispatch{ID: id, Token: events.NewToken(s.l.state.Meta().Epoch, s.tokens), Type: it.Type, Lane: lane, Group: it.Group, At: now, Native: set.Native(), Lease: set.Lease()}
+	d.Priority, d.Rank = it.Priority, readyq.RankOf(it.Priority, s.ageStep(it.Type, &set), projector.ReadyKeyOf(it))
+	s.l.table.Add(d)
+	if d.Native {
 		s.l.acked.pushNative(d, it, params, set.Lease())
 	} else {
-		s.l.out.Push(it, params, d.token, set.Lease(), lane)
+		s.l.out.Push(it, params, d.Token, set.Lease(), lane)
 	}
 	if s.l.flight.nextAck.IsZero() {
 		s.l.flight.nextAck = now.Add(pushTimeout)
@@ -220,7 +221,7 @@ const maxSlotsKnown = 4096
 func (wf *workforce) laneSlots(key lanes.Key) int {
 	n, known := wf.slots[key]
 	if !known {
-		n, _ = wf.l.registry.Slots(key.Type, key.Name)
+		n, _ = wf.registry.Slots(key.Type, key.Name)
 		if len(wf.slots) >= maxSlotsKnown {
 			clear(wf.slots)
 		}
@@ -247,7 +248,9 @@ type sender struct {
 	pools  pools
 	marks  map[events.Type]string // of each type's limits, to see them change
 
-	pushes int             // items that this step has taken to dispatch
-	looks  int             // steps in a row that only looked for the heads of types that compete
-	tds    []*typeDispatch // room for the next step's, used again
+	dirty   map[events.Type]bool // whose ready items are to be looked at
+	stalled bool                 // it has stopped at a bound, and goes on at once
+	pushes  int                  // items that this step has taken to dispatch
+	looks   int                  // steps in a row that only looked for the heads of types that compete
+	tds     []*typeDispatch      // room for the next step's, used again
 }

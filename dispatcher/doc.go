@@ -6,7 +6,7 @@
 // and takes every decision:
 //
 //	collect   requests, intake messages, passed timers, expired leases
-//	decide    events.Decide, then State.Apply, into the batch being built
+//	decide    core.Decide, then State.Apply, into the batch being built
 //	append    the batch, by the appender goroutine: at most one outstanding
 //	project   its Changes, by the projecting goroutine, in order
 //	effects   replies, ready windows, dispatch, control messages: only after the append
@@ -15,10 +15,40 @@
 // projected: group commit by itself, and a batch of one when there is little
 // to do.
 //
-// Its parts own their fields: sender (what is dispatched next), flight (what is on
-// its way or running), leases, workforce (who is there), acked (the runs of native
-// workers), retention, schedules, follow. Each has a pointer to the loop for what
-// they share: the state, the clock, the batch being built. None has a goroutine.
+// The loop's parts own their fields, and none has a goroutine:
+//
+//	queues     what is to be decided
+//	pipeline   the batch being built, and those that are appended and projected
+//	sender     what is dispatched next
+//	flight     what is on its way or running; leases, for how long
+//	workforce  who is there to work
+//	acked      the runs of native workers
+//	gates      what is paused or held back by a circuit
+//	timers, purge, sweeper, follow
+//
+// Others are packages with a small interface to the loop, and a doc of their own:
+//
+//	clock      the partition's time
+//	dedup      the questions to a host's dedup hook, asked before the loop
+//	errands    what takes many decisions
+//	intake     the stream of plain publishes
+//	natsio     streams, consumers and messages
+//	readyq     the ready items, in order
+//	registry   the workers
+//	retention  pruning, and the rounds by which the log is cut; salvage
+//	schedules  the ticks
+//	table      what is dispatched
+//
+// # The walk of one submit
+//
+// [Engine.Do] (engine.go) has the submission scored, and asked about if there is a
+// dedup hook (asked.go), and puts it into the inbox (inbox.go). The loop takes it,
+// and decides it in its turn (loop.go, job.go): core.Decide makes the events,
+// and the pipeline adds them to the batch, flushes and appends it (pipeline.go).
+// Then the loop follows what is durable (loop.go): the projecting goroutine commits
+// the changes (projecting.go), the item enters its ready queue (flight.go), the
+// replying goroutine answers (pipeline.go), and the sender pushes what has room
+// (dispatch.go).
 //
 // # Who wins
 //
@@ -72,7 +102,8 @@
 // # Bounds
 //
 // Requests wait in two queues of MaxRequests and maxRequestBytes each, one for
-// submissions and one for all else; the intake is read ahead by maxIntakeBytes;
+// submissions and one for all else; the intake is read ahead by a bounded number of
+// bytes;
 // a batch holds at most eventlog.MaxAppend events and about maxBatchBytes; at
 // most MaxUnprojected batches, and about maxUnprojectedBytes, may be appended and
 // not projected (a commit is put off by projectEvery at most, and not at all while
@@ -86,36 +117,12 @@
 //
 // # The intake
 //
-// It needs no acks: the events say which of its messages are answered, and the
-// next ownership reads on from there, so what was read and not appended is
-// simply read again. Its messages are purged once the events that answer them
-// have surely reached the disk (Config.SyncWithin). When the stream was deleted
+// Answered messages are purged once the events that answer them have surely
+// reached the disk (Config.SyncWithin). When the stream was deleted
 // or has lost its end, its next life begins behind every sequence that an earlier
 // one can have given out: a sequence is the handle of a publish, and names one.
 // What was read of the old life is decided, since it is the only copy of what was
 // acknowledged; what was not read by then is gone with the stream.
-//
-// # The dedup hook
-//
-// Questions are asked before the loop, by goroutines of their own (judging.go). A
-// submission is undecided from its arrival until its events are durable, and a
-// candidate for all that arrive behind it; then the projection has it, which each
-// question waits for. So no question misses what was decided, or is being judged,
-// when it was asked. One whose verdict names an undecided submission waits for that;
-// since it always names an earlier one, there is no ring. The children of a spawn are
-// judged outside of its report, which is answered "unavailable" until the verdicts
-// are there (judgespawn.go).
-//
-// # Schedules
-//
-// The next tick of each schedule is in the state; the loop's timer is set for
-// the earliest of all. A turn begins with the ticks that have come, at most
-// maxTicks of them, so that no flood of requests delays them and they delay
-// nothing else. Which ticks come is computed here (internal/cron), right before
-// the decision that records it; the log alone says which have been answered.
-// After a takeover nothing ticks until the schedules of the file are those of
-// the log. A schedule that this program can't compute rests, its ticks are
-// missed ones for a program that can.
 //
 // # Testing
 //

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/dedup"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/registry"
 	"github.com/streamwright/streamwright/events"
@@ -48,12 +48,8 @@ type Engine struct {
 	epoch    atomic.Uint64
 	paused   atomic.Bool // the intake is not read
 	halt     halt        // of what begins new work
-	clock    atomic.Pointer[clock.Clock]
-	// accepting is an operator's word that the server's clock is right, until an
-	// ownership has begun with it.
-	accepting atomic.Pointer[acceptance]
-	judge     *judge
-	judging   judging
+	clocks   *clock.Partition
+	dedup    *dedup.Asker
 
 	idMu    sync.Mutex // guards entropy
 	entropy *ulid.MonotonicEntropy
@@ -79,8 +75,9 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
 	e := &Engine{cfg: cfg, requests: newInbox(), submits: newInbox(), ended: make(chan struct{}), entropy: newEntropy()}
-	e.judge, e.judging.room = newJudge(&e.cfg, e.Position), semaphore.NewWeighted(maxJudging)
+	e.clocks = newClocks(&e.cfg, time.Now)
 	e.drain, e.drainNow = context.WithCancel(context.Background())
+	e.dedup = dedup.New(e.drain, cfg.Dedup, cfg.Store, cfg.Logger, e.Position)
 	e.topology = natsio.NewTopology(natsio.Config{
 		Conn: cfg.Conn, JS: js, Names: cfg.Names, Logger: cfg.Logger, Partition: cfg.Partition, Replicas: cfg.Replicas,
 		MemoryOnly: cfg.MemoryOnly, IntakeMaxBytes: cfg.IntakeMaxBytes, MaxRunning: cfg.MaxRunning,
@@ -91,6 +88,7 @@ func New(cfg Config) (*Engine, error) {
 	if h := cfg.Hooks.WorkerFailed; h != nil {
 		e.registry.Silent = func() { h(WorkerSilent) }
 	}
+	e.clocks.Accepted = e.registry.SetBack
 	e.prober = e.newProber()
 	return e, nil
 }
@@ -135,7 +133,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		return nil
 	}
 	e.drainNow()
-	defer e.judging.stop()
+	defer e.dedup.Stop()
 	select {
 	case <-e.ended:
 	case <-ctx.Done():
@@ -160,7 +158,7 @@ func (e *Engine) Do(ctx context.Context, cmds []core.Command, done func([]Outcom
 	j := &commandJob{cmds: cmds, outcomes: make([]Outcome, 0, len(cmds)), done: done}
 	if len(cmds) > 0 {
 		if _, ok := cmds[0].(core.Submit); ok {
-			if taken, err := e.judged(ctx, j); taken || err != nil {
+			if taken, err := e.askFirst(ctx, j); taken || err != nil {
 				return err
 			}
 			return e.enqueue(ctx, e.submits, j, j.bytes())
@@ -172,50 +170,10 @@ func (e *Engine) Do(ctx context.Context, cmds []core.Command, done func([]Outcom
 // Report decides workers' reports, in order, each on its own; done as in Do.
 func (e *Engine) Report(ctx context.Context, reports []wire.Report, done func([]wire.Reported)) error {
 	j := &reportJob{reports: reports, answers: make([]wire.Reported, 0, len(reports)), done: done}
-	if places := e.judge.spawns(reports); len(places) > 0 {
-		return e.reportJudged(ctx, j, places)
+	if e.dedup.AsksSpawn(reports) {
+		return e.reportAsked(ctx, j)
 	}
 	return e.enqueue(ctx, e.requests, j, j.bytes())
-}
-
-// errBusy is what an engine answers that can take no more for now.
-var errBusy = events.Refuse(events.CodeUnavailable, "the engine has more requests than it can take: ask again later")
-
-// enqueue hands a job to the loop, when its queue has room for it in number
-// and in bytes.
-func (e *Engine) enqueue(ctx context.Context, to inbox, j job, bytes int) error {
-	w, err := weigh(ctx, to.budget, maxRequestBytes, j, bytes)
-	if err != nil {
-		return errBusy
-	}
-	if err := e.queue(ctx, to.ch, w); err != nil {
-		to.budget.Release(w.weight)
-		return err
-	}
-	return nil
-}
-
-func (e *Engine) queue(ctx context.Context, to chan<- job, j job) error {
-	select {
-	case <-e.drain.Done():
-		return errClosed
-	case <-e.ended:
-		return errClosed
-	default:
-	}
-	select {
-	case to <- j:
-		select {
-		case <-e.ended: // nobody may be left to take it
-			e.refuseAll()
-		default:
-		}
-		return nil
-	case <-e.ended:
-		return errClosed
-	case <-ctx.Done():
-		return errBusy
-	}
 }
 
 // one decides one command and waits for its outcome.
@@ -257,7 +215,7 @@ func (e *Engine) NewID() events.ID {
 
 // Now is the partition's time.
 func (e *Engine) Now() time.Time {
-	if c := e.clock.Load(); c != nil {
+	if c := e.clocks.Clock(); c != nil {
 		return c.Now()
 	}
 	return time.Now().UTC()
@@ -284,7 +242,5 @@ var errReload = errors.New("asked to start again from the log")
 // projection and the log, as after a failed append: for when the projection has
 // been replaced.
 func (e *Engine) Reload() {
-	if s := e.signals.Load(); s != nil {
-		s.Leave(func(t *natsio.Taken) { t.Reload = true })
-	}
+	e.whenOwner(func(s *natsio.Signals) { s.Leave(func(t *natsio.Taken) { t.Reload = true }) })()
 }

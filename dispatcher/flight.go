@@ -4,41 +4,15 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
-
-// timerKeys are an item's places in the timers; the zero key is none.
-func timerKeys(it *events.Item) (keys [2]projector.TimerKey) {
-	if it != nil {
-		keys = projector.TimerKeysOf(it)
-	}
-	return keys
-}
-
-// retime follows an item's change in the timers.
-func (f *flight) retime(before, after *events.Item) {
-	was, now := timerKeys(before), timerKeys(after)
-	if was == now {
-		return
-	}
-	for _, k := range was {
-		if k != (projector.TimerKey{}) && k != now[0] && k != now[1] {
-			f.l.timers.Remove(k)
-		}
-	}
-	for _, k := range now {
-		if k != (projector.TimerKey{}) && k != was[0] && k != was[1] {
-			f.l.timers.Insert(k)
-		}
-	}
-}
 
 // itemChanged follows an item's durable change in all that is volatile: the
 // timers, the dispatch table, the ready windows.
 func (f *flight) itemChanged(before, after *events.Item) error {
-	f.retime(before, after)
+	f.l.timers.changed(before, after)
 	if before != nil && before.State == events.StateQueued {
 		f.l.ready.Remove(before)
 	}
@@ -46,45 +20,45 @@ func (f *flight) itemChanged(before, after *events.Item) error {
 		return nil // it has been pruned: nothing of it is volatile but a slot that its worker still holds
 	}
 	f.tableFollows(before, after)
-	return f.l.readyIfDue(after, f.l.clock.Due())
+	return f.readyIfDue(after, f.l.clock.Due())
 }
 
 // readyIfDue puts an item that may run, and is not on its way, into its queue.
-func (l *loop) readyIfDue(it *events.Item, now time.Time) error {
-	if it.State != events.StateQueued || l.table.byID[it.ID] != nil || it.AvailableAt.After(now) {
+func (f *flight) readyIfDue(it *events.Item, now time.Time) error {
+	if it.State != events.StateQueued || f.l.table.ByID[it.ID] != nil || it.AvailableAt.After(now) {
 		return nil
 	}
-	l.dirty[it.Type] = true
-	return l.ready.Insert(it)
+	f.l.sender.dirty[it.Type] = true
+	return f.l.ready.Insert(it)
 }
 
 // tableFollows follows an item's change in the dispatch table.
 func (f *flight) tableFollows(before, after *events.Item) {
-	d := f.l.table.byID[after.ID]
+	d := f.l.table.ByID[after.ID]
 	if d == nil {
 		return
 	}
-	run := after.Token == d.token // it was claimed under this dispatch
+	run := after.Token == d.Token // it was claimed under this dispatch
 	switch {
 	case run && (after.State == events.StateClaimed || after.State == events.StateRunning):
-		if !d.claimed {
-			f.l.table.claim(d, after.Worker, f.l.clock.Now())
-			f.roomChanged(d.typ, d.group)
+		if !d.Claimed {
+			f.l.table.Claim(d, after.Worker, f.l.clock.Now())
+			f.roomChanged(d.Type, d.Group)
 		}
 	case run && after.State == events.StateCancelled:
 		// The slot is the worker's until it lets go.
-		f.l.table.claim(d, after.Worker, f.l.clock.Now())
-		f.l.table.linger(d)
-		if d.native {
+		f.l.table.Claim(d, after.Worker, f.l.clock.Now())
+		f.l.table.Linger(d)
+		if d.Native {
 			break // it is not told: its answer frees the slot, or the lease's end
 		}
-		f.l.out.Control(d.worker, wire.Control{Cancel: []wire.RunRef{{ID: d.id.String(), Token: d.token.String()}}})
+		f.l.out.Control(d.Worker, wire.Control{Cancel: []wire.RunRef{{ID: d.ID.String(), Token: d.Token.String()}}})
 	case !run && after.State == events.StateQueued && !moved(before, after):
 		// On its way, and still to be claimed.
 	default:
 		f.letGo(d)
-		if !run && !d.native {
-			f.l.out.DeleteMsg(d.seq) // nobody may claim it any more
+		if !run && !d.Native {
+			f.l.out.DeleteMsg(d.Seq) // nobody may claim it any more
 		}
 	}
 }
@@ -97,39 +71,39 @@ func moved(before, after *events.Item) bool {
 }
 
 // letGo frees a dispatch's slot.
-func (f *flight) letGo(d *dispatched) {
-	f.l.table.remove(d)
-	if d.native {
+func (f *flight) letGo(d *table.Dispatch) {
+	f.l.table.Remove(d)
+	if d.Native {
 		f.l.acked.nativeLetGo(d)
 		f.l.leases.nativeEnded(d)
 	}
-	f.l.dirty[d.typ] = true
-	f.roomChanged(d.typ, d.group)
+	f.l.sender.dirty[d.Type] = true
+	f.roomChanged(d.Type, d.Group)
 }
 
 // unclaimed reports whether a dispatch can still be claimed. A claim counts
 // from its decision on, also in a batch that is not durable yet.
-func (f *flight) unclaimed(d *dispatched) (bool, error) {
-	if d.claimed || d.lingering {
+func (f *flight) unclaimed(d *table.Dispatch) (bool, error) {
+	if d.Claimed || d.Lingering {
 		return false, nil
 	}
-	it, err := f.l.state.Item(d.id)
-	return err == nil && it != nil && it.State == events.StateQueued && it.Token != d.token, err
+	it, err := f.l.state.Item(d.ID)
+	return err == nil && it != nil && it.State == events.StateQueued && it.Token != d.Token, err
 }
 
 // putBack takes back a dispatch, if it is unclaimed: its item is ready again,
 // under another token. It reports whether it did.
-func (f *flight) putBack(d *dispatched) (bool, error) {
+func (f *flight) putBack(d *table.Dispatch) (bool, error) {
 	free, err := f.unclaimed(d)
 	if !free || err != nil {
 		return false, err
 	}
-	it, err := f.l.state.Item(d.id)
+	it, err := f.l.state.Item(d.ID)
 	if err != nil {
 		return false, err
 	}
 	f.letGo(d)
-	return true, f.l.readyIfDue(it, f.l.clock.Due())
+	return true, f.readyIfDue(it, f.l.clock.Due())
 }
 
 // roomChanged tells the queues and the pool that a dispatch of a type and group has
@@ -138,7 +112,7 @@ func (f *flight) roomChanged(t events.Type, group string) {
 	f.l.ready.Moved(t, group)
 	if p := f.l.sender.pools.of(t); p != nil {
 		for _, member := range p.types {
-			f.l.dirty[member] = true
+			f.l.sender.dirty[member] = true
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package dispatcher
 
 import (
+	"context"
+
+	"github.com/streamwright/streamwright/dispatcher/errands"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -20,7 +23,8 @@ const followShare = eventlog.MaxAppend / 2
 // followUps are the items that a follow-up is to be decided for. Owned by the
 // loop.
 type followUps struct {
-	l *loop
+	l       *loop
+	errands *errands.Errands // nil: they are left to the next owner
 
 	ids     []events.ID
 	looking bool      // the index is still to be read
@@ -50,22 +54,22 @@ func (f *followUps) pop() {
 	}
 }
 
-// decideFollowUps decides what follows from what has become of items, as far as
-// the batch has room for it: normally in the batch of its cause. Each is
-// repeated until there is nothing more to do.
-func (f *followUps) decideFollowUps() error {
-	if f.l.closing || f.l.halt.on() {
+// decide decides what follows from what has become of items, as far as the batch
+// has room for it: normally in the batch of its cause. Each is repeated until
+// there is nothing more to do.
+func (f *followUps) decide() error {
+	if !f.waits() || f.l.closing || f.l.halt.on() {
 		return nil // the next owner finds them, or they wait
 	}
 	for {
 		if len(f.ids) == 0 {
-			if more, err := f.pageFollowUps(); err != nil || !more {
+			if more, err := f.page(); err != nil || !more {
 				return err
 			}
 			continue
 		}
 		c := core.FollowUp{ID: f.ids[0]}
-		if !f.l.roomFor(core.MaxEvents(c), followShare) {
+		if !f.l.pipe.roomFor(core.MaxEvents(c), followShare) {
 			return nil
 		}
 		dec, err := core.Decide(f.l.state, c, f.l.clock.Now())
@@ -89,14 +93,14 @@ func (f *followUps) decideFollowUps() error {
 func (f *followUps) sendErrand(id events.ID) error {
 	it, err := f.l.state.Item(id)
 	if err == nil {
-		f.l.errands.send(it)
+		f.errands.Send(it)
 	}
 	return err
 }
 
-// pageFollowUps takes in the next part of the index, and reports whether there
+// page takes in the next part of the index, and reports whether there
 // may be more.
-func (f *followUps) pageFollowUps() (more bool, err error) {
+func (f *followUps) page() (more bool, err error) {
 	if !f.looking || f.l.cfg.Store.Applied() < f.from {
 		return false, nil
 	}
@@ -109,4 +113,38 @@ func (f *followUps) pageFollowUps() (more bool, err error) {
 	}
 	f.ids = append(f.ids, ids...)
 	return len(ids) > 0, nil
+}
+
+// newErrands makes the errands of an ownership, which ends with ctx.
+func (e *Engine) newErrands(ctx context.Context) *errands.Errands {
+	var r *errands.Errands
+	r = errands.New(ctx, errands.Config{
+		Store: e.cfg.Store, Logger: e.cfg.Logger, NewID: e.NewID, Children: e.cfg.Children, Ask: e.dedup.Children,
+		Decide: func(ctx context.Context, cmds []core.Command) ([]errands.Outcome, error) {
+			outcomes, err := e.all(ctx, cmds)
+			out := make([]errands.Outcome, len(outcomes))
+			for i, o := range outcomes {
+				out[i] = errands.Outcome{Repeat: o.Decision.Repeat, Err: o.Err}
+			}
+			return out, err
+		},
+		Ended: func(ctx context.Context, id events.ID) {
+			_, _ = ask(ctx, e, func(l *loop) (struct{}, error) { // refused only when the ownership ends
+				l.follow.errandEnded(r, id)
+				return struct{}{}, nil
+			})
+		},
+	})
+	return r
+}
+
+// errandEnded looks again for what an item needs whose errand is over.
+func (f *followUps) errandEnded(of *errands.Errands, id events.ID) {
+	switch applied := f.l.state.Meta().Applied; {
+	case f.errands != of: // of an earlier ownership
+	case of.Ended(id):
+		f.lookFrom(applied)
+	default:
+		f.add([]events.ID{id}, applied) // it may need another
+	}
 }

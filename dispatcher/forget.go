@@ -21,46 +21,42 @@ const typesFree = 100
 // maxForget bounds the types that are forgotten in one look.
 const maxForget = 200
 
-// idleTypes says since when types have been idle. Owned by the loop.
-type idleTypes struct {
-	since map[events.Type]time.Time
-}
-
-// unneeded reports whether nothing and nobody needs a type.
-func (l *loop) unneeded(t events.Type) bool {
-	return l.state.TypeInUse(t) == "" && l.cfg.FileTypes[t] == nil && l.table.byType[t] == 0 && !l.ready.Offered(t)
-}
-
 // forgetTypes forgets types that have long been idle, and if room is scarce those
 // that were so at the last look. It is for the sweep alone: looks whose time a
 // client could choose would have it fill the log with types that come and go.
-func (l *loop) forgetTypes(now time.Time) error {
-	names := l.state.TypeNames()
+func (sw *sweeper) forgetTypes(now time.Time) error {
+	names := sw.l.state.TypeNames()
 	scarce := len(names) > events.MaxTypes-typesFree
-	was := l.idleTypes.since
-	l.idleTypes.since = map[events.Type]time.Time{}
+	was := sw.idle
+	sw.idle = map[events.Type]time.Time{}
 	forgotten := 0
 	for _, t := range names {
-		if !l.unneeded(t) {
+		if !sw.unneeded(t) {
 			continue
 		}
 		since, known := was[t]
 		if !known {
 			since = now
 		}
-		if known && (scarce || now.Sub(since) >= typeIdle) && forgotten < maxForget && l.room() {
-			if _, _, err := l.decide(core.ForgetType{Type: t}); fatal(err) != nil {
+		if known && (scarce || now.Sub(since) >= typeIdle) && forgotten < maxForget && sw.l.pipe.room() {
+			if _, _, err := sw.l.decide(core.ForgetType{Type: t}); fatal(err) != nil {
 				return err
 			}
 			forgotten++
 			continue
 		}
-		l.idleTypes.since[t] = since
+		sw.idle[t] = since
 	}
 	if forgotten > 0 {
-		l.log.Info("forgot types that have no items, settings or workers", "types", forgotten)
+		sw.l.cfg.Logger.Info("forgot types that have no items, settings or workers", "types", forgotten)
 	}
 	return nil
+}
+
+// unneeded reports whether nothing and nobody needs a type.
+func (sw *sweeper) unneeded(t events.Type) bool {
+	l := sw.l
+	return l.state.TypeInUse(t) == "" && l.cfg.FileTypes[t] == nil && l.table.ByType[t] == 0 && !l.ready.Offered(t)
 }
 
 // mayRemove refuses to remove a type that engine.toml names, or that a worker
@@ -69,7 +65,7 @@ func (l *loop) mayRemove(t events.Type) error {
 	if l.cfg.FileTypes[t] != nil {
 		return events.Refuse(events.CodeSetInFile, "type %s has a table in engine.toml: take [types.%s] out and restart the engine, then remove it", t, t)
 	}
-	if workers := l.registry.Serving(t); len(workers) > 0 {
+	if workers := l.workforce.registry.Serving(t); len(workers) > 0 {
 		const most = 3
 		more := ""
 		if n := len(workers) - most; n > 0 {
@@ -89,10 +85,9 @@ func (l *loop) typesForgotten(types []events.Type) {
 		l.ready.Forget(t)
 		delete(l.leases.ackWaits, t)
 		delete(l.sender.marks, t)
-		delete(l.dirty, t)
-		delete(l.stopped, t)
-		delete(l.table.byType, t)
-		delete(l.table.unclaimed, t)
+		delete(l.sender.dirty, t)
+		delete(l.gates.stopped, t)
+		l.table.Forget(t)
 		l.out.DropConsumer(lanes.Key{Type: t, Name: ""})
 	}
 }

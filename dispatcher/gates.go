@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -12,47 +13,54 @@ import (
 // package events. Here it is only followed: nothing is dispatched that could not
 // be claimed, and what is on its way and unclaimed is taken back.
 
-// followGates follows the pauses and circuits of the types that have changed,
-// and the circuits of workers.
-func (l *loop) followGates(changed []events.TypeInfo) error {
-	for i := range changed {
-		t := changed[i].Type
-		stopped := l.state.DispatchGate(t).Stopped
-		if stopped == l.stopped[t] {
+// gates follows what holds types and workers back.
+type gates struct {
+	l        *loop
+	stopped  map[events.Type]bool // paused, or their circuit open
+	circuits uint64               // State.CircuitVersion that the registry has heard of
+}
+
+// changed follows the pauses and circuits of the types that have changed, and the
+// circuits of workers.
+func (g *gates) changed(types []events.TypeInfo) error {
+	for i := range types {
+		t := types[i].Type
+		stopped := g.l.state.DispatchGate(t).Stopped
+		if stopped == g.stopped[t] {
 			continue
 		}
 		if !stopped {
-			delete(l.stopped, t)
-			l.acked.makeNative(t) // its consumer goes on
+			delete(g.stopped, t)
+			g.l.acked.makeNative(t) // its consumer goes on
 			continue
 		}
-		l.stopped[t] = true
-		if err := l.flight.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native }); err != nil {
+		g.stopped[t] = true
+		if err := g.l.flight.withdrawIf(func(d *table.Dispatch) bool { return d.Type == t && !d.Native }); err != nil {
 			return err
 		}
-		l.acked.withdrawNatives(t)
+		g.l.acked.withdrawNatives(t)
 	}
-	if v := l.state.CircuitVersion(); v != l.circuits {
-		l.circuits = v
-		l.registry.Bench(l.state.OpenWorkerCircuits())
+	if v := g.l.state.CircuitVersion(); v != g.circuits {
+		g.circuits = v
+		g.l.workforce.registry.Bench(g.l.state.OpenWorkerCircuits())
 	}
-	l.workforce.followDrains()
+	g.l.workforce.followDrains()
 	return nil
 }
 
-// admitted is how many more items of a type may be dispatched because of its
+// admitted returns how many more items of a type may be dispatched because of its
 // gate; limited is false if there is no such bound.
-func (l *loop) admitted(t events.Type) (n int, limited bool, err error) {
-	g := l.state.DispatchGate(t)
-	if g.Stopped || !g.Limited {
-		return 0, g.Stopped, nil
+func (g *gates) admitted(t events.Type) (n int, limited bool, err error) {
+	gate := g.l.state.DispatchGate(t)
+	if gate.Stopped || !gate.Limited {
+		return 0, gate.Stopped, nil
 	}
-	n = g.Probes
-	for _, d := range l.table.byToken { // rare: only while a circuit is half open
-		if d.typ != t {
+	n = gate.Probes
+	for _, d := range g.l.table.ByToken { // rare: only while a circuit is half open
+		if d.Type != t {
 			continue
 		}
-		free, err := l.flight.unclaimed(d)
+		free, err := g.l.flight.unclaimed(d)
 		if err != nil {
 			return 0, true, err
 		}
@@ -63,10 +71,37 @@ func (l *loop) admitted(t events.Type) (n int, limited bool, err error) {
 	return n, true, nil
 }
 
+// due ends the pauses and half opens the circuits whose time has come, as far as
+// the batch has room.
+func (g *gates) due(now time.Time) error {
+	for g.l.pipe.room() {
+		var c core.Command
+		if typ, at := g.l.state.NextPauseEnd(); clock.Passed(at, now) {
+			c = core.DuePause{Type: typ}
+		} else if ref, at := g.l.state.NextCircuit(); clock.Passed(at, now) {
+			c = core.DueCircuit(ref)
+		} else {
+			return nil
+		}
+		if _, _, err := g.l.decide(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next returns when the next pause ends by itself, or the next circuit half opens;
+// zero for never.
+func (g *gates) next() time.Time {
+	_, pause := g.l.state.NextPauseEnd()
+	_, circuit := g.l.state.NextCircuit()
+	return clock.Sooner(pause, circuit)
+}
+
 // withdrawIf takes back those of the unclaimed dispatches that match.
-func (f *flight) withdrawIf(match func(*dispatched) bool) error {
+func (f *flight) withdrawIf(match func(*table.Dispatch) bool) error {
 	f.noteAcks()
-	for _, d := range f.l.table.byToken {
+	for _, d := range f.l.table.ByToken {
 		if !match(d) {
 			continue
 		}
@@ -75,7 +110,7 @@ func (f *flight) withdrawIf(match func(*dispatched) bool) error {
 			return err
 		}
 		if back {
-			f.l.out.DeleteMsg(d.seq)
+			f.l.out.DeleteMsg(d.Seq)
 		}
 	}
 	return nil
@@ -83,9 +118,9 @@ func (f *flight) withdrawIf(match func(*dispatched) bool) error {
 
 // heldBack takes back a dispatch whose claim was refused by a pause, a circuit,
 // or for want of room. It goes out again once the checks at dispatch let it.
-func (f *flight) heldBack(d *dispatched, cmd core.Command, refusal error) error {
+func (f *flight) heldBack(d *table.Dispatch, cmd core.Command, refusal error) error {
 	claim, is := cmd.(core.Claim)
-	if d == nil || !is || d.id != claim.ID {
+	if d == nil || !is || d.ID != claim.ID {
 		return nil
 	}
 	switch events.CodeOf(refusal) {
@@ -93,29 +128,4 @@ func (f *flight) heldBack(d *dispatched, cmd core.Command, refusal error) error 
 		return f.takeBack(d)
 	}
 	return nil
-}
-
-// dueCircuits half opens the circuits whose time has come, as far as the batch
-// has room.
-func (l *loop) dueCircuits(now time.Time) error {
-	for l.room() {
-		ref, at := l.state.NextCircuit()
-		if !clock.Passed(at, now) {
-			return nil
-		}
-		if _, _, err := l.decide(core.DueCircuit(ref)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// nextCircuit is when the next circuit half opens, zero for never, or not before
-// there is room.
-func (l *loop) nextCircuit() time.Time {
-	if !l.room() {
-		return time.Time{}
-	}
-	_, at := l.state.NextCircuit()
-	return at
 }

@@ -24,13 +24,13 @@ var errMoved = errors.New("foreign messages came between the events of a round o
 // interrupt notes that a batch was appended with foreign messages before or
 // between its events.
 func (l *loop) interrupt(r appendResult) {
-	l.interrupted = &r
-	l.strangers.note(l, int(r.res.Last-r.b.after)-len(r.b.events))
-	if len(l.unprojected) == 0 {
+	l.pipe.interrupted = &r
+	l.pipe.strangers.note(l, int(r.res.Last-r.b.after)-len(r.b.events))
+	if len(l.pipe.unprojected) == 0 {
 		return
 	}
 	select {
-	case l.hurry <- struct{}{}:
+	case l.pipe.hurry <- struct{}{}:
 	default:
 	}
 }
@@ -39,17 +39,18 @@ func (l *loop) interrupt(r appendResult) {
 // follows from the append. It reports false while the projection lacks something
 // of before.
 func (l *loop) stepOver() (done bool, err error) {
-	if len(l.unprojected) > 0 {
+	p := &l.pipe
+	if len(p.unprojected) > 0 {
 		return false, nil
 	}
-	r := *l.interrupted
+	r := *p.interrupted
 	b := r.b
-	l.interrupted, l.appending = nil, false
+	p.interrupted, p.appending = nil, false
 	lost := func(err error) (bool, error) {
-		l.building.done = append(b.done, l.building.done...)
+		p.building.done = append(b.done, p.building.done...)
 		return false, err
 	}
-	if slices.ContainsFunc(b.events, tellsPositions) || slices.ContainsFunc(l.building.events, tellsPositions) {
+	if slices.ContainsFunc(b.events, tellsPositions) || slices.ContainsFunc(p.building.events, tellsPositions) {
 		return lost(errMoved)
 	}
 	if err := l.state.Reload(); err != nil {
@@ -69,7 +70,7 @@ func (l *loop) stepOver() (done bool, err error) {
 		return lost(err)
 	}
 	b.changes = l.state.TakeChanges()
-	if err := l.reapply(l.building.events, moved); err != nil {
+	if err := l.reapply(p.building.events, moved); err != nil {
 		return lost(err)
 	}
 	l.state.TakeFollowUps() // they are known
@@ -96,12 +97,13 @@ func (l *loop) reapply(evs []events.Event, moved func(events.Seq) events.Seq) er
 // renumber corrects the positions that were told to jobs, or noted, before they
 // were durable.
 func (l *loop) renumber(b *batch, moved func(events.Seq) events.Seq) {
-	for _, jobs := range [][]job{b.done, l.building.done, l.urgent.jobs, l.bulk.jobs, l.inflow.jobs} {
+	for _, jobs := range [][]job{b.done, l.pipe.building.done, l.queues.urgent.jobs, l.queues.bulk.jobs, l.queues.intake.jobs} {
 		for _, j := range jobs {
 			renumber(j, moved)
 		}
 	}
-	for _, seq := range []*events.Seq{&l.retention.began, &l.retention.end, &l.acked.settling.upTo, &l.follow.from} {
+	l.retention.Renumber(moved)
+	for _, seq := range []*events.Seq{&l.acked.settling.upTo, &l.follow.from} {
 		*seq = moved(*seq)
 	}
 }
@@ -135,14 +137,6 @@ func (j *reportJob) renumber(moved func(events.Seq) events.Seq) {
 	}
 }
 
-func (j *whyJob) renumber(moved func(events.Seq) events.Seq) {
-	movePosition(&j.a.reply.Position, moved)
-}
-
-func (j *retentionJob) renumber(moved func(events.Seq) events.Seq) {
-	j.status.Last = moved(j.status.Last)
-}
-
 func movePosition(p *wire.Position, moved func(events.Seq) events.Seq) {
 	if seq, err := p.Seq(); err == nil {
 		*p = wire.PositionOf(moved(seq))
@@ -161,7 +155,7 @@ type strangers struct {
 func (s *strangers) note(l *loop, n int) {
 	s.n += n
 	if now := l.clock.Now(); !now.Before(s.next) {
-		l.log.Warn("messages that no engine wrote are in the event stream, and are passed over: let nobody else publish to its subjects", "messages", s.n)
+		l.cfg.Logger.Warn("messages that no engine wrote are in the event stream, and are passed over: let nobody else publish to its subjects", "messages", s.n)
 		*s = strangers{next: now.Add(strangersEvery)}
 	}
 }

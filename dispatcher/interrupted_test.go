@@ -32,7 +32,7 @@ func TestForeignMessagesEndNoOwnership(t *testing.T) {
 				if stage == "append" && c.rng.IntN(2) == 0 {
 					c.log.Script(eventlog.Fault{Kind: eventlog.FaultForeign, N: c.rng.IntN(6), Foreign: 1 + c.rng.IntN(3)})
 				}
-				if c.l.interrupted != nil {
+				if c.l.pipe.interrupted != nil {
 					stepped++
 				}
 			}
@@ -63,7 +63,7 @@ func TestInterruptedAppendAnswersItsPositions(t *testing.T) {
 			s.submit(core.Submit{})
 			s.log.Script(eventlog.Fault{Kind: eventlog.FaultForeign, N: n, Foreign: 3})
 			o := s.submit(core.Submit{})
-			if it, at := s.item(o.Decision.ID), s.store.Applied(); o.Position != at || o.Item.Seq != it.Seq || o.Item.CreatedSeq != it.CreatedSeq || o.Item.BaseSeq != it.BaseSeq || s.l.appended != at {
+			if it, at := s.item(o.Decision.ID), s.store.Applied(); o.Position != at || o.Item.Seq != it.Seq || o.Item.CreatedSeq != it.CreatedSeq || o.Item.BaseSeq != it.BaseSeq || s.l.pipe.appended != at {
 				t.Fatalf("%d, %t: answered %d %d %d, it is %d %d %d", n, atomic, o.Position, o.Item.Seq, o.Item.CreatedSeq, at, it.Seq, it.CreatedSeq)
 			}
 			if s.losses > 0 {

@@ -1,9 +1,11 @@
 package dispatcher
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -22,6 +24,50 @@ type job interface {
 	abandon(err *events.Error)
 }
 
+// question is a job that reads what the loop knows, and decides nothing.
+type question[T any] struct {
+	read   func(*loop) (T, error)
+	out    chan answer[T]
+	answer answer[T]
+}
+
+type answer[T any] struct {
+	value T
+	err   error // an *events.Error
+}
+
+// ask has the loop answer a question. A refusal by read is its answer; any other
+// error of it stops the partition.
+func ask[T any](ctx context.Context, e *Engine, read func(*loop) (T, error)) (T, error) {
+	j := &question[T]{read: read, out: make(chan answer[T], 1)}
+	if err := e.enqueue(ctx, e.requests, j, overhead); err != nil {
+		return j.answer.value, err
+	}
+	select {
+	case a := <-j.out:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+func (j *question[T]) len() int { return 1 }
+
+func (j *question[T]) decide(l *loop, _ int) error {
+	j.answer.value, j.answer.err = j.read(l)
+	return fatal(j.answer.err)
+}
+
+func (j *question[T]) finish()                   { j.out <- j.answer }
+func (j *question[T]) abandon(err *events.Error) { j.out <- answer[T]{err: err} }
+
+func (j *question[T]) renumber(moved func(events.Seq) events.Seq) {
+	if r, ok := any(&j.answer.value).(renumbered); ok {
+		r.renumber(moved)
+	}
+}
+
 // commandJob is a Do.
 type commandJob struct {
 	cmds     []core.Command
@@ -32,7 +78,7 @@ type commandJob struct {
 func (j *commandJob) len() int { return len(j.cmds) }
 
 func (j *commandJob) decide(l *loop, i int) error {
-	cmd, err := l.schedules.plan(j.cmds[i])
+	cmd, err := l.plan(j.cmds[i])
 	var dec core.Decision
 	var it *events.Item
 	if err == nil {
@@ -45,14 +91,25 @@ func (j *commandJob) decide(l *loop, i int) error {
 	return nil
 }
 
+// plan completes a command with what the log does not know, or refuses it.
+func (l *loop) plan(c core.Command) (core.Command, error) {
+	switch c := c.(type) {
+	case core.RemoveType:
+		return c, l.mayRemove(c.Type)
+	case core.SetSchedule:
+		return l.schedules.Plan(c)
+	}
+	return c, nil
+}
+
 // tells reports whether the effects of a decision tell a registered worker to
 // stop its run: see tableFollows.
 func (l *loop) tells(dec *core.Decision, it *events.Item) bool {
 	if !dec.WasRunning || it == nil {
 		return false
 	}
-	d := l.table.byID[dec.ID]
-	return d != nil && d.token == it.Token && l.registry.Knows(it.Worker)
+	d := l.table.ByID[dec.ID]
+	return d != nil && d.Token == it.Token && l.workforce.registry.Knows(it.Worker)
 }
 
 func (j *commandJob) finish() { j.done(j.outcomes) }
@@ -111,13 +168,13 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	if err != nil {
 		return wire.Reported{Error: wire.FromError(err)}, nil
 	}
-	d := l.table.byToken[tok]
-	if d != nil && d.native {
+	d := l.table.ByToken[tok]
+	if d != nil && d.Native {
 		d = nil // it is nobody's to claim, or to report of
 	}
 	switch r.Event {
 	case wire.ReportClaim:
-		if err := l.registry.MayClaim(r.Worker, r.Session); err != nil {
+		if err := l.workforce.registry.MayClaim(r.Worker, r.Session); err != nil {
 			granted, fault := l.keptFrom(d, r, events.CodeOf(err))
 			if fault != nil {
 				return wire.Reported{}, fault
@@ -127,7 +184,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 			}
 		}
 	case wire.ReportRelease:
-		if d == nil || d.id.String() != r.ID {
+		if d == nil || d.ID.String() != r.ID {
 			break
 		}
 		if back, err := l.flight.putBack(d); back || err != nil {
@@ -135,8 +192,8 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 		}
 	}
 	var current events.Token
-	if d != nil && !d.lingering && d.id.String() == r.ID {
-		current = d.token
+	if d != nil && !d.Lingering && d.ID.String() == r.ID {
+		current = d.Token
 	}
 	cmd, err := r.Command(current, rand.Uint64())
 	if err != nil {
@@ -145,37 +202,14 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	return l.runCommand(cmd, d)
 }
 
-// backlog is what the loop has taken and not yet decided in full.
-type backlog struct {
-	jobs []job
-	next int // commands of jobs[0] that are decided
-	// held, if set, says that no further command may be decided for now.
-	held func() bool
-}
-
-func (q *backlog) room() bool { return len(q.jobs) < maxPendingJobs }
-
-// take takes a job, and those that wait behind it, as long as there is room.
-func (q *backlog) take(j job, more <-chan job) {
-	q.jobs = append(q.jobs, j)
-	for q.room() {
-		select {
-		case j := <-more:
-			q.jobs = append(q.jobs, j)
-		default:
-			return
-		}
-	}
-}
-
 // keptFrom is what follows from the refusal of a worker's claim. What an
 // unhealthy or draining worker may not have is dispatched again at once, to
 // others. granted says that the claim is a repeat: it was decided before, and
 // gets the same answer again.
-func (l *loop) keptFrom(d *dispatched, r *wire.Report, code events.Code) (granted bool, err error) {
+func (l *loop) keptFrom(d *table.Dispatch, r *wire.Report, code events.Code) (granted bool, err error) {
 	if d == nil || (code != events.CodeDraining && code != events.CodeUnhealthy) {
 		return false, nil
 	}
 	back, err := l.flight.putBack(d)
-	return err == nil && !back && d.id.String() == r.ID, err
+	return err == nil && !back && d.ID.String() == r.ID, err
 }

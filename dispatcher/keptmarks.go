@@ -13,15 +13,15 @@ import (
 // followDrains tells the registry of the marks that have changed.
 func (wf *workforce) followDrains() {
 	if marks, changed := wf.drains.Follow(wf.l.state, wf.l.clock.Now()); changed {
-		wf.l.registry.SetMarks(marks)
+		wf.registry.SetMarks(marks)
 	}
 }
 
 // endUnseenDrains ends the marks of workers that won't come back, with each
 // sweep, as far as the batch has room.
 func (wf *workforce) endUnseenDrains(now time.Time) error {
-	for _, w := range wf.drains.Unseen(now, wf.l.registry) {
-		if !wf.l.room() {
+	for _, w := range wf.drains.Unseen(now, wf.registry) {
+		if !wf.l.pipe.room() {
 			return nil
 		}
 		if _, _, err := wf.l.decide(core.EndDrain{Worker: w, Reason: events.ReasonUnseen}); fatal(err) != nil {
@@ -74,7 +74,7 @@ func (e *Engine) Unregister(ctx context.Context, u wire.Unregister) error {
 
 // duePauses ends the pauses whose time has come, as far as the batch has room.
 func (l *loop) duePauses(now time.Time) error {
-	for l.room() {
+	for l.pipe.room() {
 		typ, at := l.state.NextPauseEnd()
 		if !clock.Passed(at, now) {
 			return nil
@@ -89,7 +89,7 @@ func (l *loop) duePauses(now time.Time) error {
 // nextPauseEnd is when the next pause ends by itself, zero for never, or not
 // before there is room.
 func (l *loop) nextPauseEnd() time.Time {
-	if !l.room() {
+	if !l.pipe.room() {
 		return time.Time{}
 	}
 	_, at := l.state.NextPauseEnd()

@@ -11,14 +11,14 @@ import (
 // laneOpened makes the consumer of a lane with capabilities, and has the workers
 // that serve it register again, to hear of it.
 func (wf *workforce) laneOpened(t events.Type, lane string) {
-	able := len(wf.l.registry.Able(t, lane)) // also those that are unhealthy: they will be back
+	able := len(wf.registry.Able(t, lane)) // also those that are unhealthy: they will be back
 	wf.l.out.EnsureConsumer(lanes.Key{Type: t, Name: lane}, wf.l.leases.ackWait(t), able > 1 || able == 1 && !wf.quiet)
 }
 
 // laneClosed removes the consumer of a lane that was closed, unless somebody
 // still runs what it has delivered: then a sweep finds it.
 func (wf *workforce) laneClosed(t events.Type, lane string) {
-	if key := (lanes.Key{Type: t, Name: lane}); wf.l.table.byLane[key] == 0 {
+	if key := (lanes.Key{Type: t, Name: lane}); wf.l.table.ByLane[key] == 0 {
 		wf.l.out.DropConsumer(key)
 	}
 }
@@ -27,7 +27,7 @@ func (wf *workforce) laneClosed(t events.Type, lane string) {
 // earlier owner's. One that a worker serves stays: it may be pulling from it.
 func (wf *workforce) consumersFound(keys []lanes.Key) error {
 	for _, key := range keys {
-		if wf.l.table.byLane[key] > 0 {
+		if wf.l.table.ByLane[key] > 0 {
 			continue
 		}
 		if key.Name == "" {
@@ -57,13 +57,14 @@ func (wf *workforce) consumersFound(keys []lanes.Key) error {
 // findLanes goes on with the search for lanes that workers have come for.
 func (wf *workforce) findLanes() error {
 	stalled, err := wf.l.ready.FindLanes()
-	wf.l.stalled = wf.l.stalled || stalled
+	wf.l.sender.stalled = wf.l.sender.stalled || stalled
 	return err
 }
 
 // workforce follows who is there to work. Owned by the loop.
 type workforce struct {
-	l *loop
+	l        *loop
+	registry *registry.Registry
 
 	slots      map[lanes.Key]int // memo of Registry.Slots; cleared when that changes
 	drains     registry.DrainMarks

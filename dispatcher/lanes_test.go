@@ -135,7 +135,7 @@ func TestMadeUpCapabilitiesCostNothing(t *testing.T) {
 	if reads > reads0 || busy > 1 {
 		t.Fatalf("%d reads of the index and %d lanes to look at, %d and 1 without made-up capabilities", reads, busy, reads0)
 	}
-	if named, _ := s.lanesOpen("email"); named != 0 || s.l.ready.Named() != 0 || s.namedConsumers() != 0 || len(s.l.workforce.slots) > 2 || len(s.l.table.byLane) > 1 {
+	if named, _ := s.lanesOpen("email"); named != 0 || s.l.ready.Named() != 0 || s.namedConsumers() != 0 || len(s.l.workforce.slots) > 2 || len(s.l.table.ByLane) > 1 {
 		t.Fatalf("%d lanes, %d consumers, %d slots known", named, s.namedConsumers(), len(s.l.workforce.slots))
 	}
 	for chunk := range slices.Chunk(ids, 500) {
@@ -266,10 +266,9 @@ func TestMoreLanesThanMayBeOpen(t *testing.T) {
 // why asks why an item does not run.
 func (s *sim) why(id events.ID) []events.BlockReason {
 	s.t.Helper()
-	j := &whyJob{id: id, out: make(chan whyAnswer, 1)}
-	s.l.urgent.jobs = append(s.l.urgent.jobs, j)
+	j := answerTo(s, func(l *loop) (whyAnswer, error) { return l.why(id) })
 	s.settle()
-	return (<-j.out).reply.Reasons
+	return (<-j.out).value.reply.Reasons
 }
 
 // A lane is closed with its last worker, its run goes on, and its consumer is

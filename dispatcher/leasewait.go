@@ -5,6 +5,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -25,7 +26,7 @@ import (
 // lets them dispatch more.
 func (le *leases) typesChanged(changed []events.TypeInfo) error {
 	for _, t := range changed {
-		le.l.dirty[t.Type] = true // its capacity may be another
+		le.l.sender.dirty[t.Type] = true // its capacity may be another
 		le.l.sender.limitsMayHaveChanged(t)
 		if err := le.leaseChanged(t.Type, t.Settings.Lease()); err != nil {
 			return err
@@ -44,7 +45,7 @@ func (le *leases) leaseChanged(t events.Type, lease time.Duration) error {
 		le.makeConsumers(t, false)
 	case lease < was && !le.nativesLentLonger(t, lease):
 		le.ackWaits[t] = lease
-		if err := le.l.flight.withdrawIf(func(d *dispatched) bool { return d.typ == t && !d.native && d.lease > lease }); err != nil {
+		if err := le.l.flight.withdrawIf(func(d *table.Dispatch) bool { return d.Type == t && !d.Native && d.Lease > lease }); err != nil {
 			return err
 		}
 		le.makeConsumers(t, true)
@@ -55,8 +56,8 @@ func (le *leases) leaseChanged(t events.Type, lease time.Duration) error {
 // nativesLentLonger reports whether something of a type was sent to native workers
 // with a longer lease.
 func (le *leases) nativesLentLonger(t events.Type, lease time.Duration) bool {
-	for _, d := range le.l.table.natives {
-		if d.typ == t && d.lease > lease {
+	for _, d := range le.l.table.Natives {
+		if d.Type == t && d.Lease > lease {
 			return true
 		}
 	}
@@ -65,11 +66,11 @@ func (le *leases) nativesLentLonger(t events.Type, lease time.Duration) bool {
 
 // nativeEnded applies a type's shorter lease once the last of what was sent to
 // native workers with a longer one has ended.
-func (le *leases) nativeEnded(d *dispatched) {
-	set, _ := le.l.state.Settings(d.typ)
-	if lease := set.Lease(); d.lease > lease && lease < le.ackWait(d.typ) && !le.nativesLentLonger(d.typ, lease) {
-		le.ackWaits[d.typ] = lease
-		le.makeConsumers(d.typ, true)
+func (le *leases) nativeEnded(d *table.Dispatch) {
+	set, _ := le.l.state.Settings(d.Type)
+	if lease := set.Lease(); d.Lease > lease && lease < le.ackWait(d.Type) && !le.nativesLentLonger(d.Type, lease) {
+		le.ackWaits[d.Type] = lease
+		le.makeConsumers(d.Type, true)
 	}
 }
 
@@ -84,11 +85,11 @@ func (le *leases) ackWait(t events.Type) time.Duration {
 
 // leaseOf is the lease of a dispatch: what its worker was told, or what its
 // consumer has if that is longer.
-func (le *leases) leaseOf(d *dispatched) time.Duration { return max(d.lease, le.ackWait(d.typ)) }
+func (le *leases) leaseOf(d *table.Dispatch) time.Duration { return max(d.Lease, le.ackWait(d.Type)) }
 
 // lentLonger reports whether the worker of a dispatch was told a longer lease than
 // the consumer has: the server then takes it for lost too early.
-func (le *leases) lentLonger(d *dispatched) bool { return d.lease > le.ackWait(d.typ) }
+func (le *leases) lentLonger(d *table.Dispatch) bool { return d.Lease > le.ackWait(d.Type) }
 
 // makeConsumers makes the consumers of a type's open lanes; tell has its workers
 // register again.

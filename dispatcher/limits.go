@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -33,14 +34,14 @@ func (s *sender) groupsOpen(t events.Type, set *events.TypeSettings, now time.Ti
 // groupOpen reports whether one more item of a group may be dispatched; if not,
 // from when on (zero: once one of those on their way or running has moved on).
 func (s *sender) groupOpen(t events.Type, group string, set *events.TypeSettings, now time.Time) (bool, time.Time, error) {
-	load := s.l.table.byGroup[groupKey{t, group}]
+	load := s.l.table.ByGroup[table.GroupKey{Type: t, Group: group}]
 	if set.GroupCapacity > 0 {
 		runs, err := s.l.state.GroupRuns(t, group)
-		if err != nil || max(int64(load.all), runs) >= int64(set.GroupCapacity) {
+		if err != nil || max(int64(load.All), runs) >= int64(set.GroupCapacity) {
 			return false, time.Time{}, err
 		}
 	}
-	return s.l.state.RatesAllow(t, group, load.unclaimed, now)
+	return s.l.state.RatesAllow(t, group, load.Unclaimed, now)
 }
 
 // typeBlocked reports whether a type's own rate limits hold it.
@@ -49,17 +50,17 @@ func (s *sender) typeBlocked(t events.Type, set *events.TypeSettings, now time.T
 		return false, nil
 	}
 	return s.l.ready.TypeBlocked(t, now, func(string) (bool, time.Time, error) {
-		return s.l.state.RatesAllow(t, "", s.l.table.unclaimed[t], now)
+		return s.l.state.RatesAllow(t, "", s.l.table.Unclaimed[t], now)
 	})
 }
 
 // takeBack takes back a dispatch whose claim found no room. It goes out again
 // once the checks at dispatch, which are as strict as the claim's, let it.
-func (f *flight) takeBack(d *dispatched) error {
+func (f *flight) takeBack(d *table.Dispatch) error {
 	back, err := f.putBack(d)
 	if back {
 		f.noteAcks()
-		f.l.out.DeleteMsg(d.seq)
+		f.l.out.DeleteMsg(d.Seq)
 	}
 	return err
 }
@@ -76,7 +77,7 @@ func (s *sender) limitsMayHaveChanged(t events.TypeInfo) {
 	s.findPools()
 	for _, p := range s.pools.byName {
 		for _, member := range p.types {
-			s.l.dirty[member] = true
+			s.dirty[member] = true
 		}
 	}
 }

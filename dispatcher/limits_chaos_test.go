@@ -84,7 +84,7 @@ func TestChaosWithLimits(t *testing.T) {
 func (c *chaos) withinLimits(set events.TypeSettings, limits events.Limits) error {
 	tenants, running, began := map[events.ID]string{}, map[events.ID]bool{}, map[string][]time.Time{}
 	from := events.Seq(0)
-	err := c.log.Read(context.Background(), 1, c.l.appended, func(g eventlog.Group) error {
+	err := c.log.Read(context.Background(), 1, c.l.pipe.appended, func(g eventlog.Group) error {
 		for _, ev := range g.Events {
 			switch b := ev.Body.(type) {
 			case *events.TypeConfigured:

@@ -113,11 +113,11 @@ func TestALimitIsNotPolled(t *testing.T) {
 		}
 	}
 	s.tick(29 * time.Second)
-	if n := s.l.table.total(); n != 0 || steps > 10 {
+	if n := s.l.table.Total(); n != 0 || steps > 10 {
 		t.Fatalf("%d on their way, %d steps of the loop", n, steps)
 	}
 	s.tick(time.Second)
-	if n := s.l.table.total(); n != 1 || s.at.Sub(at) != 30*time.Second {
+	if n := s.l.table.Total(); n != 1 || s.at.Sub(at) != 30*time.Second {
 		t.Fatalf("%d on their way", n)
 	}
 	s.check()

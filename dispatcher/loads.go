@@ -16,56 +16,33 @@ type Load struct {
 
 // Loads returns the load of each type that has any.
 func (e *Engine) Loads(ctx context.Context) (map[events.Type]Load, error) {
-	r := e.loads(ctx)
-	return r.loads, r.err
+	r, err := loadsOf(ctx, e)
+	return r.loads, err
 }
 
 // Runs returns how many items each worker has claimed or runs, by the log; workers
 // with none are left out.
 func (e *Engine) Runs(ctx context.Context) (map[events.WorkerID]int, error) {
-	r := e.loads(ctx)
-	return r.runs, r.err
+	r, err := loadsOf(ctx, e)
+	return r.runs, err
 }
 
-func (e *Engine) loads(ctx context.Context) loadsReply {
-	j := &loadsJob{out: make(chan loadsReply, 1)}
-	if err := e.enqueue(ctx, e.requests, j, overhead); err != nil {
-		return loadsReply{err: err}
-	}
-	select {
-	case r := <-j.out:
-		return r
-	case <-ctx.Done():
-		return loadsReply{err: ctx.Err()}
-	}
-}
-
-// loadsJob asks the loop for its loads.
-type loadsJob struct {
-	out   chan loadsReply
-	reply loadsReply
-}
-
-type loadsReply struct {
+type loads struct {
 	loads map[events.Type]Load
 	runs  map[events.WorkerID]int
-	err   error
 }
 
-func (j *loadsJob) len() int { return 1 }
-
-func (j *loadsJob) decide(l *loop, _ int) error {
-	j.reply = loadsReply{loads: map[events.Type]Load{}, runs: map[events.WorkerID]int{}}
-	for _, t := range l.state.TypeNames() {
-		set, _ := l.state.Settings(t)
-		slots, workers := l.registry.Slots(t, "")
-		j.reply.loads[t] = Load{InFlight: l.table.byType[t], Capacity: set.Capacity, Workers: workers, Slots: slots}
-	}
-	for h, n := range l.table.held.by {
-		j.reply.runs[h.worker] += n
-	}
-	return nil
+func loadsOf(ctx context.Context, e *Engine) (loads, error) {
+	return ask(ctx, e, func(l *loop) (loads, error) {
+		r := loads{loads: map[events.Type]Load{}, runs: map[events.WorkerID]int{}}
+		for _, t := range l.state.TypeNames() {
+			set, _ := l.state.Settings(t)
+			slots, workers := l.workforce.registry.Slots(t, "")
+			r.loads[t] = Load{InFlight: l.table.ByType[t], Capacity: set.Capacity, Workers: workers, Slots: slots}
+		}
+		for h, n := range l.table.Held.By {
+			r.runs[h.Worker] += n
+		}
+		return r, nil
+	})
 }
-
-func (j *loadsJob) finish()                   { j.out <- j.reply }
-func (j *loadsJob) abandon(err *events.Error) { j.out <- loadsReply{err: err} }

@@ -78,7 +78,7 @@ func TestMessageIDsOfMessagesThatLieLong(t *testing.T) {
 	later(time.Minute, "first") // two minutes behind the first
 	later(3*time.Minute, "second")
 	s.at = simStart.Add(time.Hour)
-	s.l.inflow.jobs, s.handed = nil, handed
+	s.l.queues.intake.jobs, s.handed = nil, handed
 	s.submit(core.Submit{}) // the log's time goes on
 	s.crash()
 	s.submit(core.Submit{})
@@ -96,7 +96,7 @@ func TestMessageIDsAreCarried(t *testing.T) {
 	s.arrive(withMsgID("invoice", "a"))
 	s.settle()
 	s.tick(events.MsgIDWindow + time.Minute) // no other message came: they are still held
-	s.l.urgent.jobs = append(s.l.urgent.jobs, &retentionJob{cut: true, out: make(chan retentionReply, 1)})
+	s.cut()
 	s.settle()
 	s.tick(time.Minute)
 	if tip, err := s.log.Last(s.t.Context()); err != nil || tip.First == 1 {

@@ -6,6 +6,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -21,7 +22,7 @@ import (
 // way outlives the engine, a message that is gone is never taken for one that
 // was acked, and each word's sequence can be looked up.
 
-// ackEffects is the part of outside that native dispatching asks for.
+// ackEffects is the part of effects that native dispatching asks for.
 type ackEffects interface {
 	// PushNative sends an item to the native stream. Sent again under the same
 	// token it is stored once.
@@ -44,7 +45,7 @@ type ackEffects interface {
 	LookUpNative(w ackmode.Word)
 }
 
-// ackRuns is what the loop holds of native dispatching beyond the table.
+// ackRuns is what the loop knows of native dispatching beyond the table.
 type ackRuns struct {
 	l *loop
 
@@ -75,33 +76,33 @@ func newAckRuns() ackRuns {
 }
 
 // PushNative sends a dispatch, or sends it again.
-func (a *ackRuns) pushNative(d *dispatched, it *events.Item, params []byte, lease time.Duration) {
-	d.after = a.top
-	a.l.out.PushNative(it, params, d.token, lease)
+func (a *ackRuns) pushNative(d *table.Dispatch, it *events.Item, params []byte, lease time.Duration) {
+	d.After = a.top
+	a.l.out.PushNative(it, params, d.Token, lease)
 }
 
 // pushNativeAgain sends what was pushed and not answered: it may have arrived
 // and be running, so that it can't be taken back, and is stored only once.
-func (a *ackRuns) pushNativeAgain(d *dispatched, now time.Time) error {
-	it, err := a.l.state.Item(d.id)
+func (a *ackRuns) pushNativeAgain(d *table.Dispatch, now time.Time) error {
+	it, err := a.l.state.Item(d.ID)
 	if err != nil || it == nil || it.State != events.StateQueued {
 		return err
 	}
-	params, err := a.l.state.Params(d.id)
+	params, err := a.l.state.Params(d.ID)
 	if err != nil {
 		return err
 	}
-	set, _ := a.l.state.Settings(d.typ)
-	d.at, d.again = now, true
+	set, _ := a.l.state.Settings(d.Type)
+	d.At, d.Again = now, true
 	a.l.flight.nextAck = clock.Sooner(a.l.flight.nextAck, now.Add(pushTimeout))
-	a.l.out.PushNative(it, params, d.token, set.Lease())
+	a.l.out.PushNative(it, params, d.Token, set.Lease())
 	return nil
 }
 
 // nativeStored notes where a dispatch's message is.
-func (a *ackRuns) nativeStored(d *dispatched, seq uint64) {
-	d.seq = seq
-	a.l.table.bySeq[seq] = d
+func (a *ackRuns) nativeStored(d *table.Dispatch, seq uint64) {
+	d.Seq = seq
+	a.l.table.BySeq[seq] = d
 	a.top = max(a.top, seq)
 }
 
@@ -115,7 +116,7 @@ func (a *ackRuns) nativeStray(seq uint64) {
 
 // hearNatives decides what was heard, as far as the batch has room.
 func (a *ackRuns) hearNatives() error {
-	for len(a.words) > 0 && a.l.room() {
+	for len(a.words) > 0 && a.l.pipe.room() {
 		w := a.words[0]
 		if a.words = a.words[1:]; len(a.words) == 0 {
 			a.words = nil
@@ -136,13 +137,13 @@ func (a *ackRuns) hearNatives() error {
 // hearNative follows one word. What concerns no dispatch of this ownership's,
 // or has been answered by one heard before, is passed over.
 func (a *ackRuns) hearNative(w *ackmode.Word) error {
-	d := a.l.table.bySeq[w.Seq]
+	d := a.l.table.BySeq[w.Seq]
 	if d == nil {
 		a.l.flight.noteAcks()
-		d = a.l.table.bySeq[w.Seq]
+		d = a.l.table.BySeq[w.Seq]
 	}
 	if d == nil && w.Token != 0 {
-		if d = a.l.table.byToken[w.Token]; d != nil && d.native && d.seq == 0 {
+		if d = a.l.table.ByToken[w.Token]; d != nil && d.Native && d.Seq == 0 {
 			a.nativeStored(d, w.Seq)
 		}
 	}
@@ -153,9 +154,9 @@ func (a *ackRuns) hearNative(w *ackmode.Word) error {
 		return nil
 	}
 	switch {
-	case !d.native || w.Type != d.typ: // a consumer that is not ours
+	case !d.Native || w.Type != d.Type: // a consumer that is not ours
 		return nil
-	case d.lingering:
+	case d.Lingering:
 		if w.Kind != core.NativeSeen {
 			a.l.flight.letGo(d) // its worker has let go
 		}
@@ -169,9 +170,9 @@ func (a *ackRuns) hearNative(w *ackmode.Word) error {
 }
 
 // nativeSeen notes that a worker has the message.
-func (a *ackRuns) nativeSeen(d *dispatched) error {
-	d.heard, d.spent = a.l.clock.Now(), time.Time{}
-	if d.claimed {
+func (a *ackRuns) nativeSeen(d *table.Dispatch) error {
+	d.Heard, d.Spent = a.l.clock.Now(), time.Time{}
+	if d.Claimed {
 		return nil
 	}
 	return a.decideNative(d, &ackmode.Word{Kind: core.NativeSeen})
@@ -179,15 +180,15 @@ func (a *ackRuns) nativeSeen(d *dispatched) error {
 
 // nativeSaid notes what a worker has sent. It counts once the server has said
 // that it has taken it; when that does not come, the sweep makes do with this.
-func (a *ackRuns) nativeSaid(d *dispatched, w *ackmode.Word) error {
-	if d.word != nil {
+func (a *ackRuns) nativeSaid(d *table.Dispatch, w *ackmode.Word) error {
+	if d.Word != nil {
 		return nil // the first one counts, as it does for the server
 	}
 	said := *w
 	said.At = a.l.clock.Now()
-	d.word = &said
+	d.Word = &said
 	for i, h := range a.naks {
-		if h.token == d.token {
+		if h.token == d.Token {
 			a.naks = append(a.naks[:i], a.naks[i+1:]...)
 			return a.decideNative(d, &said)
 		}
@@ -196,27 +197,27 @@ func (a *ackRuns) nativeSaid(d *dispatched, w *ackmode.Word) error {
 }
 
 // nativeTold follows the server's word on a message.
-func (a *ackRuns) nativeTold(d *dispatched, w *ackmode.Word) error {
+func (a *ackRuns) nativeTold(d *table.Dispatch, w *ackmode.Word) error {
 	switch {
-	case w.Kind == core.NativeExpired && d.word != nil:
-		return a.decideNative(d, d.word) // it had answered, if too late for the server
-	case w.Kind == core.NativeNak && d.word == nil:
-		a.naks = append(a.naks, heldNak{d.token, a.l.clock.Now().Add(nakWait)})
+	case w.Kind == core.NativeExpired && d.Word != nil:
+		return a.decideNative(d, d.Word) // it had answered, if too late for the server
+	case w.Kind == core.NativeNak && d.Word == nil:
+		a.naks = append(a.naks, heldNak{d.Token, a.l.clock.Now().Add(nakWait)})
 		return nil
-	case w.Kind == core.NativeNak && d.word.Kind == core.NativeNak:
-		return a.decideNative(d, d.word)
+	case w.Kind == core.NativeNak && d.Word.Kind == core.NativeNak:
+		return a.decideNative(d, d.Word)
 	}
 	return a.decideNative(d, w)
 }
 
 // heldNaks decides the refusals whose delay has not come.
 func (a *ackRuns) heldNaks(now time.Time) error {
-	for len(a.naks) > 0 && !a.naks[0].due.After(now) && a.l.room() {
+	for len(a.naks) > 0 && !a.naks[0].due.After(now) && a.l.pipe.room() {
 		h := a.naks[0]
 		if a.naks = a.naks[1:]; len(a.naks) == 0 {
 			a.naks = nil
 		}
-		if d := a.l.table.byToken[h.token]; d != nil && !d.lingering {
+		if d := a.l.table.ByToken[h.token]; d != nil && !d.Lingering {
 			if err := a.decideNative(d, &ackmode.Word{Kind: core.NativeNak}); err != nil {
 				return err
 			}
@@ -227,27 +228,27 @@ func (a *ackRuns) heldNaks(now time.Time) error {
 
 // nextNak is when the next held refusal is due; zero: none is.
 func (a *ackRuns) nextNak() time.Time {
-	if len(a.naks) == 0 || !a.l.room() {
+	if len(a.naks) == 0 || !a.l.pipe.room() {
 		return time.Time{}
 	}
 	return a.naks[0].due
 }
 
 // decideNative records a word. REQUIRES: room.
-func (a *ackRuns) decideNative(d *dispatched, w *ackmode.Word) error {
+func (a *ackRuns) decideNative(d *table.Dispatch, w *ackmode.Word) error {
 	now := a.l.clock.Now()
 	dec, it, err := a.l.decide(core.Native{
-		ID: d.id, Token: d.token, Dispatched: d.token, Word: w.Kind, Took: min(max(w.Took, 0), max(now.Sub(d.at), 0)),
+		ID: d.ID, Token: d.Token, Dispatched: d.Token, Word: w.Kind, Took: min(max(w.Took, 0), max(now.Sub(d.At), 0)),
 		Delay: w.Delay, Reason: w.Reason, Random: random(),
 	})
 	if fatal(err) != nil {
 		return err
 	}
 	if w.Kind != core.NativeSeen {
-		d.answered = d.answered || w.Kind != core.NativeNak // a message that was refused with a delay is still pending
+		d.Answered = d.Answered || w.Kind != core.NativeNak // a message that was refused with a delay is still pending
 	}
 	if it != nil && !dec.Repeat && w.Kind == core.NativeExpired {
-		a.l.log.Warn("a native worker's lease expired", "id", it.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
+		a.l.cfg.Logger.Warn("a native worker's lease expired", "id", it.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
 		if h := a.l.cfg.Hooks.LeaseExpired; h != nil {
 			h(it.Type)
 		}
@@ -258,16 +259,16 @@ func (a *ackRuns) decideNative(d *dispatched, w *ackmode.Word) error {
 // nativeLetGo has the message of a dispatch that is over removed: soon, with
 // others, if its worker has answered it; else at once, so that it is not
 // delivered, or counts no longer as being worked on.
-func (a *ackRuns) nativeLetGo(d *dispatched) {
-	if d.seq == 0 {
+func (a *ackRuns) nativeLetGo(d *table.Dispatch) {
+	if d.Seq == 0 {
 		return // noteAcks removes it once it is known where it is
 	}
-	a.done.Put(d.seq)
-	if d.answered && len(a.ended) < maxEnded {
-		a.ended = append(a.ended, d.seq)
+	a.done.Put(d.Seq)
+	if d.Answered && len(a.ended) < maxEnded {
+		a.ended = append(a.ended, d.Seq)
 		return
 	}
-	a.l.out.DeleteNative(d.seq)
+	a.l.out.DeleteNative(d.Seq)
 }
 
 // Bounds of the removal of messages.
@@ -283,11 +284,11 @@ func (a *ackRuns) cleanNatives() {
 		return
 	}
 	floor := a.top + 1
-	for _, d := range a.l.table.natives {
-		if at := d.after + 1; d.seq == 0 {
+	for _, d := range a.l.table.Natives {
+		if at := d.After + 1; d.Seq == 0 {
 			floor = min(floor, at)
 		} else {
-			floor = min(floor, d.seq)
+			floor = min(floor, d.Seq)
 		}
 	}
 	var now, later []uint64

@@ -7,6 +7,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/ackmode"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 )
 
@@ -54,11 +55,11 @@ func (a *ackRuns) adoptNativeMsgs(msgs []natsio.AckMsg, last uint64) error {
 			continue
 		}
 		a.nativeStored(d, m.Seq)
-		d.lease = m.Lease
-		a.l.leases.ackWaits[d.typ] = max(a.l.leases.ackWait(d.typ), m.Lease) // see leasewait.go
+		d.Lease = m.Lease
+		a.l.leases.ackWaits[d.Type] = max(a.l.leases.ackWait(d.Type), m.Lease) // see leasewait.go
 		a.since = earliest(a.since, m.At.Add(-time.Second))
-		if _, on := a.on[d.typ]; !on { // its type has another protocol by now
-			a.on[d.typ] = ackmode.Consumer{}
+		if _, on := a.on[d.Type]; !on { // its type has another protocol by now
+			a.on[d.Type] = ackmode.Consumer{}
 		}
 	}
 	if len(a.on) > 0 {
@@ -70,21 +71,21 @@ func (a *ackRuns) adoptNativeMsgs(msgs []natsio.AckMsg, last uint64) error {
 
 // adoptNative is the dispatch that a message is, nil if it is none any more: its
 // item has moved on since.
-func (a *ackRuns) adoptNative(m natsio.AckMsg, newest bool) (*dispatched, error) {
-	if d := a.l.table.byToken[m.Token]; d != nil && d.id == m.ID && d.native {
-		d.orphan = false
-		delete(a.l.table.orphans, m.Token)
+func (a *ackRuns) adoptNative(m natsio.AckMsg, newest bool) (*table.Dispatch, error) {
+	if d := a.l.table.ByToken[m.Token]; d != nil && d.ID == m.ID && d.Native {
+		d.Orphan = false
+		delete(a.l.table.Orphans, m.Token)
 		return d, nil
 	}
 	it, err := a.l.state.Item(m.ID)
 	if err != nil || it == nil || !newest || m.Token == 0 {
 		return nil, err
 	}
-	if it.State != events.StateQueued || it.Token == m.Token || it.AvailableAt.After(a.l.clock.Due()) || a.l.table.byID[it.ID] != nil {
+	if it.State != events.StateQueued || it.Token == m.Token || it.AvailableAt.After(a.l.clock.Due()) || a.l.table.ByID[it.ID] != nil {
 		return nil, nil
 	}
-	d := &dispatched{id: it.ID, token: m.Token, typ: it.Type, lane: it.Lane(), group: it.Group, at: m.At, native: true}
-	a.l.table.add(d)
+	d := &table.Dispatch{ID: it.ID, Token: m.Token, Type: it.Type, Lane: it.Lane(), Group: it.Group, At: m.At, Native: true}
+	a.l.table.Add(d)
 	return d, nil
 }
 

@@ -38,7 +38,7 @@ func (a *ackRuns) settleNatives(now time.Time) error {
 			return err
 		}
 	} else {
-		a.l.log.Warn("what native workers have answered while no engine was there could not be read in time: delivering all the same", "waited", nativeSettle)
+		a.l.cfg.Logger.Warn("what native workers have answered while no engine was there could not be read in time: delivering all the same", "waited", nativeSettle)
 	}
 	*s = settling{}
 	for t := range a.on {
@@ -59,22 +59,22 @@ func (a *ackRuns) nativesSettled() (bool, error) {
 		return false, nil
 	}
 	if !s.decided {
-		for _, d := range a.l.table.natives {
-			if d.word == nil || d.lingering {
+		for _, d := range a.l.table.Natives {
+			if d.Word == nil || d.Lingering {
 				continue
 			}
-			if !a.l.room() {
+			if !a.l.pipe.room() {
 				return false, nil
 			}
-			w := d.word // the server's word on it was lost with the server
-			d.word = nil
+			w := d.Word // the server's word on it was lost with the server
+			d.Word = nil
 			if err := a.decideNative(d, w); err != nil {
 				return false, err
 			}
 		}
 		s.decided, s.upTo = true, a.l.state.Meta().Applied
 	}
-	if a.l.appended < s.upTo {
+	if a.l.pipe.appended < s.upTo {
 		return false, nil
 	}
 	a.cleanNatives()

@@ -64,15 +64,15 @@ func nativeChaos(t *testing.T, rnd *rand.Rand) {
 	}
 	for _, id := range r.ids {
 		if it := r.known(id); it != nil && !it.State.Terminal() {
-			t.Fatalf("%s never came to an end: %+v, dispatched %+v", id, it, r.l.table.byID[id])
+			t.Fatalf("%s never came to an end: %+v, dispatched %+v", id, it, r.l.table.ByID[id])
 		}
 	}
 	r.tick(3 * time.Minute)
-	if len(r.world.native.msgs) > 0 || len(r.l.table.natives) > 0 || len(r.l.table.bySeq) > 0 {
+	if len(r.world.native.msgs) > 0 || len(r.l.table.Natives) > 0 || len(r.l.table.BySeq) > 0 {
 		for _, m := range r.world.native.msgs {
 			t.Errorf("left over: message %+v of %+v", m, r.known(m.id))
 		}
-		for _, d := range r.l.table.natives {
+		for _, d := range r.l.table.Natives {
 			t.Errorf("left over: dispatch %+v", d)
 		}
 		t.FailNow()
@@ -182,7 +182,7 @@ func (r *nativeRun) pull() bool {
 // completed was acked.
 func (r *nativeRun) check() {
 	r.t.Helper()
-	if n := r.l.table.byType["thumb"]; n > r.most {
+	if n := r.l.table.ByType["thumb"]; n > r.most {
 		r.t.Fatalf("%d are on their way, of at most %d", n, r.most)
 	}
 	for _, id := range r.ids {

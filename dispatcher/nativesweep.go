@@ -7,6 +7,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 )
@@ -33,22 +34,22 @@ func (a *ackRuns) sweepNatives(now time.Time) error {
 	a.cleaning = false
 	waiting := map[events.Type][]natsio.Stored{}
 	unseen := map[events.Type]bool{}
-	for tok, d := range a.l.table.natives {
-		if d.unseen() && !d.orphan {
-			unseen[d.typ] = true
+	for tok, d := range a.l.table.Natives {
+		if d.Unseen() && !d.Orphan {
+			unseen[d.Type] = true
 		}
 		switch {
-		case d.seq == 0 || d.orphan || d.lingering:
-		case d.word != nil && now.Sub(d.word.At) >= nativeGrace:
-			if !a.l.room() {
-				a.l.nextSweep = clock.Sooner(a.l.nextSweep, now.Add(nativeAgain))
+		case d.Seq == 0 || d.Orphan || d.Lingering:
+		case d.Word != nil && now.Sub(d.Word.At) >= nativeGrace:
+			if !a.l.pipe.room() {
+				a.l.sweeper.next = clock.Sooner(a.l.sweeper.next, now.Add(nativeAgain))
 				continue
 			}
-			if err := a.decideNative(d, d.word); err != nil {
+			if err := a.decideNative(d, d.Word); err != nil {
 				return err
 			}
 		default:
-			waiting[d.typ] = append(waiting[d.typ], natsio.Stored{Token: tok, Seq: d.seq})
+			waiting[d.Type] = append(waiting[d.Type], natsio.Stored{Token: tok, Seq: d.Seq})
 		}
 	}
 	for t, c := range a.on {
@@ -69,8 +70,8 @@ func (a *ackRuns) sweepNatives(now time.Time) error {
 // NativeLooks follows what inspections have found.
 func (a *ackRuns) nativeLooks(looks []ackmode.Look, now time.Time) error {
 	for _, look := range looks {
-		d := a.l.table.byToken[look.Token]
-		if d == nil || !d.native || d.lingering {
+		d := a.l.table.ByToken[look.Token]
+		if d == nil || !d.Native || d.Lingering {
 			continue
 		}
 		if err := a.nativeLooked(d, look.Finding, now); err != nil {
@@ -80,37 +81,37 @@ func (a *ackRuns) nativeLooks(looks []ackmode.Look, now time.Time) error {
 	return nil
 }
 
-func (a *ackRuns) nativeLooked(d *dispatched, found ackmode.Finding, now time.Time) error {
+func (a *ackRuns) nativeLooked(d *table.Dispatch, found ackmode.Finding, now time.Time) error {
 	switch found {
 	case ackmode.TakenBack:
 		_, err := a.l.flight.putBack(d)
 		return err
 	case ackmode.Gone:
 		back, err := a.l.flight.putBack(d)
-		if !back && err == nil && !d.orphan {
-			a.l.table.orphaned(d, now)
+		if !back && err == nil && !d.Orphan {
+			a.l.table.Orphaned(d, now)
 			a.l.leases.watchOrphans(now)
 		}
 		return err
 	}
-	if !a.l.room() {
-		a.l.nextSweep = clock.Sooner(a.l.nextSweep, now.Add(nativeAgain))
+	if !a.l.pipe.room() {
+		a.l.sweeper.next = clock.Sooner(a.l.sweeper.next, now.Add(nativeAgain))
 		return nil
 	}
 	if found == ackmode.Delivered {
 		return a.nativeSeen(d)
 	}
-	if d.spent.IsZero() || now.Sub(d.spent) < nativeAgain {
-		if d.spent.IsZero() {
-			d.spent = now
+	if d.Spent.IsZero() || now.Sub(d.Spent) < nativeAgain {
+		if d.Spent.IsZero() {
+			d.Spent = now
 		}
-		a.l.nextSweep = clock.Sooner(a.l.nextSweep, clock.Later(d.spent.Add(nativeAgain), now.Add(time.Millisecond)))
+		a.l.sweeper.next = clock.Sooner(a.l.sweeper.next, clock.Later(d.Spent.Add(nativeAgain), now.Add(time.Millisecond)))
 		return nil
 	}
-	w := d.word
+	w := d.Word
 	if w == nil {
 		w = &ackmode.Word{Kind: core.NativeExpired}
-		a.l.log.Warn("what became of a native run was not heard: it counts as lost", "id", d.id, "type", d.typ)
+		a.l.cfg.Logger.Warn("what became of a native run was not heard: it counts as lost", "id", d.ID, "type", d.Type)
 	}
 	return a.decideNative(d, w)
 }
@@ -119,13 +120,13 @@ func (a *ackRuns) nativeLooked(d *dispatched, found ackmode.Finding, now time.Ti
 // be at is dispatched again all the same, but for runs that have been seen: those
 // count as lost with their lease.
 func (a *ackRuns) nativeLost(now time.Time) error {
-	a.l.log.Warn("the stream of native workers was deleted: dispatching anew", "dispatched", len(a.l.table.natives))
+	a.l.cfg.Logger.Warn("the stream of native workers was deleted: dispatching anew", "dispatched", len(a.l.table.Natives))
 	a.l.flight.noteAcks()
 	a.ended, a.cleaning = nil, false
-	for _, d := range a.l.table.natives {
-		delete(a.l.table.bySeq, d.seq)
-		d.seq, d.after, d.word = 0, 0, nil
-		if d.lingering {
+	for _, d := range a.l.table.Natives {
+		delete(a.l.table.BySeq, d.Seq)
+		d.Seq, d.After, d.Word = 0, 0, nil
+		if d.Lingering {
 			a.l.flight.letGo(d)
 			continue
 		}
@@ -133,8 +134,8 @@ func (a *ackRuns) nativeLost(now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if !back && !d.orphan {
-			a.l.table.orphaned(d, now)
+		if !back && !d.Orphan {
+			a.l.table.Orphaned(d, now)
 		}
 	}
 	a.top = 0
@@ -149,7 +150,7 @@ func (a *ackRuns) nativeLost(now time.Time) error {
 func (a *ackRuns) nativeWants(t events.Type) ackmode.Consumer {
 	set, _ := a.l.state.Settings(t)
 	return ackmode.Consumer{Type: t, Native: set.Native(), Lease: a.l.leases.ackWait(t), Window: nativeWindow(&set),
-		Paused: a.l.stopped[t] || !set.Native() || !a.settling.until.IsZero()}
+		Paused: a.l.gates.stopped[t] || !set.Native() || !a.settling.until.IsZero()}
 }
 
 // nativeWindow is how many native items of a type may be on their way or
@@ -196,7 +197,7 @@ func (a *ackRuns) nativeSignals(t *natsio.Taken, now time.Time) error {
 		a.makeNatives()
 	}
 	for _, typ := range t.Made {
-		a.ready[typ], a.l.dirty[typ] = true, true
+		a.ready[typ], a.l.sender.dirty[typ] = true, true
 	}
 	if t.Cleaned {
 		a.cleaning = false
@@ -222,7 +223,7 @@ func (a *ackRuns) nativeChanged(t events.TypeInfo) error {
 			was.Paused = true // as one that is not there
 			a.on[t.Type] = was
 		}
-		if err := a.l.flight.withdrawIf(func(d *dispatched) bool { return d.typ == t.Type && !d.native }); err != nil {
+		if err := a.l.flight.withdrawIf(func(d *table.Dispatch) bool { return d.Type == t.Type && !d.Native }); err != nil {
 			return err
 		}
 	}
@@ -238,10 +239,6 @@ func (a *ackRuns) nativeChanged(t events.TypeInfo) error {
 	return nil
 }
 
-// unseen reports whether a native dispatch's message is stored, and nobody is
-// known to have it.
-func (d *dispatched) unseen() bool { return d.seq != 0 && !d.claimed && !d.lingering }
-
 // withdrawNatives takes back what a type's native workers have not been given.
 func (a *ackRuns) withdrawNatives(t events.Type) {
 	if _, on := a.on[t]; !on {
@@ -251,9 +248,9 @@ func (a *ackRuns) withdrawNatives(t events.Type) {
 	c := a.nativeWants(t)
 	a.on[t] = c
 	var waiting []natsio.Stored
-	for tok, d := range a.l.table.natives {
-		if d.typ == t && d.unseen() {
-			waiting = append(waiting, natsio.Stored{Token: tok, Seq: d.seq})
+	for tok, d := range a.l.table.Natives {
+		if d.Type == t && d.Unseen() {
+			waiting = append(waiting, natsio.Stored{Token: tok, Seq: d.Seq})
 		}
 	}
 	a.l.out.WithdrawNative(c, waiting)

@@ -6,6 +6,7 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -29,17 +30,17 @@ func (l *loop) onSignals() error {
 		}
 	}
 	if len(t.Failed) > 0 {
-		l.log.Warn("items could not be dispatched: trying again", "items", len(t.Failed))
+		l.cfg.Logger.Warn("items could not be dispatched: trying again", "items", len(t.Failed))
 		l.flight.pushFailed(now)
 	}
 	for _, tok := range t.Failed {
-		if d := l.table.byToken[tok]; d != nil && !d.again { // the first of two may have arrived
+		if d := l.table.ByToken[tok]; d != nil && !d.Again { // the first of two may have arrived
 			back, err := l.flight.putBack(d)
 			if err != nil {
 				return err
 			}
 			if back {
-				l.flight.returned(d.typ, wire.RecoveryDispatchLost, 1)
+				l.flight.returned(d.Type, wire.RecoveryDispatchLost, 1)
 			}
 		}
 	}
@@ -63,10 +64,10 @@ func (l *loop) onSignals() error {
 		return err
 	}
 	if t.Cut > 0 {
-		l.retention.cutDone(t.Cut)
+		l.retention.CutDone(t.Cut)
 	}
 	if t.Sweep {
-		l.nextSweep = now
+		l.sweeper.next = now
 	}
 	return nil
 }
@@ -75,30 +76,30 @@ func (l *loop) onSignals() error {
 // get back what nobody has pulled.
 func (wf *workforce) registryChanged(now time.Time) error {
 	clear(wf.slots)
-	wf.nextWorker = wf.l.registry.Expire(now)
-	wf.l.table.held.setActive(wf.l.registry.Active())
-	for key, n := range wf.l.table.byLane {
+	wf.nextWorker = wf.registry.Expire(now)
+	wf.l.table.Held.SetActive(wf.registry.Active())
+	for key, n := range wf.l.table.ByLane {
 		if n > 0 && wf.laneSlots(key) == 0 {
 			if err := wf.l.flight.withdraw(key); err != nil {
 				return err
 			}
 		}
 	}
-	wf.l.ready.Offers(wf.l.registry.Offers())
+	wf.l.ready.Offers(wf.registry.Offers())
 	for _, t := range wf.l.state.TypeNames() {
-		wf.l.dirty[t] = true
+		wf.l.sender.dirty[t] = true
 	}
 	if h := wf.l.cfg.Hooks.Workers; h != nil {
-		h(wf.l.registry.List())
+		h(wf.registry.List())
 	}
 	return nil
 }
 
 // withdraw takes back what was dispatched to a lane that has no worker.
 func (f *flight) withdraw(key lanes.Key) error {
-	had := f.l.table.byLane[key]
-	err := f.withdrawIf(func(d *dispatched) bool { return !d.native && lanes.Key{Type: d.typ, Name: d.lane} == key })
-	f.returned(key.Type, wire.RecoveryWorkerGone, had-f.l.table.byLane[key])
+	had := f.l.table.ByLane[key]
+	err := f.withdrawIf(func(d *table.Dispatch) bool { return !d.Native && lanes.Key{Type: d.Type, Name: d.Lane} == key })
+	f.returned(key.Type, wire.RecoveryWorkerGone, had-f.l.table.ByLane[key])
 	return err
 }
 
@@ -118,10 +119,10 @@ func (f *flight) noteAcks() {
 		f.holdFor = 0
 	}
 	for _, a := range f.stored {
-		if d := f.l.table.byToken[a.Token]; d != nil && a.Native {
+		if d := f.l.table.ByToken[a.Token]; d != nil && a.Native {
 			f.l.acked.nativeStored(d, a.Seq)
 		} else if d != nil {
-			d.seq = a.Seq
+			d.Seq = a.Seq
 		} else if a.Native {
 			f.l.acked.nativeStray(a.Seq)
 		} else {
@@ -146,21 +147,21 @@ func (f *flight) pushFailed(now time.Time) {
 
 // DispatchLost: the dispatch stream is gone with all its messages.
 func (f *flight) dispatchLost(now time.Time) error {
-	f.l.log.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", f.l.table.total())
+	f.l.cfg.Logger.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", f.l.table.Total())
 	f.noteAcks()
-	for _, d := range f.l.table.byToken {
-		if d.native {
+	for _, d := range f.l.table.ByToken {
+		if d.Native {
 			continue
 		}
-		d.seq = 0
+		d.Seq = 0
 		back, err := f.putBack(d)
 		if err != nil {
 			return err
 		}
 		if back {
-			f.returned(d.typ, wire.RecoveryDispatchLost, 1)
-		} else if !d.orphan {
-			f.l.table.orphaned(d, now)
+			f.returned(d.Type, wire.RecoveryDispatchLost, 1)
+		} else if !d.Orphan {
+			f.l.table.Orphaned(d, now)
 		}
 	}
 	f.l.leases.watchOrphans(now)
@@ -170,7 +171,7 @@ func (f *flight) dispatchLost(now time.Time) error {
 
 // lateExpiries handles expired leases as far as the batch has room.
 func (le *leases) lateExpiries() error {
-	for len(le.late) > 0 && le.l.room() {
+	for len(le.late) > 0 && le.l.pipe.room() {
 		e := le.late[0]
 		if le.late = le.late[1:]; len(le.late) == 0 {
 			le.late = nil
@@ -186,17 +187,17 @@ func (le *leases) lateExpiries() error {
 // renewed in time.
 func (le *leases) leaseExpired(e natsio.Expiry) error {
 	le.l.out.DeleteMsg(e.Seq)
-	if d := le.l.table.byToken[e.Token]; d != nil && d.id == e.ID {
+	if d := le.l.table.ByToken[e.Token]; d != nil && d.ID == e.ID {
 		if early, err := le.expiredEarly(d); early || err != nil {
 			return err
 		}
-		if d.lingering {
+		if d.Lingering {
 			le.l.flight.letGo(d)
 			return nil
 		}
 		back, err := le.l.flight.putBack(d)
 		if back {
-			le.l.flight.returned(d.typ, wire.RecoveryUnclaimed, 1)
+			le.l.flight.returned(d.Type, wire.RecoveryUnclaimed, 1)
 		}
 		if back || err != nil {
 			return err
@@ -207,15 +208,15 @@ func (le *leases) leaseExpired(e natsio.Expiry) error {
 
 // expiredEarly keeps a run whose worker was told a longer lease than the server
 // goes by: from here on its worker's heartbeats do.
-func (le *leases) expiredEarly(d *dispatched) (bool, error) {
+func (le *leases) expiredEarly(d *table.Dispatch) (bool, error) {
 	if !le.lentLonger(d) {
 		return false, nil
 	}
 	if free, err := le.l.flight.unclaimed(d); free || err != nil {
 		return false, err
 	}
-	if !d.orphan {
-		le.l.table.orphaned(d, clock.Later(d.heard, d.at))
+	if !d.Orphan {
+		le.l.table.Orphaned(d, clock.Later(d.Heard, d.At))
 		le.watchOrphans(le.l.clock.Now())
 	}
 	return true, nil
@@ -228,7 +229,7 @@ func (le *leases) expire(id events.ID, token events.Token) error {
 		return err
 	}
 	if it != nil && !dec.Repeat {
-		le.l.log.Warn("a lease expired", "id", id, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
+		le.l.cfg.Logger.Warn("a lease expired", "id", id, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
 		if h := le.l.cfg.Hooks.LeaseExpired; h != nil {
 			h(it.Type)
 		}
@@ -240,12 +241,12 @@ func (le *leases) expire(id events.ID, token events.Token) error {
 // message is gone, and shows which cancelled runs it has let go.
 func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.Time) {
 	for tok := range runs {
-		if d := le.l.table.byToken[tok]; d != nil && d.worker == w {
-			d.heard = now
+		if d := le.l.table.ByToken[tok]; d != nil && d.Worker == w {
+			d.Heard = now
 		}
 	}
-	for _, d := range le.l.table.lingering {
-		if d.worker == w && !runs[d.token] {
+	for _, d := range le.l.table.Lingering {
+		if d.Worker == w && !runs[d.Token] {
 			le.l.flight.letGo(d)
 		}
 	}
@@ -254,29 +255,29 @@ func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.
 // watchOrphans sees to it that orphans are looked at in time.
 func (le *leases) watchOrphans(now time.Time) {
 	le.nextOrphan = time.Time{}
-	for _, d := range le.l.table.orphans {
-		le.nextOrphan = clock.Sooner(le.nextOrphan, clock.Later(d.heard.Add(le.leaseOf(d)), now.Add(time.Millisecond)))
+	for _, d := range le.l.table.Orphans {
+		le.nextOrphan = clock.Sooner(le.nextOrphan, clock.Later(d.Heard.Add(le.leaseOf(d)), now.Add(time.Millisecond)))
 	}
 }
 
 // expireOrphans ends the runs whose message is gone and whose worker has been
 // silent for a lease.
 func (le *leases) expireOrphans(now time.Time) error {
-	for _, d := range le.l.table.orphans {
-		if d.heard.Add(le.leaseOf(d)).After(now) {
+	for _, d := range le.l.table.Orphans {
+		if d.Heard.Add(le.leaseOf(d)).After(now) {
 			continue
 		}
-		if d.lingering {
+		if d.Lingering {
 			le.l.flight.letGo(d)
 			continue
 		}
-		if !le.l.room() {
+		if !le.l.pipe.room() {
 			break
 		}
-		if err := le.expire(d.id, d.token); err != nil {
+		if err := le.expire(d.ID, d.Token); err != nil {
 			return err
 		}
-		d.heard = now // until the decision is durable and frees it
+		d.Heard = now // until the decision is durable and frees it
 	}
 	le.watchOrphans(now)
 	return nil

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
@@ -23,13 +24,10 @@ const pushTimeout = 5 * time.Second
 // workers and orphans, pushes without an answer, the sweep.
 func (l *loop) onTime() error {
 	now, due := l.clock.Now(), l.clock.Due()
-	if err := l.dueTimers(due); err != nil {
+	if err := l.timers.due(due); err != nil {
 		return err
 	}
-	if err := l.duePauses(due); err != nil {
-		return err
-	}
-	if err := l.dueCircuits(due); err != nil {
+	if err := l.gates.due(due); err != nil {
 		return err
 	}
 	if err := l.leases.lateExpiries(); err != nil {
@@ -46,10 +44,10 @@ func (l *loop) onTime() error {
 	}
 	l.ready.Release(now)
 	if clock.Passed(l.workforce.nextWorker, now) {
-		l.workforce.nextWorker = l.registry.Expire(now)
+		l.workforce.nextWorker = l.workforce.registry.Expire(now)
 	}
-	if clock.Passed(l.nextPurge, now) {
-		l.purgeIntake(now)
+	if clock.Passed(l.purge.next, now) {
+		l.purge.now()
 	}
 	if clock.Passed(l.flight.nextAck, now) {
 		if err := l.flight.lostPushes(now); err != nil {
@@ -61,28 +59,35 @@ func (l *loop) onTime() error {
 			return err
 		}
 	}
-	if clock.Passed(l.nextSweep, now) {
-		if err := l.sweep(now); err != nil {
+	if clock.Passed(l.sweeper.next, now) {
+		if err := l.sweeper.sweep(now); err != nil {
 			return err
 		}
 	}
-	return l.retention.retain(now)
+	return l.retention.Work(now)
 }
 
-// dueTimers handles the item timers that have passed, up to maxDue of them.
-func (l *loop) dueTimers(now time.Time) error {
+// timers are the items' own: when they become due, expire or run out of time. The
+// next of them are in memory, and the rest is paged in from the projection's index.
+type timers struct {
+	l *loop
+	*readyq.Window[projector.TimerKey]
+}
+
+// due handles the timers that have passed, up to maxDue of them.
+func (t *timers) due(now time.Time) error {
 	for range maxDue {
-		for l.timers.WantsPage() {
-			if err := l.pageTimers(); err != nil {
+		for t.WantsPage() {
+			if err := t.page(); err != nil {
 				return err
 			}
 		}
-		k, ok := l.timers.Min()
-		if !ok || k.At > now.UnixNano() || !l.room() {
+		k, ok := t.Min()
+		if !ok || k.At > now.UnixNano() || !t.l.pipe.room() {
 			return nil
 		}
-		l.timers.Remove(k)
-		it, err := l.state.Item(k.ID)
+		t.Remove(k)
+		it, err := t.l.state.Item(k.ID)
 		if err != nil {
 			return err
 		}
@@ -90,58 +95,83 @@ func (l *loop) dueTimers(now time.Time) error {
 			continue
 		}
 		if it.State == events.StateQueued && !clock.Passed(it.ExpiryAt(), now) {
-			if err := l.readyIfDue(it, now); err != nil {
+			if err := t.l.flight.readyIfDue(it, now); err != nil {
 				return err
 			}
 			continue
 		}
-		if _, _, err := l.decide(core.Due{ID: it.ID, Random: random()}); fatal(err) != nil {
+		if _, _, err := t.l.decide(core.Due{ID: it.ID, Random: random()}); fatal(err) != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pageTimers takes in the next part of the timer index.
-func (l *loop) pageTimers() error {
-	entries, err := l.cfg.Store.Timers(l.timers.Horizon, readyq.WindowPage)
+// page takes in the next part of the timer index.
+func (t *timers) page() error {
+	entries, err := t.l.cfg.Store.Timers(t.Horizon, readyq.WindowPage)
 	if err != nil {
 		return err
 	}
-	keys, last := make([]projector.TimerKey, len(entries)), l.timers.Horizon
+	keys, last := make([]projector.TimerKey, len(entries)), t.Horizon
 	for i, e := range entries {
 		keys[i], last = e.TimerKey, e.TimerKey
 	}
-	l.timers.Page(keys, last, len(keys) < readyq.WindowPage)
-	l.eachUnprojected(func(before, after *events.Item) {
-		for _, k := range timerKeys(before) {
-			if k != (projector.TimerKey{}) {
-				l.timers.Remove(k)
-			}
-		}
-		for _, k := range timerKeys(after) {
-			if k != (projector.TimerKey{}) {
-				l.timers.Insert(k)
-			}
-		}
-	})
+	t.Page(keys, last, len(keys) < readyq.WindowPage)
+	t.l.pipe.eachUnprojected(t.changed)
 	return nil
 }
 
-// noteIntake notes that the log answers the intake up to a position, and has it
-// purged once that has surely been written to disk.
-func (l *loop) noteIntake(through uint64) {
-	l.answered = through
-	if l.nextPurge.IsZero() && through > l.purged {
-		l.synced, l.nextPurge = through, l.clock.Now().Add(l.cfg.SyncWithin)
+// changed follows an item's change. The zero key is none.
+func (t *timers) changed(before, after *events.Item) {
+	was, now := timerKeys(before), timerKeys(after)
+	if was == now {
+		return
+	}
+	for _, k := range was {
+		if k != (projector.TimerKey{}) && !slices.Contains(now[:], k) {
+			t.Remove(k)
+		}
+	}
+	for _, k := range now {
+		if k != (projector.TimerKey{}) && !slices.Contains(was[:], k) {
+			t.Insert(k)
+		}
 	}
 }
 
-func (l *loop) purgeIntake(now time.Time) {
-	l.nextPurge = time.Time{}
-	l.out.PurgeIntake(l.synced)
-	l.purged = l.synced
-	l.noteIntake(l.answered)
+func timerKeys(it *events.Item) (keys [2]projector.TimerKey) {
+	if it != nil {
+		keys = projector.TimerKeysOf(it)
+	}
+	return keys
+}
+
+// purge gives free what the log answers of the intake, once that has surely been
+// written to disk.
+type purge struct {
+	clock    *clock.Clock
+	within   time.Duration        // how soon a durable event is on disk
+	through  func(through uint64) // purges the stream
+	answered uint64               // intake position that is durable
+	synced   uint64               // one that will be on disk at next
+	purged   uint64
+	next     time.Time
+}
+
+// note notes that the log answers the intake up to a position.
+func (p *purge) note(through uint64) {
+	p.answered = through
+	if p.next.IsZero() && through > p.purged {
+		p.synced, p.next = through, p.clock.Now().Add(p.within)
+	}
+}
+
+func (p *purge) now() {
+	p.next = time.Time{}
+	p.through(p.synced)
+	p.purged = p.synced
+	p.note(p.answered)
 }
 
 // lostPushes puts back what was pushed long ago with no answer. If it did
@@ -150,15 +180,15 @@ func (f *flight) lostPushes(now time.Time) error {
 	f.noteAcks()
 	f.nextAck = time.Time{}
 	lost := 0
-	for _, d := range f.l.table.byToken {
-		if d.seq != 0 || d.claimed || d.orphan {
+	for _, d := range f.l.table.ByToken {
+		if d.Seq != 0 || d.Claimed || d.Orphan {
 			continue
 		}
-		if d.at.Add(pushTimeout).After(now) {
-			f.nextAck = clock.Sooner(f.nextAck, d.at.Add(pushTimeout))
+		if d.At.Add(pushTimeout).After(now) {
+			f.nextAck = clock.Sooner(f.nextAck, d.At.Add(pushTimeout))
 			continue
 		}
-		if d.native {
+		if d.Native {
 			if err := f.l.acked.pushNativeAgain(d, now); err != nil {
 				return err
 			}
@@ -169,12 +199,12 @@ func (f *flight) lostPushes(now time.Time) error {
 			return err
 		}
 		if back {
-			f.returned(d.typ, wire.RecoveryDispatchLost, 1)
+			f.returned(d.Type, wire.RecoveryDispatchLost, 1)
 			lost++
 		}
 	}
 	if lost > 0 {
-		f.l.log.Warn("dispatched items were not acknowledged in time: dispatching them anew", "items", lost, "after", pushTimeout)
+		f.l.cfg.Logger.Warn("dispatched items were not acknowledged in time: dispatching them anew", "items", lost, "after", pushTimeout)
 		f.pushFailed(now)
 	}
 	return nil

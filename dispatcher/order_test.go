@@ -138,19 +138,19 @@ func TestCapacityOfTypeAndEngine(t *testing.T) {
 	for range 10 {
 		s.submit(core.Submit{Type: "email"})
 	}
-	if n := s.l.table.byType["email"]; n != 3 {
+	if n := s.l.table.ByType["email"]; n != 3 {
 		t.Fatalf("%d e-mails are on their way: capacity 3", n)
 	}
 	for range 10 {
 		s.submit(core.Submit{Type: "sms"})
 	}
-	if n := s.l.table.total(); n != 5 {
+	if n := s.l.table.Total(); n != 5 {
 		t.Fatalf("%d items are on their way: 5 at most", n)
 	}
 	set.Capacity = 5 // is used at once, without another event
 	s.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
 	n := 0
-	for s.l.table.total() > 0 {
+	for s.l.table.Total() > 0 {
 		n += len(s.drain("email", "w")) + len(s.drain("sms", "w"))
 	}
 	if n != 20 {
@@ -170,7 +170,7 @@ func TestCapacityRaisedIsUsedAtOnce(t *testing.T) {
 	}
 	set.Capacity = 3
 	s.do(core.Configure{Type: "email", Source: events.SourceAPI, Settings: set})
-	if n := s.l.table.total(); n != 3 {
+	if n := s.l.table.Total(); n != 3 {
 		t.Fatalf("%d are on their way", n)
 	}
 }
@@ -183,7 +183,7 @@ func TestWindowFollowsTheSlots(t *testing.T) {
 	want := func(n int) {
 		t.Helper()
 		s.settle()
-		if got := s.l.table.total(); got != n || len(s.world.msgs) != n {
+		if got := s.l.table.Total(); got != n || len(s.world.msgs) != n {
 			t.Fatalf("%d on their way, %d messages: want %d", got, len(s.world.msgs), n)
 		}
 	}
@@ -270,7 +270,7 @@ func TestManyDelayedItemsDueAtOnce(t *testing.T) {
 	}
 	s.register("w", 100, nil, "email")
 	s.tick(59 * time.Minute)
-	if s.l.table.total() != 0 {
+	if s.l.table.Total() != 0 {
 		t.Fatal("some came too early")
 	}
 	if n := s.heldKeys(); n > 2*readyq.WindowMax {
@@ -301,10 +301,9 @@ func TestLanesAndWorkersFindEachOther(t *testing.T) {
 		t.Fatal("a lane that nobody serves was made")
 	}
 	s.register("late", 1, []string{"fpga"}, "email")
-	j := &lanesJob{typ: "email", offer: lanes.Offer{"fpga"}, out: make(chan lanesReply, 1)}
-	s.l.urgent.jobs = append(s.l.urgent.jobs, j)
+	j := answerTo(s, func(l *loop) (served, error) { return l.workforce.served("email", lanes.Offer{"fpga"}) })
 	s.settle()
-	if r := <-j.out; !slices.Equal(r.lanes, []string{"", "fpga"}) {
+	if r := <-j.out; !slices.Equal(r.value.lanes, []string{"", "fpga"}) {
 		t.Fatalf("%+v", r)
 	}
 	if m := s.world.pull(lanes.Key{Type: "email", Name: "fpga"}); m == nil || m.id != other {
@@ -320,16 +319,16 @@ func TestCancelInTheBatchOfTheClaim(t *testing.T) {
 	id := s.submit(core.Submit{}).Decision.ID
 	m := s.world.pull(lanes.Key{Type: "email", Name: ""})
 	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
-	s.l.urgent.jobs = append(s.l.urgent.jobs,
+	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs,
 		&reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}},
 		&commandJob{cmds: []core.Command{core.Cancel{ID: id}}, done: func([]Outcome) {}})
 	s.settle()
-	if s.l.table.total() != 1 || fmt.Sprint(s.world.told) != "[w is told to cancel 1]" {
-		t.Fatalf("%d slots taken, told: %v", s.l.table.total(), s.world.told)
+	if s.l.table.Total() != 1 || fmt.Sprint(s.world.told) != "[w is told to cancel 1]" {
+		t.Fatalf("%d slots taken, told: %v", s.l.table.Total(), s.world.told)
 	}
 	claim.Event = wire.ReportFail
 	s.report(claim)
-	if s.l.table.total() != 0 {
+	if s.l.table.Total() != 0 {
 		t.Fatal("the slot did not come back")
 	}
 }
@@ -342,7 +341,7 @@ func TestRegistryChangesInTheBatchOfTheClaim(t *testing.T) {
 	m := s.world.pull(lanes.Key{Type: "email", Name: ""})
 	claim := wire.Report{ID: id.String(), Token: m.token.String(), Worker: "w", Event: wire.ReportClaim, Start: true}
 	s.steps = func() int { return 1 }
-	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}})
+	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, &reportJob{reports: []wire.Report{claim}, done: func([]wire.Reported) {}})
 	s.ok(s.l.step()) // decided, and not appended yet
 	s.reg.Remove("w", "")
 	s.ok(s.l.onSignals())
@@ -396,7 +395,7 @@ func TestDispatchingGoesInSteps(t *testing.T) {
 		if pushes = s.world.pushes; pushes > 0 && !asked {
 			asked = true
 			j := &commandJob{cmds: []core.Command{core.Define{Type: "asked"}}, done: func([]Outcome) { answered = s.world.pushes }}
-			s.l.urgent.jobs = append(s.l.urgent.jobs, j)
+			s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, j)
 		}
 	}
 	var names []string

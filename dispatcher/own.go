@@ -19,6 +19,8 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 	"github.com/streamwright/streamwright/dispatcher/registry"
+	"github.com/streamwright/streamwright/dispatcher/schedules"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -30,24 +32,20 @@ func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0)
 // own becomes the partition's owner: it reads the log to its end into the
 // projection, appends an owned event, and builds the loop from what it finds.
 func (e *Engine) own(ctx context.Context) (*loop, error) {
-	accept := e.accepting.Load()
-	state, clk, last, err := takeOver(ctx, &e.cfg, time.Now, e.clock.Load(), accept)
+	accept := e.clocks.Accepting()
+	state, clk, last, err := takeOver(ctx, &e.cfg, e.clocks, accept)
 	if err != nil {
 		return nil, err
 	}
-	e.clock.Store(clk)
-	e.clockBegins(clk, accept)
+	e.clocks.Begin(clk, accept)
 	e.epoch.Store(uint64(state.Meta().Epoch))
 	e.position.Store(uint64(last))
 	e.answered.Store(state.Meta().IntakeSeq)
 	sig := natsio.NewSignals(e.cfg.MaxRunning)
-	l, err := newLoop(&e.cfg, state, clk, last, e.registry, e.newEffects(sig, clk), sig)
-	if err != nil {
-		return nil, err
-	}
-	l.requests, l.submits, l.newID = e.requests.ch, e.submits.ch, e.NewID
-	l.durable = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
-	l.paused, l.halt = &e.paused, &e.halt
+	l := newLoop(&e.cfg, state, clk, last, e.registry, e.newEffects(sig, clk), sig)
+	l.newID, l.halt = e.NewID, &e.halt
+	l.queues.urgent.in, l.queues.bulk.in, l.queues.paused = e.requests.ch, e.submits.ch, &e.paused
+	l.pipe.told = func(last events.Seq, intake uint64) { e.position.Store(uint64(last)); e.answered.Store(intake) }
 	if err := e.topology.EnsureStreams(ctx); err != nil {
 		return nil, err
 	}
@@ -56,14 +54,13 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 
 // takeOver reads the log to its end into the projection, and appends an owned
 // event. From then on nobody else can append. The partition's clock begins with
-// that event; before is the clock of an earlier ownership of this process, if
-// there was one, and accept is set if an operator has confirmed the server's.
-func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *clock.Clock, accept *acceptance) (*core.State, *clock.Clock, events.Seq, error) {
+// that event; accept is set if an operator has confirmed the server's.
+func takeOver(ctx context.Context, cfg *Config, clocks *clock.Partition, accept *clock.Acceptance) (*core.State, *clock.Clock, events.Seq, error) {
 	tip, err := cfg.Log.Last(ctx)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
 	}
-	heard := local()
+	heard := clocks.Local()
 	if err := sameLog(ctx, cfg, tip); err != nil {
 		return nil, nil, 0, fmt.Errorf("take over: %w", err)
 	}
@@ -76,16 +73,14 @@ func takeOver(ctx context.Context, cfg *Config, local func() time.Time, before *
 	}
 	state.SetDefaults(cfg.Defaults)
 	state.SetLimits(cfg.Limits)
-	start := clock.Start{Known: cfg.lastKnown(before), Accepted: accept != nil}
 	var clk *clock.Clock
 	replay := projector.NewReplay(ctx, cfg.Store, state, cfg.Hooks.Projected)
 	defer replay.Close()
 	last, err := eventlog.Settle(ctx, cfg.Log, state.Meta().Applied, func(events.Seq) events.Event {
-		start.Server, start.LastEvent = tip.Time.Add(local().Sub(heard)), state.Meta().LastAt
-		clk = clock.New(cfg.clockSource(local), start)
+		clk = clocks.New(tip.Time.Add(clocks.Local().Sub(heard)), state.Meta().LastAt, accept)
 		own := core.Own{Owner: cfg.Owner, Version: cfg.Version}
 		if accept != nil {
-			own.Clock = &core.AcceptClock{At: clk.Now(), By: accept.by}
+			own.Clock = &core.AcceptClock{At: clk.Now(), By: accept.By}
 		}
 		dec, _ := core.Decide(state, own, clk.Now()) // it is never refused
 		return dec.Events[0]
@@ -117,55 +112,96 @@ func sameLog(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
 }
 
 // newLoop builds the loop of an ownership that begins behind last.
-func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out effects, sig *natsio.Signals) (*loop, error) {
-	t := newTable()
-	ready := readyq.New(cfg.Store, t)
-	l := &loop{
-		cfg: cfg, log: cfg.Logger, clock: clk, state: state, registry: reg, out: out, acked: newAckRuns(), durable: func(events.Seq, uint64) {}, paused: new(atomic.Bool),
-		table: t, ready: ready, timers: readyq.NewWindow(projector.TimerKey.Less), dirty: map[events.Type]bool{},
-		stopped: map[events.Type]bool{}, circuits: state.CircuitVersion(),
-		building: &batch{}, appended: last,
-		nextSweep: clk.Now().Add(cfg.Sweep), intake: make(chan job, 4), signals: sig,
-		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
-		toCommit: make(chan *batch, MaxUnprojected), commits: make(chan commitResult, MaxUnprojected),
-		toReply: make(chan []job, maxReplies), hurry: make(chan struct{}, 1),
-	}
-	l.acked.l, l.retention.l, l.schedules.l, l.follow.l = l, l, l, l
-	l.leases.ackWaits = map[events.Type]time.Duration{}
-	l.workforce.slots = map[lanes.Key]int{}
-	l.sender.marks = map[events.Type]string{}
-	l.sender.l, l.flight.l, l.leases.l, l.workforce.l = l, l, l, l
+func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out effects, sig *natsio.Signals) *loop {
+	t := table.New()
+	l := &loop{cfg: cfg, clock: clk, state: state, out: out, signals: sig, table: t, ready: readyq.New(cfg.Store, t), acked: newAckRuns(), pipe: newPipeline(cfg, state, last)}
+	l.queues.intake = backlog{in: make(chan job, 4), held: state.QueueFull}
+	l.queues.paused = new(atomic.Bool)
+	l.timers = timers{l: l, Window: readyq.NewWindow(projector.TimerKey.Less)}
+	l.sender = sender{l: l, dirty: map[events.Type]bool{}, marks: map[events.Type]string{}}
+	l.workforce = workforce{l: l, registry: reg, slots: map[lanes.Key]int{}}
+	l.leases = leases{l: l, ackWaits: map[events.Type]time.Duration{}}
+	l.gates = gates{l: l, stopped: map[events.Type]bool{}, circuits: state.CircuitVersion()}
+	l.sweeper = sweeper{l: l, next: clk.Now().Add(cfg.Sweep)}
+	l.purge = purge{clock: clk, within: cfg.SyncWithin, through: func(seq uint64) { l.out.PurgeIntake(seq) }}
+	l.flight.l, l.acked.l, l.follow.l = l, l, l
+	l.retention = l.newRetention()
+	l.schedules = schedules.New(state, clk, cfg.Logger, (*ticker)(l))
+	l.ready.Unprojected, l.ready.Prefetch = l.pipe.eachUnprojected, l.sender.prefetch
+	l.ready.Again = func(t events.Type) { l.sender.dirty[t] = true }
+	l.ready.Opened, l.ready.Closed = l.workforce.laneOpened, l.workforce.laneClosed
 	state.TakeFollowUps() // the projection's index has them
 	l.follow.lookFrom(state.Meta().Applied)
 	for _, t := range state.TypeNames() {
 		set, _ := state.Settings(t)
 		l.leases.ackWaits[t] = set.Lease()
-		l.dirty[t] = true
+		l.sender.dirty[t] = true
 		if state.DispatchGate(t).Stopped {
-			l.stopped[t] = true
+			l.gates.stopped[t] = true
 		}
 		l.sender.marks[t] = limitsMark(set)
 	}
 	reg.Bench(state.OpenWorkerCircuits())
 	l.workforce.followDrains()
-	l.inflow.held = state.QueueFull
 	l.sender.findPools()
-	ready.Unprojected, ready.Prefetch = l.eachUnprojected, l.sender.prefetch
-	ready.Again = func(t events.Type) { l.dirty[t] = true }
-	ready.Opened, ready.Closed = l.workforce.laneOpened, l.workforce.laneClosed
-	l.noteIntake(state.Meta().IntakeSeq)
-	l.retention.begin(l)
-	if j := fileSettings(cfg, state); j.len() > 0 {
-		l.urgent.jobs = append(l.urgent.jobs, j)
-	}
-	l.schedules.holdSchedules()
-	return l, nil
+	l.purge.note(state.Meta().IntakeSeq)
+	l.decideFirst()
+	return l
 }
 
-// fileSettings records the settings that engine.toml sets, where they differ from
-// the log's.
-func fileSettings(cfg *Config, state *core.State) *commandJob {
-	j := &commandJob{}
+// ticker is the loop as the schedules see it.
+type ticker loop
+
+// Decide implements [schedules.Loop].
+func (t *ticker) Decide(f core.Fire) (dec core.Decision, refused, err error) {
+	f.NewID = t.newID()
+	dec, _, refused = (*loop)(t).decide(f)
+	return dec, refused, fatal(refused)
+}
+
+// TickRoom implements [schedules.Loop]: for what a submission makes, and one event
+// more.
+func (t *ticker) TickRoom() bool { return t.pipe.roomFor(maxDecision, eventlog.MaxAppend-1) }
+
+// decideFirst has decided, before anything else, what engine.toml says of types and
+// schedules, and what follows for schedules from a clock that was set back. Nothing
+// ticks until the file's schedules are those of the log: one that is no longer in
+// it must not tick again.
+func (l *loop) decideFirst() {
+	add := func(cmds []core.Command, complaint string) *commandJob {
+		j := &commandJob{cmds: cmds}
+		j.done = func(outcomes []Outcome) {
+			for i, o := range outcomes {
+				if o.Err != nil && events.CodeOf(o.Err) != events.CodeUnavailable {
+					l.cfg.Logger.Error(complaint, "command", cmds[i], "error", o.Err)
+				}
+			}
+		}
+		return j
+	}
+	first := func(j job) {
+		if j.len() > 0 {
+			l.queues.urgent.jobs = append(l.queues.urgent.jobs, j)
+		}
+	}
+	first(add(fileSettings(l.cfg, l.state), "the settings of a type could not be recorded"))
+	file := schedules.FromFile(l.cfg.FileSchedules, l.state)
+	l.schedules.Hold(len(file) > 0)
+	first(&fileSchedules{add(file, "a schedule of the file could not be recorded")})
+	first(add(l.schedules.Replan(), "a schedule could not be planned anew after the clock was set back: set it again"))
+}
+
+// fileSchedules lets the schedules tick once all of it is decided.
+type fileSchedules struct{ *commandJob }
+
+func (j *fileSchedules) decide(l *loop, i int) error {
+	l.schedules.Hold(i < len(j.cmds)-1)
+	return j.commandJob.decide(l, i)
+}
+
+// fileSettings returns the commands that record the settings of engine.toml where
+// they differ from the log's.
+func fileSettings(cfg *Config, state *core.State) (cmds []core.Command) {
 	types := slices.Collect(maps.Keys(cfg.FileTypes))
 	if cfg.FileDefaults != nil {
 		types = append(types, state.TypeNames()...)
@@ -185,17 +221,10 @@ func fileSettings(cfg *Config, state *core.State) *commandJob {
 			}
 		}
 		if !known || !reflect.DeepEqual(set, was) {
-			j.cmds = append(j.cmds, core.Configure{Type: t, Source: source, Settings: set})
+			cmds = append(cmds, core.Configure{Type: t, Source: source, Settings: set})
 		}
 	}
-	j.done = func(outcomes []Outcome) {
-		for i, o := range outcomes {
-			if o.Err != nil && events.CodeOf(o.Err) != events.CodeUnavailable {
-				cfg.Logger.Error("the settings of a type could not be recorded", "command", j.cmds[i], "error", o.Err)
-			}
-		}
-	}
-	return j
+	return cmds
 }
 
 // adoptRuns notes what the last owner left claimed or running. Each counts as
@@ -203,7 +232,7 @@ func fileSettings(cfg *Config, state *core.State) *commandJob {
 func (l *loop) adoptRuns(now time.Time) error {
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
 		err := l.cfg.Store.InState(state, func(it *events.Item) error {
-			l.table.add(&dispatched{id: it.ID, token: it.Token, typ: it.Type, lane: it.Lane(), group: it.Group, at: now, claimed: true, worker: it.Worker, orphan: true, heard: now, native: it.Worker.Native()})
+			l.table.Add(&table.Dispatch{ID: it.ID, Token: it.Token, Type: it.Type, Lane: it.Lane(), Group: it.Group, At: now, Claimed: true, Worker: it.Worker, Orphan: true, Heard: now, Native: it.Worker.Native()})
 			return nil
 		})
 		if err != nil {
@@ -218,12 +247,12 @@ func (l *loop) adoptRuns(now time.Time) error {
 // dispatched and not claimed is dispatched afresh, as its one delivery may be
 // spent.
 func (l *loop) found(seq uint64, id events.ID, token events.Token, lease time.Duration) bool {
-	d := l.table.byToken[token]
-	if d == nil || d.id != id {
+	d := l.table.ByToken[token]
+	if d == nil || d.ID != id {
 		return false
 	}
-	d.orphan, d.seq, d.lease = false, seq, lease
-	delete(l.table.orphans, token)
+	d.Orphan, d.Seq, d.Lease = false, seq, lease
+	delete(l.table.Orphans, token)
 	return true
 }
 
@@ -246,7 +275,11 @@ func (e *Engine) adopt(ctx context.Context, l *loop) error {
 // newEffects makes the pusher of an ownership.
 func (e *Engine) newEffects(sig *natsio.Signals, clk *clock.Clock) *natsio.Pusher {
 	p := natsio.NewPusher(e.topology, e.registry, sig)
-	p.Look = func(ctx context.Context) { e.lookAtClock(ctx, clk, sig) }
+	p.Look = func(ctx context.Context) {
+		if tip, err := e.cfg.Log.Last(ctx); err == nil && e.clocks.Look(clk, tip.Time) {
+			sig.ClockChanged()
+		}
+	}
 	p.Cut = e.cfg.cutBelow
 	return p
 }
@@ -264,37 +297,37 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 		return err
 	}
 	defer stopListening()
-	l.errands = newErrands(run, e)
+	l.follow.errands = e.newErrands(run)
 	e.signals.Store(l.signals)
 	l.signals.RegistryChanged() // it may have, since the loop was made
 	if h := e.cfg.Hooks.Owned; h != nil {
 		h(l.state.Meta().Epoch)
 	}
 	leases := natsio.NewLeaseReader(e.topology, l.signals, l.clock.Now().Add(-time.Second))
-	after := l.state.Meta().IntakeSeq
+	in := e.newIntake(l)
 	var side, tail sync.WaitGroup
 	side.Go(func() { p.Run(run) })
 	side.Go(func() { p.RunCuts(run) })
-	side.Go(func() { e.readIntake(run, l, after) })
+	side.Go(func() { in.Run(run) })
 	side.Go(func() { leases.Read(run) })
 	for _, r := range natsio.NewAckReaders(e.topology, l.signals, l.acked.since) {
 		side.Go(func() { r.Read(run) })
 	}
 	side.Go(func() { e.prober.Run(run) })
 	defer context.AfterFunc(e.drain, stopLoop)()
-	tail.Go(func() { l.appendBatches(run) })
-	tail.Go(l.commitBatches)
-	tail.Go(l.sendReplies)
+	tail.Go(func() { l.pipe.append(run) })
+	tail.Go(l.pipe.commit)
+	tail.Go(l.pipe.reply)
 
 	err = l.run(loopCtx)
 	e.signals.Store(nil)
 	cancel()
-	close(l.toAppend)
+	close(l.pipe.toAppend)
 	side.Wait()
-	l.errands.wait.Wait()
-	close(l.toCommit)
+	l.follow.errands.Wait()
+	close(l.pipe.toCommit)
 	l.abandon(err)
-	close(l.toReply)
+	close(l.pipe.toReply)
 	tail.Wait()
 	return err
 }

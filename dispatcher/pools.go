@@ -66,7 +66,7 @@ func (s *sender) findPools() {
 func (s *sender) poolFull(p *pool) bool {
 	n := 0
 	for _, t := range p.types {
-		n += s.l.table.byType[t]
+		n += s.l.table.ByType[t]
 	}
 	return max(int64(n), s.l.state.PoolRuns(p.name)) >= int64(p.slots)
 }
@@ -93,7 +93,7 @@ func (s *sender) dispatchPools(tds []*typeDispatch) error {
 // something to run is passed over for long by its equals, since each slot given
 // raises the taker's place.
 func (s *sender) compareShares(p *pool, a, b events.Type) int {
-	if c := cmp.Compare(s.l.table.byType[a]*p.weight[b], s.l.table.byType[b]*p.weight[a]); c != 0 {
+	if c := cmp.Compare(s.l.table.ByType[a]*p.weight[b], s.l.table.ByType[b]*p.weight[a]); c != 0 {
 		return c
 	}
 	return cmp.Or(cmp.Compare(max(p.turn[a], p.now), max(p.turn[b], p.now)), cmp.Compare(a, b))

@@ -38,8 +38,8 @@ type projection struct {
 	timer   *time.Timer
 }
 
-func newProjection(l *loop) *projection {
-	p := &projection{in: l.toCommit, store: l.cfg.Store, asked: l.cfg.Hooks.Awaited, hurry: l.hurry, timer: time.NewTimer(time.Hour)}
+func newProjection(from *pipeline) *projection {
+	p := &projection{in: from.toCommit, store: from.cfg.Store, asked: from.cfg.Hooks.Awaited, hurry: from.hurry, timer: time.NewTimer(time.Hour)}
 	p.timer.Stop()
 	return p
 }
@@ -109,20 +109,19 @@ func (p *projection) due() bool {
 	return (p.now || p.store.Waited()) && len(p.in) == 0
 }
 
-// commitBatches is the projecting goroutine. After a failure it only empties
-// its channel.
-func (l *loop) commitBatches() {
+// commit is the projecting goroutine. After a failure it only empties its channel.
+func (p *pipeline) commit() {
 	var failed error
-	p := newProjection(l)
-	for p.gather() {
+	next := newProjection(p)
+	for next.gather() {
 		if failed == nil {
-			failed = l.cfg.Store.Commit(p.changes...)
+			failed = p.cfg.Store.Commit(next.changes...)
 		}
-		if failed == nil && l.cfg.Hooks.Projected != nil {
-			for _, c := range p.changes {
-				l.cfg.Hooks.Projected(c)
+		if failed == nil && p.cfg.Hooks.Projected != nil {
+			for _, c := range next.changes {
+				p.cfg.Hooks.Projected(c)
 			}
 		}
-		l.commits <- commitResult{batches: len(p.batches), seq: p.changes[len(p.changes)-1].Meta.Applied, err: failed}
+		p.commits <- commitResult{batches: len(next.batches), seq: next.changes[len(next.changes)-1].Meta.Applied, err: failed}
 	}
 }

@@ -28,8 +28,7 @@ func gatherFrom(t *testing.T, batches ...*batch) (*projection, chan *batch) {
 	for _, b := range batches {
 		in <- b
 	}
-	l := &loop{cfg: &Config{Store: store}, toCommit: in}
-	p := newProjection(l)
+	p := newProjection(&pipeline{cfg: &Config{Store: store}, toCommit: in})
 	p.began = never()
 	return p, in
 }

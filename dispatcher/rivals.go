@@ -29,7 +29,7 @@ type rival struct {
 func (s *sender) rivals(t events.Type) (c rivalry) {
 	p := s.pools.of(t)
 	switch {
-	case s.l.table.total() >= s.l.cfg.MaxRunning:
+	case s.l.table.Total() >= s.l.cfg.MaxRunning:
 		p, c.limit = nil, "max_running"
 	case p != nil && s.poolFull(p):
 		c.limit = "pool " + p.name
@@ -38,11 +38,11 @@ func (s *sender) rivals(t events.Type) (c rivalry) {
 	}
 	now := s.l.clock.Now()
 	for other := range s.l.ready.Types() {
-		if other == t || s.l.stopped[other] || p != nil && s.pools.of(other) != p {
+		if other == t || s.l.gates.stopped[other] || p != nil && s.pools.of(other) != p {
 			continue
 		}
 		td := s.dispatchOf(other, now)
-		if td.setAhead(1); s.l.table.byType[other] >= td.set.Capacity {
+		if td.setAhead(1); s.l.table.ByType[other] >= td.set.Capacity {
 			continue
 		}
 		names, _ := s.l.ready.BusyLanes(other)
@@ -59,16 +59,16 @@ func (s *sender) rivals(t events.Type) (c rivalry) {
 	return c
 }
 
-// rivalsAhead counts the queued items of other types that go before one, by the
+// countAhead counts the queued items of other types that go before one, by the
 // projection, up to a limit.
-func (e *Engine) rivalsAhead(c *rivalry, it *events.Item, ageStep time.Duration, now time.Time, limit int) (n int, err error) {
+func (c *rivalry) countAhead(store *projector.Store, it *events.Item, ageStep time.Duration, now time.Time, limit int) (n int, err error) {
 	for _, r := range c.lanes {
 		for p := range events.MaxPriority + 1 {
 			if n >= limit {
 				return n, nil
 			}
 			q := projector.ReadyQueue{Type: r.lane.Type, Lane: r.lane.Name, Priority: p}
-			k, err := e.cfg.Store.CountBefore(q, placeBefore(it, ageStep, p, r.ageStep), now, limit-n)
+			k, err := store.CountBefore(q, placeBefore(it, ageStep, p, r.ageStep), now, limit-n)
 			if n += k; err != nil {
 				return n, err
 			}

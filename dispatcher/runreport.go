@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -39,7 +40,7 @@ func (j *reportJob) need(i int) int {
 
 // runCommand decides what a worker reports of a run, and answers it. d is the
 // dispatch under whose token it came, nil for none.
-func (l *loop) runCommand(cmd core.Command, d *dispatched) (wire.Reported, error) {
+func (l *loop) runCommand(cmd core.Command, d *table.Dispatch) (wire.Reported, error) {
 	switch c := cmd.(type) {
 	case core.SpawnInParts:
 		if why := l.halt.reason(); why != "" {
@@ -56,7 +57,7 @@ func (l *loop) runCommand(cmd core.Command, d *dispatched) (wire.Reported, error
 	if err := fatal(err); err != nil {
 		return wire.Reported{}, err
 	}
-	if d != nil && d.lingering && endsRun(cmd) {
+	if d != nil && d.Lingering && endsRun(cmd) {
 		l.flight.letGo(d)
 	}
 	if err != nil {

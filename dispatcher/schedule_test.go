@@ -8,10 +8,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/schedules"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
-	"github.com/streamwright/streamwright/internal/cron"
 )
 
 func (s *sim) setSchedule(c events.Schedule) {
@@ -28,7 +28,7 @@ func (s *sim) setSchedule(c events.Schedule) {
 // events reads the log.
 func (s *sim) events() (all []events.Event) {
 	s.t.Helper()
-	s.ok(s.log.Read(s.t.Context(), 1, s.l.appended, func(g eventlog.Group) error {
+	s.ok(s.log.Read(s.t.Context(), 1, s.l.pipe.appended, func(g eventlog.Group) error {
 		all = append(all, g.Events...)
 		return nil
 	}))
@@ -71,11 +71,11 @@ func TestCatchingUpIsBounded(t *testing.T) {
 	s.at = s.at.Add(100*time.Hour + 8*time.Second)
 	s.crash()
 	made, skipped := s.fired()
-	if n := len(made["all"]); n != maxCatchUp || skipped["all"] != 6000-maxCatchUp {
+	if n := len(made["all"]); n != schedules.MaxCatchUp || skipped["all"] != 6000-schedules.MaxCatchUp {
 		t.Errorf("all: %d items, %d skipped", n, skipped["all"])
 	}
 	for i, tick := range made["all"] {
-		if want := simStart.Add(time.Duration(6000-maxCatchUp+1+i) * time.Minute); !tick.Equal(want) {
+		if want := simStart.Add(time.Duration(6000-schedules.MaxCatchUp+1+i) * time.Minute); !tick.Equal(want) {
 			t.Fatalf("tick %d is %s, want %s", i, tick, want)
 		}
 	}
@@ -84,7 +84,7 @@ func TestCatchingUpIsBounded(t *testing.T) {
 	}
 }
 
-// A turn answers at most maxTicks, so that what else there is to do gets its
+// A turn answers at most schedules.MaxTicks, so that what else there is to do gets its
 // turn: a request that comes meanwhile is decided before all ticks are answered.
 func TestTicksLeaveRoomForOthers(t *testing.T) {
 	s := newSim(t, followAnyClock)
@@ -93,15 +93,15 @@ func TestTicksLeaveRoomForOthers(t *testing.T) {
 	}
 	s.at = s.at.Add(time.Hour)
 	before := s.l.state.Meta().Applied
-	s.ok(s.l.schedules.tick())
-	if n := s.l.state.Meta().Applied - before; n == 0 || n > maxTicks*maxDecision {
+	s.ok(s.l.schedules.Tick())
+	if n := s.l.state.Meta().Applied - before; n == 0 || n > schedules.MaxTicks*maxDecision {
 		t.Errorf("one turn has made %d events", n)
 	}
 	s.settle()
 	if made, _ := s.fired(); len(made) != events.MaxSchedules {
 		t.Errorf("%d of %d schedules have ticked", len(made), events.MaxSchedules)
 	}
-	if got := s.l.schedules.nextTick(); !got.Equal(simStart.Add(2 * time.Hour)) {
+	if got := s.l.schedules.Next(); !got.Equal(simStart.Add(2 * time.Hour)) {
 		t.Errorf("the loop wakes at %s", got)
 	}
 }
@@ -126,36 +126,6 @@ func TestTicksOverClockChanges(t *testing.T) {
 		}
 		if n := len(made["real"]) - len(from["real"]); n != 24 {
 			t.Errorf("%s: %d hourly ticks in 24 hours", day, n)
-		}
-	}
-}
-
-// What this program can't compute does not stop the others, and its ticks are
-// missed ones for a program that can.
-func TestABrokenScheduleRests(t *testing.T) {
-	s := newSim(t, followAnyClock)
-	s.setSchedule(events.Schedule{Name: "good", EveryMS: 60_000})
-	s.setSchedule(events.Schedule{Name: "odd", Cron: "* * * * *"})
-	s.l.schedules.breakOff("odd", fmt.Errorf("no such zone here"))
-	s.tick(3 * time.Minute)
-	if made, _ := s.fired(); len(made["good"]) != 3 || len(made["odd"]) != 0 {
-		t.Errorf("%v", made)
-	}
-	s.crash()
-	if made, skipped := s.fired(); len(made["odd"]) != 1 || skipped["odd"] != 2 {
-		t.Errorf("%v %v", made, skipped)
-	}
-}
-
-func TestGrace(t *testing.T) {
-	tick := simStart
-	for every, want := range map[time.Duration]time.Duration{time.Second: time.Second / 2, time.Minute: 30 * time.Second, time.Hour: time.Minute} {
-		e, err := cron.Every(every, tick)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := grace(e, tick); got != want {
-			t.Errorf("every %s: %s, want %s", every, got, want)
 		}
 	}
 }

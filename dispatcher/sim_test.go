@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/intake"
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/dispatcher/registry"
+	"github.com/streamwright/streamwright/dispatcher/retention"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
@@ -38,12 +39,12 @@ type sim struct {
 	published []time.Time
 	handed    uint64 // intake messages handed to the loop
 	ids       uint64
-	accept    *acceptance    // of the next start
-	skew      time.Duration  // of the server's clock against the right one
-	known     time.Time      // as NoteTime has it
-	held      *batch         // taken by commit, for its next call
-	losses    int            // ownerships that have ended
-	gone      []events.Event // that the log has been cut of; kept of them were cut for sure
+	accept    *clock.Acceptance // of the next start
+	skew      time.Duration     // of the server's clock against the right one
+	known     time.Time         // as NoteTime has it
+	held      *batch            // taken by commit, for its next call
+	losses    int               // ownerships that have ended
+	gone      []events.Event    // that the log has been cut of; kept of them were cut for sure
 	kept      int
 	stores    []*projector.Store // that took the first one's place
 	// onStage, if set, is told of each stage before it is run, and may end the
@@ -105,7 +106,14 @@ func (s *sim) looked() {
 	if _, changed := s.l.clock.Correct(s.serverNow()); changed {
 		s.l.signals.ClockChanged()
 	}
-	s.cfg.noteTime(s.l.clock.Status())
+	s.noteTime(s.l.clock)
+}
+
+// noteTime keeps the time for the next process, as a clock.Partition does.
+func (s *sim) noteTime(c *clock.Clock) {
+	if st := c.Status(); s.cfg.NoteTime != nil && st.Plausible() {
+		s.cfg.NoteTime(st.Engine)
+	}
 }
 
 func (s *sim) ok(err error) {
@@ -126,15 +134,14 @@ func (s *sim) newRegistry() {
 // start takes the partition over, as an Engine does.
 func (s *sim) start() {
 	ctx := context.Background()
-	state, clk, last, err := takeOver(ctx, &s.cfg, s.now, nil, s.accept)
+	state, clk, last, err := takeOver(ctx, &s.cfg, newClocks(&s.cfg, s.now), s.accept)
 	s.ok(err)
 	s.accept = nil
-	s.cfg.noteTime(clk.Status())
+	s.noteTime(clk)
 	sig := natsio.NewSignals(s.cfg.MaxRunning)
 	s.held = nil
 	s.world.signals = sig
-	s.l, err = newLoop(&s.cfg, state, clk, last, s.reg, s.world, sig)
-	s.ok(err)
+	s.l = newLoop(&s.cfg, state, clk, last, s.reg, s.world, sig)
 	s.l.newID = s.newID
 	s.ok(s.l.adoptRuns(clk.Now()))
 	for seq, m := range s.world.msgs {
@@ -201,7 +208,7 @@ func (s *sim) settle() {
 func (s *sim) step() (moved bool, err error) {
 	l := s.l
 	if j := s.nextIntake(); j != nil {
-		l.inflow.jobs = append(l.inflow.jobs, j)
+		l.queues.intake.jobs = append(l.queues.intake.jobs, j)
 	}
 	select {
 	case <-l.signals.Wake:
@@ -211,7 +218,7 @@ func (s *sim) step() (moved bool, err error) {
 		moved = true
 	default:
 	}
-	pending := len(l.urgent.jobs) + len(l.bulk.jobs) + len(l.inflow.jobs)
+	pending := len(l.queues.urgent.jobs) + len(l.queues.bulk.jobs) + len(l.queues.intake.jobs)
 	s.stage("decide")
 	if s.l != l {
 		return true, nil
@@ -219,17 +226,17 @@ func (s *sim) step() (moved bool, err error) {
 	if err := l.step(); err != nil {
 		return true, err
 	}
-	moved = moved || pending != len(l.urgent.jobs)+len(l.bulk.jobs)+len(l.inflow.jobs)
+	moved = moved || pending != len(l.queues.urgent.jobs)+len(l.queues.bulk.jobs)+len(l.queues.intake.jobs)
 	var stages []func() error
-	if len(l.toAppend) > 0 && len(l.toReply) < cap(l.toReply) {
-		stages = append(stages, func() error { return s.append(<-l.toAppend) })
+	if len(l.pipe.toAppend) > 0 && len(l.pipe.toReply) < cap(l.pipe.toReply) {
+		stages = append(stages, func() error { return s.append(<-l.pipe.toAppend) })
 	}
-	if len(l.toCommit) > 0 || s.held != nil {
+	if len(l.pipe.toCommit) > 0 || s.held != nil {
 		stages = append(stages, s.commit)
 	}
-	if len(l.toReply) > 0 {
+	if len(l.pipe.toReply) > 0 {
 		stages = append(stages, func() error {
-			for _, j := range <-l.toReply {
+			for _, j := range <-l.pipe.toReply {
 				j.finish()
 			}
 			return nil
@@ -261,13 +268,13 @@ func (s *sim) commit() error {
 	if s.stage("project"); s.l != l {
 		return nil
 	}
-	p := newProjection(l)
+	p := newProjection(&l.pipe)
 	if s.held != nil {
 		p.add(s.held)
 		s.held = nil
 	}
-	for n := s.choose(len(l.toCommit) + 1); len(p.batches) == 0 || n > 0 && len(l.toCommit) > 0 && s.held == nil; n-- {
-		if b := <-l.toCommit; !p.add(b) {
+	for n := s.choose(len(l.pipe.toCommit) + 1); len(p.batches) == 0 || n > 0 && len(l.pipe.toCommit) > 0 && s.held == nil; n-- {
+		if b := <-l.pipe.toCommit; !p.add(b) {
 			s.held = b
 		}
 	}
@@ -275,7 +282,7 @@ func (s *sim) commit() error {
 	if s.stage("projected"); s.l != l {
 		return nil
 	}
-	return l.onCommitted(commitResult{batches: len(p.batches), seq: p.changes[len(p.changes)-1].Meta.Applied, err: err})
+	return l.pipe.projected(commitResult{batches: len(p.batches), seq: p.changes[len(p.changes)-1].Meta.Applied, err: err})
 }
 
 // arrive stores a message in the intake stream.
@@ -285,16 +292,15 @@ func (s *sim) arrive(m *nats.Msg) {
 
 // nextIntake hands over what was published, as the reader does.
 func (s *sim) nextIntake() job {
-	j := &intakeJob{budget: semaphore.NewWeighted(1 << 40)}
-	_ = j.budget.Acquire(context.Background(), 1<<40)
-	for int(s.handed) < len(s.intake) && len(j.msgs) < maxIntakeBatch {
-		j.msgs = append(j.msgs, parseIntake(s.handed+1, s.published[s.handed], s.intake[s.handed], &s.cfg, s.newID()))
+	b := &intake.Batch{}
+	for int(s.handed) < len(s.intake) && len(b.Messages) < intake.MaxBatch {
+		b.Messages = append(b.Messages, intake.Parse(s.handed+1, s.published[s.handed], s.intake[s.handed], s.cfg.Names, s.newID()))
 		s.handed++
 	}
-	if len(j.msgs) == 0 {
+	if len(b.Messages) == 0 {
 		return nil
 	}
-	return j
+	return &intakeJob{b}
 }
 
 func (s *sim) newID() (id events.ID) {
@@ -329,15 +335,30 @@ func (s *sim) tick(d time.Duration) {
 
 // ask has commands decided; done is called unless the process ends before.
 func (s *sim) ask(done func([]Outcome), cmds ...core.Command) {
-	s.l.urgent.jobs = append(s.l.urgent.jobs, &commandJob{cmds: cmds, done: done})
+	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, &commandJob{cmds: cmds, done: done})
 	s.settle()
 }
 
 // tell has reports decided, in the same way.
 func (s *sim) tell(done func([]wire.Reported), rs ...wire.Report) {
-	s.l.urgent.jobs = append(s.l.urgent.jobs, &reportJob{reports: rs, done: done})
+	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, &reportJob{reports: rs, done: done})
 	s.settle()
 }
+
+// answerTo has the loop answer a question.
+func answerTo[T any](s *sim, read func(*loop) (T, error)) *question[T] {
+	j := &question[T]{read: read, out: make(chan answer[T], 1)}
+	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, j)
+	return j
+}
+
+// cut asks for a round of snapshots.
+func (s *sim) cut() {
+	answerTo(s, func(l *loop) (retention.Status, error) { return l.retention.Status(true), nil })
+}
+
+// retained is what retention says of itself.
+func (s *sim) retained() retention.Status { return s.l.retention.Status(false) }
 
 // do is ask to rest: no outcomes, if the process ended before.
 func (s *sim) do(cmds ...core.Command) (out []Outcome) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/projector"
@@ -16,7 +17,7 @@ import (
 func (s *sim) check() {
 	s.t.Helper()
 	ctx := context.Background()
-	rebuilt, err := projector.Rebuild(ctx, projectorLog{s.log}, "", projector.Options{InMemory: true}, s.l.appended, nil)
+	rebuilt, err := projector.Rebuild(ctx, projectorLog{s.log}, "", projector.Options{InMemory: true}, s.l.pipe.appended, nil)
 	s.ok(err)
 	defer func() { s.ok(rebuilt.Close()) }()
 	want, err := rebuilt.Digest(ctx)
@@ -24,7 +25,7 @@ func (s *sim) check() {
 	got, err := s.store.Digest(ctx)
 	s.ok(err)
 	if got != want {
-		s.t.Fatalf("the live store differs from one rebuilt from the log at %d", s.l.appended)
+		s.t.Fatalf("the live store differs from one rebuilt from the log at %d", s.l.pipe.appended)
 	}
 	s.ok(s.consistent())
 	left, err := s.store.FollowUps(events.ID{}, 1)
@@ -38,49 +39,49 @@ func (s *sim) check() {
 func (s *sim) consistent() error {
 	t := s.l.table
 	byLane, types := map[lanes.Key]int{}, map[events.Type]int{}
-	for tok, d := range t.byToken {
-		types[d.typ]++
-		byLane[lanes.Key{Type: d.typ, Name: d.lane}]++
-		if tok != d.token || (t.byID[d.id] != d && !d.lingering) {
-			return fmt.Errorf("dispatch %s of %s is in the table under another name", d.token, d.id)
+	for tok, d := range t.ByToken {
+		types[d.Type]++
+		byLane[lanes.Key{Type: d.Type, Name: d.Lane}]++
+		if tok != d.Token || (t.ByID[d.ID] != d && !d.Lingering) {
+			return fmt.Errorf("dispatch %s of %s is in the table under another name", d.Token, d.ID)
 		}
 	}
-	groups, unclaimed := map[groupKey]groupLoad{}, map[events.Type]int{}
-	for _, d := range t.byToken {
-		load := groups[groupKey{d.typ, d.group}]
-		load.all++
-		if !d.claimed {
-			load.unclaimed++
-			unclaimed[d.typ]++
+	groups, unclaimed := map[table.GroupKey]table.GroupLoad{}, map[events.Type]int{}
+	for _, d := range t.ByToken {
+		load := groups[table.GroupKey{Type: d.Type, Group: d.Group}]
+		load.All++
+		if !d.Claimed {
+			load.Unclaimed++
+			unclaimed[d.Type]++
 		}
-		if d.group != "" {
-			groups[groupKey{d.typ, d.group}] = load
+		if d.Group != "" {
+			groups[table.GroupKey{Type: d.Type, Group: d.Group}] = load
 		}
 	}
-	if !maps.Equal(t.byGroup, groups) {
-		return fmt.Errorf("groups count %v, have %v", t.byGroup, groups)
+	if !maps.Equal(t.ByGroup, groups) {
+		return fmt.Errorf("groups count %v, have %v", t.ByGroup, groups)
 	}
-	for typ, n := range t.unclaimed {
+	for typ, n := range t.Unclaimed {
 		if n != unclaimed[typ] {
 			return fmt.Errorf("type %s counts %d unclaimed, has %d", typ, n, unclaimed[typ])
 		}
 	}
-	for k, n := range t.byLane {
+	for k, n := range t.ByLane {
 		if n != byLane[k] {
 			return fmt.Errorf("lane %v counts %d, has %d", k, n, byLane[k])
 		}
 	}
-	for k, n := range t.byType {
+	for k, n := range t.ByType {
 		if n != types[k] {
 			return fmt.Errorf("type %s counts %d, has %d", k, n, types[k])
 		}
 	}
-	if err := t.held.consistent(t); err != nil {
+	if err := heldConsistent(&t.Held, t); err != nil {
 		return err
 	}
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
 		err := s.store.InState(state, func(it *events.Item) error {
-			if d := t.byID[it.ID]; d == nil || d.token != it.Token || !d.claimed {
+			if d := t.ByID[it.ID]; d == nil || d.Token != it.Token || !d.Claimed {
 				return fmt.Errorf("item %s is %s under %s and holds no slot", it.ID, it.State, it.Token)
 			}
 			return nil

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/streamwright/streamwright/dispatcher/clock"
 )
 
 // clockVerb runs what stories say of the server's clock, and tells the verdict:
@@ -15,7 +17,7 @@ import (
 //	clock skew=D start   the same, and the process ends and another starts
 //	clock accept         an operator confirms it
 func (st *story) clockVerb(td *datadriven.TestData) string {
-	from := st.l.appended
+	from := st.l.pipe.appended
 	var skew string
 	if td.MaybeScanArgs(st.t, "skew", &skew); skew != "" {
 		st.skew = st.duration(skew)
@@ -24,7 +26,7 @@ func (st *story) clockVerb(td *datadriven.TestData) string {
 	case td.HasArg("start"):
 		st.sim.crash()
 	case td.HasArg("accept"):
-		st.accept = &acceptance{by: "ops"}
+		st.accept = &clock.Acceptance{By: "ops"}
 		st.sim.start()
 	case skew != "":
 		st.looked()

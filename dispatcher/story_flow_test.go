@@ -52,14 +52,14 @@ func (j *saidJob) finish()               { j.answered = true }
 func (j *saidJob) abandon(*events.Error) {}
 
 func (j *saidJob) decide(l *loop, _ int) (err error) {
-	j.out, err = l.runCommand(j.cmd, l.table.byToken[j.token])
+	j.out, err = l.runCommand(j.cmd, l.table.ByToken[j.token])
 	return err
 }
 
 // say has a worker's command decided, nil if the process ended before.
 func (s *sim) say(cmd core.Command, token events.Token) *wire.Reported {
 	j := &saidJob{cmd: cmd, token: token}
-	s.l.urgent.jobs = append(s.l.urgent.jobs, j)
+	s.l.queues.urgent.jobs = append(s.l.queues.urgent.jobs, j)
 	s.settle()
 	if !j.answered {
 		return nil

@@ -44,7 +44,7 @@ func (s *sim) readAll(fn func([]events.Event) error) error {
 	if err := fn(s.gone); err != nil {
 		return err
 	}
-	return s.log.Read(context.Background(), 0, s.l.appended, func(g eventlog.Group) error { return fn(g.Events) })
+	return s.log.Read(context.Background(), 0, s.l.pipe.appended, func(g eventlog.Group) error { return fn(g.Events) })
 }
 
 // retentionCommand runs the commands of stories about retention:
@@ -71,8 +71,7 @@ func (st *story) retentionCommand(td *datadriven.TestData) string {
 		}
 		st.do(core.Configure{Type: typ, Source: events.SourceAPI, Settings: set})
 	case "cut":
-		j := &retentionJob{cut: true, out: make(chan retentionReply, 1)}
-		st.l.urgent.jobs = append(st.l.urgent.jobs, j)
+		st.cut()
 		if td.Input != "" {
 			st.inTheRound(td)
 		}
@@ -82,7 +81,7 @@ func (st *story) retentionCommand(td *datadriven.TestData) string {
 	case "log":
 		tip, err := st.log.Last(context.Background())
 		st.ok(err)
-		return fmt.Sprintf("the log holds %d to %d, %d items are retained\n", tip.First, tip.Seq, st.l.retention.retained())
+		return fmt.Sprintf("the log holds %d to %d, %d items are retained\n", tip.First, tip.Seq, st.retained().Retained)
 	case "drop-store":
 		st.dropStore()
 	case "history":
@@ -121,7 +120,7 @@ func (st *story) inTheRound(td *datadriven.TestData) {
 			st.t.Fatalf("unknown command %s in a cut", verb)
 		}
 	}
-	st.l.urgent.jobs = append(st.l.urgent.jobs, j)
+	st.l.queues.urgent.jobs = append(st.l.queues.urgent.jobs, j)
 }
 
 // dropStore loses the projection and the process.

@@ -41,7 +41,7 @@ func TestStories(t *testing.T) {
 func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 	st.t, st.sim.t = t, t
 	st.world.told = nil
-	from := st.l.appended
+	from := st.l.pipe.appended
 	line := ""
 	switch td.Cmd {
 	case "submit":
@@ -107,8 +107,8 @@ func (st *story) command(t *testing.T, td *datadriven.TestData) string {
 
 // news are the events that have become durable, and what workers were told.
 func (st *story) news(from events.Seq) (lines []string) {
-	if st.l.appended > from {
-		err := st.log.Read(st.t.Context(), from+1, st.l.appended, func(g eventlog.Group) error {
+	if st.l.pipe.appended > from {
+		err := st.log.Read(st.t.Context(), from+1, st.l.pipe.appended, func(g eventlog.Group) error {
 			if g.Skipped > 0 {
 				lines = append(lines, fmt.Sprintf("  (%d messages in the log are skipped: they were never decided)", g.Skipped))
 			}
@@ -389,14 +389,14 @@ func (st *story) state() string {
 		if it.State == events.StateQueued {
 			b.WriteString(st.in(it.AvailableAt))
 		}
-		if d := st.l.table.byID[it.ID]; d != nil {
+		if d := st.l.table.ByID[it.ID]; d != nil {
 			b.WriteString(", dispatched")
-			if d.orphan {
+			if d.Orphan {
 				b.WriteString(", its message is gone")
 			}
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "  slots taken: %d, messages: %d", st.l.table.total(), len(st.world.msgs))
+	fmt.Fprintf(&b, "  slots taken: %d, messages: %d", st.l.table.Total(), len(st.world.msgs))
 	return b.String()
 }

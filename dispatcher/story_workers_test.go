@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -39,20 +40,20 @@ func (st *story) workers() string {
 }
 
 // consistent compares the counts with the table.
-func (h *held) consistent(t *table) error {
-	want := newHeld()
-	want.active = h.active
-	for _, d := range t.byToken {
-		if d.claimed {
-			want.count(d, 1)
+func heldConsistent(h *table.Held, t *table.Table) error {
+	want := table.NewHeld()
+	want.Active = h.Active
+	for _, d := range t.ByToken {
+		if d.Claimed {
+			want.Count(d, 1)
 		}
 	}
-	if !maps.Equal(h.by, want.by) {
-		return fmt.Errorf("workers hold %v, should be %v", h.by, want.by)
+	if !maps.Equal(h.By, want.By) {
+		return fmt.Errorf("workers hold %v, should be %v", h.By, want.By)
 	}
-	for k, n := range h.away {
-		if n != want.away[k] {
-			return fmt.Errorf("lane %v has %d away, should be %d", k, n, want.away[k])
+	for k, n := range h.Away {
+		if n != want.Away[k] {
+			return fmt.Errorf("lane %v has %d away, should be %d", k, n, want.Away[k])
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/projector"
 )
 
@@ -57,7 +58,7 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 	defer cancel()
 	defer context.AfterFunc(e.drain, cancel)()
 	for {
-		if !pause(ctx, wait) {
+		if sleep.For(ctx, wait) != nil {
 			return nil
 		}
 		wait = min(max(2*wait, minRetake), maxRetake)
@@ -108,17 +109,5 @@ func (e *Engine) refuseAll() {
 		default:
 			return
 		}
-	}
-}
-
-// pause waits, and reports false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

@@ -14,36 +14,44 @@ import (
 // implausible.
 const doubtSweep = 10 * time.Second
 
+// sweeper looks, now and then, for what no signal has told.
+type sweeper struct {
+	l    *loop
+	next time.Time
+	idle map[events.Type]time.Time // since when types have been idle
+}
+
 // sweep looks for what a lost signal missed: streams that are gone, messages
 // that nobody will get any more, a run whose worker has not been heard of for
 // longer than its lease and a heartbeat's grace. It costs a few requests to
 // the server each time, and one for each lane where something has waited long.
-func (l *loop) sweep(now time.Time) error {
-	l.nextSweep = now.Add(l.cfg.Sweep)
+func (sw *sweeper) sweep(now time.Time) error {
+	l := sw.l
+	sw.next = now.Add(l.cfg.Sweep)
 	if l.clock.Doubtful() {
-		l.nextSweep = now.Add(min(l.cfg.Sweep, doubtSweep))
+		sw.next = now.Add(min(l.cfg.Sweep, doubtSweep))
 	}
 	l.flight.noteAcks()
 	l.ready.ReleaseWaiting()
 	waiting := map[lanes.Key][]natsio.Stored{}
-	live := make(map[events.Token]bool, l.table.total())
-	for tok, d := range l.table.byToken {
+	live := make(map[events.Token]bool, l.table.Total())
+	for tok, d := range l.table.ByToken {
 		live[tok] = true
 		lease := l.leases.leaseOf(d)
 		switch {
-		case d.orphan: // expireOrphans has its own time
-		case d.native && !d.lingering: // see sweepNatives
-		case !d.claimed:
-			if d.seq != 0 && now.Sub(d.at) > 2*lease {
-				key := lanes.Key{Type: d.typ, Name: d.lane}
-				waiting[key] = append(waiting[key], natsio.Stored{Token: tok, Seq: d.seq})
+		case d.Orphan: // expireOrphans has its own time
+		case d.Native && !d.Lingering: // see sweepNatives
+		case !d.Claimed:
+			if d.Seq != 0 && now.Sub(d.At) > 2*lease {
+				key := lanes.Key{Type: d.Type, Name: d.Lane}
+				waiting[key] = append(waiting[key], natsio.Stored{Token: tok, Seq: d.Seq})
 			}
-		case now.Sub(clock.Later(d.heard, d.at)) <= lease+l.cfg.Gone:
-		case d.lingering:
+		case now.Sub(clock.Later(d.Heard, d.At)) <= lease+l.cfg.Gone:
+		case d.Lingering:
 			l.flight.letGo(d)
 		case len(l.leases.late) < natsio.MaxSignals:
-			l.leases.late = append(l.leases.late, natsio.Expiry{ID: d.id, Token: tok, Seq: d.seq})
-			d.heard = now // until the decision is durable and frees it
+			l.leases.late = append(l.leases.late, natsio.Expiry{ID: d.ID, Token: tok, Seq: d.Seq})
+			d.Heard = now // until the decision is durable and frees it
 		}
 	}
 	l.ready.CloseLanes(now)
@@ -55,7 +63,7 @@ func (l *loop) sweep(now time.Time) error {
 	if err := l.workforce.endUnseenDrains(now); err != nil {
 		return err
 	}
-	if err := l.forgetTypes(now); err != nil {
+	if err := sw.forgetTypes(now); err != nil {
 		return err
 	}
 	return l.acked.sweepNatives(now)
@@ -66,15 +74,15 @@ func (l *loop) sweep(now time.Time) error {
 // and renew it: it is taken back when it has been so for two leases.
 func (f *flight) spent(tokens []events.Token, now time.Time) error {
 	for _, tok := range tokens {
-		d := f.l.table.byToken[tok]
-		if d == nil || d.claimed {
+		d := f.l.table.ByToken[tok]
+		if d == nil || d.Claimed {
 			continue
 		}
-		if d.spent.IsZero() {
-			d.spent = now
+		if d.Spent.IsZero() {
+			d.Spent = now
 			continue
 		}
-		if now.Sub(d.spent) <= 2*f.l.leases.leaseOf(d) {
+		if now.Sub(d.Spent) <= 2*f.l.leases.leaseOf(d) {
 			continue
 		}
 		back, err := f.putBack(d)
@@ -82,8 +90,8 @@ func (f *flight) spent(tokens []events.Token, now time.Time) error {
 			return err
 		}
 		if back {
-			f.returned(d.typ, wire.RecoveryUnclaimed, 1)
-			f.l.out.DeleteMsg(d.seq)
+			f.returned(d.Type, wire.RecoveryUnclaimed, 1)
+			f.l.out.DeleteMsg(d.Seq)
 		}
 	}
 	return nil

@@ -32,7 +32,7 @@ func TestTakeoverOfLargeItemsCommitsInSteps(t *testing.T) {
 		commits, largest, all = commits+1, max(largest, size), all+size
 	}
 	cfg = cfg.WithDefaults()
-	_, _, last, err := takeOver(t.Context(), &cfg, func() time.Time { return simStart }, nil, nil)
+	_, _, last, err := takeOver(t.Context(), &cfg, newClocks(&cfg, func() time.Time { return simStart }), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/streamwright/streamwright/dispatcher/lanes"
 	"github.com/streamwright/streamwright/dispatcher/readyq"
+	"github.com/streamwright/streamwright/dispatcher/table"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/projector"
@@ -19,25 +20,16 @@ const maxAhead = 10_000
 
 // Why says why an item is not running now.
 func (e *Engine) Why(ctx context.Context, id events.ID) (wire.WhyReply, error) {
-	j := &whyJob{id: id, out: make(chan whyAnswer, 1)}
-	if err := e.enqueue(ctx, e.requests, j, overhead); err != nil {
-		return wire.WhyReply{}, err
-	}
-	var a whyAnswer
-	select {
-	case a = <-j.out:
-	case <-ctx.Done():
-		return wire.WhyReply{}, ctx.Err()
-	}
-	if a.err != nil || !a.queued {
-		return a.reply, a.err
+	a, err := ask(ctx, e, func(l *loop) (whyAnswer, error) { return l.why(id) })
+	if err != nil || !a.queued {
+		return a.reply, err
 	}
 	// Outside of the loop: it reads as many index entries as lie in front.
-	own, err := e.ahead(a.item, a.ageStep, a.reply.At)
+	own, err := countAhead(e.cfg.Store, a.item, a.ageStep, a.reply.At)
 	if err != nil {
 		return a.reply, err
 	}
-	others, err := e.rivalsAhead(&a.contest, a.item, a.ageStep, a.reply.At, maxAhead-own.Items)
+	others, err := a.contest.countAhead(e.cfg.Store, a.item, a.ageStep, a.reply.At, maxAhead-own.Items)
 	if err != nil || own.Items+others == 0 {
 		return a.reply, err
 	}
@@ -61,11 +53,12 @@ func saidAhead(own, others int, c *rivalry) string {
 	return fmt.Sprintf("%s%s %s first: %d of its type, %d of other types that share %s", count(n, "item"), more, verb, own, others, c.limit)
 }
 
-// ahead counts the queued items of its type that go before one, by the projection.
-func (e *Engine) ahead(it *events.Item, ageStep time.Duration, now time.Time) (all projector.Ahead, err error) {
+// countAhead counts the queued items of its type that go before one, by the
+// projection.
+func countAhead(store *projector.Store, it *events.Item, ageStep time.Duration, now time.Time) (all projector.Ahead, err error) {
 	for p := range events.MaxPriority + 1 {
 		q := projector.ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: p}
-		more, err := e.cfg.Store.CountAhead(q, it, placeBefore(it, ageStep, p, ageStep), now, maxAhead-all.Items)
+		more, err := store.CountAhead(q, it, placeBefore(it, ageStep, p, ageStep), now, maxAhead-all.Items)
 		if all.Add(more); err != nil || all.Items >= maxAhead {
 			return all, err
 		}
@@ -79,75 +72,68 @@ func placeBefore(it *events.Item, ageStep time.Duration, p events.Priority, step
 	return it.OrderAt.Add(time.Duration(readyq.RankOf(p, step, projector.ReadyKey{}) - readyq.RankOf(it.Priority, ageStep, projector.ReadyKey{})))
 }
 
-// whyJob asks the loop what keeps an item from running.
-type whyJob struct {
-	id  events.ID
-	out chan whyAnswer
-	a   whyAnswer
-}
-
+// whyAnswer is what the loop knows of an item.
 type whyAnswer struct {
 	reply   wire.WhyReply
 	item    *events.Item
 	ageStep time.Duration
 	queued  bool    // it may run, and waits for its turn
 	contest rivalry // with other types
-	err     error
 }
 
-func (j *whyJob) len() int                  { return 1 }
-func (j *whyJob) finish()                   { j.out <- j.a }
-func (j *whyJob) abandon(err *events.Error) { j.out <- whyAnswer{err: err} }
+func (a *whyAnswer) renumber(moved func(events.Seq) events.Seq) {
+	movePosition(&a.reply.Position, moved)
+}
 
-func (j *whyJob) decide(l *loop, _ int) error {
-	it, err := l.state.Item(j.id)
+// why says what keeps an item from running, but for what goes before it.
+func (l *loop) why(id events.ID) (a whyAnswer, err error) {
+	it, err := l.state.Item(id)
 	if err != nil {
-		return err
+		return a, err
 	}
 	if it == nil {
-		j.a.err = events.Refuse(events.CodeNotFound, "there is no item %s: check the id; ended items are forgotten after their retention", j.id)
-		return nil
+		return a, events.Refuse(events.CodeNotFound, "there is no item %s: check the id; ended items are forgotten after their retention", id)
 	}
 	now := l.clock.Now()
 	copied := *it // the state may still change it
-	j.a.item = &copied
-	j.a.reply = wire.WhyReply{ID: it.ID.String(), Type: string(it.Type), State: it.State, At: now, Position: wire.PositionOf(l.state.Meta().Applied)}
+	a.item = &copied
+	a.reply = wire.WhyReply{ID: it.ID.String(), Type: string(it.Type), State: it.State, At: now, Position: wire.PositionOf(l.state.Meta().Applied)}
 	due := l.clock.Due()
 	reasons := core.Explain(l.state, it, due)
 	if it.State == events.StateQueued {
 		set, _ := l.state.Settings(it.Type)
-		j.a.ageStep = l.sender.ageStep(it.Type, &set)
-		d := l.table.byID[it.ID]
-		if j.a.queued = d == nil && !it.AvailableAt.After(due); j.a.queued {
-			j.a.contest = l.sender.rivals(it.Type)
+		a.ageStep = l.sender.ageStep(it.Type, &set)
+		d := l.table.ByID[it.ID]
+		if a.queued = d == nil && !it.AvailableAt.After(due); a.queued {
+			a.contest = l.sender.rivals(it.Type)
 		}
 		reasons = append(reasons, l.explainDispatch(it, d, set, now)...)
 	}
 	if len(reasons) == 0 {
 		reasons = []events.BlockReason{{Code: events.WhyReady, Message: "nothing stands in its way: it is about to go"}}
 	}
-	j.a.reply.Reasons = reasons
-	return nil
+	a.reply.Reasons = reasons
+	return a, nil
 }
 
 // explainDispatch says what of the dispatcher's own keeps a queued item.
-func (l *loop) explainDispatch(it *events.Item, d *dispatched, set events.TypeSettings, now time.Time) []events.BlockReason {
-	if set.Native() || d != nil && d.native {
+func (l *loop) explainDispatch(it *events.Item, d *table.Dispatch, set events.TypeSettings, now time.Time) []events.BlockReason {
+	if set.Native() || d != nil && d.Native {
 		return l.acked.explainNative(it, d, &set, now)
 	}
 	workers := l.explainWorkers(it)
 	if d != nil {
-		o := events.BlockReason{Code: events.WhyOnItsWay, Message: fmt.Sprintf("it was sent to the workers of its type %s ago, and none has claimed it yet", now.Sub(d.at).Round(time.Millisecond))}
+		o := events.BlockReason{Code: events.WhyOnItsWay, Message: fmt.Sprintf("it was sent to the workers of its type %s ago, and none has claimed it yet", now.Sub(d.At).Round(time.Millisecond))}
 		return append([]events.BlockReason{o}, workers...)
 	}
 	out := workers
 	add := func(code, format string, args ...any) {
 		out = append(out, events.BlockReason{Code: code, Message: fmt.Sprintf(format, args...)})
 	}
-	if n := l.table.byType[it.Type]; n >= set.Capacity {
+	if n := l.table.ByType[it.Type]; n >= set.Capacity {
 		add(events.WhyTypeFull, "type %s has %s dispatched or running: its capacity is %d", it.Type, count(n, "item"), set.Capacity)
 	}
-	if n := l.table.total(); n >= l.cfg.MaxRunning {
+	if n := l.table.Total(); n >= l.cfg.MaxRunning {
 		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", count(n, "item"), l.cfg.MaxRunning)
 	}
 	if p := l.sender.pools.of(it.Type); p != nil && l.sender.poolFull(p) && l.state.PoolRuns(p.name) < int64(p.slots) { // else the state says it
@@ -178,12 +164,12 @@ func (l *loop) explainWorkers(it *events.Item) []events.BlockReason {
 		if l.sender.pools.of(it.Type) != nil {
 			ahead = 1
 		}
-		if n := l.table.byLane[key]; n >= l.sender.window(key, ahead) {
+		if n := l.table.ByLane[key]; n >= l.sender.window(key, ahead) {
 			return one(events.WhyBusy, "the workers have %s for it, and none is free: %s dispatched or running", count(slots, "slot"), count(n, "item"))
 		}
 		return nil
 	}
-	switch able, of := l.registry.Able(it.Type, lane), l.registry.Able(it.Type, ""); {
+	switch able, of := l.workforce.registry.Able(it.Type, lane), l.workforce.registry.Able(it.Type, ""); {
 	case len(able) > 0:
 		return one(events.WhyUnfit, "%s could run it, and none takes work now (draining, unhealthy, or its circuit is open): see `engine workers`", count(len(able), "worker"))
 	case len(of) > 0:
@@ -201,22 +187,22 @@ func count(n int, noun string) string {
 
 // explainNative says what of the dispatcher's own keeps a queued item of a type
 // with native workers. d is its dispatch, nil for none.
-func (a *ackRuns) explainNative(it *events.Item, d *dispatched, set *events.TypeSettings, now time.Time) (out []events.BlockReason) {
+func (a *ackRuns) explainNative(it *events.Item, d *table.Dispatch, set *events.TypeSettings, now time.Time) (out []events.BlockReason) {
 	add := func(code, format string, args ...any) {
 		out = append(out, events.BlockReason{Code: code, Message: fmt.Sprintf(format, args...)})
 	}
 	if d != nil {
-		add(events.WhyOnItsWay, "it was sent to the JetStream consumer %s of stream %s %s ago; whether a worker has it yet is not known before it answers, renews, or the next sweep", d.typ, a.l.cfg.Names.NativeStream(), now.Sub(d.at).Round(time.Millisecond))
+		add(events.WhyOnItsWay, "it was sent to the JetStream consumer %s of stream %s %s ago; whether a worker has it yet is not known before it answers, renews, or the next sweep", d.Type, a.l.cfg.Names.NativeStream(), now.Sub(d.At).Round(time.Millisecond))
 		return out
 	}
 	if it.Lane() != "" {
 		add(events.WhyNoCapable, "it needs capabilities, and its type has protocol ack, whose workers tell none: submit it without, or set protocol=claim")
 		return out
 	}
-	if n := a.l.table.byType[it.Type]; n >= nativeWindow(set) {
+	if n := a.l.table.ByType[it.Type]; n >= nativeWindow(set) {
 		add(events.WhyTypeFull, "type %s has %s on their way or running: its workers get at most %d", it.Type, count(n, "item"), nativeWindow(set))
 	}
-	if n := a.l.table.total(); n >= a.l.cfg.MaxRunning {
+	if n := a.l.table.Total(); n >= a.l.cfg.MaxRunning {
 		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", count(n, "item"), a.l.cfg.MaxRunning)
 	}
 	if why := a.l.halt.reason(); why != "" {

@@ -82,61 +82,45 @@ func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Register
 	return out, nil
 }
 
-// lanes returns a type's lease, and the lanes of it that a worker serves.
-func (e *Engine) lanes(ctx context.Context, t events.Type, capabilities []string) (lanesReply, error) {
-	j := &lanesJob{typ: t, offer: slices.Compact(slices.Sorted(slices.Values(capabilities))), out: make(chan lanesReply, 1)}
-	if err := e.enqueue(ctx, e.requests, j, overhead); err != nil {
-		return lanesReply{}, err
-	}
-	select {
-	case r := <-j.out:
-		return r, r.err
-	case <-ctx.Done():
-		return lanesReply{}, events.Refuse(events.CodeUnavailable, "the engine did not answer in time: register again")
-	}
-}
-
-// lanesJob asks the loop which lanes of a type a worker can serve.
-type lanesJob struct {
-	typ   events.Type
-	offer lanes.Offer
-	out   chan lanesReply
-	reply lanesReply
-}
-
-type lanesReply struct {
+// served says which lanes of a type a worker serves.
+type served struct {
 	lease   time.Duration // of what is dispatched from now on
 	ackWait time.Duration // that the consumers are to have now
 	lanes   []string
-	err     error
 }
 
-func (j *lanesJob) len() int { return 1 }
+// lanes returns a type's lease, and the lanes of it that a worker serves.
+func (e *Engine) lanes(ctx context.Context, t events.Type, capabilities []string) (served, error) {
+	offer := lanes.Offer(slices.Compact(slices.Sorted(slices.Values(capabilities))))
+	s, err := ask(ctx, e, func(l *loop) (served, error) { return l.workforce.served(t, offer) })
+	if err != nil && err == ctx.Err() {
+		err = events.Refuse(events.CodeUnavailable, "the engine did not answer in time: register again")
+	}
+	return s, err
+}
 
-func (j *lanesJob) decide(l *loop, _ int) error {
-	set, _ := l.state.Settings(j.typ)
-	j.reply = lanesReply{lease: set.Lease(), ackWait: l.leases.ackWait(j.typ), lanes: []string{""}}
+// served makes the lanes of a type that a worker with an offer can serve.
+func (wf *workforce) served(t events.Type, offer lanes.Offer) (served, error) {
+	set, _ := wf.l.state.Settings(t)
+	s := served{lease: set.Lease(), ackWait: wf.l.leases.ackWait(t), lanes: []string{""}}
 	// The registry has the worker, and word of that may still be on its way here.
-	l.workforce.quiet = true
-	l.ready.Offers(l.registry.Offers())
-	err := l.workforce.findLanes()
-	l.workforce.quiet = false
+	wf.quiet = true
+	wf.l.ready.Offers(wf.registry.Offers())
+	err := wf.findLanes()
+	wf.quiet = false
 	if err != nil {
-		return err
+		return s, err
 	}
-	if err := l.ready.Prepare(j.typ); err != nil {
-		return err
+	if err := wf.l.ready.Prepare(t); err != nil {
+		return s, err
 	}
-	for name := range l.ready.OpenLanes(j.typ) {
-		if j.offer.Covers(name) {
-			j.reply.lanes = append(j.reply.lanes, name)
+	for name := range wf.l.ready.OpenLanes(t) {
+		if offer.Covers(name) {
+			s.lanes = append(s.lanes, name)
 		}
 	}
-	return nil
+	return s, nil
 }
-
-func (j *lanesJob) finish()                   { j.out <- j.reply }
-func (j *lanesJob) abandon(err *events.Error) { j.out <- lanesReply{err: err} }
 
 // maxInFlight bounds the runs that one heartbeat names.
 const maxInFlight = 2 * lanes.MaxPending

@@ -10,6 +10,9 @@
 // After a start in front of the log's own times, [Clock.Due] says what is due by
 // the server's time instead, until the two agree.
 //
+// A [Partition] holds what outlives one ownership: the latest time that was right,
+// and an operator's confirmation until an ownership begins with it.
+//
 // The package reads no clock but the one in its [Source], asks nobody for the
 // server's time ([Clock.Correct] is told it), and does no I/O. A Clock may be
 // used by several goroutines.

@@ -26,9 +26,6 @@ var oversized = map[string]int{
 	"api/rest.Server":             73,
 	"cmd/engine.app":              67,
 	"cmd/engine.app.printItem()":  76,
-	"dispatcher":                  8816,
-	"dispatcher.Engine":           64,
-	"events/core":                 7002,
 	"internal/doors.Server.try()": 80,
 }
 

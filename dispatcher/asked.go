@@ -1,0 +1,165 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/streamwright/streamwright/dispatcher/dedup"
+	"github.com/streamwright/streamwright/dispatcher/intake"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// The dedup hook of a host, and where it is asked over NATS.
+type (
+	DedupHook     = dedup.Hook
+	DedupQuestion = dedup.Question
+	DedupConfig   = dedup.Config
+	NATSDedupHook = dedup.NATSHook
+)
+
+// askFirst scores the submissions of a job. If the dedup hook is to be asked about
+// any, that is done by a goroutine of its own, which then hands the job over. It
+// reports whether it has taken the job.
+func (e *Engine) askFirst(ctx context.Context, j *commandJob) (bool, error) {
+	if e.cfg.Score == nil && e.cfg.Dedup.Hook == nil {
+		return false, nil
+	}
+	j.cmds = slices.Clone(j.cmds)
+	var subs []*core.Submit
+	var places []int // of subs among the commands
+	asks := false
+	for i, cmd := range j.cmds {
+		if c, ok := cmd.(core.Submit); ok {
+			e.cfg.score(&c)
+			j.cmds[i], asks = c, asks || e.dedup.Asks(c.Type)
+			subs, places = append(subs, &c), append(places, i)
+		}
+	}
+	if !asks {
+		return false, nil
+	}
+	if err := e.beginAsking(ctx); err != nil {
+		return true, err
+	}
+	g := e.dedup.Enter(subs)
+	answer := j.done
+	j.done = func(out []Outcome) {
+		for n, i := range places {
+			g.Became(subs[n], out[i].Decision.ID)
+		}
+		g.End()
+		answer(out)
+	}
+	go func() {
+		defer e.dedup.Done()
+		g.Ask(e.drain)
+		for n, i := range places {
+			j.cmds[i] = *subs[n]
+		}
+		e.enqueueAsked(e.submits, j, j.bytes())
+	}()
+	return true, nil
+}
+
+// reportAsked has the dedup hook asked about the children of spawns, and hands the
+// job over, by a goroutine of its own.
+func (e *Engine) reportAsked(ctx context.Context, j *reportJob) error {
+	if err := e.beginAsking(ctx); err != nil {
+		return err
+	}
+	go func() {
+		defer e.dedup.Done()
+		var answered func([]wire.Reported)
+		j.refused, answered = e.dedup.Spawns(j.reports)
+		answer := j.done
+		j.done = func(answers []wire.Reported) {
+			answered(answers)
+			answer(answers)
+		}
+		e.enqueueAsked(e.requests, j, j.bytes())
+	}()
+	return nil
+}
+
+func (e *Engine) beginAsking(ctx context.Context) error {
+	switch {
+	case e.dedup.Begin(ctx):
+		return nil
+	case e.drain.Err() != nil:
+		return errClosed
+	}
+	return errBusy
+}
+
+// enqueueAsked hands over a job whose submissions were asked about. It has been
+// accepted, so it waits for its place without an end but the engine's own.
+func (e *Engine) enqueueAsked(to inbox, j job, bytes int) {
+	err := e.enqueue(e.drain, to, j, bytes)
+	if err == nil {
+		return
+	}
+	var refused *events.Error
+	if !errors.As(err, &refused) {
+		refused = errClosed
+	}
+	j.abandon(refused)
+}
+
+// newIntake makes the reader of the intake stream for an ownership.
+func (e *Engine) newIntake(l *loop) *intake.Reader {
+	return intake.NewReader(intake.Config{
+		Topology: e.topology, Names: e.cfg.Names, Logger: e.cfg.Logger, NewID: e.NewID,
+		Read: func(seq uint64) { e.read.Store(max(e.read.Load(), seq)) }, // one reader at a time
+		Ask: func(ctx context.Context, subs []*core.Submit) *dedup.Group {
+			for _, c := range subs {
+				e.cfg.score(c)
+			}
+			g := e.dedup.Enter(subs)
+			g.Ask(ctx)
+			return g
+		},
+		Take: func(ctx context.Context, b *intake.Batch) bool {
+			select {
+			case l.queues.intake.in <- &intakeJob{b}:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		},
+	}, l.state.Meta().IntakeSeq)
+}
+
+// intakeJob decides a batch of the intake stream. When it is abandoned, the next
+// ownership reads its messages again: the log has not answered them.
+type intakeJob struct{ *intake.Batch }
+
+func (j *intakeJob) len() int { return len(j.Messages) }
+
+// decide answers a message with events, whatever it is: those that refuse it
+// are as much of an answer.
+func (j *intakeJob) decide(l *loop, i int) error {
+	m := j.Messages[i]
+	if m.Seq <= l.state.Meta().IntakeSeq {
+		return nil // read again after a disturbance
+	}
+	err := m.Err
+	if err == nil {
+		var dec core.Decision
+		if dec, _, err = l.decide(m.Submit); err == nil {
+			j.Asked.Became(&m.Submit, dec.ID)
+			return nil
+		}
+	}
+	var refused *events.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	_, _, err = l.decide(m.Reject(refused))
+	return err
+}
+
+func (j *intakeJob) finish()               { j.End() }
+func (j *intakeJob) abandon(*events.Error) { j.End() }

@@ -1,0 +1,136 @@
+package clock
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// Partition keeps the clocks of a partition's ownerships in this process, and an
+// operator's confirmation of the server's time. Its methods may be called by any
+// goroutine.
+type Partition struct {
+	Source
+	Log *slog.Logger
+	// Known, if set, returns when the server's clock was last plausible to an
+	// earlier process, zero if that is not known. Noted, if set, is given that time
+	// now and then, to keep it for the next.
+	Known func() time.Time
+	Noted func(time.Time)
+	// Accepted, if set, is told of a clock that was confirmed, and may have gone back.
+	Accepted func(now time.Time)
+
+	current   atomic.Pointer[Clock]
+	accepting atomic.Pointer[Acceptance]
+}
+
+// Acceptance is an operator's word that the server's clock is right.
+type Acceptance struct {
+	By   string
+	done chan struct{} // closed when an ownership has begun with it
+}
+
+// Clock returns the clock of the present ownership, or of the last; nil before
+// there was any.
+func (p *Partition) Clock() *Clock { return p.current.Load() }
+
+// Accepting returns the confirmation that the next ownership is to begin with,
+// nil for none.
+func (p *Partition) Accepting() *Acceptance { return p.accepting.Load() }
+
+// New makes the clock of an ownership.
+func (p *Partition) New(server, lastEvent time.Time, accept *Acceptance) *Clock {
+	st := Start{Server: server, LastEvent: lastEvent, Accepted: accept != nil}
+	if p.Known != nil {
+		st.Known = p.Known()
+	}
+	if before := p.Clock(); before != nil {
+		st.Known = Later(st.Known, before.Now())
+	}
+	return New(p.Source, st)
+}
+
+// Begin makes c the present clock, and answers who has confirmed it.
+func (p *Partition) Begin(c *Clock, accept *Acceptance) {
+	p.current.Store(c)
+	s := c.Status()
+	switch {
+	case accept != nil:
+		p.Log.Warn("the server's clock was confirmed: the engine's time is the server's again", "by", accept.By, "time", s.Engine)
+		if p.Accepted != nil {
+			p.Accepted(s.Engine)
+		}
+		p.accepting.CompareAndSwap(accept, nil)
+		close(accept.done)
+	case !s.Plausible():
+		p.doubt(s)
+	}
+	p.note(s)
+}
+
+// note keeps the time for the next process, if it is plausible.
+func (p *Partition) note(s Status) {
+	if p.Noted != nil && s.Plausible() {
+		p.Noted(s.Engine)
+	}
+}
+
+func (p *Partition) doubt(s Status) {
+	p.Log.Error("the clock is implausible: nothing is pruned, cut or made due by it", "why", s.Why, "engine_time", s.Engine, "server_time", s.Server, "difference", s.Difference)
+}
+
+// Look corrects a clock by the server's time, and reports whether the verdict, or
+// the time, has changed by more than a little.
+func (p *Partition) Look(c *Clock, server time.Time) (changed bool) {
+	d, changed := c.Correct(server)
+	s := c.Status()
+	p.note(s)
+	switch {
+	case changed && !s.Plausible():
+		p.doubt(s)
+	case changed:
+		p.Log.Warn("the engine's clock has followed the server's", "by", d, "time", s.Engine)
+	case s.Plausible() && d < -MaxSlewed:
+		p.Log.Warn("sweep: the server's clock is behind the partition's: slewing towards it", "difference", d)
+	}
+	return changed
+}
+
+// Accept has the partition's time be the server's, by a new ownership that reload
+// begins. Where both agree to a second nothing happens. It fails if the engine ends
+// first.
+func (p *Partition) Accept(ctx context.Context, by string, reload func(), ended <-chan struct{}) (s Status, err error) {
+	if c := p.Clock(); c != nil {
+		if s = c.Status(); s.Plausible() && s.Difference.Abs() <= MaxSlewed {
+			return s, nil
+		}
+	}
+	a := &Acceptance{By: by, done: make(chan struct{})}
+	if !p.accepting.CompareAndSwap(nil, a) {
+		return s, events.Refuse(events.CodeUnavailable, "the clock is being accepted already: ask for it again in a moment")
+	}
+	reload()
+	select {
+	case <-a.done:
+		return p.Clock().Status(), nil
+	case <-ended:
+		return s, events.Refuse(events.CodeUnavailable, "the engine is shutting down: ask another, or again later")
+	case <-ctx.Done():
+		p.accepting.CompareAndSwap(a, nil)
+		return s, events.Refuse(events.CodeUnavailable, "the clock could not be accepted in time: look at it again in a moment")
+	}
+}
+
+// Follow corrects the clock by the server's time at once, where [Partition.Look]
+// would take back a small difference little by little.
+func (p *Partition) Follow(server time.Time) {
+	c := p.Clock()
+	for range MaxSlewed / MaxSlew {
+		if diff, _ := c.Correct(server); diff <= 0 || diff > MaxSlewed {
+			break
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/dispatcher/natsio"
+)
+
+// ClockStatus compares the partition's time with the NATS server's.
+type ClockStatus = clock.Status
+
+// newClocks makes the clocks of a process whose own time is local.
+func newClocks(c *Config, local func() time.Time) *clock.Partition {
+	return &clock.Partition{
+		Source: clock.Source{Local: local, MaxJump: c.MaxClockJump, Synced: c.ClockSynced, Sleep: c.Suspended},
+		Log:    c.Logger, Known: c.KnownTime, Noted: c.NoteTime,
+	}
+}
+
+// Clock returns the partition's time and how the server's compares with it;
+// false before there is any.
+func (e *Engine) Clock() (ClockStatus, bool) {
+	c := e.clocks.Clock()
+	if c == nil {
+		return ClockStatus{}, false
+	}
+	return c.Status(), true
+}
+
+// AcceptClock has the partition's time be the server's from now on, since
+// somebody who knows says that it is right; by may be empty. It is recorded in
+// the log, by a new ownership, and may go back in time: see [events.ClockAccepted].
+// Where both agree to a second nothing happens.
+func (e *Engine) AcceptClock(ctx context.Context, by string) (ClockStatus, error) {
+	return e.clocks.Accept(ctx, by, e.Reload, e.ended)
+}
+
+// FollowClock corrects the engine's clock by the server's now, rather than with
+// the next sweep.
+func (e *Engine) FollowClock(ctx context.Context) error {
+	tip, err := e.cfg.Log.Last(ctx)
+	if err != nil {
+		return fmt.Errorf("follow the server's clock: %w", err)
+	}
+	if e.clocks.Clock() == nil {
+		return errClosed
+	}
+	e.clocks.Follow(tip.Time)
+	e.whenOwner((*natsio.Signals).ClockChanged)()
+	return nil
+}

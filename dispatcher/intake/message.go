@@ -1,0 +1,72 @@
+package intake
+
+import (
+	"math"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/dispatcher/dedup"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Message is a message of the intake stream: a submission, or why it is none.
+type Message struct {
+	Seq    uint64
+	Submit core.Submit
+	Err    error // an *events.Error
+
+	typ    events.Type
+	msg    *nats.Msg
+	weight int64 // of the reader's budget
+}
+
+// Batch is a run of messages.
+type Batch struct {
+	Messages []*Message
+	Asked    *dedup.Group // those that the dedup hook was asked about; nil: none
+	release  func([]*Message)
+}
+
+// End gives the batch's room free: it is durable, or nobody will decide it.
+func (b *Batch) End() {
+	if b.release != nil {
+		b.release(b.Messages)
+	}
+	b.Asked.End()
+}
+
+// Parse makes a submission of a message, which was published at a time.
+func Parse(seq uint64, at time.Time, msg *nats.Msg, names wire.Names, newID events.ID) *Message {
+	in := &Message{Seq: seq, msg: msg}
+	sub, err := wire.ParseSubmission(msg.Subject, msg.Header, msg.Data, names)
+	if t, terr := events.ParseType(sub.Type); terr == nil {
+		in.typ = t
+	}
+	if err == nil {
+		// The bound of params is the type's: Decide knows it.
+		in.Submit, err = sub.Command(newID, math.MaxInt)
+	}
+	msgID := msg.Header.Get(nats.MsgIdHdr)
+	if err == nil { // what the submission itself says was checked by Command
+		_, err = events.CheckText("message id", msgID, events.MaxKeyLen)
+	}
+	if err != nil {
+		in.Err = err
+		return in
+	}
+	in.Submit.Intake = events.Intake{Seq: seq, MsgID: msgID}
+	in.Submit.PublishedAt = at
+	return in
+}
+
+// Reject returns the command that records why the message became no item. The core
+// keeps as much of the original as an event has room for.
+func (m *Message) Reject(why *events.Error) core.Reject {
+	return core.Reject{Type: m.typ, Rejected: events.Rejected{
+		Code: string(why.Code), Message: why.Message, Subject: m.msg.Subject, Headers: m.msg.Header,
+		Text: string(m.msg.Data), Size: len(m.msg.Data), Intake: events.Intake{Seq: m.Seq},
+	}}
+}

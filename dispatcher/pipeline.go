@@ -1,0 +1,273 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/events/eventlog"
+)
+
+// pipeline takes decisions from the batch being built to the log, the projection
+// and those who wait for an answer. Its fields are the loop's; the goroutines
+// append, commit and reply have the channels alone.
+type pipeline struct {
+	cfg   *Config
+	state *core.State
+	// told of the last durable event, and the intake position that it answers.
+	told func(last events.Seq, intake uint64)
+
+	building    *batch
+	spare       []events.Event // room for the next batch's, used again
+	appending   bool
+	interrupted *appendResult // of an append whose events are not where they were to be; nil: none
+	strangers   strangers
+	appended    events.Seq // last durable event
+	unprojected []*batch   // appended and not yet projected, oldest first
+	behind      int        // bytes of those
+	outflow     outflow    // of items from their queues
+
+	toAppend chan *batch
+	results  chan appendResult
+	toCommit chan *batch
+	commits  chan commitResult
+	toReply  chan []job
+	hurry    chan struct{} // what is durable is to be projected without delay
+}
+
+// batch is a run of decisions that is appended as one.
+type batch struct {
+	after   events.Seq
+	events  []events.Event
+	bytes   int // of the events, roughly
+	changes *core.Changes
+	done    []job // whose last command is in here
+	confirm bool  // an answer depends on being the owner, and no event says so
+}
+
+type appendResult struct {
+	b    *batch
+	res  eventlog.Appended
+	took time.Duration
+	err  error
+}
+
+type commitResult struct {
+	batches int // that were committed together
+	seq     events.Seq
+	err     error
+}
+
+func newPipeline(cfg *Config, state *core.State, last events.Seq) pipeline {
+	return pipeline{
+		cfg: cfg, state: state, told: func(events.Seq, uint64) {}, building: &batch{}, appended: last,
+		toAppend: make(chan *batch, 1), results: make(chan appendResult, 1),
+		toCommit: make(chan *batch, MaxUnprojected), commits: make(chan commitResult, MaxUnprojected),
+		toReply: make(chan []job, maxReplies), hurry: make(chan struct{}, 1),
+	}
+}
+
+func (p *pipeline) idle() bool {
+	return !p.appending && len(p.unprojected) == 0 && len(p.building.events) == 0 && len(p.building.done) == 0
+}
+
+// room reports whether another decision fits into the batch being built.
+func (p *pipeline) room() bool { return p.roomFor(maxDecision, eventlog.MaxAppend) }
+
+// roomFor reports whether a decision of so many events fits into the batch. One
+// that needs more than most gets a batch of its own.
+func (p *pipeline) roomFor(need, most int) bool {
+	have := len(p.building.events)
+	return (have+need <= most || have == 0) && p.building.bytes < maxBatchBytes
+}
+
+// add applies what was just decided, and adds it to the batch.
+func (p *pipeline) add(evs []events.Event) error {
+	for i := range evs {
+		ev := &evs[i]
+		ev.Seq = p.state.Meta().Applied + 1
+		if err := p.state.Apply(*ev); err != nil {
+			return fmt.Errorf("apply what was just decided: %w", err)
+		}
+		p.building.bytes += eventBytes(ev)
+		if ev.Kind == events.KindClaimed {
+			p.outflow.left(1, ev.At)
+		}
+	}
+	p.building.events = append(p.building.events, evs...)
+	return nil
+}
+
+// flush sends the batch to the appender, unless it is busy or the projection
+// is too far behind.
+func (p *pipeline) flush() {
+	b := p.building
+	if p.appending || len(p.unprojected) >= MaxUnprojected || p.behind >= maxUnprojectedBytes || (len(b.events) == 0 && len(b.done) == 0) {
+		return
+	}
+	if len(b.events) == 0 && (p.cfg.Alone || !b.confirm) {
+		p.toReply <- b.done
+		b.done, b.confirm = nil, false
+		return
+	}
+	b.changes = p.state.TakeChanges()
+	b.after = p.appended
+	p.appending = true
+	p.building = &batch{events: p.spare}
+	p.spare = nil
+	p.toAppend <- b
+}
+
+// append is the appender goroutine. It ends when its channel is closed.
+func (p *pipeline) append(ctx context.Context) {
+	for b := range p.toAppend {
+		start := time.Now()
+		r := appendResult{b: b}
+		if len(b.events) == 0 {
+			r.err = p.confirmOwner(ctx, b)
+		} else {
+			r.res, r.err = p.cfg.Log.Append(context.WithoutCancel(ctx), b.after, b.events)
+		}
+		r.took = time.Since(start)
+		p.results <- r
+	}
+}
+
+// confirmOwner checks, at the stream's leader, that nobody has appended since:
+// an answer that appends nothing is only as good as the ownership behind it.
+// Foreign messages don't count: they decide nothing.
+func (p *pipeline) confirmOwner(ctx context.Context, b *batch) error {
+	tip, err := p.cfg.Log.Last(ctx)
+	if err != nil {
+		return err
+	}
+	if tip.Seq == b.after {
+		return nil
+	}
+	if tip.Seq > b.after {
+		if alone, err := p.cfg.Log.Foreign(ctx, b.after, tip.Seq); alone || err != nil {
+			return err
+		}
+	}
+	return eventlog.ErrFenced
+}
+
+// durable notes that a batch is in the log, and has it projected. What is reused
+// of the batch must not be referred to any more.
+func (p *pipeline) durable(r appendResult) {
+	b := r.b
+	p.appended = r.res.Last
+	p.told(p.appended, b.changes.Meta.IntakeSeq)
+	b.changes.Checksum = r.res.Checksum
+	p.unprojected = append(p.unprojected, b)
+	p.behind += b.bytes
+	p.toCommit <- b
+	if h := p.cfg.Hooks.Appended; h != nil {
+		h(len(b.events), r.res.Bytes, r.took)
+	}
+	clear(b.events) // what they refer to must not outlive them here
+	b.events, p.spare = nil, b.events[:0]
+}
+
+// projected notes that the projection has come further.
+func (p *pipeline) projected(c commitResult) error {
+	if c.err != nil {
+		return fmt.Errorf("project: %w", c.err)
+	}
+	for i := range c.batches {
+		p.behind -= p.unprojected[i].bytes
+		p.unprojected[i] = nil
+	}
+	p.unprojected = p.unprojected[c.batches:]
+	p.state.Projected(c.seq)
+	return nil
+}
+
+// eachUnprojected calls fn for the item changes that the projection may not
+// show yet, in order. What is paged in from its indexes is brought up to date
+// by them: to wait for the projection instead would starve the workers, since
+// under load it is always a batch behind.
+func (p *pipeline) eachUnprojected(fn func(before, after *events.Item)) {
+	for _, b := range p.unprojected {
+		for _, c := range b.changes.Items {
+			fn(c.Old, c.New)
+		}
+	}
+}
+
+// reply is the replying goroutine: answers are encoded and sent while the loop
+// goes on.
+func (p *pipeline) reply() {
+	for jobs := range p.toReply {
+		for _, j := range jobs {
+			j.finish()
+		}
+	}
+}
+
+// errUnknown answers what was under way when an ownership ended.
+var errUnknown = events.Refuse(events.CodeUnavailable, "the engine is recovering and does not know what became of this: ask again, with the same id")
+
+// abandon answers what can't be finished after an error, and takes what the
+// appender still sends.
+func (p *pipeline) abandon() {
+	switch {
+	case p.interrupted != nil:
+		abandonAll(p.interrupted.b.done) // durable, and not told
+	case p.appending:
+		abandonAll((<-p.results).b.done)
+	}
+	abandonAll(p.building.done)
+}
+
+func abandonAll(jobs []job) {
+	for _, j := range jobs {
+		j.abandon(errUnknown)
+	}
+}
+
+// The bounds of the retry-after of a full queue, and the span over which its
+// outflow is measured.
+const (
+	minFullRetry = time.Second
+	maxFullRetry = time.Minute
+	outflowSpan  = 10 * time.Second
+)
+
+// outflow measures how many items leave the queue: in the present span, and in
+// the one before.
+type outflow struct {
+	since     time.Time
+	now, last int
+}
+
+func (o *outflow) roll(now time.Time) {
+	switch past := now.Sub(o.since); {
+	case past >= 2*outflowSpan:
+		o.since, o.now, o.last = now, 0, 0
+	case past >= outflowSpan:
+		o.since, o.now, o.last = o.since.Add(outflowSpan), 0, o.now
+	}
+}
+
+func (o *outflow) left(n int, now time.Time) {
+	o.roll(now)
+	o.now += n
+}
+
+// retryAfter gives a refusal for a full queue the time in which an item leaves
+// at the present rate. While none does, the core's own stays.
+func (o *outflow) retryAfter(err error, now time.Time) {
+	var refused *events.Error
+	if !errors.As(err, &refused) || refused.Code != events.CodeQueueFull {
+		return
+	}
+	if o.roll(now); o.now+o.last == 0 {
+		return
+	}
+	span := outflowSpan + now.Sub(o.since)
+	refused.RetryAfter = min(max(span/time.Duration(o.now+o.last), minFullRetry), maxFullRetry)
+}

@@ -1,0 +1,324 @@
+package retention
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/projector"
+)
+
+// The bounds of what retention does.
+const (
+	// eventsPerRetained: the log may hold so many events for each item that is
+	// retained, so that re-stating them all is a small part of what is written.
+	eventsPerRetained = 4
+	// retainEvents and retainBytes are how much of a batch is retention's at
+	// most: what is to be done for callers has the rest.
+	retainEvents = 64
+	retainBytes  = 1 << 20
+	retainPage   = 256 // items looked at in one turn
+	// keptPageBytes and keptPageAnswers are how much of what was rejected is
+	// re-stated in one turn: an event or two.
+	keptPageBytes   = 256 << 10
+	keptPageAnswers = 2048
+	// A pass over what has ended begins when the first of it is due, but not
+	// sooner than this after the last one, and not later than the sweep.
+	minPass = time.Second
+	// maxLater bounds the items that wait for the projection to be carried.
+	maxLater = 1024
+	// carryPatience is how long one of them may wait. Then nothing is decided until
+	// the projection has caught up: an item that is touched all the time would
+	// keep the round from its end.
+	carryPatience = time.Second
+	recutAfter    = 30 * time.Second // a cut that was not answered is tried again
+	// CutTimeout bounds one cut of the log.
+	CutTimeout = 2 * time.Minute
+)
+
+// endedStates are those that items are pruned from.
+var endedStates = [...]events.ItemState{events.StateCompleted, events.StateDead, events.StateCancelled, events.StateMerged}
+
+// Batch is the batch of decisions that is being built.
+type Batch interface {
+	// Decide decides a command and adds its events. A refusal is not an error: err
+	// stops the partition.
+	Decide(core.Command) (refused, err error)
+	// Add adds what was decided by other means.
+	Add([]events.Event) error
+	// Size returns how much the batch has.
+	Size() (events, bytes int)
+}
+
+// Config is what a Retention works with.
+type Config struct {
+	State *core.State
+	Store *projector.Store
+	Clock *clock.Clock
+	Log   *slog.Logger
+	Batch Batch
+
+	Sweep      time.Duration     // between two passes, at most
+	SyncWithin time.Duration     // how soon a durable event is on disk
+	CutEvents  int               // how many events the log holds at least before it is cut
+	Appended   func() events.Seq // the last durable event
+	// CutLog has the log cut below a position. [Retention.CutDone] is told of it.
+	CutLog func(below events.Seq)
+	// Halted reports whether nothing new is to be begun. A cut that is all that is
+	// left of a round goes on, as it frees room.
+	Halted func() bool
+}
+
+// Retention is the state of the pass and the round.
+type Retention struct {
+	Config
+
+	// The pass: the lists still to look at, and the place in the first.
+	lists    []endedList
+	place    projector.EndedPlace
+	nextPass time.Time
+	soonest  time.Time // the first that becomes due behind this pass
+	held     int       // past their time in this pass, and not prunable
+	heldLast int       // in the last one
+
+	phase phase
+	asked bool
+	round round
+	first events.Seq // that the log keeps, as far as is known
+}
+
+// round is what is known of the round under way.
+type round struct {
+	began    events.Seq
+	scan     events.ID // the projection's items are looked at up to here
+	scanned  bool
+	later    []events.ID // to be carried
+	rejected keptPlace   // what was rejected is re-stated up to here
+	waiting  time.Time   // since when nothing of them could be
+	quiet    bool        // nothing else is decided until it could
+	end      events.Seq
+	nextCut  time.Time
+}
+
+type endedList struct {
+	typ   events.Type
+	state events.ItemState
+}
+
+// phase is how far a round has come.
+type phase int
+
+const (
+	idle    phase = iota
+	begun         // its begin is to be projected
+	carries       // items are carried
+	syncs         // its end is to be durable, and then synced
+	cuts          // the log is being cut
+)
+
+var phaseNames = [...]string{"", "begun", "carrying", "syncing", "cutting"}
+
+// New makes the Retention of an ownership, by the log that was taken over.
+func New(cfg Config) *Retention {
+	k := &Retention{Config: cfg}
+	now, m := cfg.Clock.Now(), cfg.State.Meta()
+	k.first, k.nextPass = max(m.CutAt, 1), now.Add(minPass)
+	if m.CutAt > 0 {
+		// Whether the log has been cut behind that round is not known: it does
+		// no harm to do it again. Its end is as old as what was read at least.
+		k.phase, k.round = syncs, round{began: m.CutAt, end: m.CutEnd, nextCut: now.Add(cfg.SyncWithin)}
+	}
+	return k
+}
+
+// Quiet reports whether nothing else is to be decided for now: the round waits for
+// the projection of items that are touched all the time.
+func (k *Retention) Quiet() bool { return k.round.quiet }
+
+// Work does a bounded part of what there is to do.
+func (k *Retention) Work(now time.Time) error {
+	if k.State.Meta().Partial {
+		return nil
+	}
+	if k.Clock.Doubtful() {
+		k.round.waiting, k.round.quiet = time.Time{}, false // others must not wait for it
+		return nil
+	}
+	if k.Halted() {
+		k.round.quiet = false // nothing would end it now
+		if !k.cutting() {
+			return nil
+		}
+		return k.cut(now)
+	}
+	if err := k.prune(now); err != nil {
+		return err
+	}
+	return k.cut(now)
+}
+
+// cutting reports whether a round has ended and the cut behind it is to come:
+// that frees room, where all else that retention does takes some first.
+func (k *Retention) cutting() bool { return k.phase == syncs || k.phase == cuts }
+
+// mayRetain reports whether the batch being built has room for retention.
+func (k *Retention) mayRetain() bool {
+	n, bytes := k.Batch.Size()
+	return n < retainEvents && bytes < retainBytes
+}
+
+// Wake returns when there is something to do, the zero time for never.
+func (k *Retention) Wake() time.Time {
+	if k.Clock.Doubtful() {
+		return time.Time{}
+	}
+	now, at := k.Clock.Now(), k.nextPass
+	if k.Halted() {
+		if k.cutting() {
+			return k.round.nextCut
+		}
+		return time.Time{}
+	}
+	if len(k.lists) > 0 {
+		at = time.Time{}
+		if k.mayRetain() {
+			return now
+		}
+	}
+	switch k.phase {
+	case idle:
+		if k.asked && k.mayRetain() {
+			return now
+		}
+	case begun:
+		if k.Store.Applied() >= k.round.began {
+			return now
+		}
+	case carries:
+		if k.mayRetain() && (!k.round.scanned && len(k.round.later) < maxLater || len(k.round.later) == 0 || k.State.Projectable(k.round.later[0])) {
+			return now
+		}
+		if !k.round.quiet && !k.round.waiting.IsZero() {
+			return clock.Sooner(at, k.round.waiting.Add(carryPatience))
+		}
+	case syncs, cuts:
+		return clock.Sooner(at, k.round.nextCut)
+	}
+	return at
+}
+
+// prune goes on with a pass over the items that have ended, or begins one.
+func (k *Retention) prune(now time.Time) error {
+	if len(k.lists) == 0 {
+		if !clock.Passed(k.nextPass, now) {
+			return nil
+		}
+		k.lists, k.place, k.soonest, k.held = k.endedLists(), projector.EndedPlace{}, now.Add(k.Sweep), 0
+	}
+	for len(k.lists) > 0 && k.mayRetain() {
+		if err := k.pruneFrom(k.lists[0], now); err != nil {
+			return err
+		}
+	}
+	if len(k.lists) > 0 {
+		return nil
+	}
+	k.heldLast = k.held
+	k.nextPass = clock.Later(k.soonest, now.Add(minPass))
+	if k.phase == idle && k.cutIsDue() {
+		k.asked = true
+	}
+	return nil
+}
+
+func (k *Retention) endedLists() (lists []endedList) {
+	for _, t := range k.State.TypeNames() {
+		info, _ := k.State.Type(t)
+		for _, state := range endedStates {
+			if info.Counts[state] > 0 {
+				lists = append(lists, endedList{t, state})
+			}
+		}
+	}
+	return lists
+}
+
+// pruneFrom looks at the next page of a list, those that ended first. The list
+// is left when its end, or an item that is to be kept for longer, is reached.
+func (k *Retention) pruneFrom(list endedList, now time.Time) error {
+	page, last, err := k.Store.Ended(list.state, list.typ, k.place, retainPage)
+	if err != nil {
+		return err
+	}
+	set, _ := k.State.Settings(list.typ)
+	k.place = last
+	for _, shown := range page {
+		it, err := k.State.Item(shown.ID)
+		if err != nil {
+			return err
+		}
+		if it == nil || it.State != list.state {
+			continue // the projection lags behind
+		}
+		if due := it.FinishedAt.Add(set.Retain.For(it.State)); due.After(now) {
+			k.soonest = clock.Sooner(k.soonest, due)
+			page = nil
+			break
+		}
+		refused, err := k.Batch.Decide(core.Prune{ID: it.ID})
+		if err != nil {
+			return err
+		}
+		if refused != nil {
+			k.held++ // a key or another item hangs on it: the next pass looks again
+		}
+	}
+	if len(page) < retainPage {
+		k.lists, k.place = k.lists[1:], projector.EndedPlace{}
+	}
+	return nil
+}
+
+// cutIsDue reports whether the log has grown so far that it is worth a round.
+func (k *Retention) cutIsDue() bool {
+	held := int64(k.Appended()) - int64(k.first) + 1
+	return held >= max(int64(k.CutEvents), eventsPerRetained*k.retained())
+}
+
+// retained is how many items there are.
+func (k *Retention) retained() (n int64) {
+	for _, t := range k.State.TypeNames() {
+		info, _ := k.State.Type(t)
+		for _, c := range info.Counts {
+			n += c
+		}
+	}
+	return n
+}
+
+// Status is what is known of retention.
+type Status struct {
+	First    events.Seq // that the log keeps, as far as the engine knows
+	Last     events.Seq
+	Retained int64 // items
+	Held     int   // of them, past their time but still referred to, as of the last look
+	Pruned   int64 // in all
+	CutAt    time.Time
+	Phase    string // of the round under way; empty: none
+}
+
+// Status returns what is known. If cut is set, a round begins; if one is under way,
+// that one goes on.
+func (k *Retention) Status(cut bool) Status {
+	m := k.State.Meta()
+	if cut && (k.phase == idle || k.phase == syncs && m.CutEnd == k.round.end && k.first == k.round.began) {
+		k.asked, k.phase = true, idle
+	}
+	s := Status{First: k.first, Last: m.Applied, Retained: k.retained(), Held: k.heldLast, Pruned: m.Pruned, CutAt: m.CutTime, Phase: phaseNames[k.phase]}
+	if k.asked {
+		s.Phase = phaseNames[begun]
+	}
+	return s
+}

@@ -1,0 +1,239 @@
+package retention
+
+import (
+	"errors"
+	"time"
+
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/events/eventlog"
+)
+
+// cut goes on with the round under way, or begins one.
+func (k *Retention) cut(now time.Time) error {
+	switch k.phase {
+	case idle:
+		if !k.asked || !k.mayRetain() {
+			return nil
+		}
+		if _, err := k.Batch.Decide(core.BeginCut{}); err != nil {
+			return err // it is never refused to an owner
+		}
+		k.asked, k.phase, k.round = false, begun, round{began: k.State.Meta().RoundAt}
+	case begun:
+		// What was created before the round must be found in the projection.
+		if k.Store.Applied() >= k.round.began {
+			k.phase = carries
+			return k.carry(now)
+		}
+	case carries:
+		return k.carry(now)
+	case syncs:
+		if k.Appended() < k.round.end {
+			return nil
+		}
+		if k.round.nextCut.IsZero() {
+			k.round.nextCut = now.Add(k.SyncWithin)
+		}
+		if clock.Passed(k.round.nextCut, now) {
+			k.phase, k.round.nextCut = cuts, now.Add(CutTimeout+recutAfter)
+			k.CutLog(k.round.began)
+		}
+	case cuts:
+		if clock.Passed(k.round.nextCut, now) {
+			k.round.nextCut = now.Add(CutTimeout + recutAfter)
+			k.CutLog(k.round.began)
+		}
+	}
+	return nil
+}
+
+// CutDone notes that the log has been cut.
+func (k *Retention) CutDone(below events.Seq) {
+	k.first = max(k.first, below)
+	if k.phase == cuts && below >= k.round.began {
+		k.phase, k.round.nextCut = idle, time.Time{}
+	}
+}
+
+// carry carries items of the round, and ends it when all are.
+func (k *Retention) carry(now time.Time) error {
+	k.round.later = append(k.round.later, k.State.TakeRecarry()...)
+	if !k.round.scanned && len(k.round.later) < maxLater && k.mayRetain() {
+		ids, at, more, err := k.Store.Uncarried(k.round.began, k.round.scan, retainPage)
+		if err != nil {
+			return err
+		}
+		k.round.later, k.round.scan, k.round.scanned = append(k.round.later, ids...), at, !more
+	}
+	moved := false
+	var wait []events.ID
+	for i, id := range k.round.later {
+		if !k.mayRetain() {
+			wait = append(wait, k.round.later[i:]...)
+			moved = true // as far as it may
+			break
+		}
+		done, err := k.carryOne(id)
+		if err != nil {
+			return err
+		}
+		if !done {
+			wait = append(wait, id)
+		}
+		moved = moved || done
+	}
+	k.round.later = wait
+	switch {
+	case len(k.round.later) == 0 || moved:
+		k.round.waiting, k.round.quiet = time.Time{}, false
+	case k.round.waiting.IsZero():
+		k.round.waiting = now
+	case !now.Before(k.round.waiting.Add(carryPatience)):
+		k.round.quiet = true
+	}
+	if !k.round.scanned || len(k.round.later) > 0 {
+		return nil
+	}
+	if !k.round.rejected.done {
+		return k.carryRejected()
+	}
+	return k.endRound()
+}
+
+// carryOne carries an item, unless the projection does not have all of it yet,
+// or the batch has no room for it.
+func (k *Retention) carryOne(id events.ID) (bool, error) {
+	if !k.State.Projectable(id) {
+		return false, nil
+	}
+	it, err := k.State.Item(id)
+	if err != nil || it == nil || it.BaseSeq >= k.round.began {
+		return err == nil, err
+	}
+	history, merged, err := k.Store.Kept(id)
+	if err != nil {
+		return false, err
+	}
+	return k.decideLarge(core.Carry{ID: id, History: history, Merged: merged})
+}
+
+// endRound ends the round, if the batch has room for its end.
+func (k *Retention) endRound() error {
+	if again := k.State.TakeRecarry(); len(again) > 0 {
+		k.round.later = again
+		return nil
+	}
+	keys, err := k.Store.LooseKeys()
+	if err != nil {
+		return err
+	}
+	kept, err := k.Store.RejectedKept(k.round.began)
+	if err != nil {
+		return err
+	}
+	done, err := k.decideLarge(core.EndCut{Keys: keys, Kept: &kept})
+	if err != nil || !done {
+		return err
+	}
+	k.phase, k.round.end = syncs, k.State.Meta().CutEnd
+	return nil
+}
+
+// decideLarge decides what may make more events than a batch has room for; it
+// is put off then. When it is refused the round is given up.
+func (k *Retention) decideLarge(c core.Command) (done bool, err error) {
+	dec, err := core.Decide(k.State, c, k.Clock.Now())
+	var refused *events.Error
+	if err != nil && !errors.As(err, &refused) {
+		return false, err
+	}
+	if err != nil {
+		k.Log.Error("the log can't be cut now: trying again when it has grown further", "error", err)
+		k.phase, k.asked = idle, false
+		k.round.later, k.round.quiet, k.round.scanned = nil, false, false
+		return false, nil
+	}
+	if n, _ := k.Batch.Size(); n+len(dec.Events) > eventlog.MaxAppend {
+		return false, nil
+	}
+	return true, k.Batch.Add(dec.Events)
+}
+
+// Renumber corrects the positions that were noted before they were durable.
+func (k *Retention) Renumber(moved func(events.Seq) events.Seq) {
+	k.round.began, k.round.end = moved(k.round.began), moved(k.round.end)
+}
+
+// Bytes returns about how long the JSON of an event that a round makes is, 0 for
+// any other event.
+func Bytes(ev *events.Event) int {
+	switch b := ev.Body.(type) {
+	case *events.Carried:
+		return carriedBytes(b)
+	case *events.Snapshot:
+		return snapshotBytes(b)
+	}
+	return 0
+}
+
+func carriedBytes(c *events.Carried) int {
+	n := 0
+	for _, d := range c.Documents {
+		n += len(d.Data)
+	}
+	for _, h := range c.History {
+		n += len(h.Data)
+	}
+	return n + 256*len(c.Merged)
+}
+
+// keptPlace is how far a round has come in re-stating what is kept of
+// submissions that became no item.
+type keptPlace struct {
+	next    events.Seq // of the rejected submissions; 0 with begun: all are
+	answers uint64     // of the messages of the intake stream, likewise
+	begun   bool
+	done    bool
+}
+
+// carryRejected re-states the next pages of what was rejected, as far as the
+// batch has room. What the projection does not know of them yet, the State does.
+func (k *Retention) carryRejected() error {
+	p := &k.round.rejected
+	if !p.begun {
+		*p = keptPlace{next: 1, answers: 1, begun: true}
+	}
+	for (p.next > 0 || p.answers > 0) && k.mayRetain() {
+		var c core.CarryRejected
+		at, err := *p, error(nil)
+		if p.next > 0 {
+			if c.Rejected, at.next, err = k.Store.KeptRejected(p.next, k.round.began, keptPageBytes); err != nil {
+				return err
+			}
+		}
+		if p.answers > 0 {
+			if c.Answers, at.answers, err = k.Store.KeptAnswers(p.answers, k.round.began, keptPageAnswers); err != nil {
+				return err
+			}
+		}
+		done, err := k.decideLarge(c)
+		if err != nil || !done || k.phase != carries {
+			return err // the batch has no room for it, or the round was given up
+		}
+		*p = at
+	}
+	p.done = p.next == 0 && p.answers == 0
+	return nil
+}
+
+// snapshotBytes is about how large a snapshot is.
+func snapshotBytes(b *events.Snapshot) int {
+	const record, answer = 128, 80
+	n := record*(len(b.Records)+len(b.Keys)) + answer*len(b.Answers)
+	for i := range b.Rejected {
+		n += int(b.Rejected[i].Size) + record
+	}
+	return n
+}

@@ -1,0 +1,141 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/streamwright/streamwright/dispatcher/clock"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/events/eventlog"
+	"github.com/streamwright/streamwright/projector"
+)
+
+// ErrTooLarge is returned by Salvage for a store that no round can re-state.
+var ErrTooLarge = errors.New("the store holds more than a round of snapshots can say")
+
+// SalvageConfig says what a salvage works with.
+type SalvageConfig struct {
+	Log      eventlog.Log
+	Store    *projector.Store
+	Defaults events.TypeSettings
+	Limits   events.Limits
+	Logger   *slog.Logger
+}
+
+// Salvage writes what a store holds into a log that has no events and begins
+// right behind the store's position: a round, which stands alone. The store moves
+// on with the round, so it should be a copy. Nobody else may write to the log. What
+// was claimed or running stays so: whoever owns the log next finds that its lease is
+// lost. progress, which may be nil, hears how many items are carried, of how many.
+func Salvage(ctx context.Context, cfg SalvageConfig, progress func(done, total int64)) error {
+	store := cfg.Store
+	tip, err := cfg.Log.Last(ctx)
+	if err != nil {
+		return fmt.Errorf("salvage: %w", err)
+	}
+	at := store.Applied()
+	if tip.Seq != at || tip.First <= tip.Seq {
+		return fmt.Errorf("salvage: the log holds events %d to %d, the store is at %d: it must be empty and go on there", tip.First, tip.Seq, at)
+	}
+	state, err := core.NewState(store)
+	if err != nil {
+		return fmt.Errorf("salvage: %w", err)
+	}
+	if state.Meta().Partial {
+		return fmt.Errorf("salvage: the store was made from a log whose round of snapshots does not end: %w", events.ErrCorrupt)
+	}
+	state.SetDefaults(cfg.Defaults)
+	state.SetLimits(cfg.Limits)
+	// The round is of the time of the last event, whatever the clock says: nothing
+	// expires by it.
+	last := state.Meta().LastAt
+	clk := clock.New(clock.Source{Local: time.Now, MaxJump: -1}, clock.Start{Server: last, LastEvent: last})
+	w := &writer{state: state, store: store, clock: clk, log: cfg.Log, appended: at}
+	k := &Retention{Config: Config{State: state, Store: store, Clock: clk, Log: cfg.Logger, Batch: w}, asked: true}
+	carried, total := int64(0), k.retained()
+	for k.phase != syncs || len(w.events) > 0 {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("salvage: %w", err)
+		}
+		if k.phase != syncs {
+			if err := k.cut(clk.Now()); err != nil {
+				return fmt.Errorf("salvage: %w", err)
+			}
+			if k.phase == idle {
+				return fmt.Errorf("salvage: %w", ErrTooLarge)
+			}
+		}
+		for i := range w.events {
+			if c, ok := w.events[i].Body.(*events.Carried); ok && c.Part == 1 {
+				carried++
+			}
+		}
+		if err := w.write(ctx); err != nil {
+			return fmt.Errorf("salvage: %w", err)
+		}
+		if progress != nil {
+			progress(carried, total)
+		}
+	}
+	return store.Flush()
+}
+
+// writer is the Batch of a salvage: what is decided is appended and projected at
+// once.
+type writer struct {
+	state    *core.State
+	store    *projector.Store
+	clock    *clock.Clock
+	log      eventlog.Log
+	appended events.Seq
+	events   []events.Event
+	bytes    int
+}
+
+// Decide implements [Batch].
+func (w *writer) Decide(c core.Command) (refused, err error) {
+	dec, err := core.Decide(w.state, c, w.clock.Now())
+	if err != nil {
+		return nil, err // there is nothing that others could have changed
+	}
+	return nil, w.Add(dec.Events)
+}
+
+// Add implements [Batch].
+func (w *writer) Add(evs []events.Event) error {
+	for i := range evs {
+		evs[i].Seq = w.state.Meta().Applied + 1
+		if err := w.state.Apply(evs[i]); err != nil {
+			return fmt.Errorf("apply what was just decided: %w", err)
+		}
+		w.bytes += Bytes(&evs[i])
+	}
+	w.events = append(w.events, evs...)
+	return nil
+}
+
+// Size implements [Batch].
+func (w *writer) Size() (n, bytes int) { return len(w.events), w.bytes }
+
+// write appends the batch and projects it.
+func (w *writer) write(ctx context.Context) error {
+	if len(w.events) == 0 {
+		return nil
+	}
+	changes := w.state.TakeChanges()
+	done, err := w.log.Append(ctx, w.appended, w.events)
+	if err != nil {
+		return err
+	}
+	w.appended, changes.Checksum = done.Last, done.Checksum
+	if err := w.store.Commit(changes); err != nil {
+		return err
+	}
+	w.state.Projected(done.Last)
+	w.events, w.bytes = nil, 0
+	return nil
+}

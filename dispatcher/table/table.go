@@ -1,0 +1,197 @@
+package table
+
+import (
+	"time"
+
+	"github.com/streamwright/streamwright/dispatcher/ackmode"
+	"github.com/streamwright/streamwright/dispatcher/lanes"
+	"github.com/streamwright/streamwright/dispatcher/readyq"
+	"github.com/streamwright/streamwright/events"
+)
+
+// Dispatch is one sending of an item, from the push of its message until its
+// worker has let go.
+type Dispatch struct {
+	ID    events.ID
+	Token events.Token
+	Type  events.Type
+	Lane  string
+	Group string // empty: none
+	At    time.Time
+	Lease time.Duration // that its worker was told; 0: not known
+	// The item's when it was dispatched.
+	Priority  events.Priority
+	Rank      readyq.Rank
+	place     int // in Waiting
+	Claimed   bool
+	Worker    events.WorkerID
+	Lingering bool      // the item has moved on, and the worker has not let go yet
+	Orphan    bool      // the message is gone, and the worker's heartbeats keep the lease
+	Heard     time.Time // last heartbeat that named the run
+	Seq       uint64    // of the message in the dispatch stream; 0: not known
+	Spent     time.Time // when the message was first seen delivered and not claimed
+
+	Native   bool          // it went to the native stream
+	Word     *ackmode.Word // what its native worker has sent
+	Answered bool          // its native worker has nothing more to do with the message
+	After    uint64        // a native message's sequence lies behind it
+	Again    bool          // it was sent to the native stream more than once
+}
+
+// Unseen reports whether a native dispatch's message is stored, and nobody is
+// known to have it.
+func (d *Dispatch) Unseen() bool { return d.Seq != 0 && !d.Claimed && !d.Lingering }
+
+// GroupKey names a group of a type's items.
+type GroupKey struct {
+	Type  events.Type
+	Group string
+}
+
+func (d *Dispatch) group() GroupKey { return GroupKey{Type: d.Type, Group: d.Group} }
+
+// GroupLoad is how much of a group is dispatched.
+type GroupLoad struct{ All, Unclaimed int }
+
+// Table is what is dispatched.
+type Table struct {
+	ByID      map[events.ID]*Dispatch // an item's current dispatch
+	ByToken   map[events.Token]*Dispatch
+	ByType    map[events.Type]int
+	ByLane    map[lanes.Key]int
+	ByGroup   map[GroupKey]GroupLoad // of groups that are not empty
+	Unclaimed map[events.Type]int
+	Orphans   map[events.Token]*Dispatch
+	Lingering map[events.Token]*Dispatch
+	Held      Held
+	Natives   map[events.Token]*Dispatch
+	BySeq     map[uint64]*Dispatch // natives, by where their message is
+	Waiting   Waiting              // those that nobody has claimed and that can be taken back
+}
+
+// New makes an empty Table.
+func New() *Table {
+	return &Table{
+		ByID: map[events.ID]*Dispatch{}, ByToken: map[events.Token]*Dispatch{},
+		ByType: map[events.Type]int{}, ByLane: map[lanes.Key]int{}, ByGroup: map[GroupKey]GroupLoad{}, Unclaimed: map[events.Type]int{},
+		Orphans: map[events.Token]*Dispatch{}, Lingering: map[events.Token]*Dispatch{}, Held: NewHeld(),
+		Natives: map[events.Token]*Dispatch{}, BySeq: map[uint64]*Dispatch{},
+	}
+}
+
+// Total returns how many items are dispatched.
+func (t *Table) Total() int { return len(t.ByToken) }
+
+// Add takes a dispatch in.
+func (t *Table) Add(d *Dispatch) {
+	t.ByID[d.ID] = d
+	t.ByToken[d.Token] = d
+	t.ByType[d.Type]++
+	t.ByLane[lanes.Key{Type: d.Type, Name: d.Lane}]++
+	if d.Native {
+		t.Natives[d.Token] = d
+	}
+	if d.Claimed {
+		t.Held.Count(d, 1)
+	} else if !d.Native {
+		t.Waiting.add(d)
+	}
+	t.count(d, 1, !d.Claimed)
+	if d.Orphan {
+		t.Orphans[d.Token] = d
+	}
+}
+
+// Remove frees the slot.
+func (t *Table) Remove(d *Dispatch) {
+	if t.ByToken[d.Token] != d {
+		return
+	}
+	delete(t.ByToken, d.Token)
+	delete(t.Orphans, d.Token)
+	delete(t.Lingering, d.Token)
+	delete(t.Natives, d.Token)
+	t.Waiting.remove(d)
+	if t.BySeq[d.Seq] == d {
+		delete(t.BySeq, d.Seq)
+	}
+	if t.ByID[d.ID] == d {
+		delete(t.ByID, d.ID)
+	}
+	t.ByType[d.Type]--
+	if key := (lanes.Key{Type: d.Type, Name: d.Lane}); t.ByLane[key] > 1 {
+		t.ByLane[key]--
+	} else {
+		delete(t.ByLane, key)
+	}
+	if d.Claimed {
+		t.Held.Count(d, -1)
+	}
+	t.count(d, -1, !d.Claimed)
+}
+
+// count keeps what limits go by.
+func (t *Table) count(d *Dispatch, by int, unclaimed bool) {
+	n := 0
+	if unclaimed {
+		n = by
+		t.Unclaimed[d.Type] += n
+	}
+	if d.Group == "" {
+		return
+	}
+	key := d.group()
+	load := t.ByGroup[key]
+	load.All += by
+	load.Unclaimed += n
+	if t.ByGroup[key] = load; load == (GroupLoad{}) {
+		delete(t.ByGroup, key)
+	}
+}
+
+// Claim notes that a worker runs the dispatch.
+func (t *Table) Claim(d *Dispatch, w events.WorkerID, now time.Time) {
+	if !d.Claimed {
+		t.Waiting.remove(d)
+		t.Unclaimed[d.Type]--
+		if load, ok := t.ByGroup[d.group()]; ok {
+			load.Unclaimed--
+			t.ByGroup[d.group()] = load
+		}
+		d.Claimed, d.Worker = true, w
+		t.Held.Count(d, 1)
+	}
+	d.Heard = now
+}
+
+// Linger keeps the slot, and no longer stands for the item.
+func (t *Table) Linger(d *Dispatch) {
+	d.Lingering = true
+	t.Lingering[d.Token] = d
+	if t.ByID[d.ID] == d {
+		delete(t.ByID, d.ID)
+	}
+}
+
+// Current returns the token under which the item may be claimed, 0 for none.
+func (t *Table) Current(id events.ID) events.Token {
+	if d := t.ByID[id]; d != nil {
+		return d.Token
+	}
+	return 0
+}
+
+// Lane returns how many items of a lane are dispatched.
+func (t *Table) Lane(key lanes.Key) int { return t.ByLane[key] }
+
+// Forget drops the counts of a type that is gone.
+func (t *Table) Forget(typ events.Type) {
+	delete(t.ByType, typ)
+	delete(t.Unclaimed, typ)
+}
+
+// Orphaned notes that the dispatch's message is gone.
+func (t *Table) Orphaned(d *Dispatch, now time.Time) {
+	d.Orphan, d.Heard = true, now
+	t.Orphans[d.Token] = d
+}
