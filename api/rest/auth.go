@@ -126,10 +126,7 @@ func refusal(ctx context.Context) error {
 // authorize is the middleware of all operations. Ordinary ones, which are soon
 // over, end with the right that they began with.
 func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
-	needed, ok := ctx.Operation().Metadata[needsKey].(access.Roles)
-	if !ok {
-		needed = access.RolesOf(access.Operate)
-	}
+	needed := rolesOf(ctx.Operation())
 	r, w := humago.Unwrap(ctx)
 	if paceOf(ctx) != ordinary {
 		inner, release, err := s.guarded(ctx.Context(), r, needed)

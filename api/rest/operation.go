@@ -46,19 +46,12 @@ type output struct {
 	Body   []byte
 }
 
-// needs is the metadata of an operation that stands for an endpoint, and is
-// registered with huma itself.
-func needs(endpoint string) map[string]any {
-	return map[string]any{needsKey: access.Needs(endpoint)}
-}
-
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
 // handle adds an operation.
 func handle[In any](s *Server, o operation, handler func(context.Context, *In) (*output, error)) {
-	op := s.documented(o)
-	huma.Register(s.api, op, handler)
-	s.patch(o)
+	huma.Register(s.api, s.doc.operation(o), handler)
+	s.doc.describeBody(o)
 }
 
 // reply makes a request of the engine and replies with its answer.
@@ -155,7 +148,7 @@ func number(name, text string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, events.Refuse(events.CodeBadRequest, "%s is %q: it must be a whole number", name, clip(text, 64))
+		return 0, events.Refuse(events.CodeBadRequest, "%s is %q: it must be a whole number", name, events.Clip(text, 64))
 	}
 	return n, nil
 }

@@ -79,7 +79,7 @@ func readReports(data []byte) (session string, reports []wire.Report, errs []err
 		var one *workReport
 		switch err := strictly(raw, &one); {
 		case err != nil:
-			errs[i] = events.Refuse(events.CodeBadRequest, "reports[%d] can't be read: %s", i, clip(wire.JSONFault(err), maxDetail))
+			errs[i] = events.Refuse(events.CodeBadRequest, "reports[%d] can't be read: %s", i, events.Clip(wire.JSONFault(err), maxDetail))
 		case one == nil:
 			errs[i] = events.Refuse(events.CodeBadRequest, "reports[%d] is null: it must be an object", i)
 		default:

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -79,12 +78,10 @@ type Server struct {
 	readTime, writeTime, heartbeat time.Duration
 	maxConns                       int
 
-	mounted  []string         // patterns, in order
-	takes    map[string]takes // by pattern; set by Handler
-	document sync.Once
-	openapi  []byte // the document, once it was asked for
-	addr     net.Addr
-	done     chan error
+	takes map[string]takes // by pattern; set by Handler
+	doc   document
+	addr  net.Addr
+	done  chan error
 }
 
 // New makes a Server with the engine's API on it.
@@ -102,6 +99,7 @@ func New(cfg Config) (*Server, error) {
 		readTime: readTimeout, writeTime: WriteTime, heartbeat: Heartbeat, maxConns: MaxConns}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.api = humago.New(s.mux, describe(cfg.Version))
+	s.doc.OpenAPI = s.api.OpenAPI()
 	s.api.UseMiddleware(s.authorize, s.limit)
 	s.register()
 	s.registerDocs()
@@ -123,7 +121,7 @@ func (s *Server) register() {
 	s.mountDocuments()
 	s.mountUploads()
 	s.registerEvents()
-	s.describeSchemas()
+	s.doc.describeSchemas()
 }
 
 // API is for operations that other packages add.
@@ -134,8 +132,7 @@ func (s *Server) API() huma.API { return s.api }
 // Stop begins, so that what streams must watch it. A pattern with a method that
 // is not a page gets into the OpenAPI document: see Describe.
 func (s *Server) Mount(pattern string, needed access.Roles, h http.Handler) {
-	s.mounted = append(s.mounted, pattern)
-	s.documentMounted(pattern, needed)
+	s.doc.mounted(pattern, needed)
 	if needed == 0 {
 		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := s.strict(r); err != nil {
@@ -163,7 +160,7 @@ func (s *Server) Mount(pattern string, needed access.Roles, h http.Handler) {
 // to all on this machine is not open to the pages that its users visit. The page
 // itself and the documentation may be linked to from anywhere.
 func (s *Server) Handler() http.Handler {
-	s.takes = s.takesOf()
+	s.takes = s.doc.takesOf()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r, forget := s.bound(w, r)
 		defer forget()
@@ -199,18 +196,18 @@ const apiPath = "/api/"
 
 func (s *Server) leadsNowhere(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+	for _, method := range methods {
 		other := &http.Request{Method: method, URL: r.URL, Host: r.Host}
 		if _, pattern := s.mux.Handler(other); strings.HasPrefix(pattern, method+" ") && (strings.Contains(pattern, apiPath) || !strings.HasPrefix(r.URL.Path, apiPath)) {
 			allowed = append(allowed, method)
 		}
 	}
 	if len(allowed) == 0 {
-		writeProblem(w, events.Refuse(events.CodeNotFound, "there is nothing at %s: see /docs for what there is", clip(r.URL.Path, 200)))
+		writeProblem(w, events.Refuse(events.CodeNotFound, "there is nothing at %s: see /docs for what there is", events.Clip(r.URL.Path, 200)))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	p := problemOf(events.Refuse(events.CodeBadRequest, "%s takes %s, not %s: see /docs", clip(r.URL.Path, 200), strings.Join(allowed, ", "), clip(r.Method, 20)))
+	p := problemOf(events.Refuse(events.CodeBadRequest, "%s takes %s, not %s: see /docs", events.Clip(r.URL.Path, 200), strings.Join(allowed, ", "), events.Clip(r.Method, 20)))
 	p.Status, p.Title = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed)
 	p.write(w)
 }

@@ -40,8 +40,8 @@ type submission struct{}
 
 // submissionSchema is the schema of one item, or of a list of them in place of all
 // other fields.
-func (s *Server) submissionSchema() *huma.Schema {
-	one := s.api.OpenAPI().Components.Schemas.Schema(typeOf[wire.Submit](), true, "Submit")
+func (d *document) submissionSchema() *huma.Schema {
+	one := d.schema(typeOf[wire.Submit](), "Submit")
 	least, most := 1, events.MaxSubmitBatch
 	return &huma.Schema{OneOf: []*huma.Schema{one, {
 		Type: huma.TypeObject, Required: []string{"items"}, AdditionalProperties: false,
@@ -160,7 +160,7 @@ func itemsOf(body []byte) (list json.RawMessage, many bool, err error) {
 	}
 	for name := range m {
 		if name != "items" {
-			return nil, true, events.Refuse(events.CodeBadRequest, "the request has the field %q beside items: give it in each of the items", clip(name, 64))
+			return nil, true, events.Refuse(events.CodeBadRequest, "the request has the field %q beside items: give it in each of the items", events.Clip(name, 64))
 		}
 	}
 	if t := bytes.TrimSpace(items); t[0] != '[' || bytes.Equal(bytes.TrimSpace(t[1:]), []byte("]")) {
