@@ -81,7 +81,7 @@ type Server struct {
 	takes map[string]takes // by pattern; set by Handler
 	doc   document
 	addr  net.Addr
-	done  chan error
+	done  <-chan error
 }
 
 // New makes a Server with the engine's API on it.
@@ -95,7 +95,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), bodies: make(chan struct{}, MaxLargeBodies), uploads: make(chan struct{}, MaxUploads), done: make(chan error, 1),
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), bodies: make(chan struct{}, MaxLargeBodies), uploads: make(chan struct{}, MaxUploads),
 		readTime: readTimeout, writeTime: WriteTime, heartbeat: Heartbeat, maxConns: MaxConns}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.api = humago.New(s.mux, describe(cfg.Version))
@@ -214,31 +214,16 @@ func (s *Server) leadsNowhere(w http.ResponseWriter, r *http.Request) {
 
 // Listen opens the address (host:port; port 0 for any free one) and serves
 // until Stop.
-func (s *Server) Listen(addr string) error {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return events.WithCode(events.CodeCannotListen, fmt.Errorf("serve HTTP: cannot listen on %s: %w: stop what uses it, or choose another address (http), or off for none", addr, err))
-	}
-	s.addr = l.Addr()
-	l = newBounded(l, s.maxConns)
-	if s.cfg.TLS != nil {
-		l = tls.NewListener(l, s.cfg.TLS)
-	}
+func (s *Server) Listen(addr string) (err error) {
 	s.srv = &http.Server{
 		Handler: s.Handler(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: s.readTime, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return s.stopping },
 	}
-	go func() {
-		err := s.srv.Serve(l)
-		if errors.Is(err, http.ErrServerClosed) {
-			err = nil
-		} else {
-			s.cfg.Logger.Error("HTTP has ended", "error", err)
-		}
-		s.done <- err
-	}()
-	return nil
+	s.addr, s.done, err = serve(s.srv, addr, s.maxConns, s.cfg.TLS, s.cfg.Logger)
+	if err != nil {
+		s.srv = nil
+	}
+	return err
 }
 
 // Addr is where it listens; empty before Listen.

@@ -97,11 +97,11 @@ func (s *Server) submit(ctx context.Context, in *submitInput) (*output, error) {
 // submitList submits one item or many, their params in the object store where
 // they are large.
 func (s *Server) submitList(ctx context.Context, list json.RawMessage, many bool) (replies []PlacedItem, err error) {
-	list, put, err := s.storeParams(ctx, list, many)
-	if err != nil {
+	o := &offload{s: s}
+	if list, err = o.store(ctx, list, many); err != nil {
 		return nil, err
 	}
-	defer func() { s.settle(ctx, put, replies, err) }()
+	defer func() { o.settle(ctx, replies, err) }()
 	data, err := s.ask(ctx, wire.APISubmit, list)
 	if err != nil {
 		return nil, err
