@@ -51,7 +51,6 @@ const (
 	farewellTimeout = 2 * time.Second // for unregister
 	backoffMin      = 50 * time.Millisecond
 	backoffMax      = 2 * time.Second
-	minHeartbeat    = 100 * time.Millisecond
 )
 
 // Config configures a worker. The zero Config is complete.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -119,7 +120,7 @@ func TestDrainByEngine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			r.beatMS = minHeartbeat.Milliseconds()
+			r.beatMS = pull.MinHeartbeat.Milliseconds()
 			b := newBlocker()
 			w := r.worker(Config{Concurrency: 2})
 			HandleRaw(w, "wait", b.run)

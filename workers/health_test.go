@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -46,7 +47,7 @@ func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = minHeartbeat.Milliseconds()
+	r.beatMS = pull.MinHeartbeat.Milliseconds()
 	var db switched
 	b := newBlocker()
 	w := r.worker(Config{Concurrency: 4, Checks: map[string]Check{"db": db.check}})
@@ -111,7 +112,7 @@ func TestEngineSaysUnhealthy(t *testing.T) {
 			r := newRig(t)
 			var well atomic.Bool
 			var claims atomic.Int32
-			r.beatMS = minHeartbeat.Milliseconds()
+			r.beatMS = pull.MinHeartbeat.Milliseconds()
 			if name != "heartbeat" {
 				r.beatMS = 20_000
 			}
@@ -304,7 +305,7 @@ func TestHeartbeatFollowsTheRegistration(t *testing.T) {
 	beats := func(n int) func() bool { return func() bool { return len(r.beats) >= n } }
 	// The fake engine's first word was 20 s.
 	r.mu.Lock()
-	r.beatMS = minHeartbeat.Milliseconds()
+	r.beatMS = pull.MinHeartbeat.Milliseconds()
 	r.mu.Unlock()
 	r.control(w, wire.Control{Register: true})
 	r.until("heartbeats in short order", beats(3))

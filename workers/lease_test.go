@@ -11,6 +11,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/fakeengine"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -87,7 +88,7 @@ func TestTimeout(t *testing.T) {
 func TestLeaseLostByHeartbeat(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = minHeartbeat.Milliseconds()
+	r.beatMS = pull.MinHeartbeat.Milliseconds()
 	b := newBlocker()
 	w := r.worker(Config{})
 	HandleRaw(w, "wait", b.run)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -26,7 +27,7 @@ func TestIDTakenStopsRuns(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = minHeartbeat.Milliseconds()
+	r.beatMS = pull.MinHeartbeat.Milliseconds()
 	r.putsBack = true
 	b := newBlocker()
 	w := r.worker(Config{ID: "me", Concurrency: 2})

@@ -114,7 +114,7 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	w.intake, w.noIntake = context.WithCancel(context.Background())
 	w.life, w.endLife = context.WithCancel(context.Background())
 	w.changed = sync.NewCond(&w.mu)
-	w.session = session{w: w, kick: make(chan struct{}, 1), names: cfg.Names, heartbeat: 20 * time.Second}
+	w.session = session{w: w, kick: make(chan struct{}, 1), names: cfg.Names, Standing: pull.Standing{Every: pull.DefaultHeartbeat}}
 	w.link = link{w: w}
 	w.link.conn, w.link.connLost = context.WithCancelCause(context.Background())
 	w.pulls = puller{w: w, consumers: map[string]*consumer{}}
@@ -270,7 +270,7 @@ func (w *Worker) Stats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.stats
-	s.Registered, s.Unhealthy = w.session.registered, w.health.why()
+	s.Registered, s.Unhealthy = w.session.Registered, w.health.why()
 	s.Held, s.Running, s.Settling = w.table.counts[held], w.table.busy(), w.table.counts[settling]
 	return s
 }

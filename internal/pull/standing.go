@@ -13,7 +13,8 @@ const (
 	// another.
 	DefaultHeartbeat = 20 * time.Second
 
-	minHeartbeat = 100 * time.Millisecond
+	// MinHeartbeat is the shortest time between two heartbeats.
+	MinHeartbeat = 100 * time.Millisecond
 )
 
 // Standing is what the engine has last said of one worker: in the replies to its
@@ -45,7 +46,7 @@ func (s *Standing) Confirm(r *wire.Registered, sent time.Time) {
 	s.Registered, s.Heard = true, sent
 	s.Every = cmp.Or(s.Every, DefaultHeartbeat)
 	if r.HeartbeatMS > 0 {
-		s.Every = max(time.Duration(r.HeartbeatMS)*time.Millisecond, minHeartbeat)
+		s.Every = max(time.Duration(r.HeartbeatMS)*time.Millisecond, MinHeartbeat)
 	}
 }
 
