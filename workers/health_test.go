@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -64,7 +65,7 @@ func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
 	if why := w.Stats().Unhealthy; why != "db: connection refused" {
 		t.Errorf("the worker says %q of itself", why)
 	}
-	poll(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.pulls.closed() })
+	need.Eventually(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.pulls.closed() })
 	// Nothing is pulled, so nothing is refused: no request but heartbeats.
 	r.mu.Lock()
 	before, beats := r.requests, len(r.beats)
@@ -128,11 +129,11 @@ func TestEngineSaysUnhealthy(t *testing.T) {
 			HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { return nil, nil })
 			r.start(w)
 			say(r, w)
-			poll(t, "the worker knows", func() bool { return w.Stats().Unhealthy == "2 probes failed" })
+			need.Eventually(t, "the worker knows", func() bool { return w.Stats().Unhealthy == "2 probes failed" })
 			if name == "refusal" {
 				r.until("it asks whether that is so", func() bool { return len(r.beats) > 0 })
 			}
-			poll(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.pulls.closed() })
+			need.Eventually(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.pulls.closed() })
 			id := r.submit("x", `{}`)
 			if n := claims.Load(); n > 1 {
 				t.Errorf("%d claims were tried", n)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/fakeengine"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -130,7 +131,7 @@ func TestLeaseLostWithoutConnection(t *testing.T) {
 	if err := recv(t, "the cause", b.cause); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("cause %v", err)
 	}
-	poll(t, "the report under way", func() bool { return w.Stats().Settling == 1 })
+	need.Eventually(t, "the report under way", func() bool { return w.Stats().Settling == 1 })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w.nc.Close() // else Stop waits for an engine that may come back

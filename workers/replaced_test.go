@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -42,7 +43,7 @@ func TestIDTakenStopsRuns(t *testing.T) {
 	if got := r.outcome(id, 1); got.Event != wire.ReportRelease {
 		t.Errorf("the run was not handed back: %+v", got)
 	}
-	poll(t, "the lanes closed", func() bool {
+	need.Eventually(t, "the lanes closed", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.pulls.closed()
