@@ -61,8 +61,8 @@ type Config struct {
 	// Concurrency is the number of handlers that run at once, 1 to MaxConcurrency.
 	// Default: GOMAXPROCS, but at least 4.
 	Concurrency int
-	// Capabilities are what this worker can do beyond its types; items that
-	// need others do not reach it.
+	// Capabilities name what this worker can do beyond its types. Items that need
+	// others do not reach it.
 	Capabilities []string
 	// Names are those of the engine. Default: wire.Default.
 	Names wire.Names

@@ -19,13 +19,13 @@ type report struct {
 	run   *run
 	tries int
 
-	// Of reports from the middle of a run; see midrun.go.
+	// Of reports from the middle of a run; see line.go.
 	saved chan error // gets the answer to a checkpoint; room for one
 	given bool       // nobody waits for saved any more; guarded by Worker.mu
 	last  bool       // progress that goes ahead of the outcome
 }
 
-// size is about how many bytes the report takes in a request.
+// size estimates the bytes that the report takes in a request.
 func (r *report) size() int { return 200 + r.Report.Size() }
 
 // reporter is the queue of reports and its senders. The queue is bounded by

@@ -14,8 +14,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// session keeps the worker registered with the engine. Guarded by Worker.mu, but
-// for what its loop owns.
+// session keeps the worker registered with the engine. Guarded by Worker.mu, except
+// tries.
 type session struct {
 	w    *Worker
 	kick chan struct{} // wakes the loop; room for one
@@ -192,7 +192,7 @@ func idInUse(err error) bool {
 }
 
 // giveWay yields to the worker that has registered under this one's id: what
-// runs is stopped at once and handed back as its handlers end, as is what is held.
+// runs is stopped at once and handed back as its handlers end; what is held goes back, too.
 // It reports whether that is news. The worker goes on asking for its
 // registration, and has it back when the other one has left.
 func (s *session) giveWay(cause error) (news bool) {

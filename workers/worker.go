@@ -18,7 +18,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// phase is where a worker is in its life; it only ever grows.
+// phase is the stage of a worker's life; it only ever grows.
 type phase uint8
 
 const (
@@ -43,7 +43,7 @@ type Worker struct {
 	middleware   []Middleware
 	base         context.Context // values for handlers' contexts; never ends
 
-	// The parts, each with what it owns. What they say is guarded by Worker.mu is.
+	// The parts. Each says what Worker.mu guards.
 	session session
 	link    link
 	pulls   puller
@@ -131,7 +131,7 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// ID is the worker's name.
+// ID returns the worker's id.
 func (w *Worker) ID() events.WorkerID { return w.cfg.ID }
 
 // Types returns the types that have a handler, in order of name.
@@ -295,7 +295,7 @@ func (w *Worker) publish(subject, reply string, data []byte) {
 	w.outbox.Add(subject, reply, data)
 }
 
-// request is the worker's registration. REQUIRES: mu.
+// request returns the worker's registration. REQUIRES: mu.
 func (s *session) request() wire.Register {
 	r := wire.Register{
 		Worker: string(s.w.cfg.ID), Capabilities: s.w.cfg.Capabilities, Slots: s.w.cfg.Concurrency,

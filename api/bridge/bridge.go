@@ -48,7 +48,7 @@ const (
 	drainLimit  = 5 * time.Second  // for the last releases
 )
 
-// Caller answers the engine's requests; *api.Service is it.
+// Caller answers the engine's requests, implemented by *api.Service.
 type Caller interface {
 	Call(ctx context.Context, endpoint string, body []byte) ([]byte, error)
 }
@@ -58,7 +58,7 @@ type Config struct {
 	Conn   *nats.Conn // the engine's own
 	Engine Caller
 	Names  wire.Names
-	// Documents is where results go that are too large for an event; nil: they are
+	// Documents keeps results that are too large for an event; nil: they are
 	// refused.
 	Documents Documents
 	Gone      time.Duration // 0: DefaultGone

@@ -28,7 +28,7 @@ type lane struct {
 	pull     *request // nil: none is outstanding
 }
 
-// request is a pull request, until the server has answered it in full. It may
+// request is a pull request that the server has not answered in full. It may
 // outlive its poll, even its session: a request can't be taken back without
 // risk for what the server is just sending. Guarded by Bridge.mu.
 type request struct {

@@ -60,7 +60,7 @@ func (p *passage) check() {
 			p.replies[i].Error = &wire.Error{Code: events.CodeWrongWorker, Message: "the report is of worker " + r.Worker + ": leave the field out, it is that of the session"}
 			continue
 		case r.Event == wire.ReportClaim && run == nil && !s.resumed:
-			// What another worker pulled is that one's to claim.
+			// Only the worker that pulled an item may claim it.
 			p.replies[i].Error = &wire.Error{Code: events.CodeStaleToken, Message: "no poll of this worker has brought this token, or its lease is over: leave the item alone, and poll again"}
 			continue
 		}

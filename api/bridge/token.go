@@ -27,7 +27,7 @@ const KeyBytes = 32
 type signingKey []byte
 
 // newToken makes the token of a new session of a worker, for whoever makes the
-// request: the registration, a secret, and a signature over both and his name.
+// request: the registration, a secret, and a signature over both and the requester's name.
 func (k signingKey) newToken(ctx context.Context, reg wire.WorkerRegistration) (string, error) {
 	doc, err := json.Marshal(reg)
 	if err != nil {
@@ -42,7 +42,7 @@ func (k signingKey) newToken(ctx context.Context, reg wire.WorkerRegistration) (
 }
 
 // sign makes the signature of a session. Who has registered is signed along, so
-// that somebody else's login has no use of it.
+// that it is of no use to another login.
 func (k signingKey) sign(ctx context.Context, signed string) string {
 	h := hmac.New(sha256.New, k)
 	_, _ = fmt.Fprintf(h, "streamwright http worker session\n%q\n%s", access.NameOf(ctx), signed) // a hash takes everything

@@ -110,7 +110,7 @@ func (s *Server) registerWait() {
 	})
 }
 
-// waitTime reads how long to wait, in milliseconds; 0 is the engine's default.
+// waitTime reads a time to wait, in milliseconds; 0 is the engine's default.
 func waitTime(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -314,7 +314,7 @@ func (s *Server) registerOneSchedule() {
 	})
 }
 
-// SelectQuery is what lists of items are narrowed by.
+// SelectQuery has the filters of lists of items.
 type SelectQuery struct {
 	Type          string    `query:"type" doc:"Only of this type."`
 	Tenant        string    `query:"tenant" doc:"Only of this tenant."`
@@ -337,8 +337,8 @@ func (q *SelectQuery) list() (wire.List, error) {
 	}, err
 }
 
-// deadQuery is the input of the list of dead items. With group it is that of
-// the causes.
+// deadQuery is the input of the list of dead items or, with group, of their
+// causes.
 type deadQuery struct {
 	Group string `query:"group" doc:"cause: the causes of death in place of the items; then only type, reason, code and limit narrow it."`
 	SelectQuery

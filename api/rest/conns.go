@@ -12,8 +12,8 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// MaxConns is how many connections the server has open at once. Those beyond
-// wait, unaccepted, until one is closed: idle ones are after two minutes.
+// MaxConns bounds the connections that are open at once. More wait, unaccepted,
+// until one is closed; idle ones are closed after two minutes.
 const MaxConns = 4096
 
 // bounded is a listener of at most so many open connections.

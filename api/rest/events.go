@@ -189,7 +189,7 @@ func (f *feed) begin(in *eventsQuery) (resumed bool, err error) {
 	return false, nil
 }
 
-// moment reads a time, or how long ago it was.
+// moment reads a time or a duration before now.
 func moment(text string) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return time.Now().Add(-ago), nil

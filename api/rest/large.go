@@ -16,8 +16,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Documents is the object store of what is too large for an event; *blobs.Store
-// is it, with the engine's connection.
+// Documents is the object store of what is too large for an event, implemented by
+// *blobs.Store with the engine's connection.
 type Documents interface {
 	Open(ctx context.Context, ref blobs.Ref) (io.ReadCloser, error)
 	PutBytes(ctx context.Context, id events.ID, kind blobs.Kind, doc []byte) (blobs.Ref, error)

@@ -19,11 +19,10 @@ const (
 	LongTime = MaxWait + 15*time.Second
 )
 
-// paceKey is where an operation's metadata says how long it may take.
+// paceKey is the key of the pace in an operation's metadata.
 const paceKey = "pace"
 
-// pace says how long the requests of an operation take, and what Stop does to
-// them.
+// pace bounds the time of an operation's requests, and says what Stop does to them.
 type pace int
 
 // The paces. An operation that is registered with huma itself and says none is
@@ -34,7 +33,7 @@ const (
 	endless              // until its client leaves; Stop ends it
 )
 
-// paceOf is the pace of an operation.
+// paceOf returns the pace of an operation.
 func paceOf(hc huma.Context) pace {
 	if speed, said := hc.Operation().Metadata[paceKey].(pace); said {
 		return speed

@@ -143,7 +143,7 @@ func (f *followed) find(ctx context.Context, id string) (item wire.Item, err err
 	return item, err
 }
 
-// logEnd is where an ended item's log ends.
+// logEnd is the end of an ended item's log.
 type logEnd struct {
 	item wire.Item
 	tip  uint64 // of its last record

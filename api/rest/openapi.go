@@ -194,7 +194,7 @@ func (d *document) bodySchema(t reflect.Type, omit []string) *huma.Schema {
 	return &body
 }
 
-// methods are those that operations have.
+// methods are the methods of operations.
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
 // find returns an operation of the document, nil if it is not there.
@@ -226,7 +226,7 @@ type Doc struct {
 	Summary, Description string
 	Content              string // of the reply, such as text/plain
 	Query                []*huma.Param
-	Refusals             []int // statuses beside those that any operation has
+	Refusals             []int // statuses beside the usual ones
 }
 
 // Describe says in the OpenAPI document what a mounted pattern with a method

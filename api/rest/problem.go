@@ -129,7 +129,7 @@ func complaint(err error) string {
 	return fmt.Sprintf("the %s parameter %s is %q: %s", where, name, events.Clip(fmt.Sprint(d.Value), 64), d.Message)
 }
 
-// unreadBody is what huma says when a body can't be read.
+// unreadBody is huma's message for a body that can't be read.
 const unreadBody = "cannot read request body"
 
 // problemOf returns the problem document of an error.

@@ -120,7 +120,7 @@ func reportEach(ctx context.Context, b WorkerBridge, worker, session string, rep
 // maxReports is bridge.MaxReports, which is the engine's.
 const maxReports = 1000
 
-// strictly reads one JSON document of which every field must be known.
+// strictly reads one JSON document. Unknown fields are errors.
 func strictly(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()

@@ -28,7 +28,7 @@ const (
 	idleTimeout       = 2 * time.Minute
 )
 
-// Caller answers the engine's requests; *api.Service is it.
+// Caller answers the engine's requests, implemented by *api.Service.
 type Caller interface {
 	// Call makes a request of an endpoint, such as wire.APISubmit, with the JSON
 	// that it has over NATS.
@@ -38,7 +38,7 @@ type Caller interface {
 	Documents(ctx context.Context, id string) (state events.ItemState, params, result []byte, err error)
 }
 
-// Authenticator tells who makes a request. An error with the code
+// Authenticator identifies who makes a request. An error with the code
 // unauthenticated refuses it.
 type Authenticator interface {
 	Authenticate(*http.Request) (access.Identity, error)
@@ -46,7 +46,7 @@ type Authenticator interface {
 	Changed() context.Context
 }
 
-// Config is what a Server is made of. Engine must be set.
+// Config configures a Server. Engine must be set.
 type Config struct {
 	Engine    Caller
 	Events    Events        // nil: the engine has no feed of events
@@ -106,7 +106,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// open is the Authenticator where nobody has to say who he is.
+// open is the Authenticator of an engine without logins.
 type open struct{}
 
 func (open) Authenticate(*http.Request) (access.Identity, error) { return access.Anyone, nil }
@@ -191,7 +191,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// apiPath is where the API is.
+// apiPath is the prefix of the API's paths.
 const apiPath = "/api/"
 
 func (s *Server) leadsNowhere(w http.ResponseWriter, r *http.Request) {
@@ -226,7 +226,7 @@ func (s *Server) Listen(addr string) (err error) {
 	return err
 }
 
-// Addr is where it listens; empty before Listen.
+// Addr returns the address that it listens on; empty before Listen.
 func (s *Server) Addr() string {
 	if s.addr == nil {
 		return ""

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// StandbyConfig is what a Standby is made of.
+// StandbyConfig configures a Standby.
 type StandbyConfig struct {
 	TLS     *tls.Config // nil: none
 	Handler http.Handler

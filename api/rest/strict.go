@@ -15,7 +15,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// takes is what an operation takes beside its path.
+// takes lists what an operation takes beside its path.
 type takes struct {
 	query map[string]bool // its parameters; true for one that may be repeated
 	body  bool
@@ -78,8 +78,8 @@ func (t takes) check(r *http.Request) error {
 	return nil
 }
 
-// maxIgnoredBody is how much of a body is read where only an empty one is taken,
-// in bytes.
+// maxIgnoredBody bounds the bytes that are read of a body where only an empty one is
+// taken.
 const maxIgnoredBody = 1 << 10
 
 func (t takes) known() string {

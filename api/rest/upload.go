@@ -19,7 +19,7 @@ import (
 
 // Bounds of uploads. A document is never in memory as a whole.
 const (
-	// MaxUploads is how many documents are put at once; more are refused with
+	// MaxUploads bounds the documents that are put at once; more are refused with
 	// "unavailable".
 	MaxUploads = 16
 	// MaxUploadBytes bounds one.

@@ -24,11 +24,10 @@ func (s *Server) registerSubmit() {
 			"ahead and estimated_wait_ms are a snapshot: of the first 100 items, as far as they can be counted in a tenth of a second.",
 		body: typeOf[submission](), reply: typeOf[submissionReply](), created: true,
 		refusals: []int{http.StatusConflict, http.StatusTooManyRequests},
-	}, func(ctx context.Context, in *submitInput) (*output, error) { return s.submit(ctx, in) })
-
+	}, s.submit)
 }
 
-// submitInput is what a submission is made of.
+// submitInput is the input of a submission.
 type submitInput struct {
 	JSONBody
 	Traceparent string `header:"traceparent" doc:"The trace (W3C Trace Context) that the items go on in, unless they name one."`
@@ -115,8 +114,8 @@ func (s *Server) submitList(ctx context.Context, list json.RawMessage, many bool
 	return replies, err
 }
 
-// traced gives the items the trace of their request, but for those that name one.
-// A traceparent that can't be read is none, as the standard has it.
+// traced gives the trace of the request to the items that name none. A traceparent
+// that can't be read is ignored, as the standard asks.
 func traced(list json.RawMessage, many bool, traceparent string) (json.RawMessage, error) {
 	if !tracing.Parse(traceparent).IsValid() {
 		return list, nil
@@ -145,7 +144,7 @@ func traced(list json.RawMessage, many bool, traceparent string) (json.RawMessag
 	return json.Marshal(raws)
 }
 
-// itemsOf is what the engine is to be sent: the body, or the items in it.
+// itemsOf returns what the engine is sent: the body, or the items in it.
 func itemsOf(body []byte) (list json.RawMessage, many bool, err error) {
 	if t := bytes.TrimSpace(body); len(t) > 0 && t[0] == '[' {
 		return nil, false, events.Refuse(events.CodeBadRequest, `the body is an array: send {"items":[…]}`)

@@ -198,8 +198,8 @@ func (r *reporter) spawn(s *said) error {
 	return nil
 }
 
-// outcome is what the end that a child has asked for means, once it has exited
-// with 0, or (retry) with ExitRetryLater. It reports whether there is one.
+// outcome returns the outcome of the end that a child has asked for, once it has
+// exited with 0, or (retry) with ExitRetryLater. It reports whether there is one.
 func (r *reporter) outcome(retry bool, err error) (any, error, bool) {
 	e := r.end
 	switch {
