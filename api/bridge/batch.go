@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -136,11 +135,4 @@ func (b *Bridge) renewLease(r *run, now time.Time) {
 	if r.reply != "" {
 		b.outbox.Add(r.reply, "", pull.Renew)
 	}
-}
-
-func checkPollID(id string) error {
-	if len(id) > MaxPollID {
-		return events.Refuse(events.CodeBadRequest, "poll_id has %d bytes: at most %d; a count will do", len(id), MaxPollID)
-	}
-	return nil
 }

@@ -94,8 +94,8 @@ func newPoll(req *wire.Poll, now time.Time) (*poll, error) {
 	if req.Max < 0 {
 		return nil, events.Refuse(events.CodeBadRequest, "max is %d: it must be 1 to %d, or left out", req.Max, MaxItems)
 	}
-	if err := checkPollID(req.PollID); err != nil {
-		return nil, err
+	if len(req.PollID) > MaxPollID {
+		return nil, events.Refuse(events.CodeBadRequest, "poll_id has %d bytes: at most %d; a count will do", len(req.PollID), MaxPollID)
 	}
 	p := &poll{id: req.PollID, max: min(req.Max, MaxItems), deadline: now.Add(wait), claim: req.Claim}
 	if p.max == 0 {

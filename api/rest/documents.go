@@ -49,9 +49,7 @@ func (s *Server) serveDocument(w http.ResponseWriter, r *http.Request, name stri
 	if len(doc) == 0 {
 		return events.Refuse(events.CodeNotFound, "item %s has no %s: it is %s", id, name, state)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	repliesJSON(w)
 	if s.cfg.Documents == nil || !blobs.IsRef(doc) {
 		_, _ = w.Write(doc) // the caller has gone: nobody to tell
 		return nil

@@ -44,10 +44,7 @@ func paceOf(hc huma.Context) pace {
 // limit is the middleware that bounds an operation's time.
 func (s *Server) limit(hc huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(hc)
-	// Replies are JSON but for the feeds, which say so; none is to be kept.
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	repliesJSON(w)                                   // but for the feeds, which say so
 	r.Header.Set("Content-Type", "application/json") // whatever curl says of a body
 	ctx, cancel := hc.Context(), context.CancelFunc(func() {})
 	switch paceOf(hc) {
@@ -64,6 +61,13 @@ func (s *Server) limit(hc huma.Context, next func(huma.Context)) {
 	}
 	defer cancel()
 	next(huma.WithContext(hc, ctx))
+}
+
+// repliesJSON says that a reply is JSON, and that nobody is to keep it.
+func repliesJSON(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 }
 
 // peaceful is the context of an ordinary request: it outlives the beginning of

@@ -60,9 +60,7 @@ func (s *Server) mountUploads() {
 			writeProblem(w, err)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
+		repliesJSON(w)
 		w.WriteHeader(http.StatusCreated)
 		_ = json.NewEncoder(w).Encode(reply) // the caller has gone: it asks again
 	}))
