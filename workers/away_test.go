@@ -37,9 +37,9 @@ func TestOutcomeReachesAnEngineThatWasAway(t *testing.T) {
 	recv(t, "the run", b.begun)
 	r.away()
 	close(b.release)
-	poll(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
+	need.Eventually(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
 	late := r.submit("wait", `{}`) // its claim must wait as well
-	poll(t, "the claim under way", func() bool { return w.Stats().Running == 1 })
+	need.Eventually(t, "the claim under way", func() bool { return w.Stats().Running == 1 })
 	r.back()
 	for _, id := range []string{id, late} {
 		if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
@@ -92,9 +92,9 @@ func TestServerRestartsOnTheSamePort(t *testing.T) {
 	s.Shutdown()
 	s.WaitForShutdown()
 	close(b.release)
-	poll(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
+	need.Eventually(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
 	fakeengine.ServerAt(t, dir, port)
-	poll(t, "the engine's connection", r.nc.IsConnected)
+	need.Eventually(t, "the engine's connection", r.nc.IsConnected)
 	r.makeStream()
 	if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
 		t.Errorf("got %+v", got)
@@ -172,8 +172,8 @@ func TestUnansweredClaimIsForgotten(t *testing.T) {
 	r.start(w)
 	r.away()
 	first := r.submit("add", `{}`)
-	poll(t, "the claim", func() bool { return w.Stats().Running == 1 })
-	poll(t, "the slot back", func() bool { return w.Stats().Running == 0 })
+	need.Eventually(t, "the claim", func() bool { return w.Stats().Running == 1 })
+	need.Eventually(t, "the slot back", func() bool { return w.Stats().Running == 0 })
 	r.back()
 	r.redispatch(first)
 	r.outcome(first, 1)
@@ -211,7 +211,7 @@ func TestStopWhileTheEngineIsAway(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Stop(context.Background()) }()
 	close(b.release)
-	poll(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
+	need.Eventually(t, "the outcome under way", func() bool { return w.Stats().Settling == 1 })
 	r.back()
 	if err := recv(t, "Stop", stopped); err != nil {
 		t.Error(err)

@@ -51,7 +51,6 @@ const (
 	farewellTimeout = 2 * time.Second // for unregister
 	backoffMin      = 50 * time.Millisecond
 	backoffMax      = 2 * time.Second
-	minHeartbeat    = 100 * time.Millisecond
 )
 
 // Config configures a worker. The zero Config is complete.
@@ -62,8 +61,8 @@ type Config struct {
 	// Concurrency is the number of handlers that run at once, 1 to MaxConcurrency.
 	// Default: GOMAXPROCS, but at least 4.
 	Concurrency int
-	// Capabilities are what this worker can do beyond its types; items that
-	// need others do not reach it.
+	// Capabilities name what this worker can do beyond its types. Items that need
+	// others do not reach it.
 	Capabilities []string
 	// Names are those of the engine. Default: wire.Default.
 	Names wire.Names

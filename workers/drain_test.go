@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -25,7 +27,7 @@ func TestStopHandsBackWhatIsHeld(t *testing.T) {
 	for range 3 {
 		rest = append(rest, r.submit("wait", `{}`))
 	}
-	poll(t, "items held", func() bool { return w.Stats().Held == 3 })
+	need.Eventually(t, "items held", func() bool { return w.Stats().Held == 3 })
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Stop(context.Background()) }()
 	for _, id := range rest {
@@ -119,7 +121,7 @@ func TestDrainByEngine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			r.beatMS = minHeartbeat.Milliseconds()
+			r.beatMS = pull.MinHeartbeat.Milliseconds()
 			b := newBlocker()
 			w := r.worker(Config{Concurrency: 2})
 			HandleRaw(w, "wait", b.run)
@@ -129,7 +131,7 @@ func TestDrainByEngine(t *testing.T) {
 			id := r.submit("wait", `{}`)
 			recv(t, "the run", b.begun)
 			ask(r, w)
-			poll(t, "the drain", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.phase == phaseDraining && w.pulls.closed() })
+			need.Eventually(t, "the drain", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.phase == phaseDraining && w.pulls.closed() })
 			close(b.release)
 			if got := r.outcome(id, 1); got.Event != wire.ReportComplete {
 				t.Errorf("got %+v", got)

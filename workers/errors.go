@@ -33,8 +33,8 @@ var (
 	ErrAbandoned = errors.New("handlers did not return after their context ended")
 )
 
-// timeoutError also matches context.DeadlineExceeded, which is what handlers
-// that know nothing of this package look for.
+// timeoutError also matches context.DeadlineExceeded, for handlers that know
+// nothing of this package.
 type timeoutError struct{}
 
 func (timeoutError) Error() string        { return "the attempt took longer than its timeout" }
@@ -58,8 +58,7 @@ func Permanent(err error) error {
 	if err == nil {
 		return nil
 	}
-	no := false
-	return &verdict{err: err, retryable: &no}
+	return &verdict{err: err, retryable: new(false)}
 }
 
 // RetryAfter marks err as worth retrying, after d instead of the type's
@@ -68,8 +67,7 @@ func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	yes := true
-	return &verdict{err: err, retryable: &yes, retryAfter: max(d, time.Millisecond)}
+	return &verdict{err: err, retryable: new(true), retryAfter: max(d, time.Millisecond)}
 }
 
 // WithCode gives err the stable name under which the failure is recorded, at

@@ -15,18 +15,10 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/fakeengine"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
-
-func connect(t testing.TB, url string) *nats.Conn {
-	t.Helper()
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	return nc
-}
 
 // fakeItem is one item in the fake engine's table.
 type fakeItem struct {
@@ -77,7 +69,7 @@ type fakeEngine struct {
 
 func newFakeEngine(t testing.TB, url string) *fakeEngine {
 	t.Helper()
-	nc := connect(t, url)
+	nc := fakeengine.Dial(t, url)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
@@ -365,7 +357,7 @@ func (f *fakeEngine) outcome(id string, n int) wire.Report {
 // untilAcked waits until the dispatch stream is empty.
 func (f *fakeEngine) untilAcked() {
 	f.t.Helper()
-	poll(f.t, "all messages acked", func() bool {
+	need.Eventually(f.t, "all messages acked", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		s, err := f.js.Stream(ctx, f.names.DispatchStream())
@@ -384,16 +376,4 @@ func (f *fakeEngine) control(w *Worker, c wire.Control) {
 func (f *fakeEngine) ref(id string) wire.RunRef {
 	it := f.item(id)
 	return wire.RunRef{ID: id, Token: it.token}
-}
-
-// poll waits for a condition that nothing signals.
-func poll(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
 }

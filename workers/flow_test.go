@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -50,7 +51,7 @@ func TestSpawnAndSnoozeAreReported(t *testing.T) {
 		t.Errorf("got %+v", rep)
 	}
 	r.untilAcked()
-	poll(t, "the counts", func() bool { s := w.Stats(); return s.Spawned == 1 && s.Snoozed == 1 && s.Settling == 0 })
+	need.Eventually(t, "the counts", func() bool { s := w.Stats(); return s.Spawned == 1 && s.Snoozed == 1 && s.Settling == 0 })
 	if s := w.Stats(); s.Failed != 0 || s.Completed != 0 {
 		t.Errorf("stats %+v", s)
 	}
@@ -103,7 +104,7 @@ func TestRefusedSpawns(t *testing.T) {
 		HandleRaw(w, "parent", func(context.Context, *RawItem) (any, error) { return Spawn{Children: []Child{{Type: "a"}}}, nil })
 		r.start(w)
 		id := r.submit("parent", `{}`)
-		poll(t, "the refusal", refused.Load)
+		need.Eventually(t, "the refusal", refused.Load)
 		r.untilAcked()
 		if got := r.told(id); !slices.Equal(got, want) {
 			t.Errorf("%s: reports %v, want %v", code, got, want)
@@ -165,9 +166,9 @@ func TestProgressIsThrottledAndLatestWins(t *testing.T) {
 	}
 	step <- struct{}{}
 	last := func() wire.Report { reps := r.item(id).reports; return reps[len(reps)-1] }
-	poll(t, "100 percent", func() bool { return last().Percent == 100 })
+	need.Eventually(t, "100 percent", func() bool { return last().Percent == 100 })
 	step <- struct{}{}
-	poll(t, "the end", func() bool { return last().Event == wire.ReportFail })
+	need.Eventually(t, "the end", func() bool { return last().Event == wire.ReportFail })
 	reps := r.item(id).reports
 	if before := reps[len(reps)-2]; before.Event != wire.ReportProgress || before.Percent != 30 {
 		t.Errorf("before the end came %+v", before)
@@ -196,7 +197,7 @@ func TestProgressIsToldWhenItsTimeHasCome(t *testing.T) {
 		t.Errorf("the second is %+v", rep)
 	}
 	close(b.release)
-	poll(t, "the end", func() bool { return r.item(id).state == events.StateCompleted })
+	need.Eventually(t, "the end", func() bool { return r.item(id).state == events.StateCompleted })
 	if got := r.told(id); !slices.Equal(got, []string{wire.ReportProgress, wire.ReportProgress, wire.ReportComplete}) {
 		t.Errorf("reports %v", got)
 	}

@@ -30,24 +30,23 @@ type health struct {
 
 	// Guarded by Worker.mu.
 	ailing  string             // why this worker takes itself for unhealthy; empty: it doesn't
-	shunned string             // why the engine does
-	confirm bool               // a heartbeat is to be sent at once
+	resting bool               // it takes no new work
 	probe   *nats.Subscription // nil: none
 }
 
 // unfit reports whether the worker takes no new work for its health. REQUIRES: mu.
-func (f *health) unfit() bool { return f.ailing != "" || f.shunned != "" }
+func (f *health) unfit() bool { return f.why() != "" }
 
 // why returns the reason, the worker's own first. REQUIRES: mu.
-func (f *health) why() string { return cmp.Or(f.ailing, f.shunned) }
+func (f *health) why() string { return cmp.Or(f.ailing, f.w.session.Unhealthy()) }
 
-// set notes the verdicts of the checks and of the engine. REQUIRES: mu.
-func (f *health) set(ailing, shunned string) {
-	was := f.unfit()
-	f.ailing, f.shunned = ailing, shunned
-	switch unfit := f.unfit(); {
-	case unfit == was || f.w.phase != phaseActive:
-	case unfit:
+// review follows from a new verdict of the checks or of the engine. REQUIRES: mu.
+func (f *health) review() {
+	was := f.resting
+	f.resting = f.unfit()
+	switch {
+	case f.resting == was || f.w.phase != phaseActive:
+	case f.resting:
 		f.w.log.Warn("this worker is unhealthy: it takes no new work", "reason", f.why())
 		f.w.handBackHeld("unhealthy")
 		f.w.session.wake() // closes the lanes
@@ -55,29 +54,6 @@ func (f *health) set(ailing, shunned string) {
 		f.w.log.Info("this worker is well again")
 		f.w.session.needed() // opens them
 	}
-}
-
-// heard notes whether the engine takes the worker for healthy; empty: it did not say.
-// REQUIRES: mu.
-func (f *health) heard(status wire.WorkerStatus, reason string) {
-	switch status {
-	case "":
-	case wire.WorkerUnhealthy:
-		f.set(f.ailing, cmp.Or(reason, "the engine says so"))
-	default:
-		f.set(f.ailing, "")
-	}
-}
-
-// refused follows from a claim that was refused. The refusal may be
-// older than what the engine said last, so it is asked again, once. REQUIRES:
-// mu.
-func (f *health) refused(reason string) {
-	if f.unfit() {
-		return
-	}
-	f.confirm = true
-	f.heard(wire.WorkerUnhealthy, reason)
 }
 
 // checkUp runs the checks and returns the worker's health.
@@ -88,7 +64,8 @@ func (f *health) checkUp(ctx context.Context) *wire.Health {
 	defer f.w.unlock()
 	h.Load = float64(f.w.table.busy()) / float64(f.w.cfg.Concurrency)
 	h = h.Bounded()
-	f.set(h.Reason(), f.shunned)
+	f.ailing = h.Reason()
+	f.review()
 	return h
 }
 

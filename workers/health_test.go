@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -46,7 +48,7 @@ func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = minHeartbeat.Milliseconds()
+	r.beatMS = pull.MinHeartbeat.Milliseconds()
 	var db switched
 	b := newBlocker()
 	w := r.worker(Config{Concurrency: 4, Checks: map[string]Check{"db": db.check}})
@@ -63,7 +65,7 @@ func TestUnhealthyWorkerTakesNothingNew(t *testing.T) {
 	if why := w.Stats().Unhealthy; why != "db: connection refused" {
 		t.Errorf("the worker says %q of itself", why)
 	}
-	poll(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.pulls.closed() })
+	need.Eventually(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.pulls.closed() })
 	// Nothing is pulled, so nothing is refused: no request but heartbeats.
 	r.mu.Lock()
 	before, beats := r.requests, len(r.beats)
@@ -111,7 +113,7 @@ func TestEngineSaysUnhealthy(t *testing.T) {
 			r := newRig(t)
 			var well atomic.Bool
 			var claims atomic.Int32
-			r.beatMS = minHeartbeat.Milliseconds()
+			r.beatMS = pull.MinHeartbeat.Milliseconds()
 			if name != "heartbeat" {
 				r.beatMS = 20_000
 			}
@@ -127,11 +129,11 @@ func TestEngineSaysUnhealthy(t *testing.T) {
 			HandleRaw(w, "x", func(context.Context, *RawItem) (any, error) { return nil, nil })
 			r.start(w)
 			say(r, w)
-			poll(t, "the worker knows", func() bool { return w.Stats().Unhealthy == "2 probes failed" })
+			need.Eventually(t, "the worker knows", func() bool { return w.Stats().Unhealthy == "2 probes failed" })
 			if name == "refusal" {
 				r.until("it asks whether that is so", func() bool { return len(r.beats) > 0 })
 			}
-			poll(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.pulls.closed() })
+			need.Eventually(t, "the lanes closed", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.pulls.closed() })
 			id := r.submit("x", `{}`)
 			if n := claims.Load(); n > 1 {
 				t.Errorf("%d claims were tried", n)
@@ -304,7 +306,7 @@ func TestHeartbeatFollowsTheRegistration(t *testing.T) {
 	beats := func(n int) func() bool { return func() bool { return len(r.beats) >= n } }
 	// The fake engine's first word was 20 s.
 	r.mu.Lock()
-	r.beatMS = minHeartbeat.Milliseconds()
+	r.beatMS = pull.MinHeartbeat.Milliseconds()
 	r.mu.Unlock()
 	r.control(w, wire.Control{Register: true})
 	r.until("heartbeats in short order", beats(3))

@@ -23,7 +23,7 @@ type RawItem struct {
 	// larger one than that goes to the object store. The runtime sets it.
 	MaxResult int
 
-	// Checkpoint is what an earlier attempt has saved last, nil for nothing; see
+	// Checkpoint is the last one that an earlier attempt has saved; nil: none. See
 	// LoadCheckpoint.
 	Checkpoint json.RawMessage
 	// Continuation is set if the item has spawned children, which have ended.

@@ -118,7 +118,7 @@ func (l *link) set(up bool) {
 		return
 	}
 	l.epoch++
-	l.w.session.registered = false
+	l.w.session.Registered = false
 	l.connLost(errDisconnected)
 }
 

@@ -170,11 +170,7 @@ func (c *consumer) outstanding() (n int) {
 // free returns the number of messages that the worker wants from c. With several consumers
 // they share what is free, each getting at least one. REQUIRES: mu.
 func (p *puller) free(c *consumer) int {
-	n := p.w.table.room()
-	if n <= 0 {
-		n = 0
-	}
-	n += p.w.table.allowance() - len(p.w.table.held)
+	n := max(p.w.table.room(), 0) + p.w.table.allowance() - len(p.w.table.held)
 	if limit := c.reg.limit; limit > 0 {
 		n = min(n, limit-c.reg.inSlots-c.reg.held)
 	}
@@ -187,7 +183,7 @@ func (p *puller) free(c *consumer) int {
 
 // pulling reports whether the worker takes work now. REQUIRES: mu.
 func (p *puller) pulling() bool {
-	return p.w.phase == phaseActive && p.w.session.registered && p.w.link.connected && !p.w.health.unfit()
+	return p.w.phase == phaseActive && p.w.session.Registered && p.w.link.connected && !p.w.health.unfit()
 }
 
 // refillAll asks every consumer for what there is room for. REQUIRES: mu.
@@ -230,7 +226,7 @@ func (p *puller) refill(c *consumer) {
 // bench has the worker pull nothing for a while, since the engine has opened
 // its circuit, and leaves what it holds to others. REQUIRES: mu.
 func (p *puller) bench(wait time.Duration) {
-	until := time.Now().Add(min(wait, pull.MaxBench))
+	until := time.Now().Add(wait)
 	p.w.log.Warn("the engine lets this worker run nothing for now: it has failed what others complete", "pulls_again", until)
 	for _, c := range p.consumers {
 		c.pause = until
@@ -280,19 +276,6 @@ func (p *puller) onStatus(c *consumer, l *lane, s pull.Status) {
 		p.w.session.needed()
 	}
 	p.refillAll()
-}
-
-// needed makes the session loop register. REQUIRES: mu.
-func (s *session) needed() {
-	s.registered = false
-	s.wake()
-}
-
-func (s *session) wake() {
-	select {
-	case s.kick <- struct{}{}:
-	default:
-	}
 }
 
 var errNoHandler = errors.New("the engine named a type that this worker did not register")

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
+	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -26,7 +28,7 @@ func TestIDTakenStopsRuns(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = minHeartbeat.Milliseconds()
+	r.beatMS = pull.MinHeartbeat.Milliseconds()
 	r.putsBack = true
 	b := newBlocker()
 	w := r.worker(Config{ID: "me", Concurrency: 2})
@@ -41,7 +43,7 @@ func TestIDTakenStopsRuns(t *testing.T) {
 	if got := r.outcome(id, 1); got.Event != wire.ReportRelease {
 		t.Errorf("the run was not handed back: %+v", got)
 	}
-	poll(t, "the lanes closed", func() bool {
+	need.Eventually(t, "the lanes closed", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.pulls.closed()

@@ -19,13 +19,13 @@ type report struct {
 	run   *run
 	tries int
 
-	// Of reports from the middle of a run; see midrun.go.
+	// Of reports from the middle of a run; see line.go.
 	saved chan error // gets the answer to a checkpoint; room for one
 	given bool       // nobody waits for saved any more; guarded by Worker.mu
 	last  bool       // progress that goes ahead of the outcome
 }
 
-// size is about how many bytes the report takes in a request.
+// size estimates the bytes that the report takes in a request.
 func (r *report) size() int { return 200 + r.Report.Size() }
 
 // reporter is the queue of reports and its senders. The queue is bounded by
@@ -287,14 +287,13 @@ func (q *reporter) claimAnswered(r *run, reply *wire.Reported, code events.Code,
 	q.w.stats.Refused++
 	q.w.log.Debug("a claim was refused", "item", r.msg.RawID, "type", string(r.reg.typ), "err", reply.Error)
 	q.w.finishRun(r)
-	switch {
-	case code == events.CodeDraining:
-		q.w.drainByEngine()
-	case code == events.CodeUnhealthy:
-		q.w.health.refused(reply.Error.Message)
-	case code == events.CodeCircuitOpen && reply.Error.RetryAfterMS > 0:
-		q.w.pulls.bench(time.Duration(reply.Error.RetryAfterMS) * time.Millisecond)
+	if code == events.CodeUnhealthy && !q.w.health.unfit() {
+		q.w.session.Heard = time.Time{} // the engine may have said otherwise since: ask it
 	}
+	if bench := q.w.session.Refused(reply.Error); bench > 0 {
+		q.w.pulls.bench(bench)
+	}
+	q.w.session.follow()
 }
 
 // outcomeAnswered acts on the definitive answer to anything else. REQUIRES: mu.

@@ -13,7 +13,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// runState is where a pulled message is in its life; see the package comment.
+// runState is the stage of a pulled message; see the package comment.
 type runState uint8
 
 const (

@@ -14,22 +14,19 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// session keeps the worker registered with the engine. Guarded by Worker.mu, but
-// for what its loop owns.
+// session keeps the worker registered with the engine. Guarded by Worker.mu, except
+// tries.
 type session struct {
 	w    *Worker
 	kick chan struct{} // wakes the loop; room for one
 
-	id         string     // of the registration; empty before the first
-	names      wire.Names // with the JetStream domain that the engine has told
-	heartbeat  time.Duration
-	registered bool
-	replaced   bool // another worker has registered under the id
-	control    *nats.Subscription
+	pull.Standing
+	id       string     // of the registration; empty before the first
+	names    wire.Names // with the JetStream domain that the engine has told
+	replaced bool       // another worker has registered under the id
+	control  *nats.Subscription
 
-	// Owned by run.
-	tries  int       // failures in a row
-	beatAt time.Time // when the next heartbeat is due
+	tries int // failures in a row; owned by run
 }
 
 // tryRegister registers once and takes over what the engine says.
@@ -41,20 +38,18 @@ func (s *session) tryRegister(ctx context.Context) error {
 		s.w.mu.Unlock()
 		return nil
 	}
-	req, epoch := s.request(), s.w.link.epoch
+	req, epoch, known := s.request(), s.w.link.epoch, s.w.pulls.consumers
 	s.w.mu.Unlock()
 	var reply wire.Registered
+	sent := time.Now()
 	if err := s.w.link.call(ctx, wire.APIRegister, req, &reply, requestTimeout); err != nil {
 		return err
 	}
-	s.w.mu.Lock()
-	known := s.w.pulls.consumers
-	s.w.mu.Unlock()
 	fresh, err := s.w.pulls.openAll(known, &reply, epoch)
 	if err != nil {
 		return err
 	}
-	s.adopt(fresh, &reply, epoch)
+	s.adopt(fresh, &reply, epoch, sent)
 	return nil
 }
 
@@ -97,18 +92,19 @@ func (s *session) namesOf(r *wire.Registered) wire.Names {
 }
 
 // adopt makes a registration the current one and begins to pull.
-func (s *session) adopt(fresh map[string]*consumer, reply *wire.Registered, epoch int) {
+func (s *session) adopt(fresh map[string]*consumer, reply *wire.Registered, epoch int, sent time.Time) {
 	s.w.mu.Lock()
 	old := s.w.pulls.consumers
 	s.w.pulls.consumers, s.names = fresh, s.namesOf(reply)
 	for _, c := range fresh {
 		c.mend()
 	}
-	s.id = reply.Session
-	if reply.HeartbeatMS > 0 {
-		s.heartbeat = max(time.Duration(reply.HeartbeatMS)*time.Millisecond, minHeartbeat)
+	s.id, s.replaced = reply.Session, false
+	s.Confirm(reply, sent)
+	s.Registered = epoch == s.w.link.epoch
+	if s.w.health.unfit() {
+		s.Heard = time.Time{} // a registration does not say so: a heartbeat is due
 	}
-	s.registered, s.replaced = epoch == s.w.link.epoch, false
 	s.w.log.Info("registered", "session", reply.Session, "consumers", len(fresh))
 	s.w.pulls.refillAll()
 	s.w.unlock()
@@ -130,9 +126,6 @@ func (s *session) run() {
 	defer s.w.loops.Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	if st := s.w.Stats(); st.Registered {
-		s.heard(st.Unhealthy == "")
-	}
 	for {
 		timer.Reset(s.step())
 		kick := s.kick
@@ -148,52 +141,37 @@ func (s *session) run() {
 	}
 }
 
-// heard notes that the engine has just heard of the worker, and whether all that
-// it should know.
-func (s *session) heard(all bool) {
-	s.beatAt = time.Now()
-	if all {
-		s.beatAt = s.beatAt.Add(s.interval())
-	}
-}
-
-func (s *session) interval() time.Duration {
-	s.w.mu.Lock()
-	defer s.w.mu.Unlock()
-	return s.heartbeat
-}
-
 // step does what is needed now: it closes lanes, registers or sends a
 // heartbeat. It returns the wait until the next step.
 func (s *session) step() time.Duration {
 	w := s.w
 	w.mu.Lock()
-	p, up, registered, unfit, confirm, replaced := w.phase, w.link.connected, s.registered, w.health.unfit(), w.health.confirm, s.replaced
-	w.health.confirm = false
+	active, up, registered, every := w.phase == phaseActive, w.link.connected, s.Registered, s.Every
+	rests := !active || w.health.unfit() || s.replaced
+	due := !time.Now().Before(s.Due())
 	w.mu.Unlock()
 	if !up {
 		s.tries = 0
-		return s.interval()
+		return every
 	}
-	if p != phaseActive || unfit || replaced {
+	if rests {
 		w.pulls.close()
 	}
 	var err error
 	switch {
-	case p == phaseActive && !registered:
-		if err = s.tryRegister(w.intake); err == nil {
-			s.heard(!unfit) // a registration does not say so
-		}
-	case !registered || confirm || !time.Now().Before(s.beatAt):
+	case active && !registered:
+		err = s.tryRegister(w.intake)
+	case !registered || due:
 		// A worker that ends does not pull again, and a heartbeat is enough
 		// to make a new engine know it.
-		if err = s.beat(w.life); err == nil {
-			s.heard(true)
-		}
+		err = s.beat(w.life)
 	}
+	w.mu.Lock()
+	next, replaced := s.Due(), s.replaced
+	w.mu.Unlock()
 	if err == nil {
 		s.tries = 0
-		return max(time.Until(s.beatAt), 0)
+		return max(time.Until(next), 0)
 	}
 	level := w.log.Debug
 	if s.tries == 0 || (!transient(err) && !replaced) {
@@ -214,7 +192,7 @@ func idInUse(err error) bool {
 }
 
 // giveWay yields to the worker that has registered under this one's id: what
-// runs is stopped at once and handed back as its handlers end, as is what is held.
+// runs is stopped at once and handed back as its handlers end; what is held goes back, too.
 // It reports whether that is news. The worker goes on asking for its
 // registration, and has it back when the other one has left.
 func (s *session) giveWay(cause error) (news bool) {
@@ -223,7 +201,7 @@ func (s *session) giveWay(cause error) (news bool) {
 	if s.replaced {
 		return false
 	}
-	s.replaced, s.registered = true, false
+	s.replaced, s.Registered = true, false
 	stopped := 0
 	for _, r := range s.w.table.runs {
 		if r.state == running {
@@ -248,22 +226,29 @@ func (s *session) beat(ctx context.Context) error {
 	}
 	s.w.mu.Unlock()
 	var reply wire.HeartbeatReply
+	sent := time.Now()
 	err := s.w.link.call(ctx, wire.APIHeartbeat, hb, &reply, requestTimeout)
 	s.w.mu.Lock()
 	defer s.w.unlock()
 	if err != nil {
 		if !transient(err) {
-			s.registered = false
+			s.Registered = false
 		}
 		return err
 	}
-	s.registered = s.registered || s.w.phase != phaseActive
+	s.Registered = s.Registered || s.w.phase != phaseActive
+	s.Beaten(&reply, sent)
 	s.endRuns(reply.Cancel, ErrLeaseLost)
-	if reply.ShouldDrain {
+	s.follow()
+	return nil
+}
+
+// follow acts on what the engine has said of the worker. REQUIRES: mu.
+func (s *session) follow() {
+	if s.Draining {
 		s.w.drainByEngine()
 	}
-	s.w.health.heard(reply.Status, reply.Reason)
-	return nil
+	s.w.health.review()
 }
 
 // endRuns ends runs that the engine no longer counts. REQUIRES: mu.
@@ -287,12 +272,23 @@ func (s *session) onControl(m *nats.Msg) {
 	}
 	s.w.mu.Lock()
 	defer s.w.unlock()
+	s.Told(&c)
 	s.endRuns(c.Cancel, ErrCancelled)
-	if c.Drain {
-		s.w.drainByEngine()
-	}
-	s.w.health.heard(c.Status, c.Reason)
+	s.follow()
 	if c.Register {
 		s.needed()
+	}
+}
+
+// needed makes the session loop register. REQUIRES: mu.
+func (s *session) needed() {
+	s.Registered = false
+	s.wake()
+}
+
+func (s *session) wake() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
 	}
 }

@@ -155,17 +155,15 @@ func (w *Worker) finishHandlers(ctx context.Context) error {
 func (w *Worker) finishReports() error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
-	open := func() int { return len(w.table.runs) - w.table.counts[running] }
-	if w.await(ctx, func() bool { return open() == 0 || !w.reportable() }) && w.left(open) == 0 {
+	open := 0
+	w.await(ctx, func() bool {
+		open = len(w.table.runs) - w.table.counts[running]
+		return open == 0 || !w.reportable()
+	})
+	if open == 0 {
 		return nil
 	}
-	return fmt.Errorf("stop worker: %d reports got no answer from the engine; the leases of their items will run out", w.left(open))
-}
-
-func (w *Worker) left(open func() int) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return open()
+	return fmt.Errorf("stop worker: %d reports got no answer from the engine; the leases of their items will run out", open)
 }
 
 // reportable reports whether reports can still be answered. REQUIRES: mu.

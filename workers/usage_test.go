@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/streamwright/streamwright/internal/pull"
 )
 
 func TestOutsideIsCounted(t *testing.T) {
@@ -53,7 +55,7 @@ func TestMeter(t *testing.T) {
 func TestHeartbeatsTellMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.beatMS = minHeartbeat.Milliseconds()
+	r.beatMS = pull.MinHeartbeat.Milliseconds()
 	w := r.worker(Config{})
 	begun, end := make(chan struct{}), make(chan struct{})
 	HandleRaw(w, "wait", func(_ context.Context, it *RawItem) (any, error) {

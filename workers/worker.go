@@ -18,7 +18,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// phase is where a worker is in its life; it only ever grows.
+// phase is the stage of a worker's life; it only ever grows.
 type phase uint8
 
 const (
@@ -43,7 +43,7 @@ type Worker struct {
 	middleware   []Middleware
 	base         context.Context // values for handlers' contexts; never ends
 
-	// The parts, each with what it owns. What they say is guarded by Worker.mu is.
+	// The parts. Each says what Worker.mu guards.
 	session session
 	link    link
 	pulls   puller
@@ -114,7 +114,7 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	w.intake, w.noIntake = context.WithCancel(context.Background())
 	w.life, w.endLife = context.WithCancel(context.Background())
 	w.changed = sync.NewCond(&w.mu)
-	w.session = session{w: w, kick: make(chan struct{}, 1), names: cfg.Names, heartbeat: 20 * time.Second}
+	w.session = session{w: w, kick: make(chan struct{}, 1), names: cfg.Names, Standing: pull.Standing{Every: pull.DefaultHeartbeat}}
 	w.link = link{w: w}
 	w.link.conn, w.link.connLost = context.WithCancelCause(context.Background())
 	w.pulls = puller{w: w, consumers: map[string]*consumer{}}
@@ -131,7 +131,7 @@ func New(nc *nats.Conn, cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// ID is the worker's name.
+// ID returns the worker's id.
 func (w *Worker) ID() events.WorkerID { return w.cfg.ID }
 
 // Types returns the types that have a handler, in order of name.
@@ -270,7 +270,7 @@ func (w *Worker) Stats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.stats
-	s.Registered, s.Unhealthy = w.session.registered, w.health.why()
+	s.Registered, s.Unhealthy = w.session.Registered, w.health.why()
 	s.Held, s.Running, s.Settling = w.table.counts[held], w.table.busy(), w.table.counts[settling]
 	return s
 }
@@ -295,7 +295,7 @@ func (w *Worker) publish(subject, reply string, data []byte) {
 	w.outbox.Add(subject, reply, data)
 }
 
-// request is the worker's registration. REQUIRES: mu.
+// request returns the worker's registration. REQUIRES: mu.
 func (s *session) request() wire.Register {
 	r := wire.Register{
 		Worker: string(s.w.cfg.ID), Capabilities: s.w.cfg.Capabilities, Slots: s.w.cfg.Concurrency,

@@ -43,7 +43,7 @@ func newRig(t testing.TB) *rig {
 func (r *rig) worker(cfg Config) *Worker {
 	r.t.Helper()
 	cfg.Logger = slog.New(slog.NewTextHandler(testWriter{r.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	w, err := New(connect(r.t, r.url), cfg)
+	w, err := New(fakeengine.Dial(r.t, r.url), cfg)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestRefusedClaimDoesNotRun(t *testing.T) {
 			r.refuse = func(wire.Report) *wire.Error { return &wire.Error{Code: code} }
 			r.start(w)
 			r.submit("x", `{}`)
-			poll(t, "the refusal", func() bool { return w.Stats().Refused == 1 })
+			need.Eventually(t, "the refusal", func() bool { return w.Stats().Refused == 1 })
 			r.untilAcked()
 		})
 	}

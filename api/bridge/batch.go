@@ -1,9 +1,9 @@
 package bridge
 
 import (
+	"slices"
 	"time"
 
-	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/pull"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -29,20 +29,38 @@ type batch struct {
 	bytes int
 }
 
-func checkPollID(id string) error {
-	if len(id) > MaxPollID {
-		return events.Refuse(events.CodeBadRequest, "poll_id has %d bytes: at most %d; a count will do", len(id), MaxPollID)
-	}
-	return nil
+// batches are those of all workers, oldest first. Guarded by Bridge.mu.
+type batches struct {
+	list  []*batch
+	bytes int
 }
 
-// hold keeps what a named poll returns. At the bound the oldest batches are
-// given up. REQUIRES: mu.
-func (b *Bridge) hold(s *session, p *poll, runs []*run, items []wire.PolledItem) {
+// add keeps a batch. While there are more than so many bytes the oldest are given
+// up.
+func (bs *batches) add(h *batch, most int) {
+	bs.list, bs.bytes = append(bs.list, h), bs.bytes+h.bytes
+	for bs.bytes > most {
+		oldest := bs.list[0]
+		bs.remove(oldest)
+		oldest.items = nil
+	}
+}
+
+// remove frees what a batch holds, unless it was given up.
+func (bs *batches) remove(h *batch) {
+	if i := slices.Index(bs.list, h); i >= 0 {
+		bs.list = slices.Delete(bs.list, i, i+1)
+		bs.bytes -= h.bytes
+	}
+}
+
+// hold keeps what a named poll returns. REQUIRES: mu.
+func (p *poll) hold(runs []*run, items []wire.PolledItem) {
+	s := p.s
 	if p.id == "" || len(items) == 0 || s.closed {
 		return
 	}
-	b.acknowledge(s)
+	s.acknowledge()
 	h := &batch{poll: p.id, claim: p.claim, runs: runs, items: items}
 	for i := range items {
 		it := &items[i]
@@ -53,80 +71,68 @@ func (b *Bridge) hold(s *session, p *poll, runs []*run, items []wire.PolledItem)
 		runs[i].batch = h
 	}
 	s.batch = h
-	b.held, b.heldBytes = append(b.held, h), b.heldBytes+h.bytes
-	for b.heldBytes > b.cfg.MaxHeldBytes {
-		oldest := b.held[0]
-		b.letGo(oldest)
-		oldest.items = nil
-	}
-	s.poke() // a repeat may be waiting already
-}
-
-// letGo frees what a batch holds. REQUIRES: mu.
-func (b *Bridge) letGo(h *batch) {
-	for i := range b.held {
-		if b.held[i] == h {
-			copy(b.held[i:], b.held[i+1:])
-			b.held[len(b.held)-1] = nil
-			b.held = b.held[:len(b.held)-1]
-			b.heldBytes -= h.bytes
-			return
-		}
-	}
+	s.b.held.add(h, s.b.cfg.MaxHeldBytes)
+	s.polling.poke() // a repeat may be waiting already
 }
 
 // acknowledge forgets the worker's batch: the worker has it. REQUIRES: mu.
-func (b *Bridge) acknowledge(s *session) {
+func (s *session) acknowledge() {
 	if s.batch == nil {
 		return
 	}
-	b.letGo(s.batch)
+	s.b.held.remove(s.batch)
 	for _, r := range s.batch.runs {
 		r.batch = nil
 	}
 	s.batch = nil
 }
 
-// named notes that a worker has named a run, so that it has the batch.
+// named notes that the worker has named a run, so that it has the batch.
 // REQUIRES: mu.
-func (b *Bridge) named(s *session, r *run) {
+func (s *session) named(r *run) {
 	if r != nil && r.batch != nil && r.batch == s.batch {
-		b.acknowledge(s)
+		s.acknowledge()
 	}
 }
 
-// repeats reports whether a poll is that which the worker's batch was returned
-// to. REQUIRES: mu.
-func (p *poll) repeats(s *session) bool {
-	return s.batch != nil && p.id == s.batch.poll && p.claim == s.batch.claim
+// repeats reports whether the worker's batch was returned to this poll before.
+// REQUIRES: mu.
+func (p *poll) repeats() bool {
+	h := p.s.batch
+	return h != nil && p.id == h.poll && p.claim == h.claim
 }
 
-// again returns a repeated poll what it has returned before, as far as that is
-// still the worker's, with the leases begun anew: it is a sign of life as a
-// heartbeat is. A batch that was given up goes back instead: its worker has shown
-// that it does not have it. Nil: the poll is to go on. REQUIRES: mu.
-func (b *Bridge) again(s *session, p *poll, now time.Time) *wire.Polled {
-	if !p.repeats(s) {
+// again returns to a repeated poll what was returned before and is still the
+// worker's. It renews the leases, as a heartbeat does. A batch that was given up
+// is handed back instead: its worker has shown that it does not have it. Nil: the
+// poll goes on. REQUIRES: mu.
+func (p *poll) again(now time.Time) *wire.Polled {
+	if !p.repeats() {
 		return nil
 	}
-	h := s.batch
+	s, h := p.s, p.s.batch
 	items := make([]wire.PolledItem, 0, len(h.items))
 	for i, r := range h.runs {
 		switch {
 		case s.runs[r.token] != r || r.cancelled:
 		case h.items == nil:
-			b.release(s, r, "reply_lost")
+			s.release(r, "reply_lost")
 		default:
-			r.renewed = now
-			if r.reply != "" {
-				b.publish(r.reply, "", pull.Renew)
-			}
+			s.b.renewLease(r, now)
 			items = append(items, h.items[i])
 		}
 	}
 	if len(items) == 0 {
-		b.acknowledge(s)
+		s.acknowledge()
 		return nil
 	}
-	return &wire.Polled{Items: items, ShouldDrain: s.draining}
+	return &wire.Polled{Items: items, ShouldDrain: s.Draining}
+}
+
+// renewLease begins a run's lease anew. REQUIRES: mu.
+func (b *Bridge) renewLease(r *run, now time.Time) {
+	r.renewed = now
+	if r.reply != "" {
+		b.outbox.Add(r.reply, "", pull.Renew)
+	}
 }

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -47,7 +48,7 @@ const (
 	drainLimit  = 5 * time.Second  // for the last releases
 )
 
-// Caller answers the engine's requests; *api.Service is it.
+// Caller answers the engine's requests, implemented by *api.Service.
 type Caller interface {
 	Call(ctx context.Context, endpoint string, body []byte) ([]byte, error)
 }
@@ -57,7 +58,7 @@ type Config struct {
 	Conn   *nats.Conn // the engine's own
 	Engine Caller
 	Names  wire.Names
-	// Documents is where results go that are too large for an event; nil: they are
+	// Documents keeps results that are too large for an event; nil: they are
 	// refused.
 	Documents Documents
 	Gone      time.Duration // 0: DefaultGone
@@ -86,7 +87,8 @@ type Bridge struct {
 	probes   *nats.Subscription
 	loops    sync.WaitGroup
 	polls    sync.WaitGroup // and waits for probes
-	kick     chan struct{}  // wakes the expiry loop; room for one
+	kick     signal         // wakes the expiry loop
+	key      signingKey
 	releases releases
 
 	mu       sync.Mutex // guards what follows, and all sessions
@@ -95,10 +97,8 @@ type Bridge struct {
 	lanes    map[*nats.Subscription]*lane
 	idle     []*lane // to be closed
 	outbox   pull.Outbox
-	loaded   int // bytes of the params of runs that are not handed out
-	// Batches that may be asked for again, oldest first.
-	held      []*batch
-	heldBytes int
+	loaded   int     // bytes of the params of runs that are not handed out
+	held     batches // that may be asked for again
 }
 
 // New makes a Bridge, which works once it is started.
@@ -106,12 +106,7 @@ func New(cfg Config) (*Bridge, error) {
 	if cfg.Conn == nil || cfg.Engine == nil {
 		return nil, errors.New("make worker bridge: Conn and Engine must be set")
 	}
-	if cfg.Names == (wire.Names{}) {
-		cfg.Names = wire.Default
-	}
-	if cfg.Gone == 0 {
-		cfg.Gone = DefaultGone
-	}
+	cfg.Names, cfg.Gone = cmp.Or(cfg.Names, wire.Default), cmp.Or(cfg.Gone, DefaultGone)
 	if cfg.Key == nil {
 		cfg.Key = make([]byte, KeyBytes)
 		_, _ = rand.Read(cfg.Key) // never fails
@@ -119,24 +114,18 @@ func New(cfg Config) (*Bridge, error) {
 	if len(cfg.Key) != KeyBytes {
 		return nil, fmt.Errorf("make worker bridge: the key has %d bytes: it must have %d", len(cfg.Key), KeyBytes)
 	}
-	if cfg.MaxWorkers == 0 {
-		cfg.MaxWorkers = MaxWorkers
-	}
-	if cfg.MaxLoadedBytes == 0 {
-		cfg.MaxLoadedBytes = DefaultMaxLoadedBytes
-	}
-	if cfg.MaxHeldBytes == 0 {
-		cfg.MaxHeldBytes = DefaultMaxHeldBytes
-	}
+	cfg.MaxWorkers = cmp.Or(cfg.MaxWorkers, MaxWorkers)
+	cfg.MaxLoadedBytes = cmp.Or(cfg.MaxLoadedBytes, DefaultMaxLoadedBytes)
+	cfg.MaxHeldBytes = cmp.Or(cfg.MaxHeldBytes, DefaultMaxHeldBytes)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &Bridge{
-		cfg: cfg, log: cfg.Logger, arriving: make(chan *nats.Msg, maxArriving), kick: make(chan struct{}, 1),
+		cfg: cfg, log: cfg.Logger, arriving: make(chan *nats.Msg, maxArriving), kick: newSignal(), key: cfg.Key,
 		sessions: map[string]*session{}, lanes: map[*nats.Subscription]*lane{},
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	b.releases.wake = make(chan struct{}, 1)
+	b.releases = releases{b: b, wake: newSignal()}
 	return b, nil
 }
 
@@ -151,7 +140,7 @@ func (b *Bridge) Start() (err error) {
 	connected := b.cfg.Conn.StatusChanged(nats.CONNECTED)
 	b.loops.Go(func() { b.watch(connected) })
 	b.loops.Go(b.takeArriving)
-	b.loops.Go(b.sendReleases)
+	b.loops.Go(b.releases.run)
 	return nil
 }
 
@@ -163,14 +152,14 @@ func (b *Bridge) Stop(ctx context.Context) error {
 	b.mu.Lock()
 	b.stopping = true
 	for _, s := range b.sessions {
-		s.poke()
-		s.prober.poke()
+		s.polling.poke()
+		s.probing.poke()
 	}
 	b.mu.Unlock()
 	b.polls.Wait() // each ends at once: nothing that it waits for outlasts this
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
-	err := b.waitReleased(ctx)
+	err := b.releases.wait(ctx)
 	b.cancel()
 	b.loops.Wait()
 	b.closeAll()
@@ -190,7 +179,7 @@ func (b *Bridge) closeAll() {
 	b.mu.Lock()
 	defer b.unlock()
 	for _, l := range b.lanes {
-		b.closeLane(l)
+		l.close()
 	}
 }
 
@@ -202,11 +191,6 @@ func (b *Bridge) unlock() {
 	b.mu.Unlock()
 	closeLanes(idle)
 	out.Publish(b.cfg.Conn, func(subject string, err error) { b.log.Debug("publish failed", "subject", subject, "error", err) })
-}
-
-// publish puts a message in the outbox. REQUIRES: mu, released by unlock.
-func (b *Bridge) publish(subject, reply string, data []byte) {
-	b.outbox.Add(subject, reply, data)
 }
 
 // watch drops the sessions of workers that have been silent for too long, and
@@ -247,7 +231,7 @@ func (b *Bridge) expire(now time.Time) time.Duration {
 			continue
 		}
 		b.log.Warn("an HTTP worker is gone: nothing was heard of it", "worker", s.id, "runs", len(s.runs))
-		b.drop(s)
+		s.drop()
 	}
 	for _, l := range b.lanes {
 		if l.pull == nil {
@@ -257,17 +241,9 @@ func (b *Bridge) expire(now time.Time) time.Duration {
 			next = min(next, left)
 			continue
 		}
-		b.endPull(l)
+		l.endPull()
 	}
 	return next
-}
-
-// lookAgain wakes the expiry loop.
-func (b *Bridge) lookAgain() {
-	select {
-	case b.kick <- struct{}{}:
-	default:
-	}
 }
 
 // call makes a request of the engine.

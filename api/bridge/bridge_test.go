@@ -10,6 +10,7 @@ import (
 
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -205,7 +206,7 @@ func TestANewLaneReachesAnOpenPoll(t *testing.T) {
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"render"}, Slots: 1, Capabilities: []string{"gpu"}})
 	got := make(chan wire.Polled, 1)
 	go func() { got <- w.poll(wire.Poll{Claim: true}) }()
-	eventually(t, "the poll is open", func() bool { return e.waiting(t, "render") == 1 })
+	need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "render") == 1 })
 	id := e.submitItem(t, wire.Submit{Type: "render", Params: json.RawMessage(`{}`), Capabilities: []string{"gpu"}})
 	polled := <-got
 	if len(polled.Items) != 1 || polled.Items[0].ID != id {

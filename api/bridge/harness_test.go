@@ -290,7 +290,7 @@ func (e *engine) pending(t testing.TB, typ string) int {
 // own time.
 func (e *engine) pend(t testing.TB, typ string, want int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d messages of %s are pending", want, typ), func() bool { return e.pending(t, typ) == want })
+	need.Eventually(t, fmt.Sprintf("%d messages of %s are pending", want, typ), func() bool { return e.pending(t, typ) == want })
 }
 
 func pendingOf(t testing.TB, nc *nats.Conn, typ string) int {
@@ -306,20 +306,4 @@ func pendingOf(t testing.TB, nc *nats.Conn, typ string) int {
 		t.Fatal(err)
 	}
 	return info.AckPending
-}
-
-// eventually waits for what another process of the engine brings about.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-deadline.C:
-			t.Fatalf("in vain: %s", what)
-		case <-tick.C:
-		}
-	}
 }

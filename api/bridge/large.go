@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
@@ -14,35 +15,35 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Documents is the object store of what is too large for an event; *blobs.Store
-// is it.
+// Documents is the object store of what is too large for an event, implemented by
+// *blobs.Store.
 type Documents interface {
 	PutBytes(ctx context.Context, id events.ID, kind blobs.Kind, doc []byte) (blobs.Ref, error)
 }
 
-// store puts the results, and the params of spawned children, that are too large
-// for an event into the object store, and leaves references in their places, as
-// workers over NATS do themselves. It answers the reports of which that can't be
-// had, and returns which are still to be passed on.
+// storeLarge puts the results, and the params of spawned children, that are too
+// large for an event into the object store, and leaves references in their places,
+// as workers over NATS do themselves. It answers the reports whose documents can't
+// be stored.
 //
 // An object whose report is refused is left where it is: the same result of an
 // earlier report has the same name. It goes with its item; that of a child that
 // was not made, with the next sweep.
-func (b *Bridge) store(ctx context.Context, reports []wire.Report, replies []wire.Reported, todo []int) (rest []int) {
-	if b.cfg.Documents == nil {
-		return todo
+func (p *passage) storeLarge(ctx context.Context) {
+	docs := p.s.b.cfg.Documents
+	if docs == nil {
+		return
 	}
-	for _, i := range todo {
-		if err := b.storeOf(ctx, &reports[i]); err != nil {
-			replies[i].Error = wire.FromError(err)
-			continue
+	p.todo = slices.DeleteFunc(p.todo, func(i int) bool {
+		err := storeLarge(ctx, docs, &p.reports[i])
+		if err != nil {
+			p.replies[i].Error = wire.FromError(err)
 		}
-		rest = append(rest, i)
-	}
-	return rest
+		return err != nil
+	})
 }
 
-func (b *Bridge) storeOf(ctx context.Context, r *wire.Report) error {
+func storeLarge(ctx context.Context, docs Documents, r *wire.Report) error {
 	switch r.Event {
 	case wire.ReportComplete:
 		if len(r.Result) <= events.MaxResultBytes {
@@ -52,17 +53,17 @@ func (b *Bridge) storeOf(ctx context.Context, r *wire.Report) error {
 		if err != nil {
 			return events.Refuse(events.CodeBadID, "%v", err)
 		}
-		r.Result, err = b.put(ctx, id, blobs.Result, r.Result)
+		r.Result, err = put(ctx, docs, id, blobs.Result, r.Result)
 		return err
 	case wire.ReportSpawn:
-		return b.storeChildren(ctx, r)
+		return storeChildren(ctx, docs, r)
 	}
 	return nil
 }
 
 // storeChildren stores the large params of a spawn's children. What is not the
 // documents' fault the engine finds.
-func (b *Bridge) storeChildren(ctx context.Context, r *wire.Report) error {
+func storeChildren(ctx context.Context, docs Documents, r *wire.Report) error {
 	if len(r.Children) > events.MaxChildren {
 		return nil
 	}
@@ -79,7 +80,7 @@ func (b *Bridge) storeChildren(ctx context.Context, r *wire.Report) error {
 		} else {
 			return events.Refuse(events.CodeBadID, "child %d of the spawn: %v", i+1, err)
 		}
-		params, err := b.put(ctx, id, blobs.Params, c.Params)
+		params, err := put(ctx, docs, id, blobs.Params, c.Params)
 		if err != nil {
 			return err
 		}
@@ -89,11 +90,11 @@ func (b *Bridge) storeChildren(ctx context.Context, r *wire.Report) error {
 }
 
 // put stores a document and returns its reference.
-func (b *Bridge) put(ctx context.Context, id events.ID, kind blobs.Kind, doc json.RawMessage) (json.RawMessage, error) {
+func put(ctx context.Context, docs Documents, id events.ID, kind blobs.Kind, doc json.RawMessage) (json.RawMessage, error) {
 	if !utf8.Valid(doc) {
 		return nil, events.Refuse(events.CodeBadRequest, "the %s of item %s are no JSON document in UTF-8", kind, id)
 	}
-	ref, err := b.cfg.Documents.PutBytes(ctx, id, kind, bytes.TrimSpace(doc))
+	ref, err := docs.PutBytes(ctx, id, kind, bytes.TrimSpace(doc))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, events.Refuse(events.CodeTimeout, "the %s of item %s could not be stored in time: report it again", kind, id)

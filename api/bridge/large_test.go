@@ -11,6 +11,7 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -124,7 +125,7 @@ func TestLargeParamsOfChildren(t *testing.T) {
 			t.Errorf("no child has the params of the %s", word)
 		}
 	}
-	eventually(t, "the parent has completed", func() bool { return e.item(t, it.ID).State == events.StateCompleted })
+	need.Eventually(t, "the parent has completed", func() bool { return e.item(t, it.ID).State == events.StateCompleted })
 }
 
 // A result beyond a request's bound is put first, and reported by its reference.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/embedded"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -32,7 +33,7 @@ func TestLatencyOfAWaitingPoll(t *testing.T) {
 			a.at = time.Now()
 			got <- a
 		}()
-		eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
+		need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
 		began := time.Now()
 		e.submit(t, "step", `{}`)
 		a := <-got

@@ -47,7 +47,7 @@ func TestHeartbeatsRenewWhatTheyName(t *testing.T) {
 	if got := e.item(t, kept); got.State != events.StateRunning || got.Attempt != 1 {
 		t.Errorf("what was named is %s, attempt %d", got.State, got.Attempt)
 	}
-	eventually(t, "what was not named loses its lease", func() bool {
+	need.Eventually(t, "what was not named loses its lease", func() bool {
 		return slices.Contains(e.kinds(t, lost), "failed")
 	})
 	orders = w.beat(items[kept], items[lost])
@@ -71,7 +71,7 @@ func TestCancelIsToldByHeartbeat(t *testing.T) {
 	if _, _, err := e.client.Cancel(testContext(t), id, "not needed"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the heartbeat says so", func() bool {
+	need.Eventually(t, "the heartbeat says so", func() bool {
 		o := w.beat(it)
 		return len(o.Cancel) == 1 && o.Cancel[0].ID == id && o.Cancel[0].Token == it.Token && len(o.Lost) == 0
 	})
@@ -252,25 +252,25 @@ func TestASilentWorkerIsDropped(t *testing.T) {
 	open, leave := context.WithCancel(ctx)
 	var poll sync.WaitGroup
 	poll.Go(func() { _, _ = b.Poll(open, reg.Worker, wire.Poll{Session: reg.Session}) })
-	eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
+	need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
 	<-time.After(600 * time.Millisecond) // far longer than it may be silent
 	if n := b.Sessions(); n != 1 {
 		t.Errorf("%d sessions with an open poll", n)
 	}
 	leave()
 	poll.Wait()
-	eventually(t, "it is dropped", func() bool { return b.Sessions() == 0 })
+	need.Eventually(t, "it is dropped", func() bool { return b.Sessions() == 0 })
 	id := e.submit(t, "step", `{}`)
 	got, err := b.Poll(ctx, reg.Worker, wire.Poll{Session: reg.Session, Claim: true})
 	if err != nil || len(got.Items) != 1 || got.Items[0].ID != id {
 		t.Fatalf("polled %+v %v", got, err)
 	}
 	// The run outlives the session, too.
-	eventually(t, "it is dropped again", func() bool { return b.Sessions() == 0 })
+	need.Eventually(t, "it is dropped again", func() bool { return b.Sessions() == 0 })
 	if _, err := b.Report(ctx, reg.Worker, reg.Session, []wire.Report{complete(got.Items[0], `1`)}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the item completes", func() bool { return e.item(t, id).State == events.StateCompleted })
+	need.Eventually(t, "the item completes", func() bool { return e.item(t, id).State == events.StateCompleted })
 }
 
 func TestOneWorkerTooMany(t *testing.T) {

@@ -13,20 +13,20 @@ import (
 // the request that brought it.
 const gatherLimit = 50 * time.Millisecond
 
-// poll is one open poll. It runs in its client's goroutine. What is not
-// marked is guarded by Bridge.mu.
+// poll is one open poll. It runs in its client's goroutine.
 type poll struct {
 	// Immutable.
-	wake     chan struct{} // room for one
+	*waiter
+	s        *session
 	max      int
 	deadline time.Time
 	claim    bool
 	id       string // as its client names it; empty: it can't be repeated
 
-	replaced bool      // another poll of the worker has taken over
-	asked    int       // consumers that were asked what they have
-	sweep    *request  // the one that is being asked
-	firstAt  time.Time // when something was first there
+	// Guarded by Bridge.mu.
+	asked   int       // consumers that were asked what they have
+	sweep   *request  // the one that is being asked
+	firstAt time.Time // when something was first there
 }
 
 // verdict is the next step of a poll.
@@ -47,39 +47,38 @@ func (b *Bridge) Poll(ctx context.Context, worker string, req wire.Poll) (wire.P
 	if err != nil {
 		return wire.Polled{}, err
 	}
-	s, err := b.enter(ctx, worker, req.Session)
-	if err != nil {
+	if p.s, err = b.enter(ctx, worker, req.Session); err != nil {
 		return wire.Polled{}, err
 	}
-	defer b.leave(s)
-	if err := b.beginPoll(s, p); err != nil {
+	defer b.leave(p.s)
+	if p.waiter, err = p.s.sit(&p.s.polling); err != nil {
 		return wire.Polled{}, err
 	}
-	defer b.endPoll(s, p)
+	defer p.s.rise(&p.s.polling, p.waiter)
+	p.begin()
 	failures := 0
 	for {
-		v := b.judge(s, p, time.Now())
+		v := p.judge(time.Now())
 		switch {
 		case v.err != nil:
 			return wire.Polled{}, v.err
 		case v.reply != nil:
 			return *v.reply, nil
 		case v.register:
-			if err := b.renew(ctx, s); err != nil {
+			if err := p.s.renew(ctx); err != nil {
 				if events.CodeOf(err) != events.CodeInternal && !pull.Transient(events.CodeOf(err)) || ctx.Err() != nil || !time.Now().Before(p.deadline) {
 					return wire.Polled{}, err
 				}
 				failures++
-				v.next = time.Now().Add(min(minBackoff<<min(failures, 10), maxBackoff))
-				b.await(ctx, p, v.next)
+				p.wait(ctx, time.Now().Add(min(minBackoff<<min(failures, 10), maxBackoff)))
 			}
 		case len(v.taken) > 0:
-			items, err := b.handOut(ctx, s, p, v.taken)
+			items, err := p.handOut(ctx, v.taken)
 			if err != nil || len(items) > 0 {
 				return wire.Polled{Items: items}, err
 			}
 		default:
-			b.await(ctx, p, v.next)
+			p.wait(ctx, v.next)
 		}
 		if ctx.Err() != nil {
 			return wire.Polled{}, ctx.Err()
@@ -95,80 +94,37 @@ func newPoll(req *wire.Poll, now time.Time) (*poll, error) {
 	if req.Max < 0 {
 		return nil, events.Refuse(events.CodeBadRequest, "max is %d: it must be 1 to %d, or left out", req.Max, MaxItems)
 	}
-	if err := checkPollID(req.PollID); err != nil {
-		return nil, err
+	if len(req.PollID) > MaxPollID {
+		return nil, events.Refuse(events.CodeBadRequest, "poll_id has %d bytes: at most %d; a count will do", len(req.PollID), MaxPollID)
 	}
-	p := &poll{id: req.PollID, wake: make(chan struct{}, 1), max: min(req.Max, MaxItems), deadline: now.Add(wait), claim: req.Claim}
+	p := &poll{id: req.PollID, max: min(req.Max, MaxItems), deadline: now.Add(wait), claim: req.Claim}
 	if p.max == 0 {
 		p.max = MaxItems
 	}
 	return p, nil
 }
 
-// waitOf returns how long a request waits at most.
-func waitOf(ms *int64) (time.Duration, error) {
-	switch {
-	case ms == nil:
-		return DefaultWait, nil
-	case *ms < 0 || *ms > MaxWait.Milliseconds():
-		return 0, events.Refuse(events.CodeBadTime, "wait_ms is %d: it must be 0 to %d", *ms, MaxWait.Milliseconds())
+// begin prepares the worker's open poll.
+func (p *poll) begin() {
+	p.s.b.mu.Lock()
+	defer p.s.b.mu.Unlock()
+	if !p.repeats() {
+		p.s.acknowledge()
 	}
-	return time.Duration(*ms) * time.Millisecond, nil
+	p.s.turn++
 }
 
-// await waits until the poll is woken, its client has gone or t has come.
-func (b *Bridge) await(ctx context.Context, p *poll, t time.Time) {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-p.wake:
-	case <-timer.C:
-	}
-}
-
-// beginPoll makes a poll the open one of its worker.
-func (b *Bridge) beginPoll(s *session, p *poll) error {
-	b.mu.Lock()
-	defer b.unlock()
-	if b.stopping {
-		return errStopping
-	}
-	if s.poll != nil {
-		s.poll.replaced = true
-		s.poke()
-	}
-	if !p.repeats(s) {
-		b.acknowledge(s)
-	}
-	s.poll = p
-	s.turn++
-	b.polls.Add(1)
-	return nil
-}
-
-// endPoll hands back what has arrived and was not taken, unless another poll
-// has taken over.
-func (b *Bridge) endPoll(s *session, p *poll) {
-	b.mu.Lock()
-	defer b.unlock()
-	if s.poll == p {
-		s.poll = nil
-		b.giveBack(s, "poll_ended")
-	}
-	b.polls.Done()
-}
-
-// judge decides what a poll does next, and sends the pull requests that it
+// judge decides what the poll does next, and sends the pull requests that it
 // needs.
-func (b *Bridge) judge(s *session, p *poll, now time.Time) (v verdict) {
+func (p *poll) judge(now time.Time) (v verdict) {
+	s, b := p.s, p.s.b
 	b.mu.Lock()
 	defer b.unlock()
 	lapse := s.lapse(now)
-	b.giveUpPulls(s, now)
+	s.giveUpPulls(now)
 	var again *wire.Polled
 	if !p.replaced && !s.closed {
-		again = b.again(s, p, now)
+		again = p.again(now)
 	}
 	want := min(p.max, s.free())
 	may := want > 0 && s.well() && !now.Before(s.benched)
@@ -179,13 +135,13 @@ func (b *Bridge) judge(s *session, p *poll, now time.Time) (v verdict) {
 		v.err = s.whyClosed()
 	case again != nil:
 		v.reply = again
-	case s.draining:
+	case s.Draining:
 		v.reply = s.nothing()
 	case b.stopping:
 		v.err = errStopping
-	case len(s.inbox) > 0 && p.gathered(s, want, now):
-		v.taken = b.takeInbox(s, want)
-	case !now.Before(p.deadline) && (p.swept(s) || !may):
+	case len(s.inbox) > 0 && p.gathered(want, now):
+		v.taken = s.takeInbox(want)
+	case !now.Before(p.deadline) && (p.swept() || !may):
 		v.reply = s.nothing()
 	case !s.fresh(now):
 		v.register = true
@@ -194,7 +150,7 @@ func (b *Bridge) judge(s *session, p *poll, now time.Time) (v verdict) {
 		if !now.Before(p.deadline) || p.sweep != nil {
 			v.next = now.Add(sweepLimit)
 		}
-		v.next = sooner(sooner(v.next, lapse), s.renewAt())
+		v.next = sooner(sooner(v.next, lapse), s.Due())
 		if len(s.inbox) > 0 {
 			v.next = sooner(v.next, p.firstAt.Add(gatherLimit))
 		}
@@ -202,57 +158,55 @@ func (b *Bridge) judge(s *session, p *poll, now time.Time) (v verdict) {
 			v.next = sooner(v.next, s.benched)
 		}
 		if may {
-			v.next = sooner(v.next, b.pull(s, p, want, now))
+			v.next = sooner(v.next, p.pull(want, now))
 		}
 	}
 	return v
 }
 
-// well reports whether the engine takes the worker for fit. REQUIRES: mu.
-func (s *session) well() bool { return s.status == "" || s.status == wire.WorkerActive }
-
 // nothing returns the reply of a poll without items. REQUIRES: mu.
 func (s *session) nothing() *wire.Polled {
-	out := &wire.Polled{Items: []wire.PolledItem{}, ShouldDrain: s.draining}
+	out := &wire.Polled{Items: []wire.PolledItem{}, ShouldDrain: s.Draining}
 	if !s.well() {
-		out.Status, out.Reason = s.status, s.reason
+		out.Status, out.Reason = s.Status, s.Reason
 	}
 	return out
 }
 
 // gathered reports whether a poll that has something should wait for no more.
 // REQUIRES: mu.
-func (p *poll) gathered(s *session, want int, now time.Time) bool {
+func (p *poll) gathered(want int, now time.Time) bool {
 	if p.firstAt.IsZero() {
 		p.firstAt = now
 	}
-	if len(s.inbox) >= want || now.Sub(p.firstAt) >= gatherLimit {
+	if len(p.s.inbox) >= want || now.Sub(p.firstAt) >= gatherLimit {
 		return true
 	}
-	for _, l := range s.lanes {
+	for _, l := range p.s.lanes {
 		if l.pull != nil && l.pull.got > 0 {
 			return false // the server says when there is no more
 		}
 	}
-	return p.sweep == nil || p.sweep.left == 0 && p.swept(s)
+	return p.sweep == nil || p.swept()
 }
 
-// swept reports whether all consumers were asked what they have, where that is
-// needed: before a poll waits on several at once, since all but one of what they
-// would bring might be too much; and when it does not wait. REQUIRES: mu.
-func (p *poll) swept(s *session) bool {
-	return p.asked >= len(s.consumers) && (p.sweep == nil || p.sweep.left == 0)
-}
+// asking reports whether a consumer is being asked what it has. REQUIRES: mu.
+func (p *poll) asking() bool { return p.sweep != nil && p.sweep.left > 0 }
+
+// swept reports whether all consumers were asked what they have. A poll that does
+// not wait asks them all; so does one that then waits on several at once, since all
+// but one of what they bring might be too much. REQUIRES: mu.
+func (p *poll) swept() bool { return p.asked >= len(p.s.consumers) && !p.asking() }
 
 // takeInbox takes as much of what has arrived as is wanted and fits, and hands
 // the rest back. REQUIRES: mu.
-func (b *Bridge) takeInbox(s *session, want int) (taken []*run) {
+func (s *session) takeInbox(want int) (taken []*run) {
 	bytes := 0
 	for i, r := range s.inbox {
 		bytes += len(r.item.Params)
 		if len(taken) == want || len(taken) > 0 && bytes > MaxPollBytes {
 			s.inbox = s.inbox[i:]
-			b.giveBack(s, "no_slot")
+			s.giveBack("no_slot")
 			break
 		}
 		s.runs[r.token] = r
@@ -262,21 +216,22 @@ func (b *Bridge) takeInbox(s *session, want int) (taken []*run) {
 	return taken
 }
 
-// pull sends the pull requests that a poll needs now, and returns when to look
+// pull sends the pull requests that the poll needs now, and returns when to look
 // again. REQUIRES: mu.
-func (b *Bridge) pull(s *session, p *poll, want int, now time.Time) (next time.Time) {
+func (p *poll) pull(want int, now time.Time) (next time.Time) {
+	s := p.s
 	wait := min(p.deadline.Sub(now), pull.Expires)
 	if len(s.consumers) == 1 && wait >= 10*time.Millisecond {
 		p.asked = 1 // one request does both
 	}
-	for p.asked < len(s.consumers) && (p.sweep == nil || p.sweep.left == 0) {
+	for p.asked < len(s.consumers) && !p.asking() {
 		l := s.lanes[s.consumers[(s.turn+p.asked)%len(s.consumers)]]
 		p.asked++
 		if more := want - len(s.inbox); more > 0 && l.pull == nil {
-			p.sweep = b.ask(l, more, 0, now)
+			p.sweep = l.ask(more, 0, now)
 		}
 	}
-	if p.sweep != nil && p.sweep.left > 0 || len(s.inbox) > 0 || wait < 10*time.Millisecond {
+	if p.asking() || len(s.inbox) > 0 || wait < 10*time.Millisecond {
 		return time.Time{}
 	}
 	n := want
@@ -286,37 +241,38 @@ func (b *Bridge) pull(s *session, p *poll, want int, now time.Time) (next time.T
 	for _, c := range s.consumers {
 		l := s.lanes[c]
 		if l.pull == nil {
-			b.ask(l, n, wait, now)
+			l.ask(n, wait, now)
 		}
 		next = sooner(next, l.pull.until)
 	}
 	return next
 }
 
-// handOut gives a poll's runs to its worker, claimed if it asks for that. What
-// was refused is left out; if the client has gone, all goes back.
-func (b *Bridge) handOut(ctx context.Context, s *session, p *poll, taken []*run) ([]wire.PolledItem, error) {
+// handOut gives the poll's runs to its worker, claimed if it asks for that. Runs
+// that were refused are left out; if the client has gone, all go back.
+func (p *poll) handOut(ctx context.Context, taken []*run) ([]wire.PolledItem, error) {
 	var err error
+	s := p.s
 	if p.claim {
-		taken, err = b.claim(s, taken)
+		taken, err = s.claim(taken)
 	}
-	b.mu.Lock()
-	defer b.unlock()
+	s.b.mu.Lock()
+	defer s.b.unlock()
 	p.firstAt, p.asked, p.sweep = time.Time{}, 0, nil // if none is left, from the beginning
 	if ctx.Err() != nil || s.closed {
 		for _, r := range taken {
-			b.release(s, r, "client_gone")
+			s.release(r, "client_gone")
 		}
 		return nil, err
 	}
 	items := make([]wire.PolledItem, len(taken))
 	for i, r := range taken {
 		items[i] = *r.item
-		b.unload(r)
+		s.b.unload(r)
 	}
 	if len(items) > 0 {
 		err = nil
-		b.hold(s, p, taken, items)
+		p.hold(taken, items)
 	}
 	return items, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/streamwright/streamwright/api/bridge"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -30,7 +31,7 @@ func TestPollWaitsAndEndsInTime(t *testing.T) {
 		}
 	}
 	id := e.submit(t, "step", `{}`)
-	eventually(t, "a poll that does not wait finds what there is", func() bool {
+	need.Eventually(t, "a poll that does not wait finds what there is", func() bool {
 		got := w.poll(wire.Poll{WaitMS: ms(0)})
 		return len(got.Items) == 1 && got.Items[0].ID == id
 	})
@@ -44,7 +45,7 @@ func TestPollDoesNotPoll(t *testing.T) {
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"a", "b"}, Slots: 5})
 	got := make(chan wire.Polled, 1)
 	go func() { got <- w.poll(wire.Poll{WaitMS: ms(3 * time.Second)}) }()
-	eventually(t, "the poll is open", func() bool { return e.waiting(t, "a") == 1 && e.waiting(t, "b") == 1 })
+	need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "a") == 1 && e.waiting(t, "b") == 1 })
 	before, _ := e.Traffic()
 	<-got
 	after, _ := e.Traffic()
@@ -95,7 +96,7 @@ func TestClientGoneLosesNothing(t *testing.T) {
 		wg.Go(func() {
 			got, gotErr = b.Poll(client, leaver.Worker, wire.Poll{Session: leaver.Session, Claim: claim})
 		})
-		eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") > 0 })
+		need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") > 0 })
 		var id string
 		if round%4 < 2 { // at about the same time
 			wg.Go(leave)
@@ -138,7 +139,7 @@ func TestASecondPollTakesOver(t *testing.T) {
 		first <- status
 		code <- p.Code
 	}()
-	eventually(t, "the first poll is open", func() bool { return e.waiting(t, "step") == 1 })
+	need.Eventually(t, "the first poll is open", func() bool { return e.waiting(t, "step") == 1 })
 	second := make(chan wire.Polled, 1)
 	go func() { second <- w.poll(wire.Poll{Claim: true}) }()
 	if status, c := <-first, <-code; status != http.StatusConflict || c != events.CodeWorkerIDInUse {
@@ -155,7 +156,7 @@ func TestDrainEndsAPoll(t *testing.T) {
 	w := e.worker(t, wire.WorkerRegistration{Types: []string{"step"}, Slots: 1})
 	got := make(chan wire.Polled, 1)
 	go func() { got <- w.poll(wire.Poll{}) }()
-	eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
+	need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
 	var ok wire.OK
 	e.request(t, wire.APIDrain, wire.Drain{Worker: w.id}, &ok)
 	if p := <-got; !p.ShouldDrain || len(p.Items) != 0 {
@@ -196,7 +197,7 @@ func TestStopEndsPolls(t *testing.T) {
 		status, _, _ := e.ask(testContext(t), http.MethodPost, w.path("poll"), wire.Poll{Session: w.session, WaitMS: ms(time.Minute)}, nil)
 		ended <- status
 	}()
-	eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
+	need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
 	began := time.Now()
 	if err := e.Stop(testContext(t)); err != nil {
 		t.Fatal(err)
@@ -253,7 +254,7 @@ func TestABrokenConnectionEndsThePoll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
+	need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
 	_ = conn.(*net.TCPConn).SetLinger(0)
 	_ = conn.Close()
 	id := e.submit(t, "step", `{}`)

@@ -13,23 +13,6 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// probeWait is a request of a worker that waits to be asked whether it is well.
-// Guarded by Bridge.mu.
-type probeWait struct {
-	wake     chan struct{} // room for one
-	replaced bool          // another request has taken over
-}
-
-func (p *probeWait) poke() {
-	if p == nil {
-		return
-	}
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
 // Probe passes on a worker's answer to the last probe, if it has one, and waits
 // for the next, until there is one or the time is over. Of two waits of one worker,
 // the first ends with worker_id_in_use.
@@ -52,62 +35,31 @@ func (b *Bridge) Probe(ctx context.Context, worker string, req wire.ProbeWait) (
 			return wire.ProbeAsked{}, err
 		}
 	}
-	p, err := b.beginProbe(s)
+	w, err := s.sit(&s.probing)
 	if err != nil {
 		return wire.ProbeAsked{}, err
 	}
-	defer b.endProbe(s, p)
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for {
-		if asked, err := b.asked(s, p); asked != "" || err != nil {
-			return wire.ProbeAsked{Nonce: asked}, err
+	defer s.rise(&s.probing, w)
+	for until := time.Now().Add(wait); ; {
+		if nonce, err := s.asked(w); nonce != "" || err != nil {
+			return wire.ProbeAsked{Nonce: nonce}, err
 		}
-		select {
-		case <-p.wake:
-		case <-timer.C:
-			return wire.ProbeAsked{}, nil
-		case <-ctx.Done():
+		if !w.wait(ctx, until) {
 			return wire.ProbeAsked{}, ctx.Err()
 		}
 	}
 }
 
-// beginProbe makes a wait the open one of its worker.
-func (b *Bridge) beginProbe(s *session) (*probeWait, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.stopping {
-		return nil, errStopping
-	}
-	if s.prober != nil {
-		s.prober.replaced = true
-		s.prober.poke()
-	}
-	s.prober = &probeWait{wake: make(chan struct{}, 1)}
-	b.polls.Add(1)
-	return s.prober, nil
-}
-
-func (b *Bridge) endProbe(s *session, p *probeWait) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s.prober == p {
-		s.prober = nil
-	}
-	b.polls.Done()
-}
-
 // asked takes the probe that waits for the worker; empty: there is none.
-func (b *Bridge) asked(s *session, p *probeWait) (nonce string, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (s *session) asked(w *waiter) (nonce string, err error) {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
 	switch {
-	case p.replaced:
+	case w.replaced:
 		return "", events.Refuse(events.CodeWorkerIDInUse, "another request of worker %s waits for probes by now: a worker has one open at a time", s.id)
 	case s.closed:
 		return "", s.whyClosed()
-	case b.stopping:
+	case s.b.stopping:
 		return "", errStopping
 	}
 	nonce, s.nonce = s.nonce, ""
@@ -133,5 +85,5 @@ func (b *Bridge) onProbe(m *nats.Msg) {
 		return
 	}
 	s.nonce = p.Nonce
-	s.prober.poke()
+	s.probing.poke()
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
 // becomes waits until the engine takes a worker for something.
 func (e *engine) becomes(t testing.TB, worker string, want wire.WorkerStatus, reason string) {
 	t.Helper()
-	eventually(t, worker+" is "+string(want), func() bool {
+	need.Eventually(t, worker+" is "+string(want), func() bool {
 		var list wire.WorkersReply
 		e.request(t, wire.APIWorkers, wire.StatsRequest{}, &list)
 		for _, w := range list.Workers {

@@ -1,6 +1,8 @@
 package bridge
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,7 +28,7 @@ type lane struct {
 	pull     *request // nil: none is outstanding
 }
 
-// request is a pull request, until the server has answered it in full. It may
+// request is a pull request that the server has not answered in full. It may
 // outlive its poll, even its session: a request can't be taken back without
 // risk for what the server is just sending. Guarded by Bridge.mu.
 type request struct {
@@ -37,24 +39,20 @@ type request struct {
 
 // openLanes subscribes an inbox for each consumer that has none. It is called
 // without mu, and not twice at once for one session.
-func (b *Bridge) openLanes(s *session, consumers map[string][]string) ([]*lane, error) {
-	var fresh []*lane
-	for _, names := range consumers {
-		for _, name := range names {
-			b.mu.Lock()
-			have := s.lanes[name] != nil
-			b.mu.Unlock()
-			if have {
-				continue
-			}
-			l := &lane{s: s, consumer: name, inbox: b.cfg.Conn.NewInbox()}
-			var err error
-			if l.sub, err = b.cfg.Conn.ChanSubscribe(l.inbox, b.arriving); err != nil {
-				closeLanes(fresh)
-				return nil, events.Refuse(events.CodeUnavailable, "subscribe to an inbox for consumer %s: %v", name, err)
-			}
-			fresh = append(fresh, l)
+func (s *session) openLanes(consumers map[string][]string) (fresh []*lane, err error) {
+	s.b.mu.Lock()
+	known := maps.Clone(s.lanes)
+	s.b.mu.Unlock()
+	for _, name := range slices.Concat(slices.Collect(maps.Values(consumers))...) {
+		if known[name] != nil {
+			continue
 		}
+		l := &lane{s: s, consumer: name, inbox: s.b.cfg.Conn.NewInbox()}
+		if l.sub, err = s.b.cfg.Conn.ChanSubscribe(l.inbox, s.b.arriving); err != nil {
+			closeLanes(fresh)
+			return nil, events.Refuse(events.CodeUnavailable, "subscribe to an inbox for consumer %s: %v", name, err)
+		}
+		fresh = append(fresh, l)
 	}
 	return fresh, nil
 }
@@ -65,23 +63,15 @@ func closeLanes(lanes []*lane) {
 	}
 }
 
-// addLanes takes lanes into use. REQUIRES: mu.
-func (b *Bridge) addLanes(s *session, fresh []*lane) {
-	for _, l := range fresh {
-		s.lanes[l.consumer] = l
-		b.lanes[l.sub] = l
-	}
-}
-
-// closeLane has a lane closed that nothing comes to any more. REQUIRES: mu.
-func (b *Bridge) closeLane(l *lane) {
-	delete(b.lanes, l.sub)
-	b.idle = append(b.idle, l)
+// close has a lane closed that nothing comes to any more. REQUIRES: mu.
+func (l *lane) close() {
+	delete(l.s.b.lanes, l.sub)
+	l.s.b.idle = append(l.s.b.idle, l)
 }
 
 // ask sends a pull request for n messages: for what is there, or, for that long,
 // for what comes first. REQUIRES: mu; the lane has none outstanding.
-func (b *Bridge) ask(l *lane, n int, wait time.Duration, now time.Time) *request {
+func (l *lane) ask(n int, wait time.Duration, now time.Time) *request {
 	p := &request{left: n, until: now.Add(sweepLimit)}
 	// With no_wait the server ends the request when there is nothing more, so
 	// that nothing of it is left when its poll has returned.
@@ -90,26 +80,27 @@ func (b *Bridge) ask(l *lane, n int, wait time.Duration, now time.Time) *request
 	}
 	body := pull.Request{Batch: n, NoWait: true, Expires: wait}.Body()
 	l.pull = p
-	b.publish(b.cfg.Names.JetStream("CONSUMER.MSG.NEXT."+l.s.stream+"."+l.consumer), l.inbox, body)
+	b := l.s.b
+	b.outbox.Add(b.cfg.Names.JetStream("CONSUMER.MSG.NEXT."+l.s.stream+"."+l.consumer), l.inbox, body)
 	return p
 }
 
-// endPull forgets a lane's pull request, which is over. REQUIRES: mu.
-func (b *Bridge) endPull(l *lane) {
+// endPull forgets the lane's pull request, which is over. REQUIRES: mu.
+func (l *lane) endPull() {
 	l.pull.left = 0
 	l.pull = nil
 	if l.s.closed {
-		b.closeLane(l)
+		l.close()
 	}
-	l.s.poke()
+	l.s.polling.poke()
 }
 
-// giveUpPulls gives up the pull requests of a session that the server should have
+// giveUpPulls gives up the pull requests that the server should have
 // answered long ago. What comes of them after all is taken in. REQUIRES: mu.
-func (b *Bridge) giveUpPulls(s *session, now time.Time) {
+func (s *session) giveUpPulls(now time.Time) {
 	for _, l := range s.lanes {
 		if l.pull != nil && !now.Before(l.pull.until) {
-			b.endPull(l)
+			l.endPull()
 		}
 	}
 }
@@ -135,55 +126,56 @@ func (b *Bridge) arrived(m *nats.Msg) {
 	l := b.lanes[m.Sub]
 	if status, ok := pull.ReadStatus(m); ok {
 		if l != nil && l.pull != nil && status.End != pull.Alive {
-			b.endPull(l)
-			b.pullEnded(l, status, now)
+			l.endPull()
+			l.ended(status, now)
 		}
 		return
 	}
 	r, err := readRun(m, now)
 	if err != nil {
 		b.log.Error("a dispatched message can't be read and is dropped", "subject", m.Subject, "error", err)
-		b.publish(m.Reply, "", pull.Ack)
+		b.outbox.Add(m.Reply, "", pull.Ack)
 		return
 	}
 	if l == nil { // it was closed, and the server has sent something after all
-		b.release(&session{id: "http"}, r, "late")
+		(&session{b: b, id: "http"}).release(r, "late")
 		return
 	}
 	s := l.s
 	switch {
-	case s.closed || s.poll == nil || s.draining || b.stopping:
-		b.release(s, r, "no_poll")
+	case s.closed || s.polling == nil || s.Draining || b.stopping:
+		s.release(r, "no_poll")
 	case b.loaded > 0 && b.loaded+len(m.Data) > b.cfg.MaxLoadedBytes:
 		// Not again at once: another engine's worker, or this one's in a while.
 		s.benched = later(s.benched, now.Add(longPause))
-		b.release(s, r, "no_room")
+		s.release(r, "no_room")
 	default:
-		b.load(r)
+		r.loaded = len(r.item.Params)
+		b.loaded += r.loaded
 		s.inbox = append(s.inbox, r)
-		s.poke()
+		s.polling.poke()
 	}
 	if p := l.pull; p != nil {
 		p.got++
 		if p.left--; p.left <= 0 {
-			b.endPull(l)
+			l.endPull()
 		}
 	}
 }
 
-// pullEnded acts on why a pull request has ended. REQUIRES: mu.
-func (b *Bridge) pullEnded(l *lane, why pull.Status, now time.Time) {
+// ended acts on why a pull request has ended. REQUIRES: mu.
+func (l *lane) ended(why pull.Status, now time.Time) {
 	s := l.s
 	switch why.End {
 	case pull.Empty:
 	case pull.Busy, pull.Moved:
 		s.benched = later(s.benched, now.Add(shortPause)) // it will have passed in a moment
 	case pull.Gone:
-		s.registered = false
+		s.Registered = false
 		s.benched = later(s.benched, now.Add(shortPause))
 	default:
-		b.log.Warn("a pull request was refused; trying again", "worker", s.id, "consumer", l.consumer, "status", why.Code, "description", why.Text)
-		s.registered = false
+		s.b.log.Warn("a pull request was refused; trying again", "worker", s.id, "consumer", l.consumer, "status", why.Code, "description", why.Text)
+		s.Registered = false
 		s.benched = later(s.benched, now.Add(longPause))
 	}
 }
@@ -194,7 +186,7 @@ func (b *Bridge) reconnected() {
 	defer b.unlock()
 	for _, l := range b.lanes {
 		if l.pull != nil {
-			b.endPull(l)
+			l.endPull()
 		}
 	}
 }
@@ -206,7 +198,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// sooner is the earlier of two times of which the zero one stands for never.
+// sooner returns the earlier of two times. Zero stands for never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -15,11 +15,12 @@ type release struct {
 	report wire.Report
 }
 
-// releases are the runs to be handed back. They are bounded by what has been pulled,
-// and nothing stays in it beyond its lease. Guarded by Bridge.mu.
+// releases are the runs to be handed back. They are bounded by what has been
+// pulled, and none stays beyond its lease. Guarded by Bridge.mu.
 type releases struct {
+	b     *Bridge
 	list  []release
-	wake  chan struct{} // room for one
+	wake  signal
 	busy  bool          // some are on their way
 	empty chan struct{} // closed once there is nothing left; nil: nobody waits
 }
@@ -32,29 +33,31 @@ const (
 
 // release hands a run back, claimed or not: its item is dispatched again with no
 // attempt used. REQUIRES: mu.
-func (b *Bridge) release(s *session, r *run, reason string) {
+func (s *session) release(r *run, reason string) {
 	delete(s.runs, r.token)
-	b.unload(r)
-	b.releases.list = append(b.releases.list, release{r, wire.Report{
+	s.b.unload(r)
+	q := &s.b.releases
+	q.list = append(q.list, release{r, wire.Report{
 		ID: r.id, Token: r.token, Worker: s.id, Session: s.reg.Session, Event: wire.ReportRelease, Reason: reason,
 	}})
-	select {
-	case b.releases.wake <- struct{}{}:
-	default:
-	}
+	q.wake.send()
 }
 
-// sendReleases asks the engine to take back what is released, until Stop.
-func (b *Bridge) sendReleases() {
+// run asks the engine to take back what is released, until Stop.
+func (q *releases) run() {
 	pause := time.Duration(0)
 	for {
-		select {
-		case <-b.ctx.Done():
-			return
-		case <-b.releases.wake:
-		case <-after(pause):
+		var again <-chan time.Time
+		if pause > 0 {
+			again = time.After(pause)
 		}
-		if b.sendSome() {
+		select {
+		case <-q.b.ctx.Done():
+			return
+		case <-q.wake:
+		case <-again:
+		}
+		if q.sendSome() {
 			pause = 0
 			continue
 		}
@@ -62,89 +65,87 @@ func (b *Bridge) sendReleases() {
 	}
 }
 
-// after is time.After, and never for 0.
-func after(d time.Duration) <-chan time.Time {
-	if d == 0 {
-		return nil
+// take takes the releases of one request. It drops those whose lease is over: the
+// server has told the engine.
+func (q *releases) take() (some []release, reports []wire.Report) {
+	q.b.mu.Lock()
+	defer q.b.mu.Unlock()
+	now := time.Now()
+	for len(q.list) > 0 && len(some) < MaxReports {
+		if r := q.list[0]; now.Before(r.run.over()) {
+			some, reports = append(some, r), append(reports, r.report)
+		}
+		q.list = q.list[1:]
 	}
-	return time.After(d)
+	q.busy = len(some) > 0
+	q.noteEmpty()
+	return some, reports
 }
 
 // sendSome sends what there is, and reports whether all of it was answered.
-func (b *Bridge) sendSome() bool {
-	b.mu.Lock()
-	now := time.Now()
-	var some []release
-	for len(b.releases.list) > 0 && len(some) < MaxReports {
-		if r := b.releases.list[0]; now.Before(r.run.over()) {
-			some = append(some, r)
-		} // else the server has told the engine
-		b.releases.list = b.releases.list[1:]
-	}
-	more := len(b.releases.list) > 0
-	b.releases.busy = len(some) > 0
-	b.noteEmpty()
-	b.mu.Unlock()
+func (q *releases) sendSome() bool {
+	some, reports := q.take()
 	if len(some) == 0 {
 		return true
 	}
-	reports := make([]wire.Report, len(some))
-	for i := range some {
-		reports[i] = some[i].report
-	}
-	ctx, cancel := context.WithTimeout(b.ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(q.b.ctx, callTimeout)
 	defer cancel()
-	var replies []wire.Reported
-	err := b.call(ctx, wire.APIReport, reports, &replies)
-	if err != nil || len(replies) != len(some) {
-		b.log.Debug("releases got no answer; asking again", "releases", len(some), "error", err)
-		replies = make([]wire.Reported, len(some))
-		for i := range replies {
-			replies[i].Error = &wire.Error{Code: events.CodeUnavailable}
-		}
+	replies, err := q.b.report(ctx, reports)
+	q.b.mu.Lock()
+	defer q.b.unlock()
+	q.busy = false
+	if err != nil {
+		q.b.log.Debug("releases got no answer; asking again", "releases", len(some), "error", err)
+		q.list = append(q.list, some...)
+		return false
 	}
-	b.mu.Lock()
-	defer b.unlock()
 	done := true
 	for i, r := range some {
 		if e := replies[i].Error; e != nil && pull.Transient(e.Code) {
-			b.releases.list = append(b.releases.list, r)
+			q.list = append(q.list, r)
 			done = false
 			continue
 		}
-		b.ack(r.run)
+		q.b.ack(r.run)
 	}
-	b.releases.busy = false
-	b.noteEmpty()
-	if more && done {
-		select {
-		case b.releases.wake <- struct{}{}:
-		default:
-		}
+	q.noteEmpty()
+	if done && len(q.list) > 0 {
+		q.wake.send()
 	}
 	return done
 }
 
 // noteEmpty wakes the waiter when nothing is left. REQUIRES: mu.
-func (b *Bridge) noteEmpty() {
-	if b.releases.empty != nil && !b.releases.busy && len(b.releases.list) == 0 {
-		close(b.releases.empty)
-		b.releases.empty = nil
+func (q *releases) noteEmpty() {
+	if q.empty != nil && !q.busy && len(q.list) == 0 {
+		close(q.empty)
+		q.empty = nil
 	}
 }
 
-// waitReleased returns once nothing is left to be handed back, or with ctx's
-// error. It is called by Stop alone.
-func (b *Bridge) waitReleased(ctx context.Context) error {
+// wait returns once nothing is left to be handed back, or with ctx's error. It is
+// called by Stop alone.
+func (q *releases) wait(ctx context.Context) error {
 	empty := make(chan struct{})
-	b.mu.Lock()
-	b.releases.empty = empty
-	b.noteEmpty()
-	b.mu.Unlock()
+	q.b.mu.Lock()
+	q.empty = empty
+	q.noteEmpty()
+	q.b.mu.Unlock()
 	select {
 	case <-empty:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// report asks the engine about reports. It returns an answer for each.
+func (b *Bridge) report(ctx context.Context, reports []wire.Report) (answers []wire.Reported, err error) {
+	if err := b.call(ctx, wire.APIReport, reports, &answers); err != nil {
+		return nil, err
+	}
+	if len(answers) != len(reports) {
+		return nil, events.Refuse(events.CodeUnavailable, "the engine answered %d of %d reports: send them again", len(answers), len(reports))
+	}
+	return answers, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/streamwright/streamwright/api/bridge"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -68,7 +69,7 @@ func TestAPollIsRepeatedWhenItsReplyWasLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The items are there, but the poll may find them one by one.
-		eventually(t, "both items have been returned", func() bool {
+		need.Eventually(t, "both items have been returned", func() bool {
 			resp, err := e.http.Post("http://"+proxy+w.path("poll"), "application/json", bytes.NewReader(body))
 			if err == nil {
 				_ = resp.Body.Close()
@@ -150,7 +151,7 @@ func TestARepeatIsOverOnceItHasCome(t *testing.T) {
 	if _, _, err := e.client.Cancel(testContext(t), it.ID, "no more"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "what was cancelled is not returned again", func() bool { return again("5") == 0 })
+	need.Eventually(t, "what was cancelled is not returned again", func() bool { return again("5") == 0 })
 	status, p, err := e.ask(testContext(t), http.MethodPost, w.path("poll"), wire.Poll{Session: w.session, PollID: strings.Repeat("x", bridge.MaxPollID+1)}, nil)
 	if err != nil || status != 400 || p.Code != events.CodeBadRequest {
 		t.Errorf("a name that is too long: %d %+v %v", status, p, err)
@@ -168,7 +169,7 @@ func TestARepeatTakesOver(t *testing.T) {
 		status, _, _ := e.ask(testContext(t), http.MethodPost, w.path("poll"), ask, nil)
 		first <- status
 	}()
-	eventually(t, "the first poll is open", func() bool { return e.waiting(t, "step") == 1 })
+	need.Eventually(t, "the first poll is open", func() bool { return e.waiting(t, "step") == 1 })
 	second := make(chan wire.Polled, 1)
 	go func() { second <- w.poll(ask) }()
 	if status := <-first; status != http.StatusConflict {
@@ -204,7 +205,7 @@ func TestHeldBatchesAreBounded(t *testing.T) {
 			t.Fatalf("worker %d repeated: %+v %v, not %+v", i, out, err, got[i])
 		}
 	}
-	eventually(t, "what was given up has been released, and run again", func() bool {
+	need.Eventually(t, "what was given up has been released, and run again", func() bool {
 		return strings.HasSuffix(strings.Join(e.kinds(t, got[0].Items[0].ID), " "), "released claimed running")
 	})
 	if kinds := strings.Join(e.kinds(t, got[1].Items[0].ID), " "); strings.Contains(kinds, "released") {

@@ -8,6 +8,7 @@ import (
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -53,7 +54,7 @@ func TestIDTakenIsToldByTheHeartbeat(t *testing.T) {
 	e.takeID(t, "w1", "step")
 	body := wire.WorkerHeartbeat{Session: w.session, InFlight: []wire.RunRef{{ID: it.ID, Token: it.Token}}}
 	// Each would renew the lease, if it were the worker's.
-	eventually(t, "the item is queued again", func() bool {
+	need.Eventually(t, "the item is queued again", func() bool {
 		status, p, err := e.ask(testContext(t), http.MethodPost, w.path("heartbeat"), body, nil)
 		if err != nil || status != http.StatusConflict || p.Code != events.CodeWorkerIDInUse {
 			t.Fatalf("the heartbeat is answered with %d %+v %v", status, p, err)
@@ -84,7 +85,7 @@ func TestIDTakenEndsThePoll(t *testing.T) {
 			t.Errorf("the poll is answered with %d %+v %v", status, p, err)
 		}
 	}()
-	eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
+	need.Eventually(t, "the poll is open", func() bool { return e.waiting(t, "step") == 1 })
 	e.freeID(t, "w1")
 	second := e.worker(t, wire.WorkerRegistration{Worker: "w1", Types: []string{"step"}, Slots: 1})
 	<-ended

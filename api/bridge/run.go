@@ -16,7 +16,7 @@ type run struct {
 	// Immutable.
 	id    string
 	token string
-	reply string        // what the message is acked and renewed by; empty: there is none any more
+	reply string        // where the message is acked and renewed; empty: there is none any more
 	lease time.Duration // as announced
 
 	// Guarded by Bridge.mu.
@@ -51,14 +51,8 @@ func (r *run) over() time.Time { return r.renewed.Add(r.lease) }
 // ack lets a run's message go. REQUIRES: mu.
 func (b *Bridge) ack(r *run) {
 	if r.reply != "" {
-		b.publish(r.reply, "", pull.Ack)
+		b.outbox.Add(r.reply, "", pull.Ack)
 	}
-}
-
-// load counts a run whose item is in memory. REQUIRES: mu.
-func (b *Bridge) load(r *run) {
-	r.loaded = len(r.item.Params)
-	b.loaded += r.loaded
 }
 
 // unload forgets a run's item, which is handed out or goes back. REQUIRES: mu.
@@ -67,16 +61,22 @@ func (b *Bridge) unload(r *run) {
 	r.item, r.loaded = nil, 0
 }
 
+// adopt takes a run for the worker's that was claimed before the engine or this
+// bridge was restarted. REQUIRES: mu.
+func (s *session) adopt(id, token string, now time.Time) {
+	s.runs[token] = &run{id: id, token: token, lease: s.longest, renewed: now, claimed: true}
+}
+
 // finish ends a run whose end the engine has answered. REQUIRES: mu.
-func (b *Bridge) finish(s *session, r *run) {
-	b.unload(r)
+func (s *session) finish(r *run) {
+	s.b.unload(r)
 	if s.runs[r.token] != r {
 		return
 	}
 	delete(s.runs, r.token)
 	s.forget(r.token)
-	b.ack(r)
-	s.poke() // a slot is free
+	s.b.ack(r)
+	s.polling.poke() // a slot is free
 }
 
 // lapse forgets the runs whose lease is over: the server has told the engine. It
@@ -84,9 +84,7 @@ func (b *Bridge) finish(s *session, r *run) {
 func (s *session) lapse(now time.Time) (next time.Time) {
 	for token, r := range s.runs {
 		if end := r.over(); end.After(now) {
-			if next.IsZero() || end.Before(next) {
-				next = end
-			}
+			next = sooner(next, end)
 			continue
 		}
 		delete(s.runs, token)
@@ -95,8 +93,8 @@ func (s *session) lapse(now time.Time) (next time.Time) {
 	return next
 }
 
-// forget remembers that a run is not the worker's any more. Beyond the bound it
-// is the engine that says so. REQUIRES: mu.
+// forget remembers that a run is not the worker's any more. Of runs beyond the
+// bound the engine knows. REQUIRES: mu.
 func (s *session) forget(token string) {
 	s.gone = append(s.gone, token)
 	if excess := len(s.gone) - max(2*s.reg.Slots, 16); excess > 0 {
@@ -108,9 +106,9 @@ func (s *session) forget(token string) {
 func (s *session) free() int { return s.reg.Slots - len(s.runs) }
 
 // giveBack releases what has arrived and was not handed out. REQUIRES: mu.
-func (b *Bridge) giveBack(s *session, reason string) {
+func (s *session) giveBack(reason string) {
 	for _, r := range s.inbox {
-		b.release(s, r, reason)
+		s.release(r, reason)
 	}
 	s.inbox = nil
 }

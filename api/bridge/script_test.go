@@ -60,7 +60,7 @@ func TestShellWorker(t *testing.T) {
 	ends := func(id string, want events.ItemState) wire.Item {
 		t.Helper()
 		var it wire.Item
-		eventually(t, "item "+id+" is "+string(want.String()), func() bool { it = e.item(t, id); return it.State == want })
+		need.Eventually(t, "item "+id+" is "+string(want.String()), func() bool { it = e.item(t, id); return it.State == want })
 		return it
 	}
 	good := e.submitItem(t, wire.Submit{Type: "shout", Params: []byte(`{"say":"a \"params\": b","token":"x"}`), Labels: map[string]string{"k": "v"}})
@@ -99,7 +99,7 @@ func TestShellWorker(t *testing.T) {
 	ends(taken, events.StateRunning)
 	id := e.workers(t)[0].Worker
 	e.takeID(t, id, "shout")
-	eventually(t, "the command is stopped", func() bool { return strings.Contains(out.String(), taken+": status 143:") })
+	need.Eventually(t, "the command is stopped", func() bool { return strings.Contains(out.String(), taken+": status 143:") })
 	if _, _, err := e.client.Cancel(testContext(t), taken, "not needed"); err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,10 @@ package bridge
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
-	"math/rand/v2"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 // session is one HTTP worker. What is not marked is guarded by Bridge.mu.
 type session struct {
 	// Immutable.
+	b       *Bridge
 	id      string
 	token   string
 	by      string        // who has registered it
@@ -28,55 +30,42 @@ type session struct {
 
 	registering chan struct{} // holds a token while a registration is under way
 
-	registered bool      // the engine knows the worker, and consumers are current
-	told       time.Time // when the engine last heard of the worker
-	seen       time.Time // when this worker last asked for something
-	calls      int       // its requests under way
-	closed     bool
-	taken      bool // closed since another session has the worker's id
+	pull.Standing
+	seen   time.Time // when this worker last asked for something
+	calls  int       // its requests under way
+	closed bool
+	taken  bool // closed since another session has the worker's id
 
 	stream    string
 	consumers []string
 	turn      int // which consumer is asked first
 	leases    map[string]int64
 	longest   time.Duration // lease of its types
-	heartbeat time.Duration
+	benched   time.Time     // nothing is pulled before
 
-	draining bool
-	status   wire.WorkerStatus
-	reason   string
-	benched  time.Time // nothing is pulled before
+	probing *waiter // the open wait for probes; nil: there is none
+	nonce   string  // of a probe that the worker has not seen; empty: there is none
 
-	prober *probeWait // the open wait for probes; nil: there is none
-	nonce  string     // of a probe that the worker has not seen; empty: there is none
-
-	poll  *poll
-	batch *batch           // what the last named poll has returned; nil: the worker has it
-	inbox []*run           // arrived, not handed out
-	runs  map[string]*run  // handed out and not ended, by token
-	gone  []string         // tokens of runs that ended or whose lease is over, the last ones, oldest first
-	lanes map[string]*lane // by consumer
+	polling *waiter          // the open poll; nil: there is none, and inbox is empty
+	batch   *batch           // what the last named poll has returned; nil: the worker has it
+	inbox   []*run           // arrived, not handed out
+	runs    map[string]*run  // handed out and not ended, by token
+	gone    []string         // tokens of runs that ended or whose lease is over, the last ones, oldest first
+	lanes   map[string]*lane // by consumer
 }
 
-// poke has the open poll look again. REQUIRES: mu.
-func (s *session) poke() {
-	if s.poll != nil {
-		select {
-		case s.poll.wake <- struct{}{}:
-		default:
-		}
-	}
-}
+// well reports whether the engine takes the worker for fit. REQUIRES: mu.
+func (s *session) well() bool { return s.Status == "" || s.Status == wire.WorkerActive }
 
 // Register makes a session for a worker.
 func (b *Bridge) Register(ctx context.Context, reg wire.WorkerRegistration) (wire.WorkerSession, error) {
 	if reg.Worker == "" {
-		reg.Worker = "http-" + freshName()
+		reg.Worker = "http-" + strings.ToLower(rand.Text()[:12])
 	}
 	if _, err := events.ParseWorkerID(reg.Worker); err != nil {
 		return wire.WorkerSession{}, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
-	token, err := b.newToken(ctx, reg)
+	token, err := b.key.newToken(ctx, reg)
 	if err != nil {
 		return wire.WorkerSession{}, err
 	}
@@ -87,17 +76,7 @@ func (b *Bridge) Register(ctx context.Context, reg wire.WorkerRegistration) (wir
 	defer b.leave(s)
 	b.mu.Lock()
 	defer b.unlock()
-	return wire.WorkerSession{Worker: s.id, Session: s.token, HeartbeatMS: s.heartbeat.Milliseconds(), LeaseMS: s.leases}, nil
-}
-
-// freshName returns a part of an id that no other worker has.
-func freshName() string {
-	const digits = "0123456789abcdefghjkmnpqrstvwxyz"
-	var out [12]byte
-	for i := range out {
-		out[i] = digits[rand.IntN(len(digits))]
-	}
-	return string(out[:])
+	return wire.WorkerSession{Worker: s.id, Session: s.token, HeartbeatMS: s.Every.Milliseconds(), LeaseMS: s.leases}, nil
 }
 
 // open registers a worker with the engine and makes its session, with a request
@@ -105,21 +84,20 @@ func freshName() string {
 func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token string, resumed bool) (*session, error) {
 	now := time.Now()
 	s := &session{
-		id: reg.Worker, token: token, by: access.NameOf(ctx), resumed: resumed, registering: make(chan struct{}, 1), seen: now, calls: 1,
+		b: b, id: reg.Worker, token: token, by: access.NameOf(ctx), resumed: resumed, registering: make(chan struct{}, 1), seen: now, calls: 1,
 		reg: wire.Register{
 			Worker: reg.Worker, Types: reg.Types, Capabilities: reg.Capabilities, Slots: reg.Slots,
 			Host: reg.Host, Version: reg.Version, Probe: reg.Probe, Session: engineSession(token),
 		},
 		runs: map[string]*run{}, lanes: map[string]*lane{},
 	}
-	if err := b.roomFor(s.id); err != nil {
+	b.mu.Lock()
+	err := b.room(s.id)
+	b.mu.Unlock()
+	if err != nil {
 		return nil, err
 	}
-	var reply wire.Registered
-	if err := b.call(ctx, wire.APIRegister, s.reg, &reply); err != nil {
-		return nil, err
-	}
-	fresh, err := b.openLanes(s, reply.Consumers)
+	r, err := s.register(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -127,32 +105,29 @@ func (b *Bridge) open(ctx context.Context, reg wire.WorkerRegistration, token st
 	defer b.unlock()
 	known := b.sessions[s.id]
 	switch {
-	case known != nil && resumed && sameToken(known.token, token): // another of its requests was quicker
-		b.idle = append(b.idle, fresh...)
+	case known == nil:
+		err = b.room(s.id)
+	case resumed && sameToken(known.token, token): // another of its requests was quicker
+		b.idle = append(b.idle, r.fresh...)
 		known.calls++
 		return known, nil
-	case known != nil:
+	default:
 		known.taken = true // the engine holds it for dead
-		b.drop(known)
-	case b.stopping:
-		b.idle = append(b.idle, fresh...)
-		return nil, errStopping
-	case len(b.sessions) >= b.cfg.MaxWorkers:
-		b.idle = append(b.idle, fresh...)
-		return nil, errFull
+		known.drop()
 	}
-	s.take(&reply, now)
-	b.addLanes(s, fresh)
+	if err != nil {
+		b.idle = append(b.idle, r.fresh...)
+		return nil, err
+	}
+	s.take(r)
 	b.sessions[s.id] = s
-	b.lookAgain()
+	b.kick.send()
 	b.log.Info("an HTTP worker has registered", "worker", s.id, "types", s.reg.Types, "slots", s.reg.Slots, "again", resumed)
 	return s, nil
 }
 
-// roomFor refuses one worker too many.
-func (b *Bridge) roomFor(id string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// room refuses one worker too many. REQUIRES: mu.
+func (b *Bridge) room(id string) error {
 	switch {
 	case b.stopping:
 		return errStopping
@@ -167,18 +142,35 @@ var (
 	errFull     = &events.Error{Code: events.CodeUnavailable, Message: "this engine has as many HTTP workers as it takes: give each more slots, or let some of them speak NATS", RetryAfter: 10 * time.Second}
 )
 
-// take takes over what the engine says to a registration. REQUIRES: mu, or s is
-// not shared yet.
-func (s *session) take(r *wire.Registered, now time.Time) {
-	s.registered, s.told = true, now
-	s.stream, s.leases, s.consumers, s.longest = r.Stream, r.LeaseMS, nil, 0
-	s.heartbeat = time.Duration(r.HeartbeatMS) * time.Millisecond
-	for _, names := range r.Consumers {
-		s.consumers = append(s.consumers, names...)
+// registered is the engine's answer to a registration.
+type registered struct {
+	wire.Registered
+	sent  time.Time
+	fresh []*lane // to its consumers that had none
+}
+
+// register registers the worker with the engine. It is not called twice at once
+// for one session.
+func (s *session) register(ctx context.Context) (*registered, error) {
+	r := &registered{sent: time.Now()}
+	err := s.b.call(ctx, wire.APIRegister, s.reg, &r.Registered)
+	if err == nil {
+		r.fresh, err = s.openLanes(r.Consumers)
 	}
-	slices.Sort(s.consumers)
+	return r, err
+}
+
+// take takes over what the engine says to a registration. REQUIRES: mu.
+func (s *session) take(r *registered) {
+	s.Confirm(&r.Registered, r.sent)
+	s.stream, s.leases, s.longest = r.Stream, r.LeaseMS, 0
+	s.consumers = slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(r.Consumers))...)))
 	for _, ms := range r.LeaseMS {
 		s.longest = max(s.longest, time.Duration(ms)*time.Millisecond)
+	}
+	for _, l := range r.fresh {
+		s.lanes[l.consumer] = l
+		s.b.lanes[l.sub] = l
 	}
 }
 
@@ -190,22 +182,30 @@ func (s *session) is(ctx context.Context, token string) bool {
 
 func sameToken(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
+// find returns the session of a request, nil if this bridge does not know it, and
+// an error if it is not that of the request. REQUIRES: mu.
+func (b *Bridge) find(ctx context.Context, worker, token string) (*session, error) {
+	s := b.sessions[worker]
+	if s != nil && !s.is(ctx, token) {
+		return nil, errNotYours(worker)
+	}
+	return s, nil
+}
+
 // enter finds the session of a request, and makes it anew if this bridge does
 // not know it. The caller ends the request with leave.
 func (b *Bridge) enter(ctx context.Context, worker, token string) (*session, error) {
 	b.mu.Lock()
-	s := b.sessions[worker]
-	if s != nil && s.is(ctx, token) {
+	s, err := b.find(ctx, worker, token)
+	if s != nil {
 		s.calls++
 		s.seen = time.Now()
-		b.mu.Unlock()
-		return s, nil
 	}
 	b.mu.Unlock()
-	if s != nil {
-		return nil, errNotYours(worker)
+	if s != nil || err != nil {
+		return s, err
 	}
-	reg, err := b.readToken(ctx, worker, token)
+	reg, err := b.key.readToken(ctx, worker, token)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,8 @@ func (b *Bridge) leave(s *session) {
 
 // renew registers a worker again: the engine is to hear that it lives, or has
 // lanes that the session does not know of.
-func (b *Bridge) renew(ctx context.Context, s *session) error {
+func (s *session) renew(ctx context.Context) error {
+	b := s.b
 	select {
 	case s.registering <- struct{}{}:
 		defer func() { <-s.registering }()
@@ -235,71 +236,61 @@ func (b *Bridge) renew(ctx context.Context, s *session) error {
 	if fresh {
 		return nil // somebody else has just done it
 	}
-	asked := time.Now()
-	var reply wire.Registered
-	if err := b.call(ctx, wire.APIRegister, s.reg, &reply); err != nil {
-		return b.idTaken(s, err)
-	}
-	lanes, err := b.openLanes(s, reply.Consumers)
+	r, err := s.register(ctx)
 	if err != nil {
-		return err
+		return s.idTaken(err)
 	}
 	b.mu.Lock()
 	defer b.unlock()
 	if s.closed {
-		b.idle = append(b.idle, lanes...)
+		b.idle = append(b.idle, r.fresh...)
 		return nil
 	}
-	s.take(&reply, asked)
-	b.addLanes(s, lanes)
+	s.take(r)
 	return nil
 }
 
 // fresh reports whether the engine has heard of the worker of late and knows it.
 // REQUIRES: mu.
 func (s *session) fresh(now time.Time) bool {
-	return s.registered && now.Before(s.renewAt())
+	return s.Registered && now.Before(s.Due())
 }
-
-// renewAt returns when the engine is to hear again of a worker that waits. REQUIRES:
-// mu.
-func (s *session) renewAt() time.Time { return s.told.Add(max(s.heartbeat, 100*time.Millisecond)) }
 
 // drop forgets a session. What it runs is left to its leases; what was not
 // handed out goes back. REQUIRES: mu.
-func (b *Bridge) drop(s *session) {
+func (s *session) drop() {
 	if s.closed {
 		return
 	}
 	s.closed = true
-	if b.sessions[s.id] == s {
-		delete(b.sessions, s.id)
+	if s.b.sessions[s.id] == s {
+		delete(s.b.sessions, s.id)
 	}
-	b.giveBack(s, "worker_gone")
+	s.giveBack("worker_gone")
 	for _, l := range s.lanes {
 		if l.pull == nil {
-			b.closeLane(l)
+			l.close()
 		}
 	}
-	s.poke()
-	s.prober.poke()
-	b.acknowledge(s)
+	s.polling.poke()
+	s.probing.poke()
+	s.acknowledge()
 	clear(s.runs)
 	s.gone = nil
 }
 
 // idTaken drops a session if err, an answer of the engine, says that another one
 // has its worker's id: the worker has no runs any more, and nothing renews them.
-func (b *Bridge) idTaken(s *session, err error) error {
+func (s *session) idTaken(err error) error {
 	if events.CodeOf(err) != events.CodeWorkerIDInUse {
 		return err
 	}
-	b.mu.Lock()
-	defer b.unlock()
+	s.b.mu.Lock()
+	defer s.b.unlock()
 	if !s.closed {
-		b.log.Warn("another worker has registered under the id of an HTTP worker, which is to stop what it runs", "worker", s.id, "runs", len(s.runs))
+		s.b.log.Warn("another worker has registered under the id of an HTTP worker, which is to stop what it runs", "worker", s.id, "runs", len(s.runs))
 		s.taken = true
-		b.drop(s)
+		s.drop()
 	}
 	return err
 }
@@ -316,24 +307,21 @@ func (s *session) whyClosed() error {
 // back at once.
 func (b *Bridge) Unregister(ctx context.Context, worker, token string) error {
 	b.mu.Lock()
-	s := b.sessions[worker]
-	b.mu.Unlock()
-	if s == nil {
-		if _, err := b.readToken(ctx, worker, token); err != nil {
-			return err
-		}
-	} else if !s.is(ctx, token) {
-		return errNotYours(worker)
-	}
+	s, err := b.find(ctx, worker, token)
 	if s != nil {
-		b.mu.Lock()
 		for _, r := range s.runs {
 			if !r.claimed {
-				b.release(s, r, "unregistered")
+				s.release(r, "unregistered")
 			}
 		}
-		b.drop(s)
-		b.unlock()
+		s.drop()
+	}
+	b.unlock()
+	if s == nil && err == nil {
+		_, err = b.key.readToken(ctx, worker, token)
+	}
+	if err != nil {
+		return err
 	}
 	var ok wire.OK
 	return b.call(ctx, wire.APIUnregister, wire.Unregister{Worker: worker, Session: engineSession(token)}, &ok)
@@ -361,12 +349,6 @@ func (b *Bridge) onControl(m *nats.Msg) {
 			r.cancelled = true
 		}
 	}
-	s.draining = s.draining || c.Drain
-	if c.Status != "" {
-		s.status, s.reason = c.Status, c.Reason
-	}
-	if c.Register {
-		s.registered = false
-	}
-	s.poke()
+	s.Told(&c)
+	s.polling.poke()
 }

@@ -23,15 +23,18 @@ const MaxTokenBytes = 8 << 10
 // KeyBytes is the length of a key that signs sessions.
 const KeyBytes = 32
 
+// signingKey makes and reads the tokens of sessions. It has KeyBytes.
+type signingKey []byte
+
 // newToken makes the token of a new session of a worker, for whoever makes the
-// request: the registration, a secret, and a signature over both and his name.
-func (b *Bridge) newToken(ctx context.Context, reg wire.WorkerRegistration) (string, error) {
+// request: the registration, a secret, and a signature over both and the requester's name.
+func (k signingKey) newToken(ctx context.Context, reg wire.WorkerRegistration) (string, error) {
 	doc, err := json.Marshal(reg)
 	if err != nil {
 		return "", events.Refuse(events.CodeBadRequest, "%v", err)
 	}
 	signed := base64.RawURLEncoding.EncodeToString(doc) + "." + rand.Text()
-	token := signed + "." + b.sign(ctx, signed)
+	token := signed + "." + k.sign(ctx, signed)
 	if len(token) > MaxTokenBytes {
 		return "", events.Refuse(events.CodeTooLarge, "the worker's types, capabilities, host and version are too much: their session has %d bytes, at most %d; register fewer types", len(token), MaxTokenBytes)
 	}
@@ -39,19 +42,19 @@ func (b *Bridge) newToken(ctx context.Context, reg wire.WorkerRegistration) (str
 }
 
 // sign makes the signature of a session. Who has registered is signed along, so
-// that somebody else's login has no use of it.
-func (b *Bridge) sign(ctx context.Context, signed string) string {
-	h := hmac.New(sha256.New, b.cfg.Key)
+// that it is of no use to another login.
+func (k signingKey) sign(ctx context.Context, signed string) string {
+	h := hmac.New(sha256.New, k)
 	_, _ = fmt.Fprintf(h, "streamwright http worker session\n%q\n%s", access.NameOf(ctx), signed) // a hash takes everything
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
 // readToken returns the registration that a worker's token carries, if the
 // token was made by this engine for whoever makes the request.
-func (b *Bridge) readToken(ctx context.Context, worker, token string) (wire.WorkerRegistration, error) {
+func (k signingKey) readToken(ctx context.Context, worker, token string) (wire.WorkerRegistration, error) {
 	var reg wire.WorkerRegistration
 	end := strings.LastIndexByte(token, '.')
-	if end < 0 || len(token) > MaxTokenBytes || !sameToken(token[end+1:], b.sign(ctx, token[:end])) {
+	if end < 0 || len(token) > MaxTokenBytes || !sameToken(token[end+1:], k.sign(ctx, token[:end])) {
 		return reg, errNoSession(worker)
 	}
 	text, _, _ := strings.Cut(token, ".")

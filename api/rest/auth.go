@@ -14,16 +14,17 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// needsKey is where an operation's metadata says which roles it needs.
+// needsKey is the key of the roles in an operation's metadata.
 const needsKey = "needs"
 
-// IdentityOf is who makes the request of this context.
+// IdentityOf returns the identity that makes the request of this context.
 func IdentityOf(ctx context.Context) access.Identity {
 	id, _ := access.IdentityOf(ctx)
 	return id
 }
 
-// admit tells who makes a request, and refuses him who lacks every role needed.
+// admit returns the identity that makes a request. It refuses one that has none of
+// the roles needed.
 func (s *Server) admit(r *http.Request, needed access.Roles) (access.Identity, error) {
 	id, err := s.cfg.Auth.Authenticate(r)
 	if err == nil && !id.Roles.Has(needed) {
@@ -32,10 +33,10 @@ func (s *Server) admit(r *http.Request, needed access.Roles) (access.Identity, e
 	return id, err
 }
 
-// user is who makes a request, as the quotas know him; nil without a limit.
+// user returns the quotas' user for an identity; nil without a limit.
 func (s *Server) user(id access.Identity) *quota.User {
 	if id == access.Anyone {
-		return nil // where nobody says who he is, nobody can be counted
+		return nil // without logins nobody can be counted
 	}
 	return s.cfg.Quotas.User(quota.HTTP, id.Name, id.Roles)
 }
@@ -49,11 +50,11 @@ func countRequest(u *quota.User, needed access.Roles) error {
 	return u.Request()
 }
 
-// guard watches over a request that takes its time: its context ends once he
-// who makes it would not be let in any more, with the refusal as its cause.
+// guard watches over a request that takes its time: its context ends once its
+// maker would be refused, with the refusal as its cause.
 type guard struct {
 	s      *Server
-	r      *http.Request // a copy: whoever handles the request may change his
+	r      *http.Request // a copy: the handler may change its own
 	needed access.Roles
 	cancel context.CancelCauseFunc
 	leave  func() // counts the request out of its maker's quota
@@ -115,7 +116,7 @@ func (g *guard) release() {
 	g.cancel(nil)
 }
 
-// refusal is why a guarded request was ended; nil if it was not.
+// refusal returns why a guarded request was ended; nil if it was not.
 func refusal(ctx context.Context) error {
 	if e := (*events.Error)(nil); errors.As(context.Cause(ctx), &e) {
 		return e
@@ -126,10 +127,7 @@ func refusal(ctx context.Context) error {
 // authorize is the middleware of all operations. Ordinary ones, which are soon
 // over, end with the right that they began with.
 func (s *Server) authorize(ctx huma.Context, next func(huma.Context)) {
-	needed, ok := ctx.Operation().Metadata[needsKey].(access.Roles)
-	if !ok {
-		needed = access.RolesOf(access.Operate)
-	}
+	needed := rolesOf(ctx.Operation())
 	r, w := humago.Unwrap(ctx)
 	if paceOf(ctx) != ordinary {
 		inner, release, err := s.guarded(ctx.Context(), r, needed)

@@ -13,9 +13,9 @@ import (
 const (
 	// MaxBodyBytes bounds the body of a request: what NATS would carry.
 	MaxBodyBytes = 8 << 20
-	// LargeBody is when a body counts as a large one, in bytes, and
-	// MaxLargeBodies how many requests with one the server has in memory at once.
-	// More are refused with "unavailable" before they are read.
+	// LargeBody is the size, in bytes, from which a body counts as large.
+	// MaxLargeBodies bounds the requests with a large body that are in memory at
+	// once; more are refused with "unavailable" before they are read.
 	LargeBody      = 256 << 10
 	MaxLargeBodies = 32
 )
@@ -40,8 +40,8 @@ type body struct {
 	err           error
 }
 
-// bound gives a request such a body. What it returns is called when the request
-// has been answered.
+// bound gives a request such a body. The caller calls the function that it returns
+// once the request has been answered.
 func (s *Server) bound(w http.ResponseWriter, r *http.Request) (*http.Request, func()) {
 	if r.Body == nil || r.Body == http.NoBody || isUpload(r) {
 		return r, func() {}

@@ -47,7 +47,7 @@ func (q AtQuery) moment() (wire.Position, time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, q.At)
 	if err != nil {
-		return "", t, events.Refuse(events.CodeBadTime, "at is %q: it must be a position, or a time as 2030-01-31T08:00:00Z", clip(q.At, 64))
+		return "", t, events.Refuse(events.CodeBadTime, "at is %q: it must be a position, or a time as 2030-01-31T08:00:00Z", events.Clip(q.At, 64))
 	}
 	return "", t, nil
 }
@@ -110,7 +110,7 @@ func (s *Server) registerWait() {
 	})
 }
 
-// waitTime reads how long to wait, in milliseconds; 0 is the engine's default.
+// waitTime reads a time to wait, in milliseconds; 0 is the engine's default.
 func waitTime(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -120,7 +120,7 @@ func waitTime(text string) (int64, error) {
 		d, err = time.ParseDuration(text + "s")
 	}
 	if err != nil || d < time.Millisecond || d > MaxWait {
-		return 0, events.Refuse(events.CodeBadTime, "timeout is %q: it must be a number of seconds, or as 1m30s, and at most %v", clip(text, 64), MaxWait)
+		return 0, events.Refuse(events.CodeBadTime, "timeout is %q: it must be a number of seconds, or as 1m30s, and at most %v", events.Clip(text, 64), MaxWait)
 	}
 	return d.Milliseconds(), nil
 }
@@ -220,7 +220,7 @@ func (s *Server) oneType(ctx context.Context, name string, min wire.Position) (*
 			return &output{Status: http.StatusOK, Body: raw}, nil
 		}
 	}
-	return nil, problemOf(events.Refuse(events.CodeNotFound, "no type %s: it comes to be with its first item, its first worker, or its first setting", clip(name, 64)))
+	return nil, problemOf(events.Refuse(events.CodeNotFound, "no type %s: it comes to be with its first item, its first worker, or its first setting", events.Clip(name, 64)))
 }
 
 // patchType changes settings first, and pauses or resumes behind that.
@@ -310,11 +310,11 @@ func (s *Server) registerOneSchedule() {
 				return &output{Status: http.StatusOK, Body: raw}, nil
 			}
 		}
-		return nil, problemOf(events.Refuse(events.CodeNotFound, "no schedule has the name %s", clip(in.Name, 64)))
+		return nil, problemOf(events.Refuse(events.CodeNotFound, "no schedule has the name %s", events.Clip(in.Name, 64)))
 	})
 }
 
-// SelectQuery is what lists of items are narrowed by.
+// SelectQuery has the filters of lists of items.
 type SelectQuery struct {
 	Type          string    `query:"type" doc:"Only of this type."`
 	Tenant        string    `query:"tenant" doc:"Only of this tenant."`
@@ -337,8 +337,8 @@ func (q *SelectQuery) list() (wire.List, error) {
 	}, err
 }
 
-// deadQuery is the input of the list of dead items. With group it is that of
-// the causes.
+// deadQuery is the input of the list of dead items or, with group, of their
+// causes.
 type deadQuery struct {
 	Group string `query:"group" doc:"cause: the causes of death in place of the items; then only type, reason, code and limit narrow it."`
 	SelectQuery
@@ -373,7 +373,7 @@ func (s *Server) registerDead() {
 		case in.Group == "":
 			return s.reply(ctx, wire.APIDead, sel)
 		case in.Group != "cause":
-			err = events.Refuse(events.CodeBadRequest, "group is %q: it must be cause, or left out", clip(in.Group, 64))
+			err = events.Refuse(events.CodeBadRequest, "group is %q: it must be cause, or left out", events.Clip(in.Group, 64))
 		default:
 			causes := wire.CausesQuery{Type: sel.Type, Reason: sel.Reason, Code: sel.Code, Limit: sel.Limit, MinPosition: sel.MinPosition}
 			return s.reply(ctx, wire.APICauses, causes)

@@ -1,12 +1,19 @@
 package rest
 
 import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
 	"sync"
+
+	"github.com/streamwright/streamwright/events"
 )
 
-// MaxConns is how many connections the server has open at once. Those beyond
-// wait, unaccepted, until one is closed: idle ones are after two minutes.
+// MaxConns bounds the connections that are open at once. More wait, unaccepted,
+// until one is closed; idle ones are closed after two minutes.
 const MaxConns = 4096
 
 // bounded is a listener of at most so many open connections.
@@ -54,4 +61,31 @@ func (p *place) Close() error {
 	err := p.Conn.Close()
 	p.once.Do(p.leave)
 	return err
+}
+
+// serve opens the address and serves on at most so many connections at once, in TLS
+// if certs is set. The channel gets nil, or what went wrong, once the server has
+// ended.
+func serve(srv *http.Server, addr string, conns int, certs *tls.Config, log *slog.Logger) (net.Addr, <-chan error, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, nil, events.WithCode(events.CodeCannotListen, fmt.Errorf("serve HTTP: cannot listen on %s: %w: stop what uses it, or choose another address (http), or off for none", addr, err))
+	}
+	at := l.Addr()
+	l = newBounded(l, conns)
+	if certs != nil {
+		l = tls.NewListener(l, certs)
+	}
+	srv.MaxHeaderBytes, srv.ErrorLog = maxHeaderBytes, slog.NewLogLogger(log.Handler(), slog.LevelWarn)
+	ended := make(chan error, 1)
+	go func() {
+		err := srv.Serve(l)
+		if errors.Is(err, http.ErrServerClosed) {
+			err = nil
+		} else {
+			log.Error("HTTP has ended", "error", err)
+		}
+		ended <- err
+	}()
+	return at, ended, nil
 }

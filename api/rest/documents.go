@@ -12,8 +12,8 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// mountDocuments serves an item's params and result as such, also those that
-// are so large that the item has but a reference to them.
+// mountDocuments serves an item's params and result, also those that the item
+// only refers to because they are large.
 func (s *Server) mountDocuments() {
 	needed := access.RolesOf(access.Read, access.Work)
 	for _, d := range []struct {
@@ -49,9 +49,7 @@ func (s *Server) serveDocument(w http.ResponseWriter, r *http.Request, name stri
 	if len(doc) == 0 {
 		return events.Refuse(events.CodeNotFound, "item %s has no %s: it is %s", id, name, state)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	repliesJSON(w)
 	if s.cfg.Documents == nil || !blobs.IsRef(doc) {
 		_, _ = w.Write(doc) // the caller has gone: nobody to tell
 		return nil
@@ -73,8 +71,8 @@ func (s *Server) serveDocument(w http.ResponseWriter, r *http.Request, name stri
 	return nil
 }
 
-// documentPart is how much of a document is under way at once, and partTime how
-// long a caller may take to receive it.
+// documentPart is the part of a document that is under way at once; partTime bounds
+// the time in which a caller receives it.
 const (
 	documentPart = 256 << 10
 	partTime     = 10 * time.Second

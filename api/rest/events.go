@@ -52,7 +52,7 @@ func (s *Server) registerEvents() {
 			"An event gap {from, to} says that retention has cut the positions from to to before they were sent. Comments come while nothing happens. A client that leaves its feed unread for 10 s is disconnected; it loses nothing.",
 		reply: typeOf[wire.HistoryEvent](),
 	}
-	huma.Register(s.api, s.documented(o), func(ctx context.Context, in *eventsQuery) (*streamed, error) {
+	huma.Register(s.api, s.doc.operation(o), func(ctx context.Context, in *eventsQuery) (*streamed, error) {
 		f, err := s.newFeed(ctx, in)
 		if err != nil {
 			return nil, problemOf(err)
@@ -169,7 +169,7 @@ func (f *feed) begin(in *eventsQuery) (resumed bool, err error) {
 	case in.LastEventID != "":
 		last, err := strconv.ParseUint(in.LastEventID, 10, 64)
 		if err != nil || last+1 == 0 {
-			return false, events.Refuse(events.CodeBadRequest, "Last-Event-ID is %q: it must be the id of the last event received", clip(in.LastEventID, 64))
+			return false, events.Refuse(events.CodeBadRequest, "Last-Event-ID is %q: it must be the id of the last event received", events.Clip(in.LastEventID, 64))
 		}
 		f.from = events.Seq(last + 1)
 		return true, nil
@@ -189,14 +189,14 @@ func (f *feed) begin(in *eventsQuery) (resumed bool, err error) {
 	return false, nil
 }
 
-// moment reads a time, or how long ago it was.
+// moment reads a time or a duration before now.
 func moment(text string) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return time.Now().Add(-ago), nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, events.Refuse(events.CodeBadTime, "since is %q: it must be a time as 2030-01-31T08:00:00Z, or as 10m for ten minutes ago", clip(text, 64))
+		return t, events.Refuse(events.CodeBadTime, "since is %q: it must be a time as 2030-01-31T08:00:00Z, or as 10m for ten minutes ago", events.Clip(text, 64))
 	}
 	return t, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -15,8 +16,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Documents is the object store of what is too large for an event; *blobs.Store
-// is it, with the engine's connection.
+// Documents is the object store of what is too large for an event, implemented by
+// *blobs.Store with the engine's connection.
 type Documents interface {
 	Open(ctx context.Context, ref blobs.Ref) (io.ReadCloser, error)
 	PutBytes(ctx context.Context, id events.ID, kind blobs.Kind, doc []byte) (blobs.Ref, error)
@@ -27,6 +28,13 @@ type Documents interface {
 // removeTime bounds the removal of what a refused submission leaves.
 const removeTime = 5 * time.Second
 
+// offload puts the params of one request's submissions into the object store where
+// they are too large for an event.
+type offload struct {
+	s   *Server
+	put []stored
+}
+
 // stored is an object that was put for a submission which chose no id, so that
 // nobody else can know of it.
 type stored struct {
@@ -34,21 +42,19 @@ type stored struct {
 	ref     blobs.Ref
 }
 
-// storeParams puts the params of submissions that are too large for an event into
-// the object store, and leaves references in their places. A submission that
-// would be refused anyway loses its params instead, so that the engine says why.
-// If it fails, nothing has been submitted.
-func (s *Server) storeParams(ctx context.Context, list json.RawMessage, many bool) (json.RawMessage, []stored, error) {
-	if s.cfg.Documents == nil || len(list) <= events.MaxParamsBytes {
-		return list, nil, nil
+// store leaves references in the places of large params. A submission that would be
+// refused anyway loses its params instead, so that the engine says why. If it fails,
+// nothing has been submitted.
+func (o *offload) store(ctx context.Context, list json.RawMessage, many bool) (json.RawMessage, error) {
+	if o.s.cfg.Documents == nil || len(list) <= events.MaxParamsBytes {
+		return list, nil
 	}
 	raws := []json.RawMessage{list}
 	if many {
 		if json.Unmarshal(list, &raws) != nil || len(raws) > events.MaxSubmitBatch {
-			return list, nil, nil // the engine says what is wrong
+			return list, nil // the engine says what is wrong
 		}
 	}
-	var put []stored
 	asked := false
 	for i, raw := range raws {
 		large, ok := largeParams(raw)
@@ -56,26 +62,21 @@ func (s *Server) storeParams(ctx context.Context, list json.RawMessage, many boo
 			continue
 		}
 		if !asked { // whether anything would be taken, before much is written
-			if _, err := s.ask(ctx, wire.APISubmit, json.RawMessage(`[]`)); err != nil {
-				return nil, nil, err
+			if _, err := o.s.ask(ctx, wire.APISubmit, json.RawMessage(`[]`)); err != nil {
+				return nil, err
 			}
 			asked = true
 		}
-		element, ref, err := s.storeOne(ctx, large)
-		if ref != nil {
-			put = append(put, stored{i, *ref})
+		var err error
+		if raws[i], err = o.storeOne(ctx, i, large); err != nil {
+			o.remove(ctx, o.put)
+			return nil, err
 		}
-		if err != nil {
-			s.removeStored(ctx, put)
-			return nil, nil, err
-		}
-		raws[i] = element
 	}
 	if !many {
-		return raws[0], put, nil
+		return raws[0], nil
 	}
-	list, err := json.Marshal(raws)
-	return list, put, err
+	return json.Marshal(raws)
 }
 
 // largeParams reads a submission whose params are too large for an event.
@@ -87,9 +88,8 @@ func largeParams(raw json.RawMessage) (m map[string]json.RawMessage, ok bool) {
 	return m, err == nil && len(bytes.TrimSpace(m["params"])) > events.MaxParamsBytes
 }
 
-// storeOne is storeParams for one submission. ref is that of an object that only
-// this request knows of.
-func (s *Server) storeOne(ctx context.Context, m map[string]json.RawMessage) (_ json.RawMessage, ref *blobs.Ref, err error) {
+// storeOne is store for one submission.
+func (o *offload) storeOne(ctx context.Context, element int, m map[string]json.RawMessage) (json.RawMessage, error) {
 	params := bytes.TrimSpace(m["params"])
 	m["params"] = json.RawMessage(`null`)
 	if !utf8.Valid(params) {
@@ -98,58 +98,48 @@ func (s *Server) storeOne(ctx context.Context, m map[string]json.RawMessage) (_ 
 	var sub wire.Submit
 	rest, err := json.Marshal(m)
 	if err != nil {
-		return nil, nil, events.Refuse(events.CodeBadRequest, "%v", err)
+		return nil, events.Refuse(events.CodeBadRequest, "%v", err)
 	}
 	if !utf8.Valid(params) || strictly(rest, &sub) != nil {
-		return rest, nil, nil
+		return rest, nil
 	}
-	if _, err := sub.Command(events.ID{}, events.MaxParamsCeiling); err != nil {
-		return rest, nil, nil
-	}
-	fresh := sub.ID == ""
-	if fresh {
-		sub.ID = ulid.Make().String()
-	}
-	id, err := events.ParseID(sub.ID)
+	command, err := sub.Command(events.ID(ulid.Make()), events.MaxParamsCeiling)
 	if err != nil {
-		return rest, nil, nil
+		return rest, nil
 	}
-	put, err := s.cfg.Documents.PutBytes(ctx, id, blobs.Params, params)
+	id := command.ID
+	if sub.ID == "" {
+		id = command.NewID
+	}
+	ref, err := o.s.cfg.Documents.PutBytes(ctx, id, blobs.Params, params)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if fresh {
-		ref = &put
+	if sub.ID == "" {
+		o.put = append(o.put, stored{element, ref})
 	}
-	m["id"], _ = json.Marshal(sub.ID) // a string can always be written
-	m["params"] = put.Document()
-	rest, err = json.Marshal(m)
-	return rest, ref, err
+	m["id"], _ = json.Marshal(id.String()) // a string can always be written
+	m["params"] = ref.Document()
+	return json.Marshal(m)
 }
 
 // settle removes the objects of submissions that have come to nothing: those
 // that were refused, and those that were answered with an earlier item. Where
 // that is not certain they are left to the sweep.
-func (s *Server) settle(ctx context.Context, put []stored, replies []PlacedItem, err error) {
-	if err != nil {
-		if uncertain(wire.FromError(err).Code) {
-			return
+func (o *offload) settle(ctx context.Context, replies []PlacedItem, err error) {
+	o.remove(ctx, slices.DeleteFunc(o.put, func(p stored) bool {
+		switch {
+		case err != nil:
+			return uncertain(wire.FromError(err).Code)
+		case p.element >= len(replies):
+			return true
 		}
-		s.removeStored(ctx, put)
-		return
-	}
-	var nothing []stored
-	for _, p := range put {
-		if p.element >= len(replies) {
-			continue
+		r := &replies[p.element]
+		if r.Error != nil {
+			return uncertain(r.Error.Code)
 		}
-		switch r := &replies[p.element]; {
-		case r.Error != nil && uncertain(r.Error.Code):
-		case r.Error != nil, r.ID != p.ref.Item().String():
-			nothing = append(nothing, p)
-		}
-	}
-	s.removeStored(ctx, nothing)
+		return r.ID == p.ref.Item().String()
+	}))
 }
 
 // uncertain reports whether a submission with such an error may have been
@@ -162,15 +152,15 @@ func uncertain(code events.Code) bool {
 	return false
 }
 
-func (s *Server) removeStored(ctx context.Context, put []stored) {
+func (o *offload) remove(ctx context.Context, put []stored) {
 	if len(put) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
 	defer cancel()
 	for _, p := range put {
-		if err := s.cfg.Documents.Remove(ctx, p.ref); err != nil {
-			s.cfg.Logger.Debug("the params of a refused submission are left to the sweep", "object", p.ref.Name, "error", err)
+		if err := o.s.cfg.Documents.Remove(ctx, p.ref); err != nil {
+			o.s.cfg.Logger.Debug("the params of a refused submission are left to the sweep", "object", p.ref.Name, "error", err)
 		}
 	}
 }

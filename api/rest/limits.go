@@ -19,11 +19,10 @@ const (
 	LongTime = MaxWait + 15*time.Second
 )
 
-// paceKey is where an operation's metadata says how long it may take.
+// paceKey is the key of the pace in an operation's metadata.
 const paceKey = "pace"
 
-// pace says how long the requests of an operation take, and what Stop does to
-// them.
+// pace bounds the time of an operation's requests, and says what Stop does to them.
 type pace int
 
 // The paces. An operation that is registered with huma itself and says none is
@@ -34,7 +33,7 @@ const (
 	endless              // until its client leaves; Stop ends it
 )
 
-// paceOf is the pace of an operation.
+// paceOf returns the pace of an operation.
 func paceOf(hc huma.Context) pace {
 	if speed, said := hc.Operation().Metadata[paceKey].(pace); said {
 		return speed
@@ -45,10 +44,7 @@ func paceOf(hc huma.Context) pace {
 // limit is the middleware that bounds an operation's time.
 func (s *Server) limit(hc huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(hc)
-	// Replies are JSON but for the feeds, which say so; none is to be kept.
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	repliesJSON(w)                                   // but for the feeds, which say so
 	r.Header.Set("Content-Type", "application/json") // whatever curl says of a body
 	ctx, cancel := hc.Context(), context.CancelFunc(func() {})
 	switch paceOf(hc) {
@@ -65,6 +61,13 @@ func (s *Server) limit(hc huma.Context, next func(huma.Context)) {
 	}
 	defer cancel()
 	next(huma.WithContext(hc, ctx))
+}
+
+// repliesJSON says that a reply is JSON, and that nobody is to keep it.
+func repliesJSON(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 }
 
 // peaceful is the context of an ordinary request: it outlives the beginning of

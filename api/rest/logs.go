@@ -44,8 +44,8 @@ func (s *Server) registerLogs() {
 			"One who connects again with Last-Event-ID after that gets 204, which ends a browser's EventSource. The log of an item that was merged is that of the other.",
 		reply: typeOf[wire.LogsReply](), refusals: []int{http.StatusNotFound},
 	}
-	op := s.documented(o)
-	op.Responses["200"].Content["text/event-stream"] = &huma.MediaType{Schema: s.api.OpenAPI().Components.Schemas.Schema(typeOf[wire.LogRecord](), true, "LogRecord")}
+	op := s.doc.operation(o)
+	op.Responses["200"].Content["text/event-stream"] = &huma.MediaType{Schema: s.doc.schema(typeOf[wire.LogRecord](), "LogRecord")}
 	op.Responses["204"] = &huma.Response{Description: "With follow and Last-Event-ID: the item has ended, and nothing is left to tell."}
 	huma.Register(s.api, op, func(ctx context.Context, in *logsQuery) (*logsOutput, error) {
 		body, err := s.logs(ctx, in)
@@ -92,7 +92,7 @@ func (s *Server) followLogs(ctx context.Context, in *logsQuery) (func(huma.Conte
 	if in.LastEventID != "" {
 		n, err := strconv.ParseUint(in.LastEventID, 10, 64)
 		if err != nil {
-			return nil, events.Refuse(events.CodeBadRequest, "Last-Event-ID is %q: it must be the id of the last record received", clip(in.LastEventID, 64))
+			return nil, events.Refuse(events.CodeBadRequest, "Last-Event-ID is %q: it must be the id of the last record received", events.Clip(in.LastEventID, 64))
 		}
 		f.behind = n
 	}
@@ -143,7 +143,7 @@ func (f *followed) find(ctx context.Context, id string) (item wire.Item, err err
 	return item, err
 }
 
-// logEnd is where an ended item's log ends.
+// logEnd is the end of an ended item's log.
 type logEnd struct {
 	item wire.Item
 	tip  uint64 // of its last record

@@ -2,12 +2,14 @@ package rest
 
 import (
 	"encoding/json"
+	"iter"
 	"maps"
 	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -105,17 +107,26 @@ var always = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusFo
 // 1 MiB and 5 seconds.
 const bodyBounded = -1
 
-// documented is the operation for huma, but for the schema of its body.
-func (s *Server) documented(o operation) huma.Operation {
+// document is the OpenAPI document.
+type document struct {
+	*huma.OpenAPI
+	once sync.Once
+	json []byte // once it was asked for
+}
+
+// schema returns the schema of a type, by reference if it has a name.
+func (d *document) schema(t reflect.Type, hint string) *huma.Schema {
+	return d.Components.Schemas.Schema(t, true, hint)
+}
+
+// operation returns the operation for huma, but for the schema of its body.
+func (d *document) operation(o operation) huma.Operation {
 	if o.endpoint != "" {
 		o.roles = access.Needs(o.endpoint)
 	}
-	registry := s.api.OpenAPI().Components.Schemas
-	meta := needs(o.endpoint)
-	meta[needsKey], meta[paceKey] = o.roles, o.pace
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: o.about, Tags: []string{o.tag},
-		Metadata:  meta,
+		Metadata:  map[string]any{needsKey: o.roles, paceKey: o.pace},
 		Security:  []map[string][]string{{"bearer": {}}, {"mutualTLS": {}}},
 		Responses: map[string]*huma.Response{}, SkipValidateBody: true,
 		MaxBodyBytes: bodyBounded, BodyReadTimeout: bodyBounded,
@@ -125,7 +136,7 @@ func (s *Server) documented(o operation) huma.Operation {
 	if o.stream {
 		content = "text/event-stream"
 	}
-	ok := &huma.Response{Description: "What was asked for.", Content: map[string]*huma.MediaType{content: {Schema: registry.Schema(o.reply, true, o.id+"Reply")}}}
+	ok := &huma.Response{Description: "What was asked for.", Content: map[string]*huma.MediaType{content: {Schema: d.schema(o.reply, o.id+"Reply")}}}
 	if o.stream {
 		ok.Description = "A stream of server-sent events; the schema is that of the data of each."
 	}
@@ -137,13 +148,13 @@ func (s *Server) documented(o operation) huma.Operation {
 	if o.body != nil {
 		statuses = append(statuses, http.StatusRequestEntityTooLarge)
 	}
-	s.documentRefusals(&op, statuses)
+	d.refusals(&op, statuses)
 	return op
 }
 
-// documentRefusals adds the problem documents that an operation may answer.
-func (s *Server) documentRefusals(op *huma.Operation, statuses []int) {
-	problem := s.api.OpenAPI().Components.Schemas.Schema(typeOf[Problem](), true, "Problem")
+// refusals adds the problem documents that an operation may answer.
+func (d *document) refusals(op *huma.Operation, statuses []int) {
+	problem := d.schema(typeOf[Problem](), "Problem")
 	for _, status := range statuses {
 		op.Responses[strconv.Itoa(status)] = &huma.Response{
 			Description: http.StatusText(status),
@@ -152,25 +163,25 @@ func (s *Server) documentRefusals(op *huma.Operation, statuses []int) {
 	}
 }
 
-// patch puts into the document what huma can't know of a body that the engine
-// reads.
-func (s *Server) patch(o operation) {
-	op := s.operationOf(o.method, o.path)
+// describeBody puts into the document what huma can't know of a body that the
+// engine reads.
+func (d *document) describeBody(o operation) {
 	if o.body == nil {
 		return
 	}
-	op.RequestBody.Required = !o.bodyOptional
-	op.RequestBody.Content = map[string]*huma.MediaType{"application/json": {Schema: s.bodySchema(o.body, o.omit)}}
+	d.find(o.method, o.path).RequestBody = &huma.RequestBody{
+		Required: !o.bodyOptional,
+		Content:  map[string]*huma.MediaType{"application/json": {Schema: d.bodySchema(o.body, o.omit)}},
+	}
 }
 
 // bodySchema is the schema of a request's body: that of the type, without the
 // fields that the path says, and with nothing beside its own.
-func (s *Server) bodySchema(t reflect.Type, omit []string) *huma.Schema {
-	registry := s.api.OpenAPI().Components.Schemas
+func (d *document) bodySchema(t reflect.Type, omit []string) *huma.Schema {
 	if t == typeOf[submission]() {
-		return s.submissionSchema()
+		return d.submissionSchema()
 	}
-	body := *registry.Schema(t, false, t.Name())
+	body := *d.Components.Schemas.Schema(t, false, t.Name())
 	if body.Type != huma.TypeObject {
 		return &body
 	}
@@ -183,25 +194,31 @@ func (s *Server) bodySchema(t reflect.Type, omit []string) *huma.Schema {
 	return &body
 }
 
-// operationOf finds an operation in the document, nil if it is not there.
-func (s *Server) operationOf(method, path string) *huma.Operation {
-	item := s.api.OpenAPI().Paths[path]
+// methods are the methods of operations.
+var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+// find returns an operation of the document, nil if it is not there.
+func (d *document) find(method, path string) *huma.Operation {
+	item := d.Paths[path]
 	if item == nil {
 		return nil
 	}
-	switch method {
-	case http.MethodGet:
-		return item.Get
-	case http.MethodPost:
-		return item.Post
-	case http.MethodPut:
-		return item.Put
-	case http.MethodPatch:
-		return item.Patch
-	case http.MethodDelete:
-		return item.Delete
+	return map[string]*huma.Operation{
+		http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
+	}[method]
+}
+
+// all yields the document's operations, by pattern.
+func (d *document) all() iter.Seq2[string, *huma.Operation] {
+	return func(yield func(string, *huma.Operation) bool) {
+		for path := range d.Paths {
+			for _, method := range methods {
+				if op := d.find(method, path); op != nil && !yield(method+" "+path, op) {
+					return
+				}
+			}
+		}
 	}
-	return nil
 }
 
 // Doc describes a mounted handler.
@@ -209,14 +226,14 @@ type Doc struct {
 	Summary, Description string
 	Content              string // of the reply, such as text/plain
 	Query                []*huma.Param
-	Refusals             []int // statuses beside those that any operation has
+	Refusals             []int // statuses beside the usual ones
 }
 
 // Describe says in the OpenAPI document what a mounted pattern with a method
 // serves. It is called behind its Mount.
 func (s *Server) Describe(pattern string, d Doc) {
 	method, path, _ := strings.Cut(pattern, " ")
-	op := s.operationOf(method, path)
+	op := s.doc.find(method, path)
 	if op == nil {
 		panic("rest: Describe of " + pattern + ", which is not mounted")
 	}
@@ -225,27 +242,27 @@ func (s *Server) Describe(pattern string, d Doc) {
 		q.In = "query"
 		op.Parameters = append(op.Parameters, q)
 	}
-	s.documentRefusals(op, d.Refusals)
+	s.doc.refusals(op, d.Refusals)
 	if d.Content != "" {
 		op.Responses["200"].Content = map[string]*huma.MediaType{d.Content: {Schema: &huma.Schema{}}}
 	}
 }
 
-// documentMounted adds a mounted pattern to the document, unless it is a page.
-func (s *Server) documentMounted(pattern string, needed access.Roles) {
+// mounted adds a mounted pattern to the document, unless it is a page.
+func (d *document) mounted(pattern string, needed access.Roles) {
 	method, path, ok := strings.Cut(pattern, " ")
 	if !ok || strings.HasSuffix(path, "/") || strings.Contains(path, "...}") || strings.Contains(path, "{$}") || needed == 0 && !strings.HasSuffix(path, "z") {
 		return
 	}
 	id := strings.ToLower(method) + strings.NewReplacer("/", "-", "{", "", "}", "").Replace(path)
-	op := s.documented(operation{id: id, method: method, path: path, tag: tagOther, summary: path, about: "See docs/guides/HTTP.md.", roles: needed, reply: typeOf[any]()})
+	op := d.operation(operation{id: id, method: method, path: path, tag: tagOther, summary: path, about: "See docs/guides/HTTP.md.", roles: needed, reply: typeOf[any]()})
 	for _, name := range pathParameters(path) {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Description: "See docs/guides/HTTP.md.", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
 	}
 	if needed == 0 {
 		op.Extensions["x-role"], op.Security = []string{"none"}, nil
 	}
-	s.api.OpenAPI().AddOperation(&op)
+	d.AddOperation(&op)
 }
 
 func pathParameters(path string) (names []string) {
@@ -259,25 +276,25 @@ func pathParameters(path string) (names []string) {
 
 // OpenAPI is the document, made when it is first asked for: Mount comes before.
 func (s *Server) OpenAPI() []byte {
-	s.document.Do(func() {
-		s.complete()
-		data, err := json.Marshal(s.api.OpenAPI())
+	s.doc.once.Do(func() {
+		s.doc.complete()
+		data, err := json.Marshal(s.doc.OpenAPI)
 		if err == nil {
 			data, err = openReplies(data)
 		}
 		if err != nil {
 			s.cfg.Logger.Error("the OpenAPI document can't be made", "error", err)
 		}
-		s.openapi = data
+		s.doc.json = data
 	})
-	return s.openapi
+	return s.doc.json
 }
 
 // describeSchemas gives the document's schemas the descriptions that the same
 // types have in the schemas of the wire.
-func (s *Server) describeSchemas() {
+func (d *document) describeSchemas() {
 	known := schemas.Types()
-	for name, schema := range s.api.OpenAPI().Components.Schemas.Map() {
+	for name, schema := range d.Components.Schemas.Map() {
 		t, ok := known[name]
 		if !ok {
 			continue
@@ -291,4 +308,81 @@ func (s *Server) describeSchemas() {
 			}
 		}
 	}
+}
+
+// complete puts into the document what operations lack that were registered
+// with huma itself.
+func (d *document) complete() {
+	for _, op := range d.all() {
+		delete(op.Responses, "422") // huma's own: here it is 400
+		for _, tag := range op.Tags {
+			if !slices.ContainsFunc(d.Tags, func(t *huma.Tag) bool { return t.Name == tag }) {
+				d.Tags = append(d.Tags, &huma.Tag{Name: tag})
+			}
+		}
+		if _, said := op.Extensions["x-role"]; said {
+			continue
+		}
+		if op.Extensions == nil {
+			op.Extensions = map[string]any{}
+		}
+		op.Extensions["x-role"] = strings.Split(rolesOf(op).String(), ",")
+		op.Security = []map[string][]string{{"bearer": {}}, {"mutualTLS": {}}}
+	}
+}
+
+// rolesOf returns the roles any one of which an operation needs.
+func rolesOf(op *huma.Operation) access.Roles {
+	if needed, ok := op.Metadata[needsKey].(access.Roles); ok {
+		return needed
+	}
+	return access.RolesOf(access.Operate)
+}
+
+// openReplies says in a document that what is only ever replied may have
+// further fields: a later engine may say more. Requests may not.
+func openReplies(doc []byte) ([]byte, error) {
+	var d map[string]any
+	if err := json.Unmarshal(doc, &d); err != nil {
+		return nil, err
+	}
+	components, _ := d["components"].(map[string]any)
+	schemas, _ := components["schemas"].(map[string]any)
+	asked := map[string]bool{}
+	eachKey(d["paths"], "requestBody", func(body any) { reach(schemas, body, asked) })
+	for name, schema := range schemas {
+		if s, ok := schema.(map[string]any); ok && !asked[name] && s["additionalProperties"] == false {
+			delete(s, "additionalProperties")
+		}
+	}
+	return json.Marshal(d)
+}
+
+// eachKey calls fn with what stands under a key, wherever it is.
+func eachKey(v any, key string, fn func(any)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, below := range v {
+			if k == key {
+				fn(below)
+			}
+			eachKey(below, key, fn)
+		}
+	case []any:
+		for _, below := range v {
+			eachKey(below, key, fn)
+		}
+	}
+}
+
+// reach notes the schemas that something refers to, directly or through others.
+func reach(schemas map[string]any, v any, seen map[string]bool) {
+	eachKey(v, "$ref", func(ref any) {
+		text, _ := ref.(string)
+		name := strings.TrimPrefix(text, schemaPrefix)
+		if !seen[name] {
+			seen[name] = true
+			reach(schemas, schemas[name], seen)
+		}
+	})
 }

@@ -22,7 +22,7 @@ type operation struct {
 	summary, about   string
 
 	endpoint string       // of the engine; says which roles are needed
-	roles    access.Roles // instead, where it is none
+	roles    access.Roles // where there is no endpoint
 	pace     pace
 
 	body         reflect.Type // nil: none
@@ -31,34 +31,27 @@ type operation struct {
 	reply        reflect.Type // of 200
 	created      bool         // may also answer 201
 	stream       bool         // the reply is a text/event-stream of these
-	refusals     []int        // statuses beside those that any operation has
+	refusals     []int        // statuses beside the usual ones
 }
 
-// JSONBody is what the input of an operation with a body embeds. The engine
-// reads it, so that it is as strict, and says the same, as over NATS.
+// JSONBody is embedded in the input of an operation with a body. The engine reads
+// it, as strictly and with the same errors as over NATS.
 type JSONBody struct {
 	RawBody []byte `contentType:"application/json"`
 }
 
-// output is what an operation replies: the engine's JSON as it is.
+// output is the reply of an operation: the engine's JSON, unchanged.
 type output struct {
 	Status int
 	Body   []byte
-}
-
-// needs is the metadata of an operation that stands for an endpoint, and is
-// registered with huma itself.
-func needs(endpoint string) map[string]any {
-	return map[string]any{needsKey: access.Needs(endpoint)}
 }
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
 // handle adds an operation.
 func handle[In any](s *Server, o operation, handler func(context.Context, *In) (*output, error)) {
-	op := s.documented(o)
-	huma.Register(s.api, op, handler)
-	s.patch(o)
+	huma.Register(s.api, s.doc.operation(o), handler)
+	s.doc.describeBody(o)
 }
 
 // reply makes a request of the engine and replies with its answer.
@@ -83,8 +76,8 @@ func (s *Server) ask(ctx context.Context, endpoint string, request any) ([]byte,
 	return data, s.whyEnded(ctx, err)
 }
 
-// whyEnded is what to tell of an error: if it came of the end of the request's
-// context, and that of the server or of its maker's rights, then this.
+// whyEnded returns the error to reply with. If the request was ended because the
+// server stops, or its maker lost the right to it, the error says so.
 func (s *Server) whyEnded(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -155,7 +148,7 @@ func number(name, text string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, events.Refuse(events.CodeBadRequest, "%s is %q: it must be a whole number", name, clip(text, 64))
+		return 0, events.Refuse(events.CodeBadRequest, "%s is %q: it must be a whole number", name, events.Clip(text, 64))
 	}
 	return n, nil
 }
@@ -167,7 +160,7 @@ type ItemPath struct {
 	ID string `path:"id" doc:"The item's id: a ULID." example:"01JD3V6YB2M4C9W8ZK5T7QXRNE"`
 }
 
-// after is the input of an operation that can wait for the projection.
+// After is the input of an operation that can wait for the projection.
 type After struct {
 	MinPosition wire.Position `query:"min_position" doc:"Answer once the queries have reached this position, which an earlier reply gave."`
 }

@@ -109,7 +109,7 @@ func refusedByHuma(status int, msg string, errs []error) *Problem {
 	if len(text) > 0 {
 		msg = strings.Join(text, "; ")
 	}
-	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: clip(msg, maxDetail), Code: code}
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: events.Clip(msg, maxDetail), Code: code}
 }
 
 // maxDetail bounds what a problem document quotes of a request, in bytes.
@@ -126,18 +126,10 @@ func complaint(err error) string {
 	case name == "":
 		return d.Message
 	}
-	return fmt.Sprintf("the %s parameter %s is %q: %s", where, name, clip(fmt.Sprint(d.Value), 64), d.Message)
+	return fmt.Sprintf("the %s parameter %s is %q: %s", where, name, events.Clip(fmt.Sprint(d.Value), 64), d.Message)
 }
 
-// clip cuts a text behind its first n bytes.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
-}
-
-// unreadBody is what huma says when a body can't be read.
+// unreadBody is huma's message for a body that can't be read.
 const unreadBody = "cannot read request body"
 
 // problemOf returns the problem document of an error.

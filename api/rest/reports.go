@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/wire"
@@ -26,14 +24,14 @@ type workReported struct {
 
 func (s *Server) reportWork(b WorkerBridge) {
 	handle(s, operation{
-		id: "report-work", method: http.MethodPost, path: "/api/v1/workers/{id}/report", tag: tagWorkerAPI, endpoint: wire.APIReport,
+		id: "report-work", method: http.MethodPost, path: workerPath + "/report", tag: tagWorkerAPI, endpoint: wire.APIReport,
 		summary: "Report on runs",
 		about: "At most 1,000 reports, which are decided in order and answered each on its own, also those that can't be read; the status is 200 then. " +
 			"A report that got no answer, or unavailable, is to be sent again: a repeat gets the same answer and changes nothing. A result of more than 256 KiB goes to the object store: see docs/guides/BLOBS.md.",
 		body: typeOf[workReports](), reply: typeOf[workReported](),
 		refusals: []int{http.StatusNotFound, http.StatusConflict},
 	}, func(ctx context.Context, in *struct {
-		ID string `path:"id" maxLength:"128" doc:"The worker's id."`
+		WorkerPath
 		JSONBody
 	}) (*output, error) {
 		session, reports, errs, err := readReports(in.RawBody)
@@ -79,7 +77,7 @@ func readReports(data []byte) (session string, reports []wire.Report, errs []err
 		var one *workReport
 		switch err := strictly(raw, &one); {
 		case err != nil:
-			errs[i] = events.Refuse(events.CodeBadRequest, "reports[%d] can't be read: %s", i, clip(wire.JSONFault(err), maxDetail))
+			errs[i] = events.Refuse(events.CodeBadRequest, "reports[%d] can't be read: %s", i, events.Clip(wire.JSONFault(err), maxDetail))
 		case one == nil:
 			errs[i] = events.Refuse(events.CodeBadRequest, "reports[%d] is null: it must be an object", i)
 		default:
@@ -122,29 +120,15 @@ func reportEach(ctx context.Context, b WorkerBridge, worker, session string, rep
 // maxReports is bridge.MaxReports, which is the engine's.
 const maxReports = 1000
 
-// strictly reads one JSON document of which every field must be known.
+// strictly reads one JSON document. Unknown fields are errors.
 func strictly(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return readable(err)
+		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("something stands behind the JSON document")
 	}
 	return nil
-}
-
-// readable says what is wrong with a document in the words of its sender.
-func readable(err error) error {
-	var typ *json.UnmarshalTypeError
-	switch {
-	case errors.Is(err, io.EOF):
-		return errors.New("it is empty")
-	case errors.As(err, &typ) && typ.Field != "":
-		return fmt.Errorf("%s can't be a JSON %s", typ.Field, typ.Value)
-	case errors.As(err, &typ):
-		return fmt.Errorf("it can't be a JSON %s", typ.Value)
-	}
-	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }

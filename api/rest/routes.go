@@ -78,15 +78,12 @@ func (s *Server) registerRoute(e *wire.Endpoint, r wire.Route) {
 	case len(rest) > 0:
 		rt.body, o.body = true, e.Request
 	}
-	op := s.documented(o)
+	op := s.doc.operation(o)
 	for _, p := range rt.params {
-		op.Parameters = append(op.Parameters, s.documentParam(e.Request, p, rest))
+		op.Parameters = append(op.Parameters, s.doc.parameter(e.Request, p, rest))
 	}
-	if rt.body {
-		op.RequestBody = &huma.RequestBody{}
-	}
-	s.api.OpenAPI().AddOperation(&op)
-	s.patch(o)
+	s.doc.AddOperation(&op)
+	s.doc.describeBody(o)
 	s.api.Adapter().Handle(&op, s.api.Middlewares().Handler(rt.serve))
 }
 
@@ -126,14 +123,15 @@ var usual = map[string]string{
 	"min_position": "Answer once the queries have reached this position, which an earlier reply gave.",
 }
 
-func (s *Server) documentParam(request reflect.Type, p param, queried []reflect.StructField) *huma.Param {
+// parameter describes a parameter of a route.
+func (d *document) parameter(request reflect.Type, p param, queried []reflect.StructField) *huma.Param {
 	about := schemas.Types()[request.Name()].Properties[p.field].Description
 	if about == "" {
 		about = usual[p.field]
 	}
 	about = sentence(about)
 	required := p.in == "path" || slices.ContainsFunc(queried, func(f reflect.StructField) bool { return fieldName(f) == p.field && !optional(f) })
-	return &huma.Param{Name: p.name, In: p.in, Required: required, Description: about, Schema: s.api.OpenAPI().Components.Schemas.Schema(p.kind, true, p.field)}
+	return &huma.Param{Name: p.name, In: p.in, Required: required, Description: about, Schema: d.schema(p.kind, p.field)}
 }
 
 // sentence makes a field's comment a sentence.
@@ -191,7 +189,7 @@ func (r *route) answer(hc huma.Context) ([]byte, error) {
 // read returns the value of a parameter as JSON has it.
 func (p param) read(text string) (any, error) {
 	bad := func(use string) error {
-		return events.Refuse(events.CodeBadRequest, "the %s parameter %s is %q: use %s", p.in, p.name, clip(text, 64), use)
+		return events.Refuse(events.CodeBadRequest, "the %s parameter %s is %q: use %s", p.in, p.name, events.Clip(text, 64), use)
 	}
 	if p.kind == typeOf[time.Time]() {
 		if _, err := time.Parse(time.RFC3339, text); err != nil {

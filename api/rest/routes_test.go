@@ -216,8 +216,9 @@ func show[T any](p *T) string {
 
 func TestCancelRescheduleReplay(t *testing.T) {
 	r := start(t, "")
-	stopped := make(chan struct{})
+	began, stopped := make(chan struct{}), make(chan struct{})
 	holder := r.work("hold", 1, func(ctx context.Context, _ *workers.Item[any]) (any, error) {
+		close(began)
 		<-ctx.Done()
 		close(stopped)
 		return nil, ctx.Err()
@@ -227,6 +228,7 @@ func TestCancelRescheduleReplay(t *testing.T) {
 	r.eventually("it runs", func() bool {
 		return want[wire.Item](r, http.StatusOK, "GET", "/api/v1/work/"+id, "").State == events.StateRunning
 	})
+	<-began // the engine counts it as running before its worker has heard so
 	held := "/api/v1/work?worker=" + string(holder.ID())
 	if page := want[wire.Listed](r, http.StatusOK, "GET", held, ""); len(page.Items) != 1 || page.Items[0].ID != id {
 		t.Errorf("the worker holds %+v, not %s, and not %s", page, id, waits)

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -29,7 +28,7 @@ const (
 	idleTimeout       = 2 * time.Minute
 )
 
-// Caller answers the engine's requests; *api.Service is it.
+// Caller answers the engine's requests, implemented by *api.Service.
 type Caller interface {
 	// Call makes a request of an endpoint, such as wire.APISubmit, with the JSON
 	// that it has over NATS.
@@ -39,7 +38,7 @@ type Caller interface {
 	Documents(ctx context.Context, id string) (state events.ItemState, params, result []byte, err error)
 }
 
-// Authenticator tells who makes a request. An error with the code
+// Authenticator identifies who makes a request. An error with the code
 // unauthenticated refuses it.
 type Authenticator interface {
 	Authenticate(*http.Request) (access.Identity, error)
@@ -47,7 +46,7 @@ type Authenticator interface {
 	Changed() context.Context
 }
 
-// Config is what a Server is made of. Engine must be set.
+// Config configures a Server. Engine must be set.
 type Config struct {
 	Engine    Caller
 	Events    Events        // nil: the engine has no feed of events
@@ -79,12 +78,10 @@ type Server struct {
 	readTime, writeTime, heartbeat time.Duration
 	maxConns                       int
 
-	mounted  []string         // patterns, in order
-	takes    map[string]takes // by pattern; set by Handler
-	document sync.Once
-	openapi  []byte // the document, once it was asked for
-	addr     net.Addr
-	done     chan error
+	takes map[string]takes // by pattern; set by Handler
+	doc   document
+	addr  net.Addr
+	done  <-chan error
 }
 
 // New makes a Server with the engine's API on it.
@@ -98,17 +95,18 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), bodies: make(chan struct{}, MaxLargeBodies), uploads: make(chan struct{}, MaxUploads), done: make(chan error, 1),
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, MaxStreams), bodies: make(chan struct{}, MaxLargeBodies), uploads: make(chan struct{}, MaxUploads),
 		readTime: readTimeout, writeTime: WriteTime, heartbeat: Heartbeat, maxConns: MaxConns}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.api = humago.New(s.mux, describe(cfg.Version))
+	s.doc.OpenAPI = s.api.OpenAPI()
 	s.api.UseMiddleware(s.authorize, s.limit)
 	s.register()
 	s.registerDocs()
 	return s, nil
 }
 
-// open is the Authenticator where nobody has to say who he is.
+// open is the Authenticator of an engine without logins.
 type open struct{}
 
 func (open) Authenticate(*http.Request) (access.Identity, error) { return access.Anyone, nil }
@@ -123,7 +121,7 @@ func (s *Server) register() {
 	s.mountDocuments()
 	s.mountUploads()
 	s.registerEvents()
-	s.describeSchemas()
+	s.doc.describeSchemas()
 }
 
 // API is for operations that other packages add.
@@ -134,8 +132,7 @@ func (s *Server) API() huma.API { return s.api }
 // Stop begins, so that what streams must watch it. A pattern with a method that
 // is not a page gets into the OpenAPI document: see Describe.
 func (s *Server) Mount(pattern string, needed access.Roles, h http.Handler) {
-	s.mounted = append(s.mounted, pattern)
-	s.documentMounted(pattern, needed)
+	s.doc.mounted(pattern, needed)
 	if needed == 0 {
 		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := s.strict(r); err != nil {
@@ -163,7 +160,7 @@ func (s *Server) Mount(pattern string, needed access.Roles, h http.Handler) {
 // to all on this machine is not open to the pages that its users visit. The page
 // itself and the documentation may be linked to from anywhere.
 func (s *Server) Handler() http.Handler {
-	s.takes = s.takesOf()
+	s.takes = s.doc.takesOf()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r, forget := s.bound(w, r)
 		defer forget()
@@ -194,57 +191,42 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// apiPath is where the API is.
+// apiPath is the prefix of the API's paths.
 const apiPath = "/api/"
 
 func (s *Server) leadsNowhere(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+	for _, method := range methods {
 		other := &http.Request{Method: method, URL: r.URL, Host: r.Host}
 		if _, pattern := s.mux.Handler(other); strings.HasPrefix(pattern, method+" ") && (strings.Contains(pattern, apiPath) || !strings.HasPrefix(r.URL.Path, apiPath)) {
 			allowed = append(allowed, method)
 		}
 	}
 	if len(allowed) == 0 {
-		writeProblem(w, events.Refuse(events.CodeNotFound, "there is nothing at %s: see /docs for what there is", clip(r.URL.Path, 200)))
+		writeProblem(w, events.Refuse(events.CodeNotFound, "there is nothing at %s: see /docs for what there is", events.Clip(r.URL.Path, 200)))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	p := problemOf(events.Refuse(events.CodeBadRequest, "%s takes %s, not %s: see /docs", clip(r.URL.Path, 200), strings.Join(allowed, ", "), clip(r.Method, 20)))
+	p := problemOf(events.Refuse(events.CodeBadRequest, "%s takes %s, not %s: see /docs", events.Clip(r.URL.Path, 200), strings.Join(allowed, ", "), events.Clip(r.Method, 20)))
 	p.Status, p.Title = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed)
 	p.write(w)
 }
 
 // Listen opens the address (host:port; port 0 for any free one) and serves
 // until Stop.
-func (s *Server) Listen(addr string) error {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return events.WithCode(events.CodeCannotListen, fmt.Errorf("serve HTTP: cannot listen on %s: %w: stop what uses it, or choose another address (http), or off for none", addr, err))
-	}
-	s.addr = l.Addr()
-	l = newBounded(l, s.maxConns)
-	if s.cfg.TLS != nil {
-		l = tls.NewListener(l, s.cfg.TLS)
-	}
+func (s *Server) Listen(addr string) (err error) {
 	s.srv = &http.Server{
 		Handler: s.Handler(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: s.readTime, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return s.stopping },
 	}
-	go func() {
-		err := s.srv.Serve(l)
-		if errors.Is(err, http.ErrServerClosed) {
-			err = nil
-		} else {
-			s.cfg.Logger.Error("HTTP has ended", "error", err)
-		}
-		s.done <- err
-	}()
-	return nil
+	s.addr, s.done, err = serve(s.srv, addr, s.maxConns, s.cfg.TLS, s.cfg.Logger)
+	if err != nil {
+		s.srv = nil
+	}
+	return err
 }
 
-// Addr is where it listens; empty before Listen.
+// Addr returns the address that it listens on; empty before Listen.
 func (s *Server) Addr() string {
 	if s.addr == nil {
 		return ""

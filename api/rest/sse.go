@@ -16,18 +16,19 @@ import (
 
 // Bounds of streams.
 const (
-	// MaxStreams is how many feeds (events, followed logs) are open at once.
-	// Beyond it a client is refused with unavailable.
+	// MaxStreams bounds the feeds (events, followed logs) that are open at once.
+	// More are refused with unavailable.
 	MaxStreams = 256
-	// WriteTime is how long a client may leave a part of its feed unread: then
-	// it is dropped. It comes back with Last-Event-ID and misses nothing.
+	// WriteTime bounds the time for which a client may leave a part of its feed
+	// unread. Then it is dropped; it comes back with Last-Event-ID and misses
+	// nothing.
 	WriteTime = 10 * time.Second
-	// Heartbeat is how often an idle feed has a comment, so that both sides know
-	// that the other lives.
+	// Heartbeat is the time between two comments of an idle feed, by which each
+	// side knows that the other lives.
 	Heartbeat = 15 * time.Second
-	// streamBuffer is how many records a feed reads ahead of its writes.
+	// streamBuffer is the number of records that a feed reads ahead of its writes.
 	streamBuffer = 64
-	// retryAfter is when a client is to come back once it was dropped.
+	// retryAfter is the time after which a dropped client comes back.
 	retryAfter = time.Second
 )
 
@@ -157,7 +158,7 @@ func (s *stream) send(records <-chan record) error {
 	}
 }
 
-// sendBatch sends a record together with those that are there already.
+// sendBatch sends a record together with others that are waiting.
 func (s *stream) sendBatch(r record, records <-chan record) error {
 	for n := 1; ; n++ {
 		if err := s.add(r); err != nil {

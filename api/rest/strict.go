@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,7 +15,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// takes is what an operation takes beside its path.
+// takes lists what an operation takes beside its path.
 type takes struct {
 	query map[string]bool // its parameters; true for one that may be repeated
 	body  bool
@@ -22,23 +23,16 @@ type takes struct {
 
 // takesOf reads from the document what each operation takes, by its pattern. It
 // is called once all are registered.
-func (s *Server) takesOf() map[string]takes {
+func (d *document) takesOf() map[string]takes {
 	all := map[string]takes{}
-	for path, item := range s.api.OpenAPI().Paths {
-		for method, op := range map[string]*huma.Operation{
-			http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
-		} {
-			if op == nil {
-				continue
+	for pattern, op := range d.all() {
+		t := takes{query: map[string]bool{}, body: op.RequestBody != nil}
+		for _, p := range op.Parameters {
+			if p.In == "query" {
+				t.query[p.Name] = p.Schema != nil && p.Schema.Type == huma.TypeArray
 			}
-			t := takes{query: map[string]bool{}, body: op.RequestBody != nil}
-			for _, p := range op.Parameters {
-				if p.In == "query" {
-					t.query[p.Name] = p.Schema != nil && p.Schema.Type == huma.TypeArray
-				}
-			}
-			all[method+" "+path] = t
 		}
+		all[pattern] = t
 	}
 	return all
 }
@@ -64,7 +58,7 @@ func (t takes) check(r *http.Request) error {
 		case !known && name == "session":
 			return events.Refuse(events.CodeBadRequest, "a session is a secret, and URLs are logged: send it in the header Work-Session, or in the body where there is one")
 		case !known:
-			return events.Refuse(events.CodeBadRequest, "the request has the parameter %q, which the engine does not know: check its spelling, %s", clip(name, 64), t.known())
+			return events.Refuse(events.CodeBadRequest, "the request has the parameter %q, which the engine does not know: check its spelling, %s", events.Clip(name, 64), t.known())
 		case len(values) > 1 && !many:
 			return events.Refuse(events.CodeBadRequest, "the parameter %s is given %d times: give it once", name, len(values))
 		}
@@ -79,23 +73,18 @@ func (t takes) check(r *http.Request) error {
 	case err != nil:
 		return events.Refuse(events.CodeBadRequest, "the body can't be read: %v", err)
 	case len(body) > 0 && string(body) != "{}" && string(body) != "null":
-		return events.Refuse(events.CodeBadRequest, "the request has a body, and %s %s takes none: leave it out", r.Method, clip(r.URL.Path, 200))
+		return events.Refuse(events.CodeBadRequest, "the request has a body, and %s %s takes none: leave it out", r.Method, events.Clip(r.URL.Path, 200))
 	}
 	return nil
 }
 
-// maxIgnoredBody is how much of a body is read where only an empty one is taken,
-// in bytes.
+// maxIgnoredBody bounds the bytes that are read of a body where only an empty one is
+// taken.
 const maxIgnoredBody = 1 << 10
 
 func (t takes) known() string {
 	if len(t.query) == 0 {
 		return "it takes none"
 	}
-	names := make([]string, 0, len(t.query))
-	for name := range t.query {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return "it takes " + strings.Join(names, ", ")
+	return "it takes " + strings.Join(slices.Sorted(maps.Keys(t.query)), ", ")
 }

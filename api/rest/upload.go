@@ -19,7 +19,7 @@ import (
 
 // Bounds of uploads. A document is never in memory as a whole.
 const (
-	// MaxUploads is how many documents are put at once; more are refused with
+	// MaxUploads bounds the documents that are put at once; more are refused with
 	// "unavailable".
 	MaxUploads = 16
 	// MaxUploadBytes bounds one.
@@ -60,9 +60,7 @@ func (s *Server) mountUploads() {
 			writeProblem(w, err)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
+		repliesJSON(w)
 		w.WriteHeader(http.StatusCreated)
 		_ = json.NewEncoder(w).Encode(reply) // the caller has gone: it asks again
 	}))
@@ -71,14 +69,14 @@ func (s *Server) mountUploads() {
 		Description: "The body is a JSON document of up to 64 MiB, which is stored as it is. The reply has the reference that stands for it, " +
 			"as the params of the item that is submitted with this id within an hour, or as the result of the item that has it. See docs/guides/BLOBS.md.",
 	})
-	op := s.operationOf(http.MethodPost, uploadPath)
+	op := s.doc.find(http.MethodPost, uploadPath)
 	op.Parameters = []*huma.Param{
 		{Name: "item", In: "query", Description: "The item's id; left out, a new one is made.", Schema: &huma.Schema{Type: huma.TypeString}},
 		{Name: "kind", In: "query", Description: "params (also if it is left out) or result.", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{string(blobs.Params), string(blobs.Result)}}},
 	}
 	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Description: "Any JSON document."}}}}
 	op.Responses["201"] = &huma.Response{Description: "It is stored.", Content: map[string]*huma.MediaType{
-		"application/json": {Schema: s.api.OpenAPI().Components.Schemas.Schema(typeOf[uploaded](), true, "Uploaded")},
+		"application/json": {Schema: s.doc.schema(typeOf[uploaded](), "Uploaded")},
 	}}
 	op.Responses["413"] = &huma.Response{Description: http.StatusText(http.StatusRequestEntityTooLarge), Content: op.Responses["400"].Content}
 	delete(op.Responses, "200")
@@ -121,7 +119,7 @@ func uploadOf(r *http.Request) (id events.ID, kind blobs.Kind, err error) {
 	q := r.URL.Query()
 	for name := range q {
 		if name != "item" && name != "kind" {
-			return id, kind, events.Refuse(events.CodeBadRequest, "there is no query parameter %q: check its spelling", clip(name, 64))
+			return id, kind, events.Refuse(events.CodeBadRequest, "there is no query parameter %q: check its spelling", events.Clip(name, 64))
 		}
 	}
 	switch kind = blobs.Kind(q.Get("kind")); kind {
@@ -129,7 +127,7 @@ func uploadOf(r *http.Request) (id events.ID, kind blobs.Kind, err error) {
 		kind = blobs.Params
 	case blobs.Params, blobs.Result:
 	default:
-		return id, kind, events.Refuse(events.CodeBadRequest, "kind is %q: it must be params or result", clip(string(kind), 64))
+		return id, kind, events.Refuse(events.CodeBadRequest, "kind is %q: it must be params or result", events.Clip(string(kind), 64))
 	}
 	if text := q.Get("item"); text != "" {
 		if id, err = events.ParseID(text); err != nil {

@@ -24,11 +24,10 @@ func (s *Server) registerSubmit() {
 			"ahead and estimated_wait_ms are a snapshot: of the first 100 items, as far as they can be counted in a tenth of a second.",
 		body: typeOf[submission](), reply: typeOf[submissionReply](), created: true,
 		refusals: []int{http.StatusConflict, http.StatusTooManyRequests},
-	}, func(ctx context.Context, in *submitInput) (*output, error) { return s.submit(ctx, in) })
-
+	}, s.submit)
 }
 
-// submitInput is what a submission is made of.
+// submitInput is the input of a submission.
 type submitInput struct {
 	JSONBody
 	Traceparent string `header:"traceparent" doc:"The trace (W3C Trace Context) that the items go on in, unless they name one."`
@@ -40,8 +39,8 @@ type submission struct{}
 
 // submissionSchema is the schema of one item, or of a list of them in place of all
 // other fields.
-func (s *Server) submissionSchema() *huma.Schema {
-	one := s.api.OpenAPI().Components.Schemas.Schema(typeOf[wire.Submit](), true, "Submit")
+func (d *document) submissionSchema() *huma.Schema {
+	one := d.schema(typeOf[wire.Submit](), "Submit")
 	least, most := 1, events.MaxSubmitBatch
 	return &huma.Schema{OneOf: []*huma.Schema{one, {
 		Type: huma.TypeObject, Required: []string{"items"}, AdditionalProperties: false,
@@ -97,11 +96,11 @@ func (s *Server) submit(ctx context.Context, in *submitInput) (*output, error) {
 // submitList submits one item or many, their params in the object store where
 // they are large.
 func (s *Server) submitList(ctx context.Context, list json.RawMessage, many bool) (replies []PlacedItem, err error) {
-	list, put, err := s.storeParams(ctx, list, many)
-	if err != nil {
+	o := &offload{s: s}
+	if list, err = o.store(ctx, list, many); err != nil {
 		return nil, err
 	}
-	defer func() { s.settle(ctx, put, replies, err) }()
+	defer func() { o.settle(ctx, replies, err) }()
 	data, err := s.ask(ctx, wire.APISubmit, list)
 	if err != nil {
 		return nil, err
@@ -115,8 +114,8 @@ func (s *Server) submitList(ctx context.Context, list json.RawMessage, many bool
 	return replies, err
 }
 
-// traced gives the items the trace of their request, but for those that name one.
-// A traceparent that can't be read is none, as the standard has it.
+// traced gives the trace of the request to the items that name none. A traceparent
+// that can't be read is ignored, as the standard asks.
 func traced(list json.RawMessage, many bool, traceparent string) (json.RawMessage, error) {
 	if !tracing.Parse(traceparent).IsValid() {
 		return list, nil
@@ -145,7 +144,7 @@ func traced(list json.RawMessage, many bool, traceparent string) (json.RawMessag
 	return json.Marshal(raws)
 }
 
-// itemsOf is what the engine is to be sent: the body, or the items in it.
+// itemsOf returns what the engine is sent: the body, or the items in it.
 func itemsOf(body []byte) (list json.RawMessage, many bool, err error) {
 	if t := bytes.TrimSpace(body); len(t) > 0 && t[0] == '[' {
 		return nil, false, events.Refuse(events.CodeBadRequest, `the body is an array: send {"items":[…]}`)
@@ -160,7 +159,7 @@ func itemsOf(body []byte) (list json.RawMessage, many bool, err error) {
 	}
 	for name := range m {
 		if name != "items" {
-			return nil, true, events.Refuse(events.CodeBadRequest, "the request has the field %q beside items: give it in each of the items", clip(name, 64))
+			return nil, true, events.Refuse(events.CodeBadRequest, "the request has the field %q beside items: give it in each of the items", events.Clip(name, 64))
 		}
 	}
 	if t := bytes.TrimSpace(items); t[0] != '[' || bytes.Equal(bytes.TrimSpace(t[1:]), []byte("]")) {

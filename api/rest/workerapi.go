@@ -12,8 +12,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// WorkerBridge is what the worker API stands on; *bridge.Bridge is it. The
-// errors are *events.Errors.
+// WorkerBridge serves the worker API, implemented by *bridge.Bridge. Its errors are
+// *events.Errors.
 type WorkerBridge interface {
 	Register(ctx context.Context, reg wire.WorkerRegistration) (wire.WorkerSession, error)
 	Poll(ctx context.Context, worker string, req wire.Poll) (wire.Polled, error)
@@ -29,88 +29,80 @@ const maxControlBody = LargeBody
 
 // RegisterWorkers adds the worker API. It is called before Listen.
 func (s *Server) RegisterWorkers(b WorkerBridge) {
-	s.registerWorker(b)
-	s.pollWork(b)
-	s.reportWork(b)
-	s.workerHeartbeat(b)
-	s.workerProbe(b)
-	s.unregisterWorker(b)
-}
-
-// answer makes an operation's output of a reply.
-func answer[T any](reply T, err error) (*struct{ Body T }, error) {
-	if err != nil {
-		return nil, problemOf(err)
-	}
-	return &struct{ Body T }{reply}, nil
-}
-
-func workerOperation(id, method, path, endpoint, summary, text string) huma.Operation {
-	return huma.Operation{
-		OperationID: id, Method: method, Path: path, Summary: summary, Description: text, Tags: []string{tagWorkerAPI},
-		Metadata: map[string]any{needsKey: access.Needs(endpoint), paceKey: ordinary}, MaxBodyBytes: maxControlBody, BodyReadTimeout: bodyBounded,
-		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable},
-	}
-}
-
-func (s *Server) registerWorker(b WorkerBridge) {
-	op := workerOperation("register-worker", http.MethodPost, "/api/v1/workers", wire.APIRegister, "Register a worker",
-		"The session of the reply is the worker's secret, and goes with each of its requests. A worker id that is alive under another session is refused with worker_id_in_use.")
-	op.DefaultStatus = http.StatusCreated
-	huma.Register(s.api, op, func(ctx context.Context, in *struct {
+	handleWorker(s, workerOperation{
+		"register-worker", http.MethodPost, "/api/v1/workers", wire.APIRegister, ordinary, http.StatusCreated, "Register a worker",
+		"The session of the reply is the worker's secret, and goes with each of its requests. A worker id that is alive under another session is refused with worker_id_in_use.",
+	}, func(ctx context.Context, in *struct {
 		Body wire.WorkerRegistration
-	}) (*struct{ Body wire.WorkerSession }, error) {
-		return answer(b.Register(ctx, in.Body))
+	}) (wire.WorkerSession, error) {
+		return b.Register(ctx, in.Body)
 	})
-}
-
-func (s *Server) pollWork(b WorkerBridge) {
-	op := workerOperation("poll-work", http.MethodPost, "/api/v1/workers/{id}/poll", wire.APIRegister, "Wait for work",
-		"Returns when there is work, when wait_ms is over (0 to 60,000; 30,000 if left out), or when the worker is to drain. With claim, what is returned is claimed and started. A worker has one poll open at a time: a second one takes over from the first, which is refused with worker_id_in_use.")
-	op.Metadata[paceKey] = waiting
-	huma.Register(s.api, op, func(ctx context.Context, in *struct {
-		ID   string `path:"id" maxLength:"128" doc:"The worker's id."`
+	handleWorker(s, workerOperation{
+		"poll-work", http.MethodPost, workerPath + "/poll", wire.APIRegister, waiting, 0, "Wait for work",
+		"Returns when there is work, when wait_ms is over (0 to 60,000; 30,000 if left out), or when the worker is to drain. With claim, what is returned is claimed and started. A worker has one poll open at a time: a second one takes over from the first, which is refused with worker_id_in_use.",
+	}, func(ctx context.Context, in *struct {
+		WorkerPath
 		Body wire.Poll
-	}) (*struct{ Body wire.Polled }, error) {
-		polled, err := b.Poll(ctx, in.ID, in.Body)
-		return answer(polled, s.whyEnded(ctx, err))
+	}) (wire.Polled, error) {
+		return b.Poll(ctx, in.ID, in.Body)
 	})
-}
-
-func (s *Server) workerHeartbeat(b WorkerBridge) {
-	huma.Register(s.api, workerOperation("worker-heartbeat", http.MethodPost, "/api/v1/workers/{id}/heartbeat", wire.APIHeartbeat, "Keep a worker alive, and what it runs",
+	s.reportWork(b)
+	handleWorker(s, workerOperation{
+		"worker-heartbeat", http.MethodPost, workerPath + "/heartbeat", wire.APIHeartbeat, ordinary, 0, "Keep a worker alive, and what it runs",
 		"Renews the leases of the runs that in_flight names, and of no others. Runs in cancel and lost must stop; all runs must, if the answer is worker_id_in_use: another worker has registered under the id.",
-	), func(ctx context.Context, in *struct {
-		ID   string `path:"id" maxLength:"128" doc:"The worker's id."`
+	}, func(ctx context.Context, in *struct {
+		WorkerPath
 		Body wire.WorkerHeartbeat
-	}) (*struct{ Body wire.WorkerOrders }, error) {
-		return answer(b.Heartbeat(ctx, in.ID, in.Body))
+	}) (wire.WorkerOrders, error) {
+		return b.Heartbeat(ctx, in.ID, in.Body)
 	})
-}
-
-func (s *Server) workerProbe(b WorkerBridge) {
-	op := workerOperation("worker-probe", http.MethodPost, "/api/v1/workers/{id}/probe", wire.APIProbed, "Wait for a probe, and answer the one before",
-		"For a worker that has registered with probe. Returns the nonce of a probe as soon as the engine asks whether the worker is well, or nothing when wait_ms is over (0 to 60,000; 30,000 if left out). The next request answers it, with the nonce and the checks that fail. A worker has one such request open at a time: a second one takes over from the first, which is refused with worker_id_in_use.")
-	op.Metadata[paceKey] = waiting
-	huma.Register(s.api, op, func(ctx context.Context, in *struct {
-		ID   string `path:"id" maxLength:"128" doc:"The worker's id."`
+	handleWorker(s, workerOperation{
+		"worker-probe", http.MethodPost, workerPath + "/probe", wire.APIProbed, waiting, 0, "Wait for a probe, and answer the one before",
+		"For a worker that has registered with probe. Returns the nonce of a probe as soon as the engine asks whether the worker is well, or nothing when wait_ms is over (0 to 60,000; 30,000 if left out). The next request answers it, with the nonce and the checks that fail. A worker has one such request open at a time: a second one takes over from the first, which is refused with worker_id_in_use.",
+	}, func(ctx context.Context, in *struct {
+		WorkerPath
 		Body wire.ProbeWait
-	}) (*struct{ Body wire.ProbeAsked }, error) {
-		asked, err := b.Probe(ctx, in.ID, in.Body)
-		return answer(asked, s.whyEnded(ctx, err))
+	}) (wire.ProbeAsked, error) {
+		return b.Probe(ctx, in.ID, in.Body)
+	})
+	handleWorker(s, workerOperation{
+		"unregister-worker", http.MethodDelete, workerPath, wire.APIUnregister, ordinary, http.StatusOK, "Unregister a worker",
+		"What it was given and has not claimed goes to others at once; what it runs goes when its leases are over.",
+	}, func(ctx context.Context, in *struct {
+		WorkerPath
+		Session string `header:"Work-Session" required:"true" doc:"The session that the worker was given when it registered."`
+	}) (wire.OK, error) {
+		return wire.OK{OK: true}, b.Unregister(ctx, in.ID, in.Session)
 	})
 }
 
-func (s *Server) unregisterWorker(b WorkerBridge) {
-	op := workerOperation("unregister-worker", http.MethodDelete, "/api/v1/workers/{id}", wire.APIUnregister, "Unregister a worker",
-		"What it was given and has not claimed goes to others at once; what it runs goes when its leases are over.")
-	op.DefaultStatus = http.StatusOK
-	huma.Register(s.api, op, func(ctx context.Context, in *struct {
-		ID      string `path:"id" maxLength:"128" doc:"The worker's id."`
-		Session string `header:"Work-Session" required:"true" doc:"The session that the worker was given when it registered."`
-	}) (*struct{ Body wire.OK }, error) {
-		err := b.Unregister(ctx, in.ID, in.Session)
-		return answer(wire.OK{OK: true}, err)
+const workerPath = "/api/v1/workers/{id}"
+
+// WorkerPath is the input of an operation on a worker.
+type WorkerPath struct {
+	ID string `path:"id" maxLength:"128" doc:"The worker's id."`
+}
+
+// workerOperation is an operation of the worker API whose body huma reads.
+type workerOperation struct {
+	id, method, path, endpoint string
+	pace                       pace
+	status                     int // of the reply; 0: 200
+	summary, about             string
+}
+
+// handleWorker adds an operation of the worker API.
+func handleWorker[In, Out any](s *Server, o workerOperation, handler func(context.Context, *In) (Out, error)) {
+	huma.Register(s.api, huma.Operation{
+		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: o.about, Tags: []string{tagWorkerAPI}, DefaultStatus: o.status,
+		Metadata: map[string]any{needsKey: access.Needs(o.endpoint), paceKey: o.pace}, MaxBodyBytes: maxControlBody, BodyReadTimeout: bodyBounded,
+		Errors: []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable},
+	}, func(ctx context.Context, in *In) (*struct{ Body Out }, error) {
+		reply, err := handler(ctx, in)
+		if err != nil {
+			return nil, problemOf(s.whyEnded(ctx, err))
+		}
+		return &struct{ Body Out }{reply}, nil
 	})
 }
 

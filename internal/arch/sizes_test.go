@@ -22,8 +22,6 @@ const (
 // Lower a number, or take a line out, when you make something smaller.
 var oversized = map[string]int{
 	"..Client":                    104,
-	"api/bridge.Bridge":           74,
-	"api/rest.Server":             73,
 	"cmd/engine.app":              67,
 	"cmd/engine.app.printItem()":  76,
 	"internal/doors.Server.try()": 80,

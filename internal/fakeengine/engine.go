@@ -109,14 +109,14 @@ func (e *Engine) Next(endpoint string, s ...Stumble) {
 	e.stumble[endpoint] = append(e.stumble[endpoint], s...)
 }
 
-// Requests is the number of requests that an endpoint has had.
+// Requests returns the number of requests that an endpoint has had.
 func (e *Engine) Requests(endpoint string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.requests[endpoint]
 }
 
-// Seen is the min_position of each query so far.
+// Seen returns the min_position of each query so far.
 func (e *Engine) Seen() []wire.Position {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -130,7 +130,7 @@ func (e *Engine) Drained() []string {
 	return slices.Clone(e.drained)
 }
 
-// Len is the number of items.
+// Len returns the number of items.
 func (e *Engine) Len() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -250,7 +250,7 @@ func (e *Engine) find(id string) (*wire.Item, error) {
 	return it, nil
 }
 
-// sorted is all items, by id.
+// sorted returns all items, by id.
 func (e *Engine) sorted() (out []wire.Item) {
 	for _, id := range slices.Sorted(maps.Keys(e.items)) {
 		out = append(out, *e.items[id])

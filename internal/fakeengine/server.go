@@ -5,12 +5,18 @@
 package fakeengine
 
 import (
+	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/streamwright/streamwright/access"
+	"github.com/streamwright/streamwright/wire"
 )
 
 // Server starts a NATS server with JetStream on a free port, until the test
@@ -57,7 +63,7 @@ func (e *Engine) RestartServer() {
 // Dial connects to a server until the test ends.
 func Dial(t testing.TB, url string) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond))
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,4 +74,18 @@ func Dial(t testing.TB, url string) *nats.Conn {
 // Respond answers every request with the same bytes.
 func Respond(data []byte) nats.MsgHandler {
 	return func(m *nats.Msg) { _ = m.Respond(data) }
+}
+
+// Accounts returns the part of a nats-server configuration that gives the engine and
+// each of its users an account, as `engine permissions` prints it. Every user
+// has its name as password.
+func Accounts(engine string, users map[string]access.Roles) string {
+	a := access.Accounts{
+		Names: wire.Default, Engine: access.EngineGrant{Names: wire.Default, Partitions: 1, User: engine},
+		Login: func(user string) string { return fmt.Sprintf("user: %q, password: %q", user, user) },
+	}
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		a.Grants = append(a.Grants, access.Grant{Names: wire.Default, User: name, Roles: users[name]})
+	}
+	return a.Config()
 }

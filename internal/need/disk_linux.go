@@ -48,7 +48,7 @@ func (d Disk) Fill(t testing.TB, leave int64) {
 	}
 }
 
-// Room is how many bytes are free.
+// Room returns the number of free bytes.
 func (d Disk) Room(t testing.TB) int64 {
 	t.Helper()
 	var st syscall.Statfs_t

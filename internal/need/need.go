@@ -1,11 +1,12 @@
-// Package need is what tests need of the machine that they run on: programs that they
-// can’t do without, and addresses to listen on.
+// Package need has what the tests of many packages need: programs that they can't do
+// without, addresses to listen on, small disks, time, and a way to wait.
 package need
 
 import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 )
 
 // NoSkip is the environment variable that turns skips for want of a program
@@ -32,4 +33,27 @@ func Missing(t testing.TB, format string, args ...any) {
 		t.Fatalf(format+" (and "+NoSkip+" is set)", args...)
 	}
 	t.Skipf(format, args...)
+}
+
+// Seconds skips a test that takes a second or more where only short ones are asked
+// for (go test -short).
+func Seconds(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes seconds, and -short is set")
+	}
+}
+
+// patience is generous: it only ends a test that fails.
+const patience = 2 * time.Minute
+
+// Eventually waits for a condition that nothing signals, and fails the test if it
+// never comes.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for: %s", what)
+		}
+	}
 }

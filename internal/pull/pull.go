@@ -1,7 +1,7 @@
-// Package pull is what a client says and hears when it pulls dispatched work: the
-// messages, the pull requests and how they end, acks, and the engine's refusals.
-// The worker runtime and the HTTP bridge are such clients. What each asks for, and
-// when, is its own.
+// Package pull has the pull protocol of workers: dispatched messages, pull requests
+// and how they end, acks, the engine's refusals, and a worker's standing with the
+// engine. The worker runtime and the HTTP bridge share it; each decides for itself
+// what to ask for, and when.
 package pull
 
 import (
@@ -18,7 +18,7 @@ import (
 const (
 	// Expires is the longest life of a pull request.
 	Expires = 30 * time.Second
-	// Grace is how much later an unanswered one is surely lost.
+	// Grace is the time after which an unanswered one is surely lost.
 	Grace = 5 * time.Second
 	// MaxBench is the longest time for which a client whose circuit is open pulls
 	// nothing before it asks again: an operator may have reset it meanwhile.
@@ -86,7 +86,7 @@ func (m *Message) Labels() map[string]string {
 // Request is the body of a pull request.
 type Request struct {
 	Batch   int           // messages, at most
-	Expires time.Duration // how long the request waits for them; 0: it says nothing of that
+	Expires time.Duration // how long the request waits for them; 0: not said
 	// NoWait ends the request when there is nothing more to be had; with Expires,
 	// once at least one message has come.
 	NoWait bool
@@ -107,7 +107,7 @@ func (r Request) Body() []byte {
 	return append(b, '}')
 }
 
-// End is why the server has ended a pull request.
+// End is the reason why the server has ended a pull request.
 type End int
 
 const (

@@ -19,8 +19,8 @@ var ordinary = []string{
 // their traces.
 var secrets = []string{"NATS_PASSWORD", "NATS_TOKEN", "NATS_CREDS", "NATS_NKEY", "NATS_KEY", "NATS_PASSWORD_FILE", "WORK_TOKENS", "STREAMWRIGHT_TOKEN"}
 
-// ofRun are what an item's own environment says, and what must not pass from
-// one item's child, if the worker is one, to those of others.
+// ofRun are the variables of one run. If the worker is itself the child of an item,
+// its own children must not inherit them.
 var ofRun = []string{"WORK_REPORT_FD", "WORK_CONTINUATION", "WORK_CHILDREN", "TRACEPARENT"}
 
 // environ returns what a child gets of the worker's own environment: all but the

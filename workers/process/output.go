@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"unicode/utf8"
 
 	"github.com/streamwright/streamwright/workers"
@@ -39,14 +40,9 @@ func (c *capture) Write(b []byte) (int, error) {
 
 // track follows the lines of what does not fit.
 func (c *capture) track(b []byte) {
-	for {
-		end := bytes.IndexByte(b, '\n')
-		part := b
-		if end >= 0 {
-			part = b[:end]
-		}
+	for part, whole := range pieces(b) {
 		c.line = append(c.line, part[:min(len(part), c.max+1-len(c.line))]...)
-		if end < 0 {
+		if !whole {
 			return
 		}
 		if len(bytes.TrimSpace(c.line)) > 0 {
@@ -54,7 +50,17 @@ func (c *capture) track(b []byte) {
 		} else {
 			c.line = c.line[:0]
 		}
-		b = b[end+1:]
+	}
+}
+
+// pieces yields the lines of b, without their ends, and whether each has one.
+func pieces(b []byte) iter.Seq2[[]byte, bool] {
+	return func(yield func([]byte, bool) bool) {
+		for line := range bytes.Lines(b) {
+			if !yield(bytes.CutSuffix(line, []byte("\n"))) {
+				return
+			}
+		}
 	}
 }
 
@@ -97,13 +103,7 @@ type lineLogger struct {
 
 // Write never fails: a child must not get an error for saying too much.
 func (l *lineLogger) Write(b []byte) (int, error) {
-	n := len(b)
-	for len(b) > 0 {
-		end := bytes.IndexByte(b, '\n')
-		part, rest := b, []byte(nil)
-		if end >= 0 {
-			part, rest = b[:end], b[end+1:]
-		}
+	for part, whole := range pieces(b) {
 		for len(l.part)+len(part) > workers.MaxLogText {
 			fit := workers.MaxLogText - len(l.part)
 			l.part = append(l.part, part[:fit]...)
@@ -111,12 +111,11 @@ func (l *lineLogger) Write(b []byte) (int, error) {
 			l.flush()
 		}
 		l.part = append(l.part, part...)
-		if end >= 0 {
+		if whole {
 			l.flush()
 		}
-		b = rest
 	}
-	return n, nil
+	return len(b), nil
 }
 
 // flush logs the line so far, if there is any.

@@ -188,7 +188,7 @@ func (c *config) terminate(ctx context.Context, cmd *exec.Cmd, exited <-chan str
 	killGroup(cmd)
 }
 
-// verdict says what an ended child means. waitErr is what Wait returned; only
+// verdict returns the outcome of an ended child. waitErr is the error of Wait; only
 // the process's state counts, since a pipe that had to be closed is no failure.
 func verdict(ctx context.Context, state *os.ProcessState, waitErr error, out *capture, lastLine string, said *reporter) (any, error) {
 	if state == nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/streamwright/streamwright/events"
@@ -71,22 +72,15 @@ func (r *reporter) read(from io.Reader, before func(got int) bool) {
 }
 
 func (r *reporter) take(b []byte) {
-	for len(b) > 0 {
-		end := bytes.IndexByte(b, '\n')
-		part := b
-		if end >= 0 {
-			part = b[:end]
-		}
+	for part, whole := range pieces(b) {
 		if len(r.part)+len(part) > MaxReportLine {
 			r.long = true
 		} else if !r.long {
 			r.part = append(r.part, part...)
 		}
-		if end < 0 {
-			return
+		if whole {
+			r.line()
 		}
-		r.line()
-		b = b[end+1:]
 	}
 }
 
@@ -116,7 +110,7 @@ func (r *reporter) line() {
 		err = r.obey(&s)
 	}
 	if err != nil {
-		r.bad(fmt.Errorf("%w: %s", err, clip(line)), asksForEnd(line))
+		r.bad(fmt.Errorf("%w: %s", err, events.Clip(string(line), 200)), asksForEnd(line))
 	}
 }
 
@@ -137,22 +131,9 @@ func asksForEnd(line []byte) bool {
 	return bytes.Contains(line, []byte(`"spawn"`)) || bytes.Contains(line, []byte(`"snooze"`)) || bytes.Contains(line, []byte(`"retry_after"`))
 }
 
-func clip(line []byte) string {
-	const most = 200
-	if len(line) <= most {
-		return string(line)
-	}
-	return string(bytes.ToValidUTF8(line[:most], nil)) + "…"
-}
-
 func (s *said) check() error {
-	n := 0
-	for _, set := range [...]bool{s.Progress != nil, s.Checkpoint != nil, s.Snooze != "", s.RetryAfter != "", s.Spawn != nil} {
-		if set {
-			n++
-		}
-	}
-	if n != 1 {
+	said := []bool{s.Progress != nil, s.Checkpoint != nil, s.Snooze != "", s.RetryAfter != "", s.Spawn != nil}
+	if len(slices.DeleteFunc(said, func(set bool) bool { return !set })) != 1 {
 		return errors.New("write one of progress, checkpoint, snooze, spawn and retry_after in a line")
 	}
 	if s.Progress != nil && (*s.Progress < 0 || *s.Progress > 100) {
@@ -217,8 +198,8 @@ func (r *reporter) spawn(s *said) error {
 	return nil
 }
 
-// outcome is what the end that a child has asked for means, once it has exited
-// with 0, or (retry) with ExitRetryLater. It reports whether there is one.
+// outcome returns the outcome of the end that a child has asked for, once it has
+// exited with 0, or (retry) with ExitRetryLater. It reports whether there is one.
 func (r *reporter) outcome(retry bool, err error) (any, error, bool) {
 	e := r.end
 	switch {
@@ -246,12 +227,12 @@ func childrenFile(c *workers.Continuation) (path string, err error) {
 		doc = []byte("[]")
 	}
 	f, err := os.CreateTemp("", "work-children-*.json")
-	if err != nil {
-		return "", fmt.Errorf("write how the children have ended: %w", err)
+	if err == nil {
+		_, err = f.Write(doc)
+		if err = errors.Join(err, f.Close()); err == nil {
+			return f.Name(), nil
+		}
+		err = errors.Join(err, os.Remove(f.Name()))
 	}
-	_, err = f.Write(doc)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", errors.Join(fmt.Errorf("write how the children have ended: %w", err), os.Remove(f.Name()))
-	}
-	return f.Name(), nil
+	return "", fmt.Errorf("write how the children have ended: %w", err)
 }

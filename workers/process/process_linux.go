@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/streamwright/streamwright/workers"
@@ -70,3 +71,12 @@ func childrenOf(pid int) (pids []int) {
 	}
 	return pids
 }
+
+const (
+	wExited = 0x4
+	wNoWait = 0x1000000
+)
+
+// dieWithParent has the kernel kill the child when the worker dies, even by
+// SIGKILL.
+func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }

@@ -1,0 +1,89 @@
+package bridge
+
+import (
+	"context"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+)
+
+// signal wakes one goroutine; there is room for one in it.
+type signal chan struct{}
+
+func newSignal() signal { return make(signal, 1) }
+
+func (s signal) send() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// waiter is a request of a worker that waits: for work, or for a probe. Of either
+// a worker has one open at a time.
+type waiter struct {
+	wake     signal
+	replaced bool // another request has taken over; guarded by Bridge.mu
+}
+
+// poke has the waiter look again; nil: there is none. REQUIRES: mu.
+func (w *waiter) poke() {
+	if w != nil {
+		w.wake.send()
+	}
+}
+
+// wait returns true when the waiter is woken, and false when its client has gone or
+// the time has come.
+func (w *waiter) wait(ctx context.Context, until time.Time) bool {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-w.wake:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return false
+}
+
+// sit makes a new waiter the open one of its kind. The caller ends it with rise.
+func (s *session) sit(at **waiter) (*waiter, error) {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	if s.b.stopping {
+		return nil, errStopping
+	}
+	if *at != nil {
+		(*at).replaced = true
+		(*at).poke()
+	}
+	*at = &waiter{wake: newSignal()}
+	s.b.polls.Add(1)
+	return *at, nil
+}
+
+// rise ends a waiter. What has arrived for the poll that ends goes back, unless
+// another poll has taken over.
+func (s *session) rise(at **waiter, w *waiter) {
+	s.b.mu.Lock()
+	defer s.b.unlock()
+	if *at == w {
+		*at = nil
+	}
+	if s.polling == nil {
+		s.giveBack("poll_ended")
+	}
+	s.b.polls.Done()
+}
+
+// waitOf returns how long a request waits at most.
+func waitOf(ms *int64) (time.Duration, error) {
+	switch {
+	case ms == nil:
+		return DefaultWait, nil
+	case *ms < 0 || *ms > MaxWait.Milliseconds():
+		return 0, events.Refuse(events.CodeBadTime, "wait_ms is %d: it must be 0 to %d", *ms, MaxWait.Milliseconds())
+	}
+	return time.Duration(*ms) * time.Millisecond, nil
+}

@@ -1,0 +1,85 @@
+package pull
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+const (
+	// DefaultHeartbeat is the time between two heartbeats until the engine says
+	// another.
+	DefaultHeartbeat = 20 * time.Second
+
+	// MinHeartbeat is the shortest time between two heartbeats.
+	MinHeartbeat = 100 * time.Millisecond
+)
+
+// Standing is what the engine has last said of one worker: in the replies to its
+// registration and heartbeats, in control messages, and by refusing its claims.
+// It is not safe for concurrent use.
+type Standing struct {
+	Registered bool          // the engine knows the worker, and its consumers are current
+	Heard      time.Time     // when the engine last heard of the worker
+	Every      time.Duration // between two heartbeats
+	Draining   bool          // the worker is to take no new work; never taken back
+	Status     wire.WorkerStatus
+	Reason     string // of Status
+}
+
+// Due returns the time of the next heartbeat.
+func (s *Standing) Due() time.Time { return s.Heard.Add(s.Every) }
+
+// Unhealthy returns why the engine takes the worker for unhealthy; empty: it does
+// not.
+func (s *Standing) Unhealthy() string {
+	if s.Status != wire.WorkerUnhealthy {
+		return ""
+	}
+	return cmp.Or(s.Reason, "the engine says so")
+}
+
+// Confirm follows from a registration that was sent at a time.
+func (s *Standing) Confirm(r *wire.Registered, sent time.Time) {
+	s.Registered, s.Heard = true, sent
+	s.Every = cmp.Or(s.Every, DefaultHeartbeat)
+	if r.HeartbeatMS > 0 {
+		s.Every = max(time.Duration(r.HeartbeatMS)*time.Millisecond, MinHeartbeat)
+	}
+}
+
+// Beaten follows from a heartbeat that was sent at a time.
+func (s *Standing) Beaten(r *wire.HeartbeatReply, sent time.Time) {
+	s.Heard = sent
+	s.Told(&wire.Control{Drain: r.ShouldDrain, Status: r.Status, Reason: r.Reason})
+}
+
+// Told follows from a control message. The runs that it cancels are the caller's
+// to stop.
+func (s *Standing) Told(c *wire.Control) {
+	s.Draining = s.Draining || c.Drain
+	if c.Status != "" {
+		s.Status, s.Reason = c.Status, c.Reason
+	}
+	if c.Register {
+		s.Registered = false
+	}
+}
+
+// Refused follows from the refusal of a claim. The worker is to pull nothing for
+// the time that it returns.
+func (s *Standing) Refused(e *wire.Error) (bench time.Duration) {
+	switch e.Code {
+	case events.CodeUnknownWorker, events.CodeWorkerIDInUse:
+		s.Registered = false // the answer to the next registration says what follows
+	case events.CodeDraining:
+		s.Draining = true
+	case events.CodeUnhealthy:
+		s.Status, s.Reason = wire.WorkerUnhealthy, e.Message
+	case events.CodeCircuitOpen:
+		return min(time.Duration(e.RetryAfterMS)*time.Millisecond, MaxBench)
+	}
+	return 0
+}
