@@ -14,50 +14,46 @@ import (
 )
 
 func deadCommand(a *app) *cobra.Command {
-	var f selectFlags
+	var sel streamwright.Selection
 	var causes, all bool
-	q := streamwright.CausesQuery{}
+	var sort string
 	cmd := &cobra.Command{
 		Use:   "dead",
 		Short: "List dead items, or the causes that they died of",
 		Example: "  engine dead --causes\n  engine dead --type email --since 1h\n" +
 			"  engine dead --cause 3f1c9a52b7d04e88 --json",
-		Args: console.Args(cobra.NoArgs),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			sel, err := f.selection(time.Now())
-			if err != nil {
-				return err
+			if !causes {
+				return a.dead(cmd.Context(), sel, all)
 			}
-			if causes {
-				q.Type, q.Reason, q.Code, q.All = sel.Type, sel.Reason, sel.Code, all
-				if cmd.Flags().Changed("limit") {
-					q.Limit = sel.Limit
-				}
-				return a.causes(cmd, q)
+			q := streamwright.CausesQuery{Type: sel.Type, Reason: sel.Reason, Code: sel.Code, Sort: sort, All: all}
+			if cmd.Flags().Changed("limit") {
+				q.Limit = sel.Limit
 			}
-			return a.dead(cmd, sel, all)
+			return a.causes(cmd.Context(), q)
 		},
 	}
 	fs := cmd.Flags()
-	f.define(fs)
-	f.defineReason(fs)
-	fs.IntVar(&f.sel.Limit, "limit", 50, "how many items to show in a page, at most 1000")
-	fs.StringVar(&f.sel.Cursor, "cursor", "", "go on from where a page has ended, by its `cursor`")
+	selectFlags(fs, &sel)
+	endedReasonFlag(fs, &sel)
+	pageFlags(fs, &sel.List)
 	fs.BoolVar(&all, "all", false, "show all pages; with --causes, include resolved causes")
 	fs.BoolVar(&causes, "causes", false, "group the items by cause")
-	fs.StringVar(&q.Sort, "sort", "last", "the `order` of --causes: last, first, count or dead, the highest first")
+	fs.StringVar(&sort, "sort", "last", "the `order` of --causes: last, first, count or dead, the highest first")
 	return cmd
 }
 
-func (a *app) dead(cmd *cobra.Command, sel streamwright.Selection, all bool) error {
-	return a.pages(cmd, all, "nothing is dead", a.printDead, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
+func (a *app) dead(ctx context.Context, sel streamwright.Selection, all bool) error {
+	return a.pages(ctx, all, "nothing is dead", a.showDead, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
 		page, err := c.Dead(ctx, sel)
 		sel.Cursor = page.NextCursor
 		for i := range page.Items {
 			if !a.JSON || err != nil {
 				break
 			}
-			// With its params, which lists leave out: one that is gone by now stays as it is.
+			// With its params, which lists leave out. An item that is gone by now stays
+			// as it is.
 			if it, gerr := c.Get(ctx, page.Items[i].ID); gerr == nil {
 				page.Items[i] = it
 			} else if events.CodeOf(gerr) != events.CodeNotFound {
@@ -68,10 +64,10 @@ func (a *app) dead(cmd *cobra.Command, sel streamwright.Selection, all bool) err
 	})
 }
 
-func (a *app) printDead(items []streamwright.WorkItem) error {
-	now, style := time.Now(), console.StyleFor(a.Out)
+func (a *app) showDead(items []streamwright.WorkItem, err error) error {
+	now, style := time.Now(), a.Style()
 	head := []string{"ID", "TYPE", "DIED", "REASON", "ATTEMPTS", "CAUSE", "ERROR"}
-	return printList(a, items, "", head, func(it streamwright.WorkItem) []string {
+	return showList(a, items, err, "", head, func(it streamwright.WorkItem) []string {
 		text := ""
 		if it.Error != nil {
 			text = style.Clip(failure(it.Error), 60)
@@ -81,15 +77,12 @@ func (a *app) printDead(items []streamwright.WorkItem) error {
 	})
 }
 
-func (a *app) causes(cmd *cobra.Command, q streamwright.CausesQuery) error {
-	return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+func (a *app) causes(ctx context.Context, q streamwright.CausesQuery) error {
+	return a.ask(ctx, func(ctx context.Context, c *streamwright.Client) error {
 		reply, err := c.Causes(ctx, q)
-		if err != nil {
-			return err
-		}
-		now, style := time.Now(), console.StyleFor(a.Out)
+		now, style := time.Now(), a.Style()
 		head := []string{"CAUSE", "TYPE", "DEAD", "IN ALL", "FIRST", "LAST", "REASON", "EXAMPLE", "ERROR"}
-		err = printList(a, reply.Causes, "nothing is dead", head, func(cause streamwright.Cause) []string {
+		err = showList(a, reply.Causes, err, "nothing is dead", head, func(cause streamwright.Cause) []string {
 			return []string{cause.Cause, cause.Type, console.Count(cause.Dead), console.Count(cause.Count), console.Ago(cause.First, now),
 				console.Ago(cause.Last, now), style.Clip(cause.Reason, 20), cause.Example, style.Clip(strings.TrimPrefix(cause.Code+": "+cause.Error, ": "), 60)}
 		})

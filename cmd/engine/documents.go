@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/streamwright/streamwright"
-	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/internal/cli"
 )
 
 // documentFlags say where an item's documents are to be written; empty: they
@@ -18,7 +18,7 @@ type documentFlags struct{ params, result string }
 
 func (d documentFlags) check() error {
 	if d.params == "-" && d.result == "-" {
-		return console.Usagef("--params and --result can't both go to standard output: name a file for one")
+		return cli.Usagef("--params and --result can't both go to standard output: name a file for one")
 	}
 	return nil
 }

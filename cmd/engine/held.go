@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
-	"github.com/streamwright/streamwright/cmd/internal/console"
 )
 
 func heldCommand(a *app) *cobra.Command {
@@ -15,30 +14,30 @@ func heldCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "held TYPE KEY",
 		Short: "Show the item that holds a dedup key",
-		Long: `Show the live item that holds a dedup key: the one that a submission with this
-key would be a duplicate of. A key that is free is not_found.
+		Long: `Show the live item that holds a dedup key: a submission with this key would be
+a duplicate of it. A free key is an error, not_found.
 
-With --watch, show that and every change of it, until it is interrupted. A free
-key shows as "free", in JSON as an object without id.
+With --watch, show the holder and every change, until interrupted. A free key
+shows as "free", in JSON as an object without id.
 
-What is shown may be over when it is read: the submission alone decides.`,
+The holder may have changed by the time it is read: only a submission decides.`,
 		Example: "  engine held check project-17\n  engine held check project-17 --watch --json",
-		Args:    console.Args(cobra.ExactArgs(2)),
+		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if watch {
 				return a.watchHolder(cmd.Context(), args[0], args[1])
 			}
-			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
 				info, err := c.Info(ctx)
 				if err != nil {
 					return err
 				}
-				c.ObservePosition(info.Position) // what any command before this one has done is to be seen
+				c.ObservePosition(info.Position) // show what any command before this one has done
 				h, err := c.Holder(ctx, args[0], args[1])
 				if err != nil {
 					return err
 				}
-				return a.printHolder(h)
+				return a.showHolder(h)
 			})
 		},
 	}
@@ -47,19 +46,16 @@ What is shown may be over when it is read: the submission alone decides.`,
 }
 
 func (a *app) watchHolder(ctx context.Context, typ, key string) error {
-	c, err := a.Connect(ctx)
-	if err != nil {
+	return a.with(ctx, func(c *streamwright.Client) error {
+		err := c.WatchHolder(ctx, typ, key, a.showHolder)
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return nil // interrupted, which is how a watch ends
+		}
 		return err
-	}
-	defer c.Close()
-	err = c.WatchHolder(ctx, typ, key, a.printHolder)
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return nil // interrupted, which is how a watch ends
-	}
-	return err
+	})
 }
 
-func (a *app) printHolder(h streamwright.Holder) error {
+func (a *app) showHolder(h streamwright.Holder) error {
 	switch {
 	case a.JSON && h.ID == "":
 		return a.PrintJSON(struct{}{})
@@ -68,7 +64,7 @@ func (a *app) printHolder(h streamwright.Holder) error {
 	case h.ID == "":
 		a.Printf("free\n")
 	default:
-		a.Printf("%s  %s\n", h.ID, console.StyleFor(a.Out).State(h.State))
+		a.Printf("%s  %s\n", h.ID, a.Style().State(h.State))
 	}
 	return nil
 }

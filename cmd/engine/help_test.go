@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/internal/cli"
 )
 
 // everyCommand calls fn with each command, but for those that cobra adds.
@@ -180,7 +180,7 @@ func TestWrongCalls(t *testing.T) {
 		`types set email codes={"busy":1}`:                "it must be an object",
 		"serve --durability perhaps":                      `invalid --durability "perhaps": use always or interval`,
 		"serve --http nonsense":                           `invalid --http "nonsense": use host:port`,
-		"bench --only nonsense":                           "use some of floor",
+		"bench --only nonsense":                           "use floor, flow",
 		"work email --concurrency 5000 -- cat":            "use 1 to 1000",
 		"schedule next --cron x":                          "has 1 field: it must have 5",
 		"replay " + anID + " --max-attempts -1":           "invalid --max-attempts -1: use 1 or more",
@@ -190,7 +190,7 @@ func TestWrongCalls(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(line, "/", "_"), func(t *testing.T) {
 			t.Setenv("NATS_URL", url)
-			r := engine(t, "", strings.Fields(line)...).wants(t, console.ExitUsage, says, "--help`.")
+			r := engine(t, "", strings.Fields(line)...).wants(t, cli.ExitUsage, says, "--help`.")
 			for _, raw := range []string{"strconv", "time: ", "invalid character", "looking for", "json: ", "arg(s)", "unknown command", "accepts "} {
 				if strings.Contains(r.errs, raw) {
 					t.Errorf("it says %q, as the library does: %s", raw, r.errs)

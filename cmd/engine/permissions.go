@@ -16,8 +16,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/streamwright/streamwright/access"
-	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -50,11 +50,11 @@ func permissionsCommand(a *app) *cobra.Command {
 			"shown once on standard error. A password has 12 characters or more. With --json there are no logins: it is for those who make JWTs.",
 		Example: "  engine permissions --user feeder=submit --user workers=work --user ops=read+operate > accounts.conf\n" +
 			"  engine permissions --user workers=work --nkey workers=UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4",
-		Args: console.Args(cobra.NoArgs),
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			accounts, err := p.accounts(wire.WithPrefix(a.Prefix).In(a.Flagged.Domain))
 			if err != nil {
-				return console.Usage(err)
+				return cli.Usage(err)
 			}
 			if a.JSON {
 				return a.PrintJSON(jsonAccounts(accounts))
@@ -190,7 +190,7 @@ func (a *app) logins(p permissionFlags, accounts access.Accounts) (map[string]st
 	for _, u := range users {
 		key, file, certificate := named(p.nkeys, u), named(p.passwords, u), slices.Contains(p.certificates, u)
 		if key != "" && file != "" || certificate && key+file != "" {
-			return nil, console.Usagef("%s has more than one of --nkey, --password-file and --certificate: give one", u)
+			return nil, cli.Usagef("%s has more than one of --nkey, --password-file and --certificate: give one", u)
 		}
 		switch {
 		case key != "":

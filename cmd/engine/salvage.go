@@ -23,16 +23,19 @@ func salvageCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "salvage",
 		Short: "Write a new event log from the store, when the log is lost",
-		Long: `Write a new event log of what the engine's store holds: for when the event stream is gone, and no
-backup of it is at hand. The engine must not run. The store is as of its last flush, up to half a minute
-before the engine ended; what happened later is lost, except for published submissions that still are in
-the intake. Items, histories, keys, types, pauses, schedules and counters are as the store has them; what
-was running counts as lost and is tried again when the engine starts.
+		Long: `Write a new event log of what the engine's store holds: for when the event
+stream is gone, and no backup of it is at hand. The engine must not run. The
+store is as of its last flush, up to half a minute before the engine ended.
+What happened later is lost, except for published submissions that are still in
+the intake. Items, histories, keys, types, pauses, schedules and counters are as
+the store has them; what was running counts as lost and is tried again when the
+engine starts.
 
-The new log is replayed and compared with the store before it is taken into use. The store is only read;
-in the end that of the data folder gets another name, and is not removed.`,
+The new log is replayed and compared with the store before it is taken into use.
+The store is only read; in the end the store of the data folder gets another
+name, and is not removed.`,
 		Example: "  engine salvage --dir /var/lib/streamwright --dry-run\n  engine salvage --config engine.toml --yes",
-		Args:    console.Args(cobra.NoArgs),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := loadConfig(file)
 			if err != nil {
@@ -49,12 +52,9 @@ in the end that of the data folder gets another name, and is not removed.`,
 			done, err := embedded.Salvage(cmd.Context(), o)
 			end()
 			if errors.Is(err, eventlog.ErrNotEmpty) {
-				return fmt.Errorf("%w: if that log is right, start with `engine serve --set-store-aside`; if it is not, remove its stream first", err)
+				err = fmt.Errorf("%w: if that log is right, start with `engine serve --set-store-aside`; if it is not, remove its stream first", err)
 			}
-			if err != nil {
-				return err
-			}
-			return a.printSalvaged(done)
+			return a.showSalvaged(done, err)
 		},
 	}
 	f := cmd.Flags()
@@ -67,7 +67,7 @@ in the end that of the data folder gets another name, and is not removed.`,
 	return cmd
 }
 
-// confirmSalvage shows what would be written, and asks.
+// confirmSalvage shows what the store holds, and asks.
 func (a *app) confirmSalvage(s embedded.Salvageable, yes, dry bool) bool {
 	if !a.JSON {
 		a.Printf("the store %s is as of event %d, %s\n", s.Store, s.Position, s.At.UTC().Format(time.RFC3339))
@@ -84,18 +84,16 @@ func (a *app) confirmSalvage(s embedded.Salvageable, yes, dry bool) bool {
 	return strings.EqualFold(strings.TrimSpace(line), "yes")
 }
 
-func (a *app) printSalvaged(done embedded.Salvaged) error {
-	switch {
-	case a.JSON:
-		return a.PrintJSON(done)
-	case !done.Written:
-		a.Printf("nothing was written\n")
-		return nil
-	}
-	a.Printf("written: events %d to %d; replayed, they give the state of the store (digest %s)\n", done.First, done.Last, done.Digest)
-	if done.Aside != "" {
-		a.Printf("the old store is now %s: remove it when nothing is missed\n", done.Aside)
-	}
-	a.Printf("start the engine: it goes on from there\n")
-	return nil
+func (a *app) showSalvaged(done embedded.Salvaged, err error) error {
+	return a.show(done, err, func() {
+		if !done.Written {
+			a.Printf("nothing was written\n")
+			return
+		}
+		a.Printf("written: events %d to %d; replayed, they give the state of the store (digest %s)\n", done.First, done.Last, done.Digest)
+		if done.Aside != "" {
+			a.Printf("the old store is now %s: remove it when nothing is missed\n", done.Aside)
+		}
+		a.Printf("start the engine: it goes on from there\n")
+	})
 }

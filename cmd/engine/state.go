@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,58 +13,55 @@ import (
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// parseAt reads a moment of the past: a position, a time, or how long ago.
-func parseAt(s string, now time.Time) (m streamwright.PointInTime, err error) {
-	if n, err := strconv.ParseUint(s, 10, 64); err == nil && n > 0 {
-		m.Position = wire.Position(s)
-		return m, nil
-	}
-	if m.Time, err = parseMoment("--at", s, now); err != nil {
-		return m, console.Usagef("invalid --at %q: use a position (1042), a time (2030-01-31T08:00:00Z), or how long ago (10m)", s)
-	}
-	return m, nil
+// pointInTime decodes a moment of the past: a position, a time, or how long ago.
+func pointInTime(dst *streamwright.PointInTime) func(string) error {
+	return console.Value(dst, func(s string) (m streamwright.PointInTime, err error) {
+		if n, err := strconv.ParseUint(s, 10, 64); err == nil && n > 0 {
+			m.Position = wire.Position(s)
+			return m, nil
+		}
+		if m.Time, err = console.ParseMoment(s); err != nil {
+			err = errors.New("use a position (1042), a time (2030-01-31T08:00:00Z), or how long ago (10m)")
+		}
+		return m, err
+	})
 }
 
 func stateCommand(a *app) *cobra.Command {
-	var at string
+	var at streamwright.PointInTime
 	cmd := &cobra.Command{
-		Use:     "state --at POSITION|TIME",
-		Short:   "Show the whole engine at an earlier moment",
-		Long:    "Show queues, runs, pauses, circuits and schedules as they were. The engine replays its log up to the moment:\na position (1042), a time (RFC 3339), or how long ago (10m).",
+		Use:   "state --at POSITION|TIME",
+		Short: "Show the whole engine at an earlier moment",
+		Long: `Show queues, runs, pauses, circuits and schedules as they were. The engine
+replays its log up to the moment: a position (1042), a time (RFC 3339), or how
+long ago (10m).`,
 		Example: "  engine state --at 10m\n  engine state --at 1042 --json",
-		Args:    console.Args(cobra.NoArgs),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if at == "" {
-				return console.Usagef("--at is missing: give a position (1042), a time (2030-01-31T08:00:00Z), or how long ago (10m)")
+			if at == (streamwright.PointInTime{}) {
+				return cli.Usagef("--at is missing: give a position (1042), a time (2030-01-31T08:00:00Z), or how long ago (10m)")
 			}
-			m, err := parseAt(at, time.Now())
-			if err != nil {
-				return err
-			}
-			c, err := a.Connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			show, end := a.bar("replaying", "")
-			st, err := c.StateAt(cmd.Context(), m, func(r streamwright.StateProgress) { show(int64(r.Events), int64(r.Total)) })
-			end()
-			return a.show(st, err, func() { a.printState(st) })
+			return a.with(cmd.Context(), func(c *streamwright.Client) error {
+				show, end := a.bar("replaying", "")
+				st, err := c.StateAt(cmd.Context(), at, func(r streamwright.StateProgress) { show(int64(r.Events), int64(r.Total)) })
+				end()
+				return a.show(st, err, func() { a.printState(st) })
+			})
 		},
 	}
-	cmd.Flags().StringVar(&at, "at", "", "the `moment` to show: a position, a time, or how long ago")
+	cmd.Flags().Func("at", "the `moment` to show: a position, a time, or how long ago", pointInTime(&at))
 	return cmd
 }
 
 func (a *app) printState(st streamwright.State) {
-	style := console.StyleFor(a.Out)
 	a.Printf("as of position %s, %s (%s)\n", st.Position, st.At.Format(time.RFC3339Nano), console.Ago(st.At, time.Now()))
 	a.Printf("owner %s, epoch %d; %s of death, %s\n\n", orDash(st.Owner), st.Epoch, console.Plural(st.Causes, "cause"), console.Plural(st.Rejected, "rejected submission"))
-	rows := [][]string{{"TYPE", "QUEUED", "BY PRIORITY", "RUNNING", "CAPACITY", "WAITING", "DONE", "DEAD", "CANCELLED", "HELD BACK"}}
-	for _, t := range st.Types {
+	head := []string{"TYPE", "QUEUED", "BY PRIORITY", "RUNNING", "CAPACITY", "WAITING", "DONE", "DEAD", "CANCELLED", "HELD BACK"}
+	table(a, st.Types, head, func(t wire.TypeState) []string {
 		n := func(states ...string) string {
 			sum := int64(0)
 			for _, s := range states {
@@ -71,10 +69,9 @@ func (a *app) printState(st streamwright.State) {
 			}
 			return console.Count(sum)
 		}
-		rows = append(rows, []string{t.Type, n("queued"), byPriority(t.Queued), n("claimed", "running"), strconv.Itoa(t.Capacity), n("waiting"),
-			n("completed", "merged"), n("dead"), n("cancelled"), heldBack(t.Paused, t.Circuit, st.At)})
-	}
-	console.Table(a.Out, style, rows)
+		return []string{t.Type, n("queued"), byPriority(t.Queued), n("claimed", "running"), strconv.Itoa(t.Capacity), n("waiting"),
+			n("completed", "merged"), n("dead"), n("cancelled"), heldBack(t.Paused, t.Circuit, st.At)}
+	})
 	for _, w := range slices.Sorted(maps.Keys(st.Workers)) {
 		a.Printf("worker %s: circuit %s\n", console.Clean(w), st.Workers[w].State)
 	}
