@@ -2,13 +2,132 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/cli"
+	"github.com/streamwright/streamwright/wire"
 )
+
+func batchCommand(a *app) *cobra.Command {
+	var wait bool
+	cmd := &cobra.Command{
+		Use:   "batch ID",
+		Short: "Show how far a batch has come, open one, or seal it",
+		Long: `Show how far a batch has come. A batch is an item that runs nothing: it waits
+for the items that are submitted with --batch, and completes once it is sealed
+(or has the items that were declared when it was opened) and the last of them
+has ended. engine cancel ID cancels all of it that has not ended.`,
+		Example: "  engine batch 01JD3V6YB2M4C9W8ZK5T7QXRNE\n  engine batch 01JD3V6YB2M4C9W8ZK5T7QXRNE --wait",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
+				get := c.Get
+				if wait {
+					ctx, get = cmd.Context(), c.Wait
+				}
+				it, err := get(ctx, args[0])
+				if err == nil && it.Batch == nil {
+					err = fmt.Errorf("item %s is not a batch: see engine show", it.ID)
+				}
+				return a.show(it, err, func() { a.printBatch(it.ID, it.State, it.Batch) })
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until all of it has ended")
+	var count int
+	seal := &cobra.Command{
+		Use:     "seal ID",
+		Short:   "Settle how many items a batch has",
+		Example: "  engine batch seal 01JD3V6YB2M4C9W8ZK5T7QXRNE",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
+			out, err := c.SealBatch(ctx, args[0], count)
+			return a.show(out, err, func() { a.printBatch(out.ID, out.State, &out.Batch) })
+		}),
+	}
+	seal.Flags().IntVar(&count, "count", 0, "how many `items` it has in all (default: as many as there are)")
+	cmd.AddCommand(openBatchCommand(a), seal)
+	return cmd
+}
+
+func openBatchCommand(a *app) *cobra.Command {
+	var b streamwright.NewBatch
+	var callback string
+	var policy events.AfterPolicy
+	cmd := &cobra.Command{
+		Use:     "open",
+		Short:   "Open a batch, and print its id",
+		Example: "  engine batch open --name nightly\n  engine batch open --count 1500 --callback 'report {\"of\":\"nightly\"}' --callback-policy run",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if callback == "" && policy != "" {
+				return cli.Usagef("--callback-policy is for a --callback")
+			}
+			if callback != "" {
+				typ, params, _ := strings.Cut(strings.TrimSpace(callback), " ")
+				b.Callback = &wire.Submit{Type: typ}
+				b.Callback.AfterPolicy = policy
+				if params = strings.TrimSpace(params); params != "" {
+					if !json.Valid([]byte(params)) {
+						return cli.Usagef("--callback: the params %q are no JSON: write TYPE, or TYPE and a JSON document", console.Clip(params, 64))
+					}
+					b.Callback.Params = json.RawMessage(params)
+				}
+			}
+			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
+				out, err := c.OpenBatch(ctx, b)
+				return a.show(out, err, func() { a.Printf("%s\n", out.ID) })
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&b.ID, "id", "", "the batch's `id`, a ULID, so that the command may be repeated")
+	fs.StringVar(&b.Name, "name", "", "a `name` for people")
+	fs.IntVar(&b.Count, "count", 0, "how many `items` it will have (default: until it is sealed)")
+	fs.StringVar(&b.Tenant, "tenant", "", "the `tenant` of the batch")
+	fs.StringVar(&callback, "callback", "", "an item to run once all have ended: its `type`, or type and params")
+	fs.Func("callback-policy", "what to do with the callback if an item ends dead or cancelled, a `policy`: cancel (the default), dead or run",
+		console.Choice(&policy, events.AfterCancel, events.AfterDead, events.AfterRun))
+	return cmd
+}
+
+func (a *app) printBatch(id string, state events.ItemState, b *wire.BatchCounts) {
+	a.Printf("%s  %s  %s\n", id, a.Style().State(state), batchText(b, state))
+}
+
+// batchText tells on one line how far a batch has come. A batch that has ended gets
+// no more items.
+func batchText(b *wire.BatchCounts, state events.ItemState) string {
+	of := max(b.Total, b.Declared)
+	text := fmt.Sprintf("%d of %d done", b.Done, of)
+	if of > 0 {
+		text += fmt.Sprintf(" (%d %%)", 100*b.Done/of)
+	}
+	if b.Dead > 0 {
+		text += fmt.Sprintf(", %d dead", b.Dead)
+	}
+	if b.Cancelled > 0 {
+		text += fmt.Sprintf(", %d cancelled", b.Cancelled)
+	}
+	switch {
+	case state.Terminal():
+	case !b.Sealed:
+		text += ", open: more may come"
+	case b.Total < b.Declared:
+		text += fmt.Sprintf(", %d still to be submitted", b.Declared-b.Total)
+	}
+	if b.Name != "" {
+		text = console.Clip(b.Name, 60) + ": " + text
+	}
+	return text
+}
 
 // waitNote tells in a list what a waiting item waits for.
 func waitNote(it streamwright.WorkItem, style console.Style) string {

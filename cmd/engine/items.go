@@ -151,7 +151,7 @@ document instead, just as it is stored, even if the object store has it.`,
 				}
 				if err == nil && docs.wanted() {
 					// A large document may take longer than a request.
-					return a.writeDocuments(cmd.Context(), c, it, docs)
+					return docs.write(cmd.Context(), a, c, it)
 				}
 				err = a.show(it, err, func() { a.printItem(it) })
 				if err != nil || a.JSON || past { // the tree is that of now

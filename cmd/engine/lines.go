@@ -49,7 +49,7 @@ func (a *app) submitLines(ctx context.Context, f *submitFlags, args []string) er
 		}
 		j.base.Type = args[0]
 	}
-	source, size, err := a.openLines(f.lines)
+	source, size, err := openLines(f.lines, a.In)
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,9 @@ func (a *app) submitLines(ctx context.Context, f *submitFlags, args []string) er
 }
 
 // openLines opens the file of --lines, and returns its size, -1 if unknown.
-func (a *app) openLines(name string) (io.ReadCloser, int64, error) {
+func openLines(name string, in io.Reader) (io.ReadCloser, int64, error) {
 	if name == "-" {
-		return io.NopCloser(a.In), -1, nil
+		return io.NopCloser(in), -1, nil
 	}
 	file, err := os.Open(name)
 	if err != nil {

@@ -121,39 +121,29 @@ func (a *app) serveOnce(ctx context.Context, o *embedded.Options, file string, r
 		return err
 	}
 	a.printServing(e)
-	a.attend(ctx, e, reload, func() {
-		c, err := loadConfig(file)
-		if err != nil {
-			o.Logger.Error("the configuration was not read again: all is as it was", "error", err)
-			return
+	for running := true; running; {
+		select {
+		case <-ctx.Done():
+			a.Notef("stopping: finishing what was taken")
+			running = false
+		case <-e.Done():
+			a.Notef("the engine has ended by itself")
+			running = false
+		case <-reload:
+			c, err := loadConfig(file)
+			if err != nil {
+				o.Logger.Error("the configuration was not read again: all is as it was", "error", err)
+			} else if _, err := e.Reload(c); err == nil { // the program's log has the outcome
+				o.Config = c
+			}
 		}
-		if _, err := e.Reload(c); err == nil { // the program's log has the outcome
-			o.Config = c
-		}
-	})
+	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	if err := e.Stop(stop); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("stop: %w", err)
 	}
 	return nil
-}
-
-// attend returns when the engine is to stop or has ended; until then it reads
-// the configuration again whenever it is told to.
-func (a *app) attend(ctx context.Context, e *embedded.Engine, reload <-chan os.Signal, again func()) {
-	for {
-		select {
-		case <-ctx.Done():
-			a.Notef("stopping: finishing what was taken")
-			return
-		case <-e.Done():
-			a.Notef("the engine has ended by itself")
-			return
-		case <-reload:
-			again()
-		}
-	}
 }
 
 func (a *app) printServing(e *embedded.Engine) {
