@@ -225,10 +225,10 @@ func replayCommand(a *app) *cobra.Command {
 	var params, patch string
 	cmd := &cobra.Command{
 		Use:   "replay ID… | --dead FILTERS",
-		Short: "Queue dead or cancelled items again, with changed params if need be",
+		Short: "Queue dead or cancelled items again, with other params if need be",
 		Example: "  engine replay 01JD3V6YB2M4C9W8ZK5T7QXRNE --params '{\"to\":\"ada@example.org\"}'\n" +
 			"  engine replay --dead --type email --cause 3f1c9a52b7d04e88 --dry-run\n" +
-			"  engine replay --dead --type email --since 1h --patch '{\"from\":\"noreply@example.org\"}' --yes",
+			"  engine replay --dead --type email --patch '{\"from\":\"eve@example.org\"}' --yes",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if dead {
 				if f.sel.State != "" && f.sel.State != "dead" {

@@ -106,7 +106,7 @@ func rejectedCommand(a *app) *cobra.Command {
 the newest 10,000, up to 64 MiB. SEQ is the sequence of the rejected event, as
 the list shows it.`,
 		Example: "  engine rejected list --type email\n  engine rejected show 1042\n" +
-			"  engine rejected replay 1042 --params '{\"to\":\"ada@example.org\"}' --header Work-Priority=8",
+			"  engine rejected replay 1042 --params '{\"to\":\"ada@example.org\"}'",
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(rejectedListCommand(a), rejectedShowCommand(a), rejectedReplayCommand(a), rejectedPurgeCommand(a))
@@ -194,8 +194,9 @@ func rejectedReplayCommand(a *app) *cobra.Command {
 		Use: "replay SEQ", Short: "Submit a rejected submission anew, corrected",
 		Long: `Submit a rejected submission anew. --header replaces a header, or drops it if
 nothing follows the =. The new item's trigger is rejected:SEQ.`,
-		Example: "  engine rejected replay 1042 --params '{\"to\":\"ada@example.org\"}' --header Work-Priority=8",
-		Args:    cobra.ExactArgs(1),
+		Example: "  engine rejected replay 1042 --params '{\"to\":\"ada@example.org\"}'\n" +
+			"  engine rejected replay 1042 --header Work-Priority=8",
+		Args: cobra.ExactArgs(1),
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			if params != "" {
 				fix.Params, err = a.params(params)

@@ -64,7 +64,7 @@ func openBatchCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "open",
 		Short:   "Open a batch, and print its id",
-		Example: "  engine batch open --name nightly\n  engine batch open --count 1500 --callback 'report {\"of\":\"nightly\"}' --callback-policy run",
+		Example: "  engine batch open --name nightly\n  engine batch open --count 1500 --callback 'report {\"of\":\"nightly\"}'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if callback == "" && policy != "" {
@@ -93,7 +93,7 @@ func openBatchCommand(a *app) *cobra.Command {
 	fs.IntVar(&b.Count, "count", 0, "how many `items` it will have (default: until it is sealed)")
 	fs.StringVar(&b.Tenant, "tenant", "", "the `tenant` of the batch")
 	fs.StringVar(&callback, "callback", "", "an item to run once all have ended: its `type`, or type and params")
-	fs.Func("callback-policy", "what to do with the callback if an item ends dead or cancelled, a `policy`: cancel (the default), dead or run",
+	fs.Func("callback-policy", "the `policy` for the callback if an item ends dead or cancelled: cancel (the default), dead or run",
 		console.Choice(&policy, events.AfterCancel, events.AfterDead, events.AfterRun))
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,7 +29,7 @@ func everyCommand(t *testing.T, fn func(t *testing.T, cmd *cobra.Command)) {
 // Every command is in a group, has an example that can be run as it is pasted, and
 // says in one way what it does.
 func TestCommandsAreDescribedAlike(t *testing.T) {
-	const mostShort = 80 // characters, so that the help fits a terminal
+	const mostShort = 65 // characters: the list of commands has 80 columns
 	everyCommand(t, func(t *testing.T, cmd *cobra.Command) {
 		if root := cmd.Root(); cmd.Parent() == root && cmd.GroupID == "" {
 			t.Error("it is in no group: add it to groups")
@@ -94,6 +95,18 @@ func checkExample(t *testing.T, line string) {
 	if err != nil {
 		t.Errorf("the example %q: %v", strings.TrimSpace(line), err)
 	}
+}
+
+// The help of each command fits a terminal of 80 columns.
+func TestHelpHas80Columns(t *testing.T) {
+	everyCommand(t, func(t *testing.T, cmd *cobra.Command) {
+		args := append(strings.Fields(cmd.CommandPath())[1:], "--help")
+		for _, line := range lines(engine(t, "", args...).wants(t, 0).out) {
+			if n := utf8.RuneCountInString(line); n > 80 {
+				t.Errorf("a line has %d columns: %s", n, line)
+			}
+		}
+	})
 }
 
 // The flags of the connection are in one place of the help.

@@ -197,7 +197,7 @@ func byPriority(queued map[int]int64) string {
 func clockCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "clock",
-		Short:   "Show the engine's time, and whether the NATS server's is plausible",
+		Short:   "Show the engine's time, and check the NATS server's",
 		Example: "  engine clock\n  engine clock accept --by ada",
 		Long: `Show the engine's time, the NATS server's, and whether that is plausible. The
 engine does not follow a server time that is far from the last event, from the

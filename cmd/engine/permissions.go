@@ -56,8 +56,8 @@ Of passwords only the bcrypt hashes are printed: those of --password-file (- for
 standard input), or new ones, shown once on standard error. A password has 12
 characters or more. With --json there are no logins: it is for those who make
 JWTs.`,
-		Example: "  engine permissions --user feeder=submit --user workers=work --user ops=read+operate > accounts.conf\n" +
-			"  engine permissions --user workers=work --nkey workers=UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4",
+		Example: "  engine permissions --user feeder=submit --user ops=operate > accounts.conf\n" +
+			"  engine permissions --user workers=work --certificate workers",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			accounts, err := p.accounts(wire.WithPrefix(a.Prefix).In(a.Flagged.Domain))

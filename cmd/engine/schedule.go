@@ -32,8 +32,8 @@ func schedulesCommand(a *app) *cobra.Command {
 func scheduleCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule",
-		Short: "Set, remove, pause, resume or fire schedules, show their ticks and runs",
-		Example: "  engine schedule set nightly --type report --cron '0 3 * * *' --zone Europe/Berlin '{\"full\":true}'\n" +
+		Short: "Set and control schedules, show their ticks and runs",
+		Example: "  engine schedule set nightly --type report --cron '0 3 * * *' '{\"full\":true}'\n" +
 			"  engine schedule set sweep --type clean --every 5m --overlap merge\n" +
 			"  engine schedule next --cron '0 9 * * mon-fri' --zone America/New_York",
 		Args: cobra.NoArgs,
@@ -98,7 +98,7 @@ func scheduleSetCommand(a *app) *cobra.Command {
 		Long: `Make a schedule, or replace the one with its name. Its items have the params of
 the JSON argument, of standard input (-) or of a file (@file). A schedule whose
 timing stays the same keeps its place among its ticks.`,
-		Example: "  engine schedule set nightly --type report --cron '0 3 * * *' --zone Europe/Berlin '{\"full\":true}'",
+		Example: "  engine schedule set nightly --type report --cron '0 3 * * *' '{\"full\":true}'",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.Type == "" {
@@ -123,10 +123,10 @@ timing stays the same keeps its place among its ticks.`,
 	fs := cmd.Flags()
 	t.define(fs)
 	fs.StringVar(&s.Type, "type", "", "the `type` of the items")
-	fs.StringVar(&s.Missed, "missed", "", "what to do with ticks that nobody could answer, a `policy`: skip, one or all (default one)")
-	fs.StringVar(&s.Overlap, "overlap", "", "what to do with a tick whose last item has not ended, a `policy`: distinct, merge, defer or supersede (default distinct)")
+	fs.StringVar(&s.Missed, "missed", "", "the `policy` for ticks that no engine was there for: skip, one or all (default one)")
+	fs.StringVar(&s.Overlap, "overlap", "", "the `policy` for a tick while the last item has not ended: distinct, merge, defer or supersede (default distinct)")
 	fs.Func("priority", priorityUsage+" (default 5)", console.Priority(&s.Priority))
-	fs.StringVar(&s.Tenant, "tenant", "", "the `tenant` for whom its items are")
+	fs.StringVar(&s.Tenant, "tenant", "", "the `tenant` that its items are for")
 	fs.Func("label", "a label, `key=value` (repeatable)", console.Pairs(&s.Labels, "key=value"))
 	fs.IntVar(&s.MaxAttempts, "max-attempts", 0, "how many attempts an item has before it is dead (default: the type's)")
 	fs.DurationVar(&s.Timeout, "timeout", 0, "how long an attempt may take (default: the type's)")

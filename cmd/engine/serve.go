@@ -56,7 +56,7 @@ one folder, which one process has at a time.`,
 	f.Func("http", "the `address` of the HTTP API, /healthz, /readyz and /metrics, or off (default \"127.0.0.1:8484\")", listenAddress(&o.HTTP))
 	f.Func("pprof", "the `address` of Go's profiler, of this machine alone, or off (default \"off\")", listenAddress(&o.PProf))
 	f.StringVar(&o.HTTPTokensFile, "http-tokens", "", "the `file` of bearer tokens for HTTP, name token role[,role…] on a line (env WORK_TOKENS: more of them, with ; between)")
-	f.Func("durability", "how `durable` a write is: always, on disk when acknowledged; interval, synced every second (default \"always\")",
+	f.Func("durability", "the `policy` for writes: always, on disk when acknowledged; interval, synced every second (default \"always\")",
 		console.Choice(&o.Durability, config.Always, config.Interval))
 	f.StringVar(&o.NATSURL, "nats-url", "", "the `URL` of an existing NATS server with JetStream, to use instead of an embedded one; --context names one as well")
 	f.BoolVar(&o.SetStoreAside, "set-store-aside", false, "accept an event log that has lost some or all of what the store holds (log_lost): the store is set aside and made anew")

@@ -74,9 +74,9 @@ func (f *submitFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&it.ID, "id", "", "a `ULID` of your own, so that repeating the command makes no second item")
 	fs.Func("priority", priorityUsage+" (default 5)", console.Priority(&it.Priority))
 	fs.StringVar(&it.DedupKey, "dedup-key", "", "the `key` that two unfinished items of a type can't both have: see --dedup-policy")
-	fs.Func("dedup-policy", "what to do if the dedup key is taken, a `policy`: merge (the default), distinct, supersede or defer",
+	fs.Func("dedup-policy", "the `policy` if the dedup key is taken: merge (the default), distinct, supersede or defer",
 		console.Choice(&it.DedupPolicy, events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer))
-	fs.Func("dedup-window", "how long the dedup key stays taken after completion, a `duration` such as 1h (default: the type's)", dedupWindow(&it.DedupWindow))
+	fs.Func("dedup-window", "the `duration` for which the dedup key stays taken after completion, such as 1h (default: the type's)", dedupWindow(&it.DedupWindow))
 	fs.StringVar(&it.IdempotencyKey, "idempotency-key", "", "the `key` that gives the same item again within 24 hours")
 	fs.DurationVar(&it.Delay, "delay", 0, "make it available so much later, such as 90s")
 	fs.Func("at", "make it available from this `time` on (RFC 3339)", console.Time(&it.AvailableAt))
@@ -86,11 +86,11 @@ func (f *submitFlags) define(fs *pflag.FlagSet) {
 	fs.DurationVar(&it.EstimatedDuration, "estimated-duration", 0, "how long a run is likely to take, such as 90s: the waits of the items behind it are estimated by it")
 	fs.StringSliceVar(&it.Capabilities, "capability", nil, "a `capability` that the worker must have (repeatable)")
 	fs.StringVar(&it.Source, "source", "", "the `name` of who asks")
-	fs.StringVar(&it.Trigger, "trigger", "", "the `reason` why it is asked for")
-	fs.StringVar(&it.Tenant, "tenant", "", "the `tenant` for whom it is")
+	fs.StringVar(&it.Trigger, "trigger", "", "the `reason` for it")
+	fs.StringVar(&it.Tenant, "tenant", "", "the `tenant` that it is for")
 	fs.Func("label", "a label, `key=value` (repeatable)", console.Pairs(&it.Labels, "key=value"))
 	fs.Func("after", "run after the item with this `id` has ended (repeatable)", console.IDs(&it.After))
-	fs.Func("after-policy", "what to do if one of those ends dead or cancelled, a `policy`: cancel (the default), dead or run",
+	fs.Func("after-policy", "the `policy` if an item of --after ends dead or cancelled: cancel (the default), dead or run",
 		console.Choice(&it.AfterPolicy, events.AfterCancel, events.AfterDead, events.AfterRun))
 	fs.Func("batch", "make it an item of the batch with this `id`", console.ID(&it.Batch))
 	fs.BoolVar(&f.wait, "wait", false, "wait for the outcome; exit 1 unless it is completed")

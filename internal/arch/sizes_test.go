@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Caps of the code that is no test. What outgrows one is asking to be two
-// things. Files have none: a split made for a file's length makes fragments.
+// Caps of code other than tests. Code that outgrows its cap is asking to be two
+// things. Files have no cap: a split made for a file's length makes fragments.
 const (
 	maxPackage  = 7000 // lines
 	maxMethods  = 60   // of one receiver
@@ -19,18 +19,15 @@ const (
 )
 
 // oversized lists what is over its cap, with the size that it may not outgrow.
-// Lower a number, or take a line out, when you make something smaller.
+// When you make something smaller, lower its number or take its line out.
 var oversized = map[string]int{
-	"..Client":                    104,
-	"api/bridge.Bridge":           74,
-	"api/rest.Server":             73,
-	"cmd/engine.app":              67,
-	"cmd/engine.app.printItem()":  76,
-	"dispatcher":                  8816,
-	"dispatcher.Engine":           64,
-	"embedded.Engine":             62,
-	"events/core":                 7002,
-	"internal/doors.Server.try()": 80,
+	"..Client":          104,
+	"api/bridge.Bridge": 74,
+	"api/rest.Server":   73,
+	"dispatcher":        8816,
+	"dispatcher.Engine": 64,
+	"embedded.Engine":   62,
+	"events/core":       7002,
 }
 
 func TestNothingOutgrowsItsCap(t *testing.T) {
