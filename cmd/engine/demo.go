@@ -61,7 +61,7 @@ Ratios are to the floor of the same run.`,
 	}
 	f := cmd.Flags()
 	f.Func("durability", "`durability` to measure: always or interval (default both)", console.Choices(&o.Durabilities, config.Always, config.Interval))
-	f.Func("only", "`parts` to measure: "+strings.Join(bench.Parts, ", "), console.Choices(&o.Only, bench.Parts...))
+	f.Func("only", "`parts` to measure: "+strings.Join(bench.Parts(), ", "), console.Choices(&o.Only, bench.Parts()...))
 	f.IntVar(&o.Items, "items", 0, "items of each throughput part (default 100000; a third of it with durability always)")
 	f.IntVar(&o.Backlog, "backlog", 0, "items of the memory part (default 1000000)")
 	f.BoolVar(&o.Users, "users", false, "with users on the embedded server, so that clients are in an account of their own (not with the part native)")
