@@ -84,11 +84,18 @@ func command() *cobra.Command {
 	cli.ConnectFlags(root, &f.nats, &f.prefix)
 	cli.Common(set, "database-url", "table")
 
-	add := func(cmd *cobra.Command) *cobra.Command {
-		root.AddCommand(cmd)
-		return cmd
+	root.AddCommand(f.commands()...)
+	return root
+}
+
+// commands returns what the program can do.
+func (f *flags) commands() []*cobra.Command {
+	relay := &cobra.Command{
+		Use: "relay", Short: "Publish what is in the table, until interrupted", Example: "  outbox relay --server nats://127.0.0.1:4222", Args: cobra.NoArgs,
+		RunE: f.withDB(f.relay),
 	}
-	add(&cobra.Command{
+	relay.Flags().IntVar(&f.batch, "batch", outbox.DefaultBatch, "how many items to publish in one transaction")
+	return []*cobra.Command{{
 		Use: "schema", Short: "Print the SQL that creates the table", Example: "  outbox schema > outbox.sql", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text, err := f.box.Schema()
@@ -97,16 +104,10 @@ func command() *cobra.Command {
 			}
 			return err
 		},
-	})
-	add(&cobra.Command{
+	}, {
 		Use: "create", Short: "Create the table", Example: "  outbox create --table jobs", Args: cobra.NoArgs,
 		RunE: f.withDB(func(cmd *cobra.Command, db *pgxpool.Pool, _ []string) error { return f.box.Create(cmd.Context(), db) }),
-	})
-	add(&cobra.Command{
-		Use: "relay", Short: "Publish what is in the table, until interrupted", Example: "  outbox relay --server nats://127.0.0.1:4222", Args: cobra.NoArgs,
-		RunE: f.withDB(f.relay),
-	}).Flags().IntVar(&f.batch, "batch", outbox.DefaultBatch, "how many items to publish in one transaction")
-	add(&cobra.Command{
+	}, relay, {
 		Use: "status", Short: "Print how much is in the table, as JSON", Example: "  outbox status", Args: cobra.NoArgs,
 		RunE: f.withDB(func(cmd *cobra.Command, db *pgxpool.Pool, _ []string) error {
 			s, err := f.box.Status(cmd.Context(), db)
@@ -115,8 +116,7 @@ func command() *cobra.Command {
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]int64{"waiting": s.Waiting, "refused": s.Refused, "oldest_ms": s.Oldest.Milliseconds()})
 		}),
-	})
-	add(&cobra.Command{
+	}, {
 		Use: "retry [ID…]", Short: "Try refused items again: those given, or all", Example: "  outbox retry 01JD3V6YB2M4C9W8ZK5T7QXRNE", Args: cobra.ArbitraryArgs,
 		RunE: f.withDB(func(cmd *cobra.Command, db *pgxpool.Pool, ids []string) error {
 			if len(ids) == 0 {
@@ -128,8 +128,7 @@ func command() *cobra.Command {
 			}
 			return err
 		}),
-	})
-	return root
+	}}
 }
 
 // withDB makes the run of a command that needs the database.
