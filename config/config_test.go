@@ -148,7 +148,7 @@ func TestBadInput(t *testing.T) {
 func TestAllErrorsAtOnce(t *testing.T) {
 	_, err := Parse("e.toml", []byte("[server]\nprot = 1\ndurability = \"x\"\n[types.a]\ncapacity = 0\nlease_ms = \"x\"\n[types.b]\nfoo = 1\n"))
 	var got []string
-	for _, e := range unjoin(err) {
+	for _, e := range faults("", err) {
 		got = append(got, strings.SplitN(e.Error(), " ", 3)[0]+e.Key)
 	}
 	want := []string{"e.toml:2:server.prot", "e.toml:3:server.durability", "e.toml:5:types.a.capacity", "e.toml:6:types.a.lease_ms", "e.toml:8:types.b.foo"}
@@ -217,7 +217,7 @@ func TestValidateWithoutFile(t *testing.T) {
 	c := Default()
 	c.Limits.MaxRunning = -1
 	c.Types["Bad Name"] = Type{Exec: &Exec{}}
-	errs := unjoin(c.Validate())
+	errs := faults("", c.Validate())
 	if len(errs) != 3 || errs[0].Error() != "limits.max_running is -1: it must be 1 to 900000" {
 		t.Fatalf("errors %v", errs)
 	}
@@ -276,7 +276,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		for _, e := range unjoin(err) {
+		for _, e := range faults("", err) {
 			if e.Msg == "" || len(e.Msg) > 4096 {
 				t.Fatalf("an error with %d bytes of text: %.100s", len(e.Msg), e.Msg)
 			}

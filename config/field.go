@@ -11,8 +11,8 @@ import (
 	"github.com/streamwright/streamwright/access/quota"
 )
 
-// field is one key of a table of the file: how it is read and checked, and what
-// the documentation says of it.
+// field is one key of a table of the file: how it is read and checked, and its
+// documentation.
 type field struct {
 	key, kind, def, doc string
 	get                 func() any        // the value that is set now
@@ -20,16 +20,16 @@ type field struct {
 	check               func() error      // checks the value that is set now
 	fill                func()            // sets the default where the value is zero; nil: there is none
 
-	// Of a table: the fields below it. With each, the keys below are names of
-	// that, names lists those that are set, and table returns the fields of one.
-	table func(key string) ([]field, error)
+	table func(key string) ([]field, error) // the fields below a table
+
+	// A table of tables with names has each, what a name stands for. names lists
+	// the names that are set, and table returns the fields of one.
 	each  string
-	name  string // stands for a name in the documentation; empty: N
+	name  string // for a name in the documentation; empty: N
 	names func() []string
 }
 
-// at is the field whose value is kept in dst, and which is def if the file does
-// not set it.
+// at makes the field whose value is kept in dst, def if the file does not set it.
 func at[T any](key string, dst *T, k kind[T], def T, doc string) field {
 	return field{key: key, kind: k.name, def: k.text(def), doc: doc,
 		get: func() any { return *dst },
@@ -49,8 +49,8 @@ func at[T any](key string, dst *T, k kind[T], def T, doc string) field {
 	}
 }
 
-// zero is the field whose value is kept in dst, of which zero means what unset
-// says.
+// zero makes the field whose value is kept in dst. The documentation describes its
+// zero value by unset.
 func zero[T any](key string, dst *T, k kind[T], unset, doc string) field {
 	var none T
 	f := at(key, dst, k, none, doc)
@@ -63,7 +63,7 @@ func zero[T any](key string, dst *T, k kind[T], unset, doc string) field {
 	return f
 }
 
-// optional is the field of which *dst is nil if the file does not set it.
+// optional makes the field whose *dst is nil if the file does not set it.
 func optional[T any](key string, dst **T, k kind[T], unset, doc string) field {
 	return field{key: key, kind: k.name, def: unset, doc: doc,
 		get: func() any { return *dst },
@@ -83,12 +83,12 @@ func optional[T any](key string, dst **T, k kind[T], unset, doc string) field {
 	}
 }
 
-// fixed is a table that is there once.
+// fixed makes a table that is there once.
 func fixed(key, doc string, below []field) field {
 	return field{key: key, kind: "table", doc: doc, table: func(string) ([]field, error) { return below, nil }}
 }
 
-// each is a table of tables with names, which are kept in m.
+// each makes a table of tables with names, which are kept in m.
 func each[K cmp.Ordered, V any](key, what, doc string, m *map[K]V, parse func(string) (K, error), fields func(*V) []field) field {
 	return field{key: key, kind: "table", each: what, doc: doc,
 		get: func() any { return *m },
@@ -115,45 +115,34 @@ func each[K cmp.Ordered, V any](key, what, doc string, m *map[K]V, parse func(st
 	}
 }
 
+// below returns the fields of a table that is there once, nil for other fields.
+func (f field) below() []field {
+	if f.table == nil || f.each != "" || f.set != nil {
+		return nil
+	}
+	below, _ := f.table("")
+	return below
+}
+
 // withDefaults sets every zero value that has a default.
 func withDefaults(fields []field) {
 	for _, f := range fields {
-		switch {
-		case f.fill != nil:
+		if f.fill != nil {
 			f.fill()
-		case f.table != nil && f.each == "" && f.set == nil:
-			below, _ := f.table("")
-			withDefaults(below)
 		}
+		withDefaults(f.below())
 	}
 }
 
-// settingNames lists the settings of a table, dotted, and its tables with names as
-// one.
-func settingNames(at string, fields []field) (names []string) {
-	for _, f := range fields {
-		switch {
-		case f.key == "":
-		case f.table != nil && f.each == "" && f.set == nil:
-			below, _ := f.table("")
-			names = append(names, settingNames(at+f.key+".", below)...)
-		default:
-			names = append(names, at+f.key)
-		}
-	}
-	return names
-}
-
-// reloaded are the keys that a reload puts into force. The others are read at a
+// reloaded holds the keys that a reload puts into force. The others are read at the
 // start.
 var reloaded = map[string]bool{
 	"http.tokens_file": true, "http.tls_cert": true, "http.tls_key": true, "http.client_ca": true, "http.clients": true, "http.hosts": true,
 	"nats.tls_cert": true, "nats.tls_key": true, "nats.client_ca": true, "nats.users": true,
 }
 
-// NeedsRestart lists the keys, sorted, whose values differ and which a reload
-// does not put into force; of types, pools, quotas and schedules it names the
-// table. Switching TLS on or off needs a restart, since connected clients speak
+// NeedsRestart lists the keys, sorted, whose values differ and that a reload does
+// not put into force. For types, pools, quotas and schedules it names the table. Switching TLS on or off needs a restart, since connected clients speak
 // the other way.
 func NeedsRestart(old, changed Config) []string {
 	keys := differing("", old.fields(), changed.fields())
@@ -178,10 +167,8 @@ func differing(path string, old, changed []field) (keys []string) {
 			if !reloaded[at] && !reflect.DeepEqual(f.get(), changed[i].get()) {
 				keys = append(keys, at)
 			}
-		case f.table != nil:
-			was, _ := f.table("")
-			is, _ := changed[i].table("")
-			keys = append(keys, differing(at+".", was, is)...)
+		default:
+			keys = append(keys, differing(at+".", f.below(), changed[i].below())...)
 		}
 	}
 	return keys
@@ -205,8 +192,7 @@ func Table() string {
 	var c Config
 	for _, f := range c.fields() {
 		if f.each == "" {
-			below, _ := f.table("")
-			section(&b, "["+f.key+"]", f.doc, below)
+			section(&b, "["+f.key+"]", f.doc, f.below())
 		}
 	}
 	section(&b, "[pools.NAME]", "slots that the types which name the pool share", new(Pool).fields())
@@ -231,9 +217,8 @@ func rows(b *strings.Builder, prefix string, fields []field) {
 		}
 		switch {
 		case f.key == "":
-		case f.table != nil && f.set == nil && f.each == "":
-			below, _ := f.table("")
-			rows(b, prefix+f.key+".", below)
+		case f.below() != nil:
+			rows(b, prefix+f.key+".", f.below())
 		case f.each != "":
 			fmt.Fprintf(b, "| `%s` | table | | %s |\n", prefix+f.key+"."+cmp.Or(f.name, "N"), f.doc)
 		default:

@@ -15,7 +15,7 @@ import (
 	"github.com/streamwright/streamwright/access"
 )
 
-// kind says how the values of a setting are written, and which of them are good.
+// kind describes how the values of a setting are written, and which are good.
 type kind[T any] struct {
 	name  string                 // what the documentation calls it
 	parse func(v any) (T, error) // reads a value of the file
@@ -23,8 +23,8 @@ type kind[T any] struct {
 	show  func(v T) string       // renders a default; nil: as fmt does
 }
 
-// read returns the value that v stands for: as the file writes it, or as Go keeps
-// it. With an error it returns what could be read, or zero.
+// read returns the value of v: as the file writes it, or as Go keeps it. With an
+// error it returns what could be read, or zero.
 func (k kind[T]) read(v any) (T, error) {
 	x, err := k.parse(v)
 	if err == nil {
@@ -47,7 +47,7 @@ func (k kind[T]) good(v T) error {
 	return k.check(v)
 }
 
-// text renders a default; a zero one of which there is nothing to say is empty.
+// text renders a default, empty for a list or table.
 func (k kind[T]) text(v T) string {
 	r := reflect.ValueOf(v)
 	switch {
@@ -93,19 +93,14 @@ var text = kind[string]{name: "string", parse: func(v any) (string, error) {
 
 // choice is one of some words.
 func choice[T ~string](of ...T) kind[T] {
-	pick := func(s string) (T, error) {
-		if !slices.Contains(of, T(s)) {
-			return "", fmt.Errorf("is %q: it must be %s", s, oneOf(of))
+	parse := func(v any) (T, error) {
+		s, ok := v.(string)
+		if !ok || !slices.Contains(of, T(s)) {
+			return "", fmt.Errorf("is %s: it must be %s", show(v), oneOf(of))
 		}
 		return T(s), nil
 	}
-	return kind[T]{name: "string", parse: func(v any) (T, error) {
-		s, ok := v.(string)
-		if !ok {
-			return "", fmt.Errorf("is %s: it must be %s", show(v), oneOf(of))
-		}
-		return pick(s)
-	}, check: func(v T) error { _, err := pick(string(v)); return err }}
+	return kind[T]{name: "string", parse: parse, check: func(v T) error { _, err := parse(string(v)); return err }}
 }
 
 func oneOf[T ~string](of []T) string {
@@ -124,7 +119,7 @@ var truth = kind[bool]{name: "boolean", parse: func(v any) (bool, error) {
 	return b, nil
 }}
 
-// unless is a truth that is kept inverted, so that the zero value is true.
+// unless is a truth that is kept inverted: the zero value is true.
 var unless = kind[bool]{name: "boolean",
 	parse: func(v any) (bool, error) { b, err := truth.parse(v); return !b, err },
 	show:  func(v bool) string { return strconv.FormatBool(!v) },
@@ -207,7 +202,7 @@ func millis(lo, hi time.Duration) kind[int64] {
 	}
 }
 
-// ofMillis is ms for people, also where no duration holds so many.
+// ofMillis renders milliseconds, even more than a duration holds.
 func ofMillis(ms int64) string {
 	if ms < -maxMS || ms > maxMS {
 		return strconv.FormatInt(ms, 10)
@@ -215,7 +210,7 @@ func ofMillis(ms int64) string {
 	return (time.Duration(ms) * time.Millisecond).String()
 }
 
-// maxMS is the most milliseconds that a duration holds.
+// maxMS is the maximum of milliseconds in a duration.
 const maxMS = math.MaxInt64 / int64(time.Millisecond)
 
 // parseDuration reads a duration with its unit, or a number of milliseconds.

@@ -15,14 +15,14 @@ import (
 // MaxFileBytes bounds the configuration file.
 const MaxFileBytes = 1 << 20
 
-// Error is one thing that is wrong with a configuration.
+// Error is one fault of a configuration.
 type Error struct {
 	File string // empty for a Config that came from no file
-	Line int    // from 1; 0 if not known
+	Line int    // from 1; 0 if unknown
 	Key  string // dotted, such as types.email.lease
 	Msg  string
 
-	at string // where it stands, if below Key: see elementKey
+	at string // the key of its place, if below Key: see elementKey
 }
 
 func (e *Error) Error() string {
@@ -41,16 +41,16 @@ func (e *Error) Error() string {
 }
 
 // Load reads, completes and validates a file. The error joins an [*Error] for
-// everything that is wrong with it.
+// each fault.
 func Load(path string) (Config, error) {
 	info, err := os.Stat(path)
-	if err != nil {
-		return Config{}, fmt.Errorf("read configuration: %w", err)
+	if err == nil && info.Size() > MaxFileBytes {
+		err = fmt.Errorf("%s has %d bytes: at most %d are read", path, info.Size(), MaxFileBytes)
 	}
-	if info.Size() > MaxFileBytes {
-		return Config{}, fmt.Errorf("read configuration: %s has %d bytes: at most %d are read", path, info.Size(), MaxFileBytes)
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(path)
 	}
-	data, err := os.ReadFile(path)
 	if err != nil {
 		return Config{}, fmt.Errorf("read configuration: %w", err)
 	}
@@ -79,11 +79,7 @@ func Parse(file string, data []byte) (Config, error) {
 	}
 	// Tables are read in no order: those of one line in that of their texts.
 	slices.SortFunc(r.errs, func(a, b *Error) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Error(), b.Error())) })
-	all := make([]error, len(r.errs))
-	for i, e := range r.errs {
-		all[i] = e
-	}
-	return Config{}, errors.Join(all...)
+	return Config{}, join(r.errs)
 }
 
 func syntaxError(file string, err error) error {
@@ -96,7 +92,7 @@ func syntaxError(file string, err error) error {
 	return e
 }
 
-// reader walks the decoded file along the fields and collects what is wrong.
+// reader walks the decoded file along the fields and collects faults.
 type reader struct {
 	file  string
 	lines map[string]int // by dotted key
@@ -104,21 +100,19 @@ type reader struct {
 }
 
 func (r *reader) fail(path []string, format string, args ...any) {
-	key := strings.Join(path, ".")
-	r.errs = append(r.errs, &Error{File: r.file, Line: r.line(key), Key: key, Msg: fmt.Sprintf(format, args...)})
+	r.add(&Error{Key: strings.Join(path, "."), Msg: fmt.Sprintf(format, args...)})
 }
 
-// failEach reports why a field's value is refused.
-func (r *reader) failEach(path []string, err error) {
-	for _, e := range faults(strings.Join(path, "."), err) {
-		r.errs = append(r.errs, &Error{File: r.file, Line: r.line(cmp.Or(e.at, e.Key)), Key: e.Key, Msg: e.Msg})
-	}
+// add collects an error, with its place in the file.
+func (r *reader) add(e *Error) {
+	e.File, e.Line = r.file, r.line(cmp.Or(e.at, e.Key))
+	r.errs = append(r.errs, e)
 }
 
-// elementKey is the key of an element of a list of tables, for its line alone.
+// elementKey returns a key for an element of a list of tables, to find its line.
 func elementKey(key string, index int) string { return fmt.Sprintf("%s#%d", key, index) }
 
-// line is where key stands, or the nearest element or table above it.
+// line returns the line of key, or of the nearest element or table above it.
 func (r *reader) line(key string) int {
 	for {
 		if n, ok := r.lines[key]; ok {
@@ -158,8 +152,8 @@ func (r *reader) field(at []string, f field, v any) {
 	t, isTable := v.(map[string]any)
 	switch {
 	case f.table == nil || (f.set != nil && !isTable):
-		if err := f.set(v); err != nil {
-			r.failEach(at, err)
+		for _, e := range faults(strings.Join(at, "."), f.set(v)) {
+			r.add(e)
 		}
 	case !isTable:
 		r.fail(at, "is %s: it must be a table", show(v))
@@ -189,7 +183,7 @@ func (r *reader) tables(at []string, f field, t map[string]any) {
 	}
 }
 
-// suggest says which keys there are, the nearest first if one is near.
+// suggest names the key that is nearest to a wrong one, or else all keys.
 func suggest(key string, fields []field) string {
 	var names []string
 	best, near := 3, ""
@@ -209,7 +203,7 @@ func suggest(key string, fields []field) string {
 	return "known here are " + strings.Join(names, ", ")
 }
 
-// distance is the number of edits (insert, delete, replace) from a to b.
+// distance returns the number of edits (insert, delete, replace) from a to b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -219,44 +213,27 @@ func distance(a, b string) int {
 		diag := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
+			if a[i] != b[j] {
+				diag++
 			}
-			diag, row[j+1] = row[j+1], min(diag+cost, row[j]+1, row[j+1]+1)
+			diag, row[j+1] = row[j+1], min(diag, row[j]+1, row[j+1]+1)
 		}
 	}
 	return row[len(b)]
 }
 
-// locate takes over the errors of Validate, with their lines, except where
-// reading has already complained of the key.
+// locate collects the errors of Validate, except for keys that reading has already
+// complained of.
 func (r *reader) locate(err error) {
 	said := make(map[string]bool, len(r.errs))
 	for _, e := range r.errs {
 		said[e.Key] = true
 	}
-	for _, e := range unjoin(err) {
-		if said[e.Key] {
-			continue
+	for _, e := range faults("", err) {
+		if !said[e.Key] {
+			r.add(e)
 		}
-		r.errs = append(r.errs, &Error{File: r.file, Line: r.line(cmp.Or(e.at, e.Key)), Key: e.Key, Msg: e.Msg})
 	}
-}
-
-func unjoin(err error) []*Error {
-	var out []*Error
-	if j, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range j.Unwrap() {
-			out = append(out, unjoin(e)...)
-		}
-		return out
-	}
-	var e *Error
-	if errors.As(err, &e) {
-		out = append(out, e)
-	}
-	return out
 }
 
 // lines finds the line of each key of a document that is known to be sound, and of
@@ -300,8 +277,7 @@ func keyLines(p *unstable.Parser, prefix string, it unstable.Iterator, at map[st
 }
 
 func valueLines(p *unstable.Parser, prefix string, kv *unstable.Node, at map[string]int) {
-	key := keyLines(p, prefix, kv.Key(), at)
-	inlineLines(p, key, kv.Value(), at)
+	inlineLines(p, keyLines(p, prefix, kv.Key(), at), kv.Value(), at)
 }
 
 // inlineLines notes the lines of the keys in an inline table, or in a list of them.
@@ -319,7 +295,7 @@ func inlineLines(p *unstable.Parser, key string, v *unstable.Node, at map[string
 	}
 }
 
-// lineOf is the line of a key.
+// lineOf returns the line of a key.
 func lineOf(p *unstable.Parser, it unstable.Iterator) int {
 	if !it.Next() {
 		return 0

@@ -125,3 +125,18 @@ func TestDurations(t *testing.T) {
 		}
 	}
 }
+
+// settingNames lists the settings of a table, dotted, and its tables with names as
+// one.
+func settingNames(at string, fields []field) (names []string) {
+	for _, f := range fields {
+		switch {
+		case f.key == "":
+		case f.below() != nil:
+			names = append(names, settingNames(at+f.key+".", f.below())...)
+		default:
+			names = append(names, at+f.key)
+		}
+	}
+	return names
+}

@@ -20,14 +20,14 @@ import (
 // [events.CodePolicy].
 type Patch map[string]any
 
-// typeSetting is a row of the table of a type's settings.
+// typeSetting is a row of the table of the settings of types.
 type typeSetting struct {
 	key, kind, def, doc string
 	read                func(v any) (any, error)
 	put                 func(s *events.TypeSettings, v any)
 }
 
-// row is the setting that ref finds in a type's settings.
+// row makes the setting that ref finds in the settings of a type.
 func row[T any](key string, k kind[T], ref func(*events.TypeSettings) *T, doc string) typeSetting {
 	d := unsetSettings()
 	return typeSetting{key: key, kind: k.name, def: k.text(*ref(&d)), doc: doc,
@@ -36,13 +36,13 @@ func row[T any](key string, k kind[T], ref func(*events.TypeSettings) *T, doc st
 	}
 }
 
-// unset replaces what the documentation says of the default.
+// unset replaces the default in the documentation.
 func (r typeSetting) unset(def string) typeSetting {
 	r.def = def
 	return r
 }
 
-// unsetSettings are the settings of a type for which nobody has set any.
+// unsetSettings returns the settings of a type for which nobody has set any.
 func unsetSettings() events.TypeSettings {
 	s, protected := events.UnsetTypeSettings(), events.ProtectedTypeSettings()
 	s.Circuit.Consecutive, s.MaxQueued = protected.Circuit.Consecutive, protected.MaxQueued
@@ -51,7 +51,7 @@ func unsetSettings() events.TypeSettings {
 
 const day = 24 * time.Hour
 
-// typeSettings are all settings of a type, but those by failure code and by
+// typeSettings holds all settings of a type except those by failure code and by
 // priority. A dot stands for a table.
 var typeSettings = []typeSetting{
 	row("capacity", integer[int](1, events.MaxCapacity), func(s *events.TypeSettings) *int { return &s.Capacity }, "items of the type dispatched or running at once"),
@@ -91,7 +91,7 @@ var typeSettings = []typeSetting{
 
 var retention = millis(time.Millisecond, events.MaxDelay)
 
-// protocol is a protocol, of whose default settings have one spelling.
+// protocol is a protocol. Settings spell the default in one way.
 var protocol = kind[events.Protocol]{name: "string", parse: func(v any) (p events.Protocol, err error) {
 	if p, err = choice(events.ProtocolClaim, events.ProtocolAck).parse(v); err == nil {
 		err = p.UnmarshalText([]byte(p))
@@ -111,7 +111,8 @@ func alone[T any](key string, ref func(*events.TypeSettings) *T) func(T) error {
 	}
 }
 
-// workerCircuitSettings are those of [worker_circuit], kept in a type's circuit.
+// workerCircuitSettings holds the settings of [worker_circuit], kept in a type's
+// circuit.
 var workerCircuitSettings = []typeSetting{
 	row("consecutive", integer[int](0, events.MaxWorkerFailures).that(func(n int) error {
 		if n < 0 || n == 1 || n > events.MaxWorkerFailures {
@@ -124,7 +125,7 @@ var workerCircuitSettings = []typeSetting{
 	row("probes", integer[int](0, events.MaxCircuitProbes), func(s *events.TypeSettings) *int { return &s.Circuit.Probes }, fmt.Sprintf("runs at once that try it then, and successes that let it work again, at most %d", events.MaxCircuitProbes)).unset(strconv.Itoa(events.DefaultWorkerCircuit().Probes)),
 }
 
-// codeFields are the settings of a failure code.
+// codeFields returns the settings of a failure code.
 func codeFields(c *events.CodePolicy) []field {
 	return []field{
 		at("no_retry", &c.NoRetry, truth, false, "a failure with this code is final"),
@@ -140,8 +141,8 @@ const (
 	priorityTable = "per_priority."
 )
 
-// retainSettings are the rows of the table retain, which [retention] has for all
-// types.
+// retainSettings returns the rows of the table retain, which [retention] has for
+// all types.
 func retainSettings() []typeSetting { return inTable(typeSettings, "retain.") }
 
 // inTable returns the rows of a table, with their names in it.
@@ -155,21 +156,21 @@ func inTable(rows []typeSetting, table string) (in []typeSetting) {
 	return in
 }
 
-// prioritySettings are those that a priority may have of its own.
+// prioritySettings returns the settings that a priority may have of its own.
 func prioritySettings() []typeSetting {
 	return slices.DeleteFunc(slices.Clone(typeSettings), func(r typeSetting) bool {
 		return r.key != "timeout_ms" && r.key != "max_attempts" && !strings.HasPrefix(r.key, "backoff.")
 	})
 }
 
-// fields are those of [defaults] and of a type's table, without retain, which
-// [defaults] has elsewhere.
+// fields returns the fields of [defaults] and of a type's table, without retain,
+// which [defaults] has elsewhere.
 func (p *Patch) fields() []field {
 	plain := slices.DeleteFunc(slices.Clone(typeSettings), func(r typeSetting) bool { return strings.HasPrefix(r.key, "retain.") })
 	return append(p.rows("", plain), p.codes(), p.priorities())
 }
 
-// rows are the fields of some settings, whose names in the patch begin with at.
+// rows returns the fields of settings whose names in the patch begin with at.
 func (p *Patch) rows(at string, settings []typeSetting) (fields []field) {
 	seen := map[string]bool{}
 	for _, r := range settings {

@@ -12,37 +12,34 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// checker collects [*Error]s.
-type checker struct{ errs []error }
+// checker collects faults.
+type checker struct{ errs []*Error }
 
 func (c *checker) failf(key, format string, args ...any) {
 	c.errs = append(c.errs, &Error{Key: key, Msg: fmt.Sprintf(format, args...)})
 }
 
-// report adds what is wrong with a setting: one error, or one for each element of a
-// list of tables that is wrong.
-func (c *checker) report(key string, err error) {
-	for _, e := range faults(key, err) {
-		c.errs = append(c.errs, e)
-	}
-}
+// report adds the faults of a setting: one, or one for each element of a list of
+// tables.
+func (c *checker) report(key string, err error) { c.errs = append(c.errs, faults(key, err)...) }
 
+// faults lists the errors that err joins: an [*Error] as it is, others as faults of
+// the setting key.
 func faults(key string, err error) (list []*Error) {
-	if err == nil {
-		return nil
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range joined.Unwrap() {
+	switch x := err.(type) {
+	case nil:
+	case interface{ Unwrap() []error }:
+		for _, one := range x.Unwrap() {
 			list = append(list, faults(key, one)...)
 		}
-		return list
+	case *Error:
+		list = []*Error{x}
+	case *elementError:
+		list = []*Error{{Key: key, Msg: x.text, at: elementKey(key, x.index) + "." + x.key}}
+	default:
+		list = []*Error{{Key: key, Msg: err.Error()}}
 	}
-	e := &Error{Key: key, Msg: err.Error()}
-	var element *elementError
-	if errors.As(err, &element) {
-		e.at = elementKey(key, element.index) + "." + element.key
-	}
-	return append(list, e)
+	return list
 }
 
 // walk checks the settings of a table, and of those below it, one by one.
@@ -68,8 +65,8 @@ func (c *checker) walk(path string, fields []field) {
 	}
 }
 
-// Validate reports everything that is out of bounds: an [*Error] with a key
-// for each, joined. It expects a Config with its defaults filled in.
+// Validate reports all faults, joined: an [*Error] with a key for each. It expects
+// a Config with its defaults filled in.
 func (c Config) Validate() error {
 	var ch checker
 	ch.walk("", c.fields())
@@ -95,14 +92,21 @@ func (c Config) Validate() error {
 			c.Schedules[name].check(&ch, name)
 		}
 	}
-	return errors.Join(ch.errs...)
+	return join(ch.errs)
 }
 
-// failed reports whether something is wrong with a table.
+func join(errs []*Error) error {
+	all := make([]error, len(errs))
+	for i, e := range errs {
+		all[i] = e
+	}
+	return errors.Join(all...)
+}
+
+// failed reports whether a table has a fault.
 func (c *checker) failed(table string) bool {
-	return slices.ContainsFunc(c.errs, func(err error) bool {
-		var e *Error
-		return errors.As(err, &e) && (e.Key == table || strings.HasPrefix(e.Key, table+"."))
+	return slices.ContainsFunc(c.errs, func(e *Error) bool {
+		return e.Key == table || strings.HasPrefix(e.Key, table+".")
 	})
 }
 
@@ -171,11 +175,13 @@ func (c Config) checkPatch(ch *checker, at string, p Patch) {
 }
 
 func (c Config) checkConnect(ch *checker) {
-	if err := c.Connect.Check("the table"); err != nil {
-		ch.failf("connect", "is wrong: %s", strings.TrimPrefix(err.Error(), connect.ErrConflict.Error()+": "))
-	}
-	if err := c.ExecConnect.Check("the table"); err != nil {
-		ch.failf("connect.exec", "is wrong: %s", strings.TrimPrefix(err.Error(), connect.ErrConflict.Error()+": "))
+	for _, table := range []struct {
+		key string
+		connect.Settings
+	}{{"connect", c.Connect}, {"connect.exec", c.ExecConnect}} {
+		if err := table.Check("the table"); err != nil {
+			ch.failf(table.key, "is wrong: %s", strings.TrimPrefix(err.Error(), connect.ErrConflict.Error()+": "))
+		}
 	}
 	x := c.ExecConnect
 	if x != (connect.Settings{}) && x.Creds+x.Nkey+x.User+x.Cert == "" {

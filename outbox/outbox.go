@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	_ "embed"
@@ -26,21 +27,21 @@ const DefaultTable = "streamwright_outbox"
 // MaxInsert bounds the items of one InsertMany.
 const MaxInsert = 1000
 
-// Outbox is a table of items that wait to be published. The zero Outbox is that
-// of DefaultTable. It may be used by any goroutine.
+// Outbox is a table of items that wait to be published. The zero Outbox uses
+// DefaultTable. Any goroutine may use it.
 type Outbox struct {
 	// Table is the table's name, a plain lower-case identifier of at most 40
 	// bytes, found by the connection's search_path.
 	Table string
 }
 
-// Tx is the part of a transaction that Insert needs; pgx.Tx is one (and so are *pgx.Conn
-// and *pgxpool.Pool, for an item that needs no transaction).
+// Tx is the part of a transaction that Insert needs. pgx.Tx has it (and so have
+// *pgx.Conn and *pgxpool.Pool, for an item that needs no transaction).
 type Tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// SQLTx is the part of a transaction that InsertSQL needs; *sql.Tx is one.
+// SQLTx is the part of a transaction that InsertSQL needs; *sql.Tx has it.
 type SQLTx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
@@ -49,18 +50,12 @@ var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
 // table returns the checked name of the table.
 func (o Outbox) table() (string, error) {
-	name := o.Table
-	if name == "" {
-		name = DefaultTable
-	}
+	name := cmp.Or(o.Table, DefaultTable)
 	if !plainName.MatchString(name) {
 		return "", events.Refuse(events.CodeBadRequest, "the outbox table %q must be a lower-case identifier of at most 40 bytes: letters, digits and _", o.Table)
 	}
 	return name, nil
 }
-
-// channel is where the table's insertions are notified.
-func channel(table string) string { return table }
 
 var (
 	//go:embed schema.sql
@@ -69,16 +64,15 @@ var (
 	ulidSQL string
 )
 
-// Schema is the SQL that creates the table, its index, its trigger and the
-// functions they use; running it again does nothing. It is for PostgreSQL 14 or
-// later.
+// Schema returns the SQL that creates the table, its index, its trigger and the
+// functions they use, for PostgreSQL 14 or later; running it again does nothing.
 func (o Outbox) Schema() (string, error) {
 	table, err := o.table()
 	if err != nil {
 		return "", err
 	}
 	names := strings.NewReplacer("{{table}}", table, "{{index}}", table+"_waiting", "{{notify}}", table+"_notify",
-		"{{trigger}}", table+"_inserted", "{{ulid}}", table+"_ulid", "{{channel}}", channel(table))
+		"{{trigger}}", table+"_inserted", "{{ulid}}", table+"_ulid", "{{channel}}", table) // insertions notify a channel of the table's name
 	return names.Replace(ulidSQL + "\n" + schemaSQL), nil
 }
 
@@ -102,7 +96,7 @@ type row struct {
 	Options []byte
 }
 
-// rowOf checks an item as the engine would and makes its row.
+// rowOf checks an item as the engine would, and returns its row.
 func rowOf(item streamwright.Item) (row, error) {
 	now := time.Now()
 	if item.ID == "" {
@@ -127,7 +121,7 @@ func rowOf(item streamwright.Item) (row, error) {
 	return r, err
 }
 
-// optionsOf returns what a submission says beside its id, type and params.
+// optionsOf returns the fields of a submission beside its id, type and params.
 func optionsOf(s wire.Submit) ([]byte, error) {
 	doc, err := json.Marshal(s)
 	if err != nil {
@@ -145,10 +139,10 @@ func optionsOf(s wire.Submit) ([]byte, error) {
 
 // Insert writes an item into the outbox, in the transaction, and returns its id.
 // The item is published once the transaction has committed, and never if it does
-// not. The error of an item that the engine would refuse is an *events.Error and
-// leaves the transaction as it was. Params are at most events.MaxParamsCeiling,
-// and what its type allows; there is no object store here for larger ones.
-// A Delay counts from now.
+// not. An item that the engine would refuse is an *events.Error, and leaves the
+// transaction as it was. Params are bounded by events.MaxParamsCeiling and by the
+// type; larger ones need the object store, which the outbox does not use. A Delay
+// counts from now.
 func (o Outbox) Insert(ctx context.Context, tx Tx, item streamwright.Item) (id string, err error) {
 	ids, err := o.InsertMany(ctx, tx, []streamwright.Item{item})
 	if err != nil {
@@ -216,12 +210,12 @@ func (o Outbox) InsertSQL(ctx context.Context, tx SQLTx, item streamwright.Item)
 // Status counts what is in the outbox.
 type Status struct {
 	Waiting int64         `json:"waiting"` // to be published
-	Refused int64         `json:"refused"` // that can't be
-	Oldest  time.Duration `json:"oldest"`  // how long the oldest one has waited
+	Refused int64         `json:"refused"` // can't be published
+	Oldest  time.Duration `json:"oldest"`  // wait of the oldest item
 }
 
-// Querier is the part of a connection that Status and Retry need; *pgxpool.Pool,
-// *pgx.Conn and pgx.Tx are one.
+// Querier is the part of a connection that Status needs; *pgxpool.Pool, *pgx.Conn
+// and pgx.Tx have it.
 type Querier interface {
 	Tx
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -243,27 +237,30 @@ func (o Outbox) Status(ctx context.Context, db Querier) (s Status, err error) {
 	return s, nil
 }
 
-// Retry has the refused items with these ids, or all of them if there are none,
-// tried again, and returns how many those are.
+// Retry lets the relay try refused items again: those with these ids, or all. It
+// returns their number.
 func (o Outbox) Retry(ctx context.Context, db Tx, ids ...string) (int64, error) {
 	table, err := o.table()
 	if err != nil {
 		return 0, err
 	}
 	tag, err := db.Exec(ctx, "WITH again AS (UPDATE "+table+" SET refused_at = NULL, error = NULL WHERE refused_at IS NOT NULL AND ($1::text[] IS NULL OR id = ANY($1)) RETURNING 1) "+
-		"SELECT pg_notify('"+channel(table)+"', '') FROM again", ids)
+		"SELECT pg_notify('"+table+"', '') FROM again", ids)
 	if err != nil {
 		return 0, failed("retry what the outbox holds", table, err)
 	}
 	return tag.RowsAffected(), nil
 }
 
-// undefinedTable is PostgreSQL's code of a table that is not there.
-const undefinedTable = "42P01"
+// isMissing reports whether an error says that the table is not there.
+func isMissing(err error) bool {
+	const undefinedTable = "42P01" // PostgreSQL's code
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == undefinedTable
+}
 
 func failed(what, table string, err error) error {
-	var e *pgconn.PgError
-	if errors.As(err, &e) && e.Code == undefinedTable {
+	if isMissing(err) {
 		return fmt.Errorf("%s: there is no table %s: create it with Outbox.Create, or `outbox schema`: %w", what, table, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -22,12 +21,12 @@ type taken struct {
 	seq int64
 	row
 	ack     jetstream.PubAckFuture
-	refused error // it can't be published
+	refused error // why it can't be published
 }
 
-// Once publishes one batch of what waits in the outbox, and returns how many
-// rows it has dealt with. If something could not be published now, the error
-// says why; what was published has left the outbox all the same.
+// Once publishes one batch of the waiting items, and returns the number of rows
+// that it has dealt with. The error tells why some could not be published now; the
+// published ones have left the outbox all the same.
 func (r *Relay) Once(ctx context.Context) (n int, err error) {
 	tx, err := r.cfg.DB.Begin(ctx)
 	if err != nil {
@@ -71,8 +70,8 @@ func (r *Relay) take(ctx context.Context, tx pgx.Tx) (batch []*taken, err error)
 	return batch, nil
 }
 
-// decodeOptions reads a row's options strictly: what the relay would drop is
-// refused instead.
+// decodeOptions reads a row's options strictly: unknown ones are refused, not
+// dropped.
 func decodeOptions(options []byte) (s wire.Submit, err error) {
 	d := json.NewDecoder(bytes.NewReader(options))
 	d.DisallowUnknownFields()
@@ -89,7 +88,7 @@ func decodeOptions(options []byte) (s wire.Submit, err error) {
 	return s, nil
 }
 
-// message is the plain publish of a row.
+// message returns the plain publish of a row.
 func (r *Relay) message(t *taken) (*nats.Msg, error) {
 	s, err := decodeOptions(t.Options)
 	if err != nil {
@@ -114,7 +113,7 @@ func (r *Relay) message(t *taken) (*nats.Msg, error) {
 	return &nats.Msg{Subject: r.names.Submit(typ), Header: h, Data: s.Params}, nil
 }
 
-// publish sends a batch, and says which of it the intake has, which it will
+// publish sends a batch. It returns the rows that the intake has, those it will
 // never take, and why the rest has to come later.
 func (r *Relay) publish(ctx context.Context, batch []*taken) (done []int64, refused []*taken, later error) {
 	for _, t := range batch {
@@ -129,15 +128,14 @@ func (r *Relay) publish(ctx context.Context, batch []*taken) (done []int64, refu
 		t.refused = err
 	}
 	for _, t := range batch {
-		if t.refused == nil && t.ack != nil {
-			if err := await(ctx, t.ack); err != nil {
-				if t.refused = forGood(err); t.refused == nil {
-					later = fmt.Errorf("publish item %s: %w", t.ID, err)
-					continue
-				}
-			} else {
+		if t.ack != nil && t.refused == nil {
+			err := await(ctx, t.ack)
+			if err == nil {
 				done = append(done, t.seq)
 				continue
+			}
+			if t.refused = forGood(err); t.refused == nil {
+				later = fmt.Errorf("publish item %s: %w", t.ID, err)
 			}
 		}
 		if t.refused != nil {
@@ -158,7 +156,7 @@ func await(ctx context.Context, ack jetstream.PubAckFuture) error {
 	}
 }
 
-// tooLarge is the server's code of a message that its stream does not take.
+// tooLarge is the server's code for a message that is too large for its stream.
 const tooLarge = 10054
 
 // forGood returns err if trying again would not help, else nil.
@@ -170,8 +168,8 @@ func forGood(err error) error {
 	return nil
 }
 
-// settle takes the published rows out, and marks the refused ones. It goes on
-// when ctx has ended: what was published should not be published again.
+// settle deletes the published rows, and marks the refused ones. It finishes even
+// if ctx has ended: what was published should not be published again.
 func (r *Relay) settle(ctx context.Context, tx pgx.Tx, done []int64, refused []*taken) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackTimeout)
 	defer cancel()
@@ -191,10 +189,4 @@ func (r *Relay) settle(ctx context.Context, tx pgx.Tx, done []int64, refused []*
 		return fmt.Errorf("take published items out of the outbox: %w", err)
 	}
 	return nil
-}
-
-// isMissing reports whether the table is not there.
-func isMissing(err error) bool {
-	var e *pgconn.PgError
-	return errors.As(err, &e) && e.Code == undefinedTable
 }

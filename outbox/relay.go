@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,9 +73,7 @@ func NewRelay(cfg Config) (*Relay, error) {
 	if cfg.DB == nil || cfg.NATS == nil {
 		return nil, errors.New("make outbox relay: DB and NATS must be set")
 	}
-	if cfg.Batch == 0 {
-		cfg.Batch = DefaultBatch
-	}
+	cfg.Batch = cmp.Or(cfg.Batch, DefaultBatch)
 	if cfg.Batch < 1 || cfg.Batch > MaxBatch {
 		return nil, fmt.Errorf("make outbox relay: the batch is %d: it must be 1 to %d", cfg.Batch, MaxBatch)
 	}
@@ -166,7 +165,7 @@ func (r *Relay) listenOnce(ctx context.Context, works func()) error {
 		defer cancel()
 		_ = conn.Close(c)
 	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+channel(r.table)); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN "+r.table); err != nil {
 		return err
 	}
 	works()

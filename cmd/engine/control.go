@@ -2,14 +2,20 @@ package main
 
 import (
 	"context"
+	"os/user"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
-	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/wire"
 )
+
+// priorityUsage describes --priority.
+const priorityUsage = "the `priority`, 0 to 9, higher first, or low, medium, high"
 
 func cancelCommand(a *app) *cobra.Command {
 	var note string
@@ -18,144 +24,213 @@ func cancelCommand(a *app) *cobra.Command {
 		Use:     "cancel ID | FILTERS",
 		Short:   "Cancel one item, or all that match the filters",
 		Example: "  engine cancel 01JD3V6YB2M4C9W8ZK5T7QXRNE\n  engine cancel --type email --tenant acme --dry-run",
-		RunE: oneOrMany(&f, func(cmd *cobra.Command, id string) error {
-			return a.cancelOne(cmd, id, note)
-		}, func(cmd *cobra.Command) error {
-			return a.bulk(cmd.Context(), &f, streamwright.Bulk{Action: wire.BulkCancel, Reason: note}, "cancelled")
-		}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(args, 1); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return a.bulk(cmd.Context(), &f, streamwright.Bulk{Action: wire.BulkCancel, Reason: note}, "cancelled")
+			}
+			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
+				state, was, err := c.Cancel(ctx, args[0], note)
+				return a.show(wire.Cancelled{ID: args[0], State: state, WasRunning: was, Position: c.Position()}, err, func() {
+					told := ""
+					if was {
+						told = " (its worker is being told to stop)"
+					}
+					a.Printf("%s  %s%s\n", args[0], state, told)
+				})
+			})
+		},
 	}
 	cmd.Flags().StringVar(&note, "reason", "", "the `reason`, for the history")
 	f.define(cmd.Flags())
 	return cmd
 }
 
-func (a *app) cancelOne(cmd *cobra.Command, id, note string) error {
-	return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-		state, was, err := c.Cancel(ctx, id, note)
-		if err != nil {
-			return err
-		}
-		if a.JSON {
-			return a.PrintJSON(wire.Cancelled{ID: id, State: state, WasRunning: was, Position: c.Position()})
-		}
-		a.Printf("%s  %s", id, state)
-		if was {
-			a.Printf(" (its worker is being told to stop)")
-		}
-		a.Printf("\n")
-		return nil
-	})
-}
-
 func rescheduleCommand(a *app) *cobra.Command {
 	var o streamwright.RescheduleOptions
-	var priority, at string
 	var f bulkFlags
 	cmd := &cobra.Command{
 		Use:     "reschedule ID | FILTERS",
 		Short:   "Change when, or in what order, queued items run",
 		Example: "  engine reschedule 01JD3V6YB2M4C9W8ZK5T7QXRNE --priority high --now\n  engine reschedule --tenant acme --priority low",
-		RunE: oneOrMany(&f, func(cmd *cobra.Command, id string) error {
-			if err := parseOrder(&o, priority, at); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(args, 1); err != nil {
 				return err
 			}
-			return a.rescheduleOne(cmd, id, o)
-		}, func(cmd *cobra.Command) error {
-			if err := parseOrder(&o, priority, at); err != nil {
+			if err := checkOrder(o); err != nil {
 				return err
 			}
-			return a.bulk(cmd.Context(), &f, streamwright.Bulk{Action: wire.BulkReschedule, Priority: o.Priority, Now: o.Now,
-				DelayMS: wire.Millis(o.Delay), AvailableAt: o.AvailableAt}, "rescheduled")
-		}),
+			if len(args) == 0 {
+				return a.bulk(cmd.Context(), &f, streamwright.Bulk{Action: wire.BulkReschedule, Priority: o.Priority, Now: o.Now,
+					DelayMS: wire.Millis(o.Delay), AvailableAt: o.AvailableAt}, "rescheduled")
+			}
+			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
+				if err := c.Reschedule(ctx, args[0], o); err != nil {
+					return err
+				}
+				it, err := c.Get(ctx, args[0])
+				return a.showItems([]streamwright.WorkItem{it}, err)
+			})
+		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&priority, "priority", "", "the `priority`, 0 to 9, higher first, or low, medium, high")
-	fs.StringVar(&at, "at", "", "make it available from this `time` on (RFC 3339)")
+	fs.Func("priority", priorityUsage, console.Priority(&o.Priority))
+	fs.Func("at", "make it available from this `time` on (RFC 3339)", console.Time(&o.AvailableAt))
 	fs.DurationVar(&o.Delay, "delay", 0, "make it available so much later, such as 90s")
 	fs.BoolVar(&o.Now, "now", false, "make it available at once, whatever it waits for")
 	f.define(fs)
 	return cmd
 }
 
-func (a *app) rescheduleOne(cmd *cobra.Command, id string, o streamwright.RescheduleOptions) error {
-	return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-		if err := c.Reschedule(ctx, id, o); err != nil {
-			return err
-		}
-		it, err := c.Get(ctx, id)
-		if err != nil {
-			return err
-		}
-		return a.printItems([]streamwright.WorkItem{it})
-	})
-}
-
-// parseOrder checks what needs no engine to be checked.
-func parseOrder(o *streamwright.RescheduleOptions, priority, at string) error {
-	if priority != "" {
-		p, err := events.ParsePriority(priority)
-		if err != nil {
-			return console.Usagef("--priority: %v", err)
-		}
-		o.Priority = streamwright.Priority(int(p))
-	}
+func checkOrder(o streamwright.RescheduleOptions) error {
 	when := 0
-	if at != "" {
-		t, err := parseTime("--at", at)
-		if err != nil {
-			return err
+	for _, given := range []bool{!o.AvailableAt.IsZero(), o.Delay > 0, o.Now} {
+		if given {
+			when++
 		}
-		o.AvailableAt = t
-		when++
-	}
-	if o.Delay < 0 {
-		return console.Usagef("--delay %v is negative: use --now", o.Delay)
-	}
-	if o.Delay > 0 {
-		when++
-	}
-	if o.Now {
-		when++
 	}
 	switch {
+	case o.Delay < 0:
+		return cli.Usagef("--delay %v is negative: use --now", o.Delay)
 	case when > 1:
-		return console.Usagef("--at, --delay and --now all say when: give one of them")
+		return cli.Usagef("--at, --delay and --now all say when: give one of them")
 	case when == 0 && o.Priority == nil:
-		return console.Usagef("nothing to change: give --priority, --at, --delay or --now")
+		return cli.Usagef("nothing to change: give --priority, --at, --delay or --now")
 	}
 	return nil
-}
-
-func undrainCommand(a *app) *cobra.Command {
-	return a.changing(&cobra.Command{
-		Use:   "undrain WORKER",
-		Short: "Let a worker that was marked by engine drain have work again",
-		Long: "Take away the mark that a worker is to drain. A worker that has heard of it stops for good,\n" +
-			"as those of package workers and engine work do; the next worker with its id gets work.",
-		Example: "  engine undrain host-7",
-	}, "%s may have work again", "%s was not marked to drain", (*streamwright.Client).Undrain)
 }
 
 func drainCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "drain WORKER",
 		Short: "Let a worker finish what it runs, and give it no more",
-		Long: "Mark a worker: it finishes what it runs, and gets nothing new. The mark is kept in the log, over\n" +
-			"restarts of the engine and of the worker; it ends when the worker unregisters, by engine undrain,\n" +
-			"or when nothing was heard of the worker for 24 hours.",
+		Long: `Mark a worker: it finishes what it runs, and gets nothing new. The mark is kept
+in the log, over restarts of the engine and of the worker. It ends when the
+worker unregisters, by engine undrain, or when nothing was heard of the worker
+for 24 hours.`,
 		Example: "  engine drain host-7",
-		Args:    console.Args(cobra.ExactArgs(1)),
+		Args:    cobra.ExactArgs(1),
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
+			return a.show(wire.OK{OK: true}, c.Drain(ctx, args[0]), func() { a.Printf("%s is draining\n", args[0]) })
+		}),
+	}
+}
+
+func undrainCommand(a *app) *cobra.Command {
+	return a.changing(&cobra.Command{
+		Use:   "undrain WORKER",
+		Short: "Let a worker that was marked by engine drain have work again",
+		Long: `Remove the mark of engine drain. A worker that has heard of the mark stops for
+good, as those of package workers and engine work do; the next worker with its
+id gets work.`,
+		Example: "  engine undrain host-7",
+	}, "%s may have work again", "%s was not marked to drain", (*streamwright.Client).Undrain)
+}
+
+func pauseCommand(a *app) *cobra.Command {
+	var o streamwright.PauseOptions
+	cmd := &cobra.Command{
+		Use:   "pause TYPE",
+		Short: "Hold back the items of a type",
+		Long: `Hold back the items of a type: none is begun, those that run go on, and
+submissions are accepted. The pause lasts until engine resume, or until the
+time given, also over a restart of the engine. If the type is paused already,
+this changes that time.`,
+		Example: "  engine pause email --reason 'the provider is down'\n  engine pause email --for 2h\n  engine pause email --until 2030-01-31T08:00:00Z",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				if err := c.Drain(ctx, args[0]); err != nil {
-					return err
-				}
-				if a.JSON {
-					return a.PrintJSON(wire.OK{OK: true})
-				}
-				a.Printf("%s is draining\n", args[0])
-				return nil
+			yes, no := args[0]+" is paused", args[0]+" was paused already"
+			switch {
+			case !o.Until.IsZero() && o.For != 0:
+				return cli.Usagef("--until and --for both say when the pause ends: give one of them")
+			case o.For < 0:
+				return cli.Usagef("invalid --for %v: use a duration above 0", o.For)
+			case o.For > 0:
+				yes += " for " + console.Span(o.For)
+			case !o.Until.IsZero():
+				yes += " until " + o.Until.Format(time.RFC3339)
+				no += " until then"
+			}
+			return a.change(cmd, yes, no, func(ctx context.Context, c *streamwright.Client) (bool, error) {
+				return c.Pause(ctx, args[0], o)
 			})
 		},
 	}
+	cmd.Flags().StringVar(&o.Reason, "reason", "", "the `reason`, for the history and for engine types")
+	cmd.Flags().StringVar(&o.By, "by", userName(), "the `name` of who pauses it")
+	cmd.Flags().DurationVar(&o.For, "for", 0, "how long the pause lasts")
+	cmd.Flags().Func("until", "the `time` when the pause ends, in place of --for (RFC 3339)", console.Time(&o.Until))
+	return cmd
+}
+
+// userName returns the login name, if there is one.
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+func resumeCommand(a *app) *cobra.Command {
+	return a.changing(&cobra.Command{Use: "resume TYPE", Short: "End the pause of a type", Example: "  engine resume email"},
+		"%s goes on", "%s was not paused", (*streamwright.Client).Resume)
+}
+
+func circuitCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "circuit",
+		Short:   "Close a circuit that has opened",
+		Example: "  engine circuit reset email",
+		Args:    cobra.NoArgs,
+	}
+	var worker string
+	reset := &cobra.Command{
+		Use:     "reset {TYPE | --worker WORKER}",
+		Short:   "Close the circuit of a type or of a worker now",
+		Example: "  engine circuit reset email\n  engine circuit reset --worker host-7",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 0) == (worker == "") {
+				return cli.Usagef("give a type, or --worker with a worker's id")
+			}
+			whose := "worker " + worker
+			if worker == "" {
+				whose = args[0]
+			}
+			return a.change(cmd, "the circuit of "+whose+" is closed", "the circuit of "+whose+" was closed already", func(ctx context.Context, c *streamwright.Client) (bool, error) {
+				if worker != "" {
+					return c.ResetWorkerCircuit(ctx, worker)
+				}
+				return c.ResetCircuit(ctx, args[0])
+			})
+		},
+	}
+	reset.Flags().StringVar(&worker, "worker", "", "the `id` of a worker, in place of a type")
+	cmd.AddCommand(reset)
+	return cmd
+}
+
+// changing completes a command that changes the thing its one argument names. The
+// texts, with %s for the argument, tell that it was changed, or was so already.
+func (a *app) changing(cmd *cobra.Command, yes, no string, do func(*streamwright.Client, context.Context, string) (bool, error)) *cobra.Command {
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		say := func(format string) string { return strings.Replace(format, "%s", args[0], 1) }
+		return a.change(cmd, say(yes), say(no), func(ctx context.Context, c *streamwright.Client) (bool, error) { return do(c, ctx, args[0]) })
+	}
+	return cmd
+}
+
+// change makes a change, and tells whether there was one to make.
+func (a *app) change(cmd *cobra.Command, yes, no string, do func(context.Context, *streamwright.Client) (bool, error)) error {
+	return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
+		changed, err := do(ctx, c)
+		text := no
+		if changed {
+			text = yes
+		}
+		return a.show(wire.Changed{Changed: changed, Position: c.Position()}, err, func() { a.Printf("%s\n", console.Clean(text)) })
+	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,7 +20,7 @@ under DIR (default: the current folder), hash and count them with real
 workers, and then prove the outcome: the results against a second computation,
 one completion for each item in the log, and the store against a rebuild.`,
 		Example: "  engine demo\n  engine demo /usr/share/doc --json",
-		Args:    console.Args(cobra.MaximumNArgs(1)),
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := demo.Options{Dir: ".", Out: a.Out}
 			if len(args) == 1 {
@@ -44,7 +43,6 @@ one completion for each item in the log, and the store against a rebuild.`,
 
 func benchCommand(a *app) *cobra.Command {
 	o := bench.Options{}
-	var durabilities []string
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the engine on this machine",
@@ -55,26 +53,15 @@ rebuild, what an idle engine sends, the memory that a large backlog takes, and
 an ordinary JetStream consumer as worker beside the claim protocol (native).
 Ratios are to the floor of the same run.`,
 		Example: "  engine bench\n  engine bench --durability interval --items 20000",
-		Args:    console.Args(cobra.NoArgs),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, d := range durabilities {
-				if d != string(config.Always) && d != string(config.Interval) {
-					return console.Usagef("invalid --durability %q: use always, interval, or both with a comma", d)
-				}
-				o.Durabilities = append(o.Durabilities, config.Durability(d))
-			}
-			for _, part := range o.Only {
-				if !slices.Contains(bench.Parts, part) {
-					return console.Usagef("invalid --only %q: use some of %s", part, strings.Join(bench.Parts, ", "))
-				}
-			}
 			o.Out, o.JSON = a.Out, a.JSON
 			return bench.Run(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&durabilities, "durability", nil, "`durability` to measure: always or interval (default both)")
-	f.StringSliceVar(&o.Only, "only", nil, "`parts` to measure: "+strings.Join(bench.Parts, ", "))
+	f.Func("durability", "`durability` to measure: always or interval (default both)", console.Choices(&o.Durabilities, config.Always, config.Interval))
+	f.Func("only", "`parts` to measure: "+strings.Join(bench.Parts(), ", "), console.Choices(&o.Only, bench.Parts()...))
 	f.IntVar(&o.Items, "items", 0, "items of each throughput part (default 100000; a third of it with durability always)")
 	f.IntVar(&o.Backlog, "backlog", 0, "items of the memory part (default 1000000)")
 	f.BoolVar(&o.Users, "users", false, "with users on the embedded server, so that clients are in an account of their own (not with the part native)")

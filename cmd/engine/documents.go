@@ -3,49 +3,54 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
 	"github.com/streamwright/streamwright"
-	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/internal/cli"
 )
 
-// documentFlags say where an item's documents are to be written; empty: they
-// are not, - is standard output.
+// documentFlags name the files to write an item's documents to, - for standard
+// output.
 type documentFlags struct{ params, result string }
 
 func (d documentFlags) check() error {
 	if d.params == "-" && d.result == "-" {
-		return console.Usagef("--params and --result can't both go to standard output: name a file for one")
+		return cli.Usagef("--params and --result can't both go to standard output: name a file for one")
 	}
 	return nil
 }
 
 func (d documentFlags) wanted() bool { return d.params != "" || d.result != "" }
 
-// writeDocuments writes what was asked for, resolved.
-func (a *app) writeDocuments(ctx context.Context, c *streamwright.Client, it streamwright.WorkItem, d documentFlags) error {
-	if d.params != "" {
-		if err := a.writeDocument(d.params, func() (io.ReadCloser, error) { return c.OpenParams(ctx, it) }); err != nil {
+// write writes the documents that were asked for, resolved.
+func (d documentFlags) write(ctx context.Context, a *app, c *streamwright.Client, it streamwright.WorkItem) error {
+	for _, doc := range []struct {
+		to   string
+		open func(context.Context, streamwright.WorkItem) (io.ReadCloser, error)
+	}{{d.params, c.OpenParams}, {d.result, c.OpenResult}} {
+		if doc.to == "" {
+			continue
+		}
+		r, err := doc.open(ctx, it)
+		if err != nil {
+			return err
+		}
+		err = writeDocument(a, doc.to, r)
+		r.Close()
+		if err != nil {
 			return err
 		}
 	}
-	if d.result == "" {
-		return nil
-	}
-	return a.writeDocument(d.result, func() (io.ReadCloser, error) { return c.OpenResult(ctx, it) })
+	return nil
 }
 
 // writeDocument copies a document as it is stored, in bounded memory. A file
-// gets its name once the document has proved whole.
-func (a *app) writeDocument(to string, open func() (io.ReadCloser, error)) (err error) {
-	doc, err := open()
-	if err != nil {
-		return err
-	}
-	defer doc.Close()
+// gets its name only once it is whole.
+func writeDocument(a *app, to string, doc io.Reader) (err error) {
 	if to == "-" {
 		_, err := io.Copy(a.Out, doc)
 		return err
@@ -54,26 +59,19 @@ func (a *app) writeDocument(to string, open func() (io.ReadCloser, error)) (err 
 	if err != nil {
 		return fmt.Errorf("write %s: %w", to, err)
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
 	n, err := io.Copy(f, doc)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), to)
 	}
 	if err != nil {
+		_ = os.Remove(f.Name())
 		return fmt.Errorf("write %s: %w", to, err)
 	}
 	a.Notef("%s: %s", to, bytesText(n))
 	return nil
 }
 
-// shownDocument is a document for people: its text, or where it is.
+// shownDocument returns a document for people: its text, or where it is.
 func shownDocument(doc json.RawMessage, flag string) string {
 	if ref, ok := streamwright.Stored(doc); ok {
 		return fmt.Sprintf("%s in the object store (%s FILE writes it)", bytesText(ref.Size), flag)

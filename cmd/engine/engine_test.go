@@ -269,7 +269,7 @@ func TestWorkChecksBeforeItWaits(t *testing.T) {
 	t.Setenv("NATS_URL", fakeengine.Server(t).ClientURL())
 	engine(t, "", "work", "E Mail", "--", "cat").wants(t, 2, "bad_type")
 	engine(t, "", "work", "email", "--", "no-such-program").wants(t, 1, "no-such-program", "give the path")
-	engine(t, "", "work", "email", "--id", "a b", "--", "cat").wants(t, 2, "no worker id")
+	engine(t, "", "work", "email", "--id", "a b", "--", "cat").wants(t, 2, "invalid --id", "letters and digits")
 	engine(t, "", "work", "email", "--concurrency", "5000", "--", "cat").wants(t, 2, "1 to 1000")
 }
 

@@ -2,102 +2,134 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// flowFlags are those flags of submit that say what an item has to do with
-// others, and when it is no longer wanted.
-type flowFlags struct {
-	after       []string
-	afterPolicy string
-	dedupPolicy string
-	dedupWindow string
-	expiresAt   string
-	batch       string
-	estimate    time.Duration
+func batchCommand(a *app) *cobra.Command {
+	var wait bool
+	cmd := &cobra.Command{
+		Use:   "batch ID",
+		Short: "Show how far a batch has come, open one, or seal it",
+		Long: `Show how far a batch has come. A batch is an item that runs nothing: it waits
+for the items that are submitted with --batch, and completes once it is sealed
+(or has the items that were declared when it was opened) and the last of them
+has ended. engine cancel ID cancels all of it that has not ended.`,
+		Example: "  engine batch 01JD3V6YB2M4C9W8ZK5T7QXRNE\n  engine batch 01JD3V6YB2M4C9W8ZK5T7QXRNE --wait",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
+				get := c.Get
+				if wait {
+					ctx, get = cmd.Context(), c.Wait
+				}
+				it, err := get(ctx, args[0])
+				if err == nil && it.Batch == nil {
+					err = fmt.Errorf("item %s is not a batch: see engine show", it.ID)
+				}
+				return a.show(it, err, func() { a.printBatch(it.ID, it.State, it.Batch) })
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until all of it has ended")
+	var count int
+	seal := &cobra.Command{
+		Use:     "seal ID",
+		Short:   "Settle how many items a batch has",
+		Example: "  engine batch seal 01JD3V6YB2M4C9W8ZK5T7QXRNE",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
+			out, err := c.SealBatch(ctx, args[0], count)
+			return a.show(out, err, func() { a.printBatch(out.ID, out.State, &out.Batch) })
+		}),
+	}
+	seal.Flags().IntVar(&count, "count", 0, "how many `items` it has in all (default: as many as there are)")
+	cmd.AddCommand(openBatchCommand(a), seal)
+	return cmd
 }
 
-func (f *flowFlags) define(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&f.after, "after", nil, "run after the item with this `id` has ended (repeatable)")
-	fs.StringVar(&f.batch, "batch", "", "make it an item of the batch with this `id`")
-	fs.StringVar(&f.afterPolicy, "after-policy", "", "what to do if one of those ends dead or cancelled, a `policy`: cancel (the default), dead or run")
-	fs.StringVar(&f.dedupPolicy, "dedup-policy", "", "what to do if the dedup key is taken, a `policy`: merge (the default), distinct, supersede or defer")
-	fs.StringVar(&f.dedupWindow, "dedup-window", "", "how long the dedup key stays taken after completion, a `duration` such as 1h (default: the type's)")
-	fs.StringVar(&f.expiresAt, "expires-at", "", "cancel it if it has not started by this `time` (RFC 3339)")
-	fs.DurationVar(&f.estimate, "estimated-duration", 0, "how long a run is likely to take, such as 90s: the waits of those behind it go by it")
+func openBatchCommand(a *app) *cobra.Command {
+	var b streamwright.NewBatch
+	var callback string
+	var policy events.AfterPolicy
+	cmd := &cobra.Command{
+		Use:     "open",
+		Short:   "Open a batch, and print its id",
+		Example: "  engine batch open --name nightly\n  engine batch open --count 1500 --callback 'report {\"of\":\"nightly\"}'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if callback == "" && policy != "" {
+				return cli.Usagef("--callback-policy is for a --callback")
+			}
+			if callback != "" {
+				typ, params, _ := strings.Cut(strings.TrimSpace(callback), " ")
+				b.Callback = &wire.Submit{Type: typ}
+				b.Callback.AfterPolicy = policy
+				if params = strings.TrimSpace(params); params != "" {
+					if !json.Valid([]byte(params)) {
+						return cli.Usagef("--callback: the params %q are no JSON: write TYPE, or TYPE and a JSON document", console.Clip(params, 64))
+					}
+					b.Callback.Params = json.RawMessage(params)
+				}
+			}
+			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
+				out, err := c.OpenBatch(ctx, b)
+				return a.show(out, err, func() { a.Printf("%s\n", out.ID) })
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&b.ID, "id", "", "the batch's `id`, a ULID, so that the command may be repeated")
+	fs.StringVar(&b.Name, "name", "", "a `name` for people")
+	fs.IntVar(&b.Count, "count", 0, "how many `items` it will have (default: until it is sealed)")
+	fs.StringVar(&b.Tenant, "tenant", "", "the `tenant` of the batch")
+	fs.StringVar(&callback, "callback", "", "an item to run once all have ended: its `type`, or type and params")
+	fs.Func("callback-policy", "the `policy` for the callback if an item ends dead or cancelled: cancel (the default), dead or run",
+		console.Choice(&policy, events.AfterCancel, events.AfterDead, events.AfterRun))
+	return cmd
 }
 
-// into checks the flags and puts them into the item.
-func (f *flowFlags) into(item *streamwright.Item) error {
-	item.After = f.after
-	for _, id := range f.after {
-		if _, err := events.ParseID(id); err != nil {
-			return console.Usagef("--after: %v", err)
-		}
-	}
-	if item.Batch = f.batch; f.batch != "" {
-		if _, err := events.ParseID(f.batch); err != nil {
-			return console.Usagef("--batch: %v", err)
-		}
-	}
-	item.AfterPolicy, item.DedupPolicy = events.AfterPolicy(f.afterPolicy), events.DedupPolicy(f.dedupPolicy)
-	switch item.AfterPolicy {
-	case "", events.AfterCancel, events.AfterDead, events.AfterRun:
-	default:
-		return console.Usagef("--after-policy %q: use cancel, dead or run", f.afterPolicy)
-	}
-	switch item.DedupPolicy {
-	case "", events.DedupMerge, events.DedupDistinct, events.DedupSupersede, events.DedupDefer:
-	default:
-		return console.Usagef("--dedup-policy %q: use merge, distinct, supersede or defer", f.dedupPolicy)
-	}
-	if f.dedupWindow != "" {
-		d, err := time.ParseDuration(f.dedupWindow)
-		if err != nil || d < 0 {
-			return console.Usagef("invalid --dedup-window %q: use a duration such as 90s, 5m or 1h30m", f.dedupWindow)
-		}
-		item.DedupWindow = &d
-	}
-	if f.estimate < 0 {
-		return console.Usagef("--estimated-duration %s is negative: write it as 90s, 5m or 1h30m", f.estimate)
-	}
-	item.EstimatedDuration = f.estimate
-	if f.expiresAt != "" {
-		t, err := parseTime("--expires-at", f.expiresAt)
-		if err != nil {
-			return err
-		}
-		item.ExpiresAt = t
-	}
-	return nil
+func (a *app) printBatch(id string, state events.ItemState, b *wire.BatchCounts) {
+	a.Printf("%s  %s  %s\n", id, a.Style().State(state), batchText(b, state))
 }
 
-// overlayTerms is overlay for what a line says of other items.
-func overlayTerms(item *streamwright.Item, t wire.SubmitOptions) {
-	if len(t.After) > 0 {
-		item.After = t.After
+// batchText tells on one line how far a batch has come. A batch that has ended gets
+// no more items.
+func batchText(b *wire.BatchCounts, state events.ItemState) string {
+	of := max(b.Total, b.Declared)
+	text := fmt.Sprintf("%d of %d done", b.Done, of)
+	if of > 0 {
+		text += fmt.Sprintf(" (%d %%)", 100*b.Done/of)
 	}
-	set(&item.Batch, t.Batch)
-	set(&item.AfterPolicy, t.AfterPolicy)
-	set(&item.DedupPolicy, t.DedupPolicy)
-	set(&item.ExpiresAt, t.ExpiresAt)
-	set(&item.EstimatedDuration, time.Duration(t.EstimatedDurationMS)*time.Millisecond)
-	if t.DedupWindowMS != nil {
-		d := time.Duration(*t.DedupWindowMS) * time.Millisecond
-		item.DedupWindow = &d
+	if b.Dead > 0 {
+		text += fmt.Sprintf(", %d dead", b.Dead)
 	}
+	if b.Cancelled > 0 {
+		text += fmt.Sprintf(", %d cancelled", b.Cancelled)
+	}
+	switch {
+	case state.Terminal():
+	case !b.Sealed:
+		text += ", open: more may come"
+	case b.Total < b.Declared:
+		text += fmt.Sprintf(", %d still to be submitted", b.Declared-b.Total)
+	}
+	if b.Name != "" {
+		text = console.Clip(b.Name, 60) + ": " + text
+	}
+	return text
 }
 
-// waitNote is what a waiting item waits for, in a list.
+// waitNote tells in a list what a waiting item waits for.
 func waitNote(it streamwright.WorkItem, style console.Style) string {
 	switch {
 	case it.Batch != nil:
@@ -118,58 +150,46 @@ func progressText(p *streamwright.Progress, n int, style console.Style) string {
 	return text
 }
 
-// printFlow prints the fields of an item's flow, those that are set.
-func (a *app) printFlow(it streamwright.WorkItem, now time.Time) {
-	style, field := console.StyleFor(a.Out), a.field
+// flow prints what an item has to do with others.
+func (f fields) flow(it streamwright.WorkItem) {
 	if p := it.Progress; p != nil {
-		field("progress", fmt.Sprintf("%s  (%s)", progressText(p, 200, style), console.Ago(p.At, now)))
+		f.field("progress", fmt.Sprintf("%s  (%s)", progressText(p, 200, f.Style()), console.Ago(p.At, f.now)))
 	}
 	if it.Batch != nil {
-		field("batch", batchText(it.Batch, it.State))
-		field("items", "engine list --batch "+it.ID)
+		f.field("batch", batchText(it.Batch, it.State))
+		f.field("items", "engine list --batch "+it.ID)
 	}
 	if n := it.Children; n != nil && n.Declared > n.Total {
-		field("children", fmt.Sprintf("%d of %d made so far, %d have not ended", n.Total, n.Declared, n.Live))
+		f.field("children", fmt.Sprintf("%d of %d made so far, %d have not ended", n.Total, n.Declared, n.Live))
 	}
 	if it.HasCheckpoint {
-		field("checkpoint", "saved: the next attempt gets it")
+		f.field("checkpoint", "saved: the next attempt gets it")
 	}
 	if it.Continues {
-		field("continuation", strings.TrimSpace(console.Clean(it.Continuation)+" "+continues(it)))
+		when := "(the children have ended)"
+		if it.State == events.StateWaiting {
+			when = "(when the children have ended)"
+		}
+		f.field("continuation", strings.TrimSpace(console.Clean(it.Continuation)+" "+when))
 	}
 	for _, id := range it.Waits {
-		field("waits for", id)
+		f.field("waits for", id)
 	}
 	if more := it.WaitsLeft - len(it.Waits); more > 0 {
-		field("waits for", fmt.Sprintf("and %d more", more))
+		f.field("waits for", fmt.Sprintf("and %d more", more))
 	}
 	if it.Awaited > 0 {
-		field("awaited by", console.Plural(it.Awaited, "item"))
+		f.field("awaited by", console.Plural(it.Awaited, "item"))
 	}
-	field("because of", it.By)
-	if !it.ExpiresAt.IsZero() {
-		field("expires", fmt.Sprintf("%s  (%s)", it.ExpiresAt.Format(time.RFC3339Nano), console.Ago(it.ExpiresAt, now)))
-	}
-	if it.EstimatedDurationMS > 0 {
-		field("estimated run", console.Span(time.Duration(it.EstimatedDurationMS)*time.Millisecond))
-	}
-	if it.DedupWindowMS > 0 {
-		field("dedup window", console.Span(time.Duration(it.DedupWindowMS)*time.Millisecond))
-	}
-	if it.LeasesLost > 0 {
-		field("leases lost", fmt.Sprint(it.LeasesLost))
-	}
-	field("group", console.Clean(it.Group))
+	f.field("because of", it.By)
+	f.at("expires", it.ExpiresAt)
+	f.span("estimated run", it.EstimatedDurationMS)
+	f.span("dedup window", it.DedupWindowMS)
+	f.number("leases lost", uint64(it.LeasesLost))
+	f.text("group", it.Group)
 }
 
-func continues(it streamwright.WorkItem) string {
-	if it.State == events.StateWaiting {
-		return "(when the children have ended)"
-	}
-	return "(the children have ended)"
-}
-
-// printTree draws what is above and below an item.
+// printTree draws the items above and below one.
 func (a *app) printTree(ctx context.Context, c *streamwright.Client, it streamwright.WorkItem) error {
 	if it.Parent == "" && it.Children == nil {
 		return nil
@@ -178,28 +198,16 @@ func (a *app) printTree(ctx context.Context, c *streamwright.Client, it streamwr
 	if err != nil {
 		return err
 	}
-	style := console.StyleFor(a.Out)
+	style := a.Style()
 	a.Printf("\n%s\n", style.Faint("tree"))
-	depth := 0
+	lead, indent := "", ""
 	for i := range tree.Path {
-		a.Printf("%s%s\n", lead(depth), nodeLine(&tree.Path[i], style))
-		depth++
+		a.Printf("%s%s\n", lead, nodeLine(&tree.Path[i], style))
+		lead, indent = indent+"└─ ", indent+"   "
 	}
-	a.Printf("%s%s%s\n", lead(depth), nodeLine(&tree.Root, style), style.Faint("  ← this"))
-	indent := ""
-	if depth > 0 {
-		indent = strings.Repeat("   ", depth)
-	}
+	a.Printf("%s%s%s\n", lead, nodeLine(&tree.Root, style), style.Faint("  ← this"))
 	a.drawBelow(&tree.Root, indent, style)
 	return nil
-}
-
-// lead stands before an item of the path.
-func lead(depth int) string {
-	if depth == 0 {
-		return ""
-	}
-	return strings.Repeat("   ", depth-1) + "└─ "
 }
 
 // drawBelow draws a node's children.
@@ -217,7 +225,7 @@ func (a *app) drawBelow(n *streamwright.TreeNode, indent string, style console.S
 	}
 }
 
-// nodeLine is an item of a tree on one line.
+// nodeLine returns an item of a tree on one line.
 func nodeLine(n *streamwright.TreeNode, style console.Style) string {
 	parts := []string{n.ID, n.Type, style.State(n.State)}
 	if n.Progress != nil && n.State == events.StateRunning {

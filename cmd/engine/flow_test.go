@@ -16,7 +16,7 @@ func TestFlowUsage(t *testing.T) {
 		"merge, distinct, supersede":     {"--dedup-policy", "twice"},
 		"use a duration":                 {"--dedup-window", "an hour"},
 		"2030-01-31T08:00:00Z":           {"--expires-at", "tomorrow"},
-		"--after: \"x\" is no work id":   {"--after", "x"},
+		"invalid --after \"x\": use":     {"--after", "x"},
 		"invalid --dedup-window \"-1s\"": {"--dedup-window", "-1s"},
 	} {
 		engine(t, "", append([]string{"submit", "email"}, args...)...).wants(t, 2, says)

@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/streamwright/streamwright/cmd/internal/console"
+	"github.com/streamwright/streamwright/internal/cli"
 )
 
 // everyCommand calls fn with each command, but for those that cobra adds.
@@ -28,7 +29,7 @@ func everyCommand(t *testing.T, fn func(t *testing.T, cmd *cobra.Command)) {
 // Every command is in a group, has an example that can be run as it is pasted, and
 // says in one way what it does.
 func TestCommandsAreDescribedAlike(t *testing.T) {
-	const mostShort = 80 // characters, so that the help fits a terminal
+	const mostShort = 65 // characters: the list of commands has 80 columns
 	everyCommand(t, func(t *testing.T, cmd *cobra.Command) {
 		if root := cmd.Root(); cmd.Parent() == root && cmd.GroupID == "" {
 			t.Error("it is in no group: add it to groups")
@@ -94,6 +95,18 @@ func checkExample(t *testing.T, line string) {
 	if err != nil {
 		t.Errorf("the example %q: %v", strings.TrimSpace(line), err)
 	}
+}
+
+// The help of each command fits a terminal of 80 columns.
+func TestHelpHas80Columns(t *testing.T) {
+	everyCommand(t, func(t *testing.T, cmd *cobra.Command) {
+		args := append(strings.Fields(cmd.CommandPath())[1:], "--help")
+		for _, line := range lines(engine(t, "", args...).wants(t, 0).out) {
+			if n := utf8.RuneCountInString(line); n > 80 {
+				t.Errorf("a line has %d columns: %s", n, line)
+			}
+		}
+	})
 }
 
 // The flags of the connection are in one place of the help.
@@ -180,7 +193,7 @@ func TestWrongCalls(t *testing.T) {
 		`types set email codes={"busy":1}`:                "it must be an object",
 		"serve --durability perhaps":                      `invalid --durability "perhaps": use always or interval`,
 		"serve --http nonsense":                           `invalid --http "nonsense": use host:port`,
-		"bench --only nonsense":                           "use some of floor",
+		"bench --only nonsense":                           "use floor, flow",
 		"work email --concurrency 5000 -- cat":            "use 1 to 1000",
 		"schedule next --cron x":                          "has 1 field: it must have 5",
 		"replay " + anID + " --max-attempts -1":           "invalid --max-attempts -1: use 1 or more",
@@ -190,7 +203,7 @@ func TestWrongCalls(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(line, "/", "_"), func(t *testing.T) {
 			t.Setenv("NATS_URL", url)
-			r := engine(t, "", strings.Fields(line)...).wants(t, console.ExitUsage, says, "--help`.")
+			r := engine(t, "", strings.Fields(line)...).wants(t, cli.ExitUsage, says, "--help`.")
 			for _, raw := range []string{"strconv", "time: ", "invalid character", "looking for", "json: ", "arg(s)", "unknown command", "accepts "} {
 				if strings.Contains(r.errs, raw) {
 					t.Errorf("it says %q, as the library does: %s", raw, r.errs)

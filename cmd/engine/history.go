@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,32 +19,19 @@ func historyCommand(a *app) *cobra.Command {
 		Use:     "history ID",
 		Short:   "Show the events of an item, with its waits and run times",
 		Example: "  engine history 01JD3V6YB2M4C9W8ZK5T7QXRNE",
-		Args:    console.Args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				evs, sum, err := c.Account(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return a.printHistory(evs, sum)
-			})
-		},
+		Args:    cobra.ExactArgs(1),
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
+			evs, sum, err := c.Account(ctx, args[0])
+			return a.showHistory(evs, sum, err)
+		}),
 	}
 }
 
-func (a *app) printHistory(evs []streamwright.Event, sum streamwright.StateDurations) error {
-	if a.JSON {
-		for _, ev := range evs {
-			if err := a.PrintJSON(ev); err != nil {
-				return err
-			}
-		}
-		return a.PrintJSON(map[string]streamwright.StateDurations{"totals": sum})
-	}
-	rows := [][]string{{"SEQ", "AT", "AFTER", "EVENT", "ATTEMPT", "WORKER", "TOOK", "DETAIL"}}
-	style := console.StyleFor(a.Out)
+func (a *app) showHistory(evs []streamwright.Event, sum streamwright.StateDurations, err error) error {
+	style := a.Style()
 	var before time.Time
-	for _, ev := range evs {
+	head := []string{"SEQ", "AT", "AFTER", "EVENT", "ATTEMPT", "WORKER", "TOOK", "DETAIL"}
+	err = showList(a, evs, err, "", head, func(ev streamwright.Event) []string {
 		after, attempt := "", ""
 		if !before.IsZero() {
 			after = "+" + console.Span(ev.At.Sub(before))
@@ -52,19 +40,19 @@ func (a *app) printHistory(evs []streamwright.Event, sum streamwright.StateDurat
 			attempt = strconv.Itoa(ev.Attempt)
 		}
 		before = ev.At
-		rows = append(rows, []string{
+		return []string{
 			ev.Seq.String(), ev.At.Local().Format("2006-01-02 15:04:05.000"), after, ev.Kind.String(),
 			attempt, console.Clean(ev.Worker), took(ev.StateDurations), console.Summary(ev, style),
-		})
-	}
-	console.Table(a.Out, style, rows)
-	if text := took(&sum); text != "" {
-		a.Printf("in all: %s\n", text)
-	}
-	return nil
+		}
+	})
+	return a.show(map[string]streamwright.StateDurations{"totals": sum}, err, func() {
+		if text := took(&sum); text != "" {
+			a.Printf("in all: %s\n", text)
+		}
+	})
 }
 
-// took says what a state has taken.
+// took tells how much time the states have taken.
 func took(s *streamwright.StateDurations) string {
 	if s == nil {
 		return ""
@@ -75,7 +63,7 @@ func took(s *streamwright.StateDurations) string {
 		ms   int64
 	}{{"queued", s.WaitedMS}, {"backed off", s.BackedOffMS}, {"held", s.HeldMS}, {"starting", s.StartingMS}, {"ran", s.RanMS}} {
 		if p.ms > 0 {
-			parts = append(parts, p.what+" "+console.Span(time.Duration(p.ms)*time.Millisecond))
+			parts = append(parts, p.what+" "+millis(p.ms))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -85,44 +73,42 @@ func logsCommand(a *app) *cobra.Command {
 	var follow bool
 	var limit int
 	cmd := &cobra.Command{
-		Use:     "logs ID",
-		Short:   "Show the log of an item",
-		Long:    "Show what the handlers of an item have logged. With --follow, go on until the item is finished.",
+		Use:   "logs ID",
+		Short: "Show the log of an item",
+		Long: `Show what the handlers of an item have logged. With --follow, continue until
+the item is finished.`,
 		Example: "  engine logs 01JD3V6YB2M4C9W8ZK5T7QXRNE --limit 100\n  engine logs 01JD3V6YB2M4C9W8ZK5T7QXRNE --follow",
-		Args:    console.Args(cobra.ExactArgs(1)),
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.Connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if follow {
-				return c.FollowLogs(cmd.Context(), args[0], a.printRecord)
-			}
-			ctx, cancel := a.Within(cmd.Context())
-			defer cancel()
-			records, err := c.Logs(ctx, args[0], limit)
-			for _, r := range records {
-				if err := a.printRecord(r); err != nil {
-					return err
+			return a.with(cmd.Context(), func(c *streamwright.Client) error {
+				if follow {
+					return c.FollowLogs(cmd.Context(), args[0], a.showRecord)
 				}
-			}
-			if err == nil && len(records) == 0 && !a.JSON {
-				a.Notef("its handlers have logged nothing")
-			}
-			return err
+				ctx, cancel := a.Within(cmd.Context())
+				defer cancel()
+				records, err := c.Logs(ctx, args[0], limit)
+				for _, r := range records {
+					if err := a.showRecord(r); err != nil {
+						return err
+					}
+				}
+				if err == nil && len(records) == 0 && !a.JSON {
+					a.Notef("its handlers have logged nothing")
+				}
+				return err
+			})
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new records until the item is finished")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "continue with new records until the item is finished")
 	cmd.Flags().IntVar(&limit, "limit", 1000, "how many records to show, the last ones, at most 10000; not with --follow")
 	return cmd
 }
 
-func (a *app) printRecord(r streamwright.LogRecord) error {
+func (a *app) showRecord(r streamwright.LogRecord) error {
 	if a.JSON {
 		return a.PrintJSON(r)
 	}
-	style := console.StyleFor(a.Out)
+	style := a.Style()
 	_, err := fmt.Fprintf(a.Out, "%s  %s  #%d  %s\n", style.Faint(r.At.Local().Format("15:04:05.000")), style.Level(r.Level), r.Attempt, console.Clean(r.Message))
 	return err
 }
@@ -131,21 +117,19 @@ func whyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why ID",
 		Short: "Explain why an item is not running now",
-		Long: `Explain why an item is not running now: show all reasons at once, each with its code
-and, where it passes by itself, until when.`,
+		Long: `Explain why an item is not running now: show all reasons at once, each with its
+code and, if it passes by itself, when.`,
 		Example: "  engine why 01JD3V6YB2M4C9W8ZK5T7QXRNE",
-		Args:    console.Args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				w, err := c.Why(ctx, args[0])
-				return a.show(w, err, func() { a.printWhy(w) })
-			})
-		},
+		Args:    cobra.ExactArgs(1),
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
+			w, err := c.Why(ctx, args[0])
+			return a.show(w, err, func() { a.printWhy(w) })
+		}),
 	}
 }
 
 func (a *app) printWhy(w streamwright.Explanation) {
-	style := console.StyleFor(a.Out)
+	style := a.Style()
 	a.Printf("%s  %s  %s\n", w.ID, w.Type, style.State(w.State))
 	now := time.Now()
 	for _, r := range w.Reasons {
@@ -158,4 +142,61 @@ func (a *app) printWhy(w streamwright.Explanation) {
 			a.Printf("    %s\n", id)
 		}
 	}
+}
+
+func heldCommand(a *app) *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "held TYPE KEY",
+		Short: "Show the item that holds a dedup key",
+		Long: `Show the live item that holds a dedup key: a submission with this key would be
+a duplicate of it. A free key is an error, not_found.
+
+With --watch, show the holder and every change, until interrupted. A free key
+shows as "free", in JSON as an object without id.
+
+The holder may have changed by the time it is read: only a submission decides.`,
+		Example: "  engine held check project-17\n  engine held check project-17 --watch --json",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if watch {
+				ctx := cmd.Context()
+				return a.with(ctx, func(c *streamwright.Client) error {
+					err := c.WatchHolder(ctx, args[0], args[1], a.showHolder)
+					if errors.Is(ctx.Err(), context.Canceled) {
+						return nil // interrupted, which is how a watch ends
+					}
+					return err
+				})
+			}
+			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
+				info, err := c.Info(ctx)
+				if err != nil {
+					return err
+				}
+				c.ObservePosition(info.Position) // show what any command before this one has done
+				h, err := c.Holder(ctx, args[0], args[1])
+				if err != nil {
+					return err
+				}
+				return a.showHolder(h)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "show every change, until interrupted")
+	return cmd
+}
+
+func (a *app) showHolder(h streamwright.Holder) error {
+	switch {
+	case a.JSON && h.ID == "":
+		return a.PrintJSON(struct{}{})
+	case a.JSON:
+		return a.PrintJSON(h)
+	case h.ID == "":
+		a.Printf("free\n")
+	default:
+		a.Printf("%s  %s\n", h.ID, a.Style().State(h.State))
+	}
+	return nil
 }

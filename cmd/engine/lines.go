@@ -13,34 +13,34 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// lineJob submits one item per line of a file.
+// lineJob submits one item for each line of a file.
 type lineJob struct {
 	a    *app
-	base streamwright.Item // what the flags say of every item
+	base streamwright.Item // as the flags describe every item
 	in   *bufio.Scanner
 	bar  *progressbar.ProgressBar // nil: none
 	read int                      // lines
 
-	numbers []int // of the lines in flight, oldest first; bounded by the client's requests in flight
+	numbers []int // of the lines in flight, oldest first; the client bounds its requests
 
 	accepted, merged, repeated, refused int
 	err                                 error // of reading
 }
 
-func (a *app) submitLines(cmd *cobra.Command, f *submitFlags, args []string) error {
+func (a *app) submitLines(ctx context.Context, f *submitFlags, args []string) error {
 	if len(args) > 1 {
-		return console.Usagef("with --lines the params come from the file: leave %q out", args[1])
+		return cli.Usagef("with --lines the params come from the file: leave %q out", args[1])
 	}
 	if f.wait || f.item.ID != "" || f.item.IdempotencyKey != "" || f.item.DedupKey != "" {
-		return console.Usagef("--wait, --id, --dedup-key and --idempotency-key are for one item: with --lines, write the keys into the lines")
+		return cli.Usagef("--wait, --id, --dedup-key and --idempotency-key are for one item: with --lines, write the keys into the lines")
 	}
 	j := &lineJob{a: a, base: f.item}
 	if len(args) == 1 {
@@ -49,7 +49,7 @@ func (a *app) submitLines(cmd *cobra.Command, f *submitFlags, args []string) err
 		}
 		j.base.Type = args[0]
 	}
-	source, size, err := a.openLines(f.lines)
+	source, size, err := openLines(f.lines, a.In)
 	if err != nil {
 		return err
 	}
@@ -60,13 +60,13 @@ func (a *app) submitLines(cmd *cobra.Command, f *submitFlags, args []string) err
 		j.bar = progressbar.DefaultBytes(size, "submitting")
 		defer func() { _ = j.bar.Exit() }()
 	}
-	return j.run(cmd.Context())
+	return j.run(ctx)
 }
 
-// openLines opens the file of --lines. A size that is not known is -1.
-func (a *app) openLines(name string) (io.ReadCloser, int64, error) {
+// openLines opens the file of --lines, and returns its size, -1 if unknown.
+func openLines(name string, in io.Reader) (io.ReadCloser, int64, error) {
 	if name == "-" {
-		return io.NopCloser(a.In), -1, nil
+		return io.NopCloser(in), -1, nil
 	}
 	file, err := os.Open(name)
 	if err != nil {
@@ -100,7 +100,8 @@ func (j *lineJob) run(ctx context.Context) error {
 	return nil
 }
 
-// items are the items of the lines. Lines that are none are told and skipped.
+// items yields the items of the lines. It reports lines that are none, and skips
+// them.
 func (j *lineJob) items() iter.Seq[streamwright.Item] {
 	return func(yield func(streamwright.Item) bool) {
 		for j.in.Scan() {
@@ -152,8 +153,8 @@ func (j *lineJob) item(line []byte) (streamwright.Item, error) {
 	return overlay(item, s), nil
 }
 
-// submissionFault says what is wrong with a line. A field's own error says it best
-// itself.
+// submissionFault tells what is wrong with a line. A field's own error tells it
+// best.
 func submissionFault(err error) string {
 	var refused *events.Error
 	if errors.As(err, &refused) {
@@ -162,7 +163,7 @@ func submissionFault(err error) string {
 	return wire.JSONFault(err)
 }
 
-// overlay is what a line says of an item, above what the flags say of all.
+// overlay returns the item of a line: what it says, over what the flags say.
 func overlay(item streamwright.Item, s wire.Submit) streamwright.Item {
 	item.Type, item.ID, item.DedupKey, item.IdempotencyKey = s.Type, s.ID, s.DedupKey, s.IdempotencyKey
 	if len(s.Params) > 0 {
@@ -186,7 +187,17 @@ func overlay(item streamwright.Item, s wire.Submit) streamwright.Item {
 	if len(s.Labels) > 0 {
 		item.Labels = s.Labels
 	}
-	overlayTerms(&item, s.SubmitOptions)
+	if len(s.After) > 0 {
+		item.After = s.After
+	}
+	set(&item.Batch, s.Batch)
+	set(&item.AfterPolicy, s.AfterPolicy)
+	set(&item.DedupPolicy, s.DedupPolicy)
+	set(&item.ExpiresAt, s.ExpiresAt)
+	set(&item.EstimatedDuration, time.Duration(s.EstimatedDurationMS)*time.Millisecond)
+	if s.DedupWindowMS != nil {
+		item.DedupWindow = new(time.Duration(*s.DedupWindowMS) * time.Millisecond)
+	}
 	return item
 }
 

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -20,16 +19,17 @@ import (
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/internal/telemetry"
 )
 
-// app is what every command is made with.
+// app is one run of the program.
 type app struct {
 	console.App
-	tracing trace.TracerProvider // nil: no traces are asked for
+	tracing trace.TracerProvider // nil without traces
 }
 
-// groups are the commands as the help lists them.
+// groups lists the commands as the help does.
 var groups = []struct {
 	title    string
 	commands []func(*app) *cobra.Command
@@ -50,17 +50,30 @@ var groups = []struct {
 	}},
 }
 
-// ask connects, and calls fn with a context that bounds its requests by the flags'
-// timeout.
-func (a *app) ask(cmd *cobra.Command, fn func(context.Context, *streamwright.Client) error) error {
-	c, err := a.Connect(cmd.Context())
+// with connects, and calls fn with the client.
+func (a *app) with(ctx context.Context, fn func(*streamwright.Client) error) error {
+	c, err := a.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	ctx, cancel := a.Within(cmd.Context())
-	defer cancel()
-	return fn(ctx, c)
+	return fn(c)
+}
+
+// ask is with for requests that take no longer than the flags' timeout together.
+func (a *app) ask(ctx context.Context, fn func(context.Context, *streamwright.Client) error) error {
+	return a.with(ctx, func(c *streamwright.Client) error {
+		ctx, cancel := a.Within(ctx)
+		defer cancel()
+		return fn(ctx, c)
+	})
+}
+
+// asks returns the run of a command that needs nothing but the engine's answer.
+func (a *app) asks(fn func(ctx context.Context, c *streamwright.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error { return fn(ctx, c, args) })
+	}
 }
 
 // show prints a reply, unless err says that there is none: as JSON, or by text.
@@ -75,40 +88,37 @@ func (a *app) show(reply any, err error, text func()) error {
 	return nil
 }
 
-// printList prints entries: one of JSON on each line, or a table with a row for
-// each. If there are none it says so by none, if that is not empty.
-func printList[T any](a *app, entries []T, none string, head []string, row func(T) []string) error {
-	if a.JSON {
+// showList is show for a list: one entry a line as JSON, or a table with a row
+// for each. none, if not empty, tells people that there are no entries.
+func showList[T any](a *app, entries []T, err error, none string, head []string, row func(T) []string) error {
+	switch {
+	case err != nil:
+		return err
+	case a.JSON:
 		for _, e := range entries {
 			if err := a.PrintJSON(e); err != nil {
 				return err
 			}
 		}
-		return nil
+	case len(entries) > 0:
+		table(a, entries, head, row)
+	case none != "":
+		a.Notef("%s", none)
 	}
-	if len(entries) == 0 {
-		if none != "" {
-			a.Notef("%s", none)
-		}
-		return nil
-	}
+	return nil
+}
+
+// table prints a table with a row for each entry.
+func table[T any](a *app, entries []T, head []string, row func(T) []string) {
 	rows := [][]string{head}
 	for _, e := range entries {
 		rows = append(rows, row(e))
 	}
-	console.Table(a.Out, console.StyleFor(a.Out), rows)
-	return nil
+	console.Table(a.Out, a.Style(), rows)
 }
 
-// field prints a field of what is shown, if it is set.
-func (a *app) field(name, value string) {
-	if value != "" {
-		a.Printf("%s%s\n", console.StyleFor(a.Out).Faint(fmt.Sprintf("%-16s", name)), value)
-	}
-}
-
-// bar shows on a terminal how far a long work is, in units, if they are named, with
-// their rate. The caller calls end when it is over. A total below 0 is not known.
+// bar returns functions that show the progress of long work on a terminal, and
+// end that. Named units are shown with their rate; a total below 0 is unknown.
 func (a *app) bar(doing, units string) (show func(done, total int64), end func()) {
 	var bar *progressbar.ProgressBar
 	show = func(done, total int64) {
@@ -152,13 +162,13 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the whole program. It returns an exit code: [console.ExitDone] and the like.
+// run is the whole program. It returns an exit code: [cli.ExitDone] and the like.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	a := &app{App: console.App{In: in, Out: out, Err: errs, Program: console.Program("engine")}}
 	flush, err := a.trace(ctx)
 	if err != nil {
 		a.Notef("%v (%s)", err, events.CodeOf(err))
-		return console.ExitFailed
+		return cli.ExitFailed
 	}
 	defer flush()
 	return a.Run(ctx, rootCommand(a), args)
@@ -171,13 +181,13 @@ func rootCommand(a *app) *cobra.Command {
 		Short:   "Run the Streamwright work engine, and use it",
 		Long: `Run the Streamwright work engine, and use it.
 
-Exit codes: 0 done; 1 the operation failed, or the engine refused it; 2 the command line
-is wrong.`,
+Exit codes: 0 done; 1 the operation failed, or the engine refused it; 2 the
+command line is wrong.`,
 		Example: `  engine demo
   engine serve
   engine work checksum -- sha256sum
   engine submit checksum '{"n":1}' --wait`,
-		Args: console.Args(cobra.NoArgs),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2

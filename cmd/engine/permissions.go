@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -18,19 +19,20 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/config"
+	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/wire"
 )
 
-// kindPublish is the role of who submits by plain publishes, and asks nothing.
+// kindPublish names the role of users who only publish submissions.
 const kindPublish = "publish"
 
-// permissionFlags are what the command was asked for.
+// permissionFlags are the flags of the command.
 type permissionFlags struct {
 	users        []string // NAME=ROLE+ROLE…
 	engine       string
 	subjects     []string
-	passwords    []string // NAME=FILE
-	nkeys        []string // NAME=KEY
+	passwords    map[string]string // files by user
+	nkeys        map[string]string // keys by user
 	certificates []string
 	noDocuments  []string
 	noPublish    []string
@@ -41,25 +43,31 @@ func permissionsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "permissions --user NAME=ROLE[+ROLE…]…",
 		Short: "Print the NATS accounts of an engine and its users",
-		Long: "Print the accounts block of a nats-server configuration, for an existing server: the account of the engine, which has the streams, and\n" +
-			"for each user an account that imports what the user's roles need. A user's own account is what keeps the user to\n" +
-			"its roles: put two users into one, and what either is answered can be made to reach the other's imports.\n\n" +
-			"The embedded server does the same for [[nats.users]]. Roles are submit, work, read and operate; or, by itself,\n" +
-			"publish, for plain publishes alone.\n\n" +
-			"Of passwords only the bcrypt hashes are printed: those of --password-file (- for standard input), or new ones,\n" +
-			"shown once on standard error. A password has 12 characters or more. With --json there are no logins: it is for those who make JWTs.",
-		Example: "  engine permissions --user feeder=submit --user workers=work --user ops=read+operate > accounts.conf\n" +
-			"  engine permissions --user workers=work --nkey workers=UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4",
-		Args: console.Args(cobra.NoArgs),
+		Long: `Print the accounts block of a nats-server configuration, for an existing server:
+the account of the engine, which has the streams, and for each user an account
+that imports what the user's roles need. A user's own account is what keeps the
+user to its roles: put two users into one, and what either is answered can be
+made to reach the other's imports.
+
+The embedded server does the same for [[nats.users]]. Roles are submit, work,
+read and operate; or, by itself, publish, for plain publishes alone.
+
+Of passwords only the bcrypt hashes are printed: those of --password-file (- for
+standard input), or new ones, shown once on standard error. A password has 12
+characters or more. With --json there are no logins: it is for those who make
+JWTs.`,
+		Example: "  engine permissions --user feeder=submit --user ops=operate > accounts.conf\n" +
+			"  engine permissions --user workers=work --certificate workers",
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			accounts, err := p.accounts(wire.WithPrefix(a.Prefix).In(a.Flagged.Domain))
 			if err != nil {
-				return console.Usage(err)
+				return cli.Usage(err)
 			}
 			if a.JSON {
 				return a.PrintJSON(jsonAccounts(accounts))
 			}
-			logins, err := a.logins(p, accounts)
+			logins, err := p.logins(a, accounts)
 			if err != nil {
 				return err
 			}
@@ -75,8 +83,8 @@ func permissionsCommand(a *app) *cobra.Command {
 	f.StringArrayVar(&p.users, "user", nil, "a user and its roles, `NAME=ROLE[+ROLE…]`; repeat it for each")
 	f.StringVar(&p.engine, "engine", "engine", "the `name` of the engine's own user")
 	f.StringSliceVar(&p.subjects, "ask", nil, "a `subject` that the engine asks, that of [dedup_hook]")
-	f.StringArrayVar(&p.passwords, "password-file", nil, "a user and the file whose first line is its password, of 12 characters or more, or the bcrypt hash of it, `NAME=FILE`; - for standard input")
-	f.StringArrayVar(&p.nkeys, "nkey", nil, "a user and its public key, in place of a password, `NAME=KEY`")
+	f.Func("password-file", "a user and the file whose first line is its password, of 12 characters or more, or the bcrypt hash of it, `NAME=FILE`; - for standard input", console.Pairs(&p.passwords, "NAME=FILE"))
+	f.Func("nkey", "a user and its public key, in place of a password, `NAME=KEY`", console.Pairs(&p.nkeys, "NAME=KEY"))
 	f.StringSliceVar(&p.certificates, "certificate", nil, "the `names` of users who are known by a client certificate with that name (verify_and_map), in place of a password")
 	f.StringSliceVar(&p.noDocuments, "no-documents", nil, "the `names` of users without the object store of large params and results")
 	f.StringSliceVar(&p.noPublish, "no-publish", nil, "the `names` of users without plain publishes, which no quota counts: requests alone")
@@ -104,43 +112,30 @@ func (p permissionFlags) accounts(n wire.Names) (access.Accounts, error) {
 	if len(out.Grants) == 0 {
 		return out, errors.New("there is no user: give --user NAME=ROLE, such as --user feeder=submit")
 	}
-	known := func(flag, name string) error {
-		if !slices.Contains(names, name) {
-			return fmt.Errorf("--%s: there is no user %q: give it with --user", flag, name)
-		}
-		return nil
-	}
-	for _, u := range p.certificates {
-		if err := known("certificate", u); err != nil {
-			return out, err
-		}
-	}
-	for _, u := range p.noDocuments {
-		if err := known("no-documents", u); err != nil {
-			return out, err
+	for _, given := range []struct {
+		flag  string
+		names []string
+	}{{"certificate", p.certificates}, {"no-documents", p.noDocuments}, {"no-publish", p.noPublish}, {"password-file", users(p.passwords)}, {"nkey", users(p.nkeys)}} {
+		for _, name := range given.names {
+			if !slices.Contains(names, name) {
+				return out, fmt.Errorf("--%s: there is no user %q: give it with --user", given.flag, name)
+			}
 		}
 	}
-	for _, u := range p.noPublish {
-		if err := known("no-publish", u); err != nil {
-			return out, err
+	for user, file := range p.passwords {
+		if file == "" {
+			return out, fmt.Errorf("--password-file: %s has no file: use NAME=FILE", user)
 		}
 	}
-	for _, s := range slices.Concat(p.passwords, p.nkeys) {
-		u, what, ok := strings.Cut(s, "=")
-		if !ok || what == "" {
-			return out, fmt.Errorf("--password-file, --nkey: %q: use NAME=FILE and NAME=KEY", s)
-		}
-		if err := known("password-file, --nkey", u); err != nil {
-			return out, err
-		}
-	}
-	for _, s := range p.nkeys {
-		if _, key, _ := strings.Cut(s, "="); !nkeys.IsValidPublicUserKey(key) {
+	for _, key := range p.nkeys {
+		if !nkeys.IsValidPublicUserKey(key) {
 			return out, fmt.Errorf("--nkey: %q is not a user's public key: it begins with U", key)
 		}
 	}
 	return out, nil
 }
+
+func users(logins map[string]string) []string { return slices.Sorted(maps.Keys(logins)) }
 
 func badUser(name string) error {
 	return fmt.Errorf("invalid name %q: use letters, digits, - and _, at most %d", name, access.MaxUserLen)
@@ -171,16 +166,8 @@ func kindOf(g access.Grant) string {
 	return strings.ReplaceAll(g.Roles.String(), ",", ", ")
 }
 
-// logins are what identifies each user to nats-server.
-func (a *app) logins(p permissionFlags, accounts access.Accounts) (map[string]string, error) {
-	named := func(list []string, user string) string {
-		for _, s := range list {
-			if u, what, _ := strings.Cut(s, "="); u == user {
-				return what
-			}
-		}
-		return ""
-	}
+// logins returns what identifies each user to nats-server.
+func (p permissionFlags) logins(a *app, accounts access.Accounts) (map[string]string, error) {
 	logins := map[string]string{}
 	users := []string{accounts.Engine.User}
 	for _, g := range accounts.Grants {
@@ -188,9 +175,9 @@ func (a *app) logins(p permissionFlags, accounts access.Accounts) (map[string]st
 	}
 	in := bufio.NewReader(io.LimitReader(a.In, maxPasswords))
 	for _, u := range users {
-		key, file, certificate := named(p.nkeys, u), named(p.passwords, u), slices.Contains(p.certificates, u)
+		key, file, certificate := p.nkeys[u], p.passwords[u], slices.Contains(p.certificates, u)
 		if key != "" && file != "" || certificate && key+file != "" {
-			return nil, console.Usagef("%s has more than one of --nkey, --password-file and --certificate: give one", u)
+			return nil, cli.Usagef("%s has more than one of --nkey, --password-file and --certificate: give one", u)
 		}
 		switch {
 		case key != "":
@@ -198,7 +185,7 @@ func (a *app) logins(p permissionFlags, accounts access.Accounts) (map[string]st
 		case certificate:
 			logins[u] = fmt.Sprintf("user: %q", u)
 		default:
-			login, err := a.passwordLogin(u, file, in)
+			login, err := passwordLogin(a, u, file, in)
 			if err != nil {
 				return nil, err
 			}
@@ -209,17 +196,17 @@ func (a *app) logins(p permissionFlags, accounts access.Accounts) (map[string]st
 }
 
 const (
-	// passwordCost is that of the bcrypt hash: what nats-server's own tool takes.
+	// passwordCost is the cost of the bcrypt hash, as nats-server's own tool has it.
 	passwordCost = 11
-	// maxPassword bounds the line of a password, and maxPasswords what is read of
-	// standard input, in bytes.
+	// maxPassword bounds a password's line in a file, and maxPasswords all that is
+	// read from standard input, in bytes.
 	maxPassword  = 1024
 	maxPasswords = 1 << 20
 )
 
-// passwordLogin is how nats-server knows a user with a password. in is standard
-// input, which has a line for each password that is read from it.
-func (a *app) passwordLogin(user, file string, in *bufio.Reader) (string, error) {
+// passwordLogin returns what identifies a user with a password. in is standard
+// input, with a line for each password that is read from it.
+func passwordLogin(a *app, user, file string, in *bufio.Reader) (string, error) {
 	password := rand.Text()
 	switch file {
 	case "":

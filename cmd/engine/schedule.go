@@ -2,13 +2,18 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/cli"
+	"github.com/streamwright/streamwright/internal/cron"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -17,135 +22,90 @@ func schedulesCommand(a *app) *cobra.Command {
 		Use:     "schedules",
 		Short:   "List the schedules, with their next and last ticks",
 		Example: "  engine schedules\n  engine schedules --json",
-		Args:    console.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				list, err := c.Schedules(ctx)
-				if err != nil {
-					return err
-				}
-				return a.printSchedules(list)
-			})
-		},
+		Args:    cobra.NoArgs,
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
+			return a.showSchedules(c.Schedules(ctx))
+		}),
 	}
 }
 
 func scheduleCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule",
-		Short: "Set, remove, pause, resume or fire schedules, show their ticks and runs",
-		Example: "  engine schedule set nightly --type report --cron '0 3 * * *' --zone Europe/Berlin '{\"full\":true}'\n" +
+		Short: "Set and control schedules, show their ticks and runs",
+		Example: "  engine schedule set nightly --type report --cron '0 3 * * *' '{\"full\":true}'\n" +
 			"  engine schedule set sweep --type clean --every 5m --overlap merge\n" +
 			"  engine schedule next --cron '0 9 * * mon-fri' --zone America/New_York",
-		Args: console.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: cobra.NoArgs,
 	}
-	change := func(use, short string, fn func(*streamwright.Client, context.Context, string) (streamwright.ScheduleInfo, error)) *cobra.Command {
-		return a.nameCommand(use, short, func(ctx context.Context, c *streamwright.Client, name string) error {
-			s, err := fn(c, ctx, name)
-			if err != nil {
-				return err
-			}
-			return a.printSchedules([]streamwright.ScheduleInfo{s})
-		})
+	named := func(use, short string, fn func(context.Context, *streamwright.Client, string) error) *cobra.Command {
+		return &cobra.Command{
+			Use: use + " NAME", Short: short, Example: "  engine schedule " + use + " nightly", Args: cobra.ExactArgs(1),
+			RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error { return fn(ctx, c, args[0]) }),
+		}
 	}
-	cmd.AddCommand(scheduleSetCommand(a), scheduleRemoveCommand(a),
-		change("pause", "Stop the ticks of a schedule", (*streamwright.Client).PauseSchedule),
-		change("resume", "Let a paused schedule tick again", (*streamwright.Client).ResumeSchedule),
-		scheduleFireCommand(a), scheduleNextCommand(a), scheduleRunsCommand(a))
+	cmd.AddCommand(scheduleSetCommand(a),
+		named("remove", "Remove a schedule; items that it has made stay", func(ctx context.Context, c *streamwright.Client, name string) error {
+			return a.show(wire.OK{OK: true}, c.RemoveSchedule(ctx, name), func() { a.Printf("%s is removed\n", name) })
+		}),
+		named("pause", "Stop the ticks of a schedule", func(ctx context.Context, c *streamwright.Client, name string) error {
+			return a.showSchedule(c.PauseSchedule(ctx, name))
+		}),
+		named("resume", "Let a paused schedule tick again", func(ctx context.Context, c *streamwright.Client, name string) error {
+			return a.showSchedule(c.ResumeSchedule(ctx, name))
+		}),
+		named("fire", "Make an item of a schedule now, beside its ticks", func(ctx context.Context, c *streamwright.Client, name string) error {
+			s, err := c.FireSchedule(ctx, name)
+			return a.showSubmitted(name, s, err)
+		}),
+		scheduleNextCommand(a), scheduleRunsCommand(a))
 	return cmd
-}
-
-// nameCommand makes a command about one schedule.
-func (a *app) nameCommand(use, short string, fn func(context.Context, *streamwright.Client, string) error) *cobra.Command {
-	return &cobra.Command{
-		Use: use + " NAME", Short: short, Example: "  engine schedule " + use + " nightly", Args: console.Args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error { return fn(ctx, c, args[0]) })
-		},
-	}
-}
-
-func scheduleRemoveCommand(a *app) *cobra.Command {
-	return a.nameCommand("remove", "Remove a schedule; items that it has made stay", func(ctx context.Context, c *streamwright.Client, name string) error {
-		if err := c.RemoveSchedule(ctx, name); err != nil {
-			return err
-		}
-		if a.JSON {
-			return a.PrintJSON(wire.OK{OK: true})
-		}
-		a.Printf("%s is removed\n", name)
-		return nil
-	})
-}
-
-func scheduleFireCommand(a *app) *cobra.Command {
-	return a.nameCommand("fire", "Make an item of a schedule now, beside its ticks", func(ctx context.Context, c *streamwright.Client, name string) error {
-		s, err := c.FireSchedule(ctx, name)
-		if err != nil {
-			return err
-		}
-		return a.printSubmitted(name, s)
-	})
 }
 
 // timingFlags are the flags that say when a schedule ticks.
 type timingFlags struct {
-	cron, zone, anchor string
-	every              time.Duration
+	cron, zone string
+	every      time.Duration
+	anchor     time.Time
 }
 
-func (f *timingFlags) define(cmd *cobra.Command) {
-	fs := cmd.Flags()
+func (f *timingFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cron, "cron", "", "when it ticks, in five `fields`: minute hour day-of-month month day-of-week; or @hourly, @daily, @weekly, @monthly, @yearly")
 	fs.StringVar(&f.zone, "zone", "", "the time `zone` of --cron, such as Europe/Berlin (default UTC)")
 	fs.DurationVar(&f.every, "every", 0, "the interval of its ticks, in place of --cron, such as 90s or 5m")
-	fs.StringVar(&f.anchor, "anchor", "", "the `time` of one of the ticks of --every (RFC 3339; default: when it is set)")
+	fs.Func("anchor", "the `time` of one of the ticks of --every (RFC 3339; default: when it is set)", console.Time(&f.anchor))
 }
 
 // check checks what needs no engine to be checked.
-func (f *timingFlags) check() (anchor time.Time, err error) {
+func (f *timingFlags) check() error {
 	switch {
 	case (f.cron == "") == (f.every == 0):
-		return anchor, console.Usagef("give either --cron or --every")
+		return cli.Usagef("give either --cron or --every")
 	case f.every != 0 && f.zone != "":
-		return anchor, console.Usagef("--every goes by real time: leave --zone out")
-	case f.every == 0 && f.anchor != "":
-		return anchor, console.Usagef("--anchor is for --every")
-	case f.anchor != "":
-		return parseTime("--anchor", f.anchor)
+		return cli.Usagef("--every goes by real time: leave --zone out")
+	case f.every == 0 && !f.anchor.IsZero():
+		return cli.Usagef("--anchor is for --every")
 	}
-	return anchor, nil
+	return nil
 }
 
 func scheduleSetCommand(a *app) *cobra.Command {
 	var t timingFlags
 	var s streamwright.Schedule
-	var priority string
-	var labels []string
 	cmd := &cobra.Command{
 		Use:   "set NAME [JSON | - | @file]",
 		Short: "Make a schedule, or replace it",
-		Long: "Make a schedule, or replace the one of its name, whose items have the params of the JSON argument, of standard\n" +
-			"input (-) or of a file (@file). One whose timing stays the same keeps its place among its ticks.",
-		Example: "  engine schedule set nightly --type report --cron '0 3 * * *' --zone Europe/Berlin '{\"full\":true}'",
-		Args:    console.Args(cobra.RangeArgs(1, 2)),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		Long: `Make a schedule, or replace the one with its name. Its items have the params of
+the JSON argument, of standard input (-) or of a file (@file). A schedule whose
+timing stays the same keeps its place among its ticks.`,
+		Example: "  engine schedule set nightly --type report --cron '0 3 * * *' '{\"full\":true}'",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.Type == "" {
-				return console.Usagef("give the --type of the items")
+				return cli.Usagef("give the --type of the items")
 			}
-			if s.Anchor, err = t.check(); err != nil {
+			if err := t.check(); err != nil {
 				return err
-			}
-			if s.Labels, err = parseLabels(labels); err != nil {
-				return err
-			}
-			if priority != "" {
-				p, err := events.ParsePriority(priority)
-				if err != nil {
-					return console.Usagef("--priority: %v", err)
-				}
-				s.Priority = streamwright.Priority(int(p))
 			}
 			if len(args) == 2 {
 				p, err := a.params(args[1])
@@ -154,26 +114,179 @@ func scheduleSetCommand(a *app) *cobra.Command {
 				}
 				s.Params = p
 			}
-			s.Name, s.Cron, s.Zone, s.Every = args[0], t.cron, t.zone, t.every
-			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				set, err := c.SetSchedule(ctx, s)
-				if err != nil {
-					return err
-				}
-				return a.printSchedules([]streamwright.ScheduleInfo{set})
+			s.Name, s.Cron, s.Zone, s.Every, s.Anchor = args[0], t.cron, t.zone, t.every, t.anchor
+			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
+				return a.showSchedule(c.SetSchedule(ctx, s))
 			})
 		},
 	}
-	t.define(cmd)
 	fs := cmd.Flags()
+	t.define(fs)
 	fs.StringVar(&s.Type, "type", "", "the `type` of the items")
-	fs.StringVar(&s.Missed, "missed", "", "what to do with ticks that nobody could answer, a `policy`: skip, one or all (default one)")
-	fs.StringVar(&s.Overlap, "overlap", "", "what to do with a tick whose last item has not ended, a `policy`: distinct, merge, defer or supersede (default distinct)")
-	fs.StringVar(&priority, "priority", "", "the `priority`, 0 to 9, higher first, or low, medium, high (default 5)")
-	fs.StringVar(&s.Tenant, "tenant", "", "the `tenant` for whom its items are")
-	fs.StringArrayVar(&labels, "label", nil, "a label, `key=value` (repeatable)")
+	fs.StringVar(&s.Missed, "missed", "", "the `policy` for ticks that no engine was there for: skip, one or all (default one)")
+	fs.StringVar(&s.Overlap, "overlap", "", "the `policy` for a tick while the last item has not ended: distinct, merge, defer or supersede (default distinct)")
+	fs.Func("priority", priorityUsage+" (default 5)", console.Priority(&s.Priority))
+	fs.StringVar(&s.Tenant, "tenant", "", "the `tenant` that its items are for")
+	fs.Func("label", "a label, `key=value` (repeatable)", console.Pairs(&s.Labels, "key=value"))
 	fs.IntVar(&s.MaxAttempts, "max-attempts", 0, "how many attempts an item has before it is dead (default: the type's)")
 	fs.DurationVar(&s.Timeout, "timeout", 0, "how long an attempt may take (default: the type's)")
 	fs.BoolVar(&s.Paused, "paused", false, "set it without ticks, until it is resumed")
+	return cmd
+}
+
+func (a *app) showSchedule(s streamwright.ScheduleInfo, err error) error {
+	return a.showSchedules([]streamwright.ScheduleInfo{s}, err)
+}
+
+func (a *app) showSchedules(list []streamwright.ScheduleInfo, err error) error {
+	style, now := a.Style(), time.Now()
+	head := []string{"NAME", "TYPE", "WHEN", "MISSED", "OVERLAP", "NEXT", "LAST", "LAST ITEM", "STATE", "SET BY"}
+	err = showList(a, list, err, "no schedules yet: see `engine schedule set --help`", head, func(s streamwright.ScheduleInfo) []string {
+		next, state := console.Ago(s.Next, now), ""
+		if s.Paused {
+			next = "paused"
+		}
+		if s.LastState != events.StateNone {
+			state = style.State(s.LastState)
+		}
+		if s.LastError != nil {
+			state = "refused: " + string(s.LastError.Code)
+		}
+		when := strings.TrimSpace(s.Cron + " " + s.Zone)
+		if s.EveryMS != 0 {
+			when = "every " + millis(s.EveryMS)
+		}
+		return []string{s.Name, s.Type, style.Clip(when, 60), s.Missed, s.Overlap, next, console.Ago(s.LastTick, now), s.LastItem, state, s.Source}
+	})
+	for _, s := range list {
+		if err == nil && s.LastError != nil && !a.JSON {
+			a.Notef("%s: the item of its last tick was refused: %s", s.Name, console.Clean(s.LastError.Message))
+		}
+	}
+	return err
+}
+
+// maxNext bounds the ticks that are shown.
+const maxNext = 1000
+
+func scheduleNextCommand(a *app) *cobra.Command {
+	var t timingFlags
+	n := 10
+	cmd := &cobra.Command{
+		Use:   "next [NAME]",
+		Short: "Print the next ticks of a schedule, or of an expression",
+		Long: `Print the next ticks of a schedule, or, with --cron or --every and no NAME, the
+ticks that such a schedule would have. The latter needs no engine.`,
+		Example: "  engine schedule next nightly\n  engine schedule next --cron '30 2 * * *' --zone Europe/Berlin --count 3",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case n < 1 || n > maxNext:
+				return cli.Usagef("invalid --count %d: use 1 to %d", n, maxNext)
+			case len(args) == 0:
+				return a.nextOf(t, n)
+			case t != timingFlags{}:
+				return cli.Usagef("give either NAME, or --cron or --every")
+			}
+			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error { return a.nextOfNamed(ctx, c, args[0], n) })
+		},
+	}
+	t.define(cmd.Flags())
+	cmd.Flags().IntVar(&n, "count", n, "how many ticks to print")
+	return cmd
+}
+
+// nextOf prints the next ticks that the flags describe.
+func (a *app) nextOf(f timingFlags, n int) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	now := time.Now()
+	if f.anchor.IsZero() {
+		f.anchor = now.Truncate(time.Second)
+	}
+	t, err := timingOf(f.cron, f.zone, f.every, f.anchor)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	return a.printTicks(t, f.zone, t.Next(now), n)
+}
+
+func timingOf(expr, zone string, every time.Duration, anchor time.Time) (cron.Timing, error) {
+	interval, is, err := cron.ParseEvery(expr)
+	switch {
+	case err != nil:
+		return cron.Timing{}, err
+	case is:
+		every = interval
+	}
+	if every != 0 {
+		return cron.Every(every, anchor)
+	}
+	return cron.New(expr, zone)
+}
+
+func (a *app) nextOfNamed(ctx context.Context, c *streamwright.Client, name string, n int) error {
+	list, err := c.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		if s.Name != name {
+			continue
+		}
+		t, err := timingOf(s.Cron, s.Zone, time.Duration(s.EveryMS)*time.Millisecond, s.Anchor)
+		if err != nil {
+			return fmt.Errorf("compute the ticks of schedule %s here: %w", name, err)
+		}
+		if s.Paused {
+			a.Notef("%s is paused: none of these comes before it is resumed", name)
+		}
+		return a.printTicks(t, s.Zone, s.Next, n)
+	}
+	return events.Refuse(events.CodeNotFound, "there is no schedule %q: `engine schedules` lists them", name)
+}
+
+// printTicks prints n ticks from next on, in the schedule's zone.
+func (a *app) printTicks(t cron.Timing, zone string, next time.Time, n int) error {
+	loc, err := cron.Zone(zone)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if next.IsZero() {
+		a.Notef("no tick comes in the next ten years")
+	}
+	for ; n > 0 && !next.IsZero(); n, next = n-1, t.Next(next) {
+		if a.JSON {
+			if err := a.PrintJSON(map[string]time.Time{"tick": next.UTC()}); err != nil {
+				return err
+			}
+			continue
+		}
+		a.Printf("%s  %s\n", next.In(loc).Format("Mon 2006-01-02 15:04:05 -07:00"), console.Ago(next, now))
+	}
+	return nil
+}
+
+// scheduleRunsCommand lists the items of a schedule, also of one that is removed:
+// its items stay.
+func scheduleRunsCommand(a *app) *cobra.Command {
+	var f streamwright.Filter
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "runs NAME",
+		Short:   "List the items that a schedule has made, newest change first",
+		Example: "  engine schedule runs nightly\n  engine schedule runs nightly --state dead --all",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.Schedule = args[0]
+			return a.list(cmd.Context(), f, all, "no items of schedule "+args[0]+": `engine schedules` lists the schedules")
+		},
+	}
+	fs := cmd.Flags()
+	stateFlag(fs, &f)
+	pageFlags(fs, &f)
+	fs.BoolVar(&all, "all", false, "show all pages")
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,34 +21,30 @@ import (
 	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/embedded"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/cli"
 )
 
-// stopWithin bounds an orderly stop; after it the engine gives up in the
-// midst, which the log survives.
+// stopWithin bounds an orderly stop; after it the engine stops in the middle of
+// its work, which the log survives.
 const stopWithin = 30 * time.Second
 
 func serveCommand(a *app) *cobra.Command {
-	var file, durability string
+	var file string
 	var o embedded.Options
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the engine",
-		Long: `Run the engine with a NATS server of its own, or on an existing one (--nats-url), until interrupted.
-SIGHUP makes it read again who may use it: the users, tokens and certificates of the configuration file and
-of the files that it names. Flags override the [server] part of the configuration file. Data is in one folder,
-which one process has at a time.`,
+		Long: `Run the engine until interrupted, with a NATS server of its own or on an
+existing one (--nats-url). SIGHUP makes it read again who may use it: the users,
+tokens and certificates of the configuration file and of the files that it
+names. Flags override the [server] part of the configuration file. Data is in
+one folder, which one process has at a time.`,
 		Example: "  engine serve\n  engine serve --config engine.toml --dir /var/lib/streamwright\n  engine serve --http 0.0.0.0:8484 --http-tokens tokens.txt",
-		Args:    console.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkServeFlags(o, durability); err != nil {
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.Config, err = loadConfig(file); err != nil {
 				return err
 			}
-			c, err := loadConfig(file)
-			if err != nil {
-				return err
-			}
-			o.Config = c
-			o.Durability = config.Durability(durability)
 			o.HTTPTokens = os.Getenv("WORK_TOKENS")
 			return a.serve(cmd.Context(), o, file)
 		},
@@ -55,28 +52,25 @@ which one process has at a time.`,
 	f := cmd.Flags()
 	f.StringVar(&file, "config", "", "the configuration `file` (see engine.example.toml)")
 	f.StringVar(&o.Dir, "dir", "", "the data `folder` (default \"data\")")
-	f.StringVar(&o.NATSListen, "nats-listen", "", "the `address` of the NATS server, or off (default \"127.0.0.1:4222\")")
-	f.StringVar(&o.HTTP, "http", "", "the `address` of the HTTP API, /healthz, /readyz and /metrics, or off (default \"127.0.0.1:8484\")")
-	f.StringVar(&o.PProf, "pprof", "", "the `address` of Go's profiler, of this machine alone, or off (default \"off\")")
+	f.Func("nats-listen", "the `address` of the NATS server, or off (default \"127.0.0.1:4222\")", listenAddress(&o.NATSListen))
+	f.Func("http", "the `address` of the HTTP API, /healthz, /readyz and /metrics, or off (default \"127.0.0.1:8484\")", listenAddress(&o.HTTP))
+	f.Func("pprof", "the `address` of Go's profiler, of this machine alone, or off (default \"off\")", listenAddress(&o.PProf))
 	f.StringVar(&o.HTTPTokensFile, "http-tokens", "", "the `file` of bearer tokens for HTTP, name token role[,role…] on a line (env WORK_TOKENS: more of them, with ; between)")
-	f.StringVar(&durability, "durability", "", "how `durable` a write is: always, on disk when acknowledged; interval, synced every second (default \"always\")")
-	f.StringVar(&o.NATSURL, "nats-url", "", "the `URL` of an existing NATS server with JetStream, to use instead of an embedded one; so is that of --context")
-	f.BoolVar(&o.SetStoreAside, "set-store-aside", false, "accept an event log that has lost what the store holds, or all (log_lost): the store is set aside and made anew")
+	f.Func("durability", "the `policy` for writes: always, on disk when acknowledged; interval, synced every second (default \"always\")",
+		console.Choice(&o.Durability, config.Always, config.Interval))
+	f.StringVar(&o.NATSURL, "nats-url", "", "the `URL` of an existing NATS server with JetStream, to use instead of an embedded one; --context names one as well")
+	f.BoolVar(&o.SetStoreAside, "set-store-aside", false, "accept an event log that has lost some or all of what the store holds (log_lost): the store is set aside and made anew")
 	return cmd
 }
 
-// checkServeFlags checks of the flags what the configuration file has no part in.
-func checkServeFlags(o embedded.Options, durability string) error {
-	for _, f := range []struct{ flag, addr string }{{"nats-listen", o.NATSListen}, {"http", o.HTTP}, {"pprof", o.PProf}} {
-		if f.addr != "" && !config.IsAddress(f.addr) {
-			return console.Usagef("invalid --%s %q: use host:port such as 127.0.0.1:4222 (port 0: any free one), or off", f.flag, f.addr)
+// listenAddress decodes the address that a server listens on.
+func listenAddress(dst *string) func(string) error {
+	return console.Value(dst, func(s string) (string, error) {
+		if !config.IsAddress(s) {
+			return "", errors.New("use host:port such as 127.0.0.1:4222 (port 0: any free one), or off")
 		}
-	}
-	switch config.Durability(durability) {
-	case "", config.Always, config.Interval:
-		return nil
-	}
-	return console.Usagef("invalid --durability %q: use always or interval", durability)
+		return s, nil
+	})
 }
 
 // loadConfig reads the configuration file, if there is one.
@@ -112,31 +106,38 @@ func (a *app) serve(ctx context.Context, o embedded.Options, file string) error 
 	}
 }
 
-// serveOnce runs an engine until it is to stop, or has ended. One that is
-// interrupted while it stands by has nothing to stop. What was read again
-// meanwhile is in o: the next engine must not let in whoever was taken out.
+// serveOnce runs an engine until it is to stop, or has ended. It keeps a
+// configuration that was read again in o: the next engine must not let in a user
+// who was taken out.
 func (a *app) serveOnce(ctx context.Context, o *embedded.Options, file string, reload <-chan os.Signal) error {
 	stood := false
 	run := *o
 	run.StandingBy = func(owner string) { stood = true; o.StandingBy(owner) }
 	e, err := embedded.Start(ctx, run)
 	if stood && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil
+		return nil // interrupted while it stood by: there is nothing to stop
 	}
 	if err != nil {
 		return err
 	}
 	a.printServing(e)
-	a.attend(ctx, e, reload, func() {
-		c, err := loadConfig(file)
-		if err != nil {
-			o.Logger.Error("the configuration was not read again: all is as it was", "error", err)
-			return
+	for running := true; running; {
+		select {
+		case <-ctx.Done():
+			a.Notef("stopping: finishing what was taken")
+			running = false
+		case <-e.Done():
+			a.Notef("the engine has ended by itself")
+			running = false
+		case <-reload:
+			c, err := loadConfig(file)
+			if err != nil {
+				o.Logger.Error("the configuration was not read again: all is as it was", "error", err)
+			} else if _, err := e.Reload(c); err == nil { // the program's log has the outcome
+				o.Config = c
+			}
 		}
-		if _, err := e.Reload(c); err == nil { // the log says what came of it
-			o.Config = c
-		}
-	})
+	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	if err := e.Stop(stop); err != nil && !errors.Is(err, context.Canceled) {
@@ -145,29 +146,12 @@ func (a *app) serveOnce(ctx context.Context, o *embedded.Options, file string, r
 	return nil
 }
 
-// attend returns when the engine is to stop or has ended; until then it reads
-// the configuration again whenever it is told to.
-func (a *app) attend(ctx context.Context, e *embedded.Engine, reload <-chan os.Signal, again func()) {
-	for {
-		select {
-		case <-ctx.Done():
-			a.Notef("stopping: finishing what was taken")
-			return
-		case <-e.Done():
-			a.Notef("the engine has ended by itself")
-			return
-		case <-reload:
-			again()
-		}
-	}
-}
-
 func (a *app) printServing(e *embedded.Engine) {
 	if a.JSON {
 		_ = a.PrintJSON(map[string]string{"nats": streamwright.Redact(e.URL()), "http": e.HTTP(), "pprof": e.PProf(), "dir": e.Dir(), "durability": string(e.Durability())})
 		return
 	}
-	a.Printf("engine ready\n  NATS        %s\n", orNone(streamwright.Redact(e.URL())))
+	a.Printf("engine ready\n  NATS        %s\n", cmp.Or(streamwright.Redact(e.URL()), "none"))
 	if e.HTTP() != "" {
 		a.Printf("  page        %s/%s\n", e.HTTPURL(), others(e.HTTP()))
 		a.Printf("  HTTP API    %s/api/v1, described at %s/docs\n", e.HTTPURL(), e.HTTPURL())
@@ -176,11 +160,10 @@ func (a *app) printServing(e *embedded.Engine) {
 	if e.PProf() != "" {
 		a.Printf("  profiles    http://%s/debug/pprof/\n", e.PProf())
 	}
-	a.Printf("  data        %s (durability %s)\n", orNone(e.Dir()), e.Durability())
+	a.Printf("  data        %s (durability %s)\n", cmp.Or(e.Dir(), "none"), e.Durability())
 }
 
-// others says that a server can be reached at other addresses than that which is
-// shown.
+// others tells that a server listens on more addresses than the one shown.
 func others(listen string) string {
 	host, _, err := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
@@ -189,14 +172,7 @@ func others(listen string) string {
 	return " (and at this machine's other addresses)"
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
-}
-
-// logger makes the program's log, on standard error.
+// logger makes the program's log.
 func logger(w io.Writer, s config.Server) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: s.Level()}
 	if s.LogFormat == "json" {
@@ -205,33 +181,30 @@ func logger(w io.Writer, s config.Server) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opts))
 }
 
-// serveConnection is how an existing NATS is reached, as far as the command
-// line and the environment say. An embedded server needs nothing of it: what
-// the environment has is meant for clients then, and flags are a mistake.
+// serveConnection returns how to reach an existing NATS, as far as the command
+// line and the environment say. An embedded server needs none of it: the
+// environment is meant for clients then, and flags are a mistake.
 func (a *app) serveConnection(o embedded.Options) (connect.Settings, error) {
 	flags := a.Flagged
 	flags.URL = ""
+	none := connect.Settings{}
 	if o.NATSURL == "" && !o.Config.External() && flags.Context == "" {
-		if flags != (connect.Settings{}) {
-			return connect.Settings{}, console.Usagef("the flags of a connection are for an existing NATS: name it by --nats-url or --context, or leave them out")
+		if flags != none {
+			return none, cli.Usagef("the flags of a connection are for an existing NATS: name it by --nats-url or --context, or leave them out")
 		}
-		return connect.Settings{}, nil
-	}
-	if err := flags.Check("the command line"); err != nil {
-		return connect.Settings{}, console.Usage(err)
+		return none, nil
 	}
 	env := connect.FromEnv(os.Getenv)
-	if err := env.Check("the environment"); err != nil {
-		return connect.Settings{}, console.Usage(err)
+	if err := cmp.Or(flags.Check("the command line"), env.Check("the environment")); err != nil {
+		return none, cli.Usage(err)
 	}
 	// The server is that of nats_url, and a context one that is asked for.
 	env.URL, env.Context = "", ""
-	if flags.Context == "" {
-		return connect.Merge(flags, env), nil
+	if flags.Context != "" {
+		var err error
+		if flags, err = flags.Resolve(); err != nil {
+			return none, events.WithCode(events.CodeBadConfig, err)
+		}
 	}
-	named, err := flags.Resolve()
-	if err != nil {
-		return connect.Settings{}, events.WithCode(events.CodeBadConfig, err)
-	}
-	return connect.Merge(named, env), nil
+	return connect.Merge(flags, env), nil
 }

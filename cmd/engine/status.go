@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,34 +21,24 @@ func statusCommand(a *app) *cobra.Command {
 		Use:     "status",
 		Short:   "Show the engine at a glance",
 		Example: "  engine status\n  engine status --json",
-		Args:    console.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				info, err := c.Info(ctx)
-				if err != nil {
-					return err
-				}
-				stats, err := c.Stats(ctx)
-				if err != nil {
-					return err
-				}
-				if a.JSON {
-					return a.PrintJSON(struct {
-						Info  streamwright.Info  `json:"info"`
-						Stats streamwright.Stats `json:"stats"`
-					}{info, stats})
-				}
-				a.printStatus(info, stats)
-				return nil
-			})
-		},
+		Args:    cobra.NoArgs,
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
+			info, err := c.Info(ctx)
+			if err != nil {
+				return err
+			}
+			stats, err := c.Stats(ctx)
+			return a.show(struct {
+				Info  streamwright.Info  `json:"info"`
+				Stats streamwright.Stats `json:"stats"`
+			}{info, stats}, err, func() { a.printStatus(info, stats) })
+		}),
 	}
 }
 
 func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
-	style := console.StyleFor(a.Out)
-	a.printAlarms(style, stats.Alarms)
-	a.Printf("engine %s  owner %s (epoch %d)  durability %s  position %s\n", info.Version, console.Clean(info.Owner), info.Epoch, info.Durability, orZero(string(info.Position)))
+	a.printAlarms(stats.Alarms)
+	a.Printf("engine %s  owner %s (epoch %d)  durability %s  position %s\n", info.Version, console.Clean(info.Owner), info.Epoch, info.Durability, cmp.Or(info.Position, "0"))
 	if info.Projected != info.Position && info.Projected != "" {
 		a.Printf("projected up to %s\n", info.Projected)
 	}
@@ -62,8 +53,8 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 		a.Printf("no types yet: the first submission of a type makes it\n")
 		return
 	}
-	rows := [][]string{{"TYPE", "QUEUED", "WAITING", "RUNNING", "COMPLETED", "DEAD", "CANCELLED", "MERGED", "IN FLIGHT", "WORKERS", "OLDEST QUEUED"}}
-	for _, t := range stats.Types {
+	head := []string{"TYPE", "QUEUED", "WAITING", "RUNNING", "COMPLETED", "DEAD", "CANCELLED", "MERGED", "IN FLIGHT", "WORKERS", "OLDEST QUEUED"}
+	table(a, stats.Types, head, func(t wire.TypeStats) []string {
 		n := func(states ...events.ItemState) string {
 			var sum int64
 			for _, s := range states {
@@ -73,15 +64,14 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 		}
 		oldest := "-"
 		if t.OldestMS > 0 {
-			oldest = console.Span(time.Duration(t.OldestMS) * time.Millisecond)
+			oldest = millis(t.OldestMS)
 		}
-		rows = append(rows, []string{
+		return []string{
 			t.Type, n(events.StateQueued, events.StateCreated, events.StateFailed), n(events.StateWaiting), n(events.StateClaimed, events.StateRunning),
 			n(events.StateCompleted), n(events.StateDead), n(events.StateCancelled), n(events.StateMerged),
 			fmt.Sprintf("%d of %d", t.InFlight, t.Capacity), fmt.Sprint(t.Workers), oldest,
-		})
-	}
-	console.Table(a.Out, style, rows)
+		}
+	})
 	for _, t := range stats.Types {
 		waiting := t.States[events.StateQueued.String()] + t.States[events.StateWaiting.String()]
 		if of := ofMost(waiting, t.MaxQueued); of != console.Count(waiting) {
@@ -96,8 +86,9 @@ func (a *app) printStatus(info streamwright.Info, stats streamwright.Stats) {
 	}
 }
 
-// printAlarms comes first: what keeps the engine from working, and what to do.
-func (a *app) printAlarms(style console.Style, alarms []streamwright.Alarm) {
+// printAlarms prints what keeps the engine from working, and what to do.
+func (a *app) printAlarms(alarms []streamwright.Alarm) {
+	style := a.Style()
 	for _, al := range alarms {
 		head := fmt.Sprintf("%s %s", strings.ToUpper(string(al.Severity)), al.Code)
 		a.Printf("%s: %s\n  %s\n", style.Alarm(al.Severity == wire.AlarmCritical, head), console.Clean(al.Message), console.Clean(al.Action))
@@ -107,43 +98,31 @@ func (a *app) printAlarms(style console.Style, alarms []streamwright.Alarm) {
 	}
 }
 
-func orZero(s string) string {
-	if s == "" {
-		return "0"
-	}
-	return s
-}
-
 func workersCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "workers",
 		Short:   "List the workers, with those that died in the last ten minutes",
 		Example: "  engine workers\n  engine workers --json",
-		Args:    console.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				workers, err := c.Workers(ctx)
-				if err != nil {
-					return err
-				}
-				drains, err := c.Drains(ctx)
-				if err != nil {
-					return err
-				}
-				if err := a.printWorkers(workers); err != nil || a.JSON {
-					return err
-				}
-				a.printDrains(workers, drains)
-				return nil
-			})
-		},
+		Args:    cobra.NoArgs,
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
+			workers, err := c.Workers(ctx)
+			if err != nil {
+				return err
+			}
+			drains, err := c.Drains(ctx)
+			if err := a.showWorkers(workers, err); err != nil || a.JSON {
+				return err
+			}
+			a.printDrains(workers, drains)
+			return nil
+		}),
 	}
 }
 
-func (a *app) printWorkers(workers []streamwright.WorkerInfo) error {
-	now, style := time.Now(), console.StyleFor(a.Out)
+func (a *app) showWorkers(workers []streamwright.WorkerInfo, err error) error {
+	now, style := time.Now(), a.Style()
 	head := []string{"WORKER", "TYPES", "CAPABILITIES", "BUSY", "STATUS", "CPU", "MEMORY", "HOST", "VERSION", "SINCE", "SEEN", "REASON"}
-	return printList(a, workers, "no workers: start one with `engine work TYPE -- COMMAND`", head, func(w streamwright.WorkerInfo) []string {
+	return showList(a, workers, err, "no workers: start one with `engine work TYPE -- COMMAND`", head, func(w streamwright.WorkerInfo) []string {
 		cpu, memory := usage(w.Health)
 		status := string(w.Status)
 		if w.Circuit != nil {
@@ -157,7 +136,7 @@ func (a *app) printWorkers(workers []streamwright.WorkerInfo) error {
 	})
 }
 
-// usage is what a worker says that it uses; - for what it does not say.
+// usage returns what a worker reports that it uses, - for what it does not.
 func usage(h *wire.Health) (cpu, memory string) {
 	cpu, memory = "-", "-"
 	if h == nil {
@@ -172,8 +151,8 @@ func usage(h *wire.Health) (cpu, memory string) {
 	return cpu, memory
 }
 
-// printDrains shows who has marked which workers to drain, and which of them are
-// not there.
+// printDrains prints which workers are marked to drain, by whom, and which of them
+// are not registered.
 func (a *app) printDrains(workers []streamwright.WorkerInfo, drains []streamwright.DrainMark) {
 	now := time.Now()
 	for _, d := range drains {
@@ -185,7 +164,7 @@ func (a *app) printDrains(workers []streamwright.WorkerInfo, drains []streamwrig
 	}
 }
 
-// drainText says in a few words that a worker is marked to drain.
+// drainText describes the mark of a worker that is to drain.
 func drainText(d streamwright.DrainMark, now time.Time) string {
 	text := "to drain since " + console.Ago(d.At, now)
 	if d.By != "" {

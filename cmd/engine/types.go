@@ -17,6 +17,7 @@ import (
 	"github.com/streamwright/streamwright/cmd/internal/console"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -25,30 +26,24 @@ func typesCommand(a *app) *cobra.Command {
 		Use:     "types",
 		Short:   "List the types and their settings, change or remove them",
 		Example: "  engine types\n  engine types set email capacity=20\n  engine types remove emial",
-		Args:    console.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				types, err := c.Types(ctx)
-				if err != nil {
-					return err
-				}
-				return a.printTypes(types)
-			})
-		},
+		Args:    cobra.NoArgs,
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
+			return a.showTypes(c.Types(ctx))
+		}),
 	}
 	cmd.AddCommand(typesSetCommand(a), typesRemoveCommand(a))
 	return cmd
 }
 
-func (a *app) printTypes(types []streamwright.TypeInfo) error {
+func (a *app) showTypes(types []streamwright.TypeInfo, err error) error {
 	now := time.Now()
-	ms := func(n int64) string { return console.Span(time.Duration(n) * time.Millisecond) }
 	head := []string{"TYPE", "CAPACITY", "LEASE", "TIMEOUT", "ATTEMPTS", "BACKOFF", "AGE STEP", "MAX PARAMS", "LIMITS", "SET BY", "HELD BACK"}
-	return printList(a, types, "no types yet: the first submission of a type makes it", head, func(t streamwright.TypeInfo) []string {
+	return showList(a, types, err, "no types yet: the first submission of a type makes it", head, func(t streamwright.TypeInfo) []string {
 		s, b := t.Settings, t.Settings.Backoff
 		return []string{
-			t.Type, strconv.Itoa(s.Capacity), ms(s.LeaseMS), ms(s.TimeoutMS), strconv.Itoa(int(s.MaxAttempts)),
-			fmt.Sprintf("%s ×%g to %s +%g%%", ms(b.InitialMS), b.Factor, ms(b.MaxMS), b.Jitter*100), ms(s.AgeStepMS), console.Count(s.MaxParams), limitsOf(s), t.Source, heldBack(t.Paused, t.Circuit, now),
+			t.Type, strconv.Itoa(s.Capacity), millis(s.LeaseMS), millis(s.TimeoutMS), strconv.Itoa(int(s.MaxAttempts)),
+			fmt.Sprintf("%s ×%g to %s +%g%%", millis(b.InitialMS), b.Factor, millis(b.MaxMS), b.Jitter*100), millis(s.AgeStepMS),
+			console.Count(s.MaxParams), limitsOf(s), t.Source, heldBack(t.Paused, t.Circuit, now),
 		}
 	})
 }
@@ -57,35 +52,34 @@ func typesSetCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set TYPE KEY=VALUE…",
 		Short: "Change settings of a type",
-		Long: "Change settings of a type; the others stay. Settings that engine.toml sets can't be changed here.\n\n" +
-			"The keys, their values and defaults, as in engine.toml and in the HTTP API (see docs/reference/CONFIG.md):\n" + settingsHelp() + "\n" +
-			"A duration is a number of milliseconds, or has a unit: 90s, 5m; a size a number of bytes, or 256KiB. A table is\n" +
-			"JSON: '{\"9\":{\"max_attempts\":5}}', '{\"busy\":{\"delay_factor\":4}}'; so are tables, an array that replaces the old one.",
+		Long: "Change settings of a type; the others stay. Settings that engine.toml sets\n" +
+			"can't be changed here.\n\n" +
+			"The keys, their values and defaults, as in engine.toml and in the HTTP API (see\n" +
+			"docs/reference/CONFIG.md):\n" + settingsHelp() + "\n" +
+			"A duration is a number of milliseconds, or has a unit: 90s, 5m; a size a number\n" +
+			"of bytes, or 256KiB. A table is JSON: '{\"9\":{\"max_attempts\":5}}',\n" +
+			"'{\"busy\":{\"delay_factor\":4}}'; so are tables, an array that replaces the old\n" +
+			"one.",
 		Example: "  engine types set email capacity=20 timeout_ms=2m backoff.initial_ms=5s",
-		Args:    console.Args(cobra.MinimumNArgs(2)),
+		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			patch, err := settingsPatch(args[1:])
 			if err != nil {
 				return err
 			}
-			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
+			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
 				t, err := c.Configure(ctx, args[0], patch)
-				if err != nil {
-					return err
-				}
-				if err := a.printTypes([]streamwright.TypeInfo{t}); err != nil {
-					return err
-				}
-				if _, set := patch["lease_ms"]; set && !a.JSON {
+				err = a.showTypes([]streamwright.TypeInfo{t}, err)
+				if _, set := patch["lease_ms"]; set && err == nil && !a.JSON {
 					a.Notef("%s", leaseNote(t.Settings))
 				}
-				return nil
+				return err
 			})
 		},
 	}
 }
 
-// leaseNote says from when on a lease holds that has been set.
+// leaseNote tells from when on a new lease holds.
 func leaseNote(s events.TypeSettings) string {
 	lease := console.Span(s.Lease())
 	if s.Native() {
@@ -98,16 +92,17 @@ func typesRemoveCommand(a *app) *cobra.Command {
 	return a.changing(&cobra.Command{
 		Use:   "remove TYPE",
 		Short: "Remove a type that nothing uses",
-		Long: "Remove a type that nothing uses, with its settings and its pause. It is refused while the type has\n" +
-			"items (those that have ended and are still kept, too), a schedule, a worker, or a table in\n" +
-			"engine.toml. Its next submission makes it known again.",
+		Long: `Remove a type that nothing uses, with its settings and its pause. The engine
+refuses this while the type has items (ended items that are still kept count), a
+schedule, a worker, or a table in engine.toml. The next submission of the type
+makes it known again.`,
 		Example: "  engine types remove emial",
 	}, "type %s is removed", "", func(c *streamwright.Client, ctx context.Context, typ string) (bool, error) {
 		return true, c.RemoveType(ctx, typ)
 	})
 }
 
-// settings are the settings of a type, by their names.
+// settings holds the settings of a type by name.
 var settings = func() map[string]config.Setting {
 	m := map[string]config.Setting{}
 	for _, s := range config.TypeSettings() {
@@ -116,8 +111,7 @@ var settings = func() map[string]config.Setting {
 	return m
 }()
 
-// settingsHelp lists the settings of a type, with how their values are written and
-// what they are by default.
+// settingsHelp lists the settings of a type with their kinds and defaults.
 func settingsHelp() string {
 	var b strings.Builder
 	for _, s := range config.TypeSettings() {
@@ -130,21 +124,21 @@ func settingsHelp() string {
 	return b.String()
 }
 
-// settingsPatch is the JSON object that KEY=VALUE arguments stand for.
+// settingsPatch returns the JSON object that KEY=VALUE arguments stand for.
 func settingsPatch(args []string) (map[string]any, error) {
 	patch := map[string]any{}
 	for _, arg := range args {
 		key, text, ok := strings.Cut(arg, "=")
 		s, known := settings[key]
 		if other := meant(key); ok && !known && other != "" {
-			return nil, console.Usagef("unknown setting %q: did you mean %s?", key, other)
+			return nil, cli.Usagef("unknown setting %q: did you mean %s?", key, other)
 		}
 		if !ok || !known {
-			return nil, console.Usagef("invalid setting %q: use KEY=VALUE with a key of %s", arg, strings.Join(slices.Sorted(maps.Keys(settings)), ", "))
+			return nil, cli.Usagef("invalid setting %q: use KEY=VALUE with a key of %s", arg, strings.Join(slices.Sorted(maps.Keys(settings)), ", "))
 		}
 		value, err := parseSetting(s, text)
 		if err != nil {
-			return nil, console.Usagef("invalid %s %q: %v", key, text, err)
+			return nil, cli.Usagef("invalid %s %q: %v", key, text, err)
 		}
 		outer, inner, nested := strings.Cut(key, ".")
 		if !nested {
@@ -159,7 +153,7 @@ func settingsPatch(args []string) (map[string]any, error) {
 	return patch, nil
 }
 
-// meant is the setting whose name lacks its unit, or its table, in key; empty: none.
+// meant returns the setting that key names without its unit or table, if any.
 func meant(key string) string {
 	for _, other := range []string{key + "_ms", key + "_bytes", "per_" + key} {
 		if _, known := settings[other]; known {
@@ -221,8 +215,8 @@ func parseMillis(text string) (int64, error) {
 	return d.Milliseconds(), nil
 }
 
-// limitsOf says in a few words what limits a type has beyond its capacity, and
-// the protocol if it is another than that of most.
+// limitsOf describes the limits of a type beyond its capacity, and a protocol other
+// than claim.
 func limitsOf(s events.TypeSettings) string {
 	var parts []string
 	if s.Native() {
@@ -235,7 +229,7 @@ func limitsOf(s events.TypeSettings) string {
 		parts = append(parts, fmt.Sprintf("queue steps %d", n))
 	}
 	for _, r := range s.Rates {
-		parts = append(parts, fmt.Sprintf("%d in %s per %s at %s", r.N, console.Span(time.Duration(r.IntervalMS)*time.Millisecond), console.Clean(r.Per), r.At))
+		parts = append(parts, fmt.Sprintf("%d in %s per %s at %s", r.N, millis(r.IntervalMS), console.Clean(r.Per), r.At))
 	}
 	if s.GroupBy != "" && s.GroupBy != events.PerTenant {
 		parts = append(parts, "turns by "+console.Clean(s.GroupBy))
@@ -252,11 +246,46 @@ func limitsOf(s events.TypeSettings) string {
 	return strings.Join(parts, ", ")
 }
 
-// ofMost is a queue's length, and what bounds it, if anything does. The default
-// bound is worth a word where it is near.
+// ofMost returns a queue's length, with its bound if there is one. The default bound
+// is worth a word only when it is near.
 func ofMost(n int64, most int) string {
 	if most == 0 || most == events.DefaultMaxQueued && n < int64(most)/2 {
 		return console.Count(n)
 	}
 	return console.Count(n) + " of " + console.Count(most)
+}
+
+// heldBack tells in a few words what holds a type back, or - for nothing.
+func heldBack(p *streamwright.Pause, c *streamwright.Circuit, now time.Time) string {
+	switch {
+	case p != nil:
+		text := "paused " + console.Ago(p.At, now)
+		if p.By != "" {
+			text += " by " + p.By
+		}
+		if wait := p.Until.Sub(now); !p.Until.IsZero() {
+			text += " until " + p.Until.Format(time.RFC3339)
+			if wait > 0 {
+				text += " (in " + console.Span(wait) + ")"
+			}
+		}
+		if p.Reason != "" {
+			text += ": " + p.Reason
+		}
+		return console.Clean(text)
+	case c != nil:
+		return circuitText(c, now)
+	}
+	return "-"
+}
+
+func circuitText(c *streamwright.Circuit, now time.Time) string {
+	text := fmt.Sprintf("circuit open since %s (%s)", console.Ago(c.Since, now), c.Reason)
+	if c.Until.IsZero() {
+		return fmt.Sprintf("circuit half open, %d try it", c.Probing)
+	}
+	if wait := c.Until.Sub(now); wait > 0 {
+		text += ", tried in " + console.Span(wait)
+	}
+	return text
 }

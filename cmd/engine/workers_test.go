@@ -20,7 +20,7 @@ func TestWorkersAreShownWithTheirHealth(t *testing.T) {
 	}
 	var out bytes.Buffer
 	a := &app{App: console.App{Out: &out}}
-	if err := a.printWorkers(list); err != nil {
+	if err := a.showWorkers(list, nil); err != nil {
 		t.Fatal(err)
 	}
 	rows := strings.Split(out.String(), "\n")
@@ -40,7 +40,7 @@ func TestWorkersAreShownWithTheirHealth(t *testing.T) {
 	}
 	out.Reset()
 	a.JSON = true
-	if err := a.printWorkers(list); err != nil {
+	if err := a.showWorkers(list, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.String(); !strings.Contains(got, `"status":"unhealthy","reason":"db: refused`) || !strings.Contains(got, `"died_at":`) || !strings.Contains(got, `"memory_bytes":22020096`) {

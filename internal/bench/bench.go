@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,25 +21,25 @@ import (
 	"github.com/streamwright/streamwright/embedded"
 )
 
-// The parts of a run, in order.
-const (
-	PartFloor     = "floor"
-	PartFlow      = "flow"
-	PartBurnDown  = "burndown"
-	PartBulk      = "bulk"
-	PartLatency   = "latency"
-	PartRebuild   = "rebuild"
-	PartMemory    = "memory"
-	PartIdle      = "idle"
-	PartDiscovery = "discovery"
-	PartNative    = "native"
-	PartKinds     = "kinds"
-)
+// parts are the parts of a run, in order.
+var parts = []struct {
+	name string
+	run  func(*rig, context.Context) error
+}{
+	{"floor", (*rig).measureFloor}, {"flow", (*rig).measureFlow}, {"burndown", (*rig).measureBurnDown}, {"bulk", (*rig).measureBulk},
+	{"latency", (*rig).measureLatency}, {"rebuild", (*rig).measureRebuild}, {"idle", (*rig).measureIdle}, {"memory", (*rig).measureMemory},
+	{"discovery", (*rig).measureDiscovery}, {"native", (*rig).measureNative}, {"kinds", (*rig).measureKinds},
+}
 
-// Parts lists all parts.
-var Parts = []string{PartFloor, PartFlow, PartBurnDown, PartBulk, PartLatency, PartRebuild, PartMemory, PartIdle, PartDiscovery, PartNative, PartKinds}
+// Parts returns the names of all parts.
+func Parts() (names []string) {
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	return names
+}
 
-// Options say what to measure.
+// Options configure a run.
 type Options struct {
 	Out          io.Writer
 	Dir          string // where data folders are made and removed; default the system's
@@ -63,7 +62,7 @@ func (o Options) withDefaults() Options {
 		o.Durabilities = []config.Durability{config.Interval, config.Always}
 	}
 	if len(o.Only) == 0 {
-		o.Only = Parts
+		o.Only = Parts()
 	}
 	if o.Items == 0 {
 		o.Items = 100_000
@@ -81,11 +80,6 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	for _, p := range o.Only {
-		if !slices.Contains(Parts, p) {
-			return fmt.Errorf("there is no part %q: use some of %s", p, strings.Join(Parts, ", "))
-		}
-	}
 	if o.Items < 1000 || o.Backlog < 1000 || o.Slots < 0 || o.Slots > 1000 {
 		return errors.New("items and backlog must be at least 1,000, and slots 1 to 1,000")
 	}
@@ -112,7 +106,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.MemProfile != "" {
 		defer func() { err = errors.Join(err, writeAllocs(o.MemProfile)) }()
 	}
-	t := newTable(o.Out, o.JSON)
+	t := &table{w: o.Out, json: o.JSON}
 	t.machine()
 	for _, d := range o.Durabilities {
 		if err := measure(ctx, o, d, t); err != nil {
@@ -152,19 +146,11 @@ func measure(ctx context.Context, o Options, d config.Durability, t *table) (err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
 	t.section(string(d))
-	for _, p := range []struct {
-		name string
-		run  func(context.Context) error
-	}{
-		{PartFloor, r.measureFloor}, {PartFlow, r.measureFlow}, {PartBurnDown, r.measureBurnDown}, {PartBulk, r.measureBulk},
-		{PartLatency, r.measureLatency}, {PartRebuild, r.measureRebuild}, {PartIdle, r.measureIdle}, {PartMemory, r.measureMemory}, {PartDiscovery, r.measureDiscovery},
-		{PartNative, r.measureNative},
-		{PartKinds, r.measureKinds},
-	} {
+	for _, p := range parts {
 		if !slices.Contains(o.Only, p.name) {
 			continue
 		}
-		if err := p.run(ctx); err != nil {
+		if err := p.run(r, ctx); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}

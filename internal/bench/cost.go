@@ -12,9 +12,9 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-// cost is what this process, with the server, the clients and the workers in it,
-// has used so far. On a machine that others share, its differences say more than
-// a wall clock does.
+// cost holds what this process, with the server, the clients and the workers in
+// it, has used so far. On a machine that others share, its differences tell more
+// than a wall clock.
 type cost struct {
 	cpu    time.Duration // user and system
 	allocs uint64
@@ -27,7 +27,7 @@ func costNow() cost {
 	return cost{cpu: processCPU(), allocs: m.Mallocs, bytes: m.TotalAlloc}
 }
 
-// costs writes what each of n items has cost since.
+// costs writes the cost of each of n items since then.
 func (r *rig) costs(what string, n int, since cost) {
 	now, per := costNow(), float64(n)
 	if now.cpu > 0 {
@@ -37,7 +37,7 @@ func (r *rig) costs(what string, n int, since cost) {
 	r.t.row(what+", allocated an item", float64(now.bytes-since.bytes)/per/1024, "KiB", 0)
 }
 
-// writeAllocs writes a profile of what was allocated, and where.
+// writeAllocs writes a profile of all allocations.
 func writeAllocs(file string) error {
 	f, err := os.Create(file)
 	if err != nil {
@@ -46,8 +46,8 @@ func writeAllocs(file string) error {
 	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
 }
 
-// measureKinds is what items cost that are found by more than their type and
-// state: burn-downs like (c), of items with labels, and of items whose first
+// measureKinds measures the cost of items that are found by more than their type
+// and state: burn-downs like (c), of items with labels, and of items whose first
 // attempt fails with an error text.
 func (r *rig) measureKinds(ctx context.Context) error {
 	labels := map[string]string{"customer": "c-4711", "region": "eu-west", "plan": "gold", "build": "2026.11"}
@@ -66,21 +66,7 @@ func (r *rig) measureKinds(ctx context.Context) error {
 		{"(h) burn-down of items with 4 labels", "kind-labels", func(_ int, it *streamwright.Item) { it.Labels = labels }, nothing},
 		{"(h) burn-down of items that fail once", "kind-failing", nil, failing},
 	} {
-		if err := r.submitAll(ctx, k.typ, r.o.Items, k.edit); err != nil {
-			return err
-		}
-		start, used := time.Now(), costNow()
-		stop, err := r.worker(ctx, r.o.Slots, k.typ, k.handle)
-		if err != nil {
-			return err
-		}
-		end, err := r.completed(ctx, k.typ, r.o.Items)
-		if err != nil {
-			return err
-		}
-		r.rate(k.name, r.o.Items, end.Sub(start))
-		r.costs(k.name, r.o.Items, used)
-		if err := stop(); err != nil {
+		if _, err := r.burnDown(ctx, k.name, k.typ, k.edit, k.handle); err != nil {
 			return err
 		}
 	}

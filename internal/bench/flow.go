@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -11,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/workers"
 )
 
@@ -36,8 +39,7 @@ func (r *rig) worker(ctx context.Context, slots int, typ string, fn workers.Hand
 
 func nothing(context.Context, *workers.RawItem) (any, error) { return nil, nil }
 
-// completed waits until n items of a type are completed, and returns when that
-// was.
+// completed waits until n items of a type are completed, and returns the time.
 func (r *rig) completed(ctx context.Context, typ string, n int) (time.Time, error) {
 	for {
 		s, err := r.client.Stats(ctx)
@@ -49,17 +51,15 @@ func (r *rig) completed(ctx context.Context, typ string, n int) (time.Time, erro
 				return time.Now(), nil
 			}
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return time.Time{}, ctx.Err()
+		if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
+			return time.Time{}, err
 		}
 	}
 }
 
 // items yields n items of a type.
 func items(typ string, n int, edit func(i int, it *streamwright.Item)) iter.Seq[streamwright.Item] {
-	body := jsonBody()
+	body := json.RawMessage(params(bodyBytes))
 	return func(yield func(streamwright.Item) bool) {
 		for i := range n {
 			it := streamwright.Item{Type: typ, Params: body}
@@ -104,11 +104,9 @@ func (r *rig) measureFlow(ctx context.Context) error {
 		if err := way.submit(); err != nil {
 			return err
 		}
-		end, err := r.completed(ctx, way.typ, r.o.Items)
-		if err != nil {
+		if _, err := r.burned(ctx, way.name, way.typ, start); err != nil {
 			return err
 		}
-		r.rate(way.name, r.o.Items, end.Sub(start))
 		r.costs(way.name, r.o.Items, used)
 		if err := stop(); err != nil {
 			return err
@@ -119,24 +117,35 @@ func (r *rig) measureFlow(ctx context.Context) error {
 
 // measureBurnDown is (c): the backlog is there before the worker.
 func (r *rig) measureBurnDown(ctx context.Context) error {
-	if err := r.submitAll(ctx, "burndown", r.o.Items, nil); err != nil {
-		return err
-	}
-	start, used := time.Now(), costNow()
-	stop, err := r.worker(ctx, r.o.Slots, "burndown", nothing)
-	if err != nil {
-		return err
-	}
-	end, err := r.completed(ctx, "burndown", r.o.Items)
-	if err != nil {
-		return err
-	}
-	r.rate("(c) burn-down of a backlog", r.o.Items, end.Sub(start))
-	r.costs("(c) burn-down of a backlog", r.o.Items, used)
-	return stop()
+	_, err := r.burnDown(ctx, "(c) burn-down of a backlog", "burndown", nil, nothing)
+	return err
 }
 
-// measureBulk is how fast items are accepted, durably.
+// burnDown submits a backlog and then works it off. It returns the items a second.
+func (r *rig) burnDown(ctx context.Context, what, typ string, edit func(int, *streamwright.Item), handle workers.Handler) (float64, error) {
+	if err := r.submitAll(ctx, typ, r.o.Items, edit); err != nil {
+		return 0, err
+	}
+	start, used := time.Now(), costNow()
+	stop, err := r.worker(ctx, r.o.Slots, typ, handle)
+	if err != nil {
+		return 0, err
+	}
+	rate, err := r.burned(ctx, what, typ, start)
+	r.costs(what, r.o.Items, used)
+	return rate, errors.Join(err, stop())
+}
+
+// burned waits for the end of a backlog that a worker began to work off at start.
+func (r *rig) burned(ctx context.Context, what, typ string, start time.Time) (float64, error) {
+	end, err := r.completed(ctx, typ, r.o.Items)
+	if err != nil {
+		return 0, err
+	}
+	return r.rate(what, r.o.Items, end.Sub(start)), nil
+}
+
+// measureBulk measures how fast items are accepted, durably.
 func (r *rig) measureBulk(ctx context.Context) error {
 	start := time.Now()
 	if err := r.submitAll(ctx, "bulk", r.o.Items, nil); err != nil {
@@ -146,15 +155,17 @@ func (r *rig) measureBulk(ctx context.Context) error {
 	return nil
 }
 
-func (r *rig) rate(what string, n int, took time.Duration) {
+// rate writes, and returns, how many items a second n in some time are.
+func (r *rig) rate(what string, n int, took time.Duration) float64 {
 	rate, ratio := float64(n)/took.Seconds(), 0.0
 	if r.floor > 0 {
 		ratio = rate / r.floor
 	}
 	r.t.row(what, rate, "items/s", ratio)
+	return rate
 }
 
-// measureRebuild is (e): the store rebuilt from the log.
+// measureRebuild is (e): rebuilding the store from the log.
 func (r *rig) measureRebuild(ctx context.Context) error {
 	start, rebuilt, replayed := time.Now(), time.Duration(0), uint64(0)
 	res, err := r.client.Verify(ctx, func(p streamwright.Proof) {

@@ -15,39 +15,62 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/workers"
 )
 
-func jsonBody() json.RawMessage { return params(bodyBytes) }
+// reachWithin bounds the wait for the last items to reach a handler.
+const reachWithin = time.Minute
 
-// probe collects the time from publish to handler start.
+// probe collects the times from publish to handler start.
 type probe struct {
-	mu   sync.Mutex
-	got  []time.Duration
-	all  chan struct{}
+	base time.Time // of the times in params
 	want int
+	all  chan struct{} // closed when all have been seen
+
+	mu  sync.Mutex
+	got []time.Duration
 }
 
-func newProbe(want int) *probe { return &probe{want: want, all: make(chan struct{})} }
+func newProbe(want int) *probe { return &probe{base: time.Now(), want: want, all: make(chan struct{})} }
 
-func (p *probe) saw(sent time.Time) {
-	took := time.Since(sent)
+// stamped returns params that carry a time.
+func (p *probe) stamped(at time.Time) []byte {
+	return fmt.Appendf(nil, `{"sent":%d,"pad":"%s"}`, at.Sub(p.base), strings.Repeat("x", bodyBytes-40))
+}
+
+// saw notes that stamped params have reached a handler.
+func (p *probe) saw(params []byte) error {
+	now := time.Now()
+	var v struct{ Sent time.Duration }
+	if err := json.Unmarshal(params, &v); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.got = append(p.got, took); len(p.got) == p.want {
+	if p.got = append(p.got, now.Sub(p.base.Add(v.Sent))); len(p.got) == p.want {
 		close(p.all)
 	}
+	return nil
 }
 
-// stamped are params that carry the time, on this process's clock.
-func stamped(base time.Time) []byte {
-	return fmt.Appendf(nil, `{"sent":%d,"pad":"%s"}`, time.Since(base), strings.Repeat("x", bodyBytes-40))
+// handle is a handler that notes its items.
+func (p *probe) handle(_ context.Context, it *workers.RawItem) (any, error) {
+	return nil, p.saw(it.Raw)
 }
 
-func sentAt(base time.Time, params []byte) (time.Time, error) {
-	var v struct{ Sent time.Duration }
-	err := json.Unmarshal(params, &v)
-	return base.Add(v.Sent), err
+// wait waits until all items have been seen.
+func (p *probe) wait(ctx context.Context) error {
+	select {
+	case <-p.all:
+		return nil
+	case <-time.After(reachWithin):
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return fmt.Errorf("%d of %d items reached a handler", len(p.got), p.want)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // measureLatency is (d): publishes at a fixed rate, whatever comes back. Its
@@ -57,75 +80,54 @@ func (r *rig) measureLatency(ctx context.Context) error {
 		if err := r.latencyFloor(ctx, rate); err != nil {
 			return err
 		}
-		n := rate * int(r.o.LatencyFor/time.Second)
-		p, base := newProbe(n), time.Now()
-		typ := fmt.Sprintf("latency-%d", rate)
-		stop, err := r.worker(ctx, 64, typ, func(_ context.Context, it *workers.RawItem) (any, error) {
-			sent, err := sentAt(base, it.Raw)
-			if err == nil {
-				p.saw(sent)
-			}
-			return nil, err
-		})
-		if err != nil {
-			return err
-		}
-		used := costNow()
-		if err := openLoop(ctx, r.client.Conn(), "work.submit."+typ, base, rate, n); err != nil {
-			return err
-		}
-		select {
-		case <-p.all:
-		case <-time.After(30 * time.Second):
-			return fmt.Errorf("%d of %d items reached a handler", len(p.got), n)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		r.t.quantiles(fmt.Sprintf("(d) publish to handler start at %d/s", rate), p.got)
-		r.costs(fmt.Sprintf("(d) publish to handler start at %d/s", rate), n, used)
-		if err := stop(); err != nil {
+		if err := r.latency(ctx, fmt.Sprintf("(d) publish to handler start at %d/s", rate), fmt.Sprintf("latency-%d", rate), rate); err != nil {
 			return err
 		}
 	}
 	return r.measureDue(ctx)
 }
 
-// measureDue is how late items start that were submitted for a later time,
+// latency measures the time from publish to handler start.
+func (r *rig) latency(ctx context.Context, what, typ string, rate int) error {
+	p := newProbe(rate * int(r.o.LatencyFor/time.Second))
+	stop, err := r.worker(ctx, 64, typ, p.handle)
+	if err != nil {
+		return err
+	}
+	used := costNow()
+	if err := r.openLoop(ctx, p, "work.submit."+typ, rate); err != nil {
+		return err
+	}
+	r.t.quantiles(what, p.got)
+	r.costs(what, p.want, used)
+	return stop()
+}
+
+// measureDue measures how late items start that were submitted for a later time,
 // spread over a few seconds.
 func (r *rig) measureDue(ctx context.Context) error {
 	const n, spread = 1000, 5 * time.Second
-	p, base := newProbe(n), time.Now()
-	stop, err := r.worker(ctx, 64, "due", func(_ context.Context, it *workers.RawItem) (any, error) {
-		due, err := sentAt(base, it.Raw)
-		if err == nil {
-			p.saw(due)
-		}
-		return nil, err
-	})
+	p := newProbe(n)
+	stop, err := r.worker(ctx, 64, "due", p.handle)
 	if err != nil {
 		return err
 	}
 	first := time.Now().Add(2 * time.Second)
 	err = r.submitAll(ctx, "due", n, func(i int, it *streamwright.Item) {
-		at := first.Add(spread * time.Duration(i) / n)
-		it.AvailableAt = at
-		it.Params = json.RawMessage(fmt.Sprintf(`{"sent":%d}`, at.Sub(base)))
+		it.AvailableAt = first.Add(spread * time.Duration(i) / n)
+		it.Params = json.RawMessage(p.stamped(it.AvailableAt))
 	})
+	if err == nil {
+		err = p.wait(ctx)
+	}
 	if err != nil {
 		return err
-	}
-	select {
-	case <-p.all:
-	case <-time.After(time.Minute):
-		return fmt.Errorf("%d of %d due items reached a handler", len(p.got), n)
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 	r.t.quantiles("(d) due time to handler start, 200/s", p.got)
 	return stop()
 }
 
-// latencyFloor is what one publish and one delivery take.
+// latencyFloor measures one publish and one delivery.
 func (r *rig) latencyFloor(ctx context.Context, rate int) error {
 	nc, err := r.eng.Connect(nats.Name("bench-floor"))
 	if err != nil {
@@ -141,52 +143,46 @@ func (r *rig) latencyFloor(ctx context.Context, rate int) error {
 		return err
 	}
 	defer func() { _ = js.DeleteStream(ctx, floorStream) }()
-	n := rate * int(r.o.LatencyFor/time.Second)
-	p, base := newProbe(n), time.Now()
+	p := newProbe(rate * int(r.o.LatencyFor/time.Second))
 	cc, err := cons.Consume(func(m jetstream.Msg) {
-		if sent, err := sentAt(base, m.Data()); err == nil {
-			p.saw(sent)
-		}
+		_ = p.saw(m.Data())
 		_ = m.Ack()
 	})
 	if err != nil {
 		return err
 	}
 	defer cc.Stop()
-	if err := openLoop(ctx, r.client.Conn(), floorSubject, base, rate, n); err != nil {
+	if err := r.openLoop(ctx, p, floorSubject, rate); err != nil {
 		return err
-	}
-	select {
-	case <-p.all:
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 	r.t.quantiles(fmt.Sprintf("(d) floor: raw work queue at %d/s", rate), p.got)
 	return nil
 }
 
-// openLoop publishes n messages at a rate. Those that come due while it slept
-// are sent at once, and counted from when they were sent.
-func openLoop(ctx context.Context, nc *nats.Conn, subject string, base time.Time, rate, n int) error {
-	start := time.Now()
-	for i := 0; i < n; {
-		due := min(int(time.Since(start).Seconds()*float64(rate))+1, n)
+// openLoop publishes the messages of a probe at a rate, and waits until all have
+// been seen. Messages that come due while it slept are sent at once, and counted
+// from then.
+func (r *rig) openLoop(ctx context.Context, p *probe, subject string, rate int) error {
+	nc, start := r.client.Conn(), time.Now()
+	for i := 0; i < p.want; {
+		due := min(int(time.Since(start).Seconds()*float64(rate))+1, p.want)
 		for ; i < due; i++ {
-			if err := nc.Publish(subject, stamped(base)); err != nil {
+			if err := nc.Publish(subject, p.stamped(time.Now())); err != nil {
 				return err
 			}
 		}
 		next := start.Add(time.Duration(float64(i) / float64(rate) * float64(time.Second)))
-		select {
-		case <-time.After(time.Until(next)):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := sleep.For(ctx, time.Until(next)); err != nil {
+			return err
 		}
 	}
-	return nc.Flush()
+	if err := nc.Flush(); err != nil {
+		return err
+	}
+	return p.wait(ctx)
 }
 
-// measureMemory is (f): what a large backlog costs, and what it does to an
+// measureMemory is (f): the memory of a large backlog, and its effect on an
 // urgent item.
 func (r *rig) measureMemory(ctx context.Context) error {
 	runtime.GC()
@@ -217,41 +213,34 @@ func (r *rig) measureMemory(ctx context.Context) error {
 // urgent measures the pickup of items of the highest priority, one at a time.
 func (r *rig) urgent(ctx context.Context, what, typ string, work time.Duration) error {
 	const n = 200
-	p, base := newProbe(n), time.Now()
+	p := newProbe(n)
 	stop, err := r.worker(ctx, 16, typ, func(ctx context.Context, it *workers.RawItem) (any, error) {
 		if it.Labels["urgent"] == "" {
 			time.Sleep(work)
 			return nil, nil
 		}
-		sent, err := sentAt(base, it.Raw)
-		if err == nil {
-			p.saw(sent)
-		}
-		return nil, err
+		return p.handle(ctx, it)
 	})
 	if err != nil {
 		return err
 	}
 	for range n {
-		if _, err := r.client.Submit(ctx, streamwright.Item{Type: typ, Params: json.RawMessage(stamped(base)), Priority: streamwright.Priority(9), Labels: map[string]string{"urgent": "yes"}}); err != nil {
+		if _, err := r.client.Submit(ctx, streamwright.Item{Type: typ, Params: json.RawMessage(p.stamped(time.Now())), Priority: streamwright.Priority(9), Labels: map[string]string{"urgent": "yes"}}); err != nil {
 			return err
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := sleep.For(ctx, 10*time.Millisecond); err != nil {
+			return err
 		}
 	}
-	select {
-	case <-p.all:
-	case <-time.After(30 * time.Second):
-		return fmt.Errorf("%d of %d urgent items reached a handler", len(p.got), n)
+	if err := p.wait(ctx); err != nil {
+		return err
 	}
 	r.t.quantiles(what, p.got)
 	return stop()
 }
 
-// resident is this process's resident memory in MiB, 0 where it can't be read.
+// resident returns this process's resident memory in MiB, 0 where it can't be
+// read.
 func resident() float64 {
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -276,10 +265,8 @@ func (r *rig) measureIdle(ctx context.Context) error {
 		stops = append(stops, stop)
 	}
 	in0, out0 := r.eng.Traffic()
-	select {
-	case <-time.After(r.o.IdleFor):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := sleep.For(ctx, r.o.IdleFor); err != nil {
+		return err
 	}
 	in1, out1 := r.eng.Traffic()
 	secs := r.o.IdleFor.Seconds()

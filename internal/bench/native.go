@@ -10,11 +10,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/events"
-	"github.com/streamwright/streamwright/workers"
+	"github.com/streamwright/streamwright/internal/sleep"
 )
 
-// nativeRate is how many items a second the latency of native workers is
-// measured at.
+// nativeRate is the rate, in items a second, at which the latency of native
+// workers is measured.
 const nativeRate = 300
 
 // measureNative is (h): items of a type with protocol ack, worked off by an
@@ -25,7 +25,7 @@ func (r *rig) measureNative(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	claimed, err := r.claimBurnDown(ctx)
+	claimed, err := r.burnDown(ctx, "(h) burn-down by the claim protocol", "native-claim", nil, nothing)
 	if err != nil {
 		return err
 	}
@@ -51,10 +51,8 @@ func nativeConsumer(ctx context.Context, nc *nats.Conn, typ string) (jetstream.C
 		if !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return c, err
 		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := sleep.For(ctx, 5*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -95,75 +93,26 @@ func (r *rig) nativeBurnDown(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	defer stop()
-	return r.burned(ctx, typ, "(h) burn-down by an ordinary consumer, protocol ack", start)
+	return r.burned(ctx, "(h) burn-down by an ordinary consumer, protocol ack", typ, start)
 }
 
-func (r *rig) claimBurnDown(ctx context.Context) (float64, error) {
-	const typ = "native-claim"
-	if err := r.submitAll(ctx, typ, r.o.Items, nil); err != nil {
-		return 0, err
-	}
-	start := time.Now()
-	stop, err := r.worker(ctx, r.o.Slots, typ, nothing)
-	if err != nil {
-		return 0, err
-	}
-	rate, err := r.burned(ctx, typ, "(h) burn-down by the claim protocol", start)
-	return rate, errors.Join(err, stop())
-}
-
-// burned waits for the end of a backlog.
-func (r *rig) burned(ctx context.Context, typ, what string, start time.Time) (float64, error) {
-	end, err := r.completed(ctx, typ, r.o.Items)
-	if err != nil {
-		return 0, err
-	}
-	r.rate(what, r.o.Items, end.Sub(start))
-	return float64(r.o.Items) / end.Sub(start).Seconds(), nil
-}
-
-// nativeLatency is the time from a publish to the callback, at a modest rate.
+// nativeLatency measures the time from a publish to the callback, at a modest
+// rate, by either protocol.
 func (r *rig) nativeLatency(ctx context.Context) error {
 	const native, claim = "native-latency", "native-latency-claim"
 	if err := r.nativeType(ctx, native); err != nil {
 		return err
 	}
-	n := nativeRate * int(r.o.LatencyFor/time.Second)
-	for _, way := range []struct {
-		typ, what string
-		start     func(saw func(params []byte)) (func() error, error)
-	}{
-		{native, "protocol ack", func(saw func([]byte)) (func() error, error) {
-			stop, err := r.nativeWorker(ctx, native, func(m jetstream.Msg) { saw(m.Data()) })
-			return func() error { stop(); return nil }, err
-		}},
-		{claim, "protocol claim", func(saw func([]byte)) (func() error, error) {
-			return r.worker(ctx, 64, claim, func(_ context.Context, it *workers.RawItem) (any, error) { saw(it.Raw); return nil, nil })
-		}},
-	} {
-		p, base := newProbe(n), time.Now()
-		stop, err := way.start(func(params []byte) {
-			if sent, err := sentAt(base, params); err == nil {
-				p.saw(sent)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		if err := openLoop(ctx, r.client.Conn(), "work.submit."+way.typ, base, nativeRate, n); err != nil {
-			return err
-		}
-		select {
-		case <-p.all:
-		case <-time.After(30 * time.Second):
-			return fmt.Errorf("%d of %d items reached a handler", len(p.got), n)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		r.t.quantiles(fmt.Sprintf("(h) publish to handler at %d/s, %s", nativeRate, way.what), p.got)
-		if err := stop(); err != nil {
-			return err
-		}
+	p := newProbe(nativeRate * int(r.o.LatencyFor/time.Second))
+	stop, err := r.nativeWorker(ctx, native, func(m jetstream.Msg) { _ = p.saw(m.Data()) })
+	if err != nil {
+		return err
 	}
-	return nil
+	defer stop()
+	if err := r.openLoop(ctx, p, "work.submit."+native, nativeRate); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("(h) publish to handler at %d/s, protocol ", nativeRate)
+	r.t.quantiles(what+"ack", p.got)
+	return r.latency(ctx, what+"claim", claim, nativeRate)
 }

@@ -16,8 +16,6 @@ type table struct {
 	of   string // durability
 }
 
-func newTable(w io.Writer, asJSON bool) *table { return &table{w: w, json: asJSON} }
-
 func (t *table) machine() {
 	if !t.json {
 		fmt.Fprintf(t.w, "%s, %s/%s, %d cores\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())

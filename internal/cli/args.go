@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Args makes a check of arguments one of the command line, whose error says how
-// the command is used.
-func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
+// checked makes check an argument check whose error says how the command is
+// used.
+func checked(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		err := check(cmd, args)
 		switch {
@@ -121,6 +121,8 @@ func flagError(_ *cobra.Command, err error) error {
 	var missing *pflag.ValueRequiredError
 	var unknown *pflag.NotExistError
 	switch {
+	case errors.As(err, &value) && value.GetFlag().Value.Type() == "func": // which says what to write
+		return Usagef("invalid --%s %q: %v", value.GetFlag().Name, value.GetValue(), value.Unwrap())
 	case errors.As(err, &value):
 		return Usagef("invalid --%s %q: use %s", value.GetFlag().Name, value.GetValue(), valueOf(value.GetFlag()))
 	case errors.As(err, &missing):

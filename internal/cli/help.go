@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -84,7 +85,7 @@ func usage(cmd *cobra.Command, out io.Writer) error {
 	if root := cmd.Root(); root.HasAvailableSubCommands() {
 		section("Flags", flagUsages(cmd, out, isOwn))
 		section("Flags of all commands", flagUsages(cmd, out, isCommon))
-		fmt.Fprintf(&b, "\nSee `%s help %s` for the flags that say how NATS is reached and who logs in.\n", root.Name(), connectionTopic)
+		fmt.Fprintf(&b, "\nSee `%s help %s` for how NATS is reached and who logs in.\n", root.Name(), connectionTopic)
 	} else {
 		section("Flags", flagUsages(cmd, out, func(f *pflag.Flag) bool { return !isConnection(f) }))
 		section("Connection flags", flagUsages(cmd, out, isConnection))
@@ -107,13 +108,16 @@ func commandsOf(cmd *cobra.Command, group string) string {
 	return b.String()
 }
 
+// helpWidth is the width of the help where no terminal has another.
+const helpWidth = 80
+
 // flagUsages lists the flags of a kind, wrapped to the width of a terminal.
 func flagUsages(cmd *cobra.Command, out io.Writer, of func(*pflag.Flag) bool) string {
 	width := 0
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		width, _, _ = term.GetSize(int(f.Fd())) // 0, no wrapping, where it is not known
+		width, _, _ = term.GetSize(int(f.Fd())) // 0 where it is not known
 	}
-	return flagsOf(cmd, of).FlagUsagesWrapped(width)
+	return flagsOf(cmd, of).FlagUsagesWrapped(cmp.Or(width, helpWidth))
 }
 
 // connectionTopic is the topic of the help that tells the flags of the connection.
@@ -129,9 +133,10 @@ func addHelp(root *cobra.Command, out io.Writer) {
 	topic := &cobra.Command{
 		Use:   connectionTopic,
 		Short: "How NATS is reached, and who logs in",
-		Long: "Every command but those that run without an engine connects to NATS: by its flags, by the context of the nats\n" +
-			"program that --context names, or by the environment, in this order. Without any of these it is the server of\n" +
-			"this machine, " + connect.DefaultURL + ".",
+		Long: "Every command that needs an engine connects to NATS: by its flags, by the\n" +
+			"context of the nats program that --context names, or by the environment, in this\n" +
+			"order. Without any of these it is the server of this machine,\n" +
+			connect.DefaultURL + ".",
 	}
 	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\nConnection flags:\n%s", topic.Long, flagUsages(cmd, out, isConnection))

@@ -53,7 +53,7 @@ func strict(cmd *cobra.Command) {
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
 	if cmd.Args != nil {
-		cmd.Args = Args(cmd.Args)
+		cmd.Args = checked(cmd.Args)
 	}
 	for _, c := range cmd.Commands() {
 		strict(c)

@@ -1,7 +1,7 @@
-// Package doors tries, in tests, to reach past a role on NATS: as a client with
+// Package doors tries, in tests, to reach past a role on NATS. As a client with
 // exactly that role it sends to each subject that the role may send to, with
 // replies, bodies and headers that would do harm if the engine's account took
-// them, and listens there for what comes of it.
+// them, and listens there for the effects.
 package doors
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Server is one that is tried.
+// Server is a server under test.
 type Server struct {
 	Names wire.Names
 	// Dial connects as a user of one role, named like it.
@@ -31,8 +31,8 @@ type Server struct {
 
 const patience = 20 * time.Second
 
-// targets are subjects of the engine's account where a message would do harm,
-// an empty one in most cases.
+// targets returns subjects of the engine's account where a message, mostly even an
+// empty one, would do harm.
 func (s Server) targets() []string {
 	n := s.Names
 	t := []string{
@@ -57,8 +57,8 @@ func (s Server) targets() []string {
 
 var bodies = []string{"", "{}", `{"batch":1,"no_wait":true}`, `{"batch":1,"expires":1000000}`, `{"seq":99999999}`, `{"last_by_subj":"nothing"}`, "+NXT", "+TERM"}
 
-// obeyed are headers that make the server do something else with a message than
-// store it or pass it on, where one subject is the target.
+// obeyed returns headers that make the server do something else with a message
+// than store it or pass it on, with target where they name a subject.
 func obeyed(target string) []nats.Header {
 	h := func(kv ...string) nats.Header {
 		out := nats.Header{}
@@ -78,14 +78,13 @@ func obeyed(target string) []nats.Header {
 	}
 }
 
-// fill makes a literal subject of one with wildcards.
+// fill replaces the wildcards of a subject.
 func fill(subject string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(subject, "*", "victim"), ">", "victim.1.1.1.1.0")
 }
 
-// Try tries everything as each of the roles, each on a server of its own: an
-// answer that one is given late may come as a request, and nothing then says
-// whose it was.
+// Try tries everything as each of the roles, each on a server of its own: a late
+// answer to one role may come as a request, and nothing then tells whose it was.
 func Try(t *testing.T, server func(*testing.T) Server) {
 	for _, r := range []access.Role{access.Submit, access.Work, access.Read, access.Operate} {
 		t.Run(r.String(), func(t *testing.T) { server(t).try(t, r) })
@@ -93,67 +92,15 @@ func Try(t *testing.T, server func(*testing.T) Server) {
 }
 
 func (s Server) try(t *testing.T, r access.Role) {
-	g := access.Grant{Names: s.Names, User: r.String(), Roles: access.RolesOf(r)}
 	targets := s.targets()
-	heard := make(chan *nats.Msg, 1<<18)
-	// One subscription for each: what a consumer delivers has the subject that it
-	// was stored under, whatever it is delivered to.
-	for _, subject := range append(slices.Clone(targets), "$JS.ACK.>") {
-		sub, err := s.Spy.ChanSubscribe(subject, heard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if dropped, _ := sub.Dropped(); dropped > 0 {
-				t.Errorf("the spy has lost %d messages on %s", dropped, subject)
-			}
-			_ = sub.Unsubscribe()
-		}()
-	}
-	if err := s.Spy.FlushTimeout(patience); err != nil {
-		t.Fatal(err)
-	}
+	heard := s.listen(t, append(slices.Clone(targets), "$JS.ACK.>"))
 	before := s.streams(t)
-
 	nc := s.Dial(t, r)
-	var own []string // may be sent to, so that a message there is no wonder
-	bodies := bodies
-	if r == access.Operate {
-		bodies = []string{"not JSON"} // else it does what it may
-	}
-	acks := []string{"$JS.ACK." + s.Names.DispatchStream() + ".victim.1.1.1.1.0", "$JS.ACK." + s.Names.EventStream(0) + ".victim.1.1.1.1.0", "$JS.ACK.victim"}
-	worst := []string{s.Names.JetStream("STREAM.DELETE." + s.Names.EventStream(0)), s.Names.API(wire.APICut), s.Names.Event(0, "harmed", events.KindCompleted)}
-	sent := 0
-	send := func(m *nats.Msg) {
-		s.send(t, nc, m)
-		sent++
-	}
-	for _, i := range g.Imports() {
-		if i.Flow == access.Messages {
-			continue
-		}
-		own = append(own, i.Subject)
-		subject := fill(i.Local)
-		for n, target := range slices.Concat(targets, acks) {
-			send(&nats.Msg{Subject: subject, Reply: target, Data: []byte(bodies[n%len(bodies)])})
-			if !slices.Contains(worst, target) && !slices.Contains(acks, target) {
-				continue
-			}
-			for _, body := range bodies {
-				send(&nats.Msg{Subject: subject, Reply: target, Data: []byte(body)})
-			}
-			for _, h := range obeyed(target) {
-				send(&nats.Msg{Subject: subject, Header: h, Data: []byte(bodies[0])})
-			}
-		}
-		// The last one is answered behind all the others, if at all.
-		if _, err := nc.Request(subject, []byte(bodies[0]), time.Second); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, nats.ErrNoResponders) {
-			t.Fatalf("%s: %v", subject, err)
-		}
-	}
+	own, sent := s.knock(t, nc, r, targets)
 	for _, target := range targets {
 		if !slices.Contains(own, target) {
-			send(&nats.Msg{Subject: target}) // in the user's own account
+			send(t, nc, &nats.Msg{Subject: target}) // in the user's own account
+			sent++
 		}
 	}
 	if _, err := nc.Request(s.Names.API(wire.APIInfo), []byte("{}"), patience); err != nil {
@@ -173,14 +120,78 @@ func (s Server) try(t *testing.T, r access.Role) {
 	t.Logf("%s: %d messages sent", r, sent)
 }
 
-func (s Server) send(t *testing.T, nc *nats.Conn, m *nats.Msg) {
+// listen subscribes the spy to the subjects, until the test ends. Each has a
+// subscription of its own: what a consumer delivers has the subject that it was
+// stored under, whatever it is delivered to.
+func (s Server) listen(t *testing.T, subjects []string) <-chan *nats.Msg {
+	heard := make(chan *nats.Msg, 1<<18)
+	for _, subject := range subjects {
+		sub, err := s.Spy.ChanSubscribe(subject, heard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if dropped, _ := sub.Dropped(); dropped > 0 {
+				t.Errorf("the spy has lost %d messages on %s", dropped, subject)
+			}
+			_ = sub.Unsubscribe()
+		})
+	}
+	if err := s.Spy.FlushTimeout(patience); err != nil {
+		t.Fatal(err)
+	}
+	return heard
+}
+
+// knock sends to each subject that the role may send to, with each target as the
+// reply. It returns these subjects, where a message is no wonder, and the number
+// of messages.
+func (s Server) knock(t *testing.T, nc *nats.Conn, r access.Role, targets []string) (own []string, sent int) {
+	bodies := bodies
+	if r == access.Operate {
+		bodies = []string{"not JSON"} // else it does what it may
+	}
+	acks := []string{"$JS.ACK." + s.Names.DispatchStream() + ".victim.1.1.1.1.0", "$JS.ACK." + s.Names.EventStream(0) + ".victim.1.1.1.1.0", "$JS.ACK.victim"}
+	worst := append([]string{s.Names.JetStream("STREAM.DELETE." + s.Names.EventStream(0)), s.Names.API(wire.APICut), s.Names.Event(0, "harmed", events.KindCompleted)}, acks...)
+	grant := access.Grant{Names: s.Names, User: r.String(), Roles: access.RolesOf(r)}
+	for _, i := range grant.Imports() {
+		if i.Flow == access.Messages {
+			continue
+		}
+		own = append(own, i.Subject)
+		subject := fill(i.Local)
+		try := func(reply, body string, h nats.Header) {
+			send(t, nc, &nats.Msg{Subject: subject, Reply: reply, Header: h, Data: []byte(body)})
+			sent++
+		}
+		for n, target := range slices.Concat(targets, acks) {
+			try(target, bodies[n%len(bodies)], nil)
+			if !slices.Contains(worst, target) {
+				continue
+			}
+			for _, body := range bodies {
+				try(target, body, nil)
+			}
+			for _, h := range obeyed(target) {
+				try("", bodies[0], h)
+			}
+		}
+		// The last one is answered behind all the others, if at all.
+		if _, err := nc.Request(subject, []byte(bodies[0]), time.Second); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, nats.ErrNoResponders) {
+			t.Fatalf("%s: %v", subject, err)
+		}
+	}
+	return own, sent
+}
+
+func send(t *testing.T, nc *nats.Conn, m *nats.Msg) {
 	t.Helper()
 	if err := nc.PublishMsg(m); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// check looks at what the engine's account has heard.
+// check examines what the engine's account has heard.
 func (s Server) check(t *testing.T, r access.Role, own []string, heard <-chan *nats.Msg) {
 	told := map[string]bool{}
 	tell := func(format string, args ...any) {
@@ -203,8 +214,8 @@ func (s Server) check(t *testing.T, r access.Role, own []string, heard <-chan *n
 		case !mine:
 			tell("a %s has made %q reach %s (headers %v)", r, m.Data, at, m.Header)
 		case m.Reply != "":
-			// What comes without a reply may be an answer that the user has had sent
-			// to a subject of its own.
+			// A message without a reply may be an answer that the user had sent to a
+			// subject of its own.
 			var info struct {
 				Account string `json:"acc"`
 			}
@@ -219,7 +230,7 @@ func (s Server) check(t *testing.T, r access.Role, own []string, heard <-chan *n
 	}
 }
 
-// streams are the messages of each stream in the engine's account.
+// streams returns the number of messages of each stream in the engine's account.
 func (s Server) streams(t *testing.T) map[string]uint64 {
 	t.Helper()
 	js, err := s.Spy.JetStream()
@@ -241,7 +252,7 @@ func (s Server) streams(t *testing.T) map[string]uint64 {
 	return all
 }
 
-// Match reports whether a literal subject is one of a pattern's.
+// Match reports whether a literal subject matches a pattern.
 func Match(pattern, subject string) bool {
 	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
 	for i, w := range p {

@@ -25,13 +25,6 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// The exit codes; see package cli.
-const (
-	ExitDone   = cli.ExitDone
-	ExitFailed = cli.ExitFailed
-	ExitUsage  = cli.ExitUsage
-)
-
 // malformed are the codes by which the engine says that a request is wrong in
 // itself, whatever the state of things.
 var malformed = []events.Code{
@@ -132,20 +125,14 @@ func (a *App) Printf(format string, args ...any) { fmt.Fprintf(a.Out, format, ar
 // Notef tells something beside the output, to people.
 func (a *App) Notef(format string, args ...any) { fmt.Fprintf(a.Err, a.called(format)+"\n", args...) }
 
+// Style returns the style of standard output.
+func (a *App) Style() Style { return styleFor(a.Out) }
+
 // OnTerminal reports whether a stream, an io.Reader or io.Writer, is a terminal.
 func OnTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
-
-// Usage is [cli.Usage].
-func Usage(err error) error { return cli.Usage(err) }
-
-// Usagef is [cli.Usagef].
-func Usagef(format string, args ...any) error { return cli.Usagef(format, args...) }
-
-// Args is [cli.Args].
-func Args(check cobra.PositionalArgs) cobra.PositionalArgs { return cli.Args(check) }
 
 // ErrTold fails a command that has already said why.
 var ErrTold = errors.New("failed")
@@ -164,15 +151,15 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 
 // exit tells why a command failed, and with which code to exit.
 func (a *App) exit(cmd *cobra.Command, err error) int {
-	code := ExitFailed
+	code := cli.ExitFailed
 	wrong := cli.IsUsage(err)
 	if wrong || slices.Contains(malformed, events.CodeOf(err)) {
-		code = ExitUsage
+		code = cli.ExitUsage
 	}
 	switch {
 	case err == nil:
-		return ExitDone
-	case code == ExitUsage && (wrong || !a.JSON):
+		return cli.ExitDone
+	case code == cli.ExitUsage && (wrong || !a.JSON):
 		a.Notef("%s: %s\nSee `%s --help`.", cmd.CommandPath(), a.called(explain(err)), cmd.CommandPath())
 	case errors.Is(err, ErrTold):
 	case a.JSON:
@@ -203,28 +190,19 @@ func explain(err error) string {
 	return fmt.Sprintf("%d things are wrong (%s)\n  %s", len(faults), e.Code, strings.Join(faults, "\n  "))
 }
 
-// Connection is how NATS is reached: by the flags, then the context that they
-// name, then the environment, then the context that that names.
-func (a *App) Connection() (connect.Settings, error) {
-	s, err := connect.FromPlaces(a.Flagged, os.Getenv)
-	return s, usageIfConflict(err)
-}
-
-func usageIfConflict(err error) error {
-	if errors.Is(err, connect.ErrConflict) {
-		return Usage(err)
-	}
-	return events.WithCode(events.CodeBadConfig, err)
-}
-
 // Connect connects to the server that the flags and the environment name.
 func (a *App) Connect(ctx context.Context, more ...streamwright.Option) (*streamwright.Client, error) {
-	conn, err := a.Connection()
-	if err != nil {
-		return nil, err
+	conn, err := connect.FromPlaces(a.Flagged, os.Getenv)
+	if err == nil {
+		if _, oerr := conn.Options(); errors.Is(oerr, connect.ErrConflict) {
+			err = oerr
+		}
 	}
-	if _, err := conn.Options(); errors.Is(err, connect.ErrConflict) {
-		return nil, Usage(err)
+	switch {
+	case errors.Is(err, connect.ErrConflict):
+		return nil, cli.Usage(err)
+	case err != nil:
+		return nil, events.WithCode(events.CodeBadConfig, err)
 	}
 	opts := []streamwright.Option{
 		streamwright.WithName("streamwright command line"), streamwright.WithPrefix(a.Prefix), streamwright.WithConnection(conn),

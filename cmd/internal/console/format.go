@@ -111,9 +111,9 @@ func Children(n int) string {
 // Style leaves it as it is, so that files and programs get the whole.
 type Style struct{ colours, cuts bool }
 
-// StyleFor is the style for a stream: that of a terminal if it is one, without
+// styleFor returns the style for a stream: that of a terminal if it is one, without
 // colours if NO_COLOR is set.
-func StyleFor(w io.Writer) Style {
+func styleFor(w io.Writer) Style {
 	on := OnTerminal(w)
 	return Style{colours: on && os.Getenv("NO_COLOR") == "", cuts: on}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
+	"github.com/streamwright/streamwright/internal/cli"
 )
 
 func TestSummary(t *testing.T) {
@@ -38,13 +39,13 @@ func TestProgramIsCalledByItsName(t *testing.T) {
 	a := &App{Out: &out, Err: &errs, Program: "streamwright"}
 	root := &cobra.Command{Use: "engine"}
 	fail := &cobra.Command{
-		Use: "fail", Short: "Fail, unlike `engine list`", Example: "  engine fail", Args: Args(cobra.NoArgs),
+		Use: "fail", Short: "Fail, unlike `engine list`", Example: "  engine fail", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return errors.New("the engine fails: see `engine list`") },
 	}
 	list := &cobra.Command{Use: "list", Short: "List", Run: func(*cobra.Command, []string) {}}
 	root.AddCommand(fail, list)
 	a.Flags(root)
-	if code := a.Run(context.Background(), root, []string{"fail"}); code != ExitFailed {
+	if code := a.Run(context.Background(), root, []string{"fail"}); code != cli.ExitFailed {
 		t.Errorf("it exits with %d", code)
 	}
 	if want := "streamwright fail: the engine fails: see `streamwright list`\n"; errs.String() != want {

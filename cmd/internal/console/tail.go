@@ -7,20 +7,18 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/cli"
 )
 
 // TailCommand is `tail`, as a program and as a command; called is how it is
 // called.
 func TailCommand(a *App, called string) *cobra.Command {
 	var o streamwright.TailOptions
-	var since string
-	var from uint64
 	cmd := &cobra.Command{
 		Use:   called[strings.LastIndexByte(called, ' ')+1:],
 		Short: "Show the engine's events, live",
@@ -28,18 +26,10 @@ func TailCommand(a *App, called string) *cobra.Command {
 			"--type and --kind, each of them repeatable, and --id choose which.\n" +
 			"--since and --from-seq show older ones first.",
 		Example: "  " + called + " --type email --kind dead --since 1h\n  " + called + " --id 01JD3V6YB2M4C9W8ZK5T7QXRNE --from-seq 1 --json",
-		Args:    Args(cobra.NoArgs),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("since") && cmd.Flags().Changed("from-seq") {
-				return Usagef("--since and --from-seq both say where to begin: give one of them")
-			}
-			o.FromSeq = events.Seq(from)
-			if since != "" {
-				at, err := parseSince(since, time.Now())
-				if err != nil {
-					return err
-				}
-				o.Since = at
+				return cli.Usagef("--since and --from-seq both say where to begin: give one of them")
 			}
 			err := a.tail(cmd.Context(), o)
 			if errors.Is(cmd.Context().Err(), context.Canceled) {
@@ -52,21 +42,9 @@ func TailCommand(a *App, called string) *cobra.Command {
 	f.StringSliceVar(&o.Types, "type", nil, "only events of this `type` (repeatable)")
 	f.StringSliceVar(&o.Kinds, "kind", nil, "only events of this `kind`, such as completed (repeatable)")
 	f.StringVar(&o.ID, "id", "", "only events of the item with this `id`")
-	f.StringVar(&since, "since", "", "begin at a `time` (RFC 3339), or so long ago, such as 10m")
-	f.Uint64Var(&from, "from-seq", 0, "begin with this `position` of the log; 1 is the first")
+	f.Func("since", "begin at a `time` (RFC 3339), or so long ago, such as 10m", Moment(&o.Since))
+	f.Uint64Var((*uint64)(&o.FromSeq), "from-seq", 0, "begin with this `position` of the log; 1 is the first")
 	return cmd
-}
-
-// parseSince reads a time, or a duration back from now.
-func parseSince(s string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return t, Usagef("invalid --since %q: use 10m, 2h or a time such as 2030-01-31T08:00:00Z", s)
-	}
-	return t, nil
 }
 
 func (a *App) tail(ctx context.Context, o streamwright.TailOptions) error {
@@ -75,7 +53,7 @@ func (a *App) tail(ctx context.Context, o streamwright.TailOptions) error {
 		return err
 	}
 	defer c.Close()
-	style := StyleFor(a.Out)
+	style := a.Style()
 	return c.Tail(ctx, o, func(ev streamwright.Event) error {
 		if a.JSON {
 			return a.PrintJSON(ev)

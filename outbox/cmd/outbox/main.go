@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,9 +16,12 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
+	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/connect"
+	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/cli"
 	"github.com/streamwright/streamwright/outbox"
 )
@@ -30,7 +34,7 @@ func main() {
 	os.Exit(code)
 }
 
-// flags are what the command line sets.
+// flags holds what the command line sets.
 type flags struct {
 	db, prefix string
 	nats       connect.Settings
@@ -58,16 +62,17 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	return cli.ExitFailed
 }
 
-// command is the command line.
+// command returns the command line.
 func command() *cobra.Command {
 	f := new(flags)
 	root := &cobra.Command{
-		Use: "outbox", Short: "Publish work items that applications have written into a table of their PostgreSQL database",
-		Long: "Publish work items that applications have written into a table of their PostgreSQL database.\n\n" +
+		Use: "outbox", Short: "Publish work items from a table of a PostgreSQL database",
+		Long: "Publish work items that applications have written into a table of their\n" +
+			"PostgreSQL database.\n\n" +
 			"Exit codes: 0 done; 1 the operation failed; 2 the command line is wrong.",
 		Example:           "  outbox create\n  outbox relay\n  outbox status",
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		Args:              cli.Args(cobra.NoArgs),
+		Args:              cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return cli.Usagef("a command is missing: use schema, create, relay, status or retry")
 		},
@@ -79,103 +84,110 @@ func command() *cobra.Command {
 	cli.ConnectFlags(root, &f.nats, &f.prefix)
 	cli.Common(set, "database-url", "table")
 
-	add := func(use, short, example string, args cobra.PositionalArgs, run func(context.Context, *flags, []string, io.Writer, io.Writer) error) *cobra.Command {
-		cmd := &cobra.Command{
-			Use: use, Short: short, Example: "  " + example, Args: cli.Args(args),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return run(cmd.Context(), f, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			},
-		}
-		root.AddCommand(cmd)
-		return cmd
-	}
-	add("schema", "Print the SQL that creates the table", "outbox schema > outbox.sql", cobra.NoArgs, schema)
-	add("create", "Create the table", "outbox create --table jobs", cobra.NoArgs, create)
-	add("relay", "Publish what is in the table, until interrupted", "outbox relay --server nats://127.0.0.1:4222", cobra.NoArgs, relay).
-		Flags().IntVar(&f.batch, "batch", outbox.DefaultBatch, "how many items to publish in one transaction")
-	add("status", "Print how much is in the table, as JSON", "outbox status", cobra.NoArgs, status)
-	add("retry [ID…]", "Try refused items again: those given, or all", "outbox retry 01JD3V6YB2M4C9W8ZK5T7QXRNE", cobra.ArbitraryArgs, retry)
+	root.AddCommand(f.commands()...)
 	return root
 }
 
-func (f *flags) open(ctx context.Context) (*pgxpool.Pool, error) {
-	db, err := pgxpool.New(ctx, cmp.Or(f.db, os.Getenv("DATABASE_URL")))
-	if err == nil {
-		if err = db.Ping(ctx); err != nil {
-			db.Close()
+// commands returns what the program can do.
+func (f *flags) commands() []*cobra.Command {
+	relay := &cobra.Command{
+		Use: "relay", Short: "Publish what is in the table, until interrupted", Example: "  outbox relay --server nats://127.0.0.1:4222", Args: cobra.NoArgs,
+		RunE: f.withDB(f.relay),
+	}
+	relay.Flags().IntVar(&f.batch, "batch", outbox.DefaultBatch, "how many items to publish in one transaction")
+	return []*cobra.Command{{
+		Use: "schema", Short: "Print the SQL that creates the table", Example: "  outbox schema > outbox.sql", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, err := f.box.Schema()
+			if err == nil {
+				_, err = io.WriteString(cmd.OutOrStdout(), text)
+			}
+			return err
+		},
+	}, {
+		Use: "create", Short: "Create the table", Example: "  outbox create --table jobs", Args: cobra.NoArgs,
+		RunE: f.withDB(func(cmd *cobra.Command, db *pgxpool.Pool, _ []string) error { return f.box.Create(cmd.Context(), db) }),
+	}, relay, {
+		Use: "status", Short: "Print how much is in the table, as JSON", Example: "  outbox status", Args: cobra.NoArgs,
+		RunE: f.withDB(func(cmd *cobra.Command, db *pgxpool.Pool, _ []string) error {
+			s, err := f.box.Status(cmd.Context(), db)
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]int64{"waiting": s.Waiting, "refused": s.Refused, "oldest_ms": s.Oldest.Milliseconds()})
+		}),
+	}, {
+		Use: "retry [ID…]", Short: "Try refused items again: those given, or all", Example: "  outbox retry 01JD3V6YB2M4C9W8ZK5T7QXRNE", Args: cobra.ArbitraryArgs,
+		RunE: f.withDB(func(cmd *cobra.Command, db *pgxpool.Pool, ids []string) error {
+			if len(ids) == 0 {
+				ids = nil // all
+			}
+			n, err := f.box.Retry(cmd.Context(), db, ids...)
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s will be tried again\n", events.Count(n, "item"))
+			}
+			return err
+		}),
+	}}
+}
+
+// withDB makes the run of a command that needs the database.
+func (f *flags) withDB(run func(*cobra.Command, *pgxpool.Pool, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		db, err := pgxpool.New(cmd.Context(), cmp.Or(f.db, os.Getenv("DATABASE_URL")))
+		if err == nil {
+			defer db.Close()
+			err = db.Ping(cmd.Context())
 		}
+		if err != nil {
+			return fmt.Errorf("connect to PostgreSQL: %w: check --database-url (DATABASE_URL)", err)
+		}
+		return run(cmd, db, args)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("connect to PostgreSQL: %w: check --database-url (DATABASE_URL)", err)
-	}
-	return db, nil
 }
 
-func schema(_ context.Context, f *flags, _ []string, out, _ io.Writer) error {
-	text, err := f.box.Schema()
-	if err == nil {
-		_, err = io.WriteString(out, text)
-	}
-	return err
-}
-
-func create(ctx context.Context, f *flags, _ []string, _, _ io.Writer) error {
-	db, err := f.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	return f.box.Create(ctx, db)
-}
-
-func relay(ctx context.Context, f *flags, _ []string, out, errs io.Writer) error {
-	db, err := f.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	nc, domain, err := f.connect(errs)
+func (f *flags) relay(cmd *cobra.Command, db *pgxpool.Pool, _ []string) error {
+	nc, domain, err := f.connect(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	r, err := outbox.NewRelay(outbox.Config{Outbox: f.box, DB: db, NATS: nc, Prefix: f.prefix, Domain: domain, Batch: f.batch, Logger: slog.New(slog.NewTextHandler(errs, nil))})
+	r, err := outbox.NewRelay(outbox.Config{Outbox: f.box, DB: db, NATS: nc, Prefix: f.prefix, Domain: domain, Batch: f.batch, Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "relaying %s to %s; Ctrl-C ends it\n", f.box.Table, strings.Join(nc.Servers(), ","))
-	return r.Run(ctx)
+	fmt.Fprintf(cmd.OutOrStdout(), "relaying %s to %s; Ctrl-C ends it\n", f.box.Table, strings.Join(nc.Servers(), ","))
+	return r.Run(cmd.Context())
 }
 
-func status(ctx context.Context, f *flags, _ []string, out, _ io.Writer) error {
-	db, err := f.open(ctx)
+// connect connects to NATS, and returns the JetStream domain of the streams.
+func (f *flags) connect(errs io.Writer) (*nats.Conn, string, error) {
+	s, err := connect.FromPlaces(f.nats, os.Getenv)
 	if err != nil {
-		return err
+		return nil, "", usageIfConflict(err)
 	}
-	defer db.Close()
-	s, err := f.box.Status(ctx, db)
+	opts, err := s.Options()
 	if err != nil {
-		return err
+		return nil, "", usageIfConflict(err)
 	}
-	return json.NewEncoder(out).Encode(map[string]int64{"waiting": s.Waiting, "refused": s.Refused, "oldest_ms": s.Oldest.Milliseconds()})
+	url := cmp.Or(s.URL, connect.DefaultURL)
+	opts = append(opts, nats.Name("streamwright outbox"), nats.MaxReconnects(-1), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		fmt.Fprintf(errs, "NATS: %v\n", err)
+	}))
+	nc, err := nats.Connect(url, opts...)
+	if errors.Is(err, nats.ErrAuthorization) {
+		return nil, "", fmt.Errorf("connect to NATS at %s: it refused the login (%w): give credentials that it knows", streamwright.Redact(url), err)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("connect to NATS at %s: %w: check --server (NATS_URL)", streamwright.Redact(url), err)
+	}
+	return nc, s.Domain, nil
 }
 
-func retry(ctx context.Context, f *flags, ids []string, out, _ io.Writer) error {
-	db, err := f.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if len(ids) == 0 {
-		ids = nil
-	}
-	n, err := f.box.Retry(ctx, db, ids...)
-	if err == nil {
-		items := "items"
-		if n == 1 {
-			items = "item"
-		}
-		fmt.Fprintf(out, "%d %s will be tried again\n", n, items)
+// usageIfConflict makes settings that contradict one another a wrong command line.
+func usageIfConflict(err error) error {
+	if errors.Is(err, connect.ErrConflict) {
+		return cli.Usage(err)
 	}
 	return err
 }
