@@ -29,6 +29,7 @@ type writer struct {
 	key, val      []byte
 	gathered      gathered
 	ops           ops
+	batch         batch
 }
 
 // Commit writes what a run of decisions has changed, and the position behind
@@ -100,7 +101,8 @@ func (s *Store) noteUnflushed(n int) {
 
 // write makes one batch of the changes and applies it.
 func (w *writer) write(db *pebble.DB, c *core.Changes) error {
-	b := &batch{Batch: db.NewBatchWithSize(batchSize(c))}
+	w.batch = batch{Batch: db.NewBatchWithSize(batchSize(c))}
+	b := &w.batch
 	defer b.Close()
 	v := layout.View{R: db}
 	next := w.nextExpiry

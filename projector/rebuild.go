@@ -84,15 +84,13 @@ func (s *Store) Rebuild(ctx context.Context, log Log, progress Progress) error {
 		return err
 	}
 	defer s.proof.Unlock()
-	return untilUncut(func() error { return s.rebuild(ctx, log, progress) })
-}
-
-func (s *Store) rebuild(ctx context.Context, log Log, progress Progress) error {
-	return s.makeAnew("rebuild", func(b *Store, number int) (*generation, error) {
-		if err := s.chase(ctx, b, log, progress); err != nil {
-			return nil, err
-		}
-		return s.changeOver(ctx, b, number, log)
+	return untilUncut(func() error {
+		return s.makeAnew("rebuild", func(b *Store, number int) (*generation, error) {
+			if err := s.chase(ctx, b, log, progress); err != nil {
+				return nil, err
+			}
+			return s.changeOver(ctx, b, number, log)
+		})
 	})
 }
 
