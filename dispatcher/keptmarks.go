@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/streamwright/streamwright/dispatcher/clock"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/wire"
@@ -70,28 +69,4 @@ func (e *Engine) Unregister(ctx context.Context, u wire.Unregister) error {
 	}
 	_, err := e.one(ctx, core.EndDrain{Worker: w, Reason: events.ReasonLeft})
 	return err
-}
-
-// duePauses ends the pauses whose time has come, as far as the batch has room.
-func (l *loop) duePauses(now time.Time) error {
-	for l.pipe.room() {
-		typ, at := l.state.NextPauseEnd()
-		if !clock.Passed(at, now) {
-			return nil
-		}
-		if _, _, err := l.decide(core.DuePause{Type: typ}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// nextPauseEnd is when the next pause ends by itself, zero for never, or not
-// before there is room.
-func (l *loop) nextPauseEnd() time.Time {
-	if !l.pipe.room() {
-		return time.Time{}
-	}
-	_, at := l.state.NextPauseEnd()
-	return at
 }

@@ -14,7 +14,7 @@ import (
 // Items of a type whose protocol is ack go to a stream of their own, from which
 // any JetStream consumer is a worker: see docs/guides/NATIVE.md. Nobody claims and
 // nobody reports. What is heard of a run comes from the stream that captures
-// the acks (nativereader.go), and from what the sweep finds the consumer to be
+// the acks, and from what the sweep finds the consumer to be
 // at (nativesweep.go); all of it meets here, becomes an core.Native, and the
 // first word that ends a run is the one that counts.
 //
