@@ -214,7 +214,7 @@ func publish(nc *nats.Conn, subject, id string) error {
 // waitUntilThere asks for an item until it is there.
 func waitUntilThere(t *testing.T, e *Engine, id string) {
 	t.Helper()
-	c := mustClient(t, e)
+	c, late := mustClient(t, e), testContext(t).Done()
 	for {
 		_, err := c.Get(testContext(t), id)
 		if err == nil {
@@ -224,7 +224,7 @@ func waitUntilThere(t *testing.T, e *Engine, id string) {
 			t.Fatal(err)
 		}
 		select {
-		case <-testContext(t).Done():
+		case <-late:
 			t.Fatalf("item %s did not come", id)
 		case <-time.After(5 * time.Millisecond):
 		}

@@ -27,7 +27,7 @@ func TestPollWaitsAndEndsInTime(t *testing.T) {
 		if got := w.poll(wire.Poll{WaitMS: ms(wait)}); len(got.Items) != 0 || got.ShouldDrain {
 			t.Fatalf("polled %+v", got)
 		}
-		if took := time.Since(began); took < wait || took > wait+5*time.Second {
+		if took := time.Since(began); took < wait || took > wait+15*time.Second {
 			t.Errorf("a poll of %s took %s", wait, took)
 		}
 	}
@@ -69,7 +69,7 @@ func TestPollOutlastsReadDeadlines(t *testing.T) {
 	if took := time.Since(began); took < 12*time.Second {
 		t.Errorf("the poll took %s", took)
 	}
-	if list := e.workers(t); len(list) != 1 || time.Since(list[0].LastSeen) > 10*time.Second {
+	if list := e.workers(t); len(list) != 1 || list[0].LastSeen.Before(began.Add(2*time.Second)) {
 		t.Errorf("workers: %+v", list)
 	}
 }
@@ -206,7 +206,7 @@ func TestStopEndsPolls(t *testing.T) {
 	if status := <-ended; status != http.StatusServiceUnavailable {
 		t.Errorf("the poll ended with %d", status)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("Stop took %s", took)
 	}
 }
