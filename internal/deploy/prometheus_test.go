@@ -26,7 +26,7 @@ import (
 	"github.com/streamwright/streamwright/workers"
 )
 
-const patience = 90 * time.Second
+const patience = 5 * time.Minute
 
 func testContext(t *testing.T) context.Context {
 	t.Helper()
