@@ -11,13 +11,14 @@ import (
 	"github.com/streamwright/streamwright"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/workers"
 )
 
 // fewer returns n, or a quarter of it under the race detector, which finds in so many
 // what it would find in all.
 func fewer(n int) int {
-	if raceDetector {
+	if need.Race {
 		return n / 4
 	}
 	return n

@@ -84,8 +84,8 @@ type proc struct {
 // the race detector, which finds nothing in a test whose engine is another process.
 func begin(t *testing.T, url string, args ...string) *proc {
 	t.Helper()
-	if raceDetector && args[0] == "serve" {
-		t.Skip("the engine is another process: it runs without the race detector")
+	if args[0] == "serve" {
+		need.NoRace(t, "the engine is another process, which runs without it")
 	}
 	p := &proc{t: t, cmd: exec.Command(binary, args...), log: &logBook{}, done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), "NATS_URL="+url)

@@ -10,3 +10,12 @@ func Seconds(t testing.TB) {
 		t.Skip("it takes seconds, and -short is set")
 	}
 }
+
+// NoRace skips a test under the race detector, which slows it down many times and has
+// nothing to find in it; why says why not.
+func NoRace(t testing.TB, why string) {
+	t.Helper()
+	if Race {
+		t.Skip("not under the race detector: " + why)
+	}
+}
