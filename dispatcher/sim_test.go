@@ -16,7 +16,6 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
 	"github.com/streamwright/streamwright/events/eventlog"
-	needs "github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/projector"
 	"github.com/streamwright/streamwright/wire"
 )
@@ -66,7 +65,7 @@ func newSim(t testing.TB, edit func(*Config)) *sim {
 // newSimOn makes a sim on a log, and a dispatch stream, that another one may
 // have as well; nil: its own.
 func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*Config)) *sim {
-	needs.NoRace(t, "a simulation has one goroutine")
+	noRace(t)
 	s := &sim{t: t, at: simStart, stream: stream, choose: func(int) int { return 0 }}
 	s.stream.Now = s.serverNow
 	if w == nil {
