@@ -3,7 +3,7 @@
 export CGO_ENABLED = 0
 export GOFLAGS = -trimpath
 
-.PHONY: help build test short race lint docs fuzz ci
+.PHONY: help build test browser short race lint docs fuzz ci
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -11,8 +11,11 @@ help: ## List the targets
 build: ## Build the programs into bin/
 	go build -o bin/ ./cmd/...
 
-test: ## Run all tests
+test: ## Run all tests, but most of those in a browser
 	go test ./...
+
+browser: ## Run all tests in a browser
+	cd internal/pagetest && go test -timeout 30m ./...
 
 short: ## Run the tests that take less than a second each
 	go test -short ./...

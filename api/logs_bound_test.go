@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -24,7 +25,7 @@ func TestSubjectsOfLogsAreBounded(t *testing.T) {
 	}
 	const made = MaxLogRecords + 500
 	for i := range made {
-		if _, err := js.PublishMsgAsync(nats.NewMsg(fmt.Sprintf("work.log.email.%026d", i))); err != nil {
+		if _, err := js.PublishMsgAsync(nats.NewMsg(fmt.Sprintf("work.log.email.%026d", i)), jetstream.WithStallWait(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}

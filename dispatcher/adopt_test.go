@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/wire"
 )
@@ -32,7 +33,7 @@ func TestTakeoverAsksLittle(t *testing.T) {
 				m := nats.NewMsg("work.run.email")
 				m.Header.Set(wire.HeaderID, h.eng.NewID().String())
 				m.Header.Set(wire.HeaderToken, fmt.Sprintf("%016x", i+1))
-				if _, err := h.js.PublishMsgAsync(m); err != nil {
+				if _, err := h.js.PublishMsgAsync(m, jetstream.WithStallWait(patience)); err != nil {
 					t.Fatal(err)
 				}
 			}

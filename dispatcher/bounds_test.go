@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/streamwright/streamwright/events"
@@ -74,7 +75,7 @@ func TestIntakeSurvivesFailedAppends(t *testing.T) {
 	}, nil)
 	const most = 300
 	for range most {
-		if _, err := h.js.PublishAsync("work.submit.email", []byte(`1`)); err != nil {
+		if _, err := h.js.PublishAsync("work.submit.email", []byte(`1`), jetstream.WithStallWait(patience)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 // What is left of the log still gives the live store.
 func TestChaosWithCuts(t *testing.T) {
 	slow(t)
+	noRace(t)
 	cuts, pruned, carried := 0, int64(0), 0
 	for seed := range max(30, seeds(30)) { // fewer might not come to all that is asked for below
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {

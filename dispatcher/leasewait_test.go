@@ -50,10 +50,10 @@ func TestAShorterLeaseHoldsAtOnce(t *testing.T) {
 	if a := h.claim(old, "w"); !a.OK {
 		t.Fatalf("%+v", a.Error)
 	}
-	h.setLease("email", time.Second, nil)
+	h.setLease("email", 3*time.Second, nil)
 	after := h.submit("email")
 	m := h.pull("email")
-	if got := m.Headers().Get(wire.HeaderLease); got != "1s" {
+	if got := m.Headers().Get(wire.HeaderLease); got != "3s" {
 		t.Fatalf("the worker is told a lease of %s", got)
 	}
 	if a := h.claim(m, "w"); !a.OK {
@@ -72,7 +72,7 @@ func TestAShorterLeaseHoldsAtOnce(t *testing.T) {
 		t.Fatal("the worker was not asked to register again")
 	}
 	r, err := h.eng.Register(h.ctx(), wire.Register{Worker: "v", Types: []string{"email"}, Slots: 1})
-	if err != nil || r.LeaseMS["email"] != 1000 || r.HeartbeatMS >= 1000 {
+	if err != nil || r.LeaseMS["email"] != 3000 || r.HeartbeatMS >= 3000 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 }

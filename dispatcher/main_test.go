@@ -12,3 +12,6 @@ func TestMain(m *testing.M) { leaks.Check(m) }
 
 // slow skips a test that takes seconds, with -short.
 func slow(t testing.TB) { t.Helper(); needs.Seconds(t) }
+
+// noRace skips a simulation under the race detector.
+func noRace(t testing.TB) { t.Helper(); needs.NoRace(t, "a simulation has one goroutine") }

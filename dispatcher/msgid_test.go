@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 	"github.com/streamwright/streamwright/events"
@@ -133,7 +134,7 @@ func TestLongMessageIDsDoNotStayInMemory(t *testing.T) {
 	id := bytes.Repeat([]byte("x"), size)
 	for i := range messages {
 		m := &nats.Msg{Subject: "work.submit.email", Data: []byte("{}"), Header: nats.Header{nats.MsgIdHdr: {fmt.Sprint(i, string(id))}}}
-		if _, err := h.js.PublishMsgAsync(m); err != nil {
+		if _, err := h.js.PublishMsgAsync(m, jetstream.WithStallWait(patience)); err != nil {
 			t.Fatal(err)
 		}
 	}

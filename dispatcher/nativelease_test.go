@@ -22,14 +22,14 @@ func TestNativeLeaseOutlastsARestart(t *testing.T) {
 	id := h.submit("email")
 	h.until("the consumer is there", func() bool { _, err := h.js.Consumer(h.ctx(), "WORK_NATIVE", "email"); return err == nil })
 	h.until("it is late in a second", func() bool { return time.Now().Nanosecond() > 800_000_000 })
+	var at time.Time // no later than the delivery
 	h.until("it is delivered", func() bool {
 		c, err := h.js.Consumer(h.ctx(), "WORK_NATIVE", "email")
-		if err == nil {
+		if at = time.Now(); err == nil {
 			_, err = c.Next(jetstream.FetchMaxWait(time.Second))
 		}
 		return err == nil
 	})
-	at := time.Now()
 	h.stopEngine()
 	h.nc.Close()
 	h.srv.Shutdown()

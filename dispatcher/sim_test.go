@@ -66,6 +66,7 @@ func newSim(t testing.TB, edit func(*Config)) *sim {
 // newSimOn makes a sim on a log, and a dispatch stream, that another one may
 // have as well; nil: its own.
 func newSimOn(t testing.TB, stream *eventlog.MemoryStream, w *world, edit func(*Config)) *sim {
+	noRace(t)
 	s := &sim{t: t, at: simStart, stream: stream, choose: func(int) int { return 0 }}
 	s.stream.Now = s.serverNow
 	if w == nil {

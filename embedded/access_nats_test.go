@@ -166,10 +166,10 @@ func probed(t *testing.T, e *Engine, c *streamwright.Client) {
 			t.Fatalf("the worker is not probed: %v", err)
 		}
 	}
-	list, err := c.Workers(testContext(t))
-	if err != nil || len(list) != 1 || list[0].Status != wire.WorkerActive {
-		t.Errorf("the probed worker: %+v, %v", list, err)
-	}
+	until(t, "the probed worker is well", func() bool { // it may have answered one too late
+		list, err := c.Workers(testContext(t))
+		return err == nil && len(list) == 1 && list[0].Status == wire.WorkerActive
+	})
 }
 
 // runWorkerAs runs a worker on a client's connection, with a probe.

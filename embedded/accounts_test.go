@@ -16,6 +16,7 @@ import (
 	"github.com/streamwright/streamwright/access"
 	"github.com/streamwright/streamwright/config"
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -106,9 +107,7 @@ func TestTheDataStaysWhateverTheUsers(t *testing.T) {
 // anybody noticing who is not concerned: no request of theirs is lost, and
 // nobody, the engine neither, has to connect again.
 func TestReloadsDisturbNobodyElse(t *testing.T) {
-	if raceDetector {
-		t.Skip("nats-server 2.15.2 compares its accounts by reflection at a reload (diffOptions), which reads counters that its connections add to")
-	}
+	need.NoRace(t, "nats-server 2.15.2 compares its accounts by reflection at a reload (diffOptions), which reads counters that its connections add to")
 	c := config.Default()
 	c.NATS.Users = []config.NATSUser{user("submit", access.Submit), user("work", access.Work), user("read", access.Read)}
 	e := mustStart(t, Options{Config: c, Dir: t.TempDir(), NATSListen: "127.0.0.1:0", HTTP: config.Off})

@@ -112,7 +112,7 @@ func TestBulkReplayByCause(t *testing.T) {
 	const n = 3000                           // three pages
 	e := mustStart(t, Options{Memory: true}) // what is tested is not the disk
 	c := mustClient(t, e)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*testTimeout)
 	defer cancel()
 	strictWork(t, e, "email")
 	items := make([]streamwright.Item, n)

@@ -17,10 +17,11 @@ func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
+	late := testContext(t).Done()
 	for !ok() {
 		select {
 		case <-tick.C:
-		case <-testContext(t).Done():
+		case <-late:
 			t.Fatalf("%s: not in time", what)
 		}
 	}

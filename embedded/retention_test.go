@@ -13,6 +13,7 @@ import (
 // retention asks until what is kept is as wanted.
 func retention(t *testing.T, e *Engine, what string, ok func(wire.Retention) bool) wire.Retention {
 	t.Helper()
+	late := testContext(t).Done()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -22,7 +23,7 @@ func retention(t *testing.T, e *Engine, what string, ok func(wire.Retention) boo
 		}
 		select {
 		case <-tick.C:
-		case <-testContext(t).Done():
+		case <-late:
 			t.Fatalf("%s: not in time: %+v", what, r)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-const testTimeout = 2 * time.Minute
+const testTimeout = 5 * time.Minute
 
 func testOptions() serverOptions {
 	return serverOptions{Listen: config.Off, Names: wire.Default, Partitions: 1, Log: slog.New(slog.DiscardHandler)}

@@ -62,7 +62,7 @@ func TestStartTimeoutAndSweepOfTheFile(t *testing.T) {
 start_timeout_ms = "200ms"
 sweep_interval_ms = "1s"
 [types.email]
-lease_ms = "1s"
+lease_ms = "3s"
 `)})
 	nc := workerConn(t, e)
 	reg := request[wire.Registered](t, e, wire.APIRegister, wire.Register{Worker: "me", Types: []string{"email"}, Slots: 1})

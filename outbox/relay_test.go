@@ -22,7 +22,7 @@ import (
 	"github.com/streamwright/streamwright/outbox/internal/pgtest"
 )
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // world is a database and an engine.
 type world struct {

@@ -164,9 +164,10 @@ func TestUnavailableIsAskedAgain(t *testing.T) {
 }
 
 func TestUnansweredClaimIsForgotten(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	r := newRig(t)
-	r.lease = 200 * time.Millisecond
+	r.lease = shortLease
 	w := r.worker(Config{Concurrency: 1, NoPrefetch: true})
 	Handle(w, "add", add)
 	r.start(w)

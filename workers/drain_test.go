@@ -54,9 +54,10 @@ func TestStopHandsBackWhatIsHeld(t *testing.T) {
 }
 
 func TestHeldTooLongIsHandedBack(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	r := newRig(t)
-	r.lease = time.Second
+	r.lease = shortLease
 	b := newBlocker()
 	w := r.worker(Config{Concurrency: 1, Prefetch: 5})
 	HandleRaw(w, "wait", b.run)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -186,35 +187,37 @@ func TestUnhealthyWorkerDrains(t *testing.T) {
 }
 
 func TestChecks(t *testing.T) {
-	release := make(chan struct{})
-	var hanging atomic.Int32
-	c := newChecker(map[string]Check{
-		"a good":  func(context.Context) error { return nil },
-		"b bad":   func(context.Context) error { return errors.New("bad") },
-		"c panic": func(context.Context) error { panic("oh") },
-		"d hangs": func(context.Context) error { hanging.Add(1); <-release; return nil },
-		"e slow":  func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-	}, 50*time.Millisecond)
-	for range 3 {
-		got := c.run(t.Context())
-		if len(got) != 4 || got[0] != (wire.FailingCheck{Check: "b bad", Error: "bad"}) || got[1].Error != "the check panicked: oh" ||
-			got[2] != (wire.FailingCheck{Check: "d hangs", Error: "no result within 50ms"}) || got[3].Check != "e slow" {
-			t.Fatalf("got %+v", got)
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var hanging atomic.Int32
+		c := newChecker(map[string]Check{
+			"a good":  func(context.Context) error { return nil },
+			"b bad":   func(context.Context) error { return errors.New("bad") },
+			"c panic": func(context.Context) error { panic("oh") },
+			"d hangs": func(context.Context) error { hanging.Add(1); <-release; return nil },
+			"e slow":  func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		}, 50*time.Millisecond)
+		for range 3 {
+			got := c.run(t.Context())
+			if len(got) != 4 || got[0] != (wire.FailingCheck{Check: "b bad", Error: "bad"}) || got[1].Error != "the check panicked: oh" ||
+				got[2] != (wire.FailingCheck{Check: "d hangs", Error: "no result within 50ms"}) || got[3].Check != "e slow" {
+				t.Fatalf("got %+v", got)
+			}
 		}
-	}
-	if n := hanging.Load(); n != 1 {
-		t.Errorf("the check that hangs was begun %d times", n)
-	}
-	if err := c.stop(); err != errCheckHangs {
-		t.Errorf("stop: %v", err)
-	}
-	close(release)
-	if err := c.stop(); err != nil {
-		t.Errorf("stop: %v", err)
-	}
-	if got := c.run(t.Context()); got != nil {
-		t.Errorf("a stopped checker says %+v", got)
-	}
+		if n := hanging.Load(); n != 1 {
+			t.Errorf("the check that hangs was begun %d times", n)
+		}
+		if err := c.stop(); err != errCheckHangs {
+			t.Errorf("stop: %v", err)
+		}
+		close(release)
+		if err := c.stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		if got := c.run(t.Context()); got != nil {
+			t.Errorf("a stopped checker says %+v", got)
+		}
+	})
 }
 
 func TestCheckConfig(t *testing.T) {

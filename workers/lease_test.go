@@ -16,6 +16,10 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
+// shortLease is a lease whose end, or whose renewal, a test waits for: many times what
+// the worker takes to claim and to renew, on a slow machine too.
+const shortLease = 3 * time.Second
+
 // blocker is a handler that says when it has begun and lasts until released or
 // until its context ends.
 type blocker struct {
@@ -115,11 +119,12 @@ func TestLeaseLostByHeartbeat(t *testing.T) {
 }
 
 func TestLeaseLostWithoutConnection(t *testing.T) {
+	slow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	s := fakeengine.ServerAt(t, dir, -1)
 	r := &rig{newFakeEngine(t, s.ClientURL()), t, s.ClientURL()}
-	r.lease = 300 * time.Millisecond
+	r.lease = shortLease
 	b := newBlocker()
 	w := r.worker(Config{})
 	HandleRaw(w, "wait", b.run)
@@ -144,7 +149,7 @@ func TestLeaseIsRenewed(t *testing.T) {
 	slow(t)
 	t.Parallel()
 	r := newRig(t)
-	r.lease = 1500 * time.Millisecond // a busy machine must not miss a renewal by this
+	r.lease = shortLease
 	lapsed := make(chan *nats.Msg, 10)
 	sub, err := r.nc.ChanSubscribe(r.names.LeaseAdvisories(), lapsed)
 	if err != nil {

@@ -223,7 +223,7 @@ func (e *engine) waiting(t testing.TB, consumer string) int {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	m, err := nc.Request("$JS.API.CONSUMER.INFO."+wire.Default.DispatchStream()+"."+consumer, nil, 5*time.Second)
+	m, err := nc.Request("$JS.API.CONSUMER.INFO."+wire.Default.DispatchStream()+"."+consumer, nil, testTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func (e *engine) request(t testing.TB, endpoint string, req, reply any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := e.client.Conn().Request(wire.Default.API(endpoint), body, 10*time.Second)
+	m, err := e.client.Conn().Request(wire.Default.API(endpoint), body, testTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func (e *engine) pend(t testing.TB, typ string, want int) {
 
 func pendingOf(t testing.TB, nc *nats.Conn, typ string) int {
 	t.Helper()
-	m, err := nc.Request("$JS.API.CONSUMER.INFO."+wire.Default.DispatchStream()+"."+typ, nil, 5*time.Second)
+	m, err := nc.Request("$JS.API.CONSUMER.INFO."+wire.Default.DispatchStream()+"."+typ, nil, testTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -141,7 +141,7 @@ func TestSessionsAreSecrets(t *testing.T) {
 func TestEngineRestart(t *testing.T) {
 	slow(t)
 	t.Parallel()
-	const lease = 3 * time.Second
+	const lease = 5 * time.Second
 	dir := t.TempDir()
 	o := embedded.Options{Dir: dir, Config: leases(lease, "step"), HTTP: need.Address(t).String()}
 	e := startEngine(t, o)

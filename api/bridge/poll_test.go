@@ -2,10 +2,12 @@ package bridge_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,7 +28,7 @@ func TestPollWaitsAndEndsInTime(t *testing.T) {
 		if got := w.poll(wire.Poll{WaitMS: ms(wait)}); len(got.Items) != 0 || got.ShouldDrain {
 			t.Fatalf("polled %+v", got)
 		}
-		if took := time.Since(began); took < wait || took > wait+5*time.Second {
+		if took := time.Since(began); took < wait || took > wait+15*time.Second {
 			t.Errorf("a poll of %s took %s", wait, took)
 		}
 	}
@@ -68,7 +70,7 @@ func TestPollOutlastsReadDeadlines(t *testing.T) {
 	if took := time.Since(began); took < 12*time.Second {
 		t.Errorf("the poll took %s", took)
 	}
-	if list := e.workers(t); len(list) != 1 || time.Since(list[0].LastSeen) > 10*time.Second {
+	if list := e.workers(t); len(list) != 1 || list[0].LastSeen.Before(began.Add(2*time.Second)) {
 		t.Errorf("workers: %+v", list)
 	}
 }
@@ -205,7 +207,7 @@ func TestStopEndsPolls(t *testing.T) {
 	if status := <-ended; status != http.StatusServiceUnavailable {
 		t.Errorf("the poll ended with %d", status)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("Stop took %s", took)
 	}
 }
@@ -231,6 +233,9 @@ func TestBoundsOfPollsAndReports(t *testing.T) {
 		"no session":    {"poll", map[string]any{}, []int{400, 422}},
 	} {
 		status, _, err := e.ask(testContext(t), http.MethodPost, w.path(c.op), c.body, nil)
+		for errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) { // the server has answered and left before it was heard out
+			status, _, err = e.ask(testContext(t), http.MethodPost, w.path(c.op), c.body, nil)
+		}
 		if err != nil || !slices.Contains(c.want, status) {
 			t.Errorf("%s: %d %v", name, status, err)
 		}

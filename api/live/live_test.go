@@ -22,6 +22,7 @@ import (
 	"github.com/streamwright/streamwright/api/figures"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/core"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -383,9 +384,11 @@ func TestFiguresComeWhenTheEngineIsBack(t *testing.T) {
 
 // A feed outlives the time that the server gives a request to come.
 func TestFeedOutlivesTheReadTimeout(t *testing.T) {
+	need.Seconds(t)
+	t.Parallel()
 	p := usualPace
-	p.heartbeat = 100 * time.Millisecond
-	_, url := start(t, &engine{}, p, func(s *http.Server) { s.ReadTimeout = 150 * time.Millisecond })
+	p.heartbeat = 500 * time.Millisecond
+	_, url := start(t, &engine{}, p, func(s *http.Server) { s.ReadTimeout = 2 * time.Second })
 	f := connect(t, url+"/live")
 	for range 5 {
 		f.want("")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/internal/need"
 )
 
 func post(t *testing.T, s *Server, path, body string) *http.Response {
@@ -109,14 +110,16 @@ func TestLargeBodiesAreBounded(t *testing.T) {
 // The time in which a request must be read is not that in which it must be
 // answered.
 func TestRequestsMayTakeLongerThanTheirBodies(t *testing.T) {
+	need.Seconds(t)
+	t.Parallel()
 	s := listening(t, Config{Engine: fakeEngine(func(ctx context.Context, _ string, _ []byte) ([]byte, error) {
 		select {
-		case <-time.After(1500 * time.Millisecond):
+		case <-time.After(readTime * 3 / 2):
 			return []byte(`{"types":[]}`), nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-	})}, func(s *Server) { s.readTime = 500 * time.Millisecond })
+	})}, func(s *Server) { s.readTime = readTime })
 	if res := post(t, s, "/api/v1/types/t/pause", `{}`); res.StatusCode != 200 {
 		t.Errorf("with a body: %d", res.StatusCode)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/events/eventlog"
 	"github.com/streamwright/streamwright/internal/leaks"
+	"github.com/streamwright/streamwright/internal/need"
 	"github.com/streamwright/streamwright/wire"
 )
 
@@ -74,6 +75,10 @@ func (*silence) Tail(ctx context.Context, _ eventlog.TailConfig, _ func(events.E
 	<-ctx.Done()
 	return nil
 }
+
+// readTime is the read time of servers whose requests outlast it: many times what
+// reading one takes, on a slow machine too.
+const readTime = 2 * time.Second
 
 func listening(t *testing.T, c Config, set func(*Server)) *Server {
 	t.Helper()
@@ -262,7 +267,9 @@ func TestFeedsAreBounded(t *testing.T) {
 }
 
 func TestIdleFeedsHaveHeartbeats(t *testing.T) {
-	s := listening(t, Config{Events: &silence{}}, func(s *Server) { s.heartbeat, s.readTime = 100*time.Millisecond, 500*time.Millisecond })
+	need.Seconds(t)
+	t.Parallel()
+	s := listening(t, Config{Events: &silence{}}, func(s *Server) { s.heartbeat, s.readTime = 300*time.Millisecond, readTime })
 	in := bufio.NewScanner(get(t, s, "/api/v1/events").Body)
 	beats := 0
 	for beats < 10 && in.Scan() { // longer than a request may be read
@@ -278,6 +285,8 @@ func TestIdleFeedsHaveHeartbeats(t *testing.T) {
 // A wait may take longer than the time in which a request must be read; it ends
 // when its client leaves.
 func TestWaitsOutliveTheReadTimeAndEndWithTheirClient(t *testing.T) {
+	need.Seconds(t)
+	t.Parallel()
 	release, there, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	engine := fakeEngine(func(ctx context.Context, endpoint string, body []byte) ([]byte, error) {
 		if strings.Contains(string(body), `"timeout_ms":1000`) {
@@ -293,8 +302,8 @@ func TestWaitsOutliveTheReadTimeAndEndWithTheirClient(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	s := listening(t, Config{Engine: engine}, func(s *Server) { s.readTime = 500 * time.Millisecond })
-	time.AfterFunc(1500*time.Millisecond, func() { close(release) })
+	s := listening(t, Config{Engine: engine}, func(s *Server) { s.readTime = readTime })
+	time.AfterFunc(readTime*3/2, func() { close(release) })
 	if res := get(t, s, "/api/v1/work/x/wait"); res.StatusCode != 200 {
 		t.Errorf("a wait that is longer than the read time: %d", res.StatusCode)
 	}

@@ -181,7 +181,7 @@ func TestKilledWorker(t *testing.T) {
 	}
 	took := it.ClaimedAt.Sub(renewed)
 	t.Logf("claimed by another %v after the last renewal, the lease being %v", took, lease)
-	if took > lease+2*time.Second {
+	if took > lease+30*time.Second { // half of the time between two sweeps, which would find it too
 		t.Errorf("it took %v, the lease is %v", took, lease)
 	}
 	if ev := s.first(id, events.KindFailed); !contains(string(ev.Data), events.FailLeaseExpired) {

@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"context"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -11,13 +10,6 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 )
-
-// long gives the rig more time than other tests need.
-func (s *served) long(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
-	t.Cleanup(cancel)
-	s.ctx = ctx
-}
 
 // outside is an engine on a NATS server of its own, which this process is.
 func outside(t *testing.T, toml string) *served {
@@ -53,7 +45,6 @@ func TestNativeWorkersAndAKilledEngine(t *testing.T) {
 				kills /= 2 // the next one waits until the last one's mark has gone
 			}
 			s := start(t, nativeToml)
-			s.long(t)
 			c := newCrowd(t)
 			c.join(s.url())
 			l := s.load("thumb", 3*time.Millisecond)
@@ -81,7 +72,6 @@ func TestNativeWorkersAndAStoppedEngine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, nativeToml)
-			s.long(t)
 			c := newCrowd(t)
 			c.join(s.url())
 			l := s.load("thumb", 3*time.Millisecond)

@@ -80,9 +80,13 @@ type proc struct {
 	done chan struct{} // closed when it has ended
 }
 
-// begin starts the program; it is killed at the test's end.
+// begin starts the program; it is killed at the test's end. The program is built without
+// the race detector, which finds nothing in a test whose engine is another process.
 func begin(t *testing.T, url string, args ...string) *proc {
 	t.Helper()
+	if args[0] == "serve" {
+		need.NoRace(t, "the engine is another process, which runs without it")
+	}
 	p := &proc{t: t, cmd: exec.Command(binary, args...), log: &logBook{}, done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), "NATS_URL="+url)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log

@@ -44,6 +44,15 @@ func Seconds(t testing.TB) {
 	}
 }
 
+// NoRace skips a test under the race detector, which slows it down many times and
+// has nothing to find in it; why says why not.
+func NoRace(t testing.TB, why string) {
+	t.Helper()
+	if Race {
+		t.Skip("not under the race detector: " + why)
+	}
+}
+
 // patience is generous: it only ends a test that fails.
 const patience = 2 * time.Minute
 

@@ -49,11 +49,7 @@ await Promise.all([submit.close(), work.close(), read.close()]);
 // what is too large for a message, without being told how they are set up.
 func TestNodeInAccountsOfTheirOwn(t *testing.T) {
 	need.Seconds(t)
-	path := installed(t)
-	node := need.Program(t, "node", "nodejs")
-	if out, err := npm(t.Context(), path, nil, "run", "build"); err != nil {
-		t.Fatalf("npm run build: %v\n%s", err, out)
-	}
+	node := built(t)
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "nats.conf")
 	text := "listen: 127.0.0.1:-1\nmax_payload: 8MB\njetstream { store_dir: \"" + dir + "\" }\n" + fakeengine.Accounts("engine", map[string]access.Roles{
@@ -83,7 +79,7 @@ func TestNodeInAccountsOfTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = e.Stop(context.Background()) }()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, "--input-type=module", "-", srv.ClientURL())
 	cmd.Dir, cmd.Stdin = folder, strings.NewReader(accountsScript)

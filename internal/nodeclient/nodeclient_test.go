@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,17 +48,32 @@ func installed(t *testing.T) string {
 	return path
 }
 
-// The Node package's own tests pass: its types, and its client and worker
-// against the engine of this source tree.
+// build builds the package, once for all tests.
+var build = sync.OnceValue(func() error {
+	if out, err := npm(context.Background(), "npm", nil, "run", "build"); err != nil {
+		return fmt.Errorf("npm run build: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// built returns node once the package is built.
+func built(t *testing.T) string {
+	t.Helper()
+	installed(t)
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	return need.Program(t, "node", "nodejs")
+}
+
+// The Node package's own tests pass: its types, which npm test checks first, and its
+// client and worker against the engine of this source tree.
 func TestNodePackage(t *testing.T) {
 	need.Seconds(t)
 	path := installed(t)
 	engine := filepath.Join(t.TempDir(), "engine")
 	if out, err := exec.Command("go", "build", "-o", engine, "github.com/streamwright/streamwright/cmd/engine").CombinedOutput(); err != nil {
 		t.Fatalf("build the engine: %v\n%s", err, out)
-	}
-	if out, err := npm(t.Context(), path, nil, "run", "check"); err != nil {
-		t.Fatalf("npm run check: %v\n%s", err, out)
 	}
 	out, err := npm(t.Context(), path, []string{"STREAMWRIGHT_ENGINE=" + engine}, "test")
 	if err != nil {

@@ -51,11 +51,7 @@ await client.close();
 // meet on a server that lets in nobody without.
 func TestNodeOverSecuredNATS(t *testing.T) {
 	need.Seconds(t)
-	path := installed(t)
-	node := need.Program(t, "node", "nodejs")
-	if out, err := npm(t.Context(), path, nil, "run", "build"); err != nil {
-		t.Fatalf("npm run build: %v\n%s", err, out)
-	}
+	node := built(t)
 	s := securedServer(t)
 	e, err := embedded.Start(t.Context(), embedded.Options{
 		Dir: t.TempDir(), NATSURL: s.url, HTTP: config.Off, NATSOptions: []nats.Option{nats.RootCAs(s.ca), nats.UserCredentials(s.creds)},
@@ -64,7 +60,7 @@ func TestNodeOverSecuredNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = e.Stop(context.Background()) }()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, "--input-type=module", "-", s.url, s.ca, s.creds)
 	cmd.Dir, cmd.Stdin = folder, strings.NewReader(script)
@@ -119,7 +115,7 @@ func securedServer(t *testing.T) secured {
 	}
 	srv.Start()
 	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-	if !srv.ReadyForConnections(20 * time.Second) {
+	if !srv.ReadyForConnections(time.Minute) {
 		t.Fatal("the NATS server does not get ready")
 	}
 	s.url = srv.ClientURL()

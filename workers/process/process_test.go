@@ -235,7 +235,7 @@ func TestGrandchildDoesNotOutliveTheChild(t *testing.T) {
 // A descendant that has left the group may hold stdout, but not hold us up.
 func TestHeldPipe(t *testing.T) {
 	need.Program(t, "setsid")
-	got, pid := watched(t, `setsid sh -c 'echo $$ > $PIDFILE; exec sleep 1000' & until [ -s $PIDFILE ]; do :; done; echo 7`, nil, PipeDelay(20*time.Millisecond))
+	got, pid := watched(t, `setsid sh -c 'echo $$ > $PIDFILE; exec sleep 1000' & until [ -s $PIDFILE ]; do :; done; echo 7`, nil, PipeDelay(2*time.Second))
 	if got.Err != nil || string(got.Result) != "7" {
 		t.Errorf("%+v", got.Outcome)
 	}

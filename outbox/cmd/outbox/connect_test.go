@@ -24,7 +24,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // said is what a program prints.
 type said struct {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package embedded
-
-const raceDetector = false
