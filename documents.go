@@ -17,23 +17,6 @@ import (
 // belonging to nobody; well under blobs.DefaultGrace.
 const putAgain = blobs.DefaultGrace / 3
 
-// WithInlineParams bounds the params that go with the submission itself, in
-// bytes; larger ones go to the object store. Not positive: events.MaxParamsBytes.
-// An engine whose max_params_bytes is another should be given that.
-func WithInlineParams(n int) Option {
-	return func(s *settings) {
-		if s.inline = min(n, events.MaxParamsCeiling); n <= 0 {
-			s.inline = events.MaxParamsBytes
-		}
-	}
-}
-
-// WithMaxDocument bounds a document in the object store that is put, or read
-// into memory, in bytes. Not positive: blobs.DefaultMaxBytes.
-func WithMaxDocument(n int64) Option {
-	return func(s *settings) { s.maxBlob = n } // blobs.New has the default
-}
-
 // submit asks for one item, putting its params first if they are large.
 func (c *Client) submit(ctx context.Context, s wire.Submit) (Submitted, error) {
 	if len(s.Params) <= c.set.inline {

@@ -24,6 +24,10 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
+// Submitted is the outcome of a submission. In the answers of SubmitMany, Error
+// is set for an item that was refused.
+type Submitted = wire.Submitted
+
 // Submit asks the engine for a new item and returns once that is durable (as
 // the engine's durability setting has it), or refused. A repeat, a merge into
 // an item with the same dedup key, and a new item are told apart in the answer.
@@ -45,14 +49,7 @@ func (c *Client) Submit(ctx context.Context, item Item) (out Submitted, err erro
 		return Submitted{}, err
 	}
 	out, err = c.submit(ctx, s)
-	if err == nil {
-		err = out.Error.Err()
-	}
-	if err != nil {
-		return Submitted{ID: s.ID}, err
-	}
-	c.ObservePosition(out.Position)
-	return out, nil
+	return c.accepted(s.ID, out, err)
 }
 
 // prepare makes an item ready to be sent, with an id.
@@ -355,20 +352,6 @@ func (p *parcel) body(idx []int) []byte {
 	return b.Bytes()
 }
 
-// sendAsync sends a request whose reply is awaited on the subscription.
-func (c *Client) sendAsync(op string, body []byte) (*nats.Subscription, error) {
-	inbox := c.nc.NewInbox()
-	sub, err := c.nc.SubscribeSync(inbox)
-	if err != nil {
-		return nil, c.failed(op, err)
-	}
-	if err := c.nc.PublishRequest(c.set.names.API(op), inbox, body); err != nil {
-		_ = sub.Unsubscribe()
-		return nil, c.failed(op, err)
-	}
-	return sub, nil
-}
-
 // deliver gets an answer for each item of a parcel, whose first try is already
 // under way (or has failed with sent). What is refused as unavailable is sent
 // again, alone.
@@ -385,9 +368,9 @@ func (c *Client) deliver(ctx context.Context, p *parcel, sub *nats.Subscription,
 		if first = false; err != nil {
 			return err
 		}
-		var answers []Submitted
-		if err := json.Unmarshal(data, &answers); err != nil {
-			return unreadable(wire.APISubmit, err)
+		answers, err := decode[[]Submitted](wire.APISubmit, data)
+		if err != nil {
+			return err
 		}
 		if len(answers) != len(todo) {
 			return events.Refuse(events.CodeInternal, "the engine answered %d of %d submissions: is it another version?", len(answers), len(todo))

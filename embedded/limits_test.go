@@ -77,7 +77,7 @@ func TestOneTenantsFloodIsNotAnothersWait(t *testing.T) {
 	if err != nil || it.State != events.StateCompleted {
 		t.Fatalf("%+v %v", it, err)
 	}
-	stats, err := c.Stats(testContext(t))
+	stats, err := c.Engine().Stats(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"time"
@@ -64,6 +65,21 @@ func (e *Error) Err() error {
 // ErrorReply is the body of a refused request.
 type ErrorReply struct {
 	Error *Error `json:"error"`
+}
+
+// Refusal returns the *events.Error that the body of a reply carries, or nil. An
+// error reply is an object with nothing but "error": an item has a field of that
+// name too.
+func Refusal(reply []byte) error {
+	if body := bytes.TrimLeft(reply, " \t\r\n"); !bytes.HasPrefix(body, []byte(`{"error"`)) {
+		return nil
+	}
+	var all map[string]json.RawMessage
+	var e Error
+	if json.Unmarshal(reply, &all) == nil && len(all) == 1 && json.Unmarshal(all["error"], &e) == nil && e.Code != "" {
+		return e.Err()
+	}
+	return nil
 }
 
 // Item is a work item as queries show it.

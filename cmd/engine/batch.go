@@ -69,7 +69,7 @@ func openBatchCommand(a *app) *cobra.Command {
 				return console.Usagef("--callback-policy is for a --callback")
 			}
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				out, err := c.OpenBatch(ctx, b)
+				out, err := c.Batches().Open(ctx, b)
 				return a.show(out, err, func() { a.Printf("%s\n", out.ID) })
 			})
 		},
@@ -93,7 +93,7 @@ func sealBatchCommand(a *app) *cobra.Command {
 		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				out, err := c.SealBatch(ctx, args[0], count)
+				out, err := c.Batches().Seal(ctx, args[0], count)
 				if err != nil {
 					return err
 				}

@@ -23,7 +23,7 @@ func clockCommand(a *app) *cobra.Command {
 		Args: console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				clock, err := c.Clock(ctx)
+				clock, err := c.Engine().Clock(ctx)
 				if err != nil {
 					return err
 				}
@@ -48,7 +48,7 @@ func acceptClockCommand(a *app) *cobra.Command {
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				clock, err := c.AcceptClock(ctx, by)
+				clock, err := c.Engine().AcceptClock(ctx, by)
 				if err != nil {
 					return err
 				}

@@ -133,7 +133,10 @@ func undrainCommand(a *app) *cobra.Command {
 		Long: "Take away the mark that a worker is to drain. A worker that has heard of it stops for good,\n" +
 			"as those of package workers and engine work do; the next worker with its id gets work.",
 		Example: "  engine undrain host-7",
-	}, "%s may have work again", "%s was not marked to drain", (*streamwright.Client).Undrain)
+	}, "%s may have work again", "%s was not marked to drain",
+		func(c *streamwright.Client, ctx context.Context, worker string) (bool, error) {
+			return c.Workers().Undrain(ctx, worker)
+		})
 }
 
 func drainCommand(a *app) *cobra.Command {
@@ -147,7 +150,7 @@ func drainCommand(a *app) *cobra.Command {
 		Args:    console.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				if err := c.Drain(ctx, args[0]); err != nil {
+				if err := c.Workers().Drain(ctx, args[0]); err != nil {
 					return err
 				}
 				if a.JSON {

@@ -51,7 +51,7 @@ func deadCommand(a *app) *cobra.Command {
 
 func (a *app) dead(cmd *cobra.Command, sel streamwright.Selection, all bool) error {
 	return a.pages(cmd, all, "nothing is dead", a.printDead, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
-		page, err := c.Dead(ctx, sel)
+		page, err := c.DeadLetters().List(ctx, sel)
 		sel.Cursor = page.NextCursor
 		for i := range page.Items {
 			if !a.JSON || err != nil {
@@ -83,7 +83,7 @@ func (a *app) printDead(items []streamwright.WorkItem) error {
 
 func (a *app) causes(cmd *cobra.Command, q streamwright.CausesQuery) error {
 	return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-		reply, err := c.Causes(ctx, q)
+		reply, err := c.DeadLetters().Causes(ctx, q)
 		if err != nil {
 			return err
 		}

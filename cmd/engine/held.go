@@ -29,12 +29,12 @@ What is shown may be over when it is read: the submission alone decides.`,
 				return a.watchHolder(cmd.Context(), args[0], args[1])
 			}
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				info, err := c.Info(ctx)
+				info, err := c.Engine().Info(ctx)
 				if err != nil {
 					return err
 				}
 				c.ObservePosition(info.Position) // what any command before this one has done is to be seen
-				h, err := c.Holder(ctx, args[0], args[1])
+				h, err := c.DedupKeys().Holder(ctx, args[0], args[1])
 				if err != nil {
 					return err
 				}
@@ -52,7 +52,7 @@ func (a *app) watchHolder(ctx context.Context, typ, key string) error {
 		return err
 	}
 	defer c.Close()
-	err = c.WatchHolder(ctx, typ, key, a.printHolder)
+	err = c.DedupKeys().Watch(ctx, typ, key, a.printHolder)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil // interrupted, which is how a watch ends
 	}

@@ -19,7 +19,7 @@ func verifyCommand(a *app) *cobra.Command {
 		Example: "  engine verify\n  engine verify --json",
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := a.prove(cmd.Context(), "verifying", (*streamwright.Client).Verify)
+			p, err := a.prove(cmd.Context(), "verifying", streamwright.Engine.Verify)
 			if err != nil {
 				return err
 			}
@@ -35,13 +35,13 @@ func rebuildCommand(a *app) *cobra.Command {
 		Example: "  engine rebuild",
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := a.prove(cmd.Context(), "rebuilding", (*streamwright.Client).Rebuild)
+			p, err := a.prove(cmd.Context(), "rebuilding", streamwright.Engine.Rebuild)
 			return a.show(p, err, func() { a.Printf("rebuilt from %s; `engine verify` compares it with another replay\n", replayed(p)) })
 		},
 	}
 }
 
-type proving func(*streamwright.Client, context.Context, func(streamwright.Proof)) (streamwright.Proof, error)
+type proving func(streamwright.Engine, context.Context, func(streamwright.Proof)) (streamwright.Proof, error)
 
 // prove runs verify or rebuild under a progress bar.
 func (a *app) prove(ctx context.Context, doing string, prove proving) (streamwright.Proof, error) {
@@ -51,7 +51,7 @@ func (a *app) prove(ctx context.Context, doing string, prove proving) (streamwri
 	}
 	defer c.Close()
 	show, end := a.bar(doing, "events")
-	p, err := prove(c, ctx, func(p streamwright.Proof) { show(int64(p.Events), int64(p.Total)) })
+	p, err := prove(c.Engine(), ctx, func(p streamwright.Proof) { show(int64(p.Events), int64(p.Total)) })
 	end()
 	return p, err
 }
@@ -91,7 +91,7 @@ func cutCommand(a *app) *cobra.Command {
 		Args: console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				r, err := c.Cut(ctx)
+				r, err := c.Engine().Cut(ctx)
 				return a.show(r, err, func() { a.printRetention(&r) })
 			})
 		},

@@ -44,7 +44,7 @@ func pauseCommand(a *app) *cobra.Command {
 				no += " until then"
 			}
 			return a.change(cmd, yes, no, func(ctx context.Context, c *streamwright.Client) (bool, error) {
-				return c.Pause(ctx, args[0], o)
+				return c.Types().Pause(ctx, args[0], o)
 			})
 		},
 	}
@@ -65,7 +65,10 @@ func userName() string {
 
 func resumeCommand(a *app) *cobra.Command {
 	return a.changing(&cobra.Command{Use: "resume TYPE", Short: "End the pause of a type", Example: "  engine resume email"},
-		"%s goes on", "%s was not paused", (*streamwright.Client).Resume)
+		"%s goes on", "%s was not paused",
+		func(c *streamwright.Client, ctx context.Context, typ string) (bool, error) {
+			return c.Types().Resume(ctx, typ)
+		})
 }
 
 func circuitCommand(a *app) *cobra.Command {
@@ -92,9 +95,9 @@ func circuitCommand(a *app) *cobra.Command {
 			}
 			return a.change(cmd, "the circuit of "+whose+" is closed", "the circuit of "+whose+" was closed already", func(ctx context.Context, c *streamwright.Client) (bool, error) {
 				if worker != "" {
-					return c.ResetWorkerCircuit(ctx, worker)
+					return c.Workers().ResetCircuit(ctx, worker)
 				}
-				return c.ResetCircuit(ctx, args[0])
+				return c.Types().ResetCircuit(ctx, args[0])
 			})
 		},
 	}

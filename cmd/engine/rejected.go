@@ -37,7 +37,7 @@ func rejectedListCommand(a *app) *cobra.Command {
 		Use: "list", Short: "List rejected submissions, newest first", Example: "  engine rejected list --type email --code bad_params", Args: console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				page, err := c.Rejected(ctx, f)
+				page, err := c.Rejected().List(ctx, f)
 				if err != nil {
 					return err
 				}
@@ -85,7 +85,7 @@ func rejectedShowCommand(a *app) *cobra.Command {
 				return err
 			}
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				r, err := c.GetRejected(ctx, seq)
+				r, err := c.Rejected().Get(ctx, seq)
 				if err != nil {
 					return err
 				}
@@ -155,7 +155,7 @@ func rejectedReplayCommand(a *app) *cobra.Command {
 				}
 			}
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				s, err := c.ReplayRejected(ctx, fix)
+				s, err := c.Rejected().Replay(ctx, fix)
 				if err != nil {
 					return err
 				}
@@ -195,7 +195,7 @@ func rejectedPurgeCommand(a *app) *cobra.Command {
 				return err
 			}
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				if err := c.PurgeRejected(ctx, seq, note); err != nil {
+				if err := c.Rejected().Purge(ctx, seq, note); err != nil {
 					return err
 				}
 				if a.JSON {

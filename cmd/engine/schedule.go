@@ -20,7 +20,7 @@ func schedulesCommand(a *app) *cobra.Command {
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				list, err := c.Schedules(ctx)
+				list, err := c.Schedules().List(ctx)
 				if err != nil {
 					return err
 				}
@@ -40,9 +40,9 @@ func scheduleCommand(a *app) *cobra.Command {
 		Args: console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	change := func(use, short string, fn func(*streamwright.Client, context.Context, string) (streamwright.ScheduleInfo, error)) *cobra.Command {
+	change := func(use, short string, fn func(streamwright.Schedules, context.Context, string) (streamwright.ScheduleInfo, error)) *cobra.Command {
 		return a.nameCommand(use, short, func(ctx context.Context, c *streamwright.Client, name string) error {
-			s, err := fn(c, ctx, name)
+			s, err := fn(c.Schedules(), ctx, name)
 			if err != nil {
 				return err
 			}
@@ -50,8 +50,8 @@ func scheduleCommand(a *app) *cobra.Command {
 		})
 	}
 	cmd.AddCommand(scheduleSetCommand(a), scheduleRemoveCommand(a),
-		change("pause", "Stop the ticks of a schedule", (*streamwright.Client).PauseSchedule),
-		change("resume", "Let a paused schedule tick again", (*streamwright.Client).ResumeSchedule),
+		change("pause", "Stop the ticks of a schedule", streamwright.Schedules.Pause),
+		change("resume", "Let a paused schedule tick again", streamwright.Schedules.Resume),
 		scheduleFireCommand(a), scheduleNextCommand(a), scheduleRunsCommand(a))
 	return cmd
 }
@@ -68,7 +68,7 @@ func (a *app) nameCommand(use, short string, fn func(context.Context, *streamwri
 
 func scheduleRemoveCommand(a *app) *cobra.Command {
 	return a.nameCommand("remove", "Remove a schedule; items that it has made stay", func(ctx context.Context, c *streamwright.Client, name string) error {
-		if err := c.RemoveSchedule(ctx, name); err != nil {
+		if err := c.Schedules().Remove(ctx, name); err != nil {
 			return err
 		}
 		if a.JSON {
@@ -81,7 +81,7 @@ func scheduleRemoveCommand(a *app) *cobra.Command {
 
 func scheduleFireCommand(a *app) *cobra.Command {
 	return a.nameCommand("fire", "Make an item of a schedule now, beside its ticks", func(ctx context.Context, c *streamwright.Client, name string) error {
-		s, err := c.FireSchedule(ctx, name)
+		s, err := c.Schedules().Fire(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func scheduleSetCommand(a *app) *cobra.Command {
 			}
 			s.Name, s.Cron, s.Zone, s.Every = args[0], t.cron, t.zone, t.every
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				set, err := c.SetSchedule(ctx, s)
+				set, err := c.Schedules().Set(ctx, s)
 				if err != nil {
 					return err
 				}

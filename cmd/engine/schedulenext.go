@@ -112,7 +112,7 @@ func timingOf(expr, zone string, every time.Duration, anchor time.Time) (cron.Ti
 }
 
 func (a *app) nextOfNamed(ctx context.Context, c *streamwright.Client, name string, n int) error {
-	list, err := c.Schedules(ctx)
+	list, err := c.Schedules().List(ctx)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func stateCommand(a *app) *cobra.Command {
 			}
 			defer c.Close()
 			show, end := a.bar("replaying", "")
-			st, err := c.StateAt(cmd.Context(), m, func(r streamwright.StateProgress) { show(int64(r.Events), int64(r.Total)) })
+			st, err := c.Engine().StateAt(cmd.Context(), m, func(r streamwright.StateProgress) { show(int64(r.Events), int64(r.Total)) })
 			end()
 			return a.show(st, err, func() { a.printState(st) })
 		},

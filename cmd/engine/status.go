@@ -23,11 +23,11 @@ func statusCommand(a *app) *cobra.Command {
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				info, err := c.Info(ctx)
+				info, err := c.Engine().Info(ctx)
 				if err != nil {
 					return err
 				}
-				stats, err := c.Stats(ctx)
+				stats, err := c.Engine().Stats(ctx)
 				if err != nil {
 					return err
 				}
@@ -122,11 +122,11 @@ func workersCommand(a *app) *cobra.Command {
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				workers, err := c.Workers(ctx)
+				workers, err := c.Workers().List(ctx)
 				if err != nil {
 					return err
 				}
-				drains, err := c.Drains(ctx)
+				drains, err := c.Workers().Drains(ctx)
 				if err != nil {
 					return err
 				}

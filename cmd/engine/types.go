@@ -28,7 +28,7 @@ func typesCommand(a *app) *cobra.Command {
 		Args:    console.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				types, err := c.Types(ctx)
+				types, err := c.Types().List(ctx)
 				if err != nil {
 					return err
 				}
@@ -69,7 +69,7 @@ func typesSetCommand(a *app) *cobra.Command {
 				return err
 			}
 			return a.ask(cmd, func(ctx context.Context, c *streamwright.Client) error {
-				t, err := c.Configure(ctx, args[0], patch)
+				t, err := c.Types().Configure(ctx, args[0], patch)
 				if err != nil {
 					return err
 				}
@@ -103,7 +103,7 @@ func typesRemoveCommand(a *app) *cobra.Command {
 			"engine.toml. Its next submission makes it known again.",
 		Example: "  engine types remove emial",
 	}, "type %s is removed", "", func(c *streamwright.Client, ctx context.Context, typ string) (bool, error) {
-		return true, c.RemoveType(ctx, typ)
+		return true, c.Types().Remove(ctx, typ)
 	})
 }
 
