@@ -19,7 +19,7 @@ type Batch struct {
 // NewBatch is a batch to open: see [Batches.Open].
 type NewBatch = wire.Batch
 
-// BatchState is a batch as a request leaves it.
+// BatchState is the state of a batch after a request.
 type BatchState = wire.BatchReply
 
 // Batches manages batches of items. [Client.Batches] returns one.
@@ -110,8 +110,8 @@ func (h Batches) Submit(ctx context.Context, items []Item, callback *Item, opts 
 	return b, err
 }
 
-// batchID is the id of the batch of which an item is the first: the same each
-// time, so that a call which is repeated opens no other.
+// batchID returns the id of the batch whose first item has the id first. It is the
+// same each time, so a repeated call opens no second batch.
 func batchID(first string) (string, error) {
 	id, err := events.ParseID(first)
 	if err != nil {

@@ -34,11 +34,11 @@ type Client struct {
 	noBucket atomic.Int64 // until this time (Unix, nanoseconds) the bucket of dedup keys is not read
 }
 
-// Connect connects to NATS servers, given as one URL or several with commas
-// between them; empty is that of [WithContext], or nats://127.0.0.1:4222. It waits for the connection
-// until ctx ends, at most DefaultConnectTimeout; later losses are repaired in
-// the background, for ever. It does not ask whether an engine is there: the
-// first request will tell.
+// Connect connects to NATS servers, given as one URL or several separated by
+// commas; the default is that of [WithContext], or nats://127.0.0.1:4222. It waits
+// for the connection until ctx ends, at most DefaultConnectTimeout. A connection
+// that is lost later is restored in the background, for ever. Connect does not ask
+// whether an engine is there: the first request will tell.
 //
 // The error is an *events.Error that says what was tried and what to do.
 func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
@@ -80,8 +80,8 @@ func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// New makes a client of a connection that the caller keeps and closes. Options
-// that concern connecting do nothing.
+// New makes a client on a connection that the caller keeps and closes. Options for
+// connecting have no effect.
 func New(nc *nats.Conn, opts ...Option) (*Client, error) {
 	return newClient(nc, newSettings(opts))
 }
@@ -117,15 +117,15 @@ func (c *Client) Close() {
 	})
 }
 
-// Conn is the NATS connection.
+// Conn returns the NATS connection.
 func (c *Client) Conn() *nats.Conn { return c.nc }
 
-// Position is the highest position that the engine has told this client:
-// everything up to it is visible to its queries.
+// Position returns the highest position that a reply to this client has had.
+// The client's queries see everything up to it.
 func (c *Client) Position() wire.Position { return wire.PositionOf(events.Seq(c.seen.Load())) }
 
-// ObservePosition makes later queries see at least everything up to p, which another
-// client may have been told. What is no position is ignored.
+// ObservePosition makes later queries see at least everything up to p, a position
+// that another client has, say. An invalid position is ignored.
 func (c *Client) ObservePosition(p wire.Position) {
 	seq, err := p.Seq()
 	if err != nil {
@@ -139,8 +139,8 @@ func (c *Client) ObservePosition(p wire.Position) {
 	}
 }
 
-// Names are those of the engine's subjects and streams that this client uses,
-// for a worker on the same connection.
+// Names returns the names of the engine's subjects and streams, for a worker on the
+// same connection.
 func (c *Client) Names() wire.Names { return c.set.names }
 
 // change makes a request that is answered with wire.Changed.
@@ -183,7 +183,7 @@ func isDialError(err error) bool {
 	return errors.As(err, &timeout) || strings.Contains(err.Error(), "connection refused")
 }
 
-// Redact takes the passwords and tokens out of server URLs, for error texts.
+// Redact removes passwords and tokens from server URLs, for error texts.
 func Redact(servers string) string {
 	parts := strings.Split(servers, ",")
 	for i, p := range parts {

@@ -58,15 +58,10 @@ type Item struct {
 // Priority returns a pointer to p, for [Item].Priority and its like.
 func Priority(p int) *wire.Priority { return (*wire.Priority)(&p) }
 
-// Submission is the item as it goes over the wire, for those who carry it
-// there by other ways than a [Client]. It has been encoded, not checked against
-// the engine's bounds: see wire.Submit.Command for that. The error is an
-// *events.Error.
-func (it *Item) Submission() (wire.Submit, error) { return it.submission() }
-
-// submission is the item as it goes over the wire. Its error is an
-// *events.Error.
-func (it *Item) submission() (wire.Submit, error) {
+// Submission returns the item as it goes over the wire, for those who don't send it
+// with a [Client]. It is encoded, but not checked against the engine's bounds: see
+// wire.Submit.Command for that. The error is an *events.Error.
+func (it *Item) Submission() (wire.Submit, error) {
 	params, err := encodeParams(it.Params)
 	if err != nil {
 		return wire.Submit{}, err

@@ -27,7 +27,7 @@ type (
 	StateDurations = wire.StateDurations
 	// LogRecord is one line of an item's log.
 	LogRecord = wire.LogRecord
-	// Tree is an item's place among those that were spawned.
+	// Tree is an item with the items that it has spawned, and those above it.
 	Tree = wire.TreeReply
 	// TreeNode is an item in a Tree.
 	TreeNode = wire.TreeNode
@@ -152,39 +152,40 @@ type PointInTime struct {
 }
 
 // GetAt returns an item as it was at a moment, folded from its own history. Its
-// Notes say what of it is not known any more; its AsOf, as of which event it is
-// shown. An item that was not there yet is CodeNotFound.
+// Notes name the parts that are no longer known; its AsOf names the event as of
+// which it is shown. An item that did not exist yet is CodeNotFound.
 func (c *Client) GetAt(ctx context.Context, id string, m PointInTime) (WorkItem, error) {
 	return ask[WorkItem](ctx, c, wire.APIGet, wire.Get{ID: id, AtPosition: m.Position, AtTime: m.Time, MinPosition: c.Position()})
 }
 
-// Account returns an item's events, oldest first, with what each state has
-// taken, and the sums.
+// Account returns an item's events, oldest first, with the time spent in each
+// state, and the sums.
 func (c *Client) Account(ctx context.Context, id string) ([]Event, StateDurations, error) {
 	r, err := ask[wire.HistoryReply](ctx, c, wire.APIHistory, wire.History{ID: id, MinPosition: c.Position()})
 	return r.Events, r.Totals, err
 }
 
 // Why explains why an item is not running now: all reasons at once, the most
-// telling first. For a running item it says so; for one that has ended, how. An unknown id is CodeNotFound.
+// telling first. For a running item it says so; for an ended one, how it ended. An
+// unknown id is CodeNotFound.
 func (c *Client) Why(ctx context.Context, id string) (Explanation, error) {
 	return ask[Explanation](ctx, c, wire.APIWhy, wire.Why{ID: id, MinPosition: c.Position()})
 }
 
-// Tree returns an item with what it has spawned, to a depth of 10 and at most
-// 200 items, and with the items that it was spawned by.
+// Tree returns an item with the items that it has spawned, to a depth of 10 and at
+// most 200 items, and with the path of items that spawned it.
 func (c *Client) Tree(ctx context.Context, id string) (Tree, error) {
 	return c.TreeWithin(ctx, id, 0, 0)
 }
 
-// TreeWithin is Tree with bounds of the caller's: at most depth levels (to 100) and
-// limit items (to 10,000) below the item; 0 is the default.
+// TreeWithin is Tree with other bounds: at most depth levels (up to 100) and limit
+// items (up to 10,000) below the item; 0 is the default.
 func (c *Client) TreeWithin(ctx context.Context, id string, depth, limit int) (Tree, error) {
 	return ask[Tree](ctx, c, wire.APITree, wire.Tree{ID: id, Depth: depth, Limit: limit, MinPosition: c.Position()})
 }
 
 // Cancel stops an item from running, or from running on; reason may be empty.
-// wasRunning is true if a worker had the item: its handler is being told.
+// wasRunning is true if a worker had the item; its handler is being told.
 func (c *Client) Cancel(ctx context.Context, id, reason string) (state events.ItemState, wasRunning bool, err error) {
 	r, err := ask[wire.Cancelled](ctx, c, wire.APICancel, wire.Cancel{ID: id, Reason: reason})
 	c.ObservePosition(r.Position)

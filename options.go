@@ -97,7 +97,7 @@ func WithTryTimeout(d time.Duration) Option {
 
 // WithPatience bounds how long a query or an operator's request is tried again
 // while no engine answers; 0 tries once. Submit, SubmitMany, Publish and Wait
-// are not concerned: they try until their context ends.
+// try until their context ends in any case.
 func WithPatience(d time.Duration) Option {
 	return func(s *settings) { s.patience = max(d, 0) }
 }
@@ -147,7 +147,7 @@ func WithUserFile(name, passwordFile string) Option {
 
 // WithContext takes the server, if Connect is given none, the login, TLS files,
 // JetStream domain and inbox prefix from a context of the nats program, by its
-// name or the absolute path of its file, as far as other options don't set them.
+// name or the absolute path of its file. Other options take precedence.
 func WithContext(name string) Option { return func(s *settings) { s.connect.Context = name } }
 
 // WithDomain names the JetStream domain that has the engine's streams, for a

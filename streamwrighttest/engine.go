@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// patience is how long Drain waits for something to happen while items are due.
+	// patience bounds Drain's wait for something to happen while items are due.
 	patience = 30 * time.Second
 	// look is the time between two looks at what is left.
 	look = 2 * time.Millisecond
