@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -21,46 +22,23 @@ import (
 
 // Client talks to an engine. Make one with [Connect] or [New], and Close it.
 type Client struct {
-	nc    *nats.Conn
-	js    jetstream.JetStream
-	find  *connect.Finder
-	blobs *blobs.Store
-	set   settings
-	owned bool // Close closes nc
-	ids   idSource
-	seen  atomic.Uint64 // the highest position told
+	link
+	js     jetstream.JetStream
+	find   *connect.Finder
+	blobs  *blobs.Store
+	owned  bool // Close closes nc
+	closed sync.Once
+	ids    idSource
+	seen   atomic.Uint64 // the highest position told
 
 	noBucket atomic.Int64 // until this time (Unix, nanoseconds) the bucket of dedup keys is not read
-
-	denials *denials // nil: the connection is the caller's
-
-	status chan nats.Status // of nc
-	done   chan struct{}    // closed when watch has ended
-	closed sync.Once
-	lost   atomic.Pointer[lostConn]
 }
 
-// lostConn signals the loss of one life of the connection.
-type lostConn struct{ ch chan struct{} } // closed when it is lost
-
-// watch notes each loss of the connection, so that no request waits for a
-// reply that went with it.
-func (c *Client) watch() {
-	defer close(c.done)
-	for s := range c.status {
-		old := c.lost.Swap(&lostConn{make(chan struct{})})
-		close(old.ch)
-		if s == nats.CLOSED {
-			return
-		}
-	}
-}
-
-// Connect connects to NATS servers, given as one URL or several with commas
-// between them; empty is that of [WithContext], or nats://127.0.0.1:4222. It waits for the connection
-// until ctx ends, at most DefaultConnectTimeout; later losses are repaired in
-// the background, for ever. It does not ask whether an engine is there: the
-// first request will tell.
+// Connect connects to NATS servers, given as one URL or several separated by
+// commas; the default is that of [WithContext], or nats://127.0.0.1:4222. It waits
+// for the connection until ctx ends, at most DefaultConnectTimeout. A connection
+// that is lost later is restored in the background, for ever. Connect does not ask
+// whether an engine is there: the first request will tell.
 //
 // The error is an *events.Error that says what was tried and what to do.
 func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
@@ -102,8 +80,8 @@ func Connect(ctx context.Context, url string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// New makes a client of a connection that the caller keeps and closes. Options
-// that concern connecting do nothing.
+// New makes a client on a connection that the caller keeps and closes. Options for
+// connecting have no effect.
 func New(nc *nats.Conn, opts ...Option) (*Client, error) {
 	return newClient(nc, newSettings(opts))
 }
@@ -119,7 +97,10 @@ func newClient(nc *nats.Conn, set settings) (*Client, error) {
 	}
 	find := connect.NewFinder(nc, set.names)
 	store.Locate(find.Names)
-	c := &Client{nc: nc, js: js, find: find, blobs: store, set: set, done: make(chan struct{}), status: nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)}
+	c := &Client{
+		link: link{nc: nc, set: set, done: make(chan struct{}), status: nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)},
+		js:   js, find: find, blobs: store,
+	}
 	c.lost.Store(&lostConn{make(chan struct{})})
 	go c.watch()
 	return c, nil
@@ -136,15 +117,15 @@ func (c *Client) Close() {
 	})
 }
 
-// Conn is the NATS connection.
+// Conn returns the NATS connection.
 func (c *Client) Conn() *nats.Conn { return c.nc }
 
-// Position is the highest position that the engine has told this client:
-// everything up to it is visible to its queries.
+// Position returns the highest position that a reply to this client has had.
+// The client's queries see everything up to it.
 func (c *Client) Position() wire.Position { return wire.PositionOf(events.Seq(c.seen.Load())) }
 
-// ObservePosition makes later queries see at least everything up to p, which another
-// client may have been told. What is no position is ignored.
+// ObservePosition makes later queries see at least everything up to p, a position
+// that another client has, say. An invalid position is ignored.
 func (c *Client) ObservePosition(p wire.Position) {
 	seq, err := p.Seq()
 	if err != nil {
@@ -156,6 +137,30 @@ func (c *Client) ObservePosition(p wire.Position) {
 			return
 		}
 	}
+}
+
+// Names returns the names of the engine's subjects and streams, for a worker on the
+// same connection.
+func (c *Client) Names() wire.Names { return c.set.names }
+
+// change makes a request that is answered with wire.Changed.
+func (c *Client) change(ctx context.Context, op string, req any) (bool, error) {
+	r, err := ask[wire.Changed](ctx, c, op, req)
+	c.ObservePosition(r.Position)
+	return r.Changed, err
+}
+
+// accepted returns the outcome of a submission. One that failed keeps the id
+// under which to repeat it.
+func (c *Client) accepted(id string, out Submitted, err error) (Submitted, error) {
+	if err == nil {
+		err = out.Error.Err()
+	}
+	if err != nil {
+		return Submitted{ID: id}, err
+	}
+	c.ObservePosition(out.Position)
+	return out, nil
 }
 
 // connectError explains why there is no connection and how to get one.
@@ -178,7 +183,7 @@ func isDialError(err error) bool {
 	return errors.As(err, &timeout) || strings.Contains(err.Error(), "connection refused")
 }
 
-// Redact takes the passwords and tokens out of server URLs, for error texts.
+// Redact removes passwords and tokens from server URLs, for error texts.
 func Redact(servers string) string {
 	parts := strings.Split(servers, ",")
 	for i, p := range parts {
@@ -197,85 +202,43 @@ func Redact(servers string) string {
 	return strings.Join(parts, ",")
 }
 
-// Defaults and bounds of a client.
-const (
-	DefaultTryTimeout     = 10 * time.Second // for the reply to one try
-	DefaultPatience       = 2 * time.Second  // how long a query is tried again while no engine answers
-	DefaultConnectTimeout = 5 * time.Second  // for the first connection, if the context sets no earlier end
-	DefaultInFlight       = 4                // bulk requests outstanding
-	MaxInFlight           = 64
-
-	minBackoff = 25 * time.Millisecond // before the second try; doubled each time
-	maxBackoff = 2 * time.Second
-)
-
-// Option changes how a client connects or behaves.
-type Option func(*settings)
-
-type settings struct {
-	names      wire.Names
-	name       string
-	tryTimeout time.Duration
-	patience   time.Duration
-	onRetry    func(op string, err error)
-	connect    connect.Settings
-	nats       []nats.Option
-	inline     int   // bytes of params that go with the submission
-	maxBlob    int64 // bytes of a document in the object store
+// dialer makes the end of Connect's context end the first connection, which
+// the NATS client by itself can't; reconnecting is bound by its timeout alone.
+type dialer struct {
+	mu         sync.Mutex
+	connecting context.Context // nil once connected
+	release    []func() bool
 }
 
-func newSettings(opts []Option) settings {
-	s := settings{names: wire.Default, name: "streamwright client", tryTimeout: DefaultTryTimeout, patience: DefaultPatience, inline: events.MaxParamsBytes, maxBlob: blobs.DefaultMaxBytes}
-	for _, o := range opts {
-		o(&s)
+// Dial implements nats.CustomDialer.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	d.mu.Lock()
+	ctx := d.connecting
+	d.mu.Unlock()
+	nd := net.Dialer{Timeout: DefaultConnectTimeout}
+	if ctx == nil {
+		return nd.Dial(network, address)
 	}
-	s.names = s.names.In(s.connect.Domain)
-	return s
-}
-
-// WithPrefix speaks to the engine of another subject prefix than "work".
-func WithPrefix(prefix string) Option {
-	return func(s *settings) { s.names = wire.WithPrefix(prefix) }
-}
-
-// WithName names the connection in the server's monitoring.
-func WithName(name string) Option { return func(s *settings) { s.name = name } }
-
-// WithTLS verifies the server against a CA file and, if cert and key are
-// given, presents a client certificate. An empty ca is the system's.
-func WithTLS(ca, cert, key string) Option {
-	return func(s *settings) {
-		s.connect.TLS, s.connect.CA, s.connect.Cert, s.connect.Key = true, ca, cert, key
+	conn, err := nd.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
 	}
+	// A server that accepts and then says nothing must not outlast ctx either.
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	d.mu.Lock()
+	d.release = append(d.release, stop)
+	d.mu.Unlock()
+	return conn, nil
 }
 
-// WithNATS adds options of the NATS client to Connect. They come after the
-// package's own, so they win.
-func WithNATS(opts ...nats.Option) Option {
-	return func(s *settings) { s.nats = append(s.nats, opts...) }
-}
-
-// WithTryTimeout bounds how long one try waits for its reply. Not positive:
-// [DefaultTryTimeout].
-func WithTryTimeout(d time.Duration) Option {
-	return func(s *settings) {
-		if s.tryTimeout = d; d <= 0 {
-			s.tryTimeout = DefaultTryTimeout
-		}
+// connected lets the connection outlive the context.
+func (d *dialer) connected() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, stop := range d.release {
+		stop()
 	}
-}
-
-// WithPatience bounds how long a query or an operator's request is tried again
-// while no engine answers; 0 tries once. Submit, SubmitMany, Publish and Wait
-// are not concerned: they try until their context ends.
-func WithPatience(d time.Duration) Option {
-	return func(s *settings) { s.patience = max(d, 0) }
-}
-
-// OnRetry is told why a request is about to be tried again. It is called from
-// the requesting goroutine and must not block.
-func OnRetry(fn func(op string, err error)) Option {
-	return func(s *settings) { s.onRetry = fn }
+	d.connecting, d.release = nil, nil
 }
 
 // Errors to compare with by [errors.Is]: each matches every refusal with its

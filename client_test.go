@@ -139,9 +139,9 @@ func TestQueriesRunOutOfPatience(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_, err = c.Stats(testContext(t))
+	_, err = c.Engine().Stats(testContext(t))
 	wantCode(t, err, events.CodeUnavailable, "engine serve")
-	_, err = c.Verify(testContext(t), nil)
+	_, err = c.Engine().Verify(testContext(t), nil)
 	wantCode(t, err, events.CodeUnavailable, "engine serve")
 	err = c.Tail(testContext(t), streamwright.TailOptions{}, nil)
 	wantCode(t, err, events.CodeUnavailable, "engine serve", "engine serve")
@@ -310,25 +310,25 @@ func TestTheRestOfTheSurface(t *testing.T) {
 	if st, was, err := c.Cancel(ctx, ids[0], "because"); err != nil || st != events.StateCancelled || was {
 		t.Errorf("cancel: %v %v %v", st, was, err)
 	}
-	if s, err := c.Stats(ctx); err != nil || len(s.Types) != 1 {
+	if s, err := c.Engine().Stats(ctx); err != nil || len(s.Types) != 1 {
 		t.Errorf("stats: %+v, %v", s, err)
 	}
-	if s, err := c.Types(ctx); err != nil || len(s) != 1 {
+	if s, err := c.Types().List(ctx); err != nil || len(s) != 1 {
 		t.Errorf("types: %+v, %v", s, err)
 	}
-	if s, err := c.Configure(ctx, "email", map[string]any{"capacity": 7}); err != nil || s.Settings.Capacity != 7 || s.Source != "api" {
+	if s, err := c.Types().Configure(ctx, "email", map[string]any{"capacity": 7}); err != nil || s.Settings.Capacity != 7 || s.Source != "api" {
 		t.Errorf("configure: %+v, %v", s, err)
 	}
-	if w, err := c.Workers(ctx); err != nil || len(w) != 1 {
+	if w, err := c.Workers().List(ctx); err != nil || len(w) != 1 {
 		t.Errorf("workers: %+v, %v", w, err)
 	}
-	if err := c.Drain(ctx, "w1"); err != nil || !slices.Equal(e.Drained(), []string{"w1"}) {
+	if err := c.Workers().Drain(ctx, "w1"); err != nil || !slices.Equal(e.Drained(), []string{"w1"}) {
 		t.Errorf("drain: %v, %v", err, e.Drained())
 	}
-	if i, err := c.Info(ctx); err != nil || i.Owner != "fake" {
+	if i, err := c.Engine().Info(ctx); err != nil || i.Owner != "fake" {
 		t.Errorf("info: %+v, %v", i, err)
 	}
-	for _, prove := range []func(context.Context, func(streamwright.Proof)) (streamwright.Proof, error){c.Verify, c.Rebuild} {
+	for _, prove := range []func(context.Context, func(streamwright.Proof)) (streamwright.Proof, error){c.Engine().Verify, c.Engine().Rebuild} {
 		var steps []uint64
 		p, err := prove(ctx, func(p streamwright.Proof) { steps = append(steps, p.Events) })
 		if err != nil || !p.Equal || !slices.Equal(steps, []uint64{100, 200, 300}) {

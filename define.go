@@ -41,7 +41,7 @@ func Define[P, R any](typ string, defaults ...ItemOption) *Definition[P, R] {
 func (d *Definition[P, R]) Type() events.Type { return d.typ }
 
 // Item returns the item that Submit would submit, for [Client.SubmitMany] and
-// [Client.SubmitBatch].
+// [Batches.Submit].
 func (d *Definition[P, R]) Item(params P, opts ...ItemOption) Item {
 	it := Item{Type: string(d.typ), Params: params}
 	for _, o := range d.defaults {

@@ -7,6 +7,15 @@
 //	sub, err := c.Submit(ctx, streamwright.Item{Type: "email", Params: mail})
 //	item, err := c.Wait(ctx, sub.ID)
 //
+// The methods of a Client concern items: submit, get, list, wait, cancel, replay,
+// tail. Everything else has a handle, a small value made from the client:
+// [Client.Batches], [Client.Types], [Client.Schedules], [Client.Workers],
+// [Client.DeadLetters], [Client.Rejected], [Client.DedupKeys] and
+// [Client.Engine]:
+//
+//	_, err = c.Types().Pause(ctx, "email", streamwright.PauseOptions{Reason: "provider is down"})
+//	stats, err := c.Engine().Stats(ctx)
+//
 // # What holds
 //
 //   - An item is submitted once. The client chooses its id before the first

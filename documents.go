@@ -17,23 +17,6 @@ import (
 // belonging to nobody; well under blobs.DefaultGrace.
 const putAgain = blobs.DefaultGrace / 3
 
-// WithInlineParams bounds the params that go with the submission itself, in
-// bytes; larger ones go to the object store. Not positive: events.MaxParamsBytes.
-// An engine whose max_params_bytes is another should be given that.
-func WithInlineParams(n int) Option {
-	return func(s *settings) {
-		if s.inline = min(n, events.MaxParamsCeiling); n <= 0 {
-			s.inline = events.MaxParamsBytes
-		}
-	}
-}
-
-// WithMaxDocument bounds a document in the object store that is put, or read
-// into memory, in bytes. Not positive: blobs.DefaultMaxBytes.
-func WithMaxDocument(n int64) Option {
-	return func(s *settings) { s.maxBlob = n } // blobs.New has the default
-}
-
 // submit asks for one item, putting its params first if they are large.
 func (c *Client) submit(ctx context.Context, s wire.Submit) (Submitted, error) {
 	if len(s.Params) <= c.set.inline {
@@ -78,22 +61,22 @@ func (c *Client) offload(ctx context.Context, s wire.Submit) (wire.Submit, error
 }
 
 // ofStore turns the end of a context into what retry takes for one.
-func (c *Client) ofStore(op string, err error) error {
+func (l *link) ofStore(op string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return c.failed(op, err)
+		return l.failed(op, err)
 	}
 	return err
 }
 
-// Params is an item's params, from the object store if they are there. They
-// are all in memory, at most 64 MiB (see [WithMaxDocument]). Besides the usual,
-// the error may be blobs.ErrGone or blobs.ErrDamaged.
+// Params returns an item's params, from the object store if they are there. They
+// are held in memory, at most 64 MiB (see [WithMaxDocument]). The error may be
+// blobs.ErrGone or blobs.ErrDamaged.
 func (c *Client) Params(ctx context.Context, item WorkItem) (json.RawMessage, error) {
 	return c.document(ctx, "get params", item.Params)
 }
 
-// Result is the result of a completed item, as [Client.Params] is its params.
-// It is nil if there is none; for an item that has not completed the error is an
+// Result returns the result of a completed item, as [Client.Params] returns its
+// params; nil if there is none. For an item that has not completed the error is an
 // [*OutcomeError].
 func (c *Client) Result(ctx context.Context, item WorkItem) (json.RawMessage, error) {
 	if item.State != events.StateCompleted {
@@ -124,7 +107,8 @@ func (c *Client) OpenParams(ctx context.Context, item WorkItem) (io.ReadCloser, 
 	return c.open(ctx, item.Params)
 }
 
-// OpenResult is to [Client.Result] what OpenParams is to Params.
+// OpenResult reads the result of a completed item as a stream, like
+// [Client.OpenParams].
 func (c *Client) OpenResult(ctx context.Context, item WorkItem) (io.ReadCloser, error) {
 	if item.State != events.StateCompleted {
 		return nil, &OutcomeError{Item: item}
@@ -147,8 +131,8 @@ func (c *Client) open(ctx context.Context, doc json.RawMessage) (io.ReadCloser, 
 	return r, err
 }
 
-// Stored is the reference of a document that is in the object store; ok is
-// false for one that is with its item.
+// Stored returns the reference of a document in the object store; ok is false for a
+// document that is kept with its item.
 func Stored(doc json.RawMessage) (ref blobs.Ref, ok bool) {
 	ref, ok, _ = blobs.Find(doc)
 	return ref, ok

@@ -139,7 +139,7 @@ func ExampleClient_Tail() {
 
 // Ask who holds a dedup key before a costly submission. The engine decides all
 // the same: somebody else may submit in between.
-func ExampleClient_Holder() {
+func ExampleDedupKeys_Holder() {
 	ctx := context.Background()
 	url, stop := engineWithWorker(ctx)
 	defer stop()
@@ -149,7 +149,7 @@ func ExampleClient_Holder() {
 	}
 	defer c.Close()
 	for range 2 {
-		held, err := c.Holder(ctx, "check", "project-17")
+		held, err := c.DedupKeys().Holder(ctx, "check", "project-17")
 		if err == nil {
 			fmt.Println("it is there already, and is", held.State)
 			continue

@@ -24,9 +24,13 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
+// Submitted is the outcome of a submission. In the answers of SubmitMany, Error
+// is set for an item that was refused.
+type Submitted = wire.Submitted
+
 // Submit asks the engine for a new item and returns once that is durable (as
 // the engine's durability setting has it), or refused. A repeat, a merge into
-// an item with the same dedup key, and a new item are told apart in the answer.
+// an item with the same dedup key, and a new item can be told apart by the reply.
 //
 // The id is chosen before the first try, so it tries until ctx ends, through
 // timeouts and restarts of the engine, and still makes one item. When ctx ends
@@ -45,19 +49,12 @@ func (c *Client) Submit(ctx context.Context, item Item) (out Submitted, err erro
 		return Submitted{}, err
 	}
 	out, err = c.submit(ctx, s)
-	if err == nil {
-		err = out.Error.Err()
-	}
-	if err != nil {
-		return Submitted{ID: s.ID}, err
-	}
-	c.ObservePosition(out.Position)
-	return out, nil
+	return c.accepted(s.ID, out, err)
 }
 
 // prepare makes an item ready to be sent, with an id.
 func (c *Client) prepare(ctx context.Context, item *Item) (wire.Submit, error) {
-	s, err := item.submission()
+	s, err := item.Submission()
 	if s.Trace == "" {
 		s.Trace = tracing.From(ctx)
 	}
@@ -116,17 +113,17 @@ func (c *Client) Publish(ctx context.Context, item Item) (out Published, err err
 }
 
 // publishFailed turns the failure of one publish into an *events.Error.
-func (c *Client) publishFailed(subject string, err error) error {
+func (l *link) publishFailed(subject string, err error) error {
 	var api *jetstream.APIError
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
-		return events.Refuse(events.CodeUnavailable, "no stream takes %s at %s: has `engine serve` run there?", subject, c.where())
+		return events.Refuse(events.CodeUnavailable, "no stream takes %s at %s: has `engine serve` run there?", subject, l.where())
 	case errors.As(err, &api):
-		return c.intakeRefused(subject, api)
+		return intakeRefused(subject, api)
 	}
-	return c.failed("publish", err)
+	return l.failed("publish", err)
 }
 
 // The server's codes for what is too large, and for a stream or a server that
@@ -140,7 +137,7 @@ const (
 	natsTooManyRequests = 10167
 )
 
-func (c *Client) intakeRefused(subject string, api *jetstream.APIError) error {
+func intakeRefused(subject string, api *jetstream.APIError) error {
 	switch int(api.ErrorCode) {
 	case natsMsgTooLarge:
 		return events.Refuse(events.CodeTooLarge, "publish to %s: the submission is larger than the intake takes (%s)", subject, api.Description)
@@ -226,9 +223,9 @@ func (c *Client) SubmitSeq(ctx context.Context, items iter.Seq[Item], done func(
 }
 
 // bulkBytes is the size of a bulk request: half of what the server takes.
-func (c *Client) bulkBytes() int {
+func (l *link) bulkBytes() int {
 	const unknown = 1 << 20
-	if n := c.nc.MaxPayload(); n > 0 {
+	if n := l.nc.MaxPayload(); n > 0 {
 		return int(n / 2)
 	}
 	return unknown
@@ -307,7 +304,7 @@ func (b *bulk) send() error {
 	sub, err := b.c.sendAsync(wire.APISubmit, p.body(p.pending()))
 	go func() {
 		defer close(p.ready)
-		p.err = b.c.deliver(b.ctx, &p, sub, err)
+		p.err = b.deliver(&p, sub, err)
 	}()
 	return nil
 }
@@ -355,24 +352,10 @@ func (p *parcel) body(idx []int) []byte {
 	return b.Bytes()
 }
 
-// sendAsync sends a request whose reply is awaited on the subscription.
-func (c *Client) sendAsync(op string, body []byte) (*nats.Subscription, error) {
-	inbox := c.nc.NewInbox()
-	sub, err := c.nc.SubscribeSync(inbox)
-	if err != nil {
-		return nil, c.failed(op, err)
-	}
-	if err := c.nc.PublishRequest(c.set.names.API(op), inbox, body); err != nil {
-		_ = sub.Unsubscribe()
-		return nil, c.failed(op, err)
-	}
-	return sub, nil
-}
-
 // deliver gets an answer for each item of a parcel, whose first try is already
 // under way (or has failed with sent). What is refused as unavailable is sent
 // again, alone.
-func (c *Client) deliver(ctx context.Context, p *parcel, sub *nats.Subscription, sent error) error {
+func (b *bulk) deliver(p *parcel, sub *nats.Subscription, sent error) error {
 	if sub != nil {
 		defer func() { _ = sub.Unsubscribe() }()
 	}
@@ -380,14 +363,14 @@ func (c *Client) deliver(ctx context.Context, p *parcel, sub *nats.Subscription,
 	if len(todo) == 0 {
 		return nil
 	}
-	return c.retry(ctx, wire.APISubmit, forever, func(ctx context.Context) error {
-		data, err := c.tryParcel(ctx, p, todo, first, sub, sent)
+	return b.c.retry(b.ctx, wire.APISubmit, forever, func(ctx context.Context) error {
+		data, err := b.try(ctx, p, todo, first, sub, sent)
 		if first = false; err != nil {
 			return err
 		}
-		var answers []Submitted
-		if err := json.Unmarshal(data, &answers); err != nil {
-			return unreadable(wire.APISubmit, err)
+		answers, err := decode[[]Submitted](wire.APISubmit, data)
+		if err != nil {
+			return err
 		}
 		if len(answers) != len(todo) {
 			return events.Refuse(events.CodeInternal, "the engine answered %d of %d submissions: is it another version?", len(answers), len(todo))
@@ -397,30 +380,21 @@ func (c *Client) deliver(ctx context.Context, p *parcel, sub *nats.Subscription,
 	})
 }
 
-// tryParcel awaits the first try, or makes another.
-func (c *Client) tryParcel(ctx context.Context, p *parcel, todo []int, first bool, sub *nats.Subscription, sent error) ([]byte, error) {
+// try awaits the reply to the first try, or makes another.
+func (b *bulk) try(ctx context.Context, p *parcel, todo []int, first bool, sub *nats.Subscription, sent error) ([]byte, error) {
 	if !first {
-		return c.once(ctx, wire.APISubmit, p.body(todo), c.set.tryTimeout)
+		return b.c.once(ctx, wire.APISubmit, p.body(todo), b.c.set.tryTimeout)
 	}
 	if sent != nil {
 		return nil, sent
 	}
-	msg, err := c.await(ctx, p, sub)
-	if err != nil {
-		return nil, c.failed(wire.APISubmit, err)
-	}
-	return content(wire.APISubmit, msg)
-}
-
-// await waits for a reply to what was just sent, for one try.
-func (c *Client) await(ctx context.Context, p *parcel, sub *nats.Subscription) (*nats.Msg, error) {
-	ctx, cancel := c.tryingSince(ctx, p.refused, c.set.names.API(wire.APISubmit), c.set.tryTimeout)
+	ctx, cancel := b.c.tryingSince(ctx, p.refused, b.c.set.names.API(wire.APISubmit), b.c.set.tryTimeout)
 	defer cancel()
 	msg, err := sub.NextMsgWithContext(ctx)
 	if err != nil {
-		return nil, lostOr(ctx, err)
+		return nil, b.c.failed(wire.APISubmit, lostOr(ctx, err))
 	}
-	return msg, nil
+	return content(wire.APISubmit, msg)
 }
 
 // settle takes the answers in. It returns the items to send again, and why.

@@ -27,17 +27,17 @@ type TailOptions struct {
 
 // Tail tells fn the events of the log, live and in order, until ctx ends or fn
 // errs; that is the error it returns. The engine filters them. An event is told
-// once its whole decision is in the log, so what a crash has cut short is never
-// seen. Each event is told once: over a lost connection's repair, or a restart of
+// once its whole decision is in the log, so a decision that a crash cut short is
+// never seen. Each event is told once: over a lost connection's repair, or a restart of
 // the engine, no event is skipped and none repeated. A Tail that is so far behind
 // that retention cuts the log ahead of it ends with an error of the code
 // not_found.
 func (c *Client) Tail(ctx context.Context, o TailOptions, fn func(Event) error) error {
-	req, err := c.tailRequest(o)
+	req, err := o.request()
 	if err != nil {
 		return err
 	}
-	f, err := c.openFeed(ctx, req)
+	f, err := openFeed(ctx, c, req)
 	if err != nil {
 		return err
 	}
@@ -68,8 +68,8 @@ func (c *Client) Tail(ctx context.Context, o TailOptions, fn func(Event) error) 
 // maxTailFilters bounds the types of one tail, and its kinds.
 const maxTailFilters = wire.MaxEventTypes
 
-// tailRequest is the first request for what the options ask for.
-func (c *Client) tailRequest(o TailOptions) (req wire.ReadEvents, err error) {
+// request returns the first request for the events that the options select.
+func (o *TailOptions) request() (req wire.ReadEvents, err error) {
 	for _, t := range o.Types {
 		if _, err := events.ParseType(t); err != nil {
 			return req, events.Refuse(events.CodeBadType, "%v", err)
@@ -120,7 +120,7 @@ type fed struct {
 const feedWait = 20 * time.Second
 
 // openFeed asks for the first page, which settles where the feed begins.
-func (c *Client) openFeed(ctx context.Context, req wire.ReadEvents) (*feed, error) {
+func openFeed(ctx context.Context, c *Client, req wire.ReadEvents) (*feed, error) {
 	first, err := ask[wire.EventsReply](ctx, c, wire.APIEvents, req)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (c *Client) FollowLogs(ctx context.Context, id string, fn func(LogRecord) e
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	feed, err := c.openLogFeed(ctx, id, c.set.names.Log(events.Type(item.Type), workID))
+	feed, err := openLogFeed(ctx, c, id, c.set.names.Log(events.Type(item.Type), workID))
 	if err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ type logged struct {
 // logLook is the interval at which a log is looked at when nothing shows that it has grown.
 const logLook = time.Second
 
-func (c *Client) openLogFeed(ctx context.Context, id, subject string) (*logFeed, error) {
+func openLogFeed(ctx context.Context, c *Client, id, subject string) (*logFeed, error) {
 	f := &logFeed{c: c, id: id, wake: make(chan struct{}, 1), next: make(chan logged), done: make(chan struct{})}
 	sub, err := c.nc.Subscribe(subject, func(*nats.Msg) { f.look() })
 	if err != nil {

@@ -135,10 +135,10 @@ func TestRolesSufficeOnNATS(t *testing.T) {
 	if err := <-tailEnded; !errors.Is(err, context.Canceled) {
 		t.Errorf("tail: %v", err)
 	}
-	if changed, err := operator.Pause(ctx, "email", streamwright.PauseOptions{}); err != nil || !changed {
+	if changed, err := operator.Types().Pause(ctx, "email", streamwright.PauseOptions{}); err != nil || !changed {
 		t.Fatalf("pause: %v, %v", changed, err)
 	}
-	if changed, err := operator.Resume(ctx, "email"); err != nil || !changed {
+	if changed, err := operator.Types().Resume(ctx, "email"); err != nil || !changed {
 		t.Fatalf("resume: %v, %v", changed, err)
 	}
 	probed(t, e, reader)
@@ -224,7 +224,7 @@ func readEverything(t *testing.T, c *streamwright.Client, id, big string) {
 	if p, err := c.List(ctx, streamwright.Filter{}); err != nil || len(p.Items) == 0 {
 		t.Fatalf("list: %+v, %v", p, err)
 	}
-	if _, err := c.Verify(ctx, nil); err != nil {
+	if _, err := c.Engine().Verify(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
 	// By types and kinds, each event's decision is looked up.
@@ -365,7 +365,7 @@ func TestAServersAnswerInTheLogIsNoEvent(t *testing.T) {
 			t.Errorf("the item is %+v, %v", it, err)
 		}
 	}
-	if p, err := reader.Verify(ctx, nil); err != nil || !p.Equal {
+	if p, err := reader.Engine().Verify(ctx, nil); err != nil || !p.Equal {
 		t.Errorf("verify: %+v, %v", p, err)
 	}
 }
@@ -453,7 +453,7 @@ func TestDeliveriesByTheServerAreRefused(t *testing.T) {
 	if it, err := reader.Get(ctx, sub.ID); err != nil || it.State != events.StateQueued {
 		t.Errorf("the item is %+v, %v", it, err)
 	}
-	if p, err := reader.Verify(ctx, nil); err != nil || !p.Equal {
+	if p, err := reader.Engine().Verify(ctx, nil); err != nil || !p.Equal {
 		t.Errorf("verify: %+v, %v", p, err)
 	}
 }
@@ -482,13 +482,13 @@ func TestLogins(t *testing.T) {
 	}
 	for user, opts := range map[string][]nats.Option{"hashed": nil, "filed": nil, "": {nats.Nkey(public, pair.Sign), nats.CustomInboxPrefix(access.InboxPrefix("keyed"))}} {
 		c, refused := as(t, e, user, opts...)
-		if _, err := c.Stats(ctx); err != nil {
+		if _, err := c.Engine().Stats(ctx); err != nil {
 			t.Errorf("%s: %v", user, err)
 		}
 		noneRefused(t, c, refused)
 	}
 	// The process itself needs none.
-	if _, err := mustClient(t, e).Stats(ctx); err != nil {
+	if _, err := mustClient(t, e).Engine().Stats(ctx); err != nil {
 		t.Error(err)
 	}
 }

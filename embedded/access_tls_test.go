@@ -192,7 +192,7 @@ func TestNATSOverTLS(t *testing.T) {
 			return err
 		}
 		defer cl.Close()
-		_, err = cl.Stats(ctx)
+		_, err = cl.Engine().Stats(ctx)
 		return err
 	}
 	for _, mutual := range []bool{false, true} {
@@ -214,7 +214,7 @@ func TestNATSOverTLS(t *testing.T) {
 		if err := connect(e, streamwright.WithTLS(other.file, clientCert, clientKey)); err == nil {
 			t.Errorf("mutual %v: the client trusts a server that it should not", mutual)
 		}
-		if _, err := mustClient(t, e).Stats(ctx); err != nil {
+		if _, err := mustClient(t, e).Engine().Stats(ctx); err != nil {
 			t.Errorf("mutual %v, in the process: %v", mutual, err)
 		}
 	}

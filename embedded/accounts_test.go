@@ -166,7 +166,7 @@ func TestReloadsDisturbNobodyElse(t *testing.T) {
 	}
 	stop()
 	ids := <-ended
-	if _, err := inside.Stats(ctx); err != nil {
+	if _, err := inside.Engine().Stats(ctx); err != nil {
 		t.Errorf("a client of this process: %v", err)
 	}
 	for late := time.Now().Add(testTimeout); ; time.Sleep(10 * time.Millisecond) {
@@ -192,7 +192,7 @@ func TestReloadsDisturbNobodyElse(t *testing.T) {
 			t.Errorf("%s had to connect %d times more", name, n)
 		}
 	}
-	if p, err := reader.Verify(ctx, nil); err != nil || !p.Equal {
+	if p, err := reader.Engine().Verify(ctx, nil); err != nil || !p.Equal {
 		t.Errorf("verify: %+v, %v", p, err)
 	}
 	t.Logf("%d items in the midst of 15 reloads", len(ids))
@@ -238,7 +238,7 @@ func TestRemovedUserHearsNothing(t *testing.T) {
 	}
 	mustReload(t, e, c)
 	back, _ := as(t, e, "read")
-	if _, err := back.Stats(ctx); err != nil {
+	if _, err := back.Engine().Stats(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if len(heard) > 2 { // a connection that came back meanwhile may hear what follows

@@ -235,7 +235,7 @@ func TestDocumentsThatAreNotToBeHad(t *testing.T) {
 func TestObjectStoreAway(t *testing.T) {
 	e := mustStart(t, Options{Memory: true})
 	c := mustClient(t, e)
-	if _, err := c.Configure(testContext(t), "away", map[string]any{"max_attempts": 100, "backoff": map[string]any{"initial_ms": 20, "max_ms": 20}}); err != nil {
+	if _, err := c.Types().Configure(testContext(t), "away", map[string]any{"max_attempts": 100, "backoff": map[string]any{"initial_ms": 20, "max_ms": 20}}); err != nil {
 		t.Fatal(err)
 	}
 	sub, err := c.Submit(testContext(t), streamwright.Item{Type: "away", Params: largeDoc(1 << 20)})

@@ -63,7 +63,7 @@ func TestADeadLetterIsReplayedWithCorrectedParams(t *testing.T) {
 	if err != nil || it.State != events.StateDead || it.Cause == "" {
 		t.Fatalf("%+v, %v", it, err)
 	}
-	causes, err := c.Causes(ctx, streamwright.CausesQuery{Type: "email"})
+	causes, err := c.DeadLetters().Causes(ctx, streamwright.CausesQuery{Type: "email"})
 	if err != nil || len(causes.Causes) != 1 || causes.Causes[0].Cause != it.Cause || causes.Causes[0].Dead != 1 || causes.Causes[0].Example != sub.ID {
 		t.Fatalf("%+v, %v", causes, err)
 	}
@@ -85,18 +85,18 @@ func TestADeadLetterIsReplayedWithCorrectedParams(t *testing.T) {
 	if _, err := c.GetAt(ctx, sub.ID, streamwright.PointInTime{Position: "1"}); events.CodeOf(err) != events.CodeNotFound || !strings.Contains(err.Error(), "not there yet") {
 		t.Errorf("before it was there: %v", err)
 	}
-	past, err := c.StateAt(ctx, streamwright.PointInTime{Position: died}, nil)
+	past, err := c.Engine().StateAt(ctx, streamwright.PointInTime{Position: died}, nil)
 	if err != nil || len(past.Types) != 1 || past.Types[0].States["dead"] != 1 || past.Types[0].States["completed"] != 0 || past.Causes != 1 {
 		t.Errorf("the state before: %+v, %v", past, err)
 	}
-	past, err = c.StateAt(ctx, streamwright.PointInTime{Position: it.Position}, nil)
+	past, err = c.Engine().StateAt(ctx, streamwright.PointInTime{Position: it.Position}, nil)
 	if err != nil || past.Types[0].States["dead"] != 0 || past.Types[0].States["completed"] != 1 {
 		t.Errorf("the state after: %+v, %v", past, err)
 	}
-	if _, err := c.StateAt(ctx, streamwright.PointInTime{Time: time.Unix(1, 0)}, nil); events.CodeOf(err) != events.CodeNotFound {
+	if _, err := c.Engine().StateAt(ctx, streamwright.PointInTime{Time: time.Unix(1, 0)}, nil); events.CodeOf(err) != events.CodeNotFound {
 		t.Errorf("the state before the log: %v", err)
 	}
-	if _, err := c.StateAt(ctx, streamwright.PointInTime{Position: "999999"}, nil); events.CodeOf(err) != events.CodeBadRequest {
+	if _, err := c.Engine().StateAt(ctx, streamwright.PointInTime{Position: "999999"}, nil); events.CodeOf(err) != events.CodeBadRequest {
 		t.Errorf("the state of the future: %v", err)
 	}
 	history, sum, err := c.Account(ctx, sub.ID)
@@ -124,7 +124,7 @@ func TestBulkReplayByCause(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitAll(ctx, t, c, all, events.StateDead)
-	causes, err := c.Causes(ctx, streamwright.CausesQuery{Sort: "dead"})
+	causes, err := c.DeadLetters().Causes(ctx, streamwright.CausesQuery{Sort: "dead"})
 	if err != nil || causes.Total != 1 || causes.Causes[0].Dead != n {
 		t.Fatalf("ids in the errors make one cause: %+v, %v", causes, err)
 	}
@@ -141,7 +141,7 @@ func TestBulkReplayByCause(t *testing.T) {
 		t.Fatalf("%+v in %d pages, %v", sum, pages, err)
 	}
 	awaitAll(ctx, t, c, all, events.StateCompleted)
-	if page, err := c.Dead(ctx, streamwright.Selection{}); err != nil || len(page.Items) != 0 {
+	if page, err := c.DeadLetters().List(ctx, streamwright.Selection{}); err != nil || len(page.Items) != 0 {
 		t.Errorf("%d are dead still, %v", len(page.Items), err)
 	}
 	if _, err := c.Bulk(ctx, streamwright.Bulk{Action: wire.BulkReplay}, nil); events.CodeOf(err) != events.CodeBadRequest {
@@ -178,11 +178,11 @@ func TestBulkCancelAndReprioritise(t *testing.T) {
 	if err != nil || sum.Changed != 10 {
 		t.Errorf("cancelled: %+v, %v", sum, err)
 	}
-	stats, err := c.Stats(ctx)
+	stats, err := c.Engine().Stats(ctx)
 	if err != nil || stats.Types[0].Queued[9] != 10 || stats.Types[0].States["cancelled"] != 10 {
 		t.Errorf("%+v, %v", stats, err)
 	}
-	if page, err := c.Dead(ctx, streamwright.Selection{}); err != nil || len(page.Items) != 0 {
+	if page, err := c.DeadLetters().List(ctx, streamwright.Selection{}); err != nil || len(page.Items) != 0 {
 		t.Errorf("what was cancelled is not dead: %+v, %v", page, err)
 	}
 	sel := tenant("tenant-2")
@@ -228,21 +228,21 @@ func TestARejectedSubmissionIsReplayedCorrected(t *testing.T) {
 	if _, err := c.GetByIntake(ctx, bad); err == nil || !strings.Contains(err.Error(), "engine rejected show") {
 		t.Errorf("the rejected one: %v", err)
 	}
-	page, err := c.Rejected(ctx, streamwright.RejectedFilter{})
+	page, err := c.Rejected().List(ctx, streamwright.RejectedFilter{})
 	if err != nil || len(page.Rejected) != 1 {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	seq := page.Rejected[0].Seq
-	r, err := c.GetRejected(ctx, seq)
+	r, err := c.Rejected().Get(ctx, seq)
 	if err != nil || r.Text != `{to: kelly}` || r.IntakeSeq != bad {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	fix := streamwright.Correction{Seq: seq, Params: json.RawMessage(`{"to":"kelly"}`)}
-	if _, err := c.ReplayRejected(ctx, fix); events.CodeOf(err) != events.CodeBadPriority {
+	if _, err := c.Rejected().Replay(ctx, fix); events.CodeOf(err) != events.CodeBadPriority {
 		t.Errorf("half corrected: %v", err)
 	}
 	fix.Headers = map[string]string{"work-priority": "high"}
-	sub, err := c.ReplayRejected(ctx, fix)
+	sub, err := c.Rejected().Replay(ctx, fix)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,10 +250,10 @@ func TestARejectedSubmissionIsReplayedCorrected(t *testing.T) {
 	if err != nil || it.Priority != 8 || it.Tenant != "acme" || it.Provenance.Trigger != "rejected:"+seq.String() || string(it.Params) != `{"to":"kelly"}` {
 		t.Errorf("%+v, %v", it, err)
 	}
-	if err := c.PurgeRejected(ctx, seq, ""); err != nil {
+	if err := c.Rejected().Purge(ctx, seq, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.GetRejected(ctx, seq); events.CodeOf(err) != events.CodeNotFound {
+	if _, err := c.Rejected().Get(ctx, seq); events.CodeOf(err) != events.CodeNotFound {
 		t.Errorf("after its purge: %v", err)
 	}
 }

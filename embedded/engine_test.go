@@ -268,7 +268,7 @@ func TestEngineOnExternalNATS(t *testing.T) {
 	work(t, e, "email")
 	waitFor(t, e, submit(t, e, wire.Submit{Type: "email"}), events.StateCompleted)
 	c := mustClient(t, e)
-	if _, err := c.Stats(testContext(t)); err != nil {
+	if _, err := c.Engine().Stats(testContext(t)); err != nil {
 		t.Error(err)
 	}
 }

@@ -24,7 +24,7 @@ func heldSays(t *testing.T, c *streamwright.Client, want streamwright.Holder) {
 	t.Helper()
 	ctx := testContext(t)
 	for {
-		h, err := c.Holder(ctx, "check", heldKey)
+		h, err := c.DedupKeys().Holder(ctx, "check", heldKey)
 		if err != nil && events.CodeOf(err) != events.CodeNotFound {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func watched(t *testing.T, c *streamwright.Client) <-chan streamwright.Holder {
 	ctx, cancel := context.WithCancel(testContext(t))
 	ended := make(chan error, 1)
 	go func() {
-		ended <- c.WatchHolder(ctx, "check", heldKey, func(h streamwright.Holder) error { told <- h; return nil })
+		ended <- c.DedupKeys().Watch(ctx, "check", heldKey, func(h streamwright.Holder) error { told <- h; return nil })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -73,7 +73,7 @@ func toldNext(t *testing.T, told <-chan streamwright.Holder, want streamwright.H
 // another client reads and watches it.
 func heldLife(t *testing.T, submitter, reader *streamwright.Client, mayRead bool) {
 	ctx := testContext(t)
-	if _, err := reader.Holder(ctx, "check", heldKey); events.CodeOf(err) != events.CodeNotFound {
+	if _, err := reader.DedupKeys().Holder(ctx, "check", heldKey); events.CodeOf(err) != events.CodeNotFound {
 		t.Fatalf("a free key: %v", err)
 	}
 	told := watched(t, reader)
@@ -84,7 +84,7 @@ func heldLife(t *testing.T, submitter, reader *streamwright.Client, mayRead bool
 	}
 	want := streamwright.Holder{ID: sub.ID, State: events.StateQueued}
 	if mayRead { // what it was told it sees, without a wait
-		if h, err := submitter.Holder(ctx, "check", heldKey); h != want || err != nil {
+		if h, err := submitter.DedupKeys().Holder(ctx, "check", heldKey); h != want || err != nil {
 			t.Fatalf("the holder is %+v, %v; want %+v", h, err, want)
 		}
 	}
@@ -99,10 +99,10 @@ func heldLife(t *testing.T, submitter, reader *streamwright.Client, mayRead bool
 		typ, key string
 		code     events.Code
 	}{{"Bad Type", "k", events.CodeBadType}, {"check", "", events.CodeBadRequest}} {
-		if _, err := reader.Holder(ctx, c.typ, c.key); events.CodeOf(err) != c.code {
+		if _, err := reader.DedupKeys().Holder(ctx, c.typ, c.key); events.CodeOf(err) != c.code {
 			t.Errorf("type %q, key %q: %v", c.typ, c.key, err)
 		}
-		if err := reader.WatchHolder(ctx, c.typ, c.key, nil); events.CodeOf(err) != c.code {
+		if err := reader.DedupKeys().Watch(ctx, c.typ, c.key, nil); events.CodeOf(err) != c.code {
 			t.Errorf("watch of type %q, key %q: %v", c.typ, c.key, err)
 		}
 	}
@@ -154,10 +154,10 @@ func TestHolderWithUsers(t *testing.T) {
 	default:
 	}
 	feeder, _ := as(t, e, "submit")
-	if _, err := feeder.Holder(testContext(t), "check", heldKey); events.CodeOf(err) != events.CodeForbidden {
+	if _, err := feeder.DedupKeys().Holder(testContext(t), "check", heldKey); events.CodeOf(err) != events.CodeForbidden {
 		t.Errorf("a user without the role read: %v", err)
 	}
-	if err := feeder.WatchHolder(testContext(t), "check", heldKey, nil); events.CodeOf(err) != events.CodeForbidden {
+	if err := feeder.DedupKeys().Watch(testContext(t), "check", heldKey, nil); events.CodeOf(err) != events.CodeForbidden {
 		t.Errorf("a watch of a user without the role read: %v", err)
 	}
 }

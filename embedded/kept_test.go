@@ -41,7 +41,7 @@ func rejectSome(t *testing.T, e *Engine, c *streamwright.Client, bodies ...strin
 		}
 	}
 	until(t, "all is rejected", func() bool {
-		if page, err = c.Rejected(testContext(t), streamwright.RejectedFilter{}); err != nil {
+		if page, err = c.Rejected().List(testContext(t), streamwright.RejectedFilter{}); err != nil {
 			t.Fatal(err)
 		}
 		return len(page.Rejected) == len(bodies)
@@ -58,20 +58,20 @@ func TestWhatOutlivesACut(t *testing.T) {
 	e := mustStart(t, quiet(dir))
 	c, ctx := mustClient(t, e), testContext(t)
 	before := rejectSome(t, e, c, "{one", "{two", "{three")
-	if err := c.PurgeRejected(ctx, before.Rejected[1].Seq, ""); err != nil {
+	if err := c.Rejected().Purge(ctx, before.Rejected[1].Seq, ""); err != nil {
 		t.Fatal(err)
 	}
 	me := wire.Register{Worker: "w1", Types: []string{"email"}, Slots: 2, Session: "s"}
 	request[wire.Registered](t, e, wire.APIRegister, me)
 	request[wire.OK](t, e, wire.APIDrain, wire.Drain{Worker: "w1", Reason: "deploy", By: "ops"})
-	if _, err := c.Pause(ctx, "email", streamwright.PauseOptions{Reason: "down", For: time.Hour}); err != nil {
+	if _, err := c.Types().Pause(ctx, "email", streamwright.PauseOptions{Reason: "down", For: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	before, err := c.Rejected(ctx, streamwright.RejectedFilter{})
+	before, err := c.Rejected().List(ctx, streamwright.RejectedFilter{})
 	if err != nil || len(before.Rejected) != 2 {
 		t.Fatalf("%+v %v", before, err)
 	}
-	one, err := c.GetRejected(ctx, before.Rejected[0].Seq)
+	one, err := c.Rejected().Get(ctx, before.Rejected[0].Seq)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,21 +87,21 @@ func TestWhatOutlivesACut(t *testing.T) {
 	e = mustStart(t, quiet(dir))
 	c = mustClient(t, e)
 	mustVerify(t, e)
-	after, err := c.Rejected(ctx, streamwright.RejectedFilter{})
+	after, err := c.Rejected().List(ctx, streamwright.RejectedFilter{})
 	if err != nil || !reflect.DeepEqual(before, after) {
 		t.Fatalf("rejected before:\n%+v\nafter:\n%+v %v", before, after, err)
 	}
-	if again, err := c.GetRejected(ctx, one.Seq); err != nil || !reflect.DeepEqual(one, again) || again.Text == "" {
+	if again, err := c.Rejected().Get(ctx, one.Seq); err != nil || !reflect.DeepEqual(one, again) || again.Text == "" {
 		t.Fatalf("rejected before:\n%+v\nafter:\n%+v %v", one, again, err)
 	}
 	if p := pauseOf(t, c, "email"); p == nil || *p != *paused || p.Until.IsZero() {
 		t.Fatalf("paused before %+v, after %+v", paused, p)
 	}
 	drainOutlives(t, e, c, me)
-	if sub, err := c.ReplayRejected(ctx, streamwright.Correction{Seq: one.Seq, Params: []byte(`{"n":1}`)}); err != nil || sub.ID == "" {
+	if sub, err := c.Rejected().Replay(ctx, streamwright.Correction{Seq: one.Seq, Params: []byte(`{"n":1}`)}); err != nil || sub.ID == "" {
 		t.Fatalf("%+v %v", sub, err)
 	}
-	if err := c.PurgeRejected(ctx, one.Seq, ""); err != nil {
+	if err := c.Rejected().Purge(ctx, one.Seq, ""); err != nil {
 		t.Fatal(err)
 	}
 	mustVerify(t, e)
@@ -110,7 +110,7 @@ func TestWhatOutlivesACut(t *testing.T) {
 
 func pauseOf(t *testing.T, c *streamwright.Client, typ string) *streamwright.Pause {
 	t.Helper()
-	types, err := c.Types(testContext(t))
+	types, err := c.Types().List(testContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func pauseOf(t *testing.T, c *streamwright.Client, typ string) *streamwright.Pau
 func drainOutlives(t *testing.T, e *Engine, c *streamwright.Client, me wire.Register) {
 	t.Helper()
 	ctx := testContext(t)
-	marks, err := c.Drains(ctx)
+	marks, err := c.Workers().Drains(ctx)
 	if err != nil || len(marks) != 1 || marks[0].Worker != "w1" || marks[0].Reason != "deploy" || marks[0].By != "ops" || marks[0].At.IsZero() {
 		t.Fatalf("%+v %v", marks, err)
 	}
@@ -137,17 +137,17 @@ func drainOutlives(t *testing.T, e *Engine, c *streamwright.Client, me wire.Regi
 	if r := beat(); !r.ShouldDrain || r.Status != wire.WorkerDraining {
 		t.Fatalf("the mark is forgotten: %+v", r)
 	}
-	if changed, err := c.Undrain(ctx, "w1"); err != nil || !changed {
+	if changed, err := c.Workers().Undrain(ctx, "w1"); err != nil || !changed {
 		t.Fatalf("%v %v", changed, err)
 	}
 	if r := beat(); r.ShouldDrain || r.Status != wire.WorkerActive {
 		t.Fatalf("it drains for ever: %+v", r)
 	}
-	if err := c.Drain(ctx, "w1"); err != nil {
+	if err := c.Workers().Drain(ctx, "w1"); err != nil {
 		t.Fatal(err)
 	}
 	request[wire.OK](t, e, wire.APIUnregister, wire.Unregister{Worker: "w1", Session: "another"})
-	if marks, err := c.Drains(ctx); err != nil || len(marks) != 1 {
+	if marks, err := c.Workers().Drains(ctx); err != nil || len(marks) != 1 {
 		t.Fatalf("another's goodbye has ended it: %+v %v", marks, err)
 	}
 	if err := e.dispatcher.Unregister(ctx, wire.Unregister{Worker: "w1"}); events.CodeOf(err) != events.CodeBadRequest {
@@ -157,10 +157,10 @@ func drainOutlives(t *testing.T, e *Engine, c *streamwright.Client, me wire.Regi
 		t.Fatalf("the mark is gone with the worker of somebody else: %+v", r)
 	}
 	request[wire.OK](t, e, wire.APIUnregister, wire.Unregister{Worker: "w1", Session: me.Session})
-	if marks, err := c.Drains(ctx); err != nil || len(marks) != 0 {
+	if marks, err := c.Workers().Drains(ctx); err != nil || len(marks) != 0 {
 		t.Fatalf("it has left: %+v %v", marks, err)
 	}
-	if err := c.Drain(ctx, "w1"); events.CodeOf(err) != events.CodeNotFound {
+	if err := c.Workers().Drain(ctx, "w1"); events.CodeOf(err) != events.CodeNotFound {
 		t.Fatalf("one that is gone is drained: %v", err)
 	}
 }
@@ -172,11 +172,11 @@ func TestPauseForATime(t *testing.T) {
 	if _, err := c.Submit(ctx, streamwright.Item{Type: "email", Delay: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	if changed, err := c.Pause(ctx, "email", streamwright.PauseOptions{For: 300 * time.Millisecond}); err != nil || !changed {
+	if changed, err := c.Types().Pause(ctx, "email", streamwright.PauseOptions{For: 300 * time.Millisecond}); err != nil || !changed {
 		t.Fatalf("%v %v", changed, err)
 	}
 	until(t, "the pause ends", func() bool { return pauseOf(t, c, "email") == nil })
-	if _, err := c.Pause(ctx, "email", streamwright.PauseOptions{Until: time.Now().Add(-time.Hour)}); events.CodeOf(err) != events.CodeBadTime {
+	if _, err := c.Types().Pause(ctx, "email", streamwright.PauseOptions{Until: time.Now().Add(-time.Hour)}); events.CodeOf(err) != events.CodeBadTime {
 		t.Fatalf("a pause until an hour ago: %v", err)
 	}
 	stopEngine(t, e)

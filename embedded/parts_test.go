@@ -112,7 +112,7 @@ func TestSpawnInPartsWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	e := mustStart(t, Options{Memory: true, NATSListen: config.Off, HTTP: config.Off})
 	c, ctx := mustClient(t, e), testContext(t)
-	if _, err := c.Configure(ctx, "child", map[string]any{"max_queued": 7}); err != nil {
+	if _, err := c.Types().Configure(ctx, "child", map[string]any{"max_queued": 7}); err != nil {
 		t.Fatal(err)
 	}
 	f := &family{size: events.MaxWholeSpawn + 20}
@@ -142,7 +142,7 @@ func TestBatchOfTenThousand(t *testing.T) {
 	for i := range items {
 		items[i] = streamwright.Item{Type: "child", Params: member{N: i}}
 	}
-	b, err := c.SubmitBatch(ctx, items, &streamwright.Item{Type: "callback"})
+	b, err := c.Batches().Submit(ctx, items, &streamwright.Item{Type: "callback"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -451,7 +451,7 @@ func TestReloadClosesTheDoor(t *testing.T) {
 	if _, err := in.Submit(testContext(t), streamwright.Item{Type: "email"}); err != nil {
 		t.Errorf("the user: %v", err)
 	}
-	if _, err := mustClient(t, e).Stats(testContext(t)); err != nil {
+	if _, err := mustClient(t, e).Engine().Stats(testContext(t)); err != nil {
 		t.Errorf("in the process: %v", err)
 	}
 }

@@ -61,7 +61,7 @@ func TestEverySecondOverARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := c.SetSchedule(testContext(t), streamwright.Schedule{Name: "sweep", Type: "clean", Every: time.Second, Missed: "all", Params: map[string]int{"n": 1}})
+	set, err := c.Schedules().Set(testContext(t), streamwright.Schedule{Name: "sweep", Type: "clean", Every: time.Second, Missed: "all", Params: map[string]int{"n": 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,14 +79,14 @@ func TestEverySecondOverARestart(t *testing.T) {
 			t.Fatalf("tick %d of %d is %s, want %s", i, len(made), at, want)
 		}
 	}
-	list, err := c.Schedules(testContext(t))
+	list, err := c.Schedules().List(testContext(t))
 	if err != nil || len(list) != 1 || list[0].LastState != events.StateQueued {
 		t.Errorf("%+v %v", list, err)
 	}
-	if err := c.RemoveSchedule(testContext(t), "sweep"); err != nil {
+	if err := c.Schedules().Remove(testContext(t), "sweep"); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := c.Verify(testContext(t), nil); err != nil || !p.Equal {
+	if p, err := c.Engine().Verify(testContext(t), nil); err != nil || !p.Equal {
 		t.Errorf("%+v %v", p, err)
 	}
 }
@@ -114,7 +114,7 @@ func TestTheFileOwnsASchedule(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		list, err := c.Schedules(testContext(t))
+		list, err := c.Schedules().List(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestTheFileOwnsASchedule(t *testing.T) {
 			t.Fatalf("%+v", list)
 		}
 		first = list[0]
-		if _, err := c.PauseSchedule(testContext(t), "sweep"); events.CodeOf(err) != events.CodeSetInFile {
+		if _, err := c.Schedules().Pause(testContext(t), "sweep"); events.CodeOf(err) != events.CodeSetInFile {
 			t.Errorf("%v", err)
 		}
 	})

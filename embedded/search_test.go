@@ -59,7 +59,7 @@ func TestSearch(t *testing.T) {
 				t.Errorf("%+v finds %+v, %v", f, page.Items, err)
 			}
 		}
-		if page, err := c.Dead(testContext(t), wire.Selection{List: wire.List{Error: "refused"}}); err != nil || len(page.Items) != 1 {
+		if page, err := c.DeadLetters().List(testContext(t), wire.Selection{List: wire.List{Error: "refused"}}); err != nil || len(page.Items) != 1 {
 			t.Errorf("among the dead: %+v, %v", page, err)
 		}
 	}

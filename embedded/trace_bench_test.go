@@ -105,7 +105,7 @@ func flow(b *testing.B, e *Engine) {
 		b.Fatal(err)
 	}
 	for {
-		stats, err := c.Stats(b.Context())
+		stats, err := c.Engine().Stats(b.Context())
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// patience is how long Drain waits for something to happen while items are due.
+	// patience bounds Drain's wait for something to happen while items are due.
 	patience = 30 * time.Second
 	// look is the time between two looks at what is left.
 	look = 2 * time.Millisecond
@@ -184,7 +184,7 @@ func goesOn(it *streamwright.WorkItem, now time.Time) bool {
 // sync has the client's queries see all that the engine has decided.
 func (e *Engine) sync(ctx context.Context) {
 	e.t.Helper()
-	info, err := e.client.Info(ctx)
+	info, err := e.client.Engine().Info(ctx)
 	if err != nil {
 		e.t.Fatalf("ask the engine how far it is: %v", err)
 	}

@@ -174,7 +174,7 @@ func TestAdvance(t *testing.T) {
 	if d := e.Now().Sub(began); d < 72*time.Hour || d > 73*time.Hour {
 		t.Errorf("the time has gone on by %s", d)
 	}
-	if _, err := e.Client().SetSchedule(t.Context(), streamwright.Schedule{Name: "nightly", Type: "report", Cron: "0 3 * * *"}); err != nil {
+	if _, err := e.Client().Schedules().Set(t.Context(), streamwright.Schedule{Name: "nightly", Type: "report", Cron: "0 3 * * *"}); err != nil {
 		t.Fatal(err)
 	}
 	e.Drain()

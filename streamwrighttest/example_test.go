@@ -62,7 +62,7 @@ func TestNightlyReport(t *testing.T) {
 			return nil, nil
 		})
 	})
-	_, err := e.Client().SetSchedule(t.Context(), streamwright.Schedule{Name: "nightly", Type: "report", Cron: "0 3 * * *"})
+	_, err := e.Client().Schedules().Set(t.Context(), streamwright.Schedule{Name: "nightly", Type: "report", Cron: "0 3 * * *"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,11 @@ import (
 // nothing: it waits for the items that are submitted to it, and completes when
 // their number is settled and the last of them has ended.
 type Batch struct {
-	// ID is that of the batch, a ULID; left out, the engine chooses one. With an id
+	// ID is the batch's id, a ULID; without one the engine chooses it. With an id
 	// the request may be repeated.
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name,omitempty"` // for people, at most 256 bytes
-	// Count is how many items it will have; 0: a later request with Seal says.
+	// Count is the number of items to come; 0: a later request with Seal says.
 	Count int `json:"count,omitempty"`
 	// Seal settles the number of items of the batch ID: Count, or, with 0, as many
 	// as there are. Name and Callback are not used then.
@@ -30,7 +30,7 @@ type Batch struct {
 	Callback *Submit `json:"callback,omitempty"`
 }
 
-// BatchReply is a batch as a request leaves it.
+// BatchReply answers a Batch with the batch's new state.
 type BatchReply struct {
 	ID       string           `json:"id"`
 	State    events.ItemState `json:"state"`
@@ -78,8 +78,8 @@ func (b Batch) Commands(newID func() events.ID) ([]core.Command, error) {
 	return append(cmds, cmd), nil
 }
 
-// callbackID is the id of a batch's callback, unless its submitter chose one: the
-// same each time, so that a request which is repeated makes no other.
+// callbackID returns the id of a batch's callback, unless its submitter chose one.
+// It is the same each time, so a repeated request makes no second callback.
 func callbackID(batch events.ID) events.ID {
 	id := batch
 	id[6] ^= 0x80 // the first byte behind the time: far from the ids made next
@@ -97,7 +97,7 @@ func (b Batch) seal() ([]core.Command, error) {
 	return []core.Command{core.SealBatch{ID: id, Count: b.Count}}, nil
 }
 
-// BatchOf is how far a batch has come; false if the item is none.
+// BatchOf returns the progress of a batch; false if the item is not one.
 func BatchOf(it *events.Item) (BatchCounts, bool) {
 	if it == nil || it.Relations == nil || !it.Relations.Batch {
 		return BatchCounts{}, false

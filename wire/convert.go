@@ -132,7 +132,7 @@ func (p *Priority) UnmarshalJSON(data []byte) error {
 	}
 	n, err := strconv.Atoi(string(data))
 	if err != nil {
-		return events.Refuse(events.CodeBadPriority, "the priority is %s: use a whole number, 0 to %d (higher first), or low, medium, high", clip(string(data)), events.MaxPriority)
+		return events.Refuse(events.CodeBadPriority, "the priority is %s: use a whole number, 0 to %d (higher first), or low, medium, high", events.Clip(string(data), maxQuoted), events.MaxPriority)
 	}
 	*p = Priority(n)
 	return nil
@@ -167,7 +167,7 @@ func CheckCapability(c string) error {
 		ok = b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b == '-' && c[i-1] != '-'
 	}
 	if !ok {
-		return events.Refuse(events.CodeBadRequest, "invalid capability %q: use at most %d characters of a-z and 0-9, with single - between them", clip(c), events.MaxCapabilityLen)
+		return events.Refuse(events.CodeBadRequest, "invalid capability %q: use at most %d characters of a-z and 0-9, with single - between them", events.Clip(c, maxQuoted), events.MaxCapabilityLen)
 	}
 	return nil
 }
@@ -207,4 +207,53 @@ func (r Reschedule) Command(now time.Time) (core.Reschedule, error) {
 		return core.Reschedule{}, events.Refuse(events.CodeBadRequest, "nothing to change: give a priority, a time, a delay, or now")
 	}
 	return core.Reschedule{ID: id, Priority: p, AvailableAt: r.AvailableAt, Delay: delay, Now: r.Now}, nil
+}
+
+// FromItem returns an item as queries show it, with its params, its result and the
+// submissions merged into it, each nil if not wanted.
+func FromItem(it *events.Item, params, result []byte, merged []events.MergedEntry) Item {
+	out := Item{
+		ID: it.ID.String(), Type: string(it.Type), State: it.State, Priority: int(it.Priority),
+		Params: params, Attempt: int(it.Attempt), MaxAttempts: int(it.MaxAttempts),
+		OwnAttempts: it.OwnAttempts, TimeoutMS: it.Timeout.Milliseconds(), OwnTimeout: it.OwnTimeout, Worker: string(it.Worker),
+		DedupKey: it.DedupKey, IdempotencyKey: it.IdempotencyKey,
+		Capabilities: it.Capabilities, Tenant: it.Tenant, Labels: it.Labels,
+		Provenance: it.Provenance, MergedCount: it.MergedCount, IntakeSeq: it.IntakeSeq,
+		AvailableAt: it.AvailableAt, CreatedAt: it.CreatedAt, QueuedAt: it.QueuedAt,
+		ClaimedAt: it.ClaimedAt, StartedAt: it.StartedAt, Deadline: it.Deadline,
+		FinishedAt: it.FinishedAt, Result: result, Reason: it.Reason, Cause: it.Cause, Position: PositionOf(it.Seq),
+	}
+	if !it.MergedInto.IsZero() {
+		out.MergedInto = it.MergedInto.String()
+	}
+	if it.Error != "" || it.Code != "" {
+		out.Error = &ItemError{Message: it.Error, Code: it.Code, Retryable: it.Retryable}
+	}
+	out.ItemFlow = itemFlow(it)
+	if len(merged) > 0 {
+		out.MergedProvenance = make([]MergedProvenance, len(merged))
+		for i, m := range merged {
+			out.MergedProvenance[i] = MergedProvenance{ID: m.ID.String(), At: m.At, Provenance: m.Provenance}
+		}
+	}
+	return out
+}
+
+// FromEvent returns an event as queries and tails show it.
+func FromEvent(ev events.Event) HistoryEvent {
+	out := HistoryEvent{
+		Seq: ev.Seq, Kind: ev.Kind, Type: string(ev.Type), At: ev.At,
+		Attempt: int(ev.Attempt), Worker: string(ev.Worker),
+	}
+	if !ev.ID.IsZero() {
+		out.ID = ev.ID.String()
+	}
+	data, err := ev.Data()
+	if err != nil {
+		// A payload that was read from JSON can be written as JSON; one that
+		// can't must not take the rest of the history with it.
+		data, _ = json.Marshal(map[string]string{"unreadable": err.Error()})
+	}
+	out.Data = data
+	return out
 }

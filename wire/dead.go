@@ -35,15 +35,15 @@ type CausesQuery struct {
 	MinPosition Position `json:"min_position,omitempty"`
 }
 
-// CausesReply lists causes. Total is how many there are without the limit.
+// CausesReply lists causes. Total counts them without the limit.
 type CausesReply struct {
 	Causes []Cause `json:"causes"`
 	Total  int     `json:"total"`
 }
 
-// Cause is what items have died of: those of one type, reason and code whose
-// error's text differs in nothing but numbers, ids, paths and quoted texts.
-// "other-<type>" gathers what is too various to be told apart.
+// Cause groups dead items of one type, reason and code whose error texts differ
+// only in numbers, ids, paths and quoted texts. "other-<type>" gathers the deaths
+// of a type that has too many causes to keep apart.
 type Cause struct {
 	Cause   string    `json:"cause"`
 	Type    string    `json:"type"`
@@ -63,10 +63,10 @@ func FromCause(key string, c events.Cause) Cause {
 		First: c.First, Last: c.Last, Example: c.Example.String()}
 }
 
-// Replay queues a dead or cancelled item again. What is left out stays as it
-// was; MaxAttempts is how many further ones it gets, by default the type's.
-// Params replace the item's; Patch is a JSON merge patch (RFC 7396) applied to
-// them. At most one of the two may be given.
+// Replay queues a dead or cancelled item again. Fields that are left out stay as
+// they were; MaxAttempts counts further attempts, by default the type's. Params
+// replace the item's; Patch is a JSON merge patch (RFC 7396) applied to them. At
+// most one of the two may be given.
 type Replay struct {
 	ID          string          `json:"id"`
 	Params      json.RawMessage `json:"params,omitempty"`
@@ -97,9 +97,9 @@ const (
 	BulkReschedule = "reschedule"
 )
 
-// Bulk does one thing to the items of a selection, a page of them: at most
-// Limit of the selection, 1,000 by default and at most. What the action can't
-// be done to by its state is passed over. Go on with the answer's NextCursor.
+// Bulk does one thing to a page of the items of a selection: at most the
+// selection's Limit, 1,000 by default and at most. Items in a state that does not
+// allow the action are skipped. Go on with the reply's NextCursor.
 type Bulk struct {
 	Action string    `json:"action"`
 	Select Selection `json:"select"`
@@ -116,8 +116,8 @@ type Bulk struct {
 	Reason      string          `json:"reason,omitempty"`       // replay, purge, cancel
 }
 
-// BulkReply says what became of a page. Errors are of the first few items that
-// failed, Sample names the first few that matched.
+// BulkReply answers a Bulk. Errors holds those of the first few items that failed,
+// Sample the ids of the first few that matched.
 type BulkReply struct {
 	Matched    int         `json:"matched"`
 	Changed    int         `json:"changed"`
@@ -187,7 +187,7 @@ func (b *Bulk) Command(id string, now time.Time) (core.Command, error) {
 	case BulkReschedule:
 		return Reschedule{ID: id, Priority: b.Priority, AvailableAt: b.AvailableAt, DelayMS: b.DelayMS, Now: b.Now}.Command(now)
 	}
-	return nil, events.Refuse(events.CodeBadRequest, "%q is no action: use replay, purge, cancel or reschedule", clip(b.Action))
+	return nil, events.Refuse(events.CodeBadRequest, "%q is no action: use replay, purge, cancel or reschedule", events.Clip(b.Action, maxQuoted))
 }
 
 // ListRejected asks for a page of rejected submissions, newest first.

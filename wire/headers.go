@@ -50,11 +50,11 @@ func ParseSubmission(subject string, header map[string][]string, body []byte, na
 	s := Submit{Params: json.RawMessage(body)}
 	typ, ok := submittedType(subject, names)
 	if !ok {
-		return s, events.Refuse(events.CodeBadType, "subject %q names no type: publish to %s with one token for the type", clip(subject), names.SubmitAll())
+		return s, events.Refuse(events.CodeBadType, "subject %q names no type: publish to %s with one token for the type", events.Clip(subject, maxQuoted), names.SubmitAll())
 	}
 	s.Type = typ
 	if names.answered(header, body) {
-		return s, events.Refuse(events.CodeBadRequest, "this is no submission but what a NATS server answered, or a message of one of the engine's own streams: somebody named %s as the subject of a reply", clip(subject))
+		return s, events.Refuse(events.CodeBadRequest, "this is no submission but what a NATS server answered, or a message of one of the engine's own streams: somebody named %s as the subject of a reply", events.Clip(subject, maxQuoted))
 	}
 	var first error
 	for name, values := range header {
@@ -147,7 +147,7 @@ func (s *Submit) readValue(name, v string) (err error) {
 		s.IdempotencyKey = v
 	case HeaderAvailableAt:
 		if s.AvailableAt, err = time.Parse(time.RFC3339, v); err != nil {
-			return events.Refuse(events.CodeBadTime, "header %s: %q is no time: write it in RFC 3339, as 2030-01-31T08:00:00Z", name, clip(v))
+			return events.Refuse(events.CodeBadTime, "header %s: %q is no time: write it in RFC 3339, as 2030-01-31T08:00:00Z", name, events.Clip(v, maxQuoted))
 		}
 	case HeaderDelay:
 		s.DelayMS, err = parseMillis(name, v)
@@ -155,7 +155,7 @@ func (s *Submit) readValue(name, v string) (err error) {
 		s.TimeoutMS, err = parseMillis(name, v)
 	case HeaderMaxAttempts:
 		if s.MaxAttempts, err = strconv.Atoi(v); err != nil || s.MaxAttempts < 1 {
-			return events.Refuse(events.CodeBadHeader, "header %s: %q is no number of attempts: use 1 to %d", name, clip(v), events.MaxAttemptsCeiling)
+			return events.Refuse(events.CodeBadHeader, "header %s: %q is no number of attempts: use 1 to %d", name, events.Clip(v, maxQuoted), events.MaxAttemptsCeiling)
 		}
 	case HeaderSource:
 		s.Source = v
@@ -168,7 +168,7 @@ func (s *Submit) readValue(name, v string) (err error) {
 	case HeaderAfterPolicy, HeaderDedupPolicy, HeaderDedupWindow, HeaderExpiresAt, HeaderBatch, HeaderEstimatedDuration:
 		return s.SubmitOptions.readValue(name, v)
 	default:
-		return events.Refuse(events.CodeBadHeader, "header %q is unknown: the known ones are %s and %s; drop it or correct its name", clip(name), strings.Join(submitHeaders, ", "), HeaderTrace)
+		return events.Refuse(events.CodeBadHeader, "header %q is unknown: the known ones are %s and %s; drop it or correct its name", events.Clip(name, maxQuoted), strings.Join(submitHeaders, ", "), HeaderTrace)
 	}
 	return err
 }
@@ -177,7 +177,7 @@ func (s *Submit) readValue(name, v string) (err error) {
 func parseMillis(name, v string) (int64, error) {
 	d, err := time.ParseDuration(v)
 	if err != nil || d < 0 {
-		return 0, events.Refuse(events.CodeBadTime, "header %s: %q is no duration: write it as 90s, 5m or 1h30m", name, clip(v))
+		return 0, events.Refuse(events.CodeBadTime, "header %s: %q is no duration: write it as 90s, 5m or 1h30m", name, events.Clip(v, maxQuoted))
 	}
 	return Millis(d), nil
 }
@@ -214,7 +214,7 @@ func ParseLabels(text string) (map[string]string, error) {
 	for _, part := range splitList(text) {
 		k, v, ok := strings.Cut(part, "=")
 		if k = strings.TrimSpace(k); !ok || k == "" {
-			return nil, events.Refuse(events.CodeBadRequest, "%q is no label: write labels as key=value, with commas between them", clip(part))
+			return nil, events.Refuse(events.CodeBadRequest, "%q is no label: write labels as key=value, with commas between them", events.Clip(part, maxQuoted))
 		}
 		if m == nil {
 			m = make(map[string]string)
@@ -255,7 +255,7 @@ func (s Submit) Headers() (map[string][]string, error) {
 	list := func(name string, parts []string) {
 		for _, p := range parts {
 			if strings.TrimSpace(p) != p || p == "" || strings.Contains(p, ",") {
-				bad = events.Refuse(events.CodeBadHeader, "%q can't be sent in header %s: it has a comma, or blanks at an end: submit through %s instead", clip(p), name, APISubmit)
+				bad = events.Refuse(events.CodeBadHeader, "%q can't be sent in header %s: it has a comma, or blanks at an end: submit through %s instead", events.Clip(p, maxQuoted), name, APISubmit)
 			}
 		}
 		set(name, strings.Join(parts, ","))
@@ -299,14 +299,8 @@ func labelList(m map[string]string) []string {
 	return out
 }
 
-// clip shortens what an error text quotes.
-func clip(s string) string {
-	const most = 64
-	if len(s) <= most {
-		return s
-	}
-	return s[:most] + "…"
-}
+// maxQuoted bounds the part of a caller's text that an error repeats, in bytes.
+const maxQuoted = 64
 
 // LabelHeader is the value of a Work-Labels header, in a fixed order.
 func LabelHeader(labels map[string]string) []string {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// WorkerStatus is what the engine takes a worker for.
+// WorkerStatus is the engine's view of a worker.
 type WorkerStatus string
 
 // The statuses of a worker. A draining one that is also unhealthy is draining.
@@ -27,11 +27,11 @@ const (
 	MaxCheckError    = 256 // bytes
 )
 
-// Health is what a worker says of itself.
+// Health is a worker's report on itself.
 type Health struct {
 	// Failing are the worker's own checks that fail; with any it is unhealthy.
 	Failing []FailingCheck `json:"failing,omitempty"`
-	// MemoryBytes is what the process holds of the system's memory.
+	// MemoryBytes is the process's resident memory.
 	MemoryBytes uint64 `json:"memory_bytes,omitempty"`
 	// CPU is the part of all its processors that the process has used since
 	// the last heartbeat, 0 to 1.
@@ -58,8 +58,8 @@ func (h *Health) Reason() string {
 	return strings.Join(failing, "; ")
 }
 
-// Bounded returns h within its bounds; what does not fit is cut, and a number
-// that is none is left out. It shares no list with h.
+// Bounded returns h within its bounds: longer texts and lists are cut, and invalid
+// numbers left out. It shares no list with h.
 func (h *Health) Bounded() *Health {
 	if h == nil {
 		return nil

@@ -6,10 +6,10 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// MaxShownWaits is how many of the items that one waits for a query shows.
+// MaxShownWaits bounds the items in ItemFlow.Waits.
 const MaxShownWaits = 100
 
-// ItemFlow is what an item has to do with others, and how far it has come.
+// ItemFlow holds an item's relations to other items, and its progress.
 type ItemFlow struct {
 	Parent string `json:"parent,omitempty"` // the item that spawned it
 	// Waits are the items that it waits for and that have not ended, at most
@@ -21,8 +21,7 @@ type ItemFlow struct {
 	Batch     *BatchCounts `json:"batch,omitempty"` // of a batch: how far it has come
 	Progress  *Progress    `json:"progress,omitempty"`
 	ExpiresAt time.Time    `json:"expires_at,omitzero"`
-	// EstimatedDurationMS is how long a run is likely to take, as its submission
-	// says.
+	// EstimatedDurationMS is the likely duration of a run, from its submission.
 	EstimatedDurationMS int64 `json:"estimated_duration_ms,omitempty"`
 	// Continues says that a run for the continuation has come, or comes once
 	// the children have ended; Continuation is its name.
@@ -31,8 +30,8 @@ type ItemFlow struct {
 	HasCheckpoint bool   `json:"has_checkpoint,omitempty"`
 	DedupWindowMS int64  `json:"dedup_window_ms,omitempty"`
 	Group         string `json:"group,omitempty"`
-	// By is the item because of which it has ended: the one that superseded it,
-	// that it waited for, or that it was a child of.
+	// By is the item that ended this one: the one that superseded it, that it waited
+	// for, or that spawned it.
 	By         string `json:"by,omitempty"`
 	LeasesLost int    `json:"leases_lost,omitempty"`
 }
@@ -43,11 +42,11 @@ type ChildCounts struct {
 	Live   int `json:"live"`   // have not ended
 	Failed int `json:"failed"` // have ended dead or cancelled
 	Spawns int `json:"spawns"` // how often it has spawned
-	// Declared is how many there are to be, of a spawn that is made in parts.
+	// Declared is the number of children to come, for a spawn made in parts.
 	Declared int `json:"declared,omitempty"`
 }
 
-// BatchCounts is how far a batch has come.
+// BatchCounts is the progress of a batch.
 type BatchCounts struct {
 	Name      string `json:"name,omitempty"`
 	Total     int    `json:"total"`              // items so far
@@ -66,7 +65,7 @@ func batchOf(r *events.Relations) *BatchCounts {
 	}
 }
 
-// Progress is how far a run says it has come.
+// Progress is the progress that a run reports.
 type Progress struct {
 	Percent int       `json:"percent"` // 0 to 100
 	Message string    `json:"message,omitempty"`
@@ -110,7 +109,7 @@ func fromProgress(p events.Progress) *Progress {
 	return &Progress{Percent: p.Percent, Message: p.Message, At: p.At}
 }
 
-// Tree asks for an item with what it has spawned, and with what has spawned it.
+// Tree asks for an item with the items that it has spawned, and those above it.
 type Tree struct {
 	ID          string   `json:"id"`
 	Depth       int      `json:"depth,omitempty"` // levels below the item; default 10, at most 100
@@ -118,7 +117,7 @@ type Tree struct {
 	MinPosition Position `json:"min_position,omitempty"`
 }
 
-// TreeReply is an item's place among those that were spawned.
+// TreeReply holds an item with the items below it, and the path of items above it.
 type TreeReply struct {
 	// Path are the items above: the item that spawned it is the last.
 	Path []TreeNode `json:"path,omitempty"`

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"time"
@@ -8,11 +9,11 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Position is an opaque mark in the log: what a reply has made visible. Later
-// queries that carry it as min_position see at least that much.
+// Position is an opaque place in the log. A query that carries the position of an
+// earlier reply as min_position sees at least what that reply reported.
 type Position string
 
-// Submit is one item to be done.
+// Submit asks for a new item.
 type Submit struct {
 	Type           string            `json:"type"`
 	Params         json.RawMessage   `json:"params,omitempty"`
@@ -64,6 +65,21 @@ func (e *Error) Err() error {
 // ErrorReply is the body of a refused request.
 type ErrorReply struct {
 	Error *Error `json:"error"`
+}
+
+// Refusal returns the *events.Error that the body of a reply carries, or nil. An
+// error reply is an object with nothing but "error": an item has a field of that
+// name too.
+func Refusal(reply []byte) error {
+	if body := bytes.TrimLeft(reply, " \t\r\n"); !bytes.HasPrefix(body, []byte(`{"error"`)) {
+		return nil
+	}
+	var all map[string]json.RawMessage
+	var e Error
+	if json.Unmarshal(reply, &all) == nil && len(all) == 1 && json.Unmarshal(all["error"], &e) == nil && e.Code != "" {
+		return e.Err()
+	}
+	return nil
 }
 
 // Item is a work item as queries show it.
@@ -125,14 +141,14 @@ type ItemError struct {
 type Get struct {
 	ID        string `json:"id,omitempty"`
 	IntakeSeq uint64 `json:"intake_seq,omitempty"`
-	// As it was at a position, or at a time; from its own history.
+	// AtPosition or AtTime asks for the item as it was then, from its own history.
 	AtPosition  Position  `json:"at_position,omitempty"`
 	AtTime      time.Time `json:"at_time,omitzero"`
 	MinPosition Position  `json:"min_position,omitempty"`
 }
 
-// List asks for a page of items, newest state change first: those that are all of
-// what is asked for.
+// List asks for a page of items, newest state change first. An item must match all
+// of the filters.
 //
 // Error finds items by the words of their last failure's message and code; all of
 // them must occur, in any order, and the last may be the beginning of a word. A
@@ -140,9 +156,8 @@ type Get struct {
 // of longer ones the first 40 bytes count. The first 24 different words of an item
 // are known, those of its code first; of a question the first 8 count.
 //
-// Q finds what a person types. If it is an item's id, it finds that item. Else it
-// finds the items of which it is the type, the tenant, the dedup key or a label's
-// value, exactly, and those whose error it finds as Error would.
+// Q finds what a person types: the item with that id; else the items whose type,
+// tenant, dedup key or a label's value equals it, and those that Error would find.
 type List struct {
 	State         string    `json:"state,omitempty"`         // only in this state: queued, waiting, claimed, running, completed, failed, dead, cancelled, merged
 	Type          string    `json:"type,omitempty"`          // only of this type
@@ -176,7 +191,7 @@ type History struct {
 	MinPosition Position `json:"min_position,omitempty"`
 }
 
-// HistoryReply is an item's events, oldest first.
+// HistoryReply holds an item's events, oldest first.
 type HistoryReply struct {
 	Events []HistoryEvent `json:"events"`
 	Totals StateDurations `json:"totals"`
@@ -192,11 +207,11 @@ type HistoryEvent struct {
 	Attempt int             `json:"attempt,omitempty"`
 	Worker  string          `json:"worker,omitempty"`
 	Data    json.RawMessage `json:"data,omitempty"`
-	// What the state that it ends has taken, in histories.
+	// The time spent in the state that the event ends; in histories only.
 	*StateDurations
 }
 
-// Cancel asks that an item be not run, or no longer.
+// Cancel stops an item from running, or from running on.
 type Cancel struct {
 	ID     string `json:"id"`
 	Reason string `json:"reason,omitempty"` // why; it is kept with the item

@@ -171,9 +171,6 @@ func (n Names) Log(t events.Type, id events.ID) string {
 // LogAll matches every Log subject.
 func (n Names) LogAll() string { return n.subject("log", "*", "*") }
 
-// LogOf matches the log of an item whose type is not known.
-func (n Names) LogOf(id events.ID) string { return n.subject("log", "*", id.String()) }
-
 // Control is where a worker hears of cancels and drains.
 func (n Names) Control(w events.WorkerID) string { return n.subject("control", string(w)) }
 

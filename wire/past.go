@@ -6,7 +6,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// PastPosition says as of which event an item of the past is shown.
+// PastPosition names the event as of which an item is shown.
 type PastPosition struct {
 	Position Position  `json:"position"`
 	At       time.Time `json:"at"`

@@ -6,8 +6,8 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Pause holds the items of a type back until it is resumed, or until a time. Of a
-// type that is paused it changes that time.
+// Pause holds the items of a type back until it is resumed, or until a time. For a
+// paused type it changes that time.
 type Pause struct {
 	Type   string    `json:"type"`
 	Reason string    `json:"reason,omitempty"` // at most 256 bytes
@@ -34,8 +34,8 @@ type TypeRemove struct {
 	Type string `json:"type"`
 }
 
-// Changed answers a Pause, a Resume, a CircuitReset or a TypeRemove. Changed is false if it was
-// so already.
+// Changed answers a Pause, a Resume, a CircuitReset, a TypeRemove or an Undrain.
+// Changed is false if there was nothing to change.
 type Changed struct {
 	Changed  bool     `json:"changed"`
 	Position Position `json:"position,omitempty"`
@@ -52,7 +52,7 @@ type Circuit struct {
 	Probing int       `json:"probing,omitempty"` // runs that try it
 }
 
-// FromCircuit is the circuit as queries show it, nil for one that is closed.
+// FromCircuit returns a circuit as queries show it, nil if it is closed.
 func FromCircuit(worker string, c events.Circuit) *Circuit {
 	if c.State == events.CircuitShut {
 		return nil

@@ -37,7 +37,7 @@ func (r Report) Command(dispatched events.Token, random uint64) (core.Command, e
 	}
 	c, err := r.flow(run)
 	if c == nil && err == nil {
-		err = events.Refuse(events.CodeBadRequest, "%q is no report: use %s, %s, %s, %s, %s, %s, %s, %s or %s", clip(r.Event),
+		err = events.Refuse(events.CodeBadRequest, "%q is no report: use %s, %s, %s, %s, %s, %s, %s, %s or %s", events.Clip(r.Event, maxQuoted),
 			ReportClaim, ReportStart, ReportComplete, ReportFail, ReportRelease, ReportSnooze, ReportSpawn, ReportProgress, ReportCheckpoint)
 	}
 	return c, err

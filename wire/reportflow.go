@@ -17,7 +17,7 @@ const (
 	MaxWholeSpawnBytes = 1 << 20
 )
 
-// ReportFlow is what reports of progress, checkpoints, snoozes and spawns say.
+// ReportFlow holds the fields of progress, checkpoint, snooze and spawn reports.
 type ReportFlow struct {
 	Percent    int             `json:"percent,omitempty"`    // of progress: 0 to 100
 	Message    string          `json:"message,omitempty"`    // of progress

@@ -8,7 +8,7 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// Schedule is periodic work, as a request sets it.
+// Schedule sets a schedule: periodic work.
 type Schedule struct {
 	Name        string            `json:"name"` // the schedule's name
 	Type        string            `json:"type"`
@@ -27,7 +27,7 @@ type Schedule struct {
 	Paused      bool              `json:"paused,omitempty"`
 }
 
-// ScheduleInfo is a schedule and where it is among its ticks.
+// ScheduleInfo is a schedule and its place among its ticks.
 type ScheduleInfo struct {
 	Schedule
 	Source    string           `json:"source"`        // file, api
@@ -38,7 +38,7 @@ type ScheduleInfo struct {
 	LastError *Error           `json:"last_error,omitempty"` // why the last tick's item was refused
 }
 
-// ScheduleName names the schedule that a request is about.
+// ScheduleName names a schedule to remove, pause or resume.
 type ScheduleName struct {
 	Name string `json:"name"` // the schedule's name
 }
@@ -81,8 +81,7 @@ const (
 	MaxTicks     = 100
 )
 
-// Ticks asks when a schedule of such a timing would tick next: a preview, which
-// needs no schedule.
+// Ticks previews the ticks of a timing. It needs no schedule.
 type Ticks struct {
 	Cron    string    `json:"cron,omitempty"`     // five fields, or @hourly and the like
 	EveryMS int64     `json:"every_ms,omitempty"` // an interval in milliseconds, in place of cron

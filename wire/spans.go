@@ -7,9 +7,9 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// StateDurations is how long an item has been what, up to its last event, in
-// milliseconds. Together they are the time from its created event to its last
-// one, but for what it has spent ended before a replay.
+// StateDurations is the time that an item has spent in each state, up to its last
+// event, in milliseconds. The sum is the time from its created event to its last,
+// less the time between an end and a replay.
 type StateDurations struct {
 	WaitedMS    int64 `json:"waited_ms,omitempty"`     // queued and due, until it was claimed
 	BackedOffMS int64 `json:"backed_off_ms,omitempty"` // queued and not due: a delay, a backoff, a snooze

@@ -36,8 +36,8 @@ type StatsReply struct {
 	// Recoveries counts what the engine has repaired since it started, by cause
 	// (see [Recoveries]); zeros are left out.
 	Recoveries map[string]int64 `json:"recoveries"`
-	// Alarms are what keeps the engine from its work, or soon will, the gravest
-	// first; empty: nothing does.
+	// Alarms lists what keeps the engine from its work, or soon will, the gravest
+	// first.
 	Alarms []Alarm `json:"alarms"`
 }
 
@@ -102,7 +102,7 @@ type TypeStats struct {
 	// is newly submitted can overtake them: (9 - priority) × age_step. Items of
 	// priority 9 can't be overtaken.
 	Starving int64 `json:"starving"`
-	// DesiredWorkers is how many workers the type needs: see
+	// DesiredWorkers is the number of workers that the type needs: see
 	// docs/reference/METRICS.md#desired_workers.
 	DesiredWorkers int `json:"desired_workers"`
 }
@@ -181,7 +181,7 @@ type AcceptClock struct {
 	By string `json:"by,omitempty"` // who confirms it, at most 256 bytes
 }
 
-// Retention is what the engine keeps, in the info reply and in that to cut.
+// Retention describes what the engine keeps, in replies to info and cut.
 type Retention struct {
 	LogFirst Position  `json:"log_first"` // the first event that the log holds
 	LogLast  Position  `json:"log_last"`

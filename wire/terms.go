@@ -8,7 +8,8 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// SubmitOptions is what a submission may say of other items and of its own end.
+// SubmitOptions are the fields of a Submit that relate it to other items or bound
+// its life.
 type SubmitOptions struct {
 	// After are the items that must have ended first, at most
 	// events.MaxAfter; AfterPolicy says what a bad end of one does.
@@ -23,8 +24,8 @@ type SubmitOptions struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// Batch is the batch that it belongs to.
 	Batch string `json:"batch,omitempty"`
-	// EstimatedDurationMS is how long a run is likely to take. Those behind it
-	// are told a wait that goes by it; it bounds nothing, as timeout_ms does.
+	// EstimatedDurationMS is the likely duration of a run. The estimated waits of the
+	// items behind it go by it; unlike timeout_ms it bounds nothing.
 	EstimatedDurationMS int64 `json:"estimated_duration_ms,omitempty"`
 }
 
@@ -65,7 +66,7 @@ func checkChildPolicy(p events.ChildPolicy) error {
 	case "", events.ChildFail, events.ChildContinue:
 		return nil
 	}
-	return events.Refuse(events.CodeBadRequest, "%q is no child_policy: use %s or %s", clip(string(p)), events.ChildFail, events.ChildContinue)
+	return events.Refuse(events.CodeBadRequest, "%q is no child_policy: use %s or %s", events.Clip(string(p), maxQuoted), events.ChildFail, events.ChildContinue)
 }
 
 // readValue takes the value of one header.
@@ -88,7 +89,7 @@ func (t *SubmitOptions) readValue(name, v string) (err error) {
 		return err
 	case HeaderExpiresAt:
 		if t.ExpiresAt, err = time.Parse(time.RFC3339, v); err != nil {
-			return events.Refuse(events.CodeBadTime, "header %s: %q is no time: write it in RFC 3339, as 2030-01-31T08:00:00Z", name, clip(v))
+			return events.Refuse(events.CodeBadTime, "header %s: %q is no time: write it in RFC 3339, as 2030-01-31T08:00:00Z", name, events.Clip(v, maxQuoted))
 		}
 	}
 	return nil

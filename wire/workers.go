@@ -55,8 +55,8 @@ type RunRef struct {
 type HeartbeatReply struct {
 	ShouldDrain bool     `json:"should_drain"`
 	Cancel      []RunRef `json:"cancel,omitempty"` // runs that must stop
-	// Status is what the engine takes the worker for, and Reason why, if it is
-	// not active. An unhealthy worker should not pull: its claims are refused.
+	// Status is the engine's view of the worker, left out while it is active, and
+	// Reason explains it. An unhealthy worker should not pull: its claims are refused.
 	Status WorkerStatus `json:"status,omitempty"`
 	Reason string       `json:"reason,omitempty"`
 }
@@ -74,13 +74,13 @@ type Drain struct {
 	By     string `json:"by,omitempty"`     // at most 256 bytes
 }
 
-// Undrain takes the mark away that a worker is to drain.
+// Undrain ends the drain of a worker.
 type Undrain struct {
 	Worker string `json:"worker"`
 	By     string `json:"by,omitempty"` // at most 256 bytes
 }
 
-// DrainMark is that a worker is to drain.
+// DrainMark records that a worker is to drain.
 type DrainMark struct {
 	Worker string    `json:"worker"`
 	At     time.Time `json:"at"`
@@ -98,7 +98,7 @@ func FromDrains(marks map[events.WorkerID]events.Drain) []DrainMark {
 	return out
 }
 
-// OK answers a request that has nothing to say.
+// OK answers a request whose reply carries no data.
 type OK struct {
 	OK bool `json:"ok"`
 }
@@ -129,7 +129,7 @@ const (
 	ReportCheckpoint = "checkpoint"
 )
 
-// Report is what a worker says of one run. Requests carry an array of them,
+// Report tells the engine about one run. Requests carry an array of reports,
 // at most 1,000; they are decided in order, each on its own.
 type Report struct {
 	ID           string          `json:"id"`
@@ -153,28 +153,28 @@ type Reported struct {
 	OK       bool      `json:"ok"`
 	Attempt  int       `json:"attempt,omitempty"`
 	Deadline time.Time `json:"deadline,omitzero"`
-	// TimeoutMS is how long the attempt may take from its start.
+	// TimeoutMS bounds the attempt, from its start.
 	TimeoutMS int64            `json:"timeout_ms,omitempty"`
 	State     events.ItemState `json:"state,omitempty"`
 	Position  Position         `json:"position,omitempty"`
 	Error     *Error           `json:"error,omitempty"`
-	// With a claim or a start: what an earlier run of the item has saved, and,
-	// if the item has spawned, what the run is to continue.
+	// Checkpoint and Continuation come with a claim or a start: the data that an
+	// earlier run of the item saved, and, if the item has spawned, how its children
+	// ended.
 	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
 	Continuation *Continuation   `json:"continuation,omitempty"`
 }
 
-// Continuation is what a run continues once the children of an earlier one have
-// ended.
+// Continuation tells a run how the children of an earlier run ended.
 type Continuation struct {
 	Name     string          `json:"name,omitempty"` // as the spawn said
 	Children json.RawMessage `json:"children"`       // how they ended, in order: an array of [events.Outcome]
 }
 
-// WorkersReply lists the registered workers, and those that died of late.
+// WorkersReply lists the registered workers and those that died recently.
 type WorkersReply struct {
 	Workers []WorkerInfo `json:"workers"`
-	Drains  []DrainMark  `json:"drains,omitempty"` // those that are to drain, also of workers that are not registered
+	Drains  []DrainMark  `json:"drains,omitempty"` // including those of workers that are not registered
 }
 
 // WorkerInfo is a registered worker; also the value in the work_workers bucket.

@@ -217,7 +217,7 @@ func (k *known) byCertificate(r *http.Request) (access.Identity, error) {
 			return access.Identity{Name: c.Name, Roles: c.Roles}, nil
 		}
 	}
-	return access.Identity{}, k.refuse(fmt.Sprintf("no [[http.clients]] has a name of the client certificate (%q)", clip(cert.Subject.CommonName)))
+	return access.Identity{}, k.refuse(fmt.Sprintf("no [[http.clients]] has a name of the client certificate (%q)", events.Clip(cert.Subject.CommonName, MaxNameLen)))
 }
 
 // refuse says what is wrong and what would do.
@@ -245,7 +245,7 @@ func (k *known) checkHost(hostport string) error {
 	if net.ParseIP(host) != nil || is("localhost") || slices.ContainsFunc(k.cfg.Hosts, is) {
 		return nil
 	}
-	return events.Refuse(events.CodeForbidden, "this engine is open to everyone who reaches it, and was asked under the name %q: ask it by its address or as localhost, add the name to [http] hosts, or configure tokens", clip(host))
+	return events.Refuse(events.CodeForbidden, "this engine is open to everyone who reaches it, and was asked under the name %q: ask it by its address or as localhost, add the name to [http] hosts, or configure tokens", events.Clip(host, MaxNameLen))
 }
 
 // ErrOpen is why an engine does not start.

@@ -157,13 +157,6 @@ func quote(word string) string {
 	return strconv.Quote(word)
 }
 
-func clip(s string) string {
-	if len(s) > MaxNameLen {
-		return s[:MaxNameLen] + "…"
-	}
-	return s
-}
-
 // readTokens reads a tokens file. open: others than its owner and group may
 // read it.
 func readTokens(path string) (list Tokens, open bool, err error) {

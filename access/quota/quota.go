@@ -14,11 +14,11 @@ const (
 	// MaxUsers is how many users are counted at once. Beyond, those who have
 	// nothing open and nothing to pay off are forgotten.
 	MaxUsers = 10_000
-	// Burst is how much of a rate may be taken at once.
+	// Burst is the part of a rate that may be taken at once.
 	Burst = time.Second
 )
 
-// Way is how a user reaches the engine. A name is counted apart on each.
+// Way is a user's way to the engine. Each way counts a name separately.
 type Way uint8
 
 // The ways.

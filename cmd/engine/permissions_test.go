@@ -93,7 +93,7 @@ func TestPermissionsOnAnExternalServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Stats(t.Context()); err != nil {
+	if _, err := c.Engine().Stats(t.Context()); err != nil {
 		t.Error(err)
 	}
 	engine(t, "", "--server", url("read"), "--inbox-prefix", "_INBOX_other", "--request-timeout", "10s", "list").wants(t, 1, string(events.CodeForbidden))

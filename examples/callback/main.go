@@ -4,7 +4,7 @@
 //	engine serve &
 //	go run ./examples/callback
 //
-// Where the parts are known to the submitter, [streamwright.Client.SubmitBatch]
+// Where the parts are known to the submitter, [streamwright.Batches.Submit]
 // does the same without a parent.
 package main
 

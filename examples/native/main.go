@@ -38,7 +38,7 @@ func main() {
 
 func run(ctx context.Context, c *streamwright.Client, out io.Writer) error {
 	// Once, by an operator: `engine types set ping protocol=ack`.
-	if _, err := c.Configure(ctx, string(ping.Type()), map[string]any{"protocol": "ack"}); err != nil {
+	if _, err := c.Types().Configure(ctx, string(ping.Type()), map[string]any{"protocol": "ack"}); err != nil {
 		return err
 	}
 	sub, err := ping.Submit(ctx, c, "example.org", func(it *streamwright.Item) { it.Labels = map[string]string{"by": "example"} })

@@ -49,7 +49,7 @@ func main() {
 // schedule makes a report due at three in the morning in Berlin, summer and
 // winter. A report that is still running when the next is due takes its place.
 func schedule(ctx context.Context, c *streamwright.Client) error {
-	set, err := c.SetSchedule(ctx, streamwright.Schedule{
+	set, err := c.Schedules().Set(ctx, streamwright.Schedule{
 		Name: "nightly-report", Type: string(report.Type()),
 		Cron: "0 3 * * *", Zone: "Europe/Berlin", Overlap: "merge", Params: Scope{Full: true},
 	})

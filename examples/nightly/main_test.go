@@ -24,7 +24,7 @@ func TestNightly(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Stop(context.Background()) })
-	sub, err := c.FireSchedule(ctx, "nightly-report")
+	sub, err := c.Schedules().Fire(ctx, "nightly-report")
 	if err != nil {
 		t.Fatal(err)
 	}

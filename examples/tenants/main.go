@@ -40,7 +40,7 @@ func main() {
 
 func run(ctx context.Context, c *streamwright.Client, out io.Writer) error {
 	// The limits are the engine's: they hold however many workers there are.
-	_, err := c.Configure(ctx, string(request.Type()), map[string]any{
+	_, err := c.Types().Configure(ctx, string(request.Type()), map[string]any{
 		"group_by":       "tenant",
 		"group_capacity": 2,
 		"rates":          []map[string]any{{"per": "tenant", "at": "dispatch", "n": 20, "interval_ms": 1000}},

@@ -92,7 +92,7 @@ func TestBadSubmissions(t *testing.T) {
 			cli(t, r.eng.URL(), args...).wants(t, c.exit, c.cliSay)
 		})
 	}
-	if n := must(r.c.Stats(r.ctx))(t); n.Rejected != int64(len(badSubmissions)) || n.Types[0].States["queued"] != 1 {
+	if n := must(r.c.Engine().Stats(r.ctx))(t); n.Rejected != int64(len(badSubmissions)) || n.Types[0].States["queued"] != 1 {
 		t.Errorf("got %+v", n)
 	}
 	// What is larger than the intake takes is refused to the publisher.

@@ -19,7 +19,7 @@ import (
 func (s *served) killInRound(subject, holding string, n int) {
 	s.t.Helper()
 	sub := must(s.nc.SubscribeSync(subject))(s.t)
-	must(s.c.Cut(s.ctx))(s.t)
+	must(s.c.Engine().Cut(s.ctx))(s.t)
 	for n > 0 {
 		m := must(sub.NextMsgWithContext(s.ctx))(s.t)
 		if contains(string(m.Data), holding) {
@@ -44,9 +44,9 @@ func (s *served) again() {
 // kept is what must be the same before and after.
 func (s *served) kept() (all []any) {
 	s.t.Helper()
-	page := must(s.c.Rejected(s.ctx, streamwright.RejectedFilter{}))(s.t)
+	page := must(s.c.Rejected().List(s.ctx, streamwright.RejectedFilter{}))(s.t)
 	for _, r := range page.Rejected {
-		all = append(all, must(s.c.GetRejected(s.ctx, r.Seq))(s.t))
+		all = append(all, must(s.c.Rejected().Get(s.ctx, r.Seq))(s.t))
 	}
 	n := 0
 	for it, err := range s.c.All(s.ctx, streamwright.Filter{}) {
@@ -57,10 +57,10 @@ func (s *served) kept() (all []any) {
 			s.t.Fatalf("item %s is %s", it.ID, it.State)
 		}
 	}
-	for _, info := range must(s.c.Types(s.ctx))(s.t) {
+	for _, info := range must(s.c.Types().List(s.ctx))(s.t) {
 		all = append(all, info.Type, info.Paused)
 	}
-	return append(all, n, must(s.c.Drains(s.ctx))(s.t))
+	return append(all, n, must(s.c.Workers().Drains(s.ctx))(s.t))
 }
 
 // An engine that is killed in any part of a cut of the log, time and again, has
@@ -77,14 +77,14 @@ func TestKilledInTheMidstOfACut(t *testing.T) {
 		must(s.js.PublishMsg(s.ctx, &nats.Msg{Subject: "work.submit.later", Data: fmt.Appendf(nil, "{not json %d", i)}))(t)
 	}
 	eventually(t, "all is rejected", func() bool {
-		return len(must(s.c.Rejected(s.ctx, streamwright.RejectedFilter{}))(t).Rejected) == 20
+		return len(must(s.c.Rejected().List(s.ctx, streamwright.RejectedFilter{}))(t).Rejected) == 20
 	})
-	must(s.c.Pause(s.ctx, "later", streamwright.PauseOptions{Reason: "maintenance", For: time.Hour}))(t)
+	must(s.c.Types().Pause(s.ctx, "later", streamwright.PauseOptions{Reason: "maintenance", For: time.Hour}))(t)
 	w := begin(t, s.url(), "work", "other", "--id", "w1", "--", "cat")
-	eventually(t, "the worker is there", func() bool { return len(must(s.c.Workers(s.ctx))(t)) == 1 })
+	eventually(t, "the worker is there", func() bool { return len(must(s.c.Workers().List(s.ctx))(t)) == 1 })
 	w.kill() // it says no goodbye, so it stays marked
 	w.ended()
-	if err := s.c.Drain(s.ctx, "w1"); err != nil {
+	if err := s.c.Workers().Drain(s.ctx, "w1"); err != nil {
 		t.Fatal(err)
 	}
 	before := s.kept()
@@ -103,12 +103,12 @@ func TestKilledInTheMidstOfACut(t *testing.T) {
 		}
 	}
 	eventually(t, "the log is cut", func() bool {
-		r := must(s.c.Info(s.ctx))(t).Retention
+		r := must(s.c.Engine().Info(s.ctx))(t).Retention
 		if r == nil || r.Round != "" {
 			return false
 		}
 		if r.LogFirst == "1" { // the kill came before the end was stored, so that there was no round
-			must(s.c.Cut(s.ctx))(t)
+			must(s.c.Engine().Cut(s.ctx))(t)
 		}
 		return r.LogFirst != "1"
 	})

@@ -117,7 +117,7 @@ func fullDisk(t *testing.T, d config.Durability) {
 
 	// Below the half of min_free_bytes nothing new is begun.
 	disk.Fill(t, 8<<20)
-	eventually(t, "the engine says that it holds new work", func() bool { return must(r.c.Info(r.ctx))(t).Held != "" })
+	eventually(t, "the engine says that it holds new work", func() bool { return must(r.c.Engine().Info(r.ctx))(t).Held != "" })
 	before := r.get(ids[len(ids)-1])
 	why := must(r.c.Why(r.ctx, before.ID))(t)
 	if !slices.ContainsFunc(why.Reasons, func(o events.BlockReason) bool { return o.Code == events.WhyNoRoom }) {
@@ -140,7 +140,7 @@ func fullDisk(t *testing.T, d config.Durability) {
 	eventually(t, "the engine serves again", func() bool {
 		ctx, cancel := context.WithTimeout(r.ctx, time.Second)
 		defer cancel()
-		_, err := r.c.Configure(ctx, "other", map[string]int{"capacity": 7}) // which is recorded
+		_, err := r.c.Types().Configure(ctx, "other", map[string]int{"capacity": 7}) // which is recorded
 		return err == nil
 	})
 	took := time.Since(freed)

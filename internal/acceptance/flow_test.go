@@ -130,7 +130,7 @@ func TestFanOutWithACallback(t *testing.T) {
 		items[i] = streamwright.Item{Type: "part", Params: i}
 	}
 	callback := streamwright.Item{Type: "finish"}
-	b := must(r.c.SubmitBatch(r.ctx, items, &callback))(t)
+	b := must(r.c.Batches().Submit(r.ctx, items, &callback))(t)
 	if it := r.get(b.Callback.ID); it.State != events.StateWaiting || len(it.Waits) != 1 || it.Waits[0] != b.ID {
 		t.Fatalf("the callback is %s, waits for %v", it.State, it.Waits)
 	}
@@ -144,7 +144,7 @@ func TestFanOutWithACallback(t *testing.T) {
 		t.Errorf("the callback ran at place %d of 101", slices.Index(order, "finish"))
 	}
 	// The same again changes nothing.
-	again := must(r.c.SubmitBatch(r.ctx, items, &callback))(t)
+	again := must(r.c.Batches().Submit(r.ctx, items, &callback))(t)
 	if again.Callback.ID != b.Callback.ID || !again.Callback.Repeat || !again.Items[7].Repeat {
 		t.Errorf("a repeat made %+v", again.Callback)
 	}

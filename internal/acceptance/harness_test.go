@@ -262,7 +262,7 @@ func (r *rig) kinds(id string) []string {
 // verify replays the log and returns the digest, which must be the live one.
 func (r *rig) verify() string {
 	r.t.Helper()
-	res := must(r.c.Verify(r.ctx, nil))(r.t)
+	res := must(r.c.Engine().Verify(r.ctx, nil))(r.t)
 	if !res.Equal {
 		r.t.Fatalf("verify: the log gives another state than the store's: %+v", res)
 	}
@@ -272,7 +272,7 @@ func (r *rig) verify() string {
 // log reads all events up to now.
 func (r *rig) events() []streamwright.Event {
 	r.t.Helper()
-	last := must(must(r.c.Info(r.ctx))(r.t).Position.Seq())(r.t)
+	last := must(must(r.c.Engine().Info(r.ctx))(r.t).Position.Seq())(r.t)
 	var out []streamwright.Event
 	end := errors.New("the end")
 	err := r.c.Tail(r.ctx, streamwright.TailOptions{FromSeq: 1}, func(ev streamwright.Event) error {

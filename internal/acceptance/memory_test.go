@@ -30,7 +30,7 @@ func TestFiveEnginesInOneProcess(t *testing.T) {
 		if it := r.wait(ids[i], events.StateCompleted); string(it.Result) != strconv.Itoa(i) {
 			t.Errorf("engine %d's item was run as %s", i, it.Result)
 		}
-		if n := must(r.c.Stats(r.ctx))(t).Types[0].States["completed"]; n != 1 {
+		if n := must(r.c.Engine().Stats(r.ctx))(t).Types[0].States["completed"]; n != 1 {
 			t.Errorf("engine %d has %d completed items", i, n)
 		}
 		r.verify()

@@ -22,7 +22,7 @@ func TestPriorityAcrossTypes(t *testing.T) {
 			return nil, nil
 		})
 	}
-	eventually(t, "the workers are registered", func() bool { return len(must(r.c.Workers(r.ctx))(t)) == len(types) })
+	eventually(t, "the workers are registered", func() bool { return len(must(r.c.Workers().List(r.ctx))(t)) == len(types) })
 	first := r.submit(streamwright.Item{Type: "a", Priority: streamwright.Priority(0)})
 	if got := recv(t, "the first run", begun); got != first {
 		t.Fatal(got)

@@ -125,7 +125,7 @@ func TestCancelledBatchOverAKill(t *testing.T) {
 		items[i] = streamwright.Item{Type: "part", Params: i}
 	}
 	callback := streamwright.Item{Type: "finish"}
-	b := must(s.c.SubmitBatch(s.ctx, items, &callback))(t)
+	b := must(s.c.Batches().Submit(s.ctx, items, &callback))(t)
 	if state, _, err := s.c.Cancel(s.ctx, b.ID, ""); err != nil || state != events.StateCancelled {
 		t.Fatalf("%s %v", state, err)
 	}

@@ -30,7 +30,7 @@ func (r *rig) circuits(typ, worker string) (kinds []string) {
 
 func (r *rig) typeInfo(name string) streamwright.TypeInfo {
 	r.t.Helper()
-	for _, t := range must(r.c.Types(r.ctx))(r.t) {
+	for _, t := range must(r.c.Types().List(r.ctx))(r.t) {
 		if t.Type == name {
 			return t
 		}
@@ -123,14 +123,14 @@ backoff = {initial_ms = "1ms", max_ms = "1ms"}
 	if n := failed.Load(); n > before+2 {
 		t.Errorf("the broken worker has run %d items after its circuit had opened", n-before)
 	}
-	shown := must(r.c.Workers(r.ctx))(t)
+	shown := must(r.c.Workers().List(r.ctx))(t)
 	for _, w := range shown {
 		if (w.Circuit != nil) != (w.Worker == "broken") {
 			t.Errorf("worker %s is shown with circuit %+v", w.Worker, w.Circuit)
 		}
 	}
 	// An operator has repaired it: it works again at once.
-	if changed := must(r.c.ResetWorkerCircuit(r.ctx, "broken"))(t); !changed {
+	if changed := must(r.c.Workers().ResetCircuit(r.ctx, "broken"))(t); !changed {
 		t.Error("the reset found a closed circuit")
 	}
 	eventually(t, "the worker runs items again", func() bool {
@@ -143,7 +143,7 @@ backoff = {initial_ms = "1ms", max_ms = "1ms"}
 func TestAPauseOutlivesARestart(t *testing.T) {
 	r := onDisk(t, "")
 	id := r.submit(streamwright.Item{Type: "mail"})
-	if changed := must(r.c.Pause(r.ctx, "mail", streamwright.PauseOptions{Reason: "maintenance", By: "ops"}))(t); !changed {
+	if changed := must(r.c.Types().Pause(r.ctx, "mail", streamwright.PauseOptions{Reason: "maintenance", By: "ops"}))(t); !changed {
 		t.Error("the type was paused already")
 	}
 	r.stop()
@@ -158,14 +158,14 @@ func TestAPauseOutlivesARestart(t *testing.T) {
 	if it := r.get(id); it.State != events.StateQueued {
 		t.Errorf("the item of the paused type is %s", it.State)
 	}
-	if changed := must(r.c.Pause(r.ctx, "mail", streamwright.PauseOptions{Reason: "again"}))(t); changed {
+	if changed := must(r.c.Types().Pause(r.ctx, "mail", streamwright.PauseOptions{Reason: "again"}))(t); changed {
 		t.Error("a second pause changed something")
 	}
-	if changed := must(r.c.Resume(r.ctx, "mail"))(t); !changed {
+	if changed := must(r.c.Types().Resume(r.ctx, "mail"))(t); !changed {
 		t.Error("resume found no pause")
 	}
 	r.wait(id, events.StateCompleted)
-	if _, err := r.c.Resume(r.ctx, "nobody-knows"); err == nil {
+	if _, err := r.c.Types().Resume(r.ctx, "nobody-knows"); err == nil {
 		t.Error("an unknown type was resumed")
 	}
 }

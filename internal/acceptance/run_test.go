@@ -222,7 +222,7 @@ func TestCapacity(t *testing.T) {
 func TestWorkerIDInUse(t *testing.T) {
 	r := inMemory(t, "")
 	r.worker(workers.Config{ID: "w1"}, "job", done)
-	eventually(t, "the worker is registered", func() bool { return len(must(r.c.Workers(r.ctx))(t)) == 1 })
+	eventually(t, "the worker is registered", func() bool { return len(must(r.c.Workers().List(r.ctx))(t)) == 1 })
 	nc := must(r.eng.Connect())(t)
 	defer nc.Close()
 	w := must(workers.New(nc, workers.Config{ID: "w1", Logger: logTo(r.log)}))(t)
@@ -253,11 +253,11 @@ func TestDrainHandsBackWhatWasPrefetched(t *testing.T) {
 		ids = append(ids, r.submit(streamwright.Item{Type: "job", Params: 1}))
 	}
 	running := map[string]bool{recv(t, "a run", g.begun).ID.String(): true, recv(t, "a second", g.begun).ID.String(): true}
-	if err := r.c.Drain(r.ctx, "w1"); err != nil {
+	if err := r.c.Workers().Drain(r.ctx, "w1"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the worker is seen draining", func() bool {
-		ws := must(r.c.Workers(r.ctx))(t)
+		ws := must(r.c.Workers().List(r.ctx))(t)
 		return len(ws) == 0 || ws[0].Status == "draining"
 	})
 	other := make(chan string, 100)
@@ -278,7 +278,7 @@ func TestDrainHandsBackWhatWasPrefetched(t *testing.T) {
 		}
 	}
 	recv(t, "the drained worker is done", w.Drained())
-	wantCode(t, r.c.Drain(r.ctx, "w9"), events.CodeNotFound)
+	wantCode(t, r.c.Workers().Drain(r.ctx, "w9"), events.CodeNotFound)
 	r.verify()
 }
 

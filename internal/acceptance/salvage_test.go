@@ -48,8 +48,8 @@ func someLife(t *testing.T, r *rig) map[string]string {
 	if _, _, err := r.c.Cancel(r.ctx, ids["cancelled"], ""); err != nil {
 		t.Fatal(err)
 	}
-	must(r.c.Pause(r.ctx, "idle", streamwright.PauseOptions{Reason: "a look at it"}))(t)
-	must(r.c.SetSchedule(r.ctx, streamwright.Schedule{Name: "yearly", Cron: "0 0 1 1 *", Type: "job"}))(t)
+	must(r.c.Types().Pause(r.ctx, "idle", streamwright.PauseOptions{Reason: "a look at it"}))(t)
+	must(r.c.Schedules().Set(r.ctx, streamwright.Schedule{Name: "yearly", Cron: "0 0 1 1 *", Type: "job"}))(t)
 	for i := range 200 {
 		r.wait(ids[fmt.Sprint("done", i)], events.StateCompleted)
 	}
@@ -71,7 +71,7 @@ func (r *rig) picture(ids map[string]string) map[string]string {
 		see("item "+name, r.get(id))
 		see("history "+name, must(r.c.History(r.ctx, id))(r.t))
 	}
-	see("schedules", must(r.c.Schedules(r.ctx))(r.t))
+	see("schedules", must(r.c.Schedules().List(r.ctx))(r.t))
 	return out
 }
 
@@ -159,7 +159,7 @@ func TestSalvage(t *testing.T) {
 	if st := r.get(ids["queued"]).State; st != events.StateQueued {
 		t.Errorf("an item of a paused type is %s", st)
 	}
-	must(r.c.Resume(r.ctx, "idle"))(t)
+	must(r.c.Types().Resume(r.ctx, "idle"))(t)
 	r.wait(ids["queued"], events.StateCompleted)
 	r.verify()
 	r.stop()

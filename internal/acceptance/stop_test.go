@@ -30,7 +30,7 @@ func TestWorkStopsInGoodOrder(t *testing.T) {
 	// An operator drains it: no more is taken.
 	cli(t, s.url(), "drain", "first").wants(t, 0, "first is draining")
 	eventually(t, "it is seen draining", func() bool {
-		ws := must(s.c.Workers(s.ctx))(t)
+		ws := must(s.c.Workers().List(s.ctx))(t)
 		return len(ws) == 1 && ws[0].Status == "draining"
 	})
 	begin(t, s.url(), "work", "job", "--id", "second", "--", "echo", `"by second"`)

@@ -97,14 +97,14 @@ func TestWhy(t *testing.T) {
 // Of a type that is held back as a whole, why says by what.
 func TestWhyHeldBack(t *testing.T) {
 	r := inMemory(t, "[types.job]\nmax_attempts = 9\nbackoff = { initial_ms = \"0s\" }\ncircuit = { consecutive = 2, cooldown_ms = \"1h\", max_cooldown_ms = \"2h\" }\n")
-	if _, err := r.c.Pause(r.ctx, "job", streamwright.PauseOptions{Reason: "rest"}); err != nil {
+	if _, err := r.c.Types().Pause(r.ctx, "job", streamwright.PauseOptions{Reason: "rest"}); err != nil {
 		t.Fatal(err)
 	}
 	id := r.submit(streamwright.Item{Type: "job"})
 	r.because(id, events.WhyPaused, events.WhyNoWorker)
 	r.worker(workers.Config{}, "job", func(context.Context, *workers.RawItem) (any, error) { return nil, errors.New("no such luck") })
 	r.because(id, events.WhyPaused)
-	if _, err := r.c.Resume(r.ctx, "job"); err != nil {
+	if _, err := r.c.Types().Resume(r.ctx, "job"); err != nil {
 		t.Fatal(err)
 	}
 	if w := r.because(id, events.WhyCircuit); time.Until(w.Reasons[0].Until) < 50*time.Minute {

@@ -42,7 +42,7 @@ func nothing(context.Context, *workers.RawItem) (any, error) { return nil, nil }
 // completed waits until n items of a type are completed, and returns the time.
 func (r *rig) completed(ctx context.Context, typ string, n int) (time.Time, error) {
 	for {
-		s, err := r.client.Stats(ctx)
+		s, err := r.client.Engine().Stats(ctx)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -168,7 +168,7 @@ func (r *rig) rate(what string, n int, took time.Duration) float64 {
 // measureRebuild is (e): rebuilding the store from the log.
 func (r *rig) measureRebuild(ctx context.Context) error {
 	start, rebuilt, replayed := time.Now(), time.Duration(0), uint64(0)
-	res, err := r.client.Verify(ctx, func(p streamwright.Proof) {
+	res, err := r.client.Engine().Verify(ctx, func(p streamwright.Proof) {
 		if p.Events > replayed { // told about ten times a second
 			replayed, rebuilt = p.Events, time.Since(start)
 		}

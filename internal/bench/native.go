@@ -36,7 +36,7 @@ func (r *rig) measureNative(ctx context.Context) error {
 // nativeType makes a type's protocol ack, with room for as many runs as the
 // worker has slots.
 func (r *rig) nativeType(ctx context.Context, typ string) error {
-	_, err := r.client.Configure(ctx, typ, map[string]any{"protocol": events.ProtocolAck, "capacity": r.o.Slots})
+	_, err := r.client.Types().Configure(ctx, typ, map[string]any{"protocol": events.ProtocolAck, "capacity": r.o.Slots})
 	return err
 }
 

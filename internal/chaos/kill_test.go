@@ -227,7 +227,7 @@ func checkAll(ctx context.Context, t *testing.T, c *streamwright.Client, accepte
 			t.Fatalf("item %s is %s (%v): history %+v", id, it.State, err, h)
 		}
 	}
-	info, err := c.Info(ctx)
+	info, err := c.Engine().Info(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,11 +254,11 @@ func checkAll(ctx context.Context, t *testing.T, c *streamwright.Client, accepte
 			t.Errorf("item %s was completed %d times", id, completed[id])
 		}
 	}
-	res, err := c.Verify(ctx, nil)
+	res, err := c.Engine().Verify(ctx, nil)
 	if err != nil || !res.Equal {
 		t.Fatalf("verify: %+v %v", res, err)
 	}
-	stats, err := c.Stats(ctx)
+	stats, err := c.Engine().Stats(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

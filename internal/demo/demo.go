@@ -276,7 +276,7 @@ func (d *demo) watch(ctx context.Context, n int) error {
 	bar := progressbar.NewOptions(n, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription("hashing"), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
 	defer func() { _ = bar.Finish() }()
 	for {
-		s, err := d.client.Stats(ctx)
+		s, err := d.client.Engine().Stats(ctx)
 		if err != nil {
 			return err
 		}
@@ -365,7 +365,7 @@ func (d *demo) proveOnce(ctx context.Context, ids []string) error {
 
 // proveRebuild replays the log into a second store and compares.
 func (d *demo) proveRebuild(ctx context.Context, _ []string) error {
-	res, err := d.client.Verify(ctx, nil)
+	res, err := d.client.Engine().Verify(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func running(t *testing.T) *embedded.Engine {
 		t.Fatal(err)
 	}
 	for ; ; sleep(ctx, t, "the rejection") {
-		if stats, err := c.Stats(ctx); err != nil {
+		if stats, err := c.Engine().Stats(ctx); err != nil {
 			t.Fatal(err)
 		} else if stats.Rejected == 1 {
 			return e

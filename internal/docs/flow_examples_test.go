@@ -34,7 +34,7 @@ func fanOut(ctx context.Context, c *streamwright.Client, regions []string) (stri
 		parts = append(parts, streamwright.Item{Type: "extract", Params: r})
 	}
 	callback := streamwright.Item{Type: "load", Params: "all", AfterPolicy: events.AfterRun}
-	batch, err := c.SubmitBatch(ctx, parts, &callback)
+	batch, err := c.Batches().Submit(ctx, parts, &callback)
 	return batch.Callback.ID, err
 }
 

@@ -123,7 +123,7 @@ func items(n int) iter.Seq[streamwright.Item] {
 // that is too busy to say is asked again.
 func settled(ctx context.Context, c *streamwright.Client) error {
 	for {
-		stats, err := c.Stats(ctx)
+		stats, err := c.Engine().Stats(ctx)
 		var refused *events.Error
 		if err != nil && (ctx.Err() != nil || !errors.As(err, &refused) || refused.Code != events.CodeTimeout) {
 			return err

@@ -68,7 +68,7 @@ func TestLoadDriveAndAsk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	stats, err := c.Stats(context.Background())
+	stats, err := c.Engine().Stats(context.Background())
 	if err != nil || stats.States[events.StateDead.String()] < 30 || stats.States[events.StateCompleted.String()] < 600 || stats.States[events.StateQueued.String()] < 300 {
 		t.Errorf("the items are %v, %v", stats.States, err)
 	}

@@ -120,7 +120,7 @@ func TestALookBackSaysWhatIsNoLongerThere(t *testing.T) {
 	if _, _, err := w.client.Cancel(w.ctx, gone, "not wanted"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.client.Cut(w.ctx); err != nil {
+	if _, err := w.client.Engine().Cut(w.ctx); err != nil {
 		t.Fatal(err)
 	}
 	first := w.cut()
@@ -171,7 +171,7 @@ func TestALookBackSaysWhatIsNoLongerThere(t *testing.T) {
 func (w *world) cut() (first int) {
 	w.t.Helper()
 	w.within(patience, "the log is cut", func() bool {
-		info, err := w.client.Info(w.ctx)
+		info, err := w.client.Engine().Info(w.ctx)
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -73,7 +73,7 @@ func (p *tab) newSchedule() {
 func (w *world) fireTwice(name string) {
 	w.t.Helper()
 	for range 2 {
-		if _, err := w.client.FireSchedule(w.ctx, name); err != nil {
+		if _, err := w.client.Schedules().Fire(w.ctx, name); err != nil {
 			w.t.Fatal(err)
 		}
 	}

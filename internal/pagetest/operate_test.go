@@ -57,7 +57,7 @@ func TestBulkReplayAndPurgeCountFirst(t *testing.T) {
 	w := start(t, withFile)
 	s := w.seedTrouble()
 	dead := func(typ string) int {
-		page, err := w.client.Dead(w.ctx, streamwright.Selection{List: streamwright.Filter{Type: typ}})
+		page, err := w.client.DeadLetters().List(w.ctx, streamwright.Selection{List: streamwright.Filter{Type: typ}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +256,7 @@ func TestWorkersAreShownAndDrained(t *testing.T) {
 	p.see("dialog", "It finishes 1 item")
 	p.click("dialog .dialog-buttons", "Drain")
 	p.see(media, "draining")
-	list, err := w.client.Workers(w.ctx)
+	list, err := w.client.Workers().List(w.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestWorkersAreShownAndDrained(t *testing.T) {
 	}
 	p.click(media, "Undrain")
 	p.gone(media, "draining")
-	if drains, err := w.client.Drains(w.ctx); err != nil || len(drains) > 0 {
+	if drains, err := w.client.Workers().Drains(w.ctx); err != nil || len(drains) > 0 {
 		t.Errorf("the marks are %+v (%v)", drains, err)
 	}
 }
@@ -379,7 +379,7 @@ func TestAWorkerThatDiedIsShown(t *testing.T) {
 	p.see(`.workers tr[data-worker="ghost-1"]`, "host-b")
 	silence()
 	w.until("the worker is dead", func() bool {
-		list, err := w.client.Workers(w.ctx)
+		list, err := w.client.Workers().List(w.ctx)
 		return err == nil && len(list) == 1 && list[0].Status == "dead"
 	})
 	p.see(".panel-died", "ghost-1")

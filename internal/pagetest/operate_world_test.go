@@ -79,7 +79,7 @@ func (w *world) seedTrouble() (s trouble) {
 		w.await(id, events.StateDead)
 	}
 	w.awaitThat(s.running, "running with progress", func(it streamwright.WorkItem) bool { return it.Progress != nil })
-	if _, err := w.client.SetSchedule(w.ctx, streamwright.Schedule{Name: "nightly", Type: "report", Cron: "0 3 * * *", Zone: "Europe/Berlin", Params: json.RawMessage(`{"full":true}`)}); err != nil {
+	if _, err := w.client.Schedules().Set(w.ctx, streamwright.Schedule{Name: "nightly", Type: "report", Cron: "0 3 * * *", Zone: "Europe/Berlin", Params: json.RawMessage(`{"full":true}`)}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.publish("email", []byte(`{to: kelly}`), nats.Header{"Work-Tenant": {"acme"}})
@@ -120,7 +120,7 @@ func (w *world) publish(typ string, body []byte, header nats.Header) {
 
 func (w *world) rejected() []streamwright.Rejected {
 	w.t.Helper()
-	page, err := w.client.Rejected(w.ctx, streamwright.RejectedFilter{})
+	page, err := w.client.Rejected().List(w.ctx, streamwright.RejectedFilter{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func (w *world) rejected() []streamwright.Rejected {
 // typeOf is what the engine says of a type.
 func (w *world) typeOf(name string) streamwright.TypeInfo {
 	w.t.Helper()
-	all, err := w.client.Types(w.ctx)
+	all, err := w.client.Types().List(w.ctx)
 	if err != nil {
 		w.t.Fatal(err)
 	}

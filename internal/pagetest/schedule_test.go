@@ -14,7 +14,7 @@ import (
 // schedule is a schedule by its name; nil: there is none.
 func (w *world) schedule(name string) *streamwright.ScheduleInfo {
 	w.t.Helper()
-	list, err := w.client.Schedules(w.ctx)
+	list, err := w.client.Schedules().List(w.ctx)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestAScheduleIsMadeAndChanged(t *testing.T) {
 func TestAScheduleListsItsRuns(t *testing.T) {
 	w := start(t, withFile)
 	w.worker("reporter", 2, map[string]workers.Handler{"report": func(context.Context, *workers.RawItem) (any, error) { return "done", nil }})
-	if _, err := w.client.SetSchedule(w.ctx, streamwright.Schedule{Name: "nightly", Type: "report", Cron: "0 3 * * *", Zone: "Europe/Berlin", Params: map[string]bool{"full": true}}); err != nil {
+	if _, err := w.client.Schedules().Set(w.ctx, streamwright.Schedule{Name: "nightly", Type: "report", Cron: "0 3 * * *", Zone: "Europe/Berlin", Params: map[string]bool{"full": true}}); err != nil {
 		t.Fatal(err)
 	}
 	other := w.submit(itemOf("report"))
@@ -116,7 +116,7 @@ func TestAScheduleListsItsRuns(t *testing.T) {
 	p.see(".panel-runs .work-table", "completed")
 	var ids []string
 	for range 52 {
-		sub, err := w.client.FireSchedule(w.ctx, "nightly")
+		sub, err := w.client.Schedules().Fire(w.ctx, "nightly")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestAScheduleListsItsRuns(t *testing.T) {
 // Runs come into sight while one looks.
 func TestRunsAreLive(t *testing.T) {
 	w := start(t)
-	if _, err := w.client.SetSchedule(w.ctx, streamwright.Schedule{Name: "often", Type: "poll", Every: time.Second}); err != nil {
+	if _, err := w.client.Schedules().Set(w.ctx, streamwright.Schedule{Name: "often", Type: "poll", Every: time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	p := open(t, phone, w.url+"#/schedules/often")

@@ -100,11 +100,11 @@ func TestNumbersAgree(t *testing.T) {
 		const row = /(\d+) \/ 1,000/.exec(document.querySelector('tr[data-type="hold"] td:nth-of-type(5)').textContent);
 		return tile && row && tile[1] === row[1] && Number(tile[1]) >= 2;
 	})()`)
-	stats, err := w.client.Stats(w.ctx)
+	stats, err := w.client.Engine().Stats(w.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := w.client.Workers(w.ctx)
+	list, err := w.client.Workers().List(w.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestTheOverviewShowsWorkersWhole(t *testing.T) {
 // items of it are to come.
 func TestABatchIsShownAsABatch(t *testing.T) {
 	w := start(t)
-	b, err := w.client.OpenBatch(w.ctx, streamwright.NewBatch{Name: "nightly", Count: 2})
+	b, err := w.client.Batches().Open(w.ctx, streamwright.NewBatch{Name: "nightly", Count: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -173,7 +173,7 @@ func TestTheOverviewIsLive(t *testing.T) {
 	w := start(t)
 	s := w.seed()
 	p := open(t, desktop, w.url+"#/")
-	stats, err := w.client.Stats(w.ctx)
+	stats, err := w.client.Engine().Stats(w.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestTheOverviewIsLive(t *testing.T) {
 		w.submit(streamwright.Item{Type: "archive", Delay: time.Minute})
 	}
 	p.see(`[data-tile="queued"] .tile-value`, fmt.Sprint(queued+5))
-	if _, err := w.client.Resume(w.ctx, "invoice"); err != nil {
+	if _, err := w.client.Types().Resume(w.ctx, "invoice"); err != nil {
 		t.Fatal(err)
 	}
 	p.gone(".panel-needs", "invoice is paused")

@@ -234,7 +234,7 @@ func (w *world) seed() seeded {
 	for i := range 7 {
 		s.paused = w.submit(streamwright.Item{Type: "invoice", Params: map[string]int{"number": 100 + i}})
 	}
-	if _, err := w.client.Pause(w.ctx, "invoice", streamwright.PauseOptions{Reason: "new tax rates at noon", By: "ops"}); err != nil {
+	if _, err := w.client.Types().Pause(w.ctx, "invoice", streamwright.PauseOptions{Reason: "new tax rates at noon", By: "ops"}); err != nil {
 		w.t.Fatal(err)
 	}
 	for i := range 3 {

@@ -187,7 +187,7 @@ func headerDocument() schema {
 	}
 }
 
-// endpointIndex says which schemas are those of which endpoint.
+// endpointIndex maps each endpoint to the schemas of its request and reply.
 func endpointIndex() schema {
 	ref := func(t reflect.Type) schema {
 		if t.Kind() == reflect.Slice {

@@ -8,8 +8,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Version is that of the protocol, and the folder of its schemas. It changes
-// when a message that was right before would no longer be.
+// Version is the protocol's version, and the folder of its schemas. It changes when
+// a message that was valid becomes invalid.
 const Version = "v1"
 
 // Endpoints lists the requests that are part of the protocol.
@@ -17,7 +17,7 @@ func Endpoints() []wire.Endpoint {
 	return slices.DeleteFunc(slices.Clone(wire.Endpoints()), func(e wire.Endpoint) bool { return e.Private })
 }
 
-// messages are what is sent beside requests and replies.
+// messages lists the types of messages other than requests and replies.
 var messages = []reflect.Type{
 	reflect.TypeFor[wire.ErrorReply](), reflect.TypeFor[wire.Control](), reflect.TypeFor[wire.Probe](),
 	reflect.TypeFor[wire.LogRecord](), reflect.TypeFor[events.Outcome](),

@@ -81,7 +81,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := c.Publish(ctx, streamwright.Item{Type: "email"}); events.CodeOf(err) != events.CodeForbidden || !strings.Contains(err.Error(), "work.submit.email") {
 		t.Errorf("a reader's plain publish: %v", err)
 	}
-	if _, err := c.Stats(ctx); err != nil {
+	if _, err := c.Engine().Stats(ctx); err != nil {
 		t.Errorf("what it may do, behind a refusal: %v", err)
 	}
 	server.end()

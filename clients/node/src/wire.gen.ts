@@ -40,9 +40,9 @@ export interface Backoff {
 export interface Batch {
   /** Callback is submitted along with the batch and runs once it has ended. Its AfterPolicy says what becomes of it if the batch is cancelled. A batch whose items end dead or cancelled completes all the same. */
   callback?: Submit;
-  /** Count is how many items it will have; 0: a later request with Seal says. */
+  /** Count is the number of items to come; 0: a later request with Seal says. */
   count?: number;
-  /** ID is that of the batch, a ULID; left out, the engine chooses one. With an id the request may be repeated. */
+  /** ID is the batch's id, a ULID; without one the engine chooses it. With an id the request may be repeated. */
   id?: string;
   labels?: { [key: string]: string };
   /** for people, at most 256 bytes */
@@ -57,7 +57,7 @@ export interface Batch {
   trigger?: string;
 }
 
-/** BatchCounts is how far a batch has come. */
+/** BatchCounts is the progress of a batch. */
 export interface BatchCounts {
   cancelled: number;
   /** merged ones among them */
@@ -74,7 +74,7 @@ export interface BatchCounts {
   total: number;
 }
 
-/** BatchReply is a batch as a request leaves it. */
+/** BatchReply answers a Batch with the batch's new state. */
 export interface BatchReply {
   batch: BatchCounts;
   callback?: Submitted;
@@ -97,7 +97,7 @@ export interface BlockReason {
   until?: string;
 }
 
-/** Bulk does one thing to the items of a selection, a page of them: at most Limit of the selection, 1,000 by default and at most. What the action can't be done to by its state is passed over. Go on with the answer's NextCursor. */
+/** Bulk does one thing to a page of the items of a selection: at most the selection's Limit, 1,000 by default and at most. Items in a state that does not allow the action are skipped. Go on with the reply's NextCursor. */
 export interface Bulk {
   action: string;
   /** the selection may name nothing but a state */
@@ -129,7 +129,7 @@ export interface BulkError {
   id: string;
 }
 
-/** BulkReply says what became of a page. Errors are of the first few items that failed, Sample names the first few that matched. */
+/** BulkReply answers a Bulk. Errors holds those of the first few items that failed, Sample the ids of the first few that matched. */
 export interface BulkReply {
   changed: number;
   errors?: BulkError[];
@@ -142,7 +142,7 @@ export interface BulkReply {
   types?: { [key: string]: number };
 }
 
-/** Cancel asks that an item be not run, or no longer. */
+/** Cancel stops an item from running, or from running on. */
 export interface Cancel {
   id: string;
   /** why; it is kept with the item */
@@ -158,7 +158,7 @@ export interface Cancelled {
   worker_told: boolean;
 }
 
-/** Cause is what items have died of: those of one type, reason and code whose error's text differs in nothing but numbers, ids, paths and quoted texts. "other-<type>" gathers what is too various to be told apart. */
+/** Cause groups dead items of one type, reason and code whose error texts differ only in numbers, ids, paths and quoted texts. "other-<type>" gathers the deaths of a type that has too many causes to keep apart. */
 export interface Cause {
   cause: string;
   code?: string;
@@ -193,13 +193,13 @@ export interface CausesQuery {
   type?: string;
 }
 
-/** CausesReply lists causes. Total is how many there are without the limit. */
+/** CausesReply lists causes. Total counts them without the limit. */
 export interface CausesReply {
   causes: Cause[];
   total: number;
 }
 
-/** Changed answers a Pause, a Resume, a CircuitReset or a TypeRemove. Changed is false if it was so already. */
+/** Changed answers a Pause, a Resume, a CircuitReset, a TypeRemove or an Undrain. Changed is false if there was nothing to change. */
 export interface Changed {
   changed: boolean;
   position?: string;
@@ -207,7 +207,7 @@ export interface Changed {
 
 /** ChildCounts counts what an item has spawned the last time. */
 export interface ChildCounts {
-  /** Declared is how many there are to be, of a spawn that is made in parts. */
+  /** Declared is the number of children to come, for a spawn made in parts. */
   declared?: number;
   /** have ended dead or cancelled */
   failed: number;
@@ -302,7 +302,7 @@ export interface Configure {
   type: string;
 }
 
-/** Continuation is what a run continues once the children of an earlier one have ended. */
+/** Continuation tells a run how the children of an earlier run ended. */
 export interface Continuation {
   /** how they ended, in order: an array of [events.Outcome] */
   children: unknown;
@@ -336,7 +336,7 @@ export interface Drain {
   worker: string;
 }
 
-/** DrainMark is that a worker is to drain. */
+/** DrainMark records that a worker is to drain. */
 export interface DrainMark {
   at: string;
   by?: string;
@@ -380,7 +380,7 @@ export interface FailingCheck {
 
 /** Get asks for one item, by id or by the intake sequence that the JetStream ack of a plain publish gave. */
 export interface Get {
-  /** As it was at a position, or at a time; from its own history. */
+  /** AtPosition or AtTime asks for the item as it was then, from its own history. */
   at_position?: string;
   at_time?: string;
   id?: string;
@@ -396,7 +396,7 @@ export interface GetRejected {
   seq?: number;
 }
 
-/** Health is what a worker says of itself. */
+/** Health is a worker's report on itself. */
 export interface Health {
   /** CPU is the part of all its processors that the process has used since the last heartbeat, 0 to 1. */
   cpu?: number;
@@ -404,7 +404,7 @@ export interface Health {
   failing?: FailingCheck[];
   /** Load is the part of its slots that are taken, 0 to 1. */
   load?: number;
-  /** MemoryBytes is what the process holds of the system's memory. */
+  /** MemoryBytes is the process's resident memory. */
   memory_bytes?: number;
 }
 
@@ -430,7 +430,7 @@ export interface HeartbeatReply {
   cancel?: RunRef[];
   reason?: string;
   should_drain: boolean;
-  /** Status is what the engine takes the worker for, and Reason why, if it is not active. An unhealthy worker should not pull: its claims are refused. */
+  /** Status is the engine's view of the worker, left out while it is active, and Reason explains it. An unhealthy worker should not pull: its claims are refused. */
   status?: "active" | "draining" | "unhealthy" | "dead";
 }
 
@@ -462,7 +462,7 @@ export interface HistoryEvent {
   worker?: string;
 }
 
-/** HistoryReply is an item's events, oldest first. */
+/** HistoryReply holds an item's events, oldest first. */
 export interface HistoryReply {
   events: HistoryEvent[];
   totals: StateDurations;
@@ -517,7 +517,7 @@ export interface Item {
   awaited?: number;
   /** of a batch: how far it has come */
   batch?: BatchCounts;
-  /** By is the item because of which it has ended: the one that superseded it, that it waited for, or that it was a child of. */
+  /** By is the item that ended this one: the one that superseded it, that it waited for, or that spawned it. */
   by?: string;
   capabilities?: string[];
   /** of a dead one: see Cause */
@@ -532,7 +532,7 @@ export interface Item {
   dedup_key?: string;
   dedup_window_ms?: number;
   error?: ItemError;
-  /** EstimatedDurationMS is how long a run is likely to take, as its submission says. */
+  /** EstimatedDurationMS is the likely duration of a run, from its submission. */
   estimated_duration_ms?: number;
   expires_at?: string;
   finished_at?: string;
@@ -585,11 +585,11 @@ export interface ItemError {
 }
 
 /**
- * List asks for a page of items, newest state change first: those that are all of what is asked for.
+ * List asks for a page of items, newest state change first. An item must match all of the filters.
  *
  * Error finds items by the words of their last failure's message and code; all of them must occur, in any order, and the last may be the beginning of a word. A word is a run of letters and digits of 2 bytes or more, in upper or lower case; of longer ones the first 40 bytes count. The first 24 different words of an item are known, those of its code first; of a question the first 8 count.
  *
- * Q finds what a person types. If it is an item's id, it finds that item. Else it finds the items of which it is the type, the tenant, the dedup key or a label's value, exactly, and those whose error it finds as Error would.
+ * Q finds what a person types: the item with that id; else the items whose type, tenant, dedup key or a label's value equals it, and those that Error would find.
  */
 export interface List {
   /** only those of this batch, or that this item has spawned */
@@ -679,7 +679,7 @@ export interface MergedProvenance {
   trigger?: string;
 }
 
-/** OK answers a request that has nothing to say. */
+/** OK answers a request whose reply carries no data. */
 export interface OK {
   ok: boolean;
 }
@@ -698,7 +698,7 @@ export interface Outcome {
   type: string;
 }
 
-/** PastPosition says as of which event an item of the past is shown. */
+/** PastPosition names the event as of which an item is shown. */
 export interface PastPosition {
   at: string;
   /** nothing has happened to it since */
@@ -706,7 +706,7 @@ export interface PastPosition {
   position: string;
 }
 
-/** Pause holds the items of a type back until it is resumed, or until a time. Of a type that is paused it changes that time. */
+/** Pause holds the items of a type back until it is resumed, or until a time. For a paused type it changes that time. */
 export interface Pause {
   /** at most 256 bytes */
   by?: string;
@@ -762,7 +762,7 @@ export interface Probed {
   worker: string;
 }
 
-/** Progress is how far a run says it has come. */
+/** Progress is the progress that a run reports. */
 export interface Progress {
   at: string;
   message?: string;
@@ -885,7 +885,7 @@ export interface RejectedListed {
   rejected: Rejected[];
 }
 
-/** Replay queues a dead or cancelled item again. What is left out stays as it was; MaxAttempts is how many further ones it gets, by default the type's. Params replace the item's; Patch is a JSON merge patch (RFC 7396) applied to them. At most one of the two may be given. */
+/** Replay queues a dead or cancelled item again. Fields that are left out stay as they were; MaxAttempts counts further attempts, by default the type's. Params replace the item's; Patch is a JSON merge patch (RFC 7396) applied to them. At most one of the two may be given. */
 export interface Replay {
   id: string;
   max_attempts?: number;
@@ -912,7 +912,7 @@ export interface ReplayReply {
   state?: ItemState;
 }
 
-/** Report is what a worker says of one run. Requests carry an array of them, at most 1,000; they are decided in order, each on its own. */
+/** Report tells the engine about one run. Requests carry an array of reports, at most 1,000; they are decided in order, each on its own. */
 export interface Report {
   /** 0: not said */
   attempt?: number;
@@ -949,7 +949,7 @@ export interface Report {
 /** Reported answers a Report. */
 export interface Reported {
   attempt?: number;
-  /** With a claim or a start: what an earlier run of the item has saved, and, if the item has spawned, what the run is to continue. */
+  /** Checkpoint and Continuation come with a claim or a start: the data that an earlier run of the item saved, and, if the item has spawned, how its children ended. */
   checkpoint?: unknown;
   continuation?: Continuation;
   deadline?: string;
@@ -957,7 +957,7 @@ export interface Reported {
   ok: boolean;
   position?: string;
   state?: ItemState;
-  /** TimeoutMS is how long the attempt may take from its start. */
+  /** TimeoutMS bounds the attempt, from its start. */
   timeout_ms?: number;
 }
 
@@ -991,7 +991,7 @@ export interface Retain {
   merged_ms?: number;
 }
 
-/** Retention is what the engine keeps, in the info reply and in that to cut. */
+/** Retention describes what the engine keeps, in replies to info and cut. */
 export interface Retention {
   /** of them, past their time, but with a key or an item that refers to them */
   held?: number;
@@ -1014,7 +1014,7 @@ export interface RunRef {
   token: string;
 }
 
-/** Schedule is periodic work, as a request sets it. */
+/** Schedule sets a schedule: periodic work. */
 export interface Schedule {
   /** of an interval: one of its ticks; left out: now, or as it was */
   anchor?: string;
@@ -1047,7 +1047,7 @@ export interface ScheduleFire {
   name: string;
 }
 
-/** ScheduleInfo is a schedule and where it is among its ticks. */
+/** ScheduleInfo is a schedule and its place among its ticks. */
 export interface ScheduleInfo {
   /** of an interval: one of its ticks; left out: now, or as it was */
   anchor?: string;
@@ -1083,7 +1083,7 @@ export interface ScheduleInfo {
   zone?: string;
 }
 
-/** ScheduleName names the schedule that a request is about. */
+/** ScheduleName names a schedule to remove, pause or resume. */
 export interface ScheduleName {
   /** the schedule's name */
   name: string;
@@ -1201,7 +1201,7 @@ export interface StateAt {
   at_time?: string;
 }
 
-/** StateDurations is how long an item has been what, up to its last event, in milliseconds. Together they are the time from its created event to its last one, but for what it has spent ended before a replay. */
+/** StateDurations is the time that an item has spent in each state, up to its last event, in milliseconds. The sum is the time from its created event to its last, less the time between an end and a replay. */
 export interface StateDurations {
   /** queued and not due: a delay, a backoff, a snooze */
   backed_off_ms?: number;
@@ -1228,7 +1228,7 @@ export interface StateReply {
 /** StatsReply is the engine at a glance. Counts are exact as of Position; rates, means and recoveries are this process's own, since it has started. */
 export interface StatsReply {
   ages: Ages;
-  /** Alarms are what keeps the engine from its work, or soon will, the gravest first; empty: nothing does. */
+  /** Alarms lists what keeps the engine from its work, or soon will, the gravest first. */
   alarms: Alarm[];
   /** Capacity bounds InFlight: the sum of the types' capacities, at most the engine's own max_running. */
   capacity: number;
@@ -1262,7 +1262,7 @@ export interface StatsRequest {
   min_position?: string;
 }
 
-/** Submit is one item to be done. */
+/** Submit asks for a new item. */
 export interface Submit {
   /** After are the items that must have ended first, at most events.MaxAfter; AfterPolicy says what a bad end of one does. */
   after?: string[];
@@ -1276,7 +1276,7 @@ export interface Submit {
   dedup_policy?: "merge" | "distinct" | "supersede" | "defer";
   dedup_window_ms?: number;
   delay_ms?: number;
-  /** EstimatedDurationMS is how long a run is likely to take. Those behind it are told a wait that goes by it; it bounds nothing, as timeout_ms does. */
+  /** EstimatedDurationMS is the likely duration of a run. The estimated waits of the items behind it go by it; unlike timeout_ms it bounds nothing. */
   estimated_duration_ms?: number;
   /** ExpiresAt is when it is cancelled if it has not started. */
   expires_at?: string;
@@ -1305,7 +1305,7 @@ export interface Submitted {
   state?: ItemState;
 }
 
-/** Ticks asks when a schedule of such a timing would tick next: a preview, which needs no schedule. */
+/** Ticks previews the ticks of a timing. It needs no schedule. */
 export interface Ticks {
   /** one of the interval's ticks; now if left out */
   anchor?: string;
@@ -1324,7 +1324,7 @@ export interface TicksReply {
   ticks: string[];
 }
 
-/** Tree asks for an item with what it has spawned, and with what has spawned it. */
+/** Tree asks for an item with the items that it has spawned, and those above it. */
 export interface Tree {
   /** levels below the item; default 10, at most 100 */
   depth?: number;
@@ -1349,7 +1349,7 @@ export interface TreeNode {
   type: string;
 }
 
-/** TreeReply is an item's place among those that were spawned. */
+/** TreeReply holds an item with the items below it, and the path of items above it. */
 export interface TreeReply {
   /** Nodes counts the items below the root that are shown. */
   nodes: number;
@@ -1444,7 +1444,7 @@ export interface TypeStats {
   capacity: number;
   /** nil: it is closed, or there is none */
   circuit?: Circuit;
-  /** DesiredWorkers is how many workers the type needs: see docs/reference/METRICS.md#desired_workers. */
+  /** DesiredWorkers is the number of workers that the type needs: see docs/reference/METRICS.md#desired_workers. */
   desired_workers: number;
   /** dispatched or running */
   in_flight: number;
@@ -1479,7 +1479,7 @@ export interface TypesReply {
   unset?: TypeSettings;
 }
 
-/** Undrain takes the mark away that a worker is to drain. */
+/** Undrain ends the drain of a worker. */
 export interface Undrain {
   /** at most 256 bytes */
   by?: string;
@@ -1560,9 +1560,9 @@ export interface WorkerInfo {
   worker: string;
 }
 
-/** WorkersReply lists the registered workers, and those that died of late. */
+/** WorkersReply lists the registered workers and those that died recently. */
 export interface WorkersReply {
-  /** those that are to drain, also of workers that are not registered */
+  /** including those of workers that are not registered */
   drains?: DrainMark[];
   workers: WorkerInfo[];
 }

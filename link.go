@@ -1,28 +1,28 @@
 package streamwright
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
-	"github.com/streamwright/streamwright/connect"
 	"github.com/streamwright/streamwright/events"
 	"github.com/streamwright/streamwright/internal/sleep"
 	"github.com/streamwright/streamwright/wire"
 )
+
+// forever is the patience of a request that is tried until its context ends.
+const forever = time.Duration(1<<63 - 1)
 
 // ask sends a request that may be repeated, and reads the reply into a T. It
 // tries again for the client's patience while no engine can answer.
@@ -30,33 +30,125 @@ func ask[T any](ctx context.Context, c *Client, op string, req any) (T, error) {
 	return askFor[T](ctx, c, op, req, c.set.tryTimeout, c.set.patience)
 }
 
-// forever is the patience of what is tried until its context ends.
-const forever = time.Duration(1<<63 - 1)
-
-func askFor[T any](ctx context.Context, c *Client, op string, req any, try, patience time.Duration) (T, error) {
-	var reply T
-	body, err := json.Marshal(req)
+func askFor[T any](ctx context.Context, c *Client, op string, req any, try, patience time.Duration) (reply T, err error) {
+	body, err := encode(op, req)
 	if err != nil {
-		return reply, events.Refuse(events.CodeBadRequest, "write the %s request: %v", op, err)
+		return reply, err
 	}
 	err = c.retry(ctx, op, patience, func(ctx context.Context) error {
 		data, err := c.once(ctx, op, body, try)
 		if err != nil {
 			return err
 		}
-		var fresh T
-		if err := json.Unmarshal(data, &fresh); err != nil {
-			return unreadable(op, err)
-		}
-		reply = fresh
-		return nil
+		reply, err = decode[T](op, data)
+		return err
 	})
 	return reply, err
 }
 
+// streamSilence bounds how long askStream waits for the next reply.
+const streamSilence = time.Minute
+
+// askStream sends a request that is answered by a stream of replies, and returns
+// the one that is done. progress, which may be nil, is told the others. The
+// request is not repeated: the work is long, and the caller sees that it failed.
+func askStream[T any](ctx context.Context, c *Client, op string, req any, done func(T) bool, progress func(T)) (T, error) {
+	var none T
+	body, err := encode(op, req)
+	if err != nil {
+		return none, err
+	}
+	sub, err := c.sendAsync(op, body)
+	if err != nil {
+		return none, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	for {
+		quiet, cancel := context.WithTimeout(ctx, streamSilence)
+		msg, err := sub.NextMsgWithContext(quiet)
+		cancel()
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return none, endOf(op, ctx.Err(), nil)
+		case err != nil:
+			return none, c.failed(op, err)
+		}
+		data, err := content(op, msg)
+		if err != nil {
+			return none, err
+		}
+		reply, err := decode[T](op, data)
+		switch {
+		case err != nil:
+			return none, err
+		case done(reply):
+			return reply, nil
+		case progress != nil:
+			progress(reply)
+		}
+	}
+}
+
+func encode(op string, req any) ([]byte, error) {
+	body, err := json.Marshal(req)
+	if err != nil {
+		return nil, events.Refuse(events.CodeBadRequest, "write the %s request: %v", op, err)
+	}
+	return body, nil
+}
+
+func decode[T any](op string, data []byte) (reply T, err error) {
+	if err := json.Unmarshal(data, &reply); err != nil {
+		var none T
+		return none, events.Refuse(events.CodeInternal, "the engine's reply to %s can't be read (%v): is it another version?", op, err)
+	}
+	return reply, nil
+}
+
+// content returns the body of a reply, or the refusal that it carries.
+func content(op string, msg *nats.Msg) ([]byte, error) {
+	if err := wire.Refusal(msg.Data); err != nil {
+		return nil, err
+	}
+	if text := msg.Header.Get(micro.ErrorHeader); text != "" {
+		return nil, events.Refuse(events.CodeInternal, "the engine answered: %s", text)
+	}
+	if len(msg.Data) == 0 {
+		return nil, events.Refuse(events.CodeInternal, "the engine's reply to %s is empty", op)
+	}
+	return msg.Data, nil
+}
+
+// link carries a client's requests over its connection.
+type link struct {
+	nc      *nats.Conn
+	set     settings
+	denials *denials // nil: the connection is the caller's
+
+	status chan nats.Status // of nc
+	done   chan struct{}    // closed when watch has ended
+	lost   atomic.Pointer[lostConn]
+}
+
+// lostConn signals the loss of one life of the connection.
+type lostConn struct{ ch chan struct{} } // closed when it is lost
+
+// watch notes each loss of the connection, so that no request waits for a
+// reply that was lost with it.
+func (l *link) watch() {
+	defer close(l.done)
+	for s := range l.status {
+		old := l.lost.Swap(&lostConn{make(chan struct{})})
+		close(old.ch)
+		if s == nats.CLOSED {
+			return
+		}
+	}
+}
+
 // retry calls try until it succeeds, is refused for good, ctx ends, or no
 // engine could be reached for longer than patience.
-func (c *Client) retry(ctx context.Context, op string, patience time.Duration, try func(context.Context) error) error {
+func (l *link) retry(ctx context.Context, op string, patience time.Duration, try func(context.Context) error) error {
 	start, backoff := time.Now(), minBackoff
 	var last error
 	for {
@@ -74,8 +166,8 @@ func (c *Client) retry(ctx context.Context, op string, patience time.Duration, t
 		if !again || time.Since(start)+wait > patience {
 			return err
 		}
-		if c.set.onRetry != nil {
-			c.set.onRetry(op, err)
+		if l.set.onRetry != nil {
+			l.set.onRetry(op, err)
 		}
 		last, backoff = err, min(2*backoff, maxBackoff)
 		if err := sleep.For(ctx, wait); err != nil {
@@ -106,72 +198,59 @@ func worthAnother(err error, backoff time.Duration) (time.Duration, bool) {
 
 // once sends one request and waits for its reply, at most timeout. What comes
 // back is the body of a reply that is no refusal.
-func (c *Client) once(ctx context.Context, op string, body []byte, timeout time.Duration) ([]byte, error) {
-	if most := c.nc.MaxPayload(); most > 0 && int64(len(body)) > most {
+func (l *link) once(ctx context.Context, op string, body []byte, timeout time.Duration) ([]byte, error) {
+	if most := l.nc.MaxPayload(); most > 0 && int64(len(body)) > most {
 		return nil, events.Refuse(events.CodeTooLarge, "the %s request has %d bytes: the NATS server takes at most %d", op, len(body), most)
 	}
-	ctx, cancel := c.trying(ctx, c.set.names.API(op), timeout)
+	ctx, cancel := l.trying(ctx, l.set.names.API(op), timeout)
 	defer cancel()
-	msg, err := c.nc.RequestWithContext(ctx, c.set.names.API(op), body)
+	msg, err := l.nc.RequestWithContext(ctx, l.set.names.API(op), body)
 	if err != nil {
-		return nil, c.failed(op, lostOr(ctx, err))
+		return nil, l.failed(op, lostOr(ctx, err))
 	}
 	return content(op, msg)
 }
 
-// content is the body of a reply, or the refusal in it.
-func content(op string, msg *nats.Msg) ([]byte, error) {
-	if e := refusal(msg); e != nil {
-		return nil, e
+// sendAsync sends a request whose reply is awaited on the subscription.
+func (l *link) sendAsync(op string, body []byte) (*nats.Subscription, error) {
+	inbox := l.nc.NewInbox()
+	sub, err := l.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, l.failed(op, err)
 	}
-	if len(msg.Data) == 0 {
-		return nil, events.Refuse(events.CodeInternal, "the engine's reply to %s is empty", op)
+	if err := l.nc.PublishRequest(l.set.names.API(op), inbox, body); err != nil {
+		_ = sub.Unsubscribe()
+		return nil, l.failed(op, err)
 	}
-	return msg.Data, nil
-}
-
-// refusal is the error that a reply carries, nil for none. An error reply is
-// an object with nothing but "error": an item has a field of that name too.
-func refusal(msg *nats.Msg) error {
-	if body := bytes.TrimLeft(msg.Data, " \t\r\n"); bytes.HasPrefix(body, []byte(`{"error"`)) {
-		var all map[string]json.RawMessage
-		var e wire.Error
-		if json.Unmarshal(body, &all) == nil && len(all) == 1 && json.Unmarshal(all["error"], &e) == nil && e.Code != "" {
-			return e.Err()
-		}
-	}
-	if text := msg.Header.Get(micro.ErrorHeader); text != "" {
-		return events.Refuse(events.CodeInternal, "the engine answered: %s", text)
-	}
-	return nil
+	return sub, nil
 }
 
 // failed turns what the NATS client says of one try into an *events.Error.
-func (c *Client) failed(op string, err error) error {
+func (l *link) failed(op string, err error) error {
 	var refused *events.Error
 	switch {
 	case errors.As(err, &refused):
 		return err
 	case errors.Is(err, nats.ErrNoResponders):
-		return events.Refuse(events.CodeUnavailable, "no engine answers on %s at %s: is `engine serve` running there?", c.set.names.API("*"), c.where())
+		return events.Refuse(events.CodeUnavailable, "no engine answers on %s at %s: is `engine serve` running there?", l.set.names.API("*"), l.where())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return events.Refuse(events.CodeTimeout, "no reply to %s from the engine at %s in time", op, c.where())
+		return events.Refuse(events.CodeTimeout, "no reply to %s from the engine at %s in time", op, l.where())
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionDraining):
 		return events.Refuse(events.CodeInternal, "the client is closed")
 	case errors.Is(err, nats.ErrMaxPayload):
-		return events.Refuse(events.CodeTooLarge, "the %s request is larger than the NATS server takes (%d bytes)", op, c.nc.MaxPayload())
+		return events.Refuse(events.CodeTooLarge, "the %s request is larger than the NATS server takes (%d bytes)", op, l.nc.MaxPayload())
 	case errors.Is(err, context.Canceled):
 		return err
 	}
-	return events.Refuse(events.CodeUnavailable, "%s at %s: %v", op, c.where(), err)
+	return events.Refuse(events.CodeUnavailable, "%s at %s: %v", op, l.where(), err)
 }
 
 // where names the servers for an error text.
-func (c *Client) where() string {
-	if u := c.nc.ConnectedUrlRedacted(); u != "" {
+func (l *link) where() string {
+	if u := l.nc.ConnectedUrlRedacted(); u != "" {
 		return u
 	}
-	if s := c.nc.Servers(); len(s) > 0 {
+	if s := l.nc.Servers(); len(s) > 0 {
 		return Redact(s[0]) + " (connection lost)"
 	}
 	return "the NATS server"
@@ -201,10 +280,6 @@ func message(err error) string {
 	return err.Error()
 }
 
-func unreadable(op string, err error) error {
-	return events.Refuse(events.CodeInternal, "the engine's reply to %s can't be read (%v): is it another version?", op, err)
-}
-
 // errLost ends a try whose request or reply may have gone with the connection.
 var errLost = errors.New("the connection was lost")
 
@@ -221,16 +296,16 @@ func lostOr(ctx context.Context, err error) error {
 // trying is the context of one try: it ends after timeout, when the connection
 // is lost, and when the server refuses what the try needs: the subject of its
 // request (empty: one of JetStream's), or an inbox.
-func (c *Client) trying(ctx context.Context, subject string, timeout time.Duration) (context.Context, context.CancelFunc) {
-	return c.tryingSince(ctx, c.denials.next(), subject, timeout)
+func (l *link) trying(ctx context.Context, subject string, timeout time.Duration) (context.Context, context.CancelFunc) {
+	return l.tryingSince(ctx, l.denials.next(), subject, timeout)
 }
 
 // tryingSince is trying for a request that went out when refused was the
 // denial to come next.
-func (c *Client) tryingSince(ctx context.Context, refused *denial, subject string, timeout time.Duration) (context.Context, context.CancelFunc) {
+func (l *link) tryingSince(ctx context.Context, refused *denial, subject string, timeout time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ctx, stop := context.WithTimeout(ctx, timeout)
-	lost := c.lost.Load().ch
+	lost := l.lost.Load().ch
 	go func() {
 		for {
 			select {
@@ -350,109 +425,4 @@ func (f *denial) concerns(subject string) bool {
 		return strings.HasPrefix(f.subject, "$")
 	}
 	return f.subject == subject
-}
-
-// dialer makes the end of Connect's context end the first connection, which
-// the NATS client by itself can't; reconnecting is bound by its timeout alone.
-type dialer struct {
-	mu         sync.Mutex
-	connecting context.Context // nil once connected
-	release    []func() bool
-}
-
-// Dial implements nats.CustomDialer.
-func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	d.mu.Lock()
-	ctx := d.connecting
-	d.mu.Unlock()
-	nd := net.Dialer{Timeout: DefaultConnectTimeout}
-	if ctx == nil {
-		return nd.Dial(network, address)
-	}
-	conn, err := nd.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	// A server that accepts and then says nothing must not outlast ctx either.
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	d.mu.Lock()
-	d.release = append(d.release, stop)
-	d.mu.Unlock()
-	return conn, nil
-}
-
-// connected lets the connection outlive the context.
-func (d *dialer) connected() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, stop := range d.release {
-		stop()
-	}
-	d.connecting, d.release = nil, nil
-}
-
-// WithCredentials logs in with a NATS credentials file (JWT and seed). It is
-// read again at each reconnect.
-func WithCredentials(file string) Option { return func(s *settings) { s.connect.Creds = file } }
-
-// WithNkey logs in with the nkey whose seed is in a file.
-func WithNkey(file string) Option { return func(s *settings) { s.connect.Nkey = file } }
-
-// WithUser logs in with a name and a password.
-func WithUser(name, password string) Option {
-	return func(s *settings) { s.connect.User, s.connect.Password, s.connect.PasswordFile = name, password, "" }
-}
-
-// WithUserFile logs in with a name and the password that is the first line of a
-// file, which is read again at each reconnect.
-func WithUserFile(name, passwordFile string) Option {
-	return func(s *settings) {
-		s.connect.User, s.connect.Password, s.connect.PasswordFile = name, "", passwordFile
-	}
-}
-
-// WithContext takes the server, if Connect is given none, the login, TLS files,
-// JetStream domain and inbox prefix from a context of the nats program, by its
-// name or the absolute path of its file, as far as other options don't set them.
-func WithContext(name string) Option { return func(s *settings) { s.connect.Context = name } }
-
-// WithDomain names the JetStream domain that has the engine's streams, for a
-// client of a leaf node whose own JetStream is another or none.
-func WithDomain(domain string) Option { return func(s *settings) { s.connect.Domain = domain } }
-
-// WithInboxPrefix sets what the subjects of replies to this client begin with,
-// which the user that it connects as must be permitted to subscribe to. Without
-// it, a client that connects with a user's name takes the inbox that an
-// engine's users have, _INBOX_ and the name, if the name has only letters,
-// digits, - and _; any other takes _INBOX.
-func WithInboxPrefix(prefix string) Option {
-	return func(s *settings) {
-		if prefix != "" {
-			s.connect.InboxPrefix = prefix
-		}
-	}
-}
-
-// WithConnection sets all of this at once, as programs do that read it from
-// their command line or environment. It replaces what other options before it
-// have set. Connect's own URL counts before that of the settings.
-func WithConnection(c connect.Settings) Option { return func(s *settings) { s.connect = c } }
-
-// Names are those of the engine's subjects and streams that this client uses,
-// for a worker on the same connection.
-func (c *Client) Names() wire.Names { return c.set.names }
-
-// resolve reads the context, if one is named, finds out the server's URL and
-// makes the options of the login.
-func (s *settings) resolve(url *string) ([]nats.Option, error) {
-	c := s.connect
-	c.URL = cmp.Or(*url, c.URL)
-	c, err := c.Resolve()
-	if err != nil {
-		return nil, events.WithCode(events.CodeBadConfig, err)
-	}
-	*url = cmp.Or(c.URL, connect.DefaultURL)
-	s.names = s.names.In(c.Domain)
-	opts, err := c.Options()
-	return opts, events.WithCode(events.CodeBadConfig, err)
 }

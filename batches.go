@@ -9,57 +9,65 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Batch is the outcome of [Client.SubmitBatch].
+// Batch is the outcome of [Batches.Submit].
 type Batch struct {
 	ID       string      // of the batch
 	Items    []Submitted // in the order of the items; Error is set for one that was refused
 	Callback Submitted   // the zero Submitted if it was not submitted
 }
 
-// NewBatch is a batch to open: see [Client.OpenBatch].
+// NewBatch is a batch to open: see [Batches.Open].
 type NewBatch = wire.Batch
 
-// BatchState is a batch as a request leaves it.
+// BatchState is the state of a batch after a request.
 type BatchState = wire.BatchReply
 
-// OpenBatch opens a batch: items that name it in [Item].Batch are counted by it,
-// until it has Count of them, or until SealBatch. The batch is an item itself: Get
+// Batches manages batches of items. [Client.Batches] returns one.
+type Batches struct{ c *Client }
+
+// Batches returns the handle for batches:
+//
+//	batch, err := client.Batches().Submit(ctx, resizes, &streamwright.Item{Type: "publish-album"})
+func (c *Client) Batches() Batches { return Batches{c} }
+
+// Open opens a batch: items that name it in [Item].Batch are counted by it,
+// until it has Count of them, or until [Batches.Seal]. The batch is an item itself: Get
 // and Wait tell how far it has come ([WorkItem].Batch), Cancel cancels what of it
 // has not ended, and an item that comes After it runs when all of it has ended.
 //
 // It tries until ctx ends, and makes one batch: without an id one is chosen.
-func (c *Client) OpenBatch(ctx context.Context, b NewBatch) (BatchState, error) {
+func (h Batches) Open(ctx context.Context, b NewBatch) (BatchState, error) {
 	if b.Seal {
-		return BatchState{}, events.Refuse(events.CodeBadRequest, "OpenBatch was given Seal: use SealBatch")
+		return BatchState{}, events.Refuse(events.CodeBadRequest, "Batches.Open was given Seal: use Batches.Seal")
 	}
 	if b.ID == "" {
 		var err error
-		if b.ID, err = c.ids.next(); err != nil {
+		if b.ID, err = h.c.ids.next(); err != nil {
 			return BatchState{}, err
 		}
 	}
-	out, err := c.batch(ctx, b)
+	out, err := h.ask(ctx, b)
 	if err == nil && out.Callback != nil {
 		err = out.Callback.Error.Err()
 	}
 	return out, err
 }
 
-// SealBatch settles how many items a batch has: count, or, with 0, as many as it
+// Seal settles how many items a batch has: count, or, with 0, as many as it
 // has now. It ends with the last of them.
-func (c *Client) SealBatch(ctx context.Context, id string, count int) (BatchState, error) {
-	return c.batch(ctx, NewBatch{ID: id, Count: count, Seal: true})
+func (h Batches) Seal(ctx context.Context, id string, count int) (BatchState, error) {
+	return h.ask(ctx, NewBatch{ID: id, Count: count, Seal: true})
 }
 
-func (c *Client) batch(ctx context.Context, b NewBatch) (BatchState, error) {
-	out, err := askFor[BatchState](ctx, c, wire.APIBatch, b, c.set.tryTimeout, forever)
+func (h Batches) ask(ctx context.Context, b NewBatch) (BatchState, error) {
+	out, err := askFor[BatchState](ctx, h.c, wire.APIBatch, b, h.c.set.tryTimeout, forever)
 	if err == nil {
-		c.ObservePosition(out.Position)
+		h.c.ObservePosition(out.Position)
 	}
 	return out, err
 }
 
-// SubmitBatch submits items as one batch, and, unless callback is nil, one more
+// Submit submits items as one batch, and, unless callback is nil, one more
 // that comes after them all: the callback waits until the last of them has ended,
 // and its AfterPolicy says what becomes of it if one ends dead or cancelled.
 //
@@ -67,11 +75,11 @@ func (c *Client) batch(ctx context.Context, b NewBatch) (BatchState, error) {
 // that the same call can be repeated after a failure and still makes each once.
 // If an item is refused, the callback is not submitted, the batch stays open, and
 // the error says why; the items that were accepted run all the same.
-func (c *Client) SubmitBatch(ctx context.Context, items []Item, callback *Item, opts ...BulkOption) (Batch, error) {
+func (h Batches) Submit(ctx context.Context, items []Item, callback *Item, opts ...BulkOption) (Batch, error) {
 	if n := len(items); n == 0 || n > events.MaxBatchCount {
 		return Batch{}, events.Refuse(events.CodeTooLarge, "the batch has %d items: 1 to %d are allowed; make several, and let one item come after those", n, events.MaxBatchCount)
 	}
-	if err := c.name(items, callback); err != nil {
+	if err := h.c.ids.name(items, callback); err != nil {
 		return Batch{}, err
 	}
 	id, err := batchID(items[0].ID)
@@ -79,13 +87,13 @@ func (c *Client) SubmitBatch(ctx context.Context, items []Item, callback *Item, 
 		return Batch{}, err
 	}
 	b := Batch{ID: id}
-	if _, err := c.OpenBatch(ctx, NewBatch{ID: id, Source: items[0].Source, Trigger: items[0].Trigger, Tenant: items[0].Tenant}); err != nil {
+	if _, err := h.Open(ctx, NewBatch{ID: id, Source: items[0].Source, Trigger: items[0].Trigger, Tenant: items[0].Tenant}); err != nil {
 		return b, fmt.Errorf("open the batch: %w", err)
 	}
 	for i := range items {
 		items[i].Batch = id
 	}
-	if b.Items, err = c.SubmitMany(ctx, items, opts...); err != nil {
+	if b.Items, err = h.c.SubmitMany(ctx, items, opts...); err != nil {
 		return b, err
 	}
 	if err := refusedOf(b.Items); err != nil {
@@ -94,16 +102,16 @@ func (c *Client) SubmitBatch(ctx context.Context, items []Item, callback *Item, 
 	if callback != nil {
 		last := *callback
 		last.After = append([]string{id}, callback.After...)
-		if b.Callback, err = c.Submit(ctx, last); err != nil {
+		if b.Callback, err = h.c.Submit(ctx, last); err != nil {
 			return b, err
 		}
 	}
-	_, err = c.SealBatch(ctx, id, 0)
+	_, err = h.Seal(ctx, id, 0)
 	return b, err
 }
 
-// batchID is the id of the batch of which an item is the first: the same each
-// time, so that a call which is repeated opens no other.
+// batchID returns the id of the batch whose first item has the id first. It is the
+// same each time, so a repeated call opens no second batch.
 func batchID(first string) (string, error) {
 	id, err := events.ParseID(first)
 	if err != nil {
@@ -129,16 +137,16 @@ func refusedOf(items []Submitted) error {
 }
 
 // name gives an id to each item that has none.
-func (c *Client) name(items []Item, callback *Item) (err error) {
+func (s *idSource) name(items []Item, callback *Item) (err error) {
 	for i := range items {
 		if items[i].ID == "" {
-			if items[i].ID, err = c.ids.next(); err != nil {
+			if items[i].ID, err = s.next(); err != nil {
 				return err
 			}
 		}
 	}
 	if callback != nil && callback.ID == "" {
-		callback.ID, err = c.ids.next()
+		callback.ID, err = s.next()
 	}
 	return err
 }

@@ -1,0 +1,90 @@
+package streamwright
+
+import (
+	"context"
+
+	"github.com/streamwright/streamwright/wire"
+)
+
+// What the engine answers about itself.
+type (
+	// Stats is the engine at a glance.
+	Stats = wire.StatsReply
+	// Alarm is one thing that keeps the engine from its work, or soon will.
+	Alarm = wire.Alarm
+	// Info describes the engine.
+	Info = wire.InfoReply
+	// Proof is the outcome, or the progress, of Verify and Rebuild.
+	Proof = wire.VerifyReply
+	// State is the engine as of a moment.
+	State = wire.State
+	// StateProgress is the progress of a StateAt.
+	StateProgress = wire.StateReply
+	// Retention describes what the engine keeps of the log and of ended items.
+	Retention = wire.Retention
+	// Clock is the engine's time, and its verdict on the NATS server's.
+	Clock = wire.Clock
+)
+
+// Engine watches and operates the engine itself. [Client.Engine] returns one.
+type Engine struct{ c *Client }
+
+// Engine returns the handle for the engine itself:
+//
+//	stats, err := client.Engine().Stats(ctx)
+func (c *Client) Engine() Engine { return Engine{c} }
+
+// Stats returns the engine at a glance.
+func (e Engine) Stats(ctx context.Context) (Stats, error) {
+	return ask[Stats](ctx, e.c, wire.APIStats, wire.StatsRequest{MinPosition: e.c.Position()})
+}
+
+// Info describes the engine.
+func (e Engine) Info(ctx context.Context) (Info, error) {
+	return ask[Info](ctx, e.c, wire.APIInfo, struct{}{})
+}
+
+// Verify has the engine replay the log into a second store and compare that
+// with the live one. progress, which may be nil, is told how far it is. A
+// difference is no error: look at Equal.
+func (e Engine) Verify(ctx context.Context, progress func(Proof)) (Proof, error) {
+	return askStream(ctx, e.c, wire.APIVerify, struct{}{}, func(p Proof) bool { return p.Done }, progress)
+}
+
+// Rebuild has the engine replace its store by one rebuilt from the log.
+func (e Engine) Rebuild(ctx context.Context, progress func(Proof)) (Proof, error) {
+	return askStream(ctx, e.c, wire.APIRebuild, struct{}{}, func(p Proof) bool { return p.Done }, progress)
+}
+
+// StateAt has the engine replay its log up to a moment, and returns its state
+// then. progress, which may be nil, is told how far it is. One replay can be under
+// way at a time; another is CodeUnavailable. A moment before the log's first event
+// is CodeNotFound.
+func (e Engine) StateAt(ctx context.Context, m PointInTime, progress func(StateProgress)) (State, error) {
+	req := wire.StateAt{AtPosition: m.Position, AtTime: m.Time}
+	r, err := askStream(ctx, e.c, wire.APIState, req, func(r StateProgress) bool { return r.Done && r.State != nil }, progress)
+	if err != nil {
+		return State{}, err
+	}
+	return *r.State, nil
+}
+
+// Cut has the engine write all that it keeps anew at the log's end, and cut the
+// log before that. It returns at once; [Engine.Info] tells how far the engine is.
+func (e Engine) Cut(ctx context.Context) (Retention, error) {
+	return ask[Retention](ctx, e.c, wire.APICut, struct{}{})
+}
+
+// Clock returns the engine's time, the NATS server's, and whether that is
+// plausible.
+func (e Engine) Clock(ctx context.Context) (Clock, error) {
+	return ask[Clock](ctx, e.c, wire.APIClock, struct{}{})
+}
+
+// AcceptClock confirms the NATS server's clock, which the engine follows from
+// then on; by says who confirms it, and may be empty. Everything that is due by
+// that time then happens: items expire, ended ones are pruned. It is recorded in
+// the log, and may set the clock back. The engine is away for a moment meanwhile.
+func (e Engine) AcceptClock(ctx context.Context, by string) (Clock, error) {
+	return ask[Clock](ctx, e.c, wire.APIClockAccept, wire.AcceptClock{By: by})
+}

@@ -1,0 +1,165 @@
+package streamwright
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/streamwright/streamwright/blobs"
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// Item is one piece of work to submit. Only Type must be set.
+type Item struct {
+	Type   string // a-z and 0-9 with single - or _ between them, at most 63 bytes
+	Params any    // what to do, as JSON; a json.RawMessage is sent as it is; nil is null
+	ID     string // a ULID; empty: the client chooses one
+	// Priority orders the items of a type, 0 to 9, higher first. Nil: 5. See [Priority].
+	Priority *wire.Priority
+	// DedupKey merges the item into another of its type that has the same key
+	// and is not finished.
+	DedupKey string
+	// IdempotencyKey answers a repeat within 24 hours with the first item,
+	// finished or not.
+	IdempotencyKey string
+	Delay          time.Duration // available so long after it was decided; rounded up to ms
+	AvailableAt    time.Time     // available from then on, at most ten years ahead; not with Delay
+	MaxAttempts    int           // 0: the type's
+	Timeout        time.Duration // of one attempt; rounded up to ms; 0: the type's
+	Capabilities   []string      // that a worker must have
+	Source         string        // who asked
+	Trigger        string        // and why
+	Tenant         string
+	Labels         map[string]string
+	Trace          string // W3C traceparent
+
+	// After are the ids of items that must have ended first, at most 1,000; the
+	// item is waiting until then. AfterPolicy says what becomes of it if one of
+	// them ends dead or cancelled; empty: events.AfterCancel.
+	After       []string
+	AfterPolicy events.AfterPolicy
+	// DedupPolicy decides what happens if the DedupKey is taken, and
+	// DedupWindow how long the key stays taken once it has completed (0 to 30
+	// days, rounded up to ms). Empty and nil: the type's, which by default are
+	// events.DedupMerge and none.
+	DedupPolicy events.DedupPolicy
+	DedupWindow *time.Duration
+	ExpiresAt   time.Time // cancelled, as expired, if it has not started by then
+
+	// Batch is the id of the batch that it belongs to: see [Batches.Open].
+	Batch string
+	// EstimatedDuration is the likely duration of a run, at most 30 days, in
+	// ms: what the waits of those behind it are estimated by. It bounds nothing. 0:
+	// the mean of the type's runs.
+	EstimatedDuration time.Duration
+}
+
+// Priority returns a pointer to p, for [Item].Priority and its like.
+func Priority(p int) *wire.Priority { return (*wire.Priority)(&p) }
+
+// Submission returns the item as it goes over the wire, for those who don't send it
+// with a [Client]. It is encoded, but not checked against the engine's bounds: see
+// wire.Submit.Command for that. The error is an *events.Error.
+func (it *Item) Submission() (wire.Submit, error) {
+	params, err := encodeParams(it.Params)
+	if err != nil {
+		return wire.Submit{}, err
+	}
+	if it.Delay < 0 || it.Timeout < 0 {
+		return wire.Submit{}, events.Refuse(events.CodeBadTime, "delay and timeout must not be negative (they are %v and %v)", it.Delay, it.Timeout)
+	}
+	terms, err := it.terms()
+	return wire.Submit{
+		Type: it.Type, Params: params, ID: it.ID, Priority: it.Priority, DedupKey: it.DedupKey,
+		IdempotencyKey: it.IdempotencyKey, AvailableAt: it.AvailableAt, DelayMS: wire.Millis(it.Delay),
+		MaxAttempts: it.MaxAttempts, TimeoutMS: wire.Millis(it.Timeout), Capabilities: it.Capabilities,
+		Source: it.Source, Trigger: it.Trigger, Tenant: it.Tenant, Labels: it.Labels, Trace: it.Trace, SubmitOptions: terms,
+	}, err
+}
+
+func (it *Item) terms() (wire.SubmitOptions, error) {
+	t := wire.SubmitOptions{After: it.After, AfterPolicy: it.AfterPolicy, DedupPolicy: it.DedupPolicy, ExpiresAt: it.ExpiresAt, Batch: it.Batch}
+	if it.EstimatedDuration < 0 {
+		return t, events.Refuse(events.CodeBadTime, "the estimated duration must not be negative (it is %v)", it.EstimatedDuration)
+	}
+	t.EstimatedDurationMS = wire.Millis(it.EstimatedDuration)
+	if w := it.DedupWindow; w != nil {
+		if *w < 0 {
+			return t, events.Refuse(events.CodeBadTime, "the dedup window must not be negative (it is %v)", *w)
+		}
+		ms := wire.Millis(*w)
+		t.DedupWindowMS = &ms
+	}
+	return t, nil
+}
+
+func encodeParams(params any) (json.RawMessage, error) {
+	switch p := params.(type) {
+	case nil:
+		return nil, nil
+	case json.RawMessage:
+		if len(p) > 0 && !json.Valid(p) {
+			return nil, events.Refuse(events.CodeBadParams, "params are no JSON document: a text must be in double quotes")
+		}
+		return p, nil
+	}
+	b, err := json.Marshal(params)
+	if err != nil {
+		return nil, events.Refuse(events.CodeBadParams, "params can't be written as JSON: %v", err)
+	}
+	return b, nil
+}
+
+// Params reads an item's params into a T. For params in the object store see
+// [Client.Params].
+func Params[T any](item WorkItem) (T, error) {
+	var v T
+	if len(item.Params) == 0 {
+		return v, nil
+	}
+	if blobs.IsRef(item.Params) {
+		return v, fmt.Errorf("the params of item %s are in the object store: get them with Client.Params", item.ID)
+	}
+	if err := json.Unmarshal(item.Params, &v); err != nil {
+		return v, fmt.Errorf("read the params of item %s: %w", item.ID, err)
+	}
+	return v, nil
+}
+
+// Result reads the result of a completed item into a T; an item that completed
+// without one gives the zero T. For any other item the error is an
+// [*OutcomeError].
+func Result[T any](item WorkItem) (T, error) {
+	var v T
+	if item.State != events.StateCompleted {
+		return v, &OutcomeError{Item: item}
+	}
+	if len(item.Result) == 0 {
+		return v, nil
+	}
+	if blobs.IsRef(item.Result) {
+		return v, fmt.Errorf("the result of item %s is in the object store: get it with Client.Result", item.ID)
+	}
+	if err := json.Unmarshal(item.Result, &v); err != nil {
+		return v, fmt.Errorf("read the result of item %s: %w", item.ID, err)
+	}
+	return v, nil
+}
+
+// OutcomeError says that an item has not completed: it is dead, cancelled, or
+// not finished.
+type OutcomeError struct{ Item WorkItem }
+
+func (e *OutcomeError) Error() string {
+	text := fmt.Sprintf("item %s is %s", e.Item.ID, e.Item.State)
+	switch {
+	case e.Item.Error != nil:
+		return fmt.Sprintf("%s after %s: %s (%s)", text, events.Count(e.Item.Attempt, "attempt"), e.Item.Error.Message, e.Item.Error.Code)
+	case e.Item.Reason != "":
+		return text + ": " + e.Item.Reason
+	case !e.Item.State.Terminal():
+		return text + ", not finished: wait for it first"
+	}
+	return text
+}

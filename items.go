@@ -1,0 +1,287 @@
+package streamwright
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"github.com/streamwright/streamwright/events"
+	"github.com/streamwright/streamwright/wire"
+)
+
+// What the engine answers about items.
+type (
+	// WorkItem is a work item as queries show it.
+	WorkItem = wire.Item
+	// Progress is the progress that a run has reported.
+	Progress = wire.Progress
+	// Filter says which items to list, and the size of a page.
+	Filter = wire.List
+	// Page is a page of items.
+	Page = wire.Listed
+	// Event is one event of an item's history, or of a tail.
+	Event = wire.HistoryEvent
+	// StateDurations is the time an item has spent in each state.
+	StateDurations = wire.StateDurations
+	// LogRecord is one line of an item's log.
+	LogRecord = wire.LogRecord
+	// Tree is an item with the items that it has spawned, and those above it.
+	Tree = wire.TreeReply
+	// TreeNode is an item in a Tree.
+	TreeNode = wire.TreeNode
+	// Reason is one reason why an item is not running, in words and as a stable
+	// code (the Why… constants of package events).
+	Reason = events.BlockReason
+	// Explanation holds the reasons why an item is not running.
+	Explanation = wire.WhyReply
+	// Bulk does one thing to the items of a selection.
+	Bulk = wire.Bulk
+	// BulkResult is the outcome of a Bulk.
+	BulkResult = wire.BulkReply
+)
+
+// Get returns an item, with params and result. An unknown id is CodeNotFound.
+func (c *Client) Get(ctx context.Context, id string) (WorkItem, error) {
+	return c.get(ctx, wire.Get{ID: id})
+}
+
+// GetByIntake returns the item that a plain publish became, by the sequence
+// number in the publish's ack. It may be asked at once: the engine waits for its
+// decision, for two seconds at most. After that, and for a publish that was
+// rejected, it is CodeNotFound.
+func (c *Client) GetByIntake(ctx context.Context, seq uint64) (WorkItem, error) {
+	return c.get(ctx, wire.Get{IntakeSeq: seq})
+}
+
+func (c *Client) get(ctx context.Context, g wire.Get) (WorkItem, error) {
+	g.MinPosition = c.Position()
+	it, err := ask[WorkItem](ctx, c, wire.APIGet, g)
+	c.ObservePosition(it.Position)
+	return it, err
+}
+
+// List returns a page of items, newest change first, without params and
+// results. A page may be short, even empty, and still have a NextCursor; go on
+// with that as the filter's Cursor until there is none, or use [Client.All].
+func (c *Client) List(ctx context.Context, f Filter) (Page, error) {
+	f.MinPosition = cmp.Or(f.MinPosition, c.Position())
+	return ask[Page](ctx, c, wire.APIList, f)
+}
+
+// All lists page after page. The filter's Limit is the size of a page. It ends
+// after the first error.
+func (c *Client) All(ctx context.Context, f Filter) iter.Seq2[WorkItem, error] {
+	return func(yield func(WorkItem, error) bool) {
+		for {
+			page, err := c.List(ctx, f)
+			if err != nil {
+				yield(WorkItem{}, err)
+				return
+			}
+			for _, it := range page.Items {
+				if !yield(it, nil) {
+					return
+				}
+			}
+			if f.Cursor = page.NextCursor; f.Cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// History returns an item's events, oldest first.
+func (c *Client) History(ctx context.Context, id string) ([]Event, error) {
+	r, err := ask[wire.HistoryReply](ctx, c, wire.APIHistory, wire.History{ID: id, MinPosition: c.Position()})
+	return r.Events, err
+}
+
+// Logs returns the last records of an item's log, oldest first: limit of them,
+// at most 10,000; 0 means 1,000.
+func (c *Client) Logs(ctx context.Context, id string, limit int) ([]LogRecord, error) {
+	r, err := ask[wire.LogsReply](ctx, c, wire.APILogs, wire.Logs{ID: id, Limit: limit})
+	return r.Records, err
+}
+
+const (
+	// waitFor is the time for which the engine holds one wait request: short enough that
+	// a wait survives an engine's restart soon, long enough to cost nothing.
+	waitFor = 15 * time.Second
+	// maxMergeHops bounds how far Wait follows merged items.
+	maxMergeHops = 16
+)
+
+// Wait returns an item once it is completed, dead or cancelled, trying until
+// ctx ends. Of an item that was merged into another it returns that other one.
+func (c *Client) Wait(ctx context.Context, id string) (WorkItem, error) {
+	for hops := 0; ; {
+		it, err := c.waitOnce(ctx, id)
+		switch {
+		case err != nil:
+			return it, err
+		case it.State == events.StateMerged && it.MergedInto != "":
+			if hops++; hops > maxMergeHops {
+				return it, events.Refuse(events.CodeInternal, "item %s was merged more than %d times over", id, maxMergeHops)
+			}
+			id = it.MergedInto
+		case it.State.Terminal():
+			return it, nil
+		}
+	}
+}
+
+// waitOnce asks once for an item, as it is when it ends or after waitFor.
+func (c *Client) waitOnce(ctx context.Context, id string) (WorkItem, error) {
+	hold := waitFor
+	if end, ok := ctx.Deadline(); ok {
+		hold = max(min(hold, time.Until(end)), time.Millisecond)
+	}
+	req := wire.Wait{ID: id, TimeoutMS: wire.Millis(hold), MinPosition: c.Position()}
+	it, err := askFor[WorkItem](ctx, c, wire.APIWait, req, hold+c.set.tryTimeout, forever)
+	c.ObservePosition(it.Position)
+	return it, err
+}
+
+// PointInTime is a point of the log's past: a position, or a time (then its last
+// event not after that), or whichever of the two comes first.
+type PointInTime struct {
+	Position wire.Position
+	Time     time.Time
+}
+
+// GetAt returns an item as it was at a moment, folded from its own history. Its
+// Notes name the parts that are no longer known; its AsOf names the event as of
+// which it is shown. An item that did not exist yet is CodeNotFound.
+func (c *Client) GetAt(ctx context.Context, id string, m PointInTime) (WorkItem, error) {
+	return ask[WorkItem](ctx, c, wire.APIGet, wire.Get{ID: id, AtPosition: m.Position, AtTime: m.Time, MinPosition: c.Position()})
+}
+
+// Account returns an item's events, oldest first, with the time spent in each
+// state, and the sums.
+func (c *Client) Account(ctx context.Context, id string) ([]Event, StateDurations, error) {
+	r, err := ask[wire.HistoryReply](ctx, c, wire.APIHistory, wire.History{ID: id, MinPosition: c.Position()})
+	return r.Events, r.Totals, err
+}
+
+// Why explains why an item is not running now: all reasons at once, the most
+// telling first. For a running item it says so; for an ended one, how it ended. An
+// unknown id is CodeNotFound.
+func (c *Client) Why(ctx context.Context, id string) (Explanation, error) {
+	return ask[Explanation](ctx, c, wire.APIWhy, wire.Why{ID: id, MinPosition: c.Position()})
+}
+
+// Tree returns an item with the items that it has spawned, to a depth of 10 and at
+// most 200 items, and with the path of items that spawned it.
+func (c *Client) Tree(ctx context.Context, id string) (Tree, error) {
+	return c.TreeWithin(ctx, id, 0, 0)
+}
+
+// TreeWithin is Tree with other bounds: at most depth levels (up to 100) and limit
+// items (up to 10,000) below the item; 0 is the default.
+func (c *Client) TreeWithin(ctx context.Context, id string, depth, limit int) (Tree, error) {
+	return ask[Tree](ctx, c, wire.APITree, wire.Tree{ID: id, Depth: depth, Limit: limit, MinPosition: c.Position()})
+}
+
+// Cancel stops an item from running, or from running on; reason may be empty.
+// wasRunning is true if a worker had the item; its handler is being told.
+func (c *Client) Cancel(ctx context.Context, id, reason string) (state events.ItemState, wasRunning bool, err error) {
+	r, err := ask[wire.Cancelled](ctx, c, wire.APICancel, wire.Cancel{ID: id, Reason: reason})
+	c.ObservePosition(r.Position)
+	return r.State, r.WasRunning, err
+}
+
+// RescheduleOptions holds what Reschedule changes of a queued item; fields that are not set keep their values.
+type RescheduleOptions struct {
+	Priority    *wire.Priority
+	AvailableAt time.Time     // at most one of these three
+	Delay       time.Duration // from now
+	Now         bool          // whatever it waits for
+}
+
+// Reschedule changes when and in what order a queued item runs. An item in
+// another state is CodeWrongState.
+func (c *Client) Reschedule(ctx context.Context, id string, o RescheduleOptions) error {
+	r, err := ask[wire.Rescheduled](ctx, c, wire.APIReschedule, wire.Reschedule{
+		ID: id, Priority: o.Priority, AvailableAt: o.AvailableAt, DelayMS: wire.Millis(o.Delay), Now: o.Now,
+	})
+	c.ObservePosition(r.Position)
+	return err
+}
+
+// ReplayOptions holds what a replay changes; fields that are not set keep their values.
+type ReplayOptions struct {
+	Params      json.RawMessage // nil: as they were
+	Patch       json.RawMessage // a JSON merge patch (RFC 7396) applied to the params; not with Params
+	Priority    *wire.Priority
+	MaxAttempts int    // further ones; 0: the type's
+	Reason      string // for the history
+}
+
+// Replay queues a dead or cancelled item again. An item in another state, or
+// whose dedup key another live item holds, is CodeWrongState.
+//
+// A replay that is repeated after its reply was lost is refused: the item is
+// queued then.
+func (c *Client) Replay(ctx context.Context, id string, a ReplayOptions) (events.ItemState, error) {
+	r, err := ask[wire.ReplayReply](ctx, c, wire.APIReplay, wire.Replay{ID: id, Params: a.Params, Patch: a.Patch, Priority: a.Priority, MaxAttempts: a.MaxAttempts, Reason: a.Reason})
+	c.ObservePosition(r.Position)
+	return r.State, err
+}
+
+// Purge forgets an item that has ended, with all that is kept of it. One that
+// has not is CodeWrongState.
+func (c *Client) Purge(ctx context.Context, id, reason string) error {
+	r, err := ask[wire.ReplayReply](ctx, c, wire.APIPurge, wire.Purge{ID: id, Reason: reason})
+	c.ObservePosition(r.Position)
+	return err
+}
+
+// bulkTry bounds the time for one page of a bulk.
+const bulkTry = 90 * time.Second
+
+// BulkPage does a bulk's action to one page of its selection: at most 1,000
+// items, each changed on its own.
+func (c *Client) BulkPage(ctx context.Context, b Bulk) (BulkResult, error) {
+	b.Select.MinPosition = cmp.Or(b.Select.MinPosition, c.Position())
+	r, err := askFor[BulkResult](ctx, c, wire.APIBulk, b, bulkTry, c.set.patience)
+	c.ObservePosition(r.Position)
+	return r, err
+}
+
+// Bulk does a bulk's action to all of its selection, page after page, and
+// returns the sums, with the errors of the first few items that failed.
+// progress, which may be nil, is told the sums so far. When it ends early (with
+// the context, or an error), what was done stays done, and the result says how
+// much that is.
+func (c *Client) Bulk(ctx context.Context, b Bulk, progress func(BulkResult)) (BulkResult, error) {
+	const keptErrors = 10
+	sum := BulkResult{}
+	for {
+		page, err := c.BulkPage(ctx, b)
+		if err != nil {
+			return sum, err
+		}
+		sum.Matched += page.Matched
+		sum.Changed += page.Changed
+		sum.Failed += page.Failed
+		sum.Errors = append(sum.Errors, page.Errors[:min(len(page.Errors), keptErrors-len(sum.Errors))]...)
+		sum.Position, sum.NextCursor = page.Position, page.NextCursor
+		if len(sum.Sample) == 0 {
+			sum.Sample = page.Sample
+		}
+		for t, n := range page.Types {
+			if sum.Types == nil {
+				sum.Types = map[string]int{}
+			}
+			sum.Types[t] += n
+		}
+		if progress != nil {
+			progress(sum)
+		}
+		if b.Select.Cursor = page.NextCursor; b.Select.Cursor == "" {
+			return sum, nil
+		}
+	}
+}
