@@ -167,7 +167,7 @@ func probed(t *testing.T, e *Engine, c *streamwright.Client) {
 		}
 	}
 	until(t, "the probed worker is well", func() bool { // it may have answered one too late
-		list, err := c.Workers(testContext(t))
+		list, err := c.Workers().List(testContext(t))
 		return err == nil && len(list) == 1 && list[0].Status == wire.WorkerActive
 	})
 }

@@ -113,7 +113,7 @@ for 24 hours.`,
 		Example: "  engine drain host-7",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
-			return a.show(wire.OK{OK: true}, c.Drain(ctx, args[0]), func() { a.Printf("%s is draining\n", args[0]) })
+			return a.show(wire.OK{OK: true}, c.Workers().Drain(ctx, args[0]), func() { a.Printf("%s is draining\n", args[0]) })
 		}),
 	}
 }
@@ -126,7 +126,9 @@ func undrainCommand(a *app) *cobra.Command {
 good, as those of package workers and engine work do; the next worker with its
 id gets work.`,
 		Example: "  engine undrain host-7",
-	}, "%s may have work again", "%s was not marked to drain", (*streamwright.Client).Undrain)
+	}, "%s may have work again", "%s was not marked to drain", func(ctx context.Context, c *streamwright.Client, worker string) (bool, error) {
+		return c.Workers().Undrain(ctx, worker)
+	})
 }
 
 func pauseCommand(a *app) *cobra.Command {
@@ -154,7 +156,7 @@ this changes that time.`,
 				no += " until then"
 			}
 			return a.change(cmd, yes, no, func(ctx context.Context, c *streamwright.Client) (bool, error) {
-				return c.Pause(ctx, args[0], o)
+				return c.Types().Pause(ctx, args[0], o)
 			})
 		},
 	}
@@ -175,7 +177,9 @@ func userName() string {
 
 func resumeCommand(a *app) *cobra.Command {
 	return a.changing(&cobra.Command{Use: "resume TYPE", Short: "End the pause of a type", Example: "  engine resume email"},
-		"%s goes on", "%s was not paused", (*streamwright.Client).Resume)
+		"%s goes on", "%s was not paused", func(ctx context.Context, c *streamwright.Client, typ string) (bool, error) {
+			return c.Types().Resume(ctx, typ)
+		})
 }
 
 func circuitCommand(a *app) *cobra.Command {
@@ -201,9 +205,9 @@ func circuitCommand(a *app) *cobra.Command {
 			}
 			return a.change(cmd, "the circuit of "+whose+" is closed", "the circuit of "+whose+" was closed already", func(ctx context.Context, c *streamwright.Client) (bool, error) {
 				if worker != "" {
-					return c.ResetWorkerCircuit(ctx, worker)
+					return c.Workers().ResetCircuit(ctx, worker)
 				}
-				return c.ResetCircuit(ctx, args[0])
+				return c.Types().ResetCircuit(ctx, args[0])
 			})
 		},
 	}
@@ -214,11 +218,11 @@ func circuitCommand(a *app) *cobra.Command {
 
 // changing completes a command that changes the thing its one argument names. The
 // texts, with %s for the argument, tell that it was changed, or was so already.
-func (a *app) changing(cmd *cobra.Command, yes, no string, do func(*streamwright.Client, context.Context, string) (bool, error)) *cobra.Command {
+func (a *app) changing(cmd *cobra.Command, yes, no string, do func(context.Context, *streamwright.Client, string) (bool, error)) *cobra.Command {
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		say := func(format string) string { return strings.Replace(format, "%s", args[0], 1) }
-		return a.change(cmd, say(yes), say(no), func(ctx context.Context, c *streamwright.Client) (bool, error) { return do(c, ctx, args[0]) })
+		return a.change(cmd, say(yes), say(no), func(ctx context.Context, c *streamwright.Client) (bool, error) { return do(ctx, c, args[0]) })
 	}
 	return cmd
 }

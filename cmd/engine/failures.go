@@ -51,7 +51,7 @@ func deadCommand(a *app) *cobra.Command {
 
 func (a *app) dead(ctx context.Context, sel streamwright.Selection, all bool) error {
 	return a.pages(ctx, all, "nothing is dead", a.showDead, func(ctx context.Context, c *streamwright.Client) (streamwright.Page, error) {
-		page, err := c.Dead(ctx, sel)
+		page, err := c.DeadLetters().List(ctx, sel)
 		sel.Cursor = page.NextCursor
 		for i := range page.Items {
 			if !a.JSON || err != nil {
@@ -84,7 +84,7 @@ func (a *app) showDead(items []streamwright.WorkItem, err error) error {
 
 func (a *app) causes(ctx context.Context, q streamwright.CausesQuery) error {
 	return a.ask(ctx, func(ctx context.Context, c *streamwright.Client) error {
-		reply, err := c.Causes(ctx, q)
+		reply, err := c.DeadLetters().Causes(ctx, q)
 		now, style := time.Now(), a.Style()
 		head := []string{"CAUSE", "TYPE", "DEAD", "IN ALL", "FIRST", "LAST", "REASON", "EXAMPLE", "ERROR"}
 		err = showList(a, reply.Causes, err, "nothing is dead", head, func(cause streamwright.Cause) []string {
@@ -118,7 +118,7 @@ func rejectedListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List rejected submissions, newest first", Example: "  engine rejected list --type email --code bad_params", Args: cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			page, err := c.Rejected(ctx, f)
+			page, err := c.Rejected().List(ctx, f)
 			now, style := time.Now(), a.Style()
 			head := []string{"SEQ", "AT", "TYPE", "INTAKE", "CODE", "BYTES", "WHY"}
 			err = showList(a, page.Rejected, err, "nothing was rejected that is still kept", head, func(r streamwright.Rejected) []string {
@@ -158,7 +158,7 @@ func rejectedShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "show SEQ", Short: "Show a rejected submission with its original", Example: "  engine rejected show 1042", Args: cobra.ExactArgs(1),
 		RunE: seqArg(a, func(ctx context.Context, c *streamwright.Client, seq events.Seq) error {
-			r, err := c.GetRejected(ctx, seq)
+			r, err := c.Rejected().Get(ctx, seq)
 			return a.show(r, err, func() { a.printRejected(r) })
 		}),
 	}
@@ -205,7 +205,7 @@ nothing follows the =. The new item's trigger is rejected:SEQ.`,
 		},
 		RunE: seqArg(a, func(ctx context.Context, c *streamwright.Client, seq events.Seq) error {
 			fix.Seq = seq
-			s, err := c.ReplayRejected(ctx, fix)
+			s, err := c.Rejected().Replay(ctx, fix)
 			return a.showSubmitted(fix.Type, s, err)
 		}),
 	}
@@ -221,7 +221,7 @@ func rejectedPurgeCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "purge SEQ", Short: "Forget a rejected submission", Example: "  engine rejected purge 1042 --note 'a test'", Args: cobra.ExactArgs(1),
 		RunE: seqArg(a, func(ctx context.Context, c *streamwright.Client, seq events.Seq) error {
-			err := c.PurgeRejected(ctx, seq, note)
+			err := c.Rejected().Purge(ctx, seq, note)
 			return a.show(map[string]any{"seq": seq, "position": c.Position()}, err, func() { a.Printf("%s  purged\n", seq) })
 		}),
 	}

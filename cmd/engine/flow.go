@@ -48,7 +48,7 @@ has ended. engine cancel ID cancels all of it that has not ended.`,
 		Example: "  engine batch seal 01JD3V6YB2M4C9W8ZK5T7QXRNE",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, args []string) error {
-			out, err := c.SealBatch(ctx, args[0], count)
+			out, err := c.Batches().Seal(ctx, args[0], count)
 			return a.show(out, err, func() { a.printBatch(out.ID, out.State, &out.Batch) })
 		}),
 	}
@@ -82,7 +82,7 @@ func openBatchCommand(a *app) *cobra.Command {
 				}
 			}
 			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
-				out, err := c.OpenBatch(ctx, b)
+				out, err := c.Batches().Open(ctx, b)
 				return a.show(out, err, func() { a.Printf("%s\n", out.ID) })
 			})
 		},

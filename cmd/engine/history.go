@@ -162,7 +162,7 @@ The holder may have changed by the time it is read: only a submission decides.`,
 			if watch {
 				ctx := cmd.Context()
 				return a.with(ctx, func(c *streamwright.Client) error {
-					err := c.WatchHolder(ctx, args[0], args[1], a.showHolder)
+					err := c.DedupKeys().Watch(ctx, args[0], args[1], a.showHolder)
 					if errors.Is(ctx.Err(), context.Canceled) {
 						return nil // interrupted, which is how a watch ends
 					}
@@ -170,12 +170,12 @@ The holder may have changed by the time it is read: only a submission decides.`,
 				})
 			}
 			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
-				info, err := c.Info(ctx)
+				info, err := c.Engine().Info(ctx)
 				if err != nil {
 					return err
 				}
 				c.ObservePosition(info.Position) // show what any command before this one has done
-				h, err := c.Holder(ctx, args[0], args[1])
+				h, err := c.DedupKeys().Holder(ctx, args[0], args[1])
 				if err != nil {
 					return err
 				}

@@ -31,7 +31,7 @@ with 1 if they differ.`,
 		Example: "  engine verify\n  engine verify --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := a.prove(cmd.Context(), "verifying", (*streamwright.Client).Verify)
+			p, err := a.prove(cmd.Context(), "verifying", streamwright.Engine.Verify)
 			err = a.show(p, err, func() { a.printVerified(p) })
 			switch {
 			case err != nil || p.Equal:
@@ -51,20 +51,20 @@ func rebuildCommand(a *app) *cobra.Command {
 		Example: "  engine rebuild",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := a.prove(cmd.Context(), "rebuilding", (*streamwright.Client).Rebuild)
+			p, err := a.prove(cmd.Context(), "rebuilding", streamwright.Engine.Rebuild)
 			return a.show(p, err, func() { a.Printf("rebuilt from %s; `engine verify` compares it with another replay\n", replayed(p)) })
 		},
 	}
 }
 
-type proving func(*streamwright.Client, context.Context, func(streamwright.Proof)) (streamwright.Proof, error)
+type proving func(streamwright.Engine, context.Context, func(streamwright.Proof)) (streamwright.Proof, error)
 
 // prove runs verify or rebuild under a progress bar.
 func (a *app) prove(ctx context.Context, doing string, prove proving) (p streamwright.Proof, err error) {
 	err = a.with(ctx, func(c *streamwright.Client) error {
 		show, end := a.bar(doing, "events")
 		defer end()
-		p, err = prove(c, ctx, func(p streamwright.Proof) { show(int64(p.Events), int64(p.Total)) })
+		p, err = prove(c.Engine(), ctx, func(p streamwright.Proof) { show(int64(p.Events), int64(p.Total)) })
 		return err
 	})
 	return p, err
@@ -96,7 +96,7 @@ history, and then drops the log in front of that. Time travel (--at) reaches
 back to the cut. The command returns at once: engine status shows the rest.`,
 		Args: cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			r, err := c.Cut(ctx)
+			r, err := c.Engine().Cut(ctx)
 			return a.show(r, err, func() { a.printRetention(&r) })
 		}),
 	}
@@ -150,7 +150,7 @@ long ago (10m).`,
 			}
 			return a.with(cmd.Context(), func(c *streamwright.Client) error {
 				show, end := a.bar("replaying", "")
-				st, err := c.StateAt(cmd.Context(), at, func(r streamwright.StateProgress) { show(int64(r.Events), int64(r.Total)) })
+				st, err := c.Engine().StateAt(cmd.Context(), at, func(r streamwright.StateProgress) { show(int64(r.Events), int64(r.Total)) })
 				end()
 				return a.show(st, err, func() { a.printState(st) })
 			})
@@ -204,7 +204,9 @@ engine does not follow a server time that is far from the last event, from the
 time of the previous run, and from the time that has passed since: nothing is
 pruned, cut or made due by it until it is plausible, or accepted.`,
 		Args: cobra.NoArgs,
-		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error { return a.showClock(c.Clock(ctx)) }),
+		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
+			return a.showClock(c.Engine().Clock(ctx))
+		}),
 	}
 	var by string
 	accept := &cobra.Command{
@@ -218,7 +220,7 @@ were given under the wrong clock (engine reschedule).`,
 		Example: "  engine clock accept --by ada",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			return a.showClock(c.AcceptClock(ctx, by))
+			return a.showClock(c.Engine().AcceptClock(ctx, by))
 		}),
 	}
 	accept.Flags().StringVar(&by, "by", "", "the `name` of who confirms it, for the log")

@@ -24,7 +24,7 @@ func schedulesCommand(a *app) *cobra.Command {
 		Example: "  engine schedules\n  engine schedules --json",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			return a.showSchedules(c.Schedules(ctx))
+			return a.showSchedules(c.Schedules().List(ctx))
 		}),
 	}
 }
@@ -46,16 +46,16 @@ func scheduleCommand(a *app) *cobra.Command {
 	}
 	cmd.AddCommand(scheduleSetCommand(a),
 		named("remove", "Remove a schedule; items that it has made stay", func(ctx context.Context, c *streamwright.Client, name string) error {
-			return a.show(wire.OK{OK: true}, c.RemoveSchedule(ctx, name), func() { a.Printf("%s is removed\n", name) })
+			return a.show(wire.OK{OK: true}, c.Schedules().Remove(ctx, name), func() { a.Printf("%s is removed\n", name) })
 		}),
 		named("pause", "Stop the ticks of a schedule", func(ctx context.Context, c *streamwright.Client, name string) error {
-			return a.showSchedule(c.PauseSchedule(ctx, name))
+			return a.showSchedule(c.Schedules().Pause(ctx, name))
 		}),
 		named("resume", "Let a paused schedule tick again", func(ctx context.Context, c *streamwright.Client, name string) error {
-			return a.showSchedule(c.ResumeSchedule(ctx, name))
+			return a.showSchedule(c.Schedules().Resume(ctx, name))
 		}),
 		named("fire", "Make an item of a schedule now, beside its ticks", func(ctx context.Context, c *streamwright.Client, name string) error {
-			s, err := c.FireSchedule(ctx, name)
+			s, err := c.Schedules().Fire(ctx, name)
 			return a.showSubmitted(name, s, err)
 		}),
 		scheduleNextCommand(a), scheduleRunsCommand(a))
@@ -116,7 +116,7 @@ timing stays the same keeps its place among its ticks.`,
 			}
 			s.Name, s.Cron, s.Zone, s.Every, s.Anchor = args[0], t.cron, t.zone, t.every, t.anchor
 			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
-				return a.showSchedule(c.SetSchedule(ctx, s))
+				return a.showSchedule(c.Schedules().Set(ctx, s))
 			})
 		},
 	}
@@ -227,7 +227,7 @@ func timingOf(expr, zone string, every time.Duration, anchor time.Time) (cron.Ti
 }
 
 func (a *app) nextOfNamed(ctx context.Context, c *streamwright.Client, name string, n int) error {
-	list, err := c.Schedules(ctx)
+	list, err := c.Schedules().List(ctx)
 	if err != nil {
 		return err
 	}

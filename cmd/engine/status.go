@@ -23,11 +23,11 @@ func statusCommand(a *app) *cobra.Command {
 		Example: "  engine status\n  engine status --json",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			info, err := c.Info(ctx)
+			info, err := c.Engine().Info(ctx)
 			if err != nil {
 				return err
 			}
-			stats, err := c.Stats(ctx)
+			stats, err := c.Engine().Stats(ctx)
 			return a.show(struct {
 				Info  streamwright.Info  `json:"info"`
 				Stats streamwright.Stats `json:"stats"`
@@ -105,11 +105,11 @@ func workersCommand(a *app) *cobra.Command {
 		Example: "  engine workers\n  engine workers --json",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			workers, err := c.Workers(ctx)
+			workers, err := c.Workers().List(ctx)
 			if err != nil {
 				return err
 			}
-			drains, err := c.Drains(ctx)
+			drains, err := c.Workers().Drains(ctx)
 			if err := a.showWorkers(workers, err); err != nil || a.JSON {
 				return err
 			}

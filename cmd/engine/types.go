@@ -28,7 +28,7 @@ func typesCommand(a *app) *cobra.Command {
 		Example: "  engine types\n  engine types set email capacity=20\n  engine types remove emial",
 		Args:    cobra.NoArgs,
 		RunE: a.asks(func(ctx context.Context, c *streamwright.Client, _ []string) error {
-			return a.showTypes(c.Types(ctx))
+			return a.showTypes(c.Types().List(ctx))
 		}),
 	}
 	cmd.AddCommand(typesSetCommand(a), typesRemoveCommand(a))
@@ -68,7 +68,7 @@ func typesSetCommand(a *app) *cobra.Command {
 				return err
 			}
 			return a.ask(cmd.Context(), func(ctx context.Context, c *streamwright.Client) error {
-				t, err := c.Configure(ctx, args[0], patch)
+				t, err := c.Types().Configure(ctx, args[0], patch)
 				err = a.showTypes([]streamwright.TypeInfo{t}, err)
 				if _, set := patch["lease_ms"]; set && err == nil && !a.JSON {
 					a.Notef("%s", leaseNote(t.Settings))
@@ -97,8 +97,8 @@ refuses this while the type has items (ended items that are still kept count), a
 schedule, a worker, or a table in engine.toml. The next submission of the type
 makes it known again.`,
 		Example: "  engine types remove emial",
-	}, "type %s is removed", "", func(c *streamwright.Client, ctx context.Context, typ string) (bool, error) {
-		return true, c.RemoveType(ctx, typ)
+	}, "type %s is removed", "", func(ctx context.Context, c *streamwright.Client, typ string) (bool, error) {
+		return true, c.Types().Remove(ctx, typ)
 	})
 }
 
