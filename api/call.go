@@ -45,7 +45,10 @@ func (c *call) reply(v any, err error) {
 
 func (c *call) send(v any, err error) {
 	if err != nil && c.s.ctx.Err() != nil {
-		err = events.ErrShuttingDown // whatever else it says follows from that, or is said when it is asked again
+		switch events.CodeOf(err) {
+		case events.CodeInternal, events.CodeTimeout, events.CodeUnavailable: // what a request that was interrupted says
+			err = events.ErrShuttingDown
+		}
 	}
 	var data []byte
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -195,10 +196,14 @@ func isWorkerID(s string) bool {
 	return inWord
 }
 
-// Clip shortens s for an error text.
+// Clip shortens s to at most n bytes and an ellipsis, for an error text. It keeps
+// whole characters.
 func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
 	}
 	return s[:n] + "…"
 }

@@ -66,3 +66,17 @@ func TestParseIDs(t *testing.T) {
 		}
 	}
 }
+
+func TestClip(t *testing.T) {
+	for _, tt := range []struct {
+		s    string
+		n    int
+		want string
+	}{
+		{"", 0, ""}, {"abc", 3, "abc"}, {"abcd", 3, "abc…"}, {"aéé", 4, "aé…"}, {"é", 1, "…"}, {"\xa9\xa9", 1, "…"},
+	} {
+		if got := Clip(tt.s, tt.n); got != tt.want {
+			t.Errorf("Clip(%q, %d) is %q, want %q", tt.s, tt.n, got, tt.want)
+		}
+	}
+}

@@ -64,29 +64,29 @@
 // the other. The one that it knows must then be carried again, after that event.
 // While a round is under way the old reader notes such items in three cases:
 //
-//   - outdate: an event of X changes Y; X's base lies below B, and Y has been
+//   - recarry: an event of X changes Y; X's base lies below B, and Y has been
 //     carried. The new reader skips the event along with X. Every change of an item
-//     goes through State.writable, which notes Y.
-//   - leans: the outcome of an event of Y depends on Z; Y has been carried, and Z's
+//     goes through applier.writable, which notes Y.
+//   - dependsOn: the outcome of an event of Y depends on Z; Y has been carried, and Z's
 //     base lies below B. The new reader decides without Z, perhaps differently.
-//     The code that looks at Z calls leans, which notes Y.
+//     The code that looks at Z calls dependsOn, which notes Y.
 //   - The old reader sees from X that Y does not change, and the new one, without
 //     X, might change it. The old reader then makes Y writable anyway (takeKey and
-//     tellParent), and outdate notes it.
+//     tellParent), and recarry notes it.
 //
 // To note Y is to set its BaseSeq to 0 and to put it on the list that
 // State.TakeRecarry returns. A round does not end while that list has an item, or
 // while any item's base lies below B ([Store.Uncarried]). The list is worked off
 // in the same batches as the events that feed it.
 //
-// An item is carried only when the store has all of it (State.Settled), because
+// An item is carried only when the store has all of it (State.Projectable), because
 // its history and documents are read from the store, not from the State. An item
 // that is touched all the time might never be settled. So after a second in which
-// nothing could be carried the loop decides no other work (keeper.quiet) until
+// nothing could be carried the loop decides no other work (package dispatcher/retention) until
 // something is, which takes as long as one commit.
 //
 // To change anything here safely: let every change of an item go through
-// State.writable; call leans where the outcome of an event depends on another
+// applier.writable; call dependsOn where the outcome of an event depends on another
 // item; state in E whatever belongs to no item. TestCutLogGivesTheLiveStore runs
 // random work through rounds and compares the stores of the two readers.
 //
