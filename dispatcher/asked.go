@@ -12,7 +12,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// The dedup hook of a host, and where it is asked over NATS.
+// The types of a host's dedup hook, also over NATS.
 type (
 	DedupHook     = dedup.Hook
 	DedupQuestion = dedup.Question
@@ -20,16 +20,16 @@ type (
 	NATSDedupHook = dedup.NATSHook
 )
 
-// askFirst scores the submissions of a job. If the dedup hook is to be asked about
-// any, that is done by a goroutine of its own, which then hands the job over. It
-// reports whether it has taken the job.
+// askFirst scores the submissions of a job. If the dedup hook must be asked about any of
+// them, a goroutine asks and then hands the job over. askFirst reports whether it has taken
+// the job.
 func (e *Engine) askFirst(ctx context.Context, j *commandJob) (bool, error) {
 	if e.cfg.Score == nil && e.cfg.Dedup.Hook == nil {
 		return false, nil
 	}
 	j.cmds = slices.Clone(j.cmds)
 	var subs []*core.Submit
-	var places []int // of subs among the commands
+	var places []int // where each of subs stands in the commands
 	asks := false
 	for i, cmd := range j.cmds {
 		if c, ok := cmd.(core.Submit); ok {
@@ -64,8 +64,8 @@ func (e *Engine) askFirst(ctx context.Context, j *commandJob) (bool, error) {
 	return true, nil
 }
 
-// reportAsked has the dedup hook asked about the children of spawns, and hands the
-// job over, by a goroutine of its own.
+// reportAsked starts a goroutine that asks the dedup hook about the children of spawns and
+// then hands the job over.
 func (e *Engine) reportAsked(ctx context.Context, j *reportJob) error {
 	if err := e.beginAsking(ctx); err != nil {
 		return err
@@ -94,8 +94,8 @@ func (e *Engine) beginAsking(ctx context.Context) error {
 	return errBusy
 }
 
-// enqueueAsked hands over a job whose submissions were asked about. It has been
-// accepted, so it waits for its place without an end but the engine's own.
+// enqueueAsked hands over a job whose submissions the dedup hook was asked about. The job
+// has been accepted, so it waits for its place until the engine stops.
 func (e *Engine) enqueueAsked(to inbox, j job, bytes int) {
 	err := e.enqueue(e.drain, to, j, bytes)
 	if err == nil {
@@ -138,8 +138,7 @@ type intakeJob struct{ *intake.Batch }
 
 func (j *intakeJob) len() int { return len(j.Messages) }
 
-// decide answers a message with events, whatever it is: those that refuse it
-// are as much of an answer.
+// decide answers a message with events, even if they only reject it.
 func (j *intakeJob) decide(l *loop, i int) error {
 	m := j.Messages[i]
 	if m.Seq <= l.state.Meta().IntakeSeq {

@@ -12,7 +12,7 @@ import (
 // ClockStatus compares the partition's time with the NATS server's.
 type ClockStatus = clock.Status
 
-// newClocks makes the clocks of a process whose own time is local.
+// newClocks makes the clocks of a process; local returns the process's own time.
 func newClocks(c *Config, local func() time.Time) *clock.Partition {
 	return &clock.Partition{
 		Source: clock.Source{Local: local, MaxJump: c.MaxClockJump, Synced: c.ClockSynced, Sleep: c.Suspended},
@@ -20,8 +20,8 @@ func newClocks(c *Config, local func() time.Time) *clock.Partition {
 	}
 }
 
-// Clock returns the partition's time and how the server's compares with it;
-// false before there is any.
+// Clock returns the partition's time and how the server's compares with it; false if there
+// is no clock yet.
 func (e *Engine) Clock() (ClockStatus, bool) {
 	c := e.clocks.Clock()
 	if c == nil {
@@ -30,16 +30,16 @@ func (e *Engine) Clock() (ClockStatus, bool) {
 	return c.Status(), true
 }
 
-// AcceptClock has the partition's time be the server's from now on, since
-// somebody who knows says that it is right; by may be empty. It is recorded in
-// the log, by a new ownership, and may go back in time: see [events.ClockAccepted].
-// Where both agree to a second nothing happens.
+// AcceptClock sets the partition's time to the server's, because an operator confirms that
+// the server's is right; by may be empty. A new ownership records this in the log, and the
+// time may go back: see [events.ClockAccepted]. If the two differ by at most a second, it
+// does nothing.
 func (e *Engine) AcceptClock(ctx context.Context, by string) (ClockStatus, error) {
 	return e.clocks.Accept(ctx, by, e.Reload, e.ended)
 }
 
-// FollowClock corrects the engine's clock by the server's now, rather than with
-// the next sweep.
+// FollowClock corrects the engine's clock by the server's now, rather than at the next
+// sweep.
 func (e *Engine) FollowClock(ctx context.Context) error {
 	tip, err := e.cfg.Log.Last(ctx)
 	if err != nil {

@@ -32,38 +32,38 @@ const (
 const (
 	DefaultMaxRunning = 10_000
 	DefaultHeartbeat  = 20 * time.Second
-	DefaultGone       = 60 * time.Second // without a heartbeat
+	DefaultGone       = 60 * time.Second // time without a heartbeat
 	DefaultSweep      = 60 * time.Second
 	DefaultSyncWithin = 2 * time.Minute // a NATS server's sync_interval by default
-	AloneSyncWithin   = 5 * time.Second // of the embedded server, which syncs each second or each write
+	AloneSyncWithin   = 5 * time.Second // for the embedded server, which syncs every second or every write
 
 	DefaultProbeInterval = 60 * time.Second
 	DefaultProbeTimeout  = 5 * time.Second
 	DefaultProbeFailures = 2
 )
 
-// Config is what an Engine is made of.
+// Config configures an Engine.
 type Config struct {
-	// Log is the partition's event stream. The Engine is the only one to append
-	// to it through this value; it does not close it.
+	// Log is the partition's event stream. Only the Engine appends to it; it does not close
+	// it.
 	Log eventlog.Log
-	// Store is the projection of that log. The Engine is the only one to commit
-	// to it; it does not close it.
+	// Store is the projection of that log. Only the Engine commits to it; it does not close
+	// it.
 	Store *projector.Store
-	// Conn is for everything but appends: intake, dispatch, advisories, control.
+	// Conn serves everything but appends: intake, dispatch, advisories, control.
 	Conn *nats.Conn
 
 	Names     wire.Names
 	Partition int
-	Owner     string // this process, in owned events
+	Owner     string // names this process in owned events
 	Version   string
-	Replicas  int // of the streams that the Engine makes
-	// Alone says that no other engine can append to the log (the data folder is
-	// locked and the server embedded), so that an answer which appends nothing
-	// needs no confirmation from the stream's leader.
+	Replicas  int // replicas of the streams that the Engine makes
+	// Alone says that no other engine can append to the log: the data folder is locked and
+	// the server embedded. Then an answer that appends nothing needs no confirmation from
+	// the stream's leader.
 	Alone bool
-	// MayOwn, if set, is asked before the partition is taken over again; its error
-	// ends the engine. nil: it always may.
+	// MayOwn, if set, is called before the partition is taken over again; its error ends
+	// the engine.
 	MayOwn func(context.Context) error
 	// MemoryOnly keeps the intake stream in memory too.
 	MemoryOnly bool
@@ -71,77 +71,76 @@ type Config struct {
 	// server's error. 0: 1 GiB.
 	IntakeMaxBytes int64
 
-	// Defaults are the settings of types that are first seen.
+	// Defaults are the settings of types when they are first seen.
 	Defaults events.TypeSettings
-	// Limits are the engine's own: of all queues together, the pools, the circuit
+	// Limits are the engine's own: on all queues together, on the pools, and on the circuit
 	// of workers.
 	Limits events.Limits
-	// FileDefaults lays the settings that engine.toml sets for all types over those
-	// of a type that nobody has configured through the API; what differs is recorded
-	// at start. nil: the file sets none. Defaults has them already.
+	// FileDefaults applies the settings that engine.toml has for all types to the settings
+	// of a type that nobody has configured through the API; differences are recorded at
+	// start. nil: the file sets none. Defaults already includes them.
 	FileDefaults func(events.TypeSettings) events.TypeSettings
-	// FileTypes lay the settings that engine.toml sets for a type over those that
-	// the log has for it (or Defaults); what differs is recorded at start.
+	// FileTypes apply the settings that engine.toml has for a type to those of the log (or
+	// Defaults); differences are recorded at start.
 	FileTypes map[events.Type]func(events.TypeSettings) events.TypeSettings
-	// FileSchedules are those of engine.toml: what differs from the log is
-	// recorded at start, and those that the file had and has no more are removed.
+	// FileSchedules are the schedules of engine.toml. Differences from the log are recorded
+	// at start, and schedules that the file no longer has are removed.
 	FileSchedules []events.Schedule
 	// MaxParams is the largest params that any type takes, in bytes; it bounds
 	// the messages of the intake stream. 0: the default bound.
 	MaxParams int
-	// Children reads the children of a large spawn from the object that a report
-	// referred to; an *events.Error other than CodeUnavailable says that they can't
-	// be had. nil: there is no object store.
+	// Children reads the children of a large spawn from the object that a report referred
+	// to. An *events.Error other than CodeUnavailable says that they are lost. nil: there
+	// is no object store.
 	Children func(ctx context.Context, ref string) ([]core.Submit, error)
 	// MaxRunning bounds the items dispatched or running, over all types.
 	MaxRunning int
-	Heartbeat  time.Duration // between two heartbeats of a worker, at most
-	Gone       time.Duration // a worker silent for so long is dead
-	Sweep      time.Duration // how often what a lost signal missed is looked for
-	// Workers that offer a probe are asked each ProbeInterval and have
-	// ProbeTimeout, which must be shorter, to answer. One that fails
-	// ProbeFailures times in a row is unhealthy until it answers well.
+	Heartbeat  time.Duration // longest time between two heartbeats of a worker
+	Gone       time.Duration // a worker silent for this long is dead
+	Sweep      time.Duration // between two sweeps
+	// Workers that offer a probe are probed every ProbeInterval and must answer within
+	// ProbeTimeout, which must be shorter. A worker that fails ProbeFailures times in a row
+	// is unhealthy until it answers well.
 	ProbeInterval time.Duration
 	ProbeTimeout  time.Duration
 	ProbeFailures int
-	// SyncWithin is how long after its acknowledgement an event is surely on
-	// disk: the server's sync interval, and a little. 0: AloneSyncWithin with
-	// Alone, else DefaultSyncWithin. Answered intake messages are purged no sooner, so the intake must
+	// SyncWithin is the time after its acknowledgement by which an event is surely on disk:
+	// the server's sync interval, and a little. 0: AloneSyncWithin with Alone, else
+	// DefaultSyncWithin. Answered intake messages are purged no sooner, so the intake must
 	// have room for what is published in twice that time.
 	SyncWithin time.Duration
 
-	// Dedup says when a host's dedup hook is asked.
+	// Dedup says when the host's dedup hook is asked.
 	Dedup DedupConfig
-	// Score, if set, replaces the built-in order for the types of ScoreTypes
-	// (none: all): how far ahead of its time of submission an item's place is,
-	// whatever its priority. It is called by several goroutines, before the
-	// submission reaches the loop, and must be quick. Spawned items have no
-	// score: their place is that of their creation.
+	// Score, if set, replaces the built-in order for the types of ScoreTypes (none: all).
+	// It returns how far ahead of its submission time an item is placed, whatever its
+	// priority. It is called concurrently, before the submission reaches the loop, and must
+	// be quick. Spawned items have no score: their place is that of their creation.
 	Score      func(core.Submit) time.Duration
 	ScoreTypes []events.Type
-	// MaxClockJump is how far the NATS server's clock may lie ahead of the last
-	// event and the last known time and still be followed by itself. 0:
-	// DefaultMaxClockJump; negative: any time of the server is followed.
+	// MaxClockJump is the most that the NATS server's clock may be ahead of the last event
+	// and the last known time and still be followed without confirmation. 0:
+	// clock.DefaultMaxJump; negative: any server time is followed.
 	MaxClockJump time.Duration
-	// ClockSynced, if set, returns the time of this machine's clock, and whether
-	// that is known to be synchronised: a server's clock that agrees with it is
-	// followed over any distance.
+	// ClockSynced, if set, returns the time of this machine's clock, and whether it is
+	// known to be synchronised. A server's clock that agrees with it is followed over any
+	// distance.
 	ClockSynced func() (time.Time, bool)
-	// Suspended, if set, returns for how long this machine has been suspended since
-	// some moment.
+	// Suspended, if set, returns how long this machine has been suspended since some fixed
+	// moment.
 	Suspended func() time.Duration
-	// KnownTime, if set, returns when the server's clock was last plausible to an
-	// earlier process, zero if that is not known. NoteTime, if set, is given that
-	// time now and then, to keep it for the next.
+	// KnownTime, if set, returns when an earlier process last found the server's clock
+	// plausible; zero if that is not known. NoteTime, if set, is given that time now and
+	// then, to keep it for the next process.
 	KnownTime func() time.Time
 	NoteTime  func(time.Time)
-	// CutEvents is how many events the log holds at least before it is cut; it
-	// is also let grow to four for each retained item. 0: DefaultCutEvents.
+	// CutEvents is the least number of events that the log holds before it is cut; the log
+	// may also grow to four events for each retained item. 0: DefaultCutEvents.
 	CutEvents int
 
 	Hooks Hooks
-	// Traceparent is what a dispatch carries in place of the traceparent of its
-	// submission; nil, or empty: that. It is called from the loop and must not block.
+	// Traceparent, if set, returns the traceparent of a dispatch; if it returns "", the
+	// dispatch carries its submission's. It is called from the loop and must not block.
 	Traceparent func(*events.Item, events.Token) string
 	Logger      *slog.Logger
 }
@@ -159,44 +158,44 @@ func (c *Config) score(s *core.Submit) {
 	}
 }
 
-// Why Hooks.WorkerFailed is called.
+// The reasons passed to Hooks.WorkerFailed.
 const (
 	WorkerSilent = "heartbeat"
 	WorkerProbe  = "probe"
 )
 
-// Hooks are told what the engine does. All may be nil. They are called from
-// the engine's goroutines and must not hold them up.
+// Hooks are called when the engine does something. All may be nil. They are called from the
+// engine's goroutines and must not block them.
 type Hooks struct {
 	// Appended is called for each durable batch.
 	Appended func(events int, bytes int, took time.Duration)
-	// Projected is called, in order, for each batch once queries see it.
+	// Projected is called for each batch, in order, once queries see it.
 	Projected func(*core.Changes)
-	// Awaited reports whether somebody waits for what a batch has changed: then
-	// it is projected without delay. It must not wait.
+	// Awaited reports whether somebody waits for what a batch has changed; then it is
+	// projected without delay. It must not wait.
 	Awaited func(*core.Changes) bool
 	// Dispatched is called for each item pushed to a run subject.
 	Dispatched func(events.Type)
-	// Owned is called when the engine has become the partition's owner, and
-	// Lost when it no longer is (nil: it stops).
+	// Owned is called when the engine has become the partition's owner, and Lost when it no
+	// longer is (with nil if it stops).
 	Owned func(events.Epoch)
 	Lost  func(error)
-	// Renewed is called when the projection was made anew, since the log had been
-	// cut in front of it: what Projected tells has a gap there.
+	// Renewed is called when the projection was made anew because the log had been cut in
+	// front of it: Projected has a gap there.
 	Renewed func(events.Seq)
 	// LeaseExpired is called for each lease that ran out.
 	LeaseExpired func(events.Type)
-	// Returned is called for each dispatch that nobody has claimed and that is
-	// taken back to be dispatched again; why is one of wire.Recoveries.
+	// Returned is called for each unclaimed dispatch that is taken back to be dispatched
+	// again; why is one of wire.Recoveries.
 	Returned func(t events.Type, why string)
-	// WorkerFailed is called for each worker that has been silent for too long
-	// (WorkerSilent), and each probe without a good answer (WorkerProbe).
+	// WorkerFailed is called for each worker that was silent for too long (WorkerSilent),
+	// and for each probe without a good answer (WorkerProbe).
 	WorkerFailed func(reason string)
-	// Workers is called when the registry has changed, with all of it.
+	// Workers is called with the whole registry when it has changed.
 	Workers func([]wire.WorkerInfo)
 }
 
-// WithDefaults fills in what is not set.
+// WithDefaults returns c with defaults for the fields that are not set.
 func (c Config) WithDefaults() Config {
 	if c.Names.Prefix == "" {
 		c.Names = wire.Default
@@ -248,7 +247,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate reports everything that is wrong, joined.
+// Validate returns everything that is wrong, joined.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Log == nil || c.Store == nil || c.Conn == nil {

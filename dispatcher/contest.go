@@ -9,16 +9,15 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Types compete where a limit that they share can bind: max_running, or a pool.
-// Then the heads of all of them are compared by one rank, and the highest is
-// dispatched first. What is dispatched and not claimed holds a place of the limit
-// as well, so it gives way to a head of a higher rank: it is taken back, and is a
-// head again. Items that are sent ahead, for a slot that is still taken, come last
-// of all: they get what places are left, and give way to any item that could start.
+// Types compete where a limit that they share can bind: max_running, or a pool. Then the
+// heads of all types are compared by rank, and the highest goes first. A dispatch that is
+// not claimed also takes a place of the limit, so it gives way to a head of a higher rank:
+// it is taken back, and its item becomes a head again. Items that are sent ahead, for a
+// slot that is still taken, come last: they get the places that are left, and give way to
+// any item that could start.
 
-// maxLooks is how many steps in a row may go by with nothing dispatched, since the
-// heads of some types are still to be read from the index. Beyond, the types whose
-// heads are known don't wait for them.
+// maxLooks bounds the steps in a row that dispatch nothing because the heads of some types
+// must still be read from the index. After that, the types with known heads stop waiting.
 const maxLooks = 1024
 
 // allTaken reports whether max_running is full, and nothing can give way.
@@ -27,8 +26,7 @@ func (s *sender) allTaken() bool {
 	return over > 0 || over == 0 && s.l.table.Waiting.Len() == 0
 }
 
-// scarce reports whether max_running may not have room for all that the types
-// could be sent.
+// scarce reports whether max_running may lack room for all that the types could be sent.
 func (s *sender) scarce(tds []*typeDispatch) bool {
 	free := s.l.cfg.MaxRunning - s.l.table.Total()
 	for _, td := range tds {
@@ -39,7 +37,7 @@ func (s *sender) scarce(tds []*typeDispatch) bool {
 	return false
 }
 
-// demand is how many items of a type there is room for, at most.
+// demand returns the most items of a type that could be sent now.
 func (s *sender) demand(td *typeDispatch) int {
 	most := td.set.Capacity - s.l.table.ByType[td.typ]
 	if td.pool != nil {
@@ -56,8 +54,8 @@ func (s *sender) demand(td *typeDispatch) int {
 	return max(0, min(most, n))
 }
 
-// dispatchScarce dispatches where max_running can bind. First for the slots that
-// are free; what places are left then serve to send ahead.
+// dispatchScarce dispatches where max_running can bind: first for the free slots, then
+// ahead with the places that are left.
 func (s *sender) dispatchScarce(tds []*typeDispatch) error {
 	for ahead := 1; ahead <= prefetch; ahead++ {
 		for _, td := range tds {
@@ -65,15 +63,15 @@ func (s *sender) dispatchScarce(tds []*typeDispatch) error {
 		}
 		over, err := s.compete(tds)
 		if err != nil || over {
-			return err // all stay dirty: they compete for the next place
+			return err // all stay dirty, to compete for the next place
 		}
 	}
 	s.settled(tds)
 	return nil
 }
 
-// settled notes that there is nothing more to dispatch of types, but of those that
-// stopped for something that will pass by itself.
+// settled notes that the types have nothing more to dispatch, except those that stopped for
+// something that will pass by itself.
 func (s *sender) settled(tds []*typeDispatch) {
 	for _, td := range tds {
 		if !td.again {
@@ -82,11 +80,11 @@ func (s *sender) settled(tds []*typeDispatch) {
 	}
 }
 
-// contest is a heap of the types that have a head to dispatch, by its rank.
+// contest is a heap of the types that have a head to dispatch, by the head's rank.
 type contest []*typeDispatch
 
-// compete dispatches the heads of types, the highest rank first. over says that it
-// ended early: max_running is full, or this step has done enough.
+// compete dispatches the heads of types, the highest rank first. over says that it ended
+// early: max_running is full, or this step has done enough.
 func (s *sender) compete(tds []*typeDispatch) (over bool, err error) {
 	c, unknown := make(contest, 0, len(tds)), false
 	for _, td := range tds {
@@ -103,7 +101,7 @@ func (s *sender) compete(tds []*typeDispatch) (over bool, err error) {
 		if s.pushes == 0 {
 			s.looks++
 		}
-		return true, nil // any of those that are still to be read may be the best
+		return true, nil // a head that is still to be read may be the best
 	}
 	heap.Init(&c)
 	for len(c) > 0 {
@@ -134,13 +132,13 @@ func (s *sender) compete(tds []*typeDispatch) (over bool, err error) {
 	return false, nil
 }
 
-// look finds out a type's head.
+// look finds a type's head.
 func (s *sender) look(td *typeDispatch) (ok bool, err error) {
 	td.next, ok, td.again, err = s.candidate(td)
 	return ok, err
 }
 
-// lookAgain finds out a type's head, and gives it its place in a contest.
+// lookAgain finds a type's head, and updates its place in the contest.
 func (s *sender) lookAgain(c *contest, td *typeDispatch) error {
 	ok, err := s.look(td)
 	switch {
@@ -156,8 +154,8 @@ func (s *sender) lookAgain(c *contest, td *typeDispatch) error {
 	return nil
 }
 
-// nextOf is the type whose head is dispatched next: the one of the highest rank;
-// but within a pool whose types have weights, and a priority, the types take turns.
+// nextOf returns the type whose head is dispatched next: the one of the highest rank. Types
+// of a weighted pool with heads of the same priority take turns instead.
 func (s *sender) nextOf(c contest) *typeDispatch {
 	next := c[0]
 	if next.pool == nil || !next.pool.weighted {
@@ -171,9 +169,8 @@ func (s *sender) nextOf(c contest) *typeDispatch {
 	return next
 }
 
-// sharedRoom reports whether the limits that a type shares have room for its head,
-// which something unclaimed may have given way to. full says that max_running has
-// none, for any.
+// sharedRoom reports whether the limits that a type shares have room for its head, if need
+// be because an unclaimed dispatch gave way. full says that max_running has room for none.
 func (s *sender) sharedRoom(td *typeDispatch, c *contest, tds []*typeDispatch) (room, full bool, err error) {
 	if td.pool != nil && s.poolFull(td.pool) {
 		gave, err := s.giveWay(td, td.pool, c, tds)
@@ -191,8 +188,8 @@ func (s *sender) sharedRoom(td *typeDispatch, c *contest, tds []*typeDispatch) (
 	return gave, !gave, err
 }
 
-// giveWay takes back one unclaimed dispatch (of a pool's types; nil: of any) for a
-// head, if there is one that must give way to it.
+// giveWay takes back one unclaimed dispatch for a head, if there is one that must give way
+// to it: of a pool's types, or of any type if p is nil.
 func (s *sender) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispatch) (bool, error) {
 	extra := func(d *table.Dispatch) bool {
 		key := lanes.Key{Type: d.Type, Name: d.Lane}
@@ -235,8 +232,8 @@ func (s *sender) giveWay(td *typeDispatch, p *pool, c *contest, tds []*typeDispa
 	return true, s.lookAgain(c, tds[i])
 }
 
-// anyExtra reports whether something was sent ahead, for a slot that is taken. In a
-// pool nothing is.
+// anyExtra reports whether something was sent ahead, for a slot that is taken. In a pool
+// nothing is.
 func (s *sender) anyExtra(p *pool) bool {
 	if p != nil || s.l.table.Waiting.Len() == 0 {
 		return false

@@ -12,13 +12,13 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// prefetch is how many items a lane may have in flight for each slot of its
-// workers: one that runs and one on its way, so that no slot idles, and an
-// urgent item waits behind little.
+// prefetch is the number of items that a lane may have in flight for each slot of its
+// workers: one that runs and one on its way, so that no slot idles, and an urgent item
+// waits behind little.
 const prefetch = 2
 
-// The bounds of what is dispatched in one go, before the loop looks again at what
-// waits for it: items, and index entries read to find them.
+// Bounds of one dispatch step, before the loop looks again at other work: items, and index
+// entries read to find them.
 const (
 	maxStepPushes = 256
 	maxStepRead   = 16 * 1024
@@ -26,9 +26,9 @@ const (
 
 func random() uint64 { return rand.Uint64() }
 
-// dispatch sends what is ready to the lanes that have room, best first. While no
-// limit that types share can bind, each type is looked at by itself; else the
-// types compete: see contest.go.
+// dispatch sends ready items to the lanes that have room, best first. While no limit that
+// types share can bind, it looks at each type by itself; otherwise the types compete: see
+// contest.go.
 func (s *sender) dispatch() error {
 	s.stalled = false
 	now := s.l.clock.Now()
@@ -73,17 +73,16 @@ func (s *sender) dispatchTypes(tds []*typeDispatch) error {
 	return s.dispatchPools(tds)
 }
 
-// typeDispatch is the dispatching of a type's ready items at one moment.
+// typeDispatch holds the dispatching of a type's ready items during one step.
 type typeDispatch struct {
 	typ  events.Type
 	set  events.TypeSettings
 	pick readyq.Pick
 	pool *pool // nil: none
-	// ahead is how many items a lane may have in flight for each slot.
+	// ahead is the number of items that a lane may have in flight for each slot.
 	ahead int
-	// While it competes with others: the item that it would be sent next, its place
-	// in the contest (-1: none), and that it has stopped for something that will
-	// pass by itself.
+	// While the type competes with others: its head, its place in the contest (-1: none),
+	// and whether it has stopped for something that will pass by itself.
 	next  readyq.Head
 	place int
 	again bool
@@ -99,16 +98,16 @@ func (s *sender) dispatchOf(t events.Type, now time.Time) *typeDispatch {
 	return td
 }
 
-// setAhead says how many items a lane may have in flight for each slot. In a pool
-// it is one: what waits for a busy worker would keep a slot from others.
+// setAhead sets how many items a lane may have in flight for each slot. In a pool it is
+// always one: an item that waits for a busy worker would keep a slot from others.
 func (td *typeDispatch) setAhead(n int) {
 	if td.ahead = n; td.pool != nil {
 		td.ahead = 1
 	}
 }
 
-// AgeStep is what a priority of a type is worth, in time waited: nothing where
-// the host's score has said all.
+// ageStep returns what a priority step of a type is worth in waiting time: nothing if the
+// host scores the type, since the score sets the order.
 func (s *sender) ageStep(t events.Type, set *events.TypeSettings) time.Duration {
 	if s.l.cfg.scores(t) {
 		return 0
@@ -116,10 +115,10 @@ func (s *sender) ageStep(t events.Type, set *events.TypeSettings) time.Duration 
 	return set.AgeStep()
 }
 
-// laneRoom is how many more items of a lane may be dispatched.
+// laneRoom returns how many more items of a lane may be dispatched.
 func (s *sender) laneRoom(td *typeDispatch, lane string) int {
 	key := lanes.Key{Type: td.typ, Name: lane}
-	if td.set.Native() { // nobody registers, so nobody is known to have a capability
+	if td.set.Native() { // native workers don't register, so their capabilities are unknown
 		if lane != "" || !s.l.acked.ready[td.typ] {
 			return 0
 		}
@@ -128,14 +127,14 @@ func (s *sender) laneRoom(td *typeDispatch, lane string) int {
 	return s.window(key, td.ahead) - s.l.table.ByLane[key]
 }
 
-// window is how many items of a lane may be dispatched or running, with so many
-// for each slot.
+// window returns the most items of a lane that may be dispatched or running, with ahead
+// items for each slot.
 func (s *sender) window(key lanes.Key, ahead int) int {
 	return min(s.l.table.Held.Away[key]+ahead*s.l.workforce.laneSlots(key), lanes.MaxPending)
 }
 
-// dispatchType sends a type's ready items as long as there is room. again says
-// that it stopped for something that will pass by itself.
+// dispatchType sends a type's ready items while there is room. again says that it stopped
+// for something that will pass by itself.
 func (s *sender) dispatchType(td *typeDispatch) (again bool, err error) {
 	for {
 		if s.l.table.Total() >= s.l.cfg.MaxRunning {
@@ -151,8 +150,8 @@ func (s *sender) dispatchType(td *typeDispatch) (again bool, err error) {
 	}
 }
 
-// candidate is the item of a type that goes next, if there is one and the type's
-// own limits have room for it.
+// candidate returns the next item of a type, if there is one and the type's own limits have
+// room for it.
 func (s *sender) candidate(td *typeDispatch) (b readyq.Head, ok, again bool, err error) {
 	if s.pushes >= maxStepPushes || s.l.ready.Read() >= maxStepRead {
 		s.stalled = true
@@ -189,7 +188,7 @@ func (s *sender) push(id events.ID, lane string, set events.TypeSettings, now ti
 		return err
 	}
 	if it == nil || it.State != events.StateQueued || s.l.table.ByID[id] != nil {
-		return nil // claimed or changed in the batch that is being built
+		return nil // claimed or changed in the batch being built
 	}
 	params, err := s.l.state.Params(id)
 	if err != nil {
@@ -213,11 +212,10 @@ func (s *sender) push(id events.ID, lane string, set events.TypeSettings, now ti
 	return nil
 }
 
-// maxSlotsKnown bounds the lanes whose slots are remembered: people may ask about
-// any.
+// maxSlotsKnown bounds the lanes whose slots are remembered: users may ask about any lane.
 const maxSlotsKnown = 4096
 
-// laneSlots is how many slots the workers of a lane have together.
+// laneSlots returns how many slots the workers of a lane have together.
 func (wf *workforce) laneSlots(key lanes.Key) int {
 	n, known := wf.slots[key]
 	if !known {
@@ -230,8 +228,7 @@ func (wf *workforce) laneSlots(key lanes.Key) int {
 	return n
 }
 
-// prefetch reads the items of a page in one go, in place of one by one as they
-// are dispatched.
+// prefetch reads the items of a page at once, instead of one by one as they are dispatched.
 func (s *sender) prefetch(keys []projector.ReadyKey) error {
 	ids := make([]events.ID, len(keys))
 	for i, k := range keys {
@@ -244,13 +241,13 @@ func (s *sender) prefetch(keys []projector.ReadyKey) error {
 type sender struct {
 	l *loop
 
-	tokens uint64 // given out in this epoch
+	tokens uint64 // tokens given out in this epoch
 	pools  pools
-	marks  map[events.Type]string // of each type's limits, to see them change
+	marks  map[events.Type]string // each type's limits, to see them change
 
-	dirty   map[events.Type]bool // whose ready items are to be looked at
-	stalled bool                 // it has stopped at a bound, and goes on at once
-	pushes  int                  // items that this step has taken to dispatch
-	looks   int                  // steps in a row that only looked for the heads of types that compete
-	tds     []*typeDispatch      // room for the next step's, used again
+	dirty   map[events.Type]bool // types whose ready items must be looked at
+	stalled bool                 // it stopped at a bound, and must go on at once
+	pushes  int                  // items taken in this step
+	looks   int                  // steps in a row that only looked for heads of competing types
+	tds     []*typeDispatch      // reused by the next step
 }

@@ -11,9 +11,8 @@
 //	project   its Changes, by the projecting goroutine, in order
 //	effects   replies, ready windows, dispatch, control messages: only after the append
 //
-// While one batch is appended the next is built, and the one before is
-// projected: group commit by itself, and a batch of one when there is little
-// to do.
+// While one batch is appended, the next is built, and the one before is projected. This
+// gives group commit without tuning, and a batch of one when there is little to do.
 //
 // The loop's parts own their fields, and none has a goroutine:
 //
@@ -26,7 +25,8 @@
 //	gates      what is paused or held back by a circuit
 //	timers, purge, sweeper, follow
 //
-// Others are packages with a small interface to the loop, and a doc of their own:
+// Other parts are packages with a small interface to the loop, and documentation of
+// their own:
 //
 //	clock      the partition's time
 //	dedup      the questions to a host's dedup hook, asked before the loop
@@ -41,27 +41,26 @@
 //
 // # The walk of one submit
 //
-// [Engine.Do] (engine.go) has the submission scored, and asked about if there is a
-// dedup hook (asked.go), and puts it into the inbox (inbox.go). The loop takes it,
-// and decides it in its turn (loop.go, job.go): core.Decide makes the events,
-// and the pipeline adds them to the batch, flushes and appends it (pipeline.go).
-// Then the loop follows what is durable (loop.go): the projecting goroutine commits
-// the changes (projecting.go), the item enters its ready queue (flight.go), the
-// replying goroutine answers (pipeline.go), and the sender pushes what has room
-// (dispatch.go).
+// [Engine.Do] (engine.go) has the submission scored and, if there is a dedup hook, asked
+// about (asked.go), and puts it into the inbox (inbox.go). The loop takes it, and
+// decides it in its turn (loop.go, job.go): core.Decide makes the events, and the
+// pipeline adds them to the batch, flushes and appends it (pipeline.go). Then the loop
+// carries out what follows from durable events (loop.go): the projecting goroutine
+// commits the changes (projecting.go), the item enters its ready queue (flight.go), the
+// replying goroutine answers (pipeline.go), and the sender pushes the items that have
+// room (dispatch.go).
 //
 // # Who wins
 //
-// The log. When an append is refused (another owner) or its outcome is
-// unknown, the loop drops everything that it has in memory, answers what was
-// pending with "unavailable", and starts again from the log by
-// [eventlog.Settle]: read to the end, append an owned event, go on. There is
-// no other recovery path: start, takeover and recovery are the same code.
+// The log. When an append is refused (another owner) or its outcome is unknown, the loop
+// drops everything in memory, answers pending requests with "unavailable", and starts
+// again from the log by [eventlog.Settle]: read to the end, append an owned event, go
+// on. There is no other recovery path: start, takeover and recovery are the same code.
 //
-// Foreign messages in the event stream are no rival. They take positions, so the
-// events of an append may come to others than they were decided under: then the
-// state is loaded anew from the projection and the same events are applied where
-// they are (interrupted.go). The ownership, and all that is decided, stay.
+// Foreign messages in the event stream are no rival. They take positions, so the events
+// of an append may get other positions than they were decided under. Then the state is
+// loaded anew from the projection, and the same events are applied at their real
+// positions (interrupted.go). The ownership, and everything decided, stay.
 //
 // # What is volatile
 //
@@ -71,58 +70,57 @@
 // workers' heartbeats. They decide whether something happens now, never what
 // an event means.
 //
-// A dispatch is taken back (its worker left, its message was lost, its order
-// has changed) only if no decided claim stands against it, whether durable
-// yet or not; its item then goes out again under another token. What asks the
-// server for anything is behind the interface effects (package natsio), and never waited for:
-// the answer, or its absence, comes back as a signal, and the sweep looks for
-// what no signal has told. A push that fails holds all dispatching for a
-// while, longer each time, so that a server in trouble is not hammered.
+// A dispatch is taken back (its worker left, its message was lost, its order has
+// changed) only if no decided claim stands against it, durable yet or not; its item then
+// goes out again under another token. All requests to the server go through the
+// interface effects (package natsio), and the loop never waits for them: the answer, or
+// its absence, comes back as a signal, and the sweep looks for what no signal has
+// reported. A push that fails holds all dispatching for a while, longer each time, so
+// that a server in trouble is not hammered.
 //
 // # Native workers
 //
-// Types with protocol ack have no claims and no reports (docs/guides/NATIVE.md). What
-// is heard of their runs comes as words: what the worker sent, what the server
-// made of it, what the sweep found. The loop decides each as an events.Native,
-// of which the first that ends a run counts. The native stream keeps a message
-// until that is durable, so at a takeover the messages that are there are the
-// table, and words are read again from the oldest of them on. Words are never
-// dropped: the readers wait for room (MaxSignals), and the streams hold the rest.
-// Until those of before are recorded and their messages removed, the consumers
-// rest: a server that was killed would deliver some of them again.
+// Types with protocol ack have no claims and no reports (docs/guides/NATIVE.md). News of
+// their runs comes as words: what the worker sent, what the server made of it, what the
+// sweep found. The loop decides each word as a core.Native, and the first that ends a
+// run counts. The native stream keeps a message until that is durable. So at a takeover
+// the messages in the stream are the table, and words are read again from the oldest
+// message on. Words are never dropped: the readers wait for room (MaxSignals), and the
+// streams hold the rest. Until the words from before a takeover are recorded and their
+// messages removed, the consumers rest: a server that was killed would deliver some of
+// the messages again.
 //
 // # What holds work back
 //
-// Pauses and circuits are decided and recorded (package events), a run that
-// tries a half-open circuit at its claim. The loop follows them: nothing is
-// dispatched that could not be claimed, what is on its way is taken back, and a
-// claim that was refused puts its item back. One time, that of the circuit which
-// half opens first, is among those that wake the loop; nothing polls.
+// Pauses and circuits are decided and recorded (package events); so is, at its claim, a
+// trial run of a half-open circuit. The loop follows them: nothing is dispatched that
+// could not be claimed, unclaimed dispatches are taken back, and a refused claim puts
+// its item back. One of the times that wake the loop is when the next circuit half
+// opens; nothing polls.
 //
 // # Bounds
 //
 // Requests wait in two queues of MaxRequests and maxRequestBytes each, one for
-// submissions and one for all else; the intake is read ahead by a bounded number of
-// bytes;
-// a batch holds at most eventlog.MaxAppend events and about maxBatchBytes; at
-// most MaxUnprojected batches, and about maxUnprojectedBytes, may be appended and
-// not projected (a commit is put off by projectEvery at most, and not at all while
-// somebody waits for it); a ready or timer window holds at most WindowMax keys and pages the rest in from the
-// projection's index; package readyq bounds its groups and what it remembers as
-// throttled. While the
-// engine's own queue limit is reached the intake is not read. At each bound the loop stops taking in, and the pressure
-// reaches the publishers. No single turn of the loop is long: maxDue timers,
-// maxStepPushes items dispatched, maxStepRead entries of the index read for them; the
-// rest follows in the next turns, between which it takes what waits for it.
+// submissions and one for all else. The intake is read ahead by a bounded number of
+// bytes. A batch holds at most eventlog.MaxAppend events and about maxBatchBytes. At
+// most MaxUnprojected batches, and about maxUnprojectedBytes, may be appended and not
+// projected; a commit is put off by at most projectEvery, and not at all while somebody
+// waits for it. A ready or timer window holds at most WindowMax keys and pages the rest
+// in from the projection's index; package readyq bounds its groups and the throttled
+// ones it remembers. While the engine's own queue limit is reached, the intake is not
+// read. At each bound the loop stops taking in, and the pressure reaches the publishers.
+// No single turn of the loop is long: it handles maxDue timers, dispatches maxStepPushes
+// items and reads maxStepRead index entries for them; the rest follows in the next
+// turns, between which it takes waiting work.
 //
 // # The intake
 //
-// Answered messages are purged once the events that answer them have surely
-// reached the disk (Config.SyncWithin). When the stream was deleted
-// or has lost its end, its next life begins behind every sequence that an earlier
-// one can have given out: a sequence is the handle of a publish, and names one.
-// What was read of the old life is decided, since it is the only copy of what was
-// acknowledged; what was not read by then is gone with the stream.
+// Answered messages are purged once the events that answer them are surely on disk
+// (Config.SyncWithin). If the stream was deleted or has lost its end, its next life
+// begins after every sequence that an earlier one can have given out: a sequence is the
+// handle of a publish, and names only one. Messages read from the old life are decided,
+// since they are the only copy of what was acknowledged; those not read by then are gone
+// with the stream.
 //
 // # Testing
 //

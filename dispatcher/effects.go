@@ -9,36 +9,36 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// effects is what the loop asks of the world but for the log and the store. No
-// method waits for the server: what becomes of a request is told by signals,
-// and a request may be lost, which the sweep makes up for. The pusher is the
-// real one; tests have one without a server.
+// effects is everything that the loop asks of the world except the log and the store. No
+// method waits for the server: signals report the outcome of a request, and the sweep makes
+// up for a lost one. The real implementation is natsio.Pusher; tests have one without a
+// server.
 type effects interface {
 	ackEffects
 	// Push sends an item to its lane.
 	Push(it *events.Item, params []byte, token events.Token, lease time.Duration, lane string)
-	// Control tells a worker something.
+	// Control sends a worker a control message.
 	Control(w events.WorkerID, c wire.Control)
 	// DeleteMsg removes a dispatched message; 0 does nothing.
 	DeleteMsg(seq uint64)
-	// EnsureConsumer makes a lane's consumer; tell has the workers that serve
-	// the lane register again, to hear of it.
+	// EnsureConsumer makes a lane's consumer. With tell, the workers that serve the lane
+	// are asked to register again, so that they learn of it.
 	EnsureConsumer(key lanes.Key, lease time.Duration, tell bool)
 	// DropConsumer removes a lane's consumer.
 	DropConsumer(key lanes.Key)
-	// FindConsumers leaves word of the consumers that lanes have.
+	// FindConsumers lists the lanes that have consumers; a signal brings the list.
 	FindConsumers()
-	// Repair makes the dispatch stream and its consumers anew, where missing.
+	// Repair makes the dispatch stream and its consumers anew if they are missing.
 	Repair()
-	// PurgeIntake gives free what lies at or before an intake position.
+	// PurgeIntake removes the intake messages up to and including a position.
 	PurgeIntake(through uint64)
-	// CutLog has the projection flushed, and then the log cut below a position.
-	// What becomes of it is told by a signal.
+	// CutLog has the projection flushed, and then the log cut below a position. A signal
+	// reports that it is done.
 	CutLog(below events.Seq)
-	// LookAround looks at the streams, the clock, and what is left over in the
-	// dispatch stream: messages whose token is at most newest and not in live.
+	// LookAround checks the streams and the clock, and removes stale messages from the
+	// dispatch stream: those whose token is at most newest and not in live.
 	LookAround(live map[events.Token]bool, newest events.Token)
-	// Inspect finds out which of a lane's unclaimed messages have had their one
-	// delivery, or are gone.
+	// Inspect finds which of a lane's unclaimed messages have had their only delivery, or
+	// are gone.
 	Inspect(key lanes.Key, waiting []natsio.Stored)
 }

@@ -20,14 +20,14 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Outcome is what became of one command, told only once its events are
-// durable (or, for a repeat, once what it repeats is).
+// Outcome is the result of one command, reported only once its events are durable (for a
+// repeat, once those of the repeated command are).
 type Outcome struct {
-	Decision core.Decision // Events is left out
+	Decision core.Decision // without Events
 	Item     *events.Item  // the item of Decision.ID after the decision; nil for none
-	Position events.Seq    // what a query must have seen to see this
-	// WorkerTold is set for a cancel of a run of which a registered worker is
-	// told at once; others hear of it with their next heartbeat or report.
+	Position events.Seq    // a query at this position or later sees the outcome
+	// WorkerTold is set if a registered worker is told at once to stop the run that was
+	// cancelled; other workers learn of it with their next heartbeat or report.
 	WorkerTold bool
 	Err        error // an *events.Error when the command was refused
 }
@@ -41,13 +41,13 @@ type Engine struct {
 	topology *natsio.Topology
 	signals  atomic.Pointer[natsio.Signals] // of the present ownership
 	requests inbox
-	submits  inbox // of what begins with a Submit
+	submits  inbox // jobs that begin with a Submit
 	position atomic.Uint64
 	answered atomic.Uint64 // intake position
 	read     atomic.Uint64 // the last intake message read
 	epoch    atomic.Uint64
-	paused   atomic.Bool // the intake is not read
-	halt     halt        // of what begins new work
+	paused   atomic.Bool // reading of the intake is paused
+	halt     halt        // holds back new work
 	clocks   *clock.Partition
 	dedup    *dedup.Asker
 
@@ -60,7 +60,7 @@ type Engine struct {
 	ended     chan struct{}
 	err       error // why the engine has ended; set before ended is closed
 
-	drain    context.Context // ends to stop in good order
+	drain    context.Context // when it ends, the engine stops in good order
 	drainNow context.CancelFunc
 }
 
@@ -93,7 +93,7 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// whenOwner makes a function that leaves word with the loop, if there is one.
+// whenOwner returns a function that leaves a signal for the loop, if there is one.
 func (e *Engine) whenOwner(fn func(*natsio.Signals)) func() {
 	return func() {
 		if s := e.signals.Load(); s != nil {
@@ -102,10 +102,10 @@ func (e *Engine) whenOwner(fn func(*natsio.Signals)) func() {
 	}
 }
 
-// Start becomes the partition's owner and begins to work. It returns once the
-// engine is at the end of the log and owns it, or with the reason why it can't;
-// a log that is corrupt, or cut before the projection's position, is such a
-// reason. Later losses of ownership are repaired in the background. Idempotent.
+// Start takes over the partition and begins to work. It returns once the engine has read
+// the log to its end and owns it, or the reason why it can't: for example, a log that is
+// corrupt, or cut in front of the projection. Later losses of ownership are repaired in the
+// background. Start is idempotent.
 func (e *Engine) Start(ctx context.Context) error {
 	e.lifecycle.Lock()
 	defer e.lifecycle.Unlock()
@@ -123,9 +123,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop answers what is pending, makes it durable and projected, and ends. When
-// ctx ends first it gives up in the midst, which the log survives. Idempotent;
-// it returns why the engine had ended before, if it had.
+// Stop answers what is pending, makes it durable and projected, and ends. If ctx ends
+// first, it gives up halfway, which the log survives. Stop is idempotent; it returns why
+// the engine had ended before, if it had.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.lifecycle.Lock()
 	defer e.lifecycle.Unlock()
@@ -147,13 +147,13 @@ func (e *Engine) Stop(ctx context.Context) error {
 // Done is closed when the engine has ended, by Stop or for good.
 func (e *Engine) Done() <-chan struct{} { return e.ended }
 
-// errClosed is what an engine answers that has stopped.
+// errClosed is the answer of an engine that has stopped.
 var errClosed = events.Refuse(events.CodeUnavailable, "the engine is shutting down: ask another, or again later")
 
-// Do decides commands, in order, each on its own. done is called exactly once,
-// from a goroutine that it must not hold up, with an outcome for each. Do
-// blocks while the engine's bounded queue is full, until ctx ends; when it
-// returns an error (an *events.Error with CodeUnavailable) done is not called.
+// Do decides commands, in order, each on its own. It calls done exactly once, from a
+// goroutine that done must not block, with an outcome for each command. Do blocks while the
+// engine's bounded queue is full, until ctx ends. If it returns an error (an *events.Error
+// with CodeUnavailable), done is not called.
 func (e *Engine) Do(ctx context.Context, cmds []core.Command, done func([]Outcome)) error {
 	j := &commandJob{cmds: cmds, outcomes: make([]Outcome, 0, len(cmds)), done: done}
 	if len(cmds) > 0 {
@@ -167,7 +167,7 @@ func (e *Engine) Do(ctx context.Context, cmds []core.Command, done func([]Outcom
 	return e.enqueue(ctx, e.requests, j, j.bytes())
 }
 
-// Report decides workers' reports, in order, each on its own; done as in Do.
+// Report decides workers' reports, in order, each on its own; done is called as in Do.
 func (e *Engine) Report(ctx context.Context, reports []wire.Report, done func([]wire.Reported)) error {
 	j := &reportJob{reports: reports, answers: make([]wire.Reported, 0, len(reports)), done: done}
 	if e.dedup.AsksSpawn(reports) {
@@ -199,8 +199,8 @@ func (e *Engine) all(ctx context.Context, cmds []core.Command) ([]Outcome, error
 	}
 }
 
-// NewID makes an id with the time of the partition's clock. Ids made later are
-// higher.
+// NewID returns an id with the time of the partition's clock. Each id is higher than the
+// ones before.
 func (e *Engine) NewID() events.ID {
 	now := e.Now()
 	e.idMu.Lock()
@@ -213,7 +213,7 @@ func (e *Engine) NewID() events.ID {
 	return events.ID(id)
 }
 
-// Now is the partition's time.
+// Now returns the partition's time.
 func (e *Engine) Now() time.Time {
 	if c := e.clocks.Clock(); c != nil {
 		return c.Now()
@@ -221,10 +221,10 @@ func (e *Engine) Now() time.Time {
 	return time.Now().UTC()
 }
 
-// Position is the last durable event.
+// Position returns the position of the last durable event.
 func (e *Engine) Position() events.Seq { return events.Seq(e.position.Load()) }
 
-// Epoch is that of the present ownership.
+// Epoch returns the epoch of the present ownership.
 func (e *Engine) Epoch() events.Epoch { return events.Epoch(e.epoch.Load()) }
 
 // Await returns once the projection has reached seq, or with ctx's error.
@@ -232,15 +232,14 @@ func (e *Engine) Await(ctx context.Context, seq events.Seq) error {
 	return e.cfg.Store.Await(ctx, seq)
 }
 
-// Owner is this engine's name in owned events.
+// Owner returns this engine's name in owned events.
 func (e *Engine) Owner() string { return e.cfg.Owner }
 
-// errReload ends an ownership that is asked to.
+// errReload ends an ownership when a reload was asked for.
 var errReload = errors.New("asked to start again from the log")
 
-// Reload has the engine drop what it holds in memory and start again from the
-// projection and the log, as after a failed append: for when the projection has
-// been replaced.
+// Reload makes the engine drop its memory and start again from the projection and the log,
+// as after a failed append. It is called when the projection has been replaced.
 func (e *Engine) Reload() {
 	e.whenOwner(func(s *natsio.Signals) { s.Leave(func(t *natsio.Taken) { t.Reload = true }) })()
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// itemChanged follows an item's durable change in all that is volatile: the
-// timers, the dispatch table, the ready windows.
+// itemChanged applies an item's durable change to all volatile state: the timers, the
+// dispatch table, the ready windows.
 func (f *flight) itemChanged(before, after *events.Item) error {
 	f.l.timers.changed(before, after)
 	if before != nil && before.State == events.StateQueued {
 		f.l.ready.Remove(before)
 	}
 	if after == nil {
-		return nil // it has been pruned: nothing of it is volatile but a slot that its worker still holds
+		return nil // pruned: at most a slot is left that its worker still holds
 	}
 	f.tableFollows(before, after)
 	return f.readyIfDue(after, f.l.clock.Due())
 }
 
-// readyIfDue puts an item that may run, and is not on its way, into its queue.
+// readyIfDue puts an item into its queue if it may run and is not on its way.
 func (f *flight) readyIfDue(it *events.Item, now time.Time) error {
 	if it.State != events.StateQueued || f.l.table.ByID[it.ID] != nil || it.AvailableAt.After(now) {
 		return nil
@@ -32,13 +32,13 @@ func (f *flight) readyIfDue(it *events.Item, now time.Time) error {
 	return f.l.ready.Insert(it)
 }
 
-// tableFollows follows an item's change in the dispatch table.
+// tableFollows applies an item's change to the dispatch table.
 func (f *flight) tableFollows(before, after *events.Item) {
 	d := f.l.table.ByID[after.ID]
 	if d == nil {
 		return
 	}
-	run := after.Token == d.Token // it was claimed under this dispatch
+	run := after.Token == d.Token // claimed under this dispatch
 	switch {
 	case run && (after.State == events.StateClaimed || after.State == events.StateRunning):
 		if !d.Claimed {
@@ -46,11 +46,11 @@ func (f *flight) tableFollows(before, after *events.Item) {
 			f.roomChanged(d.Type, d.Group)
 		}
 	case run && after.State == events.StateCancelled:
-		// The slot is the worker's until it lets go.
+		// The worker keeps the slot until it lets go.
 		f.l.table.Claim(d, after.Worker, f.l.clock.Now())
 		f.l.table.Linger(d)
 		if d.Native {
-			break // it is not told: its answer frees the slot, or the lease's end
+			break // native workers are not told: the answer or the lease's end frees the slot
 		}
 		f.l.out.Control(d.Worker, wire.Control{Cancel: []wire.RunRef{{ID: d.ID.String(), Token: d.Token.String()}}})
 	case !run && after.State == events.StateQueued && !moved(before, after):
@@ -63,14 +63,14 @@ func (f *flight) tableFollows(before, after *events.Item) {
 	}
 }
 
-// moved reports whether a queued item's order has changed, so that what was
-// dispatched by the old one must not be claimed.
+// moved reports whether a queued item's order has changed: then a dispatch made under the
+// old order must not be claimed.
 func moved(before, after *events.Item) bool {
 	return before == nil || before.State != events.StateQueued || before.Priority != after.Priority ||
 		!before.OrderAt.Equal(after.OrderAt) || !before.AvailableAt.Equal(after.AvailableAt)
 }
 
-// letGo frees a dispatch's slot.
+// letGo removes a dispatch and frees its slot.
 func (f *flight) letGo(d *table.Dispatch) {
 	f.l.table.Remove(d)
 	if d.Native {
@@ -81,8 +81,8 @@ func (f *flight) letGo(d *table.Dispatch) {
 	f.roomChanged(d.Type, d.Group)
 }
 
-// unclaimed reports whether a dispatch can still be claimed. A claim counts
-// from its decision on, also in a batch that is not durable yet.
+// unclaimed reports whether a dispatch can still be claimed. A claim counts from its
+// decision on, even in a batch that is not durable yet.
 func (f *flight) unclaimed(d *table.Dispatch) (bool, error) {
 	if d.Claimed || d.Lingering {
 		return false, nil
@@ -91,8 +91,8 @@ func (f *flight) unclaimed(d *table.Dispatch) (bool, error) {
 	return err == nil && it != nil && it.State == events.StateQueued && it.Token != d.Token, err
 }
 
-// putBack takes back a dispatch, if it is unclaimed: its item is ready again,
-// under another token. It reports whether it did.
+// putBack takes back a dispatch if it is unclaimed, and reports whether it did. The item is
+// then ready again, and goes out under another token.
 func (f *flight) putBack(d *table.Dispatch) (bool, error) {
 	free, err := f.unclaimed(d)
 	if !free || err != nil {
@@ -106,8 +106,8 @@ func (f *flight) putBack(d *table.Dispatch) (bool, error) {
 	return true, f.readyIfDue(it, f.l.clock.Due())
 }
 
-// roomChanged tells the queues and the pool that a dispatch of a type and group has
-// begun to run, or has ended: what was held for it is looked at again.
+// roomChanged tells the queues and the pool that a dispatch of a type and group has begun
+// to run, or has ended: what was held back for it is looked at again.
 func (f *flight) roomChanged(t events.Type, group string) {
 	f.l.ready.Moved(t, group)
 	if p := f.l.sender.pools.of(t); p != nil {
@@ -121,8 +121,8 @@ func (f *flight) roomChanged(t events.Type, group string) {
 type flight struct {
 	l *loop
 
-	stored  []natsio.Stored // used again
-	nextAck time.Time       // when the oldest push must have been answered; zero: never
-	hold    time.Time       // nothing is dispatched before, after a push has failed
+	stored  []natsio.Stored // reused
+	nextAck time.Time       // when the oldest push must have been answered; zero: no push waits
+	hold    time.Time       // after a failed push, nothing is dispatched before this time
 	holdFor time.Duration
 }

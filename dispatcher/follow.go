@@ -9,30 +9,29 @@ import (
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
-// Bounds of the follow-ups in memory. Beyond maxFollowUps they are left to the
-// projection's index, and paged in from there when those in memory are done.
+// Bounds of the follow-ups in memory. Beyond maxFollowUps they are left to the projection's
+// index, and paged in from there when those in memory are done.
 const (
 	maxFollowUps = 1 << 16
 	followPage   = 256
 )
 
-// followShare is how many events of a batch follow-ups may fill, so that what
-// a large tree entails leaves room for reports and submissions.
+// followShare is the number of events of a batch that follow-ups may fill, so that a large
+// tree leaves room for reports and submissions.
 const followShare = eventlog.MaxAppend / 2
 
-// followUps are the items that a follow-up is to be decided for. Owned by the
-// loop.
+// followUps holds the items that need a follow-up. Owned by the loop.
 type followUps struct {
 	l       *loop
 	errands *errands.Errands // nil: they are left to the next owner
 
 	ids     []events.ID
-	looking bool      // the index is still to be read
+	looking bool      // the index must still be read
 	behind  events.ID // from there on
 	from    events.Seq
 }
 
-// add takes in what an applied event has made necessary.
+// add takes in the follow-ups that an applied event has made necessary.
 func (f *followUps) add(ids []events.ID, applied events.Seq) {
 	if len(ids) > 0 && len(f.ids)+len(ids) > maxFollowUps {
 		f.lookFrom(applied)
@@ -41,7 +40,7 @@ func (f *followUps) add(ids []events.ID, applied events.Seq) {
 	f.ids = append(f.ids, ids...)
 }
 
-// lookFrom has the index read from its beginning, once it shows so much.
+// lookFrom has the index read from its beginning, once the projection has reached applied.
 func (f *followUps) lookFrom(applied events.Seq) {
 	f.looking, f.behind, f.from = true, events.ID{}, applied
 }
@@ -54,9 +53,8 @@ func (f *followUps) pop() {
 	}
 }
 
-// decide decides what follows from what has become of items, as far as the batch
-// has room for it: normally in the batch of its cause. Each is repeated until
-// there is nothing more to do.
+// decide decides the follow-ups of items, while the batch has room: normally in the batch
+// of their cause. Each is repeated until there is nothing more to do.
 func (f *followUps) decide() error {
 	if !f.waits() || f.l.closing || f.l.halt.on() {
 		return nil // the next owner finds them, or they wait
@@ -89,7 +87,7 @@ func (f *followUps) decide() error {
 	}
 }
 
-// sendErrand has done what no follow-up of an item can do by itself.
+// sendErrand starts the errand of an item, if it needs more than follow-ups.
 func (f *followUps) sendErrand(id events.ID) error {
 	it, err := f.l.state.Item(id)
 	if err == nil {
@@ -98,8 +96,7 @@ func (f *followUps) sendErrand(id events.ID) error {
 	return err
 }
 
-// page takes in the next part of the index, and reports whether there
-// may be more.
+// page takes in the next part of the index, and reports whether there may be more.
 func (f *followUps) page() (more bool, err error) {
 	if !f.looking || f.l.cfg.Store.Applied() < f.from {
 		return false, nil
@@ -138,7 +135,7 @@ func (e *Engine) newErrands(ctx context.Context) *errands.Errands {
 	return r
 }
 
-// errandEnded looks again for what an item needs whose errand is over.
+// errandEnded looks again at what an item needs after its errand.
 func (f *followUps) errandEnded(of *errands.Errands, id events.ID) {
 	switch applied := f.l.state.Meta().Applied; {
 	case f.errands != of: // of an earlier ownership

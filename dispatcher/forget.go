@@ -10,20 +10,20 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// typeIdle is how long a type stays that has no items, no settings of its own,
-// and no worker.
+// typeIdle is the time after which a type is forgotten that has no items, no settings of
+// its own, and no worker.
 const typeIdle = 24 * time.Hour
 
-// typesFree is how many types there is to be room for: with less, types are
-// forgotten that two looks have found idle.
+// typesFree is the number of types that there should be room for. With less room, types are
+// forgotten that two looks in a row have found idle.
 const typesFree = 100
 
-// maxForget bounds the types that are forgotten in one look.
+// maxForget bounds the types forgotten in one look.
 const maxForget = 200
 
-// forgetTypes forgets types that have long been idle, and if room is scarce those
-// that were so at the last look. It is for the sweep alone: looks whose time a
-// client could choose would have it fill the log with types that come and go.
+// forgetTypes forgets types that have long been idle, and if room is scarce, those that
+// were idle at the last look. Only the sweep calls it: a client that could choose the time
+// of the looks could fill the log with types that come and go.
 func (sw *sweeper) forgetTypes(now time.Time) error {
 	names := sw.l.state.TypeNames()
 	scarce := len(names) > events.MaxTypes-typesFree
@@ -59,8 +59,8 @@ func (sw *sweeper) unneeded(t events.Type) bool {
 	return l.state.TypeInUse(t) == "" && l.cfg.FileTypes[t] == nil && l.table.ByType[t] == 0 && !l.ready.Offered(t)
 }
 
-// mayRemove refuses to remove a type that engine.toml names, or that a worker
-// serves. What uses it by the log, Decide looks at.
+// mayRemove refuses to remove a type that engine.toml names, or that a worker serves.
+// Decide checks whether the log's state still uses it.
 func (l *loop) mayRemove(t events.Type) error {
 	if l.cfg.FileTypes[t] != nil {
 		return events.Refuse(events.CodeSetInFile, "type %s has a table in engine.toml: take [types.%s] out and restart the engine, then remove it", t, t)
@@ -76,7 +76,7 @@ func (l *loop) mayRemove(t events.Type) error {
 	return nil
 }
 
-// typesForgotten lets go of what is kept of types that are gone.
+// typesForgotten drops what is kept in memory about forgotten types.
 func (l *loop) typesForgotten(types []events.Type) {
 	for _, t := range types {
 		if _, known := l.state.Type(t); known {

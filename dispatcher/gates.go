@@ -9,19 +9,19 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// What holds work back (a pause, an open circuit) is decided and recorded; see
-// package events. Here it is only followed: nothing is dispatched that could not
-// be claimed, and what is on its way and unclaimed is taken back.
+// A pause or an open circuit is decided and recorded: see package events. The code here
+// only follows it: nothing is dispatched that could not be claimed, and unclaimed
+// dispatches are taken back.
 
-// gates follows what holds types and workers back.
+// gates follows the pauses and circuits of types and workers.
 type gates struct {
 	l        *loop
 	stopped  map[events.Type]bool // paused, or their circuit open
-	circuits uint64               // State.CircuitVersion that the registry has heard of
+	circuits uint64               // State.CircuitVersion as the registry knows it
 }
 
-// changed follows the pauses and circuits of the types that have changed, and the
-// circuits of workers.
+// changed follows the pauses and circuits of the changed types, and the circuits of
+// workers.
 func (g *gates) changed(types []events.TypeInfo) error {
 	for i := range types {
 		t := types[i].Type
@@ -48,8 +48,8 @@ func (g *gates) changed(types []events.TypeInfo) error {
 	return nil
 }
 
-// admitted returns how many more items of a type may be dispatched because of its
-// gate; limited is false if there is no such bound.
+// admitted returns how many more items of a type may be dispatched because of its gate;
+// limited is false if there is no such bound.
 func (g *gates) admitted(t events.Type) (n int, limited bool, err error) {
 	gate := g.l.state.DispatchGate(t)
 	if gate.Stopped || !gate.Limited {
@@ -71,8 +71,8 @@ func (g *gates) admitted(t events.Type) (n int, limited bool, err error) {
 	return n, true, nil
 }
 
-// due ends the pauses and half opens the circuits whose time has come, as far as
-// the batch has room.
+// due ends the pauses and half opens the circuits whose time has come, while the batch has
+// room.
 func (g *gates) due(now time.Time) error {
 	for g.l.pipe.room() {
 		var c core.Command
@@ -90,15 +90,15 @@ func (g *gates) due(now time.Time) error {
 	return nil
 }
 
-// next returns when the next pause ends by itself, or the next circuit half opens;
-// zero for never.
+// next returns when the next pause ends by itself, or the next circuit half opens; zero for
+// never.
 func (g *gates) next() time.Time {
 	_, pause := g.l.state.NextPauseEnd()
 	_, circuit := g.l.state.NextCircuit()
 	return clock.Sooner(pause, circuit)
 }
 
-// withdrawIf takes back those of the unclaimed dispatches that match.
+// withdrawIf takes back the unclaimed dispatches that match.
 func (f *flight) withdrawIf(match func(*table.Dispatch) bool) error {
 	f.noteAcks()
 	for _, d := range f.l.table.ByToken {
@@ -116,8 +116,8 @@ func (f *flight) withdrawIf(match func(*table.Dispatch) bool) error {
 	return nil
 }
 
-// heldBack takes back a dispatch whose claim was refused by a pause, a circuit,
-// or for want of room. It goes out again once the checks at dispatch let it.
+// heldBack takes back a dispatch whose claim was refused by a pause, a circuit, or a full
+// limit. It goes out again once the checks at dispatch allow it.
 func (f *flight) heldBack(d *table.Dispatch, cmd core.Command, refusal error) error {
 	claim, is := cmd.(core.Claim)
 	if d == nil || !is || d.ID != claim.ID {

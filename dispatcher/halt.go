@@ -6,12 +6,13 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/natsio"
 )
 
-// halt is why nothing new is begun; empty: it is. Any goroutine may set it.
+// halt holds the reason why nothing new is begun; empty: new work is begun. Any goroutine
+// may set it.
 type halt struct{ why atomic.Pointer[string] }
 
 func (h *halt) set(why string) { h.why.Store(&why) }
 
-// reason is why nothing new is begun, empty for no reason.
+// reason returns why nothing new is begun, empty if new work is begun.
 func (h *halt) reason() string {
 	if h == nil {
 		return ""
@@ -27,12 +28,11 @@ func (h *halt) on() bool { return h.reason() != "" }
 // halted reports whether nothing new is begun.
 func (l *loop) halted() bool { return l.halt.on() }
 
-// HoldDispatch stops what makes new work or begins it, and gives the reason that
-// items are then said to wait for; an empty one lets it go on. Held are
-// dispatching, schedules, spawned children, what follows from items' ends, and
-// the rounds and passes of retention, but not the cut behind a round that has
-// ended. What runs is reported, times out and is cancelled as ever: what is held
-// leaves the room for that. It holds for later ownerships too.
+// HoldDispatch stops everything that makes new work or begins it. why is the reason then
+// given for waiting items; an empty one lets work go on. It holds dispatching, schedules,
+// spawned children, follow-ups of ended items, and the rounds and passes of retention, but
+// not the cut after a round that has ended. Running items are still reported, time out and
+// are cancelled: the hold keeps room for that. It applies to later ownerships too.
 func (e *Engine) HoldDispatch(why string) {
 	if e.halt.reason() == why {
 		return
@@ -41,10 +41,9 @@ func (e *Engine) HoldDispatch(why string) {
 	e.whenOwner(lookAgain)()
 }
 
-// PauseIntake stops, or starts again, the reading of the intake stream: what is
-// published stays there, and the stream pushes back on publishers at its limit.
-// What the loop has taken already is decided, and everything else goes on. It
-// holds for later ownerships too.
+// PauseIntake stops, or resumes, the reading of the intake stream. Published messages stay
+// in the stream, which pushes back on publishers at its limit. What the loop has already
+// taken is decided, and everything else goes on. It applies to later ownerships too.
 func (e *Engine) PauseIntake(paused bool) {
 	e.paused.Store(paused)
 	e.whenOwner(lookAgain)()

@@ -12,25 +12,24 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Bounds in bytes, since a number of messages says little about the memory
-// that they take.
+// Bounds in bytes: the number of messages says little about the memory they take.
 const (
-	maxRequestBytes = 64 << 20 // of requests accepted and not yet answered, in each inbox
-	maxBatchBytes   = 8 << 20  // past which a batch takes no further decision
+	maxRequestBytes = 64 << 20 // requests accepted and not yet answered, in each inbox
+	maxBatchBytes   = 8 << 20  // above this, a batch takes no further decision
 
-	// maxUnprojectedBytes is that of the batches appended and not yet projected,
-	// past which no further one is appended.
+	// maxUnprojectedBytes bounds the batches appended and not yet projected; above it, no
+	// further batch is appended.
 	maxUnprojectedBytes = 8 * maxBatchBytes
 )
 
-// overhead is what a command or an event costs beside its documents, roughly.
+// overhead is roughly the size of a command or an event without its documents.
 const overhead = 512
 
-// idBytes is what an id takes in an event's JSON.
+// idBytes is the size of an id in an event's JSON.
 const idBytes = 29
 
-// inbox is where requests wait for the loop, bounded in number and in bytes.
-// There are two, so that a flood of submissions holds up nothing else.
+// inbox queues requests for the loop, bounded in number and in bytes. There are two, so
+// that a flood of submissions holds up nothing else.
 type inbox struct {
 	ch     chan job
 	budget *semaphore.Weighted
@@ -40,11 +39,10 @@ func newInbox() inbox {
 	return inbox{ch: make(chan job, MaxRequests), budget: semaphore.NewWeighted(maxRequestBytes)}
 }
 
-// errBusy is what an engine answers that can take no more for now.
+// errBusy is the answer of an engine that can take no more for now.
 var errBusy = events.Refuse(events.CodeUnavailable, "the engine has more requests than it can take: ask again later")
 
-// enqueue hands a job to the loop, when its queue has room for it in number
-// and in bytes.
+// enqueue hands a job to the loop, once its queue has room in number and in bytes.
 func (e *Engine) enqueue(ctx context.Context, to inbox, j job, bytes int) error {
 	w, err := weigh(ctx, to.budget, maxRequestBytes, j, bytes)
 	if err != nil {
@@ -68,7 +66,7 @@ func (e *Engine) queue(ctx context.Context, to chan<- job, j job) error {
 	select {
 	case to <- j:
 		select {
-		case <-e.ended: // nobody may be left to take it
+		case <-e.ended: // the loop may have ended before taking it
 			e.refuseAll()
 		default:
 		}
@@ -87,8 +85,8 @@ type weighed struct {
 	weight int64
 }
 
-// weigh waits for a job's part of a budget of so many bytes. One that is larger
-// than all of it waits until it has it alone.
+// weigh waits for a job's share of a budget of most bytes. A job larger than the whole
+// budget waits until it has all of it.
 func weigh(ctx context.Context, budget *semaphore.Weighted, most int, j job, bytes int) (*weighed, error) {
 	w := &weighed{job: j, budget: budget, weight: int64(min(bytes, most))}
 	return w, budget.Acquire(ctx, w.weight)
@@ -140,7 +138,7 @@ func (j *reportJob) bytes() (n int) {
 
 func reportBytes(r *wire.Report) int { return overhead + r.Size() }
 
-// eventBytes is about how long an event's JSON is.
+// eventBytes returns roughly the length of an event's JSON.
 func eventBytes(ev *events.Event) int {
 	switch b := ev.Body.(type) {
 	case *events.Created:

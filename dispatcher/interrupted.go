@@ -10,19 +10,18 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Messages that no engine wrote may come into the event stream of an account
-// that others share. They decide nothing, but they take positions: an append goes
-// on behind them, and its events have other positions than those under which they
-// were decided. So the decisions stand, and only the positions are corrected: the
-// state is loaded anew from the projection, once that has all of before, and the
-// same events are applied again where they are, by the one apply path. Nothing is
-// forgotten, nobody has to ask again, and nothing is appended meanwhile.
+// Messages that no engine wrote may enter the event stream of a shared account. They decide
+// nothing, but they take positions: an append continues after them, and its events get
+// other positions than they were decided under. The decisions stand, and only the positions
+// are corrected. The state is loaded anew from the projection, once that has all earlier
+// events, and the same events are applied again at their real positions, by the one apply
+// path. Nothing is forgotten, nobody has to ask again, and nothing is appended meanwhile.
 
 // errMoved ends an ownership whose positions can't be corrected.
 var errMoved = errors.New("foreign messages came between the events of a round of snapshots")
 
-// interrupt notes that a batch was appended with foreign messages before or
-// between its events.
+// interrupt notes that a batch was appended with foreign messages before or between its
+// events.
 func (l *loop) interrupt(r appendResult) {
 	l.pipe.interrupted = &r
 	l.pipe.strangers.note(l, int(r.res.Last-r.b.after)-len(r.b.events))
@@ -35,9 +34,8 @@ func (l *loop) interrupt(r appendResult) {
 	}
 }
 
-// stepOver applies what was decided where it is now, and goes on with what
-// follows from the append. It reports false while the projection lacks something
-// of before.
+// stepOver applies the decided events at their real positions, and goes on with what
+// follows from the append. It reports false while the projection lacks an earlier event.
 func (l *loop) stepOver() (done bool, err error) {
 	p := &l.pipe
 	if len(p.unprojected) > 0 {
@@ -56,7 +54,7 @@ func (l *loop) stepOver() (done bool, err error) {
 	if err := l.state.Reload(); err != nil {
 		return lost(err)
 	}
-	last := b.after + events.Seq(len(b.events)) // as was thought
+	last := b.after + events.Seq(len(b.events)) // as assumed
 	moved := func(seq events.Seq) events.Seq {
 		switch {
 		case seq <= b.after:
@@ -73,17 +71,17 @@ func (l *loop) stepOver() (done bool, err error) {
 	if err := l.reapply(p.building.events, moved); err != nil {
 		return lost(err)
 	}
-	l.state.TakeFollowUps() // they are known
+	l.state.TakeFollowUps() // already known
 	l.renumber(b, moved)
 	r.res.Places = nil
 	return true, l.onAppended(r)
 }
 
-// tellsPositions reports whether an event holds positions of others that may not
-// have been durable when it was decided.
+// tellsPositions reports whether an event holds positions of other events that may not have
+// been durable when it was decided.
 func tellsPositions(ev events.Event) bool { return ev.Kind == events.KindSnapshot }
 
-// reapply applies events that were decided, at their new positions.
+// reapply applies decided events at their new positions.
 func (l *loop) reapply(evs []events.Event, moved func(events.Seq) events.Seq) error {
 	for i := range evs {
 		evs[i].Seq = moved(evs[i].Seq)
@@ -94,8 +92,8 @@ func (l *loop) reapply(evs []events.Event, moved func(events.Seq) events.Seq) er
 	return nil
 }
 
-// renumber corrects the positions that were told to jobs, or noted, before they
-// were durable.
+// renumber corrects the positions that were given to jobs, or noted, before they were
+// durable.
 func (l *loop) renumber(b *batch, moved func(events.Seq) events.Seq) {
 	for _, jobs := range [][]job{b.done, l.pipe.building.done, l.queues.urgent.jobs, l.queues.bulk.jobs, l.queues.intake.jobs} {
 		for _, j := range jobs {
@@ -108,7 +106,7 @@ func (l *loop) renumber(b *batch, moved func(events.Seq) events.Seq) {
 	}
 }
 
-// renumbered is a job whose answer tells positions.
+// renumbered is a job whose answer contains positions.
 type renumbered interface {
 	renumber(moved func(events.Seq) events.Seq)
 }
@@ -143,7 +141,7 @@ func movePosition(p *wire.Position, moved func(events.Seq) events.Seq) {
 	}
 }
 
-// strangersEvery is how often foreign messages are told of at most.
+// strangersEvery is the shortest time between two warnings about foreign messages.
 const strangersEvery = time.Minute
 
 // strangers counts the foreign messages that were stepped over.

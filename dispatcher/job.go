@@ -11,20 +11,20 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// job is a run of commands that is answered as a whole, once all are durable.
-// A long one may be decided over several batches.
+// job is a list of commands that is answered as a whole, once all are durable. A long one
+// may be decided over several batches.
 type job interface {
 	len() int
 	// decide decides the i-th command, in order. Called by the loop. Its error
 	// stops the partition.
 	decide(l *loop, i int) error
-	// finish answers; all is durable. Called from the replying goroutine.
+	// finish answers: all commands are durable. Called from the replying goroutine.
 	finish()
-	// abandon answers that the outcome is not known, or that nothing was done.
+	// abandon answers that the outcome is unknown, or that nothing was done.
 	abandon(err *events.Error)
 }
 
-// question is a job that reads what the loop knows, and decides nothing.
+// question is a job that reads the loop's state, and decides nothing.
 type question[T any] struct {
 	read   func(*loop) (T, error)
 	out    chan answer[T]
@@ -36,8 +36,8 @@ type answer[T any] struct {
 	err   error // an *events.Error
 }
 
-// ask has the loop answer a question. A refusal by read is its answer; any other
-// error of it stops the partition.
+// ask has the loop answer a question. A refusal by read is returned as the answer; any
+// other error of read stops the partition.
 func ask[T any](ctx context.Context, e *Engine, read func(*loop) (T, error)) (T, error) {
 	j := &question[T]{read: read, out: make(chan answer[T], 1)}
 	if err := e.enqueue(ctx, e.requests, j, overhead); err != nil {
@@ -68,7 +68,7 @@ func (j *question[T]) renumber(moved func(events.Seq) events.Seq) {
 	}
 }
 
-// commandJob is a Do.
+// commandJob is the job of a call of Do.
 type commandJob struct {
 	cmds     []core.Command
 	outcomes []Outcome
@@ -91,7 +91,7 @@ func (j *commandJob) decide(l *loop, i int) error {
 	return nil
 }
 
-// plan completes a command with what the log does not know, or refuses it.
+// plan adds to a command what the log does not know, or refuses the command.
 func (l *loop) plan(c core.Command) (core.Command, error) {
 	switch c := c.(type) {
 	case core.RemoveType:
@@ -102,8 +102,8 @@ func (l *loop) plan(c core.Command) (core.Command, error) {
 	return c, nil
 }
 
-// tells reports whether the effects of a decision tell a registered worker to
-// stop its run: see tableFollows.
+// tells reports whether a decision makes the loop tell a registered worker to stop its run:
+// see tableFollows.
 func (l *loop) tells(dec *core.Decision, it *events.Item) bool {
 	if !dec.WasRunning || it == nil {
 		return false
@@ -131,7 +131,7 @@ func fatal(err error) error {
 	return err
 }
 
-// reportJob is a Report.
+// reportJob is the job of a call of Report.
 type reportJob struct {
 	reports []wire.Report
 	answers []wire.Reported
@@ -161,8 +161,8 @@ func (j *reportJob) abandon(err *events.Error) {
 	j.done(j.answers)
 }
 
-// report decides one report. What is volatile (the current token, who is
-// registered) is looked up here, at the moment of the decision.
+// report decides one report. Volatile state (the current token, the registered workers) is
+// looked up here, at the moment of the decision.
 func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	tok, err := wire.ParseToken(r.Token)
 	if err != nil {
@@ -170,7 +170,7 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	}
 	d := l.table.ByToken[tok]
 	if d != nil && d.Native {
-		d = nil // it is nobody's to claim, or to report of
+		d = nil // nobody may claim it or report on it
 	}
 	switch r.Event {
 	case wire.ReportClaim:
@@ -202,10 +202,9 @@ func (l *loop) report(r *wire.Report) (wire.Reported, error) {
 	return l.runCommand(cmd, d)
 }
 
-// keptFrom is what follows from the refusal of a worker's claim. What an
-// unhealthy or draining worker may not have is dispatched again at once, to
-// others. granted says that the claim is a repeat: it was decided before, and
-// gets the same answer again.
+// keptFrom handles the refusal of a worker's claim. A dispatch that an unhealthy or
+// draining worker may not have goes out again at once, to others. granted says that the
+// claim is a repeat: it was decided before, and gets the same answer again.
 func (l *loop) keptFrom(d *table.Dispatch, r *wire.Report, code events.Code) (granted bool, err error) {
 	if d == nil || (code != events.CodeDraining && code != events.CodeUnhealthy) {
 		return false, nil

@@ -9,15 +9,15 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// followDrains tells the registry of the marks that have changed.
+// followDrains passes changed drain marks to the registry.
 func (wf *workforce) followDrains() {
 	if marks, changed := wf.drains.Follow(wf.l.state, wf.l.clock.Now()); changed {
 		wf.registry.SetMarks(marks)
 	}
 }
 
-// endUnseenDrains ends the marks of workers that won't come back, with each
-// sweep, as far as the batch has room.
+// endUnseenDrains ends the marks of workers that won't come back, while the batch has room.
+// Each sweep calls it.
 func (wf *workforce) endUnseenDrains(now time.Time) error {
 	for _, w := range wf.drains.Unseen(now, wf.registry) {
 		if !wf.l.pipe.room() {
@@ -30,15 +30,14 @@ func (wf *workforce) endUnseenDrains(now time.Time) error {
 	return nil
 }
 
-// Drains are the workers that are marked to drain, by id, whether they are
-// registered or not.
+// Drains returns the workers that are marked to drain, by id, registered or not.
 func (e *Engine) Drains() []wire.DrainMark {
 	return wire.FromDrains(e.registry.Marks())
 }
 
-// Drain asks a worker to take no more work. It is recorded: it holds until the
-// worker unregisters, or [Engine.Undrain], or until nothing was heard of the
-// worker for DrainUnseen.
+// Drain asks a worker to take no more work. The mark is recorded: it holds until the worker
+// unregisters, until [Engine.Undrain], or until the worker has not been heard of for
+// registry.DrainUnseen.
 func (e *Engine) Drain(ctx context.Context, d wire.Drain) (Outcome, error) {
 	w := events.WorkerID(d.Worker)
 	if err := e.registry.Drainable(w); err != nil {
@@ -51,14 +50,14 @@ func (e *Engine) Drain(ctx context.Context, d wire.Drain) (Outcome, error) {
 	return out, err
 }
 
-// Undrain takes the mark of a worker away that it is to drain. A worker that has
-// heard of it may have stopped for good meanwhile.
+// Undrain removes a worker's drain mark. A worker that has heard of the mark may have
+// stopped for good meanwhile.
 func (e *Engine) Undrain(ctx context.Context, d wire.Undrain) (Outcome, error) {
 	return e.one(ctx, core.EndDrain{Worker: events.WorkerID(d.Worker), By: d.By})
 }
 
-// Unregister takes a worker out of the rotation, and ends its drain: whoever has
-// its id next begins anew. It takes the worker's session, which nobody else has.
+// Unregister removes a worker and ends its drain: the next worker with its id starts
+// afresh. It requires the worker's session, which nobody else has.
 func (e *Engine) Unregister(ctx context.Context, u wire.Unregister) error {
 	w := events.WorkerID(u.Worker)
 	if u.Session == "" {

@@ -8,23 +8,23 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// laneOpened makes the consumer of a lane with capabilities, and has the workers
-// that serve it register again, to hear of it.
+// laneOpened makes the consumer of a lane with capabilities, and has the workers that serve
+// the lane register again, so that they learn of it.
 func (wf *workforce) laneOpened(t events.Type, lane string) {
-	able := len(wf.registry.Able(t, lane)) // also those that are unhealthy: they will be back
+	able := len(wf.registry.Able(t, lane)) // including unhealthy workers, which will be back
 	wf.l.out.EnsureConsumer(lanes.Key{Type: t, Name: lane}, wf.l.leases.ackWait(t), able > 1 || able == 1 && !wf.quiet)
 }
 
-// laneClosed removes the consumer of a lane that was closed, unless somebody
-// still runs what it has delivered: then a sweep finds it.
+// laneClosed removes the consumer of a closed lane, unless a worker still runs what it
+// delivered; then a sweep finds it.
 func (wf *workforce) laneClosed(t events.Type, lane string) {
 	if key := (lanes.Key{Type: t, Name: lane}); wf.l.table.ByLane[key] == 0 {
 		wf.l.out.DropConsumer(key)
 	}
 }
 
-// consumersFound removes the consumers that nothing is dispatched to, such as an
-// earlier owner's. One that a worker serves stays: it may be pulling from it.
+// consumersFound removes the consumers to which nothing is dispatched, such as those of an
+// earlier owner. One that a worker serves stays: the worker may be pulling from it.
 func (wf *workforce) consumersFound(keys []lanes.Key) error {
 	for _, key := range keys {
 		if wf.l.table.ByLane[key] > 0 {
@@ -54,20 +54,20 @@ func (wf *workforce) consumersFound(keys []lanes.Key) error {
 	return nil
 }
 
-// findLanes goes on with the search for lanes that workers have come for.
+// findLanes continues the search for lanes that newly registered workers serve.
 func (wf *workforce) findLanes() error {
 	stalled, err := wf.l.ready.FindLanes()
 	wf.l.sender.stalled = wf.l.sender.stalled || stalled
 	return err
 }
 
-// workforce follows who is there to work. Owned by the loop.
+// workforce follows the workers. Owned by the loop.
 type workforce struct {
 	l        *loop
 	registry *registry.Registry
 
-	slots      map[lanes.Key]int // memo of Registry.Slots; cleared when that changes
+	slots      map[lanes.Key]int // cache of Registry.Slots; cleared when the registry changes
 	drains     registry.DrainMarks
-	nextWorker time.Time // when the next silent worker is gone; zero: never
-	quiet      bool      // a worker that registers is about to hear of the lanes that are opened
+	nextWorker time.Time // when the next silent worker is dead; zero: never
+	quiet      bool      // the registering worker is about to learn of opened lanes anyway
 }

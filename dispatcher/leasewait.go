@@ -9,24 +9,24 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// A lease is told to a worker with each message, and is kept by the consumer, whose
-// ack-wait holds for all its messages, also those that are delivered. So when a
-// type's lease becomes shorter, and the consumers get the shorter ack-wait at once,
-// the server gives up the messages whose workers were told the longer one: they
-// renew too seldom. What of these nobody has claimed is taken back before, and goes
-// out again under the shorter lease. Runs keep the lease that their worker was told:
-// from the server's word on, which comes too early, its heartbeats keep them, as
-// they keep runs whose message was lost (see lentLonger). The workers are asked to
-// register again, to hear how often a heartbeat is due.
+// A worker is told its lease with each message. The consumer keeps the lease by its
+// ack-wait, which applies to all its messages, even delivered ones. So when a type's lease
+// becomes shorter, and its consumers get the shorter ack-wait at once, the server gives up
+// messages whose workers were told the longer lease: they renew too seldom. Such messages
+// that nobody has claimed are taken back first, and go out again under the shorter lease.
+// Runs keep the lease that their worker was told: once the server reports it expired, which
+// is too early, the worker's heartbeats keep it, as they keep runs whose message was lost
+// (see lentLonger). The workers are asked to register again, to learn how often a heartbeat
+// is due.
 //
-// Native workers send no heartbeats. Their consumer gets the shorter ack-wait when
-// nothing is left that was sent with the longer one.
+// Native workers send no heartbeats. Their consumer gets the shorter ack-wait once nothing
+// is left that was sent with the longer one.
 
-// typesChanged follows what has changed about types: their leases, and what
-// lets them dispatch more.
+// typesChanged follows changes of types: their leases, and whatever lets them dispatch
+// more.
 func (le *leases) typesChanged(changed []events.TypeInfo) error {
 	for _, t := range changed {
-		le.l.sender.dirty[t.Type] = true // its capacity may be another
+		le.l.sender.dirty[t.Type] = true // its capacity may have changed
 		le.l.sender.limitsMayHaveChanged(t)
 		if err := le.leaseChanged(t.Type, t.Settings.Lease()); err != nil {
 			return err
@@ -53,8 +53,8 @@ func (le *leases) leaseChanged(t events.Type, lease time.Duration) error {
 	return nil
 }
 
-// nativesLentLonger reports whether something of a type was sent to native workers
-// with a longer lease.
+// nativesLentLonger reports whether any item of a type was sent to native workers with a
+// longer lease.
 func (le *leases) nativesLentLonger(t events.Type, lease time.Duration) bool {
 	for _, d := range le.l.table.Natives {
 		if d.Type == t && d.Lease > lease {
@@ -64,8 +64,8 @@ func (le *leases) nativesLentLonger(t events.Type, lease time.Duration) bool {
 	return false
 }
 
-// nativeEnded applies a type's shorter lease once the last of what was sent to
-// native workers with a longer one has ended.
+// nativeEnded applies a type's shorter lease once the last item that was sent to native
+// workers with a longer one has ended.
 func (le *leases) nativeEnded(d *table.Dispatch) {
 	set, _ := le.l.state.Settings(d.Type)
 	if lease := set.Lease(); d.Lease > lease && lease < le.ackWait(d.Type) && !le.nativesLentLonger(d.Type, lease) {
@@ -74,7 +74,7 @@ func (le *leases) nativeEnded(d *table.Dispatch) {
 	}
 }
 
-// ackWait is what a type's consumers are to have now.
+// ackWait returns the ack-wait that a type's consumers should have now.
 func (le *leases) ackWait(t events.Type) time.Duration {
 	if lease, ok := le.ackWaits[t]; ok {
 		return lease
@@ -83,16 +83,16 @@ func (le *leases) ackWait(t events.Type) time.Duration {
 	return set.Lease()
 }
 
-// leaseOf is the lease of a dispatch: what its worker was told, or what its
-// consumer has if that is longer.
+// leaseOf returns the lease of a dispatch: the one its worker was told, or its consumer's
+// if that is longer.
 func (le *leases) leaseOf(d *table.Dispatch) time.Duration { return max(d.Lease, le.ackWait(d.Type)) }
 
-// lentLonger reports whether the worker of a dispatch was told a longer lease than
-// the consumer has: the server then takes it for lost too early.
+// lentLonger reports whether the worker of a dispatch was told a longer lease than the
+// consumer has: the server then gives the worker up too early.
 func (le *leases) lentLonger(d *table.Dispatch) bool { return d.Lease > le.ackWait(d.Type) }
 
-// makeConsumers makes the consumers of a type's open lanes; tell has its workers
-// register again.
+// makeConsumers makes the consumers of a type's open lanes; with tell, its workers are
+// asked to register again.
 func (le *leases) makeConsumers(t events.Type, tell bool) {
 	le.l.acked.makeNative(t)
 	for name := range le.l.ready.OpenLanes(t) {
@@ -105,7 +105,7 @@ func (le *leases) makeConsumers(t events.Type, tell bool) {
 type leases struct {
 	l *loop
 
-	ackWaits   map[events.Type]time.Duration // of the types' consumers
+	ackWaits   map[events.Type]time.Duration // ack-waits of the types' consumers
 	late       []natsio.Expiry               // expired leases that found no room in the batch
 	nextOrphan time.Time                     // when an orphan's lease ends; zero: never
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// perGroup reports whether a type has limits that hold for each group.
+// perGroup reports whether a type has limits on each group.
 func perGroup(set *events.TypeSettings) bool {
 	if set.GroupCapacity > 0 {
 		return true
@@ -21,9 +21,8 @@ func perGroup(set *events.TypeSettings) bool {
 	return false
 }
 
-// groupsOpen makes the check of a type's groups, nil if it has no limits per
-// group. A place is reserved from the dispatch on, by the table; the claim
-// checks again, and records.
+// groupsOpen returns the check of a type's groups, nil if it has no limits per group. A
+// dispatch reserves a place, in the table; the claim checks again, and records.
 func (s *sender) groupsOpen(t events.Type, set *events.TypeSettings, now time.Time) func(string) (bool, time.Time, error) {
 	if !perGroup(set) {
 		return nil
@@ -31,8 +30,8 @@ func (s *sender) groupsOpen(t events.Type, set *events.TypeSettings, now time.Ti
 	return func(group string) (bool, time.Time, error) { return s.groupOpen(t, group, set, now) }
 }
 
-// groupOpen reports whether one more item of a group may be dispatched; if not,
-// from when on (zero: once one of those on their way or running has moved on).
+// groupOpen reports whether one more item of a group may be dispatched. If not, it returns
+// when it may (zero: once an item in flight has moved on).
 func (s *sender) groupOpen(t events.Type, group string, set *events.TypeSettings, now time.Time) (bool, time.Time, error) {
 	load := s.l.table.ByGroup[table.GroupKey{Type: t, Group: group}]
 	if set.GroupCapacity > 0 {
@@ -54,8 +53,8 @@ func (s *sender) typeBlocked(t events.Type, set *events.TypeSettings, now time.T
 	})
 }
 
-// takeBack takes back a dispatch whose claim found no room. It goes out again
-// once the checks at dispatch, which are as strict as the claim's, let it.
+// takeBack takes back a dispatch whose claim found no room. Its item goes out again once
+// the checks at dispatch, which are as strict as the claim's, allow it.
 func (f *flight) takeBack(d *table.Dispatch) error {
 	back, err := f.putBack(d)
 	if back {
@@ -65,8 +64,8 @@ func (f *flight) takeBack(d *table.Dispatch) error {
 	return err
 }
 
-// limitsMayHaveChanged follows a type's change: when its settings are others,
-// what is held for it, and who shares a pool, is looked at anew.
+// limitsMayHaveChanged follows a type's change. If its limits have changed, it looks anew
+// at what is held back, and at which types share pools.
 func (s *sender) limitsMayHaveChanged(t events.TypeInfo) {
 	mark := limitsMark(t.Settings)
 	if was, known := s.marks[t.Type]; known && was == mark {
@@ -82,7 +81,7 @@ func (s *sender) limitsMayHaveChanged(t events.TypeInfo) {
 	}
 }
 
-// limitsMark tells settings apart by what they say of limits.
+// limitsMark returns a string that differs if the limits in two settings differ.
 func limitsMark(s events.TypeSettings) string {
 	if s.Pool == "" && s.GroupCapacity == 0 && len(s.Rates) == 0 {
 		return ""

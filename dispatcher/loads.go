@@ -6,11 +6,11 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// Load is what the engine holds in memory for a type.
+// Load is the load of a type, as the engine holds it in memory.
 type Load struct {
-	InFlight int // dispatched, or claimed or running
+	InFlight int // items dispatched, claimed or running
 	Capacity int
-	Workers  int // that serve the type and take work
+	Workers  int // workers that serve the type and take work
 	Slots    int // of those workers
 }
 
@@ -20,8 +20,8 @@ func (e *Engine) Loads(ctx context.Context) (map[events.Type]Load, error) {
 	return r.loads, err
 }
 
-// Runs returns how many items each worker has claimed or runs, by the log; workers
-// with none are left out.
+// Runs returns how many items each worker has claimed or runs, by the log. Workers with
+// none are left out.
 func (e *Engine) Runs(ctx context.Context) (map[events.WorkerID]int, error) {
 	r, err := loadsOf(ctx, e)
 	return r.runs, err

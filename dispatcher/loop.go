@@ -16,11 +16,11 @@ import (
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
-// maxDecision is the most events that one decision makes, but for those that
-// say that they need more (see sizer), which must find room in the batch.
+// maxDecision is the most events of one decision, except those that ask for more (see
+// sizer) and must find room in the batch.
 const maxDecision = 12
 
-// maxPendingJobs bounds the jobs that the loop has taken and not decided.
+// maxPendingJobs bounds the jobs that the loop has taken but not decided.
 const maxPendingJobs = 64
 
 // loop is the sequencer during one ownership of the partition: see the package
@@ -32,11 +32,11 @@ type loop struct {
 	state   *core.State
 	out     effects
 	signals *natsio.Signals
-	newID   func() events.ID // for what is spawned, and ticks
-	halt    *halt            // of what begins new work
+	newID   func() events.ID // for spawned items and ticks
+	halt    *halt            // holds back new work
 
-	queues queues   // of what is to be decided
-	pipe   pipeline // of what is decided
+	queues queues   // jobs to be decided
+	pipe   pipeline // decisions under way
 
 	table     *table.Table
 	ready     *readyq.Queues
@@ -56,8 +56,8 @@ type loop struct {
 	closing bool
 }
 
-// run is the loop. It returns nil when it was asked to stop and everything
-// decided is durable and projected, else why the ownership has ended.
+// run is the loop. It returns nil when it was asked to stop and everything decided is
+// durable and projected, else the reason why the ownership has ended.
 func (l *loop) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -141,10 +141,10 @@ func (l *loop) idle() bool {
 	return l.pipe.idle() && len(q.urgent.jobs) == 0 && len(q.bulk.jobs) == 0 && (len(q.intake.jobs) == 0 || l.state.QueueFull())
 }
 
-// decidePending decides what was taken, as far as the batch has room. Reports
-// come first: they free the slots by which submissions get done, so a flood of
-// submissions must not delay them. They leave a quarter of each batch to the
-// submissions, so neither do they starve those.
+// decidePending decides the jobs that were taken, while the batch has room. Reports come
+// first: they free the slots by which submissions get done, so a flood of submissions must
+// not delay them. They leave a quarter of each batch to submissions, which therefore don't
+// starve either.
 func (l *loop) decidePending() error {
 	if l.retention.Quiet() {
 		return nil
@@ -188,9 +188,9 @@ func (l *loop) decideJobs(q *backlog, most int) error {
 	return nil
 }
 
-// decide decides one command against everything decided before it, and adds
-// its events to the batch. A refusal is an *events.Error; any other error
-// stops the partition. The item is that of the decision, nil for none.
+// decide decides one command against everything decided before it, and adds its events to
+// the batch. A refusal is an *events.Error; any other error stops the partition. It returns
+// the decision's item, nil for none.
 func (l *loop) decide(c core.Command) (core.Decision, *events.Item, error) {
 	dec, err := core.Decide(l.state, c, l.clock.Now())
 	if err != nil {
@@ -208,7 +208,7 @@ func (l *loop) decide(c core.Command) (core.Decision, *events.Item, error) {
 	return dec, it, err
 }
 
-// apply adds what was decided to the batch, and notes what is to follow.
+// apply adds a decision to the batch, and notes its follow-ups.
 func (l *loop) apply(dec *core.Decision) error {
 	for i := range dec.Events {
 		if dec.Events[i].Kind.Scope() == events.ScopeSchedule {
@@ -223,8 +223,8 @@ func (l *loop) apply(dec *core.Decision) error {
 	return nil
 }
 
-// onAppended is what follows from the end of an append. When it fails the
-// batch's jobs are left to abandon, or they have been answered.
+// onAppended handles the end of an append. If the append failed, it leaves the batch's jobs
+// to abandon.
 func (l *loop) onAppended(r appendResult) error {
 	if len(r.res.Places) > 0 {
 		l.interrupt(r)
@@ -247,7 +247,7 @@ func (l *loop) onAppended(r appendResult) error {
 	return err
 }
 
-// effects is what follows from events that have become durable.
+// effects carries out what follows from events that have become durable.
 func (l *loop) effects(changes *core.Changes) error {
 	l.purge.note(changes.Meta.IntakeSeq)
 	l.flight.noteAcks()
@@ -270,10 +270,9 @@ func (l *loop) effects(changes *core.Changes) error {
 	return nil
 }
 
-// abandon answers everything that was taken and can't be finished, after an
-// error.
+// abandon answers, after an error, every job that was taken and can't be finished.
 func (l *loop) abandon(err error) {
-	l.queues.intake.abandon() // answered by nobody: the next ownership reads them again
+	l.queues.intake.abandon() // not answered: the next ownership reads them again
 	if err == nil {
 		return
 	}
@@ -303,8 +302,8 @@ func (l *loop) nextWake() time.Duration {
 	return l.clock.Until(at)
 }
 
-// nextDue returns when the next of what the log says is due, the zero time for
-// never, or not before the batch has room: see clock.Due.
+// nextDue returns when the next thing recorded in the log is due: see clock.Due. It returns
+// the zero time for never, or if the batch first needs room.
 func (l *loop) nextDue() (at time.Time) {
 	if !l.halt.on() {
 		at = l.schedules.Next()
@@ -318,19 +317,19 @@ func (l *loop) nextDue() (at time.Time) {
 	return at
 }
 
-// queues holds what waits to be decided: reports, and whatever else is small;
-// submissions, of which there may be any number; and those of the intake stream,
-// which wait while the engine's queue is full.
+// queues holds what waits to be decided: reports and other small jobs; submissions, of
+// which there may be any number; and messages of the intake stream, which wait while the
+// engine's queue is full.
 type queues struct {
 	urgent, bulk, intake backlog
-	paused               *atomic.Bool // the intake is not read
+	paused               *atomic.Bool // reading of the intake is paused
 }
 
-// backlog is what the loop has taken from a channel and not yet decided in full.
+// backlog holds the jobs that the loop has taken from a channel and not fully decided.
 type backlog struct {
 	in   chan job
 	jobs []job
-	next int // commands of jobs[0] that are decided
+	next int // commands of jobs[0] that have been decided
 	// held, if set, says that no further command may be decided for now.
 	held func() bool
 }
@@ -343,7 +342,7 @@ func (q *backlog) open() <-chan job {
 	return q.in
 }
 
-// take takes a job, and those that wait behind it, as long as there is room.
+// take takes a job, and those that wait behind it, while there is room.
 func (q *backlog) take(j job) {
 	for {
 		q.jobs = append(q.jobs, j)
@@ -355,7 +354,7 @@ func (q *backlog) take(j job) {
 	}
 }
 
-// abandon gives up all jobs, also those that were not taken.
+// abandon gives up all jobs, including those not taken yet.
 func (q *backlog) abandon() {
 	abandonAll(q.jobs)
 	for len(q.in) > 0 {

@@ -11,78 +11,76 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// Items of a type whose protocol is ack go to a stream of their own, from which
-// any JetStream consumer is a worker: see docs/guides/NATIVE.md. Nobody claims and
-// nobody reports. What is heard of a run comes from the stream that captures
-// the acks, and from what the sweep finds the consumer to be
-// at (nativesweep.go); all of it meets here, becomes an core.Native, and the
-// first word that ends a run is the one that counts.
+// Items of a type whose protocol is ack go to a stream of their own, from which any
+// JetStream consumer is a worker: see docs/guides/NATIVE.md. Native workers don't claim and
+// don't report. News of a run comes from the streams that capture the acks, and from the
+// consumer's state, which the sweep inspects (nativesweep.go). All of it arrives here and
+// becomes a core.Native, and the first word that ends a run counts.
 //
-// The stream keeps a message until its outcome is in the log: so what is on its
-// way outlives the engine, a message that is gone is never taken for one that
-// was acked, and each word's sequence can be looked up.
+// The stream keeps a message until its outcome is in the log. So dispatches outlive the
+// engine, a message that is gone is never mistaken for an acked one, and each word's
+// sequence can be looked up.
 
-// ackEffects is the part of effects that native dispatching asks for.
+// ackEffects is the part of effects that native dispatching needs.
 type ackEffects interface {
-	// PushNative sends an item to the native stream. Sent again under the same
-	// token it is stored once.
+	// PushNative sends an item to the native stream. If it is sent again under the same
+	// token, it is stored once.
 	PushNative(it *events.Item, params []byte, token events.Token, lease time.Duration)
-	// DeleteNative removes a message that is not to be run, or no longer; 0 does
-	// nothing.
+	// DeleteNative removes a message that must not run, or no longer; 0 does nothing.
 	DeleteNative(seq uint64)
-	// CleanNative removes messages whose outcome is recorded: all below floor, and
-	// those of ended. It ends with a signal.
+	// CleanNative removes messages whose outcome is recorded: all below floor, and those of
+	// ended. A signal reports its end.
 	CleanNative(floor uint64, ended []uint64)
 	// EnsureNative makes a type's consumer.
 	EnsureNative(c ackmode.Consumer)
-	// WithdrawNative stops a type's consumer, and takes back those messages that
-	// it has not delivered.
+	// WithdrawNative pauses a type's consumer, and takes back the messages that it has not
+	// delivered.
 	WithdrawNative(c ackmode.Consumer, waiting []natsio.Stored)
-	// InspectNative finds out how far a type's consumer is with messages, and
-	// mends one that is not as it is to be.
+	// InspectNative finds how far a type's consumer is with messages, and repairs a
+	// consumer whose configuration has been changed.
 	InspectNative(c ackmode.Consumer, waiting []natsio.Stored)
-	// LookUpNative finds out which dispatch a word is about.
+	// LookUpNative finds the dispatch that a word is about.
 	LookUpNative(w ackmode.Word)
 }
 
-// ackRuns is what the loop knows of native dispatching beyond the table.
+// ackRuns is the loop's state of native dispatching beyond the table.
 type ackRuns struct {
 	l *loop
 
-	on       map[events.Type]ackmode.Consumer // types with the protocol, and their consumers as asked for
-	ready    map[events.Type]bool             // whose consumers are there
-	words    []ackmode.Word                   // heard, and not decided for want of room
-	top      uint64                           // highest sequence that a push is known to have got
-	ended    []uint64                         // messages whose outcome is recorded, to be removed
+	on       map[events.Type]ackmode.Consumer // types with the protocol, and their consumers as requested
+	ready    map[events.Type]bool             // types whose consumers exist
+	words    []ackmode.Word                   // words heard, waiting for room in the batch
+	top      uint64                           // highest sequence known to be given to a push
+	ended    []uint64                         // messages to be removed, since their outcome is recorded
 	cleaning bool
 	naks     []heldNak
-	since    time.Time // words of before concern nothing that is dispatched
+	since    time.Time // earlier words concern no present dispatch
 	done     ackmode.Recent
 	settling settling
 }
 
-// heldNak is a refusal whose delay is not known yet: the worker's own message,
-// which says it, and the server's word come in either order.
+// heldNak is a nak whose delay is not known yet: the worker's own message, which says it,
+// and the server's word come in either order.
 type heldNak struct {
 	token events.Token
 	due   time.Time
 }
 
-// nakWait is how long a refusal waits for its delay.
+// nakWait is the longest that a nak waits for its delay.
 const nakWait = 250 * time.Millisecond
 
 func newAckRuns() ackRuns {
 	return ackRuns{on: map[events.Type]ackmode.Consumer{}, ready: map[events.Type]bool{}}
 }
 
-// PushNative sends a dispatch, or sends it again.
+// pushNative sends a dispatch.
 func (a *ackRuns) pushNative(d *table.Dispatch, it *events.Item, params []byte, lease time.Duration) {
 	d.After = a.top
 	a.l.out.PushNative(it, params, d.Token, lease)
 }
 
-// pushNativeAgain sends what was pushed and not answered: it may have arrived
-// and be running, so that it can't be taken back, and is stored only once.
+// pushNativeAgain sends a dispatch again whose push was not answered. It may have arrived
+// and be running, so it can't be taken back; the stream stores it only once.
 func (a *ackRuns) pushNativeAgain(d *table.Dispatch, now time.Time) error {
 	it, err := a.l.state.Item(d.ID)
 	if err != nil || it == nil || it.State != events.StateQueued {
@@ -99,29 +97,28 @@ func (a *ackRuns) pushNativeAgain(d *table.Dispatch, now time.Time) error {
 	return nil
 }
 
-// nativeStored notes where a dispatch's message is.
+// nativeStored notes the sequence of a dispatch's message.
 func (a *ackRuns) nativeStored(d *table.Dispatch, seq uint64) {
 	d.Seq = seq
 	a.l.table.BySeq[seq] = d
 	a.top = max(a.top, seq)
 }
 
-// nativeStray has a message removed whose dispatch was given up before it was
-// known where it is.
+// nativeStray removes a message whose dispatch was given up before its sequence was known.
 func (a *ackRuns) nativeStray(seq uint64) {
 	a.top = max(a.top, seq)
 	a.done.Put(seq)
 	a.l.out.DeleteNative(seq)
 }
 
-// hearNatives decides what was heard, as far as the batch has room.
+// hearNatives decides the words heard, while the batch has room.
 func (a *ackRuns) hearNatives() error {
 	for len(a.words) > 0 && a.l.pipe.room() {
 		w := a.words[0]
 		if a.words = a.words[1:]; len(a.words) == 0 {
 			a.words = nil
 		}
-		if w.Token == 0 { // else its room was given back before it was looked up
+		if w.Token == 0 { // otherwise its room was given back before the look-up
 			select {
 			case <-a.l.signals.WordRoom:
 			default:
@@ -134,8 +131,8 @@ func (a *ackRuns) hearNatives() error {
 	return nil
 }
 
-// hearNative follows one word. What concerns no dispatch of this ownership's,
-// or has been answered by one heard before, is passed over.
+// hearNative handles one word. It ignores a word that concerns no dispatch of this
+// ownership, or a run that an earlier word has ended.
 func (a *ackRuns) hearNative(w *ackmode.Word) error {
 	d := a.l.table.BySeq[w.Seq]
 	if d == nil {
@@ -154,11 +151,11 @@ func (a *ackRuns) hearNative(w *ackmode.Word) error {
 		return nil
 	}
 	switch {
-	case !d.Native || w.Type != d.Type: // a consumer that is not ours
+	case !d.Native || w.Type != d.Type: // not the engine's consumer
 		return nil
 	case d.Lingering:
 		if w.Kind != core.NativeSeen {
-			a.l.flight.letGo(d) // its worker has let go
+			a.l.flight.letGo(d) // the worker has let go
 		}
 		return nil
 	case w.Kind == core.NativeSeen:
@@ -178,8 +175,8 @@ func (a *ackRuns) nativeSeen(d *table.Dispatch) error {
 	return a.decideNative(d, &ackmode.Word{Kind: core.NativeSeen})
 }
 
-// nativeSaid notes what a worker has sent. It counts once the server has said
-// that it has taken it; when that does not come, the sweep makes do with this.
+// nativeSaid notes the answer that a worker has sent. The answer counts once the server
+// confirms that it took it; if that does not come, the sweep takes the answer as it is.
 func (a *ackRuns) nativeSaid(d *table.Dispatch, w *ackmode.Word) error {
 	if d.Word != nil {
 		return nil // the first one counts, as it does for the server
@@ -196,11 +193,11 @@ func (a *ackRuns) nativeSaid(d *table.Dispatch, w *ackmode.Word) error {
 	return nil
 }
 
-// nativeTold follows the server's word on a message.
+// nativeTold handles the server's word on a message.
 func (a *ackRuns) nativeTold(d *table.Dispatch, w *ackmode.Word) error {
 	switch {
 	case w.Kind == core.NativeExpired && d.Word != nil:
-		return a.decideNative(d, d.Word) // it had answered, if too late for the server
+		return a.decideNative(d, d.Word) // the worker had answered, but too late for the server
 	case w.Kind == core.NativeNak && d.Word == nil:
 		a.naks = append(a.naks, heldNak{d.Token, a.l.clock.Now().Add(nakWait)})
 		return nil
@@ -210,7 +207,7 @@ func (a *ackRuns) nativeTold(d *table.Dispatch, w *ackmode.Word) error {
 	return a.decideNative(d, w)
 }
 
-// heldNaks decides the refusals whose delay has not come.
+// heldNaks decides the naks whose delay has not come in time.
 func (a *ackRuns) heldNaks(now time.Time) error {
 	for len(a.naks) > 0 && !a.naks[0].due.After(now) && a.l.pipe.room() {
 		h := a.naks[0]
@@ -226,7 +223,7 @@ func (a *ackRuns) heldNaks(now time.Time) error {
 	return nil
 }
 
-// nextNak is when the next held refusal is due; zero: none is.
+// nextNak returns when the next held nak is due; zero for none.
 func (a *ackRuns) nextNak() time.Time {
 	if len(a.naks) == 0 || !a.l.pipe.room() {
 		return time.Time{}
@@ -245,7 +242,7 @@ func (a *ackRuns) decideNative(d *table.Dispatch, w *ackmode.Word) error {
 		return err
 	}
 	if w.Kind != core.NativeSeen {
-		d.Answered = d.Answered || w.Kind != core.NativeNak // a message that was refused with a delay is still pending
+		d.Answered = d.Answered || w.Kind != core.NativeNak // a message whose nak has a delay is still pending
 	}
 	if it != nil && !dec.Repeat && w.Kind == core.NativeExpired {
 		a.l.cfg.Logger.Warn("a native worker's lease expired", "id", it.ID, "type", it.Type, "attempt", it.Attempt, "trace", it.Trace)
@@ -256,12 +253,12 @@ func (a *ackRuns) decideNative(d *table.Dispatch, w *ackmode.Word) error {
 	return nil
 }
 
-// nativeLetGo has the message of a dispatch that is over removed: soon, with
-// others, if its worker has answered it; else at once, so that it is not
-// delivered, or counts no longer as being worked on.
+// nativeLetGo removes the message of a dispatch that is over: soon, with others, if its
+// worker has answered it; otherwise at once, so that it is not delivered, and no longer
+// counts as being worked on.
 func (a *ackRuns) nativeLetGo(d *table.Dispatch) {
 	if d.Seq == 0 {
-		return // noteAcks removes it once it is known where it is
+		return // noteAcks removes the message once its sequence is known
 	}
 	a.done.Put(d.Seq)
 	if d.Answered && len(a.ended) < maxEnded {
@@ -273,12 +270,12 @@ func (a *ackRuns) nativeLetGo(d *table.Dispatch) {
 
 // Bounds of the removal of messages.
 const (
-	maxEnded = 8192 // that wait to be removed; beyond, each is removed by itself
-	maxClean = 256  // removed one by one in one go
+	maxEnded = 8192 // messages that wait to be removed; beyond it, each is removed by itself
+	maxClean = 256  // messages removed one by one per clean-up
 )
 
-// cleanNatives removes messages whose outcome is recorded: all below the first
-// that is still on its way with one request, those above it one by one.
+// cleanNatives removes messages whose outcome is recorded: all below the first dispatched
+// one with one request, later ones one by one.
 func (a *ackRuns) cleanNatives() {
 	if a.cleaning || len(a.ended) == 0 {
 		return

@@ -11,9 +11,9 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// adoptNatives takes over what is on its way to native workers, or with them:
-// unlike what waits for a claim it stays there, since a worker may have it. What
-// became of it meanwhile is in the stream that captures the acks.
+// adoptNatives takes over dispatches to native workers. Unlike other unclaimed dispatches
+// they stay, since a worker may have the message. The stream that captures the acks shows
+// what became of them meanwhile.
 func (e *Engine) adoptNatives(ctx context.Context, l *loop) error {
 	now := l.clock.Now()
 	l.acked.since = now.Add(-time.Second)
@@ -36,8 +36,8 @@ func (e *Engine) adoptNatives(ctx context.Context, l *loop) error {
 	return nil
 }
 
-// adoptNativeMsgs takes the messages that are their items' dispatch into the
-// table, and has the others removed. Of two for one item the later counts.
+// adoptNativeMsgs adds the messages that are their item's dispatch to the table, and
+// removes the others. Of two for one item the later counts.
 func (a *ackRuns) adoptNativeMsgs(msgs []natsio.AckMsg, last uint64) error {
 	newest := make(map[events.ID]uint64, len(msgs))
 	for _, m := range msgs {
@@ -58,7 +58,7 @@ func (a *ackRuns) adoptNativeMsgs(msgs []natsio.AckMsg, last uint64) error {
 		d.Lease = m.Lease
 		a.l.leases.ackWaits[d.Type] = max(a.l.leases.ackWait(d.Type), m.Lease) // see leasewait.go
 		a.since = earliest(a.since, m.At.Add(-time.Second))
-		if _, on := a.on[d.Type]; !on { // its type has another protocol by now
+		if _, on := a.on[d.Type]; !on { // the type has another protocol by now
 			a.on[d.Type] = ackmode.Consumer{}
 		}
 	}
@@ -69,8 +69,7 @@ func (a *ackRuns) adoptNativeMsgs(msgs []natsio.AckMsg, last uint64) error {
 	return nil
 }
 
-// adoptNative is the dispatch that a message is, nil if it is none any more: its
-// item has moved on since.
+// adoptNative returns the dispatch that a message belongs to, nil if its item has moved on.
 func (a *ackRuns) adoptNative(m natsio.AckMsg, newest bool) (*table.Dispatch, error) {
 	if d := a.l.table.ByToken[m.Token]; d != nil && d.ID == m.ID && d.Native {
 		d.Orphan = false

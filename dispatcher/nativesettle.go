@@ -7,26 +7,26 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// A NATS server that was killed has lost what its consumers did in the last tenth
-// of a second: they would deliver again what was delivered, and acked, just
-// before. That it was acked stands in the streams that capture. So the consumers
-// of native workers rest when an ownership begins, until what was said before is
-// decided and the messages that are over are removed.
+// A NATS server that was killed loses what its consumers did in the last tenth of a second:
+// they would deliver again what was delivered and acked just before. The streams that
+// capture the acks still have those. So the consumers of native workers rest when an
+// ownership begins, until all earlier words are decided and the messages that are over are
+// removed.
 
-// nativeSettle is how long they rest at most: if the streams that capture can't
-// be read for so long, work goes on without.
+// nativeSettle is the longest that the consumers rest: if the capturing streams can't be
+// read for so long, work goes on without them.
 const nativeSettle = 15 * time.Second
 
-// settling is how far an ownership is with what was said before it began.
+// settling is an ownership's progress with the words from before it began.
 type settling struct {
-	until   time.Time  // zero: it is settled
-	heard   bool       // all of it
-	decided bool       // too
-	upTo    events.Seq // of the last decision
+	until   time.Time  // zero: settled
+	heard   bool       // all earlier words are heard
+	decided bool       // all of them are decided
+	upTo    events.Seq // position of the last of these decisions
 }
 
-// settleNatives lets the consumers deliver once all that was said before this
-// ownership is recorded, and the messages that it was about are gone.
+// settleNatives lets the consumers deliver once all words from before this ownership are
+// recorded, and the messages they were about are gone.
 func (a *ackRuns) settleNatives(now time.Time) error {
 	s := &a.settling
 	if s.until.IsZero() {
@@ -51,8 +51,7 @@ func (a *ackRuns) settleNatives(now time.Time) error {
 	return nil
 }
 
-// nativesSettled goes on with settling as far as it can, and reports whether it
-// is done.
+// nativesSettled continues settling as far as it can, and reports whether it is done.
 func (a *ackRuns) nativesSettled() (bool, error) {
 	s := &a.settling
 	if !s.heard || len(a.words) > 0 || len(a.naks) > 0 {
@@ -66,7 +65,7 @@ func (a *ackRuns) nativesSettled() (bool, error) {
 			if !a.l.pipe.room() {
 				return false, nil
 			}
-			w := d.Word // the server's word on it was lost with the server
+			w := d.Word // the server's word on it died with the server
 			d.Word = nil
 			if err := a.decideNative(d, w); err != nil {
 				return false, err

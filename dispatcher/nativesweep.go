@@ -12,24 +12,23 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// What is heard of native runs is captured twice, as the workers send it and as
-// the server takes it, so that either can be lost. The sweep looks for runs of
-// which neither was heard, or only the worker's part. A message at or below its
-// consumer's ack floor is over; but the floor passes one whose lease has ended
-// as it does one that was acked, and the server tells neither from the other
-// afterwards (it reports no redelivered messages where one delivery is allowed).
-// So what is over and unheard counts as a lost lease: it runs again, rather than
-// being taken for done.
+// News of native runs is captured twice, as the workers send it and as the server takes it,
+// so that either may be lost. The sweep looks for runs of which neither was heard, or only
+// the worker's part. A message at or below its consumer's ack floor is over. But the floor
+// passes a message whose lease has ended just as it passes one that was acked, and
+// afterwards the server can't tell the two apart (it reports no redelivered messages where
+// one delivery is allowed). So a run that is over without news counts as a lost lease: it
+// runs again, rather than being taken for done.
 
-// A sweep's finding counts when it is the same again this much later: what is
-// heard in the ordinary way may only be late.
+// nativeAgain is the time after which a sweep's finding counts if it is still the same: the
+// ordinary news may only be late.
 const nativeAgain = time.Second
 
-// nativeGrace is how long a worker's answer waits for the server's word on it
-// before it is taken as it is.
+// nativeGrace is the time that a worker's answer waits for the server's word on it; then
+// the answer is taken as it is.
 const nativeGrace = 2 * time.Second
 
-// sweepNatives looks for what was not heard.
+// sweepNatives looks for native runs whose news was lost.
 func (a *ackRuns) sweepNatives(now time.Time) error {
 	a.cleaning = false
 	waiting := map[events.Type][]natsio.Stored{}
@@ -55,19 +54,19 @@ func (a *ackRuns) sweepNatives(now time.Time) error {
 	for t, c := range a.on {
 		switch {
 		case c.Native && !a.ready[t]:
-			a.makeNative(t) // it could not be made
+			a.makeNative(t) // making it failed before
 		case c.Native || len(waiting[t]) > 0:
 			a.l.out.InspectNative(a.nativeWants(t), waiting[t])
 		}
 		if unseen[t] && a.nativeWants(t).Paused && a.settling.until.IsZero() {
-			a.withdrawNatives(t) // what was only just being stored when it was stopped
+			a.withdrawNatives(t) // messages that were being stored when the consumer was paused
 		}
 	}
 	a.cleanNatives()
 	return nil
 }
 
-// NativeLooks follows what inspections have found.
+// nativeLooks handles the results of inspections.
 func (a *ackRuns) nativeLooks(looks []ackmode.Look, now time.Time) error {
 	for _, look := range looks {
 		d := a.l.table.ByToken[look.Token]
@@ -116,9 +115,9 @@ func (a *ackRuns) nativeLooked(d *table.Dispatch, found ackmode.Finding, now tim
 	return a.decideNative(d, w)
 }
 
-// NativeLost: the native stream is gone with all its messages. What a worker may
-// be at is dispatched again all the same, but for runs that have been seen: those
-// count as lost with their lease.
+// nativeLost handles the loss of the native stream with all its messages. Everything is
+// dispatched anew, even if a worker has it, except runs that have been seen: those are lost
+// when their lease ends.
 func (a *ackRuns) nativeLost(now time.Time) error {
 	a.l.cfg.Logger.Warn("the stream of native workers was deleted: dispatching anew", "dispatched", len(a.l.table.Natives))
 	a.l.flight.noteAcks()
@@ -145,19 +144,19 @@ func (a *ackRuns) nativeLost(now time.Time) error {
 	return nil
 }
 
-// nativeWants is a type's consumer as it is to be now. It is at rest while the
-// type is held back, and once its protocol is another.
+// nativeWants returns the consumer that a type should have now. It is paused while the type
+// is held back, while earlier words are being settled, and when the type has another
+// protocol.
 func (a *ackRuns) nativeWants(t events.Type) ackmode.Consumer {
 	set, _ := a.l.state.Settings(t)
 	return ackmode.Consumer{Type: t, Native: set.Native(), Lease: a.l.leases.ackWait(t), Window: nativeWindow(&set),
 		Paused: a.l.gates.stopped[t] || !set.Native() || !a.settling.until.IsZero()}
 }
 
-// nativeWindow is how many native items of a type may be on their way or
-// running.
+// nativeWindow returns the most native items of a type that may be on their way or running.
 func nativeWindow(set *events.TypeSettings) int { return min(set.Capacity, lanes.MaxPending) }
 
-// makeNative makes a type's consumer, or brings it up to date, if it has one.
+// makeNative makes a type's consumer, or updates it, if the type has or had protocol ack.
 func (a *ackRuns) makeNative(t events.Type) {
 	if _, on := a.on[t]; !on {
 		return
@@ -173,7 +172,7 @@ func (a *ackRuns) makeNatives() {
 	}
 }
 
-// nativesChanged follows what has changed about types.
+// nativesChanged follows changes of types.
 func (a *ackRuns) nativesChanged(changed []events.TypeInfo) error {
 	for _, t := range changed {
 		if err := a.nativeChanged(t); err != nil {
@@ -191,8 +190,8 @@ func (a *ackRuns) nativeSignals(t *natsio.Taken, now time.Time) error {
 		}
 	}
 	if t.Native {
-		// A consumer that is made anew delivers what is there once more: not, however,
-		// what has been answered.
+		// A consumer that is made anew delivers again what is in the stream; it must not
+		// deliver what has been answered.
 		a.settling = settling{until: now.Add(nativeSettle), heard: true}
 		a.makeNatives()
 	}
@@ -211,8 +210,8 @@ func (a *ackRuns) nativeSignals(t *natsio.Taken, now time.Time) error {
 	return a.nativeLooks(t.Looks, now)
 }
 
-// nativeChanged follows a type's settings: what was dispatched by another
-// protocol and is not running is taken back, and what runs goes on to its end.
+// nativeChanged follows a type's settings. What was dispatched by another protocol and is
+// not running is taken back; what runs goes on to its end.
 func (a *ackRuns) nativeChanged(t events.TypeInfo) error {
 	was, on := a.on[t.Type]
 	if !on && !t.Settings.Native() {
@@ -220,7 +219,7 @@ func (a *ackRuns) nativeChanged(t events.TypeInfo) error {
 	}
 	if native := t.Settings.Native(); native && !was.Native {
 		if !on {
-			was.Paused = true // as one that is not there
+			was.Paused = true // like a consumer that does not exist
 			a.on[t.Type] = was
 		}
 		if err := a.l.flight.withdrawIf(func(d *table.Dispatch) bool { return d.Type == t.Type && !d.Native }); err != nil {
@@ -239,7 +238,7 @@ func (a *ackRuns) nativeChanged(t events.TypeInfo) error {
 	return nil
 }
 
-// withdrawNatives takes back what a type's native workers have not been given.
+// withdrawNatives pauses a type's consumer, and takes back what it has not delivered.
 func (a *ackRuns) withdrawNatives(t events.Type) {
 	if _, on := a.on[t]; !on {
 		return

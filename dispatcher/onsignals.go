@@ -12,7 +12,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// onSignals handles what other goroutines have left.
+// onSignals handles the signals that other goroutines have left.
 func (l *loop) onSignals() error {
 	t := l.signals.Take()
 	if t.Reload {
@@ -72,8 +72,8 @@ func (l *loop) onSignals() error {
 	return nil
 }
 
-// RegistryChanged looks at the lanes anew: those whose last worker has gone
-// get back what nobody has pulled.
+// registryChanged looks at the lanes anew. If a lane's last worker has gone, what nobody
+// has pulled is taken back.
 func (wf *workforce) registryChanged(now time.Time) error {
 	clear(wf.slots)
 	wf.nextWorker = wf.registry.Expire(now)
@@ -103,7 +103,7 @@ func (f *flight) withdraw(key lanes.Key) error {
 	return err
 }
 
-// returned tells of dispatches that are taken back.
+// returned reports dispatches that were taken back to the hook.
 func (f *flight) returned(t events.Type, why string, n int) {
 	if h := f.l.cfg.Hooks.Returned; h != nil {
 		for range n {
@@ -112,7 +112,7 @@ func (f *flight) returned(t events.Type, why string, n int) {
 	}
 }
 
-// noteAcks notes where the messages pushed since the last call went.
+// noteAcks notes the sequences of the messages pushed since the last call.
 func (f *flight) noteAcks() {
 	f.stored = f.l.signals.TakeAcks(f.stored)
 	if len(f.stored) > 0 {
@@ -137,15 +137,15 @@ const (
 	maxHold = 2 * time.Second
 )
 
-// PushFailed holds what is to be dispatched, longer each time until a push
-// succeeds, and has the stream looked at.
+// pushFailed holds all dispatching, longer each time until a push succeeds, and has the
+// stream repaired.
 func (f *flight) pushFailed(now time.Time) {
 	f.holdFor = min(max(2*f.holdFor, minHold), maxHold)
 	f.hold = now.Add(f.holdFor)
 	f.l.out.Repair()
 }
 
-// DispatchLost: the dispatch stream is gone with all its messages.
+// dispatchLost handles the loss of the dispatch stream with all its messages.
 func (f *flight) dispatchLost(now time.Time) error {
 	f.l.cfg.Logger.Warn("the dispatch stream was deleted: dispatching anew", "dispatched", f.l.table.Total())
 	f.noteAcks()
@@ -169,7 +169,7 @@ func (f *flight) dispatchLost(now time.Time) error {
 	return nil
 }
 
-// lateExpiries handles expired leases as far as the batch has room.
+// lateExpiries handles expired leases, while the batch has room.
 func (le *leases) lateExpiries() error {
 	for len(le.late) > 0 && le.l.pipe.room() {
 		e := le.late[0]
@@ -183,8 +183,8 @@ func (le *leases) lateExpiries() error {
 	return nil
 }
 
-// LeaseExpired handles the server's word that a dispatch was neither acked nor
-// renewed in time.
+// leaseExpired handles the server's advisory that a dispatch was neither acked nor renewed
+// in time.
 func (le *leases) leaseExpired(e natsio.Expiry) error {
 	le.l.out.DeleteMsg(e.Seq)
 	if d := le.l.table.ByToken[e.Token]; d != nil && d.ID == e.ID {
@@ -206,8 +206,8 @@ func (le *leases) leaseExpired(e natsio.Expiry) error {
 	return le.expire(e.ID, e.Token)
 }
 
-// expiredEarly keeps a run whose worker was told a longer lease than the server
-// goes by: from here on its worker's heartbeats do.
+// expiredEarly keeps a run whose worker was told a longer lease than the server uses; from
+// here on the worker's heartbeats keep it.
 func (le *leases) expiredEarly(d *table.Dispatch) (bool, error) {
 	if !le.lentLonger(d) {
 		return false, nil
@@ -222,7 +222,7 @@ func (le *leases) expiredEarly(d *table.Dispatch) (bool, error) {
 	return true, nil
 }
 
-// expire ends the run under a token, whose lease has run out. REQUIRES: room.
+// expire ends the run under a token because its lease has expired. REQUIRES: room.
 func (le *leases) expire(id events.ID, token events.Token) error {
 	dec, it, err := le.l.decide(core.ExpireLease{ID: id, Token: token, Random: random()})
 	if fatal(err) != nil {
@@ -237,8 +237,8 @@ func (le *leases) expire(id events.ID, token events.Token) error {
 	return nil
 }
 
-// heard notes what a worker says that it runs: it keeps the leases whose
-// message is gone, and shows which cancelled runs it has let go.
+// heard notes the runs in a worker's heartbeat. It keeps the leases whose message is gone,
+// and shows which cancelled runs the worker has let go.
 func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.Time) {
 	for tok := range runs {
 		if d := le.l.table.ByToken[tok]; d != nil && d.Worker == w {
@@ -252,7 +252,7 @@ func (le *leases) heard(w events.WorkerID, runs map[events.Token]bool, now time.
 	}
 }
 
-// watchOrphans sees to it that orphans are looked at in time.
+// watchOrphans sets the time at which orphans must be looked at next.
 func (le *leases) watchOrphans(now time.Time) {
 	le.nextOrphan = time.Time{}
 	for _, d := range le.l.table.Orphans {
@@ -260,8 +260,8 @@ func (le *leases) watchOrphans(now time.Time) {
 	}
 }
 
-// expireOrphans ends the runs whose message is gone and whose worker has been
-// silent for a lease.
+// expireOrphans ends the runs whose message is gone and whose worker has been silent for a
+// lease.
 func (le *leases) expireOrphans(now time.Time) error {
 	for _, d := range le.l.table.Orphans {
 		if d.Heard.Add(le.leaseOf(d)).After(now) {

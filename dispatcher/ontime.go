@@ -12,12 +12,10 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// maxDue is how many timers are handled before the loop looks at what else
-// there is to do.
+// maxDue is the most timers handled before the loop looks at other work.
 const maxDue = 1024
 
-// pushTimeout is how long a push may go without an answer before it counts as
-// lost.
+// pushTimeout is the time after which a push without an answer counts as lost.
 const pushTimeout = 5 * time.Second
 
 // onTime does what is due: timers, expired leases that had to wait, silent
@@ -67,8 +65,8 @@ func (l *loop) onTime() error {
 	return l.retention.Work(now)
 }
 
-// timers are the items' own: when they become due, expire or run out of time. The
-// next of them are in memory, and the rest is paged in from the projection's index.
+// timers holds the items' own timers: when they become due, expire or run out of time. The
+// next ones are in memory, and the rest is paged in from the projection's index.
 type timers struct {
 	l *loop
 	*readyq.Window[projector.TimerKey]
@@ -122,7 +120,7 @@ func (t *timers) page() error {
 	return nil
 }
 
-// changed follows an item's change. The zero key is none.
+// changed follows an item's change. The zero key stands for no timer.
 func (t *timers) changed(before, after *events.Item) {
 	was, now := timerKeys(before), timerKeys(after)
 	if was == now {
@@ -147,14 +145,13 @@ func timerKeys(it *events.Item) (keys [2]projector.TimerKey) {
 	return keys
 }
 
-// purge gives free what the log answers of the intake, once that has surely been
-// written to disk.
+// purge removes what the log answers from the intake, once that is surely on disk.
 type purge struct {
 	clock    *clock.Clock
 	within   time.Duration        // how soon a durable event is on disk
 	through  func(through uint64) // purges the stream
-	answered uint64               // intake position that is durable
-	synced   uint64               // one that will be on disk at next
+	answered uint64               // intake position answered durably
+	synced   uint64               // intake position whose answer is on disk at next
 	purged   uint64
 	next     time.Time
 }
@@ -174,8 +171,8 @@ func (p *purge) now() {
 	p.note(p.answered)
 }
 
-// lostPushes puts back what was pushed long ago with no answer. If it did
-// arrive, its token is stale by then, and it is deleted when that turns out.
+// lostPushes puts back what was pushed long ago with no answer. If such a message did
+// arrive, its token is stale, and it is deleted when that turns out.
 func (f *flight) lostPushes(now time.Time) error {
 	f.noteAcks()
 	f.nextAck = time.Time{}

@@ -29,8 +29,8 @@ import (
 
 func newEntropy() *ulid.MonotonicEntropy { return ulid.Monotonic(rand.Reader, 0) }
 
-// own becomes the partition's owner: it reads the log to its end into the
-// projection, appends an owned event, and builds the loop from what it finds.
+// own takes over the partition: it reads the log to its end into the projection, appends an
+// owned event, and builds the loop from the result.
 func (e *Engine) own(ctx context.Context) (*loop, error) {
 	accept := e.clocks.Accepting()
 	state, clk, last, err := takeOver(ctx, &e.cfg, e.clocks, accept)
@@ -52,9 +52,9 @@ func (e *Engine) own(ctx context.Context) (*loop, error) {
 	return l, e.adopt(ctx, l)
 }
 
-// takeOver reads the log to its end into the projection, and appends an owned
-// event. From then on nobody else can append. The partition's clock begins with
-// that event; accept is set if an operator has confirmed the server's.
+// takeOver reads the log to its end into the projection, and appends an owned event. From
+// then on nobody else can append. The partition's clock begins with that event; accept is
+// set if an operator has confirmed the server's time.
 func takeOver(ctx context.Context, cfg *Config, clocks *clock.Partition, accept *clock.Acceptance) (*core.State, *clock.Clock, events.Seq, error) {
 	tip, err := cfg.Log.Last(ctx)
 	if err != nil {
@@ -97,8 +97,8 @@ func takeOver(ctx context.Context, cfg *Config, clocks *clock.Partition, accept 
 	return state, clk, last, nil
 }
 
-// sameLog refuses a log that was made anew since the store was checked with it:
-// what the store holds must not be dropped for it.
+// sameLog refuses a log that was made anew since the store was last checked against it:
+// what the store holds must not be dropped in its favour.
 func sameLog(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
 	noted, err := cfg.Store.Identity()
 	if err != nil || noted == "" || noted == tip.Identity() {
@@ -111,7 +111,7 @@ func sameLog(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
 	return err
 }
 
-// newLoop builds the loop of an ownership that begins behind last.
+// newLoop builds the loop of an ownership that begins after last.
 func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, reg *registry.Registry, out effects, sig *natsio.Signals) *loop {
 	t := table.New()
 	l := &loop{cfg: cfg, clock: clk, state: state, out: out, signals: sig, table: t, ready: readyq.New(cfg.Store, t), acked: newAckRuns(), pipe: newPipeline(cfg, state, last)}
@@ -149,7 +149,7 @@ func newLoop(cfg *Config, state *core.State, clk *clock.Clock, last events.Seq, 
 	return l
 }
 
-// ticker is the loop as the schedules see it.
+// ticker is the loop as [schedules.Loop].
 type ticker loop
 
 // Decide implements [schedules.Loop].
@@ -159,14 +159,14 @@ func (t *ticker) Decide(f core.Fire) (dec core.Decision, refused, err error) {
 	return dec, refused, fatal(refused)
 }
 
-// TickRoom implements [schedules.Loop]: for what a submission makes, and one event
+// TickRoom implements [schedules.Loop]: a tick needs room for a submission's events and one
 // more.
 func (t *ticker) TickRoom() bool { return t.pipe.roomFor(maxDecision, eventlog.MaxAppend-1) }
 
-// decideFirst has decided, before anything else, what engine.toml says of types and
-// schedules, and what follows for schedules from a clock that was set back. Nothing
-// ticks until the file's schedules are those of the log: one that is no longer in
-// it must not tick again.
+// decideFirst queues what must be decided before anything else: the types and schedules of
+// engine.toml, and new plans for schedules after the clock was set back. Nothing ticks
+// until the log has the file's schedules: one that is no longer in the file must not tick
+// again.
 func (l *loop) decideFirst() {
 	add := func(cmds []core.Command, complaint string) *commandJob {
 		j := &commandJob{cmds: cmds}
@@ -191,7 +191,7 @@ func (l *loop) decideFirst() {
 	first(add(l.schedules.Replan(), "a schedule could not be planned anew after the clock was set back: set it again"))
 }
 
-// fileSchedules lets the schedules tick once all of it is decided.
+// fileSchedules lets the schedules tick once all of its commands are decided.
 type fileSchedules struct{ *commandJob }
 
 func (j *fileSchedules) decide(l *loop, i int) error {
@@ -216,7 +216,7 @@ func fileSettings(cfg *Config, state *core.State) (cmds []core.Command) {
 		}
 		if lay := cfg.FileTypes[t]; lay != nil {
 			set = lay(set)
-			if source != events.SourceAPI { // else the file's defaults would undo at the next start what was set there
+			if source != events.SourceAPI { // otherwise the file's defaults would undo the API's settings at the next start
 				source = events.SourceFile
 			}
 		}
@@ -227,7 +227,7 @@ func fileSettings(cfg *Config, state *core.State) (cmds []core.Command) {
 	return cmds
 }
 
-// adoptRuns notes what the last owner left claimed or running. Each counts as
+// adoptRuns adds to the table what the last owner left claimed or running. Each counts as
 // an orphan, kept by its worker's heartbeats, until its message is found.
 func (l *loop) adoptRuns(now time.Time) error {
 	for _, state := range []events.ItemState{events.StateClaimed, events.StateRunning} {
@@ -242,10 +242,9 @@ func (l *loop) adoptRuns(now time.Time) error {
 	return nil
 }
 
-// found reports whether a message in the dispatch stream belongs to a run that
-// goes on, which keeps its lease then. All others are to be deleted: what was
-// dispatched and not claimed is dispatched afresh, as its one delivery may be
-// spent.
+// found reports whether a message in the dispatch stream belongs to a run that goes on; the
+// run then keeps its lease. All other messages must be deleted: what was dispatched and not
+// claimed is dispatched afresh, as its only delivery may be spent.
 func (l *loop) found(seq uint64, id events.ID, token events.Token, lease time.Duration) bool {
 	d := l.table.ByToken[token]
 	if d == nil || d.ID != id {
@@ -284,7 +283,7 @@ func (e *Engine) newEffects(sig *natsio.Signals, clk *clock.Clock) *natsio.Pushe
 	return p
 }
 
-// serve runs one ownership to its end, and answers what it leaves open.
+// serve runs one ownership to its end, and answers what is left open.
 func (e *Engine) serve(ctx context.Context, l *loop) error {
 	run, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -299,7 +298,7 @@ func (e *Engine) serve(ctx context.Context, l *loop) error {
 	defer stopListening()
 	l.follow.errands = e.newErrands(run)
 	e.signals.Store(l.signals)
-	l.signals.RegistryChanged() // it may have, since the loop was made
+	l.signals.RegistryChanged() // it may have changed since the loop was made
 	if h := e.cfg.Hooks.Owned; h != nil {
 		h(l.state.Meta().Epoch)
 	}

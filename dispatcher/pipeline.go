@@ -11,31 +11,31 @@ import (
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
-// pipeline takes decisions from the batch being built to the log, the projection
-// and those who wait for an answer. Its fields are the loop's; the goroutines
-// append, commit and reply have the channels alone.
+// pipeline moves decisions from the batch being built to the log, to the projection, and to
+// those who wait for an answer. Its fields belong to the loop; the goroutines append,
+// commit and reply use only the channels.
 type pipeline struct {
 	cfg   *Config
 	state *core.State
-	// told of the last durable event, and the intake position that it answers.
+	// told is called with the last durable event, and the intake position that it answers.
 	told func(last events.Seq, intake uint64)
 
 	building    *batch
-	spare       []events.Event // room for the next batch's, used again
+	spare       []events.Event // reused by the next batch
 	appending   bool
-	interrupted *appendResult // of an append whose events are not where they were to be; nil: none
+	interrupted *appendResult // an append whose events have other positions than expected; nil: none
 	strangers   strangers
 	appended    events.Seq // last durable event
 	unprojected []*batch   // appended and not yet projected, oldest first
-	behind      int        // bytes of those
-	outflow     outflow    // of items from their queues
+	behind      int        // bytes of unprojected
+	outflow     outflow    // measures how items leave their queues
 
 	toAppend chan *batch
 	results  chan appendResult
 	toCommit chan *batch
 	commits  chan commitResult
 	toReply  chan []job
-	hurry    chan struct{} // what is durable is to be projected without delay
+	hurry    chan struct{} // what is durable must be projected without delay
 }
 
 // batch is a run of decisions that is appended as one.
@@ -44,8 +44,8 @@ type batch struct {
 	events  []events.Event
 	bytes   int // of the events, roughly
 	changes *core.Changes
-	done    []job // whose last command is in here
-	confirm bool  // an answer depends on being the owner, and no event says so
+	done    []job // jobs whose last command is in this batch
+	confirm bool  // an answer depends on the ownership, and no event proves it
 }
 
 type appendResult struct {
@@ -56,7 +56,7 @@ type appendResult struct {
 }
 
 type commitResult struct {
-	batches int // that were committed together
+	batches int // batches committed together
 	seq     events.Seq
 	err     error
 }
@@ -77,14 +77,14 @@ func (p *pipeline) idle() bool {
 // room reports whether another decision fits into the batch being built.
 func (p *pipeline) room() bool { return p.roomFor(maxDecision, eventlog.MaxAppend) }
 
-// roomFor reports whether a decision of so many events fits into the batch. One
-// that needs more than most gets a batch of its own.
+// roomFor reports whether a decision of need events fits into the batch. One that needs
+// more than most gets a batch of its own.
 func (p *pipeline) roomFor(need, most int) bool {
 	have := len(p.building.events)
 	return (have+need <= most || have == 0) && p.building.bytes < maxBatchBytes
 }
 
-// add applies what was just decided, and adds it to the batch.
+// add applies events that were just decided, and adds them to the batch.
 func (p *pipeline) add(evs []events.Event) error {
 	for i := range evs {
 		ev := &evs[i]
@@ -101,8 +101,8 @@ func (p *pipeline) add(evs []events.Event) error {
 	return nil
 }
 
-// flush sends the batch to the appender, unless it is busy or the projection
-// is too far behind.
+// flush sends the batch to the appender, unless the appender is busy or the projection is
+// too far behind.
 func (p *pipeline) flush() {
 	b := p.building
 	if p.appending || len(p.unprojected) >= MaxUnprojected || p.behind >= maxUnprojectedBytes || (len(b.events) == 0 && len(b.done) == 0) {
@@ -136,9 +136,9 @@ func (p *pipeline) append(ctx context.Context) {
 	}
 }
 
-// confirmOwner checks, at the stream's leader, that nobody has appended since:
-// an answer that appends nothing is only as good as the ownership behind it.
-// Foreign messages don't count: they decide nothing.
+// confirmOwner checks, at the stream's leader, that nobody else has appended: an answer
+// that appends nothing is only as good as the ownership behind it. Foreign messages don't
+// count: they decide nothing.
 func (p *pipeline) confirmOwner(ctx context.Context, b *batch) error {
 	tip, err := p.cfg.Log.Last(ctx)
 	if err != nil {
@@ -155,8 +155,8 @@ func (p *pipeline) confirmOwner(ctx context.Context, b *batch) error {
 	return eventlog.ErrFenced
 }
 
-// durable notes that a batch is in the log, and has it projected. What is reused
-// of the batch must not be referred to any more.
+// durable notes that a batch is in the log, and has it projected. It reuses the batch's
+// event slice, so nothing may refer to that any more.
 func (p *pipeline) durable(r appendResult) {
 	b := r.b
 	p.appended = r.res.Last
@@ -172,7 +172,7 @@ func (p *pipeline) durable(r appendResult) {
 	b.events, p.spare = nil, b.events[:0]
 }
 
-// projected notes that the projection has come further.
+// projected notes that the projection has advanced.
 func (p *pipeline) projected(c commitResult) error {
 	if c.err != nil {
 		return fmt.Errorf("project: %w", c.err)
@@ -186,10 +186,9 @@ func (p *pipeline) projected(c commitResult) error {
 	return nil
 }
 
-// eachUnprojected calls fn for the item changes that the projection may not
-// show yet, in order. What is paged in from its indexes is brought up to date
-// by them: to wait for the projection instead would starve the workers, since
-// under load it is always a batch behind.
+// eachUnprojected calls fn for the item changes that the projection may not show yet, in
+// order. They bring a page of its indexes up to date. Waiting for the projection instead
+// would starve the workers, since under load it is always a batch behind.
 func (p *pipeline) eachUnprojected(fn func(before, after *events.Item)) {
 	for _, b := range p.unprojected {
 		for _, c := range b.changes.Items {
@@ -198,8 +197,7 @@ func (p *pipeline) eachUnprojected(fn func(before, after *events.Item)) {
 	}
 }
 
-// reply is the replying goroutine: answers are encoded and sent while the loop
-// goes on.
+// reply is the replying goroutine: it encodes and sends answers while the loop goes on.
 func (p *pipeline) reply() {
 	for jobs := range p.toReply {
 		for _, j := range jobs {
@@ -211,12 +209,12 @@ func (p *pipeline) reply() {
 // errUnknown answers what was under way when an ownership ended.
 var errUnknown = events.Refuse(events.CodeUnavailable, "the engine is recovering and does not know what became of this: ask again, with the same id")
 
-// abandon answers what can't be finished after an error, and takes what the
-// appender still sends.
+// abandon answers what can't be finished after an error, and takes the append that is still
+// under way.
 func (p *pipeline) abandon() {
 	switch {
 	case p.interrupted != nil:
-		abandonAll(p.interrupted.b.done) // durable, and not told
+		abandonAll(p.interrupted.b.done) // durable, but not reported
 	case p.appending:
 		abandonAll((<-p.results).b.done)
 	}
@@ -229,16 +227,15 @@ func abandonAll(jobs []job) {
 	}
 }
 
-// The bounds of the retry-after of a full queue, and the span over which its
-// outflow is measured.
+// Bounds of a full queue's retry-after, and the span over which its outflow is measured.
 const (
 	minFullRetry = time.Second
 	maxFullRetry = time.Minute
 	outflowSpan  = 10 * time.Second
 )
 
-// outflow measures how many items leave the queue: in the present span, and in
-// the one before.
+// outflow measures how many items leave the queue, in the present span and in the one
+// before.
 type outflow struct {
 	since     time.Time
 	now, last int
@@ -258,8 +255,8 @@ func (o *outflow) left(n int, now time.Time) {
 	o.now += n
 }
 
-// retryAfter gives a refusal for a full queue the time in which an item leaves
-// at the present rate. While none does, the core's own stays.
+// retryAfter sets a full queue's refusal to the time in which one item leaves at the
+// present rate. While none leaves, the core's own value stays.
 func (o *outflow) retryAfter(err error, now time.Time) {
 	var refused *events.Error
 	if !errors.As(err, &refused) || refused.Code != events.CodeQueueFull {

@@ -11,32 +11,33 @@ import (
 
 // Bounds of Places.
 const (
-	// maxPlaceCount bounds the items that one request counts, over all that it
-	// asks about.
+	// maxPlaceCount bounds the items that one request counts, over all the items it asks
+	// about.
 	maxPlaceCount = 50_000
-	// placeTime is how long it counts.
+	// placeTime is the longest that one request counts.
 	placeTime = 100 * time.Millisecond
 )
 
-// Place is where an item stands.
+// Place is an item's place in its queue.
 type Place struct {
 	ID    events.ID
 	Type  events.Type
-	Known bool // there is such an item
-	// Queued: it waits for its turn. Counted: and Ahead is how many go first.
+	Known bool // the item exists
+	// Queued: the item waits for its turn. Counted: Ahead is the number of items that go
+	// first.
 	Queued, Counted bool
 	Ahead           projector.Ahead
-	OnItsWay        bool          // it was sent to the workers
+	OnItsWay        bool          // the item was sent to the workers
 	Delay           time.Duration // until it is due
-	Estimate        time.Duration // of a run, by its submission; 0: not said
+	Estimate        time.Duration // estimated run time, from its submission; 0: not given
 
 	// What serves its queue.
-	InFlight int // of its type, dispatched or running
-	Parallel int // runs of its lane that there can be at once; 0: no worker
+	InFlight int // items of its type dispatched or running
+	Parallel int // most runs of its lane at once; 0: no worker
 }
 
-// Places says where items stand. They are looked up at one moment; what is
-// ahead of them is counted behind it, within the bounds.
+// Places returns the places of items, all looked up at one moment. The items ahead of them
+// are counted afterwards, within the bounds.
 func (e *Engine) Places(ctx context.Context, ids []events.ID) ([]Place, error) {
 	a, err := ask(ctx, e, func(l *loop) (placeAnswer, error) { return l.places(ids) })
 	if err != nil {
@@ -45,8 +46,8 @@ func (e *Engine) Places(ctx context.Context, ids []events.ID) ([]Place, error) {
 	return a.places, a.count(e.cfg.Store)
 }
 
-// count reads as many index entries as lie in front of the items, up to the
-// bounds, outside of the loop.
+// count counts the items ahead. It reads as many index entries as are in front of the
+// items, up to the bounds, outside of the loop.
 func (a *placeAnswer) count(store *projector.Store) error {
 	left, end := maxPlaceCount, time.Now().Add(placeTime)
 	for i := range a.places {
@@ -64,7 +65,7 @@ func (a *placeAnswer) count(store *projector.Store) error {
 	return nil
 }
 
-// placeAnswer is what the loop knows of items.
+// placeAnswer holds the loop's answer to Places.
 type placeAnswer struct {
 	places   []Place
 	items    []*events.Item // copies
@@ -72,7 +73,7 @@ type placeAnswer struct {
 	at       time.Time
 }
 
-// places says where items stand, but for what is ahead of them.
+// places returns the places of items, without what is ahead of them.
 func (l *loop) places(ids []events.ID) (placeAnswer, error) {
 	a := placeAnswer{places: make([]Place, len(ids)), items: make([]*events.Item, len(ids)), ageSteps: make([]time.Duration, len(ids)), at: l.clock.Now()}
 	for i, id := range ids {

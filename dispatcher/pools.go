@@ -8,22 +8,21 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// pool is a named number of slots that types share. Volatile, but for what the
-// claims check.
+// pool is a named number of slots that types share. Volatile, except for what claims check.
 type pool struct {
 	name   string
 	slots  int
 	types  []events.Type // sorted
 	weight map[events.Type]int
-	// weighted: a type has a pool_weight, so they take turns by it.
+	// weighted says that a type has a pool_weight, so that they take turns by weight.
 	weighted bool
-	// turn is each type's virtual time (stride scheduling): a run costs it
-	// 1/weight. It decides between types that have as much of the pool.
+	// turn is each type's virtual time (stride scheduling): a run costs it 1/weight. It
+	// decides between types with the same share of the pool.
 	turn map[events.Type]float64
-	now  float64 // of the last run
+	now  float64 // virtual time of the last run
 }
 
-// pools are those that any type is in. Owned by the loop.
+// pools holds the pools that any type is in. Owned by the loop.
 type pools struct {
 	byType map[events.Type]*pool
 	byName map[string]*pool
@@ -36,7 +35,7 @@ func (p *pools) of(t events.Type) *pool {
 	return p.byType[t]
 }
 
-// findPools sets up the pools by the types' settings.
+// findPools sets up the pools from the types' settings.
 func (s *sender) findPools() {
 	old := s.pools.byName
 	s.pools = pools{byType: map[events.Type]*pool{}, byName: map[string]*pool{}}
@@ -61,8 +60,7 @@ func (s *sender) findPools() {
 	}
 }
 
-// poolFull reports whether all slots of a pool are taken, counting what is on
-// its way.
+// poolFull reports whether all slots of a pool are taken, counting dispatches on their way.
 func (s *sender) poolFull(p *pool) bool {
 	n := 0
 	for _, t := range p.types {
@@ -71,7 +69,7 @@ func (s *sender) poolFull(p *pool) bool {
 	return max(int64(n), s.l.state.PoolRuns(p.name)) >= int64(p.slots)
 }
 
-// dispatchPools sends what is ready of the types that share pools.
+// dispatchPools sends the ready items of the types that share pools.
 func (s *sender) dispatchPools(tds []*typeDispatch) error {
 	for _, name := range slices.Sorted(maps.Keys(s.pools.byName)) {
 		var members []*typeDispatch
@@ -83,15 +81,14 @@ func (s *sender) dispatchPools(tds []*typeDispatch) error {
 		if over, err := s.compete(members); err != nil || over {
 			return err
 		}
-		s.settled(members) // of a pool that is full: a slot that comes back makes them dirty
+		s.settled(members) // if the pool is full, a freed slot makes them dirty again
 	}
 	return nil
 }
 
-// compareShares orders types by how much of a pool they have for their weight, the
-// one that has least first. A slot that one leaves is another's; no type with
-// something to run is passed over for long by its equals, since each slot given
-// raises the taker's place.
+// compareShares orders types by their share of a pool, relative to their weight, the
+// smallest first. A slot that one type leaves goes to another. No type with something to
+// run waits long behind its equals, since each slot it is given raises a type's share.
 func (s *sender) compareShares(p *pool, a, b events.Type) int {
 	if c := cmp.Compare(s.l.table.ByType[a]*p.weight[b], s.l.table.ByType[b]*p.weight[a]); c != 0 {
 		return c

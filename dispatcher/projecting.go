@@ -7,11 +7,11 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// When what is durable is projected. The first batch after a rest is at once;
-// behind it a commit begins no sooner than projectEvery after the last one, and
-// takes all that has become durable meanwhile: an item that is queued, claimed,
-// run and completed in between is written once. Sooner, if somebody waits for a
-// position or an item (see projection.wanted), or if so much has gathered.
+// Durable batches are projected as follows. The first batch after a rest is projected at
+// once. After it, a commit begins no sooner than projectEvery after the last one, and takes
+// all that has become durable meanwhile: an item that is queued, claimed, run and completed
+// in between is written once. A commit begins sooner if somebody waits for a position or an
+// item (see projection.due), or if so much has gathered.
 const (
 	projectEvery   = 10 * time.Millisecond
 	projectEvents  = 4 * 1024
@@ -19,7 +19,7 @@ const (
 	projectBytes   = maxBatchBytes
 )
 
-// projection is the projecting goroutine's own: what it is to commit next.
+// projection holds what the projecting goroutine commits next. The goroutine owns it.
 type projection struct {
 	in    <-chan *batch
 	store *projector.Store
@@ -32,8 +32,8 @@ type projection struct {
 	events  int
 	bytes   int
 	now     bool   // batches must be committed without delay
-	alone   bool   // batches is one that can't be committed with others
-	held    *batch // taken, for the next commit
+	alone   bool   // batches holds one that can't be committed with others
+	held    *batch // taken already, for the next commit
 	began   time.Time
 	timer   *time.Timer
 }
@@ -44,8 +44,8 @@ func newProjection(from *pipeline) *projection {
 	return p
 }
 
-// gather waits for batches that are to be committed together. It reports false
-// when there are none and will be none.
+// gather waits for batches to commit together. It reports false when there are none and
+// will be none.
 func (p *projection) gather() bool {
 	clear(p.batches)
 	clear(p.changes)
@@ -100,8 +100,8 @@ func (p *projection) add(b *batch) bool {
 	return true
 }
 
-// due reports whether the batches must not wait for more. Of what is there
-// already, all are taken first.
+// due reports whether the batches must not wait for more. Batches that are there already
+// are all taken first.
 func (p *projection) due() bool {
 	if p.events >= projectEvents || p.bytes >= projectBytes || len(p.batches) >= projectBatches || p.alone {
 		return true

@@ -12,19 +12,19 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// DefaultCutEvents is how many events the log holds at least before it is cut.
+// DefaultCutEvents is the least number of events that the log holds before it is cut.
 const DefaultCutEvents = 1_000_000
 
-// RetentionStatus is what is known of retention.
+// RetentionStatus describes the state of retention.
 type RetentionStatus = retention.Status
 
-// Retention returns what is known of retention.
+// Retention returns the state of retention.
 func (e *Engine) Retention(ctx context.Context) (RetentionStatus, error) {
 	return retentionOf(ctx, e, false)
 }
 
-// Cut begins a round of snapshots, behind which the log is cut; if one is under
-// way, that one goes on. It returns at once.
+// Cut begins a round of snapshots, after which the log is cut; if a round is under way,
+// that one goes on. It returns at once.
 func (e *Engine) Cut(ctx context.Context) (RetentionStatus, error) {
 	return retentionOf(ctx, e, true)
 }
@@ -49,7 +49,7 @@ func (l *loop) newRetention() *retention.Retention {
 	})
 }
 
-// retained is the loop as retention's batch.
+// retained is the loop as a [retention.Batch].
 type retained loop
 
 // Decide implements [retention.Batch].
@@ -67,16 +67,16 @@ func (r *retained) Size() (n, bytes int) { return len(r.pipe.building.events), r
 // ErrTooLarge is returned by Salvage for a store that no round can re-state.
 var ErrTooLarge = retention.ErrTooLarge
 
-// Salvage writes what a store holds into a log that has no events and begins right
-// behind the store's position: see [retention.Salvage]. Of cfg it needs Log and
-// Store, and uses Defaults, Limits and Logger.
+// Salvage writes the content of a store into a log that has no events and begins right
+// after the store's position: see [retention.Salvage]. It needs cfg.Log and cfg.Store, and
+// uses Defaults, Limits and Logger.
 func Salvage(ctx context.Context, cfg Config, progress func(done, total int64)) error {
 	cfg = cfg.WithDefaults()
 	return retention.Salvage(ctx, retention.SalvageConfig{Log: cfg.Log, Store: cfg.Store, Defaults: cfg.Defaults, Limits: cfg.Limits, Logger: cfg.Logger}, progress)
 }
 
-// cutBelow cuts the log. First the projection is flushed: after a crash it would
-// else have to be made anew from what the log has left.
+// cutBelow cuts the log. It flushes the projection first, which a crash would otherwise
+// force to be made anew from what is left of the log.
 func (c *Config) cutBelow(ctx context.Context, below events.Seq) error {
 	ctx, cancel := context.WithTimeout(ctx, retention.CutTimeout)
 	defer cancel()
@@ -86,8 +86,8 @@ func (c *Config) cutBelow(ctx context.Context, below events.Seq) error {
 	return c.Log.Purge(ctx, below)
 }
 
-// renewIfCut makes the projection anew if the log has been cut in front of its
-// position: it lacks what came in between.
+// renewIfCut makes the projection anew if the log has been cut in front of its position,
+// since it then lacks the events in between.
 func renewIfCut(ctx context.Context, cfg *Config, tip eventlog.Tip) error {
 	at := cfg.Store.Applied()
 	if at == 0 || tip.First <= at+1 {

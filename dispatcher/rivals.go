@@ -8,13 +8,13 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// maxRivals bounds the lanes of other types in which the items that go before
-// another are counted.
+// maxRivals bounds the lanes of other types in which the items ahead of another are
+// counted.
 const maxRivals = 100
 
-// rivalry is whom a type competes with for a limit that is reached.
+// rivalry holds the lanes that compete with a type for a limit that is reached.
 type rivalry struct {
-	limit string // its name; empty: no limit that types share is reached
+	limit string // the limit's name; empty: no shared limit is reached
 	lanes []rival
 	cut   bool // there are more lanes
 }
@@ -24,8 +24,8 @@ type rival struct {
 	ageStep time.Duration
 }
 
-// rivals are the lanes of other types that could be sent something, were it not for
-// a limit that they share with a type and that is reached.
+// rivals returns the lanes of other types that could be sent something, were it not for a
+// limit that they share with t and that is reached.
 func (s *sender) rivals(t events.Type) (c rivalry) {
 	p := s.pools.of(t)
 	switch {
@@ -59,7 +59,7 @@ func (s *sender) rivals(t events.Type) (c rivalry) {
 	return c
 }
 
-// countAhead counts the queued items of other types that go before one, by the
+// countAhead counts the queued items of other types that go before an item, by the
 // projection, up to a limit.
 func (c *rivalry) countAhead(store *projector.Store, it *events.Item, ageStep time.Duration, now time.Time, limit int) (n int, err error) {
 	for _, r := range c.lanes {

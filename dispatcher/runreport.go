@@ -9,11 +9,11 @@ import (
 
 // sizer is a job with commands whose decisions may be larger than others.
 type sizer interface {
-	// need is the most events that the decision of the i-th command makes.
+	// need returns the most events that the decision of the i-th command makes.
 	need(i int) int
 }
 
-// need is how much room the decision of a job's i-th command takes in a batch.
+// need returns how many events the decision of a job's i-th command may take in a batch.
 func need(j job, i int) int {
 	if s, ok := j.(sizer); ok {
 		return max(s.need(i), maxDecision)
@@ -38,8 +38,8 @@ func (j *reportJob) need(i int) int {
 	return core.MaxEvents(cmd)
 }
 
-// runCommand decides what a worker reports of a run, and answers it. d is the
-// dispatch under whose token it came, nil for none.
+// runCommand decides a worker's report of a run, and answers it. d is the dispatch under
+// whose token it came, nil for none.
 func (l *loop) runCommand(cmd core.Command, d *table.Dispatch) (wire.Reported, error) {
 	switch c := cmd.(type) {
 	case core.SpawnInParts:
@@ -83,7 +83,7 @@ func (l *loop) nameChildren(c *core.Spawn) {
 	}
 }
 
-// endsRun reports whether a worker that says so has let go of the run.
+// endsRun reports whether a worker that reports this command has let go of the run.
 func endsRun(c core.Command) bool {
 	switch c.(type) {
 	case core.Complete, core.Fail, core.Release, core.Snooze, core.Spawn, core.SpawnInParts:
@@ -92,8 +92,8 @@ func endsRun(c core.Command) bool {
 	return false
 }
 
-// bringAlong adds to the answer of a claim what earlier runs of the item have
-// left for this one.
+// bringAlong adds to the answer of a claim what earlier runs of the item have left for this
+// one.
 func (l *loop) bringAlong(answer *wire.Reported, it *events.Item) error {
 	if it.HasCheckpoint {
 		doc, err := l.state.Document(events.DocCheckpoint, it.ID)

@@ -12,19 +12,19 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// The waits before the partition is taken over again: after an error, and
-// after another engine has taken it, which is given time to show that it works.
+// Waits before the partition is taken over again: after an error, and after another engine
+// has taken it, which is given time to show that it works.
 const (
 	minRetake    = 10 * time.Millisecond
 	maxRetake    = 2 * time.Second
 	fencedRetake = time.Second
 )
 
-// takeOverWithin bounds one try to take over. What it has read of the log until
-// then is projected, and the next goes on from there.
+// takeOverWithin bounds one attempt to take over. What it has read of the log is projected,
+// and the next attempt continues from there.
 const takeOverWithin = time.Minute
 
-// supervise runs one ownership after the other.
+// supervise runs one ownership after another.
 func (e *Engine) supervise(ctx context.Context, l *loop) {
 	defer e.refuseAll()
 	defer close(e.ended)
@@ -37,7 +37,7 @@ func (e *Engine) supervise(ctx context.Context, l *loop) {
 			return
 		}
 		wait := time.Duration(0)
-		if errors.Is(err, eventlog.ErrFenced) && !e.cfg.Alone { // nobody is there to be given time
+		if errors.Is(err, eventlog.ErrFenced) && !e.cfg.Alone { // Alone: there is no other engine to wait for
 			wait = fencedRetake/2 + rand.N(fencedRetake)
 		}
 		if errors.Is(err, errReload) {
@@ -51,8 +51,8 @@ func (e *Engine) supervise(ctx context.Context, l *loop) {
 	}
 }
 
-// ownAgain tries to become the owner until it succeeds, is stopped (nil), or
-// finds that it can't (nil, with e.err set).
+// ownAgain tries to take over until it succeeds, is stopped (nil), or finds that it can't
+// (nil, with e.err set).
 func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,9 +86,8 @@ func (e *Engine) ownAgain(ctx context.Context, wait time.Duration) *loop {
 	}
 }
 
-// final reports whether an error will not go away by itself: the log and the
-// projection don't belong together, or can't be read. A log that is not there
-// may come back from a backup.
+// final reports whether an error will not go away by itself: the log and the projection
+// don't belong together, or can't be read. A missing log may come back from a backup.
 func final(err error) bool {
 	for _, e := range []error{events.ErrCorrupt, events.ErrNewer, eventlog.ErrBehind, eventlog.ErrTrimmed, eventlog.ErrClosed, projector.ErrOtherLog} {
 		if errors.Is(err, e) {
@@ -98,7 +97,7 @@ func final(err error) bool {
 	return false
 }
 
-// refuseAll answers what still waits.
+// refuseAll refuses the jobs that still wait.
 func (e *Engine) refuseAll() {
 	for {
 		select {

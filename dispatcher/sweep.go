@@ -10,21 +10,20 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// doubtSweep is how often the server's clock is looked at while it is
-// implausible.
+// doubtSweep is the time between looks at the server's clock while it is implausible.
 const doubtSweep = 10 * time.Second
 
-// sweeper looks, now and then, for what no signal has told.
+// sweeper looks periodically for what no signal has reported.
 type sweeper struct {
 	l    *loop
 	next time.Time
 	idle map[events.Type]time.Time // since when types have been idle
 }
 
-// sweep looks for what a lost signal missed: streams that are gone, messages
-// that nobody will get any more, a run whose worker has not been heard of for
-// longer than its lease and a heartbeat's grace. It costs a few requests to
-// the server each time, and one for each lane where something has waited long.
+// sweep looks for what a lost signal missed: streams that are gone, messages that nobody
+// will get any more, runs whose worker has been silent for longer than the lease and a
+// heartbeat's grace. It costs a few requests to the server, and one for each lane where
+// something has waited long.
 func (sw *sweeper) sweep(now time.Time) error {
 	l := sw.l
 	sw.next = now.Add(l.cfg.Sweep)
@@ -69,9 +68,9 @@ func (sw *sweeper) sweep(now time.Time) error {
 	return l.acked.sweepNatives(now)
 }
 
-// spent handles unclaimed dispatches whose message has had its one delivery, or
-// is gone. A worker may have pulled it only just now, or hold it on purpose,
-// and renew it: it is taken back when it has been so for two leases.
+// spent handles unclaimed dispatches whose message has had its only delivery, or is gone. A
+// worker may have pulled the message just now, or may hold it on purpose and renew it; so
+// such a dispatch is taken back only after two leases.
 func (f *flight) spent(tokens []events.Token, now time.Time) error {
 	for _, tok := range tokens {
 		d := f.l.table.ByToken[tok]

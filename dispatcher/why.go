@@ -15,16 +15,17 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// maxAhead bounds how many of the items in front of another are counted.
+// maxAhead bounds how many of the items ahead of another are counted.
 const maxAhead = 10_000
 
-// Why says why an item is not running now.
+// Why returns the reasons why an item is not running now.
 func (e *Engine) Why(ctx context.Context, id events.ID) (wire.WhyReply, error) {
 	a, err := ask(ctx, e, func(l *loop) (whyAnswer, error) { return l.why(id) })
 	if err != nil || !a.queued {
 		return a.reply, err
 	}
-	// Outside of the loop: it reads as many index entries as lie in front.
+	// Outside of the loop, since this reads as many index entries as there are items in
+	// front.
 	own, err := countAhead(e.cfg.Store, a.item, a.ageStep, a.reply.At)
 	if err != nil {
 		return a.reply, err
@@ -37,7 +38,7 @@ func (e *Engine) Why(ctx context.Context, id events.ID) (wire.WhyReply, error) {
 	return a.reply, nil
 }
 
-// saidAhead says how many items go before one: of its type, and of those that it
+// saidAhead describes how many items go before one: of its type, and of the types that it
 // shares a limit with.
 func saidAhead(own, others int, c *rivalry) string {
 	n, more, verb := own+others, "", "go"
@@ -53,8 +54,7 @@ func saidAhead(own, others int, c *rivalry) string {
 	return fmt.Sprintf("%s%s %s first: %d of its type, %d of other types that share %s", count(n, "item"), more, verb, own, others, c.limit)
 }
 
-// countAhead counts the queued items of its type that go before one, by the
-// projection.
+// countAhead counts the queued items of its type that go before an item, by the projection.
 func countAhead(store *projector.Store, it *events.Item, ageStep time.Duration, now time.Time) (all projector.Ahead, err error) {
 	for p := range events.MaxPriority + 1 {
 		q := projector.ReadyQueue{Type: it.Type, Lane: it.Lane(), Priority: p}
@@ -66,26 +66,26 @@ func countAhead(store *projector.Store, it *events.Item, ageStep time.Duration, 
 	return all, nil
 }
 
-// placeBefore is the place before which an item of priority p, of a type with
-// another age step, goes before it.
+// placeBefore returns the OrderAt before which an item of priority p, of a type with age
+// step step, goes before it.
 func placeBefore(it *events.Item, ageStep time.Duration, p events.Priority, step time.Duration) time.Time {
 	return it.OrderAt.Add(time.Duration(readyq.RankOf(p, step, projector.ReadyKey{}) - readyq.RankOf(it.Priority, ageStep, projector.ReadyKey{})))
 }
 
-// whyAnswer is what the loop knows of an item.
+// whyAnswer holds the loop's answer to Why.
 type whyAnswer struct {
 	reply   wire.WhyReply
 	item    *events.Item
 	ageStep time.Duration
-	queued  bool    // it may run, and waits for its turn
-	contest rivalry // with other types
+	queued  bool    // the item may run, and waits for its turn
+	contest rivalry // competition with other types
 }
 
 func (a *whyAnswer) renumber(moved func(events.Seq) events.Seq) {
 	movePosition(&a.reply.Position, moved)
 }
 
-// why says what keeps an item from running, but for what goes before it.
+// why returns what keeps an item from running, except the items ahead of it.
 func (l *loop) why(id events.ID) (a whyAnswer, err error) {
 	it, err := l.state.Item(id)
 	if err != nil {
@@ -116,7 +116,8 @@ func (l *loop) why(id events.ID) (a whyAnswer, err error) {
 	return a, nil
 }
 
-// explainDispatch says what of the dispatcher's own keeps a queued item.
+// explainDispatch returns what in the dispatcher's own state keeps a queued item from
+// running.
 func (l *loop) explainDispatch(it *events.Item, d *table.Dispatch, set events.TypeSettings, now time.Time) []events.BlockReason {
 	if set.Native() || d != nil && d.Native {
 		return l.acked.explainNative(it, d, &set, now)
@@ -136,7 +137,7 @@ func (l *loop) explainDispatch(it *events.Item, d *table.Dispatch, set events.Ty
 	if n := l.table.Total(); n >= l.cfg.MaxRunning {
 		add(events.WhyEngineFull, "the engine has %s dispatched or running: its max_running is %d", count(n, "item"), l.cfg.MaxRunning)
 	}
-	if p := l.sender.pools.of(it.Type); p != nil && l.sender.poolFull(p) && l.state.PoolRuns(p.name) < int64(p.slots) { // else the state says it
+	if p := l.sender.pools.of(it.Type); p != nil && l.sender.poolFull(p) && l.state.PoolRuns(p.name) < int64(p.slots) { // otherwise the state reports it
 		add(events.WhyPoolFull, "pool %s has %s dispatched or running: it has %d slots", p.name, count(p.slots, "item"), p.slots)
 	}
 	if why := l.halt.reason(); why != "" {
@@ -148,7 +149,7 @@ func (l *loop) explainDispatch(it *events.Item, d *table.Dispatch, set events.Ty
 	return out
 }
 
-// explainWorkers says whether anyone is there to run an item.
+// explainWorkers returns why no worker could run an item now, nil if one could.
 func (l *loop) explainWorkers(it *events.Item) []events.BlockReason {
 	one := func(code, format string, args ...any) []events.BlockReason {
 		return []events.BlockReason{{Code: code, Message: fmt.Sprintf(format, args...)}}
@@ -185,8 +186,8 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// explainNative says what of the dispatcher's own keeps a queued item of a type
-// with native workers. d is its dispatch, nil for none.
+// explainNative returns what in the dispatcher's own state keeps a queued item of a type
+// with native workers from running. d is its dispatch, nil for none.
 func (a *ackRuns) explainNative(it *events.Item, d *table.Dispatch, set *events.TypeSettings, now time.Time) (out []events.BlockReason) {
 	add := func(code, format string, args ...any) {
 		out = append(out, events.BlockReason{Code: code, Message: fmt.Sprintf(format, args...)})

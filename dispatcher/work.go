@@ -23,15 +23,15 @@ func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered
 	if err := e.define(ctx, r.Types); err != nil {
 		return wire.Registered{}, err
 	}
-	// First the registry, then the lanes: one that is made in between tells the
-	// worker, or is among those found.
+	// First the registry, then the lanes: a lane made in between either tells the worker,
+	// or is among those found.
 	session, fresh, err := e.registry.Put(r, e.Now())
 	if err != nil {
 		return wire.Registered{}, err
 	}
 	out, err := e.consumers(ctx, &r)
 	if err != nil {
-		if fresh { // the caller does not know its session
+		if fresh { // the caller does not know the session
 			e.registry.Remove(events.WorkerID(r.Worker), session)
 		}
 		return wire.Registered{}, err
@@ -40,7 +40,7 @@ func (e *Engine) Register(ctx context.Context, r wire.Register) (wire.Registered
 	return out, nil
 }
 
-// define makes types known.
+// define defines types that are not known yet.
 func (e *Engine) define(ctx context.Context, types []string) error {
 	cmds := make([]core.Command, len(types))
 	for i, t := range types {
@@ -58,7 +58,7 @@ func (e *Engine) define(ctx context.Context, types []string) error {
 	return nil
 }
 
-// consumers makes the consumers that a worker is to pull from.
+// consumers makes the consumers that a worker pulls from.
 func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Registered, error) {
 	out := wire.Registered{Stream: e.cfg.Names.DispatchStream(), Consumers: map[string][]string{}, LeaseMS: map[string]int64{}}
 	beat := e.cfg.Heartbeat
@@ -70,7 +70,7 @@ func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Register
 		for _, lane := range reply.lanes {
 			name, err := e.topology.EnsureConsumer(ctx, events.Type(t), lane, reply.ackWait)
 			if err != nil {
-				e.whenOwner((*natsio.Signals).SweepNow)() // it may be for consumers of lanes that are no more
+				e.whenOwner((*natsio.Signals).SweepNow)() // consumers of closed lanes may take the room
 				return out, events.Refuse(events.CodeUnavailable, "%v", err)
 			}
 			out.Consumers[t] = append(out.Consumers[t], name)
@@ -82,14 +82,14 @@ func (e *Engine) consumers(ctx context.Context, r *wire.Register) (wire.Register
 	return out, nil
 }
 
-// served says which lanes of a type a worker serves.
+// served holds the lanes of a type that a worker serves.
 type served struct {
-	lease   time.Duration // of what is dispatched from now on
-	ackWait time.Duration // that the consumers are to have now
+	lease   time.Duration // lease of future dispatches
+	ackWait time.Duration // ack-wait that the consumers should have now
 	lanes   []string
 }
 
-// lanes returns a type's lease, and the lanes of it that a worker serves.
+// lanes returns a type's lease, and the lanes of the type that a worker serves.
 func (e *Engine) lanes(ctx context.Context, t events.Type, capabilities []string) (served, error) {
 	offer := lanes.Offer(slices.Compact(slices.Sorted(slices.Values(capabilities))))
 	s, err := ask(ctx, e, func(l *loop) (served, error) { return l.workforce.served(t, offer) })
@@ -99,11 +99,11 @@ func (e *Engine) lanes(ctx context.Context, t events.Type, capabilities []string
 	return s, err
 }
 
-// served makes the lanes of a type that a worker with an offer can serve.
+// served opens and returns the lanes of a type that a worker with an offer can serve.
 func (wf *workforce) served(t events.Type, offer lanes.Offer) (served, error) {
 	set, _ := wf.l.state.Settings(t)
 	s := served{lease: set.Lease(), ackWait: wf.l.leases.ackWait(t), lanes: []string{""}}
-	// The registry has the worker, and word of that may still be on its way here.
+	// The registry has the worker, but its signal may still be on its way to the loop.
 	wf.quiet = true
 	wf.l.ready.Offers(wf.registry.Offers())
 	err := wf.findLanes()
@@ -125,7 +125,7 @@ func (wf *workforce) served(t events.Type, offer lanes.Offer) (served, error) {
 // maxInFlight bounds the runs that one heartbeat names.
 const maxInFlight = 2 * lanes.MaxPending
 
-// Heartbeat keeps a worker registered, registering it if it is not known.
+// Heartbeat keeps a worker registered, and registers it if it is not known.
 func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.HeartbeatReply, error) {
 	if len(h.InFlight) > maxInFlight {
 		return wire.HeartbeatReply{}, events.Refuse(events.CodeTooLarge, "the heartbeat names %d runs: at most %d", len(h.InFlight), maxInFlight)
@@ -134,7 +134,7 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 		if _, err := e.Register(ctx, h.Register); err != nil {
 			return wire.HeartbeatReply{}, err
 		}
-		// It may not know of lanes that were made while nobody knew of it.
+		// The worker may not know of lanes made while the engine did not know it.
 		e.tell(events.WorkerID(h.Worker), wire.Control{Register: true})
 	} else if _, _, err := e.registry.Put(h.Register, e.Now()); err != nil {
 		return wire.HeartbeatReply{}, idTaken(err, h.Worker)
@@ -153,7 +153,8 @@ func (e *Engine) Heartbeat(ctx context.Context, h wire.Heartbeat) (wire.Heartbea
 	return reply, nil
 }
 
-// idTaken says to a heartbeat that another session has the worker's id by now.
+// idTaken returns the refusal of a heartbeat whose worker id belongs to another session by
+// now.
 func idTaken(err error, worker string) error {
 	if events.CodeOf(err) != events.CodeWorkerIDInUse {
 		return err
@@ -161,7 +162,7 @@ func idTaken(err error, worker string) error {
 	return events.Refuse(events.CodeWorkerIDInUse, "worker id %s belongs to another session by now: stop all runs of this one, and register under another id", worker)
 }
 
-// tell sends a worker a control message. It is a hint.
+// tell sends a worker a control message, which is only a hint.
 func (e *Engine) tell(w events.WorkerID, c wire.Control) {
 	data, err := json.Marshal(c)
 	if err == nil {
@@ -172,7 +173,7 @@ func (e *Engine) tell(w events.WorkerID, c wire.Control) {
 	}
 }
 
-// runEnded reports whether a run is no longer its item's.
+// runEnded reports whether a run is no longer its item's present run.
 func (e *Engine) runEnded(r wire.RunRef) bool {
 	id, err := events.ParseID(r.ID)
 	if err != nil {
@@ -184,18 +185,17 @@ func (e *Engine) runEnded(r wire.RunRef) bool {
 	}
 	it, err := e.cfg.Store.Item(id)
 	if err != nil || it == nil {
-		return false // not known yet, or not now: no reason to stop it
+		return false // not known yet, or unreadable now: no reason to stop the run
 	}
 	running := it.State == events.StateClaimed || it.State == events.StateRunning
 	return it.Token > tok || (it.Token == tok && !running)
 }
 
-// Workers lists the registered workers, by id, and those that died within the
-// last ten minutes.
+// Workers returns the registered workers, by id, including those that died within the last
+// ten minutes.
 func (e *Engine) Workers() []wire.WorkerInfo { return e.registry.List() }
 
-// Probed takes a worker's answer to a probe. One that comes late, or twice, is
-// ignored.
+// Probed takes a worker's answer to a probe. It ignores one that is late, or repeated.
 func (e *Engine) Probed(p wire.Probed) { e.prober.Answered(p) }
 
 // newProber makes the prober of the engine's workers.

@@ -7,43 +7,42 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// Consumer is a type's consumer, as it is to be.
+// Consumer describes the consumer that a type should have.
 type Consumer struct {
 	Type   events.Type
-	Native bool // the type has the protocol, still
+	Native bool // the type still has protocol ack
 	Lease  time.Duration
-	Window int // messages delivered and not answered, at most
+	Window int // most messages delivered and not answered
 	Paused bool
 }
 
-// Word is something heard about a native dispatch.
+// Word is a piece of news about a native dispatch.
 type Word struct {
 	Seq    uint64      // of the message
-	Type   events.Type // by the name of the consumer
+	Type   events.Type // from the consumer's name
 	Kind   core.AckSignal
-	Raw    bool // as its worker sent it; else the server's word that it has taken it
+	Raw    bool // as the worker sent it; otherwise the server's confirmation
 	At     time.Time
-	Took   time.Duration // since the delivery, where the server says so
+	Took   time.Duration // since the delivery, if the server says
 	Delay  time.Duration
 	Reason string
 	Token  events.Token // once it has been looked up
 }
 
-// Recent remembers the last sequences that were put in: most of what is heard
-// of a run is heard twice.
+// Recent remembers the sequences put in last: most news of a run arrives twice.
 type Recent struct {
 	set   map[uint64]bool
-	order []uint64 // used round and round
+	order []uint64 // a ring buffer
 	next  int
 }
 
-// Has reports whether a sequence is among the last ones.
+// Has reports whether seq is among the remembered sequences.
 func (r *Recent) Has(seq uint64) bool { return r.set[seq] }
 
-// maxRecent bounds recent.
+// maxRecent bounds the sequences that Recent remembers.
 const maxRecent = 16384
 
-// Put adds a sequence, and forgets the oldest one if there are too many.
+// Put adds a sequence, and forgets the oldest one if the buffer is full.
 func (r *Recent) Put(seq uint64) {
 	switch {
 	case r.set == nil:
@@ -61,7 +60,7 @@ func (r *Recent) Put(seq uint64) {
 	r.set[seq] = true
 }
 
-// Look is what an inspection has found about a dispatch.
+// Look is the result of inspecting a dispatch.
 type Look struct {
 	Token   events.Token
 	Finding Finding
@@ -70,7 +69,7 @@ type Look struct {
 type Finding uint8
 
 const (
-	Delivered Finding = iota + 1 // and, as far as is known, not answered
+	Delivered Finding = iota + 1 // not known to be answered
 	Over                         // answered, or its lease has ended
 	Gone                         // not in the stream
 	TakenBack                    // removed before it was delivered

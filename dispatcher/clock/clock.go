@@ -10,30 +10,29 @@ import (
 
 // Bounds within which the server's clock counts as plausible.
 const (
-	// DefaultMaxJump is how far the server's clock may lie ahead of what the
-	// partition last knew. What a wrong clock within it destroys had a day left at
-	// most; so long are ended items kept by default.
+	// DefaultMaxJump is the most that the server's clock may be ahead of the last time the
+	// partition knew. A clock wrong by less destroys only what had at most a day left,
+	// which is the default retention of ended items.
 	DefaultMaxJump = 24 * time.Hour
-	// MaxBehind is how far it may lie behind that.
+	// MaxBehind is the most that the server's clock may be behind that time.
 	MaxBehind = 5 * time.Minute
-	// maxSyncedDiffers is how far it may differ from the clock of this machine, if
-	// that is known to be synchronised, to be confirmed by it.
+	// maxSyncedDiffers is the most that the server's clock may differ from a synchronised
+	// clock of this machine and still be confirmed by it.
 	maxSyncedDiffers = time.Minute
 )
 
 const (
-	// MaxSlew is how much of a difference to the server's clock one correction
-	// takes back.
+	// MaxSlew is the most that one correction takes back of a difference to the server's
+	// clock.
 	MaxSlew = 50 * time.Millisecond
-	// MaxSlewed is the difference up to which the clock is slewed forward. It
-	// follows at once over a larger one: after a suspend, it would lag for months.
+	// MaxSlewed is the largest difference by which the clock is slewed forward. It makes up
+	// a larger one at once: after a suspend, it would lag for months.
 	MaxSlewed = time.Second
 )
 
-// Clock is the partition's time: the NATS server's, carried on by this
-// process's monotonic clock, and never before the last event's. It does not
-// follow a server whose time is implausible: it goes on from the last time that
-// was trusted. It may be read by anyone.
+// Clock is the partition's time: the NATS server's, carried on by this process's monotonic
+// clock, and never before the last event's. It does not follow an implausible server time:
+// it goes on from the last time that was trusted. Clock is safe for concurrent use.
 type Clock struct {
 	Source
 
@@ -42,40 +41,40 @@ type Clock struct {
 	since time.Time // ... at this local time (with its monotonic reading)
 	last  time.Time // highest time given out
 
-	server  time.Time     // as last heard ...
+	server  time.Time     // last heard ...
 	heard   time.Time     // ... at this local time
-	known   time.Time     // of the previous run, when its clock was last plausible
-	slept   time.Duration // what sleep said when the clock was last plausible ...
-	awake   bool          // ... and that it did
+	known   time.Time     // when an earlier run's clock was last plausible
+	slept   time.Duration // what Sleep returned when the clock was last plausible ...
+	awake   bool          // ... if it was called
 	verdict string
-	doubted time.Time // since when, by the partition's time; zero: it is not
+	doubted time.Time // since when it is implausible, by the partition's time; zero: it is plausible
 	// blind is set from a start in front of the log's own times until the server's
 	// clock is plausible: then base can't be trusted either.
 	blind bool
 }
 
-// Source is what a clock goes by, beside the server's time.
+// Source holds what a clock needs besides the server's time.
 type Source struct {
 	Local   func() time.Time // this process's time
 	MaxJump time.Duration    // negative: any server time is plausible
-	// Synced, if set, returns the time of this machine's clock, and whether that is
-	// known to be synchronised.
+	// Synced, if set, returns the time of this machine's clock, and whether it is known to
+	// be synchronised.
 	Synced func() (time.Time, bool)
-	// Sleep, if set, returns for how long this machine has been suspended since
-	// some moment: time that local does not count.
+	// Sleep, if set, returns how long this machine has been suspended since some fixed
+	// moment. Local does not count that time.
 	Sleep func() time.Duration
 }
 
-// Start is what a clock begins from.
+// Start holds the times from which a clock begins.
 type Start struct {
 	Server    time.Time // the NATS server's time now
 	LastEvent time.Time // zero: the log is empty
-	Known     time.Time // the latest time that an earlier run took for right; may be zero
-	Accepted  bool      // an operator has confirmed the server's
+	Known     time.Time // the latest time that an earlier run trusted; may be zero
+	Accepted  bool      // an operator has confirmed the server's time
 }
 
-// New starts at the server's time, or the last event's if that is a little
-// later. If the server's is not plausible it starts at the latest time known.
+// New returns a Clock that starts at the server's time, or at the last event's if that is a
+// little later. If the server's time is not plausible, it starts at the latest time known.
 func New(src Source, st Start) *Clock {
 	c := &Clock{Source: src, since: src.Local(), known: st.Known, verdict: wire.ClockPlausible}
 	c.heard, c.server = c.since, st.Server
@@ -84,7 +83,7 @@ func New(src Source, st Start) *Clock {
 	switch {
 	case st.Accepted:
 		c.base = st.Server
-	case st.LastEvent.IsZero(): // there is nothing that the clock could destroy
+	case st.LastEvent.IsZero(): // a wrong clock could destroy nothing
 	default:
 		if c.verdict = c.judge(st.Server.Sub(ref)); c.verdict != wire.ClockPlausible {
 			c.base, c.doubted, c.blind = ref, ref, c.verdict == wire.ClockBehind
@@ -96,8 +95,7 @@ func New(src Source, st Start) *Clock {
 	return c
 }
 
-// judge says whether a difference of the server's clock to what is known is
-// plausible.
+// judge returns the verdict on a difference between the server's clock and the known time.
 func (c *Clock) judge(diff time.Duration) string {
 	switch {
 	case c.MaxJump < 0:
@@ -131,13 +129,13 @@ func (c *Clock) noteSleep() {
 	}
 }
 
-// serverNow is the server's time, as it was heard and has gone on since.
+// serverNow returns the server's time as last heard, carried on since.
 func (c *Clock) serverNow() time.Time { return c.server.Add(c.Local().Sub(c.heard)) }
 
-// running is the partition's time before it is kept from going back.
+// running returns the partition's time, before Now keeps it from going back.
 func (c *Clock) running() time.Time { return c.base.Add(c.Local().Sub(c.since)) }
 
-// Now is the time, never before one given out earlier.
+// Now returns the time, never before one returned earlier.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,8 +151,8 @@ func (c *Clock) nowLocked() time.Time {
 	return t
 }
 
-// Due is the time by which something recorded in the log is due: now, or an
-// earlier time while the log's own times can't be trusted.
+// Due returns the time that decides what recorded in the log is due: now, or an earlier
+// time while the log's own times can't be trusted.
 func (c *Clock) Due() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +163,7 @@ func (c *Clock) Due() time.Time {
 	return t
 }
 
-// BlindDue is due while that is not now, else zero.
+// BlindDue returns Due while it differs from Now, else the zero time.
 func (c *Clock) BlindDue() time.Time {
 	if c.Lag() == 0 {
 		return time.Time{}
@@ -173,7 +171,7 @@ func (c *Clock) BlindDue() time.Time {
 	return c.Due()
 }
 
-// Lag is how far due is behind now.
+// Lag returns how far Due is behind Now.
 func (c *Clock) Lag() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,21 +181,20 @@ func (c *Clock) Lag() time.Duration {
 	return max(c.nowLocked().Sub(c.serverNow()), 0)
 }
 
-// Doubtful reports whether the server's clock is implausible: then nothing is
-// dropped by time.
+// Doubtful reports whether the server's clock is implausible; then time alone drops
+// nothing.
 func (c *Clock) Doubtful() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.doubted.IsZero()
 }
 
-// Until is how long it takes to t, at least 0.
+// Until returns the time left until t, at least 0.
 func (c *Clock) Until(t time.Time) time.Duration { return max(t.Sub(c.Now()), 0) }
 
-// Correct moves the clock towards the server's time, if that is plausible: back
-// or a little forward by at most MaxSlew, over more forward at once. It returns
-// the whole difference, and whether the verdict, or the time, has changed by
-// more than that.
+// Correct moves the clock towards the server's time, if that is plausible: back or a little
+// forward by at most MaxSlew, further forward at once. It returns the whole difference, and
+// whether the verdict changed or the clock jumped.
 func (c *Clock) Correct(server time.Time) (diff time.Duration, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,22 +218,21 @@ func (c *Clock) Correct(server time.Time) (diff time.Duration, changed bool) {
 	return diff, c.verdict != was
 }
 
-// Status is the partition's time, the server's, and what the engine makes
-// of the difference.
+// Status compares the partition's time with the server's.
 type Status struct {
 	Engine     time.Time
-	Server     time.Time     // as last heard, and gone on since
-	Known      time.Time     // when an earlier run last had a plausible time; zero: not known
+	Server     time.Time     // as last heard, carried on since
+	Known      time.Time     // when an earlier run's clock was last plausible; zero: not known
 	Difference time.Duration // Server less Engine
 	Verdict    string        // wire.ClockPlausible, wire.ClockAhead or wire.ClockBehind
-	Since      time.Time     // of a verdict that is not wire.ClockPlausible, by Engine
-	Why        string        // of the same, in words
+	Since      time.Time     // when the verdict ceased to be wire.ClockPlausible, by Engine
+	Why        string        // the verdict explained, if it is not wire.ClockPlausible
 	MaxJump    time.Duration // negative: any is plausible
 	// Blind is set while the log's own times can't be trusted either.
 	Blind bool
 }
 
-// Plausible reports whether the server's clock is.
+// Plausible reports whether the server's clock is plausible.
 func (s Status) Plausible() bool { return s.Verdict == wire.ClockPlausible }
 
 func (c *Clock) Status() Status {
@@ -263,7 +259,7 @@ func Later(a, b time.Time) time.Time {
 	return b
 }
 
-// Sooner is the earlier of two times, where the zero time means never.
+// Sooner returns the earlier of two times, where the zero time means never.
 func Sooner(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
@@ -271,5 +267,5 @@ func Sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// Passed reports whether a time, if it is set, has come.
+// Passed reports whether the time at is set and has come.
 func Passed(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }

@@ -4,16 +4,16 @@
 // and never earlier than the last event. It never goes back, except when an
 // operator confirms the server's clock ([Start], Accepted).
 //
-// A server time that is implausible (too far ahead of everything that is known,
-// or behind it) is not followed: the clock goes on from the last time that was
-// trusted, and [Clock.Doubtful] tells everyone who drops things by time to wait.
-// After a start in front of the log's own times, [Clock.Due] says what is due by
-// the server's time instead, until the two agree.
+// An implausible server time (too far ahead of everything known, or behind it) is not
+// followed: the clock goes on from the last time that was trusted, and while
+// [Clock.Doubtful] is true nothing may be dropped by time. If the log's own times are
+// ahead at a start, [Clock.Due] decides by the server's time what is due, until the two
+// agree.
 //
 // A [Partition] holds what outlives one ownership: the latest time that was right,
 // and an operator's confirmation until an ownership begins with it.
 //
-// The package reads no clock but the one in its [Source], asks nobody for the
-// server's time ([Clock.Correct] is told it), and does no I/O. A Clock may be
-// used by several goroutines.
+// The package reads no clock but the one in its [Source], does not ask for the server's
+// time ([Clock.Correct] is given it), and does no I/O. A Clock is safe for concurrent
+// use.
 package clock

@@ -15,30 +15,29 @@ import (
 type Partition struct {
 	Source
 	Log *slog.Logger
-	// Known, if set, returns when the server's clock was last plausible to an
-	// earlier process, zero if that is not known. Noted, if set, is given that time
-	// now and then, to keep it for the next.
+	// Known, if set, returns when an earlier process last found the server's clock
+	// plausible; zero if that is not known. Noted, if set, is given that time now and then,
+	// to keep it for the next process.
 	Known func() time.Time
 	Noted func(time.Time)
-	// Accepted, if set, is told of a clock that was confirmed, and may have gone back.
+	// Accepted, if set, is called when a clock was confirmed; its time may have gone back.
 	Accepted func(now time.Time)
 
 	current   atomic.Pointer[Clock]
 	accepting atomic.Pointer[Acceptance]
 }
 
-// Acceptance is an operator's word that the server's clock is right.
+// Acceptance is an operator's confirmation that the server's clock is right.
 type Acceptance struct {
 	By   string
 	done chan struct{} // closed when an ownership has begun with it
 }
 
-// Clock returns the clock of the present ownership, or of the last; nil before
-// there was any.
+// Clock returns the clock of the present ownership, or of the last one; nil if there was
+// none yet.
 func (p *Partition) Clock() *Clock { return p.current.Load() }
 
-// Accepting returns the confirmation that the next ownership is to begin with,
-// nil for none.
+// Accepting returns the confirmation with which the next ownership begins, nil for none.
 func (p *Partition) Accepting() *Acceptance { return p.accepting.Load() }
 
 // New makes the clock of an ownership.
@@ -53,7 +52,7 @@ func (p *Partition) New(server, lastEvent time.Time, accept *Acceptance) *Clock 
 	return New(p.Source, st)
 }
 
-// Begin makes c the present clock, and answers who has confirmed it.
+// Begin makes c the present clock, and answers the operator who has confirmed it.
 func (p *Partition) Begin(c *Clock, accept *Acceptance) {
 	p.current.Store(c)
 	s := c.Status()
@@ -82,8 +81,8 @@ func (p *Partition) doubt(s Status) {
 	p.Log.Error("the clock is implausible: nothing is pruned, cut or made due by it", "why", s.Why, "engine_time", s.Engine, "server_time", s.Server, "difference", s.Difference)
 }
 
-// Look corrects a clock by the server's time, and reports whether the verdict, or
-// the time, has changed by more than a little.
+// Look corrects a clock by the server's time, and reports whether the verdict changed or
+// the clock jumped.
 func (p *Partition) Look(c *Clock, server time.Time) (changed bool) {
 	d, changed := c.Correct(server)
 	s := c.Status()
@@ -99,8 +98,8 @@ func (p *Partition) Look(c *Clock, server time.Time) (changed bool) {
 	return changed
 }
 
-// Accept has the partition's time be the server's, by a new ownership that reload
-// begins. Where both agree to a second nothing happens. It fails if the engine ends
+// Accept sets the partition's time to the server's, by a new ownership that reload begins.
+// If the two differ by at most a second, it does nothing. It fails if the engine ends
 // first.
 func (p *Partition) Accept(ctx context.Context, by string, reload func(), ended <-chan struct{}) (s Status, err error) {
 	if c := p.Clock(); c != nil {
@@ -124,8 +123,8 @@ func (p *Partition) Accept(ctx context.Context, by string, reload func(), ended 
 	}
 }
 
-// Follow corrects the clock by the server's time at once, where [Partition.Look]
-// would take back a small difference little by little.
+// Follow corrects the clock by the server's time at once, where [Partition.Look] would take
+// back a small difference step by step.
 func (p *Partition) Follow(server time.Time) {
 	c := p.Clock()
 	for range MaxSlewed / MaxSlew {

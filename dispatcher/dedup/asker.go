@@ -19,28 +19,26 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Hook is a host's judgement of which submissions are the same work. It is called
-// by several goroutines at once.
+// Hook judges, for a host, which submissions are the same work. It is called concurrently.
 type Hook interface {
-	// Judge answers within ctx. An error, or an invalid verdict, leaves the
-	// decision to Config.Fallback.
+	// Judge answers within ctx. If it returns an error, or an invalid verdict,
+	// Config.Fallback decides.
 	Judge(ctx context.Context, q Question) (events.Verdict, error)
 }
 
-// Question is a submission, and what it may be the same as: first the
-// submissions that arrived before it and are not decided yet, in state created,
-// the last to arrive first; then the live items, the last touched first. A verdict
-// may name any of them. The items show all that was durable when the question was
-// asked.
+// Question is a submission, and the candidates that it may be the same as: first the
+// undecided submissions that arrived before it, in state created, the last to arrive first;
+// then the live items, the last touched first. A verdict may name any of them. The items
+// show all that was durable when the question was asked.
 type Question struct {
 	Submission core.Submit
 	Candidates []wire.Item
 }
 
-// The fallbacks of a hook that gives no verdict.
+// The fallbacks when the hook gives no verdict.
 const (
 	FallbackKey      = "key"      // decide by the dedup key, as if there were no hook
-	FallbackDistinct = "distinct" // run the submission, whatever else does
+	FallbackDistinct = "distinct" // run the submission, whatever else runs
 )
 
 // Bounds and defaults.
@@ -50,31 +48,31 @@ const (
 	DefaultCandidates = 20
 	MaxCandidates     = 200
 
-	maxQuestionBytes = 1 << 20 // of the candidates' params; beyond, they are left out
-	maxQuestions     = 16      // asked at once
-	maxRequests      = 64      // whose submissions are being asked about
+	maxQuestionBytes = 1 << 20 // of the candidates' params; beyond it, params are left out
+	maxQuestions     = 16      // questions asked at once
+	maxRequests      = 64      // requests with submissions being asked about
 
-	// maxUndecidedWait is how long a submission waits for the decision of another
-	// that its verdict names, before the fallback decides.
+	// maxUndecidedWait is the longest that a submission waits for the decision of another
+	// that its verdict names; after it, the fallback decides.
 	maxUndecidedWait = time.Minute
 )
 
-// Config says when a host's dedup hook is asked.
+// Config says when the host's dedup hook is asked.
 type Config struct {
 	Hook  Hook          // nil: none
 	Types []events.Type // none: all
-	// Candidates is the most live items that a question has, and the most
-	// submissions that are not decided yet. 0: DefaultCandidates.
+	// Candidates is the most live items, and the most undecided submissions, in a question.
+	// 0: DefaultCandidates.
 	Candidates int
-	// KeySeparator, if set, limits the candidates of a submission whose dedup key
-	// contains it to the items whose key begins like that, up to the last
-	// separator. All other submissions are compared with all live items of the type.
+	// KeySeparator, if set, limits the candidates of a submission whose dedup key contains
+	// it to the items whose key begins with the same text, up to the last separator. All
+	// other submissions are compared with all live items of the type.
 	KeySeparator string
 	Timeout      time.Duration // 0: DefaultTimeout
 	Fallback     string        // empty: FallbackKey
 }
 
-// WithDefaults fills in what is not set.
+// WithDefaults returns c with defaults for the fields that are not set.
 func (c Config) WithDefaults() Config {
 	if c.Candidates == 0 {
 		c.Candidates = DefaultCandidates
@@ -88,7 +86,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate reports everything that is wrong, joined.
+// Validate returns everything that is wrong, joined.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Candidates < 1 || c.Candidates > MaxCandidates {
@@ -110,7 +108,7 @@ type Asker struct {
 	store     *projector.Store
 	log       *slog.Logger
 	position  func() events.Seq
-	stopping  context.Context     // ends when what is asked is to be answered by the fallback
+	stopping  context.Context     // when it ends, the fallback answers open questions
 	questions *semaphore.Weighted // maxQuestions
 	undecided undecided
 	spawned   spawns
@@ -118,11 +116,11 @@ type Asker struct {
 	room   *semaphore.Weighted // maxRequests
 	mu     sync.Mutex          // guards closed
 	closed bool
-	wg     sync.WaitGroup // requests, and spawns that are asked about
+	wg     sync.WaitGroup // requests, and spawns being asked about
 }
 
-// New makes an Asker. position returns the last durable event; once stopping ends,
-// the fallback answers what is still open.
+// New makes an Asker. position returns the last durable event; once stopping ends, the
+// fallback answers open questions.
 func New(stopping context.Context, cfg Config, store *projector.Store, log *slog.Logger, position func() events.Seq) *Asker {
 	return &Asker{
 		cfg: cfg, store: store, log: log, position: position, stopping: stopping,
@@ -135,8 +133,8 @@ func (a *Asker) Asks(t events.Type) bool {
 	return a.cfg.Hook != nil && (len(a.cfg.Types) == 0 || slices.Contains(a.cfg.Types, t))
 }
 
-// Begin takes a request in, which [Asker.Done] ends. It reports false when the
-// engine is stopping, or has too many until ctx ends.
+// Begin begins a request, which [Asker.Done] ends. It returns false if the engine is
+// stopping, or if it has too many requests until ctx ends.
 func (a *Asker) Begin(ctx context.Context) bool {
 	if a.room.Acquire(ctx, 1) != nil {
 		return false
@@ -151,13 +149,13 @@ func (a *Asker) Begin(ctx context.Context) bool {
 	return true
 }
 
-// Done ends a request that was begun.
+// Done ends a request.
 func (a *Asker) Done() {
 	a.room.Release(1)
 	a.wg.Done()
 }
 
-// Stop takes in no more requests, and waits for those that were begun.
+// Stop lets no more requests begin, and waits for those that have begun.
 func (a *Asker) Stop() {
 	a.mu.Lock()
 	a.closed = true
@@ -165,9 +163,9 @@ func (a *Asker) Stop() {
 	a.wg.Wait()
 }
 
-// Ask asks about a group, as many submissions at once as there is room for, and
-// returns when they may be decided. Each has its verdict then. ctx ends it early,
-// by the fallback.
+// Ask asks about a group, as many submissions at once as there is room for, and returns
+// when they may be decided. Each has its verdict then. If ctx ends first, the fallback
+// decides.
 func (g *Group) Ask(ctx context.Context) {
 	if g == nil {
 		return
@@ -223,9 +221,9 @@ func named(before []*asked, v *events.Verdict) *asked {
 	return nil
 }
 
-// settle waits until the undecided submissions of other groups that the verdicts
-// of a group name are decided, for at most maxUndecidedWait. They have all arrived
-// before the group, so groups never wait for each other in a ring.
+// settle waits until the undecided submissions that a group's verdicts name, if they belong
+// to other groups, are decided, for at most maxUndecidedWait. They have all arrived before
+// the group, so groups never wait for each other in a circle.
 func (a *Asker) settle(ctx context.Context, g *Group) {
 	ctx, cancel := context.WithTimeout(ctx, maxUndecidedWait)
 	defer cancel()
@@ -251,7 +249,7 @@ func (a *Asker) fallBack(s *asked, why error) {
 	s.submit.Verdict = a.fallback(why.Error())
 }
 
-// fallback returns the verdict in place of one that was not given.
+// fallback returns the verdict to use when the hook gave none.
 func (a *Asker) fallback(why string) *events.Verdict {
 	if a.cfg.Fallback == FallbackDistinct {
 		return &events.Verdict{Policy: events.DedupDistinct, Source: "fallback", Reason: why}
@@ -259,10 +257,9 @@ func (a *Asker) fallback(why string) *events.Verdict {
 	return nil
 }
 
-// candidates returns what a submission may be the same as: those that are
-// undecided, and behind them the live items. The order in which the two are read
-// leaves no gap: what is no longer undecided is durable, and the projection is
-// waited for until it shows that.
+// candidates returns the submissions and items that a submission may be the same as: the
+// undecided ones, then the live items. Reading in this order leaves no gap: what is no
+// longer undecided is durable, and candidates waits until the projection shows it.
 func (a *Asker) candidates(ctx context.Context, s *asked) (before []*asked, items []wire.Item, err error) {
 	room := maxQuestionBytes
 	prefix := a.keyPrefix(s.submit)
@@ -293,8 +290,8 @@ func (a *Asker) candidates(ctx context.Context, s *asked) (before []*asked, item
 	return before, items, err
 }
 
-// keyPrefix returns what the dedup keys of a submission's candidates begin with,
-// empty for any.
+// keyPrefix returns the prefix of the dedup keys of a submission's candidates, empty for
+// any.
 func (a *Asker) keyPrefix(c *core.Submit) string {
 	sep := a.cfg.KeySeparator
 	if i := strings.LastIndex(c.DedupKey, sep); sep != "" && i >= 0 {

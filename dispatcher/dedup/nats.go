@@ -12,8 +12,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// NATSHook asks over NATS: a request to Subject with the JSON of a NATSQuestion is
-// answered with that of a NATSAnswer.
+// NATSHook asks over NATS: it sends a NATSQuestion as JSON to Subject, and the reply is a
+// NATSAnswer.
 type NATSHook struct {
 	Conn    *nats.Conn
 	Subject string
@@ -28,7 +28,7 @@ type NATSQuestion struct {
 // NATSAnswer is the answer of a dedup hook over NATS.
 type NATSAnswer struct {
 	Policy    events.DedupPolicy `json:"policy"`              // merge, distinct, supersede, defer
-	Canonical string             `json:"canonical,omitempty"` // the id of the item that it is the same as
+	Canonical string             `json:"canonical,omitempty"` // id of the item that it repeats
 	Reason    string             `json:"reason,omitempty"`
 }
 
@@ -55,7 +55,7 @@ func (h *NATSHook) Judge(ctx context.Context, q Question) (events.Verdict, error
 	return v, nil
 }
 
-// wireSubmit returns the part of a submission that a hook may want to know.
+// wireSubmit returns the part of a submission that a hook may need.
 func wireSubmit(c *core.Submit) wire.Submit {
 	s := wire.Submit{
 		Type: string(c.Type), Params: c.Params, DedupKey: c.DedupKey, IdempotencyKey: c.IdempotencyKey, AvailableAt: c.AvailableAt,

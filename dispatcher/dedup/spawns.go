@@ -12,36 +12,36 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Bounds of what is asked about spawns.
+// Bounds of asking about spawns.
 const (
-	// spawnPatience is how long a request with a spawn waits for its verdicts.
-	// Beyond, the spawn alone is answered "unavailable": workers report it again,
-	// and their other reports must not wait for a host.
+	// spawnPatience is the longest that a request with a spawn waits for its verdicts.
+	// After it, the spawn alone is answered "unavailable" and the worker reports it again;
+	// its other reports must not wait for a host.
 	spawnPatience = 250 * time.Millisecond
-	// maxSpawnAsking is how long the children of one spawn are asked about; the
+	// maxSpawnAsking is the longest that the children of one spawn are asked about; the
 	// fallback decides the rest.
 	maxSpawnAsking = time.Minute
-	// spawnKept is how long verdicts wait for their spawn to be reported again.
+	// spawnKept is the time that verdicts are kept for their spawn to be reported again.
 	spawnKept = 30 * time.Second
-	// maxSpawnsKept bounds the spawns that are asked about, or wait to be reported
+	// maxSpawnsKept bounds the spawns that are being asked about, or wait to be reported
 	// again.
 	maxSpawnsKept = 256
 )
 
-// Refusals of the report of a spawn.
+// Refusals of a spawn's report.
 var (
 	errAsking = events.Refuse(events.CodeUnavailable, "the dedup hook is still being asked about the children: report the spawn again")
 	errFull   = events.Refuse(events.CodeUnavailable, "the engine has more requests than it can take: ask again later")
 )
 
-// spawns holds the spawns whose children are being asked about, or were, until
-// their reports are decided. Safe for use by several goroutines.
+// spawns holds the spawns whose children are being asked about, or have been, until their
+// reports are decided. It is safe for concurrent use.
 type spawns struct {
 	mu    sync.Mutex
 	byRun map[spawnRun]*spawn
 }
 
-// spawnRun names the run that a spawn ends.
+// spawnRun identifies the run that a spawn ends.
 type spawnRun struct{ id, token, worker string }
 
 func runOf(r *wire.Report) spawnRun { return spawnRun{r.ID, r.Token, r.Worker} }
@@ -53,8 +53,8 @@ type spawn struct {
 	ready    chan struct{}
 }
 
-// find returns the spawn that a report is of, making it with begin if its
-// children were not seen before; nil if there are too many.
+// find returns the spawn that a report belongs to. It makes it with begin if its children
+// were not seen before, and returns nil if there are too many.
 func (s *spawns) find(r *wire.Report, begin func() *spawn) *spawn {
 	key := runOf(r)
 	s.mu.Lock()
@@ -76,7 +76,7 @@ func (s *spawns) find(r *wire.Report, begin func() *spawn) *spawn {
 	return s.byRun[key]
 }
 
-// drop forgets a spawn: it is decided, or its worker does not report it again.
+// drop forgets a spawn that is decided, or that its worker does not report again.
 func (s *spawns) drop(key spawnRun, sp *spawn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,9 +96,9 @@ func (a *Asker) asksSpawn(r wire.Report) bool {
 	return slices.ContainsFunc(r.Submissions(), func(c core.Submit) bool { return a.Asks(c.Type) })
 }
 
-// Spawns asks about the children of the spawns among some reports, and gives them
-// their verdicts, or refuses the report until they are there. The caller calls
-// answered when the reports are decided.
+// Spawns asks about the children of the spawns among some reports. It gives them their
+// verdicts, or refuses a report whose verdicts are not there yet. The caller calls answered
+// when the reports are decided.
 func (a *Asker) Spawns(reports []wire.Report) (refused map[int]*events.Error, answered func([]wire.Reported)) {
 	ctx, cancel := context.WithTimeout(a.stopping, spawnPatience)
 	defer cancel()
@@ -115,7 +115,7 @@ func (a *Asker) Spawns(reports []wire.Report) (refused map[int]*events.Error, an
 			continue
 		}
 		if !current {
-			continue // it is refused, or has been answered before
+			continue // it will be refused, or was answered before
 		}
 		sp := a.spawned.find(r, func() *spawn { return a.askSpawn(r) })
 		if sp == nil {
@@ -139,7 +139,7 @@ func (a *Asker) Spawns(reports []wire.Report) (refused map[int]*events.Error, an
 	}
 }
 
-// runs reports whether a report is of the present run of its item. Nobody is asked
+// runs reports whether a report is of the present run of its item. The hook is not asked
 // about the children of any other.
 func (a *Asker) runs(ctx context.Context, r *wire.Report) (bool, error) {
 	id, err := events.ParseID(r.ID)
@@ -157,7 +157,7 @@ func (a *Asker) runs(ctx context.Context, r *wire.Report) (bool, error) {
 	return it != nil && it.Token == tok && (it.State == events.StateClaimed || it.State == events.StateRunning), err
 }
 
-// askSpawn begins to ask about the children of a spawn, for a request that was
+// askSpawn begins to ask about the children of a spawn. Its caller is in a request that was
 // begun.
 func (a *Asker) askSpawn(r *wire.Report) *spawn {
 	sp := &spawn{sent: r.Children, children: slices.Clone(r.Submissions()), ready: make(chan struct{})}
@@ -173,8 +173,8 @@ func (a *Asker) askSpawn(r *wire.Report) *spawn {
 	return sp
 }
 
-// Children asks about some of the children that are made in parts. The caller ends
-// the group once they are decided.
+// Children asks about some of the children of a spawn that is made in parts. The caller
+// ends the group once they are decided.
 func (a *Asker) Children(ctx context.Context, parent events.ID, children []core.Submit) *Group {
 	g := a.enterChildren(parent.String(), children)
 	ctx, cancel := context.WithTimeout(ctx, maxSpawnAsking)

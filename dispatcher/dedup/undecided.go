@@ -10,10 +10,10 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// undecided holds the submissions that the hook is asked about, from their
-// arrival until their decisions are durable. Each is a candidate for those that
-// arrive behind it: what is asked about at the same moment can't be found in the
-// projection. Safe for use by several goroutines.
+// undecided holds the submissions that the hook is asked about, from their arrival until
+// their decisions are durable. Each is a candidate for those that arrive after it: the
+// projection can't show what is being asked about at the same moment. It is safe for
+// concurrent use.
 type undecided struct {
 	mu    sync.Mutex
 	types map[events.Type]*list.List // of *asked, the last to arrive first
@@ -24,26 +24,26 @@ type asked struct {
 	submit *core.Submit // gets the verdict
 	group  *Group
 	parent string    // the item that spawns it; empty: none
-	item   wire.Item // what it looks like to a later submission
+	item   wire.Item // as a later submission sees it
 	place  *list.Element
-	// names is the submission that the verdict names, if that was undecided.
+	// names is the submission that the verdict names, if it was undecided.
 	names *asked
-	// became is the item that the decision made of it, or found it to repeat. Set
-	// before group.ended is closed, if at all.
+	// became is the item that the submission became, or repeats. It is set before
+	// group.ended is closed, if at all.
 	became events.ID
 }
 
-// Group holds submissions that arrive together and are decided in their order. A
-// nil Group has none, and its methods do nothing.
+// Group holds submissions that arrive together and are decided in order. A nil Group is
+// empty, and its methods do nothing.
 type Group struct {
 	asker *Asker
 	all   []*asked
 	ended chan struct{} // closed once they are durable, refused or dropped
 }
 
-// Enter takes in those of some submissions, which have arrived together, that the
-// hook is asked about; nil if there are none. They get their verdicts by
-// [Group.Ask], and are removed by [Group.End].
+// Enter takes in the submissions that the hook is asked about, of some that arrived
+// together; nil if there are none. They get their verdicts by [Group.Ask], and are removed
+// by [Group.End].
 func (a *Asker) Enter(subs []*core.Submit) *Group { return a.enter(subs, "") }
 
 func (a *Asker) enter(subs []*core.Submit, parent string) *Group {
@@ -79,7 +79,7 @@ func (u *undecided) add(all []*asked) {
 	}
 }
 
-// Became notes the item that a submission has become, or repeats.
+// Became notes the item that a submission became, or repeats.
 func (g *Group) Became(c *core.Submit, id events.ID) {
 	if g == nil {
 		return
@@ -91,7 +91,7 @@ func (g *Group) Became(c *core.Submit, id events.ID) {
 	}
 }
 
-// End removes the submissions of a group. It is called once.
+// End removes the submissions of a group. It must be called once.
 func (g *Group) End() {
 	if g == nil {
 		return
@@ -108,8 +108,8 @@ func (g *Group) End() {
 	close(g.ended)
 }
 
-// before returns the submissions that arrived before s and are undecided, whose
-// dedup keys begin with a prefix, the last to arrive first, at most limit of them.
+// before returns the undecided submissions that arrived before s and whose dedup keys begin
+// with a prefix: the last to arrive first, at most limit of them.
 func (u *undecided) before(s *asked, keyPrefix string, limit int) (found []*asked) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -15,41 +15,41 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Bounds of what is done in parts.
+// Bounds of errands.
 const (
 	maxErrands   = 64  // at once
-	maxMakers    = 4   // of them, those that hold the children of a spawn in memory
-	partsAtOnce  = 8   // parts that are handed to the loop together
-	membersPage  = 500 // items that are cancelled together
+	maxMakers    = 4   // of these, errands that hold the children of a spawn in memory
+	partsAtOnce  = 8   // parts handed to the loop together
+	membersPage  = 500 // items cancelled together
 	errandPause  = time.Second
-	roomPause    = 20 * time.Millisecond   // between two looks for room in the queue
-	roomLooks    = 50                      // in vain, until others have their turn
+	roomPause    = 20 * time.Millisecond   // between two tries when the queue is full
+	roomLooks    = 50                      // failed tries, until other errands have their turn
 	maxPartBytes = wire.MaxWholeSpawnBytes // of the params of one part's children
 )
 
-// Config is what errands are done with.
+// Config says how errands are done.
 type Config struct {
 	Store  *projector.Store
 	Logger *slog.Logger
 	NewID  func() events.ID
 	// Decide has commands decided, in order, and returns an outcome for each.
 	Decide func(context.Context, []core.Command) ([]Outcome, error)
-	// Children reads the children of a spawn from the document that a report
-	// referred to; nil: there is no object store.
+	// Children reads the children of a spawn from the document that a report referred to.
+	// nil: there is no object store.
 	Children func(ctx context.Context, ref string) ([]core.Submit, error)
-	// Ask has the dedup hook asked about children of a parent.
+	// Ask asks the dedup hook about children of a parent.
 	Ask func(ctx context.Context, parent events.ID, children []core.Submit) *dedup.Group
-	// Ended has the loop call [Errands.Ended].
+	// Ended makes the loop call [Errands.Ended].
 	Ended func(context.Context, events.ID)
 }
 
-// Outcome is what became of a command.
+// Outcome is the result of a command.
 type Outcome struct {
 	Repeat bool  // it was decided before
 	Err    error // an *events.Error when it was refused
 }
 
-// Errands are those of one ownership of the partition.
+// Errands runs the errands of one ownership of the partition.
 type Errands struct {
 	cfg    Config
 	ctx    context.Context
@@ -61,7 +61,7 @@ type Errands struct {
 	left bool // some found no room
 }
 
-// New makes the Errands of an ownership, which ends with ctx.
+// New returns the Errands of an ownership, which ends with ctx.
 func New(ctx context.Context, cfg Config) *Errands {
 	return &Errands{cfg: cfg, ctx: ctx, makers: make(chan struct{}, maxMakers), busy: map[events.ID]bool{}}
 }
@@ -69,8 +69,8 @@ func New(ctx context.Context, cfg Config) *Errands {
 // Wait waits for the errands under way, which end with the ownership.
 func (r *Errands) Wait() { r.wait.Wait() }
 
-// Send goes on an errand for an item, if it needs one and nobody is on it. A nil
-// Errands leaves it to the next owner. Called by the loop.
+// Send starts an errand for an item, if the item needs one and has none. A nil Errands
+// leaves it to the next owner. Called by the loop.
 func (r *Errands) Send(it *events.Item) {
 	if r == nil || it == nil || !it.NeedsFollowUp() || !it.Relations.InParts() || r.busy[it.ID] {
 		return
@@ -100,16 +100,16 @@ func (r *Errands) Send(it *events.Item) {
 	})
 }
 
-// Ended notes that an errand is over, and reports whether some found no room in the
-// meantime: then what needs one is to be looked up again. Else its item may need
-// another. Called by the loop.
+// Ended notes that an errand is over, and reports whether others found no room in the
+// meantime; then the caller must look up again which items need one. Otherwise only this
+// item may need another. Called by the loop.
 func (r *Errands) Ended(id events.ID) (left bool) {
 	delete(r.busy, id)
 	left, r.left = r.left, false
 	return left
 }
 
-// makeChildren makes the children of a spawn that are still to be made.
+// makeChildren makes the children of a spawn that are still missing.
 func (r *Errands) makeChildren(ctx context.Context, it *events.Item) error {
 	select {
 	case r.makers <- struct{}{}:
@@ -131,8 +131,8 @@ func (r *Errands) makeChildren(ctx context.Context, it *events.Item) error {
 	return r.makeParts(ctx, it, children[rel.Made:rel.Declared])
 }
 
-// makeParts makes the children of a spawn that are left, some parts at a time, once
-// the dedup hook has been asked about them.
+// makeParts makes the remaining children of a spawn, some parts at a time, after asking the
+// dedup hook about them.
 func (r *Errands) makeParts(ctx context.Context, it *events.Item, left []core.Submit) error {
 	for len(left) > 0 {
 		next := left[:min(len(left), partsAtOnce*events.SpawnPartSize)]
@@ -149,10 +149,9 @@ func (r *Errands) makeParts(ctx context.Context, it *events.Item, left []core.Su
 	return nil
 }
 
-// makeSome makes children of a spawn behind those that are made. Where the queue
-// has no room for a whole part, it makes smaller ones, down to one child; if there
-// is no room even for that, for a while, it returns the refusal. over is as for
-// decideParts.
+// makeSome makes more children of a spawn that has made of them already. If the queue has
+// no room for a whole part, it makes smaller ones, down to one child; if for a while there
+// is no room even for that, it returns the refusal. over is as in decideParts.
 func (r *Errands) makeSome(ctx context.Context, it *events.Item, left []core.Submit, made int) (over bool, err error) {
 	for most, looks := events.SpawnPartSize, 0; len(left) > 0; {
 		var cmds []core.Command
@@ -187,9 +186,9 @@ func (r *Errands) makeSome(ctx context.Context, it *events.Item, left []core.Sub
 	return false, nil
 }
 
-// decideParts has parts decided and returns how many of them stand, and the
-// refusal of the next. over says that one was there already, or that the spawn has
-// ended: what is left is to be looked up again then.
+// decideParts has parts decided. It returns how many of them were made, and the refusal of
+// the next. over says that a part was there already, or that the spawn has ended: then the
+// remaining work must be looked up again.
 func (r *Errands) decideParts(ctx context.Context, cmds []core.Command) (done int, over bool, err error) {
 	outcomes, err := r.cfg.Decide(ctx, cmds)
 	if err != nil {
@@ -204,7 +203,7 @@ func (r *Errands) decideParts(ctx context.Context, cmds []core.Command) (done in
 	return done, false, nil
 }
 
-// noRoom reports whether a part was refused for want of room in the queue.
+// noRoom reports whether a part was refused because the queue has no room.
 func noRoom(err error) bool {
 	code := events.CodeOf(err)
 	return code == events.CodeQueueFull || code == events.CodeRateLimited
@@ -217,8 +216,8 @@ func (r *Errands) children(ctx context.Context, ref string) ([]core.Submit, erro
 	return r.cfg.Children(ctx, ref)
 }
 
-// cutPart returns the next part of the children of a spawn: as many as one decision
-// may make, at most most of them, and at least one.
+// cutPart returns the next part of the children of a spawn: as many as one decision may
+// make, at most most of them, and at least one.
 func cutPart(children []core.Submit, most int) []core.Submit {
 	bytes := 0
 	for i := range children {
@@ -229,8 +228,8 @@ func cutPart(children []core.Submit, most int) []core.Submit {
 	return children
 }
 
-// endMembers cancels what belongs to an item that has ended. Nothing is added to
-// it any more, so the projection's index has all of it, once it is that far.
+// endMembers cancels what belongs to an item that has ended. Nothing more is added to the
+// item, so the projection's index has all of it once it has reached the item's end.
 func (r *Errands) endMembers(ctx context.Context, it *events.Item) error {
 	if err := r.cfg.Store.Await(ctx, it.Seq); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Message is a message of the intake stream: a submission, or why it is none.
+// Message is a message of the intake stream: a submission, or the error that rejects it.
 type Message struct {
 	Seq    uint64
 	Submit core.Submit
@@ -20,17 +20,17 @@ type Message struct {
 
 	typ    events.Type
 	msg    *nats.Msg
-	weight int64 // of the reader's budget
+	weight int64 // share of the reader's budget
 }
 
-// Batch is a run of messages.
+// Batch is a run of consecutive messages.
 type Batch struct {
 	Messages []*Message
-	Asked    *dedup.Group // those that the dedup hook was asked about; nil: none
+	Asked    *dedup.Group // submissions that the dedup hook was asked about; nil: none
 	release  func([]*Message)
 }
 
-// End gives the batch's room free: it is durable, or nobody will decide it.
+// End frees the batch's room: the batch is durable, or nobody will decide it.
 func (b *Batch) End() {
 	if b.release != nil {
 		b.release(b.Messages)
@@ -38,7 +38,7 @@ func (b *Batch) End() {
 	b.Asked.End()
 }
 
-// Parse makes a submission of a message, which was published at a time.
+// Parse makes a submission of a message published at time at.
 func Parse(seq uint64, at time.Time, msg *nats.Msg, names wire.Names, newID events.ID) *Message {
 	in := &Message{Seq: seq, msg: msg}
 	sub, err := wire.ParseSubmission(msg.Subject, msg.Header, msg.Data, names)
@@ -46,11 +46,11 @@ func Parse(seq uint64, at time.Time, msg *nats.Msg, names wire.Names, newID even
 		in.typ = t
 	}
 	if err == nil {
-		// The bound of params is the type's: Decide knows it.
+		// The limit on params belongs to the type, and Decide checks it.
 		in.Submit, err = sub.Command(newID, math.MaxInt)
 	}
 	msgID := msg.Header.Get(nats.MsgIdHdr)
-	if err == nil { // what the submission itself says was checked by Command
+	if err == nil { // Command has checked the submission itself
 		_, err = events.CheckText("message id", msgID, events.MaxKeyLen)
 	}
 	if err != nil {
@@ -62,8 +62,8 @@ func Parse(seq uint64, at time.Time, msg *nats.Msg, names wire.Names, newID even
 	return in
 }
 
-// Reject returns the command that records why the message became no item. The core
-// keeps as much of the original as an event has room for.
+// Reject returns the command that records why the message became no item. The core keeps as
+// much of the original as an event has room for.
 func (m *Message) Reject(why *events.Error) core.Reject {
 	return core.Reject{Type: m.typ, Rejected: events.Rejected{
 		Code: string(why.Code), Message: why.Message, Subject: m.msg.Subject, Headers: m.msg.Header,

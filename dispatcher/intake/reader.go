@@ -21,28 +21,29 @@ import (
 )
 
 const (
-	// MaxBatch is how many messages a batch has at most.
+	// MaxBatch is the most messages in a batch.
 	MaxBatch = 256
-	// maxBytes bounds the messages that are read and not durable yet.
+	// maxBytes bounds the messages that are read and not yet durable.
 	maxBytes = 32 << 20
-	// overhead is what a message costs beside its bytes, roughly.
+	// overhead is roughly the memory that a message takes besides its bytes.
 	overhead = 512
 	// retryAfter is the wait before the stream is read again after a disturbance.
 	retryAfter = 200 * time.Millisecond
 )
 
-// Config says what a Reader reads, and for whom.
+// Config configures a Reader.
 type Config struct {
 	Topology *natsio.Topology
 	Names    wire.Names
 	Logger   *slog.Logger
 	NewID    func() events.ID
-	// Ask has submissions that have arrived together prepared for their decision:
-	// scored, and asked about. It returns those that the dedup hook was asked about.
+	// Ask prepares submissions that arrived together for their decision: it scores them and
+	// asks the dedup hook. It returns those that the hook was asked about.
 	Ask func(context.Context, []*core.Submit) *dedup.Group
-	// Take is handed each batch. It returns false if ctx ended before it was taken.
+	// Take is called with each batch. It returns false if ctx ended before the batch was
+	// taken.
 	Take func(context.Context, *Batch) bool
-	// Read is told of the last message read.
+	// Read is called with the sequence of each message read.
 	Read func(seq uint64)
 }
 
@@ -50,19 +51,20 @@ type Config struct {
 type Reader struct {
 	cfg    Config
 	budget *semaphore.Weighted // maxBytes
-	after  uint64              // the last message handed over
+	after  uint64              // last message handed over
 
 	wake chan struct{}
 	mu   sync.Mutex // guards buf
 	buf  []*Message
 }
 
-// NewReader makes a Reader that begins behind a message of the stream.
+// NewReader returns a Reader that begins after a message of the stream.
 func NewReader(cfg Config, after uint64) *Reader {
 	return &Reader{cfg: cfg, budget: semaphore.NewWeighted(maxBytes), after: after, wake: make(chan struct{}, 1)}
 }
 
-// Run follows the stream until ctx ends, and again when that was disturbed.
+// Run follows the stream until ctx ends, and starts again whenever the stream was
+// disturbed.
 func (r *Reader) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := r.read(ctx)
@@ -97,7 +99,7 @@ func (r *Reader) read(ctx context.Context) error {
 	}
 	cancel()
 	<-ended
-	if err != nil && !r.handOn(ctx) { // the stream may be gone: this is the only copy
+	if err != nil && !r.handOn(ctx) { // the stream may be gone, and this the only copy
 		err = nil
 	}
 	r.release(r.buf) // no longer written: follow has ended
@@ -118,7 +120,7 @@ func (r *Reader) follow(ctx context.Context, f *connect.Feed) error {
 	}
 }
 
-// handOver hands over what was read, in batches.
+// handOver hands over in batches what was read.
 func (r *Reader) handOver(ctx context.Context, ended <-chan struct{}) error {
 	for {
 		select {
@@ -134,7 +136,7 @@ func (r *Reader) handOver(ctx context.Context, ended <-chan struct{}) error {
 	}
 }
 
-// handOn hands over what is there, and reports false when ctx has ended.
+// handOn hands over what has been read, and reports false if ctx has ended.
 func (r *Reader) handOn(ctx context.Context) bool {
 	for b := r.next(); len(b.Messages) > 0; b = r.next() {
 		var subs []*core.Submit
@@ -144,7 +146,7 @@ func (r *Reader) handOn(ctx context.Context) bool {
 			}
 		}
 		b.Asked = r.cfg.Ask(ctx, subs)
-		if ctx.Err() != nil || !r.cfg.Take(ctx, b) { // it may have been asked about in a hurry
+		if ctx.Err() != nil || !r.cfg.Take(ctx, b) { // Ask may have been cut short
 			b.End()
 			return false
 		}
@@ -153,8 +155,8 @@ func (r *Reader) handOn(ctx context.Context) bool {
 	return true
 }
 
-// add parses a message. It waits for its part of the budget, and the server with
-// it.
+// add parses and buffers a message. It waits for the message's share of the budget, and so
+// makes the server wait.
 func (r *Reader) add(ctx context.Context, m connect.Message) error {
 	weight := int64(overhead + len(m.Data) + HeaderBytes(m.Header))
 	if err := r.budget.Acquire(ctx, weight); err != nil {
@@ -173,7 +175,7 @@ func (r *Reader) add(ctx context.Context, m connect.Message) error {
 	return nil
 }
 
-// next takes the messages of the next batch, if there are any.
+// next takes the messages of the next batch; it may be empty.
 func (r *Reader) next() *Batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,7 +187,7 @@ func (r *Reader) next() *Batch {
 	return b
 }
 
-// release gives back the parts of the budget that messages have.
+// release gives back the shares of the budget that messages hold.
 func (r *Reader) release(msgs []*Message) {
 	n := int64(0)
 	for _, m := range msgs {
@@ -194,8 +196,8 @@ func (r *Reader) release(msgs []*Message) {
 	r.budget.Release(n)
 }
 
-// HeaderBytes returns how long a message's headers are: a publisher may send long ones
-// that mean nothing here.
+// HeaderBytes returns the size of a message's headers: a publisher may send long ones that
+// mean nothing here.
 func HeaderBytes(h map[string][]string) (n int) {
 	for name, values := range h {
 		for _, v := range values {

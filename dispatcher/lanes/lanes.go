@@ -10,7 +10,7 @@ import (
 // Key names a lane, and so its consumer.
 type Key struct {
 	Type events.Type
-	Name string // of the capabilities that it asks for; empty: the shared lane
+	Name string // names the capabilities it asks for; empty: the shared lane
 }
 
 // Bounds of the lanes with capabilities that are open at once. Each has a
@@ -19,20 +19,19 @@ type Key struct {
 const (
 	MaxPerType = 100 // of one type
 	Max        = 500 // of all types
-	// MaxConsumers is the most consumers of the dispatch stream: a shared lane
-	// for each type, the lanes above, and some that are still to be removed.
+	// MaxConsumers is the most consumers of the dispatch stream: a shared lane for each
+	// type, the lanes above, and some that are still to be removed.
 	MaxConsumers = events.MaxTypes + Max + 200
 )
 
-// MaxPending is a consumer's MaxAckPending: past 1,024 pending the server may
-// notice an expired lease 100 ms late.
+// MaxPending is a consumer's MaxAckPending: above 1,024 pending, the server may notice an
+// expired lease 100 ms late.
 const MaxPending = 1000
 
 // Offer is the sorted set of a worker's capabilities.
 type Offer []string
 
-// Covers reports whether a worker with these capabilities can run what a lane
-// holds.
+// Covers reports whether a worker with these capabilities can run the items of a lane.
 func (o Offer) Covers(lane string) bool {
 	if lane == "" {
 		return true
@@ -45,9 +44,9 @@ func (o Offer) Covers(lane string) bool {
 	return true
 }
 
-// NextLane returns the first lane at or behind a name, in the order of names,
-// that a worker with these capabilities serves; empty for none. There are up to
-// 2^16 such lanes: it looks only at those in the way to the name.
+// NextLane returns the first lane at or after a name, in the order of names, that a worker
+// with these capabilities serves; empty for none. There are up to 2^16 such lanes; NextLane
+// looks only at those on the way to the name.
 func (o Offer) NextLane(from string) (next string) {
 	var look func(prefix string, rest Offer)
 	look = func(prefix string, rest Offer) {
@@ -57,7 +56,7 @@ func (o Offer) NextLane(from string) (next string) {
 				if next == "" || name < next {
 					next = name
 				}
-				continue // those that begin with it come behind it
+				continue // longer names with this prefix come after it
 			}
 			if more := name + "_"; more > from || strings.HasPrefix(from, more) {
 				look(more, rest[i+1:])

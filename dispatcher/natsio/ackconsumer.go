@@ -12,12 +12,12 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/ackmode"
 )
 
-// AckSlack is added to a native lease: a server that starts again knows only
-// the second in which it has delivered a message (encodeConsumerState in
-// server/store.go, 2.15.2), so that ack-waits of before end up to that much early.
+// AckSlack is added to a native lease. A server that starts again knows only the second in
+// which it delivered a message (encodeConsumerState in server/store.go, 2.15.2), so earlier
+// ack-waits end up to that much early.
 const AckSlack = time.Second
 
-// nativeConfig is the configuration of a type's consumer, but for its rest.
+// nativeConfig returns the configuration of a type's consumer, except whether it is paused.
 func (t *Topology) nativeConfig(c ackmode.Consumer) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable: string(c.Type), FilterSubject: t.cfg.Names.Native(c.Type), AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.Lease + AckSlack,
@@ -25,16 +25,15 @@ func (t *Topology) nativeConfig(c ackmode.Consumer) jetstream.ConsumerConfig {
 	}
 }
 
-// isAnother reports whether a consumer could not be brought up to date since it
-// differs in what can't be changed: somebody else has made it.
+// isAnother reports whether a consumer could not be updated because it differs in what
+// can't be changed: somebody else has made it.
 func isAnother(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeConsumerCreate || api.ErrorCode == jetstream.JSErrCodeConsumerExists)
 }
 
-// isAsWanted reports whether a consumer is as the engine has made it. Otherwise
-// the server would try again what the engine is to try again, would not say what
-// was acked, or would wait for another lease.
+// isAsWanted reports whether a consumer still is as the engine made it. If not, the server
+// could retry what the engine should retry, fail to report acks, or use another lease.
 func (t *Topology) isAsWanted(info *jetstream.ConsumerInfo, c ackmode.Consumer) bool {
 	have, want := info.Config, t.nativeConfig(c)
 	return info.Paused == c.Paused && have.FilterSubject == want.FilterSubject && len(have.FilterSubjects) == 0 &&
@@ -43,11 +42,11 @@ func (t *Topology) isAsWanted(info *jetstream.ConsumerInfo, c ackmode.Consumer) 
 		strings.TrimSuffix(have.SampleFrequency, "%") == strings.TrimSuffix(want.SampleFrequency, "%")
 }
 
-// EnsureNative makes a type's consumer, and lets it deliver or not.
+// EnsureAckConsumer makes a type's consumer, and lets it deliver or not.
 func (t *Topology) EnsureAckConsumer(ctx context.Context, c ackmode.Consumer) error {
 	stream, cfg := t.cfg.Names.NativeStream(), t.nativeConfig(c)
 	if c.Paused {
-		cfg.PauseUntil = &AtRest // of a new one; one that is there keeps what it has
+		cfg.PauseUntil = &AtRest // for a new consumer; an existing one keeps what it has
 	}
 	cons, err := t.js.CreateOrUpdateConsumer(ctx, stream, cfg)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -74,9 +73,9 @@ func (t *Topology) EnsureAckConsumer(ctx context.Context, c ackmode.Consumer) er
 	return nil
 }
 
-// resumeNative lets a consumer deliver again. Those who wait for messages get
-// them at once: the server looks for what it has for them not when a consumer is
-// resumed, but when the bound of what it may have delivered becomes another.
+// resumeNative lets a consumer deliver again. Changing MaxAckPending up and back gives
+// waiting pullers their messages at once: the server does not look for messages when a
+// consumer is resumed, only when that bound changes.
 func (t *Topology) resumeNative(ctx context.Context, stream string, cfg jetstream.ConsumerConfig) error {
 	if _, err := t.js.ResumeConsumer(ctx, stream, cfg.Durable); err != nil {
 		return err
@@ -91,10 +90,10 @@ func (t *Topology) resumeNative(ctx context.Context, stream string, cfg jetstrea
 	return nil
 }
 
-// InspectNative finds out how far a consumer is with messages: see
-// nativesweep.go. A message counts as over only if it is still there, by its
-// token: one that was lost was not acked. What was found before the server
-// stopped answering counts; the rest is left to the next sweep.
+// InspectNative finds how far a consumer is with messages: see nativesweep.go. A message
+// counts as over only if it is still there, by its token: one that was lost was not acked.
+// What was found before the server stopped answering counts; the rest is left to the next
+// sweep.
 func (p *Pusher) InspectNative(c ackmode.Consumer, waiting []Stored) {
 	p.chore(func(ctx context.Context) {
 		s, err := p.nativeStream(ctx)
@@ -116,7 +115,7 @@ func (p *Pusher) InspectNative(c ackmode.Consumer, waiting []Stored) {
 			}
 			return
 		}
-		behind := p.topology.native.behind.Load() > 0 // what has been said may only not be heard yet
+		behind := p.topology.native.behind.Load() > 0 // news may only not be heard yet
 		var looks []ackmode.Look
 		for _, w := range waiting {
 			found, err := p.stillNative(ctx, s, w)

@@ -20,19 +20,18 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// AckReader follows one of the streams that capture what native workers
-// answer and what the server makes of it. It begins early enough for everything that is
-// dispatched, so that what was said while no engine was there is heard as well.
+// AckReader follows one of the streams that capture the answers of native workers and the
+// server's words on them. It begins early enough for everything that is dispatched, so that
+// it also hears what was said while no engine was running.
 type AckReader struct {
 	signals  *Signals
 	topology *Topology
 	stream   string
 	since    time.Time
-	behind   bool // it counts in nativeTopology.behind
+	behind   bool // the reader counts in nativeTopology.behind
 }
 
-// NewAckReaders makes the readers of an ownership, for what was said from a
-// time on.
+// NewAckReaders makes the readers of an ownership, for words from since on.
 func NewAckReaders(t *Topology, sig *Signals, since time.Time) []*AckReader {
 	var rs []*AckReader
 	t.native.behind.Store(0)
@@ -121,8 +120,8 @@ func (r *AckReader) follow(ctx context.Context) error {
 	}
 }
 
-// hear leaves a word for the loop, once there is room for it: none may be
-// dropped, so this waits and the stream holds the rest.
+// hear leaves a word for the loop, once there is room: none may be dropped, so hear waits,
+// and the stream holds the rest.
 func (r *AckReader) hear(ctx context.Context, m connect.Message) {
 	if r.behind && m.Pending == 0 {
 		defer r.setBehind(false)
@@ -138,11 +137,11 @@ func (r *AckReader) hear(ctx context.Context, m connect.Message) {
 	}
 }
 
-// messageDeleted is the reason that the server gives for a message which was
-// deleted while a worker had it.
+// messageDeleted is the reason that the server gives for a message that was deleted while a
+// worker had it.
 const messageDeleted = "Unacknowledged message was deleted"
 
-// nativeWordOf reads what a captured message says.
+// nativeWordOf parses a captured message.
 func nativeWordOf(subject string, data []byte, stream string) (ackmode.Word, bool) {
 	if rest, ok := strings.CutPrefix(subject, "$JS.ACK."+stream+"."); ok {
 		return rawWord(rest, data)
@@ -169,7 +168,7 @@ func nativeWordOf(subject string, data []byte, stream string) (ackmode.Word, boo
 	case strings.Contains(subject, ".MSG_TERMINATED."):
 		w.Kind, w.Reason = core.NativeTerm, a.Reason
 		if a.Reason == messageDeleted {
-			w.Kind, w.Reason = core.NativeExpired, "" // its worker can answer no more
+			w.Kind, w.Reason = core.NativeExpired, "" // the worker can answer no more
 		}
 	default:
 		return ackmode.Word{}, false
@@ -177,9 +176,9 @@ func nativeWordOf(subject string, data []byte, stream string) (ackmode.Word, boo
 	return w, true
 }
 
-// rawWord reads an ack as its worker has sent it: see the server's processAck.
-// rest is its subject from the consumer on: consumer, deliveries, stream
-// sequence, consumer sequence, time, pending.
+// rawWord parses an ack as its worker sent it: see the server's processAck. rest is the
+// subject from the consumer on: consumer, deliveries, stream sequence, consumer sequence,
+// time, pending.
 func rawWord(rest string, data []byte) (ackmode.Word, bool) {
 	tokens := strings.Split(rest, ".")
 	if len(tokens) < 4 {
@@ -205,8 +204,8 @@ func rawWord(rest string, data []byte) (ackmode.Word, bool) {
 	return w, true
 }
 
-// nakDelay reads the delay of a -NAK: a JSON object with nanoseconds, or a Go
-// duration; 0 for none, and for one that the server doesn't understand either.
+// nakDelay parses the delay of a -NAK: a JSON object with nanoseconds, or a Go duration. It
+// returns 0 for none, and for one that the server doesn't understand either.
 func nakDelay(arg []byte) time.Duration {
 	arg = bytes.TrimSpace(arg)
 	if len(arg) == 0 {

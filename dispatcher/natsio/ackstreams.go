@@ -17,36 +17,35 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Bounds of each of the streams that capture what is said of native runs. They
-// need to hold what is not recorded yet: while an engine is there, next to
-// nothing. There is no bound in bytes, which the server would set aside.
+// Bounds of each of the streams that capture words on native runs. The streams need to hold
+// only what is not recorded yet: next to nothing while an engine runs. There is no bound in
+// bytes, since the server would reserve that much.
 const (
 	nativeWordMsgs = 200_000
-	nativeWordSize = 128 << 10 // of one, in bytes: the reason of a +TERM is all that can be long
+	nativeWordSize = 128 << 10 // bytes of one; only the reason of a +TERM can be long
 	nativeWordAge  = 72 * time.Hour
 )
 
-// AtRest is when a consumer that is paused would go on by itself.
+// AtRest is the time at which a paused consumer would resume by itself.
 var AtRest = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// nativeTopology is the streams of native workers. They are made when a type
-// first has the protocol.
+// nativeTopology holds the state of the streams of native workers, which are made when a
+// type first has the protocol.
 type nativeTopology struct {
-	ready chan struct{} // closed once they are there
+	ready chan struct{} // closed once the streams exist
 	once  sync.Once
-	// behind counts the readers of the streams that capture which have not yet
-	// read what was there when they began.
+	// behind counts the readers of the capturing streams that have not yet read everything
+	// that was there when they began.
 	behind atomic.Int32
-	// lost is called when the native stream turned out to be another than the
-	// one last seen.
+	// lost is called when the native stream turns out to be a different one than last seen.
 	lost func()
 
 	mu      sync.Mutex // guards created
 	created time.Time  // of the stream last seen
 }
 
-// EnsureAckStreams makes the native streams if they are not there. Those
-// that capture come first: the server says nothing that nobody hears.
+// EnsureAckStreams makes the native streams if they don't exist. The capturing streams come
+// first, so that no word is missed.
 func (t *Topology) EnsureAckStreams(ctx context.Context) (jetstream.Stream, error) {
 	n, storage := t.cfg.Names, jetstream.FileStorage
 	if t.cfg.MemoryOnly {
@@ -65,8 +64,8 @@ func (t *Topology) EnsureAckStreams(ctx context.Context) (jetstream.Stream, erro
 	defer t.making.Unlock()
 	s, err := t.js.Stream(ctx, n.NativeStream())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		// Each life of it numbers its messages from another place, so that an ack
-		// from an earlier one hits nothing.
+		// Each life of the stream numbers its messages from another place, so that an ack
+		// from an earlier life hits nothing.
 		s, err = t.js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: n.NativeStream(), Subjects: []string{n.Native("*")}, Storage: storage, Replicas: t.cfg.Replicas,
 			Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2*t.cfg.MaxRunning + lanes.MaxPending),
@@ -91,15 +90,15 @@ func (n *nativeTopology) seen(created time.Time) {
 	}
 }
 
-// made reports whether the streams have been made by this engine, or found.
+// made reports whether this engine has made or found the streams.
 func (n *nativeTopology) made() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.created.IsZero()
 }
 
-// PushNative sends an item to the native stream. Sent again it is stored once,
-// by its token.
+// PushNative sends an item to the native stream. If it is sent again, it is stored once, by
+// its token.
 func (p *Pusher) PushNative(it *events.Item, params []byte, token events.Token, lease time.Duration) {
 	tok := token.String()
 	h := p.header(it, token, lease)
@@ -111,7 +110,7 @@ func (p *Pusher) PushNative(it *events.Item, params []byte, token events.Token, 
 	}
 }
 
-// nativeStored hears what became of a push to the native stream.
+// nativeStored handles the server's reply to a push to the native stream.
 func (p *Pusher) nativeStored(m *nats.Msg) {
 	var token events.Token
 	if err := token.UnmarshalText([]byte(m.Subject[len(p.nativeInbox):])); err != nil {
@@ -126,8 +125,7 @@ func (p *Pusher) nativeStored(m *nats.Msg) {
 	p.repairNative()
 }
 
-// repairNative makes the native streams and consumers anew where they are
-// missing.
+// repairNative makes the native streams and consumers anew where they are missing.
 func (p *Pusher) repairNative() {
 	p.chore(func(ctx context.Context) {
 		if !p.topology.native.made() {
@@ -160,7 +158,7 @@ func (p *Pusher) removeNative(ctx context.Context, seq uint64) bool {
 	return true
 }
 
-// nativeStream is a handle of the native stream, by its name.
+// nativeStream returns a handle of the native stream, by its name.
 func (p *Pusher) nativeStream(ctx context.Context) (jetstream.Stream, error) {
 	if p.native == nil { // owned by the chore goroutine
 		s, err := p.js.Stream(ctx, p.cfg.Names.NativeStream())
@@ -172,8 +170,8 @@ func (p *Pusher) nativeStream(ctx context.Context) (jetstream.Stream, error) {
 	return p.native, nil
 }
 
-// CleanNative removes messages whose outcome is recorded. What a failure leaves
-// lies below the floor of a later one.
+// CleanNative removes messages whose outcome is recorded. What a failure leaves is below
+// the floor of a later call.
 func (p *Pusher) CleanNative(floor uint64, ended []uint64) {
 	clean := func(ctx context.Context) {
 		defer p.signals.NativeCleaned()
@@ -208,8 +206,7 @@ func (p *Pusher) EnsureNative(c ackmode.Consumer) {
 	})
 }
 
-// WithdrawNative takes back what a consumer has not delivered, once it delivers
-// no more.
+// WithdrawNative pauses a consumer, and then takes back what it has not delivered.
 func (p *Pusher) WithdrawNative(c ackmode.Consumer, waiting []Stored) {
 	p.chore(func(ctx context.Context) {
 		err := p.topology.EnsureAckConsumer(ctx, c)
@@ -232,7 +229,7 @@ func (p *Pusher) WithdrawNative(c ackmode.Consumer, waiting []Stored) {
 	})
 }
 
-// stillNative reports whether a dispatch's message is where it was put.
+// stillNative reports whether a dispatch's message is still where it was stored.
 func (p *Pusher) stillNative(ctx context.Context, s jetstream.Stream, w Stored) (bool, error) {
 	m, err := s.GetMsg(ctx, w.Seq)
 	if gone(err) {
@@ -245,8 +242,8 @@ func (p *Pusher) stillNative(ctx context.Context, s jetstream.Stream, w Stored) 
 	return token == w.Token, nil
 }
 
-// LookUpNative finds out which dispatch a word is about. A message that is gone
-// needs no word any more.
+// LookUpNative finds the dispatch that a word is about. A message that is gone needs no
+// word.
 func (p *Pusher) LookUpNative(w ackmode.Word) {
 	p.chore(func(ctx context.Context) {
 		s, err := p.nativeStream(ctx)
@@ -264,9 +261,8 @@ func (p *Pusher) LookUpNative(w ackmode.Word) {
 	})
 }
 
-// HoldNatives stops the delivery of messages to native workers until an engine
-// has taken over: it is to be called when the NATS server has begun and nobody
-// else can reach it.
+// HoldNatives stops the delivery of messages to native workers until an engine has taken
+// over. It must be called when the NATS server has started and nobody else can reach it.
 func HoldNatives(ctx context.Context, js jetstream.JetStream, names wire.Names) error {
 	s, err := js.Stream(ctx, names.NativeStream())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -13,7 +13,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// gone reports whether an error says that what was asked for is not there.
+// gone reports whether an error says that the requested object does not exist.
 func gone(err error) bool {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
@@ -22,8 +22,8 @@ func gone(err error) bool {
 	return errors.Is(err, jetstream.ErrMsgNotFound)
 }
 
-// noSuchMessage reports whether a delete failed since there was nothing to
-// delete, for which the server has no code of its own.
+// noSuchMessage reports whether a delete failed because the message did not exist; the
+// server has no code of its own for that.
 func noSuchMessage(err error) bool {
 	return gone(err) || strings.Contains(err.Error(), "not found") || strings.Contains(err.Error(), "no message found")
 }
@@ -59,8 +59,8 @@ func (p *Pusher) EnsureConsumer(key lanes.Key, lease time.Duration, tell bool) {
 	})
 }
 
-// DropConsumer removes a lane's consumer. Who pulls from it is told by the
-// server, and registers again.
+// DropConsumer removes a lane's consumer. The server tells workers that pull from it, and
+// they register again.
 func (p *Pusher) DropConsumer(key lanes.Key) {
 	name := wire.Consumer(key.Type, key.Name)
 	p.chore(func(ctx context.Context) {
@@ -81,8 +81,8 @@ func (p *Pusher) DropConsumer(key lanes.Key) {
 	})
 }
 
-// FindConsumers lists the consumers of the dispatch stream. Those that are no
-// lane's are left alone.
+// FindConsumers lists the consumers of the dispatch stream, except those that belong to no
+// lane.
 func (p *Pusher) FindConsumers() {
 	p.chore(func(ctx context.Context) {
 		var found []lanes.Key
@@ -100,7 +100,7 @@ func (p *Pusher) FindConsumers() {
 	})
 }
 
-// PurgeIntake gives free what lies at or before an intake position.
+// PurgeIntake removes the intake messages up to and including a position.
 func (p *Pusher) PurgeIntake(through uint64) {
 	p.chore(func(ctx context.Context) {
 		s, err := p.js.Stream(ctx, p.cfg.Names.IntakeStream())
@@ -113,12 +113,12 @@ func (p *Pusher) PurgeIntake(through uint64) {
 	})
 }
 
-// maxStrays is how many messages more than dispatched items the dispatch stream
-// may hold before they are looked for: some are always on their way out.
+// maxStrays is the number of messages by which the dispatch stream may exceed the
+// dispatched items before strays are looked for: some are always about to be deleted.
 const maxStrays = 100
 
-// LookAround sees to it that the streams are there, corrects the clock, and
-// removes what is left over in the dispatch stream.
+// LookAround makes sure that the streams exist, corrects the clock, and removes stale
+// messages from the dispatch stream.
 func (p *Pusher) LookAround(live map[events.Token]bool, newest events.Token) {
 	p.chore(func(ctx context.Context) {
 		if err := p.topology.EnsureStreams(ctx); err != nil {
@@ -145,8 +145,8 @@ func (p *Pusher) LookAround(live map[events.Token]bool, newest events.Token) {
 	})
 }
 
-// Inspect finds out which of a lane's unclaimed messages have had their one
-// delivery, or are gone, and leaves word of them.
+// Inspect finds which of a lane's unclaimed messages have had their only delivery, or are
+// gone, and leaves signals for them.
 func (p *Pusher) Inspect(key lanes.Key, waiting []Stored) {
 	p.chore(func(ctx context.Context) {
 		s := p.topology.dispatchStream()

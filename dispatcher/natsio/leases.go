@@ -16,21 +16,21 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// LeaseReader follows the server's advisories: with MaxDeliver 1, one comes
-// for each message that was neither acked nor renewed within its ack-wait.
+// LeaseReader follows the server's advisories. With MaxDeliver 1, one comes for each
+// message that was neither acked nor renewed within its ack-wait.
 type LeaseReader struct {
 	signals  *Signals
 	topology *Topology
-	since    time.Time // earlier advisories are not about anything that is dispatched
+	since    time.Time // earlier advisories concern no present dispatch
 }
 
-// NewLeaseReader makes the reader of an ownership, for what is said from a time on.
+// NewLeaseReader makes the reader of an ownership, for advisories from since on.
 func NewLeaseReader(t *Topology, sig *Signals, since time.Time) *LeaseReader {
 	return &LeaseReader{signals: sig, topology: t, since: since}
 }
 
-// Read runs until ctx ends. When the stream is deleted under it, it makes it
-// anew and goes on; the sweep finds what was missed.
+// Read runs until ctx ends. If the stream is deleted, Read makes it anew and goes on; the
+// sweep finds what was missed.
 func (r *LeaseReader) Read(ctx context.Context) {
 	for {
 		err := r.follow(ctx)
@@ -78,8 +78,8 @@ func (r *LeaseReader) follow(ctx context.Context) error {
 	}
 }
 
-// advisory looks up whose lease has expired: the message is still in the
-// dispatch stream, and says it.
+// advisory looks up whose lease has expired: the message is still in the dispatch stream,
+// and its header names the dispatch.
 func (r *LeaseReader) advisory(ctx context.Context, data []byte) {
 	var adv struct {
 		StreamSeq uint64 `json:"stream_seq"`
@@ -101,7 +101,7 @@ func (r *LeaseReader) advisory(ctx context.Context, data []byte) {
 	}
 }
 
-// dispatchedBy reads whose dispatch a message is.
+// dispatchedBy returns the item and token of a message's dispatch.
 func dispatchedBy(h nats.Header) (id events.ID, token events.Token, ok bool) {
 	id, err := events.ParseID(h.Get(wire.HeaderID))
 	if err != nil {
@@ -111,7 +111,7 @@ func dispatchedBy(h nats.Header) (id events.ID, token events.Token, ok bool) {
 	return id, token, err == nil && token != 0
 }
 
-// leaseTold is the lease that a message tells its worker; 0: none.
+// leaseTold returns the lease that a message tells its worker; 0 for none.
 func leaseTold(h nats.Header) time.Duration {
 	lease, err := time.ParseDuration(h.Get(wire.HeaderLease))
 	if err != nil {
@@ -120,8 +120,8 @@ func leaseTold(h nats.Header) time.Duration {
 	return lease
 }
 
-// scanDispatched calls fn for each message of the dispatch stream, with the
-// zero token for one that is not ours.
+// scanDispatched calls fn for each message of the dispatch stream, with the zero token for
+// a message that is not the engine's.
 func scanDispatched(ctx context.Context, nc *nats.Conn, s jetstream.Stream, names wire.Names, fn func(seq uint64, id events.ID, token events.Token, lease time.Duration) error) error {
 	err := scanStream(ctx, nc, s, names, names.RunAll(), func(seq uint64, h nats.Header) error {
 		id, token, _ := dispatchedBy(h)
@@ -140,9 +140,8 @@ const (
 	scanWithin = 20 * time.Second
 )
 
-// scanStream calls fn for each message of a stream that is there now. It asks
-// for many at once: one by one, a takeover would last as long as the way to the
-// server and back for each of them.
+// scanStream calls fn for each message that is in a stream now. It asks for many at once:
+// one by one, a takeover would take a round trip for each.
 func scanStream(ctx context.Context, nc *nats.Conn, s jetstream.Stream, names wire.Names, subject string, fn func(seq uint64, h nats.Header) error) error {
 	info, err := s.Info(ctx)
 	if err != nil || info.State.Msgs == 0 {
@@ -172,10 +171,10 @@ func scanStream(ctx context.Context, nc *nats.Conn, s jetstream.Stream, names wi
 	return nil
 }
 
-// maxDeletes is how many deletes are under way at once.
+// maxDeletes is the most deletes under way at once.
 const maxDeletes = 64
 
-// deleteMsgs deletes messages, which may be gone already.
+// deleteMsgs deletes messages; some may be gone already.
 func deleteMsgs(ctx context.Context, s jetstream.Stream, seqs []uint64) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxDeletes)

@@ -20,16 +20,16 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// maxChores bounds the requests to the server that wait for the chore
-// goroutine. One that finds no room is dropped; the sweep makes up for it.
+// maxChores bounds the requests that wait for the chore goroutine. A request that finds no
+// room is dropped; the sweep makes up for it.
 const maxChores = 4096
 
 // choreTimeout bounds one such request.
 const choreTimeout = 5 * time.Second
 
-// Pusher sends the loop's messages: dispatched items, control messages, and
-// the rare requests to the server (chores), which it does in a goroutine of
-// its own so that the loop never waits for an answer.
+// Pusher sends the loop's messages: dispatched items, control messages, and occasional
+// requests to the server (chores), done by a goroutine of its own so that the loop never
+// waits for an answer.
 type Pusher struct {
 	// Look is called with each sweep, once the streams are known to be there.
 	Look func(context.Context)
@@ -45,21 +45,20 @@ type Pusher struct {
 	registry *registry.Registry
 
 	inbox string // acks of dispatched messages come to inbox.<token>
-	// nativeInbox is the same of those in the native stream.
+	// nativeInbox is the same for messages of the native stream.
 	nativeInbox string
 	native      jetstream.Stream // see nativeStream
 	pushed      runHeader        // of the last push; the loop's
 	subjects    map[lanes.Key]string
 	chores      chan func(context.Context)
 	spent       spentMsgs
-	dropped     atomic.Int64 // chores that found no room, not yet said
-	saidDropped atomic.Int64 // when it was last said, nanoseconds since 1970
+	dropped     atomic.Int64 // chores that found no room and are not yet logged
+	saidDropped atomic.Int64 // when that was last logged, nanoseconds since 1970
 	cuts        chan events.Seq
-	dropping    sync.Map // subjects of the server's word that a consumer is gone which we have removed
+	dropping    sync.Map // advisory subjects of the consumers that this engine removes
 }
 
-// NewPusher makes the pusher of an ownership. Look and Cut are to be set before it
-// runs.
+// NewPusher makes the pusher of an ownership. Look and Cut must be set before it runs.
 func NewPusher(t *Topology, r *registry.Registry, sig *Signals) *Pusher {
 	nc := t.cfg.Conn
 	return &Pusher{
@@ -72,13 +71,12 @@ func NewPusher(t *Topology, r *registry.Registry, sig *Signals) *Pusher {
 // maxRunSubjects bounds the subjects that a pusher remembers.
 const maxRunSubjects = 4096
 
-// maxAckBytes bounds the acks that wait to be heard; one that finds no room
-// counts as lost.
+// maxAckBytes bounds the acks that wait to be handled; an ack that finds no room counts as
+// lost.
 const maxAckBytes = 64 << 20
 
-// Listen subscribes to what run, the only other one to be called after it,
-// gives up again: the answers to pushes, and the server's word that somebody
-// has deleted a stream or a consumer.
+// Listen subscribes to the answers to pushes, and to the server's advisories that somebody
+// has deleted a stream or a consumer. stop ends the subscriptions.
 func (p *Pusher) Listen() (stop func(), err error) {
 	var subs []*nats.Subscription
 	stop = func() {
@@ -115,7 +113,7 @@ func (p *Pusher) Listen() (stop func(), err error) {
 	return stop, nil
 }
 
-// consumerDeleted is the subject of the server's word that a consumer of the
+// consumerDeleted returns the subject of the server's advisory that a consumer of the
 // dispatch stream is gone.
 func (p *Pusher) consumerDeleted(name string) string {
 	return "$JS.EVENT.ADVISORY.CONSUMER.DELETED." + p.cfg.Names.DispatchStream() + "." + name
@@ -135,7 +133,7 @@ func (p *Pusher) Run(ctx context.Context) {
 	}
 }
 
-// chore has a request done, and reports whether there was room for it.
+// chore queues a request, and reports whether there was room for it.
 func (p *Pusher) chore(fn func(context.Context)) bool {
 	select {
 	case p.chores <- fn:
@@ -146,11 +144,11 @@ func (p *Pusher) chore(fn func(context.Context)) bool {
 	}
 }
 
-// sayDropped is how often it is said, at most, that chores were dropped.
+// sayDropped is the shortest time between two warnings that chores were dropped.
 const sayDropped = 10 * time.Second
 
-// choreDropped counts a chore that found no room, and says so now and then: when
-// there are too many they come by the thousand.
+// choreDropped counts a chore that found no room, and logs that now and then: when there
+// are too many, they come by the thousand.
 func (p *Pusher) choreDropped() {
 	now := time.Now()
 	n := p.dropped.Add(1)
@@ -162,7 +160,7 @@ func (p *Pusher) choreDropped() {
 	p.log.Warn("too many requests to the server are waiting: leaving some to the sweep", "left", n)
 }
 
-// Push sends an item to its lane. Whether it arrived is told by signals.
+// Push sends an item to its lane. A signal reports whether it arrived.
 func (p *Pusher) Push(it *events.Item, params []byte, token events.Token, lease time.Duration, lane string) {
 	key := lanes.Key{Type: it.Type, Name: lane}
 	subject, known := p.subjects[key]
@@ -181,12 +179,12 @@ func (p *Pusher) Push(it *events.Item, params []byte, token events.Token, lease 
 	}
 }
 
-// header is the header of a dispatched message.
+// header returns the header of a dispatched message.
 func (p *Pusher) header(it *events.Item, token events.Token, lease time.Duration) nats.Header {
 	return new(runHeader).fill(it, token, lease, p.trace(it, token))
 }
 
-// trace is the traceparent of a run, empty for none.
+// trace returns the traceparent of a run, empty for none.
 func (p *Pusher) trace(it *events.Item, token events.Token) string {
 	if p.cfg.Traceparent != nil {
 		if t := p.cfg.Traceparent(it, token); t != "" {
@@ -196,7 +194,7 @@ func (p *Pusher) trace(it *events.Item, token events.Token) string {
 	return it.Trace
 }
 
-// acked hears what became of a push.
+// acked handles the server's reply to a push.
 func (p *Pusher) acked(m *nats.Msg) {
 	var token events.Token
 	if err := token.UnmarshalText([]byte(m.Subject[len(p.inbox):])); err != nil {
@@ -210,7 +208,7 @@ func (p *Pusher) acked(m *nats.Msg) {
 	p.signals.PushFailed(token)
 }
 
-// pubAckSeq reads the sequence of a JetStream ack, false if it is an error.
+// pubAckSeq returns the sequence in a JetStream ack, false if the reply is an error.
 func pubAckSeq(data []byte) (uint64, bool) {
 	if bytes.Contains(data, []byte(`"error"`)) {
 		return 0, false
@@ -229,8 +227,8 @@ func pubAckSeq(data []byte) (uint64, bool) {
 	return n, digits > 0
 }
 
-// Control tells a worker something. It is a hint: the worker's next report or
-// heartbeat says the same.
+// Control sends a worker a control message. It is a hint: the reply to the worker's next
+// report or heartbeat says the same.
 func (p *Pusher) Control(w events.WorkerID, c wire.Control) {
 	data, err := json.Marshal(c)
 	if err == nil {
@@ -241,8 +239,7 @@ func (p *Pusher) Control(w events.WorkerID, c wire.Control) {
 	}
 }
 
-// CutLog hands a cut to the goroutine that waits for it. One that is under way
-// is tried again by the loop.
+// CutLog hands a cut to RunCuts. If RunCuts is busy, the loop tries again later.
 func (p *Pusher) CutLog(below events.Seq) {
 	select {
 	case p.cuts <- below:
@@ -250,7 +247,7 @@ func (p *Pusher) CutLog(below events.Seq) {
 	}
 }
 
-// RunCuts cuts the log, as it is asked to, until ctx ends.
+// RunCuts cuts the log on request, until ctx ends.
 func (p *Pusher) RunCuts(ctx context.Context) {
 	for {
 		select {
@@ -267,17 +264,16 @@ func (p *Pusher) RunCuts(ctx context.Context) {
 	}
 }
 
-// runHeader is the header of dispatched messages. Its memory is used again by
-// the next, since publishing copies; the zero value is ready.
+// runHeader is the header of dispatched messages. The next message reuses its memory, since
+// publishing copies; the zero value is ready to use.
 type runHeader struct {
 	h nats.Header
 
 	id, typ, attempt, token, lease, timeout, trace [1]string
-	leaseOf, timeoutOf                             time.Duration // of the texts
+	leaseOf, timeoutOf                             time.Duration // the values behind the texts
 }
 
-// fill makes it the header of an item's dispatch. It is valid until the next
-// call.
+// fill makes r the header of an item's dispatch. The result is valid until the next call.
 func (r *runHeader) fill(it *events.Item, token events.Token, lease time.Duration, trace string) nats.Header {
 	if r.h == nil {
 		r.lease[0], r.timeout[0] = r.leaseOf.String(), r.timeoutOf.String()

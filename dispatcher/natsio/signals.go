@@ -10,15 +10,14 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// MaxSignals bounds each list of signals. What does not fit is dropped and
-// found by the sweep, which is asked for at once.
+// MaxSignals bounds each list of signals. What does not fit is dropped, and found by the
+// sweep, which is requested at once.
 const MaxSignals = 8192
 
-// Signals is where other goroutines leave word for the loop. Leaving word
-// never blocks.
+// Signals collects what other goroutines report to the loop. Leaving a signal never blocks.
 type Signals struct {
 	Wake chan struct{}
-	// WordRoom has an element for each word of a native run that is not heard yet.
+	// WordRoom has an element for each word of a native run that is not handled yet.
 	WordRoom chan struct{}
 	maxAcks  int // room for everything that can be dispatched, and as much again
 
@@ -27,42 +26,42 @@ type Signals struct {
 	acks []Stored
 }
 
-// Taken is what the loop takes at once.
+// Taken holds the signals that the loop takes at once.
 type Taken struct {
 	Registry bool // the registry has changed
-	Lost     bool // the dispatch stream is another
+	Lost     bool // the dispatch stream was replaced
 	Sweep    bool
 	Reload   bool           // start again from the log
 	Cut      events.Seq     // the log has been cut below it
 	Failed   []events.Token // messages that could not be pushed
-	Spent    []events.Token // unclaimed messages that will not be delivered any more
+	Spent    []events.Token // unclaimed messages that will not be delivered again
 	Expired  []Expiry
-	Beats    map[events.WorkerID]map[events.Token]bool // what each worker runs, as it last said
-	Types    map[events.Type]bool                      // whose consumers are to be made anew
+	Beats    map[events.WorkerID]map[events.Token]bool // each worker's runs, from its last heartbeat
+	Types    map[events.Type]bool                      // types whose consumers must be made anew
 
-	Lanes []lanes.Key // that have consumers, as they were last found; bounded by MaxSignals
+	Lanes []lanes.Key // lanes that were last found to have consumers; bounded by MaxSignals
 
 	Words   []ackmode.Word // bounded by their reader: see AckReader
 	Looks   []ackmode.Look
-	Made    []events.Type // native types whose consumers are there; bounded by MaxTypes
-	Native  bool          // the native stream, or a consumer of it, is to be made anew
-	Another bool          // the native stream is another
-	Cleaned bool          // what was asked to be removed from it has been
-	Heard   bool          // all words of before this ownership are left
+	Made    []events.Type // native types whose consumers exist; bounded by MaxTypes
+	Native  bool          // the native stream, or a consumer of it, must be made anew
+	Another bool          // the native stream was replaced
+	Cleaned bool          // the requested removals from it are done
+	Heard   bool          // all words from before this ownership are here
 }
 
-// Stored says where in the dispatch stream a message went.
+// Stored says at which sequence of its stream a message was stored.
 type Stored struct {
 	Token  events.Token
 	Seq    uint64
 	Native bool
 }
 
-// Expiry is the end of a dispatch's lease, as the server told it.
+// Expiry is the end of a dispatch's lease, as the server reported it.
 type Expiry struct {
 	ID    events.ID
 	Token events.Token
-	Seq   uint64 // of the dispatched message; 0: it is gone
+	Seq   uint64 // sequence of the dispatched message; 0: it is gone
 }
 
 func NewSignals(maxRunning int) *Signals {
@@ -84,10 +83,10 @@ func (s *Signals) RegistryChanged() { s.Leave(func(t *Taken) { t.Registry = true
 func (s *Signals) DispatchLost()    { s.Leave(func(t *Taken) { t.Lost = true }) }
 func (s *Signals) SweepNow()        { s.Leave(func(t *Taken) { t.Sweep = true }) }
 
-// ClockChanged has the loop look at what is due.
+// ClockChanged makes the loop look at what is due.
 func (s *Signals) ClockChanged() { s.Leave(func(*Taken) {}) }
 
-// LogCut says that the log has been cut below a position.
+// LogCut reports that the log has been cut below a position.
 func (s *Signals) LogCut(below events.Seq) {
 	s.Leave(func(t *Taken) { t.Cut = max(t.Cut, below) })
 }
@@ -104,8 +103,7 @@ func (s *Signals) LeaseExpired(e Expiry) {
 	s.Leave(func(t *Taken) { t.Expired = bounded(t, t.Expired, e) })
 }
 
-// Heartbeat keeps the last one of each worker, of which there are at most
-// MaxWorkers.
+// Heartbeat keeps the last heartbeat of each worker; there are at most MaxWorkers.
 func (s *Signals) Heartbeat(h *wire.Heartbeat) {
 	runs := make(map[events.Token]bool, len(h.InFlight))
 	for _, r := range h.InFlight {
@@ -130,13 +128,13 @@ func (s *Signals) consumersWanted(typ events.Type) {
 	})
 }
 
-// ConsumersFound leaves which lanes have consumers.
+// ConsumersFound reports which lanes have consumers.
 func (s *Signals) ConsumersFound(lanes []lanes.Key) {
 	s.Leave(func(t *Taken) { t.Lanes = lanes[:min(len(lanes), MaxSignals)] })
 }
 
-// Pushed notes a message's place. It wakes nobody: the loop reads it before it
-// next needs it, and can do without.
+// Pushed notes a message's sequence. It does not wake the loop, which reads it when it next
+// needs it, and can do without it.
 func (s *Signals) Pushed(t events.Token, seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +143,7 @@ func (s *Signals) Pushed(t events.Token, seq uint64) {
 	}
 }
 
-// PushedNative notes where in the native stream a message went.
+// PushedNative notes a message's sequence in the native stream.
 func (s *Signals) PushedNative(t events.Token, seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,12 +152,12 @@ func (s *Signals) PushedNative(t events.Token, seq uint64) {
 	}
 }
 
-// Word leaves what was heard of a native dispatch.
+// AckSignal leaves a word on a native dispatch.
 func (s *Signals) AckSignal(w ackmode.Word) {
 	s.Leave(func(t *Taken) { t.Words = append(t.Words, w) })
 }
 
-// NativeLooks leaves what an inspection of native dispatches has found.
+// NativeLooks leaves the results of inspecting native dispatches.
 func (s *Signals) NativeLooks(looks []ackmode.Look) {
 	s.Leave(func(t *Taken) { t.Looks = append(t.Looks, looks[:min(len(looks), max(0, s.maxAcks-len(t.Looks)))]...) })
 }
@@ -177,7 +175,7 @@ func (s *Signals) nativeMissing() { s.Leave(func(t *Taken) { t.Native = true }) 
 func (s *Signals) NativeCleaned() { s.Leave(func(t *Taken) { t.Cleaned = true }) }
 func (s *Signals) NativeHeard()   { s.Leave(func(t *Taken) { t.Heard = true }) }
 
-// TakeAcks returns the places noted since the last call.
+// TakeAcks returns the sequences noted since the last call.
 func (s *Signals) TakeAcks(reuse []Stored) []Stored {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,25 +5,24 @@ import (
 	"sync"
 )
 
-// The bounds of the messages that wait to be deleted, and of those that are
-// deleted before the other requests to the server have their turn.
+// Bounds of the messages that wait to be deleted, and of those deleted before other
+// requests to the server have their turn.
 const (
 	maxSpent   = 1 << 16
 	spentBatch = 256
 )
 
-// spentMsgs are messages of the dispatch stream that nobody is to get any more,
-// and that wait to be deleted. They come by the thousand when the last worker of
-// many lanes goes, so they wait apart from the other requests to the server. One
-// that finds no room is left to the sweep. Safe for concurrent use.
+// spentMsgs holds messages of the dispatch stream that nobody must get any more, until they
+// are deleted. They come by the thousand when the last worker of many lanes leaves, so they
+// wait apart from other requests to the server. A message that finds no room is left to the
+// sweep. Safe for concurrent use.
 type spentMsgs struct {
 	mu     sync.Mutex
 	seqs   []uint64
 	queued bool // a chore will see to them
 }
 
-// add notes a message. chore says that a chore must be queued; full that there
-// was no room.
+// add adds a message. chore says that a chore must be queued, full that there was no room.
 func (s *spentMsgs) add(seq uint64) (chore, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +34,7 @@ func (s *spentMsgs) add(seq uint64) (chore, full bool) {
 	return chore, full
 }
 
-// next takes some of the messages. With more, a chore must be queued for the rest.
+// next takes some of the messages. If more is set, a chore must be queued for the rest.
 func (s *spentMsgs) next() (seqs []uint64, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,14 +47,14 @@ func (s *spentMsgs) next() (seqs []uint64, more bool) {
 	return seqs, s.queued
 }
 
-// notQueued: there was no room for the chore; the next message tries again.
+// notQueued notes that there was no room for the chore; the next message tries again.
 func (s *spentMsgs) notQueued() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queued = false
 }
 
-// DeleteMsg removes a dispatched message that nobody is to get any more.
+// DeleteMsg removes a dispatched message that nobody must get any more.
 func (p *Pusher) DeleteMsg(seq uint64) {
 	if seq == 0 {
 		return
@@ -75,12 +74,12 @@ func (p *Pusher) queueSpent() {
 	}
 }
 
-// deleteSpent deletes some of the messages that wait for it. Those that it has no
-// time for are left to the sweep.
+// deleteSpent deletes some of the waiting messages. Those it has no time for are left to
+// the sweep.
 func (p *Pusher) deleteSpent(ctx context.Context) {
 	seqs, more := p.spent.next()
 	if more {
-		p.queueSpent() // behind what waits already
+		p.queueSpent() // after the chores that wait already
 	}
 	for i, seq := range seqs {
 		err := p.topology.dispatchStream().DeleteMsg(ctx, seq)

@@ -23,7 +23,7 @@ const (
 	maxPullBytes = 16 << 20
 )
 
-// Config says how to reach the server, and what its streams are to be like.
+// Config says how to reach the server, and how its streams are configured.
 type Config struct {
 	Conn   *nats.Conn
 	JS     jetstream.JetStream // of Conn
@@ -32,19 +32,18 @@ type Config struct {
 
 	Partition      int
 	Replicas       int   // of the streams
-	MemoryOnly     bool  // the streams that are kept in files are kept in memory too
+	MemoryOnly     bool  // also keep in memory the streams that are kept in files
 	IntakeMaxBytes int64 // of the intake stream
-	MaxRunning     int   // items dispatched or running, at most
+	MaxRunning     int   // most items dispatched or running
 
-	// Answered returns the intake position that the log answers, Read the last
-	// intake message that this process has read, and Epoch that of the ownership.
+	// Answered returns the intake position that the log answers, Read the last intake
+	// message that this process has read, and Epoch the epoch of the ownership.
 	Answered, Read, Epoch func() uint64
-	// DispatchLost and AckLost are called, without a lock, when the dispatch
-	// stream, or that of native workers, turned out to be another than the one
-	// last seen.
+	// DispatchLost and AckLost are called, without a lock, when the dispatch stream, or
+	// that of native workers, turns out to be a different one than last seen.
 	DispatchLost, AckLost func()
-	// Traceparent is what a dispatch carries in place of its item's; nil, or
-	// empty: that. It must not block.
+	// Traceparent, if set, returns the traceparent of a dispatch; if it returns "", the
+	// dispatch carries its item's. It must not block.
 	Traceparent func(*events.Item, events.Token) string
 }
 
@@ -58,32 +57,31 @@ type Topology struct {
 	native nativeTopology
 
 	making sync.Mutex // held while the dispatch stream is looked at
-	// dropping is locked while a consumer that nobody needs is removed, so that
-	// none is that a worker has just come for; those that make one share it.
+	// dropping is locked while an unneeded consumer is removed, so that a worker that has
+	// just come for it does not lose it; making a consumer takes the read lock.
 	dropping sync.RWMutex
 	mu       sync.Mutex // guards dispatch and intake
 	intake   bool       // the intake stream has been there
-	// dispatch is a handle of the dispatch stream as last seen. It goes by the
-	// name, so that it serves the next one too.
+	// dispatch is a handle of the dispatch stream as last seen. It works by name, so it
+	// also serves a stream that replaces that one.
 	dispatch jetstream.Stream
 }
 
-// NewTopology makes a topology, which makes nothing on the server yet.
+// NewTopology returns a Topology. It makes nothing on the server yet.
 func NewTopology(cfg Config) *Topology {
 	t := &Topology{cfg: cfg, js: cfg.JS, log: cfg.Logger}
 	t.native.ready, t.native.lost = make(chan struct{}), cfg.AckLost
 	return t
 }
 
-// dispatchStream is nil before EnsureStreams.
+// dispatchStream returns the handle of the dispatch stream, nil before EnsureStreams.
 func (t *Topology) dispatchStream() jetstream.Stream {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.dispatch
 }
 
-// EnsureStreams makes the intake, dispatch and lease streams if they are not
-// there.
+// EnsureStreams makes the intake, dispatch and lease streams if they don't exist.
 func (t *Topology) EnsureStreams(ctx context.Context) error {
 	if err := t.ensureIntake(ctx); err != nil {
 		return err
@@ -99,27 +97,26 @@ func (t *Topology) EnsureStreams(ctx context.Context) error {
 	return t.ensureDispatch(ctx)
 }
 
-// MinDuplicates is the least duplicate window that the server allows. It holds
-// each message id in memory for that long, whatever its size.
+// MinDuplicates is the shortest duplicate window that the server allows. The server holds
+// each message id in memory for that long.
 const MinDuplicates = 100 * time.Millisecond
 
 // maxIntakeMsg bounds a submission: the largest params that a type may allow,
 // and headers. What is over its type's bound is rejected on record.
 const maxIntakeMsg = events.MaxParamsCeiling + 64<<10
 
-// intakeLife is where a new life of the intake stream begins: behind every
-// sequence that an earlier one can have given out, since a sequence is the handle
-// of a publish, and must never name two. What has not been answered is still in
-// the stream when that ends, which holds fewer messages than bytes; and where
-// that is not so (somebody has purged it, or a power loss has taken the end of
-// the log too), the time is ahead of whoever publishes less than a message each
-// microsecond. Both stay far below 2^53, which JSON's readers need.
+// intakeLife returns where a new life of the intake stream begins: after every sequence
+// that an earlier life can have given out. A sequence is the handle of a publish, and must
+// never name two. Unanswered messages are still in a stream when it ends, and it holds
+// fewer messages than bytes. Where that fails (somebody has purged the stream, or a power
+// loss has also taken the end of the log), the time is ahead of anyone who publishes less
+// than one message each microsecond. Both stay far below 2^53, as JSON readers need.
 func (t *Topology) intakeLife() uint64 {
 	return max(max(t.cfg.Answered(), t.cfg.Read())+uint64(t.cfg.IntakeMaxBytes)+1, uint64(time.Now().UnixMicro()))
 }
 
-// newIntake is where an intake stream that is not there begins: with 1 if there
-// has never been one for this log, which then has no owner yet but this.
+// newIntake returns where an intake stream that does not exist begins: at 1 if there has
+// never been one for this log, which then has had no owner but this one.
 func (t *Topology) newIntake() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -129,10 +126,10 @@ func (t *Topology) newIntake() uint64 {
 	return t.intakeLife()
 }
 
-// ensureIntake makes the intake stream if it is not there, and brings its
-// settings up to date. Its sequences must go on behind what the log answers: a
-// stream that is new, or has lost its end in a power loss, would number other
-// messages like those, and they would count as answered.
+// ensureIntake makes the intake stream if it does not exist, and updates its settings. Its
+// sequences must continue after those that the log answers: a stream that is new, or has
+// lost its end in a power loss, would give the same numbers to other messages, and those
+// would count as answered.
 func (t *Topology) ensureIntake(ctx context.Context) error {
 	n := t.cfg.Names
 	cfg := jetstream.StreamConfig{
@@ -176,9 +173,8 @@ func (t *Topology) ensureIntake(ctx context.Context) error {
 	return nil
 }
 
-// ensureDispatch makes the dispatch stream if it is not there. Each life of it
-// numbers its messages from another place, so that an ack from an earlier life
-// hits nothing.
+// ensureDispatch makes the dispatch stream if it does not exist. Each life of it numbers
+// its messages from another place, so that an ack from an earlier life hits nothing.
 func (t *Topology) ensureDispatch(ctx context.Context) error {
 	t.making.Lock()
 	defer t.making.Unlock()
@@ -225,18 +221,17 @@ func (t *Topology) EnsureConsumer(ctx context.Context, typ events.Type, lane str
 	return cfg.Durable, nil
 }
 
-// OpenIntake follows the intake stream behind a message.
+// OpenIntake follows the intake stream after a message.
 func (t *Topology) OpenIntake(ctx context.Context, after uint64) (*connect.Feed, error) {
 	n := t.cfg.Names
 	return connect.OpenFeed(ctx, t.js, n, connect.FeedConfig{
 		Stream: n.IntakeStream(), Filters: []string{n.Intake(t.cfg.Partition, "*")}, FromSeq: after + 1,
-		Messages: maxPulled, Bytes: maxPullBytes / 2, // of one request, and two are open
+		Messages: maxPulled, Bytes: maxPullBytes / 2, // per request; two are open at once
 	})
 }
 
-// AdoptDispatched calls keep for each message of the dispatch stream, with the
-// zero token for one that is not the engine's, and deletes those that are not to
-// be kept.
+// AdoptDispatched calls keep for each message of the dispatch stream, with the zero token
+// for one that is not the engine's, and deletes the messages for which keep returns false.
 func (t *Topology) AdoptDispatched(ctx context.Context, keep func(seq uint64, id events.ID, token events.Token, lease time.Duration) bool) error {
 	var drop []uint64
 	kept := 0
@@ -263,9 +258,9 @@ func (t *Topology) AdoptDispatched(ctx context.Context, keep func(seq uint64, id
 	return nil
 }
 
-// AckMsgs reads what is in the native stream, in order, and the last sequence
-// that it has given out. With wanted the stream is made if it is not there; there
-// is false if it is not.
+// AckMsgs returns the messages of the native stream, in order, and the last sequence that
+// it has given out. If wanted is set, it makes the stream if it does not exist; otherwise
+// there is false then.
 func (t *Topology) AckMsgs(ctx context.Context, wanted bool) (msgs []AckMsg, last uint64, there bool, err error) {
 	s, err := t.js.Stream(ctx, t.cfg.Names.NativeStream())
 	if errors.Is(err, jetstream.ErrStreamNotFound) && !wanted {

@@ -18,14 +18,14 @@
 //
 // # Order of events
 //
-// The owner inserts and removes items as their changes become durable, asks for
-// the best of a type, and takes it. A lane with capabilities is opened when a
-// worker offers what it asks for ([Queues.Offers], [Queues.FindLanes]) and closed
-// when nobody does, or when it has long been empty. A group or type that a limit
-// holds is passed over until its time comes, or until the owner says that
-// something of it has moved on ([Queues.Moved]).
+// The owner inserts and removes items as their changes become durable, asks for the best
+// item of a type, and takes it. A lane with capabilities is opened when a worker that
+// serves it registers ([Queues.Offers], [Queues.FindLanes]) and closed when no worker
+// serves it, or when it has long been empty. A group or type that a limit holds is
+// passed over until its time comes, or until the owner reports that one of its
+// dispatches has moved on ([Queues.Moved]).
 //
-// All of it is volatile and made anew at a takeover. A Queues is owned by one
-// goroutine. The package does no I/O but to read the index; an error from there is
-// the owner's to handle, and leaves the queues as they were.
+// All of it is volatile and made anew at a takeover. A Queues is owned by one goroutine.
+// The package does no I/O except to read the index. An error from there is the owner's
+// to handle, and leaves the queues unchanged.
 package readyq

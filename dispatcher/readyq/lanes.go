@@ -11,37 +11,36 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// LaneIdle is how long an open lane stays with nothing to run.
+// LaneIdle is the time after which an open lane with nothing to run is closed.
 const LaneIdle = 10 * time.Minute
 
-// LookForRoom is how often room is looked for, at most, while there are more
-// lanes to open than may be.
+// LookForRoom is the shortest time between two looks for room, while more lanes want to
+// open than may.
 const LookForRoom = 100 * time.Millisecond
 
-// maxLaneSeeks bounds the places of the index that are looked at for lanes in
-// one step of the loop.
+// maxLaneSeeks bounds the index seeks in search of lanes in one step of the loop.
 const maxLaneSeeks = 512
 
-// lane holds the levels of an open lane. A level is nil as long as nothing has
-// been queued at its priority.
+// lane holds the levels of an open lane. A level is nil until something is queued at its
+// priority.
 type lane struct {
 	typ    events.Type
 	name   string
 	levels [levels]*level
-	idle   time.Time // when a sweep first found nothing in it; zero: none has
+	idle   time.Time // when a sweep first found it empty; zero: it was not
 }
 
-// typeLanes are the open lanes of a type. The shared one always is. One with
-// capabilities is open when it may have something to run and a registered worker
-// serves it, as far as there is room: so what submitters ask for, and nobody
-// offers, takes neither memory nor a consumer. Its items wait in the index, and
-// the lane is opened from there when such a worker comes.
+// typeLanes holds the open lanes of a type. The shared one is always open. A lane with
+// capabilities is open when it may have something to run and a registered worker serves it,
+// if there is room. So capabilities that submitters ask for, and nobody offers, take
+// neither memory nor a consumer. The items of such a lane wait in the index, and the lane
+// is opened from there when a worker that serves it comes.
 type typeLanes struct {
 	open map[string]*lane
 	busy map[string]*lane // the open ones that may have something to run
 }
 
-// empty reports whether nothing can be run of a lane until something is inserted.
+// empty reports whether a lane has nothing to run until something is inserted.
 func (ln *lane) empty() bool {
 	for _, lv := range ln.levels {
 		if lv == nil {
@@ -84,7 +83,7 @@ func (r *Queues) known(it *events.Item) *level {
 	return ln.levels[it.Priority]
 }
 
-// lane returns a lane, which it opens if need be; nil if it may not be open.
+// lane returns a lane, and opens it if need be; nil if it may not be open.
 func (r *Queues) lane(t events.Type, name string) (*lane, error) {
 	tl, err := r.of(t)
 	if err != nil || tl.open[name] != nil {
@@ -93,7 +92,7 @@ func (r *Queues) lane(t events.Type, name string) (*lane, error) {
 	if !r.Served(t, name) {
 		return nil, nil
 	}
-	if r.crowded[t] || !r.room(t) { // those that wait already come first: see MakeRoom
+	if r.crowded[t] || !r.room(t) { // lanes that wait already come first: see MakeRoom
 		r.crowded[t] = true
 		return nil, nil
 	}
@@ -114,7 +113,7 @@ func (tl *typeLanes) lane(name string) *lane {
 	return tl.open[name]
 }
 
-// open takes a lane into memory: its queues are read as they are needed.
+// open takes a lane into memory; its queues are read as they are needed.
 func (r *Queues) open(t events.Type, name string, tl *typeLanes) error {
 	ln := &lane{typ: t, name: name}
 	incomplete := func(p events.Priority, named bool) {
@@ -157,8 +156,8 @@ func (r *Queues) open(t events.Type, name string, tl *typeLanes) error {
 	return nil
 }
 
-// room reports whether another lane of a type may be opened. It closes one that
-// has nothing to run if that makes room.
+// room reports whether another lane of a type may be opened. If need be, it closes a lane
+// that has nothing to run.
 func (r *Queues) room(t events.Type) bool {
 	named := 0
 	if tl := r.types[t]; tl != nil {
@@ -178,8 +177,8 @@ func (r *Queues) room(t events.Type) bool {
 	return false
 }
 
-// closeIdle closes one lane of a type that has nothing to run and nothing
-// dispatched, if there is one.
+// closeIdle closes one lane of a type that has nothing to run and nothing dispatched, if
+// there is one, and reports whether it did.
 func (r *Queues) closeIdle(t events.Type) bool {
 	for name, ln := range r.types[t].open {
 		if name != "" && ln.empty() && r.table.Lane(lanes.Key{Type: t, Name: name}) == 0 {
@@ -206,22 +205,21 @@ func (r *Queues) close(t events.Type, name string) {
 	}
 }
 
-// laneSearch looks in the index for the lanes of a type that an offer covers.
+// laneSearch searches the index for the lanes of a type that an offer covers.
 type laneSearch struct {
 	typ   events.Type
 	offer lanes.Offer
-	start string // where it begins: it goes on from there to the end, and then from the first to here
+	start string // where it begins; from the end it goes on at the first lane, up to here
 	from  string // the next lane to look at; empty: it has not begun
-	again bool   // it has been at the end
+	again bool   // it has reached the end once
 }
 
-// laneSearches are those under way. Owned by the loop.
+// laneSearches holds the searches under way. Owned by the loop.
 type laneSearches struct {
-	offers map[events.Type]map[string]lanes.Offer // what the registered workers have, by its name
+	offers map[events.Type]map[string]lanes.Offer // the registered workers' offers, by name
 	open   []laneSearch
-	// nextRoom is when room is looked for again, and full which lane of a type
-	// there was none for: the next search begins there, so that none is passed
-	// over for ever.
+	// nextRoom is the time of the next look for room. full names a lane of each type that
+	// found no room: the next search begins there, so that no lane is passed over for ever.
 	nextRoom time.Time
 	full     map[events.Type]string
 }
@@ -236,8 +234,8 @@ func (r *Queues) Served(t events.Type, lane string) bool {
 	return false
 }
 
-// Offers says what the registered workers offer, by type and name: lanes that nobody serves any more
-// are closed, and those that a new offer covers are looked for.
+// Offers sets what the registered workers offer, by type and name. Lanes that nobody serves
+// any more are closed, and lanes that a new offer covers are searched for.
 func (r *Queues) Offers(all map[events.Type]map[string]lanes.Offer) {
 	old := r.lanes.offers
 	r.lanes.offers = all
@@ -266,8 +264,8 @@ func (r *Queues) searchLanes(t events.Type, o lanes.Offer, start string) {
 	r.lanes.open = append(slices.DeleteFunc(r.lanes.open, same), laneSearch{typ: t, offer: o, start: start})
 }
 
-// FindLanes goes on with the searches for lanes, as far as one step may. stalled
-// says that they are to go on at once.
+// FindLanes continues the searches for lanes, as far as one step may. stalled says that
+// they must go on at once.
 func (r *Queues) FindLanes() (stalled bool, err error) {
 	left := maxLaneSeeks
 	for len(r.lanes.open) > 0 {
@@ -286,7 +284,7 @@ func (r *Queues) FindLanes() (stalled bool, err error) {
 	return false, nil
 }
 
-// findSome goes on with a search, and reports whether it is done.
+// findSome continues a search, and reports whether it is done.
 func (r *Queues) findSome(s *laneSearch, left *int) (done bool, err error) {
 	var found []string
 	if s.from == "" {
@@ -308,7 +306,7 @@ func (r *Queues) findSome(s *laneSearch, left *int) (done bool, err error) {
 		*left -= levels
 		if ln, err := r.lane(s.typ, name); ln == nil || err != nil {
 			r.lanes.full[s.typ] = name
-			return true, err // there is no room, or nobody left who serves it
+			return true, err // there is no room, or no worker serves it any more
 		}
 	}
 	r.again(s.typ)
@@ -318,8 +316,8 @@ func (r *Queues) findSome(s *laneSearch, left *int) (done bool, err error) {
 	return s.from == "" || s.again && s.from >= s.start, nil
 }
 
-// lookForLanes adds the lanes that a search finds next. It returns where to go
-// on; empty: the index has no more.
+// lookForLanes adds the next lanes that a search finds. It returns where to continue;
+// empty: the index has no more.
 func (r *Queues) lookForLanes(s *laneSearch, left *int, found *[]string) (next string, err error) {
 	cut := false
 	err = r.Index.ReadyLanes(s.typ, s.from, func(lane string) string {
@@ -339,7 +337,7 @@ func (r *Queues) lookForLanes(s *laneSearch, left *int, found *[]string) (next s
 	return next, err
 }
 
-// MakeRoom opens lanes for which there was no room, if there is now.
+// MakeRoom begins searches for the lanes that found no room, if there is room now.
 func (r *Queues) MakeRoom(now time.Time) {
 	if len(r.crowded) == 0 || r.lanes.nextRoom.After(now) {
 		return
@@ -358,7 +356,7 @@ func (r *Queues) MakeRoom(now time.Time) {
 	}
 }
 
-// CloseLanes closes the lanes that have long had nothing to run.
+// CloseLanes closes the lanes that have had nothing to run for LaneIdle.
 func (r *Queues) CloseLanes(now time.Time) {
 	for t, tl := range r.types {
 		for name, ln := range tl.open {
@@ -375,7 +373,7 @@ func (r *Queues) CloseLanes(now time.Time) {
 	}
 }
 
-// NextRoom is when MakeRoom is to be called again, zero for never, or at any time.
+// NextRoom returns when MakeRoom must be called again, zero for never, or at any time.
 func (r *Queues) NextRoom() time.Time {
 	if len(r.crowded) == 0 {
 		return time.Time{}
@@ -389,8 +387,8 @@ func (r *Queues) Offered(t events.Type) bool { return len(r.lanes.offers[t]) > 0
 // IsOpen reports whether a lane is open.
 func (r *Queues) IsOpen(t events.Type, name string) bool { return r.types[t].lane(name) != nil }
 
-// Open opens a lane that a worker serves, unless others of its type wait for room
-// already. It reports whether there is room for a lane at all.
+// Open opens a lane that a worker serves, unless other lanes of its type already wait for
+// room. It reports whether there is room for a lane at all.
 func (r *Queues) Open(t events.Type, name string) (room bool, err error) {
 	if !r.room(t) {
 		return false, nil
@@ -405,10 +403,10 @@ func (r *Queues) Prepare(t events.Type) error {
 	return err
 }
 
-// Types are those that have open lanes.
+// Types returns the types that have open lanes.
 func (r *Queues) Types() iter.Seq[events.Type] { return maps.Keys(r.types) }
 
-// OpenLanes are the names of a type's open lanes with capabilities.
+// OpenLanes returns the names of a type's open lanes with capabilities.
 func (r *Queues) OpenLanes(t events.Type) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		tl := r.types[t]
@@ -423,8 +421,8 @@ func (r *Queues) OpenLanes(t events.Type) iter.Seq[string] {
 	}
 }
 
-// BusyLanes are the names of a type's open lanes that may have something to run;
-// known is false if none is open.
+// BusyLanes returns the names of a type's open lanes that may have something to run; known
+// is false if none is open.
 func (r *Queues) BusyLanes(t events.Type) (names iter.Seq[string], known bool) {
 	tl := r.types[t]
 	if tl == nil {
@@ -433,5 +431,5 @@ func (r *Queues) BusyLanes(t events.Type) (names iter.Seq[string], known bool) {
 	return maps.Keys(tl.busy), true
 }
 
-// Named is how many lanes with capabilities are open, of all types.
+// Named returns how many lanes with capabilities are open, of all types.
 func (r *Queues) Named() int { return r.named }

@@ -8,47 +8,44 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// maxScan bounds the index entries that one page reads: entries that are
-// dispatched already or not due yet are passed over. A page ends with the last
-// that it wants, and reads none behind that.
+// maxScan bounds the index entries that one page reads: entries that are already dispatched
+// or not due yet are skipped. A page ends with the last entry that it wants.
 const maxScan = 2048
 
-// maxPages bounds the pages that one call of best reads; maxStepRead what is
-// read in one turn of the loop.
+// maxPages bounds the pages that one call of Best reads. The dispatcher's maxStepRead
+// bounds what is read in one turn of the loop.
 const maxPages = 8
 
-// seekCost is what finding a place in the index costs, in entries read there.
+// seekCost is the cost of finding a place in the index, in entries read.
 const seekCost = 16
 
 const levels = int(events.MaxPriority) + 1
 
-// Queues are the queues of what may run, one for each type, open lane and
-// priority: a window as long as its items have no groups, else a ring of
-// groups. Lanes that are not open are left to the index: see lanes.go. Owned by
-// the loop.
+// Queues holds the queues of what may run, one for each type, open lane and priority: a
+// window while its items have no groups, else a ring of groups. Lanes that are not open are
+// left to the index: see lanes.go. Owned by the loop.
 type Queues struct {
 	types map[events.Type]*typeLanes
 	named int // open lanes with capabilities, of all types
 	Index Index
 	table InFlight
-	most  int // groups of a ring in memory
+	most  int // most groups of a ring in memory
 
 	throttled throttled
 	lanes     laneSearches
-	// Again, if set, is told of a type that may have something to dispatch again: one
+	// Again, if set, is called with a type that may have something to dispatch again: one
 	// of its lanes was opened, or what held it has ended.
 	Again func(events.Type)
-	// opened and closed, if set, are told of lanes with capabilities.
+	// Opened and Closed, if set, are called with lanes with capabilities.
 	Opened, Closed func(events.Type, string)
-	// crowded are the types that have lanes for which there was no room.
+	// crowded holds the types with lanes that found no room.
 	crowded map[events.Type]bool
 	// Unprojected, if set, calls fn for the changes that the index may not show
 	// yet, in order.
 	Unprojected func(fn func(before, after *events.Item))
-	// Prefetch, if set, is told of keys whose items will be asked for soon.
+	// Prefetch, if set, is called with keys whose items will be needed soon.
 	Prefetch func([]projector.ReadyKey) error
-	// read is how many entries of the index have been read, seeks included at
-	// their cost.
+	// read counts the index entries read, seeks included at their cost.
 	read int
 }
 
@@ -59,23 +56,23 @@ type Index interface {
 	ReadyLanes(t events.Type, from string, fn func(lane string) (next string)) error
 }
 
-// InFlight is what the queues ask of the dispatch table.
+// InFlight is the part of the dispatch table that the queues need.
 type InFlight interface {
-	// Current is the token under which an item is dispatched, 0 for none.
+	// Current returns the token under which an item is dispatched, 0 for none.
 	Current(events.ID) events.Token
-	// Lane is how many items of a lane are dispatched.
+	// Lane returns how many items of a lane are dispatched.
 	Lane(lanes.Key) int
 }
 
-// level is one queue. It has a window while all its items are of the empty
-// group, which costs nothing beyond the order itself; else a ring.
+// level is one queue: a window while all its items are of the empty group, which costs
+// nothing beyond the order itself; otherwise a ring.
 type level struct {
 	q     projector.ReadyQueue
 	plain *Window[projector.ReadyKey] // nil: ring
 	ring  *ring                       // nil: plain
 }
 
-// New makes queues that know nothing yet.
+// New returns queues with nothing in memory.
 func New(index Index, t InFlight) *Queues {
 	r := &Queues{types: map[events.Type]*typeLanes{}, Index: index, table: t, most: maxGroups, crowded: map[events.Type]bool{}}
 	r.throttled = throttled{byKey: map[throttleKey]*throttle{}, again: r.again}
@@ -89,8 +86,8 @@ func (r *Queues) again(t events.Type) {
 	}
 }
 
-// level returns a queue of an open lane. One that is new is complete: the index
-// has nothing that it does not know.
+// level returns a queue of an open lane. A new one is complete: the index has nothing that
+// is not in it.
 func (r *Queues) level(ln *lane, p events.Priority) *level {
 	lv := ln.levels[p]
 	if lv == nil {
@@ -101,13 +98,13 @@ func (r *Queues) level(ln *lane, p events.Priority) *level {
 	return lv
 }
 
-// newLevel returns a queue that knows nothing yet.
+// newLevel returns a queue with nothing in memory.
 func newLevel(ln *lane, p events.Priority) *level {
 	return &level{q: projector.ReadyQueue{Type: ln.typ, Lane: ln.name, Priority: p}, plain: NewWindow(projector.ReadyKey.Less)}
 }
 
-// Insert adds an item that the index has, or is about to have. One whose lane
-// is not open, and can't be, is left to the index.
+// Insert adds an item that the index has, or is about to have. An item whose lane is not
+// open, and can't be, is left to the index.
 func (r *Queues) Insert(it *events.Item) error {
 	ln, err := r.lane(it.Type, it.Lane())
 	if ln == nil || err != nil {
@@ -147,17 +144,17 @@ type Head struct {
 	Lane  string
 }
 
-// Rank orders items by when they go: the higher goes first. It is priority ×
-// age_step + time waited without the present time, which is the same for all, so
-// that an item's rank stays as it is while it waits. The default priority counts
-// for nothing: so types of different age steps meet there as equals.
+// Rank orders items by when they go, the highest first. It is priority × age_step + time
+// waited, without the present time, which is the same for all; so an item's rank does not
+// change while it waits. The default priority counts as zero, so that types with different
+// age steps meet there as equals.
 type Rank int64
 
 func RankOf(p events.Priority, ageStep time.Duration, k projector.ReadyKey) Rank {
 	return Rank((int64(p)-int64(events.PriorityDefault))*int64(ageStep) - k.OrderAt)
 }
 
-// Take takes the item out of its queue. Its group has had its turn.
+// Take takes the item out of its queue, which ends its group's turn.
 func (b *Head) Take() {
 	b.win.Remove(b.Key)
 	if b.lv.ring != nil {
@@ -165,19 +162,19 @@ func (b *Head) Take() {
 	}
 }
 
-// Pick is what the choice of a type's next item goes by.
+// Pick says how the next item of a type is chosen.
 type Pick struct {
 	Type    events.Type
 	AgeStep time.Duration
 	Now     time.Time
-	Due     time.Time // an item runs from its AvailableAt on, by this time
-	Last    time.Time // the latest OrderAt of an item that has no AvailableAt
-	// Admits says which lanes have room.
+	Due     time.Time // an item may run if its AvailableAt is not after this
+	Last    time.Time // latest OrderAt of an item without AvailableAt
+	// Admits reports whether a lane has room.
 	Admits func(lane string) bool
-	// Open, if set, says of a group whether a limit lets it have one more item in
-	// flight; if not, from when on (zero: once one of those in flight has moved on).
+	// Open, if set, reports whether a limit lets a group have one more item in flight; if
+	// not, it returns when it will (zero: once an item in flight has moved on).
 	Open  func(group string) (open bool, at time.Time, err error)
-	pages int // read so far
+	pages int // pages read so far
 }
 
 // more counts a page, and reports whether it may still be read.
@@ -186,11 +183,10 @@ func (p *Pick) more() bool {
 	return p.pages <= maxPages
 }
 
-// Best returns the item of a type that goes next, among the lanes that admit
-// one: the highest of priority × AgeStep + time waited, over the heads of the
-// queues. Within a queue all items age alike, so its head (that of the group
-// whose turn it is) is its best, and the cost does not depend on how many wait.
-// stalled says that a queue's next page is still to be read.
+// Best returns the item of a type that goes next, in the lanes that have room: the head
+// with the highest priority × AgeStep + time waited. Within a queue all items age alike, so
+// its head (that of the group whose turn it is) is its best, and the cost does not depend
+// on how many wait. stalled says that a queue's next page must still be read.
 func (r *Queues) Best(pick Pick) (b Head, ok, stalled bool, err error) {
 	tl, err := r.of(pick.Type)
 	if err != nil {
@@ -229,8 +225,8 @@ func (r *Queues) Best(pick Pick) (b Head, ok, stalled bool, err error) {
 	return b, ok, false, nil
 }
 
-// turn is the window that a level's next item is in, and its group; nil if none
-// has any, or the pages have run out.
+// turn returns the window of a level's next item, and its group; nil if there is none, or
+// the pages have run out.
 func (r *Queues) turn(lv *level, pick *Pick) (*Window[projector.ReadyKey], string, error) {
 	if lv.ring != nil {
 		g, err := r.nextGroup(lv, pick)
@@ -256,9 +252,9 @@ func (r *Queues) turn(lv *level, pick *Pick) (*Window[projector.ReadyKey], strin
 	return lv.plain, "", nil
 }
 
-// page takes the next part of a group of a queue from the index: size keys, or
-// those among the next scan entries. It returns them, as the index had them.
-// REQUIRES: the projection has all whose effects the loop has seen.
+// page takes the next part of a group of a queue from the index: size keys, or those among
+// the next scan entries. It returns the keys as the index had them. REQUIRES: the index and
+// Unprojected together show every change whose effects the loop has seen.
 func (r *Queues) page(q projector.ReadyQueue, group string, w *Window[projector.ReadyKey], size, scan int, pick *Pick) ([]projector.ReadyKey, error) {
 	var keys []projector.ReadyKey
 	last, end, read := w.Horizon, true, 0
@@ -284,7 +280,7 @@ func (r *Queues) page(q projector.ReadyQueue, group string, w *Window[projector.
 	return keys, nil
 }
 
-// amend brings a page up to date by a change that the index may not show yet.
+// amend updates a page by a change that the index may not show yet.
 func (r *Queues) amend(q projector.ReadyQueue, group string, w *Window[projector.ReadyKey], before, after *events.Item, now time.Time) {
 	if queueOf(before) == q && before.Group == group {
 		w.Remove(projector.ReadyKeyOf(before))
@@ -294,7 +290,7 @@ func (r *Queues) amend(q projector.ReadyQueue, group string, w *Window[projector
 	}
 }
 
-// queueOf is the queue that an item waits in, the zero one for none.
+// queueOf returns the queue that an item waits in, the zero one for none.
 func queueOf(it *events.Item) projector.ReadyQueue {
 	if it == nil || it.State != events.StateQueued {
 		return projector.ReadyQueue{}
@@ -311,7 +307,7 @@ func (lv *level) eachWindow(fn func(*Window[projector.ReadyKey])) {
 	lv.ring.groups.Scan(func(g *group) bool { fn(g.win); return true })
 }
 
-// Forget lets go of a type's lanes.
+// Forget drops a type's lanes.
 func (r *Queues) Forget(t events.Type) {
 	delete(r.lanes.full, t)
 	tl := r.types[t]
@@ -327,17 +323,17 @@ func (r *Queues) Forget(t events.Type) {
 	delete(r.crowded, t)
 }
 
-// Read is how many entries of the index have been read since the last ResetRead,
-// seeks included at their cost.
+// Read returns how many index entries have been read since the last ResetRead, seeks
+// included at their cost.
 func (r *Queues) Read() int { return r.read }
 
-// ResetRead has Read begin at zero.
+// ResetRead resets Read to zero.
 func (r *Queues) ResetRead() { r.read = 0 }
 
-// Priority is that of the queue that the item is in.
+// Priority returns the priority of the item's queue.
 func (b *Head) Priority() events.Priority { return b.lv.q.Priority }
 
-// Keys is how many keys are in memory.
+// Keys returns how many keys are in memory.
 func (r *Queues) Keys() (n int) {
 	for _, tl := range r.types {
 		for _, ln := range tl.open {

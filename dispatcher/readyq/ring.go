@@ -9,38 +9,37 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// The bounds of a ring: groups in memory at once (half as many are looked for
-// in the index at a time), and keys of each.
+// Bounds of a ring: groups in memory at once (the index is searched for half as many at a
+// time), and keys of each group.
 const (
 	maxGroups = 1024
 	maxKeys   = 64
-	groupPage = 32            // keys that a page of a group has at most
-	groupScan = 8 * groupPage // index entries that it reads
-	ringKeys  = maxGroups * 8 // keys that the pages of a ring have together, or one for each group
-	turnsPage = 64            // turns whose items are read in one go
+	groupPage = 32            // most keys in a page of a group
+	groupScan = 8 * groupPage // index entries that such a page reads
+	ringKeys  = maxGroups * 8 // keys in all pages of a ring together, or one for each group
+	turnsPage = 64            // turns whose items are read at once
 )
 
-// ring is a queue whose items belong to groups that take turns, in order of
-// name. It holds a stretch of them in memory, each with a window of its own;
-// all others are left to the index, and paged in when it is their turn.
+// ring is a queue whose items belong to groups that take turns, in order of name. It holds
+// a stretch of the groups in memory, each with a window of its own. All others are left to
+// the index, and paged in when it is their turn.
 //
-// What holds: a group of the stretch that has items to run is in memory, or is
-// held and will be restored (see holds). So when the stretch is everything and
-// nothing is in memory, nothing can run, and nothing is looked for until
-// something is inserted.
+// Invariant: a group of the stretch that has items to run is in memory, or is throttled and
+// will be restored (see throttled). So when the stretch is everything and nothing is in
+// memory, nothing can run, and nothing is searched for until something is inserted.
 type ring struct {
 	groups *btree.BTreeG[*group] // by name
 
-	// The stretch: names behind (open: from the first on) up to and with
-	// through (toEnd: to the last). With none, it is empty.
+	// The stretch: names after behind (open: from the first on) up to and including through
+	// (toEnd: to the last). If none is set, it is empty.
 	behind, through   string
 	open, none, toEnd bool
 
-	ahead   int    // turns to come whose items have been read
-	last    string // whose turn was last
+	ahead   int    // coming turns whose items have been read
+	last    string // group whose turn was last
 	started bool   // last is set
-	held    int    // holds that keep a group of this ring
-	most    int    // groups in memory: maxGroups; fewer in tests
+	held    int    // throttles that keep a group of this ring
+	most    int    // most groups in memory: maxGroups; fewer in tests
 }
 
 type group struct {
@@ -48,13 +47,13 @@ type group struct {
 	win  *Window[projector.ReadyKey]
 }
 
-// newRing returns a ring that knows nothing yet: it pages its groups in.
+// newRing returns a ring with nothing in memory: it pages its groups in.
 func newRing(most int) *ring {
 	byName := func(a, b *group) bool { return a.name < b.name }
 	return &ring{groups: btree.NewBTreeGOptions(byName, btree.Options{NoLocks: true, Degree: 16}), open: true, none: true, most: most}
 }
 
-// toRing makes a ring of a level whose items had no groups so far.
+// toRing turns a level whose items had no groups so far into a ring.
 func (lv *level) toRing(most int) {
 	rg := newRing(most)
 	rg.none, rg.toEnd = false, true
@@ -69,8 +68,8 @@ func (lv *level) toRing(most int) {
 	lv.plain, lv.ring = nil, rg
 }
 
-// toPlain makes a plain level again of a ring that has, and can have, none but
-// the empty group. It reports whether it did.
+// toPlain turns a ring that has, and can have, only the empty group back into a plain
+// level. It reports whether it did.
 func (lv *level) toPlain() bool {
 	rg := lv.ring
 	if !rg.whole() || rg.held > 0 || rg.groups.Len() > 1 {
@@ -102,8 +101,8 @@ func (rg *ring) get(name string) *group {
 	return g
 }
 
-// add takes a group into memory. Complete says that the index has nothing of
-// it to run.
+// add takes a group into memory. complete says that the index has nothing of the group to
+// run.
 func (rg *ring) add(name string, complete bool) *group {
 	w := NewWindow(projector.ReadyKey.Less)
 	w.complete, w.most = complete, maxKeys
@@ -115,9 +114,9 @@ func (rg *ring) add(name string, complete bool) *group {
 	return g
 }
 
-// cut leaves groups to the index: those that have had their turn, and if more
-// than half of the most are left, the last. So those whose turn is next stay,
-// however often it is cut.
+// cut leaves groups to the index: those that have had their turn and, if more than half of
+// most are left, the last ones. So the groups whose turn is next stay, however often the
+// ring is cut.
 func (rg *ring) cut() {
 	if rg.started && (rg.open || rg.last > rg.behind) {
 		for g, ok := rg.groups.Min(); ok && g.name <= rg.last; g, ok = rg.groups.Min() {
@@ -137,8 +136,8 @@ func (rg *ring) cut() {
 
 func (rg *ring) drop(name string) { rg.groups.Delete(&group{name: name}) }
 
-// insert adds a key that the index has or is about to have; held says that its
-// group will be restored from there.
+// insert adds a key that the index has or is about to have. held says that its group will
+// be restored from the index.
 func (rg *ring) insert(name string, k projector.ReadyKey, held bool) {
 	if !rg.has(name) {
 		return
@@ -176,8 +175,8 @@ func (rg *ring) served(name string) {
 	}
 }
 
-// next is the group in memory whose turn it is, nil if the stretch has none
-// behind the last.
+// next returns the group in memory whose turn it is, nil if the stretch has none after the
+// last.
 func (rg *ring) next() (next *group) {
 	if !rg.started {
 		g, _ := rg.groups.Min()
@@ -193,24 +192,24 @@ func (rg *ring) next() (next *group) {
 	return next
 }
 
-// forget drops everything in memory: the ring begins again with the first
-// group of the index.
+// forget drops everything in memory: the ring begins again with the first group of the
+// index.
 func (rg *ring) forget() {
 	rg.groups.Clear()
 	rg.open, rg.none, rg.toEnd, rg.started = true, true, false, false
 	rg.behind, rg.through, rg.last = "", "", ""
 }
 
-// restore takes back a group that is held no more.
+// restore takes back a group that is no longer throttled.
 func (rg *ring) restore(name string) {
 	if rg.has(name) && rg.get(name) == nil {
 		rg.add(name, false)
 	}
 }
 
-// nextGroup is the group of a level whose turn it is, with a key in its window;
-// nil if none can run, or the pages have run out. A ring that has but the empty
-// group left becomes plain again.
+// nextGroup returns the group of a level whose turn it is, with a key in its window; nil if
+// none can run, or the pages have run out. A ring with only the empty group left becomes
+// plain again.
 func (r *Queues) nextGroup(lv *level, pick *Pick) (*group, error) {
 	rg := lv.ring
 	for {
@@ -239,13 +238,12 @@ func (r *Queues) nextGroup(lv *level, pick *Pick) (*group, error) {
 		case rg.groups.Len() == 0:
 			return nil, nil
 		default:
-			rg.started = false // round again
+			rg.started = false // start the next round
 		}
 	}
 }
 
-// mayGo reports whether a group is not blocked and has a key, which it pages in
-// if need be.
+// mayGo reports whether a group is not blocked and has a key; it pages keys in if need be.
 func (r *Queues) mayGo(lv *level, g *group, pick *Pick) (bool, error) {
 	if pick.Open != nil && g.name != "" {
 		if blocked, err := r.throttled.blocked(throttleKey{typ: pick.Type, group: g.name}, lv.ring, pick.Now, pick.Open); blocked || err != nil {
@@ -263,9 +261,9 @@ func (r *Queues) mayGo(lv *level, g *group, pick *Pick) (bool, error) {
 	return g.win.set.Len() > 0, nil
 }
 
-// pageSize is how many keys a page of a group has. Where not all groups are in
-// memory, a group has one turn before it is left to the index again, and what
-// else were read of it would be read for nothing.
+// pageSize returns how many keys a page of a group has. If not all groups are in memory, a
+// group has one turn before it is left to the index again, and any further keys would be
+// read for nothing.
 func (rg *ring) pageSize() int {
 	if !rg.whole() {
 		return 1
@@ -273,9 +271,9 @@ func (rg *ring) pageSize() int {
 	return max(1, min(groupPage, ringKeys/max(1, rg.groups.Len())))
 }
 
-// readAhead has the items of the next turns read in one go, when those of the
-// last time have had theirs. What a page holds is not read at once: of many
-// groups it would have left memory again by the time of its turn.
+// readAhead has the items of the next turns read at once, when those read last time have
+// had their turns. A page's items are not read with the page: with many groups, they would
+// have left memory again by the time of their turn.
 func (r *Queues) readAhead(rg *ring, from *group) error {
 	if rg.ahead > 0 || r.Prefetch == nil {
 		return nil
@@ -283,7 +281,7 @@ func (r *Queues) readAhead(rg *ring, from *group) error {
 	var next []*group // in order of turn
 	known := true
 	add := func(g *group) bool {
-		// What one that wants a page has is known in its turn.
+		// The keys of a group that wants a page are known in its turn.
 		if known = len(next) < turnsPage && !g.win.WantsPage(); known {
 			next = append(next, g)
 		}
@@ -314,8 +312,8 @@ func (r *Queues) readAhead(rg *ring, from *group) error {
 	return r.Prefetch(keys)
 }
 
-// pageGroups takes the next groups from the index. Those in memory are left to
-// it when they are many; they have had their turn.
+// pageGroups takes the next groups from the index. If many are in memory, those are left to
+// the index; they have had their turn.
 func (r *Queues) pageGroups(lv *level, pick *Pick) error {
 	rg, page := lv.ring, lv.ring.most/2
 	if rg.groups.Len() > rg.most-page {
@@ -349,8 +347,8 @@ func (r *Queues) pageGroups(lv *level, pick *Pick) error {
 	return nil
 }
 
-// amendGroups brings the groups just taken from the index, those that are new,
-// up to date by a change that the index may not show yet.
+// amendGroups updates the new groups just taken from the index by a change that the index
+// may not show yet.
 func (r *Queues) amendGroups(lv *level, fresh func(name string) bool, before, after *events.Item, now time.Time) {
 	if queueOf(before) == lv.q && fresh(before.Group) {
 		if g := lv.ring.get(before.Group); g != nil {

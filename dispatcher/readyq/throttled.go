@@ -9,39 +9,40 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// maxThrottled bounds the groups that are remembered as held. What is held beyond
-// them is looked at again, ring by ring, every lookAgain at most.
+// maxThrottled bounds the groups remembered as throttled. Groups beyond it are looked at
+// again, ring by ring, at most once every lookAgain.
 const (
 	maxThrottled = 16384
 	lookAgain    = time.Second
 )
 
-// throttleKey names what is held: a group of a type, or (whole) the type. The empty
-// group, which no limit throttled, stands for what found no room in throttled.
+// throttleKey names what is throttled: a group of a type, or (whole) the type. The empty
+// group, which no limit throttles, stands for groups that found no room in throttled.
 type throttleKey struct {
 	typ   events.Type
 	group string
 	whole bool
 }
 
-// throttle is why something is not dispatched: until a time, or (zero) until one of
-// its runs or dispatches has ended or begun.
+// throttle holds back a group or type until a time, or (zero) until one of its runs or
+// dispatches has ended or begun.
 type throttle struct {
 	key   throttleKey
 	until time.Time
-	rings []*ring // that have it no longer in memory
-	place int     // in the heap
+	rings []*ring // rings that no longer have it in memory
+	place int     // index in the heap
 }
 
-// throttled are what limits keep from being dispatched. Owned by the loop.
+// throttled holds the groups and types that limits keep from being dispatched. Owned by the
+// loop.
 type throttled struct {
 	byKey map[throttleKey]*throttle
 	timed throttleHeap
-	again func(events.Type) // told of each type of which something was released
+	again func(events.Type) // called with each type of which something was released
 }
 
-// blocked reports whether a key is held, or a limit, which open asks, holds it from
-// now on. Then a ring (nil: none) is told of its release.
+// blocked reports whether a key is throttled, or is from now on because open reports that a
+// limit holds it. rg, if not nil, then hears of the release.
 func (h *throttled) blocked(key throttleKey, rg *ring, now time.Time, open func(group string) (bool, time.Time, error)) (bool, error) {
 	if held := h.byKey[key]; held != nil {
 		held.join(rg)
@@ -55,7 +56,7 @@ func (h *throttled) blocked(key throttleKey, rg *ring, now time.Time, open func(
 	return true, nil
 }
 
-// end releases what match holds for.
+// end releases the throttles that match.
 func (h *throttled) end(match func(throttleKey, *throttle) bool) {
 	for key, held := range h.byKey {
 		if match(key, held) {
@@ -65,7 +66,7 @@ func (h *throttled) end(match func(throttleKey, *throttle) bool) {
 	}
 }
 
-// keeps reports whether a group is held and will be restored to a ring.
+// keeps reports whether a group is throttled and will be restored to a ring.
 func (h *throttled) keeps(t events.Type, group string, rg *ring) bool {
 	if len(h.byKey) == 0 || group == "" {
 		return false
@@ -74,7 +75,7 @@ func (h *throttled) keeps(t events.Type, group string, rg *ring) bool {
 	return held != nil && slices.Contains(held.rings, rg)
 }
 
-// put throttled a key, and has a ring (nil: none) told of its release.
+// put throttles a key; rg, if not nil, hears of the release.
 func (h *throttled) put(key throttleKey, until, now time.Time, rg *ring) {
 	held := h.byKey[key]
 	if held == nil && len(h.byKey) >= maxThrottled && !key.whole {
@@ -105,7 +106,7 @@ func (held *throttle) join(rg *ring) {
 	}
 }
 
-// release ends a hold, if there is one, and reports whether there was.
+// release ends a throttle, if there is one, and reports whether there was.
 func (h *throttled) release(key throttleKey) bool {
 	held := h.byKey[key]
 	if held == nil {
@@ -137,7 +138,7 @@ func (h *throttled) drop(rg *ring) {
 	rg.held = 0
 }
 
-// next is when the first hold ends by time, zero for never.
+// next returns when the first throttle ends by time, zero for never.
 func (h *throttled) next() time.Time {
 	if len(h.timed) == 0 {
 		return time.Time{}
@@ -145,7 +146,7 @@ func (h *throttled) next() time.Time {
 	return h.timed[0].until
 }
 
-// throttleHeap has the hold that ends first in front.
+// throttleHeap is a heap with the throttle that ends first in front.
 type throttleHeap []*throttle
 
 func (h throttleHeap) Len() int           { return len(h) }
@@ -166,14 +167,13 @@ func (h *throttleHeap) Pop() any {
 	return held
 }
 
-// TypeBlocked reports whether a limit holds a whole type. open is asked if that is
-// not known yet: see picking.
+// TypeBlocked reports whether a limit holds a whole type. It calls open if that is not
+// known yet: see Pick.Open.
 func (r *Queues) TypeBlocked(t events.Type, now time.Time, open func(group string) (bool, time.Time, error)) (bool, error) {
 	return r.throttled.blocked(throttleKey{typ: t, whole: true}, nil, now, open)
 }
 
-// NextRelease is when the first of what is throttled is released by time, zero for
-// never.
+// NextRelease returns when the first throttle ends by time, zero for never.
 func (r *Queues) NextRelease() time.Time { return r.throttled.next() }
 
 // Release ends the throttling whose time has come.
@@ -185,19 +185,18 @@ func (r *Queues) Release(now time.Time) {
 	}
 }
 
-// ReleaseType ends all throttling of a type: its limits may be others.
+// ReleaseType ends all throttling of a type: its limits may have changed.
 func (r *Queues) ReleaseType(t events.Type) {
 	r.throttled.end(func(key throttleKey, _ *throttle) bool { return key.typ == t })
 }
 
-// ReleaseWaiting ends the throttling that waits for something to happen, in case
-// that was missed.
+// ReleaseWaiting ends the throttling that waits for an event, in case the event was missed.
 func (r *Queues) ReleaseWaiting() {
 	r.throttled.end(func(_ throttleKey, held *throttle) bool { return held.until.IsZero() })
 }
 
-// Moved says that something of a type and group that was in flight has begun to
-// run, or has ended: what waited for that is looked at again.
+// Moved says that a dispatch of a type and group has begun to run, or has ended: what
+// waited for that is looked at again.
 func (r *Queues) Moved(t events.Type, group string) {
 	h := &r.throttled
 	if len(h.byKey) == 0 {
@@ -209,8 +208,8 @@ func (r *Queues) Moved(t events.Type, group string) {
 	}
 }
 
-// EachThrottled calls fn with each type, or group of it, that a limit holds, and
-// until when (zero: until something of it moves on).
+// EachThrottled calls fn with each type, or group of it, that a limit holds, and until when
+// (zero: until one of its dispatches or runs moves on).
 func (r *Queues) EachThrottled(fn func(t events.Type, group string, whole bool, until time.Time)) {
 	for key, held := range r.throttled.byKey {
 		fn(key.typ, key.group, key.whole, held.until)

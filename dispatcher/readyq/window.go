@@ -2,33 +2,32 @@ package readyq
 
 import "github.com/tidwall/btree"
 
-// The sizes of a window: it is refilled by pages when it has run empty, and
-// cut back to half when it would outgrow its bound.
+// Sizes of a window: it is refilled by pages when it is empty, and cut to half when it
+// would exceed its bound.
 const (
 	WindowMax  = 2048
 	WindowPage = 512
 )
 
-// Window holds the first part of an ordered index in memory: every key of the
-// index up to its horizon (or all of it, when complete). Keys behind the
-// horizon are left to the index, so a window's size is bounded whatever the
-// index holds.
+// Window holds the first part of an ordered index in memory: every key of the index up to
+// its horizon, or all of it when complete. Keys after the horizon are left to the index, so
+// a window's size is bounded whatever the index holds.
 type Window[K any] struct {
 	less     func(a, b K) bool
 	set      *btree.BTreeG[K]
 	Horizon  K
 	complete bool
-	most     int // keys in memory: WindowMax, or less
+	most     int // most keys in memory: WindowMax, or less
 }
 
-// NewWindow returns a window that knows nothing yet: its first use pages the
-// index in from the zero key.
+// NewWindow returns a window with nothing in memory: its first use pages the index in from
+// the zero key.
 func NewWindow[K any](less func(a, b K) bool) *Window[K] {
 	return &Window[K]{less: less, set: btree.NewBTreeGOptions(less, btree.Options{NoLocks: true, Degree: 16}), most: WindowMax}
 }
 
-// Insert adds a key that the index has (or is about to have). One behind the
-// horizon is left to the index.
+// Insert adds a key that the index has (or is about to have). A key after the horizon is
+// left to the index.
 func (w *Window[K]) Insert(k K) {
 	if !w.complete && w.less(w.Horizon, k) {
 		return
@@ -48,9 +47,8 @@ func (w *Window[K]) cut() {
 	w.complete = false
 }
 
-// Page takes in the next keys of the index: those behind the horizon, up to
-// and with last, of which some may not be wanted. end says that the index has
-// none behind last.
+// Page takes in the next keys of the index: those after the horizon that are wanted, up to
+// and including last. end says that the index has none after last.
 func (w *Window[K]) Page(keys []K, last K, end bool) {
 	for _, k := range keys {
 		w.set.Set(k)
@@ -65,5 +63,5 @@ func (w *Window[K]) Min() (K, bool) { return w.set.Min() }
 // WantsPage reports whether the index must be read to know the first key.
 func (w *Window[K]) WantsPage() bool { return !w.complete && w.set.Len() == 0 }
 
-// Len is how many keys are in memory.
+// Len returns how many keys are in memory.
 func (w *Window[K]) Len() int { return w.set.Len() }

@@ -12,21 +12,21 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// What is remembered of dead workers, so that people see who died, and when.
+// Bounds of what is remembered of dead workers, so that users see which died, and when.
 const (
-	MaxDeadWorkers = 1000 // those that died last
+	MaxDeadWorkers = 1000 // the last to die
 	deadShown      = 10 * time.Minute
 )
 
-// condition is what a worker's status follows from.
+// condition determines a worker's status.
 type condition struct {
 	draining bool
-	ailing   string // why it is unhealthy, as it said itself; empty: it is well
+	ailing   string // why it says it is unhealthy; empty: it is healthy
 	probe    probeState
 }
 
-// settle makes the status what the condition says, and reports whether it, or
-// its reason, is another than before. Draining goes first: it is for good.
+// settle sets the status by the condition, and reports whether the status or its reason has
+// changed. Draining comes first, since it is final.
 func (w *worker) settle() (changed bool) {
 	status, reason := w.info.Status, w.info.Reason
 	w.info.Status, w.info.Reason = wire.WorkerActive, w.ailing
@@ -42,8 +42,8 @@ func (w *worker) settle() (changed bool) {
 	return status != w.info.Status || reason != w.info.Reason
 }
 
-// carryOn takes over what is known of the same worker from its last
-// registration. One that offers no probe any more can't have failed it.
+// carryOn takes over what is known of the same worker from its last registration. A worker
+// that no longer offers a probe can't have failed one.
 func (w *worker) carryOn(from *worker) {
 	w.condition = from.condition
 	if !w.info.Probe {
@@ -53,7 +53,7 @@ func (w *worker) carryOn(from *worker) {
 	w.info.InFlight, w.info.Health, w.info.ProbedAt = from.info.InFlight, from.info.Health, from.info.ProbedAt
 }
 
-// Beat notes what a worker's heartbeat says, and returns what it is taken for.
+// Beat notes a worker's heartbeat, and returns the worker's status and the reason for it.
 func (r *Registry) Beat(h *wire.Heartbeat) (status wire.WorkerStatus, reason string) {
 	health := h.Health.Bounded()
 	r.mu.Lock()
@@ -75,8 +75,8 @@ func (r *Registry) Beat(h *wire.Heartbeat) (status wire.WorkerStatus, reason str
 	return status, reason
 }
 
-// Expire lets the workers die that have been silent for too long, forgets those
-// that have been dead for long, and returns when there will be more to do.
+// Expire declares dead the workers that have been silent for too long, forgets those that
+// have been dead for long, and returns when there will be more to do.
 func (r *Registry) Expire(now time.Time) (next time.Time) {
 	r.mu.Lock()
 	died, forgotten := 0, false
@@ -113,8 +113,7 @@ func (r *Registry) Expire(now time.Time) (next time.Time) {
 	return next
 }
 
-// boundDead forgets those that died first, where too many have died. REQUIRES:
-// mu.
+// boundDead forgets the workers that died first, if there are too many dead. REQUIRES: mu.
 func (r *Registry) boundDead() {
 	excess := len(r.dead) - MaxDeadWorkers
 	if excess <= 0 {
@@ -126,7 +125,7 @@ func (r *Registry) boundDead() {
 	}
 }
 
-// List returns the workers by id, those that died of late included.
+// List returns the workers by id, including those that died recently.
 func (r *Registry) List() []wire.WorkerInfo {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,7 +140,7 @@ func (r *Registry) List() []wire.WorkerInfo {
 	return out
 }
 
-// Active is the set of the workers that take new work.
+// Active returns the set of workers that take new work.
 func (r *Registry) Active() map[events.WorkerID]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,10 +7,10 @@
 // its condition alone; draining goes first, since it is for good.
 //
 // Everything here is volatile. A worker that the engine does not know is asked to
-// register again, so a registry that starts empty fills by itself. What must
-// outlive the process is in the log: the registry is told of it by
-// [Registry.SetMarks] (who is to drain) and [Registry.Bench] (whose circuit is
-// not closed), and decides nothing that a claim would not check again.
+// register again, so an empty registry fills by itself. What must outlive the process is
+// in the log, and passed in by [Registry.SetMarks] (which workers must drain) and
+// [Registry.Bench] (which circuits are not closed). The registry decides nothing that a
+// claim would not check again.
 //
 // Order of events: a change is made under the lock, and then Changed is called
 // without it; a worker that is silent for too long dies in [Registry.Expire],

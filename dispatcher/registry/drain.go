@@ -9,21 +9,20 @@ import (
 	"github.com/streamwright/streamwright/events/core"
 )
 
-// DrainUnseen is how long a worker that is marked to drain may not be heard of
-// until its mark ends. It is counted anew when the engine starts.
+// DrainUnseen is the time after which a drain mark ends if its worker is not heard of. It
+// is counted anew when the engine starts.
 const DrainUnseen = 24 * time.Hour
 
-// DrainMarks follows the workers that are marked to drain. Which are is decided
-// and recorded (package events); when each was last heard of is volatile. It is
-// not safe for concurrent use. The zero value has followed nothing yet.
+// DrainMarks follows the workers that are marked to drain. The marks are decided and
+// recorded (package events); when each worker was last heard of is volatile. It is not safe
+// for concurrent use. The zero value is ready to use.
 type DrainMarks struct {
 	begun   bool
 	version uint64 // State.DrainVersion as last followed
 	seen    map[events.WorkerID]time.Time
 }
 
-// Follow takes in the log's marks, and reports whether they have changed since
-// the last call.
+// Follow returns the log's marks if they have changed since the last call.
 func (d *DrainMarks) Follow(state *core.State, now time.Time) (marks map[events.WorkerID]events.Drain, changed bool) {
 	version := state.DrainVersion()
 	if d.begun && version == d.version {
@@ -43,8 +42,8 @@ func (d *DrainMarks) Follow(state *core.State, now time.Time) (marks map[events.
 	return marks, true
 }
 
-// Unseen notes which of the marked workers are registered, and returns those that
-// have not been for DrainUnseen, in order.
+// Unseen notes which marked workers are registered, and returns those that have not been
+// for DrainUnseen, in order.
 func (d *DrainMarks) Unseen(now time.Time, r *Registry) (gone []events.WorkerID) {
 	for _, w := range slices.Sorted(maps.Keys(d.seen)) {
 		switch {
@@ -57,7 +56,7 @@ func (d *DrainMarks) Unseen(now time.Time, r *Registry) (gone []events.WorkerID)
 	return gone
 }
 
-// SetMarks says which workers are marked to drain.
+// SetMarks sets which workers are marked to drain.
 func (r *Registry) SetMarks(marks map[events.WorkerID]events.Drain) {
 	r.mu.Lock()
 	r.marked = marks
@@ -72,7 +71,7 @@ func (r *Registry) SetMarks(marks map[events.WorkerID]events.Drain) {
 	}
 }
 
-// Drainable refuses what no worker that is alive has the id of.
+// Drainable refuses an id that no live or marked worker has.
 func (r *Registry) Drainable(id events.WorkerID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +93,7 @@ func (r *Registry) Marked(id events.WorkerID) bool {
 	return marked
 }
 
-// Marks returns the workers that are marked to drain. The map must not be
-// changed.
+// Marks returns the workers that are marked to drain. The caller must not change the map.
 func (r *Registry) Marks() map[events.WorkerID]events.Drain {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,20 +15,20 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// maxProbes bounds the probes under way. A worker whose turn comes while there
-// are so many waits for one to end.
+// maxProbes bounds the probes under way. At the bound, a worker whose turn comes waits for
+// one to end.
 const maxProbes = 256
 
-// probeTicks is into how many moments an interval is divided: the probes whose
-// time falls between two of them are sent at the second.
+// probeTicks is the number of moments into which an interval is divided: probes due between
+// two of them are sent at the second.
 const probeTicks = 256
 
-// probeState is what the probes of a worker have shown.
+// probeState holds the results of a worker's probes.
 type probeState struct {
-	next     time.Time // when it is probed next; zero: that is not settled yet
+	next     time.Time // when it is probed next; zero: not set yet
 	underWay bool
 	failures int    // in a row
-	failing  string // why it is unhealthy; empty: it is not
+	failing  string // why it is unhealthy; empty: it is healthy
 }
 
 // probeTarget is a worker to be probed.
@@ -37,7 +37,7 @@ type probeTarget struct {
 	session string
 }
 
-// probesOffered wakes the prober, if a worker that has come offers a probe.
+// probesOffered wakes the prober if a newly registered worker offers a probe.
 func (r *Registry) probesOffered(offered bool) {
 	if !offered {
 		return
@@ -48,10 +48,9 @@ func (r *Registry) probesOffered(offered bool) {
 	}
 }
 
-// dueProbes returns the workers to be probed now, at most so many, and when the
-// next will be; zero if none will. Every worker is probed once in an interval,
-// busy or not, each at a time of its own: the first is at a random time within
-// an interval from now.
+// dueProbes returns the workers to probe now, at most most, and when the next are due; zero
+// if none will be. Every worker is probed once per interval, busy or not, each at a time of
+// its own: the first probe is at a random time within an interval from now.
 func (r *Registry) dueProbes(now time.Time, interval time.Duration, most int) (due []probeTarget, next time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,8 +72,8 @@ func (r *Registry) dueProbes(now time.Time, interval time.Duration, most int) (d
 	return due, next
 }
 
-// probed notes what came of a probe; fault is nil for a good answer. changed
-// says that the worker's status, or its reason, has.
+// probed notes the result of a probe; fault is nil for a good answer. changed says that the
+// worker's status, or its reason, has changed.
 func (r *Registry) probed(t probeTarget, fault error, failures int, now time.Time) (info wire.WorkerInfo, changed bool) {
 	r.mu.Lock()
 	w := r.workers[t.worker]
@@ -97,8 +96,8 @@ func (r *Registry) probed(t probeTarget, fault error, failures int, now time.Tim
 	return info, changed
 }
 
-// abandonProbe: the probe was ended by the engine, or for want of a connection,
-// and says nothing of the worker.
+// abandonProbe notes that a probe was ended by the engine, or failed for want of a
+// connection, and says nothing about the worker.
 func (r *Registry) abandonProbe(t probeTarget) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,18 +106,18 @@ func (r *Registry) abandonProbe(t probeTarget) {
 	}
 }
 
-// Prober probes the workers that offer it. Its fields are set once, before it
-// is used; Run may be called again once it has returned.
+// Prober probes the workers that offer it. Its fields are set once, before it is used. Run
+// may be called again once it has returned.
 type Prober struct {
 	Registry *Registry
 	Interval time.Duration // between two probes of a worker
-	Timeout  time.Duration // of one; shorter than Interval
-	Failures int           // in a row that make a worker unhealthy
+	Timeout  time.Duration // for one probe; shorter than Interval
+	Failures int           // failures in a row that make a worker unhealthy
 	Now      func() time.Time
-	// Send sends a probe to a worker, and must not wait for its answer. The probe has no
-	// reply subject: a worker in an account of its own could not answer there.
+	// Send sends a probe to a worker, and must not wait for the answer. The probe has no
+	// reply subject, since a worker in an account of its own could not answer there.
 	Send func(events.WorkerID, wire.Probe) error
-	// Connected says whether a worker could have been reached.
+	// Connected reports whether a worker could have been reached.
 	Connected func() bool
 	// Failed, if set, is called for each probe without a good answer.
 	Failed func()
@@ -128,12 +127,12 @@ type Prober struct {
 	asked probesAsked
 }
 
-// Run probes until ctx ends, and waits for the probes under way. With no worker
-// that offers a probe it sleeps.
+// Run probes workers until ctx ends, and waits for the probes under way. If no worker
+// offers a probe, it sleeps.
 func (p *Prober) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	ended := make(chan struct{}, maxProbes) // told of each probe's end; has room for all
+	ended := make(chan struct{}, maxProbes) // receives each probe's end; has room for all
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	underWay := 0
@@ -163,7 +162,7 @@ func (p *Prober) Run(ctx context.Context) {
 	}
 }
 
-// probe asks one worker, and reports if that changes its status.
+// probe probes one worker, and calls Changed if that changes the worker's status.
 func (p *Prober) probe(ctx context.Context, t probeTarget) {
 	fault := p.ask(ctx, t)
 	if ctx.Err() != nil || (fault != nil && !p.Connected()) {
@@ -201,11 +200,10 @@ func (p *Prober) ask(ctx context.Context, t probeTarget) error {
 	}
 }
 
-// Answered takes a worker's answer to a probe. One that comes late, or twice, is
-// ignored.
+// Answered takes a worker's answer to a probe. It ignores one that is late, or repeated.
 func (p *Prober) Answered(reply wire.Probed) { p.asked.answered(reply) }
 
-// probeFault is what is wrong with the answer to a probe.
+// probeFault returns what is wrong with the answer to a probe, nil if it is good.
 func probeFault(reply *wire.Probed) error {
 	if h := (&wire.Health{Failing: reply.Failing}).Bounded(); len(h.Failing) > 0 {
 		return errors.New(h.Reason())
@@ -213,8 +211,7 @@ func probeFault(reply *wire.Probed) error {
 	return nil
 }
 
-// probesAsked are the probes that wait for their answers, by nonce: at most
-// maxProbes.
+// probesAsked holds the probes that wait for their answers, by nonce: at most maxProbes.
 type probesAsked struct {
 	mu      sync.Mutex
 	waiting map[string]*probeAsked // guarded by mu
@@ -224,7 +221,7 @@ type probesAsked struct {
 type probeAsked struct {
 	of     probeTarget
 	answer chan wire.Probed // has room for one
-	others atomic.Bool      // somebody else has answered
+	others atomic.Bool      // another worker has answered
 }
 
 func (a *probesAsked) open(nonce string, of probeTarget) *probeAsked {
@@ -244,8 +241,8 @@ func (a *probesAsked) close(nonce string) {
 	delete(a.waiting, nonce)
 }
 
-// answered takes an answer. Every worker hears the probes of all, so that of
-// another one does not keep out the worker's own.
+// answered takes an answer. Every worker hears all probes, so another worker's answer does
+// not keep out the right one.
 func (a *probesAsked) answered(p wire.Probed) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

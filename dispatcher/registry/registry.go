@@ -15,23 +15,22 @@ import (
 // MaxWorkers bounds the registry.
 const MaxWorkers = 10_000
 
-// Registry holds the workers. It is safe for concurrent use. Silent must be set
-// before that.
+// Registry holds the workers. It is safe for concurrent use; Silent must be set before.
 type Registry struct {
 	Silent func() // if set, called for each worker that has died
 
 	gone    time.Duration
-	changed func()        // called without the lock after any change but one of load
-	offered chan struct{} // a worker with a probe has come; room for one
+	changed func()        // called without the lock after any change except of load
+	offered chan struct{} // a worker with a probe has registered; room for one
 
 	mu      sync.Mutex                  // guards what follows
-	workers map[events.WorkerID]*worker // those that are alive
+	workers map[events.WorkerID]*worker // live workers
 	dead    map[events.WorkerID]wire.WorkerInfo
-	// benched are those whose circuit is not closed, and the runs that each may
-	// have under way. The claim decides; here they only count for less.
+	// benched holds the workers whose circuit is not closed, and how many runs each may
+	// have under way. The claim decides; here it only limits their slots.
 	benched map[events.WorkerID]int
-	// marked are those that the log says are to drain, whether they are there or
-	// not. The map is never written.
+	// marked holds the workers that the log says must drain, registered or not. The map is
+	// never written.
 	marked map[events.WorkerID]events.Drain
 }
 
@@ -41,8 +40,8 @@ type worker struct {
 	condition
 }
 
-// New makes an empty registry, in which a worker dies that is not heard of for so
-// long. changed is called, without a lock, after every change but one of load.
+// New returns an empty registry, in which a worker dies that is silent for gone. changed is
+// called, without a lock, after every change except of load.
 func New(gone time.Duration, changed func()) *Registry {
 	return &Registry{
 		gone: gone, changed: changed, offered: make(chan struct{}, 1),
@@ -124,8 +123,8 @@ func CheckRegister(reg *wire.Register) (events.WorkerID, error) {
 	return id, nil
 }
 
-// Remove takes a worker out, if the session is its own, and reports whether
-// nobody has its id from here on.
+// Remove removes a worker if the session is its own, and reports whether nobody has its id
+// afterwards.
 func (r *Registry) Remove(id events.WorkerID, session string) (free bool) {
 	r.mu.Lock()
 	w := r.workers[id]
@@ -145,8 +144,7 @@ func (r *Registry) Remove(id events.WorkerID, session string) (free bool) {
 	return free
 }
 
-// SetBack is called when the clock was set back to a time: nobody has been heard
-// of later.
+// SetBack is called when the clock was set back to now: no worker has been heard of later.
 func (r *Registry) SetBack(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +155,7 @@ func (r *Registry) SetBack(now time.Time) {
 	}
 }
 
-// MayClaim says whether a worker may take new work now.
+// MayClaim refuses a worker that may not take new work now.
 func (r *Registry) MayClaim(id, session string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,10 +173,10 @@ func (r *Registry) MayClaim(id, session string) error {
 	return nil
 }
 
-// serves reports whether the worker can run what a lane holds.
+// serves reports whether the worker can run the items of a lane.
 func (w *worker) serves(lane string) bool { return w.offer.Covers(lane) }
 
-// Serving lists the workers that are registered for a type, in order.
+// Serving returns the workers that are registered for a type, in order.
 func (r *Registry) Serving(t events.Type) (ids []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,8 +189,8 @@ func (r *Registry) Serving(t events.Type) (ids []string) {
 	return ids
 }
 
-// Offers are the distinct sets of capabilities that registered workers have, by
-// type and the name of the lane that asks for all of them.
+// Offers returns the distinct sets of capabilities that registered workers have, by type
+// and the name of the lane that asks for all of them.
 func (r *Registry) Offers() map[events.Type]map[string]lanes.Offer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,7 +207,8 @@ func (r *Registry) Offers() map[events.Type]map[string]lanes.Offer {
 	return all
 }
 
-// Slots is how much the active workers that serve a lane can run at once.
+// Slots returns how many slots the active workers that serve a lane have together, and how
+// many workers they are.
 func (r *Registry) Slots(t events.Type, lane string) (slots, workers int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +221,7 @@ func (r *Registry) Slots(t events.Type, lane string) (slots, workers int) {
 	return slots, workers
 }
 
-// slotsOf is how many slots of a worker count. REQUIRES: mu.
+// slotsOf returns how many slots of a worker count. REQUIRES: mu.
 func (r *Registry) slotsOf(id events.WorkerID, w *worker) int {
 	if most, benched := r.benched[id]; benched {
 		return min(most, w.info.Slots)
@@ -230,7 +229,7 @@ func (r *Registry) slotsOf(id events.WorkerID, w *worker) int {
 	return w.info.Slots
 }
 
-// Bench says whose circuit is not closed.
+// Bench sets the workers whose circuit is not closed, and the runs that each may have.
 func (r *Registry) Bench(benched map[events.WorkerID]int) {
 	r.mu.Lock()
 	changed := !maps.Equal(r.benched, benched)
@@ -241,8 +240,8 @@ func (r *Registry) Bench(benched map[events.WorkerID]int) {
 	}
 }
 
-// Able lists the workers that serve a lane of a type, those included that take
-// no work just now.
+// Able returns the workers that serve a lane of a type, including those that take no work
+// just now.
 func (r *Registry) Able(t events.Type, lane string) (ids []events.WorkerID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

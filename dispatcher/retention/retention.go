@@ -10,49 +10,49 @@ import (
 	"github.com/streamwright/streamwright/projector"
 )
 
-// The bounds of what retention does.
+// Bounds of retention.
 const (
-	// eventsPerRetained: the log may hold so many events for each item that is
-	// retained, so that re-stating them all is a small part of what is written.
+	// eventsPerRetained is the number of events that the log may hold for each retained
+	// item, so that re-stating them all is a small part of what is written.
 	eventsPerRetained = 4
-	// retainEvents and retainBytes are how much of a batch is retention's at
-	// most: what is to be done for callers has the rest.
+	// retainEvents and retainBytes bound retention's share of a batch: callers get the
+	// rest.
 	retainEvents = 64
 	retainBytes  = 1 << 20
-	retainPage   = 256 // items looked at in one turn
-	// keptPageBytes and keptPageAnswers are how much of what was rejected is
-	// re-stated in one turn: an event or two.
+	retainPage   = 256 // items looked at per turn
+	// keptPageBytes and keptPageAnswers bound the rejected submissions re-stated in one
+	// turn: an event or two.
 	keptPageBytes   = 256 << 10
 	keptPageAnswers = 2048
-	// A pass over what has ended begins when the first of it is due, but not
-	// sooner than this after the last one, and not later than the sweep.
+	// minPass is the shortest time between two passes over the ended items. A pass begins
+	// when the first item is due, and no later than the sweep.
 	minPass = time.Second
-	// maxLater bounds the items that wait for the projection to be carried.
+	// maxLater bounds the items to be carried that wait for the projection.
 	maxLater = 1024
-	// carryPatience is how long one of them may wait. Then nothing is decided until
-	// the projection has caught up: an item that is touched all the time would
-	// keep the round from its end.
+	// carryPatience is the longest that one of them may wait. Then nothing is decided until
+	// the projection has caught up: otherwise an item that is touched all the time would
+	// keep the round from ending.
 	carryPatience = time.Second
-	recutAfter    = 30 * time.Second // a cut that was not answered is tried again
+	recutAfter    = 30 * time.Second // an unanswered cut is tried again after this
 	// CutTimeout bounds one cut of the log.
 	CutTimeout = 2 * time.Minute
 )
 
-// endedStates are those that items are pruned from.
+// endedStates are the states from which items are pruned.
 var endedStates = [...]events.ItemState{events.StateCompleted, events.StateDead, events.StateCancelled, events.StateMerged}
 
 // Batch is the batch of decisions that is being built.
 type Batch interface {
-	// Decide decides a command and adds its events. A refusal is not an error: err
+	// Decide decides a command and adds its events. A refusal is returned as refused; err
 	// stops the partition.
 	Decide(core.Command) (refused, err error)
-	// Add adds what was decided by other means.
+	// Add adds events that were decided by other means.
 	Add([]events.Event) error
-	// Size returns how much the batch has.
+	// Size returns the size of the batch so far.
 	Size() (events, bytes int)
 }
 
-// Config is what a Retention works with.
+// Config configures a Retention.
 type Config struct {
 	State *core.State
 	Store *projector.Store
@@ -60,14 +60,14 @@ type Config struct {
 	Log   *slog.Logger
 	Batch Batch
 
-	Sweep      time.Duration     // between two passes, at most
-	SyncWithin time.Duration     // how soon a durable event is on disk
-	CutEvents  int               // how many events the log holds at least before it is cut
+	Sweep      time.Duration     // longest time between two passes
+	SyncWithin time.Duration     // time after which a durable event is on disk
+	CutEvents  int               // least number of events in the log before it is cut
 	Appended   func() events.Seq // the last durable event
-	// CutLog has the log cut below a position. [Retention.CutDone] is told of it.
+	// CutLog has the log cut below a position, and [Retention.CutDone] called when it is.
 	CutLog func(below events.Seq)
-	// Halted reports whether nothing new is to be begun. A cut that is all that is
-	// left of a round goes on, as it frees room.
+	// Halted reports whether nothing new may begin. If only the cut is left of a round, it
+	// goes on, as it frees room.
 	Halted func() bool
 }
 
@@ -75,29 +75,29 @@ type Config struct {
 type Retention struct {
 	Config
 
-	// The pass: the lists still to look at, and the place in the first.
+	// The pass: the lists still to look at, and the place in the first one.
 	lists    []endedList
 	place    projector.EndedPlace
 	nextPass time.Time
-	soonest  time.Time // the first that becomes due behind this pass
-	held     int       // past their time in this pass, and not prunable
-	heldLast int       // in the last one
+	soonest  time.Time // when the first item becomes due after this pass
+	held     int       // items of this pass past their time, but not prunable
+	heldLast int       // the same for the last pass
 
 	phase phase
 	asked bool
 	round round
-	first events.Seq // that the log keeps, as far as is known
+	first events.Seq // first event of the log, as far as is known
 }
 
-// round is what is known of the round under way.
+// round is the state of the round under way.
 type round struct {
 	began    events.Seq
-	scan     events.ID // the projection's items are looked at up to here
+	scan     events.ID // the projection's items have been looked at up to here
 	scanned  bool
-	later    []events.ID // to be carried
-	rejected keptPlace   // what was rejected is re-stated up to here
-	waiting  time.Time   // since when nothing of them could be
-	quiet    bool        // nothing else is decided until it could
+	later    []events.ID // items to be carried
+	rejected keptPlace   // rejected submissions have been re-stated up to here
+	waiting  time.Time   // since when none of later could be carried
+	quiet    bool        // nothing else is decided until one could
 	end      events.Seq
 	nextCut  time.Time
 }
@@ -107,37 +107,37 @@ type endedList struct {
 	state events.ItemState
 }
 
-// phase is how far a round has come.
+// phase is the progress of a round.
 type phase int
 
 const (
 	idle    phase = iota
-	begun         // its begin is to be projected
-	carries       // items are carried
-	syncs         // its end is to be durable, and then synced
+	begun         // its begin must be projected
+	carries       // items are being carried
+	syncs         // its end must become durable, and then synced
 	cuts          // the log is being cut
 )
 
 var phaseNames = [...]string{"", "begun", "carrying", "syncing", "cutting"}
 
-// New makes the Retention of an ownership, by the log that was taken over.
+// New returns the Retention of an ownership, from the log that was taken over.
 func New(cfg Config) *Retention {
 	k := &Retention{Config: cfg}
 	now, m := cfg.Clock.Now(), cfg.State.Meta()
 	k.first, k.nextPass = max(m.CutAt, 1), now.Add(minPass)
 	if m.CutAt > 0 {
-		// Whether the log has been cut behind that round is not known: it does
-		// no harm to do it again. Its end is as old as what was read at least.
+		// It is not known whether the log has been cut after that round; cutting it again
+		// does no harm. The round's end is at least as old as what was read.
 		k.phase, k.round = syncs, round{began: m.CutAt, end: m.CutEnd, nextCut: now.Add(cfg.SyncWithin)}
 	}
 	return k
 }
 
-// Quiet reports whether nothing else is to be decided for now: the round waits for
-// the projection of items that are touched all the time.
+// Quiet reports whether nothing else may be decided for now: the round waits for the
+// projection of items that are touched all the time.
 func (k *Retention) Quiet() bool { return k.round.quiet }
 
-// Work does a bounded part of what there is to do.
+// Work does a bounded part of the pending work.
 func (k *Retention) Work(now time.Time) error {
 	if k.State.Meta().Partial {
 		return nil
@@ -159,8 +159,8 @@ func (k *Retention) Work(now time.Time) error {
 	return k.cut(now)
 }
 
-// cutting reports whether a round has ended and the cut behind it is to come:
-// that frees room, where all else that retention does takes some first.
+// cutting reports whether a round has ended and only its cut is left. The cut frees room,
+// while all other work of retention first takes some.
 func (k *Retention) cutting() bool { return k.phase == syncs || k.phase == cuts }
 
 // mayRetain reports whether the batch being built has room for retention.
@@ -209,7 +209,7 @@ func (k *Retention) Wake() time.Time {
 	return at
 }
 
-// prune goes on with a pass over the items that have ended, or begins one.
+// prune continues a pass over the ended items, or begins one.
 func (k *Retention) prune(now time.Time) error {
 	if len(k.lists) == 0 {
 		if !clock.Passed(k.nextPass, now) {
@@ -245,8 +245,8 @@ func (k *Retention) endedLists() (lists []endedList) {
 	return lists
 }
 
-// pruneFrom looks at the next page of a list, those that ended first. The list
-// is left when its end, or an item that is to be kept for longer, is reached.
+// pruneFrom looks at the next page of a list, those that ended first. It leaves the list
+// when it reaches the end, or an item that must be kept for longer.
 func (k *Retention) pruneFrom(list endedList, now time.Time) error {
 	page, last, err := k.Store.Ended(list.state, list.typ, k.place, retainPage)
 	if err != nil {
@@ -272,7 +272,7 @@ func (k *Retention) pruneFrom(list endedList, now time.Time) error {
 			return err
 		}
 		if refused != nil {
-			k.held++ // a key or another item hangs on it: the next pass looks again
+			k.held++ // a key or another item refers to it: the next pass looks again
 		}
 	}
 	if len(page) < retainPage {
@@ -281,13 +281,13 @@ func (k *Retention) pruneFrom(list endedList, now time.Time) error {
 	return nil
 }
 
-// cutIsDue reports whether the log has grown so far that it is worth a round.
+// cutIsDue reports whether the log has grown enough to be worth a round.
 func (k *Retention) cutIsDue() bool {
 	held := int64(k.Appended()) - int64(k.first) + 1
 	return held >= max(int64(k.CutEvents), eventsPerRetained*k.retained())
 }
 
-// retained is how many items there are.
+// retained returns the number of items.
 func (k *Retention) retained() (n int64) {
 	for _, t := range k.State.TypeNames() {
 		info, _ := k.State.Type(t)
@@ -298,19 +298,19 @@ func (k *Retention) retained() (n int64) {
 	return n
 }
 
-// Status is what is known of retention.
+// Status describes the state of retention.
 type Status struct {
-	First    events.Seq // that the log keeps, as far as the engine knows
+	First    events.Seq // first event of the log, as far as the engine knows
 	Last     events.Seq
 	Retained int64 // items
-	Held     int   // of them, past their time but still referred to, as of the last look
-	Pruned   int64 // in all
+	Held     int   // of these, past their time but still referred to, at the last look
+	Pruned   int64 // items pruned in all
 	CutAt    time.Time
 	Phase    string // of the round under way; empty: none
 }
 
-// Status returns what is known. If cut is set, a round begins; if one is under way,
-// that one goes on.
+// Status returns the state of retention. If cut is set, a round begins; if one is under
+// way, that one goes on.
 func (k *Retention) Status(cut bool) Status {
 	m := k.State.Meta()
 	if cut && (k.phase == idle || k.phase == syncs && m.CutEnd == k.round.end && k.first == k.round.began) {

@@ -10,7 +10,7 @@ import (
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
-// cut goes on with the round under way, or begins one.
+// cut continues the round under way, or begins one.
 func (k *Retention) cut(now time.Time) error {
 	switch k.phase {
 	case idle:
@@ -22,7 +22,7 @@ func (k *Retention) cut(now time.Time) error {
 		}
 		k.asked, k.phase, k.round = false, begun, round{began: k.State.Meta().RoundAt}
 	case begun:
-		// What was created before the round must be found in the projection.
+		// The projection must show everything created before the round.
 		if k.Store.Applied() >= k.round.began {
 			k.phase = carries
 			return k.carry(now)
@@ -57,7 +57,7 @@ func (k *Retention) CutDone(below events.Seq) {
 	}
 }
 
-// carry carries items of the round, and ends it when all are.
+// carry carries items of the round, and ends the round when all are carried.
 func (k *Retention) carry(now time.Time) error {
 	k.round.later = append(k.round.later, k.State.TakeRecarry()...)
 	if !k.round.scanned && len(k.round.later) < maxLater && k.mayRetain() {
@@ -72,7 +72,7 @@ func (k *Retention) carry(now time.Time) error {
 	for i, id := range k.round.later {
 		if !k.mayRetain() {
 			wait = append(wait, k.round.later[i:]...)
-			moved = true // as far as it may
+			moved = true // as far as allowed
 			break
 		}
 		done, err := k.carryOne(id)
@@ -102,8 +102,8 @@ func (k *Retention) carry(now time.Time) error {
 	return k.endRound()
 }
 
-// carryOne carries an item, unless the projection does not have all of it yet,
-// or the batch has no room for it.
+// carryOne carries an item, unless the projection lacks part of it, or the batch has no
+// room for it.
 func (k *Retention) carryOne(id events.ID) (bool, error) {
 	if !k.State.Projectable(id) {
 		return false, nil
@@ -141,8 +141,8 @@ func (k *Retention) endRound() error {
 	return nil
 }
 
-// decideLarge decides what may make more events than a batch has room for; it
-// is put off then. When it is refused the round is given up.
+// decideLarge decides a command that may make more events than the batch has room for; then
+// it is put off. If the command is refused, the round is given up.
 func (k *Retention) decideLarge(c core.Command) (done bool, err error) {
 	dec, err := core.Decide(k.State, c, k.Clock.Now())
 	var refused *events.Error
@@ -166,8 +166,8 @@ func (k *Retention) Renumber(moved func(events.Seq) events.Seq) {
 	k.round.began, k.round.end = moved(k.round.began), moved(k.round.end)
 }
 
-// Bytes returns about how long the JSON of an event that a round makes is, 0 for
-// any other event.
+// Bytes returns roughly the JSON length of an event that a round makes, 0 for any other
+// event.
 func Bytes(ev *events.Event) int {
 	switch b := ev.Body.(type) {
 	case *events.Carried:
@@ -189,17 +189,16 @@ func carriedBytes(c *events.Carried) int {
 	return n + 256*len(c.Merged)
 }
 
-// keptPlace is how far a round has come in re-stating what is kept of
-// submissions that became no item.
+// keptPlace is a round's progress in re-stating submissions that became no item.
 type keptPlace struct {
-	next    events.Seq // of the rejected submissions; 0 with begun: all are
-	answers uint64     // of the messages of the intake stream, likewise
+	next    events.Seq // next rejected submission; 0 with begun: all are done
+	answers uint64     // next answered intake message, likewise
 	begun   bool
 	done    bool
 }
 
-// carryRejected re-states the next pages of what was rejected, as far as the
-// batch has room. What the projection does not know of them yet, the State does.
+// carryRejected re-states the next pages of rejected submissions, while the batch has room.
+// The State adds those that the projection does not know yet.
 func (k *Retention) carryRejected() error {
 	p := &k.round.rejected
 	if !p.begun {
@@ -228,7 +227,7 @@ func (k *Retention) carryRejected() error {
 	return nil
 }
 
-// snapshotBytes is about how large a snapshot is.
+// snapshotBytes returns roughly the size of a snapshot.
 func snapshotBytes(b *events.Snapshot) int {
 	const record, answer = 128, 80
 	n := record*(len(b.Records)+len(b.Keys)) + answer*len(b.Answers)

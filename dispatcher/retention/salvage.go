@@ -17,7 +17,7 @@ import (
 // ErrTooLarge is returned by Salvage for a store that no round can re-state.
 var ErrTooLarge = errors.New("the store holds more than a round of snapshots can say")
 
-// SalvageConfig says what a salvage works with.
+// SalvageConfig configures a salvage.
 type SalvageConfig struct {
 	Log      eventlog.Log
 	Store    *projector.Store
@@ -26,11 +26,11 @@ type SalvageConfig struct {
 	Logger   *slog.Logger
 }
 
-// Salvage writes what a store holds into a log that has no events and begins
-// right behind the store's position: a round, which stands alone. The store moves
-// on with the round, so it should be a copy. Nobody else may write to the log. What
-// was claimed or running stays so: whoever owns the log next finds that its lease is
-// lost. progress, which may be nil, hears how many items are carried, of how many.
+// Salvage writes the content of a store into a log that has no events and begins right
+// after the store's position, as a round, which stands alone. The store advances with the
+// round, so it should be a copy. Nobody else may write to the log. What was claimed or
+// running stays so: the log's next owner finds that its lease is lost. progress, which may
+// be nil, is called with the number of items carried, and of all items.
 func Salvage(ctx context.Context, cfg SalvageConfig, progress func(done, total int64)) error {
 	store := cfg.Store
 	tip, err := cfg.Log.Last(ctx)
@@ -50,7 +50,7 @@ func Salvage(ctx context.Context, cfg SalvageConfig, progress func(done, total i
 	}
 	state.SetDefaults(cfg.Defaults)
 	state.SetLimits(cfg.Limits)
-	// The round is of the time of the last event, whatever the clock says: nothing
+	// The round has the time of the last event, whatever the clock says, so that nothing
 	// expires by it.
 	last := state.Meta().LastAt
 	clk := clock.New(clock.Source{Local: time.Now, MaxJump: -1}, clock.Start{Server: last, LastEvent: last})
@@ -84,8 +84,7 @@ func Salvage(ctx context.Context, cfg SalvageConfig, progress func(done, total i
 	return store.Flush()
 }
 
-// writer is the Batch of a salvage: what is decided is appended and projected at
-// once.
+// writer is the Batch of a salvage: decisions are appended and projected at once.
 type writer struct {
 	state    *core.State
 	store    *projector.Store
@@ -100,7 +99,7 @@ type writer struct {
 func (w *writer) Decide(c core.Command) (refused, err error) {
 	dec, err := core.Decide(w.state, c, w.clock.Now())
 	if err != nil {
-		return nil, err // there is nothing that others could have changed
+		return nil, err // nobody else could have changed anything
 	}
 	return nil, w.Add(dec.Events)
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/streamwright/streamwright/internal/cron"
 )
 
-// Bounds of what schedules do.
+// Bounds of the work of schedules.
 const (
-	MaxTicks   = 64   // answered before the loop looks at what else there is to do
+	MaxTicks   = 64   // ticks answered before the loop looks at other work
 	MaxCatchUp = 1000 // items made for the missed ticks of one schedule, under the policy all
 	maxGrace   = time.Minute
 )
 
-// Loop is what ticks are decided by.
+// Loop decides ticks.
 type Loop interface {
-	// Decide decides a tick. A refusal is not an error: err stops the partition.
+	// Decide decides a tick. A refusal is returned as refused; err stops the partition.
 	Decide(core.Fire) (dec core.Decision, refused, err error)
 	// TickRoom reports whether the batch being built has room for a tick.
 	TickRoom() bool
 }
 
-// Schedules knows when what ticks.
+// Schedules answers the ticks of the state's schedules.
 type Schedules struct {
 	state *core.State
 	clock *clock.Clock
@@ -36,13 +36,14 @@ type Schedules struct {
 	loop  Loop
 
 	timings map[string]timing
-	broken  map[string]bool // what can't be followed, until it is set anew
+	broken  map[string]bool // schedules that can't be followed, until they are set anew
 	next    time.Time       // the earliest tick of all; zero: none
-	stale   bool            // next is to be found anew
-	held    bool            // what the file says is not decided yet
+	stale   bool            // next must be computed anew
+	held    bool            // the file's schedules are not decided yet
 }
 
-// timing is a schedule's, kept as long as it is that of of.
+// timing caches a schedule's timing, valid while the schedule's timing is the same as in
+// of.
 type timing struct {
 	of events.Schedule
 	t  cron.Timing
@@ -53,7 +54,7 @@ func New(state *core.State, clk *clock.Clock, log *slog.Logger, loop Loop) *Sche
 	return &Schedules{state: state, clock: clk, log: log, loop: loop, timings: map[string]timing{}, broken: map[string]bool{}, stale: true}
 }
 
-// timingOf computes from what a schedule says when it ticks.
+// timingOf returns the timing that a schedule describes.
 func timingOf(s *events.Schedule) (cron.Timing, error) {
 	if s.EveryMS != 0 {
 		return cron.Every(s.Every(), s.Anchor)
@@ -72,9 +73,9 @@ func (sc *Schedules) timing(s *events.Schedule) (cron.Timing, error) {
 	return t, err
 }
 
-// Plan completes a command that sets a schedule with what needs the time zones
-// and the present time: the anchor of an interval, and the first tick. It is
-// called right before the decision, so that no tick comes between the two.
+// Plan adds to a command that sets a schedule what depends on the time zones and the
+// present time: the anchor of an interval, and the first tick. It must be called right
+// before the decision, so that no tick comes between the two.
 func (sc *Schedules) Plan(set core.SetSchedule) (core.Command, error) {
 	s := set.Schedule
 	now := sc.clock.Now()
@@ -94,7 +95,7 @@ func (sc *Schedules) Plan(set core.SetSchedule) (core.Command, error) {
 		}
 	}
 	s.Next = time.Time{}
-	if (s.Cron == "") != (s.EveryMS == 0) { // else Decide says what is wrong
+	if (s.Cron == "") != (s.EveryMS == 0) { // otherwise Decide says what is wrong
 		t, err := timingOf(&s)
 		if err != nil {
 			return nil, badTiming(&s, err)
@@ -112,11 +113,11 @@ func badTiming(s *events.Schedule, err error) error {
 // Changed notes that the state's schedules have changed.
 func (sc *Schedules) Changed() { sc.stale = true }
 
-// Hold stops all ticks, or lets them go on.
+// Hold stops all ticks, or lets them resume.
 func (sc *Schedules) Hold(held bool) { sc.held = held }
 
-// Next returns when the next tick of any schedule can be answered, the zero time
-// for never, or not for now.
+// Next returns when the next tick of any schedule can be answered, the zero time for never,
+// or not for now.
 func (sc *Schedules) Next() time.Time {
 	if sc.held || !sc.loop.TickRoom() {
 		return time.Time{}
@@ -136,8 +137,8 @@ func (sc *Schedules) nextTick() time.Time {
 	return sc.next
 }
 
-// Tick answers the ticks that have come, the longest due first, up to MaxTicks
-// of them. What is left makes the loop come back at once.
+// Tick answers the ticks that have come, the longest due first, up to MaxTicks of them. If
+// any are left, the loop comes back at once.
 func (sc *Schedules) Tick() error {
 	now := sc.clock.Due()
 	if sc.held || !clock.Passed(sc.nextTick(), now) {
@@ -166,8 +167,8 @@ func (sc *Schedules) Tick() error {
 	return nil
 }
 
-// answer answers a schedule's passed ticks, by its policy for those that were
-// missed.
+// answer answers a schedule's passed ticks; the schedule's policy decides about missed
+// ones.
 func (sc *Schedules) answer(name string, now time.Time, left *int) error {
 	s, ok := sc.state.Schedule(name)
 	if !ok {
@@ -191,13 +192,13 @@ func (sc *Schedules) answer(name string, now time.Time, left *int) error {
 	return nil
 }
 
-// breakOff lets a schedule rest that can't be followed.
+// breakOff stops a schedule that can't be followed.
 func (sc *Schedules) breakOff(name string, err error) {
 	sc.log.Error("a schedule can't be followed: set it anew", "schedule", name, "error", err)
 	sc.broken[name], sc.stale = true, true
 }
 
-// fires returns the commands that answer the ticks which have passed.
+// fires returns the commands that answer the ticks that have passed.
 func fires(s *events.Schedule, t cron.Timing, p cron.Passed, now time.Time) []core.Fire {
 	last := p.Last[len(p.Last)-1]
 	switch {
@@ -243,8 +244,8 @@ func (sc *Schedules) fire(f core.Fire) error {
 	return nil
 }
 
-// Replan returns the commands by which schedules tick again at their next moment
-// that, since the clock was set back, wait for one which lies beyond it.
+// Replan returns the commands that plan schedules anew after the clock was set back, if
+// they wait for a later tick than their next one by the new time.
 func (sc *Schedules) Replan() (cmds []core.Command) {
 	if sc.state.Meta().SetBackAt == 0 {
 		return nil
@@ -254,7 +255,7 @@ func (sc *Schedules) Replan() (cmds []core.Command) {
 		s, _ := sc.state.Schedule(name)
 		t, err := sc.timing(&s)
 		if err != nil || s.Next.IsZero() {
-			continue // when it is due to tick it is said to be broken
+			continue // it is reported as broken when it is due
 		}
 		if next := t.Next(now); !next.IsZero() && s.Next.After(next) {
 			cmds = append(cmds, core.SetSchedule{Schedule: s, Replan: true})
@@ -263,9 +264,8 @@ func (sc *Schedules) Replan() (cmds []core.Command) {
 	return cmds
 }
 
-// FromFile returns the commands by which the log's schedules become those of
-// engine.toml. Those that the file no longer has come first, or there may be too
-// many.
+// FromFile returns the commands that make the log's schedules those of engine.toml.
+// Schedules that the file no longer has come first, or there could be too many.
 func FromFile(file []events.Schedule, state *core.State) (cmds []core.Command) {
 	named := map[string]bool{}
 	var set []core.Command
@@ -282,7 +282,7 @@ func FromFile(file []events.Schedule, state *core.State) (cmds []core.Command) {
 	return append(cmds, set...)
 }
 
-// CheckFile reports what is wrong with the schedules of engine.toml.
+// CheckFile returns what is wrong with the schedules of engine.toml.
 func CheckFile(file []events.Schedule) (errs []error) {
 	if n := len(file); n > events.MaxSchedules {
 		errs = append(errs, fmt.Errorf("dispatcher: the file sets %d schedules: at most %d", n, events.MaxSchedules))

@@ -6,10 +6,10 @@
 // is an orphan when its message is gone, so that the worker's heartbeats keep its
 // lease. All that time it holds a slot of its type and lane.
 //
-// The [Table] indexes the dispatches by item, token and message, and counts them by
-// what limits go by: type, lane, group and worker. Its maps are for reading; its
-// methods keep them consistent. Of the fields of a Dispatch, those that say when it
-// was heard of and where its message is may be set directly.
+// The [Table] indexes the dispatches by item, token and message, and counts them by what
+// limits use: type, lane, group and worker. Its maps are for reading; its methods keep
+// them consistent. The fields of a Dispatch that say when it was heard of and where its
+// message is may be set directly.
 //
 // A Table is volatile, and owned by the dispatcher's loop: it is rebuilt at each
 // takeover from the projection and the dispatch stream.

@@ -11,20 +11,20 @@ type Holder struct {
 	Worker events.WorkerID
 }
 
-// Held counts what workers run, by lane. What is run by one that takes no new
-// work (it drains, is unhealthy, dead, or not known yet) is away: it must not
-// count against the window of its lane, which follows the others' slots, or the
-// others would idle until it is done.
+// Held counts the runs of workers, by lane. Runs of a worker that takes no new work (it is
+// draining, unhealthy, dead, or not known yet) are away: they must not count against the
+// window of their lane, which follows the slots of the other workers, or those would idle
+// until the runs are done.
 type Held struct {
 	By     map[Holder]int
 	Away   map[lanes.Key]int
 	Active map[events.WorkerID]bool
 }
 
-// NewHeld makes a Held of nothing.
+// NewHeld returns an empty Held.
 func NewHeld() Held { return Held{By: map[Holder]int{}, Away: map[lanes.Key]int{}} }
 
-// Count counts a dispatch that a worker runs, or no longer.
+// Count adds by, 1 or -1, to the runs of the dispatch's worker.
 func (h *Held) Count(d *Dispatch, by int) {
 	k := Holder{lanes.Key{Type: d.Type, Name: d.Lane}, d.Worker}
 	if h.By[k] += by; h.By[k] == 0 {
@@ -37,7 +37,7 @@ func (h *Held) Count(d *Dispatch, by int) {
 	}
 }
 
-// SetActive says who takes new work now.
+// SetActive sets which workers take new work now.
 func (h *Held) SetActive(active map[events.WorkerID]bool) {
 	h.Active = active
 	clear(h.Away)

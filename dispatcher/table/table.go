@@ -18,31 +18,31 @@ type Dispatch struct {
 	Lane  string
 	Group string // empty: none
 	At    time.Time
-	Lease time.Duration // that its worker was told; 0: not known
-	// The item's when it was dispatched.
+	Lease time.Duration // lease that its worker was told; 0: not known
+	// The item's priority and rank when it was dispatched.
 	Priority  events.Priority
 	Rank      readyq.Rank
-	place     int // in Waiting
+	place     int // index in Waiting, counted from 1; 0: not in it
 	Claimed   bool
 	Worker    events.WorkerID
 	Lingering bool      // the item has moved on, and the worker has not let go yet
 	Orphan    bool      // the message is gone, and the worker's heartbeats keep the lease
 	Heard     time.Time // last heartbeat that named the run
-	Seq       uint64    // of the message in the dispatch stream; 0: not known
+	Seq       uint64    // message's sequence in its stream; 0: not known
 	Spent     time.Time // when the message was first seen delivered and not claimed
 
 	Native   bool          // it went to the native stream
 	Word     *ackmode.Word // what its native worker has sent
 	Answered bool          // its native worker has nothing more to do with the message
-	After    uint64        // a native message's sequence lies behind it
+	After    uint64        // a native message's sequence is higher than this
 	Again    bool          // it was sent to the native stream more than once
 }
 
-// Unseen reports whether a native dispatch's message is stored, and nobody is
-// known to have it.
+// Unseen reports whether a native dispatch's message is stored, and no worker is known to
+// have it.
 func (d *Dispatch) Unseen() bool { return d.Seq != 0 && !d.Claimed && !d.Lingering }
 
-// GroupKey names a group of a type's items.
+// GroupKey identifies a group of a type's items.
 type GroupKey struct {
 	Type  events.Type
 	Group string
@@ -50,26 +50,26 @@ type GroupKey struct {
 
 func (d *Dispatch) group() GroupKey { return GroupKey{Type: d.Type, Group: d.Group} }
 
-// GroupLoad is how much of a group is dispatched.
+// GroupLoad counts the dispatches of a group.
 type GroupLoad struct{ All, Unclaimed int }
 
-// Table is what is dispatched.
+// Table holds the dispatches.
 type Table struct {
 	ByID      map[events.ID]*Dispatch // an item's current dispatch
 	ByToken   map[events.Token]*Dispatch
 	ByType    map[events.Type]int
 	ByLane    map[lanes.Key]int
-	ByGroup   map[GroupKey]GroupLoad // of groups that are not empty
+	ByGroup   map[GroupKey]GroupLoad // without the empty group
 	Unclaimed map[events.Type]int
 	Orphans   map[events.Token]*Dispatch
 	Lingering map[events.Token]*Dispatch
 	Held      Held
 	Natives   map[events.Token]*Dispatch
-	BySeq     map[uint64]*Dispatch // natives, by where their message is
-	Waiting   Waiting              // those that nobody has claimed and that can be taken back
+	BySeq     map[uint64]*Dispatch // native dispatches, by their message's sequence
+	Waiting   Waiting              // unclaimed dispatches that can be taken back
 }
 
-// New makes an empty Table.
+// New returns an empty Table.
 func New() *Table {
 	return &Table{
 		ByID: map[events.ID]*Dispatch{}, ByToken: map[events.Token]*Dispatch{},
@@ -82,7 +82,7 @@ func New() *Table {
 // Total returns how many items are dispatched.
 func (t *Table) Total() int { return len(t.ByToken) }
 
-// Add takes a dispatch in.
+// Add adds a dispatch.
 func (t *Table) Add(d *Dispatch) {
 	t.ByID[d.ID] = d
 	t.ByToken[d.Token] = d
@@ -102,7 +102,7 @@ func (t *Table) Add(d *Dispatch) {
 	}
 }
 
-// Remove frees the slot.
+// Remove removes a dispatch, which frees its slot.
 func (t *Table) Remove(d *Dispatch) {
 	if t.ByToken[d.Token] != d {
 		return
@@ -130,7 +130,7 @@ func (t *Table) Remove(d *Dispatch) {
 	t.count(d, -1, !d.Claimed)
 }
 
-// count keeps what limits go by.
+// count updates the counts that limits use.
 func (t *Table) count(d *Dispatch, by int, unclaimed bool) {
 	n := 0
 	if unclaimed {
@@ -164,7 +164,7 @@ func (t *Table) Claim(d *Dispatch, w events.WorkerID, now time.Time) {
 	d.Heard = now
 }
 
-// Linger keeps the slot, and no longer stands for the item.
+// Linger keeps a dispatch's slot, but no longer as the dispatch of its item.
 func (t *Table) Linger(d *Dispatch) {
 	d.Lingering = true
 	t.Lingering[d.Token] = d

@@ -4,12 +4,12 @@ import (
 	"github.com/streamwright/streamwright/dispatcher/readyq"
 )
 
-// Waiting holds the dispatches that nobody has claimed and that can be taken back:
-// those of native workers can't.
+// Waiting holds the unclaimed dispatches that can be taken back; those of native workers
+// can't.
 type Waiting struct {
 	list []*Dispatch
-	// floor is at most the lowest rank of the list, so that most often one
-	// comparison says that nothing gives way. It is exact after a scan.
+	// floor is no higher than the lowest rank in the list, so that most often one
+	// comparison shows that nothing gives way. It is exact after a scan.
 	floor readyq.Rank
 }
 
@@ -21,7 +21,7 @@ func (w *Waiting) add(d *Dispatch) {
 	d.place = len(w.list)
 }
 
-// remove takes a dispatch out, if it is in.
+// remove removes a dispatch, if it is in the list.
 func (w *Waiting) remove(d *Dispatch) {
 	if d.place == 0 {
 		return
@@ -36,11 +36,11 @@ func (w *Waiting) remove(d *Dispatch) {
 // Len returns how many there are.
 func (w *Waiting) Len() int { return len(w.list) }
 
-// MayHave reports whether something of a rank below may be among them.
+// MayHave reports whether the list may have a dispatch of a rank lower than below.
 func (w *Waiting) MayHave(below readyq.Rank) bool { return len(w.list) > 0 && w.floor < below }
 
-// First returns the one that goes before all others by less, among those that
-// match, nil for none. match is asked only about what would be the first.
+// First returns the first dispatch by less among those that match, nil for none. match is
+// called only for dispatches that would be the first.
 func (w *Waiting) First(less func(a, b *Dispatch) bool, match func(*Dispatch) (bool, error)) (first *Dispatch, err error) {
 	for i, d := range w.list {
 		if i == 0 || d.Rank < w.floor {
