@@ -71,9 +71,8 @@ func (s *Store) purge(ctx context.Context, opts ...jetstream.StreamPurgeOpt) err
 	return h.Purge(ctx, opts...)
 }
 
-// Remove deletes an object whose reference nobody else has. One that is not
-// there, or has been put anew, is none of its business. It is for the engine
-// alone.
+// Remove deletes an object whose reference nobody else has. It leaves alone an
+// object that is not there or has been put anew. Only the engine may call it.
 func (s *Store) Remove(ctx context.Context, ref Ref) error {
 	what := "remove the object " + ref.Name
 	var mine *described

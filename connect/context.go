@@ -87,7 +87,7 @@ func readContext(name string) (Settings, error) {
 	}, nil
 }
 
-// contextPath is where the nats program keeps a context.
+// contextPath returns the path at which the nats program keeps a context.
 func contextPath(name string) (string, error) {
 	if filepath.IsAbs(name) {
 		return name, nil

@@ -85,8 +85,8 @@ func serverTLS(table, cert, key, ca string, optional bool) (*tls.Config, []*x509
 
 // login lets nobody in but the configured users and this process itself, over
 // TLS if that is configured; a server that runs speaks it for good, or never.
-// roots are the CAs of which clients must show a certificate; none: they need
-// not.
+// roots are the CAs from one of which clients must show a certificate; if there
+// are none, they need not.
 func (s *server) login(opts *natsserver.Options, o serverOptions) (roots []*x509.Certificate, err error) {
 	running := s.opts != nil
 	if n := o.Access; n.TLSCert != "" && (!running || s.secure) {
@@ -201,8 +201,8 @@ func (s *server) userOf(named string) (string, bool) {
 
 // accounts gives the server the engine's account, where JetStream is, and, if
 // there are users, one for each of them, which imports what the user's roles
-// need. It makes the users of this process as well: the engine's, and that of
-// its clients, who are whoever comes while there are no users.
+// need. It also makes the users of this process: the engine's, and its
+// clients', who are whoever connects while no users are configured.
 func (s *server) accounts(opts *natsserver.Options, o serverOptions) (map[string]*natsserver.Account, error) {
 	process := access.Grant{Names: o.Names, User: processUser, Roles: access.All, Account: o.Names.UserAccount(s.named(processUser))}
 	a := access.Accounts{Names: o.Names}

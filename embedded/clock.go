@@ -28,7 +28,7 @@ type clockMemory struct {
 	warn   func(msg string, args ...any)
 }
 
-// known returns the time that was noted, zero if there is none.
+// known returns the noted time, or zero.
 func (m *clockMemory) known() time.Time {
 	var t time.Time
 	text, err := readShort(m.file)

@@ -84,7 +84,7 @@ func (o *outside) connectExec(opts ...nats.Option) (*nats.Conn, error) {
 	return o.connectAs(s, "[connect.exec]", append([]nats.Option{nats.ErrorHandler(handler)}, opts...))
 }
 
-// connectAs opens a connection; place is where its login stands.
+// connectAs opens a connection; place names the setting with its login.
 func (o *outside) connectAs(s connect.Settings, place string, opts []nats.Option) (*nats.Conn, error) {
 	all, err := s.Options()
 	if err != nil {

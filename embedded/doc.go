@@ -1,7 +1,7 @@
 // Package embedded runs everything in one process: a NATS server with
 // JetStream, the engine on it, and workers for the types that have a command.
-// It is what `engine serve` starts, and what tests of programs that use the
-// engine start in memory.
+// `engine serve` starts it, and tests of programs that use the engine start it
+// in memory.
 //
 // It owns the data folder. One process has it at a time (the file LOCK, an
 // advisory lock that the system releases when the process dies), and its

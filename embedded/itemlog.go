@@ -58,8 +58,8 @@ func (l *itemLog) projected(c *core.Changes) {
 	}
 }
 
-// lineOf returns the message at level info for an event of that kind, and what bounds
-// such lines; nil: there is none.
+// lineOf returns the message at level info for an event of that kind, and the
+// limiter of such lines; nil if there is no message.
 func lineOf(k events.Kind) (string, func(*itemLog) *lograte.Limiter) {
 	ends := func(l *itemLog) *lograte.Limiter { return l.ends }
 	fails := func(l *itemLog) *lograte.Limiter { return l.fails }

@@ -31,8 +31,8 @@ const (
 	profilerIdleTimeout   = time.Minute
 )
 
-// startProfiler listens on addr. A request that auth takes for that of another
-// site's page is refused.
+// startProfiler listens on addr. It refuses a request that auth takes to come
+// from another site's page.
 func startProfiler(addr string, auth *httpauth.Authenticator, log *slog.Logger) (*profiler, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -88,7 +88,7 @@ func (e *Engine) startPProf(context.Context) (err error) {
 	return err
 }
 
-// PProf returns where the profiler is; empty if there is none.
+// PProf returns the profiler's address, or "" if there is none.
 func (e *Engine) PProf() string {
 	if e.profiler == nil {
 		return ""

@@ -16,9 +16,10 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// spaceEvery is the time between two looks at free space: a system call and a few
-// counters of the server's. nearEvery is how often once less than nearTimes of
-// what must be free is: submissions can fill hundreds of megabytes a second.
+// spaceEvery is the time between two looks at free space: a system call and a
+// few of the server's counters. nearEvery replaces it while less than nearTimes
+// the required space is free: submissions can fill hundreds of megabytes a
+// second.
 const (
 	spaceEvery = time.Second
 	nearEvery  = 50 * time.Millisecond

@@ -115,9 +115,9 @@ func (d *Dedup) setStale() {
 	d.stale = true
 }
 
-// begin finds out whether the bucket is where the feed begins: whether the
-// position is that, and was written last. Otherwise something in the bucket
-// may lie ahead of the position, left by a mirror that was killed.
+// begin checks that the bucket is at the position where the feed begins: that
+// its position entry says so, and was written last. Otherwise something in the
+// bucket may lie ahead of the position, left by a mirror that was killed.
 func (d *Dedup) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -195,8 +195,8 @@ func (d *Dedup) putBack(batch map[string]pendingKey) {
 }
 
 // rewrite writes every held key from a snapshot, then deletes the entries that
-// it has not written: those that still lie below where it began in the
-// bucket's stream. Its memory does not grow with the number of keys.
+// it has not written: they still lie below the place in the bucket's stream
+// where it began. Its memory does not grow with the number of keys.
 //
 // Keys fed meanwhile go to pending. They may be older than the snapshot, but
 // then all of what was fed is: endRewrite tells the two cases apart.

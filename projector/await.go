@@ -12,8 +12,8 @@ import (
 // ErrClosed is returned by everything after Close.
 var ErrClosed = errors.New("the store is closed")
 
-// position is how far the store has come, and who waits for it to come
-// further. Safe for many goroutines.
+// position is the store's position, with the callers that wait for it to
+// advance. Safe for many goroutines.
 type position struct {
 	mu      sync.Mutex
 	at      events.Seq

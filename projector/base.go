@@ -94,7 +94,7 @@ func (s *Store) Key(ref events.KeyRef) (h events.HeldKey, has bool, err error) {
 	return h, true, nil
 }
 
-// Identity is what SetIdentity has set, empty for nothing.
+// Identity returns the text that SetIdentity has set, or an empty one.
 func (s *Store) Identity() (string, error) { return look(s, layout.View.Identity) }
 
 // SetIdentity notes which log this store is the projection of: a text that no

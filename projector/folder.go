@@ -14,9 +14,9 @@ import (
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-// FormatVersion is that of the stores which this program writes: the layout
-// of keys.go, the records, and what follows from events in them. A folder with a
-// higher one is refused, one with a lower one is made anew from the log.
+// FormatVersion is the version of the stores that this program writes: of the
+// layout of keys.go, the records, and the way events become records. A folder
+// with a higher one is refused, one with a lower one is made anew from the log.
 const FormatVersion = 7
 
 // ErrInUse is wrapped by the error about a folder that another Store, in this

@@ -8,7 +8,8 @@ import (
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-// indexSlots is how many indexes an item can be in; each has its own slot.
+// indexSlots is the number of indexes that an item can be in; each has its own
+// slot.
 const indexSlots = 9
 
 // indexEntry is one entry of an index; a nil key means none.

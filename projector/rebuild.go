@@ -127,8 +127,8 @@ func (s *Store) beginProof() error {
 	return nil
 }
 
-// closeEnough is how many events the new store may be behind when commits are
-// made to wait for the rest.
+// closeEnough is the number of events by which the new store may lag when
+// commits are made to wait for the rest.
 const closeEnough = 2 * ReplayEvents
 
 // chase brings a new store close to the live one. It ends, as a replay is many

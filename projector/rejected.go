@@ -10,8 +10,9 @@ import (
 	"github.com/streamwright/streamwright/projector/internal/layout"
 )
 
-// rejectedStart is where what is kept begins: all before has gone, and not to
-// look there saves stepping over what it left behind. Zero is right, too.
+// rejectedStart is the first rejected submission and answer that are kept.
+// Starting there saves stepping over what earlier ones have left behind. Zero
+// is correct, only slower.
 type rejectedStart struct {
 	seq    events.Seq
 	intake uint64
@@ -139,7 +140,7 @@ func (r *rejectedWrite) goes(seq events.Seq) bool {
 	return seq < r.cut || r.book.Count > r.limit.count || r.book.Bytes > r.limit.bytes
 }
 
-// trim lets the oldest go, those of the store and those of this batch.
+// trim drops the oldest, in the store and in this batch.
 func (r *rejectedWrite) trim() error {
 	if !r.goes(r.cut) && r.cut == 0 {
 		return nil
@@ -253,9 +254,10 @@ func (s *Store) RejectedKept(below events.Seq) (kept events.RejectedKept, err er
 	return kept, err
 }
 
-// KeptRejected returns the rejected submissions that are kept, with those that
-// were purged, from one on and below another, in order: as many as come to about
-// so many bytes, one at least; and which comes next, 0 for none.
+// KeptRejected returns the rejected submissions that are kept, purged ones
+// included, from position from and below position below, in order: at least
+// one, and as many as come to about bytes bytes. next is the position of the
+// next one, 0 for none.
 func (s *Store) KeptRejected(from, below events.Seq, bytes int64) (page []events.KeptRejected, next events.Seq, err error) {
 	err = s.Snapshot(func(v layout.View) error {
 		return v.Scan([]byte{layout.PrefixRejected}, layout.AppendRejectedKey(nil, from), func(key, value []byte) (bool, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/streamwright/streamwright/events/eventlog"
 )
 
-// Log is what a replay needs of a partition's event log.
+// Log is the part of a partition's event log that a replay needs.
 type Log interface {
 	// Read replays the positions from to to, both inclusive, to fn, in order,
 	// from the caller's goroutine. It ends early with fn's error, unwrapped.
@@ -30,7 +30,7 @@ type Progress func(done, total uint64)
 const (
 	ReplayEvents = 4096
 	ReplayBytes  = 4 << 20 // of the events as stored in the log
-	// replayAhead is how many commits may wait while one is written.
+	// replayAhead bounds the commits that may wait while one is written.
 	replayAhead = 2
 )
 
@@ -96,7 +96,7 @@ func (r *Replay) commit() {
 // [events.ErrCorrupt], or are the store's or the context's.
 func (r *Replay) Apply(g eventlog.Group) error {
 	if len(g.Events) == 0 {
-		return nil // the checksum is that of a message which is no event
+		return nil // the checksum belongs to a message that is no event
 	}
 	if err := r.prefetch(g); err != nil {
 		return err

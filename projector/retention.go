@@ -181,7 +181,8 @@ func whole(state *core.State) error {
 	return nil
 }
 
-// cutRetries is how often a proof begins anew because the log was cut under it.
+// cutRetries bounds how often a proof begins anew because the log was cut under
+// it.
 const cutRetries = 5
 
 // untilUncut calls fn again when the log was cut while it read: the live store

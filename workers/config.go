@@ -64,7 +64,7 @@ type Config struct {
 	// Capabilities name what this worker can do beyond its types. Items that need
 	// others do not reach it.
 	Capabilities []string
-	// Names are those of the engine. Default: wire.Default.
+	// Names are the names that the engine uses. Default: wire.Default.
 	Names wire.Names
 	// Prefetch is the number of items that may wait here for a slot, 0 to
 	// MaxConcurrency, while handlers are short. Default: Concurrency. NoPrefetch

@@ -169,8 +169,8 @@ func (it *RawItem) Measure(read func() Usage) (done func()) {
 // outside counts what runs use outside this process.
 type outside struct {
 	mu    sync.Mutex                 // guards what follows, and calls of the meters
-	live  map[*func() Usage]struct{} // of the runs that measure; bounded by those
-	ended time.Duration              // CPU of those that have ended
+	live  map[*func() Usage]struct{} // of the runs that measure, at most one each
+	ended time.Duration              // CPU of ended runs
 }
 
 func (o *outside) measure(read func() Usage) (done func()) {

@@ -72,14 +72,14 @@ func (p *puller) open(names wire.Names, stream, name string, reg *registration, 
 	return c, nil
 }
 
-// most bounds what may wait to be taken in: what is asked for at most, by
-// requests that have run out as well as by those that followed them, and the
-// server's own words about each.
+// most bounds the messages that may wait to be taken in: the most that is asked
+// for, by expired requests as well as the ones that followed them, and the
+// server's status messages about each.
 func (p *puller) most() int {
 	return pullLanes * (p.w.cfg.Concurrency + p.w.cfg.Prefetch + 8)
 }
 
-// take takes in what the server sends to a consumer's lanes, until it is
+// take receives what the server sends to a consumer's lanes, until it is
 // dropped or drained.
 func (p *puller) take(c *consumer) {
 	defer p.w.loops.Done()

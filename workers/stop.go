@@ -119,7 +119,7 @@ func (w *Worker) shutDown(ctx context.Context) error {
 }
 
 // finishHandlers waits for the handlers, cancels them when ctx ends, and gives
-// up on those that do not return then.
+// up on any that do not return then.
 func (w *Worker) finishHandlers(ctx context.Context) error {
 	none := func() bool { return w.table.counts[running] == 0 && (w.table.counts[claiming] == 0 || !w.reportable()) }
 	if w.await(ctx, none) {

@@ -179,10 +179,10 @@ func (w *Worker) register(r *registration) {
 }
 
 // Start registers the worker and begins to pull. It returns an error for
-// mistakes in the set-up and when the engine refuses the worker (an
-// *events.Error, such as worker_id_in_use); when no engine answers it returns
-// nil and goes on trying. ctx bounds Start itself, and its values (not its
-// end) are those of the handlers' contexts. A worker is started once.
+// mistakes in the set-up, and if the engine refuses the worker (an
+// *events.Error, such as worker_id_in_use); if no engine answers it returns nil
+// and keeps trying. ctx bounds Start itself; the handlers' contexts have its
+// values but not its end. A worker is started once.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	if w.phase != phaseNew {

@@ -18,7 +18,7 @@
 //   - A decision counts once its last event is stored. A group of events that
 //     something else interrupts was never decided, and no reader hands it over.
 //   - Every message of ours carries an append id (the header Nats-Msg-Id). A
-//     message without one, or whose subject is not that of its event, is
+//     message without one, or whose subject does not match its event, is
 //     foreign: it is skipped, counted and reported, and interrupts a group. A
 //     message with an append id that can't be decoded is corruption, which
 //     stops the reader.

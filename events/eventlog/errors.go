@@ -43,7 +43,7 @@ var (
 	ErrClosed = errors.New("the event log is closed")
 )
 
-// errUnsettled is why an Append fails between ErrAmbiguous and Reset.
+// errUnsettled makes an Append fail between ErrAmbiguous and Reset.
 var errUnsettled = errors.New("an earlier append has not been settled")
 
 // FencedError is an ErrFenced.

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// foreignGets is how many messages are looked at one by one, all at once;
+	// foreignGets bounds the messages that are fetched one by one, all at once;
 	// more are read as a replay does.
 	foreignGets = 64
 	// foreignWithin bounds one look.
@@ -27,7 +27,7 @@ type seenForeign struct {
 	after, to events.Seq
 }
 
-// behind is where to begin to look.
+// behind returns the position behind which to look.
 func (s *seenForeign) behind(after, to events.Seq) events.Seq {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,7 @@ func (l *JetStream) Purge(ctx context.Context, below events.Seq) error {
 	return nil
 }
 
-// PurgeFault is what goes wrong with one Purge of a Memory.
+// PurgeFault is a way in which one Purge of a Memory goes wrong.
 type PurgeFault uint8
 
 // The faults of a Purge: nothing; there is no answer, and it was not done; or

@@ -16,8 +16,8 @@ import (
 const (
 	// tailFilters bounds the types × kinds of a tail.
 	tailFilters = 1024
-	// tailWait is how long a tail waits to be told that the log has grown before
-	// it looks for itself: another engine may be appending.
+	// tailWait bounds the time that a tail waits to be told that the log has
+	// grown before it looks for itself: another engine may be appending.
 	tailWait = 5 * time.Second
 	// infoTimeout bounds one question for the state of the stream.
 	infoTimeout = 5 * time.Second
@@ -79,7 +79,8 @@ func (p *Pages) Tail(ctx context.Context, cfg TailConfig, reading func(context.C
 	}
 }
 
-// Kept is what a log holds. An empty log has First behind Last.
+// Kept is the range of positions that a log holds. An empty log has First
+// behind Last.
 type Kept struct{ First, Last events.Seq }
 
 // Kept asks the server what the log holds.

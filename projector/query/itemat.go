@@ -12,7 +12,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// MaxFold is how many events of one item ItemAt folds.
+// MaxFold bounds the events of one item that ItemAt folds.
 const MaxFold = 100_000
 
 // ItemAt returns an item as it was at a moment: the position through (0: any;
@@ -44,7 +44,8 @@ func (s Reader) ItemAt(id events.ID, through events.Seq, until time.Time) (full 
 	return full, found && err == nil, err
 }
 
-// laterChanges is what a history says of the events behind a moment.
+// laterChanges says whether a history has events behind a moment, and whether
+// any of them changed the params.
 type laterChanges struct {
 	any, params bool
 }

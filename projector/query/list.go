@@ -18,8 +18,8 @@ import (
 const (
 	DefaultListLimit = 50
 	MaxListLimit     = 1000
-	// MaxListScan is how many steps one page takes: an item looked at, or a seek
-	// in an index. A page whose filters let little through ends there, with a
+	// MaxListScan bounds the steps of one page: an item looked at, or a seek in
+	// an index. A page whose filters let little through ends there, with a
 	// cursor.
 	MaxListScan = 10_000
 	// MaxQueryBytes bounds the texts that are searched for.
@@ -195,7 +195,7 @@ func (l *listing) matches(it *events.Item) bool {
 	return l.says(it)
 }
 
-// says reports whether an item's texts are those asked for.
+// says reports whether an item's texts match the query.
 func (l *listing) says(it *events.Item) bool {
 	var w layout.Words
 	if len(l.words) > 0 {

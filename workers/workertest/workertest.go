@@ -67,8 +67,8 @@ type config struct {
 // Option changes the item or its run.
 type Option func(*config)
 
-// Context runs the handler under ctx; by default, that of the test. Cancel it
-// with one of the causes of package workers to try how a handler stops.
+// Context runs the handler under ctx; the default is the test's context. Cancel
+// it with one of the causes of package workers to try how a handler stops.
 func Context(ctx context.Context) Option { return func(c *config) { c.ctx = ctx } }
 
 // Timeout ends the run's context with workers.ErrTimeout after d.
@@ -96,7 +96,7 @@ func Checkpoint(v any) Option {
 	}
 }
 
-// Continuation makes the run that of a continuation: the children have ended.
+// Continuation makes the run a continuation: the children have ended.
 func Continuation(name string, children ...workers.ChildOutcome) Option {
 	return func(c *config) { c.item.Continuation = &workers.Continuation{Name: name, Children: children} }
 }
