@@ -72,7 +72,7 @@ func (c JanitorConfig) withDefaults() JanitorConfig {
 }
 
 // Janitor deletes the objects that no item has. Start it before the engine's
-// loop, feed it what has been projected, and Stop it.
+// loop, call Projected with each commit's items, and Stop it.
 type Janitor struct {
 	cfg   JanitorConfig
 	store *Store
@@ -311,7 +311,7 @@ func (j *Janitor) track(o object) {
 	j.count++
 }
 
-// forget drops an object from those tracked, unless it has been put anew.
+// forget stops tracking an object, unless it has been put anew.
 func (j *Janitor) forget(o object) {
 	id, _, err := splitName(o.name)
 	if err != nil {

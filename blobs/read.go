@@ -129,7 +129,7 @@ type reader struct {
 	hash    hash.Hash
 	seq     uint64 // of the chunk last read
 	read    int64
-	chunk   []byte // what is left of it
+	chunk   []byte // the rest of it
 	err     error
 }
 
@@ -223,8 +223,8 @@ func places(seqs []uint64) string {
 	return b.String()
 }
 
-// readPlaces reads what places has written; nil if that is not what it is, as in
-// the descriptions of other programs.
+// readPlaces reads the output of places; it returns nil for anything else, as
+// in the descriptions of other programs.
 func readPlaces(text string) []uint64 {
 	var seqs []uint64
 	last := uint64(0)

@@ -24,7 +24,7 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// Bounds of what goes to and fro.
+// Bounds of transfers.
 const (
 	// DefaultMaxBytes bounds one object.
 	DefaultMaxBytes int64 = 64 << 20
@@ -206,9 +206,9 @@ func matches(info described, r Ref) bool {
 }
 
 // send stores the chunks and then the description. nats.go's own Put has up to
-// 4,000 chunks outstanding, and cleans up after itself by a purge, which clients
-// may not do here: what a Put leaves behind that did not come to its end is the
-// janitor's.
+// 4,000 chunks outstanding, and cleans up after itself by a purge, which
+// clients may not do here: the janitor removes the leftovers of an unfinished
+// Put.
 func (s *Store) send(ctx context.Context, ref Ref, doc io.Reader) error {
 	nuid := newNUID(ref.Item())
 	up := upload{s: s, subject: s.chunkSubject(nuid), hash: sha256.New()}
@@ -333,10 +333,10 @@ type BucketConfig struct {
 }
 
 // makeBucket makes the bucket, or brings it to this configuration. The stream
-// is made directly, for one difference to what nats.go makes: without direct
-// gets all is read from the leader, where what was acknowledged is to be found.
-// And it allows none of the headers by which a message does something to others
-// (rollups, times to live, schedules, batches): clients may publish here.
+// is made directly, to differ from nats.go's in two ways. Without direct gets
+// everything is read from the leader, which has every acknowledged message. And
+// headers by which a message affects others are not allowed (rollups, times to
+// live, schedules, batches): clients may publish here.
 func (s *Store) makeBucket(ctx context.Context, c BucketConfig) error {
 	conf := jetstream.StreamConfig{
 		Name: s.stream, Description: "params and results that are too large for an event; see docs/guides/BLOBS.md",

@@ -80,8 +80,7 @@ func (s Settings) Check(where string) error {
 	return nil
 }
 
-// Merge lays settings over one another: what the first has counts before what
-// those behind it have.
+// Merge combines settings: earlier ones take precedence.
 func Merge(all ...Settings) (out Settings) {
 	loggedIn := false
 	for _, s := range all {

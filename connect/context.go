@@ -36,8 +36,8 @@ type natsContext struct {
 	WinStore   string `json:"windows_cert_store"`
 }
 
-// Resolve checks the settings and fills in what is not set from the context, if
-// one is named.
+// Resolve checks the settings and takes those that are not set from the
+// context, if one is named.
 func (s Settings) Resolve() (Settings, error) {
 	if s.Context == "" {
 		return s, s.Check("the connection")

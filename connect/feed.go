@@ -14,8 +14,8 @@ import (
 	"github.com/streamwright/streamwright/wire"
 )
 
-// ErrFeedLost is wrapped by the errors of a [Feed] that has come to its end and
-// not the stream: open another one, behind the last message.
+// ErrFeedLost is wrapped by the errors of a [Feed] that has ended before its
+// stream: open another one, behind the last message.
 var ErrFeedLost = errors.New("the feed is lost")
 
 // Bounds of a Feed.
@@ -155,7 +155,7 @@ func (f *Feed) lost(why string) error {
 	return fmt.Errorf("read %s: %w: %s", f.cfg.Stream, ErrFeedLost, why)
 }
 
-// ask asks for more once half of what was asked for has come.
+// ask asks for more once half of the messages asked for have come.
 func (f *Feed) ask() error {
 	if f.open > f.cfg.Messages/2 {
 		return nil
@@ -168,7 +168,7 @@ func (f *Feed) ask() error {
 	return nil
 }
 
-// take reads what was delivered: it comes under its own subject, whatever its
+// take reads a delivered message: it comes under its own subject, whatever its
 // headers say.
 func (f *Feed) take(m *nats.Msg) (Message, error) {
 	d, ok := readDelivery(m.Reply)

@@ -133,7 +133,7 @@ func (d *denied) handler(log *slog.Logger, hint string) nats.ErrHandler {
 	}
 }
 
-// note reports whether what was refused is worth telling.
+// note records a refusal and reports whether to log it.
 func (d *denied) note(what string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -144,8 +144,8 @@ func (d *denied) note(what string) bool {
 	return true
 }
 
-// explain gives an error what was refused, which is most likely its cause: the
-// request that was refused just had no reply.
+// explain adds the first refusal to an error, as its most likely cause: a
+// refused request just gets no reply.
 func (d *denied) explain(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

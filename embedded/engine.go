@@ -44,8 +44,8 @@ type DedupHook = dispatcher.DedupHook
 // Submission is a submission as the engine decides it.
 type Submission = core.Submit
 
-// DedupQuestion is the question to a [DedupHook]: a submission, and what it may be the
-// same as.
+// DedupQuestion is the question to a [DedupHook]: a submission, and the items
+// that it may be the same as.
 type DedupQuestion = dispatcher.DedupQuestion
 
 // Options say what to start. The zero Options are an engine with the default
@@ -487,8 +487,8 @@ func (e *Engine) Dir() string {
 // Durability returns when an acknowledged write is on disk.
 func (e *Engine) Durability() config.Durability { return e.cfg.Server.Durability }
 
-// dedupConfig says whom the dispatcher asks about submissions: own, or the subject
-// of the configuration.
+// dedupConfig returns whom the dispatcher asks about submissions: own, or the
+// configured subject.
 func dedupConfig(h config.DedupHook, own DedupHook, nc *nats.Conn) dispatcher.DedupConfig {
 	c := dispatcher.DedupConfig{Hook: own, Candidates: h.Candidates, KeySeparator: h.KeySeparator, Timeout: h.Timeout, Fallback: h.Fallback}
 	if c.Hook == nil && h.Subject != "" {

@@ -32,8 +32,8 @@ const maxSaid = 50
 
 // writeErrors are the server's messages about files that it could not write. It
 // takes no more writes to such a stream until it is restarted. They are matched
-// from their beginning: others quote what clients say, even those who may not
-// log in, and a restart is not for them to ask for.
+// from their beginning: other messages quote clients, even ones that may not
+// log in, and a client must not be able to cause a restart.
 var writeErrors = regexp.MustCompile(`^(Filestore \[[^\]]*\] Critical write error: ` +
 	`|JetStream (stream|consumer) '[^']*' critical write error: ` +
 	`|(JetStream failed to store a msg on stream '[^']*'|Consumer '[^']*' error on write store state from purge| *Error recreating stream "[^"]*"): .*(no space left on device|disk quota exceeded))`)

@@ -74,7 +74,8 @@ func ownPages(auth *httpauth.Authenticator, h http.Handler) http.Handler {
 	})
 }
 
-// stop ends the profiles that are being taken: nobody should wait for them.
+// stop ends the profiles that are being taken, so a stop need not wait for
+// them.
 func (p *profiler) stop(context.Context) error {
 	return errors.Join(p.srv.Close(), <-p.done)
 }

@@ -26,9 +26,9 @@ const (
 	nearTimes  = 8
 )
 
-// headroomShare and maxHeadroom say how much of JetStream's storage is kept
-// for what has been accepted: its transitions must find room when submissions
-// no longer do.
+// headroomShare and maxHeadroom bound the part of JetStream's storage that is
+// kept for accepted items: their transitions must find room when submissions no
+// longer do.
 const (
 	headroomShare = 10
 	maxHeadroom   = 1 << 30
@@ -161,7 +161,7 @@ func (s *space) repair(now time.Time) {
 	s.log.Info("the NATS server was restarted: the engine takes its log over again")
 }
 
-// judge says what is full, nil for nothing.
+// judge returns an alarm that says what is full, or nil.
 func (s *space) judge() (*api.RoomAlarm, error) {
 	s.near = false
 	if s.dir != "" {

@@ -163,10 +163,10 @@ func DropDedup(ctx context.Context, nc *nats.Conn, names wire.Names) error {
 	return nil
 }
 
-// Start begins to mirror what is fed from behind position at on: the
-// projection's, when it starts. It returns at once, since nothing waits for
-// the mirror; the bucket is made, and written afresh if it is elsewhere, in the
-// background.
+// Start begins to mirror the changes fed from behind position at on, which is
+// the projection's when it starts. It returns at once, since nothing waits for
+// the mirror; the bucket is made in the background, and written afresh if its
+// position is another.
 func (d *Dedup) Start(at events.Seq) error {
 	err := errors.New("start dedup mirror: it was started before")
 	d.once.Do(func() {
@@ -194,16 +194,16 @@ func (d *Dedup) Stop(ctx context.Context) error {
 	}
 }
 
-// Feed tells the mirror what a commit of the projection has changed. It never
-// waits. Commits are fed in order, from one goroutine, each once it is
-// committed: a snapshot must hold what has been fed.
+// Feed gives the mirror the changes of a commit of the projection. It never
+// blocks. Commits are fed in order, from one goroutine, each after it is
+// committed: a snapshot must hold all that has been fed.
 func (d *Dedup) Feed(c *core.Changes) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.feed(c)
 }
 
-// feed is Feed for those who hold mu.
+// feed is Feed for callers that hold mu.
 func (d *Dedup) feed(c *core.Changes) {
 	if c.Meta.Applied <= d.upto {
 		return // a snapshot had it, or the bucket
@@ -228,8 +228,8 @@ func (d *Dedup) feed(c *core.Changes) {
 	d.poke()
 }
 
-// Skip tells the mirror that the projection has come to a position in a way
-// that was not fed: the bucket is written afresh.
+// Skip tells the mirror that the projection has reached a position by changes
+// that were not fed: the bucket is written afresh.
 func (d *Dedup) Skip(at events.Seq) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -239,7 +239,7 @@ func (d *Dedup) Skip(at events.Seq) {
 	d.poke()
 }
 
-// note merges a change into what is pending. Callers hold mu.
+// note merges a change into the pending ones. Callers hold mu.
 func (d *Dedup) note(key string, p pendingKey, created bool) {
 	was, pending := d.pending[key]
 	switch {

@@ -79,7 +79,7 @@ func (d *Dedup) bucketGone() {
 	d.poke()
 }
 
-// step brings the bucket to what has been fed.
+// step brings the bucket up to the changes fed so far.
 func (d *Dedup) step(ctx context.Context, begin bool) error {
 	if begin {
 		if err := d.begin(ctx); err != nil {
@@ -152,7 +152,7 @@ func (d *Dedup) position(at events.Seq) []byte {
 	return fmt.Appendf(nil, `{"position":"%s","log":%q}`, at, d.o.Identity)
 }
 
-// flush writes what is pending.
+// flush writes the pending changes.
 func (d *Dedup) flush(ctx context.Context) error {
 	d.mu.Lock()
 	batch, upto, done := d.pending, d.upto, d.shown && d.written == d.upto
@@ -176,8 +176,9 @@ func (d *Dedup) flush(ctx context.Context) error {
 	return nil
 }
 
-// putBack returns what may not have been written, except where a newer change
-// is pending. Whether the bucket has those keys is not known any more.
+// putBack makes changes pending again that may not have been written, except
+// where a newer one is pending. It is then unknown whether the bucket has their
+// keys.
 func (d *Dedup) putBack(batch map[string]pendingKey) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -348,7 +349,7 @@ func (w *writer) wait() error {
 	return w.failed
 }
 
-// finish stores the position behind what it covers.
+// finish stores the position, after the entries that it covers.
 func (w *writer) finish(at events.Seq) error {
 	if err := w.wait(); err != nil {
 		return err

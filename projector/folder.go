@@ -42,9 +42,9 @@ type folder struct {
 	number int // of the current generation; 0: none yet
 }
 
-// openFolder locks the folder, makes it if need be, and removes what is not
-// current. It returns the options as they hold for that folder. ignoreFormat is
-// for a rebuild, which replaces what it can't read.
+// openFolder locks the folder, makes it if need be, and removes all but the
+// current generation. It returns the options that hold for that folder.
+// ignoreFormat is for a rebuild, which replaces a store that it can't read.
 func openFolder(dir string, opts Options, ignoreFormat bool) (*folder, Options, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, opts, err

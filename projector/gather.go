@@ -35,7 +35,7 @@ func Gathers(c *core.Changes) bool {
 	return true
 }
 
-// gather is all of cs as one. It returns what is valid until the next call.
+// gather returns all of cs as one, valid until the next call.
 func (g *gathered) gather(cs []*core.Changes) *core.Changes {
 	if len(cs) == 1 {
 		return cs[0]
@@ -81,7 +81,7 @@ func replace[T any, K comparable](list, with []T, at map[K]int, name func(*T) K)
 // keepGathered bounds the items whose memory is kept for the next call.
 const keepGathered = 1 << 14
 
-// release lets go of what was gathered.
+// release drops the gathered changes.
 func (g *gathered) release() {
 	a := &g.all
 	if len(a.Items) > keepGathered || len(a.History) > 8*keepGathered {

@@ -32,7 +32,7 @@ type Options struct {
 	// 500,000 and 30 s.
 	FlushEvents int
 	FlushEvery  time.Duration
-	// Logger hears of damage, stalls and slow disks. Default: nobody.
+	// Logger hears of damage, stalls and slow disks. Default: none.
 	Logger *slog.Logger
 
 	fs   vfs.FS    // tests bring their own
@@ -55,7 +55,7 @@ const (
 	bloomBits     = 10 // a key; one lookup in a hundred of what is absent reads a block
 )
 
-// WithDefaults returns o with what is zero filled in.
+// WithDefaults returns o with defaults for its zero fields.
 func (o Options) WithDefaults() Options {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = 32 << 20

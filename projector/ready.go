@@ -77,8 +77,8 @@ type ReadyGroup struct {
 }
 
 // ReadyGroups lists up to limit groups of a ready queue that have any entries,
-// in order of name: those behind a name, or (fromStart) all. It costs one seek
-// for each, whatever the groups hold.
+// in order of name, starting after behind, or with fromStart from the first. It
+// costs one seek for each group, whatever its size.
 func (s *Store) ReadyGroups(q ReadyQueue, behind string, fromStart bool, limit int) (groups []ReadyGroup, err error) {
 	prefix := appendReadyPrefix(nil, q)
 	from := prefix
@@ -191,9 +191,8 @@ type TimerKey struct {
 	ID events.ID
 }
 
-// TimerKeysOf are the places of what is due for an item: of its timer and of its
-// expiry, the zero key for none. When both are for one moment, the first stands
-// for both.
+// TimerKeysOf returns the places of an item's timer and of its expiry, the zero
+// key for none. If both are due at one moment, the first stands for both.
 func TimerKeysOf(it *events.Item) (keys [2]TimerKey) {
 	due, expiry := it.TimerAt(), it.ExpiryAt()
 	if !due.IsZero() {
@@ -222,8 +221,8 @@ type TimerEntry struct {
 	State events.ItemState
 }
 
-// Timers returns up to limit of what is due behind a place (the zero one: from
-// the start), in order of time, however far away.
+// Timers returns up to limit timers and expiries after a place (the zero one:
+// from the start), in order of time, however far away.
 func (s *Store) Timers(behind TimerKey, limit int) (page []TimerEntry, err error) {
 	prefix := []byte{layout.PrefixTimer}
 	from := prefix

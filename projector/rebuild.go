@@ -94,8 +94,9 @@ func (s *Store) Rebuild(ctx context.Context, log Log, progress Progress) error {
 	})
 }
 
-// makeAnew has become fill a new store and put it in the place of the live one,
-// which it returns and which is then removed. verb says in errors what is done.
+// makeAnew lets become fill a new store and put it in the place of the live
+// one, which become returns and makeAnew then removes. verb names the operation
+// in errors.
 func (s *Store) makeAnew(verb string, become func(b *Store, number int) (old *generation, err error)) error {
 	number := s.folder.number + 1
 	b, err := newBuild(s.folder, number, s.opts)

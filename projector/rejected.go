@@ -39,7 +39,8 @@ type asked struct {
 	seq    events.Seq // of the answer
 }
 
-// rejectedLimits are the bounds of what is kept; smaller in tests.
+// rejectedLimits bound the rejected submissions that are kept; smaller in
+// tests.
 type rejectedLimits struct {
 	count, bytes, answers int64
 }
@@ -226,14 +227,14 @@ func (r *rejectedWrite) restateAnswer(a *events.KeptAnswer) error {
 	return nil
 }
 
-// sorted brings what is in the batch into order: what was restated came late.
+// sorted sorts the submissions in the batch: restated ones came late.
 func (r *rejectedWrite) sorted() {
 	slices.Sort(r.order)
 	slices.SortFunc(r.asked, func(a, b asked) int { return int(a.seq) - int(b.seq) })
 }
 
-// RejectedKept returns where what is kept of submissions that became no item
-// begins, or below if all of it lies behind that.
+// RejectedKept returns where the kept rejected submissions and their answers
+// begin, or below if all of them lie behind that.
 func (s *Store) RejectedKept(below events.Seq) (kept events.RejectedKept, err error) {
 	kept = events.RejectedKept{From: below, Answers: below}
 	err = s.Snapshot(func(v layout.View) error {

@@ -34,9 +34,9 @@ const (
 	replayAhead = 2
 )
 
-// Replay folds what is read of a log into a store: at start and at takeover, in
-// a rebuild and a verify, and for a moment of the past. Groups go to Apply in
-// order; Finish commits the rest. Every Replay needs Close.
+// Replay folds the events read from a log into a store: at start and at
+// takeover, in a rebuild and a verify, and for a moment of the past. Groups go
+// to Apply in order; Finish commits the rest. Every Replay needs Close.
 //
 // Apply folds each event into the State on the caller's goroutine, and hands
 // the changes in bounded batches to a goroutine that commits them, so a replay
@@ -146,8 +146,8 @@ func (r *Replay) pastUntil(ev events.Event) bool {
 	return !r.until.IsZero() && ev.Tx.N <= 1 && ev.Seq >= r.store.opts.whole && ev.At.After(r.until)
 }
 
-// handOver passes on what the State has collected, and lets it forget what is
-// committed.
+// handOver passes on the changes that the State has collected, and lets it
+// forget the committed ones.
 func (r *Replay) handOver() error {
 	c := r.state.TakeChanges()
 	r.events, r.bytes = 0, 0
@@ -169,7 +169,7 @@ func (r *Replay) handOver() error {
 	}
 }
 
-// Finish commits what is left. The State and the store are then level, and the
+// Finish commits the rest. The State and the store are then level, and the
 // caller may commit.
 func (r *Replay) Finish() error {
 	err := r.handOver()

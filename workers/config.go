@@ -55,8 +55,8 @@ const (
 
 // Config configures a worker. The zero Config is complete.
 type Config struct {
-	// ID names the worker; it must be unique among those alive. Default:
-	// host, process id and random digits.
+	// ID names the worker; it must be unique among live workers. Default: host,
+	// process id and random digits.
 	ID events.WorkerID
 	// Concurrency is the number of handlers that run at once, 1 to MaxConcurrency.
 	// Default: GOMAXPROCS, but at least 4.

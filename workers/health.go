@@ -169,7 +169,7 @@ func (it *RawItem) Measure(read func() Usage) (done func()) {
 // outside counts what runs use outside this process.
 type outside struct {
 	mu    sync.Mutex                 // guards what follows, and calls of the meters
-	live  map[*func() Usage]struct{} // of the runs that measure, at most one each
+	live  map[*func() Usage]struct{} // of the runs that measure; bounded by the runs
 	ended time.Duration              // CPU of ended runs
 }
 

@@ -143,7 +143,7 @@ func passOn(out Outcome, traceparent string) {
 	}
 }
 
-// Bounds of what is logged of handlers' failures.
+// Bounds of the logging of handlers' failures.
 const (
 	maxFailureLines = 20  // a second; the number of the others is logged
 	maxFailureText  = 500 // bytes of an error's text

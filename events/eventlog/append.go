@@ -106,9 +106,9 @@ func (l *JetStream) note(a *attempt, last events.Seq, err error) {
 const interruptedFor = 10 * time.Second
 
 // appendOn appends events behind after, trying again with the remaining ones as
-// long as only foreign messages interrupt it. A try begins behind what has been
-// read and is foreign, so that it is fenced as the first one is. It returns
-// where its last event is.
+// long as only foreign messages interrupt it. A later try begins behind the
+// foreign messages that have been read, so it is fenced like the first. It
+// returns the position of its last event.
 func appendOn(evs []events.Event, after events.Seq, try func(after events.Seq, evs []events.Event) (*encoder, events.Seq, error)) (Appended, error) {
 	var out Appended
 	all, begun := len(evs), time.Now()
@@ -399,8 +399,8 @@ func (a *attempt) refused(ctx context.Context, stored int, found events.Seq, det
 	return &fenced
 }
 
-// keptOf is the last of stored events that counts: the others are of a decision
-// that has not come to its end.
+// keptOf returns the position of the last stored event that counts: the ones
+// behind it belong to an incomplete decision.
 func keptOf(after events.Seq, stored []events.Event) events.Seq {
 	n := len(stored)
 	for n > 0 && !stored[n-1].Tx.Last() {

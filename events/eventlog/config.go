@@ -60,7 +60,7 @@ type Config struct {
 	OnForeign ForeignFunc  // nil: they are counted in Group.Skipped, and logged
 }
 
-// WithDefaults fills in what is not set.
+// WithDefaults returns c with defaults for the fields that are not set.
 func (c Config) WithDefaults() Config {
 	if c.Names == (wire.Names{}) {
 		c.Names = wire.Default

@@ -21,7 +21,7 @@ const (
 )
 
 // seenForeign remembers up to where the messages behind a position are foreign:
-// what is stored at a position never changes.
+// a stored message never changes.
 type seenForeign struct {
 	mu        sync.Mutex // guards what follows
 	after, to events.Seq
@@ -64,9 +64,9 @@ func (l *JetStream) Foreign(ctx context.Context, after, to events.Seq) (bool, er
 
 // foreignNow reads on from a position and returns the last one up to which no
 // engine wrote anything, after itself if it can't tell. One request brings them
-// all, so that little time is left for more of them to come before the append
-// that is to go behind them. Any server with the stream may answer: what is
-// stored at a position is the same on all.
+// all, which leaves little time for more of them to arrive before the append
+// that is to go behind them. Any server with the stream may answer: all have
+// the same message at a position.
 func (l *JetStream) foreignNow(ctx context.Context, after events.Seq) events.Seq {
 	nc, err := l.conn()
 	if err != nil {

@@ -48,7 +48,7 @@ type Log interface {
 
 	// Reset abandons the append connection and everything in flight on it, and
 	// takes a new one. It makes Append possible again after ErrAmbiguous, but
-	// see Settle for what has to come before.
+	// see Settle for what must be done before that.
 	Reset(ctx context.Context) error
 
 	// Checksum is events.Checksum of the stored bytes of the event at seq, which

@@ -85,7 +85,7 @@ func NewPages(nc *nats.Conn, names wire.Names, position func() events.Seq) *Page
 	return &Pages{nc: nc, names: names, position: position, get: names.JetStream("DIRECT.GET." + names.EventStream(0))}
 }
 
-// Grown wakes those who wait for the log to grow. It never waits.
+// Grown wakes the readers that wait for the log to grow. It never blocks.
 func (p *Pages) Grown() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +106,7 @@ func (p *Pages) waiting() <-chan struct{} {
 
 // Read reads one page, waiting for its first event for as long as the query
 // says. reading, if set, is called around each use of the server, so that the
-// caller can bound those. A position that the log has not reached is a
+// caller can bound these. A position that the log has not reached is a
 // *BehindError.
 func (p *Pages) Read(ctx context.Context, q PageQuery, reading func(context.Context) (done func(), err error)) (Page, error) {
 	if q.Limit <= 0 || q.Limit > MaxPageEvents {
@@ -169,8 +169,8 @@ func (p *Pages) once(ctx context.Context, q *PageQuery, from, tip events.Seq, be
 	return s.page, err
 }
 
-// saw notes a position that is written, which may be ahead of what the engine
-// has been told.
+// saw notes a written position, which may be ahead of the last one that the
+// engine knows.
 func (p *Pages) saw(seq events.Seq) {
 	for {
 		old := p.seen.Load()

@@ -84,8 +84,8 @@ func (s *session) await(ctx context.Context, token string, timeout time.Duration
 	return parseAck(m)
 }
 
-// awaitRaw waits for the message on a reply subject; those on others are stale
-// and dropped.
+// awaitRaw waits for the message on a reply subject; messages on others are
+// stale and dropped.
 func (s *session) awaitRaw(ctx context.Context, token string, timeout time.Duration) (*nats.Msg, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()

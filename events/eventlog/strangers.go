@@ -11,7 +11,7 @@ import (
 	"github.com/streamwright/streamwright/events"
 )
 
-// How an append is fenced while foreign messages keep coming. To name the last
+// How an append is fenced while foreign messages keep coming. Naming the last
 // position is a race with them: more may come between the last read and the
 // append. So the append names the owner's last event on the partition's own
 // subjects instead. The first such event is the owned event that its ownership

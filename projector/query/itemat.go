@@ -96,7 +96,8 @@ func decidedFrom(seq events.Seq, record []byte) events.Seq {
 	return seq - (e.Tx.N - 1)
 }
 
-// asOf shows a folded item with what is kept beside it, as of then.
+// asOf returns a folded item with its params, result and merged submissions, as
+// of the moment.
 func asOf(v layout.View, it *events.Item, at events.Event, later laterChanges, through events.Seq, until time.Time) (full wire.Item, err error) {
 	var params, result []byte
 	if !later.params {

@@ -51,7 +51,7 @@ func (s *scan) heldBy(w events.WorkerID) (source, error) {
 	return &places, nil
 }
 
-// places is a source that is known whole: what is left of it.
+// places is the rest of a source that is held in memory.
 type places []layout.ListPlace
 
 // spot implements source.

@@ -44,8 +44,8 @@ func (q *search) matches(it *events.Item, w *layout.Words) bool {
 	return w.Match(q.words)
 }
 
-// plan finds the sources of what a listing asks for. Whatever they don't say is
-// checked on each item that they have in common.
+// plan finds the sources for a listing's filters. Filters without a source are
+// checked on each item that the sources have in common.
 func (l *listing) plan(s *scan) (source, error) {
 	all := &allOf{budget: &s.budget}
 	var errs []error

@@ -185,8 +185,8 @@ func (s *scan) expand(from []byte, n int) (source, error) {
 	return m, m.openAt(prefixes, s.start)
 }
 
-// listed is the source of the items of some states and a type (of all, if those
-// are not given), nil if that would be more than most ranges.
+// listed returns the source of the items of some states and a type (of all, if
+// none is given), or nil if it would have more than most ranges.
 func (s *scan) listed(l *listing, most int) (*listMerge, error) {
 	m, err := s.merge([]byte{layout.PrefixList})
 	if err != nil {

@@ -24,12 +24,12 @@ type Result struct {
 	Code       string          // of a failure
 	Retryable  bool            // of a failure
 	RetryAfter time.Duration   // of a failure; 0: the type's backoff
-	Logs       []Record        // what was logged, in order
+	Logs       []Record        // all logged, in order
 
 	Spawn       *workers.Spawn    // of a run that ended in children
 	Snooze      *workers.Snoozed  // of a run that put its item off
-	Progress    []Progress        // what was said, in order; a worker tells one a second
-	Checkpoints []json.RawMessage // what was saved, in order
+	Progress    []Progress        // all reported, in order; a worker sends one a second
+	Checkpoints []json.RawMessage // all saved, in order
 }
 
 // Progress is one report of a handler's progress.

@@ -105,7 +105,7 @@ func AppendIDKey(b []byte, prefix byte, id events.ID) []byte {
 	return append(append(b, prefix), id[:]...)
 }
 
-// AppendSeqKey is the key of what belongs to an item at a position: prefix
+// AppendSeqKey appends the key of an item's entry at a position; prefix is
 // history or merged.
 func AppendSeqKey(b []byte, prefix byte, id events.ID, seq events.Seq) []byte {
 	return AppendUint(AppendIDKey(b, prefix, id), uint64(seq))

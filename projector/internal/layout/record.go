@@ -228,7 +228,7 @@ func (r *recordReader) string() string {
 }
 
 // The fields that most items leave out come last in a record: a bit for each
-// that is there, then those.
+// that is present, then their values.
 const (
 	restGroup = 1 << iota
 	restWindow

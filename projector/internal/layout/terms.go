@@ -67,8 +67,8 @@ func QueryWords(text string) [][]byte {
 	return w.List
 }
 
-// add takes a text apart, until there are so many words. A word is a run of
-// letters and digits.
+// add splits a text into words, until there are most of them. A word is a run
+// of letters and digits.
 func (w *Words) add(text string, most int) {
 	start := len(w.buf)
 	for _, r := range text {
