@@ -42,10 +42,10 @@ type JanitorConfig struct {
 	Bucket BucketConfig
 	// Exists reports whether there is such an item, finished or not.
 	Exists func(context.Context, events.ID) (bool, error)
-	// Undecided returns since when the oldest submission has waited to be
-	// decided; zero if none does. It returns only once Exists knows of all that
-	// was decided before the call, and it fails where that is not to be had, as in
-	// an engine that does not own the log.
+	// Undecided returns the time since which the oldest undecided submission has
+	// waited; zero if there is none. It returns only once Exists knows of
+	// everything decided before the call, and fails where that can't be
+	// achieved, as in an engine that does not own the log.
 	Undecided func(context.Context) (time.Time, error)
 
 	Grace      time.Duration

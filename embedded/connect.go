@@ -106,7 +106,7 @@ func (o *outside) connectAs(s connect.Settings, place string, opts []nats.Option
 
 var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to ("[^"]+")`)
 
-// maxDenied bounds the refusals that are told.
+// maxDenied bounds the refusals that are logged.
 const maxDenied = 16
 
 // denied are the subjects that a NATS server has refused to the engine.

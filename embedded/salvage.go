@@ -39,7 +39,7 @@ type SalvageOptions struct {
 	Progress func(done, total int64)
 }
 
-// Salvageable tells what a store holds.
+// Salvageable describes the content of a store.
 type Salvageable struct {
 	Store     string           `json:"store"`
 	Position  events.Seq       `json:"position"` // of the last event in it
@@ -52,7 +52,7 @@ type Salvageable struct {
 	Intake    uint64           `json:"intake_seq"` // the last published submission that it has answered
 }
 
-// Salvaged tells what a Salvage has done.
+// Salvaged is the result of a Salvage.
 type Salvaged struct {
 	Salvageable
 	Written bool       `json:"written"` // false: Confirm has said no

@@ -39,7 +39,7 @@ func (p *position) waited() bool {
 	return len(p.waiters) > 0
 }
 
-// advance moves the position and wakes those who waited for it.
+// advance moves the position and wakes the goroutines that waited for it.
 func (p *position) advance(seq events.Seq) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -205,9 +205,9 @@ func (r *rejectedWrite) trimAnswers() error {
 	return err
 }
 
-// restate keeps a rejected submission as a round tells it. What lies in front of
-// one that had to go is gone as well: it must not come back because it is the
-// smaller of the two.
+// restate keeps a rejected submission as a round states it. Submissions in
+// front of one that had to go are gone as well: a smaller one must not come
+// back.
 func (r *rejectedWrite) restate(k *events.KeptRejected) error {
 	_, _, has, err := r.record(k.Seq)
 	if err != nil || has || k.Seq < r.start.seq {
@@ -217,7 +217,7 @@ func (r *rejectedWrite) restate(k *events.KeptRejected) error {
 	return nil
 }
 
-// restateAnswer keeps the answer to an intake message as a round tells it.
+// restateAnswer keeps the answer to an intake message as a round states it.
 func (r *rejectedWrite) restateAnswer(a *events.KeptAnswer) error {
 	has, err := r.v.Get(layout.AppendAnswerKey(nil, a.Intake), func([]byte) error { return nil })
 	if err != nil || has || a.Intake < r.start.intake {

@@ -149,8 +149,8 @@ func (f *health) withdrawProbe() {
 	}
 }
 
-// Usage is the memory and processor time that a run uses outside the worker's own process, such as a child
-// process and its descendants.
+// Usage is the memory and processor time that a run uses outside the worker's
+// own process, such as in a child process and its descendants.
 type Usage struct {
 	Memory uint64        // bytes of the system's memory that it holds now
 	CPU    time.Duration // processor time that it has used since it began; does not shrink
